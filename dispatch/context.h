@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tuner, the bench and the tests may see of a context, beyond the public headers. */
+#ifndef RFG_DISPATCH_CONTEXT_H
+#define RFG_DISPATCH_CONTEXT_H
+
+#include "../ops/op.h"
+#include "db.h"
+#include "hip.h"
+#include "jit.h"
+
+const struct rfg_device *rfg_context_info(const rfg_context *ctx);
+/* NULL on cpu. */
+const struct rfg_hip *rfg_context_hip(const rfg_context *ctx);
+int rfg_context_ordinal(const rfg_context *ctx);
+struct rfg_cache *rfg_context_cache(rfg_context *ctx);
+/* The runtime's version, e.g. "CUDA 13.0"; "" on cpu. */
+const char *rfg_context_driver(const rfg_context *ctx);
+
+/* A variant with fixed parameters, made ready for a problem on a context. */
+struct rfg_plan;
+
+enum rfg_rung {
+    RFG_RUNG_FORCED = 0,   /* the caller chose the variant */
+    RFG_RUNG_EXACT = 1,    /* a tuned row for this very problem */
+    RFG_RUNG_NEAREST = 2,  /* same N, K, attrs; nearest M */
+    RFG_RUNG_OTHER_CUS = 3,
+    RFG_RUNG_MODEL = 4,    /* the analytical model's pick */
+    RFG_RUNG_PORTABLE = 5, /* the portable variant */
+};
+
+struct rfg_choice {
+    const struct rfg_variant *variant;
+    int params[RFG_MAX_PARAMS];
+    enum rfg_rung rung;
+    double predicted_us;       /* rung 4: the model's estimate */
+    const struct rfg_row *row; /* rungs 1-3 */
+};
+
+/* Walks the ladder from `from` on; compiles and loads nothing. UNSUPPORTED if nothing serves the problem. say (may be
+ * NULL) hears each step: "rung 1: no row for ...". */
+rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, struct rfg_choice *out,
+                      void (*say)(void *arg, const char *line), void *arg);
+
+/* Compiles (cache) and loads. var must support prob and p be valid for it. */
+rfg_status rfg_plan_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
+                           const int *p, struct rfg_plan **plan);
+void rfg_plan_destroy(rfg_context *ctx, struct rfg_plan **plan);
+/* kargs: op->kargs_size bytes, packed but for the head, which is filled here. */
+rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream);
+/* Registers, LDS, spills as the runtime knows them: -1 where it doesn't. */
+void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes);
+/* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
+bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch);
+
+/* The plan that an op call of prob uses now, NULL if it wasn't called or prepared (the hot path's hash probe). */
+const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob);
+const struct rfg_choice *rfg_plan_choice(const struct rfg_plan *plan);
+
+/* The request for a variant's code object (source is malloc'ed: free(req->source)). */
+rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_problem *prob,
+                               const struct rfg_variant *var, const int *p, struct rfg_jit_request *req,
+                               char name[RFG_CONFIG_STRLEN], struct rfg_kernel *kernel);
+
+/* "hiprtc 5.2..." for kernels, the C compiler for host variants, the library for vendors: tuned row columns. */
+void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
+                            char source_hash[65], char *compiler, size_t size);
+
+/* ---- logging: RFG_LOG=dispatch|calls|jit|all (comma-separated), to stderr ------------------------------------ */
+
+enum rfg_log_topic { RFG_LOG_DISPATCH = 1, RFG_LOG_CALLS = 2, RFG_LOG_JIT = 4 };
+bool rfg_log_on(enum rfg_log_topic topic);
+__attribute__((format(printf, 2, 3))) void rfg_log(enum rfg_log_topic topic, const char *fmt, ...);
+/* Always printed: "rfg: warning: ...". */
+__attribute__((format(printf, 1, 2))) void rfg_warn(const char *fmt, ...);
+
+#endif

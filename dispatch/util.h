@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Small things about files, paths and strings. */
+#ifndef RFG_DISPATCH_UTIL_H
+#define RFG_DISPATCH_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* printf into a malloc'ed string; aborts nothing: NULL if there is no memory. */
+__attribute__((format(printf, 1, 2))) char *rfg_asprintf(const char *fmt, ...);
+
+/* $name if set and not empty, else NULL. */
+const char *rfg_env(const char *name);
+
+/* mkdir -p. */
+bool rfg_mkdirs(const char *path);
+
+/* $XDG_<kind>_HOME/rfg or $HOME/<fallback>/rfg; malloc'ed; NULL if there is no home. */
+char *rfg_xdg_dir(const char *env, const char *fallback);
+
+/* The whole file, NUL-terminated (the NUL isn't counted); NULL with errno. */
+char *rfg_read_file(const char *path, size_t *size);
+
+/* The directory of the running program, "" if unknown. */
+void rfg_program_dir(char *buf, size_t size);
+
+/* Seconds, monotonic. */
+double rfg_now(void);
+
+/* "2026-11-21T03:40:00Z" */
+void rfg_date(char buf[24]);
+
+/* Hex SHA-256 over parts; ends with a NULL part. Each part is preceded by its length. */
+void rfg_sha256_hex(char hex[65], const char *const *parts, const size_t *sizes, int n);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg core: status codes, tensors, contexts, preparation and introspection.
+ *
+ * Thread rules: every function may be called from any thread. One rfg_context may be used by many threads at
+ * once, except that rfg_context_destroy() must be the last call made with it.
+ */
+#ifndef RFG_CORE_H
+#define RFG_CORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define RFG_API        __attribute__((visibility("default")))
+#define RFG_NODISCARD  __attribute__((warn_unused_result))
+#else
+#define RFG_API
+#define RFG_NODISCARD
+#endif
+
+#define RFG_VERSION_MAJOR 0
+#define RFG_VERSION_MINOR 1
+#define RFG_VERSION_PATCH 0
+#define RFG_VERSION       "0.1.0"
+
+/* ---- status ------------------------------------------------------------------------------------------------- */
+
+typedef enum rfg_status {
+    RFG_OK = 0,
+    RFG_ERROR_INVALID_ARGUMENT, /* the caller broke a rule; nothing was launched or written */
+    RFG_ERROR_UNSUPPORTED,      /* a legal request that no variant on this device can serve */
+    RFG_ERROR_OUT_OF_MEMORY,    /* host or device memory */
+    RFG_ERROR_DEVICE,           /* the HIP/CUDA runtime or the device reported an error */
+    RFG_ERROR_COMPILE,          /* the run-time compiler refused the kernel, or there is none for this arch */
+    RFG_ERROR_DATABASE,         /* a tuned database could not be opened, read or written */
+    RFG_ERROR_IO,               /* a file could not be read or written */
+    RFG_ERROR_NOT_READY,        /* the stream is being captured and the variant is not loaded: rfg_prepare() first */
+    RFG_ERROR_INTERNAL          /* a bug in rfg */
+} rfg_status;
+
+/* The name of a status, e.g. "RFG_ERROR_DEVICE". Never NULL. */
+RFG_API const char *rfg_status_name(rfg_status status);
+
+/* The calling thread's message for the last rfg call that failed on it: it names the argument, the value and the
+ * rule. Never NULL; "" if nothing failed yet. Valid until the thread's next failing rfg call. */
+RFG_API const char *rfg_last_error(void);
+
+/* "0.1.0" */
+RFG_API const char *rfg_version(void);
+
+/* ---- tensors ------------------------------------------------------------------------------------------------ */
+
+typedef enum rfg_dtype {
+    RFG_DTYPE_NONE = 0,
+    RFG_F32,
+    RFG_F16,
+    RFG_BF16,
+    RFG_DTYPE_COUNT
+} rfg_dtype;
+
+/* "f32", "f16", "bf16"; "none" for RFG_DTYPE_NONE and "?" for a value out of range. */
+RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
+/* Bytes of one element; 0 for a value out of range. */
+RFG_API size_t rfg_dtype_size(rfg_dtype dtype);
+
+#define RFG_MAX_DIMS 5
+
+/* A view of memory that the caller owns: device memory on GPUs, host memory on "cpu". Strides are in elements,
+ * as in DLPack. The view itself is read during the call only. */
+typedef struct rfg_tensor {
+    void *data;
+    rfg_dtype dtype;
+    int32_t ndim;
+    int64_t shape[RFG_MAX_DIMS];
+    int64_t strides[RFG_MAX_DIMS];
+} rfg_tensor;
+
+/* A packed row-major 1-d or 2-d view. */
+static inline rfg_tensor rfg_tensor_1d(void *data, rfg_dtype dtype, int64_t n)
+{
+    rfg_tensor t = { data, dtype, 1, { n, 0, 0, 0, 0 }, { 1, 0, 0, 0, 0 } };
+    return t;
+}
+
+/* A row-major 2-d view whose rows start row_stride elements apart (row_stride >= cols). */
+static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t row_stride)
+{
+    rfg_tensor t = { data, dtype, 2, { rows, cols, 0, 0, 0 }, { row_stride, 1, 0, 0, 0 } };
+    return t;
+}
+
+/* ---- contexts ----------------------------------------------------------------------------------------------- */
+
+typedef struct rfg_context rfg_context;
+
+/* A hipStream_t on "amd:*", a CUstream/cudaStream_t on "nvidia:*"; must be NULL on "cpu". */
+typedef void *rfg_stream;
+
+/* All fields may be zero: rfg_context_params p = {0} asks for the defaults. Strings are copied. */
+typedef struct rfg_context_params {
+    /* "cpu", "amd:0", "nvidia:0", "emu:gfx942:304". NULL: $RFG_DEVICE, else the first AMD device, else the first
+     * NVIDIA device, else "cpu". */
+    const char *device;
+    /* The writable tuned database. NULL: $RFG_DB, else $XDG_DATA_HOME/rfg/user-v1.db. "": none. */
+    const char *user_db;
+    /* The read-only tuned database. NULL: $RFG_SYSTEM_DB, else the installed one for the device. "": none. */
+    const char *system_db;
+    /* The code-object cache. NULL: $RFG_CACHE_DIR, else $XDG_CACHE_HOME/rfg. "": memory only. */
+    const char *cache_dir;
+    /* Threads that CPU variants use, the caller's included. 0: $RFG_THREADS, else the online cores. */
+    int threads;
+    /* Nonzero: do not count calls that missed the tuned database. */
+    int no_misses;
+    /* If not NULL: only variants whose names match this comma-separated list are considered ($RFG_VARIANTS if
+     * NULL), e.g. "gemm_portable". For tests and for bisecting a wrong result. */
+    const char *variants;
+} rfg_context_params;
+
+/* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
+ * device. A missing or corrupt database is a warning on stderr, not an error.
+ * Errors: INVALID_ARGUMENT (unknown device name), DEVICE (no such device; the platform's library is missing),
+ * OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
+RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg_context_params *params);
+
+/* Waits for nothing: work that the caller queued must have finished. Writes the recorded misses, frees everything
+ * and sets *ctx to NULL. ctx or *ctx may be NULL. */
+RFG_API void rfg_context_destroy(rfg_context **ctx);
+
+/* "cpu", "nvidia:0", ...; valid as long as the context. */
+RFG_API const char *rfg_context_device(const rfg_context *ctx);
+
+/* Allocates the workspace of a stream ahead of time, so that ops on it never allocate: needed before the first op
+ * on a stream that is already being captured. A captured graph uses the workspace of the stream that it was
+ * captured from: do not replay it at the same time as other rfg work on that stream or another replay of it.
+ * Errors: OUT_OF_MEMORY, DEVICE, INVALID_ARGUMENT (a stream on "cpu"). */
+RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream);
+
+/* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", so
+ * that the first op call neither compiles nor allocates and is legal under stream capture.
+ * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, DEVICE. */
+RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
+
+/* The same for every row of a shapes file (header: op,dtype,M,N,K[,attrs][,weight]; AITER's untuned_*.csv columns
+ * are understood). Compiles on all cores, in worker processes. Bad lines are reported and skipped: the call then
+ * returns INVALID_ARGUMENT with the first one's file, line, column, value and rule, after preparing the good ones. */
+RFG_API RFG_NODISCARD rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path);
+
+/* Writes what the dispatcher does with a problem and why, as text of several lines: the rung taken, the variant
+ * and its parameters, the tuned row's provenance, and why each other variant was passed over. Always terminates
+ * buf (size > 0); returns INVALID_ARGUMENT for a bad string. Compiles and loads nothing. */
+RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size);
+
+/* What the context did so far. */
+typedef struct rfg_stats {
+    uint64_t calls;          /* op calls that were launched */
+    uint64_t misses;         /* of them, not answered by an exact tuned row (rung 1) */
+    uint64_t plans;          /* distinct problems seen */
+    uint64_t compiles;       /* compiler runs */
+    uint64_t cache_hits;     /* code objects found in the cache on disk or in memory */
+} rfg_stats;
+RFG_API void rfg_context_stats(rfg_context *ctx, rfg_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

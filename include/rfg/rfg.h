@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg: GPU operators for LLM inference, an autotuner and a dispatcher that remembers. This header is the whole
+ * public interface but for the DLPack bridge (rfg/dlpack.h), which needs dlpack's own header. */
+#ifndef RFG_RFG_H
+#define RFG_RFG_H
+
+#include "core.h"
+#include "gemm.h"
+
+#endif

@@ -1,0 +1,1 @@
+typedef int rfg_not_yet;

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_OPS_GEMM_H
+#define RFG_OPS_GEMM_H
+
+#include "../op.h"
+
+/* Indices of the problem's keys, in the order of gemm_keys. */
+enum {
+    GEMM_M,
+    GEMM_N,
+    GEMM_K,
+    GEMM_BIAS,
+    GEMM_LDX,   /* row strides in elements; 0: packed (K, K, N) */
+    GEMM_LDW,
+    GEMM_LDY,
+    GEMM_ALIGN, /* 1, 2, 4, 8, 16: the bytes that every pointer and every row stride in bytes is a multiple of */
+    GEMM_NKEYS
+};
+
+/* dtype[0] = X, dtype[1] = W (and bias), dtype[2] = Y. */
+
+/* What every gemm kernel, on GPU and CPU, is given (by value, as its only parameter). ops/device/gemm_args.h is
+ * the kernels' view of the same bytes. */
+struct gemm_args {
+    struct rfg_kargs_head head; /* workspace: fp32 partials; counters: one a tile */
+    void *y;
+    const void *x, *w, *bias;   /* bias NULL: none */
+    int64_t ldx, ldw, ldy;
+    int32_t m, n, k;
+    int32_t pad;
+};
+
+extern const struct rfg_op rfg_op_gemm_desc;
+
+/* ops/gemm/cpu.c, ops/gemm/gpu.c, ops/gemm/vendor.c */
+extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;
+extern const struct rfg_variant gemm_skinny, gemm_splitk_mma, gemm_portable;
+extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
+
+#endif

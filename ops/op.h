@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The contracts of an operator and of a variant. Both are const tables: an operator lists its variants, the
+ * dispatcher, the tuner and the tests ask them questions. Nothing here knows a database, a JIT or a GPU runtime. */
+#ifndef RFG_OPS_OP_H
+#define RFG_OPS_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "problem.h"
+#include "rfg/core.h"
+
+struct rfg_cpu_pool;
+struct rfg_hip;
+
+/* ---- devices ------------------------------------------------------------------------------------------------ */
+
+enum rfg_platform {
+    RFG_PLATFORM_CPU,
+    RFG_PLATFORM_AMD,
+    RFG_PLATFORM_NVIDIA,
+    RFG_PLATFORM_EMU,
+};
+
+enum rfg_feature {
+    RFG_FEATURE_MMA = 1 << 0,      /* matrix fragments through the prelude: MFMA, WMMA or mma.sync, bf16 and fp16 */
+    RFG_FEATURE_ASYNC = 1 << 1,    /* asynchronous global->LDS copies */
+    RFG_FEATURE_AVX2 = 1 << 2,     /* cpu: AVX2 + FMA + F16C */
+    RFG_FEATURE_AVX512 = 1 << 3,   /* cpu: AVX-512 F, BW, VL, DQ */
+    RFG_FEATURE_AVX512BF16 = 1 << 4,
+};
+
+/* What variants need to know to judge and rank themselves; plain data, so that a device can be imagined
+ * (`rfg-tune --dry-run --device gfx942:304`, compile tests). Peak figures are estimates for ranking only. */
+struct rfg_device {
+    char name[40];      /* "cpu", "nvidia:0", "emu:gfx942:304" */
+    enum rfg_platform platform;
+    char arch[32];      /* the tuned row's arch: "gfx942", "sm_90", "cpu-avx512bf16" */
+    char target[32];    /* what the compiler is asked for: "gfx942", "sm_90a"; "" on cpu */
+    int cu_count;       /* CUs, SMs, or CPU threads */
+    int wave_size;      /* 64, 32; 1 on cpu */
+    int lds_bytes;      /* a workgroup's limit */
+    int max_threads;    /* of a workgroup */
+    unsigned features;  /* enum rfg_feature */
+    double mem_gbps;    /* device memory bandwidth, GB/s */
+    double mma_tflops;  /* dense bf16/fp16 with fp32 accumulation */
+    double fma_tflops;  /* fp32 FMA */
+    double latency_us;  /* launch, load, store: what an empty problem costs inside a graph */
+    double sync_us;     /* a reduction across workgroups through memory, over and above latency_us */
+    int64_t cache_bytes; /* the last-level cache */
+};
+
+/* ---- variants ----------------------------------------------------------------------------------------------- */
+
+#define RFG_MAX_PARAMS  12
+#define RFG_MAX_VALUES  16
+#define RFG_MAX_MACROS  24
+
+struct rfg_param {
+    const char *name; /* as in the tuned row's JSON; never renamed */
+    int n;
+    int values[RFG_MAX_VALUES]; /* what the tuner sweeps; also all that a tuned row may say */
+};
+
+/* One compile: what hipRTC specialises. Must depend only on dtypes and parameters, never on M, N, K, so that
+ * problems share code objects. */
+struct rfg_kernel {
+    const char *source;  /* an embedded file, e.g. "gemm/skinny.hip" */
+    const char *entry;   /* the extern "C" __global__ function */
+    int n_macros;
+    struct { const char *name; int value; } macros[RFG_MAX_MACROS];
+};
+void rfg_kernel_macro(struct rfg_kernel *k, const char *name, int value);
+
+struct rfg_launch {
+    uint32_t grid[3];  /* in workgroups */
+    uint32_t block[3]; /* in threads */
+    uint32_t lds;      /* dynamic LDS bytes */
+};
+
+enum rfg_variant_kind {
+    RFG_VARIANT_KERNEL, /* JIT-compiled for a GPU */
+    RFG_VARIANT_HOST,   /* a C function for the cpu device */
+    RFG_VARIANT_VENDOR, /* a vendor's library, loaded by dlopen */
+};
+
+/* Every op's kernel argument struct begins with this; the dispatcher fills it before a launch. */
+struct rfg_kargs_head {
+    void *workspace;    /* variant->workspace() bytes, 256-byte aligned; contents undefined */
+    uint32_t *counters; /* RFG_COUNTERS zeroes (GPU only); a launch must leave them zero */
+};
+#define RFG_COUNTERS 65536
+
+/* What a vendor variant may use while it prepares and runs. */
+struct rfg_vendor_env {
+    const struct rfg_hip *hip;
+    int device;         /* ordinal of the platform */
+    void *workspace;    /* of variant->workspace() bytes; NULL during prepare */
+    rfg_stream stream;
+};
+
+/* All functions but launch-time ones are pure. `p` holds the parameter values in the order of `params`. */
+struct rfg_variant {
+    const char *name;   /* stable id, "gemm_splitk_mma"; never reused or renamed */
+    enum rfg_variant_kind kind;
+    int n_params;
+    const struct rfg_param *params;
+
+    /* Can this variant serve the problem on the device with some parameters? Says why not. */
+    bool (*supports)(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);
+    /* Are these parameters legal for it? Static limits (LDS, registers, divisibility) live here. Called only if
+     * supports() and each value is one of the listed ones. May be NULL: always. */
+    bool (*valid)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why);
+    /* The analytical model: estimated microseconds. */
+    double (*predict)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p);
+    /* Workspace bytes; NULL: 0. */
+    size_t (*workspace)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p);
+
+    /* RFG_VARIANT_KERNEL */
+    void (*kernel)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k);
+    void (*launch)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l);
+
+    /* RFG_VARIANT_HOST. kargs: the op's argument struct. */
+    void (*run)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
+                struct rfg_cpu_pool *pool);
+
+    /* RFG_VARIANT_VENDOR. prepare finds the library and an algorithm (slow; not under capture); run only launches.
+     * version is the library's, for the tuned row ("" if it isn't there). */
+    rfg_status (*vendor_prepare)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                                 const struct rfg_vendor_env *env, void **plan);
+    rfg_status (*vendor_run)(void *plan, const void *kargs, const struct rfg_vendor_env *env);
+    void (*vendor_release)(void *plan);
+    const char *(*vendor_version)(const struct rfg_device *dev);
+};
+
+/* Calls fn for every parameter set that is listed, supported and valid, in the order of the parameter list.
+ * Stops early if fn returns false. Returns how many it offered. */
+int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                     bool (*fn)(void *ctx, const int *p), void *ctx);
+
+/* Is p a listed, valid choice? (What a tuned row says is checked with this before it is believed.) */
+bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                       const int *p, struct rfg_reason *why);
+
+/* "gemm_skinny{waves=4,rows=2}": for people and for --variant options; and back. */
+#define RFG_CONFIG_STRLEN 256
+char *rfg_config_format(const struct rfg_variant *var, const int *p, char *buf, size_t size);
+bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rfg_variant **var, int *p,
+                      struct rfg_reason *why);
+
+/* ---- operators ---------------------------------------------------------------------------------------------- */
+
+#define RFG_MAX_TENSORS 6
+
+struct rfg_tensor_spec {
+    const char *name;
+    bool output;
+    rfg_dtype dtype;
+    int ndim;              /* 1 or 2 here; later ops may use more */
+    int64_t shape[RFG_MAX_DIMS];
+    int64_t row_stride;    /* elements between rows (the last but one dimension), for ndim >= 2 */
+    bool absent;           /* an optional tensor that this problem does not have: pass NULL */
+};
+
+struct rfg_op {
+    const char *name;
+    uint16_t id;           /* stable; part of hashes */
+    int n_in, n_out;       /* dtypes in the problem string */
+    int n_keys;
+    const struct rfg_key *keys;
+    const char *column_key[3]; /* the keys that are the tuned row's M, N and K columns; NULL where it has none */
+    int n_variants;
+    const struct rfg_variant *const *variants; /* in order of preference when the model ties; the portable ones last */
+    size_t kargs_size;
+
+    /* Is this combination of dtypes and values one that the op's contract allows? */
+    bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
+    /* Bytes that must move (each tensor once) and floating-point operations. */
+    void (*cost)(const struct rfg_problem *prob, double *bytes, double *flops);
+    /* The tensors of a problem in the order that call() and pack() take them. Returns their number. */
+    int (*tensors)(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS]);
+    /* Through the public function, as an engine would. t[i] is ignored where the spec says absent. */
+    rfg_status (*call)(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
+                       rfg_stream stream);
+    /* Fills the kernel argument struct but for its head (tuner: launch a given variant). */
+    void (*pack)(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs);
+};
+
+/* The registry: NULL-terminated, and the only place that an operator is listed. */
+extern const struct rfg_op *const rfg_ops[];
+const struct rfg_op *rfg_op_find(const char *name, size_t len);
+const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *name);
+
+/* ---- the ops' way down to the dispatcher, which implements these ------------------------------------------- */
+
+/* Runs a validated problem: finds or makes its plan, completes the head of kargs and launches. */
+rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream);
+
+/* Sets the thread's error message and returns status. */
+__attribute__((format(printf, 2, 3))) rfg_status rfg_fail(rfg_status status, const char *fmt, ...);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A problem is one call's shape: op, dtypes, sizes, attributes. Its canonical string, e.g.
+ * "gemm bf16,bf16->bf16 M=8 N=2112 K=7168 bias=1", names it everywhere: logs, tests, bench, tuner, database. */
+#ifndef RFG_OPS_PROBLEM_H
+#define RFG_OPS_PROBLEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rfg/core.h"
+
+#define RFG_MAX_KEYS       12
+#define RFG_MAX_DTYPES     4
+#define RFG_PROBLEM_STRLEN 256
+
+struct rfg_op;
+
+/* A sentence for people, filled by whoever refuses something. */
+struct rfg_reason {
+    char text[160];
+};
+
+/* Writes the sentence (why may be NULL) and returns false, so that `return rfg_refuse(why, ...)` reads well. */
+__attribute__((format(printf, 2, 3))) bool rfg_refuse(struct rfg_reason *why, const char *fmt, ...);
+
+enum rfg_key_kind {
+    RFG_KEY_SIZE,   /* M, N, K: always printed, no default */
+    RFG_KEY_ATTR,   /* part of the tuned row's key; printed if not the default */
+    RFG_KEY_LAYOUT, /* strides and alignment: printed if not the default, not part of the tuned row's key */
+};
+
+struct rfg_key {
+    const char *name;
+    enum rfg_key_kind kind;
+    int64_t def, min, max;
+    const char *const *names; /* if the value is an enumeration: its spellings from min to max; else NULL */
+};
+
+struct rfg_problem {
+    const struct rfg_op *op;
+    uint8_t dtype[RFG_MAX_DTYPES]; /* enum rfg_dtype: inputs, then outputs, as the op counts them; the rest 0 */
+    int64_t v[RFG_MAX_KEYS];       /* by the op's keys; the rest 0 */
+};
+
+/* All keys at their defaults, sizes 0. */
+void rfg_problem_init(struct rfg_problem *p, const struct rfg_op *op);
+
+/* Parses a canonical string; keys may come in any order. On error says what was expected and what was there. */
+bool rfg_problem_parse(struct rfg_problem *p, const char *text, struct rfg_reason *why);
+
+/* The canonical string. Returns buf. */
+char *rfg_problem_format(const struct rfg_problem *p, char *buf, size_t size);
+
+/* "bf16,bf16->bf16" */
+char *rfg_problem_format_dtypes(const struct rfg_problem *p, char *buf, size_t size);
+bool rfg_problem_parse_dtypes(struct rfg_problem *p, const char *text, struct rfg_reason *why);
+
+/* The ATTR keys that aren't at their default, in key order: "bias=1"; "" if none. */
+char *rfg_problem_format_attrs(const struct rfg_problem *p, char *buf, size_t size);
+
+/* Sets one key from text such as "bias=1"; refuses an unknown name, a bad number or a value out of range. */
+bool rfg_problem_set(struct rfg_problem *p, const char *name, const char *value, struct rfg_reason *why);
+
+/* A copy with the LAYOUT keys at their defaults: what the tuned database is asked for. */
+struct rfg_problem rfg_problem_key(const struct rfg_problem *p);
+
+/* Equality and hash of everything, LAYOUT keys included. */
+bool rfg_problem_equal(const struct rfg_problem *a, const struct rfg_problem *b);
+uint64_t rfg_problem_hash(const struct rfg_problem *p);
+
+/* Index of the key called name, or -1. */
+int rfg_op_key(const struct rfg_op *op, const char *name);
+
+#endif

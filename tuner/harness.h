@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One case definition for correctness, bitwise repeatability and timing, shared by tests, rfg-bench and rfg-tune.
+ * A case owns the tensors of a problem on a context's device (one or several sets of them, so that timing rotates
+ * past the last-level cache), guard bytes around each output, and the double-precision oracle's answer. */
+#ifndef RFG_TUNER_HARNESS_H
+#define RFG_TUNER_HARNESS_H
+
+#include "../dispatch/context.h"
+
+enum rfg_data {
+    RFG_DATA_RANDOM,    /* uniform in [-1, 1): what is timed and checked by default */
+    RFG_DATA_INTS,      /* small integers: sums are exact in fp32, so any order gives the same answer: error 0 */
+    RFG_DATA_CANCEL,    /* large terms that cancel: exposes 16-bit accumulation */
+    RFG_DATA_SPECIAL,   /* random with NaN, +-inf, denormals, -0 sprinkled in */
+};
+
+struct rfg_case_params {
+    uint64_t seed;
+    enum rfg_data data;
+    size_t rotate_bytes;   /* make as many sets as it takes for their inputs to exceed this; 0: one set */
+    int64_t check_rows;    /* rows of the output that the oracle computes: 0 all; else first, last and random ones */
+    bool unaligned;        /* offset every tensor by one element from its natural alignment (layout align= size) */
+};
+
+struct rfg_case;
+rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,
+                           struct rfg_case **out);
+void rfg_case_destroy(struct rfg_case **c);
+int rfg_case_sets(const struct rfg_case *c);
+const struct rfg_problem *rfg_case_problem(const struct rfg_case *c);
+/* Tensors of a set in the op's order; those absent have data NULL. */
+const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);
+
+/* How a set is run: through the public op function (plan NULL) or by a given plan. */
+rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
+/* Fills the outputs of a set with 0xFF.. poison (NaN) and renews the guards. */
+rfg_status rfg_case_poison(struct rfg_case *c, int set);
+
+/* Tolerance. |got - expected| <= bound per element, where expected is the oracle's double rounded to the output
+ * dtype and bound = half an ulp of the output type at the expected value (the final rounding may go the other way)
+ * + k_acc * eps(fp32) * sum_k |x*w| (fp32 accumulation in any order; k_acc = sqrt(K) + 4, see harness.c). */
+struct rfg_check {
+    bool ok;
+    double max_ratio;    /* max |got - expected| / bound; ok means <= 1 */
+    double max_abs, max_rel;
+    int64_t wrong;       /* elements over the bound */
+    int64_t checked;
+    bool guard_broken;   /* bytes outside the output were written: reported apart from wrong values */
+    bool trivial;        /* the expected values are too uniform to prove anything */
+    char message[400];   /* problem string, seed, first bad index, got, expected, bound */
+};
+rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out);
+/* A copy of a set's outputs (malloc'ed; all bytes of the output tensors), for bitwise comparisons. */
+rfg_status rfg_case_outputs(struct rfg_case *c, int set, void **bytes, size_t *size);
+
+/* ---- timing ---------------------------------------------------------------------------------------------------- */
+
+struct rfg_times {
+    int n;
+    double *us;          /* per call, sorted ascending; malloc'ed */
+};
+void rfg_times_free(struct rfg_times *t);
+double rfg_times_at(const struct rfg_times *t, double quantile);
+
+/* rounds samples of one call's time. On GPUs a captured graph of `sets` dependent launches is replayed and each
+ * sample is one replay divided by its launches; on cpu each sample is one call, sets rotating. max_s bounds the
+ * whole measurement (at least 3 samples are taken). */
+rfg_status rfg_case_time(struct rfg_case *c, const struct rfg_plan *plan, int rounds, double max_s,
+                         struct rfg_times *out);
+/* The same for several plans at once, interleaved round by round, so that drift hits all alike. */
+rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans, int n, int rounds, double max_s,
+                         struct rfg_times *out /* n */);
+
+/* The floor for a problem on a device: max(bytes / bandwidth, flops / rate) + launch latency; which says which. */
+double rfg_floor_us(const struct rfg_device *dev, const struct rfg_problem *prob, const char **which);
+
+/* The oracle, by op: expected values (double, before rounding) and sum |terms| for `rows` of the output. */
+rfg_status rfg_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
+                      int64_t n_rows, double *expected, double *magnitude);
+
+/* ---- scalar conversions of the host (round to nearest even), independent of what the kernels use ---------------- */
+double rfg_load(const void *base, rfg_dtype dtype, int64_t index);
+void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value);
+/* ulp of the dtype at |x|, in double. */
+double rfg_ulp(rfg_dtype dtype, double x);
+
+/* splitmix64, for seeds that are printed and accepted back. */
+uint64_t rfg_random(uint64_t *state);
+
+#endif
