@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "util.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+char *rfg_asprintf(const char *fmt, ...)
+{
+    char *s;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vasprintf(&s, fmt, ap);
+    va_end(ap);
+    return n < 0 ? NULL : s;
+}
+
+const char *rfg_env(const char *name)
+{
+    const char *s = getenv(name);
+    return s && *s ? s : NULL;
+}
+
+bool rfg_mkdirs(const char *path)
+{
+    char *copy = strdup(path);
+    if (!copy)
+        return false;
+    for (char *s = copy + 1; *s; s++)
+        if (*s == '/') {
+            *s = 0;
+            mkdir(copy, 0777); /* a parent that can't be made fails the last mkdir too */
+            *s = '/';
+        }
+    bool ok = mkdir(copy, 0777) == 0 || errno == EEXIST;
+    struct stat st;
+    if (ok && (stat(copy, &st) || !S_ISDIR(st.st_mode))) {
+        errno = ENOTDIR;
+        ok = false;
+    }
+    free(copy);
+    return ok;
+}
+
+char *rfg_xdg_dir(const char *env, const char *fallback)
+{
+    const char *dir = rfg_env(env), *home = rfg_env("HOME");
+    if (dir && dir[0] == '/') /* the XDG specification: relative paths are to be ignored */
+        return rfg_asprintf("%s/rfg", dir);
+    return home ? rfg_asprintf("%s/%s/rfg", home, fallback) : NULL;
+}
+
+char *rfg_read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rbe");
+    if (!f)
+        return NULL;
+    char *data = NULL;
+    size_t used = 0, room = 0;
+    for (;;) {
+        if (used + 1 >= room) {
+            room = room ? room * 2 : 65536;
+            char *more = realloc(data, room);
+            if (!more)
+                break;
+            data = more;
+        }
+        size_t n = fread(data + used, 1, room - used - 1, f);
+        used += n;
+        if (n == 0) {
+            if (ferror(f))
+                break;
+            fclose(f);
+            data[used] = 0;
+            if (size)
+                *size = used;
+            return data;
+        }
+    }
+    int e = errno;
+    free(data);
+    fclose(f);
+    errno = e;
+    return NULL;
+}
+
+void rfg_program_dir(char *buf, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", buf, size - 1);
+    buf[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(buf, '/');
+    if (slash)
+        *slash = 0;
+}
+
+double rfg_now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+void rfg_date(char buf[24])
+{
+    time_t t = time(NULL);
+    struct tm tm;
+    gmtime_r(&t, &tm);
+    strftime(buf, 24, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+void rfg_sha256_hex(char hex[65], const char *const *parts, const size_t *sizes, int n)
+{
+    unsigned char md[32];
+    unsigned len = 0;
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL);
+    for (int i = 0; ok && i < n; i++) {
+        uint64_t size = sizes[i];
+        ok = EVP_DigestUpdate(ctx, &size, sizeof(size)) && EVP_DigestUpdate(ctx, parts[i], sizes[i]);
+    }
+    ok = ok && EVP_DigestFinal_ex(ctx, md, &len);
+    EVP_MD_CTX_free(ctx);
+    hex[0] = 0;
+    for (unsigned i = 0; ok && i < len; i++)
+        sprintf(hex + 2 * i, "%02x", md[i]);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The gemm operator: its public function, its argument rules and its table. Variants are in cpu.c, gpu.c, vendor.c. */
+#include "gemm.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "rfg/gemm.h"
+
+#define MAX_SIZE INT32_MAX
+
+static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
+    [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
+    [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
+    [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
+    [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL },
+    [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [GEMM_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [GEMM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+};
+
+static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    if (prob->dtype[0] != prob->dtype[1])
+        return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if ((v[GEMM_LDX] && v[GEMM_LDX] < v[GEMM_K]) || (v[GEMM_LDW] && v[GEMM_LDW] < v[GEMM_K]))
+        return rfg_refuse(why, "ldx=%" PRId64 ", ldw=%" PRId64 ": must be at least K=%" PRId64, v[GEMM_LDX],
+                          v[GEMM_LDW], v[GEMM_K]);
+    if (v[GEMM_LDY] && v[GEMM_LDY] < v[GEMM_N])
+        return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[GEMM_LDY], v[GEMM_N]);
+    if (v[GEMM_ALIGN] & (v[GEMM_ALIGN] - 1))
+        return rfg_refuse(why, "align=%" PRId64 ": must be a power of two", v[GEMM_ALIGN]);
+    return true;
+}
+
+static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    double out = (double)rfg_dtype_size((rfg_dtype)prob->dtype[2]);
+    *bytes = (m * k + n * k) * in + m * n * out + (prob->v[GEMM_BIAS] ? n * in : 0);
+    *flops = 2 * m * n * k;
+}
+
+static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dtype, int64_t rows, int64_t cols,
+                                      int64_t ld)
+{
+    struct rfg_tensor_spec s = { .name = name, .output = output, .dtype = (rfg_dtype)dtype, .ndim = 2,
+                                 .shape = { rows, cols }, .row_stride = ld ? ld : cols };
+    return s;
+}
+
+static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    const int64_t *v = prob->v;
+    spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
+    spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
+    spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
+    spec[3] = (struct rfg_tensor_spec){ .name = "bias", .dtype = (rfg_dtype)prob->dtype[1], .ndim = 1,
+                                        .shape = { v[GEMM_N] }, .absent = !v[GEMM_BIAS] };
+    return 4;
+}
+
+static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
+                            rfg_stream stream)
+{
+    return rfg_op_gemm(ctx, &t[0], &t[1], &t[2], prob->v[GEMM_BIAS] ? &t[3] : NULL, stream);
+}
+
+static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
+{
+    struct gemm_args *a = kargs;
+    memset(a, 0, sizeof(*a));
+    a->y = t[0].data;
+    a->x = t[1].data;
+    a->w = t[2].data;
+    a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
+    a->ldy = t[0].strides[0];
+    a->ldx = t[1].strides[0];
+    a->ldw = t[2].strides[0];
+    a->m = (int32_t)prob->v[GEMM_M];
+    a->n = (int32_t)prob->v[GEMM_N];
+    a->k = (int32_t)prob->v[GEMM_K];
+}
+
+/* ---- the public function ------------------------------------------------------------------------------------ */
+
+struct operand {
+    const char *name;
+    const rfg_tensor *t;
+    int64_t rows, cols, ld; /* ld: the stride between rows, cols if there is at most one row */
+    uintptr_t begin, end;   /* bytes touched; begin == end if empty */
+    uintptr_t bits;         /* its lowest set bit is the alignment of every row */
+};
+
+/* Shape, strides, pointer and extent of one tensor. Keeps to what is cheap: it runs on every call. */
+static rfg_status check_operand(struct operand *o, const char *name, const rfg_tensor *t, int ndim)
+{
+    o->name = name;
+    o->t = t;
+    if (!t)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s is NULL: must be a tensor", name);
+    size_t size = rfg_dtype_size(t->dtype);
+    if (!size)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has dtype %d: must be bf16, f16 or f32", name,
+                        (int)t->dtype);
+    if (t->ndim != ndim)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has %d dimensions: must have %d", name, t->ndim,
+                        ndim);
+    o->rows = ndim == 2 ? t->shape[0] : 1;
+    o->cols = t->shape[ndim - 1];
+    if (o->rows < 0 || o->cols < 0 || o->rows > MAX_SIZE || o->cols > MAX_SIZE)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_op_gemm: %s is %" PRId64 " x %" PRId64 ": sizes must be from 0 to %d", name, o->rows,
+                        o->cols, MAX_SIZE);
+    if (o->cols > 1 && t->strides[ndim - 1] != 1)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has stride %" PRId64 " in its last dimension: "
+                        "must be 1", name, t->strides[ndim - 1]);
+    o->ld = o->rows > 1 ? t->strides[0] : o->cols;
+    if (o->ld < o->cols || o->ld > INT64_MAX / MAX_SIZE / 8)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has row stride %" PRId64
+                        ": must be at least its %" PRId64 " columns and at most %" PRId64, name, o->ld, o->cols,
+                        INT64_MAX / MAX_SIZE / 8);
+    o->begin = o->end = (uintptr_t)t->data;
+    o->bits = 0;
+    if (o->rows == 0 || o->cols == 0)
+        return RFG_OK;
+    if (!t->data)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s's data is NULL: must point to %" PRId64
+                        " x %" PRId64 " elements", name, o->rows, o->cols);
+    if (o->begin % size)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s's data is %p: must be aligned to its element, "
+                        "%zu bytes", name, t->data, size);
+    uintptr_t extent = ((uintptr_t)(o->rows - 1) * (uintptr_t)o->ld + (uintptr_t)o->cols) * size;
+    if (o->begin + extent < o->begin)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s at %p wraps around the address space", name,
+                        t->data);
+    o->end = o->begin + extent;
+    o->bits = o->begin | (o->rows > 1 ? (uintptr_t)o->ld * size : 0);
+    return RFG_OK;
+}
+
+static rfg_status refuse_overlap(const struct operand *y, const struct operand *in)
+{
+    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: y [%p, %p) overlaps %s [%p, %p): the output may not "
+                    "alias an input", (void *)y->begin, (void *)y->end, in->name, (void *)in->begin, (void *)in->end);
+}
+
+static bool overlaps(const struct operand *a, const struct operand *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
+
+rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
+                       const rfg_tensor *bias, rfg_stream stream)
+{
+    struct operand oy, ox, ow, ob = { 0 };
+    if (!ctx)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
+    rfg_status st;
+    if ((st = check_operand(&oy, "y", y, 2)) || (st = check_operand(&ox, "x", x, 2)) ||
+        (st = check_operand(&ow, "w", w, 2)) || (bias && (st = check_operand(&ob, "bias", bias, 1))))
+        return st;
+    if (ox.rows != oy.rows || ow.rows != oy.cols || ow.cols != ox.cols || (bias && ob.cols != oy.cols))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: y is %" PRId64 " x %" PRId64 ", x %" PRId64
+                        " x %" PRId64 ", w %" PRId64 " x %" PRId64 ", bias %" PRId64 ": must be [M,N], [M,K], [N,K], "
+                        "[N]", oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : oy.cols);
+    if (w->dtype != x->dtype || (bias && bias->dtype != w->dtype))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: x is %s, w %s, bias %s: must be of one dtype",
+                        rfg_dtype_name(x->dtype), rfg_dtype_name(w->dtype), rfg_dtype_name(bias ? bias->dtype : w->dtype));
+    if (oy.rows == 0 || oy.cols == 0)
+        return RFG_OK;
+    if (overlaps(&oy, &ox))
+        return refuse_overlap(&oy, &ox);
+    if (overlaps(&oy, &ow))
+        return refuse_overlap(&oy, &ow);
+    if (bias && overlaps(&oy, &ob))
+        return refuse_overlap(&oy, &ob);
+
+    uintptr_t bits = 16 | oy.bits | ox.bits | ow.bits | ob.bits;
+    struct rfg_problem prob = { .op = &rfg_op_gemm_desc, .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype,
+                                                                    (uint8_t)y->dtype } };
+    prob.v[GEMM_M] = oy.rows;
+    prob.v[GEMM_N] = oy.cols;
+    prob.v[GEMM_K] = ox.cols;
+    prob.v[GEMM_BIAS] = bias != NULL;
+    prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
+    prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
+    prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
+    prob.v[GEMM_ALIGN] = (int64_t)(bits & -bits);
+
+    struct gemm_args a = { .y = y->data, .x = x->data, .w = w->data, .bias = bias ? bias->data : NULL, .ldx = ox.ld,
+                           .ldw = ow.ld, .ldy = oy.ld, .m = (int32_t)oy.rows, .n = (int32_t)oy.cols,
+                           .k = (int32_t)ox.cols };
+    return rfg_dispatch(ctx, &prob, &a, stream);
+}
+
+/* Ties in the model go to the earlier one; the portable ones come last. */
+static const struct rfg_variant *const gemm_variants[] = {
+    &gemm_skinny,   &gemm_splitk_mma, &gemm_cublaslt,   &gemm_hipblaslt,    &gemm_rocblas,
+    &gemm_portable, &gemm_cpu_avx512, &gemm_cpu_avx2,   &gemm_cpu_portable,
+};
+
+const struct rfg_op rfg_op_gemm_desc = {
+    .name = "gemm",
+    .id = 1,
+    .n_in = 2,
+    .n_out = 1,
+    .n_keys = GEMM_NKEYS,
+    .keys = gemm_keys,
+    .column_key = { "M", "N", "K" },
+    .n_variants = sizeof(gemm_variants) / sizeof(gemm_variants[0]),
+    .variants = gemm_variants,
+    .kargs_size = sizeof(struct gemm_args),
+    .valid = gemm_valid,
+    .cost = gemm_cost,
+    .tensors = gemm_tensors,
+    .call = gemm_call,
+    .pack = gemm_pack,
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The operators. A new one is one line here. */
+#include <string.h>
+
+#include "gemm/gemm.h"
+#include "op.h"
+
+const struct rfg_op *const rfg_ops[] = {
+    &rfg_op_gemm_desc,
+    NULL,
+};
+
+const struct rfg_op *rfg_op_find(const char *name, size_t len)
+{
+    for (int i = 0; rfg_ops[i]; i++)
+        if (strlen(rfg_ops[i]->name) == len && !strncmp(rfg_ops[i]->name, name, len))
+            return rfg_ops[i];
+    return NULL;
+}
+
+const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *name)
+{
+    for (int i = 0; i < op->n_variants; i++)
+        if (!strcmp(op->variants[i]->name, name))
+            return op->variants[i];
+    return NULL;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What can be asked of any variant: enumerate, check, name. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op.h"
+
+void rfg_kernel_macro(struct rfg_kernel *k, const char *name, int value)
+{
+    if (k->n_macros == RFG_MAX_MACROS)
+        abort(); /* a variant's table is wrong: no input can cause this */
+    k->macros[k->n_macros].name = name;
+    k->macros[k->n_macros++].value = value;
+}
+
+int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                     bool (*fn)(void *ctx, const int *p), void *ctx)
+{
+    int at[RFG_MAX_PARAMS] = { 0 }, p[RFG_MAX_PARAMS] = { 0 }, offered = 0;
+    if (!var->supports(dev, prob, NULL))
+        return 0;
+    for (;;) {
+        for (int i = 0; i < var->n_params; i++)
+            p[i] = var->params[i].values[at[i]];
+        if (!var->valid || var->valid(dev, prob, p, NULL)) {
+            offered++;
+            if (!fn(ctx, p))
+                return offered;
+        }
+        int i = var->n_params - 1; /* the last parameter varies fastest */
+        while (i >= 0 && ++at[i] == var->params[i].n)
+            at[i--] = 0;
+        if (i < 0)
+            return offered;
+    }
+}
+
+bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                       const int *p, struct rfg_reason *why)
+{
+    if (!var->supports(dev, prob, why))
+        return false;
+    for (int i = 0; i < var->n_params; i++) {
+        bool listed = false;
+        for (int j = 0; j < var->params[i].n; j++)
+            listed |= var->params[i].values[j] == p[i];
+        if (!listed)
+            return rfg_refuse(why, "%s=%d: not a value that %s has", var->params[i].name, p[i], var->name);
+    }
+    return !var->valid || var->valid(dev, prob, p, why);
+}
+
+char *rfg_config_format(const struct rfg_variant *var, const int *p, char *buf, size_t size)
+{
+    size_t at = (size_t)snprintf(buf, size, "%s", var->name);
+    for (int i = 0; i < var->n_params && at < size; i++)
+        at += (size_t)snprintf(buf + at, size - at, "%s%s=%d%s", i ? "," : "{", var->params[i].name, p[i],
+                               i + 1 == var->n_params ? "}" : "");
+    return buf;
+}
+
+bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rfg_variant **var, int *p,
+                      struct rfg_reason *why)
+{
+    char copy[RFG_CONFIG_STRLEN];
+    if (strlen(text) >= sizeof(copy))
+        return rfg_refuse(why, "variant '%.40s...': too long", text);
+    memcpy(copy, text, strlen(text) + 1);
+    char *brace = strchr(copy, '{');
+    if (brace)
+        *brace = 0;
+    *var = rfg_variant_find(op, copy);
+    if (!*var)
+        return rfg_refuse(why, "variant '%.40s': %s has no such variant", copy, op->name);
+    char *end = brace ? strchr(brace + 1, '}') : NULL;
+    if (brace && (!end || end[1]))
+        return rfg_refuse(why, "variant '%.60s': must end with one '}'", text);
+    if (end)
+        *end = 0;
+
+    bool set[RFG_MAX_PARAMS] = { false };
+    char *save;
+    for (char *word = brace ? strtok_r(brace + 1, ",", &save) : NULL; word; word = strtok_r(NULL, ",", &save)) {
+        char *eq = strchr(word, '='), *stop;
+        int i = (*var)->n_params;
+        if (eq) {
+            *eq = 0;
+            for (i = 0; i < (*var)->n_params && strcmp((*var)->params[i].name, word); i++)
+                ;
+        }
+        if (i == (*var)->n_params)
+            return rfg_refuse(why, "parameter '%.40s': %s has no such parameter", word, (*var)->name);
+        long v = strtol(eq + 1, &stop, 10);
+        if (stop == eq + 1 || *stop)
+            return rfg_refuse(why, "%s=%.40s: must be a whole number", word, eq + 1);
+        p[i] = (int)v;
+        set[i] = true;
+    }
+    for (int i = 0; i < (*var)->n_params; i++)
+        if (!set[i])
+            return rfg_refuse(why, "variant '%.60s': %s= is missing", text, (*var)->params[i].name);
+    return true;
+}
