@@ -21,9 +21,9 @@ const char *rfg_context_driver(const rfg_context *ctx);
 struct rfg_plan;
 
 enum rfg_rung {
-    RFG_RUNG_FORCED = 0,   /* the caller chose the variant */
-    RFG_RUNG_EXACT = 1,    /* a tuned row for this very problem */
-    RFG_RUNG_NEAREST = 2,  /* same N, K, attrs; nearest M */
+    RFG_RUNG_FORCED = 0,  /* the caller chose the variant */
+    RFG_RUNG_EXACT = 1,   /* a tuned row for this very problem */
+    RFG_RUNG_NEAREST = 2, /* same N, K, attrs; nearest M */
     RFG_RUNG_OTHER_CUS = 3,
     RFG_RUNG_MODEL = 4,    /* the analytical model's pick */
     RFG_RUNG_PORTABLE = 5, /* the portable variant */

@@ -27,12 +27,12 @@ struct rfg_row {
     char arch[32];
     int cu_count;
     char variant[48];
-    char params[256];       /* JSON object of named parameters, keys in the variant's order: {"waves":4} */
+    char params[256];            /* JSON object of named parameters, keys in the variant's order: {"waves":4} */
     double median_us, spread_us; /* spread: p95 - p5 of the samples */
     int samples;
     double error, error_bound; /* largest error against the oracle and what was allowed, in units of the bound's rule */
     double default_us, vendor_us; /* in the same run; 0: none */
-    char source_hash[65];   /* of the kernel source, or the library version for a vendor's */
+    char source_hash[65];         /* of the kernel source, or the library version for a vendor's */
     char compiler[96], driver[64], version[24], date[24], device[64]; /* date: "2026-11-21T03:40:00Z" */
     uint64_t seed;
     enum rfg_source how;
@@ -43,8 +43,8 @@ struct rfg_row {
 struct rfg_db;
 
 enum rfg_db_mode {
-    RFG_DB_READ,   /* must exist */
-    RFG_DB_WRITE,  /* made if missing, with its directories */
+    RFG_DB_READ,  /* must exist */
+    RFG_DB_WRITE, /* made if missing, with its directories */
 };
 
 /* Errors are RFG_ERROR_DATABASE with a message naming the path: not a database, another application's, a newer
@@ -76,8 +76,10 @@ char *rfg_params_json(const struct rfg_variant *var, const int *p, char *buf, si
 /* Misses: problems that were run without an exact row. */
 rfg_status rfg_db_add_misses(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,
                              int rung, uint64_t calls);
-rfg_status rfg_db_each_miss(struct rfg_db *db, bool (*fn)(void *ctx, const struct rfg_problem *prob, const char *arch,
-                            int cu_count, int rung, uint64_t calls, const char *last), void *ctx);
+rfg_status rfg_db_each_miss(struct rfg_db *db,
+                            bool (*fn)(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count,
+                                       int rung, uint64_t calls, const char *last),
+                            void *ctx);
 rfg_status rfg_db_clear_miss(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count);
 
 /* Candidates that hung, faulted, computed wrong results or didn't compile, so that no later sweep tries them again
@@ -85,8 +87,8 @@ rfg_status rfg_db_clear_miss(struct rfg_db *db, const struct rfg_problem *prob, 
 rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,
                               const char *config, const char *source_hash, const char *what, const char *detail);
 /* 1 yes (what is filled), 0 no, -1 error. */
-int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,
-                  const char *config, const char *source_hash, char *what, size_t size);
+int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *config,
+                  const char *source_hash, char *what, size_t size);
 
 /* The text form kept in tuned_configs/: CSV with a header, one line a row, every column of struct rfg_row. */
 rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path /* NULL: stdout */);

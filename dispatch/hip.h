@@ -22,7 +22,7 @@
     X(hipError_t, hipGetDevice, (int *device), (device))                                                               \
     X(hipError_t, hipDeviceGetAttribute, (int *value, hipDeviceAttribute_t attr, int device), (value, attr, device))   \
     X(hipError_t, hipDeviceGetName, (char *name, int len, hipDevice_t device), (name, len, device))                    \
-    X(hipError_t, hipDeviceTotalMem, (size_t *bytes, hipDevice_t device), (bytes, device))                             \
+    X(hipError_t, hipDeviceTotalMem, (size_t * bytes, hipDevice_t device), (bytes, device))                            \
     X(hipError_t, hipDeviceSynchronize, (void), ())                                                                    \
     X(hipError_t, hipMalloc, (void **ptr, size_t size), (ptr, size))                                                   \
     X(hipError_t, hipFree, (void *ptr), (ptr))                                                                         \
@@ -30,33 +30,36 @@
     X(hipError_t, hipMemcpyDtoH, (void *dst, hipDeviceptr_t src, size_t size), (dst, src, size))                       \
     X(hipError_t, hipMemsetD8Async, (hipDeviceptr_t dst, unsigned char value, size_t n, hipStream_t stream),           \
       (dst, value, n, stream))                                                                                         \
-    X(hipError_t, hipStreamCreateWithFlags, (hipStream_t *stream, unsigned flags), (stream, flags))                    \
+    X(hipError_t, hipStreamCreateWithFlags, (hipStream_t * stream, unsigned flags), (stream, flags))                   \
     X(hipError_t, hipStreamDestroy, (hipStream_t stream), (stream))                                                    \
     X(hipError_t, hipStreamSynchronize, (hipStream_t stream), (stream))                                                \
-    X(hipError_t, hipStreamIsCapturing, (hipStream_t stream, hipStreamCaptureStatus *status), (stream, status))        \
+    X(hipError_t, hipStreamIsCapturing, (hipStream_t stream, hipStreamCaptureStatus * status), (stream, status))       \
     X(hipError_t, hipStreamBeginCapture, (hipStream_t stream, hipStreamCaptureMode mode), (stream, mode))              \
-    X(hipError_t, hipStreamEndCapture, (hipStream_t stream, hipGraph_t *graph), (stream, graph))                       \
-    X(hipError_t, hipGraphInstantiate, (hipGraphExec_t *exec, hipGraph_t graph, hipGraphNode_t *error_node,            \
-      char *log, size_t log_size), (exec, graph, error_node, log, log_size))                                           \
+    X(hipError_t, hipStreamEndCapture, (hipStream_t stream, hipGraph_t * graph), (stream, graph))                      \
+    X(hipError_t, hipGraphInstantiate,                                                                                 \
+      (hipGraphExec_t * exec, hipGraph_t graph, hipGraphNode_t * error_node, char *log, size_t log_size),              \
+      (exec, graph, error_node, log, log_size))                                                                        \
     X(hipError_t, hipGraphLaunch, (hipGraphExec_t exec, hipStream_t stream), (exec, stream))                           \
     X(hipError_t, hipGraphExecDestroy, (hipGraphExec_t exec), (exec))                                                  \
     X(hipError_t, hipGraphDestroy, (hipGraph_t graph), (graph))                                                        \
-    X(hipError_t, hipEventCreateWithFlags, (hipEvent_t *event, unsigned flags), (event, flags))                        \
+    X(hipError_t, hipEventCreateWithFlags, (hipEvent_t * event, unsigned flags), (event, flags))                       \
     X(hipError_t, hipEventDestroy, (hipEvent_t event), (event))                                                        \
     X(hipError_t, hipEventRecord, (hipEvent_t event, hipStream_t stream), (event, stream))                             \
     X(hipError_t, hipEventSynchronize, (hipEvent_t event), (event))                                                    \
     X(hipError_t, hipEventElapsedTime, (float *ms, hipEvent_t start, hipEvent_t stop), (ms, start, stop))              \
-    X(hipError_t, hipModuleLoadData, (hipModule_t *module, const void *image), (module, image))                        \
+    X(hipError_t, hipModuleLoadData, (hipModule_t * module, const void *image), (module, image))                       \
     X(hipError_t, hipModuleUnload, (hipModule_t module), (module))                                                     \
-    X(hipError_t, hipModuleGetFunction, (hipFunction_t *fn, hipModule_t module, const char *name), (fn, module, name)) \
+    X(hipError_t, hipModuleGetFunction, (hipFunction_t * fn, hipModule_t module, const char *name),                    \
+      (fn, module, name))                                                                                              \
     X(hipError_t, hipFuncSetAttribute, (const void *fn, hipFuncAttribute attr, int value), (fn, attr, value))          \
     X(hipError_t, hipFuncGetAttribute, (int *value, hipFunction_attribute attr, hipFunction_t fn), (value, attr, fn))  \
-    X(hipError_t, hipModuleLaunchKernel, (hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx,        \
-      unsigned by, unsigned bz, unsigned lds, hipStream_t stream, void **params, void **extra),                        \
+    X(hipError_t, hipModuleLaunchKernel,                                                                               \
+      (hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned lds,   \
+       hipStream_t stream, void **params, void **extra),                                                               \
       (fn, gx, gy, gz, bx, by, bz, lds, stream, params, extra))
 
 struct rfg_hip {
-#define X(ret, name, params, args) ret (*name) params;
+#define X(ret, name, params, args) ret(*name) params;
     RFG_HIP_ENTRIES(X)
 #undef X
     /* A static string for any error; never NULL. */
@@ -69,13 +72,13 @@ struct rfg_hip {
 
 /* What a platform's loader looked for and found; for rfg-info and error messages. */
 struct rfg_platform_report {
-    const char *platform;    /* "AMD", "NVIDIA" */
-    bool found;              /* the runtime library */
-    char library[128];       /* path or soname that was loaded, or what was looked for */
-    char version[64];        /* "5.2.21153", "13.0 (driver 580.126)"; "" if unknown */
+    const char *platform; /* "AMD", "NVIDIA" */
+    bool found;           /* the runtime library */
+    char library[128];    /* path or soname that was loaded, or what was looked for */
+    char version[64];     /* "5.2.21153", "13.0 (driver 580.126)"; "" if unknown */
     int devices;
-    char problem[256];       /* why there is no usable device; "" if there is one */
-    char advice[256];        /* what to install or check */
+    char problem[256]; /* why there is no usable device; "" if there is one */
+    char advice[256];  /* what to install or check */
 };
 
 /* Load once per process (thread-safe), NULL if the library is missing or unusable. The table lives for ever. */

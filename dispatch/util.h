@@ -32,7 +32,8 @@ double rfg_now(void);
 /* "2026-11-21T03:40:00Z" */
 void rfg_date(char buf[24]);
 
-/* Hex SHA-256 over n parts, each preceded by its length, so that no two lists of parts look alike. "" without memory. */
+/* Hex SHA-256 over n parts, each preceded by its length, so that no two lists of parts look alike. "" without memory.
+ */
 void rfg_sha256_hex(char hex[65], const char *const *parts, const size_t *sizes, int n);
 
 #endif

@@ -25,38 +25,38 @@ enum rfg_platform {
 };
 
 enum rfg_feature {
-    RFG_FEATURE_MMA = 1 << 0,      /* matrix fragments through the prelude: MFMA, WMMA or mma.sync, bf16 and fp16 */
-    RFG_FEATURE_ASYNC = 1 << 1,    /* asynchronous global->LDS copies */
-    RFG_FEATURE_AVX2 = 1 << 2,     /* cpu: AVX2 + FMA + F16C */
-    RFG_FEATURE_AVX512 = 1 << 3,   /* cpu: AVX-512 F, BW, VL, DQ */
+    RFG_FEATURE_MMA = 1 << 0,    /* matrix fragments through the prelude: MFMA, WMMA or mma.sync, bf16 and fp16 */
+    RFG_FEATURE_ASYNC = 1 << 1,  /* asynchronous global->LDS copies */
+    RFG_FEATURE_AVX2 = 1 << 2,   /* cpu: AVX2 + FMA + F16C */
+    RFG_FEATURE_AVX512 = 1 << 3, /* cpu: AVX-512 F, BW, VL, DQ */
     RFG_FEATURE_AVX512BF16 = 1 << 4,
 };
 
 /* What variants need to know to judge and rank themselves; plain data, so that a device can be imagined
  * (`rfg-tune --dry-run --device gfx942:304`, compile tests). Peak figures are estimates for ranking only. */
 struct rfg_device {
-    char name[40];      /* "cpu", "nvidia:0", "emu:gfx942:304" */
+    char name[40]; /* "cpu", "nvidia:0", "emu:gfx942:304" */
     enum rfg_platform platform;
-    char arch[32];      /* the tuned row's arch: "gfx942", "sm_90", "cpu-avx512bf16" */
-    char target[32];    /* what the compiler is asked for: "gfx942", "sm_90a"; "" on cpu */
-    int cu_count;       /* CUs, SMs, or CPU threads */
-    int wave_size;      /* 64, 32; 1 on cpu */
-    int lds_bytes;      /* a workgroup's limit */
-    int max_threads;    /* of a workgroup */
-    unsigned features;  /* enum rfg_feature */
-    double mem_gbps;    /* device memory bandwidth, GB/s */
-    double mma_tflops;  /* dense bf16/fp16 with fp32 accumulation */
-    double fma_tflops;  /* fp32 FMA */
-    double latency_us;  /* launch, load, store: what an empty problem costs inside a graph */
-    double sync_us;     /* a reduction across workgroups through memory, over and above latency_us */
+    char arch[32];       /* the tuned row's arch: "gfx942", "sm_90", "cpu-avx512bf16" */
+    char target[32];     /* what the compiler is asked for: "gfx942", "sm_90a"; "" on cpu */
+    int cu_count;        /* CUs, SMs, or CPU threads */
+    int wave_size;       /* 64, 32; 1 on cpu */
+    int lds_bytes;       /* a workgroup's limit */
+    int max_threads;     /* of a workgroup */
+    unsigned features;   /* enum rfg_feature */
+    double mem_gbps;     /* device memory bandwidth, GB/s */
+    double mma_tflops;   /* dense bf16/fp16 with fp32 accumulation */
+    double fma_tflops;   /* fp32 FMA */
+    double latency_us;   /* launch, load, store: what an empty problem costs inside a graph */
+    double sync_us;      /* a reduction across workgroups through memory, over and above latency_us */
     int64_t cache_bytes; /* the last-level cache */
 };
 
 /* ---- variants ----------------------------------------------------------------------------------------------- */
 
-#define RFG_MAX_PARAMS  12
-#define RFG_MAX_VALUES  16
-#define RFG_MAX_MACROS  24
+#define RFG_MAX_PARAMS 12
+#define RFG_MAX_VALUES 16
+#define RFG_MAX_MACROS 24
 
 struct rfg_param {
     const char *name; /* as in the tuned row's JSON; never renamed */
@@ -67,10 +67,13 @@ struct rfg_param {
 /* One compile: what hipRTC specialises. Must depend only on dtypes and parameters, never on M, N, K, so that
  * problems share code objects. */
 struct rfg_kernel {
-    const char *source;  /* an embedded file, e.g. "gemm/skinny.hip" */
-    const char *entry;   /* the extern "C" __global__ function */
+    const char *source; /* an embedded file, e.g. "gemm/skinny.hip" */
+    const char *entry;  /* the extern "C" __global__ function */
     int n_macros;
-    struct { const char *name; int value; } macros[RFG_MAX_MACROS];
+    struct {
+        const char *name;
+        int value;
+    } macros[RFG_MAX_MACROS];
 };
 void rfg_kernel_macro(struct rfg_kernel *k, const char *name, int value);
 
@@ -96,14 +99,14 @@ struct rfg_kargs_head {
 /* What a vendor variant may use while it prepares and runs. */
 struct rfg_vendor_env {
     const struct rfg_hip *hip;
-    int device;         /* ordinal of the platform */
-    void *workspace;    /* of variant->workspace() bytes; NULL during prepare */
+    int device;      /* ordinal of the platform */
+    void *workspace; /* of variant->workspace() bytes; NULL during prepare */
     rfg_stream stream;
 };
 
 /* All functions but launch-time ones are pure. `p` holds the parameter values in the order of `params`. */
 struct rfg_variant {
-    const char *name;   /* stable id, "gemm_splitk_mma"; never reused or renamed */
+    const char *name; /* stable id, "gemm_splitk_mma"; never reused or renamed */
     enum rfg_variant_kind kind;
     int n_params;
     const struct rfg_param *params;
@@ -158,16 +161,16 @@ struct rfg_tensor_spec {
     const char *name;
     bool output;
     rfg_dtype dtype;
-    int ndim;              /* 1 or 2 here; later ops may use more */
+    int ndim; /* 1 or 2 here; later ops may use more */
     int64_t shape[RFG_MAX_DIMS];
-    int64_t row_stride;    /* elements between rows (the last but one dimension), for ndim >= 2 */
-    bool absent;           /* an optional tensor that this problem does not have: pass NULL */
+    int64_t row_stride; /* elements between rows (the last but one dimension), for ndim >= 2 */
+    bool absent;        /* an optional tensor that this problem does not have: pass NULL */
 };
 
 struct rfg_op {
     const char *name;
-    uint16_t id;           /* stable; part of hashes */
-    int n_in, n_out;       /* dtypes in the problem string */
+    uint16_t id;     /* stable; part of hashes */
+    int n_in, n_out; /* dtypes in the problem string */
     int n_keys;
     const struct rfg_key *keys;
     const char *column_key[3]; /* the keys that are the tuned row's M, N and K columns; NULL where it has none */

@@ -61,8 +61,8 @@ bool rfg_problem_parse_dtypes(struct rfg_problem *p, const char *text, struct rf
         s += len;
         const char *sep = i + 1 == op->n_in + op->n_out ? "" : i + 1 == op->n_in ? "->" : ",";
         if (strncmp(s, sep, strlen(sep)) || (!*sep && *s))
-            return rfg_refuse(why, "dtypes '%.60s': %s takes %d inputs and %d outputs, as in in,in->out", text, op->name,
-                              op->n_in, op->n_out);
+            return rfg_refuse(why, "dtypes '%.60s': %s takes %d inputs and %d outputs, as in in,in->out", text,
+                              op->name, op->n_in, op->n_out);
         s += strlen(sep);
     }
     return true;
@@ -157,7 +157,10 @@ char *rfg_problem_format_dtypes(const struct rfg_problem *p, char *buf, size_t s
     size_t at = 0;
     buf[0] = 0;
     for (int i = 0; i < p->op->n_in + p->op->n_out; i++)
-        append(buf, size, &at, "%s%s", i == 0 ? "" : i == p->op->n_in ? "->" : ",",
+        append(buf, size, &at, "%s%s",
+               i == 0             ? ""
+               : i == p->op->n_in ? "->"
+                                  : ",",
                rfg_dtype_name((rfg_dtype)p->dtype[i]));
     return buf;
 }

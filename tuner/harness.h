@@ -9,18 +9,18 @@
 #include "../dispatch/context.h"
 
 enum rfg_data {
-    RFG_DATA_RANDOM,    /* uniform in [-1, 1): what is timed and checked by default */
-    RFG_DATA_INTS,      /* small integers: sums are exact in fp32, so any order gives the same answer: error 0 */
-    RFG_DATA_CANCEL,    /* large terms that cancel: exposes 16-bit accumulation */
-    RFG_DATA_SPECIAL,   /* random with NaN, +-inf, denormals, -0 sprinkled in */
+    RFG_DATA_RANDOM,  /* uniform in [-1, 1): what is timed and checked by default */
+    RFG_DATA_INTS,    /* small integers: sums are exact in fp32, so any order gives the same answer: error 0 */
+    RFG_DATA_CANCEL,  /* large terms that cancel: exposes 16-bit accumulation */
+    RFG_DATA_SPECIAL, /* random with NaN, +-inf, denormals, -0 sprinkled in */
 };
 
 struct rfg_case_params {
     uint64_t seed;
     enum rfg_data data;
-    size_t rotate_bytes;   /* make as many sets as it takes for their inputs to exceed this; 0: one set */
-    int64_t check_rows;    /* rows of the output that the oracle computes: 0 all; else first, last and random ones */
-    bool unaligned;        /* offset every tensor by one element from its natural alignment (layout align= size) */
+    size_t rotate_bytes; /* make as many sets as it takes for their inputs to exceed this; 0: one set */
+    int64_t check_rows;  /* rows of the output that the oracle computes: 0 all; else first, last and random ones */
+    bool unaligned;      /* offset every tensor by one element from its natural alignment (layout align= size) */
 };
 
 struct rfg_case;
@@ -42,13 +42,13 @@ rfg_status rfg_case_poison(struct rfg_case *c, int set);
  * + k_acc * eps(fp32) * sum_k |x*w| (fp32 accumulation in any order; k_acc = sqrt(K) + 4, see harness.c). */
 struct rfg_check {
     bool ok;
-    double max_ratio;    /* max |got - expected| / bound; ok means <= 1 */
+    double max_ratio; /* max |got - expected| / bound; ok means <= 1 */
     double max_abs, max_rel;
-    int64_t wrong;       /* elements over the bound */
+    int64_t wrong; /* elements over the bound */
     int64_t checked;
-    bool guard_broken;   /* bytes outside the output were written: reported apart from wrong values */
-    bool trivial;        /* the expected values are too uniform to prove anything */
-    char message[400];   /* problem string, seed, first bad index, got, expected, bound */
+    bool guard_broken; /* bytes outside the output were written: reported apart from wrong values */
+    bool trivial;      /* the expected values are too uniform to prove anything */
+    char message[400]; /* problem string, seed, first bad index, got, expected, bound */
 };
 rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out);
 /* A copy of a set's outputs (malloc'ed; all bytes of the output tensors), for bitwise comparisons. */
@@ -58,7 +58,7 @@ rfg_status rfg_case_outputs(struct rfg_case *c, int set, void **bytes, size_t *s
 
 struct rfg_times {
     int n;
-    double *us;          /* per call, sorted ascending; malloc'ed */
+    double *us; /* per call, sorted ascending; malloc'ed */
 };
 void rfg_times_free(struct rfg_times *t);
 double rfg_times_at(const struct rfg_times *t, double quantile);

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define RFG_API        __attribute__((visibility("default")))
-#define RFG_NODISCARD  __attribute__((warn_unused_result))
+#define RFG_API       __attribute__((visibility("default")))
+#define RFG_NODISCARD __attribute__((warn_unused_result))
 #else
 #define RFG_API
 #define RFG_NODISCARD
@@ -55,13 +55,7 @@ RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
 
-typedef enum rfg_dtype {
-    RFG_DTYPE_NONE = 0,
-    RFG_F32,
-    RFG_F16,
-    RFG_BF16,
-    RFG_DTYPE_COUNT
-} rfg_dtype;
+typedef enum rfg_dtype { RFG_DTYPE_NONE = 0, RFG_F32, RFG_F16, RFG_BF16, RFG_DTYPE_COUNT } rfg_dtype;
 
 /* "f32", "f16", "bf16"; "none" for RFG_DTYPE_NONE and "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
@@ -157,11 +151,11 @@ RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *probl
 
 /* What the context did so far. */
 typedef struct rfg_stats {
-    uint64_t calls;          /* op calls that were launched */
-    uint64_t misses;         /* of them, not answered by an exact tuned row (rung 1) */
-    uint64_t plans;          /* distinct problems seen */
-    uint64_t compiles;       /* compiler runs */
-    uint64_t cache_hits;     /* code objects found in the cache on disk or in memory */
+    uint64_t calls;      /* op calls that were launched */
+    uint64_t misses;     /* of them, not answered by an exact tuned row (rung 1) */
+    uint64_t plans;      /* distinct problems seen */
+    uint64_t compiles;   /* compiler runs */
+    uint64_t cache_hits; /* code objects found in the cache on disk or in memory */
 } rfg_stats;
 RFG_API void rfg_context_stats(rfg_context *ctx, rfg_stats *stats);
 

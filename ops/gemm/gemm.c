@@ -49,8 +49,12 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
 static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dtype, int64_t rows, int64_t cols,
                                       int64_t ld)
 {
-    struct rfg_tensor_spec s = { .name = name, .output = output, .dtype = (rfg_dtype)dtype, .ndim = 2,
-                                 .shape = { rows, cols }, .row_stride = ld ? ld : cols };
+    struct rfg_tensor_spec s = { .name = name,
+                                 .output = output,
+                                 .dtype = (rfg_dtype)dtype,
+                                 .ndim = 2,
+                                 .shape = { rows, cols },
+                                 .row_stride = ld ? ld : cols };
     return s;
 }
 
@@ -60,8 +64,9 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
     spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
     spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
-    spec[3] = (struct rfg_tensor_spec){ .name = "bias", .dtype = (rfg_dtype)prob->dtype[1], .ndim = 1,
-                                        .shape = { v[GEMM_N] }, .absent = !v[GEMM_BIAS] };
+    spec[3] = (struct rfg_tensor_spec){
+        .name = "bias", .dtype = (rfg_dtype)prob->dtype[1], .ndim = 1, .shape = { v[GEMM_N] }, .absent = !v[GEMM_BIAS]
+    };
     return 4;
 }
 
@@ -118,23 +123,29 @@ static rfg_status check_operand(struct operand *o, const char *name, const rfg_t
                         "rfg_op_gemm: %s is %" PRId64 " x %" PRId64 ": sizes must be from 0 to %d", name, o->rows,
                         o->cols, MAX_SIZE);
     if (o->cols > 1 && t->strides[ndim - 1] != 1)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has stride %" PRId64 " in its last dimension: "
-                        "must be 1", name, t->strides[ndim - 1]);
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_op_gemm: %s has stride %" PRId64 " in its last dimension: "
+                        "must be 1",
+                        name, t->strides[ndim - 1]);
     o->ld = o->rows > 1 ? t->strides[0] : o->cols;
     if (o->ld < o->cols || o->ld > INT64_MAX / MAX_SIZE / 8)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has row stride %" PRId64
-                        ": must be at least its %" PRId64 " columns and at most %" PRId64, name, o->ld, o->cols,
-                        INT64_MAX / MAX_SIZE / 8);
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_op_gemm: %s has row stride %" PRId64 ": must be at least its %" PRId64
+                        " columns and at most %" PRId64,
+                        name, o->ld, o->cols, INT64_MAX / MAX_SIZE / 8);
     o->begin = o->end = (uintptr_t)t->data;
     o->bits = 0;
     if (o->rows == 0 || o->cols == 0)
         return RFG_OK;
     if (!t->data)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s's data is NULL: must point to %" PRId64
-                        " x %" PRId64 " elements", name, o->rows, o->cols);
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_op_gemm: %s's data is NULL: must point to %" PRId64 " x %" PRId64 " elements", name,
+                        o->rows, o->cols);
     if (o->begin % size)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s's data is %p: must be aligned to its element, "
-                        "%zu bytes", name, t->data, size);
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_op_gemm: %s's data is %p: must be aligned to its element, "
+                        "%zu bytes",
+                        name, t->data, size);
     uintptr_t extent = ((uintptr_t)(o->rows - 1) * (uintptr_t)o->ld + (uintptr_t)o->cols) * size;
     if (o->begin + extent < o->begin)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s at %p wraps around the address space", name,
@@ -146,8 +157,10 @@ static rfg_status check_operand(struct operand *o, const char *name, const rfg_t
 
 static rfg_status refuse_overlap(const struct operand *y, const struct operand *in)
 {
-    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: y [%p, %p) overlaps %s [%p, %p): the output may not "
-                    "alias an input", (void *)y->begin, (void *)y->end, in->name, (void *)in->begin, (void *)in->end);
+    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                    "rfg_op_gemm: y [%p, %p) overlaps %s [%p, %p): the output may not "
+                    "alias an input",
+                    (void *)y->begin, (void *)y->end, in->name, (void *)in->begin, (void *)in->end);
 }
 
 static bool overlaps(const struct operand *a, const struct operand *b)
@@ -166,12 +179,15 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         (st = check_operand(&ow, "w", w, 2)) || (bias && (st = check_operand(&ob, "bias", bias, 1))))
         return st;
     if (ox.rows != oy.rows || ow.rows != oy.cols || ow.cols != ox.cols || (bias && ob.cols != oy.cols))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: y is %" PRId64 " x %" PRId64 ", x %" PRId64
-                        " x %" PRId64 ", w %" PRId64 " x %" PRId64 ", bias %" PRId64 ": must be [M,N], [M,K], [N,K], "
-                        "[N]", oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : oy.cols);
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_op_gemm: y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64
+                        " x %" PRId64 ", bias %" PRId64 ": must be [M,N], [M,K], [N,K], "
+                        "[N]",
+                        oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : oy.cols);
     if (w->dtype != x->dtype || (bias && bias->dtype != w->dtype))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: x is %s, w %s, bias %s: must be of one dtype",
-                        rfg_dtype_name(x->dtype), rfg_dtype_name(w->dtype), rfg_dtype_name(bias ? bias->dtype : w->dtype));
+                        rfg_dtype_name(x->dtype), rfg_dtype_name(w->dtype),
+                        rfg_dtype_name(bias ? bias->dtype : w->dtype));
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
     if (overlaps(&oy, &ox))
@@ -182,8 +198,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return refuse_overlap(&oy, &ob);
 
     uintptr_t bits = 16 | oy.bits | ox.bits | ow.bits | ob.bits;
-    struct rfg_problem prob = { .op = &rfg_op_gemm_desc, .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype,
-                                                                    (uint8_t)y->dtype } };
+    struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
+                                .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
     prob.v[GEMM_M] = oy.rows;
     prob.v[GEMM_N] = oy.cols;
     prob.v[GEMM_K] = ox.cols;
@@ -193,16 +209,23 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
     prob.v[GEMM_ALIGN] = (int64_t)(bits & -bits);
 
-    struct gemm_args a = { .y = y->data, .x = x->data, .w = w->data, .bias = bias ? bias->data : NULL, .ldx = ox.ld,
-                           .ldw = ow.ld, .ldy = oy.ld, .m = (int32_t)oy.rows, .n = (int32_t)oy.cols,
+    struct gemm_args a = { .y = y->data,
+                           .x = x->data,
+                           .w = w->data,
+                           .bias = bias ? bias->data : NULL,
+                           .ldx = ox.ld,
+                           .ldw = ow.ld,
+                           .ldy = oy.ld,
+                           .m = (int32_t)oy.rows,
+                           .n = (int32_t)oy.cols,
                            .k = (int32_t)ox.cols };
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
 /* Ties in the model go to the earlier one; the portable ones come last. */
 static const struct rfg_variant *const gemm_variants[] = {
-    &gemm_skinny,   &gemm_splitk_mma, &gemm_cublaslt,   &gemm_hipblaslt,    &gemm_rocblas,
-    &gemm_portable, &gemm_cpu_avx512, &gemm_cpu_avx2,   &gemm_cpu_portable,
+    &gemm_skinny,   &gemm_splitk_mma, &gemm_cublaslt, &gemm_hipblaslt,    &gemm_rocblas,
+    &gemm_portable, &gemm_cpu_avx512, &gemm_cpu_avx2, &gemm_cpu_portable,
 };
 
 const struct rfg_op rfg_op_gemm_desc = {

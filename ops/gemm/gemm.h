@@ -10,7 +10,7 @@ enum {
     GEMM_N,
     GEMM_K,
     GEMM_BIAS,
-    GEMM_LDX,   /* row strides in elements; 0: packed (K, K, N) */
+    GEMM_LDX, /* row strides in elements; 0: packed (K, K, N) */
     GEMM_LDW,
     GEMM_LDY,
     GEMM_ALIGN, /* 1, 2, 4, 8, 16: the bytes that every pointer and every row stride in bytes is a multiple of */
@@ -24,7 +24,7 @@ enum {
 struct gemm_args {
     struct rfg_kargs_head head; /* workspace: fp32 partials; counters: one a tile */
     void *y;
-    const void *x, *w, *bias;   /* bias NULL: none */
+    const void *x, *w, *bias; /* bias NULL: none */
     int64_t ldx, ldw, ldy;
     int32_t m, n, k;
     int32_t pad;

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ladder: exact row, nearest M, other CU count, analytical model, portable variant. */
+#include <float.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context_impl.h"
+
+bool rfg_variant_allowed(const rfg_context *ctx, const struct rfg_variant *var)
+{
+    size_t len = strlen(var->name);
+    for (const char *s = ctx->variants; s && *s;) {
+        size_t n = strcspn(s, ",");
+        if (n == len && !strncmp(s, var->name, n))
+            return true;
+        s += n + (s[n] == ',');
+    }
+    return !ctx->variants;
+}
+
+struct walk {
+    rfg_context *ctx;
+    const struct rfg_problem *prob; /* the call's: what variants are checked against */
+    struct rfg_problem key;         /* what rows are looked up by */
+    struct rfg_choice *out;
+    void (*say)(void *arg, const char *line);
+    void *arg;
+};
+
+__attribute__((format(printf, 2, 3))) static void tell(const struct walk *w, const char *fmt, ...)
+{
+    char line[700];
+    if (!w->say)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    w->say(w->arg, line);
+}
+
+/* True the first time for each row. */
+static bool first_warning(rfg_context *ctx, const struct rfg_row *row)
+{
+    bool first = true;
+    pthread_mutex_lock(&ctx->warn_lock);
+    for (size_t i = 0; i < ctx->n_warned && first; i++)
+        first = ctx->warned[i] != row;
+    const struct rfg_row **more = first ? realloc(ctx->warned, (ctx->n_warned + 1) * sizeof(*more)) : NULL;
+    if (more) {
+        ctx->warned = more;
+        ctx->warned[ctx->n_warned++] = row;
+    }
+    pthread_mutex_unlock(&ctx->warn_lock);
+    return first;
+}
+
+/* Is what the row says still true of this library and this call? */
+static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_rung rung)
+{
+    struct rfg_reason why = { "" };
+    struct rfg_choice c = { .rung = rung, .row = row };
+    char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
+    bool broken = true; /* not for this call only */
+
+    c.variant = rfg_variant_find(w->prob->op, row->variant);
+    if (!c.variant)
+        rfg_refuse(&why, "variant '%s' does not exist in this version", row->variant);
+    else if (!rfg_variant_allowed(w->ctx, c.variant))
+        broken = rfg_refuse(&why, "variant %s is switched off by RFG_VARIANTS", row->variant);
+    else if (rfg_row_params(row, c.variant, c.params, &why) &&
+             rfg_variant_check(c.variant, &w->ctx->dev, &row->problem, c.params, &why)) {
+        broken = false;
+        if (rfg_variant_check(c.variant, &w->ctx->dev, w->prob, c.params, &why)) {
+            tell(w, "rung %d: row %s on %d CUs -> %s, %.2f us %s %s", (int)rung,
+                 rfg_problem_format(&row->problem, text, sizeof(text)), row->cu_count,
+                 rfg_config_format(c.variant, c.params, config, sizeof(config)), row->median_us,
+                 rfg_source_name(row->how), row->date);
+            *w->out = c;
+            return true;
+        }
+    }
+    rfg_problem_format(&row->problem, text, sizeof(text));
+    tell(w, "rung %d: row %s on %d CUs skipped: %s", (int)rung, text, row->cu_count, why.text);
+    if (broken && first_warning(w->ctx, row))
+        rfg_warn("tuned row '%s' (%s, %d CUs) skipped: %s %s: %s", text, row->arch, row->cu_count, row->variant,
+                 row->params, why.text);
+    return false;
+}
+
+static bool by_exact(const struct walk *w)
+{
+    const struct rfg_row *row = rfg_snapshot_exact(w->ctx->snap, &w->key, w->ctx->dev.cu_count);
+    char text[RFG_PROBLEM_STRLEN];
+    if (!row)
+        tell(w, "rung 1: no row for %s", rfg_problem_format(&w->key, text, sizeof(text)));
+    return row && take_row(w, row, RFG_RUNG_EXACT);
+}
+
+#define MAX_ROWS 32 /* so that a database of bad rows costs a bounded time */
+
+static bool by_nearest(const struct walk *w)
+{
+    const struct rfg_row *row = NULL;
+    for (int i = 0; i < MAX_ROWS && (row = rfg_snapshot_nearest(w->ctx->snap, &w->key, w->ctx->dev.cu_count, i)); i++)
+        if (take_row(w, row, RFG_RUNG_NEAREST))
+            return true;
+    if (!row)
+        tell(w, "rung 2: no %srow with another M", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "");
+    return false;
+}
+
+static bool by_other_cus(const struct walk *w)
+{
+    const struct rfg_row *row = NULL;
+    for (int i = 0; i < MAX_ROWS && (row = rfg_snapshot_other_cus(w->ctx->snap, &w->key, w->ctx->dev.cu_count, i)); i++)
+        if (take_row(w, row, RFG_RUNG_OTHER_CUS))
+            return true;
+    if (!row)
+        tell(w, "rung 3: no %srow of another CU count", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "");
+    return false;
+}
+
+struct ranking {
+    const struct walk *w;
+    const struct rfg_variant *var;
+    double best;
+};
+
+static bool rank(void *arg, const int *p)
+{
+    struct ranking *r = arg;
+    double us = r->var->predict(&r->w->ctx->dev, r->w->prob, p);
+    if (us < r->best) {
+        r->best = us;
+        *r->w->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
+        memcpy(r->w->out->params, p, (size_t)r->var->n_params * sizeof(int));
+    }
+    return true;
+}
+
+static bool by_model(const struct walk *w)
+{
+    const struct rfg_op *op = w->prob->op;
+    struct ranking r = { .w = w, .best = DBL_MAX };
+    for (int i = 0; i < op->n_variants; i++) {
+        r.var = op->variants[i];
+        if (rfg_variant_allowed(w->ctx, r.var) && r.var->predict)
+            rfg_variant_each(r.var, &w->ctx->dev, w->prob, rank, &r);
+    }
+    char config[RFG_CONFIG_STRLEN];
+    if (r.best < DBL_MAX)
+        tell(w, "rung 4: the model picks %s, %.2f us predicted",
+             rfg_config_format(w->out->variant, w->out->params, config, sizeof(config)), r.best);
+    else
+        tell(w, "rung 4: the model knows no variant for this problem");
+    return r.best < DBL_MAX;
+}
+
+static bool first(void *arg, const int *p)
+{
+    struct ranking *r = arg;
+    *r->w->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_PORTABLE };
+    memcpy(r->w->out->params, p, (size_t)r->var->n_params * sizeof(int));
+    return false;
+}
+
+static bool by_portable(const struct walk *w)
+{
+    const struct rfg_op *op = w->prob->op;
+    for (int i = op->n_variants - 1; i >= 0; i--) {
+        struct ranking r = { .w = w, .var = op->variants[i] };
+        if (rfg_variant_allowed(w->ctx, r.var) && rfg_variant_each(r.var, &w->ctx->dev, w->prob, first, &r)) {
+            char config[RFG_CONFIG_STRLEN];
+            tell(w, "rung 5: portable variant %s", rfg_config_format(r.var, w->out->params, config, sizeof(config)));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why no variant serves the problem: the reason of the last of each kind that might have. */
+static rfg_status nothing_serves(const struct walk *w)
+{
+    const struct rfg_op *op = w->prob->op;
+    char text[RFG_PROBLEM_STRLEN], reasons[600] = "";
+    rfg_problem_format(w->prob, text, sizeof(text));
+    for (int i = op->n_variants - 1; i >= 0; i--) {
+        struct rfg_reason why = { "no valid parameters" };
+        if (!rfg_variant_allowed(w->ctx, op->variants[i]))
+            rfg_refuse(&why, "switched off by RFG_VARIANTS");
+        else
+            op->variants[i]->supports(&w->ctx->dev, w->prob, &why);
+        size_t at = strlen(reasons);
+        snprintf(reasons + at, sizeof(reasons) - at, "%s%s: %s", at ? "; " : "", op->variants[i]->name, why.text);
+    }
+    return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s on %s (%s): no variant can serve it: %s", text, w->ctx->dev.name,
+                    w->ctx->dev.arch, reasons);
+}
+
+rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, struct rfg_choice *out,
+                      void (*say)(void *arg, const char *line), void *arg)
+{
+    static bool (*const rungs[])(const struct walk *) = {
+        [RFG_RUNG_EXACT] = by_exact, [RFG_RUNG_NEAREST] = by_nearest,   [RFG_RUNG_OTHER_CUS] = by_other_cus,
+        [RFG_RUNG_MODEL] = by_model, [RFG_RUNG_PORTABLE] = by_portable,
+    };
+    struct walk w = { .ctx = ctx, .prob = prob, .key = rfg_problem_key(prob), .out = out, .say = say, .arg = arg };
+    for (int r = from; r <= RFG_RUNG_PORTABLE; r++)
+        if (rungs[r](&w))
+            return RFG_OK;
+    return nothing_serves(&w);
+}
+
+/* ---- rfg_explain ------------------------------------------------------------------------------------------------- */
+
+struct text {
+    char *buf;
+    size_t size, at;
+};
+
+static void add_line(void *arg, const char *line)
+{
+    struct text *t = arg;
+    if (t->at + 1 < t->size) {
+        int n = snprintf(t->buf + t->at, t->size - t->at, "%s\n", line);
+        t->at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size)
+{
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    struct rfg_choice c;
+    struct text t = { buf, size, 0 };
+    char line[RFG_CONFIG_STRLEN + 300], config[RFG_CONFIG_STRLEN];
+    if (!ctx || !buf || !size)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s", !ctx ? "ctx is NULL" : "buf is NULL or empty");
+    buf[0] = 0;
+    if (!rfg_problem_parse(&prob, problem, &why))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s", why.text);
+
+    rfg_status st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, &c, add_line, &t);
+    if (st != RFG_OK) {
+        add_line(&t, rfg_last_error());
+        return RFG_OK;
+    }
+    snprintf(line, sizeof(line), "chosen: %s by rung %d on %s (%s, %d CUs)",
+             rfg_config_format(c.variant, c.params, config, sizeof(config)), (int)c.rung, ctx->dev.name, ctx->dev.arch,
+             ctx->dev.cu_count);
+    add_line(&t, line);
+    if (c.row) {
+        snprintf(line, sizeof(line),
+                 "row: %.2f us (spread %.2f, %d samples), default %.2f us, vendor %.2f us, error %.3g of %.3g allowed",
+                 c.row->median_us, c.row->spread_us, c.row->samples, c.row->default_us, c.row->vendor_us, c.row->error,
+                 c.row->error_bound);
+        add_line(&t, line);
+        snprintf(line, sizeof(line), "row: %s on %s, compiler %s, driver %s, rfg %s, source %.12s",
+                 rfg_source_name(c.row->how), c.row->device, c.row->compiler, c.row->driver, c.row->version,
+                 c.row->source_hash);
+        add_line(&t, line);
+    }
+    for (int i = 0; i < prob.op->n_variants; i++) {
+        const struct rfg_variant *var = prob.op->variants[i];
+        if (var == c.variant)
+            continue;
+        why.text[0] = 0;
+        if (!rfg_variant_allowed(ctx, var))
+            rfg_refuse(&why, "switched off by RFG_VARIANTS");
+        else if (var->supports(&ctx->dev, &prob, &why))
+            rfg_refuse(&why, "could serve it, not chosen");
+        snprintf(line, sizeof(line), "%s: %s", var->name, why.text);
+        add_line(&t, line);
+    }
+    return RFG_OK;
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Contexts: opening a device, its databases and its cache; the op call's way from a problem to a launch. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context_impl.h"
+#include "util.h"
+
+const struct rfg_device *rfg_context_info(const rfg_context *ctx)
+{
+    return &ctx->dev;
+}
+
+const struct rfg_hip *rfg_context_hip(const rfg_context *ctx)
+{
+    return ctx->hip;
+}
+
+int rfg_context_ordinal(const rfg_context *ctx)
+{
+    return ctx->ordinal;
+}
+
+struct rfg_cache *rfg_context_cache(rfg_context *ctx)
+{
+    return ctx->cache;
+}
+
+const char *rfg_context_driver(const rfg_context *ctx)
+{
+    return ctx->driver;
+}
+
+const char *rfg_context_device(const rfg_context *ctx)
+{
+    return ctx->dev.name;
+}
+
+rfg_status rfg_hip_fail(const rfg_context *ctx, const char *what, hipError_t error)
+{
+    rfg_status st = error == hipErrorOutOfMemory ? RFG_ERROR_OUT_OF_MEMORY : RFG_ERROR_DEVICE;
+    return rfg_fail(st, "%s: %s failed: %s (%d)", ctx->dev.name, what, ctx->hip->error_name(error), (int)error);
+}
+
+rfg_status rfg_device_enter(const rfg_context *ctx, int *previous)
+{
+    *previous = -1;
+    hipError_t e = ctx->hip->hipGetDevice(previous);
+    if (e != hipSuccess && e != hipErrorInvalidContext && e != hipErrorNotInitialized)
+        return rfg_hip_fail(ctx, "hipGetDevice", e);
+    if (e == hipSuccess && *previous == ctx->ordinal)
+        return RFG_OK;
+    if (e != hipSuccess)
+        *previous = -1;
+    e = ctx->hip->hipSetDevice(ctx->ordinal);
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(ctx, "hipSetDevice", e);
+}
+
+void rfg_device_leave(const rfg_context *ctx, int previous)
+{
+    if (previous >= 0 && previous != ctx->ordinal)
+        (void)ctx->hip->hipSetDevice(previous);
+}
+
+/* ---- opening a device ---------------------------------------------------------------------------------------- */
+
+static const struct rfg_hip *load_platform(enum rfg_platform p, struct rfg_platform_report *report)
+{
+    return p == RFG_PLATFORM_AMD ? rfg_hip_amd(report) : rfg_hip_nvidia(report);
+}
+
+static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
+{
+    struct rfg_platform_report report = { 0 };
+    ctx->hip = load_platform(platform, &report);
+    if (!ctx->hip)
+        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': %s", name, report.problem);
+    ctx->ordinal = ordinal;
+    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
+    int count = 0, version = 0;
+    hipError_t e = ctx->hip->hipGetDeviceCount(&count);
+    if (e != hipSuccess)
+        return rfg_hip_fail(ctx, "hipGetDeviceCount", e);
+    if (ordinal >= count)
+        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': there are %d devices, the first is 0%s%s", name, count,
+                        *report.advice ? "; " : "", report.advice);
+    if ((e = ctx->hip->hipSetDevice(ordinal)) != hipSuccess)
+        return rfg_hip_fail(ctx, "hipSetDevice", e);
+    if ((e = ctx->hip->describe(ordinal, &ctx->dev)) != hipSuccess)
+        return rfg_hip_fail(ctx, "reading the device's properties", e);
+    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
+    if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
+        return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
+    if (platform == RFG_PLATFORM_NVIDIA)
+        snprintf(ctx->driver, sizeof(ctx->driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    else
+        snprintf(ctx->driver, sizeof(ctx->driver), "HIP %d.%d.%d", version / 10000000, version / 100000 % 100,
+                 version % 100000);
+    return RFG_OK;
+}
+
+static bool has_device(enum rfg_platform p)
+{
+    struct rfg_platform_report report = { 0 };
+    const struct rfg_hip *hip = load_platform(p, &report);
+    int count = 0;
+    return hip && hip->hipGetDeviceCount(&count) == hipSuccess && count > 0;
+}
+
+static rfg_status open_device(rfg_context *ctx, const char *name, int threads)
+{
+    static const struct {
+        const char *prefix;
+        enum rfg_platform platform;
+    } platforms[] = { { "amd:", RFG_PLATFORM_AMD }, { "nvidia:", RFG_PLATFORM_NVIDIA } };
+
+    if (!name)
+        name = has_device(RFG_PLATFORM_AMD) ? "amd:0" : has_device(RFG_PLATFORM_NVIDIA) ? "nvidia:0" : "cpu";
+    if (!strcmp(name, "cpu")) {
+        rfg_device_cpu(&ctx->dev, threads);
+        ctx->pool = rfg_cpu_pool_create(ctx->dev.cu_count);
+        return ctx->pool ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "cpu: can't start %d threads", ctx->dev.cu_count);
+    }
+    for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++) {
+        size_t len = strlen(platforms[i].prefix);
+        char *end;
+        if (strncmp(name, platforms[i].prefix, len))
+            continue;
+        long ordinal = strtol(name + len, &end, 10);
+        if (end != name + len && !*end && name[len] >= '0' && name[len] <= '9' && ordinal < 1024)
+            return open_gpu(ctx, platforms[i].platform, (int)ordinal, name);
+    }
+    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': must be cpu, amd:N or nvidia:N", name);
+}
+
+/* A parameter, else an environment variable, else NULL. */
+static const char *setting(const char *param, const char *env)
+{
+    return param ? param : rfg_env(env);
+}
+
+static int threads_wanted(const rfg_context_params *p)
+{
+    const char *env = rfg_env("RFG_THREADS");
+    if (p->threads > 0 || !env)
+        return p->threads;
+    char *end;
+    long n = strtol(env, &end, 10);
+    if (*end || n < 1 || n > 1024) {
+        rfg_warn("RFG_THREADS='%s': must be a number from 1 to 1024; using the online cores", env);
+        return 0;
+    }
+    return (int)n;
+}
+
+rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *params)
+{
+    static const rfg_context_params defaults;
+    const rfg_context_params *p = params ? params : &defaults;
+    if (!out)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: ctx is NULL: must point to a context pointer");
+    *out = NULL;
+    if (p->threads < 0)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: threads is %d: must be 0 or more", p->threads);
+    rfg_context *ctx = calloc(1, sizeof(*ctx));
+    if (!ctx)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_context_create: no memory for a context");
+    pthread_mutex_init(&ctx->lock, NULL);
+    pthread_mutex_init(&ctx->cpu_lock, NULL);
+    pthread_mutex_init(&ctx->warn_lock, NULL);
+    pthread_mutex_init(&ctx->module_lock, NULL);
+
+    rfg_status st = open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p));
+    if (st != RFG_OK) {
+        rfg_context_destroy(&ctx);
+        return st;
+    }
+    const char *user = setting(p->user_db, "RFG_DB"), *system = setting(p->system_db, "RFG_SYSTEM_DB");
+    const char *variants = setting(p->variants, "RFG_VARIANTS");
+    ctx->user_db = user ? strdup(user) : rfg_db_user_path();
+    char *system_db = system ? strdup(system) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
+    ctx->variants = variants ? strdup(variants) : NULL;
+    ctx->save_misses = !p->no_misses && ctx->user_db && *ctx->user_db;
+    ctx->cache = rfg_cache_open(p->cache_dir, 0);
+    ctx->snap = rfg_snapshot_load(ctx->user_db ? ctx->user_db : "", system_db ? system_db : "", ctx->dev.arch);
+    free(system_db);
+    if (!ctx->cache || !ctx->snap || (variants && !ctx->variants)) {
+        rfg_context_destroy(&ctx);
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_context_create: no memory for the cache or the database");
+    }
+    rfg_log(RFG_LOG_DISPATCH, "device %s: %s, %d %s; %zu tuned rows from '%s'", ctx->dev.name, ctx->dev.arch,
+            ctx->dev.cu_count, ctx->hip ? "CUs" : "threads", rfg_snapshot_rows(ctx->snap), ctx->user_db);
+    *out = ctx;
+    return RFG_OK;
+}
+
+/* ---- misses ---------------------------------------------------------------------------------------------------- */
+
+/* Adds what was called and missed since the last time to the user database. Under ctx->lock. */
+static void save_misses(rfg_context *ctx)
+{
+    struct plan_table *t = atomic_load(&ctx->table);
+    struct rfg_db *db = NULL;
+    ctx->misses_saved_at = rfg_now();
+    for (size_t i = 0; ctx->save_misses && t && i <= t->mask; i++) {
+        struct rfg_plan *plan = atomic_load(&t->slot[i]);
+        uint64_t calls = plan ? atomic_load_explicit(&plan->calls, memory_order_relaxed) : 0;
+        if (!plan || plan->choice.rung == RFG_RUNG_EXACT || calls == plan->calls_saved)
+            continue;
+        struct rfg_problem key = rfg_problem_key(&plan->prob);
+        if ((!db && rfg_db_open(&db, ctx->user_db, RFG_DB_WRITE)) ||
+            rfg_db_add_misses(db, &key, ctx->dev.arch, ctx->dev.cu_count, (int)plan->choice.rung,
+                              calls - plan->calls_saved)) {
+            rfg_warn("misses are not recorded: %s", rfg_last_error());
+            ctx->save_misses = false;
+            break;
+        }
+        plan->calls_saved = calls;
+    }
+    rfg_db_close(&db);
+}
+
+void rfg_context_destroy(rfg_context **pctx)
+{
+    if (!pctx || !*pctx)
+        return;
+    rfg_context *ctx = *pctx;
+    *pctx = NULL;
+    int previous = -1;
+    bool entered = ctx->hip && rfg_device_enter(ctx, &previous) == RFG_OK;
+    if (ctx->cache && ctx->snap) /* else it was never whole */
+        save_misses(ctx);
+    rfg_plan_free_all(ctx);
+    for (int i = 0; i < atomic_load(&ctx->n_streams); i++)
+        (void)ctx->hip->hipFree(ctx->streams[i].workspace); /* the counters lie behind it */
+    if (entered)
+        rfg_device_leave(ctx, previous);
+    rfg_cpu_pool_destroy(&ctx->pool);
+    rfg_cache_close(&ctx->cache);
+    rfg_snapshot_free(&ctx->snap);
+    free(ctx->cpu_workspace);
+    free(ctx->warned);
+    free(ctx->user_db);
+    free(ctx->variants);
+    pthread_mutex_destroy(&ctx->lock);
+    pthread_mutex_destroy(&ctx->cpu_lock);
+    pthread_mutex_destroy(&ctx->warn_lock);
+    pthread_mutex_destroy(&ctx->module_lock);
+    free(ctx);
+}
+
+/* ---- the op call ------------------------------------------------------------------------------------------------ */
+
+static struct rfg_plan *probe(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash)
+{
+    struct plan_table *t = atomic_load_explicit(&ctx->table, memory_order_acquire);
+    for (size_t i = hash; t; i++) {
+        struct rfg_plan *plan = atomic_load_explicit(&t->slot[i & t->mask], memory_order_acquire);
+        if (!plan || (plan->hash == hash && rfg_problem_equal(&plan->prob, prob)))
+            return plan;
+    }
+    return NULL;
+}
+
+static void put(struct plan_table *t, struct rfg_plan *plan)
+{
+    size_t i = plan->hash;
+    while (atomic_load_explicit(&t->slot[i & t->mask], memory_order_relaxed))
+        i++;
+    atomic_store_explicit(&t->slot[i & t->mask], plan, memory_order_release);
+    t->used++;
+}
+
+/* Under ctx->lock. */
+static rfg_status insert(rfg_context *ctx, struct rfg_plan *plan)
+{
+    struct plan_table *t = atomic_load(&ctx->table);
+    if (!t || 2 * (t->used + 1) > t->mask + 1) {
+        size_t size = t ? 2 * (t->mask + 1) : 64;
+        struct plan_table *grown = calloc(1, sizeof(*grown) + size * sizeof(grown->slot[0]));
+        if (!grown)
+            return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for %zu plans", size);
+        grown->mask = size - 1;
+        grown->older = t;
+        for (size_t i = 0; t && i <= t->mask; i++)
+            if (atomic_load(&t->slot[i]))
+                put(grown, atomic_load(&t->slot[i]));
+        put(grown, plan);
+        atomic_store_explicit(&ctx->table, grown, memory_order_release);
+        return RFG_OK;
+    }
+    put(t, plan);
+    return RFG_OK;
+}
+
+static void say_to_log(void *arg, const char *line)
+{
+    (void)arg;
+    rfg_log(RFG_LOG_DISPATCH, "%s", line);
+}
+
+/* Goes down the ladder until a rung's variant can be made ready: a compiler that refuses one variant costs speed,
+ * not the op. */
+static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, struct rfg_plan **out)
+{
+    enum rfg_rung from = RFG_RUNG_EXACT;
+    for (;;) {
+        struct rfg_choice choice;
+        char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
+        rfg_status st = rfg_choose(ctx, prob, from, &choice, rfg_log_on(RFG_LOG_DISPATCH) ? say_to_log : NULL, NULL);
+        if (st != RFG_OK)
+            return st;
+        st = rfg_plan_create(ctx, prob, choice.variant, choice.params, out);
+        if (st == RFG_OK) {
+            (*out)->choice = choice;
+            return RFG_OK;
+        }
+        if ((st != RFG_ERROR_COMPILE && st != RFG_ERROR_UNSUPPORTED) || choice.rung == RFG_RUNG_PORTABLE)
+            return st;
+        rfg_warn("%s: %s can't be used (%s); trying the next rung", rfg_problem_format(prob, text, sizeof(text)),
+                 rfg_config_format(choice.variant, choice.params, config, sizeof(config)), rfg_last_error());
+        from = choice.rung + 1;
+    }
+}
+
+/* The first call of a problem. */
+static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash, rfg_stream stream,
+                             bool in_stream, struct rfg_plan **out)
+{
+    rfg_status st = RFG_OK;
+    pthread_mutex_lock(&ctx->lock);
+    struct rfg_plan *plan = probe(ctx, prob, hash);
+    if (!plan) {
+        hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
+        hipError_t e = in_stream && ctx->hip ? ctx->hip->hipStreamIsCapturing(stream, &capture) : hipSuccess;
+        char text[RFG_PROBLEM_STRLEN];
+        if (e != hipSuccess)
+            st = rfg_hip_fail(ctx, "hipStreamIsCapturing", e);
+        else if (capture != hipStreamCaptureStatusNone)
+            st = rfg_fail(RFG_ERROR_NOT_READY,
+                          "%s: first call while the stream is being captured: call rfg_prepare() "
+                          "before the capture",
+                          rfg_problem_format(prob, text, sizeof(text)));
+        else
+            st = make_plan(ctx, prob, &plan);
+        if (st == RFG_OK) {
+            plan->hash = hash;
+            st = insert(ctx, plan);
+            if (st != RFG_OK)
+                rfg_plan_destroy(ctx, &plan);
+        }
+        if (st == RFG_OK && ctx->save_misses && rfg_now() - ctx->misses_saved_at > 5)
+            save_misses(ctx);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    *out = plan;
+    return st;
+}
+
+rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream)
+{
+    if (!ctx->hip && stream)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: stream is %p: must be NULL on cpu", prob->op->name, stream);
+    int previous = -1;
+    rfg_status st = RFG_OK;
+    if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
+        return st;
+    uint64_t hash = rfg_problem_hash(prob);
+    struct rfg_plan *plan = probe(ctx, prob, hash);
+    if (!plan)
+        st = first_call(ctx, prob, hash, stream, true, &plan);
+    if (st == RFG_OK)
+        st = rfg_plan_launch(ctx, plan, kargs, stream);
+    if (st == RFG_OK) {
+        atomic_fetch_add_explicit(&plan->calls, 1, memory_order_relaxed);
+        if (rfg_log_on(RFG_LOG_CALLS)) {
+            char text[RFG_PROBLEM_STRLEN];
+            rfg_log(RFG_LOG_CALLS, "%s", rfg_problem_format(prob, text, sizeof(text)));
+        }
+    }
+    if (ctx->hip)
+        rfg_device_leave(ctx, previous);
+    return st;
+}
+
+const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob)
+{
+    return probe(ctx, prob, rfg_problem_hash(prob));
+}
+
+/* ---- preparing --------------------------------------------------------------------------------------------------- */
+
+static rfg_status prepare(rfg_context *ctx, const struct rfg_problem *prob)
+{
+    int previous = -1;
+    rfg_status st = RFG_OK;
+    if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
+        return st;
+    uint64_t hash = rfg_problem_hash(prob);
+    struct rfg_plan *plan = probe(ctx, prob, hash);
+    if (!plan)
+        st = first_call(ctx, prob, hash, NULL, false, &plan);
+    if (ctx->hip)
+        rfg_device_leave(ctx, previous);
+    return st;
+}
+
+rfg_status rfg_prepare(rfg_context *ctx, const char *problem)
+{
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    if (!ctx)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: ctx is NULL: must be a context");
+    if (!rfg_problem_parse(&prob, problem, &why))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: %s", why.text);
+    return prepare(ctx, &prob);
+}
+
+static void first_bad_line(void *arg, const char *message)
+{
+    char **first = arg;
+    if (!*first)
+        *first = strdup(message);
+}
+
+/* Fills the cache with what the shapes' chosen variants need, many compilers at a time. Errors show up again, and
+ * are told, when the plans are made. */
+static void prefetch(rfg_context *ctx, const struct rfg_shapes *shapes)
+{
+    struct rfg_jit_request *reqs = calloc(shapes->n, sizeof(*reqs));
+    char(*names)[RFG_CONFIG_STRLEN] = calloc(shapes->n, sizeof(*names));
+    struct rfg_kernel *kernels = calloc(shapes->n, sizeof(*kernels));
+    int n = 0;
+    for (size_t i = 0; reqs && names && kernels && i < shapes->n; i++) {
+        struct rfg_choice c;
+        if (rfg_choose(ctx, &shapes->v[i].problem, RFG_RUNG_EXACT, &c, NULL, NULL) == RFG_OK &&
+            c.variant->kind == RFG_VARIANT_KERNEL &&
+            rfg_variant_request(&ctx->dev, &shapes->v[i].problem, c.variant, c.params, &reqs[n], names[n],
+                                &kernels[n]) == RFG_OK)
+            n++;
+    }
+    if (n > 1) {
+        struct rfg_device cpu;
+        rfg_device_cpu(&cpu, 0);
+        int workers = cpu.cu_count < n ? cpu.cu_count : n;
+        struct rfg_jit_pool *pool = rfg_jit_pool_create(workers, 60);
+        if (pool)
+            rfg_jit_prefetch(ctx->cache, pool, workers, reqs, n, NULL, NULL);
+        rfg_jit_pool_destroy(&pool);
+    }
+    for (int i = 0; i < n; i++)
+        free((char *)reqs[i].source);
+    free(reqs);
+    free(names);
+    free(kernels);
+}
+
+rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path)
+{
+    struct rfg_shapes shapes = { 0 };
+    char *first_bad = NULL;
+    if (!ctx || !path)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_from_csv: %s is NULL", ctx ? "path" : "ctx");
+    rfg_status st = rfg_shapes_read(path, &shapes, first_bad_line, &first_bad);
+    if (st == RFG_OK && ctx->hip)
+        prefetch(ctx, &shapes);
+    for (size_t i = 0; st == RFG_OK && i < shapes.n; i++)
+        st = prepare(ctx, &shapes.v[i].problem);
+    if (st == RFG_OK && shapes.n_bad)
+        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s", first_bad ? first_bad : path);
+    free(first_bad);
+    rfg_shapes_free(&shapes);
+    return st;
+}
+
+void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
+{
+    struct rfg_cache_stats cache;
+    memset(stats, 0, sizeof(*stats));
+    rfg_cache_get_stats(ctx->cache, &cache);
+    stats->compiles = cache.compiles;
+    stats->cache_hits = cache.memory_hits + cache.disk_hits;
+    pthread_mutex_lock(&ctx->lock);
+    struct plan_table *t = atomic_load(&ctx->table);
+    for (size_t i = 0; t && i <= t->mask; i++) {
+        struct rfg_plan *plan = atomic_load(&t->slot[i]);
+        uint64_t calls = plan ? atomic_load_explicit(&plan->calls, memory_order_relaxed) : 0;
+        stats->plans += plan != NULL;
+        stats->calls += calls;
+        stats->misses += plan && plan->choice.rung != RFG_RUNG_EXACT ? calls : 0;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+}

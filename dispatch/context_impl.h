@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inside of a context: for context.c, choose.c and plan.c only. */
+#ifndef RFG_DISPATCH_CONTEXT_IMPL_H
+#define RFG_DISPATCH_CONTEXT_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "../ops/cpu/pool.h"
+#include "context.h"
+
+#define RFG_WORKSPACE_BYTES ((size_t)32 << 20) /* a GPU stream's; variants that need more are refused */
+#define RFG_MAX_STREAMS     256
+
+struct rfg_plan {
+    struct rfg_problem prob;
+    uint64_t hash;
+    struct rfg_choice choice;
+    size_t workspace;
+    struct rfg_launch launch;
+    hipFunction_t fn;
+    struct module *module; /* shared by the plans that run the same code object */
+    void *vendor;
+    _Atomic uint64_t calls;
+    uint64_t calls_saved; /* of them, already in the misses table; under the context's lock */
+};
+
+/* Open addressing, never more than half full. Readers take no lock: a table is only ever added to, and one that
+ * became too small stays readable until the context is destroyed. */
+struct plan_table {
+    struct plan_table *older;
+    size_t mask, used;
+    _Atomic(struct rfg_plan *) slot[];
+};
+
+/* What a stream's launches share. Entries are added, never changed. */
+struct stream_space {
+    rfg_stream stream;
+    void *workspace;
+    uint32_t *counters;
+};
+
+struct rfg_context {
+    struct rfg_device dev;
+    const struct rfg_hip *hip;
+    int ordinal;
+    char driver[64];
+    char *user_db, *variants;
+    bool save_misses;
+    struct rfg_cache *cache;
+    struct rfg_snapshot *snap;
+    struct rfg_cpu_pool *pool;
+
+    pthread_mutex_t lock; /* everything below but the atomics */
+    _Atomic(struct plan_table *) table;
+    struct stream_space streams[RFG_MAX_STREAMS];
+    _Atomic int n_streams;
+    double misses_saved_at;
+
+    pthread_mutex_t module_lock;
+    struct module *modules;
+
+    pthread_mutex_t warn_lock;
+    const struct rfg_row **warned; /* rows that were skipped with a warning */
+    size_t n_warned;
+
+    pthread_mutex_t cpu_lock; /* held while a host variant runs: it has the workspace and the pool to itself */
+    void *cpu_workspace;
+    size_t cpu_workspace_size;
+};
+
+/* Is the variant one that this context may use ($RFG_VARIANTS)? */
+bool rfg_variant_allowed(const rfg_context *ctx, const struct rfg_variant *var);
+
+/* Makes the context's device current on this thread; *previous is for rfg_device_leave(). */
+rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);
+void rfg_device_leave(const rfg_context *ctx, int previous);
+
+/* "hipMalloc: hipErrorOutOfMemory" as the thread's error. */
+rfg_status rfg_hip_fail(const rfg_context *ctx, const char *what, hipError_t error);
+
+void rfg_plan_free_all(rfg_context *ctx);
+
+#endif

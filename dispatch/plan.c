@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Plans: a variant with fixed parameters, compiled, loaded and ready to launch; and the streams' workspaces. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "context_impl.h"
+
+/* A loaded code object. Plans of one variant with different M share it. */
+struct module {
+    struct module *next;
+    const struct rfg_blob *code; /* the cache's: one address for one code object */
+    hipModule_t handle;
+    int users;
+};
+
+/* ---- requests and provenance --------------------------------------------------------------------------------- */
+
+rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_problem *prob,
+                               const struct rfg_variant *var, const int *p, struct rfg_jit_request *req,
+                               char name[RFG_CONFIG_STRLEN], struct rfg_kernel *kernel)
+{
+    memset(kernel, 0, sizeof(*kernel));
+    var->kernel(dev, prob, p, kernel);
+    req->name = rfg_config_format(var, p, name, RFG_CONFIG_STRLEN);
+    req->entry = kernel->entry;
+    req->target = dev->target;
+    req->source = rfg_jit_expand(kernel);
+    return req->source ? RFG_OK : RFG_ERROR_IO;
+}
+
+void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
+                            char source_hash[65], char *compiler, size_t size)
+{
+    source_hash[0] = compiler[0] = 0;
+    switch (var->kind) {
+    case RFG_VARIANT_HOST:
+        /* Host variants are part of the library: its version and compiler name them. */
+        snprintf(source_hash, 65, "rfg-%s", RFG_VERSION);
+        snprintf(compiler, size, "%s", RFG_HOST_COMPILER);
+        break;
+    case RFG_VARIANT_VENDOR:
+        snprintf(compiler, size, "%s", var->vendor_version(&ctx->dev));
+        snprintf(source_hash, 65, "%.64s", compiler);
+        break;
+    case RFG_VARIANT_KERNEL: {
+        struct rfg_kernel kernel = { 0 };
+        struct rfg_reason why;
+        int p[RFG_MAX_PARAMS] = { 0 };
+        for (int i = 0; i < var->n_params; i++)
+            p[i] = var->params[i].values[0];
+        var->kernel(&ctx->dev, prob, p, &kernel);
+        rfg_jit_source_hash(kernel.source, source_hash);
+        const struct rfg_jit_provider *prov = rfg_jit_provider_for(ctx->dev.target);
+        if (prov)
+            prov->available(compiler, size, &why);
+        break;
+    }
+    }
+}
+
+/* ---- modules ------------------------------------------------------------------------------------------------- */
+
+static rfg_status load_locked(rfg_context *ctx, const struct rfg_blob *code, struct module **out)
+{
+    for (struct module *m = ctx->modules; m; m = m->next)
+        if (m->code == code) {
+            m->users++;
+            *out = m;
+            return RFG_OK;
+        }
+    struct module *m = calloc(1, sizeof(*m));
+    if (!m)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for a module");
+    hipError_t e = ctx->hip->hipModuleLoadData(&m->handle, code->data);
+    if (e != hipSuccess) {
+        free(m);
+        return rfg_hip_fail(ctx, "hipModuleLoadData", e);
+    }
+    m->code = code;
+    m->users = 1;
+    m->next = ctx->modules;
+    ctx->modules = m;
+    *out = m;
+    return RFG_OK;
+}
+
+static rfg_status load_module(rfg_context *ctx, const struct rfg_blob *code, struct module **out)
+{
+    pthread_mutex_lock(&ctx->module_lock);
+    rfg_status st = load_locked(ctx, code, out);
+    pthread_mutex_unlock(&ctx->module_lock);
+    return st;
+}
+
+static void drop_module(rfg_context *ctx, struct module *module)
+{
+    if (!module)
+        return;
+    pthread_mutex_lock(&ctx->module_lock);
+    if (!--module->users) {
+        struct module **at = &ctx->modules;
+        while (*at != module)
+            at = &(*at)->next;
+        *at = module->next;
+        (void)ctx->hip->hipModuleUnload(module->handle);
+        free(module);
+    }
+    pthread_mutex_unlock(&ctx->module_lock);
+}
+
+/* ---- workspaces ------------------------------------------------------------------------------------------------ */
+
+static const struct stream_space *find_space(const rfg_context *ctx, rfg_stream stream)
+{
+    int n = atomic_load_explicit(&ctx->n_streams, memory_order_acquire);
+    for (int i = 0; i < n; i++)
+        if (ctx->streams[i].stream == stream)
+            return &ctx->streams[i];
+    return NULL;
+}
+
+/* The device is current. One allocation: the workspace, then the counters, which are zeroed once and for all. */
+static rfg_status add_space(rfg_context *ctx, rfg_stream stream, const struct stream_space **out)
+{
+    const struct rfg_hip *hip = ctx->hip;
+    hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
+    void *mem = NULL;
+    rfg_status st = RFG_OK;
+    pthread_mutex_lock(&ctx->lock);
+    int n = atomic_load(&ctx->n_streams);
+    hipError_t e;
+    if ((*out = find_space(ctx, stream)))
+        ;
+    else if (n == RFG_MAX_STREAMS)
+        st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: stream %p would be number %d: a context serves at most %d streams",
+                      ctx->dev.name, stream, n + 1, RFG_MAX_STREAMS);
+    else if ((e = hip->hipStreamIsCapturing(stream, &capture)) != hipSuccess)
+        st = rfg_hip_fail(ctx, "hipStreamIsCapturing", e);
+    else if (capture != hipStreamCaptureStatusNone)
+        st = rfg_fail(RFG_ERROR_NOT_READY,
+                      "stream %p has no workspace yet and is being captured: call "
+                      "rfg_prepare_stream() before the capture",
+                      stream);
+    else if ((e = hip->hipMalloc(&mem, RFG_WORKSPACE_BYTES + RFG_COUNTERS * sizeof(uint32_t))) != hipSuccess)
+        st = rfg_hip_fail(ctx, "hipMalloc", e);
+    else {
+        uint32_t *counters = (uint32_t *)((char *)mem + RFG_WORKSPACE_BYTES);
+        e = hip->hipMemsetD8Async((hipDeviceptr_t)counters, 0, RFG_COUNTERS * sizeof(uint32_t), (hipStream_t)stream);
+        if (e != hipSuccess) {
+            (void)hip->hipFree(mem);
+            st = rfg_hip_fail(ctx, "hipMemsetD8Async", e);
+        } else {
+            ctx->streams[n] = (struct stream_space){ stream, mem, counters };
+            atomic_store_explicit(&ctx->n_streams, n + 1, memory_order_release);
+            *out = &ctx->streams[n];
+        }
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return st;
+}
+
+rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream)
+{
+    const struct stream_space *space;
+    int previous;
+    if (!ctx)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_stream: ctx is NULL: must be a context");
+    if (!ctx->hip)
+        return stream ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_stream: stream is %p: must be NULL on cpu",
+                                 stream)
+                      : RFG_OK;
+    if (find_space(ctx, stream))
+        return RFG_OK;
+    rfg_status st = rfg_device_enter(ctx, &previous);
+    if (st == RFG_OK) {
+        st = add_space(ctx, stream, &space);
+        rfg_device_leave(ctx, previous);
+    }
+    return st;
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------ */
+
+static rfg_status prepare_kernel(rfg_context *ctx, struct rfg_plan *plan)
+{
+    const struct rfg_variant *var = plan->choice.variant;
+    const int *p = plan->choice.params;
+    char name[RFG_CONFIG_STRLEN];
+    struct rfg_jit_request req;
+    struct rfg_kernel kernel;
+    const struct rfg_blob *code;
+    var->launch(&ctx->dev, &plan->prob, p, &plan->launch);
+    if (plan->workspace > RFG_WORKSPACE_BYTES)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: needs a workspace of %zu bytes: a stream has %zu", var->name,
+                        plan->workspace, RFG_WORKSPACE_BYTES);
+    rfg_status st = rfg_variant_request(&ctx->dev, &plan->prob, var, p, &req, name, &kernel);
+    if (st != RFG_OK)
+        return st;
+    st = rfg_cache_get(ctx->cache, &req, NULL, NULL, &code);
+    free((char *)req.source);
+    if (st == RFG_OK)
+        st = load_module(ctx, code, &plan->module);
+    if (st != RFG_OK)
+        return st;
+    hipError_t e = ctx->hip->hipModuleGetFunction(&plan->fn, plan->module->handle, kernel.entry);
+    if (e != hipSuccess)
+        return rfg_hip_fail(ctx, "hipModuleGetFunction", e);
+    /* NVIDIA wants to be asked for more than 48 KiB; AMD's limit is the device's, and its call takes host functions. */
+    if (ctx->hip->platform == RFG_PLATFORM_NVIDIA && plan->launch.lds > 48 * 1024) {
+        e = ctx->hip->hipFuncSetAttribute((const void *)plan->fn, hipFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int)plan->launch.lds);
+        if (e != hipSuccess)
+            return rfg_hip_fail(ctx, "hipFuncSetAttribute", e);
+    }
+    return RFG_OK;
+}
+
+static rfg_status prepare_host(rfg_context *ctx, struct rfg_plan *plan)
+{
+    rfg_status st = RFG_OK;
+    pthread_mutex_lock(&ctx->cpu_lock);
+    if (plan->workspace > ctx->cpu_workspace_size) {
+        size_t size = (plan->workspace + 4095) & ~(size_t)4095;
+        void *mem = aligned_alloc(4096, size);
+        if (mem) {
+            free(ctx->cpu_workspace);
+            ctx->cpu_workspace = mem;
+            ctx->cpu_workspace_size = size;
+        } else
+            st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a workspace of %zu bytes",
+                          plan->choice.variant->name, size);
+    }
+    pthread_mutex_unlock(&ctx->cpu_lock);
+    return st;
+}
+
+rfg_status rfg_plan_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
+                           const int *p, struct rfg_plan **out)
+{
+    struct rfg_reason why;
+    char text[RFG_PROBLEM_STRLEN];
+    *out = NULL;
+    if (!rfg_variant_check(var, &ctx->dev, prob, p, &why))
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: %s: %s", rfg_problem_format(prob, text, sizeof(text)), var->name,
+                        why.text);
+    struct rfg_plan *plan = calloc(1, sizeof(*plan));
+    if (!plan)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for a plan");
+    plan->prob = *prob;
+    plan->choice.variant = var;
+    memcpy(plan->choice.params, p, (size_t)var->n_params * sizeof(*p));
+    plan->workspace = var->workspace ? var->workspace(&ctx->dev, prob, p) : 0;
+
+    rfg_status st = RFG_OK;
+    switch (var->kind) {
+    case RFG_VARIANT_KERNEL:
+        st = prepare_kernel(ctx, plan);
+        break;
+    case RFG_VARIANT_HOST:
+        st = prepare_host(ctx, plan);
+        break;
+    case RFG_VARIANT_VENDOR: {
+        struct rfg_vendor_env env = { .hip = ctx->hip, .device = ctx->ordinal };
+        st = var->vendor_prepare(&ctx->dev, prob, p, &env, &plan->vendor);
+        break;
+    }
+    }
+    if (st != RFG_OK)
+        rfg_plan_destroy(ctx, &plan);
+    *out = plan;
+    return st;
+}
+
+void rfg_plan_destroy(rfg_context *ctx, struct rfg_plan **pplan)
+{
+    struct rfg_plan *plan = *pplan;
+    *pplan = NULL;
+    if (!plan)
+        return;
+    if (plan->vendor)
+        plan->choice.variant->vendor_release(plan->vendor);
+    drop_module(ctx, plan->module);
+    free(plan);
+}
+
+void rfg_plan_free_all(rfg_context *ctx)
+{
+    struct plan_table *t = atomic_load(&ctx->table), *older;
+    for (size_t i = 0; t && i <= t->mask; i++) {
+        struct rfg_plan *plan = atomic_load(&t->slot[i]);
+        rfg_plan_destroy(ctx, &plan);
+    }
+    for (; t; t = older) {
+        older = t->older;
+        free(t);
+    }
+    atomic_store(&ctx->table, NULL);
+}
+
+rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream)
+{
+    struct rfg_kargs_head *head = kargs;
+    const struct rfg_variant *var = plan->choice.variant;
+    if (var->kind == RFG_VARIANT_HOST) {
+        pthread_mutex_lock(&ctx->cpu_lock);
+        head->workspace = ctx->cpu_workspace;
+        head->counters = NULL;
+        var->run(&ctx->dev, &plan->prob, plan->choice.params, kargs, ctx->pool);
+        pthread_mutex_unlock(&ctx->cpu_lock);
+        return RFG_OK;
+    }
+    if (plan->workspace) {
+        const struct stream_space *space = find_space(ctx, stream);
+        rfg_status st = space ? RFG_OK : add_space(ctx, stream, &space);
+        if (st != RFG_OK)
+            return st;
+        head->workspace = space->workspace;
+        head->counters = space->counters;
+    } else {
+        head->workspace = NULL;
+        head->counters = NULL;
+    }
+    if (var->kind == RFG_VARIANT_VENDOR) {
+        struct rfg_vendor_env env = { ctx->hip, ctx->ordinal, head->workspace, stream };
+        return var->vendor_run(plan->vendor, kargs, &env);
+    }
+    const struct rfg_launch *l = &plan->launch;
+    void *params[] = { kargs };
+    hipError_t e = ctx->hip->hipModuleLaunchKernel(plan->fn, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+                                                   l->block[1], l->block[2], l->lds, (hipStream_t)stream, params, NULL);
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(ctx, var->name, e);
+}
+
+void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes)
+{
+    static const hipFunction_attribute asked[] = { HIP_FUNC_ATTRIBUTE_NUM_REGS, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+                                                   HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES };
+    int *out[] = { registers, lds, spill_bytes };
+    for (int i = 0; i < 3; i++)
+        if (!plan->fn || ctx->hip->hipFuncGetAttribute(out[i], asked[i], plan->fn) != hipSuccess)
+            *out[i] = -1;
+}
+
+bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch)
+{
+    *fn = plan->fn;
+    *launch = plan->launch;
+    return plan->choice.variant->kind == RFG_VARIANT_KERNEL;
+}
+
+const struct rfg_choice *rfg_plan_choice(const struct rfg_plan *plan)
+{
+    return &plan->choice;
+}
