@@ -38,6 +38,7 @@ struct rfg_jit_request {
  * RFG_ERROR_COMPILE with the log in *log (malloc'ed; may be set on success too: warnings). */
 struct rfg_jit_provider {
     const char *name; /* "hiprtc", "nvrtc", "clang", "ziglang" */
+    const char *const *options; /* what every compile is given beside the target; NULL-terminated; part of the key */
     /* Is the compiler there? version: "hiprtc 5.2.21153 (LLVM 15)"; why: what was looked for and what to install. */
     bool (*available)(char *version, size_t size, struct rfg_reason *why);
     /* Asked before every compile; must be answered without asking the compiler to compile. */
