@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -195,15 +196,25 @@ struct rfg_jit_pool *rfg_jit_pool_create(int workers, double timeout_s)
     return p;
 }
 
-/* Ends a worker: how = 0 by closing its socket and waiting, SIGKILL at once. Returns its wait status. */
-static int stop(struct worker *w, int how)
+static void kill_worker(struct worker *w)
+{
+    kill(-w->pid, SIGKILL); /* it leads a process group: its compilers too */
+}
+
+/* Reaps a worker that was killed or that broke off the conversation; one that won't die of itself is helped. Returns
+ * its wait status. */
+static int reap(struct worker *w)
 {
     int status = 0;
+    pid_t got = 0;
     close(w->fd);
-    if (how)
-        kill(-w->pid, how); /* its compilers too: it leads a process group */
-    while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    for (int i = 0; i < 100 && (got = waitpid(w->pid, &status, WNOHANG)) == 0; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    if (got == 0) {
+        kill_worker(w);
+        while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
+            ;
+    }
     w->pid = 0;
     return status;
 }
@@ -214,8 +225,10 @@ void rfg_jit_pool_destroy(struct rfg_jit_pool **pool)
     if (!p)
         return;
     for (int i = 0; i < p->n; i++)
-        if (p->workers[i].pid)
-            stop(&p->workers[i], SIGKILL); /* it is idle: nothing to lose */
+        if (p->workers[i].pid) {
+            kill_worker(&p->workers[i]); /* it is idle: nothing to lose */
+            reap(&p->workers[i]);
+        }
     if (p->tmpdir[0])
         rfg_tempdir_remove(p->tmpdir);
     pthread_cond_destroy(&p->cond);
@@ -230,7 +243,7 @@ static bool start(struct rfg_jit_pool *p, struct worker *w, struct rfg_reason *w
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
         return rfg_refuse(why, "socketpair: %s", strerror(errno));
-    /* $TMPDIR and the same under our own name, by which the worker knows that it may delete it. */
+    /* $TMPDIR, and the same under our own name, by which the worker knows that it may delete it. */
     char *tmp = p->tmpdir[0] ? rfg_asprintf("TMPDIR=%s", p->tmpdir) : NULL;
     char *own = p->tmpdir[0] ? rfg_asprintf("RFG_WORKER_TMPDIR=%s", p->tmpdir) : NULL;
     size_t n = 0, used = 0;
@@ -319,10 +332,11 @@ static bool exchange(struct rfg_jit_pool *p, struct worker *w, const struct rfg_
         return true;
     free_fields(fields);
     if (io == IO_TIMEOUT) {
-        stop(w, SIGKILL);
+        kill_worker(w);
+        reap(w);
         return rfg_refuse(why, "the compiler was still running after %.1f s and was killed", p->timeout_s);
     }
-    int status = stop(w, 0);
+    int status = reap(w);
     if (WIFSIGNALED(status))
         return rfg_refuse(why, "the compiler crashed: SIG%s", sigabbrev_np(WTERMSIG(status)));
     return rfg_refuse(why, "the compiler process ended with %d before it answered", WEXITSTATUS(status));
@@ -412,18 +426,28 @@ int rfg_jit_prefetch(struct rfg_cache *cache, struct rfg_jit_pool *pool, int wor
 /* ---- the worker's side ---------------------------------------------------------------------------------------------
  */
 
+static int worker_fd;
+static char worker_tmpdir[RFG_TEMPDIR_STRLEN];
+
 /* Ends the worker when the program that it serves is gone, even in the midst of a compile: nobody wants the result. */
 static void *watch(void *arg)
 {
-    struct pollfd p = { .fd = *(int *)arg, .events = POLLRDHUP };
+    struct pollfd p = { .fd = worker_fd, .events = POLLRDHUP };
     while (poll(&p, 1, -1) < 0 && errno == EINTR)
         ;
-    const char *tmp = rfg_env("RFG_WORKER_TMPDIR");
-    if (tmp)
-        rfg_tempdir_remove(tmp);
-    if (getpgrp() == getpid())
-        kill(0, SIGKILL); /* the compilers that we started */
+    bool leader = getpgrp() == getpid();
+    signal(SIGTERM, SIG_IGN);
+    if (leader)
+        kill(0, SIGTERM); /* the compilers that we started */
+    if (worker_tmpdir[0])
+        rfg_tempdir_remove(worker_tmpdir);
+    const char *pool_dir = rfg_env("RFG_WORKER_TMPDIR");
+    if (pool_dir)
+        rmdir(pool_dir); /* the last worker of a pool that was killed does it */
+    if (leader)
+        kill(0, SIGKILL);
     _exit(0);
+    return arg;
 }
 
 static bool matches(const char *env, const char *name)
@@ -458,25 +482,30 @@ static enum io serve(int fd, char *fields[MAX_FIELDS])
 int rfg_jit_worker_main(void)
 {
     /* Compilers print what they like: from here on, fd 1 is stderr and the socket is ours alone. */
-    static int fd;
-    fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
+    worker_fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0) {
+    if (worker_fd < 0 || null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0) {
         fprintf(stderr, "rfg-compile --worker: %s\n", strerror(errno));
         return 1;
     }
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }); /* a crash is expected now and then */
+    if (rfg_tempdir_make(worker_tmpdir))
+        setenv("TMPDIR", worker_tmpdir, 1);
+    else
+        worker_tmpdir[0] = 0;
     pthread_t thread;
-    if (pthread_create(&thread, NULL, watch, &fd) == 0)
+    if (pthread_create(&thread, NULL, watch, NULL) == 0)
         pthread_detach(thread);
     enum io io = IO_OK;
     while (io == IO_OK) {
         struct frame f;
         char *fields[MAX_FIELDS];
-        io = get_frame(fd, &f, fields, 0);
+        io = get_frame(worker_fd, &f, fields, 0);
         if (io == IO_OK)
-            io = serve(fd, fields);
+            io = serve(worker_fd, fields);
         free_fields(fields);
     }
+    shutdown(worker_fd, SHUT_RDWR);
+    watch(NULL);
     return 0;
 }
