@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The gemm variants of the cpu device: what they can do, what they cost, and the blocking around the inner kernels.
+ *
+ * Y is cut into tasks of n_chunk rows of W by m_tile rows of X. A task packs its rows of X (its thread keeps them: the
+ * next task usually wants the same), then walks W in blocks of `rows` rows. With few rows of X, W is what costs: it is
+ * read once, in the order in which it lies in memory. With many, the packed X stays in the L2 cache, a k_block of W's
+ * rows in the L1, and the tasks of one chunk of W follow each other, so that it stays in the last-level cache.
+ *
+ * Every output is computed by one task, as a sum over k in an order that depends on the variant and k_block only: not
+ * on threads, on M or on its place in a tile. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cpu/pool.h"
+#include "cpu_kernels.h"
+#include "gemm.h"
+
+#define MAX_TILE    128         /* rows of X in a task */
+#define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
+#define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
+#define MAX_TASKS   (1 << 20)
+
+/* The parameters of all variants, in this order (portable has no dot). */
+enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_TASKS, P_DOT };
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static double max_d(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+
+static float bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof(f));
+    return f;
+}
+
+static uint32_t float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof(u));
+    return u;
+}
+
+static float f16_to_float(uint16_t h)
+{
+    float v = bits_float((uint32_t)(h & 0x7fff) << 13) * 0x1p112f;
+    uint32_t special = (h & 0x7fff) > 0x7bff ? 0x7f800000 : 0;
+    return bits_float(float_bits(v) | special | (uint32_t)(h & 0x8000) << 16);
+}
+
+/* To nearest even. A NaN keeps its sign and becomes quiet, so that dropping its low bits can't make it infinity. */
+static uint16_t float_to_bf16(float f)
+{
+    uint32_t u = float_bits(f);
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+static uint16_t float_to_f16(float f)
+{
+    uint32_t u = float_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+    if (a > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (a >= 0x477ff000) /* 65520 and more round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    if (a < 0x38800000) /* denormal in fp16: the addition rounds to a multiple of 2^-24 */
+        return (uint16_t)(sign | (float_bits(bits_float(a) + 0.5f) - 0x3f000000));
+    a += 0xfff + (a >> 13 & 1);
+    return (uint16_t)(sign | (a - 0x38000000) >> 13);
+}
+
+static float load_element(const void *base, int dtype, int64_t i)
+{
+    if (dtype == RFG_F32)
+        return ((const float *)base)[i];
+    uint16_t h = ((const uint16_t *)base)[i];
+    return dtype == RFG_F16 ? f16_to_float(h) : bits_float((uint32_t)h << 16);
+}
+
+static void store_element(void *base, int dtype, int64_t i, float v)
+{
+    if (dtype == RFG_F32)
+        ((float *)base)[i] = v;
+    else
+        ((uint16_t *)base)[i] = dtype == RFG_F16 ? float_to_f16(v) : float_to_bf16(v);
+}
+
+/* ---- the way a problem is cut ----------------------------------------------------------------------------------- */
+
+struct tiling {
+    enum cpu_kind kind;
+    int element;      /* bytes of one of X and W */
+    int64_t padded_k; /* k rounded up to whole groups */
+    size_t row_bytes; /* of one row of packed X */
+    int64_t k_block;
+    int64_t m_tile, m_tiles;
+    int64_t n_chunk, n_chunks;
+    size_t tile_bytes; /* of one thread's workspace */
+};
+
+static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
+{
+    return prob->dtype[0] == RFG_F32 ? CPU_F32 : prob->dtype[0] == RFG_F16 ? CPU_F16 : dot ? CPU_BF16_DOT : CPU_BF16;
+}
+
+static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
+                                 bool dot)
+{
+    struct tiling t = { .kind = kind_of(prob, dot) };
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
+    t.element = t.kind == CPU_F32 ? 4 : 2;
+    t.padded_k = ceil_div(k, isa->group) * isa->group;
+    t.row_bytes = (size_t)t.padded_k * (t.kind == CPU_BF16_DOT ? 2 : 4);
+    t.k_block = p[P_KBLOCK] ? p[P_KBLOCK] : t.padded_k;
+
+    int64_t fit = t.row_bytes ? TILE_BYTES / (int64_t)t.row_bytes : MAX_TILE;
+    fit = min64(fit / p[P_COLS] * p[P_COLS], MAX_TILE / p[P_COLS] * p[P_COLS]);
+    t.m_tile = min64(m, fit > p[P_COLS] ? fit : p[P_COLS]);
+    t.m_tiles = ceil_div(m, t.m_tile);
+    t.m_tile = ceil_div(m, t.m_tiles);
+    t.tile_bytes = ((size_t)t.m_tile * t.row_bytes + 255) & ~(size_t)255;
+
+    int64_t tasks = ceil_div((int64_t)threads * p[P_TASKS], t.m_tiles);
+    t.n_chunk = ceil_div(n, tasks);
+    if (t.m_tiles > 1)
+        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + p[P_ROWS]);
+    if (t.n_chunk < ceil_div(n * t.m_tiles, MAX_TASKS))
+        t.n_chunk = ceil_div(n * t.m_tiles, MAX_TASKS);
+    t.n_chunk = ceil_div(t.n_chunk, p[P_ROWS]) * p[P_ROWS];
+    t.n_chunks = ceil_div(n, t.n_chunk);
+    return t;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------
+ */
+
+struct packed {
+    int64_t tile;   /* which one this thread's workspace holds; -1: none */
+    uint16_t min_x; /* of it, for CPU_BF16_DOT */
+};
+
+struct job {
+    const struct cpu_isa *isa;
+    const struct gemm_args *a;
+    const struct rfg_problem *prob;
+    struct tiling t;
+    int rows, cols;
+    enum cpu_prefetch prefetch;
+    struct packed *packed; /* by worker, at the start of the workspace; then their tiles */
+    char *tiles;
+};
+
+/* A tile's rows of X are packed in panels of at most `cols` rows, of nearly the same height. */
+static int panel_height(const struct job *j, int64_t m)
+{
+    return (int)ceil_div(m, ceil_div(m, j->cols));
+}
+
+static char *pack_tile(const struct job *j, int64_t tile, int worker)
+{
+    char *to = j->tiles + (size_t)worker * j->t.tile_bytes;
+    struct packed *packed = &j->packed[worker];
+    if (packed->tile == tile || j->a->k == 0)
+        return to;
+    packed->tile = tile;
+    packed->min_x = 0xffff;
+    int64_t m0 = tile * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
+    int height = panel_height(j, m);
+    for (int64_t at = 0; at < m; at += height) {
+        int cols = (int)min64(height, m - at);
+        size_t stride = (size_t)j->a->ldx * (size_t)j->t.element;
+        uint16_t smallest =
+            j->isa->pack[j->t.kind](to + (size_t)at * j->t.row_bytes,
+                                    (const char *)j->a->x + (size_t)(m0 + at) * stride, stride, cols, j->a->k);
+        if (smallest < packed->min_x)
+            packed->min_x = smallest;
+    }
+    return to;
+}
+
+/* acc[rows][m] = rows of W from n0 times the packed tile of m rows. Returns the smallest magnitude of W's elements. */
+static uint16_t multiply(const struct job *j, enum cpu_kind kind, const char *tile, int64_t m, int64_t n0, int rows,
+                         float acc[CPU_MAX_ROWS][MAX_TILE])
+{
+    int log2_rows = __builtin_ctz((unsigned)rows), height = panel_height(j, m);
+    size_t stride = (size_t)j->a->ldw * (size_t)j->t.element;
+    struct cpu_block b = { .w_stride = stride, .acc_stride = MAX_TILE, .min_w = 0xffff };
+    for (int r = 0; r < rows; r++)
+        memset(acc[r], 0, (size_t)m * sizeof(float));
+    for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
+        const char *w = (const char *)j->a->w + (size_t)n0 * stride;
+        b.k = min64(j->t.k_block, j->a->k - k0);
+        b.w = w + (size_t)k0 * (size_t)j->t.element;
+        b.ahead = w + (size_t)rows * (stride + (size_t)k0 * (size_t)j->t.element);
+        b.prefetch = j->prefetch;
+        for (int64_t at = 0; at < m; at += height) {
+            int cols = (int)min64(height, m - at);
+            size_t group = j->t.row_bytes / (size_t)j->t.padded_k;
+            b.x = tile + (size_t)at * j->t.row_bytes + (size_t)k0 * group * (size_t)cols;
+            b.acc = &acc[0][at];
+            j->isa->kernel[kind][log2_rows][cols - 1](&b);
+            b.prefetch = CPU_PREFETCH_NONE; /* the first panel fetched these rows into the cache */
+        }
+    }
+    return b.min_w;
+}
+
+/* vdpbf16ps takes denormals as zero and flushes denormal results. No product of X and W is smaller than that of their
+ * smallest nonzero magnitudes, and every sum is a multiple of that product's last bit, 15 below its first: none of
+ * these can be denormal if the product is at least 2^-100. */
+static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
+{
+    int x = (min_x + 1) >> 8, w = (min_w + 1) >> 8; /* biased exponents; 0: denormal; 0xffff + 1: no nonzero element */
+    return x > 0 && w > 0 && x - 127 + w - 127 >= -100;
+}
+
+static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int rows, float acc[CPU_MAX_ROWS][MAX_TILE])
+{
+    int dtype_w = j->prob->dtype[1], dtype_y = j->prob->dtype[2];
+    float bias[CPU_MAX_ROWS] = { 0 };
+    for (int r = 0; r < rows && j->a->bias; r++)
+        bias[r] = load_element(j->a->bias, dtype_w, n0 + r);
+    for (int64_t i = 0; i < m; i++)
+        for (int r = 0; r < rows; r++)
+            store_element(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r,
+                          j->a->bias ? acc[r][i] + bias[r] : acc[r][i]);
+}
+
+static void run_task(void *ctx, int task, int worker)
+{
+    const struct job *j = ctx;
+    int64_t tile_index = task % j->t.m_tiles, chunk = task / j->t.m_tiles;
+    int64_t m0 = tile_index * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
+    int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n);
+    const char *tile = pack_tile(j, tile_index, worker);
+    float acc[CPU_MAX_ROWS][MAX_TILE];
+    while (n < end) {
+        int rows = j->rows;
+        while (rows > end - n)
+            rows /= 2;
+        uint16_t min_w = multiply(j, j->t.kind, tile, m, n, rows, acc);
+        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w)) {
+            for (int r = 0; r < rows; r++)
+                multiply(j, CPU_BF16_EXACT, tile, m, n + r, 1, &acc[r]);
+        }
+        store(j, m0, m, n, rows, acc);
+        n += rows;
+    }
+}
+
+static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                bool dot, const struct gemm_args *a, struct rfg_cpu_pool *pool)
+{
+    if (a->m == 0 || a->n == 0)
+        return;
+    struct job j = { isa,
+                     a,
+                     prob,
+                     make_tiling(isa, dev->cu_count, prob, p, dot),
+                     p[P_ROWS],
+                     p[P_COLS],
+                     (enum cpu_prefetch)p[P_PREFETCH],
+                     a->head.workspace,
+                     NULL };
+    j.tiles = (char *)a->head.workspace + (((size_t)dev->cu_count * sizeof(struct packed) + 255) & ~(size_t)255);
+    for (int i = 0; i < dev->cu_count; i++)
+        j.packed[i].tile = -1;
+    int tasks = (int)(j.t.m_tiles * j.t.n_chunks);
+    if (rfg_cpu_pool_threads(pool) <= dev->cu_count)
+        rfg_cpu_pool_run(pool, tasks, run_task, &j);
+    else /* more workers than the workspace was made for */
+        for (int i = 0; i < tasks; i++)
+            run_task(&j, i, 0);
+}
+
+static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+                        const int *p, bool dot)
+{
+    if (prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
+        return 0;
+    struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
+    return (((size_t)dev->cu_count * sizeof(struct packed) + 255) & ~(size_t)255) +
+           (size_t)dev->cu_count * t.tile_bytes;
+}
+
+/* ---- parameters ---------------------------------------------------------------------------------------------------
+ */
+
+/* Register blocks that are worth a try. X's rows should fill whole panels; accumulators are what hides latency. */
+static bool shape_ok(const struct cpu_isa *isa, const struct rfg_param *params, const struct rfg_problem *prob,
+                     const int *p, struct rfg_reason *why)
+{
+    int64_t m = prob->v[GEMM_M], k = prob->v[GEMM_K];
+    int rows = p[P_ROWS], cols = p[P_COLS];
+    if (rows * cols > isa->max_regs)
+        return rfg_refuse(why, "rows=%d, cols=%d: more than %d accumulators", rows, cols, isa->max_regs);
+    if (2 * rows * cols < isa->max_regs && m >= 4)
+        return rfg_refuse(why, "rows=%d, cols=%d: fewer than %d accumulators", rows, cols, (isa->max_regs + 1) / 2);
+    const struct rfg_param *c = &params[P_COLS];
+    for (int i = 0; i < c->n; i++)
+        if (c->values[i] < cols && ceil_div(m, c->values[i]) == ceil_div(m, cols))
+            return rfg_refuse(why, "cols=%d: cols=%d makes as few panels of M=%lld", cols, c->values[i], (long long)m);
+    if (cols < 4 && cols < m && rows * 2 * cols <= isa->max_regs)
+        return rfg_refuse(why, "cols=%d: too few for M=%lld", cols, (long long)m);
+    if (p[P_KBLOCK] && (m <= cols || k <= p[P_KBLOCK]))
+        return rfg_refuse(why, "k_block=%d: needs M > cols=%d and K > k_block", p[P_KBLOCK], cols);
+    if (p[P_PREFETCH] != CPU_PREFETCH_NEXT && m > 16)
+        return rfg_refuse(why, "prefetch=%d: only for M <= 16", p[P_PREFETCH]);
+    return true;
+}
+
+/* Microseconds. What a group of k costs a core, in cycles, and what it costs to bring W to it. */
+static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+                      const int *p, bool dot)
+{
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    if (m == 0 || n == 0)
+        return 0;
+    struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
+    int lanes = isa->group / 2, dev_lanes = dev->features & RFG_FEATURE_AVX512 ? 16
+                                            : dev->features & RFG_FEATURE_AVX2 ? 8
+                                                                               : 4;
+    double threads = dev->cu_count > 0 ? dev->cu_count : 1;
+    double hertz = max_d(dev->fma_tflops, 1e-3) * 1e12 / (4.0 * dev_lanes); /* two FMA pipes; of all cores together */
+
+    double panels = (double)(t.m_tiles * ceil_div(t.m_tile, p[P_COLS])), r = p[P_ROWS], c = m / panels;
+    double cycles = dot ? max_d(max_d(r * c / 2, (r + c) / 2), 6) + 0.75 * r : max_d(max_d(r * c, 2 * r + c), 8);
+    if (lanes == 4)
+        cycles = 2 * r * c + (t.kind == CPU_F16 ? 8 : 2) * r;
+    double steps = (double)(t.padded_k / isa->group) * n / r * panels;
+    double sums = 6 * n * m * (double)ceil_div((int64_t)k, t.k_block ? t.k_block : 1);
+    double l1 = t.k_block * p[P_ROWS] * t.element > 24 << 10 && panels > (double)t.m_tiles ? 1.15 : 1;
+    double compute = (steps * cycles * l1 + sums) / hertz * 1e6;
+
+    double bytes = n * k * t.element, rate = max_d(dev->mem_gbps, 1) * 1e3;
+    double stream = p[P_PREFETCH] == CPU_PREFETCH_NEXT ? 1 : p[P_ROWS] == 1 ? 1.05 : 1.35;
+    double memory = bytes * stream / rate;
+    if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
+        memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
+    memory += m * (k + n) * t.element / rate;
+
+    double uneven = 1 + 0.4 / p[P_TASKS] + 0.005 * p[P_TASKS];
+    return (max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory)) * uneven + (threads > 1 ? 4 : 1);
+}
+
+/* What does not depend on the instruction set. */
+static bool supports_any(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+}
+
+/* ---- the variants ---------------------------------------------------------------------------------------------------
+ */
+
+#define VARIANT(isa_name, has_dot)                                                                                     \
+    static bool isa_name##_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
+                                 struct rfg_reason *why)                                                               \
+    {                                                                                                                  \
+        if (has_dot && p[P_DOT] && prob->dtype[0] != RFG_BF16)                                                         \
+            return rfg_refuse(why, "dot=1: needs bf16");                                                               \
+        if (has_dot && p[P_DOT] && !(dev->features & RFG_FEATURE_AVX512BF16))                                          \
+            return rfg_refuse(why, "dot=1: needs AVX512_BF16, which this cpu does not have");                          \
+        return shape_ok(&rfg_cpu_isa_##isa_name, isa_name##_params, prob, p, why);                                     \
+    }                                                                                                                  \
+    static double isa_name##_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)       \
+    {                                                                                                                  \
+        return predict(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot && p[P_DOT]);                                    \
+    }                                                                                                                  \
+    static size_t isa_name##_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)     \
+    {                                                                                                                  \
+        return workspace(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot && p[P_DOT]);                                  \
+    }                                                                                                                  \
+    static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
+                               const void *kargs, struct rfg_cpu_pool *pool)                                           \
+    {                                                                                                                  \
+        run(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot &&p[P_DOT], kargs, pool);                                   \
+    }                                                                                                                  \
+    const struct rfg_variant gemm_cpu_##isa_name = {                                                                   \
+        .name = "gemm_cpu_" #isa_name,                                                                                 \
+        .kind = RFG_VARIANT_HOST,                                                                                      \
+        .n_params = (int)(sizeof(isa_name##_params) / sizeof(isa_name##_params[0])),                                   \
+        .params = isa_name##_params,                                                                                   \
+        .supports = isa_name##_supports,                                                                               \
+        .valid = isa_name##_valid,                                                                                     \
+        .predict = isa_name##_predict,                                                                                 \
+        .workspace = isa_name##_workspace,                                                                             \
+        .run = isa_name##_run,                                                                                         \
+    }
+
+static const struct rfg_param portable_params[] = {
+    [P_ROWS] = { "rows", 3, { 1, 2, 4 } },      /* of W in a register block */
+    [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },   /* of X in a register block */
+    [P_KBLOCK] = { "k_block", 2, { 0, 1024 } }, /* elements of k that a block of W stays in L1 for; 0: all of K */
+    [P_PREFETCH] = { "prefetch", 2, { CPU_PREFETCH_NONE, CPU_PREFETCH_NEXT } },
+    [P_TASKS] = { "tasks", 2, { 4, 16 } }, /* at least so many for each thread */
+};
+
+static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return supports_any(dev, why);
+}
+
+VARIANT(portable, false);
+
+#if defined(__x86_64__)
+
+static const struct rfg_param avx2_params[] = {
+    [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
+    [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 1024, 2048 } },
+    [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
+    [P_TASKS] = { "tasks", 2, { 4, 16 } },
+};
+
+static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    if (!supports_any(dev, why))
+        return false;
+    return (dev->features & RFG_FEATURE_AVX2) ||
+           rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
+}
+
+VARIANT(avx2, false);
+
+static const struct rfg_param avx512_params[] = {
+    [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
+    [P_COLS] = { "cols", 5, { 1, 2, 4, 6, 8 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 1024, 2048 } },
+    [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
+    [P_TASKS] = { "tasks", 2, { 4, 16 } },
+    [P_DOT] = { "dot", 2, { 0, 1 } }, /* bf16 pairs by vdpbf16ps; exact for denormals all the same */
+};
+
+static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    if (!supports_any(dev, why))
+        return false;
+    return (dev->features & RFG_FEATURE_AVX512) ||
+           rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, this cpu has %s",
+                      dev->features & RFG_FEATURE_AVX2 ? "AVX2" : "less than AVX2");
+}
+
+VARIANT(avx512, true);
+
+#else
+
+static bool no_x86(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)dev;
+    (void)prob;
+    return rfg_refuse(why, "built for another processor than x86-64");
+}
+
+const struct rfg_variant gemm_cpu_avx2 = { .name = "gemm_cpu_avx2", .kind = RFG_VARIANT_HOST, .supports = no_x86 };
+const struct rfg_variant gemm_cpu_avx512 = { .name = "gemm_cpu_avx512", .kind = RFG_VARIANT_HOST, .supports = no_x86 };
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between the cpu variants (cpu.c: blocking, threads, rounding) and their inner kernels, which are one text
+ * (cpu_micro.h) compiled for three instruction sets. */
+#ifndef RFG_OPS_GEMM_CPU_KERNELS_H
+#define RFG_OPS_GEMM_CPU_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CPU_MAX_ROWS 8 /* rows of W in one register block: 1, 2, 4 or 8 */
+#define CPU_MAX_COLS 8 /* rows of X in one register block: 1..8 */
+
+/* What the inner kernel reads and how it multiplies. */
+enum cpu_kind {
+    CPU_F32,
+    CPU_F16,
+    CPU_BF16,
+    CPU_BF16_DOT,   /* pairs by vdpbf16ps, which flushes denormals: only where none can occur, see cpu.c */
+    CPU_BF16_EXACT, /* X packed as for CPU_BF16_DOT, multiplied as for CPU_BF16 */
+    CPU_KINDS
+};
+
+enum cpu_prefetch {
+    CPU_PREFETCH_NONE,
+    CPU_PREFETCH_ROWS, /* some way ahead in each row */
+    CPU_PREFETCH_NEXT, /* the next rows, in the order in which they lie in memory */
+    CPU_PREFETCHES
+};
+
+/* acc[r * acc_stride + c] += sum over k of w[r][k] * x[c][k], for one register block and one range of k. Each sum is
+ * formed in an order that depends on the instruction set and k alone, not on the shape of the register block. */
+struct cpu_block {
+    const char *w;     /* row 0 of W at the first k of the range */
+    size_t w_stride;   /* bytes between rows */
+    const char *x;     /* packed: for each group of k, each row's group */
+    int64_t k;         /* of the range: a multiple of the group size unless it is the last one */
+    const char *ahead; /* where to prefetch from, for CPU_PREFETCH_NEXT */
+    float *acc;
+    size_t acc_stride;
+    enum cpu_prefetch prefetch;
+    uint16_t min_w; /* CPU_BF16_DOT: lowered to (magnitude of the smallest nonzero bf16 of W, shifted left) - 1 */
+};
+
+struct cpu_isa {
+    int group;    /* elements of k that one step takes */
+    int max_regs; /* rows * cols of a register block is at most this */
+    /* By kind, log2(rows), cols - 1; NULL where there is none. */
+    void (*kernel[CPU_KINDS][4][CPU_MAX_COLS])(struct cpu_block *b);
+    /* Packs `cols` rows of X (x_stride bytes apart) for one panel, the last group filled up with zeros. Returns the
+     * smallest nonzero magnitude as in cpu_block.min_w for CPU_BF16_DOT, else 0. */
+    uint16_t (*pack[CPU_KINDS])(char *to, const char *x, size_t x_stride, int cols, int64_t k);
+};
+
+extern const struct cpu_isa rfg_cpu_isa_portable;
+extern const struct cpu_isa rfg_cpu_isa_avx2, rfg_cpu_isa_avx512; /* x86-64 only */
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inner kernels of the cpu variants. The includer defines, for its instruction set:
+ *   LANES                     floats in a vector; a group of k is two vectors, 2 * LANES elements
+ *   MAX_REGS                  rows * cols of a register block is at most this
+ *   vec, vec_zero(), vec_fma(a, b, c) = a * b + c, vec_sum(v), vec_store(float *, v)
+ *   load_f32(p, half), load_f16(p, half), load_bf16(p, half)
+ *                             one of the two vectors of a group, at any address; X is packed with the same functions,
+ *                             so that which elements go to which half is theirs to choose
+ * and, if it has vdpbf16ps, HAVE_DOT and the dot_* functions. Everything is inlined into one function for each kind and
+ * shape of register block, where rows, cols and kind are constants. */
+#include <string.h>
+
+#include "cpu_kernels.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define GROUP       (2 * LANES)
+#define ROWS_AHEAD  1024 /* bytes, for CPU_PREFETCH_ROWS */
+#define GROUP_BYTES (GROUP * (kind == CPU_F32 ? 4 : 2))
+
+INLINE vec load_half(const enum cpu_kind kind, const char *p, const int half)
+{
+    return kind == CPU_F32 ? load_f32(p, half) : kind == CPU_F16 ? load_f16(p, half) : load_bf16(p, half);
+}
+
+/* Bytes of one packed group of one row of X. */
+INLINE int packed_bytes(const enum cpu_kind kind)
+{
+    return kind == CPU_BF16_DOT || kind == CPU_BF16_EXACT ? GROUP * 2 : GROUP * 4;
+}
+
+INLINE void step(const enum cpu_kind kind, const int rows, const int cols, const char *const *w, const char *x,
+                 vec acc[CPU_MAX_ROWS][CPU_MAX_COLS])
+{
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+        vec a[CPU_MAX_ROWS];
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            a[r] = load_half(kind, w[r], half);
+        UNROLL
+        for (int c = 0; c < cols; c++) {
+            const char *xc = x + c * packed_bytes(kind);
+            vec b = kind == CPU_BF16_EXACT ? load_bf16(xc, half) : load_f32(xc, half);
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                acc[r][c] = vec_fma(a[r], b, acc[r][c]);
+        }
+    }
+}
+
+#ifdef HAVE_DOT
+INLINE void step_dot(const int rows, const int cols, const char *const *w, const char *x,
+                     vec acc[CPU_MAX_ROWS][CPU_MAX_COLS], dot_vec *smallest)
+{
+    dot_vec a[CPU_MAX_ROWS];
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        a[r] = dot_load(w[r]);
+        *smallest = dot_smallest(*smallest, a[r]);
+    }
+    UNROLL
+    for (int c = 0; c < cols; c++) {
+        dot_vec b = dot_load(x + c * GROUP * 2);
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            acc[r][c] = dot_add(acc[r][c], a[r], b);
+    }
+}
+#endif
+
+INLINE void block(const enum cpu_kind kind, const int rows, const int cols, struct cpu_block *b)
+{
+    vec acc[CPU_MAX_ROWS][CPU_MAX_COLS];
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int c = 0; c < cols; c++)
+            acc[r][c] = vec_zero();
+    }
+    const char *w[CPU_MAX_ROWS], *x = b->x, *ahead = b->ahead;
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        w[r] = b->w + (size_t)r * b->w_stride;
+#ifdef HAVE_DOT
+    dot_vec smallest = dot_all_ones();
+#define STEP() (kind == CPU_BF16_DOT ? step_dot(rows, cols, w, x, acc, &smallest) : step(kind, rows, cols, w, x, acc))
+#else
+#define STEP() step(kind, rows, cols, w, x, acc)
+#endif
+#define LOOP(PREFETCH)                                                                                                 \
+    for (int64_t g = 0; g < groups; g++) {                                                                             \
+        UNROLL                                                                                                         \
+        for (int r = 0; r < rows; r++)                                                                                 \
+            PREFETCH;                                                                                                  \
+        STEP();                                                                                                        \
+        UNROLL                                                                                                         \
+        for (int r = 0; r < rows; r++)                                                                                 \
+            w[r] += GROUP_BYTES;                                                                                       \
+        x += cols * packed_bytes(kind);                                                                                \
+        ahead += rows * GROUP_BYTES;                                                                                   \
+    }
+
+    int64_t groups = b->k / GROUP;
+    switch (b->prefetch) {
+    case CPU_PREFETCH_ROWS:
+        LOOP(__builtin_prefetch(w[r] + ROWS_AHEAD));
+        break;
+    case CPU_PREFETCH_NEXT:
+        LOOP(__builtin_prefetch(ahead + r * GROUP_BYTES, 0, 2));
+        break;
+    default:
+        LOOP((void)0);
+    }
+
+    int rest = (int)(b->k % GROUP);
+    if (rest) { /* the last group of a row: filled up with zeros, as X's is */
+        char tail[CPU_MAX_ROWS][GROUP * 4];
+        for (int r = 0; r < rows; r++) {
+            memset(tail[r], 0, (size_t)GROUP_BYTES);
+            memcpy(tail[r], w[r], (size_t)(rest * (GROUP_BYTES / GROUP)));
+            w[r] = tail[r];
+        }
+        STEP();
+    }
+
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int c = 0; c < cols; c++)
+            b->acc[(size_t)r * b->acc_stride + (size_t)c] += vec_sum(acc[r][c]);
+    }
+#ifdef HAVE_DOT
+    if (kind == CPU_BF16_DOT) {
+        uint16_t m = dot_reduce(smallest);
+        if (m < b->min_w)
+            b->min_w = m;
+    }
+#endif
+#undef LOOP
+#undef STEP
+}
+
+/* ---- packing X -------------------------------------------------------------------------------------------------- */
+
+INLINE uint16_t pack(const enum cpu_kind kind, char *to, const char *x, size_t x_stride, int cols, int64_t k)
+{
+#ifdef HAVE_DOT
+    dot_vec smallest = dot_all_ones();
+#endif
+    for (int64_t at = 0; at < k; at += GROUP, x += GROUP_BYTES)
+        for (int c = 0; c < cols; c++, to += packed_bytes(kind)) {
+            const char *from = x + (size_t)c * x_stride;
+            char tail[GROUP * 4];
+            if (k - at < GROUP) {
+                memset(tail, 0, sizeof(tail));
+                memcpy(tail, from, (size_t)(k - at) * (size_t)(GROUP_BYTES / GROUP));
+                from = tail;
+            }
+#ifdef HAVE_DOT
+            if (kind == CPU_BF16_DOT) {
+                dot_vec v = dot_load(from);
+                smallest = dot_smallest(smallest, v);
+                memcpy(to, &v, sizeof(v));
+                continue;
+            }
+#endif
+            vec_store((float *)(void *)to, load_half(kind, from, 0));
+            vec_store((float *)(void *)to + LANES, load_half(kind, from, 1));
+        }
+#ifdef HAVE_DOT
+    if (kind == CPU_BF16_DOT)
+        return dot_reduce(smallest);
+#endif
+    return 0;
+}
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+#define DEFINE_BLOCK(kind, rows, cols)                                                                                 \
+    static void kind##_##rows##x##cols(struct cpu_block *b)                                                            \
+    {                                                                                                                  \
+        if (rows * cols <= MAX_REGS)                                                                                   \
+            block(kind, rows, cols, b);                                                                                \
+    }
+#define DEFINE_ROWS(kind, rows)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 1)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 2)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 3)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 4)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 5)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 6)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 7)                                                                                        \
+    DEFINE_BLOCK(kind, rows, 8)
+#define DEFINE_PACK(kind)                                                                                              \
+    static uint16_t kind##_pack(char *to, const char *x, size_t x_stride, int cols, int64_t k)                         \
+    {                                                                                                                  \
+        return pack(kind, to, x, x_stride, cols, k);                                                                   \
+    }
+#define DEFINE_KIND(kind)                                                                                              \
+    DEFINE_ROWS(kind, 1)                                                                                               \
+    DEFINE_ROWS(kind, 2)                                                                                               \
+    DEFINE_ROWS(kind, 4)                                                                                               \
+    DEFINE_ROWS(kind, 8)
+
+#define BLOCK_IF(kind, rows, cols) rows *cols <= MAX_REGS ? kind##_##rows##x##cols : NULL
+#define LIST_ROWS(kind, rows)                                                                                          \
+    {                                                                                                                  \
+        BLOCK_IF(kind, rows, 1), BLOCK_IF(kind, rows, 2), BLOCK_IF(kind, rows, 3), BLOCK_IF(kind, rows, 4),            \
+            BLOCK_IF(kind, rows, 5), BLOCK_IF(kind, rows, 6), BLOCK_IF(kind, rows, 7), BLOCK_IF(kind, rows, 8)         \
+    }
+#define LIST_KIND(kind)                                                                                                \
+    {                                                                                                                  \
+        LIST_ROWS(kind, 1), LIST_ROWS(kind, 2), LIST_ROWS(kind, 4), LIST_ROWS(kind, 8)                                 \
+    }
+
+DEFINE_KIND(CPU_F32)
+DEFINE_PACK(CPU_F32)
+DEFINE_KIND(CPU_F16)
+DEFINE_PACK(CPU_F16)
+DEFINE_KIND(CPU_BF16)
+DEFINE_PACK(CPU_BF16)
+#ifdef HAVE_DOT
+DEFINE_KIND(CPU_BF16_DOT)
+DEFINE_PACK(CPU_BF16_DOT)
+DEFINE_ROWS(CPU_BF16_EXACT, 1)
+#endif
+
+const struct cpu_isa ISA_TABLE = {
+    .group = GROUP,
+    .max_regs = MAX_REGS,
+    .kernel = {
+        [CPU_F32] = LIST_KIND(CPU_F32),
+        [CPU_F16] = LIST_KIND(CPU_F16),
+        [CPU_BF16] = LIST_KIND(CPU_BF16),
+#ifdef HAVE_DOT
+        [CPU_BF16_DOT] = LIST_KIND(CPU_BF16_DOT),
+        [CPU_BF16_EXACT] = { LIST_ROWS(CPU_BF16_EXACT, 1) },
+#endif
+    },
+    .pack = {
+        [CPU_F32] = CPU_F32_pack,
+        [CPU_F16] = CPU_F16_pack,
+        [CPU_BF16] = CPU_BF16_pack,
+#ifdef HAVE_DOT
+        [CPU_BF16_DOT] = CPU_BF16_DOT_pack,
+#endif
+    },
+};
