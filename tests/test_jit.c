@@ -410,8 +410,10 @@ START_TEST(worker_that_is_none)
         return;
     setenv("RFG_COMPILE_WORKER", programs[_i], 1);
     struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 2);
-    for (int i = 0; i < 2; i++)
-        expect_error(pool, "scale{}", KERNEL "}\n", "");
+    expect_error(pool, "scale{}", KERNEL "}\n", "");
+    char *large = rfg_asprintf("%4000000s%s", "", KERNEL "}\n"); /* more than the socket holds: sent to a dead peer */
+    expect_error(pool, "scale{}", large, "");
+    free(large);
     rfg_jit_pool_destroy(&pool);
 }
 END_TEST
@@ -451,7 +453,7 @@ START_TEST(prefetch_survives_crash_and_hang)
         reqs[i] = request(names[i], sources[i]);
     }
     struct rfg_cache *cache = rfg_cache_open("", 0);
-    struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 5);
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 8);
     ck_assert_int_eq(rfg_jit_prefetch(cache, pool, 2, reqs, 6, note, seen), 2);
     for (int i = 0; i < 6; i++) {
         bool bad = i == 2 || i == 4;
@@ -459,7 +461,7 @@ START_TEST(prefetch_survives_crash_and_hang)
         ck_assert_msg((errors[i][0] != 0) == bad, "%s: '%s'", names[i], errors[i]);
     }
     ck_assert_ptr_nonnull(strstr(errors[2], "SIGABRT"));
-    ck_assert_ptr_nonnull(strstr(errors[4], "5.0 s"));
+    ck_assert_ptr_nonnull(strstr(errors[4], "8.0 s"));
     struct rfg_cache_stats s;
     ck_assert_int_eq(rfg_jit_prefetch(cache, pool, 2, reqs, 2, NULL, NULL), 0);
     rfg_cache_get_stats(cache, &s);
