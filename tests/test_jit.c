@@ -402,10 +402,10 @@ START_TEST(worker_hang_costs_one)
 }
 END_TEST
 
-/* A worker that ends at once, one that can't be started, one that answers rubbish: an error, and no SIGPIPE. */
+/* A worker that ends at once, with or without an error, one that can't be started: an error, and no SIGPIPE. */
 START_TEST(worker_that_is_none)
 {
-    static const char *const programs[] = { "/bin/true", "/bin/cat", "/etc" };
+    static const char *const programs[] = { "/bin/true", "/bin/false", "/etc" };
     if (!request("", "").target)
         return;
     setenv("RFG_COMPILE_WORKER", programs[_i], 1);
@@ -423,6 +423,7 @@ START_TEST(no_worker_program)
     if (!request("", "").target)
         return;
     setenv("RFG_COMPILE_WORKER", "/nowhere/rfg-compile", 1);
+    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* it warns */
     struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 60);
     expect_good(pool, "here");
     rfg_jit_pool_destroy(&pool);
