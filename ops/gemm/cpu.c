@@ -2,13 +2,15 @@
  *
  * The gemm variants of the cpu device: what they can do, what they cost, and the blocking around the inner kernels.
  *
- * Y is cut into tasks of n_chunk rows of W by m_tile rows of X. A task packs its rows of X (its thread keeps them: the
- * next task usually wants the same), then walks W in blocks of `rows` rows. With few rows of X, W is what costs: it is
- * read once, in the order in which it lies in memory. With many, the packed X stays in the L2 cache, a k_block of W's
- * rows in the L1, and the tasks of one chunk of W follow each other, so that it stays in the last-level cache.
+ * Y is cut into tasks of n_chunk rows of W by m_tile rows of X. A task packs its rows of X in panels (its thread keeps
+ * them: the next task usually wants the same), then walks W in strips. Without k_block a strip is one register block:
+ * W is read once, in the order in which it lies in memory, which is what one or two rows of X need. With k_block a
+ * strip is STRIP_ROWS rows, taken k_block columns at a time, so that these and the panel's part that goes with them
+ * stay in the L1 cache. The packed tile stays in the L2, and the tasks of one chunk of W follow each other, so that the
+ * chunk stays in the last-level cache.
  *
- * Every output is computed by one task, as a sum over k in an order that depends on the variant and k_block only: not
- * on threads, on M or on its place in a tile. */
+ * Every output is computed by one task, as a sum in an order that depends on the instruction set and `dot` only: not on
+ * threads, M, or the place in a tile. (But see dot_is_exact.) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@
 #include "gemm.h"
 
 #define MAX_TILE    128         /* rows of X in a task */
+#define STRIP_ROWS  16          /* rows of W that share an L1 cache with a panel of X, with k_block */
 #define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
 #define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
 #define MAX_TASKS   (1 << 20)
@@ -32,6 +35,11 @@ static int64_t min64(int64_t a, int64_t b)
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+static size_t round_256(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
 }
 
 static double max_d(double a, double b)
@@ -108,9 +116,10 @@ struct tiling {
     int64_t padded_k; /* k rounded up to whole groups */
     size_t row_bytes; /* of one row of packed X */
     int64_t k_block;
+    int64_t strip; /* rows of W */
     int64_t m_tile, m_tiles;
     int64_t n_chunk, n_chunks;
-    size_t tile_bytes; /* of one thread's workspace */
+    size_t tile_bytes, acc_bytes; /* of one thread's workspace */
 };
 
 static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
@@ -133,15 +142,17 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.m_tile = min64(m, fit > p[P_COLS] ? fit : p[P_COLS]);
     t.m_tiles = ceil_div(m, t.m_tile);
     t.m_tile = ceil_div(m, t.m_tiles);
-    t.tile_bytes = ((size_t)t.m_tile * t.row_bytes + 255) & ~(size_t)255;
+    t.strip = p[P_KBLOCK] ? STRIP_ROWS : p[P_ROWS];
+    t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
+    t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
     int64_t tasks = ceil_div((int64_t)threads * p[P_TASKS], t.m_tiles);
     t.n_chunk = ceil_div(n, tasks);
     if (t.m_tiles > 1)
-        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + p[P_ROWS]);
+        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + t.strip);
     if (t.n_chunk < ceil_div(n * t.m_tiles, MAX_TASKS))
         t.n_chunk = ceil_div(n * t.m_tiles, MAX_TASKS);
-    t.n_chunk = ceil_div(t.n_chunk, p[P_ROWS]) * p[P_ROWS];
+    t.n_chunk = ceil_div(t.n_chunk, t.strip) * t.strip;
     t.n_chunks = ceil_div(n, t.n_chunk);
     return t;
 }
@@ -173,7 +184,7 @@ static int panel_height(const struct job *j, int64_t m)
 
 static char *pack_tile(const struct job *j, int64_t tile, int worker)
 {
-    char *to = j->tiles + (size_t)worker * j->t.tile_bytes;
+    char *to = j->tiles + (size_t)worker * (j->t.tile_bytes + j->t.acc_bytes);
     struct packed *packed = &j->packed[worker];
     if (packed->tile == tile || j->a->k == 0)
         return to;
@@ -193,28 +204,46 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     return to;
 }
 
-/* acc[rows][m] = rows of W from n0 times the packed tile of m rows. Returns the smallest magnitude of W's elements. */
-static uint16_t multiply(const struct job *j, enum cpu_kind kind, const char *tile, int64_t m, int64_t n0, int rows,
-                         float acc[CPU_MAX_ROWS][MAX_TILE])
+/* How fast to prefetch while W's rows are read once for each panel: evenly, as the memory delivers. */
+static enum cpu_prefetch pace(enum cpu_prefetch prefetch, int64_t panels)
 {
-    int log2_rows = __builtin_ctz((unsigned)rows), height = panel_height(j, m);
+    if (prefetch != CPU_PREFETCH_NEXT || panels == 1)
+        return prefetch;
+    return panels <= 3 ? CPU_PREFETCH_HALF : CPU_PREFETCH_QUARTER;
+}
+
+/* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows. Returns the smallest magnitude of W's. */
+static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, int64_t n0,
+                         int64_t rows, float *acc)
+{
+    int height = panel_height(j, m), lanes = j->isa->group / 2;
     size_t stride = (size_t)j->a->ldw * (size_t)j->t.element;
-    struct cpu_block b = { .w_stride = stride, .acc_stride = MAX_TILE, .min_w = 0xffff };
-    for (int r = 0; r < rows; r++)
-        memset(acc[r], 0, (size_t)m * sizeof(float));
+    struct cpu_block b = { .w_stride = stride, .acc_stride = (size_t)m * (size_t)lanes, .min_w = 0xffff };
+    memset(acc, 0, (size_t)rows * b.acc_stride * sizeof(float));
+    if (j->a->k == 0)
+        return b.min_w;
+    const char *w = (const char *)j->a->w + (size_t)n0 * stride;
+    const char *ahead = w + (size_t)rows * stride, *ahead_end = ahead + (size_t)rows * stride;
+    enum cpu_prefetch prefetch = pace(j->prefetch, ceil_div(m, height));
     for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
-        const char *w = (const char *)j->a->w + (size_t)n0 * stride;
         b.k = min64(j->t.k_block, j->a->k - k0);
-        b.w = w + (size_t)k0 * (size_t)j->t.element;
-        b.ahead = w + (size_t)rows * (stride + (size_t)k0 * (size_t)j->t.element);
-        b.prefetch = j->prefetch;
         for (int64_t at = 0; at < m; at += height) {
-            int cols = (int)min64(height, m - at);
-            size_t group = j->t.row_bytes / (size_t)j->t.padded_k;
-            b.x = tile + (size_t)at * j->t.row_bytes + (size_t)k0 * group * (size_t)cols;
-            b.acc = &acc[0][at];
-            j->isa->kernel[kind][log2_rows][cols - 1](&b);
-            b.prefetch = CPU_PREFETCH_NONE; /* the first panel fetched these rows into the cache */
+            int cols = (int)min64(height, m - at), step;
+            b.x = tile + (size_t)at * j->t.row_bytes +
+                  (size_t)k0 * (j->t.row_bytes / (size_t)j->t.padded_k) * (size_t)cols;
+            for (int64_t r = 0; r < rows; r += step) {
+                for (step = most; step > rows - r; step /= 2)
+                    ;
+                b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.element;
+                b.acc = acc + (size_t)r * b.acc_stride + (size_t)(at * lanes);
+                b.ahead = ahead;
+                /* Rows are fetched by the first panel that needs them; the next rows, once. */
+                b.prefetch = prefetch == CPU_PREFETCH_ROWS ? (at == 0 ? prefetch : CPU_PREFETCH_NONE)
+                             : ahead < ahead_end           ? prefetch
+                                                           : CPU_PREFETCH_NONE;
+                j->isa->kernel[kind][__builtin_ctz((unsigned)step)][cols - 1](&b);
+                ahead = b.ahead;
+            }
         }
     }
     return b.min_w;
@@ -229,16 +258,15 @@ static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
     return x > 0 && w > 0 && x - 127 + w - 127 >= -100;
 }
 
-static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int rows, float acc[CPU_MAX_ROWS][MAX_TILE])
+static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
 {
     int dtype_w = j->prob->dtype[1], dtype_y = j->prob->dtype[2];
-    float bias[CPU_MAX_ROWS] = { 0 };
-    for (int r = 0; r < rows && j->a->bias; r++)
-        bias[r] = load_element(j->a->bias, dtype_w, n0 + r);
-    for (int64_t i = 0; i < m; i++)
-        for (int r = 0; r < rows; r++)
-            store_element(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r,
-                          j->a->bias ? acc[r][i] + bias[r] : acc[r][i]);
+    for (int64_t r = 0; r < rows; r++) {
+        float sums[MAX_TILE], bias = j->a->bias ? load_element(j->a->bias, dtype_w, n0 + r) : 0;
+        j->isa->sum(sums, acc + r * m * (j->isa->group / 2), m);
+        for (int64_t i = 0; i < m; i++)
+            store_element(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r, j->a->bias ? sums[i] + bias : sums[i]);
+    }
 }
 
 static void run_task(void *ctx, int task, int worker)
@@ -246,20 +274,15 @@ static void run_task(void *ctx, int task, int worker)
     const struct job *j = ctx;
     int64_t tile_index = task % j->t.m_tiles, chunk = task / j->t.m_tiles;
     int64_t m0 = tile_index * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
-    int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n);
+    int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n), rows;
     const char *tile = pack_tile(j, tile_index, worker);
-    float acc[CPU_MAX_ROWS][MAX_TILE];
-    while (n < end) {
-        int rows = j->rows;
-        while (rows > end - n)
-            rows /= 2;
-        uint16_t min_w = multiply(j, j->t.kind, tile, m, n, rows, acc);
-        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w)) {
-            for (int r = 0; r < rows; r++)
-                multiply(j, CPU_BF16_EXACT, tile, m, n + r, 1, &acc[r]);
-        }
+    float *acc = (float *)(void *)(j->tiles + (size_t)worker * (j->t.tile_bytes + j->t.acc_bytes) + j->t.tile_bytes);
+    for (; n < end; n += rows) {
+        rows = min64(j->t.strip, end - n);
+        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, n, rows, acc);
+        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
+            multiply(j, CPU_BF16_EXACT, 1, tile, m, n, rows, acc);
         store(j, m0, m, n, rows, acc);
-        n += rows;
     }
 }
 
@@ -277,7 +300,7 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      (enum cpu_prefetch)p[P_PREFETCH],
                      a->head.workspace,
                      NULL };
-    j.tiles = (char *)a->head.workspace + (((size_t)dev->cu_count * sizeof(struct packed) + 255) & ~(size_t)255);
+    j.tiles = (char *)a->head.workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;
     int tasks = (int)(j.t.m_tiles * j.t.n_chunks);
@@ -294,8 +317,8 @@ static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev,
     if (prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
         return 0;
     struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
-    return (((size_t)dev->cu_count * sizeof(struct packed) + 255) & ~(size_t)255) +
-           (size_t)dev->cu_count * t.tile_bytes;
+    return round_256((size_t)dev->cu_count * sizeof(struct packed)) +
+           (size_t)dev->cu_count * (t.tile_bytes + t.acc_bytes);
 }
 
 /* ---- parameters ---------------------------------------------------------------------------------------------------
@@ -317,8 +340,8 @@ static bool shape_ok(const struct cpu_isa *isa, const struct rfg_param *params, 
             return rfg_refuse(why, "cols=%d: cols=%d makes as few panels of M=%lld", cols, c->values[i], (long long)m);
     if (cols < 4 && cols < m && rows * 2 * cols <= isa->max_regs)
         return rfg_refuse(why, "cols=%d: too few for M=%lld", cols, (long long)m);
-    if (p[P_KBLOCK] && (m <= cols || k <= p[P_KBLOCK]))
-        return rfg_refuse(why, "k_block=%d: needs M > cols=%d and K > k_block", p[P_KBLOCK], cols);
+    if (p[P_KBLOCK] && (m < 4 || k <= p[P_KBLOCK]))
+        return rfg_refuse(why, "k_block=%d: needs M >= 4 and K > k_block", p[P_KBLOCK]);
     if (p[P_PREFETCH] != CPU_PREFETCH_NEXT && m > 16)
         return rfg_refuse(why, "prefetch=%d: only for M <= 16", p[P_PREFETCH]);
     return true;
@@ -423,7 +446,7 @@ VARIANT(portable, false);
 static const struct rfg_param avx2_params[] = {
     [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
     [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },
-    [P_KBLOCK] = { "k_block", 3, { 0, 1024, 2048 } },
+    [P_KBLOCK] = { "k_block", 4, { 0, 512, 1024, 2048 } },
     [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
     [P_TASKS] = { "tasks", 2, { 4, 16 } },
 };
@@ -442,7 +465,7 @@ VARIANT(avx2, false);
 static const struct rfg_param avx512_params[] = {
     [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
     [P_COLS] = { "cols", 5, { 1, 2, 4, 6, 8 } },
-    [P_KBLOCK] = { "k_block", 3, { 0, 1024, 2048 } },
+    [P_KBLOCK] = { "k_block", 4, { 0, 512, 1024, 2048 } },
     [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
     [P_TASKS] = { "tasks", 2, { 4, 16 } },
     [P_DOT] = { "dot", 2, { 0, 1 } }, /* bf16 pairs by vdpbf16ps; exact for denormals all the same */
