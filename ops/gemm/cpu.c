@@ -22,6 +22,7 @@
 #define STRIP_ROWS  16          /* rows of W that share an L1 cache with a panel of X, with k_block */
 #define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
 #define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
+#define ROWS_AHEAD  1024        /* bytes */
 #define MAX_TASKS   (1 << 20)
 
 /* The parameters of all variants, in this order (portable has no dot). */
@@ -204,12 +205,9 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     return to;
 }
 
-/* How fast to prefetch while W's rows are read once for each panel: evenly, as the memory delivers. */
-static enum cpu_prefetch pace(enum cpu_prefetch prefetch, int64_t panels)
+static enum cpu_prefetch paced(enum cpu_prefetch prefetch, int64_t share)
 {
-    if (prefetch != CPU_PREFETCH_NEXT || panels == 1)
-        return prefetch;
-    return panels <= 3 ? CPU_PREFETCH_HALF : CPU_PREFETCH_QUARTER;
+    return (enum cpu_prefetch)((int)prefetch + (share == 1 ? 0 : share == 2 ? 2 : 4));
 }
 
 /* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows. Returns the smallest magnitude of W's. */
@@ -223,11 +221,11 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
     if (j->a->k == 0)
         return b.min_w;
     const char *w = (const char *)j->a->w + (size_t)n0 * stride;
-    const char *ahead = w + (size_t)rows * stride, *ahead_end = ahead + (size_t)rows * stride;
-    enum cpu_prefetch prefetch = pace(j->prefetch, ceil_div(m, height));
+    const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)rows * stride;
+    int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
     for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
         b.k = min64(j->t.k_block, j->a->k - k0);
-        for (int64_t at = 0; at < m; at += height) {
+        for (int64_t panel = 0, at = 0; at < m; at += height, panel++) {
             int cols = (int)min64(height, m - at), step;
             b.x = tile + (size_t)at * j->t.row_bytes +
                   (size_t)k0 * (j->t.row_bytes / (size_t)j->t.padded_k) * (size_t)cols;
@@ -236,13 +234,24 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
                     ;
                 b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.element;
                 b.acc = acc + (size_t)r * b.acc_stride + (size_t)(at * lanes);
-                b.ahead = ahead;
-                /* Rows are fetched by the first panel that needs them; the next rows, once. */
-                b.prefetch = prefetch == CPU_PREFETCH_ROWS ? (at == 0 ? prefetch : CPU_PREFETCH_NONE)
-                             : ahead < ahead_end           ? prefetch
-                                                           : CPU_PREFETCH_NONE;
+                b.prefetch = CPU_PREFETCH_NONE;
+                if (j->prefetch == CPU_PREFETCH_NEXT && next < next_end) {
+                    b.prefetch = paced(CPU_PREFETCH_NEXT, share);
+                    b.ahead = next;
+                } else if (j->prefetch == CPU_PREFETCH_ROWS && panel < share) {
+                    /* Each panel fetches some of the rows. Without k_block: a little ahead of where they are read;
+                     * with k_block: what the next range of k will need, or the next strip's first. */
+                    b.prefetch = paced(CPU_PREFETCH_ROWS, share);
+                    b.ahead = b.w + (size_t)(panel * step / share) * stride;
+                    if (j->t.k_block >= j->a->k)
+                        b.ahead += ROWS_AHEAD;
+                    else if (k0 + j->t.k_block < j->a->k)
+                        b.ahead += j->t.k_block * j->t.element;
+                    else
+                        b.ahead += (size_t)rows * stride - (size_t)k0 * (size_t)j->t.element;
+                }
                 j->isa->kernel[kind][__builtin_ctz((unsigned)step)][cols - 1](&b);
-                ahead = b.ahead;
+                next = b.prefetch == CPU_PREFETCH_NONE ? next : b.ahead;
             }
         }
     }

@@ -21,12 +21,16 @@ enum cpu_kind {
     CPU_KINDS
 };
 
+/* What a kernel prefetches at each step: of as many rows as it has, or of a half or a quarter of them (where W is read
+ * several times, so that the memory is asked evenly). */
 enum cpu_prefetch {
     CPU_PREFETCH_NONE,
-    CPU_PREFETCH_ROWS, /* some way ahead in each row */
-    CPU_PREFETCH_NEXT, /* the rows after these, in the order in which they lie in memory: as much as is read */
-    CPU_PREFETCH_HALF, /* half as much a step: where a row of W is read twice */
-    CPU_PREFETCH_QUARTER,
+    CPU_PREFETCH_ROWS, /* the next group of each of some rows, w_stride apart */
+    CPU_PREFETCH_NEXT, /* the next groups as they lie in memory */
+    CPU_PREFETCH_ROWS_HALF,
+    CPU_PREFETCH_NEXT_HALF,
+    CPU_PREFETCH_ROWS_QUARTER,
+    CPU_PREFETCH_NEXT_QUARTER,
 };
 
 /* acc[r][c] += w[r][k] * x[c][k] over a range of k, for one register block. An accumulator is a vector (of
@@ -37,7 +41,7 @@ struct cpu_block {
     size_t w_stride;   /* bytes between rows */
     const char *x;     /* packed: for each group of k, each row's group */
     int64_t k;         /* of the range: a multiple of the group size unless it is the last one */
-    const char *ahead; /* what to prefetch next, for CPU_PREFETCH_NEXT and its fractions; moved on */
+    const char *ahead; /* what to prefetch first; moved on */
     float *acc;
     size_t acc_stride; /* floats between acc[r][c] and acc[r + 1][c] */
     enum cpu_prefetch prefetch;

@@ -21,7 +21,6 @@
 #endif
 
 #define GROUP       (2 * LANES)
-#define ROWS_AHEAD  1024 /* bytes, for CPU_PREFETCH_ROWS */
 #define GROUP_BYTES (GROUP * (kind == CPU_F32 ? 4 : 2))
 
 INLINE vec load_half(const enum cpu_kind kind, const char *p, const int half)
@@ -75,11 +74,15 @@ INLINE void step_dot(const int rows, const int cols, const char *const *w, const
 }
 #endif
 
-INLINE void prefetch_rows(const int rows, const char *const *w)
+INLINE const char *prefetch_rows(const char *ahead, size_t stride, const int rows, const int bytes)
 {
     UNROLL
-    for (int r = 0; r < rows; r++)
-        __builtin_prefetch(w[r] + ROWS_AHEAD);
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int at = 0; at < bytes; at += 64)
+            __builtin_prefetch(ahead + (size_t)r * stride + at);
+    }
+    return ahead + bytes;
 }
 
 /* `bytes` a step; where that is less than a line, several steps ask for the same one. */
@@ -123,15 +126,21 @@ INLINE void block(const enum cpu_kind kind, const int rows, const int cols, stru
     int64_t groups = b->k / GROUP;
     switch (b->prefetch) {
     case CPU_PREFETCH_ROWS:
-        LOOP(prefetch_rows(rows, w));
+        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows, GROUP_BYTES));
         break;
     case CPU_PREFETCH_NEXT:
         LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES));
         break;
-    case CPU_PREFETCH_HALF:
+    case CPU_PREFETCH_ROWS_HALF:
+        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows > 2 ? rows / 2 : 1, GROUP_BYTES));
+        break;
+    case CPU_PREFETCH_NEXT_HALF:
         LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES / 2));
         break;
-    case CPU_PREFETCH_QUARTER:
+    case CPU_PREFETCH_ROWS_QUARTER:
+        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows > 4 ? rows / 4 : 1, GROUP_BYTES));
+        break;
+    case CPU_PREFETCH_NEXT_QUARTER:
         LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES / 4));
         break;
     default:
