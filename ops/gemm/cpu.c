@@ -19,14 +19,15 @@
 #include "gemm.h"
 
 #define MAX_TILE    128         /* rows of X in a task */
-#define STRIP_ROWS  16          /* rows of W that share an L1 cache with a panel of X, with k_block */
+#define STRIP_ROWS  32          /* rows of W that share an L1 cache with a panel of X, with k_block */
 #define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
 #define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
 #define ROWS_AHEAD  1024        /* bytes */
 #define MAX_TASKS   (1 << 20)
+#define TASKS       8 /* for each thread, at least: evens out what else the machine does */
 
 /* The parameters of all variants, in this order (portable has no dot). */
-enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_TASKS, P_DOT };
+enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_DOT };
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -147,7 +148,7 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
     t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
-    int64_t tasks = ceil_div((int64_t)threads * p[P_TASKS], t.m_tiles);
+    int64_t tasks = ceil_div((int64_t)threads * TASKS, t.m_tiles);
     t.n_chunk = ceil_div(n, tasks);
     if (t.m_tiles > 1)
         t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + t.strip);
@@ -210,9 +211,10 @@ static enum cpu_prefetch paced(enum cpu_prefetch prefetch, int64_t share)
     return (enum cpu_prefetch)((int)prefetch + (share == 1 ? 0 : share == 2 ? 2 : 4));
 }
 
-/* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows. Returns the smallest magnitude of W's. */
+/* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows; the task goes on to
+ * row `end`. Returns the smallest magnitude of W's. */
 static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, int64_t n0,
-                         int64_t rows, float *acc)
+                         int64_t rows, int64_t end, float *acc)
 {
     int height = panel_height(j, m), lanes = j->isa->group / 2;
     size_t stride = (size_t)j->a->ldw * (size_t)j->t.element;
@@ -221,7 +223,7 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
     if (j->a->k == 0)
         return b.min_w;
     const char *w = (const char *)j->a->w + (size_t)n0 * stride;
-    const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)rows * stride;
+    const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
     int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
     for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
         b.k = min64(j->t.k_block, j->a->k - k0);
@@ -288,9 +290,9 @@ static void run_task(void *ctx, int task, int worker)
     float *acc = (float *)(void *)(j->tiles + (size_t)worker * (j->t.tile_bytes + j->t.acc_bytes) + j->t.tile_bytes);
     for (; n < end; n += rows) {
         rows = min64(j->t.strip, end - n);
-        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, n, rows, acc);
+        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, n, rows, end, acc);
         if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
-            multiply(j, CPU_BF16_EXACT, 1, tile, m, n, rows, acc);
+            multiply(j, CPU_BF16_EXACT, 1, tile, m, n, rows, end, acc);
         store(j, m0, m, n, rows, acc);
     }
 }
@@ -351,12 +353,17 @@ static bool shape_ok(const struct cpu_isa *isa, const struct rfg_param *params, 
         return rfg_refuse(why, "cols=%d: too few for M=%lld", cols, (long long)m);
     if (p[P_KBLOCK] && (m < 4 || k <= p[P_KBLOCK]))
         return rfg_refuse(why, "k_block=%d: needs M >= 4 and K > k_block", p[P_KBLOCK]);
-    if (p[P_PREFETCH] != CPU_PREFETCH_NEXT && m > 16)
-        return rfg_refuse(why, "prefetch=%d: only for M <= 16", p[P_PREFETCH]);
+    if (p[P_KBLOCK] && p[P_PREFETCH] != CPU_PREFETCH_ROWS)
+        return rfg_refuse(why, "prefetch=%d: k_block=%d needs 1", p[P_PREFETCH], p[P_KBLOCK]);
+    if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
+        return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
+    if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
+        return rfg_refuse(why, "prefetch=0: only for M < 4");
     return true;
 }
 
-/* Microseconds. What a group of k costs a core, in cycles, and what it costs to bring W to it. */
+/* Microseconds. What one step of the inner kernel costs a core, in cycles, against what it takes to bring W to it. The
+ * constants are fitted to measurements on Zen 5 and only have to rank. */
 static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
                       const int *p, bool dot)
 {
@@ -364,30 +371,39 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     if (m == 0 || n == 0)
         return 0;
     struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
-    int lanes = isa->group / 2, dev_lanes = dev->features & RFG_FEATURE_AVX512 ? 16
-                                            : dev->features & RFG_FEATURE_AVX2 ? 8
-                                                                               : 4;
     double threads = dev->cu_count > 0 ? dev->cu_count : 1;
-    double hertz = max_d(dev->fma_tflops, 1e-3) * 1e12 / (4.0 * dev_lanes); /* two FMA pipes; of all cores together */
+    int lanes = isa->group / 2;
+    int dev_lanes = dev->features & RFG_FEATURE_AVX512 ? 16 : dev->features & RFG_FEATURE_AVX2 ? 8 : 4;
+    double hertz = max_d(dev->fma_tflops, 1e-3) * 1e12 / (4.0 * dev_lanes); /* of all cores; two FMA pipes each */
 
-    double panels = (double)(t.m_tiles * ceil_div(t.m_tile, p[P_COLS])), r = p[P_ROWS], c = m / panels;
-    double cycles = dot ? max_d(max_d(r * c / 2, (r + c) / 2), 6) + 0.75 * r : max_d(max_d(r * c, 2 * r + c), 8);
+    /* Arithmetic: two a cycle, a chain of one or two for each accumulator. */
+    int64_t panels = ceil_div(t.m_tile, p[P_COLS]);
+    double rows = p[P_ROWS], cols = (double)t.m_tile / (double)panels;
+    double cycles = dot ? max_d(rows * cols / 2 + 0.5 * rows, 6) : max_d(max_d(rows * cols, 2 * rows + cols), 8);
     if (lanes == 4)
-        cycles = 2 * r * c + (t.kind == CPU_F16 ? 8 : 2) * r;
-    double steps = (double)(t.padded_k / isa->group) * n / r * panels;
-    double sums = 6 * n * m * (double)ceil_div((int64_t)k, t.k_block ? t.k_block : 1);
-    double l1 = t.k_block * p[P_ROWS] * t.element > 24 << 10 && panels > (double)t.m_tiles ? 1.15 : 1;
-    double compute = (steps * cycles * l1 + sums) / hertz * 1e6;
+        cycles = 2 * rows * cols + (t.kind == CPU_F16 ? 8 : 2) * rows;
+    /* Lines of X and W that come from the L2 cache. */
+    double part = t.k_block ? (double)min64(t.k_block, t.padded_k) / (double)max_d((double)t.padded_k, 1) : 1;
+    double x_lines = cols * isa->group * (dot ? 2 : 4) / 64, w_lines = rows * isa->group * t.element / 64;
+    bool x_in_l1 = cols * (double)t.row_bytes * part <= 32 << 10;
+    double lines = 1.2 * w_lines + (x_in_l1 ? 0 : x_lines * (panels == 1 ? 4 : 2));
+    cycles = max_d(cycles, lines);
+    if (p[P_KBLOCK]) /* accumulators go to memory and back */
+        cycles += 2 * rows * cols / (p[P_KBLOCK] / isa->group);
+    double steps = (double)(t.padded_k / isa->group) * n / rows * (double)(panels * t.m_tiles);
+    double compute = (steps * cycles + 10 * m * n) / hertz * 1e6;
 
     double bytes = n * k * t.element, rate = max_d(dev->mem_gbps, 1) * 1e3;
-    double stream = p[P_PREFETCH] == CPU_PREFETCH_NEXT ? 1 : p[P_ROWS] == 1 ? 1.05 : 1.35;
-    double memory = bytes * stream / rate;
+    double stream = p[P_KBLOCK]                          ? 1.1
+                    : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? 1.02 + 0.02 * rows
+                    : p[P_PREFETCH] == CPU_PREFETCH_ROWS ? (rows == 1 ? 1.1 : 1.2)
+                                                         : (rows == 1 ? 1.1 : 1.3);
+    if (p[P_PREFETCH] == CPU_PREFETCH_NEXT) /* the first strip of a task was not prefetched */
+        stream += 0.3 * (double)t.strip / (double)t.n_chunk;
+    double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
     if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
         memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
-    memory += m * (k + n) * t.element / rate;
-
-    double uneven = 1 + 0.4 / p[P_TASKS] + 0.005 * p[P_TASKS];
-    return (max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory)) * uneven + (threads > 1 ? 4 : 1);
+    return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);
 }
 
 /* What does not depend on the instruction set. */
@@ -438,8 +454,7 @@ static const struct rfg_param portable_params[] = {
     [P_ROWS] = { "rows", 3, { 1, 2, 4 } },      /* of W in a register block */
     [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },   /* of X in a register block */
     [P_KBLOCK] = { "k_block", 2, { 0, 1024 } }, /* elements of k that a block of W stays in L1 for; 0: all of K */
-    [P_PREFETCH] = { "prefetch", 2, { CPU_PREFETCH_NONE, CPU_PREFETCH_NEXT } },
-    [P_TASKS] = { "tasks", 2, { 4, 16 } }, /* at least so many for each thread */
+    [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
 };
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -455,9 +470,8 @@ VARIANT(portable, false);
 static const struct rfg_param avx2_params[] = {
     [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
     [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },
-    [P_KBLOCK] = { "k_block", 4, { 0, 512, 1024, 2048 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 512, 1024 } },
     [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
-    [P_TASKS] = { "tasks", 2, { 4, 16 } },
 };
 
 static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -474,9 +488,8 @@ VARIANT(avx2, false);
 static const struct rfg_param avx512_params[] = {
     [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
     [P_COLS] = { "cols", 5, { 1, 2, 4, 6, 8 } },
-    [P_KBLOCK] = { "k_block", 4, { 0, 512, 1024, 2048 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 512, 1024 } },
     [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
-    [P_TASKS] = { "tasks", 2, { 4, 16 } },
     [P_DOT] = { "dot", 2, { 0, 1 } }, /* bf16 pairs by vdpbf16ps; exact for denormals all the same */
 };
 
