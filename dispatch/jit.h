@@ -38,6 +38,7 @@ struct rfg_jit_request {
  * RFG_ERROR_COMPILE with the log in *log (malloc'ed; may be set on success too: warnings). */
 struct rfg_jit_provider {
     const char *name; /* "hiprtc", "nvrtc", "clang", "ziglang" */
+    const char *const *options; /* what every compile is given beside the target; NULL-terminated; part of the key */
     /* Is the compiler there? version: "hiprtc 5.2.21153 (LLVM 15)"; why: what was looked for and what to install. */
     bool (*available)(char *version, size_t size, struct rfg_reason *why);
     /* Asked before every compile; must be answered without asking the compiler to compile. */
@@ -94,7 +95,7 @@ int rfg_jit_prefetch(struct rfg_cache *cache, struct rfg_jit_pool *pool, int wor
                      const struct rfg_jit_request *reqs, int n,
                      void (*done)(void *ctx, int i, rfg_status st, const char *error), void *ctx);
 
-/* The worker's main loop: requests on fd 0, replies on fd 1. */
+/* The worker's main loop; fd 0 is a socket for requests and replies (jit_worker.c has the protocol). */
 int rfg_jit_worker_main(void);
 
 #endif

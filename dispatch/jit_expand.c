@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A kernel's translation unit as one text. Compilers are given no include path and no headers: what a source includes
+ * is put in place here, once a file, wherever the first #include of it stands (so don't put one inside an #if). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../ops/embed.h"
+#include "jit.h"
+#include "util.h"
+
+#define MAX_FILES 32
+#define MAX_DEPTH 8
+
+struct expansion {
+    FILE *out;
+    bool lines; /* #line directives */
+    int n_seen, depth;
+    char seen[MAX_FILES][128];
+};
+
+/* The text of ops/<name>, malloc'ed: $RFG_KERNEL_DIR's copy before the embedded one; NULL if there is neither. */
+static char *read_source(const char *name)
+{
+    const char *dir = rfg_env("RFG_KERNEL_DIR");
+    char *path = dir ? rfg_asprintf("%s/%s", dir, name) : NULL;
+    char *text = path ? rfg_read_file(path, NULL) : NULL;
+    free(path);
+    for (const struct rfg_embedded *e = rfg_embedded; !text && e->name; e++)
+        if (!strcmp(e->name, name))
+            text = strdup(e->text);
+    return text;
+}
+
+/* If the line is `#<word> ...`, the text behind the word; else NULL. */
+static const char *directive(const char *line, const char *word)
+{
+    line += strspn(line, " \t");
+    if (*line++ != '#')
+        return NULL;
+    line += strspn(line, " \t");
+    size_t n = strlen(word);
+    return strncmp(line, word, n) ? NULL : line + n + strspn(line + n, " \t");
+}
+
+static bool expand_file(struct expansion *x, const char *name, const char *from, int from_line);
+
+static bool expand_include(struct expansion *x, const char *wanted, const char *from, int from_line)
+{
+    char name[128];
+    size_t len = strcspn(wanted, "\"\n");
+    if (wanted[len] != '"' || len + sizeof("device/") > sizeof(name)) {
+        rfg_fail(RFG_ERROR_INTERNAL, "%s:%d: #include \"%.60s: must be a file name in quotes, at most %zu characters",
+                 from, from_line, wanted, sizeof(name) - sizeof("device/"));
+        return false;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)len, wanted);
+    char *text = read_source(name);
+    if (!text) {
+        snprintf(name, sizeof(name), "device/%.*s", (int)len, wanted);
+        text = read_source(name);
+    }
+    bool found = text != NULL;
+    free(text);
+    if (!found) {
+        rfg_fail(RFG_ERROR_INTERNAL, "%s:%d: #include \"%.*s\": neither %s nor that under device/ is an embedded file",
+                 from, from_line, (int)len, wanted, name + 7);
+        return false;
+    }
+    return expand_file(x, name, from, from_line);
+}
+
+static bool expand_file(struct expansion *x, const char *name, const char *from, int from_line)
+{
+    for (int i = 0; i < x->n_seen; i++)
+        if (!strcmp(x->seen[i], name)) {
+            fputc('\n', x->out); /* in the #include's place */
+            return true;
+        }
+    if (x->n_seen == MAX_FILES || x->depth == MAX_DEPTH || strlen(name) >= sizeof(x->seen[0])) {
+        rfg_fail(RFG_ERROR_INTERNAL, "%s:%d: %.60s: at most %d files and %d levels of #include", from, from_line, name,
+                 MAX_FILES, MAX_DEPTH);
+        return false;
+    }
+    strcpy(x->seen[x->n_seen++], name);
+    char *text = read_source(name);
+    if (!text) {
+        rfg_fail(RFG_ERROR_INTERNAL, "%s: not an embedded kernel source", name);
+        return false;
+    }
+    if (x->lines)
+        fprintf(x->out, "#line 1 \"%s\"\n", name);
+    bool ok = true;
+    int number = 1;
+    x->depth++;
+    for (char *line = text, *next; ok && *line; line = next, number++) {
+        size_t len = strcspn(line, "\n");
+        next = line + len + (line[len] == '\n');
+        const char *include = directive(line, "include"), *pragma = directive(line, "pragma");
+        if (include && *include == '"') {
+            ok = expand_include(x, include + 1, name, number);
+            if (ok && x->lines)
+                fprintf(x->out, "#line %d \"%s\"\n", number + 1, name);
+        } else if (pragma && !strncmp(pragma, "once", 4)) {
+            fputc('\n', x->out);
+        } else {
+            fprintf(x->out, "%.*s\n", (int)len, line);
+        }
+    }
+    x->depth--;
+    free(text);
+    return ok;
+}
+
+/* k NULL: no macros, no #line. */
+static char *expand(const char *source, const struct rfg_kernel *k)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct expansion *x = calloc(1, sizeof(*x));
+    if (!x || !(x->out = open_memstream(&text, &size))) {
+        free(x);
+        rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory to expand it", source);
+        return NULL;
+    }
+    for (int i = 0; k && i < k->n_macros; i++)
+        fprintf(x->out, "#define %s %d\n", k->macros[i].name, k->macros[i].value);
+    x->lines = k != NULL;
+    bool ok = expand_file(x, source, source, 0);
+    bool written = !ferror(x->out);
+    if (fclose(x->out) || !written) {
+        rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory to expand it", source);
+        ok = false;
+    }
+    free(x);
+    if (!ok) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+char *rfg_jit_expand(const struct rfg_kernel *k)
+{
+    return expand(k->source, k);
+}
+
+void rfg_jit_source_hash(const char *source, char hex[65])
+{
+    char *text = expand(source, NULL);
+    hex[0] = 0;
+    if (text)
+        rfg_sha256_hex(hex, (const char *const[]){ text }, (const size_t[]){ strlen(text) }, 1);
+    free(text);
+}

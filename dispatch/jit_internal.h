@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the providers share; nobody else includes it but tests. */
+#ifndef RFG_DISPATCH_JIT_INTERNAL_H
+#define RFG_DISPATCH_JIT_INTERNAL_H
+
+#include "jit.h"
+
+/* Tests: a provider that is asked before all others (not in worker processes). NULL outside tests. */
+extern const struct rfg_jit_provider *rfg_jit_extra_provider;
+
+const struct rfg_jit_provider *rfg_jit_provider_find(const char *name);
+
+/* Opens the first library of a NULL-terminated list; a comma-separated account of what was tried goes to tried. */
+void *rfg_jit_open(const char *const *names, char *tried, size_t size);
+
+/* The version in the real file name of the library that a symbol is in ("5.2.21153" of libamdhip64.so.5.2.21153);
+ * "" if there is none. */
+void rfg_jit_library_version(const void *symbol, char *buf, size_t size);
+
+/* RFG_ERROR_COMPILE with a message of the variant, the target, the provider, and the first error line of log (or
+ * fallback, if the log says nothing). */
+rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_jit_request *req, const char *log,
+                          const char *fallback);
+
+/* Runs a program without a shell; stdin is empty, *output gets stdout and stderr (malloc'ed; output may be NULL).
+ * tmpdir (may be NULL) becomes its $TMPDIR. False if it couldn't be started or did not exit with 0: why says which. */
+bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, struct rfg_reason *why);
+
+/* A directory of our own under $TMPDIR or /tmp; and its removal with everything in it. */
+#define RFG_TEMPDIR_STRLEN 256
+bool rfg_tempdir_make(char path[RFG_TEMPDIR_STRLEN]);
+void rfg_tempdir_remove(const char *path);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-compile: compiles the kernels of a problem for any architecture, with or without such a GPU; and, as
+ * rfg-compile --worker, the child process that the tuner and rfg_prepare_from_csv() compile in. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch/context.h"
+#include "../dispatch/jit_internal.h"
+#include "../dispatch/util.h"
+
+static const char usage[] =
+    "usage: rfg-compile --arch ARCH --problem PROBLEM [--variant VARIANT] [options]\n"
+    "       rfg-compile --list-targets\n"
+    "\n"
+    "Compiles one variant, or all that are listed for the problem, and says what each took.\n"
+    "\n"
+    "  --arch ARCH        gfx942, gfx90a:104 (with a CU count), sm_90, ...\n"
+    "  --problem PROBLEM  e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"\n"
+    "  --variant VARIANT  e.g. \"gemm_skinny{...}\", all its parameters given; or a name: all of its parameter sets\n"
+    "  --provider NAME    hiprtc, nvrtc, clang or ziglang, not the first that knows the target\n"
+    "  -o FILE            write the code object\n"
+    "  --source           print the expanded source instead of compiling it\n"
+    "  --list-targets     which compilers are here, and which of the usual targets each knows\n"
+    "  --worker           serve compile requests on a socket at fd 0\n";
+
+struct job {
+    struct rfg_device dev;
+    struct rfg_problem prob;
+    const struct rfg_variant *var;
+    const char *output;
+    bool source;
+    int done, failed;
+};
+
+static int list_targets(void)
+{
+    static const char *const usual[] = { "gfx900",  "gfx906",  "gfx908",  "gfx90a",  "gfx942",  "gfx950",
+                                         "gfx1010", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1150",
+                                         "gfx1151", "gfx1200", "gfx1201", "sm_80",   "sm_86",   "sm_89",
+                                         "sm_90",   "sm_90a",  "sm_100a", "sm_120a" };
+    for (int i = 0; rfg_jit_providers[i]; i++) {
+        const struct rfg_jit_provider *p = rfg_jit_providers[i];
+        struct rfg_reason why = { "" };
+        char version[128];
+        if (!p->available(version, sizeof(version), &why)) {
+            printf("%-8s not available: %s\n", p->name, why.text);
+            continue;
+        }
+        printf("%-8s %s:", p->name, version);
+        for (size_t t = 0; t < sizeof(usual) / sizeof(usual[0]); t++)
+            if (p->has_target(usual[t]))
+                printf(" %s", usual[t]);
+        printf("\n");
+    }
+    return 0;
+}
+
+static bool write_code(const char *path, const struct rfg_blob *code)
+{
+    FILE *f = fopen(path, "wb");
+    bool ok = f && fwrite(code->data, 1, code->size, f) == code->size;
+    if (f)
+        ok = fclose(f) == 0 && ok;
+    if (!ok)
+        fprintf(stderr, "rfg-compile: %s: can't be written\n", path);
+    return ok;
+}
+
+/* Compiles one parameter set (or prints its source). Always true: go on with the next. */
+static bool compile_one(void *ctx, const int *p)
+{
+    struct job *job = ctx;
+    struct rfg_jit_request req;
+    struct rfg_kernel kernel;
+    char name[RFG_CONFIG_STRLEN];
+    job->done++;
+    if (rfg_variant_request(&job->dev, &job->prob, job->var, p, &req, name, &kernel) != RFG_OK) {
+        fprintf(stderr, "rfg-compile: %s\n", rfg_last_error());
+        job->failed++;
+        return true;
+    }
+    if (job->source) {
+        fputs(req.source, stdout);
+        free((char *)req.source);
+        return true;
+    }
+    struct rfg_blob code = { 0 };
+    char *log = NULL;
+    const struct rfg_jit_provider *prov = rfg_jit_provider_for(req.target);
+    double start = rfg_now();
+    rfg_status st = prov ? prov->compile(&req, &code, &log) : RFG_ERROR_COMPILE;
+    if (st != RFG_OK) {
+        fprintf(stderr, "rfg-compile: %s\n%s", rfg_last_error(), log ? log : "");
+        job->failed++;
+    } else {
+        printf("%-72s %-8s %8.1f ms %8zu bytes\n", name, prov->name, 1e3 * (rfg_now() - start), code.size);
+        if (job->output && !write_code(job->output, &code))
+            job->failed++;
+    }
+    fflush(stdout);
+    free(log);
+    rfg_blob_free(&code);
+    free((char *)req.source);
+    return true;
+}
+
+static int bad(const char *fmt, const char *value, const char *why)
+{
+    fprintf(stderr, "rfg-compile: ");
+    fprintf(stderr, fmt, value, why);
+    fprintf(stderr, "\n");
+    return 2;
+}
+
+/* Every listed parameter set of every kernel variant, or of the one called name. */
+static int compile_all(struct job *job, const char *name)
+{
+    const struct rfg_op *op = job->prob.op;
+    bool known = false;
+    for (int i = 0; i < op->n_variants; i++) {
+        struct rfg_reason why = { "" };
+        job->var = op->variants[i];
+        if (job->var->kind != RFG_VARIANT_KERNEL || (name && strcmp(name, job->var->name)))
+            continue;
+        known = true;
+        if (!job->var->supports(&job->dev, &job->prob, &why))
+            fprintf(stderr, "%s: refused: %s\n", job->var->name, why.text);
+        else
+            rfg_variant_each(job->var, &job->dev, &job->prob, compile_one, job);
+    }
+    if (!known)
+        return bad("--variant %s: %s", name, "not a kernel variant of this operator");
+    if (!job->source)
+        fprintf(stderr, "%d compiled, %d failed\n", job->done - job->failed, job->failed);
+    return job->failed || !job->done;
+}
+
+static int compile_chosen(struct job *job, const char *text)
+{
+    int p[RFG_MAX_PARAMS] = { 0 };
+    struct rfg_reason why = { "" };
+    if (!rfg_config_parse(job->prob.op, text, &job->var, p, &why))
+        return bad("--variant: %s%s", why.text, "");
+    if (job->var->kind != RFG_VARIANT_KERNEL)
+        return bad("--variant %s: %s", text, "not a kernel: there is nothing to compile");
+    if (!rfg_variant_check(job->var, &job->dev, &job->prob, p, &why))
+        return bad("--variant %s: %s", text, why.text);
+    compile_one(job, p);
+    return job->failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    enum { ARCH = 256, PROBLEM, VARIANT, PROVIDER, SOURCE, LIST, WORKER, HELP, VERSION };
+    static const struct option options[] = {
+        { "arch", required_argument, NULL, ARCH },       { "problem", required_argument, NULL, PROBLEM },
+        { "variant", required_argument, NULL, VARIANT }, { "provider", required_argument, NULL, PROVIDER },
+        { "source", no_argument, NULL, SOURCE },         { "list-targets", no_argument, NULL, LIST },
+        { "worker", no_argument, NULL, WORKER },         { "help", no_argument, NULL, HELP },
+        { "version", no_argument, NULL, VERSION },       { 0 }
+    };
+    struct job job = { 0 };
+    struct rfg_reason why = { "" };
+    const char *arch = NULL, *problem = NULL, *variant = NULL;
+    for (int c; (c = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
+        switch (c) {
+        case ARCH:
+            arch = optarg;
+            break;
+        case PROBLEM:
+            problem = optarg;
+            break;
+        case VARIANT:
+            variant = optarg;
+            break;
+        case PROVIDER:
+            if (!rfg_jit_provider_find(optarg))
+                return bad("--provider %s: %s", optarg, "must be hiprtc, nvrtc, clang or ziglang");
+            setenv("RFG_JIT", optarg, 1);
+            break;
+        case 'o':
+            job.output = optarg;
+            break;
+        case SOURCE:
+            job.source = true;
+            break;
+        case LIST:
+            return list_targets();
+        case WORKER:
+            return rfg_jit_worker_main();
+        case HELP:
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        case VERSION:
+            printf("rfg-compile %s\n", rfg_version());
+            return 0;
+        default:
+            fputs("rfg-compile --help lists the options\n", stderr);
+            return 2;
+        }
+    }
+    if (optind < argc)
+        return bad("%s: %s", argv[optind], "not an option; a problem goes to --problem");
+    if (!arch || !problem)
+        return bad("--%s is missing; %s", arch ? "problem" : "arch", "rfg-compile --help shows an example");
+    if (!rfg_device_imagine(&job.dev, arch))
+        return bad("--arch %s: %s", arch, "not an architecture that rfg knows");
+    if (!rfg_problem_parse(&job.prob, problem, &why))
+        return bad("--problem \"%s\": %s", problem, why.text);
+    bool one = variant && strchr(variant, '{');
+    if (job.output && !one)
+        return bad("-o %s: %s", job.output, "only with one --variant \"name{all parameters}\"");
+    return one ? compile_chosen(&job, variant) : compile_all(&job, variant);
+}
