@@ -2,13 +2,15 @@
  *
  * The gemm variants of the cpu device: what they can do, what they cost, and the blocking around the inner kernels.
  *
- * Y is cut into tasks of n_chunk rows of W by m_tile rows of X. A task packs its rows of X (its thread keeps them: the
- * next task usually wants the same), then walks W in blocks of `rows` rows. With few rows of X, W is what costs: it is
- * read once, in the order in which it lies in memory. With many, the packed X stays in the L2 cache, a k_block of W's
- * rows in the L1, and the tasks of one chunk of W follow each other, so that it stays in the last-level cache.
+ * Y is cut into tasks of n_chunk rows of W by m_tile rows of X. A task packs its rows of X in panels (its thread keeps
+ * them: the next task usually wants the same), then walks W in strips. Without k_block a strip is one register block:
+ * W is read once, in the order in which it lies in memory, which is what one or two rows of X need. With k_block a
+ * strip is STRIP_ROWS rows, taken k_block columns at a time, so that these and the panel's part that goes with them
+ * stay in the L1 cache. The packed tile stays in the L2, and the tasks of one chunk of W follow each other, so that the
+ * chunk stays in the last-level cache.
  *
- * Every output is computed by one task, as a sum over k in an order that depends on the variant and k_block only: not
- * on threads, on M or on its place in a tile. */
+ * Every output is computed by one task, as a sum in an order that depends on the instruction set and `dot` only: not on
+ * threads, M, or the place in a tile. (But see dot_is_exact.) */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +19,15 @@
 #include "gemm.h"
 
 #define MAX_TILE    128         /* rows of X in a task */
+#define STRIP_ROWS  32          /* rows of W that share an L1 cache with a panel of X, with k_block */
 #define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
 #define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
+#define ROWS_AHEAD  1024        /* bytes */
 #define MAX_TASKS   (1 << 20)
+#define TASKS       8 /* for each thread, at least: evens out what else the machine does */
 
 /* The parameters of all variants, in this order (portable has no dot). */
-enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_TASKS, P_DOT };
+enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_DOT };
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -32,6 +37,11 @@ static int64_t min64(int64_t a, int64_t b)
 static int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+static size_t round_256(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
 }
 
 static double max_d(double a, double b)
@@ -108,9 +118,10 @@ struct tiling {
     int64_t padded_k; /* k rounded up to whole groups */
     size_t row_bytes; /* of one row of packed X */
     int64_t k_block;
+    int64_t strip; /* rows of W */
     int64_t m_tile, m_tiles;
     int64_t n_chunk, n_chunks;
-    size_t tile_bytes; /* of one thread's workspace */
+    size_t tile_bytes, acc_bytes; /* of one thread's workspace */
 };
 
 static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
@@ -133,15 +144,17 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.m_tile = min64(m, fit > p[P_COLS] ? fit : p[P_COLS]);
     t.m_tiles = ceil_div(m, t.m_tile);
     t.m_tile = ceil_div(m, t.m_tiles);
-    t.tile_bytes = ((size_t)t.m_tile * t.row_bytes + 255) & ~(size_t)255;
+    t.strip = p[P_KBLOCK] ? STRIP_ROWS : p[P_ROWS];
+    t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
+    t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
-    int64_t tasks = ceil_div((int64_t)threads * p[P_TASKS], t.m_tiles);
+    int64_t tasks = ceil_div((int64_t)threads * TASKS, t.m_tiles);
     t.n_chunk = ceil_div(n, tasks);
     if (t.m_tiles > 1)
-        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + p[P_ROWS]);
+        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + t.strip);
     if (t.n_chunk < ceil_div(n * t.m_tiles, MAX_TASKS))
         t.n_chunk = ceil_div(n * t.m_tiles, MAX_TASKS);
-    t.n_chunk = ceil_div(t.n_chunk, p[P_ROWS]) * p[P_ROWS];
+    t.n_chunk = ceil_div(t.n_chunk, t.strip) * t.strip;
     t.n_chunks = ceil_div(n, t.n_chunk);
     return t;
 }
@@ -173,7 +186,7 @@ static int panel_height(const struct job *j, int64_t m)
 
 static char *pack_tile(const struct job *j, int64_t tile, int worker)
 {
-    char *to = j->tiles + (size_t)worker * j->t.tile_bytes;
+    char *to = j->tiles + (size_t)worker * (j->t.tile_bytes + j->t.acc_bytes);
     struct packed *packed = &j->packed[worker];
     if (packed->tile == tile || j->a->k == 0)
         return to;
@@ -193,28 +206,55 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     return to;
 }
 
-/* acc[rows][m] = rows of W from n0 times the packed tile of m rows. Returns the smallest magnitude of W's elements. */
-static uint16_t multiply(const struct job *j, enum cpu_kind kind, const char *tile, int64_t m, int64_t n0, int rows,
-                         float acc[CPU_MAX_ROWS][MAX_TILE])
+static enum cpu_prefetch paced(enum cpu_prefetch prefetch, int64_t share)
 {
-    int log2_rows = __builtin_ctz((unsigned)rows), height = panel_height(j, m);
+    return (enum cpu_prefetch)((int)prefetch + (share == 1 ? 0 : share == 2 ? 2 : 4));
+}
+
+/* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows; the task goes on to
+ * row `end`. Returns the smallest magnitude of W's. */
+static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, int64_t n0,
+                         int64_t rows, int64_t end, float *acc)
+{
+    int height = panel_height(j, m), lanes = j->isa->group / 2;
     size_t stride = (size_t)j->a->ldw * (size_t)j->t.element;
-    struct cpu_block b = { .w_stride = stride, .acc_stride = MAX_TILE, .min_w = 0xffff };
-    for (int r = 0; r < rows; r++)
-        memset(acc[r], 0, (size_t)m * sizeof(float));
+    struct cpu_block b = { .w_stride = stride, .acc_stride = (size_t)m * (size_t)lanes, .min_w = 0xffff };
+    memset(acc, 0, (size_t)rows * b.acc_stride * sizeof(float));
+    if (j->a->k == 0)
+        return b.min_w;
+    const char *w = (const char *)j->a->w + (size_t)n0 * stride;
+    const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
+    int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
     for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
-        const char *w = (const char *)j->a->w + (size_t)n0 * stride;
         b.k = min64(j->t.k_block, j->a->k - k0);
-        b.w = w + (size_t)k0 * (size_t)j->t.element;
-        b.ahead = w + (size_t)rows * (stride + (size_t)k0 * (size_t)j->t.element);
-        b.prefetch = j->prefetch;
-        for (int64_t at = 0; at < m; at += height) {
-            int cols = (int)min64(height, m - at);
-            size_t group = j->t.row_bytes / (size_t)j->t.padded_k;
-            b.x = tile + (size_t)at * j->t.row_bytes + (size_t)k0 * group * (size_t)cols;
-            b.acc = &acc[0][at];
-            j->isa->kernel[kind][log2_rows][cols - 1](&b);
-            b.prefetch = CPU_PREFETCH_NONE; /* the first panel fetched these rows into the cache */
+        for (int64_t panel = 0, at = 0; at < m; at += height, panel++) {
+            int cols = (int)min64(height, m - at), step;
+            b.x = tile + (size_t)at * j->t.row_bytes +
+                  (size_t)k0 * (j->t.row_bytes / (size_t)j->t.padded_k) * (size_t)cols;
+            for (int64_t r = 0; r < rows; r += step) {
+                for (step = most; step > rows - r; step /= 2)
+                    ;
+                b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.element;
+                b.acc = acc + (size_t)r * b.acc_stride + (size_t)(at * lanes);
+                b.prefetch = CPU_PREFETCH_NONE;
+                if (j->prefetch == CPU_PREFETCH_NEXT && next < next_end) {
+                    b.prefetch = paced(CPU_PREFETCH_NEXT, share);
+                    b.ahead = next;
+                } else if (j->prefetch == CPU_PREFETCH_ROWS && panel < share) {
+                    /* Each panel fetches some of the rows. Without k_block: a little ahead of where they are read;
+                     * with k_block: what the next range of k will need, or the next strip's first. */
+                    b.prefetch = paced(CPU_PREFETCH_ROWS, share);
+                    b.ahead = b.w + (size_t)(panel * step / share) * stride;
+                    if (j->t.k_block >= j->a->k)
+                        b.ahead += ROWS_AHEAD;
+                    else if (k0 + j->t.k_block < j->a->k)
+                        b.ahead += j->t.k_block * j->t.element;
+                    else
+                        b.ahead += (size_t)rows * stride - (size_t)k0 * (size_t)j->t.element;
+                }
+                j->isa->kernel[kind][__builtin_ctz((unsigned)step)][cols - 1](&b);
+                next = b.prefetch == CPU_PREFETCH_NONE ? next : b.ahead;
+            }
         }
     }
     return b.min_w;
@@ -229,16 +269,15 @@ static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
     return x > 0 && w > 0 && x - 127 + w - 127 >= -100;
 }
 
-static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int rows, float acc[CPU_MAX_ROWS][MAX_TILE])
+static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
 {
     int dtype_w = j->prob->dtype[1], dtype_y = j->prob->dtype[2];
-    float bias[CPU_MAX_ROWS] = { 0 };
-    for (int r = 0; r < rows && j->a->bias; r++)
-        bias[r] = load_element(j->a->bias, dtype_w, n0 + r);
-    for (int64_t i = 0; i < m; i++)
-        for (int r = 0; r < rows; r++)
-            store_element(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r,
-                          j->a->bias ? acc[r][i] + bias[r] : acc[r][i]);
+    for (int64_t r = 0; r < rows; r++) {
+        float sums[MAX_TILE], bias = j->a->bias ? load_element(j->a->bias, dtype_w, n0 + r) : 0;
+        j->isa->sum(sums, acc + r * m * (j->isa->group / 2), m);
+        for (int64_t i = 0; i < m; i++)
+            store_element(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r, j->a->bias ? sums[i] + bias : sums[i]);
+    }
 }
 
 static void run_task(void *ctx, int task, int worker)
@@ -246,20 +285,15 @@ static void run_task(void *ctx, int task, int worker)
     const struct job *j = ctx;
     int64_t tile_index = task % j->t.m_tiles, chunk = task / j->t.m_tiles;
     int64_t m0 = tile_index * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
-    int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n);
+    int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n), rows;
     const char *tile = pack_tile(j, tile_index, worker);
-    float acc[CPU_MAX_ROWS][MAX_TILE];
-    while (n < end) {
-        int rows = j->rows;
-        while (rows > end - n)
-            rows /= 2;
-        uint16_t min_w = multiply(j, j->t.kind, tile, m, n, rows, acc);
-        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w)) {
-            for (int r = 0; r < rows; r++)
-                multiply(j, CPU_BF16_EXACT, tile, m, n + r, 1, &acc[r]);
-        }
+    float *acc = (float *)(void *)(j->tiles + (size_t)worker * (j->t.tile_bytes + j->t.acc_bytes) + j->t.tile_bytes);
+    for (; n < end; n += rows) {
+        rows = min64(j->t.strip, end - n);
+        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, n, rows, end, acc);
+        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
+            multiply(j, CPU_BF16_EXACT, 1, tile, m, n, rows, end, acc);
         store(j, m0, m, n, rows, acc);
-        n += rows;
     }
 }
 
@@ -277,7 +311,7 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      (enum cpu_prefetch)p[P_PREFETCH],
                      a->head.workspace,
                      NULL };
-    j.tiles = (char *)a->head.workspace + (((size_t)dev->cu_count * sizeof(struct packed) + 255) & ~(size_t)255);
+    j.tiles = (char *)a->head.workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;
     int tasks = (int)(j.t.m_tiles * j.t.n_chunks);
@@ -294,8 +328,8 @@ static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev,
     if (prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
         return 0;
     struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
-    return (((size_t)dev->cu_count * sizeof(struct packed) + 255) & ~(size_t)255) +
-           (size_t)dev->cu_count * t.tile_bytes;
+    return round_256((size_t)dev->cu_count * sizeof(struct packed)) +
+           (size_t)dev->cu_count * (t.tile_bytes + t.acc_bytes);
 }
 
 /* ---- parameters ---------------------------------------------------------------------------------------------------
@@ -317,14 +351,19 @@ static bool shape_ok(const struct cpu_isa *isa, const struct rfg_param *params, 
             return rfg_refuse(why, "cols=%d: cols=%d makes as few panels of M=%lld", cols, c->values[i], (long long)m);
     if (cols < 4 && cols < m && rows * 2 * cols <= isa->max_regs)
         return rfg_refuse(why, "cols=%d: too few for M=%lld", cols, (long long)m);
-    if (p[P_KBLOCK] && (m <= cols || k <= p[P_KBLOCK]))
-        return rfg_refuse(why, "k_block=%d: needs M > cols=%d and K > k_block", p[P_KBLOCK], cols);
-    if (p[P_PREFETCH] != CPU_PREFETCH_NEXT && m > 16)
-        return rfg_refuse(why, "prefetch=%d: only for M <= 16", p[P_PREFETCH]);
+    if (p[P_KBLOCK] && (m < 4 || k <= p[P_KBLOCK]))
+        return rfg_refuse(why, "k_block=%d: needs M >= 4 and K > k_block", p[P_KBLOCK]);
+    if (p[P_KBLOCK] && p[P_PREFETCH] != CPU_PREFETCH_ROWS)
+        return rfg_refuse(why, "prefetch=%d: k_block=%d needs 1", p[P_PREFETCH], p[P_KBLOCK]);
+    if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
+        return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
+    if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
+        return rfg_refuse(why, "prefetch=0: only for M < 4");
     return true;
 }
 
-/* Microseconds. What a group of k costs a core, in cycles, and what it costs to bring W to it. */
+/* Microseconds. What one step of the inner kernel costs a core, in cycles, against what it takes to bring W to it. The
+ * constants are fitted to measurements on Zen 5 and only have to rank. */
 static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
                       const int *p, bool dot)
 {
@@ -332,30 +371,39 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     if (m == 0 || n == 0)
         return 0;
     struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
-    int lanes = isa->group / 2, dev_lanes = dev->features & RFG_FEATURE_AVX512 ? 16
-                                            : dev->features & RFG_FEATURE_AVX2 ? 8
-                                                                               : 4;
     double threads = dev->cu_count > 0 ? dev->cu_count : 1;
-    double hertz = max_d(dev->fma_tflops, 1e-3) * 1e12 / (4.0 * dev_lanes); /* two FMA pipes; of all cores together */
+    int lanes = isa->group / 2;
+    int dev_lanes = dev->features & RFG_FEATURE_AVX512 ? 16 : dev->features & RFG_FEATURE_AVX2 ? 8 : 4;
+    double hertz = max_d(dev->fma_tflops, 1e-3) * 1e12 / (4.0 * dev_lanes); /* of all cores; two FMA pipes each */
 
-    double panels = (double)(t.m_tiles * ceil_div(t.m_tile, p[P_COLS])), r = p[P_ROWS], c = m / panels;
-    double cycles = dot ? max_d(max_d(r * c / 2, (r + c) / 2), 6) + 0.75 * r : max_d(max_d(r * c, 2 * r + c), 8);
+    /* Arithmetic: two a cycle, a chain of one or two for each accumulator. */
+    int64_t panels = ceil_div(t.m_tile, p[P_COLS]);
+    double rows = p[P_ROWS], cols = (double)t.m_tile / (double)panels;
+    double cycles = dot ? max_d(rows * cols / 2 + 0.5 * rows, 6) : max_d(max_d(rows * cols, 2 * rows + cols), 8);
     if (lanes == 4)
-        cycles = 2 * r * c + (t.kind == CPU_F16 ? 8 : 2) * r;
-    double steps = (double)(t.padded_k / isa->group) * n / r * panels;
-    double sums = 6 * n * m * (double)ceil_div((int64_t)k, t.k_block ? t.k_block : 1);
-    double l1 = t.k_block * p[P_ROWS] * t.element > 24 << 10 && panels > (double)t.m_tiles ? 1.15 : 1;
-    double compute = (steps * cycles * l1 + sums) / hertz * 1e6;
+        cycles = 2 * rows * cols + (t.kind == CPU_F16 ? 8 : 2) * rows;
+    /* Lines of X and W that come from the L2 cache. */
+    double part = t.k_block ? (double)min64(t.k_block, t.padded_k) / (double)max_d((double)t.padded_k, 1) : 1;
+    double x_lines = cols * isa->group * (dot ? 2 : 4) / 64, w_lines = rows * isa->group * t.element / 64;
+    bool x_in_l1 = cols * (double)t.row_bytes * part <= 32 << 10;
+    double lines = 1.2 * w_lines + (x_in_l1 ? 0 : x_lines * (panels == 1 ? 4 : 2));
+    cycles = max_d(cycles, lines);
+    if (p[P_KBLOCK]) /* accumulators go to memory and back */
+        cycles += 2 * rows * cols / (p[P_KBLOCK] / isa->group);
+    double steps = (double)(t.padded_k / isa->group) * n / rows * (double)(panels * t.m_tiles);
+    double compute = (steps * cycles + 10 * m * n) / hertz * 1e6;
 
     double bytes = n * k * t.element, rate = max_d(dev->mem_gbps, 1) * 1e3;
-    double stream = p[P_PREFETCH] == CPU_PREFETCH_NEXT ? 1 : p[P_ROWS] == 1 ? 1.05 : 1.35;
-    double memory = bytes * stream / rate;
+    double stream = p[P_KBLOCK]                          ? 1.1
+                    : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? 1.02 + 0.02 * rows
+                    : p[P_PREFETCH] == CPU_PREFETCH_ROWS ? (rows == 1 ? 1.1 : 1.2)
+                                                         : (rows == 1 ? 1.1 : 1.3);
+    if (p[P_PREFETCH] == CPU_PREFETCH_NEXT) /* the first strip of a task was not prefetched */
+        stream += 0.3 * (double)t.strip / (double)t.n_chunk;
+    double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
     if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
         memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
-    memory += m * (k + n) * t.element / rate;
-
-    double uneven = 1 + 0.4 / p[P_TASKS] + 0.005 * p[P_TASKS];
-    return (max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory)) * uneven + (threads > 1 ? 4 : 1);
+    return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);
 }
 
 /* What does not depend on the instruction set. */
@@ -406,8 +454,7 @@ static const struct rfg_param portable_params[] = {
     [P_ROWS] = { "rows", 3, { 1, 2, 4 } },      /* of W in a register block */
     [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },   /* of X in a register block */
     [P_KBLOCK] = { "k_block", 2, { 0, 1024 } }, /* elements of k that a block of W stays in L1 for; 0: all of K */
-    [P_PREFETCH] = { "prefetch", 2, { CPU_PREFETCH_NONE, CPU_PREFETCH_NEXT } },
-    [P_TASKS] = { "tasks", 2, { 4, 16 } }, /* at least so many for each thread */
+    [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
 };
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -423,9 +470,8 @@ VARIANT(portable, false);
 static const struct rfg_param avx2_params[] = {
     [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
     [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },
-    [P_KBLOCK] = { "k_block", 3, { 0, 1024, 2048 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 512, 1024 } },
     [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
-    [P_TASKS] = { "tasks", 2, { 4, 16 } },
 };
 
 static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -442,9 +488,8 @@ VARIANT(avx2, false);
 static const struct rfg_param avx512_params[] = {
     [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
     [P_COLS] = { "cols", 5, { 1, 2, 4, 6, 8 } },
-    [P_KBLOCK] = { "k_block", 3, { 0, 1024, 2048 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 512, 1024 } },
     [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
-    [P_TASKS] = { "tasks", 2, { 4, 16 } },
     [P_DOT] = { "dot", 2, { 0, 1 } }, /* bf16 pairs by vdpbf16ps; exact for denormals all the same */
 };
 

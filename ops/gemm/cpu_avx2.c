@@ -11,6 +11,7 @@
 typedef __m256 vec;
 #define vec_zero()        _mm256_setzero_ps()
 #define vec_fma(a, b, c)  _mm256_fmadd_ps(a, b, c)
+#define vec_load(p)       _mm256_loadu_ps(p)
 #define vec_store(p, v)   _mm256_storeu_ps(p, v)
 #define load_f32(p, half) _mm256_loadu_ps((const float *)(const void *)(p) + 8 * (half))
 #define load_f16(p, half)                                                                                              \

@@ -14,6 +14,7 @@ typedef __m512 vec;
 #define vec_zero()        _mm512_setzero_ps()
 #define vec_fma(a, b, c)  _mm512_fmadd_ps(a, b, c)
 #define vec_sum(v)        _mm512_reduce_add_ps(v)
+#define vec_load(p)       _mm512_loadu_ps(p)
 #define vec_store(p, v)   _mm512_storeu_ps(p, v)
 #define load_f32(p, half) _mm512_loadu_ps((const float *)(const void *)(p) + 16 * (half))
 #define load_f16(p, half)                                                                                              \

@@ -21,35 +21,43 @@ enum cpu_kind {
     CPU_KINDS
 };
 
+/* What a kernel prefetches at each step: of as many rows as it has, or of a half or a quarter of them (where W is read
+ * several times, so that the memory is asked evenly). */
 enum cpu_prefetch {
     CPU_PREFETCH_NONE,
-    CPU_PREFETCH_ROWS, /* some way ahead in each row */
-    CPU_PREFETCH_NEXT, /* the next rows, in the order in which they lie in memory */
-    CPU_PREFETCHES
+    CPU_PREFETCH_ROWS, /* the next group of each of some rows, w_stride apart */
+    CPU_PREFETCH_NEXT, /* the next groups as they lie in memory */
+    CPU_PREFETCH_ROWS_HALF,
+    CPU_PREFETCH_NEXT_HALF,
+    CPU_PREFETCH_ROWS_QUARTER,
+    CPU_PREFETCH_NEXT_QUARTER,
 };
 
-/* acc[r * acc_stride + c] += sum over k of w[r][k] * x[c][k], for one register block and one range of k. Each sum is
- * formed in an order that depends on the instruction set and k alone, not on the shape of the register block. */
+/* acc[r][c] += w[r][k] * x[c][k] over a range of k, for one register block. An accumulator is a vector (of
+ * cpu_isa.group / 2 floats): lane i sums the elements k = i modulo its length, in their order, whatever the shape of
+ * the register block and wherever the ranges of k end. */
 struct cpu_block {
     const char *w;     /* row 0 of W at the first k of the range */
     size_t w_stride;   /* bytes between rows */
     const char *x;     /* packed: for each group of k, each row's group */
     int64_t k;         /* of the range: a multiple of the group size unless it is the last one */
-    const char *ahead; /* where to prefetch from, for CPU_PREFETCH_NEXT */
+    const char *ahead; /* what to prefetch first; moved on */
     float *acc;
-    size_t acc_stride;
+    size_t acc_stride; /* floats between acc[r][c] and acc[r + 1][c] */
     enum cpu_prefetch prefetch;
     uint16_t min_w; /* CPU_BF16_DOT: lowered to (magnitude of the smallest nonzero bf16 of W, shifted left) - 1 */
 };
 
 struct cpu_isa {
-    int group;    /* elements of k that one step takes */
+    int group;    /* elements of k that one step takes: two vectors */
     int max_regs; /* rows * cols of a register block is at most this */
     /* By kind, log2(rows), cols - 1; NULL where there is none. */
     void (*kernel[CPU_KINDS][4][CPU_MAX_COLS])(struct cpu_block *b);
     /* Packs `cols` rows of X (x_stride bytes apart) for one panel, the last group filled up with zeros. Returns the
      * smallest nonzero magnitude as in cpu_block.min_w for CPU_BF16_DOT, else 0. */
     uint16_t (*pack[CPU_KINDS])(char *to, const char *x, size_t x_stride, int cols, int64_t k);
+    /* The sum of the lanes of each of n accumulators. */
+    void (*sum)(float *sums, const float *acc, int64_t n);
 };
 
 extern const struct cpu_isa rfg_cpu_isa_portable;

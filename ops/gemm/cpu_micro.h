@@ -3,7 +3,7 @@
  * The inner kernels of the cpu variants. The includer defines, for its instruction set:
  *   LANES                     floats in a vector; a group of k is two vectors, 2 * LANES elements
  *   MAX_REGS                  rows * cols of a register block is at most this
- *   vec, vec_zero(), vec_fma(a, b, c) = a * b + c, vec_sum(v), vec_store(float *, v)
+ *   vec, vec_zero(), vec_fma(a, b, c) = a * b + c, vec_sum(v), vec_load(float *), vec_store(float *, v)
  *   load_f32(p, half), load_f16(p, half), load_bf16(p, half)
  *                             one of the two vectors of a group, at any address; X is packed with the same functions,
  *                             so that which elements go to which half is theirs to choose
@@ -21,7 +21,6 @@
 #endif
 
 #define GROUP       (2 * LANES)
-#define ROWS_AHEAD  1024 /* bytes, for CPU_PREFETCH_ROWS */
 #define GROUP_BYTES (GROUP * (kind == CPU_F32 ? 4 : 2))
 
 INLINE vec load_half(const enum cpu_kind kind, const char *p, const int half)
@@ -75,6 +74,26 @@ INLINE void step_dot(const int rows, const int cols, const char *const *w, const
 }
 #endif
 
+INLINE const char *prefetch_rows(const char *ahead, size_t stride, const int rows, const int bytes)
+{
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int at = 0; at < bytes; at += 64)
+            __builtin_prefetch(ahead + (size_t)r * stride + at);
+    }
+    return ahead + bytes;
+}
+
+/* `bytes` a step; where that is less than a line, several steps ask for the same one. */
+INLINE const char *prefetch_next(const char *ahead, const int bytes)
+{
+    UNROLL
+    for (int at = 0; at < bytes; at += 64)
+        __builtin_prefetch(ahead + at, 0, 2);
+    return ahead + bytes;
+}
+
 INLINE void block(const enum cpu_kind kind, const int rows, const int cols, struct cpu_block *b)
 {
     vec acc[CPU_MAX_ROWS][CPU_MAX_COLS];
@@ -82,7 +101,7 @@ INLINE void block(const enum cpu_kind kind, const int rows, const int cols, stru
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int c = 0; c < cols; c++)
-            acc[r][c] = vec_zero();
+            acc[r][c] = vec_load(b->acc + (size_t)r * b->acc_stride + (size_t)(c * LANES));
     }
     const char *w[CPU_MAX_ROWS], *x = b->x, *ahead = b->ahead;
     UNROLL
@@ -96,28 +115,38 @@ INLINE void block(const enum cpu_kind kind, const int rows, const int cols, stru
 #endif
 #define LOOP(PREFETCH)                                                                                                 \
     for (int64_t g = 0; g < groups; g++) {                                                                             \
-        UNROLL                                                                                                         \
-        for (int r = 0; r < rows; r++)                                                                                 \
-            PREFETCH;                                                                                                  \
+        PREFETCH;                                                                                                      \
         STEP();                                                                                                        \
         UNROLL                                                                                                         \
         for (int r = 0; r < rows; r++)                                                                                 \
             w[r] += GROUP_BYTES;                                                                                       \
         x += cols * packed_bytes(kind);                                                                                \
-        ahead += rows * GROUP_BYTES;                                                                                   \
     }
 
     int64_t groups = b->k / GROUP;
     switch (b->prefetch) {
     case CPU_PREFETCH_ROWS:
-        LOOP(__builtin_prefetch(w[r] + ROWS_AHEAD));
+        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows, GROUP_BYTES));
         break;
     case CPU_PREFETCH_NEXT:
-        LOOP(__builtin_prefetch(ahead + r * GROUP_BYTES, 0, 2));
+        LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES));
+        break;
+    case CPU_PREFETCH_ROWS_HALF:
+        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows > 2 ? rows / 2 : 1, GROUP_BYTES));
+        break;
+    case CPU_PREFETCH_NEXT_HALF:
+        LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES / 2));
+        break;
+    case CPU_PREFETCH_ROWS_QUARTER:
+        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows > 4 ? rows / 4 : 1, GROUP_BYTES));
+        break;
+    case CPU_PREFETCH_NEXT_QUARTER:
+        LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES / 4));
         break;
     default:
         LOOP((void)0);
     }
+    b->ahead = ahead;
 
     int rest = (int)(b->k % GROUP);
     if (rest) { /* the last group of a row: filled up with zeros, as X's is */
@@ -134,7 +163,7 @@ INLINE void block(const enum cpu_kind kind, const int rows, const int cols, stru
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int c = 0; c < cols; c++)
-            b->acc[(size_t)r * b->acc_stride + (size_t)c] += vec_sum(acc[r][c]);
+            vec_store(b->acc + (size_t)r * b->acc_stride + (size_t)(c * LANES), acc[r][c]);
     }
 #ifdef HAVE_DOT
     if (kind == CPU_BF16_DOT) {
@@ -145,6 +174,12 @@ INLINE void block(const enum cpu_kind kind, const int rows, const int cols, stru
 #endif
 #undef LOOP
 #undef STEP
+}
+
+static void sum_lanes(float *sums, const float *acc, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sums[i] = vec_sum(vec_load(acc + i * LANES));
 }
 
 /* ---- packing X -------------------------------------------------------------------------------------------------- */
@@ -234,6 +269,7 @@ DEFINE_ROWS(CPU_BF16_EXACT, 1)
 
 const struct cpu_isa ISA_TABLE = {
     .group = GROUP,
+    .sum = sum_lanes,
     .max_regs = MAX_REGS,
     .kernel = {
         [CPU_F32] = LIST_KIND(CPU_F32),

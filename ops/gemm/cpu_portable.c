@@ -15,6 +15,7 @@ typedef uint16_t u16x4 __attribute__((vector_size(8)));
 #define vec_zero()       ((vec){ 0, 0, 0, 0 })
 #define vec_fma(a, b, c) ((a) * (b) + (c))
 #define vec_sum(v)       (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
+#define vec_load(p)      (*(const vec_unaligned *)(const void *)(p))
 #define vec_store(p, v)  (*(vec_unaligned *)(void *)(p) = (v))
 
 typedef vec vec_unaligned __attribute__((aligned(4), may_alias));
