@@ -29,6 +29,13 @@
 /* The parameters of all variants, in this order (portable has no dot). */
 enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_DOT };
 
+/* Values of the parameter `prefetch`. */
+enum cpu_prefetch {
+    CPU_PREFETCH_NONE,
+    CPU_PREFETCH_ROWS, /* in the rows being read: a little ahead, or with k_block the next range of k */
+    CPU_PREFETCH_NEXT, /* the next strip, in the order in which it lies in memory */
+};
+
 static int64_t min64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -206,11 +213,6 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     return to;
 }
 
-static enum cpu_prefetch paced(enum cpu_prefetch prefetch, int64_t share)
-{
-    return (enum cpu_prefetch)((int)prefetch + (share == 1 ? 0 : share == 2 ? 2 : 4));
-}
-
 /* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows; the task goes on to
  * row `end`. Returns the smallest magnitude of W's. */
 static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, int64_t n0,
@@ -225,6 +227,8 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
     const char *w = (const char *)j->a->w + (size_t)n0 * stride;
     const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
     int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
+    enum cpu_pace pace = share == 1 ? CPU_PACE_FULL : share == 2 ? CPU_PACE_HALF : CPU_PACE_QUARTER;
+    size_t group_bytes = (size_t)(j->isa->group * j->t.element);
     for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
         b.k = min64(j->t.k_block, j->a->k - k0);
         for (int64_t panel = 0, at = 0; at < m; at += height, panel++) {
@@ -236,14 +240,18 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
                     ;
                 b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.element;
                 b.acc = acc + (size_t)r * b.acc_stride + (size_t)(at * lanes);
-                b.prefetch = CPU_PREFETCH_NONE;
+                b.pace = CPU_PACE_NONE;
                 if (j->prefetch == CPU_PREFETCH_NEXT && next < next_end) {
-                    b.prefetch = paced(CPU_PREFETCH_NEXT, share);
+                    b.pace = pace;
                     b.ahead = next;
+                    b.ahead_stride = group_bytes;
+                    b.ahead_step = (size_t)step * group_bytes / (size_t)share;
                 } else if (j->prefetch == CPU_PREFETCH_ROWS && panel < share) {
                     /* Each panel fetches some of the rows. Without k_block: a little ahead of where they are read;
                      * with k_block: what the next range of k will need, or the next strip's first. */
-                    b.prefetch = paced(CPU_PREFETCH_ROWS, share);
+                    b.pace = pace;
+                    b.ahead_stride = stride;
+                    b.ahead_step = group_bytes;
                     b.ahead = b.w + (size_t)(panel * step / share) * stride;
                     if (j->t.k_block >= j->a->k)
                         b.ahead += ROWS_AHEAD;
@@ -253,7 +261,8 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
                         b.ahead += (size_t)rows * stride - (size_t)k0 * (size_t)j->t.element;
                 }
                 j->isa->kernel[kind][__builtin_ctz((unsigned)step)][cols - 1](&b);
-                next = b.prefetch == CPU_PREFETCH_NONE ? next : b.ahead;
+                if (j->prefetch == CPU_PREFETCH_NEXT && b.pace != CPU_PACE_NONE)
+                    next = b.ahead;
             }
         }
     }
