@@ -1,1 +1,112 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm for few rows of X (M <= M_TILE <= 16): dot products. The weights are read once, 16 bytes a lane, ROWS rows of W
+ * and UNROLL chunks in flight; X comes from the caches. Each wave of a workgroup works on the same ROWS rows of W and on
+ * its share of k; the grid is (N / ROWS, split), and if split > 1 the last workgroup of a group of rows to arrive adds
+ * the others' sums, in order.
+ *
+ * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL.
+ * ROWS * M_TILE <= RFG_WAVE. Needs rows of X and W aligned to 16 bytes and K a multiple of 16 bytes. */
+#include "rfg_device.h"
+#include "rfg_gemm_args.h"
+
+#define THREADS (WAVES * RFG_WAVE)
+#define VEC     RFG_DTYPE_VEC(IN_DTYPE)
+#define SUMS    (ROWS * M_TILE)
+
+/* Chunk c of the rows: loads first, then arithmetic. UNROLL chunks THREADS apart, those from `end` on count as zero. */
+RFG_DEVICE void dot(float *acc, const char *const *xp, const char *const *wp, int c, int end, bool guarded)
+{
+    rfg_u32x4 w[UNROLL][ROWS];
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+        int at = c + u * THREADS;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            if (!guarded || at < end)
+                w[u][r] = rfg_load16_stream(wp[r] + (long long)at * 16);
+        }
+    }
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++) {
+        int at = c + u * THREADS;
+        if (guarded && at >= end)
+            continue;
+        float wf[ROWS][VEC];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            rfg_unpack(wf[r], w[u][r], IN_DTYPE);
+#pragma unroll
+        for (int m = 0; m < M_TILE; m++) {
+            float xf[VEC];
+            rfg_unpack(xf, rfg_load16(xp[m] + (long long)at * 16), IN_DTYPE);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int i = 0; i < VEC; i++)
+                    acc[r * M_TILE + m] = rfg_fma(wf[r][i], xf[i], acc[r * M_TILE + m]);
+        }
+    }
+}
+
+RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
+{
+    RFG_SHARED float part[WAVES][SUMS];
+    RFG_SHARED rfg_u32 flag;
+    int n0 = rfg_group_x() * ROWS;
+    int splits = rfg_groups_y(), split = rfg_group_y();
+    int chunks = a.k / VEC;
+    int begin = (int)((long long)chunks * split / splits);
+    int end = (int)((long long)chunks * (split + 1) / splits);
+
+    /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
+    const char *xp[M_TILE];
+    const char *wp[ROWS];
+#pragma unroll
+    for (int m = 0; m < M_TILE; m++)
+        xp[m] = (const char *)a.x + (m < a.m ? m : a.m - 1) * a.ldx * RFG_DTYPE_BYTES(IN_DTYPE);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        wp[r] = (const char *)a.w + (r < a.n - n0 ? n0 + r : a.n - 1) * a.ldw * RFG_DTYPE_BYTES(IN_DTYPE);
+
+    float acc[SUMS];
+#pragma unroll
+    for (int i = 0; i < SUMS; i++)
+        acc[i] = 0.0f;
+    /* c counts this thread's first chunk; whole steps of the workgroup need no test. */
+    int base = begin;
+    for (; end - base >= UNROLL * THREADS; base += UNROLL * THREADS)
+        dot(acc, xp, wp, base + rfg_thread(), end, false);
+    if (base < end)
+        dot(acc, xp, wp, base + rfg_thread(), end, true);
+
+    float sum = rfg_wave_sum_scatter(acc, SUMS);
+    if (rfg_lane() % (RFG_WAVE / SUMS) == 0)
+        part[rfg_wave()][rfg_lane() / (RFG_WAVE / SUMS)] = sum;
+    rfg_barrier();
+
+    int i = rfg_thread(); /* from here on threads 0..SUMS-1 own one sum each */
+    if (i < SUMS) {
+        sum = part[0][i];
+        for (int w = 1; w < WAVES; w++)
+            sum += part[w][i];
+    }
+    if (splits > 1) {
+        float *parts = (float *)a.workspace + (long long)rfg_group_x() * splits * SUMS;
+        if (i < SUMS)
+            rfg_store_float(parts, split * SUMS + i, sum, RFG_F32);
+        if (!rfg_last_to_arrive(a.counters + rfg_group_x(), splits, &flag))
+            return;
+        if (i < SUMS) {
+            sum = rfg_load_float(parts, i, RFG_F32);
+            for (int s = 1; s < splits; s++)
+                sum += rfg_load_float(parts, s * SUMS + i, RFG_F32);
+        }
+    }
+    int r = i / M_TILE, m = i % M_TILE;
+    if (i < SUMS && m < a.m && r < a.n - n0) {
+        if (a.bias)
+            sum += rfg_load_float(a.bias, n0 + r, IN_DTYPE);
+        rfg_store_float(a.y, m * a.ldy + n0 + r, sum, OUT_DTYPE);
+    }
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * AMD, by clang's builtins alone: hipRTC brings names of HIP's own, a bare clang brings none, so none is used. */
+#if RFG_AMD
+
+#define RFG_DEVICE                 static __attribute__((device)) __attribute__((always_inline)) inline
+#define RFG_SHARED                 __attribute__((shared))
+#define RFG_KERNEL(threads)                                                                                            \
+    extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
+#define RFG_GLOBAL                 __attribute__((address_space(1)))
+
+typedef unsigned short rfg_u16;
+typedef unsigned int rfg_u32;
+typedef unsigned long long rfg_u64;
+typedef rfg_u32 rfg_u32x4 __attribute__((ext_vector_type(4)));
+typedef rfg_u32 rfg_u32x2 __attribute__((ext_vector_type(2)));
+typedef float rfg_f32x4 __attribute__((ext_vector_type(4)));
+
+/* All dynamic LDS, 16 bytes an element. */
+extern RFG_SHARED rfg_u32x4 rfg_lds[];
+
+RFG_DEVICE int rfg_thread(void)
+{
+    return (int)__builtin_amdgcn_workitem_id_x();
+}
+RFG_DEVICE int rfg_lane(void)
+{
+    return (int)(__builtin_amdgcn_workitem_id_x() & (RFG_WAVE - 1));
+}
+/* The same in all lanes, and the compiler is told so. */
+RFG_DEVICE int rfg_wave(void)
+{
+    return __builtin_amdgcn_readfirstlane((int)(__builtin_amdgcn_workitem_id_x() / RFG_WAVE));
+}
+RFG_DEVICE int rfg_group_x(void)
+{
+    return (int)__builtin_amdgcn_workgroup_id_x();
+}
+RFG_DEVICE int rfg_group_y(void)
+{
+    return (int)__builtin_amdgcn_workgroup_id_y();
+}
+/* Workgroups along y. The dispatch packet counts work-items; a workgroup is one high. */
+RFG_DEVICE int rfg_groups_y(void)
+{
+    return (int)__builtin_amdgcn_grid_size_y();
+}
+/* Workgroups along x, `threads` wide. */
+RFG_DEVICE int rfg_groups_x(int threads)
+{
+    return (int)(__builtin_amdgcn_grid_size_x() / (rfg_u32)threads);
+}
+
+/* Waits for the workgroup; memory that its threads wrote, LDS and global, can be read by the others. */
+RFG_DEVICE void rfg_barrier(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+/* The same for LDS only: global loads stay in flight across it. (The builtin and its fences would wait for them on
+ * gfx908 and on gfx10 and later.) */
+RFG_DEVICE void rfg_barrier_lds(void)
+{
+#if RFG_WMMA12
+    asm volatile("s_wait_dscnt 0x0\n\ts_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
+#else
+    asm volatile("s_waitcnt lgkmcnt(0)\n\ts_barrier" ::: "memory");
+#endif
+}
+
+RFG_DEVICE rfg_u32x4 rfg_load16(const void *p)
+{
+    return *(const RFG_GLOBAL rfg_u32x4 *)p;
+}
+/* Read once: keeps out of the way of what is worth caching. */
+RFG_DEVICE rfg_u32x4 rfg_load16_stream(const void *p)
+{
+    return __builtin_nontemporal_load((const RFG_GLOBAL rfg_u32x4 *)p);
+}
+RFG_DEVICE void rfg_store16(void *p, rfg_u32x4 v)
+{
+    *(RFG_GLOBAL rfg_u32x4 *)p = v;
+}
+RFG_DEVICE void rfg_store8(void *p, rfg_u32x2 v)
+{
+    *(RFG_GLOBAL rfg_u32x2 *)p = v;
+}
+RFG_DEVICE rfg_u32 rfg_load4(const void *p)
+{
+    return *(const RFG_GLOBAL rfg_u32 *)p;
+}
+RFG_DEVICE rfg_u16 rfg_load2(const void *p)
+{
+    return *(const RFG_GLOBAL rfg_u16 *)p;
+}
+RFG_DEVICE void rfg_store4(void *p, rfg_u32 v)
+{
+    *(RFG_GLOBAL rfg_u32 *)p = v;
+}
+RFG_DEVICE void rfg_store2(void *p, rfg_u16 v)
+{
+    *(RFG_GLOBAL rfg_u16 *)p = v;
+}
+
+RFG_DEVICE float rfg_as_float(rfg_u32 u)
+{
+    return __builtin_bit_cast(float, u);
+}
+RFG_DEVICE rfg_u32 rfg_as_u32(float f)
+{
+    return __builtin_bit_cast(rfg_u32, f);
+}
+RFG_DEVICE float rfg_fma(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+RFG_DEVICE float rfg_f16_to_float(rfg_u16 h)
+{
+    return (float)__builtin_bit_cast(_Float16, h);
+}
+RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
+{
+    return __builtin_bit_cast(rfg_u16, (_Float16)f);
+}
+
+RFG_DEVICE float rfg_shuffle_xor(float v, int mask)
+{
+    return rfg_as_float((rfg_u32)__builtin_amdgcn_ds_bpermute((rfg_lane() ^ mask) * 4, (int)rfg_as_u32(v)));
+}
+
+/* What this thread wrote before is seen by whoever sees what it writes (atomically) after. */
+RFG_DEVICE void rfg_release_device(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+}
+/* What others released before this thread's last atomic is seen by its loads from here on. */
+RFG_DEVICE void rfg_acquire_device(void)
+{
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+}
+/* Relaxed, device scope; returns the value before. */
+RFG_DEVICE rfg_u32 rfg_atomic_add(rfg_u32 *p, rfg_u32 v)
+{
+    return __hip_atomic_fetch_add((RFG_GLOBAL rfg_u32 *)p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+RFG_DEVICE void rfg_atomic_store(rfg_u32 *p, rfg_u32 v)
+{
+    __hip_atomic_store((RFG_GLOBAL rfg_u32 *)p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Matrix fragments: C[16,16] += A[16,32] * B[16,32]^T, A and B of 16-bit elements with k contiguous, C of floats spread
+ * over a wave. Hardware prescribes which lane holds which k of A and B; since a sum over k does not mind its order, all
+ * that matters is that A and B agree, so each lane takes whole 16-byte chunks (8 elements) of its row:
+ *
+ *             rows of lane l       chunks of lane l       C element i of lane l: row, column
+ *   MFMA      l % 16               l / 16                 4 (l / 16) + i, l % 16
+ *   RDNA 3    l % 16 (twice)       0, 1, 2, 3             2 i + l / 16, l % 16
+ *   RDNA 4    l % 16               l / 16, 2 + l / 16     8 (l / 16) + i, l % 16
+ *   mma.sync  l / 4, 8 + l / 4     l % 4                  l / 4 + 8 (i / 2 % 2), 2 (l % 4) + i % 2 + 8 (i / 4)
+ *
+ * In LDS a tile is rows of `chunks` 16-byte chunks (a power of two, at least 8); chunk c of row r lies at
+ * r * chunks + (c ^ rfg_swizzle(r)), which keeps both the copies into it and the fragment loads free of bank conflicts. */
+#if RFG_HAS_MMA
+
+#define RFG_FRAG_K      32
+#define RFG_FRAG_CHUNKS 4
+
+#if RFG_MFMA
+#define RFG_FRAG_AB 1
+#define RFG_FRAG_C  4
+#elif RFG_WMMA11
+#define RFG_FRAG_AB 4
+#define RFG_FRAG_C  8
+#elif RFG_WMMA12
+#define RFG_FRAG_AB 2
+#define RFG_FRAG_C  8
+#else
+#define RFG_FRAG_AB 2
+#define RFG_FRAG_C  8
+#endif
+
+typedef struct rfg_frag_ab {
+    rfg_u32x4 v[RFG_FRAG_AB];
+} rfg_frag_ab;
+typedef struct rfg_frag_c {
+    float v[RFG_FRAG_C];
+} rfg_frag_c;
+
+/* mma.sync: 8 lanes at a time read 4 chunks of 2 rows. AMD: one chunk of 8 rows. */
+RFG_DEVICE int rfg_swizzle(int row)
+{
+#if RFG_NVIDIA
+    return (row & 1) * 4;
+#else
+    return row & 7;
+#endif
+}
+
+RFG_DEVICE void rfg_frag_zero(rfg_frag_c *c)
+{
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_C; i++)
+        c->v[i] = 0.0f;
+}
+
+/* 16 rows from row0 (a multiple of 16), 4 chunks from chunk0 (a multiple of 4). */
+RFG_DEVICE void rfg_frag_load(rfg_frag_ab *f, const rfg_u32x4 *tile, int chunks, int row0, int chunk0)
+{
+    int lane = rfg_lane();
+#if RFG_NVIDIA
+    int row = lane / 4;
+    int at = (row0 + row) * chunks + ((chunk0 + lane % 4) ^ rfg_swizzle(row));
+    f->v[0] = tile[at];
+    f->v[1] = tile[at + 8 * chunks];
+#else
+    int row = lane % 16;
+    const rfg_u32x4 *p = tile + (row0 + row) * chunks;
+#if RFG_MFMA
+    f->v[0] = p[(chunk0 + lane / 16) ^ rfg_swizzle(row)];
+#elif RFG_WMMA12
+    f->v[0] = p[(chunk0 + lane / 16) ^ rfg_swizzle(row)];
+    f->v[1] = p[(chunk0 + 2 + lane / 16) ^ rfg_swizzle(row)];
+#else
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        f->v[i] = p[(chunk0 + i) ^ rfg_swizzle(row)];
+#endif
+#endif
+}
+
+RFG_DEVICE int rfg_frag_c_row(int i)
+{
+    int lane = rfg_lane();
+#if RFG_MFMA
+    return 4 * (lane / 16) + i;
+#elif RFG_WMMA11
+    return 2 * i + lane / 16;
+#elif RFG_WMMA12
+    return 8 * (lane / 16) + i;
+#else
+    return lane / 4 + 8 * (i / 2 % 2);
+#endif
+}
+
+RFG_DEVICE int rfg_frag_c_col(int i)
+{
+    int lane = rfg_lane();
+#if RFG_NVIDIA
+    return 2 * (lane % 4) + i % 2 + 8 * (i / 4);
+#else
+    (void)i;
+    return lane % 16;
+#endif
+}
+
+#if RFG_NVIDIA
+#define RFG_MMA_SYNC(type, d, a0, a1, a2, a3, b0, b1)                                                                  \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "    \
+                 "{%8, %9}, {%0, %1, %2, %3};"                                                                         \
+                 : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                              \
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+
+RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
+{
+    /* Words x, y of a lane's chunk are the instruction's k = 2t, 2t+1 and 2t+8, 2t+9; z, w those of a second one. */
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        float *d = c->v + 4 * j;
+        if (dtype == RFG_F16) {
+            RFG_MMA_SYNC("f16", d, a->v[0].x, a->v[1].x, a->v[0].y, a->v[1].y, b->v[j].x, b->v[j].y);
+            RFG_MMA_SYNC("f16", d, a->v[0].z, a->v[1].z, a->v[0].w, a->v[1].w, b->v[j].z, b->v[j].w);
+        } else {
+            RFG_MMA_SYNC("bf16", d, a->v[0].x, a->v[1].x, a->v[0].y, a->v[1].y, b->v[j].x, b->v[j].y);
+            RFG_MMA_SYNC("bf16", d, a->v[0].z, a->v[1].z, a->v[0].w, a->v[1].w, b->v[j].z, b->v[j].w);
+        }
+    }
+}
+
+#else /* AMD */
+
+typedef short rfg_s16x2 __attribute__((ext_vector_type(2)));
+typedef short rfg_s16x4 __attribute__((ext_vector_type(4)));
+typedef short rfg_s16x8 __attribute__((ext_vector_type(8)));
+typedef short rfg_s16x16 __attribute__((ext_vector_type(16)));
+typedef _Float16 rfg_f16x4 __attribute__((ext_vector_type(4)));
+typedef _Float16 rfg_f16x8 __attribute__((ext_vector_type(8)));
+typedef _Float16 rfg_f16x16 __attribute__((ext_vector_type(16)));
+typedef rfg_u32 rfg_u32x8 __attribute__((ext_vector_type(8)));
+typedef float rfg_f32x8 __attribute__((ext_vector_type(8)));
+
+#if RFG_MFMA
+RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
+{
+    rfg_f32x4 d = { c->v[0], c->v[1], c->v[2], c->v[3] };
+    rfg_u32x4 va = a->v[0], vb = b->v[0];
+    if (dtype == RFG_F16) {
+        d = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(rfg_f16x4, va.xy),
+                                                  __builtin_bit_cast(rfg_f16x4, vb.xy), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(rfg_f16x4, va.zw),
+                                                  __builtin_bit_cast(rfg_f16x4, vb.zw), d, 0, 0, 0);
+    } else {
+#if defined(__gfx908__)
+        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.x),
+                                                  __builtin_bit_cast(rfg_s16x2, vb.x), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.y),
+                                                  __builtin_bit_cast(rfg_s16x2, vb.y), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.z),
+                                                  __builtin_bit_cast(rfg_s16x2, vb.z), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.w),
+                                                  __builtin_bit_cast(rfg_s16x2, vb.w), d, 0, 0, 0);
+#else
+        d = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(rfg_s16x4, va.xy),
+                                                      __builtin_bit_cast(rfg_s16x4, vb.xy), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(rfg_s16x4, va.zw),
+                                                      __builtin_bit_cast(rfg_s16x4, vb.zw), d, 0, 0, 0);
+#endif
+    }
+    c->v[0] = d.x;
+    c->v[1] = d.y;
+    c->v[2] = d.z;
+    c->v[3] = d.w;
+}
+#else /* WMMA */
+RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
+{
+    rfg_f32x8 d = { c->v[0], c->v[1], c->v[2], c->v[3], c->v[4], c->v[5], c->v[6], c->v[7] };
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+#if RFG_WMMA11
+        rfg_u32x8 va = __builtin_shufflevector(a->v[2 * i], a->v[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7);
+        rfg_u32x8 vb = __builtin_shufflevector(b->v[2 * i], b->v[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7);
+        if (dtype == RFG_F16)
+            d = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(__builtin_bit_cast(rfg_f16x16, va),
+                                                           __builtin_bit_cast(rfg_f16x16, vb), d);
+        else
+            d = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(__builtin_bit_cast(rfg_s16x16, va),
+                                                            __builtin_bit_cast(rfg_s16x16, vb), d);
+#else
+        if (dtype == RFG_F16)
+            d = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(__builtin_bit_cast(rfg_f16x8, a->v[i]),
+                                                                 __builtin_bit_cast(rfg_f16x8, b->v[i]), d);
+        else
+            d = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(__builtin_bit_cast(rfg_s16x8, a->v[i]),
+                                                                  __builtin_bit_cast(rfg_s16x8, b->v[i]), d);
+#endif
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        c->v[i] = d[i];
+}
+#endif
+#endif /* AMD */
+#endif /* RFG_HAS_MMA */

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * NVIDIA, by NVRTC: its built-in variables and types, and PTX. */
+#if RFG_NVIDIA
+
+#define RFG_DEVICE          static __device__ __forceinline__
+#define RFG_SHARED          __shared__
+#define RFG_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+
+typedef unsigned short rfg_u16;
+typedef unsigned int rfg_u32;
+typedef unsigned long long rfg_u64;
+typedef uint4 rfg_u32x4;
+typedef uint2 rfg_u32x2;
+typedef float4 rfg_f32x4;
+
+/* All dynamic LDS ("shared memory"), 16 bytes an element. */
+extern RFG_SHARED rfg_u32x4 rfg_lds[];
+
+RFG_DEVICE int rfg_thread(void)
+{
+    return (int)threadIdx.x;
+}
+RFG_DEVICE int rfg_lane(void)
+{
+    return (int)(threadIdx.x & (RFG_WAVE - 1));
+}
+RFG_DEVICE int rfg_wave(void)
+{
+    return (int)(threadIdx.x / RFG_WAVE);
+}
+RFG_DEVICE int rfg_group_x(void)
+{
+    return (int)blockIdx.x;
+}
+RFG_DEVICE int rfg_group_y(void)
+{
+    return (int)blockIdx.y;
+}
+RFG_DEVICE int rfg_groups_y(void)
+{
+    return (int)gridDim.y;
+}
+RFG_DEVICE int rfg_groups_x(int threads)
+{
+    (void)threads;
+    return (int)gridDim.x;
+}
+
+/* Waits for the workgroup; memory that its threads wrote, LDS and global, can be read by the others. */
+RFG_DEVICE void rfg_barrier(void)
+{
+    __syncthreads();
+}
+RFG_DEVICE void rfg_barrier_lds(void)
+{
+    __syncthreads();
+}
+
+/* volatile keeps loads in the order written, so that several are in flight before the first is used. */
+RFG_DEVICE rfg_u32x4 rfg_load16(const void *p)
+{
+    rfg_u32x4 v;
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+/* Read once: keeps out of the way of what is worth caching. */
+RFG_DEVICE rfg_u32x4 rfg_load16_stream(const void *p)
+{
+    rfg_u32x4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+RFG_DEVICE void rfg_store16(void *p, rfg_u32x4 v)
+{
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+RFG_DEVICE void rfg_store8(void *p, rfg_u32x2 v)
+{
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
+RFG_DEVICE rfg_u32 rfg_load4(const void *p)
+{
+    return *(const rfg_u32 *)p;
+}
+RFG_DEVICE rfg_u16 rfg_load2(const void *p)
+{
+    return *(const rfg_u16 *)p;
+}
+RFG_DEVICE void rfg_store4(void *p, rfg_u32 v)
+{
+    *(rfg_u32 *)p = v;
+}
+RFG_DEVICE void rfg_store2(void *p, rfg_u16 v)
+{
+    *(rfg_u16 *)p = v;
+}
+
+RFG_DEVICE float rfg_as_float(rfg_u32 u)
+{
+    return __uint_as_float(u);
+}
+RFG_DEVICE rfg_u32 rfg_as_u32(float f)
+{
+    return __float_as_uint(f);
+}
+RFG_DEVICE float rfg_fma(float a, float b, float c)
+{
+    return __fmaf_rn(a, b, c);
+}
+RFG_DEVICE float rfg_f16_to_float(rfg_u16 h)
+{
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
+{
+    rfg_u16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+
+RFG_DEVICE float rfg_shuffle_xor(float v, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, v, mask);
+}
+
+/* What this thread wrote before is seen by whoever sees what it writes (atomically) after. */
+RFG_DEVICE void rfg_release_device(void)
+{
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+/* What others released before this thread's last atomic is seen by its loads from here on. */
+RFG_DEVICE void rfg_acquire_device(void)
+{
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+/* Relaxed, device scope; returns the value before. */
+RFG_DEVICE rfg_u32 rfg_atomic_add(rfg_u32 *p, rfg_u32 v)
+{
+    rfg_u32 old;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+    return old;
+}
+RFG_DEVICE void rfg_atomic_store(rfg_u32 *p, rfg_u32 v)
+{
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+
+#if RFG_HAS_ASYNC
+/* 16 bytes from global memory to LDS, without registers; zeroes if !valid (p is then not read, but must be a legal
+ * address). Copies belong to the group that the next rfg_async_commit() closes. */
+RFG_DEVICE void rfg_async_copy16(rfg_u32x4 *lds, const void *p, bool valid)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
+                     (rfg_u32)__cvta_generic_to_shared(lds)),
+                 "l"(p), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+RFG_DEVICE void rfg_async_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/* Waits until at most n (a constant) of this thread's newest groups are under way. */
+#define rfg_async_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+#endif
+
+#endif
