@@ -55,9 +55,12 @@ static bool list_targets(void *comgr)
 
 static void load(void)
 {
-    static const char *const libs[] = { "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.5", NULL };
-    static const char *const comgrs[] = { "libamd_comgr.so.3", "libamd_comgr.so.2", "libamd_comgr.so", NULL };
-    char tried[120], number[64], comgr_number[64];
+    static const char *const libs[] = {
+        "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.5", "/opt/rocm/lib/libhiprtc.so", NULL
+    };
+    static const char *const comgrs[] = { "libamd_comgr.so.3", "libamd_comgr.so.2", "libamd_comgr.so",
+                                          "/opt/rocm/lib/libamd_comgr.so", NULL };
+    char tried[120] = "", number[64], comgr_number[64];
     void *lib = rfg_jit_open(libs, tried, sizeof(tried));
     if (!lib) {
         rfg_refuse(&rtc.why, "%s not found (Debian: libamdhip64-5; ROCm: hip-runtime-amd)", tried);
@@ -78,9 +81,13 @@ static void load(void)
     LOAD(code, "hiprtcGetCode")
     LOAD(destroy, "hiprtcDestroyProgram")
 #undef LOAD
-    void *comgr = rfg_jit_open(comgrs, tried, sizeof(tried));
+    void *comgr = NULL; /* the one that hipRTC brought in, rather than another ROCm's */
+    for (int i = 0; comgrs[i] && !comgr; i++)
+        comgr = dlopen(comgrs[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!comgr)
+        comgr = rfg_jit_open(comgrs, tried, sizeof(tried));
     if (!comgr || !list_targets(comgr)) {
-        rfg_refuse(&rtc.why, "hipRTC is there, but libamd_comgr, which knows its targets, is not (%s)", tried);
+        rfg_refuse(&rtc.why, "hipRTC is there, but no libamd_comgr that lists its targets (%s)", tried);
         return;
     }
     /* hiprtcVersion() says 9.0 for every ROCm 5; the file names say more. */

@@ -314,6 +314,13 @@ static void put_back(struct rfg_jit_pool *p, struct worker *w)
     pthread_mutex_unlock(&p->mutex);
 }
 
+/* Did an idle worker end (killed for memory, by hand)? It has nothing to say now, so anything but silence means so. */
+static bool gone(const struct worker *w)
+{
+    struct pollfd p = { .fd = w->fd, .events = POLLIN | POLLRDHUP };
+    return poll(&p, 1, 0) > 0;
+}
+
 /* One request on a running worker. On anything but a whole reply the worker is ended: why says what happened. */
 static bool exchange(struct rfg_jit_pool *p, struct worker *w, const struct rfg_jit_provider *prov,
                      const struct rfg_jit_request *req, struct frame *reply, char *fields[MAX_FIELDS],
@@ -354,6 +361,8 @@ rfg_status rfg_jit_pool_compile(void *pool, const struct rfg_jit_provider *prov,
     struct frame reply;
     char *fields[MAX_FIELDS];
     struct worker *w = take(p);
+    if (w->pid && gone(w))
+        reap(w);
     bool ok = (w->pid || start(p, w, &why)) && exchange(p, w, prov, req, &reply, fields, &why);
     put_back(p, w);
     if (!ok)

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One tuned database file: opening, migrating, setting aside; where the files are. */
+#include "db_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "context.h"
+#include "util.h"
+
+#define STR2(x)  #x
+#define STR(x)   STR2(x)
+#define V_SUFFIX "-v" STR(RFG_DB_SCHEMA) ".db"
+#define PATIENCE 15.0 /* seconds that a lock of another process is waited for */
+
+/* migrations[i] takes a file from schema i to i + 1. Never edited once released: a change is a new entry. */
+static const char *const migrations[] = {
+    "CREATE TABLE tuned ("
+    " op TEXT NOT NULL, dtypes TEXT NOT NULL, attrs TEXT NOT NULL,"
+    " M INTEGER NOT NULL, N INTEGER NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL,"
+    " variant TEXT NOT NULL, params TEXT NOT NULL,"
+    " median_us REAL NOT NULL, spread_us REAL NOT NULL, samples INTEGER NOT NULL,"
+    " error REAL NOT NULL, error_bound REAL NOT NULL, default_us REAL NOT NULL, vendor_us REAL NOT NULL,"
+    " source_hash TEXT NOT NULL, compiler TEXT NOT NULL, driver TEXT NOT NULL, rfg_version TEXT NOT NULL,"
+    " date TEXT NOT NULL, device TEXT NOT NULL, seed INTEGER NOT NULL,"
+    " how TEXT NOT NULL, how_rank INTEGER NOT NULL,"
+    " PRIMARY KEY (op, dtypes, attrs, M, N, K, arch, cu_count)) WITHOUT ROWID;"
+    "CREATE TABLE misses ("
+    " op TEXT NOT NULL, dtypes TEXT NOT NULL, attrs TEXT NOT NULL,"
+    " M INTEGER NOT NULL, N INTEGER NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL,"
+    " rung INTEGER NOT NULL, calls INTEGER NOT NULL, last TEXT NOT NULL,"
+    " PRIMARY KEY (op, dtypes, attrs, M, N, K, arch, cu_count)) WITHOUT ROWID;"
+    "CREATE TABLE failures ("
+    " op TEXT NOT NULL, dtypes TEXT NOT NULL, attrs TEXT NOT NULL,"
+    " M INTEGER NOT NULL, N INTEGER NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL,"
+    " config TEXT NOT NULL, source_hash TEXT NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL, date TEXT NOT NULL,"
+    " PRIMARY KEY (op, dtypes, attrs, M, N, K, arch, cu_count, config)) WITHOUT ROWID;",
+};
+_Static_assert(sizeof(migrations) / sizeof(migrations[0]) == RFG_DB_SCHEMA, "one migration for each schema");
+
+/* ---- talking to SQLite ------------------------------------------------------------------------------------------- */
+
+static bool is_corrupt(int rc)
+{
+    return (rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB;
+}
+
+static bool is_busy(int rc)
+{
+    return (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED || (rc & 0xff) == SQLITE_PROTOCOL;
+}
+
+rfg_status rfg_db_fail(const struct rfg_db *db, const char *what)
+{
+    int rc = sqlite3_errcode(db->h);
+    if (is_busy(rc))
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: %s: locked by another process for more than %.0f s", db->path, what,
+                        PATIENCE);
+    return rfg_fail(RFG_ERROR_DATABASE, "%s: %s: %s", db->path, what, sqlite3_errmsg(db->h));
+}
+
+/* The busy handler is not asked where SQLite sees that waiting inside would deadlock (a change of journal mode, the
+ * recovery of a log): there the statement is run again. */
+static int exec(const struct rfg_db *db, const char *sql)
+{
+    double end = rfg_now() + PATIENCE;
+    int rc;
+    while (is_busy(rc = sqlite3_exec(db->h, sql, NULL, NULL, NULL)) && rfg_now() < end)
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    return rc;
+}
+
+rfg_status rfg_db_begin(const struct rfg_db *db)
+{
+    return exec(db, "BEGIN IMMEDIATE") == SQLITE_OK ? RFG_OK : rfg_db_fail(db, "cannot start to write");
+}
+
+/* Commits if st is RFG_OK, else rolls back and passes st on. */
+rfg_status rfg_db_finish(const struct rfg_db *db, rfg_status st)
+{
+    if (st == RFG_OK && exec(db, "COMMIT") != SQLITE_OK)
+        st = rfg_db_fail(db, "cannot commit");
+    if (st != RFG_OK && !sqlite3_get_autocommit(db->h))
+        sqlite3_exec(db->h, "ROLLBACK", NULL, NULL, NULL);
+    return st;
+}
+
+sqlite3_stmt *rfg_db_prepare(const struct rfg_db *db, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    double end = rfg_now() + PATIENCE;
+    while (is_busy(sqlite3_prepare_v2(db->h, sql, -1, &s, NULL)) && rfg_now() < end)
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    if (!s)
+        rfg_db_fail(db, "cannot read the schema");
+    return s;
+}
+
+static int get_int(const struct rfg_db *db, const char *sql, int64_t *out)
+{
+    sqlite3_stmt *s = rfg_db_prepare(db, sql);
+    int rc = s ? sqlite3_step(s) : sqlite3_errcode(db->h);
+    if (rc == SQLITE_ROW)
+        *out = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+void rfg_db_lock(struct rfg_db *db)
+{
+    pthread_mutex_lock(&db->lock);
+}
+
+void rfg_db_unlock(struct rfg_db *db)
+{
+    pthread_mutex_unlock(&db->lock);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* "file:///tmp/a%20b.db?mode=ro": so that no path has a special meaning (":memory:", "file:...", "a?b"). */
+static char *file_uri(const char *path, const char *query)
+{
+    const char *head = path[0] == '/' ? "file://" : "file:./";
+    char *uri = malloc(strlen(head) + 3 * strlen(path) + strlen(query) + 1);
+    if (!uri)
+        return NULL;
+    char *at = uri + sprintf(uri, "%s", head);
+    for (const char *s = path; *s; s++)
+        if ((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || strchr("/._-", *s))
+            *at++ = *s;
+        else
+            at += sprintf(at, "%%%02X", (unsigned char)*s);
+    strcpy(at, query);
+    return uri;
+}
+
+/* Someone's notes are not a damaged database: those must not be moved. */
+static bool is_text(const char *path)
+{
+    char head[512];
+    FILE *f = fopen(path, "rbe");
+    size_t n = f ? fread(head, 1, sizeof(head), f) : 0;
+    if (f)
+        fclose(f);
+    bool text = n > 0 && (n < 15 || memcmp(head, "SQLite format 3", 15));
+    for (size_t i = 0; i < n && text; i++)
+        text = (head[i] >= ' ' && head[i] < 0x7f) || head[i] == '\t' || head[i] == '\r' || head[i] == '\n';
+    return text;
+}
+
+static rfg_status migrate(struct rfg_db *db)
+{
+    int64_t schema = 0;
+    rfg_status st = rfg_db_begin(db);
+    if (st != RFG_OK)
+        return st;
+    if (get_int(db, "PRAGMA user_version", &schema) != SQLITE_OK) /* another process may have been faster */
+        st = rfg_db_fail(db, "cannot read user_version");
+    for (int64_t i = schema; st == RFG_OK && i < RFG_DB_SCHEMA; i++)
+        if (exec(db, migrations[i]) != SQLITE_OK)
+            st = rfg_db_fail(db, "cannot migrate");
+    char sql[128];
+    snprintf(sql, sizeof(sql), "PRAGMA application_id=%d; PRAGMA user_version=%d", RFG_DB_APPLICATION_ID,
+             RFG_DB_SCHEMA);
+    if (st == RFG_OK && schema < RFG_DB_SCHEMA && exec(db, sql) != SQLITE_OK)
+        st = rfg_db_fail(db, "cannot migrate");
+    return rfg_db_finish(db, st);
+}
+
+/* Whose file is it, and can this version read it? Changes nothing. *corrupt: it is damaged. */
+static rfg_status inspect(struct rfg_db *db, bool *corrupt)
+{
+    int64_t id = 0, schema = 0, tables = 0;
+    /* One snapshot: another process may be making the file. */
+    int rc = exec(db, "BEGIN");
+    if (rc != SQLITE_OK || (rc = get_int(db, "PRAGMA application_id", &id)) != SQLITE_OK ||
+        (rc = get_int(db, "PRAGMA user_version", &schema)) != SQLITE_OK ||
+        (rc = get_int(db, "SELECT count(*) FROM sqlite_master", &tables)) != SQLITE_OK) {
+        *corrupt = is_corrupt(rc);
+        if (*corrupt && is_text(db->path)) {
+            *corrupt = false;
+            return rfg_fail(RFG_ERROR_DATABASE, "%s: a text file: must be a tuned database", db->path);
+        }
+        return *corrupt ? rfg_fail(RFG_ERROR_DATABASE, "%s: damaged: %s", db->path, sqlite3_errmsg(db->h))
+                        : rfg_db_fail(db, "cannot read");
+    }
+    exec(db, "ROLLBACK");
+    if (id != RFG_DB_APPLICATION_ID && (id || schema || tables))
+        return rfg_fail(RFG_ERROR_DATABASE,
+                        "%s: application_id 0x%08" PRIx64 ": must be 0x%08x: the database of another application",
+                        db->path, id & 0xffffffff, RFG_DB_APPLICATION_ID);
+    if (schema < 0 || schema > RFG_DB_SCHEMA)
+        return rfg_fail(RFG_ERROR_DATABASE,
+                        "%s: schema %" PRId64 ": must be at most %d, the newest that rfg %s knows: written by a newer "
+                        "version",
+                        db->path, schema, RFG_DB_SCHEMA, RFG_VERSION);
+    if (db->mode == RFG_DB_READ && schema > 0 && schema < RFG_DB_SCHEMA)
+        return rfg_fail(RFG_ERROR_DATABASE,
+                        "%s: schema %" PRId64 " is older than %d: must be opened once for writing to be migrated",
+                        db->path, schema, RFG_DB_SCHEMA);
+    db->schema = (int)schema;
+    return RFG_OK;
+}
+
+static int connect(struct rfg_db *db, const char *query)
+{
+    char *uri = file_uri(db->path, query);
+    if (!uri)
+        return SQLITE_NOMEM;
+    int flags = db->mode == RFG_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int rc = sqlite3_open_v2(uri, &db->h, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    free(uri);
+    if (db->h) {
+        sqlite3_extended_result_codes(db->h, 1);
+        sqlite3_busy_timeout(db->h, (int)(PATIENCE * 1000));
+    }
+    /* A damaged or hostile file must not make SQLite do more than fail. */
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db->h, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON", NULL, NULL, NULL);
+    return rc;
+}
+
+static void disconnect(struct rfg_db *db)
+{
+    sqlite3_close_v2(db->h);
+    db->h = NULL;
+}
+
+static rfg_status open_read(struct rfg_db *db)
+{
+    bool corrupt = false;
+    struct stat sb;
+    if (stat(db->path, &sb))
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: cannot open: %s", db->path, strerror(errno));
+    if (!S_ISREG(sb.st_mode))
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: not a file: must be a tuned database", db->path);
+    rfg_status st = connect(db, "?mode=ro") == SQLITE_OK ? inspect(db, &corrupt) : rfg_db_fail(db, "cannot open");
+    int rc = sqlite3_errcode(db->h) & 0xff;
+    /* A file in WAL mode needs its index beside it, which can't be made in a read-only directory. */
+    if (st != RFG_OK && (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) && access(db->path, R_OK) == 0) {
+        disconnect(db);
+        st = connect(db, "?mode=ro&immutable=1") == SQLITE_OK ? inspect(db, &corrupt) : rfg_db_fail(db, "cannot open");
+    }
+    return st;
+}
+
+static void keep_first(void *ctx, const char *finding)
+{
+    char *first = ctx;
+    if (!first[0])
+        snprintf(first, 200, "%s", finding);
+}
+
+static int check(struct rfg_db *db, const char *pragma, void (*say)(void *ctx, const char *finding), void *ctx)
+{
+    sqlite3_stmt *s = rfg_db_prepare(db, pragma);
+    int n = 0, rc = s ? SQLITE_ROW : SQLITE_ERROR;
+    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(s, 0);
+        if (text && strcmp(text, "ok")) {
+            n++;
+            say(ctx, text);
+        }
+    }
+    if (rc != SQLITE_DONE) {
+        n = is_corrupt(sqlite3_errcode(db->h)) ? n + 1 : -1;
+        if (n > 0)
+            say(ctx, sqlite3_errmsg(db->h));
+        else
+            rfg_db_fail(db, "cannot check");
+    }
+    sqlite3_finalize(s);
+    return n;
+}
+
+static rfg_status open_write(struct rfg_db *db, bool *corrupt)
+{
+    char first[200] = "";
+    *corrupt = false;
+    if (connect(db, "?mode=rwc") != SQLITE_OK)
+        return rfg_db_fail(db, "cannot open");
+    rfg_status st = inspect(db, corrupt);
+    if (st != RFG_OK)
+        return st;
+    if (check(db, "PRAGMA quick_check(1)", keep_first, first)) {
+        *corrupt = first[0] != 0;
+        return *corrupt ? rfg_fail(RFG_ERROR_DATABASE, "%s: damaged: %s", db->path, first) : RFG_ERROR_DATABASE;
+    }
+    /* FULL: a row that was reported as written survives a power cut too, not only a kill. */
+    int rc = exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");
+    if (rc != SQLITE_OK) {
+        *corrupt = is_corrupt(rc);
+        return rfg_db_fail(db, "cannot be written");
+    }
+    if (sqlite3_db_readonly(db->h, "main") == 1)
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: cannot be written: the file or its directory is read-only", db->path);
+    if (db->schema < RFG_DB_SCHEMA)
+        st = migrate(db);
+    if (st == RFG_OK)
+        db->schema = RFG_DB_SCHEMA;
+    return st;
+}
+
+static bool rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+    return access(to, F_OK) && rename(from, to) == 0; /* a file system without it; we hold the directory's lock */
+}
+
+/* Moves the damaged file and its log to PATH.corrupt-N. Two processes that both saw the damage must not move twice:
+ * under the directory's lock it is looked at again. */
+static rfg_status set_aside(struct rfg_db *db)
+{
+    char *dir = strdup(db->path), *slash = dir ? strrchr(dir, '/') : NULL;
+    if (!dir)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", db->path);
+    if (slash)
+        slash[slash == dir] = 0;
+    int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    if (fd >= 0)
+        while (flock(fd, LOCK_EX) && errno == EINTR)
+            ;
+    bool corrupt;
+    rfg_status st = open_write(db, &corrupt);
+    disconnect(db);
+    if (st != RFG_OK && corrupt) {
+        static const char *const suffix[] = { "-wal", "-shm", "-journal", "" }; /* a log must not meet the new file */
+        char from[4096], to[4096] = "";
+        bool ok = false, taken = true;
+        for (int n = 1; n < 10000 && taken; n++) {
+            taken = false;
+            for (int i = 0; i < 4; i++) {
+                snprintf(to, sizeof(to), "%s.corrupt-%d%s", db->path, n, suffix[i]);
+                taken |= access(to, F_OK) == 0;
+            }
+            for (int i = 0; i < 4 && !taken; i++) {
+                snprintf(from, sizeof(from), "%s%s", db->path, suffix[i]);
+                snprintf(to, sizeof(to), "%s.corrupt-%d%s", db->path, n, suffix[i]);
+                ok = rename_new(from, to) || (errno == ENOENT && i < 3);
+                if (!ok)
+                    break;
+            }
+        }
+        st = RFG_OK;
+        if (ok)
+            rfg_warn("%s; moved to %s, starting a new one", rfg_last_error(), to);
+        else
+            st = rfg_fail(RFG_ERROR_DATABASE, "%s: damaged, and cannot be moved to %s: %s", db->path, to,
+                          strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode mode)
+{
+    *out = NULL;
+    if (!path || !*path)
+        return rfg_fail(RFG_ERROR_DATABASE, "database path is empty: must name a file");
+    struct rfg_db *db = calloc(1, sizeof(*db));
+    if (!db || !(db->path = strdup(path))) {
+        free(db);
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", path);
+    }
+    db->mode = mode;
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&db->lock, &attr);
+    pthread_mutexattr_destroy(&attr);
+
+    rfg_status st = RFG_OK;
+    if (mode == RFG_DB_READ) {
+        st = open_read(db);
+    } else {
+        char *slash = strrchr(db->path, '/');
+        if (slash && slash != db->path) {
+            *slash = 0;
+            if (!rfg_mkdirs(db->path))
+                st = rfg_fail(RFG_ERROR_DATABASE, "%s: cannot make the directory: %s", db->path, strerror(errno));
+            *slash = '/';
+        }
+        for (int i = 0; st == RFG_OK && i < 3; i++) {
+            bool corrupt;
+            st = open_write(db, &corrupt);
+            if (st == RFG_OK || !corrupt)
+                break;
+            disconnect(db);
+            st = set_aside(db);
+        }
+        if (st == RFG_OK && !db->h)
+            st = rfg_fail(RFG_ERROR_DATABASE, "%s: damaged again and again", path);
+    }
+    if (st == RFG_OK)
+        *out = db;
+    else
+        rfg_db_close(&db);
+    return st;
+}
+
+void rfg_db_close(struct rfg_db **db)
+{
+    if (!db || !*db)
+        return;
+    disconnect(*db);
+    pthread_mutex_destroy(&(*db)->lock);
+    free((*db)->path);
+    free(*db);
+    *db = NULL;
+}
+
+const char *rfg_db_path(const struct rfg_db *db)
+{
+    return db->path;
+}
+
+int rfg_db_schema(const struct rfg_db *db)
+{
+    return db->schema;
+}
+
+int rfg_db_integrity(struct rfg_db *db, void (*say)(void *ctx, const char *finding), void *ctx)
+{
+    rfg_db_lock(db);
+    int n = check(db, "PRAGMA integrity_check", say, ctx);
+    rfg_db_unlock(db);
+    return n;
+}
+
+rfg_status rfg_db_seal(struct rfg_db *db)
+{
+    rfg_db_lock(db);
+    rfg_status st = exec(db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE; VACUUM") == SQLITE_OK
+                        ? RFG_OK
+                        : rfg_db_fail(db, "cannot leave the write-ahead log");
+    rfg_db_unlock(db);
+    return st;
+}
+
+/* ---- default paths ----------------------------------------------------------------------------------------------- */
+
+char *rfg_db_user_path(void)
+{
+    const char *env = rfg_env("RFG_DB");
+    if (env)
+        return strdup(env);
+    char *dir = rfg_xdg_dir("XDG_DATA_HOME", ".local/share");
+    char *path = dir ? rfg_asprintf("%s/user" V_SUFFIX, dir) : calloc(1, 1);
+    free(dir);
+    return path;
+}
+
+const char *rfg_db_system_dir(int i)
+{
+    char dir[4096];
+    size_t len = strlen(RFG_BUILD_ROOT);
+    rfg_program_dir(dir, sizeof(dir));
+    bool in_build = !strncmp(dir, RFG_BUILD_ROOT, len) && (dir[len] == '/' || !dir[len]);
+    return i == 0 ? RFG_DATADIR : i == 1 && in_build ? RFG_BUILD_ROOT "/tuned_configs" : NULL;
+}
+
+/* The file of that arch in dir whose CU count is nearest (then smaller); -1 if there is none. */
+static int nearest_cus(const char *dir, const char *arch, int cu_count)
+{
+    int best = -1;
+    size_t len = strlen(arch);
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char *end;
+        if (strncmp(e->d_name, arch, len) || e->d_name[len] != '_' || e->d_name[len + 1] < '0' ||
+            e->d_name[len + 1] > '9')
+            continue;
+        long cus = strtol(e->d_name + len + 1, &end, 10);
+        if (strcmp(end, V_SUFFIX) || cus > INT32_MAX)
+            continue;
+        long far = labs(cus - cu_count), best_far = labs((long)best - cu_count);
+        if (best < 0 || far < best_far || (far == best_far && cus < best))
+            best = (int)cus;
+    }
+    if (d)
+        closedir(d);
+    return best;
+}
+
+char *rfg_db_system_path(const char *arch, int cu_count)
+{
+    const char *env = rfg_env("RFG_SYSTEM_DB"), *dir;
+    if (env)
+        return strdup(env);
+    for (int any = 0; any < 2; any++)
+        for (int i = 0; (dir = rfg_db_system_dir(i)); i++) {
+            int cus = any ? nearest_cus(dir, arch, cu_count) : cu_count;
+            char *path = cus < 0 ? NULL : rfg_asprintf("%s/%s_%d" V_SUFFIX, dir, arch, cus);
+            if (path && access(path, F_OK) == 0)
+                return path;
+            free(path);
+        }
+    return calloc(1, 1);
+}

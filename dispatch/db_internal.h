@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What db.c, db_csv.c, snapshot.c, shapes.c, rfg-db and their tests share below db.h. */
+#ifndef RFG_DISPATCH_DB_INTERNAL_H
+#define RFG_DISPATCH_DB_INTERNAL_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "db.h"
+
+/* ---- a connection -------------------------------------------------------------------------------------------- */
+
+struct rfg_db {
+    sqlite3 *h;
+    char *path;
+    enum rfg_db_mode mode;
+    int schema;           /* of the file; 0: nothing in it */
+    pthread_mutex_t lock; /* recursive: a callback of rfg_db_each() may write to the same database */
+};
+
+/* The thread's error from the connection's: "PATH: what: why". */
+rfg_status rfg_db_fail(const struct rfg_db *db, const char *what);
+rfg_status rfg_db_begin(const struct rfg_db *db);
+/* Commits if st is RFG_OK, else rolls back and passes st on. */
+rfg_status rfg_db_finish(const struct rfg_db *db, rfg_status st);
+/* NULL with the error set. */
+sqlite3_stmt *rfg_db_prepare(const struct rfg_db *db, const char *sql);
+void rfg_db_lock(struct rfg_db *db);
+void rfg_db_unlock(struct rfg_db *db);
+
+/* ---- columns ------------------------------------------------------------------------------------------------- */
+
+/* A row as it lies in a table or a text file: the problem taken apart. attrs also holds the sizes that have no column
+ * of their own. */
+struct rfg_flat {
+    char op[32], dtypes[64], attrs[RFG_PROBLEM_STRLEN];
+    int64_t size[3]; /* M, N, K; 0 where the op has no such key */
+    struct rfg_row row;
+};
+
+enum rfg_column_type {
+    RFG_COLUMN_TEXT,
+    RFG_COLUMN_INT, /* int */
+    RFG_COLUMN_I64,
+    RFG_COLUMN_U64, /* SQLite keeps its bits as a signed integer */
+    RFG_COLUMN_REAL,
+    RFG_COLUMN_HOW, /* enum rfg_source by name */
+};
+
+/* The one list of columns: tables, text files and listings all follow it. The first eight are the primary key. */
+struct rfg_column {
+    const char *name;
+    enum rfg_column_type type;
+    size_t offset, size; /* in struct rfg_flat */
+};
+#define RFG_KEY_COLUMNS 8
+#define RFG_N_COLUMNS   25
+extern const struct rfg_column rfg_columns[RFG_N_COLUMNS];
+
+void rfg_flatten(const struct rfg_row *row, struct rfg_flat *f);
+/* Fills f->row.problem from the text; else row.problem.op is NULL, and column and why say what is wrong. */
+bool rfg_unflatten(struct rfg_flat *f, const char **column, struct rfg_reason *why);
+/* The text of one column; doubles read back as the same bits. Returns buf. */
+char *rfg_column_format(const struct rfg_flat *f, int column, char *buf, size_t size);
+bool rfg_column_parse(struct rfg_flat *f, int column, const char *text, struct rfg_reason *why);
+
+/* Sets keys from "bias=1 B=32"; refuses those that have a column (M, N, K) and LAYOUT keys. */
+bool rfg_problem_set_attrs(struct rfg_problem *p, const char *attrs, struct rfg_reason *why);
+
+/* Are the figures plausible: finite, not negative, an error within its bound? What rfg_db_put() insists on. */
+bool rfg_row_check(const struct rfg_row *row, const char **column, struct rfg_reason *why);
+
+/* ---- files --------------------------------------------------------------------------------------------------- */
+
+/* Several rows in one transaction. written: how many were stored (the others met a better `how`); may be NULL. */
+rfg_status rfg_db_put_all(struct rfg_db *db, const struct rfg_row *rows, size_t n, int *written);
+
+/* Every row, in an array to free(). bad is called for those that can't be understood; may be NULL. */
+rfg_status rfg_db_all(struct rfg_db *db, const char *arch, struct rfg_row **rows, size_t *n,
+                      void (*bad)(void *ctx, const struct rfg_row *row, const char *why), void *ctx);
+
+/* Leaves the write-ahead log: one self-contained file that can be read from a read-only directory. */
+rfg_status rfg_db_seal(struct rfg_db *db);
+
+/* PRAGMA integrity_check; say hears each finding. Returns their number, -1 on an error. */
+int rfg_db_integrity(struct rfg_db *db, void (*say)(void *ctx, const char *finding), void *ctx);
+
+/* PRAGMA user_version: 0 for a file that was never written to. */
+int rfg_db_schema(const struct rfg_db *db);
+
+/* Several files, all or nothing. written and kept (rows that met a better `how`) may be NULL. */
+rfg_status rfg_db_import_files(struct rfg_db *db, const char *const *paths, int n, bool keep_how, int *written,
+                               int *kept);
+
+/* Directories where system databases are looked for, in order; i = 0, 1, ...; NULL at the end. */
+const char *rfg_db_system_dir(int i);
+
+/* ---- CSV ----------------------------------------------------------------------------------------------------- */
+
+#define RFG_CSV_FIELDS 64
+
+/* Reads path with libcsv, one line a record; '#' lines and blank ones are skipped, a byte order mark and CRLF are
+ * fine. The first call is the header. bad: why the line is malformed (field is then empty), else NULL. fn false stops
+ * with its own error set. Errors: RFG_ERROR_IO, RFG_ERROR_OUT_OF_MEMORY. */
+rfg_status rfg_csv_read(const char *path,
+                        rfg_status (*fn)(void *ctx, int line, int n, char *const *field, const char *bad), void *ctx);
+
+#endif
