@@ -12,7 +12,7 @@
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M, TILE_N (16, 32, 64, 128), TILE_K (64, 128, 256),
  * K_WAVES (K_WAVES * RFG_FRAG_K <= TILE_K), STAGES >= 2.
- * Grid: (tiles along m, fastest, times tiles along n; split). Needs rows of X, W and Y aligned to 16 bytes and
+ * Grid: (tiles along m, fastest, times tiles along n; split). Needs rows of X and W aligned to 16 bytes and
  * K % 8 = 0. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
@@ -155,7 +155,9 @@ RFG_DEVICE void store_quad(const struct gemm_args *a, long long m, int n, rfg_f3
             if (i < a->n - n)
                 v[i] += rfg_load_float(a->bias, n + i, IN_DTYPE);
     }
-    if (a->n - n >= 4) {
+    /* Rows of Y need not be aligned: only X and W are read in chunks. */
+    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)(m * a->ldy + n) * RFG_DTYPE_BYTES(OUT_DTYPE);
+    if (a->n - n >= 4 && address % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0) {
         f.x = v[0];
         f.y = v[1];
         f.z = v[2];

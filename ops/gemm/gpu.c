@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The gemm variants that are kernels of ours: what each can do, how it is launched, and how long it should take. */
+#include <inttypes.h>
+
+#include "gemm.h"
+
+#define MAX_WORKSPACE (32ull << 20)
+#define MAX_GRID_Y    65535
+/* From a load's issue to its data, with the memory system busy. What keeps bytes in flight is judged by it. */
+#define LOAD_US      0.8
+#define MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* 1, 2, 4, ... */
+static int64_t next_pow2(int64_t v)
+{
+    int64_t p = 1;
+    while (p < v)
+        p *= 2;
+    return p;
+}
+
+static bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
+}
+
+/* What reading X and W in chunks of 16 bytes takes. */
+static bool reads_chunks(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (prob->v[GEMM_K] < 8 || prob->v[GEMM_K] % 8)
+        return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of 8", prob->v[GEMM_K]);
+    if (prob->v[GEMM_ALIGN] < 16)
+        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);
+    return true;
+}
+
+/* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
+static bool grid_fits(int64_t x, int y, int threads, uint64_t workspace, struct rfg_reason *why)
+{
+    if (x * threads > UINT32_MAX || y > MAX_GRID_Y)
+        return rfg_refuse(why, "%" PRId64 " x %d workgroups of %d threads: more than a launch takes", x, y, threads);
+    if (y > 1 && x > RFG_COUNTERS)
+        return rfg_refuse(why, "%" PRId64 " tiles split: must be at most %d, the number of counters", x, RFG_COUNTERS);
+    if (workspace > MAX_WORKSPACE)
+        return rfg_refuse(why, "partials of %" PRIu64 " bytes: must be at most %llu", workspace, MAX_WORKSPACE);
+    return true;
+}
+
+static void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
+{
+    rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+}
+
+/* ---- the model's common parts --------------------------------------------------------------------------------- */
+
+/* How a grid loads the device: workgroups that run at once, how many rounds that takes. */
+struct load {
+    double groups, at_once, rounds;
+};
+
+static struct load load_of(const struct rfg_device *dev, double groups, double per_cu)
+{
+    struct load l = { .groups = groups, .at_once = MIN(groups, dev->cu_count * MAX(per_cu, 1)) };
+    l.rounds = groups / l.at_once;
+    /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */
+    if (l.rounds > 1 && l.rounds < 8)
+        l.rounds = (double)ceil_div((int64_t)groups, (int64_t)l.at_once);
+    return l;
+}
+
+/* Microseconds to move `unique` bytes of memory and `traffic` bytes of cache to workgroups that each keep `in_flight`
+ * bytes under way (Little's law), and that can take no more than a share of the caches' bandwidth. */
+static double move_us(const struct rfg_device *dev, const struct load *l, double unique, double traffic,
+                      double in_flight)
+{
+    double cus = MIN(l->at_once, dev->cu_count);
+    double cache_rate = 3e3 * dev->mem_gbps; /* bytes per us */
+    double rate = MIN(l->at_once * in_flight / LOAD_US, cache_rate * cus / dev->cu_count);
+    double full = l->groups / (l->rounds * l->at_once); /* idle slots in the last round */
+    return MAX(unique / (1e3 * dev->mem_gbps), traffic / MAX(rate * full, 1));
+}
+
+/* The last workgroup to arrive reads its tile's partials alone. */
+static double reduce_us(const struct rfg_device *dev, int split, double partial_bytes)
+{
+    double cu_rate = 3e3 * dev->mem_gbps / dev->cu_count;
+    return split > 1 ? dev->sync_us + (split + 1) * partial_bytes / MAX(cu_rate, 1) : 0;
+}
+
+/* ---- gemm_portable -------------------------------------------------------------------------------------------- */
+
+enum { PORTABLE_TILE_M };
+#define PORTABLE_THREADS    256
+#define PORTABLE_TILE_N     64
+#define PORTABLE_TILE_K     16
+#define PORTABLE_MAX_GROUPS (1 << 20)
+
+static const struct rfg_param portable_params[] = {
+    [PORTABLE_TILE_M] = { "tile_m", 2, { 16, 64 } },
+};
+
+static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return is_gpu(dev, why);
+}
+
+static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
+{
+    return ceil_div(prob->v[GEMM_M], p[PORTABLE_TILE_M]) * ceil_div(prob->v[GEMM_N], PORTABLE_TILE_N);
+}
+
+static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double tiles = (double)portable_tiles(prob, p);
+    double flops = 2 * tiles * p[PORTABLE_TILE_M] * PORTABLE_TILE_N * (double)prob->v[GEMM_K];
+    double steps = (double)ceil_div(prob->v[GEMM_K], PORTABLE_TILE_K);
+    struct load l = load_of(dev, tiles, 4);
+    /* Nothing hides the loads of a step but other workgroups; element-wise loads keep the FMA units far from full. */
+    double compute = flops / (0.15e6 * dev->fma_tflops * MIN(1, l.at_once / dev->cu_count));
+    return dev->latency_us + MAX(l.rounds * steps * LOAD_US, compute);
+}
+
+static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                            struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "gemm/portable.hip";
+    k->entry = "gemm_portable";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "TILE_M", p[PORTABLE_TILE_M]);
+}
+
+static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                            struct rfg_launch *l)
+{
+    (void)dev;
+    uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), PORTABLE_MAX_GROUPS);
+    *l = (struct rfg_launch){ { groups, 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
+}
+
+const struct rfg_variant gemm_portable = {
+    .name = "gemm_portable",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(portable_params),
+    .params = portable_params,
+    .supports = portable_supports,
+    .predict = portable_predict,
+    .kernel = portable_kernel,
+    .launch = portable_launch,
+};
+
+/* ---- gemm_skinny ---------------------------------------------------------------------------------------------- */
+
+enum { SKINNY_M_TILE, SKINNY_ROWS, SKINNY_WAVES, SKINNY_UNROLL, SKINNY_SPLIT_K };
+#define SKINNY_MAX_M 16
+
+static const struct rfg_param skinny_params[] = {
+    [SKINNY_M_TILE] = { "m_tile", 5, { 1, 2, 4, 8, 16 } }, [SKINNY_ROWS] = { "rows", 3, { 1, 2, 4 } },
+    [SKINNY_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },       [SKINNY_UNROLL] = { "unroll", 3, { 1, 2, 4 } },
+    [SKINNY_SPLIT_K] = { "split_k", 4, { 1, 2, 4, 8 } },
+};
+
+static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_gpu(dev, why) || !reads_chunks(prob, why))
+        return false;
+    if (prob->v[GEMM_M] > SKINNY_MAX_M)
+        return rfg_refuse(why, "M=%" PRId64 ": must be at most %d", prob->v[GEMM_M], SKINNY_MAX_M);
+    return true;
+}
+
+/* 16-byte chunks in a row of W. */
+static int64_t skinny_chunks(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_K] * (int64_t)rfg_dtype_size((rfg_dtype)prob->dtype[0]) / 16;
+}
+
+static int64_t skinny_groups(const struct rfg_problem *prob, const int *p)
+{
+    return ceil_div(prob->v[GEMM_N], p[SKINNY_ROWS]);
+}
+
+static size_t skinny_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev;
+    if (p[SKINNY_SPLIT_K] == 1)
+        return 0;
+    return (size_t)(skinny_groups(prob, p) * p[SKINNY_SPLIT_K] * p[SKINNY_ROWS] * p[SKINNY_M_TILE]) * sizeof(float);
+}
+
+static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_reason *why)
+{
+    int m_tile = p[SKINNY_M_TILE], rows = p[SKINNY_ROWS], waves = p[SKINNY_WAVES], unroll = p[SKINNY_UNROLL];
+    int split = p[SKINNY_SPLIT_K], threads = waves * dev->wave_size;
+    int64_t groups = skinny_groups(prob, p);
+    if (m_tile != next_pow2(prob->v[GEMM_M]))
+        return rfg_refuse(why, "m_tile=%d: must be M=%" PRId64 " rounded up to a power of two", m_tile,
+                          prob->v[GEMM_M]);
+    if (m_tile * rows > MIN(dev->wave_size, 32))
+        return rfg_refuse(why, "m_tile=%d, rows=%d: more than 32 sums a lane", m_tile, rows);
+    if (rows * unroll != 4 && rows * unroll != 8)
+        return rfg_refuse(why, "rows=%d, unroll=%d: must keep 4 or 8 loads in flight", rows, unroll);
+    if (rows > prob->v[GEMM_N])
+        return rfg_refuse(why, "rows=%d: more than N=%" PRId64, rows, prob->v[GEMM_N]);
+    if (threads > dev->max_threads)
+        return rfg_refuse(why, "waves=%d: more than %d threads", waves, dev->max_threads);
+    /* Waves and splits beyond what k feeds only add work. */
+    if (waves > 1 && skinny_chunks(prob) < (int64_t)split * threads / 2)
+        return rfg_refuse(why, "waves=%d, split_k=%d: K=%" PRId64 " does not feed them", waves, split, prob->v[GEMM_K]);
+    if (split > 1 && groups * split > 4 * (int64_t)dev->cu_count)
+        return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups fill %d CUs without", split, groups, dev->cu_count);
+    if (split > skinny_chunks(prob))
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has fewer chunks", split, prob->v[GEMM_K]);
+    return grid_fits(groups, split, threads, skinny_workspace(dev, prob, p), why);
+}
+
+static double skinny_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE], split = p[SKINNY_SPLIT_K];
+    int threads = p[SKINNY_WAVES] * dev->wave_size;
+    double groups = (double)skinny_groups(prob, p) * split;
+    /* Registers decide how many threads a CU holds: about 64K of them, less what X and the sums take. */
+    int registers = 40 + rows * p[SKINNY_UNROLL] * 4 + rows * m_tile + rows * 8 + MIN(m_tile, 4) * 8;
+    struct load l = load_of(dev, groups, MIN(65536.0 / (registers * threads), 2048.0 / threads));
+    double chunks = (double)skinny_chunks(prob) / split;
+    double in_flight = MIN((double)rows * p[SKINNY_UNROLL] * 16 * threads, rows * chunks * 16);
+    double move = move_us(dev, &l, (n + m) * k * size, (n + groups / split * m) * k * size, in_flight);
+    /* Lane operations an element of W: unpack, M_TILE FMAs, and X's unpacking shared by ROWS rows. */
+    double ops = n * k * (m_tile + 1 + (double)m_tile / rows);
+    double compute = ops / (0.5e6 * dev->fma_tflops * MIN(1, l.at_once * threads / (512.0 * dev->cu_count)));
+    /* Steps of one workgroup, each a trip to memory; then the shuffles and LDS of the sums. */
+    double steps = (double)ceil_div((int64_t)chunks + 1, (int64_t)threads * p[SKINNY_UNROLL]);
+    double fixed = 0.2 + 0.01 * rows * m_tile + 0.02 * p[SKINNY_WAVES];
+    return dev->latency_us + MAX(MAX(move, compute), l.rounds * steps * LOAD_US) + l.rounds * fixed +
+           reduce_us(dev, split, rows * m_tile * 4.0);
+}
+
+static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                          struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "gemm/skinny.hip";
+    k->entry = "gemm_skinny";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "M_TILE", p[SKINNY_M_TILE]);
+    rfg_kernel_macro(k, "ROWS", p[SKINNY_ROWS]);
+    rfg_kernel_macro(k, "WAVES", p[SKINNY_WAVES]);
+    rfg_kernel_macro(k, "UNROLL", p[SKINNY_UNROLL]);
+}
+
+static void skinny_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                          struct rfg_launch *l)
+{
+    *l = (struct rfg_launch){ { (uint32_t)skinny_groups(prob, p), (uint32_t)p[SKINNY_SPLIT_K], 1 },
+                              { (uint32_t)(p[SKINNY_WAVES] * dev->wave_size), 1, 1 },
+                              0 };
+}
+
+const struct rfg_variant gemm_skinny = {
+    .name = "gemm_skinny",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(skinny_params),
+    .params = skinny_params,
+    .supports = skinny_supports,
+    .valid = skinny_valid,
+    .predict = skinny_predict,
+    .workspace = skinny_workspace,
+    .kernel = skinny_kernel,
+    .launch = skinny_launch,
+};
+
+/* ---- gemm_splitk_mma ------------------------------------------------------------------------------------------ */
+
+enum { MMA_TILE_M, MMA_TILE_N, MMA_TILE_K, MMA_K_WAVES, MMA_STAGES, MMA_SPLIT_K };
+
+/* The grid carries split_k, so that it costs no compile. */
+static const struct rfg_param mma_params[] = {
+    [MMA_TILE_M] = { "tile_m", 4, { 16, 32, 64, 128 } },
+    [MMA_TILE_N] = { "tile_n", 4, { 16, 32, 64, 128 } },
+    [MMA_TILE_K] = { "tile_k", 3, { 64, 128, 256 } },
+    [MMA_K_WAVES] = { "k_waves", 4, { 1, 2, 4, 8 } },
+    [MMA_STAGES] = { "stages", 4, { 2, 3, 4, 6 } },
+    [MMA_SPLIT_K] = { "split_k", 16, { 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32 } },
+};
+
+/* What splitk_mma.hip derives from its macros. */
+struct mma_shape {
+    int waves, threads;
+    int frags_m, frags_n; /* of a wave */
+    int copies;           /* 16-byte chunks that a thread copies a step */
+    int lds;              /* bytes */
+    int registers;        /* an estimate, 32-bit ones a lane */
+    int64_t tiles_m, tiles_n, steps;
+};
+
+static struct mma_shape mma_shape(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    bool async = dev->features & RFG_FEATURE_ASYNC, rdna = !async && dev->wave_size == 32;
+    int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K];
+    int waves_m = tile_m >= 64 ? 2 : 1, waves_n = tile_n >= 32 ? tile_n / 32 : 1;
+    struct mma_shape s = { .waves = waves_m * waves_n * p[MMA_K_WAVES],
+                           .frags_m = tile_m / waves_m / 16,
+                           .frags_n = tile_n / waves_n / 16 };
+    s.threads = s.waves * dev->wave_size;
+    int rows_a_pass = MAX(s.threads / (tile_k / 8), 1);
+    s.copies = (int)(ceil_div(tile_m, rows_a_pass) + ceil_div(tile_n, rows_a_pass));
+    int ring = (async ? p[MMA_STAGES] : 2) * (tile_m + tile_n) * tile_k * 2;
+    int sums = p[MMA_K_WAVES] * tile_m * (tile_n + 4) * 4;
+    s.lds = MAX(ring, sums);
+    int c = dev->wave_size == 64 ? 4 : 8, ab = dev->wave_size == 64 ? 4 : rdna ? 16 : 8;
+    s.registers = s.frags_m * s.frags_n * c + (s.frags_m + s.frags_n) * ab +
+                  (async ? 0 : (p[MMA_STAGES] - 1) * s.copies * 4) + 64;
+    s.tiles_m = ceil_div(prob->v[GEMM_M], tile_m);
+    s.tiles_n = ceil_div(prob->v[GEMM_N], tile_n);
+    s.steps = ceil_div(prob->v[GEMM_K], tile_k);
+    return s;
+}
+
+static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_gpu(dev, why))
+        return false;
+    if (!(dev->features & RFG_FEATURE_MMA))
+        return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
+    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
+        return rfg_refuse(why, "x is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    return reads_chunks(prob, why);
+}
+
+static size_t mma_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct mma_shape s = mma_shape(dev, prob, p);
+    if (p[MMA_SPLIT_K] == 1)
+        return 0;
+    return (size_t)(s.tiles_m * s.tiles_n * p[MMA_SPLIT_K] * p[MMA_TILE_M] * p[MMA_TILE_N]) * sizeof(float);
+}
+
+/* Registers a lane may have when `waves` waves must be resident together. */
+static int register_limit(const struct rfg_device *dev, int threads)
+{
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return MIN(255, 65536 / threads);
+    return dev->wave_size == 64 && threads > 512 ? 128 : 256;
+}
+
+static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                      struct rfg_reason *why)
+{
+    struct mma_shape s = mma_shape(dev, prob, p);
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
+    int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K], split = p[MMA_SPLIT_K];
+
+    /* What the kernel and the device demand. */
+    if (p[MMA_K_WAVES] * 32 > tile_k)
+        return rfg_refuse(why, "k_waves=%d: tile_k=%d must give each at least 32", p[MMA_K_WAVES], tile_k);
+    if (s.threads > dev->max_threads)
+        return rfg_refuse(why, "%d threads: must be at most %d", s.threads, dev->max_threads);
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (s.registers > register_limit(dev, s.threads))
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, register_limit(dev, s.threads));
+    if (split > s.steps)
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", split, k, s.steps,
+                          tile_k);
+
+    /* What is not worth a try: tiles much larger or smaller than the problem, ... */
+    int64_t fit_m = MIN(MAX(next_pow2(m), 16), 128), fit_n = MIN(MAX(next_pow2(n), 16), 128);
+    if (tile_m > fit_m || tile_m * (fit_m == 128 ? 4 : 2) < fit_m)
+        return rfg_refuse(why, "tile_m=%d: too far from M=%" PRId64, tile_m, m);
+    if (tile_n > fit_n || (tile_m >= 64 && tile_n < MIN(fit_n, 32)))
+        return rfg_refuse(why, "tile_n=%d: too far from N=%" PRId64 " or tile_m=%d", tile_n, n, tile_m);
+    if (tile_k > 64 && tile_k >= 2 * k)
+        return rfg_refuse(why, "tile_k=%d: too far from K=%" PRId64, tile_k, k);
+    /* ... too few or too many waves, ... */
+    if (s.waves != 4 && s.waves != 8)
+        return rfg_refuse(why, "%d waves: must be 4 or 8", s.waves);
+    /* ... rings that keep too little in flight, or more than helps, ... */
+    int ring = p[MMA_STAGES] * tile_k;
+    if (ring < 384 || ring > 512)
+        return rfg_refuse(why, "stages=%d of tile_k=%d: must span 384 to 512", p[MMA_STAGES], tile_k);
+    /* ... and splits that leave CUs idle, crowd them or are uneven. */
+    int64_t tiles = s.tiles_m * s.tiles_n, longest = ceil_div(s.steps, split);
+    if (split > 1 && tiles * split > 2 * (int64_t)dev->cu_count + dev->cu_count / 4)
+        return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", split, tiles * split, dev->cu_count);
+    if (split > 1 && s.steps * 10 < longest * split * 8)
+        return rfg_refuse(why, "split_k=%d: %" PRId64 " steps of tile_k=%d split unevenly", split, s.steps, tile_k);
+    if (tiles * split * 2 < dev->cu_count && split * 2 <= MIN(s.steps, 32))
+        return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", split, tiles * split,
+                          dev->cu_count);
+    return grid_fits(tiles, split, s.threads, mma_workspace(dev, prob, p), why);
+}
+
+static double mma_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct mma_shape s = mma_shape(dev, prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K], split = p[MMA_SPLIT_K];
+    double rows_m = MIN(m, tile_m), rows_n = MIN(n, tile_n);
+    double groups = (double)(s.tiles_m * s.tiles_n) * split, longest = (double)ceil_div(s.steps, split);
+    double per_cu = MIN((double)(dev->lds_bytes / s.lds), 2048 / s.threads);
+    if (s.registers * s.threads * 2 > 65536)
+        per_cu = 1;
+    struct load l = load_of(dev, groups, per_cu);
+    double step_bytes = (rows_m + rows_n) * tile_k * 2;
+    double in_flight = step_bytes * MIN(p[MMA_STAGES] - 1, longest);
+    double traffic = (m * (double)s.tiles_n + n * (double)s.tiles_m) * k * 2;
+    traffic *= longest * split / (double)s.steps; /* the longest split decides */
+    double move = move_us(dev, &l, (m + n) * k * 2, traffic, in_flight);
+    double flops = 2.0 * (double)s.tiles_m * tile_m * (double)s.tiles_n * tile_n * k;
+    double busy = MIN(1, l.at_once * s.waves / (8.0 * dev->cu_count));
+    double compute = flops / (0.4e6 * dev->mma_tflops * busy);
+    /* A step costs a barrier and a trip through LDS, k_waves sums one more, whatever the sizes. */
+    double fixed = 0.5 + 0.05 * longest + 0.03 * p[MMA_K_WAVES];
+    return dev->latency_us + LOAD_US + MAX(move, compute) + l.rounds * fixed +
+           reduce_us(dev, split, rows_m * tile_n * 4);
+}
+
+static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "gemm/splitk_mma.hip";
+    k->entry = "gemm_splitk_mma";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "TILE_M", p[MMA_TILE_M]);
+    rfg_kernel_macro(k, "TILE_N", p[MMA_TILE_N]);
+    rfg_kernel_macro(k, "TILE_K", p[MMA_TILE_K]);
+    rfg_kernel_macro(k, "K_WAVES", p[MMA_K_WAVES]);
+    rfg_kernel_macro(k, "STAGES", p[MMA_STAGES]);
+}
+
+static void mma_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct mma_shape s = mma_shape(dev, prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n), (uint32_t)p[MMA_SPLIT_K], 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
+}
+
+const struct rfg_variant gemm_splitk_mma = {
+    .name = "gemm_splitk_mma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(mma_params),
+    .params = mma_params,
+    .supports = mma_supports,
+    .valid = mma_valid,
+    .predict = mma_predict,
+    .workspace = mma_workspace,
+    .kernel = mma_kernel,
+    .launch = mma_launch,
+};
