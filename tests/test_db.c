@@ -786,6 +786,7 @@ static const struct {
     { "3s/1844674407370955161[0-9]/99999999999999999999/", "x.csv:3: column seed: '9999" },
     { "3s/measured/\"measured/", "x.csv:3: the quotes" },
     { "3s/gemm_cpu_portable/gemm_cpu_portable_with_a_name_that_is_longer_than_any/", "x.csv:3: column variant: 'gemm" },
+    { "3p", "x.csv:4: 'gemm bf16,bf16->bf16 M=2 N=2 K=64', a, 1 CUs: must be there once" },
     { "1s/dtypes/types/", "x.csv:1: column 'types'" },
     { "1s/dtypes/op/", "x.csv:1: column 'op': is there twice" },
     { "1s/,how//", "x.csv:1: column how is missing" },
