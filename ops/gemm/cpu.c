@@ -18,8 +18,9 @@
 #include "cpu_kernels.h"
 #include "gemm.h"
 
-#define MAX_TILE    128         /* rows of X in a task */
-#define STRIP_ROWS  32          /* rows of W that share an L1 cache with a panel of X, with k_block */
+#define MAX_TILE    128 /* rows of X in a task */
+#define STRIP_ROWS  32  /* rows of W that share an L1 cache with a panel of X, with k_block */
+#define SHORT_STRIP 8   /* the same if the next strip is prefetched meanwhile: both have to fit into the L2 cache */
 #define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
 #define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
 #define ROWS_AHEAD  1024        /* bytes */
@@ -151,7 +152,7 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.m_tile = min64(m, fit > p[P_COLS] ? fit : p[P_COLS]);
     t.m_tiles = ceil_div(m, t.m_tile);
     t.m_tile = ceil_div(m, t.m_tiles);
-    t.strip = p[P_KBLOCK] ? STRIP_ROWS : p[P_ROWS];
+    t.strip = !p[P_KBLOCK] ? p[P_ROWS] : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? SHORT_STRIP : STRIP_ROWS;
     t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
     t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
@@ -362,8 +363,8 @@ static bool shape_ok(const struct cpu_isa *isa, const struct rfg_param *params, 
         return rfg_refuse(why, "cols=%d: too few for M=%lld", cols, (long long)m);
     if (p[P_KBLOCK] && (m < 4 || k <= p[P_KBLOCK]))
         return rfg_refuse(why, "k_block=%d: needs M >= 4 and K > k_block", p[P_KBLOCK]);
-    if (p[P_KBLOCK] && p[P_PREFETCH] != CPU_PREFETCH_ROWS)
-        return rfg_refuse(why, "prefetch=%d: k_block=%d needs 1", p[P_PREFETCH], p[P_KBLOCK]);
+    if (p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_NEXT && m > 16)
+        return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
     if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
         return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
     if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
