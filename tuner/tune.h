@@ -70,7 +70,8 @@ enum tune_shape_state {
 };
 
 struct tune_shape {
-    struct rfg_problem problem;
+    struct rfg_problem problem; /* the row's key */
+    struct rfg_problem call;    /* with the alignment that packed tensors have: what variants are asked about */
     char text[RFG_PROBLEM_STRLEN];
     double weight;
     bool from_miss;

@@ -43,7 +43,7 @@ static char *job_key(const struct tune *t, const struct tune_shape *s, const str
 {
     struct rfg_kernel k = { 0 };
     char text[RFG_MAX_MACROS * 48 + 256];
-    c->var->kernel(&t->dev, &s->problem, c->p, &k);
+    c->var->kernel(&t->dev, &s->call, c->p, &k);
     size_t at = (size_t)snprintf(text, sizeof(text), "%s|%s", k.source, k.entry);
     for (int i = 0; i < k.n_macros && at < sizeof(text); i++)
         at += (size_t)snprintf(text + at, sizeof(text) - at, "|%s=%d", k.macros[i].name, k.macros[i].value);
@@ -101,8 +101,8 @@ static rfg_status compile(struct tune_compiler *c, const struct tune_job *job)
     struct rfg_kernel kernel;
     const struct rfg_blob *code;
     char name[RFG_CONFIG_STRLEN];
-    rfg_status st = rfg_variant_request(&c->t->dev, &job->shape->problem, job->candidate->var, job->candidate->p, &req,
-                                        name, &kernel);
+    rfg_status st =
+        rfg_variant_request(&c->t->dev, &job->shape->call, job->candidate->var, job->candidate->p, &req, name, &kernel);
     if (st != RFG_OK)
         return st;
     st = rfg_cache_get(rfg_context_cache(c->t->ctx), &req, c->pool ? rfg_jit_pool_compile : NULL, c->pool, &code);

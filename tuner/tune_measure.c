@@ -130,7 +130,8 @@ static struct ready *find(struct measure *m, const char *config)
         return NULL;
     }
     struct ready *r = calloc(1, sizeof(*r));
-    rfg_status st = r ? rfg_plan_create(m->ctx, &m->prob, var, p, &r->plan) : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "plan");
+    rfg_status st = r ? rfg_plan_create(m->ctx, rfg_case_problem(m->c), var, p, &r->plan)
+                      : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "plan");
     if (st != RFG_OK) {
         free(r);
         refuse_status(m, st);

@@ -53,7 +53,7 @@ static bool add(void *arg, const int *p)
     *c = (struct tune_candidate){ .var = l->var, .order = l->n, .predicted_us = HUGE_VAL };
     memcpy(c->p, p, (size_t)l->var->n_params * sizeof(*p));
     if (l->var->predict)
-        c->predicted_us = l->var->predict(&l->t->dev, &l->s->problem, p);
+        c->predicted_us = l->var->predict(&l->t->dev, &l->s->call, p);
     if (isnan(c->predicted_us))
         c->predicted_us = HUGE_VAL;
     l->n++;
@@ -77,7 +77,7 @@ static void mark_default(const struct tune *t, struct tune_shape *s)
             s->c[0].is_default = true;
         return;
     }
-    if (rfg_choose(t->ctx, &s->problem, RFG_RUNG_MODEL, &choice, NULL, NULL) != RFG_OK)
+    if (rfg_choose(t->ctx, &s->call, RFG_RUNG_MODEL, &choice, NULL, NULL) != RFG_OK)
         return;
     for (int i = 0; i < s->n; i++)
         s->c[i].is_default = s->c[i].var == choice.variant &&
@@ -159,13 +159,30 @@ static bool row_is_current(const struct tune *t, const struct tune_shape *s, con
     struct rfg_reason why;
     int p[RFG_MAX_PARAMS] = { 0 };
     return row->how == RFG_SOURCE_MEASURED && var && tune_variant_allowed(t, var) &&
-           rfg_row_params(row, var, p, &why) && rfg_variant_check(var, &t->dev, &s->problem, p, &why) &&
+           rfg_row_params(row, var, p, &why) && rfg_variant_check(var, &t->dev, &s->call, p, &why) &&
            (!t->ctx || !strcmp(row->source_hash, source_hash(t, s, var, &hashes)));
+}
+
+/* The problem that a call with packed tensors poses: rows of an odd length are aligned to less than the key's default,
+ * and a variant that needs more must not become the row. The harness lays its tensors out like this. */
+static struct rfg_problem packed_call(const struct rfg_problem *key)
+{
+    struct rfg_problem call = *key;
+    struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
+    int n = key->op->tensors(key, spec), align = rfg_op_key(key->op, "align");
+    uint64_t bits = 16;
+    for (int i = 0; i < n; i++)
+        if (!spec[i].absent && spec[i].ndim > 1 && spec[i].shape[0] > 1)
+            bits |= (uint64_t)spec[i].row_stride * rfg_dtype_size(spec[i].dtype);
+    if (align >= 0)
+        call.v[align] = (int64_t)(bits & -bits);
+    return call;
 }
 
 void tune_plan_shape(struct tune *t, struct tune_shape *s)
 {
     double bytes, flops;
+    s->call = packed_call(&s->problem);
     s->problem.op->cost(&s->problem, &bytes, &flops);
     s->floor_us = rfg_floor_us(&t->dev, &s->problem, &s->floor_of);
     if (flops <= 0) {
@@ -182,7 +199,7 @@ void tune_plan_shape(struct tune *t, struct tune_shape *s)
     for (int i = 0; i < s->problem.op->n_variants; i++) {
         l.var = s->problem.op->variants[i];
         if (tune_variant_allowed(t, l.var))
-            rfg_variant_each(l.var, &t->dev, &s->problem, add, &l);
+            rfg_variant_each(l.var, &t->dev, &s->call, add, &l);
     }
     s->c = l.c;
     s->n = s->valid = l.n;
@@ -251,7 +268,7 @@ static void explain_parameters(const struct tune *t, const struct tune_shape *s,
         struct rfg_reason why = { "" };
         for (i = 0; i < var->n_params; i++)
             p[i] = var->params[i].values[at[i]];
-        if (!var->valid(&t->dev, &s->problem, p, &why)) {
+        if (!var->valid(&t->dev, &s->call, p, &why)) {
             refused++;
             count_reason(r, why.text);
         }
@@ -295,7 +312,7 @@ void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *
         struct rfg_reason why = { "" };
         if (!tune_variant_allowed(t, var))
             fprintf(out, "  %s: not listed in --variants or $RFG_VARIANTS\n", var->name);
-        else if (!var->supports(&t->dev, &s->problem, &why))
+        else if (!var->supports(&t->dev, &s->call, &why))
             fprintf(out, "  %s: refused: %s\n", var->name, why.text);
         else
             explain_parameters(t, s, var, out);

@@ -300,6 +300,20 @@ static bool verify(struct search *q, struct tune_candidate *c)
     return a == ANSWER_OK;
 }
 
+/* The fastest of the race that is still right; NULL: none of them, or stopped. */
+static struct tune_candidate *best_verified(struct search *q, struct tune_candidate **final, int n)
+{
+    while (!tune_stop && !q->broken) {
+        struct tune_candidate *best = NULL;
+        for (int i = 0; i < n; i++)
+            if (final[i]->state == CANDIDATE_TIMED && (!best || final[i]->t.us < best->t.us))
+                best = final[i];
+        if (!best || verify(q, best))
+            return best;
+    }
+    return NULL;
+}
+
 /* ---- the row --------------------------------------------------------------------------------------------------------
  */
 
@@ -344,21 +358,9 @@ static void tune_shape(struct tune *t, struct tune_shape *s)
     q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) ? 8 : 2;
     if (!order)
         break_shape(&q, "no memory");
-    if (order && first_round(&q) && second_round(&q, order)) {
-        n = finalists(s, order, final);
-        if (n && race(&q, final, n)) {
-            for (int left = rank(s, order); !winner && left && !tune_stop && !q.broken; left = rank(s, order)) {
-                /* Only the race's times are comparable. */
-                for (int i = 0; i < n; i++)
-                    if (final[i]->state == CANDIDATE_TIMED && (!winner || final[i]->t.us < winner->t.us))
-                        winner = final[i];
-                if (!winner)
-                    break;
-                if (!verify(&q, winner))
-                    winner = NULL;
-            }
-        }
-    }
+    if (order && first_round(&q) && second_round(&q, order))
+        while (!winner && !tune_stop && !q.broken && (n = finalists(s, order, final)) && race(&q, final, n))
+            winner = best_verified(&q, final, n);
     if (winner) {
         make_row(&q, winner, final, n, &s->row);
         if (rfg_db_put(t->db, &s->row) == RFG_OK) {
