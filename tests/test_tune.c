@@ -381,6 +381,18 @@ START_TEST(writes_nothing_unless_something_is_right)
 }
 END_TEST
 
+/* Right at first, wrong after many launches: no such candidate may win. */
+START_TEST(checks_the_winner_again)
+{
+    struct rfg_row row;
+    setenv("RFG_TEST_MEASURE", "wears:rows=2;wears:rows=4", 1);
+    assert_exit(run("--problem", P1), 0);
+    assert_in(err, ": wrong: ");
+    ck_assert_int_eq(get_row(P1, &row), 1);
+    assert_in(row.params, "\"rows\":1");
+}
+END_TEST
+
 START_TEST(tunes_the_misses_most_called_first)
 {
     struct rfg_problem p1 = problem(P1), p2 = problem(P2), p3 = problem(P3);
@@ -535,6 +547,7 @@ int main(void)
     tcase_add_test(tc, dry_run_lists_candidates_and_reasons);
     tcase_add_test(tc, skips_and_remembers_faulty_candidates);
     tcase_add_test(tc, writes_nothing_unless_something_is_right);
+    tcase_add_test(tc, checks_the_winner_again);
     tcase_add_test(tc, tunes_the_misses_most_called_first);
     tcase_add_test(tc, writes_json_and_a_page);
     tcase_add_test(tc, keeps_to_the_time_budget);
