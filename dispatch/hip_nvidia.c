@@ -490,7 +490,7 @@ static void load(void)
         const char *name = "no device";
         if (e)
             cu.cuGetErrorName(e, &name);
-        snprintf(r->problem, sizeof(r->problem), "%.100s found (%s), but %.60s", r->library, r->version,
+        snprintf(r->problem, sizeof(r->problem), "%.100s found (%.60s), but %.60s", r->library, r->version,
                  e && e != 100 ? name : "no device");
         snprintf(r->advice, sizeof(r->advice), "check nvidia-smi and $CUDA_VISIBLE_DEVICES");
     }

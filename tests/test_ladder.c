@@ -110,8 +110,12 @@ static enum rfg_rung run(rfg_context *ctx, int m, int n, int k)
     snprintf(text, sizeof(text), "gemm f32,f32->f32 M=%d N=%d K=%d", m, n, k);
     struct rfg_problem p = problem(text);
     const struct rfg_plan *plan = NULL; /* the plan's key holds the alignment of what calloc gave */
-    for (p.v[GEMM_ALIGN] = 4; p.v[GEMM_ALIGN] <= 16 && !plan; p.v[GEMM_ALIGN] *= 2)
-        plan = rfg_plan_find(ctx, &p);
+    for (int64_t a = 4; a <= 16; a *= 2)
+        for (int64_t b = 4; b <= 16 && !plan; b *= 2) {
+            p.v[GEMM_ALIGN] = a;
+            p.v[GEMM_ALIGN_Y] = b;
+            plan = rfg_plan_find(ctx, &p);
+        }
     ck_assert_ptr_nonnull(plan);
     free(x);
     free(w);

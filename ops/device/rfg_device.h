@@ -135,8 +135,15 @@ RFG_FN rfg_u32x4 rfg_zero16(void)
 
 /* ---- number formats --------------------------------------------------------------------------------------------------- */
 
+#ifdef RFG_NVIDIA
+RFG_FN float rfg_bits_float(rfg_u32 u) { return __uint_as_float(u); }
+RFG_FN rfg_u32 rfg_float_bits(float f) { return __float_as_uint(f); }
+RFG_FN float rfg_fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+#else
 RFG_FN float rfg_bits_float(rfg_u32 u) { return __builtin_bit_cast(float, u); }
 RFG_FN rfg_u32 rfg_float_bits(float f) { return __builtin_bit_cast(rfg_u32, f); }
+RFG_FN float rfg_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#endif
 
 RFG_FN float rfg_f16_float(rfg_u16 h)
 {
@@ -200,7 +207,7 @@ RFG_FN float rfg_dot2(rfg_u32 a, rfg_u32 b, float acc, int dtype)
         b0 = rfg_f16_float((rfg_u16)b);
         b1 = rfg_f16_float((rfg_u16)(b >> 16));
     }
-    return __builtin_fmaf(a1, b1, __builtin_fmaf(a0, b0, acc));
+    return rfg_fma(a1, b1, rfg_fma(a0, b0, acc));
 }
 
 RFG_FN float rfg_dot8(rfg_u32x4 a, rfg_u32x4 b, float acc, int dtype)

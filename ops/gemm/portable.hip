@@ -42,7 +42,7 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
             for (int i = 0; i < PER; i++)
 #pragma unroll
                 for (int j = 0; j < PER; j++)
-                    acc[i][j] = __builtin_fmaf(xs[c * LD + tm + 16 * i], ws[c * LD + tn + 16 * j], acc[i][j]);
+                    acc[i][j] = rfg_fma(xs[c * LD + tm + 16 * i], ws[c * LD + tn + 16 * j], acc[i][j]);
     }
 
 #pragma unroll
