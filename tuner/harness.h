@@ -28,6 +28,7 @@ rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, con
                            struct rfg_case **out);
 void rfg_case_destroy(struct rfg_case **c);
 int rfg_case_sets(const struct rfg_case *c);
+rfg_context *rfg_case_context(const struct rfg_case *c);
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c);
 /* Tensors of a set in the op's order; those absent have data NULL. */
 const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);

@@ -18,8 +18,9 @@
 #include "cpu_kernels.h"
 #include "gemm.h"
 
-#define MAX_TILE    128         /* rows of X in a task */
-#define STRIP_ROWS  32          /* rows of W that share an L1 cache with a panel of X, with k_block */
+#define MAX_TILE    128 /* rows of X in a task */
+#define STRIP_ROWS  32  /* rows of W that share an L1 cache with a panel of X, with k_block */
+#define SHORT_STRIP 8   /* the same if the next strip is prefetched meanwhile: both have to fit into the L2 cache */
 #define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
 #define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
 #define ROWS_AHEAD  1024        /* bytes */
@@ -28,6 +29,13 @@
 
 /* The parameters of all variants, in this order (portable has no dot). */
 enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_DOT };
+
+/* Values of the parameter `prefetch`. */
+enum cpu_prefetch {
+    CPU_PREFETCH_NONE,
+    CPU_PREFETCH_ROWS, /* in the rows being read: a little ahead, or with k_block the next range of k */
+    CPU_PREFETCH_NEXT, /* the next strip, in the order in which it lies in memory */
+};
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -144,7 +152,7 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.m_tile = min64(m, fit > p[P_COLS] ? fit : p[P_COLS]);
     t.m_tiles = ceil_div(m, t.m_tile);
     t.m_tile = ceil_div(m, t.m_tiles);
-    t.strip = p[P_KBLOCK] ? STRIP_ROWS : p[P_ROWS];
+    t.strip = !p[P_KBLOCK] ? p[P_ROWS] : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? SHORT_STRIP : STRIP_ROWS;
     t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
     t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
@@ -206,11 +214,6 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     return to;
 }
 
-static enum cpu_prefetch paced(enum cpu_prefetch prefetch, int64_t share)
-{
-    return (enum cpu_prefetch)((int)prefetch + (share == 1 ? 0 : share == 2 ? 2 : 4));
-}
-
 /* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows; the task goes on to
  * row `end`. Returns the smallest magnitude of W's. */
 static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, int64_t n0,
@@ -225,6 +228,8 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
     const char *w = (const char *)j->a->w + (size_t)n0 * stride;
     const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
     int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
+    enum cpu_pace pace = share == 1 ? CPU_PACE_FULL : share == 2 ? CPU_PACE_HALF : CPU_PACE_QUARTER;
+    size_t group_bytes = (size_t)(j->isa->group * j->t.element);
     for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
         b.k = min64(j->t.k_block, j->a->k - k0);
         for (int64_t panel = 0, at = 0; at < m; at += height, panel++) {
@@ -236,14 +241,18 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
                     ;
                 b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.element;
                 b.acc = acc + (size_t)r * b.acc_stride + (size_t)(at * lanes);
-                b.prefetch = CPU_PREFETCH_NONE;
+                b.pace = CPU_PACE_NONE;
                 if (j->prefetch == CPU_PREFETCH_NEXT && next < next_end) {
-                    b.prefetch = paced(CPU_PREFETCH_NEXT, share);
+                    b.pace = pace;
                     b.ahead = next;
+                    b.ahead_stride = group_bytes;
+                    b.ahead_step = (size_t)step * group_bytes / (size_t)share;
                 } else if (j->prefetch == CPU_PREFETCH_ROWS && panel < share) {
                     /* Each panel fetches some of the rows. Without k_block: a little ahead of where they are read;
                      * with k_block: what the next range of k will need, or the next strip's first. */
-                    b.prefetch = paced(CPU_PREFETCH_ROWS, share);
+                    b.pace = pace;
+                    b.ahead_stride = stride;
+                    b.ahead_step = group_bytes;
                     b.ahead = b.w + (size_t)(panel * step / share) * stride;
                     if (j->t.k_block >= j->a->k)
                         b.ahead += ROWS_AHEAD;
@@ -253,7 +262,8 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
                         b.ahead += (size_t)rows * stride - (size_t)k0 * (size_t)j->t.element;
                 }
                 j->isa->kernel[kind][__builtin_ctz((unsigned)step)][cols - 1](&b);
-                next = b.prefetch == CPU_PREFETCH_NONE ? next : b.ahead;
+                if (j->prefetch == CPU_PREFETCH_NEXT && b.pace != CPU_PACE_NONE)
+                    next = b.ahead;
             }
         }
     }
@@ -353,8 +363,8 @@ static bool shape_ok(const struct cpu_isa *isa, const struct rfg_param *params, 
         return rfg_refuse(why, "cols=%d: too few for M=%lld", cols, (long long)m);
     if (p[P_KBLOCK] && (m < 4 || k <= p[P_KBLOCK]))
         return rfg_refuse(why, "k_block=%d: needs M >= 4 and K > k_block", p[P_KBLOCK]);
-    if (p[P_KBLOCK] && p[P_PREFETCH] != CPU_PREFETCH_ROWS)
-        return rfg_refuse(why, "prefetch=%d: k_block=%d needs 1", p[P_PREFETCH], p[P_KBLOCK]);
+    if (p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_NEXT && m > 16)
+        return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
     if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
         return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
     if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)

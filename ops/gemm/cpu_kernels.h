@@ -21,31 +21,30 @@ enum cpu_kind {
     CPU_KINDS
 };
 
-/* What a kernel prefetches at each step: of as many rows as it has, or of a half or a quarter of them (where W is read
- * several times, so that the memory is asked evenly). */
-enum cpu_prefetch {
-    CPU_PREFETCH_NONE,
-    CPU_PREFETCH_ROWS, /* the next group of each of some rows, w_stride apart */
-    CPU_PREFETCH_NEXT, /* the next groups as they lie in memory */
-    CPU_PREFETCH_ROWS_HALF,
-    CPU_PREFETCH_NEXT_HALF,
-    CPU_PREFETCH_ROWS_QUARTER,
-    CPU_PREFETCH_NEXT_QUARTER,
+/* What a kernel prefetches at each step: the groups of as many rows as it has, or of a half or a quarter of them (where
+ * W is read several times, so that the memory is asked evenly). */
+enum cpu_pace {
+    CPU_PACE_NONE,
+    CPU_PACE_FULL,
+    CPU_PACE_HALF,
+    CPU_PACE_QUARTER,
 };
 
 /* acc[r][c] += w[r][k] * x[c][k] over a range of k, for one register block. An accumulator is a vector (of
  * cpu_isa.group / 2 floats): lane i sums the elements k = i modulo its length, in their order, whatever the shape of
  * the register block and wherever the ranges of k end. */
 struct cpu_block {
-    const char *w;     /* row 0 of W at the first k of the range */
-    size_t w_stride;   /* bytes between rows */
-    const char *x;     /* packed: for each group of k, each row's group */
-    int64_t k;         /* of the range: a multiple of the group size unless it is the last one */
-    const char *ahead; /* what to prefetch first; moved on */
+    const char *w;   /* row 0 of W at the first k of the range */
+    size_t w_stride; /* bytes between rows */
+    const char *x;   /* packed: for each group of k, each row's group */
+    int64_t k;       /* of the range: a multiple of the group size unless it is the last one */
+    enum cpu_pace pace;
+    const char *ahead;   /* what to prefetch first; moved on */
+    size_t ahead_stride; /* bytes between the groups of one step */
+    size_t ahead_step;   /* bytes from one step to the next */
     float *acc;
     size_t acc_stride; /* floats between acc[r][c] and acc[r + 1][c] */
-    enum cpu_prefetch prefetch;
-    uint16_t min_w; /* CPU_BF16_DOT: lowered to (magnitude of the smallest nonzero bf16 of W, shifted left) - 1 */
+    uint16_t min_w;    /* CPU_BF16_DOT: lowered to (magnitude of the smallest nonzero bf16 of W, shifted left) - 1 */
 };
 
 struct cpu_isa {

@@ -74,24 +74,15 @@ INLINE void step_dot(const int rows, const int cols, const char *const *w, const
 }
 #endif
 
-INLINE const char *prefetch_rows(const char *ahead, size_t stride, const int rows, const int bytes)
+INLINE const char *prefetch(const struct cpu_block *b, const char *ahead, const int groups, const int bytes)
 {
     UNROLL
-    for (int r = 0; r < rows; r++) {
+    for (int g = 0; g < groups; g++) {
         UNROLL
         for (int at = 0; at < bytes; at += 64)
-            __builtin_prefetch(ahead + (size_t)r * stride + at);
+            __builtin_prefetch(ahead + (size_t)g * b->ahead_stride + at);
     }
-    return ahead + bytes;
-}
-
-/* `bytes` a step; where that is less than a line, several steps ask for the same one. */
-INLINE const char *prefetch_next(const char *ahead, const int bytes)
-{
-    UNROLL
-    for (int at = 0; at < bytes; at += 64)
-        __builtin_prefetch(ahead + at, 0, 2);
-    return ahead + bytes;
+    return ahead + b->ahead_step;
 }
 
 INLINE void block(const enum cpu_kind kind, const int rows, const int cols, struct cpu_block *b)
@@ -124,24 +115,15 @@ INLINE void block(const enum cpu_kind kind, const int rows, const int cols, stru
     }
 
     int64_t groups = b->k / GROUP;
-    switch (b->prefetch) {
-    case CPU_PREFETCH_ROWS:
-        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows, GROUP_BYTES));
+    switch (b->pace) {
+    case CPU_PACE_FULL:
+        LOOP(ahead = prefetch(b, ahead, rows, GROUP_BYTES));
         break;
-    case CPU_PREFETCH_NEXT:
-        LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES));
+    case CPU_PACE_HALF:
+        LOOP(ahead = prefetch(b, ahead, rows > 2 ? rows / 2 : 1, GROUP_BYTES));
         break;
-    case CPU_PREFETCH_ROWS_HALF:
-        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows > 2 ? rows / 2 : 1, GROUP_BYTES));
-        break;
-    case CPU_PREFETCH_NEXT_HALF:
-        LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES / 2));
-        break;
-    case CPU_PREFETCH_ROWS_QUARTER:
-        LOOP(ahead = prefetch_rows(ahead, b->w_stride, rows > 4 ? rows / 4 : 1, GROUP_BYTES));
-        break;
-    case CPU_PREFETCH_NEXT_QUARTER:
-        LOOP(ahead = prefetch_next(ahead, rows * GROUP_BYTES / 4));
+    case CPU_PACE_QUARTER:
+        LOOP(ahead = prefetch(b, ahead, rows > 4 ? rows / 4 : 1, GROUP_BYTES));
         break;
     default:
         LOOP((void)0);

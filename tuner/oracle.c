@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The oracle: gemm in double precision from the tensors' bytes, and the scalar conversions it rests on. Written without
+ * a look at any kernel: plain arithmetic on values, no bit tricks shared with them. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../ops/gemm/gemm.h"
+#include "harness.h"
+
+/* ---- number formats ------------------------------------------------------------------------------------------ */
+
+struct format {
+    int mantissa, min_exp, max_exp; /* explicit mantissa bits; exponents of the smallest and largest normal */
+};
+
+static struct format format_of(rfg_dtype dtype)
+{
+    switch (dtype) {
+    case RFG_F16:
+        return (struct format){ 10, -14, 15 };
+    case RFG_BF16:
+        return (struct format){ 7, -126, 127 };
+    default:
+        return (struct format){ 23, -126, 127 };
+    }
+}
+
+double rfg_load(const void *base, rfg_dtype dtype, int64_t index)
+{
+    if (dtype == RFG_F32)
+        return ((const float *)base)[index];
+    struct format f = format_of(dtype);
+    int bits = ((const uint16_t *)base)[index];
+    int exp_bits = 15 - f.mantissa, mant = bits & ((1 << f.mantissa) - 1);
+    int exp = bits >> f.mantissa & ((1 << exp_bits) - 1);
+    double sign = bits >> 15 ? -1 : 1;
+    if (exp == (1 << exp_bits) - 1)
+        return mant ? NAN : sign * INFINITY;
+    if (exp == 0)
+        return sign * ldexp(mant, f.min_exp - f.mantissa);
+    return sign * ldexp((1 << f.mantissa) + mant, exp - f.max_exp - f.mantissa);
+}
+
+double rfg_ulp(rfg_dtype dtype, double x)
+{
+    struct format f = format_of(dtype);
+    int e;
+    if (!isfinite(x))
+        return 0;
+    frexp(x, &e); /* |x| = m * 2^e, m in [0.5, 1) */
+    e = x == 0 || e - 1 < f.min_exp ? f.min_exp : e - 1;
+    return ldexp(1, e - f.mantissa);
+}
+
+/* value rounded to nearest even in the format; overflow gives infinity. */
+static double round_to(rfg_dtype dtype, double value)
+{
+    struct format f = format_of(dtype);
+    if (!isfinite(value) || value == 0)
+        return value;
+    double ulp = rfg_ulp(dtype, value), r = nearbyint(value / ulp) * ulp;
+    double max = ldexp(2 - ldexp(1, -f.mantissa), f.max_exp);
+    return fabs(r) > max ? copysign(INFINITY, value) : r;
+}
+
+void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value)
+{
+    if (dtype == RFG_F32) {
+        ((float *)base)[index] = (float)value;
+        return;
+    }
+    struct format f = format_of(dtype);
+    int exp_bits = 15 - f.mantissa, top = (1 << exp_bits) - 1, bits;
+    double r = round_to(dtype, value), a = fabs(r);
+    if (isnan(r))
+        bits = top << f.mantissa | 1 << (f.mantissa - 1);
+    else if (isinf(r))
+        bits = top << f.mantissa;
+    else if (a < ldexp(1, f.min_exp))
+        bits = (int)(a / ldexp(1, f.min_exp - f.mantissa));
+    else {
+        int e;
+        frexp(a, &e);
+        bits = (e - 1 + f.max_exp) << f.mantissa | ((int)ldexp(a, f.mantissa - (e - 1)) & ((1 << f.mantissa) - 1));
+    }
+    ((uint16_t *)base)[index] = (uint16_t)(bits | (signbit(r) ? 0x8000 : 0));
+}
+
+uint64_t rfg_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* ---- gemm ---------------------------------------------------------------------------------------------------------
+ */
+
+struct gemm_job {
+    const rfg_tensor *x, *w, *bias;
+    const double *xd; /* the rows of X wanted, as doubles, k-major rows */
+    int64_t n_rows, n, k;
+    double *expected, *magnitude;
+    _Atomic int64_t next; /* column of Y */
+};
+
+#define ROW_BLOCK 8
+
+/* sum x*w and sum |x*w| for up to ROW_BLOCK rows of X and one row of W. */
+static void dots(const double *x, const double *w, int rows, int64_t k, double *sum, double *mag)
+{
+    for (int r = 0; r < rows; r++) {
+        const double *xr = x + r * k;
+        double s[8] = { 0 }, m[8] = { 0 };
+        int64_t i = 0;
+        for (; i + 8 <= k; i += 8)
+            for (int j = 0; j < 8; j++) {
+                double t = xr[i + j] * w[i + j];
+                s[j] += t;
+                m[j] += fabs(t);
+            }
+        for (; i < k; i++) {
+            double t = xr[i] * w[i];
+            s[0] += t;
+            m[0] += fabs(t);
+        }
+        sum[r] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        mag[r] = ((m[0] + m[1]) + (m[2] + m[3])) + ((m[4] + m[5]) + (m[6] + m[7]));
+    }
+}
+
+/* The value of every 16-bit pattern: conversion becomes a load. */
+static double half_values[2][65536];
+static pthread_once_t half_once = PTHREAD_ONCE_INIT;
+
+static void half_init(void)
+{
+    for (int i = 0; i < 65536; i++) {
+        uint16_t bits = (uint16_t)i;
+        half_values[0][i] = rfg_load(&bits, RFG_F16, 0);
+        half_values[1][i] = rfg_load(&bits, RFG_BF16, 0);
+    }
+}
+
+static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
+{
+    const char *base = (const char *)t->data + row * t->strides[0] * (int64_t)rfg_dtype_size(t->dtype);
+    if (t->dtype == RFG_F32) {
+        for (int64_t i = 0; i < k; i++)
+            out[i] = ((const float *)base)[i];
+        return;
+    }
+    const double *values = half_values[t->dtype == RFG_BF16];
+    for (int64_t i = 0; i < k; i++)
+        out[i] = values[((const uint16_t *)base)[i]];
+}
+
+/* One thread: columns of Y until there are none left. */
+static void *gemm_columns(void *arg)
+{
+    struct gemm_job *j = arg;
+    double *w = malloc((size_t)(j->k ? j->k : 1) * sizeof(double));
+    for (int64_t n; w && (n = atomic_fetch_add(&j->next, 1)) < j->n;) {
+        double bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
+        to_doubles(j->w, n, j->k, w);
+        for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
+            double sum[ROW_BLOCK], mag[ROW_BLOCK];
+            int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
+            dots(j->xd + r * j->k, w, rows, j->k, sum, mag);
+            for (int i = 0; i < rows; i++) {
+                j->expected[(r + i) * j->n + n] = sum[i] + bias;
+                j->magnitude[(r + i) * j->n + n] = mag[i] + fabs(bias);
+            }
+        }
+    }
+    free(w);
+    return w ? NULL : arg;
+}
+
+static rfg_status gemm_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
+                              const int64_t *rows, int64_t n_rows, double *expected, double *magnitude)
+{
+    int64_t k = prob->v[GEMM_K];
+    double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
+    struct gemm_job j = { .x = &host[1],
+                          .w = &host[2],
+                          .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
+                          .xd = xd,
+                          .n_rows = n_rows,
+                          .n = prob->v[GEMM_N],
+                          .k = k,
+                          .expected = expected,
+                          .magnitude = magnitude };
+    if (!xd)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows of x", (long long)n_rows);
+    pthread_once(&half_once, half_init);
+    for (int64_t r = 0; r < n_rows; r++)
+        to_doubles(j.x, rows[r], k, xd + r * k);
+
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = (double)n_rows * (double)j.n * (double)k < 1e6 ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
+    pthread_t t[16];
+    while (started < threads - 1 && !pthread_create(&t[started], NULL, gemm_columns, &j))
+        started++;
+    bool failed = gemm_columns(&j) != NULL;
+    for (int i = 0; i < started; i++) {
+        void *result;
+        pthread_join(t[i], &result);
+        failed |= result != NULL;
+    }
+    free(xd);
+    return failed && j.next < j.n + threads ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row of w")
+                                            : RFG_OK;
+}
+
+rfg_status rfg_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
+                      int64_t n_rows, double *expected, double *magnitude)
+{
+    if (!strcmp(prob->op->name, "gemm"))
+        return gemm_oracle(prob, host, rows, n_rows, expected, magnitude);
+    return rfg_fail(RFG_ERROR_UNSUPPORTED, "oracle: none for %s", prob->op->name);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Timing: on GPUs the replay of a captured graph of dependent launches, on cpu single calls; several plans interleaved.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch/util.h"
+#include "harness.h"
+
+#define MIN_LAUNCHES 20 /* in a graph: its edges and the events around it are shared by so many */
+
+void rfg_times_free(struct rfg_times *t)
+{
+    free(t->us);
+    *t = (struct rfg_times){ 0 };
+}
+
+double rfg_times_at(const struct rfg_times *t, double q)
+{
+    return t->n ? t->us[(int)(q * (t->n - 1) + 0.5)] : 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct runner {
+    const struct rfg_plan *plan;
+    hipGraphExec_t exec;
+    int launches;
+};
+
+struct race {
+    struct rfg_case *c;
+    const struct rfg_hip *hip;
+    hipStream_t stream;
+    hipEvent_t start, stop;
+    int next_set; /* cpu */
+};
+
+static rfg_status fail(const struct race *r, const char *what, hipError_t e)
+{
+    return rfg_fail(RFG_ERROR_DEVICE, "timing: %s: %s", what, r->hip->error_name(e));
+}
+
+/* One stream for all timing in this process: a context keeps a workspace for every stream it has ever seen. */
+static rfg_status timing_stream(struct race *r)
+{
+    static const struct rfg_hip *owner;
+    static hipStream_t stream;
+    if (owner != r->hip) {
+        hipError_t e = r->hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking);
+        if (e != hipSuccess)
+            return fail(r, "hipStreamCreateWithFlags", e);
+        owner = r->hip;
+    }
+    r->stream = stream;
+    return RFG_OK;
+}
+
+/* Runs each set once outside the capture (everything is loaded, workspaces exist), then captures. */
+static rfg_status capture(struct race *r, struct runner *run)
+{
+    hipGraph_t graph = NULL;
+    int sets = rfg_case_sets(r->c);
+    hipError_t e;
+    rfg_status st = rfg_case_run(r->c, 0, run->plan, r->stream);
+    if (st != RFG_OK)
+        return st;
+    if ((e = r->hip->hipStreamSynchronize(r->stream)) != hipSuccess)
+        return fail(r, "first run", e);
+    if ((e = r->hip->hipStreamBeginCapture(r->stream, hipStreamCaptureModeThreadLocal)) != hipSuccess)
+        return fail(r, "hipStreamBeginCapture", e);
+    run->launches = sets * ((MIN_LAUNCHES + sets - 1) / sets);
+    for (int i = 0; st == RFG_OK && i < run->launches; i++)
+        st = rfg_case_run(r->c, i % sets, run->plan, r->stream);
+    e = r->hip->hipStreamEndCapture(r->stream, &graph);
+    if (st == RFG_OK && e != hipSuccess)
+        st = fail(r, "hipStreamEndCapture", e);
+    if (st == RFG_OK && (e = r->hip->hipGraphInstantiate(&run->exec, graph, NULL, NULL, 0)) != hipSuccess)
+        st = fail(r, "hipGraphInstantiate", e);
+    if (graph)
+        (void)r->hip->hipGraphDestroy(graph);
+    if (st == RFG_OK && ((e = r->hip->hipGraphLaunch(run->exec, r->stream)) != hipSuccess ||
+                         (e = r->hip->hipStreamSynchronize(r->stream)) != hipSuccess))
+        st = fail(r, "first replay", e);
+    return st;
+}
+
+static rfg_status sample(struct race *r, struct runner *run, double *us)
+{
+    if (!r->hip) {
+        double t = rfg_now();
+        rfg_status st = rfg_case_run(r->c, r->next_set++ % rfg_case_sets(r->c), run->plan, NULL);
+        *us = 1e6 * (rfg_now() - t);
+        return st;
+    }
+    float ms = 0;
+    hipError_t e;
+    if ((e = r->hip->hipEventRecord(r->start, r->stream)) != hipSuccess ||
+        (e = r->hip->hipGraphLaunch(run->exec, r->stream)) != hipSuccess ||
+        (e = r->hip->hipEventRecord(r->stop, r->stream)) != hipSuccess ||
+        (e = r->hip->hipEventSynchronize(r->stop)) != hipSuccess ||
+        (e = r->hip->hipEventElapsedTime(&ms, r->start, r->stop)) != hipSuccess)
+        return fail(r, "replay", e);
+    *us = 1e3 * (double)ms / run->launches;
+    return RFG_OK;
+}
+
+static rfg_status open_race(struct race *r, struct runner *run, int n)
+{
+    rfg_status st = RFG_OK;
+    hipError_t e;
+    if (r->hip) {
+        if ((st = timing_stream(r)) != RFG_OK)
+            return st;
+        if ((e = r->hip->hipEventCreateWithFlags(&r->start, hipEventDefault)) != hipSuccess ||
+            (e = r->hip->hipEventCreateWithFlags(&r->stop, hipEventDefault)) != hipSuccess)
+            return fail(r, "hipEventCreateWithFlags", e);
+    }
+    for (int i = 0; st == RFG_OK && i < n; i++) {
+        double us;
+        st = r->hip ? capture(r, &run[i]) : sample(r, &run[i], &us); /* the first call is a warm-up */
+    }
+    return st;
+}
+
+static void close_race(struct race *r, struct runner *run, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (run[i].exec)
+            (void)r->hip->hipGraphExecDestroy(run[i].exec);
+    if (r->start)
+        (void)r->hip->hipEventDestroy(r->start);
+    if (r->stop)
+        (void)r->hip->hipEventDestroy(r->stop);
+}
+
+rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans, int n, int rounds, double max_s,
+                         struct rfg_times *out)
+{
+    struct race r = { .c = c, .hip = rfg_context_hip(rfg_case_context(c)) };
+    struct runner *run = calloc((size_t)n, sizeof(*run));
+    rfg_status st = run ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "timing: no memory");
+    memset(out, 0, (size_t)n * sizeof(*out));
+    for (int i = 0; st == RFG_OK && i < n; i++) {
+        run[i].plan = plans[i];
+        if (!(out[i].us = calloc((size_t)rounds, sizeof(double))))
+            st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "timing: no memory for %d samples", rounds);
+    }
+    if (st == RFG_OK)
+        st = open_race(&r, run, n);
+    double start = rfg_now();
+    for (int round = 0; st == RFG_OK && round < rounds && (round < 3 || rfg_now() - start < max_s); round++)
+        for (int i = 0; st == RFG_OK && i < n; i++) /* the order turns, so that nobody always follows the same one */
+            st = sample(&r, &run[(i + round) % n], &out[(i + round) % n].us[out[(i + round) % n].n++]);
+    if (run)
+        close_race(&r, run, n);
+    free(run);
+    for (int i = 0; i < n; i++) {
+        if (st != RFG_OK)
+            rfg_times_free(&out[i]);
+        else
+            qsort(out[i].us, (size_t)out[i].n, sizeof(double), by_value);
+    }
+    return st;
+}
+
+rfg_status rfg_case_time(struct rfg_case *c, const struct rfg_plan *plan, int rounds, double max_s,
+                         struct rfg_times *out)
+{
+    return rfg_case_race(c, &plan, 1, rounds, max_s, out);
+}
+
+double rfg_floor_us(const struct rfg_device *dev, const struct rfg_problem *prob, const char **which)
+{
+    double bytes, flops;
+    prob->op->cost(prob, &bytes, &flops);
+    bool half = prob->dtype[0] != RFG_F32;
+    double rate = half && dev->mma_tflops > 0 ? dev->mma_tflops : dev->fma_tflops;
+    double by_bytes = dev->mem_gbps > 0 ? bytes / (dev->mem_gbps * 1e3) : 0;
+    double by_flops = rate > 0 ? flops / (rate * 1e6) : 0;
+    if (which)
+        *which = by_bytes >= by_flops ? "bytes" : "flops";
+    return (by_bytes > by_flops ? by_bytes : by_flops) + dev->latency_us;
+}
