@@ -825,6 +825,7 @@ int main(void)
     Suite *s = suite_create("db");
     TCase *tc = tcase_create("rows");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, rows_come_back);
     tcase_add_loop_test(tc, better_evidence_stays, 0, 6);
     tcase_add_test(tc, implausible_rows_are_refused);
@@ -835,6 +836,7 @@ int main(void)
 
     tc = tcase_create("files");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, odd_names, 0, 5);
     tcase_add_loop_test(tc, older_schemas_are_migrated, 0, 2);
     tcase_add_loop_test(tc, strangers_files_are_refused, 0, 4);
@@ -856,6 +858,7 @@ int main(void)
 
     tc = tcase_create("csv");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, csv_round_trip);
     tcase_add_loop_test(tc, bad_lines_import_nothing, 0, (int)(sizeof(bad_lines) / sizeof(bad_lines[0])));
     suite_add_tcase(s, tc);

@@ -229,6 +229,7 @@ int main(void)
     Suite *s = suite_create("shapes");
     TCase *tc = tcase_create("shapes");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, good_files, 0, COUNT(good));
     tcase_add_loop_test(tc, bad_lines, 0, COUNT(bad));
     tcase_add_loop_test(tc, unusable_headers, 0, COUNT(unusable));

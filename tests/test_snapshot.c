@@ -321,6 +321,7 @@ int main(void)
     Suite *s = suite_create("snapshot");
     TCase *tc = tcase_create("snapshot");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, exact_rows);
     tcase_add_test(tc, nearest_m);
     tcase_add_test(tc, other_cu_counts);
