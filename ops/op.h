@@ -165,6 +165,7 @@ struct rfg_tensor_spec {
     int64_t shape[RFG_MAX_DIMS];
     int64_t row_stride; /* elements between rows (the last but one dimension), for ndim >= 2 */
     bool absent;        /* an optional tensor that this problem does not have: pass NULL */
+    int align_key; /* the LAYOUT key that says how its pointer and rows are aligned */
 };
 
 struct rfg_op {
