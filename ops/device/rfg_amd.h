@@ -70,6 +70,13 @@ RFG_DEVICE void rfg_barrier_lds(void)
 #endif
 }
 
+/* Neither memory operations nor arithmetic are moved across it. */
+RFG_DEVICE void rfg_keep_order(void)
+{
+    asm volatile("" ::: "memory");
+    __builtin_amdgcn_sched_barrier(0);
+}
+
 RFG_DEVICE rfg_u32x4 rfg_load16(const void *p)
 {
     return *(const RFG_GLOBAL rfg_u32x4 *)p;

@@ -107,7 +107,7 @@ RFG_DEVICE int rfg_frag_c_col(int i)
 
 #if RFG_NVIDIA
 #define RFG_MMA_SYNC(type, d, a0, a1, a2, a3, b0, b1)                                                                  \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "    \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "    \
                  "{%8, %9}, {%0, %1, %2, %3};"                                                                         \
                  : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                              \
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))

@@ -5,7 +5,7 @@
 
 #define RFG_DEVICE          static __device__ __forceinline__
 #define RFG_SHARED          __shared__
-#define RFG_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define RFG_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 
 typedef unsigned short rfg_u16;
 typedef unsigned int rfg_u32;
@@ -55,6 +55,12 @@ RFG_DEVICE void rfg_barrier(void)
 RFG_DEVICE void rfg_barrier_lds(void)
 {
     __syncthreads();
+}
+
+/* Memory operations are not moved across it (by the front end; ptxas schedules as it likes). */
+RFG_DEVICE void rfg_keep_order(void)
+{
+    asm volatile("" ::: "memory");
 }
 
 /* volatile keeps loads in the order written, so that several are in flight before the first is used. */

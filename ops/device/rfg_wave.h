@@ -11,31 +11,54 @@ RFG_DEVICE float rfg_wave_sum(float v)
     return v;
 }
 
-/* The sums over the wave of n values a lane (n a constant power of two, at most RFG_WAVE; v is overwritten): lane l
- * gets that of v[l / (RFG_WAVE / n)]. Halves the values with each step, so that n - 1 + log2(RFG_WAVE / n) shuffles do. */
+/* One step of rfg_wave_sum_scatter: 2 * half values to half, between lanes that differ in the bit `mask`. */
+RFG_DEVICE void rfg_halve(float *v, int half, int mask)
+{
+    bool upper = (rfg_lane() & mask) != 0;
+#pragma unroll
+    for (int i = 0; i < half; i++) {
+        float low = v[i], high = v[i + half]; /* first: a choice between places would keep v out of registers */
+        v[i] = (upper ? high : low) + rfg_shuffle_xor(upper ? low : high, mask);
+    }
+}
+
+/* The sums over the wave of n values a lane (n a constant power of two, at most 32; v is overwritten): lane l gets that
+ * of v[l / (RFG_WAVE / n)]. Halves the values with each step, so that n - 1 + log2(RFG_WAVE / n) shuffles do. (A loop
+ * would not be unrolled early enough for v to stay in registers.) */
 RFG_DEVICE float rfg_wave_sum_scatter(float *v, int n)
 {
-    int lane = rfg_lane();
     int mask = RFG_WAVE / 2;
-#pragma unroll
-    for (int half = RFG_WAVE / 2; half > 0; half /= 2) {
-        if (half >= n)
-            continue;
-        bool upper = (lane & mask) != 0;
-#pragma unroll
-        for (int i = 0; i < half; i++) {
-            float keep = upper ? v[i + half] : v[i];
-            float give = upper ? v[i] : v[i + half];
-            v[i] = keep + rfg_shuffle_xor(give, mask);
-        }
+    if (n >= 32) {
+        rfg_halve(v, 16, mask);
         mask /= 2;
     }
+    if (n >= 16) {
+        rfg_halve(v, 8, mask);
+        mask /= 2;
+    }
+    if (n >= 8) {
+        rfg_halve(v, 4, mask);
+        mask /= 2;
+    }
+    if (n >= 4) {
+        rfg_halve(v, 2, mask);
+        mask /= 2;
+    }
+    if (n >= 2)
+        rfg_halve(v, 1, mask);
     float sum = v[0];
 #pragma unroll
-    for (int m = RFG_WAVE / 2; m > 0; m /= 2)
-        if (m < RFG_WAVE / n)
-            sum += rfg_shuffle_xor(sum, m);
+    for (int m = 1; m < RFG_WAVE / n; m *= 2)
+        sum += rfg_shuffle_xor(sum, m);
     return sum;
+}
+
+/* n things shared out among `parts`, the first n % parts of which get one more: where that of part i begins (i = parts:
+ * n). Without 64-bit division, which takes a GPU long. */
+RFG_DEVICE int rfg_share_begin(int n, int i, int parts)
+{
+    rfg_u32 each = (rfg_u32)n / (rfg_u32)parts, more = (rfg_u32)n - each * (rfg_u32)parts;
+    return (int)(each * (rfg_u32)i + ((rfg_u32)i < more ? (rfg_u32)i : more));
 }
 
 /* Called by all threads of each of n workgroups that wrote parts of one result to global memory: true in all threads

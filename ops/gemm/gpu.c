@@ -211,6 +211,8 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
         return rfg_refuse(why, "m_tile=%d, rows=%d: more than 32 sums a lane", m_tile, rows);
     if (rows * unroll != 4 && rows * unroll != 8)
         return rfg_refuse(why, "rows=%d, unroll=%d: must keep 4 or 8 loads in flight", rows, unroll);
+    if (m_tile * unroll > 32)
+        return rfg_refuse(why, "m_tile=%d, unroll=%d: X alone would fill the registers", m_tile, unroll);
     if (rows > prob->v[GEMM_N])
         return rfg_refuse(why, "rows=%d: more than N=%" PRId64, rows, prob->v[GEMM_N]);
     if (threads > dev->max_threads)
@@ -293,7 +295,7 @@ static const struct rfg_param mma_params[] = {
     [MMA_TILE_K] = { "tile_k", 3, { 64, 128, 256 } },
     [MMA_K_WAVES] = { "k_waves", 4, { 1, 2, 4, 8 } },
     [MMA_STAGES] = { "stages", 4, { 2, 3, 4, 6 } },
-    [MMA_SPLIT_K] = { "split_k", 16, { 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32 } },
+    [MMA_SPLIT_K] = { "split_k", 12, { 1, 2, 3, 4, 6, 7, 8, 10, 14, 16, 20, 28 } },
 };
 
 /* What splitk_mma.hip derives from its macros. */
@@ -380,7 +382,7 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
     int64_t fit_m = MIN(MAX(next_pow2(m), 16), 128), fit_n = MIN(MAX(next_pow2(n), 16), 128);
     if (tile_m > fit_m || tile_m * (fit_m == 128 ? 4 : 2) < fit_m)
         return rfg_refuse(why, "tile_m=%d: too far from M=%" PRId64, tile_m, m);
-    if (tile_n > fit_n || (tile_m >= 64 && tile_n < MIN(fit_n, 32)))
+    if (tile_n > fit_n || tile_n * 2 < MIN(tile_m, fit_n) || (tile_m < fit_m && tile_n > 64))
         return rfg_refuse(why, "tile_n=%d: too far from N=%" PRId64 " or tile_m=%d", tile_n, n, tile_m);
     if (tile_k > 64 && tile_k >= 2 * k)
         return rfg_refuse(why, "tile_k=%d: too far from K=%" PRId64, tile_k, k);
@@ -393,11 +395,11 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
         return rfg_refuse(why, "stages=%d of tile_k=%d: must span 384 to 512", p[MMA_STAGES], tile_k);
     /* ... and splits that leave CUs idle, crowd them or are uneven. */
     int64_t tiles = s.tiles_m * s.tiles_n, longest = ceil_div(s.steps, split);
-    if (split > 1 && tiles * split > 2 * (int64_t)dev->cu_count + dev->cu_count / 4)
+    if (split > 1 && tiles * split > 2 * (int64_t)dev->cu_count + dev->cu_count / 8)
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", split, tiles * split, dev->cu_count);
-    if (split > 1 && s.steps * 10 < longest * split * 8)
+    if (split > 1 && s.steps * 100 < longest * split * 94)
         return rfg_refuse(why, "split_k=%d: %" PRId64 " steps of tile_k=%d split unevenly", split, s.steps, tile_k);
-    if (tiles * split * 2 < dev->cu_count && split * 2 <= MIN(s.steps, 32))
+    if (tiles * split * 2 < dev->cu_count && split * 2 <= MIN(s.steps, 28))
         return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", split, tiles * split,
                           dev->cu_count);
     return grid_fits(tiles, split, s.threads, mma_workspace(dev, prob, p), why);

@@ -6,7 +6,7 @@
  * the others' sums, in order.
  *
  * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL.
- * ROWS * M_TILE <= RFG_WAVE. Needs rows of X and W aligned to 16 bytes and K a multiple of 16 bytes. */
+ * ROWS * M_TILE <= 32. Needs rows of X and W aligned to 16 bytes and K a multiple of 16 bytes. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
 
@@ -38,6 +38,8 @@ RFG_DEVICE void dot(float *acc, const char *const *xp, const char *const *wp, in
             rfg_unpack(wf[r], w[u][r], IN_DTYPE);
 #pragma unroll
         for (int m = 0; m < M_TILE; m++) {
+            if (m && m % 4 == 0)
+                rfg_keep_order(); /* or all of X would be loaded first, into registers that there aren't */
             float xf[VEC];
             rfg_unpack(xf, rfg_load16(xp[m] + (long long)at * 16), IN_DTYPE);
 #pragma unroll
@@ -56,8 +58,8 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     int n0 = rfg_group_x() * ROWS;
     int splits = rfg_groups_y(), split = rfg_group_y();
     int chunks = a.k / VEC;
-    int begin = (int)((long long)chunks * split / splits);
-    int end = (int)((long long)chunks * (split + 1) / splits);
+    int begin = rfg_share_begin(chunks, split, splits);
+    int end = rfg_share_begin(chunks, split + 1, splits);
 
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     const char *xp[M_TILE];

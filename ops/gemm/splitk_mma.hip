@@ -36,7 +36,7 @@
 /* The epilogue's view of LDS: K_WAVES sums of TILE_M rows, padded against bank conflicts. */
 #define SUM_STRIDE (TILE_N + 4)
 #define QUADS_ROW  (TILE_N / 4)
-#define BATCH      (TILE_M == 16 ? 16 : 8) /* partials in flight in the last reduction */
+#define BATCH      16 /* partials in flight in the last reduction */
 
 /* What a thread copies: where it is in the tile, and its first addresses. */
 struct copier {
@@ -178,8 +178,8 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     int m0 = rfg_group_x() % tiles_m * TILE_M, n0 = rfg_group_x() / tiles_m * TILE_N;
     int splits = rfg_groups_y(), split = rfg_group_y();
     int all_steps = (a.k - 1) / TILE_K + 1;
-    int first = (int)((long long)all_steps * split / splits);
-    int steps = (int)((long long)all_steps * (split + 1) / splits) - first;
+    int first = rfg_share_begin(all_steps, split, splits);
+    int steps = rfg_share_begin(all_steps, split + 1, splits) - first;
 
     struct copier c;
     c.chunk = tid % CHUNKS;
@@ -264,6 +264,7 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
 
     int quads = c.x_rows * QUADS_ROW; /* rows that don't exist are not worth a trip through memory */
     float *parts = (float *)a.workspace + (long long)rfg_group_x() * splits * (TILE_M * TILE_N);
+#pragma unroll 1
     for (int q = tid; q < quads; q += THREADS) {
         int row = q / QUADS_ROW, col = q % QUADS_ROW * 4;
         rfg_f32x4 sum = *(const rfg_f32x4 *)(sums + row * SUM_STRIDE + col);
@@ -281,9 +282,11 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
     if (!rfg_last_to_arrive(a.counters + rfg_group_x(), splits, (rfg_u32 *)rfg_lds))
         return;
+#pragma unroll 1
     for (int q = tid; q < quads; q += THREADS) {
         int row = q / QUADS_ROW, col = q % QUADS_ROW * 4;
         rfg_f32x4 sum = rfg_load_f32x4(parts + q * 4);
+#pragma unroll 1
         for (int s0 = 1; s0 < splits; s0 += BATCH) {
             rfg_f32x4 part[BATCH];
 #pragma unroll

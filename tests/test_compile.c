@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every GPU variant compiles for every architecture that it claims, spills no register and fits into LDS; no GPU is
+ * needed. What can differ in a code object is its set of macros; the sets that problems of the decode grid and around
+ * it ask for are collected per variant and architecture, and of them enough are compiled that each pair of macro values
+ * that occurs at all is compiled at least once. RFG_TEST_COMPILE=all compiles every set (an hour of CPU time). */
+#include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch/context.h"
+#include "../dispatch/util.h"
+#include "../ops/gemm/gemm.h"
+
+#define MAX_SETS 4096
+#define WORKERS  2
+
+static const struct arch {
+    const char *name, *provider;
+    bool optional; /* its compiler isn't one that everybody has: skip with the reason if it is missing */
+} archs[] = {
+    { "gfx90a", "hiprtc", false }, { "gfx908", "hiprtc", false }, { "gfx1030", "hiprtc", false },
+    { "gfx942", "clang", false },  { "gfx1100", "clang", false }, { "gfx1201", "clang", false },
+    { "gfx950", "ziglang", true }, { "sm_90", "nvrtc", true },    { "sm_80", "nvrtc", true },
+};
+
+static const struct rfg_variant *const variants[] = { &gemm_portable, &gemm_skinny, &gemm_splitk_mma };
+
+/* One code object that a variant can ask for. */
+struct set {
+    struct rfg_kernel kernel;
+    int params[RFG_MAX_PARAMS];
+    struct rfg_problem prob; /* one that asks for it */
+    uint32_t lds;            /* the most that a launch of it asks for */
+    bool chosen;
+};
+
+struct sets {
+    const struct rfg_device *dev;
+    const struct rfg_variant *var;
+    const struct rfg_problem *prob;
+    int n;
+    struct set v[MAX_SETS];
+};
+
+static bool same_kernel(const struct rfg_kernel *a, const struct rfg_kernel *b)
+{
+    if (strcmp(a->source, b->source) || strcmp(a->entry, b->entry) || a->n_macros != b->n_macros)
+        return false;
+    for (int i = 0; i < a->n_macros; i++)
+        if (strcmp(a->macros[i].name, b->macros[i].name) || a->macros[i].value != b->macros[i].value)
+            return false;
+    return true;
+}
+
+static bool collect(void *ctx, const int *p)
+{
+    struct sets *s = ctx;
+    struct rfg_kernel k = { 0 };
+    struct rfg_launch l;
+    int i = 0;
+    s->var->kernel(s->dev, s->prob, p, &k);
+    s->var->launch(s->dev, s->prob, p, &l);
+    while (i < s->n && !same_kernel(&k, &s->v[i].kernel))
+        i++;
+    if (i == s->n) {
+        ck_assert_int_lt(s->n, MAX_SETS);
+        s->v[s->n] = (struct set){ .kernel = k, .prob = *s->prob };
+        memcpy(s->v[s->n++].params, p, (size_t)s->var->n_params * sizeof(*p));
+    }
+    s->v[i].lds = l.lds > s->v[i].lds ? l.lds : s->v[i].lds;
+    return true;
+}
+
+/* Problems whose sweeps together reach every parameter value. */
+static void collect_all(struct sets *s, const char *dtypes)
+{
+    static const int ms[] = { 1, 2, 4, 8, 16, 32, 64, 128, 4096 }, ns[] = { 16, 64, 384, 1024, 8192 };
+    static const int ks[] = { 64, 512, 7168 };
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    rfg_problem_init(&prob, &rfg_op_gemm_desc);
+    ck_assert(rfg_problem_parse_dtypes(&prob, dtypes, &why));
+    s->prob = &prob;
+    for (size_t m = 0; m < sizeof(ms) / sizeof(ms[0]); m++)
+        for (size_t n = 0; n < sizeof(ns) / sizeof(ns[0]); n++)
+            for (size_t k = 0; k < sizeof(ks) / sizeof(ks[0]); k++) {
+                prob.v[GEMM_M] = ms[m];
+                prob.v[GEMM_N] = ns[n];
+                prob.v[GEMM_K] = ks[k];
+                rfg_variant_each(s->var, s->dev, &prob, collect, s);
+            }
+    s->prob = NULL;
+}
+
+/* ---- a covering choice --------------------------------------------------------------------------------------------
+ */
+
+/* Is there a chosen set with the same values of macros i and j (i == j: of i)? */
+static bool pair_covered(const struct sets *s, const struct set *a, int i, int j)
+{
+    for (int b = 0; b < s->n; b++) {
+        const struct rfg_kernel *k = &s->v[b].kernel;
+        if (s->v[b].chosen && k->macros[i].value == a->kernel.macros[i].value &&
+            k->macros[j].value == a->kernel.macros[j].value)
+            return true;
+    }
+    return false;
+}
+
+static int new_pairs(const struct sets *s, const struct set *a)
+{
+    int n = 0;
+    for (int i = 0; i < a->kernel.n_macros; i++)
+        for (int j = i; j < a->kernel.n_macros; j++)
+            n += !pair_covered(s, a, i, j);
+    return n;
+}
+
+/* Greedily, the set with the most uncovered pairs first. Returns how many it chose. */
+static int choose(struct sets *s, bool all)
+{
+    int chosen = 0;
+    for (;;) {
+        int best = -1, most = 0;
+        for (int i = 0; i < s->n; i++) {
+            int pairs = s->v[i].chosen ? 0 : all ? 1 : new_pairs(s, &s->v[i]);
+            if (pairs > most) {
+                most = pairs;
+                best = i;
+                if (all)
+                    break;
+            }
+        }
+        if (best < 0)
+            return chosen;
+        s->v[best].chosen = true;
+        chosen++;
+    }
+}
+
+/* ---- what a code object says of itself ----------------------------------------------------------------------------
+ */
+
+struct resources {
+    long vgpr_spills, sgpr_spills, scratch, lds, registers; /* -1: it doesn't say */
+};
+
+/* An unsigned integer of the metadata note of an AMD code object (MessagePack: a short string, then the value). */
+static long metadata(const struct rfg_blob *code, const char *key)
+{
+    char name[40];
+    size_t len = strlen(key);
+    ck_assert_uint_lt(len, 32);
+    name[0] = (char)(0xa0 | len);
+    memcpy(name + 1, key, len);
+    const unsigned char *at = memmem(code->data, code->size, name, len + 1);
+    if (!at)
+        return -1;
+    at += len + 1;
+    if (at[0] < 0x80)
+        return at[0];
+    if (at[0] == 0xcc)
+        return at[1];
+    if (at[0] == 0xcd)
+        return at[1] << 8 | at[2];
+    return at[0] == 0xce ? (long)((unsigned long)at[1] << 24 | (unsigned long)at[2] << 16 | at[3] << 8 | at[4]) : -1;
+}
+
+/* The number before `words` in ptxas' report; absent if it says nothing of it. */
+static long reported(const char *log, const char *words, long absent)
+{
+    const char *at = log ? strstr(log, words) : NULL;
+    if (!at)
+        return log ? absent : -1;
+    while (at > log && at[-1] == ' ')
+        at--;
+    while (at > log && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    return atol(at);
+}
+
+static struct resources resources_of(const struct rfg_device *dev, const struct rfg_blob *code, const char *log)
+{
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return (struct resources){ .vgpr_spills = reported(log, " bytes spill stores", -1),
+                                   .sgpr_spills = 0,
+                                   .scratch = reported(log, " bytes stack frame", -1),
+                                   .lds = reported(log, " bytes smem", 0),
+                                   .registers = reported(log, " registers", -1) };
+    return (struct resources){ .vgpr_spills = metadata(code, ".vgpr_spill_count"),
+                               .sgpr_spills = metadata(code, ".sgpr_spill_count"),
+                               .scratch = metadata(code, ".private_segment_fixed_size"),
+                               .lds = metadata(code, ".group_segment_fixed_size"),
+                               .registers = metadata(code, ".vgpr_count") };
+}
+
+/* ---- compiling ----------------------------------------------------------------------------------------------------
+ */
+
+struct work {
+    const struct rfg_jit_provider *prov;
+    struct rfg_jit_pool *pool;
+    struct sets *sets;
+    atomic_int next;
+    pthread_mutex_t lock;
+    int compiled, failed;
+    long most_registers, most_lds;
+    double seconds; /* of the slowest */
+};
+
+/* NULL, or what is wrong with it. */
+static const char *judge(const struct rfg_device *dev, const struct set *set, const struct resources *r)
+{
+    if (r->vgpr_spills < 0 || r->sgpr_spills < 0 || r->scratch < 0 || r->lds < 0 || r->registers <= 0)
+        return "the code object does not say what it needs";
+    if (r->vgpr_spills || r->sgpr_spills || r->scratch)
+        return "registers are spilled";
+    if (r->lds + (long)set->lds > dev->lds_bytes)
+        return "LDS over the limit";
+    return NULL;
+}
+
+static void compile_one(struct work *w, const struct set *set)
+{
+    const struct rfg_device *dev = w->sets->dev;
+    char name[RFG_CONFIG_STRLEN], dtypes[40];
+    struct rfg_jit_request req;
+    struct rfg_kernel kernel;
+    struct rfg_blob code = { 0 };
+    char *log = NULL;
+    rfg_status st = rfg_variant_request(dev, &set->prob, w->sets->var, set->params, &req, name, &kernel);
+    double start = rfg_now();
+    if (st == RFG_OK)
+        st = rfg_jit_pool_compile(w->pool, w->prov, &req, &code, &log);
+    double took = rfg_now() - start;
+    struct resources r = { 0 };
+    const char *wrong = "does not compile";
+    if (st == RFG_OK) {
+        r = resources_of(dev, &code, log);
+        wrong = judge(dev, set, &r);
+    }
+    pthread_mutex_lock(&w->lock);
+    w->compiled++;
+    w->seconds = took > w->seconds ? took : w->seconds;
+    w->most_registers = r.registers > w->most_registers ? r.registers : w->most_registers;
+    w->most_lds = r.lds + (long)set->lds > w->most_lds ? r.lds + (long)set->lds : w->most_lds;
+    if (wrong) {
+        w->failed++;
+        fprintf(stderr,
+                "%s %s %s: %s: spills %ld vector, %ld scalar; %ld bytes of scratch; LDS %ld + %u, limit %d; %s\n",
+                dev->target, name, rfg_problem_format_dtypes(&set->prob, dtypes, sizeof(dtypes)), wrong, r.vgpr_spills,
+                r.sgpr_spills, r.scratch, r.lds, set->lds, dev->lds_bytes, st == RFG_OK ? "" : rfg_last_error());
+    }
+    pthread_mutex_unlock(&w->lock);
+    free((char *)req.source);
+    free(log);
+    rfg_blob_free(&code);
+}
+
+static void *worker(void *arg)
+{
+    struct work *w = arg;
+    int i;
+    while ((i = atomic_fetch_add(&w->next, 1)) < w->sets->n)
+        if (w->sets->v[i].chosen)
+            compile_one(w, &w->sets->v[i]);
+    return NULL;
+}
+
+static void compile_chosen(struct work *w)
+{
+    pthread_t threads[WORKERS];
+    for (int i = 0; i < WORKERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, worker, w), 0);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------------------
+ */
+
+static const struct rfg_jit_provider *find_provider(const struct arch *arch, const char *target, struct rfg_reason *why)
+{
+    char version[128];
+    for (int i = 0; rfg_jit_providers[i]; i++) {
+        const struct rfg_jit_provider *p = rfg_jit_providers[i];
+        if (strcmp(p->name, arch->provider))
+            continue;
+        if (!p->available(version, sizeof(version), why))
+            return NULL;
+        if (p->has_target(target))
+            return p;
+        rfg_refuse(why, "%s does not know %s", version, target);
+        return NULL;
+    }
+    rfg_refuse(why, "there is no provider called %s", arch->provider);
+    return NULL;
+}
+
+START_TEST(compiles)
+{
+    static struct sets sets;
+    const struct arch *arch = &archs[_i];
+    const char *mode = getenv("RFG_TEST_COMPILE");
+    bool all = mode && !strcmp(mode, "all");
+    struct rfg_device dev;
+    struct rfg_reason why = { "" };
+    ck_assert_msg(rfg_device_imagine(&dev, arch->name), "%s: not a known architecture", arch->name);
+    const struct rfg_jit_provider *prov = find_provider(arch, dev.target, &why);
+    if (!prov) {
+        ck_assert_msg(arch->optional, "%s: %s", dev.target, why.text);
+        printf("%s: skipped: %s\n", dev.target, why.text);
+        return;
+    }
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(WORKERS, 120);
+    ck_assert_ptr_nonnull(pool);
+    int failed = 0;
+    for (size_t v = 0; v < sizeof(variants) / sizeof(variants[0]); v++) {
+        static const char *const dtypes[] = { "bf16,bf16->bf16", "f16,f16->f16", "bf16,bf16->f32",
+                                              "f16,f16->bf16",   "f32,f32->f32", "f32,f32->bf16" };
+        sets = (struct sets){ .dev = &dev, .var = variants[v] };
+        for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
+            collect_all(&sets, dtypes[d]);
+        if (sets.n == 0) {
+            struct rfg_problem prob;
+            ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
+            ck_assert_msg(!variants[v]->supports(&dev, &prob, &why), "%s: %s has no parameters for it", dev.target,
+                          variants[v]->name);
+            printf("%s %s: not for it: %s\n", variants[v]->name, dev.target, why.text);
+            continue;
+        }
+        choose(&sets, all);
+        struct work w = { .prov = prov, .pool = pool, .sets = &sets, .lock = PTHREAD_MUTEX_INITIALIZER };
+        compile_chosen(&w);
+        printf("%s %s %s: %d of %d compiled, %d bad; at most %ld registers, %ld bytes of LDS; slowest %.2f s\n",
+               variants[v]->name, dev.target, prov->name, w.compiled, sets.n, w.failed, w.most_registers, w.most_lds,
+               w.seconds);
+        failed += w.failed;
+    }
+    rfg_jit_pool_destroy(&pool);
+    ck_assert_int_eq(failed, 0);
+}
+END_TEST
+
+/* The kernels' view of the arguments is the host's. */
+START_TEST(arguments)
+{
+#define gemm_args device_gemm_args
+#include "../ops/device/rfg_gemm_args.h"
+#undef gemm_args
+    ck_assert_uint_eq(sizeof(struct device_gemm_args), sizeof(struct gemm_args));
+#define SAME(device, host)                                                                                             \
+    ck_assert_uint_eq(offsetof(struct device_gemm_args, device), offsetof(struct gemm_args, host))
+    SAME(workspace, head.workspace);
+    SAME(counters, head.counters);
+    SAME(y, y);
+    SAME(x, x);
+    SAME(w, w);
+    SAME(bias, bias);
+    SAME(ldx, ldx);
+    SAME(ldw, ldw);
+    SAME(ldy, ldy);
+    SAME(m, m);
+    SAME(n, n);
+    SAME(k, k);
+}
+END_TEST
+
+/* Sizes of the problem are no macros: problems that differ only in them share code objects, so that the tuner's
+ * compiles stay few. */
+START_TEST(code_objects_of_the_decode_grid)
+{
+    static struct sets sets;
+    static const int ns[] = { 64, 384, 512, 1024 };
+    struct rfg_device dev;
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    int total = 0;
+    ck_assert(rfg_device_imagine(&dev, "sm_90"));
+    for (size_t v = 0; v < sizeof(variants) / sizeof(variants[0]); v++) {
+        sets = (struct sets){ .dev = &dev, .var = variants[v], .prob = &prob };
+        int most = 0;
+        for (int n = 0; n < 4; n++)
+            for (int m = 1; m <= 128; m *= 2) {
+                char text[100];
+                snprintf(text, sizeof(text), "gemm bf16,bf16->bf16 M=%d N=%d K=7168", m, ns[n]);
+                ck_assert(rfg_problem_parse(&prob, text, &why));
+                int offered = rfg_variant_each(variants[v], &dev, &prob, collect, &sets);
+                most = offered > most ? offered : most;
+            }
+        printf("%s: %d code objects for the decode grid, at most %d configurations a problem\n", variants[v]->name,
+               sets.n, most);
+        ck_assert_int_le(most, 160);
+        total += sets.n;
+    }
+    ck_assert_int_le(total, 130);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("compile");
+    TCase *tc = tcase_create("compile");
+    tcase_set_timeout(tc, 0); /* meson's limit holds */
+    tcase_add_test(tc, arguments);
+    tcase_add_test(tc, code_objects_of_the_decode_grid);
+    tcase_add_loop_test(tc, compiles, 0, (int)(sizeof(archs) / sizeof(archs[0])));
+    suite_add_tcase(s, tc);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
