@@ -397,7 +397,7 @@ START_TEST(code_objects_of_the_decode_grid)
         ck_assert_int_le(most, 160);
         total += sets.n;
     }
-    ck_assert_int_le(total, 130);
+    ck_assert_int_le(total, 140);
 }
 END_TEST
 

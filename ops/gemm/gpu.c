@@ -166,7 +166,7 @@ enum { SKINNY_M_TILE, SKINNY_ROWS, SKINNY_WAVES, SKINNY_UNROLL, SKINNY_SPLIT_K }
 
 static const struct rfg_param skinny_params[] = {
     [SKINNY_M_TILE] = { "m_tile", 5, { 1, 2, 4, 8, 16 } }, [SKINNY_ROWS] = { "rows", 3, { 1, 2, 4 } },
-    [SKINNY_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },       [SKINNY_UNROLL] = { "unroll", 3, { 1, 2, 4 } },
+    [SKINNY_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },       [SKINNY_UNROLL] = { "unroll", 2, { 2, 4 } },
     [SKINNY_SPLIT_K] = { "split_k", 4, { 1, 2, 4, 8 } },
 };
 
@@ -209,14 +209,15 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
                           prob->v[GEMM_M]);
     if (m_tile * rows > MIN(dev->wave_size, 32))
         return rfg_refuse(why, "m_tile=%d, rows=%d: more than 32 sums a lane", m_tile, rows);
-    if (rows * unroll != 4 && rows * unroll != 8)
-        return rfg_refuse(why, "rows=%d, unroll=%d: must keep 4 or 8 loads in flight", rows, unroll);
-    if (m_tile * unroll > 32)
-        return rfg_refuse(why, "m_tile=%d, unroll=%d: X alone would fill the registers", m_tile, unroll);
+    int loads = MIN(MIN(8 / rows, 4), 32 / m_tile); /* 8 in flight, unless X then fills the registers */
+    if (unroll != loads)
+        return rfg_refuse(why, "unroll=%d: must be %d for m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
     if (rows > prob->v[GEMM_N])
         return rfg_refuse(why, "rows=%d: more than N=%" PRId64, rows, prob->v[GEMM_N]);
     if (threads > dev->max_threads)
         return rfg_refuse(why, "waves=%d: more than %d threads", waves, dev->max_threads);
+    if (waves == 1 && groups < 4 * (int64_t)dev->cu_count && skinny_chunks(prob) >= dev->wave_size)
+        return rfg_refuse(why, "waves=1: %" PRId64 " workgroups leave %d CUs idle", groups, dev->cu_count);
     /* Waves and splits beyond what k feeds only add work. */
     if (waves > 1 && skinny_chunks(prob) < (int64_t)split * threads / 2)
         return rfg_refuse(why, "waves=%d, split_k=%d: K=%" PRId64 " does not feed them", waves, split, prob->v[GEMM_K]);
