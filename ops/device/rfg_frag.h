@@ -144,27 +144,25 @@ typedef float rfg_f32x8 __attribute__((ext_vector_type(8)));
 RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
 {
     rfg_f32x4 d = { c->v[0], c->v[1], c->v[2], c->v[3] };
-    rfg_u32x4 va = a->v[0], vb = b->v[0];
+    /* Copies: __builtin_bit_cast of a vector's component reads the vector's first bytes, whichever it is. */
+    rfg_u32x2 a0 = a->v[0].xy, a1 = a->v[0].zw, b0 = b->v[0].xy, b1 = b->v[0].zw;
     if (dtype == RFG_F16) {
-        d = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(rfg_f16x4, va.xy),
-                                                  __builtin_bit_cast(rfg_f16x4, vb.xy), d, 0, 0, 0);
-        d = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(rfg_f16x4, va.zw),
-                                                  __builtin_bit_cast(rfg_f16x4, vb.zw), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(rfg_f16x4, a0), __builtin_bit_cast(rfg_f16x4, b0),
+                                                  d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(rfg_f16x4, a1), __builtin_bit_cast(rfg_f16x4, b1),
+                                                  d, 0, 0, 0);
     } else {
 #if defined(__gfx908__)
-        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.x),
-                                                  __builtin_bit_cast(rfg_s16x2, vb.x), d, 0, 0, 0);
-        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.y),
-                                                  __builtin_bit_cast(rfg_s16x2, vb.y), d, 0, 0, 0);
-        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.z),
-                                                  __builtin_bit_cast(rfg_s16x2, vb.z), d, 0, 0, 0);
-        d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, va.w),
-                                                  __builtin_bit_cast(rfg_s16x2, vb.w), d, 0, 0, 0);
+        rfg_u32 wa[4] = { a0.x, a0.y, a1.x, a1.y }, wb[4] = { b0.x, b0.y, b1.x, b1.y };
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            d = __builtin_amdgcn_mfma_f32_16x16x8bf16(__builtin_bit_cast(rfg_s16x2, wa[i]),
+                                                      __builtin_bit_cast(rfg_s16x2, wb[i]), d, 0, 0, 0);
 #else
-        d = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(rfg_s16x4, va.xy),
-                                                      __builtin_bit_cast(rfg_s16x4, vb.xy), d, 0, 0, 0);
-        d = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(rfg_s16x4, va.zw),
-                                                      __builtin_bit_cast(rfg_s16x4, vb.zw), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(rfg_s16x4, a0),
+                                                      __builtin_bit_cast(rfg_s16x4, b0), d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(rfg_s16x4, a1),
+                                                      __builtin_bit_cast(rfg_s16x4, b1), d, 0, 0, 0);
 #endif
     }
     c->v[0] = d.x;
