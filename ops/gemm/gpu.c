@@ -144,24 +144,32 @@ static int64_t skinny_groups(const struct rfg_problem *prob, const int *p)
 static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                          struct rfg_reason *why)
 {
-    int64_t m = prob->v[GEMM_M], groups = skinny_groups(prob, p);
-    int64_t step = 8 * (int64_t)dev->wave_size * p[SK_WAVES] * p[SK_SPLIT];
-    if (m > p[SK_M_TILE] || 2 * m <= p[SK_M_TILE])
-        return rfg_refuse(why, "m_tile=%d: must be the next power of two from M=%lld", p[SK_M_TILE], (long long)m);
+    int64_t groups = skinny_groups(prob, p);
+    if (prob->v[GEMM_M] > p[SK_M_TILE])
+        return rfg_refuse(why, "m_tile=%d: must be at least M=%d", p[SK_M_TILE], (int)prob->v[GEMM_M]);
     if (p[SK_M_TILE] * p[SK_ROWS] > 32)
         return rfg_refuse(why, "m_tile*rows=%d: more than 32 sums a lane", p[SK_M_TILE] * p[SK_ROWS]);
     if (p[SK_ROWS] * p[SK_UNROLL] > 8)
         return rfg_refuse(why, "rows*unroll=%d: more than 8 loads in flight a lane", p[SK_ROWS] * p[SK_UNROLL]);
     if (p[SK_WAVES] * dev->wave_size > dev->max_threads)
         return rfg_refuse(why, "waves=%d: more than %d threads", p[SK_WAVES], dev->max_threads);
-    if (p[SK_WAVES] * p[SK_SPLIT] > 1 && step > prob->v[GEMM_K])
-        return rfg_refuse(why, "waves*split_k=%d: more than there is of K", p[SK_WAVES] * p[SK_SPLIT]);
-    if (p[SK_SPLIT] > 1 && groups * p[SK_SPLIT] > 8 * dev->cu_count)
-        return rfg_refuse(why, "split_k=%d: there are enough workgroups without", p[SK_SPLIT]);
     if (p[SK_SPLIT] > 1 && groups > RFG_COUNTERS)
         return rfg_refuse(why, "split_k=%d: more than %d tiles", p[SK_SPLIT], RFG_COUNTERS);
     if (p[SK_SPLIT] > 1 && groups * p[SK_SPLIT] * p[SK_M_TILE] * p[SK_ROWS] * 4 > WORKSPACE)
         return rfg_refuse(why, "split_k=%d: partial sums need more than the workspace", p[SK_SPLIT]);
+    return true;
+}
+
+static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_reason *why)
+{
+    int64_t m = prob->v[GEMM_M], step = 8 * (int64_t)dev->wave_size * p[SK_WAVES] * p[SK_SPLIT];
+    if (2 * m <= p[SK_M_TILE])
+        return rfg_refuse(why, "m_tile=%d: half of it is enough for M=%d", p[SK_M_TILE], (int)m);
+    if (p[SK_WAVES] * p[SK_SPLIT] > 1 && step > prob->v[GEMM_K])
+        return rfg_refuse(why, "waves*split_k=%d: more than there is of K", p[SK_WAVES] * p[SK_SPLIT]);
+    if (p[SK_SPLIT] > 1 && skinny_groups(prob, p) * p[SK_SPLIT] > 8 * dev->cu_count)
+        return rfg_refuse(why, "split_k=%d: there are enough workgroups without", p[SK_SPLIT]);
     return true;
 }
 
@@ -213,6 +221,7 @@ const struct rfg_variant gemm_skinny = {
     .params = skinny_params,
     .supports = skinny_supports,
     .valid = skinny_valid,
+    .worth = skinny_worth,
     .predict = skinny_predict,
     .workspace = skinny_workspace,
     .kernel = skinny_kernel,
@@ -283,7 +292,7 @@ static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem 
 static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                       struct rfg_reason *why)
 {
-    int64_t m = prob->v[GEMM_M], tiles = mma_tiles(prob, p), k_tiles = ceil_div(prob->v[GEMM_K], p[MM_TILE_K]);
+    int64_t m = prob->v[GEMM_M], tiles = mma_tiles(prob, p);
     int waves = p[MM_N_WAVES] * p[MM_K_WAVES], threads = waves * dev->wave_size;
     bool amd_wave32 = dev->wave_size == 32 && dev->platform != RFG_PLATFORM_NVIDIA;
     if (threads < 64 || threads > 256)
@@ -302,25 +311,29 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
         return rfg_refuse(why, "tile_k=%d: too many registers to copy a tile", p[MM_TILE_K]);
     if (mma_lds(dev, p) > dev->lds_bytes)
         return rfg_refuse(why, "LDS of %d bytes: the device has %d", mma_lds(dev, p), dev->lds_bytes);
-    /* Copies wait in registers there, one tile ahead: a deeper ring gains nothing. */
-    if (dev->platform != RFG_PLATFORM_NVIDIA && p[MM_STAGES] > 3)
-        return rfg_refuse(why, "stages=%d: more than 3 need asynchronous copies", p[MM_STAGES]);
-    if (p[MM_TILE_M] >= 2 * m && p[MM_TILE_M] > 16)
-        return rfg_refuse(why, "tile_m=%d: half of it is enough for M=%lld", p[MM_TILE_M], (long long)m);
-    if (p[MM_TILE_M] * 4 < m && p[MM_TILE_M] < 64)
-        return rfg_refuse(why, "tile_m=%d: W would be read %lld times", p[MM_TILE_M],
-                          (long long)ceil_div(m, p[MM_TILE_M]));
     if (ceil_div(m, p[MM_TILE_M]) > 65535)
         return rfg_refuse(why, "tile_m=%d: more than 65535 tiles", p[MM_TILE_M]);
-    if (p[MM_SPLIT] > 1) {
-        if (p[MM_SPLIT] * 2 > k_tiles)
-            return rfg_refuse(why, "split_k=%d: fewer than 2 tiles of k each", p[MM_SPLIT]);
-        if (tiles * p[MM_SPLIT] > 3 * (int64_t)dev->cu_count)
-            return rfg_refuse(why, "split_k=%d: more than 3 workgroups a CU", p[MM_SPLIT]);
-        if (tiles > RFG_COUNTERS || (int64_t)mma_workspace(dev, prob, p) > WORKSPACE)
-            return rfg_refuse(why, "split_k=%d: partial sums need more than the workspace", p[MM_SPLIT]);
-    }
-    if (ceil_div(k_tiles, p[MM_SPLIT]) < p[MM_STAGES] - 1 && p[MM_STAGES] > 2)
+    if (p[MM_SPLIT] > 1 && (tiles > RFG_COUNTERS || (int64_t)mma_workspace(dev, prob, p) > WORKSPACE))
+        return rfg_refuse(why, "split_k=%d: partial sums need more than the workspace", p[MM_SPLIT]);
+    return true;
+}
+
+static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                      struct rfg_reason *why)
+{
+    int64_t m = prob->v[GEMM_M], tiles = mma_tiles(prob, p), k_tiles = ceil_div(prob->v[GEMM_K], p[MM_TILE_K]);
+    /* Copies wait in registers there, one tile ahead: a deeper ring gains nothing. */
+    if (!(dev->features & RFG_FEATURE_ASYNC) && p[MM_STAGES] > 3)
+        return rfg_refuse(why, "stages=%d: more than 3 need asynchronous copies", p[MM_STAGES]);
+    if (p[MM_TILE_M] >= 2 * m && p[MM_TILE_M] > 16)
+        return rfg_refuse(why, "tile_m=%d: half of it is enough for M=%d", p[MM_TILE_M], (int)m);
+    if (p[MM_TILE_M] * 4 < m && p[MM_TILE_M] < 64)
+        return rfg_refuse(why, "tile_m=%d: W would be read %d times", p[MM_TILE_M], (int)ceil_div(m, p[MM_TILE_M]));
+    if (p[MM_SPLIT] > 1 && p[MM_SPLIT] * 2 > k_tiles)
+        return rfg_refuse(why, "split_k=%d: fewer than 2 tiles of k each", p[MM_SPLIT]);
+    if (p[MM_SPLIT] > 1 && tiles * p[MM_SPLIT] > 3 * (int64_t)dev->cu_count)
+        return rfg_refuse(why, "split_k=%d: more than 3 workgroups a CU", p[MM_SPLIT]);
+    if (p[MM_STAGES] > 2 && ceil_div(k_tiles, p[MM_SPLIT]) < p[MM_STAGES] - 1)
         return rfg_refuse(why, "stages=%d: more than there are tiles of k", p[MM_STAGES]);
     return true;
 }
@@ -372,6 +385,7 @@ const struct rfg_variant gemm_splitk_mma = {
     .params = mma_params,
     .supports = mma_supports,
     .valid = mma_valid,
+    .worth = mma_worth,
     .predict = mma_predict,
     .workspace = mma_workspace,
     .kernel = mma_kernel,
