@@ -264,11 +264,12 @@ static void explain_parameters(const struct tune *t, const struct tune_shape *s,
     struct reasons *r = calloc(1, sizeof(*r));
     if (!r)
         return;
-    for (int i = 0; i >= 0 && var->valid;) {
+    for (int i = 0; i >= 0 && (var->valid || var->worth);) {
         struct rfg_reason why = { "" };
         for (i = 0; i < var->n_params; i++)
             p[i] = var->params[i].values[at[i]];
-        if (!var->valid(&t->dev, &s->call, p, &why)) {
+        if ((var->valid && !var->valid(&t->dev, &s->call, p, &why)) ||
+            (var->worth && !var->worth(&t->dev, &s->call, p, &why))) {
             refused++;
             count_reason(r, why.text);
         }
