@@ -492,6 +492,15 @@ START_TEST(stops_at_an_interrupt)
     assert_in(out, "left out:\n  " P1 "\n  " P3);
     ck_assert_int_eq(get_row(P1, &row), 0);
     check_no_child(pid);
+
+    /* A measuring process in the midst of a hang ends with its parent, too. */
+    pid = start((const char *const[]){ "--db", db_path, "--problem", P1, NULL });
+    for (int i = 0; i < 100 && !has_child(pid); i++)
+        nap(0.05);
+    nap(0.2);
+    kill(pid, SIGKILL);
+    assert_exit(finish(pid), -SIGKILL);
+    check_no_child(pid);
 }
 END_TEST
 

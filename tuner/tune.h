@@ -28,7 +28,7 @@ struct tune_options {
     const char **problems;
     int n_problems;
     double time_budget; /* seconds for the whole run; 0: none */
-    double per_shape;   /* seconds a shape may be measured for; 0: 2 on a GPU, 8 on cpu */
+    double per_shape;   /* seconds a shape may be measured for; 0: 1.5 on a GPU, 8 on cpu */
     int candidates;     /* the most that are tried for a shape; 0: 64 */
     uint64_t seed;
     int jobs; /* compiler processes; 0: the online cores */
@@ -73,8 +73,7 @@ struct tune_shape {
     struct rfg_problem problem; /* the row's key */
     struct rfg_problem call;    /* with the alignment that packed tensors have: what variants are asked about */
     char text[RFG_PROBLEM_STRLEN];
-    double weight;
-    bool from_miss;
+    double weight; /* how often it is run, relative to the others */
     enum tune_shape_state state;
     struct tune_candidate *c; /* those kept, in the order in which they are tried */
     int n;
@@ -180,6 +179,7 @@ char *tune_row_config(const struct rfg_row *row, char *buf, size_t size);
 /* One line that is rewritten on a terminal; a line a shape elsewhere. All on stderr. */
 void tune_progress_update(const struct tune *t, const struct tune_shape *s, int tried, double best_us,
                           const char *doing);
+void tune_progress_clear(void);
 void tune_progress_done(const struct tune *t, const struct tune_shape *s);
 __attribute__((format(printf, 1, 2))) void tune_say(const char *fmt, ...);
 

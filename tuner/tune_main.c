@@ -27,7 +27,7 @@ static const char help[] =
     "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
     "  --db FILE            default: $RFG_DB, else the user's database\n"
     "how:\n"
-    "  --per-shape S        seconds a shape is measured for (default: 2, on cpu 8)\n"
+    "  --per-shape S        seconds a shape is measured for (default: 1.5, on cpu 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
     "  --candidates N       try at most N candidates a shape besides the vendor's (default: 64)\n"
     "  --variants LIST      only these variants, comma-separated (default: $RFG_VARIANTS, else all)\n"
@@ -242,7 +242,7 @@ static bool check_variants(const char *list)
  */
 
 /* Each problem once. False: no memory. */
-static bool add_shape(struct tune *t, const struct rfg_problem *prob, double weight, bool from_miss)
+static bool add_shape(struct tune *t, const struct rfg_problem *prob, double weight)
 {
     for (int i = 0; i < t->n_shapes; i++)
         if (rfg_problem_equal(&t->shapes[i].problem, prob))
@@ -252,7 +252,7 @@ static bool add_shape(struct tune *t, const struct rfg_problem *prob, double wei
         return false;
     t->shapes = more;
     struct tune_shape *s = &t->shapes[t->n_shapes++];
-    *s = (struct tune_shape){ .problem = *prob, .weight = weight, .from_miss = from_miss };
+    *s = (struct tune_shape){ .problem = *prob, .weight = weight };
     rfg_problem_format(prob, s->text, sizeof(s->text));
     return true;
 }
@@ -277,7 +277,7 @@ static int read_inputs(struct tune *t)
         t->bad_lines += (int)shapes.n_bad;
         for (size_t k = 0; ok && st == RFG_OK && k < shapes.n; k++) {
             struct rfg_problem key = rfg_problem_key(&shapes.v[k].problem);
-            ok = add_shape(t, &key, shapes.v[k].weight, false);
+            ok = add_shape(t, &key, shapes.v[k].weight);
         }
         rfg_shapes_free(&shapes);
         if (!ok)
@@ -297,7 +297,7 @@ static int read_inputs(struct tune *t)
                     t->opt.problems[i]);
             return TUNE_EXIT_USAGE;
         }
-        if (!add_shape(t, &key, 1, false))
+        if (!add_shape(t, &key, 1))
             return TUNE_EXIT_FAILED;
     }
     return -1;
@@ -344,7 +344,7 @@ static int read_misses(struct tune *t)
         for (int i = 0; i < m.n; i++)
             if (m.v[i].prob.op && (!m.v[most].prob.op || m.v[i].calls > m.v[most].calls))
                 most = i;
-        ok = add_shape(t, &m.v[most].prob, (double)m.v[most].calls, true);
+        ok = add_shape(t, &m.v[most].prob, (double)m.v[most].calls);
         m.v[most].prob.op = NULL;
     }
     if (!m.n)
@@ -477,6 +477,7 @@ static int run(struct tune *t)
         tune_child_destroy(&t->child);
         tune_compiler_stop(&t->compiler);
     }
+    tune_progress_clear();
     tune_print_table(t, t->opt.json && !strcmp(t->opt.json, "-") ? stderr : stdout);
     if (t->opt.json)
         ok &= tune_write_json(t, t->opt.json);

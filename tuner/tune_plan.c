@@ -10,6 +10,7 @@
 
 #define PRUNE_FACTOR  4.0 /* candidates that the model thinks are so much slower than its best are not tried, */
 #define KEEP_AT_LEAST 8   /* but this many are: the model may be wrong */
+#define SHARE         4   /* 1/4 of --candidates is for the best of each variant, if it has so many */
 #define MAX_VENDOR    32  /* of a vendor's library: its algorithms have no order that a model knows */
 
 bool tune_variant_allowed(const struct tune *t, const struct rfg_variant *var)
@@ -116,28 +117,51 @@ static bool failed_before(const struct tune *t, const struct tune_shape *s, cons
                          sizeof(what)) == 1;
 }
 
-/* Keeps, of the sorted list, what is worth a try. */
-static void prune(const struct tune *t, struct tune_shape *s)
+/* Marks what is worth a try: the best of the sorted list, and some of each variant's, since the model compares sets of
+ * parameters better than variants. */
+static void choose_candidates(const struct tune *t, const struct tune_shape *s, bool *keep)
+{
+    const struct rfg_op *op = s->problem.op;
+    int most = t->opt.candidates > 0 ? t->opt.candidates : 64, kept = 0, vendor = 0;
+    double limit = s->n ? PRUNE_FACTOR * s->c[0].predicted_us : 0;
+    for (int v = 0; v < op->n_variants; v++)
+        for (int i = 0, n = 0; i < s->n && n < most / SHARE && kept < most; i++)
+            if (s->c[i].var == op->variants[v] && s->c[i].var->kind != RFG_VARIANT_VENDOR &&
+                s->c[i].predicted_us <= limit) {
+                keep[i] = true;
+                n++;
+                kept++;
+            }
+    for (int i = 0; i < s->n; i++) {
+        if (s->c[i].var->kind == RFG_VARIANT_VENDOR)
+            keep[i] = vendor++ < MAX_VENDOR;
+        else if (!keep[i] && kept < most && (s->c[i].predicted_us <= limit || kept < KEEP_AT_LEAST)) {
+            keep[i] = true;
+            kept++;
+        }
+        keep[i] |= s->c[i].is_default;
+    }
+}
+
+static bool prune(const struct tune *t, struct tune_shape *s)
 {
     struct hashes hashes = { .n = 0 };
-    int kept = 0, vendor = 0, most = t->opt.candidates > 0 ? t->opt.candidates : 64;
-    double best = s->n ? s->c[0].predicted_us : 0;
+    bool *keep = calloc((size_t)s->n + 1, sizeof(*keep));
+    int n = 0;
+    if (!keep)
+        return false;
+    choose_candidates(t, s, keep);
     for (int i = 0; i < s->n; i++) {
-        struct tune_candidate c = s->c[i];
-        bool is_vendor = c.var->kind == RFG_VARIANT_VENDOR;
-        bool keep = c.is_default || (is_vendor && vendor < MAX_VENDOR) ||
-                    (!is_vendor && kept - vendor < most &&
-                     (c.predicted_us <= PRUNE_FACTOR * best || kept - vendor < KEEP_AT_LEAST));
-        if (!keep)
+        if (!keep[i])
             s->pruned++;
-        else if (failed_before(t, s, &c, &hashes))
+        else if (failed_before(t, s, &s->c[i], &hashes))
             s->remembered++;
-        else {
-            s->c[kept++] = c;
-            vendor += is_vendor;
-        }
+        else
+            s->c[n++] = s->c[i];
     }
-    s->n = kept;
+    s->n = n;
+    free(keep);
+    return true;
 }
 
 /* Tried first: the default, then the vendor's, then the rest as the model has them. Whatever cuts a sweep short, what
@@ -206,7 +230,7 @@ void tune_plan_shape(struct tune *t, struct tune_shape *s)
     if (l.n)
         qsort(s->c, (size_t)s->n, sizeof(*s->c), by_prediction);
     mark_default(t, s);
-    prune(t, s);
+    l.out_of_memory |= !prune(t, s);
     struct tune_candidate *fit = s->n ? realloc(s->c, (size_t)s->n * sizeof(*s->c)) : NULL;
     if (fit)
         s->c = fit;
@@ -264,11 +288,12 @@ static void explain_parameters(const struct tune *t, const struct tune_shape *s,
     struct reasons *r = calloc(1, sizeof(*r));
     if (!r)
         return;
-    for (int i = 0; i >= 0 && var->valid;) {
+    for (int i = 0; i >= 0 && (var->valid || var->worth);) {
         struct rfg_reason why = { "" };
         for (i = 0; i < var->n_params; i++)
             p[i] = var->params[i].values[at[i]];
-        if (!var->valid(&t->dev, &s->call, p, &why)) {
+        if ((var->valid && !var->valid(&t->dev, &s->call, p, &why)) ||
+            (var->worth && !var->worth(&t->dev, &s->call, p, &why))) {
             refused++;
             count_reason(r, why.text);
         }

@@ -21,7 +21,7 @@ static bool on_terminal(void)
     return answer;
 }
 
-static void clear_line(void)
+void tune_progress_clear(void)
 {
     if (line_shown)
         fputs("\r\033[K", stderr);
@@ -31,7 +31,7 @@ static void clear_line(void)
 void tune_say(const char *fmt, ...)
 {
     va_list ap;
-    clear_line();
+    tune_progress_clear();
     fputs("rfg-tune: ", stderr);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -48,42 +48,48 @@ static void format_seconds(double s, char *buf, size_t size)
         snprintf(buf, size, "%ld:%02ld", n / 60, n % 60);
 }
 
-/* Shapes that need tuning: how many there are, how many are through, and what these took on average. */
-static void count(const struct tune *t, const struct tune_shape *now, int *at, int *all, double *mean)
+/* What a shape is likely to take, relative to others: some work is the same for all, some grows with the problem. */
+static double effort(const struct tune_shape *s)
 {
-    double seconds = 0;
-    int done = 0;
+    return 300 + s->floor_us;
+}
+
+/* Shapes that need tuning: how many there are, which one this is, and the seconds that are left; -1: unknown. */
+static double count(const struct tune *t, const struct tune_shape *now, int *at, int *all)
+{
+    double seconds = 0, spent = 0, left = 0;
     *at = *all = 0;
     for (int i = 0; i < t->n_shapes; i++) {
         const struct tune_shape *s = &t->shapes[i];
-        bool tuned = s->state == SHAPE_TUNED || (s->state == SHAPE_FAILED && s->seconds > 0);
-        if (!tuned && s->state != SHAPE_WAITING && s != now)
+        bool done = s->state == SHAPE_TUNED || (s->state == SHAPE_FAILED && s->seconds > 0);
+        if (!done && s->state != SHAPE_WAITING)
             continue;
         ++*all;
         if (s == now)
             *at = *all;
-        if (tuned && s->seconds > 0) {
+        if (done) {
             seconds += s->seconds;
-            done++;
-        }
+            spent += effort(s);
+        } else
+            left += effort(s);
     }
-    *mean = done ? seconds / done : -1;
+    return spent > 0 ? seconds / spent * left : -1;
 }
 
 void tune_progress_update(const struct tune *t, const struct tune_shape *s, int tried, double best_us,
                           const char *doing)
 {
     static double last;
-    double now = rfg_now(), mean;
+    double now = rfg_now();
     int at, all, done, failed, jobs;
     char eta[32] = "?", best[32] = "", compiles[48] = "", line[512];
     struct winsize w = { 0 };
     if (!on_terminal() || now - last < 0.1)
         return;
     last = now;
-    count(t, s, &at, &all, &mean);
-    if (mean >= 0)
-        format_seconds(mean * (all - at + 1), eta, sizeof(eta));
+    double left = count(t, s, &at, &all);
+    if (left >= 0)
+        format_seconds(left, eta, sizeof(eta));
     if (isfinite(best_us))
         snprintf(best, sizeof(best), ", best %.2f us", best_us);
     tune_compiler_count(t->compiler, &done, &failed, &jobs);
@@ -99,14 +105,12 @@ void tune_progress_update(const struct tune *t, const struct tune_shape *s, int 
 
 void tune_progress_done(const struct tune *t, const struct tune_shape *s)
 {
-    double mean;
     int at, all;
     char config[RFG_CONFIG_STRLEN], eta[32];
-    count(t, s, &at, &all, &mean);
-    format_seconds(mean * (all - at), eta, sizeof(eta));
+    format_seconds(count(t, s, &at, &all), eta, sizeof(eta));
     if (on_terminal() && s->state == SHAPE_TUNED)
         return; /* the table has it; failures are worth a line that stays */
-    clear_line();
+    tune_progress_clear();
     if (s->state == SHAPE_TUNED)
         fprintf(stderr, "[%d/%d] %s: %.2f us %s, %d tried, %.1f s, ETA %s\n", at, all, s->text, s->row.median_us,
                 tune_row_config(&s->row, config, sizeof(config)), s->tried, s->seconds, eta);

@@ -47,6 +47,8 @@ static double mean_of(const struct geomean *g)
 struct summary {
     int tuned, current, failed, left, empty;
     struct geomean vs_default, vs_vendor, floor;
+    bool weighted;               /* weights were given: */
+    double default_us, tuned_us; /* all shapes with a default, each as often as its weight says */
 };
 
 static struct summary summarize(const struct tune *t)
@@ -63,6 +65,11 @@ static struct summary summarize(const struct tune *t)
             add_ratio(&m.vs_default, s->row.default_us, s->row.median_us);
             add_ratio(&m.vs_vendor, s->row.vendor_us, s->row.median_us);
             add_ratio(&m.floor, s->floor_us, s->row.median_us);
+            m.weighted |= s->weight != 1;
+            if (s->row.default_us > 0) {
+                m.default_us += s->weight * s->row.default_us;
+                m.tuned_us += s->weight * s->row.median_us;
+            }
         }
     }
     return m;
@@ -127,6 +134,8 @@ void tune_print_table(const struct tune *t, FILE *out)
     }
     if (m.vs_default.n)
         fprintf(out, "geomean: %.3fx the default's speed over %d shapes\n", mean_of(&m.vs_default), m.vs_default.n);
+    if (m.weighted && m.tuned_us > 0)
+        fprintf(out, "by weight: %.3fx the default's speed over all calls\n", m.default_us / m.tuned_us);
     if (m.vs_vendor.n)
         fprintf(out, "geomean: %.3fx the vendor's speed over %d shapes\n", mean_of(&m.vs_vendor), m.vs_vendor.n);
     if (m.floor.n)

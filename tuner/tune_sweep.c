@@ -11,8 +11,9 @@
 #define FIRST_ROUNDS      3
 #define SECOND_ROUNDS     11
 #define RACE_ROUNDS       31
-#define MAX_FINALISTS     4 /* beside the default and the vendor's best */
-#define SLOW_FACTOR       3 /* a candidate whose first run alone takes so many times the best isn't timed */
+#define RACE_ROUNDS_CPU   101 /* single calls on a machine that does other things as well */
+#define MAX_FINALISTS     4   /* beside the default and the vendor's best */
+#define SLOW_FACTOR       3   /* a candidate whose first run alone takes so many times the best isn't timed */
 #define MAX_DEVICE_ERRORS 3
 
 struct search {
@@ -261,14 +262,15 @@ static bool race(struct search *q, struct tune_candidate **final, int n)
     json_t *reply, *configs = json_array();
     struct rfg_reason why = { "" };
     double timeout = 0;
+    int rounds = is_cpu(q->t) ? RACE_ROUNDS_CPU : RACE_ROUNDS;
     for (int i = 0; i < n; i++) {
         char config[RFG_CONFIG_STRLEN];
         rfg_config_format(final[i]->var, final[i]->p, config, sizeof(config));
         json_array_append_new(configs, json_string(config));
-        timeout += patience(q, final[i], RACE_ROUNDS);
+        timeout += patience(q, final[i], rounds);
     }
     tune_progress_update(q->t, q->s, q->s->tried, q->best_us, "racing");
-    json_t *cmd = json_pack("{ss so si sf}", "cmd", "race", "configs", configs, "rounds", RACE_ROUNDS, "max_s", max_s);
+    json_t *cmd = json_pack("{ss so si sf}", "cmd", "race", "configs", configs, "rounds", rounds, "max_s", max_s);
     enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, timeout + max_s, &reply, &why);
     bool on = a != ANSWER_STOPPED;
     const json_t *results = json_object_get(reply, "results");
@@ -278,7 +280,7 @@ static bool race(struct search *q, struct tune_candidate **final, int n)
     } else
         /* One of them misbehaves only when it is run for long. Alone, each answers for itself. */
         for (int i = 0; i < n && on; i++)
-            on = try_candidate(q, final[i], RACE_ROUNDS, max_s / n);
+            on = try_candidate(q, final[i], rounds, max_s / n);
     json_decref(reply);
     q->spent_s += rfg_now() - start;
     return on && !tune_stop;
@@ -355,7 +357,7 @@ static void tune_shape(struct tune *t, struct tune_shape *s)
     struct search q = { .t = t, .s = s, .best_us = HUGE_VAL };
     struct tune_candidate **order = calloc((size_t)s->n, sizeof(*order)), *final[MAX_FINALISTS + 2], *winner = NULL;
     int n = 0;
-    q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) ? 8 : 2;
+    q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) ? 8 : 1.5;
     if (!order)
         break_shape(&q, "no memory");
     if (order && first_round(&q) && second_round(&q, order))

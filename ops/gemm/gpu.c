@@ -201,31 +201,38 @@ static size_t skinny_workspace(const struct rfg_device *dev, const struct rfg_pr
 static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                          struct rfg_reason *why)
 {
+    int m_tile = p[SKINNY_M_TILE], rows = p[SKINNY_ROWS], waves = p[SKINNY_WAVES], split = p[SKINNY_SPLIT_K];
+    int threads = waves * dev->wave_size;
+    if (m_tile < prob->v[GEMM_M])
+        return rfg_refuse(why, "m_tile=%d: must be at least M=%" PRId64, m_tile, prob->v[GEMM_M]);
+    if (m_tile * rows > 32)
+        return rfg_refuse(why, "m_tile=%d, rows=%d: must make at most 32 sums a lane", m_tile, rows);
+    if (threads > dev->max_threads)
+        return rfg_refuse(why, "waves=%d: must make at most %d threads", waves, dev->max_threads);
+    return grid_fits(skinny_groups(prob, p), split, threads, skinny_workspace(dev, prob, p), why);
+}
+
+static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_reason *why)
+{
     int m_tile = p[SKINNY_M_TILE], rows = p[SKINNY_ROWS], waves = p[SKINNY_WAVES], unroll = p[SKINNY_UNROLL];
     int split = p[SKINNY_SPLIT_K], threads = waves * dev->wave_size;
-    int64_t groups = skinny_groups(prob, p);
+    int64_t groups = skinny_groups(prob, p), chunks = skinny_chunks(prob);
     if (m_tile != next_pow2(prob->v[GEMM_M]))
-        return rfg_refuse(why, "m_tile=%d: must be M=%" PRId64 " rounded up to a power of two", m_tile,
-                          prob->v[GEMM_M]);
-    if (m_tile * rows > MIN(dev->wave_size, 32))
-        return rfg_refuse(why, "m_tile=%d, rows=%d: more than 32 sums a lane", m_tile, rows);
+        return rfg_refuse(why, "m_tile=%d: less is enough for M=%" PRId64, m_tile, prob->v[GEMM_M]);
     int loads = MIN(MIN(8 / rows, 4), 32 / m_tile); /* 8 in flight, unless X then fills the registers */
     if (unroll != loads)
-        return rfg_refuse(why, "unroll=%d: must be %d for m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
+        return rfg_refuse(why, "unroll=%d: %d is better with m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
     if (rows > prob->v[GEMM_N])
         return rfg_refuse(why, "rows=%d: more than N=%" PRId64, rows, prob->v[GEMM_N]);
-    if (threads > dev->max_threads)
-        return rfg_refuse(why, "waves=%d: more than %d threads", waves, dev->max_threads);
-    if (waves == 1 && groups < 4 * (int64_t)dev->cu_count && skinny_chunks(prob) >= dev->wave_size)
+    if (waves == 1 && groups < 4 * (int64_t)dev->cu_count && chunks >= dev->wave_size)
         return rfg_refuse(why, "waves=1: %" PRId64 " workgroups leave %d CUs idle", groups, dev->cu_count);
     /* Waves and splits beyond what k feeds only add work. */
-    if (waves > 1 && skinny_chunks(prob) < (int64_t)split * threads / 2)
+    if (split > chunks || (waves > 1 && chunks < (int64_t)split * threads / 2))
         return rfg_refuse(why, "waves=%d, split_k=%d: K=%" PRId64 " does not feed them", waves, split, prob->v[GEMM_K]);
     if (split > 1 && groups * split > 4 * (int64_t)dev->cu_count)
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups fill %d CUs without", split, groups, dev->cu_count);
-    if (split > skinny_chunks(prob))
-        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has fewer chunks", split, prob->v[GEMM_K]);
-    return grid_fits(groups, split, threads, skinny_workspace(dev, prob, p), why);
+    return true;
 }
 
 static double skinny_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -279,6 +286,7 @@ const struct rfg_variant gemm_skinny = {
     .params = skinny_params,
     .supports = skinny_supports,
     .valid = skinny_valid,
+    .worth = skinny_worth,
     .predict = skinny_predict,
     .workspace = skinny_workspace,
     .kernel = skinny_kernel,
@@ -363,10 +371,7 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
                       struct rfg_reason *why)
 {
     struct mma_shape s = mma_shape(dev, prob, p);
-    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
-    int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K], split = p[MMA_SPLIT_K];
-
-    /* What the kernel and the device demand. */
+    int tile_k = p[MMA_TILE_K], split = p[MMA_SPLIT_K];
     if (p[MMA_K_WAVES] * 32 > tile_k)
         return rfg_refuse(why, "k_waves=%d: tile_k=%d must give each at least 32", p[MMA_K_WAVES], tile_k);
     if (s.threads > dev->max_threads)
@@ -379,7 +384,17 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", split, k, s.steps,
                           tile_k);
 
-    /* What is not worth a try: tiles much larger or smaller than the problem, ... */
+    return grid_fits(s.tiles_m * s.tiles_n, split, s.threads, mma_workspace(dev, prob, p), why);
+}
+
+static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                      struct rfg_reason *why)
+{
+    struct mma_shape s = mma_shape(dev, prob, p);
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
+    int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K], split = p[MMA_SPLIT_K];
+
+    /* Tiles much larger or smaller than the problem, ... */
     int64_t fit_m = MIN(MAX(next_pow2(m), 16), 128), fit_n = MIN(MAX(next_pow2(n), 16), 128);
     if (tile_m > fit_m || tile_m * (fit_m == 128 ? 4 : 2) < fit_m)
         return rfg_refuse(why, "tile_m=%d: too far from M=%" PRId64, tile_m, m);
@@ -403,7 +418,7 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
     if (tiles * split * 2 < dev->cu_count && split * 2 <= MIN(s.steps, 28))
         return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", split, tiles * split,
                           dev->cu_count);
-    return grid_fits(tiles, split, s.threads, mma_workspace(dev, prob, p), why);
+    return true;
 }
 
 static double mma_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -459,6 +474,7 @@ const struct rfg_variant gemm_splitk_mma = {
     .params = mma_params,
     .supports = mma_supports,
     .valid = mma_valid,
+    .worth = mma_worth,
     .predict = mma_predict,
     .workspace = mma_workspace,
     .kernel = mma_kernel,
