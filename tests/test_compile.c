@@ -401,6 +401,40 @@ START_TEST(code_objects_of_the_decode_grid)
 }
 END_TEST
 
+static bool count(void *ctx, const int *p)
+{
+    (void)ctx;
+    (void)p;
+    return true;
+}
+
+/* A variant that supports a problem has something to try for it, whatever the sizes. */
+START_TEST(something_for_every_problem)
+{
+    static const int ms[] = { 1, 3, 16, 17, 100, 128, 129, 5000 };
+    static const int ns[] = { 1, 3, 16, 17, 40, 64, 65, 200, 2112, 57344 };
+    for (size_t a = 0; a < sizeof(archs) / sizeof(archs[0]); a++) {
+        struct rfg_device dev;
+        struct rfg_problem prob;
+        struct rfg_reason why;
+        char text[RFG_PROBLEM_STRLEN];
+        ck_assert(rfg_device_imagine(&dev, archs[a].name));
+        ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=1 N=1 K=0", &why));
+        for (size_t m = 0; m < sizeof(ms) / sizeof(ms[0]); m++)
+            for (size_t n = 0; n < sizeof(ns) / sizeof(ns[0]); n++)
+                for (int k = 0; k <= 20000; k += k < 64 ? 8 : k < 2048 ? 56 : 1024)
+                    for (size_t v = 0; v < sizeof(variants) / sizeof(variants[0]); v++) {
+                        prob.v[GEMM_M] = ms[m];
+                        prob.v[GEMM_N] = ns[n];
+                        prob.v[GEMM_K] = k;
+                        if (variants[v]->supports(&dev, &prob, NULL))
+                            ck_assert_msg(rfg_variant_each(variants[v], &dev, &prob, count, NULL) > 0, "%s: %s: %s",
+                                          dev.name, variants[v]->name, rfg_problem_format(&prob, text, sizeof(text)));
+                    }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("compile");
@@ -408,6 +442,7 @@ int main(void)
     tcase_set_timeout(tc, 0); /* meson's limit holds */
     tcase_add_test(tc, arguments);
     tcase_add_test(tc, code_objects_of_the_decode_grid);
+    tcase_add_test(tc, something_for_every_problem);
     tcase_add_loop_test(tc, compiles, 0, (int)(sizeof(archs) / sizeof(archs[0])));
     suite_add_tcase(s, tc);
     SRunner *r = srunner_create(s);

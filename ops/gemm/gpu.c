@@ -223,7 +223,9 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
     int loads = MIN(MIN(8 / rows, 4), 32 / m_tile); /* 8 in flight, unless X then fills the registers */
     if (unroll != loads)
         return rfg_refuse(why, "unroll=%d: %d is better with m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
-    if (rows > prob->v[GEMM_N])
+    if (m_tile == 16 && rows == 1)
+        return rfg_refuse(why, "m_tile=16, rows=1: reads 16 rows of X for one of W, and 16 addresses spill");
+    if (rows > prob->v[GEMM_N] && rows > 2)
         return rfg_refuse(why, "rows=%d: more than N=%" PRId64, rows, prob->v[GEMM_N]);
     if (waves == 1 && groups < 4 * (int64_t)dev->cu_count && chunks >= dev->wave_size)
         return rfg_refuse(why, "waves=1: %" PRId64 " workgroups leave %d CUs idle", groups, dev->cu_count);
@@ -381,10 +383,18 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
     if (s.registers > register_limit(dev, s.threads))
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, register_limit(dev, s.threads));
     if (split > s.steps)
-        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", split, k, s.steps,
-                          tile_k);
-
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", split, prob->v[GEMM_K],
+                          s.steps, tile_k);
     return grid_fits(s.tiles_m * s.tiles_n, split, s.threads, mma_workspace(dev, prob, p), why);
+}
+
+/* Does it share out the steps evenly, in no more than about two workgroups a CU? */
+static bool split_fits(const struct rfg_device *dev, const struct mma_shape *s, int split)
+{
+    if (split == 1)
+        return true;
+    return split <= s->steps && s->steps * 100 >= ceil_div(s->steps, split) * split * 94 &&
+           s->tiles_m * s->tiles_n * split <= 2 * (int64_t)dev->cu_count + dev->cu_count / 8;
 }
 
 static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -400,7 +410,7 @@ static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *pr
         return rfg_refuse(why, "tile_m=%d: too far from M=%" PRId64, tile_m, m);
     if (tile_n > fit_n || tile_n * 2 < MIN(tile_m, fit_n) || (tile_m < fit_m && tile_n > 64))
         return rfg_refuse(why, "tile_n=%d: too far from N=%" PRId64 " or tile_m=%d", tile_n, n, tile_m);
-    if (tile_k > 64 && tile_k >= 2 * k)
+    if (tile_k > 128 && tile_k >= 2 * k)
         return rfg_refuse(why, "tile_k=%d: too far from K=%" PRId64, tile_k, k);
     /* ... too few or too many waves, ... */
     if (s.waves != 4 && s.waves != 8)
@@ -409,15 +419,16 @@ static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *pr
     int ring = p[MMA_STAGES] * tile_k;
     if (ring < 384 || ring > 512)
         return rfg_refuse(why, "stages=%d of tile_k=%d: must span 384 to 512", p[MMA_STAGES], tile_k);
-    /* ... and splits that leave CUs idle, crowd them or are uneven. */
-    int64_t tiles = s.tiles_m * s.tiles_n, longest = ceil_div(s.steps, split);
-    if (split > 1 && tiles * split > 2 * (int64_t)dev->cu_count + dev->cu_count / 8)
-        return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", split, tiles * split, dev->cu_count);
-    if (split > 1 && s.steps * 100 < longest * split * 94)
-        return rfg_refuse(why, "split_k=%d: %" PRId64 " steps of tile_k=%d split unevenly", split, s.steps, tile_k);
-    if (tiles * split * 2 < dev->cu_count && split * 2 <= MIN(s.steps, 28))
-        return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", split, tiles * split,
-                          dev->cu_count);
+    /* ... and splits that are uneven, crowd the CUs, or leave them idle where a larger one would not. */
+    int64_t tiles = s.tiles_m * s.tiles_n;
+    if (!split_fits(dev, &s, split))
+        return rfg_refuse(why, "split_k=%d: uneven for %" PRId64 " steps, or too much for %" PRId64 " tiles on %d CUs",
+                          split, s.steps, tiles, dev->cu_count);
+    const struct rfg_param *splits = &mma_params[MMA_SPLIT_K];
+    for (int i = 0; tiles * split * 2 < dev->cu_count && i < splits->n; i++)
+        if (splits->values[i] > split && split_fits(dev, &s, splits->values[i]))
+            return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", split, tiles * split,
+                              dev->cu_count);
     return true;
 }
 
