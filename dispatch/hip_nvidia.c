@@ -26,17 +26,17 @@ typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
 
 enum { /* CUdevice_attribute */
-    CU_MAX_THREADS_PER_BLOCK = 1,
-    CU_SHARED_PER_BLOCK = 8,
-    CU_WARP_SIZE = 10,
-    CU_CLOCK_RATE = 13,
-    CU_MULTIPROCESSORS = 16,
-    CU_MEMORY_CLOCK_RATE = 36,
-    CU_MEMORY_BUS_WIDTH = 37,
-    CU_L2_CACHE_SIZE = 38,
-    CU_COMPUTE_MAJOR = 75,
-    CU_COMPUTE_MINOR = 76,
-    CU_SHARED_PER_BLOCK_OPTIN = 97,
+       CU_MAX_THREADS_PER_BLOCK = 1,
+       CU_SHARED_PER_BLOCK = 8,
+       CU_WARP_SIZE = 10,
+       CU_CLOCK_RATE = 13,
+       CU_MULTIPROCESSORS = 16,
+       CU_MEMORY_CLOCK_RATE = 36,
+       CU_MEMORY_BUS_WIDTH = 37,
+       CU_L2_CACHE_SIZE = 38,
+       CU_COMPUTE_MAJOR = 75,
+       CU_COMPUTE_MINOR = 76,
+       CU_SHARED_PER_BLOCK_OPTIN = 97,
 };
 enum { CU_FUNC_MAX_DYNAMIC_SHARED = 8, CU_FUNC_SHARED_CARVEOUT = 9 }; /* CUfunction_attribute */
 enum { CU_SUCCESS = 0, CU_ERROR_STUB_LIBRARY = 34, CU_ERROR_NO_DEVICE = 100 };
@@ -161,9 +161,15 @@ static pthread_mutex_t retain_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(cu_context) retained[MAX_DEVICES]; /* the primary contexts; kept until the process ends */
 static atomic_int n_retained;                     /* 1 + the highest index in use */
 
-static hipError_t nv_Init(unsigned flags) { return err(cu.Init(flags)); }
+static hipError_t nv_Init(unsigned flags)
+{
+    return err(cu.Init(flags));
+}
 
-static hipError_t nv_DriverGetVersion(int *version) { return err(cu.DriverGetVersion(version)); }
+static hipError_t nv_DriverGetVersion(int *version)
+{
+    return err(cu.DriverGetVersion(version));
+}
 
 static hipError_t nv_GetDeviceCount(int *count)
 {
@@ -278,7 +284,10 @@ static hipError_t nv_DeviceTotalMem(size_t *bytes, hipDevice_t device)
     return err(r == CU_SUCCESS ? cu.DeviceTotalMem(bytes, dev) : r);
 }
 
-static hipError_t nv_DeviceSynchronize(void) { return err(cu.CtxSynchronize()); }
+static hipError_t nv_DeviceSynchronize(void)
+{
+    return err(cu.CtxSynchronize());
+}
 
 static hipError_t nv_describe(int device, struct rfg_device *out)
 {
@@ -331,7 +340,10 @@ static hipError_t nv_Malloc(void **ptr, size_t size)
     return err(r);
 }
 
-static hipError_t nv_Free(void *ptr) { return ptr ? err(cu.MemFree((uintptr_t)ptr)) : hipSuccess; }
+static hipError_t nv_Free(void *ptr)
+{
+    return ptr ? err(cu.MemFree((uintptr_t)ptr)) : hipSuccess;
+}
 
 static hipError_t nv_MemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
 {
@@ -354,9 +366,15 @@ static hipError_t nv_StreamCreateWithFlags(hipStream_t *stream, unsigned flags)
     return err(cu.StreamCreate((cu_stream *)stream, flags));
 }
 
-static hipError_t nv_StreamDestroy(hipStream_t stream) { return err(cu.StreamDestroy((cu_stream)stream)); }
+static hipError_t nv_StreamDestroy(hipStream_t stream)
+{
+    return err(cu.StreamDestroy((cu_stream)stream));
+}
 
-static hipError_t nv_StreamSynchronize(hipStream_t stream) { return err(cu.StreamSynchronize((cu_stream)stream)); }
+static hipError_t nv_StreamSynchronize(hipStream_t stream)
+{
+    return err(cu.StreamSynchronize((cu_stream)stream));
+}
 
 static hipError_t nv_StreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status)
 {
@@ -393,23 +411,35 @@ static hipError_t nv_GraphLaunch(hipGraphExec_t exec, hipStream_t stream)
     return err(cu.GraphLaunch((cu_graph_exec)exec, (cu_stream)stream));
 }
 
-static hipError_t nv_GraphExecDestroy(hipGraphExec_t exec) { return err(cu.GraphExecDestroy((cu_graph_exec)exec)); }
+static hipError_t nv_GraphExecDestroy(hipGraphExec_t exec)
+{
+    return err(cu.GraphExecDestroy((cu_graph_exec)exec));
+}
 
-static hipError_t nv_GraphDestroy(hipGraph_t graph) { return err(cu.GraphDestroy((cu_graph)graph)); }
+static hipError_t nv_GraphDestroy(hipGraph_t graph)
+{
+    return err(cu.GraphDestroy((cu_graph)graph));
+}
 
 static hipError_t nv_EventCreateWithFlags(hipEvent_t *event, unsigned flags)
 {
     return err(cu.EventCreate((cu_event *)event, flags));
 }
 
-static hipError_t nv_EventDestroy(hipEvent_t event) { return err(cu.EventDestroy((cu_event)event)); }
+static hipError_t nv_EventDestroy(hipEvent_t event)
+{
+    return err(cu.EventDestroy((cu_event)event));
+}
 
 static hipError_t nv_EventRecord(hipEvent_t event, hipStream_t stream)
 {
     return err(cu.EventRecord((cu_event)event, (cu_stream)stream));
 }
 
-static hipError_t nv_EventSynchronize(hipEvent_t event) { return err(cu.EventSynchronize((cu_event)event)); }
+static hipError_t nv_EventSynchronize(hipEvent_t event)
+{
+    return err(cu.EventSynchronize((cu_event)event));
+}
 
 static hipError_t nv_EventElapsedTime(float *ms, hipEvent_t start, hipEvent_t stop)
 {
@@ -423,7 +453,10 @@ static hipError_t nv_ModuleLoadData(hipModule_t *module, const void *image)
     return err(cu.ModuleLoadData((cu_module *)module, image));
 }
 
-static hipError_t nv_ModuleUnload(hipModule_t module) { return err(cu.ModuleUnload((cu_module)module)); }
+static hipError_t nv_ModuleUnload(hipModule_t module)
+{
+    return err(cu.ModuleUnload((cu_module)module));
+}
 
 static hipError_t nv_ModuleGetFunction(hipFunction_t *fn, hipModule_t module, const char *name)
 {
@@ -480,8 +513,7 @@ static hipError_t nv_ModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned 
         list[n] = NULL;
         extra = list;
     }
-    return err(
-        cu.LaunchKernel((cu_function)fn, gx, gy, gz, bx, by, bz, lds, (cu_stream)stream, params, extra));
+    return err(cu.LaunchKernel((cu_function)fn, gx, gy, gz, bx, by, bz, lds, (cu_stream)stream, params, extra));
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------------ */
