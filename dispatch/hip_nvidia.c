@@ -313,7 +313,7 @@ static hipError_t nv_describe(int device, struct rfg_device *out)
     snprintf(out->arch, sizeof(out->arch), "sm_%d%d", major, minor);
     /* The "a" targets have the instructions that only this very generation has. */
     bool exact = (major == 9 || major == 10) && minor == 0;
-    snprintf(out->target, sizeof(out->target), "%s%s", out->arch, exact ? "a" : "");
+    snprintf(out->target, sizeof(out->target), "sm_%d%d%s", major, minor, exact ? "a" : "");
     if (major >= 8)
         out->features = RFG_FEATURE_MMA | RFG_FEATURE_ASYNC;
     if (get_attr(&mem_khz, CU_MEMORY_CLOCK_RATE, device) == CU_SUCCESS &&

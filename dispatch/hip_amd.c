@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * AMD: libamdhip64, loaded at run time. The functions of the table are the library's own. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hip.h"
+#include "util.h"
+
+static struct rfg_hip amd;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct rfg_platform_report found;
+static const struct rfg_hip *loaded;
+
+static const char *(*get_error_name)(hipError_t e);
+/* ROCm 6 changed the struct of device properties, and gave the new one a function of its own. */
+static hipError_t (*get_properties_r0600)(void *props, int device);
+static hipError_t (*get_properties)(void *props, int device);
+
+/* The place of gcnArchName in ROCm 6's struct. A later one may have moved it: what is there must look like a name. */
+#define R0600_ARCH_NAME 1160
+#define PROPERTIES_SIZE 8192 /* more than any release's struct needs */
+
+static const char *amd_error_name(hipError_t e)
+{
+    const char *name = get_error_name(e);
+    return name ? name : "unknown HIP error";
+}
+
+/* "gfx942:sramecc+:xnack-" -> "gfx942". False if there is no such name at s. */
+static bool take_arch(char arch[32], const char *s, const char *end)
+{
+    size_t n = 0;
+    while (s + n < end && n < 31 && ((s[n] >= 'a' && s[n] <= 'z') || (s[n] >= '0' && s[n] <= '9')))
+        n++;
+    if (n < 6 || memcmp(s, "gfx", 3) != 0)
+        return false;
+    memcpy(arch, s, n);
+    arch[n] = 0;
+    return true;
+}
+
+static hipError_t arch_of(int device, char arch[32])
+{
+    char *props = calloc(1, PROPERTIES_SIZE);
+    if (!props)
+        return hipErrorOutOfMemory;
+    hipError_t e = get_properties_r0600 ? get_properties_r0600(props, device) : get_properties(props, device);
+    if (e == hipSuccess) {
+        const char *end = props + PROPERTIES_SIZE;
+        size_t at = get_properties_r0600 ? R0600_ARCH_NAME : offsetof(hipDeviceProp_t, gcnArchName);
+        bool ok = take_arch(arch, props + at, end);
+        for (const char *s = props + 256; !ok && s < end; s++) /* past the device's own name */
+            ok = take_arch(arch, s, end);
+        e = ok ? hipSuccess : hipErrorNotFound;
+    }
+    free(props);
+    return e;
+}
+
+static hipError_t amd_describe(int device, struct rfg_device *out)
+{
+    *out = (struct rfg_device){ .platform = RFG_PLATFORM_AMD };
+    const struct {
+        hipDeviceAttribute_t attr;
+        int *value;
+    } wanted[] = {
+        { hipDeviceAttributeMultiprocessorCount, &out->cu_count },
+        { hipDeviceAttributeWarpSize, &out->wave_size },
+        { hipDeviceAttributeMaxSharedMemoryPerBlock, &out->lds_bytes },
+        { hipDeviceAttributeMaxThreadsPerBlock, &out->max_threads },
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        hipError_t e = amd.hipDeviceGetAttribute(wanted[i].value, wanted[i].attr, device);
+        if (e != hipSuccess)
+            return e;
+    }
+    hipError_t e = arch_of(device, out->arch);
+    if (e != hipSuccess)
+        return e;
+    snprintf(out->name, sizeof(out->name), "amd:%d", device);
+    memcpy(out->target, out->arch, sizeof(out->target));
+    int khz, bits, l2;
+    if (amd.hipDeviceGetAttribute(&khz, hipDeviceAttributeMemoryClockRate, device) == hipSuccess &&
+        amd.hipDeviceGetAttribute(&bits, hipDeviceAttributeMemoryBusWidth, device) == hipSuccess)
+        out->mem_gbps = khz * 1e3 * 2 * (bits / 8.0) / 1e9;
+    if (amd.hipDeviceGetAttribute(&l2, hipDeviceAttributeL2CacheSize, device) == hipSuccess)
+        out->cache_bytes = l2;
+    rfg_device_peaks(out); /* of an arch that it knows, it knows the cache behind the L2 too */
+    return hipSuccess;
+}
+
+static void *symbol(void *lib, const char *name)
+{
+    void *p = dlsym(lib, name);
+    if (!p && !found.problem[0])
+        snprintf(found.problem, sizeof(found.problem), "%s has no %s", found.library, name);
+    return p;
+}
+
+static void *open_library(void)
+{
+    static const char *const names[] = {
+        "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so",
+    };
+    const char *path = rfg_env("RFG_LIBAMDHIP64");
+    size_t n = path ? 1 : sizeof(names) / sizeof(names[0]);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = path ? path : names[i];
+        void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (lib) {
+            snprintf(found.library, sizeof(found.library), "%s", name);
+            return lib;
+        }
+        const char *why = dlerror();
+        /* Of several failures, one of a library that is there but can't be loaded says most. */
+        if (!found.problem[0] || (why && !strstr(why, "cannot open shared object file")))
+            snprintf(found.problem, sizeof(found.problem), "%s", why ? why : "dlopen failed");
+    }
+    snprintf(found.library, sizeof(found.library), "%s", path ? path : "libamdhip64.so.7, .6, .5, /opt/rocm/lib");
+    snprintf(found.advice, sizeof(found.advice),
+             "install ROCm's HIP runtime (Debian: libamdhip64-5), or set RFG_LIBAMDHIP64 to libamdhip64.so");
+    return NULL;
+}
+
+static void load(void)
+{
+    const char *off = rfg_env("RFG_HIP_DISABLE");
+    found.platform = "AMD";
+    if (off && strstr(off, "amd")) {
+        snprintf(found.library, sizeof(found.library), "libamdhip64.so");
+        snprintf(found.problem, sizeof(found.problem), "switched off by RFG_HIP_DISABLE=%s", off);
+        snprintf(found.advice, sizeof(found.advice), "unset RFG_HIP_DISABLE to use it");
+        return;
+    }
+    void *lib = open_library();
+    if (!lib)
+        return;
+    found.found = true;
+    found.problem[0] = 0; /* what the names tried before it said */
+#define X(ret, name, params, args) amd.name = (ret(*) params)symbol(lib, #name);
+    RFG_HIP_ENTRIES(X)
+#undef X
+    *(void **)&get_error_name = symbol(lib, "hipGetErrorName");
+    *(void **)&get_properties_r0600 = dlsym(lib, "hipGetDevicePropertiesR0600");
+    if (!get_properties_r0600)
+        *(void **)&get_properties = symbol(lib, "hipGetDeviceProperties");
+    if (found.problem[0]) {
+        snprintf(found.advice, sizeof(found.advice), "update ROCm's HIP runtime: rfg needs 5.2 or newer");
+        return;
+    }
+    amd.error_name = amd_error_name;
+    amd.describe = amd_describe;
+    amd.platform = RFG_PLATFORM_AMD;
+
+    hipError_t e = amd.hipInit(0);
+    const char *call = "hipInit";
+    if (e == hipSuccess) {
+        int v;
+        if (amd.hipDriverGetVersion(&v) == hipSuccess)
+            snprintf(found.version, sizeof(found.version), "%d.%d.%d", v / 10000000, v / 100000 % 100, v % 100000);
+        call = "hipGetDeviceCount";
+        e = amd.hipGetDeviceCount(&found.devices);
+    }
+    if (e == hipErrorNoDevice || (e == hipSuccess && found.devices == 0)) {
+        found.devices = 0;
+        snprintf(found.problem, sizeof(found.problem), "%s sees no device", found.library);
+    } else if (e != hipSuccess) {
+        found.devices = 0;
+        snprintf(found.problem, sizeof(found.problem), "%s: %s (%d)", call, amd_error_name(e), (int)e);
+    } else {
+        loaded = &amd;
+        return;
+    }
+    snprintf(found.advice, sizeof(found.advice),
+             "check /dev/kfd and /dev/dri (groups render, video), rocminfo and HIP_VISIBLE_DEVICES");
+}
+
+const struct rfg_hip *rfg_hip_amd(struct rfg_platform_report *report)
+{
+    const struct rfg_hip *hip = rfg_hip_overridden(RFG_PLATFORM_AMD, report);
+    if (hip)
+        return hip;
+    pthread_once(&once, load);
+    if (report)
+        *report = found;
+    return loaded;
+}
