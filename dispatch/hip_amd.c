@@ -156,16 +156,17 @@ static void load(void)
     amd.describe = amd_describe;
     amd.platform = RFG_PLATFORM_AMD;
 
+    int v;
     hipError_t e = amd.hipInit(0);
     const char *call = "hipInit";
+    if (amd.hipDriverGetVersion(&v) == hipSuccess)
+        snprintf(found.version, sizeof(found.version), "%d.%d.%d", v / 10000000, v / 100000 % 100, v % 100000);
     if (e == hipSuccess) {
-        int v;
-        if (amd.hipDriverGetVersion(&v) == hipSuccess)
-            snprintf(found.version, sizeof(found.version), "%d.%d.%d", v / 10000000, v / 100000 % 100, v % 100000);
         call = "hipGetDeviceCount";
         e = amd.hipGetDeviceCount(&found.devices);
     }
-    if (e == hipErrorNoDevice || (e == hipSuccess && found.devices == 0)) {
+    /* Without any device, 5.2 says that device 0 is invalid. */
+    if (e == hipErrorNoDevice || e == hipErrorInvalidDevice || (e == hipSuccess && found.devices == 0)) {
         found.devices = 0;
         snprintf(found.problem, sizeof(found.problem), "%s sees no device", found.library);
     } else if (e != hipSuccess) {

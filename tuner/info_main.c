@@ -27,6 +27,21 @@ static const char usage[] = "usage: rfg-info [--json]\n"
 
 /* ---- collecting ---------------------------------------------------------------------------------------------- */
 
+/* JSON is UTF-8; paths and what libraries say may be anything. */
+static json_t *text(const char *s)
+{
+    json_t *o = json_string(s);
+    char *ascii = o ? NULL : strdup(s);
+    for (char *c = ascii; c && *c; c++) {
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    }
+    if (ascii)
+        o = json_string(ascii);
+    free(ascii);
+    return o;
+}
+
 static json_t *device_json(const struct rfg_device *d)
 {
     json_t *o = json_pack("{s:s, s:s, s:i}", "name", d->name, "arch", d->arch, "cu_count", d->cu_count);
@@ -58,7 +73,7 @@ static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordin
     json_t *o = device_json(&d);
     json_object_set_new(o, "name", json_sprintf("%s:%d", prefix, ordinal));
     if (hip->hipDeviceGetName(name, sizeof(name), ordinal) == hipSuccess && name[0])
-        json_object_set_new(o, "product", json_string(name));
+        json_object_set_new(o, "product", text(name));
     if (hip->hipDeviceTotalMem(&memory, ordinal) == hipSuccess)
         json_object_set_new(o, "memory_bytes", json_integer((json_int_t)memory));
     json_object_set_new(o, "target", json_string(d.target));
@@ -75,9 +90,9 @@ static json_t *platform_json(const struct rfg_hip *(*load)(struct rfg_platform_r
     json_t *devices = json_array();
     for (int i = 0; hip && i < r.devices; i++)
         json_array_append_new(devices, gpu_json(hip, prefix, i));
-    return json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "platform", r.platform ? r.platform : prefix, "found",
-                     r.found, "library", r.library, "version", r.version, "problem", r.problem, "advice", r.advice,
-                     "devices", devices);
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : prefix, "found",
+                     r.found, "library", text(r.library), "version", text(r.version), "problem", text(r.problem),
+                     "advice", text(r.advice), "devices", devices);
 }
 
 static json_t *compilers_json(void)
@@ -88,8 +103,8 @@ static json_t *compilers_json(void)
         char version[128] = "";
         struct rfg_reason why = { "" };
         bool there = p->available(version, sizeof(version), &why);
-        json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "name", p->name, "available", there, "version",
-                                              there ? version : "", "problem", there ? "" : why.text));
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:o}", "name", p->name, "available", there, "version",
+                                              text(there ? version : ""), "problem", text(there ? "" : why.text)));
     }
     return list;
 }
@@ -129,7 +144,7 @@ static bool can_write(const char *path)
 
 static json_t *path_json(char *path)
 {
-    json_t *o = path && *path ? json_pack("{s:s, s:b, s:b}", "path", path, "exists", access(path, F_OK) == 0,
+    json_t *o = path && *path ? json_pack("{s:o, s:b, s:b}", "path", text(path), "exists", access(path, F_OK) == 0,
                                           "writable", can_write(path))
                               : json_pack("{s:s, s:b, s:b}", "path", "", "exists", 0, "writable", 0);
     free(path);
@@ -258,7 +273,7 @@ int main(int argc, char **argv)
     json_t *info = collect();
     if (!info) {
         fputs("rfg-info: out of memory\n", stderr);
-        return 0;
+        return 1;
     }
     if (json) {
         json_dumpf(info, stdout, JSON_INDENT(2));
