@@ -234,8 +234,10 @@ static int connect(struct rfg_db *db, const char *query)
     return rc;
 }
 
-static void disconnect(struct rfg_db *db)
+static void disconnect(struct rfg_db *db, bool corrupt)
 {
+    if (corrupt) /* the log stays as it is, for whoever wants to rescue something */
+        sqlite3_db_config(db->h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close_v2(db->h);
     db->h = NULL;
 }
@@ -252,7 +254,7 @@ static rfg_status open_read(struct rfg_db *db)
     int rc = sqlite3_errcode(db->h) & 0xff;
     /* A file in WAL mode needs its index beside it, which can't be made in a read-only directory. */
     if (st != RFG_OK && (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) && access(db->path, R_OK) == 0) {
-        disconnect(db);
+        disconnect(db, false);
         st = connect(db, "?mode=ro&immutable=1") == SQLITE_OK ? inspect(db, &corrupt) : rfg_db_fail(db, "cannot open");
     }
     return st;
@@ -271,6 +273,9 @@ static int check(struct rfg_db *db, const char *pragma, void (*say)(void *ctx, c
     int n = 0, rc = s ? SQLITE_ROW : SQLITE_ERROR;
     while (s && (rc = sqlite3_step(s)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(s, 0);
+        const char *nl = text ? strchr(text, '\n') : NULL;
+        if (nl && !strncmp(text, "***", 3)) /* a title line above the finding */
+            text = nl + 1;
         if (text && strcmp(text, "ok")) {
             n++;
             say(ctx, text);
@@ -340,7 +345,7 @@ static rfg_status set_aside(struct rfg_db *db)
             ;
     bool corrupt;
     rfg_status st = open_write(db, &corrupt);
-    disconnect(db);
+    disconnect(db, corrupt);
     if (st != RFG_OK && corrupt) {
         static const char *const suffix[] = { "-wal", "-shm", "-journal", "" }; /* a log must not meet the new file */
         char from[4096], to[4096] = "";
@@ -395,16 +400,18 @@ rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode m
         char *slash = strrchr(db->path, '/');
         if (slash && slash != db->path) {
             *slash = 0;
-            if (!rfg_mkdirs(db->path))
-                st = rfg_fail(RFG_ERROR_DATABASE, "%s: cannot make the directory: %s", db->path, strerror(errno));
+            bool made = rfg_mkdirs(db->path);
+            int e = errno;
             *slash = '/';
+            if (!made)
+                st = rfg_fail(RFG_ERROR_DATABASE, "%s: cannot make its directory: %s", path, strerror(e));
         }
         for (int i = 0; st == RFG_OK && i < 3; i++) {
             bool corrupt;
             st = open_write(db, &corrupt);
             if (st == RFG_OK || !corrupt)
                 break;
-            disconnect(db);
+            disconnect(db, true);
             st = set_aside(db);
         }
         if (st == RFG_OK && !db->h)
@@ -421,7 +428,7 @@ void rfg_db_close(struct rfg_db **db)
 {
     if (!db || !*db)
         return;
-    disconnect(*db);
+    disconnect(*db, false);
     pthread_mutex_destroy(&(*db)->lock);
     free((*db)->path);
     free(*db);

@@ -59,7 +59,9 @@ const char *rfg_db_path(const struct rfg_db *db);
 char *rfg_db_user_path(void);
 char *rfg_db_system_path(const char *arch, int cu_count);
 
-/* Inserts or replaces the row of its (problem, arch, cu_count). One transaction; durable on return. */
+/* Inserts or replaces the row of its (problem, arch, cu_count), but for one with a better `how`, which stays. One
+ * transaction; durable on return. INVALID_ARGUMENT if a figure is not plausible (not finite, negative, an error over its
+ * bound) or a text is not one line. */
 rfg_status rfg_db_put(struct rfg_db *db, const struct rfg_row *row);
 /* 1 found, 0 not there, -1 error. */
 int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, struct rfg_row *row);
@@ -92,8 +94,8 @@ int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char 
 
 /* The text form kept in tuned_configs/: CSV with a header, one line a row, every column of struct rfg_row. */
 rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path /* NULL: stdout */);
-/* keep_how: rows keep the `how` they say; else they become IMPORTED. All or nothing: one bad line (said with file,
- * line, column, value and rule) imports nothing. */
+/* keep_how: rows keep the `how` they say; else measured ones become IMPORTED. All or nothing: one bad line (said with
+ * file, line, column, value and rule) imports nothing. *rows: how many were stored. */
 rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how, int *rows);
 
 /* ---- what a context looks up --------------------------------------------------------------------------------- */

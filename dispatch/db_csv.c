@@ -421,6 +421,10 @@ struct import {
     bool keep_how;
     int n_header, column[RFG_CSV_FIELDS]; /* of rfg_columns, by position in the file; n_header 0: not read yet */
     struct rfg_row *rows;
+    struct origin {
+        const char *path;
+        int line;
+    } * origin; /* of each row */
     size_t n, room;
 };
 
@@ -495,14 +499,51 @@ static rfg_status import_line(void *ctx, int line, int n, char *const *field, co
         f.row.how = RFG_SOURCE_IMPORTED;
     if (im->n == im->room) {
         size_t room = im->room ? 2 * im->room : 64;
-        struct rfg_row *more = realloc(im->rows, room * sizeof(*more));
-        if (!more)
+        struct rfg_row *rows = realloc(im->rows, room * sizeof(*rows));
+        im->rows = rows ? rows : im->rows;
+        struct origin *origin = realloc(im->origin, room * sizeof(*origin));
+        im->origin = origin ? origin : im->origin;
+        if (!rows || !origin)
             return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s:%d: no memory for another row", im->path, line);
-        im->rows = more;
         im->room = room;
     }
+    im->origin[im->n] = (struct origin){ im->path, line };
     im->rows[im->n++] = f.row;
     return RFG_OK;
+}
+
+static int same_key_together(const void *pa, const void *pb, void *ctx)
+{
+    const struct import *im = ctx;
+    const struct rfg_row *a = &im->rows[*(const size_t *)pa], *b = &im->rows[*(const size_t *)pb];
+    int c = (a->problem.op->id > b->problem.op->id) - (a->problem.op->id < b->problem.op->id);
+    c = c ? c : memcmp(a->problem.dtype, b->problem.dtype, sizeof(a->problem.dtype));
+    c = c ? c : memcmp(a->problem.v, b->problem.v, sizeof(a->problem.v));
+    c = c ? c : strcmp(a->arch, b->arch);
+    return c ? c : (a->cu_count > b->cu_count) - (a->cu_count < b->cu_count);
+}
+
+/* Two winners for one problem: text that was merged by hand. Which one is meant can't be guessed. */
+static rfg_status refuse_repeats(struct import *im)
+{
+    size_t *order = malloc((im->n + 1) * sizeof(*order));
+    if (!order)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", im->path);
+    for (size_t i = 0; i < im->n; i++)
+        order[i] = i;
+    qsort_r(order, im->n, sizeof(*order), same_key_together, im);
+    rfg_status st = RFG_OK;
+    for (size_t i = 1; i < im->n && st == RFG_OK; i++)
+        if (!same_key_together(&order[i - 1], &order[i], im)) {
+            size_t a = order[i - 1] < order[i] ? order[i - 1] : order[i], b = order[i - 1] + order[i] - a;
+            char text[RFG_PROBLEM_STRLEN];
+            st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s:%d: '%s', %s, %d CUs: must be there once, is in %s:%d too",
+                          im->origin[b].path, im->origin[b].line,
+                          rfg_problem_format(&im->rows[b].problem, text, sizeof(text)), im->rows[b].arch,
+                          im->rows[b].cu_count, im->origin[a].path, im->origin[a].line);
+        }
+    free(order);
+    return st;
 }
 
 rfg_status rfg_db_import_files(struct rfg_db *db, const char *const *paths, int n, bool keep_how, int *written,
@@ -519,12 +560,15 @@ rfg_status rfg_db_import_files(struct rfg_db *db, const char *const *paths, int 
             st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: empty: must begin with a header line", paths[i]);
     }
     if (st == RFG_OK)
+        st = refuse_repeats(&im);
+    if (st == RFG_OK)
         st = rfg_db_put_all(db, im.rows, im.n, &stored);
     if (written)
         *written = stored;
     if (kept)
         *kept = st == RFG_OK ? (int)im.n - stored : 0;
     free(im.rows);
+    free(im.origin);
     return st;
 }
 

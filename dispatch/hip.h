@@ -95,7 +95,5 @@ bool rfg_device_imagine(struct rfg_device *dev, const char *arch);
 
 /* Tests: the next contexts use this table for platform p instead of the real one; NULL: back to it. */
 void rfg_hip_override(enum rfg_platform p, const struct rfg_hip *hip);
-/* The loaders ask this first: the table set for p, with a report of it, or NULL. */
-const struct rfg_hip *rfg_hip_overridden(enum rfg_platform p, struct rfg_platform_report *report);
 
 #endif

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hip.h"
-#include "util.h"
+#include "hip_platform.h"
 
 static struct rfg_hip amd;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -101,46 +100,15 @@ static void *symbol(void *lib, const char *name)
     return p;
 }
 
-static void *open_library(void)
-{
-    static const char *const names[] = {
-        "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so",
-    };
-    const char *path = rfg_env("RFG_LIBAMDHIP64");
-    size_t n = path ? 1 : sizeof(names) / sizeof(names[0]);
-    for (size_t i = 0; i < n; i++) {
-        const char *name = path ? path : names[i];
-        void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (lib) {
-            snprintf(found.library, sizeof(found.library), "%s", name);
-            return lib;
-        }
-        const char *why = dlerror();
-        /* Of several failures, one of a library that is there but can't be loaded says most. */
-        if (!found.problem[0] || (why && !strstr(why, "cannot open shared object file")))
-            snprintf(found.problem, sizeof(found.problem), "%s", why ? why : "dlopen failed");
-    }
-    snprintf(found.library, sizeof(found.library), "%s", path ? path : "libamdhip64.so.7, .6, .5, /opt/rocm/lib");
-    snprintf(found.advice, sizeof(found.advice),
-             "install ROCm's HIP runtime (Debian: libamdhip64-5), or set RFG_LIBAMDHIP64 to libamdhip64.so");
-    return NULL;
-}
-
 static void load(void)
 {
-    const char *off = rfg_env("RFG_HIP_DISABLE");
+    static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+                                         NULL };
+    static const char *const dirs[] = { "/opt/rocm/lib", NULL };
     found.platform = "AMD";
-    if (off && strstr(off, "amd")) {
-        snprintf(found.library, sizeof(found.library), "libamdhip64.so");
-        snprintf(found.problem, sizeof(found.problem), "switched off by RFG_HIP_DISABLE=%s", off);
-        snprintf(found.advice, sizeof(found.advice), "unset RFG_HIP_DISABLE to use it");
-        return;
-    }
-    void *lib = open_library();
+    void *lib = rfg_platform_open(&found, "amd", "RFG_LIBAMDHIP64", names, dirs);
     if (!lib)
         return;
-    found.found = true;
-    found.problem[0] = 0; /* what the names tried before it said */
 #define X(ret, name, params, args) amd.name = (ret(*) params)symbol(lib, #name);
     RFG_HIP_ENTRIES(X)
 #undef X
@@ -156,17 +124,16 @@ static void load(void)
     amd.describe = amd_describe;
     amd.platform = RFG_PLATFORM_AMD;
 
-    int v;
     hipError_t e = amd.hipInit(0);
     const char *call = "hipInit";
-    if (amd.hipDriverGetVersion(&v) == hipSuccess)
-        snprintf(found.version, sizeof(found.version), "%d.%d.%d", v / 10000000, v / 100000 % 100, v % 100000);
     if (e == hipSuccess) {
+        int v;
+        if (amd.hipDriverGetVersion(&v) == hipSuccess)
+            snprintf(found.version, sizeof(found.version), "%d.%d.%d", v / 10000000, v / 100000 % 100, v % 100000);
         call = "hipGetDeviceCount";
         e = amd.hipGetDeviceCount(&found.devices);
     }
-    /* Without any device, 5.2 says that device 0 is invalid. */
-    if (e == hipErrorNoDevice || e == hipErrorInvalidDevice || (e == hipSuccess && found.devices == 0)) {
+    if (e == hipErrorNoDevice || (e == hipSuccess && found.devices == 0)) {
         found.devices = 0;
         snprintf(found.problem, sizeof(found.problem), "%s sees no device", found.library);
     } else if (e != hipSuccess) {

@@ -2,6 +2,7 @@
  *
  * The rows of both databases for one arch, in memory and immutable: what the dispatcher's ladder asks. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -24,7 +24,7 @@ int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev
     for (;;) {
         for (int i = 0; i < var->n_params; i++)
             p[i] = var->params[i].values[at[i]];
-        if (!var->valid || var->valid(dev, prob, p, NULL)) {
+        if ((!var->valid || var->valid(dev, prob, p, NULL)) && (!var->worth || var->worth(dev, prob, p, NULL))) {
             offered++;
             if (!fn(ctx, p))
                 return offered;

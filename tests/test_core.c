@@ -18,7 +18,7 @@ static const struct {
 } good[] = {
     { "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", NULL },
     { "gemm bf16,bf16->bf16 M=8 N=2112 K=7168 bias=1", NULL },
-    { "gemm f16,f16->f32 M=0 N=1 K=0 ldx=3 ldw=5 ldy=7 align=2", NULL },
+    { "gemm f16,f16->f32 M=0 N=1 K=0 ldx=3 ldw=5 ldy=7 align=2 align_y=4", NULL },
     { "gemm f32,f32->bf16 M=2147483647 N=1 K=1", NULL },
     { "gemm bf16,bf16->bf16 K=7168 bias=0 N=2112 align=16 M=8", "gemm bf16,bf16->bf16 M=8 N=2112 K=7168" },
     { "  gemm \t bf16,bf16->bf16  M=8 N=2112 K=7168  ", "gemm bf16,bf16->bf16 M=8 N=2112 K=7168" },

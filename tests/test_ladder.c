@@ -51,26 +51,39 @@ static struct rfg_problem problem(const char *text)
     return p;
 }
 
-static bool take_nth(void *arg, const int *p)
+struct pick {
+    struct rfg_device dev;
+    struct rfg_problem prob;
+    int p[RFG_MAX_PARAMS];
+};
+
+/* The first configuration that is valid whatever M is asked for below: the rung must decide, not the variant. */
+static bool valid_everywhere(void *arg, const int *p)
 {
-    int(*out)[RFG_MAX_PARAMS + 1] = arg;
-    memcpy(&(*out)[1], p, gemm_cpu_portable.n_params * sizeof(int));
-    return (*out)[0]-- > 0;
+    static const int sizes[] = { 1, 3, 4, 8, 9, 16, 1000 };
+    struct pick *pick = arg;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct rfg_problem prob = pick->prob;
+        prob.v[GEMM_M] = sizes[i];
+        if (!rfg_variant_check(&gemm_cpu_portable, &pick->dev, &prob, p, NULL))
+            return true;
+    }
+    memcpy(pick->p, p, (size_t)gemm_cpu_portable.n_params * sizeof(int));
+    return false;
 }
 
-/* Writes a row for the portable variant's nth configuration, which nothing but the row would choose. */
-static void put_row(const char *path, const char *text, int cu_offset, int nth, double us)
+/* Writes a row for the portable variant, which nothing but the row would choose. */
+static void put_row(const char *path, const char *text, int cu_offset, double us)
 {
-    struct rfg_device dev;
+    struct pick pick = { .prob = problem(text) };
     struct rfg_db *db;
-    rfg_device_cpu(&dev, 2);
-    struct rfg_row row = { .problem = problem(text), .cu_count = dev.cu_count + cu_offset, .median_us = us, .samples = 9,
+    rfg_device_cpu(&pick.dev, 2);
+    struct rfg_row row = { .problem = problem(text), .cu_count = pick.dev.cu_count + cu_offset, .median_us = us, .samples = 9,
                            .error = 0.5, .error_bound = 1, .how = RFG_SOURCE_MEASURED, .variant = "gemm_cpu_portable",
                            .date = "2026-11-21T00:00:00Z", .version = RFG_VERSION, .device = "cpu", .compiler = "test" };
-    int p[RFG_MAX_PARAMS + 1] = { nth };
-    strcpy(row.arch, dev.arch);
-    rfg_variant_each(&gemm_cpu_portable, &dev, &row.problem, take_nth, &p);
-    rfg_params_json(&gemm_cpu_portable, &p[1], row.params, sizeof(row.params));
+    strcpy(row.arch, pick.dev.arch);
+    rfg_variant_each(&gemm_cpu_portable, &pick.dev, &row.problem, valid_everywhere, &pick);
+    rfg_params_json(&gemm_cpu_portable, pick.p, row.params, sizeof(row.params));
     ck_assert_msg(rfg_db_open(&db, path, RFG_DB_WRITE) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_db_put(db, &row) == RFG_OK, "%s", rfg_last_error());
     rfg_db_close(&db);
@@ -110,8 +123,12 @@ static enum rfg_rung run(rfg_context *ctx, int m, int n, int k)
     snprintf(text, sizeof(text), "gemm f32,f32->f32 M=%d N=%d K=%d", m, n, k);
     struct rfg_problem p = problem(text);
     const struct rfg_plan *plan = NULL; /* the plan's key holds the alignment of what calloc gave */
-    for (p.v[GEMM_ALIGN] = 4; p.v[GEMM_ALIGN] <= 16 && !plan; p.v[GEMM_ALIGN] *= 2)
-        plan = rfg_plan_find(ctx, &p);
+    for (int64_t a = 4; a <= 16; a *= 2)
+        for (int64_t b = 4; b <= 16 && !plan; b *= 2) {
+            p.v[GEMM_ALIGN] = a;
+            p.v[GEMM_ALIGN_Y] = b;
+            plan = rfg_plan_find(ctx, &p);
+        }
     ck_assert_ptr_nonnull(plan);
     free(x);
     free(w);
@@ -123,7 +140,7 @@ static enum rfg_rung run(rfg_context *ctx, int m, int n, int k)
 
 START_TEST(rung_1_exact)
 {
-    put_row(user_db, P8, 0, 0, 5);
+    put_row(user_db, P8, 0, 5);
     rfg_context *ctx = open_ctx(NULL);
     struct rfg_choice c = choose(ctx, P8);
     ck_assert_int_eq(c.rung, RFG_RUNG_EXACT);
@@ -142,10 +159,10 @@ END_TEST
 
 START_TEST(rung_2_nearest_m)
 {
-    put_row(user_db, "gemm f32,f32->f32 M=4 N=32 K=64", 0, 0, 4);
-    put_row(user_db, "gemm f32,f32->f32 M=16 N=32 K=64", 0, 0, 16);
-    put_row(user_db, "gemm f32,f32->f32 M=9 N=31 K=64", 0, 0, 31); /* another N */
-    put_row(user_db, "gemm f32,f32->f32 M=9 N=32 K=64", 1, 0, 99); /* another CU count */
+    put_row(user_db, "gemm f32,f32->f32 M=4 N=32 K=64", 0, 4);
+    put_row(user_db, "gemm f32,f32->f32 M=16 N=32 K=64", 0, 16);
+    put_row(user_db, "gemm f32,f32->f32 M=9 N=31 K=64", 0, 31); /* another N */
+    put_row(user_db, "gemm f32,f32->f32 M=9 N=32 K=64", 1, 99); /* another CU count */
     rfg_context *ctx = open_ctx(NULL);
     struct rfg_choice c = choose(ctx, "gemm f32,f32->f32 M=9 N=32 K=64");
     ck_assert_int_eq(c.rung, RFG_RUNG_NEAREST);
@@ -160,8 +177,8 @@ END_TEST
 
 START_TEST(rung_3_other_cu_count)
 {
-    put_row(user_db, P8, 100, 0, 100);
-    put_row(user_db, P8, 1, 0, 1);
+    put_row(user_db, P8, 100, 100);
+    put_row(user_db, P8, 1, 1);
     rfg_context *ctx = open_ctx(NULL);
     struct rfg_choice c = choose(ctx, P8);
     ck_assert_int_eq(c.rung, RFG_RUNG_OTHER_CUS);
@@ -226,8 +243,8 @@ static const struct {
 
 START_TEST(broken_rows_are_skipped)
 {
-    put_row(user_db, P8, 0, 0, 5);
-    put_row(user_db, "gemm f32,f32->f32 M=16 N=32 K=64", 0, 0, 16);
+    put_row(user_db, P8, 0, 5);
+    put_row(user_db, "gemm f32,f32->f32 M=16 N=32 K=64", 0, 16);
     damage_row(broken[_i].sql);
     char log[96], cmd[200];
     snprintf(log, sizeof(log), "%s/stderr", dir);
@@ -253,11 +270,11 @@ END_TEST
 
 START_TEST(user_wins_over_system)
 {
-    put_row(system_db, P8, 0, 0, 50);
+    put_row(system_db, P8, 0, 50);
     rfg_context *ctx = open_ctx(NULL);
     ck_assert_double_eq(choose(ctx, P8).row->median_us, 50);
     rfg_context_destroy(&ctx);
-    put_row(user_db, P8, 0, 0, 60); /* slower, but it is the user's */
+    put_row(user_db, P8, 0, 60); /* slower, but it is the user's */
     ctx = open_ctx(NULL);
     ck_assert_double_eq(choose(ctx, P8).row->median_us, 60);
     rfg_context_destroy(&ctx);
@@ -269,7 +286,7 @@ START_TEST(unreadable_databases_cost_only_speed)
     static const char *const cmds[] = { "head -c 5000 /dev/urandom > %s", "printf 'SQLite format 3' > %s",
                                         ": > %s", "mkdir %s" };
     char cmd[200];
-    put_row(system_db, P8, 0, 0, 50);
+    put_row(system_db, P8, 0, 50);
     snprintf(cmd, sizeof(cmd), cmds[_i], user_db);
     ck_assert_int_eq(system(cmd), 0);
     rfg_context *ctx = open_ctx(NULL);
@@ -296,7 +313,7 @@ static bool count_miss(void *arg, const struct rfg_problem *prob, const char *ar
 
 START_TEST(misses_are_recorded)
 {
-    put_row(user_db, P8, 0, 0, 5);
+    put_row(user_db, P8, 0, 5);
     rfg_context *ctx = open_ctx(NULL);
     for (int i = 0; i < 3; i++)
         run(ctx, 3, 5, 7);
@@ -377,7 +394,7 @@ END_TEST
 START_TEST(explaining)
 {
     char buf[4096], tiny[5];
-    put_row(user_db, P8, 0, 0, 5);
+    put_row(user_db, P8, 0, 5);
     rfg_context *ctx = open_ctx(NULL);
     ck_assert_int_eq(rfg_explain(ctx, P8, buf, sizeof(buf)), RFG_OK);
     ck_assert_msg(strstr(buf, "rung 1") && strstr(buf, "gemm_cpu_portable") && strstr(buf, "measured"), "%s", buf);

@@ -157,17 +157,16 @@ static size_t align_up(size_t n, size_t a)
     return (n + a - 1) & ~(a - 1);
 }
 
-/* Lays the tensors of a set out and says in the problem how they came to be aligned. */
+/* Lays the tensors of a set out, each as its alignment key wants it, and says in the problem what came of it (a row
+ * stride may allow less). */
 static void lay_out(struct rfg_case *c)
 {
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
-    int align_key = rfg_op_key(c->prob.op, "align");
-    int64_t align = align_key >= 0 ? c->prob.v[align_key] : 16;
-    uintptr_t bits = 16;
+    uintptr_t bits[RFG_MAX_KEYS] = { 0 };
     c->n_tensors = c->prob.op->tensors(&c->prob, spec);
     for (int i = 0; i < c->n_tensors; i++) {
         struct place *p = &c->place[i];
-        size_t size = rfg_dtype_size(spec[i].dtype);
+        size_t size = rfg_dtype_size(spec[i].dtype), align = (size_t)c->prob.v[spec[i].align_key];
         p->spec = spec[i];
         if (spec[i].absent)
             continue;
@@ -175,15 +174,17 @@ static void lay_out(struct rfg_case *c)
         p->row = (size_t)spec[i].shape[spec[i].ndim - 1] * size;
         p->stride = spec[i].ndim == 1 ? p->row : (size_t)spec[i].row_stride * size;
         p->extent = p->rows && p->row ? (size_t)(p->rows - 1) * p->stride + p->row : 0;
-        size_t shift = c->params.unaligned ? size : align < 16 ? ((size_t)align > size ? (size_t)align : size) : 0;
+        size_t shift = c->params.unaligned ? size : align < 16 ? (align > size ? align : size) : 0;
         p->offset = align_up(c->set_bytes + GUARD, 256) + shift;
         c->set_bytes = p->offset + p->extent + GUARD;
         if (p->extent)
-            bits |= p->offset | (p->rows > 1 ? p->stride : 0);
+            bits[spec[i].align_key] |= p->offset | (p->rows > 1 ? p->stride : 0);
     }
     c->set_bytes = align_up(c->set_bytes, 4096);
-    if (align_key >= 0)
-        c->prob.v[align_key] = (int64_t)(bits & -bits);
+    for (int i = 0; i < c->n_tensors; i++) {
+        uintptr_t b = bits[spec[i].align_key] | 16;
+        c->prob.v[spec[i].align_key] = (int64_t)(b & -b);
+    }
 }
 
 static rfg_status upload(struct rfg_case *c, int set)

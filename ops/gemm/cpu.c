@@ -345,14 +345,18 @@ static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev,
 /* ---- parameters ---------------------------------------------------------------------------------------------------
  */
 
+static bool shape_ok(const struct cpu_isa *isa, const int *p, struct rfg_reason *why)
+{
+    return p[P_ROWS] * p[P_COLS] <= isa->max_regs ||
+           rfg_refuse(why, "rows=%d, cols=%d: more than %d accumulators", p[P_ROWS], p[P_COLS], isa->max_regs);
+}
+
 /* Register blocks that are worth a try. X's rows should fill whole panels; accumulators are what hides latency. */
-static bool shape_ok(const struct cpu_isa *isa, const struct rfg_param *params, const struct rfg_problem *prob,
-                     const int *p, struct rfg_reason *why)
+static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *params, const struct rfg_problem *prob,
+                        const int *p, struct rfg_reason *why)
 {
     int64_t m = prob->v[GEMM_M], k = prob->v[GEMM_K];
     int rows = p[P_ROWS], cols = p[P_COLS];
-    if (rows * cols > isa->max_regs)
-        return rfg_refuse(why, "rows=%d, cols=%d: more than %d accumulators", rows, cols, isa->max_regs);
     if (2 * rows * cols < isa->max_regs && m >= 4)
         return rfg_refuse(why, "rows=%d, cols=%d: fewer than %d accumulators", rows, cols, (isa->max_regs + 1) / 2);
     const struct rfg_param *c = &params[P_COLS];
@@ -433,7 +437,13 @@ static bool supports_any(const struct rfg_device *dev, struct rfg_reason *why)
             return rfg_refuse(why, "dot=1: needs bf16");                                                               \
         if (has_dot && p[P_DOT] && !(dev->features & RFG_FEATURE_AVX512BF16))                                          \
             return rfg_refuse(why, "dot=1: needs AVX512_BF16, which this cpu does not have");                          \
-        return shape_ok(&rfg_cpu_isa_##isa_name, isa_name##_params, prob, p, why);                                     \
+        return shape_ok(&rfg_cpu_isa_##isa_name, p, why);                                                              \
+    }                                                                                                                  \
+    static bool isa_name##_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
+                                 struct rfg_reason *why)                                                               \
+    {                                                                                                                  \
+        (void)dev;                                                                                                     \
+        return shape_worth(&rfg_cpu_isa_##isa_name, isa_name##_params, prob, p, why);                                  \
     }                                                                                                                  \
     static double isa_name##_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)       \
     {                                                                                                                  \
@@ -455,6 +465,7 @@ static bool supports_any(const struct rfg_device *dev, struct rfg_reason *why)
         .params = isa_name##_params,                                                                                   \
         .supports = isa_name##_supports,                                                                               \
         .valid = isa_name##_valid,                                                                                     \
+        .worth = isa_name##_worth,                                                                                     \
         .predict = isa_name##_predict,                                                                                 \
         .workspace = isa_name##_workspace,                                                                             \
         .run = isa_name##_run,                                                                                         \

@@ -19,6 +19,7 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
     [GEMM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
 };
 
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -32,8 +33,9 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                           v[GEMM_LDW], v[GEMM_K]);
     if (v[GEMM_LDY] && v[GEMM_LDY] < v[GEMM_N])
         return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[GEMM_LDY], v[GEMM_N]);
-    if (v[GEMM_ALIGN] & (v[GEMM_ALIGN] - 1))
-        return rfg_refuse(why, "align=%" PRId64 ": must be a power of two", v[GEMM_ALIGN]);
+    for (int i = GEMM_ALIGN; i <= GEMM_ALIGN_Y; i++)
+        if (v[i] & (v[i] - 1))
+            return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", gemm_keys[i].name, v[i]);
     return true;
 }
 
@@ -54,7 +56,8 @@ static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dty
                                  .dtype = (rfg_dtype)dtype,
                                  .ndim = 2,
                                  .shape = { rows, cols },
-                                 .row_stride = ld ? ld : cols };
+                                 .row_stride = ld ? ld : cols,
+                                 .align_key = output ? GEMM_ALIGN_Y : GEMM_ALIGN };
     return s;
 }
 
@@ -64,9 +67,12 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
     spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
     spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
-    spec[3] = (struct rfg_tensor_spec){
-        .name = "bias", .dtype = (rfg_dtype)prob->dtype[1], .ndim = 1, .shape = { v[GEMM_N] }, .absent = !v[GEMM_BIAS]
-    };
+    spec[3] = (struct rfg_tensor_spec){ .name = "bias",
+                                        .dtype = (rfg_dtype)prob->dtype[1],
+                                        .ndim = 1,
+                                        .shape = { v[GEMM_N] },
+                                        .absent = !v[GEMM_BIAS],
+                                        .align_key = GEMM_ALIGN_Y };
     return 4;
 }
 
@@ -197,7 +203,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     if (bias && overlaps(&oy, &ob))
         return refuse_overlap(&oy, &ob);
 
-    uintptr_t bits = 16 | oy.bits | ox.bits | ow.bits | ob.bits;
+    uintptr_t in_bits = 16 | ox.bits | ow.bits, out_bits = 16 | oy.bits | ob.bits; /* the lowest bit is the alignment */
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
     prob.v[GEMM_M] = oy.rows;
@@ -207,7 +213,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
-    prob.v[GEMM_ALIGN] = (int64_t)(bits & -bits);
+    prob.v[GEMM_ALIGN] = (int64_t)(in_bits & -in_bits);
+    prob.v[GEMM_ALIGN_Y] = (int64_t)(out_bits & -out_bits);
 
     struct gemm_args a = { .y = y->data,
                            .x = x->data,

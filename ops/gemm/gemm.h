@@ -13,7 +13,8 @@ enum {
     GEMM_LDX, /* row strides in elements; 0: packed (K, K, N) */
     GEMM_LDW,
     GEMM_LDY,
-    GEMM_ALIGN, /* 1, 2, 4, 8, 16: the bytes that every pointer and every row stride in bytes is a multiple of */
+    GEMM_ALIGN,   /* 1, 2, 4, 8, 16: what x's and w's pointers and row strides, in bytes, are multiples of */
+    GEMM_ALIGN_Y, /* the same for y and bias */
     GEMM_NKEYS
 };
 

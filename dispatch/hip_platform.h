@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the loaders of the HIP table's platforms share. */
+#ifndef RFG_DISPATCH_HIP_PLATFORM_H
+#define RFG_DISPATCH_HIP_PLATFORM_H
+
+#include "hip.h"
+
+/* Opens the platform's runtime: $env if set, else the first of names (and of dirs/name for each of dirs, NULL: none).
+ * Fills the report's library, found, problem and advice. `key` in $RFG_HIP_DISABLE switches the platform off. */
+void *rfg_platform_open(struct rfg_platform_report *r, const char *key, const char *env, const char *const *names,
+                        const char *const *dirs);
+
+/* The table set by rfg_hip_override(), with the report filled; NULL if none is. */
+const struct rfg_hip *rfg_hip_overridden(enum rfg_platform p, struct rfg_platform_report *report);
+
+/* "hipErrorOutOfMemory"; without asking any library. */
+const char *rfg_hip_error_name(hipError_t error);
+
+#endif

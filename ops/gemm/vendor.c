@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The vendors' BLAS libraries as variants of gemm, by dlopen and our own declarations. They see column-major matrices:
+ * row- major Y[M,N] = X W^T is column-major D(N x M) = A^T B with A = W (K x N, ld = ldw) and B = X (K x M, ld = ldx).
+ */
+#include "vendor.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool gemm_vendor_off(void)
+{
+    const char *env = getenv("RFG_VENDOR");
+    return env && !strcmp(env, "0");
+}
+
+void *gemm_vendor_open(const char *env, const char *const *names, struct rfg_reason *why)
+{
+    const char *path = getenv(env);
+    void *lib = NULL;
+    if (path && *path)
+        lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    else
+        for (int i = 0; names[i] && !lib; i++)
+            lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        rfg_refuse(why, "%.100s not found", path && *path ? path : names[0]);
+    return lib;
+}
+
+bool gemm_vendor_symbols(void *lib, const char *const *names, void **slots, struct rfg_reason *why)
+{
+    for (int i = 0; names[i]; i++)
+        if (!(slots[i] = dlsym(lib, names[i])))
+            return rfg_refuse(why, "the library lacks %s", names[i]);
+    return true;
+}
+
+bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platform, const struct rfg_problem *prob,
+                          struct rfg_reason *why)
+{
+    if (dev->platform != platform)
+        return rfg_refuse(why, "needs %s, this is %s", platform == RFG_PLATFORM_AMD ? "an AMD GPU" : "an NVIDIA GPU",
+                          dev->name);
+    if (gemm_vendor_off())
+        return rfg_refuse(why, "switched off by RFG_VENDOR=0");
+    if (prob->v[GEMM_K] == 0 || prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
+        return rfg_refuse(why, "M, N or K is 0");
+    return true;
+}
+
+/* A good library: a couple of microseconds above the floor for small problems, near the roofline for large ones. `rank`
+ * is the heuristic's place: the first is its own favourite. */
+double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_problem *prob, int rank)
+{
+    double bytes, flops;
+    prob->op->cost(prob, &bytes, &flops);
+    double rate = prob->dtype[0] == RFG_F32 ? dev->fma_tflops : dev->mma_tflops;
+    double memory = bytes / (dev->mem_gbps * 0.88e3), math = flops / (rate * 0.75e6);
+    return dev->latency_us + 4.0 + (memory > math ? memory : math) + 0.02 * rank;
+}
+
+size_t gemm_vendor_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev;
+    (void)prob;
+    (void)p;
+    return GEMM_VENDOR_WORKSPACE;
+}

@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-db: look into tuned databases, turn them into text and back, merge and verify them. */
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../dispatch/context.h"
+#include "../dispatch/db_internal.h"
+#include "../dispatch/util.h"
+
+enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
+
+struct options {
+    const char *arch, *out, *db;
+    bool json, keep_how, newest, system;
+    int argc;
+    char **argv;
+};
+
+static int complain(void)
+{
+    fprintf(stderr, "rfg-db: %s\n", rfg_last_error());
+    return BAD_USAGE;
+}
+
+static void on_bad(void *ctx, const struct rfg_row *row, const char *why)
+{
+    (void)row;
+    fprintf(stderr, "rfg-db: %s: row not understood: %s\n", (const char *)ctx, why);
+}
+
+/* All rows of a file; those that can't be understood are said on stderr. */
+static bool load(const char *path, const char *arch, struct rfg_row **rows, size_t *n)
+{
+    struct rfg_db *db;
+    *rows = NULL;
+    *n = 0;
+    bool ok = rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK &&
+              rfg_db_all(db, arch, rows, n, on_bad, (void *)(uintptr_t)path) == RFG_OK;
+    rfg_db_close(&db);
+    return ok;
+}
+
+static const struct rfg_variant *variant_of(const struct rfg_row *row, int *p, struct rfg_reason *why)
+{
+    const struct rfg_variant *var = rfg_variant_find(row->problem.op, row->variant);
+    if (!var)
+        rfg_refuse(why, "variant '%s': %s has no such variant", row->variant, row->problem.op->name);
+    return var && rfg_row_params(row, var, p, why) ? var : NULL;
+}
+
+/* "gemm_skinny{waves=4}"; as it is stored if this version does not know it. */
+static void format_config(const struct rfg_row *row, char *buf, size_t size)
+{
+    int p[RFG_MAX_PARAMS];
+    const struct rfg_variant *var = variant_of(row, p, NULL);
+    if (var)
+        rfg_config_format(var, p, buf, size);
+    else
+        snprintf(buf, size, "%s %s", row->variant, row->params);
+}
+
+static json_t *row_json(const struct rfg_row *row)
+{
+    char text[512];
+    struct rfg_flat f;
+    rfg_flatten(row, &f);
+    json_t *obj = json_object();
+    json_object_set_new(obj, "problem", json_string(rfg_problem_format(&row->problem, text, sizeof(text))));
+    for (int i = 0; i < RFG_N_COLUMNS; i++) {
+        const struct rfg_column *c = &rfg_columns[i];
+        const void *v = (const char *)&f + c->offset;
+        json_t *value = NULL;
+        if (c->type == RFG_COLUMN_REAL)
+            value = json_real(*(const double *)v);
+        else if (c->type == RFG_COLUMN_INT)
+            value = json_integer(*(const int *)v);
+        else if (c->type == RFG_COLUMN_I64)
+            value = json_integer(*(const int64_t *)v);
+        else if (!strcmp(c->name, "params"))
+            value = json_loads(v, 0, NULL);
+        if (!value) /* seeds too: JSON's numbers end at 2^53 for many readers */
+            value = json_string(rfg_column_format(&f, i, text, sizeof(text)));
+        json_object_set_new(obj, c->name, value);
+    }
+    return obj;
+}
+
+/* ---- list, show -------------------------------------------------------------------------------------------------- */
+
+#define LIST_COLUMNS 10
+static const char *const list_titles[LIST_COLUMNS] = { "problem", "arch",       "CUs",       "variant", "median us",
+                                                       "spread",  "vs default", "vs vendor", "how",     "date" };
+static const bool list_right[LIST_COLUMNS] = { [2] = true, [4] = true, [5] = true, [6] = true, [7] = true };
+
+static char *list_cell(const struct rfg_row *row, int column)
+{
+    char text[RFG_CONFIG_STRLEN + RFG_PROBLEM_STRLEN];
+    double other;
+    switch (column) {
+    case 0:
+        return strdup(rfg_problem_format(&row->problem, text, sizeof(text)));
+    case 1:
+        return strdup(row->arch);
+    case 2:
+        return rfg_asprintf("%d", row->cu_count);
+    case 3:
+        format_config(row, text, sizeof(text));
+        return strdup(text);
+    case 4:
+        return rfg_asprintf("%.2f", row->median_us);
+    case 5:
+        return rfg_asprintf("%.2f", row->spread_us);
+    case 6:
+    case 7:
+        other = column == 6 ? row->default_us : row->vendor_us;
+        return other > 0 ? rfg_asprintf("%.2fx", other / row->median_us) : strdup("-");
+    case 8:
+        return strdup(rfg_source_name(row->how));
+    default:
+        return strdup(row->date);
+    }
+}
+
+static void print_table(const struct rfg_row *rows, size_t n)
+{
+    int width[LIST_COLUMNS];
+    for (int c = 0; c < LIST_COLUMNS; c++) {
+        width[c] = (int)strlen(list_titles[c]);
+        for (size_t i = 0; i < n; i++) {
+            char *cell = list_cell(&rows[i], c);
+            if (cell && (int)strlen(cell) > width[c])
+                width[c] = (int)strlen(cell);
+            free(cell);
+        }
+    }
+    for (size_t i = 0; i < n + 1; i++)
+        for (int c = 0; c < LIST_COLUMNS; c++) {
+            char *cell = i ? list_cell(&rows[i - 1], c) : strdup(list_titles[c]);
+            bool last = c + 1 == LIST_COLUMNS;
+            printf("%*s%s", list_right[c] ? width[c] : last ? 0 : -width[c], cell ? cell : "?", last ? "\n" : "  ");
+            free(cell);
+        }
+}
+
+static int cmd_list(const struct options *o)
+{
+    struct rfg_row *rows;
+    size_t n;
+    if (!load(o->argv[0], o->arch, &rows, &n))
+        return complain();
+    if (o->json) {
+        json_t *all = json_array();
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(all, row_json(&rows[i]));
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+        putchar('\n');
+        json_decref(all);
+    } else {
+        print_table(rows, n);
+        printf("%zu row%s\n", n, n == 1 ? "" : "s");
+    }
+    free(rows);
+    return FINE;
+}
+
+static int cmd_show(const struct options *o)
+{
+    struct rfg_row *rows;
+    struct rfg_problem p;
+    struct rfg_reason why;
+    size_t n, found = 0;
+    if (!rfg_problem_parse(&p, o->argv[1], &why)) {
+        fprintf(stderr, "rfg-db: problem: %s\n", why.text);
+        return BAD_USAGE;
+    }
+    if (!load(o->argv[0], o->arch, &rows, &n))
+        return complain();
+    p = rfg_problem_key(&p);
+    for (size_t i = 0; i < n; i++) {
+        char text[512];
+        struct rfg_flat f;
+        if (!rfg_problem_equal(&rows[i].problem, &p))
+            continue;
+        rfg_flatten(&rows[i], &f);
+        printf("%s%-12s %s\n", found++ ? "\n" : "", "problem", rfg_problem_format(&p, text, sizeof(text)));
+        for (int c = 0; c < RFG_N_COLUMNS; c++)
+            printf("%-12s %s\n", rfg_columns[c].name, rfg_column_format(&f, c, text, sizeof(text)));
+    }
+    free(rows);
+    if (!found)
+        fprintf(stderr, "rfg-db: %s: no row for '%s'\n", o->argv[0], o->argv[1]);
+    return found ? FINE : PROBLEMS;
+}
+
+/* ---- export, import ---------------------------------------------------------------------------------------------- */
+
+static int cmd_export(const struct options *o)
+{
+    struct rfg_db *db;
+    if (rfg_db_open(&db, o->argv[0], RFG_DB_READ) != RFG_OK)
+        return complain();
+    rfg_status st = rfg_db_export_csv(db, o->arch, o->out && strcmp(o->out, "-") ? o->out : NULL);
+    rfg_db_close(&db);
+    return st == RFG_OK ? FINE : complain();
+}
+
+/* A system database is made afresh beside its name and renamed, and needs no write-ahead log to be read. */
+static int import_system(const struct options *o)
+{
+    int rows;
+    struct rfg_db *db = NULL;
+    char *tmp = rfg_asprintf("%s.tmp-%ld", o->db, (long)getpid());
+    unlink(tmp);
+    rfg_status st = rfg_db_open(&db, tmp, RFG_DB_WRITE);
+    if (st == RFG_OK)
+        st = rfg_db_import_files(db, (const char *const *)o->argv, o->argc, true, &rows, NULL);
+    if (st == RFG_OK)
+        st = rfg_db_seal(db);
+    rfg_db_close(&db);
+    if (st == RFG_OK && rename(tmp, o->db))
+        st = rfg_fail(RFG_ERROR_IO, "%s: cannot rename to it: %s", o->db, strerror(errno));
+    if (st != RFG_OK)
+        complain();
+    else
+        printf("%s: %d rows\n", o->db, rows);
+    static const char *const suffix[] = { "", "-wal", "-shm" };
+    for (int i = 0; st != RFG_OK && i < 3; i++) {
+        char *left = rfg_asprintf("%s%s", tmp, suffix[i]);
+        unlink(left);
+        free(left);
+    }
+    free(tmp);
+    return st == RFG_OK ? FINE : BAD_USAGE;
+}
+
+static int cmd_import(const struct options *o)
+{
+    struct rfg_db *db;
+    int written, kept;
+    if (!o->db) {
+        fprintf(stderr, "rfg-db: import: --db is missing: must name the database to write\n");
+        return BAD_USAGE;
+    }
+    if (o->system)
+        return import_system(o);
+    if (rfg_db_open(&db, o->db, RFG_DB_WRITE) != RFG_OK)
+        return complain();
+    rfg_status st = rfg_db_import_files(db, (const char *const *)o->argv, o->argc, o->keep_how, &written, &kept);
+    rfg_db_close(&db);
+    if (st != RFG_OK)
+        return complain();
+    printf("%s: %d rows imported", o->db, written);
+    if (kept)
+        printf(", %d not: a row that ranks higher (measured > imported > predicted) is there", kept);
+    putchar('\n');
+    return FINE;
+}
+
+/* ---- merge ------------------------------------------------------------------------------------------------------- */
+
+struct merged {
+    struct rfg_row row;
+    const char *from;
+};
+
+static int by_key(const void *pa, const void *pb)
+{
+    const struct rfg_row *a = &((const struct merged *)pa)->row, *b = &((const struct merged *)pb)->row;
+    int c = memcmp(a->problem.v, b->problem.v, sizeof(a->problem.v));
+    c = c ? c : memcmp(a->problem.dtype, b->problem.dtype, sizeof(a->problem.dtype));
+    c = c ? c : strcmp(a->problem.op->name, b->problem.op->name);
+    c = c ? c : strcmp(a->arch, b->arch);
+    c = c ? c : (a->cu_count > b->cu_count) - (a->cu_count < b->cu_count);
+    return c ? c : (pa > pb) - (pa < pb); /* earlier files first */
+}
+
+static bool same_key(const struct rfg_row *a, const struct rfg_row *b)
+{
+    return rfg_problem_equal(&a->problem, &b->problem) && !strcmp(a->arch, b->arch) && a->cu_count == b->cu_count;
+}
+
+/* Does b beat a, and why does the winner win? */
+static bool beats(const struct rfg_row *b, const struct rfg_row *a, bool newest, const char **why)
+{
+    *why = "better evidence";
+    if (a->how != b->how)
+        return b->how > a->how;
+    int date = strcmp(b->date, a->date);
+    *why = newest ? "newest" : "fastest";
+    if (newest && date)
+        return date > 0;
+    if (!newest && a->median_us != b->median_us) /* dates settle what is equally fast */
+        return b->median_us < a->median_us;
+    *why = newest ? "fastest of one date" : date ? "newest of the equally fast" : "named first";
+    return newest ? b->median_us < a->median_us : date > 0;
+}
+
+static int cmd_merge(const struct options *o)
+{
+    struct merged *all = NULL;
+    size_t n = 0, stored = 0, conflicts = 0;
+    int rc = FINE;
+    if (!o->db) {
+        fprintf(stderr, "rfg-db: merge: --db is missing: must name the database to write\n");
+        return BAD_USAGE;
+    }
+    for (int i = -1; i < o->argc && rc == FINE; i++) {
+        const char *path = i < 0 ? o->db : o->argv[i];
+        struct rfg_row *rows;
+        size_t more;
+        if (i < 0 && access(path, F_OK))
+            continue;
+        if (!load(path, NULL, &rows, &more)) {
+            rc = complain();
+            break;
+        }
+        struct merged *grown = realloc(all, (n + more + 1) * sizeof(*all));
+        if (!grown) {
+            fprintf(stderr, "rfg-db: %s: no memory for %zu rows\n", path, more);
+            rc = BAD_USAGE;
+        }
+        all = grown ? grown : all;
+        for (size_t k = 0; grown && k < more; k++)
+            all[n++] = (struct merged){ rows[k], path };
+        free(rows);
+    }
+    struct rfg_row *winners = rc == FINE ? malloc((n + 1) * sizeof(*winners)) : NULL;
+    if (winners)
+        qsort(all, n, sizeof(*all), by_key);
+    for (size_t i = 0; winners && i < n;) {
+        size_t best = i, k = i + 1;
+        for (; k < n && same_key(&all[i].row, &all[k].row); k++) {
+            const char *why;
+            char text[RFG_PROBLEM_STRLEN];
+            if (!memcmp(&all[best].row, &all[k].row, sizeof(struct rfg_row)))
+                continue; /* one row in two files is no conflict */
+            bool later = beats(&all[k].row, &all[best].row, o->newest, &why);
+            const struct merged *win = &all[later ? k : best], *lose = &all[later ? best : k];
+            printf("%s, %s, %d CUs: %s (%.2f us, %s, %s) over %s (%.2f us, %s, %s): %s\n",
+                   rfg_problem_format(&win->row.problem, text, sizeof(text)), win->row.arch, win->row.cu_count,
+                   win->from, win->row.median_us, rfg_source_name(win->row.how), win->row.date, lose->from,
+                   lose->row.median_us, rfg_source_name(lose->row.how), lose->row.date, why);
+            conflicts++;
+            best = later ? k : best;
+        }
+        winners[stored++] = all[best].row;
+        i = k;
+    }
+    struct rfg_db *db = NULL;
+    if (winners &&
+        (rfg_db_open(&db, o->db, RFG_DB_WRITE) != RFG_OK || rfg_db_put_all(db, winners, stored, NULL) != RFG_OK))
+        rc = complain();
+    rfg_db_close(&db);
+    if (rc == FINE)
+        printf("%s: %zu rows, %zu conflict%s settled\n", o->db, stored, conflicts, conflicts == 1 ? "" : "s");
+    free(winners);
+    free(all);
+    return rc;
+}
+
+/* ---- verify ------------------------------------------------------------------------------------------------------ */
+
+struct verify {
+    const char *path;
+    int problems, stale;
+    size_t rows;
+};
+
+static void finding(void *ctx, const char *text)
+{
+    struct verify *v = ctx;
+    v->problems++;
+    printf("%s: damaged: %s\n", v->path, text);
+}
+
+static bool date_ok(const char *s)
+{
+    static const char form[] = "0000-00-00T00:00:00Z";
+    for (size_t i = 0; i < sizeof(form); i++)
+        if (form[i] == '0' ? s[i] < '0' || s[i] > '9' : s[i] != form[i])
+            return false;
+    return true;
+}
+
+/* Is the kernel that was measured the one in this library? Unknown counts as current. */
+static bool is_stale(const struct rfg_row *row, const struct rfg_variant *var, const struct rfg_device *dev,
+                     const int *p)
+{
+    char hash[65] = "";
+    if (var->kind == RFG_VARIANT_HOST)
+        snprintf(hash, sizeof(hash), "rfg-%s", RFG_VERSION);
+    if (var->kind == RFG_VARIANT_KERNEL && dev && var->kernel) {
+        struct rfg_kernel k = { 0 };
+        var->kernel(dev, &row->problem, p, &k);
+        rfg_jit_source_hash(k.source, hash);
+    }
+    return hash[0] && strcmp(hash, row->source_hash);
+}
+
+static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
+{
+    struct verify *v = ctx;
+    char text[RFG_PROBLEM_STRLEN], name[64];
+    int p[RFG_MAX_PARAMS];
+    struct rfg_device device, *dev = &device;
+    struct rfg_reason why = { "" };
+    const char *column = NULL;
+    v->rows++;
+    if (bad) {
+        v->problems++;
+        printf("%s: row not understood: %s\n", v->path, bad);
+        return true;
+    }
+    snprintf(name, sizeof(name), "%s:%d", row->arch, row->cu_count);
+    if (!rfg_device_imagine(dev, name))
+        dev = NULL;
+    bool plausible = rfg_row_check(row, &column, &why), ok = plausible;
+    const struct rfg_variant *var = ok ? variant_of(row, p, &why) : NULL;
+    ok = ok && var;
+    if (ok && dev)
+        ok = rfg_variant_check(var, dev, &row->problem, p, &why);
+    for (int i = 0; ok && i < var->n_params; i++) {
+        bool listed = false;
+        for (int j = 0; j < var->params[i].n; j++)
+            listed |= var->params[i].values[j] == p[i];
+        if (!listed)
+            ok = rfg_refuse(&why, "%s=%d: not a value that %s has", var->params[i].name, p[i], var->name);
+    }
+    if (ok && row->how == RFG_SOURCE_MEASURED && row->samples < 1)
+        ok = rfg_refuse(&why, "samples %d: a measured row must have some", row->samples);
+    if (ok && row->median_us > 1e9)
+        ok = rfg_refuse(&why, "median_us %g: must be less than 1000 s", row->median_us);
+    if (ok && !date_ok(row->date))
+        ok = rfg_refuse(&why, "date '%s': must be as 2026-11-21T03:40:00Z", row->date);
+    rfg_problem_format(&row->problem, text, sizeof(text));
+    if (!ok) {
+        v->problems++;
+        printf("%s: %s, %s, %d CUs: %s%s%s%s\n", v->path, text, row->arch, row->cu_count, plausible ? "" : "column ",
+               plausible ? "" : column, plausible ? "" : ": ", why.text);
+    } else if (is_stale(row, var, dev, p)) {
+        v->stale++;
+        printf("%s: %s, %s, %d CUs: stale: %s has changed since it was measured (source_hash '%s')\n", v->path, text,
+               row->arch, row->cu_count, row->variant, row->source_hash);
+    }
+    return true;
+}
+
+static int cmd_verify(const struct options *o)
+{
+    struct verify v = { .path = o->argv[0] };
+    struct rfg_db *db;
+    if (access(v.path, R_OK)) {
+        fprintf(stderr, "rfg-db: %s: cannot read: %s\n", v.path, strerror(errno));
+        return BAD_USAGE;
+    }
+    if (rfg_db_open(&db, v.path, RFG_DB_READ) != RFG_OK) {
+        complain();
+        return PROBLEMS;
+    }
+    int schema = rfg_db_schema(db);
+    if (rfg_db_integrity(db, finding, &v) < 0 || (!v.problems && rfg_db_each(db, o->arch, verify_row, &v) != RFG_OK)) {
+        complain();
+        v.problems++;
+    }
+    rfg_db_close(&db);
+    printf("%s: schema %d, %zu rows, %d problem%s, %d stale\n", v.path, schema, v.rows, v.problems,
+           v.problems == 1 ? "" : "s", v.stale);
+    return v.problems ? PROBLEMS : FINE;
+}
+
+/* ---- misses, path ------------------------------------------------------------------------------------------------ */
+
+static bool print_miss(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count, int rung,
+                       uint64_t calls, const char *last)
+{
+    const struct options *o = ctx;
+    char text[RFG_PROBLEM_STRLEN];
+    if (!o->arch || !strcmp(o->arch, arch))
+        printf("%10llu calls  rung %d  %s  %s, %d CUs  %s\n", (unsigned long long)calls, rung,
+               rfg_problem_format(prob, text, sizeof(text)), arch, cu_count, last);
+    return true;
+}
+
+static int cmd_misses(const struct options *o)
+{
+    struct rfg_db *db;
+    if (rfg_db_open(&db, o->argv[0], RFG_DB_READ) != RFG_OK)
+        return complain();
+    rfg_status st = rfg_db_each_miss(db, print_miss, (void *)(uintptr_t)o);
+    rfg_db_close(&db);
+    return st == RFG_OK ? FINE : complain();
+}
+
+static int cmd_path(const struct options *o)
+{
+    (void)o;
+    char *user = rfg_db_user_path();
+    const char *dir, *env = rfg_env("RFG_SYSTEM_DB");
+    printf("user    %s%s\n", user && *user ? user : "none: neither RFG_DB nor XDG_DATA_HOME nor HOME is set",
+           user && *user && access(user, F_OK) ? " (not there yet)" : "");
+    free(user);
+    if (env)
+        printf("system  %s (RFG_SYSTEM_DB)%s\n", env, access(env, F_OK) ? " (missing)" : "");
+    for (int i = 0; !env && (dir = rfg_db_system_dir(i)); i++) {
+        struct dirent **names;
+        int found = 0, n = scandir(dir, &names, NULL, alphasort);
+        for (int k = 0; k < n; k++) {
+            size_t len = strlen(names[k]->d_name);
+            if (len > 3 && !strcmp(names[k]->d_name + len - 3, ".db") && ++found)
+                printf("system  %s/%s\n", dir, names[k]->d_name);
+            free(names[k]);
+        }
+        if (n >= 0)
+            free(names);
+        if (!found)
+            printf("system  none in %s\n", dir);
+    }
+    return FINE;
+}
+
+/* ---- main -------------------------------------------------------------------------------------------------------- */
+
+static const char usage[] =
+    "Usage: rfg-db COMMAND [OPTIONS] ...\n"
+    "  list [--arch A] [--json] DB              the tuned rows as a table\n"
+    "  show [--arch A] DB \"PROBLEM\"             every column of a problem's rows\n"
+    "  export [--arch A] [-o FILE] DB           as CSV, the form kept in tuned_configs/\n"
+    "  import [--how keep|imported] --db DB FILE.csv...\n"
+    "                                           CSV into a database, all or nothing (default: imported)\n"
+    "  import --system --db OUT FILE.csv...     makes a read-only system database\n"
+    "  merge --db OUT [--prefer fastest|newest] IN...\n"
+    "                                           IN's rows into OUT; says who wins each conflict (default: fastest)\n"
+    "  verify [--arch A] DB                     integrity, schema, and each row against this version's variants\n"
+    "  misses [--arch A] DB                     problems that were run without an exact row\n"
+    "  path                                     where the default databases are\n"
+    "Exit status: 0 fine, 1 problems found, 2 bad usage or input.\n";
+
+static const struct {
+    const char *name, *options; /* letters of the long options that it takes */
+    int min, max;
+    int (*run)(const struct options *o);
+} commands[] = {
+    { "list", "aj", 1, 1, cmd_list },           { "show", "a", 2, 2, cmd_show },
+    { "export", "ao", 1, 1, cmd_export },       { "import", "dhs", 1, INT32_MAX, cmd_import },
+    { "merge", "dp", 1, INT32_MAX, cmd_merge }, { "verify", "a", 1, 1, cmd_verify },
+    { "misses", "a", 1, 1, cmd_misses },        { "path", "", 0, 0, cmd_path },
+};
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        { "arch", required_argument, NULL, 'a' },   { "json", no_argument, NULL, 'j' },
+        { "output", required_argument, NULL, 'o' }, { "db", required_argument, NULL, 'd' },
+        { "how", required_argument, NULL, 'h' },    { "system", no_argument, NULL, 's' },
+        { "prefer", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'H' },
+        { "version", no_argument, NULL, 'V' },      { 0 },
+    };
+    struct options o = { 0 };
+    size_t c = 0;
+    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))) {
+        fputs(usage, stdout);
+        return FINE;
+    }
+    if (argc > 1 && !strcmp(argv[1], "--version")) {
+        printf("rfg-db %s\n", rfg_version());
+        return FINE;
+    }
+    while (argc > 1 && c < N_COMMANDS && strcmp(argv[1], commands[c].name))
+        c++;
+    if (argc < 2 || c == N_COMMANDS) {
+        if (argc > 1)
+            fprintf(stderr, "rfg-db: command '%s': there is no such command\n", argv[1]);
+        fputs(usage, stderr);
+        return BAD_USAGE;
+    }
+    argc--;
+    argv++;
+    for (int opt; (opt = getopt_long(argc, argv, "o:", longs, NULL)) != -1;) {
+        if (opt == 'H') {
+            fputs(usage, stdout);
+            return FINE;
+        }
+        if (opt == '?')
+            return BAD_USAGE; /* getopt has said why */
+        if (!strchr(commands[c].options, opt)) {
+            fprintf(stderr, "rfg-db: %s does not take %s: see rfg-db --help\n", argv[0], argv[optind - 1]);
+            return BAD_USAGE;
+        }
+        bool ok = true;
+        switch (opt) {
+        case 'a':
+            o.arch = optarg;
+            break;
+        case 'j':
+            o.json = true;
+            break;
+        case 'o':
+            o.out = optarg;
+            break;
+        case 'd':
+            o.db = optarg;
+            break;
+        case 's':
+            o.system = true;
+            break;
+        case 'h':
+            o.keep_how = !strcmp(optarg, "keep");
+            ok = o.keep_how || !strcmp(optarg, "imported");
+            break;
+        case 'p':
+            o.newest = !strcmp(optarg, "newest");
+            ok = o.newest || !strcmp(optarg, "fastest");
+            break;
+        }
+        if (!ok) {
+            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n", opt == 'h' ? "how" : "prefer", optarg,
+                    opt == 'h' ? "keep or imported" : "fastest or newest");
+            return BAD_USAGE;
+        }
+    }
+    o.argc = argc - optind;
+    o.argv = argv + optind;
+    if (o.argc < commands[c].min || o.argc > commands[c].max) {
+        fprintf(stderr, "rfg-db: %s: %d arguments: must be %d%s: see rfg-db --help\n", commands[c].name, o.argc,
+                commands[c].min, commands[c].max > commands[c].min ? " or more" : "");
+        return BAD_USAGE;
+    }
+    int rc = commands[c].run(&o);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "rfg-db: standard output: cannot write: %s\n", strerror(errno));
+        return BAD_USAGE;
+    }
+    return rc;
+}

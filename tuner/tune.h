@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-tune: what its files share. The parent process plans, compiles and writes the database; a child process measures
+ * (tune_measure.c), so that a candidate that hangs or faults costs that child and not the sweep. */
+#ifndef RFG_TUNER_TUNE_H
+#define RFG_TUNER_TUNE_H
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "harness.h"
+
+/* Exit codes; --help says what they mean. */
+enum {
+    TUNE_EXIT_OK = 0,
+    TUNE_EXIT_FAILED = 1,
+    TUNE_EXIT_USAGE = 2,
+    TUNE_EXIT_BAD_LINES = 3,
+    TUNE_EXIT_TIME = 4,
+    TUNE_EXIT_SIGNAL = 128, /* + the signal's number */
+};
+
+struct tune_options {
+    const char *device, *db, *variants, *json, *report;
+    const char **shapes; /* shapes files */
+    int n_shapes;
+    const char **problems;
+    int n_problems;
+    double time_budget; /* seconds for the whole run; 0: none */
+    double per_shape;   /* seconds a shape may be measured for; 0: 1.5 on a GPU, 8 on cpu */
+    int candidates;     /* the most that are tried for a shape; 0: 64 */
+    uint64_t seed;
+    int jobs; /* compiler processes; 0: the online cores */
+    bool force, dry_run, from_misses, keep_going, verbose;
+};
+
+/* ---- what is tuned ----------------------------------------------------------------------------------------------- */
+
+enum tune_candidate_state {
+    CANDIDATE_NEW,     /* to be tried */
+    CANDIDATE_TIMED,   /* right, and measured at least once */
+    CANDIDATE_SLOW,    /* right, but so much slower than another that one run was enough */
+    CANDIDATE_REFUSED, /* could not be made ready: no algorithm, no memory, no compiler */
+    CANDIDATE_FAILED,  /* wrong, hung, faulted or didn't compile: in the database's failures */
+};
+
+struct tune_times {
+    double us, p5, p95, ratio; /* median and spread; the largest error in units of what is allowed */
+    int n;
+};
+
+struct tune_candidate {
+    const struct rfg_variant *var;
+    int p[RFG_MAX_PARAMS];
+    double predicted_us; /* HUGE_VAL: the variant has no model */
+    int order;           /* as enumerated: breaks ties */
+    bool is_default;     /* what dispatch uses without a tuned row */
+    enum tune_candidate_state state;
+    struct tune_job *job; /* the code object that it needs; NULL: none */
+    struct tune_times t;
+};
+
+enum tune_shape_state {
+    SHAPE_WAITING,
+    SHAPE_CURRENT, /* its row is there and still true */
+    SHAPE_EMPTY,   /* nothing to compute: nothing to tune */
+    SHAPE_TUNED,
+    SHAPE_FAILED,
+};
+
+struct tune_shape {
+    struct rfg_problem problem; /* the row's key */
+    struct rfg_problem call;    /* with the alignment that packed tensors have: what variants are asked about */
+    char text[RFG_PROBLEM_STRLEN];
+    double weight; /* how often it is run, relative to the others */
+    enum tune_shape_state state;
+    struct tune_candidate *c; /* those kept, in the order in which they are tried */
+    int n;
+    int valid;      /* valid candidates before pruning */
+    int pruned;     /* left out by the model or by --candidates */
+    int remembered; /* left out because they failed in an earlier run */
+    int tried, refused, failed;
+    int not_reached;    /* left out because the shape's time was up */
+    struct rfg_row row; /* SHAPE_TUNED, SHAPE_CURRENT */
+    double floor_us, seconds;
+    const char *floor_of; /* "memory", ... as rfg_floor_us says */
+    char why[400];        /* SHAPE_FAILED, SHAPE_EMPTY */
+};
+
+struct tune {
+    struct tune_options opt;
+    rfg_context *ctx; /* NULL: an imagined device */
+    struct rfg_device dev;
+    char *cache_dir; /* NULL: the default; else a private one that is removed at the end */
+    struct rfg_db *db;
+    struct tune_shape *shapes;
+    int n_shapes;
+    int bad_lines;
+    struct tune_compiler *compiler;
+    struct tune_child *child;
+    double started;
+    bool out_of_time;
+    int device_errors; /* shapes in a row that the device refused */
+};
+
+/* The signal that asked us to stop; 0: none. */
+extern volatile sig_atomic_t tune_stop;
+
+/* ---- tune_plan.c: which candidates ----------------------------------------------------------------------------- */
+
+/* Looks into the database whether the shape needs tuning, and lists its candidates in the order of the analytical
+ * model: pruned, without those that failed before. */
+void tune_plan_shape(struct tune *t, struct tune_shape *s);
+/* --dry-run's text for a shape. */
+void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *out);
+/* May this variant be used (--variants, $RFG_VARIANTS)? */
+bool tune_variant_allowed(const struct tune *t, const struct rfg_variant *var);
+
+/* ---- tune_compile.c: code objects, in the background --------------------------------------------------------------
+ */
+
+enum tune_job_state { JOB_PENDING, JOB_RUNNING, JOB_DONE, JOB_FAILED };
+struct tune_compiler;
+struct tune_job;
+
+/* Starts compiling what all shapes' candidates need, each code object once, in the order of need. Sets their job. */
+struct tune_compiler *tune_compiler_start(struct tune *t);
+/* Waits for the compiles that are under way, drops the others. */
+void tune_compiler_stop(struct tune_compiler **c);
+enum tune_job_state tune_job_state(struct tune_compiler *c, struct tune_job *job);
+/* The compiler's message of a failed job; its status. */
+const char *tune_job_error(struct tune_compiler *c, struct tune_job *job, rfg_status *status);
+/* Returns when some job has ended since `seen` was filled, or after a moment. */
+void tune_compiler_wait(struct tune_compiler *c, int *seen);
+void tune_compiler_count(struct tune_compiler *c, int *done, int *failed, int *all);
+
+/* ---- tune_child.c: the parent's end of the measuring process ------------------------------------------------------
+ */
+
+enum tune_answer {
+    ANSWER_OK,
+    ANSWER_REFUSED, /* the child answered with an error; "kind" and "error" are in the reply */
+    ANSWER_DIED,    /* why says of what */
+    ANSWER_HUNG,    /* killed after its time */
+    ANSWER_STOPPED, /* killed because we were asked to stop */
+};
+
+struct tune_child;
+struct tune_child *tune_child_create(struct tune *t);
+void tune_child_destroy(struct tune_child **c);
+/* Sends a command for a shape (starting a process, and beginning the shape in it, where needed) and waits for the
+ * reply. cmd's reference is taken. *reply may be NULL; json_decref() it. */
+enum tune_answer tune_child_ask(struct tune_child *c, const struct tune_shape *s, json_t *cmd, double timeout_s,
+                                json_t **reply, struct rfg_reason *why);
+
+/* ---- tune_measure.c: the measuring process -------------------------------------------------------------------------
+ */
+
+/* The main function of `rfg-tune --measure-worker PARENT`. */
+int tune_measure_main(int argc, char **argv);
+
+/* ---- tune_sweep.c ----------------------------------------------------------------------------------------------- */
+
+/* Tunes all shapes that wait, one after the other, and writes their rows. */
+void tune_sweep(struct tune *t);
+
+/* ---- tune_report.c ---------------------------------------------------------------------------------------------- */
+
+void tune_print_table(const struct tune *t, FILE *out);
+json_t *tune_json(const struct tune *t);
+bool tune_write_json(const struct tune *t, const char *path);
+bool tune_write_html(const struct tune *t, const char *path);
+/* "gemm_skinny{waves=4}" of a row. */
+char *tune_row_config(const struct rfg_row *row, char *buf, size_t size);
+
+/* ---- tune_progress.c -------------------------------------------------------------------------------------------- */
+
+/* One line that is rewritten on a terminal; a line a shape elsewhere. All on stderr. */
+void tune_progress_update(const struct tune *t, const struct tune_shape *s, int tried, double best_us,
+                          const char *doing);
+void tune_progress_clear(void);
+void tune_progress_done(const struct tune *t, const struct tune_shape *s);
+__attribute__((format(printf, 1, 2))) void tune_say(const char *fmt, ...);
+
+#endif

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-tune: options, what is to be tuned, exit codes. */
+#include <errno.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../dispatch/util.h"
+#include "tune.h"
+
+volatile sig_atomic_t tune_stop;
+
+static const char help[] =
+    "usage: rfg-tune --shapes FILE.csv [options]\n"
+    "Finds the fastest correct variant for each problem and writes it to the tuned database.\n"
+    "\n"
+    "what to tune (any of, each any number of times):\n"
+    "  --shapes FILE.csv    op,dtype,M,N,K[,attrs][,weight], or AITER's untuned_*.csv\n"
+    "  --problem TEXT       e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"\n"
+    "  --from-misses        what was run on this device without a tuned row, most-called first\n"
+    "where:\n"
+    "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
+    "  --db FILE            default: $RFG_DB, else the user's database\n"
+    "how:\n"
+    "  --per-shape S        seconds a shape is measured for (default: 1.5, on cpu 8)\n"
+    "  --time-budget S      start no further shape after S seconds\n"
+    "  --candidates N       try at most N candidates a shape besides the vendor's (default: 64)\n"
+    "  --variants LIST      only these variants, comma-separated (default: $RFG_VARIANTS, else all)\n"
+    "  --force              also shapes whose rows are up to date, and candidates that failed before\n"
+    "  --seed N             of the random inputs (default: the time; it is printed)\n"
+    "  --jobs N             compiler processes (default: the cores)\n"
+    "  --keep-going         go on when the device can't measure several shapes in a row\n"
+    "  --dry-run            list what would be tried, and why the rest is refused; the device may be imagined:\n"
+    "                       --device gfx942:304, sm_90\n"
+    "results:\n"
+    "  --json FILE          \"-\": stdout (the table goes to stderr)\n"
+    "  --report FILE.html   a page with charts that needs nothing else\n"
+    "  -v, --verbose        say why candidates are refused\n"
+    "  -h, --help           -V, --version\n"
+    "\n"
+    "A run that was killed goes on where it was when it is started again: shapes with a row that is still true are "
+    "not\n"
+    "tuned again, candidates that hung, crashed, were wrong or didn't compile are remembered and not tried again.\n"
+    "\n"
+    "exit code: 0 every shape has a row; 1 some shapes failed; 2 wrong usage; 3 some lines of a shapes file are bad "
+    "(the\n"
+    "others are tuned); 4 the time budget left shapes out; 130 interrupted: what was finished is in the database\n";
+
+/* ---- options --------------------------------------------------------------------------------------------------------
+ */
+
+/* False with a message: not a number in [min, max]. */
+static bool parse_number(const char *name, const char *text, double min, double max, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (end != text && !*end && *out >= min && *out <= max)
+        return true;
+    fprintf(stderr, "rfg-tune: --%s '%s': must be a number from %g to %g\n", name, text, min, max);
+    return false;
+}
+
+static bool parse_integer(const char *name, const char *text, long long max, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 0);
+    if (end != text && !*end && !errno && *out >= 0 && *out <= max)
+        return true;
+    fprintf(stderr, "rfg-tune: --%s '%s': must be a whole number from 0 to %lld\n", name, text, max);
+    return false;
+}
+
+/* Appends to an argument list. */
+static bool append(const char ***list, int *n, const char *text)
+{
+    const char **more = realloc(*list, (size_t)(*n + 1) * sizeof(*more));
+    if (!more)
+        return false;
+    more[(*n)++] = text;
+    *list = more;
+    return true;
+}
+
+/* -1: go on; else the exit code. */
+static int parse_options(struct tune_options *o, int argc, char **argv)
+{
+    enum {
+        OPT = 256,
+        SHAPES,
+        PROBLEM,
+        DEVICE,
+        DB,
+        BUDGET,
+        PER_SHAPE,
+        CANDIDATES,
+        SEED,
+        FORCE,
+        DRY,
+        JSON,
+        REPORT,
+        MISSES,
+        JOBS,
+        VARIANTS,
+        KEEP
+    };
+    static const struct option options[] = {
+        { "shapes", required_argument, NULL, SHAPES },
+        { "problem", required_argument, NULL, PROBLEM },
+        { "device", required_argument, NULL, DEVICE },
+        { "db", required_argument, NULL, DB },
+        { "time-budget", required_argument, NULL, BUDGET },
+        { "per-shape", required_argument, NULL, PER_SHAPE },
+        { "candidates", required_argument, NULL, CANDIDATES },
+        { "seed", required_argument, NULL, SEED },
+        { "force", no_argument, NULL, FORCE },
+        { "dry-run", no_argument, NULL, DRY },
+        { "json", required_argument, NULL, JSON },
+        { "report", required_argument, NULL, REPORT },
+        { "from-misses", no_argument, NULL, MISSES },
+        { "jobs", required_argument, NULL, JOBS },
+        { "variants", required_argument, NULL, VARIANTS },
+        { "keep-going", no_argument, NULL, KEEP },
+        { "verbose", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { NULL, 0, NULL, 0 },
+    };
+    bool ok = true, have_seed = false;
+    long long i = 0;
+    for (int c; ok && (c = getopt_long(argc, argv, "vhV", options, NULL)) != -1;)
+        switch (c) {
+        case SHAPES:
+            ok = append(&o->shapes, &o->n_shapes, optarg);
+            break;
+        case PROBLEM:
+            ok = append(&o->problems, &o->n_problems, optarg);
+            break;
+        case DEVICE:
+            o->device = optarg;
+            break;
+        case DB:
+            o->db = optarg;
+            break;
+        case BUDGET:
+            ok = parse_number("time-budget", optarg, 0, 1e9, &o->time_budget);
+            break;
+        case PER_SHAPE:
+            ok = parse_number("per-shape", optarg, 0.01, 1e6, &o->per_shape);
+            break;
+        case CANDIDATES:
+            ok = parse_integer("candidates", optarg, 1000000, &i);
+            o->candidates = (int)i;
+            break;
+        case SEED:
+            ok = have_seed = parse_integer("seed", optarg, INT64_MAX, &i);
+            o->seed = (uint64_t)i;
+            break;
+        case JOBS:
+            ok = parse_integer("jobs", optarg, 1024, &i);
+            o->jobs = (int)i;
+            break;
+        case FORCE:
+            o->force = true;
+            break;
+        case DRY:
+            o->dry_run = true;
+            break;
+        case JSON:
+            o->json = optarg;
+            break;
+        case REPORT:
+            o->report = optarg;
+            break;
+        case MISSES:
+            o->from_misses = true;
+            break;
+        case VARIANTS:
+            o->variants = optarg;
+            break;
+        case KEEP:
+            o->keep_going = true;
+            break;
+        case 'v':
+            o->verbose = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return TUNE_EXIT_OK;
+        case 'V':
+            printf("rfg-tune %s\n", rfg_version());
+            return TUNE_EXIT_OK;
+        default:
+            ok = false;
+        }
+    if (ok && optind < argc) {
+        fprintf(stderr, "rfg-tune: '%s': not an option; a shapes file is given with --shapes\n", argv[optind]);
+        ok = false;
+    } else if (ok && !o->n_shapes && !o->n_problems && !o->from_misses) {
+        fprintf(stderr, "rfg-tune: nothing to tune: give --shapes, --problem or --from-misses\n");
+        ok = false;
+    }
+    if (!ok) {
+        fprintf(stderr, "rfg-tune --help says more\n");
+        return TUNE_EXIT_USAGE;
+    }
+    if (!o->variants)
+        o->variants = rfg_env("RFG_VARIANTS");
+    if (!have_seed) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        o->seed = ((uint64_t)now.tv_sec ^ (uint64_t)now.tv_nsec) & 0x7fffffff;
+    }
+    return -1;
+}
+
+/* Each name in the list must be a variant's: a typo would tune nothing. */
+static bool check_variants(const char *list)
+{
+    for (const char *s = list; s && *s;) {
+        size_t n = strcspn(s, ",");
+        char name[64];
+        bool known = false;
+        snprintf(name, sizeof(name), "%.*s", (int)n, s);
+        for (int i = 0; rfg_ops[i]; i++)
+            known |= rfg_variant_find(rfg_ops[i], name) != NULL;
+        if (!known) {
+            fprintf(stderr, "rfg-tune: --variants: '%s': no variant has this name\n", name);
+            return false;
+        }
+        s += n + (s[n] == ',');
+    }
+    return true;
+}
+
+/* ---- what is to be tuned ------------------------------------------------------------------------------------------
+ */
+
+/* Each problem once. False: no memory. */
+static bool add_shape(struct tune *t, const struct rfg_problem *prob, double weight)
+{
+    for (int i = 0; i < t->n_shapes; i++)
+        if (rfg_problem_equal(&t->shapes[i].problem, prob))
+            return true;
+    struct tune_shape *more = realloc(t->shapes, (size_t)(t->n_shapes + 1) * sizeof(*more));
+    if (!more)
+        return false;
+    t->shapes = more;
+    struct tune_shape *s = &t->shapes[t->n_shapes++];
+    *s = (struct tune_shape){ .problem = *prob, .weight = weight };
+    rfg_problem_format(prob, s->text, sizeof(s->text));
+    return true;
+}
+
+static void bad_line(void *ctx, const char *message)
+{
+    (void)ctx;
+    fprintf(stderr, "rfg-tune: %s\n", message);
+}
+
+/* -1: go on; else the exit code. */
+static int read_inputs(struct tune *t)
+{
+    for (int i = 0; i < t->opt.n_shapes; i++) {
+        struct rfg_shapes shapes = { 0 };
+        rfg_status st = rfg_shapes_read(t->opt.shapes[i], &shapes, bad_line, NULL);
+        bool ok = true;
+        if (st != RFG_OK) {
+            fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());
+            t->bad_lines++;
+        }
+        t->bad_lines += (int)shapes.n_bad;
+        for (size_t k = 0; ok && st == RFG_OK && k < shapes.n; k++) {
+            struct rfg_problem key = rfg_problem_key(&shapes.v[k].problem);
+            ok = add_shape(t, &key, shapes.v[k].weight);
+        }
+        rfg_shapes_free(&shapes);
+        if (!ok)
+            return TUNE_EXIT_FAILED;
+    }
+    for (int i = 0; i < t->opt.n_problems; i++) {
+        struct rfg_problem prob, key;
+        struct rfg_reason why;
+        if (!rfg_problem_parse(&prob, t->opt.problems[i], &why)) {
+            fprintf(stderr, "rfg-tune: --problem '%s': %s\n", t->opt.problems[i], why.text);
+            return TUNE_EXIT_USAGE;
+        }
+        key = rfg_problem_key(&prob);
+        if (!rfg_problem_equal(&key, &prob)) {
+            fprintf(stderr,
+                    "rfg-tune: --problem '%s': strides and alignment are not part of a tuned row: leave them out\n",
+                    t->opt.problems[i]);
+            return TUNE_EXIT_USAGE;
+        }
+        if (!add_shape(t, &key, 1))
+            return TUNE_EXIT_FAILED;
+    }
+    return -1;
+}
+
+struct misses {
+    const struct tune *t;
+    struct {
+        struct rfg_problem prob;
+        uint64_t calls;
+    } * v;
+    int n;
+};
+
+static bool take_miss(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count, int rung,
+                      uint64_t calls, const char *last)
+{
+    struct misses *m = ctx;
+    (void)rung;
+    (void)last;
+    if (!prob->op || strcmp(arch, m->t->dev.arch) || cu_count != m->t->dev.cu_count)
+        return true;
+    void *more = realloc(m->v, (size_t)(m->n + 1) * sizeof(*m->v));
+    if (!more)
+        return false;
+    m->v = more;
+    m->v[m->n].prob = *prob;
+    m->v[m->n++].calls = calls;
+    return true;
+}
+
+static int read_misses(struct tune *t)
+{
+    struct misses m = { .t = t };
+    bool ok = true;
+    if (!t->db) /* a dry run without a database: none was recorded */
+        return -1;
+    if (rfg_db_each_miss(t->db, take_miss, &m) != RFG_OK) {
+        fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());
+        ok = false;
+    }
+    for (int done = 0; ok && done < m.n; done++) { /* most-called first */
+        int most = 0;
+        for (int i = 0; i < m.n; i++)
+            if (m.v[i].prob.op && (!m.v[most].prob.op || m.v[i].calls > m.v[most].calls))
+                most = i;
+        ok = add_shape(t, &m.v[most].prob, (double)m.v[most].calls);
+        m.v[most].prob.op = NULL;
+    }
+    if (!m.n)
+        fprintf(stderr, "rfg-tune: no misses recorded for %s with %d %s in %s\n", t->dev.arch, t->dev.cu_count,
+                t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", rfg_db_path(t->db));
+    free(m.v);
+    return ok ? -1 : TUNE_EXIT_FAILED;
+}
+
+/* ---- where ---------------------------------------------------------------------------------------------------------
+ */
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+/* Code objects reach the measuring process through the cache on disk. Where that can't be written, a private one
+ * serves for this run. */
+static char *private_cache(void)
+{
+    const char *env = rfg_env("RFG_CACHE_DIR"), *tmp = rfg_env("TMPDIR");
+    char *dir = env ? strdup(env) : rfg_xdg_dir("XDG_CACHE_HOME", ".cache");
+    bool usable = dir && rfg_mkdirs(dir) && access(dir, W_OK | X_OK) == 0;
+    free(dir);
+    if (usable)
+        return NULL;
+    dir = rfg_asprintf("%s/rfg-tune-XXXXXX", tmp ? tmp : "/tmp");
+    if (dir && !mkdtemp(dir)) {
+        free(dir);
+        return NULL;
+    }
+    return dir;
+}
+
+static bool open_device(struct tune *t)
+{
+    if (t->opt.dry_run && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
+        return true;
+    t->cache_dir = private_cache();
+    rfg_context_params p = { .device = t->opt.device,
+                             .user_db = "",
+                             .system_db = "",
+                             .cache_dir = t->cache_dir,
+                             .variants = t->opt.variants,
+                             .no_misses = 1 };
+    if (rfg_context_create(&t->ctx, &p) != RFG_OK) {
+        fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());
+        return false;
+    }
+    t->dev = *rfg_context_info(t->ctx);
+    t->opt.device = t->dev.name;
+    return true;
+}
+
+static bool open_database(struct tune *t)
+{
+    char *path = t->opt.db ? strdup(t->opt.db) : rfg_db_user_path();
+    bool ok = path && *path;
+    if (!ok)
+        fprintf(stderr, "rfg-tune: no database: give --db, or set $RFG_DB or $HOME\n");
+    else if (!t->opt.dry_run || access(path, F_OK) == 0) {
+        ok = rfg_db_open(&t->db, path, t->opt.dry_run ? RFG_DB_READ : RFG_DB_WRITE) == RFG_OK;
+        if (!ok)
+            fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());
+    }
+    free(path);
+    return ok;
+}
+
+/* ---- the run
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void on_signal(int sig)
+{
+    static const char again[] = "\nrfg-tune: stopped at once\n";
+    if (tune_stop) {
+        ssize_t n = write(2, again, sizeof(again) - 1);
+        (void)n;
+        _exit(TUNE_EXIT_SIGNAL + sig);
+    }
+    tune_stop = sig;
+}
+
+static int exit_code(const struct tune *t)
+{
+    bool failed = false, left = false;
+    for (int i = 0; i < t->n_shapes; i++) {
+        failed |= t->shapes[i].state == SHAPE_FAILED;
+        left |= t->shapes[i].state == SHAPE_WAITING;
+    }
+    return tune_stop                             ? TUNE_EXIT_SIGNAL + (int)tune_stop
+           : failed || (left && !t->out_of_time) ? TUNE_EXIT_FAILED
+           : t->bad_lines                        ? TUNE_EXIT_BAD_LINES
+           : left                                ? TUNE_EXIT_TIME
+                                                 : TUNE_EXIT_OK;
+}
+
+static int run(struct tune *t)
+{
+    int waiting = 0;
+    for (int i = 0; i < t->n_shapes; i++) {
+        tune_plan_shape(t, &t->shapes[i]);
+        waiting += t->shapes[i].state == SHAPE_WAITING;
+    }
+    if (t->opt.dry_run) {
+        for (int i = 0; i < t->n_shapes; i++)
+            tune_explain_shape(t, &t->shapes[i], stdout);
+        return t->bad_lines ? TUNE_EXIT_BAD_LINES : TUNE_EXIT_OK;
+    }
+    struct sigaction sa = { .sa_handler = on_signal };
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a measuring process that died is noticed by other means */
+    fprintf(stderr, "rfg-tune: %s: %s, %d %s; %d of %d shapes to tune; seed %llu; %s\n", t->dev.name, t->dev.arch,
+            t->dev.cu_count, t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", waiting, t->n_shapes,
+            (unsigned long long)t->opt.seed, rfg_db_path(t->db));
+    bool ok = true;
+    if (waiting) {
+        t->compiler = tune_compiler_start(t);
+        t->child = tune_child_create(t);
+        ok = t->compiler && t->child;
+        if (ok)
+            tune_sweep(t);
+        else
+            tune_say("no memory, or no threads for the compilers");
+        tune_child_destroy(&t->child);
+        tune_compiler_stop(&t->compiler);
+    }
+    tune_progress_clear();
+    tune_print_table(t, t->opt.json && !strcmp(t->opt.json, "-") ? stderr : stdout);
+    if (t->opt.json)
+        ok &= tune_write_json(t, t->opt.json);
+    if (t->opt.report)
+        ok &= tune_write_html(t, t->opt.report);
+    int code = exit_code(t);
+    return ok || code >= TUNE_EXIT_SIGNAL ? code : TUNE_EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "--measure-worker"))
+        return tune_measure_main(argc, argv);
+
+    struct tune t = { .started = rfg_now() };
+    int code = parse_options(&t.opt, argc, argv);
+    if (code < 0 && !check_variants(t.opt.variants))
+        code = TUNE_EXIT_USAGE;
+    if (code < 0)
+        code = read_inputs(&t);
+    if (code < 0 && !t.n_shapes && t.bad_lines && !t.opt.from_misses)
+        code = TUNE_EXIT_BAD_LINES;
+    if (code < 0 && (!open_device(&t) || !open_database(&t)))
+        code = TUNE_EXIT_FAILED;
+    if (code < 0 && t.opt.from_misses)
+        code = read_misses(&t);
+    if (code < 0)
+        code = run(&t);
+    for (int i = 0; i < t.n_shapes; i++)
+        free(t.shapes[i].c);
+    free(t.shapes);
+    free(t.opt.shapes);
+    free(t.opt.problems);
+    rfg_db_close(&t.db);
+    rfg_context_destroy(&t.ctx);
+    if (t.cache_dir)
+        nftw(t.cache_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    free(t.cache_dir);
+    return code;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The measuring process. It reads one command a line from fd 0 and answers each with one line:
+ *   {"cmd":"open","device":D,"cache":DIR}                     the context; once
+ *   {"cmd":"begin","problem":P,"seed":S,"rotate":B,"rows":R}  the data and the oracle's answer
+ *   {"cmd":"try","config":C,"rounds":N,"max_s":T,"limit_us":L} checks the candidate, then times it; if its check alone
+ *                                                             took longer than the limit: "slow", not timed
+ *   {"cmd":"race","configs":[C...],"rounds":N,"max_s":T}      times checked candidates in turns
+ *   {"cmd":"verify","config":C}                               checks it again
+ * Answers: {"ok":true, ...} or {"ok":false,"kind":K,"error":E} with K wrong, refused, compile, device, error. After
+ * "device" the process ends: the runtime's state can't be trusted any more. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../dispatch/util.h"
+#include "tune.h"
+
+/* A candidate made ready. */
+struct ready {
+    struct ready *next;
+    char config[RFG_CONFIG_STRLEN];
+    struct rfg_plan *plan;
+    bool checked;
+    double ratio;
+};
+
+struct measure {
+    FILE *in;
+    int out;
+    rfg_context *ctx;
+    struct rfg_problem prob;
+    struct rfg_case *c;
+    struct ready *plans;
+};
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static void answer(const struct measure *m, json_t *reply)
+{
+    char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+    char *line = text ? rfg_asprintf("%s\n", text) : NULL;
+    if (!line)
+        _exit(4);
+    for (size_t at = 0, len = strlen(line); at < len;) {
+        ssize_t n = write(m->out, line + at, len - at);
+        if (n < 0 && errno != EINTR)
+            _exit(0); /* nobody listens */
+        at += n > 0 ? (size_t)n : 0;
+    }
+    json_decref(reply);
+    free(text);
+    free(line);
+}
+
+static void refuse(const struct measure *m, const char *kind, const char *error)
+{
+    /* Messages may hold a compiler's or a driver's bytes: only ASCII is sure to be JSON. */
+    char text[1024];
+    snprintf(text, sizeof(text), "%s", error);
+    for (char *s = text; *s; s++)
+        if ((unsigned char)*s > 126)
+            *s = '?';
+    answer(m, json_pack("{sb ss ss}", "ok", 0, "kind", kind, "error", text));
+    if (!strcmp(kind, "device"))
+        _exit(3);
+}
+
+static void refuse_status(const struct measure *m, rfg_status st)
+{
+    refuse(m,
+           st == RFG_ERROR_DEVICE        ? "device"
+           : st == RFG_ERROR_COMPILE     ? "compile"
+           : st == RFG_ERROR_UNSUPPORTED ? "refused"
+                                         : "error",
+           rfg_last_error());
+}
+
+/* ---- candidates ----------------------------------------------------------------------------------------------------
+ */
+
+/* Tests: RFG_TEST_MEASURE="hang:rows=4;crash:rows=8;wrong:cols=2;wears:k=1" makes candidates misbehave; one that wears
+ * is right the first time only. */
+static bool misbehaves(const char *how, const char *config)
+{
+    const char *s = rfg_env("RFG_TEST_MEASURE");
+    size_t len = strlen(how);
+    while (s && *s) {
+        size_t n = strcspn(s, ";");
+        if (n > len && s[len] == ':' && !strncmp(s, how, len)) {
+            char what[128];
+            snprintf(what, sizeof(what), "%.*s", (int)(n - len - 1), s + len + 1);
+            if (strstr(config, what))
+                return true;
+        }
+        s += n + (s[n] == ';');
+    }
+    return false;
+}
+
+static void spoil_outputs(const struct measure *m, int set)
+{
+    struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
+    const rfg_tensor *t = rfg_case_tensors(m->c, set);
+    const struct rfg_hip *hip = rfg_context_hip(m->ctx);
+    int n = m->prob.op->tensors(&m->prob, spec);
+    for (int i = 0; i < n; i++)
+        if (spec[i].output && !spec[i].absent) {
+            size_t size = rfg_dtype_size(t[i].dtype);
+            if (!hip)
+                memset(t[i].data, 0x42, size);
+            else
+                (void)hip->hipMemsetD8Async((hipDeviceptr_t)t[i].data, 0x42, size, NULL);
+        }
+}
+
+static struct ready *find(struct measure *m, const char *config)
+{
+    for (struct ready *r = m->plans; r; r = r->next)
+        if (!strcmp(r->config, config))
+            return r;
+    const struct rfg_variant *var;
+    struct rfg_reason why;
+    int p[RFG_MAX_PARAMS] = { 0 };
+    if (!rfg_config_parse(m->prob.op, config, &var, p, &why)) {
+        refuse(m, "refused", why.text);
+        return NULL;
+    }
+    struct ready *r = calloc(1, sizeof(*r));
+    rfg_status st = r ? rfg_plan_create(m->ctx, rfg_case_problem(m->c), var, p, &r->plan)
+                      : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "plan");
+    if (st != RFG_OK) {
+        free(r);
+        refuse_status(m, st);
+        return NULL;
+    }
+    snprintf(r->config, sizeof(r->config), "%s", config);
+    r->next = m->plans;
+    m->plans = r;
+    return r;
+}
+
+/* Runs one set on poisoned outputs and compares with the oracle. seconds: what the run took, on cpu. */
+static bool check(const struct measure *m, struct ready *r, int set, double *seconds)
+{
+    struct rfg_check got = { 0 };
+    rfg_status st = rfg_case_poison(m->c, set);
+    double start = rfg_now();
+    if (st == RFG_OK)
+        st = rfg_case_run(m->c, set, r->plan, NULL);
+    *seconds = rfg_now() - start;
+    if (st == RFG_OK && (misbehaves("wrong", r->config) || (r->checked && misbehaves("wears", r->config))))
+        spoil_outputs(m, set);
+    if (st == RFG_OK)
+        st = rfg_case_check(m->c, set, &got);
+    if (st != RFG_OK) {
+        refuse_status(m, st);
+        return false;
+    }
+    r->ratio = got.max_ratio > r->ratio ? got.max_ratio : r->ratio;
+    r->checked = got.ok && !got.guard_broken;
+    if (!r->checked)
+        refuse(m, "wrong", got.message);
+    return r->checked;
+}
+
+static json_t *times_json(const struct rfg_times *t, const struct ready *r)
+{
+    return json_pack("{ss sf sf sf sf si}", "config", r->config, "us", rfg_times_at(t, 0.5), "p5",
+                     rfg_times_at(t, 0.05), "p95", rfg_times_at(t, 0.95), "ratio", r->ratio, "n", t->n);
+}
+
+/* ---- commands ------------------------------------------------------------------------------------------------------
+ */
+
+static const char *text_of(const json_t *cmd, const char *key)
+{
+    return json_string_value(json_object_get(cmd, key));
+}
+
+static double number_of(const json_t *cmd, const char *key)
+{
+    return json_number_value(json_object_get(cmd, key));
+}
+
+static int64_t integer_of(const json_t *cmd, const char *key)
+{
+    return (int64_t)json_integer_value(json_object_get(cmd, key));
+}
+
+static void end_problem(struct measure *m)
+{
+    while (m->plans) {
+        struct ready *r = m->plans;
+        m->plans = r->next;
+        rfg_plan_destroy(m->ctx, &r->plan);
+        free(r);
+    }
+    rfg_case_destroy(&m->c);
+}
+
+static void do_open(struct measure *m, const json_t *cmd)
+{
+    rfg_context_params p = { .device = text_of(cmd, "device"),
+                             .user_db = "",
+                             .system_db = "",
+                             .cache_dir = text_of(cmd, "cache"),
+                             .no_misses = 1 };
+    rfg_status st = rfg_context_create(&m->ctx, &p);
+    if (st != RFG_OK)
+        refuse(m, "error", rfg_last_error());
+    else
+        answer(m, json_pack("{sb}", "ok", 1));
+}
+
+static void do_begin(struct measure *m, const json_t *cmd)
+{
+    struct rfg_reason why;
+    const char *text = text_of(cmd, "problem");
+    struct rfg_case_params p = { .seed = (uint64_t)integer_of(cmd, "seed"),
+                                 .rotate_bytes = (size_t)integer_of(cmd, "rotate"),
+                                 .check_rows = integer_of(cmd, "rows") };
+    end_problem(m);
+    if (!text || !rfg_problem_parse(&m->prob, text, &why)) {
+        refuse(m, "error", text ? why.text : "begin: no problem");
+        return;
+    }
+    rfg_status st = rfg_case_create(m->ctx, &m->prob, &p, &m->c);
+    if (st != RFG_OK)
+        refuse_status(m, st);
+    else
+        answer(m, json_pack("{sb si}", "ok", 1, "sets", rfg_case_sets(m->c)));
+}
+
+static void do_try(struct measure *m, const json_t *cmd)
+{
+    const char *config = text_of(cmd, "config");
+    double limit_us = number_of(cmd, "limit_us"), seconds = 0;
+    struct ready *r = config ? find(m, config) : NULL;
+    if (!r)
+        return;
+    while (misbehaves("hang", config))
+        pause();
+    if (misbehaves("crash", config))
+        raise(SIGSEGV);
+    if (!r->checked) {
+        if (!check(m, r, 0, &seconds))
+            return;
+        /* The first run also warms up: only what is far off is out. GPUs run asynchronously, and measuring is cheap. */
+        double us = seconds * 1e6;
+        if (!rfg_context_hip(m->ctx) && limit_us > 0 && us > limit_us && us > 2000) {
+            answer(m, json_pack("{sb sb sf sf}", "ok", 1, "slow", 1, "us", us, "ratio", r->ratio));
+            return;
+        }
+    }
+    struct rfg_times times = { 0 };
+    rfg_status st = rfg_case_time(m->c, r->plan, (int)integer_of(cmd, "rounds"), number_of(cmd, "max_s"), &times);
+    if (st != RFG_OK) {
+        refuse_status(m, st);
+        return;
+    }
+    json_t *reply = times_json(&times, r);
+    rfg_times_free(&times);
+    if (reply)
+        json_object_set_new(reply, "ok", json_true());
+    answer(m, reply);
+}
+
+#define MAX_RACE 16
+
+static void do_race(struct measure *m, const json_t *cmd)
+{
+    const json_t *configs = json_object_get(cmd, "configs");
+    struct ready *r[MAX_RACE];
+    const struct rfg_plan *plans[MAX_RACE];
+    struct rfg_times times[MAX_RACE] = { 0 };
+    double seconds;
+    int n = (int)json_array_size(configs);
+    if (n < 1 || n > MAX_RACE) {
+        refuse(m, "error", "race: no candidates or too many");
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const char *config = json_string_value(json_array_get(configs, (size_t)i));
+        r[i] = config ? find(m, config) : NULL;
+        if (!r[i] || (!r[i]->checked && !check(m, r[i], 0, &seconds)))
+            return;
+        plans[i] = r[i]->plan;
+    }
+    rfg_status st = rfg_case_race(m->c, plans, n, (int)integer_of(cmd, "rounds"), number_of(cmd, "max_s"), times);
+    if (st != RFG_OK) {
+        refuse_status(m, st);
+        return;
+    }
+    json_t *results = json_array();
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(results, times_json(&times[i], r[i]));
+        rfg_times_free(&times[i]);
+    }
+    answer(m, json_pack("{sb so}", "ok", 1, "results", results));
+}
+
+/* A candidate that was right once must still be right after thousands of launches: its counters reset, its sums
+ * are the same. On another set of data, where there is one. */
+static void do_verify(struct measure *m, const json_t *cmd)
+{
+    const char *config = text_of(cmd, "config");
+    struct ready *r = config ? find(m, config) : NULL;
+    double seconds;
+    if (r && check(m, r, 0, &seconds))
+        answer(m, json_pack("{sb sf}", "ok", 1, "ratio", r->ratio));
+}
+
+int tune_measure_main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(struct measure *m, const json_t *cmd);
+        bool needs_context, needs_case;
+    } commands[] = {
+        { "open", do_open, false, false }, { "begin", do_begin, true, false },  { "try", do_try, true, true },
+        { "race", do_race, true, true },   { "verify", do_verify, true, true },
+    };
+    struct measure m = { .out = fcntl(1, F_DUPFD_CLOEXEC, 3) };
+    int in = fcntl(0, F_DUPFD_CLOEXEC, 3), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    char *line = NULL;
+    size_t room = 0;
+
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the parent, which ends us */
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc < 3 || getppid() != atoi(argv[2]))
+        return 2;                                     /* the parent is gone already */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }); /* a crash is expected now and then */
+    /* What libraries print to stdout must not end up among the answers. */
+    if (m.out < 0 || in < 0 || null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0 || !(m.in = fdopen(in, "r")))
+        return 2;
+    while (getline(&line, &room, m.in) > 0) {
+        json_error_t error;
+        json_t *cmd = json_loads(line, 0, &error);
+        const char *name = cmd ? text_of(cmd, "cmd") : NULL;
+        size_t i = 0, n = sizeof(commands) / sizeof(commands[0]);
+        while (i < n && (!name || strcmp(commands[i].name, name)))
+            i++;
+        if (i == n)
+            refuse(&m, "error", name ? name : error.text);
+        else if ((commands[i].needs_context && !m.ctx) || (commands[i].needs_case && !m.c))
+            refuse(&m, "error", "open, then begin comes first");
+        else
+            commands[i].run(&m, cmd);
+        json_decref(cmd);
+    }
+    end_problem(&m);
+    rfg_context_destroy(&m.ctx);
+    free(line);
+    fclose(m.in);
+    return 0;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which candidates a shape has, in which order, and why the others are left out. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch/util.h"
+#include "tune.h"
+
+#define PRUNE_FACTOR  4.0 /* candidates that the model thinks are so much slower than its best are not tried, */
+#define KEEP_AT_LEAST 8   /* but this many are: the model may be wrong */
+#define SHARE         4   /* 1/4 of --candidates is for the best of each variant, if it has so many */
+#define MAX_VENDOR    32  /* of a vendor's library: its algorithms have no order that a model knows */
+
+bool tune_variant_allowed(const struct tune *t, const struct rfg_variant *var)
+{
+    const char *list = t->opt.variants;
+    size_t len = strlen(var->name);
+    for (const char *s = list; s && *s;) {
+        size_t n = strcspn(s, ",");
+        if (n == len && !strncmp(s, var->name, n))
+            return true;
+        s += n + (s[n] == ',');
+    }
+    return !list;
+}
+
+/* ---- enumeration ------------------------------------------------------------------------------------------------- */
+
+struct list {
+    const struct tune *t;
+    const struct tune_shape *s;
+    const struct rfg_variant *var;
+    struct tune_candidate *c;
+    int n, room;
+    bool out_of_memory;
+};
+
+static bool add(void *arg, const int *p)
+{
+    struct list *l = arg;
+    if (l->n == l->room) {
+        int room = l->room ? 2 * l->room : 256;
+        struct tune_candidate *more = realloc(l->c, (size_t)room * sizeof(*more));
+        if (!more) {
+            l->out_of_memory = true;
+            return false;
+        }
+        l->c = more;
+        l->room = room;
+    }
+    struct tune_candidate *c = &l->c[l->n];
+    *c = (struct tune_candidate){ .var = l->var, .order = l->n, .predicted_us = HUGE_VAL };
+    memcpy(c->p, p, (size_t)l->var->n_params * sizeof(*p));
+    if (l->var->predict)
+        c->predicted_us = l->var->predict(&l->t->dev, &l->s->call, p);
+    if (isnan(c->predicted_us))
+        c->predicted_us = HUGE_VAL;
+    l->n++;
+    return true;
+}
+
+static int by_prediction(const void *pa, const void *pb)
+{
+    const struct tune_candidate *a = pa, *b = pb;
+    if (a->predicted_us != b->predicted_us)
+        return a->predicted_us < b->predicted_us ? -1 : 1;
+    return a->order - b->order;
+}
+
+/* What dispatch would take without a row: the context's answer, or, for an imagined device, the model's first. */
+static void mark_default(const struct tune *t, struct tune_shape *s)
+{
+    struct rfg_choice choice;
+    if (!t->ctx) {
+        if (s->n)
+            s->c[0].is_default = true;
+        return;
+    }
+    if (rfg_choose(t->ctx, &s->call, RFG_RUNG_MODEL, &choice, NULL, NULL) != RFG_OK)
+        return;
+    for (int i = 0; i < s->n; i++)
+        s->c[i].is_default = s->c[i].var == choice.variant &&
+                             !memcmp(s->c[i].p, choice.params, (size_t)choice.variant->n_params * sizeof(int));
+}
+
+/* The source hash of each variant, asked once: it is part of what a failure is remembered by. */
+struct hashes {
+    const struct rfg_variant *var[32];
+    char hex[32][65];
+    int n;
+};
+
+static const char *source_hash(const struct tune *t, const struct tune_shape *s, const struct rfg_variant *var,
+                               struct hashes *h)
+{
+    char compiler[96];
+    for (int i = 0; i < h->n; i++)
+        if (h->var[i] == var)
+            return h->hex[i];
+    if (!t->ctx || h->n == 32)
+        return "";
+    h->var[h->n] = var;
+    rfg_variant_provenance(t->ctx, &s->problem, var, h->hex[h->n], compiler, sizeof(compiler));
+    return h->hex[h->n++];
+}
+
+static bool failed_before(const struct tune *t, const struct tune_shape *s, const struct tune_candidate *c,
+                          struct hashes *h)
+{
+    char config[RFG_CONFIG_STRLEN], what[64];
+    if (!t->db || t->opt.force)
+        return false;
+    rfg_config_format(c->var, c->p, config, sizeof(config));
+    return rfg_db_failed(t->db, &s->problem, t->dev.arch, t->dev.cu_count, config, source_hash(t, s, c->var, h), what,
+                         sizeof(what)) == 1;
+}
+
+/* Marks what is worth a try: the best of the sorted list, and some of each variant's, since the model compares sets of
+ * parameters better than variants. */
+static void choose_candidates(const struct tune *t, const struct tune_shape *s, bool *keep)
+{
+    const struct rfg_op *op = s->problem.op;
+    int most = t->opt.candidates > 0 ? t->opt.candidates : 64, kept = 0, vendor = 0;
+    double limit = s->n ? PRUNE_FACTOR * s->c[0].predicted_us : 0;
+    for (int v = 0; v < op->n_variants; v++)
+        for (int i = 0, n = 0; i < s->n && n < most / SHARE && kept < most; i++)
+            if (s->c[i].var == op->variants[v] && s->c[i].var->kind != RFG_VARIANT_VENDOR &&
+                s->c[i].predicted_us <= limit) {
+                keep[i] = true;
+                n++;
+                kept++;
+            }
+    for (int i = 0; i < s->n; i++) {
+        if (s->c[i].var->kind == RFG_VARIANT_VENDOR)
+            keep[i] = vendor++ < MAX_VENDOR;
+        else if (!keep[i] && kept < most && (s->c[i].predicted_us <= limit || kept < KEEP_AT_LEAST)) {
+            keep[i] = true;
+            kept++;
+        }
+        keep[i] |= s->c[i].is_default;
+    }
+}
+
+static bool prune(const struct tune *t, struct tune_shape *s)
+{
+    struct hashes hashes = { .n = 0 };
+    bool *keep = calloc((size_t)s->n + 1, sizeof(*keep));
+    int n = 0;
+    if (!keep)
+        return false;
+    choose_candidates(t, s, keep);
+    for (int i = 0; i < s->n; i++) {
+        if (!keep[i])
+            s->pruned++;
+        else if (failed_before(t, s, &s->c[i], &hashes))
+            s->remembered++;
+        else
+            s->c[n++] = s->c[i];
+    }
+    s->n = n;
+    free(keep);
+    return true;
+}
+
+/* Tried first: the default, then the vendor's, then the rest as the model has them. Whatever cuts a sweep short, what
+ * the winner is compared with is there. */
+static int by_need(const void *pa, const void *pb)
+{
+    const struct tune_candidate *a = pa, *b = pb;
+    int rank_a = a->is_default ? 0 : a->var->kind == RFG_VARIANT_VENDOR ? 1 : 2;
+    int rank_b = b->is_default ? 0 : b->var->kind == RFG_VARIANT_VENDOR ? 1 : 2;
+    return rank_a != rank_b ? rank_a - rank_b : by_prediction(pa, pb);
+}
+
+/* ---- up to date? ------------------------------------------------------------------------------------------------- */
+
+static bool row_is_current(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row)
+{
+    const struct rfg_variant *var = rfg_variant_find(s->problem.op, row->variant);
+    struct hashes hashes = { .n = 0 };
+    struct rfg_reason why;
+    int p[RFG_MAX_PARAMS] = { 0 };
+    return row->how == RFG_SOURCE_MEASURED && var && tune_variant_allowed(t, var) &&
+           rfg_row_params(row, var, p, &why) && rfg_variant_check(var, &t->dev, &s->call, p, &why) &&
+           (!t->ctx || !strcmp(row->source_hash, source_hash(t, s, var, &hashes)));
+}
+
+/* The problem that a call with packed tensors poses: rows of an odd length are aligned to less than the key's default,
+ * and a variant that needs more must not become the row. The harness lays its tensors out like this. */
+static struct rfg_problem packed_call(const struct rfg_problem *key)
+{
+    struct rfg_problem call = *key;
+    struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
+    int n = key->op->tensors(key, spec), align = rfg_op_key(key->op, "align");
+    uint64_t bits = 16;
+    for (int i = 0; i < n; i++)
+        if (!spec[i].absent && spec[i].ndim > 1 && spec[i].shape[0] > 1)
+            bits |= (uint64_t)spec[i].row_stride * rfg_dtype_size(spec[i].dtype);
+    if (align >= 0)
+        call.v[align] = (int64_t)(bits & -bits);
+    return call;
+}
+
+void tune_plan_shape(struct tune *t, struct tune_shape *s)
+{
+    double bytes, flops;
+    s->call = packed_call(&s->problem);
+    s->problem.op->cost(&s->problem, &bytes, &flops);
+    s->floor_us = rfg_floor_us(&t->dev, &s->problem, &s->floor_of);
+    if (flops <= 0) {
+        s->state = SHAPE_EMPTY;
+        snprintf(s->why, sizeof(s->why), "nothing to compute");
+        return;
+    }
+    if (t->db && !t->opt.force && rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, &s->row) == 1 &&
+        row_is_current(t, s, &s->row)) {
+        s->state = SHAPE_CURRENT;
+        return;
+    }
+    struct list l = { .t = t, .s = s };
+    for (int i = 0; i < s->problem.op->n_variants; i++) {
+        l.var = s->problem.op->variants[i];
+        if (tune_variant_allowed(t, l.var))
+            rfg_variant_each(l.var, &t->dev, &s->call, add, &l);
+    }
+    s->c = l.c;
+    s->n = s->valid = l.n;
+    if (l.n)
+        qsort(s->c, (size_t)s->n, sizeof(*s->c), by_prediction);
+    mark_default(t, s);
+    l.out_of_memory |= !prune(t, s);
+    struct tune_candidate *fit = s->n ? realloc(s->c, (size_t)s->n * sizeof(*s->c)) : NULL;
+    if (fit)
+        s->c = fit;
+    if (s->n)
+        qsort(s->c, (size_t)s->n, sizeof(*s->c), by_need);
+    if (l.out_of_memory || !s->n) {
+        s->state = SHAPE_FAILED;
+        snprintf(s->why, sizeof(s->why), "%s",
+                 l.out_of_memory ? "no memory for the candidates"
+                 : s->remembered ? "every candidate failed in an earlier run (--force tries them again)"
+                                 : "no variant can serve it on this device (--dry-run says why)");
+    }
+}
+
+/* ---- --dry-run --------------------------------------------------------------------------------------------------- */
+
+/* Reasons that differ in their numbers only are one kind: "rows=8: more than 16" stands for all rows. */
+struct reasons {
+    struct {
+        char kind[160], example[160];
+        int n;
+    } v[24];
+    int n, others;
+};
+
+static void count_reason(struct reasons *r, const char *text)
+{
+    char kind[160];
+    size_t at = 0;
+    for (const char *s = text; *s && at < sizeof(kind) - 1; s++) {
+        bool digit = *s >= '0' && *s <= '9';
+        if (digit && at && kind[at - 1] == '#')
+            continue;
+        kind[at++] = digit ? '#' : *s;
+    }
+    kind[at] = 0;
+    for (int i = 0; i < r->n; i++)
+        if (!strcmp(r->v[i].kind, kind)) {
+            r->v[i].n++;
+            return;
+        }
+    if (r->n == (int)(sizeof(r->v) / sizeof(r->v[0]))) {
+        r->others++;
+        return;
+    }
+    snprintf(r->v[r->n].kind, sizeof(r->v[0].kind), "%s", kind);
+    snprintf(r->v[r->n].example, sizeof(r->v[0].example), "%s", text);
+    r->v[r->n++].n = 1;
+}
+
+static void explain_parameters(const struct tune *t, const struct tune_shape *s, const struct rfg_variant *var,
+                               FILE *out)
+{
+    int at[RFG_MAX_PARAMS] = { 0 }, p[RFG_MAX_PARAMS], refused = 0;
+    struct reasons *r = calloc(1, sizeof(*r));
+    if (!r)
+        return;
+    for (int i = 0; i >= 0 && (var->valid || var->worth);) {
+        struct rfg_reason why = { "" };
+        for (i = 0; i < var->n_params; i++)
+            p[i] = var->params[i].values[at[i]];
+        if ((var->valid && !var->valid(&t->dev, &s->call, p, &why)) ||
+            (var->worth && !var->worth(&t->dev, &s->call, p, &why))) {
+            refused++;
+            count_reason(r, why.text);
+        }
+        for (i = var->n_params - 1; i >= 0 && ++at[i] == var->params[i].n; i--)
+            at[i] = 0;
+    }
+    if (refused)
+        fprintf(out, "  %s: %d sets of parameters refused:\n", var->name, refused);
+    for (int i = 0; i < r->n; i++)
+        fprintf(out, "    %6d  %s%s\n", r->v[i].n, r->v[i].n > 1 ? "e.g. " : "", r->v[i].example);
+    if (r->others)
+        fprintf(out, "    %6d  for other reasons\n", r->others);
+    free(r);
+}
+
+void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *out)
+{
+    char config[RFG_CONFIG_STRLEN];
+    fprintf(out, "%s  (floor %.2f us: %s)\n", s->text, s->floor_us, s->floor_of ? s->floor_of : "?");
+    if (s->state == SHAPE_CURRENT) {
+        fprintf(out, "  up to date: %s, %.2f us, measured %s\n", tune_row_config(&s->row, config, sizeof(config)),
+                s->row.median_us, s->row.date);
+        return;
+    }
+    if (s->state != SHAPE_WAITING)
+        fprintf(out, "  %s\n", s->why);
+    if (s->state == SHAPE_EMPTY)
+        return;
+    fprintf(out, "  would try %d of %d candidates (%d pruned by the model, %d failed in an earlier run)\n", s->n,
+            s->valid, s->pruned, s->remembered);
+    for (int i = 0; i < s->n; i++) {
+        const struct tune_candidate *c = &s->c[i];
+        rfg_config_format(c->var, c->p, config, sizeof(config));
+        if (isfinite(c->predicted_us))
+            fprintf(out, "    %10.2f us  %s%s\n", c->predicted_us, config, c->is_default ? "  (default)" : "");
+        else
+            fprintf(out, "             ? us  %s%s\n", config, c->is_default ? "  (default)" : "");
+    }
+    for (int i = 0; i < s->problem.op->n_variants; i++) {
+        const struct rfg_variant *var = s->problem.op->variants[i];
+        struct rfg_reason why = { "" };
+        if (!tune_variant_allowed(t, var))
+            fprintf(out, "  %s: not listed in --variants or $RFG_VARIANTS\n", var->name);
+        else if (!var->supports(&t->dev, &s->call, &why))
+            fprintf(out, "  %s: refused: %s\n", var->name, why.text);
+        else
+            explain_parameters(t, s, var, out);
+    }
+}

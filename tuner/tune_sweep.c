@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The sweep: for each shape, successive halving over its candidates, a race of the best few, one row written. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch/util.h"
+#include "tune.h"
+
+#define FIRST_ROUNDS      3
+#define SECOND_ROUNDS     11
+#define RACE_ROUNDS       31
+#define RACE_ROUNDS_CPU   101 /* single calls on a machine that does other things as well */
+#define MAX_FINALISTS     4   /* beside the default and the vendor's best */
+#define SLOW_FACTOR       3   /* a candidate whose first run alone takes so many times the best isn't timed */
+#define MAX_DEVICE_ERRORS 3
+
+struct search {
+    struct tune *t;
+    struct tune_shape *s;
+    double limit_s; /* for measuring this shape */
+    double spent_s; /* so far; waiting for compilers doesn't count */
+    double best_us;
+    bool broken; /* the shape can't be measured at all: s->why */
+};
+
+static bool is_cpu(const struct tune *t)
+{
+    return t->dev.platform == RFG_PLATFORM_CPU;
+}
+
+static double env_seconds(const char *name, double otherwise)
+{
+    const char *s = rfg_env(name);
+    double v = s ? atof(s) : 0;
+    return v > 0 ? v : otherwise;
+}
+
+/* How long a command may take before its candidate counts as hung. */
+static double patience(const struct search *q, const struct tune_candidate *c, int rounds)
+{
+    double guess = isfinite(c->predicted_us) ? c->predicted_us * 1e-6 : 0.1;
+    double s = 10 + (is_cpu(q->t) ? 50 * guess * (rounds + 2) : 0) + (c->var->kind == RFG_VARIANT_VENDOR ? 50 : 0);
+    return env_seconds("RFG_TEST_MEASURE_TIMEOUT", s);
+}
+
+/* ---- failures ------------------------------------------------------------------------------------------------------
+ */
+
+/* Remembers a candidate that misbehaved, so that no later sweep tries it again. */
+static void remember(const struct search *q, const struct tune_candidate *c, const char *what, const char *detail)
+{
+    const struct tune *t = q->t;
+    char config[RFG_CONFIG_STRLEN], hash[65], compiler[96];
+    rfg_config_format(c->var, c->p, config, sizeof(config));
+    rfg_variant_provenance(t->ctx, &q->s->problem, c->var, hash, compiler, sizeof(compiler));
+    tune_say("%s: %s: %s: %s", q->s->text, config, what, detail);
+    if (rfg_db_put_failure(t->db, &q->s->problem, t->dev.arch, t->dev.cu_count, config, hash, what, detail) != RFG_OK)
+        tune_say("the failure is not remembered: %s", rfg_last_error());
+}
+
+static void fail_candidate(struct search *q, struct tune_candidate *c, const char *what, const char *detail)
+{
+    if (c->state == CANDIDATE_NEW)
+        q->s->tried++;
+    c->state = CANDIDATE_FAILED;
+    q->s->failed++;
+    remember(q, c, what, detail);
+}
+
+static void break_shape(struct search *q, const char *why)
+{
+    q->broken = true;
+    snprintf(q->s->why, sizeof(q->s->why), "%s", why);
+}
+
+/* What an answer that is not OK means for the candidate. False: stop with this shape. */
+static bool judge(struct search *q, struct tune_candidate *c, enum tune_answer a, const json_t *reply,
+                  const struct rfg_reason *why)
+{
+    const char *kind = json_string_value(json_object_get(reply, "kind"));
+    const char *error = json_string_value(json_object_get(reply, "error"));
+    if (!error)
+        error = why->text;
+    switch (a) {
+    case ANSWER_OK:
+        return true;
+    case ANSWER_STOPPED:
+        return false;
+    case ANSWER_HUNG:
+        fail_candidate(q, c, "hung", why->text);
+        return true;
+    case ANSWER_DIED:
+        fail_candidate(q, c, "fault", why->text);
+        return true;
+    case ANSWER_REFUSED:
+        break;
+    }
+    if (kind && !strcmp(kind, "begin")) {
+        break_shape(q, error);
+        return false;
+    }
+    if (kind && !strcmp(kind, "wrong"))
+        fail_candidate(q, c, "wrong", error);
+    else if (kind && !strcmp(kind, "device"))
+        fail_candidate(q, c, "fault", error);
+    else if (kind && !strcmp(kind, "compile"))
+        fail_candidate(q, c, "compile", error);
+    else {
+        if (c->state == CANDIDATE_NEW)
+            q->s->tried++;
+        c->state = CANDIDATE_REFUSED;
+        q->s->refused++;
+        if (!*q->s->why)
+            snprintf(q->s->why, sizeof(q->s->why), "%s", error);
+        if (q->t->opt.verbose)
+            tune_say("%s: refused: %s", q->s->text, error);
+    }
+    return true;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------------------------------
+ */
+
+static void take_times(struct tune_candidate *c, const json_t *j)
+{
+    c->t = (struct tune_times){ .us = json_number_value(json_object_get(j, "us")),
+                                .p5 = json_number_value(json_object_get(j, "p5")),
+                                .p95 = json_number_value(json_object_get(j, "p95")),
+                                .ratio = json_number_value(json_object_get(j, "ratio")),
+                                .n = (int)json_integer_value(json_object_get(j, "n")) };
+}
+
+/* Checks and times one candidate. False: stop with this shape. */
+static bool try_candidate(struct search *q, struct tune_candidate *c, int rounds, double max_s)
+{
+    char config[RFG_CONFIG_STRLEN];
+    json_t *reply;
+    struct rfg_reason why = { "" };
+    double start = rfg_now();
+    rfg_config_format(c->var, c->p, config, sizeof(config));
+    json_t *cmd = json_pack("{ss ss si sf sf}", "cmd", "try", "config", config, "rounds", rounds, "max_s", max_s,
+                            "limit_us", q->best_us < HUGE_VAL ? SLOW_FACTOR * q->best_us : 0.0);
+    enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, patience(q, c, rounds) + max_s, &reply, &why);
+    bool on = judge(q, c, a, reply, &why);
+    if (a == ANSWER_OK) {
+        if (c->state == CANDIDATE_NEW)
+            q->s->tried++;
+        c->state = json_is_true(json_object_get(reply, "slow")) ? CANDIDATE_SLOW : CANDIDATE_TIMED;
+        take_times(c, reply);
+        if (c->state == CANDIDATE_TIMED && c->t.us < q->best_us)
+            q->best_us = c->t.us;
+    }
+    json_decref(reply);
+    q->spent_s += rfg_now() - start;
+    tune_progress_update(q->t, q->s, q->s->tried, q->best_us, "");
+    return on;
+}
+
+/* Is its code object there? A failed compile ends the candidate. */
+static bool is_ready(struct search *q, struct tune_candidate *c)
+{
+    if (!c->job)
+        return true;
+    enum tune_job_state state = tune_job_state(q->t->compiler, c->job);
+    if (state == JOB_FAILED) {
+        rfg_status st;
+        const char *error = tune_job_error(q->t->compiler, c->job, &st);
+        /* Only the compiler's own refusal is the candidate's fault. */
+        if (st == RFG_ERROR_COMPILE && rfg_jit_provider_for(q->t->dev.target))
+            fail_candidate(q, c, "compile", error);
+        else {
+            q->s->tried++;
+            q->s->refused++;
+            c->state = CANDIDATE_REFUSED;
+            if (!*q->s->why)
+                snprintf(q->s->why, sizeof(q->s->why), "%s", error);
+        }
+    }
+    return state == JOB_DONE;
+}
+
+/* All candidates, as their code objects come in, a few samples each. False: stop with this shape. */
+static bool first_round(struct search *q)
+{
+    struct tune_shape *s = q->s;
+    int seen = 0;
+    while (!tune_stop) {
+        struct tune_candidate *next = NULL;
+        int left = 0;
+        for (int i = 0; i < s->n && !next; i++)
+            if (s->c[i].state == CANDIDATE_NEW) {
+                if (is_ready(q, &s->c[i]))
+                    next = &s->c[i];
+                left += s->c[i].state == CANDIDATE_NEW;
+            }
+        if (!left)
+            return true;
+        /* Half of the time is for the rest; what the winner is compared with is measured in any case. */
+        if (q->spent_s > 0.5 * q->limit_s && q->best_us < HUGE_VAL &&
+            (!next || !(next->is_default || next->var->kind == RFG_VARIANT_VENDOR) || q->spent_s > 2 * q->limit_s)) {
+            for (int i = 0; i < s->n; i++)
+                s->not_reached += s->c[i].state == CANDIDATE_NEW;
+            return true;
+        }
+        if (!next) {
+            tune_progress_update(q->t, s, s->tried, q->best_us, "compiling");
+            tune_compiler_wait(q->t->compiler, &seen);
+        } else if (!try_candidate(q, next, FIRST_ROUNDS, q->limit_s / 16))
+            return false;
+    }
+    return false;
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+    const struct tune_candidate *a = *(struct tune_candidate *const *)pa, *b = *(struct tune_candidate *const *)pb;
+    return a->t.us < b->t.us ? -1 : a->t.us > b->t.us;
+}
+
+/* Those measured, fastest first. order has room for s->n. */
+static int rank(const struct tune_shape *s, struct tune_candidate **order)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        if (s->c[i].state == CANDIDATE_TIMED)
+            order[n++] = &s->c[i];
+    qsort(order, (size_t)n, sizeof(*order), by_time);
+    return n;
+}
+
+static bool second_round(struct search *q, struct tune_candidate **order)
+{
+    int n = rank(q->s, order), most = n / 3 < 6 ? 6 : n / 3;
+    n = n < most ? n : most;
+    for (int i = 0; i < n && !tune_stop && q->spent_s < 0.75 * q->limit_s; i++)
+        if (!try_candidate(q, order[i], SECOND_ROUNDS, q->limit_s / 32))
+            return false;
+    return !tune_stop;
+}
+
+/* The fastest few, and those that the winner is compared with. */
+static int finalists(const struct tune_shape *s, struct tune_candidate **order, struct tune_candidate **final)
+{
+    int n = rank(s, order), count = 0;
+    bool have_vendor = false;
+    for (int i = 0; i < n; i++) {
+        bool is_vendor = order[i]->var->kind == RFG_VARIANT_VENDOR;
+        if (i < MAX_FINALISTS || order[i]->is_default || (is_vendor && !have_vendor))
+            final[count++] = order[i];
+        have_vendor |= is_vendor;
+    }
+    return count;
+}
+
+/* Interleaved, so that drift hits all alike. False: stop with this shape. */
+static bool race(struct search *q, struct tune_candidate **final, int n)
+{
+    double start = rfg_now(), max_s = q->limit_s - q->spent_s, most = 0.25 * q->limit_s;
+    max_s = max_s < 0.1 * q->limit_s ? 0.1 * q->limit_s : max_s > most ? most : max_s;
+    json_t *reply, *configs = json_array();
+    struct rfg_reason why = { "" };
+    double timeout = 0;
+    int rounds = is_cpu(q->t) ? RACE_ROUNDS_CPU : RACE_ROUNDS;
+    for (int i = 0; i < n; i++) {
+        char config[RFG_CONFIG_STRLEN];
+        rfg_config_format(final[i]->var, final[i]->p, config, sizeof(config));
+        json_array_append_new(configs, json_string(config));
+        timeout += patience(q, final[i], rounds);
+    }
+    tune_progress_update(q->t, q->s, q->s->tried, q->best_us, "racing");
+    json_t *cmd = json_pack("{ss so si sf}", "cmd", "race", "configs", configs, "rounds", rounds, "max_s", max_s);
+    enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, timeout + max_s, &reply, &why);
+    bool on = a != ANSWER_STOPPED;
+    const json_t *results = json_object_get(reply, "results");
+    if (a == ANSWER_OK && (int)json_array_size(results) == n) {
+        for (int i = 0; i < n; i++)
+            take_times(final[i], json_array_get(results, (size_t)i));
+    } else
+        /* One of them misbehaves only when it is run for long. Alone, each answers for itself. */
+        for (int i = 0; i < n && on; i++)
+            on = try_candidate(q, final[i], rounds, max_s / n);
+    json_decref(reply);
+    q->spent_s += rfg_now() - start;
+    return on && !tune_stop;
+}
+
+/* The winner is still right after all those launches? */
+static bool verify(struct search *q, struct tune_candidate *c)
+{
+    char config[RFG_CONFIG_STRLEN];
+    json_t *reply;
+    struct rfg_reason why = { "" };
+    rfg_config_format(c->var, c->p, config, sizeof(config));
+    json_t *cmd = json_pack("{ss ss}", "cmd", "verify", "config", config);
+    enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, patience(q, c, 1), &reply, &why);
+    if (a == ANSWER_OK && json_number_value(json_object_get(reply, "ratio")) > c->t.ratio)
+        c->t.ratio = json_number_value(json_object_get(reply, "ratio"));
+    judge(q, c, a, reply, &why);
+    json_decref(reply);
+    return a == ANSWER_OK;
+}
+
+/* The fastest of the race that is still right; NULL: none of them, or stopped. */
+static struct tune_candidate *best_verified(struct search *q, struct tune_candidate **final, int n)
+{
+    while (!tune_stop && !q->broken) {
+        struct tune_candidate *best = NULL;
+        for (int i = 0; i < n; i++)
+            if (final[i]->state == CANDIDATE_TIMED && (!best || final[i]->t.us < best->t.us))
+                best = final[i];
+        if (!best || verify(q, best))
+            return best;
+    }
+    return NULL;
+}
+
+/* ---- the row --------------------------------------------------------------------------------------------------------
+ */
+
+static void make_row(const struct search *q, const struct tune_candidate *winner, struct tune_candidate *const *final,
+                     int n, struct rfg_row *row)
+{
+    const struct tune *t = q->t;
+    *row = (struct rfg_row){ .problem = q->s->problem,
+                             .cu_count = t->dev.cu_count,
+                             .median_us = winner->t.us,
+                             .spread_us = winner->t.p95 - winner->t.p5,
+                             .samples = winner->t.n,
+                             .error = winner->t.ratio,
+                             .error_bound = 1,
+                             .seed = t->opt.seed,
+                             .how = RFG_SOURCE_MEASURED };
+    snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
+    snprintf(row->variant, sizeof(row->variant), "%s", winner->var->name);
+    rfg_params_json(winner->var, winner->p, row->params, sizeof(row->params));
+    rfg_variant_provenance(t->ctx, &q->s->problem, winner->var, row->source_hash, row->compiler, sizeof(row->compiler));
+    snprintf(row->driver, sizeof(row->driver), "%s", rfg_context_driver(t->ctx));
+    snprintf(row->version, sizeof(row->version), "%s", rfg_version());
+    snprintf(row->device, sizeof(row->device), "%s", t->dev.name);
+    rfg_date(row->date);
+    for (int i = 0; i < n; i++) {
+        const struct tune_candidate *c = final[i];
+        if (c->state != CANDIDATE_TIMED)
+            continue;
+        if (c->is_default)
+            row->default_us = c->t.us;
+        if (c->var->kind == RFG_VARIANT_VENDOR && (row->vendor_us == 0 || c->t.us < row->vendor_us))
+            row->vendor_us = c->t.us;
+    }
+}
+
+/* Tunes one shape; its state says how it went. A stop leaves it waiting, and nothing written. */
+static void tune_shape(struct tune *t, struct tune_shape *s)
+{
+    struct search q = { .t = t, .s = s, .best_us = HUGE_VAL };
+    struct tune_candidate **order = calloc((size_t)s->n, sizeof(*order)), *final[MAX_FINALISTS + 2], *winner = NULL;
+    int n = 0;
+    q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) ? 8 : 1.5;
+    if (!order)
+        break_shape(&q, "no memory");
+    if (order && first_round(&q) && second_round(&q, order))
+        while (!winner && !tune_stop && !q.broken && (n = finalists(s, order, final)) && race(&q, final, n))
+            winner = best_verified(&q, final, n);
+    if (winner) {
+        make_row(&q, winner, final, n, &s->row);
+        if (rfg_db_put(t->db, &s->row) == RFG_OK) {
+            s->state = SHAPE_TUNED;
+            s->why[0] = 0;
+            if (rfg_db_clear_miss(t->db, &s->problem, t->dev.arch, t->dev.cu_count) != RFG_OK)
+                tune_say("the miss of %s is not cleared: %s", s->text, rfg_last_error());
+        } else {
+            s->state = SHAPE_FAILED;
+            snprintf(s->why, sizeof(s->why), "the row can't be written: %s", rfg_last_error());
+        }
+    } else if (!tune_stop) {
+        char first[sizeof(s->why)];
+        snprintf(first, sizeof(first), "%s", s->why);
+        s->state = SHAPE_FAILED;
+        if (!q.broken)
+            snprintf(s->why, sizeof(s->why), "no candidate passed: %d tried, %d failed, %d refused%s%.250s", s->tried,
+                     s->failed, s->refused, *first ? "; first refusal: " : "", first);
+    }
+    t->device_errors = q.broken ? t->device_errors + 1 : 0;
+    free(order);
+}
+
+void tune_sweep(struct tune *t)
+{
+    for (int i = 0; i < t->n_shapes && !tune_stop; i++) {
+        struct tune_shape *s = &t->shapes[i];
+        if (s->state != SHAPE_WAITING)
+            continue;
+        if (t->opt.time_budget > 0 && rfg_now() - t->started > t->opt.time_budget) {
+            t->out_of_time = true;
+            break;
+        }
+        double start = rfg_now();
+        tune_shape(t, s);
+        s->seconds = rfg_now() - start;
+        if (s->state != SHAPE_WAITING)
+            tune_progress_done(t, s);
+        if (t->device_errors >= MAX_DEVICE_ERRORS && !t->opt.keep_going) {
+            tune_say("%d shapes in a row could not be measured; giving up (--keep-going: don't): %s", t->device_errors,
+                     s->why);
+            break;
+        }
+    }
+}
