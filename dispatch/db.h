@@ -60,8 +60,8 @@ char *rfg_db_user_path(void);
 char *rfg_db_system_path(const char *arch, int cu_count);
 
 /* Inserts or replaces the row of its (problem, arch, cu_count), but for one with a better `how`, which stays. One
- * transaction; durable on return. INVALID_ARGUMENT if a figure is not plausible (not finite, negative, an error over its
- * bound) or a text is not one line. */
+ * transaction; durable on return. INVALID_ARGUMENT if a figure is not plausible (not finite, negative, an error over
+ * its bound) or a text is not one line. */
 rfg_status rfg_db_put(struct rfg_db *db, const struct rfg_row *row);
 /* 1 found, 0 not there, -1 error. */
 int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, struct rfg_row *row);

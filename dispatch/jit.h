@@ -37,7 +37,7 @@ struct rfg_jit_request {
 /* A compiler that turns a request into a code object. Providers never print; a failed compile is
  * RFG_ERROR_COMPILE with the log in *log (malloc'ed; may be set on success too: warnings). */
 struct rfg_jit_provider {
-    const char *name; /* "hiprtc", "nvrtc", "clang", "ziglang" */
+    const char *name;           /* "hiprtc", "nvrtc", "clang", "ziglang" */
     const char *const *options; /* what every compile is given beside the target; NULL-terminated; part of the key */
     /* Is the compiler there? version: "hiprtc 5.2.21153 (LLVM 15)"; why: what was looked for and what to install. */
     bool (*available)(char *version, size_t size, struct rfg_reason *why);

@@ -116,8 +116,8 @@ struct rfg_variant {
     /* Are these parameters legal for it? Static limits (LDS, registers, divisibility) live here. Called only if
      * supports() and each value is one of the listed ones. May be NULL: always. */
     bool (*valid)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why);
-    /* Of the valid ones, is this worth a measurement, and the model's notice? Prunes the sweep; a tuned row may say what
-     * isn't worth it (it comes from another M). May be NULL: always. */
+    /* Of the valid ones, is this worth a measurement, and the model's notice? Prunes the sweep; a tuned row may say
+     * what isn't worth it (it comes from another M). May be NULL: always. */
     bool (*worth)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why);
     /* The analytical model: estimated microseconds. */
     double (*predict)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p);
@@ -168,7 +168,7 @@ struct rfg_tensor_spec {
     int64_t shape[RFG_MAX_DIMS];
     int64_t row_stride; /* elements between rows (the last but one dimension), for ndim >= 2 */
     bool absent;        /* an optional tensor that this problem does not have: pass NULL */
-    int align_key; /* the LAYOUT key that says how its pointer and rows are aligned */
+    int align_key;      /* the LAYOUT key that says how its pointer and rows are aligned */
 };
 
 struct rfg_op {

@@ -37,8 +37,9 @@ static void teardown(void)
 static rfg_context *open_ctx(const char *variants)
 {
     rfg_context *ctx;
-    rfg_context_params p = { .device = "cpu", .user_db = user_db, .system_db = system_db, .cache_dir = "",
-                             .threads = 2, .variants = variants };
+    rfg_context_params p = {
+        .device = "cpu", .user_db = user_db, .system_db = system_db, .cache_dir = "", .threads = 2, .variants = variants
+    };
     ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
     return ctx;
 }
@@ -78,9 +79,18 @@ static void put_row(const char *path, const char *text, int cu_offset, double us
     struct pick pick = { .prob = problem(text) };
     struct rfg_db *db;
     rfg_device_cpu(&pick.dev, 2);
-    struct rfg_row row = { .problem = problem(text), .cu_count = pick.dev.cu_count + cu_offset, .median_us = us, .samples = 9,
-                           .error = 0.5, .error_bound = 1, .how = RFG_SOURCE_MEASURED, .variant = "gemm_cpu_portable",
-                           .date = "2026-11-21T00:00:00Z", .version = RFG_VERSION, .device = "cpu", .compiler = "test" };
+    struct rfg_row row = { .problem = problem(text),
+                           .cu_count = pick.dev.cu_count + cu_offset,
+                           .median_us = us,
+                           .samples = 9,
+                           .error = 0.5,
+                           .error_bound = 1,
+                           .how = RFG_SOURCE_MEASURED,
+                           .variant = "gemm_cpu_portable",
+                           .date = "2026-11-21T00:00:00Z",
+                           .version = RFG_VERSION,
+                           .device = "cpu",
+                           .compiler = "test" };
     strcpy(row.arch, pick.dev.arch);
     rfg_variant_each(&gemm_cpu_portable, &pick.dev, &row.problem, valid_everywhere, &pick);
     rfg_params_json(&gemm_cpu_portable, pick.p, row.params, sizeof(row.params));
@@ -92,9 +102,10 @@ static void put_row(const char *path, const char *text, int cu_offset, double us
 static void damage_row(const char *sql)
 {
     char cmd[400];
-    snprintf(cmd, sizeof(cmd),
-             "python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()' %s \"%s\"",
-             user_db, sql);
+    snprintf(
+        cmd, sizeof(cmd),
+        "python3 -c 'import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()' %s \"%s\"",
+        user_db, sql);
     ck_assert_int_eq(system(cmd), 0);
 }
 
@@ -266,7 +277,8 @@ START_TEST(broken_rows_are_skipped)
 }
 END_TEST
 
-/* ---- files --------------------------------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------------------------------------
+ */
 
 START_TEST(user_wins_over_system)
 {
@@ -283,8 +295,8 @@ END_TEST
 
 START_TEST(unreadable_databases_cost_only_speed)
 {
-    static const char *const cmds[] = { "head -c 5000 /dev/urandom > %s", "printf 'SQLite format 3' > %s",
-                                        ": > %s", "mkdir %s" };
+    static const char *const cmds[] = { "head -c 5000 /dev/urandom > %s", "printf 'SQLite format 3' > %s", ": > %s",
+                                        "mkdir %s" };
     char cmd[200];
     put_row(system_db, P8, 0, 50);
     snprintf(cmd, sizeof(cmd), cmds[_i], user_db);
@@ -410,7 +422,8 @@ START_TEST(explaining)
 }
 END_TEST
 
-/* ---- threads -------------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------------------------------
+ */
 
 static void *caller(void *arg)
 {

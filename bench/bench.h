@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_BENCH_H
+#define RFG_BENCH_H
+
+#include "../tuner/harness.h"
+
+/* Cost of the dispatcher itself for a problem: prints nanoseconds (people, or one JSON object). */
+rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool json);
+
+/* Read bandwidth of the cpu with all its threads, GB/s: the best of some sweeps over more than the last-level cache. */
+double bench_cpu_bandwidth(const struct rfg_device *dev);
+
+/* Compares with, or writes, a file of {"problem": p50 us}. */
+struct bench_baseline;
+bool bench_baseline_load(const char *path, struct bench_baseline **out, struct rfg_reason *why);
+/* 0 if the problem isn't in it. */
+double bench_baseline_us(const struct bench_baseline *b, const char *problem);
+bool bench_baseline_set(struct bench_baseline **b, const char *problem, double us);
+bool bench_baseline_save(const struct bench_baseline *b, const char *path, const char *device, struct rfg_reason *why);
+void bench_baseline_free(struct bench_baseline **b);
+
+#endif

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-bench: times problems on a device through the public API. */
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+struct options {
+    const char *device, *db, *variant, *save, *baseline;
+    int rounds;
+    double max_s, threshold;
+    uint64_t seed;
+    bool json, check, all, dispatch;
+    struct rfg_shapes shapes;
+    bool bad_lines;
+};
+
+static const char help[] =
+    "usage: rfg-bench [OPTIONS] --problem \"...\" | --shapes FILE\n"
+    "Times problems through the public API: captured graphs where there are graphs, inputs rotated past the "
+    "last-level\n"
+    "cache, random data, each result checked against the oracle first.\n"
+    "  --device D           cpu, amd:0, nvidia:0 (default: as rfg_context_create())\n"
+    "  --problem \"...\"      e.g. \"gemm bf16,bf16->bf16 M=8 N=512 K=7168\"; may be repeated\n"
+    "  --shapes FILE        a CSV of problems, as for rfg-tune\n"
+    "  --db FILE            the tuned database (default: the user's)\n"
+    "  --variant \"v{...}\"   time this variant instead of the dispatcher's choice\n"
+    "  --all-variants       time every configuration that supports the problem, fastest first\n"
+    "  --rounds N           samples (default 50); --max-seconds S bounds each problem (default 3)\n"
+    "  --no-check           don't verify results before timing\n"
+    "  --seed N             of the data\n"
+    "  --dispatch           instead: cost of a lookup and of an op call over a raw launch (host time)\n"
+    "  --save-baseline F    write the medians; --baseline F compares: a median more than 10% above (--threshold PCT)\n"
+    "                       is named and the exit code is 1\n"
+    "  --json               one JSON object a line\n"
+    "Exit: 0 fine; 1 a problem failed or regressed; 2 bad usage or input\n";
+
+static void bad_line(void *arg, const char *message)
+{
+    *(bool *)arg = true;
+    fprintf(stderr, "rfg-bench: %s\n", message);
+}
+
+static bool add_problem(struct rfg_shapes *s, const char *text)
+{
+    struct rfg_reason why;
+    struct rfg_shape *more = realloc(s->v, (s->n + 1) * sizeof(*more));
+    if (!more)
+        return false;
+    s->v = more;
+    s->v[s->n] = (struct rfg_shape){ .weight = 1 };
+    if (!rfg_problem_parse(&s->v[s->n].problem, text, &why)) {
+        fprintf(stderr, "rfg-bench: --problem \"%s\": %s\n", text, why.text);
+        return false;
+    }
+    s->n++;
+    return true;
+}
+
+static bool number(const char *name, const char *text, double min, double max, double *out)
+{
+    char *end;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out >= min && *out <= max)) {
+        fprintf(stderr, "rfg-bench: %s %s: must be a number from %g to %g\n", name, text, min, max);
+        return false;
+    }
+    return true;
+}
+
+static bool parse(int argc, char **argv, struct options *o, int *exit_code)
+{
+    enum {
+        DEVICE,
+        PROBLEM,
+        SHAPES,
+        DB,
+        VARIANT,
+        ALL,
+        ROUNDS,
+        MAX_SECONDS,
+        NO_CHECK,
+        SEED,
+        DISPATCH,
+        SAVE,
+        BASELINE,
+        THRESHOLD,
+        JSON,
+        HELP,
+        VERSION
+    };
+    static const struct option options[] = {
+        { "device", 1, NULL, DEVICE },     { "problem", 1, NULL, PROBLEM },
+        { "shapes", 1, NULL, SHAPES },     { "db", 1, NULL, DB },
+        { "variant", 1, NULL, VARIANT },   { "all-variants", 0, NULL, ALL },
+        { "rounds", 1, NULL, ROUNDS },     { "max-seconds", 1, NULL, MAX_SECONDS },
+        { "no-check", 0, NULL, NO_CHECK }, { "seed", 1, NULL, SEED },
+        { "dispatch", 0, NULL, DISPATCH }, { "save-baseline", 1, NULL, SAVE },
+        { "baseline", 1, NULL, BASELINE }, { "threshold", 1, NULL, THRESHOLD },
+        { "json", 0, NULL, JSON },         { "help", 0, NULL, HELP },
+        { "version", 0, NULL, VERSION },   { NULL, 0, NULL, 0 },
+    };
+    double x = 0;
+    bool ok = true;
+    for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        switch (c) {
+        case DEVICE:
+            o->device = optarg;
+            break;
+        case PROBLEM:
+            ok = add_problem(&o->shapes, optarg);
+            break;
+        case SHAPES: {
+            struct rfg_shapes read = { 0 };
+            ok = rfg_shapes_read(optarg, &read, bad_line, &o->bad_lines) == RFG_OK;
+            if (!ok)
+                fprintf(stderr, "rfg-bench: %s\n", rfg_last_error());
+            struct rfg_shape *more = realloc(o->shapes.v, (o->shapes.n + read.n + 1) * sizeof(*more));
+            if (more) {
+                memcpy(more + o->shapes.n, read.v, read.n * sizeof(*more));
+                o->shapes.v = more;
+                o->shapes.n += read.n;
+            }
+            rfg_shapes_free(&read);
+            break;
+        }
+        case DB:
+            o->db = optarg;
+            break;
+        case VARIANT:
+            o->variant = optarg;
+            break;
+        case ALL:
+            o->all = true;
+            break;
+        case ROUNDS:
+            ok = number("--rounds", optarg, 3, 1e6, &x);
+            o->rounds = (int)x;
+            break;
+        case MAX_SECONDS:
+            ok = number("--max-seconds", optarg, 0.001, 86400, &o->max_s);
+            break;
+        case NO_CHECK:
+            o->check = false;
+            break;
+        case SEED:
+            ok = number("--seed", optarg, 0, 0x1p53, &x);
+            o->seed = (uint64_t)x;
+            break;
+        case DISPATCH:
+            o->dispatch = true;
+            break;
+        case SAVE:
+            o->save = optarg;
+            break;
+        case BASELINE:
+            o->baseline = optarg;
+            break;
+        case THRESHOLD:
+            ok = number("--threshold", optarg, 0, 1000, &o->threshold);
+            break;
+        case JSON:
+            o->json = true;
+            break;
+        case HELP:
+            fputs(help, stdout);
+            *exit_code = 0;
+            return false;
+        case VERSION:
+            printf("rfg-bench %s\n", rfg_version());
+            *exit_code = 0;
+            return false;
+        default:
+            ok = false;
+        }
+    if (ok && optind < argc) {
+        fprintf(stderr, "rfg-bench: '%s': not an option\n", argv[optind]);
+        ok = false;
+    }
+    if (ok && !o->shapes.n && o->dispatch)
+        ok = add_problem(&o->shapes, "gemm bf16,bf16->bf16 M=1 N=64 K=7168");
+    if (ok && !o->shapes.n) {
+        fputs(help, stderr);
+        ok = false;
+    }
+    *exit_code = 2;
+    return ok;
+}
+
+/* ---- timing one problem --------------------------------------------------------------------------------------------
+ */
+
+struct result {
+    char config[RFG_CONFIG_STRLEN];
+    int rung;
+    double p50, p95, p99;
+    struct rfg_check check;
+};
+
+static size_t rotation(const struct rfg_device *dev)
+{
+    return (size_t)dev->cache_bytes * (dev->platform == RFG_PLATFORM_CPU ? 2 : 4);
+}
+
+static struct rfg_case_params case_params(const struct options *o, const struct rfg_device *dev,
+                                          const struct rfg_problem *prob)
+{
+    double bytes, flops;
+    prob->op->cost(prob, &bytes, &flops);
+    return (struct rfg_case_params){ .seed = o->seed,
+                                     .rotate_bytes = rotation(dev),
+                                     .check_rows = !o->check     ? 1
+                                                   : flops > 4e9 ? 16
+                                                                 : 0 };
+}
+
+static rfg_status time_one(const struct options *o, struct rfg_case *c, const struct rfg_plan *plan, struct result *r)
+{
+    struct rfg_times t;
+    rfg_status st = RFG_OK;
+    if (o->check) {
+        st = rfg_case_poison(c, 0);
+        if (st == RFG_OK)
+            st = rfg_case_run(c, 0, plan, NULL);
+        if (st == RFG_OK)
+            st = rfg_case_check(c, 0, &r->check);
+        if (st == RFG_OK && !r->check.ok)
+            st = rfg_fail(RFG_ERROR_INTERNAL, "wrong result: %s", r->check.message);
+    }
+    if (st == RFG_OK)
+        st = rfg_case_time(c, plan, o->rounds, o->max_s, &t);
+    if (st == RFG_OK) {
+        r->p50 = rfg_times_at(&t, 0.5);
+        r->p95 = rfg_times_at(&t, 0.95);
+        r->p99 = rfg_times_at(&t, 0.99);
+        rfg_times_free(&t);
+    }
+    return st;
+}
+
+static void print_header(const struct rfg_device *dev)
+{
+    if (dev->platform == RFG_PLATFORM_CPU)
+        printf("cpu: %s, %d threads, read bandwidth %.1f GB/s measured\n", dev->arch, dev->cu_count, dev->mem_gbps);
+    printf("%-44s %9s %9s %9s %9s %9s %7s  %s\n", "problem", "p50 us", "p95 us", "p99 us", "GB/s", "TFLOP/s", "% floor",
+           "rung, variant");
+}
+
+static void print_result(const struct options *o, const struct rfg_device *dev, const struct rfg_problem *prob,
+                         const struct result *r)
+{
+    char text[RFG_PROBLEM_STRLEN];
+    const char *which;
+    double bytes, flops, floor = rfg_floor_us(dev, prob, &which);
+    prob->op->cost(prob, &bytes, &flops);
+    rfg_problem_format(prob, text, sizeof(text));
+    double gbps = bytes / r->p50 * 1e-3, tflops = flops / r->p50 * 1e-6;
+    if (o->json) {
+        json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:f}", "problem", text,
+                              "device", dev->name, "variant", r->config, "rung", r->rung, "p50_us", r->p50, "p95_us",
+                              r->p95, "p99_us", r->p99, "bytes", bytes, "flops", flops, "gb_per_s", gbps, "tflops",
+                              tflops, "floor_us", floor, "floor_by", which, "error_ratio", r->check.max_ratio);
+        json_dumpf(j, stdout, 0);
+        putchar('\n');
+        json_decref(j);
+    } else
+        printf("%-44s %9.2f %9.2f %9.2f %9.1f %9.2f %7.1f  %d %s\n", text, r->p50, r->p95, r->p99, gbps, tflops,
+               100 * floor / r->p50, r->rung, r->config);
+    fflush(stdout);
+}
+
+struct sweep {
+    const struct options *o;
+    rfg_context *ctx;
+    struct rfg_case *c;
+    const struct rfg_variant *var;
+    struct result *v;
+    int n, failed;
+};
+
+static bool sweep_one(void *arg, const int *p)
+{
+    struct sweep *s = arg;
+    struct result r = { .rung = 0 }, *more;
+    struct rfg_plan *plan;
+    rfg_config_format(s->var, p, r.config, sizeof(r.config));
+    rfg_status st = rfg_plan_create(s->ctx, rfg_case_problem(s->c), s->var, p, &plan);
+    if (st == RFG_OK)
+        st = time_one(s->o, s->c, plan, &r);
+    rfg_plan_destroy(s->ctx, &plan);
+    if (st != RFG_OK) {
+        fprintf(stderr, "rfg-bench: %s: %s\n", r.config, rfg_last_error());
+        s->failed += st != RFG_ERROR_UNSUPPORTED;
+    } else if ((more = realloc(s->v, (size_t)(s->n + 1) * sizeof(*more)))) {
+        s->v = more;
+        s->v[s->n++] = r;
+    }
+    return true;
+}
+
+static int faster(const void *a, const void *b)
+{
+    double x = ((const struct result *)a)->p50, y = ((const struct result *)b)->p50;
+    return (x > y) - (x < y);
+}
+
+static rfg_status bench_all(const struct options *o, rfg_context *ctx, const struct rfg_device *dev, struct rfg_case *c,
+                            const struct rfg_problem *prob)
+{
+    struct sweep s = { .o = o, .ctx = ctx, .c = c };
+    for (int i = 0; i < prob->op->n_variants; i++) {
+        s.var = prob->op->variants[i];
+        rfg_variant_each(s.var, dev, rfg_case_problem(c), sweep_one, &s);
+    }
+    if (s.n)
+        qsort(s.v, (size_t)s.n, sizeof(*s.v), faster);
+    for (int i = 0; i < s.n; i++)
+        print_result(o, dev, prob, &s.v[i]);
+    free(s.v);
+    return s.failed ? rfg_fail(RFG_ERROR_INTERNAL, "%d configurations failed", s.failed) : RFG_OK;
+}
+
+static rfg_status bench_forced(const struct options *o, rfg_context *ctx, struct rfg_case *c,
+                               const struct rfg_problem *prob, struct result *r)
+{
+    const struct rfg_variant *var;
+    struct rfg_plan *plan;
+    struct rfg_reason why;
+    int p[RFG_MAX_PARAMS] = { 0 };
+    if (!rfg_config_parse(prob->op, o->variant, &var, p, &why))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "--variant: %s", why.text);
+    rfg_config_format(var, p, r->config, sizeof(r->config));
+    rfg_status st = rfg_plan_create(ctx, rfg_case_problem(c), var, p, &plan);
+    if (st == RFG_OK)
+        st = time_one(o, c, plan, r);
+    rfg_plan_destroy(ctx, &plan);
+    return st;
+}
+
+static rfg_status bench_public(const struct options *o, rfg_context *ctx, struct rfg_case *c, struct result *r)
+{
+    rfg_status st = time_one(o, c, NULL, r);
+    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_problem(c)) : NULL;
+    if (plan) {
+        const struct rfg_choice *choice = rfg_plan_choice(plan);
+        rfg_config_format(choice->variant, choice->params, r->config, sizeof(r->config));
+        r->rung = (int)choice->rung;
+    }
+    return st;
+}
+
+static rfg_status bench_one(const struct options *o, rfg_context *ctx, const struct rfg_device *dev,
+                            const struct rfg_problem *prob, struct result *r)
+{
+    struct rfg_case_params params = case_params(o, dev, prob);
+    struct rfg_case *c;
+    rfg_status st = rfg_case_create(ctx, prob, &params, &c);
+    if (st != RFG_OK)
+        return st;
+    if (o->all)
+        st = bench_all(o, ctx, dev, c, prob);
+    else if (o->variant)
+        st = bench_forced(o, ctx, c, prob, r);
+    else
+        st = bench_public(o, ctx, c, r);
+    rfg_case_destroy(&c);
+    if (st == RFG_OK && !o->all)
+        print_result(o, dev, prob, r);
+    return st;
+}
+
+static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
+{
+    struct rfg_device dev = *rfg_context_info(ctx);
+    struct bench_baseline *medians = NULL;
+    struct rfg_reason why;
+    int failed = 0;
+    if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch)
+        dev.mem_gbps = bench_cpu_bandwidth(&dev);
+    if (!o->json && !o->dispatch)
+        print_header(&dev);
+    for (size_t i = 0; i < o->shapes.n; i++) {
+        const struct rfg_problem *prob = &o->shapes.v[i].problem;
+        struct result r = { .rung = 0 };
+        char text[RFG_PROBLEM_STRLEN];
+        rfg_problem_format(prob, text, sizeof(text));
+        rfg_status st = o->dispatch ? bench_dispatch(ctx, prob, o->json) : bench_one(o, ctx, &dev, prob, &r);
+        if (st != RFG_OK) {
+            fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());
+            failed++;
+            continue;
+        }
+        double before = bench_baseline_us(old, text);
+        if (before > 0 && r.p50 > before * (1 + o->threshold / 100)) {
+            fprintf(stderr, "rfg-bench: REGRESSION: %s: %.2f us, baseline %.2f us (+%.1f%%, allowed %.0f%%)\n", text,
+                    r.p50, before, 100 * (r.p50 / before - 1), o->threshold);
+            failed++;
+        }
+        if (o->save && r.p50 > 0)
+            bench_baseline_set(&medians, text, r.p50);
+    }
+    if (o->save && medians && !bench_baseline_save(medians, o->save, dev.name, &why)) {
+        fprintf(stderr, "rfg-bench: --save-baseline: %s\n", why.text);
+        failed++;
+    }
+    bench_baseline_free(&medians);
+    return failed ? 1 : o->bad_lines ? 2 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = { .rounds = 50, .max_s = 3, .threshold = 10, .seed = 1, .check = true };
+    struct bench_baseline *old = NULL;
+    struct rfg_reason why;
+    rfg_context *ctx = NULL;
+    int code;
+    if (!parse(argc, argv, &o, &code))
+        goto out;
+    if (o.baseline && !bench_baseline_load(o.baseline, &old, &why)) {
+        fprintf(stderr, "rfg-bench: --baseline: %s\n", why.text);
+        goto out;
+    }
+    rfg_context_params params = { .device = o.device, .user_db = o.db, .no_misses = 1 };
+    if (rfg_context_create(&ctx, &params) != RFG_OK) {
+        fprintf(stderr, "rfg-bench: %s\n", rfg_last_error());
+        goto out;
+    }
+    code = run(&o, ctx, old);
+out:
+    rfg_context_destroy(&ctx);
+    bench_baseline_free(&old);
+    rfg_shapes_free(&o.shapes);
+    return code;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the library costs the host: the lookup, and a whole op call over the launch that it ends in. And the cpu's
+ * bandwidth, which percentages are of. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../dispatch/util.h"
+#include "../ops/cpu/pool.h"
+#include "bench.h"
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof(*v), by_value);
+    return v[n / 2];
+}
+
+#define BATCHES 201
+#define BATCH   64 /* launches between waits: the queue never fills */
+
+struct raw {
+    const struct rfg_hip *hip;
+    hipFunction_t fn;
+    struct rfg_launch l;
+};
+
+static hipError_t raw_launch(const struct raw *r, void **params, hipStream_t stream)
+{
+    return r->hip->hipModuleLaunchKernel(r->fn, r->l.grid[0], r->l.grid[1], r->l.grid[2], r->l.block[0], r->l.block[1],
+                                         r->l.block[2], r->l.lds, stream, params, NULL);
+}
+
+rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool json)
+{
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    struct rfg_case_params params = { .seed = 1, .check_rows = 1 };
+    struct rfg_case *c;
+    struct raw raw = { .hip = hip };
+    double lookup[BATCHES], call[BATCHES], bare[BATCHES];
+    char text[RFG_PROBLEM_STRLEN];
+    hipStream_t stream = NULL;
+    rfg_status st = rfg_case_create(ctx, prob, &params, &c);
+    if (st != RFG_OK)
+        return st;
+    if (hip && hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking) != hipSuccess)
+        st = rfg_fail(RFG_ERROR_DEVICE, "hipStreamCreateWithFlags failed");
+    if (st == RFG_OK)
+        st = rfg_case_run(c, 0, NULL, stream); /* makes the plan */
+    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_problem(c)) : NULL;
+    void *kargs = calloc(1, prob->op->kargs_size), *kparams[] = { kargs };
+    if (st == RFG_OK && (!plan || !kargs))
+        st = rfg_fail(RFG_ERROR_INTERNAL, "no plan to measure");
+    bool have_raw = false;
+    if (st == RFG_OK) {
+        prob->op->pack(rfg_case_problem(c), rfg_case_tensors(c, 0), kargs);
+        st = rfg_plan_launch(ctx, plan, kargs, stream); /* completes kargs */
+        have_raw = hip && rfg_plan_raw(plan, &raw.fn, &raw.l);
+    }
+    uintptr_t sum = 0;
+    for (int b = 0; st == RFG_OK && b < BATCHES; b++) {
+        double t0 = rfg_now();
+        for (int i = 0; i < 1000; i++)
+            sum += (uintptr_t)rfg_plan_find(ctx, rfg_case_problem(c));
+        double t1 = rfg_now();
+        for (int i = 0; st == RFG_OK && i < BATCH; i++)
+            st = rfg_case_run(c, 0, NULL, stream);
+        double t2 = rfg_now();
+        if (hip)
+            (void)hip->hipStreamSynchronize(stream);
+        double t3 = rfg_now();
+        for (int i = 0; have_raw && st == RFG_OK && i < BATCH; i++)
+            if (raw_launch(&raw, kparams, stream) != hipSuccess)
+                st = rfg_fail(RFG_ERROR_DEVICE, "raw launch failed");
+        double t4 = rfg_now();
+        if (hip)
+            (void)hip->hipStreamSynchronize(stream);
+        lookup[b] = (t1 - t0) * 1e6; /* ns of one in 1000 */
+        call[b] = (t2 - t1) * 1e9 / BATCH;
+        bare[b] = (t4 - t3) * 1e9 / BATCH;
+    }
+    if (st == RFG_OK && sum) {
+        double l = median(lookup, BATCHES), a = median(call, BATCHES), r = have_raw ? median(bare, BATCHES) : 0;
+        char config[RFG_CONFIG_STRLEN];
+        const struct rfg_choice *choice = rfg_plan_choice(plan);
+        rfg_problem_format(prob, text, sizeof(text));
+        rfg_config_format(choice->variant, choice->params, config, sizeof(config));
+        if (json)
+            printf("{\"problem\": \"%s\", \"variant\": \"%s\", \"lookup_ns\": %.1f, \"call_ns\": %.1f, "
+                   "\"raw_launch_ns\": %.1f}\n",
+                   text, config, l, a, r);
+        else if (have_raw)
+            printf("%s on %s, %s\n  lookup %.0f ns; rfg_op_gemm %.0f ns; raw launch of the same kernel %.0f ns; "
+                   "difference %.0f ns\n",
+                   text, rfg_context_device(ctx), config, l, a, r, a - r);
+        else
+            printf(
+                "%s on %s, %s\n  lookup %.0f ns; whole call, work included, %.0f ns (no raw kernel launch to compare "
+                "with)\n",
+                text, rfg_context_device(ctx), config, l, a);
+    }
+    free(kargs);
+    rfg_case_destroy(&c);
+    return st;
+}
+
+/* ---- cpu bandwidth
+ * ---------------------------------------------------------------------------------------------------- */
+
+struct sweep {
+    const uint64_t *data;
+    size_t words; /* a task's */
+    _Atomic uint64_t sum;
+};
+
+#define TASKS 64
+
+static void read_task(void *ctx, int task, int worker)
+{
+    struct sweep *s = ctx;
+    const uint64_t *p = s->data + (size_t)task * s->words;
+    typedef uint64_t v8 __attribute__((vector_size(64), aligned(64)));
+    v8 a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+    const v8 *v = (const v8 *)p;
+    (void)worker;
+    for (size_t i = 0; i + 4 <= s->words / 8; i += 4) {
+        a ^= v[i];
+        b ^= v[i + 1];
+        c ^= v[i + 2];
+        d ^= v[i + 3];
+    }
+    a ^= b ^ c ^ d;
+    s->sum ^= a[0] ^ a[1] ^ a[2] ^ a[3] ^ a[4] ^ a[5] ^ a[6] ^ a[7];
+}
+
+double bench_cpu_bandwidth(const struct rfg_device *dev)
+{
+    size_t bytes = (size_t)dev->cache_bytes * 4 < (256u << 20) ? 256u << 20 : (size_t)dev->cache_bytes * 4;
+    bytes &= ~(size_t)(TASKS * 256 - 1);
+    struct sweep s = { .words = bytes / TASKS / 8 };
+    uint64_t *data = aligned_alloc(4096, bytes);
+    struct rfg_cpu_pool *pool = rfg_cpu_pool_create(dev->cu_count);
+    double best = 0;
+    if (data && pool) {
+        for (size_t i = 0; i < bytes / 8; i++)
+            data[i] = i * 0x9e3779b97f4a7c15u;
+        s.data = data;
+        for (int round = 0; round < 12; round++) {
+            double t = rfg_now();
+            rfg_cpu_pool_run(pool, TASKS, read_task, &s);
+            double rate = (double)bytes / (rfg_now() - t) * 1e-9;
+            best = rate > best ? rate : best;
+        }
+    }
+    rfg_cpu_pool_destroy(&pool);
+    free(data);
+    return best;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-info: what rfg finds on this machine, and what is missing. Collected into JSON first; the text for people is
+ * printed from it, so that the two never differ. */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../dispatch/db.h"
+#include "../dispatch/hip.h"
+#include "../dispatch/jit.h"
+#include "../dispatch/util.h"
+#include "rfg/rfg.h"
+
+static const char usage[] = "usage: rfg-info [--json]\n"
+                            "\n"
+                            "Says what rfg finds on this machine: platforms and their devices, compilers, the tuned\n"
+                            "database and the cache of compiled kernels; and for what is missing, what to do.\n"
+                            "\n"
+                            "  --json      for programs\n"
+                            "  --help      this text\n"
+                            "  --version   rfg's version\n";
+
+/* ---- collecting ---------------------------------------------------------------------------------------------- */
+
+/* JSON is UTF-8; paths and what libraries say may be anything. */
+static json_t *text(const char *s)
+{
+    json_t *o = json_string(s);
+    char *ascii = o ? NULL : strdup(s);
+    for (char *c = ascii; c && *c; c++) {
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    }
+    if (ascii)
+        o = json_string(ascii);
+    free(ascii);
+    return o;
+}
+
+static json_t *device_json(const struct rfg_device *d)
+{
+    json_t *o = json_pack("{s:s, s:s, s:i}", "name", d->name, "arch", d->arch, "cu_count", d->cu_count);
+    json_t *features = json_array();
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } names[] = {
+        { RFG_FEATURE_MMA, "mma" },       { RFG_FEATURE_ASYNC, "async" },           { RFG_FEATURE_AVX2, "avx2" },
+        { RFG_FEATURE_AVX512, "avx512" }, { RFG_FEATURE_AVX512BF16, "avx512bf16" },
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (d->features & names[i].bit)
+            json_array_append_new(features, json_string(names[i].name));
+    }
+    json_object_set_new(o, "features", features);
+    json_object_set_new(o, "cache_bytes", json_integer(d->cache_bytes));
+    return o;
+}
+
+static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordinal)
+{
+    struct rfg_device d;
+    char name[128] = "";
+    size_t memory = 0;
+    hipError_t e = hip->describe(ordinal, &d);
+    if (e != hipSuccess)
+        return json_pack("{s:o, s:s}", "name", json_sprintf("%s:%d", prefix, ordinal), "problem", hip->error_name(e));
+    json_t *o = device_json(&d);
+    json_object_set_new(o, "name", json_sprintf("%s:%d", prefix, ordinal));
+    if (hip->hipDeviceGetName(name, sizeof(name), ordinal) == hipSuccess && name[0])
+        json_object_set_new(o, "product", text(name));
+    if (hip->hipDeviceTotalMem(&memory, ordinal) == hipSuccess)
+        json_object_set_new(o, "memory_bytes", json_integer((json_int_t)memory));
+    json_object_set_new(o, "target", json_string(d.target));
+    json_object_set_new(o, "wave_size", json_integer(d.wave_size));
+    json_object_set_new(o, "lds_bytes", json_integer(d.lds_bytes));
+    json_object_set_new(o, "max_threads", json_integer(d.max_threads));
+    return o;
+}
+
+static json_t *platform_json(const struct rfg_hip *(*load)(struct rfg_platform_report *), const char *prefix)
+{
+    struct rfg_platform_report r = { 0 };
+    const struct rfg_hip *hip = load(&r);
+    json_t *devices = json_array();
+    for (int i = 0; hip && i < r.devices; i++)
+        json_array_append_new(devices, gpu_json(hip, prefix, i));
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : prefix, "found",
+                     r.found, "library", text(r.library), "version", text(r.version), "problem", text(r.problem),
+                     "advice", text(r.advice), "devices", devices);
+}
+
+static json_t *compilers_json(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; rfg_jit_providers[i]; i++) {
+        const struct rfg_jit_provider *p = rfg_jit_providers[i];
+        char version[128] = "";
+        struct rfg_reason why = { "" };
+        bool there = p->available(version, sizeof(version), &why);
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:o}", "name", p->name, "available", there, "version",
+                                              text(there ? version : ""), "problem", text(there ? "" : why.text)));
+    }
+    return list;
+}
+
+/* The directory that rfg_cache_open(NULL, ...) would take; NULL: none, compiled kernels stay in memory. */
+static char *cache_dir(void)
+{
+    const char *dir = rfg_env("RFG_CACHE_DIR");
+    return dir ? strdup(dir) : rfg_xdg_dir("XDG_CACHE_HOME", ".cache");
+}
+
+/* The nearest directory above path (or path) that exists says whether a file could be made there. */
+static bool can_write(const char *path)
+{
+    char *p = strdup(path);
+    bool ok = false;
+    while (p && *p) {
+        if (access(p, F_OK) == 0) {
+            ok = access(p, W_OK) == 0;
+            break;
+        }
+        char *slash = strrchr(p, '/');
+        if (!slash) {
+            ok = access(".", W_OK) == 0;
+            break;
+        }
+        if (slash == p)
+            slash++;
+        if (!*slash) { /* "/" itself */
+            break;
+        }
+        *slash = 0;
+    }
+    free(p);
+    return ok;
+}
+
+static json_t *path_json(char *path)
+{
+    json_t *o = path && *path ? json_pack("{s:o, s:b, s:b}", "path", text(path), "exists", access(path, F_OK) == 0,
+                                          "writable", can_write(path))
+                              : json_pack("{s:s, s:b, s:b}", "path", "", "exists", 0, "writable", 0);
+    free(path);
+    return o;
+}
+
+static json_t *collect(void)
+{
+    struct rfg_device cpu;
+    rfg_device_cpu(&cpu, 0);
+    json_t *c = device_json(&cpu);
+    json_object_del(c, "cu_count");
+    json_object_set_new(c, "threads", json_integer(cpu.cu_count));
+    return json_pack("{s:s, s:[o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
+                     platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"), "cpu", c, "compilers",
+                     compilers_json(), "database", path_json(rfg_db_user_path()), "cache", path_json(cache_dir()));
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------------ */
+
+static const char *str(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static long long num(const json_t *o, const char *key)
+{
+    return json_integer_value(json_object_get(o, key));
+}
+
+static bool yes(const json_t *o, const char *key)
+{
+    return json_is_true(json_object_get(o, key));
+}
+
+static void print_features(const json_t *o)
+{
+    const json_t *list = json_object_get(o, "features");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        printf("%s%s", i ? " " : ", ", json_string_value(json_array_get(list, i)));
+}
+
+static void print_path(const char *what, const json_t *o)
+{
+    if (!*str(o, "path"))
+        printf("%s: none: neither its variable nor HOME is set\n", what);
+    else
+        printf("%s: %s (%s%s)\n", what, str(o, "path"), yes(o, "exists") ? "exists" : "not there yet",
+               yes(o, "writable") ? "" : ", not writable");
+}
+
+static void print_text(const json_t *info)
+{
+    size_t i, j;
+    const json_t *o, *d;
+    printf("rfg %s\n\n", str(info, "version"));
+    json_array_foreach(json_object_get(info, "platforms"), i, o)
+    {
+        printf("%s: ", str(o, "platform"));
+        if (yes(o, "found"))
+            printf("%s%s%s\n", str(o, "library"), *str(o, "version") ? ", version " : "", str(o, "version"));
+        else
+            printf("not found (%s)\n", str(o, "library"));
+        if (*str(o, "problem"))
+            printf("  problem: %s\n", str(o, "problem"));
+        if (*str(o, "advice"))
+            printf("  advice: %s\n", str(o, "advice"));
+        json_array_foreach(json_object_get(o, "devices"), j, d)
+        {
+            if (*str(d, "problem")) {
+                printf("  %s: %s\n", str(d, "name"), str(d, "problem"));
+                continue;
+            }
+            printf("  %s: %s, %s, %lld CUs, %.1f GiB, LDS %lld KiB, wave %lld", str(d, "name"),
+                   *str(d, "product") ? str(d, "product") : "unnamed", str(d, "arch"), num(d, "cu_count"),
+                   (double)num(d, "memory_bytes") / (1 << 30), num(d, "lds_bytes") / 1024, num(d, "wave_size"));
+            print_features(d);
+            printf("\n");
+        }
+    }
+    o = json_object_get(info, "cpu");
+    printf("cpu: %s, %lld threads", str(o, "arch"), num(o, "threads"));
+    print_features(o);
+    printf("\n\nCompilers:\n");
+    json_array_foreach(json_object_get(info, "compilers"), i, o)
+    {
+        if (yes(o, "available"))
+            printf("  %s: %s\n", str(o, "name"), str(o, "version"));
+        else
+            printf("  %s: not available: %s\n", str(o, "name"), str(o, "problem"));
+    }
+    printf("\n");
+    print_path("Tuned database", json_object_get(info, "database"));
+    print_path("Kernel cache", json_object_get(info, "cache"));
+}
+
+int main(int argc, char **argv)
+{
+    enum { JSON = 256, VERSION };
+    static const struct option options[] = { { "json", no_argument, NULL, JSON },
+                                             { "help", no_argument, NULL, 'h' },
+                                             { "version", no_argument, NULL, VERSION },
+                                             { 0 } };
+    bool json = false;
+    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        switch (c) {
+        case JSON:
+            json = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        case VERSION:
+            printf("rfg-info %s\n", rfg_version());
+            return 0;
+        default:
+            fputs("rfg-info --help lists the options\n", stderr);
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "rfg-info: %s: not an option; rfg-info --help lists them\n", argv[optind]);
+        return 2;
+    }
+    json_t *info = collect();
+    if (!info) {
+        fputs("rfg-info: out of memory\n", stderr);
+        return 1;
+    }
+    if (json) {
+        json_dumpf(info, stdout, JSON_INDENT(2));
+        printf("\n");
+    } else {
+        print_text(info);
+    }
+    json_decref(info);
+    return 0;
+}
