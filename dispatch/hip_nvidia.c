@@ -233,7 +233,7 @@ static hipError_t nv_DeviceSynchronize(void)
 static hipError_t nv_Malloc(void **ptr, size_t size)
 {
     CUdeviceptr p = 0;
-    CUresult r = cu.cuMemAlloc_v2(&p, size);
+    CUresult r = size ? cu.cuMemAlloc_v2(&p, size) : 0; /* HIP: nothing of nothing is NULL and no error */
     *ptr = (void *)(uintptr_t)p;
     return check(r);
 }
