@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "op_cases.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../dispatch/util.h"
+
+static const char *const data_names[] = { "random", "ints", "cancel", "special" };
+
+/* ---- what the environment says ------------------------------------------------------------------------------------
+ */
+
+uint64_t op_seed(void)
+{
+    const char *s = getenv("RFG_TEST_SEED");
+    return s ? strtoull(s, NULL, 0) : 20260101;
+}
+
+int op_devices(char names[OP_MAX_DEVICES][40])
+{
+    char list[400];
+    const char *env = getenv("RFG_TEST_DEVICES");
+    snprintf(list, sizeof(list), "cpu,%s", env ? env : "");
+    int n = 0;
+    for (char *save = NULL, *t = strtok_r(list, ",", &save); t && n < OP_MAX_DEVICES; t = strtok_r(NULL, ",", &save))
+        if (n == 0 || strcmp(t, "cpu"))
+            snprintf(names[n++], 40, "%s", t);
+    return n;
+}
+
+static int configs_wanted(void)
+{
+    const char *s = getenv("RFG_TEST_CONFIGS");
+    return s ? atoi(s) : 6;
+}
+
+rfg_context *op_context(const char *device)
+{
+    static char cache[256]; /* code objects outlive a test's process: suites share them */
+    rfg_context *ctx;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(cache, sizeof(cache), "%s/rfg-test-cache-%u", tmp ? tmp : "/tmp", (unsigned)getuid());
+    rfg_context_params p = { .device = device, .user_db = "", .system_db = "", .cache_dir = cache, .no_misses = 1 };
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", device, rfg_last_error());
+    return ctx;
+}
+
+/* ---- choosing parameter sets --------------------------------------------------------------------------------------
+ */
+
+struct config {
+    const struct rfg_variant *var;
+    int p[RFG_MAX_PARAMS];
+};
+
+struct configs {
+    struct config *list;
+    int n, size;
+    const struct rfg_variant *var;
+    int every, at; /* of those offered, take one in `every`, beginning with the at-th */
+};
+
+static void take(struct configs *c, const int *p)
+{
+    if (c->n == c->size) {
+        c->size = c->size * 2 + 64;
+        c->list = realloc(c->list, (size_t)c->size * sizeof(*c->list));
+        ck_assert_ptr_nonnull(c->list);
+    }
+    c->list[c->n].var = c->var;
+    memcpy(c->list[c->n++].p, p, sizeof(c->list->p));
+}
+
+static bool offered(void *ctx, const int *p)
+{
+    struct configs *c = ctx;
+    int full[RFG_MAX_PARAMS] = { 0 };
+    memcpy(full, p, (size_t)c->var->n_params * sizeof(int));
+    if (c->at++ % c->every == 0)
+        take(c, full);
+    return true;
+}
+
+static bool nothing(void *ctx, const int *p)
+{
+    (void)ctx, (void)p;
+    return true;
+}
+
+/* An even sample of what the tuner would try, and two random sets that are only legal: a tuned row of another M may say
+ * them. Which ones are taken changes from case to case. */
+static void sample(struct configs *c, const struct rfg_device *dev, const struct rfg_problem *prob, uint64_t *seed)
+{
+    int wanted = configs_wanted();
+    for (int i = 0; i < prob->op->n_variants; i++) {
+        const struct rfg_variant *v = c->var = prob->op->variants[i];
+        if (!v->supports(dev, prob, NULL))
+            continue;
+        int n = rfg_variant_each(v, dev, prob, nothing, NULL);
+        c->every = wanted && n > wanted ? n / wanted : 1;
+        c->at = (int)(rfg_random(seed) % (uint64_t)c->every);
+        rfg_variant_each(v, dev, prob, offered, c);
+        for (int tries = 0, found = 0; v->kind == RFG_VARIANT_KERNEL && tries < 200 && found < 2; tries++) {
+            int p[RFG_MAX_PARAMS] = { 0 };
+            for (int k = 0; k < v->n_params; k++)
+                p[k] = v->params[k].values[rfg_random(seed) % (uint64_t)v->params[k].n];
+            if (rfg_variant_check(v, dev, prob, p, NULL)) {
+                take(c, p);
+                found++;
+            }
+        }
+    }
+}
+
+/* Compiles on all cores what the cases will ask for one by one. Failures are found again, and told, by the case. */
+static void precompile(rfg_context *ctx, const struct rfg_problem *probs, const struct configs *configs, int n)
+{
+    int total = 0, made = 0;
+    for (int i = 0; i < n; i++)
+        total += configs[i].n;
+    struct rfg_jit_request *reqs = calloc((size_t)total + 1, sizeof(*reqs));
+    char(*names)[RFG_CONFIG_STRLEN] = calloc((size_t)total + 1, sizeof(*names));
+    struct rfg_kernel *kernels = calloc((size_t)total + 1, sizeof(*kernels));
+    ck_assert(reqs && names && kernels);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < configs[i].n; k++) {
+            const struct config *c = &configs[i].list[k];
+            if (c->var->kind == RFG_VARIANT_KERNEL &&
+                rfg_variant_request(rfg_context_info(ctx), &probs[i], c->var, c->p, &reqs[made], names[made],
+                                    &kernels[made]) == RFG_OK)
+                made++;
+        }
+    int workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    struct rfg_jit_pool *pool = made ? rfg_jit_pool_create(workers, 60) : NULL;
+    if (pool)
+        (void)rfg_jit_prefetch(rfg_context_cache(ctx), pool, workers, reqs, made, NULL, NULL);
+    rfg_jit_pool_destroy(&pool);
+    for (int i = 0; i < made; i++)
+        free((char *)reqs[i].source);
+    free(reqs);
+    free(names);
+    free(kernels);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------
+ */
+
+struct tally {
+    int cases, launches, vendor_refused, vendor_wrong;
+    json_t *variants; /* name: launches */
+};
+
+static void count(struct tally *t, const char *variant)
+{
+    json_int_t n = json_integer_value(json_object_get(t->variants, variant));
+    json_object_set_new(t->variants, variant, json_integer(n + 1));
+    t->launches++;
+}
+
+/* One run of a poisoned set; the outputs in *bytes (malloc'ed). */
+static rfg_status run_once(struct rfg_case *c, const struct rfg_plan *plan, struct rfg_check *check, void **bytes,
+                           size_t *size)
+{
+    rfg_status st;
+    *bytes = NULL;
+    if ((st = rfg_case_poison(c, 0)) || (st = rfg_case_run(c, 0, plan, NULL)) || (st = rfg_case_check(c, 0, check)))
+        return st;
+    return rfg_case_outputs(c, 0, bytes, size);
+}
+
+/* Sizes of 0 make all expected values alike, rightly. */
+static bool right(const struct rfg_check *check)
+{
+    return !check->wrong && !check->guard_broken;
+}
+
+static bool is_empty_sum(const struct rfg_problem *p)
+{
+    int k = rfg_op_key(p->op, "K");
+    return (k >= 0 && p->v[k] == 0) || (p->v[0] == 0 || p->v[1] == 0);
+}
+
+static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rfg_problem *prob,
+                     const struct configs *configs, struct tally *tally)
+{
+    struct rfg_case_params params = { .seed = op_seed(), .data = oc->data, .unaligned = oc->unaligned };
+    struct rfg_case *c;
+    struct rfg_check check;
+    void *first, *again;
+    size_t size;
+    char where[500];
+    snprintf(where, sizeof(where),
+             "%s: RFG_TEST_PROBLEM=\"%s\" RFG_TEST_DATA=%s RFG_TEST_UNALIGNED=%d RFG_TEST_SEED=%" PRIu64,
+             rfg_context_device(ctx), oc->problem, data_names[oc->data], oc->unaligned, params.seed);
+    ck_assert_msg(rfg_case_create(ctx, prob, &params, &c) == RFG_OK, "%s: %s", where, rfg_last_error());
+
+    ck_assert_msg(run_once(c, NULL, &check, &first, &size) == RFG_OK, "%s: %s", where, rfg_last_error());
+    ck_assert_msg(right(&check), "%s: the public function: %s", where, check.message);
+    ck_assert_msg(!check.trivial || is_empty_sum(prob), "%s: %s", where, check.message);
+    ck_assert_msg(run_once(c, NULL, &check, &again, &size) == RFG_OK, "%s: %s", where, rfg_last_error());
+    ck_assert_msg(!memcmp(first, again, size), "%s: the public function gave other bits the second time", where);
+    free(again);
+    tally->cases++;
+    tally->launches += 2;
+
+    for (int i = 0; i < configs->n; i++) {
+        const struct config *cf = &configs->list[i];
+        bool vendor = cf->var->kind == RFG_VARIANT_VENDOR;
+        char name[RFG_CONFIG_STRLEN];
+        struct rfg_plan *plan;
+        rfg_config_format(cf->var, cf->p, name, sizeof(name));
+        /* An empty output is settled before dispatch: variants need not know it. */
+        if (prob->v[0] == 0 || prob->v[1] == 0)
+            break;
+        /* The case's tensors may be aligned worse than the problem's text says. */
+        if (!rfg_variant_check(cf->var, rfg_context_info(ctx), rfg_case_problem(c), cf->p, NULL))
+            continue;
+        rfg_status st = rfg_plan_create(ctx, rfg_case_problem(c), cf->var, cf->p, &plan);
+        if (st == RFG_ERROR_UNSUPPORTED && vendor) {
+            tally->vendor_refused++;
+            continue;
+        }
+        ck_assert_msg(st == RFG_OK, "%s: %s: %s", where, name, rfg_last_error());
+        for (int round = 0; round < 2; round++) {
+            void *bytes;
+            size_t n;
+            ck_assert_msg(run_once(c, plan, &check, &bytes, &n) == RFG_OK, "%s: %s: %s", where, name, rfg_last_error());
+            if (vendor && !right(&check)) { /* not ours to mend: the tuner rejects it */
+                tally->vendor_wrong++;
+                free(bytes);
+                break;
+            }
+            ck_assert_msg(right(&check), "%s: %s: %s", where, name, check.message);
+            if (round == 0 && oc->data == RFG_DATA_INTS && !vendor)
+                ck_assert_msg(!memcmp(first, bytes, n), "%s: %s: exact sums, but other bits than the public function's",
+                              where, name);
+            if (round == 0)
+                again = bytes;
+            else {
+                ck_assert_msg(vendor || !memcmp(again, bytes, n), "%s: %s: other bits the second time", where, name);
+                free(again);
+                free(bytes);
+            }
+            count(tally, cf->var->name);
+        }
+        rfg_plan_destroy(ctx, &plan);
+    }
+    free(first);
+    rfg_case_destroy(&c);
+}
+
+static void record(rfg_context *ctx, const char *group, const struct op_case *cases, const struct tally *t)
+{
+    const char *path = getenv("RFG_VERIFIED_FILE");
+    const struct rfg_device *dev = rfg_context_info(ctx);
+    printf("%s on %s (%s, %d CUs): %d cases, %d runs right\n", group, dev->name, dev->arch, dev->cu_count, t->cases,
+           t->launches);
+    if (!path)
+        return;
+    const char *space = strchr(cases[0].problem, ' ');
+    json_t *line = json_pack("{s:s%, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:O}", "op", cases[0].problem,
+                             (size_t)(space - cases[0].problem), "group", group, "device", dev->name, "arch", dev->arch,
+                             "cu_count", dev->cu_count, "cases", t->cases, "runs", t->launches, "vendor_refused",
+                             t->vendor_refused, "vendor_wrong", t->vendor_wrong, "variants", t->variants);
+    char *text = json_dumps(line, JSON_COMPACT);
+    FILE *f = fopen(path, "a");
+    ck_assert_msg(f && text, "RFG_VERIFIED_FILE=%s: can't append to it", path);
+    fprintf(f, "%s\n", text);
+    ck_assert_msg(fclose(f) == 0, "RFG_VERIFIED_FILE=%s: can't write", path);
+    free(text);
+    json_decref(line);
+}
+
+void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n)
+{
+    struct op_case one = { .problem = getenv("RFG_TEST_PROBLEM") };
+    if (one.problem) {
+        const char *data = getenv("RFG_TEST_DATA"), *unaligned = getenv("RFG_TEST_UNALIGNED");
+        for (int i = 0; data && i < 4; i++)
+            if (!strcmp(data, data_names[i]))
+                one.data = (enum rfg_data)i;
+        one.unaligned = unaligned && atoi(unaligned);
+        cases = &one;
+        n = 1;
+    }
+    rfg_context *ctx = op_context(device);
+    struct rfg_problem *probs = calloc((size_t)n, sizeof(*probs));
+    struct configs *configs = calloc((size_t)n, sizeof(*configs));
+    struct tally tally = { .variants = json_object() };
+    uint64_t seed = op_seed();
+    ck_assert(probs && configs);
+    for (int i = 0; i < n; i++) {
+        struct rfg_reason why;
+        ck_assert_msg(rfg_problem_parse(&probs[i], cases[i].problem, &why), "%s: %s", cases[i].problem, why.text);
+        sample(&configs[i], rfg_context_info(ctx), &probs[i], &seed);
+    }
+    precompile(ctx, probs, configs, n);
+    for (int i = 0; i < n; i++) {
+        run_case(ctx, &cases[i], &probs[i], &configs[i], &tally);
+        free(configs[i].list);
+    }
+    record(ctx, group, cases, &tally);
+    json_decref(tally.variants);
+    free(configs);
+    free(probs);
+    rfg_context_destroy(&ctx);
+}

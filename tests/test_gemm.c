@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_gemm on the cpu and on the devices of $RFG_TEST_DEVICES: shapes, strides, alignment, special values,
+ * repeatable bits, many threads; and what it refuses. */
+#include <check.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op_cases.h"
+#include "rfg/rfg.h"
+
+static char devices[OP_MAX_DEVICES][40];
+static int n_devices;
+
+#define R RFG_DATA_RANDOM
+#define I RFG_DATA_INTS
+#define C RFG_DATA_CANCEL
+#define S RFG_DATA_SPECIAL
+
+static const struct op_case shapes[] = {
+    { "gemm bf16,bf16->bf16 M=1 N=2112 K=7168", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=512 K=7168", R, false },
+    { "gemm bf16,bf16->bf16 M=16 N=384 K=2048", R, false },
+    { "gemm bf16,bf16->bf16 M=33 N=256 K=1024 bias=1", R, false },
+    { "gemm bf16,bf16->f32 M=64 N=192 K=512", R, false },
+    { "gemm bf16,bf16->f16 M=5 N=96 K=256 bias=1", R, false },
+    { "gemm f16,f16->f16 M=4 N=1000 K=1000", R, false },
+    { "gemm f16,f16->f16 M=128 N=128 K=512 bias=1", R, false },
+    { "gemm f16,f16->f32 M=9 N=64 K=1536", R, false },
+    { "gemm f16,f16->bf16 M=2 N=2048 K=128", R, false },
+    { "gemm f32,f32->f32 M=7 N=130 K=512 bias=1", R, false },
+    { "gemm f32,f32->bf16 M=16 N=64 K=320", R, false },
+    { "gemm f32,f32->f16 M=3 N=40 K=64", R, false },
+    { "gemm bf16,bf16->bf16 M=1 N=1 K=1", R, false },
+    { "gemm bf16,bf16->f32 M=1 N=1 K=8192", R, false },
+    { "gemm f16,f16->f16 M=1 N=7 K=9", R, false },
+    { "gemm bf16,bf16->bf16 M=2 N=3 K=7 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=3 N=17 K=33", R, false },
+    { "gemm bf16,bf16->bf16 M=15 N=65 K=72", R, false },
+    { "gemm bf16,bf16->bf16 M=17 N=63 K=136 bias=1", R, false },
+    { "gemm f16,f16->f32 M=31 N=129 K=264", R, false },
+    { "gemm bf16,bf16->bf16 M=65 N=100 K=200", R, false },
+    { "gemm f16,f16->bf16 M=130 N=30 K=520", R, false },
+    { "gemm bf16,bf16->bf16 M=257 N=48 K=96", R, false },
+    { "gemm f32,f32->f32 M=19 N=23 K=29", R, false },
+};
+
+static const struct op_case zeroes[] = {
+    { "gemm bf16,bf16->bf16 M=0 N=64 K=64", R, false },     { "gemm f16,f16->f32 M=8 N=0 K=64 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=64 K=0", R, false },      { "gemm bf16,bf16->bf16 M=8 N=64 K=0 bias=1", R, false },
+    { "gemm f32,f32->f16 M=33 N=17 K=0 bias=1", R, false }, { "gemm f16,f16->f16 M=1 N=9 K=0 ldy=11", R, false },
+    { "gemm bf16,bf16->bf16 M=0 N=0 K=0", R, false },
+};
+
+static const struct op_case layouts[] = {
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 ldx=520 ldw=528 ldy=104", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 ldx=516 ldw=520 ldy=100 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 ldx=513 ldw=512", R, false },
+    { "gemm f16,f16->f16 M=20 N=72 K=256 ldw=257 ldy=73", R, false },
+    { "gemm f16,f16->f32 M=3 N=40 K=128 ldx=1000 ldw=136 ldy=41 bias=1", R, false },
+    { "gemm f32,f32->f32 M=6 N=33 K=64 ldx=65 ldw=67 ldy=35", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512", R, true },
+    { "gemm f16,f16->f32 M=17 N=65 K=264 bias=1", R, true },
+    { "gemm f32,f32->bf16 M=4 N=31 K=100 bias=1", R, true },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 align=4", R, false },
+    { "gemm bf16,bf16->bf16 M=40 N=96 K=512 align=8 align_y=2 bias=1", R, false },
+    { "gemm f16,f16->f16 M=16 N=128 K=1024 align=2 align_y=8", R, false },
+};
+
+static const struct op_case values[] = {
+    { "gemm bf16,bf16->f32 M=8 N=128 K=1024", I, false },
+    { "gemm f16,f16->f32 M=33 N=96 K=2048 bias=1", I, false },
+    { "gemm bf16,bf16->bf16 M=1 N=256 K=4096", I, false },
+    { "gemm f32,f32->f32 M=5 N=64 K=768", I, false },
+    { "gemm bf16,bf16->bf16 M=12 N=100 K=520 bias=1", I, true },
+    { "gemm bf16,bf16->f32 M=8 N=128 K=2048", C, false },
+    { "gemm f16,f16->f32 M=16 N=128 K=1024", C, false },
+    { "gemm f16,f16->f16 M=64 N=64 K=512", C, false },
+    { "gemm f32,f32->f32 M=4 N=64 K=512", C, false },
+    { "gemm bf16,bf16->bf16 M=40 N=128 K=256", S, false },
+    { "gemm bf16,bf16->f32 M=8 N=200 K=512 bias=1", S, false },
+    { "gemm f16,f16->f16 M=17 N=129 K=264", S, false },
+    { "gemm f16,f16->f32 M=6 N=500 K=128 bias=1", S, false },
+    { "gemm f32,f32->f16 M=9 N=70 K=100", S, false },
+};
+
+START_TEST(right_shapes)
+{
+    op_cases_run(devices[_i], "shapes", shapes, (int)(sizeof(shapes) / sizeof(shapes[0])));
+}
+END_TEST
+
+START_TEST(right_zero_sizes)
+{
+    op_cases_run(devices[_i], "zero sizes", zeroes, (int)(sizeof(zeroes) / sizeof(zeroes[0])));
+}
+END_TEST
+
+START_TEST(right_layouts)
+{
+    op_cases_run(devices[_i], "strides and alignment", layouts, (int)(sizeof(layouts) / sizeof(layouts[0])));
+}
+END_TEST
+
+START_TEST(right_values)
+{
+    op_cases_run(devices[_i], "exact, cancelling, NaN and inf", values, (int)(sizeof(values) / sizeof(values[0])));
+}
+END_TEST
+
+/* Sizes, dtypes, strides and data drawn from the seed. */
+#define N_RANDOM 40
+START_TEST(right_random)
+{
+    static char text[N_RANDOM][160];
+    static const char *const in[] = { "bf16", "f16", "f32" };
+    static const int ms[] = { 1, 2, 3, 4, 6, 8, 11, 16, 24, 32, 48, 64, 100 };
+    struct op_case cases[N_RANDOM];
+    uint64_t s = op_seed() ^ 0xabcdef;
+    for (int i = 0; i < N_RANDOM; i++) {
+        const char *x = in[rfg_random(&s) % 3], *y = in[rfg_random(&s) % 3];
+        int m = ms[rfg_random(&s) % 13], n = 1 + (int)(rfg_random(&s) % 200), k = 1 + (int)(rfg_random(&s) % 600);
+        if (rfg_random(&s) % 2)
+            k = (k + 15) / 16 * 16;
+        int at = snprintf(text[i], sizeof(text[i]), "gemm %s,%s->%s M=%d N=%d K=%d", x, x, y, m, n, k);
+        if (rfg_random(&s) % 3 == 0)
+            at += snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " bias=1");
+        if (rfg_random(&s) % 3 == 0)
+            snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " ldx=%d ldw=%d ldy=%d", k + (int)(rfg_random(&s) % 9),
+                     k + 8 * (int)(rfg_random(&s) % 3), n + (int)(rfg_random(&s) % 5));
+        cases[i] = (struct op_case){ text[i], (enum rfg_data)(rfg_random(&s) % 4), rfg_random(&s) % 4 == 0 };
+        /* Too few terms to cancel; too few rows for one to stay free of NaN. */
+        if ((cases[i].data == RFG_DATA_CANCEL && k < 64) || (cases[i].data == RFG_DATA_SPECIAL && m < 6))
+            cases[i].data = RFG_DATA_RANDOM;
+    }
+    op_cases_run(devices[_i], "drawn from the seed", cases, N_RANDOM);
+}
+END_TEST
+
+/* ---- threads ------------------------------------------------------------------------------------------------------
+ */
+
+struct caller {
+    pthread_t thread;
+    struct rfg_case *c;
+    rfg_stream stream;
+    char error[500];
+};
+
+static void *call_often(void *arg)
+{
+    struct caller *me = arg;
+    for (int i = 0; i < 20; i++) {
+        struct rfg_check check;
+        if (rfg_case_run(me->c, 0, NULL, me->stream) != RFG_OK || rfg_case_check(me->c, 0, &check) != RFG_OK) {
+            snprintf(me->error, sizeof(me->error), "%s", rfg_last_error());
+            return NULL;
+        }
+        if (!check.ok) {
+            snprintf(me->error, sizeof(me->error), "%s", check.message);
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+START_TEST(many_threads_one_context)
+{
+    static const char *const problems[] = { "gemm bf16,bf16->bf16 M=4 N=128 K=1024",
+                                            "gemm bf16,bf16->bf16 M=24 N=96 K=512 bias=1",
+                                            "gemm f16,f16->f32 M=1 N=300 K=2048", "gemm f32,f32->f32 M=3 N=50 K=70" };
+    struct caller callers[8] = { 0 };
+    rfg_context *ctx = op_context(devices[_i]);
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    for (int i = 0; i < 8; i++) {
+        struct rfg_problem prob;
+        struct rfg_case_params params = { .seed = op_seed() + (uint64_t)i };
+        ck_assert(rfg_problem_parse(&prob, problems[i % 4], NULL));
+        ck_assert_msg(rfg_case_create(ctx, &prob, &params, &callers[i].c) == RFG_OK, "%s", rfg_last_error());
+        if (hip)
+            ck_assert_int_eq(hip->hipStreamCreateWithFlags((hipStream_t *)&callers[i].stream, hipStreamNonBlocking),
+                             hipSuccess);
+        /* The harness reads back with a device-wide wait: all must have been uploaded before. */
+    }
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(callers[i].thread, NULL);
+    for (int i = 0; i < 8; i++) {
+        ck_assert_msg(!*callers[i].error, "%s: thread %d: %s", devices[_i], i, callers[i].error);
+        rfg_case_destroy(&callers[i].c);
+        if (hip)
+            ck_assert_int_eq(hip->hipStreamDestroy((hipStream_t)callers[i].stream), hipSuccess);
+    }
+    rfg_stats stats;
+    rfg_context_stats(ctx, &stats);
+    ck_assert_uint_eq(stats.calls, 160);
+    ck_assert_uint_eq(stats.plans, 4);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* ---- refusals -----------------------------------------------------------------------------------------------------
+ */
+
+static struct {
+    rfg_context *ctx;
+    _Alignas(64) uint16_t x[64 * 64], w[64 * 64], y[64 * 64], bias[64];
+    rfg_tensor tx, tw, ty, tb;
+} g;
+
+static void fresh(void)
+{
+    for (int i = 0; i < 64 * 64; i++)
+        g.x[i] = g.w[i] = 0x3f80, g.y[i] = 0x7777;
+    g.tx = rfg_tensor_2d(g.x, RFG_BF16, 4, 32, 32);
+    g.tw = rfg_tensor_2d(g.w, RFG_BF16, 8, 32, 32);
+    g.ty = rfg_tensor_2d(g.y, RFG_BF16, 4, 8, 8);
+    g.tb = rfg_tensor_1d(g.bias, RFG_BF16, 8);
+}
+
+/* The call must fail with st, say each of the words, and write nothing. */
+static void refused(rfg_status st, const rfg_tensor *bias, const char *const *words)
+{
+    rfg_status got = rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, bias, NULL);
+    ck_assert_msg(got == st, "%s, not %s: %s", rfg_status_name(got), rfg_status_name(st), rfg_last_error());
+    for (; *words; words++)
+        ck_assert_msg(strstr(rfg_last_error(), *words) != NULL, "no '%s' in: %s", *words, rfg_last_error());
+    for (int i = 0; i < 64 * 64; i++)
+        ck_assert_msg(g.y[i] == 0x7777, "refused, but wrote y[%d]", i);
+    fresh();
+}
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+START_TEST(refusals)
+{
+    const rfg_status bad = RFG_ERROR_INVALID_ARGUMENT;
+    g.ctx = op_context("cpu");
+    fresh();
+    ck_assert_msg(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &g.tb, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_int_ne(g.y[0], 0x7777);
+    fresh();
+
+    g.tx.data = NULL;
+    refused(bad, NULL, WORDS("x's data is NULL", "4 x 32"));
+    g.tx.dtype = (rfg_dtype)77;
+    refused(bad, NULL, WORDS("x has dtype 77", "bf16, f16 or f32"));
+    g.tw.dtype = RFG_F16;
+    refused(bad, NULL, WORDS("w f16", "of one dtype"));
+    g.tb.dtype = RFG_F32;
+    refused(bad, &g.tb, WORDS("bias f32", "of one dtype"));
+    g.tx.ndim = 1;
+    refused(bad, NULL, WORDS("x has 1 dimensions", "must have 2"));
+    g.tb.ndim = 2;
+    refused(bad, &g.tb, WORDS("bias has 2 dimensions", "must have 1"));
+    g.tw.shape[1] = 31;
+    refused(bad, NULL, WORDS("w 8 x 31", "[N,K]"));
+    g.tw.shape[0] = 9;
+    refused(bad, NULL, WORDS("w 9 x 32", "[N,K]"));
+    g.tb.shape[0] = 7;
+    refused(bad, &g.tb, WORDS("bias 7", "[N]"));
+    g.ty.shape[0] = -1;
+    refused(bad, NULL, WORDS("y is -1 x 8", "0 to 2147483647"));
+    g.tx.shape[0] = g.ty.shape[0] = INT64_C(1) << 31;
+    refused(bad, NULL, WORDS("2147483648", "0 to 2147483647"));
+    g.tx.strides[1] = 2;
+    refused(bad, NULL, WORDS("x has stride 2 in its last dimension", "must be 1"));
+    g.tx.strides[0] = 31;
+    refused(bad, NULL, WORDS("x has row stride 31", "at least its 32 columns"));
+    g.tw.strides[0] = -32;
+    refused(bad, NULL, WORDS("w has row stride -32"));
+    g.ty.strides[0] = INT64_MAX / 2;
+    refused(bad, NULL, WORDS("y has row stride 4611686018427387903", "at most"));
+    g.tx.data = (char *)g.x + 1;
+    refused(bad, NULL, WORDS("x's data is", "aligned to its element, 2 bytes"));
+    g.tx.data = (void *)(UINTPTR_MAX - 15);
+    refused(bad, NULL, WORDS("x at", "wraps around"));
+    g.ty.data = g.x + 127;
+    refused(bad, NULL, WORDS("overlaps x", "may not alias"));
+    g.ty.data = g.w + 8;
+    refused(bad, NULL, WORDS("overlaps w"));
+    g.ty.data = g.bias;
+    refused(bad, &g.tb, WORDS("overlaps bias"));
+    g.tx = g.tw;
+    g.tx.shape[0] = 4; /* inputs may overlap each other */
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, NULL, NULL), RFG_OK);
+    fresh();
+    ck_assert_int_eq(rfg_op_gemm(NULL, &g.ty, &g.tx, &g.tw, NULL, NULL), bad);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "ctx is NULL"));
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, NULL, &g.tx, &g.tw, NULL, NULL), bad);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "y is NULL"));
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, NULL, (rfg_stream)&g), bad);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "stream"));
+    rfg_context_destroy(&g.ctx);
+}
+END_TEST
+
+int main(void)
+{
+    n_devices = op_devices(devices);
+    Suite *s = suite_create("gemm");
+    TCase *tc = tcase_create("gemm");
+    tcase_set_timeout(tc, 600);
+    tcase_add_loop_test(tc, right_shapes, 0, n_devices);
+    tcase_add_loop_test(tc, right_zero_sizes, 0, n_devices);
+    tcase_add_loop_test(tc, right_layouts, 0, n_devices);
+    tcase_add_loop_test(tc, right_values, 0, n_devices);
+    tcase_add_loop_test(tc, right_random, 0, n_devices);
+    tcase_add_loop_test(tc, many_threads_one_context, 0, n_devices);
+    tcase_add_test(tc, refusals);
+    suite_add_tcase(s, tc);
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_ENV);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
