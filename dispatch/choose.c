@@ -25,6 +25,7 @@ struct walk {
     rfg_context *ctx;
     const struct rfg_problem *prob; /* the call's: what variants are checked against */
     struct rfg_problem key;         /* what rows are looked up by */
+    uint32_t skip;                  /* variants left out by rungs 4 and 5 */
     struct rfg_choice *out;
     void (*say)(void *arg, const char *line);
     void *arg;
@@ -148,7 +149,7 @@ static bool by_model(const struct walk *w)
     struct ranking r = { .w = w, .best = DBL_MAX };
     for (int i = 0; i < op->n_variants; i++) {
         r.var = op->variants[i];
-        if (rfg_variant_allowed(w->ctx, r.var) && r.var->predict)
+        if (!(w->skip >> i & 1) && rfg_variant_allowed(w->ctx, r.var) && r.var->predict)
             rfg_variant_each(r.var, &w->ctx->dev, w->prob, rank, &r);
     }
     char config[RFG_CONFIG_STRLEN];
@@ -173,7 +174,8 @@ static bool by_portable(const struct walk *w)
     const struct rfg_op *op = w->prob->op;
     for (int i = op->n_variants - 1; i >= 0; i--) {
         struct ranking r = { .w = w, .var = op->variants[i] };
-        if (rfg_variant_allowed(w->ctx, r.var) && rfg_variant_each(r.var, &w->ctx->dev, w->prob, first, &r)) {
+        if (!(w->skip >> i & 1) && rfg_variant_allowed(w->ctx, r.var) &&
+            rfg_variant_each(r.var, &w->ctx->dev, w->prob, first, &r)) {
             char config[RFG_CONFIG_STRLEN];
             tell(w, "rung 5: portable variant %s", rfg_config_format(r.var, w->out->params, config, sizeof(config)));
             return true;
@@ -201,14 +203,16 @@ static rfg_status nothing_serves(const struct walk *w)
                     w->ctx->dev.arch, reasons);
 }
 
-rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, struct rfg_choice *out,
-                      void (*say)(void *arg, const char *line), void *arg)
+rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, uint32_t skip,
+                      struct rfg_choice *out, void (*say)(void *arg, const char *line), void *arg)
 {
     static bool (*const rungs[])(const struct walk *) = {
         [RFG_RUNG_EXACT] = by_exact, [RFG_RUNG_NEAREST] = by_nearest,   [RFG_RUNG_OTHER_CUS] = by_other_cus,
         [RFG_RUNG_MODEL] = by_model, [RFG_RUNG_PORTABLE] = by_portable,
     };
-    struct walk w = { .ctx = ctx, .prob = prob, .key = rfg_problem_key(prob), .out = out, .say = say, .arg = arg };
+    struct walk w = {
+        .ctx = ctx, .prob = prob, .key = rfg_problem_key(prob), .skip = skip, .out = out, .say = say, .arg = arg
+    };
     for (int r = from; r <= RFG_RUNG_PORTABLE; r++)
         if (rungs[r](&w))
             return RFG_OK;
@@ -244,7 +248,7 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
     if (!rfg_problem_parse(&prob, problem, &why))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s", why.text);
 
-    rfg_status st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, &c, add_line, &t);
+    rfg_status st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, add_line, &t);
     if (st != RFG_OK) {
         add_line(&t, rfg_last_error());
         return RFG_OK;

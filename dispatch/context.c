@@ -301,15 +301,17 @@ static void say_to_log(void *arg, const char *line)
     rfg_log(RFG_LOG_DISPATCH, "%s", line);
 }
 
-/* Goes down the ladder until a rung's variant can be made ready: a compiler that refuses one variant costs speed,
- * not the op. */
+/* Goes down the ladder until a rung's variant can be made ready: a compiler that refuses one variant costs speed, not
+ * the op. A tuned row that fails costs its rung; of the model's ranking only the variant that failed goes. */
 static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, struct rfg_plan **out)
 {
     enum rfg_rung from = RFG_RUNG_EXACT;
+    uint32_t skip = 0;
     for (;;) {
         struct rfg_choice choice;
         char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
-        rfg_status st = rfg_choose(ctx, prob, from, &choice, rfg_log_on(RFG_LOG_DISPATCH) ? say_to_log : NULL, NULL);
+        rfg_status st =
+            rfg_choose(ctx, prob, from, skip, &choice, rfg_log_on(RFG_LOG_DISPATCH) ? say_to_log : NULL, NULL);
         if (st != RFG_OK)
             return st;
         st = rfg_plan_create(ctx, prob, choice.variant, choice.params, out);
@@ -319,9 +321,17 @@ static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, st
         }
         if ((st != RFG_ERROR_COMPILE && st != RFG_ERROR_UNSUPPORTED) || choice.rung == RFG_RUNG_PORTABLE)
             return st;
-        rfg_warn("%s: %s can't be used (%s); trying the next rung", rfg_problem_format(prob, text, sizeof(text)),
-                 rfg_config_format(choice.variant, choice.params, config, sizeof(config)), rfg_last_error());
-        from = choice.rung + 1;
+        rfg_problem_format(prob, text, sizeof(text));
+        rfg_config_format(choice.variant, choice.params, config, sizeof(config));
+        /* A library knows what it can do only when it is asked: nothing to be warned of, unless a row promised it. */
+        if (st == RFG_ERROR_UNSUPPORTED && choice.rung == RFG_RUNG_MODEL)
+            rfg_log(RFG_LOG_DISPATCH, "%s: %s declines: %s", text, config, rfg_last_error());
+        else
+            rfg_warn("%s: %s can't be used (%s); going on without it", text, config, rfg_last_error());
+        from = choice.rung < RFG_RUNG_MODEL ? choice.rung + 1 : RFG_RUNG_MODEL;
+        for (int i = 0; i < prob->op->n_variants; i++)
+            if (prob->op->variants[i] == choice.variant)
+                skip |= 1u << i;
     }
 }
 
@@ -435,7 +445,7 @@ static void prefetch(rfg_context *ctx, const struct rfg_shapes *shapes)
     int n = 0;
     for (size_t i = 0; reqs && names && kernels && i < shapes->n; i++) {
         struct rfg_choice c;
-        if (rfg_choose(ctx, &shapes->v[i].problem, RFG_RUNG_EXACT, &c, NULL, NULL) == RFG_OK &&
+        if (rfg_choose(ctx, &shapes->v[i].problem, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK &&
             c.variant->kind == RFG_VARIANT_KERNEL &&
             rfg_variant_request(&ctx->dev, &shapes->v[i].problem, c.variant, c.params, &reqs[n], names[n],
                                 &kernels[n]) == RFG_OK)

@@ -37,10 +37,11 @@ struct rfg_choice {
     const struct rfg_row *row; /* rungs 1-3 */
 };
 
-/* Walks the ladder from `from` on; compiles and loads nothing. UNSUPPORTED if nothing serves the problem. say (may be
- * NULL) hears each step: "rung 1: no row for ...". */
-rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, struct rfg_choice *out,
-                      void (*say)(void *arg, const char *line), void *arg);
+/* Walks the ladder from `from` on; compiles and loads nothing. Rungs 4 and 5 leave out the operator's variants whose
+ * bits (by their place in its list) are in `skip`: those that turned out not to work. UNSUPPORTED if nothing serves the
+ * problem. say (may be NULL) hears each step: "rung 1: no row for ...". */
+rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, uint32_t skip,
+                      struct rfg_choice *out, void (*say)(void *arg, const char *line), void *arg);
 
 /* Compiles (cache) and loads. var must support prob and p be valid for it. */
 rfg_status rfg_plan_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,

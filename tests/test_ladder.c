@@ -113,7 +113,7 @@ static struct rfg_choice choose(rfg_context *ctx, const char *text)
 {
     struct rfg_problem p = problem(text);
     struct rfg_choice c;
-    ck_assert_msg(rfg_choose(ctx, &p, RFG_RUNG_EXACT, &c, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_choose(ctx, &p, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
     return c;
 }
 
@@ -215,7 +215,7 @@ START_TEST(rung_5_portable)
     rfg_context *ctx = open_ctx(NULL);
     struct rfg_problem p = problem(P8);
     struct rfg_choice c;
-    ck_assert_int_eq(rfg_choose(ctx, &p, RFG_RUNG_PORTABLE, &c, NULL, NULL), RFG_OK);
+    ck_assert_int_eq(rfg_choose(ctx, &p, RFG_RUNG_PORTABLE, 0, &c, NULL, NULL), RFG_OK);
     ck_assert_int_eq(c.rung, RFG_RUNG_PORTABLE);
     ck_assert_ptr_eq(c.variant, &gemm_cpu_portable);
     rfg_context_destroy(&ctx);
@@ -227,7 +227,7 @@ START_TEST(no_variant_allowed)
     rfg_context *ctx = open_ctx("nothing,gemm_skinny");
     struct rfg_problem p = problem(P8);
     struct rfg_choice c;
-    ck_assert_int_eq(rfg_choose(ctx, &p, RFG_RUNG_EXACT, &c, NULL, NULL), RFG_ERROR_UNSUPPORTED);
+    ck_assert_int_eq(rfg_choose(ctx, &p, RFG_RUNG_EXACT, 0, &c, NULL, NULL), RFG_ERROR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "gemm_cpu_portable: switched off by RFG_VARIANTS"));
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), P8));
     float f = 0;

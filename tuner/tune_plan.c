@@ -78,7 +78,7 @@ static void mark_default(const struct tune *t, struct tune_shape *s)
             s->c[0].is_default = true;
         return;
     }
-    if (rfg_choose(t->ctx, &s->call, RFG_RUNG_MODEL, &choice, NULL, NULL) != RFG_OK)
+    if (rfg_choose(t->ctx, &s->call, RFG_RUNG_MODEL, 0, &choice, NULL, NULL) != RFG_OK)
         return;
     for (int i = 0; i < s->n; i++)
         s->c[i].is_default = s->c[i].var == choice.variant &&

@@ -48,6 +48,11 @@ bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platfo
         return rfg_refuse(why, "switched off by RFG_VENDOR=0");
     if (prob->v[GEMM_K] == 0 || prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
         return rfg_refuse(why, "M, N or K is 0");
+    if (prob->dtype[2] != prob->dtype[0] && prob->dtype[2] != RFG_F32)
+        return rfg_refuse(why, "y is %s: must be x's dtype or f32", rfg_dtype_name((rfg_dtype)prob->dtype[2]));
+    /* cuBLASLt has no attribute for the bias's alignment, and its epilogues fail at run time on one they don't like. */
+    if (prob->v[GEMM_BIAS] && prob->v[GEMM_ALIGN_Y] < 16)
+        return rfg_refuse(why, "the bias is aligned to %d bytes: must be 16", (int)prob->v[GEMM_ALIGN_Y]);
     return true;
 }
 
