@@ -382,6 +382,8 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (s.registers > register_limit(dev, s.threads))
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, register_limit(dev, s.threads));
+    if (!(dev->features & RFG_FEATURE_ASYNC) && s.copies > 12) /* each row's address is two scalar registers of ~100 */
+        return rfg_refuse(why, "%d copies a thread and step: must be at most 12, or addresses spill", s.copies);
     if (split > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", split, prob->v[GEMM_K],
                           s.steps, tile_k);

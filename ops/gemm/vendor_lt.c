@@ -62,7 +62,8 @@ struct lt {
     int compute_f32;                               /* computeType */
     int transa, epilogue, bias_pointer, bias_type; /* matmul descriptor attributes */
     int epilogue_bias;
-    int pref_workspace, pref_align_a, pref_align_b, pref_align_c, pref_align_d; /* -1: the library has none */
+    int pref_workspace;
+    int pref_align_a, pref_align_b, pref_align_c, pref_align_d, pref_reduction; /* -1: the library has none */
     int op_t;
     bool hip;
     enum rfg_platform platform;
@@ -105,6 +106,7 @@ static struct lt cuda = {
     .pref_align_b = 6,
     .pref_align_c = 7,
     .pref_align_d = 8,
+    .pref_reduction = 3,
     .op_t = 1,
     .platform = RFG_PLATFORM_NVIDIA,
     .once = PTHREAD_ONCE_INIT,
@@ -131,6 +133,7 @@ static struct lt hip = {
     .epilogue_bias = 4,
     .pref_workspace = 1,
     .pref_align_a = -1,
+    .pref_reduction = -1,
     .op_t = 112, /* HIPBLAS_OP_T */
     .hip = true,
     .platform = RFG_PLATFORM_AMD,
@@ -260,6 +263,11 @@ static int find_algo(struct lt *lt, struct lt_plan *p, const struct rfg_problem 
     int st = ((create_fn)lt->fn[PREF_CREATE])(&pref);
     if (!st)
         st = set(lt, PREF_SET, pref, lt->pref_workspace, &workspace, sizeof(workspace));
+    /* Split-K may add up in fp32 only (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE): sums kept in Y's dtype are wrong here.
+     */
+    uint32_t reduction = 2;
+    if (!st)
+        st = set(lt, PREF_SET, pref, lt->pref_reduction, &reduction, sizeof(reduction));
     if (!st && lt->pref_align_a >= 0) {
         set(lt, PREF_SET, pref, lt->pref_align_a, &align_in, sizeof(align_in));
         set(lt, PREF_SET, pref, lt->pref_align_b, &align_in, sizeof(align_in));
