@@ -22,7 +22,8 @@ bool bench_baseline_load(const char *path, struct bench_baseline **out, struct r
     const char *key;
     *out = NULL;
     if (!root)
-        return rfg_refuse(why, "%.80s:%d: %.60s", path, e.line, e.text);
+        return e.line > 0 ? rfg_refuse(why, "%.80s:%d: %.60s", path, e.line, e.text)
+                          : rfg_refuse(why, "%.140s", e.text);
     bool ok = json_is_object(times);
     json_object_foreach(times, key, v) ok = ok && json_is_number(v) && json_number_value(v) > 0;
     if (ok && (*out = calloc(1, sizeof(**out))))

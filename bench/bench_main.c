@@ -378,7 +378,7 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
     struct rfg_device dev = *rfg_context_info(ctx);
     struct bench_baseline *medians = NULL;
     struct rfg_reason why;
-    int failed = 0;
+    int failed = 0, refused = 0;
     if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch)
         dev.mem_gbps = bench_cpu_bandwidth(&dev);
     if (!o->json && !o->dispatch)
@@ -392,6 +392,7 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
         if (st != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());
             failed++;
+            refused += st == RFG_ERROR_INVALID_ARGUMENT;
             continue;
         }
         double before = bench_baseline_us(old, text);
@@ -408,7 +409,7 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
         failed++;
     }
     bench_baseline_free(&medians);
-    return failed ? 1 : o->bad_lines ? 2 : 0;
+    return failed > refused ? 1 : refused || o->bad_lines ? 2 : 0;
 }
 
 int main(int argc, char **argv)

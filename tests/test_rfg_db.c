@@ -3,57 +3,18 @@
  * The program rfg-db: what each command prints and how it exits. */
 #include <check.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../dispatch/context.h"
 #include "../dispatch/db_internal.h"
 #include "../dispatch/util.h"
 #include "../ops/gemm/gemm.h"
+#include "program.h"
 
-static char dir[32], *out, *err;
-
-static void setup(void)
-{
-    strcpy(dir, "/tmp/rfg-dbcli-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(chdir(dir), 0);
-}
-
-static void teardown(void)
-{
-    char cmd[100];
-    free(out);
-    free(err);
-    snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-    ck_assert_int_eq(system(cmd), 0);
-}
-
-/* Runs rfg-db; its output is in out and err. */
-__attribute__((format(printf, 1, 2))) static int run(const char *fmt, ...)
-{
-    char args[400], cmd[900];
-    const char *bin = rfg_env("RFG_BINDIR");
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(args, sizeof(args), fmt, ap);
-    va_end(ap);
-    ck_assert_msg(bin, "RFG_BINDIR must say where the programs are");
-    snprintf(cmd, sizeof(cmd), "%s/rfg-db %s > out 2> err", bin, args);
-    int rc = system(cmd);
-    free(out);
-    free(err);
-    out = rfg_read_file("out", NULL);
-    err = rfg_read_file("err", NULL);
-    ck_assert(out && err && WIFEXITED(rc));
-    return WEXITSTATUS(rc);
-}
-
-#define PRINTS(where, text) ck_assert_msg(strstr(where, text) != NULL, "'%s' does not say '%s'", where, text)
+#define run(...) run_program("rfg-db", __VA_ARGS__)
 
 static struct rfg_row make(int m, double us, enum rfg_source how, const char *date)
 {
@@ -295,7 +256,7 @@ int main(void)
 {
     Suite *s = suite_create("rfg-db");
     TCase *tc = tcase_create("rfg-db");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, program_setup, program_teardown);
     tcase_set_timeout(tc, 30);
     tcase_add_test(tc, list_and_show);
     tcase_add_test(tc, export_and_import);

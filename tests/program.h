@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Running the project's programs from a test, in a directory of its own. */
+#ifndef RFG_TESTS_PROGRAM_H
+#define RFG_TESTS_PROGRAM_H
+
+/* What the last program wrote to stdout and stderr. */
+extern char *out, *err;
+
+/* Check fixtures: a fresh current directory, removed afterwards. */
+void program_setup(void);
+void program_teardown(void);
+
+/* Runs a program of $RFG_BINDIR with shell-quoted arguments; returns its exit code. A signal fails the test. */
+__attribute__((format(printf, 2, 3))) int run_program(const char *name, const char *fmt, ...);
+
+#define PRINTS(where, text) ck_assert_msg(strstr(where, text) != NULL, "'%s' does not say '%s'", where, text)
+
+#endif
