@@ -43,17 +43,17 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct walk *w, con
     w->say(w->arg, line);
 }
 
-/* True the first time for each row. */
-static bool first_warning(rfg_context *ctx, const struct rfg_row *row)
+/* True the first time for each row (or variant). */
+static bool first_warning(rfg_context *ctx, const void *subject)
 {
     bool first = true;
     pthread_mutex_lock(&ctx->warn_lock);
     for (size_t i = 0; i < ctx->n_warned && first; i++)
-        first = ctx->warned[i] != row;
-    const struct rfg_row **more = first ? realloc(ctx->warned, (ctx->n_warned + 1) * sizeof(*more)) : NULL;
+        first = ctx->warned[i] != subject;
+    const void **more = first ? realloc(ctx->warned, (ctx->n_warned + 1) * sizeof(*more)) : NULL;
     if (more) {
         ctx->warned = more;
-        ctx->warned[ctx->n_warned++] = row;
+        ctx->warned[ctx->n_warned++] = subject;
     }
     pthread_mutex_unlock(&ctx->warn_lock);
     return first;
@@ -86,7 +86,11 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
     }
     rfg_problem_format(&row->problem, text, sizeof(text));
     tell(w, "rung %d: row %s on %d CUs skipped: %s", (int)rung, text, row->cu_count, why.text);
-    if (broken && first_warning(w->ctx, row))
+    /* A library that isn't on this machine is one thing to say, however many rows name it. */
+    bool absent = c.variant && c.variant->kind == RFG_VARIANT_VENDOR && !*c.variant->vendor_version(&w->ctx->dev);
+    if (broken && absent && first_warning(w->ctx, c.variant))
+        rfg_warn("tuned rows of %s are skipped: %s", row->variant, why.text);
+    else if (broken && !absent && first_warning(w->ctx, row))
         rfg_warn("tuned row '%s' (%s, %d CUs) skipped: %s %s: %s", text, row->arch, row->cu_count, row->variant,
                  row->params, why.text);
     return false;

@@ -62,7 +62,7 @@ struct rfg_context {
     struct module *modules;
 
     pthread_mutex_t warn_lock;
-    const struct rfg_row **warned; /* rows that were skipped with a warning */
+    const void **warned; /* rows that were skipped with a warning, variants whose library is missing */
     size_t n_warned;
 
     pthread_mutex_t cpu_lock; /* held while a host variant runs: it has the workspace and the pool to itself */

@@ -369,7 +369,7 @@ static int cmd_merge(const struct options *o)
 
 struct verify {
     const char *path;
-    int problems, stale;
+    int problems, stale, unchecked;
     size_t rows;
 };
 
@@ -424,7 +424,10 @@ static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
     bool plausible = rfg_row_check(row, &column, &why), ok = plausible;
     const struct rfg_variant *var = ok ? variant_of(row, p, &why) : NULL;
     ok = ok && var;
-    if (ok && dev)
+    /* A library's row is true of machines that have it; this one needn't. */
+    bool absent = ok && var->kind == RFG_VARIANT_VENDOR && (!dev || !*var->vendor_version(dev));
+    v->unchecked += absent;
+    if (ok && dev && !absent)
         ok = rfg_variant_check(var, dev, &row->problem, p, &why);
     for (int i = 0; ok && i < var->n_params; i++) {
         bool listed = false;
@@ -472,6 +475,9 @@ static int cmd_verify(const struct options *o)
     rfg_db_close(&db);
     printf("%s: schema %d, %zu rows, %d problem%s, %d stale\n", v.path, schema, v.rows, v.problems,
            v.problems == 1 ? "" : "s", v.stale);
+    if (v.unchecked)
+        printf("%s: %d rows name a vendor's library that is not on this machine: only their form was checked\n", v.path,
+               v.unchecked);
     return v.problems ? PROBLEMS : FINE;
 }
 
