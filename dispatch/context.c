@@ -84,8 +84,8 @@ static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ord
     if (e != hipSuccess)
         return rfg_hip_fail(ctx, "hipGetDeviceCount", e);
     if (ordinal >= count)
-        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': there are %d devices, the first is 0%s%s", name, count,
-                        *report.advice ? "; " : "", report.advice);
+        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': there %s %d of its kind, counted from 0%s%s", name,
+                        count == 1 ? "is" : "are", count, *report.advice ? "; " : "", report.advice);
     if ((e = ctx->hip->hipSetDevice(ordinal)) != hipSuccess)
         return rfg_hip_fail(ctx, "hipSetDevice", e);
     if ((e = ctx->hip->describe(ordinal, &ctx->dev)) != hipSuccess)
@@ -229,8 +229,10 @@ void rfg_context_destroy(rfg_context **pctx)
     rfg_context *ctx = *pctx;
     *pctx = NULL;
     int previous = -1;
-    bool entered = ctx->hip && rfg_device_enter(ctx, &previous) == RFG_OK;
-    if (ctx->cache && ctx->snap) /* else it was never whole */
+    /* One that never was whole has nothing on the device, and its creation's error message to keep. */
+    bool whole = ctx->cache && ctx->snap;
+    bool entered = whole && ctx->hip && rfg_device_enter(ctx, &previous) == RFG_OK;
+    if (whole)
         save_misses(ctx);
     rfg_plan_free_all(ctx);
     for (int i = 0; i < atomic_load(&ctx->n_streams); i++)

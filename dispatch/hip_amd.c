@@ -2,6 +2,7 @@
  *
  * AMD: libamdhip64, loaded at run time. The functions of the table are the library's own. */
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,18 @@ static void *symbol(void *lib, const char *name)
     return p;
 }
 
+/* The runtime tells its version only where there is a device; the file's name does everywhere: libamdhip64.so.5.2.21153
+ */
+static void version_of_file(char *version, size_t size)
+{
+    Dl_info info;
+    char path[PATH_MAX];
+    if (!dladdr(*(void **)&amd.hipInit, &info) || !info.dli_fname || !realpath(info.dli_fname, path))
+        return;
+    const char *so = strstr(path, ".so.");
+    snprintf(version, size, "%s", so ? so + 4 : "");
+}
+
 static void load(void)
 {
     static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
@@ -124,6 +137,7 @@ static void load(void)
     amd.describe = amd_describe;
     amd.platform = RFG_PLATFORM_AMD;
 
+    version_of_file(found.version, sizeof(found.version));
     hipError_t e = amd.hipInit(0);
     const char *call = "hipInit";
     if (e == hipSuccess) {
@@ -133,9 +147,11 @@ static void load(void)
         call = "hipGetDeviceCount";
         e = amd.hipGetDeviceCount(&found.devices);
     }
-    if (e == hipErrorNoDevice || (e == hipSuccess && found.devices == 0)) {
+    /* Both are what HIP says on a machine without an AMD GPU (5.2 and 5.7: the second). */
+    if (e == hipErrorNoDevice || e == hipErrorInvalidDevice || (e == hipSuccess && found.devices == 0)) {
         found.devices = 0;
-        snprintf(found.problem, sizeof(found.problem), "%s sees no device", found.library);
+        snprintf(found.problem, sizeof(found.problem), "%s sees no device%s%s", found.library,
+                 e == hipSuccess ? "" : ": ", e == hipSuccess ? "" : amd_error_name(e));
     } else if (e != hipSuccess) {
         found.devices = 0;
         snprintf(found.problem, sizeof(found.problem), "%s: %s (%d)", call, amd_error_name(e), (int)e);

@@ -72,11 +72,8 @@ void rfg_hip_override(enum rfg_platform p, const struct rfg_hip *hip)
 const struct rfg_hip *rfg_hip_overridden(enum rfg_platform p, struct rfg_platform_report *report)
 {
     const struct rfg_hip *hip = atomic_load(&overrides[p]);
-    if (hip && report) {
+    if (hip && report)
         *report = (struct rfg_platform_report){ .platform = "override", .found = true, .library = "override" };
-        if (hip->hipGetDeviceCount(&report->devices) != hipSuccess)
-            report->devices = 0;
-    }
     return hip;
 }
 

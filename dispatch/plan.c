@@ -331,7 +331,11 @@ rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *
     void *params[] = { kargs };
     hipError_t e = ctx->hip->hipModuleLaunchKernel(plan->fn, l->grid[0], l->grid[1], l->grid[2], l->block[0],
                                                    l->block[1], l->block[2], l->lds, (hipStream_t)stream, params, NULL);
-    return e == hipSuccess ? RFG_OK : rfg_hip_fail(ctx, var->name, e);
+    if (e == hipSuccess)
+        return RFG_OK;
+    char what[100];
+    snprintf(what, sizeof(what), "hipModuleLaunchKernel of %s", var->name);
+    return rfg_hip_fail(ctx, what, e);
 }
 
 void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes)

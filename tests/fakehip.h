@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A HIP runtime that is none: an imagined gfx90a whose memory is the host's, which keeps account of every object and
+ * computes gemm kernels in plain C. For tests of everything around the kernels. */
+#ifndef RFG_TESTS_FAKEHIP_H
+#define RFG_TESTS_FAKEHIP_H
+
+#include "../dispatch/hip.h"
+
+const struct rfg_hip *fakehip(void);
+
+/* What lives: "" if nothing, else "2 allocations, 1 module". Returns buf. */
+char *fakehip_live(char *buf, size_t size);
+/* Misuse so far: unknown or destroyed handles, addresses that are no allocation's, work that a capture forbids. The
+ * first is said in the text; NULL: none. */
+const char *fakehip_misuse(void);
+/* Kernels that ran or were captured. */
+int fakehip_launches(void);
+
+/* The dtypes of the gemm kernels' operands: code objects don't tell. */
+void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A HIP table around another that makes one call fail: the n-th of an entry. */
+#ifndef RFG_TESTS_FAULTY_H
+#define RFG_TESTS_FAULTY_H
+
+#include "../dispatch/hip.h"
+
+enum faulty_entry {
+#define X(ret, name, params, args) FAULTY_##name,
+    RFG_HIP_ENTRIES(X)
+#undef X
+        FAULTY_describe,
+    FAULTY_ENTRIES
+};
+
+/* Wraps base (for ever). The wrapped table's calls are counted from here on, none fails. */
+const struct rfg_hip *faulty(const struct rfg_hip *base);
+const char *faulty_name(enum faulty_entry entry);
+/* Calls of an entry since the last faulty_arm(). */
+int faulty_calls(enum faulty_entry entry);
+/* The n-th call (from 1) of the entry from now on returns error and does nothing; but what destroys or ends something
+ * does it first: a runtime that fails there has lost the object, and nobody can free it any more. n 0: none fails. */
+void faulty_arm(enum faulty_entry entry, int n, hipError_t error);
+/* Has the armed call been made? */
+bool faulty_fired(void);
+
+#endif
