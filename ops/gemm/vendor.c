@@ -62,7 +62,7 @@ double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_proble
 {
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-    double rate = prob->dtype[0] == RFG_F32 ? dev->fma_tflops : dev->mma_tflops;
+    double rate = prob->dtype[0] == RFG_F32 || dev->mma_tflops <= 0 ? dev->fma_tflops : dev->mma_tflops;
     double memory = bytes / (dev->mem_gbps * 0.88e3), math = flops / (rate * 0.75e6);
     return dev->latency_us + 4.0 + (memory > math ? memory : math) + 0.02 * rank;
 }
