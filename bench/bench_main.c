@@ -121,7 +121,8 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
                 fprintf(stderr, "rfg-bench: %s\n", rfg_last_error());
             struct rfg_shape *more = realloc(o->shapes.v, (o->shapes.n + read.n + 1) * sizeof(*more));
             if (more) {
-                memcpy(more + o->shapes.n, read.v, read.n * sizeof(*more));
+                for (size_t i = 0; i < read.n; i++)
+                    more[o->shapes.n + i] = read.v[i];
                 o->shapes.v = more;
                 o->shapes.n += read.n;
             }
