@@ -83,8 +83,7 @@ static void wait_until(uint32_t issued, uint32_t *done, int left)
 static bool arrived(const struct emu_checks *c, uint8_t kind, uint32_t seq)
 {
     return kind == NO_WAIT || (kind == VM ? (int32_t)(c->vm_done - seq) >= 0
-                               : kind == LGKM ? (int32_t)(c->lgkm_done - seq) >= 0
-                                              : seq <= c->lgkm_done && !c->smem_pending);
+                               : (int32_t)(c->lgkm_done - seq) >= 0);
 }
 
 static const char *register_name(uint16_t reg, char buf[16])
@@ -170,9 +169,13 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
         if (role == 'd' || role == 'm' || role == 'i' || reg == EMU_NONE || reg == EMU_CONST ||
             (reg >= EMU_NULL && reg < EMU_VGPR))
             continue;
-        int words = words_of(w, i, k);
+        int words = words_of(w, i, k), low = i->m.op_sel >> (k - 1) & 1, high = i->m.op_sel_hi >> (k - 1) & 1;
+        bool packed = role == 's' && words == 2 && !strncmp(i->op->name, "v_pk_", 5);
+        bool moves = packed && !strcmp(i->op->name, "v_pk_mov_b32");
         for (int n = 0; n < words; n++) {
             uint16_t r = (uint16_t)(reg + n);
+            if (packed && n != low && (moves || n != high))
+                continue; /* the other word isn't read */
             if (!touch(w, i, r, false))
                 return;
             uint64_t def = r >= EMU_VGPR ? c->vdef[r - EMU_VGPR] : c->sdef[r] ? UINT64_MAX : 0;

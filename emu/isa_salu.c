@@ -145,7 +145,7 @@ static uint64_t field(uint64_t v, unsigned offset, unsigned width, bool sign)
     X1(s_ctz_i32_b64, a ? (uint32_t)__builtin_ctzll(a) : UINT32_MAX, w->scc)                                           \
     X1(s_flbit_i32_b64, a ? (uint32_t)__builtin_clzll(a) : UINT32_MAX, w->scc)                                         \
     X1(s_clz_i32_u64, a ? (uint32_t)__builtin_clzll(a) : UINT32_MAX, w->scc)                                           \
-    K1(s_movk_i32, k, w->scc)                                                                                          \
+    K0(s_movk_i32, k, w->scc)                                                                                          \
     K1(s_addk_i32, d + k, (~(d ^ k) & (d ^ r)) >> 31)                                                                  \
     K1(s_mulk_i32, d *k, w->scc)                                                                                       \
     K1(s_cmovk_i32, w->scc ? k : d, w->scc)                                                                            \
@@ -221,6 +221,8 @@ static uint64_t field(uint64_t v, unsigned offset, unsigned width, bool sign)
 #define K1(name, expr, cond)                                                                                           \
     ONE(name, uint32_t, , uint32_t d = emu_s32(w, i, 0); uint32_t k = (uint32_t)(int16_t)i->k[1]; (void)d, expr, cond, \
         emu_put_s32(w, i, 0, r))
+#define K0(name, expr, cond)                                                                                           \
+    ONE(name, uint32_t, , uint32_t k = (uint32_t)(int16_t)i->k[1], expr, cond, emu_put_s32(w, i, 0, r))
 #define CMP(name, pre, expr)                                                                                           \
     static void x_##name(W *w, I *i)                                                                                   \
     {                                                                                                                  \
@@ -249,6 +251,7 @@ SALU_OPS
 #undef D1
 #undef X1
 #undef K1
+#undef K0
 #undef C2
 #undef Q2
 #undef B2
@@ -459,6 +462,7 @@ const struct emu_op emu_salu_ops[] = {
 #define D1(name, e, c) { #name, x_##name, "d2 s2", EMU_SALU, 'q', 0 },
 #define X1(name, e, c) { #name, x_##name, "d1 s2", EMU_SALU, 'q', 0 },
 #define K1(name, e, c) { #name, x_##name, "b1 i1", EMU_SALU, 'u', 0 },
+#define K0(name, e, c) { #name, x_##name, "d1 i1", EMU_SALU, 'u', 0 },
 #define C2(name, e) { #name, x_##name, "s1 s1", EMU_SALU, 'u', 0 },
 #define Q2(name, e) { #name, x_##name, "s2 s2", EMU_SALU, 'q', 0 },
 #define B2(name, e) { #name, x_##name, "s2 s1", EMU_SALU, 'q', 0 },
