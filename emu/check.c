@@ -29,15 +29,15 @@ struct emu_checks {
     uint32_t vm_issued, vm_done, lgkm_issued, lgkm_done, smem_pending;
 };
 
-/* Per byte of LDS: who wrote last and who read since, by epoch (barriers so far). */
-struct lds_byte {
+/* Per word of LDS: who wrote last and who read since, which of its bytes; by epoch (barriers so far). */
+struct lds_word {
     uint32_t write_epoch, read_epoch;
-    uint8_t writer, reader, many_readers, defined;
+    uint8_t writer, reader, written, read, defined, many_readers;
 };
 
 struct emu_lds_shadow {
     uint32_t epoch;
-    struct lds_byte b[];
+    struct lds_word word[];
 };
 
 struct emu_checks *emu_checks_create(struct emu_wave *w)
@@ -161,8 +161,6 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
             c->smem_pending = 0;
     }
     /* readers: a lane that is off is not read, but for what looks at other lanes */
-    bool cross = i->m.dpp || i->op->cls == EMU_MMA || i->op->cls == EMU_LDS_OP || !strncmp(i->op->name, "v_read", 6) ||
-                 !strncmp(i->op->name, "v_perml", 7);
     for (int k = 0; k < EMU_OPERANDS && i->role[k]; k++) {
         char role = i->role[k];
         uint16_t reg = i->reg[k];
@@ -170,11 +168,9 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
             (reg >= EMU_NULL && reg < EMU_VGPR))
             continue;
         int words = words_of(w, i, k), low = i->m.op_sel >> (k - 1) & 1, high = i->m.op_sel_hi >> (k - 1) & 1;
-        bool packed = role == 's' && words == 2 && !strncmp(i->op->name, "v_pk_", 5);
-        bool moves = packed && !strcmp(i->op->name, "v_pk_mov_b32");
         for (int n = 0; n < words; n++) {
             uint16_t r = (uint16_t)(reg + n);
-            if (packed && n != low && (moves || n != high))
+            if (i->packed32 && n != low && (i->pk_mov || n != high))
                 continue; /* the other word isn't read */
             if (!touch(w, i, r, false))
                 return;
@@ -192,7 +188,7 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
             defined &= def;
         }
     }
-    if (cross)
+    if (i->cross)
         defined = UINT64_MAX; /* whose lanes these are is the instruction's business: no false alarms */
     /* writers */
     uint8_t kind = i->op->cls == EMU_LOAD || (i->op->cls == EMU_ATOMIC && i->m.ret) ? VM
@@ -242,47 +238,69 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
 
 struct emu_lds_shadow *emu_lds_shadow_create(uint32_t bytes)
 {
-    struct emu_lds_shadow *s = calloc(1, sizeof(*s) + bytes * sizeof(s->b[0]));
+    struct emu_lds_shadow *s = calloc(1, sizeof(*s) + (bytes / 4 + 1) * sizeof(s->word[0]));
     if (!s)
         abort();
     s->epoch = 1;
     return s;
 }
 
-void emu_check_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, uint32_t offset, unsigned bytes,
-                   int lane)
+static void lds_load(struct emu_wave *w, const struct emu_inst *i, uint32_t at, uint8_t bytes, int lane)
 {
     struct emu_lds_shadow *s = w->wg->shadow;
+    struct lds_word *b = &s->word[at];
     uint8_t me = (uint8_t)(w->index + 1);
-    for (unsigned n = 0; s && n < bytes && w->stop != EMU_FAULT; n++) {
-        struct lds_byte *b = &s->b[offset + n];
-        uint64_t bit = UINT64_C(1) << lane;
-        bool wrote = b->write_epoch == s->epoch && b->writer != me;
-        bool read = b->read_epoch == s->epoch && (b->reader != me || b->many_readers);
-        if (kind == EMU_IS_LOAD) {
-            if (!b->defined)
-                emu_report(w, i, "lds-uninitialised", true, bit, "reads byte %u of LDS, which nothing wrote", offset + n);
-            else if (wrote)
-                emu_report(w, i, "lds-race", true, bit, "reads byte %u of LDS, which wave %d wrote with no barrier between",
-                           offset + n, b->writer - 1);
-            if (b->read_epoch != s->epoch) {
-                b->read_epoch = s->epoch;
-                b->reader = me;
-                b->many_readers = 0;
-            } else if (b->reader != me)
-                b->many_readers = 1;
-            continue;
-        }
-        if (kind == EMU_IS_STORE && wrote)
-            emu_report(w, i, "lds-race", true, bit, "writes byte %u of LDS, which wave %d wrote with no barrier between",
-                       offset + n, b->writer - 1);
-        else if (kind == EMU_IS_STORE && read)
-            emu_report(w, i, "lds-race", true, bit, "writes byte %u of LDS, which wave %d read with no barrier between",
-                       offset + n, b->reader - 1);
-        b->defined = 1;
-        if (kind == EMU_IS_STORE) {
-            b->write_epoch = s->epoch;
-            b->writer = me;
+    uint64_t bit = UINT64_C(1) << lane;
+    if (bytes & ~b->defined)
+        emu_report(w, i, "lds-uninitialised", true, bit, "reads LDS at offset %u, which nothing wrote", at * 4);
+    else if (b->write_epoch == s->epoch && b->writer != me && (b->written & bytes))
+        emu_report(w, i, "lds-race", true, bit, "reads LDS at offset %u, which wave %d wrote with no barrier between",
+                   at * 4, b->writer - 1);
+    if (b->read_epoch != s->epoch) {
+        b->read_epoch = s->epoch;
+        b->reader = me;
+        b->read = bytes;
+        b->many_readers = 0;
+    } else {
+        b->read |= bytes;
+        b->many_readers |= b->reader != me;
+    }
+}
+
+static void lds_store(struct emu_wave *w, const struct emu_inst *i, uint32_t at, uint8_t bytes, int lane)
+{
+    struct emu_lds_shadow *s = w->wg->shadow;
+    struct lds_word *b = &s->word[at];
+    uint8_t me = (uint8_t)(w->index + 1);
+    uint64_t bit = UINT64_C(1) << lane;
+    bool current = b->write_epoch == s->epoch;
+    if (current && b->writer != me && (b->written & bytes))
+        emu_report(w, i, "lds-race", true, bit, "writes LDS at offset %u, which wave %d wrote with no barrier between",
+                   at * 4, b->writer - 1);
+    else if (b->read_epoch == s->epoch && (b->reader != me || b->many_readers) && (b->read & bytes))
+        emu_report(w, i, "lds-race", true, bit, "writes LDS at offset %u, which wave %d read with no barrier between",
+                   at * 4, b->reader - 1);
+    b->written = current && b->writer == me ? b->written | bytes : bytes;
+    b->write_epoch = s->epoch;
+    b->writer = me;
+    b->defined |= bytes;
+}
+
+void emu_check_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, const uint32_t *offset,
+                   uint64_t lanes, unsigned bytes)
+{
+    for (uint64_t m = lanes; m && w->stop != EMU_FAULT; m &= m - 1) {
+        int l = __builtin_ctzll(m);
+        uint32_t from = offset[l], to = from + bytes;
+        for (uint32_t at = from / 4; at * 4 < to; at++) {
+            uint32_t lo = from > at * 4 ? from - at * 4 : 0, hi = to < at * 4 + 4 ? to - at * 4 : 4;
+            uint8_t part = (uint8_t)((1u << hi) - (1u << lo));
+            if (kind == EMU_IS_LOAD)
+                lds_load(w, i, at, part, l);
+            else if (kind == EMU_IS_STORE)
+                lds_store(w, i, at, part, l);
+            else
+                w->wg->shadow->word[at].defined |= part; /* atomics order themselves */
         }
     }
 }

@@ -385,6 +385,11 @@ static bool match_signature(struct emu_inst *i, char *error, size_t size)
         if (i->reg[at] == EMU_CONST && words)
             i->words[at] = (uint8_t)words;
     }
+    const char *name = i->op->name;
+    i->packed32 = !strncmp(name, "v_pk_", 5) && i->words[0] == 2;
+    i->pk_mov = !strcmp(name, "v_pk_mov_b32");
+    i->cross = i->m.dpp || i->op->cls == EMU_MMA || i->op->cls == EMU_LDS_OP || !strncmp(name, "v_read", 6) ||
+               !strncmp(name, "v_perml", 7);
     if (at < i->n) {
         snprintf(error, size, "has %d operands, the table of instructions says %d", i->n, at);
         return false;

@@ -89,9 +89,9 @@ static void x_mfma(W *w, I *i)
 {
     const struct shape *s = &shapes[i->op->info];
     static _Thread_local uint32_t a[4][64], b[4][64], c[32][64];
-    static _Thread_local float fa[64 * 16], fb[64 * 16];
+    static _Thread_local float fa[32][32], fb[32][32]; /* [row][k] and [k][column] of a block */
     int kpl = s->words * 4 / (s->a == F32 || s->a == XF32 ? 4 : s->a == F16 || s->a == BF16 ? 2 : 1);
-    int groups = s->k / kpl, regs = s->m * s->n * s->blocks / 64, per_block = regs / s->blocks;
+    int groups = s->k / kpl, regs = s->m * s->n * s->blocks / 64, per_block = regs / s->blocks, n = s->n;
     bool fnuz = w->prog->arch->gfx == 0x942, ints = s->a == I8;
     if (i->m.cbsz || i->m.abid || i->m.blgp) {
         emu_report(w, i, "not-emulated", true, w->exec, "cbsz, abid, blgp");
@@ -100,33 +100,40 @@ static void x_mfma(W *w, I *i)
     fetch(w, i, 1, s->words, a);
     fetch(w, i, 2, s->words, b);
     fetch(w, i, 3, regs, c);
-    for (int l = 0; l < 64; l++)
-        for (int e = 0; e < kpl; e++) {
-            fa[l * kpl + e] = element(a, l, e, (enum type)s->a, fnuz);
-            fb[l * kpl + e] = element(b, l, e, (enum type)s->b, fnuz);
-        }
-    for (int block = 0; block < s->blocks; block++)
-        for (int v = 0; v < per_block; v++) {
-            uint32_t *acc = c[block * per_block + v];
-            for (int l = 0; l < 64; l++) {
-                int row = 4 * (l / s->n) + v % 4 + 8 * (v / 4), col = l % s->n;
-                float sum = u2f(acc[l]);
-                int32_t isum = (int32_t)acc[l];
-                for (int g = 0; g < groups; g++) {
-                    const float *pa = &fa[(row + s->m * (block * groups + g)) * kpl];
-                    const float *pb = &fb[(col + s->n * (block * groups + g)) * kpl];
-                    if (ints)
-                        for (int e = 0; e < kpl; e++)
-                            isum = (int32_t)((uint32_t)isum + (uint32_t)((int32_t)pa[e] * (int32_t)pb[e]));
-                    else
-                        for (int e = 0; e < kpl; e++)
-                            sum = fmaf(pa[e], pb[e], sum);
-                }
-                acc[l] = ints ? (uint32_t)isum : f2u(sum);
+    for (int block = 0; block < s->blocks; block++) {
+        for (int g = 0; g < groups; g++)
+            for (int e = 0; e < kpl; e++) {
+                int lane = s->m * (block * groups + g), k = g * kpl + e;
+                for (int r = 0; r < s->m; r++)
+                    fa[r][k] = element(a, lane + r, e, (enum type)s->a, fnuz);
+                for (int j = 0; j < n; j++)
+                    fb[k][j] = element(b, lane + j, e, (enum type)s->b, fnuz);
             }
-        }
-    for (int n = 0; n < regs; n++)
-        memcpy(emu_row(w, (uint16_t)(i->reg[0] + n)), c[n], sizeof(c[n]));
+        for (int v = 0; v < per_block; v++)
+            for (int g = 0; g < 64 / n; g++) { /* lanes that hold a row of D between them */
+                uint32_t *acc = &c[block * per_block + v][g * n];
+                const float *row = fa[4 * g + v % 4 + 8 * (v / 4)];
+                if (ints) {
+                    for (int k = 0; k < s->k; k++)
+                        for (int j = 0; j < n; j++)
+                            acc[j] += (uint32_t)((int32_t)row[k] * (int32_t)fb[k][j]);
+                    continue;
+                }
+                float sum[32];
+                memcpy(sum, acc, (size_t)n * sizeof(float));
+                if (n == 16)
+                    for (int k = 0; k < s->k; k++)
+                        for (int j = 0; j < 16; j++)
+                            sum[j] = fmaf(row[k], fb[k][j], sum[j]);
+                else
+                    for (int k = 0; k < s->k; k++)
+                        for (int j = 0; j < 32; j++)
+                            sum[j] = fmaf(row[k], fb[k][j], sum[j]);
+                memcpy(acc, sum, (size_t)n * sizeof(float));
+            }
+    }
+    for (int k = 0; k < regs; k++)
+        memcpy(emu_row(w, (uint16_t)(i->reg[0] + k)), c[k], sizeof(c[k]));
 }
 
 /* 4x4 with 16 blocks: lane l is row (of A), column (of B and D) l % 4 of block l / 4; D's register v is row v. */

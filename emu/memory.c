@@ -186,10 +186,7 @@ uint64_t emu_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kin
                    verb(kind), bytes, offset[__builtin_ctzll(crooked)], align);
         return 0;
     }
-    if (w->checks)
-        for (uint64_t m = lanes; m; m &= m - 1) {
-            int l = __builtin_ctzll(m);
-            emu_check_lds(w, i, kind, offset[l], bytes, l);
-        }
+    if (w->wg->shadow)
+        emu_check_lds(w, i, kind, offset, lanes, bytes);
     return w->stop == EMU_FAULT ? 0 : lanes;
 }

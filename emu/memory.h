@@ -17,8 +17,8 @@ void emu_checks_define(struct emu_checks *c, uint16_t reg, int n);
 struct emu_lds_shadow *emu_lds_shadow_create(uint32_t bytes);
 void emu_check_before(struct emu_wave *w, const struct emu_inst *i);
 /* LDS of a workgroup: which bytes were written, by whom; a barrier orders. NULL if checks are off. */
-void emu_check_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, uint32_t offset, unsigned bytes,
-                   int lane);
+void emu_check_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, const uint32_t *offset,
+                   uint64_t lanes, unsigned bytes);
 void emu_check_barrier(struct emu_workgroup *wg);
 
 #endif
