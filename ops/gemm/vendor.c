@@ -49,8 +49,7 @@ void *gemm_vendor_load(const char *env, const char *const *names, const char *co
     for (int i = 0; lib && symbols[i]; i++)
         if (!(slots[i] = dlsym(lib, symbols[i]))) {
             rfg_refuse(why, "%.100s lacks %s", name, symbols[i]);
-            dlclose(lib);
-            lib = NULL;
+            return NULL; /* not closed: GPU libraries don't take unloading well */
         }
     return lib;
 }

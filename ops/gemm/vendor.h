@@ -12,7 +12,7 @@
 bool gemm_vendor_off(void);
 
 /* Opens $env if set, else the first of names that opens, and looks all symbols up (both NULL-terminated). NULL, with
- * the reason and nothing left open, if there is no library or it lacks a symbol. */
+ * the reason, if there is no library or it lacks a symbol. Meant to be called once a library: none is ever closed. */
 void *gemm_vendor_load(const char *env, const char *const *names, const char *const *symbols, void **slots,
                        struct rfg_reason *why);
 
