@@ -2,8 +2,9 @@
  *
  * Pretended cuBLASLt, hipBLASLt and rocBLAS: their entry points as their headers declare them, knowing nothing of rfg.
  * They do what they are told, in double precision, column-major; a wrong layout, stride, transpose or type gives a
- * wrong answer or a status. Numbers from cublasLt.h (CUDA 13.0) and from the documentation of hipBLASLt and rocBLAS
- * (ROCm 6). */
+ * wrong answer or a status. Numbers from cublasLt.h and library_types.h (CUDA 13), hipblaslt.h and hipblas-common.h
+ * (github.com/ROCm/hipBLASLt, library/include/hipblaslt; ROCm 6), rocblas-types.h (github.com/ROCm/rocBLAS,
+ * library/include/internal). With MOCK_LACKS_PRODUCT each library lacks its last function. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,15 +12,24 @@
 
 #include "mock_blas.h"
 
-struct mock_blas mock_blas = { .offers = 5 };
+struct mock_blas mock_blas = { .offers = 5, .needs = 1024 };
 
-enum { INVALID = 7, FAILED = 13 };
+enum { INVALID = MOCK_INVALID, FAILED = MOCK_FAILED };
 
-/* Counts down to the call that fails. */
-static int failing(void)
+/* Is this the call that fails? */
+static int failing(const char *name)
 {
-    mock_blas.calls++;
-    return mock_blas.fail_at && mock_blas.calls == mock_blas.fail_at;
+    if (++mock_blas.calls != mock_blas.fail_at)
+        return 0;
+    mock_blas.last = name;
+    return 1;
+}
+
+/* What a failed creation leaves behind: nothing to be used. */
+static int not_made(void **out)
+{
+    *out = (void *)(uintptr_t)0xbad;
+    return FAILED;
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------
@@ -27,20 +37,14 @@ static int failing(void)
 
 enum type { F32, F16, BF16, UNKNOWN };
 
-static enum type type_of(int code)
+static enum type lt_type(int code) /* CUDA_R_*, HIP_R_* */
 {
-    switch (code) {
-    case 0:   /* CUDA_R_32F, HIP_R_32F */
-    case 151: /* rocblas_datatype_f32_r */
-        return F32;
-    case 2: /* CUDA_R_16F, HIP_R_16F */
-    case 150:
-        return F16;
-    case 14: /* CUDA_R_16BF, HIP_R_16BF */
-    case 168:
-        return BF16;
-    }
-    return UNKNOWN;
+    return code == 0 ? F32 : code == 2 ? F16 : code == 14 ? BF16 : UNKNOWN;
+}
+
+static enum type roc_type(int code) /* rocblas_datatype_*_r */
+{
+    return code == 151 ? F32 : code == 150 ? F16 : code == 168 ? BF16 : UNKNOWN;
 }
 
 static double get(const void *p, enum type t, int64_t i)
@@ -80,23 +84,47 @@ struct matrix {
     int64_t rows, cols, ld;
 };
 
-/* D[m x n] = op(A) op(B) + bias, all column-major. */
-static int multiply(const struct matrix *la, const void *a, int ta, const struct matrix *lb, const void *b, int tb,
-                    const struct matrix *ld, void *d, const void *bias, enum type bias_type)
+/* Do op(A) op(B) and D fit one another? */
+static int fits(const struct matrix *la, int ta, const struct matrix *lb, int tb, const struct matrix *ld)
 {
     int64_t m = ta ? la->cols : la->rows, ka = ta ? la->rows : la->cols;
     int64_t kb = tb ? lb->cols : lb->rows, n = tb ? lb->rows : lb->cols;
-    if (m != ld->rows || n != ld->cols || ka != kb || la->ld < la->rows || lb->ld < lb->rows || ld->ld < ld->rows)
+    return m == ld->rows && n == ld->cols && ka == kb && la->ld >= la->rows && lb->ld >= lb->rows &&
+           ld->ld >= ld->rows && la->type == lb->type && (ld->type == la->type || ld->type == F32);
+}
+
+struct factors {
+    const void *alpha, *beta, *bias; /* alpha, beta: float; bias: NULL or one value a row of D */
+    enum type bias_type;
+};
+
+/* D = alpha op(A) op(B) + beta C + bias, all column-major; C is not read if beta is 0. */
+static int multiply(const struct factors *f, const struct matrix *la, const void *a, int ta, const struct matrix *lb,
+                    const void *b, int tb, const struct matrix *lc, const void *c, const struct matrix *ld, void *d)
+{
+    double alpha = get(f->alpha, F32, 0), beta = get(f->beta, F32, 0);
+    if (!fits(la, ta, lb, tb, ld) || lc->rows != ld->rows || lc->cols != ld->cols || lc->type != ld->type ||
+        lc->ld < lc->rows || (f->bias && f->bias_type == UNKNOWN))
         return INVALID;
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < m; i++) {
-            double sum = bias ? get(bias, bias_type, i) : 0;
-            for (int64_t k = 0; k < ka; k++)
+    int64_t depth = ta ? la->rows : la->cols;
+    for (int64_t j = 0; j < ld->cols; j++)
+        for (int64_t i = 0; i < ld->rows; i++) {
+            double sum = 0;
+            for (int64_t k = 0; k < depth; k++)
                 sum += get(a, la->type, ta ? k + i * la->ld : i + k * la->ld) *
                        get(b, lb->type, tb ? j + k * lb->ld : k + j * lb->ld);
-            put(d, ld->type, i + j * ld->ld, sum);
+            sum = alpha * sum + (beta != 0 ? beta * get(c, lc->type, i + j * lc->ld) : 0);
+            put(d, ld->type, i + j * ld->ld, sum + (f->bias ? get(f->bias, f->bias_type, i) : 0));
         }
     return 0;
+}
+
+/* The memory must be as large as was said. */
+static void scribble(void *workspace, size_t size)
+{
+    mock_blas.told = size;
+    if (size)
+        ((char *)workspace)[0] = ((char *)workspace)[size - 1] = 0x5a;
 }
 
 /* ---- cuBLASLt and hipBLASLt ---------------------------------------------------------------------------------------
@@ -106,17 +134,19 @@ struct desc {
     int magic, transa, transb, epilogue, bias_type;
     const void *bias;
 };
-enum { DESC = 0x11, LAYOUT = 0x22, PREF = 0x33 };
+struct pref {
+    int magic;
+    size_t workspace;
+    uint32_t reduction, align[4];
+};
+enum { DESC = 0x11, LAYOUT = 0x22, PREF = 0x33, HANDLE = 0x44 };
 
-static int make(void **out, size_t size, int magic)
+static void *make(size_t size, int magic)
 {
-    if (failing())
-        return FAILED;
     int *p = calloc(1, size);
     *p = magic;
-    *out = p;
     mock_blas.live++;
-    return 0;
+    return p;
 }
 
 static int drop(void *p, int magic)
@@ -128,217 +158,257 @@ static int drop(void *p, int magic)
     return 0;
 }
 
-static int set_int(int *slot, const void *value, size_t size)
+static int is(const void *p, int magic)
 {
-    if (size != sizeof(int))
-        return INVALID;
-    memcpy(slot, value, size);
+    return p && *(const int *)p == magic;
+}
+
+/* Handles are for ever: a library's user keeps one a device. */
+static int make_handle(void **out)
+{
+    static int handles[64];
+    int *handle = &handles[mock_blas.handles++ & 63];
+    *handle = HANDLE;
+    *out = handle;
     return 0;
 }
 
-/* What differs between the two. */
+/* What differs between the two. -1: the library has no such attribute. */
 struct numbers {
-    int compute, transa, transb, epilogue, bias_pointer, bias_type, op_n, op_t, workspace, algo_bytes;
+    int compute, transa, transb, epilogue, bias_pointer, bias_type, op_n, op_t;
+    int workspace, reduction, align; /* align: of A; B's, C's and D's follow */
+    int algo_bytes;
 };
-static const struct numbers cuda = { 68, 3, 4, 7, 8, 26, 0, 1, 1, 64 };
-static const struct numbers hip = { 2, 0, 1, 2, 3, 4, 111, 112, 1, 24 };
+static const struct numbers cuda = { 68, 3, 4, 7, 8, 26, 0, 1, 1, 3, 5, 64 };
+static const struct numbers hip = { 2, 0, 1, 2, 3, 4, 111, 112, 1, -1, -1, 24 };
 
 static int desc_create(const struct numbers *k, void **out, int compute, int scale)
 {
     if (compute != k->compute || scale != 0)
         return INVALID;
-    int st = make(out, sizeof(struct desc), DESC);
-    if (!st)
-        ((struct desc *)*out)->transa = ((struct desc *)*out)->transb = k->op_n;
-    return st;
+    struct desc *d = *out = make(sizeof(*d), DESC);
+    d->transa = d->transb = k->op_n;
+    d->epilogue = 1;
+    d->bias_type = -1; /* D's */
+    return 0;
+}
+
+static int take(void *slot, size_t slot_size, const void *value, size_t size)
+{
+    if (size != slot_size)
+        return INVALID;
+    memcpy(slot, value, size);
+    return 0;
 }
 
 static int desc_set(const struct numbers *k, struct desc *d, int attr, const void *value, size_t size)
 {
-    if (failing())
-        return FAILED;
-    if (d->magic != DESC)
+    if (!is(d, DESC))
         return INVALID;
-    if (attr == k->bias_pointer && size == sizeof(void *)) {
-        memcpy(&d->bias, value, size);
-        return 0;
-    }
-    return attr == k->transa      ? set_int(&d->transa, value, size)
-           : attr == k->transb    ? set_int(&d->transb, value, size)
-           : attr == k->epilogue  ? set_int(&d->epilogue, value, size)
-           : attr == k->bias_type ? set_int(&d->bias_type, value, size)
-                                  : INVALID;
+    return attr == k->transa         ? take(&d->transa, sizeof(int), value, size)
+           : attr == k->transb       ? take(&d->transb, sizeof(int), value, size)
+           : attr == k->epilogue     ? take(&d->epilogue, sizeof(int), value, size)
+           : attr == k->bias_type    ? take(&d->bias_type, sizeof(int), value, size)
+           : attr == k->bias_pointer ? take(&d->bias, sizeof(void *), value, size)
+                                     : INVALID;
+}
+
+static int pref_set(const struct numbers *k, struct pref *p, int attr, const void *value, size_t size)
+{
+    if (!is(p, PREF))
+        return INVALID;
+    return attr == k->workspace                ? take(&p->workspace, sizeof(size_t), value, size)
+           : attr == k->reduction && attr >= 0 ? take(&p->reduction, sizeof(uint32_t), value, size)
+           : attr >= k->align && attr < k->align + 4 && k->align >= 0
+               ? take(&p->align[attr - k->align], sizeof(uint32_t), value, size)
+               : INVALID;
 }
 
 static int layout_create(void **out, int type, uint64_t rows, uint64_t cols, int64_t ld)
 {
-    if (type_of(type) == UNKNOWN)
+    if (lt_type(type) == UNKNOWN)
         return INVALID;
-    int st = make(out, sizeof(struct matrix), LAYOUT);
-    if (!st)
-        *(struct matrix *)*out = (struct matrix){ LAYOUT, type_of(type), (int64_t)rows, (int64_t)cols, ld };
-    return st;
+    struct matrix *m = *out = make(sizeof(*m), LAYOUT);
+    *m = (struct matrix){ LAYOUT, lt_type(type), (int64_t)rows, (int64_t)cols, ld };
+    return 0;
+}
+
+/* Descriptor and layouts of a product that there could be. */
+static int sound(const struct numbers *k, const struct desc *d, const struct matrix *la, const struct matrix *lb,
+                 const struct matrix *ld)
+{
+    return is(d, DESC) && is(la, LAYOUT) && is(lb, LAYOUT) && is(ld, LAYOUT) &&
+           (d->transa == k->op_n || d->transa == k->op_t) && (d->transb == k->op_n || d->transb == k->op_t) &&
+           (d->epilogue == 1 || (d->epilogue == 4 && d->bias)) &&
+           fits(la, d->transa == k->op_t, lb, d->transb == k->op_t, ld);
 }
 
 /* Result of the heuristic: algo (its bytes all hold its rank), then workspace, state, waves, reserved[4]. */
-static int heuristic(const struct numbers *k, void *handle, struct desc *d, void *pref, int n, char *results, int *got)
+static int heuristic(const struct numbers *k, void *handle, struct desc *d, struct matrix *la, struct matrix *lb,
+                     struct matrix *ld, struct pref *pref, int n, char *results, int *got)
 {
-    if (failing())
-        return FAILED;
-    if (!handle || d->magic != DESC || *(int *)pref != PREF)
+    if (!is(handle, HANDLE) || !is(pref, PREF) || n < 1 || !sound(k, d, la, lb, ld))
         return INVALID;
+    mock_blas.reduction = pref->reduction;
+    memcpy(mock_blas.align, pref->align, sizeof(pref->align));
     *got = n < mock_blas.offers ? n : mock_blas.offers;
+    if (pref->workspace < 1024) /* all of them need some */
+        *got = 0;
     for (int i = 0; i < *got; i++) {
         char *r = results + i * (k->algo_bytes + 8 + 4 + 4 + 16);
-        size_t workspace = 1024;
         memset(r, i + 1, (size_t)k->algo_bytes);
-        memcpy(r + k->algo_bytes, &workspace, sizeof(workspace));
-        memset(r + k->algo_bytes + 8, 0, 4);
+        memcpy(r + k->algo_bytes, &mock_blas.needs, 8);
+        memcpy(r + k->algo_bytes + 8, &mock_blas.state, 4);
     }
     return 0;
 }
 
-static int matmul(const struct numbers *k, void *handle, struct desc *d, const void *alpha, const void *a,
-                  struct matrix *la, const void *b, struct matrix *lb, const void *beta, const void *c,
-                  struct matrix *lc, void *out, struct matrix *ld, const char *algo, void *workspace, size_t size)
+static int matmul(const struct numbers *k, void *handle, struct desc *d, const struct factors *f, const void *a,
+                  struct matrix *la, const void *b, struct matrix *lb, const void *c, struct matrix *lc, void *out,
+                  struct matrix *ld, const char *algo, void *workspace, size_t size)
 {
-    if (failing())
-        return FAILED;
-    int rank_ok = algo[0] >= 1 && algo[0] <= mock_blas.offers;
-    for (int i = 1; i < k->algo_bytes; i++)
-        rank_ok = rank_ok && algo[i] == algo[0];
-    if (!handle || d->magic != DESC || la->magic != LAYOUT || lb->magic != LAYOUT || ld->magic != LAYOUT || !rank_ok ||
-        c != out || lc != ld || *(const float *)alpha != 1 || *(const float *)beta != 0 || !workspace || size < 1024 ||
-        (d->epilogue != 0 && d->epilogue != 1 && d->epilogue != 4))
+    if (!is(handle, HANDLE) || !sound(k, d, la, lb, ld) || !is(lc, LAYOUT) || !workspace || size < mock_blas.needs)
         return INVALID;
+    for (int i = 0; i < k->algo_bytes; i++)
+        if (algo[i] < 1 || algo[i] > mock_blas.offers || algo[i] != algo[0])
+            return INVALID;
     mock_blas.algo = algo[0] - 1;
-    memset(workspace, 0x5a, 1024);
-    return multiply(la, a, d->transa == k->op_t, lb, b, d->transb == k->op_t, ld, out,
-                    d->epilogue == 4 ? d->bias : NULL, type_of(d->bias_type));
+    scribble(workspace, size);
+    struct factors with = *f;
+    with.bias = d->epilogue == 4 ? d->bias : NULL;
+    with.bias_type = d->bias_type == -1 ? ld->type : lt_type(d->bias_type);
+    return multiply(&with, la, a, d->transa == k->op_t, lb, b, d->transb == k->op_t, lc, c, ld, out);
 }
 
+#define DEFINE(visibility, type, name, params)                                                                         \
+    visibility type name params;                                                                                       \
+    visibility type name params
+#define ENTRY(type, name, params) DEFINE(MOCK_API, type, name, params)
+#ifdef MOCK_LACKS_PRODUCT
+#define PRODUCT(type, name, params) DEFINE(__attribute__((visibility("hidden"))), type, name, params)
+#else
+#define PRODUCT ENTRY
+#endif
+
 #define LT(prefix, k)                                                                                                  \
-    MOCK_API int prefix##Create(void **handle);                                                                        \
-    MOCK_API int prefix##Create(void **handle)                                                                         \
+    ENTRY(int, prefix##Create, (void **out))                                                                           \
     {                                                                                                                  \
-        static int one;                                                                                                \
-        *handle = &one;                                                                                                \
-        return failing() ? (*handle = NULL, FAILED) : 0;                                                               \
+        return failing(#prefix "Create") ? not_made(out) : make_handle(out);                                           \
     }                                                                                                                  \
-    MOCK_API int prefix##MatmulDescCreate(void **out, int compute, int scale);                                         \
-    MOCK_API int prefix##MatmulDescCreate(void **out, int compute, int scale)                                          \
+    ENTRY(int, prefix##MatmulDescCreate, (void **out, int compute, int scale))                                         \
     {                                                                                                                  \
-        return desc_create(&(k), out, compute, scale);                                                                 \
+        return failing(#prefix "MatmulDescCreate") ? not_made(out) : desc_create(&(k), out, compute, scale);           \
     }                                                                                                                  \
-    MOCK_API int prefix##MatmulDescDestroy(void *p);                                                                   \
-    MOCK_API int prefix##MatmulDescDestroy(void *p)                                                                    \
+    ENTRY(int, prefix##MatmulDescDestroy, (void *p))                                                                   \
     {                                                                                                                  \
         return drop(p, DESC);                                                                                          \
     }                                                                                                                  \
-    MOCK_API int prefix##MatmulDescSetAttribute(void *p, int attr, const void *value, size_t size);                    \
-    MOCK_API int prefix##MatmulDescSetAttribute(void *p, int attr, const void *value, size_t size)                     \
+    ENTRY(int, prefix##MatmulDescSetAttribute, (void *p, int attr, const void *value, size_t size))                    \
     {                                                                                                                  \
-        return desc_set(&(k), p, attr, value, size);                                                                   \
+        return failing(#prefix "MatmulDescSetAttribute") ? FAILED : desc_set(&(k), p, attr, value, size);              \
     }                                                                                                                  \
-    MOCK_API int prefix##MatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t cols, int64_t ld);           \
-    MOCK_API int prefix##MatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t cols, int64_t ld)            \
+    ENTRY(int, prefix##MatrixLayoutCreate, (void **out, int type, uint64_t rows, uint64_t cols, int64_t ld))           \
     {                                                                                                                  \
-        return layout_create(out, type, rows, cols, ld);                                                               \
+        return failing(#prefix "MatrixLayoutCreate") ? not_made(out) : layout_create(out, type, rows, cols, ld);       \
     }                                                                                                                  \
-    MOCK_API int prefix##MatrixLayoutDestroy(void *p);                                                                 \
-    MOCK_API int prefix##MatrixLayoutDestroy(void *p)                                                                  \
+    ENTRY(int, prefix##MatrixLayoutDestroy, (void *p))                                                                 \
     {                                                                                                                  \
         return drop(p, LAYOUT);                                                                                        \
     }                                                                                                                  \
-    MOCK_API int prefix##MatmulPreferenceCreate(void **out);                                                           \
-    MOCK_API int prefix##MatmulPreferenceCreate(void **out)                                                            \
+    ENTRY(int, prefix##MatmulPreferenceCreate, (void **out))                                                           \
     {                                                                                                                  \
-        return make(out, sizeof(int), PREF);                                                                           \
+        if (failing(#prefix "MatmulPreferenceCreate"))                                                                 \
+            return not_made(out);                                                                                      \
+        *out = make(sizeof(struct pref), PREF);                                                                        \
+        return 0;                                                                                                      \
     }                                                                                                                  \
-    MOCK_API int prefix##MatmulPreferenceDestroy(void *p);                                                             \
-    MOCK_API int prefix##MatmulPreferenceDestroy(void *p)                                                              \
+    ENTRY(int, prefix##MatmulPreferenceDestroy, (void *p))                                                             \
     {                                                                                                                  \
         return drop(p, PREF);                                                                                          \
     }                                                                                                                  \
-    MOCK_API int prefix##MatmulPreferenceSetAttribute(void *p, int attr, const void *value, size_t size);              \
-    MOCK_API int prefix##MatmulPreferenceSetAttribute(void *p, int attr, const void *value, size_t size)               \
+    ENTRY(int, prefix##MatmulPreferenceSetAttribute, (void *p, int attr, const void *value, size_t size))              \
     {                                                                                                                  \
-        (void)p, (void)value;                                                                                          \
-        return failing() ? FAILED : attr == (k).workspace && size != sizeof(size_t) ? INVALID : 0;                     \
+        return failing(#prefix "MatmulPreferenceSetAttribute") ? FAILED : pref_set(&(k), p, attr, value, size);        \
     }                                                                                                                  \
-    MOCK_API int prefix##MatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c, void *d,          \
-                                                void *pref, int n, void *results, int *got);                           \
-    MOCK_API int prefix##MatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c, void *d,          \
-                                                void *pref, int n, void *results, int *got)                            \
+    ENTRY(int, prefix##MatmulAlgoGetHeuristic,                                                                         \
+          (void *handle, void *desc, void *a, void *b, void *c, void *d, void *pref, int n, void *results, int *got))  \
     {                                                                                                                  \
-        (void)a, (void)b, (void)c, (void)d;                                                                            \
-        return heuristic(&(k), handle, desc, pref, n, results, got);                                                   \
-    }                                                                                                                  \
-    MOCK_API int prefix##Matmul(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b,   \
-                                void *lb, const void *beta, const void *c, void *lc, void *d, void *ld,                \
-                                const void *algo, void *workspace, size_t size, void *stream);                         \
-    MOCK_API int prefix##Matmul(void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b,   \
-                                void *lb, const void *beta, const void *c, void *lc, void *d, void *ld,                \
-                                const void *algo, void *workspace, size_t size, void *stream)                          \
-    {                                                                                                                  \
-        mock_blas.stream = stream;                                                                                     \
-        return matmul(&(k), handle, desc, alpha, a, la, b, lb, beta, c, lc, d, ld, algo, workspace, size);             \
+        if (failing(#prefix "MatmulAlgoGetHeuristic"))                                                                 \
+            return FAILED;                                                                                             \
+        return is(c, LAYOUT) ? heuristic(&(k), handle, desc, a, b, d, pref, n, results, got) : INVALID;                \
     }
 
 LT(cublasLt, cuda)
 LT(hipblasLt, hip)
 
-MOCK_API size_t cublasLtGetVersion(void);
-MOCK_API size_t cublasLtGetVersion(void)
+ENTRY(size_t, cublasLtGetVersion, (void))
 {
     return 130102;
 }
 
+#define LT_PRODUCT(prefix, k)                                                                                          \
+    PRODUCT(int, prefix##Matmul,                                                                                       \
+            (void *handle, void *desc, const void *alpha, const void *a, void *la, const void *b, void *lb,            \
+             const void *beta, const void *c, void *lc, void *d, void *ld, const void *algo, void *workspace,          \
+             size_t size, void *stream))                                                                               \
+    {                                                                                                                  \
+        struct factors f = { .alpha = alpha, .beta = beta };                                                           \
+        mock_blas.stream = stream;                                                                                     \
+        return failing(#prefix "Matmul")                                                                               \
+                   ? FAILED                                                                                            \
+                   : matmul(&(k), handle, desc, &f, a, la, b, lb, c, lc, d, ld, algo, workspace, size);                \
+    }
+
+LT_PRODUCT(cublasLt, cuda)
+LT_PRODUCT(hipblasLt, hip)
+
 /* ---- rocBLAS ------------------------------------------------------------------------------------------------------
  */
 
-MOCK_API int rocblas_create_handle(void **handle);
-MOCK_API int rocblas_create_handle(void **handle)
+static struct {
+    void *stream, *workspace;
+    size_t size;
+} roc;
+
+ENTRY(int, rocblas_create_handle, (void **out))
 {
-    static int one;
-    *handle = NULL;
-    if (failing())
+    return failing("rocblas_create_handle") ? not_made(out) : make_handle(out);
+}
+
+ENTRY(int, rocblas_set_stream, (void *handle, void *stream))
+{
+    if (failing("rocblas_set_stream"))
         return FAILED;
-    *handle = &one;
-    return 0;
+    roc.stream = stream;
+    return is(handle, HANDLE) ? 0 : INVALID;
 }
 
-MOCK_API int rocblas_set_stream(void *handle, void *stream);
-MOCK_API int rocblas_set_stream(void *handle, void *stream)
+ENTRY(int, rocblas_set_workspace, (void *handle, void *workspace, size_t size))
 {
-    mock_blas.stream = stream;
-    return failing() ? FAILED : handle ? 0 : INVALID;
+    if (failing("rocblas_set_workspace"))
+        return FAILED;
+    roc.workspace = workspace;
+    roc.size = size;
+    return is(handle, HANDLE) && workspace ? 0 : INVALID;
 }
 
-MOCK_API int rocblas_set_workspace(void *handle, void *workspace, size_t size);
-MOCK_API int rocblas_set_workspace(void *handle, void *workspace, size_t size)
+PRODUCT(int, rocblas_gemm_ex,
+        (void *handle, int transa, int transb, int m, int n, int k, const void *alpha, const void *a, int a_type,
+         int lda, const void *b, int b_type, int ldb, const void *beta, const void *c, int c_type, int ldc, void *d,
+         int d_type, int ldd, int compute_type, int algo, int32_t solution_index, uint32_t flags))
 {
-    return failing() ? FAILED : handle && workspace && size ? 0 : INVALID;
-}
-
-MOCK_API int rocblas_gemm_ex(void *handle, int transa, int transb, int m, int n, int k, const void *alpha,
-                             const void *a, int a_type, int lda, const void *b, int b_type, int ldb, const void *beta,
-                             const void *c, int c_type, int ldc, void *d, int d_type, int ldd, int compute_type,
-                             int algo, int32_t solution_index, uint32_t flags);
-MOCK_API int rocblas_gemm_ex(void *handle, int transa, int transb, int m, int n, int k, const void *alpha,
-                             const void *a, int a_type, int lda, const void *b, int b_type, int ldb, const void *beta,
-                             const void *c, int c_type, int ldc, void *d, int d_type, int ldd, int compute_type,
-                             int algo, int32_t solution_index, uint32_t flags)
-{
-    if (failing())
+    if (failing("rocblas_gemm_ex"))
         return FAILED;
     int ta = transa == 112, tb = transb == 112;
-    struct matrix la = { LAYOUT, type_of(a_type), ta ? k : m, ta ? m : k, lda };
-    struct matrix lb = { LAYOUT, type_of(b_type), tb ? n : k, tb ? k : n, ldb };
-    struct matrix ld = { LAYOUT, type_of(d_type), m, n, ldd };
-    if (!handle || (transa != 111 && !ta) || (transb != 111 && !tb) || la.type == UNKNOWN || lb.type == UNKNOWN ||
-        ld.type == UNKNOWN || c != d || c_type != d_type || ldc != ldd || compute_type != 151 || algo ||
-        solution_index || flags || *(const float *)alpha != 1 || *(const float *)beta != 0)
+    struct matrix la = { LAYOUT, roc_type(a_type), ta ? k : m, ta ? m : k, lda };
+    struct matrix lb = { LAYOUT, roc_type(b_type), tb ? n : k, tb ? k : n, ldb };
+    struct matrix lc = { LAYOUT, roc_type(c_type), m, n, ldc };
+    struct matrix ld = { LAYOUT, roc_type(d_type), m, n, ldd };
+    if (!is(handle, HANDLE) || (transa != 111 && !ta) || (transb != 111 && !tb) || la.type == UNKNOWN ||
+        lb.type == UNKNOWN || ld.type == UNKNOWN || compute_type != 151 || algo || solution_index || flags)
         return INVALID;
-    return multiply(&la, a, ta, &lb, b, tb, &ld, d, NULL, F32);
+    mock_blas.stream = roc.stream;
+    scribble(roc.workspace, roc.size);
+    struct factors f = { .alpha = alpha, .beta = beta };
+    return multiply(&f, &la, a, ta, &lb, b, tb, &lc, c, &ld, d);
 }

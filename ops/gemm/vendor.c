@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The vendors' BLAS libraries as variants of gemm, by dlopen and our own declarations. They see column-major matrices:
- * row- major Y[M,N] = X W^T is column-major D(N x M) = A^T B with A = W (K x N, ld = ldw) and B = X (K x M, ld = ldx).
- */
+ * row-major Y[M,N] = X W^T is column-major D(N x M) = A^T B with A = W (K x N, ld = ldw) and B = X (K x M, ld = ldx).
+ *
+ * $RFG_LIBCUBLASLT, $RFG_LIBHIPBLASLT and $RFG_LIBROCBLAS name the file to load in place of the usual ones (the tests'
+ * seam, and for an installation elsewhere); $RFG_VENDOR=0 does without all of them. */
 #include "vendor.h"
 
 #include <dlfcn.h>
@@ -16,26 +18,40 @@ bool gemm_vendor_off(void)
     return env && !strcmp(env, "0");
 }
 
-void *gemm_vendor_open(const char *env, const char *const *names, struct rfg_reason *why)
+/* "libx.so.2, .1, /opt/lib/libx.so": names, the second and later of one file name by their ending alone. */
+static void list_names(const char *const *names, char *buf, size_t size)
 {
-    const char *path = getenv(env);
-    void *lib = NULL;
-    if (path && *path)
-        lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    else
-        for (int i = 0; names[i] && !lib; i++)
-            lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!lib)
-        rfg_refuse(why, "%.100s not found", path && *path ? path : names[0]);
-    return lib;
+    const char *so = strstr(names[0], ".so");
+    size_t stem = so ? (size_t)(so - names[0]) + 3 : strlen(names[0]), at = 0;
+    for (int i = 0; names[i] && at < size; i++) {
+        bool same = i > 0 && !strncmp(names[i], names[0], stem) && names[i][stem];
+        at += (size_t)snprintf(buf + at, size - at, "%s%s", i ? ", " : "", names[i] + (same ? stem : 0));
+    }
 }
 
-bool gemm_vendor_symbols(void *lib, const char *const *names, void **slots, struct rfg_reason *why)
+void *gemm_vendor_load(const char *env, const char *const *names, const char *const *symbols, void **slots,
+                       struct rfg_reason *why)
 {
-    for (int i = 0; names[i]; i++)
-        if (!(slots[i] = dlsym(lib, names[i])))
-            return rfg_refuse(why, "the library lacks %s", names[i]);
-    return true;
+    const char *path = getenv(env), *name = path;
+    void *lib = NULL;
+    if (path && *path) {
+        if (!(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+            rfg_refuse(why, "%s: %s", env, dlerror());
+    } else {
+        for (int i = 0; names[i] && !lib; i++)
+            lib = dlopen(name = names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!lib) {
+            char tried[160];
+            list_names(names, tried, sizeof(tried));
+            rfg_refuse(why, "%s not found (or set %s)", tried, env);
+        }
+    }
+    for (int i = 0; lib && symbols[i]; i++)
+        if (!(slots[i] = dlsym(lib, symbols[i]))) {
+            rfg_refuse(why, "%.100s lacks %s", name, symbols[i]);
+            return NULL; /* not closed: GPU libraries don't take unloading well */
+        }
+    return lib;
 }
 
 bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platform, const struct rfg_problem *prob,

@@ -11,11 +11,10 @@
 /* $RFG_VENDOR=0 */
 bool gemm_vendor_off(void);
 
-/* $env if set, else the first of names (NULL-terminated) that opens. */
-void *gemm_vendor_open(const char *env, const char *const *names, struct rfg_reason *why);
-
-/* Looks all names (NULL-terminated) up; false at the first that is missing. */
-bool gemm_vendor_symbols(void *lib, const char *const *names, void **slots, struct rfg_reason *why);
+/* Opens $env if set, else the first of names that opens, and looks all symbols up (both NULL-terminated). NULL, with
+ * the reason, if there is no library or it lacks a symbol. Meant to be called once a library: none is ever closed. */
+void *gemm_vendor_load(const char *env, const char *const *names, const char *const *symbols, void **slots,
+                       struct rfg_reason *why);
 
 bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platform, const struct rfg_problem *prob,
                           struct rfg_reason *why);

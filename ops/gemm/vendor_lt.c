@@ -3,8 +3,9 @@
  * cuBLASLt and hipBLASLt: one interface under two prefixes, with other numbers for types and attributes. The
  * heuristic's list for a problem is the variant's parameter range; the tuner sweeps it.
  *
- * cuBLASLt's numbers were checked against cublasLt.h of CUDA 13.0, hipBLASLt's against its documentation (ROCm 6); the
- * latter has run nowhere yet. */
+ * cuBLASLt's numbers, sizes and prototypes were checked against cublasLt.h 13.1, hipBLASLt's against ROCm 6's
+ * hipblaslt.h; the latter has run nowhere yet. (ROCm 5's hipBLASLt numbers types otherwise: not served.) */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,8 @@ struct hip_result {
     int reserved[4];
 };
 
+enum { MAX_DEVICES = 64 };
+
 struct lt {
     const char *title, *env;
     const char *const *libraries;
@@ -74,7 +77,7 @@ struct lt {
     struct rfg_reason why;
     char version[64];
     pthread_mutex_t lock;
-    void *handle[64]; /* by device */
+    void *handle[MAX_DEVICES];
 };
 
 static void load_cuda(void);
@@ -133,6 +136,9 @@ static struct lt hip = {
     .epilogue_bias = 4,
     .pref_workspace = 1,
     .pref_align_a = -1,
+    .pref_align_b = -1,
+    .pref_align_c = -1,
+    .pref_align_d = -1,
     .pref_reduction = -1,
     .op_t = 112, /* HIPBLAS_OP_T */
     .hip = true,
@@ -144,12 +150,11 @@ static struct lt hip = {
 
 static void load(struct lt *lt)
 {
-    void *lib = gemm_vendor_open(lt->env, lt->libraries, &lt->why);
-    lt->ok = lib && gemm_vendor_symbols(lib, lt->names, lt->fn, &lt->why);
+    void *lib = gemm_vendor_load(lt->env, lt->libraries, lt->names, lt->fn, &lt->why);
+    lt->ok = lib;
     size_t (*cuda_version)(void) = NULL;
-    void *symbol = NULL;
-    const char *const name[] = { "cublasLtGetVersion", NULL };
-    if (lt->ok && !lt->hip && gemm_vendor_symbols(lib, name, &symbol, NULL)) {
+    void *symbol = lib && !lt->hip ? dlsym(lib, "cublasLtGetVersion") : NULL;
+    if (symbol) {
         memcpy(&cuda_version, &symbol, sizeof(symbol));
         size_t v = cuda_version();
         snprintf(lt->version, sizeof(lt->version), "cublasLt %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
@@ -188,12 +193,17 @@ typedef int (*matmul_fn)(void *handle, void *desc, const void *alpha, const void
 struct lt_plan {
     struct lt *lt;
     void *handle, *desc, *a, *b, *d;
-    struct algo algo; /* hip's fits */
+    struct algo algo; /* cuda's */
     struct hip_algo hip_algo;
-    size_t workspace;
     bool bias;
+    enum entry at;        /* of the calls that made the plan, the last */
     pthread_mutex_t lock; /* the bias pointer is state of the descriptor */
 };
+
+static rfg_status failed(rfg_status status, const struct lt *lt, enum entry at, int st)
+{
+    return rfg_fail(status, "%s: %s failed with status %d", lt->title, lt->names[at], st);
+}
 
 static void release(void *plan)
 {
@@ -209,116 +219,155 @@ static void release(void *plan)
     free(p);
 }
 
-static int get_handle(struct lt *lt, int device, void **handle)
+/* A status other than 0: the library's, of the call p->at. */
+static int get_handle(struct lt_plan *p, int device)
 {
+    struct lt *lt = p->lt;
     int st = 0;
-    if (device < 0 || device >= 64)
-        return -1;
+    p->at = CREATE;
     pthread_mutex_lock(&lt->lock);
-    if (!lt->handle[device])
-        st = ((create_fn)lt->fn[CREATE])(&lt->handle[device]);
-    *handle = lt->handle[device];
+    if (!lt->handle[device]) {
+        void *handle = NULL;
+        if (!(st = ((create_fn)lt->fn[CREATE])(&handle)))
+            lt->handle[device] = handle;
+    }
+    p->handle = lt->handle[device];
     pthread_mutex_unlock(&lt->lock);
     return st;
 }
 
-static int set(struct lt *lt, enum entry entry, void *object, int attr, const void *value, size_t size)
+static int set(struct lt_plan *p, enum entry entry, void *object, int attr, const void *value, size_t size)
 {
-    return attr < 0 ? 0 : ((set_fn)lt->fn[entry])(object, attr, value, size);
+    p->at = entry;
+    return attr < 0 ? 0 : ((set_fn)p->lt->fn[entry])(object, attr, value, size);
 }
 
-/* Descriptors and layouts. */
-static int describe(struct lt *lt, struct lt_plan *p, const struct rfg_problem *prob)
+static int layout(struct lt_plan *p, void **out, int type, int64_t rows, int64_t cols, int64_t ld)
 {
-    const int64_t *v = prob->v;
-    int in = lt->type[prob->dtype[0]], out = lt->type[prob->dtype[2]];
-    uint64_t m = (uint64_t)v[GEMM_M], n = (uint64_t)v[GEMM_N], k = (uint64_t)v[GEMM_K];
-    int64_t ldx = v[GEMM_LDX] ? v[GEMM_LDX] : v[GEMM_K], ldw = v[GEMM_LDW] ? v[GEMM_LDW] : v[GEMM_K];
-    int64_t ldy = v[GEMM_LDY] ? v[GEMM_LDY] : v[GEMM_N];
-    layout_create_fn layout = (layout_create_fn)lt->fn[LAYOUT_CREATE];
-    int st = ((desc_create_fn)lt->fn[DESC_CREATE])(&p->desc, lt->compute_f32, lt->type[RFG_F32]);
-    if (!st)
-        st = set(lt, DESC_SET, p->desc, lt->transa, &lt->op_t, sizeof(int));
-    if (!st && p->bias) {
-        st = set(lt, DESC_SET, p->desc, lt->epilogue, &lt->epilogue_bias, sizeof(int));
-        if (!st)
-            st = set(lt, DESC_SET, p->desc, lt->bias_type, &in, sizeof(int));
-    }
-    if (!st)
-        st = layout(&p->a, in, k, n, ldw);
-    if (!st)
-        st = layout(&p->b, in, k, m, ldx);
-    if (!st)
-        st = layout(&p->d, out, n, m, ldy);
+    p->at = LAYOUT_CREATE;
+    int st = ((layout_create_fn)p->lt->fn[LAYOUT_CREATE])(out, type, (uint64_t)rows, (uint64_t)cols, ld);
+    if (st)
+        *out = NULL;
     return st;
 }
 
-/* The algorithm of that rank, or a status other than 0; *got: how many there are. */
-static int find_algo(struct lt *lt, struct lt_plan *p, const struct rfg_problem *prob, int rank, int *got)
+/* Descriptors and layouts. */
+static int describe(struct lt_plan *p, const struct rfg_problem *prob)
 {
-    void *pref = NULL;
-    size_t workspace = GEMM_VENDOR_WORKSPACE;
-    uint32_t align_in = (uint32_t)prob->v[GEMM_ALIGN], align_out = (uint32_t)prob->v[GEMM_ALIGN_Y];
-    *got = 0;
-    int st = ((create_fn)lt->fn[PREF_CREATE])(&pref);
+    const struct lt *lt = p->lt;
+    const int64_t *v = prob->v;
+    int in = lt->type[prob->dtype[0]], out = lt->type[prob->dtype[2]];
+    int64_t m = v[GEMM_M], n = v[GEMM_N], k = v[GEMM_K];
+    p->at = DESC_CREATE;
+    int st = ((desc_create_fn)lt->fn[DESC_CREATE])(&p->desc, lt->compute_f32, lt->type[RFG_F32]);
+    if (st)
+        p->desc = NULL;
+    else
+        st = set(p, DESC_SET, p->desc, lt->transa, &lt->op_t, sizeof(int));
+    if (!st && p->bias) {
+        /* Some libraries pick algorithms for a bias only once they see a pointer; any aligned one will do. */
+        const void *some = (const void *)256;
+        st = set(p, DESC_SET, p->desc, lt->epilogue, &lt->epilogue_bias, sizeof(int));
+        if (!st)
+            st = set(p, DESC_SET, p->desc, lt->bias_type, &in, sizeof(int));
+        if (!st)
+            st = set(p, DESC_SET, p->desc, lt->bias_pointer, &some, sizeof(some));
+    }
     if (!st)
-        st = set(lt, PREF_SET, pref, lt->pref_workspace, &workspace, sizeof(workspace));
+        st = layout(p, &p->a, in, k, n, v[GEMM_LDW] ? v[GEMM_LDW] : k);
+    if (!st)
+        st = layout(p, &p->b, in, k, m, v[GEMM_LDX] ? v[GEMM_LDX] : k);
+    if (!st)
+        st = layout(p, &p->d, out, n, m, v[GEMM_LDY] ? v[GEMM_LDY] : n);
+    return st;
+}
+
+/* What an algorithm may use and must put up with. */
+static int prefer(struct lt_plan *p, const struct rfg_problem *prob, void *pref)
+{
+    const struct lt *lt = p->lt;
+    size_t workspace = GEMM_VENDOR_WORKSPACE;
+    uint32_t in = (uint32_t)prob->v[GEMM_ALIGN], out = (uint32_t)prob->v[GEMM_ALIGN_Y];
     /* Split-K may add up in fp32 only (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE): sums kept in Y's dtype are wrong here.
      */
     uint32_t reduction = 2;
-    if (!st)
-        st = set(lt, PREF_SET, pref, lt->pref_reduction, &reduction, sizeof(reduction));
-    if (!st && lt->pref_align_a >= 0) {
-        set(lt, PREF_SET, pref, lt->pref_align_a, &align_in, sizeof(align_in));
-        set(lt, PREF_SET, pref, lt->pref_align_b, &align_in, sizeof(align_in));
-        set(lt, PREF_SET, pref, lt->pref_align_c, &align_out, sizeof(align_out));
-        set(lt, PREF_SET, pref, lt->pref_align_d, &align_out, sizeof(align_out));
-    }
+    /* Alignments that could not be set would be taken to be 256 bytes: an error like any other. */
+    const struct {
+        int attr;
+        const void *value;
+        size_t size;
+    } all[] = {
+        { lt->pref_workspace, &workspace, sizeof(workspace) },
+        { lt->pref_reduction, &reduction, sizeof(reduction) },
+        { lt->pref_align_a, &in, sizeof(in) },
+        { lt->pref_align_b, &in, sizeof(in) },
+        { lt->pref_align_c, &out, sizeof(out) },
+        { lt->pref_align_d, &out, sizeof(out) },
+    };
+    int st = 0;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !st; i++)
+        st = set(p, PREF_SET, pref, all[i].attr, all[i].value, all[i].size);
+    return st;
+}
+
+/* The heuristic's algorithm of that rank. */
+static rfg_status find_algo(struct lt_plan *p, const struct rfg_problem *prob, int rank)
+{
+    const struct lt *lt = p->lt;
     struct cuda_result cr[GEMM_LT_ALGOS];
     struct hip_result hr[GEMM_LT_ALGOS];
+    void *pref = NULL;
+    int got = 0;
     memset(cr, 0, sizeof(cr));
     memset(hr, 0, sizeof(hr));
-    if (!st)
-        st = ((heuristic_fn)lt->fn[HEURISTIC])(p->handle, p->desc, p->a, p->b, p->d, p->d, pref, GEMM_LT_ALGOS,
-                                               lt->hip ? (void *)hr : (void *)cr, got);
-    if (pref)
+    p->at = PREF_CREATE;
+    int st = ((create_fn)lt->fn[PREF_CREATE])(&pref);
+    if (!st) {
+        st = prefer(p, prob, pref);
+        if (!st) {
+            p->at = HEURISTIC;
+            st = ((heuristic_fn)lt->fn[HEURISTIC])(p->handle, p->desc, p->a, p->b, p->d, p->d, pref, GEMM_LT_ALGOS,
+                                                   lt->hip ? (void *)hr : (void *)cr, &got);
+        }
         ((destroy_fn)lt->fn[PREF_DESTROY])(pref);
-    if (st || rank >= *got)
-        return st;
+    }
+    if (st)
+        return failed(RFG_ERROR_UNSUPPORTED, lt, p->at, st);
+    if (rank >= got)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: algo=%d: the heuristic offers %d", lt->title, rank, got);
     p->algo = cr[rank].algo;
     p->hip_algo = hr[rank].algo;
-    p->workspace = lt->hip ? hr[rank].workspace : cr[rank].workspace;
+    size_t workspace = lt->hip ? hr[rank].workspace : cr[rank].workspace;
     st = lt->hip ? hr[rank].state : cr[rank].state;
-    return p->workspace > GEMM_VENDOR_WORKSPACE ? -1 : st;
+    if (st)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: algo=%d: the heuristic gives it status %d", lt->title, rank, st);
+    if (workspace > GEMM_VENDOR_WORKSPACE)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: algo=%d: wants a workspace of %zu bytes: must be at most %zu",
+                        lt->title, rank, workspace, GEMM_VENDOR_WORKSPACE);
+    return RFG_OK;
 }
 
 static rfg_status prepare(struct lt *lt, const struct rfg_problem *prob, const int *params,
                           const struct rfg_vendor_env *env, void **plan)
 {
     struct rfg_reason why;
-    int got = 0;
     if (!ready(lt, &why))
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: %s", lt->title, why.text);
+    if (env->device < 0 || env->device >= MAX_DEVICES)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: device %d: must be below %d", lt->title, env->device, MAX_DEVICES);
     struct lt_plan *p = calloc(1, sizeof(*p));
     if (!p)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", lt->title);
     p->lt = lt;
     p->bias = prob->v[GEMM_BIAS];
     pthread_mutex_init(&p->lock, NULL);
-    int st = get_handle(lt, env->device, &p->handle);
+    int st = get_handle(p, env->device);
     if (!st)
-        st = describe(lt, p, prob);
-    /* Some libraries pick algorithms for a bias only once they see a pointer; any aligned one will do. */
-    if (!st && p->bias) {
-        const void *some = (const void *)256;
-        st = set(lt, DESC_SET, p->desc, lt->bias_pointer, &some, sizeof(some));
-    }
-    if (!st)
-        st = find_algo(lt, p, prob, params[0], &got);
-    if (st || params[0] >= got) {
+        st = describe(p, prob);
+    rfg_status status = st ? failed(RFG_ERROR_UNSUPPORTED, lt, p->at, st) : find_algo(p, prob, params[0]);
+    if (status != RFG_OK) {
         release(p);
-        return st ? rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: refuses the problem (status %d)", lt->title, st)
-                  : rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: algo=%d: the heuristic offers %d", lt->title, params[0], got);
+        return status;
     }
     *plan = p;
     return RFG_OK;
@@ -330,17 +379,20 @@ static rfg_status run(void *plan, const void *kargs, const struct rfg_vendor_env
     struct lt_plan *p = plan;
     const struct gemm_args *a = kargs;
     const void *algo = p->lt->hip ? (const void *)&p->hip_algo : (const void *)&p->algo;
+    const struct lt *lt = p->lt;
+    enum entry at = MATMUL;
     int st = 0;
     if (p->bias) {
         pthread_mutex_lock(&p->lock);
-        st = set(p->lt, DESC_SET, p->desc, p->lt->bias_pointer, &a->bias, sizeof(a->bias));
+        st = ((set_fn)lt->fn[DESC_SET])(p->desc, lt->bias_pointer, &a->bias, sizeof(a->bias));
+        at = st ? DESC_SET : MATMUL;
     }
     if (!st)
-        st = ((matmul_fn)p->lt->fn[MATMUL])(p->handle, p->desc, &one, a->w, p->a, a->x, p->b, &zero, a->y, p->d, a->y,
-                                            p->d, algo, env->workspace, GEMM_VENDOR_WORKSPACE, env->stream);
+        st = ((matmul_fn)lt->fn[MATMUL])(p->handle, p->desc, &one, a->w, p->a, a->x, p->b, &zero, a->y, p->d, a->y,
+                                         p->d, algo, env->workspace, GEMM_VENDOR_WORKSPACE, env->stream);
     if (p->bias)
         pthread_mutex_unlock(&p->lock);
-    return st ? rfg_fail(RFG_ERROR_DEVICE, "%s: matmul failed with status %d", p->lt->title, st) : RFG_OK;
+    return st ? failed(RFG_ERROR_DEVICE, lt, at, st) : RFG_OK;
 }
 
 /* ---- the two variants -----------------------------------------------------------------------------------------------

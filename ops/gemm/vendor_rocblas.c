@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rocBLAS, older than hipBLASLt and on more AMD GPUs: rocblas_gemm_ex with its own choice of kernel. Numbers from
- * rocBLAS's documentation; it has run nowhere yet. */
+ * rocBLAS, older than hipBLASLt and on more AMD GPUs: rocblas_gemm_ex with its own choice of kernel. Numbers as
+ * in ROCm 5's and 6's rocblas-types.h; it has run nowhere yet. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,8 @@ static const char *const libraries[] = { "librocblas.so.5",
                                          "librocblas.so",
                                          "/opt/rocm/lib/librocblas.so",
                                          NULL };
+enum { MAX_DEVICES = 64 };
+enum entry { CREATE_HANDLE, SET_STREAM, SET_WORKSPACE, GEMM_EX };
 static const char *const names[] = { "rocblas_create_handle", "rocblas_set_stream", "rocblas_set_workspace",
                                      "rocblas_gemm_ex", NULL };
 static int (*create_handle)(void **);
@@ -30,19 +32,23 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ok;
 static struct rfg_reason why_not;
-static void *handles[64]; /* by device; stream and workspace are a handle's state: calls are serialised */
+static void *handles[MAX_DEVICES]; /* by device; stream and workspace are a handle's state: calls are serialised */
 
 static void load(void)
 {
     void *slots[4];
-    void *lib = gemm_vendor_open("RFG_LIBROCBLAS", libraries, &why_not);
-    ok = lib && gemm_vendor_symbols(lib, names, slots, &why_not);
+    ok = gemm_vendor_load("RFG_LIBROCBLAS", libraries, names, slots, &why_not);
     if (ok) {
         memcpy(&create_handle, &slots[0], sizeof(void *));
         memcpy(&set_stream, &slots[1], sizeof(void *));
         memcpy(&set_workspace, &slots[2], sizeof(void *));
         memcpy(&gemm_ex, &slots[3], sizeof(void *));
     }
+}
+
+static rfg_status failed(rfg_status status, enum entry at, int st)
+{
+    return rfg_fail(status, "rocBLAS: %s failed with status %d", names[at], st);
 }
 
 static int type_of(uint8_t dtype)
@@ -81,13 +87,21 @@ static rfg_status prepare(const struct rfg_device *dev, const struct rfg_problem
     (void)dev;
     (void)prob;
     (void)p;
-    int st = -1;
+    pthread_once(&once, load);
+    if (!ok)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "rocBLAS: %s", why_not.text);
+    if (env->device < 0 || env->device >= MAX_DEVICES)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "rocBLAS: device %d: must be below %d", env->device, MAX_DEVICES);
+    int st = 0;
     pthread_mutex_lock(&lock);
-    if (env->device >= 0 && env->device < 64)
-        st = handles[env->device] ? 0 : create_handle(&handles[env->device]);
+    if (!handles[env->device]) {
+        void *handle = NULL;
+        if (!(st = create_handle(&handle)))
+            handles[env->device] = handle;
+    }
     pthread_mutex_unlock(&lock);
     if (st)
-        return rfg_fail(RFG_ERROR_UNSUPPORTED, "rocBLAS: no handle for device %d (status %d)", env->device, st);
+        return failed(RFG_ERROR_UNSUPPORTED, CREATE_HANDLE, st);
     /* The problem is all there is to a plan. */
     struct rfg_problem *copy = malloc(sizeof(*copy));
     if (!copy)
@@ -105,14 +119,19 @@ static rfg_status run(void *plan, const void *kargs, const struct rfg_vendor_env
     int in = type_of(prob->dtype[0]), out = type_of(prob->dtype[2]);
     void *handle = handles[env->device];
     pthread_mutex_lock(&lock);
+    enum entry at = SET_STREAM;
     int st = set_stream(handle, env->stream);
-    if (!st)
+    if (!st) {
+        at = SET_WORKSPACE;
         st = set_workspace(handle, env->workspace, GEMM_VENDOR_WORKSPACE);
-    if (!st)
+    }
+    if (!st) {
+        at = GEMM_EX;
         st = gemm_ex(handle, 112, 111, a->n, a->m, a->k, &one, a->w, in, (int)a->ldw, a->x, in, (int)a->ldx, &zero,
                      a->y, out, (int)a->ldy, a->y, out, (int)a->ldy, type_of(RFG_F32), 0, 0, 0);
+    }
     pthread_mutex_unlock(&lock);
-    return st ? rfg_fail(RFG_ERROR_DEVICE, "rocBLAS: gemm_ex failed with status %d", st) : RFG_OK;
+    return st ? failed(RFG_ERROR_DEVICE, at, st) : RFG_OK;
 }
 
 static const char *version(const struct rfg_device *dev)
