@@ -61,8 +61,29 @@ rfg_status rfg_device_enter(const rfg_context *ctx, int *previous)
 
 void rfg_device_leave(const rfg_context *ctx, int previous)
 {
-    if (previous >= 0 && previous != ctx->ordinal)
-        (void)ctx->hip->hipSetDevice(previous);
+    hipError_t e = previous >= 0 && previous != ctx->ordinal ? ctx->hip->hipSetDevice(previous) : hipSuccess;
+    if (e != hipSuccess) /* what the caller asked for is done: no error of its call */
+        rfg_warn("device %d was current and can't be again, %s is: hipSetDevice failed: %s (%d)", previous,
+                 ctx->dev.name, ctx->hip->error_name(e), (int)e);
+}
+
+rfg_status rfg_context_stream(rfg_context *ctx, hipStream_t *stream)
+{
+    int previous;
+    rfg_status st = rfg_device_enter(ctx, &previous);
+    if (st != RFG_OK)
+        return st;
+    pthread_mutex_lock(&ctx->lock);
+    hipStream_t made;
+    hipError_t e = ctx->own_stream ? hipSuccess : ctx->hip->hipStreamCreateWithFlags(&made, hipStreamNonBlocking);
+    if (e != hipSuccess)
+        st = rfg_hip_fail(ctx, "hipStreamCreateWithFlags", e);
+    else if (!ctx->own_stream)
+        ctx->own_stream = made;
+    *stream = ctx->own_stream;
+    pthread_mutex_unlock(&ctx->lock);
+    rfg_device_leave(ctx, previous);
+    return st;
 }
 
 /* ---- opening a device ---------------------------------------------------------------------------------------- */
@@ -74,26 +95,14 @@ static const struct rfg_hip *load_platform(enum rfg_platform p, struct rfg_platf
                                    : rfg_hip_nvidia(report);
 }
 
-static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
+/* The device is current. */
+static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
 {
-    struct rfg_platform_report report = { 0 };
-    ctx->hip = load_platform(platform, &report);
-    if (!ctx->hip)
-        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': %s", name, report.problem);
-    ctx->ordinal = ordinal;
+    int version = 0;
+    hipError_t e = ctx->hip->describe(ordinal, &ctx->dev);
     snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
-    int count = 0, version = 0;
-    hipError_t e = ctx->hip->hipGetDeviceCount(&count);
     if (e != hipSuccess)
-        return rfg_hip_fail(ctx, "hipGetDeviceCount", e);
-    if (ordinal >= count)
-        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': there %s %d of its kind, counted from 0%s%s", name,
-                        count == 1 ? "is" : "are", count, *report.advice ? "; " : "", report.advice);
-    if ((e = ctx->hip->hipSetDevice(ordinal)) != hipSuccess)
-        return rfg_hip_fail(ctx, "hipSetDevice", e);
-    if ((e = ctx->hip->describe(ordinal, &ctx->dev)) != hipSuccess)
-        return rfg_hip_fail(ctx, "reading the device's properties", e);
-    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
+        return rfg_hip_fail(ctx, "describe (reading the device's properties)", e);
     if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
         return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
     if (platform == RFG_PLATFORM_EMU)
@@ -104,6 +113,29 @@ static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ord
         snprintf(ctx->driver, sizeof(ctx->driver), "HIP %d.%d.%d", version / 10000000, version / 100000 % 100,
                  version % 100000);
     return RFG_OK;
+}
+
+static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
+{
+    struct rfg_platform_report report = { 0 };
+    ctx->hip = load_platform(platform, &report);
+    if (!ctx->hip)
+        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': %s", name, report.problem);
+    ctx->ordinal = ordinal;
+    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
+    int count = 0, previous;
+    hipError_t e = ctx->hip->hipGetDeviceCount(&count);
+    if (e != hipSuccess)
+        return rfg_hip_fail(ctx, "hipGetDeviceCount", e);
+    if (ordinal >= count)
+        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': there %s %d of its kind, counted from 0%s%s", name,
+                        count == 1 ? "is" : "are", count, *report.advice ? "; " : "", report.advice);
+    rfg_status st = rfg_device_enter(ctx, &previous);
+    if (st == RFG_OK) {
+        st = ask_device(ctx, platform, ordinal, name);
+        rfg_device_leave(ctx, previous);
+    }
+    return st;
 }
 
 static bool has_device(enum rfg_platform p)
@@ -248,6 +280,8 @@ void rfg_context_destroy(rfg_context **pctx)
     rfg_plan_free_all(ctx);
     for (int i = 0; i < atomic_load(&ctx->n_streams); i++)
         (void)ctx->hip->hipFree(ctx->streams[i].workspace); /* the counters lie behind it */
+    if (ctx->own_stream)
+        (void)ctx->hip->hipStreamDestroy(ctx->own_stream);
     if (entered)
         rfg_device_leave(ctx, previous);
     rfg_cpu_pool_destroy(&ctx->pool);

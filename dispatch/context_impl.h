@@ -56,6 +56,7 @@ struct rfg_context {
     _Atomic(struct plan_table *) table;
     struct stream_space streams[RFG_MAX_STREAMS];
     _Atomic int n_streams;
+    hipStream_t own_stream; /* NULL until it is asked for */
     double misses_saved_at;
 
     pthread_mutex_t module_lock;
@@ -76,9 +77,6 @@ bool rfg_variant_allowed(const rfg_context *ctx, const struct rfg_variant *var);
 /* Makes the context's device current on this thread; *previous is for rfg_device_leave(). */
 rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);
 void rfg_device_leave(const rfg_context *ctx, int previous);
-
-/* "hipMalloc: hipErrorOutOfMemory" as the thread's error. */
-rfg_status rfg_hip_fail(const rfg_context *ctx, const char *what, hipError_t error);
 
 void rfg_plan_free_all(rfg_context *ctx);
 

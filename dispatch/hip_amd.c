@@ -150,8 +150,11 @@ static void load(void)
     /* Both are what HIP says on a machine without an AMD GPU (5.2 and 5.7: the second). */
     if (e == hipErrorNoDevice || e == hipErrorInvalidDevice || (e == hipSuccess && found.devices == 0)) {
         found.devices = 0;
-        snprintf(found.problem, sizeof(found.problem), "%s sees no device%s%s", found.library,
-                 e == hipSuccess ? "" : ": ", e == hipSuccess ? "" : amd_error_name(e));
+        if (e == hipSuccess)
+            snprintf(found.problem, sizeof(found.problem), "no AMD device");
+        else
+            snprintf(found.problem, sizeof(found.problem), "no AMD device (%s: %s, %d)", call, amd_error_name(e),
+                     (int)e);
     } else if (e != hipSuccess) {
         found.devices = 0;
         snprintf(found.problem, sizeof(found.problem), "%s: %s (%d)", call, amd_error_name(e), (int)e);
@@ -159,8 +162,10 @@ static void load(void)
         loaded = &amd;
         return;
     }
-    snprintf(found.advice, sizeof(found.advice),
-             "check /dev/kfd and /dev/dri (groups render, video), rocminfo and HIP_VISIBLE_DEVICES");
+    snprintf(
+        found.advice, sizeof(found.advice),
+        "for an AMD GPU: load the kernel's amdgpu driver; /dev/kfd and /dev/dri/render* must be there and yours to "
+        "open (group render, on some systems video); HIP_VISIBLE_DEVICES must not hide it");
 }
 
 const struct rfg_hip *rfg_hip_amd(struct rfg_platform_report *report)

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every handle is a struct object in one list. A capturing stream records its launches and memsets, a graph is such a
- * record, replaying is doing it. One lock around everything. */
+ * Two devices, so that one can be the wrong one. Every handle is a struct object in one list. A capturing stream
+ * records its launches and memsets, a graph is such a record, replaying is doing it. One lock around everything. */
 #include "fakehip.h"
 
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dispatch/hip_platform.h"
 #include "../ops/gemm/gemm.h"
 #include "../tuner/harness.h"
 
 enum kind { ALLOCATION, STREAM, EVENT, MODULE, GRAPH, EXEC, N_KINDS };
 static const char *const kind_names[] = { "allocation", "stream", "event", "module", "graph", "executable graph" };
+
+#define DEVICES 2
+#define EDGE    ((size_t)512 << 10)
 
 struct work { /* of a captured stream: a launch, or a memset if there is no kernel */
     char kernel[64];
@@ -26,9 +31,12 @@ struct work { /* of a captured stream: a launch, or a memset if there is no kern
 struct object {
     struct object *next;
     enum kind kind;
-    void *mem; /* ALLOCATION */
+    int device; /* that was current when it was made */
+    void *mem;  /* ALLOCATION; MODULE: the code object */
     size_t size;
-    bool capturing; /* STREAM */
+    bool blocking, capturing, invalidated; /* STREAM */
+    hipStreamCaptureMode mode;
+    pthread_t captor; /* the thread that began the capture */
     struct work *work;
     int n_work;
     struct function *functions; /* MODULE */
@@ -37,13 +45,14 @@ struct object {
 
 struct function {
     struct function *next;
+    int device;
     char name[64];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct object *objects, null_stream = { .kind = STREAM };
+static struct object *objects, null_streams[DEVICES];
 static char misuse[200];
-static int launches;
+static int launches, splits;
 static double clock_ms;
 static rfg_dtype in_dtype = RFG_BF16, out_dtype = RFG_F32;
 static _Thread_local int current;
@@ -64,6 +73,7 @@ static struct object *add(enum kind kind)
     if (!o)
         abort();
     o->kind = kind;
+    o->device = current;
     o->next = objects;
     objects = o;
     return o;
@@ -72,7 +82,7 @@ static struct object *add(enum kind kind)
 static struct object *find(const void *handle, enum kind kind)
 {
     if (kind == STREAM && !handle)
-        return &null_stream;
+        return &null_streams[current];
     for (struct object *o = objects; o; o = o->next)
         if ((o == handle || (kind == ALLOCATION && o->mem == handle)) && o->kind == kind)
             return o;
@@ -82,7 +92,7 @@ static struct object *find(const void *handle, enum kind kind)
 static hipError_t destroy(void *handle, enum kind kind)
 {
     struct object *o = find(handle, kind);
-    if (!o || o == &null_stream)
+    if (!o || !handle)
         return misused(hipErrorInvalidHandle, "an unknown object is destroyed");
     struct object **at = &objects;
     while (*at != o)
@@ -98,19 +108,36 @@ static hipError_t destroy(void *handle, enum kind kind)
     return hipSuccess;
 }
 
-static bool any_capture(void)
+/* Does a capture forbid this thread what may allocate or wait? Asking for it all the same ends the capture: whoever
+ * captures finds out when it is over. */
+static bool forbidden(const char *what)
 {
+    bool any = false;
     for (struct object *o = objects; o; o = o->next)
-        if (o->kind == STREAM && o->capturing)
-            return true;
-    return false;
-}
-
-static hipError_t forbidden(const char *what)
-{
+        if (o->kind == STREAM && o->capturing &&
+            (o->mode == hipStreamCaptureModeGlobal ||
+             (o->mode == hipStreamCaptureModeThreadLocal && pthread_equal(o->captor, pthread_self()))))
+            any = o->invalidated = true;
     char text[100];
     snprintf(text, sizeof(text), "%s during a capture", what);
-    return misused(hipErrorStreamCaptureUnsupported, text);
+    if (any)
+        misused(hipErrorStreamCaptureUnsupported, text);
+    return any;
+}
+
+/* A stream that may be given work now, by this thread; else the error. */
+static hipError_t usable(const struct object *s, const char *what)
+{
+    if (!s)
+        return misused(hipErrorInvalidHandle, "work in what is no stream");
+    if (s->device != current)
+        return misused(hipErrorInvalidHandle, "work in a stream of a device that is not current");
+    for (struct object *o = objects; s == &null_streams[current] && o; o = o->next)
+        if (o->kind == STREAM && o->capturing && o->blocking && o->device == current) {
+            o->invalidated = true;
+            return misused(hipErrorStreamCaptureImplicit, what);
+        }
+    return s->invalidated ? hipErrorStreamCaptureInvalidated : hipSuccess;
 }
 
 /* Do n bytes at p lie in one allocation? */
@@ -146,7 +173,23 @@ const char *fakehip_misuse(void)
 
 int fakehip_launches(void)
 {
-    return launches;
+    pthread_mutex_lock(&lock);
+    int n = launches;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+int fakehip_splits(void)
+{
+    pthread_mutex_lock(&lock);
+    int n = splits;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+void fakehip_forgive(void)
+{
+    *misuse = 0;
 }
 
 void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out)
@@ -160,13 +203,23 @@ void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out)
 
 static void gemm(const struct gemm_args *a)
 {
-    for (int64_t m = 0; m < a->m; m++)
-        for (int64_t n = 0; n < a->n; n++) {
+    size_t k_size = (size_t)a->k;
+    double *x = malloc(((size_t)a->m + 1) * k_size * sizeof(double) + 1), *w = x + (size_t)a->m * k_size;
+    if (!x)
+        abort();
+    for (int64_t i = 0; i < (int64_t)a->m * a->k; i++)
+        x[i] = rfg_load(a->x, in_dtype, i / a->k * a->ldx + i % a->k);
+    for (int64_t n = 0; n < a->n; n++) {
+        for (int64_t k = 0; k < a->k; k++)
+            w[k] = rfg_load(a->w, in_dtype, n * a->ldw + k);
+        for (int64_t m = 0; m < a->m; m++) {
             double sum = a->bias ? rfg_load(a->bias, in_dtype, n) : 0;
             for (int64_t k = 0; k < a->k; k++)
-                sum += rfg_load(a->x, in_dtype, m * a->ldx + k) * rfg_load(a->w, in_dtype, n * a->ldw + k);
+                sum += x[m * a->k + k] * w[k];
             rfg_store(a->y, out_dtype, m * a->ldy + n, sum);
         }
+    }
+    free(x);
 }
 
 static void perform(const struct work *w)
@@ -205,13 +258,13 @@ static hipError_t do_hipDriverGetVersion(int *version)
 
 static hipError_t do_hipGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = DEVICES;
     return hipSuccess;
 }
 
 static hipError_t do_hipSetDevice(int device)
 {
-    if (device)
+    if (device < 0 || device >= DEVICES)
         return hipErrorInvalidDevice;
     current = device;
     return hipSuccess;
@@ -227,35 +280,37 @@ static hipError_t do_hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attr
 {
     (void)attr;
     *value = 64;
-    return device ? hipErrorInvalidDevice : hipSuccess;
+    return device < 0 || device >= DEVICES ? hipErrorInvalidDevice : hipSuccess;
 }
 
 static hipError_t do_hipDeviceGetName(char *name, int len, hipDevice_t device)
 {
     snprintf(name, (size_t)len, "imagined gfx90a");
-    return device ? hipErrorInvalidDevice : hipSuccess;
+    return device < 0 || device >= DEVICES ? hipErrorInvalidDevice : hipSuccess;
 }
 
 static hipError_t do_hipDeviceTotalMem(size_t *bytes, hipDevice_t device)
 {
     *bytes = (size_t)1 << 34;
-    return device ? hipErrorInvalidDevice : hipSuccess;
+    return device < 0 || device >= DEVICES ? hipErrorInvalidDevice : hipSuccess;
 }
 
 static hipError_t do_hipDeviceSynchronize(void)
 {
-    return any_capture() ? forbidden("hipDeviceSynchronize") : hipSuccess;
+    return forbidden("hipDeviceSynchronize") ? hipErrorStreamCaptureUnsupported : hipSuccess;
 }
 
 static hipError_t do_hipMalloc(void **ptr, size_t size)
 {
-    if (any_capture())
-        return forbidden("hipMalloc");
+    if (forbidden("hipMalloc"))
+        return hipErrorStreamCaptureUnsupported;
     struct object *o = add(ALLOCATION);
     o->mem = aligned_alloc(256, (size + 511) & ~(size_t)255);
     if (!o->mem)
         abort();
-    memset(o->mem, 0xdb, (size + 511) & ~(size_t)255);
+    /* Nobody may take it for zeroes; the middle of something large is left out, it takes too long. */
+    memset(o->mem, 0xdb, size < EDGE ? size : EDGE);
+    memset((char *)o->mem + (size < EDGE ? 0 : size - EDGE), 0xdb, size < EDGE ? size : EDGE);
     o->size = size;
     *ptr = o->mem;
     return hipSuccess;
@@ -263,15 +318,15 @@ static hipError_t do_hipMalloc(void **ptr, size_t size)
 
 static hipError_t do_hipFree(void *ptr)
 {
-    if (any_capture())
-        return forbidden("hipFree");
+    if (forbidden("hipFree"))
+        return hipErrorStreamCaptureUnsupported;
     return ptr ? destroy(ptr, ALLOCATION) : hipSuccess;
 }
 
 static hipError_t do_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
 {
-    if (any_capture())
-        return forbidden("hipMemcpyHtoD");
+    if (forbidden("hipMemcpyHtoD"))
+        return hipErrorStreamCaptureUnsupported;
     if (!is_device(dst, size))
         return misused(hipErrorInvalidValue, "copy to what is no allocation");
     memcpy(dst, src, size);
@@ -280,8 +335,8 @@ static hipError_t do_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
 
 static hipError_t do_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
 {
-    if (any_capture())
-        return forbidden("hipMemcpyDtoH");
+    if (forbidden("hipMemcpyDtoH"))
+        return hipErrorStreamCaptureUnsupported;
     if (!is_device(src, size))
         return misused(hipErrorInvalidValue, "copy from what is no allocation");
     memcpy(dst, src, size);
@@ -291,16 +346,20 @@ static hipError_t do_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
 static hipError_t do_hipMemsetD8Async(hipDeviceptr_t dst, unsigned char value, size_t n, hipStream_t stream)
 {
     struct object *s = find(stream, STREAM);
-    if (!s || !is_device(dst, n))
-        return misused(hipErrorInvalidValue, "memset of what is no allocation, or in no stream");
+    hipError_t e = usable(s, "a memset in the null stream during a capture");
+    if (e != hipSuccess)
+        return e;
+    if (!is_device(dst, n))
+        return misused(hipErrorInvalidValue, "memset of what is no allocation");
     submit(s, &(struct work){ .dst = dst, .value = value, .n = n });
     return hipSuccess;
 }
 
 static hipError_t do_hipStreamCreateWithFlags(hipStream_t *stream, unsigned flags)
 {
-    (void)flags;
-    *stream = (hipStream_t)add(STREAM);
+    struct object *s = add(STREAM);
+    s->blocking = !(flags & hipStreamNonBlocking);
+    *stream = (hipStream_t)s;
     return hipSuccess;
 }
 
@@ -314,7 +373,9 @@ static hipError_t do_hipStreamSynchronize(hipStream_t stream)
     struct object *s = find(stream, STREAM);
     if (!s)
         return misused(hipErrorInvalidHandle, "hipStreamSynchronize of no stream");
-    return s->capturing ? forbidden("hipStreamSynchronize") : hipSuccess;
+    s->invalidated |= s->capturing;
+    return s->capturing ? misused(hipErrorStreamCaptureUnsupported, "hipStreamSynchronize of a captured stream")
+                        : hipSuccess;
 }
 
 static hipError_t do_hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status)
@@ -322,17 +383,20 @@ static hipError_t do_hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureSt
     struct object *s = find(stream, STREAM);
     if (!s)
         return misused(hipErrorInvalidHandle, "hipStreamIsCapturing of no stream");
-    *status = s->capturing ? hipStreamCaptureStatusActive : hipStreamCaptureStatusNone;
+    *status = s->invalidated ? hipStreamCaptureStatusInvalidated
+              : s->capturing ? hipStreamCaptureStatusActive
+                             : hipStreamCaptureStatusNone;
     return hipSuccess;
 }
 
 static hipError_t do_hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode)
 {
     struct object *s = find(stream, STREAM);
-    (void)mode;
-    if (!s || s == &null_stream || s->capturing)
+    if (!s || !stream || s->capturing)
         return misused(hipErrorIllegalState, "hipStreamBeginCapture of no stream, or twice");
     s->capturing = true;
+    s->mode = mode;
+    s->captor = pthread_self();
     return hipSuccess;
 }
 
@@ -341,14 +405,20 @@ static hipError_t do_hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph)
     struct object *s = find(stream, STREAM);
     if (!s || !s->capturing)
         return misused(hipErrorIllegalState, "hipStreamEndCapture without a capture");
-    struct object *g = add(GRAPH);
-    g->work = s->work;
-    g->n_work = s->n_work;
+    bool lost = s->invalidated;
+    s->capturing = s->invalidated = false;
+    *graph = NULL;
+    if (lost) {
+        free(s->work);
+    } else {
+        struct object *g = add(GRAPH);
+        g->work = s->work;
+        g->n_work = s->n_work;
+        *graph = (hipGraph_t)g;
+    }
     s->work = NULL;
     s->n_work = 0;
-    s->capturing = false;
-    *graph = (hipGraph_t)g;
-    return hipSuccess;
+    return lost ? hipErrorStreamCaptureInvalidated : hipSuccess;
 }
 
 static hipError_t do_hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph, hipGraphNode_t *error_node, char *log,
@@ -371,8 +441,11 @@ static hipError_t do_hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph,
 static hipError_t do_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
 {
     struct object *x = find(exec, EXEC), *s = find(stream, STREAM);
-    if (!x || !s)
-        return misused(hipErrorInvalidHandle, "hipGraphLaunch of no graph, or in no stream");
+    hipError_t err = usable(s, "a graph in the null stream during a capture");
+    if (err != hipSuccess)
+        return err;
+    if (!x || s->capturing)
+        return misused(hipErrorInvalidHandle, "hipGraphLaunch of no graph, or while the stream is captured");
     for (int i = 0; i < x->n_work; i++)
         perform(&x->work[i]);
     return hipSuccess;
@@ -402,9 +475,12 @@ static hipError_t do_hipEventDestroy(hipEvent_t event)
 
 static hipError_t do_hipEventRecord(hipEvent_t event, hipStream_t stream)
 {
-    struct object *e = find(event, EVENT);
-    if (!e || !find(stream, STREAM))
-        return misused(hipErrorInvalidHandle, "hipEventRecord of no event, or in no stream");
+    struct object *e = find(event, EVENT), *s = find(stream, STREAM);
+    hipError_t err = usable(s, "an event in the null stream during a capture");
+    if (err != hipSuccess)
+        return err;
+    if (!e || e->device != s->device)
+        return misused(hipErrorInvalidHandle, "hipEventRecord of no event, or of another device's");
     e->at = clock_ms += 0.5;
     return hipSuccess;
 }
@@ -425,15 +501,25 @@ static hipError_t do_hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t
 
 static hipError_t do_hipModuleLoadData(hipModule_t *module, const void *image)
 {
-    if (memcmp(image, "\177ELF", 4))
+    Elf64_Ehdr h;
+    if (forbidden("hipModuleLoadData"))
+        return hipErrorStreamCaptureUnsupported;
+    memcpy(&h, image, 4);
+    if (memcmp(&h, ELFMAG, SELFMAG))
         return misused(hipErrorInvalidImage, "hipModuleLoadData of no ELF file");
-    *module = (hipModule_t)add(MODULE);
+    memcpy(&h, image, sizeof(h));
+    struct object *m = add(MODULE);
+    m->size = h.e_shoff + (size_t)h.e_shnum * h.e_shentsize; /* the section table comes last */
+    if (!(m->mem = malloc(m->size)))
+        abort();
+    memcpy(m->mem, image, m->size);
+    *module = (hipModule_t)m;
     return hipSuccess;
 }
 
 static hipError_t do_hipModuleUnload(hipModule_t module)
 {
-    return destroy(module, MODULE);
+    return forbidden("hipModuleUnload") ? hipErrorStreamCaptureUnsupported : destroy(module, MODULE);
 }
 
 static hipError_t do_hipModuleGetFunction(hipFunction_t *fn, hipModule_t module, const char *name)
@@ -441,12 +527,15 @@ static hipError_t do_hipModuleGetFunction(hipFunction_t *fn, hipModule_t module,
     struct object *m = find(module, MODULE);
     if (!m)
         return misused(hipErrorInvalidHandle, "hipModuleGetFunction of no module");
-    if (strncmp(name, "gemm_", 5))
+    char descriptor[64]; /* of the kernel, in the string table */
+    int len = snprintf(descriptor, sizeof(descriptor), "%s.kd", name);
+    if (strncmp(name, "gemm_", 5) || !memmem(m->mem, m->size, descriptor, (size_t)len + 1))
         return hipErrorNotFound;
     struct function *f = calloc(1, sizeof(*f));
     if (!f)
         abort();
     snprintf(f->name, sizeof(f->name), "%s", name);
+    f->device = m->device;
     f->next = m->functions;
     m->functions = f;
     *fn = (hipFunction_t)f;
@@ -481,14 +570,28 @@ static hipError_t do_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsign
 {
     struct object *s = find(stream, STREAM);
     struct work w = { 0 };
-    if (!is_function(fn) || !s || !params || extra)
-        return misused(hipErrorInvalidHandle, "a launch of no function, in no stream, or without arguments");
+    hipError_t e = usable(s, "a launch in the null stream during a capture");
+    if (e != hipSuccess)
+        return e;
+    if (!is_function(fn) || !params || extra)
+        return misused(hipErrorInvalidHandle, "a launch of no function, or without arguments");
+    if (((struct function *)fn)->device != s->device)
+        return misused(hipErrorInvalidHandle, "a launch of another device's function");
     if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || lds > 65536)
         return misused(hipErrorInvalidConfiguration, "a launch of an impossible size");
     snprintf(w.kernel, sizeof(w.kernel), "%s", ((struct function *)fn)->name);
     memcpy(&w.args, params[0], sizeof(w.args));
-    if (gy > 1 && (!is_device(w.args.head.workspace, 1) || !is_device(w.args.head.counters, 4)))
-        return misused(hipErrorInvalidValue, "a split launch without a workspace");
+    /* Split along k: partial sums, of which we write a few, and one counter a tile, which must be zero. */
+    if (gy > 1) {
+        const uint32_t *counters = w.args.head.counters;
+        if (!is_device(w.args.head.workspace, (size_t)gx * gy * 4) || !is_device(counters, gx * sizeof(*counters)))
+            return misused(hipErrorInvalidValue, "a split launch without a workspace");
+        for (unsigned i = 0; i < gx; i++)
+            if (counters[i])
+                return misused(hipErrorInvalidValue, "a split launch whose counters are not zero");
+        memset(w.args.head.workspace, 0xee, (size_t)gx * gy * 4);
+        splits++;
+    }
     submit(s, &w);
     launches++;
     return hipSuccess;
@@ -508,17 +611,9 @@ static hipError_t do_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsign
 RFG_HIP_ENTRIES(X)
 #undef X
 
-static const char *error_name(hipError_t e)
-{
-    static _Thread_local char text[40];
-    const char *known = e == hipErrorOutOfMemory ? "hipErrorOutOfMemory" : NULL;
-    snprintf(text, sizeof(text), "fake error %d", (int)e);
-    return known ? known : text;
-}
-
 static hipError_t describe(int device, struct rfg_device *out)
 {
-    if (device || !rfg_device_imagine(out, "gfx90a"))
+    if (device < 0 || device >= DEVICES || !rfg_device_imagine(out, "gfx90a"))
         return hipErrorInvalidDevice;
     out->platform = RFG_PLATFORM_AMD;
     return hipSuccess;
@@ -526,11 +621,13 @@ static hipError_t describe(int device, struct rfg_device *out)
 
 const struct rfg_hip *fakehip(void)
 {
+    for (int d = 0; d < DEVICES; d++)
+        null_streams[d] = (struct object){ .kind = STREAM, .device = d };
     static const struct rfg_hip table = {
 #define X(ret, name, params, args) .name = fake_##name,
         RFG_HIP_ENTRIES(X)
 #undef X
-            .error_name = error_name,
+            .error_name = rfg_hip_error_name,
         .describe = describe,
         .platform = RFG_PLATFORM_AMD,
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A HIP runtime that is none: an imagined gfx90a whose memory is the host's, which keeps account of every object and
+ * A HIP runtime that is none: two imagined gfx90a whose memory is the host's, which keeps account of every object and
  * computes gemm kernels in plain C. For tests of everything around the kernels. */
 #ifndef RFG_TESTS_FAKEHIP_H
 #define RFG_TESTS_FAKEHIP_H
@@ -14,8 +14,10 @@ char *fakehip_live(char *buf, size_t size);
 /* Misuse so far: unknown or destroyed handles, addresses that are no allocation's, work that a capture forbids. The
  * first is said in the text; NULL: none. */
 const char *fakehip_misuse(void);
-/* Kernels that ran or were captured. */
+void fakehip_forgive(void);
+/* Kernels that ran or were captured; those of them that were split along k. */
 int fakehip_launches(void);
+int fakehip_splits(void);
 
 /* The dtypes of the gemm kernels' operands: code objects don't tell. */
 void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out);

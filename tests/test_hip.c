@@ -3,6 +3,7 @@
  * The platforms: what the loaders say when something is missing, a round trip where there is a GPU, imagined
  * devices, the cpu. Check's fork per test gives each its own first load. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,35 @@ START_TEST(this_machine)
     ck_assert_int_eq(hip->hipFree(p), hipSuccess);
     hipModule_t m;
     ck_assert_int_ne(hip->hipModuleLoadData(&m, "not a module"), hipSuccess);
+}
+END_TEST
+
+/* AMD's runtime on a machine without a device: found, of a version, and the reason with HIP's own word for it. */
+START_TEST(runtime_without_device)
+{
+    struct rfg_platform_report r;
+    unsetenv("RFG_HIP_DISABLE");
+    unsetenv("RFG_LIBAMDHIP64");
+    setenv("HIP_VISIBLE_DEVICES", "-1", 1); /* on one that has some, hide them */
+    const struct rfg_hip *hip = rfg_hip_amd(&r);
+    if (!r.found) {
+        printf("skipped: %s\n", r.problem);
+        return;
+    }
+    ck_assert_ptr_null(hip);
+    ck_assert_int_eq(r.devices, 0);
+    ck_assert_msg(strspn(r.version, "0123456789.") == strlen(r.version) && strchr(r.version, '.'), "version: '%s'",
+                  r.version);
+    ck_assert_msg(!strncmp(r.problem, "no AMD device", 13), "problem: %s", r.problem);
+    ck_assert_msg(!r.problem[13] || strstr(r.problem, "(hip"), "problem: %s", r.problem);
+    static const char *const says[] = { "amdgpu", "/dev/kfd", "group render", "HIP_VISIBLE_DEVICES" };
+    for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
+        ck_assert_msg(strstr(r.advice, says[i]) != NULL, "advice: %s", r.advice);
+    /* A context says the same. */
+    rfg_context *ctx;
+    rfg_context_params p = { .device = "amd:0", .user_db = "", .system_db = "", .cache_dir = "" };
+    ck_assert_int_eq(rfg_context_create(&ctx, &p), RFG_ERROR_DEVICE);
+    ck_assert_msg(strstr(rfg_last_error(), "device 'amd:0': no AMD device") != NULL, "%s", rfg_last_error());
 }
 END_TEST
 
@@ -307,6 +337,7 @@ int main(void)
     tcase_add_loop_test(tc, switched_off, 0, 2);
     tcase_add_loop_test(tc, other_one_switched_off, 0, 2);
     tcase_add_loop_test(tc, this_machine, 0, 2);
+    tcase_add_test(tc, runtime_without_device);
     tcase_add_test(tc, overriding);
     tc = tcase_create("devices");
     suite_add_tcase(s, tc);

@@ -62,10 +62,11 @@ const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set)
     return c->tensors[set];
 }
 
-static rfg_status hip_fail(const struct rfg_case *c, const char *what, hipError_t e)
+/* The case's device becomes the thread's current one, and stays it. */
+static rfg_status make_current(const struct rfg_case *c)
 {
-    return rfg_fail(e == hipErrorOutOfMemory ? RFG_ERROR_OUT_OF_MEMORY : RFG_ERROR_DEVICE, "%s: %s: %s",
-                    rfg_context_device(c->ctx), what, c->hip->error_name(e));
+    hipError_t e = c->hip ? c->hip->hipSetDevice(rfg_context_ordinal(c->ctx)) : hipSuccess;
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipSetDevice", e);
 }
 
 /* ---- data ----------------------------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ static rfg_status upload(struct rfg_case *c, int set)
         return RFG_OK;
     }
     hipError_t e = c->hip->hipMemcpyHtoD((hipDeviceptr_t)c->set[set], c->host, c->set_bytes);
-    return e == hipSuccess ? RFG_OK : hip_fail(c, "hipMemcpyHtoD", e);
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipMemcpyHtoD", e);
 }
 
 static rfg_status make_sets(struct rfg_case *c)
@@ -211,9 +212,11 @@ static rfg_status make_sets(struct rfg_case *c)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %d sets", c->n_sets);
     for (int s = 0; s < c->n_sets; s++) {
         if (c->hip) {
-            hipError_t e = c->hip->hipMalloc((void **)&c->set[s], c->set_bytes);
+            void *mem;
+            hipError_t e = c->hip->hipMalloc(&mem, c->set_bytes);
             if (e != hipSuccess)
-                return hip_fail(c, "hipMalloc", e);
+                return rfg_hip_fail(c->ctx, "hipMalloc", e);
+            c->set[s] = mem;
         } else if (!(c->set[s] = aligned_alloc(4096, c->set_bytes)))
             return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for set %d of %zu bytes", s, c->set_bytes);
         for (int i = 0; i < c->n_tensors; i++) {
@@ -268,14 +271,11 @@ rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, con
     c->params = *params;
     lay_out(c);
     rfg_status st = RFG_OK;
-    hipError_t e;
     c->kargs = calloc(1, prob->op->kargs_size);
     c->host = aligned_alloc(4096, c->set_bytes);
     if (!c->host || !c->kargs)
         st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %zu bytes", c->set_bytes);
-    else if (c->hip && (e = c->hip->hipSetDevice(rfg_context_ordinal(ctx))) != hipSuccess)
-        st = hip_fail(c, "hipSetDevice", e);
-    else {
+    else if ((st = make_current(c)) == RFG_OK) {
         make_data(c);
         if ((st = make_sets(c)) == RFG_OK)
             st = ask_oracle(c);
@@ -332,14 +332,17 @@ static rfg_status download(struct rfg_case *c, int set, char **bytes)
         memcpy(*bytes, c->set[set], c->set_bytes);
         return RFG_OK;
     }
-    hipError_t e = c->hip->hipDeviceSynchronize();
-    if (e == hipSuccess)
-        e = c->hip->hipMemcpyDtoH(*bytes, (hipDeviceptr_t)c->set[set], c->set_bytes);
-    if (e == hipSuccess)
-        return RFG_OK;
-    free(*bytes);
-    *bytes = NULL;
-    return hip_fail(c, "running or reading back", e);
+    rfg_status st = make_current(c);
+    hipError_t e = st == RFG_OK ? c->hip->hipDeviceSynchronize() : hipSuccess;
+    if (e != hipSuccess) /* of what ran, rather */
+        st = rfg_hip_fail(c->ctx, "hipDeviceSynchronize", e);
+    if (st == RFG_OK && (e = c->hip->hipMemcpyDtoH(*bytes, (hipDeviceptr_t)c->set[set], c->set_bytes)) != hipSuccess)
+        st = rfg_hip_fail(c->ctx, "hipMemcpyDtoH", e);
+    if (st != RFG_OK) {
+        free(*bytes);
+        *bytes = NULL;
+    }
+    return st;
 }
 
 rfg_status rfg_case_outputs(struct rfg_case *c, int set, void **out, size_t *size)

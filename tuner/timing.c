@@ -41,52 +41,41 @@ struct race {
     int next_set; /* cpu */
 };
 
-static rfg_status fail(const struct race *r, const char *what, hipError_t e)
-{
-    return rfg_fail(RFG_ERROR_DEVICE, "timing: %s: %s", what, r->hip->error_name(e));
-}
-
-/* One stream for all timing in this process: a context keeps a workspace for every stream it has ever seen. */
-static rfg_status timing_stream(struct race *r)
-{
-    static const struct rfg_hip *owner;
-    static hipStream_t stream;
-    if (owner != r->hip) {
-        hipError_t e = r->hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking);
-        if (e != hipSuccess)
-            return fail(r, "hipStreamCreateWithFlags", e);
-        owner = r->hip;
-    }
-    r->stream = stream;
-    return RFG_OK;
-}
+/* Calls an entry of the table unless something failed before; says what failed. */
+#define TRY(r, st, entry, ...)                                                                                         \
+    do {                                                                                                               \
+        hipError_t e_ = *(st) == RFG_OK ? (r)->hip->entry(__VA_ARGS__) : hipSuccess;                                   \
+        if (e_ != hipSuccess)                                                                                          \
+            *(st) = rfg_hip_fail(rfg_case_context((r)->c), "timing: " #entry, e_);                                     \
+    } while (0)
 
 /* Runs each set once outside the capture (everything is loaded, workspaces exist), then captures. */
 static rfg_status capture(struct race *r, struct runner *run)
 {
     hipGraph_t graph = NULL;
+    hipGraphExec_t exec;
     int sets = rfg_case_sets(r->c);
-    hipError_t e;
     rfg_status st = rfg_case_run(r->c, 0, run->plan, r->stream);
+    TRY(r, &st, hipStreamSynchronize, r->stream);
+    TRY(r, &st, hipStreamBeginCapture, r->stream, hipStreamCaptureModeThreadLocal);
     if (st != RFG_OK)
         return st;
-    if ((e = r->hip->hipStreamSynchronize(r->stream)) != hipSuccess)
-        return fail(r, "first run", e);
-    if ((e = r->hip->hipStreamBeginCapture(r->stream, hipStreamCaptureModeThreadLocal)) != hipSuccess)
-        return fail(r, "hipStreamBeginCapture", e);
     run->launches = sets * ((MIN_LAUNCHES + sets - 1) / sets);
     for (int i = 0; st == RFG_OK && i < run->launches; i++)
         st = rfg_case_run(r->c, i % sets, run->plan, r->stream);
-    e = r->hip->hipStreamEndCapture(r->stream, &graph);
+    /* The capture is ended whatever happened; what happened first is told. */
+    hipError_t e = r->hip->hipStreamEndCapture(r->stream, &graph);
+    if (e != hipSuccess)
+        graph = NULL;
     if (st == RFG_OK && e != hipSuccess)
-        st = fail(r, "hipStreamEndCapture", e);
-    if (st == RFG_OK && (e = r->hip->hipGraphInstantiate(&run->exec, graph, NULL, NULL, 0)) != hipSuccess)
-        st = fail(r, "hipGraphInstantiate", e);
+        st = rfg_hip_fail(rfg_case_context(r->c), "timing: hipStreamEndCapture", e);
+    TRY(r, &st, hipGraphInstantiate, &exec, graph, NULL, NULL, 0);
+    if (st == RFG_OK)
+        run->exec = exec;
     if (graph)
         (void)r->hip->hipGraphDestroy(graph);
-    if (st == RFG_OK && ((e = r->hip->hipGraphLaunch(run->exec, r->stream)) != hipSuccess ||
-                         (e = r->hip->hipStreamSynchronize(r->stream)) != hipSuccess))
-        st = fail(r, "first replay", e);
+    TRY(r, &st, hipGraphLaunch, run->exec, r->stream);
+    TRY(r, &st, hipStreamSynchronize, r->stream);
     return st;
 }
 
@@ -99,27 +88,31 @@ static rfg_status sample(struct race *r, struct runner *run, double *us)
         return st;
     }
     float ms = 0;
-    hipError_t e;
-    if ((e = r->hip->hipEventRecord(r->start, r->stream)) != hipSuccess ||
-        (e = r->hip->hipGraphLaunch(run->exec, r->stream)) != hipSuccess ||
-        (e = r->hip->hipEventRecord(r->stop, r->stream)) != hipSuccess ||
-        (e = r->hip->hipEventSynchronize(r->stop)) != hipSuccess ||
-        (e = r->hip->hipEventElapsedTime(&ms, r->start, r->stop)) != hipSuccess)
-        return fail(r, "replay", e);
+    rfg_status st = RFG_OK;
+    TRY(r, &st, hipEventRecord, r->start, r->stream);
+    TRY(r, &st, hipGraphLaunch, run->exec, r->stream);
+    TRY(r, &st, hipEventRecord, r->stop, r->stream);
+    TRY(r, &st, hipEventSynchronize, r->stop);
+    TRY(r, &st, hipEventElapsedTime, &ms, r->start, r->stop);
     *us = 1e3 * (double)ms / run->launches;
-    return RFG_OK;
+    return st;
 }
 
 static rfg_status open_race(struct race *r, struct runner *run, int n)
 {
     rfg_status st = RFG_OK;
-    hipError_t e;
     if (r->hip) {
-        if ((st = timing_stream(r)) != RFG_OK)
-            return st;
-        if ((e = r->hip->hipEventCreateWithFlags(&r->start, hipEventDefault)) != hipSuccess ||
-            (e = r->hip->hipEventCreateWithFlags(&r->stop, hipEventDefault)) != hipSuccess)
-            return fail(r, "hipEventCreateWithFlags", e);
+        hipEvent_t event[2];
+        rfg_context *ctx = rfg_case_context(r->c);
+        /* One stream for all timing of a context: it keeps a workspace for every stream it has ever seen. */
+        st = rfg_context_stream(ctx, &r->stream);
+        TRY(r, &st, hipSetDevice, rfg_context_ordinal(ctx));
+        TRY(r, &st, hipEventCreateWithFlags, &event[0], hipEventDefault);
+        if (st == RFG_OK)
+            r->start = event[0];
+        TRY(r, &st, hipEventCreateWithFlags, &event[1], hipEventDefault);
+        if (st == RFG_OK)
+            r->stop = event[1];
     }
     for (int i = 0; st == RFG_OK && i < n; i++) {
         double us;
