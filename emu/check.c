@@ -148,7 +148,7 @@ static int words_of(const struct emu_wave *w, const struct emu_inst *i, int k)
 void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
 {
     struct emu_checks *c = w->checks;
-    uint64_t defined = UINT64_MAX, exec = w->exec;
+    uint64_t defined[2] = { UINT64_MAX, UINT64_MAX }, exec = w->exec; /* of the result's first word, of the others */
     char name[16];
     if (!i->op)
         return;
@@ -185,11 +185,15 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
                            register_name(r, name));
                 return;
             }
-            defined &= def;
+            bool second = n > 0 && (i->wordwise || i->low_first);
+            if (i->pk_mov ? k == 1 : i->packed32 ? n == low : !second)
+                defined[0] &= def;
+            if (i->pk_mov ? k == 2 : i->packed32 ? n == high : !i->wordwise || n > 0)
+                defined[1] &= def;
         }
     }
     if (i->cross)
-        defined = UINT64_MAX; /* whose lanes these are is the instruction's business: no false alarms */
+        defined[0] = defined[1] = UINT64_MAX; /* whose lanes these are is the instruction's business: no false alarms */
     /* writers */
     uint8_t kind = i->op->cls == EMU_LOAD || (i->op->cls == EMU_ATOMIC && i->m.ret) ? VM
                    : i->op->cls == EMU_LDS_OP                                        ? LGKM
@@ -212,18 +216,19 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
         int words = words_of(w, i, k);
         for (int n = 0; n < words; n++) {
             uint16_t r = (uint16_t)(reg + n);
-            if (!touch(w, i, r, true))
+            /* Loads of one kind return in order: one may follow another into the same register, say in the other branch. */
+            if ((kind == NO_WAIT || kind == SMEM || r < EMU_VGPR || c->vkind[r - EMU_VGPR] != kind) && !touch(w, i, r, true))
                 return;
             if (r >= EMU_VGPR) {
                 uint64_t *d = &c->vdef[r - EMU_VGPR];
                 bool all = i->op->cls == EMU_MMA; /* ignores EXEC */
-                *d = all ? UINT64_MAX : (*d & ~exec) | (defined & exec);
+                *d = all ? UINT64_MAX : (*d & ~exec) | (defined[n > 0] & exec);
                 if (kind) {
                     c->vkind[r - EMU_VGPR] = kind;
                     c->vseq[r - EMU_VGPR] = kind == VM ? c->vm_issued : c->lgkm_issued;
                 }
             } else {
-                c->sdef[r] = scalar_result || role == 'm' ? (defined != 0) : 1;
+                c->sdef[r] = scalar_result || role == 'm' ? (defined[0] & defined[1]) != 0 : 1;
                 if (kind == SMEM) {
                     c->sdef[r] = 1;
                     c->skind[r] = SMEM;

@@ -388,6 +388,9 @@ static bool match_signature(struct emu_inst *i, char *error, size_t size)
     const char *name = i->op->name;
     i->packed32 = !strncmp(name, "v_pk_", 5) && i->words[0] == 2;
     i->pk_mov = !strcmp(name, "v_pk_mov_b32");
+    i->wordwise = !strcmp(name, "v_mov_b64");
+    i->low_first = !strncmp(name, "v_mad_u64", 9) || !strncmp(name, "v_mad_i64", 9) || !strcmp(name, "v_lshl_add_u64") ||
+                   !strcmp(name, "v_lshlrev_b64");
     i->cross = i->m.dpp || i->op->cls == EMU_MMA || i->op->cls == EMU_LDS_OP || !strncmp(name, "v_read", 6) ||
                !strncmp(name, "v_perml", 7);
     if (at < i->n) {

@@ -130,7 +130,9 @@ struct emu_inst {
     int32_t target; /* branches: index of the instruction */
     /* s_waitcnt: how many may be left under way + 1; 0: not waited for */
     uint8_t wait_vm, wait_lgkm, wait_vs;
-    bool packed32, pk_mov, cross; /* v_pk_*_b32: op_sel picks words; reads other lanes */
+    /* How results hang on sources, for the checks: op_sel picks words; word by word; the low word on low words only;
+     * on other lanes. */
+    bool packed32, pk_mov, wordwise, low_first, cross;
     struct emu_mods m;
 };
 

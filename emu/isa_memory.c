@@ -173,7 +173,7 @@ static void x_scratch_store(W *w, I *i)
 }
 
 /* Buffers: a 128-bit descriptor of base, stride and number of records. What lies beyond them reads as 0 and is not
- * written. Swizzled buffers are refused. Operands: data, vaddr, descriptor, soffset. */
+ * written. Operands: data, vaddr, descriptor, soffset. */
 static uint64_t buffer_addresses(W *w, I *i, uint64_t *addr, unsigned bytes)
 {
     const uint32_t *d = &w->s[i->reg[2]];
@@ -181,10 +181,6 @@ static uint64_t buffer_addresses(W *w, I *i, uint64_t *addr, unsigned bytes)
     uint32_t stride = d[1] >> 16 & 0x3fff, records = d[2], soffset = emu_s32(w, i, 3);
     const uint32_t *v = i->reg[1] == EMU_NONE ? NULL : emu_row(w, i->reg[1]);
     const uint32_t *v2 = i->m.idxen && i->m.offen ? emu_row(w, (uint16_t)(i->reg[1] + 1)) : v;
-    if (d[1] >> 31) {
-        emu_report(w, i, "not-emulated", true, w->exec, "a swizzled buffer");
-        return 0;
-    }
     LANES
     {
         uint64_t index = i->m.idxen && v ? v[l] : 0, off = (i->m.offen && v2 ? v2[l] : 0) + (uint32_t)i->m.offset;
@@ -195,8 +191,28 @@ static uint64_t buffer_addresses(W *w, I *i, uint64_t *addr, unsigned bytes)
     return inside;
 }
 
+/* A swizzled buffer is how gfx9 reaches scratch memory: launch.c gives the descriptor. soffset counts for the wave. */
+static bool buffer_scratch(W *w, I *i, bool store)
+{
+    if (!(w->s[i->reg[2] + 1] >> 31))
+        return false;
+    uint32_t base = (uint32_t)i->m.offset + emu_s32(w, i, 3) / w->lanes;
+    const uint32_t *v = i->m.offen ? emu_row(w, i->reg[1]) : NULL;
+    EACH(w->exec)
+    {
+        uint8_t *p = scratch_at(w, i, (int)l, base + (v ? v[l] : 0), i->op->info & 255);
+        if (p && store)
+            store_lane(w, i, 0, (int)l, p);
+        else if (p)
+            load_lane(w, i, 0, (int)l, p);
+    }
+    return true;
+}
+
 static void x_buffer_load(W *w, I *i)
 {
+    if (buffer_scratch(w, i, false))
+        return;
     static const uint32_t zero[4];
     uint64_t addr[64], inside = buffer_addresses(w, i, addr, i->op->info & 255);
     EACH(w->exec & ~inside) load_lane(w, i, 0, (int)l, zero);
@@ -206,6 +222,8 @@ static void x_buffer_load(W *w, I *i)
 
 static void x_buffer_store(W *w, I *i)
 {
+    if (buffer_scratch(w, i, true))
+        return;
     uint64_t addr[64], inside = buffer_addresses(w, i, addr, i->op->info & 255);
     uint64_t ok = emu_global(w, i, EMU_IS_STORE, addr, w->exec & inside, i->op->info & 255);
     EACH(ok) store_lane(w, i, 0, (int)l, (void *)(uintptr_t)addr[l]);

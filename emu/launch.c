@@ -92,8 +92,9 @@ static void start_wave(struct emu_wave *w, struct emu_launch *launch, const stru
     emu_set_mode(w, (rsrc1 >> 12 & 255) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9);
 
     uint64_t kernarg = (uint64_t)(uintptr_t)launch->kernarg, zero[2] = { 0, 0 };
+    static const uint32_t scratch_buffer[4] = { 0, UINT32_C(1) << 31, UINT32_MAX, 0 }; /* swizzled: see buffer_scratch() */
     if (props & 1)
-        give(w, &at, zero, 4);
+        give(w, &at, scratch_buffer, 4);
     uint64_t packet = (uint64_t)(uintptr_t)launch->packet;
     if (props & 2)
         give(w, &at, &packet, 2);
@@ -284,10 +285,6 @@ static bool set_up(struct emu_launch *l, struct machine *m)
     }
     if (m->prog->at[l->kernel->entry / 4] < 0) {
         snprintf(l->first, sizeof(l->first), "%s: its entry is no instruction", l->kernel->name);
-        return false;
-    }
-    if (l->kernel->scratch && l->arch->gfx < 0x942) {
-        snprintf(l->first, sizeof(l->first), "%s: scratch memory on %s is not emulated", l->kernel->name, l->arch->name);
         return false;
     }
     m->waves = (int)((threads + (uint64_t)l->kernel->wave_size - 1) / (uint64_t)l->kernel->wave_size);
