@@ -2,15 +2,14 @@
  *
  * What a sanitizer says of a wave's registers and of a workgroup's LDS:
  *
- *   uninitialised-register  a VGPR lane or an SGPR is read that nothing wrote, by an instruction whose result can be seen: it
- *                           stores, forms an address, branches or feeds a scalar. Copies and arithmetic carry the mark on.
- *   missing-wait            a register is read, or written, while a load into it is under way that no s_waitcnt waited for,
- *                           or overwritten while a store still reads it (gfx10+ counts stores apart)
- *   lds-uninitialised       bytes of LDS are read that nothing wrote
+ *   uninitialised-register  a VGPR lane or an SGPR is read that nothing wrote, by an instruction whose result can be
+ * seen: it stores, forms an address, branches or feeds a scalar. Copies and arithmetic carry the mark on. missing-wait
+ * a register is read, or written, while a load into it is under way that no s_waitcnt waited for, or overwritten while
+ * a store still reads it (gfx10+ counts stores apart) lds-uninitialised       bytes of LDS are read that nothing wrote
  *   lds-race                two waves touch the same bytes of LDS, one of them writing, without a barrier between
  *
- * Memory operations of one kind return in order (VMEM loads by vmcnt, LDS by lgkmcnt); scalar loads may return in any, so that
- * only lgkmcnt(0) waits for them. */
+ * Memory operations of one kind return in order (VMEM loads by vmcnt, LDS by lgkmcnt); scalar loads may return in any,
+ * so that only lgkmcnt(0) waits for them. */
 #include "memory.h"
 
 #include <stdio.h>
@@ -22,7 +21,7 @@
 enum { NO_WAIT, VM, LGKM, SMEM };
 
 struct emu_checks {
-    uint64_t vdef[512];   /* lanes of a VGPR row that were written */
+    uint64_t vdef[512]; /* lanes of a VGPR row that were written */
     uint8_t sdef[128];
     uint8_t vkind[512], skind[128]; /* what the register waits for */
     uint32_t vseq[512], sseq[128];
@@ -71,7 +70,8 @@ void emu_checks_destroy(struct emu_checks *c)
     free(c);
 }
 
-/* ---- waits ------------------------------------------------------------------------------------------------------------ */
+/* ---- waits
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void wait_until(uint32_t issued, uint32_t *done, int left)
 {
@@ -82,8 +82,7 @@ static void wait_until(uint32_t issued, uint32_t *done, int left)
 
 static bool arrived(const struct emu_checks *c, uint8_t kind, uint32_t seq)
 {
-    return kind == NO_WAIT || (kind == VM ? (int32_t)(c->vm_done - seq) >= 0
-                               : (int32_t)(c->lgkm_done - seq) >= 0);
+    return kind == NO_WAIT || (kind == VM ? (int32_t)(c->vm_done - seq) >= 0 : (int32_t)(c->lgkm_done - seq) >= 0);
 }
 
 static const char *register_name(uint16_t reg, char buf[16])
@@ -112,14 +111,18 @@ static bool touch(struct emu_wave *w, const struct emu_inst *i, uint16_t reg, bo
         return true;
     }
     char name[16];
-    emu_report(w, i, "missing-wait", true, w->exec, "%s %s while a %s into it is under way: no s_waitcnt %s waited for it",
-               write ? "writes" : "reads", register_name(reg, name),
-               *kind == VM ? "vector load" : *kind == LGKM ? "load from LDS" : "scalar load",
+    emu_report(w, i, "missing-wait", true, w->exec,
+               "%s %s while a %s into it is under way: no s_waitcnt %s waited for it", write ? "writes" : "reads",
+               register_name(reg, name),
+               *kind == VM     ? "vector load"
+               : *kind == LGKM ? "load from LDS"
+                               : "scalar load",
                *kind == VM ? "vmcnt" : "lgkmcnt");
     return false;
 }
 
-/* ---- registers ----------------------------------------------------------------------------------------------------------- */
+/* ---- registers
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Must all of what the instruction reads be defined? Else the mark travels to its destinations. */
 static bool is_sink(const struct emu_inst *i, int k)
@@ -160,6 +163,16 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
         if (i->wait_lgkm == 1)
             c->smem_pending = 0;
     }
+    /* Of a selection only what is chosen counts. */
+    uint64_t chosen[3] = { 0, UINT64_MAX, UINT64_MAX };
+    if (i->select) {
+        bool vector = i->op->cls == EMU_VALU;
+        uint64_t second = !vector                 ? (w->scc ? 0 : UINT64_MAX)
+                          : i->reg[3] == EMU_NONE ? (w->s[EMU_VCC] | (uint64_t)w->s[EMU_VCC + 1] << 32)
+                                                  : emu_mask(w, i, 3);
+        chosen[1] = ~second;
+        chosen[2] = second;
+    }
     /* readers: a lane that is off is not read, but for what looks at other lanes */
     for (int k = 0; k < EMU_OPERANDS && i->role[k]; k++) {
         char role = i->role[k];
@@ -176,8 +189,8 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
                 return;
             uint64_t def = r >= EMU_VGPR ? c->vdef[r - EMU_VGPR] : c->sdef[r] ? UINT64_MAX : 0;
             if (r >= EMU_VGPR && is_sink(i, k) && ~def & exec) {
-                emu_report(w, i, "uninitialised-register", true, ~def & exec, "%s is read but was never written in these lanes",
-                           register_name(r, name));
+                emu_report(w, i, "uninitialised-register", true, ~def & exec,
+                           "%s is read but was never written in these lanes", register_name(r, name));
                 return;
             }
             if (r < EMU_VGPR && !def && is_sink(i, k)) {
@@ -185,6 +198,8 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
                            register_name(r, name));
                 return;
             }
+            if (i->select && k <= 2)
+                def |= ~chosen[k];
             bool second = n > 0 && (i->wordwise || i->low_first);
             if (i->pk_mov ? k == 1 : i->packed32 ? n == low : !second)
                 defined[0] &= def;
@@ -196,9 +211,9 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
         defined[0] = defined[1] = UINT64_MAX; /* whose lanes these are is the instruction's business: no false alarms */
     /* writers */
     uint8_t kind = i->op->cls == EMU_LOAD || (i->op->cls == EMU_ATOMIC && i->m.ret) ? VM
-                   : i->op->cls == EMU_LDS_OP                                        ? LGKM
-                   : i->op->cls == EMU_SMEM                                          ? SMEM
-                                                                                     : NO_WAIT;
+                   : i->op->cls == EMU_LDS_OP                                       ? LGKM
+                   : i->op->cls == EMU_SMEM                                         ? SMEM
+                                                                                    : NO_WAIT;
     bool stores = i->op->cls == EMU_STORE || (i->op->cls == EMU_ATOMIC && !i->m.ret);
     if (kind == VM || (stores && w->prog->arch->gfx < 0x1000))
         c->vm_issued++;
@@ -216,8 +231,10 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
         int words = words_of(w, i, k);
         for (int n = 0; n < words; n++) {
             uint16_t r = (uint16_t)(reg + n);
-            /* Loads of one kind return in order: one may follow another into the same register, say in the other branch. */
-            if ((kind == NO_WAIT || kind == SMEM || r < EMU_VGPR || c->vkind[r - EMU_VGPR] != kind) && !touch(w, i, r, true))
+            /* Loads of one kind return in order: one may follow another into the same register, say in the other
+             * branch. */
+            if ((kind == NO_WAIT || kind == SMEM || r < EMU_VGPR || c->vkind[r - EMU_VGPR] != kind) &&
+                !touch(w, i, r, true))
                 return;
             if (r >= EMU_VGPR) {
                 uint64_t *d = &c->vdef[r - EMU_VGPR];
@@ -239,7 +256,9 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
     }
 }
 
-/* ---- LDS --------------------------------------------------------------------------------------------------------------------- */
+/* ---- LDS
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 struct emu_lds_shadow *emu_lds_shadow_create(uint32_t bytes)
 {

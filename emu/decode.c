@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * From machine code to struct emu_inst, by way of LLVM's disassembler and its text: one parser serves every architecture,
- * since the text names the operation, the operands and the modifiers whatever the encoding is. It costs microseconds an
- * instruction, once. */
+ * From machine code to struct emu_inst, by way of LLVM's disassembler and its text: one parser serves every
+ * architecture, since the text names the operation, the operands and the modifiers whatever the encoding is. It costs
+ * microseconds an instruction, once. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,7 +12,8 @@
 
 #include "isa.h"
 
-/* ---- LLVM, by dlopen: these functions of its C interface have been stable for a decade ---------------------------- */
+/* ---- LLVM, by dlopen: these functions of its C interface have been stable for a decade ----------------------------
+ */
 
 typedef void *(*create_fn)(const char *triple, const char *cpu, const char *features, void *info, int tag_type,
                            void *get_op_info, void *symbol_lookup);
@@ -30,7 +31,8 @@ static struct {
 
 static void load_llvm(void)
 {
-    static const char *const names[] = { "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so", "libLLVM.so.20.1", NULL };
+    static const char *const names[] = { "libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so", "libLLVM.so.20.1",
+                                         NULL };
     const char *env = getenv("RFG_LIBLLVM");
     void *lib = NULL;
     if (env && *env)
@@ -74,12 +76,13 @@ bool emu_llvm_ready(char *why, size_t size)
 static void *open_disasm(const struct emu_arch *arch, int wave_size)
 {
     const char *features = arch->gfx >= 0x1000 ? (wave_size == 64 ? "+wavefrontsize64,-wavefrontsize32"
-                                                                    : "+wavefrontsize32,-wavefrontsize64")
+                                                                  : "+wavefrontsize32,-wavefrontsize64")
                                                : "";
     return llvm.create("amdgcn-amd-amdhsa", arch->name, features, NULL, 0, NULL, NULL);
 }
 
-/* ---- operands ----------------------------------------------------------------------------------------------------- */
+/* ---- operands -----------------------------------------------------------------------------------------------------
+ */
 
 static const struct {
     const char *name;
@@ -209,7 +212,8 @@ static bool parse_operand(struct emu_inst *i, int at, const char *text)
     return parse_constant(s, (char)i->op->type, &i->k[at]);
 }
 
-/* ---- modifiers ---------------------------------------------------------------------------------------------------- */
+/* ---- modifiers ----------------------------------------------------------------------------------------------------
+ */
 
 /* "[1,0,1]" as bits, first element lowest. */
 static uint8_t bits_of(const char *s)
@@ -246,12 +250,18 @@ static bool parse_modifier(struct emu_inst *i, const char *t)
     static const struct {
         const char *name;
         uint8_t dpp;
-    } dpps[] = { { "row_shl:", EMU_DPP_ROW_SHL },       { "row_shr:", EMU_DPP_ROW_SHR },
-                 { "row_ror:", EMU_DPP_ROW_ROR },       { "wave_shl:", EMU_DPP_WAVE_SHL },
-                 { "wave_rol:", EMU_DPP_WAVE_ROL },     { "wave_shr:", EMU_DPP_WAVE_SHR },
-                 { "wave_ror:", EMU_DPP_WAVE_ROR },     { "row_newbcast:", EMU_DPP_ROW_NEWBCAST },
-                 { "row_share:", EMU_DPP_ROW_SHARE },   { "row_xmask:", EMU_DPP_ROW_XMASK },
-                 { "row_half_mirror", EMU_DPP_ROW_HALF_MIRROR }, { "row_mirror", EMU_DPP_ROW_MIRROR } };
+    } dpps[] = { { "row_shl:", EMU_DPP_ROW_SHL },
+                 { "row_shr:", EMU_DPP_ROW_SHR },
+                 { "row_ror:", EMU_DPP_ROW_ROR },
+                 { "wave_shl:", EMU_DPP_WAVE_SHL },
+                 { "wave_rol:", EMU_DPP_WAVE_ROL },
+                 { "wave_shr:", EMU_DPP_WAVE_SHR },
+                 { "wave_ror:", EMU_DPP_WAVE_ROR },
+                 { "row_newbcast:", EMU_DPP_ROW_NEWBCAST },
+                 { "row_share:", EMU_DPP_ROW_SHARE },
+                 { "row_xmask:", EMU_DPP_ROW_XMASK },
+                 { "row_half_mirror", EMU_DPP_ROW_HALF_MIRROR },
+                 { "row_mirror", EMU_DPP_ROW_MIRROR } };
     struct emu_mods *m = &i->m;
     const char *s = t;
     if (starts(&s, "offset:"))
@@ -346,7 +356,8 @@ static bool parse_modifier(struct emu_inst *i, const char *t)
     return false;
 }
 
-/* ---- one instruction ---------------------------------------------------------------------------------------------- */
+/* ---- one instruction ----------------------------------------------------------------------------------------------
+ */
 
 /* The operands that the table expects against those of the text. */
 static bool match_signature(struct emu_inst *i, char *error, size_t size)
@@ -375,10 +386,12 @@ static bool match_signature(struct emu_inst *i, char *error, size_t size)
             i->words[at] = 0;
         } else if (words && i->reg[at] != EMU_CONST && i->words[at] != words && i->reg[at] < EMU_SCC - 4 &&
                    i->reg[at] != EMU_NULL) {
-            snprintf(error, size, "operand %d has %d words, the table of instructions says %d", at, i->words[at], words);
+            snprintf(error, size, "operand %d has %d words, the table of instructions says %d", at, i->words[at],
+                     words);
             return false;
         } else if (words && i->reg[at] >= EMU_VGPR && i->reg[at] != EMU_NONE && i->words[at] != words) {
-            snprintf(error, size, "operand %d has %d words, the table of instructions says %d", at, i->words[at], words);
+            snprintf(error, size, "operand %d has %d words, the table of instructions says %d", at, i->words[at],
+                     words);
             return false;
         }
         i->role[at] = role;
@@ -389,8 +402,9 @@ static bool match_signature(struct emu_inst *i, char *error, size_t size)
     i->packed32 = !strncmp(name, "v_pk_", 5) && i->words[0] == 2;
     i->pk_mov = !strcmp(name, "v_pk_mov_b32");
     i->wordwise = !strcmp(name, "v_mov_b64");
-    i->low_first = !strncmp(name, "v_mad_u64", 9) || !strncmp(name, "v_mad_i64", 9) || !strcmp(name, "v_lshl_add_u64") ||
-                   !strcmp(name, "v_lshlrev_b64");
+    i->low_first = !strncmp(name, "v_mad_u64", 9) || !strncmp(name, "v_mad_i64", 9) ||
+                   !strcmp(name, "v_lshl_add_u64") || !strcmp(name, "v_lshlrev_b64");
+    i->select = !strcmp(name, "v_cndmask_b32") || !strncmp(name, "s_cselect", 9);
     i->cross = i->m.dpp || i->op->cls == EMU_MMA || i->op->cls == EMU_LDS_OP || !strncmp(name, "v_read", 6) ||
                !strncmp(name, "v_perml", 7);
     if (at < i->n) {
@@ -465,10 +479,8 @@ static bool parse_text(struct emu_inst *i, const struct emu_arch *arch, const ch
     for (int depth; *s;) {
         len = 0;
         depth = 0;
-        bool bar = false;
         for (; s[len]; len++) {
             depth += (s[len] == '[' || s[len] == '(') - (s[len] == ']' || s[len] == ')');
-            bar ^= s[len] == '|';
             if (!depth && (s[len] == ',' || s[len] == ' '))
                 break;
         }
@@ -502,7 +514,8 @@ static bool parse_text(struct emu_inst *i, const struct emu_arch *arch, const ch
     return match_signature(i, error, size);
 }
 
-/* ---- a text section ----------------------------------------------------------------------------------------------- */
+/* ---- a text section -----------------------------------------------------------------------------------------------
+ */
 
 static struct emu_inst *grow(struct emu_program *p, int *room)
 {
@@ -647,7 +660,8 @@ void emu_text_of(const struct emu_program *p, const struct emu_inst *i, char *bu
     void *dis = emu_llvm_ready(NULL, 0) ? open_disasm(p->arch, p->wave_size) : NULL;
     char text[256] = "?";
     if (dis && i->address + 4 <= p->size) {
-        llvm.disasm(dis, (uint8_t *)(uintptr_t)p->base + i->address, p->size - i->address, i->address, text, sizeof(text));
+        llvm.disasm(dis, (uint8_t *)(uintptr_t)p->base + i->address, p->size - i->address, i->address, text,
+                    sizeof(text));
         llvm.dispose(dis);
     }
     char *t = text;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Code objects: AMDGPU ELF files of code object versions 4 to 6, with their metadata. Nothing in a file is believed: every
- * offset is compared with the file's size before it is followed. */
+ * Code objects: AMDGPU ELF files of code object versions 4 to 6, with their metadata. Nothing in a file is believed:
+ * every offset is compared with the file's size before it is followed. */
 #include <msgpack.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 #include "isa.h"
 
-/* ---- ELF ------------------------------------------------------------------------------------------------------------ */
+/* ---- ELF ------------------------------------------------------------------------------------------------------------
+ */
 
 struct file {
     const uint8_t *data;
@@ -57,8 +58,8 @@ static bool read_header(struct file *f, struct header *h)
         return bad(f, "machine %u: must be AMDGPU, 224", (unsigned)get(d + 18, 2));
     if (d[7] != 64 || d[8] < 2 || d[8] > 4)
         return bad(f, "OS ABI %d version %d: must be HSA, code object version 4 to 6", d[7], d[8]);
-    *h = (struct header){ get(d + 32, 8), get(d + 40, 8), (unsigned)get(d + 56, 2), (unsigned)get(d + 54, 2),
-                          (unsigned)get(d + 60, 2), (unsigned)get(d + 58, 2) };
+    *h = (struct header){ get(d + 32, 8),           get(d + 40, 8),           (unsigned)get(d + 56, 2),
+                          (unsigned)get(d + 54, 2), (unsigned)get(d + 60, 2), (unsigned)get(d + 58, 2) };
     if (h->phsize < 56 || !inside(f, h->phoff, (uint64_t)h->phnum * h->phsize))
         return bad(f, "program headers at %llu: beyond the file's end", (unsigned long long)h->phoff);
     if (h->shnum && (h->shsize < 64 || !inside(f, h->shoff, (uint64_t)h->shnum * h->shsize)))
@@ -172,7 +173,8 @@ static bool relocate(struct file *f, const struct header *h, struct emu_module *
     return true;
 }
 
-/* ---- metadata --------------------------------------------------------------------------------------------------------- */
+/* ---- metadata
+ * --------------------------------------------------------------------------------------------------------- */
 
 static const msgpack_object *member(const msgpack_object *map, const char *key)
 {
@@ -253,7 +255,8 @@ static bool read_kernel(struct file *f, const struct header *h, struct emu_modul
         text(a, ".value_kind", kind, sizeof(kind));
         struct emu_arg arg = { number(a, ".offset", 0), number(a, ".size", 0), (uint8_t)hidden_of(kind) };
         if (arg.offset > k->kernarg_size || arg.size > k->kernarg_size - arg.offset)
-            return bad(f, "kernel %s: argument %u lies outside of the %u bytes of arguments", k->name, n, k->kernarg_size);
+            return bad(f, "kernel %s: argument %u lies outside of the %u bytes of arguments", k->name, n,
+                       k->kernarg_size);
         if (k->n_args == EMU_MAX_ARGS)
             return bad(f, "kernel %s: more than %d arguments", k->name, EMU_MAX_ARGS);
         k->args[k->n_args++] = arg;
@@ -261,7 +264,8 @@ static bool read_kernel(struct file *f, const struct header *h, struct emu_modul
     return true;
 }
 
-static bool read_metadata(struct file *f, const struct header *h, struct emu_module *m, const uint8_t *data, size_t size)
+static bool read_metadata(struct file *f, const struct header *h, struct emu_module *m, const uint8_t *data,
+                          size_t size)
 {
     msgpack_unpacked u;
     size_t off = 0;
@@ -316,7 +320,8 @@ static bool find_metadata(struct file *f, const struct header *h, struct emu_mod
     return bad(f, "no AMDGPU metadata");
 }
 
-/* ---- modules ----------------------------------------------------------------------------------------------------------- */
+/* ---- modules
+ * ----------------------------------------------------------------------------------------------------------- */
 
 bool emu_module_load(struct emu_module *m, const void *file, size_t size, char *error, size_t error_size)
 {

@@ -72,13 +72,13 @@ enum emu_dpp {
 };
 
 struct emu_mods {
-    uint8_t src[EMU_OPERANDS];           /* EMU_NEG, EMU_ABS, EMU_SEXT, by operand */
-    uint8_t op_sel, op_sel_hi;           /* bit per source; op_sel_hi defaults to all ones */
-    uint8_t neg_lo, neg_hi;              /* packed math, bit per source */
-    uint8_t omod;                        /* 1: *2, 2: *4, 3: /2 */
+    uint8_t src[EMU_OPERANDS]; /* EMU_NEG, EMU_ABS, EMU_SEXT, by operand */
+    uint8_t op_sel, op_sel_hi; /* bit per source; op_sel_hi defaults to all ones */
+    uint8_t neg_lo, neg_hi;    /* packed math, bit per source */
+    uint8_t omod;              /* 1: *2, 2: *4, 3: /2 */
     bool clamp, sdwa, bound_ctrl, fi;
-    uint8_t dpp;                         /* enum emu_dpp */
-    uint32_t dpp_arg;                    /* quad_perm as 4 x 2 bits, dpp8 as 8 x 3 bits, else a count or lane */
+    uint8_t dpp;      /* enum emu_dpp */
+    uint32_t dpp_arg; /* quad_perm as 4 x 2 bits, dpp8 as 8 x 3 bits, else a count or lane */
     uint8_t row_mask, bank_mask;
     uint8_t sel_dst, sel[2], sel_unused; /* SDWA: bytes 0..3, words 4, 5, dword 6; unused: pad, sext, preserve */
     uint8_t cbsz, abid, blgp;            /* MFMA */
@@ -131,8 +131,8 @@ struct emu_inst {
     /* s_waitcnt: how many may be left under way + 1; 0: not waited for */
     uint8_t wait_vm, wait_lgkm, wait_vs;
     /* How results hang on sources, for the checks: op_sel picks words; word by word; the low word on low words only;
-     * on other lanes. */
-    bool packed32, pk_mov, wordwise, low_first, cross;
+     * on other lanes; on one of two. */
+    bool packed32, pk_mov, wordwise, low_first, cross, select;
     struct emu_mods m;
 };
 
@@ -146,11 +146,10 @@ struct emu_program {
     int32_t *at; /* by byte offset / 4: index, or -1 */
 };
 
-/* Decodes a text section. An instruction that can't be decoded or is not implemented is an error that names it, its address
- * and its bytes, unless unknown is given: then its text is handed over and decoding goes on. */
+/* Decodes a text section. An instruction that can't be decoded or is not implemented is an error that names it, its
+ * address and its bytes, unless unknown is given: then its text is handed over and decoding goes on. */
 bool emu_decode(struct emu_program *p, const struct emu_arch *arch, int wave_size, const void *text, size_t size,
-                uint64_t base, void (*unknown)(void *ctx, const char *text), void *ctx, char *error,
-                size_t error_size);
+                uint64_t base, void (*unknown)(void *ctx, const char *text), void *ctx, char *error, size_t error_size);
 void emu_program_free(struct emu_program *p);
 /* One instruction as text, for reports. */
 void emu_text_of(const struct emu_program *p, const struct emu_inst *i, char *buf, size_t size);
@@ -280,7 +279,8 @@ const struct emu_program *emu_module_program(struct emu_module *m, int wave_size
 /* The size of an ELF file from its headers: hipModuleLoadData isn't told. */
 size_t emu_elf_size(const void *file);
 
-/* ---- launches ----------------------------------------------------------------------------------------------------- */
+/* ---- launches -----------------------------------------------------------------------------------------------------
+ */
 
 struct emu_counters {
     uint64_t waves, instructions, by_class[EMU_CLASSES];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * HIP on the emulator. A launch runs when it is made and is over when the call returns: streams keep their order trivially, and
- * captured launches run when their graph is launched. A finding of a check ends the launch with hipErrorLaunchFailure, and
- * is written to stderr; the device stays usable, unlike a real one after a fault, so that a test or a tuner can go on. */
+ * HIP on the emulator. A launch runs when it is made and is over when the call returns: streams keep their order
+ * trivially, and captured launches run when their graph is launched. A finding of a check ends the launch with
+ * hipErrorLaunchFailure, and is written to stderr; the device stays usable, unlike a real one after a fault, so that a
+ * test or a tuner can go on. */
 #include "hip_emu.h"
 
 #include <pthread.h>
@@ -67,7 +68,9 @@ int rfg_emu_device(const char *spec, struct rfg_reason *why)
     char *end, problem[128];
     long cus = spec[len] ? strtol(spec + len + 1, &end, 10) : arch ? arch->cu_count : 0;
     if (!arch) {
-        rfg_refuse(why, "'%.30s' is not emulated: must be gfx90a, gfx942 or gfx1100, and may have a number of CUs, as in gfx942:304",
+        rfg_refuse(why,
+                   "'%.30s' is not emulated: must be gfx90a, gfx942 or gfx1100, and may have a number of CUs, as in "
+                   "gfx942:304",
                    spec);
         return -1;
     }
@@ -104,7 +107,8 @@ int rfg_emu_findings(char *last, size_t size)
     return n;
 }
 
-/* ---- helpers -------------------------------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------------------------------
+ */
 
 static struct object *as(const void *handle, enum kind kind)
 {
@@ -211,7 +215,8 @@ static void *make_arguments(const struct emu_kernel *k, const struct work *w, vo
     return args;
 }
 
-/* ---- entries ---------------------------------------------------------------------------------------------------------- */
+/* ---- entries
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static hipError_t e_hipInit(unsigned flags)
 {
@@ -587,7 +592,8 @@ static hipError_t e_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigne
     return submit(stream, w);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* One call at a time: what a launch does is the emulator's own business, and it is one device. */
 #define X(ret, name, params, args)                                                                                     \

@@ -9,8 +9,8 @@
 /* The table; never NULL. */
 const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report);
 
-/* The ordinal of "gfx942:304" or "gfx90a" (the arch's usual number of CUs); made when it is first named. Negative: why says
- * what is wrong with it. */
+/* The ordinal of "gfx942:304" or "gfx90a" (the arch's usual number of CUs); made when it is first named. Negative: why
+ * says what is wrong with it. */
 int rfg_emu_device(const char *spec, struct rfg_reason *why);
 
 /* Findings since the process began, and the text of the last one ("" if none): for tests. */

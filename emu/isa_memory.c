@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory instructions: global, flat, buffer and scratch accesses, LDS, atomics. Addresses of all lanes are computed first
- * and checked together; lanes that are switched off or out of bounds touch nothing. */
+ * Memory instructions: global, flat, buffer and scratch accesses, LDS, atomics. Addresses of all lanes are computed
+ * first and checked together; lanes that are switched off or out of bounds touch nothing. */
 #include "isa.h"
 
 #include "float.h"
 #include "memory.h"
 
-/* What a load does with what it read, a store with what it writes; in the upper byte of info, the lower one is the bytes
- * of a lane. */
+/* What a load does with what it read, a store with what it writes; in the upper byte of info, the lower one is the
+ * bytes of a lane. */
 enum { ZERO, SIGN, D16, D16_HI, D16_SIGN, D16_HI_SIGN, HIGH };
 #define INFO(bytes, how) ((bytes) | (how) << 8)
 
 #define EACH(lanes) for (uint64_t m_ = (lanes), l = 0; m_ && (l = (uint64_t)__builtin_ctzll(m_), 1); m_ &= m_ - 1)
 
-/* ---- addresses ------------------------------------------------------------------------------------------------------ */
+/* ---- addresses ------------------------------------------------------------------------------------------------------
+ */
 
 /* vaddr (operand k), saddr (operand s): a 64-bit pair, or a 32-bit offset on a scalar base. */
 static void global_addresses(W *w, I *i, int k, int s, uint64_t *addr)
@@ -45,7 +46,8 @@ static uint8_t *scratch_at(W *w, I *i, int lane, uint64_t offset, unsigned bytes
     return w->scratch + (size_t)lane * w->scratch_bytes + offset;
 }
 
-/* ---- moving --------------------------------------------------------------------------------------------------------- */
+/* ---- moving ---------------------------------------------------------------------------------------------------------
+ */
 
 static void load_lane(W *w, I *i, int k, int lane, const void *from)
 {
@@ -116,7 +118,9 @@ static void flat(W *w, I *i, int k, int data, bool store)
         addr[l] = (lo[l] | (uint64_t)hi[l] << 32) + (uint64_t)(int64_t)i->m.offset;
         offset[l] = (uint32_t)addr[l];
         uint64_t bit = UINT64_C(1) << l;
-        *(addr[l] >> 32 == EMU_SHARED_BASE >> 32 ? &lds : addr[l] >> 32 == EMU_PRIVATE_BASE >> 32 ? &scratch : &global) |= bit;
+        *(addr[l] >> 32 == EMU_SHARED_BASE >> 32    ? &lds
+          : addr[l] >> 32 == EMU_PRIVATE_BASE >> 32 ? &scratch
+                                                    : &global) |= bit;
     }
     enum emu_kind kind = store ? EMU_IS_STORE : EMU_IS_LOAD;
     global &= w->exec;
@@ -229,7 +233,8 @@ static void x_buffer_store(W *w, I *i)
     EACH(ok) store_lane(w, i, 0, (int)l, (void *)(uintptr_t)addr[l]);
 }
 
-/* ---- LDS ------------------------------------------------------------------------------------------------------------- */
+/* ---- LDS
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void x_ds_read(W *w, I *i)
 {
@@ -249,8 +254,8 @@ static void x_ds_write(W *w, I *i)
     EACH(ok) store_lane(w, i, 1, (int)l, w->wg->lds + at[l]);
 }
 
-/* Two elements, at offset0 and offset1 elements (times 64 for st64). info: bytes of an element; the upper byte is the factor
- * of the offsets: 1 or 64. */
+/* Two elements, at offset0 and offset1 elements (times 64 for st64). info: bytes of an element; the upper byte is the
+ * factor of the offsets: 1 or 64. */
 static void ds_2addr(W *w, I *i, int k, bool store)
 {
     const uint32_t *a = emu_row(w, i->reg[k]);
@@ -260,7 +265,8 @@ static void ds_2addr(W *w, I *i, int k, bool store)
         LANES at[l] = a[l] + (uint32_t)((e ? i->m.offset1 : i->m.offset) * bytes * factor);
         uint64_t ok = emu_lds(w, i, store ? EMU_IS_STORE : EMU_IS_LOAD, at, w->exec, (unsigned)bytes);
         for (int n = 0; n < words; n++) {
-            uint32_t *row = store ? emu_row(w, (uint16_t)(i->reg[1 + e] + n)) : emu_row(w, (uint16_t)(i->reg[0] + e * words + n));
+            uint32_t *row =
+                store ? emu_row(w, (uint16_t)(i->reg[1 + e] + n)) : emu_row(w, (uint16_t)(i->reg[0] + e * words + n));
             EACH(ok)
             {
                 uint8_t *p = w->wg->lds + at[l] + 4 * n;
@@ -289,7 +295,8 @@ static void x_ds_read2(W *w, I *i)
             LANES at[l] = a[l] + (uint32_t)((e ? i->m.offset1 : i->m.offset) * bytes * factor);
             uint64_t ok = emu_lds(w, i, EMU_IS_LOAD, at, w->exec, (unsigned)bytes);
             for (int n = 0; n < bytes / 4; n++)
-                EACH(ok) memcpy(&emu_row(w, (uint16_t)(i->reg[0] + e * bytes / 4 + n))[l], w->wg->lds + at[l] + 4 * n, 4);
+                EACH(ok)
+                memcpy(&emu_row(w, (uint16_t)(i->reg[0] + e * bytes / 4 + n))[l], w->wg->lds + at[l] + 4 * n, 4);
         }
         return;
     }
@@ -334,9 +341,31 @@ static void x_ds_swizzle(W *w, I *i)
     EACH(w->exec) d[l] = r[l];
 }
 
-/* ---- atomics ----------------------------------------------------------------------------------------------------------- */
+/* ---- atomics
+ * ----------------------------------------------------------------------------------------------------------- */
 
-enum atomic { ADD, SUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, SWAP, CMPSWAP, FADD, PK_ADD_F16, PK_ADD_BF16, DADD, FMIN, FMAX, RSUB };
+enum atomic {
+    ADD,
+    SUB,
+    SMIN,
+    UMIN,
+    SMAX,
+    UMAX,
+    AND,
+    OR,
+    XOR,
+    INC,
+    DEC,
+    SWAP,
+    CMPSWAP,
+    FADD,
+    PK_ADD_F16,
+    PK_ADD_BF16,
+    DADD,
+    FMIN,
+    FMAX,
+    RSUB
+};
 
 static uint16_t to_bf16(float f)
 {
@@ -402,8 +431,8 @@ static uint64_t data_of(W *w, I *i, int k, int n, uint64_t lane)
     return v;
 }
 
-/* One lane's read-modify-write at p; the value before goes to operand d (-1: nowhere). Operand k: new value, then (low words
- * first) the one to compare with. */
+/* One lane's read-modify-write at p; the value before goes to operand d (-1: nowhere). Operand k: new value, then (low
+ * words first) the one to compare with. */
 static void modify(W *w, I *i, int k, int d, uint64_t lane, void *p)
 {
     int bytes = i->op->info >> 8, words = bytes / 4;
@@ -468,7 +497,8 @@ static void x_cache(W *w, I *i)
     (void)w, (void)i;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * ----------------------------------------------------------------------------------------------------------- */
 
 #define LOADS(M)                                                                                                       \
     M("ubyte", "u8", 1, 1, ZERO)                                                                                       \
@@ -534,11 +564,12 @@ static void x_cache(W *w, I *i)
     M("dec", "dec_u", DEC)                                                                                             \
     M("swap", "swap_b", SWAP)
 #define RMW(name, w, op, bytes)                                                                                        \
-    { "global_atomic_" name, x_global_atomic, "s0 s" #w " s0/d0 s0 s" #w " s0", EMU_ATOMIC, 'u', (op) | (bytes) << 8 },\
+    {                                                                                                                  \
+        "global_atomic_" name, x_global_atomic, "s0 s" #w " s0/d0 s0 s" #w " s0", EMU_ATOMIC, 'u', (op) | (bytes) << 8 \
+    },                                                                                                                 \
         { "flat_atomic_" name, x_flat_atomic, "s2 s" #w "/d0 s2 s" #w, EMU_ATOMIC, 'u', (op) | (bytes) << 8 },
-#define GATOMIC(a, b, op) RMW(a, 1, op, 4) RMW(a "_x2", 2, op, 8) RMW(b "32", 1, op, 4) RMW(b "64", 2, op, 8)
-#define DSRMW(name, w, op, bytes)                                                                                      \
-    { "ds_" name, x_ds_atomic, "s1 s" #w, EMU_LDS_OP, 'u', (op) | (bytes) << 8 },
+#define GATOMIC(a, b, op)         RMW(a, 1, op, 4) RMW(a "_x2", 2, op, 8) RMW(b "32", 1, op, 4) RMW(b "64", 2, op, 8)
+#define DSRMW(name, w, op, bytes) { "ds_" name, x_ds_atomic, "s1 s" #w, EMU_LDS_OP, 'u', (op) | (bytes) << 8 },
 #define DSRTN(name, w, op, bytes)                                                                                      \
     { "ds_" name, x_ds_atomic_rtn, "d" #w " s1 s" #w, EMU_LDS_OP, 'u', (op) | (bytes) << 8 },
 #define DSA(verb, type, op)                                                                                            \
@@ -547,12 +578,12 @@ static void x_cache(W *w, I *i)
 #define CACHE(name) { name, x_cache, "", EMU_CACHE, 'u', 0 },
 
 const struct emu_op emu_memory_ops[] = {
-    LOADS(GLOAD) STORES(GSTORE) DSR("u8", 1, 1, ZERO) DSR("i8", 1, 1, SIGN) DSR("u16", 1, 2, ZERO) DSR("i16", 1, 2, SIGN)
-        DSR("b32", 1, 4, ZERO) DSR("b64", 2, 8, ZERO) DSR("b96", 3, 12, ZERO) DSR("b128", 4, 16, ZERO)
-            DSR("u8_d16", 1, 1, D16) DSR("u8_d16_hi", 1, 1, D16_HI) DSR("u16_d16", 1, 2, D16)
-                DSR("u16_d16_hi", 1, 2, D16_HI) DSW("b8", 1, 1, ZERO) DSW("b16", 1, 2, ZERO) DSW("b32", 1, 4, ZERO)
-                    DSW("b64", 2, 8, ZERO) DSW("b96", 3, 12, ZERO) DSW("b128", 4, 16, ZERO) DSW("b8_d16_hi", 1, 1, HIGH)
-                        DSW("b16_d16_hi", 1, 2, HIGH) { "ds_read2_b32", x_ds_read2, "d2 s1", EMU_LDS_OP, 'u', INFO(4, 1) },
+    LOADS(GLOAD) STORES(GSTORE) DSR("u8", 1, 1, ZERO) DSR("i8", 1, 1, SIGN) DSR("u16", 1, 2, ZERO)
+        DSR("i16", 1, 2, SIGN) DSR("b32", 1, 4, ZERO) DSR("b64", 2, 8, ZERO) DSR("b96", 3, 12, ZERO)
+            DSR("b128", 4, 16, ZERO) DSR("u8_d16", 1, 1, D16) DSR("u8_d16_hi", 1, 1, D16_HI) DSR("u16_d16", 1, 2, D16)
+                DSR("u16_d16_hi", 1, 2, D16_HI) DSW("b8", 1, 1, ZERO) DSW("b16", 1, 2, ZERO) DSW("b32", 1, 4, ZERO) DSW(
+                    "b64", 2, 8, ZERO) DSW("b96", 3, 12, ZERO) DSW("b128", 4, 16, ZERO) DSW("b8_d16_hi", 1, 1, HIGH)
+                    DSW("b16_d16_hi", 1, 2, HIGH){ "ds_read2_b32", x_ds_read2, "d2 s1", EMU_LDS_OP, 'u', INFO(4, 1) },
     { "ds_read2_b64", x_ds_read2, "d4 s1", EMU_LDS_OP, 'u', INFO(8, 1) },
     { "ds_read2st64_b32", x_ds_read2, "d2 s1", EMU_LDS_OP, 'u', INFO(4, 64) },
     { "ds_read2st64_b64", x_ds_read2, "d4 s1", EMU_LDS_OP, 'u', INFO(8, 64) },
@@ -579,7 +610,8 @@ const struct emu_op emu_memory_ops[] = {
                         DSA("xor", "b", XOR) DSA("inc", "u", INC) DSA("dec", "u", DEC) DSRMW("add_f32", 1, FADD, 4)
                             DSRTN("add_rtn_f32", 1, FADD, 4) DSRTN("wrxchg_rtn_b32", 1, SWAP, 4)
                                 DSRTN("wrxchg_rtn_b64", 2, SWAP, 8) DSRTN("storexchg_rtn_b32", 1, SWAP, 4)
-                                    DSRTN("storexchg_rtn_b64", 2, SWAP, 8) CACHE("buffer_wbinvl1") CACHE("buffer_wbinvl1_vol")
-                                        CACHE("buffer_wbl2") CACHE("buffer_inv") CACHE("buffer_invl2") CACHE("buffer_gl0_inv")
-                                            CACHE("buffer_gl1_inv") { NULL, NULL, NULL, 0, 0, 0 },
+                                    DSRTN("storexchg_rtn_b64", 2, SWAP, 8) CACHE("buffer_wbinvl1")
+                                        CACHE("buffer_wbinvl1_vol") CACHE("buffer_wbl2") CACHE("buffer_inv")
+                                            CACHE("buffer_invl2") CACHE("buffer_gl0_inv")
+                                                CACHE("buffer_gl1_inv"){ NULL, NULL, NULL, 0, 0, 0 },
 };

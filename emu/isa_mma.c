@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Matrix instructions. D[i][j] = C[i][j] + sum over k of A[i][k] B[k][j], for each block. Products are exact, sums are taken in
- * fp32 (fp64 for f64) one product after another in the order of k; AMD does not document its order within an instruction.
+ * Matrix instructions. D[i][j] = C[i][j] + sum over k of A[i][k] B[k][j], for each block. Products are exact, sums are
+ * taken in fp32 (fp64 for f64) one product after another in the order of k; AMD does not document its order within an
+ * instruction.
  *
- * MFMA layouts (AMD's matrix instruction calculator; CDNA 3 ISA guide, "Matrix arithmetic instructions"): with kpl elements a
- * lane and groups = K / kpl, element k of row i of A's block b is element k % kpl of lane i + M (b groups + k / kpl), B's column
- * j alike. Of D, lane l holds column l % N; its register v of a block is row 4 (l / N) + v % 4, plus 8 (v / 4) when M is 32. WMMA
- * (RDNA 3): lanes 0..15 hold rows of A and columns of B, 16..31 the same again; D's register v is row 2 v + lane / 16. */
+ * MFMA layouts (AMD's matrix instruction calculator; CDNA 3 ISA guide, "Matrix arithmetic instructions"): with kpl
+ * elements a lane and groups = K / kpl, element k of row i of A's block b is element k % kpl of lane i + M (b groups +
+ * k / kpl), B's column j alike. Of D, lane l holds column l % N; its register v of a block is row 4 (l / N) + v % 4,
+ * plus 8 (v / 4) when M is 32. WMMA (RDNA 3): lanes 0..15 hold rows of A and columns of B, 16..31 the same again; D's
+ * register v is row 2 v + lane / 16. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -154,7 +156,8 @@ static void x_mfma_4x4(W *w, I *i)
             float sum = u2f(c[v][l]);
             int32_t isum = (int32_t)c[v][l];
             for (int k = 0; k < kpl; k++) {
-                float x = element(a, (l & ~3) + v, k, (enum type)s->a, false), y = element(b, l, k, (enum type)s->b, false);
+                float x = element(a, (l & ~3) + v, k, (enum type)s->a, false),
+                      y = element(b, l, k, (enum type)s->b, false);
                 sum = fmaf(x, y, sum);
                 isum += (int32_t)x * (int32_t)y;
             }
@@ -215,31 +218,46 @@ static void x_wmma(W *w, I *i)
         memcpy(emu_row(w, (uint16_t)(i->reg[0] + n)), c[n], sizeof(c[n]));
 }
 
-#define MFMA(name, words, regs, shape) { name, x_mfma, "d" #regs " s" #words " s" #words " s" #regs, EMU_MMA, 'u', shape },
+#define MFMA(name, words, regs, shape)                                                                                 \
+    { name, x_mfma, "d" #regs " s" #words " s" #words " s" #regs, EMU_MMA, 'u', shape },
 const struct emu_op JOIN(emu_mma_ops, EMU_SUFFIX)[] = {
     MFMA("v_mfma_f32_16x16x16f16", 2, 4, 0) MFMA("v_mfma_f32_16x16x16_f16", 2, 4, 0)
-    MFMA("v_mfma_f32_16x16x16bf16_1k", 2, 4, 1) MFMA("v_mfma_f32_16x16x16_bf16", 2, 4, 1)
-    MFMA("v_mfma_f32_32x32x8f16", 2, 16, 2) MFMA("v_mfma_f32_32x32x8_f16", 2, 16, 2)
-    MFMA("v_mfma_f32_32x32x8bf16_1k", 2, 16, 3) MFMA("v_mfma_f32_32x32x8_bf16", 2, 16, 3)
-    MFMA("v_mfma_f32_16x16x4f16", 2, 16, 4) MFMA("v_mfma_f32_16x16x4_4b_f16", 2, 16, 4)
-    MFMA("v_mfma_f32_32x32x4f16", 2, 32, 5) MFMA("v_mfma_f32_32x32x4_2b_f16", 2, 32, 5)
-    MFMA("v_mfma_f32_16x16x4bf16_1k", 2, 16, 7) MFMA("v_mfma_f32_16x16x4_4b_bf16", 2, 16, 7)
-    MFMA("v_mfma_f32_32x32x4bf16_1k", 2, 32, 8) MFMA("v_mfma_f32_32x32x4_2b_bf16", 2, 32, 8)
-    MFMA("v_mfma_f32_16x16x4f32", 1, 4, 10) MFMA("v_mfma_f32_16x16x4_f32", 1, 4, 10)
-    MFMA("v_mfma_f32_32x32x2f32", 1, 16, 11) MFMA("v_mfma_f32_32x32x2_f32", 1, 16, 11)
-    MFMA("v_mfma_f32_16x16x1f32", 1, 16, 12) MFMA("v_mfma_f32_16x16x1_4b_f32", 1, 16, 12)
-    MFMA("v_mfma_f32_32x32x1f32", 1, 32, 13) MFMA("v_mfma_f32_32x32x1_2b_f32", 1, 32, 13)
-    MFMA("v_mfma_i32_16x16x16i8", 1, 4, 15) MFMA("v_mfma_i32_32x32x8i8", 1, 16, 16)
-    MFMA("v_mfma_i32_16x16x32_i8", 2, 4, 17) MFMA("v_mfma_i32_32x32x16_i8", 2, 16, 18)
-    MFMA("v_mfma_f32_16x16x32_fp8_fp8", 2, 4, 19) MFMA("v_mfma_f32_16x16x32_fp8_bf8", 2, 4, 20)
-    MFMA("v_mfma_f32_16x16x32_bf8_fp8", 2, 4, 21) MFMA("v_mfma_f32_16x16x32_bf8_bf8", 2, 4, 22)
-    MFMA("v_mfma_f32_32x32x16_fp8_fp8", 2, 16, 23) MFMA("v_mfma_f32_32x32x16_fp8_bf8", 2, 16, 24)
-    MFMA("v_mfma_f32_32x32x16_bf8_fp8", 2, 16, 25) MFMA("v_mfma_f32_32x32x16_bf8_bf8", 2, 16, 26)
-    MFMA("v_mfma_f32_16x16x8_xf32", 2, 4, 27) MFMA("v_mfma_f32_32x32x4_xf32", 2, 16, 28)
-    MFMA("v_mfma_f32_16x16x8bf16", 1, 4, 29) MFMA("v_mfma_f32_32x32x4bf16", 1, 16, 30)
-    MFMA("v_mfma_i32_16x16x4i8", 1, 16, 32) MFMA("v_mfma_i32_16x16x4_4b_i8", 1, 16, 32)
-    MFMA("v_mfma_i32_32x32x4i8", 1, 32, 33) MFMA("v_mfma_i32_32x32x4_2b_i8", 1, 32, 33)
-    { "v_mfma_f32_4x4x4f16", x_mfma_4x4, "d4 s2 s2 s4", EMU_MMA, 'u', 6 },
+        MFMA("v_mfma_f32_16x16x16bf16_1k", 2, 4, 1) MFMA("v_mfma_f32_16x16x16_bf16", 2, 4, 1)
+            MFMA("v_mfma_f32_32x32x8f16", 2, 16, 2) MFMA("v_mfma_f32_32x32x8_f16", 2, 16, 2)
+                MFMA("v_mfma_f32_32x32x8bf16_1k", 2, 16, 3) MFMA("v_mfma_f32_32x32x8_bf16", 2, 16, 3)
+                    MFMA("v_mfma_f32_16x16x4f16", 2, 16, 4) MFMA("v_mfma_f32_16x16x4_4b_f16", 2, 16,
+                                                                 4) MFMA("v_mfma_f32_32x32x4f16", 2, 32, 5)
+                        MFMA("v_mfma_f32_32x32x4_2b_f16", 2, 32, 5) MFMA("v_mfma_f32_16x16x4bf16_1k", 2, 16,
+                                                                         7) MFMA("v_mfma_f32_16x16x4_4b_bf16", 2, 16, 7)
+                            MFMA("v_mfma_f32_32x32x4bf16_1k", 2, 32, 8) MFMA("v_mfma_f32_32x32x4_2b_bf16", 2, 32,
+                                                                             8) MFMA("v_mfma_f32_16x16x4f32", 1, 4, 10)
+                                MFMA("v_mfma_f32_16x16x4_f32", 1, 4, 10) MFMA("v_mfma_f32_32x32x2f32", 1, 16, 11)
+                                    MFMA("v_mfma_f32_32x32x2_f32", 1, 16, 11) MFMA("v_mfma_f32_16x16x1f32", 1, 16, 12)
+                                        MFMA("v_mfma_f32_16x16x1_4b_f32", 1, 16,
+                                             12) MFMA("v_mfma_f32_32x32x1f32", 1, 32,
+                                                      13) MFMA("v_mfma_f32_32x32x1_2b_f32", 1, 32,
+                                                               13) MFMA("v_mfma_i32_16x16x16i8", 1, 4, 15)
+                                            MFMA("v_mfma_i32_32x32x8i8", 1, 16,
+                                                 16) MFMA("v_mfma_i32_16x16x32_i8", 2, 4,
+                                                          17) MFMA("v_mfma_i32_32x32x16_i8", 2, 16,
+                                                                   18) MFMA("v_mfma_f32_16x16x32_fp8_fp8", 2, 4, 19)
+                                                MFMA("v_mfma_f32_16x16x32_fp8_bf8", 2, 4,
+                                                     20) MFMA("v_mfma_f32_16x16x32_bf8_fp8", 2, 4,
+                                                              21) MFMA("v_mfma_f32_16x16x32_bf8_bf8", 2, 4, 22)
+                                                    MFMA("v_mfma_f32_32x32x16_fp8_fp8", 2, 16,
+                                                         23) MFMA("v_mfma_f32_32x32x16_fp8_bf8", 2, 16,
+                                                                  24) MFMA("v_mfma_f32_32x32x16_bf8_fp8", 2, 16, 25)
+                                                        MFMA("v_mfma_f32_32x32x16_bf8_bf8", 2, 16,
+                                                             26) MFMA("v_mfma_f32_16x16x8_xf32", 2, 4,
+                                                                      27) MFMA("v_mfma_f32_32x32x4_xf32", 2, 16, 28)
+                                                            MFMA("v_mfma_f32_16x16x8bf16", 1, 4,
+                                                                 29) MFMA("v_mfma_f32_32x32x4bf16", 1, 16, 30)
+                                                                MFMA("v_mfma_i32_16x16x4i8", 1, 16, 32)
+                                                                    MFMA("v_mfma_i32_16x16x4_4b_i8", 1, 16, 32)
+                                                                        MFMA("v_mfma_i32_32x32x4i8", 1, 32, 33)
+                                                                            MFMA("v_mfma_i32_32x32x4_2b_i8", 1, 32,
+                                                                                 33){ "v_mfma_f32_4x4x4f16", x_mfma_4x4,
+                                                                                      "d4 s2 s2 s4", EMU_MMA, 'u', 6 },
     { "v_mfma_f32_4x4x4_16b_f16", x_mfma_4x4, "d4 s2 s2 s4", EMU_MMA, 'u', 6 },
     { "v_mfma_f32_4x4x4bf16_1k", x_mfma_4x4, "d4 s2 s2 s4", EMU_MMA, 'u', 9 },
     { "v_mfma_f32_4x4x4_16b_bf16", x_mfma_4x4, "d4 s2 s2 s4", EMU_MMA, 'u', 9 },

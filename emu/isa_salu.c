@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Scalar instructions: arithmetic, branches, waits, and the run loop. Semantics: AMD's ISA guides of CDNA 2 and 3 and RDNA 3,
- * chapters "Scalar ALU operations" and "Program flow control". */
+ * Scalar instructions: arithmetic, branches, waits, and the run loop. Semantics: AMD's ISA guides of CDNA 2 and 3 and
+ * RDNA 3, chapters "Scalar ALU operations" and "Program flow control". */
 #include "isa.h"
 
 #include "memory.h"
@@ -37,7 +37,8 @@ static uint64_t vcc_of(const W *w)
     return w->s[EMU_VCC] | (w->lanes == 32 ? 0 : (uint64_t)w->s[EMU_VCC + 1] << 32);
 }
 
-/* ---- arithmetic: D = result, scc = condition ----------------------------------------------------------------------- */
+/* ---- arithmetic: D = result, scc = condition -----------------------------------------------------------------------
+ */
 
 static uint32_t brev32(uint32_t v)
 {
@@ -79,7 +80,7 @@ static uint64_t field(uint64_t v, unsigned offset, unsigned width, bool sign)
     S2(s_max_i32, (int32_t)a > (int32_t)b ? a : b, (int32_t)a > (int32_t)b)                                            \
     S2(s_max_u32, a > b ? a : b, a > b)                                                                                \
     S2(s_cselect_b32, w->scc ? a : b, w->scc)                                                                          \
-    S2(s_and_b32, a & b, r != 0)                                                                                       \
+    S2(s_and_b32, a &b, r != 0)                                                                                        \
     S2(s_or_b32, a | b, r != 0)                                                                                        \
     S2(s_xor_b32, a ^ b, r != 0)                                                                                       \
     S2(s_andn2_b32, a & ~b, r != 0)                                                                                    \
@@ -93,7 +94,7 @@ static uint64_t field(uint64_t v, unsigned offset, unsigned width, bool sign)
     S2(s_lshr_b32, a >> (b & 31), r != 0)                                                                              \
     S2(s_ashr_i32, (uint32_t)((int32_t)a >> (b & 31)), r != 0)                                                         \
     S2(s_bfm_b32, ((1u << (a & 31)) - 1) << (b & 31), w->scc)                                                          \
-    S2(s_mul_i32, a * b, w->scc)                                                                                       \
+    S2(s_mul_i32, a *b, w->scc)                                                                                        \
     S2(s_mul_hi_u32, (uint32_t)((uint64_t)a * b >> 32), w->scc)                                                        \
     S2(s_mul_hi_i32, (uint32_t)((uint64_t)((int64_t)(int32_t)a * (int32_t)b) >> 32), w->scc)                           \
     S2(s_bfe_u32, (uint32_t)field(a, b & 31, b >> 16 & 127, false), r != 0)                                            \
@@ -108,7 +109,7 @@ static uint64_t field(uint64_t v, unsigned offset, unsigned width, bool sign)
     S2(s_pack_hl_b32_b16, a >> 16 | b << 16, w->scc)                                                                   \
     S2(s_pack_hh_b32_b16, a >> 16 | (b & 0xffff0000u), w->scc)                                                         \
     D2(s_cselect_b64, w->scc ? a : b, w->scc)                                                                          \
-    D2(s_and_b64, a & b, r != 0)                                                                                       \
+    D2(s_and_b64, a &b, r != 0)                                                                                        \
     D2(s_or_b64, a | b, r != 0)                                                                                        \
     D2(s_xor_b64, a ^ b, r != 0)                                                                                       \
     D2(s_andn2_b64, a & ~b, r != 0)                                                                                    \
@@ -179,13 +180,13 @@ static uint64_t field(uint64_t v, unsigned offset, unsigned width, bool sign)
     P2(s_cmpk_ge_u32, d >= (k & 0xffff))                                                                               \
     P2(s_cmpk_lt_u32, d < (k & 0xffff))                                                                                \
     P2(s_cmpk_le_u32, d <= (k & 0xffff))                                                                               \
-    E1(s_and_saveexec, s & e)                                                                                          \
+    E1(s_and_saveexec, s &e)                                                                                           \
     E1(s_or_saveexec, s | e)                                                                                           \
     E1(s_xor_saveexec, s ^ e)                                                                                          \
     E1(s_andn2_saveexec, s & ~e)                                                                                       \
     E1(s_and_not1_saveexec, s & ~e)                                                                                    \
-    E1(s_andn1_saveexec, ~s & e)                                                                                       \
-    E1(s_and_not0_saveexec, ~s & e)                                                                                    \
+    E1(s_andn1_saveexec, ~s &e)                                                                                        \
+    E1(s_and_not0_saveexec, ~s &e)                                                                                     \
     E1(s_orn2_saveexec, s | ~e)                                                                                        \
     E1(s_or_not1_saveexec, s | ~e)                                                                                     \
     E1(s_orn1_saveexec, ~s | e)                                                                                        \
@@ -204,23 +205,20 @@ static uint64_t field(uint64_t v, unsigned offset, unsigned width, bool sign)
         w->scc = c;                                                                                                    \
     }
 #define S2(name, expr, cond)                                                                                           \
-    ONE(name, uint32_t, , uint32_t a = emu_s32(w, i, 1); uint32_t b = emu_s32(w, i, 2), expr, cond,                    \
-        emu_put_s32(w, i, 0, r))
-#define S1(name, expr, cond)                                                                                           \
-    ONE(name, uint32_t, , uint32_t a = emu_s32(w, i, 1), expr, cond, emu_put_s32(w, i, 0, r))
+    ONE(name, uint32_t, , uint32_t a = emu_s32(w, i, 1);                                                               \
+        uint32_t b = emu_s32(w, i, 2), expr, cond, emu_put_s32(w, i, 0, r))
+#define S1(name, expr, cond) ONE(name, uint32_t, , uint32_t a = emu_s32(w, i, 1), expr, cond, emu_put_s32(w, i, 0, r))
 #define D2(name, expr, cond)                                                                                           \
-    ONE(name, uint64_t, , uint64_t a = emu_s64(w, i, 1); uint64_t b = emu_s64(w, i, 2), expr, cond,                    \
-        emu_put_s64(w, i, 0, r))
+    ONE(name, uint64_t, , uint64_t a = emu_s64(w, i, 1);                                                               \
+        uint64_t b = emu_s64(w, i, 2), expr, cond, emu_put_s64(w, i, 0, r))
 #define H2(name, expr, cond)                                                                                           \
-    ONE(name, uint64_t, , uint64_t a = emu_s64(w, i, 1); uint32_t b = emu_s32(w, i, 2), expr, cond,                    \
-        emu_put_s64(w, i, 0, r))
-#define D1(name, expr, cond)                                                                                           \
-    ONE(name, uint64_t, , uint64_t a = emu_s64(w, i, 1), expr, cond, emu_put_s64(w, i, 0, r))
-#define X1(name, expr, cond)                                                                                           \
-    ONE(name, uint32_t, , uint64_t a = emu_s64(w, i, 1), expr, cond, emu_put_s32(w, i, 0, r))
+    ONE(name, uint64_t, , uint64_t a = emu_s64(w, i, 1);                                                               \
+        uint32_t b = emu_s32(w, i, 2), expr, cond, emu_put_s64(w, i, 0, r))
+#define D1(name, expr, cond) ONE(name, uint64_t, , uint64_t a = emu_s64(w, i, 1), expr, cond, emu_put_s64(w, i, 0, r))
+#define X1(name, expr, cond) ONE(name, uint32_t, , uint64_t a = emu_s64(w, i, 1), expr, cond, emu_put_s32(w, i, 0, r))
 #define K1(name, expr, cond)                                                                                           \
-    ONE(name, uint32_t, , uint32_t d = emu_s32(w, i, 0); uint32_t k = (uint32_t)(int16_t)i->k[1]; (void)d, expr, cond, \
-        emu_put_s32(w, i, 0, r))
+    ONE(name, uint32_t, , uint32_t d = emu_s32(w, i, 0); uint32_t k = (uint32_t)(int16_t)i->k[1];                      \
+        (void)d, expr, cond, emu_put_s32(w, i, 0, r))
 #define K0(name, expr, cond)                                                                                           \
     ONE(name, uint32_t, , uint32_t k = (uint32_t)(int16_t)i->k[1], expr, cond, emu_put_s32(w, i, 0, r))
 #define CMP(name, pre, expr)                                                                                           \
@@ -288,7 +286,8 @@ static void x_bitset_b64(W *w, I *i)
     emu_put_s64(w, i, 0, i->op->info ? d | bit : d & ~bit);
 }
 
-/* ---- program flow --------------------------------------------------------------------------------------------------- */
+/* ---- program flow ---------------------------------------------------------------------------------------------------
+ */
 
 static void jump(W *w, I *i)
 {
@@ -324,7 +323,8 @@ static void go_to(W *w, I *i, uint64_t address)
     uint64_t off = address - w->prog->base;
     int32_t at = off < w->prog->size && off % 4 == 0 ? w->prog->at[off / 4] : -1;
     if (at < 0)
-        emu_report(w, i, "jump", true, w->exec, "to 0x%llx, where there is no instruction", (unsigned long long)address);
+        emu_report(w, i, "jump", true, w->exec, "to 0x%llx, where there is no instruction",
+                   (unsigned long long)address);
     else
         w->pc = w->prog->inst + at;
 }
@@ -417,7 +417,8 @@ static void x_memtime(W *w, I *i)
     emu_put_s64(w, i, 0, w->executed);
 }
 
-/* ---- loads ----------------------------------------------------------------------------------------------------------- */
+/* ---- loads
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void x_s_load(W *w, I *i)
 {
@@ -452,7 +453,8 @@ static void x_s_buffer_load(W *w, I *i)
     }
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * -------------------------------------------------------------------------------------------------------- */
 
 const struct emu_op emu_salu_ops[] = {
 #define S2(name, e, c) { #name, x_##name, "d1 s1 s1", EMU_SALU, 'u', 0 },
@@ -463,10 +465,10 @@ const struct emu_op emu_salu_ops[] = {
 #define X1(name, e, c) { #name, x_##name, "d1 s2", EMU_SALU, 'q', 0 },
 #define K1(name, e, c) { #name, x_##name, "b1 i1", EMU_SALU, 'u', 0 },
 #define K0(name, e, c) { #name, x_##name, "d1 i1", EMU_SALU, 'u', 0 },
-#define C2(name, e) { #name, x_##name, "s1 s1", EMU_SALU, 'u', 0 },
-#define Q2(name, e) { #name, x_##name, "s2 s2", EMU_SALU, 'q', 0 },
-#define B2(name, e) { #name, x_##name, "s2 s1", EMU_SALU, 'q', 0 },
-#define P2(name, e) { #name, x_##name, "s1 i1", EMU_SALU, 'u', 0 },
+#define C2(name, e)    { #name, x_##name, "s1 s1", EMU_SALU, 'u', 0 },
+#define Q2(name, e)    { #name, x_##name, "s2 s2", EMU_SALU, 'q', 0 },
+#define B2(name, e)    { #name, x_##name, "s2 s1", EMU_SALU, 'q', 0 },
+#define P2(name, e)    { #name, x_##name, "s1 i1", EMU_SALU, 'u', 0 },
 #define E1(name, e)                                                                                                    \
     { #name "_b64", x_##name, "d2 s2", EMU_SALU, 'q', 0 }, { #name "_b32", x_##name, "d1 s1", EMU_SALU, 'u', 0 },
     SALU_OPS{ "s_cmov_b32", x_cmov_b32, "b1 s1", EMU_SALU, 'u', 0 },
@@ -518,7 +520,8 @@ const struct emu_op emu_salu_ops[] = {
         LOAD(16, "dwordx16", "b512"){ NULL, NULL, NULL, 0, 0, 0 },
 };
 
-/* ---- running ---------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void x_sentinel(W *w, I *i)
 {

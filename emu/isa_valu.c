@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Vector instructions: loops over the 64 lanes of rows, which the compiler turns into the host's SIMD. This file is built
- * once for each instruction set (EMU_SUFFIX); a wave of 32 lanes computes 64 and keeps 32, since EXEC has no more.
- * Semantics: AMD's ISA guides of CDNA 2 and 3 and RDNA 3, "Vector ALU operations". */
+ * Vector instructions: loops over the 64 lanes of rows, which the compiler turns into the host's SIMD. This file is
+ * built once for each instruction set (EMU_SUFFIX); a wave of 32 lanes computes 64 and keeps 32, since EXEC has no
+ * more. Semantics: AMD's ISA guides of CDNA 2 and 3 and RDNA 3, "Vector ALU operations". */
 #include <math.h>
 
 #include "isa.h"
@@ -15,7 +15,8 @@
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b)  JOIN_(a, b)
 
-/* ---- sources ------------------------------------------------------------------------------------------------------- */
+/* ---- sources -------------------------------------------------------------------------------------------------------
+ */
 
 /* Lane l of the result is lane from[l] of the row; where there is none, 0 if bound_ctrl says so, else the lane is not
  * written. */
@@ -168,7 +169,8 @@ static void srcd(W *w, I *i, int k, uint64_t *t)
         LANES t[l] ^= UINT64_C(1) << 63;
 }
 
-/* ---- destinations --------------------------------------------------------------------------------------------------- */
+/* ---- destinations ---------------------------------------------------------------------------------------------------
+ */
 
 static void blend(uint32_t *d, const uint32_t *r, uint64_t mask)
 {
@@ -269,7 +271,8 @@ static uint64_t pack(const uint32_t *r)
     return m;
 }
 
-/* ---- what some instructions compute ---------------------------------------------------------------------------------- */
+/* ---- what some instructions compute
+ * ---------------------------------------------------------------------------------- */
 
 static uint32_t cvt_u32(float f)
 {
@@ -391,8 +394,8 @@ static int fexp(float f)
     return (int)(f2u(f) >> 23 & 255);
 }
 
-/* Brings numerator and denominator into a range where the quotient's steps neither overflow nor underflow; the flag tells
- * v_div_fmas to scale the result back. s0 is one of s1 (denominator) and s2 (numerator). */
+/* Brings numerator and denominator into a range where the quotient's steps neither overflow nor underflow; the flag
+ * tells v_div_fmas to scale the result back. s0 is one of s1 (denominator) and s2 (numerator). */
 static float div_scale(float s0, float den, float num, bool *flag)
 {
     *flag = false;
@@ -424,15 +427,23 @@ static bool fclass(float f, uint32_t mask)
 {
     uint32_t u = f2u(f), e = u >> 23 & 255, m = u & 0x7fffff;
     int c = e == 255 && m ? (m >> 22 ? 1 : 0)
-            : u >> 31     ? (e == 255 ? 2 : e ? 3 : m ? 4 : 5)
-                          : (e == 255 ? 9 : e ? 8 : m ? 7 : 6);
+            : u >> 31     ? (e == 255 ? 2
+                             : e      ? 3
+                             : m      ? 4
+                                      : 5)
+                          : (e == 255 ? 9
+                             : e      ? 8
+                             : m      ? 7
+                                      : 6);
     return mask >> c & 1;
 }
 
 static float dot2(uint32_t a, uint32_t b, float c, bool bf)
 {
-    float alo = bf ? u2f(a << 16) : half_to_float((uint16_t)a), ahi = bf ? u2f(a & 0xffff0000u) : half_to_float((uint16_t)(a >> 16));
-    float blo = bf ? u2f(b << 16) : half_to_float((uint16_t)b), bhi = bf ? u2f(b & 0xffff0000u) : half_to_float((uint16_t)(b >> 16));
+    float alo = bf ? u2f(a << 16) : half_to_float((uint16_t)a),
+          ahi = bf ? u2f(a & 0xffff0000u) : half_to_float((uint16_t)(a >> 16));
+    float blo = bf ? u2f(b << 16) : half_to_float((uint16_t)b),
+          bhi = bf ? u2f(b & 0xffff0000u) : half_to_float((uint16_t)(b >> 16));
     return fmaf(ahi, bhi, fmaf(alo, blo, c));
 }
 
@@ -450,7 +461,8 @@ static uint32_t dot4_u8(uint32_t a, uint32_t b, uint32_t c)
     return c;
 }
 
-/* ---- the instructions -------------------------------------------------------------------------------------------------- */
+/* ---- the instructions
+ * -------------------------------------------------------------------------------------------------- */
 
 /* U: 32-bit integers; F: fp32; H: fp16 computed in fp32; the number of sources follows. In the expressions a, b, c. */
 #define VALU_OPS                                                                                                       \
@@ -720,7 +732,8 @@ static void x_v_dot2c(W *w, I *i)
     putf(w, i, r);
 }
 
-/* Each source is fp32, or the half that op_sel says where op_sel_hi has its bit; info: 0 fp32 result, 1 low half, 2 high. */
+/* Each source is fp32, or the half that op_sel says where op_sel_hi has its bit; info: 0 fp32 result, 1 low half, 2
+ * high. */
 static void x_v_fma_mix(W *w, I *i)
 {
     uint32_t t[3][64], r[64];
@@ -750,7 +763,8 @@ static void x_v_fma_mix(W *w, I *i)
     blend(d, r, w->exec);
 }
 
-/* ---- packed ------------------------------------------------------------------------------------------------------------- */
+/* ---- packed
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Source k for the low and the high result, as op_sel and op_sel_hi say. */
 static void src_pk32(W *w, I *i, int k, uint32_t *lo, uint32_t *hi)
@@ -881,7 +895,8 @@ static void x_v_cvt_pkrtz_f16_f32(W *w, I *i)
     put(w, i, r);
 }
 
-/* ---- 64 bits --------------------------------------------------------------------------------------------------------------- */
+/* ---- 64 bits
+ * --------------------------------------------------------------------------------------------------------------- */
 
 #define WIDE2(name, expr)                                                                                              \
     static void x_##name(W *w, I *i)                                                                                   \
@@ -1011,7 +1026,8 @@ static void x_v_cvt_i32_f64(W *w, I *i)
     put(w, i, r);
 }
 
-/* ---- carries, comparisons, selections ----------------------------------------------------------------------------------------- */
+/* ---- carries, comparisons, selections
+ * ----------------------------------------------------------------------------------------- */
 
 /* info: bit 0 subtract, bit 1 reversed, bit 2 carry in (operand 4) */
 static void x_add_co(W *w, I *i)
@@ -1041,7 +1057,9 @@ static void x_cndmask(W *w, I *i)
 {
     uint32_t ta[64], tb[64], r[64];
     const uint32_t *a = srcf(w, i, 1, ta), *b = srcf(w, i, 2, tb);
-    uint64_t m = i->reg[3] == EMU_NONE ? (w->lanes == 32 ? w->s[EMU_VCC] : w->s[EMU_VCC] | (uint64_t)w->s[EMU_VCC + 1] << 32) : emu_mask(w, i, 3);
+    uint64_t m = i->reg[3] == EMU_NONE
+                     ? (w->lanes == 32 ? w->s[EMU_VCC] : w->s[EMU_VCC] | (uint64_t)w->s[EMU_VCC + 1] << 32)
+                     : emu_mask(w, i, 3);
     LANES r[l] = m >> l & 1 ? b[l] : a[l];
     put(w, i, r);
 }
@@ -1085,15 +1103,16 @@ static void put_compare(W *w, I *i, const uint32_t *r, bool x, int first)
         put_compare(w, i, r, i->op->info, i->n == 3);                                                                  \
     }
 #define INTS(M, t)                                                                                                     \
-    M(f_##t, 0) M(lt_##t, a < b) M(eq_##t, a == b) M(le_##t, a <= b) M(gt_##t, a > b) M(ne_##t, a != b)                \
-        M(ge_##t, a >= b) M(t_##t, 1)
+    M(f_##t, 0)                                                                                                        \
+    M(lt_##t, a < b) M(eq_##t, a == b) M(le_##t, a <= b) M(gt_##t, a > b) M(ne_##t, a != b) M(ge_##t, a >= b)          \
+        M(t_##t, 1)
 #define FLOATS(M, t)                                                                                                   \
-    M(f_##t, 0) M(lt_##t, a < b) M(eq_##t, a == b) M(le_##t, a <= b) M(gt_##t, a > b) M(lg_##t, a < b || a > b)        \
-        M(ge_##t, a >= b) M(o_##t, a == a && b == b) M(u_##t, a != a || b != b) M(nge_##t, !(a >= b))                  \
-            M(nlg_##t, !(a < b || a > b)) M(ngt_##t, !(a > b)) M(nle_##t, !(a <= b)) M(neq_##t, a != b)                \
-                M(nlt_##t, !(a < b)) M(tru_##t, 1)
-#define ASI(x)   ((int32_t)(x))
-#define ASI16(x) ((int16_t)(x))
+    M(f_##t, 0)                                                                                                        \
+    M(lt_##t, a < b) M(eq_##t, a == b) M(le_##t, a <= b) M(gt_##t, a > b) M(lg_##t, a<b || a> b) M(ge_##t, a >= b)     \
+        M(o_##t, a == a && b == b) M(u_##t, a != a || b != b) M(nge_##t, !(a >= b)) M(nlg_##t, !(a < b || a > b))      \
+            M(ngt_##t, !(a > b)) M(nle_##t, !(a <= b)) M(neq_##t, a != b) M(nlt_##t, !(a < b)) M(tru_##t, 1)
+#define ASI(x)      ((int32_t)(x))
+#define ASI16(x)    ((int16_t)(x))
 #define M_I32(n, e) COMPARE(n, src, int32_t, ASI, e)
 #define M_U32(n, e) COMPARE(n, src, uint32_t, SAME, e)
 #define M_I16(n, e) COMPARE(n, src, int16_t, ASI16, e)
@@ -1109,15 +1128,15 @@ FLOATS(M_F32, f32)
 FLOATS(M_F16, f16)
 #define CMP64_GET        src64
 #define CMP64_FROM(T, x) ((T)(x))
-#define M_I64(n, e) COMPARE64(n, int64_t, e)
-#define M_U64(n, e) COMPARE64(n, uint64_t, e)
+#define M_I64(n, e)      COMPARE64(n, int64_t, e)
+#define M_U64(n, e)      COMPARE64(n, uint64_t, e)
 INTS(M_I64, i64)
 INTS(M_U64, u64)
 #undef CMP64_GET
 #undef CMP64_FROM
 #define CMP64_GET        srcd
 #define CMP64_FROM(T, x) u2d(x)
-#define M_F64(n, e) COMPARE64(n, double, e)
+#define M_F64(n, e)      COMPARE64(n, double, e)
 FLOATS(M_F64, f64)
 
 static void x_cmp_class_f32(W *w, I *i)
@@ -1157,7 +1176,8 @@ static void x_div_fmas_f32(W *w, I *i)
     putf(w, i, r);
 }
 
-/* ---- across lanes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- across lanes
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void x_readfirstlane(W *w, I *i)
 {
@@ -1224,7 +1244,9 @@ static void x_nop(W *w, I *i)
     (void)w, (void)i;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 #undef U1
 #undef U2
@@ -1234,14 +1256,14 @@ static void x_nop(W *w, I *i)
 #undef F3
 #undef H1
 #undef H2
-#define U1(n, e) { #n, x_##n, "d1 s1", EMU_VALU, 'u', 0 },
-#define U2(n, e) { #n, x_##n, "d1 s1 s1", EMU_VALU, 'u', 0 },
-#define U3(n, e) { #n, x_##n, "d1 s1 s1 s1", EMU_VALU, 'u', 0 },
-#define F1(n, e) { #n, x_##n, "d1 s1", EMU_VALU, 'u', 0 },
-#define F2(n, e) { #n, x_##n, "d1 s1 s1", EMU_VALU, 'u', 0 },
-#define F3(n, e) { #n, x_##n, "d1 s1 s1 s1", EMU_VALU, 'u', 0 },
-#define H1(n, e) { #n, x_##n, "d1 s1", EMU_VALU, 'h', 0 },
-#define H2(n, e) { #n, x_##n, "d1 s1 s1", EMU_VALU, 'h', 0 },
+#define U1(n, e)          { #n, x_##n, "d1 s1", EMU_VALU, 'u', 0 },
+#define U2(n, e)          { #n, x_##n, "d1 s1 s1", EMU_VALU, 'u', 0 },
+#define U3(n, e)          { #n, x_##n, "d1 s1 s1 s1", EMU_VALU, 'u', 0 },
+#define F1(n, e)          { #n, x_##n, "d1 s1", EMU_VALU, 'u', 0 },
+#define F2(n, e)          { #n, x_##n, "d1 s1 s1", EMU_VALU, 'u', 0 },
+#define F3(n, e)          { #n, x_##n, "d1 s1 s1 s1", EMU_VALU, 'u', 0 },
+#define H1(n, e)          { #n, x_##n, "d1 s1", EMU_VALU, 'h', 0 },
+#define H2(n, e)          { #n, x_##n, "d1 s1 s1", EMU_VALU, 'h', 0 },
 #define ROW(n, sig, type) { #n, x_##n, sig, EMU_VALU, type, 0 },
 #define CMPS(n, bits, type)                                                                                            \
     { "v_cmp_" #n, cmp_##n, "m0 s" #bits " s" #bits, EMU_VALU, type, 0 },                                              \
@@ -1252,32 +1274,44 @@ static void x_nop(W *w, I *i)
 #define TD(n, e)  CMPS(n, 2, 'd')
 
 const struct emu_op JOIN(emu_valu_ops, EMU_SUFFIX)[] = {
-    VALU_OPS INTS(T32, i32) INTS(T32, u32) INTS(T16, i16) INTS(T16, u16) FLOATS(T32, f32) FLOATS(T16, f16)
-        INTS(T64, i64) INTS(T64, u64) FLOATS(TD, f64) ROW(v_cvt_u32_f32, "d1 s1", 'u') ROW(v_cvt_i32_f32, "d1 s1", 'u')
-            ROW(v_cvt_flr_i32_f32, "d1 s1", 'u') ROW(v_cvt_f32_f16, "d1 s1", 'h') ROW(v_cvt_f16_f32, "d1 s1", 'u')
-                ROW(v_cvt_f16_u16, "d1 s1", 'h') ROW(v_cvt_f16_i16, "d1 s1", 'h') ROW(v_frexp_mant_f32, "d1 s1", 'u')
-                    ROW(v_frexp_exp_i32_f32, "d1 s1", 'u') ROW(v_ldexp_f32, "d1 s1 s1", 'u')
-                        ROW(v_fma_f16, "d1 s1 s1 s1", 'h') ROW(v_fmac_f16, "b1 s1 s1", 'h')
-                            ROW(v_pk_add_f32, "d2 s2 s2", 'u') ROW(v_pk_mul_f32, "d2 s2 s2", 'u')
-                                ROW(v_pk_fma_f32, "d2 s2 s2 s2", 'u') ROW(v_pk_mov_b32, "d2 s2 s2", 'u')
-                                    ROW(v_pk_add_f16, "d1 s1 s1", 'p') ROW(v_pk_mul_f16, "d1 s1 s1", 'p')
-                                        ROW(v_pk_fma_f16, "d1 s1 s1 s1", 'p') ROW(v_pk_max_f16, "d1 s1 s1", 'p')
-                                            ROW(v_pk_min_f16, "d1 s1 s1", 'p') ROW(v_pk_add_u16, "d1 s1 s1", 'p')
-                                                ROW(v_pk_sub_i16, "d1 s1 s1", 'p') ROW(v_pk_mul_lo_u16, "d1 s1 s1", 'p')
-                                                    ROW(v_pk_mad_u16, "d1 s1 s1 s1", 'p')
-                                                        ROW(v_pk_lshlrev_b16, "d1 s1 s1", 'p')
-                                                            ROW(v_pk_lshrrev_b16, "d1 s1 s1", 'p')
-                                                                ROW(v_pk_max_i16, "d1 s1 s1", 'p')
-                                                                    ROW(v_pk_min_i16, "d1 s1 s1", 'p')
-                                                                        ROW(v_cvt_pkrtz_f16_f32, "d1 s1 s1", 'u')
-    ROW(v_lshlrev_b64, "d2 s1 s2", 'q') ROW(v_lshrrev_b64, "d2 s1 s2", 'q') ROW(v_ashrrev_i64, "d2 s1 s2", 'q')
-    ROW(v_mov_b64, "d2 s2", 'q') ROW(v_lshl_add_u64, "d2 s2 s1 s2", 'q') ROW(v_add_f64, "d2 s2 s2", 'd')
-    ROW(v_mul_f64, "d2 s2 s2", 'd') ROW(v_fma_f64, "d2 s2 s2 s2", 'd') ROW(v_fmac_f64, "b2 s2 s2", 'd')
-    ROW(v_min_f64, "d2 s2 s2", 'd') ROW(v_max_f64, "d2 s2 s2", 'd') ROW(v_rcp_f64, "d2 s2", 'd')
-    ROW(v_rsq_f64, "d2 s2", 'd') ROW(v_sqrt_f64, "d2 s2", 'd') ROW(v_floor_f64, "d2 s2", 'd') ROW(v_ceil_f64, "d2 s2", 'd')
-    ROW(v_trunc_f64, "d2 s2", 'd') ROW(v_rndne_f64, "d2 s2", 'd') ROW(v_cvt_f32_f64, "d1 s2", 'd')
-    ROW(v_cvt_f64_f32, "d2 s1", 'u')
-    { "v_cvt_f64_i32", x_v_cvt_f64_i32, "d2 s1", EMU_VALU, 'u', 0 },
+    VALU_OPS INTS(T32, i32) INTS(T32, u32) INTS(T16, i16) INTS(T16, u16) FLOATS(T32, f32) FLOATS(T16, f16) INTS(
+        T64, i64) INTS(T64, u64) FLOATS(TD, f64) ROW(v_cvt_u32_f32, "d1 s1", 'u') ROW(v_cvt_i32_f32, "d1 s1", 'u')
+        ROW(v_cvt_flr_i32_f32, "d1 s1", 'u') ROW(v_cvt_f32_f16, "d1 s1", 'h') ROW(v_cvt_f16_f32, "d1 s1",
+                                                                                  'u') ROW(v_cvt_f16_u16, "d1 s1", 'h')
+            ROW(v_cvt_f16_i16, "d1 s1", 'h') ROW(v_frexp_mant_f32, "d1 s1", 'u') ROW(v_frexp_exp_i32_f32, "d1 s1", 'u')
+                ROW(v_ldexp_f32, "d1 s1 s1", 'u') ROW(v_fma_f16, "d1 s1 s1 s1", 'h') ROW(v_fmac_f16, "b1 s1 s1", 'h')
+                    ROW(v_pk_add_f32, "d2 s2 s2", 'u') ROW(v_pk_mul_f32, "d2 s2 s2", 'u')
+                        ROW(v_pk_fma_f32, "d2 s2 s2 s2", 'u') ROW(v_pk_mov_b32, "d2 s2 s2", 'u')
+                            ROW(v_pk_add_f16, "d1 s1 s1", 'p') ROW(v_pk_mul_f16, "d1 s1 s1", 'p')
+                                ROW(v_pk_fma_f16, "d1 s1 s1 s1",
+                                    'p') ROW(v_pk_max_f16, "d1 s1 s1", 'p') ROW(v_pk_min_f16, "d1 s1 s1",
+                                                                                'p') ROW(v_pk_add_u16, "d1 s1 s1", 'p')
+                                    ROW(v_pk_sub_i16, "d1 s1 s1", 'p') ROW(v_pk_mul_lo_u16, "d1 s1 s1", 'p')
+                                        ROW(v_pk_mad_u16, "d1 s1 s1 s1", 'p') ROW(v_pk_lshlrev_b16, "d1 s1 s1", 'p')
+                                            ROW(v_pk_lshrrev_b16, "d1 s1 s1", 'p') ROW(v_pk_max_i16, "d1 s1 s1", 'p')
+                                                ROW(v_pk_min_i16, "d1 s1 s1",
+                                                    'p') ROW(v_cvt_pkrtz_f16_f32, "d1 s1 s1",
+                                                             'u') ROW(v_lshlrev_b64, "d2 s1 s2",
+                                                                      'q') ROW(v_lshrrev_b64, "d2 s1 s2",
+                                                                               'q') ROW(v_ashrrev_i64, "d2 s1 s2", 'q')
+                                                    ROW(v_mov_b64, "d2 s2", 'q') ROW(v_lshl_add_u64, "d2 s2 s1 s2", 'q')
+                                                        ROW(v_add_f64, "d2 s2 s2",
+                                                            'd') ROW(v_mul_f64, "d2 s2 s2",
+                                                                     'd') ROW(v_fma_f64, "d2 s2 s2 s2",
+                                                                              'd') ROW(v_fmac_f64, "b2 s2 s2", 'd')
+                                                            ROW(v_min_f64, "d2 s2 s2",
+                                                                'd') ROW(v_max_f64, "d2 s2 s2",
+                                                                         'd') ROW(v_rcp_f64, "d2 s2",
+                                                                                  'd') ROW(v_rsq_f64, "d2 s2", 'd')
+                                                                ROW(v_sqrt_f64, "d2 s2", 'd')
+                                                                    ROW(v_floor_f64, "d2 s2", 'd') ROW(v_ceil_f64,
+                                                                                                       "d2 s2", 'd')
+                                                                        ROW(v_trunc_f64, "d2 s2", 'd') ROW(v_rndne_f64,
+                                                                                                           "d2 s2", 'd')
+                                                                            ROW(v_cvt_f32_f64, "d1 s2", 'd')
+                                                                                ROW(v_cvt_f64_f32, "d2 s1", 'u'){
+                                                                                    "v_cvt_f64_i32", x_v_cvt_f64_i32,
+                                                                                    "d2 s1", EMU_VALU, 'u', 0 },
     { "v_cvt_f64_u32", x_v_cvt_f64_i32, "d2 s1", EMU_VALU, 'u', 1 },
     { "v_cvt_i32_f64", x_v_cvt_i32_f64, "d1 s2", EMU_VALU, 'd', 0 },
     { "v_cvt_u32_f64", x_v_cvt_i32_f64, "d1 s2", EMU_VALU, 'd', 1 },

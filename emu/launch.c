@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launches: the state that waves begin with (LLVM's "User Guide for AMDGPU Backend", "Initial kernel execution state"), and
- * turns. All workgroups that the device would hold at once are resident and make progress together, so that one may wait
- * for what another writes. One host thread runs a launch: it is reproducible, and a seed gives another order. */
+ * Launches: the state that waves begin with (LLVM's "User Guide for AMDGPU Backend", "Initial kernel execution state"),
+ * and turns. All workgroups that the device would hold at once are resident and make progress together, so that one may
+ * wait for what another writes. One host thread runs a launch: it is reproducible, and a seed gives another order. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static uint64_t next_random(uint64_t *s)
     return z ^ (z >> 31);
 }
 
-/* ---- reports -------------------------------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------------------------------
+ */
 
 void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check, bool fatal, uint64_t lanes,
                 const char *fmt, ...)
@@ -48,13 +49,14 @@ void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check,
     va_end(ap);
     emu_text_of(w->prog, i, text, sizeof(text));
     const uint32_t *id = w->wg->id;
-    snprintf(launch->first, sizeof(launch->first),
-             "%s: %s: %s; at +0x%x: %s; workgroup %u,%u,%u wave %d lanes 0x%llx", check,
-             launch->kernel ? launch->kernel->name : "?", what, i->address - (launch->kernel ? launch->kernel->entry : 0),
-             text, id[0], id[1], id[2], w->index, (unsigned long long)lanes);
+    snprintf(launch->first, sizeof(launch->first), "%s: %s: %s; at +0x%x: %s; workgroup %u,%u,%u wave %d lanes 0x%llx",
+             check, launch->kernel ? launch->kernel->name : "?", what,
+             i->address - (launch->kernel ? launch->kernel->entry : 0), text, id[0], id[1], id[2], w->index,
+             (unsigned long long)lanes);
 }
 
-/* ---- the start of a wave ----------------------------------------------------------------------------------------------- */
+/* ---- the start of a wave
+ * ----------------------------------------------------------------------------------------------- */
 
 /* Words from SGPR *at on; they count as written. */
 static void give(struct emu_wave *w, int *at, const void *words, int n)
@@ -69,8 +71,9 @@ static void start_wave(struct emu_wave *w, struct emu_launch *launch, const stru
 {
     const struct emu_kernel *k = launch->kernel;
     const uint8_t *d = k->descriptor;
-    uint32_t rsrc1 = u32_at(d + 48), rsrc2 = u32_at(d + 52), props = u32_at(d + 56) & 0xffff, preload = u32_at(d + 56) >> 16;
-    uint32_t (*v)[64] = w->v;
+    uint32_t rsrc1 = u32_at(d + 48), rsrc2 = u32_at(d + 52), props = u32_at(d + 56) & 0xffff,
+             preload = u32_at(d + 56) >> 16;
+    uint32_t(*v)[64] = w->v;
     struct emu_checks *checks = w->checks;
     uint8_t *scratch = w->scratch;
     uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
@@ -92,7 +95,8 @@ static void start_wave(struct emu_wave *w, struct emu_launch *launch, const stru
     emu_set_mode(w, (rsrc1 >> 12 & 255) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9);
 
     uint64_t kernarg = (uint64_t)(uintptr_t)launch->kernarg, zero[2] = { 0, 0 };
-    static const uint32_t scratch_buffer[4] = { 0, UINT32_C(1) << 31, UINT32_MAX, 0 }; /* swizzled: see buffer_scratch() */
+    static const uint32_t scratch_buffer[4] = { 0, UINT32_C(1) << 31, UINT32_MAX,
+                                                0 }; /* swizzled: see buffer_scratch() */
     if (props & 1)
         give(w, &at, scratch_buffer, 4);
     uint64_t packet = (uint64_t)(uintptr_t)launch->packet;
@@ -125,7 +129,8 @@ static void start_wave(struct emu_wave *w, struct emu_launch *launch, const stru
         give(w, &at, zero, 1); /* the wave's offset in scratch */
 
     uint32_t first = (uint32_t)(index * k->wave_size), left = threads - first;
-    w->exec = left >= (uint32_t)k->wave_size ? (k->wave_size == 32 ? UINT32_MAX : UINT64_MAX) : (UINT64_C(1) << left) - 1;
+    w->exec =
+        left >= (uint32_t)k->wave_size ? (k->wave_size == 32 ? UINT32_MAX : UINT64_MAX) : (UINT64_C(1) << left) - 1;
     for (int l = 0; l < 64; l++) {
         uint32_t t = first + (uint32_t)l, x = t % launch->block[0], y = t / launch->block[0] % launch->block[1],
                  z = t / launch->block[0] / launch->block[1];
@@ -138,7 +143,8 @@ static void start_wave(struct emu_wave *w, struct emu_launch *launch, const stru
             memset(v[r], 0, sizeof(v[r]));
 }
 
-/* ---- workgroups ---------------------------------------------------------------------------------------------------------- */
+/* ---- workgroups
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static uint32_t round_up(uint32_t v, uint32_t to)
 {
@@ -171,7 +177,8 @@ static void start_group(struct machine *m, struct emu_workgroup *g)
 {
     const uint32_t *grid = m->launch->grid;
     uint64_t n = m->next++;
-    if (m->seed && m->total > 1) { /* a full cycle through all numbers, by a step that shares no factor with the total */
+    if (m->seed &&
+        m->total > 1) { /* a full cycle through all numbers, by a step that shares no factor with the total */
         uint64_t step = m->seed % m->total | 1;
         while (step > 1 && m->total % step == 0)
             step += 2;
@@ -299,8 +306,8 @@ static bool set_up(struct emu_launch *l, struct machine *m)
     return true;
 }
 
-/* The AQL packet that the launch would have come by (HSA runtime specification, hsa_kernel_dispatch_packet_t): kernels read
- * sizes from it. */
+/* The AQL packet that the launch would have come by (HSA runtime specification, hsa_kernel_dispatch_packet_t): kernels
+ * read sizes from it. */
 static void *make_packet(const struct emu_launch *l)
 {
     uint8_t *p = emu_alloc(64, "the dispatch packet");

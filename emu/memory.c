@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory: host allocations between red zones, found by address. Freed ones stay reserved for a while, so that a use
- * after free is seen and named. */
+ * Device memory: host allocations between red zones, found by address. Freed ones stay reserved for a while, so that a
+ * use after free is seen and named. */
 #include "memory.h"
 
 #include <pthread.h>
@@ -62,7 +62,8 @@ void *emu_alloc(size_t size, const char *what)
     }
     int at = find((uintptr_t)base) + 1;
     memmove(&regions[at + 1], &regions[at], (size_t)(n_regions++ - at) * sizeof(*regions));
-    regions[at] = (struct region){ (uintptr_t)base + RED_ZONE, (uintptr_t)base + RED_ZONE + size, whole, base, what, false };
+    regions[at] =
+        (struct region){ (uintptr_t)base + RED_ZONE, (uintptr_t)base + RED_ZONE + size, whole, base, what, false };
     pthread_rwlock_unlock(&lock);
     return base + RED_ZONE;
 }
@@ -119,7 +120,8 @@ void emu_whereabouts(uint64_t p, char *buf, size_t size)
     pthread_rwlock_unlock(&lock);
 }
 
-/* ---- what kernels touch --------------------------------------------------------------------------------------------- */
+/* ---- what kernels touch ---------------------------------------------------------------------------------------------
+ */
 
 static const char *verb(enum emu_kind kind)
 {
@@ -177,8 +179,8 @@ uint64_t emu_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kin
     }
     w->launch->counters.lds_bytes += (uint64_t)__builtin_popcountll(lanes) * bytes;
     if (bad) {
-        emu_report(w, i, "lds-out-of-bounds", true, bad, "%s %u bytes at offset %u of %u bytes of LDS", verb(kind), bytes,
-                   offset[__builtin_ctzll(bad)], size);
+        emu_report(w, i, "lds-out-of-bounds", true, bad, "%s %u bytes at offset %u of %u bytes of LDS", verb(kind),
+                   bytes, offset[__builtin_ctzll(bad)], size);
         return 0;
     }
     if (crooked && w->checks) {

@@ -7,7 +7,8 @@
 /* Sets MODE and what follows from it. */
 void emu_set_mode(struct emu_wave *w, uint32_t mode);
 
-/* ---- checks: called for each instruction when they are on ---------------------------------------------------------- */
+/* ---- checks: called for each instruction when they are on ----------------------------------------------------------
+ */
 
 struct emu_checks *emu_checks_create(struct emu_wave *w);
 void emu_checks_reset(struct emu_checks *c, struct emu_wave *w);
