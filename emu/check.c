@@ -22,7 +22,7 @@ enum { NO_WAIT, VM, LGKM, SMEM };
 
 struct emu_checks {
     uint64_t vdef[512]; /* lanes of a VGPR row that were written */
-    uint8_t sdef[128];
+    uint8_t sdef[128], scc_undefined;
     uint8_t vkind[512], skind[128]; /* what the register waits for */
     uint32_t vseq[512], sseq[128];
     uint32_t vm_issued, vm_done, lgkm_issued, lgkm_done, smem_pending;
@@ -206,6 +206,13 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
             if (i->pk_mov ? k == 2 : i->packed32 ? n == high : !i->wordwise || n > 0)
                 defined[1] &= def;
         }
+    }
+    if (i->sets_scc)
+        c->scc_undefined = !(defined[0] & defined[1]);
+    if ((i->on_scc && c->scc_undefined) || (i->on_vcc && !c->sdef[EMU_VCC])) {
+        emu_report(w, i, "uninitialised-register", true, exec,
+                   "branches on %s, which comes from a register that was never written", i->on_scc ? "scc" : "vcc");
+        return;
     }
     if (i->cross)
         defined[0] = defined[1] = UINT64_MAX; /* whose lanes these are is the instruction's business: no false alarms */

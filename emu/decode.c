@@ -399,6 +399,9 @@ static bool match_signature(struct emu_inst *i, char *error, size_t size)
             i->words[at] = (uint8_t)words;
     }
     const char *name = i->op->name;
+    i->on_scc = i->op->cls == EMU_BRANCH && strstr(name, "_scc");
+    i->on_vcc = i->op->cls == EMU_BRANCH && strstr(name, "_vcc");
+    i->sets_scc = !strncmp(name, "s_cmp", 5) || !strncmp(name, "s_bitcmp", 8);
     i->packed32 = !strncmp(name, "v_pk_", 5) && i->words[0] == 2;
     i->pk_mov = !strcmp(name, "v_pk_mov_b32");
     i->wordwise = !strcmp(name, "v_mov_b64");

@@ -132,6 +132,7 @@ struct emu_inst {
     uint8_t wait_vm, wait_lgkm, wait_vs;
     /* How results hang on sources, for the checks: op_sel picks words; word by word; the low word on low words only;
      * on other lanes; on one of two. */
+    bool on_scc, on_vcc, sets_scc; /* branches; comparisons */
     bool packed32, pk_mov, wordwise, low_first, cross, select;
     struct emu_mods m;
 };

@@ -296,7 +296,7 @@ static void x_ds_read2(W *w, I *i)
             uint64_t ok = emu_lds(w, i, EMU_IS_LOAD, at, w->exec, (unsigned)bytes);
             for (int n = 0; n < bytes / 4; n++)
                 EACH(ok)
-                memcpy(&emu_row(w, (uint16_t)(i->reg[0] + e * bytes / 4 + n))[l], w->wg->lds + at[l] + 4 * n, 4);
+            memcpy(&emu_row(w, (uint16_t)(i->reg[0] + e * bytes / 4 + n))[l], w->wg->lds + at[l] + 4 * n, 4);
         }
         return;
     }

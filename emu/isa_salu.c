@@ -501,9 +501,11 @@ const struct emu_op emu_salu_ops[] = {
     { "s_clause", x_hint, "", EMU_SYNC, 'u', 0 },
     { "s_set_inst_prefetch_distance", x_hint, "", EMU_SYNC, 'u', 0 },
     { "s_setprio", x_hint, "", EMU_SYNC, 'u', 0 },
+    { "s_sethalt", x_hint, "", EMU_SYNC, 'u', 0 },
     { "s_icache_inv", x_hint, "", EMU_SYNC, 'u', 0 },
     { "s_dcache_inv", x_hint, "", EMU_SYNC, 'u', 0 },
     { "s_dcache_wb", x_hint, "", EMU_SYNC, 'u', 0 },
+    { "s_sendmsg_rtn_b32", x_hint, "", EMU_SYNC, 'u', 0 }, /* before a trap only */
     { "s_sendmsg", x_hint, "", EMU_SYNC, 'u', 0 },
     { "s_ttracedata", x_hint, "", EMU_SYNC, 'u', 0 },
     { "s_getreg_b32", x_getreg, "d1 i1", EMU_SALU, 'u', 0 },

@@ -169,21 +169,26 @@ struct machine {
     const struct emu_program *prog;
     struct emu_workgroup *slot;
     int slots, waves, running;
-    uint64_t next, total, seed;
+    uint64_t next, total, seed, step; /* step: 0, or what takes the workgroups in another order */
     uint32_t lds;
 };
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
 
 static void start_group(struct machine *m, struct emu_workgroup *g)
 {
     const uint32_t *grid = m->launch->grid;
     uint64_t n = m->next++;
-    if (m->seed &&
-        m->total > 1) { /* a full cycle through all numbers, by a step that shares no factor with the total */
-        uint64_t step = m->seed % m->total | 1;
-        while (step > 1 && m->total % step == 0)
-            step += 2;
-        n = (n * (m->total % step && step < m->total ? step : 1) + m->seed) % m->total;
-    }
+    if (m->step)
+        n = (n * m->step + m->launch->seed) % m->total;
     g->id[0] = (uint32_t)(n % grid[0]);
     g->id[1] = (uint32_t)(n / grid[0] % grid[1]);
     g->id[2] = (uint32_t)(n / grid[0] / grid[1]);
@@ -298,6 +303,9 @@ static bool set_up(struct emu_launch *l, struct machine *m)
     m->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     m->lds = l->kernel->lds + l->dynamic_lds;
     m->seed = l->seed;
+    if (m->seed) /* with no divisor in common, its multiples go through all numbers */
+        for (m->step = m->seed % m->total + 1; common_divisor(m->step, m->total) != 1;)
+            m->step++;
     if (!prepare(m)) {
         snprintf(l->first, sizeof(l->first), "%s: no memory for %d workgroups of %d waves", l->kernel->name, m->slots,
                  m->waves);

@@ -23,7 +23,8 @@ compiled = collections.OrderedDict()  # (target, compiler) -> variant -> code ob
 def title(line):
     device = line["device"].split(":")[0]
     names = {"cpu": "CPU, %s" % line["arch"].split("-", 1)[-1], "nvidia": "NVIDIA %s, %d SMs" % (line["arch"], line["cu_count"])}
-    return names.get(device, "emulated %s" % line["arch"] if device == "emu" else "%s %s" % (device.upper(), line["arch"]))
+    emulated = "emulated %s" % line["arch"].split("-", 1)[-1]
+    return names.get(device, emulated if device == "emu" else "%s %s" % (device.upper(), line["arch"]))
 
 
 for path in sorted(glob.glob(os.path.join(root, "docs", "verified", "*.jsonl"))):
