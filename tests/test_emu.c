@@ -49,8 +49,8 @@ static const struct check {
                   "p[TID] = s[127 - TID]; }" },
     { "uninitialised-register",
       "{ int v = 3;\n#ifdef BAD\nasm volatile(\"\" : \"=v\"(v));\n#endif\np[TID] = v + n; }" },
-    { "uninitialised-register",
-      "{ int s = 3;\n#ifdef BAD\nasm volatile(\"\" : \"={s40}\"(s));\n#endif\nif (s == 12345) p[0] = n; p[TID] = 1; }" },
+    { "uninitialised-register", "{ int s = 3;\n#ifdef BAD\nasm volatile(\"\" : \"={s40}\"(s));\n#endif\nif (s == "
+                                "12345) p[0] = n; p[TID] = 1; }" },
     { "missing-wait",
       "{ int v; asm volatile(LOAD \" %0, %1, off\\n\"\n#ifndef BAD\n\"s_waitcnt vmcnt(0)\\n\"\n#endif\n \"s_nop 0\" : "
       "\"=&v\"(v) : \"v\"(p + TID) : \"memory\"); p[TID] = v + n; }" },
