@@ -76,6 +76,22 @@ static float element(uint32_t (*rows)[64], int lane, int e, enum type t, bool fn
     }
 }
 
+/* Element e of n lanes from `lane` on: one loop a format, so that each becomes the host's SIMD. */
+static void unpack(float *out, uint32_t (*rows)[64], int lane, int n, int e, enum type t, bool fnuz)
+{
+    const uint32_t *half = &rows[e / 2][lane];
+    unsigned shift = 16u * (unsigned)(e % 2);
+    if (t == F16)
+        for (int l = 0; l < n; l++)
+            out[l] = half_to_float((uint16_t)(half[l] >> shift));
+    else if (t == BF16)
+        for (int l = 0; l < n; l++)
+            out[l] = u2f(half[l] >> shift << 16);
+    else
+        for (int l = 0; l < n; l++)
+            out[l] = element(rows, lane + l, e, t, fnuz);
+}
+
 /* The rows of an operand, or of its constant (C may be 0 or an inline constant). */
 static void fetch(W *w, I *i, int k, int words, uint32_t (*out)[64])
 {
@@ -87,11 +103,37 @@ static void fetch(W *w, I *i, int k, int words, uint32_t (*out)[64])
                 out[n][l] = (uint32_t)i->k[k];
 }
 
+static _Thread_local float fa[32][32], fb[32][32]; /* [k][row] and [k][column] of a block */
+
+/* n elements of a row of D: acc += sum over k of A[row][k] B[k]. */
+static void accumulate(uint32_t *acc, int row, int k, int n)
+{
+#if defined(__FMA__) /* 16 lanes at once; this file is built with -ffp-contract=fast there, so that it is one fused    \
+                        operation */
+    typedef float v16 __attribute__((vector_size(64)));
+    for (int j = 0; j < n; j += 16) {
+        v16 sum, b;
+        memcpy(&sum, acc + j, sizeof(sum));
+        for (int e = 0; e < k; e++) {
+            memcpy(&b, &fb[e][j], sizeof(b));
+            sum = b * fa[e][row] + sum;
+        }
+        memcpy(acc + j, &sum, sizeof(sum));
+    }
+#else
+    for (int j = 0; j < n; j++) {
+        float sum = u2f(acc[j]);
+        for (int e = 0; e < k; e++)
+            sum = fmaf(fa[e][row], fb[e][j], sum);
+        acc[j] = f2u(sum);
+    }
+#endif
+}
+
 static void x_mfma(W *w, I *i)
 {
     const struct shape *s = &shapes[i->op->info];
     static _Thread_local uint32_t a[4][64], b[4][64], c[32][64];
-    static _Thread_local float fa[32][32], fb[32][32]; /* [row][k] and [k][column] of a block */
     int kpl = s->words * 4 / (s->a == F32 || s->a == XF32 ? 4 : s->a == F16 || s->a == BF16 ? 2 : 1);
     int groups = s->k / kpl, regs = s->m * s->n * s->blocks / 64, per_block = regs / s->blocks, n = s->n;
     bool fnuz = w->prog->arch->gfx == 0x942, ints = s->a == I8;
@@ -106,32 +148,20 @@ static void x_mfma(W *w, I *i)
         for (int g = 0; g < groups; g++)
             for (int e = 0; e < kpl; e++) {
                 int lane = s->m * (block * groups + g), k = g * kpl + e;
-                for (int r = 0; r < s->m; r++)
-                    fa[r][k] = element(a, lane + r, e, (enum type)s->a, fnuz);
-                for (int j = 0; j < n; j++)
-                    fb[k][j] = element(b, lane + j, e, (enum type)s->b, fnuz);
+                unpack(fa[k], a, lane, s->m, e, (enum type)s->a, fnuz);
+                unpack(fb[k], b, lane, n, e, (enum type)s->b, fnuz);
             }
         for (int v = 0; v < per_block; v++)
             for (int g = 0; g < 64 / n; g++) { /* lanes that hold a row of D between them */
                 uint32_t *acc = &c[block * per_block + v][g * n];
-                const float *row = fa[4 * g + v % 4 + 8 * (v / 4)];
+                int row = 4 * g + v % 4 + 8 * (v / 4);
                 if (ints) {
                     for (int k = 0; k < s->k; k++)
                         for (int j = 0; j < n; j++)
-                            acc[j] += (uint32_t)((int32_t)row[k] * (int32_t)fb[k][j]);
+                            acc[j] += (uint32_t)((int32_t)fa[k][row] * (int32_t)fb[k][j]);
                     continue;
                 }
-                float sum[32];
-                memcpy(sum, acc, (size_t)n * sizeof(float));
-                if (n == 16)
-                    for (int k = 0; k < s->k; k++)
-                        for (int j = 0; j < 16; j++)
-                            sum[j] = fmaf(row[k], fb[k][j], sum[j]);
-                else
-                    for (int k = 0; k < s->k; k++)
-                        for (int j = 0; j < 32; j++)
-                            sum[j] = fmaf(row[k], fb[k][j], sum[j]);
-                memcpy(acc, sum, (size_t)n * sizeof(float));
+                accumulate(acc, row, s->k, n);
             }
     }
     for (int k = 0; k < regs; k++)
