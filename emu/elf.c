@@ -264,12 +264,25 @@ static bool read_kernel(struct file *f, const struct header *h, struct emu_modul
     return true;
 }
 
+/* EF_AMDGPU_MACH of the ELF header's flags: not all metadata name their target. */
+static const struct emu_arch *arch_of(const struct file *f)
+{
+    switch (get(f->data + 48, 4) & 0xff) {
+    case 0x3f:
+        return emu_arch_find("gfx90a", 6);
+    case 0x4c:
+        return emu_arch_find("gfx942", 6);
+    case 0x41:
+        return emu_arch_find("gfx1100", 7);
+    }
+    return NULL;
+}
+
 static bool read_metadata(struct file *f, const struct header *h, struct emu_module *m, const uint8_t *data,
                           size_t size)
 {
     msgpack_unpacked u;
     size_t off = 0;
-    char target[100];
     bool ok = false;
     msgpack_unpacked_init(&u);
     if (msgpack_unpack_next(&u, (const char *)data, size, &off) != MSGPACK_UNPACK_SUCCESS) {
@@ -277,12 +290,8 @@ static bool read_metadata(struct file *f, const struct header *h, struct emu_mod
         return bad(f, "the metadata is no MessagePack");
     }
     const msgpack_object *kernels = member(&u.data, "amdhsa.kernels");
-    const char *arch = text(&u.data, "amdhsa.target", target, sizeof(target)) ? strstr(target, "--gfx") : NULL;
-    size_t len = arch ? strcspn(arch + 2, ":") : 0;
-    if (!arch)
-        bad(f, "metadata: no amdhsa.target");
-    else if (!(m->arch = emu_arch_find(arch + 2, len)))
-        bad(f, "for %.*s: not emulated (gfx90a, gfx942, gfx1100 are)", (int)len, arch + 2);
+    if (!(m->arch = arch_of(f)))
+        bad(f, "machine flags 0x%x: not emulated (gfx90a, gfx942, gfx1100 are)", (unsigned)get(f->data + 48, 4));
     else if (!kernels || kernels->type != MSGPACK_OBJECT_ARRAY || kernels->via.array.size > 4096)
         bad(f, "metadata: no amdhsa.kernels");
     else {

@@ -250,7 +250,7 @@ enum emu_hidden {
     EMU_ARG_ZERO, /* hidden arguments that are null here */
 };
 
-#define EMU_MAX_ARGS 96
+#define EMU_MAX_ARGS 512
 
 struct emu_kernel {
     char name[256];

@@ -177,14 +177,14 @@ static void x_scratch_store(W *w, I *i)
 }
 
 /* Buffers: a 128-bit descriptor of base, stride and number of records. What lies beyond them reads as 0 and is not
- * written. Operands: data, vaddr, descriptor, soffset. */
-static uint64_t buffer_addresses(W *w, I *i, uint64_t *addr, unsigned bytes)
+ * written. Operand k is vaddr, then come the descriptor and soffset. */
+static uint64_t buffer_addresses(W *w, I *i, int k, uint64_t *addr, unsigned bytes)
 {
-    const uint32_t *d = &w->s[i->reg[2]];
+    const uint32_t *d = &w->s[i->reg[k + 1]];
     uint64_t base = d[0] | (uint64_t)(d[1] & 0xffff) << 32, inside = 0;
-    uint32_t stride = d[1] >> 16 & 0x3fff, records = d[2], soffset = emu_s32(w, i, 3);
-    const uint32_t *v = i->reg[1] == EMU_NONE ? NULL : emu_row(w, i->reg[1]);
-    const uint32_t *v2 = i->m.idxen && i->m.offen ? emu_row(w, (uint16_t)(i->reg[1] + 1)) : v;
+    uint32_t stride = d[1] >> 16 & 0x3fff, records = d[2], soffset = emu_s32(w, i, k + 2);
+    const uint32_t *v = i->reg[k] == EMU_NONE ? NULL : emu_row(w, i->reg[k]);
+    const uint32_t *v2 = i->m.idxen && i->m.offen ? emu_row(w, (uint16_t)(i->reg[k] + 1)) : v;
     LANES
     {
         uint64_t index = i->m.idxen && v ? v[l] : 0, off = (i->m.offen && v2 ? v2[l] : 0) + (uint32_t)i->m.offset;
@@ -213,12 +213,35 @@ static bool buffer_scratch(W *w, I *i, bool store)
     return true;
 }
 
+/* No data register: lane l's element goes to LDS at M0 + offset + l elements. */
+static void buffer_to_lds(W *w, I *i)
+{
+    unsigned bytes = i->op->info & 255, step = bytes < 4 ? 4 : bytes;
+    uint64_t addr[64], inside = buffer_addresses(w, i, 0, addr, bytes);
+    uint32_t at[64];
+    LANES at[l] = (w->s[EMU_M0] & 0xffff) + (uint32_t)i->m.offset + step * (uint32_t)l;
+    uint64_t ok = emu_global(w, i, EMU_IS_LOAD, addr, w->exec & inside, bytes) | (w->exec & ~inside);
+    ok = emu_lds(w, i, EMU_IS_STORE, at, ok, step);
+    EACH(ok)
+    {
+        uint32_t v[4] = { 0 };
+        if (inside >> l & 1)
+            memcpy(v, (void *)(uintptr_t)addr[l], bytes);
+        memcpy(w->wg->lds + at[l], v, step);
+    }
+}
+
 static void x_buffer_load(W *w, I *i)
 {
+    static const uint32_t zero[4];
+    uint64_t addr[64], inside;
+    if (i->m.lds) {
+        buffer_to_lds(w, i);
+        return;
+    }
     if (buffer_scratch(w, i, false))
         return;
-    static const uint32_t zero[4];
-    uint64_t addr[64], inside = buffer_addresses(w, i, addr, i->op->info & 255);
+    inside = buffer_addresses(w, i, 1, addr, i->op->info & 255);
     EACH(w->exec & ~inside) load_lane(w, i, 0, (int)l, zero);
     uint64_t ok = emu_global(w, i, EMU_IS_LOAD, addr, w->exec & inside, i->op->info & 255);
     EACH(ok) load_lane(w, i, 0, (int)l, (void *)(uintptr_t)addr[l]);
@@ -228,7 +251,7 @@ static void x_buffer_store(W *w, I *i)
 {
     if (buffer_scratch(w, i, true))
         return;
-    uint64_t addr[64], inside = buffer_addresses(w, i, addr, i->op->info & 255);
+    uint64_t addr[64], inside = buffer_addresses(w, i, 1, addr, i->op->info & 255);
     uint64_t ok = emu_global(w, i, EMU_IS_STORE, addr, w->exec & inside, i->op->info & 255);
     EACH(ok) store_lane(w, i, 0, (int)l, (void *)(uintptr_t)addr[l]);
 }
@@ -532,8 +555,8 @@ static void x_cache(W *w, I *i)
         { "flat_load_" b, x_flat_load, "d" #words " s2", EMU_LOAD, 'u', INFO(bytes, how) },                            \
         { "scratch_load_" a, x_scratch_load, "d" #words " s0 s0", EMU_LOAD, 'u', INFO(bytes, how) },                   \
         { "scratch_load_" b, x_scratch_load, "d" #words " s0 s0", EMU_LOAD, 'u', INFO(bytes, how) },                   \
-        { "buffer_load_" a, x_buffer_load, "d" #words " s0 s4 s1", EMU_LOAD, 'u', INFO(bytes, how) },                  \
-        { "buffer_load_" b, x_buffer_load, "d" #words " s0 s4 s1", EMU_LOAD, 'u', INFO(bytes, how) },
+        { "buffer_load_" a, x_buffer_load, "s0 s4 s1/d" #words " s0 s4 s1", EMU_LOAD, 'u', INFO(bytes, how) },         \
+        { "buffer_load_" b, x_buffer_load, "s0 s4 s1/d" #words " s0 s4 s1", EMU_LOAD, 'u', INFO(bytes, how) },
 #define GSTORE(a, b, words, bytes, how)                                                                                \
     { "global_store_" a, x_global_store, "s0 s" #words " s0", EMU_STORE, 'u', INFO(bytes, how) },                      \
         { "global_store_" b, x_global_store, "s0 s" #words " s0", EMU_STORE, 'u', INFO(bytes, how) },                  \

@@ -1115,8 +1115,10 @@ static void put_compare(W *w, I *i, const uint32_t *r, bool x, int first)
     M(lg_##t, a<b || a> b)                                                                                             \
     M(ge_##t, a >= b)                                                                                                  \
     M(o_##t, a == a && b == b)                                                                                         \
-    M(u_##t, a != a || b != b) M(nge_##t, !(a >= b)) M(nlg_##t, !(a < b || a > b)) M(ngt_##t, !(a > b))                \
-        M(nle_##t, !(a <= b)) M(neq_##t, a != b) M(nlt_##t, !(a < b)) M(tru_##t, 1)
+    M(u_##t, a != a || b != b)                                                                                         \
+    M(nge_##t, !(a >= b))                                                                                              \
+    M(nlg_##t, !(a < b || a > b)) M(ngt_##t, !(a > b)) M(nle_##t, !(a <= b)) M(neq_##t, a != b) M(nlt_##t, !(a < b))   \
+        M(tru_##t, 1)
 #define ASI(x)      ((int32_t)(x))
 #define ASI16(x)    ((int16_t)(x))
 #define M_I32(n, e) COMPARE(n, src, int32_t, ASI, e)
