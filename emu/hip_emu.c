@@ -638,9 +638,11 @@ const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report)
         .platform = RFG_PLATFORM_EMU,
     };
     if (report) {
-        *report = (struct rfg_platform_report){ .platform = "emulator", .library = "built in", .devices = n_devices };
+        *report = (struct rfg_platform_report){ .platform = "emulator", .devices = 0 };
         report->found = emu_llvm_ready(report->problem, sizeof(report->problem));
-        snprintf(report->version, sizeof(report->version), "gfx90a, gfx942, gfx1100");
+        snprintf(report->library, sizeof(report->library), "emu:gfx90a, emu:gfx942, emu:gfx1100 (with :CUS)");
+        if (!report->found)
+            snprintf(report->advice, sizeof(report->advice), "apt-get install libllvm19, or set RFG_LIBLLVM");
     }
     return &table;
 }

@@ -1117,8 +1117,8 @@ static void put_compare(W *w, I *i, const uint32_t *r, bool x, int first)
     M(o_##t, a == a && b == b)                                                                                         \
     M(u_##t, a != a || b != b)                                                                                         \
     M(nge_##t, !(a >= b))                                                                                              \
-    M(nlg_##t, !(a < b || a > b)) M(ngt_##t, !(a > b)) M(nle_##t, !(a <= b)) M(neq_##t, a != b) M(nlt_##t, !(a < b))   \
-        M(tru_##t, 1)
+    M(nlg_##t, !(a < b || a > b))                                                                                      \
+    M(ngt_##t, !(a > b)) M(nle_##t, !(a <= b)) M(neq_##t, a != b) M(nlt_##t, !(a < b)) M(tru_##t, 1)
 #define ASI(x)      ((int32_t)(x))
 #define ASI16(x)    ((int16_t)(x))
 #define M_I32(n, e) COMPARE(n, src, int32_t, ASI, e)

@@ -12,6 +12,7 @@
 
 #include "../dispatch/db.h"
 #include "../dispatch/hip.h"
+#include "../emu/hip_emu.h"
 #include "../dispatch/jit.h"
 #include "../dispatch/util.h"
 #include "rfg/rfg.h"
@@ -158,9 +159,10 @@ static json_t *collect(void)
     json_t *c = device_json(&cpu);
     json_object_del(c, "cu_count");
     json_object_set_new(c, "threads", json_integer(cpu.cu_count));
-    return json_pack("{s:s, s:[o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
-                     platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"), "cpu", c, "compilers",
-                     compilers_json(), "database", path_json(rfg_db_user_path()), "cache", path_json(cache_dir()));
+    return json_pack("{s:s, s:[o, o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
+                     platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"),
+                     platform_json(rfg_hip_emu, "emu"), "cpu", c, "compilers", compilers_json(), "database",
+                     path_json(rfg_db_user_path()), "cache", path_json(cache_dir()));
 }
 
 /* ---- printing ------------------------------------------------------------------------------------------------ */
