@@ -76,6 +76,19 @@ static float element(uint32_t (*rows)[64], int lane, int e, enum type t, bool fn
     }
 }
 
+/* MI100 and MI200 take subnormal 16-bit inputs of matrix instructions for 0 (PyTorch's notes on numerical accuracy,
+ * "Reduced precision FP16 and BF16 GEMMs and convolutions on AMD Instinct MI200 devices"). */
+static void flush_subnormals(uint32_t (*rows)[64], int words, enum type t)
+{
+    uint32_t exponent = t == F16 ? 0x7c00 : 0x7f80;
+    for (int k = 0; k < words; k++)
+        for (int l = 0; l < 64; l++) {
+            uint32_t v = rows[k][l];
+            v = v & exponent ? v : v & 0xffff8000u;
+            rows[k][l] = v & exponent << 16 ? v : v & 0x8000ffffu;
+        }
+}
+
 /* Element e of n lanes from `lane` on: one loop a format, so that each becomes the host's SIMD. */
 static void unpack(float *out, uint32_t (*rows)[64], int lane, int n, int e, enum type t, bool fnuz)
 {
@@ -144,6 +157,10 @@ static void x_mfma(W *w, I *i)
     fetch(w, i, 1, s->words, a);
     fetch(w, i, 2, s->words, b);
     fetch(w, i, 3, regs, c);
+    if (w->prog->arch->gfx < 0x940 && (s->a == F16 || s->a == BF16)) {
+        flush_subnormals(a, s->words, (enum type)s->a);
+        flush_subnormals(b, s->words, (enum type)s->b);
+    }
     for (int block = 0; block < s->blocks; block++) {
         for (int g = 0; g < groups; g++)
             for (int e = 0; e < kpl; e++) {
@@ -181,6 +198,10 @@ static void x_mfma_4x4(W *w, I *i)
     fetch(w, i, 1, s->words, a);
     fetch(w, i, 2, s->words, b);
     fetch(w, i, 3, 4, c);
+    if (w->prog->arch->gfx < 0x940 && (s->a == F16 || s->a == BF16)) {
+        flush_subnormals(a, s->words, (enum type)s->a);
+        flush_subnormals(b, s->words, (enum type)s->b);
+    }
     for (int v = 0; v < 4; v++)
         for (int l = 0; l < 64; l++) {
             float sum = u2f(c[v][l]);

@@ -188,6 +188,14 @@ static bool right(const struct rfg_check *check)
     return !check->wrong && !check->guard_broken;
 }
 
+/* MI100's and MI200's matrix instructions take subnormal inputs for 0: what special data give there is no error of
+ * ours. */
+static bool may_flush(rfg_context *ctx, const struct rfg_variant *var, enum rfg_data data)
+{
+    const char *arch = rfg_context_info(ctx)->arch;
+    return data == RFG_DATA_SPECIAL && (strstr(arch, "gfx90a") || strstr(arch, "gfx908")) && strstr(var->name, "mma");
+}
+
 static bool is_empty_sum(const struct rfg_problem *p)
 {
     int k = rfg_op_key(p->op, "K");
@@ -209,13 +217,16 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
     ck_assert_msg(rfg_case_create(ctx, prob, &params, &c) == RFG_OK, "%s: %s", where, rfg_last_error());
 
     ck_assert_msg(run_once(c, NULL, &check, &first, &size) == RFG_OK, "%s: %s", where, rfg_last_error());
-    ck_assert_msg(right(&check), "%s: the public function: %s", where, check.message);
+    const struct rfg_plan *called = rfg_plan_find(ctx, rfg_case_problem(c));
+    bool was_right = right(&check);
+    ck_assert_msg(was_right || (called && may_flush(ctx, rfg_plan_choice(called)->variant, oc->data)),
+                  "%s: the public function: %s", where, check.message);
     ck_assert_msg(!check.trivial || is_empty_sum(prob), "%s: %s", where, check.message);
     ck_assert_msg(run_once(c, NULL, &check, &again, &size) == RFG_OK, "%s: %s", where, rfg_last_error());
     ck_assert_msg(!memcmp(first, again, size), "%s: the public function gave other bits the second time", where);
     free(again);
-    tally->cases++;
-    tally->launches += 2;
+    tally->cases += was_right;
+    tally->launches += was_right ? 2 : 0;
 
     for (int i = 0; i < configs->n; i++) {
         const struct config *cf = &configs->list[i];
@@ -227,7 +238,8 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
         if (prob->v[0] == 0 || prob->v[1] == 0)
             break;
         /* The case's tensors may be aligned worse than the problem's text says. */
-        if (!rfg_variant_check(cf->var, rfg_context_info(ctx), rfg_case_problem(c), cf->p, NULL))
+        if (may_flush(ctx, cf->var, oc->data) ||
+            !rfg_variant_check(cf->var, rfg_context_info(ctx), rfg_case_problem(c), cf->p, NULL))
             continue;
         rfg_status st = rfg_plan_create(ctx, rfg_case_problem(c), cf->var, cf->p, &plan);
         if (st == RFG_ERROR_UNSUPPORTED && vendor) {
