@@ -14,7 +14,7 @@ struct options {
     int rounds;
     double max_s, threshold;
     uint64_t seed;
-    bool json, check, all, dispatch;
+    bool json, check, all, dispatch, counters;
     struct rfg_shapes shapes;
     bool bad_lines;
 };
@@ -34,6 +34,7 @@ static const char help[] =
     "  --no-check           don't verify results before timing\n"
     "  --seed N             of the data\n"
     "  --dispatch           instead: cost of a lookup and of an op call over a raw launch (host time)\n"
+    "  --counters           instead, on emu:ARCH[:CUS]: instructions by class, bytes, cache lines of one call\n"
     "  --save-baseline F    write the medians; --baseline F compares: a median more than 10% above (--threshold PCT)\n"
     "                       is named and the exit code is 1\n"
     "  --json               one JSON object a line\n"
@@ -86,6 +87,7 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         NO_CHECK,
         SEED,
         DISPATCH,
+        COUNTERS,
         SAVE,
         BASELINE,
         THRESHOLD,
@@ -94,15 +96,25 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         VERSION
     };
     static const struct option options[] = {
-        { "device", 1, NULL, DEVICE },     { "problem", 1, NULL, PROBLEM },
-        { "shapes", 1, NULL, SHAPES },     { "db", 1, NULL, DB },
-        { "variant", 1, NULL, VARIANT },   { "all-variants", 0, NULL, ALL },
-        { "rounds", 1, NULL, ROUNDS },     { "max-seconds", 1, NULL, MAX_SECONDS },
-        { "no-check", 0, NULL, NO_CHECK }, { "seed", 1, NULL, SEED },
-        { "dispatch", 0, NULL, DISPATCH }, { "save-baseline", 1, NULL, SAVE },
-        { "baseline", 1, NULL, BASELINE }, { "threshold", 1, NULL, THRESHOLD },
-        { "json", 0, NULL, JSON },         { "help", 0, NULL, HELP },
-        { "version", 0, NULL, VERSION },   { NULL, 0, NULL, 0 },
+        { "device", 1, NULL, DEVICE },
+        { "problem", 1, NULL, PROBLEM },
+        { "shapes", 1, NULL, SHAPES },
+        { "db", 1, NULL, DB },
+        { "variant", 1, NULL, VARIANT },
+        { "all-variants", 0, NULL, ALL },
+        { "rounds", 1, NULL, ROUNDS },
+        { "max-seconds", 1, NULL, MAX_SECONDS },
+        { "no-check", 0, NULL, NO_CHECK },
+        { "seed", 1, NULL, SEED },
+        { "dispatch", 0, NULL, DISPATCH },
+        { "counters", 0, NULL, COUNTERS },
+        { "save-baseline", 1, NULL, SAVE },
+        { "baseline", 1, NULL, BASELINE },
+        { "threshold", 1, NULL, THRESHOLD },
+        { "json", 0, NULL, JSON },
+        { "help", 0, NULL, HELP },
+        { "version", 0, NULL, VERSION },
+        { NULL, 0, NULL, 0 },
     };
     double x = 0;
     bool ok = true;
@@ -151,6 +163,9 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         case SEED:
             ok = number("--seed", optarg, 0, 0x1p53, &x);
             o->seed = (uint64_t)x;
+            break;
+        case COUNTERS:
+            o->counters = true;
             break;
         case DISPATCH:
             o->dispatch = true;
@@ -382,14 +397,16 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
     int failed = 0, refused = 0;
     if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch)
         dev.mem_gbps = bench_cpu_bandwidth(&dev);
-    if (!o->json && !o->dispatch)
+    if (!o->json && !o->dispatch && !o->counters)
         print_header(&dev);
     for (size_t i = 0; i < o->shapes.n; i++) {
         const struct rfg_problem *prob = &o->shapes.v[i].problem;
         struct result r = { .rung = 0 };
         char text[RFG_PROBLEM_STRLEN];
         rfg_problem_format(prob, text, sizeof(text));
-        rfg_status st = o->dispatch ? bench_dispatch(ctx, prob, o->json) : bench_one(o, ctx, &dev, prob, &r);
+        rfg_status st = o->dispatch   ? bench_dispatch(ctx, prob, o->json)
+                        : o->counters ? bench_counters(ctx, prob, o->seed, o->json)
+                                      : bench_one(o, ctx, &dev, prob, &r);
         if (st != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());
             failed++;

@@ -285,7 +285,8 @@ size_t emu_elf_size(const void *file);
 
 struct emu_counters {
     uint64_t waves, instructions, by_class[EMU_CLASSES];
-    uint64_t load_bytes, store_bytes, lds_bytes, mma, barriers;
+    uint64_t vector, active_lanes; /* VALU instructions, and the lanes that were on in them */
+    uint64_t load_bytes, store_bytes, lines64, lines128, lds_bytes, barriers;
 };
 
 struct emu_launch {
@@ -295,8 +296,8 @@ struct emu_launch {
     int cu_count;
     uint32_t grid[3], block[3], dynamic_lds;
     void *kernarg, *packet;
-    uint64_t seed; /* 0: in order */
-    bool checks;
+    uint64_t seed;      /* 0: in order */
+    bool checks, count; /* count: by class, lanes and lines too */
     struct emu_counters counters;
     int findings;
     bool failed;

@@ -107,6 +107,29 @@ int rfg_emu_findings(char *last, size_t size)
     return n;
 }
 
+static bool counting;
+static struct emu_counters counted;
+
+void rfg_emu_count(struct emu_counters *sums)
+{
+    pthread_mutex_lock(&lock);
+    counting = sums == NULL;
+    if (sums)
+        *sums = counted;
+    else
+        counted = (struct emu_counters){ 0 };
+    pthread_mutex_unlock(&lock);
+}
+
+/* All of them are 64-bit sums. */
+static void add_counters(const struct emu_counters *c)
+{
+    const uint64_t *from = (const uint64_t *)c;
+    uint64_t *to = (uint64_t *)&counted;
+    for (size_t k = 0; k < sizeof(*c) / sizeof(*from); k++)
+        to[k] += from[k];
+}
+
 /* ---- helpers --------------------------------------------------------------------------------------------------------
  */
 
@@ -163,7 +186,8 @@ static hipError_t perform(const struct work *w)
                                  .dynamic_lds = w->lds,
                                  .kernarg = w->args,
                                  .seed = seed ? strtoull(seed, NULL, 0) : 0,
-                                 .checks = on("RFG_EMU_CHECKS", true) };
+                                 .checks = on("RFG_EMU_CHECKS", true),
+                                 .count = counting };
     memcpy(launch.grid, w->grid, sizeof(w->grid));
     memcpy(launch.block, w->block, sizeof(w->block));
     size_t size = w->fn->kernel->kernarg_size;
@@ -172,6 +196,8 @@ static hipError_t perform(const struct work *w)
     memcpy(launch.kernarg, w->args, size);
     bool ok = emu_launch_run(&launch);
     emu_free(launch.kernarg);
+    if (counting)
+        add_counters(&launch.counters);
     if (ok)
         return hipSuccess;
     findings++;

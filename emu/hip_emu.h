@@ -16,4 +16,8 @@ int rfg_emu_device(const char *spec, struct rfg_reason *why);
 /* Findings since the process began, and the text of the last one ("" if none): for tests. */
 int rfg_emu_findings(char *last, size_t size);
 
+struct emu_counters;
+/* NULL: begins to count what launches do, from zero. Else: ends it and gives the sums. */
+void rfg_emu_count(struct emu_counters *sums);
+
 #endif

@@ -537,11 +537,21 @@ void emu_make_sentinel(struct emu_inst *i)
     i->fn = x_sentinel;
 }
 
+static void count(W *w, I *i)
+{
+    struct emu_counters *c = &w->launch->counters;
+    c->by_class[i->op->cls]++;
+    if (i->op->cls == EMU_VALU) {
+        c->vector++;
+        c->active_lanes += (uint64_t)__builtin_popcountll(w->exec);
+    }
+}
+
 enum emu_stop emu_run(struct emu_wave *w, int64_t budget)
 {
     w->stop = EMU_RUNNING;
     int64_t left = budget;
-    if (!w->checks)
+    if (!w->checks && !w->launch->count)
         while (left > 0 && !w->stop) {
             I *i = w->pc++;
             i->fn(w, i);
@@ -550,9 +560,12 @@ enum emu_stop emu_run(struct emu_wave *w, int64_t budget)
     else
         while (left > 0 && !w->stop) {
             I *i = w->pc++;
-            emu_check_before(w, i);
+            if (w->checks)
+                emu_check_before(w, i);
             if (w->stop)
                 break;
+            if (w->launch->count)
+                count(w, i);
             i->fn(w, i);
             left--;
         }

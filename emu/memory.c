@@ -128,6 +128,28 @@ static const char *verb(enum emu_kind kind)
     return kind == EMU_IS_LOAD ? "reads" : kind == EMU_IS_STORE ? "writes" : "updates";
 }
 
+/* Distinct lines of 64 and 128 bytes that an instruction touches. */
+static void count_lines(struct emu_counters *c, const uint64_t *addr, uint64_t lanes, unsigned bytes)
+{
+    uint64_t seen[128];
+    int n = 0;
+    for (uint64_t m = lanes; m; m &= m - 1)
+        for (uint64_t p = addr[__builtin_ctzll(m)], line = p >> 6; line <= (p + bytes - 1) >> 6; line++) {
+            int k = n - 1;
+            while (k >= 0 && seen[k] != line)
+                k--;
+            if (k < 0 && n < 128)
+                seen[n++] = line;
+        }
+    c->lines64 += (uint64_t)n;
+    for (int k = 0; k < n; k++) {
+        int other = k - 1;
+        while (other >= 0 && seen[other] >> 1 != seen[k] >> 1)
+            other--;
+        c->lines128 += other < 0;
+    }
+}
+
 uint64_t emu_global(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, const uint64_t *addr,
                     uint64_t lanes, unsigned bytes)
 {
@@ -143,6 +165,8 @@ uint64_t emu_global(struct emu_wave *w, const struct emu_inst *i, enum emu_kind 
             bad |= UINT64_C(1) << l;
         }
     }
+    if (w->launch->count)
+        count_lines(&w->launch->counters, addr, lanes, n);
     if (kind == EMU_IS_LOAD)
         w->launch->counters.load_bytes += (uint64_t)__builtin_popcountll(lanes) * n;
     else

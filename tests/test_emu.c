@@ -188,6 +188,33 @@ START_TEST(graphs)
 }
 END_TEST
 
+START_TEST(counters)
+{
+    struct emu_counters n;
+    hipFunction_t fn;
+    open_device("gfx90a");
+    build("gfx90a", "{ if (TID < 64) p[TID] = n; }", false, &fn);
+    int *p = buffer();
+    rfg_emu_count(NULL);
+    ck_assert_int_eq(launch(fn, p, 1), hipSuccess);
+    rfg_emu_count(&n);
+    ck_assert_int_eq(launch(fn, p, 1), hipSuccess); /* is counted no more */
+    uint64_t sum = 0;
+    for (int k = 0; k < EMU_CLASSES; k++)
+        sum += n.by_class[k];
+    ck_assert_uint_eq(n.waves, 4); /* two groups of two waves, of which the first store: 64 ints, 4 lines of 64 bytes */
+    ck_assert_uint_eq(n.by_class[EMU_STORE], 2);
+    ck_assert_uint_eq(n.store_bytes, 512);
+    ck_assert_uint_eq(n.instructions, sum);
+    ck_assert_uint_eq(n.by_class[EMU_MMA] + n.by_class[EMU_LOAD] + n.lds_bytes + n.barriers, 0);
+    ck_assert(n.vector > 0 && n.active_lanes <= 64 * n.vector);
+    struct emu_counters none;
+    rfg_emu_count(&none);
+    ck_assert_mem_eq(&none, &n, sizeof(n));
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 START_TEST(errors_as_hip_gives_them)
 {
     hipFunction_t fn;
@@ -361,6 +388,7 @@ int main(void)
     tcase_add_loop_test(tc, checks_find_what_is_wrong, 0, N_ARCHS * N_CHECKS);
     tcase_add_loop_test(tc, memory_that_was_freed, 0, N_ARCHS);
     tcase_add_test(tc, graphs);
+    tcase_add_test(tc, counters);
     tcase_add_test(tc, errors_as_hip_gives_them);
     tcase_add_loop_test(tc, split_k_under_many_schedules, 0, N_ARCHS);
     tcase_add_loop_test(tc, mutated_files, 0, N_ARCHS);
