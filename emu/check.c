@@ -180,7 +180,8 @@ void emu_check_before(struct emu_wave *w, const struct emu_inst *i)
         if (role == 'd' || role == 'm' || role == 'i' || reg == EMU_NONE || reg == EMU_CONST ||
             (reg >= EMU_NULL && reg < EMU_VGPR))
             continue;
-        int words = words_of(w, i, k), low = i->m.op_sel >> (k - 1) & 1, high = i->m.op_sel_hi >> (k - 1) & 1;
+        int words = words_of(w, i, k), low = k ? i->m.op_sel >> (k - 1) & 1 : 0,
+            high = k ? i->m.op_sel_hi >> (k - 1) & 1 : 0;
         for (int n = 0; n < words; n++) {
             uint16_t r = (uint16_t)(reg + n);
             if (i->packed32 && n != low && (i->pk_mov || n != high))

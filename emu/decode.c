@@ -81,6 +81,34 @@ static void *open_disasm(const struct emu_arch *arch, int wave_size)
     return llvm.create("amdgcn-amd-amdhsa", arch->name, features, NULL, 0, NULL, NULL);
 }
 
+/* LLVM 19 crashes on SDWA words whose selectors have values that mean nothing (7; 3 for dst_unused). Such words are no
+ * instructions. SDWA: VOP1, VOP2 or VOPC with 0xf9 for source 0, gfx9. */
+static bool crashes_llvm(const struct emu_arch *arch, const uint8_t *bytes, size_t n)
+{
+    uint32_t w[2];
+    if (arch->gfx >= 0x1000 || n < 8)
+        return false;
+    memcpy(w, bytes, 8);
+    if (w[0] >> 31 || (w[0] & 0x1ff) != 0xf9)
+        return false;
+    bool vopc = w[0] >> 25 == 0x3e;
+    return (w[1] >> 16 & 7) == 7 || (w[1] >> 24 & 7) == 7 || (!vopc && ((w[1] >> 8 & 7) == 7 || (w[1] >> 11 & 3) == 3));
+}
+
+/* One instruction as text; its size, 0: it is none. */
+static size_t disassemble(void *dis, const struct emu_arch *arch, const uint8_t *code, size_t size, uint64_t pc,
+                          char *out, size_t out_size)
+{
+    uint8_t bytes[32] = { 0 }; /* LLVM takes them as not const, and may look at more than one instruction's */
+    size_t n = size < sizeof(bytes) ? size : sizeof(bytes);
+    memcpy(bytes, code, n);
+    out[0] = 0;
+    if (crashes_llvm(arch, bytes, n))
+        return 0;
+    size_t used = llvm.disasm(dis, bytes, n, pc, out, out_size);
+    return used <= n ? used : 0;
+}
+
 /* ---- operands -----------------------------------------------------------------------------------------------------
  */
 
@@ -571,7 +599,7 @@ bool emu_decode(struct emu_program *p, const struct emu_arch *arch, int wave_siz
     }
     int room = 0;
     bool ok = true;
-    uint8_t *bytes = (uint8_t *)text;
+    const uint8_t *bytes = text;
     p->at = malloc((size / 4 + 2) * sizeof(*p->at));
     if (!p->at)
         abort();
@@ -579,7 +607,7 @@ bool emu_decode(struct emu_program *p, const struct emu_arch *arch, int wave_siz
         p->at[k] = -1;
     for (size_t pc = 0; ok && pc + 4 <= size;) {
         char buf[256], what[160] = "";
-        size_t used = llvm.disasm(dis, bytes + pc, size - pc, pc, buf, sizeof(buf));
+        size_t used = disassemble(dis, arch, bytes + pc, size - pc, pc, buf, sizeof(buf));
         char *t = buf;
         while (*t == ' ' || *t == '\t')
             t++;
@@ -663,8 +691,8 @@ void emu_text_of(const struct emu_program *p, const struct emu_inst *i, char *bu
     void *dis = emu_llvm_ready(NULL, 0) ? open_disasm(p->arch, p->wave_size) : NULL;
     char text[256] = "?";
     if (dis && i->address + 4 <= p->size) {
-        llvm.disasm(dis, (uint8_t *)(uintptr_t)p->base + i->address, p->size - i->address, i->address, text,
-                    sizeof(text));
+        (void)disassemble(dis, p->arch, (const uint8_t *)(uintptr_t)p->base + i->address, p->size - i->address,
+                          i->address, text, sizeof(text));
         llvm.dispose(dis);
     }
     char *t = text;

@@ -141,7 +141,7 @@ START_TEST(memory_that_was_freed)
     char last[1200];
     hipFunction_t fn;
     open_device(archs[_i]);
-    build(archs[_i], "{ p[TID] = n; }", false, &fn);
+    hipModule_t m = build(archs[_i], "{ p[TID] = n; }", false, &fn);
     int *p = buffer();
     ck_assert_int_eq(launch(fn, p, 1), hipSuccess);
     ck_assert_int_eq(p[127], 1);
@@ -151,6 +151,7 @@ START_TEST(memory_that_was_freed)
     PRINTS(last, "use-after-free");
     PRINTS(last, "hipMalloc of 1024 bytes, freed");
     ck_assert_int_eq(hip->hipFree(p), hipErrorInvalidValue);
+    ck_assert_int_eq(hip->hipModuleUnload(m), hipSuccess);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -163,7 +164,7 @@ START_TEST(graphs)
     hipGraphExec_t x;
     hipStreamCaptureStatus status;
     open_device("gfx90a");
-    build("gfx90a", "{ if (GROUP == 0) p[TID] += n; }", false, &fn);
+    hipModule_t m = build("gfx90a", "{ if (GROUP == 0) p[TID] += n; }", false, &fn);
     int *p = buffer(), n = 3;
     void *params[] = { &p, &n };
     ck_assert_int_eq(hip->hipStreamCreateWithFlags(&s, 0), hipSuccess);
@@ -184,6 +185,7 @@ START_TEST(graphs)
     }
     ck_assert_int_eq(hip->hipGraphExecDestroy(x), hipSuccess);
     ck_assert_int_eq(hip->hipStreamDestroy(s), hipSuccess);
+    ck_assert_int_eq(hip->hipModuleUnload(m), hipSuccess);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -193,7 +195,7 @@ START_TEST(counters)
     struct emu_counters n;
     hipFunction_t fn;
     open_device("gfx90a");
-    build("gfx90a", "{ if (TID < 64) p[TID] = n; }", false, &fn);
+    hipModule_t m = build("gfx90a", "{ if (TID < 64) p[TID] = n; }", false, &fn);
     int *p = buffer();
     rfg_emu_count(NULL);
     ck_assert_int_eq(launch(fn, p, 1), hipSuccess);
@@ -211,6 +213,7 @@ START_TEST(counters)
     struct emu_counters none;
     rfg_emu_count(&none);
     ck_assert_mem_eq(&none, &n, sizeof(n));
+    ck_assert_int_eq(hip->hipModuleUnload(m), hipSuccess);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -249,6 +252,7 @@ START_TEST(errors_as_hip_gives_them)
         ck_assert_int_eq(rfg_context_create(&none, &cp), RFG_ERROR_INVALID_ARGUMENT);
         PRINTS(rfg_last_error(), bad[i].says);
     }
+    ck_assert_int_eq(hip->hipModuleUnload(m), hipSuccess);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -349,6 +353,40 @@ START_TEST(mutated_files)
 }
 END_TEST
 
+static void ignore(void *arg, const char *text)
+{
+    ++*(int *)arg;
+    ck_assert_ptr_nonnull(text);
+}
+
+/* Random words as a text section: decoded or named, never a crash, whatever LLVM and our parser make of them. */
+START_TEST(random_words)
+{
+    static uint32_t words[4096];
+    uint64_t seed = op_seed();
+    const struct emu_arch *arch = emu_arch_find(archs[_i], strlen(archs[_i]));
+    int unknown = 0, decoded = 0;
+    for (int round = 0; round < 12; round++) {
+        struct emu_program p;
+        char error[400];
+        for (int k = 0; k < 4096; k++) {
+            words[k] = (uint32_t)rfg_random(&seed);
+            if (round % 3 == 0) /* VOP1, VOP2, VOPC with SDWA or DPP words */
+                words[k] = k % 2 ? words[k] : (words[k] & 0x7ffffe00) | (words[k] >> 31 ? 0xf9 : 0xfa);
+            if (round % 3 == 1) /* VOP3, memory */
+                words[k] = k % 2 ? words[k] : words[k] >> 6 | 0xd0000000;
+        }
+        ck_assert_msg(emu_decode(&p, arch, arch->wave_size, words, sizeof(words), (uint64_t)(uintptr_t)words, ignore,
+                                 &unknown, error, sizeof(error)),
+                      "%s", error);
+        decoded += p.n;
+        emu_program_free(&p);
+    }
+    printf("%s: %d random instructions, %d of them not emulated\n", archs[_i], decoded, unknown);
+    ck_assert(decoded > 1000 && unknown > 0);
+}
+END_TEST
+
 /* An instruction that is not implemented is refused by name, before anything runs. */
 START_TEST(unknown_instructions)
 {
@@ -371,6 +409,7 @@ START_TEST(unknown_instructions)
     PRINTS(error, "is not implemented");
     PRINTS(error, "bytes ");
     emu_module_unload(&em);
+    ck_assert_int_eq(hip->hipModuleUnload(m), hipSuccess);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -392,6 +431,7 @@ int main(void)
     tcase_add_test(tc, errors_as_hip_gives_them);
     tcase_add_loop_test(tc, split_k_under_many_schedules, 0, N_ARCHS);
     tcase_add_loop_test(tc, mutated_files, 0, N_ARCHS);
+    tcase_add_loop_test(tc, random_words, 0, N_ARCHS);
     tcase_add_test(tc, unknown_instructions);
     suite_add_tcase(s, tc);
     SRunner *sr = srunner_create(s);
