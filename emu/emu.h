@@ -24,11 +24,11 @@ struct emu_arch {
     int lds_bytes, cu_count, simds, waves_per_simd;
     int vgprs_per_simd; /* of 64-lane (gfx9) or 32-lane (gfx10+) registers, for occupancy */
     int vgpr_granule;
-    int xcds;                 /* chiplets with an L2 of their own: 8 on gfx942, else 1 */
-    bool unified_agprs;       /* gfx90a+: AGPRs are the upper part of the VGPR file */
-    bool fnuz;                /* fp8 is e4m3fnuz/e5m2fnuz */
-    int mach;                 /* EF_AMDGPU_MACH in an ELF's flags */
-    bool packed_tid;          /* work-item ids are packed in v0 */
+    int xcds;           /* chiplets with an L2 of their own: 8 on gfx942, else 1 */
+    bool unified_agprs; /* gfx90a+: AGPRs are the upper part of the VGPR file */
+    bool fnuz;          /* fp8 is e4m3fnuz/e5m2fnuz */
+    int mach;           /* EF_AMDGPU_MACH in an ELF's flags */
+    bool packed_tid;    /* work-item ids are packed in v0 */
     bool architected_scratch; /* FLAT_SCRATCH is set by the hardware */
     bool emulated;            /* else it is only recognised */
 };
@@ -39,10 +39,10 @@ const struct emu_arch *emu_arch_of_mach(unsigned mach);
 
 /* One index space for registers. AGPRs are rows 256..511 of the vector file on every arch. */
 enum {
-    EMU_SGPR = 0, /* s0..s105; s[106:107] is vcc; ttmp0..15 at 108..123 */
+    EMU_SGPR = 0,   /* s0..s105; s[106:107] is vcc; ttmp0..15 at 108..123 */
     EMU_VCC = 106,
     EMU_TTMP = 108,
-    EMU_M0 = 124, /* on every arch (gfx11 encodes it as 125; the text says m0) */
+    EMU_M0 = 124,   /* on every arch (gfx11 encodes it as 125; the text says m0) */
     EMU_NULL = 125,
     EMU_EXEC = 126, /* 126 lo, 127 hi */
     EMU_SCC = 128,  /* src_scc, src_vccz, src_execz */
@@ -61,12 +61,12 @@ enum emu_source_mod { EMU_NEG = 1, EMU_ABS = 2, EMU_SEXT = 4 };
 
 /* Per-instruction modifiers in one place; which apply depends on the op. */
 struct emu_mods {
-    uint8_t src[EMU_MAX_OPERANDS];             /* EMU_NEG, EMU_ABS, EMU_SEXT */
-    uint8_t op_sel, op_sel_hi, neg_lo, neg_hi; /* packed math, bit per source; op_sel bit 3: destination */
-    uint8_t omod;                              /* 0, 1: *2, 2: *4, 3: /2 */
+    uint8_t src[EMU_MAX_OPERANDS];              /* EMU_NEG, EMU_ABS, EMU_SEXT */
+    uint8_t op_sel, op_sel_hi, neg_lo, neg_hi;  /* packed math, bit per source; op_sel bit 3: destination */
+    uint8_t omod;                               /* 0, 1: *2, 2: *4, 3: /2 */
     bool clamp;
-    uint8_t dpp;      /* enum emu_dpp, 0: none */
-    uint16_t dpp_arg; /* quad_perm byte, shift count, lane, 24 bits of dpp8 in k[0] */
+    uint8_t dpp;                                /* enum emu_dpp, 0: none */
+    uint16_t dpp_arg;                           /* quad_perm byte, shift count, lane, 24 bits of dpp8 in k[0] */
     uint8_t row_mask, bank_mask;
     bool bound_ctrl, fi;
     bool sdwa;
@@ -74,7 +74,7 @@ struct emu_mods {
     uint8_t cbsz, abid, blgp;                   /* MFMA */
     int32_t offset, offset1;                    /* memory, LDS */
     bool offen, idxen, addr64, lds, gds, tfe, d16_hi;
-    bool glc, slc, dlc, nt, sc0, sc1; /* cache policy as the text says it */
+    bool glc, slc, dlc, nt, sc0, sc1;           /* cache policy as the text says it */
 };
 
 struct emu_wave;
@@ -83,26 +83,9 @@ typedef void (*emu_exec_fn)(struct emu_wave *w, const struct emu_inst *i);
 
 /* Row of the instruction table: mnemonic without _e32/_e64/_dpp/_sdwa suffix. */
 enum emu_class {
-    EMU_SALU,
-    EMU_SMEM,
-    EMU_BRANCH,
-    EMU_WAIT,
-    EMU_MESSAGE,
-    EMU_VALU,
-    EMU_TRANS,
-    EMU_MFMA,
-    EMU_VMEM_LOAD,
-    EMU_VMEM_STORE,
-    EMU_VMEM_ATOMIC,
-    EMU_FLAT_LOAD,
-    EMU_FLAT_STORE,
-    EMU_FLAT_ATOMIC,
-    EMU_SCRATCH_LOAD,
-    EMU_SCRATCH_STORE,
-    EMU_LDS,
-    EMU_LDS_ATOMIC,
-    EMU_CROSS /* readlane, DPP-like, permute: reads other lanes */,
-    EMU_CACHE /* buffer_inv, wbl2 */,
+    EMU_SALU, EMU_SMEM, EMU_BRANCH, EMU_WAIT, EMU_MESSAGE, EMU_VALU, EMU_TRANS, EMU_MFMA, EMU_VMEM_LOAD, EMU_VMEM_STORE,
+    EMU_VMEM_ATOMIC, EMU_FLAT_LOAD, EMU_FLAT_STORE, EMU_FLAT_ATOMIC, EMU_SCRATCH_LOAD, EMU_SCRATCH_STORE, EMU_LDS,
+    EMU_LDS_ATOMIC, EMU_CROSS /* readlane, DPP-like, permute: reads other lanes */, EMU_CACHE /* buffer_inv, wbl2 */,
     EMU_CLASSES
 };
 struct emu_op {
@@ -111,24 +94,23 @@ struct emu_op {
     /* The operands in the text's order, space separated: role and 32-bit words. d1 destination, s2 source of two words,
      * b1 both read and written, m lane mask (wave-size bits: 1 or 2 SGPRs) as destination, n the same as source,
      * i immediate. Generic checks and the decoder read nothing else. "d4 s1 s2" = global_load_dwordx4. A trailing '?'
-     * may be absent. Implicit registers follow after '|': V vcc, S scc, E exec, M m0; upper case read, lower written.
-     */
+     * may be absent. Implicit registers follow after '|': V vcc, S scc, E exec, M m0; upper case read, lower written. */
     const char *sig;
-    uint8_t cls;   /* enum emu_class */
+    uint8_t cls; /* enum emu_class */
     uint32_t info; /* of the family's own meaning: element size, MFMA shape index... */
 };
 
 struct emu_inst {
     emu_exec_fn fn; /* == op->fn, or a specialised one the decoder chose */
     const struct emu_op *op;
-    uint32_t address;                                        /* byte offset in the code object's text */
-    uint8_t size, n;                                         /* bytes; operands */
-    uint16_t reg[EMU_MAX_OPERANDS];                          /* index space above */
+    uint32_t address; /* byte offset in the code object's text */
+    uint8_t size, n;  /* bytes; operands */
+    uint16_t reg[EMU_MAX_OPERANDS]; /* index space above */
     uint8_t words[EMU_MAX_OPERANDS], role[EMU_MAX_OPERANDS]; /* from sig; role: 'd', 's', 'b', 'm', 'n', 'i' */
     uint64_t k[EMU_MAX_OPERANDS]; /* constants: already widened to the operand's type (inline floats too) */
-    const struct emu_mods *mods;  /* never NULL; shared all-zero one if there are none */
-    int32_t target;               /* branches: index of the target instruction, -1: not in this code */
-    uint32_t wait;                /* s_waitcnt: see EMU_WAIT_* ; s_sleep, s_barrier arguments in k[0] */
+    const struct emu_mods *mods; /* never NULL; shared all-zero one if there are none */
+    int32_t target;              /* branches: index of the target instruction, -1: not in this code */
+    uint32_t wait;               /* s_waitcnt: see EMU_WAIT_* ; s_sleep, s_barrier arguments in k[0] */
 };
 /* emu_inst.wait: a counter's limit + 1 in each byte, 0: not waited for. */
 enum { EMU_WAIT_VM = 0, EMU_WAIT_LGKM = 8, EMU_WAIT_EXP = 16, EMU_WAIT_VS = 24 };
@@ -139,9 +121,9 @@ struct emu_program {
     const struct emu_arch *arch;
     struct emu_inst *inst;
     int n;
-    uint64_t base; /* host address of text byte 0: s_getpc, s_swappc use it */
+    uint64_t base;      /* host address of text byte 0: s_getpc, s_swappc use it */
     size_t size;
-    int32_t *at; /* by text byte offset / 4: instruction index or -1 */
+    int32_t *at;        /* by text byte offset / 4: instruction index or -1 */
 };
 
 /* Decodes the whole text. False: error says the instruction, its address and bytes. An op without fn is an error
@@ -154,12 +136,12 @@ void emu_inst_text(const struct emu_program *prog, const struct emu_inst *i, cha
 
 /* ---- execution -------------------------------------------------------------------------------------------------- */
 
-enum emu_stop {              /* why emu_run() came back */
-                EMU_RUNNING, /* the budget is used up */
-                EMU_END,     /* s_endpgm */
-                EMU_BARRIER, /* waits for the workgroup */
-                EMU_YIELD,   /* s_sleep, s_nop in a spin: let others run */
-                EMU_FAULT,   /* the launch is over; wave->fault says why */
+enum emu_stop { /* why emu_run() came back */
+    EMU_RUNNING,  /* the budget is used up */
+    EMU_END,      /* s_endpgm */
+    EMU_BARRIER,  /* waits for the workgroup */
+    EMU_YIELD,    /* s_sleep, s_nop in a spin: let others run */
+    EMU_FAULT,    /* the launch is over; wave->fault says why */
 };
 
 struct emu_workgroup;
@@ -169,24 +151,24 @@ struct emu_checks; /* per-wave state of the checks; NULL when they are off */
 struct emu_wave {
     const struct emu_inst *pc; /* next to execute */
     uint64_t exec;             /* lanes 0..wave_size-1 */
-    uint32_t
-        s[EMU_SCC]; /* by register index; s[EMU_EXEC] and [EMU_EXEC+1] are NOT used: see exec; vcc IS s[106..107] */
+    uint32_t s[EMU_SCC];       /* by register index; s[EMU_EXEC] and [EMU_EXEC+1] are NOT used: see exec; vcc IS s[106..107] */
     bool scc;
-    uint8_t stop; /* enum emu_stop */
+    uint8_t stop;              /* enum emu_stop */
     uint8_t wave_size;
-    uint32_t mode;          /* MODE register: rounding and denormals in bits 0..7, DX10_CLAMP 8, IEEE 9, ... */
-    int n_vgprs, n_agprs;   /* rows that exist */
-    uint32_t (*v)[64];      /* rows 0..n_vgprs-1; lanes above wave_size unused */
-    uint32_t (*a)[64];      /* AGPR rows */
-    uint8_t *scratch;       /* wave's; lane l's byte b of dword-interleaved memory: front's emu_scratch() */
-    uint32_t scratch_bytes; /* per lane */
+    uint32_t mode;             /* MODE register: rounding and denormals in bits 0..7, DX10_CLAMP 8, IEEE 9, ... */
+    int n_vgprs, n_agprs;      /* rows that exist */
+    uint32_t (*v)[64];         /* rows 0..n_vgprs-1; lanes above wave_size unused */
+    uint32_t (*a)[64];         /* AGPR rows */
+    uint8_t *scratch;          /* wave's; lane l's byte b of dword-interleaved memory: front's emu_scratch() */
+    uint32_t scratch_bytes;    /* per lane */
     struct emu_workgroup *wg;
     struct emu_launch *launch;
     const struct emu_program *prog;
     struct emu_checks *checks;
-    int index;               /* wave in its workgroup */
-    uint64_t executed;       /* wave-instructions */
-    uint64_t mem_lo, mem_hi; /* the allocation last touched: the quick bounds test */
+    int index;                 /* wave in its workgroup */
+    uint64_t executed;         /* wave-instructions */
+    uint64_t mem_lo, mem_hi;   /* the allocation last touched: the quick bounds test */
+    uint64_t stores;           /* to global memory, counted by emu_access(): how the scheduler sees that things move */
     uint64_t trap_pc;
 };
 
@@ -213,12 +195,15 @@ enum emu_access_kind { EMU_LOAD, EMU_STORE, EMU_ATOMIC };
 
 /* One memory instruction, all lanes: the only way to memory. The handler fills it, emu_access() checks and counts it
  * and says which lanes may go on; then the handler moves the bytes at (uint8_t *)addr (global), wg->lds + addr (LDS),
- * or emu_scratch(w, lane, addr). */
+ * or emu_scratch(w, lane, addr).
+ * Workgroups run on several host threads: a global atomic must be a host atomic (sequentially consistent), and loads and
+ * stores of global memory must be such that a spinning wave sees another's store: aligned words of up to 8 bytes whole.
+ * LDS and scratch belong to one thread at a time. */
 struct emu_access {
     uint8_t space, kind;
-    uint8_t bytes; /* of a lane, 1..16 */
-    uint8_t align; /* what the instruction demands */
-    bool scalar;   /* SMEM: lane 0 only, bytes up to 64 */
+    uint8_t bytes;      /* of a lane, 1..16 */
+    uint8_t align;      /* what the instruction demands */
+    bool scalar;        /* SMEM: lane 0 only, bytes up to 64 */
     uint64_t lanes;
     uint64_t addr[64];
 };

@@ -81,6 +81,9 @@ struct emu_packet {
     uint64_t kernel_object, kernarg_address, reserved1, completion_signal;
 };
 
+/* Compilers widen loads of arguments: the segment is readable to the end of its last 64 bytes, as the hardware's. */
+#define EMU_KERNARG_SIZE(bytes) (((size_t)(bytes) + 63) & ~(size_t)63)
+
 struct emu_launch {
     const struct emu_arch *arch;
     int cu_count;
@@ -90,7 +93,7 @@ struct emu_launch {
     const struct emu_program *prog;
     uint32_t grid[3], block[3]; /* workgroups; work-items of one */
     uint32_t dynamic_lds;
-    uint8_t *kernarg; /* kernel->kernarg_bytes, hidden arguments filled */
+    uint8_t *kernarg; /* EMU_KERNARG_SIZE(kernel->kernarg_bytes), 64-byte aligned, hidden arguments filled */
     /* The rest is the scheduler's. */
     uint32_t lds_bytes;
     int waves;    /* of a workgroup */

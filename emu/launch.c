@@ -40,7 +40,7 @@ static uint64_t hidden_value(const struct emu_launch *l, enum emu_arg_kind kind)
 void emu_kernarg_fill(struct emu_launch *l, void *const *params, const void *packed, size_t packed_size)
 {
     const struct emu_kernel *k = l->kernel;
-    memset(l->kernarg, 0, k->kernarg_bytes);
+    memset(l->kernarg, 0, EMU_KERNARG_SIZE(k->kernarg_bytes));
     if (packed)
         memcpy(l->kernarg, packed, packed_size < k->kernarg_bytes ? packed_size : k->kernarg_bytes);
     for (int i = 0; params && i < k->n_explicit; i++)

@@ -427,9 +427,9 @@ static bool surround(struct emu_launch *l, struct surroundings *u)
     u->queue = emu_memory_add(l->memory, EMU_BLOCK_KERNARG, u->queue_data, sizeof(u->queue_data), false, name);
     if (!u->packet || !u->queue)
         return false;
-    /* Scalar loads take what is whole: a kernarg segment may be read to the end of its last 16 bytes... */
     if (l->kernel->kernarg_bytes) {
-        u->kernarg = emu_memory_add(l->memory, EMU_BLOCK_KERNARG, l->kernarg, l->kernel->kernarg_bytes, false, name);
+        u->kernarg = emu_memory_add(l->memory, EMU_BLOCK_KERNARG, l->kernarg,
+                                    EMU_KERNARG_SIZE(l->kernel->kernarg_bytes), false, name);
         if (!u->kernarg)
             return false;
     }
