@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../emu/hip_emu.h"
 #include "context_impl.h"
 #include "util.h"
 
@@ -68,7 +69,9 @@ void rfg_device_leave(const rfg_context *ctx, int previous)
 
 static const struct rfg_hip *load_platform(enum rfg_platform p, struct rfg_platform_report *report)
 {
-    return p == RFG_PLATFORM_AMD ? rfg_hip_amd(report) : rfg_hip_nvidia(report);
+    return p == RFG_PLATFORM_AMD   ? rfg_hip_amd(report)
+           : p == RFG_PLATFORM_EMU ? rfg_hip_emu(report)
+                                   : rfg_hip_nvidia(report);
 }
 
 static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
@@ -95,6 +98,8 @@ static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ord
         return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
     if (platform == RFG_PLATFORM_NVIDIA)
         snprintf(ctx->driver, sizeof(ctx->driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    else if (platform == RFG_PLATFORM_EMU)
+        snprintf(ctx->driver, sizeof(ctx->driver), "emulator %s", RFG_VERSION);
     else
         snprintf(ctx->driver, sizeof(ctx->driver), "HIP %d.%d.%d", version / 10000000, version / 100000 % 100,
                  version % 100000);
@@ -107,6 +112,14 @@ static bool has_device(enum rfg_platform p)
     const struct rfg_hip *hip = load_platform(p, &report);
     int count = 0;
     return hip && hip->hipGetDeviceCount(&count) == hipSuccess && count > 0;
+}
+
+static rfg_status open_emulated(rfg_context *ctx, const char *name)
+{
+    char error[256];
+    int ordinal = rfg_emu_open(name + strlen("emu:"), error, sizeof(error));
+    return ordinal < 0 ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': %s", name, error)
+                       : open_gpu(ctx, RFG_PLATFORM_EMU, ordinal, name);
 }
 
 static rfg_status open_device(rfg_context *ctx, const char *name, int threads)
@@ -123,6 +136,8 @@ static rfg_status open_device(rfg_context *ctx, const char *name, int threads)
         ctx->pool = rfg_cpu_pool_create(ctx->dev.cu_count);
         return ctx->pool ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "cpu: can't start %d threads", ctx->dev.cu_count);
     }
+    if (!strncmp(name, "emu:", 4))
+        return open_emulated(ctx, name);
     for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++) {
         size_t len = strlen(platforms[i].prefix);
         char *end;
@@ -132,7 +147,7 @@ static rfg_status open_device(rfg_context *ctx, const char *name, int threads)
         if (end != name + len && !*end && name[len] >= '0' && name[len] <= '9' && ordinal < 1024)
             return open_gpu(ctx, platforms[i].platform, (int)ordinal, name);
     }
-    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': must be cpu, amd:N or nvidia:N", name);
+    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': must be cpu, amd:N, nvidia:N or emu:ARCH[:CUS]", name);
 }
 
 /* A parameter, else an environment variable, else NULL. */

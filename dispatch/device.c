@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../emu/hip_emu.h"
 #include "context.h"
 #include "hip.h"
 #include "util.h"
@@ -48,7 +49,11 @@ static const struct known *find(const char *arch, size_t len)
 
 void rfg_device_peaks(struct rfg_device *dev)
 {
-    const struct known *k = find(dev->arch, strlen(dev->arch));
+    /* An emulated one is ranked as the GPU that it stands for. */
+    const char *arch = dev->arch;
+    if (dev->platform == RFG_PLATFORM_EMU && !strncmp(arch, RFG_EMU_PREFIX, strlen(RFG_EMU_PREFIX)))
+        arch += strlen(RFG_EMU_PREFIX);
+    const struct known *k = find(arch, strlen(arch));
     if (k) {
         dev->features |= k->features;
         dev->mem_gbps = k->gbps;

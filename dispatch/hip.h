@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The HIP function table: everything rfg asks of a GPU runtime, under HIP's own names and types. Implementers: AMD
- * (dlopen of libamdhip64 + libhiprtc), NVIDIA (dlopen of libcuda, adapters), later the emulator; tests wrap one to
+ * (dlopen of libamdhip64 + libhiprtc), NVIDIA (dlopen of libcuda, adapters), the emulator (emu/); tests wrap one to
  * make calls fail. Nothing GPU is linked. Run-time compilation is behind jit.h. */
 #ifndef RFG_DISPATCH_HIP_H
 #define RFG_DISPATCH_HIP_H
@@ -84,6 +84,8 @@ struct rfg_platform_report {
 /* Load once per process (thread-safe), NULL if the library is missing or unusable. The table lives for ever. */
 const struct rfg_hip *rfg_hip_amd(struct rfg_platform_report *report);
 const struct rfg_hip *rfg_hip_nvidia(struct rfg_platform_report *report);
+/* Always there. Its devices are those that rfg_emu_open() (emu/hip_emu.h) made. */
+const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report);
 
 /* Ranking estimates by arch (bandwidth, rates, latencies) for what describe() can't know. */
 void rfg_device_peaks(struct rfg_device *dev);

@@ -75,7 +75,8 @@ static uint8_t *loaded(const struct emu_code *c, uint64_t vaddr, uint64_t size, 
     return NULL;
 }
 
-/* ---- headers --------------------------------------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------------------------------
+ */
 
 /* Code objects for all of a family: what they run on. */
 static bool generic_covers(unsigned mach, const struct emu_arch *arch)
@@ -120,7 +121,8 @@ static bool check_header(struct loader *l, const struct emu_arch *want)
     return true;
 }
 
-/* ---- segments -------------------------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------------------------------
+ */
 
 static bool add_segment(struct loader *l, const Elf64_Phdr *p)
 {
@@ -198,7 +200,8 @@ static bool find_text(struct loader *l)
     return true;
 }
 
-/* ---- symbols and relocations ------------------------------------------------------------------------------------ */
+/* ---- symbols and relocations ----------------------------------------------------------------------------------------
+ */
 
 /* A string of a string table; NULL if it isn't inside. */
 static const char *string_at(const struct loader *l, const Elf64_Shdr *strings, uint64_t offset)
@@ -311,7 +314,8 @@ static bool read_sections(struct loader *l)
     return true;
 }
 
-/* ---- notes and descriptors --------------------------------------------------------------------------------------- */
+/* ---- notes and descriptors ------------------------------------------------------------------------------------------
+ */
 
 static bool read_notes(struct loader *l, const Elf64_Phdr *p, bool *found)
 {
@@ -429,7 +433,8 @@ static bool read_descriptor(struct loader *l, struct emu_kernel *k)
     return true;
 }
 
-/* ---- offload bundles --------------------------------------------------------------------------------------------- */
+/* ---- offload bundles ------------------------------------------------------------------------------------------------
+ */
 
 struct bundle_entry {
     uint64_t offset, size, id_size;
@@ -513,7 +518,8 @@ size_t emu_code_size(const void *data)
     return end;
 }
 
-/* ---- whole ------------------------------------------------------------------------------------------------------- */
+/* ---- whole ----------------------------------------------------------------------------------------------------------
+ */
 
 bool emu_code_load(struct emu_code **out, const void *data, size_t size, const struct emu_arch *arch, char *error,
                    size_t error_size)

@@ -9,7 +9,8 @@
 
 #include "code.h"
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------------------------------
+ */
 
 #define EMU_RED_ZONE 256 /* bytes, at least, before and after each allocation */
 
@@ -54,7 +55,8 @@ bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bo
 void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf, size_t size);
 void emu_memory_destroy(struct emu_memory *m);
 
-/* ---- launches ---------------------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------------------------------
+ */
 
 /* Seams for checks and counters: set once, before the first launch. A NULL member is not called. Callbacks come from
  * many threads at once, those of one workgroup from one at a time. */
@@ -130,7 +132,7 @@ struct emu_settings {
 };
 void emu_settings_read(struct emu_settings *s);
 
-/* ---- reports ------------------------------------------------------------------------------------------------------
+/* ---- reports --------------------------------------------------------------------------------------------------------
  */
 
 /* Each distinct one (kernel, check, instruction) is printed once; all are counted. */

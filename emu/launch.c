@@ -8,7 +8,7 @@
 
 #define JUNK 0xFFFFDEADu /* in registers that nothing initialises: a NaN, and no address */
 
-/* ---- arguments -----------------------------------------------------------------------------------------------------
+/* ---- arguments ------------------------------------------------------------------------------------------------------
  */
 
 static uint64_t hidden_value(const struct emu_launch *l, enum emu_arg_kind kind)
@@ -53,8 +53,8 @@ void emu_kernarg_fill(struct emu_launch *l, void *const *params, const void *pac
     }
 }
 
-/* ---- occupancy
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- occupancy ------------------------------------------------------------------------------------------------------
+ */
 
 static int round_up(int n, int to)
 {
@@ -86,8 +86,8 @@ int emu_occupancy(const struct emu_arch *arch, const struct emu_kernel *k, int c
     return groups * units;
 }
 
-/* ---- registers
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- registers ------------------------------------------------------------------------------------------------------
+ */
 
 static int put64(uint32_t *s, int at, uint64_t value)
 {

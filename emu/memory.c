@@ -20,7 +20,7 @@
 static const struct emu_hooks no_hooks;
 const struct emu_hooks *emu_hooks = &no_hooks;
 
-/* ---- the sorted array ---------------------------------------------------------------------------------------------
+/* ---- the sorted array -----------------------------------------------------------------------------------------------
  */
 
 /* The number of blocks with lo <= address. */
@@ -199,8 +199,8 @@ void emu_memory_destroy(struct emu_memory *m)
     *m = (struct emu_memory){ 0 };
 }
 
-/* ---- words
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------------------------------
+ */
 
 static void name_block(const struct emu_block *b, char *buf, size_t size)
 {
@@ -243,8 +243,8 @@ bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bo
     return false;
 }
 
-/* ---- the gate
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the gate -------------------------------------------------------------------------------------------------------
+ */
 
 /* Are all lanes' addresses in [lo, lo + span]? Also gathers the low bits of all addresses. Branchless, so that the
  * compiler makes vectors of it. */
@@ -263,7 +263,7 @@ bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bo
 ALL_IN(all_in_base)
 #if defined(__x86_64__)
 ALL_IN(all_in_avx2, __attribute__((target("avx2"))))
-ALL_IN(all_in_avx512, __attribute__((target("avx512f,avx512vl,avx512dq,prefer-vector-width=512"))))
+ALL_IN(all_in_avx512, __attribute__((target("avx512f,avx512vl,avx512dq"))))
 #endif
 
 static bool (*all_in)(const uint64_t *, uint64_t, uint64_t, uint64_t, uint64_t *) = all_in_base;

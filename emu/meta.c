@@ -53,7 +53,8 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct parser *p, const c
     return false;
 }
 
-/* ---- before msgpack-c sees it -------------------------------------------------------------------------------- */
+/* ---- before msgpack-c sees it ---------------------------------------------------------------------------------------
+ */
 
 /* msgpack-c allocates what an array's header promises. Walks over one object: true if all of its items can be there.
  */
@@ -102,7 +103,8 @@ static bool plausible(const uint8_t **at, const uint8_t *end, int depth)
     return true;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------------------------------
+ */
 
 static const msgpack_object *get(const msgpack_object *map, const char *key)
 {
