@@ -123,6 +123,8 @@ int emu_occupancy(const struct emu_arch *arch, const struct emu_kernel *k, int c
 enum emu_result { EMU_DONE, EMU_FAILED, EMU_NO_MEMORY };
 /* Runs the whole grid. EMU_FAILED: a fatal report was made; l->why names its check. */
 enum emu_result emu_launch_run(struct emu_launch *l);
+/* Wave-instructions of all launches so far. */
+uint64_t emu_executed(void);
 
 /* RFG_EMU_THREADS, RFG_EMU_SCHEDULE, RFG_EMU_MAX_SPIN, read at each launch. */
 struct emu_settings {

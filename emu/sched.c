@@ -32,6 +32,13 @@ struct sched {
     _Atomic bool no_memory;
 };
 
+static _Atomic uint64_t executed_in_all;
+
+uint64_t emu_executed(void)
+{
+    return atomic_load(&executed_in_all);
+}
+
 struct worker {
     struct sched *s;
     struct emu_slot **live;
@@ -527,5 +534,6 @@ enum emu_result emu_launch_run(struct emu_launch *l)
         atomic_store(&s.no_memory, true);
     unsurround(l, &u);
     l->seconds = now() - start;
+    atomic_fetch_add(&executed_in_all, l->executed);
     return atomic_load(&s.no_memory) ? EMU_NO_MEMORY : atomic_load(&l->stop) ? EMU_FAILED : EMU_DONE;
 }
