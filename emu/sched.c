@@ -17,6 +17,7 @@
 
 #define BUDGET       4096 /* instructions of a wave in its turn */
 #define ROUNDS       64   /* of a workgroup that gets somewhere, in its turn */
+#define QUIET_ROUNDS 5    /* of one that may be waiting for others, without saying so by s_sleep */
 #define SLEEP        64   /* what a yield counts as */
 #define MAX_SPIN     100000000
 #define MAX_THREADS  256
@@ -211,6 +212,21 @@ static bool can_run(const struct emu_wave *w)
     return w->stop != EMU_END && w->stop != EMU_BARRIER;
 }
 
+/* Something moved. */
+static void not_quiet(struct sched *s)
+{
+    if (atomic_load_explicit(&s->quiet, memory_order_relaxed))
+        atomic_store_explicit(&s->quiet, 0, memory_order_relaxed);
+}
+
+/* Instructions without any progress that can't be a coincidence: the user's limit, and enough for every wave that is
+ * there to have had turns, were they all one thread's. */
+static uint64_t patience(const struct sched *s)
+{
+    uint64_t waves = (uint64_t)atomic_load_explicit(&s->live, memory_order_relaxed) * (uint64_t)s->l->waves;
+    return s->set.max_spin + 2 * waves * (uint64_t)s->set.threads * QUIET_ROUNDS * BUDGET;
+}
+
 /* One wave for at most budget instructions. True if it got somewhere that others can see. */
 static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
 {
@@ -230,11 +246,10 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
     } else if (why == EMU_BARRIER)
         wg->at_barrier++;
     maybe_release(wg);
-    if (progress) {
-        if (atomic_load_explicit(&s->quiet, memory_order_relaxed))
-            atomic_store_explicit(&s->quiet, 0, memory_order_relaxed);
-    } else if (atomic_fetch_add_explicit(&s->quiet, executed + (why == EMU_YIELD ? SLEEP : 0), memory_order_relaxed) >
-               s->set.max_spin) {
+    if (progress)
+        not_quiet(s);
+    else if (atomic_fetch_add_explicit(&s->quiet, executed + (why == EMU_YIELD ? SLEEP : 0), memory_order_relaxed) >
+             patience(s)) {
         const char *none = NULL;
         atomic_compare_exchange_strong(&s->l->why, &none, "deadlock");
         atomic_store(&s->l->stop, true);
@@ -254,7 +269,7 @@ static void turn(struct worker *k, struct emu_workgroup *wg)
             ready |= wg->wave[i].stop == EMU_RUNNING;
         if (stopped(k->s) || wg->ended == wg->n_waves || (!progress && !ready))
             return;
-        if (!progress && round >= 4) /* it may be waiting for others, without saying so by s_sleep */
+        if (!progress && round + 1 >= QUIET_ROUNDS)
             return;
     }
 }
@@ -263,9 +278,10 @@ static void run_in_order(struct worker *k)
 {
     int at = 0;
     while (!stopped(k->s)) {
-        if (start_next(k))
+        if (start_next(k)) {
             at = k->n_live - 1;
-        else if (!k->n_live) {
+            not_quiet(k->s);
+        } else if (!k->n_live) {
             if (atomic_load(&k->s->next) >= k->s->l->n_workgroups)
                 return;
             usleep(50); /* the others have all that is resident */
@@ -295,11 +311,12 @@ static void run_shuffled(struct worker *k)
 {
     while (!stopped(k->s)) {
         int n = k->n_live, at = (int)(draw(&k->random) % (uint64_t)(n + 1));
-        if (at == n && !start_next(k)) {
-            if (!n)
-                return;
+        if (at == n && start_next(k))
+            not_quiet(k->s);
+        else if (at == n && !n)
+            return;
+        else if (at == n)
             at = (int)(draw(&k->random) % (uint64_t)n);
-        }
         struct emu_workgroup *wg = &k->live[at]->wg;
         int i = (int)(draw(&k->random) % (uint64_t)wg->n_waves);
         while (!can_run(&wg->wave[i]))
