@@ -203,6 +203,8 @@ struct result {
 
 static size_t rotation(const struct rfg_device *dev)
 {
+    if (dev->platform == RFG_PLATFORM_EMU) /* it has no caches */
+        return 0;
     return (size_t)dev->cache_bytes * (dev->platform == RFG_PLATFORM_CPU ? 2 : 4);
 }
 

@@ -96,17 +96,18 @@ static int put64(uint32_t *s, int at, uint64_t value)
     return at + 2;
 }
 
-/* The V# of scratch memory for code without scratch instructions: swizzled, 4-byte elements, indexed by the lane. */
+/* The V# of scratch memory for code without scratch instructions: swizzled, 4-byte elements, indexed by the lane. With
+ * fewer indices than the index stride, the stride itself doesn't matter. */
 static int put_scratch_buffer(const struct emu_launch *l, uint32_t *s, int at)
 {
     bool wave32 = l->kernel->wave_size == 32;
     put64(s, at, (uint64_t)(uintptr_t)l->scratch);
-    s[at + 1] |= 1u << 31;
+    s[at + 1] |= 1u << 31 | 4u << 16;
     s[at + 2] = 0xFFFFFFFFu;
     if (l->arch->gfx >= 0x1000)
         s[at + 3] = (wave32 ? 2u : 3u) << 21 | 1u << 23 | 22u << 12 | 0xFACu;
     else
-        s[at + 3] = 3u << 21 | 1u << 23 | 0x27FACu;
+        s[at + 3] = 3u << 21 | 1u << 23 | 1u << 19 | 0x27FACu;
     return at + 4;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../emu/hip_emu.h"
 #include "../dispatch/db.h"
 #include "../dispatch/hip.h"
 #include "../dispatch/jit.h"
@@ -71,7 +72,8 @@ static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordin
     if (e != hipSuccess)
         return json_pack("{s:o, s:s}", "name", json_sprintf("%s:%d", prefix, ordinal), "problem", hip->error_name(e));
     json_t *o = device_json(&d);
-    json_object_set_new(o, "name", json_sprintf("%s:%d", prefix, ordinal));
+    json_object_set_new(o, "name",
+                        d.platform == RFG_PLATFORM_EMU ? json_string(d.name) : json_sprintf("%s:%d", prefix, ordinal));
     if (hip->hipDeviceGetName(name, sizeof(name), ordinal) == hipSuccess && name[0])
         json_object_set_new(o, "product", text(name));
     if (hip->hipDeviceTotalMem(&memory, ordinal) == hipSuccess)
@@ -93,6 +95,16 @@ static json_t *platform_json(const struct rfg_hip *(*load)(struct rfg_platform_r
     return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : prefix, "found",
                      r.found, "library", text(r.library), "version", text(r.version), "problem", text(r.problem),
                      "advice", text(r.advice), "devices", devices);
+}
+
+/* Emulated devices come into being by being named: one of each architecture, with its usual number of CUs. */
+static json_t *emulator_json(void)
+{
+    static const char *const archs[] = { "gfx90a", "gfx942", "gfx1100" };
+    char error[256];
+    for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++)
+        (void)rfg_emu_open(archs[i], error, sizeof(error));
+    return platform_json(rfg_hip_emu, "emu");
 }
 
 static json_t *compilers_json(void)
@@ -158,9 +170,10 @@ static json_t *collect(void)
     json_t *c = device_json(&cpu);
     json_object_del(c, "cu_count");
     json_object_set_new(c, "threads", json_integer(cpu.cu_count));
-    return json_pack("{s:s, s:[o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
-                     platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"), "cpu", c, "compilers",
-                     compilers_json(), "database", path_json(rfg_db_user_path()), "cache", path_json(cache_dir()));
+    return json_pack("{s:s, s:[o, o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
+                     platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"), emulator_json(), "cpu",
+                     c, "compilers", compilers_json(), "database", path_json(rfg_db_user_path()), "cache",
+                     path_json(cache_dir()));
 }
 
 /* ---- printing ------------------------------------------------------------------------------------------------ */

@@ -208,6 +208,8 @@ static enum tune_answer exchange(struct tune_child *c, json_t *cmd, double timeo
 /* More than the last-level cache holds, so that every call finds its inputs in memory as an engine's does. */
 static int64_t rotate_bytes(const struct rfg_device *dev)
 {
+    if (dev->platform == RFG_PLATFORM_EMU) /* no caches, and no time to waste */
+        return 0;
     int64_t bytes = dev->platform == RFG_PLATFORM_CPU ? 2 * dev->cache_bytes : 4 * dev->cache_bytes;
     int64_t least = 64 << 20, most = 1 << 30;
     return bytes < least ? least : bytes > most ? most : bytes;

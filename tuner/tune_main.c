@@ -24,7 +24,7 @@ static const char help[] =
     "  --problem TEXT       e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"\n"
     "  --from-misses        what was run on this device without a tuned row, most-called first\n"
     "where:\n"
-    "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
+    "  --device D           cpu, amd:0, nvidia:0, emu:gfx942[:304]; default: $RFG_DEVICE, else the first GPU, else cpu\n"
     "  --db FILE            default: $RFG_DB, else the user's database\n"
     "how:\n"
     "  --per-shape S        seconds a shape is measured for (default: 1.5, on cpu 8)\n"

@@ -97,7 +97,7 @@ typedef void *rfg_stream;
 
 /* All fields may be zero: rfg_context_params p = {0} asks for the defaults. Strings are copied. */
 typedef struct rfg_context_params {
-    /* "cpu", "amd:0", "nvidia:0", "emu:gfx942:304". NULL: $RFG_DEVICE, else the first AMD device, else the first
+    /* "cpu", "amd:0", "nvidia:0", or an emulated AMD GPU, "emu:gfx942" or "emu:gfx942:304" (its CUs). NULL: $RFG_DEVICE, else the first AMD device, else the first
      * NVIDIA device, else "cpu". */
     const char *device;
     /* The writable tuned database. NULL: $RFG_DB, else $XDG_DATA_HOME/rfg/user-v1.db. "": none. */
