@@ -59,6 +59,13 @@ enum {
 
 enum emu_source_mod { EMU_NEG = 1, EMU_ABS = 2, EMU_SEXT = 4 };
 
+/* What a source lane of row r is read from: see emu_mods.dpp. */
+enum emu_dpp {
+    EMU_DPP_NONE, EMU_DPP_QUAD_PERM, EMU_DPP_ROW_SHL, EMU_DPP_ROW_SHR, EMU_DPP_ROW_ROR, EMU_DPP_WAVE_SHL,
+    EMU_DPP_WAVE_ROL, EMU_DPP_WAVE_SHR, EMU_DPP_WAVE_ROR, EMU_DPP_ROW_MIRROR, EMU_DPP_ROW_HALF_MIRROR,
+    EMU_DPP_ROW_BCAST15, EMU_DPP_ROW_BCAST31, EMU_DPP_ROW_SHARE /* row_newbcast too */, EMU_DPP_ROW_XMASK, EMU_DPP_8
+};
+
 /* Per-instruction modifiers in one place; which apply depends on the op. */
 struct emu_mods {
     uint8_t src[EMU_MAX_OPERANDS];              /* EMU_NEG, EMU_ABS, EMU_SEXT */
@@ -66,7 +73,8 @@ struct emu_mods {
     uint8_t omod;                               /* 0, 1: *2, 2: *4, 3: /2 */
     bool clamp;
     uint8_t dpp;                                /* enum emu_dpp, 0: none */
-    uint16_t dpp_arg;                           /* quad_perm byte, shift count, lane, 24 bits of dpp8 in k[0] */
+    uint16_t dpp_arg;                           /* quad_perm byte, shift count, lane */
+    uint32_t dpp8;                              /* 8 lanes of 3 bits */
     uint8_t row_mask, bank_mask;
     bool bound_ctrl, fi;
     bool sdwa;
@@ -94,11 +102,19 @@ struct emu_op {
     /* The operands in the text's order, space separated: role and 32-bit words. d1 destination, s2 source of two words,
      * b1 both read and written, m lane mask (wave-size bits: 1 or 2 SGPRs) as destination, n the same as source,
      * i immediate. Generic checks and the decoder read nothing else. "d4 s1 s2" = global_load_dwordx4. A trailing '?'
-     * may be absent. Implicit registers follow after '|': V vcc, S scc, E exec, M m0; upper case read, lower written. */
+     * may be absent. Implicit registers follow after '|': V vcc, S scc, E exec, M m0; upper case read, lower written.
+     * 0 words: as many as the text names. A letter after the words is the operand's type (enum emu_type), which is what
+     * constants are widened to and how neg and abs work: f f32, h f16, w 16-bit integer, y packed bf16, d f64, j signed 64-bit,
+     * p packed f16 or i16 (2 words: f32). Several rows may share a name: the one whose number of operands fits the text is taken. */
     const char *sig;
     uint8_t cls; /* enum emu_class */
     uint32_t info; /* of the family's own meaning: element size, MFMA shape index... */
 };
+
+enum emu_type { EMU_B32, EMU_F32, EMU_F16, EMU_I16, EMU_BF16, EMU_B64, EMU_F64, EMU_I64, EMU_PK };
+
+/* emu_inst.slow: bit k: source operand k is not simply a row of the vector file (a scalar, a constant, modified). */
+enum { EMU_SLOW_KEEP_HI = 0x40 /* a 16-bit result leaves the upper half alone */, EMU_SLOW_DST = 0x80 };
 
 struct emu_inst {
     emu_exec_fn fn; /* == op->fn, or a specialised one the decoder chose */
@@ -111,6 +127,10 @@ struct emu_inst {
     const struct emu_mods *mods; /* never NULL; shared all-zero one if there are none */
     int32_t target;              /* branches: index of the target instruction, -1: not in this code */
     uint32_t wait;               /* s_waitcnt: see EMU_WAIT_* ; s_sleep, s_barrier arguments in k[0] */
+    uint8_t type[EMU_MAX_OPERANDS]; /* enum emu_type */
+    uint8_t slow;                /* see EMU_SLOW_* */
+    uint8_t src0;                /* operand that is the instruction's source 0: DPP and SDWA change it */
+    uint16_t need_v, need_a;     /* rows that must exist: the highest named + 1 */
 };
 /* emu_inst.wait: a counter's limit + 1 in each byte, 0: not waited for. */
 enum { EMU_WAIT_VM = 0, EMU_WAIT_LGKM = 8, EMU_WAIT_EXP = 16, EMU_WAIT_VS = 24 };
@@ -124,6 +144,8 @@ struct emu_program {
     uint64_t base;      /* host address of text byte 0: s_getpc, s_swappc use it */
     size_t size;
     int32_t *at;        /* by text byte offset / 4: instruction index or -1 */
+    void *pool;         /* the decoder's: what mods point into */
+    int wave_size;
 };
 
 /* Decodes the whole text. False: error says the instruction, its address and bytes. An op without fn is an error
@@ -170,6 +192,8 @@ struct emu_wave {
     uint64_t mem_lo, mem_hi;   /* the allocation last touched: the quick bounds test */
     uint64_t stores;           /* to global memory, counted by emu_access(): how the scheduler sees that things move */
     uint64_t trap_pc;
+    bool vskip;                /* s_setvskip: vector instructions do nothing */
+    uint8_t gpr_index;         /* s_set_gpr_idx_on: which operands M0 shifts; 0: off */
 };
 
 struct emu_workgroup {
@@ -183,6 +207,14 @@ struct emu_workgroup {
 
 /* Runs a wave for at most budget instructions. */
 enum emu_stop emu_run(struct emu_wave *w, int64_t budget);
+
+/* Called before each instruction of a wave that has checks. The checks set it once, before any wave runs. */
+extern void (*emu_before)(struct emu_wave *w, const struct emu_inst *i);
+
+/* The rows of the instruction table that this host runs ("avx512", "avx2", "portable"); RFG_EMU_HOST forces one. */
+const struct emu_op *emu_op_find(const char *name);
+const struct emu_op *emu_op_next(const struct emu_op *op); /* all of them; NULL first and last */
+const char *emu_host(void);
 
 /* Records a fault or a finding of a check against the wave's current instruction and stops the launch if fatal. */
 __attribute__((format(printf, 5, 6))) void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check,

@@ -4,7 +4,7 @@
  * workgroups the GPU would hold. */
 #include <string.h>
 
-#include "sched.h"
+#include "slot.h"
 
 #define JUNK 0xFFFFDEADu /* in registers that nothing initialises: a NaN, and no address */
 

@@ -13,7 +13,7 @@
 
 #include "../dispatch/context.h"
 #include "../dispatch/util.h"
-#include "sched.h"
+#include "slot.h"
 
 #define BUDGET       4096 /* instructions of a wave in its turn */
 #define ROUNDS       64   /* of a workgroup that gets somewhere, in its turn */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../emu/front.h"
-#include "../emu/sched.h"
+#include "../emu/slot.h"
 #include "../tuner/harness.h"
 #include "emu_compile.h"
 

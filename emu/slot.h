@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Between launch.c (a wave's first state) and sched.c (who runs when). */
-#ifndef RFG_EMU_SCHED_H
-#define RFG_EMU_SCHED_H
+#ifndef RFG_EMU_SLOT_H
+#define RFG_EMU_SLOT_H
 
 #include "front.h"
 
