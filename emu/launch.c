@@ -158,8 +158,8 @@ static void set_vgprs(const struct emu_launch *l, struct emu_wave *w)
     uint32_t first = (uint32_t)(w->index * w->wave_size);
     uint32_t n = threads - first < w->wave_size ? threads - first : w->wave_size;
     w->exec = n == 64 ? ~0ull : (1ull << n) - 1;
+    uint32_t x = first % bx, y = first / bx % by, z = first / bx / by;
     for (uint32_t lane = 0; lane < n; lane++) {
-        uint32_t t = first + lane, x = t % bx, y = t / bx % by, z = t / bx / by;
         if (l->arch->packed_tid)
             w->v[0][lane] = x | (ids >= 1 ? y << 10 : 0) | (ids >= 2 ? z << 20 : 0);
         else {
@@ -168,6 +168,13 @@ static void set_vgprs(const struct emu_launch *l, struct emu_wave *w)
                 w->v[1][lane] = y;
             if (ids >= 2)
                 w->v[2][lane] = z;
+        }
+        if (++x == bx) {
+            x = 0;
+            if (++y == by) {
+                y = 0;
+                z++;
+            }
         }
     }
 }

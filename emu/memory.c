@@ -246,19 +246,26 @@ bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bo
 /* ---- the gate -------------------------------------------------------------------------------------------------------
  */
 
-/* Are all lanes' addresses in [lo, lo + span]? Also gathers the low bits of all addresses. Branchless, so that the
- * compiler makes vectors of it. */
+/* Are all lanes' addresses in [lo, lo + span]? Also gathers the low bits of all addresses. */
+typedef uint64_t v8 __attribute__((vector_size(64)));
 #define ALL_IN(name, ...)                                                                                              \
     __VA_ARGS__ static bool name(const uint64_t *addr, uint64_t lanes, uint64_t lo, uint64_t span, uint64_t *low)      \
     {                                                                                                                  \
-        uint64_t bad = 0, bits = 0;                                                                                    \
-        for (int l = 0; l < 64; l++) {                                                                                 \
-            uint64_t active = -(lanes >> l & 1);                                                                       \
-            bad |= (addr[l] - lo > span ? ~0ull : 0) & active;                                                         \
-            bits |= addr[l] & active;                                                                                  \
+        const v8 bit = { 1, 2, 4, 8, 16, 32, 64, 128 };                                                                \
+        v8 bad = { 0 }, bits = { 0 };                                                                                  \
+        for (int g = 0; g < 8; g++) {                                                                                  \
+            v8 a, active = (v8)(((lanes >> 8 * g & 255) & bit) != 0);                                                  \
+            memcpy(&a, addr + 8 * g, sizeof(a));                                                                       \
+            bad |= (v8)(a - lo > span) & active;                                                                       \
+            bits |= a & active;                                                                                        \
         }                                                                                                              \
-        *low = bits;                                                                                                   \
-        return !bad;                                                                                                   \
+        uint64_t any = 0, all = 0;                                                                                     \
+        for (int l = 0; l < 8; l++) {                                                                                  \
+            any |= bad[l];                                                                                             \
+            all |= bits[l];                                                                                            \
+        }                                                                                                              \
+        *low = all;                                                                                                    \
+        return !any;                                                                                                   \
     }
 ALL_IN(all_in_base)
 #if defined(__x86_64__)
