@@ -20,7 +20,8 @@ extern "C" {
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
  * M, N, K <= 2^31 - 1.
  * Aliasing: y may not overlap x, w or bias (refused); x, w and bias may overlap each other.
- * NaN and infinity propagate as IEEE arithmetic in fp32 does. Results are bitwise reproducible for the same
+ * NaN and infinity propagate as IEEE arithmetic in fp32 does. (MI200's matrix instructions take subnormal fp16 and
+ * bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise reproducible for the same
  * problem, variant and device.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
