@@ -227,6 +227,13 @@ static uint64_t patience(const struct sched *s)
     return s->set.max_spin + 2 * waves * (uint64_t)s->set.threads * QUIET_ROUNDS * BUDGET;
 }
 
+static void give_up(struct sched *s)
+{
+    const char *none = NULL;
+    atomic_compare_exchange_strong(&s->l->why, &none, "deadlock");
+    atomic_store(&s->l->stop, true);
+}
+
 /* One wave for at most budget instructions. True if it got somewhere that others can see. */
 static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
 {
@@ -249,11 +256,8 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
     if (progress)
         not_quiet(s);
     else if (atomic_fetch_add_explicit(&s->quiet, executed + (why == EMU_YIELD ? SLEEP : 0), memory_order_relaxed) >
-             patience(s)) {
-        const char *none = NULL;
-        atomic_compare_exchange_strong(&s->l->why, &none, "deadlock");
-        atomic_store(&s->l->stop, true);
-    }
+             patience(s))
+        give_up(s);
     return progress;
 }
 
@@ -261,10 +265,14 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
 static void turn(struct worker *k, struct emu_workgroup *wg)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        bool progress = false, ready = false;
+        bool progress = false, ready = false, ran = false;
         for (int i = 0; i < wg->n_waves && !stopped(k->s); i++)
-            if (can_run(&wg->wave[i]))
+            if (can_run(&wg->wave[i])) {
+                ran = true;
                 progress |= run_wave(k, &wg->wave[i], BUDGET);
+            }
+        if (!ran && !stopped(k->s)) /* at a barrier that nobody can complete */
+            give_up(k->s);
         for (int i = 0; i < wg->n_waves; i++)
             ready |= wg->wave[i].stop == EMU_RUNNING;
         if (stopped(k->s) || wg->ended == wg->n_waves || (!progress && !ready))
@@ -319,8 +327,12 @@ static void run_shuffled(struct worker *k)
             at = (int)(draw(&k->random) % (uint64_t)n);
         struct emu_workgroup *wg = &k->live[at]->wg;
         int i = (int)(draw(&k->random) % (uint64_t)wg->n_waves);
-        while (!can_run(&wg->wave[i]))
+        for (int n_waves = wg->n_waves; n_waves && !can_run(&wg->wave[i]); n_waves--)
             i = (i + 1) % wg->n_waves;
+        if (!can_run(&wg->wave[i])) {
+            give_up(k->s); /* at a barrier that nobody can complete */
+            return;
+        }
         run_wave(k, &wg->wave[i], 1 + (int64_t)(draw(&k->random) % (1ull << draw(&k->random) % 12)));
         if (wg->ended == wg->n_waves)
             end_group(k, at);

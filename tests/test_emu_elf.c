@@ -276,8 +276,11 @@ START_TEST(survives_damage)
                 refused++;
                 ck_assert_msg(*error, "seed %d, file %d, mutation %d: refused without a reason", 1000 + _i, f, i);
                 ck_assert_ptr_null(c);
-            } else
+            } else {
+                if (i % 25 == 0) /* the decoder takes what it gets, too */
+                    (void)emu_code_decode(c, i % 50 == 0, error, sizeof(error));
                 emu_code_free(&c);
+            }
         }
         free(copy);
         free(data);

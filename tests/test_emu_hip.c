@@ -600,6 +600,47 @@ START_TEST(launches_are_checked)
 }
 END_TEST
 
+/* Engines call from many threads. */
+static void *launch_many(void *arg)
+{
+    float *y = arg, a = 1;
+    int n = 256;
+    char *ok = NULL;
+    hipStream_t s;
+    if (hip->hipSetDevice(0) != hipSuccess || hip->hipStreamCreateWithFlags(&s, hipStreamNonBlocking) != hipSuccess)
+        return NULL;
+    for (int i = 0; i < 20; i++) {
+        void *px, *params[] = { &y, &px, &n, &a };
+        if (hip->hipMalloc(&px, 1024) != hipSuccess || hip->hipMemsetD8Async(px, 0, 1024, s) != hipSuccess ||
+            hip->hipModuleLaunchKernel(kernel("vadd"), 2, 1, 1, 128, 1, 1, 0, s, params, NULL) != hipSuccess ||
+            hip->hipStreamSynchronize(s) != hipSuccess || hip->hipFree(px) != hipSuccess)
+            return NULL;
+    }
+    ok = (char *)arg;
+    return hip->hipStreamDestroy(s) == hipSuccess ? ok : NULL;
+}
+
+START_TEST(many_threads)
+{
+    pthread_t t[4];
+    void *y[4], *result;
+    float back[256];
+    if (!load_kernels(1))
+        return;
+    for (int i = 0; i < 4; i++) {
+        y[i] = device_copy(NULL, sizeof(back));
+        ck_assert_int_eq(pthread_create(&t[i], NULL, launch_many, y[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(t[i], &result);
+        ck_assert_ptr_eq(result, y[i]);
+        OK(hip->hipMemcpyDtoH(back, y[i], sizeof(back)));
+        for (int j = 0; j < 256; j++)
+            ck_assert(back[j] == 20.0f * (float)(1 + (j & 3)));
+    }
+}
+END_TEST
+
 START_TEST(modules_are_checked)
 {
     size_t size;
@@ -628,6 +669,98 @@ START_TEST(modules_are_checked)
 }
 END_TEST
 
+/* ---- the program ----------------------------------------------------------------------------------------------------
+ */
+
+static char dir[] = "/tmp/rfg-emu-XXXXXX";
+
+static void write_file(const char *name, const void *data, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    FILE *f = fopen(path, "wb");
+    ck_assert(f && fwrite(data, 1, size, f) == size && fclose(f) == 0);
+}
+
+/* The exit code of rfg-emu ARGS in dir; its output in text. */
+static int program(const char *args, char *text, size_t size)
+{
+    const char *bin = rfg_env("RFG_BINDIR");
+    char *cmd = rfg_asprintf("cd %s && RFG_EMU_THREADS=2 %s/rfg-emu %s 2>&1", dir, bin ? bin : ".", args);
+    FILE *p = popen(cmd, "r");
+    ck_assert_ptr_nonnull(p);
+    text[fread(text, 1, size - 1, p)] = 0;
+    free(cmd);
+    int code = pclose(p);
+    return code < 0 ? code : code >> 8;
+}
+
+START_TEST(program_runs_code_objects)
+{
+    static const struct {
+        const char *args;
+        int code;
+        const char *word;
+    } cases[] = {
+        { "--help", 0, "usage" },
+        { "dance", 2, "'dance'" },
+        { "list", 2, "without a file" },
+        { "list none.co", 1, "none.co" },
+        { "list x.bin", 1, "not an ELF" },
+        { "list k.co", 0, "vadd: wave64" },
+        { "list k.co", 0, "16: value, 4 bytes" },
+        { "--coverage k.co", 0, "s_endpgm" },
+        { "--coverage k.co k.co", 0, "2 files, 0 not readable or not decodable" },
+        { "--coverage k.co x.bin", 1, "2 files, 1 not readable" },
+        { "run k.co --kernel vadd --grid 3 --block 64 --args inout:y.bin:z.bin in:x.bin i32:150 f32:0.5", 0,
+          "wave-instructions" },
+        { "run k.co --grid 3", 1, "--kernel must name one of vadd reduce" },
+        { "run k.co --kernel vadd --grid 3", 2, "0 are given: vadd has 4" },
+        { "run k.co --kernel vadd --grid 3,0 --args zero:4 zero:4 i32:1 f32:1", 2, "'0' must be a number from 1" },
+        { "run k.co --kernel vadd --block 1,2,3,4 --args zero:4 zero:4 i32:1 f32:1", 2, "must be X[,Y[,Z]]" },
+        { "run k.co --kernel vadd --block 2000 --args zero:4 zero:4 i32:1 f32:1", 2, "1 to 1024" },
+        { "run k.co --kernel vadd --args zero:4 zero:4 i32:1x f32:1", 2, "'1x' must be a number" },
+        { "run k.co --kernel vadd --args zero:4 zero:4 i32:3000000000 f32:1", 2, "fits in 4 bytes" },
+        { "run k.co --kernel vadd --args zero:4 zero:4 i64:1 f32:1", 2, "argument 2 has 8 bytes" },
+        { "run k.co --kernel vadd --args zero:4 in:none i32:1 f32:1", 1, "none: No such file" },
+        { "run k.co --kernel vadd --args zero:x zero:4 i32:1 f32:1", 2, "must be zero:BYTES" },
+        { "run k.co --kernel vadd --args here zero:4 i32:1 f32:1", 2, "--args here: must be" },
+        { "run k.co --kernel vadd --device gfx1100 --args zero:4 zero:4 i32:1 f32:1", 1, "must be for gfx1100" },
+        { "run k.co --kernel vadd --device gfx942:x --args zero:4 zero:4 i32:1 f32:1", 2, "'x' is not a number" },
+        { "run k.co --kernel vadd --block 64 --args zero:100 zero:256 i32:64 f32:1", 1, "global-out-of-bounds" },
+    };
+    char text[8000], *code;
+    float x[150], y[150], z[150];
+    size_t size;
+    if (!emu_can_compile())
+        return;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    code = emu_compile(source, "gfx942", "--no-gpu-bundle-output", &size);
+    write_file("k.co", code, size);
+    free(code);
+    for (int i = 0; i < 150; i++) {
+        x[i] = (float)i;
+        y[i] = (float)(2 * i);
+    }
+    write_file("x.bin", x, sizeof(x));
+    write_file("y.bin", y, sizeof(y));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int got = program(cases[i].args, text, sizeof(text));
+        ck_assert_msg(got == cases[i].code && strstr(text, cases[i].word), "rfg-emu %s: %d, '%s'", cases[i].args, got,
+                      text);
+    }
+    snprintf(text, sizeof(text), "%s/z.bin", dir);
+    char *back = rfg_read_file(text, &size);
+    ck_assert(back && size == sizeof(z));
+    memcpy(z, back, sizeof(z));
+    free(back);
+    for (int i = 0; i < 150; i++)
+        ck_assert(z[i] == y[i] + (0.5f * x[i] + (float)(1 + (i & 3))));
+    snprintf(text, sizeof(text), "rm -r %s", dir);
+    ck_assert_int_eq(system(text), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("emu_hip");
@@ -651,7 +784,9 @@ int main(void)
     tcase_add_loop_test(tc, groups_wait_for_each_other, 0, 6);
     tcase_add_loop_test(tc, faults_and_deadlocks, 0, 3);
     tcase_add_loop_test(tc, launches_are_checked, 0, 3);
+    tcase_add_test(tc, many_threads);
     tcase_add_test(tc, modules_are_checked);
+    tcase_add_test(tc, program_runs_code_objects);
     SRunner *sr = srunner_create(s);
     srunner_run_all(sr, CK_ENV);
     int failed = srunner_ntests_failed(sr);
