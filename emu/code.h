@@ -120,6 +120,9 @@ const struct emu_symbol *emu_code_global(const struct emu_code *code, const char
 /* The function that text offset lies in; NULL if unknown. */
 const struct emu_symbol *emu_code_function(const struct emu_code *code, uint64_t text_offset);
 
+/* lines.c: "kernel.hip:12" where the code object has debug information; else false. */
+bool emu_code_line(const struct emu_code *code, uint64_t text_offset, char *buf, size_t size);
+
 /* meta.c: kernels from the msgpack metadata; descriptors are read afterwards. */
 bool emu_meta_parse(struct emu_code *code, const uint8_t *data, size_t size, char *error, size_t error_size);
 

@@ -95,19 +95,22 @@ static void halt(struct emu_launch *l, const char *check)
     atomic_store_explicit(&l->stop, true, memory_order_release);
 }
 
-/* "function+0x10" */
+/* "function+0x10 (kernel.hip:12)" */
 static void place(const struct emu_launch *l, uint32_t address, char *buf, size_t size)
 {
     const struct emu_symbol *f = emu_code_function(l->code, address);
+    char line[128];
+    bool known = l->code->file && emu_code_line(l->code, address, line, sizeof(line));
     if (f)
-        snprintf(buf, size, "%.100s+0x%llx", f->name, (unsigned long long)(address - (f->value - l->code->text)));
+        snprintf(buf, size, "%.100s+0x%llx%s%s%s", f->name, (unsigned long long)(address - (f->value - l->code->text)),
+                 known ? " (" : "", known ? line : "", known ? ")" : "");
     else
-        snprintf(buf, size, "0x%x", address);
+        snprintf(buf, size, "0x%x%s%s%s", address, known ? " (" : "", known ? line : "", known ? ")" : "");
 }
 
 void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check, uint64_t lanes, const char *fmt, ...)
 {
-    char what[500], inst[160] = "?", where[128] = "?", key[256], text[1100], who[96] = "";
+    char what[500], inst[160] = "?", where[256] = "?", key[256], text[1100], who[96] = "";
     struct emu_launch *l = w->launch;
     va_list ap;
     va_start(ap, fmt);

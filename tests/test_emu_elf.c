@@ -52,7 +52,7 @@ static const struct file {
     { "gfx90a", "-mcode-object-version=6 --no-gpu-bundle-output", 6 },
     { "gfx942", "-mcode-object-version=4 --no-gpu-bundle-output", 4 },
     { "gfx942", "-mcode-object-version=5", 5 }, /* in a bundle */
-    { "gfx942", "-mcode-object-version=6 --no-gpu-bundle-output", 6 },
+    { "gfx942", "-g -mcode-object-version=6 --no-gpu-bundle-output", 6 },
     { "gfx942", "-mcode-object-version=5 --no-gpu-bundle-output -mllvm -amdgpu-kernarg-preload-count=4", 5 },
     { "gfx1100", "-mcode-object-version=4", 4 },
     { "gfx1100", "-mcode-object-version=5 --no-gpu-bundle-output", 5 },
@@ -136,6 +136,37 @@ START_TEST(reads_what_clang_writes)
     ck_assert(((float *)(c->image + lut->value))[3] == 4);
     emu_code_free(&c);
     ck_assert_ptr_null(c);
+}
+END_TEST
+
+START_TEST(source_lines)
+{
+    static const char *const text = "extern \"C\" __global__ void k(float *y, float *x)\n" /* after 4 lines of words */
+                                    "{\n"
+                                    "    float a = x[0];\n"
+                                    "    float b = y[64];\n"
+                                    "    y[1] = a;\n"
+                                    "    y[20] = b;\n"
+                                    "}\n";
+    static const char *const options[] = { "-g --no-gpu-bundle-output", "-g -gdwarf-4 --no-gpu-bundle-output", "" };
+    static const char *const archs[] = { "gfx90a", "gfx1100" };
+    char line[128];
+    size_t size;
+    bool seen[16] = { 0 };
+    if (!emu_can_compile())
+        return;
+    char *data = emu_compile(text, archs[_i & 1], options[_i / 2], &size);
+    struct emu_code *c = load(data, size, archs[_i & 1]);
+    for (uint64_t at = 0; at < c->text_size; at += 4)
+        if (emu_code_line(c, at, line, sizeof(line))) {
+            ck_assert_msg(strncmp(line, "in.hip:", 7) == 0, "%s", line);
+            seen[atoi(line + 7) & 15] = true;
+        }
+    for (int i = 7; i <= 10; i++) /* the kernel's four statements */
+        ck_assert_msg(seen[i] == (_i / 2 < 2), "line %d", i);
+    ck_assert(!emu_code_line(c, 1 << 20, line, sizeof(line)));
+    emu_code_free(&c);
+    free(data);
 }
 END_TEST
 
@@ -279,6 +310,8 @@ START_TEST(survives_damage)
             } else {
                 if (i % 25 == 0) /* the decoder takes what it gets, too */
                     (void)emu_code_decode(c, i % 50 == 0, error, sizeof(error));
+                if (i % 5 == 0)
+                    (void)emu_code_line(c, rfg_random(&seed) % 4096, error, sizeof(error));
                 emu_code_free(&c);
             }
         }
@@ -528,6 +561,7 @@ int main(void)
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 200);
     tcase_add_loop_test(tc, reads_what_clang_writes, 0, N_FILES);
+    tcase_add_loop_test(tc, source_lines, 0, 6);
     tcase_add_test(tc, says_why_not);
     tcase_add_loop_test(tc, survives_damage, 0, 4);
     tc = tcase_create("start");
