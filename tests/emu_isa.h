@@ -93,6 +93,7 @@ static inline uint32_t u16(_Float16 f)
 }
 
 TCase *emu_case_lanes(void);
+TCase *emu_case_scalar(void);
 TCase *emu_case_memory(void);
 TCase *emu_case_matrix(void);
 TCase *emu_case_decode(void);

@@ -7,6 +7,10 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#ifndef LLVM_MC
+#define LLVM_MC "llvm-mc-19"
+#endif
+
 const struct tested tested[EMU_TESTED] = {
     { { .name = "gfx908", .gfx = 0x908, .wave_size = 64, .xcds = 1 }, 64 },
     { { .name = "gfx90a", .gfx = 0x90a, .wave_size = 64, .xcds = 1, .unified_agprs = true }, 64 },
@@ -112,11 +116,17 @@ static uint8_t *assemble(int arch, const char *const *text, int n, size_t *size)
     const struct tested *t = &tested[arch];
     int fd = mkstemp(source);
     FILE *f = fdopen(fd, "w");
-    for (int k = 0; k < n; k++)
-        fprintf(f, "%s\ns_endpgm\n", text[k]);
+    for (int k = 0; k < n; k++) {
+        for (const char *c = text[k]; *c; c++) { /* a mask is vcc_lo in wave32 */
+            fputc(*c, f);
+            if (t->wave_size == 32 && c >= text[k] + 2 && !strncmp(c - 2, "vcc", 3) && !strchr("_zn", c[1] ? c[1] : ' '))
+                fputs("_lo", f);
+        }
+        fputs("\ns_endpgm\n", f);
+    }
     fclose(f);
     snprintf(object, sizeof(object), "%s.o", source);
-    snprintf(command, sizeof(command), "llvm-mc-19 -triple=amdgcn-amd-amdhsa -mcpu=%s %s -filetype=obj -o %s %s", t->arch.name,
+    snprintf(command, sizeof(command), LLVM_MC " -triple=amdgcn-amd-amdhsa -mcpu=%s %s -filetype=obj -o %s %s", t->arch.name,
              t->arch.gfx < 0x1000 ? "" : t->wave_size == 32 ? "-mattr=+wavefrontsize32" : "-mattr=-wavefrontsize32,+wavefrontsize64",
              object, source);
     need(system(command) == 0, command);
