@@ -175,7 +175,7 @@ static const struct {
     { 3, "dual: the second reads what the first writes",
       "v_mov_b32 v1, 1\nv_mov_b32 v3, 5\nv_dual_mov_b32 v1, v3 :: v_dual_add_nc_u32 v2, 7, v1\nv_readlane_b32 s0, v2, 0", 0, 8 },
     { 3, "dual: its cndmask reads vcc",
-      "s_mov_b32 vcc_lo, -1\nv_mov_b32 v1, 1\nv_mov_b32 v2, 2\nv_dual_cndmask_b32 v3, v1, v2 :: v_dual_mov_b32 v4, v1\nv_readlane_b32 s0, v3, 0", 0, 2 },
+      "s_mov_b32 vcc_lo, -1\nv_mov_b32 v1, 1\nv_mov_b32 v2, 2\nv_dual_cndmask_b32 v3, v1, v2 :: v_dual_mov_b32 v4, v2\nv_readlane_b32 s0, v3, 0", 0, 2 },
     { 3, "permlanex16", "v_mbcnt_lo_u32_b32 v1, -1, 0\ns_mov_b32 s2, 0x76543210\ns_mov_b32 s3, 0xfedcba98\nv_permlanex16_b32 v2, v1, s2, s3\n"
                         "v_readlane_b32 s0, v2, 3", 0, 19 },
     { 3, "permlane16", "v_mbcnt_lo_u32_b32 v1, -1, 0\ns_mov_b32 s2, 0x76543291\ns_mov_b32 s3, 0xfedcba98\nv_permlane16_b32 v2, v1, s2, s3\n"

@@ -10,6 +10,8 @@ int main(int argc, char **argv)
     Suite *s = suite_create("emu_isa");
     suite_add_tcase(s, emu_case_lanes());
     suite_add_tcase(s, emu_case_scalar());
+    suite_add_tcase(s, emu_case_matrix());
+    suite_add_tcase(s, emu_case_memory());
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);
