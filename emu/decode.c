@@ -255,6 +255,13 @@ static bool emit(struct build *b, const char *text)
         }
     }
     bool packed = false;
+    int sources = 0;
+    for (int k = 0; k < t.n; k++)
+        sources += s.role[k] == 's';
+    if (t.op_sels == sources + 1 && sources < 3) { /* one more bit than sources: the destination's, here always bit 3 */
+        unsigned dst = t.mods.op_sel >> sources & 1;
+        t.mods.op_sel = (uint8_t)((t.mods.op_sel & ~(1u << sources)) | dst << 3);
+    }
     for (int k = 0; k < t.n; k++)
         packed |= s.type[k] == EMU_PK || s.type[k] == EMU_BF16;
     if (packed && !strstr(t.rest, "op_sel_hi") && strncmp(t.name, "v_fma_mix", 9) && strncmp(t.name, "v_mad_mix", 9)) {

@@ -33,6 +33,7 @@ struct emu_text {
     const char *rest; /* after the mnemonic */
     struct emu_mods mods;
     bool has_mods;
+    int op_sels; /* how many bits op_sel had */
 };
 /* One instruction (no "::"). False: why. */
 bool emu_text_parse(const char *text, struct emu_text *t, char *why, size_t why_size);

@@ -266,9 +266,9 @@ H(v_div_scale_f32)
         } else if (d_tiny) {
             x = ldexpf(a, 64);
         } else if (exponent32(inverse) == 0 && exponent32(quotient) == 0) {
-            vcc = true;
+            vcc = true; /* d is huge: it can only be scaled down */
             if (denominator)
-                x = ldexpf(a, 64);
+                x = ldexpf(a, -64);
         } else if (exponent32(inverse) == 0) {
             x = ldexpf(a, -64);
         } else if (exponent32(quotient) == 0) {
@@ -307,7 +307,7 @@ H(v_div_scale_f64)
         } else if (exponent64(inverse) == 0 && exponent64(quotient) == 0) {
             vcc = true;
             if (denominator)
-                x = ldexp(a, 128);
+                x = ldexp(a, -128);
         } else if (exponent64(inverse) == 0) {
             x = ldexp(a, -128);
         } else if (exponent64(quotient) == 0) {
@@ -331,9 +331,10 @@ H(v_div_fmas_f32)
     const float *a = srcf(w, i, 1, ta), *b = srcf(w, i, 2, tb), *c = srcf(w, i, 3, tc);
     LANES
     {
-        float f = __builtin_fmaf(a[l], b[l], c[l]);
-        /* 2^-64 where the quotient had been scaled up, which the addend tells: then 2^64. */
-        r[l] = !(vcc >> l & 1) ? f : exponent32(c[l]) > 127 ? ldexpf(f, 64) : ldexpf(f, -64);
+        /* 2^64 or 2^-64, as the addend's size tells; rounded once, so that subnormal quotients come out right. */
+        double f = __builtin_fma((double)a[l], (double)b[l], (double)c[l]);
+        double scale = exponent32(c[l]) > 127 ? 0x1p64 : 0x1p-64;
+        r[l] = vcc >> l & 1 ? (float)(f * scale) : __builtin_fmaf(a[l], b[l], c[l]);
     }
     putf(w, i, r);
 }
@@ -367,7 +368,7 @@ static inline float div_fixup(float q, float d, float n)
         return copysignf(0, sign);
     if (exponent32(n) - exponent32(d) < -150)
         return copysignf(0, sign);
-    if (exponent32(d) == 255)
+    if (q != q) /* of finite, non-zero numbers: the scaled quotient overflowed on the way */
         return copysignf(INFINITY, sign);
     return copysignf(fabsf(q), sign);
 }
@@ -407,7 +408,7 @@ H(v_div_fixup_f64)
         else if (isinf(d[l]) || n[l] == 0 || exponent64(n[l]) - exponent64(d[l]) < -1075)
             x = copysign(0, s);
         else
-            x = copysign(fabs(q[l]), s);
+            x = copysign(q[l] != q[l] ? (double)INFINITY : fabs(q[l]), s);
         r[l] = x;
     }
     EMU_N(putd)(w, i, r);

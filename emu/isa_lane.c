@@ -52,61 +52,57 @@ void EMU_N(dpp_index)(const struct emu_wave *w, const struct emu_inst *i, int8_t
 {
     const struct emu_mods *m = i->mods;
     int n = w->wave_size, arg = m->dpp_arg;
-    for (int l = 0; l < 64; l++) {
-        int row = l & ~15, in = l & 15, s = l;
-        switch (m->dpp) {
-        case EMU_DPP_QUAD_PERM:
-            s = (l & ~3) | (arg >> 2 * (l & 3) & 3);
-            break;
-        case EMU_DPP_ROW_SHL:
-            s = in + arg < 16 ? l + arg : -1;
-            break;
-        case EMU_DPP_ROW_SHR:
-            s = in >= arg ? l - arg : -1;
-            break;
-        case EMU_DPP_ROW_ROR:
-            s = row | ((in - arg) & 15);
-            break;
-        case EMU_DPP_WAVE_SHL:
-            s = l + 1 < n ? l + 1 : -1;
-            break;
-        case EMU_DPP_WAVE_ROL:
-            s = (l + 1) % n;
-            break;
-        case EMU_DPP_WAVE_SHR:
-            s = l - 1;
-            break;
-        case EMU_DPP_WAVE_ROR:
-            s = (l + n - 1) % n;
-            break;
-        case EMU_DPP_ROW_MIRROR:
-            s = row | (15 - in);
-            break;
-        case EMU_DPP_ROW_HALF_MIRROR:
-            s = (l & ~7) | (7 - (l & 7));
-            break;
-        case EMU_DPP_ROW_BCAST15:
-            s = row - 1;
-            break;
-        case EMU_DPP_ROW_BCAST31:
-            s = l >= 32 ? 31 : -1;
-            break;
-        case EMU_DPP_ROW_SHARE:
-            s = row | arg;
-            break;
-        case EMU_DPP_ROW_XMASK:
-            s = row | (in ^ arg);
-            break;
-        case EMU_DPP_8:
-            s = (l & ~7) | (int)(m->dpp8 >> 3 * (l & 7) & 7);
-            break;
-        default:
-            break;
-        }
-        if (s >= 0 && !m->fi && !(w->exec >> s & 1))
-            s = -1;
-        from[l] = (int8_t)s;
+#define FROM(e) LANES from[l] = (int8_t)(e)
+    switch (m->dpp) {
+    case EMU_DPP_QUAD_PERM:
+        FROM((l & ~3) | (arg >> 2 * (l & 3) & 3));
+        break;
+    case EMU_DPP_ROW_SHL:
+        FROM((l & 15) + arg < 16 ? l + arg : -1);
+        break;
+    case EMU_DPP_ROW_SHR:
+        FROM((l & 15) >= arg ? l - arg : -1);
+        break;
+    case EMU_DPP_ROW_ROR:
+        FROM((l & ~15) | ((l - arg) & 15));
+        break;
+    case EMU_DPP_WAVE_SHL:
+        FROM(l + 1 < n ? l + 1 : -1);
+        break;
+    case EMU_DPP_WAVE_ROL:
+        FROM((l + 1) & (n - 1));
+        break;
+    case EMU_DPP_WAVE_SHR:
+        FROM(l - 1);
+        break;
+    case EMU_DPP_WAVE_ROR:
+        FROM((l - 1) & (n - 1));
+        break;
+    case EMU_DPP_ROW_MIRROR:
+        FROM(l ^ 15);
+        break;
+    case EMU_DPP_ROW_HALF_MIRROR:
+        FROM(l ^ 7);
+        break;
+    case EMU_DPP_ROW_BCAST15: /* the last lane of the row before */
+        FROM((l & ~15) - 1);
+        break;
+    case EMU_DPP_ROW_BCAST31:
+        FROM(l >= 32 ? 31 : -1);
+        break;
+    case EMU_DPP_ROW_SHARE:
+        FROM((l & ~15) | arg);
+        break;
+    case EMU_DPP_ROW_XMASK:
+        FROM(l ^ arg);
+        break;
+    default:
+        FROM((l & ~7) | (int)(m->dpp8 >> 3 * (l & 7) & 7));
+        break;
     }
+#undef FROM
+    if (!m->fi && w->exec != ~0ull)
+        LANES from[l] = from[l] >= 0 && (w->exec >> from[l] & 1) ? from[l] : -1;
 }
 
 uint64_t EMU_N(dpp_lanes)(const struct emu_wave *w, const struct emu_inst *i)
@@ -114,12 +110,18 @@ uint64_t EMU_N(dpp_lanes)(const struct emu_wave *w, const struct emu_inst *i)
     const struct emu_mods *m = i->mods;
     int8_t from[64];
     uint64_t lanes = 0;
-    EMU_N(dpp_index)(w, i, from);
-    for (int l = 0; l < 64; l++) {
-        bool on = m->dpp == EMU_DPP_8 || ((m->row_mask >> l / 16 & 1) && (m->bank_mask >> l % 16 / 4 & 1));
-        if (on && (from[l] >= 0 || m->bound_ctrl || m->dpp == EMU_DPP_8))
-            lanes |= 1ull << l;
+    if (m->bound_ctrl || m->dpp == EMU_DPP_8) {
+        lanes = ~0ull;
+    } else {
+        uint8_t valid[64];
+        EMU_N(dpp_index)(w, i, from);
+        LANES valid[l] = from[l] >= 0;
+        lanes = pack_mask(valid);
     }
+    if (m->dpp != EMU_DPP_8)
+        for (int q = 0; q < 16; q++) /* quads: row q / 4, bank q % 4 */
+            if (!(m->row_mask >> q / 4 & 1) || !(m->bank_mask >> q % 4 & 1))
+                lanes &= ~(15ull << 4 * q);
     return lanes & w->exec;
 }
 

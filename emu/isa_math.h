@@ -188,7 +188,7 @@ static inline double cos_poly(double f)
 }
 static inline double turn_(double x, int shift)
 {
-    double r = x - floor(x);
+    double r = x - rint(x); /* exact */
     double q = rint(4.0 * r);
     double f = (r - 0.25 * q) * 6.28318530717958647693;
     int n = ((int)q + shift) & 3;

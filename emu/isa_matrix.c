@@ -14,6 +14,10 @@
  * rocm.docs.amd.com, MIOpen, "MI200 MFMA behavior specifics") and kept elsewhere. EXEC is not looked at. */
 #include "isa.h"
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 enum mat_type { M_F32, M_F16, M_BF16, M_I8, M_FP8, M_BF8, M_XF32, M_F64, M_IU8, M_IU4 };
 
 /* emu_op.info: M (= N), K, blocks, types of A and B. */
@@ -39,25 +43,22 @@ static inline int shape_bt(uint32_t s)
     return (int)(s >> 25 & 15);
 }
 
-static float fp8_table[2][2][256]; /* [fnuz][bf8][bits] */
-static float fp8(uint32_t x, int m, bool fnuz)
+/* fp8 to f32, exact: e4m3 (m 3) or e5m2 (m 2), fnuz or OCP. */
+static inline float fp8(uint32_t x, int m, bool fnuz)
 {
-    int bits = 7 - m, bias = (1 << (bits - 1)) - 1 + fnuz;
-    uint32_t e = x >> m & ((1u << bits) - 1), f = x & ((1u << m) - 1);
-    float v = e ? ldexpf((float)(f | 1u << m), (int)e - bias - m) : ldexpf((float)f, 1 - bias - m);
-    if (fnuz ? x == 0x80 : m == 3 ? (x & 0x7f) == 0x7f : e == 31 && f)
-        v = NAN;
-    else if (!fnuz && m == 2 && e == 31)
-        v = INFINITY;
-    return x & 0x80 && v == v ? -v : v;
-}
-__attribute__((constructor)) static void fill_tables(void)
-{
-    for (int z = 0; z < 2; z++)
-        for (uint32_t x = 0; x < 256; x++) {
-            fp8_table[z][0][x] = fp8(x, 3, z);
-            fp8_table[z][1][x] = fp8(x, 2, z);
-        }
+    int bias = (m == 3 ? 7 : 15) + fnuz;
+    uint32_t em = x & 0x7f, sign = x << 24 & 0x80000000;
+    float normal = as_f32((em << (23 - m)) + ((uint32_t)(127 - bias) << 23));
+    float sub = (float)(int32_t)em * as_f32((uint32_t)(127 + 1 - bias - m) << 23);
+    float v = em >> m ? normal : sub;
+    uint32_t r = as_u32(v) | sign;
+    if (fnuz)
+        r = x == 0x80 ? 0x7fc00000 : r;
+    else if (m == 3)
+        r = em == 0x7f ? 0x7fc00000 : r;
+    else
+        r = em > 0x7c ? 0x7fc00000 : em == 0x7c ? 0x7f800000 | sign : r;
+    return as_f32(r);
 }
 
 static int elements_per_word(int type)
@@ -83,6 +84,27 @@ static int blgp_lane(int l, int blgp)
     default:
         return l;
     }
+}
+
+/* One f16 of each word. */
+static inline void halves(const uint32_t *r, int shift, bool flush, float *out)
+{
+#ifdef __AVX512F__
+    for (int l = 0; l < 64; l += 16) {
+        __m512i x = _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(r + l), (unsigned)shift), _mm512_set1_epi32(0xffff));
+        if (flush) {
+            __mmask16 normal = _mm512_test_epi32_mask(x, _mm512_set1_epi32(0x7c00));
+            x = _mm512_mask_and_epi32(x, (__mmask16)~normal, x, _mm512_set1_epi32(0x8000));
+        }
+        _mm512_storeu_ps(out + l, _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)));
+    }
+#else
+    LANES
+    {
+        uint32_t h = r[l] >> shift & 0xffff;
+        out[l] = h2f(flush ? flush16(h) : h);
+    }
+#endif
 }
 
 /* out[j][l]: element j of lane l as f32. */
@@ -112,19 +134,20 @@ static inline void unpack_f32(float (*out)[64], const struct emu_wave *w, const 
             }
             break;
         case M_F16:
-            LANES
-            {
-                uint32_t lo = r[l] & 0xffff, hi = r[l] >> 16;
-                out[2 * word][l] = h2f(flush ? flush16(lo) : lo);
-                out[2 * word + 1][l] = h2f(flush ? flush16(hi) : hi);
-            }
+            halves(r, 0, flush, out[2 * word]);
+            halves(r, 16, flush, out[2 * word + 1]);
             break;
-        default: {
-            const float *table = fp8_table[w->prog->arch->fnuz][type == M_BF8];
+        default:
             for (int j = 0; j < 4; j++)
-                LANES out[4 * word + j][l] = table[r[l] >> 8 * j & 255];
+                if (type == M_FP8 && w->prog->arch->fnuz)
+                    LANES out[4 * word + j][l] = fp8(r[l] >> 8 * j & 255, 3, true);
+                else if (type == M_FP8)
+                    LANES out[4 * word + j][l] = fp8(r[l] >> 8 * j & 255, 3, false);
+                else if (w->prog->arch->fnuz)
+                    LANES out[4 * word + j][l] = fp8(r[l] >> 8 * j & 255, 2, true);
+                else
+                    LANES out[4 * word + j][l] = fp8(r[l] >> 8 * j & 255, 2, false);
             break;
-        }
         }
     }
 }
@@ -139,6 +162,22 @@ static inline void unpack_i32(int32_t (*out)[64], const struct emu_wave *w, cons
                 LANES out[per * word + j][l] = sgn ? (int32_t)(r[l] << (28 - 4 * j)) >> 28 : (int32_t)(r[l] >> 4 * j & 15);
             else
                 LANES out[per * word + j][l] = sgn ? (int32_t)(int8_t)(r[l] >> 8 * j) : (int32_t)(r[l] >> 8 * j & 255);
+    }
+}
+
+/* Signed bytes, two of them as i16 in a word. */
+static inline void unpack_pairs(int32_t (*out)[64], const struct emu_wave *w, const struct emu_inst *i, int k, int words)
+{
+    row32 t;
+    for (int word = 0; word < words; word++) {
+        const uint32_t *r = src_word(w, i, k, word, t);
+        LANES
+        {
+            uint32_t x = r[l];
+            uint32_t b0 = (uint32_t)(int8_t)x, b1 = (uint32_t)(int8_t)(x >> 8), b2 = (uint32_t)(int8_t)(x >> 16);
+            out[2 * word][l] = (int32_t)((b0 & 0xffff) | b1 << 16);
+            out[2 * word + 1][l] = (int32_t)((b2 & 0xffff) | (uint32_t)(int8_t)(x >> 24) << 16);
+        }
     }
 }
 
@@ -157,35 +196,114 @@ static inline void place(int m, int row, int b, int *reg, int *lane)
     }
 }
 
-/* The kernel of all: acc[0..n) += a * b[0..n), n columns of one row. */
-#define MFMA_BODY(name, T, FMA)                                                                                        \
-    static inline __attribute__((always_inline)) void name(T (*acc)[64], T (*a)[64], T (*b)[64], int m, int k, int kl, \
-                                                           int blocks, const struct emu_mods *mods)                    \
-    {                                                                                                                  \
-        for (int blk = 0; blk < blocks; blk++) {                                                                       \
-            int group = (1 << mods->cbsz) - 1, ablk = mods->cbsz ? (blk & ~group) | (mods->abid & group) : blk;        \
-            for (int row = 0; row < m; row++) {                                                                        \
-                int reg, lane;                                                                                         \
-                place(m, row, blk, &reg, &lane);                                                                       \
-                T *d = acc[reg] + lane, sum[32];                                                                       \
-                for (int c = 0; c < m; c++)                                                                            \
-                    sum[c] = d[c];                                                                                     \
-                for (int g = 0; g < k / kl; g++)                                                                       \
-                    for (int j = 0; j < kl; j++) {                                                                     \
-                        T x = a[j][(g * blocks + ablk) * m + row];                                                     \
-                        const T *y = &b[j][(g * blocks + blk) * m];                                                    \
-                        for (int c = 0; c < m; c++)                                                                    \
-                            sum[c] = FMA(x, y[c], sum[c]);                                                             \
-                    }                                                                                                  \
-                for (int c = 0; c < m; c++)                                                                            \
-                    d[c] = sum[c];                                                                                     \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-#define FMAF(x, y, z) __builtin_fmaf(x, y, z)
-#define IMAC(x, y, z) (int32_t)((uint32_t)(x) * (uint32_t)(y) + (uint32_t)(z))
-MFMA_BODY(mac_f32, float, FMAF)
-MFMA_BODY(mac_i32, int32_t, IMAC)
+/* ---- multiply and accumulate --------------------------------------------------------------------------------------- */
+
+/* Vectors of 16 columns: what a row of D has, or half of it. */
+#if defined(__AVX512F__)
+enum { VECS = 1, ROWS = 8 };
+typedef __m512 vf;
+#define VF_LOAD(p)      _mm512_loadu_ps(p)
+#define VF_STORE(p, x)  _mm512_storeu_ps(p, x)
+#define VF_SET(x)       _mm512_set1_ps(x)
+#define VF_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#elif defined(__AVX2__) && defined(__FMA__)
+enum { VECS = 2, ROWS = 4 };
+typedef __m256 vf;
+#define VF_LOAD(p)      _mm256_loadu_ps(p)
+#define VF_STORE(p, x)  _mm256_storeu_ps(p, x)
+#define VF_SET(x)       _mm256_set1_ps(x)
+#define VF_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#else
+enum { VECS = 16, ROWS = 1 };
+typedef float vf;
+#define VF_LOAD(p)      (*(p))
+#define VF_STORE(p, x)  (*(p) = (x))
+#define VF_SET(x)       (x)
+#define VF_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#endif
+
+static inline int a_block(int blk, const struct emu_mods *mods)
+{
+    int group = (1 << mods->cbsz) - 1;
+    return mods->cbsz ? (blk & ~group) | (mods->abid & group) : blk;
+}
+
+/* acc += a * b for m = 16 or 32. */
+static inline __attribute__((always_inline)) void mac_f32(float (*acc)[64], float (*a)[64], float (*b)[64], int m, int k, int kl,
+                                                          int blocks, const struct emu_mods *mods)
+{
+    enum { W = 16 / VECS };
+    for (int blk = 0; blk < blocks; blk++)
+        for (int r0 = 0; r0 < m; r0 += ROWS)
+            for (int c0 = 0; c0 < m; c0 += 16) {
+                float *d[ROWS];
+                vf sum[ROWS][VECS];
+                for (int r = 0; r < ROWS; r++) {
+                    int reg, lane;
+                    place(m, r0 + r, blk, &reg, &lane);
+                    d[r] = acc[reg] + lane + c0;
+                    for (int v = 0; v < VECS; v++)
+                        sum[r][v] = VF_LOAD(d[r] + W * v);
+                }
+                for (int g = 0; g < k / kl; g++)
+                    for (int j = 0; j < kl; j++) {
+                        const float *x = &a[j][(g * blocks + a_block(blk, mods)) * m + r0];
+                        const float *y = &b[j][(g * blocks + blk) * m + c0];
+                        for (int v = 0; v < VECS; v++) {
+                            vf yv = VF_LOAD(y + W * v);
+                            for (int r = 0; r < ROWS; r++)
+                                sum[r][v] = VF_FMA(VF_SET(x[r]), yv, sum[r][v]);
+                        }
+                    }
+                for (int r = 0; r < ROWS; r++)
+                    for (int v = 0; v < VECS; v++)
+                        VF_STORE(d[r] + W * v, sum[r][v]);
+            }
+}
+/* 4x4, 16 blocks: a lane is one column of one block, and needs one element of A for each row. */
+static void mac4_f32(float (*acc)[64], float (*a)[64], float (*b)[64], int kl, const struct emu_mods *mods)
+{
+    for (int row = 0; row < 4; row++)
+        for (int j = 0; j < kl; j++)
+            LANES acc[row][l] = __builtin_fmaf(a[j][4 * a_block(l / 4, mods) + row], b[j][l], acc[row][l]);
+}
+
+/* Pairs of i8 as pairs of i16: two products a step. Sums wrap. */
+static inline int32_t madd(int32_t x, int32_t y)
+{
+    return (int16_t)x * (int16_t)y + (x >> 16) * (y >> 16);
+}
+static inline __attribute__((always_inline)) void mac_i32(int32_t (*acc)[64], int32_t (*a)[64], int32_t (*b)[64], int m, int k,
+                                                          int kl, int blocks, const struct emu_mods *mods)
+{
+    for (int blk = 0; blk < blocks; blk++)
+        for (int row = 0; row < m; row++) {
+            int reg, lane;
+            place(m, row, blk, &reg, &lane);
+            for (int c0 = 0; c0 < m; c0 += m < 16 ? m : 16) {
+                int32_t *d = acc[reg] + lane + c0;
+#ifdef __AVX512F__
+                if (m >= 16) {
+                    __m512i sum = _mm512_loadu_si512(d);
+                    for (int g = 0; g < k / kl; g++)
+                        for (int j = 0; j < kl / 2; j++)
+                            sum = _mm512_add_epi32(
+                                sum, _mm512_madd_epi16(_mm512_set1_epi32(a[j][(g * blocks + a_block(blk, mods)) * m + row]),
+                                                       _mm512_loadu_si512(&b[j][(g * blocks + blk) * m + c0])));
+                    _mm512_storeu_si512(d, sum);
+                    continue;
+                }
+#endif
+                for (int g = 0; g < k / kl; g++)
+                    for (int j = 0; j < kl / 2; j++) {
+                        int32_t x = a[j][(g * blocks + a_block(blk, mods)) * m + row];
+                        const int32_t *y = &b[j][(g * blocks + blk) * m + c0];
+                        for (int c = 0; c < (m < 16 ? m : 16); c++)
+                            d[c] = (int32_t)((uint32_t)d[c] + (uint32_t)madd(x, y[c]));
+                    }
+            }
+        }
+}
 
 static void read_c(const struct emu_wave *w, const struct emu_inst *i, int regs, uint32_t (*acc)[64])
 {
@@ -220,16 +338,16 @@ H(mfma_f32)
     if (flush)
         for (int r = 0; r < regs; r++)
             LANES acc[r][l] = as_f32(flush32(as_u32(acc[r][l])));
-    if (m == 16 && k == 16 && blocks == 1)
+    if (m == 16 && k == 16)
         mac_f32(acc, a, b, 16, 16, 4, 1, i->mods);
-    else if (m == 16 && k == 32 && blocks == 1)
+    else if (m == 16 && k == 32)
         mac_f32(acc, a, b, 16, 32, 8, 1, i->mods);
-    else if (m == 32 && blocks == 1)
-        mac_f32(acc, a, b, 32, k, kl, 1, i->mods);
     else if (m == 16)
         mac_f32(acc, a, b, 16, k, kl, blocks, i->mods);
+    else if (m == 32)
+        mac_f32(acc, a, b, 32, k, kl, blocks, i->mods);
     else
-        mac_f32(acc, a, b, m, k, kl, blocks, i->mods);
+        mac4_f32(acc, a, b, kl, i->mods);
     for (int r = 0; r < regs; r++) {
         uint32_t *d = vrow(w, i->reg[0] + (unsigned)r);
         if (flush)
@@ -242,13 +360,13 @@ H(mfma_i32)
 {
     uint32_t s = i->op->info;
     int m = shape_m(s), k = shape_k(s), blocks = shape_b(s), kl = k * m * blocks / 64, regs = m * m * blocks / 64;
-    int32_t a[8][64] __attribute__((aligned(64))), b[8][64] __attribute__((aligned(64)));
+    int32_t a[4][64] __attribute__((aligned(64))), b[4][64] __attribute__((aligned(64)));
     int32_t acc[32][64] __attribute__((aligned(64)));
-    unpack_i32(a, w, i, 1, M_I8, kl, true);
-    unpack_i32(b, w, i, 2, M_I8, kl, true);
+    unpack_pairs(a, w, i, 1, kl / 4);
+    unpack_pairs(b, w, i, 2, kl / 4);
     if (unlikely(i->mods->blgp)) {
         int32_t t[64];
-        for (int j = 0; j < kl; j++) {
+        for (int j = 0; j < kl / 2; j++) {
             LANES t[l] = b[j][blgp_lane(l, i->mods->blgp)];
             memcpy(b[j], t, sizeof(t));
         }

@@ -24,6 +24,36 @@ static void commit_rows(struct emu_wave *w, const struct emu_inst *i, int k, row
         blend(vrow(w, i->reg[k] + (unsigned)d), t[d], lanes);
 }
 
+/* Rows of four words each from 64 lanes' 16 bytes. */
+typedef uint32_t quad __attribute__((vector_size(16)));
+static inline quad load_quad(const uint8_t *base, uint64_t addr)
+{
+    quad q;
+    memcpy(&q, (const uint8_t *)((uintptr_t)base + addr), 16);
+    return q;
+}
+static void load_x4(row32 *t, const uint8_t *base, const uint64_t *addr)
+{
+    for (int l = 0; l < 64; l += 4) {
+        quad a = load_quad(base, addr[l]), b = load_quad(base, addr[l + 1]);
+        quad c = load_quad(base, addr[l + 2]), d = load_quad(base, addr[l + 3]);
+        quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+        quad AB = __builtin_shufflevector(a, b, 2, 6, 3, 7), CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+        quad r0 = __builtin_shufflevector(ab, cd, 0, 1, 4, 5), r1 = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+        quad r2 = __builtin_shufflevector(AB, CD, 0, 1, 4, 5), r3 = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+        memcpy(&t[0][l], &r0, 16);
+        memcpy(&t[1][l], &r1, 16);
+        memcpy(&t[2][l], &r2, 16);
+        memcpy(&t[3][l], &r3, 16);
+    }
+}
+static bool adjacent(const uint64_t *addr)
+{
+    uint64_t off = 0;
+    LANES off |= addr[l] ^ (addr[0] + 4ull * (unsigned)l);
+    return off == 0;
+}
+
 /* Lanes in `zero` were out of a buffer's range and get 0. */
 void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access_t *a, uint32_t info, uint64_t zero)
 {
@@ -52,13 +82,23 @@ void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access
             for (int d = 0; lanes >> l & 1 && d < words; d++)
                 memcpy(&t[d][l], lane_ptr(w, a, l, 4 * (uint32_t)d), 4);
     } else {
-        const uint8_t *base = a->space == EMU_LDS_SPACE ? w->wg->lds : NULL;
+        const uint8_t *base = a->space == EMU_LDS_SPACE ? w->wg->lds : (const uint8_t *)0;
+        if (lanes == ~0ull && words == 4) {
+            load_x4(t, base, a->addr);
+            commit_rows(w, i, k, t, words, all);
+            return;
+        }
+        if (lanes == ~0ull && words == 1 && adjacent(a->addr)) {
+            memcpy(t[0], (const uint8_t *)(uintptr_t)((uintptr_t)base + a->addr[0]), 256);
+            commit_rows(w, i, k, t, words, all);
+            return;
+        }
 #define MOVE(n)                                                                                                        \
     for (int l = 0; l < 64; l++) {                                                                                     \
         if (!(lanes >> l & 1))                                                                                         \
             continue;                                                                                                  \
         uint32_t x[n];                                                                                                 \
-        memcpy(x, base ? base + a->addr[l] : (const uint8_t *)(uintptr_t)a->addr[l], sizeof(x));                       \
+        memcpy(x, (const uint8_t *)((uintptr_t)base + a->addr[l]), sizeof(x));                                         \
         for (int d = 0; d < n; d++)                                                                                    \
             t[d][l] = x[d];                                                                                            \
     }

@@ -210,19 +210,21 @@ uint64_t emu_widen(const struct emu_operand *o, int type, int words)
 
 /* ---- modifiers ---------------------------------------------------------------------------------------------------- */
 
-static bool parse_bits(const char *s, uint8_t *bits)
+/* "[0,1,1]": how many bits, -1: it is not that. */
+static int parse_bits(const char *s, uint8_t *bits)
 {
+    int i = 0;
     if (*s++ != '[')
-        return false;
+        return -1;
     *bits = 0;
-    for (int i = 0; *s && *s != ']'; i++) {
+    for (; *s && *s != ']'; i++) {
         if (*s != '0' && *s != '1')
-            return false;
+            return -1;
         *bits |= (uint8_t)((*s++ - '0') << i);
         if (*s == ',')
             s++;
     }
-    return true;
+    return i;
 }
 
 static bool parse_sel(const char *s, uint8_t *sel)
@@ -302,13 +304,13 @@ static bool parse_modifier(char *s, struct emu_text *t)
                 return true;
             }
     if (!strcmp(s, "op_sel"))
-        return parse_bits(value, &m->op_sel);
+        return (t->op_sels = parse_bits(value, &m->op_sel)) > 0;
     if (!strcmp(s, "op_sel_hi"))
-        return parse_bits(value, &m->op_sel_hi);
+        return parse_bits(value, &m->op_sel_hi) > 0;
     if (!strcmp(s, "neg_lo") || !strcmp(s, "neg"))
-        return parse_bits(value, &m->neg_lo);
+        return parse_bits(value, &m->neg_lo) > 0;
     if (!strcmp(s, "neg_hi"))
-        return parse_bits(value, &m->neg_hi);
+        return parse_bits(value, &m->neg_hi) > 0;
     if (!strcmp(s, "offset") || !strcmp(s, "offset0")) {
         m->offset = (int32_t)strtol(value, NULL, 0);
         return true;

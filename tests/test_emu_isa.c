@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The emulated GPU's instructions: each against plain C. --bench measures them. */
+#include "emu_isa.h"
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "--bench"))
+        return emu_bench();
+    Suite *s = suite_create("emu_isa");
+    suite_add_tcase(s, emu_case_lanes());
+    suite_add_tcase(s, emu_case_scalar());
+    suite_add_tcase(s, emu_case_matrix());
+    suite_add_tcase(s, emu_case_memory());
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
