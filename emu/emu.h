@@ -190,6 +190,7 @@ struct emu_wave {
     int index;                 /* wave in its workgroup */
     uint64_t executed;         /* wave-instructions */
     uint64_t mem_lo, mem_hi;   /* the allocation last touched: the quick bounds test */
+    uint64_t lds_stores;
     uint64_t stores;           /* to global memory, counted by emu_access(): how the scheduler sees that things move */
     uint64_t trap_pc;
     bool vskip;                /* s_setvskip: vector instructions do nothing */

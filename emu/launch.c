@@ -195,6 +195,7 @@ void emu_slot_start(struct emu_launch *l, struct emu_slot *slot, uint64_t number
     wg->id[2] = (uint32_t)(number / l->grid[0] / l->grid[1]);
     wg->xcd = (int)(number % (uint64_t)l->arch->xcds);
     wg->at_barrier = wg->ended = 0;
+    slot->budget = EMU_BUDGET;
     for (int i = 0; i < wg->n_waves; i++) {
         struct emu_wave *w = &wg->wave[i];
         struct emu_wave fresh = { .pc = entry,

@@ -402,6 +402,7 @@ uint64_t emu_access(struct emu_wave *w, const struct emu_inst *i, struct emu_acc
     if (!a->lanes)
         return 0;
     w->stores += a->kind == EMU_STORE && a->space == EMU_GLOBAL;
+    w->lds_stores += a->kind == EMU_STORE && a->space == EMU_LDS_SPACE;
     if (a->scalar) {
         a->lanes = scalar_access(w, i, a);
         low = a->addr[0];

@@ -15,10 +15,10 @@
 #include "../dispatch/util.h"
 #include "slot.h"
 
-#define BUDGET       4096 /* instructions of a wave in its turn */
-#define ROUNDS       64   /* of a workgroup that gets somewhere, in its turn */
-#define QUIET_ROUNDS 5    /* of one that may be waiting for others, without saying so by s_sleep */
-#define SLEEP        64   /* what a yield counts as */
+#define BUDGET_LEAST 64 /* instructions of a wave in its turn: from EMU_BUDGET down to this, if it only waits */
+#define ROUNDS       64 /* of a workgroup that gets somewhere, in its turn */
+#define QUIET_ROUNDS 5  /* of one that may be waiting for others, without saying so by s_sleep */
+#define SLEEP        64 /* what a yield counts as */
 #define MAX_SPIN     100000000
 #define MAX_THREADS  256
 #define SCRATCH_MOST (3ull << 30) /* of a launch: its offsets have 32 bits */
@@ -224,7 +224,7 @@ static void not_quiet(struct sched *s)
 static uint64_t patience(const struct sched *s)
 {
     uint64_t waves = (uint64_t)atomic_load_explicit(&s->live, memory_order_relaxed) * (uint64_t)s->l->waves;
-    return s->set.max_spin + 2 * waves * (uint64_t)s->set.threads * QUIET_ROUNDS * BUDGET;
+    return s->set.max_spin + waves * (uint64_t)s->set.threads * QUIET_ROUNDS * EMU_BUDGET;
 }
 
 static void give_up(struct sched *s)
@@ -239,7 +239,7 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
 {
     struct sched *s = k->s;
     struct emu_workgroup *wg = w->wg;
-    uint64_t before = w->executed, stores = w->stores;
+    uint64_t before = w->executed, stores = w->stores, lds = w->lds_stores;
     w->stop = EMU_RUNNING;
     enum emu_stop why = emu_run(w, budget);
     uint64_t executed = w->executed - before;
@@ -258,18 +258,21 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
     else if (atomic_fetch_add_explicit(&s->quiet, executed + (why == EMU_YIELD ? SLEEP : 0), memory_order_relaxed) >
              patience(s))
         give_up(s);
-    return progress;
+    return progress || w->lds_stores != lds;
 }
 
-/* A workgroup's turn: as long as it gets somewhere, but not for ever. */
-static void turn(struct worker *k, struct emu_workgroup *wg)
+/* A workgroup's turn: as long as it gets somewhere, but not for ever. One that doesn't gets shorter turns, so that many
+ * spinning ones don't keep the one that they wait for from running. */
+static void turn(struct worker *k, struct emu_slot *slot)
 {
+    struct emu_workgroup *wg = &slot->wg;
+    int quiet = 0;
     for (int round = 0; round < ROUNDS; round++) {
         bool progress = false, ready = false, ran = false;
         for (int i = 0; i < wg->n_waves && !stopped(k->s); i++)
             if (can_run(&wg->wave[i])) {
                 ran = true;
-                progress |= run_wave(k, &wg->wave[i], BUDGET);
+                progress |= run_wave(k, &wg->wave[i], slot->budget);
             }
         if (!ran && !stopped(k->s)) /* at a barrier that nobody can complete */
             give_up(k->s);
@@ -277,14 +280,21 @@ static void turn(struct worker *k, struct emu_workgroup *wg)
             ready |= wg->wave[i].stop == EMU_RUNNING;
         if (stopped(k->s) || wg->ended == wg->n_waves || (!progress && !ready))
             return;
-        if (!progress && round + 1 >= QUIET_ROUNDS)
+        if (progress) {
+            slot->budget = EMU_BUDGET;
+            quiet = 0;
+        } else if (++quiet == QUIET_ROUNDS || slot->budget < EMU_BUDGET) {
+            slot->budget = slot->budget / 4 > BUDGET_LEAST ? slot->budget / 4 : BUDGET_LEAST;
             return;
+        }
     }
 }
 
+/* Up and down the list: a chain of workgroups that wait for each other gets done in few passes, whichever way it goes.
+ */
 static void run_in_order(struct worker *k)
 {
-    int at = 0;
+    int at = 0, step = 1;
     while (!stopped(k->s)) {
         if (start_next(k)) {
             at = k->n_live - 1;
@@ -294,14 +304,17 @@ static void run_in_order(struct worker *k)
                 return;
             usleep(50); /* the others have all that is resident */
             continue;
-        } else if (at >= k->n_live)
-            at = 0;
-        struct emu_workgroup *wg = &k->live[at]->wg;
-        turn(k, wg);
-        if (wg->ended == wg->n_waves)
+        } else if (at < 0 || at >= k->n_live) {
+            step = at < 0 ? 1 : -1;
+            at = at < 0 ? 0 : k->n_live - 1;
+        }
+        struct emu_slot *slot = k->live[at];
+        turn(k, slot);
+        if (slot->wg.ended == slot->wg.n_waves) {
             end_group(k, at);
-        else
-            at++;
+            at -= step < 0;
+        } else
+            at += step;
     }
 }
 
