@@ -217,7 +217,7 @@ static bool emit(struct build *b, const char *text)
     if (!i)
         return fail(b, "out of memory");
     if (!emu_text_parse(text, &t, why, sizeof(why)))
-        return b->allow_unknown || fail(b, "not understood: %s", why);
+        return b->allow_unknown || (emu_op_find(t.name) ? fail(b, "not understood: %s", why) : fail(b, "not implemented"));
     const struct emu_op *op = find_row(&t, &s);
     if (!op || !op->fn) {
         if (!b->allow_unknown)
