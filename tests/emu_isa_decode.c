@@ -6,8 +6,11 @@
 START_TEST(unknown_is_named)
 {
     char error[512];
-    decode_error(3, "s_nop 0\nv_add_nc_u32 v1, v2, v3\nimage_load v[0:3], v[4:5], s[0:7] dmask:0xf dim:SQ_RSRC_IMG_2D", error, sizeof(error));
-    ck_assert_msg(strstr(error, "gfx1100") && strstr(error, "0x8") && strstr(error, "image_load") && strstr(error, "not implemented") && strstr(error, "bytes"), "%s", error);
+    decode_error(3, "s_nop 0\nv_add_nc_u32 v1, v2, v3\nimage_load v[0:3], v[4:5], s[0:7] dmask:0xf dim:SQ_RSRC_IMG_2D",
+                 error, sizeof(error));
+    ck_assert_msg(strstr(error, "gfx1100") && strstr(error, "0x8") && strstr(error, "image_load") &&
+                      strstr(error, "not implemented") && strstr(error, "bytes"),
+                  "%s", error);
 }
 END_TEST
 
@@ -36,21 +39,23 @@ END_TEST
 /* Operands, roles and text of an instruction, as the checks read them. */
 START_TEST(operands)
 {
-    const char *text[] = { "global_load_dwordx4 v[4:7], v2, s[8:9] offset:-16 sc0 nt", "v_mfma_f32_16x16x16_bf16 a[4:7], v[0:1], a[2:3], a[4:7]",
-                           "v_cmp_lt_u32 vcc, v3, v4", "s_cbranch_scc0 1f\ns_nop 0\n1: s_barrier" };
+    const char *text[] = { "global_load_dwordx4 v[4:7], v2, s[8:9] offset:-16 sc0 nt",
+                           "v_mfma_f32_16x16x16_bf16 a[4:7], v[0:1], a[2:3], a[4:7]", "v_cmp_lt_u32 vcc, v3, v4",
+                           "s_cbranch_scc0 1f\ns_nop 0\n1: s_barrier" };
     struct snippets s;
     char line[128];
     snippets_build(&s, 2, text, 4);
     const struct emu_inst *i = s.start[0];
     ck_assert_str_eq(i->op->name, "global_load_dwordx4");
-    ck_assert(i->n == 3 && i->role[0] == 'd' && i->words[0] == 4 && i->reg[0] == EMU_VGPR + 4 && i->words[1] == 1 && i->reg[2] == 8 &&
-              i->words[2] == 2);
+    ck_assert(i->n == 3 && i->role[0] == 'd' && i->words[0] == 4 && i->reg[0] == EMU_VGPR + 4 && i->words[1] == 1 &&
+              i->reg[2] == 8 && i->words[2] == 2);
     ck_assert(i->mods->offset == -16 && i->mods->sc0 && i->mods->nt && !i->mods->sc1);
     ck_assert_int_eq(i->need_v, 8);
     emu_inst_text(&s.prog, i, line, sizeof(line));
     ck_assert_str_eq(line, "global_load_dwordx4 v[4:7], v2, s[8:9] offset:-16 sc0 nt");
     i = s.start[1];
-    ck_assert(i->reg[0] == EMU_AGPR + 4 && i->reg[1] == EMU_VGPR && i->reg[2] == EMU_AGPR + 2 && i->need_a == 8 && i->op->cls == EMU_MFMA);
+    ck_assert(i->reg[0] == EMU_AGPR + 4 && i->reg[1] == EMU_VGPR && i->reg[2] == EMU_AGPR + 2 && i->need_a == 8 &&
+              i->op->cls == EMU_MFMA);
     ck_assert(s.start[2]->role[0] == 'm' && s.start[2]->reg[0] == EMU_VCC && s.start[2]->words[0] == 2);
     ck_assert_str_eq(s.prog.inst[s.start[3]->target].op->name, "s_barrier");
     snippets_free(&s);
@@ -60,9 +65,10 @@ END_TEST
 /* A wave that lacks a register, a jump into nowhere, bytes that are no instruction: a report, and the end. */
 START_TEST(faults)
 {
-    const char *text[] = { "v_mov_b32 v200, 0", "s_mov_b64 s[0:1], 64\ns_setpc_b64 s[0:1]", ".long 0xffffffff", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3",
-                           "v_accvgpr_write_b32 a9, v0" };
-    static const char *const says[] = { "register-range", "illegal-branch", "illegal-instruction", "not-implemented", "register-range" };
+    const char *text[] = { "v_mov_b32 v200, 0", "s_mov_b64 s[0:1], 64\ns_setpc_b64 s[0:1]", ".long 0xffffffff",
+                           "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3", "v_accvgpr_write_b32 a9, v0" };
+    static const char *const says[] = { "register-range", "illegal-branch", "illegal-instruction", "not-implemented",
+                                        "register-range" };
     struct snippets s;
     snippets_build(&s, 2, text, 5);
     struct bare *b = bare_new(2, &s.prog);
@@ -154,7 +160,8 @@ START_TEST(garbage)
         }
         emu_program_free(&prog);
     }
-    printf("%s: %d of 4000 texts of garbage, %d instructions in them\n", tested[arch].arch.name, accepted, instructions);
+    printf("%s: %d of 4000 texts of garbage, %d instructions in them\n", tested[arch].arch.name, accepted,
+           instructions);
     ck_assert_int_gt(instructions, 10000);
 }
 END_TEST
