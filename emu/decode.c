@@ -12,7 +12,8 @@
 #include "isa.h"
 #include "llvm.h"
 
-/* ---- disassemblers: one for each processor and wave size, kept ----------------------------------------------------- */
+/* ---- disassemblers: one for each processor and wave size, kept -----------------------------------------------------
+ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -41,7 +42,8 @@ static struct emu_disasm *disasm_for(const struct emu_arch *arch, int wave_size,
     return cache[slot].d;
 }
 
-/* ---- a program under construction ---------------------------------------------------------------------------------- */
+/* ---- a program under construction ----------------------------------------------------------------------------------
+ */
 
 struct chunk {
     struct chunk *next;
@@ -75,8 +77,8 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct build *b, const ch
     for (char *c = text; *c; c++)
         if (*c == '\t')
             *c = ' ';
-    snprintf(b->error, b->error_size, "%s instruction at 0x%x:%s, bytes%s: %s", b->prog->arch->name, b->address, text, bytes,
-             why);
+    snprintf(b->error, b->error_size, "%s instruction at 0x%x:%s, bytes%s: %s", b->prog->arch->name, b->address, text,
+             bytes, why);
     return false;
 }
 
@@ -200,6 +202,22 @@ static void mark_slow(struct emu_inst *i, const struct emu_sig *s, int gfx)
         i->slow |= EMU_SLOW_KEEP_HI;
 }
 
+/* Values of immediates that the handlers don't know: said now, not when it is run. */
+static bool check_values(struct build *b, const struct emu_inst *i)
+{
+    static const uint32_t readable =
+        1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 15 | 1u << 20 | 1u << 23 | 1u << 24 | 1u << 29;
+    const char *name = i->op->name;
+    if (b->allow_unknown)
+        return true;
+    if (!strcmp(name, "ds_swizzle_b32") && i->mods->offset >= 0xc000)
+        return fail(b, "not implemented: rotation and FFT patterns");
+    unsigned reg = !strcmp(name, "s_getreg_b32") ? i->k[1] & 63 : !strncmp(name, "s_setreg", 8) ? i->k[0] & 63 : 1;
+    if (!strcmp(name, "s_getreg_b32") ? reg > 31 || !(readable >> reg & 1) : reg != 1 && reg != 3)
+        return fail(b, "not implemented: hardware register %u", reg);
+    return true;
+}
+
 static uint32_t raw32(const struct build *b)
 {
     uint32_t x;
@@ -217,11 +235,14 @@ static bool emit(struct build *b, const char *text)
     if (!i)
         return fail(b, "out of memory");
     if (!emu_text_parse(text, &t, why, sizeof(why)))
-        return b->allow_unknown || fail(b, "not understood: %s", why);
+        return b->allow_unknown ||
+               (emu_op_find(t.name) ? fail(b, "not understood: %s", why) : fail(b, "not implemented"));
     const struct emu_op *op = find_row(&t, &s);
     if (!op || !op->fn) {
         if (!b->allow_unknown)
-            return fail(b, op ? "not implemented" : emu_op_find(t.name) ? "these operands are not implemented" : "not implemented");
+            return fail(b, op                    ? "not implemented"
+                           : emu_op_find(t.name) ? "these operands are not implemented"
+                                                 : "not implemented");
         i->op = op;
         return true;
     }
@@ -270,7 +291,8 @@ static bool emit(struct build *b, const char *text)
     }
     if (!strncmp(t.name, "ds_", 3)) {
         uint32_t raw = raw32(b);
-        bool two = strstr(t.name, "read2") || strstr(t.name, "write2") || strstr(t.name, "2addr") || strstr(t.name, "xchg2");
+        bool two =
+            strstr(t.name, "read2") || strstr(t.name, "write2") || strstr(t.name, "2addr") || strstr(t.name, "xchg2");
         t.mods.offset = two ? raw & 0xff : raw & 0xffff;
         t.mods.offset1 = two ? raw >> 8 & 0xff : 0;
         t.has_mods = true;
@@ -280,7 +302,7 @@ static bool emit(struct build *b, const char *text)
     if (op->cls == EMU_BRANCH && t.n && s.role[t.n - 1] == 'i')
         i->target = (int32_t)(b->address + 4) + 4 * (int16_t)(raw32(b) & 0xffff); /* bytes; an index later */
     mark_slow(i, &s, gfx);
-    return check_registers(b, i);
+    return check_values(b, i) && check_registers(b, i);
 }
 
 extern void emu_dual(struct emu_wave *w, const struct emu_inst *i);
@@ -320,7 +342,8 @@ static bool emit_dual(struct build *b, char *text, char *second)
     return true;
 }
 
-/* ---- bytes that are no instruction: data in the text. An error only if they are run ------------------------------- */
+/* ---- bytes that are no instruction: data in the text. An error only if they are run -------------------------------
+ */
 
 static void run_data(struct emu_wave *w, const struct emu_inst *i)
 {
@@ -340,7 +363,8 @@ static bool emit_data(struct build *b)
     return true;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+/* ---- the whole -----------------------------------------------------------------------------------------------------
+ */
 
 static bool sweep(struct build *b, struct emu_disasm *d)
 {

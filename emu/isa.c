@@ -8,7 +8,8 @@
 
 void (*emu_before)(struct emu_wave *w, const struct emu_inst *i);
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static struct {
     const char *host;
@@ -33,8 +34,8 @@ static void choose(void)
     } hosts[] = {
 #ifdef EMU_HAVE_X86
         { "avx512", emu_tables_avx512,
-          __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-              __builtin_cpu_supports("avx512dq") },
+          __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") },
         { "avx2", emu_tables_avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") },
 #endif
         { "portable", emu_tables_portable, true },
@@ -86,12 +87,13 @@ const struct emu_op *emu_op_next(const struct emu_op *op)
     return at && at + 1 < isa.sorted + isa.n ? at[1] : NULL;
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the loop
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static void lacks_registers(struct emu_wave *w, const struct emu_inst *i)
 {
-    emu_report(w, i, "register-range", w->exec, "needs %u VGPRs and %u AGPRs: the wave has %d and %d", i->need_v, i->need_a,
-               w->n_vgprs, w->n_agprs);
+    emu_report(w, i, "register-range", w->exec, "needs %u VGPRs and %u AGPRs: the wave has %d and %d", i->need_v,
+               i->need_a, w->n_vgprs, w->n_agprs);
     w->stop = EMU_FAULT;
 }
 static inline bool fits(const struct emu_wave *w, const struct emu_inst *i)

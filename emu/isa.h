@@ -90,7 +90,10 @@ static inline uint32_t f2h(float f)
     /* Below 2^-14: adding 0.5 puts the f16 subnormal's bits at the bottom of the sum, rounded by the hardware. */
     uint32_t small = a < 0x38800000 ? a : 0;
     uint32_t sub = as_u32(as_f32(small) + 0.5f) - 0x3f000000;
-    uint32_t r = a > 0x7f800000 ? (0x7e00 | (a >> 13 & 0x3ff)) : a >= 0x477ff000 ? 0x7c00 : a < 0x38800000 ? sub : normal;
+    uint32_t r = a > 0x7f800000    ? (0x7e00 | (a >> 13 & 0x3ff))
+                 : a >= 0x477ff000 ? 0x7c00
+                 : a < 0x38800000  ? sub
+                                   : normal;
     return r | sign;
 }
 
@@ -148,9 +151,9 @@ static inline bool ftz_out16(const struct emu_wave *w)
 {
     return !(w->mode & 0x80);
 }
-#define EMU_MODE_DX10_CLAMP  0x100
-#define EMU_MODE_IEEE        0x200
-#define EMU_MODE_FP16_OVFL   0x800000
+#define EMU_MODE_DX10_CLAMP 0x100
+#define EMU_MODE_IEEE       0x200
+#define EMU_MODE_FP16_OVFL  0x800000
 
 /* ---- scalars ----------------------------------------------------------------------------------------------------- */
 
@@ -255,7 +258,8 @@ static inline uint64_t pack_mask(const uint8_t *c)
     return m;
 }
 
-static inline const uint32_t *src_word(const struct emu_wave *w, const struct emu_inst *i, int k, int word, uint32_t *tmp)
+static inline const uint32_t *src_word(const struct emu_wave *w, const struct emu_inst *i, int k, int word,
+                                       uint32_t *tmp)
 {
     if (likely(!(i->slow >> k & 1)))
         return vrow(w, i->reg[k] + (unsigned)word);

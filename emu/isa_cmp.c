@@ -61,7 +61,7 @@ static void finish(struct emu_wave *w, const struct emu_inst *i, const uint8_t *
     X(eq, ty, T, a == b)                                                                                               \
     X(le, ty, T, a <= b)                                                                                               \
     X(gt, ty, T, a > b)                                                                                                \
-    X(lg, ty, T, a < b || a > b)                                                                                       \
+    X(lg, ty, T, a<b || a> b)                                                                                          \
     X(ge, ty, T, a >= b)                                                                                               \
     X(o, ty, T, a == a && b == b)                                                                                      \
     X(u, ty, T, a != a || b != b)                                                                                      \
@@ -110,7 +110,8 @@ static void finish(struct emu_wave *w, const struct emu_inst *i, const uint8_t *
     }
 ALL(DEFINE)
 
-/* ---- classes: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0, ... +inf ---------------------------------- */
+/* ---- classes: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0, ... +inf
+ * ---------------------------------- */
 
 static inline uint32_t class_bit(uint64_t x, int mant, int exps)
 {
@@ -156,15 +157,13 @@ static const struct emu_op rows[] = {
 #define SIG_f64 "s2d s2d"
 #define ROW(op, ty, T, e)                                                                                              \
     { "v_cmp_" #op "_" #ty, h_v_cmp_##op##_##ty, "m " SIG_##ty, EMU_VALU, 0 },                                         \
-    { "v_cmpx_" #op "_" #ty, h_v_cmpx_##op##_##ty, "m " SIG_##ty "|e", EMU_VALU, 0 },                                  \
-    { "v_cmpx_" #op "_" #ty, h_v_cmpx_##op##_##ty, SIG_##ty "|e", EMU_VALU, 0 },
+        { "v_cmpx_" #op "_" #ty, h_v_cmpx_##op##_##ty, "m " SIG_##ty "|e", EMU_VALU, 0 },                              \
+        { "v_cmpx_" #op "_" #ty, h_v_cmpx_##op##_##ty, SIG_##ty "|e", EMU_VALU, 0 },
     ALL(ROW)
 #define CROW(ty, sig)                                                                                                  \
     { "v_cmp_class_" #ty, h_v_cmp_class_##ty, "m " sig, EMU_VALU, 0 },                                                 \
-    { "v_cmpx_class_" #ty, h_v_cmpx_class_##ty, "m " sig "|e", EMU_VALU, 0 },                                          \
-    { "v_cmpx_class_" #ty, h_v_cmpx_class_##ty, sig "|e", EMU_VALU, 0 },
-    CROW(f32, "s1f s1")
-    CROW(f16, "s1h s1")
-    CROW(f64, "s2d s1")
+        { "v_cmpx_class_" #ty, h_v_cmpx_class_##ty, "m " sig "|e", EMU_VALU, 0 },                                      \
+        { "v_cmpx_class_" #ty, h_v_cmpx_class_##ty, sig "|e", EMU_VALU, 0 },
+        CROW(f32, "s1f s1") CROW(f16, "s1h s1") CROW(f64, "s2d s1")
 };
 const struct emu_ops EMU_N(ops_cmp) = { rows, COUNT(rows) };

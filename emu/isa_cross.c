@@ -110,15 +110,9 @@ H(v_movreld_b32)
 
 static const struct emu_op rows[] = {
 #define ROW(n, s) { #n, h_##n, s, EMU_CROSS, 0 },
-    ROW(v_readlane_b32, "d1 s1 s1")
-    ROW(v_readfirstlane_b32, "d1 s1")
-    ROW(v_writelane_b32, "b1 s1 s1")
-    ROW(v_permlane16_b32, "b1 s1 s1 s1")
-    ROW(v_permlanex16_b32, "b1 s1 s1 s1")
-    ROW(v_permlane64_b32, "d1 s1")
-    ROW(v_permlane16_swap_b32, "b1 b1")
-    ROW(v_permlane32_swap_b32, "b1 b1")
-    ROW(v_movrels_b32, "d1 s1|M")
-    ROW(v_movreld_b32, "d1 s1|M")
+    ROW(v_readlane_b32, "d1 s1 s1") ROW(v_readfirstlane_b32, "d1 s1") ROW(v_writelane_b32, "b1 s1 s1")
+        ROW(v_permlane16_b32, "b1 s1 s1 s1") ROW(v_permlanex16_b32, "b1 s1 s1 s1") ROW(v_permlane64_b32, "d1 s1")
+            ROW(v_permlane16_swap_b32, "b1 b1") ROW(v_permlane32_swap_b32, "b1 b1") ROW(v_movrels_b32, "d1 s1|M")
+                ROW(v_movreld_b32, "d1 s1|M")
 };
 const struct emu_ops EMU_N(ops_cross) = { rows, COUNT(rows) };

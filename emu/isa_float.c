@@ -233,7 +233,8 @@ static inline float cube_ma(float a, float b, float c)
 #undef HACC
 #undef A
 
-/* ---- division: v_div_scale, v_div_fmas, v_div_fixup ----------------------------------------------------------------- */
+/* ---- division: v_div_scale, v_div_fmas, v_div_fixup -----------------------------------------------------------------
+ */
 
 static int exponent32(float a)
 {
@@ -414,7 +415,8 @@ H(v_div_fixup_f64)
     EMU_N(putd)(w, i, r);
 }
 
-/* ---- packed f32 ------------------------------------------------------------------------------------------------------- */
+/* ---- packed f32
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* op 0: a + b, 1: a * b, 2: fma. op_sel: which word the low result takes, op_sel_hi: the high one. */
 static inline void pk_f32(struct emu_wave *w, const struct emu_inst *i, int op)
@@ -493,15 +495,11 @@ static const struct emu_op rows[] = {
 #define HACC(n, e)     { #n, h_##n, "b1h s1h s1h", EMU_VALU, 0 },
 #define A(n, f, s)     { #n, h_##f, s, EMU_VALU, 0 },
 #include "ops_float.def"
-    ROW(v_div_scale_f32, "d1 m s1f s1f s1f", EMU_VALU)
-    ROW(v_div_scale_f64, "d2 m s2d s2d s2d", EMU_VALU)
-    ROW(v_div_fmas_f32, "d1 s1f s1f s1f|V", EMU_VALU)
-    ROW(v_div_fmas_f64, "d2 s2d s2d s2d|V", EMU_VALU)
-    ROW(v_div_fixup_f32, "d1 s1f s1f s1f", EMU_VALU)
-    ROW(v_div_fixup_f64, "d2 s2d s2d s2d", EMU_VALU)
-    { "v_div_fixup_f16", h_v_div_fixup_f16, "d1 s1h s1h s1h", EMU_VALU, EMU_KEEPS_HI },
-    ROW(v_pk_add_f32, "d2 s2p s2p", EMU_VALU)
-    ROW(v_pk_mul_f32, "d2 s2p s2p", EMU_VALU)
-    ROW(v_pk_fma_f32, "d2 s2p s2p s2p", EMU_VALU)
+    ROW(v_div_scale_f32, "d1 m s1f s1f s1f", EMU_VALU) ROW(v_div_scale_f64, "d2 m s2d s2d s2d", EMU_VALU)
+        ROW(v_div_fmas_f32, "d1 s1f s1f s1f|V", EMU_VALU) ROW(v_div_fmas_f64, "d2 s2d s2d s2d|V", EMU_VALU)
+            ROW(v_div_fixup_f32, "d1 s1f s1f s1f", EMU_VALU) ROW(v_div_fixup_f64, "d2 s2d s2d s2d", EMU_VALU){
+                "v_div_fixup_f16", h_v_div_fixup_f16, "d1 s1h s1h s1h", EMU_VALU, EMU_KEEPS_HI },
+    ROW(v_pk_add_f32, "d2 s2p s2p", EMU_VALU) ROW(v_pk_mul_f32, "d2 s2p s2p", EMU_VALU)
+        ROW(v_pk_fma_f32, "d2 s2p s2p s2p", EMU_VALU)
 };
 const struct emu_ops EMU_N(ops_float) = { rows, COUNT(rows) };

@@ -3,7 +3,8 @@
  * Packed f16, mixed precision, dot products, conversions between small formats. */
 #include "isa_math.h"
 
-/* ---- packed f16 ------------------------------------------------------------------------------------------------------ */
+/* ---- packed f16
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Half `h` of packed source n, as f32. */
 static void pk_source(const struct emu_wave *w, const struct emu_inst *i, int n, int h, float *out)
@@ -68,7 +69,8 @@ H(v_pk_fmac_f16)
     h_v_pk_fma_f16(w, &x);
 }
 
-/* ---- fma_mix: each source f32, or a half of a packed f16 ------------------------------------------------------------- */
+/* ---- fma_mix: each source f32, or a half of a packed f16
+ * ------------------------------------------------------------- */
 
 static void mix_source(const struct emu_wave *w, const struct emu_inst *i, int n, float *out)
 {
@@ -126,7 +128,8 @@ H(v_fma_mixhi_f16)
     fma_mix16(w, i, true);
 }
 
-/* ---- dot products ------------------------------------------------------------------------------------------------------ */
+/* ---- dot products
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* The products are exact in double, and so is their sum for all but far-apart exponents; one rounding to f32. */
 static inline void dot2(struct emu_wave *w, const struct emu_inst *i, bool bf16, int acc)
@@ -194,7 +197,8 @@ H(v_dot2_bf16_bf16)
     dot2_16(w, i, true);
 }
 
-/* ---- f16 conversions ----------------------------------------------------------------------------------------------------- */
+/* ---- f16 conversions
+ * ----------------------------------------------------------------------------------------------------- */
 
 H(v_cvt_f32_f16)
 {
@@ -354,7 +358,8 @@ H(v_sat_pk_u8_i16)
 }
 /* d, s, s, c; class masks are in isa_cmp.c */
 
-/* ---- fp8: e4m3 and e5m2, AMD's fnuz or OCP's ---------------------------------------------------------------------------- */
+/* ---- fp8: e4m3 and e5m2, AMD's fnuz or OCP's
+ * ---------------------------------------------------------------------------- */
 
 /* mantissa bits m (3 or 2). fnuz: bias one higher, no infinities, the only NaN is 0x80. */
 static float fp8_value(uint32_t x, int m, bool fnuz)
@@ -497,50 +502,26 @@ H(v_cvt_pk_bf16_f32)
 
 static const struct emu_op rows[] = {
 #define ROW(n, s) { #n, h_##n, s, EMU_VALU, 0 },
-    ROW(v_pk_add_f16, "d1 s1p s1p")
-    ROW(v_pk_mul_f16, "d1 s1p s1p")
-    ROW(v_pk_min_f16, "d1 s1p s1p")
-    ROW(v_pk_max_f16, "d1 s1p s1p")
-    ROW(v_pk_fma_f16, "d1 s1p s1p s1p")
-    ROW(v_pk_fmac_f16, "b1 s1p s1p")
-    { "v_fma_mix_f32", h_v_fma_mix_f32, "d1 s1p s1p s1p", EMU_VALU, 0 },
+    ROW(v_pk_add_f16, "d1 s1p s1p") ROW(v_pk_mul_f16, "d1 s1p s1p") ROW(v_pk_min_f16, "d1 s1p s1p")
+        ROW(v_pk_max_f16, "d1 s1p s1p") ROW(v_pk_fma_f16, "d1 s1p s1p s1p")
+            ROW(v_pk_fmac_f16, "b1 s1p s1p"){ "v_fma_mix_f32", h_v_fma_mix_f32, "d1 s1p s1p s1p", EMU_VALU, 0 },
     { "v_fma_mixlo_f16", h_v_fma_mixlo_f16, "b1 s1p s1p s1p", EMU_VALU, 0 },
     { "v_fma_mixhi_f16", h_v_fma_mixhi_f16, "b1 s1p s1p s1p", EMU_VALU, 0 },
-    ROW(v_dot2_f32_f16, "d1 s1p s1p s1f")
-    { "v_dot2acc_f32_f16", h_v_dot2c_f32_f16, "b1 s1p s1p", EMU_VALU, 0 },
+    ROW(v_dot2_f32_f16, "d1 s1p s1p s1f"){ "v_dot2acc_f32_f16", h_v_dot2c_f32_f16, "b1 s1p s1p", EMU_VALU, 0 },
     ROW(v_dot2c_f32_f16, "b1 s1p s1p")
-    ROW(v_dot2_f32_bf16, "d1 s1y s1y s1f")
-    { "v_dot2acc_f32_bf16", h_v_dot2c_f32_bf16, "b1 s1y s1y", EMU_VALU, 0 },
-    ROW(v_dot2c_f32_bf16, "b1 s1y s1y")
-    ROW(v_dot2_f16_f16, "d1 s1 s1 s1")
-    ROW(v_dot2_bf16_bf16, "d1 s1 s1 s1")
-    ROW(v_cvt_f32_f16, "d1 s1h")
-    ROW(v_cvt_f16_f32, "d1 s1f")
-    ROW(v_cvt_pkrtz_f16_f32, "d1 s1f s1f")
-    { "v_cvt_pk_rtz_f16_f32", h_v_cvt_pkrtz_f16_f32, "d1 s1f s1f", EMU_VALU, 0 },
-    ROW(v_cvt_f16_u16, "d1 s1w")
-    ROW(v_cvt_f16_i16, "d1 s1w")
-    ROW(v_cvt_u16_f16, "d1 s1h")
-    ROW(v_cvt_i16_f16, "d1 s1h")
-    ROW(v_frexp_exp_i16_f16, "d1 s1h")
-    ROW(v_ldexp_f16, "d1 s1h s1w")
-    ROW(v_pack_b32_f16, "d1 s1h s1h")
-    ROW(v_cvt_pknorm_i16_f32, "d1 s1f s1f")
-    ROW(v_cvt_pknorm_u16_f32, "d1 s1f s1f")
-    { "v_cvt_pk_norm_i16_f32", h_v_cvt_pknorm_i16_f32, "d1 s1f s1f", EMU_VALU, 0 },
+        ROW(v_dot2_f32_bf16, "d1 s1y s1y s1f"){ "v_dot2acc_f32_bf16", h_v_dot2c_f32_bf16, "b1 s1y s1y", EMU_VALU, 0 },
+    ROW(v_dot2c_f32_bf16, "b1 s1y s1y") ROW(v_dot2_f16_f16, "d1 s1 s1 s1") ROW(v_dot2_bf16_bf16, "d1 s1 s1 s1")
+        ROW(v_cvt_f32_f16, "d1 s1h") ROW(v_cvt_f16_f32, "d1 s1f") ROW(v_cvt_pkrtz_f16_f32, "d1 s1f s1f"){
+            "v_cvt_pk_rtz_f16_f32", h_v_cvt_pkrtz_f16_f32, "d1 s1f s1f", EMU_VALU, 0 },
+    ROW(v_cvt_f16_u16, "d1 s1w") ROW(v_cvt_f16_i16, "d1 s1w") ROW(v_cvt_u16_f16, "d1 s1h") ROW(v_cvt_i16_f16, "d1 s1h")
+        ROW(v_frexp_exp_i16_f16, "d1 s1h") ROW(v_ldexp_f16, "d1 s1h s1w") ROW(v_pack_b32_f16, "d1 s1h s1h")
+            ROW(v_cvt_pknorm_i16_f32, "d1 s1f s1f") ROW(v_cvt_pknorm_u16_f32, "d1 s1f s1f"){
+                "v_cvt_pk_norm_i16_f32", h_v_cvt_pknorm_i16_f32, "d1 s1f s1f", EMU_VALU, 0 },
     { "v_cvt_pk_norm_u16_f32", h_v_cvt_pknorm_u16_f32, "d1 s1f s1f", EMU_VALU, 0 },
-    ROW(v_cvt_pk_u16_u32, "d1 s1 s1")
-    ROW(v_cvt_pk_i16_i32, "d1 s1 s1")
-    ROW(v_cvt_pk_u8_f32, "d1 s1f s1 s1")
-    ROW(v_sat_pk_u8_i16, "d1 s1")
-    ROW(v_cvt_f32_fp8, "d1 s1")
-    ROW(v_cvt_f32_bf8, "d1 s1")
-    ROW(v_cvt_pk_f32_fp8, "d2 s1")
-    ROW(v_cvt_pk_f32_bf8, "d2 s1")
-    ROW(v_cvt_pk_fp8_f32, "b1 s1f s1f")
-    ROW(v_cvt_pk_bf8_f32, "b1 s1f s1f")
-    ROW(v_cvt_sr_fp8_f32, "b1 s1f s1")
-    ROW(v_cvt_sr_bf8_f32, "b1 s1f s1")
-    ROW(v_cvt_pk_bf16_f32, "d1 s1f s1f")
+    ROW(v_cvt_pk_u16_u32, "d1 s1 s1") ROW(v_cvt_pk_i16_i32, "d1 s1 s1") ROW(v_cvt_pk_u8_f32, "d1 s1f s1 s1")
+        ROW(v_sat_pk_u8_i16, "d1 s1") ROW(v_cvt_f32_fp8, "d1 s1") ROW(v_cvt_f32_bf8, "d1 s1")
+            ROW(v_cvt_pk_f32_fp8, "d2 s1") ROW(v_cvt_pk_f32_bf8, "d2 s1") ROW(v_cvt_pk_fp8_f32, "b1 s1f s1f")
+                ROW(v_cvt_pk_bf8_f32, "b1 s1f s1f") ROW(v_cvt_sr_fp8_f32, "b1 s1f s1")
+                    ROW(v_cvt_sr_bf8_f32, "b1 s1f s1") ROW(v_cvt_pk_bf16_f32, "d1 s1f s1f")
 };
 const struct emu_ops EMU_N(ops_half) = { rows, COUNT(rows) };

@@ -5,7 +5,7 @@
 
 #define SX(x)  ((int32_t)(x))
 #define S16(x) ((int32_t)(int16_t)(x))
-#define U24(x) ((x) & 0xffffffu)
+#define U24(x) ((x)&0xffffffu)
 #define S24(x) ((int32_t)((x) << 8) >> 8)
 
 static inline uint32_t brev32(uint32_t x)
@@ -118,13 +118,13 @@ static inline int32_t dot8(uint32_t a, uint32_t b, unsigned sa, unsigned sb)
 #define FETCH3   const uint32_t *A_ = src(w, i, 1, ta), *B_ = src(w, i, 2, tb), *C_ = src(w, i, 3, tc)
 #define FETCHACC const uint32_t *A_ = src(w, i, 1, ta), *B_ = src(w, i, 2, tb), *C_ = vrow(w, i->reg[0])
 
-#define I1(n, e)   BODY(n, FETCH1, e, put)
-#define I2(n, e)   BODY(n, FETCH2, e, put)
-#define I3(n, e)   BODY(n, FETCH3, e, put)
-#define ACC(n, e)  BODY(n, FETCHACC, e, put)
-#define W1(n, e)   BODY(n, FETCH1, e, EMU_N(put16))
-#define W2(n, e)   BODY(n, FETCH2, e, EMU_N(put16))
-#define W3K(n, e)  BODY(n, FETCH3, e, EMU_N(put16))
+#define I1(n, e)  BODY(n, FETCH1, e, put)
+#define I2(n, e)  BODY(n, FETCH2, e, put)
+#define I3(n, e)  BODY(n, FETCH3, e, put)
+#define ACC(n, e) BODY(n, FETCHACC, e, put)
+#define W1(n, e)  BODY(n, FETCH1, e, EMU_N(put16))
+#define W2(n, e)  BODY(n, FETCH2, e, EMU_N(put16))
+#define W3K(n, e) BODY(n, FETCH3, e, EMU_N(put16))
 #define A(n, f, s)
 #define PK(n, fetch, e)                                                                                                \
     H(n)                                                                                                               \
@@ -161,7 +161,8 @@ static inline int32_t dot8(uint32_t a, uint32_t b, unsigned sa, unsigned sb)
 #undef P2
 #undef P3
 
-/* ---- carries ------------------------------------------------------------------------------------------------------ */
+/* ---- carries ------------------------------------------------------------------------------------------------------
+ */
 
 /* d, carry out, a, b [, carry in]. kind 0: a + b, 1: a - b, 2: b - a. */
 static inline void carry(struct emu_wave *w, const struct emu_inst *i, int kind, bool in)
@@ -263,7 +264,8 @@ H(v_nop)
     (void)w, (void)i;
 }
 
-/* ---- 64 bits ------------------------------------------------------------------------------------------------------ */
+/* ---- 64 bits ------------------------------------------------------------------------------------------------------
+ */
 
 H(v_mov_b64)
 {
@@ -348,41 +350,32 @@ H(v_pk_mov_b32)
     EMU_N(put64)(w, i, r);
 }
 static const struct emu_op rows[] = {
-#define ROW(n, s, cls)     { #n, h_##n, s, cls, 0 },
-#define I1(n, e)           { #n, h_##n, "d1 s1", EMU_VALU, 0 },
-#define I2(n, e)           { #n, h_##n, "d1 s1 s1", EMU_VALU, 0 },
-#define I3(n, e)           { #n, h_##n, "d1 s1 s1 s1", EMU_VALU, 0 },
-#define ACC(n, e)          { #n, h_##n, "b1 s1 s1", EMU_VALU, 0 },
-#define W1(n, e)           { #n, h_##n, "d1 s1w", EMU_VALU, 0 },
-#define W2(n, e)           { #n, h_##n, "d1 s1w s1w", EMU_VALU, 0 },
-#define W3K(n, e)          { #n, h_##n, "d1 s1w s1w s1w", EMU_VALU, EMU_KEEPS_HI },
-#define P2(n, e)           { #n, h_##n, "d1 s1p s1p", EMU_VALU, 0 },
-#define P3(n, e)           { #n, h_##n, "d1 s1p s1p s1p", EMU_VALU, 0 },
-#define A(n, f, s)         { #n, h_##f, s, EMU_VALU, 0 },
+#define ROW(n, s, cls) { #n, h_##n, s, cls, 0 },
+#define I1(n, e)       { #n, h_##n, "d1 s1", EMU_VALU, 0 },
+#define I2(n, e)       { #n, h_##n, "d1 s1 s1", EMU_VALU, 0 },
+#define I3(n, e)       { #n, h_##n, "d1 s1 s1 s1", EMU_VALU, 0 },
+#define ACC(n, e)      { #n, h_##n, "b1 s1 s1", EMU_VALU, 0 },
+#define W1(n, e)       { #n, h_##n, "d1 s1w", EMU_VALU, 0 },
+#define W2(n, e)       { #n, h_##n, "d1 s1w s1w", EMU_VALU, 0 },
+#define W3K(n, e)      { #n, h_##n, "d1 s1w s1w s1w", EMU_VALU, EMU_KEEPS_HI },
+#define P2(n, e)       { #n, h_##n, "d1 s1p s1p", EMU_VALU, 0 },
+#define P3(n, e)       { #n, h_##n, "d1 s1p s1p s1p", EMU_VALU, 0 },
+#define A(n, f, s)     { #n, h_##f, s, EMU_VALU, 0 },
 #include "ops_int.def"
-    ROW(v_add_co_u32, "d1 m s1 s1", EMU_VALU)
-    ROW(v_sub_co_u32, "d1 m s1 s1", EMU_VALU)
-    ROW(v_subrev_co_u32, "d1 m s1 s1", EMU_VALU)
-    ROW(v_addc_co_u32, "d1 m s1 s1 n", EMU_VALU)
-    ROW(v_subb_co_u32, "d1 m s1 s1 n", EMU_VALU)
-    ROW(v_subbrev_co_u32, "d1 m s1 s1 n", EMU_VALU)
-    A(v_add_co_ci_u32, v_addc_co_u32, "d1 m s1 s1 n")
-    A(v_sub_co_ci_u32, v_subb_co_u32, "d1 m s1 s1 n")
-    A(v_subrev_co_ci_u32, v_subbrev_co_u32, "d1 m s1 s1 n")
-    ROW(v_cndmask_b32, "d1 s1 s1 n", EMU_VALU)
-    A(v_cndmask_b32, v_cndmask_b32, "d1 s1 s1|V")
-    ROW(v_cndmask_b16, "d1 s1w s1w n", EMU_VALU)
-    ROW(v_mbcnt_lo_u32_b32, "d1 s1 s1", EMU_VALU)
-    ROW(v_mbcnt_hi_u32_b32, "d1 s1 s1", EMU_VALU)
-    ROW(v_swap_b32, "b1 b1", EMU_VALU)
-    ROW(v_nop, "*", EMU_VALU)
-    ROW(v_mov_b64, "d2 s2", EMU_VALU)
-    ROW(v_lshlrev_b64, "d2 s1 s2", EMU_VALU)
-    ROW(v_lshrrev_b64, "d2 s1 s2", EMU_VALU)
-    ROW(v_ashrrev_i64, "d2 s1 s2j", EMU_VALU)
-    ROW(v_lshl_add_u64, "d2 s2 s1 s2", EMU_VALU)
-    ROW(v_mad_u64_u32, "d2 m s1 s1 s2", EMU_VALU)
-    ROW(v_mad_i64_i32, "d2 m s1 s1 s2j", EMU_VALU)
-    ROW(v_pk_mov_b32, "d2 s2p s2p", EMU_VALU)
+    ROW(v_add_co_u32, "d1 m s1 s1", EMU_VALU) ROW(v_sub_co_u32, "d1 m s1 s1", EMU_VALU)
+        ROW(v_subrev_co_u32, "d1 m s1 s1", EMU_VALU) ROW(v_addc_co_u32, "d1 m s1 s1 n", EMU_VALU)
+            ROW(v_subb_co_u32, "d1 m s1 s1 n", EMU_VALU) ROW(v_subbrev_co_u32, "d1 m s1 s1 n", EMU_VALU)
+                A(v_add_co_ci_u32, v_addc_co_u32, "d1 m s1 s1 n") A(v_sub_co_ci_u32, v_subb_co_u32, "d1 m s1 s1 n")
+                    A(v_subrev_co_ci_u32, v_subbrev_co_u32, "d1 m s1 s1 n") ROW(v_cndmask_b32, "d1 s1 s1 n", EMU_VALU)
+                        A(v_cndmask_b32, v_cndmask_b32, "d1 s1 s1|V") ROW(v_cndmask_b16, "d1 s1w s1w n", EMU_VALU)
+                            ROW(v_mbcnt_lo_u32_b32, "d1 s1 s1", EMU_VALU) ROW(v_mbcnt_hi_u32_b32, "d1 s1 s1", EMU_VALU)
+                                ROW(v_swap_b32, "b1 b1", EMU_VALU) ROW(v_nop, "*", EMU_VALU)
+                                    ROW(v_mov_b64, "d2 s2", EMU_VALU) ROW(v_lshlrev_b64, "d2 s1 s2", EMU_VALU)
+                                        ROW(v_lshrrev_b64, "d2 s1 s2", EMU_VALU)
+                                            ROW(v_ashrrev_i64, "d2 s1 s2j", EMU_VALU)
+                                                ROW(v_lshl_add_u64, "d2 s2 s1 s2", EMU_VALU)
+                                                    ROW(v_mad_u64_u32, "d2 m s1 s1 s2", EMU_VALU)
+                                                        ROW(v_mad_i64_i32, "d2 m s1 s1 s2j", EMU_VALU)
+                                                            ROW(v_pk_mov_b32, "d2 s2p s2p", EMU_VALU)
 };
 const struct emu_ops EMU_N(ops_int) = { rows, COUNT(rows) };

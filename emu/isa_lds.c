@@ -78,7 +78,8 @@ H(ds_atomic_rtn)
     ds_atomic_at(w, i, 0, 1);
 }
 
-/* ---- permutes --------------------------------------------------------------------------------------------------------------- */
+/* ---- permutes
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* Lane l gets what lane (addr / 4) mod the wave's size holds; 0 if that one is off. */
 H(ds_bpermute_b32)
@@ -135,40 +136,53 @@ static const struct emu_op rows[] = {
 #define WRITE(n9, n11, s, info)                                                                                        \
     { "ds_write_" n9, h_ds_write, "s1 " s, EMU_LDS, info }, { "ds_store_" n11, h_ds_write, "s1 " s, EMU_LDS, info },
     READ("b32", "b32", "d1", 4) READ("b64", "b64", "d2", 8) READ("b96", "b96", "d3", 12) READ("b128", "b128", "d4", 16)
-    READ("u8", "u8", "d1", 1) READ("i8", "i8", "d1", 1 | MEM_SIGNED) READ("u16", "u16", "d1", 2)
-    READ("i16", "i16", "d1", 2 | MEM_SIGNED) READ("u8_d16", "u8_d16", "d1", 1 | MEM_D16)
-    READ("u8_d16_hi", "u8_d16_hi", "d1", 1 | MEM_D16_HI) READ("i8_d16", "i8_d16", "d1", 1 | MEM_SIGNED | MEM_D16)
-    READ("i8_d16_hi", "i8_d16_hi", "d1", 1 | MEM_SIGNED | MEM_D16_HI) READ("u16_d16", "u16_d16", "d1", 2 | MEM_D16)
-    READ("u16_d16_hi", "u16_d16_hi", "d1", 2 | MEM_D16_HI)
-    WRITE("b8", "b8", "s1", 1) WRITE("b16", "b16", "s1", 2) WRITE("b32", "b32", "s1", 4) WRITE("b64", "b64", "s2", 8)
-    WRITE("b96", "b96", "s3", 12) WRITE("b128", "b128", "s4", 16) WRITE("b8_d16_hi", "b8_d16_hi", "s1", 1 | MEM_D16_HI)
-    WRITE("b16_d16_hi", "b16_d16_hi", "s1", 2 | MEM_D16_HI)
+        READ("u8", "u8", "d1", 1) READ("i8", "i8", "d1", 1 | MEM_SIGNED) READ("u16", "u16", "d1", 2)
+            READ("i16", "i16", "d1", 2 | MEM_SIGNED) READ("u8_d16", "u8_d16", "d1", 1 | MEM_D16) READ(
+                "u8_d16_hi", "u8_d16_hi", "d1", 1 | MEM_D16_HI) READ("i8_d16", "i8_d16", "d1", 1 | MEM_SIGNED | MEM_D16)
+                READ("i8_d16_hi", "i8_d16_hi", "d1", 1 | MEM_SIGNED | MEM_D16_HI) READ(
+                    "u16_d16", "u16_d16", "d1", 2 | MEM_D16) READ("u16_d16_hi", "u16_d16_hi", "d1", 2 | MEM_D16_HI)
+                    WRITE("b8", "b8", "s1", 1) WRITE("b16", "b16", "s1", 2) WRITE("b32", "b32", "s1", 4) WRITE(
+                        "b64", "b64", "s2", 8) WRITE("b96", "b96", "s3", 12) WRITE("b128", "b128", "s4", 16)
+                        WRITE("b8_d16_hi", "b8_d16_hi", "s1", 1 | MEM_D16_HI) WRITE("b16_d16_hi", "b16_d16_hi", "s1",
+                                                                                    2 | MEM_D16_HI)
 #define TWO(b, d, s, bytes)                                                                                            \
     { "ds_read2_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO },                                                  \
-    { "ds_read2st64_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO | MEM_ST64 },                                   \
-    { "ds_load_2addr_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO },                                             \
-    { "ds_load_2addr_stride64_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO | MEM_ST64 },                         \
-    { "ds_write2_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO },                                          \
-    { "ds_write2st64_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO | MEM_ST64 },                           \
-    { "ds_store_2addr_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO },                                     \
-    { "ds_store_2addr_stride64_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO | MEM_ST64 },
-    TWO("b32", "d2", "s1", 4) TWO("b64", "d4", "s2", 8)
+        { "ds_read2st64_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO | MEM_ST64 },                               \
+        { "ds_load_2addr_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO },                                         \
+        { "ds_load_2addr_stride64_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO | MEM_ST64 },                     \
+        { "ds_write2_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO },                                      \
+        { "ds_write2st64_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO | MEM_ST64 },                       \
+        { "ds_store_2addr_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO },                                 \
+        { "ds_store_2addr_stride64_" b, h_ds_write2, "s1 " s " " s, EMU_LDS, bytes | MEM_TWO | MEM_ST64 },
+                            TWO("b32", "d2", "s1", 4) TWO("b64", "d4", "s2", 8)
 #define ATOMIC(n, s, d, op, bytes, ty)                                                                                 \
     { "ds_" n "_" ty, h_ds_atomic, "s1 " s, EMU_LDS_ATOMIC, bytes | op << MEM_OP },                                    \
-    { "ds_" n "_rtn_" ty, h_ds_atomic_rtn, d " s1 " s, EMU_LDS_ATOMIC, bytes | op << MEM_OP },
+        { "ds_" n "_rtn_" ty, h_ds_atomic_rtn, d " s1 " s, EMU_LDS_ATOMIC, bytes | op << MEM_OP },
 #define BOTH(n, op, t32, t64) ATOMIC(n, "s1", "d1", op, 4, t32) ATOMIC(n, "s2", "d2", op, 8, t64)
-    BOTH("add", OP_ADD, "u32", "u64") BOTH("sub", OP_SUB, "u32", "u64") BOTH("rsub", OP_RSUB, "u32", "u64")
-    BOTH("inc", OP_INC, "u32", "u64") BOTH("dec", OP_DEC, "u32", "u64") BOTH("min", OP_SMIN, "i32", "i64")
-    BOTH("max", OP_SMAX, "i32", "i64") BOTH("min", OP_UMIN, "u32", "u64") BOTH("max", OP_UMAX, "u32", "u64")
-    BOTH("and", OP_AND, "b32", "b64") BOTH("or", OP_OR, "b32", "b64") BOTH("xor", OP_XOR, "b32", "b64")
-    BOTH("add", OP_FADD, "f32", "f64") BOTH("min", OP_FMIN, "f32", "f64") BOTH("max", OP_FMAX, "f32", "f64")
-    ATOMIC("pk_add", "s1", "d1", OP_PK_F16, 4, "f16") ATOMIC("pk_add", "s1", "d1", OP_PK_BF16, 4, "bf16")
-    ATOMIC("mskor", "s1 s1", "d1", OP_MSKOR, 4, "b32") ATOMIC("mskor", "s2 s2", "d2", OP_MSKOR, 8, "b64")
-    ATOMIC("cmpst", "s1 s1", "d1", OP_CMPSWAP, 4, "b32") ATOMIC("cmpst", "s2 s2", "d2", OP_CMPSWAP, 8, "b64")
-    ATOMIC("cmpst", "s1 s1", "d1", OP_FCMPSWAP, 4, "f32") ATOMIC("cmpst", "s2 s2", "d2", OP_FCMPSWAP, 8, "f64")
-    ATOMIC("cmpstore", "s1 s1", "d1", OP_CMPSWAP, 4 | MEM_CMP_LAST, "b32")
-    ATOMIC("cmpstore", "s2 s2", "d2", OP_CMPSWAP, 8 | MEM_CMP_LAST, "b64")
-    { "ds_wrxchg_rtn_b32", h_ds_atomic_rtn, "d1 s1 s1", EMU_LDS_ATOMIC, 4 | OP_SWAP << MEM_OP },
+                                BOTH("add", OP_ADD, "u32", "u64") BOTH("sub", OP_SUB, "u32", "u64")
+                                    BOTH("rsub", OP_RSUB, "u32", "u64") BOTH("inc", OP_INC, "u32", "u64")
+                                        BOTH("dec", OP_DEC, "u32", "u64") BOTH("min", OP_SMIN, "i32", "i64") BOTH(
+                                            "max", OP_SMAX,
+                                            "i32", "i64") BOTH("min", OP_UMIN,
+                                                               "u32", "u64") BOTH("max", OP_UMAX, "u32", "u64")
+                                            BOTH("and", OP_AND, "b32", "b64") BOTH("or", OP_OR, "b32", "b64") BOTH(
+                                                "xor", OP_XOR, "b32", "b64") BOTH("add", OP_FADD, "f32", "f64")
+                                                BOTH("min", OP_FMIN, "f32", "f64") BOTH("max", OP_FMAX, "f32", "f64")
+                                                    ATOMIC("pk_add", "s1", "d1", OP_PK_F16, 4,
+                                                           "f16") ATOMIC("pk_add", "s1", "d1", OP_PK_BF16, 4, "bf16")
+                                                        ATOMIC("mskor", "s1 s1", "d1", OP_MSKOR, 4, "b32") ATOMIC(
+                                                            "mskor", "s2 s2", "d2", OP_MSKOR, 8,
+                                                            "b64") ATOMIC("cmpst", "s1 s1", "d1", OP_CMPSWAP, 4, "b32")
+                                                            ATOMIC("cmpst", "s2 s2", "d2", OP_CMPSWAP, 8, "b64") ATOMIC(
+                                                                "cmpst", "s1 s1", "d1", OP_FCMPSWAP, 4, "f32")
+                                                                ATOMIC("cmpst", "s2 s2", "d2", OP_FCMPSWAP, 8, "f64")
+                                                                    ATOMIC("cmpstore", "s1 s1", "d1", OP_CMPSWAP,
+                                                                           4 | MEM_CMP_LAST, "b32")
+                                                                        ATOMIC("cmpstore", "s2 s2", "d2", OP_CMPSWAP,
+                                                                               8 | MEM_CMP_LAST, "b64"){
+                                                                            "ds_wrxchg_rtn_b32", h_ds_atomic_rtn,
+                                                                            "d1 s1 s1", EMU_LDS_ATOMIC,
+                                                                            4 | OP_SWAP << MEM_OP },
     { "ds_wrxchg_rtn_b64", h_ds_atomic_rtn, "d2 s1 s2", EMU_LDS_ATOMIC, 8 | OP_SWAP << MEM_OP },
     { "ds_storexchg_rtn_b32", h_ds_atomic_rtn, "d1 s1 s1", EMU_LDS_ATOMIC, 4 | OP_SWAP << MEM_OP },
     { "ds_storexchg_rtn_b64", h_ds_atomic_rtn, "d2 s1 s2", EMU_LDS_ATOMIC, 8 | OP_SWAP << MEM_OP },

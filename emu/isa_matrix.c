@@ -9,8 +9,8 @@
  * for C and D element i of lane l. So a row of D is N adjacent lanes of one register: rows are the vectors here.
  *
  * Accumulation: k ascends; each step is one fused multiply-add in the accumulator's type (the products of 16-bit and
- * 8-bit inputs are exact in f32 anyway). Hardware adds groups of products in an order and width that is not published, so
- * no emulation of the last place is claimed. Subnormal f16 and bf16 inputs and results are flushed on gfx90a (MI200:
+ * 8-bit inputs are exact in f32 anyway). Hardware adds groups of products in an order and width that is not published,
+ * so no emulation of the last place is claimed. Subnormal f16 and bf16 inputs and results are flushed on gfx90a (MI200:
  * rocm.docs.amd.com, MIOpen, "MI200 MFMA behavior specifics") and kept elsewhere. EXEC is not looked at. */
 #include "isa.h"
 
@@ -91,7 +91,8 @@ static inline void halves(const uint32_t *r, int shift, bool flush, float *out)
 {
 #ifdef __AVX512F__
     for (int l = 0; l < 64; l += 16) {
-        __m512i x = _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(r + l), (unsigned)shift), _mm512_set1_epi32(0xffff));
+        __m512i x =
+            _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(r + l), (unsigned)shift), _mm512_set1_epi32(0xffff));
         if (flush) {
             __mmask16 normal = _mm512_test_epi32_mask(x, _mm512_set1_epi32(0x7c00));
             x = _mm512_mask_and_epi32(x, (__mmask16)~normal, x, _mm512_set1_epi32(0x8000));
@@ -108,7 +109,8 @@ static inline void halves(const uint32_t *r, int shift, bool flush, float *out)
 }
 
 /* out[j][l]: element j of lane l as f32. */
-static inline void unpack_f32(float (*out)[64], const struct emu_wave *w, const struct emu_inst *i, int k, int type, int n, bool flush)
+static inline void unpack_f32(float (*out)[64], const struct emu_wave *w, const struct emu_inst *i, int k, int type,
+                              int n, bool flush)
 {
     int per = elements_per_word(type);
     row32 t;
@@ -151,7 +153,8 @@ static inline void unpack_f32(float (*out)[64], const struct emu_wave *w, const 
         }
     }
 }
-static inline void unpack_i32(int32_t (*out)[64], const struct emu_wave *w, const struct emu_inst *i, int k, int type, int n, bool sgn)
+static inline void unpack_i32(int32_t (*out)[64], const struct emu_wave *w, const struct emu_inst *i, int k, int type,
+                              int n, bool sgn)
 {
     int per = elements_per_word(type);
     row32 t;
@@ -159,14 +162,16 @@ static inline void unpack_i32(int32_t (*out)[64], const struct emu_wave *w, cons
         const uint32_t *r = src_word(w, i, k, word, t);
         for (int j = 0; j < per; j++)
             if (type == M_IU4)
-                LANES out[per * word + j][l] = sgn ? (int32_t)(r[l] << (28 - 4 * j)) >> 28 : (int32_t)(r[l] >> 4 * j & 15);
+                LANES out[per * word + j][l] =
+                    sgn ? (int32_t)(r[l] << (28 - 4 * j)) >> 28 : (int32_t)(r[l] >> 4 * j & 15);
             else
                 LANES out[per * word + j][l] = sgn ? (int32_t)(int8_t)(r[l] >> 8 * j) : (int32_t)(r[l] >> 8 * j & 255);
     }
 }
 
 /* Signed bytes, two of them as i16 in a word. */
-static inline void unpack_pairs(int32_t (*out)[64], const struct emu_wave *w, const struct emu_inst *i, int k, int words)
+static inline void unpack_pairs(int32_t (*out)[64], const struct emu_wave *w, const struct emu_inst *i, int k,
+                                int words)
 {
     row32 t;
     for (int word = 0; word < words; word++) {
@@ -196,7 +201,8 @@ static inline void place(int m, int row, int b, int *reg, int *lane)
     }
 }
 
-/* ---- multiply and accumulate --------------------------------------------------------------------------------------- */
+/* ---- multiply and accumulate ---------------------------------------------------------------------------------------
+ */
 
 /* Vectors of 16 columns: what a row of D has, or half of it. */
 #if defined(__AVX512F__)
@@ -229,8 +235,8 @@ static inline int a_block(int blk, const struct emu_mods *mods)
 }
 
 /* acc += a * b for m = 16 or 32. */
-static inline __attribute__((always_inline)) void mac_f32(float (*acc)[64], float (*a)[64], float (*b)[64], int m, int k, int kl,
-                                                          int blocks, const struct emu_mods *mods)
+static inline __attribute__((always_inline)) void mac_f32(float (*acc)[64], float (*a)[64], float (*b)[64], int m,
+                                                          int k, int kl, int blocks, const struct emu_mods *mods)
 {
     enum { W = 16 / VECS };
     for (int blk = 0; blk < blocks; blk++)
@@ -273,8 +279,8 @@ static inline int32_t madd(int32_t x, int32_t y)
 {
     return (int16_t)x * (int16_t)y + (x >> 16) * (y >> 16);
 }
-static inline __attribute__((always_inline)) void mac_i32(int32_t (*acc)[64], int32_t (*a)[64], int32_t (*b)[64], int m, int k,
-                                                          int kl, int blocks, const struct emu_mods *mods)
+static inline __attribute__((always_inline)) void mac_i32(int32_t (*acc)[64], int32_t (*a)[64], int32_t (*b)[64], int m,
+                                                          int k, int kl, int blocks, const struct emu_mods *mods)
 {
     for (int blk = 0; blk < blocks; blk++)
         for (int row = 0; row < m; row++) {
@@ -288,8 +294,9 @@ static inline __attribute__((always_inline)) void mac_i32(int32_t (*acc)[64], in
                     for (int g = 0; g < k / kl; g++)
                         for (int j = 0; j < kl / 2; j++)
                             sum = _mm512_add_epi32(
-                                sum, _mm512_madd_epi16(_mm512_set1_epi32(a[j][(g * blocks + a_block(blk, mods)) * m + row]),
-                                                       _mm512_loadu_si512(&b[j][(g * blocks + blk) * m + c0])));
+                                sum,
+                                _mm512_madd_epi16(_mm512_set1_epi32(a[j][(g * blocks + a_block(blk, mods)) * m + row]),
+                                                  _mm512_loadu_si512(&b[j][(g * blocks + blk) * m + c0])));
                     _mm512_storeu_si512(d, sum);
                     continue;
                 }
@@ -380,7 +387,8 @@ H(mfma_i32)
         memcpy(vrow(w, i->reg[0] + (unsigned)r), acc[r], 256);
 }
 
-/* ---- f64 ---------------------------------------------------------------------------------------------------------------- */
+/* ---- f64
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* A's and B's neg bits are blgp on gfx90a, neg:[a,b,c] on gfx942. */
 H(mfma_f64)
@@ -396,7 +404,8 @@ H(mfma_f64)
     for (int e = 0; e < elements; e++) {
         row32 t0, t1;
         bool constant = i->reg[3] == EMU_CONST;
-        const uint32_t *lo = src_word(w, i, 3, constant ? 0 : 2 * e, t0), *hi = src_word(w, i, 3, constant ? 1 : 2 * e + 1, t1);
+        const uint32_t *lo = src_word(w, i, 3, constant ? 0 : 2 * e, t0),
+                       *hi = src_word(w, i, 3, constant ? 1 : 2 * e + 1, t1);
         LANES c[e][l] = as_f64((lo[l] | (uint64_t)hi[l] << 32) ^ (neg & 4 ? 1ull << 63 : 0));
     }
     for (int e = 0; e < elements; e++)
@@ -418,7 +427,37 @@ H(mfma_f64)
         }
 }
 
-/* ---- WMMA of gfx11: 16x16x16, A's and B's rows whole in each lane, lanes 16..31 repeat lanes 0..15 ----------------------- */
+/* ---- WMMA of gfx11: 16x16x16, A's and B's rows whole in each lane, lanes 16..31 repeat lanes 0..15
+ * ----------------------- */
+
+/* neg_lo and neg_hi of A and B are for even and odd k. */
+static void wmma_signs(float (*a)[64], const struct emu_mods *m)
+{
+    for (int k = 0; k < 16; k++) {
+        unsigned neg = k & 1 ? m->neg_hi : m->neg_lo;
+        if ((neg ^ neg >> 1) & 1)
+            LANES a[k][l] = -a[k][l];
+    }
+}
+static void wmma_mac(float (*acc)[16], float (*a)[64], float (*b)[64])
+{
+    enum { W = 16 / VECS };
+    for (int r0 = 0; r0 < 16; r0 += ROWS) {
+        vf sum[ROWS][VECS];
+        for (int r = 0; r < ROWS; r++)
+            for (int v = 0; v < VECS; v++)
+                sum[r][v] = VF_LOAD(acc[r0 + r] + W * v);
+        for (int k = 0; k < 16; k++)
+            for (int v = 0; v < VECS; v++) {
+                vf y = VF_LOAD(b[k] + W * v);
+                for (int r = 0; r < ROWS; r++)
+                    sum[r][v] = VF_FMA(VF_SET(a[k][r0 + r]), y, sum[r][v]);
+            }
+        for (int r = 0; r < ROWS; r++)
+            for (int v = 0; v < VECS; v++)
+                VF_STORE(acc[r0 + r] + W * v, sum[r][v]);
+    }
+}
 
 /* D's row r is in register r / rows_per_reg, lanes from 16 (r % rows_per_reg) on: 2 rows a register, 4 in wave64. */
 H(wmma_f32)
@@ -434,22 +473,15 @@ H(wmma_f32)
         const uint32_t *c = i->reg[3] == EMU_CONST ? src_word(w, i, 3, 0, t) : src_word(w, i, 3, r / rows, t);
         memcpy(acc[r], c + 16 * (r % rows), 64);
     }
-    for (int j = 0; j < 16 * 16; j++) { /* neg_lo, neg_hi of A, B are for even and odd k, neg_hi of C is abs */
+    for (int j = 0; j < 16 * 16; j++) { /* neg_hi of C is abs */
         int r = j / 16;
         if (i->mods->neg_hi & 4)
             acc[r][j % 16] = fabsf(acc[r][j % 16]);
         if (i->mods->neg_lo & 4)
             acc[r][j % 16] = -acc[r][j % 16];
     }
-    for (int k = 0; k < 16; k++) {
-        unsigned neg = k & 1 ? i->mods->neg_hi : i->mods->neg_lo;
-        float sign = ((neg & 1) ^ (neg >> 1 & 1)) ? -1.0f : 1.0f;
-        for (int r = 0; r < 16; r++) {
-            float x = sign * a[k][r];
-            for (int c = 0; c < 16; c++)
-                acc[r][c] = __builtin_fmaf(x, b[k][c], acc[r][c]);
-        }
-    }
+    wmma_signs(a, i->mods);
+    wmma_mac(acc, a, b);
     for (int r = 0; r < 16; r++)
         memcpy(vrow(w, i->reg[0] + (unsigned)(r / rows)) + 16 * (r % rows), acc[r], 64);
 }
@@ -469,13 +501,9 @@ H(wmma_16)
             uint32_t h = x[16 * (r % rows) + c] >> (hi && i->reg[3] != EMU_CONST ? 16 : 0) & 0xffff;
             acc[r][c] = bf16 ? bf2f(h) : h2f(h);
         }
-        for (int k = 0; k < 16; k++) {
-            unsigned neg = k & 1 ? i->mods->neg_hi : i->mods->neg_lo;
-            float v = ((neg & 1) ^ (neg >> 1 & 1)) ? -a[k][r] : a[k][r];
-            for (int c = 0; c < 16; c++)
-                acc[r][c] = __builtin_fmaf(v, b[k][c], acc[r][c]);
-        }
     }
+    wmma_signs(a, i->mods);
+    wmma_mac(acc, a, b);
     for (int r = 0; r < 16; r++) {
         uint32_t *d = vrow(w, i->reg[0] + (unsigned)(r / rows)) + 16 * (r % rows);
         for (int c = 0; c < 16; c++) {
@@ -500,7 +528,9 @@ H(wmma_i32)
             int64_t sum = (int32_t)c[16 * (r % rows) + n];
             for (int k = 0; k < 16; k++)
                 sum += (int64_t)a[k][r] * b[k][n];
-            d[r][n] = i->mods->clamp ? (sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : (int32_t)sum)
+            d[r][n] = i->mods->clamp ? (sum > INT32_MAX   ? INT32_MAX
+                                        : sum < INT32_MIN ? INT32_MIN
+                                                          : (int32_t)sum)
                                      : (int32_t)(uint32_t)(uint64_t)sum;
         }
     }
@@ -511,46 +541,122 @@ H(wmma_i32)
 static const struct emu_op rows[] = {
 /* Under the names of gfx908 and gfx90a, and of gfx942. D's and C's words are M N B / 64. */
 #define MFMA(name, sig, m, k, b, t) { "v_mfma_f32_" name, h_mfma_f32, sig, EMU_MFMA, SHAPE(m, k, b, t, t) },
-    MFMA("32x32x1f32", "d32 s1 s1 s32f", 32, 1, 2, M_F32) MFMA("32x32x1_2b_f32", "d32 s1 s1 s32f", 32, 1, 2, M_F32)
-    MFMA("16x16x1f32", "d16 s1 s1 s16f", 16, 1, 4, M_F32) MFMA("16x16x1_4b_f32", "d16 s1 s1 s16f", 16, 1, 4, M_F32)
-    MFMA("4x4x1f32", "d4 s1 s1 s4f", 4, 1, 16, M_F32) MFMA("4x4x1_16b_f32", "d4 s1 s1 s4f", 4, 1, 16, M_F32)
-    MFMA("32x32x2f32", "d16 s1 s1 s16f", 32, 2, 1, M_F32) MFMA("32x32x2_f32", "d16 s1 s1 s16f", 32, 2, 1, M_F32)
-    MFMA("16x16x4f32", "d4 s1 s1 s4f", 16, 4, 1, M_F32) MFMA("16x16x4_f32", "d4 s1 s1 s4f", 16, 4, 1, M_F32)
-    MFMA("32x32x4f16", "d32 s2 s2 s32f", 32, 4, 2, M_F16) MFMA("32x32x4_2b_f16", "d32 s2 s2 s32f", 32, 4, 2, M_F16)
-    MFMA("16x16x4f16", "d16 s2 s2 s16f", 16, 4, 4, M_F16) MFMA("16x16x4_4b_f16", "d16 s2 s2 s16f", 16, 4, 4, M_F16)
-    MFMA("4x4x4f16", "d4 s2 s2 s4f", 4, 4, 16, M_F16) MFMA("4x4x4_16b_f16", "d4 s2 s2 s4f", 4, 4, 16, M_F16)
-    MFMA("32x32x8f16", "d16 s2 s2 s16f", 32, 8, 1, M_F16) MFMA("32x32x8_f16", "d16 s2 s2 s16f", 32, 8, 1, M_F16)
-    MFMA("16x16x16f16", "d4 s2 s2 s4f", 16, 16, 1, M_F16) MFMA("16x16x16_f16", "d4 s2 s2 s4f", 16, 16, 1, M_F16)
-    MFMA("32x32x2bf16", "d32 s1 s1 s32f", 32, 2, 2, M_BF16) MFMA("16x16x2bf16", "d16 s1 s1 s16f", 16, 2, 4, M_BF16)
-    MFMA("4x4x2bf16", "d4 s1 s1 s4f", 4, 2, 16, M_BF16) MFMA("32x32x4bf16", "d16 s1 s1 s16f", 32, 4, 1, M_BF16)
-    MFMA("16x16x8bf16", "d4 s1 s1 s4f", 16, 8, 1, M_BF16)
-    MFMA("32x32x4bf16_1k", "d32 s2 s2 s32f", 32, 4, 2, M_BF16) MFMA("32x32x4_2b_bf16", "d32 s2 s2 s32f", 32, 4, 2, M_BF16)
-    MFMA("16x16x4bf16_1k", "d16 s2 s2 s16f", 16, 4, 4, M_BF16) MFMA("16x16x4_4b_bf16", "d16 s2 s2 s16f", 16, 4, 4, M_BF16)
-    MFMA("4x4x4bf16_1k", "d4 s2 s2 s4f", 4, 4, 16, M_BF16) MFMA("4x4x4_16b_bf16", "d4 s2 s2 s4f", 4, 4, 16, M_BF16)
-    MFMA("32x32x8bf16_1k", "d16 s2 s2 s16f", 32, 8, 1, M_BF16) MFMA("32x32x8_bf16", "d16 s2 s2 s16f", 32, 8, 1, M_BF16)
-    MFMA("16x16x16bf16_1k", "d4 s2 s2 s4f", 16, 16, 1, M_BF16) MFMA("16x16x16_bf16", "d4 s2 s2 s4f", 16, 16, 1, M_BF16)
-    MFMA("16x16x8_xf32", "d4 s2 s2 s4f", 16, 8, 1, M_XF32) MFMA("32x32x4_xf32", "d16 s2 s2 s16f", 32, 4, 1, M_XF32)
-    MFMA("16x16x32_f16", "d4 s4 s4 s4f", 16, 32, 1, M_F16) MFMA("32x32x16_f16", "d16 s4 s4 s16f", 32, 16, 1, M_F16)
-    MFMA("16x16x32_bf16", "d4 s4 s4 s4f", 16, 32, 1, M_BF16) MFMA("32x32x16_bf16", "d16 s4 s4 s16f", 32, 16, 1, M_BF16)
+    MFMA("32x32x1f32", "d32 s1 s1 s32f", 32, 1, 2,
+         M_F32) MFMA("32x32x1_2b_f32", "d32 s1 s1 s32f", 32, 1, 2,
+                     M_F32) MFMA("16x16x1f32", "d16 s1 s1 s16f", 16, 1, 4,
+                                 M_F32) MFMA("16x16x1_4b_f32", "d16 s1 s1 s16f", 16, 1, 4,
+                                             M_F32) MFMA("4x4x1f32", "d4 s1 s1 s4f", 4, 1, 16, M_F32)
+        MFMA("4x4x1_16b_f32", "d4 s1 s1 s4f", 4, 1, 16, M_F32) MFMA("32x32x2f32", "d16 s1 s1 s16f", 32, 2, 1, M_F32) MFMA(
+            "32x32x2_f32",
+            "d16 s1 s1 s16f",
+            32,
+            2, 1, M_F32) MFMA("16x16x4f32", "d4 s1 s1 s4f", 16, 4, 1, M_F32)
+            MFMA("16x16x4_f32", "d4 s1 s1 s4f", 16, 4, 1, M_F32) MFMA("32x32x4f16", "d32 s2 s2 s32f", 32, 4, 2, M_F16) MFMA(
+                "32x32x4_2b_f16",
+                "d32 s2 s2 s32f",
+                32,
+                4, 2, M_F16) MFMA("16x16x4f16", "d16 s2 s2 s16f", 16, 4, 4, M_F16)
+                MFMA("16x16x4_4b_f16", "d16 s2 s2 s16f", 16, 4, 4, M_F16) MFMA(
+                    "4x4x4f16",
+                    "d4 s2 s2 s4f",
+                    4, 4, 16, M_F16) MFMA("4x4x4_16b_f16", "d4 s2 s2 s4f", 4, 4, 16, M_F16)
+                    MFMA("32x32x8f16", "d16 s2 s2 s16f", 32, 8, 1, M_F16) MFMA(
+                        "32x32x8_f16",
+                        "d16 s2 s2 s16f",
+                        32,
+                        8, 1, M_F16) MFMA("16x16x16f16", "d4 s2 s2 s4f", 16, 16, 1,
+                                          M_F16) MFMA("16x16x16_f16", "d4 s2 s2 s4f", 16, 16, 1, M_F16)
+                        MFMA("32x32x2bf16", "d32 s1 s1 s32f", 32, 2, 2, M_BF16) MFMA(
+                            "16x16x2bf16", "d16 s1 s1 s16f",
+                            16,
+                            2, 4, M_BF16) MFMA("4x4x2bf16", "d4 s1 s1 s4f", 4, 2, 16, M_BF16)
+                            MFMA("32x32x4bf16", "d16 s1 s1 s16f", 32, 4, 1, M_BF16) MFMA(
+                                "16x16x8bf16", "d4 s1 s1 s4f",
+                                16,
+                                8, 1, M_BF16) MFMA("32x32x4bf16_1k", "d32 s2 s2 s32f", 32, 4, 2, M_BF16)
+                                MFMA("32x32x4_2b_bf16", "d32 s2 s2 s32f", 32, 4, 2, M_BF16) MFMA(
+                                    "16x16x4bf16_1k",
+                                    "d16 s2 s2 s16f",
+                                    16,
+                                    4, 4, M_BF16) MFMA("16x16x4_4b_bf16", "d16 s2 s2 s16f", 16, 4, 4, M_BF16)
+                                    MFMA("4x4x4bf16_1k", "d4 s2 s2 s4f", 4, 4, 16, M_BF16) MFMA(
+                                        "4x4x4_16b_bf16",
+                                        "d4 s2 s2 s4f",
+                                        4, 4, 16, M_BF16) MFMA("32x32x8bf16_1k", "d16 s2 s2 s16f", 32, 8, 1, M_BF16)
+                                        MFMA("32x32x8_bf16", "d16 s2 s2 s16f", 32, 8, 1, M_BF16) MFMA(
+                                            "16x16x16bf16_1k", "d4 s2 s2 s4f",
+                                            16,
+                                            16,
+                                            1, M_BF16) MFMA("16x16x16_bf16", "d4 s2 s2 s4f", 16, 16, 1, M_BF16)
+                                            MFMA("16x16x8_xf32", "d4 s2 s2 s4f", 16, 8, 1, M_XF32) MFMA(
+                                                "32x32x4_xf32",
+                                                "d16 s2 s2 s16f",
+                                                32,
+                                                4, 1, M_XF32) MFMA("16x16x32_f16", "d4 s4 s4 s4f", 16, 32, 1, M_F16)
+                                                MFMA("32x32x16_f16", "d16 s4 s4 s16f", 32, 16, 1, M_F16) MFMA(
+                                                    "16x16x32_bf16",
+                                                    "d4 s4 s4 s4f",
+                                                    16,
+                                                    32,
+                                                    1,
+                                                    M_BF16) MFMA("32x32x16_bf16", "d16 s4 s4 s16f", 32, 16, 1, M_BF16)
 #define FP8(na, nb, ta, tb)                                                                                            \
     { "v_mfma_f32_16x16x32_" na "_" nb, h_mfma_f32, "d4 s2 s2 s4f", EMU_MFMA, SHAPE(16, 32, 1, ta, tb) },              \
-    { "v_mfma_f32_32x32x16_" na "_" nb, h_mfma_f32, "d16 s2 s2 s16f", EMU_MFMA, SHAPE(32, 16, 1, ta, tb) },
-    FP8("fp8", "fp8", M_FP8, M_FP8) FP8("fp8", "bf8", M_FP8, M_BF8) FP8("bf8", "fp8", M_BF8, M_FP8)
-    FP8("bf8", "bf8", M_BF8, M_BF8)
+        { "v_mfma_f32_32x32x16_" na "_" nb, h_mfma_f32, "d16 s2 s2 s16f", EMU_MFMA, SHAPE(32, 16, 1, ta, tb) },
+                                                    FP8("fp8", "fp8", M_FP8,
+                                                        M_FP8) FP8("fp8", "bf8", M_FP8, M_BF8)
+                                                        FP8("bf8", "fp8", M_BF8,
+                                                            M_FP8) FP8("bf8", "bf8", M_BF8, M_BF8)
 #define MFMAI(name, sig, m, k, b) { "v_mfma_i32_" name, h_mfma_i32, sig, EMU_MFMA, SHAPE(m, k, b, M_I8, M_I8) },
-    MFMAI("32x32x4i8", "d32 s1 s1 s32", 32, 4, 2) MFMAI("32x32x4_2b_i8", "d32 s1 s1 s32", 32, 4, 2)
-    MFMAI("16x16x4i8", "d16 s1 s1 s16", 16, 4, 4) MFMAI("16x16x4_4b_i8", "d16 s1 s1 s16", 16, 4, 4)
-    MFMAI("4x4x4i8", "d4 s1 s1 s4", 4, 4, 16) MFMAI("4x4x4_16b_i8", "d4 s1 s1 s4", 4, 4, 16)
-    MFMAI("32x32x8i8", "d16 s1 s1 s16", 32, 8, 1) MFMAI("16x16x16i8", "d4 s1 s1 s4", 16, 16, 1)
-    MFMAI("32x32x16_i8", "d16 s2 s2 s16", 32, 16, 1) MFMAI("16x16x32_i8", "d4 s2 s2 s4", 16, 32, 1)
+                                                            MFMAI("32x32x4i8", "d32 s1 s1 s32", 32, 4, 2) MFMAI(
+                                                                "32x32x4_2b_i8",
+                                                                "d32 s1 s1 s32",
+                                                                32,
+                                                                4, 2) MFMAI("16x16x4i8", "d16 s1 s1 s16", 16, 4, 4)
+                                                                MFMAI("16x16x4_4b_i8", "d16 s1 s1 s16", 16, 4, 4) MFMAI(
+                                                                    "4x4x4i8", "d4 s1 s1 s4",
+                                                                    4, 4,
+                                                                    16) MFMAI("4x4x4_16b_i8", "d4 s1 s1 s4", 4, 4, 16)
+                                                                    MFMAI("32x32x8i8", "d16 s1 s1 s16", 32, 8,
+                                                                          1) MFMAI("16x16x16i8", "d4 s1 s1 s4", 16, 16,
+                                                                                   1)
+                                                                        MFMAI("32x32x16_i8", "d16 s2 s2 s16", 32, 16,
+                                                                              1) MFMAI("16x16x32_i8", "d4 s2 s2 s4", 16,
+                                                                                       32,
+                                                                                       1)
 #define MFMAD(name, sig, m) { "v_mfma_f64_" name, h_mfma_f64, sig, EMU_MFMA, SHAPE(m, 4, 1, M_F64, M_F64) },
-    MFMAD("16x16x4f64", "d8 s2 s2 s8d", 16) MFMAD("16x16x4_f64", "d8 s2 s2 s8d", 16)
-    MFMAD("4x4x4f64", "d2 s2 s2 s2d", 4) MFMAD("4x4x4_4b_f64", "d2 s2 s2 s2d", 4)
+                                                                            MFMAD("16x16x4f64", "d8 s2 s2 s8d", 16) MFMAD(
+                                                                                "16x16x4_f64", "d8 s2 s2 s8d",
+                                                                                16) MFMAD("4x4x4f64", "d2 s2 s2 s2d", 4)
+                                                                                MFMAD("4x4x4_4b_f64", "d2 s2 s2 s2d", 4)
 #define WMMA(name, fn, ab, cd, t)                                                                                      \
     { "v_wmma_" name, fn, "d8 s" ab " s" ab " s8" cd, EMU_MFMA, SHAPE(16, 16, 1, t, t) },                              \
-    { "v_wmma_" name, fn, "d4 s" ab " s" ab " s4" cd, EMU_MFMA, SHAPE(16, 16, 1, t, t) },
-    WMMA("f32_16x16x16_f16", h_wmma_f32, "8p", "f", M_F16) WMMA("f32_16x16x16_bf16", h_wmma_f32, "8p", "f", M_BF16)
-    WMMA("f16_16x16x16_f16", h_wmma_16, "8p", "p", M_F16) WMMA("bf16_16x16x16_bf16", h_wmma_16, "8p", "p", M_BF16)
-    WMMA("i32_16x16x16_iu8", h_wmma_i32, "4", "", M_IU8) WMMA("i32_16x16x16_iu4", h_wmma_i32, "2", "", M_IU4)
+        { "v_wmma_" name, fn, "d4 s" ab " s" ab " s4" cd, EMU_MFMA, SHAPE(16, 16, 1, t, t) },
+                                                                                    WMMA("f32_16x16x16_f16", h_wmma_f32,
+                                                                                         "8p", "f",
+                                                                                         M_F16)
+                                                                                        WMMA("f32_16x16x16_bf16",
+                                                                                             h_wmma_f32,
+                                                                                             "8p", "f",
+                                                                                             M_BF16)
+                                                                                            WMMA("f16_16x16x16_f16",
+                                                                                                 h_wmma_16,
+                                                                                                 "8p", "p",
+                                                                                                 M_F16)
+                                                                                                WMMA("bf16_16x16x16_"
+                                                                                                     "bf16",
+                                                                                                     h_wmma_16,
+                                                                                                     "8p", "p",
+                                                                                                     M_BF16)
+                                                                                                    WMMA("i32_16x16x16_"
+                                                                                                         "iu8",
+                                                                                                         h_wmma_i32,
+                                                                                                         "4", "", M_IU8)
+                                                                                                        WMMA("i32_"
+                                                                                                             "16x16x16_"
+                                                                                                             "iu4",
+                                                                                                             h_wmma_i32,
+                                                                                                             "2", "",
+                                                                                                             M_IU4)
 };
 const struct emu_ops EMU_N(ops_matrix) = { rows, COUNT(rows) };

@@ -69,7 +69,8 @@ void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access
             if (lanes >> l & 1)
                 t[0][l] = load_small(lane_ptr(w, a, l, 0), bytes, info & MEM_SIGNED);
         if (info & (MEM_D16 | MEM_D16_HI)) {
-            /* With ECC on the register file (gfx9 from gfx908 on) a load writes whole registers: the other half is 0. */
+            /* With ECC on the register file (gfx9 from gfx908 on) a load writes whole registers: the other half is 0.
+             */
             const uint32_t *old = vrow(w, i->reg[k]);
             uint32_t keep = w->prog->arch->gfx >= 0x1000 ? ~0u : 0;
             if (info & MEM_D16_HI)
@@ -148,7 +149,9 @@ void EMU_N(mem_to_lds)(struct emu_wave *w, const struct emu_inst *i, access_t *a
 {
     unsigned bytes = info & MEM_BYTES;
     uint64_t all = a->lanes | zero, lanes = a->lanes ? emu_access(w, i, a) : 0;
-    access_t to = { .space = EMU_LDS_SPACE, .kind = EMU_STORE, .bytes = (uint8_t)(bytes < 4 ? 4 : bytes), .align = 4, .lanes = all };
+    access_t to = {
+        .space = EMU_LDS_SPACE, .kind = EMU_STORE, .bytes = (uint8_t)(bytes < 4 ? 4 : bytes), .align = 4, .lanes = all
+    };
     uint32_t base = (w->s[EMU_M0] & 0xffff) + (uint32_t)i->mods->offset;
     for (int l = 0; l < 64; l++)
         to.addr[l] = base + (uint32_t)l * to.bytes;
@@ -170,7 +173,8 @@ void EMU_N(mem_to_lds)(struct emu_wave *w, const struct emu_inst *i, access_t *a
     }
 }
 
-/* ---- atomics ------------------------------------------------------------------------------------------------------------ */
+/* ---- atomics
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static uint32_t pk_add(uint32_t a, uint32_t b, bool bf16)
 {
@@ -300,7 +304,8 @@ void EMU_N(mem_atomic)(struct emu_wave *w, const struct emu_inst *i, int kd, int
             continue;
         void *p = lane_ptr(w, a, l, 0);
         if ((uintptr_t)p % bytes) {
-            emu_report(w, i, "misaligned", 1ull << l, "an atomic of %u bytes at 0x%llx", bytes, (unsigned long long)a->addr[l]);
+            emu_report(w, i, "misaligned", 1ull << l, "an atomic of %u bytes at 0x%llx", bytes,
+                       (unsigned long long)a->addr[l]);
             continue;
         }
         if (words == 1) {

@@ -54,17 +54,17 @@ static uint64_t replicate(uint32_t a)
         write(w, i, 0, r);                                                                                             \
         w->scc = scc;                                                                                                  \
     }
-#define OLD32     r = rs(w, i, 0)
-#define OLD64     r = rs2(w, i, 0)
-#define Q1(n, e)  SBODY(n, uint32_t, OLD32; uint32_t a = rs(w, i, 1), e, ws)
-#define Q2(n, e)  SBODY(n, uint32_t, OLD32; uint32_t a = rs(w, i, 1); uint32_t b = rs(w, i, 2), e, ws)
-#define K1(n, e)  SBODY(n, uint32_t, OLD32; uint32_t a = (uint32_t)i->k[1], e, ws)
-#define L1(n, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1), e, ws2)
-#define L2(n, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1); uint64_t b = rs2(w, i, 2), e, ws2)
-#define LQ1(n, e) SBODY(n, uint32_t, OLD32; uint64_t a = rs2(w, i, 1), e, ws)
-#define LS(n, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1); uint32_t b = rs(w, i, 2), e, ws2)
-#define LM(n, e)  SBODY(n, uint64_t, OLD64; uint32_t a = rs(w, i, 1); uint32_t b = rs(w, i, 2), e, ws2)
-#define QL1(n, e) SBODY(n, uint64_t, OLD64; uint32_t a = rs(w, i, 1), e, ws2)
+#define OLD32         r = rs(w, i, 0)
+#define OLD64         r = rs2(w, i, 0)
+#define Q1(n, i_, e)  SBODY(n, uint32_t, OLD32; uint32_t a = rs(w, i, 1), e, ws)
+#define Q2(n, i_, e)  SBODY(n, uint32_t, OLD32; uint32_t a = rs(w, i, 1); uint32_t b = rs(w, i, 2), e, ws)
+#define K1(n, i_, e)  SBODY(n, uint32_t, OLD32; uint32_t a = (uint32_t)i->k[1], e, ws)
+#define L1(n, i_, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1), e, ws2)
+#define L2(n, i_, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1); uint64_t b = rs2(w, i, 2), e, ws2)
+#define LQ1(n, i_, e) SBODY(n, uint32_t, OLD32; uint64_t a = rs2(w, i, 1), e, ws)
+#define LS(n, i_, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1); uint32_t b = rs(w, i, 2), e, ws2)
+#define LM(n, i_, e)  SBODY(n, uint64_t, OLD64; uint32_t a = rs(w, i, 1); uint32_t b = rs(w, i, 2), e, ws2)
+#define QL1(n, i_, e) SBODY(n, uint64_t, OLD64; uint32_t a = rs(w, i, 1), e, ws2)
 #define C2(n, e)                                                                                                       \
     H(n)                                                                                                               \
     {                                                                                                                  \
@@ -141,7 +141,8 @@ H(s_and_not1_wrexec_b32)
     w->scc = w->exec != 0;
 }
 
-/* ---- branches --------------------------------------------------------------------------------------------------------- */
+/* ---- branches
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void fault(struct emu_wave *w, const struct emu_inst *i, const char *what, uint64_t value)
 {
@@ -205,7 +206,8 @@ H(s_call_b64)
     jump(w, i);
 }
 
-/* ---- waiting and messages ------------------------------------------------------------------------------------------------ */
+/* ---- waiting and messages
+ * ------------------------------------------------------------------------------------------------ */
 
 H(s_nothing)
 {
@@ -232,10 +234,20 @@ H(s_trap)
     w->stop = EMU_FAULT;
 }
 
-/* ---- hardware registers ----------------------------------------------------------------------------------------------------- */
+/* ---- hardware registers
+ * ----------------------------------------------------------------------------------------------------- */
 
-enum { REG_MODE = 1, REG_STATUS = 2, REG_TRAPSTS = 3, REG_HW_ID = 4, REG_SH_MEM_BASES = 15, REG_XCC_ID = 20,
-       REG_HW_ID1 = 23, REG_HW_ID2 = 24, REG_SHADER_CYCLES = 29 };
+enum {
+    REG_MODE = 1,
+    REG_STATUS = 2,
+    REG_TRAPSTS = 3,
+    REG_HW_ID = 4,
+    REG_SH_MEM_BASES = 15,
+    REG_XCC_ID = 20,
+    REG_HW_ID1 = 23,
+    REG_HW_ID2 = 24,
+    REG_SHADER_CYCLES = 29
+};
 
 static void getreg(struct emu_wave *w, const struct emu_inst *i, int k)
 {
@@ -316,7 +328,8 @@ H(s_memtime)
     ws2(w, i, 0, w->executed);
 }
 
-/* ---- modes of the front end: isa.c's loop does the rest ------------------------------------------------------------------------ */
+/* ---- modes of the front end: isa.c's loop does the rest
+ * ------------------------------------------------------------------------ */
 
 H(s_setvskip)
 {
@@ -362,87 +375,63 @@ H(s_movreld_b32)
 }
 
 static const struct emu_op rows[] = {
-#define ROW(n, s, c) { #n, h_##n, s, c, 0 },
-#define NOP(n, s, c) { #n, h_s_nothing, s, c, 0 },
-#define Q1(n, e)     { #n, h_##n, "d1 s1|Ss", EMU_SALU, 0 },
-#define Q2(n, e)     { #n, h_##n, "d1 s1 s1|Ss", EMU_SALU, 0 },
-#define K1(n, e)     { #n, h_##n, "b1 i|Ss", EMU_SALU, 0 },
-#define L1(n, e)     { #n, h_##n, "d2 s2|Ss", EMU_SALU, 0 },
-#define L2(n, e)     { #n, h_##n, "d2 s2 s2|Ss", EMU_SALU, 0 },
-#define LQ1(n, e)    { #n, h_##n, "d1 s2|Ss", EMU_SALU, 0 },
-#define LS(n, e)     { #n, h_##n, "d2 s2 s1|Ss", EMU_SALU, 0 },
-#define LM(n, e)     { #n, h_##n, "d2 s1 s1", EMU_SALU, 0 },
-#define QL1(n, e)    { #n, h_##n, "d2 s1", EMU_SALU, 0 },
-#define C2(n, e)     { #n, h_##n, "s1 s1|s", EMU_SALU, 0 },
-#define CK(n, e)     { #n, h_##n, "s1 i|s", EMU_SALU, 0 },
-#define CL(n, e, s)  { #n, h_##n, s "|s", EMU_SALU, 0 },
+#define ROW(n, s, c)  { #n, h_##n, s, c, 0 },
+#define NOP(n, s, c)  { #n, h_s_nothing, s, c, 0 },
+#define Q1(n, i_, e)  { #n, h_##n, "d1 s1" i_, EMU_SALU, 0 },
+#define Q2(n, i_, e)  { #n, h_##n, "d1 s1 s1" i_, EMU_SALU, 0 },
+#define K1(n, i_, e)  { #n, h_##n, "b1 i" i_, EMU_SALU, 0 },
+#define L1(n, i_, e)  { #n, h_##n, "d2 s2" i_, EMU_SALU, 0 },
+#define L2(n, i_, e)  { #n, h_##n, "d2 s2 s2" i_, EMU_SALU, 0 },
+#define LQ1(n, i_, e) { #n, h_##n, "d1 s2" i_, EMU_SALU, 0 },
+#define LS(n, i_, e)  { #n, h_##n, "d2 s2 s1" i_, EMU_SALU, 0 },
+#define LM(n, i_, e)  { #n, h_##n, "d2 s1 s1" i_, EMU_SALU, 0 },
+#define QL1(n, i_, e) { #n, h_##n, "d2 s1" i_, EMU_SALU, 0 },
+#define C2(n, e)      { #n, h_##n, "s1 s1|s", EMU_SALU, 0 },
+#define CK(n, e)      { #n, h_##n, "s1 i|s", EMU_SALU, 0 },
+#define CL(n, e, s)   { #n, h_##n, s "|s", EMU_SALU, 0 },
 #define SE(n, x)                                                                                                       \
     { "s_" #n "_saveexec_b64", h_s_##n##_saveexec_b64, "d2 s2|Ees", EMU_SALU, 0 },                                     \
-    { "s_" #n "_saveexec_b32", h_s_##n##_saveexec_b32, "d1 s1|Ees", EMU_SALU, 0 },
+        { "s_" #n "_saveexec_b32", h_s_##n##_saveexec_b32, "d1 s1|Ees", EMU_SALU, 0 },
 #define A(n, f, s) { #n, h_##f, s, EMU_SALU, 0 },
 #include "ops_salu.def"
-    ROW(s_andn1_wrexec_b64, "d2 s2|Ees", EMU_SALU)
-    ROW(s_andn2_wrexec_b64, "d2 s2|Ees", EMU_SALU)
-    A(s_and_not0_wrexec_b64, s_andn1_wrexec_b64, "d2 s2|Ees")
-    A(s_and_not1_wrexec_b64, s_andn2_wrexec_b64, "d2 s2|Ees")
-    ROW(s_and_not0_wrexec_b32, "d1 s1|Ees", EMU_SALU)
-    ROW(s_and_not1_wrexec_b32, "d1 s1|Ees", EMU_SALU)
-    ROW(s_branch, "i", EMU_BRANCH)
-    ROW(s_cbranch_scc0, "i|S", EMU_BRANCH)
-    ROW(s_cbranch_scc1, "i|S", EMU_BRANCH)
-    ROW(s_cbranch_vccz, "i|V", EMU_BRANCH)
-    ROW(s_cbranch_vccnz, "i|V", EMU_BRANCH)
-    ROW(s_cbranch_execz, "i|E", EMU_BRANCH)
-    ROW(s_cbranch_execnz, "i|E", EMU_BRANCH)
-    ROW(s_getpc_b64, "d2", EMU_SALU)
-    ROW(s_setpc_b64, "s2", EMU_BRANCH)
-    ROW(s_swappc_b64, "d2 s2", EMU_BRANCH)
-    ROW(s_call_b64, "d2 i", EMU_BRANCH)
-    NOP(s_nop, "*", EMU_WAIT)
-    NOP(s_waitcnt, "*", EMU_WAIT)
-    NOP(s_waitcnt_depctr, "*", EMU_WAIT)
-    NOP(s_waitcnt_vscnt, "*", EMU_WAIT)
-    NOP(s_waitcnt_vmcnt, "*", EMU_WAIT)
-    NOP(s_waitcnt_expcnt, "*", EMU_WAIT)
-    NOP(s_waitcnt_lgkmcnt, "*", EMU_WAIT)
-    NOP(s_wait_idle, "*", EMU_WAIT)
-    NOP(s_delay_alu, "*", EMU_WAIT)
-    NOP(s_clause, "*", EMU_MESSAGE)
-    NOP(s_setprio, "*", EMU_MESSAGE)
-    NOP(s_sethalt, "*", EMU_MESSAGE)
-    NOP(s_setkill, "*", EMU_MESSAGE)
-    NOP(s_sendmsg, "*", EMU_MESSAGE)
-    NOP(s_icache_inv, "*", EMU_CACHE)
-    NOP(s_inst_prefetch, "*", EMU_MESSAGE)
-    NOP(s_set_inst_prefetch_distance, "*", EMU_MESSAGE)
-    NOP(s_incperflevel, "*", EMU_MESSAGE)
-    NOP(s_decperflevel, "*", EMU_MESSAGE)
-    NOP(s_ttracedata, "*", EMU_MESSAGE)
-    NOP(s_ttracedata_imm, "*", EMU_MESSAGE)
-    NOP(s_code_end, "*", EMU_MESSAGE)
-    NOP(s_version, "*", EMU_MESSAGE)
-    NOP(s_dcache_inv, "*", EMU_CACHE)
-    NOP(s_dcache_inv_vol, "*", EMU_CACHE)
-    NOP(s_dcache_wb, "*", EMU_CACHE)
-    NOP(s_dcache_wb_vol, "*", EMU_CACHE)
-    NOP(s_gl1_inv, "*", EMU_CACHE)
-    ROW(s_endpgm, "*", EMU_BRANCH)
-    ROW(s_barrier, "*", EMU_WAIT)
-    ROW(s_sleep, "i", EMU_WAIT)
-    ROW(s_trap, "i", EMU_MESSAGE)
-    ROW(s_getreg_b32, "d1 i", EMU_SALU)
-    ROW(s_setreg_b32, "i s1", EMU_SALU)
-    ROW(s_setreg_imm32_b32, "i i", EMU_SALU)
-    ROW(s_round_mode, "i", EMU_SALU)
-    ROW(s_denorm_mode, "i", EMU_SALU)
-    ROW(s_memtime, "d2", EMU_SMEM)
-    { "s_memrealtime", h_s_memtime, "d2", EMU_SMEM, 0 },
-    ROW(s_setvskip, "s1 s1", EMU_SALU)
-    ROW(s_set_gpr_idx_on, "s1 i|m", EMU_SALU)
-    ROW(s_set_gpr_idx_idx, "s1|m", EMU_SALU)
-    ROW(s_set_gpr_idx_mode, "i", EMU_SALU)
-    ROW(s_set_gpr_idx_off, "*", EMU_SALU)
-    ROW(s_movrels_b32, "d1 s1|M", EMU_SALU)
-    ROW(s_movreld_b32, "d1 s1|M", EMU_SALU)
+    ROW(s_andn1_wrexec_b64, "d2 s2|Ees", EMU_SALU) ROW(s_andn2_wrexec_b64, "d2 s2|Ees", EMU_SALU) A(
+        s_and_not0_wrexec_b64, s_andn1_wrexec_b64, "d2 s2|Ees") A(s_and_not1_wrexec_b64, s_andn2_wrexec_b64,
+                                                                  "d2 s2|Ees")
+        ROW(s_and_not0_wrexec_b32, "d1 s1|Ees", EMU_SALU) ROW(s_and_not1_wrexec_b32, "d1 s1|Ees", EMU_SALU) ROW(
+            s_branch, "i", EMU_BRANCH) ROW(s_cbranch_scc0, "i|S", EMU_BRANCH) ROW(s_cbranch_scc1, "i|S", EMU_BRANCH)
+            ROW(s_cbranch_vccz, "i|V", EMU_BRANCH) ROW(s_cbranch_vccnz, "i|V", EMU_BRANCH) ROW(
+                s_cbranch_execz, "i|E", EMU_BRANCH) ROW(s_cbranch_execnz, "i|E", EMU_BRANCH)
+                ROW(s_getpc_b64, "d2", EMU_SALU) ROW(s_setpc_b64, "s2", EMU_BRANCH) ROW(
+                    s_swappc_b64, "d2 s2", EMU_BRANCH) ROW(s_call_b64, "d2 i", EMU_BRANCH) NOP(s_nop, "*", EMU_WAIT)
+                    NOP(s_waitcnt, "*", EMU_WAIT) NOP(s_waitcnt_depctr, "*", EMU_WAIT) NOP(
+                        s_waitcnt_vscnt, "*", EMU_WAIT) NOP(s_waitcnt_vmcnt, "*", EMU_WAIT)
+                        NOP(s_waitcnt_expcnt, "*", EMU_WAIT) NOP(s_waitcnt_lgkmcnt, "*", EMU_WAIT) NOP(
+                            s_wait_idle, "*", EMU_WAIT) NOP(s_delay_alu, "*", EMU_WAIT)
+                            NOP(s_clause,
+                                "*", EMU_MESSAGE) NOP(s_setprio, "*",
+                                                      EMU_MESSAGE) NOP(s_sethalt, "*", EMU_MESSAGE)
+                                NOP(s_setkill, "*", EMU_MESSAGE) NOP(s_sendmsg, "*", EMU_MESSAGE) NOP(
+                                    s_icache_inv, "*", EMU_CACHE) NOP(s_inst_prefetch, "*", EMU_MESSAGE)
+                                    NOP(s_set_inst_prefetch_distance, "*",
+                                        EMU_MESSAGE) NOP(s_incperflevel, "*", EMU_MESSAGE)
+                                        NOP(s_decperflevel, "*", EMU_MESSAGE) NOP(s_ttracedata, "*", EMU_MESSAGE) NOP(
+                                            s_ttracedata_imm, "*", EMU_MESSAGE) NOP(s_code_end, "*", EMU_MESSAGE)
+                                            NOP(s_version, "*", EMU_MESSAGE) NOP(s_dcache_inv, "*", EMU_CACHE)
+                                                NOP(s_dcache_inv_vol, "*", EMU_CACHE) NOP(s_dcache_wb, "*", EMU_CACHE)
+                                                    NOP(s_dcache_wb_vol, "*", EMU_CACHE) NOP(s_gl1_inv, "*", EMU_CACHE)
+                                                        ROW(s_endpgm, "*", EMU_BRANCH) ROW(s_barrier, "*", EMU_WAIT)
+                                                            ROW(s_sleep, "i", EMU_WAIT) ROW(s_trap, "i", EMU_MESSAGE)
+                                                                ROW(s_getreg_b32, "d1 i", EMU_SALU)
+                                                                    ROW(s_setreg_b32, "i s1", EMU_SALU)
+                                                                        ROW(s_setreg_imm32_b32, "i i", EMU_SALU)
+                                                                            ROW(s_round_mode, "i", EMU_SALU)
+                                                                                ROW(s_denorm_mode, "i", EMU_SALU)
+                                                                                    ROW(s_memtime, "d2", EMU_SMEM){
+                                                                                        "s_memrealtime", h_s_memtime,
+                                                                                        "d2", EMU_SMEM, 0 },
+    ROW(s_setvskip, "s1 s1", EMU_SALU) ROW(s_set_gpr_idx_on, "s1 i|m", EMU_SALU)
+        ROW(s_set_gpr_idx_idx, "s1|m", EMU_SALU) ROW(s_set_gpr_idx_mode, "i", EMU_SALU)
+            ROW(s_set_gpr_idx_off, "*", EMU_SALU) ROW(s_movrels_b32, "d1 s1|M", EMU_SALU)
+                ROW(s_movreld_b32, "d1 s1|M", EMU_SALU)
 };
 const struct emu_ops EMU_N(ops_salu) = { rows, COUNT(rows) };

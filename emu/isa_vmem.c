@@ -13,7 +13,8 @@ static void start(access_t *a, const struct emu_wave *w, int space, int kind, ui
     a->lanes = w->exec;
 }
 
-/* ---- global: kv address, ks scalar base or off ------------------------------------------------------------------------------- */
+/* ---- global: kv address, ks scalar base or off
+ * ------------------------------------------------------------------------------- */
 
 static void global_addr(struct emu_wave *w, const struct emu_inst *i, int kv, int ks, int kind, access_t *a)
 {
@@ -60,7 +61,8 @@ H(global_atomic)
     EMU_N(mem_atomic)(w, i, d - 1, d + 1, -1, &a, i->op->info);
 }
 
-/* ---- scratch: v address or off, s offset or off -------------------------------------------------------------------------------- */
+/* ---- scratch: v address or off, s offset or off
+ * -------------------------------------------------------------------------------- */
 
 static void scratch_addr(struct emu_wave *w, const struct emu_inst *i, int kv, int ks, int kind, access_t *a)
 {
@@ -89,7 +91,8 @@ H(scratch_store)
     EMU_N(mem_store)(w, i, 1, &a, i->op->info);
 }
 
-/* ---- flat: each lane's address says which memory it is ---------------------------------------------------------------------------- */
+/* ---- flat: each lane's address says which memory it is
+ * ---------------------------------------------------------------------------- */
 
 /* The lanes of one space; their addresses within it. */
 static bool flat_part(struct emu_wave *w, const struct emu_inst *i, int kv, int kind, int space, access_t *a)
@@ -100,7 +103,9 @@ static bool flat_part(struct emu_wave *w, const struct emu_inst *i, int kv, int 
     start(a, w, space, kind, i->op->info);
     for (int l = 0; l < 64; l++) {
         uint64_t p = v[l] + (uint64_t)(int64_t)i->mods->offset, hi = v[l] >> 32;
-        int where = hi == EMU_SHARED_BASE >> 32 ? EMU_LDS_SPACE : hi == EMU_PRIVATE_BASE >> 32 ? EMU_SCRATCH : EMU_GLOBAL;
+        int where = hi == EMU_SHARED_BASE >> 32    ? EMU_LDS_SPACE
+                    : hi == EMU_PRIVATE_BASE >> 32 ? EMU_SCRATCH
+                                                   : EMU_GLOBAL;
         if (where == space)
             lanes |= 1ull << l;
         a->addr[l] = where == EMU_GLOBAL ? p : (uint32_t)p;
@@ -138,7 +143,9 @@ H(flat_atomic)
             EMU_N(mem_atomic)(w, i, d - 1, d + 1, -1, &a[s], i->op->info);
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- buffers
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 struct resource {
     uint64_t base;
@@ -166,8 +173,9 @@ static struct resource read_resource(const struct emu_wave *w, const struct emu_
         r.oob = d[3] >> 28 & 3;
     return r;
 }
-/* kv: index and offset, as the modifiers say; kr: the resource; then the scalar offset. Returns the lanes that are out of
- * range: loads give 0, stores do nothing. Each element of `bytes` is in or out as a whole for stride 0 by its dwords. */
+/* kv: index and offset, as the modifiers say; kr: the resource; then the scalar offset. Returns the lanes that are out
+ * of range: loads give 0, stores do nothing. Each element of `bytes` is in or out as a whole for stride 0 by its
+ * dwords. */
 static uint64_t buffer_addr(struct emu_wave *w, const struct emu_inst *i, int kv, int kr, int kind, access_t *a)
 {
     const struct emu_mods *m = i->mods;
@@ -189,7 +197,8 @@ static uint64_t buffer_addr(struct emu_wave *w, const struct emu_inst *i, int kv
             idx += (uint32_t)l;
         uint64_t at;
         if (r.swizzle && r.stride) {
-            uint64_t hi_i = idx / r.index_stride, lo_i = idx % r.index_stride, hi_o = off / r.element, lo_o = off % r.element;
+            uint64_t hi_i = idx / r.index_stride, lo_i = idx % r.index_stride, hi_o = off / r.element,
+                     lo_o = off % r.element;
             at = hi_i * r.stride * r.index_stride + hi_o * r.element * r.index_stride + lo_i * r.element + lo_o;
         } else {
             at = (uint64_t)idx * r.stride + off;
@@ -293,7 +302,9 @@ H(nothing)
     (void)w, (void)i;
 }
 
-/* ---- scalar memory -------------------------------------------------------------------------------------------------------------------- */
+/* ---- scalar memory
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t smem_offset(const struct emu_wave *w, const struct emu_inst *i, int k)
 {
@@ -384,70 +395,193 @@ static const struct emu_op rows[] = {
 /* Loads under gfx9's and gfx11's names in all spaces. */
 #define LOADS(n, d, info)                                                                                              \
     { "global_load_" n, h_global_load, d " s0 s0", EMU_VMEM_LOAD, info },                                              \
-    { "flat_load_" n, h_flat_load, d " s2", EMU_FLAT_LOAD, info },                                                     \
-    { "scratch_load_" n, h_scratch_load, d " s0 s0", EMU_SCRATCH_LOAD, info },                                         \
-    { "buffer_load_" n, h_buffer_load, d " s0 s4 s1", EMU_VMEM_LOAD, info },
+        { "flat_load_" n, h_flat_load, d " s2", EMU_FLAT_LOAD, info },                                                 \
+        { "scratch_load_" n, h_scratch_load, d " s0 s0", EMU_SCRATCH_LOAD, info },                                     \
+        { "buffer_load_" n, h_buffer_load, d " s0 s4 s1", EMU_VMEM_LOAD, info },
 #define LDS_LOADS(n, info)                                                                                             \
     { "global_load_lds_" n, h_global_load_lds, "s0 s0|M", EMU_VMEM_LOAD, (info) | MEM_LDS },                           \
-    { "buffer_load_" n, h_buffer_load_lds, "s0 s4 s1|M", EMU_VMEM_LOAD, (info) | MEM_LDS },
+        { "buffer_load_" n, h_buffer_load_lds, "s0 s4 s1|M", EMU_VMEM_LOAD, (info) | MEM_LDS },
 #define STORES(n, s, info)                                                                                             \
     { "global_store_" n, h_global_store, "s0 " s " s0", EMU_VMEM_STORE, info },                                        \
-    { "flat_store_" n, h_flat_store, "s2 " s, EMU_FLAT_STORE, info },                                                  \
-    { "scratch_store_" n, h_scratch_store, "s0 " s " s0", EMU_SCRATCH_STORE, info },                                   \
-    { "buffer_store_" n, h_buffer_store, s " s0 s4 s1", EMU_VMEM_STORE, info },
-    LOADS("dword", "d1", 4) LOADS("dwordx2", "d2", 8) LOADS("dwordx3", "d3", 12) LOADS("dwordx4", "d4", 16)
-    LOADS("b32", "d1", 4) LOADS("b64", "d2", 8) LOADS("b96", "d3", 12) LOADS("b128", "d4", 16)
-    LOADS("ubyte", "d1", 1) LOADS("u8", "d1", 1) LOADS("sbyte", "d1", 1 | MEM_SIGNED) LOADS("i8", "d1", 1 | MEM_SIGNED)
-    LOADS("ushort", "d1", 2) LOADS("u16", "d1", 2) LOADS("sshort", "d1", 2 | MEM_SIGNED) LOADS("i16", "d1", 2 | MEM_SIGNED)
-    LOADS("ubyte_d16", "d1", 1 | MEM_D16) LOADS("d16_u8", "d1", 1 | MEM_D16)
-    LOADS("ubyte_d16_hi", "d1", 1 | MEM_D16_HI) LOADS("d16_hi_u8", "d1", 1 | MEM_D16_HI)
-    LOADS("sbyte_d16", "d1", 1 | MEM_SIGNED | MEM_D16) LOADS("d16_i8", "d1", 1 | MEM_SIGNED | MEM_D16)
-    LOADS("sbyte_d16_hi", "d1", 1 | MEM_SIGNED | MEM_D16_HI) LOADS("d16_hi_i8", "d1", 1 | MEM_SIGNED | MEM_D16_HI)
-    LOADS("short_d16", "d1", 2 | MEM_D16) LOADS("d16_b16", "d1", 2 | MEM_D16)
-    LOADS("short_d16_hi", "d1", 2 | MEM_D16_HI) LOADS("d16_hi_b16", "d1", 2 | MEM_D16_HI)
-    LDS_LOADS("dword", 4) LDS_LOADS("ubyte", 1) LDS_LOADS("sbyte", 1 | MEM_SIGNED) LDS_LOADS("ushort", 2)
-    LDS_LOADS("sshort", 2 | MEM_SIGNED) LDS_LOADS("dwordx3", 12) LDS_LOADS("dwordx4", 16)
-    STORES("dword", "s1", 4) STORES("dwordx2", "s2", 8) STORES("dwordx3", "s3", 12) STORES("dwordx4", "s4", 16)
-    STORES("b32", "s1", 4) STORES("b64", "s2", 8) STORES("b96", "s3", 12) STORES("b128", "s4", 16)
-    STORES("byte", "s1", 1) STORES("b8", "s1", 1) STORES("short", "s1", 2) STORES("b16", "s1", 2)
-    STORES("byte_d16_hi", "s1", 1 | MEM_D16_HI) STORES("d16_hi_b8", "s1", 1 | MEM_D16_HI)
-    STORES("short_d16_hi", "s1", 2 | MEM_D16_HI) STORES("d16_hi_b16", "s1", 2 | MEM_D16_HI)
+        { "flat_store_" n, h_flat_store, "s2 " s, EMU_FLAT_STORE, info },                                              \
+        { "scratch_store_" n, h_scratch_store, "s0 " s " s0", EMU_SCRATCH_STORE, info },                               \
+        { "buffer_store_" n, h_buffer_store, s " s0 s4 s1", EMU_VMEM_STORE, info },
+    LOADS("dword", "d1", 4) LOADS("dwordx2", "d2", 8) LOADS("dwordx3", "d3", 12) LOADS("dwordx4", "d4", 16) LOADS(
+        "b32", "d1", 4) LOADS("b64", "d2", 8) LOADS("b96", "d3", 12) LOADS("b128", "d4", 16) LOADS("ubyte", "d1",
+                                                                                                   1) LOADS("u8", "d1",
+                                                                                                            1)
+        LOADS("sbyte", "d1", 1 | MEM_SIGNED) LOADS("i8", "d1", 1 | MEM_SIGNED) LOADS("ushort", "d1", 2) LOADS(
+            "u16", "d1",
+            2) LOADS("sshort", "d1",
+                     2 | MEM_SIGNED) LOADS("i16", "d1",
+                                           2 | MEM_SIGNED) LOADS("ubyte_d16", "d1", 1 | MEM_D16)
+            LOADS("d16_u8", "d1", 1 | MEM_D16) LOADS("ubyte_d16_hi", "d1", 1 | MEM_D16_HI) LOADS("d16_hi_u8", "d1", 1 | MEM_D16_HI) LOADS(
+                "sbyte_d16", "d1",
+                1 | MEM_SIGNED |
+                    MEM_D16) LOADS("d16_i8", "d1",
+                                   1 | MEM_SIGNED | MEM_D16) LOADS("sbyte_d16_hi", "d1", 1 | MEM_SIGNED | MEM_D16_HI)
+                LOADS("d16_hi_i8", "d1", 1 | MEM_SIGNED | MEM_D16_HI) LOADS("short_d16", "d1", 2 | MEM_D16) LOADS(
+                    "d16_b16", "d1",
+                    2 | MEM_D16) LOADS("short_d16_hi", "d1",
+                                       2 | MEM_D16_HI) LOADS("d16_hi_b16", "d1",
+                                                             2 | MEM_D16_HI) LDS_LOADS("dword", 4)
+                    LDS_LOADS("ubyte", 1) LDS_LOADS("sbyte", 1 | MEM_SIGNED) LDS_LOADS("ushort", 2) LDS_LOADS(
+                        "sshort",
+                        2 | MEM_SIGNED) LDS_LOADS("dwordx3", 12)
+                        LDS_LOADS("dwordx4", 16) STORES("dword", "s1", 4) STORES("dwordx2", "s2", 8) STORES(
+                            "dwordx3",
+                            "s3", 12) STORES("dwordx4", "s4", 16)
+                            STORES("b32", "s1", 4) STORES("b64", "s2", 8) STORES("b96", "s3", 12) STORES(
+                                "b128",
+                                "s4", 16) STORES("byte", "s1", 1)
+                                STORES("b8", "s1", 1) STORES("short", "s1", 2) STORES("b16", "s1", 2) STORES(
+                                    "byte_d16_hi",
+                                    "s1", 1 | MEM_D16_HI) STORES("d16_hi_b8", "s1", 1 | MEM_D16_HI)
+                                    STORES("short_d16_hi", "s1",
+                                           2 | MEM_D16_HI) STORES("d16_hi_b16", "s1", 2 | MEM_D16_HI)
 #define ATOMICS(n, words, data, info)                                                                                  \
     { "global_atomic_" n, h_global_atomic, "s0 s" data " s0", EMU_VMEM_ATOMIC, info },                                 \
-    { "global_atomic_" n, h_global_atomic, "d" words " s0 s" data " s0", EMU_VMEM_ATOMIC, info },                      \
-    { "flat_atomic_" n, h_flat_atomic, "s2 s" data, EMU_FLAT_ATOMIC, info },                                           \
-    { "flat_atomic_" n, h_flat_atomic, "d" words " s2 s" data, EMU_FLAT_ATOMIC, info },                                \
-    { "buffer_atomic_" n, h_buffer_atomic, "b" data " s0 s4 s1", EMU_VMEM_ATOMIC, info },
-#define A4(n9, n11, op) ATOMICS(n9, "1", "1", 4 | (op) << MEM_OP) ATOMICS(n11, "1", "1", 4 | (op) << MEM_OP)
-#define A8(n9, n11, op) ATOMICS(n9, "2", "2", 8 | (op) << MEM_OP) ATOMICS(n11, "2", "2", 8 | (op) << MEM_OP)
+        { "global_atomic_" n, h_global_atomic, "d" words " s0 s" data " s0", EMU_VMEM_ATOMIC, info },                  \
+        { "flat_atomic_" n, h_flat_atomic, "s2 s" data, EMU_FLAT_ATOMIC, info },                                       \
+        { "flat_atomic_" n, h_flat_atomic, "d" words " s2 s" data, EMU_FLAT_ATOMIC, info },                            \
+        { "buffer_atomic_" n, h_buffer_atomic, "b" data " s0 s4 s1", EMU_VMEM_ATOMIC, info },
+#define A4(n9, n11, op)     ATOMICS(n9, "1", "1", 4 | (op) << MEM_OP) ATOMICS(n11, "1", "1", 4 | (op) << MEM_OP)
+#define A8(n9, n11, op)     ATOMICS(n9, "2", "2", 8 | (op) << MEM_OP) ATOMICS(n11, "2", "2", 8 | (op) << MEM_OP)
 #define AB(n, n32, n64, op) A4(n, n32, op) A8(n "_x2", n64, op)
-    AB("swap", "swap_b32", "swap_b64", OP_SWAP) AB("add", "add_u32", "add_u64", OP_ADD)
-    AB("sub", "sub_u32", "sub_u64", OP_SUB) AB("smin", "min_i32", "min_i64", OP_SMIN)
-    AB("umin", "min_u32", "min_u64", OP_UMIN) AB("smax", "max_i32", "max_i64", OP_SMAX)
-    AB("umax", "max_u32", "max_u64", OP_UMAX) AB("and", "and_b32", "and_b64", OP_AND)
-    AB("or", "or_b32", "or_b64", OP_OR) AB("xor", "xor_b32", "xor_b64", OP_XOR)
-    AB("inc", "inc_u32", "inc_u64", OP_INC) AB("dec", "dec_u32", "dec_u64", OP_DEC)
-    ATOMICS("add_f32", "1", "1", 4 | OP_FADD << MEM_OP) ATOMICS("add_f64", "2", "2", 8 | OP_FADD << MEM_OP)
-    ATOMICS("min_f32", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("max_f32", "1", "1", 4 | OP_FMAX << MEM_OP)
-    ATOMICS("min_f64", "2", "2", 8 | OP_FMIN << MEM_OP) ATOMICS("max_f64", "2", "2", 8 | OP_FMAX << MEM_OP)
-    ATOMICS("pk_add_f16", "1", "1", 4 | OP_PK_F16 << MEM_OP) ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
-    ATOMICS("cmpswap", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_x2", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
-    ATOMICS("cmpswap_b32", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_b64", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
-    ATOMICS("csub", "1", "1", 4 | OP_CSUB << MEM_OP) ATOMICS("csub_u32", "1", "1", 4 | OP_CSUB << MEM_OP)
+                                        AB("swap", "swap_b32", "swap_b64",
+                                           OP_SWAP) AB("add", "add_u32", "add_u64", OP_ADD)
+                                            AB("sub", "sub_u32", "sub_u64",
+                                               OP_SUB) AB("smin", "min_i32", "min_i64",
+                                                          OP_SMIN) AB("umin", "min_u32", "min_u64", OP_UMIN)
+                                                AB("smax", "max_i32", "max_i64", OP_SMAX) AB(
+                                                    "umax",
+                                                    "max_u32",
+                                                    "max_u64",
+                                                    OP_UMAX) AB("and", "and_b32", "and_b64", OP_AND)
+                                                    AB(
+                                                        "or", "or_b32",
+                                                        "or_b64",
+                                                        OP_OR) AB("xor", "xor_b32", "xor_b64",
+                                                                  OP_XOR) AB("inc", "inc_u32", "inc_u64",
+                                                                             OP_INC) AB("dec", "dec_u32", "dec_u64", OP_DEC)
+                                                        ATOMICS("add_f32", "1", "1", 4 | OP_FADD << MEM_OP) ATOMICS(
+                                                            "add_f64", "2",
+                                                            "2",
+                                                            8 | OP_FADD
+                                                                    << MEM_OP) ATOMICS("min_f32", "1", "1",
+                                                                                       4 | OP_FMIN
+                                                                                               << MEM_OP)
+                                                            ATOMICS("max_f32", "1", "1", 4 | OP_FMAX << MEM_OP) ATOMICS(
+                                                                "min_f64", "2",
+                                                                "2",
+                                                                8 | OP_FMIN
+                                                                        << MEM_OP) ATOMICS("max_f64", "2", "2",
+                                                                                           8 | OP_FMAX
+                                                                                                   << MEM_OP)
+                                                                ATOMICS(
+                                                                    "pk_add_f16", "1", "1",
+                                                                    4 | OP_PK_F16
+                                                                            << MEM_OP) ATOMICS("pk_add_bf16", "1", "1",
+                                                                                               4 | OP_PK_BF16 << MEM_OP)
+                                                                    ATOMICS(
+                                                                        "cmpswap", "1",
+                                                                        "2",
+                                                                        4 | OP_CMPSWAP
+                                                                                << MEM_OP) ATOMICS("cmpswap_x2", "2", "4",
+                                                                                                   8 | OP_CMPSWAP << MEM_OP)
+                                                                        ATOMICS(
+                                                                            "cmpswap_b32", "1",
+                                                                            "2",
+                                                                            4 | OP_CMPSWAP
+                                                                                    << MEM_OP) ATOMICS("cmpswap_b64", "2",
+                                                                                                       "4",
+                                                                                                       8 | OP_CMPSWAP << MEM_OP)
+                                                                            ATOMICS(
+                                                                                "csub",
+                                                                                "1", "1",
+                                                                                4 | OP_CSUB
+                                                                                        << MEM_OP) ATOMICS("csub_u32",
+                                                                                                           "1",
+                                                                                                           "1",
+                                                                                                           4 | OP_CSUB
+                                                                                                                   << MEM_OP)
 #define CACHE(n) { n, h_nothing, "*", EMU_CACHE, 0 },
-    CACHE("buffer_inv") CACHE("buffer_wbl2") CACHE("buffer_invl2") CACHE("buffer_wbinvl1") CACHE("buffer_wbinvl1_vol")
-    CACHE("buffer_gl0_inv") CACHE("buffer_gl1_inv")
+                                                                                CACHE(
+                                                                                    "buffer_inv") CACHE("buffer_wbl2")
+                                                                                    CACHE("buffer_invl2") CACHE(
+                                                                                        "buffer_wbinvl1") CACHE("buffer"
+                                                                                                                "_wbinv"
+                                                                                                                "l1_"
+                                                                                                                "vol")
+                                                                                        CACHE(
+                                                                                            "buffer_gl0_inv") CACHE("bu"
+                                                                                                                    "ff"
+                                                                                                                    "er"
+                                                                                                                    "_g"
+                                                                                                                    "l1"
+                                                                                                                    "_i"
+                                                                                                                    "n"
+                                                                                                                    "v")
 #define SLOADS(n, d, bytes)                                                                                            \
     { "s_load_" n, h_s_load, d " s2 s1?", EMU_SMEM, bytes },                                                           \
-    { "s_buffer_load_" n, h_s_buffer_load, d " s4 s1?", EMU_SMEM, bytes },
-    SLOADS("dword", "d1", 4) SLOADS("dwordx2", "d2", 8) SLOADS("dwordx4", "d4", 16) SLOADS("dwordx8", "d8", 32)
-    SLOADS("dwordx16", "d16", 64) SLOADS("b32", "d1", 4) SLOADS("b64", "d2", 8) SLOADS("b128", "d4", 16)
-    SLOADS("b256", "d8", 32) SLOADS("b512", "d16", 64)
-    { "s_store_dword", h_s_store, "s1 s2 s1?", EMU_SMEM, 4 },
+        { "s_buffer_load_" n, h_s_buffer_load, d " s4 s1?", EMU_SMEM, bytes },
+                                                                                            SLOADS("dword", "d1", 4) SLOADS(
+                                                                                                "dwordx2",
+                                                                                                "d2",
+                                                                                                8) SLOADS("dwordx4",
+                                                                                                          "d4",
+                                                                                                          16)
+                                                                                                SLOADS(
+                                                                                                    "dwordx8",
+                                                                                                    "d8", 32) SLOADS("d"
+                                                                                                                     "w"
+                                                                                                                     "o"
+                                                                                                                     "r"
+                                                                                                                     "d"
+                                                                                                                     "x"
+                                                                                                                     "1"
+                                                                                                                     "6",
+                                                                                                                     "d"
+                                                                                                                     "1"
+                                                                                                                     "6",
+                                                                                                                     64)
+                                                                                                    SLOADS(
+                                                                                                        "b32",
+                                                                                                        "d1",
+                                                                                                        4) SLOADS("b64",
+                                                                                                                  "d2", 8)
+                                                                                                        SLOADS("b128",
+                                                                                                               "d4", 16)
+                                                                                                            SLOADS(
+                                                                                                                "b256",
+                                                                                                                "d8",
+                                                                                                                32)
+                                                                                                                SLOADS(
+                                                                                                                    "b5"
+                                                                                                                    "1"
+                                                                                                                    "2",
+                                                                                                                    "d1"
+                                                                                                                    "6",
+                                                                                                                    64){
+                                                                                                                    "s_"
+                                                                                                                    "st"
+                                                                                                                    "or"
+                                                                                                                    "e_"
+                                                                                                                    "dw"
+                                                                                                                    "or"
+                                                                                                                    "d",
+                                                                                                                    h_s_store,
+                                                                                                                    "s1"
+                                                                                                                    " s"
+                                                                                                                    "2 "
+                                                                                                                    "s1"
+                                                                                                                    "?",
+                                                                                                                    EMU_SMEM,
+                                                                                                                    4 },
     { "s_store_dwordx2", h_s_store, "s2 s2 s1?", EMU_SMEM, 8 },
     { "s_store_dwordx4", h_s_store, "s4 s2 s1?", EMU_SMEM, 16 },
 #define SATOMIC(n, op) { "s_atomic_" n, h_s_atomic, "b1 s2 s1?", EMU_SMEM, 4 | (op) << MEM_OP },
     SATOMIC("inc", OP_INC) SATOMIC("dec", OP_DEC) SATOMIC("add", OP_ADD) SATOMIC("sub", OP_SUB) SATOMIC("and", OP_AND)
-    SATOMIC("or", OP_OR) SATOMIC("swap", OP_SWAP)
+        SATOMIC("or", OP_OR) SATOMIC("swap", OP_SWAP)
 };
 const struct emu_ops EMU_N(ops_vmem) = { rows, COUNT(rows) };

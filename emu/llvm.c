@@ -24,6 +24,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 struct emu_disasm {
     context_ref context;
+    bool sdwa;
 };
 
 static void load(void)
@@ -77,6 +78,7 @@ struct emu_disasm *emu_disasm_open(const char *cpu, int gfx, int wave_size, char
         return NULL;
     }
     d->context = c;
+    d->sdwa = gfx < 0x1000;
     return d;
 }
 
@@ -87,6 +89,20 @@ void emu_disasm_close(struct emu_disasm *d)
     free(d);
 }
 
+/* LLVM 19 crashes on SDWA words whose selectors have values that mean nothing (7; 3 for dst_unused). Such words are no
+ * instructions. SDWA: VOP1, VOP2 or VOPC with 0xf9 for source 0, gfx9. */
+static bool crashes(const struct emu_disasm *d, const uint8_t *bytes, size_t n)
+{
+    uint32_t w[2];
+    if (!d->sdwa || n < 8)
+        return false;
+    memcpy(w, bytes, 8);
+    if (w[0] >> 31 || (w[0] & 0x1ff) != 0xf9)
+        return false;
+    bool vopc = w[0] >> 25 == 0x3e;
+    return (w[1] >> 16 & 7) == 7 || (w[1] >> 24 & 7) == 7 || (!vopc && ((w[1] >> 8 & 7) == 7 || (w[1] >> 11 & 3) == 3));
+}
+
 size_t emu_disasm_one(struct emu_disasm *d, const void *code, size_t size, uint64_t pc, char *text, size_t text_size)
 {
     /* LLVM takes the bytes as not const and does not write to them; it may look at more than one instruction's. */
@@ -94,5 +110,7 @@ size_t emu_disasm_one(struct emu_disasm *d, const void *code, size_t size, uint6
     size_t n = size < sizeof(bytes) ? size : sizeof(bytes);
     memcpy(bytes, code, n);
     text[0] = 0;
+    if (crashes(d, bytes, n))
+        return 0;
     return llvm.disassemble(d->context, bytes, n, pc, text, text_size);
 }

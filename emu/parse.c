@@ -9,7 +9,8 @@
 #include "decode.h"
 #include "isa.h"
 
-/* ---- signatures --------------------------------------------------------------------------------------------------- */
+/* ---- signatures ---------------------------------------------------------------------------------------------------
+ */
 
 void emu_sig_parse(const char *sig, struct emu_sig *s)
 {
@@ -47,7 +48,8 @@ void emu_sig_parse(const char *sig, struct emu_sig *s)
     }
 }
 
-/* ---- operands ----------------------------------------------------------------------------------------------------- */
+/* ---- operands -----------------------------------------------------------------------------------------------------
+ */
 
 static const struct {
     const char *name;
@@ -146,8 +148,11 @@ static bool parse_operand(char *s, struct emu_operand *o)
     static const struct {
         const char *open, *close;
         uint8_t mod;
-    } wraps[] = { { "neg(", ")", EMU_NEG }, { "abs(", ")", EMU_ABS }, { "sext(", ")", EMU_SEXT },
-                  { "|", "|", EMU_ABS },    { "lit(", ")", 0 } };
+    } wraps[] = { { "neg(", ")", EMU_NEG },
+                  { "abs(", ")", EMU_ABS },
+                  { "sext(", ")", EMU_SEXT },
+                  { "|", "|", EMU_ABS },
+                  { "lit(", ")", 0 } };
     for (size_t i = 0; i < COUNT(wraps) * 1u; i++) {
         size_t k = strlen(wraps[i].open);
         if (n > k + 1 && !strncmp(s, wraps[i].open, k) && s[n - 1] == wraps[i].close[0]) {
@@ -208,7 +213,8 @@ uint64_t emu_widen(const struct emu_operand *o, int type, int words)
     }
 }
 
-/* ---- modifiers ---------------------------------------------------------------------------------------------------- */
+/* ---- modifiers ----------------------------------------------------------------------------------------------------
+ */
 
 /* "[0,1,1]": how many bits, -1: it is not that. */
 static int parse_bits(const char *s, uint8_t *bits)
@@ -243,11 +249,18 @@ static bool parse_dpp(const char *name, const char *value, struct emu_mods *m)
     static const struct {
         const char *name;
         uint8_t dpp;
-    } kinds[] = { { "row_shl", EMU_DPP_ROW_SHL },       { "row_shr", EMU_DPP_ROW_SHR },     { "row_ror", EMU_DPP_ROW_ROR },
-                  { "wave_shl", EMU_DPP_WAVE_SHL },     { "wave_rol", EMU_DPP_WAVE_ROL },   { "wave_shr", EMU_DPP_WAVE_SHR },
-                  { "wave_ror", EMU_DPP_WAVE_ROR },     { "row_mirror", EMU_DPP_ROW_MIRROR },
-                  { "row_half_mirror", EMU_DPP_ROW_HALF_MIRROR }, { "row_newbcast", EMU_DPP_ROW_SHARE },
-                  { "row_share", EMU_DPP_ROW_SHARE },   { "row_xmask", EMU_DPP_ROW_XMASK } };
+    } kinds[] = { { "row_shl", EMU_DPP_ROW_SHL },
+                  { "row_shr", EMU_DPP_ROW_SHR },
+                  { "row_ror", EMU_DPP_ROW_ROR },
+                  { "wave_shl", EMU_DPP_WAVE_SHL },
+                  { "wave_rol", EMU_DPP_WAVE_ROL },
+                  { "wave_shr", EMU_DPP_WAVE_SHR },
+                  { "wave_ror", EMU_DPP_WAVE_ROR },
+                  { "row_mirror", EMU_DPP_ROW_MIRROR },
+                  { "row_half_mirror", EMU_DPP_ROW_HALF_MIRROR },
+                  { "row_newbcast", EMU_DPP_ROW_SHARE },
+                  { "row_share", EMU_DPP_ROW_SHARE },
+                  { "row_xmask", EMU_DPP_ROW_XMASK } };
     if (!strcmp(name, "quad_perm")) {
         int a, b, c, d;
         if (sscanf(value, "[%d,%d,%d,%d]", &a, &b, &c, &d) != 4)
@@ -350,7 +363,8 @@ static bool parse_modifier(char *s, struct emu_text *t)
     return true;
 }
 
-/* ---- an instruction ------------------------------------------------------------------------------------------------ */
+/* ---- an instruction ------------------------------------------------------------------------------------------------
+ */
 
 static bool strip(char *s, const char *suffix)
 {
@@ -450,7 +464,9 @@ uint32_t emu_text_wait(const char *name, const char *rest)
     static const struct {
         const char *counter;
         int at;
-    } counters[] = { { "vmcnt", EMU_WAIT_VM }, { "lgkmcnt", EMU_WAIT_LGKM }, { "expcnt", EMU_WAIT_EXP }, { "vscnt", EMU_WAIT_VS } };
+    } counters[] = {
+        { "vmcnt", EMU_WAIT_VM }, { "lgkmcnt", EMU_WAIT_LGKM }, { "expcnt", EMU_WAIT_EXP }, { "vscnt", EMU_WAIT_VS }
+    };
     uint32_t wait = 0;
     for (int i = 0; i < COUNT(counters); i++) {
         const char *at = strstr(rest, counters[i].counter);

@@ -17,7 +17,8 @@ static const struct {
       "v_add_f32 v15, v13, v10\nv_cmp_lt_u32 vcc, v7, v8\nv_cndmask_b32 v16, v7, v8, vcc\nv_xor_b32 v17, v16, v8",
       30e6 },
     { "loads of 16 bytes and fma", 2,
-      "global_load_dwordx4 v[20:23], v[0:1], off\nv_fmac_f32 v4, v5, v20\nv_fmac_f32 v6, v5, v21\nv_fmac_f32 v7, v5, v22\n"
+      "global_load_dwordx4 v[20:23], v[0:1], off\nv_fmac_f32 v4, v5, v20\nv_fmac_f32 v6, v5, v21\nv_fmac_f32 v7, v5, "
+      "v22\n"
       "v_fmac_f32 v8, v5, v23\nds_read_b128 v[24:27], v2\nv_fmac_f32 v9, v5, v24\nv_fmac_f32 v10, v5, v25\n"
       "v_fmac_f32 v11, v5, v26\nv_fmac_f32 v12, v5, v27",
       30e6 },
@@ -45,7 +46,8 @@ int emu_bench(void)
     printf("handlers: %s\n", emu_host());
     for (size_t k = 0; k < sizeof(loops) / sizeof(loops[0]); k++) {
         char text[4096];
-        snprintf(text, sizeof(text), "1:\n%s\n%s\n%s\n%s\ns_branch 1b", loops[k].body, loops[k].body, loops[k].body, loops[k].body);
+        snprintf(text, sizeof(text), "1:\n%s\n%s\n%s\n%s\ns_branch 1b", loops[k].body, loops[k].body, loops[k].body,
+                 loops[k].body);
         const char *p = text;
         struct snippets s;
         snippets_build(&s, loops[k].arch, &p, 1);
@@ -68,7 +70,8 @@ int emu_bench(void)
         while ((took = seconds() - start) < 0.4);
         double rate = (double)(b->w.executed - before) / took;
         printf("%-32s %8.2f M/s %8.1f ns", loops[k].name, rate / 1e6, 1e9 / rate);
-        printf(loops[k].bar != 0 ? " (bar %.0f M/s: %s)\n" : "\n", loops[k].bar / 1e6, rate >= loops[k].bar ? "met" : "MISSED");
+        printf(loops[k].bar != 0 ? " (bar %.0f M/s: %s)\n" : "\n", loops[k].bar / 1e6,
+               rate >= loops[k].bar ? "met" : "MISSED");
         free(b);
         snippets_free(&s);
     }

@@ -4,11 +4,34 @@
 #include "emu_isa.h"
 
 enum operands { I, Hf, Dw };
-/* What is compared: 32 or 64 bits, with VCC too (C); 16 bits with the upper half 0 on gfx9 and kept from gfx10 on, always
- * kept (K), in the upper half (H); floats: any NaN is any other; N: or within f32's rounding of a sum; U1: one ulp. */
-enum result { R32, R32C, R64, R64C, R16, R16K, R16H, F32, F32N, F64, F16, F16K, F16HI, F16MIXLO, F16P, F16U1, F8PK, U1, MASK, EXEC };
+/* What is compared: 32 or 64 bits, with VCC too (C); 16 bits with the upper half 0 on gfx9 and kept from gfx10 on,
+ * always kept (K), in the upper half (H); floats: any NaN is any other; N: or within f32's rounding of a sum; U1: one
+ * ulp. */
+enum result {
+    R32,
+    R32C,
+    R64,
+    R64C,
+    R16,
+    R16K,
+    R16H,
+    F32,
+    F32N,
+    F64,
+    F16,
+    F16K,
+    F16HI,
+    F16MIXLO,
+    F16P,
+    F16U1,
+    F8PK,
+    U1,
+    MASK,
+    EXEC
+};
 
-/* ---- plain C, apart from the emulator's --------------------------------------------------------------------------- */
+/* ---- plain C, apart from the emulator's ---------------------------------------------------------------------------
+ */
 
 static uint32_t bits_reversed(uint32_t a)
 {
@@ -77,7 +100,8 @@ static uint32_t sum_abs(uint32_t a, uint32_t b, int n, int bits)
 {
     uint32_t s = 0;
     for (int k = 0; k < n; k++) {
-        int64_t x = (int64_t)((uint64_t)a >> bits * k) & ((1ll << bits) - 1), y = (int64_t)((uint64_t)b >> bits * k) & ((1ll << bits) - 1);
+        int64_t x = (int64_t)((uint64_t)a >> bits * k) & ((1ll << bits) - 1),
+                y = (int64_t)((uint64_t)b >> bits * k) & ((1ll << bits) - 1);
         s += (uint32_t)llabs(x - y);
     }
     return s;
@@ -237,7 +261,8 @@ static int class_of(uint32_t a)
     }
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * -------------------------------------------------------------------------------------------------------- */
 
 struct lane {
     uint32_t a, b, c, d, s;
@@ -257,7 +282,7 @@ static uint64_t from_lane(struct lane *x, int n, bool zero)
 #define dpp0(n)     from_lane(x, n, true)
 #define V0(n)       x->before->v[0][n]
 #define V6(n)       x->before->v[6][n]
-#define ON(n)       (x->before->w.exec >> (n) & 1)
+#define ON(n)       (x->before->w.exec >> (n)&1)
 #define close(v, f) (isnan(f) ? close_(NAN) : close_(v))
 
 #define X(archs, operands, result, text, expr)                                                                         \
@@ -301,7 +326,8 @@ static bool same_f16(uint32_t x, uint32_t y)
 }
 static bool near_f16(uint32_t x, uint32_t y)
 {
-    int32_t p = (int16_t)(x & 0x8000 ? 0x8000 - (x & 0xffff) : x), q = (int16_t)(y & 0x8000 ? 0x8000 - (y & 0xffff) : y);
+    int32_t p = (int16_t)(x & 0x8000 ? 0x8000 - (x & 0xffff) : x),
+            q = (int16_t)(y & 0x8000 ? 0x8000 - (y & 0xffff) : y);
     return same_f16(x, y) || abs(p - q) <= 1;
 }
 static bool same_f32(uint32_t x, uint32_t y)
@@ -349,10 +375,19 @@ static bool mask_bit(const struct bare *b, int l)
 /* False, after saying what is wrong. */
 static bool check_lane(int k, int arch, int l, const struct bare *before, const struct bare *after)
 {
-    struct lane x = { .a = before->v[0][l], .b = before->v[2][l], .c = before->v[4][l], .d = before->v[6][l],
-                      .A = word64(before, 0, l), .B = word64(before, 2, l), .C = word64(before, 4, l), .D = word64(before, 6, l),
-                      .s = before->w.s[20], .S = before->w.s[22] | (uint64_t)before->w.s[23] << 32,
-                      .cin = mask_bit(before, l), .l = l, .before = before };
+    struct lane x = { .a = before->v[0][l],
+                      .b = before->v[2][l],
+                      .c = before->v[4][l],
+                      .d = before->v[6][l],
+                      .A = word64(before, 0, l),
+                      .B = word64(before, 2, l),
+                      .C = word64(before, 4, l),
+                      .D = word64(before, 6, l),
+                      .s = before->w.s[20],
+                      .S = before->w.s[22] | (uint64_t)before->w.s[23] << 32,
+                      .cin = mask_bit(before, l),
+                      .l = l,
+                      .before = before };
     bool on = before->w.exec >> l & 1;
     uint64_t want = cases[k].expect(&x), got = word64(after, 6, l);
     uint32_t lo = (uint32_t)got, old = x.d, high = tested[arch].arch.gfx >= 0x1000 ? old >> 16 : 0;
@@ -390,7 +425,8 @@ static bool check_lane(int k, int arch, int l, const struct bare *before, const 
             ok = same_f32(lo, (uint32_t)want);
             break;
         case F32N:
-            ok = same_f32(lo, (uint32_t)want) || fabsf(f32(lo) - f32((uint32_t)want)) <= 1e-6f * fabsf(f32((uint32_t)want));
+            ok = same_f32(lo, (uint32_t)want) ||
+                 fabsf(f32(lo) - f32((uint32_t)want)) <= 1e-6f * fabsf(f32((uint32_t)want));
             break;
         case F64:
             ok = got == want || (isnan(f64(got)) && isnan(f64(want)));
@@ -422,11 +458,12 @@ static bool check_lane(int k, int arch, int l, const struct bare *before, const 
             break;
         }
     if (!ok)
-        fprintf(stderr, "%s %s: lane %d (%s): a %08x:%08x b %08x:%08x c %08x:%08x d %08x:%08x vcc %d\n  got %08x:%08x vcc %d, "
-                     "expected %08x:%08x vcc %d (exact %Lg)\n",
-                     tested[arch].arch.name, cases[k].text, l, on ? "on" : "off", before->v[1][l], x.a, before->v[3][l], x.b,
-                     before->v[5][l], x.c, before->v[7][l], x.d, x.cin, (unsigned)(got >> 32), lo, mask_bit(after, l),
-                     (unsigned)(want >> 32), (unsigned)want, x.co, exact_value);
+        fprintf(stderr,
+                "%s %s: lane %d (%s): a %08x:%08x b %08x:%08x c %08x:%08x d %08x:%08x vcc %d\n  got %08x:%08x vcc %d, "
+                "expected %08x:%08x vcc %d (exact %Lg)\n",
+                tested[arch].arch.name, cases[k].text, l, on ? "on" : "off", before->v[1][l], x.a, before->v[3][l], x.b,
+                before->v[5][l], x.c, before->v[7][l], x.d, x.cin, (unsigned)(got >> 32), lo, mask_bit(after, l),
+                (unsigned)(want >> 32), (unsigned)want, x.co, exact_value);
     return ok;
 }
 
@@ -460,7 +497,8 @@ START_TEST(lanes)
             for (int l = 0; l < tested[arch].wave_size && ok; l++)
                 ok = check_lane(index[k], arch, l, &before, b);
             for (int r = 0; r < 6; r++)
-                ck_assert_msg(!memcmp(before.v[r], b->v[r], (size_t)tested[arch].wave_size * 4), "%s changed v%d", text[k], r);
+                ck_assert_msg(!memcmp(before.v[r], b->v[r], (size_t)tested[arch].wave_size * 4), "%s changed v%d",
+                              text[k], r);
         }
         wrong += !ok;
     }

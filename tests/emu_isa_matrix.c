@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * MFMA and WMMA against sums in double over matrices that are put into and taken from registers element by element, by the
- * formulas of AMD's matrix instruction calculator (github.com/ROCm/amd_matrix_instruction_calculator), coordinates to
- * register and lane. */
+ * MFMA and WMMA against sums in double over matrices that are put into and taken from registers element by element, by
+ * the formulas of AMD's matrix instruction calculator (github.com/ROCm/amd_matrix_instruction_calculator), coordinates
+ * to register and lane. */
 #include "emu_isa.h"
 
 enum type { FLOAT, XFLOAT, HALF, BF16, INT8, FP8, BF8, DOUBLE, SIGNED8, SIGNED4 };
@@ -35,8 +35,10 @@ static const struct matrix_case {
     { G90A, "v_mfma_f32_32x32x4bf16_1k v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, BF16, BF16, 0, 8, 16, 64 },
     { G90A, "v_mfma_f32_16x16x4bf16_1k v[64:79], v[0:1], v[8:9], v[16:31]", 16, 4, 4, BF16, BF16, 0, 8, 16, 64 },
     { G90A, "v_mfma_f32_4x4x4bf16_1k v[64:67], v[0:1], v[8:9], v[16:19]", 4, 4, 16, BF16, BF16, 0, 8, 16, 64 },
-    { G90A, "v_mfma_f32_32x32x8bf16_1k a[64:79], a[128:129], v[8:9], a[16:31]", 32, 8, 1, BF16, BF16, 1128, 8, 1016, 1064 },
-    { G90A, "v_mfma_f32_16x16x16bf16_1k v[64:67], a[128:129], a[136:137], v[16:19]", 16, 16, 1, BF16, BF16, 1128, 1136, 16, 64 },
+    { G90A, "v_mfma_f32_32x32x8bf16_1k a[64:79], a[128:129], v[8:9], a[16:31]", 32, 8, 1, BF16, BF16, 1128, 8, 1016,
+      1064 },
+    { G90A, "v_mfma_f32_16x16x16bf16_1k v[64:67], a[128:129], a[136:137], v[16:19]", 16, 16, 1, BF16, BF16, 1128, 1136,
+      16, 64 },
     { G90A, "v_mfma_f32_16x16x16bf16_1k v[64:67], v[0:1], v[8:9], 0", 16, 16, 1, BF16, BF16, 0, 8, -1, 64, 0 },
     { G90A, "v_mfma_f32_16x16x16f16 v[64:67], v[0:1], v[8:9], 1.0", 16, 16, 1, HALF, HALF, 0, 8, -1, 64, 1 },
     { G90A, "v_mfma_i32_32x32x4i8 v[64:95], v0, v8, v[16:47]", 32, 4, 2, INT8, INT8, 0, 8, 16, 64 },
@@ -47,14 +49,21 @@ static const struct matrix_case {
     { G90A, "v_mfma_f64_16x16x4f64 v[64:71], v[0:1], v[8:9], v[16:23]", 16, 4, 1, DOUBLE, DOUBLE, 0, 8, 16, 64 },
     { G90A, "v_mfma_f64_4x4x4f64 v[64:65], v[0:1], v[8:9], v[16:17]", 4, 4, 4, DOUBLE, DOUBLE, 0, 8, 16, 64 },
     { G90A, "v_mfma_f64_16x16x4f64 v[64:71], v[0:1], v[8:9], 0.5", 16, 4, 1, DOUBLE, DOUBLE, 0, 8, -1, 64, 0.5 },
-    { G90A, "v_mfma_f32_32x32x1f32 v[64:95], v0, v8, v[16:47] cbsz:1 abid:1", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64, 0, 1, 1, 0 },
-    { G90A, "v_mfma_f32_16x16x4f16 v[64:79], v[0:1], v[8:9], v[16:31] cbsz:2 abid:3", 16, 4, 4, HALF, HALF, 0, 8, 16, 64, 0, 2, 3, 0 },
-    { G90A, "v_mfma_f32_4x4x4f16 v[64:67], v[0:1], v[8:9], v[16:19] cbsz:3 abid:5", 4, 4, 16, HALF, HALF, 0, 8, 16, 64, 0, 3, 5, 0 },
-    { G90A, "v_mfma_f32_32x32x1f32 v[64:95], v0, v8, v[16:47] blgp:1", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0, 1 },
-    { G90A, "v_mfma_f32_16x16x1f32 v[64:79], v0, v8, v[16:31] blgp:3", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0, 3 },
-    { G90A, "v_mfma_f32_16x16x1f32 v[64:79], v0, v8, v[16:31] blgp:6", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0, 6 },
+    { G90A, "v_mfma_f32_32x32x1f32 v[64:95], v0, v8, v[16:47] cbsz:1 abid:1", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64, 0,
+      1, 1, 0 },
+    { G90A, "v_mfma_f32_16x16x4f16 v[64:79], v[0:1], v[8:9], v[16:31] cbsz:2 abid:3", 16, 4, 4, HALF, HALF, 0, 8, 16,
+      64, 0, 2, 3, 0 },
+    { G90A, "v_mfma_f32_4x4x4f16 v[64:67], v[0:1], v[8:9], v[16:19] cbsz:3 abid:5", 4, 4, 16, HALF, HALF, 0, 8, 16, 64,
+      0, 3, 5, 0 },
+    { G90A, "v_mfma_f32_32x32x1f32 v[64:95], v0, v8, v[16:47] blgp:1", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0,
+      1 },
+    { G90A, "v_mfma_f32_16x16x1f32 v[64:79], v0, v8, v[16:31] blgp:3", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0,
+      3 },
+    { G90A, "v_mfma_f32_16x16x1f32 v[64:79], v0, v8, v[16:31] blgp:6", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0,
+      6 },
     { G942, "v_mfma_f32_16x16x16_bf16 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 16, 1, BF16, BF16, 0, 8, 16, 64 },
-    { G942, "v_mfma_f32_16x16x16_f16 a[64:67], a[128:129], v[8:9], a[16:19]", 16, 16, 1, HALF, HALF, 1128, 8, 1016, 1064 },
+    { G942, "v_mfma_f32_16x16x16_f16 a[64:67], a[128:129], v[8:9], a[16:19]", 16, 16, 1, HALF, HALF, 1128, 8, 1016,
+      1064 },
     { G942, "v_mfma_f32_32x32x8_bf16 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 8, 1, BF16, BF16, 0, 8, 16, 64 },
     { G942, "v_mfma_f32_32x32x4_2b_bf16 v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, BF16, BF16, 0, 8, 16, 64 },
     { G942, "v_mfma_f32_16x16x32_fp8_fp8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, FP8, 0, 8, 16, 64 },
@@ -74,7 +83,8 @@ static uint32_t *row_of(struct bare *b, int reg)
     return reg >= 1000 ? b->a[reg - 1000] : b->v[reg];
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------------ */
+/* ---- numbers
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static double fp8_of(uint32_t x, int mantissa)
 {
@@ -139,7 +149,11 @@ static void put_element(struct bare *b, int reg, int bits, int j, int l, uint64_
 
 static int blgp_from(int l, int blgp)
 {
-    return blgp == 0 ? l : blgp == 1 ? l % 32 : blgp == 2 ? 32 + l % 32 : blgp == 3 ? (l + 16) % 64 : 16 * (blgp - 4) + l % 16;
+    return blgp == 0   ? l
+           : blgp == 1 ? l % 32
+           : blgp == 2 ? 32 + l % 32
+           : blgp == 3 ? (l + 16) % 64
+                       : 16 * (blgp - 4) + l % 16;
 }
 
 /* Coordinates of D to element of the lane, and lane. */
@@ -218,8 +232,8 @@ static void check_matrix(const struct matrix_case *c, int arch, struct bare *b, 
                 if (integer)
                     want = (double)(int32_t)(uint32_t)(int64_t)want;
                 double bound = integer ? 0 : size * (c->type_a == DOUBLE ? 1e-15 : 1.2e-7) * (c->k + 2);
-                ck_assert_msg(fabs(got - want) <= bound, "%s: D[%d][%d] of block %d: got %.9g, expected %.9g +- %.2g", c->text, i, j,
-                              blk, got, want, bound);
+                ck_assert_msg(fabs(got - want) <= bound, "%s: D[%d][%d] of block %d: got %.9g, expected %.9g +- %.2g",
+                              c->text, i, j, blk, got, want, bound);
             }
 }
 
@@ -270,7 +284,8 @@ START_TEST(aliases)
 }
 END_TEST
 
-/* ---- WMMA: lane l of 16 holds row l of A, column l of B; D[i][j] is element i / r of lane 16 (i % r) + j, r rows a register - */
+/* ---- WMMA: lane l of 16 holds row l of A, column l of B; D[i][j] is element i / r of lane 16 (i % r) + j, r rows a
+ * register - */
 
 static const struct {
     const char *text;
@@ -313,7 +328,10 @@ static void check_wmma(int k, struct bare *b, const struct emu_inst *at)
             float v = ((float)(rnd() % 20001) - 10000) / 5000;
             uint32_t bf = u32(v) >> 16;
             old[i][j] = b->v[64 + i / rows][l];
-            C[i][j] = out == 0 ? v : out == 1 ? (double)(int32_t)(rnd() % 100000) : out == 4 ? (double)f32(bf << 16) : (double)(float)(_Float16)v;
+            C[i][j] = out == 0   ? v
+                      : out == 1 ? (double)(int32_t)(rnd() % 100000)
+                      : out == 4 ? (double)f32(bf << 16)
+                                 : (double)(float)(_Float16)v;
             uint32_t x = out == 0 ? u32(v) : out == 1 ? (uint32_t)C[i][j] : out == 4 ? bf : u16((_Float16)v);
             b->v[r][l] = out == 3 ? x << 16 | 0x1234 : out > 1 ? x | 0x56780000 : x;
         }
@@ -326,13 +344,18 @@ static void check_wmma(int k, struct bare *b, const struct emu_inst *at)
                 want += A[i][e] * B[j][e];
                 size += fabs(A[i][e] * B[j][e]);
             }
-            got = out == 0 ? (double)f32(x) : out == 1 ? (double)(int32_t)x : out == 4 ? (double)f32(h << 16) : (double)f16(h);
-            double bound = out == 0 ? size * 2e-6 : out == 1 ? 0 : size * 2e-6 + fabs(want) * (out == 4 ? 0x1p-8 : 0x1p-11) + 1e-7;
-            ck_assert_msg(fabs(got - want) <= bound, "%s wave%d: D[%d][%d]: got %.9g, expected %.9g", wmmas[k].text, b->w.wave_size, i, j,
-                          got, want);
+            got = out == 0   ? (double)f32(x)
+                  : out == 1 ? (double)(int32_t)x
+                  : out == 4 ? (double)f32(h << 16)
+                             : (double)f16(h);
+            double bound = out == 0   ? size * 2e-6
+                           : out == 1 ? 0
+                                      : size * 2e-6 + fabs(want) * (out == 4 ? 0x1p-8 : 0x1p-11) + 1e-7;
+            ck_assert_msg(fabs(got - want) <= bound, "%s wave%d: D[%d][%d]: got %.9g, expected %.9g", wmmas[k].text,
+                          b->w.wave_size, i, j, got, want);
             if (out >= 2)
-                ck_assert_msg(out == 3 ? (x & 0xffff) == (old[i][j] & 0xffff) : x >> 16 == old[i][j] >> 16, "%s: the other half of D",
-                              wmmas[k].text);
+                ck_assert_msg(out == 3 ? (x & 0xffff) == (old[i][j] & 0xffff) : x >> 16 == old[i][j] >> 16,
+                              "%s: the other half of D", wmmas[k].text);
         }
 }
 

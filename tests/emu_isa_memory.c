@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loads, stores and atomics of all spaces, permutes through LDS. Memory is a copy of random bytes; what a snippet makes of it
- * is computed here, and everything else must be as before: other bytes, lanes that are off, other registers. */
+ * Loads, stores and atomics of all spaces, permutes through LDS. Memory is a copy of random bytes; what a snippet makes
+ * of it is computed here, and everything else must be as before: other bytes, lanes that are off, other registers. */
 #include "emu_isa.h"
 
-/* v[0:1]: a lane's address in memory (64 bits); v2: its byte offset, a multiple of 64 between lanes, shuffled; v[4:7] data;
- * v[12:15] result. s[0:1]: memory; s2: 32; s[4:7]: a buffer of all of it; m0: 256. */
+/* v[0:1]: a lane's address in memory (64 bits); v2: its byte offset, a multiple of 64 between lanes, shuffled; v[4:7]
+ * data; v[12:15] result. s[0:1]: memory; s2: 32; s[4:7]: a buffer of all of it; m0: 256. */
 enum { REGION = 64 * 64, BASE = 4096 };
 enum space { GLOBAL, LDS, SCRATCH };
 
@@ -69,7 +69,9 @@ static void prepare(uint64_t seed)
 /* Byte `at` of lane l before the snippet. */
 static const uint8_t *byte_before(int space, int l, int at)
 {
-    return space == GLOBAL ? was + offset_of[l] + at : space == LDS ? before.lds + offset_of[l] + at : before.scratch[l] + at;
+    return space == GLOBAL ? was + offset_of[l] + at
+           : space == LDS  ? before.lds + offset_of[l] + at
+                           : before.scratch[l] + at;
 }
 static uint32_t word_before(int space, int l, int at)
 {
@@ -78,9 +80,11 @@ static uint32_t word_before(int space, int l, int at)
     return x;
 }
 
-/* ---- loads and stores -------------------------------------------------------------------------------------------------------- */
+/* ---- loads and stores
+ * -------------------------------------------------------------------------------------------------------- */
 
-/* at: byte offset from the lane's; bytes; kind of value: z zero-extended, s sign-extended, l low half (d16), h high half. */
+/* at: byte offset from the lane's; bytes; kind of value: z zero-extended, s sign-extended, l low half (d16), h high
+ * half. */
 static const struct {
     int archs, space, at, bytes;
     char kind;
@@ -179,7 +183,8 @@ static void do_store(int k, int l)
     uint8_t data[16];
     for (int d = 0; d < 4; d++)
         memcpy(data + 4 * d, &before.v[4 + d][l], 4);
-    memcpy((uint8_t *)byte_before(moves[k].space, l, moves[k].at), data + (moves[k].kind == 'h' ? 2 : 0), (size_t)moves[k].bytes);
+    memcpy((uint8_t *)byte_before(moves[k].space, l, moves[k].at), data + (moves[k].kind == 'h' ? 2 : 0),
+           (size_t)moves[k].bytes);
 }
 
 static void check_memory(const char *text)
@@ -220,8 +225,8 @@ START_TEST(load_store)
                 else
                     expect_load(k, l, want);
                 for (int d = 0; d < 4; d++)
-                    ck_assert_msg(b->v[12 + d][l] == want[d], "%s lane %d: v%d is %08x, expected %08x", text[c], l, 12 + d, b->v[12 + d][l],
-                                  want[d]);
+                    ck_assert_msg(b->v[12 + d][l] == want[d], "%s lane %d: v%d is %08x, expected %08x", text[c], l,
+                                  12 + d, b->v[12 + d][l], want[d]);
             }
             check_memory(text[c]);
         }
@@ -231,12 +236,14 @@ START_TEST(load_store)
 }
 END_TEST
 
-/* ---- atomics: each lane has its own bytes here; together() has them share ---------------------------------------------------------- */
+/* ---- atomics: each lane has its own bytes here; together() has them share
+ * ---------------------------------------------------------- */
 
 static const struct {
     int archs, space, bytes;
     bool returns;
-    char op; /* + add, - sub, x swap, c cmpswap, m smin, M umax, & | ^, i inc, d dec, f fadd, F f64 add, h pk f16, b pk bf16 */
+    char op; /* + add, - sub, x swap, c cmpswap, m smin, M umax, & | ^, i inc, d dec, f fadd, F f64 add, h pk f16, b pk
+                bf16 */
     const char *text;
 } atomics[] = {
     { G9, GLOBAL, 4, false, '+', "global_atomic_add v[0:1], v4, off" },
@@ -362,11 +369,15 @@ static void check_atomic(int k, const struct emu_inst *at, uint64_t seed)
             ret |= (uint64_t)b->v[r + d][l] << 32 * d;
         }
         uint64_t want = !on ? m : combine(atomics[k].op, bytes, m, v, v2) & (bytes == 8 ? ~0ull : 0xffffffff);
-        uint64_t want_ret = atomics[k].returns && on ? m : bytes == 8 ? before.v[r][l] | (uint64_t)before.v[r + 1][l] << 32 : before.v[r][l];
-        ck_assert_msg(same_number(atomics[k].op, got, want), "%s lane %d: memory %llx with %llx, %llx: got %llx, expected %llx", atomics[k].text, l,
-                      (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)got, (unsigned long long)want);
-        ck_assert_msg(ret == want_ret, "%s lane %d returns %llx, expected %llx", atomics[k].text, l, (unsigned long long)ret,
-                      (unsigned long long)want_ret);
+        uint64_t want_ret = atomics[k].returns && on ? m
+                            : bytes == 8             ? before.v[r][l] | (uint64_t)before.v[r + 1][l] << 32
+                                                     : before.v[r][l];
+        ck_assert_msg(same_number(atomics[k].op, got, want),
+                      "%s lane %d: memory %llx with %llx, %llx: got %llx, expected %llx", atomics[k].text, l,
+                      (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)got,
+                      (unsigned long long)want);
+        ck_assert_msg(ret == want_ret, "%s lane %d returns %llx, expected %llx", atomics[k].text, l,
+                      (unsigned long long)ret, (unsigned long long)want_ret);
     }
     ck_assert_msg(!stray && !*reported, "%s: %d stray accesses %s", atomics[k].text, stray, reported);
 }
@@ -393,7 +404,8 @@ START_TEST(atomic)
 }
 END_TEST
 
-/* ---- what else memory instructions do ----------------------------------------------------------------------------------------------- */
+/* ---- what else memory instructions do
+ * ----------------------------------------------------------------------------------------------- */
 
 static struct snippets one;
 static void run_one(int arch, const char *text, uint64_t exec)
@@ -418,8 +430,11 @@ static void done(void)
 
 START_TEST(scalar_loads)
 {
-    run_one(2, "s_load_dwordx4 s[8:11], s[0:1], 0x40\ns_load_dwordx16 s[16:31], s[0:1], s2 offset:0x8\ns_buffer_load_dwordx2 s[12:13], s[4:7], 0x80\n"
-               "s_load_dword s14, s[0:1], 0x0", ~0ull);
+    run_one(2,
+            "s_load_dwordx4 s[8:11], s[0:1], 0x40\ns_load_dwordx16 s[16:31], s[0:1], s2 "
+            "offset:0x8\ns_buffer_load_dwordx2 s[12:13], s[4:7], 0x80\n"
+            "s_load_dword s14, s[0:1], 0x0",
+            ~0ull);
     ck_assert(!memcmp(&b->w.s[8], memory + 64, 16));
     ck_assert(!memcmp(&b->w.s[16], memory + 40, 64));
     ck_assert(!memcmp(&b->w.s[12], memory + 128, 8));
@@ -437,9 +452,11 @@ END_TEST
 /* Out of a buffer's range: loads give 0, stores and atomics do nothing, dword by dword. */
 START_TEST(buffer_range)
 {
-    run_one(2, "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_lshlrev_b32 v2, 2, v2\ns_movk_i32 s6, 40\n"
-               "buffer_load_dwordx4 v[12:15], v2, s[4:7], 0 offen\nbuffer_store_dwordx2 v[4:5], v2, s[4:7], 0 offen\n"
-               "buffer_atomic_add v4, v2, s[4:7], 0 offen", 0x00010000ffff0fffull);
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_lshlrev_b32 v2, 2, v2\ns_movk_i32 s6, 40\n"
+            "buffer_load_dwordx4 v[12:15], v2, s[4:7], 0 offen\nbuffer_store_dwordx2 v[4:5], v2, s[4:7], 0 offen\n"
+            "buffer_atomic_add v4, v2, s[4:7], 0 offen",
+            0x00010000ffff0fffull);
     for (int l = 0; l < 64; l++)
         for (int d = 0; d < 4 && before.w.exec >> l & 1; d++) {
             uint32_t want = 0;
@@ -450,7 +467,10 @@ START_TEST(buffer_range)
     ck_assert(!memcmp(memory + 40, was + 40, MEMORY - 40));
     ck_assert_int_eq(stray, 0);
     done();
-    run_one(3, "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_lshlrev_b32 v2, 2, v2\ns_movk_i32 s6, 40\nbuffer_load_b32 v12, v2, s[4:7], 0 offen", 0xffffffff);
+    run_one(3,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_lshlrev_b32 v2, 2, v2\ns_movk_i32 s6, 40\nbuffer_load_b32 v12, v2, "
+            "s[4:7], 0 offen",
+            0xffffffff);
     for (int l = 0; l < 32; l++) {
         uint32_t want = 0;
         if (l < 10)
@@ -461,11 +481,15 @@ START_TEST(buffer_range)
 }
 END_TEST
 
-/* base + index * stride + offset, the index checked against the records; and swizzled: elements of 4 bytes, 64 lanes. */
+/* base + index * stride + offset, the index checked against the records; and swizzled: elements of 4 bytes, 64 lanes.
+ */
 START_TEST(buffer_structs)
 {
-    run_one(2, "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 4\ns_or_b32 s5, s5, 0x00180000\ns_movk_i32 s6, 20\n"
-               "buffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen offset:8", ~0ull);
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 4\ns_or_b32 s5, s5, "
+            "0x00180000\ns_movk_i32 s6, 20\n"
+            "buffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen offset:8",
+            ~0ull);
     for (int l = 0; l < 64; l++) {
         uint32_t want = 0;
         if (l < 20)
@@ -473,8 +497,11 @@ START_TEST(buffer_structs)
         ck_assert_uint_eq(b->v[12][l], want);
     }
     done();
-    run_one(2, "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 8\ns_or_b32 s5, s5, 0x80100000\ns_movk_i32 s6, 64\n"
-               "s_mov_b32 s7, 0x006a7000\nbuffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen", ~0ull);
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 8\ns_or_b32 s5, s5, "
+            "0x80100000\ns_movk_i32 s6, 64\n"
+            "s_mov_b32 s7, 0x006a7000\nbuffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen",
+            ~0ull);
     for (int l = 0; l < 64; l++) { /* stride 16, element size 4 (code 1), index stride 64 (code 3) */
         uint32_t want;
         memcpy(&want, was + 8 / 4 * 4 * 64 + 4 * l, 4);
@@ -486,9 +513,13 @@ END_TEST
 
 START_TEST(flat_apertures)
 {
-    run_one(2, "s_mov_b64 s[8:9], src_shared_base\ns_mov_b64 s[10:11], src_private_base\nv_mov_b32 v0, v2\nv_mov_b32 v1, s9\n"
-               "flat_load_dwordx2 v[12:13], v[0:1] offset:4\nv_mov_b32 v0, 16\nv_mov_b32 v1, s11\nflat_load_dwordx4 v[16:19], v[0:1]\n"
-               "flat_store_dword v[0:1], v4 offset:64", ~0ull);
+    run_one(
+        2,
+        "s_mov_b64 s[8:9], src_shared_base\ns_mov_b64 s[10:11], src_private_base\nv_mov_b32 v0, v2\nv_mov_b32 v1, s9\n"
+        "flat_load_dwordx2 v[12:13], v[0:1] offset:4\nv_mov_b32 v0, 16\nv_mov_b32 v1, s11\nflat_load_dwordx4 v[16:19], "
+        "v[0:1]\n"
+        "flat_store_dword v[0:1], v4 offset:64",
+        ~0ull);
     for (int l = 0; l < 64; l++) {
         ck_assert(!memcmp(&b->v[12][l], before.lds + offset_of[l] + 4, 4));
         ck_assert(!memcmp(&b->v[13][l], before.lds + offset_of[l] + 8, 4));
@@ -504,8 +535,12 @@ END_TEST
 /* Lanes of one instruction in all three. */
 START_TEST(flat_mixed)
 {
-    run_one(2, "s_mov_b64 s[8:9], src_shared_base\ns_mov_b64 s[10:11], src_private_base\ns_mov_b64 exec, 0xff00\nv_mov_b32 v0, v2\nv_mov_b32 v1, s9\n"
-               "s_mov_b64 exec, 0xff\nv_mov_b32 v0, 16\nv_mov_b32 v1, s11\ns_mov_b64 exec, -1\nflat_load_dword v12, v[0:1]", ~0ull);
+    run_one(
+        2,
+        "s_mov_b64 s[8:9], src_shared_base\ns_mov_b64 s[10:11], src_private_base\ns_mov_b64 exec, 0xff00\nv_mov_b32 "
+        "v0, v2\nv_mov_b32 v1, s9\n"
+        "s_mov_b64 exec, 0xff\nv_mov_b32 v0, 16\nv_mov_b32 v1, s11\ns_mov_b64 exec, -1\nflat_load_dword v12, v[0:1]",
+        ~0ull);
     for (int l = 0; l < 64; l++) {
         const uint8_t *from = l < 8 ? before.scratch[l] + 16 : l < 16 ? before.lds + offset_of[l] : was + offset_of[l];
         ck_assert(!memcmp(&b->v[12][l], from, 4));
@@ -533,7 +568,10 @@ END_TEST
 /* All lanes on one address: every one takes effect, in some order. */
 START_TEST(together)
 {
-    run_one(2, "v_mov_b32 v0, s0\nv_mov_b32 v1, s1\nv_mov_b32 v4, 3\nglobal_atomic_add v12, v[0:1], v4, off sc0\nv_mov_b32 v2, 0\nds_add_u32 v2, v4", ~0ull);
+    run_one(2,
+            "v_mov_b32 v0, s0\nv_mov_b32 v1, s1\nv_mov_b32 v4, 3\nglobal_atomic_add v12, v[0:1], v4, off "
+            "sc0\nv_mov_b32 v2, 0\nds_add_u32 v2, v4",
+            ~0ull);
     uint32_t first, now, seen = 0, lds_first, lds_now;
     memcpy(&first, was, 4);
     memcpy(&now, memory, 4);
@@ -551,9 +589,12 @@ END_TEST
 START_TEST(permutes)
 {
     uint64_t exec = 0xfffffffff0ff7fffull;
-    run_one(2, "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mbcnt_hi_u32_b32 v16, -1, v16\nv_mul_u32_u24 v17, 20, v16\nds_bpermute_b32 v12, v17, v16\n"
-               "ds_permute_b32 v13, v17, v16\nds_swizzle_b32 v14, v16 offset:swizzle(QUAD_PERM, 3, 0, 2, 1)\n"
-               "ds_swizzle_b32 v15, v16 offset:swizzle(SWAP, 16)\nds_swizzle_b32 v18, v16 offset:swizzle(BROADCAST, 8, 5)", exec);
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mbcnt_hi_u32_b32 v16, -1, v16\nv_mul_u32_u24 v17, 20, "
+            "v16\nds_bpermute_b32 v12, v17, v16\n"
+            "ds_permute_b32 v13, v17, v16\nds_swizzle_b32 v14, v16 offset:swizzle(QUAD_PERM, 3, 0, 2, 1)\n"
+            "ds_swizzle_b32 v15, v16 offset:swizzle(SWAP, 16)\nds_swizzle_b32 v18, v16 offset:swizzle(BROADCAST, 8, 5)",
+            exec);
     for (int l = 0; l < 64; l++) {
         if (!(exec >> l & 1))
             continue;
@@ -561,7 +602,7 @@ START_TEST(permutes)
         for (int g = 0; g < 64; g++)
             if (5 * g % 64 == l && (exec >> g & 1))
                 to = g;
-#define VALUE(n) ((n) >= 0 && (exec >> (n) & 1) ? (uint32_t)(n) : 0)
+#define VALUE(n) ((n) >= 0 && (exec >> (n)&1) ? (uint32_t)(n) : 0)
         ck_assert_uint_eq(b->v[12][l], VALUE(from));
         ck_assert_uint_eq(b->v[13][l], VALUE(to));
         ck_assert_uint_eq(b->v[14][l], VALUE(quad));

@@ -23,7 +23,8 @@ uint8_t memory[MEMORY] __attribute__((aligned(64)));
 int stray;
 char reported[512];
 
-/* ---- the front's part, as little of it as it takes ------------------------------------------------------------------ */
+/* ---- the front's part, as little of it as it takes ------------------------------------------------------------------
+ */
 
 void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check, uint64_t lanes, const char *fmt, ...)
 {
@@ -56,7 +57,9 @@ uint64_t emu_access(struct emu_wave *w, const struct emu_inst *i, struct emu_acc
     }
     for (int l = 0; l < (a->scalar ? 1 : 64); l++) {
         uint64_t base = a->space == EMU_GLOBAL ? (uint64_t)(uintptr_t)memory : 0;
-        uint64_t size = a->space == EMU_GLOBAL ? MEMORY : a->space == EMU_LDS_SPACE ? w->wg->lds_bytes : w->scratch_bytes;
+        uint64_t size = a->space == EMU_GLOBAL      ? MEMORY
+                        : a->space == EMU_LDS_SPACE ? w->wg->lds_bytes
+                                                    : w->scratch_bytes;
         if (!(a->lanes >> l & 1))
             continue;
         if (a->addr[l] >= base && a->addr[l] - base + a->bytes <= size)
@@ -72,7 +75,8 @@ uint8_t *emu_scratch(struct emu_wave *w, int lane, uint32_t offset)
     return w->scratch + 256 * lane + offset;
 }
 
-/* ---- assembling ---------------------------------------------------------------------------------------------------------- */
+/* ---- assembling
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Not Check's assertions: the benchmark runs outside of a test. */
 static void need(bool ok, const char *what)
@@ -119,15 +123,19 @@ static uint8_t *assemble(int arch, const char *const *text, int n, size_t *size)
     for (int k = 0; k < n; k++) {
         for (const char *c = text[k]; *c; c++) { /* a mask is vcc_lo in wave32 */
             fputc(*c, f);
-            if (t->wave_size == 32 && c >= text[k] + 2 && !strncmp(c - 2, "vcc", 3) && !strchr("_zn", c[1] ? c[1] : ' '))
+            if (t->wave_size == 32 && c >= text[k] + 2 && !strncmp(c - 2, "vcc", 3) &&
+                !strchr("_zn", c[1] ? c[1] : ' '))
                 fputs("_lo", f);
         }
         fputs("\ns_endpgm\n", f);
     }
     fclose(f);
     snprintf(object, sizeof(object), "%s.o", source);
-    snprintf(command, sizeof(command), LLVM_MC " -triple=amdgcn-amd-amdhsa -mcpu=%s %s -filetype=obj -o %s %s", t->arch.name,
-             t->arch.gfx < 0x1000 ? "" : t->wave_size == 32 ? "-mattr=+wavefrontsize32" : "-mattr=-wavefrontsize32,+wavefrontsize64",
+    snprintf(command, sizeof(command), LLVM_MC " -triple=amdgcn-amd-amdhsa -mcpu=%s %s -filetype=obj -o %s %s",
+             t->arch.name,
+             t->arch.gfx < 0x1000 ? ""
+             : t->wave_size == 32 ? "-mattr=+wavefrontsize32"
+                                  : "-mattr=-wavefrontsize32,+wavefrontsize64",
              object, source);
     need(system(command) == 0, command);
     uint8_t *code = read_text(object, size);
@@ -141,8 +149,8 @@ void snippets_build(struct snippets *s, int arch, const char *const *text, int n
     size_t size;
     char error[512] = "";
     s->text = assemble(arch, text, n, &size);
-    bool ok = emu_decode(&s->prog, &tested[arch].arch, tested[arch].wave_size, s->text, size, (uint64_t)(uintptr_t)s->text, false,
-                         error, sizeof(error));
+    bool ok = emu_decode(&s->prog, &tested[arch].arch, tested[arch].wave_size, s->text, size,
+                         (uint64_t)(uintptr_t)s->text, false, error, sizeof(error));
     need(ok, error);
     s->start = calloc((size_t)n + 1, sizeof(*s->start));
     s->n = 0;
@@ -166,12 +174,14 @@ void decode_error(int arch, const char *text, char *error, size_t error_size)
     struct emu_program prog;
     uint8_t *code = assemble(arch, &text, 1, &size);
     error[0] = 0;
-    if (emu_decode(&prog, &tested[arch].arch, tested[arch].wave_size, code, size, (uint64_t)(uintptr_t)code, false, error, error_size))
+    if (emu_decode(&prog, &tested[arch].arch, tested[arch].wave_size, code, size, (uint64_t)(uintptr_t)code, false,
+                   error, error_size))
         emu_program_free(&prog);
     free(code);
 }
 
-/* ---- a wave ------------------------------------------------------------------------------------------------------------------ */
+/* ---- a wave
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 struct bare *bare_new(int arch, const struct emu_program *prog)
 {
@@ -197,7 +207,8 @@ enum emu_stop bare_run(struct bare *b, const struct emu_inst *at)
     return emu_run(&b->w, 100000);
 }
 
-/* ---- random operands -------------------------------------------------------------------------------------------------------------- */
+/* ---- random operands
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static uint64_t state = 88172645463325252ull;
 void rnd_seed(uint64_t seed)
@@ -214,11 +225,12 @@ uint64_t rnd(void)
 uint32_t rnd32(void)
 {
     static const uint32_t edges[] = {
-        0, 1, 2, 31, 32, 33, 63, 64, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x10000, 0x7fffff, 0x800000, 0x800001,
-        0xffffff, 0x1000000, 0x3f800000, 0xbf800000, 0x3f000000, 0x40490fdb, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000,
-        0x7f800001, 0xffc12345, 0x7fffffff, 0x80000000, 0x80000001, 0x807fffff, 0xfffffffe, 0xffffffff, 0x4effffff, 0x4f000000,
-        0xcf000000, 0x4f7fffff, 0x4f800000, 0x477fe000, 0x477ff000, 0x38800000, 0x33800000, 0x33000000, 0x3c003c00, 0x7bff0400,
-        0x03ff0001, 0x7c00fc00, 0x7e017c01, 0x80008001, 0x4b800000, 0x3effffff,
+        0,          1,          2,          31,         32,         33,         63,         64,         0x7f,
+        0x80,       0xff,       0x7fff,     0x8000,     0xffff,     0x10000,    0x7fffff,   0x800000,   0x800001,
+        0xffffff,   0x1000000,  0x3f800000, 0xbf800000, 0x3f000000, 0x40490fdb, 0x7f7fffff, 0x7f800000, 0xff800000,
+        0x7fc00000, 0x7f800001, 0xffc12345, 0x7fffffff, 0x80000000, 0x80000001, 0x807fffff, 0xfffffffe, 0xffffffff,
+        0x4effffff, 0x4f000000, 0xcf000000, 0x4f7fffff, 0x4f800000, 0x477fe000, 0x477ff000, 0x38800000, 0x33800000,
+        0x33000000, 0x3c003c00, 0x7bff0400, 0x03ff0001, 0x7c00fc00, 0x7e017c01, 0x80008001, 0x4b800000, 0x3effffff,
     };
     uint64_t r = rnd();
     uint32_t x = (uint32_t)(r >> 32);
@@ -238,10 +250,28 @@ uint32_t rnd32(void)
 }
 uint64_t rnd64(void)
 {
-    static const uint64_t edges[] = { 0, 1, 63, 64, 65, 0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff, 0x100000000,
-                                      0xffffffff, 0x3ff0000000000000, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000,
-                                      0x000fffffffffffff, 0x8000000000000001, 0x7fefffffffffffff, 0x41dfffffffc00000,
-                                      0xc1e0000000200000, 0x41efffffffe00000, 0x3fe0000000000000, 0x47efffffe0000000 };
+    static const uint64_t edges[] = { 0,
+                                      1,
+                                      63,
+                                      64,
+                                      65,
+                                      0x7fffffffffffffff,
+                                      0x8000000000000000,
+                                      0xffffffffffffffff,
+                                      0x100000000,
+                                      0xffffffff,
+                                      0x3ff0000000000000,
+                                      0x7ff0000000000000,
+                                      0xfff0000000000000,
+                                      0x7ff8000000000000,
+                                      0x000fffffffffffff,
+                                      0x8000000000000001,
+                                      0x7fefffffffffffff,
+                                      0x41dfffffffc00000,
+                                      0xc1e0000000200000,
+                                      0x41efffffffe00000,
+                                      0x3fe0000000000000,
+                                      0x47efffffe0000000 };
     uint64_t r = rnd(), x = rnd();
     if ((r & 7) < 2)
         return edges[x % (sizeof(edges) / sizeof(edges[0]))];
@@ -252,8 +282,9 @@ uint64_t rnd64(void)
 /* Two f16, edges among them. */
 uint32_t rnd_half2(void)
 {
-    static const uint16_t edges[] = { 0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x401, 0x3c00, 0xbc00, 0x3800, 0x7bff, 0xfbff, 0x7c00,
-                                      0xfc00, 0x7e00, 0x7c01, 0x3c01, 0x3bff, 0x0200, 0x4248, 0x1400, 0x6400 };
+    static const uint16_t edges[] = { 0,      0x8000, 1,      0x8001, 0x3ff,  0x400,  0x401,  0x3c00,
+                                      0xbc00, 0x3800, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0x7c01,
+                                      0x3c01, 0x3bff, 0x0200, 0x4248, 0x1400, 0x6400 };
     uint32_t r = 0;
     for (int h = 0; h < 32; h += 16) {
         uint64_t x = rnd();

@@ -12,6 +12,7 @@ int main(int argc, char **argv)
     suite_add_tcase(s, emu_case_scalar());
     suite_add_tcase(s, emu_case_matrix());
     suite_add_tcase(s, emu_case_memory());
+    suite_add_tcase(s, emu_case_decode());
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);
