@@ -156,7 +156,8 @@ static void count(struct rfg_cache *c, uint64_t *counter)
 
 void rfg_cache_key(const struct rfg_jit_request *req, const struct rfg_jit_provider *prov, char hex[65])
 {
-    const char *parts[32] = { "rfg code object", req->source, req->target, prov->name };
+    const char *parts[32] = { req->assembly ? "rfg code object of assembly" : "rfg code object", req->source,
+                              req->target, prov->name };
     size_t sizes[32];
     char version[128] = "";
     int n = 4;

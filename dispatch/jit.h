@@ -18,7 +18,8 @@ void rfg_blob_free(struct rfg_blob *blob);
 /* ---- expansion ---------------------------------------------------------------------------------------------- */
 
 /* The whole translation unit as one text: the macros, then the kernel file with its #include "rfg_device.h" and
- * the like (embedded files only) put in place, with #line directives. From $RFG_KERNEL_DIR/<file> if set, else
+ * the like (embedded files only) put in place, with #line directives; in assembly (a name that ends with .s) macros
+ * are symbols. From $RFG_KERNEL_DIR/<file> if set, else
  * the embedded copy. malloc'ed; NULL with rfg_last_error() set. */
 char *rfg_jit_expand(const struct rfg_kernel *k);
 
@@ -32,9 +33,12 @@ struct rfg_jit_request {
     const char *entry;  /* the kernel function */
     const char *target; /* "gfx942", "sm_90a" */
     const char *source; /* expanded */
+    bool assembly;      /* not HIP but AMD GPU assembly */
 };
 
-/* A compiler that turns a request into a code object. Providers never print; a failed compile is
+bool rfg_jit_is_assembly(const struct rfg_kernel *k);
+
+/* A compiler (and assembler) that turns a request into a code object. Providers never print; a failed compile is
  * RFG_ERROR_COMPILE with the log in *log (malloc'ed; may be set on success too: warnings). */
 struct rfg_jit_provider {
     const char *name;           /* "hiprtc", "nvrtc", "clang", "ziglang" */

@@ -248,7 +248,19 @@ static bool front(const struct clang *c, const struct rfg_jit_request *req, cons
     return run(c, args, dir, log, why);
 }
 
-/* Assembly to a code object, for the clang that can't link. */
+/* Assembly to a code object. */
+static bool assemble(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
+                     const char *out, char **log, struct rfg_reason *why)
+{
+    char cpu[64];
+    snprintf(cpu, sizeof(cpu), "-mcpu=%s", req->target);
+    const char *const args[] = {
+        "--no-default-config", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", cpu, "-o", out, in, NULL
+    };
+    return run(c, args, dir, log, why);
+}
+
+/* The same with the clang that can't link. */
 static bool back(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
                  const char *object, const char *out, char **log, struct rfg_reason *why)
 {
@@ -276,13 +288,15 @@ static rfg_status compile(const struct rfg_jit_provider *prov, const struct clan
     if (!rfg_tempdir_make(dir))
         return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: no temporary directory can be made in $TMPDIR or /tmp",
                         req->name, req->target, prov->name);
-    snprintf(in, sizeof(in), "%s/in.hip", dir);
+    snprintf(in, sizeof(in), "%s/in.%s", dir, req->assembly ? "s" : "hip");
     snprintf(mid, sizeof(mid), "%s/mid.s", dir);
     snprintf(object, sizeof(object), "%s/mid.o", dir);
     snprintf(out, sizeof(out), "%s/out.co", dir);
     bool ok = write_file(in, req->source);
     if (!ok)
         rfg_refuse(&why, "the source can't be written to the temporary directory (disk full?)");
+    else if (req->assembly)
+        ok = separate_link ? back(c, req, dir, in, object, out, log, &why) : assemble(c, req, dir, in, out, log, &why);
     else if (separate_link)
         ok = front(c, req, dir, in, "-S", mid, log, &why) && back(c, req, dir, mid, object, out, log, &why);
     else

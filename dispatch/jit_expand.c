@@ -15,7 +15,7 @@
 
 struct expansion {
     FILE *out;
-    bool lines; /* #line directives */
+    const char *line_directive; /* "#line", or "#" as assemblers know it; NULL: none */
     int n_seen, depth;
     char seen[MAX_FILES][128];
 };
@@ -89,8 +89,8 @@ static bool expand_file(struct expansion *x, const char *name, const char *from,
         rfg_fail(RFG_ERROR_INTERNAL, "%s: not an embedded kernel source", name);
         return false;
     }
-    if (x->lines)
-        fprintf(x->out, "#line 1 \"%s\"\n", name);
+    if (x->line_directive)
+        fprintf(x->out, "%s 1 \"%s\"\n", x->line_directive, name);
     bool ok = true;
     int number = 1;
     x->depth++;
@@ -100,8 +100,8 @@ static bool expand_file(struct expansion *x, const char *name, const char *from,
         const char *include = directive(line, "include"), *pragma = directive(line, "pragma");
         if (include && *include == '"') {
             ok = expand_include(x, include + 1, name, number);
-            if (ok && x->lines)
-                fprintf(x->out, "#line %d \"%s\"\n", number + 1, name);
+            if (ok && x->line_directive)
+                fprintf(x->out, "%s %d \"%s\"\n", x->line_directive, number + 1, name);
         } else if (pragma && !strncmp(pragma, "once", 4)) {
             fputc('\n', x->out);
         } else {
@@ -111,6 +111,12 @@ static bool expand_file(struct expansion *x, const char *name, const char *from,
     x->depth--;
     free(text);
     return ok;
+}
+
+bool rfg_jit_is_assembly(const struct rfg_kernel *k)
+{
+    size_t len = strlen(k->source);
+    return len > 2 && !strcmp(k->source + len - 2, ".s");
 }
 
 /* k NULL: no macros, no #line. */
@@ -124,9 +130,10 @@ static char *expand(const char *source, const struct rfg_kernel *k)
         rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory to expand it", source);
         return NULL;
     }
+    bool assembly = k && rfg_jit_is_assembly(k);
     for (int i = 0; k && i < k->n_macros; i++)
-        fprintf(x->out, "#define %s %d\n", k->macros[i].name, k->macros[i].value);
-    x->lines = k != NULL;
+        fprintf(x->out, assembly ? ".set %s, %d\n" : "#define %s %d\n", k->macros[i].name, k->macros[i].value);
+    x->line_directive = !k ? NULL : assembly ? "#" : "#line";
     bool ok = expand_file(x, source, source, 0);
     bool written = !ferror(x->out);
     if (fclose(x->out) || !written) {

@@ -16,6 +16,7 @@ static struct {
     bool ok;
     char version[128];
     struct rfg_reason why;
+    void *comgr; /* assembles */
     char (*targets)[24];
     size_t n_targets;
     int (*version_fn)(int *major, int *minor);
@@ -98,6 +99,7 @@ static void load(void)
     if (!number[0])
         snprintf(number, sizeof(number), "%d.%d", major, minor);
     snprintf(rtc.version, sizeof(rtc.version), "hiprtc %.50s (comgr %.50s)", number, comgr_number);
+    rtc.comgr = comgr;
     rtc.ok = true;
 }
 
@@ -127,6 +129,12 @@ static rfg_status compile(const struct rfg_jit_request *req, struct rfg_blob *co
     *log = NULL;
     if (!has_target(req->target))
         return rfg_jit_failed(&rfg_jit_hiprtc, req, NULL, rtc.ok ? "not one of its targets" : rtc.why.text);
+    if (req->assembly) {
+        pthread_mutex_lock(&mutex);
+        rfg_status st = rfg_comgr_assemble(rtc.comgr, &rfg_jit_hiprtc, req, code, log);
+        pthread_mutex_unlock(&mutex);
+        return st;
+    }
     char arch[64];
     snprintf(arch, sizeof(arch), "--offload-arch=%s", req->target);
     const char *args[] = { arch, options[0] };

@@ -23,6 +23,10 @@ void rfg_jit_library_version(const void *symbol, char *buf, size_t size);
 rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_jit_request *req, const char *log,
                           const char *fallback);
 
+/* Assembles and links with the comgr that `lib` is; called for targets that it lists. One at a time. */
+rfg_status rfg_comgr_assemble(void *lib, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
+                              struct rfg_blob *code, char **log);
+
 /* Runs a program without a shell; stdin is empty, *output gets stdout and stderr (malloc'ed; output may be NULL).
  * tmpdir (may be NULL) becomes its $TMPDIR. False if it couldn't be started or did not exit with 0: why says which. */
 bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, struct rfg_reason *why);

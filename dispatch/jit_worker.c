@@ -3,8 +3,8 @@
  * Compiling in child processes: the program rfg-compile --worker at the other end of a socket. Compilers hold global
  * locks, so this is how several cores compile; and a compiler that crashes or hangs costs one candidate.
  *
- * Protocol, both ways: a struct frame, then its fields' bytes. The request's fields are provider, name, entry, target
- * and source; the reply's are the code object, the log and the error message. */
+ * Protocol, both ways: a struct frame, then its fields' bytes. The request's fields are provider, name, entry, target,
+ * source and language; the reply's are the code object, the log and the error message. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,8 +25,8 @@
 #include "jit_internal.h"
 #include "util.h"
 
-#define FRAME_MAGIC 0x31676672u /* "rfg1": a worker of another version is told apart */
-#define MAX_FIELDS  5
+#define FRAME_MAGIC 0x32676672u /* "rfg2": a worker of another version is told apart */
+#define MAX_FIELDS  6
 #define MAX_FIELD   (256u << 20)
 
 struct frame {
@@ -34,7 +34,7 @@ struct frame {
     int32_t status; /* of a reply */
     uint64_t size[MAX_FIELDS];
 };
-enum { REQ_PROVIDER, REQ_NAME, REQ_ENTRY, REQ_TARGET, REQ_SOURCE };
+enum { REQ_PROVIDER, REQ_NAME, REQ_ENTRY, REQ_TARGET, REQ_SOURCE, REQ_LANGUAGE };
 enum { REP_CODE, REP_LOG, REP_ERROR };
 
 /* ---- framed messages -------------------------------------------------------------------------------------------- */
@@ -326,7 +326,8 @@ static bool exchange(struct rfg_jit_pool *p, struct worker *w, const struct rfg_
                      const struct rfg_jit_request *req, struct frame *reply, char *fields[MAX_FIELDS],
                      struct rfg_reason *why)
 {
-    const char *out[] = { prov->name, req->name, req->entry ? req->entry : "", req->target, req->source };
+    const char *out[] = { prov->name,  req->name,   req->entry ? req->entry : "",
+                          req->target, req->source, req->assembly ? "asm" : "hip" };
     size_t sizes[MAX_FIELDS];
     for (int i = 0; i < MAX_FIELDS; i++)
         sizes[i] = strlen(out[i]);
@@ -468,7 +469,11 @@ static bool matches(const char *env, const char *name)
 static enum io serve(int fd, char *fields[MAX_FIELDS])
 {
     struct rfg_jit_request req = {
-        .name = fields[REQ_NAME], .entry = fields[REQ_ENTRY], .target = fields[REQ_TARGET], .source = fields[REQ_SOURCE]
+        .name = fields[REQ_NAME],
+        .entry = fields[REQ_ENTRY],
+        .target = fields[REQ_TARGET],
+        .source = fields[REQ_SOURCE],
+        .assembly = !strcmp(fields[REQ_LANGUAGE], "asm"),
     };
     if (matches("RFG_TEST_WORKER_CRASH", req.name))
         abort();

@@ -27,6 +27,7 @@ rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_pr
     req->name = rfg_config_format(var, p, name, RFG_CONFIG_STRLEN);
     req->entry = kernel->entry;
     req->target = dev->target;
+    req->assembly = rfg_jit_is_assembly(kernel);
     req->source = rfg_jit_expand(kernel);
     return req->source ? RFG_OK : RFG_ERROR_IO;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""embed.py ROOT OUT.c FILE...: a C table of (path under ROOT, text) for the kernel sources."""
+"""embed.py ROOT OUT.c FILE...: a C table of (path under ROOT or beside it, text) for the kernel sources."""
 import os
 import sys
 
@@ -16,5 +16,7 @@ with open(out, "w") as f:
     f.write("const struct rfg_embedded rfg_embedded[] = {\n")
     for i, path in enumerate(files):
         name = os.path.relpath(path, root).replace(os.sep, "/")
+        if name.startswith("../"):  # asm/ lies beside ops/
+            name = name[3:]
         f.write('    { "%s", (const char *)file%d },\n' % (name, i))
     f.write("    { 0, 0 },\n};\n")

@@ -3,6 +3,7 @@
  * The gemm variants that are kernels of ours: what each can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 
+#include "../asm.h"
 #include "gemm.h"
 
 #define MAX_WORKSPACE (32ull << 20)
@@ -293,6 +294,115 @@ const struct rfg_variant gemm_skinny = {
     .workspace = skinny_workspace,
     .kernel = skinny_kernel,
     .launch = skinny_launch,
+};
+
+/* ---- gemm_skinny_mma_asm ---------------------------------------------------------------------------------------- */
+
+enum { SKINNY_ASM_M_TILE, SKINNY_ASM_ROWS, SKINNY_ASM_WAVES, SKINNY_ASM_UNROLL };
+
+/* What asm/manifest.ini and asm/gemm_skinny.inc say in their words. */
+static const struct rfg_param skinny_asm_params[] = {
+    [SKINNY_ASM_M_TILE] = { "m_tile", 5, { 1, 2, 4, 8, 16 } },
+    [SKINNY_ASM_ROWS] = { "rows", 3, { 4, 8, 16 } },
+    [SKINNY_ASM_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },
+    [SKINNY_ASM_UNROLL] = { "unroll", 3, { 2, 4, 8 } },
+};
+
+static bool skinny_asm_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return rfg_asm_supports(&gemm_skinny_mma_asm, dev, prob, why);
+}
+
+/* Matrix instructions take four rows of W and four of X. */
+static int skinny_asm_groups(const int *p)
+{
+    return p[SKINNY_ASM_ROWS] / 4;
+}
+
+static int skinny_asm_columns(const int *p)
+{
+    return MAX(p[SKINNY_ASM_M_TILE] / 4, 1);
+}
+
+static int skinny_asm_registers(const int *p)
+{
+    int groups = skinny_asm_groups(p), columns = skinny_asm_columns(p);
+    int sums = groups * columns * (groups * columns < 4 ? 2 : 1);
+    return 16 + 4 * (sums + p[SKINNY_ASM_UNROLL] * (groups + columns));
+}
+
+static bool skinny_asm_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                             struct rfg_reason *why)
+{
+    int loads = p[SKINNY_ASM_UNROLL] * (skinny_asm_groups(p) + skinny_asm_columns(p));
+    if (p[SKINNY_ASM_M_TILE] < prob->v[GEMM_M])
+        return rfg_refuse(why, "m_tile=%d: must be at least M=%" PRId64, p[SKINNY_ASM_M_TILE], prob->v[GEMM_M]);
+    if (loads > 63 || skinny_asm_registers(p) > 256)
+        return rfg_refuse(why, "unroll=%d: %d loads in flight into %d registers: must be at most 63, 256",
+                          p[SKINNY_ASM_UNROLL], loads, skinny_asm_registers(p));
+    return rfg_asm_valid(&gemm_skinny_mma_asm, dev, prob, p, why);
+}
+
+static bool skinny_asm_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                             struct rfg_reason *why)
+{
+    int m_tile = p[SKINNY_ASM_M_TILE], rows = p[SKINNY_ASM_ROWS], waves = p[SKINNY_ASM_WAVES];
+    int unroll = p[SKINNY_ASM_UNROLL];
+    int64_t groups = ceil_div(prob->v[GEMM_N], rows), steps = ceil_div(prob->v[GEMM_K], 128);
+    if (m_tile != next_pow2(prob->v[GEMM_M]))
+        return rfg_refuse(why, "m_tile=%d: less is enough for M=%" PRId64, m_tile, prob->v[GEMM_M]);
+    int loads = MIN(32 / rows, m_tile == 16 ? 4 : 8); /* 8 loads of W in flight, unless X then fills the registers */
+    if (unroll != loads)
+        return rfg_refuse(why, "unroll=%d: %d is better with m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
+    if (rows > 4 && (rows > prob->v[GEMM_N] || groups < dev->cu_count))
+        return rfg_refuse(why, "rows=%d: %" PRId64 " workgroups leave %d CUs idle", rows, groups, dev->cu_count);
+    if (waves > 1 && waves > steps)
+        return rfg_refuse(why, "waves=%d: K=%" PRId64 " has %" PRId64 " steps", waves, prob->v[GEMM_K], steps);
+    if (waves < 4 && waves * 2 <= steps && groups * waves < 4 * (int64_t)dev->cu_count)
+        return rfg_refuse(why, "waves=%d: %" PRId64 " workgroups leave %d CUs idle", waves, groups, dev->cu_count);
+    return true;
+}
+
+static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    int rows = p[SKINNY_ASM_ROWS], waves = p[SKINNY_ASM_WAVES], unroll = p[SKINNY_ASM_UNROLL];
+    double groups = (double)ceil_div(prob->v[GEMM_N], rows), steps = (double)ceil_div(prob->v[GEMM_K], 128);
+    double longest = (double)ceil_div((int64_t)steps, waves);
+    struct load l = load_of(dev, groups, 4.0 * MIN(512 / skinny_asm_registers(p), 8) / waves);
+    double in_flight = rows * 256.0 * waves * MIN(unroll, longest);
+    double move = move_us(dev, &l, (n + m) * k * 2, (n + groups * m) * k * 2, in_flight);
+    /* Four columns are multiplied whatever M is; 4x4 instructions reach a half of the peak on CDNA 3. */
+    double busy = MIN(1, l.at_once * waves / (8.0 * dev->cu_count));
+    double compute = 2 * n * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops * busy);
+    double trips = (double)ceil_div((int64_t)longest, unroll) + (prob->v[GEMM_K] % 128 != 0);
+    double fixed = 0.2 + 0.005 * rows * p[SKINNY_ASM_M_TILE] + 0.02 * waves;
+    return dev->latency_us + MAX(MAX(move, compute), l.rounds * trips * LOAD_US) + l.rounds * fixed;
+}
+
+static void skinny_asm_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                              struct rfg_kernel *k)
+{
+    rfg_asm_kernel(&gemm_skinny_mma_asm, dev, prob, p, k);
+}
+
+static void skinny_asm_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                              struct rfg_launch *l)
+{
+    rfg_asm_launch(&gemm_skinny_mma_asm, dev, prob, p, l);
+}
+
+const struct rfg_variant gemm_skinny_mma_asm = {
+    .name = "gemm_skinny_mma_asm",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(skinny_asm_params),
+    .params = skinny_asm_params,
+    .supports = skinny_asm_supports,
+    .valid = skinny_asm_valid,
+    .worth = skinny_asm_worth,
+    .predict = skinny_asm_predict,
+    .kernel = skinny_asm_kernel,
+    .launch = skinny_asm_launch,
 };
 
 /* ---- gemm_splitk_mma ------------------------------------------------------------------------------------------ */

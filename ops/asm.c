@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the manifest's table says of an assembly variant. */
+#include "asm.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const struct rfg_asm *rfg_asm_find(const char *variant, const struct rfg_device *dev, struct rfg_reason *why)
+{
+    char archs[80] = "";
+    for (const struct rfg_asm *a = rfg_asm_table; a->variant; a++) {
+        if (strcmp(a->variant, variant))
+            continue;
+        if (!strcmp(a->arch, dev->target))
+            return a;
+        size_t at = strlen(archs);
+        snprintf(archs + at, sizeof(archs) - at, "%s%s", at ? " or " : "", a->arch);
+    }
+    rfg_refuse(why, "device is %s (%s): must be %s", dev->name, dev->arch, archs);
+    return NULL;
+}
+
+/* ---- parameters and sizes ------------------------------------------------------------------------------------- */
+
+static int param_index(const struct rfg_variant *var, const char *name)
+{
+    for (int i = 0; i < var->n_params; i++)
+        if (!strcmp(var->params[i].name, name))
+            return i;
+    return -1;
+}
+
+static int64_t size_value(const struct rfg_asm_size *s, const struct rfg_variant *var, const struct rfg_problem *prob,
+                          const int *p)
+{
+    int64_t v = s->number;
+    for (size_t i = 0; i < COUNT(s->params) && s->params[i]; i++)
+        v *= p[param_index(var, s->params[i])];
+    if (!s->key)
+        return v;
+    int64_t n = prob->v[rfg_op_key(prob->op, s->key)];
+    return n / v + (n % v != 0);
+}
+
+static void size_text(const struct rfg_asm_size *s, char *buf, size_t size)
+{
+    size_t at = 0;
+    *buf = 0;
+    if (s->number != 1 || !s->params[0])
+        at += (size_t)snprintf(buf, size, "%" PRId64, s->number);
+    for (size_t i = 0; i < COUNT(s->params) && s->params[i] && at < size; i++)
+        at += (size_t)snprintf(buf + at, size - at, "%s%s", at ? "*" : "", s->params[i]);
+}
+
+static bool size_check(const struct rfg_asm_size *s, const struct rfg_asm *a, const struct rfg_variant *var,
+                       const struct rfg_op *op, const char *what, struct rfg_reason *why)
+{
+    if (s->key && rfg_op_key(op, s->key) < 0)
+        return rfg_refuse(why, "[%s %s] %s: %s: must be a key of %s", a->variant, a->arch, what, s->key, a->op);
+    for (size_t i = 0; i < COUNT(s->params) && s->params[i]; i++)
+        if (param_index(var, s->params[i]) < 0)
+            return rfg_refuse(why, "[%s %s] %s: %s: must be a parameter of the variant", a->variant, a->arch, what,
+                              s->params[i]);
+    return true;
+}
+
+bool rfg_asm_check(const struct rfg_asm *a, const struct rfg_variant *var, struct rfg_reason *why)
+{
+    const struct rfg_op *op = rfg_op_find(a->op, strlen(a->op));
+    struct rfg_problem prob;
+    struct rfg_reason inner;
+    if (!op)
+        return rfg_refuse(why, "[%s %s] op = %s: must be an operator", a->variant, a->arch, a->op);
+    if (strcmp(a->variant, var->name) || rfg_variant_find(op, a->variant) != var)
+        return rfg_refuse(why, "[%s %s]: must be a variant of %s", a->variant, a->arch, a->op);
+    rfg_problem_init(&prob, op);
+    for (size_t i = 0; i < COUNT(a->dtypes) && a->dtypes[i]; i++)
+        if (!rfg_problem_parse_dtypes(&prob, a->dtypes[i], &inner))
+            return rfg_refuse(why, "[%s %s] dtypes = %s: %s", a->variant, a->arch, a->dtypes[i], inner.text);
+    for (size_t i = 0; i < COUNT(a->rules) && a->rules[i].key; i++)
+        if (rfg_op_key(op, a->rules[i].key) < 0)
+            return rfg_refuse(why, "[%s %s] %s: must be a key of %s", a->variant, a->arch, a->rules[i].key, a->op);
+    for (size_t i = 0; i < COUNT(a->macros) && a->macros[i].name; i++) {
+        const char *from = a->macros[i].from;
+        if (from && strcmp(from, "in") && strcmp(from, "out") && param_index(var, from) < 0)
+            return rfg_refuse(why, "[%s %s] macros = %s=%s: must be a parameter of the variant, in or out", a->variant,
+                              a->arch, a->macros[i].name, from);
+    }
+    for (size_t i = 0; i < COUNT(a->limits) && a->limits[i].size.number; i++)
+        if (!size_check(&a->limits[i].size, a, var, op, "limit", why))
+            return false;
+    return size_check(&a->grid, a, var, op, "grid", why) && size_check(&a->block, a, var, op, "block", why) &&
+           size_check(&a->lds, a, var, op, "lds", why);
+}
+
+/* ---- struct rfg_variant's questions ----------------------------------------------------------------------------- */
+
+bool rfg_asm_supports(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                      struct rfg_reason *why)
+{
+    char dtypes[40];
+    const struct rfg_asm *a = rfg_asm_find(var->name, dev, why);
+    if (!a)
+        return false;
+    bool listed = false;
+    rfg_problem_format_dtypes(prob, dtypes, sizeof(dtypes));
+    for (size_t i = 0; i < COUNT(a->dtypes) && a->dtypes[i]; i++)
+        listed |= !strcmp(a->dtypes[i], dtypes);
+    if (!listed)
+        return rfg_refuse(why, "%s: not one of the dtypes that it has for %s", dtypes, a->arch);
+    for (size_t i = 0; i < COUNT(a->rules) && a->rules[i].key; i++) {
+        int64_t v = prob->v[rfg_op_key(prob->op, a->rules[i].key)];
+        int64_t min = a->rules[i].min, max = a->rules[i].max, step = a->rules[i].step;
+        if (v < min || v > max)
+            return rfg_refuse(why, "%s=%" PRId64 ": must be from %" PRId64 " to %" PRId64, a->rules[i].key, v, min,
+                              max);
+        if ((v - min) % step)
+            return rfg_refuse(why, "%s=%" PRId64 ": must be %" PRId64 " and a multiple of %" PRId64 " more",
+                              a->rules[i].key, v, min, step);
+    }
+    return true;
+}
+
+bool rfg_asm_valid(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                   const int *p, struct rfg_reason *why)
+{
+    const struct rfg_asm *a = rfg_asm_find(var->name, dev, why);
+    char text[80];
+    if (!a)
+        return false;
+    for (size_t i = 0; i < COUNT(a->limits) && a->limits[i].size.number; i++) {
+        int64_t v = size_value(&a->limits[i].size, var, prob, p);
+        size_text(&a->limits[i].size, text, sizeof(text));
+        if (v > a->limits[i].most)
+            return rfg_refuse(why, "%s=%" PRId64 ": must be at most %" PRId64, text, v, a->limits[i].most);
+    }
+    int64_t grid = size_value(&a->grid, var, prob, p), block = size_value(&a->block, var, prob, p);
+    int64_t lds = size_value(&a->lds, var, prob, p);
+    if (block > dev->max_threads || grid * block > UINT32_MAX)
+        return rfg_refuse(why, "%" PRId64 " workgroups of %" PRId64 " threads: more than a launch takes", grid, block);
+    return lds <= dev->lds_bytes ||
+           rfg_refuse(why, "%" PRId64 " bytes of LDS: must be at most %d", lds, dev->lds_bytes);
+}
+
+void rfg_asm_kernel(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                    const int *p, struct rfg_kernel *k)
+{
+    const struct rfg_asm *a = rfg_asm_find(var->name, dev, NULL);
+    k->source = a->source;
+    k->entry = a->entry;
+    for (size_t i = 0; i < COUNT(a->macros) && a->macros[i].name; i++) {
+        const char *from = a->macros[i].from;
+        int value = a->macros[i].value;
+        if (from && !strcmp(from, "in"))
+            value = prob->dtype[0];
+        else if (from && !strcmp(from, "out"))
+            value = prob->dtype[prob->op->n_in];
+        else if (from)
+            value = p[param_index(var, from)];
+        rfg_kernel_macro(k, a->macros[i].name, value);
+    }
+}
+
+void rfg_asm_launch(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                    const int *p, struct rfg_launch *l)
+{
+    const struct rfg_asm *a = rfg_asm_find(var->name, dev, NULL);
+    *l = (struct rfg_launch){ { (uint32_t)size_value(&a->grid, var, prob, p), 1, 1 },
+                              { (uint32_t)size_value(&a->block, var, prob, p), 1, 1 },
+                              (uint32_t)size_value(&a->lds, var, prob, p) };
+}
