@@ -18,6 +18,7 @@ struct set {
 struct info {
     uint64_t handle;
 };
+#define SOURCE_NAME "rfg.s"
 enum { KIND_SOURCE = 1, KIND_LOG = 5, KIND_RELOCATABLE = 7, KIND_EXECUTABLE = 8 };
 
 struct comgr {
@@ -93,11 +94,54 @@ static int fill(const struct comgr *c, struct set source, const char *text)
         return err;
     err = c->set_data(data, strlen(text), text);
     if (!err)
-        err = c->set_data_name(data, "rfg.s");
+        err = c->set_data_name(data, SOURCE_NAME);
     if (!err)
         err = c->set_add(source, data);
     c->release_data(data);
     return err;
+}
+
+/* Where line `number` of the expanded source comes from, by the '# LINE "FILE"' before it. Returns the line; *file and
+ * its length are untouched if nothing says. */
+static long origin(const char *source, long number, const char **file, int *len)
+{
+    long line = 0;
+    for (const char *s = source; *s && number-- > 0; s += strcspn(s, "\n"), s += *s == '\n') {
+        char *end;
+        line++;
+        if (strncmp(s, "# ", 2) || s[2] < '0' || s[2] > '9')
+            continue;
+        line = strtol(s + 2, &end, 10) - 1;
+        *file = end + strspn(end, " \"");
+        *len = (int)strcspn(*file, "\"\n");
+    }
+    return line;
+}
+
+/* The log with places in FILE:LINE instead of comgr's temporary file (its assembler does not look at '#' lines). */
+static char *with_places(const char *log, const char *source)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    for (const char *s = log, *next; out && *s; s = next) {
+        size_t n = strcspn(s, "\n");
+        const char *at = memmem(s, n, "/" SOURCE_NAME ":", strlen("/" SOURCE_NAME ":")), *file = SOURCE_NAME;
+        int len = (int)strlen(file);
+        next = s + n + (s[n] == '\n');
+        if (at) {
+            char *end;
+            long line = origin(source, strtol(at + strlen("/" SOURCE_NAME ":"), &end, 10), &file, &len);
+            fprintf(out, "%.*s:%ld", len, file, line);
+            s = end;
+        }
+        fprintf(out, "%.*s", (int)(next - s), s);
+    }
+    if (!out || fclose(out)) {
+        free(text);
+        return NULL;
+    }
+    return text;
 }
 
 rfg_status rfg_comgr_assemble(void *lib, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
@@ -131,9 +175,9 @@ rfg_status rfg_comgr_assemble(void *lib, const struct rfg_jit_provider *prov, co
         struct rfg_blob text = take(&c, set[step + 1], KIND_LOG);
         if (text.data && *(char *)text.data) {
             free(*log);
-            *log = text.data;
-        } else
-            rfg_blob_free(&text);
+            *log = with_places(text.data, req->source);
+        }
+        rfg_blob_free(&text);
     }
     if (!err)
         *code = take(&c, set[2], KIND_EXECUTABLE);

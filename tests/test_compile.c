@@ -28,7 +28,8 @@ static const struct arch {
     { "gfx950", "ziglang", true }, { "sm_90", "nvrtc", true },    { "sm_80", "nvrtc", true },
 };
 
-static const struct rfg_variant *const variants[] = { &gemm_portable, &gemm_skinny, &gemm_splitk_mma };
+static const struct rfg_variant *const variants[] = { &gemm_portable, &gemm_skinny, &gemm_skinny_mma_asm,
+                                                      &gemm_splitk_mma };
 
 /* One code object that a variant can ask for. */
 struct set {

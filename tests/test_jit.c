@@ -102,10 +102,32 @@ START_TEST(expands_macros_and_includes)
 }
 END_TEST
 
+/* In assembly macros are symbols, and lines are marked as assemblers know it. */
+START_TEST(expands_assembly)
+{
+    put_file("asm/x.s", "/* x */\n#include \"asm/y.inc\"\n    s_nop TILE\n");
+    put_file("asm/y.inc", "Y = 1\n");
+    setenv("RFG_KERNEL_DIR", root, 1);
+    struct rfg_kernel k = { .source = "asm/x.s", .entry = "x" };
+    rfg_kernel_macro(&k, "TILE", 16);
+    char *text = rfg_jit_expand(&k);
+    ck_assert_msg(text != NULL, "%s", rfg_last_error());
+    ck_assert_str_eq(text, ".set TILE, 16\n"
+                           "# 1 \"asm/x.s\"\n"
+                           "/* x */\n"
+                           "# 1 \"asm/y.inc\"\n"
+                           "Y = 1\n"
+                           "# 3 \"asm/x.s\"\n"
+                           "    s_nop TILE\n");
+    free(text);
+}
+END_TEST
+
 START_TEST(every_embedded_kernel_expands)
 {
-    static const char *const kernels[] = { "gemm/portable.hip", "gemm/skinny.hip", "gemm/splitk_mma.hip" };
-    for (int i = 0; i < 3; i++) {
+    static const char *const kernels[] = { "gemm/portable.hip", "gemm/skinny.hip", "gemm/splitk_mma.hip",
+                                           "asm/gfx90a/gemm_skinny.s", "asm/gfx942/gemm_skinny.s" };
+    for (int i = 0; i < 5; i++) {
         struct rfg_kernel k = { .source = kernels[i] };
         char *text = rfg_jit_expand(&k), hex[65];
         ck_assert_msg(text != NULL, "%s", rfg_last_error());
@@ -509,6 +531,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, expands_macros_and_includes);
+    tcase_add_test(tc, expands_assembly);
     tcase_add_test(tc, every_embedded_kernel_expands);
     tcase_add_test(tc, source_hash_sees_includes);
     tcase_add_test(tc, expansion_errors_name_the_place);

@@ -17,4 +17,9 @@
     .error "fp16 on gfx90a: its matrix instructions flush subnormals"
 .endm
 
+.macro zero_pair dst
+    v_mov_b32 v[\dst], 0
+    v_mov_b32 v[\dst + 1], 0
+.endm
+
 #include "asm/gemm_skinny.inc"

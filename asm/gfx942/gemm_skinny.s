@@ -16,4 +16,8 @@
     v_mfma_f32_4x4x4_16b_f16 v[\acc:\acc + 3], v[\a:\a + 1], v[\b:\b + 1], v[\acc:\acc + 3]
 .endm
 
+.macro zero_pair dst
+    v_mov_b64 v[\dst:\dst + 1], 0
+.endm
+
 #include "asm/gemm_skinny.inc"
