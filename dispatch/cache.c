@@ -163,8 +163,9 @@ void rfg_cache_key(const struct rfg_jit_request *req, const struct rfg_jit_provi
     int n = 4;
     prov->available(version, sizeof(version), NULL);
     parts[n++] = version;
-    for (int i = 0; prov->options && prov->options[i] && n < 32; i++)
-        parts[n++] = prov->options[i];
+    const char *const *options = req->assembly ? prov->assembler_options : prov->options;
+    for (int i = 0; options && options[i] && n < 32; i++)
+        parts[n++] = options[i];
     for (int i = 0; i < n; i++)
         sizes[i] = strlen(parts[i]);
     rfg_sha256_hex(hex, parts, sizes, n);

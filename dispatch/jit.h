@@ -43,6 +43,7 @@ bool rfg_jit_is_assembly(const struct rfg_kernel *k);
 struct rfg_jit_provider {
     const char *name;           /* "hiprtc", "nvrtc", "clang", "ziglang" */
     const char *const *options; /* what every compile is given beside the target; NULL-terminated; part of the key */
+    const char *const *assembler_options; /* the same for assembly; may be NULL */
     /* Is the compiler there? version: "hiprtc 5.2.21153 (LLVM 15)"; why: what was looked for and what to install. */
     bool (*available)(char *version, size_t size, struct rfg_reason *why);
     /* Asked before every compile; must be answered without asking the compiler to compile. */

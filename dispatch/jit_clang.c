@@ -37,6 +37,11 @@ static const char *const options[] = { "--no-default-config",
                                        "-O3",
                                        NULL };
 
+/* Code object version 4 is what the sources say in their metadata. */
+static const char *const assembler_options[] = {
+    "--no-default-config", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-mcode-object-version=4", NULL
+};
+
 /* c's program with more arguments. */
 static bool run(const struct clang *c, const char *const *args, const char *tmpdir, char **output,
                 struct rfg_reason *why)
@@ -253,10 +258,16 @@ static bool assemble(const struct clang *c, const struct rfg_jit_request *req, c
                      const char *out, char **log, struct rfg_reason *why)
 {
     char cpu[64];
+    const char *args[16];
+    int n = 0;
     snprintf(cpu, sizeof(cpu), "-mcpu=%s", req->target);
-    const char *const args[] = {
-        "--no-default-config", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", cpu, "-o", out, in, NULL
-    };
+    for (int i = 0; assembler_options[i]; i++)
+        args[n++] = assembler_options[i];
+    args[n++] = cpu;
+    args[n++] = "-o";
+    args[n++] = out;
+    args[n++] = in;
+    args[n] = NULL;
     return run(c, args, dir, log, why);
 }
 
@@ -331,6 +342,7 @@ static rfg_status zig_compile(const struct rfg_jit_request *req, struct rfg_blob
 const struct rfg_jit_provider rfg_jit_clang = {
     .name = "clang",
     .options = options,
+    .assembler_options = assembler_options,
     .available = clang_available,
     .has_target = clang_has_target,
     .compile = clang_compile,

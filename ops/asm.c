@@ -150,8 +150,11 @@ void rfg_asm_kernel(const struct rfg_variant *var, const struct rfg_device *dev,
                     const int *p, struct rfg_kernel *k)
 {
     const struct rfg_asm *a = rfg_asm_find(var->name, dev, NULL);
-    k->source = a->source;
-    k->entry = a->entry;
+    k->source =
+        a ? a->source : ""; /* a tuned row may name the variant where it isn't supported: there is no such file */
+    k->entry = a ? a->entry : "";
+    if (!a)
+        return;
     for (size_t i = 0; i < COUNT(a->macros) && a->macros[i].name; i++) {
         const char *from = a->macros[i].from;
         int value = a->macros[i].value;
@@ -169,6 +172,8 @@ void rfg_asm_launch(const struct rfg_variant *var, const struct rfg_device *dev,
                     const int *p, struct rfg_launch *l)
 {
     const struct rfg_asm *a = rfg_asm_find(var->name, dev, NULL);
+    if (!a)
+        return;
     *l = (struct rfg_launch){ { (uint32_t)size_value(&a->grid, var, prob, p), 1, 1 },
                               { (uint32_t)size_value(&a->block, var, prob, p), 1, 1 },
                               (uint32_t)size_value(&a->lds, var, prob, p) };

@@ -212,6 +212,13 @@ START_TEST(only_where_it_was_written_for)
         struct rfg_device dev = device(others[i]);
         ck_assert_msg(!gemm_skinny_mma_asm.supports(&dev, &prob, &why), "%s", others[i]);
         ck_assert_msg(strstr(why.text, "must be gfx90a or gfx942") != NULL, "%s", why.text);
+        /* A tuned row may name it all the same: it has no source there. */
+        struct rfg_kernel k = { 0 };
+        char hash[65];
+        gemm_skinny_mma_asm.kernel(&dev, &prob, (const int[]){ 1, 4, 4, 4 }, &k);
+        rfg_jit_source_hash(k.source, hash);
+        ck_assert_str_eq(hash, "");
+        ck_assert_int_eq(k.n_macros, 0);
     }
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         struct rfg_device dev = device(refused[i].arch);
