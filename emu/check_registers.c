@@ -305,20 +305,24 @@ static void set_defined(struct emu_wave *w, const struct emu_inst *i, const stru
     }
 }
 
-/* v_readlane, v_readfirstlane: of that lane's. */
-static void of_one_lane(const struct emu_wave *w, const struct emu_inst *i, const struct emu_regs *r,
-                        struct result *res)
+/* v_readlane, v_readfirstlane, v_writelane: that lane's alone (compilers keep scalars in lanes). */
+static void of_one_lane(const struct emu_wave *w, const struct emu_inst *i, const struct emu_regs *r, struct result *res)
 {
-    bool first = !strcmp(i->op->name, "v_readfirstlane_b32");
-    if ((!first && strcmp(i->op->name, "v_readlane_b32")) || i->reg[1] < EMU_VGPR || i->reg[1] >= EMU_NONE)
+    const char *name = i->op->name;
+    bool first = !strcmp(name, "v_readfirstlane_b32"), write = !strncmp(name, "v_writelane", 11);
+    unsigned row = i->reg[write ? 0 : 1];
+    if ((!first && !write && strncmp(name, "v_readlane", 10)) || row < EMU_VGPR || row >= EMU_NONE)
         return;
     unsigned lane = first                    ? (w->exec ? (unsigned)__builtin_ctzll(w->exec) : 0)
                     : i->reg[2] == EMU_CONST ? (unsigned)i->k[2]
                     : i->reg[2] < EMU_NULL   ? w->s[i->reg[2]]
                                              : 0;
-    lane &= w->wave_size - 1u;
-    res->low = res->high = r->vdef[i->reg[1] - EMU_VGPR] >> lane & 1 ? UINT64_MAX : 0;
-    res->from = r->vfrom[i->reg[1] - EMU_VGPR];
+    uint64_t bit = 1ull << (lane & (w->wave_size - 1u)), old = r->vdef[row - EMU_VGPR];
+    if (write)
+        res->low = i->reg[1] < EMU_NULL && !r->sdef[i->reg[1]] ? old & ~bit : old | bit;
+    else
+        res->low = res->high = old & bit ? UINT64_MAX : 0;
+    res->from = r->vfrom[row - EMU_VGPR];
 }
 
 static uint8_t pending_kind(const struct emu_effect *e)

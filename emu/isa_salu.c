@@ -59,6 +59,7 @@ static uint64_t replicate(uint32_t a)
 #define Q1(n, i_, e)  SBODY(n, uint32_t, OLD32; uint32_t a = rs(w, i, 1), e, ws)
 #define Q2(n, i_, e)  SBODY(n, uint32_t, OLD32; uint32_t a = rs(w, i, 1); uint32_t b = rs(w, i, 2), e, ws)
 #define K1(n, i_, e)  SBODY(n, uint32_t, OLD32; uint32_t a = (uint32_t)i->k[1], e, ws)
+#define KM(n, i_, e)  K1(n, i_, e)
 #define L1(n, i_, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1), e, ws2)
 #define L2(n, i_, e)  SBODY(n, uint64_t, OLD64; uint64_t a = rs2(w, i, 1); uint64_t b = rs2(w, i, 2), e, ws2)
 #define LQ1(n, i_, e) SBODY(n, uint32_t, OLD32; uint64_t a = rs2(w, i, 1), e, ws)
@@ -103,6 +104,7 @@ static uint64_t replicate(uint32_t a)
 #undef Q1
 #undef Q2
 #undef K1
+#undef KM
 #undef L1
 #undef L2
 #undef LQ1
@@ -404,6 +406,7 @@ static const struct emu_op rows[] = {
 #define Q1(n, i_, e)     { #n, h_##n, "d1 s1" i_, EMU_SALU, 0 },
 #define Q2(n, i_, e)     { #n, h_##n, "d1 s1 s1" i_, EMU_SALU, 0 },
 #define K1(n, i_, e)     { #n, h_##n, "b1 i" i_, EMU_SALU, 0 },
+#define KM(n, i_, e)     { #n, h_##n, "d1 i" i_, EMU_SALU, 0 },
 #define L1(n, i_, e)     { #n, h_##n, "d2 s2" i_, EMU_SALU, 0 },
 #define L2(n, i_, e)     { #n, h_##n, "d2 s2 s2" i_, EMU_SALU, 0 },
 #define LQ1(n, i_, e)    { #n, h_##n, "d1 s2" i_, EMU_SALU, 0 },
