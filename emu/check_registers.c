@@ -306,7 +306,8 @@ static void set_defined(struct emu_wave *w, const struct emu_inst *i, const stru
 }
 
 /* v_readlane, v_readfirstlane, v_writelane: that lane's alone (compilers keep scalars in lanes). */
-static void of_one_lane(const struct emu_wave *w, const struct emu_inst *i, const struct emu_regs *r, struct result *res)
+static void of_one_lane(const struct emu_wave *w, const struct emu_inst *i, const struct emu_regs *r,
+                        struct result *res)
 {
     const char *name = i->op->name;
     bool first = !strcmp(name, "v_readfirstlane_b32"), write = !strncmp(name, "v_writelane", 11);

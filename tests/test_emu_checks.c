@@ -26,6 +26,10 @@ static const char prelude[] =
     "#endif\n"
     "#define TID __builtin_amdgcn_workitem_id_x()\n"
     "#define GROUP __builtin_amdgcn_workgroup_id_x()\n"
+    "#define ME (GROUP * 128 + TID)\n"
+    "#define STORE(p, v, o) __hip_atomic_store(p, v, o, __HIP_MEMORY_SCOPE_AGENT)\n"
+    "#define LOADA(p, o) __hip_atomic_load(p, o, __HIP_MEMORY_SCOPE_AGENT)\n"
+    "#define ADD(p, v, o) __hip_atomic_fetch_add(p, v, o, __HIP_MEMORY_SCOPE_AGENT)\n"
     "#define BARRIER __builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); "
     "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\")\n"
     "#if defined(__gfx1100__)\n#define LOAD \"global_load_b32\"\n#define DSW \"ds_store_b32\"\n"
@@ -34,39 +38,89 @@ static const char prelude[] =
 
 /* Bodies: n is 1 for the bad kernel and 0 for the good one, or BAD is defined for the bad one. Groups of 128 threads,
  * two groups, p has 256 ints, all 5. */
+enum { GFX90A = 1, GFX942 = 2, GFX1100 = 4, EVERY = 7 };
 static const struct check {
     const char *name, *body;
+    int archs;        /* where the bad one is bad */
+    const char *says; /* NULL: whatever */
 } checks[] = {
-    { "global-out-of-bounds", "{ p[TID + n * 1000] = 7; }" },
-    { "global-out-of-bounds", "{ p[TID] = p[(int)TID - n * 300]; }" },
+    { "global-out-of-bounds", "{ p[ME + n * 1000] = 7; }", EVERY, "allocation" },
+    { "global-out-of-bounds", "{ p[ME] = p[(int)ME - n * 300]; }", EVERY, "load of 4 bytes" },
     { "lds-out-of-bounds",
       "{ __shared__ int s[128]; s[TID] = 1; int at = TID * 4 + n * 60000; asm volatile(DSW \" %0, %1\" :: \"v\"(at), "
-      "\"v\"((int)TID) : \"memory\"); BARRIER; p[TID] = s[TID]; }" },
+      "\"v\"((int)TID) : \"memory\"); BARRIER; p[ME] = s[TID]; }",
+      EVERY, NULL },
     { "uninitialised-lds",
-      "{ __shared__ int s[128]; if (TID < (n ? 64u : 128u)) s[TID] = 1; BARRIER; p[TID] = s[127 - TID]; }" },
-    { "lds-race", "{ __shared__ int s[128]; s[TID] = 0; BARRIER; s[TID] = TID; if (!n) { BARRIER; } else asm "
-                  "volatile(\"\" ::: \"memory\"); "
-                  "p[TID] = s[127 - TID]; }" },
+      "{ __shared__ int s[128]; if (TID < (n ? 64u : 128u)) s[TID] = 1; BARRIER; p[ME] = s[127 - TID]; }", EVERY,
+      NULL },
+    { "lds-race",
+      "{ __shared__ int s[128]; s[TID] = 0; BARRIER; s[TID] = TID; if (!n) { BARRIER; } else asm "
+      "volatile(\"\" ::: \"memory\"); p[ME] = s[127 - TID]; }",
+      EVERY, "with no barrier between" },
+    { "lds-race",
+      "{ __shared__ int s[128]; int at = TID * 4; s[TID] = 0; BARRIER; asm volatile(DSW \" %0, %1\\n\"\n#ifndef BAD\n"
+      "\"s_waitcnt lgkmcnt(0)\\n\"\n#endif\n\"s_barrier\" :: \"v\"(at), \"v\"(n) : \"memory\"); p[ME] = s[127 - TID]; "
+      "}",
+      EVERY, "reached the barrier without waiting for it" },
+    { "uninitialised-register", "{ int v = 3;\n#ifdef BAD\nasm volatile(\"\" : \"=v\"(v));\n#endif\np[ME] = v + n; }",
+      EVERY, NULL },
     { "uninitialised-register",
-      "{ int v = 3;\n#ifdef BAD\nasm volatile(\"\" : \"=v\"(v));\n#endif\np[TID] = v + n; }" },
-    { "uninitialised-register", "{ int s = 3;\n#ifdef BAD\nasm volatile(\"\" : \"={s40}\"(s));\n#endif\nif (s == "
-                                "12345) p[0] = n; p[TID] = 1; }" },
+      "{ int s = 3;\n#ifdef BAD\nasm volatile(\"\" : \"={s40}\"(s));\n#endif\nif (s == "
+      "12345) p[ME] = n; }",
+      EVERY, NULL },
+    { "uninitialised-memory", "{ if (GROUP == 0) p[128 + TID] = p[TID]; }", EVERY, NULL },
+    { "uninitialised-memory", "{ if (GROUP == 0 && p[128 + TID / 128] == 7) p[TID] = 1; }", EVERY, NULL },
+    { "uninitialised-memory", "{ if (ME == 0) __atomic_fetch_add(p, 1, __ATOMIC_RELAXED); }", EVERY, "an atomic on" },
     { "missing-wait",
       "{ int v; asm volatile(LOAD \" %0, %1, off\\n\"\n#ifndef BAD\n\"s_waitcnt vmcnt(0)\\n\"\n#endif\n \"s_nop 0\" : "
-      "\"=&v\"(v) : \"v\"(p + TID) : \"memory\"); p[TID] = v + n; }" },
-    { "uninitialised-memory", "{ p[128 + TID] = p[TID]; }" },
-    { "uninitialised-memory", "{ p[TID] = n; if (p[128 + TID / 128] == 7) p[0] = 1; }" },
-    { "divergent-barrier", "{ if (TID >= 64 && n) { p[TID] = 2; __builtin_amdgcn_s_barrier(); asm volatile(\"s_nop "
-                           "1\"); } else { p[TID] = 1; "
-                           "__builtin_amdgcn_s_barrier(); } }" },
+      "\"=&v\"(v) : \"v\"(p + ME) : \"memory\"); p[ME] = v + n; }",
+      EVERY, "no s_waitcnt vmcnt waited for it" },
+    { "missing-wait",
+      "{ int v = n; asm volatile(LOAD \" %0, %1, off\\n\"\n#ifndef BAD\n\"s_waitcnt vmcnt(0)\\n\"\n#endif\n "
+      "\"v_mov_b32 %0, 1\" : \"=&v\"(v) : \"v\"(p + ME) : \"memory\"); p[ME] = v + n; }",
+      EVERY, "writes v" },
     { "divergent-barrier",
-      "{ __builtin_amdgcn_s_barrier(); if (TID >= 64 && n) return; __builtin_amdgcn_s_barrier(); p[TID] "
-      "= 2; }" },
-    { "deadlock", "{ if (GROUP == 0) { while (__atomic_load_n(p, __ATOMIC_RELAXED) == 5) __builtin_amdgcn_s_sleep(1); "
-                  "p[1 + TID] = 2; } else "
-                  "if (!n) __atomic_store_n(p, 6, __ATOMIC_RELAXED); }" },
-    { "misaligned", "{ int *q = (int *)((char *)p + n * 2); __atomic_fetch_add(q, 1, __ATOMIC_RELAXED); }" },
-    { "trap", "{ if (n) __builtin_trap(); p[TID] = 1; }" },
+      "{ if (TID >= 64 && n) { p[ME] = 2; __builtin_amdgcn_s_barrier(); asm volatile(\"s_nop 1\"); } else { p[ME] = 1; "
+      "__builtin_amdgcn_s_barrier(); } }",
+      EVERY, "waits here while wave" },
+    { "divergent-barrier",
+      "{ __builtin_amdgcn_s_barrier(); if (TID >= 64 && n) return; __builtin_amdgcn_s_barrier(); p[ME] = 2; }", EVERY,
+      "has ended after 1 barriers" },
+    { "deadlock",
+      "{ if (GROUP == 0) { while (__atomic_load_n(p, __ATOMIC_RELAXED) == 5) __builtin_amdgcn_s_sleep(1); "
+      "p[1 + TID] = 2; } else if (!n && TID == 0) __atomic_store_n(p, 6, __ATOMIC_RELAXED); }",
+      EVERY, NULL },
+    { "misaligned", "{ int *q = (int *)((char *)p + n * 2); __atomic_fetch_add(q, 1, __ATOMIC_RELAXED); }", EVERY,
+      NULL },
+    { "trap", "{ if (n) __builtin_trap(); p[ME] = 1; }", EVERY, NULL },
+    { "global-race", "{ p[TID + (n ? 0 : GROUP * 128)] = 1; }", EVERY, "nothing orders the two" },
+    { "global-race", "{ p[ME] = 1; p[ME] = p[n ? 255 - ME : ME ^ 1]; }", EVERY, "nothing orders the two" },
+    /* Group 0 gives p[0...127] to group 1, by a flag. */
+    { "global-race",
+      "{ if (GROUP == 0) { if (TID < 32) p[TID] = n; if (TID == 0) STORE(p + 255, 9, n ? __ATOMIC_RELAXED : "
+      "__ATOMIC_RELEASE); } else { while (LOADA(p + 255, __ATOMIC_ACQUIRE) == 5) __builtin_amdgcn_s_sleep(1); if (TID "
+      "< "
+      "32) p[128 + TID] = p[TID]; } }",
+      EVERY, "it had not been waited for" },
+    { "global-race",
+      "{ if (GROUP == 0) { p[TID] = n; BARRIER; if (TID == 0) {\n#ifdef BAD\nasm volatile(\"s_waitcnt vmcnt(0)\" ::: "
+      "\"memory\"); STORE(p + 255, 9, __ATOMIC_RELAXED);\n#else\nSTORE(p + 255, 9, __ATOMIC_RELEASE);\n#endif\n} } "
+      "else { while (LOADA(p + 255, __ATOMIC_ACQUIRE) == 5) __builtin_amdgcn_s_sleep(1); if (TID < 100) p[128 + TID] = "
+      "p[TID]; } }",
+      GFX942, "was not written back (buffer_wbl2 sc1" },
+    { "global-race",
+      "{ if (GROUP == 0) { p[TID] = n; BARRIER; if (TID == 0) STORE(p + 255, 9, __ATOMIC_RELEASE); } "
+      "else { while (LOADA(p + 255, n ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE) == 5) __builtin_amdgcn_s_sleep(1); if "
+      "(TID < "
+      "100) p[128 + TID] = p[TID]; } }",
+      EVERY, "no invalidate since the acquire" },
+    /* Who comes last adds up: split-K in one launch. p[255] counts from 5. */
+    { "global-race",
+      "{ __shared__ int last; if (TID < 64) p[GROUP * 64 + TID] = TID; BARRIER; if (TID == 0) last = ADD(p + 255, 1, n "
+      "? "
+      "__ATOMIC_RELAXED : __ATOMIC_ACQ_REL) == 6; BARRIER; if (last && TID < 64) p[128 + TID] = p[TID] + p[64 + TID]; "
+      "}",
+      EVERY, NULL },
 };
 #define N_CHECKS (int)(sizeof(checks) / sizeof(checks[0]))
 
@@ -117,6 +171,7 @@ START_TEST(checks_find_what_is_wrong)
 {
     const char *arch = archs[_i / N_CHECKS];
     const struct check *c = &checks[_i % N_CHECKS];
+    bool is_bad = c->archs >> _i / N_CHECKS & 1;
     char last[1200];
     setenv("RFG_EMU_MAX_SPIN", "200000", 1);
     open_device(arch);
@@ -132,13 +187,15 @@ START_TEST(checks_find_what_is_wrong)
         hipError_t e = launch(fn, p, bad);
         int found = emu_reports(NULL);
         emu_reports_last(last, sizeof(last));
-        if (!bad)
+        if (!bad || !is_bad)
             ck_assert_msg(e == hipSuccess && !found, "%s: the good kernel of %s is reported: %s", arch, c->name, last);
         else {
             ck_assert_msg(e != hipSuccess && found, "%s: the bad kernel of %s passes", arch, c->name);
             ck_assert_msg(emu_reports(c->name) == found, "%s: not %s but: %s", arch, c->name, last);
             PRINTS(last, strcmp(c->name, "deadlock") ? "workgroup (" : "workgroups are left");
             PRINTS(last, "kernel k");
+            if (c->says)
+                PRINTS(last, c->says);
         }
         /* The device goes on after a finding. */
         ck_assert_int_eq(hip->hipMemcpyHtoD(p, &bad, sizeof(bad)), hipSuccess);
@@ -154,7 +211,7 @@ START_TEST(memory_that_was_freed)
     char last[1200];
     hipFunction_t fn;
     open_device(archs[_i]);
-    hipModule_t m = build(archs[_i], "{ p[TID] = n; }", false, &fn);
+    hipModule_t m = build(archs[_i], "{ p[ME] = n; }", false, &fn);
     int *p = buffer();
     ck_assert_int_eq(launch(fn, p, 1), hipSuccess);
     ck_assert_int_eq(p[127], 1);
@@ -174,7 +231,7 @@ START_TEST(counters)
     struct emu_counters n;
     hipFunction_t fn;
     open_device("gfx90a");
-    hipModule_t m = build("gfx90a", "{ if (TID < 64) p[TID] = n; }", false, &fn);
+    hipModule_t m = build("gfx90a", "{ if (TID < 64) p[ME] = n; }", false, &fn);
     int *p = buffer();
     rfg_emu_count(NULL);
     ck_assert_int_eq(launch(fn, p, 1), hipSuccess);
