@@ -10,6 +10,7 @@
 
 #include "../dispatch/context.h"
 #include "../dispatch/util.h"
+#include "emu_bench.h"
 #include "front.h"
 #include "hip_emu.h"
 
@@ -19,6 +20,7 @@ static const char usage[] =
     "usage: rfg-emu --coverage FILE.co...     instructions by mnemonic, and which of them are not implemented\n"
     "       rfg-emu list FILE.co...           kernels: registers, LDS, scratch, arguments\n"
     "       rfg-emu run FILE.co [options]     run a kernel on files\n"
+    "       rfg-emu bench [ARCH...]           how fast the emulator is here\n"
     "\n"
     "run:\n"
     "  --kernel NAME          which kernel (needed if the file has several)\n"
@@ -573,6 +575,8 @@ int main(int argc, char **argv)
     }
     if ((!strcmp(what, "--coverage") || !strcmp(what, "coverage") || !strcmp(what, "list")) && argc > 2)
         return strcmp(what, "list") ? coverage(argv + 2, argc - 2) : list(argv + 2, argc - 2);
+    if (!strcmp(what, "bench"))
+        return emu_bench(argc - 2, argv + 2);
     if (!strcmp(what, "run") && argc > 2)
         return run_main(argc - 1, argv + 1);
     return wrong("'%s'%s: rfg-emu --help lists what there is", what, argc > 2 ? "" : " without a file");
