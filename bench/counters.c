@@ -5,16 +5,32 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "../emu/emu.h"
-#include "../emu/hip_emu.h"
+#include "../emu/counters.h"
 #include "bench.h"
 
 rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, uint64_t seed, bool as_json)
 {
     static const char *const classes[EMU_CLASSES] = {
-        [EMU_SALU] = "salu",     [EMU_SMEM] = "smem",  [EMU_BRANCH] = "branch", [EMU_SYNC] = "sync",
-        [EMU_VALU] = "valu",     [EMU_MMA] = "mma",    [EMU_LOAD] = "load",     [EMU_STORE] = "store",
-        [EMU_ATOMIC] = "atomic", [EMU_LDS_OP] = "lds", [EMU_CACHE] = "cache",
+        [EMU_SALU] = "salu",
+        [EMU_SMEM] = "smem",
+        [EMU_BRANCH] = "branch",
+        [EMU_WAIT] = "wait",
+        [EMU_MESSAGE] = "message",
+        [EMU_VALU] = "valu",
+        [EMU_TRANS] = "trans",
+        [EMU_MFMA] = "mfma",
+        [EMU_VMEM_LOAD] = "load",
+        [EMU_VMEM_STORE] = "store",
+        [EMU_VMEM_ATOMIC] = "atomic",
+        [EMU_FLAT_LOAD] = "flat-load",
+        [EMU_FLAT_STORE] = "flat-store",
+        [EMU_FLAT_ATOMIC] = "flat-atomic",
+        [EMU_SCRATCH_LOAD] = "scratch-load",
+        [EMU_SCRATCH_STORE] = "scratch-store",
+        [EMU_LDS] = "lds",
+        [EMU_LDS_ATOMIC] = "lds-atomic",
+        [EMU_CROSS] = "cross",
+        [EMU_CACHE] = "cache",
     };
     struct rfg_case_params params = { .seed = seed, .check_rows = 1 };
     struct rfg_case *c;

@@ -106,7 +106,7 @@ static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int o
     if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
         return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
     if (platform == RFG_PLATFORM_EMU)
-        snprintf(ctx->driver, sizeof(ctx->driver), "rfg emulator " RFG_VERSION);
+        snprintf(ctx->driver, sizeof(ctx->driver), "emulator " RFG_VERSION);
     else if (platform == RFG_PLATFORM_NVIDIA)
         snprintf(ctx->driver, sizeof(ctx->driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
     else
@@ -161,9 +161,9 @@ static rfg_status open_device(rfg_context *ctx, const char *name, int threads)
         return ctx->pool ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "cpu: can't start %d threads", ctx->dev.cu_count);
     }
     if (!strncmp(name, "emu:", 4)) {
-        struct rfg_reason why;
-        int ordinal = rfg_emu_device(name + 4, &why);
-        return ordinal < 0 ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': %s", name, why.text)
+        char error[256];
+        int ordinal = rfg_emu_open(name + 4, error, sizeof(error));
+        return ordinal < 0 ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': %s", name, error)
                            : open_gpu(ctx, RFG_PLATFORM_EMU, ordinal, name);
     }
     for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++) {

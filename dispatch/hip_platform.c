@@ -104,6 +104,11 @@ const char *rfg_hip_error_name(hipError_t error)
         NAME(hipErrorStreamCaptureUnsupported)
         NAME(hipErrorStreamCaptureInvalidated)
         NAME(hipErrorStreamCaptureImplicit)
+        NAME(hipErrorStreamCaptureWrongThread)
+        NAME(hipErrorCapturedEvent)
+        NAME(hipErrorIllegalState)
+        NAME(hipErrorInvalidConfiguration)
+        NAME(hipErrorInvalidDeviceFunction)
         NAME(hipErrorUnknown)
     }
 #undef NAME

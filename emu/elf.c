@@ -1,371 +1,635 @@
 /* SPDX-License-Identifier: MIT
  *
- * Code objects: AMDGPU ELF files of code object versions 4 to 6, with their metadata. Nothing in a file is believed:
- * every offset is compared with the file's size before it is followed. */
-#include <msgpack.h>
+ * The AMDGPU ELF loader: headers, segments, relocations, symbols, notes, kernel descriptors. Nothing in the file is
+ * trusted: every offset is checked before it is followed. */
+#include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#include "isa.h"
+#include "code.h"
 
-/* ---- ELF ------------------------------------------------------------------------------------------------------------
- */
+#define PAGE          4096ull
+#define MAX_IMAGE     (1ull << 30)
+#define GUARD         (16 * PAGE) /* before and after an image: nothing may be there */
+#define MACH_MASK     0xffu
+#define NOTE_METADATA 32  /* NT_AMDGPU_METADATA */
+#define DESCRIPTOR    64  /* bytes */
+#define PRELOAD_SKIP  256 /* the prologue for hardware that does not preload arguments */
 
-struct file {
-    const uint8_t *data;
-    size_t size;
+#define BUNDLE            "__CLANG_OFFLOAD_BUNDLE__"
+#define BUNDLE_COMPRESSED "CCOB"
+
+enum { R_NONE = 0, R_ABS32_LO = 1, R_ABS32_HI, R_ABS64, R_REL32, R_REL64, R_ABS32, R_RELATIVE64 = 13 };
+
+struct loader {
+    struct emu_code *code;
+    const Elf64_Ehdr *header;
     char *error;
     size_t error_size;
 };
 
-__attribute__((format(printf, 2, 3))) static bool bad(struct file *f, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static bool fail(struct loader *l, const char *fmt, ...)
 {
     va_list ap;
-    int n = snprintf(f->error, f->error_size, "code object: ");
     va_start(ap, fmt);
-    vsnprintf(f->error + n, f->error_size - (size_t)n, fmt, ap);
+    vsnprintf(l->error, l->error_size, fmt, ap);
     va_end(ap);
     return false;
 }
 
-static uint64_t get(const uint8_t *p, int bytes)
+/* [offset, offset + size) of the file, or NULL. */
+static const void *at(const struct loader *l, uint64_t offset, uint64_t size)
 {
-    uint64_t v = 0;
-    memcpy(&v, p, (size_t)bytes); /* the host is little-endian as the file is */
+    return offset <= l->code->file_size && size <= l->code->file_size - offset ? l->code->file + offset : NULL;
+}
+
+/* Copies are made of what is read: nothing in a file has to be aligned. */
+static bool read_at(const struct loader *l, uint64_t offset, void *out, size_t size)
+{
+    const void *p = at(l, offset, size);
+    if (p)
+        memcpy(out, p, size);
+    return p;
+}
+
+static bool section(const struct loader *l, unsigned i, Elf64_Shdr *out)
+{
+    return i < l->header->e_shnum && l->header->e_shoff <= l->code->file_size &&
+           read_at(l, l->header->e_shoff + (uint64_t)i * sizeof(*out), out, sizeof(*out));
+}
+
+/* Where the loaded code object has [vaddr, vaddr + size); NULL if that isn't inside one segment. */
+static uint8_t *loaded(const struct emu_code *c, uint64_t vaddr, uint64_t size, const struct emu_segment **out)
+{
+    for (int i = 0; i < c->n_segments; i++) {
+        const struct emu_segment *s = &c->segment[i];
+        if (vaddr >= s->vaddr && vaddr - s->vaddr <= s->memsz && size <= s->memsz - (vaddr - s->vaddr)) {
+            if (out)
+                *out = s;
+            return c->image + vaddr;
+        }
+    }
+    return NULL;
+}
+
+/* ---- headers --------------------------------------------------------------------------------------------------------
+ */
+
+/* Code objects for all of a family: what they run on. */
+static bool generic_covers(unsigned mach, const struct emu_arch *arch)
+{
+    return (mach == 0x5f && (arch->gfx == 0x942 || arch->gfx == 0x950)) || /* gfx9-4-generic */
+           (mach == 0x53 && arch->gfx == 0x1030) ||                        /* gfx10-3-generic */
+           (mach == 0x54 && arch->gfx == 0x1100) ||                        /* gfx11-generic */
+           (mach == 0x59 && arch->gfx == 0x1201);                          /* gfx12-generic */
+}
+
+static bool check_header(struct loader *l, const struct emu_arch *want)
+{
+    const Elf64_Ehdr *h = l->header;
+    if (memcmp(h->e_ident, ELFMAG, SELFMAG))
+        return fail(l, "not an ELF file");
+    if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != 224)
+        return fail(l, "ELF of machine %u, class %u: must be AMDGPU (224), 64 bits, little-endian", h->e_machine,
+                    h->e_ident[EI_CLASS]);
+    if (h->e_ident[EI_OSABI] != 64)
+        return fail(l, "ELF of OS ABI %u: must be AMDGPU_HSA (64)", h->e_ident[EI_OSABI]);
+    l->code->version = h->e_ident[EI_ABIVERSION] + 2;
+    if (l->code->version < 4 || l->code->version > 6)
+        return fail(l, "code object v%d: must be v4, v5 or v6", l->code->version);
+    if (h->e_type != ET_DYN)
+        return fail(l, "ELF of type %u: must be a linked one (3)", h->e_type);
+    unsigned mach = h->e_flags & MACH_MASK;
+    const struct emu_arch *is = emu_arch_of_mach(mach);
+    if (want && !(is == want || generic_covers(mach, want)))
+        return fail(l, "code object for %s (machine 0x%02x): must be for %s (0x%02x)", is ? is->name : "another GPU",
+                    mach, want->name, (unsigned)want->mach);
+    if (!want && !is)
+        return fail(l, "code object for machine 0x%02x: not an architecture that is known here", mach);
+    l->code->arch = want ? want : is;
+    if (h->e_phentsize != sizeof(Elf64_Phdr) || !h->e_phnum || h->e_phoff > l->code->file_size ||
+        !at(l, h->e_phoff, (uint64_t)h->e_phnum * sizeof(Elf64_Phdr)))
+        return fail(l, "program headers (%u of %u bytes at 0x%llx) are not in the file of %zu bytes", h->e_phnum,
+                    h->e_phentsize, (unsigned long long)h->e_phoff, l->code->file_size);
+    if (h->e_shentsize != sizeof(Elf64_Shdr) || !h->e_shnum || h->e_shoff > l->code->file_size ||
+        !at(l, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr)))
+        return fail(l, "section headers (%u of %u bytes at 0x%llx) are not in the file of %zu bytes", h->e_shnum,
+                    h->e_shentsize, (unsigned long long)h->e_shoff, l->code->file_size);
+    return true;
+}
+
+/* ---- segments -------------------------------------------------------------------------------------------------------
+ */
+
+static bool add_segment(struct loader *l, const Elf64_Phdr *p)
+{
+    struct emu_code *c = l->code;
+    if (c->n_segments == EMU_MAX_SEGMENTS)
+        return fail(l, "more than %d segments to load", EMU_MAX_SEGMENTS);
+    if (!at(l, p->p_offset, p->p_filesz) || p->p_filesz > p->p_memsz)
+        return fail(l, "segment %d: 0x%llx bytes at offset 0x%llx are not in the file of %zu bytes", c->n_segments,
+                    (unsigned long long)p->p_filesz, (unsigned long long)p->p_offset, c->file_size);
+    if (p->p_vaddr > MAX_IMAGE || p->p_memsz > MAX_IMAGE - p->p_vaddr)
+        return fail(l, "segment %d: 0x%llx bytes at address 0x%llx: must end below 0x%llx", c->n_segments,
+                    (unsigned long long)p->p_memsz, (unsigned long long)p->p_vaddr, MAX_IMAGE);
+    for (int i = 0; i < c->n_segments; i++)
+        if (p->p_vaddr < c->segment[i].vaddr + c->segment[i].memsz && c->segment[i].vaddr < p->p_vaddr + p->p_memsz)
+            return fail(l, "segments %d and %d overlap", i, c->n_segments);
+    c->segment[c->n_segments++] =
+        (struct emu_segment){ p->p_vaddr, p->p_filesz, p->p_memsz, p->p_flags & PF_W, p->p_flags & PF_X };
+    uint64_t end = (p->p_vaddr + p->p_memsz + PAGE - 1) & ~(PAGE - 1);
+    if (end > c->image_size)
+        c->image_size = end;
+    return true;
+}
+
+static bool load_segments(struct loader *l)
+{
+    struct emu_code *c = l->code;
+    uint64_t offsets[EMU_MAX_SEGMENTS];
+    for (unsigned i = 0; i < l->header->e_phnum; i++) {
+        Elf64_Phdr p;
+        read_at(l, l->header->e_phoff + i * sizeof(p), &p, sizeof(p));
+        if (p.p_type != PT_LOAD || !p.p_memsz)
+            continue;
+        if (!add_segment(l, &p))
+            return false;
+        offsets[c->n_segments - 1] = p.p_offset;
+    }
+    if (!c->n_segments)
+        return fail(l, "no segment to load");
+    c->mapping_size = c->image_size + 2 * GUARD;
+    c->mapping = mmap(NULL, c->mapping_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (c->mapping == MAP_FAILED) {
+        c->mapping = NULL;
+        return fail(l, "no memory for an image of %zu bytes", c->image_size);
+    }
+    c->image = (uint8_t *)c->mapping + GUARD;
+    if (mprotect(c->image, c->image_size, PROT_READ | PROT_WRITE))
+        return fail(l, "no memory for an image of %zu bytes", c->image_size);
+    for (int i = 0; i < c->n_segments; i++)
+        memcpy(c->image + c->segment[i].vaddr, c->file + offsets[i], c->segment[i].filesz);
+    return true;
+}
+
+static bool find_text(struct loader *l)
+{
+    struct emu_code *c = l->code;
+    uint64_t lo = UINT64_MAX, hi = 0;
+    for (unsigned i = 0; i < l->header->e_shnum; i++) {
+        Elf64_Shdr s;
+        const struct emu_segment *seg;
+        section(l, i, &s);
+        if (s.sh_type != SHT_PROGBITS || !(s.sh_flags & SHF_EXECINSTR) || !s.sh_size)
+            continue;
+        if (!loaded(c, s.sh_addr, s.sh_size, &seg) || !seg->executable || s.sh_addr % 4 || s.sh_size % 4)
+            return fail(l, "section %u, code: 0x%llx bytes at 0x%llx are not whole words of a segment with code", i,
+                        (unsigned long long)s.sh_size, (unsigned long long)s.sh_addr);
+        lo = s.sh_addr < lo ? s.sh_addr : lo;
+        hi = s.sh_addr + s.sh_size > hi ? s.sh_addr + s.sh_size : hi;
+    }
+    if (lo >= hi)
+        return true; /* data only */
+    if (!loaded(c, lo, hi - lo, NULL))
+        return fail(l, "sections with code are not in one segment");
+    c->text = lo;
+    c->text_size = hi - lo;
+    return true;
+}
+
+/* ---- symbols and relocations ----------------------------------------------------------------------------------------
+ */
+
+/* A string of a string table; NULL if it isn't inside. */
+static const char *string_at(const struct loader *l, const Elf64_Shdr *strings, uint64_t offset)
+{
+    const char *table = strings->sh_type == SHT_STRTAB ? at(l, strings->sh_offset, strings->sh_size) : NULL;
+    return table && offset < strings->sh_size && memchr(table + offset, 0, strings->sh_size - offset) ? table + offset
+                                                                                                      : NULL;
+}
+
+static bool read_symbols(struct loader *l, const Elf64_Shdr *s)
+{
+    struct emu_code *c = l->code;
+    Elf64_Shdr strings;
+    uint64_t n = s->sh_size / sizeof(Elf64_Sym);
+    if (s->sh_entsize != sizeof(Elf64_Sym) || !at(l, s->sh_offset, s->sh_size) || !section(l, s->sh_link, &strings))
+        return fail(l, "a symbol table of 0x%llx bytes at offset 0x%llx is broken", (unsigned long long)s->sh_size,
+                    (unsigned long long)s->sh_offset);
+    struct emu_symbol *grown = realloc(c->symbol, (c->n_symbols + n + 1) * sizeof(*grown));
+    if (!grown)
+        return fail(l, "no memory for %llu symbols", (unsigned long long)n);
+    c->symbol = grown;
+    for (uint64_t i = 1; i < n; i++) {
+        Elf64_Sym sym;
+        read_at(l, s->sh_offset + i * sizeof(sym), &sym, sizeof(sym));
+        const char *name = string_at(l, &strings, sym.st_name);
+        if (!name)
+            return fail(l, "symbol %llu: its name is not in the string table", (unsigned long long)i);
+        int type = ELF64_ST_TYPE(sym.st_info);
+        if (sym.st_shndx != SHN_UNDEF && sym.st_shndx < SHN_LORESERVE && *name &&
+            (type == STT_OBJECT || type == STT_FUNC || type == STT_NOTYPE))
+            c->symbol[c->n_symbols++] = (struct emu_symbol){ name, sym.st_value, sym.st_size, (uint8_t)type };
+    }
+    return true;
+}
+
+static bool symbol_address(struct loader *l, const Elf64_Shdr *table, uint64_t index, uint64_t *out)
+{
+    Elf64_Sym sym;
+    Elf64_Shdr strings;
+    if (!index) {
+        *out = 0;
+        return true;
+    }
+    if (table->sh_type != SHT_DYNSYM || index >= table->sh_size / sizeof(sym) ||
+        !read_at(l, table->sh_offset + index * sizeof(sym), &sym, sizeof(sym)))
+        return fail(l, "a relocation's symbol %llu is not in the symbol table", (unsigned long long)index);
+    const char *name = section(l, table->sh_link, &strings) ? string_at(l, &strings, sym.st_name) : NULL;
+    if (sym.st_shndx == SHN_UNDEF)
+        return fail(l, "symbol '%s' is used, but not defined", name ? name : "?");
+    *out = (uint64_t)(uintptr_t)l->code->image + sym.st_value;
+    return true;
+}
+
+static bool relocate(struct loader *l, const Elf64_Shdr *s)
+{
+    Elf64_Shdr table = { 0 };
+    uint64_t n = s->sh_size / sizeof(Elf64_Rela);
+    if (s->sh_entsize != sizeof(Elf64_Rela) || !at(l, s->sh_offset, s->sh_size) || !section(l, s->sh_link, &table) ||
+        !at(l, table.sh_offset, table.sh_size))
+        return fail(l, "a relocation table of 0x%llx bytes at offset 0x%llx is broken", (unsigned long long)s->sh_size,
+                    (unsigned long long)s->sh_offset);
+    for (uint64_t i = 0; i < n; i++) {
+        Elf64_Rela r;
+        uint64_t sym = 0;
+        read_at(l, s->sh_offset + i * sizeof(r), &r, sizeof(r));
+        unsigned type = (unsigned)ELF64_R_TYPE(r.r_info);
+        size_t size = type == R_ABS64 || type == R_REL64 || type == R_RELATIVE64 ? 8 : 4;
+        if (type == R_NONE)
+            continue;
+        uint8_t *place = loaded(l->code, r.r_offset, size, NULL);
+        if (!place)
+            return fail(l, "relocation %llu is for address 0x%llx, which isn't loaded", (unsigned long long)i,
+                        (unsigned long long)r.r_offset);
+        if (!symbol_address(l, &table, ELF64_R_SYM(r.r_info), &sym))
+            return false;
+        uint64_t value = sym + (uint64_t)r.r_addend;
+        switch (type) {
+        case R_RELATIVE64:
+            value = (uint64_t)(uintptr_t)l->code->image + (uint64_t)r.r_addend;
+            break;
+        case R_ABS64:
+        case R_ABS32:
+        case R_ABS32_LO:
+            break;
+        case R_ABS32_HI:
+            value >>= 32;
+            break;
+        case R_REL32:
+        case R_REL64:
+            value -= (uint64_t)(uintptr_t)place;
+            break;
+        default:
+            return fail(l, "relocation %llu is of type %u: not one that a linked code object has",
+                        (unsigned long long)i, type);
+        }
+        memcpy(place, &value, size);
+    }
+    return true;
+}
+
+static bool read_sections(struct loader *l)
+{
+    Elf64_Shdr s;
+    for (unsigned i = 0; i < l->header->e_shnum; i++)
+        if (section(l, i, &s) && (s.sh_type == SHT_DYNSYM || s.sh_type == SHT_SYMTAB) && !read_symbols(l, &s))
+            return false;
+    for (unsigned i = 0; i < l->header->e_shnum; i++)
+        if (section(l, i, &s) && s.sh_type == SHT_RELA && (s.sh_flags & SHF_ALLOC) && !relocate(l, &s))
+            return false;
+    return true;
+}
+
+/* ---- notes and descriptors ------------------------------------------------------------------------------------------
+ */
+
+static bool read_notes(struct loader *l, const Elf64_Phdr *p, bool *found)
+{
+    if (!at(l, p->p_offset, p->p_filesz))
+        return fail(l, "notes: 0x%llx bytes at offset 0x%llx are not in the file of %zu bytes",
+                    (unsigned long long)p->p_filesz, (unsigned long long)p->p_offset, l->code->file_size);
+    for (uint64_t o = 0; p->p_filesz - o >= sizeof(Elf64_Nhdr);) {
+        Elf64_Nhdr n;
+        read_at(l, p->p_offset + o, &n, sizeof(n));
+        o += sizeof(n);
+        uint64_t name = ((uint64_t)n.n_namesz + 3) & ~3ull, desc = ((uint64_t)n.n_descsz + 3) & ~3ull;
+        if (name > p->p_filesz - o || n.n_descsz > p->p_filesz - o - name)
+            return fail(l, "notes: one is larger than its segment");
+        const uint8_t *data = at(l, p->p_offset + o, name + n.n_descsz);
+        if (n.n_type == NOTE_METADATA && n.n_namesz == 7 && !memcmp(data, "AMDGPU", 7)) {
+            if (*found)
+                return fail(l, "notes: there are two with metadata");
+            *found = true;
+            if (!emu_meta_parse(l->code, data + name, n.n_descsz, l->error, l->error_size))
+                return false;
+        }
+        o += name + desc;
+        if (o > p->p_filesz)
+            break;
+    }
+    return true;
+}
+
+static bool read_metadata(struct loader *l)
+{
+    bool found = false;
+    for (unsigned i = 0; i < l->header->e_phnum; i++) {
+        Elf64_Phdr p;
+        read_at(l, l->header->e_phoff + i * sizeof(p), &p, sizeof(p));
+        if (p.p_type == PT_NOTE && !read_notes(l, &p, &found))
+            return false;
+    }
+    return found || fail(l, "no metadata: must have a note of type %d by AMDGPU", NOTE_METADATA);
+}
+
+static uint32_t u32_at(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof(v));
     return v;
 }
 
-static bool inside(const struct file *f, uint64_t at, uint64_t n)
+static void count_registers(const struct emu_arch *arch, struct emu_kernel *k)
 {
-    return at <= f->size && n <= f->size - at;
+    int granules = (int)(k->rsrc1 & 63) + 1, total;
+    if (arch->gfx >= 0x1000) {
+        total = granules * (k->wave_size == 32 ? 8 : 4);
+        k->n_sgprs = 106;
+    } else {
+        total = granules * (arch->unified_agprs ? 8 : 4);
+        if (!k->n_sgprs || k->n_sgprs > 102)
+            k->n_sgprs = 102;
+    }
+    if (arch->unified_agprs) {
+        int accum = (int)((k->rsrc3 & 63) + 1) * 4; /* where the AGPRs begin */
+        k->n_vgprs = accum < total ? accum : total;
+        k->n_agprs = total - k->n_vgprs;
+    } else {
+        k->n_vgprs = total;
+        k->n_agprs = arch->gfx == 0x908 ? total : 0;
+    }
+    if (k->n_vgprs > 256)
+        k->n_vgprs = 256;
+    if (k->n_agprs > 256)
+        k->n_agprs = 256;
 }
 
-struct header {
-    uint64_t phoff, shoff;
-    unsigned phnum, phsize, shnum, shsize;
-};
-
-static bool read_header(struct file *f, struct header *h)
+static bool read_descriptor(struct loader *l, struct emu_kernel *k)
 {
-    const uint8_t *d = f->data;
-    if (f->size < 64 || memcmp(d, "\177ELF", 4))
-        return bad(f, "not an ELF file");
-    if (d[4] != 2 || d[5] != 1)
-        return bad(f, "class %d, byte order %d: must be 64-bit, little-endian", d[4], d[5]);
-    if (get(d + 18, 2) != 224)
-        return bad(f, "machine %u: must be AMDGPU, 224", (unsigned)get(d + 18, 2));
-    if (d[7] != 64 || d[8] < 2 || d[8] > 4)
-        return bad(f, "OS ABI %d version %d: must be HSA, code object version 4 to 6", d[7], d[8]);
-    *h = (struct header){ get(d + 32, 8),           get(d + 40, 8),           (unsigned)get(d + 56, 2),
-                          (unsigned)get(d + 54, 2), (unsigned)get(d + 60, 2), (unsigned)get(d + 58, 2) };
-    if (h->phsize < 56 || !inside(f, h->phoff, (uint64_t)h->phnum * h->phsize))
-        return bad(f, "program headers at %llu: beyond the file's end", (unsigned long long)h->phoff);
-    if (h->shnum && (h->shsize < 64 || !inside(f, h->shoff, (uint64_t)h->shnum * h->shsize)))
-        return bad(f, "section headers at %llu: beyond the file's end", (unsigned long long)h->shoff);
+    struct emu_code *c = l->code;
+    const uint8_t *d = loaded(c, k->descriptor, DESCRIPTOR, NULL);
+    if (!d)
+        return fail(l, "kernel '%.120s': its descriptor at 0x%llx isn't loaded", k->name,
+                    (unsigned long long)k->descriptor);
+    uint64_t entry;
+    uint16_t preload;
+    memcpy(&entry, d + 16, sizeof(entry));
+    memcpy(&k->properties, d + 56, sizeof(k->properties));
+    memcpy(&preload, d + 58, sizeof(preload));
+    k->lds_bytes = u32_at(d);
+    k->scratch_bytes = u32_at(d + 4);
+    uint32_t kernarg = u32_at(d + 8);
+    k->rsrc3 = u32_at(d + 44);
+    k->rsrc1 = u32_at(d + 48);
+    k->rsrc2 = u32_at(d + 52);
+    k->preload_length = preload & 127;
+    k->preload_offset = (uint8_t)(preload >> 7 & 127);
+    k->entry = k->descriptor + entry + (k->preload_length ? PRELOAD_SKIP : 0);
+    if (k->entry < c->text || k->entry - c->text >= c->text_size || k->entry % 4)
+        return fail(l, "kernel '%.120s': its entry 0x%llx is not in the code, 0x%llx bytes at 0x%llx", k->name,
+                    (unsigned long long)k->entry, (unsigned long long)c->text_size, (unsigned long long)c->text);
+    if (kernarg > 65536)
+        return fail(l, "kernel '%.120s': its kernarg segment is %u bytes: must be at most 65536", k->name, kernarg);
+    if (kernarg > k->kernarg_bytes) /* assembly leaves it 0 in one of the two places */
+        k->kernarg_bytes = kernarg;
+    if (4u * (k->preload_offset + k->preload_length) > k->kernarg_bytes)
+        return fail(l, "kernel '%.120s': %u dwords are preloaded from dword %u of a kernarg segment of %u bytes",
+                    k->name, k->preload_length, k->preload_offset, k->kernarg_bytes);
+    bool wave32 = k->properties & EMU_KERNEL_WAVE32;
+    if (wave32 != (k->wave_size == 32))
+        return fail(l, "kernel '%.120s': the descriptor says wave%d, the metadata wave%d", k->name, wave32 ? 32 : 64,
+                    k->wave_size);
+    if (k->lds_bytes > (uint32_t)c->arch->lds_bytes)
+        return fail(l, "kernel '%.120s': needs %u bytes of LDS: %s has %d", k->name, k->lds_bytes, c->arch->name,
+                    c->arch->lds_bytes);
+    if (k->scratch_bytes > 1u << 20)
+        return fail(l, "kernel '%.120s': needs %u bytes of scratch a work-item: must be at most %u", k->name,
+                    k->scratch_bytes, 1u << 20);
+    count_registers(c->arch, k);
     return true;
 }
 
-size_t emu_elf_size(const void *file)
-{
-    const uint8_t *d = file;
-    if (memcmp(d, "\177ELF", 4))
-        return 0;
-    uint64_t phoff = get(d + 32, 8), shoff = get(d + 40, 8), end = shoff + get(d + 60, 2) * get(d + 58, 2);
-    uint64_t phend = phoff + get(d + 56, 2) * get(d + 54, 2);
-    end = end > phend ? end : phend;
-    for (unsigned k = 0; k < get(d + 56, 2); k++) {
-        const uint8_t *p = d + phoff + k * get(d + 54, 2);
-        uint64_t e = get(p + 8, 8) + get(p + 32, 8);
-        end = end > e ? end : e;
-    }
-    return (size_t)end;
-}
+/* ---- offload bundles ------------------------------------------------------------------------------------------------
+ */
 
-static bool load_segments(struct file *f, const struct header *h, struct emu_module *m)
-{
-    uint64_t end = 0;
-    for (unsigned k = 0; k < h->phnum; k++) {
-        const uint8_t *p = f->data + h->phoff + (size_t)k * h->phsize;
-        uint64_t off = get(p + 8, 8), vaddr = get(p + 16, 8), filesz = get(p + 32, 8), memsz = get(p + 40, 8);
-        if (get(p, 4) != 1) /* PT_LOAD */
-            continue;
-        if (!inside(f, off, filesz) || filesz > memsz || vaddr > 1u << 30 || memsz > 1u << 30)
-            return bad(f, "segment %u of %llu bytes at offset %llu: beyond the file's end, or too large", k,
-                       (unsigned long long)memsz, (unsigned long long)off);
-        if (vaddr + memsz > end)
-            end = vaddr + memsz;
-    }
-    if (!end)
-        return bad(f, "no segment to load");
-    m->image_size = (size_t)end;
-    if (!(m->image = emu_alloc(m->image_size, "a code object")))
-        return bad(f, "no memory for %zu bytes", m->image_size);
-    for (unsigned k = 0; k < h->phnum; k++) {
-        const uint8_t *p = f->data + h->phoff + (size_t)k * h->phsize;
-        if (get(p, 4) != 1)
-            continue;
-        uint64_t vaddr = get(p + 16, 8), filesz = get(p + 32, 8);
-        memcpy(m->image + vaddr, f->data + get(p + 8, 8), (size_t)filesz);
-        if (get(p + 4, 4) & 1) { /* executable */
-            m->text_address = vaddr;
-            m->text_size = (size_t)filesz;
-        }
-    }
-    return m->text_size ? true : bad(f, "no executable segment");
-}
+struct bundle_entry {
+    uint64_t offset, size, id_size;
+};
 
-/* A symbol's address in the image; false if there is none of that name. */
-static bool find_symbol(const struct file *f, const struct header *h, const char *name, uint64_t *address)
+/* "hip-amdgcn-amd-amdhsa--gfx90a:sramecc+" is for gfx90a. */
+static bool id_is_for(const char *id, uint64_t len, const char *arch)
 {
-    for (unsigned k = 0; k < h->shnum; k++) {
-        const uint8_t *s = f->data + h->shoff + (size_t)k * h->shsize;
-        uint64_t type = get(s + 4, 4), off = get(s + 24, 8), size = get(s + 32, 8), link = get(s + 40, 4);
-        if ((type != 11 && type != 2) || !inside(f, off, size) || link >= h->shnum)
-            continue;
-        const uint8_t *str = f->data + h->shoff + (size_t)link * h->shsize;
-        uint64_t stroff = get(str + 24, 8), strsize = get(str + 32, 8);
-        if (!inside(f, stroff, strsize))
-            continue;
-        for (uint64_t at = 0; at + 24 <= size; at += 24) {
-            const uint8_t *sym = f->data + off + at;
-            uint64_t n = get(sym, 4), len = strlen(name);
-            if (n < strsize && len < strsize - n && !memcmp(f->data + stroff + n, name, len + 1) && get(sym + 6, 2)) {
-                *address = get(sym + 8, 8);
-                return true;
-            }
-        }
-    }
+    size_t n = strlen(arch);
+    for (uint64_t i = 0; i + n <= len; i++)
+        if (!memcmp(id + i, arch, n) && i && id[i - 1] == '-' && (i + n == len || id[i + n] == ':'))
+            return true;
     return false;
 }
 
-static bool relocate(struct file *f, const struct header *h, struct emu_module *m)
+/* Narrows [data, data + size) to the code object for arch. */
+static bool unbundle(const uint8_t **data, size_t *size, const struct emu_arch *arch, char *error, size_t error_size)
 {
-    for (unsigned k = 0; k < h->shnum; k++) {
-        const uint8_t *s = f->data + h->shoff + (size_t)k * h->shsize;
-        uint64_t off = get(s + 24, 8), size = get(s + 32, 8), link = get(s + 40, 4);
-        if (get(s + 4, 4) != 4) /* SHT_RELA */
-            continue;
-        if (!inside(f, off, size))
-            return bad(f, "relocations at %llu: beyond the file's end", (unsigned long long)off);
-        for (uint64_t at = 0; at + 24 <= size; at += 24) {
-            const uint8_t *r = f->data + off + at;
-            uint64_t where = get(r, 8), info = get(r + 8, 8), addend = get(r + 16, 8), value;
-            uint32_t type = (uint32_t)info, sym = (uint32_t)(info >> 32);
-            if (type == 0)
-                continue;
-            if (where > m->image_size || m->image_size - where < 8)
-                return bad(f, "a relocation at 0x%llx: outside of the image", (unsigned long long)where);
-            if (type == 13) /* R_AMDGPU_RELATIVE64 */
-                value = (uint64_t)(uintptr_t)m->image + addend;
-            else if (type == 3 && link < h->shnum) { /* R_AMDGPU_ABS64 */
-                const uint8_t *tab = f->data + h->shoff + (size_t)link * h->shsize;
-                uint64_t symoff = get(tab + 24, 8) + (uint64_t)sym * 24;
-                if (!inside(f, symoff, 24))
-                    return bad(f, "a relocation names symbol %u, which is not there", sym);
-                value = (uint64_t)(uintptr_t)m->image + get(f->data + symoff + 8, 8) + addend;
-            } else
-                return bad(f, "a relocation of type %u: must be R_AMDGPU_RELATIVE64 or ABS64", type);
-            memcpy(m->image + where, &value, 8);
+    size_t at = sizeof(BUNDLE) - 1;
+    uint64_t n = 0, seen = 0;
+    if (*size >= at + 8)
+        memcpy(&n, *data + at, 8);
+    at += 8;
+    for (uint64_t i = 0; i < n && at <= *size && *size - at >= sizeof(struct bundle_entry); i++) {
+        struct bundle_entry e;
+        memcpy(&e, *data + at, sizeof(e));
+        at += sizeof(e);
+        if (e.id_size > *size - at || e.offset > *size || e.size > *size - e.offset) {
+            snprintf(error, error_size, "offload bundle: entry %llu is not in the file", (unsigned long long)i);
+            return false;
         }
+        const char *id = (const char *)*data + at;
+        bool gpu = e.id_size > 5 && memcmp(id, "host-", 5) && e.size;
+        seen += gpu;
+        if (gpu && (!arch || id_is_for(id, e.id_size, arch->name))) {
+            *data += e.offset;
+            *size = e.size;
+            return true;
+        }
+        at += e.id_size;
     }
-    return true;
+    snprintf(error, error_size, "offload bundle: none of its %llu code objects is for %s", (unsigned long long)seen,
+             arch ? arch->name : "a GPU");
+    return false;
 }
 
-/* ---- metadata
- * --------------------------------------------------------------------------------------------------------- */
-
-static const msgpack_object *member(const msgpack_object *map, const char *key)
+size_t emu_code_size(const void *data)
 {
-    for (uint32_t k = 0; map && map->type == MSGPACK_OBJECT_MAP && k < map->via.map.size; k++) {
-        const msgpack_object *name = &map->via.map.ptr[k].key;
-        if (name->type == MSGPACK_OBJECT_STR && name->via.str.size == strlen(key) &&
-            !memcmp(name->via.str.ptr, key, strlen(key)))
-            return &map->via.map.ptr[k].val;
+    Elf64_Ehdr h;
+    if (!memcmp(data, BUNDLE, sizeof(BUNDLE) - 1)) {
+        const uint8_t *p = (const uint8_t *)data + sizeof(BUNDLE) - 1;
+        uint64_t n, end = 0;
+        memcpy(&n, p, 8);
+        p += 8;
+        for (uint64_t i = 0; i < n && i < 256; i++) {
+            struct bundle_entry e;
+            memcpy(&e, p, sizeof(e));
+            end = e.offset + e.size > end ? e.offset + e.size : end;
+            p += sizeof(e) + e.id_size;
+            uint64_t here = (uint64_t)(p - (const uint8_t *)data);
+            end = here > end ? here : end;
+        }
+        return end;
     }
-    return NULL;
+    if (memcmp(data, ELFMAG, SELFMAG))
+        return 0;
+    memcpy(&h, data, sizeof(h));
+    uint64_t end = sizeof(h), sections = h.e_shoff + (uint64_t)h.e_shnum * h.e_shentsize;
+    end = sections > end ? sections : end;
+    for (unsigned i = 0; i < h.e_phnum && h.e_phentsize == sizeof(Elf64_Phdr); i++) {
+        Elf64_Phdr p;
+        memcpy(&p, (const uint8_t *)data + h.e_phoff + i * sizeof(p), sizeof(p));
+        end = p.p_offset + p.p_filesz > end ? p.p_offset + p.p_filesz : end;
+    }
+    for (unsigned i = 0; i < h.e_shnum && h.e_shentsize == sizeof(Elf64_Shdr); i++) {
+        Elf64_Shdr s;
+        memcpy(&s, (const uint8_t *)data + h.e_shoff + i * sizeof(s), sizeof(s));
+        if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end)
+            end = s.sh_offset + s.sh_size;
+    }
+    return end;
 }
 
-static uint32_t number(const msgpack_object *map, const char *key, uint32_t def)
-{
-    const msgpack_object *o = member(map, key);
-    return o && o->type == MSGPACK_OBJECT_POSITIVE_INTEGER && o->via.u64 <= UINT32_MAX ? (uint32_t)o->via.u64 : def;
-}
+/* ---- whole ----------------------------------------------------------------------------------------------------------
+ */
 
-static bool text(const msgpack_object *map, const char *key, char *buf, size_t size)
+bool emu_code_load(struct emu_code **out, const void *data, size_t size, const struct emu_arch *arch, char *error,
+                   size_t error_size)
 {
-    const msgpack_object *o = member(map, key);
-    if (!o || o->type != MSGPACK_OBJECT_STR || o->via.str.size >= size)
+    const uint8_t *bytes = data;
+    Elf64_Ehdr header;
+    *out = NULL;
+    if (size >= sizeof(BUNDLE_COMPRESSED) - 1 && !memcmp(bytes, BUNDLE_COMPRESSED, sizeof(BUNDLE_COMPRESSED) - 1)) {
+        snprintf(error, error_size, "a compressed offload bundle: unbundle it with clang-offload-bundler first");
         return false;
-    memcpy(buf, o->via.str.ptr, o->via.str.size);
-    buf[o->via.str.size] = 0;
-    return true;
-}
-
-static enum emu_hidden hidden_of(const char *kind)
-{
-    static const struct {
-        const char *name;
-        enum emu_hidden what;
-    } kinds[] = { { "global_offset_x", EMU_ARG_OFFSET_X }, { "global_offset_y", EMU_ARG_OFFSET_Y },
-                  { "global_offset_z", EMU_ARG_OFFSET_Z }, { "block_count_x", EMU_ARG_BLOCKS_X },
-                  { "block_count_y", EMU_ARG_BLOCKS_Y },   { "block_count_z", EMU_ARG_BLOCKS_Z },
-                  { "group_size_x", EMU_ARG_SIZE_X },      { "group_size_y", EMU_ARG_SIZE_Y },
-                  { "group_size_z", EMU_ARG_SIZE_Z },      { "remainder_x", EMU_ARG_REM_X },
-                  { "remainder_y", EMU_ARG_REM_Y },        { "remainder_z", EMU_ARG_REM_Z },
-                  { "grid_dims", EMU_ARG_DIMS },           { "dynamic_lds_size", EMU_ARG_LDS_SIZE } };
-    if (strncmp(kind, "hidden_", 7))
-        return EMU_ARG_VALUE;
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
-        if (!strcmp(kind + 7, kinds[k].name))
-            return kinds[k].what;
-    return EMU_ARG_ZERO;
-}
-
-static bool read_kernel(struct file *f, const struct header *h, struct emu_module *m, const msgpack_object *o,
-                        struct emu_kernel *k)
-{
-    char symbol[300];
-    uint64_t kd;
-    if (!text(o, ".name", k->name, sizeof(k->name)) || !text(o, ".symbol", symbol, sizeof(symbol)))
-        return bad(f, "metadata: a kernel without .name or .symbol");
-    if (!find_symbol(f, h, symbol, &kd) || kd > m->image_size || m->image_size - kd < 64)
-        return bad(f, "kernel %s: its descriptor %s is not there", k->name, symbol);
-    memcpy(k->descriptor, m->image + kd, 64);
-    uint64_t entry = kd + get(k->descriptor + 16, 8) - m->text_address;
-    if (entry >= m->text_size || entry % 4)
-        return bad(f, "kernel %s: its entry is outside of the text", k->name);
-    k->entry = (uint32_t)entry;
-    k->lds = (uint32_t)get(k->descriptor, 4);
-    k->scratch = (uint32_t)get(k->descriptor + 4, 4);
-    k->kernarg_size = number(o, ".kernarg_segment_size", (uint32_t)get(k->descriptor + 8, 4));
-    k->vgprs = (int)number(o, ".vgpr_count", 256);
-    k->agprs = (int)number(o, ".agpr_count", 0);
-    k->sgprs = (int)number(o, ".sgpr_count", 104);
-    k->max_threads = (int)number(o, ".max_flat_workgroup_size", 1024);
-    k->wave_size = (int)number(o, ".wavefront_size", (uint32_t)m->arch->wave_size);
-    if (k->kernarg_size > 65536 || k->scratch > 1 << 20 || (k->wave_size != 32 && k->wave_size != 64))
-        return bad(f, "kernel %s: %u bytes of arguments, %u of scratch, waves of %d: out of range", k->name,
-                   k->kernarg_size, k->scratch, k->wave_size);
-    const msgpack_object *args = member(o, ".args");
-    for (uint32_t n = 0; args && args->type == MSGPACK_OBJECT_ARRAY && n < args->via.array.size; n++) {
-        const msgpack_object *a = &args->via.array.ptr[n];
-        char kind[60] = "";
-        text(a, ".value_kind", kind, sizeof(kind));
-        struct emu_arg arg = { number(a, ".offset", 0), number(a, ".size", 0), (uint8_t)hidden_of(kind) };
-        if (arg.offset > k->kernarg_size || arg.size > k->kernarg_size - arg.offset)
-            return bad(f, "kernel %s: argument %u lies outside of the %u bytes of arguments", k->name, n,
-                       k->kernarg_size);
-        if (k->n_args == EMU_MAX_ARGS)
-            return bad(f, "kernel %s: more than %d arguments", k->name, EMU_MAX_ARGS);
-        k->args[k->n_args++] = arg;
     }
-    return true;
-}
-
-/* EF_AMDGPU_MACH of the ELF header's flags: not all metadata name their target. */
-static const struct emu_arch *arch_of(const struct file *f)
-{
-    switch (get(f->data + 48, 4) & 0xff) {
-    case 0x3f:
-        return emu_arch_find("gfx90a", 6);
-    case 0x4c:
-        return emu_arch_find("gfx942", 6);
-    case 0x41:
-        return emu_arch_find("gfx1100", 7);
+    if (size >= sizeof(BUNDLE) - 1 && !memcmp(bytes, BUNDLE, sizeof(BUNDLE) - 1) &&
+        !unbundle(&bytes, &size, arch, error, error_size))
+        return false;
+    if (size < sizeof(header)) {
+        snprintf(error, error_size, "%zu bytes: too short for an ELF file", size);
+        return false;
     }
-    return NULL;
-}
-
-static bool read_metadata(struct file *f, const struct header *h, struct emu_module *m, const uint8_t *data,
-                          size_t size)
-{
-    msgpack_unpacked u;
-    size_t off = 0;
-    bool ok = false;
-    msgpack_unpacked_init(&u);
-    if (msgpack_unpack_next(&u, (const char *)data, size, &off) != MSGPACK_UNPACK_SUCCESS) {
-        msgpack_unpacked_destroy(&u);
-        return bad(f, "the metadata is no MessagePack");
+    struct emu_code *c = calloc(1, sizeof(*c));
+    if (c)
+        c->file = malloc(size);
+    if (!c || !c->file) {
+        free(c);
+        snprintf(error, error_size, "no memory for a code object of %zu bytes", size);
+        return false;
     }
-    const msgpack_object *kernels = member(&u.data, "amdhsa.kernels");
-    if (!(m->arch = arch_of(f)))
-        bad(f, "machine flags 0x%x: not emulated (gfx90a, gfx942, gfx1100 are)", (unsigned)get(f->data + 48, 4));
-    else if (!kernels || kernels->type != MSGPACK_OBJECT_ARRAY || kernels->via.array.size > 4096)
-        bad(f, "metadata: no amdhsa.kernels");
-    else {
-        ok = true;
-        m->kernels = calloc(kernels->via.array.size + 1, sizeof(*m->kernels));
-        if (!m->kernels)
-            abort();
-        for (uint32_t n = 0; ok && n < kernels->via.array.size; n++)
-            if ((ok = read_kernel(f, h, m, &kernels->via.array.ptr[n], &m->kernels[m->n_kernels])))
-                m->n_kernels++;
-    }
-    msgpack_unpacked_destroy(&u);
+    memcpy(c->file, bytes, size);
+    c->file_size = size;
+    memcpy(&header, bytes, sizeof(header));
+    struct loader l = { .code = c, .header = &header, .error = error, .error_size = error_size };
+    bool ok = check_header(&l, arch) && load_segments(&l) && find_text(&l) && read_sections(&l) && read_metadata(&l);
+    for (int i = 0; ok && i < c->n_kernels; i++)
+        ok = read_descriptor(&l, &c->kernel[i]);
+    if (!ok)
+        emu_code_free(&c);
+    *out = c;
     return ok;
 }
 
-static bool find_metadata(struct file *f, const struct header *h, struct emu_module *m)
+void emu_code_free(struct emu_code **pcode)
 {
-    for (unsigned k = 0; k < h->phnum; k++) {
-        const uint8_t *p = f->data + h->phoff + (size_t)k * h->phsize;
-        uint64_t off = get(p + 8, 8), size = get(p + 32, 8);
-        if (get(p, 4) != 4) /* PT_NOTE */
-            continue;
-        if (!inside(f, off, size))
-            return bad(f, "notes at %llu: beyond the file's end", (unsigned long long)off);
-        for (uint64_t at = 0; at + 12 <= size;) {
-            const uint8_t *n = f->data + off + at;
-            uint64_t namesz = get(n, 4), descsz = get(n + 4, 4), name = (namesz + 3) & ~UINT64_C(3);
-            if (name > size - at - 12 || descsz > size - at - 12 - name)
-                return bad(f, "a note is longer than its segment");
-            if (get(n + 8, 4) == 32 && namesz == 7 && !memcmp(n + 12, "AMDGPU", 7))
-                return read_metadata(f, h, m, n + 12 + name, (size_t)descsz);
-            at += 12 + name + ((descsz + 3) & ~UINT64_C(3));
+    struct emu_code *c = *pcode;
+    *pcode = NULL;
+    if (!c)
+        return;
+    for (int i = 0; i < c->n_kernels; i++) {
+        struct emu_kernel *k = &c->kernel[i];
+        for (int a = 0; a < k->n_args; a++)
+            free(k->arg[a].name);
+        free(k->arg);
+        free(k->name);
+    }
+    for (int i = 0; i < 2; i++)
+        if (c->program[i].size)
+            emu_program_free(&c->program[i]);
+    if (c->mapping)
+        munmap(c->mapping, c->mapping_size);
+    free(c->kernel);
+    free(c->symbol);
+    free(c->file);
+    free(c);
+}
+
+bool emu_code_decode(struct emu_code *c, bool allow_unknown, char *error, size_t error_size)
+{
+    for (int i = 0; i < c->n_kernels; i++) {
+        struct emu_program *p = &c->program[c->kernel[i].wave_size == 32];
+        if (!p->size && !emu_decode(p, c->arch, c->kernel[i].wave_size, c->image + c->text, c->text_size,
+                                    (uint64_t)(uintptr_t)(c->image + c->text), allow_unknown, error, error_size)) {
+            p->size = 0;
+            return false;
+        }
+        if (p->at[(c->kernel[i].entry - c->text) / 4] < 0) {
+            snprintf(error, error_size, "kernel '%.120s': no instruction begins at its entry", c->kernel[i].name);
+            return false;
         }
     }
-    return bad(f, "no AMDGPU metadata");
+    return true;
 }
 
-/* ---- modules
- * ----------------------------------------------------------------------------------------------------------- */
-
-bool emu_module_load(struct emu_module *m, const void *file, size_t size, char *error, size_t error_size)
+const struct emu_program *emu_code_program(const struct emu_code *c, const struct emu_kernel *k)
 {
-    struct file f = { file, size, error, error_size };
-    struct header h = { 0 };
-    *m = (struct emu_module){ 0 };
-    if (read_header(&f, &h) && load_segments(&f, &h, m) && find_metadata(&f, &h, m) && relocate(&f, &h, m))
-        return true;
-    emu_module_unload(m);
-    return false;
+    return &c->program[k->wave_size == 32];
 }
 
-void emu_module_unload(struct emu_module *m)
+const struct emu_kernel *emu_code_kernel(const struct emu_code *c, const char *name)
 {
-    for (int k = 0; k < 2; k++)
-        emu_program_free(&m->program[k]);
-    if (m->image)
-        emu_free(m->image);
-    free(m->kernels);
-    *m = (struct emu_module){ 0 };
-}
-
-struct emu_kernel *emu_module_kernel(struct emu_module *m, const char *name)
-{
-    for (int k = 0; k < m->n_kernels; k++)
-        if (!strcmp(m->kernels[k].name, name))
-            return &m->kernels[k];
+    for (int i = 0; i < c->n_kernels; i++)
+        if (!strcmp(c->kernel[i].name, name))
+            return &c->kernel[i];
     return NULL;
 }
 
-const struct emu_program *emu_module_program(struct emu_module *m, int wave_size, char *error, size_t error_size)
+const struct emu_symbol *emu_code_global(const struct emu_code *c, const char *name)
 {
-    struct emu_program *p = &m->program[wave_size == 64];
-    if (!p->inst && !emu_decode(p, m->arch, wave_size, m->image + m->text_address, m->text_size,
-                                (uint64_t)(uintptr_t)m->image + m->text_address, NULL, NULL, error, error_size))
-        return NULL;
-    return p;
+    for (size_t i = 0; i < c->n_symbols; i++)
+        if (c->symbol[i].type == 1 && !strcmp(c->symbol[i].name, name) &&
+            loaded(c, c->symbol[i].value, c->symbol[i].size, NULL))
+            return &c->symbol[i];
+    return NULL;
+}
+
+const struct emu_symbol *emu_code_function(const struct emu_code *c, uint64_t text_offset)
+{
+    const struct emu_symbol *best = NULL;
+    for (size_t i = 0; i < c->n_symbols; i++) {
+        const struct emu_symbol *s = &c->symbol[i];
+        if (s->type == 2 && s->value >= c->text && s->value - c->text <= text_offset &&
+            (!best || s->value > best->value))
+            best = s;
+    }
+    return best;
 }

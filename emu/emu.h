@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The emulated AMD GPU, inside. Three parts meet here:
- *   front   hip_emu.c (the HIP table), memory.c (allocations), elf.c (code objects), launch.c (workgroups and waves)
+ *   front   hip_emu.c (the HIP table), memory.c (allocations, shadow), elf.c (code objects), sched.c (workgroups,
+ *           waves, threads), emu_main.c (the program rfg-emu)
  *   isa     decode.c (machine code -> struct emu_inst, once, before it runs), isa_*.c (what each instruction does)
- *   checks  check.c (what a sanitizer would say), counters
+ *   checks  check_*.c (what a sanitizer would say), counters.c
  *
  * Device addresses are host addresses. Memory operations take effect when they are issued; what the hardware leaves
  * pending until an s_waitcnt is bookkeeping of the checks, so a program that waits properly can't tell. */
@@ -17,40 +18,48 @@
 /* ---- architectures ---------------------------------------------------------------------------------------------- */
 
 struct emu_arch {
-    const char *name;   /* "gfx942": also LLVM's -mcpu */
-    int gfx;            /* 0x90a, 0x942, 0x1100 */
-    int wave_size;      /* default; a gfx10+ kernel may be wave64 by its descriptor */
-    int lds_bytes;      /* a workgroup's limit */
-    int cu_count;       /* where a device's name doesn't say */
-    int simds, waves;   /* of a CU; per SIMD */
-    int vgprs, granule; /* of a SIMD, in rows of a wave; allocation granule */
-    bool unified;       /* AGPRs are the upper part of a wave's VGPRs */
+    const char *name; /* "gfx942": also LLVM's -mcpu */
+    int gfx;          /* 0x908, 0x90a, 0x942, 0x950, 0x1030, 0x1100, 0x1201 */
+    int wave_size;    /* default; kernels on gfx10+ may be wave64 by their descriptor */
+    int lds_bytes, cu_count, simds, waves_per_simd;
+    int vgprs_per_simd; /* of 64-lane (gfx9) or 32-lane (gfx10+) registers, for occupancy */
+    int vgpr_granule;
+    int xcds;                 /* chiplets with an L2 of their own: 8 on gfx942, else 1 */
+    bool unified_agprs;       /* gfx90a+: AGPRs are the upper part of the VGPR file */
+    bool fnuz;                /* fp8 is e4m3fnuz/e5m2fnuz */
+    int mach;                 /* EF_AMDGPU_MACH in an ELF's flags */
+    bool packed_tid;          /* work-item ids are packed in v0 */
+    bool architected_scratch; /* FLAT_SCRATCH is set by the hardware */
+    bool emulated;            /* else it is only recognised */
 };
-const struct emu_arch *emu_arch_find(const char *name, size_t len);
+const struct emu_arch *emu_arch_find(const char *name);
+const struct emu_arch *emu_arch_of_mach(unsigned mach);
 
-/* ---- decoded instructions --------------------------------------------------------------------------------------- */
+/* ---- operands --------------------------------------------------------------------------------------------------- */
 
-/* One index space for registers. */
+/* One index space for registers. AGPRs are rows 256..511 of the vector file on every arch. */
 enum {
-    EMU_VCC = 106, /* s0..s105 before it; vcc is s[106:107] */
+    EMU_SGPR = 0, /* s0..s105; s[106:107] is vcc; ttmp0..15 at 108..123 */
+    EMU_VCC = 106,
     EMU_TTMP = 108,
-    EMU_M0 = 124,
+    EMU_M0 = 124, /* on every arch (gfx11 encodes it as 125; the text says m0) */
     EMU_NULL = 125,
-    EMU_EXEC = 126,
-    EMU_SCC = 128,
+    EMU_EXEC = 126, /* 126 lo, 127 hi */
+    EMU_SCC = 128,  /* src_scc, src_vccz, src_execz */
     EMU_VCCZ = 129,
     EMU_EXECZ = 130,
-    EMU_SHARED_BASE_REG = 131, /* src_shared_base, _limit, src_private_base, _limit */
-    EMU_CONST = 140,           /* the instruction's own constant: k[] of that operand */
-    EMU_VGPR = 256,            /* v0..v255 */
-    EMU_AGPR = 512,            /* a0..a255 */
-    EMU_NONE = 0xffff,         /* absent, or "off" */
+    EMU_APERTURE = 131, /* src_shared_base, src_shared_limit, src_private_base, src_private_limit: 131..134 */
+    EMU_CONST = 255,    /* the instruction's own constant: emu_inst.k[] of that operand */
+    EMU_VGPR = 256,     /* v0..v255 */
+    EMU_AGPR = 512,     /* a0..a255 */
+    EMU_NONE = 0xffff,  /* operand is absent or "off" */
 };
 
-#define EMU_OPERANDS 6
+#define EMU_MAX_OPERANDS 6
 
-enum { EMU_NEG = 1, EMU_ABS = 2, EMU_SEXT = 4 };
+enum emu_source_mod { EMU_NEG = 1, EMU_ABS = 2, EMU_SEXT = 4 };
 
+/* What a source lane of row r is read from: see emu_mods.dpp. */
 enum emu_dpp {
     EMU_DPP_NONE,
     EMU_DPP_QUAD_PERM,
@@ -65,246 +74,223 @@ enum emu_dpp {
     EMU_DPP_ROW_HALF_MIRROR,
     EMU_DPP_ROW_BCAST15,
     EMU_DPP_ROW_BCAST31,
-    EMU_DPP_ROW_NEWBCAST,
-    EMU_DPP_ROW_SHARE,
+    EMU_DPP_ROW_SHARE /* row_newbcast too */,
     EMU_DPP_ROW_XMASK,
-    EMU_DPP_8,
+    EMU_DPP_8
 };
 
+/* Per-instruction modifiers in one place; which apply depends on the op. */
 struct emu_mods {
-    uint8_t src[EMU_OPERANDS]; /* EMU_NEG, EMU_ABS, EMU_SEXT, by operand */
-    uint8_t op_sel, op_sel_hi; /* bit per source; op_sel_hi defaults to all ones */
-    uint8_t neg_lo, neg_hi;    /* packed math, bit per source */
-    uint8_t omod;              /* 1: *2, 2: *4, 3: /2 */
-    bool clamp, sdwa, bound_ctrl, fi;
-    uint8_t dpp;      /* enum emu_dpp */
-    uint32_t dpp_arg; /* quad_perm as 4 x 2 bits, dpp8 as 8 x 3 bits, else a count or lane */
+    uint8_t src[EMU_MAX_OPERANDS];             /* EMU_NEG, EMU_ABS, EMU_SEXT */
+    uint8_t op_sel, op_sel_hi, neg_lo, neg_hi; /* packed math, bit per source; op_sel bit 3: destination */
+    uint8_t omod;                              /* 0, 1: *2, 2: *4, 3: /2 */
+    bool clamp;
+    uint8_t dpp;      /* enum emu_dpp, 0: none */
+    uint16_t dpp_arg; /* quad_perm byte, shift count, lane */
+    uint32_t dpp8;    /* 8 lanes of 3 bits */
     uint8_t row_mask, bank_mask;
-    uint8_t sel_dst, sel[2], sel_unused; /* SDWA: bytes 0..3, words 4, 5, dword 6; unused: pad, sext, preserve */
-    uint8_t cbsz, abid, blgp;            /* MFMA */
-    bool offen, idxen, lds, gds, ret;    /* ret: glc or sc0 */
-    bool sc0, sc1, nt;
-    int32_t offset, offset1;
+    bool bound_ctrl, fi;
+    bool sdwa;
+    uint8_t sdwa_dst, sdwa_unused, sdwa_src[2]; /* byte_0..3 = 0..3, word_0/1 = 4/5, dword = 6 */
+    uint8_t cbsz, abid, blgp;                   /* MFMA */
+    int32_t offset, offset1;                    /* memory, LDS */
+    bool offen, idxen, addr64, lds, gds, tfe, d16_hi;
+    bool glc, slc, dlc, nt, sc0, sc1; /* cache policy as the text says it */
 };
 
 struct emu_wave;
 struct emu_inst;
 typedef void (*emu_exec_fn)(struct emu_wave *w, const struct emu_inst *i);
 
+/* Row of the instruction table: mnemonic without _e32/_e64/_dpp/_sdwa suffix. */
 enum emu_class {
     EMU_SALU,
     EMU_SMEM,
     EMU_BRANCH,
-    EMU_SYNC, /* waits, barriers, messages, hints */
+    EMU_WAIT,
+    EMU_MESSAGE,
     EMU_VALU,
-    EMU_MMA,
-    EMU_LOAD,
-    EMU_STORE,
-    EMU_ATOMIC,
-    EMU_LDS_OP,
-    EMU_CACHE, /* write-back and invalidate */
+    EMU_TRANS,
+    EMU_MFMA,
+    EMU_VMEM_LOAD,
+    EMU_VMEM_STORE,
+    EMU_VMEM_ATOMIC,
+    EMU_FLAT_LOAD,
+    EMU_FLAT_STORE,
+    EMU_FLAT_ATOMIC,
+    EMU_SCRATCH_LOAD,
+    EMU_SCRATCH_STORE,
+    EMU_LDS,
+    EMU_LDS_ATOMIC,
+    EMU_CROSS /* readlane, DPP-like, permute: reads other lanes */,
+    EMU_CACHE /* buffer_inv, wbl2 */,
     EMU_CLASSES
 };
-
-/* A row of the instruction table: the mnemonic without _e32, _e64, _dpp or _sdwa. */
 struct emu_op {
     const char *name;
-    emu_exec_fn fn;
-    /* The operands in the order of LLVM's text: role and number of 32-bit words, as in "d4 s1 s2". d destination, s
-     * source, b both, m lane mask written, n lane mask read, i immediate. '?': may be absent. */
+    emu_exec_fn fn; /* NULL: known but not implemented */
+    /* The operands in the text's order, space separated: role and 32-bit words. d1 destination, s2 source of two words,
+     * b1 both read and written, m lane mask (wave-size bits: 1 or 2 SGPRs) as destination, n the same as source,
+     * i immediate. Generic checks and the decoder read nothing else. "d4 s1 s2" = global_load_dwordx4. A trailing '?'
+     * may be absent. Implicit registers follow after '|': V vcc, S scc, E exec, M m0; upper case read, lower written.
+     * 0 words: as many as the text names. A letter after the words is the operand's type (enum emu_type), which is what
+     * constants are widened to and how neg and abs work: f f32, h f16, w 16-bit integer, y packed bf16, d f64, j signed
+     * 64-bit, p packed f16 or i16 (2 words: f32). Several rows may share a name: the one whose number of operands fits
+     * the text is taken. */
     const char *sig;
-    uint8_t cls;
-    uint8_t type; /* of constants: 'u' 32-bit, 'h' half, 'd' double or 64-bit, 'p' packed halves */
-    int16_t info; /* the handler's own */
+    uint8_t cls;   /* enum emu_class */
+    uint32_t info; /* of the family's own meaning: element size, MFMA shape index... */
 };
+
+enum emu_type { EMU_B32, EMU_F32, EMU_F16, EMU_I16, EMU_BF16, EMU_B64, EMU_F64, EMU_I64, EMU_PK };
+
+/* emu_inst.slow: bit k: source operand k is not simply a row of the vector file (a scalar, a constant, modified). */
+enum { EMU_SLOW_KEEP_HI = 0x40 /* a 16-bit result leaves the upper half alone */, EMU_SLOW_DST = 0x80 };
 
 struct emu_inst {
-    emu_exec_fn fn;
+    emu_exec_fn fn; /* == op->fn, or a specialised one the decoder chose */
     const struct emu_op *op;
-    uint32_t address; /* byte offset in the text */
-    uint8_t size, n;
-    char role[EMU_OPERANDS];
-    uint8_t words[EMU_OPERANDS];
-    uint16_t reg[EMU_OPERANDS];
-    uint64_t k[EMU_OPERANDS];
-    int32_t target; /* branches: index of the instruction */
-    /* s_waitcnt: how many may be left under way + 1; 0: not waited for */
-    uint8_t wait_vm, wait_lgkm, wait_vs;
-    /* How results hang on sources, for the checks: op_sel picks words; word by word; the low word on low words only;
-     * on other lanes; on one of two. */
-    bool on_scc, on_vcc, sets_scc; /* branches; comparisons */
-    bool packed32, pk_mov, wordwise, low_first, cross, select;
-    struct emu_mods m;
+    uint32_t address;                                        /* byte offset in the code object's text */
+    uint8_t size, n;                                         /* bytes; operands */
+    uint16_t reg[EMU_MAX_OPERANDS];                          /* index space above */
+    uint8_t words[EMU_MAX_OPERANDS], role[EMU_MAX_OPERANDS]; /* from sig; role: 'd', 's', 'b', 'm', 'n', 'i' */
+    uint64_t k[EMU_MAX_OPERANDS];   /* constants: already widened to the operand's type (inline floats too) */
+    const struct emu_mods *mods;    /* never NULL; shared all-zero one if there are none */
+    int32_t target;                 /* branches: index of the target instruction, -1: not in this code */
+    uint32_t wait;                  /* s_waitcnt: see EMU_WAIT_* ; s_sleep, s_barrier arguments in k[0] */
+    uint8_t type[EMU_MAX_OPERANDS]; /* enum emu_type */
+    uint8_t slow;                   /* see EMU_SLOW_* */
+    uint8_t src0;                   /* operand that is the instruction's source 0: DPP and SDWA change it */
+    uint16_t need_v, need_a;        /* rows that must exist: the highest named + 1 */
 };
+/* emu_inst.wait: a counter's limit + 1 in each byte, 0: not waited for. */
+enum { EMU_WAIT_VM = 0, EMU_WAIT_LGKM = 8, EMU_WAIT_EXP = 16, EMU_WAIT_VS = 24 };
 
+/* A decoded .text: every instruction that is reached from the kernels' entries and from functions whose address is
+ * taken or called; linear sweep of each symbol. */
 struct emu_program {
     const struct emu_arch *arch;
-    int wave_size;
-    struct emu_inst *inst; /* inst[n] is a sentinel that faults */
+    struct emu_inst *inst;
     int n;
-    uint64_t base; /* host address of the text */
+    uint64_t base; /* host address of text byte 0: s_getpc, s_swappc use it */
     size_t size;
-    int32_t *at; /* by byte offset / 4: index, or -1 */
+    int32_t *at; /* by text byte offset / 4: instruction index or -1 */
+    void *pool;  /* the decoder's: what mods point into */
+    int wave_size;
+    struct emu_effect *effects; /* emu_effects(); NULL: not asked for yet */
 };
 
-/* Decodes a text section. An instruction that can't be decoded or is not implemented is an error that names it, its
- * address and its bytes, unless unknown is given: then its text is handed over and decoding goes on. */
-bool emu_decode(struct emu_program *p, const struct emu_arch *arch, int wave_size, const void *text, size_t size,
-                uint64_t base, void (*unknown)(void *ctx, const char *text), void *ctx, char *error, size_t error_size);
-void emu_program_free(struct emu_program *p);
-/* One instruction as text, for reports. */
-void emu_text_of(const struct emu_program *p, const struct emu_inst *i, char *buf, size_t size);
-/* False: LLVM's disassembler isn't there; why says what was looked for. */
-bool emu_llvm_ready(char *why, size_t size);
+/* Decodes the whole text. False: error says the instruction, its address and bytes. An op without fn is an error
+ * unless allow_unknown (coverage), which then leaves fn NULL. */
+bool emu_decode(struct emu_program *prog, const struct emu_arch *arch, int wave_size, const void *text, size_t size,
+                uint64_t base, bool allow_unknown, char *error, size_t error_size);
+void emu_program_free(struct emu_program *prog);
+/* The instruction as text (disassembled again), for reports. */
+void emu_inst_text(const struct emu_program *prog, const struct emu_inst *i, char *buf, size_t size);
 
 /* ---- execution -------------------------------------------------------------------------------------------------- */
 
-enum emu_stop { EMU_RUNNING, EMU_END, EMU_BARRIER, EMU_YIELD, EMU_FAULT };
+enum emu_stop {              /* why emu_run() came back */
+                EMU_RUNNING, /* the budget is used up */
+                EMU_END,     /* s_endpgm */
+                EMU_BARRIER, /* waits for the workgroup */
+                EMU_YIELD,   /* s_sleep, s_nop in a spin: let others run */
+                EMU_FAULT,   /* the launch is over; wave->fault says why */
+};
 
 struct emu_workgroup;
 struct emu_launch;
-struct emu_checks;
+struct emu_lds_shadow;
+struct emu_checks; /* per-wave state of the checks; NULL when they are off */
+struct emu_counts; /* ... of the counters */
+
+enum emu_watch { EMU_WATCH_BEFORE = 1, EMU_WATCH_AFTER = 2 };
 
 struct emu_wave {
-    const struct emu_inst *pc;
-    uint64_t exec;
-    uint32_t (*v)[64];  /* rows: 0..255 VGPRs, 256..511 AGPRs; only the kernel's own exist */
-    uint64_t dpp_write; /* lanes that the instruction may write: set while its sources are read */
-    uint32_t s[128];    /* EXEC is not here */
-    bool scc, flush32, flush16;
-    uint8_t stop, lanes;
-    uint32_t mode;
-    int n_vgprs, n_agprs;
+    const struct emu_inst *pc; /* next to execute */
+    uint64_t exec;             /* lanes 0..wave_size-1 */
+    uint32_t
+        s[EMU_SCC]; /* by register index; s[EMU_EXEC] and [EMU_EXEC+1] are NOT used: see exec; vcc IS s[106..107] */
+    bool scc;
+    uint8_t stop; /* enum emu_stop */
+    uint8_t wave_size;
+    uint32_t mode;          /* MODE register: rounding and denormals in bits 0..7, DX10_CLAMP 8, IEEE 9, ... */
+    int n_vgprs, n_agprs;   /* rows that exist */
+    uint32_t (*v)[64];      /* rows 0..n_vgprs-1; lanes above wave_size unused */
+    uint32_t (*a)[64];      /* AGPR rows */
+    uint8_t *scratch;       /* wave's; lane l's byte b of dword-interleaved memory: front's emu_scratch() */
+    uint32_t scratch_bytes; /* per lane */
     struct emu_workgroup *wg;
     struct emu_launch *launch;
     const struct emu_program *prog;
     struct emu_checks *checks;
-    uint8_t *scratch;
-    uint32_t scratch_bytes; /* of a lane */
-    int index;
-    uint64_t executed;
-    uintptr_t mem_lo, mem_hi; /* the allocation last touched */
+    struct emu_counts *counts;
+    uint8_t watch;                  /* enum emu_watch: which of emu_before(), emu_after() are called */
+    int index;                      /* wave in its workgroup */
+    uint8_t init_sgprs, init_vgprs; /* how many the hardware set */
+    uint64_t executed;              /* wave-instructions */
+    uint64_t mem_lo, mem_hi;        /* the allocation last touched: the quick bounds test */
+    uint64_t lds_stores;
+    uint64_t stores; /* to global memory, counted by emu_access(): how the scheduler sees that things move */
+    uint64_t trap_pc;
+    bool vskip;        /* s_setvskip: vector instructions do nothing */
+    uint8_t gpr_index; /* s_set_gpr_idx_on: which operands M0 shifts; 0: off */
 };
 
 struct emu_workgroup {
     uint32_t id[3];
-    int n_waves, waiting, ended;
+    int n_waves, at_barrier, ended;
     uint8_t *lds;
     uint32_t lds_bytes;
-    struct emu_lds_shadow *shadow; /* of the checks; NULL if they are off */
-    struct emu_wave *wave;
+    struct emu_wave *wave;         /* [n_waves] */
+    int xcd;                       /* which L2 it is on */
+    struct emu_lds_shadow *shadow; /* the checks' */
 };
 
 /* Runs a wave for at most budget instructions. */
 enum emu_stop emu_run(struct emu_wave *w, int64_t budget);
 
-/* A finding about the wave's instruction: "check" names the kind. Fatal ones end the launch. */
-__attribute__((format(printf, 6, 7))) void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check,
-                                                      bool fatal, uint64_t lanes, const char *fmt, ...);
+/* Called before and after each instruction of a wave that is watched; after: not if it stopped the wave. Set once,
+ * before any wave runs. */
+extern void (*emu_before)(struct emu_wave *w, const struct emu_inst *i);
+extern void (*emu_after)(struct emu_wave *w, const struct emu_inst *i);
+
+/* The rows of the instruction table that this host runs ("avx512", "avx2", "portable"); RFG_EMU_HOST forces one. */
+const struct emu_op *emu_op_find(const char *name);
+const struct emu_op *emu_op_next(const struct emu_op *op); /* all of them; NULL first and last */
+const char *emu_host(void);
+
+/* Records a fault or a finding against the wave's current instruction; stops the launch if it is fatal. check: a string
+ * that stays. */
+__attribute__((format(printf, 5, 6))) void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check,
+                                                      uint64_t lanes, const char *fmt, ...);
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-enum emu_kind { EMU_IS_LOAD, EMU_IS_STORE, EMU_IS_ATOMIC };
+enum emu_space { EMU_GLOBAL, EMU_LDS_SPACE, EMU_SCRATCH };
+enum emu_access_kind { EMU_LOAD, EMU_STORE, EMU_ATOMIC };
 
-/* Lanes of `lanes` whose `bytes` at addr lie in an allocation; others are reported. */
-uint64_t emu_global(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, const uint64_t *addr,
-                    uint64_t lanes, unsigned bytes);
-/* The same for LDS offsets. */
-uint64_t emu_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, const uint32_t *offset,
-                 uint64_t lanes, unsigned bytes);
-
-/* Memory that kernels may touch: what hipMalloc gave, and segments of code objects and kernel arguments. */
-void *emu_alloc(size_t size, const char *what);
-bool emu_free(void *p);
-/* Is [p, p + n) inside of one allocation? lo and hi (may be NULL) get its bounds. */
-bool emu_mapped(uint64_t p, size_t n, uintptr_t *lo, uintptr_t *hi);
-/* What is near an address, for reports: "16 bytes after hipMalloc 0x... (4096 bytes)". */
-void emu_whereabouts(uint64_t p, char *buf, size_t size);
-
-/* FLAT apertures: no host address is there. */
-#define EMU_SHARED_BASE  0x1000000000000000ull
-#define EMU_PRIVATE_BASE 0x2000000000000000ull
-
-/* ---- code objects ------------------------------------------------------------------------------------------------ */
-
-struct emu_arg {
-    uint32_t offset, size;
-    uint8_t hidden; /* enum emu_hidden, 0: an ordinary argument */
+/* One memory instruction, all lanes: the only way to memory. The handler fills it, emu_access() checks and counts it
+ * and says which lanes may go on; then the handler moves the bytes at (uint8_t *)addr (global), wg->lds + addr (LDS),
+ * or emu_scratch(w, lane, addr).
+ * Workgroups run on several host threads: a global atomic must be a host atomic (sequentially consistent), and loads
+ * and stores of global memory must be such that a spinning wave sees another's store: aligned words of up to 8 bytes
+ * whole. LDS and scratch belong to one thread at a time. */
+struct emu_access {
+    uint8_t space, kind;
+    uint8_t bytes; /* of a lane, 1..16 */
+    uint8_t align; /* what the instruction demands */
+    bool scalar;   /* SMEM: lane 0 only, bytes up to 64 */
+    bool indirect; /* its data go between memory and LDS, to no register */
+    uint16_t data; /* the first register of what is loaded or stored; EMU_NONE: none */
+    uint64_t lanes;
+    uint64_t addr[64];
 };
-enum emu_hidden {
-    EMU_ARG_VALUE,
-    EMU_ARG_OFFSET_X,
-    EMU_ARG_OFFSET_Y,
-    EMU_ARG_OFFSET_Z,
-    EMU_ARG_BLOCKS_X,
-    EMU_ARG_BLOCKS_Y,
-    EMU_ARG_BLOCKS_Z,
-    EMU_ARG_SIZE_X,
-    EMU_ARG_SIZE_Y,
-    EMU_ARG_SIZE_Z,
-    EMU_ARG_REM_X,
-    EMU_ARG_REM_Y,
-    EMU_ARG_REM_Z,
-    EMU_ARG_DIMS,
-    EMU_ARG_LDS_SIZE,
-    EMU_ARG_ZERO, /* hidden arguments that are null here */
-};
+uint64_t emu_access(struct emu_wave *w, const struct emu_inst *i, struct emu_access *a);
+uint8_t *emu_scratch(struct emu_wave *w, int lane, uint32_t offset);
 
-#define EMU_MAX_ARGS 512
-
-struct emu_kernel {
-    char name[256];
-    uint8_t descriptor[64];
-    uint32_t entry; /* offset in the text */
-    uint32_t lds, scratch, kernarg_size;
-    int vgprs, agprs, sgprs, max_threads, wave_size;
-    int n_args;
-    struct emu_arg args[EMU_MAX_ARGS];
-};
-
-struct emu_module {
-    const struct emu_arch *arch;
-    uint8_t *image; /* the loaded segments */
-    size_t image_size;
-    uint64_t text_address; /* offset in the image */
-    size_t text_size;
-    int n_kernels;
-    struct emu_kernel *kernels;
-    struct emu_program program[2]; /* decoded when first wanted: wave32, wave64 */
-};
-
-bool emu_module_load(struct emu_module *m, const void *file, size_t size, char *error, size_t error_size);
-void emu_module_unload(struct emu_module *m);
-struct emu_kernel *emu_module_kernel(struct emu_module *m, const char *name);
-const struct emu_program *emu_module_program(struct emu_module *m, int wave_size, char *error, size_t error_size);
-/* The size of an ELF file from its headers: hipModuleLoadData isn't told. */
-size_t emu_elf_size(const void *file);
-
-/* ---- launches -----------------------------------------------------------------------------------------------------
- */
-
-struct emu_counters {
-    uint64_t waves, instructions, by_class[EMU_CLASSES];
-    uint64_t vector, active_lanes; /* VALU instructions, and the lanes that were on in them */
-    uint64_t load_bytes, store_bytes, lines64, lines128, lds_bytes, barriers;
-};
-
-struct emu_launch {
-    const struct emu_arch *arch;
-    struct emu_module *module;
-    const struct emu_kernel *kernel;
-    int cu_count;
-    uint32_t grid[3], block[3], dynamic_lds;
-    void *kernarg, *packet;
-    uint64_t seed;      /* 0: in order */
-    bool checks, count; /* count: by class, lanes and lines too */
-    struct emu_counters counters;
-    int findings;
-    bool failed;
-    char first[1024]; /* the first finding's text */
-};
-
-/* Runs to the end. False: a fatal finding, or the launch can't be made; launch->first says why. */
-bool emu_launch_run(struct emu_launch *launch);
+/* FLAT apertures: 64 KiB-aligned fake ranges that never are host memory. */
+#define EMU_SHARED_BASE  0x0001000000000000ull
+#define EMU_PRIVATE_BASE 0x0002000000000000ull
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg-emu: what a code object needs, holds, and does. */
+ * rfg-emu: looks into AMD code objects and runs them, with no GPU. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -8,352 +8,576 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dispatch/context.h"
 #include "../dispatch/util.h"
-#include "emu.h"
+#include "emu_bench.h"
+#include "front.h"
+#include "hip_emu.h"
+
+#define MAX_ARGS 64
 
 static const char usage[] =
-    "usage: rfg-emu --coverage FILE.co...      which instructions the files hold, and which of them are not emulated\n"
-    "       rfg-emu list FILE.co               kernels, their arguments, registers and LDS\n"
-    "       rfg-emu run FILE.co --kernel NAME --grid X[,Y,Z] --block X[,Y,Z] [options] ARG...\n"
-    "  --lds BYTES      dynamic LDS\n"
-    "  --cus N          compute units (default: the architecture's)\n"
-    "  --seed N         another order of waves and workgroups\n"
-    "  --no-checks      without the checks\n"
-    "  ARG              i32:N u32:N i64:N f32:X, in order; memory: zero:BYTES, in:FILE, out:FILE:BYTES (written after "
-    "the\n"
-    "                   run), inout:FILE:OUTFILE\n"
-    "Files are code objects (ELF) for gfx90a, gfx942 or gfx1100.\n"
-    "Exit: 0 fine; 1 something is not emulated, or a check found something; 2 bad usage or input\n";
+    "usage: rfg-emu --coverage FILE.co...     instructions by mnemonic, and which of them are not implemented\n"
+    "       rfg-emu list FILE.co...           kernels: registers, LDS, scratch, arguments\n"
+    "       rfg-emu run FILE.co [options]     run a kernel on files\n"
+    "       rfg-emu bench [ARCH...]           how fast the emulator is here\n"
+    "\n"
+    "run:\n"
+    "  --kernel NAME          which kernel (needed if the file has several)\n"
+    "  --grid X[,Y[,Z]]       workgroups (default 1)\n"
+    "  --block X[,Y[,Z]]      work-items of a workgroup (default: what the kernel requires, else 64)\n"
+    "  --lds BYTES            dynamic LDS\n"
+    "  --device ARCH[:CUS]    default: the code object's architecture\n"
+    "  --repeat N             launch it N times\n"
+    "  --args A...            the kernel's explicit arguments, in order; to the end of the line:\n"
+    "      i8: i16: i32: i64: u8: u16: u32: u64: f32: f64:  a number, e.g. i32:5\n"
+    "      in:FILE            a buffer with the file's bytes\n"
+    "      out:FILE:BYTES     a buffer of zeroes, written to the file afterwards\n"
+    "      inout:FILE:FILE    a buffer with the first file's bytes, written to the second afterwards\n"
+    "      zero:BYTES         a buffer of zeroes\n"
+    "      bytes:FILE         an argument by value (a struct), the file's bytes\n"
+    "      null               a null pointer\n"
+    "\n"
+    "Files may be offload bundles if --device says which architecture is meant. $RFG_EMU_THREADS, $RFG_EMU_SCHEDULE\n"
+    "(a seed) and $RFG_EMU_MAX_SPIN say how workgroups are scheduled. Exit status: 0; 1 if something is missing or\n"
+    "failed; 2 for a wrong command line.\n";
 
-__attribute__((format(printf, 1, 2))) static int bad(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static int wrong(const char *fmt, ...)
 {
     va_list ap;
-    fprintf(stderr, "rfg-emu: ");
+    fputs("rfg-emu: ", stderr);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    fputs("\n", stderr);
     return 2;
 }
 
-static bool load(const char *path, struct emu_module *m)
+static struct emu_code *load(const char *path, const struct emu_arch *arch)
 {
+    char error[512];
     size_t size;
-    char error[400], *file = rfg_read_file(path, &size);
-    bool ok = false;
-    if (!file)
-        bad("%s: cannot read: %s", path, strerror(errno));
-    else if (!(ok = emu_module_load(m, file, size, error, sizeof(error))))
-        bad("%s: %s", path, error);
-    free(file);
-    return ok;
+    struct emu_code *code = NULL;
+    char *data = rfg_read_file(path, &size);
+    if (!data)
+        fprintf(stderr, "rfg-emu: %s: %s\n", path, strerror(errno));
+    else if (!emu_code_load(&code, data, size, arch, error, sizeof(error)))
+        fprintf(stderr, "rfg-emu: %s: %s\n", path, error);
+    free(data);
+    return code;
 }
 
-/* ---- coverage -------------------------------------------------------------------------------------------------------
- */
+/* ---- coverage
+ * ------------------------------------------------------------------------------------------------------------ */
 
-struct tally {
-    char name[48];
-    int n;
+struct count {
+    const char *name; /* the op's, or a mnemonic that is known to nobody (malloc'ed) */
+    uint64_t n;
+    bool missing;
 };
 
-struct coverage {
-    struct tally *missing;
-    int kinds, instructions, unknown;
+struct counts {
+    struct count *v;
+    int n, capacity;
 };
 
-static void count_missing(void *arg, const char *text)
+static void add(struct counts *c, const char *name, uint64_t n, bool missing)
 {
-    struct coverage *c = arg;
-    char name[48];
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, " \t"), text);
-    c->unknown++;
-    for (int k = 0; k < c->kinds; k++)
-        if (!strcmp(c->missing[k].name, name)) {
-            c->missing[k].n++;
+    for (int i = 0; i < c->n; i++)
+        if (!strcmp(c->v[i].name, name)) {
+            c->v[i].n += n;
             return;
         }
-    struct tally *more = realloc(c->missing, (size_t)(c->kinds + 1) * sizeof(*more));
-    if (!more)
-        abort();
-    c->missing = more;
-    c->missing[c->kinds].n = 1;
-    memcpy(c->missing[c->kinds++].name, name, sizeof(name));
+    if (c->n == c->capacity) {
+        int capacity = c->capacity ? 2 * c->capacity : 256;
+        struct count *grown = realloc(c->v, (size_t)capacity * sizeof(*grown));
+        if (!grown)
+            return;
+        c->v = grown;
+        c->capacity = capacity;
+    }
+    c->v[c->n++] = (struct count){ strdup(name), n, missing };
 }
 
-static int most_first(const void *a, const void *b)
+static void free_counts(struct counts *c)
 {
-    return ((const struct tally *)b)->n - ((const struct tally *)a)->n;
+    for (int i = 0; i < c->n; i++)
+        free((char *)c->v[i].name);
+    free(c->v);
 }
 
-static int coverage(char **files, int n)
+static int by_count(const void *a, const void *b)
 {
-    struct coverage all = { 0 };
-    int whole = 0, unread = 0;
-    if (!n)
-        return bad("--coverage: no file is named");
+    const struct count *x = a, *y = b;
+    if (x->missing != y->missing)
+        return x->missing ? -1 : 1;
+    return x->n != y->n ? (x->n < y->n ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+static void totals(const struct counts *c, uint64_t *all, uint64_t *missing)
+{
+    *all = *missing = 0;
+    for (int i = 0; i < c->n; i++) {
+        *all += c->v[i].n;
+        *missing += c->v[i].missing ? c->v[i].n : 0;
+    }
+}
+
+/* The kernels' own code, without what pads it. */
+static void count_code(const struct emu_code *code, struct counts *c)
+{
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; i < code->program[p].n; i++) {
+            const struct emu_inst *inst = &code->program[p].inst[i];
+            char text[128];
+            const char *name = inst->op ? inst->op->name : NULL;
+            if (!name) {
+                emu_inst_text(&code->program[p], inst, text, sizeof(text));
+                text[strcspn(text, " \t\n")] = 0;
+                name = text;
+            }
+            add(c, name, 1, !inst->fn);
+        }
+}
+
+static int coverage(char **paths, int n)
+{
+    struct counts total = { 0 };
+    int bad_files = 0;
+    uint64_t all, missing;
     for (int f = 0; f < n; f++) {
-        struct emu_module m;
-        struct emu_program p;
-        char error[400];
-        int before = all.unknown;
-        if (!load(files[f], &m)) {
-            unread++;
+        struct counts c = { 0 };
+        char error[512];
+        struct emu_code *code = load(paths[f], NULL);
+        if (!code) {
+            bad_files++;
             continue;
         }
-        int wave = m.n_kernels ? m.kernels[0].wave_size : m.arch->wave_size;
-        if (!emu_decode(&p, m.arch, wave, m.image + m.text_address, m.text_size,
-                        (uint64_t)(uintptr_t)m.image + m.text_address, count_missing, &all, error, sizeof(error))) {
-            bad("%s: %s", files[f], error);
-            unread++;
-        } else {
-            all.instructions += p.n;
-            whole += all.unknown == before;
-            printf("%s: %d instructions, %d not emulated\n", files[f], p.n, all.unknown - before);
-            emu_program_free(&p);
+        if (!emu_code_decode(code, true, error, sizeof(error))) {
+            fprintf(stderr, "rfg-emu: %s: %s\n", paths[f], error);
+            bad_files++;
         }
-        emu_module_unload(&m);
+        count_code(code, &c);
+        totals(&c, &all, &missing);
+        printf("%s: %s v%d, %d kernels, %llu instructions, %d mnemonics, %llu not implemented%s", paths[f],
+               code->arch->name, code->version, code->n_kernels, (unsigned long long)all, c.n,
+               (unsigned long long)missing, missing ? ":" : "");
+        qsort(c.v, (size_t)c.n, sizeof(*c.v), by_count);
+        for (int i = 0; i < c.n; i++) {
+            if (c.v[i].missing)
+                printf(" %s", c.v[i].name);
+            add(&total, c.v[i].name, c.v[i].n, c.v[i].missing);
+        }
+        printf("\n");
+        free_counts(&c);
+        emu_code_free(&code);
     }
-    qsort(all.missing, (size_t)all.kinds, sizeof(*all.missing), most_first);
-    for (int k = 0; k < all.kinds; k++)
-        printf("%8d %s\n", all.missing[k].n, all.missing[k].name);
-    printf("%d files, %d of them wholly emulated, %d unreadable; %d instructions, %d (of %d kinds) not emulated\n", n,
-           whole, unread, all.instructions, all.unknown, all.kinds);
-    free(all.missing);
-    return unread ? 2 : all.unknown ? 1 : 0;
+    totals(&total, &all, &missing);
+    qsort(total.v, (size_t)total.n, sizeof(*total.v), by_count);
+    printf("\n%12s  instruction\n", "count");
+    for (int i = 0; i < total.n; i++)
+        printf("%12llu  %s%s\n", (unsigned long long)total.v[i].n, total.v[i].name,
+               total.v[i].missing ? "  NOT IMPLEMENTED" : "");
+    printf("\n%d files, %d not readable or not decodable; %llu instructions, %d mnemonics; not implemented: %llu "
+           "(%.3f%%)\n",
+           n, bad_files, (unsigned long long)all, total.n, (unsigned long long)missing,
+           all ? 100.0 * (double)missing / (double)all : 0.0);
+    free_counts(&total);
+    return missing || bad_files;
 }
 
 /* ---- list
- * ------------------------------------------------------------------------------------------------------------- */
+ * ------------------------------------------------------------------------------------------------------------------ */
 
-static int list(const char *path)
+static const char *kind_name(enum emu_arg_kind k)
 {
-    struct emu_module m;
-    if (!load(path, &m))
-        return 2;
-    for (int k = 0; k < m.n_kernels; k++) {
-        const struct emu_kernel *kernel = &m.kernels[k];
-        printf("%s: %s, wave%d, %d VGPRs of them %d AGPRs, %d SGPRs, %u bytes of LDS, %u of scratch a lane, %u of "
-               "arguments\n",
-               kernel->name, m.arch->name, kernel->wave_size, kernel->vgprs, kernel->agprs, kernel->sgprs, kernel->lds,
-               kernel->scratch, kernel->kernarg_size);
-        for (int a = 0; a < kernel->n_args; a++)
-            printf("  argument %d: %u bytes at %u%s\n", a, kernel->args[a].size, kernel->args[a].offset,
-                   kernel->args[a].hidden ? ", hidden" : "");
+    return k == EMU_ARG_BY_VALUE                 ? "value"
+           : k == EMU_ARG_GLOBAL_BUFFER          ? "pointer"
+           : k == EMU_ARG_DYNAMIC_SHARED_POINTER ? "LDS pointer"
+                                                 : "other";
+}
+
+static int list(char **paths, int n)
+{
+    int bad = 0;
+    for (int f = 0; f < n; f++) {
+        struct emu_code *code = load(paths[f], NULL);
+        if (!code) {
+            bad++;
+            continue;
+        }
+        printf("%s: %s, code object v%d, %llu bytes of code\n", paths[f], code->arch->name, code->version,
+               (unsigned long long)code->text_size);
+        for (int i = 0; i < code->n_kernels; i++) {
+            const struct emu_kernel *k = &code->kernel[i];
+            printf("  %s: wave%d, %d VGPRs, %d AGPRs, %d SGPRs, LDS %u, scratch %u, at most %d work-items", k->name,
+                   k->wave_size, k->n_vgprs, k->n_agprs, k->n_sgprs, k->lds_bytes, k->scratch_bytes, k->max_threads);
+            if (k->reqd[0])
+                printf(", requires %dx%dx%d", k->reqd[0], k->reqd[1], k->reqd[2]);
+            if (k->preload_length)
+                printf(", %d dwords preloaded", k->preload_length);
+            printf("\n    entry 0x%llx, kernarg %u bytes, %d hidden arguments\n", (unsigned long long)k->entry,
+                   k->kernarg_bytes, k->n_args - k->n_explicit);
+            for (int a = 0; a < k->n_explicit; a++)
+                printf("    %3u: %s, %u bytes%s%s\n", k->arg[a].offset, kind_name(k->arg[a].kind), k->arg[a].size,
+                       k->arg[a].name ? ", " : "", k->arg[a].name ? k->arg[a].name : "");
+        }
+        emu_code_free(&code);
     }
-    emu_module_unload(&m);
-    return 0;
+    return bad != 0;
 }
 
 /* ---- run
- * ---------------------------------------------------------------------------------------------------------------- */
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
-static bool triple(const char *option, const char *text, uint32_t out[3])
-{
-    char *end;
-    out[1] = out[2] = 1;
-    for (int k = 0; k < 3; k++) {
-        unsigned long v = strtoul(text, &end, 10);
-        if (end == text || v < 1 || v > UINT32_MAX || (*end && *end != ',')) {
-            bad("%s: '%s': must be one to three positive numbers with commas between", option, text);
-            return false;
-        }
-        out[k] = (uint32_t)v;
-        if (!*end)
-            return true;
-        text = end + 1;
-    }
-    bad("%s: more than three numbers", option);
-    return false;
-}
-
-struct buffer {
-    void *mem;
-    size_t size;
-    const char *out; /* file to write after the run */
+struct run {
+    const char *path, *kernel, *device;
+    uint32_t grid[3], block[3], lds;
+    bool block_given;
+    long repeat;
+    char **args;
+    int n_args;
+    const struct rfg_hip *hip;
+    struct {
+        uint8_t value[8];
+        char *bytes; /* by value, longer than 8: malloc'ed */
+        size_t size; /* of the argument */
+        void *buffer;
+        size_t buffer_size;
+        const char *out; /* file to write the buffer to */
+    } arg[MAX_ARGS];
 };
 
-/* One argument: up to eight bytes in *value. */
-static bool argument(char *text, struct buffer *b, uint64_t *value, size_t size)
+static bool parse_number(const char *text, unsigned long long lo, unsigned long long hi, unsigned long long *out)
 {
-    char *colon = strchr(text, ':'), *rest = colon ? colon + 1 : NULL, *end = NULL, *second = NULL;
-    *b = (struct buffer){ 0 };
-    if (!colon)
-        return bad("argument '%s': must be KIND:VALUE", text), false;
-    *colon = 0;
-    if (!strcmp(text, "i32") || !strcmp(text, "u32") || !strcmp(text, "i64")) {
-        *value = (uint64_t)strtoll(rest, &end, 0);
-        if (end == rest || *end || (size != 4 && text[1] == '3') || (size != 8 && text[1] == '6'))
-            return bad("argument '%s:%s': must be a number of the %zu bytes that the kernel takes", text, rest, size),
-                   false;
-        return true;
-    }
-    if (!strcmp(text, "f32")) {
-        float f = strtof(rest, &end);
-        memcpy(value, &f, 4);
-        return end != rest && !*end && size == 4
-                   ? true
-                   : (bad("argument 'f32:%s': must be a number, of 4 bytes", rest), false);
-    }
-    if (size != 8)
-        return bad("argument '%s:%s': memory, where the kernel takes %zu bytes: must be 8", text, rest, size), false;
-    char *file = NULL;
-    if (!strcmp(text, "zero")) {
-        b->size = strtoul(rest, &end, 0);
-        if (end == rest || *end || !b->size)
-            return bad("argument 'zero:%s': must be a number of bytes", rest), false;
-    } else if (!strcmp(text, "out") && (second = strrchr(rest, ':'))) {
-        *second++ = 0;
-        b->size = strtoul(second, &end, 0);
-        b->out = rest;
-        if (*end || !b->size)
-            return bad("argument 'out:%s:%s': must be a number of bytes", rest, second), false;
-    } else if (!strcmp(text, "in") || (!strcmp(text, "inout") && (second = strrchr(rest, ':')))) {
-        if (second)
-            *second++ = 0;
-        b->out = second;
-        if (!(file = rfg_read_file(rest, &b->size)))
-            return bad("argument '%s:%s': cannot read: %s", text, rest, strerror(errno)), false;
-    } else
-        return bad("argument '%s:%s': must be i32, u32, i64, f32, zero, in, out or inout", text, rest), false;
-    b->mem = emu_alloc(b->size, "an argument's memory");
-    if (b->mem && file)
-        memcpy(b->mem, file, b->size);
-    free(file);
-    *value = (uint64_t)(uintptr_t)b->mem;
-    return b->mem || (bad("no memory for %zu bytes", b->size), false);
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 0);
+    return *text >= '0' && *text <= '9' && !*end && !errno && *out >= lo && *out <= hi;
 }
 
-static bool write_out(const struct buffer *b)
+static int parse_dims(const char *what, const char *text, unsigned long long most, uint32_t out[3])
 {
-    FILE *f = b->out ? fopen(b->out, "wb") : NULL;
-    if (!b->out)
-        return true;
-    bool ok = f && fwrite(b->mem, 1, b->size, f) == b->size;
-    if (f && fclose(f))
-        ok = false;
-    return ok || (bad("%s: cannot write: %s", b->out, strerror(errno)), false);
+    char part[32];
+    const char *at = text;
+    for (int d = 0; d < 3; d++) {
+        unsigned long long v = 1;
+        if (d == 0 || *at) {
+            size_t len = strcspn(at, ",");
+            if (len >= sizeof(part))
+                return wrong("%s %s: must be X[,Y[,Z]]", what, text);
+            memcpy(part, at, len);
+            part[len] = 0;
+            if (!parse_number(part, 1, most, &v))
+                return wrong("%s %s: '%s' must be a number from 1 to %llu", what, text, part, most);
+            at += len + (at[len] == ',');
+        }
+        out[d] = (uint32_t)v;
+    }
+    return *at ? wrong("%s %s: must be X[,Y[,Z]]", what, text) : 0;
 }
 
-static int run(struct emu_module *m, struct emu_launch *l, char **args, int n)
+/* i32:-5, f32:1.5...: 0 if it was one, 2 if it is a bad one, -1 if it isn't one at all. */
+static int parse_scalar(struct run *r, int i, const char *arg)
 {
-    static struct buffer buffers[EMU_MAX_ARGS];
-    const struct emu_kernel *k = l->kernel;
-    int next = 0, code = 0;
-    if (!(l->kernarg = emu_alloc(k->kernarg_size + 8, "the kernel's arguments")))
-        return bad("no memory");
-    for (int a = 0; a < k->n_args; a++) {
-        uint64_t v = 0;
-        int d = (k->args[a].hidden - EMU_ARG_OFFSET_X) % 3;
-        uint8_t hidden = k->args[a].hidden;
-        if (hidden == EMU_ARG_VALUE) {
-            if (next == n)
-                return bad("%s takes more than the %d arguments given", k->name, n);
-            if (!argument(args[next], &buffers[next], &v, k->args[a].size))
-                return 2;
-            next++;
-        } else if (hidden >= EMU_ARG_BLOCKS_X && hidden <= EMU_ARG_BLOCKS_Z)
-            v = l->grid[d];
-        else if (hidden >= EMU_ARG_SIZE_X && hidden <= EMU_ARG_SIZE_Z)
-            v = l->block[d];
-        else if (hidden == EMU_ARG_DIMS)
-            v = 3;
-        else if (hidden == EMU_ARG_LDS_SIZE)
-            v = l->dynamic_lds;
-        memcpy((char *)l->kernarg + k->args[a].offset, &v, k->args[a].size < 8 ? k->args[a].size : 8);
+    static const struct {
+        const char *prefix;
+        size_t size;
+        char type;
+    } types[] = { { "i8:", 1, 'i' },  { "i16:", 2, 'i' }, { "i32:", 4, 'i' }, { "i64:", 8, 'i' }, { "u8:", 1, 'u' },
+                  { "u16:", 2, 'u' }, { "u32:", 4, 'u' }, { "u64:", 8, 'u' }, { "f32:", 4, 'f' }, { "f64:", 8, 'f' } };
+    for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
+        size_t len = strlen(types[t].prefix), size = types[t].size;
+        const char *text = arg + len;
+        char *end;
+        if (strncmp(arg, types[t].prefix, len))
+            continue;
+        errno = 0;
+        r->arg[i].size = size;
+        if (types[t].type == 'f') {
+            double d = strtod(text, &end);
+            float f = (float)d;
+            memcpy(r->arg[i].value, size == 4 ? (void *)&f : (void *)&d, size);
+        } else if (types[t].type == 'i') {
+            long long v = strtoll(text, &end, 0);
+            if (size < 8 && (v < -(1ll << (8 * size - 1)) || v >= 1ll << (8 * size - 1)))
+                errno = ERANGE;
+            memcpy(r->arg[i].value, &v, size);
+        } else {
+            unsigned long long v = strtoull(text, &end, 0);
+            if (*text == '-' || (size < 8 && v >> (8 * size)))
+                errno = ERANGE;
+            memcpy(r->arg[i].value, &v, size);
+        }
+        if (end == text || *end || errno)
+            return wrong("--args %s: '%s' must be a number that fits in %zu bytes", arg, text, size);
+        return 0;
     }
-    if (next < n)
-        return bad("%s takes %d arguments, not %d", k->name, next, n);
-    l->module = m;
-    double start = rfg_now();
-    if (!emu_launch_run(l)) {
-        printf("%s\n", l->first);
-        code = 1;
+    return -1;
+}
+
+static int make_buffer(struct run *r, int i, const char *arg, const void *data, size_t size)
+{
+    if (!size)
+        return wrong("--args %s: must have at least 1 byte", arg);
+    if (r->hip->hipMalloc(&r->arg[i].buffer, size) != hipSuccess) {
+        fprintf(stderr, "rfg-emu: --args %s: no memory for %zu bytes\n", arg, size);
+        return 1;
     }
-    for (int b = 0; b < next && !code; b++)
-        code = write_out(&buffers[b]) ? 0 : 2;
-    const struct emu_counters *c = &l->counters;
-    double s = rfg_now() - start;
-    printf("%llu waves, %llu wave-instructions in %.3f s (%.1f million a second), %llu barriers; bytes: %llu read, "
-           "%llu written, %llu "
-           "LDS\n",
-           (unsigned long long)c->waves, (unsigned long long)c->instructions, s, (double)c->instructions / s * 1e-6,
-           (unsigned long long)c->barriers, (unsigned long long)c->load_bytes, (unsigned long long)c->store_bytes,
-           (unsigned long long)c->lds_bytes);
+    r->arg[i].buffer_size = size;
+    r->arg[i].size = 8;
+    memcpy(r->arg[i].value, &r->arg[i].buffer, 8);
+    hipError_t e = data ? r->hip->hipMemcpyHtoD(r->arg[i].buffer, (void *)(uintptr_t)data, size)
+                        : r->hip->hipMemsetD8Async(r->arg[i].buffer, 0, size, NULL);
+    return e == hipSuccess ? 0 : 1;
+}
+
+static int buffer_from(struct run *r, int i, const char *arg, const char *path)
+{
+    size_t size;
+    char *data = rfg_read_file(path, &size);
+    if (!data) {
+        fprintf(stderr, "rfg-emu: --args %s: %s: %s\n", arg, path, strerror(errno));
+        return 1;
+    }
+    int code = make_buffer(r, i, arg, data, size);
+    free(data);
     return code;
 }
 
-static int cmd_run(int argc, char **argv)
+static int parse_arg(struct run *r, int i, char *arg)
 {
-    static const struct option options[] = { { "kernel", 1, NULL, 'k' },    { "grid", 1, NULL, 'g' },
-                                             { "block", 1, NULL, 'b' },     { "lds", 1, NULL, 'l' },
-                                             { "cus", 1, NULL, 'c' },       { "seed", 1, NULL, 's' },
-                                             { "no-checks", 0, NULL, 'n' }, { NULL, 0, NULL, 0 } };
-    struct emu_launch l = { .grid = { 1, 1, 1 }, .checks = true };
-    struct emu_module m;
-    const char *kernel = NULL;
-    int c;
-    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+    unsigned long long n;
+    int code = parse_scalar(r, i, arg);
+    if (code >= 0)
+        return code;
+    char *colon = strrchr(arg, ':');
+    if (!strcmp(arg, "null")) {
+        r->arg[i].size = 8;
+        return 0;
+    }
+    if (!strncmp(arg, "in:", 3))
+        return buffer_from(r, i, arg, arg + 3);
+    if (!strncmp(arg, "zero:", 5))
+        return parse_number(arg + 5, 1, 1ull << 40, &n) ? make_buffer(r, i, arg, NULL, n)
+                                                        : wrong("--args %s: must be zero:BYTES", arg);
+    if (!strncmp(arg, "bytes:", 6)) {
+        r->arg[i].bytes = rfg_read_file(arg + 6, &r->arg[i].size);
+        if (r->arg[i].bytes)
+            return 0;
+        fprintf(stderr, "rfg-emu: --args %s: %s\n", arg, strerror(errno));
+        return 1;
+    }
+    if (!strncmp(arg, "out:", 4) && colon > arg + 3 && parse_number(colon + 1, 1, 1ull << 40, &n)) {
+        *colon = 0;
+        r->arg[i].out = arg + 4;
+        return make_buffer(r, i, arg, NULL, n);
+    }
+    if (!strncmp(arg, "inout:", 6) && colon > arg + 6) {
+        *colon = 0;
+        r->arg[i].out = colon + 1;
+        return buffer_from(r, i, arg, arg + 6);
+    }
+    return wrong("--args %s: must be i32:N and the like, in:FILE, out:FILE:BYTES, inout:FILE:FILE, zero:BYTES, "
+                 "bytes:FILE or null",
+                 arg);
+}
+
+static int write_outputs(struct run *r)
+{
+    int bad = 0;
+    for (int i = 0; i < r->n_args; i++) {
+        if (!r->arg[i].out)
+            continue;
+        FILE *f = fopen(r->arg[i].out, "wb");
+        bool ok = f && fwrite(r->arg[i].buffer, 1, r->arg[i].buffer_size, f) == r->arg[i].buffer_size;
+        if ((f && fclose(f)) || !ok) {
+            fprintf(stderr, "rfg-emu: %s: %s\n", r->arg[i].out, strerror(errno));
+            bad = 1;
+        }
+    }
+    return bad;
+}
+
+static const struct emu_kernel *choose_kernel(const struct run *r, const struct emu_code *code)
+{
+    const struct emu_kernel *k = r->kernel              ? emu_code_kernel(code, r->kernel)
+                                 : code->n_kernels == 1 ? &code->kernel[0]
+                                                        : NULL;
+    if (k)
+        return k;
+    if (r->kernel)
+        fprintf(stderr, "rfg-emu: %s has no kernel '%s': it has", r->path, r->kernel);
+    else
+        fprintf(stderr, "rfg-emu: %s has %d kernels; --kernel must name one of", r->path, code->n_kernels);
+    for (int i = 0; i < code->n_kernels; i++)
+        fprintf(stderr, " %s", code->kernel[i].name);
+    fprintf(stderr, "\n");
+    return NULL;
+}
+
+/* Device, arguments, launch, outputs. */
+static int run_on(struct run *r, const char *file, const struct emu_kernel *k)
+{
+    void *params[MAX_ARGS] = { 0 };
+    hipModule_t module;
+    hipFunction_t fn;
+    hipStream_t stream;
+    hipEvent_t event[2];
+    float ms = 0;
+    for (int i = 0; i < r->n_args; i++) {
+        int code = parse_arg(r, i, r->args[i]);
+        if (code)
+            return code;
+        if (r->arg[i].size != k->arg[i].size)
+            return wrong("--args: argument %d has %zu bytes: %s%s%sof the kernel has %u", i, r->arg[i].size,
+                         k->arg[i].name ? "'" : "", k->arg[i].name ? k->arg[i].name : "that ",
+                         k->arg[i].name ? "' " : "", k->arg[i].size);
+        params[i] = r->arg[i].bytes ? (void *)r->arg[i].bytes : r->arg[i].value;
+    }
+    if (!r->block_given)
+        for (int d = 0; d < 3; d++)
+            r->block[d] = k->reqd[0] ? (uint32_t)k->reqd[d] : d ? 1 : 64;
+    hipError_t e = r->hip->hipModuleLoadData(&module, file);
+    if (e == hipSuccess)
+        e = r->hip->hipModuleGetFunction(&fn, module, k->name);
+    if (e == hipSuccess)
+        e = r->hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking);
+    for (int i = 0; i < 2 && e == hipSuccess; i++)
+        e = r->hip->hipEventCreateWithFlags(&event[i], hipEventDefault);
+    if (e == hipSuccess)
+        e = r->hip->hipEventRecord(event[0], stream);
+    for (long i = 0; i < r->repeat && e == hipSuccess; i++)
+        e = r->hip->hipModuleLaunchKernel(fn, r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2],
+                                          r->lds, stream, params, NULL);
+    if (e == hipSuccess)
+        e = r->hip->hipEventRecord(event[1], stream);
+    if (e == hipSuccess)
+        e = r->hip->hipEventElapsedTime(&ms, event[0], event[1]);
+    if (e != hipSuccess) {
+        fprintf(stderr, "rfg-emu: %s: %s\n", k->name, r->hip->error_name(e));
+        return 1;
+    }
+    uint64_t executed = emu_executed() / (uint64_t)r->repeat;
+    printf("%s: %llu wave-instructions, %.3f ms, %.1f million a second\n", k->name, (unsigned long long)executed,
+           (double)ms / (double)r->repeat, ms > 0 ? (double)executed * (double)r->repeat / ((double)ms * 1e3) : 0);
+    int reports = emu_reports(NULL);
+    if (reports)
+        printf("%d findings\n", reports);
+    return write_outputs(r) || reports;
+}
+
+static int run(struct run *r)
+{
+    char error[256], arch_name[32], name[64];
+    size_t size;
+    const struct emu_arch *arch = NULL;
+    if (r->device) {
+        snprintf(arch_name, sizeof(arch_name), "%.*s", (int)strcspn(r->device, ":"), r->device);
+        arch = emu_arch_find(arch_name);
+    }
+    struct emu_code *code = load(r->path, arch);
+    char *file = code ? rfg_read_file(r->path, &size) : NULL;
+    const struct emu_kernel *k = file ? choose_kernel(r, code) : NULL;
+    int status = 1, ordinal = -1;
+    if (k && r->n_args != k->n_explicit)
+        status = wrong("--args: %d are given: %s has %d", r->n_args, k->name, k->n_explicit);
+    else if (k) {
+        snprintf(name, sizeof(name), "%s", r->device ? r->device : code->arch->name);
+        ordinal = rfg_emu_open(name, error, sizeof(error));
+        if (ordinal < 0)
+            status = wrong("--device %s: %s", name, error);
+    }
+    if (ordinal >= 0) {
+        r->hip = rfg_hip_emu(NULL);
+        if (r->hip->hipSetDevice(ordinal) == hipSuccess)
+            status = run_on(r, file, k);
+        for (int i = 0; i < r->n_args; i++) {
+            free(r->arg[i].bytes);
+            (void)r->hip->hipFree(r->arg[i].buffer);
+        }
+    }
+    free(file);
+    emu_code_free(&code);
+    return status;
+}
+
+static int run_main(int argc, char **argv)
+{
+    enum { KERNEL = 256, GRID, BLOCK, LDS, DEVICE, REPEAT };
+    static const struct option options[] = { { "kernel", required_argument, NULL, KERNEL },
+                                             { "grid", required_argument, NULL, GRID },
+                                             { "block", required_argument, NULL, BLOCK },
+                                             { "lds", required_argument, NULL, LDS },
+                                             { "device", required_argument, NULL, DEVICE },
+                                             { "repeat", required_argument, NULL, REPEAT },
+                                             { 0 } };
+    static struct run r = { .grid = { 1, 1, 1 }, .repeat = 1 };
+    unsigned long long n;
+    int code = 0;
+    /* --args takes the rest, whatever it looks like */
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--args")) {
+            r.args = argv + i + 1;
+            r.n_args = argc - i - 1;
+            argc = i;
+        }
+    if (r.n_args > MAX_ARGS)
+        return wrong("--args: %d are given: at most %d can be", r.n_args, MAX_ARGS);
+    for (int c; !code && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
-        case 'k':
-            kernel = optarg;
+        case KERNEL:
+            r.kernel = optarg;
             break;
-        case 'g':
-        case 'b':
-            if (!triple(c == 'g' ? "--grid" : "--block", optarg, c == 'g' ? l.grid : l.block))
-                return 2;
+        case GRID:
+            code = parse_dims("--grid", optarg, UINT32_MAX, r.grid);
             break;
-        case 'l':
-            l.dynamic_lds = (uint32_t)strtoul(optarg, NULL, 0);
+        case BLOCK:
+            code = parse_dims("--block", optarg, 1024, r.block);
+            r.block_given = true;
             break;
-        case 'c':
-            l.cu_count = atoi(optarg);
+        case LDS:
+            if (!parse_number(optarg, 0, 1 << 20, &n))
+                return wrong("--lds %s: must be a number of bytes", optarg);
+            r.lds = (uint32_t)n;
             break;
-        case 's':
-            l.seed = strtoull(optarg, NULL, 0);
+        case DEVICE:
+            r.device = strncmp(optarg, "emu:", 4) ? optarg : optarg + 4;
             break;
-        case 'n':
-            l.checks = false;
+        case REPEAT:
+            if (!parse_number(optarg, 1, 1000000, &n))
+                return wrong("--repeat %s: must be a number from 1 to 1000000", optarg);
+            r.repeat = (long)n;
             break;
         default:
-            fputs(usage, stderr);
-            return 2;
+            return wrong("rfg-emu --help lists the options");
         }
-    if (optind == argc || !kernel || !l.block[0])
-        return bad("run: needs a file, --kernel and --block");
-    if ((uint64_t)l.block[0] * l.block[1] * l.block[2] > 1024)
-        return bad("--block: %u x %u x %u threads: must be at most 1024", l.block[0], l.block[1], l.block[2]);
-    if (!load(argv[optind], &m))
-        return 2;
-    l.arch = m.arch;
-    l.cu_count = l.cu_count > 0 ? l.cu_count : m.arch->cu_count;
-    if (!(l.kernel = emu_module_kernel(&m, kernel))) {
-        bad("%s: no kernel '%s': see rfg-emu list", argv[optind], kernel);
-        emu_module_unload(&m);
-        return 2;
     }
-    if ((uint64_t)l.dynamic_lds + l.kernel->lds > (uint64_t)m.arch->lds_bytes)
-        return bad("--lds %u: with the kernel's %u more than %d bytes", l.dynamic_lds, l.kernel->lds,
-                   m.arch->lds_bytes);
-    int code = run(&m, &l, argv + optind + 1, argc - optind - 1);
-    emu_module_unload(&m);
-    return code;
+    if (code)
+        return code;
+    if (optind + 1 != argc)
+        return wrong("run: must have one FILE.co, has %d", argc - optind);
+    r.path = argv[optind];
+    return run(&r);
 }
 
 int main(int argc, char **argv)
 {
-    char why[200];
-    if (argc < 2 || !strcmp(argv[1], "-h") || !strcmp(argv[1], "--help")) {
-        fputs(usage, argc < 2 ? stderr : stdout);
-        return argc < 2 ? 2 : 0;
+    const char *what = argc > 1 ? argv[1] : "--help";
+    if (!strcmp(what, "--help") || !strcmp(what, "-h")) {
+        fputs(usage, stdout);
+        return argc > 1 ? 0 : 2;
     }
-    if (!emu_llvm_ready(why, sizeof(why)))
-        return bad("%s", why);
-    if (!strcmp(argv[1], "--coverage"))
-        return coverage(argv + 2, argc - 2);
-    if (!strcmp(argv[1], "list"))
-        return argc == 3 ? list(argv[2]) : bad("list: takes one file");
-    if (!strcmp(argv[1], "run"))
-        return cmd_run(argc - 1, argv + 1);
-    return bad("'%s': must be --coverage, list or run: see --help", argv[1]);
+    if (!strcmp(what, "--version")) {
+        printf("rfg-emu %s\n", rfg_version());
+        return 0;
+    }
+    if ((!strcmp(what, "--coverage") || !strcmp(what, "coverage") || !strcmp(what, "list")) && argc > 2)
+        return strcmp(what, "list") ? coverage(argv + 2, argc - 2) : list(argv + 2, argc - 2);
+    if (!strcmp(what, "bench"))
+        return emu_bench(argc - 2, argv + 2);
+    if (!strcmp(what, "run") && argc > 2)
+        return run_main(argc - 1, argv + 1);
+    return wrong("'%s'%s: rfg-emu --help lists what there is", what, argc > 2 ? "" : " without a file");
 }

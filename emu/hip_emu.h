@@ -6,18 +6,14 @@
 
 #include "../dispatch/hip.h"
 
-/* The table; never NULL. */
+/* Tuned rows' arch is "emu-gfx942": a time measured here says nothing about the GPU. */
+#define RFG_EMU_PREFIX "emu-"
+
+/* The ordinal of the emulated device "gfx942" or "gfx942:304", made when it is first named; -1 with the reason, to
+ * follow "device 'emu:...': ". */
+int rfg_emu_open(const char *name, char *error, size_t size);
+
+/* The table; never NULL. Its devices are those that rfg_emu_open() made. */
 const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report);
-
-/* The ordinal of "gfx942:304" or "gfx90a" (the arch's usual number of CUs); made when it is first named. Negative: why
- * says what is wrong with it. */
-int rfg_emu_device(const char *spec, struct rfg_reason *why);
-
-/* Findings since the process began, and the text of the last one ("" if none): for tests. */
-int rfg_emu_findings(char *last, size_t size);
-
-struct emu_counters;
-/* NULL: begins to count what launches do, from zero. Else: ends it and gives the sums. */
-void rfg_emu_count(struct emu_counters *sums);
 
 #endif

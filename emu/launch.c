@@ -1,376 +1,228 @@
 /* SPDX-License-Identifier: MIT
  *
- * Launches: the state that waves begin with (LLVM's "User Guide for AMDGPU Backend", "Initial kernel execution state"),
- * and turns. All workgroups that the device would hold at once are resident and make progress together, so that one may
- * wait for what another writes. One host thread runs a launch: it is reproducible, and a seed gives another order. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+ * What a kernel finds when it starts: arguments, registers, as the AMDGPU backend's guide fixes them; and how many
+ * workgroups the GPU would hold. */
 #include <string.h>
 
-#include "isa.h"
+#include "slot.h"
 
-#include "memory.h"
+#define JUNK 0xFFFFDEADu /* in registers that nothing initialises: a NaN, and no address */
 
-#define TURN 4000 /* instructions */
-
-static uint32_t u32_at(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, 4);
-    return v;
-}
-
-static uint64_t next_random(uint64_t *s)
-{
-    uint64_t z = *s += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-/* ---- reports --------------------------------------------------------------------------------------------------------
+/* ---- arguments ------------------------------------------------------------------------------------------------------
  */
 
-void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check, bool fatal, uint64_t lanes,
-                const char *fmt, ...)
+static uint64_t hidden_value(const struct emu_launch *l, enum emu_arg_kind kind)
 {
-    struct emu_launch *launch = w->launch;
-    if (fatal) {
-        w->stop = EMU_FAULT;
-        launch->failed = true;
+    switch (kind) {
+    case EMU_ARG_HIDDEN_BLOCK_COUNT_X:
+    case EMU_ARG_HIDDEN_BLOCK_COUNT_Y:
+    case EMU_ARG_HIDDEN_BLOCK_COUNT_Z:
+        return l->grid[kind - EMU_ARG_HIDDEN_BLOCK_COUNT_X];
+    case EMU_ARG_HIDDEN_GROUP_SIZE_X:
+    case EMU_ARG_HIDDEN_GROUP_SIZE_Y:
+    case EMU_ARG_HIDDEN_GROUP_SIZE_Z:
+        return l->block[kind - EMU_ARG_HIDDEN_GROUP_SIZE_X];
+    case EMU_ARG_HIDDEN_GRID_DIMS:
+        return l->grid[2] * l->block[2] > 1 ? 3 : l->grid[1] * l->block[1] > 1 ? 2 : 1;
+    case EMU_ARG_HIDDEN_DYNAMIC_LDS_SIZE:
+        return l->dynamic_lds;
+    case EMU_ARG_HIDDEN_PRIVATE_BASE:
+        return EMU_PRIVATE_BASE >> 32;
+    case EMU_ARG_HIDDEN_SHARED_BASE:
+        return EMU_SHARED_BASE >> 32;
+    case EMU_ARG_HIDDEN_QUEUE_PTR:
+        return (uint64_t)(uintptr_t)l->queue;
+    default: /* remainders: hipModuleLaunchKernel()'s grids are whole workgroups */
+        return 0;
     }
-    if (launch->findings++)
-        return;
-    char what[300], text[128];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(what, sizeof(what), fmt, ap);
-    va_end(ap);
-    emu_text_of(w->prog, i, text, sizeof(text));
-    const uint32_t *id = w->wg->id;
-    snprintf(launch->first, sizeof(launch->first), "%s: %s: %s; at +0x%x: %s; workgroup %u,%u,%u wave %d lanes 0x%llx",
-             check, launch->kernel ? launch->kernel->name : "?", what,
-             i->address - (launch->kernel ? launch->kernel->entry : 0), text, id[0], id[1], id[2], w->index,
-             (unsigned long long)lanes);
 }
 
-/* ---- the start of a wave
- * ----------------------------------------------------------------------------------------------- */
-
-/* Words from SGPR *at on; they count as written. */
-static void give(struct emu_wave *w, int *at, const void *words, int n)
+void emu_kernarg_fill(struct emu_launch *l, void *const *params, const void *packed, size_t packed_size)
 {
-    memcpy(&w->s[*at], words, (size_t)n * 4);
-    emu_checks_define(w->checks, (uint16_t)*at, n);
-    *at += n;
-}
-
-static void start_wave(struct emu_wave *w, struct emu_launch *launch, const struct emu_program *prog,
-                       struct emu_workgroup *wg, int index)
-{
-    const struct emu_kernel *k = launch->kernel;
-    const uint8_t *d = k->descriptor;
-    uint32_t rsrc1 = u32_at(d + 48), rsrc2 = u32_at(d + 52), props = u32_at(d + 56) & 0xffff,
-             preload = u32_at(d + 56) >> 16;
-    uint32_t(*v)[64] = w->v;
-    struct emu_checks *checks = w->checks;
-    uint8_t *scratch = w->scratch;
-    uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
-    int at = 0;
-
-    *w = (struct emu_wave){ .v = v,
-                            .checks = checks,
-                            .scratch = scratch,
-                            .scratch_bytes = k->scratch,
-                            .wg = wg,
-                            .launch = launch,
-                            .prog = prog,
-                            .index = index,
-                            .lanes = (uint8_t)k->wave_size };
-    w->n_vgprs = k->vgprs;
-    w->pc = prog->inst + prog->at[k->entry / 4];
-    if (checks)
-        emu_checks_reset(checks, w);
-    emu_set_mode(w, (rsrc1 >> 12 & 255) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9);
-
-    uint64_t kernarg = (uint64_t)(uintptr_t)launch->kernarg, zero[2] = { 0, 0 };
-    static const uint32_t scratch_buffer[4] = { 0, UINT32_C(1) << 31, UINT32_MAX,
-                                                0 }; /* swizzled: see buffer_scratch() */
-    if (props & 1)
-        give(w, &at, scratch_buffer, 4);
-    uint64_t packet = (uint64_t)(uintptr_t)launch->packet;
-    if (props & 2)
-        give(w, &at, &packet, 2);
-    if (props & 4)
-        give(w, &at, zero, 2);
-    if (props & 8)
-        give(w, &at, &kernarg, 2);
-    if (props & 16)
-        give(w, &at, zero, 2);
-    if (props & 32)
-        give(w, &at, zero, 2);
-    if (props & 64)
-        give(w, &at, &k->scratch, 1);
-    int user = (int)(rsrc2 >> 1 & 31), length = (int)(preload & 127), offset = (int)(preload >> 7);
-    for (int n = 0; n < length && at < user; n++) {
-        uint32_t word = 0;
-        if ((uint32_t)(offset + n) * 4 + 4 <= k->kernarg_size)
-            memcpy(&word, (char *)launch->kernarg + 4 * (offset + n), 4);
-        give(w, &at, &word, 1);
+    const struct emu_kernel *k = l->kernel;
+    memset(l->kernarg, 0, EMU_KERNARG_SIZE(k->kernarg_bytes));
+    if (packed)
+        memcpy(l->kernarg, packed, packed_size < k->kernarg_bytes ? packed_size : k->kernarg_bytes);
+    for (int i = 0; params && i < k->n_explicit; i++)
+        memcpy(l->kernarg + k->arg[i].offset, params[i], k->arg[i].size);
+    for (int i = k->n_explicit; i < k->n_args; i++) {
+        uint64_t value = hidden_value(l, k->arg[i].kind);
+        uint32_t size = k->arg[i].size;
+        memset(l->kernarg + k->arg[i].offset, 0, size);
+        memcpy(l->kernarg + k->arg[i].offset, &value, size < sizeof(value) ? size : sizeof(value));
     }
-    at = user > at ? user : at;
-    for (int n = 0; n < 3; n++)
-        if (rsrc2 >> (7 + n) & 1)
-            give(w, &at, &wg->id[n], 1);
-    if (rsrc2 >> 10 & 1)
-        give(w, &at, zero, 1);
-    if (rsrc2 & 1 && prog->arch->gfx < 0x942)
-        give(w, &at, zero, 1); /* the wave's offset in scratch */
-
-    uint32_t first = (uint32_t)(index * k->wave_size), left = threads - first;
-    w->exec =
-        left >= (uint32_t)k->wave_size ? (k->wave_size == 32 ? UINT32_MAX : UINT64_MAX) : (UINT64_C(1) << left) - 1;
-    for (int l = 0; l < 64; l++) {
-        uint32_t t = first + (uint32_t)l, x = t % launch->block[0], y = t / launch->block[0] % launch->block[1],
-                 z = t / launch->block[0] / launch->block[1];
-        v[0][l] = x | y << 10 | z << 20;
-    }
-    emu_checks_define(checks, EMU_VGPR, 1);
-    /* Where anything goes, nothing should be 0 by luck. */
-    if (!checks)
-        for (int r = 1; r < k->vgprs && r < 256; r++)
-            memset(v[r], 0, sizeof(v[r]));
 }
 
-/* ---- workgroups
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- occupancy ------------------------------------------------------------------------------------------------------
+ */
 
-static uint32_t round_up(uint32_t v, uint32_t to)
+static int round_up(int n, int to)
 {
-    return (v + to - 1) / to * to;
+    return (n + to - 1) / to * to;
 }
 
-/* Workgroups that a CU holds, by registers, waves and LDS. */
-static int resident_per_cu(const struct emu_launch *l, int waves, uint32_t lds)
+int emu_occupancy(const struct emu_arch *arch, const struct emu_kernel *k, int cu_count, int threads,
+                  uint32_t lds_bytes)
 {
-    const struct emu_arch *a = l->arch;
-    uint32_t regs = (uint32_t)l->kernel->vgprs; /* metadata counts AGPRs in on unified files */
-    int by_regs = (int)((uint32_t)a->vgprs / round_up(regs ? regs : 1, (uint32_t)a->granule));
-    int per_simd = by_regs < a->waves ? by_regs : a->waves;
-    int n = (per_simd > 0 ? per_simd : 1) * a->simds / waves;
-    if (lds && (int)(65536 / lds) < n)
-        n = (int)(65536 / lds);
-    return n > 0 ? n : 1;
+    bool rdna = arch->gfx >= 0x1000, wgp = rdna && (k->rsrc1 >> 29 & 1);
+    int units = wgp ? (cu_count + 1) / 2 : cu_count;
+    int simds = wgp ? 2 * arch->simds : arch->simds;
+    int lds = wgp ? 2 * arch->lds_bytes : arch->lds_bytes;
+    int waves = (threads + k->wave_size - 1) / k->wave_size, most = arch->waves_per_simd, rows;
+    if (rdna && k->wave_size == 64)
+        rows = 2 * round_up(k->n_vgprs, arch->vgpr_granule / 2);
+    else
+        rows = round_up(arch->unified_agprs ? k->n_vgprs + k->n_agprs : k->n_vgprs, arch->vgpr_granule);
+    if (arch->vgprs_per_simd / rows < most)
+        most = arch->vgprs_per_simd / rows;
+    if (!rdna && 800 / round_up(k->n_sgprs, 16) < most) /* gfx9: 800 SGPRs a SIMD, vcc and its kin among them */
+        most = 800 / round_up(k->n_sgprs, 16);
+    int groups = simds * most / waves;
+    int barriers = rdna ? 32 : 16;
+    if (waves > 1 && groups > barriers)
+        groups = barriers;
+    if (lds_bytes && lds / round_up((int)lds_bytes, 512) < groups)
+        groups = lds / round_up((int)lds_bytes, 512);
+    return groups * units;
 }
 
-struct machine {
-    struct emu_launch *launch;
-    const struct emu_program *prog;
-    struct emu_workgroup *slot;
-    int slots, waves, running;
-    uint64_t next, total, seed, step; /* step: 0, or what takes the workgroups in another order */
-    uint32_t lds;
-};
+/* ---- registers ------------------------------------------------------------------------------------------------------
+ */
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
+static int put64(uint32_t *s, int at, uint64_t value)
 {
-    while (b) {
-        uint64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
+    s[at] = (uint32_t)value;
+    s[at + 1] = (uint32_t)(value >> 32);
+    return at + 2;
 }
 
-static void start_group(struct machine *m, struct emu_workgroup *g)
+/* The V# of scratch memory for code without scratch instructions: swizzled, 4-byte elements, indexed by the lane. With
+ * fewer indices than the index stride, the stride itself doesn't matter. */
+static int put_scratch_buffer(const struct emu_launch *l, uint32_t *s, int at)
 {
-    const uint32_t *grid = m->launch->grid;
-    uint64_t n = m->next++;
-    if (m->step)
-        n = (n * m->step + m->launch->seed) % m->total;
-    g->id[0] = (uint32_t)(n % grid[0]);
-    g->id[1] = (uint32_t)(n / grid[0] % grid[1]);
-    g->id[2] = (uint32_t)(n / grid[0] / grid[1]);
-    g->n_waves = m->waves;
-    g->waiting = g->ended = 0;
-    g->lds_bytes = m->lds;
-    if (m->launch->checks) {
-        free(g->shadow);
-        g->shadow = m->lds ? emu_lds_shadow_create(m->lds) : NULL;
-        memset(g->lds, 0xa5, m->lds);
-    }
-    for (int k = 0; k < m->waves; k++)
-        start_wave(&g->wave[k], m->launch, m->prog, g, k);
-    m->running++;
+    bool wave32 = l->kernel->wave_size == 32;
+    put64(s, at, (uint64_t)(uintptr_t)l->scratch);
+    s[at + 1] |= 1u << 31 | 4u << 16;
+    s[at + 2] = 0xFFFFFFFFu;
+    if (l->arch->gfx >= 0x1000)
+        s[at + 3] = (wave32 ? 2u : 3u) << 21 | 1u << 23 | 22u << 12 | 0xFACu;
+    else
+        s[at + 3] = 3u << 21 | 1u << 23 | 1u << 19 | 0x27FACu;
+    return at + 4;
 }
 
-static bool prepare(struct machine *m)
+static void set_sgprs(struct emu_launch *l, struct emu_wave *w, uint64_t scratch_offset)
 {
-    struct emu_launch *l = m->launch;
-    uint64_t want = (uint64_t)l->cu_count * (uint64_t)resident_per_cu(l, m->waves, m->lds);
-    m->slots = (int)(want < m->total ? want : m->total);
-    m->slot = calloc((size_t)m->slots, sizeof(*m->slot));
-    bool ok = m->slot != NULL;
-    for (int s = 0; ok && s < m->slots; s++) {
-        struct emu_workgroup *g = &m->slot[s];
-        g->wave = calloc((size_t)m->waves, sizeof(*g->wave));
-        g->lds = aligned_alloc(64, round_up(m->lds + 64, 64));
-        ok = g->wave && g->lds;
-        for (int k = 0; ok && k < m->waves; k++) {
-            struct emu_wave *w = &g->wave[k];
-            w->v = malloc(512 * sizeof(*w->v)); /* rows that the kernel doesn't have are never touched */
-            w->scratch = l->kernel->scratch ? malloc((size_t)l->kernel->scratch * 64) : NULL;
-            w->checks = l->checks ? emu_checks_create(w) : NULL;
-            ok = w->v && (w->scratch || !l->kernel->scratch);
+    const struct emu_kernel *k = l->kernel;
+    const struct emu_workgroup *wg = w->wg;
+    uint32_t *s = w->s;
+    int at = 0, user = (int)(k->rsrc2 >> 1 & 31);
+    for (int i = 0; i < EMU_SCC; i++)
+        s[i] = JUNK;
+    if (k->properties & EMU_KERNEL_PRIVATE_SEGMENT_BUFFER)
+        at = put_scratch_buffer(l, s, at);
+    if (k->properties & EMU_KERNEL_DISPATCH_PTR)
+        at = put64(s, at, (uint64_t)(uintptr_t)l->packet);
+    if (k->properties & EMU_KERNEL_QUEUE_PTR)
+        at = put64(s, at, (uint64_t)(uintptr_t)l->queue);
+    if (k->properties & EMU_KERNEL_KERNARG_PTR)
+        at = put64(s, at, (uint64_t)(uintptr_t)l->kernarg);
+    if (k->properties & EMU_KERNEL_DISPATCH_ID)
+        at = put64(s, at, 1);
+    if (k->properties & EMU_KERNEL_FLAT_SCRATCH_INIT)
+        at = put64(s, at, (uint64_t)(uintptr_t)l->scratch);
+    if (k->properties & EMU_KERNEL_PRIVATE_SEGMENT_SIZE)
+        s[at++] = w->scratch_bytes;
+    for (int i = 0; i < k->preload_length && at < user && at < 102; i++)
+        memcpy(&s[at++], l->kernarg + 4 * (k->preload_offset + i), 4);
+    at = user;
+    for (int d = 0; d < 3; d++)
+        if (k->rsrc2 >> (7 + d) & 1)
+            s[at++] = wg->id[d];
+    if (k->rsrc2 >> 10 & 1)
+        s[at++] = (uint32_t)wg->n_waves | (w->index == 0 ? 1u << 31 : 0);
+    if ((k->rsrc2 & 1) && !l->arch->architected_scratch)
+        s[at++] = (uint32_t)scratch_offset;
+    w->init_sgprs = (uint8_t)at;
+    if (l->arch->gfx < 0x1000)
+        put64(s, 102, l->arch->architected_scratch ? (uint64_t)(uintptr_t)w->scratch : 0);
+    for (int i = 0; i < 16; i++)
+        s[EMU_TTMP + i] = 0;
+    s[EMU_NULL] = 0;
+}
+
+static void set_vgprs(const struct emu_launch *l, struct emu_wave *w)
+{
+    const struct emu_kernel *k = l->kernel;
+    int ids = (int)(k->rsrc2 >> 11 & 3); /* 0: x, 1: x and y, 2: all */
+    uint32_t bx = l->block[0], by = l->block[1], threads = bx * by * l->block[2];
+    uint32_t first = (uint32_t)(w->index * w->wave_size);
+    uint32_t n = threads - first < w->wave_size ? threads - first : w->wave_size;
+    w->exec = n == 64 ? ~0ull : (1ull << n) - 1;
+    w->init_vgprs = (uint8_t)(l->arch->packed_tid ? 1 : ids + 1);
+    uint32_t x = first % bx, y = first / bx % by, z = first / bx / by;
+    for (uint32_t lane = 0; lane < n; lane++) {
+        if (l->arch->packed_tid)
+            w->v[0][lane] = x | (ids >= 1 ? y << 10 : 0) | (ids >= 2 ? z << 20 : 0);
+        else {
+            w->v[0][lane] = x;
+            if (ids >= 1)
+                w->v[1][lane] = y;
+            if (ids >= 2)
+                w->v[2][lane] = z;
         }
-    }
-    return ok;
-}
-
-static void clean_up(struct machine *m)
-{
-    for (int s = 0; m->slot && s < m->slots; s++) {
-        struct emu_workgroup *g = &m->slot[s];
-        for (int k = 0; g->wave && k < m->waves; k++) {
-            free(g->wave[k].v);
-            free(g->wave[k].scratch);
-            emu_checks_destroy(g->wave[k].checks);
-        }
-        free(g->wave);
-        free(g->lds);
-        free(g->shadow);
-    }
-    free(m->slot);
-}
-
-/* Gives each wave of the group that can run a turn. */
-static void turn(struct machine *m, struct emu_workgroup *g, bool *progress)
-{
-    struct emu_counters *c = &m->launch->counters;
-    int first = m->seed ? (int)(next_random(&m->seed) % (uint64_t)m->waves) : 0;
-    for (int n = 0; n < m->waves && !m->launch->failed; n++) {
-        struct emu_wave *w = &g->wave[(first + n) % m->waves];
-        if (w->stop == EMU_END || w->stop == EMU_BARRIER)
-            continue;
-        uint64_t before = w->executed;
-        enum emu_stop why = emu_run(w, m->seed ? (int64_t)(next_random(&m->seed) % 400 + 1) : TURN);
-        *progress |= w->executed > before;
-        c->instructions += w->executed - before;
-        if (why == EMU_END)
-            g->ended++;
-        else if (why == EMU_BARRIER)
-            g->waiting++;
-    }
-    if (g->waiting && g->waiting + g->ended == m->waves) {
-        if (m->launch->checks && g->ended)
-            for (int k = 0; k < m->waves; k++)
-                if (g->wave[k].stop == EMU_BARRIER) {
-                    emu_report(&g->wave[k], g->wave[k].pc - 1, "divergent-barrier", true, g->wave[k].exec,
-                               "%d of %d waves have ended without it", g->ended, m->waves);
-                    return;
-                }
-        for (int k = 0; k < m->waves; k++)
-            if (g->wave[k].stop == EMU_BARRIER)
-                g->wave[k].stop = EMU_RUNNING;
-        g->waiting = 0;
-        c->barriers++;
-        emu_check_barrier(g);
-        *progress = true;
-    }
-}
-
-static uint64_t spin_limit(void)
-{
-    const char *env = getenv("RFG_EMU_MAX_SPIN");
-    return env ? strtoull(env, NULL, 0) : UINT64_C(20000000000);
-}
-
-static bool set_up(struct emu_launch *l, struct machine *m)
-{
-    char error[400];
-    uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
-    m->prog = emu_module_program(l->module, l->kernel->wave_size, error, sizeof(error));
-    if (!m->prog) {
-        snprintf(l->first, sizeof(l->first), "%s", error);
-        return false;
-    }
-    if (m->prog->at[l->kernel->entry / 4] < 0) {
-        snprintf(l->first, sizeof(l->first), "%s: its entry is no instruction", l->kernel->name);
-        return false;
-    }
-    m->waves = (int)((threads + (uint64_t)l->kernel->wave_size - 1) / (uint64_t)l->kernel->wave_size);
-    m->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-    m->lds = l->kernel->lds + l->dynamic_lds;
-    m->seed = l->seed;
-    if (m->seed) /* with no divisor in common, its multiples go through all numbers */
-        for (m->step = m->seed % m->total + 1; common_divisor(m->step, m->total) != 1;)
-            m->step++;
-    if (!prepare(m)) {
-        snprintf(l->first, sizeof(l->first), "%s: no memory for %d workgroups of %d waves", l->kernel->name, m->slots,
-                 m->waves);
-        return false;
-    }
-    return true;
-}
-
-/* The AQL packet that the launch would have come by (HSA runtime specification, hsa_kernel_dispatch_packet_t): kernels
- * read sizes from it. */
-static void *make_packet(const struct emu_launch *l)
-{
-    uint8_t *p = emu_alloc(64, "the dispatch packet");
-    uint16_t size[3];
-    uint32_t grid[3], segments[2] = { l->kernel->scratch, l->kernel->lds + l->dynamic_lds };
-    uint64_t kernarg = (uint64_t)(uintptr_t)l->kernarg;
-    if (!p)
-        return NULL;
-    for (int d = 0; d < 3; d++) {
-        size[d] = (uint16_t)l->block[d];
-        grid[d] = l->grid[d] * l->block[d];
-    }
-    memcpy(p + 4, size, sizeof(size));
-    memcpy(p + 12, grid, sizeof(grid));
-    memcpy(p + 24, segments, sizeof(segments));
-    memcpy(p + 40, &kernarg, sizeof(kernarg));
-    return p;
-}
-
-bool emu_launch_run(struct emu_launch *l)
-{
-    struct machine m = { .launch = l };
-    if (!set_up(l, &m) || !(l->packet = make_packet(l))) {
-        l->failed = true;
-        l->findings++;
-        clean_up(&m);
-        return false;
-    }
-    uint64_t limit = spin_limit(), ended_at = 0;
-    for (int s = 0; s < m.slots; s++)
-        start_group(&m, &m.slot[s]);
-    l->counters.waves = m.total * (uint64_t)m.waves;
-    while (m.running && !l->failed) {
-        bool progress = false;
-        for (int s = 0; s < m.slots && !l->failed; s++) {
-            struct emu_workgroup *g = &m.slot[s];
-            if (g->ended == m.waves)
-                continue;
-            turn(&m, g, &progress);
-            if (g->ended == m.waves) {
-                m.running--;
-                ended_at = l->counters.instructions;
-                if (m.next < m.total)
-                    start_group(&m, g);
+        if (++x == bx) {
+            x = 0;
+            if (++y == by) {
+                y = 0;
+                z++;
             }
         }
-        if (!l->failed && m.running && (!progress || l->counters.instructions - ended_at > limit))
-            for (int s = 0; s < m.slots && !l->failed; s++)
-                for (int k = 0; k < m.waves && !l->failed; k++)
-                    if (m.slot[s].wave[k].stop != EMU_END && m.slot[s].ended < m.waves)
-                        emu_report(&m.slot[s].wave[k], m.slot[s].wave[k].pc, "deadlock", true, m.slot[s].wave[k].exec,
-                                   "no workgroup came to an end in %llu instructions",
-                                   (unsigned long long)(l->counters.instructions - ended_at));
     }
-    clean_up(&m);
-    emu_free(l->packet);
-    return !l->failed;
+}
+
+/* MODE from the descriptor: rounding and denormals (12..19), DX10_CLAMP (21), IEEE (23), FP16_OVFL (26). */
+static uint32_t mode_of(uint32_t rsrc1)
+{
+    return (rsrc1 >> 12 & 0xff) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9 | (rsrc1 >> 26 & 1) << 23;
+}
+
+void emu_slot_start(struct emu_launch *l, struct emu_slot *slot, uint64_t number)
+{
+    const struct emu_kernel *k = l->kernel;
+    struct emu_workgroup *wg = &slot->wg;
+    const struct emu_inst *entry = &l->prog->inst[l->prog->at[(k->entry - l->code->text) / 4]];
+    wg->id[0] = (uint32_t)(number % l->grid[0]);
+    wg->id[1] = (uint32_t)(number / l->grid[0] % l->grid[1]);
+    wg->id[2] = (uint32_t)(number / l->grid[0] / l->grid[1]);
+    wg->xcd = (int)(number % (uint64_t)l->arch->xcds);
+    wg->at_barrier = wg->ended = 0;
+    slot->budget = EMU_BUDGET;
+    if (emu_hooks->group_begin)
+        emu_hooks->group_begin(l, wg);
+    for (int i = 0; i < wg->n_waves; i++) {
+        struct emu_wave *w = &wg->wave[i];
+        struct emu_wave fresh = { .pc = entry,
+                                  .wave_size = (uint8_t)k->wave_size,
+                                  .mode = mode_of(k->rsrc1),
+                                  .n_vgprs = w->n_vgprs,
+                                  .n_agprs = w->n_agprs,
+                                  .v = w->v,
+                                  .a = w->a,
+                                  .scratch_bytes = k->scratch_bytes,
+                                  .wg = wg,
+                                  .launch = l,
+                                  .prog = l->prog,
+                                  .index = i,
+                                  .checks = w->checks,
+                                  .counts = w->counts };
+        uint64_t offset = ((uint64_t)slot->index * (uint64_t)wg->n_waves + (uint64_t)i) * l->scratch_per_wave;
+        *w = fresh;
+        w->scratch_bytes = (uint32_t)(l->scratch_per_wave / (size_t)k->wave_size);
+        w->scratch = l->scratch ? l->scratch + offset : NULL;
+        set_sgprs(l, w, offset);
+        set_vgprs(l, w);
+        if (emu_hooks->wave_begin)
+            emu_hooks->wave_begin(w);
+    }
 }

@@ -1,218 +1,434 @@
 /* SPDX-License-Identifier: MIT
  *
- * Device memory: host allocations between red zones, found by address. Freed ones stay reserved for a while, so that a
- * use after free is seen and named. */
-#include "memory.h"
-
-#include <pthread.h>
+ * Device memory at host addresses: allocations between red zones, freed ones kept out of use for a while, and the one
+ * gate that every memory instruction passes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define RED_ZONE   4096
-#define QUARANTINE 64
-#define BIG        (1 << 20) /* from here on memory comes from mmap and is given back at once when it is freed */
+#include "front.h"
 
-struct region {
-    uintptr_t lo, hi; /* what the caller has */
-    size_t size;      /* of the whole allocation, red zones and all */
-    char *base;
-    const char *what;
-    bool freed;
-};
+#define ALIGN            256
+#define PAGE             4096
+#define POISON           0xFF
+#define RED              0xBD /* what red zones are filled with */
+#define QUARANTINE_COUNT 1024
+#define QUARANTINE_BYTES ((size_t)1 << 36) /* of address space: their pages are given back */
+#define NEAR             (1 << 20)         /* an address farther from a block than this has nothing to do with it */
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct region *regions; /* by address */
-static int n_regions, room, n_freed;
+static const struct emu_hooks no_hooks;
+const struct emu_hooks *emu_hooks = &no_hooks;
 
-/* The last region that begins at or before p; -1: none. */
-static int find(uintptr_t p)
+/* ---- the sorted array -----------------------------------------------------------------------------------------------
+ */
+
+/* The number of blocks with lo <= address. */
+static int rank(const struct emu_memory *m, uint64_t address)
 {
-    int lo = 0, hi = n_regions;
+    int lo = 0, hi = m->n;
     while (lo < hi) {
         int mid = (lo + hi) / 2;
-        if (regions[mid].lo <= p)
+        if (m->block[mid]->lo <= address)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo - 1;
+    return lo;
 }
 
-static void forget(int at)
+struct emu_block *emu_memory_find(const struct emu_memory *m, uint64_t address)
 {
-    if (regions[at].base)
-        munmap(regions[at].base, regions[at].size);
-    memmove(&regions[at], &regions[at + 1], (size_t)(--n_regions - at) * sizeof(*regions));
+    int i = rank(m, address);
+    return i ? m->block[i - 1] : NULL;
 }
 
-void *emu_alloc(size_t size, const char *what)
+static bool insert(struct emu_memory *m, struct emu_block *b)
 {
-    size_t whole = (size + 2 * RED_ZONE + 4095) & ~(size_t)4095;
-    char *base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
-        return NULL;
-    pthread_rwlock_wrlock(&lock);
-    if (n_regions == room) {
-        room = room * 2 + 64;
-        regions = realloc(regions, (size_t)room * sizeof(*regions));
-        if (!regions)
-            abort();
+    if (m->n == m->capacity) {
+        int capacity = m->capacity ? 2 * m->capacity : 64;
+        struct emu_block **grown = realloc(m->block, (size_t)capacity * sizeof(*grown));
+        if (!grown)
+            return false;
+        m->block = grown;
+        m->capacity = capacity;
     }
-    int at = find((uintptr_t)base) + 1;
-    memmove(&regions[at + 1], &regions[at], (size_t)(n_regions++ - at) * sizeof(*regions));
-    regions[at] =
-        (struct region){ (uintptr_t)base + RED_ZONE, (uintptr_t)base + RED_ZONE + size, whole, base, what, false };
-    pthread_rwlock_unlock(&lock);
-    return base + RED_ZONE;
+    int i = rank(m, b->lo);
+    memmove(&m->block[i + 1], &m->block[i], (size_t)(m->n - i) * sizeof(m->block[0]));
+    m->block[i] = b;
+    m->n++;
+    b->number = ++m->numbers;
+    if (emu_hooks->block_begin)
+        emu_hooks->block_begin(b);
+    return true;
 }
 
-bool emu_free(void *p)
+static void take_out(struct emu_memory *m, struct emu_block *b)
 {
-    pthread_rwlock_wrlock(&lock);
-    int at = find((uintptr_t)p);
-    bool ok = at >= 0 && regions[at].lo == (uintptr_t)p && !regions[at].freed;
-    if (ok) {
-        regions[at].freed = true;
-        madvise(regions[at].base, regions[at].size, MADV_DONTNEED);
-        if (++n_freed > QUARANTINE)
-            for (int k = 0; k < n_regions; k++)
-                if (regions[k].freed && k != at) {
-                    forget(k);
-                    n_freed--;
-                    break;
-                }
-    }
-    pthread_rwlock_unlock(&lock);
-    return ok;
+    int i = rank(m, b->lo) - 1;
+    memmove(&m->block[i], &m->block[i + 1], (size_t)(m->n - i - 1) * sizeof(m->block[0]));
+    m->n--;
 }
 
-bool emu_mapped(uint64_t p, size_t n, uintptr_t *lo, uintptr_t *hi)
-{
-    pthread_rwlock_rdlock(&lock);
-    int at = find((uintptr_t)p);
-    bool ok = at >= 0 && !regions[at].freed && p + n <= regions[at].hi && p + n >= p;
-    if (ok && lo) {
-        *lo = regions[at].lo;
-        *hi = regions[at].hi;
-    }
-    pthread_rwlock_unlock(&lock);
-    return ok;
-}
-
-void emu_whereabouts(uint64_t p, char *buf, size_t size)
-{
-    pthread_rwlock_rdlock(&lock);
-    int at = find((uintptr_t)p);
-    const struct region *r = at >= 0 ? &regions[at] : NULL, *next = at + 1 < n_regions ? &regions[at + 1] : NULL;
-    if (r && p < r->hi)
-        snprintf(buf, size, "%llu bytes into %s of %zu bytes%s", (unsigned long long)(p - r->lo), r->what,
-                 (size_t)(r->hi - r->lo), r->freed ? ", freed" : "");
-    else if (r && p - r->hi < 1 << 20 && (!next || p - r->hi <= next->lo - p))
-        snprintf(buf, size, "%llu bytes after %s of %zu bytes%s", (unsigned long long)(p - r->hi), r->what,
-                 (size_t)(r->hi - r->lo), r->freed ? ", freed" : "");
-    else if (next && next->lo - p < 1 << 20)
-        snprintf(buf, size, "%llu bytes before %s of %zu bytes", (unsigned long long)(next->lo - p), next->what,
-                 (size_t)(next->hi - next->lo));
-    else
-        snprintf(buf, size, "in no allocation");
-    pthread_rwlock_unlock(&lock);
-}
-
-/* ---- what kernels touch ---------------------------------------------------------------------------------------------
+/* ---- allocating -----------------------------------------------------------------------------------------------------
  */
 
-static const char *verb(enum emu_kind kind)
+struct emu_block *emu_memory_alloc(struct emu_memory *m, size_t size)
 {
-    return kind == EMU_IS_LOAD ? "reads" : kind == EMU_IS_STORE ? "writes" : "updates";
+    if (size > m->limit - m->allocated)
+        return NULL;
+    size_t body = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    size_t total = (body + 2 * EMU_RED_ZONE + PAGE - 1) & ~(size_t)(PAGE - 1);
+    struct emu_block *b = calloc(1, sizeof(*b));
+    uint8_t *p =
+        b ? mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
+    if (p == MAP_FAILED) {
+        free(b);
+        return NULL;
+    }
+    *b = (struct emu_block){ .kind = EMU_BLOCK_DEVICE, .writable = true, .mapping = p, .mapping_size = total };
+    b->lo = (uint64_t)(uintptr_t)p + EMU_RED_ZONE;
+    b->hi = b->lo + size;
+    memset(p, RED, EMU_RED_ZONE);
+    memset(p + EMU_RED_ZONE, POISON, size);
+    memset(p + EMU_RED_ZONE + size, RED, EMU_RED_ZONE);
+    if (!insert(m, b)) {
+        munmap(p, total);
+        free(b);
+        return NULL;
+    }
+    m->allocated += size;
+    return b;
 }
 
-/* Distinct lines of 64 and 128 bytes that an instruction touches. */
-static void count_lines(struct emu_counters *c, const uint64_t *addr, uint64_t lanes, unsigned bytes)
+/* Kernels can't get at red zones: what changed one was the host. */
+static void check_red_zones(const struct emu_memory *m, const struct emu_block *b)
 {
-    uint64_t seen[128];
-    int n = 0;
-    for (uint64_t m = lanes; m; m &= m - 1)
-        for (uint64_t p = addr[__builtin_ctzll(m)], line = p >> 6; line <= (p + bytes - 1) >> 6; line++) {
-            int k = n - 1;
-            while (k >= 0 && seen[k] != line)
-                k--;
-            if (k < 0 && n < 128)
-                seen[n++] = line;
-        }
-    c->lines64 += (uint64_t)n;
-    for (int k = 0; k < n; k++) {
-        int other = k - 1;
-        while (other >= 0 && seen[other] >> 1 != seen[k] >> 1)
-            other--;
-        c->lines128 += other < 0;
-    }
-}
-
-uint64_t emu_global(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, const uint64_t *addr,
-                    uint64_t lanes, unsigned bytes)
-{
-    uint64_t bad = 0;
-    unsigned n = i->op->cls == EMU_SMEM ? (unsigned)i->op->info * 4 : bytes;
-    for (uint64_t m = lanes; m; m &= m - 1) {
-        int l = __builtin_ctzll(m);
-        uint64_t p = addr[l];
-        if (p >= w->mem_lo && p + n <= w->mem_hi)
-            continue;
-        if (!emu_mapped(p, n, &w->mem_lo, &w->mem_hi)) {
-            w->mem_lo = w->mem_hi = 0;
-            bad |= UINT64_C(1) << l;
-        }
-    }
-    if (w->launch->count)
-        count_lines(&w->launch->counters, addr, lanes, n);
-    if (kind == EMU_IS_LOAD)
-        w->launch->counters.load_bytes += (uint64_t)__builtin_popcountll(lanes) * n;
-    else
-        w->launch->counters.store_bytes += (uint64_t)__builtin_popcountll(lanes) * n;
-    if (bad) {
+    const uint8_t *lo = b->mapping, *hi = (const uint8_t *)(uintptr_t)b->hi;
+    for (int i = 0; i < EMU_RED_ZONE; i++) {
+        const uint8_t *bad = lo[i] != RED ? lo + i : hi[i] != RED ? hi + i : NULL;
         char where[160];
-        uint64_t p = addr[__builtin_ctzll(bad)];
-        emu_whereabouts(p, where, sizeof(where));
-        emu_report(w, i, strstr(where, "freed") ? "use-after-free" : "global-out-of-bounds", true, bad,
-                   "%s %u bytes at 0x%llx, %s", verb(kind), n, (unsigned long long)p, where);
-        return 0;
+        if (!bad)
+            continue;
+        emu_memory_describe(m, (uint64_t)(uintptr_t)bad, where, sizeof(where));
+        emu_report_launch(NULL, "red-zone-overwritten", "the host wrote to %s", where);
+        return;
     }
-    if (kind == EMU_IS_ATOMIC && bytes)
-        for (uint64_t m = lanes; m; m &= m - 1) {
-            uint64_t p = addr[__builtin_ctzll(m)];
-            if (p % bytes) {
-                emu_report(w, i, "misaligned", true, m & -m, "an atomic of %u bytes at 0x%llx", bytes,
-                           (unsigned long long)p);
-                return 0;
+}
+
+static void release(struct emu_block *b)
+{
+    if (b->mapping)
+        munmap(b->mapping, b->mapping_size);
+    free(b);
+}
+
+/* Its pages go back to the host, its addresses stay taken. */
+static void quarantine(struct emu_memory *m, struct emu_block *b)
+{
+    struct emu_block **grown = realloc(m->freed, (size_t)(m->n_freed + 1) * sizeof(*grown));
+    b->freed = true;
+    if (emu_hooks->block_end)
+        emu_hooks->block_end(b);
+    if (!grown || mmap(b->mapping, b->mapping_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                       -1, 0) == MAP_FAILED) {
+        m->freed = grown ? grown : m->freed;
+        take_out(m, b);
+        release(b);
+        return;
+    }
+    m->freed = grown;
+    m->freed[m->n_freed++] = b;
+    m->freed_bytes += b->mapping_size;
+    while (m->n_freed > QUARANTINE_COUNT || m->freed_bytes > QUARANTINE_BYTES) {
+        struct emu_block *old = m->freed[0];
+        m->freed_bytes -= old->mapping_size;
+        memmove(m->freed, m->freed + 1, (size_t)--m->n_freed * sizeof(*m->freed));
+        take_out(m, old);
+        release(old);
+    }
+}
+
+bool emu_memory_free(struct emu_memory *m, const void *p, bool *freed)
+{
+    struct emu_block *b = emu_memory_find(m, (uint64_t)(uintptr_t)p);
+    *freed = false;
+    if (!b || b->lo != (uint64_t)(uintptr_t)p || b->kind != EMU_BLOCK_DEVICE)
+        return false;
+    if (b->freed) {
+        *freed = true;
+        return false;
+    }
+    check_red_zones(m, b);
+    m->allocated -= b->hi - b->lo;
+    quarantine(m, b);
+    return true;
+}
+
+struct emu_block *emu_memory_add(struct emu_memory *m, enum emu_block_kind kind, const void *p, size_t size,
+                                 bool writable, const char *label)
+{
+    struct emu_block *b = calloc(1, sizeof(*b));
+    if (!b)
+        return NULL;
+    *b = (struct emu_block){ .kind = (uint8_t)kind, .writable = writable, .label = label };
+    b->lo = (uint64_t)(uintptr_t)p;
+    b->hi = b->lo + size;
+    if (insert(m, b))
+        return b;
+    free(b);
+    return NULL;
+}
+
+void emu_memory_remove(struct emu_memory *m, struct emu_block *b)
+{
+    if (!b)
+        return;
+    if (emu_hooks->block_end)
+        emu_hooks->block_end(b);
+    take_out(m, b);
+    release(b);
+}
+
+void emu_memory_destroy(struct emu_memory *m)
+{
+    for (int i = 0; i < m->n; i++)
+        release(m->block[i]);
+    free(m->block);
+    free(m->freed);
+    *m = (struct emu_memory){ 0 };
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------------------
+ */
+
+static void name_block(const struct emu_block *b, char *buf, size_t size)
+{
+    static const char *const kinds[] = { "allocation", "code object", "kernel arguments", "scratch memory" };
+    char number[32] = "";
+    if (b->kind == EMU_BLOCK_DEVICE)
+        snprintf(number, sizeof(number), " %llu", (unsigned long long)b->number);
+    snprintf(buf, size, "%s%s%s%s%.60s (%llu bytes at 0x%llx)", b->freed ? "freed " : "", kinds[b->kind], number,
+             b->label ? " of " : "", b->label ? b->label : "", (unsigned long long)(b->hi - b->lo),
+             (unsigned long long)b->lo);
+}
+
+void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf, size_t size)
+{
+    int i = rank(m, address);
+    const struct emu_block *before = i ? m->block[i - 1] : NULL, *after = i < m->n ? m->block[i] : NULL;
+    uint64_t past = before && address >= before->hi ? address - before->hi : UINT64_MAX;
+    uint64_t until = after ? after->lo - address : UINT64_MAX;
+    char name[160];
+    if (before && address < before->hi) {
+        name_block(before, name, sizeof(name));
+        snprintf(buf, size, "byte %llu of %s", (unsigned long long)(address - before->lo), name);
+    } else if (past <= until && past < NEAR) {
+        name_block(before, name, sizeof(name));
+        snprintf(buf, size, "%llu bytes past the end of %s", (unsigned long long)past, name);
+    } else if (until < NEAR) {
+        name_block(after, name, sizeof(name));
+        snprintf(buf, size, "%llu bytes before %s", (unsigned long long)until, name);
+    } else
+        snprintf(buf, size, "nothing within %d bytes of it is device memory", NEAR);
+}
+
+bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bool write, char *why, size_t why_size)
+{
+    uint64_t a = (uint64_t)(uintptr_t)p;
+    const struct emu_block *b = emu_memory_find(m, a);
+    if (b && a <= b->hi && size <= b->hi - a && !b->freed && (b->writable || !write))
+        return true;
+    emu_memory_describe(m, b && a < b->hi && !b->freed && (b->writable || !write) ? b->hi : a, why, why_size);
+    return false;
+}
+
+/* ---- the gate -------------------------------------------------------------------------------------------------------
+ */
+
+/* Are all lanes' addresses in [lo, lo + span]? Also gathers the low bits of all addresses. */
+typedef uint64_t v8 __attribute__((vector_size(64)));
+#define ALL_IN(name, ...)                                                                                              \
+    __VA_ARGS__ static bool name(const uint64_t *addr, uint64_t lanes, uint64_t lo, uint64_t span, uint64_t *low)      \
+    {                                                                                                                  \
+        const v8 bit = { 1, 2, 4, 8, 16, 32, 64, 128 };                                                                \
+        v8 bad = { 0 }, bits = { 0 };                                                                                  \
+        for (int g = 0; g < 8; g++) {                                                                                  \
+            v8 a, active = (v8)(((lanes >> 8 * g & 255) & bit) != 0);                                                  \
+            memcpy(&a, addr + 8 * g, sizeof(a));                                                                       \
+            bad |= (v8)(a - lo > span) & active;                                                                       \
+            bits |= a & active;                                                                                        \
+        }                                                                                                              \
+        uint64_t any = 0, all = 0;                                                                                     \
+        for (int l = 0; l < 8; l++) {                                                                                  \
+            any |= bad[l];                                                                                             \
+            all |= bits[l];                                                                                            \
+        }                                                                                                              \
+        *low = all;                                                                                                    \
+        return !any;                                                                                                   \
+    }
+ALL_IN(all_in_base)
+#if defined(__x86_64__)
+ALL_IN(all_in_avx2, __attribute__((target("avx2"))))
+ALL_IN(all_in_avx512, __attribute__((target("avx512f,avx512vl,avx512dq"))))
+#endif
+
+static bool (*all_in)(const uint64_t *, uint64_t, uint64_t, uint64_t, uint64_t *) = all_in_base;
+
+__attribute__((constructor)) static void choose_all_in(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        all_in = all_in_avx512;
+    else if (__builtin_cpu_supports("avx2"))
+        all_in = all_in_avx2;
+#endif
+}
+
+static const char *const did[] = { "load", "store", "atomic" };
+
+/* The block's part that the wave may touch: its own of the scratch. */
+static void bounds(const struct emu_wave *w, const struct emu_block *b, uint64_t *lo, uint64_t *hi)
+{
+    *lo = b->lo;
+    *hi = b->hi;
+    if (b->kind == EMU_BLOCK_SCRATCH) {
+        *lo = (uint64_t)(uintptr_t)w->scratch;
+        *hi = *lo + (uint64_t)w->scratch_bytes * w->wave_size;
+    }
+}
+
+/* Lane by lane; says which are right, and reports the others. */
+static uint64_t sort_out(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
+{
+    uint64_t good = 0, bad = 0, lo = 0, hi = 0;
+    const struct emu_block *bad_block = NULL;
+    int first = -1;
+    for (uint64_t rest = a->lanes; rest; rest &= rest - 1) {
+        int l = __builtin_ctzll(rest);
+        uint64_t addr = a->addr[l];
+        const struct emu_block *b = NULL;
+        if (addr < lo || addr >= hi || a->bytes > hi - addr) {
+            b = emu_memory_find(w->launch->memory, addr);
+            if (b)
+                bounds(w, b, &lo, &hi);
+            if (!b || addr < lo || addr >= hi || a->bytes > hi - addr || b->freed ||
+                (a->kind != EMU_LOAD && !b->writable)) {
+                if (first < 0) {
+                    first = l;
+                    bad_block = b && addr >= b->lo && addr < b->hi ? b : NULL;
+                }
+                bad |= 1ull << l;
+                lo = hi = 0;
+                continue;
             }
         }
-    return lanes;
+        good |= 1ull << l;
+    }
+    if (bad) {
+        char where[256];
+        bool freed = bad_block && bad_block->freed;
+        bool read_only = bad_block && !freed && a->kind != EMU_LOAD && !bad_block->writable;
+        uint64_t addr = a->addr[first];
+        /* one that begins inside and ends outside: its first bad byte is at the end */
+        emu_memory_describe(w->launch->memory,
+                            bad_block && !freed && !read_only && bad_block->kind != EMU_BLOCK_SCRATCH ? bad_block->hi
+                                                                                                      : addr,
+                            where, sizeof(where));
+        emu_report(w, i,
+                   freed       ? "use-after-free"
+                   : read_only ? "write-to-read-only"
+                               : "global-out-of-bounds",
+                   bad, "%s of %d bytes at 0x%llx: %s", did[a->kind], a->bytes, (unsigned long long)addr, where);
+    }
+    return good;
 }
 
-uint64_t emu_lds(struct emu_wave *w, const struct emu_inst *i, enum emu_kind kind, const uint32_t *offset,
-                 uint64_t lanes, unsigned bytes)
+static uint64_t global_access(struct emu_wave *w, const struct emu_inst *i, struct emu_access *a, uint64_t *low)
 {
-    uint64_t bad = 0, crooked = 0;
-    uint32_t size = w->wg->lds_bytes, align = bytes == 12 ? 4 : bytes == 16 ? 8 : bytes;
-    for (uint64_t m = lanes; m; m &= m - 1) {
-        int l = __builtin_ctzll(m);
-        bad |= (uint64_t)(offset[l] > size || bytes > size - offset[l]) << l;
-        crooked |= (uint64_t)(offset[l] % align != 0) << l;
+    uint64_t room = w->mem_hi - w->mem_lo;
+    if (room >= a->bytes && all_in(a->addr, a->lanes, w->mem_lo, room - a->bytes, low))
+        return a->lanes;
+    uint64_t addr = a->addr[__builtin_ctzll(a->lanes)], lo, hi;
+    const struct emu_block *b = emu_memory_find(w->launch->memory, addr);
+    if (b && !b->freed && (b->writable || a->kind == EMU_LOAD)) {
+        bounds(w, b, &lo, &hi);
+        if (hi - lo >= a->bytes && all_in(a->addr, a->lanes, lo, hi - lo - a->bytes, low)) {
+            if (b->writable) { /* the quick test doesn't ask */
+                w->mem_lo = lo;
+                w->mem_hi = hi;
+            }
+            return a->lanes;
+        }
     }
-    w->launch->counters.lds_bytes += (uint64_t)__builtin_popcountll(lanes) * bytes;
-    if (bad) {
-        emu_report(w, i, "lds-out-of-bounds", true, bad, "%s %u bytes at offset %u of %u bytes of LDS", verb(kind),
-                   bytes, offset[__builtin_ctzll(bad)], size);
+    all_in(a->addr, a->lanes, 0, UINT64_MAX, low);
+    return sort_out(w, i, a);
+}
+
+static uint64_t scalar_access(struct emu_wave *w, const struct emu_inst *i, struct emu_access *a)
+{
+    uint64_t addr = a->addr[0];
+    if (addr - w->mem_lo < w->mem_hi - w->mem_lo && a->bytes <= w->mem_hi - addr)
+        return 1;
+    a->lanes = 1;
+    return sort_out(w, i, a);
+}
+
+/* LDS and scratch: offsets below a limit. */
+static uint64_t offset_access(struct emu_wave *w, const struct emu_inst *i, struct emu_access *a, uint64_t limit,
+                              uint64_t *low)
+{
+    if (limit >= a->bytes && all_in(a->addr, a->lanes, 0, limit - a->bytes, low))
+        return a->lanes;
+    uint64_t bad = 0;
+    all_in(a->addr, a->lanes, 0, UINT64_MAX, low);
+    for (uint64_t rest = a->lanes; rest; rest &= rest - 1) {
+        int l = __builtin_ctzll(rest);
+        if (a->addr[l] > limit || a->bytes > limit - a->addr[l])
+            bad |= 1ull << l;
+    }
+    bool lds = a->space == EMU_LDS_SPACE;
+    uint64_t addr = a->addr[__builtin_ctzll(bad)];
+    emu_report(w, i, lds ? "lds-out-of-bounds" : "scratch-out-of-bounds", bad,
+               "%s of %d bytes at offset 0x%llx: the %s has %llu bytes", did[a->kind], a->bytes,
+               (unsigned long long)addr, lds ? "workgroup's LDS" : "work-item's scratch", (unsigned long long)limit);
+    return a->lanes & ~bad;
+}
+
+uint64_t emu_access(struct emu_wave *w, const struct emu_inst *i, struct emu_access *a)
+{
+    uint64_t low = 0;
+    if (!a->lanes)
         return 0;
+    w->stores += a->kind == EMU_STORE && a->space == EMU_GLOBAL;
+    w->lds_stores += a->kind == EMU_STORE && a->space == EMU_LDS_SPACE;
+    if (a->scalar) {
+        a->lanes = scalar_access(w, i, a);
+        low = a->addr[0];
+    } else if (a->space == EMU_GLOBAL)
+        a->lanes = global_access(w, i, a, &low);
+    else
+        a->lanes = offset_access(w, i, a, a->space == EMU_LDS_SPACE ? w->wg->lds_bytes : w->scratch_bytes, &low);
+    if (a->align > 1 && (low & (a->align - 1u))) {
+        uint64_t bad = 0;
+        for (uint64_t rest = a->lanes; rest; rest &= rest - 1)
+            if (a->addr[__builtin_ctzll(rest)] & (a->align - 1u))
+                bad |= rest & -rest;
+        if (bad)
+            emu_report(w, i, "misaligned", bad, "%s of %d bytes at 0x%llx: must be %d-byte aligned", did[a->kind],
+                       a->bytes, (unsigned long long)a->addr[__builtin_ctzll(bad)], a->align);
+        a->lanes &= ~bad;
     }
-    if (crooked && w->checks) {
-        emu_report(w, i, "misaligned", true, crooked, "%s %u bytes of LDS at offset %u: must be a multiple of %u",
-                   verb(kind), bytes, offset[__builtin_ctzll(crooked)], align);
-        return 0;
+    if (emu_hooks->access && a->lanes) {
+        const struct emu_block *b =
+            a->space == EMU_GLOBAL ? emu_memory_find(w->launch->memory, a->addr[__builtin_ctzll(a->lanes)]) : NULL;
+        a->lanes = emu_hooks->access(w, i, a, b);
     }
-    if (w->wg->shadow)
-        emu_check_lds(w, i, kind, offset, lanes, bytes);
-    return w->stop == EMU_FAULT ? 0 : lanes;
+    return a->lanes;
+}
+
+uint8_t *emu_scratch(struct emu_wave *w, int lane, uint32_t offset)
+{
+    return w->scratch + (size_t)(offset & ~3u) * w->wave_size + (size_t)lane * 4 + (offset & 3);
 }

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * VALU instructions, lane by lane, against plain C: emu_isa_lanes.def. */
+#include "emu_isa.h"
+
+enum operands { I, Hf, Dw };
+/* What is compared: 32 or 64 bits, with VCC too (C); 16 bits with the upper half 0 on gfx9 and kept from gfx10 on,
+ * always kept (K), in the upper half (H); floats: any NaN is any other; N: or within f32's rounding of a sum; U1: one
+ * ulp. */
+enum result {
+    R32,
+    R32C,
+    R64,
+    R64C,
+    R16,
+    R16K,
+    R16H,
+    F32,
+    F32N,
+    F64,
+    F16,
+    F16K,
+    F16HI,
+    F16MIXLO,
+    F16P,
+    F16U1,
+    F8PK,
+    U1,
+    MASK,
+    EXEC
+};
+
+/* ---- plain C, apart from the emulator's ---------------------------------------------------------------------------
+ */
+
+static uint32_t bits_reversed(uint32_t a)
+{
+    uint32_t r = 0;
+    for (int k = 0; k < 32; k++)
+        r |= (a >> k & 1u) << (31 - k);
+    return r;
+}
+static uint32_t top_bit(uint32_t a)
+{
+    uint32_t k = 31;
+    while (!(a >> k & 1))
+        k--;
+    return k;
+}
+static uint32_t sign_run(uint32_t a)
+{
+    uint32_t n = 1;
+    while (n < 32 && (a >> (31 - n) & 1) == a >> 31)
+        n++;
+    return n;
+}
+static uint32_t ones(uint32_t a)
+{
+    uint32_t n = 0;
+    for (; a; a >>= 1)
+        n += a & 1;
+    return n;
+}
+static uint64_t below(int l)
+{
+    return ((uint64_t)1 << l) - 1;
+}
+static uint32_t clamp_i32(int64_t x)
+{
+    return (uint32_t)(x > 2147483647 ? 2147483647 : x < -2147483648ll ? -2147483648ll : x);
+}
+static int64_t i24(uint32_t a)
+{
+    int64_t x = a & 0xffffff;
+    return x >= 0x800000 ? x - 0x1000000 : x;
+}
+static uint32_t field(uint32_t a, uint32_t at, uint32_t n)
+{
+    return (uint32_t)((uint64_t)a >> at & (((uint64_t)1 << n) - 1));
+}
+static uint32_t signed_field(uint32_t a, uint32_t at, uint32_t n)
+{
+    int64_t x = (int64_t)(int32_t)a >> at & (((int64_t)1 << n) - 1);
+    return (uint32_t)(n && x >> (n - 1) & 1 ? x - ((int64_t)1 << n) : x);
+}
+static uint32_t bytes_chosen(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint8_t from[8], out[4];
+    uint32_t r;
+    memcpy(from, &b, 4);
+    memcpy(from + 4, &a, 4);
+    for (int k = 0; k < 4; k++) {
+        uint32_t s = c >> 8 * k & 255;
+        out[k] = s < 8 ? from[s] : s < 12 ? (from[2 * (s - 8) + 1] >= 128 ? 255 : 0) : s == 12 ? 0 : 255;
+    }
+    memcpy(&r, out, 4);
+    return r;
+}
+static uint32_t sum_abs(uint32_t a, uint32_t b, int n, int bits)
+{
+    uint32_t s = 0;
+    for (int k = 0; k < n; k++) {
+        int64_t x = (int64_t)((uint64_t)a >> bits * k) & ((1ll << bits) - 1),
+                y = (int64_t)((uint64_t)b >> bits * k) & ((1ll << bits) - 1);
+        s += (uint32_t)llabs(x - y);
+    }
+    return s;
+}
+static uint32_t nth_i32(uint32_t a, uint32_t b, uint32_t c, int n)
+{
+    int64_t x[3] = { (int32_t)a, (int32_t)b, (int32_t)c };
+    for (int p = 0; p < 2; p++)
+        for (int k = 0; k < 2; k++)
+            if (x[k] > x[k + 1]) {
+                int64_t t = x[k];
+                x[k] = x[k + 1];
+                x[k + 1] = t;
+            }
+    return (uint32_t)x[n];
+}
+static uint32_t nth_u32(uint32_t a, uint32_t b, uint32_t c, int n)
+{
+    return nth_i32(a ^ 0x80000000, b ^ 0x80000000, c ^ 0x80000000, n) ^ 0x80000000;
+}
+static int64_t dot_bits(uint32_t a, uint32_t b, int bits, bool sa, bool sb)
+{
+    int64_t s = 0;
+    for (int k = 0; k < 32; k += bits) {
+        int64_t x = a >> k & ((1u << bits) - 1), y = b >> k & ((1u << bits) - 1);
+        if (sa && x >> (bits - 1))
+            x -= 1ll << bits;
+        if (sb && y >> (bits - 1))
+            y -= 1ll << bits;
+        s += x * y;
+    }
+    return s;
+}
+static uint32_t pair(uint32_t lo, uint32_t hi)
+{
+    return (lo & 0xffff) | hi << 16;
+}
+static uint64_t both(float lo, float hi)
+{
+    return u32(lo) | (uint64_t)u32(hi) << 32;
+}
+static float unit(float x)
+{
+    return isnan(x) ? 0 : x < 0 ? 0 : x > 1 ? 1 : x == 0 ? 0 : x;
+}
+static bool signalling(uint32_t a)
+{
+    return isnan(f32(a)) && !(a & 0x400000);
+}
+static uint64_t minimum(uint32_t a, uint32_t b, bool ieee)
+{
+    if (ieee && (signalling(a) || signalling(b)))
+        return 0x7fc00000;
+    if (isnan(f32(a)) || isnan(f32(b)))
+        return isnan(f32(a)) ? b : a;
+    if (f32(a) == f32(b))
+        return a >> 31 ? a : b;
+    return f32(a) < f32(b) ? a : b;
+}
+static uint64_t maximum(uint32_t a, uint32_t b, bool ieee)
+{
+    if (ieee && (signalling(a) || signalling(b)))
+        return 0x7fc00000;
+    if (isnan(f32(a)) || isnan(f32(b)))
+        return isnan(f32(a)) ? b : a;
+    if (f32(a) == f32(b))
+        return a >> 31 ? b : a;
+    return f32(a) < f32(b) ? b : a;
+}
+static uint64_t median(uint32_t a, uint32_t b, uint32_t c)
+{
+    if (isnan(f32(a)) || isnan(f32(b)) || isnan(f32(c)))
+        return minimum((uint32_t)minimum(a, b, true), c, true);
+    uint64_t low = minimum(a, b, true), high = maximum(a, b, true);
+    return maximum((uint32_t)low, (uint32_t)minimum((uint32_t)high, c, true), true);
+}
+static float roundevenf_(float x)
+{
+    float f = floorf(x), d = x - f;
+    if (!isfinite(x) || d == 0)
+        return x;
+    float r = d > 0.5f ? f + 1 : d < 0.5f ? f : fmodf(f, 2) == 0 ? f : f + 1;
+    return copysignf(r, x);
+}
+static long double scaled(float x, int32_t n)
+{
+    return scalbnl((long double)x, n > 600 ? 600 : n < -600 ? -600 : n);
+}
+static float tiny(float x)
+{
+    return fpclassify(x) == FP_SUBNORMAL ? copysignf(0, x) : x;
+}
+static long double turns(float x, bool cosine)
+{
+    long double t = (long double)tiny(x) - rintl((long double)tiny(x)), pi = 3.14159265358979323846264338327950288L;
+    if (tiny(x) == 0)
+        return cosine ? 1 : tiny(x);
+    if (cosine)
+        return fabsl(t) == 0.25L ? 0 : cosl(2 * pi * t);
+    return fabsl(t) == 0.5L || t == 0 ? 0 : sinl(2 * pi * t);
+}
+/* Compared within one ulp, results flushed: kept aside, since 64 bits don't hold it. */
+static long double exact_value;
+static uint64_t close_(long double x)
+{
+    exact_value = x;
+    return 0;
+}
+static uint32_t toward_zero(float x)
+{
+    _Float16 h = (_Float16)x;
+    uint32_t r = u16(h);
+    if (isnan(x))
+        return 0x7e00 | (u32(x) >> 16 & 0x8000) | (u32(x) >> 13 & 0x3ff);
+    if (isinf(x))
+        return r;
+    return fabsf((float)h) > fabsf(x) ? r - 1 : r;
+}
+static float fp8_fnuz(uint32_t x, int exponent_bits, int mantissa_bits)
+{
+    int bias = 1 << (exponent_bits - 1), e = (int)(x >> mantissa_bits & ((1u << exponent_bits) - 1));
+    float m = (float)(x & ((1u << mantissa_bits) - 1)) / (float)(1 << mantissa_bits);
+    if (x == 0x80)
+        return NAN;
+    return (x & 0x80 ? -1.0f : 1.0f) * (e ? (1 + m) * exp2f((float)(e - bias)) : m * exp2f((float)(1 - bias)));
+}
+/* The nearest of all 256, ties to the even encoding; too large, or not a number: NaN. */
+static uint32_t to_fp8(float x, int exponent_bits, int mantissa_bits)
+{
+    double best = INFINITY, largest = (double)fp8_fnuz(0x7f, exponent_bits, mantissa_bits);
+    double ulp = largest - (double)fp8_fnuz(0x7e, exponent_bits, mantissa_bits);
+    uint32_t r = 0x80;
+    if (isnan(x) || fabs((double)x) >= largest + ulp / 2)
+        return 0x80;
+    for (uint32_t k = 0; k < 0x80; k++) {
+        double far = fabs((double)fp8_fnuz(k, exponent_bits, mantissa_bits) - fabs((double)x));
+        if (far < best || (far == best && k % 2 == 0))
+            best = far, r = k;
+    }
+    return r && signbit(x) ? r | 0x80 : r;
+}
+static int class_of(uint32_t a)
+{
+    float x = f32(a);
+    int minus = a >> 31;
+    switch (fpclassify(x)) {
+    case FP_NAN:
+        return signalling(a) ? 0 : 1;
+    case FP_INFINITE:
+        return minus ? 2 : 9;
+    case FP_NORMAL:
+        return minus ? 3 : 8;
+    case FP_SUBNORMAL:
+        return minus ? 4 : 7;
+    default:
+        return minus ? 5 : 6;
+    }
+}
+
+/* ---- the table
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct lane {
+    uint32_t a, b, c, d, s;
+    uint64_t A, B, C, D, S;
+    bool cin, co, kept;
+    int l;
+    const struct bare *before;
+};
+static uint64_t from_lane(struct lane *x, int n, bool zero)
+{
+    if (n >= 0 && (x->before->w.exec >> n & 1))
+        return x->before->v[0][n];
+    x->kept = !zero;
+    return 0;
+}
+#define dpp(n)      from_lane(x, n, false)
+#define dpp0(n)     from_lane(x, n, true)
+#define V0(n)       x->before->v[0][n]
+#define V6(n)       x->before->v[6][n]
+#define ON(n)       (x->before->w.exec >> (n)&1)
+#define close(v, f) (isnan(f) ? close_(NAN) : close_(v))
+
+#define X(archs, operands, result, text, expr)                                                                         \
+    static uint64_t EXPECT(struct lane *x)                                                                             \
+    {                                                                                                                  \
+        uint32_t a = x->a, b = x->b, c = x->c, d = x->d, s = x->s;                                                     \
+        uint64_t A = x->A, B = x->B, C = x->C, D = x->D, S = x->S;                                                     \
+        float fa = f32(a), fb = f32(b), fc = f32(c);                                                                   \
+        float ha = (float)f16(a), hb = (float)f16(b), hc = (float)f16(c);                                              \
+        double da = f64(A), db = f64(B), dc = f64(C);                                                                  \
+        int l = x->l, e = 0;                                                                                           \
+        bool cin = x->cin, co = false, kept = x->kept;                                                                 \
+        (void)a, (void)b, (void)c, (void)d, (void)s, (void)A, (void)B, (void)C, (void)D, (void)S, (void)fa, (void)fb;  \
+        (void)fc, (void)ha, (void)hb, (void)hc, (void)da, (void)db, (void)dc, (void)l, (void)e, (void)cin;             \
+        uint64_t r = (uint64_t)(expr);                                                                                 \
+        x->co = co;                                                                                                    \
+        x->kept |= kept;                                                                                               \
+        return r;                                                                                                      \
+    }
+#define PASTE2(p, q) p##q
+#define PASTE(p, q)  PASTE2(p, q)
+#define EXPECT       PASTE(expect_, __LINE__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wfloat-conversion"
+#include "emu_isa_lanes.def"
+#pragma GCC diagnostic pop
+#undef X
+#define X(archs, operands, result, text, expr) { archs, operands, result, text, PASTE(expect_, __LINE__) },
+static const struct {
+    int archs, operands, result;
+    const char *text;
+    uint64_t (*expect)(struct lane *x);
+} cases[] = {
+#include "emu_isa_lanes.def"
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static bool same_f16(uint32_t x, uint32_t y)
+{
+    return (x & 0xffff) == (y & 0xffff) || ((x & 0x7fff) > 0x7c00 && (y & 0x7fff) > 0x7c00);
+}
+static bool near_f16(uint32_t x, uint32_t y)
+{
+    int32_t p = (int16_t)(x & 0x8000 ? 0x8000 - (x & 0xffff) : x),
+            q = (int16_t)(y & 0x8000 ? 0x8000 - (y & 0xffff) : y);
+    return same_f16(x, y) || abs(p - q) <= 1;
+}
+static bool same_f32(uint32_t x, uint32_t y)
+{
+    return x == y || (isnan(f32(x)) && isnan(f32(y)));
+}
+/* One unit in the last place of what is exact; results below the normal range come out as 0. */
+static bool within_ulp(float x, long double exact)
+{
+    if (isnan(exact))
+        return isnan(x);
+    if (isinf((float)exact) || isinf(x))
+        return x == (float)exact || fabsl(exact) >= 3.4028235e38L;
+    if (fabsl(exact) < 1.17549435e-38L)
+        return x == 0 || fabsf(x) <= 1.17549435e-38f;
+    int e;
+    frexpl(exact, &e);
+    return fabsl((long double)x - exact) <= ldexpl(1, e - 24);
+}
+
+static void randomize(struct bare *b, int operands)
+{
+    bare_randomize(b);
+    for (int l = 0; l < 64; l++)
+        for (int r = 0; r < 8; r += operands == Dw ? 2 : 1) {
+            if (operands == Hf && !(r & 1))
+                b->v[r][l] = rnd_half2();
+            if (operands == Dw) {
+                uint64_t x = rnd64();
+                b->v[r][l] = (uint32_t)x;
+                b->v[r + 1][l] = (uint32_t)(x >> 32);
+            }
+        }
+}
+
+static uint64_t word64(const struct bare *b, int r, int l)
+{
+    return b->v[r][l] | (uint64_t)b->v[r + 1][l] << 32;
+}
+static bool mask_bit(const struct bare *b, int l)
+{
+    return b->w.s[EMU_VCC + l / 32] >> l % 32 & 1;
+}
+
+/* False, after saying what is wrong. */
+static bool check_lane(int k, int arch, int l, const struct bare *before, const struct bare *after)
+{
+    struct lane x = { .a = before->v[0][l],
+                      .b = before->v[2][l],
+                      .c = before->v[4][l],
+                      .d = before->v[6][l],
+                      .A = word64(before, 0, l),
+                      .B = word64(before, 2, l),
+                      .C = word64(before, 4, l),
+                      .D = word64(before, 6, l),
+                      .s = before->w.s[20],
+                      .S = before->w.s[22] | (uint64_t)before->w.s[23] << 32,
+                      .cin = mask_bit(before, l),
+                      .l = l,
+                      .before = before };
+    bool on = before->w.exec >> l & 1;
+    uint64_t want = cases[k].expect(&x), got = word64(after, 6, l);
+    uint32_t lo = (uint32_t)got, old = x.d, high = tested[arch].arch.gfx >= 0x1000 ? old >> 16 : 0;
+    bool ok;
+    if (!on || x.kept) {
+        ok = got == x.D && (cases[k].result != MASK || !mask_bit(after, l));
+        if (cases[k].result == EXEC)
+            ok = !(after->w.exec >> l & 1);
+        want = x.D;
+    } else
+        switch (cases[k].result) {
+        case R32:
+            ok = lo == (uint32_t)want;
+            break;
+        case R32C:
+            ok = lo == (uint32_t)want && mask_bit(after, l) == x.co;
+            break;
+        case R64:
+        case F8PK:
+            ok = same_f32(lo, (uint32_t)want) && same_f32((uint32_t)(got >> 32), (uint32_t)(want >> 32));
+            break;
+        case R64C:
+            ok = got == want && mask_bit(after, l) == x.co;
+            break;
+        case R16:
+            ok = (lo & 0xffff) == (want & 0xffff) && lo >> 16 == high;
+            break;
+        case R16K:
+            ok = (lo & 0xffff) == (want & 0xffff) && lo >> 16 == old >> 16;
+            break;
+        case R16H:
+            ok = lo >> 16 == (want & 0xffff) && (lo & 0xffff) == (old & 0xffff);
+            break;
+        case F32:
+            ok = same_f32(lo, (uint32_t)want);
+            break;
+        case F32N:
+            ok = same_f32(lo, (uint32_t)want) ||
+                 fabsf(f32(lo) - f32((uint32_t)want)) <= 1e-6f * fabsf(f32((uint32_t)want));
+            break;
+        case F64:
+            ok = got == want || (isnan(f64(got)) && isnan(f64(want)));
+            break;
+        case F16:
+            ok = same_f16(lo, (uint32_t)want) && lo >> 16 == high;
+            break;
+        case F16U1:
+            ok = near_f16(lo, (uint32_t)want) && lo >> 16 == high;
+            break;
+        case F16K:
+        case F16MIXLO:
+            ok = same_f16(lo, (uint32_t)want) && lo >> 16 == old >> 16;
+            break;
+        case F16HI:
+            ok = same_f16(lo >> 16, (uint32_t)want) && (lo & 0xffff) == (old & 0xffff);
+            break;
+        case F16P:
+            ok = same_f16(lo, (uint32_t)want) && same_f16(lo >> 16, (uint32_t)want >> 16);
+            break;
+        case U1:
+            ok = within_ulp(f32(lo), exact_value);
+            break;
+        case MASK:
+            ok = mask_bit(after, l) == want;
+            break;
+        default:
+            ok = (after->w.exec >> l & 1) == want;
+            break;
+        }
+    if (!ok)
+        fprintf(stderr,
+                "%s %s: lane %d (%s): a %08x:%08x b %08x:%08x c %08x:%08x d %08x:%08x vcc %d\n  got %08x:%08x vcc %d, "
+                "expected %08x:%08x vcc %d (exact %Lg)\n",
+                tested[arch].arch.name, cases[k].text, l, on ? "on" : "off", before->v[1][l], x.a, before->v[3][l], x.b,
+                before->v[5][l], x.c, before->v[7][l], x.d, x.cin, (unsigned)(got >> 32), lo, mask_bit(after, l),
+                (unsigned)(want >> 32), (unsigned)want, x.co, exact_value);
+    return ok;
+}
+
+static int cases_of(int arch, const char **text, int *index)
+{
+    int n = 0;
+    for (int k = 0; k < CASES; k++)
+        if (cases[k].archs & (arch == 4 ? G11 : 1 << arch)) {
+            text[n] = cases[k].text;
+            index[n++] = k;
+        }
+    return n;
+}
+
+START_TEST(lanes)
+{
+    const char *text[CASES];
+    int index[CASES], arch = _i + 1, n = cases_of(arch, text, index);
+    struct snippets s;
+    static struct bare before;
+    snippets_build(&s, arch, text, n);
+    struct bare *b = bare_new(arch, &s.prog);
+    int wrong = 0;
+    for (int k = 0; k < n; k++) {
+        bool ok = true;
+        for (int repeat = 0; repeat < 2048 / tested[arch].wave_size && ok; repeat++) {
+            rnd_seed((uint64_t)(1000 * index[k] + repeat));
+            randomize(b, cases[index[k]].operands);
+            memcpy(&before, b, sizeof(before));
+            ck_assert_int_eq(bare_run(b, s.start[k]), EMU_END);
+            for (int l = 0; l < tested[arch].wave_size && ok; l++)
+                ok = check_lane(index[k], arch, l, &before, b);
+            for (int r = 0; r < 6; r++)
+                ck_assert_msg(!memcmp(before.v[r], b->v[r], (size_t)tested[arch].wave_size * 4), "%s changed v%d",
+                              text[k], r);
+        }
+        wrong += !ok;
+    }
+    ck_assert_msg(!wrong, "%s: %d of %d forms are wrong", tested[arch].arch.name, wrong, n);
+    printf("%s, wave%d: %d VALU forms\n", tested[arch].arch.name, tested[arch].wave_size, n);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+TCase *emu_case_lanes(void)
+{
+    TCase *c = tcase_create("lanes");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, lanes, 0, 3);
+    return c;
+}

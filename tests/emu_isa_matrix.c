@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * MFMA and WMMA against sums in double over matrices that are put into and taken from registers element by element, by
+ * the formulas of AMD's matrix instruction calculator (github.com/ROCm/amd_matrix_instruction_calculator), coordinates
+ * to register and lane. */
+#include "emu_isa.h"
+
+enum type { FLOAT, XFLOAT, HALF, BF16, INT8, FP8, BF8, DOUBLE, SIGNED8, SIGNED4 };
+static const int type_bits[] = { 32, 32, 16, 16, 8, 8, 8, 64, 8, 4 };
+
+/* A at v0 or a128, B at v8, C at v16 or a0 and so on: as the text says; D at v64 or a64. */
+static const struct matrix_case {
+    int archs;
+    const char *text;
+    int m, k, blocks, type_a, type_b;
+    int a, b, c, d; /* first register; 1000 + n: AGPR; -1: C is the constant */
+    double constant;
+    int cbsz, abid, blgp;
+} cases[] = {
+    { G90A, "v_mfma_f32_32x32x1f32 v[64:95], v0, v8, v[16:47]", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_16x16x1f32 v[64:79], v0, v8, v[16:31]", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_4x4x1f32 v[64:67], v0, v8, v[16:19]", 4, 1, 16, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_32x32x2f32 v[64:79], v0, v8, v[16:31]", 32, 2, 1, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_16x16x4f32 a[64:67], v0, v8, a[16:19]", 16, 4, 1, FLOAT, FLOAT, 0, 8, 1016, 1064 },
+    { G90A, "v_mfma_f32_32x32x4f16 v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, HALF, HALF, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_16x16x4f16 v[64:79], v[0:1], v[8:9], v[16:31]", 16, 4, 4, HALF, HALF, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_4x4x4f16 v[64:67], v[0:1], v[8:9], v[16:19]", 4, 4, 16, HALF, HALF, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_32x32x8f16 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 8, 1, HALF, HALF, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_16x16x16f16 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 16, 1, HALF, HALF, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_32x32x2bf16 v[64:95], v0, v8, v[16:47]", 32, 2, 2, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_16x16x2bf16 v[64:79], v0, v8, v[16:31]", 16, 2, 4, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_4x4x2bf16 v[64:67], v0, v8, v[16:19]", 4, 2, 16, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_32x32x4bf16 v[64:79], v0, v8, v[16:31]", 32, 4, 1, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_16x16x8bf16 v[64:67], v0, v8, v[16:19]", 16, 8, 1, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_32x32x4bf16_1k v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_16x16x4bf16_1k v[64:79], v[0:1], v[8:9], v[16:31]", 16, 4, 4, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_4x4x4bf16_1k v[64:67], v[0:1], v[8:9], v[16:19]", 4, 4, 16, BF16, BF16, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f32_32x32x8bf16_1k a[64:79], a[128:129], v[8:9], a[16:31]", 32, 8, 1, BF16, BF16, 1128, 8, 1016,
+      1064 },
+    { G90A, "v_mfma_f32_16x16x16bf16_1k v[64:67], a[128:129], a[136:137], v[16:19]", 16, 16, 1, BF16, BF16, 1128, 1136,
+      16, 64 },
+    { G90A, "v_mfma_f32_16x16x16bf16_1k v[64:67], v[0:1], v[8:9], 0", 16, 16, 1, BF16, BF16, 0, 8, -1, 64, 0 },
+    { G90A, "v_mfma_f32_16x16x16f16 v[64:67], v[0:1], v[8:9], 1.0", 16, 16, 1, HALF, HALF, 0, 8, -1, 64, 1 },
+    { G90A, "v_mfma_i32_32x32x4i8 v[64:95], v0, v8, v[16:47]", 32, 4, 2, INT8, INT8, 0, 8, 16, 64 },
+    { G90A, "v_mfma_i32_16x16x4i8 v[64:79], v0, v8, v[16:31]", 16, 4, 4, INT8, INT8, 0, 8, 16, 64 },
+    { G90A, "v_mfma_i32_4x4x4i8 v[64:67], v0, v8, v[16:19]", 4, 4, 16, INT8, INT8, 0, 8, 16, 64 },
+    { G90A, "v_mfma_i32_32x32x8i8 v[64:79], v0, v8, v[16:31]", 32, 8, 1, INT8, INT8, 0, 8, 16, 64 },
+    { G90A, "v_mfma_i32_16x16x16i8 v[64:67], v0, v8, 5", 16, 16, 1, INT8, INT8, 0, 8, -1, 64, 5 },
+    { G90A, "v_mfma_f64_16x16x4f64 v[64:71], v[0:1], v[8:9], v[16:23]", 16, 4, 1, DOUBLE, DOUBLE, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f64_4x4x4f64 v[64:65], v[0:1], v[8:9], v[16:17]", 4, 4, 4, DOUBLE, DOUBLE, 0, 8, 16, 64 },
+    { G90A, "v_mfma_f64_16x16x4f64 v[64:71], v[0:1], v[8:9], 0.5", 16, 4, 1, DOUBLE, DOUBLE, 0, 8, -1, 64, 0.5 },
+    { G90A, "v_mfma_f32_32x32x1f32 v[64:95], v0, v8, v[16:47] cbsz:1 abid:1", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64, 0,
+      1, 1, 0 },
+    { G90A, "v_mfma_f32_16x16x4f16 v[64:79], v[0:1], v[8:9], v[16:31] cbsz:2 abid:3", 16, 4, 4, HALF, HALF, 0, 8, 16,
+      64, 0, 2, 3, 0 },
+    { G90A, "v_mfma_f32_4x4x4f16 v[64:67], v[0:1], v[8:9], v[16:19] cbsz:3 abid:5", 4, 4, 16, HALF, HALF, 0, 8, 16, 64,
+      0, 3, 5, 0 },
+    { G90A, "v_mfma_f32_32x32x1f32 v[64:95], v0, v8, v[16:47] blgp:1", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0,
+      1 },
+    { G90A, "v_mfma_f32_16x16x1f32 v[64:79], v0, v8, v[16:31] blgp:3", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0,
+      3 },
+    { G90A, "v_mfma_f32_16x16x1f32 v[64:79], v0, v8, v[16:31] blgp:6", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64, 0, 0, 0,
+      6 },
+    { G942, "v_mfma_f32_16x16x16_bf16 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 16, 1, BF16, BF16, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x16_f16 a[64:67], a[128:129], v[8:9], a[16:19]", 16, 16, 1, HALF, HALF, 1128, 8, 1016,
+      1064 },
+    { G942, "v_mfma_f32_32x32x8_bf16 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 8, 1, BF16, BF16, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x4_2b_bf16 v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, BF16, BF16, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x32_fp8_fp8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, FP8, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x32_fp8_bf8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, BF8, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x16_bf8_fp8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, BF8, FP8, 0, 8, 16, 64 },
+    { G942, "v_mfma_i32_16x16x32_i8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, INT8, INT8, 0, 8, 16, 64 },
+    { G942, "v_mfma_i32_32x32x16_i8 a[64:79], v[0:1], v[8:9], a[16:31]", 32, 16, 1, INT8, INT8, 0, 8, 1016, 1064 },
+    { G942, "v_mfma_f32_16x16x8_xf32 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 8, 1, XFLOAT, XFLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x4_xf32 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 4, 1, XFLOAT, XFLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f64_16x16x4_f64 v[64:71], v[0:1], v[8:9], v[16:23]", 16, 4, 1, DOUBLE, DOUBLE, 0, 8, 16, 64 },
+    { G942, "v_mfma_f64_4x4x4_4b_f64 v[64:65], v[0:1], v[8:9], v[16:17]", 4, 4, 4, DOUBLE, DOUBLE, 0, 8, 16, 64 },
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static uint32_t *row_of(struct bare *b, int reg)
+{
+    return reg >= 1000 ? b->a[reg - 1000] : b->v[reg];
+}
+
+/* ---- numbers
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static double fp8_of(uint32_t x, int mantissa)
+{
+    int bits = 7 - mantissa, e = (int)(x >> mantissa & ((1u << bits) - 1)), bias = 1 << (bits - 1);
+    double m = (double)(x & ((1u << mantissa) - 1)) / (1 << mantissa);
+    return (x & 128 ? -1 : 1) * (e ? ldexp(1 + m, e - bias) : ldexp(m, 1 - bias));
+}
+/* A random element of a type: its bits, its value. Now and then a subnormal. */
+static uint64_t element(int type, int gfx, double *value)
+{
+    uint64_t r = rnd();
+    uint32_t x;
+    bool sub = (r >> 40) % 16 == 0, flush = gfx == 0x90a;
+    switch (type) {
+    case FLOAT:
+    case XFLOAT:
+        x = u32((float)(((double)(r % 2000001) - 1000000) / 300000));
+        *value = (double)f32(x);
+        if (type == XFLOAT) { /* 10 mantissa bits, to nearest even */
+            double step = ldexp(1, ilogb(*value) - 10);
+            *value = *value == 0 ? 0 : nearbyint(*value / step) * step;
+        }
+        return x;
+    case HALF:
+        x = sub ? r & 0x83ff : u16((_Float16)(((float)(r % 20001) - 10000) / 5000));
+        *value = sub && flush ? 0 : (double)f16(x);
+        return x;
+    case BF16:
+        x = sub ? r & 0x807f : u32((float)(((double)(r % 20001) - 10000) / 5000)) >> 16;
+        *value = sub && flush ? 0 : (double)f32(x << 16);
+        return x;
+    case FP8:
+    case BF8:
+        x = r & 255;
+        x = x == 128 ? 1 : x;
+        *value = fp8_of(x, type == FP8 ? 3 : 2);
+        return x;
+    case DOUBLE:
+        *value = ((double)(r % 2000001) - 1000000) / 300000;
+        return u64(*value);
+    case SIGNED4:
+        *value = (double)((int)((r & 15) ^ 8) - 8);
+        return r & 15;
+    default:
+        *value = (double)(int8_t)r;
+        return r & 255;
+    }
+}
+
+/* Element j of lane l's registers from `reg` on. */
+static void put_element(struct bare *b, int reg, int bits, int j, int l, uint64_t x)
+{
+    if (bits == 64) {
+        row_of(b, reg + 2 * j)[l] = (uint32_t)x;
+        row_of(b, reg + 2 * j + 1)[l] = (uint32_t)(x >> 32);
+        return;
+    }
+    uint32_t *w = &row_of(b, reg + j * bits / 32)[l], shift = (uint32_t)(j * bits % 32);
+    uint32_t field = bits == 32 ? ~0u : ((1u << bits) - 1) << shift;
+    *w = (*w & ~field) | ((uint32_t)x << shift & field);
+}
+
+static int blgp_from(int l, int blgp)
+{
+    return blgp == 0   ? l
+           : blgp == 1 ? l % 32
+           : blgp == 2 ? 32 + l % 32
+           : blgp == 3 ? (l + 16) % 64
+                       : 16 * (blgp - 4) + l % 16;
+}
+
+/* Coordinates of D to element of the lane, and lane. */
+static void d_place(const struct matrix_case *c, int i, int j, int blk, int *e, int *l)
+{
+    int n = c->m;
+    if (c->type_a == DOUBLE) {
+        *e = c->blocks == 1 ? i / 4 : 0;
+        *l = 16 * (i % 4) + (n == 4 ? 4 * blk : 0) + j;
+    } else if (n == 32) {
+        *e = 16 * blk + 4 * (i / 8) + i % 4;
+        *l = 32 * (i / 4) % 64 + j;
+    } else if (n == 16) {
+        *e = 4 * blk + i % 4;
+        *l = 16 * (i / 4) + j;
+    } else {
+        *e = i;
+        *l = 4 * blk + j;
+    }
+}
+
+static void check_matrix(const struct matrix_case *c, int arch, struct bare *b, const struct emu_inst *at)
+{
+    static double A[16][32][32], B[16][32][32], C[16][32][32], raw_b[64][32];
+    int per = c->k * c->m * c->blocks / 64, out = c->type_a == DOUBLE ? 64 : 32, gfx = tested[arch].arch.gfx;
+    bool integer = c->type_a == INT8;
+    if (per == 0)
+        per = 1;
+    bare_randomize(b);
+    for (int blk = 0; blk < c->blocks; blk++)
+        for (int i = 0; i < c->m; i++)
+            for (int k = 0; k < c->k; k++) {
+                int l = c->m * blk + c->m * c->blocks * (k / per) + i;
+                put_element(b, c->a, type_bits[c->type_a], k % per, l, element(c->type_a, gfx, &A[blk][i][k]));
+                put_element(b, c->b, type_bits[c->type_b], k % per, l, element(c->type_b, gfx, &raw_b[l][k % per]));
+            }
+    for (int blk = 0; blk < c->blocks; blk++)
+        for (int i = 0; i < c->m; i++)
+            for (int k = 0; k < c->k; k++)
+                B[blk][i][k] = raw_b[blgp_from(c->m * blk + c->m * c->blocks * (k / per) + i, c->blgp)][k % per];
+    for (int blk = 0; blk < c->blocks; blk++)
+        for (int i = 0; i < c->m; i++)
+            for (int j = 0; j < c->m; j++) {
+                int e, l;
+                double v = c->constant;
+                d_place(c, i, j, blk, &e, &l);
+                if (c->c >= 0) {
+                    uint64_t x;
+                    if (integer) {
+                        int32_t r = (int32_t)(uint32_t)rnd();
+                        v = r;
+                        x = (uint32_t)r;
+                    } else {
+                        v = (double)(float)(((double)(rnd() % 20001) - 10000) / 1000);
+                        x = c->type_a == DOUBLE ? u64(v) : u32((float)v);
+                    }
+                    put_element(b, c->c, out, e, l, x);
+                }
+                C[blk][i][j] = v;
+            }
+    ck_assert_int_eq(bare_run(b, at), EMU_END);
+    for (int blk = 0; blk < c->blocks; blk++)
+        for (int i = 0; i < c->m; i++)
+            for (int j = 0; j < c->m; j++) {
+                int e, l, group = 1 << c->cbsz, ablk = c->cbsz ? blk / group * group + c->abid % group : blk;
+                double want = C[blk][i][j], size = fabs(want), got;
+                for (int k = 0; k < c->k; k++) {
+                    want += A[ablk][i][k] * B[blk][j][k];
+                    size += fabs(A[ablk][i][k] * B[blk][j][k]);
+                }
+                d_place(c, i, j, blk, &e, &l);
+                if (c->type_a == DOUBLE)
+                    got = f64(row_of(b, c->d + 2 * e)[l] | (uint64_t)row_of(b, c->d + 2 * e + 1)[l] << 32);
+                else
+                    got = integer ? (double)(int32_t)row_of(b, c->d + e)[l] : (double)f32(row_of(b, c->d + e)[l]);
+                if (integer)
+                    want = (double)(int32_t)(uint32_t)(int64_t)want;
+                double bound = integer ? 0 : size * (c->type_a == DOUBLE ? 1e-15 : 1.2e-7) * (c->k + 2);
+                ck_assert_msg(fabs(got - want) <= bound, "%s: D[%d][%d] of block %d: got %.9g, expected %.9g +- %.2g",
+                              c->text, i, j, blk, got, want, bound);
+            }
+}
+
+START_TEST(mfma)
+{
+    const char *text[CASES];
+    int index[CASES], arch = _i + 1, n = 0;
+    struct snippets s;
+    for (int k = 0; k < CASES; k++)
+        if (cases[k].archs & 1 << arch) {
+            text[n] = cases[k].text;
+            index[n++] = k;
+        }
+    snippets_build(&s, arch, text, n);
+    struct bare *b = bare_new(arch, &s.prog);
+    for (int k = 0; k < n; k++)
+        for (int repeat = 0; repeat < 6; repeat++) {
+            rnd_seed((uint64_t)(100 * k + repeat));
+            check_matrix(&cases[index[k]], arch, b, s.start[k]);
+        }
+    printf("%s: %d MFMA forms\n", tested[arch].arch.name, n);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+/* D over C, A or B: the whole of them is read before D is written. EXEC 0 changes nothing. */
+START_TEST(aliases)
+{
+    const char *text[] = { "v_mfma_f32_16x16x16_bf16 v[64:67], v[0:1], v[8:9], v[16:19]",
+                           "s_mov_b64 exec, 0\nv_mfma_f32_16x16x16_bf16 v[16:19], v[0:1], v[8:9], v[16:19]" };
+    struct snippets s;
+    static struct bare first;
+    snippets_build(&s, 2, text, 2);
+    struct bare *b = bare_new(2, &s.prog);
+    for (int repeat = 0; repeat < 20; repeat++) {
+        bare_randomize(b);
+        memcpy(&first, b, sizeof(first));
+        ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
+        for (int r = 0; r < 4; r++)
+            memcpy(first.v[64 + r], b->v[64 + r], 256);
+        ck_assert_int_eq(bare_run(b, s.start[1]), EMU_END);
+        for (int r = 0; r < 4; r++)
+            ck_assert(!memcmp(first.v[64 + r], b->v[16 + r], 256));
+    }
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+/* ---- WMMA: lane l of 16 holds row l of A, column l of B; D[i][j] is element i / r of lane 16 (i % r) + j, r rows a
+ * register - */
+
+static const struct {
+    const char *text;
+    int type, out; /* out: 0 f32, 1 i32, 2 f16 low, 3 f16 high, 4 bf16 low */
+    bool signed_a, signed_b;
+} wmmas[] = {
+    { "v_wmma_f32_16x16x16_f16 v[64:%d], v[0:7], v[8:15], v[16:%d]", HALF, 0, false, false },
+    { "v_wmma_f32_16x16x16_bf16 v[64:%d], v[0:7], v[8:15], v[16:%d]", BF16, 0, false, false },
+    { "v_wmma_f16_16x16x16_f16 v[64:%d], v[0:7], v[8:15], v[16:%d]", HALF, 2, false, false },
+    { "v_wmma_f16_16x16x16_f16 v[64:%d], v[0:7], v[8:15], v[16:%d] op_sel:[0,0,1]", HALF, 3, false, false },
+    { "v_wmma_bf16_16x16x16_bf16 v[64:%d], v[0:7], v[8:15], v[16:%d]", BF16, 4, false, false },
+    { "v_wmma_i32_16x16x16_iu8 v[64:%d], v[0:3], v[8:11], v[16:%d] neg_lo:[1,1,0]", SIGNED8, 1, true, true },
+    { "v_wmma_i32_16x16x16_iu8 v[64:%d], v[0:3], v[8:11], v[16:%d] neg_lo:[1,0,0]", SIGNED8, 1, true, false },
+    { "v_wmma_i32_16x16x16_iu4 v[64:%d], v[0:1], v[8:9], v[16:%d] neg_lo:[1,1,0]", SIGNED4, 1, true, true },
+    { "v_wmma_i32_16x16x16_iu4 v[64:%d], v[0:1], v[8:9], v[16:%d] neg_lo:[0,1,0]", SIGNED4, 1, false, true },
+};
+enum { WMMAS = sizeof(wmmas) / sizeof(wmmas[0]) };
+
+static void check_wmma(int k, struct bare *b, const struct emu_inst *at)
+{
+    double A[16][16], B[16][16], C[16][16];
+    int bits = type_bits[wmmas[k].type], rows = b->w.wave_size / 16, out = wmmas[k].out;
+    uint32_t old[16][16], none = bits == 8 ? 256 : 16;
+    bare_randomize(b);
+    for (int i = 0; i < 16; i++)
+        for (int e = 0; e < 16; e++) {
+            uint64_t x = element(wmmas[k].type, 0x1100, &A[i][e]), y = element(wmmas[k].type, 0x1100, &B[i][e]);
+            if (out == 1 && !wmmas[k].signed_a && A[i][e] < 0)
+                A[i][e] += none;
+            if (out == 1 && !wmmas[k].signed_b && B[i][e] < 0)
+                B[i][e] += none;
+            for (int l = i; l < b->w.wave_size; l += 16) {
+                put_element(b, 0, bits, e, l, x);
+                put_element(b, 8, bits, e, l, y);
+            }
+        }
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            int r = 16 + i / rows, l = 16 * (i % rows) + j;
+            float v = ((float)(rnd() % 20001) - 10000) / 5000;
+            uint32_t bf = u32(v) >> 16;
+            old[i][j] = b->v[64 + i / rows][l];
+            C[i][j] = out == 0   ? v
+                      : out == 1 ? (double)(int32_t)(rnd() % 100000)
+                      : out == 4 ? (double)f32(bf << 16)
+                                 : (double)(float)(_Float16)v;
+            uint32_t x = out == 0 ? u32(v) : out == 1 ? (uint32_t)C[i][j] : out == 4 ? bf : u16((_Float16)v);
+            b->v[r][l] = out == 3 ? x << 16 | 0x1234 : out > 1 ? x | 0x56780000 : x;
+        }
+    ck_assert_int_eq(bare_run(b, at), EMU_END);
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            double want = C[i][j], size = fabs(want), got;
+            uint32_t x = b->v[64 + i / rows][16 * (i % rows) + j], h = out == 3 ? x >> 16 : x & 0xffff;
+            for (int e = 0; e < 16; e++) {
+                want += A[i][e] * B[j][e];
+                size += fabs(A[i][e] * B[j][e]);
+            }
+            got = out == 0   ? (double)f32(x)
+                  : out == 1 ? (double)(int32_t)x
+                  : out == 4 ? (double)f32(h << 16)
+                             : (double)f16(h);
+            double bound = out == 0   ? size * 2e-6
+                           : out == 1 ? 0
+                                      : size * 2e-6 + fabs(want) * (out == 4 ? 0x1p-8 : 0x1p-11) + 1e-7;
+            ck_assert_msg(fabs(got - want) <= bound, "%s wave%d: D[%d][%d]: got %.9g, expected %.9g", wmmas[k].text,
+                          b->w.wave_size, i, j, got, want);
+            if (out >= 2)
+                ck_assert_msg(out == 3 ? (x & 0xffff) == (old[i][j] & 0xffff) : x >> 16 == old[i][j] >> 16,
+                              "%s: the other half of D", wmmas[k].text);
+        }
+}
+
+START_TEST(wmma)
+{
+    char buffer[WMMAS][128];
+    const char *text[WMMAS];
+    int arch = 3 + _i;
+    struct snippets s;
+    for (int k = 0; k < WMMAS; k++) {
+        snprintf(buffer[k], sizeof(buffer[k]), wmmas[k].text, arch == 3 ? 71 : 67, arch == 3 ? 23 : 19);
+        text[k] = buffer[k];
+    }
+    snippets_build(&s, arch, text, WMMAS);
+    struct bare *b = bare_new(arch, &s.prog);
+    for (int k = 0; k < WMMAS; k++)
+        for (int repeat = 0; repeat < 8; repeat++) {
+            rnd_seed((uint64_t)(100 * k + repeat));
+            check_wmma(k, b, s.start[k]);
+        }
+    printf("%s, wave%d: %d WMMA forms\n", tested[arch].arch.name, tested[arch].wave_size, WMMAS);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+TCase *emu_case_matrix(void)
+{
+    TCase *c = tcase_create("matrix");
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, mfma, 0, 2);
+    tcase_add_test(c, aliases);
+    tcase_add_loop_test(c, wmma, 0, 2);
+    return c;
+}

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Loads, stores and atomics of all spaces, permutes through LDS. Memory is a copy of random bytes; what a snippet makes
+ * of it is computed here, and everything else must be as before: other bytes, lanes that are off, other registers. */
+#include "emu_isa.h"
+
+/* v[0:1]: a lane's address in memory (64 bits); v2: its byte offset, a multiple of 64 between lanes, shuffled; v[4:7]
+ * data; v[12:15] result. s[0:1]: memory; s2: 32; s[4:7]: a buffer of all of it; m0: 256. */
+enum { REGION = 64 * 64, BASE = 4096 };
+enum space { GLOBAL, LDS, SCRATCH };
+
+static struct bare *b;
+static struct bare before;
+static uint8_t was[MEMORY];
+static uint32_t offset_of[64];
+static int gfx;
+
+static void set64(int r, int l, uint64_t x)
+{
+    b->v[r][l] = (uint32_t)x;
+    b->v[r + 1][l] = (uint32_t)(x >> 32);
+}
+
+static void prepare(uint64_t seed)
+{
+    rnd_seed(seed);
+    bare_randomize(b);
+    stray = 0;
+    reported[0] = 0;
+    for (int k = 0; k < MEMORY; k += 8) {
+        uint64_t x = rnd();
+        memcpy(memory + k, &x, 8);
+        x = rnd();
+        memcpy(b->lds + k, &x, 8);
+    }
+    for (int k = 0; k < 64 * 256; k += 4) {
+        uint32_t x = rnd32();
+        memcpy(b->scratch[0] + k, &x, 4);
+    }
+    int perm[64];
+    for (int l = 0; l < 64; l++)
+        perm[l] = l;
+    for (int l = 63; l > 0; l--) {
+        int o = (int)(rnd() % (uint64_t)(l + 1)), t = perm[l];
+        perm[l] = perm[o];
+        perm[o] = t;
+    }
+    for (int l = 0; l < 64; l++) {
+        offset_of[l] = BASE + 64 * (uint32_t)perm[l];
+        /* What is off points to nowhere. */
+        bool on = b->w.exec >> l & 1;
+        set64(0, l, on ? (uint64_t)(uintptr_t)memory + offset_of[l] : 0xdead0000beef0000ull);
+        b->v[2][l] = on ? offset_of[l] : 0xfff00000;
+        b->v[3][l] = on ? 16 : 0x7fffff00; /* scratch */
+    }
+    uint64_t base = (uint64_t)(uintptr_t)memory;
+    b->w.s[0] = (uint32_t)base;
+    b->w.s[1] = (uint32_t)(base >> 32);
+    b->w.s[2] = 32;
+    b->w.s[4] = (uint32_t)base;
+    b->w.s[5] = (uint32_t)(base >> 32) & 0xffff;
+    b->w.s[6] = MEMORY;
+    b->w.s[7] = gfx >= 0x1000 ? 0x31016fac : 0x00027000;
+    b->w.s[EMU_M0] = 256;
+    memcpy(&before, b, sizeof(before));
+    memcpy(was, memory, MEMORY);
+}
+
+/* Byte `at` of lane l before the snippet. */
+static const uint8_t *byte_before(int space, int l, int at)
+{
+    return space == GLOBAL ? was + offset_of[l] + at
+           : space == LDS  ? before.lds + offset_of[l] + at
+                           : before.scratch[l] + at;
+}
+static uint32_t word_before(int space, int l, int at)
+{
+    uint32_t x;
+    memcpy(&x, byte_before(space, l, at), 4);
+    return x;
+}
+
+/* ---- loads and stores
+ * -------------------------------------------------------------------------------------------------------- */
+
+/* at: byte offset from the lane's; bytes; kind of value: z zero-extended, s sign-extended, l low half (d16), h high
+ * half. */
+static const struct {
+    int archs, space, at, bytes;
+    char kind;
+    bool store;
+    const char *text;
+} moves[] = {
+    { G9, GLOBAL, 0, 4, 'z', false, "global_load_dword v12, v[0:1], off" },
+    { G9, GLOBAL, 8, 8, 'z', false, "global_load_dwordx2 v[12:13], v[0:1], off offset:8" },
+    { G9, GLOBAL, -12, 12, 'z', false, "global_load_dwordx3 v[12:14], v[0:1], off offset:-12" },
+    { G9, GLOBAL, 16, 16, 'z', false, "global_load_dwordx4 v[12:15], v2, s[0:1] offset:16" },
+    { G9, GLOBAL, 5, 1, 'z', false, "global_load_ubyte v12, v2, s[0:1] offset:5" },
+    { G9, GLOBAL, 5, 1, 's', false, "global_load_sbyte v12, v[0:1], off offset:5" },
+    { G9, GLOBAL, 6, 2, 'z', false, "global_load_ushort v12, v[0:1], off offset:6" },
+    { G9, GLOBAL, 6, 2, 's', false, "global_load_sshort v12, v[0:1], off offset:6" },
+    { G9, GLOBAL, 6, 2, 'l', false, "global_load_short_d16 v12, v[0:1], off offset:6" },
+    { G9, GLOBAL, 6, 2, 'h', false, "global_load_short_d16_hi v12, v[0:1], off offset:6" },
+    { G9, GLOBAL, 0, 16, 'z', false, "flat_load_dwordx4 v[12:15], v[0:1]" },
+    { G9, GLOBAL, 4, 4, 'z', false, "flat_load_dword v12, v[0:1] offset:4" },
+    { G9, GLOBAL, 36, 4, 'z', false, "buffer_load_dword v12, v2, s[4:7], s2 offen offset:4" },
+    { G9, GLOBAL, 0, 16, 'z', false, "buffer_load_dwordx4 v[12:15], v2, s[4:7], 0 offen" },
+    { G9, GLOBAL, 3, 1, 's', false, "buffer_load_sbyte v12, v2, s[4:7], 0 offen offset:3" },
+    { G9, GLOBAL, 0, 4, 'z', true, "global_store_dword v[0:1], v4, off" },
+    { G9, GLOBAL, 16, 16, 'z', true, "global_store_dwordx4 v2, v[4:7], s[0:1] offset:16" },
+    { G9, GLOBAL, 4, 12, 'z', true, "global_store_dwordx3 v[0:1], v[4:6], off offset:4" },
+    { G9, GLOBAL, 1, 1, 'z', true, "global_store_byte v[0:1], v4, off offset:1" },
+    { G9, GLOBAL, 2, 2, 'z', true, "global_store_short v[0:1], v4, off offset:2" },
+    { G9, GLOBAL, 2, 2, 'h', true, "global_store_short_d16_hi v[0:1], v4, off offset:2" },
+    { G9, GLOBAL, 0, 8, 'z', true, "flat_store_dwordx2 v[0:1], v[4:5]" },
+    { G9, GLOBAL, 32, 8, 'z', true, "buffer_store_dwordx2 v[4:5], v2, s[4:7], s2 offen" },
+    { G9, LDS, 0, 4, 'z', false, "ds_read_b32 v12, v2" },
+    { G9, LDS, 8, 8, 'z', false, "ds_read_b64 v[12:13], v2 offset:8" },
+    { G9, LDS, 16, 12, 'z', false, "ds_read_b96 v[12:14], v2 offset:16" },
+    { G9, LDS, 16, 16, 'z', false, "ds_read_b128 v[12:15], v2 offset:16" },
+    { G9, LDS, 3, 1, 's', false, "ds_read_i8 v12, v2 offset:3" },
+    { G9, LDS, 2, 2, 'z', false, "ds_read_u16 v12, v2 offset:2" },
+    { G9, LDS, 2, 2, 'h', false, "ds_read_u16_d16_hi v12, v2 offset:2" },
+    { G9, LDS, 4, 8, 'z', false, "ds_read2_b32 v[12:13], v2 offset0:1 offset1:2" },
+    { G9, LDS, 8, 16, 'z', false, "ds_read2_b64 v[12:15], v2 offset0:1 offset1:2" },
+    { G9, LDS, 0, 4, 'z', true, "ds_write_b32 v2, v4" },
+    { G9, LDS, 16, 16, 'z', true, "ds_write_b128 v2, v[4:7] offset:16" },
+    { G9, LDS, 3, 1, 'z', true, "ds_write_b8 v2, v4 offset:3" },
+    { G9, LDS, 2, 2, 'h', true, "ds_write_b16_d16_hi v2, v4 offset:2" },
+    { G9, LDS, 4, 8, 'z', true, "ds_write2_b32 v2, v4, v5 offset0:1 offset1:2" },
+    { G9, LDS, 8, 16, 'z', true, "ds_write2_b64 v2, v[4:5], v[6:7] offset0:1 offset1:2" },
+    { G942, SCRATCH, 20, 4, 'z', false, "scratch_load_dword v12, v3, off offset:4" },
+    { G942, SCRATCH, 32, 16, 'z', false, "scratch_load_dwordx4 v[12:15], off, s2" },
+    { G942, SCRATCH, 48, 8, 'z', false, "scratch_load_dwordx2 v[12:13], v3, s2" },
+    { G942, SCRATCH, 64, 4, 'z', false, "scratch_load_dword v12, off, off offset:64" },
+    { G942, SCRATCH, 16, 16, 'z', true, "scratch_store_dwordx4 v3, v[4:7], off" },
+    { G11, GLOBAL, 16, 16, 'z', false, "global_load_b128 v[12:15], v2, s[0:1] offset:16" },
+    { G11, GLOBAL, 6, 2, 'l', false, "global_load_d16_b16 v12, v[0:1], off offset:6" },
+    { G11, GLOBAL, 6, 2, 'h', false, "global_load_d16_hi_b16 v12, v[0:1], off offset:6" },
+    { G11, GLOBAL, 5, 1, 'z', false, "global_load_u8 v12, v[0:1], off offset:5" },
+    { G11, GLOBAL, 2, 2, 'z', true, "global_store_b16 v[0:1], v4, off offset:2" },
+    { G11, GLOBAL, 0, 8, 'z', true, "global_store_b64 v[0:1], v[4:5], off" },
+    { G11, GLOBAL, 36, 4, 'z', false, "buffer_load_b32 v12, v2, s[4:7], s2 offen offset:4" },
+    { G11, LDS, 4, 8, 'z', false, "ds_load_2addr_b32 v[12:13], v2 offset0:1 offset1:2" },
+    { G11, LDS, 16, 16, 'z', false, "ds_load_b128 v[12:15], v2 offset:16" },
+    { G11, LDS, 4, 8, 'z', true, "ds_store_2addr_b32 v2, v4, v5 offset0:1 offset1:2" },
+    { G11, SCRATCH, 20, 4, 'z', false, "scratch_load_b32 v12, v3, off offset:4" },
+    { G11, SCRATCH, 64, 16, 'z', true, "scratch_store_b128 off, v[4:7], off offset:64" },
+};
+enum { MOVES = sizeof(moves) / sizeof(moves[0]) };
+
+static void expect_load(int k, int l, uint32_t *r)
+{
+    uint32_t x = 0;
+    for (int d = 0; d < 4; d++)
+        r[d] = before.v[12 + d][l];
+    if (moves[k].bytes >= 4) {
+        for (int d = 0; d < moves[k].bytes / 4; d++)
+            r[d] = word_before(moves[k].space, l, moves[k].at + 4 * d);
+        return;
+    }
+    for (int j = 0; j < moves[k].bytes; j++)
+        x |= (uint32_t)*byte_before(moves[k].space, l, moves[k].at + j) << 8 * j;
+    uint32_t kept = gfx >= 0x1000 ? r[0] : 0; /* with ECC on the register file the other half becomes 0 */
+    switch (moves[k].kind) {
+    case 's':
+        r[0] = moves[k].bytes == 1 ? (uint32_t)(int8_t)x : (uint32_t)(int16_t)x;
+        break;
+    case 'l':
+        r[0] = x | (kept & 0xffff0000);
+        break;
+    case 'h':
+        r[0] = x << 16 | (kept & 0xffff);
+        break;
+    default:
+        r[0] = x;
+    }
+}
+
+/* The same store done here, on the copies. */
+static void do_store(int k, int l)
+{
+    uint8_t data[16];
+    for (int d = 0; d < 4; d++)
+        memcpy(data + 4 * d, &before.v[4 + d][l], 4);
+    memcpy((uint8_t *)byte_before(moves[k].space, l, moves[k].at), data + (moves[k].kind == 'h' ? 2 : 0),
+           (size_t)moves[k].bytes);
+}
+
+static void check_memory(const char *text)
+{
+    ck_assert_msg(!memcmp(was, memory, MEMORY), "%s: global memory", text);
+    ck_assert_msg(!memcmp(before.lds, b->lds, sizeof(b->lds)), "%s: LDS", text);
+    ck_assert_msg(!memcmp(before.scratch, b->scratch, sizeof(b->scratch)), "%s: scratch", text);
+    ck_assert_msg(!stray, "%s: %d accesses out of range", text, stray);
+    ck_assert_msg(!*reported, "%s: %s", text, reported);
+}
+
+START_TEST(load_store)
+{
+    const char *text[MOVES];
+    int index[MOVES], arch = _i + 1, n = 0;
+    struct snippets s;
+    for (int k = 0; k < MOVES; k++)
+        if (moves[k].archs & 1 << arch) {
+            text[n] = moves[k].text;
+            index[n++] = k;
+        }
+    snippets_build(&s, arch, text, n);
+    b = bare_new(arch, &s.prog);
+    gfx = tested[arch].arch.gfx;
+    for (int c = 0; c < n; c++)
+        for (int repeat = 0; repeat < 20; repeat++) {
+            int k = index[c];
+            prepare((uint64_t)(100 * k + repeat));
+            ck_assert_int_eq(bare_run(b, s.start[c]), EMU_END);
+            for (int l = 0; l < b->w.wave_size; l++) {
+                uint32_t want[4];
+                bool on = before.w.exec >> l & 1;
+                if (moves[k].store && on)
+                    do_store(k, l);
+                if (moves[k].store || !on)
+                    for (int d = 0; d < 4; d++)
+                        want[d] = before.v[12 + d][l];
+                else
+                    expect_load(k, l, want);
+                for (int d = 0; d < 4; d++)
+                    ck_assert_msg(b->v[12 + d][l] == want[d], "%s lane %d: v%d is %08x, expected %08x", text[c], l,
+                                  12 + d, b->v[12 + d][l], want[d]);
+            }
+            check_memory(text[c]);
+        }
+    printf("%s: %d loads and stores\n", tested[arch].arch.name, n);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+/* ---- atomics: each lane has its own bytes here; together() has them share
+ * ---------------------------------------------------------- */
+
+static const struct {
+    int archs, space, bytes;
+    bool returns;
+    char op; /* + add, - sub, x swap, c cmpswap, m smin, M umax, & | ^, i inc, d dec, f fadd, F f64 add, h pk f16, b pk
+                bf16 */
+    const char *text;
+} atomics[] = {
+    { G9, GLOBAL, 4, false, '+', "global_atomic_add v[0:1], v4, off" },
+    { G90A, GLOBAL, 4, true, '+', "global_atomic_add v12, v[0:1], v4, off glc" },
+    { G942, GLOBAL, 4, true, '+', "global_atomic_add v12, v2, v4, s[0:1] sc0" },
+    { G9, GLOBAL, 8, false, '+', "global_atomic_add_x2 v[0:1], v[4:5], off" },
+    { G942, GLOBAL, 8, true, '-', "global_atomic_sub_x2 v[12:13], v[0:1], v[4:5], off sc0" },
+    { G942, GLOBAL, 4, true, 'x', "global_atomic_swap v12, v[0:1], v4, off sc0" },
+    { G942, GLOBAL, 4, true, 'c', "global_atomic_cmpswap v12, v[0:1], v[4:5], off sc0" },
+    { G942, GLOBAL, 8, true, 'c', "global_atomic_cmpswap_x2 v[12:13], v[0:1], v[4:7], off sc0" },
+    { G90A, GLOBAL, 8, false, 'c', "global_atomic_cmpswap_x2 v[0:1], v[4:7], off" },
+    { G942, GLOBAL, 4, true, 'm', "flat_atomic_smin v12, v[0:1], v4 sc0" },
+    { G9, GLOBAL, 4, false, 'M', "flat_atomic_umax v[0:1], v4" },
+    { G9, GLOBAL, 4, false, 'i', "global_atomic_inc v[0:1], v4, off" },
+    { G9, GLOBAL, 4, false, 'd', "global_atomic_dec v[0:1], v4, off" },
+    { G9, GLOBAL, 4, false, 'f', "global_atomic_add_f32 v[0:1], v4, off" },
+    { G9, GLOBAL, 8, false, 'F', "global_atomic_add_f64 v[0:1], v[4:5], off" },
+    { G9, GLOBAL, 4, false, 'h', "global_atomic_pk_add_f16 v[0:1], v4, off" },
+    { G942, GLOBAL, 4, false, 'b', "global_atomic_pk_add_bf16 v[0:1], v4, off" },
+    { G90A, GLOBAL, 4, true, '+', "buffer_atomic_add v4, v2, s[4:7], 0 offen glc" },
+    { G9, GLOBAL, 4, false, '|', "buffer_atomic_or v4, v2, s[4:7], 0 offen" },
+    { G942, GLOBAL, 8, true, 'c', "buffer_atomic_cmpswap_x2 v[4:7], v2, s[4:7], 0 offen sc0" },
+    { G9, LDS, 4, false, '+', "ds_add_u32 v2, v4" },
+    { G9, LDS, 4, true, '+', "ds_add_rtn_u32 v12, v2, v4" },
+    { G9, LDS, 8, true, '^', "ds_xor_rtn_b64 v[12:13], v2, v[4:5]" },
+    { G9, LDS, 4, true, 'x', "ds_wrxchg_rtn_b32 v12, v2, v4" },
+    { G9, LDS, 4, true, 'C', "ds_cmpst_rtn_b32 v12, v2, v4, v5" },
+    { G9, LDS, 4, false, 'f', "ds_add_f32 v2, v4" },
+    { G11, GLOBAL, 4, true, '+', "global_atomic_add_u32 v12, v[0:1], v4, off glc" },
+    { G11, GLOBAL, 8, true, 'c', "global_atomic_cmpswap_b64 v[12:13], v[0:1], v[4:7], off glc" },
+    { G11, GLOBAL, 4, false, 'f', "global_atomic_add_f32 v[0:1], v4, off" },
+    { G11, LDS, 4, true, 'c', "ds_cmpstore_rtn_b32 v12, v2, v4, v5" },
+};
+enum { ATOMICS = sizeof(atomics) / sizeof(atomics[0]) };
+
+static uint32_t add_halves(uint32_t x, uint32_t y, bool bf)
+{
+    uint32_t r = 0;
+    for (int h = 0; h < 32; h += 16) {
+        if (bf) {
+            float f = f32(x >> h << 16) + f32(y >> h << 16);
+            uint32_t u = u32(f), low = u & 0xffff, up = low > 0x8000 || (low == 0x8000 && (u >> 16 & 1));
+            r |= (isnan(f) ? 0x7fc0 : (u >> 16) + up) << h;
+        } else {
+            r |= u16(f16(x >> h) + f16(y >> h)) << h;
+        }
+    }
+    return r;
+}
+static uint64_t combine(char op, int bytes, uint64_t m, uint64_t v, uint64_t v2)
+{
+    uint32_t a = (uint32_t)m, x = (uint32_t)v;
+    switch (op) {
+    case '+':
+        return m + v;
+    case '-':
+        return m - v;
+    case 'x':
+        return v;
+    case 'c': /* new value first, then what is compared */
+        return m == v2 ? v : m;
+    case 'C':
+        return m == v ? v2 : m;
+    case 'm':
+        return (int32_t)a < (int32_t)x ? a : x;
+    case 'M':
+        return a > x ? a : x;
+    case '|':
+        return m | v;
+    case '^':
+        return m ^ v;
+    case 'i':
+        return a >= x ? 0 : a + 1;
+    case 'd':
+        return a == 0 || a > x ? x : a - 1;
+    case 'f':
+        return u32(f32(a) + f32(x));
+    case 'F':
+        return u64(f64(m) + f64(v));
+    default:
+        (void)bytes;
+        return add_halves(a, x, op == 'b');
+    }
+}
+static bool same_number(char op, uint64_t x, uint64_t y)
+{
+    if (op == 'f')
+        return x == y || (isnan(f32((uint32_t)x)) && isnan(f32((uint32_t)y)));
+    if (op == 'F')
+        return x == y || (isnan(f64(x)) && isnan(f64(y)));
+    if (op == 'h' || op == 'b')
+        for (int h = 0; h < 32; h += 16) {
+            uint32_t p = x >> h & 0xffff, q = y >> h & 0xffff, inf = op == 'h' ? 0x7c00 : 0x7f80;
+            if (p != q && !((p & 0x7fff) > inf && (q & 0x7fff) > inf))
+                return false;
+        }
+    return op == 'h' || op == 'b' || x == y;
+}
+
+static void check_atomic(int k, const struct emu_inst *at, uint64_t seed)
+{
+    int bytes = atomics[k].bytes;
+    bool buffer = !strncmp(atomics[k].text, "buffer", 6);
+    prepare(seed);
+    for (int l = 0; l < 64; l++) /* half of the comparisons succeed */
+        if ((b->w.exec >> l & 1) && rnd() & 1 && strchr("cC", atomics[k].op))
+            for (int d = 0; d < bytes / 4; d++)
+                b->v[atomics[k].op == 'C' ? 4 : 4 + bytes / 4 + d][l] = word_before(atomics[k].space, l, 4 * d);
+    memcpy(&before, b, sizeof(before));
+    ck_assert_int_eq(bare_run(b, at), EMU_END);
+    for (int l = 0; l < b->w.wave_size; l++) {
+        uint64_t m = 0, v = 0, v2 = 0, got = 0, ret = 0;
+        bool on = before.w.exec >> l & 1;
+        int r = atomics[k].returns && buffer ? 4 : 12;
+        for (int d = 0; d < bytes / 4; d++) {
+            uint32_t now;
+            const uint8_t *p = byte_before(atomics[k].space, l, 4 * d);
+            memcpy(&now, atomics[k].space == GLOBAL ? memory + (p - was) : b->lds + (p - before.lds), 4);
+            m |= (uint64_t)word_before(atomics[k].space, l, 4 * d) << 32 * d;
+            v |= (uint64_t)before.v[4 + d][l] << 32 * d;
+            v2 |= (uint64_t)before.v[4 + bytes / 4 + d][l] << 32 * d;
+            got |= (uint64_t)now << 32 * d;
+            ret |= (uint64_t)b->v[r + d][l] << 32 * d;
+        }
+        uint64_t want = !on ? m : combine(atomics[k].op, bytes, m, v, v2) & (bytes == 8 ? ~0ull : 0xffffffff);
+        uint64_t want_ret = atomics[k].returns && on ? m
+                            : bytes == 8             ? before.v[r][l] | (uint64_t)before.v[r + 1][l] << 32
+                                                     : before.v[r][l];
+        ck_assert_msg(same_number(atomics[k].op, got, want),
+                      "%s lane %d: memory %llx with %llx, %llx: got %llx, expected %llx", atomics[k].text, l,
+                      (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)got,
+                      (unsigned long long)want);
+        ck_assert_msg(ret == want_ret, "%s lane %d returns %llx, expected %llx", atomics[k].text, l,
+                      (unsigned long long)ret, (unsigned long long)want_ret);
+    }
+    ck_assert_msg(!stray && !*reported, "%s: %d stray accesses %s", atomics[k].text, stray, reported);
+}
+
+START_TEST(atomic)
+{
+    const char *text[ATOMICS];
+    int index[ATOMICS], arch = _i + 1, n = 0;
+    struct snippets s;
+    for (int k = 0; k < ATOMICS; k++)
+        if (atomics[k].archs & 1 << arch) {
+            text[n] = atomics[k].text;
+            index[n++] = k;
+        }
+    snippets_build(&s, arch, text, n);
+    b = bare_new(arch, &s.prog);
+    gfx = tested[arch].arch.gfx;
+    for (int c = 0; c < n; c++)
+        for (int repeat = 0; repeat < 40; repeat++)
+            check_atomic(index[c], s.start[c], (uint64_t)(1000 * index[c] + repeat));
+    printf("%s: %d atomics\n", tested[arch].arch.name, n);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+/* ---- what else memory instructions do
+ * ----------------------------------------------------------------------------------------------- */
+
+static struct snippets one;
+static void run_one(int arch, const char *text, uint64_t exec)
+{
+    snippets_build(&one, arch, &text, 1);
+    b = bare_new(arch, &one.prog);
+    gfx = tested[arch].arch.gfx;
+    prepare(7);
+    b->w.exec = exec;
+    for (int l = 0; l < 64; l++) {
+        set64(0, l, (uint64_t)(uintptr_t)memory + offset_of[l]);
+        b->v[2][l] = offset_of[l];
+    }
+    memcpy(&before, b, sizeof(before));
+    ck_assert_int_eq(bare_run(b, one.start[0]), EMU_END);
+}
+static void done(void)
+{
+    free(b);
+    snippets_free(&one);
+}
+
+START_TEST(scalar_loads)
+{
+    run_one(2,
+            "s_load_dwordx4 s[8:11], s[0:1], 0x40\ns_load_dwordx16 s[16:31], s[0:1], s2 "
+            "offset:0x8\ns_buffer_load_dwordx2 s[12:13], s[4:7], 0x80\n"
+            "s_load_dword s14, s[0:1], 0x0",
+            ~0ull);
+    ck_assert(!memcmp(&b->w.s[8], memory + 64, 16));
+    ck_assert(!memcmp(&b->w.s[16], memory + 40, 64));
+    ck_assert(!memcmp(&b->w.s[12], memory + 128, 8));
+    ck_assert(!memcmp(&b->w.s[14], memory, 4));
+    done();
+    run_one(2, "s_movk_i32 s6, 64+4\ns_buffer_load_dwordx4 s[12:15], s[4:7], 0x40", ~0ull);
+    ck_assert(!memcmp(&b->w.s[12], memory + 64, 4) && b->w.s[13] == 0 && b->w.s[15] == 0);
+    done();
+    run_one(2, "s_store_dwordx2 s[8:9], s[0:1], 0x20", ~0ull);
+    ck_assert(!memcmp(&b->w.s[8], memory + 32, 8));
+    done();
+}
+END_TEST
+
+/* Out of a buffer's range: loads give 0, stores and atomics do nothing, dword by dword. */
+START_TEST(buffer_range)
+{
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_lshlrev_b32 v2, 2, v2\ns_movk_i32 s6, 40\n"
+            "buffer_load_dwordx4 v[12:15], v2, s[4:7], 0 offen\nbuffer_store_dwordx2 v[4:5], v2, s[4:7], 0 offen\n"
+            "buffer_atomic_add v4, v2, s[4:7], 0 offen",
+            0x00010000ffff0fffull);
+    for (int l = 0; l < 64; l++)
+        for (int d = 0; d < 4 && before.w.exec >> l & 1; d++) {
+            uint32_t want = 0;
+            if (4 * l + 4 * d + 4 <= 40)
+                memcpy(&want, was + 4 * l + 4 * d, 4);
+            ck_assert_msg(b->v[12 + d][l] == want, "lane %d dword %d: %x, expected %x", l, d, b->v[12 + d][l], want);
+        }
+    ck_assert(!memcmp(memory + 40, was + 40, MEMORY - 40));
+    ck_assert_int_eq(stray, 0);
+    done();
+    run_one(3,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_lshlrev_b32 v2, 2, v2\ns_movk_i32 s6, 40\nbuffer_load_b32 v12, v2, "
+            "s[4:7], 0 offen",
+            0xffffffff);
+    for (int l = 0; l < 32; l++) {
+        uint32_t want = 0;
+        if (l < 10)
+            memcpy(&want, was + 4 * l, 4);
+        ck_assert_uint_eq(b->v[12][l], want);
+    }
+    done();
+}
+END_TEST
+
+/* base + index * stride + offset, the index checked against the records; and swizzled: elements of 4 bytes, 64 lanes.
+ */
+START_TEST(buffer_structs)
+{
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 4\ns_or_b32 s5, s5, "
+            "0x00180000\ns_movk_i32 s6, 20\n"
+            "buffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen offset:8",
+            ~0ull);
+    for (int l = 0; l < 64; l++) {
+        uint32_t want = 0;
+        if (l < 20)
+            memcpy(&want, was + 24 * l + 12, 4);
+        ck_assert_uint_eq(b->v[12][l], want);
+    }
+    done();
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 8\ns_or_b32 s5, s5, "
+            "0x80100000\ns_movk_i32 s6, 64\n"
+            "s_mov_b32 s7, 0x006a7000\nbuffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen",
+            ~0ull);
+    for (int l = 0; l < 64; l++) { /* stride 16, element size 4 (code 1), index stride 64 (code 3) */
+        uint32_t want;
+        memcpy(&want, was + 8 / 4 * 4 * 64 + 4 * l, 4);
+        ck_assert_uint_eq(b->v[12][l], want);
+    }
+    done();
+}
+END_TEST
+
+START_TEST(flat_apertures)
+{
+    run_one(
+        2,
+        "s_mov_b64 s[8:9], src_shared_base\ns_mov_b64 s[10:11], src_private_base\nv_mov_b32 v0, v2\nv_mov_b32 v1, s9\n"
+        "flat_load_dwordx2 v[12:13], v[0:1] offset:4\nv_mov_b32 v0, 16\nv_mov_b32 v1, s11\nflat_load_dwordx4 v[16:19], "
+        "v[0:1]\n"
+        "flat_store_dword v[0:1], v4 offset:64",
+        ~0ull);
+    for (int l = 0; l < 64; l++) {
+        ck_assert(!memcmp(&b->v[12][l], before.lds + offset_of[l] + 4, 4));
+        ck_assert(!memcmp(&b->v[13][l], before.lds + offset_of[l] + 8, 4));
+        for (int d = 0; d < 4; d++)
+            ck_assert(!memcmp(&b->v[16 + d][l], before.scratch[l] + 16 + 4 * d, 4));
+        ck_assert(!memcmp(&b->v[4][l], b->scratch[l] + 80, 4));
+    }
+    ck_assert_int_eq(stray, 0);
+    done();
+}
+END_TEST
+
+/* Lanes of one instruction in all three. */
+START_TEST(flat_mixed)
+{
+    run_one(
+        2,
+        "s_mov_b64 s[8:9], src_shared_base\ns_mov_b64 s[10:11], src_private_base\ns_mov_b64 exec, 0xff00\nv_mov_b32 "
+        "v0, v2\nv_mov_b32 v1, s9\n"
+        "s_mov_b64 exec, 0xff\nv_mov_b32 v0, 16\nv_mov_b32 v1, s11\ns_mov_b64 exec, -1\nflat_load_dword v12, v[0:1]",
+        ~0ull);
+    for (int l = 0; l < 64; l++) {
+        const uint8_t *from = l < 8 ? before.scratch[l] + 16 : l < 16 ? before.lds + offset_of[l] : was + offset_of[l];
+        ck_assert(!memcmp(&b->v[12][l], from, 4));
+    }
+    done();
+}
+END_TEST
+
+START_TEST(loads_to_lds)
+{
+    run_one(2, "buffer_load_dword v2, s[4:7], 0 offen offset:16 lds", 0xfffffffffffffff7ull);
+    for (int l = 0; l < 64; l++) {
+        uint32_t at = 256 + 16 + 4 * (uint32_t)l;
+        ck_assert(!memcmp(b->lds + at, l == 3 ? before.lds + at : was + offset_of[l] + 16, 4));
+    }
+    ck_assert(!memcmp(b->v, before.v, sizeof(b->v)));
+    done();
+    run_one(2, "global_load_lds_dword v[0:1], off", ~0ull);
+    for (int l = 0; l < 64; l++)
+        ck_assert(!memcmp(b->lds + 256 + 4 * l, was + offset_of[l], 4));
+    done();
+}
+END_TEST
+
+/* All lanes on one address: every one takes effect, in some order. */
+START_TEST(together)
+{
+    run_one(2,
+            "v_mov_b32 v0, s0\nv_mov_b32 v1, s1\nv_mov_b32 v4, 3\nglobal_atomic_add v12, v[0:1], v4, off "
+            "sc0\nv_mov_b32 v2, 0\nds_add_u32 v2, v4",
+            ~0ull);
+    uint32_t first, now, seen = 0, lds_first, lds_now;
+    memcpy(&first, was, 4);
+    memcpy(&now, memory, 4);
+    memcpy(&lds_first, before.lds, 4);
+    memcpy(&lds_now, b->lds, 4);
+    ck_assert_uint_eq(now, first + 192);
+    ck_assert_uint_eq(lds_now, lds_first + 192);
+    for (int l = 0; l < 64; l++)
+        seen += (b->v[12][l] - first) / 3;
+    ck_assert_uint_eq(seen, 64 * 63 / 2);
+    done();
+}
+END_TEST
+
+START_TEST(permutes)
+{
+    uint64_t exec = 0xfffffffff0ff7fffull;
+    run_one(2,
+            "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mbcnt_hi_u32_b32 v16, -1, v16\nv_mul_u32_u24 v17, 20, "
+            "v16\nds_bpermute_b32 v12, v17, v16\n"
+            "ds_permute_b32 v13, v17, v16\nds_swizzle_b32 v14, v16 offset:swizzle(QUAD_PERM, 3, 0, 2, 1)\n"
+            "ds_swizzle_b32 v15, v16 offset:swizzle(SWAP, 16)\nds_swizzle_b32 v18, v16 offset:swizzle(BROADCAST, 8, 5)",
+            exec);
+    for (int l = 0; l < 64; l++) {
+        if (!(exec >> l & 1))
+            continue;
+        int from = 5 * l % 64, to = -1, quad = l / 4 * 4 + "\3\0\2\1"[l % 4], swap = l ^ 16, cast = l / 8 * 8 + 5;
+        for (int g = 0; g < 64; g++)
+            if (5 * g % 64 == l && (exec >> g & 1))
+                to = g;
+#define VALUE(n) ((n) >= 0 && (exec >> (n)&1) ? (uint32_t)(n) : 0)
+        ck_assert_uint_eq(b->v[12][l], VALUE(from));
+        ck_assert_uint_eq(b->v[13][l], VALUE(to));
+        ck_assert_uint_eq(b->v[14][l], VALUE(quad));
+        ck_assert_uint_eq(b->v[15][l], VALUE(swap));
+        ck_assert_uint_eq(b->v[18][l], VALUE(cast));
+    }
+    done();
+    run_one(3, "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mul_u32_u24 v17, 20, v16\nds_bpermute_b32 v12, v17, v16", 0xffffffff);
+    for (int l = 0; l < 32; l++)
+        ck_assert_uint_eq(b->v[12][l], (uint32_t)(5 * l % 32));
+    done();
+}
+END_TEST
+
+/* Cache instructions are none of memory: they name no register. */
+START_TEST(caches)
+{
+    run_one(2, "buffer_inv sc1\nbuffer_wbl2 sc0 sc1\ns_dcache_wb", ~0ull);
+    ck_assert(!memcmp(b->v, before.v, sizeof(b->v)));
+    for (int k = 0; k < 3; k++)
+        ck_assert_int_eq(one.prog.inst[k].op->cls, EMU_CACHE);
+    done();
+    run_one(1, "buffer_wbinvl1_vol\nbuffer_invl2", ~0ull);
+    done();
+    run_one(3, "buffer_gl0_inv\nbuffer_gl1_inv", 0xffffffff);
+    done();
+}
+END_TEST
+
+TCase *emu_case_memory(void)
+{
+    TCase *c = tcase_create("memory");
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, load_store, 0, 3);
+    tcase_add_loop_test(c, atomic, 0, 3);
+    tcase_add_test(c, scalar_loads);
+    tcase_add_test(c, buffer_range);
+    tcase_add_test(c, buffer_structs);
+    tcase_add_test(c, flat_apertures);
+    tcase_add_test(c, flat_mixed);
+    tcase_add_test(c, loads_to_lds);
+    tcase_add_test(c, together);
+    tcase_add_test(c, permutes);
+    tcase_add_test(c, caches);
+    return c;
+}

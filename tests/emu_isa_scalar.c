@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * SALU instructions against plain C (emu_isa_scalar.def), and programs of branches, calls and modes. */
+#include "emu_isa.h"
+
+static uint64_t reversed(uint64_t a, int bits)
+{
+    uint64_t r = 0;
+    for (int k = 0; k < bits; k++)
+        r |= (a >> k & 1) << (bits - 1 - k);
+    return r;
+}
+static uint32_t population(uint64_t a)
+{
+    uint32_t n = 0;
+    for (int k = 0; k < 64; k++)
+        n += a >> k & 1;
+    return n;
+}
+static uint32_t first_one(uint64_t a)
+{
+    for (uint32_t k = 0; k < 64; k++)
+        if (a >> k & 1)
+            return k;
+    return 0xffffffff;
+}
+static uint32_t last_one(uint64_t a)
+{
+    uint32_t n = 63;
+    while (!(a >> n & 1))
+        n--;
+    return n;
+}
+static bool outside(int64_t x)
+{
+    return x > 2147483647 || x < -2147483648ll;
+}
+static uint64_t bits_at(uint64_t a, unsigned at, unsigned n, unsigned width, bool is_signed)
+{
+    uint64_t r = 0;
+    if (n > width - at)
+        n = width - at;
+    for (unsigned k = 0; k < 64; k++) {
+        bool bit = k < n ? a >> (at + k) & 1 : is_signed && n && (a >> (at + n - 1) & 1);
+        r |= (uint64_t)bit << k;
+    }
+    return r;
+}
+static uint64_t doubled(uint32_t a)
+{
+    uint64_t r = 0;
+    for (int k = 0; k < 64; k++)
+        r |= (uint64_t)(a >> k / 2 & 1) << k;
+    return r;
+}
+
+struct scalar {
+    uint32_t a, b, d;
+    uint64_t A, B, E, V, eo;
+    bool scc, so;
+};
+#define PASTE2(p, q) p##q
+#define PASTE(p, q)  PASTE2(p, q)
+#define NZ(r)        (nz = (uint64_t)(r), so = nz != 0, nz)
+#define Y(archs, words, text, expr)                                                                                    \
+    static uint64_t PASTE(expect_, __LINE__)(struct scalar * x)                                                        \
+    {                                                                                                                  \
+        uint32_t a = x->a, b = x->b, d = x->d;                                                                         \
+        uint64_t A = x->A, B = x->B, E = x->E, V = x->V, eo = E, nz = 0;                                               \
+        bool scc = x->scc, so = scc;                                                                                   \
+        (void)a, (void)b, (void)d, (void)A, (void)B, (void)E, (void)V, (void)nz;                                       \
+        uint64_t r = (uint64_t)(expr);                                                                                 \
+        x->so = so;                                                                                                    \
+        x->eo = eo;                                                                                                    \
+        return r;                                                                                                      \
+    }
+#include "emu_isa_scalar.def"
+#undef Y
+#define Y(archs, words, text, expr) { archs, words, text, PASTE(expect_, __LINE__) },
+static const struct {
+    int archs, words;
+    const char *text;
+    uint64_t (*expect)(struct scalar *x);
+} cases[] = {
+#include "emu_isa_scalar.def"
+};
+enum { CASES = sizeof(cases) / sizeof(cases[0]) };
+
+static uint64_t pair_at(const struct bare *b, int r)
+{
+    return b->w.s[r] | (uint64_t)b->w.s[r + 1] << 32;
+}
+
+static void check_case(int arch, int k, struct bare *b, const struct emu_inst *at)
+{
+    uint64_t all = b->w.wave_size == 64 ? ~0ull : 0xffffffff;
+    for (int repeat = 0; repeat < 1200; repeat++) {
+        rnd_seed((uint64_t)(5000 * k + repeat));
+        bare_randomize(b);
+        if (repeat % 8 == 0)
+            memcpy(&b->w.s[2], &b->w.s[0], 8);
+        if (repeat % 16 == 1)
+            b->w.s[EMU_VCC] = b->w.s[EMU_VCC + 1] = 0;
+        struct scalar x = { .a = b->w.s[0],
+                            .b = b->w.s[2],
+                            .d = b->w.s[6],
+                            .A = pair_at(b, 0),
+                            .B = pair_at(b, 2),
+                            .E = b->w.exec,
+                            .V = pair_at(b, EMU_VCC) & all,
+                            .scc = b->w.scc };
+        uint64_t old = pair_at(b, 6), want = cases[k].expect(&x);
+        ck_assert_int_eq(bare_run(b, at), EMU_END);
+        uint64_t got = pair_at(b, 6), expected = cases[k].words == 2   ? want
+                                                 : cases[k].words == 1 ? (want & 0xffffffff) | (old >> 32 << 32)
+                                                                       : old;
+        if (got != expected || b->w.scc != x.so || b->w.exec != (x.eo & all))
+            ck_abort_msg("%s %s: a %016llx b %016llx d %08x scc %d exec %016llx\n  got %016llx scc %d exec %016llx, "
+                         "expected %016llx "
+                         "scc %d exec %016llx",
+                         tested[arch].arch.name, cases[k].text, (unsigned long long)x.A, (unsigned long long)x.B, x.d,
+                         x.scc, (unsigned long long)x.E, (unsigned long long)got, b->w.scc,
+                         (unsigned long long)b->w.exec, (unsigned long long)expected, x.so, (unsigned long long)x.eo);
+    }
+}
+
+START_TEST(scalar)
+{
+    const char *text[CASES];
+    int index[CASES], arch = _i + 1, n = 0;
+    struct snippets s;
+    for (int k = 0; k < CASES; k++)
+        if (cases[k].archs & 1 << arch) {
+            text[n] = cases[k].text;
+            index[n++] = k;
+        }
+    snippets_build(&s, arch, text, n);
+    struct bare *b = bare_new(arch, &s.prog);
+    for (int k = 0; k < n; k++)
+        check_case(arch, index[k], b, s.start[k]);
+    printf("%s: %d SALU forms\n", tested[arch].arch.name, n);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+/* ---- programs: what a register holds at their end
+ * --------------------------------------------------------------------- */
+
+static const struct {
+    int arch;
+    const char *name, *text;
+    int reg;
+    uint32_t want;
+} programs[] = {
+    { 2, "a loop",
+      "s_mov_b32 s0, 0\ns_mov_b32 s1, 10\n1: s_add_u32 s0, s0, s1\ns_sub_u32 s1, s1, 1\ns_cmp_lg_u32 s1, "
+      "0\ns_cbranch_scc1 1b",
+      0, 55 },
+    { 2, "execz taken", "s_mov_b64 exec, 0\ns_mov_b32 s0, 1\ns_cbranch_execz 1f\ns_mov_b32 s0, 2\n1: s_nop 0", 0, 1 },
+    { 2, "execz not taken", "s_mov_b64 exec, 4\ns_mov_b32 s0, 1\ns_cbranch_execz 1f\ns_mov_b32 s0, 2\n1: s_nop 0", 0,
+      2 },
+    { 2, "execnz", "s_mov_b64 exec, 4\ns_mov_b32 s0, 1\ns_cbranch_execnz 1f\ns_mov_b32 s0, 2\n1: s_nop 0", 0, 1 },
+    { 2, "vccz", "s_mov_b64 vcc, 0\ns_mov_b32 s0, 1\ns_cbranch_vccz 1f\ns_mov_b32 s0, 2\n1: s_nop 0", 0, 1 },
+    { 3, "wave32's vccz looks at vcc_lo",
+      "s_mov_b32 vcc_lo, 0\ns_mov_b32 vcc_hi, 1\ns_mov_b32 s0, 1\ns_cbranch_vccz 1f\ns_mov_b32 s0, 2\n1: s_nop 0", 0,
+      1 },
+    { 2, "getpc, swappc, setpc",
+      "s_mov_b32 s0, 5\ns_getpc_b64 s[4:5]\n1: s_add_u32 s4, s4, 2f-1b\ns_addc_u32 s5, s5, 0\ns_swappc_b64 s[6:7], "
+      "s[4:5]\n"
+      "s_add_u32 s0, s0, 1\ns_branch 3f\n2: s_mul_i32 s0, s0, 10\ns_setpc_b64 s[6:7]\n3: s_nop 0",
+      0, 51 },
+    { 2, "call",
+      "s_mov_b32 s0, 5\ns_call_b64 s[6:7], 2f\ns_add_u32 s0, s0, 1\ns_branch 3f\n2: s_mul_i32 s0, s0, 10\ns_setpc_b64 "
+      "s[6:7]\n3: s_nop 0",
+      0, 51 },
+    { 2, "readfirstlane with EXEC 0 reads lane 0",
+      "s_mov_b64 exec, -1\nv_mbcnt_lo_u32_b32 v1, -1, 7\ns_mov_b64 exec, 0\nv_readfirstlane_b32 s0, v1", 0, 7 },
+    { 2, "readfirstlane",
+      "s_mov_b64 exec, -1\nv_mbcnt_lo_u32_b32 v1, -1, 7\ns_mov_b64 exec, 0x20\nv_readfirstlane_b32 s0, v1", 0, 12 },
+    { 2, "readlane wraps at 64",
+      "s_mov_b64 exec, -1\nv_mbcnt_lo_u32_b32 v1, -1, 0\ns_movk_i32 s2, 64+9\nv_readlane_b32 s0, v1, s2", 0, 9 },
+    { 3, "readlane wraps at 32",
+      "s_mov_b32 exec_lo, -1\nv_mbcnt_lo_u32_b32 v1, -1, 0\ns_movk_i32 s2, 32+9\nv_readlane_b32 s0, v1, s2", 0, 9 },
+    { 2, "writelane with EXEC 0",
+      "s_mov_b64 exec, 0\ns_movk_i32 s2, 77\nv_writelane_b32 v1, s2, 3\nv_readlane_b32 s0, v1, 3", 0, 77 },
+    { 2, "setvskip",
+      "s_mov_b64 exec, -1\nv_mov_b32 v1, 1\ns_mov_b32 s1, 1\ns_setvskip s1, 0\nv_mov_b32 v1, 2\ns_mov_b32 s3, "
+      "4\ns_setvskip s1, 1\n"
+      "v_add_u32 v1, v1, s3\nv_readlane_b32 s0, v1, 0",
+      0, 5 },
+    { 2, "set_gpr_idx",
+      "s_mov_b64 exec, -1\nv_mov_b32 v13, 13\nv_mov_b32 v10, 10\ns_mov_b32 s1, 3\ns_set_gpr_idx_on s1, gpr_idx(SRC0)\n"
+      "v_mov_b32 v1, v10\ns_set_gpr_idx_off\nv_readlane_b32 s0, v1, 0",
+      0, 13 },
+    { 2, "set_gpr_idx of the destination",
+      "s_mov_b64 exec, -1\nv_mov_b32 v13, 13\ns_mov_b32 s1, 3\ns_set_gpr_idx_on s1, gpr_idx(DST)\n"
+      "v_mov_b32 v10, 4\ns_set_gpr_idx_off\nv_readlane_b32 s0, v13, 0",
+      0, 4 },
+    { 2, "getreg of MODE", "s_getreg_b32 s0, hwreg(HW_REG_MODE, 4, 4)", 0, 15 },
+    { 2, "shared aperture", "s_mov_b64 s[0:1], src_shared_base", 1, (uint32_t)(EMU_SHARED_BASE >> 32) },
+    { 3, "dual: both read before either writes",
+      "v_mov_b32 v1, 1\nv_mov_b32 v2, 2\nv_dual_mov_b32 v1, v2 :: v_dual_mov_b32 v2, v1\nv_readlane_b32 s0, v1, "
+      "0\nv_readlane_b32 s1, v2, 0\n"
+      "s_mul_i32 s0, s0, 10\ns_add_u32 s0, s0, s1",
+      0, 21 },
+    { 3, "dual: the second reads what the first writes",
+      "v_mov_b32 v1, 1\nv_mov_b32 v3, 5\nv_dual_mov_b32 v1, v3 :: v_dual_add_nc_u32 v2, 7, v1\nv_readlane_b32 s0, v2, "
+      "0",
+      0, 8 },
+    { 3, "dual: its cndmask reads vcc",
+      "s_mov_b32 vcc_lo, -1\nv_mov_b32 v1, 1\nv_mov_b32 v2, 2\nv_dual_cndmask_b32 v3, v1, v2 :: v_dual_mov_b32 v4, "
+      "v2\nv_readlane_b32 s0, v3, 0",
+      0, 2 },
+    { 3, "permlanex16",
+      "v_mbcnt_lo_u32_b32 v1, -1, 0\ns_mov_b32 s2, 0x76543210\ns_mov_b32 s3, 0xfedcba98\nv_permlanex16_b32 v2, v1, s2, "
+      "s3\n"
+      "v_readlane_b32 s0, v2, 3",
+      0, 19 },
+    { 3, "permlane16",
+      "v_mbcnt_lo_u32_b32 v1, -1, 0\ns_mov_b32 s2, 0x76543291\ns_mov_b32 s3, 0xfedcba98\nv_permlane16_b32 v2, v1, s2, "
+      "s3\n"
+      "v_readlane_b32 s0, v2, 17",
+      0, 25 },
+    /* Denormals off: 2^-140 is 0 in and out. MODE bits 4..5 are f32's. */
+    { 2, "f32 denormals kept", "v_mov_b32 v1, 0x200\nv_mul_f32 v2, 1.0, v1\nv_readlane_b32 s0, v2, 0", 0, 0x200 },
+    { 2, "f32 denormals flushed",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\nv_mov_b32 v1, 0x200\nv_mul_f32 v2, 2.0, v1\nv_readlane_b32 s0, "
+      "v2, 0",
+      0, 0 },
+    { 2, "f32 results flushed",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 1\nv_mov_b32 v1, 0x00800000\nv_mul_f32 v2, 0.5, v1\nv_readlane_b32 "
+      "s0, v2, 0",
+      0, 0 },
+    { 2, "fma's addend flushed",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\nv_mov_b32 v1, 0x200\nv_fma_f32 v2, 0, 0, -v1\nv_readlane_b32 "
+      "s0, v2, 0",
+      0, 0 },
+    { 2, "f16 denormals kept", "v_mov_b32 v1, 1\nv_add_f16 v2, v1, v1\nv_readlane_b32 s0, v2, 0", 0, 2 },
+    { 2, "f16 denormals flushed",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 6, 2), 0\nv_mov_b32 v1, 1\nv_add_f16 v2, v1, v1\nv_readlane_b32 s0, v2, 0",
+      0, 0 },
+    { 2, "f16 converted from a subnormal", "v_mov_b32 v1, 1\nv_cvt_f32_f16 v2, v1\nv_readlane_b32 s0, v2, 0", 0,
+      0x33800000 },
+    { 3, "denorm_mode", "s_denorm_mode 0\nv_mov_b32 v1, 0x200\nv_mul_f32 v2, 2.0, v1\nv_readlane_b32 s0, v2, 0", 0, 0 },
+    { 2, "omod with denormals off",
+      "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\nv_mov_b32 v1, 1.0\nv_add_f32_e64 v2, v1, v1 "
+      "mul:4\nv_readlane_b32 s0, v2, 0",
+      0, 0x41000000 },
+};
+
+START_TEST(program)
+{
+    struct snippets s;
+    const char *text = programs[_i].text;
+    snippets_build(&s, programs[_i].arch, &text, 1);
+    struct bare *b = bare_new(programs[_i].arch, &s.prog);
+    b->w.exec = b->w.wave_size == 64 ? ~0ull : 0xffffffff;
+    /* Snippets end at the first s_endpgm: these have one. */
+    ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
+    ck_assert_msg(b->w.s[programs[_i].reg] == programs[_i].want, "%s: s%d is 0x%x, expected 0x%x", programs[_i].name,
+                  programs[_i].reg, b->w.s[programs[_i].reg], programs[_i].want);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+/* a / b by the sequence that the compiler makes, correctly rounded for all a, b. */
+START_TEST(division)
+{
+    static const char *const text = "v_div_scale_f32 v4, s[4:5], v1, v1, v0\nv_div_scale_f32 v5, vcc, v0, v1, "
+                                    "v0\nv_rcp_f32 v6, v4\nv_fma_f32 v7, -v4, v6, 1.0\n"
+                                    "v_fma_f32 v6, v7, v6, v6\nv_mul_f32 v8, v5, v6\nv_fma_f32 v9, -v4, v8, "
+                                    "v5\nv_fma_f32 v8, v9, v6, v8\nv_fma_f32 v9, -v4, v8, v5\n"
+                                    "v_div_fmas_f32 v9, v9, v6, v8\nv_div_fixup_f32 v10, v9, v1, v0";
+    struct snippets s;
+    const char *p = text;
+    snippets_build(&s, 2, &p, 1);
+    struct bare *b = bare_new(2, &s.prog);
+    for (int repeat = 0; repeat < 200; repeat++) {
+        rnd_seed((uint64_t)repeat);
+        bare_randomize(b);
+        b->w.exec = ~0ull;
+        ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
+        for (int l = 0; l < 64; l++) {
+            float x = f32(b->v[0][l]), y = f32(b->v[1][l]), want = x / y, got = f32(b->v[10][l]);
+            bool ok = u32(got) == u32(want) || (isnan(got) && isnan(want));
+            ck_assert_msg(ok, "%a / %a: got %a, expected %a", x, y, got, want);
+        }
+    }
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
+TCase *emu_case_scalar(void)
+{
+    TCase *c = tcase_create("scalar");
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, scalar, 0, 3);
+    tcase_add_loop_test(c, program, 0, sizeof(programs) / sizeof(programs[0]));
+    tcase_add_test(c, division);
+    return c;
+}
