@@ -8,7 +8,8 @@
 rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool json);
 
 /* What one call makes an emulated device do: instructions by class, bytes, lines. */
-rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, uint64_t seed, bool json);
+rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, const char *variant, uint64_t seed,
+                          bool json);
 
 /* Read bandwidth of the cpu with all its threads, GB/s: the best of some sweeps over more than the last-level cache. */
 double bench_cpu_bandwidth(const struct rfg_device *dev);

@@ -405,7 +405,7 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
         char text[RFG_PROBLEM_STRLEN];
         rfg_problem_format(prob, text, sizeof(text));
         rfg_status st = o->dispatch   ? bench_dispatch(ctx, prob, o->json)
-                        : o->counters ? bench_counters(ctx, prob, o->seed, o->json)
+                        : o->counters ? bench_counters(ctx, prob, o->variant, o->seed, o->json)
                                       : bench_one(o, ctx, &dev, prob, &r);
         if (st != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());

@@ -8,7 +8,8 @@
 #include "../emu/counters.h"
 #include "bench.h"
 
-rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, uint64_t seed, bool as_json)
+rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, const char *variant, uint64_t seed,
+                          bool as_json)
 {
     static const char *const classes[EMU_CLASSES] = {
         [EMU_SALU] = "salu",
@@ -43,11 +44,21 @@ rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, uint
     rfg_status st = rfg_case_create(ctx, prob, &params, &c);
     if (st != RFG_OK)
         return st;
+    const struct rfg_variant *var;
+    struct rfg_plan *forced = NULL;
+    struct rfg_reason why;
+    int p[RFG_MAX_PARAMS] = { 0 };
+    if (variant && !rfg_config_parse(prob->op, variant, &var, p, &why))
+        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "--variant: %s", why.text);
+    else if (variant)
+        st = rfg_plan_create(ctx, rfg_case_problem(c), var, p, &forced);
     rfg_emu_count(NULL);
-    st = rfg_case_run(c, 0, NULL, NULL);
+    if (st == RFG_OK)
+        st = rfg_case_run(c, 0, forced, NULL);
     rfg_emu_count(&n);
-    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_problem(c)) : NULL;
+    const struct rfg_plan *plan = st != RFG_OK ? NULL : forced ? forced : rfg_plan_find(ctx, rfg_case_problem(c));
     if (!plan) {
+        rfg_plan_destroy(ctx, &forced);
         rfg_case_destroy(&c);
         return st != RFG_OK ? st : rfg_fail(RFG_ERROR_INTERNAL, "nothing was launched");
     }
@@ -85,6 +96,7 @@ rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, uint
                active, n.load_bytes, n.store_bytes, asked / minimal, (double)n.lines64 * 64 / minimal,
                (double)n.lines128 * 128 / minimal, n.lds_bytes, n.barriers, registers, lds, spills);
     }
+    rfg_plan_destroy(ctx, &forced);
     rfg_case_destroy(&c);
     return RFG_OK;
 }
