@@ -12,18 +12,6 @@
 #include "../ops/cpu/pool.h"
 #include "bench.h"
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof(*v), by_value);
-    return v[n / 2];
-}
-
 #define BATCHES 201
 #define BATCH   64 /* launches between waits: the queue never fills */
 
@@ -88,7 +76,8 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
         bare[b] = (t4 - t3) * 1e9 / BATCH;
     }
     if (st == RFG_OK && sum) {
-        double l = median(lookup, BATCHES), a = median(call, BATCHES), r = have_raw ? median(bare, BATCHES) : 0;
+        double l = rfg_median(lookup, BATCHES), a = rfg_median(call, BATCHES),
+               r = have_raw ? rfg_median(bare, BATCHES) : 0;
         char config[RFG_CONFIG_STRLEN];
         const struct rfg_choice *choice = rfg_plan_choice(plan);
         rfg_problem_format(prob, text, sizeof(text));

@@ -29,6 +29,12 @@ void rfg_program_dir(char *buf, size_t size);
 /* Seconds, monotonic. */
 double rfg_now(void);
 
+/* Sorts v; n > 0. */
+double rfg_median(double *v, int n);
+
+/* splitmix64, for seeds that are printed and accepted back. */
+uint64_t rfg_random(uint64_t *state);
+
 /* "2026-11-21T03:40:00Z" */
 void rfg_date(char buf[24]);
 

@@ -331,12 +331,30 @@ static uint8_t pending_kind(const struct emu_effect *e)
     return e->pending == EMU_PENDING_STORE ? (uint8_t)EMU_NOTHING_PENDING : e->pending;
 }
 
+/* Under s_set_gpr_idx_on M0 shifts the rows: what is read isn't followed, what is written counts as written. */
+static void indexed(const struct emu_wave *w, struct emu_regs *r, const struct emu_effect *e)
+{
+    unsigned shift = w->gpr_index & 8 ? w->s[EMU_M0] & 255 : 0;
+    for (int k = 0; k < e->n_writes; k++)
+        for (int n = 0; n < e->write[k].words; n++) {
+            unsigned reg = e->write[k].reg + (unsigned)n;
+            if (reg < EMU_VGPR)
+                r->sdef[reg] = 1;
+            else if (reg + shift < EMU_VGPR + VECTORS)
+                r->vdef[reg + shift - EMU_VGPR] |= w->exec;
+        }
+}
+
 void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e)
 {
     struct emu_regs *r = w->checks->regs;
     struct result res = { UINT64_MAX, UINT64_MAX, 0 };
     if (i->wait)
         waits(r, i->wait);
+    if (w->gpr_index && e->vector && !e->pending) {
+        indexed(w, r, e);
+        return;
+    }
     for (int k = 0; k < e->n_reads; k++)
         for (int n = 0; n < e->read[k].words; n++)
             if (!read_one(w, i, e, &e->read[k], n, &res))

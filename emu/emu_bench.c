@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../dispatch/context.h"
 #include "../dispatch/jit.h"
@@ -78,19 +77,6 @@ static const char source[] =
     "    p[ME] = x;\n"
     "}\n";
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Million wave-instructions a second, the median; 0: it failed. */
 static double measure(const struct rfg_hip *hip, hipModule_t module, const char *kernel, void *p, int n)
 {
@@ -101,13 +87,12 @@ static double measure(const struct rfg_hip *hip, hipModule_t module, const char 
         return 0;
     for (int r = 0; r < ROUNDS; r++) {
         uint64_t before = emu_executed();
-        double start = now();
+        double start = rfg_now();
         if (hip->hipModuleLaunchKernel(fn, 16, 1, 1, 256, 1, 1, 0, NULL, params, NULL) != hipSuccess)
             return 0;
-        rate[r] = (double)(emu_executed() - before) / (now() - start) / 1e6;
+        rate[r] = (double)(emu_executed() - before) / (rfg_now() - start) / 1e6;
     }
-    qsort(rate, ROUNDS, sizeof(rate[0]), ascending);
-    return rate[ROUNDS / 2];
+    return rfg_median(rate, ROUNDS);
 }
 
 static int bench_arch(const char *arch)

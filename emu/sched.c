@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../dispatch/context.h"
@@ -320,35 +319,27 @@ static void run_in_order(struct worker *k)
     }
 }
 
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15ull;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBull;
-    return z ^ z >> 31;
-}
-
 /* One wave of one workgroup at a time, for a few instructions. Workgroups start in order, as on the hardware, but
  * when is chance too. */
 static void run_shuffled(struct worker *k)
 {
     while (!stopped(k->s)) {
-        int n = k->n_live, at = (int)(draw(&k->random) % (uint64_t)(n + 1));
+        int n = k->n_live, at = (int)(rfg_random(&k->random) % (uint64_t)(n + 1));
         if (at == n && start_next(k))
             not_quiet(k->s);
         else if (at == n && !n)
             return;
         else if (at == n)
-            at = (int)(draw(&k->random) % (uint64_t)n);
+            at = (int)(rfg_random(&k->random) % (uint64_t)n);
         struct emu_workgroup *wg = &k->live[at]->wg;
-        int i = (int)(draw(&k->random) % (uint64_t)wg->n_waves);
+        int i = (int)(rfg_random(&k->random) % (uint64_t)wg->n_waves);
         for (int n_waves = wg->n_waves; n_waves && !can_run(&wg->wave[i]); n_waves--)
             i = (i + 1) % wg->n_waves;
         if (!can_run(&wg->wave[i])) {
             give_up(k->s); /* at a barrier that nobody can complete */
             return;
         }
-        run_wave(k, &wg->wave[i], 1 + (int64_t)(draw(&k->random) % (1ull << draw(&k->random) % 12)));
+        run_wave(k, &wg->wave[i], 1 + (int64_t)(rfg_random(&k->random) % (1ull << rfg_random(&k->random) % 12)));
         if (wg->ended == wg->n_waves)
             end_group(k, at);
     }
@@ -439,13 +430,6 @@ static void report_deadlock(struct emu_launch *l, const struct worker *workers, 
 
 /* ---- launches -------------------------------------------------------------------------------------------------------
  */
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* What a launch makes known to the memory, and takes away again. */
 struct surroundings {
@@ -569,7 +553,7 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     l->executed = 0;
     atomic_store(&l->stop, false);
     atomic_store(&l->why, NULL);
-    double start = now();
+    double start = rfg_now();
     if (surround(l, &u)) {
         if (emu_hooks->launch_begin)
             emu_hooks->launch_begin(l);
@@ -581,7 +565,7 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     } else
         atomic_store(&s.no_memory, true);
     unsurround(l, &u);
-    l->seconds = now() - start;
+    l->seconds = rfg_now() - start;
     atomic_fetch_add(&executed_in_all, l->executed);
     return atomic_load(&s.no_memory) ? EMU_NO_MEMORY : atomic_load(&l->why) ? EMU_FAILED : EMU_DONE;
 }

@@ -24,7 +24,7 @@ static inline bool emu_can_compile(void)
 {
     if (system(EMU_CLANG " --version >/dev/null 2>&1") == 0)
         return true;
-    printf("skipped: " EMU_CLANG " is not there\n");
+    printf("SKIPPED: " EMU_CLANG " is not there\n");
     return false;
 }
 

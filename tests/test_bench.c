@@ -9,6 +9,7 @@
 
 #include "../dispatch/util.h"
 #include "program.h"
+#include "suite.h"
 
 #define SMALL      "\"gemm bf16,bf16->bf16 M=2 N=64 K=256\""
 #define BENCH(...) run_program("rfg-bench", "--device cpu --db none.db --rounds 5 " __VA_ARGS__)
@@ -140,9 +141,5 @@ int main(void)
     tcase_add_test(tc, bench_refusals);
     tcase_add_test(tc, info);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

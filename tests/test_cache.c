@@ -17,6 +17,7 @@
 #include "../dispatch/context.h"
 #include "../dispatch/jit_internal.h"
 #include "../dispatch/util.h"
+#include "suite.h"
 
 /* ---- a compiler to count ------------------------------------------------------------------------------------ */
 
@@ -602,9 +603,5 @@ int main(void)
     tcase_add_test(tc, killed_while_compiling);
     tcase_add_test(tc, no_compiler);
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -14,6 +14,7 @@
 
 #include "../dispatch/context.h"
 #include "../dispatch/util.h"
+#include "suite.h"
 #include "../ops/gemm/gemm.h"
 
 #define MAX_SETS 4096
@@ -464,9 +465,5 @@ int main(void)
     tcase_add_test(tc, something_for_every_problem);
     tcase_add_loop_test(tc, compiles, 0, (int)(sizeof(archs) / sizeof(archs[0])));
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

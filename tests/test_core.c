@@ -11,6 +11,7 @@
 #include "../dispatch/context.h"
 #include "rfg/dlpack.h"
 #include "rfg/rfg.h"
+#include "suite.h"
 
 /* canonical form -> itself; another spelling -> canonical form */
 static const struct {
@@ -355,9 +356,5 @@ int main(void)
     tcase_add_test(tc, errors_are_per_thread);
     tcase_add_test(tc, context_refusals);
     tcase_add_test(tc, dlpack);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -12,6 +12,8 @@
 
 #include "../ops/cpu/pool.h"
 #include "../ops/gemm/gemm.h"
+#include "../dispatch/util.h"
+#include "suite.h"
 
 static const struct rfg_variant *const variants[] = { &gemm_cpu_portable, &gemm_cpu_avx2, &gemm_cpu_avx512 };
 enum { N_VARIANTS = 3, MAX_THREADS = 3 };
@@ -56,17 +58,9 @@ static struct rfg_device host(int threads)
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t next_random(uint64_t *s)
-{
-    uint64_t z = *s += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
 static double uniform(uint64_t *s)
 {
-    return (double)(next_random(s) >> 11) * 0x1p-52 - 1;
+    return (double)(rfg_random(s) >> 11) * 0x1p-52 - 1;
 }
 
 /* Precision in bits and least exponent: all that is needed to round to nearest even. */
@@ -170,7 +164,7 @@ struct setting {
 static double value(uint64_t *s, enum data data)
 {
     double v = uniform(s);
-    uint64_t pick = next_random(s);
+    uint64_t pick = rfg_random(s);
     if (data == DATA_TINY) /* products from 2^-150 to 2^-90, denormal factors too */
         return ldexp(v, -50 - (int)(pick % 85));
     if (data == DATA_SPECIAL)
@@ -353,7 +347,7 @@ static int sweep(struct shape s, int every, bool threads)
     make(&g, s);
     int tried = 0;
     for (int v = 0; v < N_VARIANTS; v++) {
-        struct sweep sw = { &g, variants[v], host(2), every, (int)(next_random(&(uint64_t){ seed }) % (uint64_t)every),
+        struct sweep sw = { &g, variants[v], host(2), every, (int)(rfg_random(&(uint64_t){ seed }) % (uint64_t)every),
                             0,  threads };
         if (!variants[v]->supports(&sw.dev, &g.prob, NULL))
             continue;
@@ -388,13 +382,13 @@ START_TEST(odd_shapes)
 {
     uint64_t r = 77;
     for (int i = 0; i < 120; i++) {
-        struct shape s = { .m = 1 + (int)(next_random(&r) % 17), .n = 1 + (int)(next_random(&r) % 70) };
-        s.k = (int)(next_random(&r) % 301);
-        s.bias = next_random(&r) % 2;
-        s.dtype = dtypes[next_random(&r) % 3];
-        s.dtype_y = dtypes[next_random(&r) % 3];
-        s.pad = next_random(&r) % 3 ? (int)(next_random(&r) % 9) : 0;
-        s.unaligned = (int)(next_random(&r) % 4);
+        struct shape s = { .m = 1 + (int)(rfg_random(&r) % 17), .n = 1 + (int)(rfg_random(&r) % 70) };
+        s.k = (int)(rfg_random(&r) % 301);
+        s.bias = rfg_random(&r) % 2;
+        s.dtype = dtypes[rfg_random(&r) % 3];
+        s.dtype_y = dtypes[rfg_random(&r) % 3];
+        s.pad = rfg_random(&r) % 3 ? (int)(rfg_random(&r) % 9) : 0;
+        s.unaligned = (int)(rfg_random(&r) % 4);
         sweep(s, 7, i % 5 == 0);
     }
 }
@@ -535,9 +529,5 @@ int main(void)
     tcase_add_test(t, zero_sizes);
     tcase_add_test(t, refusals);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

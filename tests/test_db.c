@@ -19,6 +19,7 @@
 #include "../dispatch/db_internal.h"
 #include "../dispatch/util.h"
 #include "../ops/gemm/gemm.h"
+#include "suite.h"
 
 static char dir[24], path[64];
 
@@ -863,9 +864,5 @@ int main(void)
     tcase_add_loop_test(tc, bad_lines_import_nothing, 0, (int)(sizeof(bad_lines) / sizeof(bad_lines[0])));
     suite_add_tcase(s, tc);
 
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -14,6 +14,7 @@
 #include "../tuner/harness.h"
 #include "op_cases.h"
 #include "program.h"
+#include "suite.h"
 
 static const char *const archs[] = { "gfx90a", "gfx942", "gfx1100" };
 #define N_ARCHS 3
@@ -320,9 +321,5 @@ int main(void)
     tcase_add_test(tc, counters);
     tcase_add_loop_test(tc, split_k_under_many_schedules, 0, N_ARCHS);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dispatch/util.h"
 #include "../emu/front.h"
 #include "../emu/slot.h"
 #include "../tuner/harness.h"
 #include "emu_compile.h"
+#include "suite.h"
 
 static const char *const source =
     "__device__ unsigned counter = 7;\n"
@@ -572,9 +574,5 @@ int main(void)
     tcase_add_loop_test(tc, vector_registers, 0, 7);
     tcase_add_test(tc, hidden_arguments);
     tcase_add_loop_test(tc, occupancy, 0, 10);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../emu/front.h"
+#include "suite.h"
 
 /* ---- memory --------------------------------------------------------------------------------------------------------
  */
@@ -469,9 +470,5 @@ int main(void)
     tcase_add_test(tc, arguments_are_read_only);
     tcase_add_test(tc, scratch_is_a_wave_s_own);
     tcase_add_test(tc, bad_settings_are_told_and_ignored);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

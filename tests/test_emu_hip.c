@@ -11,6 +11,7 @@
 #include "../emu/front.h"
 #include "../emu/hip_emu.h"
 #include "emu_compile.h"
+#include "suite.h"
 
 static const struct rfg_hip *hip;
 #define OK(call) ck_assert_msg((call) == hipSuccess, "%s", #call)
@@ -787,9 +788,5 @@ int main(void)
     tcase_add_test(tc, many_threads);
     tcase_add_test(tc, modules_are_checked);
     tcase_add_test(tc, program_runs_code_objects);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

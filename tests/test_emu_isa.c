@@ -2,6 +2,7 @@
  *
  * The emulated GPU's instructions: each against plain C. --bench measures them. */
 #include "emu_isa.h"
+#include "suite.h"
 
 int main(int argc, char **argv)
 {
@@ -13,9 +14,5 @@ int main(int argc, char **argv)
     suite_add_tcase(s, emu_case_matrix());
     suite_add_tcase(s, emu_case_memory());
     suite_add_tcase(s, emu_case_decode());
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -17,6 +17,7 @@
 #include "faulty.h"
 #include "program.h"
 #include "rfg/rfg.h"
+#include "suite.h"
 
 enum { M = 3, N = 40, K = 64, LONG_K = 4096, LONGER_K = 16384 };
 #define PROBLEM "gemm bf16,bf16->f32 M=3 N=40 K=64"
@@ -574,9 +575,5 @@ int main(void)
     tcase_add_test(tc, cases_on_two_devices);
     tcase_add_test(tc, device_names);
     suite_add_tcase(su, tc);
-    SRunner *sr = srunner_create(su);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(su);
 }

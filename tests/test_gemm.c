@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dispatch/util.h"
 #include "op_cases.h"
 #include "rfg/rfg.h"
+#include "suite.h"
 
 static char devices[OP_MAX_DEVICES][40];
 static int n_devices;
@@ -316,9 +318,5 @@ int main(void)
     tcase_add_loop_test(tc, many_threads_one_context, 0, n_devices);
     tcase_add_test(tc, refusals);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

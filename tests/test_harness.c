@@ -11,6 +11,7 @@
 
 #include "../tuner/harness.h"
 #include "rfg/rfg.h"
+#include "suite.h"
 
 /* ---- conversions --------------------------------------------------------------------------------------------------
  */
@@ -309,9 +310,5 @@ int main(void)
     tcase_add_test(tc, data_is_reproducible);
     tcase_add_test(tc, times_are_sane);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../dispatch/hip.h"
+#include "suite.h"
 
 /* ---- loaders ------------------------------------------------------------------------------------------------- */
 
@@ -346,9 +347,5 @@ int main(void)
     tcase_add_test(tc, fewer_units_compute_less);
     tcase_add_test(tc, unknown_arch_peaks);
     tcase_add_loop_test(tc, cpu, 0, sizeof(isas) / sizeof(isas[0]));
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

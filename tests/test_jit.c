@@ -17,6 +17,7 @@
 #include "../dispatch/context.h"
 #include "../dispatch/jit_internal.h"
 #include "../dispatch/util.h"
+#include "suite.h"
 
 /* All compilers take it: hipRTC and NVRTC know threadIdx, a bare clang knows only its builtins. */
 #define KERNEL                                                                                                         \
@@ -549,9 +550,5 @@ int main(void)
     tcase_add_test(tc, prefetch_survives_crash_and_hang);
     tcase_add_test(tc, workers_end_with_their_program);
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -13,6 +13,7 @@
 #include "../dispatch/util.h"
 #include "../ops/gemm/gemm.h"
 #include "rfg/rfg.h"
+#include "suite.h"
 
 static char dir[64], user_db[96], system_db[96];
 
@@ -470,9 +471,5 @@ int main(void)
     tcase_add_test(tc, preparing_from_csv);
     tcase_add_test(tc, explaining);
     tcase_add_test(tc, many_threads_one_context);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "../ops/cpu/pool.h"
+#include "suite.h"
 
 #define MAX_TASKS 2000
 
@@ -173,9 +174,5 @@ int main(void)
     tcase_add_test(t, callers_take_turns);
     tcase_add_test(t, create_and_destroy);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -13,6 +13,7 @@
 #include "../dispatch/util.h"
 #include "../ops/gemm/gemm.h"
 #include "program.h"
+#include "suite.h"
 
 #define run(...) run_program("rfg-db", __VA_ARGS__)
 
@@ -267,9 +268,5 @@ int main(void)
     tcase_add_test(tc, help);
     tcase_add_test(tc, system_databases_verify);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

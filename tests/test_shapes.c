@@ -10,6 +10,7 @@
 
 #include "../dispatch/context.h"
 #include "../ops/gemm/gemm.h"
+#include "suite.h"
 
 static char dir[32], path[64];
 
@@ -236,9 +237,5 @@ int main(void)
     tcase_add_test(tc, odd_bytes);
     tcase_add_test(tc, many_lines);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -14,6 +14,7 @@
 #include "../dispatch/db_internal.h"
 #include "../dispatch/util.h"
 #include "../ops/gemm/gemm.h"
+#include "suite.h"
 
 static char dir[32], user[64], sys[64];
 
@@ -330,9 +331,5 @@ int main(void)
     tcase_add_test(tc, as_a_plain_search_says);
     tcase_add_test(tc, readers_share_it);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed != 0;
+    return run_suite(s);
 }

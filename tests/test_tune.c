@@ -18,6 +18,7 @@
 
 #include "../dispatch/context.h"
 #include "../dispatch/util.h"
+#include "suite.h"
 
 static char dir[256], db_path[300], csv_path[300];
 static struct rfg_device dev;
@@ -563,9 +564,5 @@ int main(void)
     tcase_add_test(tc, stops_at_an_interrupt);
     tcase_add_test(tc, loses_nothing_when_it_is_killed);
     suite_add_tcase(s, tc);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

@@ -15,6 +15,7 @@
 #include "../tuner/harness.h"
 #include "mock_blas.h"
 #include "rfg/rfg.h"
+#include "suite.h"
 
 #define PRINTS(where, text) ck_assert_msg(strstr(where, text) != NULL, "'%s' does not say '%s'", where, text)
 
@@ -461,9 +462,5 @@ int main(void)
     tcase_add_test(tc, names_tried);
     tcase_add_loop_test(tc, versions_and_estimates, 0, N_LIBRARIES);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }

@@ -4,6 +4,7 @@
  *
  * All sets of a case hold the same data at different addresses: rotation is about caches, and one answer of the oracle
  * serves every set. */
+#include "../dispatch/util.h"
 #include "harness.h"
 
 #include <float.h>

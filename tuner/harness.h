@@ -86,7 +86,4 @@ void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value);
 /* ulp of the dtype at |x|, in double. */
 double rfg_ulp(rfg_dtype dtype, double x);
 
-/* splitmix64, for seeds that are printed and accepted back. */
-uint64_t rfg_random(uint64_t *state);
-
 #endif

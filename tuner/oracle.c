@@ -91,14 +91,6 @@ void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value)
     ((uint16_t *)base)[index] = (uint16_t)(bits | (signbit(r) ? 0x8000 : 0));
 }
 
-uint64_t rfg_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 /* ---- gemm ---------------------------------------------------------------------------------------------------------
  */
 
