@@ -15,6 +15,7 @@
 #include "../ops/embed.h"
 #include "../ops/gemm/gemm.h"
 #include "../tuner/harness.h"
+#include "suite.h"
 
 static char root[RFG_TEMPDIR_STRLEN];
 
@@ -636,9 +637,5 @@ int main(void)
     tcase_add_loop_test(tc, sets_are_right, 0, N_ARCHS);
     tcase_add_loop_test(tc, same_bits_in_any_schedule, 0, N_ARCHS);
     suite_add_tcase(s, tc);
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_ENV);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(s);
 }
