@@ -19,6 +19,7 @@ enum emu_check_group {
     EMU_CHECK_HAZARDS = 16,  /* instructions too close to each other */
     EMU_CHECK_BARRIERS = 32, /* waves that part at barriers */
     EMU_CHECK_NAN = 64,      /* NaN out of none: only if asked for */
+    EMU_CHECK_STRICT = 128,  /* hazards of which AMD's own kernels take no notice: only if asked for */
     EMU_CHECK_USUAL = 63,
 };
 /* RFG_EMU_CHECKS, read at each launch: what it says that isn't known is warned of, and the usual ones run. */
@@ -89,6 +90,11 @@ void emu_races_before(struct emu_wave *w, const struct emu_inst *i, const struct
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                       const struct emu_block *b);
 void emu_races_barrier(struct emu_workgroup *wg);
+
+/* check_hazards.c */
+struct emu_hazards *emu_hazards_create(void);
+void emu_hazards_begin(struct emu_wave *w);
+void emu_hazards_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 
 /* counters.c */
 bool emu_counts_wanted(void);
