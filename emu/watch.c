@@ -104,6 +104,7 @@ static void checks_free(struct emu_checks *c)
         return;
     free(c->regs);
     free(c->hazards);
+    free(c->nans);
     emu_clocks_destroy(c->clocks);
     free(c);
 }
@@ -118,7 +119,9 @@ static struct emu_checks *checks_create(const struct emu_launch_watch *watch)
     c->regs = emu_regs_create();
     c->clocks = watch->races ? emu_clocks_create() : NULL;
     c->hazards = c->groups & EMU_CHECK_HAZARDS ? emu_hazards_create() : NULL;
-    if (c->regs && (c->clocks || !watch->races) && (c->hazards || !(c->groups & EMU_CHECK_HAZARDS)))
+    c->nans = c->groups & EMU_CHECK_NAN ? emu_nans_create() : NULL;
+    if (c->regs && (c->clocks || !watch->races) && (c->hazards || !(c->groups & EMU_CHECK_HAZARDS)) &&
+        (c->nans || !(c->groups & EMU_CHECK_NAN)))
         return c;
     checks_free(c);
     return NULL;
@@ -138,6 +141,10 @@ static void wave_begin(struct emu_wave *w)
             emu_clocks_begin(w);
         if (w->checks->hazards)
             emu_hazards_begin(w);
+        if (w->checks->nans) {
+            emu_nans_begin(w);
+            w->watch |= EMU_WATCH_AFTER;
+        }
         w->watch |= EMU_WATCH_BEFORE;
     }
     if (watch->counting && !w->counts)
@@ -220,6 +227,13 @@ static void before(struct emu_wave *w, const struct emu_inst *i)
     emu_regs_before(w, i, e);
     if (c->clocks && !w->stop)
         emu_races_before(w, i, e);
+    if (c->nans && !w->stop)
+        emu_nans_before(w, i, e);
+}
+
+static void after(struct emu_wave *w, const struct emu_inst *i)
+{
+    emu_nans_after(w, i, &w->checks->effects[i - w->prog->inst]);
 }
 
 static uint64_t on_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
@@ -254,5 +268,6 @@ static const struct emu_hooks hooks = {
 void emu_watch(void)
 {
     emu_before = before;
+    emu_after = after;
     emu_hooks = &hooks;
 }

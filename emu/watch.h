@@ -27,6 +27,7 @@ unsigned emu_checks_wanted(void);
 
 struct emu_regs;    /* check_registers.c: of a wave */
 struct emu_hazards; /* check_hazards.c: of a wave */
+struct emu_nans;    /* check_nan.c: of a wave */
 struct emu_clocks;  /* check_races.c: of a wave */
 struct emu_races;   /* ... of a launch */
 
@@ -38,6 +39,7 @@ struct emu_checks {
     const struct emu_effect *effects; /* of the program: index by instruction */
     struct emu_regs *regs;
     struct emu_hazards *hazards;
+    struct emu_nans *nans;
     struct emu_clocks *clocks;
 };
 
@@ -95,6 +97,12 @@ void emu_races_barrier(struct emu_workgroup *wg);
 struct emu_hazards *emu_hazards_create(void);
 void emu_hazards_begin(struct emu_wave *w);
 void emu_hazards_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+
+/* check_nan.c */
+struct emu_nans *emu_nans_create(void);
+void emu_nans_begin(struct emu_wave *w);
+void emu_nans_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+void emu_nans_after(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 
 /* counters.c */
 bool emu_counts_wanted(void);
