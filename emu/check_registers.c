@@ -16,7 +16,7 @@
 #include "watch.h"
 
 #define VECTORS 512 /* rows: VGPRs, then AGPRs */
-#define SCALARS (EMU_SCC + 1)
+#define SCALARS (EMU_EXECZ + 1)
 
 struct emu_regs {
     uint64_t vdef[VECTORS]; /* lanes that were written */
@@ -46,7 +46,7 @@ void emu_regs_begin(struct emu_wave *w)
     memset(r, 0, sizeof(*r));
     memset(r->sdef, 1, w->init_sgprs);
     memset(&r->sdef[EMU_TTMP], 1, 16);
-    r->sdef[EMU_NULL] = r->sdef[EMU_EXEC] = r->sdef[EMU_EXEC + 1] = 1;
+    r->sdef[EMU_NULL] = r->sdef[EMU_EXEC] = r->sdef[EMU_EXEC + 1] = r->sdef[EMU_EXECZ] = r->sdef[EMU_VCCZ] = 1;
     if (w->prog->arch->gfx < 0x1000)
         r->sdef[102] = r->sdef[103] = 1; /* FLAT_SCRATCH */
     for (int k = 0; k < w->init_vgprs; k++)

@@ -133,8 +133,10 @@ const struct emu_effect *emu_effects(const struct emu_program *prog)
     pthread_mutex_lock(&lock);
     if (!p->effects && (p->effects = calloc((size_t)p->n, sizeof(*p->effects))))
         for (int k = 0; k < p->n; k++)
-            if (p->inst[k].op)
+            if (p->inst[k].op) {
                 work_out(&p->effects[k], &p->inst[k], p->wave_size);
+                emu_hazard_classes(&p->effects[k], p, &p->inst[k]);
+            }
     pthread_mutex_unlock(&lock);
     return p->effects;
 }

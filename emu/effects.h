@@ -39,7 +39,13 @@ struct emu_effect {
     bool wordwise;   /* word n of the result depends on words n of the sources only */
     bool low_first;  /* the result's first word doesn't depend on the sources' second one */
     bool returns;    /* an atomic with a result */
+    /* check_hazards.c's */
+    uint32_t makes, minds, awaits;
+    uint8_t passes; /* of an MFMA: 0: 2, 1: 4, 2: 8, 3: 16 */
+    uint8_t states; /* wait states that it is */
 };
+
+void emu_hazard_classes(struct emu_effect *e, const struct emu_program *prog, const struct emu_inst *i);
 
 /* By instruction index; lives as long as the program. NULL: no memory. Thread-safe. */
 const struct emu_effect *emu_effects(const struct emu_program *prog);

@@ -18,8 +18,9 @@ static const struct {
     { "hazards", EMU_CHECK_HAZARDS },
     { "barriers", EMU_CHECK_BARRIERS },
     { "nan", EMU_CHECK_NAN },
+    { "strict", EMU_CHECK_HAZARDS | EMU_CHECK_STRICT },
     { "usual", EMU_CHECK_USUAL },
-    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN },
+    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN | EMU_CHECK_STRICT },
     { "1", EMU_CHECK_USUAL },
     { "none", 0 },
     { "0", 0 },
@@ -41,10 +42,10 @@ unsigned emu_checks_wanted(void)
         while (k < count && (strlen(groups[k].name) != n || strncmp(groups[k].name, text, n)))
             k++;
         if (k == count) {
-            rfg_warn(
-                "RFG_EMU_CHECKS: '%.*s': must be registers, waits, lds, races, hazards, barriers, nan, usual, all or "
-                "none; the usual ones run",
-                (int)n, text);
+            rfg_warn("RFG_EMU_CHECKS: '%.*s': must be registers, waits, lds, races, hazards, barriers, nan, strict, "
+                     "usual, all "
+                     "or none; the usual ones run",
+                     (int)n, text);
             return EMU_CHECK_USUAL;
         }
         bits |= groups[k].bits;
@@ -102,6 +103,8 @@ static void checks_free(struct emu_checks *c)
     if (!c)
         return;
     free(c->regs);
+    free(c->hazards);
+    free(c->nans);
     emu_clocks_destroy(c->clocks);
     free(c);
 }
@@ -115,7 +118,10 @@ static struct emu_checks *checks_create(const struct emu_launch_watch *watch)
     c->effects = watch->effects;
     c->regs = emu_regs_create();
     c->clocks = watch->races ? emu_clocks_create() : NULL;
-    if (c->regs && (c->clocks || !watch->races))
+    c->hazards = c->groups & EMU_CHECK_HAZARDS ? emu_hazards_create() : NULL;
+    c->nans = c->groups & EMU_CHECK_NAN ? emu_nans_create() : NULL;
+    if (c->regs && (c->clocks || !watch->races) && (c->hazards || !(c->groups & EMU_CHECK_HAZARDS)) &&
+        (c->nans || !(c->groups & EMU_CHECK_NAN)))
         return c;
     checks_free(c);
     return NULL;
@@ -133,6 +139,12 @@ static void wave_begin(struct emu_wave *w)
         w->checks->barriers = 0;
         if (w->checks->clocks)
             emu_clocks_begin(w);
+        if (w->checks->hazards)
+            emu_hazards_begin(w);
+        if (w->checks->nans) {
+            emu_nans_begin(w);
+            w->watch |= EMU_WATCH_AFTER;
+        }
         w->watch |= EMU_WATCH_BEFORE;
     }
     if (watch->counting && !w->counts)
@@ -210,9 +222,18 @@ static void before(struct emu_wave *w, const struct emu_inst *i)
         return;
     const struct emu_effect *e = &c->effects[i - w->prog->inst];
     c->current = i;
+    if (c->hazards)
+        emu_hazards_before(w, i, e);
     emu_regs_before(w, i, e);
     if (c->clocks && !w->stop)
         emu_races_before(w, i, e);
+    if (c->nans && !w->stop)
+        emu_nans_before(w, i, e);
+}
+
+static void after(struct emu_wave *w, const struct emu_inst *i)
+{
+    emu_nans_after(w, i, &w->checks->effects[i - w->prog->inst]);
 }
 
 static uint64_t on_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
@@ -247,5 +268,6 @@ static const struct emu_hooks hooks = {
 void emu_watch(void)
 {
     emu_before = before;
+    emu_after = after;
     emu_hooks = &hooks;
 }

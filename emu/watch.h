@@ -19,6 +19,7 @@ enum emu_check_group {
     EMU_CHECK_HAZARDS = 16,  /* instructions too close to each other */
     EMU_CHECK_BARRIERS = 32, /* waves that part at barriers */
     EMU_CHECK_NAN = 64,      /* NaN out of none: only if asked for */
+    EMU_CHECK_STRICT = 128,  /* hazards of which AMD's own kernels take no notice: only if asked for */
     EMU_CHECK_USUAL = 63,
 };
 /* RFG_EMU_CHECKS, read at each launch: what it says that isn't known is warned of, and the usual ones run. */
@@ -26,6 +27,7 @@ unsigned emu_checks_wanted(void);
 
 struct emu_regs;    /* check_registers.c: of a wave */
 struct emu_hazards; /* check_hazards.c: of a wave */
+struct emu_nans;    /* check_nan.c: of a wave */
 struct emu_clocks;  /* check_races.c: of a wave */
 struct emu_races;   /* ... of a launch */
 
@@ -37,6 +39,7 @@ struct emu_checks {
     const struct emu_effect *effects; /* of the program: index by instruction */
     struct emu_regs *regs;
     struct emu_hazards *hazards;
+    struct emu_nans *nans;
     struct emu_clocks *clocks;
 };
 
@@ -89,6 +92,17 @@ void emu_races_before(struct emu_wave *w, const struct emu_inst *i, const struct
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                       const struct emu_block *b);
 void emu_races_barrier(struct emu_workgroup *wg);
+
+/* check_hazards.c */
+struct emu_hazards *emu_hazards_create(void);
+void emu_hazards_begin(struct emu_wave *w);
+void emu_hazards_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+
+/* check_nan.c */
+struct emu_nans *emu_nans_create(void);
+void emu_nans_begin(struct emu_wave *w);
+void emu_nans_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+void emu_nans_after(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 
 /* counters.c */
 bool emu_counts_wanted(void);

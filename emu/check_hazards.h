@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Between check_hazards.c (the wave's book, gfx90a and gfx942) and check_hazards_gfx11.c. */
+#ifndef RFG_EMU_CHECK_HAZARDS_H
+#define RFG_EMU_CHECK_HAZARDS_H
+
+#include <string.h>
+
+#include "watch.h"
+
+#define RING 32 /* more than the longest wait */
+
+static inline bool begins(const char *s, const char *with)
+{
+    return !strncmp(s, with, strlen(with));
+}
+
+static inline bool is_valu(const struct emu_inst *i)
+{
+    enum emu_class c = i->op->cls;
+    return c == EMU_VALU || c == EMU_TRANS || c == EMU_MFMA || (c == EMU_CROSS && *i->op->name == 'v');
+}
+
+static inline bool is_flat_or_vmem(const struct emu_inst *i)
+{
+    return i->op->cls >= EMU_VMEM_LOAD && i->op->cls <= EMU_SCRATCH_STORE;
+}
+
+static inline bool is_lds(const struct emu_inst *i)
+{
+    return i->op->cls == EMU_LDS || i->op->cls == EMU_LDS_ATOMIC || (i->op->cls == EMU_CROSS && *i->op->name == 'd');
+}
+
+static inline bool vector(const struct emu_range *r)
+{
+    return r->reg >= EMU_VGPR;
+}
+
+static inline bool scalar(const struct emu_range *r)
+{
+    return r->reg < EMU_NULL;
+}
+
+static inline bool writes(const struct emu_effect *e, bool (*sort)(const struct emu_range *r))
+{
+    for (int k = 0; k < e->n_writes; k++)
+        if (sort(&e->write[k]))
+            return true;
+    return false;
+}
+
+static inline bool is_exec(const struct emu_range *r)
+{
+    return r->reg == EMU_EXEC || r->reg == EMU_EXEC + 1;
+}
+
+struct event {
+    uint32_t at;      /* the wave's time after it */
+    uint32_t transes; /* gfx11: so far */
+    const struct emu_inst *inst;
+};
+
+struct emu_hazards {
+    uint32_t now;       /* wait states so far; on gfx11: VALU instructions */
+    uint32_t live;      /* emu_effect.makes of the last LONGEST wait states, or more */
+    uint32_t mfma_free; /* when the next MFMA can be issued */
+    uint32_t n;         /* events so far */
+    struct event ring[RING];
+    const struct emu_inst *last;
+    /* gfx11 */
+    uint32_t transes;
+    const struct emu_inst *last_valu, *last_real_valu; /* real: no v_nop */
+    const struct emu_inst *mask_reader, *mask_writer;
+    uint16_t mask_reg, written_reg;
+};
+
+static inline const struct emu_effect *effect_of(const struct emu_wave *w, const struct emu_inst *i)
+{
+    return &w->checks->effects[i - w->prog->inst];
+}
+
+static inline const struct event *event_before(const struct emu_hazards *h, uint32_t back)
+{
+    return &h->ring[(h->n - 1 - back) % RING];
+}
+
+static inline uint32_t events(const struct emu_hazards *h)
+{
+    return h->n < RING ? h->n : RING;
+}
+
+static inline void remember(struct emu_hazards *h, const struct emu_inst *i)
+{
+    h->ring[h->n++ % RING] = (struct event){ h->now, h->transes, i };
+}
+
+static inline bool overlap(const struct emu_range *a, const struct emu_range *b)
+{
+    return a->reg < b->reg + b->words && b->reg < a->reg + a->words;
+}
+
+void emu_hazard_report(struct emu_wave *w, const struct emu_inst *i, const struct emu_inst *earlier, const char *text,
+                       const char *needs);
+
+/* gfx11's part of emu_hazard_classes() and emu_hazards_before(). */
+void emu_hazard_classes_gfx11(struct emu_effect *e, const struct emu_program *prog, const struct emu_inst *i);
+void emu_hazards_gfx11(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+
+#endif
