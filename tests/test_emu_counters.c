@@ -11,6 +11,7 @@
 #include "../dispatch/context.h"
 #include "../emu/counters.h"
 #include "../emu/events.h"
+#include "../emu/footprint.h"
 #include "../emu/llvm.h"
 #include "op_cases.h"
 #include "program.h"
@@ -46,6 +47,8 @@ enum {
     MATRIX,
     SCRATCH,
     LOAD_STORE,
+    FLAG,
+    DUAL,
 };
 static const char source[] =
     "#ifndef __global__\n"
@@ -116,7 +119,15 @@ static const char source[] =
     "#endif\n"
     "#endif\n"
     "    }\n"
-    "    if (n >= 19) {\n"
+    "    if (n == 21 && __builtin_amdgcn_workgroup_id_x() == 0)\n"
+    "        while (__atomic_load_n(p + 1500, __ATOMIC_RELAXED) == 0);\n"
+    "    if (n == 21 && __builtin_amdgcn_workgroup_id_x() == 1) __atomic_store_n(p + 1500, 1, __ATOMIC_RELAXED);\n"
+    "#if defined(__gfx1100__)\n"
+    "    if (n == 22)\n"
+    "        asm volatile(\".rept 5\\nv_dual_mov_b32 v10, 1.0 :: v_dual_mov_b32 v11, 2.0\\n.endr\" ::: \"v10\", "
+    "\"v11\");\n"
+    "#endif\n"
+    "    if (n == 19 || n == 20) {\n"
     "        volatile int mine[4];\n"
     "        mine[n & 3] = tid;\n"
     "        v = mine[n & 3];\n"
@@ -428,6 +439,16 @@ START_TEST(branches_and_spins)
         EQ(few.spin_iterations, loops[k] == SPIN ? 9 * waves : 0); /* WALK's address moves */
         EQ(more.spin_iterations, loops[k] == SPIN ? 34 * waves : 0);
     }
+    /* The first workgroup waits for the second, in one thread: it spins until its turn is over. */
+    setenv("RFG_EMU_THREADS", "1", 1);
+    buffer[1500] = 0;
+    struct emu_counters c = own(FLAG, 2, 64);
+    ck_assert_uint_gt(c.spin_iterations, 0);
+    ck_assert_uint_ge(c.branches_taken, c.spin_iterations);
+    EQ(own(FLAG, 2, 64).spin_iterations, 0); /* the flag is there */
+    c = own(DUAL, 2, 64);
+    EQ(c.dual_issued, _i == 2 ? 5 * 4 : 0);
+    EQ(c.by_class[EMU_VALU], _i == 2 ? 10 * 4 : 0);
 }
 END_TEST
 
@@ -500,6 +521,39 @@ START_TEST(kernels_are_listed)
     rfg_emu_count(NULL);
     rfg_emu_count(&c);
     ck_assert_int_eq(rfg_emu_count_kernels(&list), 0);
+}
+END_TEST
+
+static void *touch(void *arg)
+{
+    struct emu_footprint_page *last = NULL;
+    for (uint64_t k = 0; k < 20000; k++) {
+        emu_footprint_touch(arg, &last, EMU_TOUCH_LOAD, 7 * k % 5000);         /* 5000 lines */
+        emu_footprint_touch(arg, &last, EMU_TOUCH_STORE, 1 << 30 | k / 2 * 2); /* each other one of 20000 */
+        emu_footprint_touch(arg, &last, EMU_TOUCH_ATOMIC, k << 34);            /* pages of one bucket, or nearly */
+    }
+    return NULL;
+}
+
+START_TEST(footprints)
+{
+    struct emu_footprint *f = emu_footprint_create();
+    uint64_t lines64[EMU_TOUCHES + 1], lines128[EMU_TOUCHES + 1];
+    pthread_t thread[4];
+    ck_assert_ptr_nonnull(f);
+    for (int k = 0; k < 4; k++)
+        ck_assert_int_eq(pthread_create(&thread[k], NULL, touch, f), 0);
+    for (int k = 0; k < 4; k++)
+        pthread_join(thread[k], NULL);
+    ck_assert(emu_footprint_sum(f, lines64, lines128));
+    EQ(lines64[EMU_TOUCH_LOAD], 5000);
+    EQ(lines128[EMU_TOUCH_LOAD], 2500);
+    EQ(lines64[EMU_TOUCH_STORE], 10000);
+    EQ(lines128[EMU_TOUCH_STORE], 10000);
+    EQ(lines64[EMU_TOUCH_ATOMIC], 20000);
+    EQ(lines64[EMU_TOUCH_SCALAR], 0);
+    EQ(lines64[EMU_TOUCHES], 5000 + 10000 + 20000 - 1); /* line 0 by two kinds */
+    emu_footprint_destroy(f);
 }
 END_TEST
 
@@ -803,6 +857,7 @@ int main(void)
     tcase_add_loop_test(tc, branches_and_spins, 0, N_ARCHS);
     tcase_add_test(tc, occupancy);
     tcase_add_loop_test(tc, kernels_are_listed, 0, N_ARCHS);
+    tcase_add_test(tc, footprints);
     tcase_add_loop_test(tc, the_same_however_it_runs, 0, N_ARCHS);
     tcase_add_loop_test(tc, a_fault_is_counted, 0, N_ARCHS);
     tcase_add_loop_test(tc, events, 0, N_ARCHS);
