@@ -303,6 +303,12 @@ START_TEST(lines)
         EQ(c.unique64 - none.unique64, cases[k].unique64);
         EQ(c.unique128 - none.unique128, cases[k].unique128);
     }
+    for (int l = 0; l < 64; l++) /* the order of the lanes is no matter */
+        buffer[l] = 4 * (l * 29 % 64);
+    struct emu_counters mixed = own(LOAD, 1, (unsigned)WAVE);
+    EQ(mixed.loads.lines64, 4);
+    EQ(mixed.loads.lines128, 2);
+    EQ(mixed.loads.unique64, 4);
     /* Two workgroups load the same; two launches are two footprints. */
     addresses(0, 4);
     struct emu_counters c = own(LOAD, 2, 64);
@@ -470,6 +476,7 @@ START_TEST(occupancy)
         { "gfx90a", 256, 64, 72, 0, 32, 0, false, 7, 28, EMU_LIMIT_VGPRS },
         { "gfx90a", 256, 64, 128, 128, 32, 0, false, 2, 8, EMU_LIMIT_VGPRS },
         { "gfx90a", 256, 64, 256, 256, 32, 0, false, 1, 4, EMU_LIMIT_VGPRS },
+        { "gfx90a", 64, 64, 200, 0, 32, 0, false, 8, 8, EMU_LIMIT_VGPRS },
         { "gfx90a", 256, 64, 32, 0, 112, 0, false, 7, 28, EMU_LIMIT_SGPRS },
         { "gfx90a", 128, 64, 32, 0, 32, 0, false, 16, 32, EMU_LIMIT_WAVES | EMU_LIMIT_BARRIERS },
         { "gfx942", 256, 64, 64, 0, 32, 16384, false, 4, 16, EMU_LIMIT_LDS },
@@ -631,6 +638,12 @@ static void record(void *to, const struct emu_event *e)
     n_seen++;
 }
 
+static void same_thread(void *to, const struct emu_event *e)
+{
+    (void)e;
+    ck_assert(pthread_equal(*(pthread_t *)to, pthread_self()));
+}
+
 /* The wave's events from `from` on; -1: none left. */
 static int next_of(int from, uint32_t group, int wave)
 {
@@ -726,6 +739,10 @@ START_TEST(events)
         conflicts += seen[k].e.lds_conflicts;
         matrix += seen[k].e.matrix_cycles;
     }
+    pthread_t self = pthread_self();
+    rfg_emu_events(&(struct emu_event_sink){ same_thread, &self });
+    launch(LOOP, 200, 128);
+    rfg_emu_events(NULL);
     EQ(lds, WAVE);
     EQ(conflicts, WAVE - WAVE / 32);
     EQ(matrix, _i == 0 ? 192 : 96);
