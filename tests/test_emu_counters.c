@@ -128,7 +128,9 @@ static const char source[] =
     "\"v11\");\n"
     "#endif\n"
     "    if (n == 19 || n == 20) {\n"
-    "        volatile int mine[4];\n"
+    "        typedef volatile __attribute__((address_space(5))) int *private_int;\n"
+    "        int array[4];\n"
+    "        private_int mine = (private_int)array; /* gfx90a: buffer instructions */\n"
     "        mine[n & 3] = tid;\n"
     "        v = mine[n & 3];\n"
     "        asm volatile(\"\" ::\"v\"(v));\n"
@@ -611,6 +613,7 @@ START_TEST(a_fault_is_counted)
     ck_assert_int_ne(hip->hipModuleLaunchKernel(fn, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL), hipSuccess);
     rfg_emu_count(&c);
     EQ(c.launches, 1);
+    EQ(c.waves, 64 / WAVE);      /* those that began */
     EQ(c.loads.bytes, WAVE * 4); /* of the first wave: the addresses */
     ck_assert_uint_gt(c.instructions, 0);
 }
