@@ -118,6 +118,8 @@ static bool only_waits(const struct emu_program *p, const struct emu_effect *eff
     bool looks = false;
     for (int k = from; k < to; k++) {
         const struct emu_effect *e = &effects[k];
+        if (!p->inst[k].op)
+            return false;
         switch (p->inst[k].op->cls) {
         case EMU_SMEM:
         case EMU_VMEM_LOAD:
@@ -155,6 +157,8 @@ static void take_notes(struct note *note, const struct emu_program *p, const str
 {
     for (int k = 0; k < p->n; k++) {
         const struct emu_inst *i = &p->inst[k];
+        if (!i->op)
+            continue;
         const char *name = i->op->name;
         if (i->op->cls == EMU_MFMA)
             note[k].matrix = (int8_t)(emu_matrix_find(name) + 1);
