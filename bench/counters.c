@@ -30,16 +30,20 @@ static void print_json(const struct counted *d)
 
 static void print_text(const struct counted *d)
 {
-    const struct emu_traffic *l = &d->n.loads, *s = &d->n.stores, *a = &d->n.atomics;
+    const struct emu_traffic *t[] = { &d->n.loads, &d->n.stores, &d->n.atomics, &d->n.scalar };
+    double bytes = 0, in64 = 0, in128 = 0, least = d->minimal;
+    for (int k = 0; k < 4; k++) {
+        bytes += (double)t[k]->bytes;
+        in64 += 64 * (double)t[k]->lines64;
+        in128 += 128 * (double)t[k]->lines128;
+    }
     printf("%s on %s: %s\n", d->problem, d->device, d->config);
     emu_counters_print(stdout, &d->n, d->kernels, d->n_kernels);
     printf(
-        "  of the operator's minimum of %.0f bytes: asked for %.3f, in lines of 64 bytes %.3f, of 128 %.3f; distinct "
+        "  over the operator's minimum of %.0f bytes: asked for %.3f, in lines of 64 bytes %.3f, of 128 %.3f; distinct "
         "lines %.3f and %.3f\n",
-        d->minimal, (double)(l->bytes + s->bytes + a->bytes) / d->minimal,
-        64 * (double)(l->lines64 + s->lines64 + a->lines64) / d->minimal,
-        128 * (double)(l->lines128 + s->lines128 + a->lines128) / d->minimal, 64 * (double)d->n.unique64 / d->minimal,
-        128 * (double)d->n.unique128 / d->minimal);
+        least, bytes / least, in64 / least, in128 / least, 64 * (double)d->n.unique64 / least,
+        128 * (double)d->n.unique128 / least);
 }
 
 /* One call; variant NULL: the dispatcher's choice. */
