@@ -30,6 +30,9 @@ enum {
     LOAD_STORE,
     FLAG,
     DUAL,
+    FLAT,
+    LDS_READ2,
+    LOAD_TO_LDS,
 };
 static const char source[] =
     "#ifndef __global__\n"
@@ -107,6 +110,16 @@ static const char source[] =
     "    if (n == 22)\n"
     "        asm volatile(\".rept 5\\nv_dual_mov_b32 v10, 1.0 :: v_dual_mov_b32 v11, 2.0\\n.endr\" ::: \"v10\", "
     "\"v11\");\n"
+    "#endif\n"
+    "#if defined(__gfx1100__)\n"
+    "    if (n == 23) ASM(\"flat_load_b32 %0, %1\\ns_waitcnt vmcnt(0) lgkmcnt(0)\" : \"=&v\"(v) : \"v\"(q));\n"
+    "    if (n == 24) ASM(\"ds_load_2addr_b32 %0, %1 offset1:1\\ns_waitcnt lgkmcnt(0)\" : \"=&v\"(v2) : \"v\"(at));\n"
+    "#else\n"
+    "    if (n == 23) ASM(\"flat_load_dword %0, %1\\ns_waitcnt vmcnt(0) lgkmcnt(0)\" : \"=&v\"(v) : \"v\"(q));\n"
+    "    if (n == 24) ASM(\"ds_read2_b32 %0, %1 offset1:1\\ns_waitcnt lgkmcnt(0)\" : \"=&v\"(v2) : \"v\"(at));\n"
+    "#endif\n"
+    "#if defined(__gfx942__)\n"
+    "    if (n == 25) ASM(\"s_mov_b32 m0, 0\\nglobal_load_lds_dword %0, off\\ns_waitcnt vmcnt(0)\" :: \"v\"(q));\n"
     "#endif\n"
     "    if (n == 19 || n == 20) {\n"
     "        typedef volatile __attribute__((address_space(5))) int *private_int;\n"

@@ -277,6 +277,32 @@ START_TEST(bank_conflicts)
 }
 END_TEST
 
+/* Instructions that are more than one access. */
+START_TEST(several_in_one)
+{
+    setup(_i);
+    addresses(0, 8);
+    struct emu_counters c = own(FLAT, 1, (unsigned)WAVE);
+    EQ(c.by_class[EMU_FLAT_LOAD], 1);
+    EQ(c.loads.requests, 1);
+    EQ(c.loads.bytes, 4 * WAVE);
+    EQ(c.loads.lines64, 8 * WAVE / 64);
+    EQ(c.lds_requests, 0);
+    c = own(LDS_READ2, 1, (unsigned)WAVE);
+    EQ(c.by_class[EMU_LDS], 1);
+    EQ(c.lds_requests, 2);
+    EQ(c.lds_load_bytes, 8 * WAVE);
+    EQ(c.lds_ideal_cycles, 2 * WAVE / 32);
+    EQ(c.lds_conflict_cycles, 2 * WAVE / 32);
+    c = own(LOAD_TO_LDS, 1, (unsigned)WAVE);
+    EQ(c.loads.bytes, _i == 1 ? 256 : 0);
+    EQ(c.loads.lines64, _i == 1 ? 8 : 0);
+    EQ(c.lds_store_bytes, _i == 1 ? 256 : 0);
+    EQ(c.lds_ideal_cycles, _i == 1 ? 2 : 0);
+    EQ(c.lds_conflict_cycles, 0);
+}
+END_TEST
+
 START_TEST(matrices)
 {
     static const struct {
@@ -759,6 +785,7 @@ int main(void)
     tcase_add_loop_test(tc, lines, 0, N_ARCHS);
     tcase_add_loop_test(tc, scratch, 0, N_ARCHS);
     tcase_add_loop_test(tc, bank_conflicts, 0, N_ARCHS);
+    tcase_add_loop_test(tc, several_in_one, 0, N_ARCHS);
     tcase_add_loop_test(tc, matrices, 0, N_ARCHS);
     tcase_add_test(tc, every_matrix_instruction_has_cycles);
     tcase_add_loop_test(tc, branches_and_spins, 0, N_ARCHS);
