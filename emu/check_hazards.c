@@ -7,8 +7,9 @@
  *   nops    "Manually Inserted Wait States (NOPs)" of AMD's ISA guides for MI200 (CDNA2) and MI300 (CDNA3)
  *   mfma    "Dependency Resolution: Required Independent Instructions" of the same guides
  *   llvm    what LLVM 19's GCNHazardRecognizer keeps apart; for gfx11, whose guide has no such tables, all there is
- * The guides were not at hand: where LLVM has a rule too, its counts are the ones here, and tests take LLVM's s_nops for
- * expectation; the rest (vccz, execz, s_setvskip, MODE.vskip) is from memory. docs/emulator.md has all of it in words.
+ * The guides were not at hand: where LLVM has a rule too, its counts are the ones here, and tests take LLVM's s_nops
+ * for expectation; the rest (vccz, execz, s_setvskip, MODE.vskip) is from memory. docs/emulator.md has all of it in
+ * words.
  *
  * gfx90a, gfx942: time is counted in wait states. An instruction is one, s_nop N is N + 1. So that what is sure to take
  * longer isn't reported: an MFMA is issued once the one before it is through its passes, a branch that is taken is 4

@@ -204,7 +204,7 @@ struct emu_lds_shadow;
 struct emu_checks; /* per-wave state of the checks; NULL when they are off */
 struct emu_counts; /* ... of the counters */
 
-enum emu_watch { EMU_WATCH_BEFORE = 1, EMU_WATCH_AFTER = 2 };
+enum emu_watch { EMU_WATCH_BEFORE = 1, EMU_WATCH_AFTER = 2, EMU_WATCH_ACCESS = 4 /* the hook: front.h */ };
 
 struct emu_wave {
     const struct emu_inst *pc; /* next to execute */
@@ -225,7 +225,7 @@ struct emu_wave {
     const struct emu_program *prog;
     struct emu_checks *checks;
     struct emu_counts *counts;
-    uint8_t watch;                  /* enum emu_watch: which of emu_before(), emu_after() are called */
+    uint8_t watch;                  /* enum emu_watch: what is called of emu_before(), emu_after(), hooks->access() */
     int index;                      /* wave in its workgroup */
     uint8_t init_sgprs, init_vgprs; /* how many the hardware set */
     uint64_t executed;              /* wave-instructions */

@@ -10,8 +10,8 @@
 
 #include "../dispatch/context.h"
 #include "../dispatch/util.h"
+#include "counters.h"
 #include "emu_bench.h"
-#include "front.h"
 #include "hip_emu.h"
 
 #define MAX_ARGS 64
@@ -29,6 +29,8 @@ static const char usage[] =
     "  --lds BYTES            dynamic LDS\n"
     "  --device ARCH[:CUS]    default: the code object's architecture\n"
     "  --repeat N             launch it N times\n"
+    "  --counters             what the launches did, added up: docs/emulator.md says how each number is meant\n"
+    "  --json                 the run (and the counters) as one JSON object\n"
     "  --args A...            the kernel's explicit arguments, in order; to the end of the line:\n"
     "      i8: i16: i32: i64: u8: u16: u32: u64: f32: f64:  a number, e.g. i32:5\n"
     "      in:FILE            a buffer with the file's bytes\n"
@@ -234,7 +236,7 @@ static int list(char **paths, int n)
 struct run {
     const char *path, *kernel, *device;
     uint32_t grid[3], block[3], lds;
-    bool block_given;
+    bool block_given, counters, json;
     long repeat;
     char **args;
     int n_args;
@@ -417,6 +419,32 @@ static const struct emu_kernel *choose_kernel(const struct run *r, const struct 
     return NULL;
 }
 
+static void print_run(const struct run *r, const char *kernel, uint64_t executed, double ms)
+{
+    const struct emu_kernel_use *kernels;
+    struct emu_counters n;
+    int n_kernels, reports = emu_reports(NULL);
+    rfg_emu_count(&n);
+    n_kernels = rfg_emu_count_kernels(&kernels);
+    if (r->json) {
+        json_t *j = json_pack("{s:s, s:s, s:i, s:I, s:f, s:i}", "file", r->path, "kernel", kernel, "repeat",
+                              (int)r->repeat, "executed", (json_int_t)executed, "ms", ms, "findings", reports);
+        if (r->counters)
+            json_object_set_new(j, "counters", emu_counters_json(&n, kernels, n_kernels));
+        json_dumpf(j, stdout, 0);
+        putchar('\n');
+        json_decref(j);
+        return;
+    }
+    printf("%s: %llu wave-instructions, %.3f ms, %.1f million a second\n", kernel,
+           (unsigned long long)(executed / (uint64_t)r->repeat), ms / (double)r->repeat,
+           ms > 0 ? (double)executed / (ms * 1e3) : 0);
+    if (r->counters)
+        emu_counters_print(stdout, &n, kernels, n_kernels);
+    if (reports)
+        printf("%d findings\n", reports);
+}
+
 /* Device, arguments, launch, outputs. */
 static int run_on(struct run *r, const char *file, const struct emu_kernel *k)
 {
@@ -448,6 +476,8 @@ static int run_on(struct run *r, const char *file, const struct emu_kernel *k)
         e = r->hip->hipEventCreateWithFlags(&event[i], hipEventDefault);
     if (e == hipSuccess)
         e = r->hip->hipEventRecord(event[0], stream);
+    if (r->counters)
+        rfg_emu_count(NULL);
     for (long i = 0; i < r->repeat && e == hipSuccess; i++)
         e = r->hip->hipModuleLaunchKernel(fn, r->grid[0], r->grid[1], r->grid[2], r->block[0], r->block[1], r->block[2],
                                           r->lds, stream, params, NULL);
@@ -459,13 +489,8 @@ static int run_on(struct run *r, const char *file, const struct emu_kernel *k)
         fprintf(stderr, "rfg-emu: %s: %s\n", k->name, r->hip->error_name(e));
         return 1;
     }
-    uint64_t executed = emu_executed() / (uint64_t)r->repeat;
-    printf("%s: %llu wave-instructions, %.3f ms, %.1f million a second\n", k->name, (unsigned long long)executed,
-           (double)ms / (double)r->repeat, ms > 0 ? (double)executed * (double)r->repeat / ((double)ms * 1e3) : 0);
-    int reports = emu_reports(NULL);
-    if (reports)
-        printf("%d findings\n", reports);
-    return write_outputs(r) || reports;
+    print_run(r, k->name, emu_executed(), (double)ms);
+    return write_outputs(r) || emu_reports(NULL);
 }
 
 static int run(struct run *r)
@@ -505,13 +530,15 @@ static int run(struct run *r)
 
 static int run_main(int argc, char **argv)
 {
-    enum { KERNEL = 256, GRID, BLOCK, LDS, DEVICE, REPEAT };
+    enum { KERNEL = 256, GRID, BLOCK, LDS, DEVICE, REPEAT, COUNTERS, JSON };
     static const struct option options[] = { { "kernel", required_argument, NULL, KERNEL },
                                              { "grid", required_argument, NULL, GRID },
                                              { "block", required_argument, NULL, BLOCK },
                                              { "lds", required_argument, NULL, LDS },
                                              { "device", required_argument, NULL, DEVICE },
                                              { "repeat", required_argument, NULL, REPEAT },
+                                             { "counters", no_argument, NULL, COUNTERS },
+                                             { "json", no_argument, NULL, JSON },
                                              { 0 } };
     static struct run r = { .grid = { 1, 1, 1 }, .repeat = 1 };
     unsigned long long n;
@@ -549,6 +576,12 @@ static int run_main(int argc, char **argv)
             if (!parse_number(optarg, 1, 1000000, &n))
                 return wrong("--repeat %s: must be a number from 1 to 1000000", optarg);
             r.repeat = (long)n;
+            break;
+        case COUNTERS:
+            r.counters = true;
+            break;
+        case JSON:
+            r.json = true;
             break;
         default:
             return wrong("rfg-emu --help lists the options");

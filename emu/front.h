@@ -70,8 +70,8 @@ struct emu_hooks {
     void (*group_free)(struct emu_workgroup *wg);
     void (*wave_end)(struct emu_wave *w);
     void (*barrier)(struct emu_workgroup *wg); /* every wave that is left has arrived */
-    /* After the front's own checks; a->lanes are those that go on. b: of the first lane of a global access, else NULL.
-     * Returns the lanes that may really go on. */
+    /* Of waves with EMU_WATCH_ACCESS, after the front's own checks; a->lanes are those that go on. b: of the first lane
+     * of a global access, else NULL. Returns the lanes that may really go on. */
     uint64_t (*access)(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                        const struct emu_block *b);
     void (*block_begin)(struct emu_block *b); /* memory became known; may set b->shadow */
@@ -121,7 +121,24 @@ struct emu_launch {
  * l: arch, kernel, grid, block, dynamic_lds, kernarg are set. */
 void emu_kernarg_fill(struct emu_launch *l, void *const *params, const void *packed, size_t packed_size);
 
-/* Workgroups of the kernel that one CU (or WGP) holds, times their number; at least 1. */
+/* What bounds the workgroups of a CU: several if they come out the same. */
+enum emu_limit {
+    EMU_LIMIT_WAVES = 1, /* the SIMDs' places for waves */
+    EMU_LIMIT_VGPRS = 2, /* with AGPRs */
+    EMU_LIMIT_SGPRS = 4, /* gfx9 */
+    EMU_LIMIT_LDS = 8,
+    EMU_LIMIT_BARRIERS = 16 /* each workgroup of several waves needs one */
+};
+struct emu_residency {
+    int groups; /* workgroups that one CU (or WGP, if the kernel runs in that mode) holds; 0: not even one */
+    int waves;  /* ... their waves */
+    int simds;  /* that share these */
+    bool wgp;
+    unsigned limits; /* enum emu_limit */
+};
+void emu_residency(const struct emu_arch *arch, const struct emu_kernel *k, int threads, uint32_t lds_bytes,
+                   struct emu_residency *r);
+/* Workgroups of the kernel that one CU (or WGP) holds, times their number; 0: it doesn't fit. */
 int emu_occupancy(const struct emu_arch *arch, const struct emu_kernel *k, int cu_count, int threads,
                   uint32_t lds_bytes);
 

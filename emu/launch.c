@@ -2,6 +2,7 @@
  *
  * What a kernel finds when it starts: arguments, registers, as the AMDGPU backend's guide fixes them; and how many
  * workgroups the GPU would hold. */
+#include <limits.h>
 #include <string.h>
 
 #include "slot.h"
@@ -61,29 +62,42 @@ static int round_up(int n, int to)
     return (n + to - 1) / to * to;
 }
 
-int emu_occupancy(const struct emu_arch *arch, const struct emu_kernel *k, int cu_count, int threads,
-                  uint32_t lds_bytes)
+void emu_residency(const struct emu_arch *arch, const struct emu_kernel *k, int threads, uint32_t lds_bytes,
+                   struct emu_residency *r)
 {
     bool rdna = arch->gfx >= 0x1000, wgp = rdna && (k->rsrc1 >> 29 & 1);
-    int units = wgp ? (cu_count + 1) / 2 : cu_count;
     int simds = wgp ? 2 * arch->simds : arch->simds;
     int lds = wgp ? 2 * arch->lds_bytes : arch->lds_bytes;
-    int waves = (threads + k->wave_size - 1) / k->wave_size, most = arch->waves_per_simd, rows;
+    int waves = (threads + k->wave_size - 1) / k->wave_size, rows;
     if (rdna && k->wave_size == 64)
         rows = 2 * round_up(k->n_vgprs, arch->vgpr_granule / 2);
     else
         rows = round_up(arch->unified_agprs ? k->n_vgprs + k->n_agprs : k->n_vgprs, arch->vgpr_granule);
-    if (arch->vgprs_per_simd / rows < most)
-        most = arch->vgprs_per_simd / rows;
-    if (!rdna && 800 / round_up(k->n_sgprs, 16) < most) /* gfx9: 800 SGPRs a SIMD, vcc and its kin among them */
-        most = 800 / round_up(k->n_sgprs, 16);
-    int groups = simds * most / waves;
-    int barriers = rdna ? 32 : 16;
-    if (waves > 1 && groups > barriers)
-        groups = barriers;
-    if (lds_bytes && lds / round_up((int)lds_bytes, 512) < groups)
-        groups = lds / round_up((int)lds_bytes, 512);
-    return groups * units;
+    int most[5] = { simds * arch->waves_per_simd / waves, simds * (arch->vgprs_per_simd / rows) / waves, INT_MAX,
+                    INT_MAX, INT_MAX }; /* by bit of enum emu_limit */
+    if (!rdna)                          /* gfx9: 800 SGPRs a SIMD, vcc and its kin among them */
+        most[2] = simds * (800 / round_up(k->n_sgprs, 16)) / waves;
+    if (lds_bytes)
+        most[3] = lds / round_up((int)lds_bytes, 512);
+    if (waves > 1)
+        most[4] = rdna ? 32 : 16;
+    r->groups = INT_MAX;
+    for (int i = 0; i < 5; i++)
+        r->groups = most[i] < r->groups ? most[i] : r->groups;
+    r->limits = 0;
+    for (int i = 0; i < 5; i++)
+        r->limits |= most[i] == r->groups ? 1u << i : 0;
+    r->waves = r->groups * waves;
+    r->simds = simds;
+    r->wgp = wgp;
+}
+
+int emu_occupancy(const struct emu_arch *arch, const struct emu_kernel *k, int cu_count, int threads,
+                  uint32_t lds_bytes)
+{
+    struct emu_residency r;
+    emu_residency(arch, k, threads, lds_bytes, &r);
+    return r.groups * (r.wgp ? (cu_count + 1) / 2 : cu_count);
 }
 
 /* ---- registers ------------------------------------------------------------------------------------------------------

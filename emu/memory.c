@@ -420,7 +420,7 @@ uint64_t emu_access(struct emu_wave *w, const struct emu_inst *i, struct emu_acc
                        a->bytes, (unsigned long long)a->addr[__builtin_ctzll(bad)], a->align);
         a->lanes &= ~bad;
     }
-    if (emu_hooks->access && a->lanes) {
+    if ((w->watch & EMU_WATCH_ACCESS) && a->lanes) {
         const struct emu_block *b =
             a->space == EMU_GLOBAL ? emu_memory_find(w->launch->memory, a->addr[__builtin_ctzll(a->lanes)]) : NULL;
         a->lanes = emu_hooks->access(w, i, a, b);

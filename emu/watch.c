@@ -61,26 +61,29 @@ static void launch_begin(struct emu_launch *l)
     l->watch = watch;
     if (!watch)
         return;
+    bool one_thread, counting = emu_counts_wanted(&one_thread);
     watch->groups = emu_checks_wanted();
-    watch->counting = emu_counts_wanted();
-    if (watch->groups || watch->counting)
+    if (watch->groups || counting)
         watch->effects = emu_effects(l->prog);
     if (!watch->effects)
         watch->groups = 0;
-    if (watch->counting)
-        emu_counts_launch();
+    if (counting)
+        watch->counts = emu_counts_begin(l, watch->effects);
     if (watch->groups & EMU_CHECK_RACES)
         watch->races = emu_races_create(l);
     if (!(watch->groups & EMU_CHECK_REGISTERS))
         emu_memory_trust(l->memory); /* nobody sees what it writes */
     if (watch->groups & (EMU_CHECK_REGISTERS | EMU_CHECK_RACES))
-        l->one_thread = true; /* their shadows of memory belong to one thread; and reports are the same each time */
+        one_thread = true; /* their shadows of memory belong to one thread; and reports are the same each time */
+    l->one_thread = one_thread;
 }
 
 static void launch_end(struct emu_launch *l)
 {
-    if (l->watch)
-        emu_races_destroy(l->watch->races);
+    if (!l->watch)
+        return;
+    emu_counts_end(l->watch->counts, l);
+    emu_races_destroy(l->watch->races);
     free(l->watch);
     l->watch = NULL;
 }
@@ -145,18 +148,20 @@ static void wave_begin(struct emu_wave *w)
             emu_nans_begin(w);
             w->watch |= EMU_WATCH_AFTER;
         }
-        w->watch |= EMU_WATCH_BEFORE;
+        w->watch |= EMU_WATCH_BEFORE | EMU_WATCH_ACCESS;
     }
-    if (watch->counting && !w->counts)
-        w->counts = emu_counts_create();
-    if (w->counts)
-        w->watch |= EMU_WATCH_BEFORE;
+    if (watch->counts && !w->counts)
+        w->counts = emu_counts_create(watch->counts);
+    if (w->counts) {
+        w->watch |= EMU_WATCH_BEFORE | EMU_WATCH_ACCESS;
+        emu_counts_wave(w, true);
+    }
 }
 
 static void wave_end(struct emu_wave *w)
 {
     if (w->counts)
-        emu_counts_end(w->counts);
+        emu_counts_wave(w, false);
 }
 
 static void group_free(struct emu_workgroup *wg)
@@ -164,7 +169,7 @@ static void group_free(struct emu_workgroup *wg)
     free(wg->shadow);
     for (int k = 0; k < wg->n_waves; k++) {
         checks_free(wg->wave[k].checks);
-        free(wg->wave[k].counts);
+        emu_counts_destroy(wg->wave[k].counts);
     }
 }
 
@@ -199,7 +204,9 @@ static void same_barrier(struct emu_workgroup *wg)
 static void barrier(struct emu_workgroup *wg)
 {
     const struct emu_checks *c = wg->wave[0].checks;
-    emu_counts_barrier(wg);
+    const struct emu_launch_watch *watch = wg->wave[0].launch->watch;
+    if (watch && watch->counts)
+        emu_counts_barrier(watch->counts, wg);
     if (!c)
         return;
     if (c->groups & EMU_CHECK_BARRIERS)
@@ -241,7 +248,7 @@ static uint64_t on_access(struct emu_wave *w, const struct emu_inst *i, const st
 {
     const struct emu_checks *c = w->checks;
     if (w->counts)
-        emu_counts_access(w, a);
+        emu_counts_access(w, i, a, b);
     if (c && a->space == EMU_LDS_SPACE && w->wg->shadow)
         emu_lds_access(w, i, a);
     if (c && a->space == EMU_GLOBAL && (c->groups & EMU_CHECK_REGISTERS))

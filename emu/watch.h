@@ -7,7 +7,6 @@
 #ifndef RFG_EMU_WATCH_H
 #define RFG_EMU_WATCH_H
 
-#include "counters.h"
 #include "effects.h"
 #include "front.h"
 
@@ -46,9 +45,9 @@ struct emu_checks {
 /* Of a launch. */
 struct emu_launch_watch {
     unsigned groups;
-    bool counting;
     const struct emu_effect *effects;
     struct emu_races *races;
+    struct emu_count_launch *counts; /* counters.c: NULL: nobody counts */
 };
 
 /* A wave's memory operations by counter: how many left, and up to which one they are known to have returned. */
@@ -104,14 +103,17 @@ void emu_nans_begin(struct emu_wave *w);
 void emu_nans_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 void emu_nans_after(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 
-/* counters.c */
-bool emu_counts_wanted(void);
-void emu_counts_launch(void);
-struct emu_counts *emu_counts_create(void);
-void emu_counts_end(struct emu_counts *c);
+/* counters.c: of a launch and of its waves, for the sums and for events */
+bool emu_counts_wanted(bool *one_thread);
+struct emu_count_launch *emu_counts_begin(const struct emu_launch *l, const struct emu_effect *effects);
+void emu_counts_end(struct emu_count_launch *c, const struct emu_launch *l);
+struct emu_counts *emu_counts_create(struct emu_count_launch *c); /* NULL: no memory */
+void emu_counts_destroy(struct emu_counts *c);                    /* adds what it counted to its launch's */
+void emu_counts_wave(struct emu_wave *w, bool begins);
 void emu_counts_before(struct emu_wave *w, const struct emu_inst *i);
-void emu_counts_access(struct emu_wave *w, const struct emu_access *a);
-void emu_counts_barrier(struct emu_workgroup *wg);
+void emu_counts_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                       const struct emu_block *b);
+void emu_counts_barrier(struct emu_count_launch *c, const struct emu_workgroup *wg);
 
 /* Installs all of it; before the first launch. */
 void emu_watch(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the emulated GPU watches: each check finds its bad kernel and says nothing of the good one beside it; counters;
+ * What the emulated GPU watches: each check finds its bad kernel and says nothing of the good one beside it;
  * split-K under many schedules. Kernels are compiled here, by hipRTC for gfx90a and by clang for gfx942 and gfx1100. */
 #include <check.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "../dispatch/context.h"
-#include "../emu/counters.h"
 #include "../emu/front.h"
 #include "../emu/llvm.h"
 #include "../tuner/harness.h"
@@ -227,34 +226,6 @@ START_TEST(memory_that_was_freed)
 }
 END_TEST
 
-START_TEST(counters)
-{
-    struct emu_counters n;
-    hipFunction_t fn;
-    open_device("gfx90a");
-    hipModule_t m = build("gfx90a", "{ if (TID < 64) p[ME] = n; }", false, &fn);
-    int *p = buffer();
-    rfg_emu_count(NULL);
-    ck_assert_int_eq(launch(fn, p, 1), hipSuccess);
-    rfg_emu_count(&n);
-    ck_assert_int_eq(launch(fn, p, 1), hipSuccess); /* is counted no more */
-    uint64_t sum = 0;
-    for (int k = 0; k < EMU_CLASSES; k++)
-        sum += n.by_class[k];
-    ck_assert_uint_eq(n.waves, 4); /* two groups of two waves, of which the first store: 64 ints, 4 lines of 64 bytes */
-    ck_assert_uint_eq(n.by_class[EMU_VMEM_STORE], 2);
-    ck_assert_uint_eq(n.store_bytes, 512);
-    ck_assert_uint_eq(n.instructions, sum);
-    ck_assert_uint_eq(n.by_class[EMU_MFMA] + n.by_class[EMU_VMEM_LOAD] + n.lds_bytes + n.barriers, 0);
-    ck_assert(n.vector > 0 && n.active_lanes <= 64 * n.vector);
-    struct emu_counters none;
-    rfg_emu_count(&none);
-    ck_assert_mem_eq(&none, &n, sizeof(n));
-    ck_assert_int_eq(hip->hipModuleUnload(m), hipSuccess);
-    rfg_context_destroy(&ctx);
-}
-END_TEST
-
 /* Split-K reduces inside of the launch: whoever comes last adds up, whatever the order; the sum is the same, bit by
  * bit. */
 START_TEST(split_k_under_many_schedules)
@@ -318,7 +289,6 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, checks_find_what_is_wrong, 0, N_ARCHS * N_CHECKS);
     tcase_add_loop_test(tc, memory_that_was_freed, 0, N_ARCHS);
-    tcase_add_test(tc, counters);
     tcase_add_loop_test(tc, split_k_under_many_schedules, 0, N_ARCHS);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How long matrix instructions keep their SIMD's matrix core busy: until the next one may begin. In cycles; the ISA
+ * guides count passes of 4. gfx90a and gfx1100: AMD's matrix instruction calculator. gfx942: LLVM 19's scheduling model
+ * (llvm-mca's reciprocal throughput in passes), which agrees with the calculator on every row of gfx90a, and with
+ * MI300X's published peak rates. Names are distinct where the cycles are: those without an underscore before the type
+ * are gfx90a's, those with one gfx942's. */
+#include <assert.h>
+#include <string.h>
+
+#include "counters.h"
+
+static const struct {
+    const char *name;
+    unsigned cycles;
+} table[] = {
+    /* gfx90a */
+    { "mfma_f32_32x32x1f32", 64 },
+    { "mfma_f32_16x16x1f32", 32 },
+    { "mfma_f32_4x4x1f32", 8 },
+    { "mfma_f32_32x32x2f32", 64 },
+    { "mfma_f32_16x16x4f32", 32 },
+    { "mfma_f32_32x32x4f16", 64 },
+    { "mfma_f32_16x16x4f16", 32 },
+    { "mfma_f32_4x4x4f16", 8 },
+    { "mfma_f32_32x32x8f16", 64 },
+    { "mfma_f32_16x16x16f16", 32 },
+    { "mfma_f32_32x32x2bf16", 64 },
+    { "mfma_f32_16x16x2bf16", 32 },
+    { "mfma_f32_4x4x2bf16", 8 },
+    { "mfma_f32_32x32x4bf16", 64 },
+    { "mfma_f32_16x16x8bf16", 32 },
+    { "mfma_f32_32x32x4bf16_1k", 64 },
+    { "mfma_f32_16x16x4bf16_1k", 32 },
+    { "mfma_f32_4x4x4bf16_1k", 8 },
+    { "mfma_f32_32x32x8bf16_1k", 64 },
+    { "mfma_f32_16x16x16bf16_1k", 32 },
+    { "mfma_i32_32x32x4i8", 64 },
+    { "mfma_i32_16x16x4i8", 32 },
+    { "mfma_i32_4x4x4i8", 8 },
+    { "mfma_i32_32x32x8i8", 64 },
+    { "mfma_i32_16x16x16i8", 32 },
+    { "mfma_f64_16x16x4f64", 32 },
+    { "mfma_f64_4x4x4f64", 16 },
+    /* gfx942 */
+    { "mfma_f32_32x32x1_2b_f32", 64 },
+    { "mfma_f32_16x16x1_4b_f32", 32 },
+    { "mfma_f32_4x4x1_16b_f32", 8 },
+    { "mfma_f32_32x32x2_f32", 64 },
+    { "mfma_f32_16x16x4_f32", 32 },
+    { "mfma_f32_32x32x4_2b_f16", 64 },
+    { "mfma_f32_16x16x4_4b_f16", 32 },
+    { "mfma_f32_4x4x4_16b_f16", 8 },
+    { "mfma_f32_32x32x8_f16", 32 },
+    { "mfma_f32_16x16x16_f16", 16 },
+    { "mfma_f32_32x32x4_2b_bf16", 64 },
+    { "mfma_f32_16x16x4_4b_bf16", 32 },
+    { "mfma_f32_4x4x4_16b_bf16", 8 },
+    { "mfma_f32_32x32x8_bf16", 32 },
+    { "mfma_f32_16x16x16_bf16", 16 },
+    { "mfma_f32_16x16x8_xf32", 16 },
+    { "mfma_f32_32x32x4_xf32", 32 },
+    { "mfma_f32_16x16x32_fp8_fp8", 16 },
+    { "mfma_f32_16x16x32_fp8_bf8", 16 },
+    { "mfma_f32_16x16x32_bf8_fp8", 16 },
+    { "mfma_f32_16x16x32_bf8_bf8", 16 },
+    { "mfma_f32_32x32x16_fp8_fp8", 32 },
+    { "mfma_f32_32x32x16_fp8_bf8", 32 },
+    { "mfma_f32_32x32x16_bf8_fp8", 32 },
+    { "mfma_f32_32x32x16_bf8_bf8", 32 },
+    { "mfma_i32_32x32x4_2b_i8", 64 },
+    { "mfma_i32_16x16x4_4b_i8", 32 },
+    { "mfma_i32_4x4x4_16b_i8", 8 },
+    { "mfma_i32_32x32x16_i8", 32 },
+    { "mfma_i32_16x16x32_i8", 16 },
+    { "mfma_f64_16x16x4_f64", 32 },
+    { "mfma_f64_4x4x4_4b_f64", 16 },
+    /* gfx950 only, which is not emulated: from MI355X's peak of 1024 operations a cycle and SIMD */
+    { "mfma_f32_16x16x32_f16", 16 },
+    { "mfma_f32_32x32x16_f16", 32 },
+    { "mfma_f32_16x16x32_bf16", 16 },
+    { "mfma_f32_32x32x16_bf16", 32 },
+    /* gfx1100; the calculator has one number for waves of 32 and of 64 */
+    { "wmma_f32_16x16x16_f16", 32 },
+    { "wmma_f32_16x16x16_bf16", 32 },
+    { "wmma_f16_16x16x16_f16", 32 },
+    { "wmma_bf16_16x16x16_bf16", 32 },
+    { "wmma_i32_16x16x16_iu8", 32 },
+    { "wmma_i32_16x16x16_iu4", 16 },
+};
+#define ROWS (int)(sizeof(table) / sizeof(table[0]))
+static_assert(sizeof(table) / sizeof(table[0]) <= EMU_MATRIX_ROWS, "emu_counters.by_matrix is too small");
+
+int emu_matrix_find(const char *op_name)
+{
+    for (int row = 0; row < ROWS && !strncmp(op_name, "v_", 2); row++)
+        if (!strcmp(op_name + 2, table[row].name))
+            return row;
+    return -1;
+}
+
+const char *emu_matrix_name(int row)
+{
+    return row >= 0 && row < ROWS ? table[row].name : NULL;
+}
+
+unsigned emu_matrix_cycles(int row)
+{
+    return row >= 0 && row < ROWS ? table[row].cycles : 0;
+}
