@@ -27,7 +27,7 @@ static const char help[] =
     "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
     "  --db FILE            default: $RFG_DB, else the user's database\n"
     "how:\n"
-    "  --per-shape S        seconds a shape is measured for (default: 1.5, on cpu 8)\n"
+    "  --per-shape S        seconds a shape is measured for (default: 1.5; cpu, emulated: 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
     "  --candidates N       try at most N candidates a shape besides the vendor's (default: 64)\n"
     "  --variants LIST      only these variants, comma-separated (default: $RFG_VARIANTS, else all)\n"

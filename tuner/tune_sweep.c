@@ -357,7 +357,7 @@ static void tune_shape(struct tune *t, struct tune_shape *s)
     struct search q = { .t = t, .s = s, .best_us = HUGE_VAL };
     struct tune_candidate **order = calloc((size_t)s->n, sizeof(*order)), *final[MAX_FINALISTS + 2], *winner = NULL;
     int n = 0;
-    q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) ? 8 : 1.5;
+    q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) || t->dev.platform == RFG_PLATFORM_EMU ? 8 : 1.5;
     if (!order)
         break_shape(&q, "no memory");
     if (order && first_round(&q) && second_round(&q, order))
