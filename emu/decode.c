@@ -208,8 +208,6 @@ static const char *unknown_value(const struct emu_inst *i, char *buf, size_t siz
     static const uint32_t readable =
         1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 15 | 1u << 20 | 1u << 23 | 1u << 24 | 1u << 29;
     const char *name = i->op->name;
-    if (!strcmp(name, "ds_swizzle_b32") && i->mods->offset >= 0xc000)
-        return "rotation and FFT patterns";
     unsigned reg = !strcmp(name, "s_getreg_b32") ? i->k[1] & 63 : !strncmp(name, "s_setreg", 8) ? i->k[0] & 63 : 1;
     if (!strcmp(name, "s_getreg_b32") ? reg <= 31 && readable >> reg & 1 : reg == 1 || reg == 3)
         return NULL;

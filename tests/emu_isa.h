@@ -12,7 +12,18 @@
 
 #include "../emu/emu.h"
 
-enum { G908 = 1, G90A = 2, G942 = 4, G11 = 8, G11W64 = 16, G9 = G90A | G942, GALL = G9 | G11, EMU_TESTED = 5 };
+/* gfx908 has handlers, but is no device. */
+enum {
+    G908 = 1,
+    G90A = 2,
+    G942 = 4,
+    G11 = 8,
+    G11W64 = 16,
+
+    G9 = G90A | G942,
+    GALL = G9 | G11,
+    EMU_TESTED = 5
+};
 struct tested {
     struct emu_arch arch;
     int wave_size;

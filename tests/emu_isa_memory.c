@@ -479,6 +479,36 @@ START_TEST(scalar_loads)
     ck_assert(!memcmp(&b->w.s[12], memory + 128, 8));
     ck_assert(!memcmp(&b->w.s[14], memory, 4));
     done();
+    static const struct {
+        int arch, words;
+        const char *text;
+    } loads[] = {
+        { 2, 2, "s_load_dwordx2 s[16:17], s[0:1], 0x40" },
+        { 2, 8, "s_load_dwordx8 s[16:23], s[0:1], 0x40" },
+        { 2, 1, "s_buffer_load_dword s16, s[4:7], 0x40" },
+        { 2, 8, "s_buffer_load_dwordx8 s[16:23], s[4:7], 0x40" },
+        { 2, 16, "s_buffer_load_dwordx16 s[16:31], s[4:7], 0x40" },
+        { 3, 1, "s_load_b32 s16, s[0:1], 0x40" },
+        { 3, 2, "s_load_b64 s[16:17], s[0:1], 0x40" },
+        { 3, 4, "s_load_b128 s[16:19], s[0:1], 0x40" },
+        { 3, 8, "s_load_b256 s[16:23], s[0:1], 0x40" },
+        { 3, 16, "s_load_b512 s[16:31], s[0:1], 0x40" },
+        { 3, 1, "s_buffer_load_b32 s16, s[4:7], 0x40" },
+        { 3, 2, "s_buffer_load_b64 s[16:17], s[4:7], 0x40" },
+        { 3, 4, "s_buffer_load_b128 s[16:19], s[4:7], 0x40" },
+        { 3, 8, "s_buffer_load_b256 s[16:23], s[4:7], 0x40" },
+        { 3, 16, "s_buffer_load_b512 s[16:31], s[4:7], s2 offset:0x20" },
+    };
+    for (size_t k = 0; k < sizeof(loads) / sizeof(loads[0]); k++) {
+        run_one(loads[k].arch, loads[k].text, 0xffffffff);
+        ck_assert_msg(!memcmp(&b->w.s[16], memory + 64, 4 * (size_t)loads[k].words), "%s", loads[k].text);
+        ck_assert_uint_eq(b->w.s[16 + loads[k].words], before.w.s[16 + loads[k].words]);
+        done();
+    }
+    run_one(2, "s_store_dword s8, s[0:1], 0x20\ns_store_dwordx4 s[12:15], s[0:1], 0x40", ~0ull);
+    ck_assert(!memcmp(&b->w.s[8], memory + 32, 4) && !memcmp(was + 36, memory + 36, 4));
+    ck_assert(!memcmp(&b->w.s[12], memory + 64, 16));
+    done();
     run_one(2, "s_movk_i32 s6, 64+4\ns_buffer_load_dwordx4 s[12:15], s[4:7], 0x40", ~0ull);
     ck_assert(!memcmp(&b->w.s[12], memory + 64, 4) && b->w.s[13] == 0 && b->w.s[15] == 0);
     done();
@@ -539,9 +569,9 @@ START_TEST(buffer_structs)
     run_one(2,
             "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 8\ns_or_b32 s5, s5, "
             "0x80100000\ns_movk_i32 s6, 64\n"
-            "s_mov_b32 s7, 0x006a7000\nbuffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen",
+            "s_mov_b32 s7, 0x007a7000\nbuffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen",
             ~0ull);
-    for (int l = 0; l < 64; l++) { /* stride 16, element size 4 (code 1), index stride 64 (code 3) */
+    for (int l = 0; l < 64; l++) { /* stride 16, elements of 4 whatever bits 19 and 20 say, index stride 64 (code 3) */
         uint32_t want;
         memcpy(&want, was + 8 / 4 * 4 * 64 + 4 * l, 4);
         ck_assert_uint_eq(b->v[12][l], want);
@@ -597,10 +627,32 @@ START_TEST(loads_to_lds)
     }
     ck_assert(!memcmp(b->v, before.v, sizeof(b->v)));
     done();
-    run_one(2, "global_load_lds_dword v[0:1], off", ~0ull);
-    for (int l = 0; l < 64; l++)
-        ck_assert(!memcmp(b->lds + 256 + 4 * l, was + offset_of[l], 4));
-    done();
+    static const struct {
+        int arch, bytes, sign;
+        const char *text;
+    } loads[] = {
+        { 2, 4, 0, "global_load_lds_dword v[0:1], off" },
+        { 2, 1, 0, "global_load_lds_ubyte v[0:1], off" },
+        { 2, 1, 1, "global_load_lds_sbyte v[0:1], off" },
+        { 2, 2, 0, "global_load_lds_ushort v[0:1], off" },
+        { 2, 2, 1, "global_load_lds_sshort v[0:1], off" },
+        { 2, 1, 0, "buffer_load_ubyte v2, s[4:7], 0 offen lds" },
+        { 2, 1, 1, "buffer_load_sbyte v2, s[4:7], 0 offen lds" },
+        { 2, 2, 0, "buffer_load_ushort v2, s[4:7], 0 offen lds" },
+        { 2, 2, 1, "buffer_load_sshort v2, s[4:7], 0 offen lds" },
+    };
+    for (size_t k = 0; k < sizeof(loads) / sizeof(loads[0]); k++) {
+        run_one(loads[k].arch, loads[k].text, ~0ull);
+        for (int l = 0; l < 64; l++) {
+            int bytes = loads[k].bytes, room = bytes < 4 ? 4 : bytes;
+            uint8_t want[16] = { 0 };
+            memcpy(want, was + offset_of[l], (size_t)bytes);
+            if (loads[k].sign && want[bytes - 1] & 128)
+                memset(want + bytes, 255, (size_t)(4 - bytes));
+            ck_assert_msg(!memcmp(b->lds + 256 + room * l, want, (size_t)room), "%s lane %d", loads[k].text, l);
+        }
+        done();
+    }
 }
 END_TEST
 
@@ -628,12 +680,16 @@ END_TEST
 START_TEST(permutes)
 {
     uint64_t exec = 0xfffffffff0ff7fffull;
-    run_one(2,
-            "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mbcnt_hi_u32_b32 v16, -1, v16\nv_mul_u32_u24 v17, 20, "
-            "v16\nds_bpermute_b32 v12, v17, v16\n"
-            "ds_permute_b32 v13, v17, v16\nds_swizzle_b32 v14, v16 offset:swizzle(QUAD_PERM, 3, 0, 2, 1)\n"
-            "ds_swizzle_b32 v15, v16 offset:swizzle(SWAP, 16)\nds_swizzle_b32 v18, v16 offset:swizzle(BROADCAST, 8, 5)",
-            exec);
+    run_one(
+        2,
+        "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mbcnt_hi_u32_b32 v16, -1, v16\nv_mul_u32_u24 v17, 20, "
+        "v16\nds_bpermute_b32 v12, v17, v16\n"
+        "ds_permute_b32 v13, v17, v16\nds_swizzle_b32 v14, v16 offset:swizzle(QUAD_PERM, 3, 0, 2, 1)\n"
+        "ds_swizzle_b32 v15, v16 offset:swizzle(SWAP, 16)\nds_swizzle_b32 v18, v16 offset:swizzle(BROADCAST, 8, 5)\n"
+        "ds_swizzle_b32 v19, v16 offset:0xc060\nds_swizzle_b32 v20, v16 offset:0xc463\nds_swizzle_b32 v21, v16 "
+        "offset:0xe000\n"
+        "ds_swizzle_b32 v22, v16 offset:0xe003",
+        exec);
     for (int l = 0; l < 64; l++) {
         if (!(exec >> l & 1))
             continue;
@@ -647,6 +703,13 @@ START_TEST(permutes)
         ck_assert_uint_eq(b->v[14][l], VALUE(quad));
         ck_assert_uint_eq(b->v[15][l], VALUE(swap));
         ck_assert_uint_eq(b->v[18][l], VALUE(cast));
+        int reversed = 0, up = l / 32 * 32;
+        for (int k = 0; k < 5; k++)
+            reversed |= (l >> k & 1) << (4 - k);
+        ck_assert_uint_eq(b->v[19][l], VALUE(up + (l + 3) % 32));                            /* rotate by 3 */
+        ck_assert_uint_eq(b->v[20][l], VALUE(up + (((l % 32 + 32 - 3) % 32) & ~3) + l % 4)); /* back, keeping 2 bits */
+        ck_assert_uint_eq(b->v[21][l], VALUE(up + reversed));
+        ck_assert_uint_eq(b->v[22][l], VALUE(up + (reversed >> 2 | l % 4)));
     }
     done();
     run_one(3, "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mul_u32_u24 v17, 20, v16\nds_bpermute_b32 v12, v17, v16", 0xffffffff);
@@ -664,7 +727,7 @@ START_TEST(caches)
     for (int k = 0; k < 3; k++)
         ck_assert_int_eq(one.prog.inst[k].op->cls, EMU_CACHE);
     done();
-    run_one(1, "buffer_wbinvl1_vol\nbuffer_invl2", ~0ull);
+    run_one(1, "buffer_wbinvl1\nbuffer_wbinvl1_vol\nbuffer_invl2", ~0ull);
     done();
     run_one(3, "buffer_gl0_inv\nbuffer_gl1_inv", 0xffffffff);
     done();

@@ -360,6 +360,43 @@ START_TEST(division)
 }
 END_TEST
 
+/* The same of doubles. */
+START_TEST(division64)
+{
+    static const char *const text =
+        "v_div_scale_f64 v[4:5], s[4:5], v[2:3], v[2:3], v[0:1]\nv_div_scale_f64 v[6:7], vcc, v[0:1], v[2:3], v[0:1]\n"
+        "v_rcp_f64 v[8:9], v[4:5]\nv_fma_f64 v[10:11], -v[4:5], v[8:9], 1.0\nv_fma_f64 v[8:9], v[8:9], v[10:11], "
+        "v[8:9]\n"
+        "v_fma_f64 v[10:11], -v[4:5], v[8:9], 1.0\nv_fma_f64 v[8:9], v[8:9], v[10:11], v[8:9]\n"
+        "v_mul_f64 v[10:11], v[6:7], v[8:9]\nv_fma_f64 v[4:5], -v[4:5], v[10:11], v[6:7]\n"
+        "v_div_fmas_f64 v[4:5], v[4:5], v[8:9], v[10:11]\nv_div_fixup_f64 v[12:13], v[4:5], v[2:3], v[0:1]";
+    struct snippets s;
+    const char *p = text;
+    snippets_build(&s, 2, &p, 1);
+    struct bare *b = bare_new(2, &s.prog);
+    for (int repeat = 0; repeat < 200; repeat++) {
+        rnd_seed((uint64_t)repeat);
+        bare_randomize(b);
+        b->w.exec = ~0ull;
+        for (int l = 0; l < 64; l++)
+            for (int r = 0; r < 4; r += 2) {
+                uint64_t x = rnd64();
+                b->v[r][l] = (uint32_t)x;
+                b->v[r + 1][l] = (uint32_t)(x >> 32);
+            }
+        ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
+        for (int l = 0; l < 64; l++) {
+            double x = f64(b->v[0][l] | (uint64_t)b->v[1][l] << 32), y = f64(b->v[2][l] | (uint64_t)b->v[3][l] << 32),
+                   got = f64(b->v[12][l] | (uint64_t)b->v[13][l] << 32), want = x / y;
+            ck_assert_msg(u64(got) == u64(want) || (isnan(got) && isnan(want)), "%a / %a: got %a, expected %a", x, y,
+                          got, want);
+        }
+    }
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
 TCase *emu_case_scalar(void)
 {
     TCase *c = tcase_create("scalar");
@@ -367,5 +404,6 @@ TCase *emu_case_scalar(void)
     tcase_add_loop_test(c, scalar, 0, 4);
     tcase_add_loop_test(c, program, 0, sizeof(programs) / sizeof(programs[0]));
     tcase_add_test(c, division);
+    tcase_add_test(c, division64);
     return c;
 }
