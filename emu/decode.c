@@ -209,6 +209,11 @@ static const char *unknown_value(const struct emu_inst *i, char *buf, size_t siz
         1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 15 | 1u << 20 | 1u << 23 | 1u << 24 | 1u << 29;
     const char *name = i->op->name;
     unsigned reg = !strcmp(name, "s_getreg_b32") ? i->k[1] & 63 : !strncmp(name, "s_setreg", 8) ? i->k[0] & 63 : 1;
+    unsigned at = i->k[0] >> 6 & 31, bits = (i->k[0] >> 11 & 31) + 1; /* s_setreg's: of the register */
+    if (!strcmp(name, "s_round_mode")
+            ? i->k[0] & 15
+            : !strcmp(name, "s_setreg_imm32_b32") && reg == 1 && (i->k[1] & ((1ull << bits) - 1)) << at & 15)
+        return "a rounding mode other than to nearest even";
     if (!strcmp(name, "s_getreg_b32") ? reg <= 31 && readable >> reg & 1 : reg == 1 || reg == 3)
         return NULL;
     snprintf(buf, size, "hardware register %u", reg);
