@@ -360,6 +360,47 @@ H(s_store)
         memcpy((uint8_t *)(uintptr_t)p + 4 * d, &x, 4);
     }
 }
+/* gfx9 has atomics in the scalar cache, too. Operand 0: data, and what was there if glc asks; cmpswap's comparand comes
+ * after the new value. */
+static void scalar_atomic(struct emu_wave *w, const struct emu_inst *i, uint64_t p)
+{
+    int op = (int)(i->op->info >> MEM_OP);
+    unsigned bytes = i->op->info & MEM_BYTES, words = bytes / 4;
+    if (!smem(w, i, EMU_ATOMIC, p, bytes))
+        return;
+    uint64_t v = bytes == 8 ? rs2(w, i, 0) : rs(w, i, 0), c = v, m, n;
+    if (op == OP_CMPSWAP)
+        c = rs_word(w, i, 0, (int)words) | (bytes == 8 ? (uint64_t)rs_word(w, i, 0, 3) << 32 : 0);
+    if (bytes == 8) {
+        uint64_t old = __atomic_load_n((uint64_t *)(uintptr_t)p, __ATOMIC_RELAXED);
+        do
+            n = EMU_N(mem_apply64)(op, old, v, c);
+        while (
+            !__atomic_compare_exchange_n((uint64_t *)(uintptr_t)p, &old, n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+        m = old;
+    } else {
+        uint32_t old = __atomic_load_n((uint32_t *)(uintptr_t)p, __ATOMIC_RELAXED);
+        do
+            n = EMU_N(mem_apply32)(op, old, (uint32_t)v, (uint32_t)c);
+        while (!__atomic_compare_exchange_n((uint32_t *)(uintptr_t)p, &old, (uint32_t)n, false, __ATOMIC_SEQ_CST,
+                                            __ATOMIC_RELAXED));
+        m = old;
+    }
+    for (unsigned d = 0; d < words && i->mods->glc; d++)
+        ws_reg(w, i->reg[0] + d, (uint32_t)(m >> 32 * d));
+}
+H(s_atomic)
+{
+    scalar_atomic(w, i, (rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2)) & ~3ull);
+}
+H(s_buffer_atomic)
+{
+    struct resource r = read_resource(w, i, 1);
+    uint64_t size = r.stride ? (uint64_t)r.stride * r.records : r.records, at = (uint64_t)smem_offset(w, i, 2) & ~3ull;
+    if (at + (i->op->info & MEM_BYTES) <= size)
+        scalar_atomic(w, i, r.base + at);
+}
+
 /* clang-format off */
 static const struct emu_op rows[] = {
 /* Loads under gfx9's and gfx11's names in all spaces. */
@@ -433,6 +474,14 @@ static const struct emu_op rows[] = {
     { "s_store_dword", h_s_store, "s1 s2 s1?", EMU_SMEM, 4 },
     { "s_store_dwordx2", h_s_store, "s2 s2 s1?", EMU_SMEM, 8 },
     { "s_store_dwordx4", h_s_store, "s4 s2 s1?", EMU_SMEM, 16 },
+#define SATOMIC(n, data, info)                                                                                         \
+    { "s_atomic_" n, h_s_atomic, data " s2 s1?", EMU_SMEM, info },                                                     \
+    { "s_buffer_atomic_" n, h_s_buffer_atomic, data " s4 s1?", EMU_SMEM, info },
+#define SATOMICS(n, op) SATOMIC(n, "b1", 4 | (op) << MEM_OP) SATOMIC(n "_x2", "b2", 8 | (op) << MEM_OP)
+    SATOMICS("swap", OP_SWAP) SATOMICS("add", OP_ADD) SATOMICS("sub", OP_SUB) SATOMICS("smin", OP_SMIN)
+    SATOMICS("umin", OP_UMIN) SATOMICS("smax", OP_SMAX) SATOMICS("umax", OP_UMAX) SATOMICS("and", OP_AND)
+    SATOMICS("or", OP_OR) SATOMICS("xor", OP_XOR) SATOMICS("inc", OP_INC) SATOMICS("dec", OP_DEC)
+    SATOMIC("cmpswap", "b2", 4 | OP_CMPSWAP << MEM_OP) SATOMIC("cmpswap_x2", "b4", 8 | OP_CMPSWAP << MEM_OP)
 };
 /* clang-format on */
 const struct emu_ops EMU_N(ops_vmem) = { rows, COUNT(rows) };

@@ -518,6 +518,58 @@ START_TEST(scalar_loads)
 }
 END_TEST
 
+/* gfx9's scalar atomics, with and without return, at s[0:1] + 0x40: data in s[8:11]. */
+START_TEST(scalar_atomics)
+{
+    static const struct {
+        const char *name;
+        char op;
+    } ops[] = { { "swap", 'x' }, { "add", '+' },  { "sub", '-' },    { "smin", 'm' }, { "umin", 'u' },
+                { "smax", 'n' }, { "umax", 'M' }, { "and", '&' },    { "or", '|' },   { "xor", '^' },
+                { "inc", 'i' },  { "dec", 'd' },  { "cmpswap", 'c' } };
+    enum { OPS = sizeof(ops) / sizeof(ops[0]), FORMS = 8 * OPS };
+    static char line[FORMS][80];
+    const char *text[FORMS];
+    struct snippets s;
+    for (int k = 0; k < FORMS; k++) { /* bit 0: 64 bits, 1: buffer, 2: returns */
+        int words = (1 + k % 2) * (ops[k / 8].op == 'c' ? 2 : 1);
+        char data[16] = "s8";
+        if (words > 1)
+            snprintf(data, sizeof(data), "s[8:%d]", 7 + words);
+        snprintf(line[k], sizeof(line[k]), "s_%satomic_%s%s %s, %s, 0x40%s", k & 2 ? "buffer_" : "", ops[k / 8].name,
+                 k & 1 ? "_x2" : "", data, k & 2 ? "s[4:7]" : "s[0:1]", k & 4 ? " glc" : "");
+        text[k] = line[k];
+    }
+    snippets_build(&s, 1, text, FORMS);
+    b = bare_new(1, &s.prog);
+    gfx = 0x90a;
+    for (int k = 0; k < FORMS; k++)
+        for (int repeat = 0; repeat < 40; repeat++) {
+            int words = 1 + k % 2, bytes = 4 * words;
+            uint64_t m = 0, v = 0, v2 = 0, now = 0;
+            prepare((uint64_t)(1000 * k + repeat));
+            if (repeat % 2 && ops[k / 8].op == 'c')
+                memcpy(&b->w.s[8 + words], memory + 64, (size_t)bytes);
+            memcpy(&before, b, sizeof(before));
+            memcpy(&m, was + 64, (size_t)bytes);
+            memcpy(&v, &before.w.s[8], (size_t)bytes);
+            memcpy(&v2, &before.w.s[8 + words], (size_t)bytes);
+            ck_assert_int_eq(bare_run(b, s.start[k]), EMU_END);
+            uint64_t want = combine(ops[k / 8].op, bytes, m, v, v2) & (bytes == 8 ? ~0ull : 0xffffffff);
+            memcpy(&now, memory + 64, (size_t)bytes);
+            ck_assert_msg(now == want, "%s: %llx with %llx, %llx: got %llx, expected %llx", text[k],
+                          (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)now,
+                          (unsigned long long)want);
+            ck_assert_msg(!memcmp(&b->w.s[8], k & 4 ? was + 64 : (uint8_t *)&before.w.s[8], (size_t)bytes),
+                          "%s: returns", text[k]);
+            ck_assert(!memcmp(&b->w.s[8 + words], &before.w.s[8 + words], 8));
+            ck_assert(!memcmp(memory, was, 64) && !memcmp(memory + 64 + bytes, was + 64 + bytes, 64) && !stray);
+        }
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
 /* Out of a buffer's range: loads give 0, stores and atomics do nothing, dword by dword. */
 START_TEST(buffer_range)
 {
@@ -741,6 +793,7 @@ TCase *emu_case_memory(void)
     tcase_add_loop_test(c, load_store, 0, 3);
     tcase_add_loop_test(c, atomic, 0, 3);
     tcase_add_test(c, scalar_loads);
+    tcase_add_test(c, scalar_atomics);
     tcase_add_test(c, buffer_range);
     tcase_add_test(c, buffer_structs);
     tcase_add_test(c, flat_apertures);
