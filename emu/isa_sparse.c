@@ -62,8 +62,10 @@ static void smfmac(struct emu_wave *w, const struct emu_inst *i, bool integer)
                 for (int e = 0; e < n; e++) {
                     int la = g * m + row;
                     float x = a[e][la], y = b[from[e][la]][g * m + column];
-                    sum = __builtin_fmaf(x, y, sum);
-                    isum += (uint32_t)((int32_t)x * (int32_t)y);
+                    if (integer)
+                        isum += (uint32_t)((int32_t)x * (int32_t)y);
+                    else
+                        sum = __builtin_fmaf(x, y, sum);
                 }
             d[l] = integer ? isum : as_u32(sum);
         }

@@ -34,7 +34,7 @@ static void prepare(uint64_t seed)
     }
     for (int k = 0; k < 64 * 256; k += 4) {
         uint32_t x = rnd32();
-        memcpy(b->scratch[0] + k, &x, 4);
+        memcpy((uint8_t *)b->scratch + k, &x, 4);
     }
     int perm[64];
     for (int l = 0; l < 64; l++)
