@@ -217,7 +217,7 @@ START_TEST(load_store)
     b = bare_new(arch, &s.prog);
     gfx = tested[arch].arch.gfx;
     for (int c = 0; c < n; c++)
-        for (int repeat = 0; repeat < 20; repeat++) {
+        for (int repeat = 0; repeat < 40; repeat++) {
             int k = index[c];
             prepare((uint64_t)(100 * k + repeat));
             ck_assert_int_eq(bare_run(b, s.start[c]), EMU_END);
