@@ -203,18 +203,31 @@ static void mark_slow(struct emu_inst *i, const struct emu_sig *s, int gfx)
 }
 
 /* Values of immediates that the handlers don't know: said now, not when it is run. */
-static bool check_values(struct build *b, const struct emu_inst *i)
+static const char *unknown_value(const struct emu_inst *i, char *buf, size_t size)
 {
     static const uint32_t readable =
         1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 15 | 1u << 20 | 1u << 23 | 1u << 24 | 1u << 29;
     const char *name = i->op->name;
-    if (b->allow_unknown)
-        return true;
-    if (!strcmp(name, "ds_swizzle_b32") && i->mods->offset >= 0xc000)
-        return fail(b, "not implemented: rotation and FFT patterns");
     unsigned reg = !strcmp(name, "s_getreg_b32") ? i->k[1] & 63 : !strncmp(name, "s_setreg", 8) ? i->k[0] & 63 : 1;
-    if (!strcmp(name, "s_getreg_b32") ? reg > 31 || !(readable >> reg & 1) : reg != 1 && reg != 3)
-        return fail(b, "not implemented: hardware register %u", reg);
+    unsigned at = i->k[0] >> 6 & 31, bits = (i->k[0] >> 11 & 31) + 1; /* s_setreg's: of the register */
+    if (!strcmp(name, "s_round_mode")
+            ? i->k[0] & 15
+            : !strcmp(name, "s_setreg_imm32_b32") && reg == 1 && (i->k[1] & ((1ull << bits) - 1)) << at & 15)
+        return "a rounding mode other than to nearest even";
+    if (!strcmp(name, "s_getreg_b32") ? reg <= 31 && readable >> reg & 1 : reg == 1 || reg == 3)
+        return NULL;
+    snprintf(buf, size, "hardware register %u", reg);
+    return buf;
+}
+static bool check_values(struct build *b, struct emu_inst *i)
+{
+    char buf[64];
+    const char *what = unknown_value(i, buf, sizeof(buf));
+    if (!what)
+        return true;
+    if (!b->allow_unknown)
+        return fail(b, "not implemented: %s", what);
+    i->fn = NULL;
     return true;
 }
 

@@ -17,7 +17,7 @@
 #define MAX_ARGS 64
 
 static const char usage[] =
-    "usage: rfg-emu --coverage FILE.co...     instructions by mnemonic, and which of them are not implemented\n"
+    "usage: rfg-emu --coverage FILE.co...     instructions by mnemonic and family, and which are not implemented\n"
     "       rfg-emu list FILE.co...           kernels: registers, LDS, scratch, arguments\n"
     "       rfg-emu run FILE.co [options]     run a kernel on files\n"
     "       rfg-emu bench [ARCH...]           how fast the emulator is here\n"
@@ -142,9 +142,64 @@ static void count_code(const struct emu_code *code, struct counts *c)
         }
 }
 
+/* What a file is for, by the names that AITER, hipBLASLt and others give: the first word found in its path; else the
+ * folder that it is in. */
+static const char *family_of(const char *path, char *buf, size_t size)
+{
+    static const struct {
+        const char *word, *family;
+    } words[] = { { "allreduce", "all-reduce" },
+                  { "all_reduce", "all-reduce" },
+                  { "fmha", "attention" },
+                  { "mla", "mla" },
+                  { "/pa/", "paged attention" },
+                  { "/pa_", "paged attention" },
+                  { "moe", "moe" },
+                  { "gemm", "gemm" },
+                  { "flatmm", "gemm" },
+                  { "norm", "norm" },
+                  { "topk", "top-k" } };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strstr(path, words[i].word))
+            return words[i].family;
+    const char *end = strrchr(path, '/'), *from = end;
+    while (from && from > path && from[-1] != '/')
+        from--;
+    snprintf(buf, size, "%.*s", end ? (int)(end - from) : 1, end ? from : ".");
+    return buf;
+}
+
+struct family {
+    char name[64];
+    int files, whole;
+    uint64_t instructions, missing;
+};
+
+static void add_file(struct family *f, int *n, int room, const char *path, uint64_t all, uint64_t missing, bool whole)
+{
+    char buf[64];
+    const char *name = family_of(path, buf, sizeof(buf));
+    int k = 0;
+    while (k < *n && strcmp(f[k].name, name))
+        k++;
+    if (k == room) /* the last takes the rest */
+        k--;
+    else if (k == *n) {
+        f[k] = (struct family){ 0 };
+        snprintf(f[k].name, sizeof(f[k].name), "%s", name);
+        (*n)++;
+    }
+    f[k].files++;
+    f[k].whole += whole;
+    f[k].instructions += all;
+    f[k].missing += missing;
+}
+
 static int coverage(char **paths, int n)
 {
     struct counts total = { 0 };
+    struct family family[64];
+    int families = 0, whole_files = 0;
     int bad_files = 0;
     uint64_t all, missing;
     for (int f = 0; f < n; f++) {
@@ -152,15 +207,19 @@ static int coverage(char **paths, int n)
         char error[512];
         struct emu_code *code = load(paths[f], NULL);
         if (!code) {
+            add_file(family, &families, 64, paths[f], 0, 0, false);
             bad_files++;
             continue;
         }
-        if (!emu_code_decode(code, true, error, sizeof(error))) {
+        bool decoded = emu_code_decode(code, true, error, sizeof(error));
+        if (!decoded) {
             fprintf(stderr, "rfg-emu: %s: %s\n", paths[f], error);
             bad_files++;
         }
         count_code(code, &c);
         totals(&c, &all, &missing);
+        whole_files += decoded && !missing;
+        add_file(family, &families, 64, paths[f], all, missing, decoded && !missing);
         printf("%s: %s v%d, %d kernels, %llu instructions, %d mnemonics, %llu not implemented%s", paths[f],
                code->arch->name, code->version, code->n_kernels, (unsigned long long)all, c.n,
                (unsigned long long)missing, missing ? ":" : "");
@@ -180,9 +239,14 @@ static int coverage(char **paths, int n)
     for (int i = 0; i < total.n; i++)
         printf("%12llu  %s%s\n", (unsigned long long)total.v[i].n, total.v[i].name,
                total.v[i].missing ? "  NOT IMPLEMENTED" : "");
-    printf("\n%d files, %d not readable or not decodable; %llu instructions, %d mnemonics; not implemented: %llu "
-           "(%.3f%%)\n",
-           n, bad_files, (unsigned long long)all, total.n, (unsigned long long)missing,
+    printf("\n%-20s %12s %7s %13s %16s\n", "family", "files", "whole", "instructions", "not implemented");
+    for (int i = 0; i < families; i++)
+        printf("%-20s %12d %6.1f%% %13llu %16llu\n", family[i].name, family[i].files,
+               100.0 * family[i].whole / family[i].files, (unsigned long long)family[i].instructions,
+               (unsigned long long)family[i].missing);
+    printf("\n%d files, %d wholly implemented, %d not readable or not decodable; %llu instructions, %d mnemonics; not "
+           "implemented: %llu (%.3f%%)\n",
+           n, whole_files, bad_files, (unsigned long long)all, total.n, (unsigned long long)missing,
            all ? 100.0 * (double)missing / (double)all : 0.0);
     free_counts(&total);
     return missing || bad_files;

@@ -58,26 +58,6 @@ H(v_permlane64_b32)
     blend(vrow(w, i->reg[0]), r, w->exec);
 }
 /* gfx950: odd rows (of 16 or 32 lanes) of the first and even rows of the second change places. */
-static void permlane_swap(struct emu_wave *w, const struct emu_inst *i, int n)
-{
-    row32 x, y;
-    uint32_t *a = vrow(w, i->reg[0]), *b = vrow(w, i->reg[1]);
-    for (int l = 0; l < 64; l++) {
-        bool odd = l & n;
-        x[l] = odd ? b[l - n] : a[l];
-        y[l] = odd ? b[l] : a[l + n];
-    }
-    blend(a, x, w->exec);
-    blend(b, y, w->exec);
-}
-H(v_permlane16_swap_b32)
-{
-    permlane_swap(w, i, 16);
-}
-H(v_permlane32_swap_b32)
-{
-    permlane_swap(w, i, 32);
-}
 
 /* Registers M0 names. */
 static uint32_t *relative_row(struct emu_wave *w, const struct emu_inst *i, int k)
@@ -117,8 +97,6 @@ static const struct emu_op rows[] = {
     ROW(v_permlane16_b32, "b1 s1 s1 s1")
     ROW(v_permlanex16_b32, "b1 s1 s1 s1")
     ROW(v_permlane64_b32, "d1 s1")
-    ROW(v_permlane16_swap_b32, "b1 b1")
-    ROW(v_permlane32_swap_b32, "b1 b1")
     ROW(v_movrels_b32, "d1 s1|M")
     ROW(v_movreld_b32, "d1 s1|M")
 };

@@ -227,6 +227,7 @@ static inline float cube_tc(float a, float b, float c)
 #define H3(n, e)   HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), srch(w, i, 3, C_)), e)
 #define HACC(n, e) HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), srch(w, i, 0, C_)), e)
 #define A(n, f, s)
+#define AK(n, f, s)
 #include "ops_float.def"
 #undef F1
 #undef F2
@@ -249,6 +250,7 @@ static inline float cube_tc(float a, float b, float c)
 #undef H3
 #undef HACC
 #undef A
+#undef AK
 
 /* ---- division: v_div_scale, v_div_fmas, v_div_fixup -----------------------------------------------------------------
  */
@@ -356,6 +358,11 @@ H(v_div_fmas_f32)
     }
     putf(w, i, r);
 }
+#ifdef __SIZEOF_FLOAT128__
+typedef __float128 wide;
+#else
+typedef long double wide;
+#endif
 H(v_div_fmas_f64)
 {
     rowd r, a, b, c;
@@ -365,8 +372,11 @@ H(v_div_fmas_f64)
     srcd(w, i, 3, c);
     LANES
     {
-        double f = __builtin_fma(a[l], b[l], c[l]);
-        r[l] = !(vcc >> l & 1) ? f : exponent64(c[l]) > 1023 ? ldexp(f, 128) : ldexp(f, -128);
+        /* Rounded once here too: 113 bits hold the product and, where the quotient is near, the sum. */
+        if (vcc >> l & 1)
+            r[l] = (double)(((wide)a[l] * (wide)b[l] + (wide)c[l]) * (exponent64(c[l]) > 1023 ? 0x1p128 : 0x1p-128));
+        else
+            r[l] = __builtin_fma(a[l], b[l], c[l]);
     }
     EMU_N(putd)(w, i, r);
 }
@@ -510,8 +520,9 @@ static const struct emu_op rows[] = {
 #define H1(n, e)       { #n, h_##n, "d1 s1h", EMU_VALU, 0 },
 #define H2(n, e)       { #n, h_##n, "d1 s1h s1h", EMU_VALU, 0 },
 #define H3(n, e)       { #n, h_##n, "d1 s1h s1h s1h", EMU_VALU, EMU_KEEPS_HI },
-#define HACC(n, e)     { #n, h_##n, "b1h s1h s1h", EMU_VALU, 0 },
+#define HACC(n, e)     { #n, h_##n, "b1h s1h s1h", EMU_VALU, EMU_KEEPS_HI },
 #define A(n, f, s)     { #n, h_##f, s, EMU_VALU, 0 },
+#define AK(n, f, s)    { #n, h_##f, s, EMU_VALU, EMU_KEEPS_HI },
 #include "ops_float.def"
     ROW(v_div_scale_f32, "d1 m s1f s1f s1f", EMU_VALU)
     ROW(v_div_scale_f64, "d2 m s2d s2d s2d", EMU_VALU)

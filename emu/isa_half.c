@@ -165,10 +165,6 @@ H(v_dot2_f32_bf16)
 {
     dot2(w, i, true, 0);
 }
-H(v_dot2c_f32_bf16)
-{
-    dot2(w, i, true, 1);
-}
 /* gfx11: 16-bit result and addend. */
 static void dot2_16(struct emu_wave *w, const struct emu_inst *i, bool bf16)
 {
@@ -492,13 +488,6 @@ H(v_cvt_sr_bf8_f32)
 {
     cvt_sr_fp8(w, i, 2);
 }
-H(v_cvt_pk_bf16_f32)
-{
-    row32 r, ta, tb;
-    const float *a = srcf(w, i, 1, ta), *b = srcf(w, i, 2, tb);
-    LANES r[l] = f2bf(a[l]) | f2bf(b[l]) << 16;
-    put(w, i, r);
-}
 
 /* clang-format off */
 static const struct emu_op rows[] = {
@@ -516,8 +505,6 @@ static const struct emu_op rows[] = {
     { "v_dot2acc_f32_f16", h_v_dot2c_f32_f16, "b1 s1p s1p", EMU_VALU, 0 },
     ROW(v_dot2c_f32_f16, "b1 s1p s1p")
     ROW(v_dot2_f32_bf16, "d1 s1y s1y s1f")
-    { "v_dot2acc_f32_bf16", h_v_dot2c_f32_bf16, "b1 s1y s1y", EMU_VALU, 0 },
-    ROW(v_dot2c_f32_bf16, "b1 s1y s1y")
     ROW(v_dot2_f16_f16, "d1 s1 s1 s1")
     ROW(v_dot2_bf16_bf16, "d1 s1 s1 s1")
     ROW(v_cvt_f32_f16, "d1 s1h")
@@ -547,7 +534,6 @@ static const struct emu_op rows[] = {
     ROW(v_cvt_pk_bf8_f32, "b1 s1f s1f")
     ROW(v_cvt_sr_fp8_f32, "b1 s1f s1")
     ROW(v_cvt_sr_bf8_f32, "b1 s1f s1")
-    ROW(v_cvt_pk_bf16_f32, "d1 s1f s1f")
 };
 /* clang-format on */
 const struct emu_ops EMU_N(ops_half) = { rows, COUNT(rows) };

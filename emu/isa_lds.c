@@ -106,19 +106,22 @@ H(ds_permute_b32)
             r[(addr[l] + offset) / 4 & mask] = data[l];
     blend(vrow(w, i->reg[0]), r, w->exec);
 }
+static uint32_t brev5(uint32_t l)
+{
+    return (l & 1) << 4 | (l & 2) << 2 | (l & 4) | (l & 8) >> 2 | (l & 16) >> 4;
+}
 H(ds_swizzle_b32)
 {
     row32 td, r;
     const uint32_t *data = src(w, i, 1, td);
     uint32_t pattern = (uint32_t)i->mods->offset;
-    if (pattern >= 0xc000) {
-        emu_report(w, i, "not-implemented", w->exec, "ds_swizzle pattern 0x%x: rotation and FFT are not", pattern);
-        w->stop = EMU_FAULT;
-        return;
-    }
     for (uint32_t l = 0; l < 64; l++) {
-        uint32_t s;
-        if (pattern & 0x8000)
+        uint32_t s, keep = pattern & 31, turn = pattern >> 5 & 31;
+        if (pattern >= 0xe000) /* FFT: the lane's bits reversed, shifted by as many as are kept */
+            s = (l & 32) | (l & keep) | brev5(l) >> __builtin_popcount(keep);
+        else if (pattern >= 0xc000) /* rotation of the bits that aren't kept */
+            s = (l & 32) | (l & keep) | ((pattern & 0x400 ? l - turn : l + turn) & ~keep & 31);
+        else if (pattern & 0x8000)
             s = (l & ~3u) | (pattern >> 2 * (l & 3) & 3);
         else
             s = (l & 32) | ((((l & 31) & (pattern & 31)) | (pattern >> 5 & 31)) ^ (pattern >> 10 & 31));

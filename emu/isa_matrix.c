@@ -561,8 +561,6 @@ static const struct emu_op rows[] = {
     MFMA("32x32x8bf16_1k", "d16 s2 s2 s16f", 32, 8, 1, M_BF16) MFMA("32x32x8_bf16", "d16 s2 s2 s16f", 32, 8, 1, M_BF16)
     MFMA("16x16x16bf16_1k", "d4 s2 s2 s4f", 16, 16, 1, M_BF16) MFMA("16x16x16_bf16", "d4 s2 s2 s4f", 16, 16, 1, M_BF16)
     MFMA("16x16x8_xf32", "d4 s2 s2 s4f", 16, 8, 1, M_XF32) MFMA("32x32x4_xf32", "d16 s2 s2 s16f", 32, 4, 1, M_XF32)
-    MFMA("16x16x32_f16", "d4 s4 s4 s4f", 16, 32, 1, M_F16) MFMA("32x32x16_f16", "d16 s4 s4 s16f", 32, 16, 1, M_F16)
-    MFMA("16x16x32_bf16", "d4 s4 s4 s4f", 16, 32, 1, M_BF16) MFMA("32x32x16_bf16", "d16 s4 s4 s16f", 32, 16, 1, M_BF16)
 #define FP8(na, nb, ta, tb)                                                                                            \
     { "v_mfma_f32_16x16x32_" na "_" nb, h_mfma_f32, "d4 s2 s2 s4f", EMU_MFMA, SHAPE(16, 32, 1, ta, tb) },              \
     { "v_mfma_f32_32x32x16_" na "_" nb, h_mfma_f32, "d16 s2 s2 s16f", EMU_MFMA, SHAPE(32, 16, 1, ta, tb) },

@@ -194,7 +194,7 @@ static uint32_t pk_add(uint32_t a, uint32_t b, bool bf16)
     return r;
 }
 
-static uint32_t apply32(int op, uint32_t m, uint32_t v, uint32_t c)
+uint32_t EMU_N(mem_apply32)(int op, uint32_t m, uint32_t v, uint32_t c)
 {
     int32_t sm = (int32_t)m, sv = (int32_t)v;
     switch (op) {
@@ -246,7 +246,7 @@ static uint32_t apply32(int op, uint32_t m, uint32_t v, uint32_t c)
         return m;
     }
 }
-static uint64_t apply64(int op, uint64_t m, uint64_t v, uint64_t c)
+uint64_t EMU_N(mem_apply64)(int op, uint64_t m, uint64_t v, uint64_t c)
 {
     int64_t sm = (int64_t)m, sv = (int64_t)v;
     switch (op) {
@@ -319,14 +319,14 @@ void EMU_N(mem_atomic)(struct emu_wave *w, const struct emu_inst *i, int kd, int
         if (words == 1) {
             uint32_t m = __atomic_load_n((uint32_t *)p, __ATOMIC_RELAXED), n;
             do
-                n = apply32(op, m, v[0][l], c[0][l]);
+                n = EMU_N(mem_apply32)(op, m, v[0][l], c[0][l]);
             while (!__atomic_compare_exchange_n((uint32_t *)p, &m, n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
             old[0][l] = m;
         } else {
             uint64_t m = __atomic_load_n((uint64_t *)p, __ATOMIC_RELAXED), n;
             uint64_t x = v[0][l] | (uint64_t)v[1][l] << 32, y = c[0][l] | (uint64_t)c[1][l] << 32;
             do
-                n = apply64(op, m, x, y);
+                n = EMU_N(mem_apply64)(op, m, x, y);
             while (!__atomic_compare_exchange_n((uint64_t *)p, &m, n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
             old[0][l] = (uint32_t)m;
             old[1][l] = (uint32_t)(m >> 32);

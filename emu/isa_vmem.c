@@ -169,7 +169,7 @@ static struct resource read_resource(const struct emu_wave *w, const struct emu_
     if (gfx >= 0x1100)
         r.swizzle = d[1] >> 30, r.element = d[1] >> 30 == 1 ? 4 : d[1] >> 30 == 2 ? 8 : 16;
     else
-        r.swizzle = d[1] >> 31, r.element = gfx >= 0x1000 ? 4 : 2u << (d[3] >> 19 & 3);
+        r.swizzle = d[1] >> 31, r.element = 4; /* gfx8 was the last with a field for it (LLVM: getScratchRsrcWords23) */
     if (gfx >= 0x1000)
         r.oob = d[3] >> 28 & 3;
     return r;
@@ -205,15 +205,15 @@ static uint64_t buffer_addr(struct emu_wave *w, const struct emu_inst *i, int kv
             at = (uint64_t)idx * r.stride + off;
         }
         if (r.oob < 0)
-            bad = r.stride == 0 || !r.swizzle
-                      ? (r.stride && index ? idx >= r.records : at + soffset + bytes > r.records)
-                      : idx >= r.records;
+            bad = r.stride && index ? idx >= r.records : at + soffset + bytes > r.records;
         else if (r.oob == 0)
             bad = idx >= r.records || (r.stride && off + bytes > r.stride);
         else if (r.oob == 1)
             bad = idx >= r.records;
         else if (r.oob == 2)
             bad = r.records == 0;
+        else if (r.swizzle && r.stride)
+            bad = idx >= r.records || off + bytes > r.stride;
         else
             bad = at + soffset + bytes > r.records;
         out |= (uint64_t)bad << l;
@@ -360,39 +360,45 @@ H(s_store)
         memcpy((uint8_t *)(uintptr_t)p + 4 * d, &x, 4);
     }
 }
+/* gfx9 has atomics in the scalar cache, too. Operand 0: data, and what was there if glc asks; cmpswap's comparand comes
+ * after the new value. */
+static void scalar_atomic(struct emu_wave *w, const struct emu_inst *i, uint64_t p)
+{
+    int op = (int)(i->op->info >> MEM_OP);
+    unsigned bytes = i->op->info & MEM_BYTES, words = bytes / 4;
+    if (!smem(w, i, EMU_ATOMIC, p, bytes))
+        return;
+    uint64_t v = bytes == 8 ? rs2(w, i, 0) : rs(w, i, 0), c = v, m, n;
+    if (op == OP_CMPSWAP)
+        c = rs_word(w, i, 0, (int)words) | (bytes == 8 ? (uint64_t)rs_word(w, i, 0, 3) << 32 : 0);
+    if (bytes == 8) {
+        uint64_t old = __atomic_load_n((uint64_t *)(uintptr_t)p, __ATOMIC_RELAXED);
+        do
+            n = EMU_N(mem_apply64)(op, old, v, c);
+        while (
+            !__atomic_compare_exchange_n((uint64_t *)(uintptr_t)p, &old, n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+        m = old;
+    } else {
+        uint32_t old = __atomic_load_n((uint32_t *)(uintptr_t)p, __ATOMIC_RELAXED);
+        do
+            n = EMU_N(mem_apply32)(op, old, (uint32_t)v, (uint32_t)c);
+        while (!__atomic_compare_exchange_n((uint32_t *)(uintptr_t)p, &old, (uint32_t)n, false, __ATOMIC_SEQ_CST,
+                                            __ATOMIC_RELAXED));
+        m = old;
+    }
+    for (unsigned d = 0; d < words && i->mods->glc; d++)
+        ws_reg(w, i->reg[0] + d, (uint32_t)(m >> 32 * d));
+}
 H(s_atomic)
 {
-    uint64_t p = (rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2)) & ~3ull;
-    if (!smem(w, i, EMU_ATOMIC, p, 4))
-        return;
-    uint32_t v = rs(w, i, 0), m = __atomic_load_n((uint32_t *)(uintptr_t)p, __ATOMIC_RELAXED), n;
-    do
-        switch (i->op->info >> MEM_OP) {
-        case OP_ADD:
-            n = m + v;
-            break;
-        case OP_SUB:
-            n = m - v;
-            break;
-        case OP_INC:
-            n = m >= v ? 0 : m + 1;
-            break;
-        case OP_DEC:
-            n = m == 0 || m > v ? v : m - 1;
-            break;
-        case OP_AND:
-            n = m & v;
-            break;
-        case OP_OR:
-            n = m | v;
-            break;
-        default:
-            n = v;
-            break;
-        }
-    while (!__atomic_compare_exchange_n((uint32_t *)(uintptr_t)p, &m, n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-    if (i->mods->glc)
-        ws(w, i, 0, m);
+    scalar_atomic(w, i, (rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2)) & ~3ull);
+}
+H(s_buffer_atomic)
+{
+    struct resource r = read_resource(w, i, 1);
+    uint64_t size = r.stride ? (uint64_t)r.stride * r.records : r.records, at = (uint64_t)smem_offset(w, i, 2) & ~3ull;
+    if (at + (i->op->info & MEM_BYTES) <= size)
+        scalar_atomic(w, i, r.base + at);
 }
 
 /* clang-format off */
@@ -422,17 +428,19 @@ static const struct emu_op rows[] = {
     LOADS("short_d16", "d1", 2 | MEM_D16) LOADS("d16_b16", "d1", 2 | MEM_D16)
     LOADS("short_d16_hi", "d1", 2 | MEM_D16_HI) LOADS("d16_hi_b16", "d1", 2 | MEM_D16_HI)
     LDS_LOADS("dword", 4) LDS_LOADS("ubyte", 1) LDS_LOADS("sbyte", 1 | MEM_SIGNED) LDS_LOADS("ushort", 2)
-    LDS_LOADS("sshort", 2 | MEM_SIGNED) LDS_LOADS("dwordx3", 12) LDS_LOADS("dwordx4", 16)
+    LDS_LOADS("sshort", 2 | MEM_SIGNED)
     STORES("dword", "s1", 4) STORES("dwordx2", "s2", 8) STORES("dwordx3", "s3", 12) STORES("dwordx4", "s4", 16)
     STORES("b32", "s1", 4) STORES("b64", "s2", 8) STORES("b96", "s3", 12) STORES("b128", "s4", 16)
     STORES("byte", "s1", 1) STORES("b8", "s1", 1) STORES("short", "s1", 2) STORES("b16", "s1", 2)
     STORES("byte_d16_hi", "s1", 1 | MEM_D16_HI) STORES("d16_hi_b8", "s1", 1 | MEM_D16_HI)
     STORES("short_d16_hi", "s1", 2 | MEM_D16_HI) STORES("d16_hi_b16", "s1", 2 | MEM_D16_HI)
-#define ATOMICS(n, words, data, info)                                                                                  \
+#define GLOBAL_ATOMICS(n, words, data, info)                                                                                  \
     { "global_atomic_" n, h_global_atomic, "s0 s" data " s0", EMU_VMEM_ATOMIC, info },                                 \
     { "global_atomic_" n, h_global_atomic, "d" words " s0 s" data " s0", EMU_VMEM_ATOMIC, info },                      \
     { "flat_atomic_" n, h_flat_atomic, "s2 s" data, EMU_FLAT_ATOMIC, info },                                           \
-    { "flat_atomic_" n, h_flat_atomic, "d" words " s2 s" data, EMU_FLAT_ATOMIC, info },                                \
+    { "flat_atomic_" n, h_flat_atomic, "d" words " s2 s" data, EMU_FLAT_ATOMIC, info },
+#define ATOMICS(n, words, data, info)                                                                                  \
+    GLOBAL_ATOMICS(n, words, data, info)                                                                               \
     { "buffer_atomic_" n, h_buffer_atomic, "b" data " s0 s4 s1", EMU_VMEM_ATOMIC, info },
 #define A4(n9, n11, op) ATOMICS(n9, "1", "1", 4 | (op) << MEM_OP) ATOMICS(n11, "1", "1", 4 | (op) << MEM_OP)
 #define A8(n9, n11, op) ATOMICS(n9, "2", "2", 8 | (op) << MEM_OP) ATOMICS(n11, "2", "2", 8 | (op) << MEM_OP)
@@ -446,11 +454,14 @@ static const struct emu_op rows[] = {
     ATOMICS("add_f32", "1", "1", 4 | OP_FADD << MEM_OP) ATOMICS("add_f64", "2", "2", 8 | OP_FADD << MEM_OP)
     ATOMICS("min_f32", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("max_f32", "1", "1", 4 | OP_FMAX << MEM_OP)
     ATOMICS("min_f64", "2", "2", 8 | OP_FMIN << MEM_OP) ATOMICS("max_f64", "2", "2", 8 | OP_FMAX << MEM_OP)
-    ATOMICS("pk_add_f16", "1", "1", 4 | OP_PK_F16 << MEM_OP) ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
+    ATOMICS("pk_add_f16", "1", "1", 4 | OP_PK_F16 << MEM_OP)
+    GLOBAL_ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
     ATOMICS("cmpswap", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_x2", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
     ATOMICS("cmpswap_b32", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_b64", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
     ATOMICS("cmpswap_f32", "1", "2", 4 | OP_FCMPSWAP << MEM_OP)
-    ATOMICS("csub", "1", "1", 4 | OP_CSUB << MEM_OP) ATOMICS("csub_u32", "1", "1", 4 | OP_CSUB << MEM_OP)
+    { "global_atomic_csub_u32", h_global_atomic, "s0 s1 s0", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
+    { "global_atomic_csub_u32", h_global_atomic, "d1 s0 s1 s0", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
+    { "buffer_atomic_csub_u32", h_buffer_atomic, "b1 s0 s4 s1", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
 #define CACHE(n) { n, h_nothing, "*", EMU_CACHE, 0 },
     CACHE("buffer_inv") CACHE("buffer_wbl2") CACHE("buffer_invl2") CACHE("buffer_wbinvl1") CACHE("buffer_wbinvl1_vol")
     CACHE("buffer_gl0_inv") CACHE("buffer_gl1_inv")
@@ -463,9 +474,14 @@ static const struct emu_op rows[] = {
     { "s_store_dword", h_s_store, "s1 s2 s1?", EMU_SMEM, 4 },
     { "s_store_dwordx2", h_s_store, "s2 s2 s1?", EMU_SMEM, 8 },
     { "s_store_dwordx4", h_s_store, "s4 s2 s1?", EMU_SMEM, 16 },
-#define SATOMIC(n, op) { "s_atomic_" n, h_s_atomic, "b1 s2 s1?", EMU_SMEM, 4 | (op) << MEM_OP },
-    SATOMIC("inc", OP_INC) SATOMIC("dec", OP_DEC) SATOMIC("add", OP_ADD) SATOMIC("sub", OP_SUB) SATOMIC("and", OP_AND)
-    SATOMIC("or", OP_OR) SATOMIC("swap", OP_SWAP)
+#define SATOMIC(n, data, info)                                                                                         \
+    { "s_atomic_" n, h_s_atomic, data " s2 s1?", EMU_SMEM, info },                                                     \
+    { "s_buffer_atomic_" n, h_s_buffer_atomic, data " s4 s1?", EMU_SMEM, info },
+#define SATOMICS(n, op) SATOMIC(n, "b1", 4 | (op) << MEM_OP) SATOMIC(n "_x2", "b2", 8 | (op) << MEM_OP)
+    SATOMICS("swap", OP_SWAP) SATOMICS("add", OP_ADD) SATOMICS("sub", OP_SUB) SATOMICS("smin", OP_SMIN)
+    SATOMICS("umin", OP_UMIN) SATOMICS("smax", OP_SMAX) SATOMICS("umax", OP_UMAX) SATOMICS("and", OP_AND)
+    SATOMICS("or", OP_OR) SATOMICS("xor", OP_XOR) SATOMICS("inc", OP_INC) SATOMICS("dec", OP_DEC)
+    SATOMIC("cmpswap", "b2", 4 | OP_CMPSWAP << MEM_OP) SATOMIC("cmpswap_x2", "b4", 8 | OP_CMPSWAP << MEM_OP)
 };
 /* clang-format on */
 const struct emu_ops EMU_N(ops_vmem) = { rows, COUNT(rows) };

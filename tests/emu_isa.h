@@ -12,7 +12,18 @@
 
 #include "../emu/emu.h"
 
-enum { G908 = 1, G90A = 2, G942 = 4, G11 = 8, G11W64 = 16, G9 = G90A | G942, GALL = G9 | G11, EMU_TESTED = 5 };
+/* gfx908 has handlers, but is no device. */
+enum {
+    G908 = 1,
+    G90A = 2,
+    G942 = 4,
+    G11 = 8,
+    G11W64 = 16,
+
+    G9 = G90A | G942,
+    GALL = G9 | G11,
+    EMU_TESTED = 5
+};
 struct tested {
     struct emu_arch arch;
     int wave_size;
@@ -28,6 +39,40 @@ struct snippets {
 };
 void snippets_build(struct snippets *s, int arch, const char *const *text, int n);
 void snippets_free(struct snippets *s);
+/* Sets ok[k]: the assembler knows text k on this architecture. */
+void snippets_known(int arch, const char *const *text, int n, bool *ok);
+
+/* ---- forms that are generated: emu_isa_forms.c
+ * -----------------------------------------------------------------------
+ */
+
+enum space { GLOBAL, LDS, SCRATCH };
+/* at: byte offset from the lane's; bytes; kind of value: z zero-extended, s sign-extended, l low half (d16), h high
+ * half; L, H: the same, sign-extended; second: where the second half of the bytes is, 0: after the first. */
+struct move {
+    int archs, space, at, bytes;
+    char kind;
+    bool store;
+    const char *text;
+    int second;
+};
+/* op: + add, - sub, r rsub, x swap, c cmpswap (new value first), C (comparand first), e E the same on floats, k mskor,
+ * s csub, m smin, n smax, u umin, M umax, & | ^, i inc, d dec, f fadd, l fmin, g fmax, h pk f16, b pk bf16 */
+struct atomic {
+    int archs, space, bytes;
+    bool returns;
+    char op;
+    const char *text;
+};
+/* Every mnemonic that the assembler knows on arch; how many. */
+int forms_moves(int arch, struct move *m, int room);
+int forms_atomics(int arch, struct atomic *a, int room);
+TCase *emu_case_compare(void);
+
+/* Which rows of the instruction table some snippet has run, in any of the tests' processes. */
+void covered_init(void);
+void covered_mark(const struct emu_program *prog);
+TCase *emu_case_covered(void);
 /* What decoding one snippet says: "" or the error. */
 void decode_error(int arch, const char *text, char *error, size_t size);
 

@@ -14,6 +14,24 @@ START_TEST(unknown_is_named)
 }
 END_TEST
 
+/* Rounding modes that aren't emulated are found where the text says them, and only then. */
+START_TEST(rounding_is_refused)
+{
+    char error[512];
+    decode_error(2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3", error, sizeof(error));
+    ck_assert_msg(strstr(error, "rounding mode") != NULL, "%s", error);
+    decode_error(2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 1", error, sizeof(error));
+    ck_assert_msg(strstr(error, "rounding mode") != NULL, "%s", error);
+    decode_error(3, "s_round_mode 0xc", error, sizeof(error));
+    ck_assert_msg(strstr(error, "rounding mode") != NULL, "%s", error);
+    decode_error(2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0",
+                 error, sizeof(error));
+    ck_assert_str_eq(error, "");
+    decode_error(3, "s_round_mode 0", error, sizeof(error));
+    ck_assert_str_eq(error, "");
+}
+END_TEST
+
 static const struct {
     int arch;
     const char *text;
@@ -66,7 +84,7 @@ END_TEST
 START_TEST(faults)
 {
     const char *text[] = { "v_mov_b32 v200, 0", "s_mov_b64 s[0:1], 64\ns_setpc_b64 s[0:1]", ".long 0xffffffff",
-                           "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3", "v_accvgpr_write_b32 a9, v0" };
+                           "s_mov_b32 s0, 3\ns_setreg_b32 hwreg(HW_REG_MODE, 0, 4), s0", "v_accvgpr_write_b32 a9, v0" };
     static const char *const says[] = { "register-range", "illegal-branch", "illegal-instruction", "not-implemented",
                                         "register-range" };
     struct snippets s;
@@ -185,6 +203,7 @@ TCase *emu_case_decode(void)
     TCase *c = tcase_create("decode");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, unknown_is_named);
+    tcase_add_test(c, rounding_is_refused);
     tcase_add_loop_test(c, waiting, 0, sizeof(waits) / sizeof(waits[0]));
     tcase_add_test(c, operands);
     tcase_add_test(c, faults);

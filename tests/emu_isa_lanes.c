@@ -5,7 +5,7 @@
 
 enum operands { I, Hf, Dw };
 /* What is compared: 32 or 64 bits, with VCC too (C); 16 bits with the upper half 0 on gfx9 and kept from gfx10 on,
- * always kept (K), in the upper half (H); floats: any NaN is any other; N: or within f32's rounding of a sum; U1: one
+ * always kept (K), in the upper half (H); floats: any NaN is any other; N: or within a rounding or two; U1: one
  * ulp. */
 enum result {
     R32,
@@ -16,8 +16,11 @@ enum result {
     R16K,
     R16H,
     F32,
+    BF16U1,
+    F32Z,
     F32N,
     F64,
+    F64N,
     F16,
     F16K,
     F16HI,
@@ -243,6 +246,105 @@ static uint32_t to_fp8(float x, int exponent_bits, int mantissa_bits)
     }
     return r && signbit(x) ? r | 0x80 : r;
 }
+/* The bits below the mantissa get random's top ones added and are cut off. */
+static uint32_t to_fp8_random(float x, uint32_t random, int exponent_bits, int mantissa_bits)
+{
+    double a = fabs((double)x), largest = (double)fp8_fnuz(0x7f, exponent_bits, mantissa_bits);
+    uint32_t r = 0;
+    if (isnan(x) || isinf(x))
+        return 0x80;
+    while (r < 0x7f && (double)fp8_fnuz(r + 1, exponent_bits, mantissa_bits) <= a)
+        r++;
+    double low = (double)fp8_fnuz(r, exponent_bits, mantissa_bits),
+           step = r == 0x7f ? largest - (double)fp8_fnuz(0x7e, exponent_bits, mantissa_bits)
+                            : (double)fp8_fnuz(r + 1, exponent_bits, mantissa_bits) - low;
+    double steps = (a - low) / step + ldexp((double)random, -32);
+    if (steps >= 1)
+        r++;
+    if (r > 0x7f || steps >= 2)
+        return 0x80;
+    return r && signbit(x) ? r | 0x80 : r;
+}
+static uint32_t clamp_i16(int64_t x)
+{
+    return (uint32_t)(x > 32767 ? 32767 : x < -32768 ? -32768 : x);
+}
+static uint32_t clamp_u8(int32_t x)
+{
+    return (uint32_t)(x > 255 ? 255 : x < 0 ? 0 : x);
+}
+static uint32_t masked_sad(uint32_t a, uint32_t b)
+{
+    uint32_t s = 0;
+    for (int k = 0; k < 32; k += 8)
+        if (b >> k & 255)
+            s += sum_abs(a >> k & 255, b >> k & 255, 1, 8);
+    return s;
+}
+static uint32_t averages(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t r = 0;
+    for (int k = 0; k < 32; k += 8)
+        r |= ((a >> k & 255) + (b >> k & 255) + (c >> k & 1)) / 2 << k;
+    return r;
+}
+/* -1..1 or 0..1 to 16 bits. */
+static uint32_t normal16(float x, bool is_signed)
+{
+    double v = isnan(x) ? 0 : fmin(1, fmax(is_signed ? -1 : 0, (double)x));
+    return (uint32_t)(int32_t)nearbyint((double)((float)v * (is_signed ? 32767.0f : 65535.0f)));
+}
+struct cube {
+    int face;
+    float s, t;
+};
+static struct cube cube(float x, float y, float z)
+{
+    if (fabsf(z) >= fabsf(x) && fabsf(z) >= fabsf(y))
+        return z < 0 ? (struct cube){ 5, -x, -y } : (struct cube){ 4, x, -y };
+    if (fabsf(y) >= fabsf(x))
+        return y < 0 ? (struct cube){ 3, x, -z } : (struct cube){ 2, x, z };
+    return x < 0 ? (struct cube){ 1, z, -y } : (struct cube){ 0, -z, -y };
+}
+static bool signalling16(uint32_t a)
+{
+    return (a & 0x7c00) == 0x7c00 && (a & 0x3ff) && !(a & 0x200);
+}
+static uint32_t half_of(uint64_t float_bits, bool nan)
+{
+    return nan ? 0x7e00 : u16((_Float16)f32((uint32_t)float_bits));
+}
+static uint32_t two_halves(uint32_t a, uint32_t b, bool max)
+{
+    uint32_t x = u32((float)f16(a)), y = u32((float)f16(b));
+    return half_of(max ? maximum(x, y, false) : minimum(x, y, false), signalling16(a) || signalling16(b));
+}
+static uint32_t three_halves(uint32_t a, uint32_t b, uint32_t c, int n)
+{
+    if (n == 1 && (isnan((float)f16(a)) || isnan((float)f16(b)) || isnan((float)f16(c))))
+        n = 0;
+    if (n == 1) {
+        uint32_t low = two_halves(a, b, false), high = two_halves(a, b, true);
+        return two_halves(low, two_halves(high, c, false), true);
+    }
+    return two_halves(two_halves(a, b, n == 2), c, n == 2);
+}
+static int ilog(double x)
+{
+    return (int)(u64(x) >> 52 & 2047);
+}
+/* v_div_fixup: quotient, denominator, numerator. A quotient that is no number, of numbers, overflowed on its way. */
+static double fixed(double q, double d, double n, bool tiny_quotient)
+{
+    double sign = signbit(d) != signbit(n) ? -1 : 1;
+    if (isnan(n) || isnan(d) || (n == 0 && d == 0) || (isinf(n) && isinf(d)))
+        return NAN;
+    if (d == 0 || isinf(n))
+        return sign * INFINITY;
+    if (isinf(d) || n == 0 || tiny_quotient)
+        return sign * 0.0;
+    return isnan(q) ? sign * INFINITY : copysign(q, sign);
+}
 static int class_of(uint32_t a)
 {
     float x = f32(a);
@@ -424,12 +526,24 @@ static bool check_lane(int k, int arch, int l, const struct bare *before, const 
         case F32:
             ok = same_f32(lo, (uint32_t)want);
             break;
+        case F32Z: /* of zeroes, any sign */
+            ok = same_f32(lo, (uint32_t)want) || (f32(lo) == 0 && f32((uint32_t)want) == 0);
+            break;
+        case BF16U1: /* within one unit of bf16's last place, or of what cancels */
+            ok = same_f32(lo << 16, (uint32_t)want) ||
+                 fabsf(f32(lo << 16) - f32((uint32_t)want)) <= 0x1p-7f * fabsf(f32((uint32_t)want));
+            ok &= lo >> 16 == high || isnan(f32((uint32_t)want));
+            break;
         case F32N:
             ok = same_f32(lo, (uint32_t)want) ||
                  fabsf(f32(lo) - f32((uint32_t)want)) <= 1e-6f * fabsf(f32((uint32_t)want));
             break;
         case F64:
             ok = got == want || (isnan(f64(got)) && isnan(f64(want)));
+            break;
+        case F64N:
+            ok = got == want || (isnan(f64(got)) && isnan(f64(want))) ||
+                 fabs(f64(got) - f64(want)) <= 3e-16 * fabs(f64(want));
             break;
         case F16:
             ok = same_f16(lo, (uint32_t)want) && lo >> 16 == high;
@@ -481,7 +595,7 @@ static int cases_of(int arch, const char **text, int *index)
 START_TEST(lanes)
 {
     const char *text[CASES];
-    int index[CASES], arch = _i + 1, n = cases_of(arch, text, index);
+    int index[CASES], arch = _i, n = cases_of(arch, text, index);
     struct snippets s;
     static struct bare before;
     snippets_build(&s, arch, text, n);
@@ -513,6 +627,6 @@ TCase *emu_case_lanes(void)
 {
     TCase *c = tcase_create("lanes");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, lanes, 0, 3);
+    tcase_add_loop_test(c, lanes, 0, 5);
     return c;
 }

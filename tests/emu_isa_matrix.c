@@ -73,6 +73,25 @@ static const struct matrix_case {
     { G942, "v_mfma_i32_32x32x16_i8 a[64:79], v[0:1], v[8:9], a[16:31]", 32, 16, 1, INT8, INT8, 0, 8, 1016, 1064 },
     { G942, "v_mfma_f32_16x16x8_xf32 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 8, 1, XFLOAT, XFLOAT, 0, 8, 16, 64 },
     { G942, "v_mfma_f32_32x32x4_xf32 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 4, 1, XFLOAT, XFLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x16_fp8_fp8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, FP8, FP8, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x16_fp8_bf8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, FP8, BF8, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x16_bf8_bf8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, BF8, BF8, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x32_bf8_fp8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, BF8, FP8, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x32_bf8_bf8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, BF8, BF8, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x1_2b_f32 v[64:95], v0, v8, v[16:47]", 32, 1, 2, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x1_4b_f32 v[64:79], v0, v8, v[16:31]", 16, 1, 4, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_4x4x1_16b_f32 v[64:67], v0, v8, v[16:19]", 4, 1, 16, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x2_f32 v[64:79], v0, v8, v[16:31]", 32, 2, 1, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x4_f32 v[64:67], v0, v8, v[16:19]", 16, 4, 1, FLOAT, FLOAT, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x4_2b_f16 v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, HALF, HALF, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x4_4b_f16 v[64:79], v[0:1], v[8:9], v[16:31]", 16, 4, 4, HALF, HALF, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_4x4x4_16b_f16 v[64:67], v[0:1], v[8:9], v[16:19]", 4, 4, 16, HALF, HALF, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_32x32x8_f16 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 8, 1, HALF, HALF, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_16x16x4_4b_bf16 v[64:79], v[0:1], v[8:9], v[16:31]", 16, 4, 4, BF16, BF16, 0, 8, 16, 64 },
+    { G942, "v_mfma_f32_4x4x4_16b_bf16 v[64:67], v[0:1], v[8:9], v[16:19]", 4, 4, 16, BF16, BF16, 0, 8, 16, 64 },
+    { G942, "v_mfma_i32_32x32x4_2b_i8 v[64:95], v0, v8, v[16:47]", 32, 4, 2, INT8, INT8, 0, 8, 16, 64 },
+    { G942, "v_mfma_i32_16x16x4_4b_i8 v[64:79], v0, v8, v[16:31]", 16, 4, 4, INT8, INT8, 0, 8, 16, 64 },
+    { G942, "v_mfma_i32_4x4x4_16b_i8 v[64:67], v0, v8, v[16:19]", 4, 4, 16, INT8, INT8, 0, 8, 16, 64 },
     { G942, "v_mfma_f64_16x16x4_f64 v[64:71], v[0:1], v[8:9], v[16:23]", 16, 4, 1, DOUBLE, DOUBLE, 0, 8, 16, 64 },
     { G942, "v_mfma_f64_4x4x4_4b_f64 v[64:65], v[0:1], v[8:9], v[16:17]", 4, 4, 4, DOUBLE, DOUBLE, 0, 8, 16, 64 },
 };
@@ -382,12 +401,109 @@ START_TEST(wmma)
 }
 END_TEST
 
+/* ---- sparse: of each four of K, A's two elements and their places ------------------------------------------------
+ */
+
+static const struct {
+    const char *text;
+    int m, type_a, type_b, shift; /* of the set of indices */
+} sparses[] = {
+    { "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5", 16, HALF, HALF, 0 },
+    { "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5 abid:3", 16, HALF, HALF, 24 },
+    { "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5 cbsz:1 abid:1", 16, HALF, HALF, 0 },
+    { "v_smfmac_f32_32x32x16_f16 v[64:79], v[0:1], v[8:11], v5 abid:1", 32, HALF, HALF, 8 },
+    { "v_smfmac_f32_16x16x32_bf16 a[64:67], v[0:1], v[8:11], v5", 16, BF16, BF16, 0 },
+    { "v_smfmac_f32_32x32x16_bf16 v[64:79], v[0:1], v[8:11], v5", 32, BF16, BF16, 0 },
+    { "v_smfmac_i32_16x16x64_i8 v[64:67], v[0:1], v[8:11], v5 abid:1", 16, INT8, INT8, 16 },
+    { "v_smfmac_i32_32x32x32_i8 v[64:79], v[0:1], v[8:11], v5", 32, INT8, INT8, 0 },
+    { "v_smfmac_f32_16x16x64_fp8_fp8 v[64:67], v[0:1], v[8:11], v5", 16, FP8, FP8, 0 },
+    { "v_smfmac_f32_16x16x64_fp8_bf8 v[64:67], v[0:1], v[8:11], v5", 16, FP8, BF8, 0 },
+    { "v_smfmac_f32_16x16x64_bf8_fp8 v[64:67], v[0:1], v[8:11], v5", 16, BF8, FP8, 0 },
+    { "v_smfmac_f32_16x16x64_bf8_bf8 v[64:67], v[0:1], v[8:11], v5", 16, BF8, BF8, 0 },
+    { "v_smfmac_f32_32x32x32_fp8_fp8 v[64:79], v[0:1], v[8:11], v5", 32, FP8, FP8, 0 },
+    { "v_smfmac_f32_32x32x32_fp8_bf8 v[64:79], v[0:1], v[8:11], v5", 32, FP8, BF8, 0 },
+    { "v_smfmac_f32_32x32x32_bf8_fp8 v[64:79], v[0:1], v[8:11], v5", 32, BF8, FP8, 0 },
+    { "v_smfmac_f32_32x32x32_bf8_bf8 v[64:79], v[0:1], v[8:11], v5", 32, BF8, BF8, 0 },
+};
+enum { SPARSES = sizeof(sparses) / sizeof(sparses[0]) };
+
+static void check_sparse(int k, struct bare *b, const struct emu_inst *at)
+{
+    static double A[32][64], B[64][32], C[32][32]; /* A dense: with its zeroes */
+    int m = sparses[k].m, n = sparses[k].type_a == HALF || sparses[k].type_a == BF16 ? 4 : 8, depth = 2 * n * 64 / m;
+    int d = strstr(sparses[k].text, " a[64") ? 1064 : 64;
+    bool integer = sparses[k].type_a == INT8;
+    const struct matrix_case place = { .m = m, .blocks = 1, .type_a = sparses[k].type_a };
+    memset(A, 0, sizeof(A));
+    bare_randomize(b);
+    for (int l = 0; l < 64; l++) {
+        int base = l / m * 2 * n;
+        for (int e = 0; e < n; e += 2) { /* two different places of four, the first before the second */
+            unsigned first = (unsigned)(rnd() % 3), second = first + 1 + (unsigned)(rnd() % (3 - first)),
+                     at_bit = (unsigned)sparses[k].shift + 2 * (unsigned)e;
+            b->v[5][l] = (b->v[5][l] & ~(15u << at_bit)) | (first | second << 2) << at_bit;
+            for (int h = 0; h < 2; h++)
+                put_element(b, 0, type_bits[sparses[k].type_a], e + h, l,
+                            element(sparses[k].type_a, 0x942, &A[l % m][base + 2 * e + (int)(h ? second : first)]));
+        }
+        for (int e = 0; e < 2 * n; e++)
+            put_element(b, 8, type_bits[sparses[k].type_b], e, l,
+                        element(sparses[k].type_b, 0x942, &B[base + e][l % m]));
+    }
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < m; j++) {
+            int e, l;
+            d_place(&place, i, j, 0, &e, &l);
+            float v = ((float)(rnd() % 20001) - 10000) / 1000;
+            int32_t x = (int32_t)(uint32_t)rnd();
+            C[i][j] = integer ? (double)x : (double)v;
+            row_of(b, d + e)[l] = integer ? (uint32_t)x : u32(v);
+        }
+    ck_assert_int_eq(bare_run(b, at), EMU_END);
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < m; j++) {
+            int e, l;
+            double want = C[i][j], size = fabs(want);
+            for (int x = 0; x < depth; x++) {
+                want += A[i][x] * B[x][j];
+                size += fabs(A[i][x] * B[x][j]);
+            }
+            d_place(&place, i, j, 0, &e, &l);
+            uint32_t bits = row_of(b, d + e)[l];
+            double got = integer ? (double)(int32_t)bits : (double)f32(bits);
+            if (integer)
+                want = (double)(int32_t)(uint32_t)(int64_t)want;
+            ck_assert_msg(fabs(got - want) <= (integer ? 0 : size * 1.2e-7 * depth),
+                          "%s: D[%d][%d]: got %.9g, expected %.9g", sparses[k].text, i, j, got, want);
+        }
+}
+
+START_TEST(sparse)
+{
+    const char *text[SPARSES];
+    struct snippets s;
+    for (int k = 0; k < SPARSES; k++)
+        text[k] = sparses[k].text;
+    snippets_build(&s, 2, text, SPARSES);
+    struct bare *b = bare_new(2, &s.prog);
+    for (int k = 0; k < SPARSES; k++)
+        for (int repeat = 0; repeat < 8; repeat++) {
+            rnd_seed((uint64_t)(100 * k + repeat));
+            check_sparse(k, b, s.start[k]);
+        }
+    printf("gfx942: %d sparse MFMA forms\n", SPARSES);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
 TCase *emu_case_matrix(void)
 {
     TCase *c = tcase_create("matrix");
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, mfma, 0, 2);
     tcase_add_test(c, aliases);
+    tcase_add_test(c, sparse);
     tcase_add_loop_test(c, wmma, 0, 2);
     return c;
 }

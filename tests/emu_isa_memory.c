@@ -7,7 +7,6 @@
 /* v[0:1]: a lane's address in memory (64 bits); v2: its byte offset, a multiple of 64 between lanes, shuffled; v[4:7]
  * data; v[12:15] result. s[0:1]: memory; s2: 32; s[4:7]: a buffer of all of it; m0: 256. */
 enum { REGION = 64 * 64, BASE = 4096 };
-enum space { GLOBAL, LDS, SCRATCH };
 
 static struct bare *b;
 static struct bare before;
@@ -35,7 +34,7 @@ static void prepare(uint64_t seed)
     }
     for (int k = 0; k < 64 * 256; k += 4) {
         uint32_t x = rnd32();
-        memcpy(b->scratch[0] + k, &x, 4);
+        memcpy((uint8_t *)b->scratch + k, &x, 4);
     }
     int perm[64];
     for (int l = 0; l < 64; l++)
@@ -83,14 +82,8 @@ static uint32_t word_before(int space, int l, int at)
 /* ---- loads and stores
  * -------------------------------------------------------------------------------------------------------- */
 
-/* at: byte offset from the lane's; bytes; kind of value: z zero-extended, s sign-extended, l low half (d16), h high
- * half. */
-static const struct {
-    int archs, space, at, bytes;
-    char kind;
-    bool store;
-    const char *text;
-} moves[] = {
+/* Forms worth writing down; emu_isa_forms.c adds every mnemonic in every space. */
+static const struct move by_hand[] = {
     { G9, GLOBAL, 0, 4, 'z', false, "global_load_dword v12, v[0:1], off" },
     { G9, GLOBAL, 8, 8, 'z', false, "global_load_dwordx2 v[12:13], v[0:1], off offset:8" },
     { G9, GLOBAL, -12, 12, 'z', false, "global_load_dwordx3 v[12:14], v[0:1], off offset:-12" },
@@ -147,7 +140,15 @@ static const struct {
     { G11, SCRATCH, 20, 4, 'z', false, "scratch_load_b32 v12, v3, off offset:4" },
     { G11, SCRATCH, 64, 16, 'z', true, "scratch_store_b128 off, v[4:7], off offset:64" },
 };
-enum { MOVES = sizeof(moves) / sizeof(moves[0]) };
+enum { BY_HAND = sizeof(by_hand) / sizeof(by_hand[0]), MOVES = 1024 };
+static struct move moves[MOVES];
+
+/* Where dword d is: the second half of two is elsewhere. */
+static int place(int k, int d)
+{
+    const struct move *m = &moves[k];
+    return m->second && 8 * d >= m->bytes ? m->second + 4 * d - m->bytes / 2 : m->at + 4 * d;
+}
 
 static void expect_load(int k, int l, uint32_t *r)
 {
@@ -156,20 +157,21 @@ static void expect_load(int k, int l, uint32_t *r)
         r[d] = before.v[12 + d][l];
     if (moves[k].bytes >= 4) {
         for (int d = 0; d < moves[k].bytes / 4; d++)
-            r[d] = word_before(moves[k].space, l, moves[k].at + 4 * d);
+            r[d] = word_before(moves[k].space, l, place(k, d));
         return;
     }
     for (int j = 0; j < moves[k].bytes; j++)
         x |= (uint32_t)*byte_before(moves[k].space, l, moves[k].at + j) << 8 * j;
     uint32_t kept = gfx >= 0x1000 ? r[0] : 0; /* with ECC on the register file the other half becomes 0 */
+    if (strchr("sLH", moves[k].kind))
+        x = moves[k].bytes == 1 ? (uint32_t)(int8_t)x : (uint32_t)(int16_t)x;
     switch (moves[k].kind) {
-    case 's':
-        r[0] = moves[k].bytes == 1 ? (uint32_t)(int8_t)x : (uint32_t)(int16_t)x;
-        break;
     case 'l':
-        r[0] = x | (kept & 0xffff0000);
+    case 'L':
+        r[0] = (x & 0xffff) | (kept & 0xffff0000);
         break;
     case 'h':
+    case 'H':
         r[0] = x << 16 | (kept & 0xffff);
         break;
     default:
@@ -183,8 +185,11 @@ static void do_store(int k, int l)
     uint8_t data[16];
     for (int d = 0; d < 4; d++)
         memcpy(data + 4 * d, &before.v[4 + d][l], 4);
-    memcpy((uint8_t *)byte_before(moves[k].space, l, moves[k].at), data + (moves[k].kind == 'h' ? 2 : 0),
-           (size_t)moves[k].bytes);
+    if (moves[k].bytes < 4)
+        memcpy((uint8_t *)byte_before(moves[k].space, l, moves[k].at), data + (moves[k].kind == 'h' ? 2 : 0),
+               (size_t)moves[k].bytes);
+    for (int d = 0; d < moves[k].bytes / 4; d++)
+        memcpy((uint8_t *)byte_before(moves[k].space, l, place(k, d)), data + 4 * d, 4);
 }
 
 static void check_memory(const char *text)
@@ -199,9 +204,11 @@ static void check_memory(const char *text)
 START_TEST(load_store)
 {
     const char *text[MOVES];
-    int index[MOVES], arch = _i + 1, n = 0;
+    int index[MOVES], arch = _i + 1, n = 0, all;
     struct snippets s;
-    for (int k = 0; k < MOVES; k++)
+    memcpy(moves, by_hand, sizeof(by_hand));
+    all = BY_HAND + forms_moves(arch, moves + BY_HAND, MOVES - BY_HAND);
+    for (int k = 0; k < all; k++)
         if (moves[k].archs & 1 << arch) {
             text[n] = moves[k].text;
             index[n++] = k;
@@ -210,7 +217,7 @@ START_TEST(load_store)
     b = bare_new(arch, &s.prog);
     gfx = tested[arch].arch.gfx;
     for (int c = 0; c < n; c++)
-        for (int repeat = 0; repeat < 20; repeat++) {
+        for (int repeat = 0; repeat < 40; repeat++) {
             int k = index[c];
             prepare((uint64_t)(100 * k + repeat));
             ck_assert_int_eq(bare_run(b, s.start[c]), EMU_END);
@@ -239,13 +246,7 @@ END_TEST
 /* ---- atomics: each lane has its own bytes here; together() has them share
  * ---------------------------------------------------------- */
 
-static const struct {
-    int archs, space, bytes;
-    bool returns;
-    char op; /* + add, - sub, x swap, c cmpswap, m smin, M umax, & | ^, i inc, d dec, f fadd, F f64 add, h pk f16, b pk
-                bf16 */
-    const char *text;
-} atomics[] = {
+static const struct atomic atomics_by_hand[] = {
     { G9, GLOBAL, 4, false, '+', "global_atomic_add v[0:1], v4, off" },
     { G90A, GLOBAL, 4, true, '+', "global_atomic_add v12, v[0:1], v4, off glc" },
     { G942, GLOBAL, 4, true, '+', "global_atomic_add v12, v2, v4, s[0:1] sc0" },
@@ -260,7 +261,7 @@ static const struct {
     { G9, GLOBAL, 4, false, 'i', "global_atomic_inc v[0:1], v4, off" },
     { G9, GLOBAL, 4, false, 'd', "global_atomic_dec v[0:1], v4, off" },
     { G9, GLOBAL, 4, false, 'f', "global_atomic_add_f32 v[0:1], v4, off" },
-    { G9, GLOBAL, 8, false, 'F', "global_atomic_add_f64 v[0:1], v[4:5], off" },
+    { G9, GLOBAL, 8, false, 'f', "global_atomic_add_f64 v[0:1], v[4:5], off" },
     { G9, GLOBAL, 4, false, 'h', "global_atomic_pk_add_f16 v[0:1], v4, off" },
     { G942, GLOBAL, 4, false, 'b', "global_atomic_pk_add_bf16 v[0:1], v4, off" },
     { G90A, GLOBAL, 4, true, '+', "buffer_atomic_add v4, v2, s[4:7], 0 offen glc" },
@@ -277,7 +278,8 @@ static const struct {
     { G11, GLOBAL, 4, false, 'f', "global_atomic_add_f32 v[0:1], v4, off" },
     { G11, LDS, 4, true, 'c', "ds_cmpstore_rtn_b32 v12, v2, v4, v5" },
 };
-enum { ATOMICS = sizeof(atomics) / sizeof(atomics[0]) };
+enum { ATOMICS_BY_HAND = sizeof(atomics_by_hand) / sizeof(atomics_by_hand[0]), ATOMICS = 1024 };
+static struct atomic atomics[ATOMICS];
 
 static uint32_t add_halves(uint32_t x, uint32_t y, bool bf)
 {
@@ -293,46 +295,71 @@ static uint32_t add_halves(uint32_t x, uint32_t y, bool bf)
     }
     return r;
 }
+/* The IEEE minimum and maximum of atomics: the number beats the NaN, -0 is less than +0; m: memory. */
+static uint64_t extreme(uint64_t m, uint64_t v, int bytes, bool max)
+{
+    double p = bytes == 8 ? f64(m) : (double)f32((uint32_t)m), q = bytes == 8 ? f64(v) : (double)f32((uint32_t)v);
+    if (isnan(p) || isnan(q))
+        return isnan(p) ? v : m;
+    bool less = p < q || (p == q && signbit(p) && !signbit(q));
+    return less == max ? v : m;
+}
 static uint64_t combine(char op, int bytes, uint64_t m, uint64_t v, uint64_t v2)
 {
-    uint32_t a = (uint32_t)m, x = (uint32_t)v;
+    int64_t sm = bytes == 8 ? (int64_t)m : (int32_t)m, sv = bytes == 8 ? (int64_t)v : (int32_t)v;
     switch (op) {
     case '+':
         return m + v;
     case '-':
         return m - v;
+    case 'r':
+        return v - m;
     case 'x':
         return v;
     case 'c': /* new value first, then what is compared */
         return m == v2 ? v : m;
     case 'C':
         return m == v ? v2 : m;
+    case 'e': /* compared as floats */
+        return bytes == 8 ? (f64(m) == f64(v2) ? v : m) : f32((uint32_t)m) == f32((uint32_t)v2) ? v : m;
+    case 'E':
+        return bytes == 8 ? (f64(m) == f64(v) ? v2 : m) : f32((uint32_t)m) == f32((uint32_t)v) ? v2 : m;
+    case 'k':
+        return (m & ~v) | v2;
+    case 's':
+        return m < v ? 0 : m - v;
     case 'm':
-        return (int32_t)a < (int32_t)x ? a : x;
+        return sm < sv ? m : v;
+    case 'n':
+        return sm < sv ? v : m;
+    case 'u':
+        return m < v ? m : v;
     case 'M':
-        return a > x ? a : x;
+        return m > v ? m : v;
+    case '&':
+        return m & v;
     case '|':
         return m | v;
     case '^':
         return m ^ v;
     case 'i':
-        return a >= x ? 0 : a + 1;
+        return m >= v ? 0 : m + 1;
     case 'd':
-        return a == 0 || a > x ? x : a - 1;
+        return m == 0 || m > v ? v : m - 1;
     case 'f':
-        return u32(f32(a) + f32(x));
-    case 'F':
-        return u64(f64(m) + f64(v));
+        return bytes == 8 ? u64(f64(m) + f64(v)) : u32(f32((uint32_t)m) + f32((uint32_t)v));
+    case 'l':
+    case 'g':
+        return extreme(m, v, bytes, op == 'g');
     default:
-        (void)bytes;
-        return add_halves(a, x, op == 'b');
+        return add_halves((uint32_t)m, (uint32_t)v, op == 'b');
     }
 }
-static bool same_number(char op, uint64_t x, uint64_t y)
+static bool same_number(char op, int bytes, uint64_t x, uint64_t y)
 {
-    if (op == 'f')
+    if (strchr("flgeE", op) && bytes == 4)
         return x == y || (isnan(f32((uint32_t)x)) && isnan(f32((uint32_t)y)));
-    if (op == 'F')
+    if (strchr("flgeE", op))
         return x == y || (isnan(f64(x)) && isnan(f64(y)));
     if (op == 'h' || op == 'b')
         for (int h = 0; h < 32; h += 16) {
@@ -348,10 +375,20 @@ static void check_atomic(int k, const struct emu_inst *at, uint64_t seed)
     int bytes = atomics[k].bytes;
     bool buffer = !strncmp(atomics[k].text, "buffer", 6);
     prepare(seed);
+    if (strchr("flghbeE", atomics[k].op)) /* numbers that are of one size */
+        for (int l = 0; l < 64; l++)
+            if ((b->w.exec >> l & 1) && rnd() & 3)
+                for (int d = 0; d < bytes / 4; d++) {
+                    uint32_t x = (uint32_t)(rnd() >> 20) &
+                                 (bytes == 4 && strchr("hb", atomics[k].op) ? 0x83ff83ff : 0x807fffff),
+                             near =
+                                 bytes == 8 && d == 0 ? x : x | (strchr("hb", atomics[k].op) ? 0x3c003c00 : 0x3f800000);
+                    b->v[4 + d][l] = near;
+                }
     for (int l = 0; l < 64; l++) /* half of the comparisons succeed */
-        if ((b->w.exec >> l & 1) && rnd() & 1 && strchr("cC", atomics[k].op))
+        if ((b->w.exec >> l & 1) && rnd() & 1 && strchr("cCeE", atomics[k].op))
             for (int d = 0; d < bytes / 4; d++)
-                b->v[atomics[k].op == 'C' ? 4 : 4 + bytes / 4 + d][l] = word_before(atomics[k].space, l, 4 * d);
+                b->v[strchr("CE", atomics[k].op) ? 4 : 4 + bytes / 4 + d][l] = word_before(atomics[k].space, l, 4 * d);
     memcpy(&before, b, sizeof(before));
     ck_assert_int_eq(bare_run(b, at), EMU_END);
     for (int l = 0; l < b->w.wave_size; l++) {
@@ -372,7 +409,7 @@ static void check_atomic(int k, const struct emu_inst *at, uint64_t seed)
         uint64_t want_ret = atomics[k].returns && on ? m
                             : bytes == 8             ? before.v[r][l] | (uint64_t)before.v[r + 1][l] << 32
                                                      : before.v[r][l];
-        ck_assert_msg(same_number(atomics[k].op, got, want),
+        ck_assert_msg(same_number(atomics[k].op, bytes, got, want),
                       "%s lane %d: memory %llx with %llx, %llx: got %llx, expected %llx", atomics[k].text, l,
                       (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)got,
                       (unsigned long long)want);
@@ -385,9 +422,11 @@ static void check_atomic(int k, const struct emu_inst *at, uint64_t seed)
 START_TEST(atomic)
 {
     const char *text[ATOMICS];
-    int index[ATOMICS], arch = _i + 1, n = 0;
+    int index[ATOMICS], arch = _i + 1, n = 0, all;
     struct snippets s;
-    for (int k = 0; k < ATOMICS; k++)
+    memcpy(atomics, atomics_by_hand, sizeof(atomics_by_hand));
+    all = ATOMICS_BY_HAND + forms_atomics(arch, atomics + ATOMICS_BY_HAND, ATOMICS - ATOMICS_BY_HAND);
+    for (int k = 0; k < all; k++)
         if (atomics[k].archs & 1 << arch) {
             text[n] = atomics[k].text;
             index[n++] = k;
@@ -440,12 +479,94 @@ START_TEST(scalar_loads)
     ck_assert(!memcmp(&b->w.s[12], memory + 128, 8));
     ck_assert(!memcmp(&b->w.s[14], memory, 4));
     done();
+    static const struct {
+        int arch, words;
+        const char *text;
+    } loads[] = {
+        { 2, 2, "s_load_dwordx2 s[16:17], s[0:1], 0x40" },
+        { 2, 8, "s_load_dwordx8 s[16:23], s[0:1], 0x40" },
+        { 2, 1, "s_buffer_load_dword s16, s[4:7], 0x40" },
+        { 2, 8, "s_buffer_load_dwordx8 s[16:23], s[4:7], 0x40" },
+        { 2, 16, "s_buffer_load_dwordx16 s[16:31], s[4:7], 0x40" },
+        { 3, 1, "s_load_b32 s16, s[0:1], 0x40" },
+        { 3, 2, "s_load_b64 s[16:17], s[0:1], 0x40" },
+        { 3, 4, "s_load_b128 s[16:19], s[0:1], 0x40" },
+        { 3, 8, "s_load_b256 s[16:23], s[0:1], 0x40" },
+        { 3, 16, "s_load_b512 s[16:31], s[0:1], 0x40" },
+        { 3, 1, "s_buffer_load_b32 s16, s[4:7], 0x40" },
+        { 3, 2, "s_buffer_load_b64 s[16:17], s[4:7], 0x40" },
+        { 3, 4, "s_buffer_load_b128 s[16:19], s[4:7], 0x40" },
+        { 3, 8, "s_buffer_load_b256 s[16:23], s[4:7], 0x40" },
+        { 3, 16, "s_buffer_load_b512 s[16:31], s[4:7], s2 offset:0x20" },
+    };
+    for (size_t k = 0; k < sizeof(loads) / sizeof(loads[0]); k++) {
+        run_one(loads[k].arch, loads[k].text, 0xffffffff);
+        ck_assert_msg(!memcmp(&b->w.s[16], memory + 64, 4 * (size_t)loads[k].words), "%s", loads[k].text);
+        ck_assert_uint_eq(b->w.s[16 + loads[k].words], before.w.s[16 + loads[k].words]);
+        done();
+    }
+    run_one(2, "s_store_dword s8, s[0:1], 0x20\ns_store_dwordx4 s[12:15], s[0:1], 0x40", ~0ull);
+    ck_assert(!memcmp(&b->w.s[8], memory + 32, 4) && !memcmp(was + 36, memory + 36, 4));
+    ck_assert(!memcmp(&b->w.s[12], memory + 64, 16));
+    done();
     run_one(2, "s_movk_i32 s6, 64+4\ns_buffer_load_dwordx4 s[12:15], s[4:7], 0x40", ~0ull);
     ck_assert(!memcmp(&b->w.s[12], memory + 64, 4) && b->w.s[13] == 0 && b->w.s[15] == 0);
     done();
     run_one(2, "s_store_dwordx2 s[8:9], s[0:1], 0x20", ~0ull);
     ck_assert(!memcmp(&b->w.s[8], memory + 32, 8));
     done();
+}
+END_TEST
+
+/* gfx9's scalar atomics, with and without return, at s[0:1] + 0x40: data in s[8:11]. */
+START_TEST(scalar_atomics)
+{
+    static const struct {
+        const char *name;
+        char op;
+    } ops[] = { { "swap", 'x' }, { "add", '+' },  { "sub", '-' },    { "smin", 'm' }, { "umin", 'u' },
+                { "smax", 'n' }, { "umax", 'M' }, { "and", '&' },    { "or", '|' },   { "xor", '^' },
+                { "inc", 'i' },  { "dec", 'd' },  { "cmpswap", 'c' } };
+    enum { OPS = sizeof(ops) / sizeof(ops[0]), FORMS = 8 * OPS };
+    static char line[FORMS][80];
+    const char *text[FORMS];
+    struct snippets s;
+    for (int k = 0; k < FORMS; k++) { /* bit 0: 64 bits, 1: buffer, 2: returns */
+        int words = (1 + k % 2) * (ops[k / 8].op == 'c' ? 2 : 1);
+        char data[16] = "s8";
+        if (words > 1)
+            snprintf(data, sizeof(data), "s[8:%d]", 7 + words);
+        snprintf(line[k], sizeof(line[k]), "s_%satomic_%s%s %s, %s, 0x40%s", k & 2 ? "buffer_" : "", ops[k / 8].name,
+                 k & 1 ? "_x2" : "", data, k & 2 ? "s[4:7]" : "s[0:1]", k & 4 ? " glc" : "");
+        text[k] = line[k];
+    }
+    snippets_build(&s, 1, text, FORMS);
+    b = bare_new(1, &s.prog);
+    gfx = 0x90a;
+    for (int k = 0; k < FORMS; k++)
+        for (int repeat = 0; repeat < 40; repeat++) {
+            int words = 1 + k % 2, bytes = 4 * words;
+            uint64_t m = 0, v = 0, v2 = 0, now = 0;
+            prepare((uint64_t)(1000 * k + repeat));
+            if (repeat % 2 && ops[k / 8].op == 'c')
+                memcpy(&b->w.s[8 + words], memory + 64, (size_t)bytes);
+            memcpy(&before, b, sizeof(before));
+            memcpy(&m, was + 64, (size_t)bytes);
+            memcpy(&v, &before.w.s[8], (size_t)bytes);
+            memcpy(&v2, &before.w.s[8 + words], (size_t)bytes);
+            ck_assert_int_eq(bare_run(b, s.start[k]), EMU_END);
+            uint64_t want = combine(ops[k / 8].op, bytes, m, v, v2) & (bytes == 8 ? ~0ull : 0xffffffff);
+            memcpy(&now, memory + 64, (size_t)bytes);
+            ck_assert_msg(now == want, "%s: %llx with %llx, %llx: got %llx, expected %llx", text[k],
+                          (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)now,
+                          (unsigned long long)want);
+            ck_assert_msg(!memcmp(&b->w.s[8], k & 4 ? was + 64 : (uint8_t *)&before.w.s[8], (size_t)bytes),
+                          "%s: returns", text[k]);
+            ck_assert(!memcmp(&b->w.s[8 + words], &before.w.s[8 + words], 8));
+            ck_assert(!memcmp(memory, was, 64) && !memcmp(memory + 64 + bytes, was + 64 + bytes, 64) && !stray);
+        }
+    free(b);
+    snippets_free(&s);
 }
 END_TEST
 
@@ -500,9 +621,9 @@ START_TEST(buffer_structs)
     run_one(2,
             "v_mbcnt_lo_u32_b32 v2, -1, 0\nv_mbcnt_hi_u32_b32 v2, -1, v2\nv_mov_b32 v3, 8\ns_or_b32 s5, s5, "
             "0x80100000\ns_movk_i32 s6, 64\n"
-            "s_mov_b32 s7, 0x006a7000\nbuffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen",
+            "s_mov_b32 s7, 0x007a7000\nbuffer_load_dword v12, v[2:3], s[4:7], 0 idxen offen",
             ~0ull);
-    for (int l = 0; l < 64; l++) { /* stride 16, element size 4 (code 1), index stride 64 (code 3) */
+    for (int l = 0; l < 64; l++) { /* stride 16, elements of 4 whatever bits 19 and 20 say, index stride 64 (code 3) */
         uint32_t want;
         memcpy(&want, was + 8 / 4 * 4 * 64 + 4 * l, 4);
         ck_assert_uint_eq(b->v[12][l], want);
@@ -558,10 +679,32 @@ START_TEST(loads_to_lds)
     }
     ck_assert(!memcmp(b->v, before.v, sizeof(b->v)));
     done();
-    run_one(2, "global_load_lds_dword v[0:1], off", ~0ull);
-    for (int l = 0; l < 64; l++)
-        ck_assert(!memcmp(b->lds + 256 + 4 * l, was + offset_of[l], 4));
-    done();
+    static const struct {
+        int arch, bytes, sign;
+        const char *text;
+    } loads[] = {
+        { 2, 4, 0, "global_load_lds_dword v[0:1], off" },
+        { 2, 1, 0, "global_load_lds_ubyte v[0:1], off" },
+        { 2, 1, 1, "global_load_lds_sbyte v[0:1], off" },
+        { 2, 2, 0, "global_load_lds_ushort v[0:1], off" },
+        { 2, 2, 1, "global_load_lds_sshort v[0:1], off" },
+        { 2, 1, 0, "buffer_load_ubyte v2, s[4:7], 0 offen lds" },
+        { 2, 1, 1, "buffer_load_sbyte v2, s[4:7], 0 offen lds" },
+        { 2, 2, 0, "buffer_load_ushort v2, s[4:7], 0 offen lds" },
+        { 2, 2, 1, "buffer_load_sshort v2, s[4:7], 0 offen lds" },
+    };
+    for (size_t k = 0; k < sizeof(loads) / sizeof(loads[0]); k++) {
+        run_one(loads[k].arch, loads[k].text, ~0ull);
+        for (int l = 0; l < 64; l++) {
+            int bytes = loads[k].bytes, room = bytes < 4 ? 4 : bytes;
+            uint8_t want[16] = { 0 };
+            memcpy(want, was + offset_of[l], (size_t)bytes);
+            if (loads[k].sign && want[bytes - 1] & 128)
+                memset(want + bytes, 255, (size_t)(4 - bytes));
+            ck_assert_msg(!memcmp(b->lds + 256 + room * l, want, (size_t)room), "%s lane %d", loads[k].text, l);
+        }
+        done();
+    }
 }
 END_TEST
 
@@ -589,12 +732,16 @@ END_TEST
 START_TEST(permutes)
 {
     uint64_t exec = 0xfffffffff0ff7fffull;
-    run_one(2,
-            "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mbcnt_hi_u32_b32 v16, -1, v16\nv_mul_u32_u24 v17, 20, "
-            "v16\nds_bpermute_b32 v12, v17, v16\n"
-            "ds_permute_b32 v13, v17, v16\nds_swizzle_b32 v14, v16 offset:swizzle(QUAD_PERM, 3, 0, 2, 1)\n"
-            "ds_swizzle_b32 v15, v16 offset:swizzle(SWAP, 16)\nds_swizzle_b32 v18, v16 offset:swizzle(BROADCAST, 8, 5)",
-            exec);
+    run_one(
+        2,
+        "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mbcnt_hi_u32_b32 v16, -1, v16\nv_mul_u32_u24 v17, 20, "
+        "v16\nds_bpermute_b32 v12, v17, v16\n"
+        "ds_permute_b32 v13, v17, v16\nds_swizzle_b32 v14, v16 offset:swizzle(QUAD_PERM, 3, 0, 2, 1)\n"
+        "ds_swizzle_b32 v15, v16 offset:swizzle(SWAP, 16)\nds_swizzle_b32 v18, v16 offset:swizzle(BROADCAST, 8, 5)\n"
+        "ds_swizzle_b32 v19, v16 offset:0xc060\nds_swizzle_b32 v20, v16 offset:0xc463\nds_swizzle_b32 v21, v16 "
+        "offset:0xe000\n"
+        "ds_swizzle_b32 v22, v16 offset:0xe003",
+        exec);
     for (int l = 0; l < 64; l++) {
         if (!(exec >> l & 1))
             continue;
@@ -608,6 +755,13 @@ START_TEST(permutes)
         ck_assert_uint_eq(b->v[14][l], VALUE(quad));
         ck_assert_uint_eq(b->v[15][l], VALUE(swap));
         ck_assert_uint_eq(b->v[18][l], VALUE(cast));
+        int reversed = 0, up = l / 32 * 32;
+        for (int k = 0; k < 5; k++)
+            reversed |= (l >> k & 1) << (4 - k);
+        ck_assert_uint_eq(b->v[19][l], VALUE(up + (l + 3) % 32));                            /* rotate by 3 */
+        ck_assert_uint_eq(b->v[20][l], VALUE(up + (((l % 32 + 32 - 3) % 32) & ~3) + l % 4)); /* back, keeping 2 bits */
+        ck_assert_uint_eq(b->v[21][l], VALUE(up + reversed));
+        ck_assert_uint_eq(b->v[22][l], VALUE(up + (reversed >> 2 | l % 4)));
     }
     done();
     run_one(3, "v_mbcnt_lo_u32_b32 v16, -1, 0\nv_mul_u32_u24 v17, 20, v16\nds_bpermute_b32 v12, v17, v16", 0xffffffff);
@@ -625,7 +779,7 @@ START_TEST(caches)
     for (int k = 0; k < 3; k++)
         ck_assert_int_eq(one.prog.inst[k].op->cls, EMU_CACHE);
     done();
-    run_one(1, "buffer_wbinvl1_vol\nbuffer_invl2", ~0ull);
+    run_one(1, "buffer_wbinvl1\nbuffer_wbinvl1_vol\nbuffer_invl2", ~0ull);
     done();
     run_one(3, "buffer_gl0_inv\nbuffer_gl1_inv", 0xffffffff);
     done();
@@ -639,6 +793,7 @@ TCase *emu_case_memory(void)
     tcase_add_loop_test(c, load_store, 0, 3);
     tcase_add_loop_test(c, atomic, 0, 3);
     tcase_add_test(c, scalar_loads);
+    tcase_add_test(c, scalar_atomics);
     tcase_add_test(c, buffer_range);
     tcase_add_test(c, buffer_structs);
     tcase_add_test(c, flat_apertures);

@@ -54,9 +54,27 @@ static uint64_t doubled(uint32_t a)
     return r;
 }
 
+/* Leading bits that are like the sign, -1: all. */
+static uint32_t sign_run(uint64_t a, uint32_t width)
+{
+    uint32_t n = 1;
+    while (n < width && (a >> (width - 1 - n) & 1) == (a >> (width - 1) & 1))
+        n++;
+    return n == width ? 0xffffffff : n;
+}
+/* Fours of bits: all set if any was, or one bit each. */
+static uint64_t quads(uint64_t a, bool whole)
+{
+    uint64_t r = 0;
+    for (int q = 0; q < 16; q++)
+        if (a >> 4 * q & 15)
+            r |= whole ? 15ull << 4 * q : 1ull << q;
+    return r;
+}
+
 struct scalar {
     uint32_t a, b, d;
-    uint64_t A, B, E, V, eo;
+    uint64_t A, B, D, E, V, eo;
     bool scc, so;
 };
 #define PASTE2(p, q) p##q
@@ -66,9 +84,9 @@ struct scalar {
     static uint64_t PASTE(expect_, __LINE__)(struct scalar * x)                                                        \
     {                                                                                                                  \
         uint32_t a = x->a, b = x->b, d = x->d;                                                                         \
-        uint64_t A = x->A, B = x->B, E = x->E, V = x->V, eo = E, nz = 0;                                               \
+        uint64_t A = x->A, B = x->B, D = x->D, E = x->E, V = x->V, eo = E, nz = 0;                                     \
         bool scc = x->scc, so = scc;                                                                                   \
-        (void)a, (void)b, (void)d, (void)A, (void)B, (void)E, (void)V, (void)nz;                                       \
+        (void)a, (void)b, (void)d, (void)A, (void)B, (void)D, (void)E, (void)V, (void)nz;                              \
         uint64_t r = (uint64_t)(expr);                                                                                 \
         x->so = so;                                                                                                    \
         x->eo = eo;                                                                                                    \
@@ -106,6 +124,7 @@ static void check_case(int arch, int k, struct bare *b, const struct emu_inst *a
                             .d = b->w.s[6],
                             .A = pair_at(b, 0),
                             .B = pair_at(b, 2),
+                            .D = pair_at(b, 6),
                             .E = b->w.exec,
                             .V = pair_at(b, EMU_VCC) & all,
                             .scc = b->w.scc };
@@ -197,6 +216,54 @@ static const struct {
       "s_mov_b64 exec, -1\nv_mov_b32 v13, 13\ns_mov_b32 s1, 3\ns_set_gpr_idx_on s1, gpr_idx(DST)\n"
       "v_mov_b32 v10, 4\ns_set_gpr_idx_off\nv_readlane_b32 s0, v13, 0",
       0, 4 },
+    { 2, "vccnz", "s_mov_b64 vcc, 1\ns_mov_b32 s0, 1\ns_cbranch_vccnz 1f\ns_mov_b32 s0, 2\n1: s_nop 0", 0, 1 },
+    { 2, "vccnz not taken", "s_mov_b64 vcc, 0\ns_mov_b32 s0, 1\ns_cbranch_vccnz 1f\ns_mov_b32 s0, 2\n1: s_nop 0", 0,
+      2 },
+    { 2, "set_gpr_idx_idx changes M0's low byte, set_gpr_idx_mode which operands",
+      "s_mov_b64 exec, -1\nv_mov_b32 v12, 12\nv_mov_b32 v10, 10\ns_mov_b32 s1, 3\ns_mov_b32 s2, 2\n"
+      "s_set_gpr_idx_on s1, gpr_idx(DST)\ns_set_gpr_idx_idx s2\ns_set_gpr_idx_mode gpr_idx(SRC0)\nv_mov_b32 v1, v10\n"
+      "s_set_gpr_idx_off\nv_readlane_b32 s0, v1, 0",
+      0, 12 },
+    { 3, "movrels", "v_mov_b32 v12, 12\ns_mov_b32 m0, 2\nv_movrels_b32 v1, v10\nv_readlane_b32 s0, v1, 0", 0, 12 },
+    { 3, "movreld",
+      "v_mov_b32 v12, 12\nv_mov_b32 v1, 7\ns_mov_b32 m0, 2\nv_movreld_b32 v10, v1\nv_readlane_b32 s0, v12, 0", 0, 7 },
+    { 3, "swap",
+      "v_mov_b32 v1, 3\nv_mov_b32 v2, 5\nv_swap_b32 v1, v2\nv_readlane_b32 s0, v1, 0\nv_readlane_b32 s1, v2, "
+      "0\ns_mul_i32 "
+      "s0, s0, 10\ns_add_u32 s0, s0, s1",
+      0, 53 },
+    { 2, "swap leaves lanes that are off",
+      "v_mov_b32 v1, 3\nv_mov_b32 v2, 5\ns_mov_b64 exec, 2\nv_swap_b32 v1, v2\nv_readlane_b32 s0, v1, "
+      "0\nv_readlane_b32 "
+      "s1, v1, 1\ns_mul_i32 s0, s0, 10\ns_add_u32 s0, s0, s1",
+      0, 35 },
+    { 4, "permlane64",
+      "v_mbcnt_lo_u32_b32 v1, -1, 0\nv_mbcnt_hi_u32_b32 v1, -1, v1\nv_permlane64_b32 v2, v1\nv_readlane_b32 s0, v2, 5\n"
+      "v_readlane_b32 s1, v2, 40\ns_mul_i32 s0, s0, 100\ns_add_u32 s0, s0, s1",
+      0, 3708 },
+    { 2, "accumulation registers",
+      "v_mov_b32 v1, 77\nv_accvgpr_write_b32 a3, v1\nv_accvgpr_mov_b32 a200, a3\nv_accvgpr_read_b32 v2, a200\n"
+      "v_readlane_b32 s0, v2, 63",
+      0, 77 },
+    { 2, "setreg of MODE by a register",
+      "s_movk_i32 s1, 0x5\ns_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s1\ns_getreg_b32 s0, "
+      "hwreg(HW_REG_MODE, 4, 4)",
+      0, 5 },
+    { 3, "round_mode keeps the denormals' bits", "s_round_mode 0\ns_getreg_b32 s0, hwreg(HW_REG_MODE, 0, 8)", 0, 0xf0 },
+    { 2, "time goes on",
+      "s_memtime s[2:3]\ns_memrealtime s[4:5]\ns_memtime s[6:7]\ns_waitcnt lgkmcnt(0)\ns_sub_u32 s0, s6, "
+      "s2\ns_subb_u32 s1, s7, s3\ns_lshr_b32 s0, s1, 31",
+      0, 0 },
+    { 2, "what does nothing does nothing",
+      "s_mov_b32 s0, 9\ns_setprio 2\ns_incperflevel 1\ns_decperflevel 1\ns_sendmsg "
+      "sendmsg(MSG_INTERRUPT)\ns_icache_inv\n"
+      "s_dcache_inv\ns_dcache_wb_vol\ns_dcache_inv_vol\ns_ttracedata\ns_setkill 0\ns_sethalt 0\nv_nop\nds_nop\ns_nop 3",
+      0, 9 },
+    { 3, "what does nothing on gfx11 does nothing",
+      "s_mov_b32 s0, 9\ns_clause 1\nv_nop\nv_nop\ns_delay_alu instid0(VALU_DEP_1)\ns_gl1_inv\ns_code_end\n"
+      "s_set_inst_prefetch_distance 2\ns_ttracedata_imm 3\ns_version 3\ns_wait_idle\ns_waitcnt_depctr 0xfff\n"
+      "s_waitcnt_vmcnt null, 0\ns_waitcnt_expcnt null, 0\ns_waitcnt_lgkmcnt null, 0\ns_setprio 1",
+      0, 9 },
     { 2, "getreg of MODE", "s_getreg_b32 s0, hwreg(HW_REG_MODE, 4, 4)", 0, 15 },
     { 2, "shared aperture", "s_mov_b64 s[0:1], src_shared_base", 1, (uint32_t)(EMU_SHARED_BASE >> 32) },
     { 3, "dual: both read before either writes",
@@ -293,12 +360,50 @@ START_TEST(division)
 }
 END_TEST
 
+/* The same of doubles. */
+START_TEST(division64)
+{
+    static const char *const text =
+        "v_div_scale_f64 v[4:5], s[4:5], v[2:3], v[2:3], v[0:1]\nv_div_scale_f64 v[6:7], vcc, v[0:1], v[2:3], v[0:1]\n"
+        "v_rcp_f64 v[8:9], v[4:5]\nv_fma_f64 v[10:11], -v[4:5], v[8:9], 1.0\nv_fma_f64 v[8:9], v[8:9], v[10:11], "
+        "v[8:9]\n"
+        "v_fma_f64 v[10:11], -v[4:5], v[8:9], 1.0\nv_fma_f64 v[8:9], v[8:9], v[10:11], v[8:9]\n"
+        "v_mul_f64 v[10:11], v[6:7], v[8:9]\nv_fma_f64 v[4:5], -v[4:5], v[10:11], v[6:7]\n"
+        "v_div_fmas_f64 v[4:5], v[4:5], v[8:9], v[10:11]\nv_div_fixup_f64 v[12:13], v[4:5], v[2:3], v[0:1]";
+    struct snippets s;
+    const char *p = text;
+    snippets_build(&s, 2, &p, 1);
+    struct bare *b = bare_new(2, &s.prog);
+    for (int repeat = 0; repeat < 200; repeat++) {
+        rnd_seed((uint64_t)repeat);
+        bare_randomize(b);
+        b->w.exec = ~0ull;
+        for (int l = 0; l < 64; l++)
+            for (int r = 0; r < 4; r += 2) {
+                uint64_t x = rnd64();
+                b->v[r][l] = (uint32_t)x;
+                b->v[r + 1][l] = (uint32_t)(x >> 32);
+            }
+        ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
+        for (int l = 0; l < 64; l++) {
+            double x = f64(b->v[0][l] | (uint64_t)b->v[1][l] << 32), y = f64(b->v[2][l] | (uint64_t)b->v[3][l] << 32),
+                   got = f64(b->v[12][l] | (uint64_t)b->v[13][l] << 32), want = x / y;
+            ck_assert_msg(u64(got) == u64(want) || (isnan(got) && isnan(want)), "%a / %a: got %a, expected %a", x, y,
+                          got, want);
+        }
+    }
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
 TCase *emu_case_scalar(void)
 {
     TCase *c = tcase_create("scalar");
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, scalar, 0, 3);
+    tcase_add_loop_test(c, scalar, 0, 4);
     tcase_add_loop_test(c, program, 0, sizeof(programs) / sizeof(programs[0]));
     tcase_add_test(c, division);
+    tcase_add_test(c, division64);
     return c;
 }
