@@ -209,8 +209,9 @@ static rfg_status prepare_kernel(rfg_context *ctx, struct rfg_plan *plan)
     hipError_t e = ctx->hip->hipModuleGetFunction(&plan->fn, plan->module->handle, kernel.entry);
     if (e != hipSuccess)
         return rfg_hip_fail(ctx, "hipModuleGetFunction", e);
-    /* NVIDIA wants to be asked for more than 48 KiB; AMD's limit is the device's, and its call takes host functions. */
-    if (ctx->hip->platform == RFG_PLATFORM_NVIDIA && plan->launch.lds > 48 * 1024) {
+    /* NVIDIA wants to be asked for more than 48 KiB, static LDS included; AMD's limit is the device's, and its call
+     * takes host functions. */
+    if (ctx->hip->platform == RFG_PLATFORM_NVIDIA && plan->launch.lds > 0) {
         e = ctx->hip->hipFuncSetAttribute((const void *)plan->fn, hipFuncAttributeMaxDynamicSharedMemorySize,
                                           (int)plan->launch.lds);
         if (e != hipSuccess)
