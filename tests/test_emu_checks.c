@@ -93,6 +93,10 @@ static const struct check {
     { "misaligned", "{ int *q = (int *)((char *)p + n * 2); __atomic_fetch_add(q, 1, __ATOMIC_RELAXED); }", EVERY,
       NULL },
     { "trap", "{ if (n) __builtin_trap(); p[ME] = 1; }", EVERY, NULL },
+    { "illegal-instruction", "{ if (n) asm volatile(\".long 0xbfffffff\"); p[ME] = 1; }", EVERY, NULL },
+    { "illegal-branch",
+      "{ if (n) asm volatile(\"s_mov_b64 s[20:21], 16\\ns_setpc_b64 s[20:21]\" ::: \"s20\", \"s21\"); p[ME] = 1; }",
+      EVERY, NULL },
     { "global-race", "{ p[TID + (n ? 0 : GROUP * 128)] = 1; }", EVERY, "nothing orders the two" },
     { "global-race", "{ p[ME] = 1; p[ME] = p[n ? 255 - ME : ME ^ 1]; }", EVERY, "nothing orders the two" },
     /* Group 0 gives p[0...127] to group 1, by a flag. */
