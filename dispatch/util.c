@@ -112,9 +112,14 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double rfg_median(double *v, int n)
+void rfg_sort(double *v, int n)
 {
     qsort(v, (size_t)n, sizeof(*v), by_value);
+}
+
+double rfg_median(double *v, int n)
+{
+    rfg_sort(v, n);
     return v[n / 2];
 }
 

@@ -29,6 +29,7 @@ void rfg_program_dir(char *buf, size_t size);
 /* Seconds, monotonic. */
 double rfg_now(void);
 
+void rfg_sort(double *v, int n);
 /* Sorts v; n > 0. */
 double rfg_median(double *v, int n);
 

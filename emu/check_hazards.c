@@ -197,7 +197,7 @@ static bool is_m0(const struct emu_range *r)
 static uint8_t passes_of(const char *name, int gfx)
 {
     int m = 16, n = 16, k = 4;
-    bool f64 = begins(name, "v_mfma_f64"), smfmac = begins(name, "v_smfmac");
+    bool f64 = emu_begins(name, "v_mfma_f64"), smfmac = emu_begins(name, "v_smfmac");
     for (const char *c = name; *c; c++)
         if (*c == '_' && sscanf(c, "_%dx%dx%d", &m, &n, &k) == 3)
             break;
@@ -211,7 +211,7 @@ static uint8_t passes_of(const char *name, int gfx)
 
 static unsigned hwreg(const struct emu_inst *i)
 {
-    return begins(i->op->name, "s_getreg") ? i->k[1] & 0xffff : i->k[0] & 0xffff;
+    return emu_begins(i->op->name, "s_getreg") ? i->k[1] & 0xffff : i->k[0] & 0xffff;
 }
 
 /* A store, or a compare-and-swap, of more than 64 bits, whose data the unit reads late. Buffer ones with an SGPR as
@@ -235,12 +235,12 @@ static uint32_t gfx9_makes(const struct emu_effect *e, const struct emu_inst *i,
     const char *name = i->op->name;
     uint32_t makes = 0;
     if (i->op->cls == EMU_MFMA) {
-        if (begins(name, "v_mfma_f64"))
+        if (emu_begins(name, "v_mfma_f64"))
             return strstr(name, "_4x4x") ? DGEMM4 : DGEMM16;
-        return gfx >= 0x942 && begins(name, "v_mfma_f32") && !strcmp(name + strlen(name) - 4, "_f32") ? SGEMM : XDL;
+        return gfx >= 0x942 && emu_begins(name, "v_mfma_f32") && !strcmp(name + strlen(name) - 4, "_f32") ? SGEMM : XDL;
     }
     if (is_valu(i)) {
-        bool dot = begins(name, "v_dot");
+        bool dot = emu_begins(name, "v_dot");
         if (writes(e, vector)) {
             makes |= VALU_VGPR | (dot ? DOT : VALU_NO_DOT);
             if (i->op->cls == EMU_TRANS)
@@ -257,7 +257,7 @@ static uint32_t gfx9_makes(const struct emu_effect *e, const struct emu_inst *i,
         makes |= SALU_M0;
     if (wide_data(e, i))
         makes |= WIDE_STORE;
-    if (begins(name, "s_setreg")) {
+    if (emu_begins(name, "s_setreg")) {
         unsigned at = hwreg(i) >> 6 & 31, bits = (hwreg(i) >> 11) + 1;
         makes |= SETREG;
         if ((hwreg(i) & 63) == 1 && at <= 28 && at + bits > 28)
@@ -301,10 +301,10 @@ static uint32_t gfx9_minds(const struct emu_effect *e, const struct emu_inst *i)
         NEED(DPP_VGPR);
         NEED(DPP_ANY);
     }
-    if (begins(name, "v_div_fmas"))
+    if (emu_begins(name, "v_div_fmas"))
         NEED(DIV_FMAS);
-    bool read = begins(name, "v_readlane"), first = begins(name, "v_readfirstlane"),
-         write = begins(name, "v_writelane");
+    bool read = emu_begins(name, "v_readlane"), first = emu_begins(name, "v_readfirstlane"),
+         write = emu_begins(name, "v_writelane");
     if (read || write)
         NEED(LANE_SELECT);
     if (read || first)
@@ -320,17 +320,17 @@ static uint32_t gfx9_minds(const struct emu_effect *e, const struct emu_inst *i)
             NEED(VALU_READS_SGPR);
         if (writes(e, vector))
             NEED(VALU_WRITES_VGPR);
-        if (begins(name, "v_fma_f64") || begins(name, "v_fmac_f64"))
+        if (emu_begins(name, "v_fma_f64") || emu_begins(name, "v_fmac_f64"))
             NEED(FMA64);
     }
-    if (begins(name, "s_movrel") || begins(name, "s_sendmsg") || begins(name, "s_ttracedata") ||
-        begins(name, "ds_gws") || strstr(name, "addtid") || i->mods->gds)
+    if (emu_begins(name, "s_movrel") || emu_begins(name, "s_sendmsg") || emu_begins(name, "s_ttracedata") ||
+        emu_begins(name, "ds_gws") || strstr(name, "addtid") || i->mods->gds)
         NEED(M0_USER);
     if (memory && (i->mods->lds || strstr(name, "_lds_")))
         NEED(M0_LDS_DMA);
-    if (begins(name, "s_getreg") || begins(name, "s_setreg"))
+    if (emu_begins(name, "s_getreg") || emu_begins(name, "s_setreg"))
         NEED(HWREG);
-    if (begins(name, "s_getreg") && (hwreg(i) & 63) == 1)
+    if (emu_begins(name, "s_getreg") && (hwreg(i) & 63) == 1)
         NEED(GETREG_MODE);
 #undef NEED
     return minds;

@@ -10,11 +10,6 @@
 
 #define RING 32 /* more than the longest wait */
 
-static inline bool begins(const char *s, const char *with)
-{
-    return !strncmp(s, with, strlen(with));
-}
-
 static inline bool is_valu(const struct emu_inst *i)
 {
     enum emu_class c = i->op->cls;

@@ -28,10 +28,10 @@ enum {
 /* The operand that is a lane mask read by a VALU instruction; EMU_NONE: none. */
 static unsigned mask_operand(const struct emu_inst *i)
 {
-    if (begins(i->op->name, "v_div_fmas"))
+    if (emu_begins(i->op->name, "v_div_fmas"))
         return EMU_VCC;
-    if (!begins(i->op->name, "v_cndmask") && !begins(i->op->name, "v_add_co_ci") &&
-        !begins(i->op->name, "v_sub_co_ci") && !begins(i->op->name, "v_subrev_co_ci"))
+    if (!emu_begins(i->op->name, "v_cndmask") && !emu_begins(i->op->name, "v_add_co_ci") &&
+        !emu_begins(i->op->name, "v_sub_co_ci") && !emu_begins(i->op->name, "v_subrev_co_ci"))
         return EMU_NONE;
     unsigned last = i->n ? i->reg[i->n - 1] : EMU_NONE;
     return last < EMU_NULL && i->role[i->n - 1] == 'n' ? last : EMU_VCC;
@@ -51,13 +51,13 @@ void emu_hazard_classes_gfx11(struct emu_effect *e, const struct emu_program *pr
 {
     const char *name = i->op->name;
     uint32_t m = 0;
-    unsigned depctr = begins(name, "s_waitcnt_depctr") ? (unsigned)i->k[0] : 0xffff;
+    unsigned depctr = emu_begins(name, "s_waitcnt_depctr") ? (unsigned)i->k[0] : 0xffff;
     if (is_valu(i)) {
         m = G11_VALU;
         m |= i->op->cls == EMU_TRANS ? G11_TRANS : 0;
         m |= i->op->cls == EMU_MFMA ? G11_WMMA : 0;
-        m |= begins(name, "v_cmpx") ? G11_CMPX : 0;
-        m |= begins(name, "v_permlane") ? G11_PERMLANE : 0;
+        m |= emu_begins(name, "v_cmpx") ? G11_CMPX : 0;
+        m |= emu_begins(name, "v_permlane") ? G11_PERMLANE : 0;
         m |= !strcmp(name, "v_nop") ? G11_V_NOP : 0;
         m |= has_literal(prog, i) ? G11_SCALAR : 0;
         for (int k = 0; k < e->n_reads; k++)

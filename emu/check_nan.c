@@ -57,11 +57,6 @@ void emu_nans_begin(struct emu_wave *w)
 
 /* ---- formats ----------------------------------------------------------------------------------------------------- */
 
-static bool begins(const char *s, const char *with)
-{
-    return !strncmp(s, with, strlen(with));
-}
-
 static bool nan8(unsigned x, const struct emu_arch *arch)
 {
     return arch->fnuz ? x == 0x80 : (x & 0x7f) == 0x7f;
@@ -161,27 +156,27 @@ static enum format result_format(const struct emu_inst *i)
 {
     const char *name = i->op->name;
     bool high = i->mods->op_sel & 8;
-    if (i->n == 0 || i->reg[0] < EMU_VGPR || begins(name, "v_cvt_f32_fp8") || begins(name, "v_cvt_f32_bf8") ||
-        begins(name, "v_cvt_pk_f32_") || begins(name, "v_cmp"))
+    if (i->n == 0 || i->reg[0] < EMU_VGPR || emu_begins(name, "v_cvt_f32_fp8") || emu_begins(name, "v_cvt_f32_bf8") ||
+        emu_begins(name, "v_cvt_pk_f32_") || emu_begins(name, "v_cmp"))
         return NO_FLOAT;
-    if (begins(name, "v_cvt_pk_fp8") || begins(name, "v_cvt_pk_bf8"))
+    if (emu_begins(name, "v_cvt_pk_fp8") || emu_begins(name, "v_cvt_pk_bf8"))
         return high ? FP8_HIGH : FP8_LOW;
-    if (begins(name, "v_cvt_pk_bf16"))
+    if (emu_begins(name, "v_cvt_pk_bf16"))
         return PK_BF16;
-    if (begins(name, "v_cvt_pkrtz_f16") || begins(name, "v_cvt_pk_rtz_f16"))
+    if (emu_begins(name, "v_cvt_pkrtz_f16") || emu_begins(name, "v_cvt_pk_rtz_f16"))
         return PK_F16;
     for (const char *c = name; (c = strchr(c, '_')); c++) {
-        if (begins(c, "_f32"))
+        if (emu_begins(c, "_f32"))
             return F32;
-        if (begins(c, "_f64"))
+        if (emu_begins(c, "_f64"))
             return F64;
-        if (begins(c, "_f16"))
-            return begins(name, "v_pk_")                      ? PK_F16
-                   : begins(name, "v_wmma")                   ? (i->mods->op_sel & 4 ? F16_HIGH : F16)
+        if (emu_begins(c, "_f16"))
+            return emu_begins(name, "v_pk_")                  ? PK_F16
+                   : emu_begins(name, "v_wmma")               ? (i->mods->op_sel & 4 ? F16_HIGH : F16)
                    : high || !strcmp(name, "v_fma_mixhi_f16") ? F16_HIGH
                                                               : F16;
-        if (begins(c, "_bf16"))
-            return begins(name, "v_pk_") ? PK_BF16 : BF16;
+        if (emu_begins(c, "_bf16"))
+            return emu_begins(name, "v_pk_") ? PK_BF16 : BF16;
         if ((c[1] == 'i' || c[1] == 'u' || c[1] == 'b') && c[2] >= '0' && c[2] <= '9')
             return NO_FLOAT;
     }
@@ -206,9 +201,9 @@ static enum format operand_format(const struct emu_inst *i, int k, enum format r
         return matrix_format(name);
     if (i->op->cls == EMU_MFMA)
         return result;
-    if (begins(name, "v_fma_mix") || begins(name, "v_mad_mix"))
+    if (emu_begins(name, "v_fma_mix") || emu_begins(name, "v_mad_mix"))
         return !(i->mods->op_sel_hi >> (k - 1) & 1) ? F32 : i->mods->op_sel >> (k - 1) & 1 ? F16_HIGH : F16;
-    if (begins(name, "v_dot2"))
+    if (emu_begins(name, "v_dot2"))
         return k == 0 || k == 3 ? result : strstr(name + 7, "bf16") ? PK_BF16 : PK_F16;
     switch (i->type[k]) {
     case EMU_F32:
@@ -359,8 +354,8 @@ void emu_nans_before(struct emu_wave *w, const struct emu_inst *i, const struct 
     if (i->op->cls == EMU_MFMA)
         memset(s->c_tainted, 0, sizeof(s->c_tainted));
     for (int k = 0; k < i->n; k++)
-        if (i->role[k] == 's' || (i->role[k] == 'b' && i->op->cls != EMU_MFMA && !begins(i->op->name, "v_fma_mix") &&
-                                  !begins(i->op->name, "v_cvt")))
+        if (i->role[k] == 's' || (i->role[k] == 'b' && i->op->cls != EMU_MFMA &&
+                                  !emu_begins(i->op->name, "v_fma_mix") && !emu_begins(i->op->name, "v_cvt")))
             operand(w, i, k, operand_format(i, k, f));
 }
 

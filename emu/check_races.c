@@ -326,10 +326,9 @@ static void cache_op(struct emu_wave *w, const struct emu_inst *i)
         copy(&c->cached, &c->known);
 }
 
-void emu_races_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e)
+void emu_races_before(struct emu_wave *w, const struct emu_inst *i)
 {
     struct emu_clocks *c = w->checks->clocks;
-    (void)e;
     bool all = (i->wait >> (gfx_of(w) >= 0x1000 ? EMU_WAIT_VS : EMU_WAIT_VM) & 255) == 1; /* no store is left */
     if (all && c->more) {
         join(&c->out, &c->known);

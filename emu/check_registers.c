@@ -232,11 +232,10 @@ static bool read_one(struct emu_wave *w, const struct emu_inst *i, const struct 
     struct emu_regs *r = w->checks->regs;
     unsigned reg = range->reg + (unsigned)n, k = range->operand;
     int low_word = 0, high_word = 1;
-    bool pk_mov = e->packed32 && !strcmp(i->op->name, "v_pk_mov_b32");
     if (e->packed32 && k != EMU_IMPLICIT && k) {
         low_word = i->mods->op_sel >> (k - 1) & 1;
         high_word = i->mods->op_sel_hi >> (k - 1) & 1;
-        if (pk_mov)
+        if (e->pk_mov)
             high_word = low_word;
         if (range->words == 2 && n != low_word && n != high_word)
             return true; /* this word isn't read */
@@ -259,7 +258,7 @@ static bool read_one(struct emu_wave *w, const struct emu_inst *i, const struct 
     if (e->cross && vector) /* whose lanes these are is the instruction's business: all or nothing */
         def = r->vdef[reg - EMU_VGPR] ? UINT64_MAX : 0;
     uint32_t from = vector ? r->vfrom[reg - EMU_VGPR] : r->sfrom[reg];
-    if (pk_mov)
+    if (e->pk_mov)
         weaken(res, def, from, k == 1, k == 2);
     else if (e->packed32 && range->words == 2)
         weaken(res, def, from, n == low_word, n == high_word);
@@ -272,7 +271,7 @@ static bool read_one(struct emu_wave *w, const struct emu_inst *i, const struct 
 
 static uint64_t written_lanes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e)
 {
-    if (i->op->cls == EMU_MFMA || (e->cross && !strncmp(i->op->name, "v_writelane", 11)))
+    if (i->op->cls == EMU_MFMA || e->lane == EMU_WRITE_LANE)
         return UINT64_MAX; /* whatever EXEC says */
     return w->exec;
 }
@@ -306,13 +305,13 @@ static void set_defined(struct emu_wave *w, const struct emu_inst *i, const stru
 }
 
 /* v_readlane, v_readfirstlane, v_writelane: that lane's alone (compilers keep scalars in lanes). */
-static void of_one_lane(const struct emu_wave *w, const struct emu_inst *i, const struct emu_regs *r,
+static void of_one_lane(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e,
                         struct result *res)
 {
-    const char *name = i->op->name;
-    bool first = !strcmp(name, "v_readfirstlane_b32"), write = !strncmp(name, "v_writelane", 11);
+    const struct emu_regs *r = w->checks->regs;
+    bool first = e->lane == EMU_READ_FIRST_LANE, write = e->lane == EMU_WRITE_LANE;
     unsigned row = i->reg[write ? 0 : 1];
-    if ((!first && !write && strncmp(name, "v_readlane", 10)) || row < EMU_VGPR || row >= EMU_NONE)
+    if (row < EMU_VGPR || row >= EMU_NONE)
         return;
     unsigned lane = first                    ? (w->exec ? (unsigned)__builtin_ctzll(w->exec) : 0)
                     : i->reg[2] == EMU_CONST ? (unsigned)i->k[2]
@@ -360,8 +359,8 @@ void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct 
             if (!read_one(w, i, e, &e->read[k], n, &res))
                 return;
     issue(w, e);
-    if (e->cross)
-        of_one_lane(w, i, r, &res);
+    if (e->lane)
+        of_one_lane(w, i, e, &res);
     uint8_t kind = pending_kind(e);
     for (int k = 0; k < e->n_writes; k++)
         for (int n = 0; n < e->write[k].words; n++) {

@@ -8,11 +8,6 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool begins(const char *s, const char *with)
-{
-    return !strncmp(s, with, strlen(with));
-}
-
 static void add(struct emu_range *list, uint8_t *n, int room, unsigned reg, unsigned words, unsigned operand)
 {
     if (*n < room)
@@ -54,7 +49,7 @@ static uint8_t pending_of(const struct emu_inst *i, const struct emu_effect *e)
     case EMU_LDS_ATOMIC:
         return EMU_PENDING_LDS;
     case EMU_CROSS:
-        return begins(i->op->name, "ds_") ? EMU_PENDING_LDS : EMU_NOTHING_PENDING;
+        return emu_begins(i->op->name, "ds_") ? EMU_PENDING_LDS : EMU_NOTHING_PENDING;
     case EMU_SMEM:
         return EMU_PENDING_SMEM;
     default:
@@ -99,7 +94,7 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
 {
     const char *name = i->op->name;
     enum emu_class cls = i->op->cls;
-    bool buffer_atomic = cls == EMU_VMEM_ATOMIC && begins(name, "buffer_");
+    bool buffer_atomic = cls == EMU_VMEM_ATOMIC && emu_begins(name, "buffer_");
     e->vector = cls >= EMU_VALU && cls < EMU_CACHE;
     e->returns = buffer_atomic ? i->mods->glc || i->mods->sc0
                                : (cls == EMU_VMEM_ATOMIC || cls == EMU_FLAT_ATOMIC || cls == EMU_LDS_ATOMIC) && i->n &&
@@ -120,10 +115,15 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
     implicit(e, i->op->sig, (unsigned)wave_size / 32);
     e->pending = pending_of(i, e);
     e->cross = i->mods->dpp || cls == EMU_CROSS || cls == EMU_MFMA;
-    e->select = begins(name, "v_cndmask_b32") || begins(name, "s_cselect");
-    e->packed32 = begins(name, "v_pk_") && i->n && i->words[0] == 2;
+    e->select = emu_begins(name, "v_cndmask_b32") || emu_begins(name, "s_cselect");
+    e->packed32 = emu_begins(name, "v_pk_") && i->n && i->words[0] == 2;
+    e->pk_mov = !strcmp(name, "v_pk_mov_b32");
+    e->lane = !strcmp(name, "v_readfirstlane_b32") ? EMU_READ_FIRST_LANE
+              : emu_begins(name, "v_readlane")     ? EMU_READ_LANE
+              : emu_begins(name, "v_writelane")    ? EMU_WRITE_LANE
+                                                   : EMU_NO_LANE;
     e->wordwise = !strcmp(name, "v_mov_b64") || !strcmp(name, "s_mov_b64");
-    e->low_first = begins(name, "v_mad_u64") || begins(name, "v_mad_i64") || begins(name, "v_mad_co") ||
+    e->low_first = emu_begins(name, "v_mad_u64") || emu_begins(name, "v_mad_i64") || emu_begins(name, "v_mad_co") ||
                    !strcmp(name, "v_lshl_add_u64") || !strcmp(name, "v_lshlrev_b64");
 }
 

@@ -5,6 +5,8 @@
 #ifndef RFG_EMU_EFFECTS_H
 #define RFG_EMU_EFFECTS_H
 
+#include <string.h>
+
 #include "emu.h"
 
 #define EMU_MAX_READS  9
@@ -18,6 +20,11 @@ struct emu_range {
     uint8_t words, operand;
 };
 
+static inline bool emu_begins(const char *s, const char *with)
+{
+    return !strncmp(s, with, strlen(with));
+}
+
 /* What must be waited for before the result may be used. */
 enum emu_pending {
     EMU_NOTHING_PENDING,
@@ -28,6 +35,9 @@ enum emu_pending {
     EMU_PENDING_FLAT,  /* both vmcnt and lgkmcnt */
 };
 
+/* Those that read or write one lane alone. */
+enum emu_lane_op { EMU_NO_LANE, EMU_READ_FIRST_LANE, EMU_READ_LANE, EMU_WRITE_LANE };
+
 struct emu_effect {
     struct emu_range read[EMU_MAX_READS], write[EMU_MAX_WRITES];
     uint8_t n_reads, n_writes;
@@ -36,6 +46,8 @@ struct emu_effect {
     bool cross;      /* reads other lanes than it writes */
     bool select;     /* of sources 1 and 2 the one that the mask (or SCC) chooses counts */
     bool packed32;   /* v_pk_*_f32: op_sel chooses the words */
+    bool pk_mov;     /* ... and of each source one */
+    uint8_t lane;    /* enum emu_lane_op */
     bool wordwise;   /* word n of the result depends on words n of the sources only */
     bool low_first;  /* the result's first word doesn't depend on the sources' second one */
     bool returns;    /* an atomic with a result */

@@ -233,7 +233,7 @@ static void before(struct emu_wave *w, const struct emu_inst *i)
         emu_hazards_before(w, i, e);
     emu_regs_before(w, i, e);
     if (c->clocks && !w->stop)
-        emu_races_before(w, i, e);
+        emu_races_before(w, i);
     if (c->nans && !w->stop)
         emu_nans_before(w, i, e);
 }

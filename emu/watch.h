@@ -87,7 +87,7 @@ void emu_races_forget(struct emu_pages **pages);
 struct emu_clocks *emu_clocks_create(void);
 void emu_clocks_destroy(struct emu_clocks *c);
 void emu_clocks_begin(struct emu_wave *w);
-void emu_races_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+void emu_races_before(struct emu_wave *w, const struct emu_inst *i);
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                       const struct emu_block *b);
 void emu_races_barrier(struct emu_workgroup *wg);

@@ -9,8 +9,8 @@
 
 #include "../dispatch/context.h"
 #include "../emu/front.h"
-#include "../emu/llvm.h"
 #include "../tuner/harness.h"
+#include "emu_kernel.h"
 #include "op_cases.h"
 #include "program.h"
 #include "suite.h"
@@ -128,28 +128,13 @@ static const struct check {
 };
 #define N_CHECKS (int)(sizeof(checks) / sizeof(checks[0]))
 
-static rfg_context *ctx;
-static const struct rfg_hip *hip;
-
-static void open_device(const char *arch)
-{
-    char name[40];
-    snprintf(name, sizeof(name), "emu:%s:4", arch);
-    ctx = op_context(name);
-    hip = rfg_context_hip(ctx);
-}
-
 static hipModule_t build(const char *arch, const char *body, bool bad, hipFunction_t *fn)
 {
     size_t size = strlen(prelude) + strlen(body) + 40;
     char *source = malloc(size);
     ck_assert_ptr_nonnull(source);
     snprintf(source, size, "%s%s%s\n", bad ? "#define BAD\n" : "", prelude, body);
-    struct rfg_jit_request req = { .name = "test", .entry = "k", .target = arch, .source = source };
-    const struct rfg_blob *code;
-    ck_assert_msg(rfg_cache_get(rfg_context_cache(ctx), &req, NULL, NULL, &code) == RFG_OK, "%s", rfg_last_error());
-    hipModule_t m;
-    ck_assert_int_eq(hip->hipModuleLoadData(&m, code->data), hipSuccess);
+    hipModule_t m = emu_build(arch, "k", source, NULL);
     ck_assert_int_eq(hip->hipModuleGetFunction(fn, m, "k"), hipSuccess);
     free(source);
     return m;
@@ -178,7 +163,7 @@ START_TEST(checks_find_what_is_wrong)
     bool is_bad = c->archs >> _i / N_CHECKS & 1;
     char last[1200];
     setenv("RFG_EMU_MAX_SPIN", "200000", 1);
-    open_device(arch);
+    emu_open_device(arch);
     for (int bad = 0; bad <= 1; bad++) {
         hipFunction_t fn;
         hipModule_t m = build(arch, c->body, bad, &fn);
@@ -214,7 +199,7 @@ START_TEST(memory_that_was_freed)
 {
     char last[1200];
     hipFunction_t fn;
-    open_device(archs[_i]);
+    emu_open_device(archs[_i]);
     hipModule_t m = build(archs[_i], "{ p[ME] = n; }", false, &fn);
     int *p = buffer();
     ck_assert_int_eq(launch(fn, p, 1), hipSuccess);
@@ -252,7 +237,7 @@ START_TEST(split_k_under_many_schedules)
         int p[RFG_MAX_PARAMS];
         void *first = NULL, *bytes;
         size_t n;
-        open_device(archs[_i]);
+        emu_open_device(archs[_i]);
         ck_assert(rfg_problem_parse(&prob, splits[s].problem, NULL));
         ck_assert_msg(rfg_config_parse(prob.op, splits[s].config, &var, p, &why), "%s", why.text);
         ck_assert_int_eq(rfg_case_create(ctx, &prob, &params, &c), RFG_OK);
@@ -283,11 +268,8 @@ END_TEST
 
 int main(void)
 {
-    char why[200];
-    if (!emu_disasm_ready(why, sizeof(why))) {
-        printf("SKIPPED: the emulator: %s\n", why);
+    if (!emu_is_there())
         return 77;
-    }
     Suite *s = suite_create("emu_checks");
     TCase *tc = tcase_create("emu");
     tcase_set_timeout(tc, 300);

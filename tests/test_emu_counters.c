@@ -12,8 +12,8 @@
 #include "../emu/counters.h"
 #include "../emu/events.h"
 #include "../emu/footprint.h"
-#include "../emu/llvm.h"
 #include "emu_counters_kernel.h"
+#include "emu_kernel.h"
 #include "op_cases.h"
 #include "program.h"
 #include "suite.h"
@@ -25,8 +25,6 @@ static const struct {
 #define N_ARCHS 3
 #define WAVE    (uint64_t) archs[arch].wave
 
-static rfg_context *ctx;
-static const struct rfg_hip *hip;
 static const struct rfg_blob *code;
 static hipFunction_t fn;
 static int *buffer;
@@ -37,16 +35,10 @@ static int arch;
 
 static void setup(int which)
 {
-    char name[40];
-    hipModule_t m;
     arch = which;
     setenv("RFG_EMU_CHECKS", "0", 1);
-    snprintf(name, sizeof(name), "emu:%s:4", archs[arch].name);
-    ctx = op_context(name);
-    hip = rfg_context_hip(ctx);
-    struct rfg_jit_request req = { .name = "test", .entry = "k", .target = archs[arch].name, .source = source };
-    ck_assert_msg(rfg_cache_get(rfg_context_cache(ctx), &req, NULL, NULL, &code) == RFG_OK, "%s", rfg_last_error());
-    ck_assert_int_eq(hip->hipModuleLoadData(&m, code->data), hipSuccess);
+    emu_open_device(archs[arch].name);
+    hipModule_t m = emu_build(archs[arch].name, "k", source, &code);
     ck_assert_int_eq(hip->hipModuleGetFunction(&fn, m, "k"), hipSuccess);
     ck_assert_int_eq(hip->hipMalloc((void **)&buffer, SIZE * sizeof(int)), hipSuccess);
     memset(buffer, 0, SIZE * sizeof(int));
@@ -771,11 +763,8 @@ END_TEST
 
 int main(void)
 {
-    char why[200];
-    if (!emu_disasm_ready(why, sizeof(why))) {
-        printf("SKIPPED: the emulator: %s\n", why);
+    if (!emu_is_there())
         return 77;
-    }
     Suite *s = suite_create("emu_counters");
     TCase *tc = tcase_create("emu"), *prog = tcase_create("programs");
     tcase_set_timeout(tc, 120);

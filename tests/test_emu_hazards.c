@@ -11,8 +11,7 @@
 
 #include "../dispatch/context.h"
 #include "../emu/front.h"
-#include "../emu/llvm.h"
-#include "op_cases.h"
+#include "emu_kernel.h"
 #include "program.h"
 #include "suite.h"
 
@@ -154,27 +153,6 @@ static const struct gap {
 };
 #define N_GAPS (int)(sizeof(gaps) / sizeof(gaps[0]))
 
-static rfg_context *ctx;
-static const struct rfg_hip *hip;
-
-static void open_device(const char *arch)
-{
-    char name[40];
-    snprintf(name, sizeof(name), "emu:%s:4", arch);
-    ctx = op_context(name);
-    hip = rfg_context_hip(ctx);
-}
-
-static hipModule_t build(const char *arch, const char *entry, const char *source)
-{
-    struct rfg_jit_request req = { .name = "test", .entry = entry, .target = arch, .source = source };
-    const struct rfg_blob *code;
-    ck_assert_msg(rfg_cache_get(rfg_context_cache(ctx), &req, NULL, NULL, &code) == RFG_OK, "%s", rfg_last_error());
-    hipModule_t m;
-    ck_assert_int_eq(hip->hipModuleLoadData(&m, code->data), hipSuccess);
-    return m;
-}
-
 static const char prelude[] = "#ifndef __global__\n"
                               "#define __global__ __attribute__((global))\n"
                               "#define __device__ __attribute__((device))\n"
@@ -242,8 +220,8 @@ START_TEST(hazards)
             for (int bad = 0; bad <= 1; bad++)
                 write_kernel(f, &gaps[k], k, bad);
     ck_assert_int_eq(fclose(f), 0);
-    open_device(arch);
-    hipModule_t m = build(arch, _i == 2 ? "bad80" : "bad0", source);
+    emu_open_device(arch);
+    hipModule_t m = emu_build(arch, _i == 2 ? "bad80" : "bad0", source, NULL);
     ck_assert_int_eq(hip->hipMalloc((void **)&p, 1024), hipSuccess);
     for (int k = 0; k < N_GAPS; k++)
         if (gaps[k].flags >> _i & 1) {
@@ -341,8 +319,8 @@ START_TEST(nan_born)
         if (nans[k].flags >> _i & 1)
             fprintf(f, "extern \"C\" __global__ void nan%d(float *p, float x) { %s }\n", k, nans[k].body);
     ck_assert_int_eq(fclose(f), 0);
-    open_device(arch);
-    hipModule_t m = build(arch, "nan0", source);
+    emu_open_device(arch);
+    hipModule_t m = emu_build(arch, "nan0", source, NULL);
     ck_assert_int_eq(hip->hipMalloc((void **)&p, 1024), hipSuccess);
     setenv("RFG_EMU_CHECKS", "nan", 1);
     for (int k = 0; k < N_NANS; k++)
@@ -360,11 +338,8 @@ END_TEST
 
 int main(void)
 {
-    char why[200];
-    if (!emu_disasm_ready(why, sizeof(why))) {
-        printf("SKIPPED: the emulator: %s\n", why);
+    if (!emu_is_there())
         return 77;
-    }
     Suite *s = suite_create("emu_hazards");
     TCase *tc = tcase_create("emu");
     tcase_set_timeout(tc, 300);

@@ -21,12 +21,6 @@ double rfg_times_at(const struct rfg_times *t, double q)
     return t->n ? t->us[(int)(q * (t->n - 1) + 0.5)] : 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 struct runner {
     const struct rfg_plan *plan;
     hipGraphExec_t exec;
@@ -157,7 +151,7 @@ rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans
         if (st != RFG_OK)
             rfg_times_free(&out[i]);
         else
-            qsort(out[i].us, (size_t)out[i].n, sizeof(double), by_value);
+            rfg_sort(out[i].us, out[i].n);
     }
     return st;
 }
