@@ -34,6 +34,11 @@ double rfg_ulp(rfg_dtype dtype, double x);
 /* The largest finite value. */
 double rfg_largest(rfg_dtype dtype);
 
+/* The scales at expected[2] that follow from the values of the codes at expected[1], n_rows of n, one for each `group`
+ * columns: rfg/quant.h's formula. */
+void rfg_expect_scales(const struct rfg_problem *prob, int64_t group, int64_t n, int64_t n_rows,
+                       struct rfg_expected expected[RFG_MAX_TENSORS]);
+
 /* Element i of row r of a tensor whose rows are as in rfg_operand: [R,C] or [T,H,C]. */
 double rfg_element(const rfg_tensor *t, int64_t row, int64_t i);
 

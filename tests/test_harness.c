@@ -133,6 +133,8 @@ START_TEST(byte_formats)
         }
         rfg_store(&got, t, 0, 1e9);
         ck_assert_uint_eq(got, last);
+        rfg_store(&got, t, 0, 1e30);
+        ck_assert_uint_eq(got, last);
         rfg_store(&got, t, 0, INFINITY);
         ck_assert_uint_eq(got, last);
         rfg_store(&got, t, 0, -INFINITY);

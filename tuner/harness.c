@@ -306,6 +306,8 @@ static rfg_status ask_oracle(struct rfg_case *c)
             all = c->place[i].rows;
             empty |= !c->place[i].extent;
         }
+    if (empty) /* the public functions do nothing then: nothing is written */
+        all = 0;
     c->n_rows = c->params.check_rows && c->params.check_rows < all ? c->params.check_rows : all;
     c->rows = malloc((size_t)(c->n_rows + 1) * sizeof(*c->rows));
     bool room = c->rows != NULL;
@@ -323,7 +325,7 @@ static rfg_status ask_oracle(struct rfg_case *c)
                      : i == 0         ? 0
                      : i == 1         ? all - 1
                                       : (int64_t)(rfg_random(&seed) % (uint64_t)all);
-    return empty ? RFG_OK : rfg_oracle(&c->prob, c->host_tensors, c->rows, c->n_rows, c->expected);
+    return c->n_rows ? rfg_oracle(&c->prob, c->host_tensors, c->rows, c->n_rows, c->expected) : RFG_OK;
 }
 
 rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,

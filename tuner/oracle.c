@@ -62,15 +62,15 @@ static const double *byte_table(rfg_dtype dtype)
 static uint8_t byte_store(rfg_dtype dtype, double v)
 {
     const double *table = byte_table(dtype);
+    double beyond = 2 * rfg_largest(dtype) + 2; /* further away differences would round to one another */
     int best = -1;
+    v = isnan(v) ? v : fmin(fmax(v, -beyond), beyond);
     for (int code = 0; code < 256; code++) {
         if (isnan(v) && (isnan(table[code]) || dtype == RFG_I8))
             return (uint8_t)code;
         if (!isfinite(table[code]) || isnan(v))
             continue;
         double d = fabs(table[code] - v), least = best < 0 ? INFINITY : fabs(table[best] - v);
-        if (isinf(v)) /* all are as far: order by value */
-            d = v > 0 ? -table[code] : table[code], least = best < 0 ? INFINITY : v > 0 ? -table[best] : table[best];
         bool zero = table[code] == 0 && best >= 0 && table[best] == 0;
         if (zero ? !!signbit(v) == code >> 7 : d < least || (d == least && !(code & 1)))
             best = code;
@@ -173,6 +173,24 @@ double rfg_element(const rfg_tensor *t, int64_t row, int64_t i)
                  : t->ndim == 2 ? row * t->strides[0]
                                 : 0;
     return rfg_load(t->data, t->dtype, at + i * (t->ndim == 2 ? t->strides[1] : 1));
+}
+
+void rfg_expect_scales(const struct rfg_problem *prob, int64_t group, int64_t n, int64_t n_rows,
+                       struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    int64_t groups = (n + group - 1) / group;
+    double max = rfg_largest((rfg_dtype)prob->dtype[1]);
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t g = 0; g < groups; g++) {
+            double largest = 0, allow = 0;
+            for (int64_t i = g * group; i < n && i < (g + 1) * group; i++) {
+                largest = fmax(largest, fabs(expected[1].value[r * n + i]));
+                allow = fmax(allow, expected[1].allow[r * n + i]);
+            }
+            double scale = fmax(largest / max, 1 / (512 * max));
+            expected[2].value[r * groups + g] = scale;
+            expected[2].allow[r * groups + g] = isfinite(scale) ? allow / max + 4 * 0x1p-24 * scale : 0;
+        }
 }
 
 /* ---- the operators' oracles -------------------------------------------------------------------------------------- */

@@ -7,5 +7,6 @@
 
 #include "core.h"
 #include "gemm.h"
+#include "quant.h"
 
 #endif
