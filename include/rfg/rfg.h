@@ -5,6 +5,7 @@
 #ifndef RFG_RFG_H
 #define RFG_RFG_H
 
+#include "act.h"
 #include "core.h"
 #include "gemm.h"
 #include "quant.h"

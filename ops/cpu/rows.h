@@ -30,6 +30,8 @@ struct rfg_cpu_rows {
     /* y = (h - minus) * scale * (w + offset) + bias; w, bias may be NULL: 1 (offset is then not added), 0 */
     void (*normalise)(float *y, const float *h, float minus, float scale, const float *w, float offset,
                       const float *bias, int n);
+    /* y = act(a) * b by enum rfg_act; b may be NULL: 1. */
+    void (*act)(float *y, const float *a, const float *b, int act, float alpha, float limit, int n);
 };
 
 extern const struct rfg_cpu_rows rfg_cpu_rows_portable;

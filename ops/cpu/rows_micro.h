@@ -8,6 +8,7 @@
 #include <immintrin.h>
 #endif
 
+#include "rfg/act.h"
 #include "rows.h"
 
 typedef float vf __attribute__((vector_size(LANES * 4)));
@@ -319,4 +320,84 @@ static void normalise(float *y, const float *h, float minus, float scale, const 
         normalise_as(y, h, minus, scale, w, offset, bias, n, false, bias != NULL);
 }
 
-const struct rfg_cpu_rows ROWS_TABLE = { load, store, codes, largest, add, sum, sum_squares, normalise };
+/* 2^v: whole and fractional part; the fraction by its series, exact to a rounding or two. */
+INLINE vf exp2_of(vf v)
+{
+    v = choose(v > 128.5f, SPLAT(128.5f), v);
+    v = choose(v < -151.0f, SPLAT(-151.0f), v);
+    vf shifted = v + 0x1.8p23f;
+    vi n = (vi)shifted - 0x4b400000;
+    vf f = v - (shifted - 0x1.8p23f);
+    vf p = SPLAT(1.5252734e-5f);
+    p = p * f + 1.5403530e-4f;
+    p = p * f + 1.3333558e-3f;
+    p = p * f + 9.6181291e-3f;
+    p = p * f + 5.5504109e-2f;
+    p = p * f + 2.4022651e-1f;
+    p = p * f + 6.9314718e-1f;
+    p = p * f + 1.0f;
+    vi half = n >> 1, rest = n - half; /* two factors: the whole one may be beyond a float's exponent */
+    return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+}
+INLINE vf sigmoid(vf v)
+{
+    return 1.0f / (1.0f + exp2_of(v * -1.44269504f));
+}
+/* As the GPU's: see ops/act/act_device.h. */
+INLINE vf gelu(vf v)
+{
+    vf z = magnitude(v) * 0.70710678f, t = 1.0f / (z * 0.5f + 1.0f), p = SPLAT(0.17100675404071808f);
+    p = p * t - 0.8196915984153748f;
+    p = p * t + 1.4752486944198608f;
+    p = p * t - 1.107899785041809f;
+    p = p * t + 0.2488659769296646f;
+    p = p * t - 0.16692271828651428f;
+    p = p * t + 0.0893019437789917f;
+    p = p * t + 0.3757663071155548f;
+    p = p * t + 0.9998276829719543f;
+    p = p * t - 1.265503168106079f;
+    vf half_erfc = 0.5f * t * exp2_of((p - z * z) * 1.44269504f);
+    return v * choose(v < 0.0f, half_erfc, 1.0f - half_erfc);
+}
+
+INLINE void act_as(float *y, const float *a, const float *b, const int act, float alpha, float limit, int n)
+{
+    for (int i = 0; i < n; i += LANES) {
+        vf v = get(a + i), u = b ? get(b + i) : SPLAT(1.0f);
+        if (act == RFG_ACT_SILU)
+            v *= sigmoid(v);
+        else if (act == RFG_ACT_GELU)
+            v = gelu(v);
+        else if (act == RFG_ACT_GELU_TANH)
+            v *= sigmoid(v * (v * v * 0.0713548162f + 1.59576912f));
+        else if (act == RFG_ACT_RELU)
+            v = choose(v < 0.0f, SPLAT(0.0f), v);
+        else if (act == RFG_ACT_RELU2)
+            v = choose(v < 0.0f, SPLAT(0.0f), v * v);
+        else if (act == RFG_ACT_SWIGLUOAI) {
+            v = choose(v > limit, SPLAT(limit), v);
+            v *= sigmoid(v * alpha);
+            u = choose(u > limit, SPLAT(limit), choose(u < -limit, SPLAT(-limit), u)) + 1.0f;
+        }
+        put(y + i, b ? v * u : v);
+    }
+}
+static void act(float *y, const float *a, const float *b, int act, float alpha, float limit, int n)
+{
+#define CASE(k)                                                                                                        \
+    case k:                                                                                                            \
+        act_as(y, a, b, k, alpha, limit, n);                                                                           \
+        break
+    switch (act) {
+        CASE(RFG_ACT_SILU);
+        CASE(RFG_ACT_GELU);
+        CASE(RFG_ACT_GELU_TANH);
+        CASE(RFG_ACT_RELU);
+        CASE(RFG_ACT_RELU2);
+        CASE(RFG_ACT_SWIGLUOAI);
+    default:
+        act_as(y, a, b, RFG_ACT_NONE, alpha, limit, n);
+    }
+}
+
+const struct rfg_cpu_rows ROWS_TABLE = { load, store, codes, largest, add, sum, sum_squares, normalise, act };
