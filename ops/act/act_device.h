@@ -9,6 +9,9 @@
 #define VEC  RFG_DTYPE_VEC(IN_DTYPE)
 #define SIZE RFG_DTYPE_BYTES(IN_DTYPE)
 
+/* Is element i of a chunk there? Of whole chunks all are: one mask and not eight. */
+#define THERE(i, left) (WIDTH == 16 ? (left) > 0 : (i) < (left))
+
 #define ACT_SILU      0
 #define ACT_GELU      1
 #define ACT_GELU_TANH 2
@@ -68,15 +71,16 @@ struct raw {
 RFG_DEVICE struct raw load(struct act_args args, long long row, int chunk, int n)
 {
     struct raw raw;
-    long long at = row * args.ldx + (long long)chunk * VEC;
+    rfg_u32 at = (rfg_u32)chunk * 16u;
     if (INTERLEAVED) {
-        at += (long long)chunk * VEC;
-        raw.a = rfg_load_chunk(args.x, at, 2 * n, IN_DTYPE, WIDTH, STREAM == 2);
-        raw.b = rfg_load_chunk(args.x, at + VEC, 2 * n - VEC, IN_DTYPE, WIDTH, STREAM == 2);
+        const char *x = (const char *)args.x + (row * args.ldx + (long long)chunk * VEC) * SIZE;
+        raw.a = rfg_load_chunk(x, at, 2 * n, IN_DTYPE, WIDTH, STREAM == 2);
+        raw.b = rfg_load_chunk(x + 16, at, 2 * n - VEC, IN_DTYPE, WIDTH, STREAM == 2);
     } else {
-        raw.a = rfg_load_chunk(args.x, at, n, IN_DTYPE, WIDTH, STREAM == 2);
+        const char *x = (const char *)args.x + row * args.ldx * SIZE;
+        raw.a = rfg_load_chunk(x, at, n, IN_DTYPE, WIDTH, STREAM == 2);
         if (MUL)
-            raw.b = rfg_load_chunk(args.x, at + args.n, n, IN_DTYPE, WIDTH, STREAM == 2);
+            raw.b = rfg_load_chunk(x + (long long)args.n * SIZE, at, n, IN_DTYPE, WIDTH, STREAM == 2);
     }
     return raw;
 }
@@ -100,11 +104,12 @@ RFG_DEVICE void compute(float *f, struct raw raw, struct act_args args)
 /* Stores a chunk's results. */
 RFG_DEVICE void store(struct act_args args, long long row, int chunk, int n, const float *f, float inverse)
 {
-    long long at = (long long)chunk * VEC;
     if (PLAIN)
-        rfg_store_chunk(args.y, row * args.ldy + at, n, rfg_pack(f, IN_DTYPE), IN_DTYPE, WIDTH, STREAM != 0);
+        rfg_store_chunk((char *)args.y + row * args.ldy * SIZE, (rfg_u32)chunk * 16u, n, rfg_pack(f, IN_DTYPE),
+                        IN_DTYPE, WIDTH, STREAM != 0);
     if (SCALE != RFG_SCALE_NONE)
-        rfg_store_codes(args.q, row * args.ldq + at, n, f, inverse, OUT_DTYPE, IN_DTYPE, WIDTH, STREAM != 0);
+        rfg_store_codes((char *)args.q + row * args.ldq, (rfg_u32)(chunk * VEC), n, f, inverse, OUT_DTYPE, IN_DTYPE,
+                        WIDTH, STREAM != 0);
 }
 
 /* The reciprocal of the scale of a group's chunks, which neighbouring lanes have; the first of them stores it. All

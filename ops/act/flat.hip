@@ -33,7 +33,7 @@ RFG_KERNEL(THREADS) act_flat(struct act_args args)
             if (SCALE == RFG_SCALE_GROUP) {
 #pragma unroll
                 for (int i = 0; i < VEC; i++)
-                    f[i] = i < left[u] ? f[i] : 0.0f;
+                    f[i] = THERE(i, left[u]) ? f[i] : 0.0f;
                 inverse = group_inverse(args, row[u], chunk[u], f, left[u] > 0);
             }
             if (left[u] > 0)

@@ -170,7 +170,7 @@ enum { ROWS_THREADS, ROWS_CHUNKS, ROWS_KEEP, ROWS_WIDTH, ROWS_STREAM };
 
 static const struct rfg_param rows_params[] = {
     [ROWS_THREADS] = { "threads", 5, { 64, 128, 256, 512, 1024 } },
-    [ROWS_CHUNKS] = { "chunks", 3, { 1, 2, 4 } },
+    [ROWS_CHUNKS] = { "chunks", 4, { 1, 2, 4, 8 } },
     [ROWS_KEEP] = { "keep", 2, { 1, 0 } },
     [ROWS_WIDTH] = { "width", 4, { 16, 8, 4, 2 } },
     [ROWS_STREAM] = { "stream", 2, { 0, 1 } },
@@ -187,6 +187,16 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
 {
     if (p[ROWS_THREADS] > dev->max_threads)
         return rfg_refuse(why, "threads=%d: must be at most %d", p[ROWS_THREADS], dev->max_threads);
+    /* Results are fp32: 8 registers a chunk, and as many while it is computed. */
+    int most = dev->platform == RFG_PLATFORM_NVIDIA ? 2048 : 4096;
+    if (p[ROWS_CHUNKS] * p[ROWS_THREADS] > most || (p[ROWS_CHUNKS] == 8 && !p[ROWS_KEEP]))
+        return rfg_refuse(why, "threads=%d, chunks=%d: must hold at most %d chunks, 8 a thread with keep=1",
+                          p[ROWS_THREADS], p[ROWS_CHUNKS], most);
+    if (p[ROWS_CHUNKS] == 4 && p[ROWS_THREADS] == 1024 && dev->wave_size == 32)
+        return rfg_refuse(why, "chunks=4: more registers than 1024 threads have");
+    if (p[ROWS_CHUNKS] > 2 && p[ROWS_WIDTH] < 16)
+        return rfg_refuse(why, "chunks=%d, width=%d: more masks than there are scalar registers", p[ROWS_CHUNKS],
+                          p[ROWS_WIDTH]);
     if (p[ROWS_KEEP] && (int64_t)p[ROWS_THREADS] * p[ROWS_CHUNKS] < row_chunks(prob))
         return rfg_refuse(why, "threads=%d, chunks=%d: a row has %" PRId64, p[ROWS_THREADS], p[ROWS_CHUNKS],
                           row_chunks(prob));

@@ -24,7 +24,7 @@ RFG_DEVICE void compute_chunks(float (*f)[VEC], struct act_args args, long long 
         compute(f[c], raw[c], args);
 #pragma unroll
         for (int i = 0; i < VEC; i++)
-            f[c][i] = i < left ? f[c][i] : 0.0f;
+            f[c][i] = THERE(i, left) ? f[c][i] : 0.0f;
     }
 }
 

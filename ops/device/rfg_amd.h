@@ -3,11 +3,11 @@
  * AMD, by clang's builtins alone: hipRTC brings names of HIP's own, a bare clang brings none, so none is used. */
 #if RFG_AMD
 
-#define RFG_DEVICE                 static __attribute__((device)) __attribute__((always_inline)) inline
-#define RFG_SHARED                 __attribute__((shared))
+#define RFG_DEVICE static __attribute__((device)) __attribute__((always_inline)) inline
+#define RFG_SHARED __attribute__((shared))
 #define RFG_KERNEL(threads)                                                                                            \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
-#define RFG_GLOBAL                 __attribute__((address_space(1)))
+#define RFG_GLOBAL __attribute__((address_space(1)))
 
 typedef unsigned short rfg_u16;
 typedef unsigned int rfg_u32;
@@ -15,6 +15,7 @@ typedef unsigned long long rfg_u64;
 typedef rfg_u32 rfg_u32x4 __attribute__((ext_vector_type(4)));
 typedef rfg_u32 rfg_u32x2 __attribute__((ext_vector_type(2)));
 typedef float rfg_f32x4 __attribute__((ext_vector_type(4)));
+typedef float rfg_f32x2 __attribute__((ext_vector_type(2)));
 
 /* All dynamic LDS, 16 bytes an element. */
 extern RFG_SHARED rfg_u32x4 rfg_lds[];
@@ -149,13 +150,40 @@ RFG_DEVICE float rfg_fma(float a, float b, float c)
 {
     return __builtin_fmaf(a, b, c);
 }
+/* Two at a time: one instruction on MI200 and later. */
+RFG_DEVICE rfg_f32x2 rfg_pair(float x, float y)
+{
+    rfg_f32x2 p = { x, y };
+    return p;
+}
+RFG_DEVICE rfg_f32x2 rfg_add2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return a + b;
+}
+RFG_DEVICE rfg_f32x2 rfg_mul2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return a * b;
+}
+RFG_DEVICE rfg_f32x2 rfg_fma2(rfg_f32x2 a, rfg_f32x2 b, rfg_f32x2 c)
+{
+#if defined(__has_builtin) && __has_builtin(__builtin_elementwise_fma)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    rfg_f32x2 r = { __builtin_fmaf(a.x, b.x, c.x), __builtin_fmaf(a.y, b.y, c.y) };
+    return r;
+#endif
+}
 RFG_DEVICE float rfg_f16_to_float(rfg_u16 h)
 {
     return (float)__builtin_bit_cast(_Float16, h);
 }
+/* By an instruction of its own: the compiler would fuse the conversion with a product before it (v_fma_mixlo_f16) in
+ * some variants and not in others, whose last bits would then differ. */
 RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
 {
-    return __builtin_bit_cast(rfg_u16, (_Float16)f);
+    rfg_u32 h;
+    asm("v_cvt_f16_f32 %0, %1" : "=v"(h) : "v"(f));
+    return (rfg_u16)h;
 }
 
 /* Two floats as fp16. */
@@ -208,8 +236,9 @@ RFG_DEVICE float rfg_min(float a, float b)
 /* To nearest even, saturating; 0 for a NaN. */
 RFG_DEVICE int rfg_float_to_i8(float f)
 {
-    int i = (int)__builtin_rintf(__builtin_amdgcn_fmed3f(f, -128.0f, 127.0f));
-    return f == f ? i : 0;
+    int i; /* the instruction saturates, and gives 0 for a NaN */
+    asm("v_cvt_i32_f32 %0, %1" : "=v"(i) : "v"(__builtin_rintf(f)));
+    return i < -128 ? -128 : i > 127 ? 127 : i;
 }
 
 #if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)

@@ -12,7 +12,7 @@
 
 #define RFG_DTYPE_BYTES(dtype) ((dtype) == RFG_F32 ? 4 : (dtype) >= RFG_E4M3 ? 1 : 2)
 /* Elements in 16 bytes. */
-#define RFG_DTYPE_VEC(dtype)   (16 / RFG_DTYPE_BYTES(dtype))
+#define RFG_DTYPE_VEC(dtype) (16 / RFG_DTYPE_BYTES(dtype))
 
 RFG_DEVICE float rfg_bf16_to_float(rfg_u16 h)
 {

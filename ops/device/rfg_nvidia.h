@@ -13,6 +13,7 @@ typedef unsigned long long rfg_u64;
 typedef uint4 rfg_u32x4;
 typedef uint2 rfg_u32x2;
 typedef float4 rfg_f32x4;
+typedef float2 rfg_f32x2;
 
 /* All dynamic LDS ("shared memory"), 16 bytes an element. */
 extern RFG_SHARED rfg_u32x4 rfg_lds[];
@@ -152,6 +153,22 @@ RFG_DEVICE float rfg_fma(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);
 }
+RFG_DEVICE rfg_f32x2 rfg_pair(float x, float y)
+{
+    return make_float2(x, y);
+}
+RFG_DEVICE rfg_f32x2 rfg_add2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return make_float2(a.x + b.x, a.y + b.y);
+}
+RFG_DEVICE rfg_f32x2 rfg_mul2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return make_float2(a.x * b.x, a.y * b.y);
+}
+RFG_DEVICE rfg_f32x2 rfg_fma2(rfg_f32x2 a, rfg_f32x2 b, rfg_f32x2 c)
+{
+    return make_float2(__fmaf_rn(a.x, b.x, c.x), __fmaf_rn(a.y, b.y, c.y));
+}
 RFG_DEVICE float rfg_f16_to_float(rfg_u16 h)
 {
     float f;
@@ -261,8 +278,7 @@ RFG_DEVICE void rfg_atomic_store(rfg_u32 *p, rfg_u32 v)
  * address). Copies belong to the group that the next rfg_async_commit() closes. */
 RFG_DEVICE void rfg_async_copy16(rfg_u32x4 *lds, const void *p, bool valid)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
-                     (rfg_u32)__cvta_generic_to_shared(lds)),
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((rfg_u32)__cvta_generic_to_shared(lds)),
                  "l"(p), "r"(valid ? 16 : 0)
                  : "memory");
 }

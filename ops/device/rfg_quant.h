@@ -4,12 +4,12 @@
 
 /* ---- chunks ----------------------------------------------------------------------------------------------------- */
 
-/* Element i of base and those after it, RFG_DTYPE_VEC(dtype) of them, read `width` bytes (a constant) at a time. Of a
- * narrower width than 16, n elements are there (a multiple of what `width` bytes hold, may be more than a chunk): the
- * others are 0. once: keep it out of the caches' way. */
-RFG_DEVICE rfg_u32x4 rfg_load_chunk(const void *base, long long i, int n, int dtype, int width, bool once)
+/* The chunk `at` bytes into a row (a base that all lanes share costs no 64-bit arithmetic), read `width` bytes (a
+ * constant) at a time: RFG_DTYPE_VEC(dtype) elements. Of a narrower width than 16, n elements are there (a multiple of
+ * what `width` bytes hold, may be more than a chunk): the others are 0. once: keep it out of the caches' way. */
+RFG_DEVICE rfg_u32x4 rfg_load_chunk(const void *row, rfg_u32 at, int n, int dtype, int width, bool once)
 {
-    const char *p = (const char *)base + i * RFG_DTYPE_BYTES(dtype);
+    const char *p = (const char *)row + at;
     rfg_u32x4 v;
     if (width == 16)
         return once ? rfg_load16_once(p) : rfg_load16(p);
@@ -35,9 +35,9 @@ RFG_DEVICE rfg_u32x4 rfg_load_chunk(const void *base, long long i, int n, int dt
     return v;
 }
 
-RFG_DEVICE void rfg_store_chunk(void *base, long long i, int n, rfg_u32x4 v, int dtype, int width, bool once)
+RFG_DEVICE void rfg_store_chunk(void *row, rfg_u32 at, int n, rfg_u32x4 v, int dtype, int width, bool once)
 {
-    char *p = (char *)base + i * RFG_DTYPE_BYTES(dtype);
+    char *p = (char *)row + at;
     if (width == 16) {
         if (once)
             rfg_store16_once(p, v);
@@ -132,14 +132,13 @@ RFG_DEVICE rfg_u32 rfg_quantise4(float a, float b, float c, float d, int dtype)
 }
 
 /* The codes of a chunk's floats times `inverse`; `width` is that of rfg_load_chunk() for dtype `from`. */
-RFG_DEVICE void rfg_store_codes(void *base, long long i, int n, const float *f, float inverse, int dtype, int from,
+RFG_DEVICE void rfg_store_codes(void *row, rfg_u32 at, int n, const float *f, float inverse, int dtype, int from,
                                 int width, bool once)
 {
-    char *p = (char *)base + i;
+    char *p = (char *)row + at;
     rfg_u32x2 v;
     v.x = rfg_quantise4(f[0] * inverse, f[1] * inverse, f[2] * inverse, f[3] * inverse, dtype);
-    v.y = from == RFG_F32 ? 0u
-                          : rfg_quantise4(f[4] * inverse, f[5] * inverse, f[6] * inverse, f[7] * inverse, dtype);
+    v.y = from == RFG_F32 ? 0u : rfg_quantise4(f[4] * inverse, f[5] * inverse, f[6] * inverse, f[7] * inverse, dtype);
     int piece = width / RFG_DTYPE_BYTES(from); /* bytes, and elements */
     if (piece == 8) {
         if (once)

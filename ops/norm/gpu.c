@@ -76,8 +76,11 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
                           row_chunks(prob));
     if (p[P_AHEAD] && (p[P_KEEP] != KEEP_REGISTERS || prob->v[NORM_WEIGHT] == NORM_WEIGHT_NONE))
         return rfg_refuse(why, "ahead=1: needs keep=1 and a weight");
-    if (p[P_AHEAD] && p[P_CHUNKS] == 8 && block > 512)
-        return rfg_refuse(why, "ahead=1, chunks=8: more registers than %d threads have", block);
+    if (p[P_CHUNKS] == 8 && block > (p[P_AHEAD] ? 256 : 512))
+        return rfg_refuse(why, "ahead=%d, chunks=8: more registers than %d threads have", p[P_AHEAD], block);
+    if (p[P_KEEP] == KEEP_REGISTERS && (p[P_CHUNKS] * 16 / p[P_WIDTH] > 16 || (p[P_CHUNKS] == 8 && p[P_ROWS] > 1)))
+        return rfg_refuse(why, "chunks=%d, width=%d, rows=%d: more masks than there are scalar registers", p[P_CHUNKS],
+                          p[P_WIDTH], p[P_ROWS]);
     if (lds_of(prob, p) > dev->lds_bytes - 2048)
         return rfg_refuse(why, "keep=2: %" PRId64 " bytes of LDS: must be at most %d", lds_of(prob, p),
                           dev->lds_bytes - 2048);
@@ -109,7 +112,7 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
 {
     int64_t chunks = row_chunks(prob), groups = row_groups(prob, p);
     int threads = p[P_THREADS], block = threads * p[P_ROWS];
-    bool holds = chunks <= 8 * 1024; /* registers can hold a row */
+    bool holds = chunks <= 4 * 1024; /* registers can hold a row */
     if (p[P_WIDTH] != width_of(prob))
         return rfg_refuse(why, "width=%d: %d is possible", p[P_WIDTH], width_of(prob));
     if (p[P_KEEP] == KEEP_REGISTERS) {

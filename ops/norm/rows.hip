@@ -16,6 +16,7 @@
 #include "norm/norm_args.h"
 
 #define VEC       RFG_DTYPE_VEC(IN_DTYPE)
+#define SIZE      RFG_DTYPE_BYTES(IN_DTYPE)
 #define BLOCK     (THREADS * ROWS)
 #define ROW_WAVES (THREADS > RFG_WAVE ? THREADS / RFG_WAVE : 1)
 #define STEP      (CHUNKS * THREADS)
@@ -32,13 +33,15 @@ struct state {
     int slot; /* of the parts of reductions, by turns */
 };
 
-RFG_DEVICE long long begin_of(const struct state *s, struct norm_rows r)
+/* The row's first element, of `size` bytes. */
+RFG_DEVICE char *row_of(const struct state *s, struct norm_rows r, int size)
 {
     if (HEADS) {
         rfg_u32 row = (rfg_u32)s->row, outer = row / (rfg_u32)s->args.heads;
-        return (long long)outer * r.ld + (long long)(row - outer * (rfg_u32)s->args.heads) * r.ld_inner;
+        return (char *)r.data +
+               ((long long)outer * r.ld + (long long)(row - outer * (rfg_u32)s->args.heads) * r.ld_inner) * size;
     }
-    return s->row * r.ld;
+    return (char *)r.data + s->row * r.ld * size;
 }
 
 /* Elements of the row from a chunk on: above 0 if the chunk is there. */
@@ -48,6 +51,22 @@ RFG_DEVICE int left_of(const struct state *s, int chunk)
         return ROWS == 1 || s->live ? VEC : 0;
     return s->live ? s->args.n - chunk * VEC : 0;
 }
+
+/* Is element i of a chunk there? Of whole chunks all are: one mask and not eight. */
+#define THERE(i, left) (EXACT && ROWS == 1 ? true : WIDTH == 16 ? (left) > 0 : (i) < (left))
+
+/* Chunk by chunk, where each has so many comparisons that their masks would run out of scalar registers. */
+#define CHUNK_DONE()                                                                                                   \
+    do {                                                                                                               \
+        if (CHUNKS > 2 && (SCALE != RFG_SCALE_NONE || WIDTH < 16))                                                     \
+            rfg_keep_order();                                                                                          \
+    } while (0)
+
+#define PIECES_DONE()                                                                                                  \
+    do {                                                                                                               \
+        if (CHUNKS > 2 && WIDTH < 16)                                                                                  \
+            rfg_keep_order();                                                                                          \
+    } while (0)
 
 RFG_DEVICE rfg_u32x4 zeroes(void)
 {
@@ -75,7 +94,7 @@ RFG_DEVICE void held(const struct state *s, const rfg_u32x4 *kept, int c, int ch
         struct norm_rows r = ADD ? s->args.residual_out : s->args.x;
         int left = left_of(s, chunk);
         if (left > 0)
-            v = rfg_load_chunk(r.data, begin_of(s, r) + (long long)chunk * VEC, left, IN_DTYPE, WIDTH, false);
+            v = rfg_load_chunk(row_of(s, r, SIZE), (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
     }
     rfg_unpack(h, v, IN_DTYPE);
 }
@@ -92,23 +111,24 @@ RFG_DEVICE float reduce(struct state *s, float v, float (*part)[ROWS * ROW_WAVES
 RFG_DEVICE float first_pass(const struct state *s, int first, rfg_u32x4 *kept, const rfg_u32x4 *weights, float *largest)
 {
     rfg_u32x4 x[CHUNKS], r[CHUNKS];
-    long long at_x = begin_of(s, s->args.x), at_r = 0, at_o = 0;
+    const char *xp = row_of(s, s->args.x, SIZE), *rp = xp;
+    char *op = 0;
     if (ADD) {
-        at_r = begin_of(s, s->args.residual);
-        at_o = begin_of(s, s->args.residual_out);
+        rp = row_of(s, s->args.residual, SIZE);
+        op = row_of(s, s->args.residual_out, SIZE);
     }
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         int chunk = first + c * THREADS, left = left_of(s, chunk);
         x[c] = r[c] = zeroes();
         if (left > 0) {
-            x[c] = rfg_load_chunk(s->args.x.data, at_x + (long long)chunk * VEC, left, IN_DTYPE, WIDTH, STREAM == 2);
+            x[c] = rfg_load_chunk(xp, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, STREAM == 2);
             if (ADD)
-                r[c] = rfg_load_chunk(s->args.residual.data, at_r + (long long)chunk * VEC, left, IN_DTYPE, WIDTH,
-                                      STREAM == 2);
+                r[c] = rfg_load_chunk(rp, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, STREAM == 2);
         }
+        PIECES_DONE();
     }
-    float sum = 0.0f;
+    rfg_f32x2 sum = rfg_pair(0.0f, 0.0f);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         int chunk = first + c * THREADS, left = left_of(s, chunk);
@@ -123,13 +143,14 @@ RFG_DEVICE float first_pass(const struct state *s, int first, rfg_u32x4 *kept, c
             x[c] = rfg_pack(h, IN_DTYPE);
             rfg_unpack(h, x[c], IN_DTYPE);
             if (left > 0)
-                rfg_store_chunk(s->args.residual_out.data, at_o + (long long)chunk * VEC, left, x[c], IN_DTYPE, WIDTH,
-                                STREAM != 0 && KEEP);
+                rfg_store_chunk(op, (rfg_u32)chunk * 16u, left, x[c], IN_DTYPE, WIDTH, STREAM != 0 && KEEP);
         }
         hold(s, kept, c, chunk, x[c]);
 #pragma unroll
-        for (int i = 0; i < VEC; i++)
-            sum = LAYER ? sum + h[i] : rfg_fma(h[i], h[i], sum);
+        for (int i = 0; i < VEC; i += 2) {
+            rfg_f32x2 two = rfg_pair(h[i], h[i + 1]);
+            sum = LAYER ? rfg_add2(sum, two) : rfg_fma2(two, two, sum);
+        }
         if (FUSED) {
             float w[VEC];
             if (WEIGHT != 2) {
@@ -140,8 +161,9 @@ RFG_DEVICE float first_pass(const struct state *s, int first, rfg_u32x4 *kept, c
             }
             *largest = rfg_max(*largest, rfg_chunk_max(h, IN_DTYPE));
         }
+        PIECES_DONE();
     }
-    return sum;
+    return sum.x + sum.y;
 }
 
 /* The results of a chunk. */
@@ -156,27 +178,33 @@ RFG_DEVICE void results(const struct state *s, int c, int chunk, const rfg_u32x4
         if (AHEAD)
             v = weights[c];
         else if (left > 0)
-            v = rfg_load_chunk(s->args.weight, (long long)chunk * VEC, left, IN_DTYPE, WIDTH, false);
+            v = rfg_load_chunk(s->args.weight, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
         rfg_unpack(w, v, IN_DTYPE);
     }
     if (BIAS) {
         rfg_u32x4 v = zeroes();
         if (left > 0)
-            v = rfg_load_chunk(s->args.bias, (long long)chunk * VEC, left, IN_DTYPE, WIDTH, false);
+            v = rfg_load_chunk(s->args.bias, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
         rfg_unpack(b, v, IN_DTYPE);
     }
 #pragma unroll
-    for (int i = 0; i < VEC; i++) {
-        float f = LAYER ? (y[i] - mean) * rstd : y[i] * rstd;
-        if (WEIGHT != 2)
-            f *= WEIGHT == 1 ? 1.0f + w[i] : w[i];
+    for (int i = 0; i < VEC; i += 2) {
+        rfg_f32x2 f = rfg_pair(y[i], y[i + 1]);
+        if (LAYER)
+            f = rfg_add2(f, rfg_pair(-mean, -mean));
+        f = rfg_mul2(f, rfg_pair(rstd, rstd));
+        if (WEIGHT == 1)
+            f = rfg_mul2(f, rfg_add2(rfg_pair(w[i], w[i + 1]), rfg_pair(1.0f, 1.0f)));
+        else if (WEIGHT == 0)
+            f = rfg_mul2(f, rfg_pair(w[i], w[i + 1]));
         if (BIAS)
-            f += b[i];
-        y[i] = EXACT || i < left ? f : 0.0f;
+            f = rfg_add2(f, rfg_pair(b[i], b[i + 1]));
+        y[i] = THERE(i, left) ? f.x : 0.0f;
+        y[i + 1] = THERE(i + 1, left) ? f.y : 0.0f;
     }
 }
 
-RFG_DEVICE void store(const struct state *s, int chunk, float *y, long long at_y, long long at_q, float inverse)
+RFG_DEVICE void store(const struct state *s, int chunk, float *y, char *yp, char *qp, float inverse)
 {
     int left = left_of(s, chunk);
     if (SCALE == RFG_SCALE_GROUP) {
@@ -191,11 +219,9 @@ RFG_DEVICE void store(const struct state *s, int chunk, float *y, long long at_y
     if (left <= 0)
         return;
     if (PLAIN)
-        rfg_store_chunk(s->args.y.data, at_y + (long long)chunk * VEC, left, rfg_pack(y, IN_DTYPE), IN_DTYPE, WIDTH,
-                        STREAM != 0);
+        rfg_store_chunk(yp, (rfg_u32)chunk * 16u, left, rfg_pack(y, IN_DTYPE), IN_DTYPE, WIDTH, STREAM != 0);
     if (SCALE != RFG_SCALE_NONE)
-        rfg_store_codes(s->args.q.data, at_q + (long long)chunk * VEC, left, y, inverse, OUT_DTYPE, IN_DTYPE, WIDTH,
-                        STREAM != 0);
+        rfg_store_codes(qp, (rfg_u32)(chunk * VEC), left, y, inverse, OUT_DTYPE, IN_DTYPE, WIDTH, STREAM != 0);
 }
 
 RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
@@ -221,7 +247,7 @@ RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
             int chunk = s.t + c * THREADS, left = left_of(&s, chunk);
             weights[c] = zeroes();
             if (left > 0)
-                weights[c] = rfg_load_chunk(args.weight, (long long)chunk * VEC, left, IN_DTYPE, WIDTH, false);
+                weights[c] = rfg_load_chunk(args.weight, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
         }
     }
     if (SCALE == RFG_SCALE_STATIC)
@@ -246,9 +272,10 @@ RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
                     held(&s, kept, c, chunk, h);
 #pragma unroll
                     for (int i = 0; i < VEC; i++) {
-                        float d = EXACT || i < left ? h[i] - mean : 0.0f;
+                        float d = THERE(i, left) ? h[i] - mean : 0.0f;
                         sum = rfg_fma(d, d, sum);
                     }
+                    CHUNK_DONE();
                 }
             sum = reduce(&s, sum, part, false);
         }
@@ -262,6 +289,7 @@ RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
                     float y[VEC];
                     results(&s, c, at + s.t + c * THREADS, kept, weights, mean, rstd, y);
                     largest = rfg_max(largest, rfg_chunk_max(y, IN_DTYPE));
+                    CHUNK_DONE();
                 }
             largest = reduce(&s, largest, part, true);
             float scale = rfg_scale_of(largest, OUT_DTYPE);
@@ -269,15 +297,15 @@ RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
                 rfg_store_float(args.scale, s.row * args.scale_row, scale, RFG_F32);
             inverse = 1.0f / scale;
         }
-        long long at_y = PLAIN ? begin_of(&s, args.y) : 0;
-        long long at_q = SCALE != RFG_SCALE_NONE ? begin_of(&s, args.q) : 0;
+        char *yp = PLAIN ? row_of(&s, args.y, SIZE) : 0, *qp = SCALE != RFG_SCALE_NONE ? row_of(&s, args.q, 1) : 0;
         for (int at = 0; at < end; at += STEP)
 #pragma unroll
             for (int c = 0; c < CHUNKS; c++) {
                 int chunk = at + s.t + c * THREADS;
                 float y[VEC];
                 results(&s, c, chunk, kept, weights, mean, rstd, y);
-                store(&s, chunk, y, at_y, at_q, inverse);
+                store(&s, chunk, y, yp, qp, inverse);
+                CHUNK_DONE();
             }
     }
 }
