@@ -87,7 +87,7 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
                    "\"raw_launch_ns\": %.1f}\n",
                    text, config, l, a, r);
         else if (have_raw)
-            printf("%s on %s, %s\n  lookup %.0f ns; rfg_op_gemm %.0f ns; raw launch of the same kernel %.0f ns; "
+            printf("%s on %s, %s\n  lookup %.0f ns; op call %.0f ns; raw launch of the same kernel %.0f ns; "
                    "difference %.0f ns\n",
                    text, rfg_context_device(ctx), config, l, a, r, a - r);
         else

@@ -59,6 +59,7 @@ struct reader {
     void (*bad)(void *ctx, const char *message);
     void *ctx;
     int n_header; /* columns; 0: not read yet */
+    int header_line;
     char *name[RFG_CSV_FIELDS];
     enum column column[RFG_CSV_FIELDS];
     bool aiter;
@@ -107,6 +108,14 @@ static rfg_status header_error(const struct reader *r, int line, const char *nam
     return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s:%d: column '%.40s': %s", r->path, line, name, rule);
 }
 
+static rfg_status no_column(const struct reader *r, int line, enum column c)
+{
+    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                    "%s:%d: column %s is missing from the header: must be op,dtype,M,N[,K][,attrs][,weight] or "
+                    "AITER's M,N,K[,bias][,dtype][,outdtype]",
+                    r->path, line, known[c].name);
+}
+
 static rfg_status read_header(struct reader *r, int line, int n, char *const *field)
 {
     char ignored[300] = "";
@@ -124,6 +133,7 @@ static rfg_status read_header(struct reader *r, int line, int n, char *const *fi
         if (!(r->name[i] = strdup(field[i])))
             return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", r->path);
         r->n_header = i + 1;
+        r->header_line = line;
         if (r->column[i] == C_IGNORED && !r->aiter)
             return header_error(r, line, field[i],
                                 "must be one of op, dtype, M, N, K, attrs, weight or a key of an operator");
@@ -131,12 +141,9 @@ static rfg_status read_header(struct reader *r, int line, int n, char *const *fi
         if (r->column[i] == C_IGNORED && at < sizeof(ignored))
             snprintf(ignored + at, sizeof(ignored) - at, "%s%s", at ? ", " : "", field[i]);
     }
-    for (enum column c = C_M; c <= C_K; c++)
+    for (enum column c = C_M; c <= (r->aiter ? C_K : C_N); c++)
         if (!has(r, c))
-            return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                            "%s:%d: column %s is missing from the header: must be op,dtype,M,N,K[,attrs][,weight] or "
-                            "AITER's M,N,K[,bias][,dtype][,outdtype]",
-                            r->path, line, known[c].name);
+            return no_column(r, line, c);
     if (!r->aiter && !has(r, C_DTYPE))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s:%d: column dtype is missing from the header", r->path, line);
     if (*ignored)
@@ -229,7 +236,7 @@ static bool read_row(const struct reader *r, char *const *field, struct rfg_shap
         *column = known[C_M + i].name;
         text = value(r, C_M + i, field);
         if (!op->column_key[i]) {
-            if (*text && strcmp(text, "0"))
+            if (text && *text && strcmp(text, "0"))
                 return rfg_refuse(why, "'%.40s': must be empty: %s has no such size", text, op->name);
         } else if (!parse_size(text, &v) || !rfg_problem_set(p, op->column_key[i], text, NULL)) {
             return rfg_refuse(why, "'%.40s': must be a whole number from 1 to %d", text, MAX_SIZE);
@@ -333,6 +340,14 @@ static rfg_status add(struct reader *r, const struct rfg_shape *shape)
     return RFG_OK;
 }
 
+/* Is the line's op one that has a third size? */
+static bool wants_k(const struct reader *r, char *const *field)
+{
+    const char *name = value(r, C_OP, field);
+    const struct rfg_op *op = name ? rfg_op_find(name, strlen(name)) : NULL;
+    return op && op->column_key[2];
+}
+
 static rfg_status read_line(void *ctx, int line, int n, char *const *field, const char *bad)
 {
     struct reader *r = ctx;
@@ -344,6 +359,8 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
                    : read_header(r, line, n, field);
     if (bad)
         refuse(r, line, "%s", bad);
+    else if (n == r->n_header && !has(r, C_K) && wants_k(r, field))
+        return no_column(r, r->header_line, C_K);
     else if (n != r->n_header)
         refuse(r, line, "%d fields: must be %d, as in the header", n, r->n_header);
     else if (!read_row(r, field, &shape, &column, &why))

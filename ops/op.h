@@ -158,17 +158,24 @@ bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rf
 
 /* ---- operators ---------------------------------------------------------------------------------------------- */
 
-#define RFG_MAX_TENSORS 6
+#define RFG_MAX_TENSORS 8
 
 struct rfg_tensor_spec {
     const char *name;
     bool output;
     rfg_dtype dtype;
-    int ndim; /* 1 or 2 here; later ops may use more */
+    int ndim; /* 1, 2 or 3 */
     int64_t shape[RFG_MAX_DIMS];
-    int64_t row_stride; /* elements between rows (the last but one dimension), for ndim >= 2 */
+    int64_t row_stride; /* ndim >= 2: elements from one shape[0] to the next; what is inside is packed */
+    bool column_major;  /* ndim 2, packed: shape[1] columns of shape[0] elements */
     bool absent;        /* an optional tensor that this problem does not have: pass NULL */
     int align_key;      /* the LAYOUT key that says how its pointer and rows are aligned */
+    int same_as;        /* 1 + an input: this output lies where that input lies */
+    double fill;        /* not 0: what all elements of an input are in tests (a scale, say) */
+    /* A quantised output: element (row, column) times element (row, column / scale_group) of that tensor is what it
+     * stands for. A scale tensor of one row serves all rows. */
+    int scaled_by; /* 1 + the tensor of scales; 0: not quantised */
+    int64_t scale_group;
 };
 
 struct rfg_op {
@@ -195,7 +202,7 @@ struct rfg_op {
     void (*pack)(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs);
 };
 
-/* The registry: NULL-terminated, and the only place that an operator is listed. */
+/* The registry (registry.def): NULL-terminated, and the only place that an operator is listed. */
 extern const struct rfg_op *const rfg_ops[];
 const struct rfg_op *rfg_op_find(const char *name, size_t len);
 const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *name);

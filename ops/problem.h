@@ -11,7 +11,7 @@
 
 #include "rfg/core.h"
 
-#define RFG_MAX_KEYS       12
+#define RFG_MAX_KEYS       16
 #define RFG_MAX_DTYPES     4
 #define RFG_PROBLEM_STRLEN 256
 
@@ -43,6 +43,12 @@ struct rfg_problem {
     uint8_t dtype[RFG_MAX_DTYPES]; /* enum rfg_dtype: inputs, then outputs, as the op counts them; the rest 0 */
     int64_t v[RFG_MAX_KEYS];       /* by the op's keys; the rest 0 */
 };
+
+/* One of f32, f16, bf16: what operators compute with, as opposed to what they quantise to. */
+static inline bool rfg_dtype_is_float(int dtype)
+{
+    return dtype >= RFG_F32 && dtype <= RFG_BF16;
+}
 
 /* All keys at their defaults, sizes 0. */
 void rfg_problem_init(struct rfg_problem *p, const struct rfg_op *op);

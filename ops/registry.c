@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The operators. A new one is one line here. */
+ * The operators, as registry.def lists them. */
 #include <string.h>
 
-#include "gemm/gemm.h"
 #include "op.h"
 
+#define RFG_OP(name) extern const struct rfg_op rfg_op_##name##_desc;
+#include "registry.def"
+#undef RFG_OP
+
 const struct rfg_op *const rfg_ops[] = {
-    &rfg_op_gemm_desc,
+#define RFG_OP(name) &rfg_op_##name##_desc,
+#include "registry.def"
+#undef RFG_OP
     NULL,
 };
 

@@ -4,7 +4,7 @@
  * needed. What can differ in a code object is its set of macros; the sets that problems of the decode grid and around
  * it ask for are collected per variant and architecture, and of them enough are compiled that each pair of macro values
  * that occurs at all is compiled at least once. RFG_TEST_COMPILE=all, or =gfx942, compiles every set, of all
- * or of one architecture (about three minutes of CPU time each). */
+ * or of one architecture (about three minutes of CPU time each); RFG_TEST_FAMILY=norm is for one family alone. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,8 +32,66 @@ static const struct arch {
 static const struct rfg_variant *const variants[] = { &gemm_portable, &gemm_skinny, &gemm_skinny_mma_asm,
                                                       &gemm_splitk_mma };
 
+/* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
+static const char *const act_problems[] = {
+    "act_and_mul bf16->bf16 M=4096 N=4096",
+    "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
+    "act_and_mul f16->f16 M=64 N=14336 act=gelu",
+    "act_and_mul f32->f32 M=4096 N=1000 act=relu2",
+    "act_and_mul f16->f16 M=7 N=1001 act=relu",
+    "act_and_mul bf16->bf16 M=64 N=2880 act=swigluoai interleaved=1",
+    "act_and_mul f32->f32 M=3 N=333 act=gelu interleaved=1",
+    "act_and_mul bf16->e4m3 M=4096 N=14336 scale=token",
+    "act_and_mul bf16->e4m3fnuz M=16 N=4096 scale=token plain=1 act=gelu_tanh",
+    "act_and_mul f16->i8 M=16 N=28672 scale=token",
+    "act_and_mul f32->e5m2 M=5 N=2001 scale=token act=gelu",
+    "act_and_mul bf16->e4m3 M=64 N=2048 scale=group act=swigluoai interleaved=1 plain=1",
+    "act_and_mul f32->e4m3fnuz M=64 N=2048 scale=group act=gelu",
+    "act_and_mul f16->i8 M=4096 N=1001 scale=group act=gelu_tanh",
+    "act_and_mul bf16->e5m2 M=64 N=4096 scale=static act=relu",
+    "act_and_mul f32->e4m3 M=64 N=100 scale=static act=none",
+    "act bf16->bf16 M=64 N=4096 act=relu2",
+    "act f32->e4m3 M=64 N=4096 act=none scale=token",
+    "act f16->e4m3fnuz M=64 N=4097 act=gelu scale=group plain=1",
+};
+static const char *const norm_problems[] = {
+    "add_rmsnorm bf16->bf16 M=4096 N=8192",
+    "add_rmsnorm bf16->bf16 M=1 N=7168",
+    "add_rmsnorm f16->f16 M=64 N=4096 weight=1+w",
+    "add_rmsnorm f32->f32 M=64 N=16384 weight=none",
+    "add_rmsnorm bf16->bf16 M=4 N=65536",
+    "add_rmsnorm f16->f16 M=4 N=4097",
+    "rmsnorm bf16->bf16 M=4096 N=128 heads=32 ldx=6144",
+    "rmsnorm f32->f32 M=4096 N=64",
+    "rmsnorm f16->f16 M=64 N=2880",
+    "rmsnorm bf16->e4m3 M=4096 N=7168 scale=token",
+    "add_rmsnorm bf16->e4m3fnuz M=64 N=8192 scale=token plain=1",
+    "add_rmsnorm f16->i8 M=16 N=5120 scale=group",
+    "rmsnorm f32->e5m2 M=16 N=1001 scale=static weight=1+w",
+    "rmsnorm bf16->e4m3 M=512 N=128 heads=4 ldx=640 scale=group plain=1",
+    "layernorm bf16->bf16 M=64 N=4096 bias=1",
+    "layernorm f32->f32 M=64 N=16384 bias=1 weight=none",
+    "add_layernorm f16->f16 M=4096 N=1024 bias=1 weight=1+w",
+    "add_layernorm bf16->e4m3 M=64 N=6144 bias=1 scale=token",
+    "layernorm f32->i8 M=3 N=333 scale=group bias=1",
+    "add_layernorm f32->e4m3fnuz M=16 N=65536 scale=token plain=1",
+};
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct family {
+    const char *name;
+    const struct rfg_variant *variant; /* one of gemm's; NULL: all kernels of the problems' operators */
+    const char *const *problems;
+    size_t n;
+} families[] = {
+    { "gemm_portable", &gemm_portable, NULL, 0 },          { "gemm_skinny", &gemm_skinny, NULL, 0 },
+    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },      { "act", NULL, act_problems, COUNT(act_problems) },
+    { "norm", NULL, norm_problems, COUNT(norm_problems) },
+};
+
 /* One code object that a variant can ask for. */
 struct set {
+    const struct rfg_variant *var;
     struct rfg_kernel kernel;
     int params[RFG_MAX_PARAMS];
     struct rfg_problem prob; /* one that asks for it */
@@ -71,7 +129,7 @@ static bool collect(void *ctx, const int *p)
         i++;
     if (i == s->n) {
         ck_assert_int_lt(s->n, MAX_SETS);
-        s->v[s->n] = (struct set){ .kernel = k, .prob = *s->prob };
+        s->v[s->n] = (struct set){ .var = s->var, .kernel = k, .prob = *s->prob };
         memcpy(s->v[s->n++].params, p, (size_t)s->var->n_params * sizeof(*p));
     }
     s->v[i].lds = l.lds > s->v[i].lds ? l.lds : s->v[i].lds;
@@ -99,27 +157,58 @@ static void collect_all(struct sets *s, const char *dtypes)
     s->prob = NULL;
 }
 
+/* The sets of a family's problems. */
+static void collect_problems(struct sets *s, const struct family *f)
+{
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    s->prob = &prob;
+    for (size_t i = 0; i < f->n; i++) {
+        ck_assert_msg(rfg_problem_parse(&prob, f->problems[i], &why), "%s: %s", f->problems[i], why.text);
+        for (int v = 0; v < prob.op->n_variants; v++) {
+            s->var = prob.op->variants[v];
+            if (s->var->kind == RFG_VARIANT_KERNEL)
+                rfg_variant_each(s->var, s->dev, &prob, collect, s);
+        }
+    }
+    s->prob = NULL;
+}
+
 /* ---- a covering choice --------------------------------------------------------------------------------------------
  */
 
-/* Is there a chosen set with the same values of macros i and j (i == j: of i)? */
-static bool pair_covered(const struct sets *s, const struct set *a, int i, int j)
+/* Pairs of macro values that a chosen set has, by their hash; 0: an empty place. */
+#define MAX_PAIRS (1 << 16)
+static uint64_t covered[MAX_PAIRS];
+
+/* Where macros i and j (i == j: i alone) of a set are, or would be. */
+static uint64_t *find_pair(const struct rfg_kernel *k, int i, int j, uint64_t *hash)
 {
-    for (int b = 0; b < s->n; b++) {
-        const struct rfg_kernel *k = &s->v[b].kernel;
-        if (s->v[b].chosen && k->macros[i].value == a->kernel.macros[i].value &&
-            k->macros[j].value == a->kernel.macros[j].value)
-            return true;
+    const uint64_t parts[] = { (uint64_t)(uintptr_t)k->entry, (uint64_t)i, (uint64_t)k->macros[i].value, (uint64_t)j,
+                               (uint64_t)k->macros[j].value };
+    *hash = 1;
+    for (int p = 0; p < 5; p++) {
+        *hash = (*hash ^ parts[p]) * 0x9e3779b97f4a7c15u;
+        *hash ^= *hash >> 29;
     }
-    return false;
+    size_t at = *hash % MAX_PAIRS;
+    while (covered[at] && covered[at] != *hash)
+        at = (at + 1) % MAX_PAIRS;
+    return &covered[at];
 }
 
-static int new_pairs(const struct sets *s, const struct set *a)
+/* How many pairs of the set no chosen one has; `take` them if it is chosen. */
+static int new_pairs(const struct set *a, bool take)
 {
+    uint64_t hash;
     int n = 0;
     for (int i = 0; i < a->kernel.n_macros; i++)
-        for (int j = i; j < a->kernel.n_macros; j++)
-            n += !pair_covered(s, a, i, j);
+        for (int j = i; j < a->kernel.n_macros; j++) {
+            uint64_t *at = find_pair(&a->kernel, i, j, &hash);
+            n += !*at;
+            if (take)
+                *at = hash;
+        }
     return n;
 }
 
@@ -127,10 +216,11 @@ static int new_pairs(const struct sets *s, const struct set *a)
 static int choose(struct sets *s, bool all)
 {
     int chosen = 0;
+    memset(covered, 0, sizeof(covered));
     for (;;) {
         int best = -1, most = 0;
         for (int i = 0; i < s->n; i++) {
-            int pairs = s->v[i].chosen ? 0 : all ? 1 : new_pairs(s, &s->v[i]);
+            int pairs = s->v[i].chosen ? 0 : all ? 1 : new_pairs(&s->v[i], false);
             if (pairs > most) {
                 most = pairs;
                 best = i;
@@ -141,6 +231,7 @@ static int choose(struct sets *s, bool all)
         if (best < 0)
             return chosen;
         s->v[best].chosen = true;
+        new_pairs(&s->v[best], true);
         chosen++;
     }
 }
@@ -235,7 +326,7 @@ static void compile_one(struct work *w, const struct set *set)
     struct rfg_kernel kernel;
     struct rfg_blob code = { 0 };
     char *log = NULL;
-    rfg_status st = rfg_variant_request(dev, &set->prob, w->sets->var, set->params, &req, name, &kernel);
+    rfg_status st = rfg_variant_request(dev, &set->prob, set->var, set->params, &req, name, &kernel);
     double start = rfg_now();
     if (st == RFG_OK)
         st = rfg_jit_pool_compile(w->pool, w->prov, &req, &code, &log);
@@ -305,7 +396,7 @@ static const struct rfg_jit_provider *find_provider(const struct arch *arch, con
 }
 
 /* A line for README's table; see tests/verified.py. */
-static void record(const struct rfg_device *dev, const struct rfg_variant *var, const struct rfg_jit_provider *prov,
+static void record(const struct rfg_device *dev, const char *family, const struct rfg_jit_provider *prov,
                    const struct work *w)
 {
     const char *path = getenv("RFG_VERIFIED_FILE");
@@ -316,7 +407,7 @@ static void record(const struct rfg_device *dev, const struct rfg_variant *var, 
     FILE *f = fopen(path, "a");
     ck_assert_msg(f != NULL, "RFG_VERIFIED_FILE=%s: can't append to it", path);
     fprintf(f, "{\"compiled_for\":\"%s\",\"variant\":\"%s\",\"compiler\":\"%s\",\"code_objects\":%d}\n", dev->target,
-            var->name, version, w->compiled);
+            family, version, w->compiled);
     fclose(f);
 }
 
@@ -338,28 +429,32 @@ START_TEST(compiles)
     struct rfg_jit_pool *pool = rfg_jit_pool_create(WORKERS, 120);
     ck_assert_ptr_nonnull(pool);
     int failed = 0;
-    for (size_t v = 0; v < sizeof(variants) / sizeof(variants[0]); v++) {
+    for (size_t v = 0; v < COUNT(families); v++) {
         static const char *const dtypes[] = { "bf16,bf16->bf16", "f16,f16->f16", "bf16,bf16->f32",
                                               "f16,f16->bf16",   "f32,f32->f32", "f32,f32->bf16" };
-        sets = (struct sets){ .dev = &dev, .var = variants[v] };
-        for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
+        const struct family *f = &families[v];
+        const char *only = getenv("RFG_TEST_FAMILY");
+        if (only && strcmp(only, f->name))
+            continue;
+        sets = (struct sets){ .dev = &dev, .var = f->variant };
+        for (size_t d = 0; f->variant && d < COUNT(dtypes); d++)
             collect_all(&sets, dtypes[d]);
+        collect_problems(&sets, f);
         if (sets.n == 0) {
             struct rfg_problem prob;
-            ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
-            ck_assert_msg(!variants[v]->supports(&dev, &prob, &why), "%s: %s has no parameters for it", dev.target,
-                          variants[v]->name);
-            printf("%s %s: not for it: %s\n", variants[v]->name, dev.target, why.text);
+            ck_assert(f->variant && rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
+            ck_assert_msg(!f->variant->supports(&dev, &prob, &why), "%s: %s has no parameters for it", dev.target,
+                          f->name);
+            printf("%s %s: not for it: %s\n", f->name, dev.target, why.text);
             continue;
         }
         choose(&sets, all);
         struct work w = { .prov = prov, .pool = pool, .sets = &sets, .lock = PTHREAD_MUTEX_INITIALIZER };
         compile_chosen(&w);
         printf("%s %s %s: %d of %d compiled, %d bad; at most %ld registers, %ld bytes of LDS; slowest %.2f s\n",
-               variants[v]->name, dev.target, prov->name, w.compiled, sets.n, w.failed, w.most_registers, w.most_lds,
-               w.seconds);
+               f->name, dev.target, prov->name, w.compiled, sets.n, w.failed, w.most_registers, w.most_lds, w.seconds);
         failed += w.failed;
-        record(&dev, variants[v], prov, &w);
+        record(&dev, f->name, prov, &w);
     }
     rfg_jit_pool_destroy(&pool);
     ck_assert_int_eq(failed, 0);

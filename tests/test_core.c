@@ -329,7 +329,7 @@ START_TEST(dlpack)
     ck_assert_int_eq(t.strides[0], 8);
     dl.dtype = (DLDataType){ kDLFloat, 16, 2 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), -1);
-    dl.dtype = (DLDataType){ kDLInt, 8, 1 };
+    dl.dtype = (DLDataType){ kDLInt, 16, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), -1);
     dl.ndim = RFG_MAX_DIMS + 1;
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), -1);

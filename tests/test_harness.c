@@ -96,6 +96,57 @@ START_TEST(rounding)
 }
 END_TEST
 
+/* The 8-bit formats: some codes by hand, all there and back, every tie and its neighbours, saturation, NaN. */
+START_TEST(byte_formats)
+{
+    static const struct {
+        rfg_dtype dtype;
+        int one, last; /* codes of 1 and of the largest value */
+        double smallest, largest;
+    } f[] = { { RFG_E4M3, 0x38, 0x7e, 0x1p-9, 448 },
+              { RFG_E4M3FNUZ, 0x40, 0x7f, 0x1p-10, 240 },
+              { RFG_E5M2, 0x3c, 0x7b, 0x1p-16, 57344 },
+              { RFG_I8, 1, 127, 1, 127 } };
+    for (size_t d = 0; d < sizeof(f) / sizeof(f[0]); d++) {
+        rfg_dtype t = f[d].dtype;
+        uint8_t code, got, smallest = 1, one = (uint8_t)f[d].one, last = (uint8_t)f[d].last;
+        ck_assert(rfg_load(&smallest, t, 0) == f[d].smallest && rfg_load(&one, t, 0) == 1);
+        ck_assert(rfg_load(&last, t, 0) == f[d].largest && rfg_largest(t) == f[d].largest);
+        for (int i = 0; i < 256; i++) {
+            code = (uint8_t)i;
+            double v = rfg_load(&code, t, 0);
+            if (isfinite(v)) {
+                rfg_store(&got, t, 0, v);
+                ck_assert_msg(got == code, "%s: %02x comes back as %02x", rfg_dtype_name(t), code, got);
+            }
+        }
+        for (int i = 0; i < f[d].last; i++) {
+            uint8_t lo = (uint8_t)i, hi = (uint8_t)(i + 1);
+            double a = rfg_load(&lo, t, 0), b = rfg_load(&hi, t, 0), mid = (a + b) / 2;
+            ck_assert_msg(b > a && rfg_ulp(t, a) == b - a, "%s: %02x", rfg_dtype_name(t), lo);
+            rfg_store(&got, t, 0, mid);
+            ck_assert_msg(got == (i & 1 ? hi : lo), "%s: the tie above %02x", rfg_dtype_name(t), lo);
+            rfg_store(&got, t, 0, nextafter(mid, 0));
+            ck_assert_uint_eq(got, lo);
+            rfg_store(&got, t, 0, -nextafter(mid, INFINITY));
+            ck_assert_uint_eq(got, (uint8_t)(t == RFG_I8 ? -hi : hi | 0x80));
+        }
+        rfg_store(&got, t, 0, 1e9);
+        ck_assert_uint_eq(got, last);
+        rfg_store(&got, t, 0, 1e30);
+        ck_assert_uint_eq(got, last);
+        rfg_store(&got, t, 0, INFINITY);
+        ck_assert_uint_eq(got, last);
+        rfg_store(&got, t, 0, -INFINITY);
+        ck_assert_uint_eq(got, t == RFG_I8 ? 0x80 : last | 0x80);
+        rfg_store(&got, t, 0, -0.0);
+        ck_assert_uint_eq(got, t == RFG_I8 || t == RFG_E4M3FNUZ ? 0 : 0x80);
+        rfg_store(&got, t, 0, NAN);
+        ck_assert(t == RFG_I8 ? got == 0 : isnan(rfg_load(&got, t, 0)));
+    }
+}
+END_TEST
+
 /* ---- the oracle ---------------------------------------------------------------------------------------------------
  */
 
@@ -109,13 +160,16 @@ START_TEST(oracle_by_hand)
     rfg_tensor t[RFG_MAX_TENSORS] = {
         { 0 }, rfg_tensor_2d(x, RFG_F32, 2, 3, 4), rfg_tensor_2d(w, RFG_F32, 2, 3, 3), rfg_tensor_1d(b, RFG_F32, 2)
     };
-    double e[4], m[4];
+    double e[4], a[4];
+    struct rfg_expected want[RFG_MAX_TENSORS] = { { e, a } };
     int64_t rows[] = { 0, 1 };
-    ck_assert_int_eq(rfg_oracle(&p, t, rows, 2, e, m), RFG_OK);
-    for (int i = 0; i < 4; i++)
-        ck_assert_msg(e[i] == sums[i] && m[i] == mags[i], "[%d] is %g (|%g|), not %g (|%g|)", i, e[i], m[i], sums[i],
-                      mags[i]);
-    ck_assert_int_eq(rfg_oracle(&p, t, rows + 1, 1, e, m), RFG_OK);
+    ck_assert_int_eq(rfg_oracle(&p, t, rows, 2, want), RFG_OK);
+    for (int i = 0; i < 4; i++) {
+        double allow = (sqrt(3) + 4) * 0x1p-24 * mags[i] + 0x1p-126;
+        ck_assert_msg(e[i] == sums[i] && a[i] == allow, "[%d] is %g +- %g, not %g +- %g", i, e[i], a[i], sums[i],
+                      allow);
+    }
+    ck_assert_int_eq(rfg_oracle(&p, t, rows + 1, 1, want), RFG_OK);
     ck_assert(e[0] == -1 && e[1] == 37);
 }
 END_TEST
@@ -301,6 +355,7 @@ int main(void)
     tcase_add_test(tc, bf16_codes);
     tcase_add_test(tc, f16_codes);
     tcase_add_test(tc, rounding);
+    tcase_add_test(tc, byte_formats);
     tcase_add_test(tc, oracle_by_hand);
     tcase_add_test(tc, finds_wrong_values);
     tcase_add_test(tc, finds_writes_elsewhere);

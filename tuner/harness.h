@@ -7,6 +7,7 @@
 #define RFG_TUNER_HARNESS_H
 
 #include "../dispatch/context.h"
+#include "../ops/oracle.h"
 
 enum rfg_data {
     RFG_DATA_RANDOM,  /* uniform in [-1, 1): what is timed and checked by default */
@@ -38,9 +39,10 @@ rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan
 /* Fills the outputs of a set with 0xFF.. poison (NaN) and renews the guards. */
 rfg_status rfg_case_poison(struct rfg_case *c, int set);
 
-/* Tolerance. |got - expected| <= bound per element, where expected is the oracle's double rounded to the output
- * dtype and bound = half an ulp of the output type at the expected value (the final rounding may go the other way)
- * + k_acc * eps(fp32) * sum_k |x*w| (fp32 accumulation in any order; k_acc = sqrt(K) + 4, see harness.c). */
+/* Tolerance. |got - expected| <= bound per element of every output, where expected and allow are the oracle's and bound
+ * = allow + half an ulp of the output's dtype at the expected value (the final rounding may go the other way). A
+ * quantised output is compared as what it stands for, with the scales that were stored beside it; beyond its largest
+ * value times the scale it must be saturated. */
 struct rfg_check {
     bool ok;
     double max_ratio; /* max |got - expected| / bound; ok means <= 1 */
@@ -75,15 +77,5 @@ rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans
 
 /* The floor for a problem on a device: max(bytes / bandwidth, flops / rate) + launch latency; which says which. */
 double rfg_floor_us(const struct rfg_device *dev, const struct rfg_problem *prob, const char **which);
-
-/* The oracle, by op: expected values (double, before rounding) and sum |terms| for `rows` of the output. */
-rfg_status rfg_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                      int64_t n_rows, double *expected, double *magnitude);
-
-/* ---- scalar conversions of the host (round to nearest even), independent of what the kernels use ---------------- */
-double rfg_load(const void *base, rfg_dtype dtype, int64_t index);
-void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value);
-/* ulp of the dtype at |x|, in double. */
-double rfg_ulp(rfg_dtype dtype, double x);
 
 #endif

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The oracle: gemm in double precision from the tensors' bytes, and the scalar conversions it rests on. Written without
- * a look at any kernel: plain arithmetic on values, no bit tricks shared with them. */
+ * The oracles' common ground: the scalar conversions that they rest on, and the way to each op's (ops/<op>/oracle.c).
+ * Written without a look at any kernel: plain arithmetic on values, tables for 8-bit formats, no bit tricks. */
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "../ops/gemm/gemm.h"
 #include "harness.h"
 
 /* ---- number formats ------------------------------------------------------------------------------------------ */
@@ -25,8 +21,80 @@ static struct format format_of(rfg_dtype dtype)
         return (struct format){ 10, -14, 15 };
     case RFG_BF16:
         return (struct format){ 7, -126, 127 };
+    case RFG_E4M3:
+        return (struct format){ 3, -6, 8 };
+    case RFG_E4M3FNUZ:
+        return (struct format){ 3, -7, 7 };
+    case RFG_E5M2:
+        return (struct format){ 2, -14, 15 };
     default:
         return (struct format){ 23, -126, 127 };
+    }
+}
+
+/* The value of each code of an 8-bit format, from its definition (OCP's specification of 8-bit floating point; the
+ * fnuz ones: Noune et al., "8-bit numerical formats for deep neural networks", 2022, as gfx942 has it). */
+static double bytes[RFG_DTYPE_COUNT][256];
+static pthread_once_t bytes_once = PTHREAD_ONCE_INIT;
+
+static void bytes_init(void)
+{
+    for (int code = 0; code < 256; code++) {
+        int e4 = code >> 3 & 15, m3 = code & 7, e5 = code >> 2 & 31, m2 = code & 3;
+        double sign = code & 0x80 ? -1 : 1;
+        double e4m3 = e4 ? (1 + m3 / 8.0) * exp2(e4 - 7) : m3 / 8.0 * exp2(-6);
+        double fnuz = e4 ? (1 + m3 / 8.0) * exp2(e4 - 8) : m3 / 8.0 * exp2(-7);
+        double e5m2 = e5 ? (1 + m2 / 4.0) * exp2(e5 - 15) : m2 / 4.0 * exp2(-14);
+        bytes[RFG_E4M3][code] = (code & 0x7f) == 0x7f ? NAN : sign * e4m3;
+        bytes[RFG_E4M3FNUZ][code] = code == 0x80 ? NAN : sign * fnuz;
+        bytes[RFG_E5M2][code] = e5 == 31 ? (m2 ? NAN : sign * INFINITY) : sign * e5m2;
+        bytes[RFG_I8][code] = code < 128 ? code : code - 256;
+    }
+}
+
+static const double *byte_table(rfg_dtype dtype)
+{
+    pthread_once(&bytes_once, bytes_init);
+    return bytes[dtype];
+}
+
+/* The code of the value nearest to v; of two as near, the even one; the largest finite one beyond. */
+static uint8_t byte_store(rfg_dtype dtype, double v)
+{
+    const double *table = byte_table(dtype);
+    double beyond = 2 * rfg_largest(dtype) + 2; /* further away differences would round to one another */
+    int best = -1;
+    v = isnan(v) ? v : fmin(fmax(v, -beyond), beyond);
+    for (int code = 0; code < 256; code++) {
+        if (isnan(v) && (isnan(table[code]) || dtype == RFG_I8))
+            return (uint8_t)code;
+        if (!isfinite(table[code]) || isnan(v))
+            continue;
+        double d = fabs(table[code] - v), least = best < 0 ? INFINITY : fabs(table[best] - v);
+        bool zero = table[code] == 0 && best >= 0 && table[best] == 0;
+        if (zero ? !!signbit(v) == code >> 7 : d < least || (d == least && !(code & 1)))
+            best = code;
+    }
+    return (uint8_t)best;
+}
+
+double rfg_largest(rfg_dtype dtype)
+{
+    switch (dtype) {
+    case RFG_F16:
+        return 65504;
+    case RFG_BF16:
+        return 0x1.fep127;
+    case RFG_E4M3:
+        return 448;
+    case RFG_E4M3FNUZ:
+        return 240;
+    case RFG_E5M2:
+        return 57344;
+    case RFG_I8:
+        return 127;
+    default:
+        return 0x1.fffffep127;
     }
 }
 
@@ -34,6 +102,8 @@ double rfg_load(const void *base, rfg_dtype dtype, int64_t index)
 {
     if (dtype == RFG_F32)
         return ((const float *)base)[index];
+    if (rfg_dtype_size(dtype) == 1)
+        return byte_table(dtype)[((const uint8_t *)base)[index]];
     struct format f = format_of(dtype);
     int bits = ((const uint16_t *)base)[index];
     int exp_bits = 15 - f.mantissa, mant = bits & ((1 << f.mantissa) - 1);
@@ -52,6 +122,8 @@ double rfg_ulp(rfg_dtype dtype, double x)
     int e;
     if (!isfinite(x))
         return 0;
+    if (dtype == RFG_I8)
+        return 1;
     frexp(x, &e); /* |x| = m * 2^e, m in [0.5, 1) */
     e = x == 0 || e - 1 < f.min_exp ? f.min_exp : e - 1;
     return ldexp(1, e - f.mantissa);
@@ -74,6 +146,10 @@ void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value)
         ((float *)base)[index] = (float)value;
         return;
     }
+    if (rfg_dtype_size(dtype) == 1) {
+        ((uint8_t *)base)[index] = byte_store(dtype, value);
+        return;
+    }
     struct format f = format_of(dtype);
     int exp_bits = 15 - f.mantissa, top = (1 << exp_bits) - 1, bits;
     double r = round_to(dtype, value), a = fabs(r);
@@ -91,130 +167,47 @@ void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value)
     ((uint16_t *)base)[index] = (uint16_t)(bits | (signbit(r) ? 0x8000 : 0));
 }
 
-/* ---- gemm ---------------------------------------------------------------------------------------------------------
- */
-
-struct gemm_job {
-    const rfg_tensor *x, *w, *bias;
-    const double *xd; /* the rows of X wanted, as doubles, k-major rows */
-    int64_t n_rows, n, k;
-    double *expected, *magnitude;
-    _Atomic int64_t next; /* column of Y */
-};
-
-#define ROW_BLOCK 8
-
-/* sum x*w and sum |x*w| for up to ROW_BLOCK rows of X and one row of W. */
-static void dots(const double *x, const double *w, int rows, int64_t k, double *sum, double *mag)
+double rfg_element(const rfg_tensor *t, int64_t row, int64_t i)
 {
-    for (int r = 0; r < rows; r++) {
-        const double *xr = x + r * k;
-        double s[8] = { 0 }, m[8] = { 0 };
-        int64_t i = 0;
-        for (; i + 8 <= k; i += 8)
-            for (int j = 0; j < 8; j++) {
-                double t = xr[i + j] * w[i + j];
-                s[j] += t;
-                m[j] += fabs(t);
-            }
-        for (; i < k; i++) {
-            double t = xr[i] * w[i];
-            s[0] += t;
-            m[0] += fabs(t);
-        }
-        sum[r] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-        mag[r] = ((m[0] + m[1]) + (m[2] + m[3])) + ((m[4] + m[5]) + (m[6] + m[7]));
-    }
+    int64_t at = t->ndim == 3   ? row / t->shape[1] * t->strides[0] + row % t->shape[1] * t->strides[1]
+                 : t->ndim == 2 ? row * t->strides[0]
+                                : 0;
+    return rfg_load(t->data, t->dtype, at + i * (t->ndim == 2 ? t->strides[1] : 1));
 }
 
-/* The value of every 16-bit pattern: conversion becomes a load. */
-static double half_values[2][65536];
-static pthread_once_t half_once = PTHREAD_ONCE_INIT;
-
-static void half_init(void)
+void rfg_expect_scales(const struct rfg_problem *prob, int64_t group, int64_t n, int64_t n_rows,
+                       struct rfg_expected expected[RFG_MAX_TENSORS])
 {
-    for (int i = 0; i < 65536; i++) {
-        uint16_t bits = (uint16_t)i;
-        half_values[0][i] = rfg_load(&bits, RFG_F16, 0);
-        half_values[1][i] = rfg_load(&bits, RFG_BF16, 0);
-    }
-}
-
-static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
-{
-    const char *base = (const char *)t->data + row * t->strides[0] * (int64_t)rfg_dtype_size(t->dtype);
-    if (t->dtype == RFG_F32) {
-        for (int64_t i = 0; i < k; i++)
-            out[i] = ((const float *)base)[i];
-        return;
-    }
-    const double *values = half_values[t->dtype == RFG_BF16];
-    for (int64_t i = 0; i < k; i++)
-        out[i] = values[((const uint16_t *)base)[i]];
-}
-
-/* One thread: columns of Y until there are none left. */
-static void *gemm_columns(void *arg)
-{
-    struct gemm_job *j = arg;
-    double *w = malloc((size_t)(j->k ? j->k : 1) * sizeof(double));
-    for (int64_t n; w && (n = atomic_fetch_add(&j->next, 1)) < j->n;) {
-        double bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
-        to_doubles(j->w, n, j->k, w);
-        for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
-            double sum[ROW_BLOCK], mag[ROW_BLOCK];
-            int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
-            dots(j->xd + r * j->k, w, rows, j->k, sum, mag);
-            for (int i = 0; i < rows; i++) {
-                j->expected[(r + i) * j->n + n] = sum[i] + bias;
-                j->magnitude[(r + i) * j->n + n] = mag[i] + fabs(bias);
-            }
-        }
-    }
-    free(w);
-    return w ? NULL : arg;
-}
-
-static rfg_status gemm_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
-                              const int64_t *rows, int64_t n_rows, double *expected, double *magnitude)
-{
-    int64_t k = prob->v[GEMM_K];
-    double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
-    struct gemm_job j = { .x = &host[1],
-                          .w = &host[2],
-                          .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
-                          .xd = xd,
-                          .n_rows = n_rows,
-                          .n = prob->v[GEMM_N],
-                          .k = k,
-                          .expected = expected,
-                          .magnitude = magnitude };
-    if (!xd)
-        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows of x", (long long)n_rows);
-    pthread_once(&half_once, half_init);
+    int64_t groups = (n + group - 1) / group;
+    double max = rfg_largest((rfg_dtype)prob->dtype[1]);
     for (int64_t r = 0; r < n_rows; r++)
-        to_doubles(j.x, rows[r], k, xd + r * k);
-
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = (double)n_rows * (double)j.n * (double)k < 1e6 ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
-    pthread_t t[16];
-    while (started < threads - 1 && !pthread_create(&t[started], NULL, gemm_columns, &j))
-        started++;
-    bool failed = gemm_columns(&j) != NULL;
-    for (int i = 0; i < started; i++) {
-        void *result;
-        pthread_join(t[i], &result);
-        failed |= result != NULL;
-    }
-    free(xd);
-    return failed && j.next < j.n + threads ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row of w")
-                                            : RFG_OK;
+        for (int64_t g = 0; g < groups; g++) {
+            double largest = 0, allow = 0;
+            for (int64_t i = g * group; i < n && i < (g + 1) * group; i++) {
+                largest = fmax(largest, fabs(expected[1].value[r * n + i]));
+                allow = fmax(allow, expected[1].allow[r * n + i]);
+            }
+            double scale = fmax(largest / max, 1 / (512 * max));
+            expected[2].value[r * groups + g] = scale;
+            expected[2].allow[r * groups + g] = isfinite(scale) ? allow / max + 4 * 0x1p-24 * scale : 0;
+        }
 }
+
+/* ---- the operators' oracles -------------------------------------------------------------------------------------- */
 
 rfg_status rfg_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                      int64_t n_rows, double *expected, double *magnitude)
+                      int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
 {
-    if (!strcmp(prob->op->name, "gemm"))
-        return gemm_oracle(prob, host, rows, n_rows, expected, magnitude);
+    static const struct {
+        const char *op;
+        rfg_oracle_fn *fn;
+    } oracles[] = {
+#define RFG_OP(name) { #name, rfg_oracle_##name },
+#include "../ops/registry.def"
+#undef RFG_OP
+    };
+    for (size_t i = 0; i < sizeof(oracles) / sizeof(oracles[0]); i++)
+        if (!strcmp(prob->op->name, oracles[i].op))
+            return oracles[i].fn(prob, host, rows, n_rows, expected);
     return rfg_fail(RFG_ERROR_UNSUPPORTED, "oracle: none for %s", prob->op->name);
 }

@@ -193,13 +193,16 @@ static struct rfg_problem packed_call(const struct rfg_problem *key)
 {
     struct rfg_problem call = *key;
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
-    int n = key->op->tensors(key, spec), align = rfg_op_key(key->op, "align");
-    uint64_t bits = 16;
+    uint64_t bits[RFG_MAX_KEYS] = { 0 };
+    int n = key->op->tensors(key, spec);
     for (int i = 0; i < n; i++)
-        if (!spec[i].absent && spec[i].ndim > 1 && spec[i].shape[0] > 1)
-            bits |= (uint64_t)spec[i].row_stride * rfg_dtype_size(spec[i].dtype);
-    if (align >= 0)
-        call.v[align] = (int64_t)(bits & -bits);
+        if (!spec[i].absent && spec[i].align_key >= 0) {
+            bool rows = spec[i].ndim > 1 && spec[i].shape[0] > 1;
+            bits[spec[i].align_key] |= 16 | (rows ? (uint64_t)spec[i].row_stride * rfg_dtype_size(spec[i].dtype) : 0);
+        }
+    for (int k = 0; k < key->op->n_keys; k++)
+        if (bits[k])
+            call.v[k] = (int64_t)(bits[k] & -bits[k]);
     return call;
 }
 

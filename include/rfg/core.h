@@ -55,9 +55,22 @@ RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
 
-typedef enum rfg_dtype { RFG_DTYPE_NONE = 0, RFG_F32, RFG_F16, RFG_BF16, RFG_DTYPE_COUNT } rfg_dtype;
+/* The 8-bit ones are what operators quantise to. fp8 has two encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and,
+ * on gfx942, one without infinity and negative zero (e4m3fnuz). Either can be asked for on every device. */
+typedef enum rfg_dtype {
+    RFG_DTYPE_NONE = 0,
+    RFG_F32,
+    RFG_F16,
+    RFG_BF16,
+    RFG_E4M3,     /* largest 448; NaN 0x7f, 0xff; no infinity */
+    RFG_E4M3FNUZ, /* largest 240; NaN 0x80; neither infinity nor -0 */
+    RFG_E5M2,     /* largest 57344; infinity and NaN as in IEEE formats */
+    RFG_I8,
+    RFG_DTYPE_COUNT
+} rfg_dtype;
 
-/* "f32", "f16", "bf16"; "none" for RFG_DTYPE_NONE and "?" for a value out of range. */
+/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8"; "none" for RFG_DTYPE_NONE and "?" for a value out of range.
+ */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
 /* Bytes of one element; 0 for a value out of range. */
 RFG_API size_t rfg_dtype_size(rfg_dtype dtype);

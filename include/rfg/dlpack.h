@@ -25,6 +25,17 @@ static inline int rfg_tensor_from_dlpack(rfg_tensor *out, const DLTensor *dl)
         t.dtype = RFG_F16;
     else if (dl->dtype.code == kDLBfloat && dl->dtype.bits == 16)
         t.dtype = RFG_BF16;
+    else if (dl->dtype.code == kDLInt && dl->dtype.bits == 8)
+        t.dtype = RFG_I8;
+#if defined(DLPACK_MAJOR_VERSION) &&                                                                                   \
+    (DLPACK_MAJOR_VERSION > 1 || (DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION > 0))
+    else if (dl->dtype.code == kDLFloat8_e4m3fn)
+        t.dtype = RFG_E4M3;
+    else if (dl->dtype.code == kDLFloat8_e4m3fnuz)
+        t.dtype = RFG_E4M3FNUZ;
+    else if (dl->dtype.code == kDLFloat8_e5m2)
+        t.dtype = RFG_E5M2;
+#endif
     else
         return -1;
     t.data = (char *)dl->data + dl->byte_offset;

@@ -5,7 +5,10 @@
 #ifndef RFG_RFG_H
 #define RFG_RFG_H
 
+#include "act.h"
 #include "core.h"
 #include "gemm.h"
+#include "norm.h"
+#include "quant.h"
 
 #endif

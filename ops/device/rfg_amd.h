@@ -3,11 +3,11 @@
  * AMD, by clang's builtins alone: hipRTC brings names of HIP's own, a bare clang brings none, so none is used. */
 #if RFG_AMD
 
-#define RFG_DEVICE                 static __attribute__((device)) __attribute__((always_inline)) inline
-#define RFG_SHARED                 __attribute__((shared))
+#define RFG_DEVICE static __attribute__((device)) __attribute__((always_inline)) inline
+#define RFG_SHARED __attribute__((shared))
 #define RFG_KERNEL(threads)                                                                                            \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
-#define RFG_GLOBAL                 __attribute__((address_space(1)))
+#define RFG_GLOBAL __attribute__((address_space(1)))
 
 typedef unsigned short rfg_u16;
 typedef unsigned int rfg_u32;
@@ -15,6 +15,7 @@ typedef unsigned long long rfg_u64;
 typedef rfg_u32 rfg_u32x4 __attribute__((ext_vector_type(4)));
 typedef rfg_u32 rfg_u32x2 __attribute__((ext_vector_type(2)));
 typedef float rfg_f32x4 __attribute__((ext_vector_type(4)));
+typedef float rfg_f32x2 __attribute__((ext_vector_type(2)));
 
 /* All dynamic LDS, 16 bytes an element. */
 extern RFG_SHARED rfg_u32x4 rfg_lds[];
@@ -111,6 +112,32 @@ RFG_DEVICE void rfg_store2(void *p, rfg_u16 v)
     *(RFG_GLOBAL rfg_u16 *)p = v;
 }
 
+RFG_DEVICE rfg_u32x2 rfg_load8(const void *p)
+{
+    return *(const RFG_GLOBAL rfg_u32x2 *)p;
+}
+RFG_DEVICE rfg_u32 rfg_load1(const void *p)
+{
+    return *(const RFG_GLOBAL unsigned char *)p;
+}
+RFG_DEVICE void rfg_store1(void *p, rfg_u32 v)
+{
+    *(RFG_GLOBAL unsigned char *)p = (unsigned char)v;
+}
+/* Read or written once, as rfg_load16_stream(), but of memory that this launch also writes. */
+RFG_DEVICE rfg_u32x4 rfg_load16_once(const void *p)
+{
+    return __builtin_nontemporal_load((const RFG_GLOBAL rfg_u32x4 *)p);
+}
+RFG_DEVICE void rfg_store16_once(void *p, rfg_u32x4 v)
+{
+    __builtin_nontemporal_store(v, (RFG_GLOBAL rfg_u32x4 *)p);
+}
+RFG_DEVICE void rfg_store8_once(void *p, rfg_u32x2 v)
+{
+    __builtin_nontemporal_store(v, (RFG_GLOBAL rfg_u32x2 *)p);
+}
+
 RFG_DEVICE float rfg_as_float(rfg_u32 u)
 {
     return __builtin_bit_cast(float, u);
@@ -123,13 +150,128 @@ RFG_DEVICE float rfg_fma(float a, float b, float c)
 {
     return __builtin_fmaf(a, b, c);
 }
+/* Two at a time: one instruction on MI200 and later. */
+RFG_DEVICE rfg_f32x2 rfg_pair(float x, float y)
+{
+    rfg_f32x2 p = { x, y };
+    return p;
+}
+RFG_DEVICE rfg_f32x2 rfg_add2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return a + b;
+}
+RFG_DEVICE rfg_f32x2 rfg_mul2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return a * b;
+}
+RFG_DEVICE rfg_f32x2 rfg_fma2(rfg_f32x2 a, rfg_f32x2 b, rfg_f32x2 c)
+{
+#if defined(__has_builtin) && __has_builtin(__builtin_elementwise_fma)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    rfg_f32x2 r = { __builtin_fmaf(a.x, b.x, c.x), __builtin_fmaf(a.y, b.y, c.y) };
+    return r;
+#endif
+}
 RFG_DEVICE float rfg_f16_to_float(rfg_u16 h)
 {
     return (float)__builtin_bit_cast(_Float16, h);
 }
+/* By an instruction of its own: the compiler would fuse the conversion with a product before it (v_fma_mixlo_f16) in
+ * some variants and not in others, whose last bits would then differ. */
 RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
 {
-    return __builtin_bit_cast(rfg_u16, (_Float16)f);
+    rfg_u32 h;
+    asm("v_cvt_f16_f32 %0, %1" : "=v"(h) : "v"(f));
+    return (rfg_u16)h;
+}
+
+/* Two floats as fp16. */
+RFG_DEVICE rfg_u32 rfg_pack_f16(float lo, float hi)
+{
+    return rfg_float_to_f16(lo) | (rfg_u32)rfg_float_to_f16(hi) << 16;
+}
+/* Two floats as bf16, to nearest even. No test for NaN: the lower half of a NaN must be 0, which holds for all that
+ * arithmetic makes of bf16 inputs (the hardware hands a NaN's bits on, and its own is 0x7fc00000). */
+RFG_DEVICE rfg_u32 rfg_pack_bf16(float lo, float hi)
+{
+#if defined(__gfx950__)
+    rfg_u32 v;
+    asm("v_cvt_pk_bf16_f32 %0, %1, %2" : "=v"(v) : "v"(lo), "v"(hi));
+    return v;
+#else
+    rfg_u32 a = rfg_as_u32(lo), b = rfg_as_u32(hi);
+    a += 0x7fffu + ((a >> 16) & 1u);
+    b += 0x7fffu + ((b >> 16) & 1u);
+    return __builtin_amdgcn_perm(b, a, 0x07060302u);
+#endif
+}
+
+/* Good to an ulp or two; denormal results may be 0. */
+RFG_DEVICE float rfg_rcp(float f)
+{
+    return __builtin_amdgcn_rcpf(f);
+}
+RFG_DEVICE float rfg_rsqrt(float f)
+{
+    return __builtin_amdgcn_rsqf(f);
+}
+RFG_DEVICE float rfg_exp2(float f)
+{
+#if defined(__has_builtin) && __has_builtin(__builtin_amdgcn_exp2f)
+    return __builtin_amdgcn_exp2f(f);
+#else
+    return __builtin_exp2f(f);
+#endif
+}
+/* The larger one; the other of a NaN. */
+RFG_DEVICE float rfg_max(float a, float b)
+{
+    return __builtin_fmaxf(a, b);
+}
+RFG_DEVICE float rfg_min(float a, float b)
+{
+    return __builtin_fminf(a, b);
+}
+/* To nearest even, saturating; 0 for a NaN. */
+RFG_DEVICE int rfg_float_to_i8(float f)
+{
+    int i; /* the instruction saturates, and gives 0 for a NaN */
+    asm("v_cvt_i32_f32 %0, %1" : "=v"(i) : "v"(__builtin_rintf(f)));
+    return i < -128 ? -128 : i > 127 ? 127 : i;
+}
+
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+#define RFG_CONVERTS_FP8(dtype) ((dtype) == RFG_E4M3FNUZ)
+#elif defined(__gfx950__) || defined(__GFX12__)
+#define RFG_CONVERTS_FP8(dtype) ((dtype) == RFG_E4M3)
+#else
+#define RFG_CONVERTS_FP8(dtype) 0
+#endif
+/* Four codes, to nearest even, of values within the dtype's range or NaN. */
+RFG_DEVICE rfg_u32 rfg_hardware_fp8x4(float a, float b, float c, float d)
+{
+#if RFG_CONVERTS_FP8(RFG_E4M3FNUZ) || RFG_CONVERTS_FP8(RFG_E4M3)
+    int v = __builtin_amdgcn_cvt_pk_fp8_f32(a, b, 0, false);
+    return (rfg_u32)__builtin_amdgcn_cvt_pk_fp8_f32(c, d, v, true);
+#else
+    (void)a, (void)b, (void)c, (void)d;
+    return 0;
+#endif
+}
+
+/* Of the lane `by` further in the row of 16 lanes, going round. All lanes must be on. */
+#define RFG_ROW_ROTATE(v, by)                                                                                          \
+    rfg_as_float((rfg_u32)__builtin_amdgcn_update_dpp(0, (int)rfg_as_u32(v), 0x120 + (by), 0xf, 0xf, true))
+/* Of lane `lane`, a constant, in all lanes. */
+RFG_DEVICE float rfg_of_lane(float v, int lane)
+{
+    return rfg_as_float((rfg_u32)__builtin_amdgcn_readlane((int)rfg_as_u32(v), lane));
+}
+/* Of the lane 16 away, in each 32. */
+RFG_DEVICE float rfg_other_row(float v)
+{
+    return rfg_as_float((rfg_u32)__builtin_amdgcn_ds_swizzle((int)rfg_as_u32(v), 0x401f));
 }
 
 RFG_DEVICE float rfg_shuffle_xor(float v, int mask)

@@ -9,6 +9,7 @@
  *   rfg_nvidia.h   the same names on NVIDIA
  *   rfg_dtype.h    bf16, fp16, fp32 to and from float; vectors of them
  *   rfg_wave.h     reductions over a wave; the last workgroup to arrive
+ *   rfg_quant.h    chunks of rows in pieces; 8-bit codes and their scales
  *   rfg_frag.h     matrix fragments 16x16x32
  *
  * Kernels launch one-dimensional workgroups whose size is a multiple of RFG_WAVE. */
@@ -17,4 +18,5 @@
 #include "rfg_nvidia.h"
 #include "rfg_dtype.h"
 #include "rfg_wave.h"
+#include "rfg_quant.h"
 #include "rfg_frag.h"

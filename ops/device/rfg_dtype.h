@@ -2,13 +2,17 @@
  *
  * Number formats as raw bits. A dtype is one of these constants (enum rfg_dtype's values), always known at compile
  * time, so that every test of it folds away. */
-#define RFG_F32  1
-#define RFG_F16  2
-#define RFG_BF16 3
+#define RFG_F32      1
+#define RFG_F16      2
+#define RFG_BF16     3
+#define RFG_E4M3     4
+#define RFG_E4M3FNUZ 5
+#define RFG_E5M2     6
+#define RFG_I8       7
 
-#define RFG_DTYPE_BYTES(dtype) ((dtype) == RFG_F32 ? 4 : 2)
+#define RFG_DTYPE_BYTES(dtype) ((dtype) == RFG_F32 ? 4 : (dtype) >= RFG_E4M3 ? 1 : 2)
 /* Elements in 16 bytes. */
-#define RFG_DTYPE_VEC(dtype)   (16 / RFG_DTYPE_BYTES(dtype))
+#define RFG_DTYPE_VEC(dtype) (16 / RFG_DTYPE_BYTES(dtype))
 
 RFG_DEVICE float rfg_bf16_to_float(rfg_u16 h)
 {

@@ -11,7 +11,8 @@
  *   mma.sync  l / 4, 8 + l / 4     l % 4                  l / 4 + 8 (i / 2 % 2), 2 (l % 4) + i % 2 + 8 (i / 4)
  *
  * In LDS a tile is rows of `chunks` 16-byte chunks (a power of two, at least 8); chunk c of row r lies at
- * r * chunks + (c ^ rfg_swizzle(r)), which keeps both the copies into it and the fragment loads free of bank conflicts. */
+ * r * chunks + (c ^ rfg_swizzle(r)), which keeps both the copies into it and the fragment loads free of bank conflicts.
+ */
 #if RFG_HAS_MMA
 
 #define RFG_FRAG_K      32
@@ -107,10 +108,10 @@ RFG_DEVICE int rfg_frag_c_col(int i)
 
 #if RFG_NVIDIA
 #define RFG_MMA_SYNC(type, d, a0, a1, a2, a3, b0, b1)                                                                  \
-    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "    \
-                 "{%8, %9}, {%0, %1, %2, %3};"                                                                         \
-                 : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                              \
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "             \
+        "{%8, %9}, {%0, %1, %2, %3};"                                                                                  \
+        : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                                       \
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
 
 RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
 {

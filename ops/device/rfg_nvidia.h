@@ -13,6 +13,7 @@ typedef unsigned long long rfg_u64;
 typedef uint4 rfg_u32x4;
 typedef uint2 rfg_u32x2;
 typedef float4 rfg_f32x4;
+typedef float2 rfg_f32x2;
 
 /* All dynamic LDS ("shared memory"), 16 bytes an element. */
 extern RFG_SHARED rfg_u32x4 rfg_lds[];
@@ -108,6 +109,38 @@ RFG_DEVICE void rfg_store2(void *p, rfg_u16 v)
     *(rfg_u16 *)p = v;
 }
 
+RFG_DEVICE rfg_u32x2 rfg_load8(const void *p)
+{
+    return *(const rfg_u32x2 *)p;
+}
+RFG_DEVICE rfg_u32 rfg_load1(const void *p)
+{
+    return *(const unsigned char *)p;
+}
+RFG_DEVICE void rfg_store1(void *p, rfg_u32 v)
+{
+    *(unsigned char *)p = (unsigned char)v;
+}
+/* Read or written once, as rfg_load16_stream(), but of memory that this launch also writes. */
+RFG_DEVICE rfg_u32x4 rfg_load16_once(const void *p)
+{
+    rfg_u32x4 v;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+RFG_DEVICE void rfg_store16_once(void *p, rfg_u32x4 v)
+{
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+RFG_DEVICE void rfg_store8_once(void *p, rfg_u32x2 v)
+{
+    asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
+
 RFG_DEVICE float rfg_as_float(rfg_u32 u)
 {
     return __uint_as_float(u);
@@ -120,6 +153,22 @@ RFG_DEVICE float rfg_fma(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);
 }
+RFG_DEVICE rfg_f32x2 rfg_pair(float x, float y)
+{
+    return make_float2(x, y);
+}
+RFG_DEVICE rfg_f32x2 rfg_add2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return make_float2(a.x + b.x, a.y + b.y);
+}
+RFG_DEVICE rfg_f32x2 rfg_mul2(rfg_f32x2 a, rfg_f32x2 b)
+{
+    return make_float2(a.x * b.x, a.y * b.y);
+}
+RFG_DEVICE rfg_f32x2 rfg_fma2(rfg_f32x2 a, rfg_f32x2 b, rfg_f32x2 c)
+{
+    return make_float2(__fmaf_rn(a.x, b.x, c.x), __fmaf_rn(a.y, b.y, c.y));
+}
 RFG_DEVICE float rfg_f16_to_float(rfg_u16 h)
 {
     float f;
@@ -131,6 +180,70 @@ RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
     rfg_u16 h;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
     return h;
+}
+
+/* Two floats as fp16 or bf16. */
+RFG_DEVICE rfg_u32 rfg_pack_f16(float lo, float hi)
+{
+    rfg_u32 v;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+RFG_DEVICE rfg_u32 rfg_pack_bf16(float lo, float hi)
+{
+    rfg_u32 v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+    return v;
+}
+
+/* Good to an ulp or two; denormal results may be 0. */
+RFG_DEVICE float rfg_rcp(float f)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
+    return r;
+}
+RFG_DEVICE float rfg_rsqrt(float f)
+{
+    float r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
+    return r;
+}
+RFG_DEVICE float rfg_exp2(float f)
+{
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
+    return r;
+}
+/* The larger one; the other of a NaN. */
+RFG_DEVICE float rfg_max(float a, float b)
+{
+    return fmaxf(a, b);
+}
+RFG_DEVICE float rfg_min(float a, float b)
+{
+    return fminf(a, b);
+}
+/* To nearest even, saturating; 0 for a NaN. */
+RFG_DEVICE int rfg_float_to_i8(float f)
+{
+    int i;
+    asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(i) : "f"(f));
+    return i;
+}
+
+#define RFG_CONVERTS_FP8(dtype) (__CUDA_ARCH__ >= 890 && (dtype) == RFG_E4M3)
+/* Four codes, to nearest even, of values within the dtype's range or NaN. */
+RFG_DEVICE rfg_u32 rfg_hardware_fp8x4(float a, float b, float c, float d)
+{
+#if __CUDA_ARCH__ >= 890
+    rfg_u16 lo, hi;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(lo) : "f"(b), "f"(a));
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(hi) : "f"(d), "f"(c));
+    return lo | (rfg_u32)hi << 16;
+#else
+    return 0;
+#endif
 }
 
 RFG_DEVICE float rfg_shuffle_xor(float v, int mask)
@@ -165,8 +278,7 @@ RFG_DEVICE void rfg_atomic_store(rfg_u32 *p, rfg_u32 v)
  * address). Copies belong to the group that the next rfg_async_commit() closes. */
 RFG_DEVICE void rfg_async_copy16(rfg_u32x4 *lds, const void *p, bool valid)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
-                     (rfg_u32)__cvta_generic_to_shared(lds)),
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"((rfg_u32)__cvta_generic_to_shared(lds)),
                  "l"(p), "r"(valid ? 16 : 0)
                  : "memory");
 }

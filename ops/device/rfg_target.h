@@ -21,8 +21,8 @@
 #else
 #define RFG_WAVE 32 /* clang's default from gfx10 on */
 #endif
-#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || \
-    defined(__gfx942__) || defined(__gfx950__)
+#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || \
+    defined(__gfx950__)
 #undef RFG_MFMA
 #define RFG_MFMA 1
 #elif defined(__GFX11__)

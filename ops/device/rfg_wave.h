@@ -2,12 +2,50 @@
  *
  * What lanes and workgroups do together. */
 
-/* The sum over the wave, in every lane. */
-RFG_DEVICE float rfg_wave_sum(float v)
+/* The sum, or the largest, of each `lanes` neighbours (16, 32 or 64, at most the wave; a constant), in all of them. The
+ * same bits in every lane: each step adds the same two. All lanes of the wave must be on. */
+RFG_DEVICE float rfg_join(float a, float b, bool largest)
 {
+    return largest ? rfg_max(a, b) : a + b;
+}
+RFG_DEVICE float rfg_reduce_lanes(float v, int lanes, bool largest)
+{
+#if RFG_AMD
+    v = rfg_join(v, RFG_ROW_ROTATE(v, 8), largest);
+    v = rfg_join(v, RFG_ROW_ROTATE(v, 4), largest);
+    v = rfg_join(v, RFG_ROW_ROTATE(v, 2), largest);
+    v = rfg_join(v, RFG_ROW_ROTATE(v, 1), largest);
+    if (lanes == 16)
+        return v;
+    if (lanes < RFG_WAVE)
+        return rfg_join(v, rfg_other_row(v), largest);
+    float sum = rfg_join(rfg_of_lane(v, 0), rfg_of_lane(v, 16), largest);
+    if (RFG_WAVE == 64)
+        sum = rfg_join(sum, rfg_join(rfg_of_lane(v, 32), rfg_of_lane(v, 48), largest), largest);
+    return sum;
+#else
 #pragma unroll
-    for (int mask = RFG_WAVE / 2; mask > 0; mask /= 2)
-        v += rfg_shuffle_xor(v, mask);
+    for (int mask = lanes / 2; mask > 0; mask /= 2)
+        v = rfg_join(v, rfg_shuffle_xor(v, mask), largest);
+    return v;
+#endif
+}
+
+/* The same over `waves` waves (a constant), this one the wave-th of them: in all their threads. part: a word of LDS for
+ * each of them. All threads of the workgroup come here. A loop takes two parts by turns: the barrier of one call then
+ * keeps the next one but one from overwriting what is still being read. */
+RFG_DEVICE float rfg_group_reduce(float v, float *part, int waves, int wave, bool largest)
+{
+    v = rfg_reduce_lanes(v, RFG_WAVE, largest);
+    if (waves == 1)
+        return v;
+    if (rfg_lane() == 0)
+        part[wave] = v;
+    rfg_barrier_lds();
+    v = part[0];
+#pragma unroll
+    for (int w = 1; w < waves; w++)
+        v = rfg_join(v, part[w], largest);
     return v;
 }
 

@@ -6,9 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../operand.h"
 #include "rfg/gemm.h"
 
-#define MAX_SIZE INT32_MAX
+#define MAX_SIZE RFG_MAX_SIZE
 
 static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
@@ -25,6 +26,9 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
+    for (int i = 0; i < 3; i++)
+        if (!rfg_dtype_is_float(prob->dtype[i]))
+            return rfg_refuse(why, "dtype %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)prob->dtype[i]));
     if (prob->dtype[0] != prob->dtype[1])
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
@@ -100,89 +104,27 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX
 
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
-struct operand {
-    const char *name;
-    const rfg_tensor *t;
-    int64_t rows, cols, ld; /* ld: the stride between rows, cols if there is at most one row */
-    uintptr_t begin, end;   /* bytes touched; begin == end if empty */
-    uintptr_t bits;         /* its lowest set bit is the alignment of every row */
-};
+#define FN "rfg_op_gemm"
 
-/* Shape, strides, pointer and extent of one tensor. Keeps to what is cheap: it runs on every call. */
-static rfg_status check_operand(struct operand *o, const char *name, const rfg_tensor *t, int ndim)
+/* Tensors of the right kind and a dtype that gemm computes with. */
+static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tensor *t, int ndim)
 {
-    o->name = name;
-    o->t = t;
-    if (!t)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s is NULL: must be a tensor", name);
-    size_t size = rfg_dtype_size(t->dtype);
-    if (!size)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has dtype %d: must be bf16, f16 or f32", name,
-                        (int)t->dtype);
-    if (t->ndim != ndim)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s has %d dimensions: must have %d", name, t->ndim,
-                        ndim);
-    o->rows = ndim == 2 ? t->shape[0] : 1;
-    o->cols = t->shape[ndim - 1];
-    if (o->rows < 0 || o->cols < 0 || o->rows > MAX_SIZE || o->cols > MAX_SIZE)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "rfg_op_gemm: %s is %" PRId64 " x %" PRId64 ": sizes must be from 0 to %d", name, o->rows,
-                        o->cols, MAX_SIZE);
-    if (o->cols > 1 && t->strides[ndim - 1] != 1)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "rfg_op_gemm: %s has stride %" PRId64 " in its last dimension: "
-                        "must be 1",
-                        name, t->strides[ndim - 1]);
-    o->ld = o->rows > 1 ? t->strides[0] : o->cols;
-    if (o->ld < o->cols || o->ld > INT64_MAX / MAX_SIZE / 8)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "rfg_op_gemm: %s has row stride %" PRId64 ": must be at least its %" PRId64
-                        " columns and at most %" PRId64,
-                        name, o->ld, o->cols, INT64_MAX / MAX_SIZE / 8);
-    o->begin = o->end = (uintptr_t)t->data;
-    o->bits = 0;
-    if (o->rows == 0 || o->cols == 0)
-        return RFG_OK;
-    if (!t->data)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "rfg_op_gemm: %s's data is NULL: must point to %" PRId64 " x %" PRId64 " elements", name,
-                        o->rows, o->cols);
-    if (o->begin % size)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "rfg_op_gemm: %s's data is %p: must be aligned to its element, "
-                        "%zu bytes",
-                        name, t->data, size);
-    uintptr_t extent = ((uintptr_t)(o->rows - 1) * (uintptr_t)o->ld + (uintptr_t)o->cols) * size;
-    if (o->begin + extent < o->begin)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: %s at %p wraps around the address space", name,
-                        t->data);
-    o->end = o->begin + extent;
-    o->bits = o->begin | (o->rows > 1 ? (uintptr_t)o->ld * size : 0);
-    return RFG_OK;
-}
-
-static rfg_status refuse_overlap(const struct operand *y, const struct operand *in)
-{
-    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                    "rfg_op_gemm: y [%p, %p) overlaps %s [%p, %p): the output may not "
-                    "alias an input",
-                    (void *)y->begin, (void *)y->end, in->name, (void *)in->begin, (void *)in->end);
-}
-
-static bool overlaps(const struct operand *a, const struct operand *b)
-{
-    return a->begin < b->end && b->begin < a->end;
+    rfg_status st = rfg_check_operand(o, FN, name, t, ndim, ndim);
+    if (st == RFG_OK && !rfg_dtype_is_float((int)t->dtype))
+        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": %s is %s: must be bf16, f16 or f32", name,
+                      rfg_dtype_name(t->dtype));
+    return st;
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_tensor *bias, rfg_stream stream)
 {
-    struct operand oy, ox, ow, ob = { 0 };
+    struct rfg_operand oy, ox, ow, ob = { 0 };
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
     rfg_status st;
-    if ((st = check_operand(&oy, "y", y, 2)) || (st = check_operand(&ox, "x", x, 2)) ||
-        (st = check_operand(&ow, "w", w, 2)) || (bias && (st = check_operand(&ob, "bias", bias, 1))))
+    if ((st = check(&oy, "y", y, 2)) || (st = check(&ox, "x", x, 2)) || (st = check(&ow, "w", w, 2)) ||
+        (bias && (st = check(&ob, "bias", bias, 1))))
         return st;
     if (ox.rows != oy.rows || ow.rows != oy.cols || ow.cols != ox.cols || (bias && ob.cols != oy.cols))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
@@ -196,14 +138,10 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                         rfg_dtype_name(bias ? bias->dtype : w->dtype));
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
-    if (overlaps(&oy, &ox))
-        return refuse_overlap(&oy, &ox);
-    if (overlaps(&oy, &ow))
-        return refuse_overlap(&oy, &ow);
-    if (bias && overlaps(&oy, &ob))
-        return refuse_overlap(&oy, &ob);
+    if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
+        (bias && (st = rfg_check_overlap(FN, &oy, &ob, false))))
+        return st;
 
-    uintptr_t in_bits = 16 | ox.bits | ow.bits, out_bits = 16 | oy.bits | ob.bits; /* the lowest bit is the alignment */
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
     prob.v[GEMM_M] = oy.rows;
@@ -213,8 +151,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
-    prob.v[GEMM_ALIGN] = (int64_t)(in_bits & -in_bits);
-    prob.v[GEMM_ALIGN_Y] = (int64_t)(out_bits & -out_bits);
+    prob.v[GEMM_ALIGN] = rfg_alignment(ox.bits | ow.bits);
+    prob.v[GEMM_ALIGN_Y] = rfg_alignment(oy.bits | ob.bits);
 
     struct gemm_args a = { .y = y->data,
                            .x = x->data,

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_ACT_H
+#define RFG_ACT_H
+
+#include "quant.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Phi: the normal distribution's cumulative function, (1 + erf(v / sqrt(2))) / 2. sigmoid(v) = 1 / (1 + exp(-v)). */
+typedef enum rfg_act {
+    RFG_ACT_SILU = 0,  /* v sigmoid(v) */
+    RFG_ACT_GELU,      /* v Phi(v); torch.nn.GELU() */
+    RFG_ACT_GELU_TANH, /* v (1 + tanh(sqrt(2/pi) (v + 0.044715 v^3))) / 2; torch.nn.GELU("tanh") */
+    RFG_ACT_RELU,      /* max(v, 0) */
+    RFG_ACT_RELU2,     /* max(v, 0)^2; Primer, Nemotron */
+    RFG_ACT_SWIGLUOAI, /* act_and_mul only, gpt-oss: min(a, limit) sigmoid(alpha min(a, limit)) (clamp(b, -limit,
+                          limit) + 1) */
+    RFG_ACT_NONE       /* v: the product alone; alone, a copy, or a quantisation */
+} rfg_act;
+
+/* All fields may be zero: rfg_act_params p = {RFG_ACT_SILU}. */
+typedef struct rfg_act_params {
+    rfg_act act;
+    /* act_and_mul: 0: a row of x is [a, b], each of N columns (vLLM's and AITER's *_and_mul). 1: a and b take turns,
+     * a0 b0 a1 b1 ..., as gpt-oss has its gate and up projections (vLLM's swigluoai_and_mul). */
+    int interleaved;
+    float alpha; /* swigluoai; 0: 1.702 */
+    float limit; /* swigluoai; 0: 7; else > 0 */
+} rfg_act_params;
+
+/* Y[M,N] = act(A) * B with X = [A, B] of [M,2N]: the gated activations of LLMs' MLPs (vLLM's and AITER's silu_and_mul,
+ * gelu_and_mul, gelu_tanh_and_mul). Computed in fp32 and rounded once, to nearest even, to Y's dtype. (vLLM rounds
+ * act(A) to the 16-bit dtype first; results can differ by an ulp.)
+ *
+ *   y       [M,N]   x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride;
+ *                   what lies between the rows is not touched
+ *   quant   quantised output: see rfg/quant.h; or NULL
+ *   x       [M,2N]  bf16, fp16 or fp32; row stride >= 2N, unit column stride
+ *   params  or NULL: silu
+ *
+ * Tensors may have one dimension (M = 1) or three ([.., .., N]) whose first two fold into one by their strides.
+ * M = 0 or N = 0 does nothing; data of an empty tensor may be NULL. The stride of a dimension of size 1 is ignored.
+ * Pointers must be aligned to their element's size. M <= 2^31 - 1, N <= 2^30 - 1.
+ * Aliasing: no output may overlap x or another output (refused: a workgroup would overwrite what another has yet to
+ * read).
+ * NaN and infinity propagate as IEEE arithmetic in fp32 does in the formula as it stands above, so the act of -inf is
+ * NaN but for relu and relu2. Exponentials and reciprocals are the device's: good to a few ulps of fp32. Results
+ * smaller than 2^-116 may come as 0. Results are bitwise reproducible for the same problem, variant and device.
+ *
+ * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
+ * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
+ * stream capture). On an error nothing was launched.
+ * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh", "act_and_mul bf16->e4m3 M=8 N=2880
+ * act=swigluoai interleaved=1 scale=group plain=1" (plain: the plain output too). */
+RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                                                    const rfg_tensor *x, const rfg_act_params *params,
+                                                    rfg_stream stream);
+
+/* Y[M,N] = act(X): the activation without the product; with RFG_ACT_NONE and a quant, plain quantisation (vLLM's
+ * scaled_fp8_quant and scaled_int8_quant). All as above but:
+ *
+ *   x       [M,N]
+ *
+ * y may be x itself (same address, shape, strides). interleaved must be 0, act not RFG_ACT_SWIGLUOAI.
+ * Problem string: "act bf16->bf16 M=64 N=14336 act=relu2", "act bf16->e4m3 M=64 N=4096 act=none scale=token". */
+RFG_API RFG_NODISCARD rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                                            const rfg_tensor *x, const rfg_act_params *params, rfg_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

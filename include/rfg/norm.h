@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_NORM_H
+#define RFG_NORM_H
+
+#include "quant.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* epsilon is an argument of the call and no part of the problem: it changes neither speed nor code, so that models that
+ * differ in it share tuned rows and code objects. */
+typedef struct rfg_norm_params {
+    float eps;           /* >= 0, finite; taken as it is */
+    int one_plus_weight; /* not 0: the weight is 1 + w (Gemma) */
+} rfg_norm_params;
+
+/* Y = X / sqrt(mean(X^2) + eps) * weight, row by row: RMSNorm (Zhang and Sennrich 2019; torch.nn.functional.rms_norm,
+ * vLLM's rms_norm, AITER's rms_norm). Computed in fp32 and rounded once, to nearest even, to Y's dtype. (vLLM's kernel
+ * rounds before the product with the weight as well; results can differ by an ulp.)
+ *
+ *   y       [M,N]  x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride; what
+ *                  lies between the rows is not touched
+ *   quant   quantised output: see rfg/quant.h; or NULL
+ *   x       [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride
+ *   weight  [N]    x's dtype, unit stride; or NULL: 1
+ *   params  or NULL: eps 1e-6, the weight as it is
+ *
+ * Tensors may have one dimension (M = 1), or three: [T,H,N] with any strides >= N and >= H rows, so that the queries or
+ * keys inside a fused QKV buffer are normalised per head (QK-norm) where they lie: M = T H. x, y, q (and the residuals)
+ * may have different strides, but the same T and H.
+ * M = 0 or N = 0 does nothing; data of an empty tensor may be NULL. The stride of a dimension of size 1 is ignored.
+ * Pointers must be aligned to their element's size. M <= 2^31 - 1, N <= 2^30 - 1.
+ * Aliasing: y may be x itself (same address, shape, strides). Every other overlap of an output with another tensor is
+ * refused: a row would be overwritten while another still has to read it.
+ * NaN and infinity propagate as IEEE arithmetic in fp32 does. The sum of squares is an fp32 number: it overflows for
+ * elements of about 1e19, and the row becomes 0. The reciprocal square root is the device's, good to two ulps. Results
+ * are bitwise reproducible for the same problem, variant and device.
+ *
+ * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
+ * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
+ * stream capture). On an error nothing was launched.
+ * Problem string: "rmsnorm bf16->bf16 M=16 N=4096", "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
+ * "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm; ldx is the stride over T). */
+RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                                                const rfg_tensor *x, const rfg_tensor *weight,
+                                                const rfg_norm_params *params, rfg_stream stream);
+
+/* residual_out = X + residual, rounded to their dtype; Y = rmsnorm(residual_out): what stands between the layers of
+ * every decoder (vLLM's fused_add_rms_norm, AITER's rmsnorm2d_fwd_with_add).
+ *
+ * Y is made of the rounded sum, the very numbers that residual_out holds, as vLLM's kernel does it: the result is then
+ * the same as that of the add and the norm one after the other, and the next layer's residual and norm agree on what
+ * the stream of activations is.
+ *
+ *   residual      [M,N]  x's dtype; row stride >= N, unit column stride
+ *   residual_out  [M,N]  the same; may be residual itself (same address, shape, strides): in place, as vLLM has it
+ *
+ * All else as above. Problem string: "add_rmsnorm bf16->bf16 M=16 N=4096"; inplace=1: y is x; inplace=2: residual_out
+ * is residual; 3: both. */
+RFG_API RFG_NODISCARD rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                                                    const rfg_tensor *residual_out, const rfg_tensor *x,
+                                                    const rfg_tensor *residual, const rfg_tensor *weight,
+                                                    const rfg_norm_params *params, rfg_stream stream);
+
+/* Y = (X - mean(X)) / sqrt(var(X) + eps) * weight + bias, row by row, with the biased variance, computed from the
+ * differences to the mean (torch.nn.functional.layer_norm).
+ *
+ *   bias  [N]  x's dtype, unit stride; or NULL: 0
+ *
+ * All else as for rfg_op_rmsnorm(). Problem string: "layernorm bf16->bf16 M=16 N=4096 bias=1". */
+RFG_API RFG_NODISCARD rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                                                  const rfg_tensor *x, const rfg_tensor *weight, const rfg_tensor *bias,
+                                                  const rfg_norm_params *params, rfg_stream stream);
+
+/* The same of X + residual; see rfg_op_add_rmsnorm(). */
+RFG_API RFG_NODISCARD rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                                                      const rfg_tensor *residual_out, const rfg_tensor *x,
+                                                      const rfg_tensor *residual, const rfg_tensor *weight,
+                                                      const rfg_tensor *bias, const rfg_norm_params *params,
+                                                      rfg_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The operators act_and_mul and act: their public functions, argument rules and tables. Variants are in gpu.c and
+ * cpu.c. */
+#include "act.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const act_names[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none" };
+
+static const struct rfg_key act_keys[ACT_NKEYS] = {
+    [ACT_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
+    [ACT_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE / 2, NULL }, /* x may have twice as many columns */
+    [ACT_ACT] = { "act", RFG_KEY_ATTR, RFG_ACT_SILU, RFG_ACT_SILU, RFG_ACT_NONE, act_names },
+    [ACT_INTERLEAVED] = { "interleaved", RFG_KEY_ATTR, 0, 0, 1, NULL },
+    [ACT_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES },
+    [ACT_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL },
+    [ACT_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [ACT_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [ACT_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL },
+    [ACT_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL },
+    [ACT_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [ACT_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+};
+
+/* Columns of x. */
+static int64_t x_cols(const struct rfg_problem *prob)
+{
+    return prob->v[ACT_N] * (act_multiplies(prob) ? 2 : 1);
+}
+
+static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    if (!rfg_outputs_valid(prob, v[ACT_SCALE], v[ACT_PLAIN], why))
+        return false;
+    if (!act_multiplies(prob) && (v[ACT_INTERLEAVED] || v[ACT_ACT] == RFG_ACT_SWIGLUOAI))
+        return rfg_refuse(why, "%s: only of act_and_mul", v[ACT_INTERLEAVED] ? "interleaved=1" : "act=swigluoai");
+    if (v[ACT_INPLACE] && (act_multiplies(prob) || !act_is_plain(prob) || v[ACT_LDX] != v[ACT_LDY]))
+        return rfg_refuse(why, "inplace=1: only of act with a plain output and ldy=ldx");
+    if (v[ACT_LDX] && v[ACT_LDX] < x_cols(prob))
+        return rfg_refuse(why, "ldx=%" PRId64 ": must be at least %" PRId64, v[ACT_LDX], x_cols(prob));
+    if (v[ACT_LDY] && v[ACT_LDY] < v[ACT_N])
+        return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[ACT_LDY], v[ACT_N]);
+    if (v[ACT_SCALE_COLUMNS] && v[ACT_SCALE] != RFG_SCALE_GROUP)
+        return rfg_refuse(why, "scale_columns=1: only with scale=group");
+    for (int i = ACT_ALIGN; i <= ACT_ALIGN_Y; i++)
+        if (v[i] & (v[i] - 1))
+            return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", act_keys[i].name, v[i]);
+    return true;
+}
+
+static void act_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    const int64_t *v = prob->v;
+    double m = (double)v[ACT_M], in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    *bytes = m * (double)x_cols(prob) * in + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
+    *flops = 10 * m * (double)v[ACT_N];
+}
+
+static int act_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    const int64_t *v = prob->v;
+    struct rfg_outputs_shape s = { .rows = v[ACT_M],
+                                   .cols = v[ACT_N],
+                                   .heads = 1,
+                                   .ld = v[ACT_LDY],
+                                   .scale = v[ACT_SCALE],
+                                   .plain = v[ACT_PLAIN],
+                                   .scale_columns = v[ACT_SCALE_COLUMNS],
+                                   .align_key = ACT_ALIGN_Y };
+    rfg_outputs_specs(prob, &s, spec);
+    spec[0].same_as = v[ACT_INPLACE] ? 4 : 0;
+    spec[3] = rfg_rows_spec("x", (rfg_dtype)prob->dtype[0], v[ACT_M], x_cols(prob), 1, v[ACT_LDX], ACT_ALIGN);
+    return 4;
+}
+
+static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
+                           rfg_stream stream)
+{
+    rfg_quant quant = { (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2] };
+    rfg_act_params params = { .act = (rfg_act)prob->v[ACT_ACT], .interleaved = (int)prob->v[ACT_INTERLEAVED] };
+    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(
+        ctx, act_is_plain(prob) ? &t[0] : NULL, prob->v[ACT_SCALE] ? &quant : NULL, &t[3], &params, stream);
+}
+
+/* What follows from the sizes. */
+static void set_chunks(struct act_args *a, const struct rfg_problem *prob)
+{
+    unsigned vec = 16 / (unsigned)rfg_dtype_size((rfg_dtype)prob->dtype[0]), d = (unsigned)(a->n - 1) / vec + 1;
+    unsigned group = RFG_SCALE_COLUMNS / vec;
+    if (prob->v[ACT_SCALE] == RFG_SCALE_GROUP)
+        d = (d + group - 1) / group * group;
+    a->row_chunks = d;
+    a->shift = d > 1 ? 32 - (unsigned)__builtin_clz(d - 1) : 0;
+    a->mul = (unsigned)((((uint64_t)1 << (31 + a->shift)) + d - 1) / d);
+}
+
+static void act_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
+{
+    const int64_t *v = prob->v;
+    struct act_args *a = kargs;
+    bool columns = v[ACT_SCALE_COLUMNS];
+    memset(a, 0, sizeof(*a));
+    a->x = t[3].data;
+    a->ldx = t[3].strides[0];
+    if (act_is_plain(prob)) {
+        a->y = t[0].data;
+        a->ldy = t[0].strides[0];
+    }
+    if (v[ACT_SCALE]) {
+        a->q = t[1].data;
+        a->ldq = t[1].strides[0];
+        a->scale = t[2].data;
+        a->scale_row = v[ACT_SCALE] == RFG_SCALE_STATIC ? 0 : t[2].strides[0];
+        a->scale_col = columns ? t[2].strides[1] : 1;
+    }
+    a->alpha = ACT_DEFAULT_ALPHA;
+    a->limit = ACT_DEFAULT_LIMIT;
+    a->m = (int)v[ACT_M];
+    a->n = (int)v[ACT_N];
+    set_chunks(a, prob);
+}
+
+/* ---- the public functions --------------------------------------------------------------------------------------- */
+
+static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx, const rfg_tensor *y,
+                      const rfg_quant *quant, const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
+{
+    rfg_act_params params = { .act = RFG_ACT_SILU };
+    struct rfg_operand ox;
+    struct rfg_outputs o;
+    bool mul = op == &rfg_op_act_and_mul_desc;
+    rfg_status st;
+    if (given)
+        params = *given;
+    if (!ctx)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: ctx is NULL: must be a context", fn);
+    if ((st = rfg_check_operand(&ox, fn, "x", x, 1, 3)))
+        return st;
+    if (!rfg_dtype_is_float((int)x->dtype))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x is %s: must be bf16, f16 or f32", fn,
+                        rfg_dtype_name(x->dtype));
+    if (ox.inner != 1)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "%s: x has strides %" PRId64 " and %" PRId64 " over %" PRId64 " x %" PRId64
+                        " rows: must be rows of one stride",
+                        fn, x->strides[0], x->strides[1], x->shape[0], x->shape[1]);
+    if (mul && ox.cols % 2)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be 2N, an even number", fn,
+                        ox.cols);
+    if ((unsigned)params.act > RFG_ACT_NONE)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: act is %d: must be an rfg_act, from 0 to %d", fn,
+                        (int)params.act, (int)RFG_ACT_NONE);
+    if (!mul && (params.act == RFG_ACT_SWIGLUOAI || params.interleaved))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: only rfg_op_act_and_mul has it", fn,
+                        params.interleaved ? "interleaved is not 0" : "act is RFG_ACT_SWIGLUOAI");
+    if (!isfinite(params.alpha) || !isfinite(params.limit) || params.limit < 0)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: alpha is %g, limit %g: must be finite, limit 0 or above", fn,
+                        (double)params.alpha, (double)params.limit);
+    int64_t n = mul ? ox.cols / 2 : ox.cols;
+    if (n > RFG_MAX_SIZE / 2)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be at most %d", fn, ox.cols,
+                        RFG_MAX_SIZE / 2);
+    if ((st = rfg_check_outputs(&o, fn, y, quant, &ox, n)))
+        return st;
+    if ((o.plain && o.y.inner != 1) || (o.quantised && o.q.inner != 1))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "%s: %s's first two dimensions must fold into one: rows of one stride", fn,
+                        o.plain && o.y.inner != 1 ? "y" : "q");
+    if (ox.rows == 0 || n == 0)
+        return RFG_OK;
+    if ((st = rfg_check_outputs_apart(&o, fn, &ox, !mul)) || (st = rfg_check_outputs_distinct(&o, fn)))
+        return st;
+
+    struct rfg_problem prob = { .op = op,
+                                .dtype = { (uint8_t)x->dtype, (uint8_t)(quant ? quant->q->dtype : x->dtype) } };
+    int64_t ldy = o.plain ? o.y.ld : o.q.ld;
+    prob.v[ACT_M] = ox.rows;
+    prob.v[ACT_N] = n;
+    prob.v[ACT_ACT] = params.act;
+    prob.v[ACT_INTERLEAVED] = params.interleaved != 0;
+    prob.v[ACT_SCALE] = quant ? quant->kind : 0;
+    prob.v[ACT_PLAIN] = quant && y;
+    prob.v[ACT_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
+    prob.v[ACT_LDY] = ldy == n ? 0 : ldy;
+    prob.v[ACT_SCALE_COLUMNS] = o.scale_columns;
+    prob.v[ACT_INPLACE] = o.plain && o.y.begin == ox.begin;
+    prob.v[ACT_ALIGN] = rfg_alignment(ox.bits);
+    prob.v[ACT_ALIGN_Y] = rfg_alignment(o.y.bits | o.q.bits);
+
+    struct act_args a = { .x = x->data,
+                          .y = o.plain ? y->data : NULL,
+                          .q = quant ? quant->q->data : NULL,
+                          .scale = quant ? quant->scale->data : NULL,
+                          .ldx = ox.ld,
+                          .ldy = o.y.ld,
+                          .ldq = o.q.ld,
+                          .scale_row = o.scale_row,
+                          .scale_col = o.scale_col,
+                          .alpha = params.alpha != 0 ? params.alpha : ACT_DEFAULT_ALPHA,
+                          .limit = params.limit != 0 ? params.limit : ACT_DEFAULT_LIMIT,
+                          .m = (int)ox.rows,
+                          .n = (int)n };
+    set_chunks(&a, &prob);
+    return rfg_dispatch(ctx, &prob, &a, stream);
+}
+
+rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
+                              const rfg_act_params *params, rfg_stream stream)
+{
+    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, quant, x, params, stream);
+}
+
+rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
+                      const rfg_act_params *params, rfg_stream stream)
+{
+    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, quant, x, params, stream);
+}
+
+/* ---- the tables ------------------------------------------------------------------------------------------------- */
+
+/* Ties in the model go to the earlier one; the portable ones come last. */
+#define VARIANTS(op)                                                                                                   \
+    static const struct rfg_variant *const op##_variants[] = {                                                         \
+        &op##_flat, &op##_rows, &op##_portable, &op##_cpu_avx512, &op##_cpu_avx2, &op##_cpu_portable,                  \
+    }
+VARIANTS(act_and_mul);
+VARIANTS(act);
+
+#define DESC(op_name, op_id)                                                                                           \
+    const struct rfg_op rfg_op_##op_name##_desc = {                                                                    \
+        .name = #op_name,                                                                                              \
+        .id = op_id,                                                                                                   \
+        .n_in = 1,                                                                                                     \
+        .n_out = 1,                                                                                                    \
+        .n_keys = ACT_NKEYS,                                                                                           \
+        .keys = act_keys,                                                                                              \
+        .column_key = { "M", "N", NULL },                                                                              \
+        .n_variants = sizeof(op_name##_variants) / sizeof(op_name##_variants[0]),                                      \
+        .variants = op_name##_variants,                                                                                \
+        .kargs_size = sizeof(struct act_args),                                                                         \
+        .valid = act_valid,                                                                                            \
+        .cost = act_cost,                                                                                              \
+        .tensors = act_tensors,                                                                                        \
+        .call = act_call,                                                                                              \
+        .pack = act_pack,                                                                                              \
+    }
+DESC(act_and_mul, 2);
+DESC(act, 3);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_OPS_ACT_H
+#define RFG_OPS_ACT_H
+
+#include "../quant.h"
+#include "act_args.h"
+#include "rfg/act.h"
+
+/* Indices of the keys, of both operators. */
+enum {
+    ACT_M,
+    ACT_N,
+    ACT_ACT,
+    ACT_INTERLEAVED,
+    ACT_SCALE,
+    ACT_PLAIN, /* the plain output beside the quantised one */
+    ACT_LDX,   /* row strides in elements; 0: packed */
+    ACT_LDY,
+    ACT_SCALE_COLUMNS, /* group scales are column-major */
+    ACT_INPLACE,       /* act only: y is x */
+    ACT_ALIGN,         /* as gemm's, of x */
+    ACT_ALIGN_Y,       /* of y and q */
+    ACT_NKEYS
+};
+
+/* dtype[0] = x (and y), dtype[1] = y or q. */
+
+static inline bool act_multiplies(const struct rfg_problem *prob)
+{
+    return prob->op->name[3] != 0; /* "act_and_mul", not "act" */
+}
+static inline bool act_is_plain(const struct rfg_problem *prob)
+{
+    return !prob->v[ACT_SCALE] || prob->v[ACT_PLAIN];
+}
+
+#define ACT_DEFAULT_ALPHA 1.702f
+#define ACT_DEFAULT_LIMIT 7.0f
+
+extern const struct rfg_op rfg_op_act_and_mul_desc, rfg_op_act_desc;
+
+/* gpu.c, cpu.c; one for each operator, which differ by name only. */
+extern const struct rfg_variant act_and_mul_flat, act_and_mul_rows, act_and_mul_portable;
+extern const struct rfg_variant act_and_mul_cpu_avx512, act_and_mul_cpu_avx2, act_and_mul_cpu_portable;
+extern const struct rfg_variant act_flat, act_rows, act_portable;
+extern const struct rfg_variant act_cpu_avx512, act_cpu_avx2, act_cpu_portable;
+
+#endif

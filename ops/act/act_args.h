@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every kernel of act_and_mul and act is given, by value; the host and the kernels read this same text. The first
+ * two members are struct rfg_kargs_head. */
+#ifndef RFG_ACT_ARGS_H
+#define RFG_ACT_ARGS_H
+
+struct act_args {
+    void *workspace;
+    unsigned int *counters;
+    const void *x;
+    void *y;      /* the plain output, NULL: none */
+    void *q;      /* codes, NULL: none */
+    float *scale; /* read if static */
+    long long ldx, ldy, ldq, scale_row, scale_col;
+    float alpha, limit;
+    int m, n;
+    /* Chunks a row, in whole groups if those have scales; and what divides by it: i / row_chunks is the upper half of
+     * 2 i * mul, shifted right, for i < 2^31. */
+    unsigned int row_chunks, mul, shift;
+    unsigned int pad;
+};
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * act_and_mul and act, all chunks of all rows as one list: each thread takes UNROLL of them, THREADS apart, loads them
+ * all and then computes. The grid may be smaller than the list: it is gone through in strides of the grid. Not for
+ * scales of whole rows.
+ *
+ * Macros: those of act_device.h, THREADS, UNROLL. */
+#include "act/act_device.h"
+
+RFG_KERNEL(THREADS) act_flat(struct act_args args)
+{
+    rfg_u32 total = (rfg_u32)args.m * args.row_chunks;
+    rfg_u32 step = (rfg_u32)rfg_groups_x(THREADS) * (THREADS * UNROLL);
+    float inverse = 1.0f;
+    if (SCALE == RFG_SCALE_STATIC)
+        inverse = 1.0f / rfg_load_float(args.scale, 0, RFG_F32);
+    for (rfg_u32 base = (rfg_u32)rfg_group_x() * (THREADS * UNROLL); base < total; base += step) {
+        struct raw raw[UNROLL];
+        int row[UNROLL], chunk[UNROLL], left[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            rfg_u32 at = base + (rfg_u32)(u * THREADS + rfg_thread());
+            row[u] = (int)((rfg_u32)((rfg_u64)(at * 2u) * args.mul >> 32) >> args.shift);
+            chunk[u] = (int)(at - (rfg_u32)row[u] * args.row_chunks);
+            left[u] = at < total ? args.n - chunk[u] * VEC : 0; /* padding has none either */
+            if (left[u] > 0)
+                raw[u] = load(args, row[u], chunk[u], left[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            float f[VEC];
+            compute(f, raw[u], args);
+            if (SCALE == RFG_SCALE_GROUP) {
+#pragma unroll
+                for (int i = 0; i < VEC; i++)
+                    f[i] = THERE(i, left[u]) ? f[i] : 0.0f;
+                inverse = group_inverse(args, row[u], chunk[u], f, left[u] > 0);
+            }
+            if (left[u] > 0)
+                store(args, row[u], chunk[u], left[u], f, inverse);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The GPU variants of act_and_mul and act: what each can do, how it is launched, and how long it should take. */
+#include <inttypes.h>
+
+#include "act.h"
+
+#define LOAD_US      0.8 /* from a load's issue to its data, with the memory system busy */
+#define MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static int vec_of(const struct rfg_problem *prob)
+{
+    return 16 / (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+}
+
+/* Chunks of 16 bytes of x in a row of the output, as in struct act_args. */
+static int64_t row_chunks(const struct rfg_problem *prob)
+{
+    int64_t vec = vec_of(prob), n = (prob->v[ACT_N] + vec - 1) / vec, group = RFG_SCALE_COLUMNS / vec;
+    return prob->v[ACT_SCALE] == RFG_SCALE_GROUP ? (n + group - 1) / group * group : n;
+}
+
+static bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
+}
+
+static int width_of(const struct rfg_problem *prob)
+{
+    return rfg_chunk_width(prob, prob->v[ACT_N], prob->v[ACT_ALIGN], prob->v[ACT_ALIGN_Y], act_is_plain(prob),
+                           prob->v[ACT_SCALE] != 0);
+}
+
+static bool width_valid(const struct rfg_problem *prob, int width, struct rfg_reason *why)
+{
+    int size = (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    if (width < size)
+        return rfg_refuse(why, "width=%d: must be at least an element, %d bytes", width, size);
+    return width <= width_of(prob) ||
+           rfg_refuse(why, "width=%d: N=%" PRId64 " and the alignment allow %d", width, prob->v[ACT_N], width_of(prob));
+}
+
+static bool width_worth(const struct rfg_problem *prob, int width, struct rfg_reason *why)
+{
+    return width == width_of(prob) || rfg_refuse(why, "width=%d: %d is possible", width, width_of(prob));
+}
+
+static void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
+{
+    rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[1]);
+    rfg_kernel_macro(k, "ACT", (int)prob->v[ACT_ACT]);
+    rfg_kernel_macro(k, "MUL", act_multiplies(prob));
+    rfg_kernel_macro(k, "INTERLEAVED", (int)prob->v[ACT_INTERLEAVED]);
+    rfg_kernel_macro(k, "SCALE", (int)prob->v[ACT_SCALE]);
+    rfg_kernel_macro(k, "PLAIN", act_is_plain(prob));
+}
+
+/* Microseconds for `groups` workgroups that each keep `in_flight` bytes under way, `at_once` of them on a CU. */
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, double groups, double per_cu,
+                      double in_flight, double steps)
+{
+    double bytes, flops;
+    prob->op->cost(prob, &bytes, &flops);
+    double at_once = MIN(groups, per_cu * dev->cu_count);
+    double full = 1e3 * dev->mem_gbps, rate = MIN(full, at_once * in_flight / LOAD_US);
+    /* Few CUs can't draw the whole bandwidth: two thirds of them can. */
+    rate = MIN(rate, full * 1.5 * MIN(at_once, dev->cu_count) / dev->cu_count);
+    double lanes = flops / (0.15e6 * dev->fma_tflops * MIN(1, at_once / dev->cu_count));
+    double us = MAX(bytes / MAX(rate, 1), lanes);
+    double rounds = groups / MAX(at_once, 1);
+    return dev->latency_us + LOAD_US + MAX(us, (rounds - 1) * steps * LOAD_US) + 0.002 * MIN(groups, 4096) / per_cu / 8;
+}
+
+/* ---- flat ------------------------------------------------------------------------------------------------------- */
+
+enum { FLAT_THREADS, FLAT_UNROLL, FLAT_WIDTH, FLAT_STREAM, FLAT_PERSIST };
+
+static const struct rfg_param flat_params[] = {
+    [FLAT_THREADS] = { "threads", 4, { 64, 128, 256, 512 } }, [FLAT_UNROLL] = { "unroll", 3, { 1, 2, 4 } },
+    [FLAT_WIDTH] = { "width", 4, { 16, 8, 4, 2 } },           [FLAT_STREAM] = { "stream", 3, { 0, 1, 2 } },
+    [FLAT_PERSIST] = { "persist", 3, { 0, 4, 8 } }, /* workgroups a CU that go through all; 0: as many as it takes */
+};
+
+static bool flat_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_gpu(dev, why))
+        return false;
+    if (prob->v[ACT_SCALE] == RFG_SCALE_TOKEN)
+        return rfg_refuse(why, "scale=token: needs whole rows");
+    if (row_chunks(prob) * prob->v[ACT_M] > INT32_MAX - 4096)
+        return rfg_refuse(why, "%" PRId64 " x %" PRId64 " chunks: must be fewer than 2^31", prob->v[ACT_M],
+                          row_chunks(prob));
+    return true;
+}
+
+static int64_t flat_tiles(const struct rfg_problem *prob, const int *p)
+{
+    int64_t tile = p[FLAT_THREADS] * p[FLAT_UNROLL];
+    return (prob->v[ACT_M] * row_chunks(prob) + tile - 1) / tile;
+}
+
+static int64_t flat_groups(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    int64_t tiles = flat_tiles(prob, p);
+    return p[FLAT_PERSIST] ? MIN(tiles, (int64_t)p[FLAT_PERSIST] * dev->cu_count) : tiles;
+}
+
+static bool flat_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    if (p[FLAT_THREADS] > dev->max_threads)
+        return rfg_refuse(why, "threads=%d: must be at most %d", p[FLAT_THREADS], dev->max_threads);
+    return width_valid(prob, p[FLAT_WIDTH], why);
+}
+
+static bool flat_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    int64_t tiles = flat_tiles(prob, p);
+    if (!width_worth(prob, p[FLAT_WIDTH], why))
+        return false;
+    if (p[FLAT_PERSIST] && tiles <= 2 * (int64_t)p[FLAT_PERSIST] * dev->cu_count)
+        return rfg_refuse(why, "persist=%d: only %" PRId64 " workgroups without", p[FLAT_PERSIST], tiles);
+    if (p[FLAT_UNROLL] > 1 && tiles < dev->cu_count)
+        return rfg_refuse(why, "unroll=%d: leaves CUs idle", p[FLAT_UNROLL]);
+    if (p[FLAT_THREADS] > 128 && tiles * 2 < dev->cu_count)
+        return rfg_refuse(why, "threads=%d: leaves CUs idle", p[FLAT_THREADS]);
+    if (p[FLAT_THREADS] == 64 && tiles > 16 * (int64_t)dev->cu_count)
+        return rfg_refuse(why, "threads=64: %" PRId64 " workgroups", tiles);
+    return true;
+}
+
+static double flat_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double groups = (double)flat_groups(dev, prob, p), steps = (double)flat_tiles(prob, p) / groups;
+    double in_flight = (double)p[FLAT_THREADS] * p[FLAT_UNROLL] * 16 * (act_multiplies(prob) ? 2 : 1);
+    double per_cu = MIN(2048.0 / p[FLAT_THREADS], 32);
+    if (p[FLAT_UNROLL] == 4) /* registers */
+        per_cu = MIN(per_cu, 1024.0 / p[FLAT_THREADS]);
+    double stream = p[FLAT_STREAM] == 0 ? 0.01 : p[FLAT_STREAM] == 2 ? 0.005 : 0;
+    return predict(dev, prob, groups, per_cu, in_flight, steps) + stream;
+}
+
+static void flat_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "act/flat.hip";
+    k->entry = "act_flat";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "THREADS", p[FLAT_THREADS]);
+    rfg_kernel_macro(k, "UNROLL", p[FLAT_UNROLL]);
+    rfg_kernel_macro(k, "WIDTH", p[FLAT_WIDTH]);
+    rfg_kernel_macro(k, "STREAM", p[FLAT_STREAM]);
+}
+
+static void flat_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_launch *l)
+{
+    *l = (struct rfg_launch){ { (uint32_t)flat_groups(dev, prob, p), 1, 1 }, { (uint32_t)p[FLAT_THREADS], 1, 1 }, 0 };
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+enum { ROWS_THREADS, ROWS_CHUNKS, ROWS_KEEP, ROWS_WIDTH, ROWS_STREAM };
+#define MAX_GROUPS (1 << 20)
+
+static const struct rfg_param rows_params[] = {
+    [ROWS_THREADS] = { "threads", 5, { 64, 128, 256, 512, 1024 } },
+    [ROWS_CHUNKS] = { "chunks", 4, { 1, 2, 4, 8 } },
+    [ROWS_KEEP] = { "keep", 2, { 1, 0 } },
+    [ROWS_WIDTH] = { "width", 4, { 16, 8, 4, 2 } },
+    [ROWS_STREAM] = { "stream", 2, { 0, 1 } },
+};
+
+static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return is_gpu(dev, why);
+}
+
+static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    if (p[ROWS_THREADS] > dev->max_threads)
+        return rfg_refuse(why, "threads=%d: must be at most %d", p[ROWS_THREADS], dev->max_threads);
+    /* Results are fp32: 8 registers a chunk, and as many while it is computed. */
+    int most = dev->platform == RFG_PLATFORM_NVIDIA ? 2048 : 4096;
+    if (p[ROWS_CHUNKS] * p[ROWS_THREADS] > most || (p[ROWS_CHUNKS] == 8 && !p[ROWS_KEEP]))
+        return rfg_refuse(why, "threads=%d, chunks=%d: must hold at most %d chunks, 8 a thread with keep=1",
+                          p[ROWS_THREADS], p[ROWS_CHUNKS], most);
+    if (p[ROWS_CHUNKS] == 4 && p[ROWS_THREADS] == 1024 && dev->wave_size == 32)
+        return rfg_refuse(why, "chunks=4: more registers than 1024 threads have");
+    if (p[ROWS_CHUNKS] > 2 && p[ROWS_WIDTH] < 16)
+        return rfg_refuse(why, "chunks=%d, width=%d: more masks than there are scalar registers", p[ROWS_CHUNKS],
+                          p[ROWS_WIDTH]);
+    if (p[ROWS_KEEP] && (int64_t)p[ROWS_THREADS] * p[ROWS_CHUNKS] < row_chunks(prob))
+        return rfg_refuse(why, "threads=%d, chunks=%d: a row has %" PRId64, p[ROWS_THREADS], p[ROWS_CHUNKS],
+                          row_chunks(prob));
+    return width_valid(prob, p[ROWS_WIDTH], why);
+}
+
+static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    (void)dev;
+    int64_t chunks = row_chunks(prob), held = (int64_t)p[ROWS_THREADS] * p[ROWS_CHUNKS];
+    if (!width_worth(prob, p[ROWS_WIDTH], why))
+        return false;
+    if (prob->v[ACT_SCALE] != RFG_SCALE_TOKEN)
+        return rfg_refuse(why, "scale=%s: needs no whole rows", RFG_SCALE_NAMES[prob->v[ACT_SCALE]]);
+    if (p[ROWS_KEEP] && p[ROWS_CHUNKS] > 1 && held / 2 >= chunks)
+        return rfg_refuse(why, "chunks=%d: half as many hold a row", p[ROWS_CHUNKS]);
+    if (p[ROWS_THREADS] > 64 && p[ROWS_CHUNKS] == 1 && held / 2 >= chunks)
+        return rfg_refuse(why, "threads=%d: half as many hold a row", p[ROWS_THREADS]);
+    if (!p[ROWS_KEEP] && (p[ROWS_CHUNKS] != 2 || p[ROWS_THREADS] < 256 || p[ROWS_STREAM]) && chunks > 256)
+        return rfg_refuse(why, "keep=0: chunks=2, threads>=256, stream=0 are enough");
+    return p[ROWS_KEEP] || chunks > 256 || rfg_refuse(why, "keep=0: the row is short");
+}
+
+static int64_t rows_groups(const struct rfg_problem *prob)
+{
+    return MIN(prob->v[ACT_M], MAX_GROUPS);
+}
+
+static double rows_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double chunks = (double)row_chunks(prob), threads = p[ROWS_THREADS];
+    double in_flight = MIN(threads * p[ROWS_CHUNKS], chunks) * 16 * (act_multiplies(prob) ? 2 : 1);
+    double per_cu = MIN((p[ROWS_CHUNKS] == 4 ? 1024 : 2048) / threads, 32);
+    double steps = p[ROWS_KEEP] ? 1 : 2 * MAX(chunks / (threads * p[ROWS_CHUNKS]), 1);
+    double idle = p[ROWS_KEEP] ? threads * p[ROWS_CHUNKS] / chunks : 1;
+    return predict(dev, prob, (double)rows_groups(prob), per_cu, in_flight, steps) + (p[ROWS_KEEP] ? 0.3 : 1.5) +
+           steps * 0.3 + 0.1 * idle + (p[ROWS_STREAM] ? 0 : 0.01);
+}
+
+static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    k->source = "act/rows.hip";
+    k->entry = "act_rows";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "THREADS", p[ROWS_THREADS]);
+    rfg_kernel_macro(k, "CHUNKS", p[ROWS_CHUNKS]);
+    rfg_kernel_macro(k, "KEEP", p[ROWS_KEEP]);
+    rfg_kernel_macro(k, "WIDTH", p[ROWS_WIDTH]);
+    rfg_kernel_macro(k, "STREAM", p[ROWS_STREAM]);
+}
+
+static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_kernel *k)
+{
+    (void)dev;
+    rows_macros(prob, p, k);
+}
+
+static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_launch *l)
+{
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob), 1, 1 }, { (uint32_t)p[ROWS_THREADS], 1, 1 }, 0 };
+}
+
+/* ---- portable: rows with the one set of parameters that any problem takes -----------------------------------------
+ */
+
+static void portable_params_of(const struct rfg_problem *prob, int *p)
+{
+    p[ROWS_THREADS] = 256;
+    p[ROWS_CHUNKS] = 2;
+    p[ROWS_KEEP] = 0;
+    p[ROWS_WIDTH] = (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    p[ROWS_STREAM] = 0;
+}
+
+static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)
+{
+    int p[RFG_MAX_PARAMS];
+    (void)none;
+    portable_params_of(prob, p);
+    return 4 * rows_predict(dev, prob, p);
+}
+
+static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
+                            struct rfg_kernel *k)
+{
+    int p[RFG_MAX_PARAMS];
+    (void)none, (void)dev;
+    portable_params_of(prob, p);
+    rows_macros(prob, p, k);
+}
+
+static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
+                            struct rfg_launch *l)
+{
+    int p[RFG_MAX_PARAMS];
+    (void)none;
+    portable_params_of(prob, p);
+    rows_launch(dev, prob, p, l);
+}
+
+/* ---- the variants ----------------------------------------------------------------------------------------------- */
+
+#define VARIANTS(op)                                                                                                   \
+    const struct rfg_variant op##_flat = {                                                                             \
+        .name = #op "_flat",                                                                                           \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .n_params = COUNT(flat_params),                                                                                \
+        .params = flat_params,                                                                                         \
+        .supports = flat_supports,                                                                                     \
+        .valid = flat_valid,                                                                                           \
+        .worth = flat_worth,                                                                                           \
+        .predict = flat_predict,                                                                                       \
+        .kernel = flat_kernel,                                                                                         \
+        .launch = flat_launch,                                                                                         \
+    };                                                                                                                 \
+    const struct rfg_variant op##_rows = {                                                                             \
+        .name = #op "_rows",                                                                                           \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .n_params = COUNT(rows_params),                                                                                \
+        .params = rows_params,                                                                                         \
+        .supports = rows_supports,                                                                                     \
+        .valid = rows_valid,                                                                                           \
+        .worth = rows_worth,                                                                                           \
+        .predict = rows_predict,                                                                                       \
+        .kernel = rows_kernel,                                                                                         \
+        .launch = rows_launch,                                                                                         \
+    };                                                                                                                 \
+    const struct rfg_variant op##_portable = {                                                                         \
+        .name = #op "_portable",                                                                                       \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .supports = rows_supports,                                                                                     \
+        .predict = portable_predict,                                                                                   \
+        .kernel = portable_kernel,                                                                                     \
+        .launch = portable_launch,                                                                                     \
+    }
+VARIANTS(act_and_mul);
+VARIANTS(act);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The oracle of act_and_mul and act, by the formulas of rfg/act.h. */
+#include <math.h>
+
+#include "../oracle.h"
+#include "../quant.h"
+#include "act.h"
+
+/* act(v), and in *steep by how many fp32 epsilons a relative error of one in the argument of its exponential shows. */
+static double activate(rfg_act act, double v, double *steep)
+{
+    double u;
+    *steep = 0;
+    switch (act) {
+    case RFG_ACT_SILU:
+        *steep = fabs(v);
+        return v / (1 + exp(-v));
+    case RFG_ACT_GELU:
+        *steep = v * v / 2;
+        return v == INFINITY ? v : v * 0.5 * erfc(-v / sqrt(2));
+    case RFG_ACT_GELU_TANH:
+        u = sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v);
+        *steep = fabs(2 * u);
+        return v / (1 + exp(-2 * u)); /* (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) */
+    case RFG_ACT_RELU:
+        return v < 0 ? 0 : v;
+    case RFG_ACT_RELU2:
+        return v < 0 ? 0 : v * v;
+    default:
+        return v;
+    }
+}
+
+static double value(const struct rfg_problem *prob, const rfg_tensor *x, int64_t row, int64_t i, double *allow)
+{
+    rfg_act act = (rfg_act)prob->v[ACT_ACT];
+    bool mul = act_multiplies(prob), turns = prob->v[ACT_INTERLEAVED];
+    double a = rfg_element(x, row, turns ? 2 * i : i), b = 1, v, steep;
+    if (mul)
+        b = rfg_element(x, row, turns ? 2 * i + 1 : i + prob->v[ACT_N]);
+    if (act == RFG_ACT_SWIGLUOAI) {
+        const double alpha = (double)ACT_DEFAULT_ALPHA, limit = (double)ACT_DEFAULT_LIMIT;
+        a = a > limit ? limit : a;
+        b = (b > limit ? limit : b < -limit ? -limit : b) + 1;
+        v = a / (1 + exp(-alpha * a));
+        steep = fabs(alpha * a);
+    } else {
+        v = activate(act, a, &steep);
+    }
+    double y = mul ? v * b : v;
+    *allow = isfinite(y) ? fabs(y) * 0x1p-24 * (16 + 4 * fmin(steep, 1e4)) + 0x1p-116 * fmax(1, fabs(b)) : 0;
+    if (act == RFG_ACT_NONE)
+        *allow = isfinite(y) ? fabs(y) * 0x1p-24 + 0x1p-126 : 0;
+    /* fp32 may overflow where double does not, or nearly. */
+    return isfinite(y) && fabs(y) > 0x1.fffffep127 ? copysign(INFINITY, y) : y;
+}
+
+static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
+                         int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    int64_t n = prob->v[ACT_N];
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int64_t i = 0; i < n; i++) {
+            double allow, y = value(prob, &host[3], rows[r], i, &allow);
+            for (int t = 0; t < 2; t++)
+                if (expected[t].value) {
+                    expected[t].value[r * n + i] = y;
+                    expected[t].allow[r * n + i] = allow;
+                }
+        }
+    if (expected[2].value)
+        rfg_expect_scales(prob, prob->v[ACT_SCALE] == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : n, n, n_rows, expected);
+    return RFG_OK;
+}
+
+rfg_status rfg_oracle_act_and_mul(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
+                                  const int64_t *rows, int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    return oracle(prob, host, rows, n_rows, expected);
+}
+
+rfg_status rfg_oracle_act(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
+                          int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    return oracle(prob, host, rows, n_rows, expected);
+}

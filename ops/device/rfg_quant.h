@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * 16-byte chunks of a row, whole or in pieces, and the 8-bit codes that rows are quantised to. */
+
+/* ---- chunks ----------------------------------------------------------------------------------------------------- */
+
+/* The chunk `at` bytes into a row (a base that all lanes share costs no 64-bit arithmetic), read `width` bytes (a
+ * constant) at a time: RFG_DTYPE_VEC(dtype) elements. Of a narrower width than 16, n elements are there (a multiple of
+ * what `width` bytes hold, may be more than a chunk): the others are 0. once: keep it out of the caches' way. */
+RFG_DEVICE rfg_u32x4 rfg_load_chunk(const void *row, rfg_u32 at, int n, int dtype, int width, bool once)
+{
+    const char *p = (const char *)row + at;
+    rfg_u32x4 v;
+    if (width == 16)
+        return once ? rfg_load16_once(p) : rfg_load16(p);
+    rfg_u32 u[4] = { 0, 0, 0, 0 };
+    int bytes = n * RFG_DTYPE_BYTES(dtype);
+#pragma unroll
+    for (int k = 0; k < 16 / width; k++) {
+        if (k * width >= bytes)
+            continue;
+        if (width == 8) {
+            rfg_u32x2 two = rfg_load8(p + k * 8);
+            u[k * 2] = two.x;
+            u[k * 2 + 1] = two.y;
+        } else if (width == 4)
+            u[k] = rfg_load4(p + k * 4);
+        else
+            u[k / 2] |= (rfg_u32)rfg_load2(p + k * 2) << (k % 2 * 16);
+    }
+    v.x = u[0];
+    v.y = u[1];
+    v.z = u[2];
+    v.w = u[3];
+    return v;
+}
+
+RFG_DEVICE void rfg_store_chunk(void *row, rfg_u32 at, int n, rfg_u32x4 v, int dtype, int width, bool once)
+{
+    char *p = (char *)row + at;
+    if (width == 16) {
+        if (once)
+            rfg_store16_once(p, v);
+        else
+            rfg_store16(p, v);
+        return;
+    }
+    rfg_u32 u[4] = { v.x, v.y, v.z, v.w };
+    int bytes = n * RFG_DTYPE_BYTES(dtype);
+#pragma unroll
+    for (int k = 0; k < 16 / width; k++) {
+        if (k * width >= bytes)
+            continue;
+        if (width == 8) {
+            rfg_u32x2 two;
+            two.x = u[k * 2];
+            two.y = u[k * 2 + 1];
+            rfg_store8(p + k * 8, two);
+        } else if (width == 4)
+            rfg_store4(p + k * 4, u[k]);
+        else
+            rfg_store2(p + k * 2, (rfg_u16)(u[k / 2] >> (k % 2 * 16)));
+    }
+}
+
+/* A chunk of floats, rounded to nearest even. For bf16 see rfg_pack_bf16(). */
+RFG_DEVICE rfg_u32x4 rfg_pack(const float *f, int dtype)
+{
+    rfg_u32x4 v;
+    if (dtype == RFG_F32) {
+        v.x = rfg_as_u32(f[0]);
+        v.y = rfg_as_u32(f[1]);
+        v.z = rfg_as_u32(f[2]);
+        v.w = rfg_as_u32(f[3]);
+    } else if (dtype == RFG_F16) {
+        v.x = rfg_pack_f16(f[0], f[1]);
+        v.y = rfg_pack_f16(f[2], f[3]);
+        v.z = rfg_pack_f16(f[4], f[5]);
+        v.w = rfg_pack_f16(f[6], f[7]);
+    } else {
+        v.x = rfg_pack_bf16(f[0], f[1]);
+        v.y = rfg_pack_bf16(f[2], f[3]);
+        v.z = rfg_pack_bf16(f[4], f[5]);
+        v.w = rfg_pack_bf16(f[6], f[7]);
+    }
+    return v;
+}
+
+/* ---- codes ------------------------------------------------------------------------------------------------------ */
+
+#define RFG_CODE_MAX(dtype)                                                                                            \
+    ((dtype) == RFG_E4M3 ? 448.0f : (dtype) == RFG_E4M3FNUZ ? 240.0f : (dtype) == RFG_E5M2 ? 57344.0f : 127.0f)
+
+/* To nearest even, saturating; a NaN becomes a NaN. */
+RFG_DEVICE rfg_u32 rfg_fp8_code(float f, int dtype)
+{
+    int mantissa = dtype == RFG_E5M2 ? 2 : 3, bias = dtype == RFG_E4M3 ? 7 : dtype == RFG_E5M2 ? 15 : 8;
+    rfg_u32 u = rfg_as_u32(f), sign = u >> 24 & 0x80u;
+    float a = rfg_min(rfg_as_float(u & 0x7fffffffu), RFG_CODE_MAX(dtype));
+    /* Denormals of the format: the sum's last bit is theirs. */
+    float magic = rfg_as_float((rfg_u32)(127 + 23 + 1 - bias - mantissa) << 23);
+    rfg_u32 small = rfg_as_u32(a + magic) - rfg_as_u32(magic);
+    rfg_u32 n = rfg_as_u32(a);
+    n = ((n + (1u << (22 - mantissa)) - 1u + (n >> (23 - mantissa) & 1u)) >> (23 - mantissa)) -
+        ((rfg_u32)(127 - bias) << mantissa);
+    rfg_u32 code = a < rfg_as_float((rfg_u32)(128 - bias) << 23) ? small : n;
+    code = dtype == RFG_E4M3FNUZ && code == 0 ? 0u : code | sign;
+    return f == f ? code : dtype == RFG_E4M3FNUZ ? 0x80u : 0x7fu;
+}
+
+RFG_DEVICE float rfg_clamp_keep_nan(float f, float max)
+{
+    float c = rfg_min(rfg_max(f, -max), max);
+    return f == f ? c : f;
+}
+
+/* Four of them, the first in the lowest byte. */
+RFG_DEVICE rfg_u32 rfg_quantise4(float a, float b, float c, float d, int dtype)
+{
+    if (dtype == RFG_I8)
+        return (rfg_u32)(rfg_float_to_i8(a) & 255) | (rfg_u32)(rfg_float_to_i8(b) & 255) << 8 |
+               (rfg_u32)(rfg_float_to_i8(c) & 255) << 16 | (rfg_u32)rfg_float_to_i8(d) << 24;
+    if (RFG_CONVERTS_FP8(dtype)) {
+        if (RFG_NVIDIA) /* the instruction saturates */
+            return rfg_hardware_fp8x4(a, b, c, d);
+        float max = RFG_CODE_MAX(dtype);
+        return rfg_hardware_fp8x4(rfg_clamp_keep_nan(a, max), rfg_clamp_keep_nan(b, max), rfg_clamp_keep_nan(c, max),
+                                  rfg_clamp_keep_nan(d, max));
+    }
+    return rfg_fp8_code(a, dtype) | rfg_fp8_code(b, dtype) << 8 | rfg_fp8_code(c, dtype) << 16 |
+           rfg_fp8_code(d, dtype) << 24;
+}
+
+/* The codes of a chunk's floats times `inverse`; `width` is that of rfg_load_chunk() for dtype `from`. */
+RFG_DEVICE void rfg_store_codes(void *row, rfg_u32 at, int n, const float *f, float inverse, int dtype, int from,
+                                int width, bool once)
+{
+    char *p = (char *)row + at;
+    rfg_u32x2 v;
+    v.x = rfg_quantise4(f[0] * inverse, f[1] * inverse, f[2] * inverse, f[3] * inverse, dtype);
+    v.y = from == RFG_F32 ? 0u : rfg_quantise4(f[4] * inverse, f[5] * inverse, f[6] * inverse, f[7] * inverse, dtype);
+    int piece = width / RFG_DTYPE_BYTES(from); /* bytes, and elements */
+    if (piece == 8) {
+        if (once)
+            rfg_store8_once(p, v);
+        else
+            rfg_store8(p, v);
+        return;
+    }
+    rfg_u32 u[2] = { v.x, v.y };
+#pragma unroll
+    for (int k = 0; k < RFG_DTYPE_VEC(from) / piece; k++) {
+        if (width != 16 && k * piece >= n)
+            continue;
+        if (piece == 4)
+            rfg_store4(p + k * 4, u[k]);
+        else if (piece == 2)
+            rfg_store2(p + k * 2, (rfg_u16)(u[k / 2] >> (k % 2 * 16)));
+        else
+            rfg_store1(p + k, u[k / 4] >> (k % 4 * 8));
+    }
+}
+
+/* ---- scales ----------------------------------------------------------------------------------------------------- */
+
+#define RFG_SCALE_NONE   0
+#define RFG_SCALE_STATIC 1
+#define RFG_SCALE_TOKEN  2
+#define RFG_SCALE_GROUP  3
+
+#define RFG_SCALE_COLUMNS 128 /* of a group */
+
+/* The scale of values up to `largest`. Never 0, as vLLM's: all codes are then 0. */
+RFG_DEVICE float rfg_scale_of(float largest, int dtype)
+{
+    float max = RFG_CODE_MAX(dtype);
+    return rfg_max(largest * (1.0f / max), 1.0f / (max * 512.0f));
+}
+
+/* Largest magnitude of a chunk's floats. */
+RFG_DEVICE float rfg_chunk_max(const float *f, int dtype)
+{
+    float m = 0.0f;
+#pragma unroll
+    for (int i = 0; i < RFG_DTYPE_VEC(dtype); i++)
+        m = rfg_max(m, rfg_as_float(rfg_as_u32(f[i]) & 0x7fffffffu));
+    return m;
+}
+
+/* The lanes that share a group: neighbours with a chunk each. */
+#define RFG_GROUP_LANES(dtype) (RFG_SCALE_COLUMNS / RFG_DTYPE_VEC(dtype))

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The oracle of gemm. */
+#include "../oracle.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "gemm.h"
+
+struct gemm_job {
+    const rfg_tensor *x, *w, *bias;
+    const double *xd; /* the rows of X wanted, as doubles, k-major rows */
+    int64_t n_rows, n, k;
+    double eps; /* allowed error, of the sum of magnitudes */
+    double *expected, *allow;
+    _Atomic int64_t next; /* column of Y */
+};
+
+#define ROW_BLOCK 8
+
+/* sum x*w and sum |x*w| for up to ROW_BLOCK rows of X and one row of W. */
+static void dots(const double *x, const double *w, int rows, int64_t k, double *sum, double *mag)
+{
+    for (int r = 0; r < rows; r++) {
+        const double *xr = x + r * k;
+        double s[8] = { 0 }, m[8] = { 0 };
+        int64_t i = 0;
+        for (; i + 8 <= k; i += 8)
+            for (int j = 0; j < 8; j++) {
+                double t = xr[i + j] * w[i + j];
+                s[j] += t;
+                m[j] += fabs(t);
+            }
+        for (; i < k; i++) {
+            double t = xr[i] * w[i];
+            s[0] += t;
+            m[0] += fabs(t);
+        }
+        sum[r] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        mag[r] = ((m[0] + m[1]) + (m[2] + m[3])) + ((m[4] + m[5]) + (m[6] + m[7]));
+    }
+}
+
+/* The value of every 16-bit pattern: conversion becomes a load. */
+static double half_values[2][65536];
+static pthread_once_t half_once = PTHREAD_ONCE_INIT;
+
+static void half_init(void)
+{
+    for (int i = 0; i < 65536; i++) {
+        uint16_t bits = (uint16_t)i;
+        half_values[0][i] = rfg_load(&bits, RFG_F16, 0);
+        half_values[1][i] = rfg_load(&bits, RFG_BF16, 0);
+    }
+}
+
+static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
+{
+    const char *base = (const char *)t->data + row * t->strides[0] * (int64_t)rfg_dtype_size(t->dtype);
+    if (t->dtype == RFG_F32) {
+        for (int64_t i = 0; i < k; i++)
+            out[i] = ((const float *)base)[i];
+        return;
+    }
+    const double *values = half_values[t->dtype == RFG_BF16];
+    for (int64_t i = 0; i < k; i++)
+        out[i] = values[((const uint16_t *)base)[i]];
+}
+
+/* One thread: columns of Y until there are none left. */
+static void *gemm_columns(void *arg)
+{
+    struct gemm_job *j = arg;
+    double *w = malloc((size_t)(j->k ? j->k : 1) * sizeof(double));
+    for (int64_t n; w && (n = atomic_fetch_add(&j->next, 1)) < j->n;) {
+        double bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
+        to_doubles(j->w, n, j->k, w);
+        for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
+            double sum[ROW_BLOCK], mag[ROW_BLOCK];
+            int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
+            dots(j->xd + r * j->k, w, rows, j->k, sum, mag);
+            for (int i = 0; i < rows; i++) {
+                j->expected[(r + i) * j->n + n] = sum[i] + bias;
+                j->allow[(r + i) * j->n + n] = j->eps * (mag[i] + fabs(bias)) + 0x1p-126;
+            }
+        }
+    }
+    free(w);
+    return w ? NULL : arg;
+}
+
+/* The kernel sums fp32 products in some order: the error of a sum of K terms is at most (K-1) eps sum|terms|; with
+ * rounding errors of random sign it grows like sqrt(K), and sqrt(K) + 4 (the bias, the split-K partials, a few ulps of
+ * bad luck) is what is allowed: a 16-bit accumulator is far outside it. fp32 denormals may be flushed. */
+rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
+                           int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    int64_t k = prob->v[GEMM_K];
+    double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
+    struct gemm_job j = { .x = &host[1],
+                          .w = &host[2],
+                          .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
+                          .xd = xd,
+                          .n_rows = n_rows,
+                          .n = prob->v[GEMM_N],
+                          .k = k,
+                          .eps = (sqrt((double)k) + 4) * 0x1p-24,
+                          .expected = expected[0].value,
+                          .allow = expected[0].allow };
+    if (!xd)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows of x", (long long)n_rows);
+    pthread_once(&half_once, half_init);
+    for (int64_t r = 0; r < n_rows; r++)
+        to_doubles(j.x, rows[r], k, xd + r * k);
+
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = (double)n_rows * (double)j.n * (double)k < 1e6 ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
+    pthread_t t[16];
+    while (started < threads - 1 && !pthread_create(&t[started], NULL, gemm_columns, &j))
+        started++;
+    bool failed = gemm_columns(&j) != NULL;
+    for (int i = 0; i < started; i++) {
+        void *result;
+        pthread_join(t[i], &result);
+        failed |= result != NULL;
+    }
+    free(xd);
+    return failed && j.next < j.n + threads ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row of w")
+                                            : RFG_OK;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The GPU variants of the norms: what each can do, how it is launched, and how long it should take. */
+#include <inttypes.h>
+
+#include "norm.h"
+
+#define LOAD_US      0.8 /* from a load's issue to its data, with the memory system busy */
+#define MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+enum { P_THREADS, P_ROWS, P_CHUNKS, P_KEEP, P_AHEAD, P_WIDTH, P_STREAM, P_PERSIST };
+enum { KEEP_NOTHING, KEEP_REGISTERS, KEEP_LDS };
+
+static const struct rfg_param rows_params[] = {
+    [P_THREADS] = { "threads", 7, { 16, 32, 64, 128, 256, 512, 1024 } }, /* of a row */
+    [P_ROWS] = { "rows", 5, { 1, 2, 4, 8, 16 } },                        /* of a workgroup */
+    [P_CHUNKS] = { "chunks", 4, { 1, 2, 4, 8 } },                        /* of 16 bytes, a thread and step */
+    [P_KEEP] = { "keep", 3, { KEEP_REGISTERS, KEEP_LDS, KEEP_NOTHING } },
+    [P_AHEAD] = { "ahead", 2, { 0, 1 } }, /* weights are loaded first and kept */
+    [P_WIDTH] = { "width", 4, { 16, 8, 4, 2 } },
+    [P_STREAM] = { "stream", 3, { 0, 1, 2 } },
+    [P_PERSIST] = { "persist",
+                    3,
+                    { 0, 1, 2 } }, /* thousands of threads a CU that go through all rows; 0: all at once */
+};
+
+static int size_of(const struct rfg_problem *prob)
+{
+    return (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+}
+
+/* Chunks of 16 bytes in a row. */
+static int64_t row_chunks(const struct rfg_problem *prob)
+{
+    int64_t vec = 16 / size_of(prob);
+    return (prob->v[NORM_N] + vec - 1) / vec;
+}
+
+static int width_of(const struct rfg_problem *prob)
+{
+    int width = rfg_chunk_width(prob, prob->v[NORM_N], prob->v[NORM_ALIGN], prob->v[NORM_ALIGN_Y], norm_is_plain(prob),
+                                prob->v[NORM_SCALE] != 0);
+    while (norm_adds(prob) && width > size_of(prob) && prob->v[NORM_ALIGN_Y] < width) /* residual_out */
+        width /= 2;
+    return width;
+}
+
+static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
+}
+
+static int64_t steps_of(const struct rfg_problem *prob, const int *p)
+{
+    int64_t step = (int64_t)p[P_THREADS] * p[P_CHUNKS];
+    return (row_chunks(prob) + step - 1) / step;
+}
+
+static int64_t lds_of(const struct rfg_problem *prob, const int *p)
+{
+    return p[P_KEEP] == KEEP_LDS ? steps_of(prob, p) * p[P_THREADS] * p[P_CHUNKS] * p[P_ROWS] * 16 : 0;
+}
+
+static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    int threads = p[P_THREADS], block = threads * p[P_ROWS];
+    if (block > dev->max_threads || block % dev->wave_size)
+        return rfg_refuse(why, "threads=%d, rows=%d: must make whole waves, at most %d threads", threads, p[P_ROWS],
+                          dev->max_threads);
+    if (p[P_KEEP] == KEEP_REGISTERS && steps_of(prob, p) > 1)
+        return rfg_refuse(why, "threads=%d, chunks=%d: a row has %" PRId64 " chunks", threads, p[P_CHUNKS],
+                          row_chunks(prob));
+    if (p[P_AHEAD] && (p[P_KEEP] != KEEP_REGISTERS || prob->v[NORM_WEIGHT] == NORM_WEIGHT_NONE))
+        return rfg_refuse(why, "ahead=1: needs keep=1 and a weight");
+    if (p[P_CHUNKS] == 8 && block > (p[P_AHEAD] ? 256 : 512))
+        return rfg_refuse(why, "ahead=%d, chunks=8: more registers than %d threads have", p[P_AHEAD], block);
+    if (p[P_KEEP] == KEEP_REGISTERS && (p[P_CHUNKS] * 16 / p[P_WIDTH] > 16 || (p[P_CHUNKS] == 8 && p[P_ROWS] > 1)))
+        return rfg_refuse(why, "chunks=%d, width=%d, rows=%d: more masks than there are scalar registers", p[P_CHUNKS],
+                          p[P_WIDTH], p[P_ROWS]);
+    if (lds_of(prob, p) > dev->lds_bytes - 2048)
+        return rfg_refuse(why, "keep=2: %" PRId64 " bytes of LDS: must be at most %d", lds_of(prob, p),
+                          dev->lds_bytes - 2048);
+    if (prob->v[NORM_SCALE] == RFG_SCALE_GROUP && threads * 16 / size_of(prob) < RFG_SCALE_COLUMNS)
+        return rfg_refuse(why, "threads=%d: a group of scales takes %d", threads,
+                          RFG_SCALE_COLUMNS * size_of(prob) / 16);
+    if (p[P_WIDTH] < size_of(prob) || p[P_WIDTH] > width_of(prob))
+        return rfg_refuse(why, "width=%d: must be from %d, an element, to %d, what N and the alignment allow",
+                          p[P_WIDTH], size_of(prob), width_of(prob));
+    return true;
+}
+
+static int64_t row_groups(const struct rfg_problem *prob, const int *p)
+{
+    return (prob->v[NORM_M] + p[P_ROWS] - 1) / p[P_ROWS];
+}
+
+static int64_t groups_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    int64_t groups = row_groups(prob, p), most = 1 << 20;
+    int block = p[P_THREADS] * p[P_ROWS];
+    if (p[P_PERSIST])
+        most = (int64_t)dev->cu_count * MAX(p[P_PERSIST] * 1024 / block, 1);
+    return MIN(groups, most);
+}
+
+static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    int64_t chunks = row_chunks(prob), groups = row_groups(prob, p);
+    int threads = p[P_THREADS], block = threads * p[P_ROWS];
+    bool holds = chunks <= 4 * 1024; /* registers can hold a row */
+    if (p[P_WIDTH] != width_of(prob))
+        return rfg_refuse(why, "width=%d: %d is possible", p[P_WIDTH], width_of(prob));
+    if (p[P_KEEP] == KEEP_REGISTERS) {
+        if (p[P_CHUNKS] > 1 && (int64_t)threads * (p[P_CHUNKS] / 2) >= chunks)
+            return rfg_refuse(why, "chunks=%d: half as many hold a row", p[P_CHUNKS]);
+        if (p[P_CHUNKS] == 1 && threads > 16 && threads / 2 >= chunks && block > dev->wave_size)
+            return rfg_refuse(why, "threads=%d: half as many hold a row", threads);
+    } else {
+        /* One or two of each that keep less, to be seen beside the others. */
+        if (holds && chunks < 1024)
+            return rfg_refuse(why, "keep=%d: registers hold %" PRId64 " chunks", p[P_KEEP], chunks);
+        if (p[P_CHUNKS] != 4 || threads < 512 || p[P_ROWS] > 1 || p[P_STREAM] == 2)
+            return rfg_refuse(why, "keep=%d: chunks=4, threads >= 512, rows=1 are enough", p[P_KEEP]);
+    }
+    if (p[P_ROWS] > 1 && (block > 256 || groups < 2 * (int64_t)dev->cu_count) && block > dev->wave_size)
+        return rfg_refuse(why, "rows=%d: too few workgroups, or too large ones", p[P_ROWS]);
+    if (p[P_ROWS] == 1 && block < 128 && groups > 64 * (int64_t)dev->cu_count && threads <= 128)
+        return rfg_refuse(why, "rows=1: %" PRId64 " small workgroups", groups);
+    if (p[P_PERSIST] && groups < 2 * groups_of(dev, prob, p))
+        return rfg_refuse(why, "persist=%d: only %" PRId64 " workgroups", p[P_PERSIST], groups);
+    if (threads < 256 && chunks >= 8 * threads && groups * 2 < dev->cu_count)
+        return rfg_refuse(why, "threads=%d: few rows, and each waits for its threads", threads);
+    if (p[P_STREAM] && groups < dev->cu_count / 4)
+        return rfg_refuse(why, "stream=%d: few rows fit into the caches", p[P_STREAM]);
+    return true;
+}
+
+/* The last, partly filled turn counts in full if there are few. */
+static double ceil_turns(double turns)
+{
+    return turns > 1 && turns < 8 ? (double)(int64_t)(turns + 0.999) : MAX(turns, 1);
+}
+
+static double rows_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops, chunks = (double)row_chunks(prob);
+    prob->op->cost(prob, &bytes, &flops);
+    int block = p[P_THREADS] * p[P_ROWS];
+    double groups = (double)groups_of(dev, prob, p), rounds = (double)row_groups(prob, p) / groups;
+    int registers = 32 + p[P_CHUNKS] * (norm_adds(prob) ? 12 : 8) + (p[P_AHEAD] ? 4 * p[P_CHUNKS] : 0);
+    double per_cu = MAX(MIN(MIN(2048.0, 65536.0 / registers) / block, 32), 1);
+    double at_once = MIN(groups, per_cu * dev->cu_count), turns = ceil_turns(groups / at_once) * rounds;
+    double loads = norm_adds(prob) ? 2 : 1;
+    double in_flight = MIN((double)block * p[P_CHUNKS], chunks * p[P_ROWS]) * 16 * loads;
+    double rate = MIN(1e3 * dev->mem_gbps, at_once * in_flight / LOAD_US);
+    rate = MIN(rate, 1.5e3 * dev->mem_gbps * MIN(at_once, dev->cu_count) / dev->cu_count);
+    double steps = (double)steps_of(prob, p), again = p[P_KEEP] == KEEP_NOTHING ? 1.3
+                                                      : p[P_KEEP] == KEEP_LDS   ? 1.05
+                                                                                : 1;
+    double move = bytes * again / MAX(rate, 1);
+    /* A row in one workgroup: loads, a reduction across its waves for each pass, the weights if they come late. */
+    double passes = 1 + norm_is_layer(prob) + (prob->v[NORM_SCALE] == RFG_SCALE_TOKEN);
+    double waves = MAX((double)p[P_THREADS] / dev->wave_size, 1);
+    double chain = steps * 0.25 + passes * (0.08 + 0.01 * waves) + (p[P_AHEAD] ? 0 : 0.25) +
+                   0.06 * p[P_CHUNKS] * MAX(block / 1024.0, 0.25) * passes;
+    double lanes = flops * 3 / (0.5e6 * dev->fma_tflops * MIN(1, at_once * block / (512.0 * dev->cu_count)));
+    double idle = 1 - chunks / (double)(steps * p[P_THREADS] * p[P_CHUNKS]);
+    double us = MAX(MAX(move, lanes), (turns - 1) * (LOAD_US + chain) * 0.5);
+    return dev->latency_us + LOAD_US + chain + us * (1 + 0.2 * idle) + (p[P_PERSIST] ? 0.02 : 0) +
+           (p[P_STREAM] && bytes < (double)dev->cache_bytes ? 0.05 : 0);
+}
+
+static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    int vec = 16 / size_of(prob);
+    k->source = "norm/rows.hip";
+    k->entry = "norm_rows";
+    rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[1]);
+    rfg_kernel_macro(k, "ADD", norm_adds(prob));
+    rfg_kernel_macro(k, "LAYER", norm_is_layer(prob));
+    rfg_kernel_macro(k, "WEIGHT", (int)prob->v[NORM_WEIGHT]);
+    rfg_kernel_macro(k, "BIAS", (int)prob->v[NORM_BIAS]);
+    rfg_kernel_macro(k, "SCALE", (int)prob->v[NORM_SCALE]);
+    rfg_kernel_macro(k, "PLAIN", norm_is_plain(prob));
+    rfg_kernel_macro(k, "HEADS", prob->v[NORM_HEADS] > 1);
+    rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
+    rfg_kernel_macro(k, "ROWS", p[P_ROWS]);
+    rfg_kernel_macro(k, "CHUNKS", p[P_CHUNKS]);
+    rfg_kernel_macro(k, "KEEP", p[P_KEEP]);
+    rfg_kernel_macro(k, "AHEAD", p[P_AHEAD]);
+    rfg_kernel_macro(k, "WIDTH", p[P_WIDTH]);
+    rfg_kernel_macro(k, "STREAM", p[P_STREAM]);
+    /* Not of N but of how the threads divide it: no test of a chunk's being there is needed. */
+    rfg_kernel_macro(k, "EXACT",
+                     p[P_KEEP] == KEEP_REGISTERS && (int64_t)p[P_THREADS] * p[P_CHUNKS] * vec == prob->v[NORM_N]);
+}
+
+static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_kernel *k)
+{
+    (void)dev;
+    rows_macros(prob, p, k);
+}
+
+static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_launch *l)
+{
+    *l = (struct rfg_launch){ { (uint32_t)groups_of(dev, prob, p), 1, 1 },
+                              { (uint32_t)(p[P_THREADS] * p[P_ROWS]), 1, 1 },
+                              (uint32_t)lds_of(prob, p) };
+}
+
+/* ---- portable: the one set of parameters that any problem takes ---------------------------------------------------
+ */
+
+static void portable_params_of(const struct rfg_problem *prob, int *p)
+{
+    p[P_THREADS] = 256;
+    p[P_ROWS] = 1;
+    p[P_CHUNKS] = 2;
+    p[P_KEEP] = KEEP_NOTHING;
+    p[P_AHEAD] = 0;
+    p[P_WIDTH] = size_of(prob);
+    p[P_STREAM] = 0;
+    p[P_PERSIST] = 0;
+}
+
+static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)
+{
+    int p[RFG_MAX_PARAMS];
+    (void)none;
+    portable_params_of(prob, p);
+    return 4 * rows_predict(dev, prob, p);
+}
+
+static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
+                            struct rfg_kernel *k)
+{
+    int p[RFG_MAX_PARAMS];
+    (void)none, (void)dev;
+    portable_params_of(prob, p);
+    rows_macros(prob, p, k);
+}
+
+static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
+                            struct rfg_launch *l)
+{
+    int p[RFG_MAX_PARAMS];
+    (void)none;
+    portable_params_of(prob, p);
+    rows_launch(dev, prob, p, l);
+}
+
+/* ---- the variants ----------------------------------------------------------------------------------------------- */
+
+#define VARIANTS(op)                                                                                                   \
+    const struct rfg_variant op##_rows = {                                                                             \
+        .name = #op "_rows",                                                                                           \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .n_params = COUNT(rows_params),                                                                                \
+        .params = rows_params,                                                                                         \
+        .supports = rows_supports,                                                                                     \
+        .valid = rows_valid,                                                                                           \
+        .worth = rows_worth,                                                                                           \
+        .predict = rows_predict,                                                                                       \
+        .kernel = rows_kernel,                                                                                         \
+        .launch = rows_launch,                                                                                         \
+    };                                                                                                                 \
+    const struct rfg_variant op##_portable = {                                                                         \
+        .name = #op "_portable",                                                                                       \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .supports = rows_supports,                                                                                     \
+        .predict = portable_predict,                                                                                   \
+        .kernel = portable_kernel,                                                                                     \
+        .launch = portable_launch,                                                                                     \
+    }
+VARIANTS(rmsnorm);
+VARIANTS(add_rmsnorm);
+VARIANTS(layernorm);
+VARIANTS(add_layernorm);

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The operators rmsnorm, add_rmsnorm, layernorm and add_layernorm: their public functions, argument rules and tables.
+ * Variants are in gpu.c and cpu.c. */
+#include "norm.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define MAX_N (RFG_MAX_SIZE / 2)
+
+static const char *const weight_names[] = { "w", "1+w", "none" };
+
+static const struct rfg_key norm_keys[NORM_NKEYS] = {
+    [NORM_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
+    [NORM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_N, NULL },
+    [NORM_WEIGHT] = { "weight", RFG_KEY_ATTR, NORM_WEIGHT_W, NORM_WEIGHT_W, NORM_WEIGHT_NONE, weight_names },
+    [NORM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL },
+    [NORM_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES },
+    [NORM_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL },
+    [NORM_HEADS] = { "heads", RFG_KEY_LAYOUT, 1, 1, RFG_MAX_SIZE, NULL },
+    [NORM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [NORM_LDR] = { "ldr", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [NORM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [NORM_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL },
+    [NORM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 3, NULL },
+    [NORM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [NORM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+};
+
+static bool norm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    int64_t heads = v[NORM_HEADS] < 1 ? 1 : v[NORM_HEADS];
+    if (!rfg_outputs_valid(prob, v[NORM_SCALE], v[NORM_PLAIN], why))
+        return false;
+    if (v[NORM_BIAS] && !norm_is_layer(prob))
+        return rfg_refuse(why, "bias=1: %s has none", prob->op->name);
+    if (v[NORM_M] % heads)
+        return rfg_refuse(why, "heads=%" PRId64 ": must divide M=%" PRId64, heads, v[NORM_M]);
+    for (int i = NORM_LDX; i <= NORM_LDY; i++)
+        if (v[i] && v[i] / heads < v[NORM_N])
+            return rfg_refuse(why, "%s=%" PRId64 ": must be at least %" PRId64 " x N=%" PRId64, norm_keys[i].name, v[i],
+                              heads, v[NORM_N]);
+    if (v[NORM_LDR] && !norm_adds(prob))
+        return rfg_refuse(why, "ldr=%" PRId64 ": %s has no residual", v[NORM_LDR], prob->op->name);
+    if (v[NORM_INPLACE] & 1 && (!norm_is_plain(prob) || v[NORM_LDX] != v[NORM_LDY]))
+        return rfg_refuse(why, "inplace=%" PRId64 ": needs a plain output and ldy=ldx", v[NORM_INPLACE]);
+    if (v[NORM_INPLACE] & 2 && !norm_adds(prob))
+        return rfg_refuse(why, "inplace=%" PRId64 ": %s has no residual", v[NORM_INPLACE], prob->op->name);
+    if (v[NORM_SCALE_COLUMNS] && v[NORM_SCALE] != RFG_SCALE_GROUP)
+        return rfg_refuse(why, "scale_columns=1: only with scale=group");
+    for (int i = NORM_ALIGN; i <= NORM_ALIGN_Y; i++)
+        if (v[i] & (v[i] - 1))
+            return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", norm_keys[i].name, v[i]);
+    return true;
+}
+
+static void norm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    const int64_t *v = prob->v;
+    double n = (double)v[NORM_N], elements = (double)v[NORM_M] * n;
+    double in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    *bytes = elements * in * (norm_adds(prob) ? 3 : 1) +
+             n * in * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
+             rfg_outputs_bytes(prob, v[NORM_M], v[NORM_N], v[NORM_SCALE], v[NORM_PLAIN]);
+    *flops = elements * (norm_is_layer(prob) ? 8 : 5);
+}
+
+/* The tensors' places in the lists of call() and pack(). */
+enum { T_Y, T_Q, T_SCALE, T_RESIDUAL_OUT, T_X, T_RESIDUAL, T_WEIGHT, T_BIAS, T_COUNT };
+
+static struct rfg_tensor_spec vector_spec(const char *name, const struct rfg_problem *prob, bool absent)
+{
+    struct rfg_tensor_spec s = { .name = name,
+                                 .dtype = (rfg_dtype)prob->dtype[0],
+                                 .ndim = 1,
+                                 .shape = { prob->v[NORM_N] },
+                                 .absent = absent,
+                                 .align_key = NORM_ALIGN };
+    return s;
+}
+
+static int norm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    const int64_t *v = prob->v;
+    rfg_dtype in = (rfg_dtype)prob->dtype[0];
+    struct rfg_outputs_shape s = { .rows = v[NORM_M],
+                                   .cols = v[NORM_N],
+                                   .heads = v[NORM_HEADS],
+                                   .ld = v[NORM_LDY],
+                                   .scale = v[NORM_SCALE],
+                                   .plain = v[NORM_PLAIN],
+                                   .scale_columns = v[NORM_SCALE_COLUMNS],
+                                   .align_key = NORM_ALIGN_Y };
+    _Static_assert(T_COUNT <= RFG_MAX_TENSORS, "room for all");
+    rfg_outputs_specs(prob, &s, spec);
+    spec[T_X] = rfg_rows_spec("x", in, v[NORM_M], v[NORM_N], v[NORM_HEADS], v[NORM_LDX], NORM_ALIGN);
+    spec[T_RESIDUAL] = rfg_rows_spec("residual", in, v[NORM_M], v[NORM_N], v[NORM_HEADS], v[NORM_LDR], NORM_ALIGN);
+    spec[T_RESIDUAL_OUT] = spec[T_RESIDUAL];
+    spec[T_RESIDUAL_OUT].name = "residual_out";
+    spec[T_RESIDUAL_OUT].output = true;
+    spec[T_RESIDUAL_OUT].align_key = NORM_ALIGN_Y;
+    spec[T_RESIDUAL].absent = spec[T_RESIDUAL_OUT].absent = !norm_adds(prob);
+    spec[T_WEIGHT] = vector_spec("weight", prob, v[NORM_WEIGHT] == NORM_WEIGHT_NONE);
+    spec[T_BIAS] = vector_spec("bias", prob, !v[NORM_BIAS]);
+    spec[T_Y].same_as = v[NORM_INPLACE] & 1 ? 1 + T_X : 0;
+    spec[T_RESIDUAL_OUT].same_as = v[NORM_INPLACE] & 2 ? 1 + T_RESIDUAL : 0;
+    return T_COUNT;
+}
+
+static rfg_status norm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
+                            rfg_stream stream)
+{
+    rfg_quant q = { (rfg_scale_kind)prob->v[NORM_SCALE], &t[T_Q], &t[T_SCALE] };
+    rfg_norm_params p = { NORM_DEFAULT_EPS, prob->v[NORM_WEIGHT] == NORM_WEIGHT_1W };
+    const rfg_quant *quant = prob->v[NORM_SCALE] ? &q : NULL;
+    const rfg_tensor *y = norm_is_plain(prob) ? &t[T_Y] : NULL, *bias = prob->v[NORM_BIAS] ? &t[T_BIAS] : NULL;
+    const rfg_tensor *w = prob->v[NORM_WEIGHT] != NORM_WEIGHT_NONE ? &t[T_WEIGHT] : NULL;
+    if (prob->op == &rfg_op_rmsnorm_desc)
+        return rfg_op_rmsnorm(ctx, y, quant, &t[T_X], w, &p, stream);
+    if (prob->op == &rfg_op_layernorm_desc)
+        return rfg_op_layernorm(ctx, y, quant, &t[T_X], w, bias, &p, stream);
+    if (prob->op == &rfg_op_add_rmsnorm_desc)
+        return rfg_op_add_rmsnorm(ctx, y, quant, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, &p, stream);
+    return rfg_op_add_layernorm(ctx, y, quant, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, bias, &p, stream);
+}
+
+static struct norm_rows rows_of_tensor(const rfg_tensor *t)
+{
+    return (struct norm_rows){ t->data, t->strides[0], t->ndim == 3 ? t->strides[1] : t->shape[1] };
+}
+
+static void norm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
+{
+    const int64_t *v = prob->v;
+    struct norm_args *a = kargs;
+    memset(a, 0, sizeof(*a));
+    a->x = rows_of_tensor(&t[T_X]);
+    if (norm_adds(prob)) {
+        a->residual = rows_of_tensor(&t[T_RESIDUAL]);
+        a->residual_out = rows_of_tensor(&t[T_RESIDUAL_OUT]);
+    }
+    if (norm_is_plain(prob))
+        a->y = rows_of_tensor(&t[T_Y]);
+    if (v[NORM_SCALE]) {
+        a->q = rows_of_tensor(&t[T_Q]);
+        a->scale = t[T_SCALE].data;
+        a->scale_row = v[NORM_SCALE] == RFG_SCALE_STATIC ? 0 : t[T_SCALE].strides[0];
+        a->scale_col = v[NORM_SCALE_COLUMNS] ? t[T_SCALE].strides[1] : 1;
+    }
+    a->weight = v[NORM_WEIGHT] != NORM_WEIGHT_NONE ? t[T_WEIGHT].data : NULL;
+    a->bias = v[NORM_BIAS] ? t[T_BIAS].data : NULL;
+    a->m = (int)v[NORM_M];
+    a->n = (int)v[NORM_N];
+    a->heads = (int)v[NORM_HEADS];
+    a->eps = NORM_DEFAULT_EPS;
+    a->inverse_n = 1.0f / (float)a->n;
+}
+
+/* ---- the public functions --------------------------------------------------------------------------------------- */
+
+struct call {
+    const char *fn;
+    const struct rfg_op *op;
+    const rfg_tensor *y;
+    const rfg_quant *quant;
+    const rfg_tensor *residual_out, *x, *residual, *weight, *bias;
+    const rfg_norm_params *params;
+};
+
+#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
+
+static rfg_status check_vector(struct rfg_operand *o, const struct call *c, const char *name, const rfg_tensor *t,
+                               int64_t n)
+{
+    rfg_status st = rfg_check_operand(o, c->fn, name, t, 1, 1);
+    if (st != RFG_OK)
+        return st;
+    if (o->cols != n)
+        return BAD("%s: %s has %" PRId64 " elements: must have x's columns, %" PRId64, c->fn, name, o->cols, n);
+    if (t->dtype != c->x->dtype)
+        return BAD("%s: %s is %s: must be x's dtype, %s", c->fn, name, rfg_dtype_name(t->dtype),
+                   rfg_dtype_name(c->x->dtype));
+    return RFG_OK;
+}
+
+static rfg_status check_residual(struct rfg_operand *o, const struct call *c, const char *name, const rfg_tensor *t,
+                                 const struct rfg_operand *x)
+{
+    rfg_status st = rfg_check_operand(o, c->fn, name, t, 1, 3);
+    if (st != RFG_OK)
+        return st;
+    if (t->dtype != c->x->dtype)
+        return BAD("%s: %s is %s: must be x's dtype, %s", c->fn, name, rfg_dtype_name(t->dtype),
+                   rfg_dtype_name(c->x->dtype));
+    if (o->rows != x->rows || o->cols != x->cols || (t->ndim == 3 && c->x->ndim == 3 && t->shape[1] != c->x->shape[1]))
+        return BAD("%s: %s is %" PRId64 " x %" PRId64 ": must have x's shape, %" PRId64 " x %" PRId64, c->fn, name,
+                   o->rows, o->cols, x->rows, x->cols);
+    return RFG_OK;
+}
+
+/* A folded operand's strides if the others have `heads` rows of rows. */
+static struct norm_rows rows_of(const struct rfg_operand *o, int64_t heads)
+{
+    struct norm_rows r = { o->t->data, o->ld, o->ld_inner };
+    if (o->inner == 1 && heads > 1) {
+        r.ld_inner = o->ld;
+        r.ld = heads * o->ld;
+    }
+    return r;
+}
+
+/* The key's value for a stride: 0 if packed. */
+static int64_t stride_key(const struct rfg_operand *o, int64_t heads)
+{
+    int64_t ld = o->inner == 1 ? heads * o->ld : o->ld;
+    return ld == heads * o->cols ? 0 : ld;
+}
+
+static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
+{
+    rfg_norm_params params = { NORM_DEFAULT_EPS, 0 };
+    struct rfg_operand ox, or = { 0 }, oo = { 0 }, ow = { 0 }, ob = { 0 };
+    struct rfg_outputs o;
+    struct rfg_problem prob = { .op = c->op };
+    rfg_status st;
+    bool adds = norm_adds(&prob);
+    if (c->params)
+        params = *c->params;
+    if (!ctx)
+        return BAD("%s: ctx is NULL: must be a context", c->fn);
+    if ((st = rfg_check_operand(&ox, c->fn, "x", c->x, 1, 3)))
+        return st;
+    if (!rfg_dtype_is_float((int)c->x->dtype))
+        return BAD("%s: x is %s: must be bf16, f16 or f32", c->fn, rfg_dtype_name(c->x->dtype));
+    if (ox.cols > MAX_N)
+        return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, ox.cols, MAX_N);
+    if (!isfinite(params.eps) || params.eps < 0)
+        return BAD("%s: eps is %g: must be finite and 0 or above", c->fn, (double)params.eps);
+    if ((adds && ((st = check_residual(& or, c, "residual", c->residual, &ox)) ||
+                  (st = check_residual(&oo, c, "residual_out", c->residual_out, &ox)))) ||
+        (c->weight && (st = check_vector(&ow, c, "weight", c->weight, ox.cols))) ||
+        (c->bias && (st = check_vector(&ob, c, "bias", c->bias, ox.cols))) ||
+        (st = rfg_check_outputs(&o, c->fn, c->y, c->quant, &ox, ox.cols)))
+        return st;
+    if (ox.rows == 0 || ox.cols == 0)
+        return RFG_OK;
+    /* Outputs against inputs, then against each other. */
+    if ((st = rfg_check_outputs_apart(&o, c->fn, &ox, true)) ||
+        (adds &&
+         ((st = rfg_check_outputs_apart(&o, c->fn, & or, false)) ||
+          (st = rfg_check_outputs_apart(&o, c->fn, &oo, false)) || (st = rfg_check_overlap(c->fn, &oo, &ox, false)) ||
+          (st = rfg_check_overlap(c->fn, &oo, & or, true)) ||
+          (c->weight && (st = rfg_check_overlap(c->fn, &oo, &ow, false))) ||
+          (c->bias && (st = rfg_check_overlap(c->fn, &oo, &ob, false))))) ||
+        (c->weight && (st = rfg_check_outputs_apart(&o, c->fn, &ow, false))) ||
+        (c->bias && (st = rfg_check_outputs_apart(&o, c->fn, &ob, false))) ||
+        (st = rfg_check_outputs_distinct(&o, c->fn)))
+        return st;
+
+    int64_t heads = 1;
+    const struct rfg_operand *all[] = { &ox, & or, &oo, &o.y, &o.q };
+    for (int i = 0; i < 5; i++)
+        if (all[i]->t && all[i]->inner > 1)
+            heads = all[i]->inner;
+    prob.dtype[0] = (uint8_t)c->x->dtype;
+    prob.dtype[1] = (uint8_t)(c->quant ? c->quant->q->dtype : c->x->dtype);
+    prob.v[NORM_M] = ox.rows;
+    prob.v[NORM_N] = ox.cols;
+    prob.v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : params.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
+    prob.v[NORM_BIAS] = c->bias != NULL;
+    prob.v[NORM_SCALE] = c->quant ? c->quant->kind : 0;
+    prob.v[NORM_PLAIN] = c->quant && c->y;
+    prob.v[NORM_HEADS] = heads;
+    prob.v[NORM_LDX] = stride_key(&ox, heads);
+    prob.v[NORM_LDR] = adds ? stride_key(& or, heads) : 0;
+    prob.v[NORM_LDY] = stride_key(o.plain ? &o.y : &o.q, heads);
+    prob.v[NORM_SCALE_COLUMNS] = o.scale_columns;
+    prob.v[NORM_INPLACE] = (o.plain && o.y.begin == ox.begin) | (adds && oo.begin == or.begin) << 1;
+    prob.v[NORM_ALIGN] = rfg_alignment(ox.bits | or.bits | ow.bits | ob.bits);
+    prob.v[NORM_ALIGN_Y] = rfg_alignment(o.y.bits | o.q.bits | oo.bits);
+
+    struct norm_args a = { .x = rows_of(&ox, heads),
+                           .weight = c->weight ? c->weight->data : NULL,
+                           .bias = c->bias ? c->bias->data : NULL,
+                           .scale = c->quant ? c->quant->scale->data : NULL,
+                           .scale_row = o.scale_row,
+                           .scale_col = o.scale_col,
+                           .m = (int)ox.rows,
+                           .n = (int)ox.cols,
+                           .heads = (int)heads,
+                           .eps = params.eps,
+                           .inverse_n = 1.0f / (float)ox.cols };
+    if (adds) {
+        a.residual = rows_of(& or, heads);
+        a.residual_out = rows_of(&oo, heads);
+    }
+    if (o.plain)
+        a.y = rows_of(&o.y, heads);
+    if (o.quantised)
+        a.q = rows_of(&o.q, heads);
+    return rfg_dispatch(ctx, &prob, &a, stream);
+}
+
+rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
+                          const rfg_tensor *weight, const rfg_norm_params *params, rfg_stream stream)
+{
+    struct call c = { "rfg_op_rmsnorm", &rfg_op_rmsnorm_desc, y, quant, NULL, x, NULL, weight, NULL, params };
+    return run(ctx, &c, stream);
+}
+
+rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                              const rfg_tensor *residual_out, const rfg_tensor *x, const rfg_tensor *residual,
+                              const rfg_tensor *weight, const rfg_norm_params *params, rfg_stream stream)
+{
+    struct call c = {
+        "rfg_op_add_rmsnorm", &rfg_op_add_rmsnorm_desc, y, quant, residual_out, x, residual, weight, NULL, params
+    };
+    return run(ctx, &c, stream);
+}
+
+rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
+                            const rfg_tensor *weight, const rfg_tensor *bias, const rfg_norm_params *params,
+                            rfg_stream stream)
+{
+    struct call c = { "rfg_op_layernorm", &rfg_op_layernorm_desc, y, quant, NULL, x, NULL, weight, bias, params };
+    return run(ctx, &c, stream);
+}
+
+rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+                                const rfg_tensor *residual_out, const rfg_tensor *x, const rfg_tensor *residual,
+                                const rfg_tensor *weight, const rfg_tensor *bias, const rfg_norm_params *params,
+                                rfg_stream stream)
+{
+    struct call c = {
+        "rfg_op_add_layernorm", &rfg_op_add_layernorm_desc, y, quant, residual_out, x, residual, weight, bias, params
+    };
+    return run(ctx, &c, stream);
+}
+
+/* ---- the tables ------------------------------------------------------------------------------------------------- */
+
+/* Ties in the model go to the earlier one; the portable ones come last. */
+#define DESC(op_name, op_id)                                                                                           \
+    static const struct rfg_variant *const op_name##_variants[] = {                                                    \
+        &op_name##_rows, &op_name##_portable, &op_name##_cpu_avx512, &op_name##_cpu_avx2, &op_name##_cpu_portable,     \
+    };                                                                                                                 \
+    const struct rfg_op rfg_op_##op_name##_desc = {                                                                    \
+        .name = #op_name,                                                                                              \
+        .id = op_id,                                                                                                   \
+        .n_in = 1,                                                                                                     \
+        .n_out = 1,                                                                                                    \
+        .n_keys = NORM_NKEYS,                                                                                          \
+        .keys = norm_keys,                                                                                             \
+        .column_key = { "M", "N", NULL },                                                                              \
+        .n_variants = sizeof(op_name##_variants) / sizeof(op_name##_variants[0]),                                      \
+        .variants = op_name##_variants,                                                                                \
+        .kargs_size = sizeof(struct norm_args),                                                                        \
+        .valid = norm_valid,                                                                                           \
+        .cost = norm_cost,                                                                                             \
+        .tensors = norm_tensors,                                                                                       \
+        .call = norm_call,                                                                                             \
+        .pack = norm_pack,                                                                                             \
+    }
+DESC(rmsnorm, 4);
+DESC(add_rmsnorm, 5);
+DESC(layernorm, 6);
+DESC(add_layernorm, 7);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_OPS_NORM_H
+#define RFG_OPS_NORM_H
+
+#include "../quant.h"
+#include "norm_args.h"
+#include "rfg/norm.h"
+
+/* Indices of the keys, of all four operators. */
+enum {
+    NORM_M,
+    NORM_N,
+    NORM_WEIGHT, /* enum norm_weight */
+    NORM_BIAS,   /* layer norms only */
+    NORM_SCALE,
+    NORM_PLAIN,         /* the plain output beside the quantised one */
+    NORM_HEADS,         /* H of [T,H,N]; 1: two dimensions */
+    NORM_LDX,           /* strides of rows (heads > 1: over T) in elements; 0: packed */
+    NORM_LDR,           /* of both residuals */
+    NORM_LDY,           /* of y and q */
+    NORM_SCALE_COLUMNS, /* group scales are column-major */
+    NORM_INPLACE,       /* 1: y is x, 2: residual_out is residual */
+    NORM_ALIGN,         /* as gemm's, of x, residual, weight and bias */
+    NORM_ALIGN_Y,       /* of y, q and residual_out */
+    NORM_NKEYS
+};
+
+enum norm_weight { NORM_WEIGHT_W, NORM_WEIGHT_1W, NORM_WEIGHT_NONE };
+
+/* dtype[0] = x (and y, the residuals, weight, bias), dtype[1] = y or q. */
+
+#define NORM_DEFAULT_EPS 1e-6f
+
+extern const struct rfg_op rfg_op_rmsnorm_desc, rfg_op_add_rmsnorm_desc, rfg_op_layernorm_desc,
+    rfg_op_add_layernorm_desc;
+
+static inline bool norm_adds(const struct rfg_problem *prob)
+{
+    return prob->op == &rfg_op_add_rmsnorm_desc || prob->op == &rfg_op_add_layernorm_desc;
+}
+static inline bool norm_is_layer(const struct rfg_problem *prob)
+{
+    return prob->op == &rfg_op_layernorm_desc || prob->op == &rfg_op_add_layernorm_desc;
+}
+static inline bool norm_is_plain(const struct rfg_problem *prob)
+{
+    return !prob->v[NORM_SCALE] || prob->v[NORM_PLAIN];
+}
+
+/* gpu.c, cpu.c; one for each operator, which differ by name only. */
+#define NORM_VARIANTS(op)                                                                                              \
+    extern const struct rfg_variant op##_rows, op##_portable, op##_cpu_avx512, op##_cpu_avx2, op##_cpu_portable
+NORM_VARIANTS(rmsnorm);
+NORM_VARIANTS(add_rmsnorm);
+NORM_VARIANTS(layernorm);
+NORM_VARIANTS(add_layernorm);
+
+#endif

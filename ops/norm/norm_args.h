@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every norm kernel is given, by value; the host and the kernels read this same text. The first two members are
+ * struct rfg_kargs_head. */
+#ifndef RFG_NORM_ARGS_H
+#define RFG_NORM_ARGS_H
+
+/* Row r begins at element (r / heads) * ld + (r % heads) * ld_inner. */
+struct norm_rows {
+    void *data;
+    long long ld, ld_inner;
+};
+
+struct norm_args {
+    void *workspace;
+    unsigned int *counters;
+    struct norm_rows x, residual, residual_out, y, q; /* data NULL: not there */
+    const void *weight, *bias;
+    float *scale; /* read if static */
+    long long scale_row, scale_col;
+    int m, n, heads;
+    float eps, inverse_n;
+    int pad;
+};
+
+#endif

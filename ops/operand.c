@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "operand.h"
+
+#include <inttypes.h>
+
+#define MAX_STRIDE (INT64_MAX / RFG_MAX_SIZE / 8)
+#define BAD(...)   rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
+
+static rfg_status check_stride(const char *fn, const char *name, int64_t ld, int64_t least)
+{
+    if (ld < least || ld > MAX_STRIDE)
+        return BAD("%s: %s has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %" PRId64,
+                   fn, name, ld, least, MAX_STRIDE);
+    return RFG_OK;
+}
+
+/* Three dimensions become two where the strides allow. */
+static rfg_status fold(struct rfg_operand *o, const char *fn)
+{
+    const rfg_tensor *t = o->t;
+    int64_t outer = t->shape[0], inner = t->shape[1];
+    o->ld_inner = inner > 1 ? t->strides[1] : o->cols;
+    rfg_status st = check_stride(fn, o->name, o->ld_inner, o->cols);
+    if (st != RFG_OK)
+        return st;
+    int64_t span = inner > 0 ? (inner - 1) * o->ld_inner + o->cols : 0;
+    o->ld = outer > 1 ? t->strides[0] : inner * o->ld_inner;
+    if (outer > 1 && (st = check_stride(fn, o->name, o->ld, span)) != RFG_OK)
+        return st;
+    o->inner = inner;
+    if (outer <= 1 || inner <= 1 || o->ld == inner * o->ld_inner) {
+        o->ld = inner > 1 ? o->ld_inner : o->ld;
+        o->ld_inner = o->cols;
+        o->inner = 1;
+    }
+    return RFG_OK;
+}
+
+rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t, int min_dims,
+                             int max_dims)
+{
+    o->name = name;
+    o->t = t;
+    if (!t)
+        return BAD("%s: %s is NULL: must be a tensor", fn, name);
+    size_t size = rfg_dtype_size(t->dtype);
+    if (!size)
+        return BAD("%s: %s has dtype %d: must be bf16, f16 or f32", fn, name, (int)t->dtype);
+    int n = t->ndim;
+    if (n < min_dims || n > max_dims)
+        return min_dims == max_dims
+                   ? BAD("%s: %s has %d dimensions: must have %d", fn, name, n, min_dims)
+                   : BAD("%s: %s has %d dimensions: must have %d to %d", fn, name, n, min_dims, max_dims);
+    o->rows = 1;
+    for (int i = 0; i < n; i++)
+        if (t->shape[i] < 0 || t->shape[i] > RFG_MAX_SIZE || (i + 1 < n && (o->rows *= t->shape[i]) > RFG_MAX_SIZE))
+            return n == 2 ? BAD("%s: %s is %" PRId64 " x %" PRId64 ": sizes must be from 0 to %d", fn, name,
+                                t->shape[0], t->shape[1], RFG_MAX_SIZE)
+                          : BAD("%s: %s has a dimension of %" PRId64 ": sizes, and rows in all, must be from 0 to %d",
+                                fn, name, t->shape[i], RFG_MAX_SIZE);
+    o->cols = t->shape[n - 1];
+    if (o->cols > 1 && t->strides[n - 1] != 1)
+        return BAD("%s: %s has stride %" PRId64 " in its last dimension: must be 1", fn, name, t->strides[n - 1]);
+    o->inner = 1;
+    o->ld_inner = o->cols;
+    o->ld = n == 2 && o->rows > 1 ? t->strides[0] : o->cols;
+    rfg_status st = n == 3 ? fold(o, fn) : check_stride(fn, name, o->ld, o->cols);
+    if (st != RFG_OK)
+        return st;
+    o->begin = o->end = (uintptr_t)t->data;
+    o->bits = 0;
+    if (o->rows == 0 || o->cols == 0)
+        return RFG_OK;
+    if (!t->data)
+        return BAD("%s: %s's data is NULL: must point to %" PRId64 " x %" PRId64 " elements", fn, name, o->rows,
+                   o->cols);
+    if (o->begin % size)
+        return BAD("%s: %s's data is %p: must be aligned to its element, %zu bytes", fn, name, t->data, size);
+    uintptr_t last =
+        (uintptr_t)(o->rows / o->inner - 1) * (uintptr_t)o->ld + (uintptr_t)(o->inner - 1) * (uintptr_t)o->ld_inner;
+    uintptr_t extent = (last + (uintptr_t)o->cols) * size;
+    if (o->begin + extent < o->begin)
+        return BAD("%s: %s at %p wraps around the address space", fn, name, t->data);
+    o->end = o->begin + extent;
+    o->bits = o->begin | (o->rows > o->inner ? (uintptr_t)o->ld * size : 0) |
+              (o->inner > 1 ? (uintptr_t)o->ld_inner * size : 0);
+    return RFG_OK;
+}
+
+bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b)
+{
+    return a->begin == b->begin && a->t->dtype == b->t->dtype && a->rows == b->rows && a->cols == b->cols &&
+           a->inner == b->inner && a->ld == b->ld && a->ld_inner == b->ld_inner;
+}
+
+rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, const struct rfg_operand *in,
+                             bool same_is_fine)
+{
+    if (out->begin >= in->end || in->begin >= out->end || (same_is_fine && rfg_operand_same(out, in)))
+        return RFG_OK;
+    return BAD("%s: %s [%p, %p) overlaps %s [%p, %p): the output may not alias an input%s", fn, out->name,
+               (void *)out->begin, (void *)out->end, in->name, (void *)in->begin, (void *)in->end,
+               same_is_fine ? " unless they are one: same address, shape, strides and dtype" : "");
+}

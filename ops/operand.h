@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What public functions check of their tensors, on every call: shape, strides, pointer, extent, overlap. */
+#ifndef RFG_OPS_OPERAND_H
+#define RFG_OPS_OPERAND_H
+
+#include "op.h"
+
+#define RFG_MAX_SIZE INT32_MAX
+
+/* A tensor as rows of `cols` elements: row r begins at element (r / inner) * ld + (r % inner) * ld_inner. */
+struct rfg_operand {
+    const char *name;
+    const rfg_tensor *t;
+    int64_t rows, cols;
+    int64_t inner;        /* 1 unless the tensor has three dimensions that don't fold into two */
+    int64_t ld, ld_inner; /* row strides; packed ones where there is one row only */
+    uintptr_t begin, end; /* bytes touched; begin == end if empty */
+    uintptr_t bits;       /* its lowest set bit is the alignment of every row */
+};
+
+/* Fills *o from t, of min_dims to max_dims (at most 3) dimensions, the last one of unit stride, rows that don't
+ * overlap. Refuses, naming function fn, the argument, the value and the rule. */
+rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t, int min_dims,
+                             int max_dims);
+
+/* RFG_OK, or a refusal because output `out` overlaps `in`. If same_is_fine, they may be one: the same elements at the
+ * same places. */
+rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, const struct rfg_operand *in,
+                             bool same_is_fine);
+bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b);
+
+/* The alignment that all the ORed bits have: 1, 2, 4, 8 or 16. */
+static inline int64_t rfg_alignment(uintptr_t bits)
+{
+    bits |= 16;
+    return (int64_t)(bits & -bits);
+}
+
+#endif

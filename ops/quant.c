@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "quant.h"
+
+#include <inttypes.h>
+
+#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
+
+static bool is_code(int dtype)
+{
+    return dtype >= RFG_E4M3 && dtype <= RFG_I8;
+}
+
+/* An output of the input's shape. */
+static rfg_status check_output(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
+                               const struct rfg_operand *like, int64_t cols)
+{
+    rfg_status st = rfg_check_operand(o, fn, name, t, 1, 3);
+    if (st != RFG_OK)
+        return st;
+    if (o->rows != like->rows || o->cols != cols)
+        return BAD("%s: %s is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64, fn, name, o->rows, o->cols,
+                   like->rows, cols);
+    if (t->ndim == 3 && like->t->ndim == 3 && t->shape[1] != like->t->shape[1])
+        return BAD("%s: %s is [%" PRId64 ", %" PRId64 ", %" PRId64 "]: its first two dimensions must be %s's, %" PRId64
+                   " and %" PRId64,
+                   fn, name, t->shape[0], t->shape[1], t->shape[2], like->name, like->t->shape[0], like->t->shape[1]);
+    return RFG_OK;
+}
+
+static rfg_status check_scale(struct rfg_outputs *o, const char *fn, const rfg_tensor *t, rfg_scale_kind kind,
+                              int64_t rows, int64_t cols)
+{
+    int64_t groups = (cols + RFG_SCALE_COLUMNS - 1) / RFG_SCALE_COLUMNS;
+    if (!t)
+        return BAD("%s: scale is NULL: must be a tensor", fn);
+    if (t->dtype != RFG_F32)
+        return BAD("%s: scale is %s: must be f32", fn, rfg_dtype_name(t->dtype));
+    o->scale_columns =
+        kind == RFG_SCALE_GROUP && t->ndim == 2 && groups > 1 && rows > 1 && t->strides[0] == 1 && t->strides[1] != 1;
+    rfg_tensor turned = *t;
+    if (o->scale_columns) {
+        turned.shape[0] = t->shape[1];
+        turned.shape[1] = t->shape[0];
+        turned.strides[0] = t->strides[1];
+        turned.strides[1] = 1;
+    }
+    rfg_status st = rfg_check_operand(&o->scale, fn, "scale", &turned, 1, 2);
+    o->scale.t = t;
+    if (st != RFG_OK)
+        return st;
+    int64_t have_rows = t->ndim == 1 && kind == RFG_SCALE_TOKEN ? o->scale.cols
+                        : o->scale_columns                      ? o->scale.cols
+                                                                : o->scale.rows;
+    int64_t have_cols = t->ndim == 1 && kind == RFG_SCALE_TOKEN ? 1 : o->scale_columns ? o->scale.rows : o->scale.cols;
+    int64_t want_rows = kind == RFG_SCALE_STATIC ? 1 : rows;
+    int64_t want_cols = kind == RFG_SCALE_GROUP ? groups : 1;
+    if (have_rows != want_rows || have_cols != want_cols)
+        return BAD("%s: scale is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64 " (%s)", fn, have_rows,
+                   have_cols, want_rows, want_cols,
+                   kind == RFG_SCALE_STATIC  ? "static: one"
+                   : kind == RFG_SCALE_TOKEN ? "one a row"
+                                             : "one for each 128 columns");
+    if (kind == RFG_SCALE_TOKEN && t->ndim == 2 && rows > 1 && t->strides[0] != 1)
+        return BAD("%s: scale has row stride %" PRId64 ": must be 1 (one a row, packed)", fn, t->strides[0]);
+    o->scale_row = kind == RFG_SCALE_STATIC ? 0 : kind == RFG_SCALE_TOKEN || o->scale_columns ? 1 : o->scale.ld;
+    o->scale_col = o->scale_columns ? o->scale.ld : 1;
+    return RFG_OK;
+}
+
+rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_tensor *y, const rfg_quant *quant,
+                             const struct rfg_operand *like, int64_t cols)
+{
+    rfg_status st;
+    *o = (struct rfg_outputs){ .plain = y != NULL, .quantised = quant != NULL };
+    if (!y && !quant)
+        return BAD("%s: y and quant are NULL: one must be given", fn);
+    if (y && (st = check_output(&o->y, fn, "y", y, like, cols)) != RFG_OK)
+        return st;
+    if (y && y->dtype != like->t->dtype)
+        return BAD("%s: y is %s: must be %s's dtype, %s", fn, rfg_dtype_name(y->dtype), like->name,
+                   rfg_dtype_name(like->t->dtype));
+    if (!quant)
+        return RFG_OK;
+    if (quant->kind < RFG_SCALE_STATIC || quant->kind > RFG_SCALE_GROUP)
+        return BAD("%s: quant's kind is %d: must be RFG_SCALE_STATIC, _TOKEN or _GROUP", fn, (int)quant->kind);
+    if ((st = check_output(&o->q, fn, "q", quant->q, like, cols)) != RFG_OK)
+        return st;
+    if (!is_code(quant->q->dtype))
+        return BAD("%s: q is %s: must be e4m3, e4m3fnuz, e5m2 or i8", fn, rfg_dtype_name(quant->q->dtype));
+    return check_scale(o, fn, quant->scale, quant->kind, like->rows, cols);
+}
+
+rfg_status rfg_check_outputs_apart(const struct rfg_outputs *o, const char *fn, const struct rfg_operand *in,
+                                   bool y_may_be)
+{
+    rfg_status st;
+    if (o->plain && (st = rfg_check_overlap(fn, &o->y, in, y_may_be)))
+        return st;
+    if (o->quantised &&
+        ((st = rfg_check_overlap(fn, &o->q, in, false)) || (st = rfg_check_overlap(fn, &o->scale, in, false))))
+        return st;
+    return RFG_OK;
+}
+
+static rfg_status distinct(const char *fn, const struct rfg_operand *a, const struct rfg_operand *b)
+{
+    if (a->begin >= b->end || b->begin >= a->end)
+        return RFG_OK;
+    return BAD("%s: %s [%p, %p) overlaps %s [%p, %p): outputs may not overlap", fn, a->name, (void *)a->begin,
+               (void *)a->end, b->name, (void *)b->begin, (void *)b->end);
+}
+
+rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *fn)
+{
+    rfg_status st;
+    if (!o->quantised)
+        return RFG_OK;
+    if ((st = distinct(fn, &o->q, &o->scale)))
+        return st;
+    return o->plain && ((st = distinct(fn, &o->y, &o->q)) || (st = distinct(fn, &o->y, &o->scale))) ? st : RFG_OK;
+}
+
+bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t plain, struct rfg_reason *why)
+{
+    int in = prob->dtype[0], out = prob->dtype[1];
+    if (!rfg_dtype_is_float(in))
+        return rfg_refuse(why, "dtype of x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)in));
+    if (!scale && out != in)
+        return rfg_refuse(why, "dtype of the output is %s: must be x's, %s, or with scale= an 8-bit one",
+                          rfg_dtype_name((rfg_dtype)out), rfg_dtype_name((rfg_dtype)in));
+    if (scale && !is_code(out))
+        return rfg_refuse(why, "scale=%s to %s: the output's dtype must be e4m3, e4m3fnuz, e5m2 or i8",
+                          RFG_SCALE_NAMES[scale], rfg_dtype_name((rfg_dtype)out));
+    if (plain && !scale)
+        return rfg_refuse(why, "plain=1: is only for quantised outputs, with scale=");
+    return true;
+}
+
+struct rfg_tensor_spec rfg_rows_spec(const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t heads,
+                                     int64_t ld, int align_key)
+{
+    struct rfg_tensor_spec s = { .name = name,
+                                 .dtype = dtype,
+                                 .ndim = 2,
+                                 .shape = { rows, cols },
+                                 .row_stride = ld ? ld : cols,
+                                 .align_key = align_key };
+    if (heads > 1) {
+        s.ndim = 3;
+        s.shape[0] = rows / heads;
+        s.shape[1] = heads;
+        s.shape[2] = cols;
+        s.row_stride = ld ? ld : heads * cols;
+    }
+    return s;
+}
+
+void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_shape *s,
+                       struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    int64_t groups = (s->cols + RFG_SCALE_COLUMNS - 1) / RFG_SCALE_COLUMNS;
+    rfg_dtype in = (rfg_dtype)prob->dtype[0], out = (rfg_dtype)prob->dtype[1];
+    spec[0] = rfg_rows_spec("y", in, s->rows, s->cols, s->heads, s->ld, s->align_key);
+    spec[0].output = true;
+    spec[0].absent = s->scale && !s->plain;
+    spec[1] = rfg_rows_spec("q", out, s->rows, s->cols, s->heads, s->ld, s->align_key);
+    spec[1].output = true;
+    spec[1].absent = !s->scale;
+    spec[1].scaled_by = 3;
+    spec[1].scale_group = s->scale == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : INT64_MAX;
+    spec[2] = rfg_rows_spec("scale", RFG_F32, s->scale == RFG_SCALE_STATIC ? 1 : s->rows,
+                            s->scale == RFG_SCALE_GROUP ? groups : 1, 1, 0, -1);
+    spec[2].output = s->scale != RFG_SCALE_STATIC;
+    spec[2].absent = !s->scale;
+    spec[2].column_major = s->scale == RFG_SCALE_GROUP && s->scale_columns;
+    if (s->scale == RFG_SCALE_STATIC) { /* some values saturate, most don't */
+        spec[2].ndim = 1;
+        spec[2].shape[0] = 1;
+        spec[2].shape[1] = 0;
+        spec[2].fill = out == RFG_E5M2 ? 0x1.23p-15 : 0x1.23p-8;
+    }
+}
+
+double rfg_outputs_bytes(const struct rfg_problem *prob, int64_t rows, int64_t cols, int64_t scale, int64_t plain)
+{
+    double n = (double)rows * (double)cols, in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    double groups = (double)((cols + RFG_SCALE_COLUMNS - 1) / RFG_SCALE_COLUMNS);
+    double scales = scale == RFG_SCALE_GROUP ? (double)rows * groups : scale == RFG_SCALE_TOKEN ? (double)rows : 1;
+    return (!scale || plain ? n * in : 0) + (scale ? n + 4 * scales : 0);
+}
+
+int rfg_chunk_width(const struct rfg_problem *prob, int64_t cols, int64_t align, int64_t align_out, bool plain,
+                    bool quantised)
+{
+    int size = (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]), width = 16;
+    while (width > size && (cols * size % width || align < width || (plain && align_out < width) ||
+                            (quantised && align_out < width / size)))
+        width /= 2;
+    return width;
+}

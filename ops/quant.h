@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Quantised outputs (rfg/quant.h): what operators that have them share on the host. The device's side is
+ * ops/device/rfg_quant.h. */
+#ifndef RFG_OPS_QUANT_H
+#define RFG_OPS_QUANT_H
+
+#include "operand.h"
+#include "rfg/quant.h"
+
+#define RFG_SCALE_COLUMNS 128 /* of a group */
+
+/* The problem's key "scale": 0 is none, the others are enum rfg_scale_kind. */
+#define RFG_SCALE_NAMES ((const char *const[]){ "none", "static", "token", "group" })
+
+/* The outputs of a call: plain, quantised, or both. */
+struct rfg_outputs {
+    bool plain, quantised;
+    struct rfg_operand y, q, scale;
+    int64_t scale_row, scale_col; /* strides of the scales, in elements */
+    bool scale_columns;           /* column-major */
+};
+
+/* Checks y and quant, either of which may be NULL but not both, against rows x cols and an input's dtype. like: a
+ * tensor with the shape that outputs must have, but for its last dimension. */
+rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_tensor *y, const rfg_quant *quant,
+                             const struct rfg_operand *like, int64_t cols);
+/* Refuses outputs that overlap `in` (y may be `in` itself if y_may_be) or each other. */
+rfg_status rfg_check_outputs_apart(const struct rfg_outputs *o, const char *fn, const struct rfg_operand *in,
+                                   bool y_may_be);
+rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *fn);
+
+/* Is the combination of dtypes and the keys scale and plain one that there is? */
+bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t plain, struct rfg_reason *why);
+
+/* Specs of y, q and scale at spec[0..2] for rows x cols (in `heads` rows of rows if > 1). */
+struct rfg_outputs_shape {
+    int64_t rows, cols, heads;
+    int64_t ld; /* of y and q; 0: packed */
+    int64_t scale, plain, scale_columns;
+    int align_key;
+};
+void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_shape *s,
+                       struct rfg_tensor_spec spec[RFG_MAX_TENSORS]);
+/* A spec of rows x cols (heads > 1: 3-d) at row stride ld (0: packed). */
+struct rfg_tensor_spec rfg_rows_spec(const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t heads,
+                                     int64_t ld, int align_key);
+/* Bytes of the outputs, scales included. */
+double rfg_outputs_bytes(const struct rfg_problem *prob, int64_t rows, int64_t cols, int64_t scale, int64_t plain);
+
+/* The largest width (16, 8, 4, 2 bytes of an input's row) that loads and stores may have, and whether `width` is no
+ * larger. */
+int rfg_chunk_width(const struct rfg_problem *prob, int64_t cols, int64_t align, int64_t align_out, bool plain,
+                    bool quantised);
+
+#endif
