@@ -224,6 +224,9 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     const char *variants = setting(p->variants, "RFG_VARIANTS");
     ctx->user_db = user ? strdup(user) : rfg_db_user_path();
     char *system_db = system ? strdup(system) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
+    const char *overlap = rfg_env("RFG_LAUNCH_OVERLAP");
+    ctx->overlap = (p->launch_overlap || (overlap && strcmp(overlap, "0") != 0)) && ctx->hip &&
+                   ctx->hip->launch_overlapped && ctx->dev.features & RFG_FEATURE_OVERLAP;
     ctx->variants = variants ? strdup(variants) : NULL;
     ctx->save_misses = !p->no_misses && ctx->user_db && *ctx->user_db;
     ctx->cache = rfg_cache_open(p->cache_dir, 0);

@@ -11,10 +11,11 @@
 #include "hip.h"
 #include "util.h"
 
-#define MMA   RFG_FEATURE_MMA
-#define ASYNC RFG_FEATURE_ASYNC
-#define KIB   1024
-#define MIB   (1024 * 1024)
+#define MMA    RFG_FEATURE_MMA
+#define ASYNC  RFG_FEATURE_ASYNC
+#define HOPPER (MMA | ASYNC | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP)
+#define KIB    1024
+#define MIB    (1024 * 1024)
 
 /* Peaks from vendors' data sheets, except sm_90: an H200 as measured (docs/perf). Latencies of the AMD rows are guesses
  * that only rank. */
@@ -34,8 +35,8 @@ static const struct known {
     { "gfx1100", "gfx1100", RFG_PLATFORM_AMD, 96, 32, 64 * KIB, MMA, 960, 122, 61, 2.0, 1.5, 96 * MIB },
     { "gfx1201", "gfx1201", RFG_PLATFORM_AMD, 64, 32, 64 * KIB, MMA, 640, 195, 48, 2.0, 1.5, 64 * MIB },
     { "sm_80", "sm_80", RFG_PLATFORM_NVIDIA, 108, 32, 163 * KIB, MMA | ASYNC, 2039, 312, 19, 1.5, 1.2, 40 * MIB },
-    { "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 227 * KIB, MMA | ASYNC, 4300, 790, 60, 1.25, 1.0, 60 * MIB },
-    { "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 227 * KIB, MMA | ASYNC, 8000, 2250, 75, 1.25, 1.0, 126 * MIB },
+    { "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 227 * KIB, HOPPER, 4300, 790, 60, 1.25, 1.0, 60 * MIB },
+    { "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 227 * KIB, HOPPER, 8000, 2250, 75, 1.25, 1.0, 126 * MIB },
 };
 
 static const struct known *find(const char *arch, size_t len)

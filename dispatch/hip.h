@@ -67,6 +67,9 @@ struct rfg_hip {
     /* Fills what the platform knows of a device (all of struct rfg_device but peak figures that have to be looked
      * up by arch: see rfg_device_peaks()). */
     hipError_t (*describe)(int device, struct rfg_device *out);
+    /* As hipModuleLaunchKernel, of kernels that begin with the prelude's rfg_start_next() and rfg_await_previous(): the
+     * launch need not wait for the end of the one before it in the stream. NULL where there is no such thing. */
+    hipError_t (*launch_overlapped)(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params);
     enum rfg_platform platform;
 };
 

@@ -16,6 +16,21 @@ typedef int CUresult, CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef void *CUcontext; /* and streams, events, modules, functions, graphs: opaque pointers, as in HIP */
 
+/* CUlaunchConfig and CUlaunchAttribute. */
+struct launch_attribute {
+    int id;
+    union {
+        char size[64];
+        int value;
+    } _Alignas(8) of;
+};
+struct launch_config {
+    unsigned grid[3], block[3], lds;
+    void *stream;
+    struct launch_attribute *attributes;
+    unsigned n_attributes;
+};
+
 /* X(name of the symbol, parameters); all return CUresult. */
 #define CUDA_ENTRIES(X)                                                                                                \
     X(cuInit, (unsigned))                                                                                              \
@@ -56,7 +71,8 @@ typedef void *CUcontext; /* and streams, events, modules, functions, graphs: opa
     X(cuFuncSetAttribute, (void *, int, int))                                                                          \
     X(cuFuncGetAttribute, (int *, int, void *))                                                                        \
     X(cuLaunchKernel,                                                                                                  \
-      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(cuLaunchKernelEx, (const struct launch_config *, void *, void **, void **))
 
 static struct {
 #define X(name, params) CUresult(*name) params;
@@ -378,6 +394,20 @@ static hipError_t nv_ModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned 
     return __builtin_expect(r == 0, 1) ? hipSuccess : check(r);
 }
 
+static hipError_t nv_launch_overlapped(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params)
+{
+    /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
+    struct launch_attribute serialization = { .id = 6, .of.value = 1 };
+    struct launch_config config = { { l->grid[0], l->grid[1], l->grid[2] },
+                                    { l->block[0], l->block[1], l->block[2] },
+                                    l->lds,
+                                    stream,
+                                    &serialization,
+                                    1 };
+    CUresult r = cu.cuLaunchKernelEx(&config, fn, params, NULL);
+    return __builtin_expect(r == 0, 1) ? hipSuccess : check(r);
+}
+
 static hipError_t nv_describe(int device, struct rfg_device *out)
 {
     /* SMs, lanes, threads, opt-in shared memory, L2, major, minor, memory clock in kHz, bus width in bits */
@@ -439,6 +469,7 @@ static const struct rfg_hip table = {
     .hipFuncSetAttribute = nv_FuncSetAttribute,
     .hipFuncGetAttribute = nv_FuncGetAttribute,
     .hipModuleLaunchKernel = nv_ModuleLaunchKernel,
+    .launch_overlapped = nv_launch_overlapped,
     .error_name = nv_error_name,
     .describe = nv_describe,
     .platform = RFG_PLATFORM_NVIDIA,

@@ -331,8 +331,10 @@ rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *
     }
     const struct rfg_launch *l = &plan->launch;
     void *params[] = { kargs };
-    hipError_t e = ctx->hip->hipModuleLaunchKernel(plan->fn, l->grid[0], l->grid[1], l->grid[2], l->block[0],
-                                                   l->block[1], l->block[2], l->lds, (hipStream_t)stream, params, NULL);
+    hipError_t e = ctx->overlap ? ctx->hip->launch_overlapped(plan->fn, l, (hipStream_t)stream, params)
+                                : ctx->hip->hipModuleLaunchKernel(plan->fn, l->grid[0], l->grid[1], l->grid[2],
+                                                                  l->block[0], l->block[1], l->block[2], l->lds,
+                                                                  (hipStream_t)stream, params, NULL);
     if (e == hipSuccess)
         return RFG_OK;
     char what[100];

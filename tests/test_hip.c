@@ -211,6 +211,8 @@ END_TEST
 
 /* ---- devices ------------------------------------------------------------------------------------------------- */
 
+#define HOPPER (RFG_FEATURE_MMA | RFG_FEATURE_ASYNC | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP)
+
 static const struct {
     const char *text, *arch, *target;
     enum rfg_platform platform;
@@ -226,9 +228,9 @@ static const struct {
     { "gfx1100", "gfx1100", "gfx1100", RFG_PLATFORM_AMD, 96, 32, 65536, RFG_FEATURE_MMA },
     { "gfx1201", "gfx1201", "gfx1201", RFG_PLATFORM_AMD, 64, 32, 65536, RFG_FEATURE_MMA },
     { "sm_80", "sm_80", "sm_80", RFG_PLATFORM_NVIDIA, 108, 32, 166912, RFG_FEATURE_MMA | RFG_FEATURE_ASYNC },
-    { "sm_90", "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 232448, RFG_FEATURE_MMA | RFG_FEATURE_ASYNC },
-    { "sm_90:114", "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 114, 32, 232448, RFG_FEATURE_MMA | RFG_FEATURE_ASYNC },
-    { "sm_100", "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 232448, RFG_FEATURE_MMA | RFG_FEATURE_ASYNC },
+    { "sm_90", "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 232448, HOPPER },
+    { "sm_90:114", "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 114, 32, 232448, HOPPER },
+    { "sm_100", "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 232448, HOPPER },
 };
 
 START_TEST(imagining)

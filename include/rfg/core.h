@@ -126,6 +126,12 @@ typedef struct rfg_context_params {
     /* If not NULL: only variants whose names match this comma-separated list are considered ($RFG_VARIANTS if
      * NULL), e.g. "gemm_portable". For tests and for bisecting a wrong result. */
     const char *variants;
+    /* Nonzero ($RFG_LAUNCH_OVERLAP if 0): a kernel's launch may begin before the kernel before it in the stream has
+     * ended (NVIDIA's programmatic dependent launch, from sm_90 on; ignored elsewhere). It still waits for that end
+     * before it reads or writes anything that a kernel may write, except: the weights (w of rfg_op_gemm(), weight and
+     * bias of norms) may be fetched at once. The caller promises that nothing in the stream writes them, other than
+     * work which had ended before the stream's first overlapped call. */
+    int launch_overlap;
 } rfg_context_params;
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and

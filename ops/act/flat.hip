@@ -12,6 +12,8 @@ RFG_KERNEL(THREADS) act_flat(struct act_args args)
     rfg_u32 total = (rfg_u32)args.m * args.row_chunks;
     rfg_u32 step = (rfg_u32)rfg_groups_x(THREADS) * (THREADS * UNROLL);
     float inverse = 1.0f;
+    rfg_start_next();
+    rfg_await_previous();
     if (SCALE == RFG_SCALE_STATIC)
         inverse = 1.0f / rfg_load_float(args.scale, 0, RFG_F32);
     for (rfg_u32 base = (rfg_u32)rfg_group_x() * (THREADS * UNROLL); base < total; base += step) {

@@ -166,12 +166,13 @@ static void flat_launch(const struct rfg_device *dev, const struct rfg_problem *
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
 enum { ROWS_THREADS, ROWS_CHUNKS, ROWS_KEEP, ROWS_WIDTH, ROWS_STREAM };
+enum { KEEP_NOTHING, KEEP_REGISTERS, KEEP_LDS };
 #define MAX_GROUPS (1 << 20)
 
 static const struct rfg_param rows_params[] = {
     [ROWS_THREADS] = { "threads", 5, { 64, 128, 256, 512, 1024 } },
     [ROWS_CHUNKS] = { "chunks", 4, { 1, 2, 4, 8 } },
-    [ROWS_KEEP] = { "keep", 2, { 1, 0 } },
+    [ROWS_KEEP] = { "keep", 3, { KEEP_REGISTERS, KEEP_LDS, KEEP_NOTHING } },
     [ROWS_WIDTH] = { "width", 4, { 16, 8, 4, 2 } },
     [ROWS_STREAM] = { "stream", 2, { 0, 1 } },
 };
@@ -182,6 +183,12 @@ static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem
     return is_gpu(dev, why);
 }
 
+static int64_t rows_lds(const struct rfg_problem *prob, const int *p)
+{
+    int64_t step = (int64_t)p[ROWS_THREADS] * p[ROWS_CHUNKS];
+    return p[ROWS_KEEP] == KEEP_LDS ? (row_chunks(prob) + step - 1) / step * step * vec_of(prob) * 4 : 0;
+}
+
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
@@ -189,7 +196,7 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "threads=%d: must be at most %d", p[ROWS_THREADS], dev->max_threads);
     /* Results are fp32: 8 registers a chunk, and as many while it is computed. */
     int most = dev->platform == RFG_PLATFORM_NVIDIA ? 2048 : 4096;
-    if (p[ROWS_CHUNKS] * p[ROWS_THREADS] > most || (p[ROWS_CHUNKS] == 8 && !p[ROWS_KEEP]))
+    if (p[ROWS_CHUNKS] * p[ROWS_THREADS] > most || (p[ROWS_CHUNKS] == 8 && p[ROWS_KEEP] != KEEP_REGISTERS))
         return rfg_refuse(why, "threads=%d, chunks=%d: must hold at most %d chunks, 8 a thread with keep=1",
                           p[ROWS_THREADS], p[ROWS_CHUNKS], most);
     if (p[ROWS_CHUNKS] == 4 && p[ROWS_THREADS] == 1024 && dev->wave_size == 32)
@@ -197,9 +204,14 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
     if (p[ROWS_CHUNKS] > 2 && p[ROWS_WIDTH] < 16)
         return rfg_refuse(why, "chunks=%d, width=%d: more masks than there are scalar registers", p[ROWS_CHUNKS],
                           p[ROWS_WIDTH]);
-    if (p[ROWS_KEEP] && (int64_t)p[ROWS_THREADS] * p[ROWS_CHUNKS] < row_chunks(prob))
+    if (p[ROWS_KEEP] == KEEP_REGISTERS && (int64_t)p[ROWS_THREADS] * p[ROWS_CHUNKS] < row_chunks(prob))
         return rfg_refuse(why, "threads=%d, chunks=%d: a row has %" PRId64, p[ROWS_THREADS], p[ROWS_CHUNKS],
                           row_chunks(prob));
+    if (p[ROWS_KEEP] == KEEP_LDS && prob->v[ACT_SCALE] != RFG_SCALE_TOKEN)
+        return rfg_refuse(why, "keep=2: only with scale=token");
+    if (rows_lds(prob, p) > dev->lds_bytes - 2048)
+        return rfg_refuse(why, "keep=2: %" PRId64 " bytes of LDS: must be at most %d", rows_lds(prob, p),
+                          dev->lds_bytes - 2048);
     return width_valid(prob, p[ROWS_WIDTH], why);
 }
 
@@ -212,10 +224,12 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         return false;
     if (prob->v[ACT_SCALE] != RFG_SCALE_TOKEN)
         return rfg_refuse(why, "scale=%s: needs no whole rows", RFG_SCALE_NAMES[prob->v[ACT_SCALE]]);
-    if (p[ROWS_KEEP] && p[ROWS_CHUNKS] > 1 && held / 2 >= chunks)
+    if (p[ROWS_KEEP] == KEEP_REGISTERS && p[ROWS_CHUNKS] > 1 && held / 2 >= chunks)
         return rfg_refuse(why, "chunks=%d: half as many hold a row", p[ROWS_CHUNKS]);
     if (p[ROWS_THREADS] > 64 && p[ROWS_CHUNKS] == 1 && held / 2 >= chunks)
         return rfg_refuse(why, "threads=%d: half as many hold a row", p[ROWS_THREADS]);
+    if (p[ROWS_KEEP] == KEEP_LDS && (p[ROWS_CHUNKS] > 2 || p[ROWS_THREADS] < 256 || held * 2 > chunks))
+        return rfg_refuse(why, "keep=2: chunks<=2, threads>=256 and a row of two steps");
     if (!p[ROWS_KEEP] && (p[ROWS_CHUNKS] != 2 || p[ROWS_THREADS] < 256 || p[ROWS_STREAM]) && chunks > 256)
         return rfg_refuse(why, "keep=0: chunks=2, threads>=256, stream=0 are enough");
     return p[ROWS_KEEP] || chunks > 256 || rfg_refuse(why, "keep=0: the row is short");
@@ -231,8 +245,12 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     double chunks = (double)row_chunks(prob), threads = p[ROWS_THREADS];
     double in_flight = MIN(threads * p[ROWS_CHUNKS], chunks) * 16 * (act_multiplies(prob) ? 2 : 1);
     double per_cu = MIN((p[ROWS_CHUNKS] == 4 ? 1024 : 2048) / threads, 32);
-    double steps = p[ROWS_KEEP] ? 1 : 2 * MAX(chunks / (threads * p[ROWS_CHUNKS]), 1);
-    double idle = p[ROWS_KEEP] ? threads * p[ROWS_CHUNKS] / chunks : 1;
+    if (p[ROWS_KEEP] == KEEP_LDS)
+        per_cu = MIN(per_cu, MAX((double)(dev->lds_bytes / (rows_lds(prob, p) + 1024)), 1));
+    double steps = p[ROWS_KEEP] == KEEP_REGISTERS
+                       ? 1
+                       : (p[ROWS_KEEP] == KEEP_LDS ? 1 : 2) * MAX(chunks / (threads * p[ROWS_CHUNKS]), 1);
+    double idle = p[ROWS_KEEP] == KEEP_REGISTERS ? threads * p[ROWS_CHUNKS] / chunks : 1;
     return predict(dev, prob, (double)rows_groups(prob), per_cu, in_flight, steps) + (p[ROWS_KEEP] ? 0.3 : 1.5) +
            steps * 0.3 + 0.1 * idle + (p[ROWS_STREAM] ? 0 : 0.01);
 }
@@ -260,7 +278,9 @@ static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_launch *l)
 {
     (void)dev;
-    *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob), 1, 1 }, { (uint32_t)p[ROWS_THREADS], 1, 1 }, 0 };
+    *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob), 1, 1 },
+                              { (uint32_t)p[ROWS_THREADS], 1, 1 },
+                              (uint32_t)rows_lds(prob, p) };
 }
 
 /* ---- portable: rows with the one set of parameters that any problem takes -----------------------------------------

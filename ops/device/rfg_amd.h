@@ -7,6 +7,7 @@
 #define RFG_SHARED __attribute__((shared))
 #define RFG_KERNEL(threads)                                                                                            \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
+#define RFG_KERNEL_CLUSTER(threads, n) RFG_KERNEL(threads) /* n is 1: there are no clusters */
 #define RFG_GLOBAL __attribute__((address_space(1)))
 
 typedef unsigned short rfg_u16;
@@ -72,6 +73,14 @@ RFG_DEVICE void rfg_barrier_lds(void)
 }
 
 /* Neither memory operations nor arithmetic are moved across it. */
+/* Launches don't overlap. */
+RFG_DEVICE void rfg_start_next(void)
+{
+}
+RFG_DEVICE void rfg_await_previous(void)
+{
+}
+
 RFG_DEVICE void rfg_keep_order(void)
 {
     asm volatile("" ::: "memory");

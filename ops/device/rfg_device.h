@@ -4,7 +4,7 @@
  * compiler is given a header of its own, so everything here rests on compiler builtins (clang for AMD, NVRTC for
  * NVIDIA) and inline assembly.
  *
- *   rfg_target.h   which machine: RFG_AMD / RFG_NVIDIA, RFG_WAVE, RFG_HAS_MMA, RFG_HAS_ASYNC
+ *   rfg_target.h   which machine: RFG_AMD / RFG_NVIDIA, RFG_WAVE, RFG_HAS_MMA, RFG_HAS_ASYNC, RFG_HAS_CLUSTER
  *   rfg_amd.h      ids, barriers, memory, shuffles, atomics on AMD
  *   rfg_nvidia.h   the same names on NVIDIA
  *   rfg_dtype.h    bf16, fp16, fp32 to and from float; vectors of them

@@ -6,6 +6,9 @@
 #define RFG_DEVICE          static __device__ __forceinline__
 #define RFG_SHARED          __shared__
 #define RFG_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+/* A kernel whose workgroups x come in clusters of n, which are on neighbouring CUs at one time; the grid must be whole
+ * clusters. */
+#define RFG_KERNEL_CLUSTER(threads, n) extern "C" __global__ void __cluster_dims__(n, 1, 1) __launch_bounds__(threads, 1)
 
 typedef unsigned short rfg_u16;
 typedef unsigned int rfg_u32;
@@ -57,6 +60,49 @@ RFG_DEVICE void rfg_barrier_lds(void)
 {
     __syncthreads();
 }
+
+/* The next launch of the stream may begin (see struct rfg_context_params, launch_overlap). */
+RFG_DEVICE void rfg_start_next(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+/* All launches before are done, their results to be seen. What kernels write is neither read nor written before this,
+ * and all threads of a kernel come here, or the next launch would not wait for those before this one. */
+RFG_DEVICE void rfg_await_previous(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+#if RFG_HAS_CLUSTER
+/* Which workgroup of its cluster. */
+RFG_DEVICE int rfg_cluster_rank(void)
+{
+    rfg_u32 rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return (int)rank;
+}
+/* A barrier of all threads of the cluster, in halves: what was written before the first, in other workgroups' LDS too,
+ * is seen after the second. No other workgroup's LDS is written before the first such barrier: it may not run yet. */
+RFG_DEVICE void rfg_cluster_arrive(void)
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+RFG_DEVICE void rfg_cluster_wait(void)
+{
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/* Writes *p of the rank-th workgroup's LDS. */
+RFG_DEVICE void rfg_cluster_store(float *p, int rank, float v)
+{
+    rfg_u32 at;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory");
+}
+#endif
 
 /* Memory operations are not moved across it (by the front end; ptxas schedules as it likes). */
 RFG_DEVICE void rfg_keep_order(void)

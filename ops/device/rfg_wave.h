@@ -49,6 +49,26 @@ RFG_DEVICE float rfg_group_reduce(float v, float *part, int waves, int wave, boo
     return v;
 }
 
+#if RFG_HAS_CLUSTER
+/* The same over the `waves` waves of each of `splits` workgroups, a cluster (constants), with one barrier of the cluster.
+ * part: waves * splits words of LDS, which the next calls don't use. The largest of what isn't negative. The caller has
+ * called rfg_cluster_arrive() and rfg_cluster_wait() before the first of these. */
+RFG_DEVICE float rfg_cluster_reduce(float v, float *part, int waves, int splits, bool largest)
+{
+    v = rfg_reduce_lanes(v, RFG_WAVE, largest);
+    if (rfg_lane() < splits)
+        rfg_cluster_store(part + rfg_cluster_rank() * waves + rfg_wave(), rfg_lane(), v);
+    rfg_cluster_arrive();
+    rfg_cluster_wait();
+    v = 0.0f;
+#pragma unroll
+    for (int i = 0; i < waves * splits; i += RFG_WAVE)
+        if (i + rfg_lane() < waves * splits)
+            v = rfg_join(v, part[i + rfg_lane()], largest);
+    return rfg_reduce_lanes(v, RFG_WAVE, largest);
+}
+#endif
+
 /* One step of rfg_wave_sum_scatter: 2 * half values to half, between lanes that differ in the bit `mask`. */
 RFG_DEVICE void rfg_halve(float *v, int half, int mask)
 {

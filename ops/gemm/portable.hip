@@ -31,6 +31,8 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
     int tiles_m = (a.m - 1) / TILE_M + 1, tiles_n = (a.n - 1) / TILE_N + 1;
     long long tiles = (long long)tiles_m * tiles_n;
 
+    rfg_start_next();
+    rfg_await_previous();
     for (long long tile = rfg_group_x(); tile < tiles; tile += rfg_groups_x(THREADS)) {
         int m0 = (int)(tile % tiles_m) * TILE_M, n0 = (int)(tile / tiles_m) * TILE_N;
         float acc[MY_M][MY_N];

@@ -61,6 +61,8 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     int begin = rfg_share_begin(chunks, split, splits);
     int end = rfg_share_begin(chunks, split + 1, splits);
 
+    rfg_start_next();
+    rfg_await_previous();
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     const char *xp[M_TILE];
     const char *wp[ROWS];

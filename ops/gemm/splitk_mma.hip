@@ -181,6 +181,8 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     int first = rfg_share_begin(all_steps, split, splits);
     int steps = rfg_share_begin(all_steps, split + 1, splits) - first;
 
+    rfg_start_next();
+    rfg_await_previous();
     struct copier c;
     c.chunk = tid % CHUNKS;
     c.row = tid / CHUNKS;

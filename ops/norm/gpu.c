@@ -5,12 +5,13 @@
 
 #include "norm.h"
 
+#define MAX_GROUPS   (1 << 20)
 #define LOAD_US      0.8 /* from a load's issue to its data, with the memory system busy */
 #define MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-enum { P_THREADS, P_ROWS, P_CHUNKS, P_KEEP, P_AHEAD, P_WIDTH, P_STREAM, P_PERSIST };
+enum { P_THREADS, P_ROWS, P_CHUNKS, P_KEEP, P_AHEAD, P_WIDTH, P_STREAM, P_PERSIST, P_SPLIT };
 enum { KEEP_NOTHING, KEEP_REGISTERS, KEEP_LDS };
 
 static const struct rfg_param rows_params[] = {
@@ -23,7 +24,8 @@ static const struct rfg_param rows_params[] = {
     [P_STREAM] = { "stream", 3, { 0, 1, 2 } },
     [P_PERSIST] = { "persist",
                     3,
-                    { 0, 1, 2 } }, /* thousands of threads a CU that go through all rows; 0: all at once */
+                    { 0, 1, 2 } },              /* thousands of threads a CU that go through all rows; 0: all at once */
+    [P_SPLIT] = { "split", 4, { 1, 2, 4, 8 } }, /* workgroups that share a row */
 };
 
 static int size_of(const struct rfg_problem *prob)
@@ -55,7 +57,7 @@ static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem
 
 static int64_t steps_of(const struct rfg_problem *prob, const int *p)
 {
-    int64_t step = (int64_t)p[P_THREADS] * p[P_CHUNKS];
+    int64_t step = (int64_t)p[P_THREADS] * p[P_CHUNKS] * p[P_SPLIT];
     return (row_chunks(prob) + step - 1) / step;
 }
 
@@ -71,6 +73,12 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
     if (block > dev->max_threads || block % dev->wave_size)
         return rfg_refuse(why, "threads=%d, rows=%d: must make whole waves, at most %d threads", threads, p[P_ROWS],
                           dev->max_threads);
+    if (p[P_SPLIT] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
+        return rfg_refuse(why, "split=%d: %s has no clusters of workgroups", p[P_SPLIT], dev->arch);
+    if (p[P_SPLIT] > 1 && (p[P_KEEP] != KEEP_REGISTERS || p[P_ROWS] > 1 || p[P_PERSIST] || threads < dev->wave_size ||
+                           prob->v[NORM_M] > MAX_GROUPS))
+        return rfg_refuse(why, "split=%d: needs keep=1, rows=1, persist=0, threads >= %d and M <= %d", p[P_SPLIT],
+                          dev->wave_size, MAX_GROUPS);
     if (p[P_KEEP] == KEEP_REGISTERS && steps_of(prob, p) > 1)
         return rfg_refuse(why, "threads=%d, chunks=%d: a row has %" PRId64 " chunks", threads, p[P_CHUNKS],
                           row_chunks(prob));
@@ -100,7 +108,7 @@ static int64_t row_groups(const struct rfg_problem *prob, const int *p)
 
 static int64_t groups_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    int64_t groups = row_groups(prob, p), most = 1 << 20;
+    int64_t groups = row_groups(prob, p), most = MAX_GROUPS;
     int block = p[P_THREADS] * p[P_ROWS];
     if (p[P_PERSIST])
         most = (int64_t)dev->cu_count * MAX(p[P_PERSIST] * 1024 / block, 1);
@@ -116,9 +124,9 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
     if (p[P_WIDTH] != width_of(prob))
         return rfg_refuse(why, "width=%d: %d is possible", p[P_WIDTH], width_of(prob));
     if (p[P_KEEP] == KEEP_REGISTERS) {
-        if (p[P_CHUNKS] > 1 && (int64_t)threads * (p[P_CHUNKS] / 2) >= chunks)
+        if (p[P_CHUNKS] > 1 && (int64_t)threads * (p[P_CHUNKS] / 2) * p[P_SPLIT] >= chunks)
             return rfg_refuse(why, "chunks=%d: half as many hold a row", p[P_CHUNKS]);
-        if (p[P_CHUNKS] == 1 && threads > 16 && threads / 2 >= chunks && block > dev->wave_size)
+        if (p[P_CHUNKS] == 1 && threads > 16 && threads / 2 * p[P_SPLIT] >= chunks && block > dev->wave_size)
             return rfg_refuse(why, "threads=%d: half as many hold a row", threads);
     } else {
         /* One or two of each that keep less, to be seen beside the others. */
@@ -127,13 +135,17 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         if (p[P_CHUNKS] != 4 || threads < 512 || p[P_ROWS] > 1 || p[P_STREAM] == 2)
             return rfg_refuse(why, "keep=%d: chunks=4, threads >= 512, rows=1 are enough", p[P_KEEP]);
     }
+    if (p[P_SPLIT] > 1 && groups * p[P_SPLIT] > 2 * (int64_t)dev->cu_count)
+        return rfg_refuse(why, "split=%d: %" PRId64 " rows keep all CUs busy", p[P_SPLIT], groups);
+    if (p[P_SPLIT] > 1 && (chunks < 128 * p[P_SPLIT] || p[P_CHUNKS] > 4))
+        return rfg_refuse(why, "split=%d: the row is short", p[P_SPLIT]);
     if (p[P_ROWS] > 1 && (block > 256 || groups < 2 * (int64_t)dev->cu_count) && block > dev->wave_size)
         return rfg_refuse(why, "rows=%d: too few workgroups, or too large ones", p[P_ROWS]);
     if (p[P_ROWS] == 1 && block < 128 && groups > 64 * (int64_t)dev->cu_count && threads <= 128)
         return rfg_refuse(why, "rows=1: %" PRId64 " small workgroups", groups);
     if (p[P_PERSIST] && groups < 2 * groups_of(dev, prob, p))
         return rfg_refuse(why, "persist=%d: only %" PRId64 " workgroups", p[P_PERSIST], groups);
-    if (threads < 256 && chunks >= 8 * threads && groups * 2 < dev->cu_count)
+    if (threads < 256 && chunks >= 8 * threads * p[P_SPLIT] && groups * 2 < dev->cu_count)
         return rfg_refuse(why, "threads=%d: few rows, and each waits for its threads", threads);
     if (p[P_STREAM] && groups < dev->cu_count / 4)
         return rfg_refuse(why, "stream=%d: few rows fit into the caches", p[P_STREAM]);
@@ -154,9 +166,10 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     double groups = (double)groups_of(dev, prob, p), rounds = (double)row_groups(prob, p) / groups;
     int registers = 32 + p[P_CHUNKS] * (norm_adds(prob) ? 12 : 8) + (p[P_AHEAD] ? 4 * p[P_CHUNKS] : 0);
     double per_cu = MAX(MIN(MIN(2048.0, 65536.0 / registers) / block, 32), 1);
-    double at_once = MIN(groups, per_cu * dev->cu_count), turns = ceil_turns(groups / at_once) * rounds;
+    double split = p[P_SPLIT], at_once = MIN(groups * split, per_cu * dev->cu_count);
+    double turns = ceil_turns(groups * split / at_once) * rounds;
     double loads = norm_adds(prob) ? 2 : 1;
-    double in_flight = MIN((double)block * p[P_CHUNKS], chunks * p[P_ROWS]) * 16 * loads;
+    double in_flight = MIN((double)block * p[P_CHUNKS], chunks * p[P_ROWS] / split) * 16 * loads;
     double rate = MIN(1e3 * dev->mem_gbps, at_once * in_flight / LOAD_US);
     rate = MIN(rate, 1.5e3 * dev->mem_gbps * MIN(at_once, dev->cu_count) / dev->cu_count);
     double steps = (double)steps_of(prob, p), again = p[P_KEEP] == KEEP_NOTHING ? 1.3
@@ -166,10 +179,10 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     /* A row in one workgroup: loads, a reduction across its waves for each pass, the weights if they come late. */
     double passes = 1 + norm_is_layer(prob) + (prob->v[NORM_SCALE] == RFG_SCALE_TOKEN);
     double waves = MAX((double)p[P_THREADS] / dev->wave_size, 1);
-    double chain = steps * 0.25 + passes * (0.08 + 0.01 * waves) + (p[P_AHEAD] ? 0 : 0.25) +
-                   0.06 * p[P_CHUNKS] * MAX(block / 1024.0, 0.25) * passes;
+    double chain = steps * 0.25 + passes * (0.08 + 0.01 * waves + (split > 1 ? 0.1 + 0.02 * split : 0)) +
+                   (p[P_AHEAD] ? 0 : 0.25) + 0.06 * p[P_CHUNKS] * MAX(block / 1024.0, 0.25) * passes;
     double lanes = flops * 3 / (0.5e6 * dev->fma_tflops * MIN(1, at_once * block / (512.0 * dev->cu_count)));
-    double idle = 1 - chunks / (double)(steps * p[P_THREADS] * p[P_CHUNKS]);
+    double idle = 1 - chunks / (double)(steps * p[P_THREADS] * p[P_CHUNKS] * split);
     double us = MAX(MAX(move, lanes), (turns - 1) * (LOAD_US + chain) * 0.5);
     return dev->latency_us + LOAD_US + chain + us * (1 + 0.2 * idle) + (p[P_PERSIST] ? 0.02 : 0) +
            (p[P_STREAM] && bytes < (double)dev->cache_bytes ? 0.05 : 0);
@@ -196,9 +209,11 @@ static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg
     rfg_kernel_macro(k, "AHEAD", p[P_AHEAD]);
     rfg_kernel_macro(k, "WIDTH", p[P_WIDTH]);
     rfg_kernel_macro(k, "STREAM", p[P_STREAM]);
+    rfg_kernel_macro(k, "SPLIT", p[P_SPLIT]);
     /* Not of N but of how the threads divide it: no test of a chunk's being there is needed. */
     rfg_kernel_macro(k, "EXACT",
-                     p[P_KEEP] == KEEP_REGISTERS && (int64_t)p[P_THREADS] * p[P_CHUNKS] * vec == prob->v[NORM_N]);
+                     p[P_KEEP] == KEEP_REGISTERS &&
+                         (int64_t)p[P_THREADS] * p[P_CHUNKS] * p[P_SPLIT] * vec == prob->v[NORM_N]);
 }
 
 static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -211,7 +226,7 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
 static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_launch *l)
 {
-    *l = (struct rfg_launch){ { (uint32_t)groups_of(dev, prob, p), 1, 1 },
+    *l = (struct rfg_launch){ { (uint32_t)(groups_of(dev, prob, p) * p[P_SPLIT]), 1, 1 },
                               { (uint32_t)(p[P_THREADS] * p[P_ROWS]), 1, 1 },
                               (uint32_t)lds_of(prob, p) };
 }
@@ -229,6 +244,7 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[P_WIDTH] = size_of(prob);
     p[P_STREAM] = 0;
     p[P_PERSIST] = 0;
+    p[P_SPLIT] = 1;
 }
 
 static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)

@@ -11,7 +11,8 @@
  * Macros: IN_DTYPE, OUT_DTYPE (codes), ADD (a residual), LAYER (subtract the mean), WEIGHT (0: w, 1: 1 + w, 2: none),
  * BIAS, SCALE (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), WIDTH (bytes of a load), STREAM (1: results
  * are not worth caching; 2: nor are x and the residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights
- * are loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP. */
+ * are loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT (a
+ * row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
 #include "rfg_device.h"
 #include "norm/norm_args.h"
 
@@ -20,6 +21,7 @@
 #define BLOCK     (THREADS * ROWS)
 #define ROW_WAVES (THREADS > RFG_WAVE ? THREADS / RFG_WAVE : 1)
 #define STEP      (CHUNKS * THREADS)
+#define PARTS     (ROWS * ROW_WAVES * SPLIT)
 /* The largest |y| follows from the largest |h w|, which the first pass can find with the sum. */
 #define FUSED     (SCALE == RFG_SCALE_TOKEN && !LAYER && !BIAS && KEEP == 1 && (AHEAD || WEIGHT == 2))
 
@@ -99,8 +101,15 @@ RFG_DEVICE void held(const struct state *s, const rfg_u32x4 *kept, int c, int ch
     rfg_unpack(h, v, IN_DTYPE);
 }
 
-RFG_DEVICE float reduce(struct state *s, float v, float (*part)[ROWS * ROW_WAVES], bool largest)
+RFG_DEVICE float reduce(struct state *s, float v, float (*part)[PARTS], bool largest)
 {
+#if RFG_HAS_CLUSTER
+    if (SPLIT > 1) {
+        if (!s->slot) /* the others run: see rfg_cluster_arrive() */
+            rfg_cluster_wait();
+        return rfg_cluster_reduce(v, part[s->slot++], ROW_WAVES, SPLIT, largest);
+    }
+#endif
     if (THREADS <= RFG_WAVE)
         return rfg_reduce_lanes(v, THREADS, largest);
     s->slot ^= 1;
@@ -224,9 +233,9 @@ RFG_DEVICE void store(const struct state *s, int chunk, float *y, char *yp, char
         rfg_store_codes(qp, (rfg_u32)(chunk * VEC), left, y, inverse, OUT_DTYPE, IN_DTYPE, WIDTH, STREAM != 0);
 }
 
-RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
+RFG_KERNEL_CLUSTER(BLOCK, SPLIT) norm_rows(struct norm_args args)
 {
-    RFG_SHARED float part[2][ROWS * ROW_WAVES];
+    RFG_SHARED float part[SPLIT > 1 ? 3 : 2][PARTS];
     struct state s;
     s.args = args;
     s.sub = ROWS == 1             ? 0
@@ -234,6 +243,13 @@ RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
                                   : rfg_thread() / THREADS;
     s.t = rfg_thread() - s.sub * THREADS;
     s.slot = 0;
+    rfg_start_next();
+#if RFG_HAS_CLUSTER
+    if (SPLIT > 1) {
+        rfg_cluster_arrive();
+        s.t += rfg_cluster_rank() * STEP;
+    }
+#endif
     int chunks = (int)(((rfg_u32)args.n + VEC - 1u) / VEC);
     int end = KEEP == 1 ? 1 : chunks; /* of steps' beginnings */
     s.lds_row = (chunks + STEP - 1) / STEP * STEP;
@@ -250,11 +266,12 @@ RFG_KERNEL(BLOCK) norm_rows(struct norm_args args)
                 weights[c] = rfg_load_chunk(args.weight, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
         }
     }
+    rfg_await_previous();
     if (SCALE == RFG_SCALE_STATIC)
         inverse = 1.0f / rfg_load_float(args.scale, 0, RFG_F32);
 
-    for (long long base = (long long)rfg_group_x() * ROWS; base < args.m;
-         base += (long long)rfg_groups_x(BLOCK) * ROWS) {
+    for (long long base = (long long)(rfg_group_x() / SPLIT) * ROWS; base < args.m;
+         base += (long long)(rfg_groups_x(BLOCK) / SPLIT) * ROWS) {
         float sum = 0.0f, mean = 0.0f, largest = 0.0f;
         s.row = base + s.sub;
         s.live = s.row < args.m;
