@@ -7,7 +7,6 @@
 #define RFG_SHARED __attribute__((shared))
 #define RFG_KERNEL(threads)                                                                                            \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(threads, threads))) void
-#define RFG_KERNEL_CLUSTER(threads, n) RFG_KERNEL(threads) /* n is 1: there are no clusters */
 #define RFG_GLOBAL __attribute__((address_space(1)))
 
 typedef unsigned short rfg_u16;

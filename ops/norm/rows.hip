@@ -233,7 +233,12 @@ RFG_DEVICE void store(const struct state *s, int chunk, float *y, char *yp, char
         rfg_store_codes(qp, (rfg_u32)(chunk * VEC), left, y, inverse, OUT_DTYPE, IN_DTYPE, WIDTH, STREAM != 0);
 }
 
-RFG_KERNEL_CLUSTER(BLOCK, SPLIT) norm_rows(struct norm_args args)
+#if SPLIT > 1
+RFG_KERNEL_CLUSTER(BLOCK, SPLIT)
+#else /* a cluster of one would cost 0.1 us a launch */
+RFG_KERNEL(BLOCK)
+#endif
+norm_rows(struct norm_args args)
 {
     RFG_SHARED float part[SPLIT > 1 ? 3 : 2][PARTS];
     struct state s;
