@@ -30,7 +30,7 @@ static const struct arch {
 };
 
 static const struct rfg_variant *const variants[] = { &gemm_portable, &gemm_skinny, &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma };
+                                                      &gemm_splitk_mma, &gemm_direct_mma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -84,9 +84,9 @@ static const struct family {
     const char *const *problems;
     size_t n;
 } families[] = {
-    { "gemm_portable", &gemm_portable, NULL, 0 },          { "gemm_skinny", &gemm_skinny, NULL, 0 },
-    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },      { "act", NULL, act_problems, COUNT(act_problems) },
-    { "norm", NULL, norm_problems, COUNT(norm_problems) },
+    { "gemm_portable", &gemm_portable, NULL, 0 },       { "gemm_skinny", &gemm_skinny, NULL, 0 },
+    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },   { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
+    { "act", NULL, act_problems, COUNT(act_problems) }, { "norm", NULL, norm_problems, COUNT(norm_problems) },
 };
 
 /* One code object that a variant can ask for. */

@@ -113,20 +113,24 @@ RFG_DEVICE int rfg_frag_c_col(int i)
         : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                                       \
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
 
+/* 16 rows by 8: words x, y of a lane's chunk are the instruction's k = 2t, 2t+1 and 2t+8, 2t+9; z, w those of a second
+ * one. */
+RFG_DEVICE void rfg_mma_16x8(float *d, const rfg_u32x4 *a, rfg_u32x4 b, int dtype)
+{
+    if (dtype == RFG_F16) {
+        RFG_MMA_SYNC("f16", d, a[0].x, a[1].x, a[0].y, a[1].y, b.x, b.y);
+        RFG_MMA_SYNC("f16", d, a[0].z, a[1].z, a[0].w, a[1].w, b.z, b.w);
+    } else {
+        RFG_MMA_SYNC("bf16", d, a[0].x, a[1].x, a[0].y, a[1].y, b.x, b.y);
+        RFG_MMA_SYNC("bf16", d, a[0].z, a[1].z, a[0].w, a[1].w, b.z, b.w);
+    }
+}
+
 RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)
 {
-    /* Words x, y of a lane's chunk are the instruction's k = 2t, 2t+1 and 2t+8, 2t+9; z, w those of a second one. */
 #pragma unroll
-    for (int j = 0; j < 2; j++) {
-        float *d = c->v + 4 * j;
-        if (dtype == RFG_F16) {
-            RFG_MMA_SYNC("f16", d, a->v[0].x, a->v[1].x, a->v[0].y, a->v[1].y, b->v[j].x, b->v[j].y);
-            RFG_MMA_SYNC("f16", d, a->v[0].z, a->v[1].z, a->v[0].w, a->v[1].w, b->v[j].z, b->v[j].w);
-        } else {
-            RFG_MMA_SYNC("bf16", d, a->v[0].x, a->v[1].x, a->v[0].y, a->v[1].y, b->v[j].x, b->v[j].y);
-            RFG_MMA_SYNC("bf16", d, a->v[0].z, a->v[1].z, a->v[0].w, a->v[1].w, b->v[j].z, b->v[j].w);
-        }
-    }
+    for (int j = 0; j < 2; j++)
+        rfg_mma_16x8(c->v + 4 * j, a->v, b->v[j], dtype);
 }
 
 #else /* AMD */
@@ -201,4 +205,59 @@ RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag
 }
 #endif
 #endif /* AMD */
+
+/* ---- straight from global memory --------------------------------------------------------------------------------
+ *
+ * The same without LDS, for W[16,32] (A) and the narrowest X (B) there is: C[n,m] has rows of W as rows and rows of X as
+ * columns. A fragment is loaded in 16-byte pieces; these say which row and chunk of it piece i of this lane is. */
+#if RFG_NVIDIA
+#define RFG_FRAG_X_ROWS 8
+#define RFG_FRAG_X      1
+#define RFG_FRAG_WX     4
+typedef struct rfg_frag_x {
+    rfg_u32x4 v[RFG_FRAG_X];
+} rfg_frag_x;
+typedef struct rfg_frag_wx {
+    float v[RFG_FRAG_WX];
+} rfg_frag_wx;
+#else
+#define RFG_FRAG_X_ROWS 16
+#define RFG_FRAG_X      RFG_FRAG_AB
+#define RFG_FRAG_WX     RFG_FRAG_C
+typedef rfg_frag_ab rfg_frag_x;
+typedef rfg_frag_c rfg_frag_wx;
+#endif
+
+RFG_DEVICE int rfg_frag_row(int i)
+{
+#if RFG_NVIDIA
+    return rfg_lane() / 4 + 8 * i;
+#else
+    (void)i;
+    return rfg_lane() % 16;
+#endif
+}
+RFG_DEVICE int rfg_frag_chunk(int i)
+{
+#if RFG_NVIDIA
+    (void)i;
+    return rfg_lane() % 4;
+#elif RFG_WMMA11
+    return i;
+#elif RFG_WMMA12
+    return rfg_lane() / 16 + 2 * i;
+#else
+    (void)i;
+    return rfg_lane() / 16;
+#endif
+}
+/* Element i of C: rfg_frag_c_row(i) of W, rfg_frag_c_col(i) of X. */
+RFG_DEVICE void rfg_frag_mma_wx(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, int dtype)
+{
+#if RFG_NVIDIA
+    rfg_mma_16x8(c->v, w->v, x->v[0], dtype);
+#else
+    rfg_frag_mma(c, w, x, dtype);
+#endif
+}
 #endif /* RFG_HAS_MMA */

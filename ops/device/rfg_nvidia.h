@@ -102,6 +102,13 @@ RFG_DEVICE void rfg_cluster_store(float *p, int rank, float v)
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
     asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(at), "f"(v) : "memory");
 }
+RFG_DEVICE void rfg_cluster_store16(void *p, int rank, rfg_f32x4 v)
+{
+    rfg_u32 at;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+                 : "memory");
+}
 #endif
 
 /* Memory operations are not moved across it (by the front end; ptxas schedules as it likes). */

@@ -16,6 +16,7 @@
  * K % 8 = 0. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
+#include "gemm/epilogue.h"
 
 #define WAVES_M (TILE_M >= 64 ? 2 : 1)
 #define WAVES_N (TILE_N >= 32 ? TILE_N / 32 : 1)
@@ -36,7 +37,6 @@
 /* The epilogue's view of LDS: K_WAVES sums of TILE_M rows, padded against bank conflicts. */
 #define SUM_STRIDE (TILE_N + 4)
 #define QUADS_ROW  (TILE_N / 4)
-#define BATCH      16 /* partials in flight in the last reduction */
 
 /* What a thread copies: where it is in the tile, and its first addresses. */
 struct copier {
@@ -142,32 +142,6 @@ RFG_DEVICE void multiply_step(rfg_frag_c (*acc)[FRAGS_N], const struct place *p,
 #pragma unroll
             for (int j = 0; j < FRAGS_N; j++)
                 rfg_frag_mma(&acc[i][j], &x[i], &w[j], IN_DTYPE);
-    }
-}
-
-/* Bias, rounding and store of 4 neighbours in a row; those from column n on don't exist. */
-RFG_DEVICE void store_quad(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
-{
-    float v[4] = { f.x, f.y, f.z, f.w };
-    if (a->bias) {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (i < a->n - n)
-                v[i] += rfg_load_float(a->bias, n + i, IN_DTYPE);
-    }
-    /* Rows of Y need not be aligned: only X and W are read in chunks. */
-    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)(m * a->ldy + n) * RFG_DTYPE_BYTES(OUT_DTYPE);
-    if (a->n - n >= 4 && address % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0) {
-        f.x = v[0];
-        f.y = v[1];
-        f.z = v[2];
-        f.w = v[3];
-        rfg_store_float4(a->y, m * a->ldy + n, f, OUT_DTYPE);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (i < a->n - n)
-                rfg_store_float(a->y, m * a->ldy + n + i, v[i], OUT_DTYPE);
     }
 }
 
@@ -282,25 +256,6 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
         return;
 
     /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
-    if (!rfg_last_to_arrive(a.counters + rfg_group_x(), splits, (rfg_u32 *)rfg_lds))
-        return;
-#pragma unroll 1
-    for (int q = tid; q < quads; q += THREADS) {
-        int row = q / QUADS_ROW, col = q % QUADS_ROW * 4;
-        rfg_f32x4 sum = rfg_load_f32x4(parts + q * 4);
-#pragma unroll 1
-        for (int s0 = 1; s0 < splits; s0 += BATCH) {
-            rfg_f32x4 part[BATCH];
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-                if (s0 + i < splits)
-                    part[i] = rfg_load_f32x4(parts + (long long)(s0 + i) * (TILE_M * TILE_N) + q * 4);
-#pragma unroll
-            for (int i = 0; i < BATCH; i++)
-                if (s0 + i < splits)
-                    sum = rfg_add_f32x4(sum, part[i]);
-        }
-        if (col < a.n - n0)
-            store_quad(&a, (long long)m0 + row, n0 + col, sum);
-    }
+    if (rfg_last_to_arrive(a.counters + rfg_group_x(), splits, (rfg_u32 *)rfg_lds))
+        store_parts(&a, parts, splits, TILE_M * TILE_N, quads, THREADS, TILE_N, m0, n0);
 }

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm for few rows of X on matrix cores, with W and X straight from memory to registers: no LDS, no barrier until all is
+ * multiplied. A wave takes FRAGS_N x 16 rows of W, and every K_WAVES-th step of 32 along k of its workgroup's range; its
+ * first UNROLL steps are under way before anything is waited for, and each is asked for again as soon as it is used. At
+ * best all of a problem's weights are in flight at once.
+ *
+ * k is split across K_WAVES waves, whose sums meet in LDS, and across SPLIT workgroups:
+ *   CLUSTER = 1  a cluster: each writes its sums into the LDS of the workgroup that a quad of Y belongs to
+ *   CLUSTER = 0  through the workspace; the last to arrive adds them
+ * always in the order of the splits: the same bits whoever is last.
+ *
+ * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32, 64), FRAGS_N, N_WAVES, K_WAVES, UNROLL,
+ * SPLIT, CLUSTER, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 != 0).
+ * Grid: SPLIT neighbours for each tile, tiles along m first. Needs rows of X and W aligned to 16 bytes and K % 8 = 0. */
+#include "rfg_device.h"
+#include "rfg_gemm_args.h"
+#include "gemm/epilogue.h"
+
+#define THREADS (N_WAVES * K_WAVES * RFG_WAVE)
+#define TILE_N  (N_WAVES * FRAGS_N * 16)
+#define FRAGS_M ((TILE_M + RFG_FRAG_X_ROWS - 1) / RFG_FRAG_X_ROWS)
+#define QUADS   (TILE_M * TILE_N / 4)
+/* Sums in LDS: K_WAVES times TILE_M rows, padded against bank conflicts. */
+#define SUM_STRIDE (TILE_N + 4)
+/* 4 quads in a row, 32 or 64 bytes of Y, belong to one workgroup of a cluster. */
+#define OWN_QUADS ((QUADS / 4 + SPLIT - 1) / SPLIT * 4)
+
+/* One step of a wave. */
+struct step {
+    rfg_frag_ab w[FRAGS_N];
+    rfg_frag_x x[FRAGS_M];
+};
+
+/* The lane's pieces of step 0. */
+struct place {
+    const char *w[FRAGS_N][RFG_FRAG_AB], *x[FRAGS_M][RFG_FRAG_X];
+    int chunks; /* of 16 bytes in a row */
+};
+
+RFG_DEVICE bool there(const struct place *p, int step, int i)
+{
+    return !TAIL || step * RFG_FRAG_CHUNKS + rfg_frag_chunk(i) < p->chunks;
+}
+
+RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++) {
+            if (TAIL)
+                s->w[j].v[i].x = s->w[j].v[i].y = s->w[j].v[i].z = s->w[j].v[i].w = 0;
+            if (there(p, step, i))
+                s->w[j].v[i] = rfg_load16_stream(p->w[j][i] + (long long)step * (RFG_FRAG_K * 2));
+        }
+}
+
+RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_X; i++) {
+            if (TAIL)
+                s->x[j].v[i].x = s->x[j].v[i].y = s->x[j].v[i].z = s->x[j].v[i].w = 0;
+            if (there(p, step, i))
+                s->x[j].v[i] = rfg_load16(p->x[j][i] + (long long)step * (RFG_FRAG_K * 2));
+        }
+}
+
+#if CLUSTER
+RFG_KERNEL_CLUSTER(THREADS, SPLIT)
+#else
+RFG_KERNEL(THREADS)
+#endif
+gemm_direct_mma(struct gemm_args a)
+{
+    rfg_start_next();
+#if CLUSTER
+    rfg_cluster_arrive();
+#endif
+    int wave = rfg_wave(), n_wave = wave % N_WAVES, k_wave = wave / N_WAVES;
+    int split = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
+    int tiles_m = (a.m - 1) / TILE_M + 1;
+    int m0 = tile % tiles_m * TILE_M, n0 = tile / tiles_m * TILE_N;
+    int all = (a.k - 1) / RFG_FRAG_K + 1;
+    int step = rfg_share_begin(all, split, SPLIT) + k_wave, end = rfg_share_begin(all, split + 1, SPLIT);
+
+    /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
+    struct place p;
+    p.chunks = a.k / 8;
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++) {
+            int n = n0 + (n_wave * FRAGS_N + j) * 16 + rfg_frag_row(i);
+            p.w[j][i] = (const char *)a.w + (n < a.n ? n : a.n - 1) * a.ldw * 2 + rfg_frag_chunk(i) * 16;
+        }
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_X; i++) {
+            int m = m0 + j * RFG_FRAG_X_ROWS + rfg_frag_row(i);
+            p.x[j][i] = (const char *)a.x + (m < a.m ? m : a.m - 1) * a.ldx * 2 + rfg_frag_chunk(i) * 16;
+        }
+
+    struct step ring[UNROLL];
+    rfg_frag_wx acc[FRAGS_N][FRAGS_M];
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        if (EXACT || step + u * K_WAVES < end)
+            load_w(&ring[u], &p, step + u * K_WAVES);
+    rfg_await_previous();
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        if (EXACT || step + u * K_WAVES < end)
+            load_x(&ring[u], &p, step + u * K_WAVES);
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++)
+                acc[j][i].v[e] = 0.0f;
+#pragma unroll 1
+    for (; step < end; step += UNROLL * K_WAVES) {
+        bool more = step + UNROLL * K_WAVES < end;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            if (EXACT || step + u * K_WAVES < end) {
+#pragma unroll
+                for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+                    for (int i = 0; i < FRAGS_M; i++)
+                        rfg_frag_mma_wx(&acc[j][i], &ring[u].w[j], &ring[u].x[i], IN_DTYPE);
+            }
+            int next = step + (u + UNROLL) * K_WAVES;
+            if (EXACT ? more : next < end) {
+                load_w(&ring[u], &p, next);
+                load_x(&ring[u], &p, next);
+            }
+        }
+    }
+
+    /* Sums to LDS, as rows of Y. */
+    float *sums = (float *)rfg_lds;
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++) {
+                int row = i * RFG_FRAG_X_ROWS + rfg_frag_c_col(e);
+                int col = (n_wave * FRAGS_N + j) * 16 + rfg_frag_c_row(e);
+                if (TILE_M % RFG_FRAG_X_ROWS == 0 || row < TILE_M)
+                    sums[(k_wave * TILE_M + row) * SUM_STRIDE + col] = acc[j][i].v[e];
+            }
+    rfg_barrier();
+
+    int rows = a.m - m0 < TILE_M ? a.m - m0 : TILE_M;
+    int quads = rows * (TILE_N / 4); /* rows that don't exist are not worth a trip */
+    float *parts = (float *)a.workspace + (long long)tile * SPLIT * (TILE_M * TILE_N);
+#if CLUSTER
+    rfg_f32x4 *own = (rfg_f32x4 *)(sums + K_WAVES * TILE_M * SUM_STRIDE); /* of each rank, OWN_QUADS */
+    rfg_cluster_wait();
+#endif
+#pragma unroll 1
+    for (int q = rfg_thread(); q < quads; q += THREADS) {
+        int row = q / (TILE_N / 4), col = q % (TILE_N / 4) * 4;
+        rfg_f32x4 sum = *(const rfg_f32x4 *)(sums + row * SUM_STRIDE + col);
+#pragma unroll
+        for (int w = 1; w < K_WAVES; w++)
+            sum = rfg_add_f32x4(sum, *(const rfg_f32x4 *)(sums + (w * TILE_M + row) * SUM_STRIDE + col));
+#if CLUSTER
+        rfg_cluster_store16(own + split * OWN_QUADS + q / (4 * SPLIT) * 4 + q % 4, q / 4 % SPLIT, sum);
+#else
+        if (SPLIT > 1)
+            rfg_store_f32x4(parts + (long long)split * (TILE_M * TILE_N) + q * 4, sum);
+        else if (col < a.n - n0)
+            store_quad(&a, (long long)m0 + row, n0 + col, sum);
+#endif
+    }
+#if CLUSTER
+    (void)parts;
+    rfg_cluster_arrive();
+    rfg_cluster_wait();
+#pragma unroll 1
+    for (int l = rfg_thread(); l < OWN_QUADS; l += THREADS) {
+        int q = (l / 4 * SPLIT + split) * 4 + l % 4;
+        int row = q / (TILE_N / 4), col = q % (TILE_N / 4) * 4;
+        if (q >= quads || col >= a.n - n0)
+            continue;
+        rfg_f32x4 sum = own[l];
+#pragma unroll
+        for (int s = 1; s < SPLIT; s++)
+            sum = rfg_add_f32x4(sum, own[s * OWN_QUADS + l]);
+        store_quad(&a, (long long)m0 + row, n0 + col, sum);
+    }
+#else
+    /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
+    if (SPLIT > 1 && rfg_last_to_arrive(a.counters + tile, SPLIT, (rfg_u32 *)rfg_lds))
+        store_parts(&a, parts, SPLIT, TILE_M * TILE_N, quads, THREADS, TILE_N, m0, n0);
+#endif
+}
