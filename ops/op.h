@@ -31,7 +31,6 @@ enum rfg_feature {
     RFG_FEATURE_AVX512 = 1 << 3, /* cpu: AVX-512 F, BW, VL, DQ */
     RFG_FEATURE_AVX512BF16 = 1 << 4,
     RFG_FEATURE_CLUSTER = 1 << 5, /* workgroups in clusters, which write each other's LDS (sm_90 on) */
-    RFG_FEATURE_BULK = 1 << 7, /* bulk copies to LDS that a barrier counts (sm_90 on) */
     RFG_FEATURE_OVERLAP = 1 << 6, /* a launch may begin before the one before it ended (sm_90 on) */
 };
 

@@ -113,16 +113,6 @@ RFG_DEVICE int rfg_frag_c_col(int i)
         : "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])                                                       \
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
 
-/* C[16,8] += A[16,16] B[8,16]^T as the instruction has them: the words of a are of 8x8 matrices, (rows 0, chunk 0), (8, 0),
- * (0, 1), (8, 1). */
-RFG_DEVICE void rfg_mma_16x8x16(float *d, rfg_u32x4 a, rfg_u32 b0, rfg_u32 b1, int dtype)
-{
-    if (dtype == RFG_F16)
-        RFG_MMA_SYNC("f16", d, a.x, a.y, a.z, a.w, b0, b1);
-    else
-        RFG_MMA_SYNC("bf16", d, a.x, a.y, a.z, a.w, b0, b1);
-}
-
 /* 16 rows by 8: words x, y of a lane's chunk are the instruction's k = 2t, 2t+1 and 2t+8, 2t+9; z, w those of a second
  * one. */
 RFG_DEVICE void rfg_mma_16x8(float *d, const rfg_u32x4 *a, rfg_u32x4 b, int dtype)

@@ -111,84 +111,6 @@ RFG_DEVICE void rfg_cluster_store16(void *p, int rank, rfg_f32x4 v)
 }
 #endif
 
-/* ---- bulk copies (sm_90 on) ------------------------------------------------------------------------------------- */
-#if RFG_HAS_CLUSTER
-/* An mbarrier in LDS: a phase ends when `count` arrivals and all bytes that were announced have come. The first thread
- * that initialises some calls rfg_mbarrier_init_done() before the workgroup's barrier. */
-RFG_DEVICE rfg_u32 rfg_lds_address(const void *p)
-{
-    return (rfg_u32)__cvta_generic_to_shared(p);
-}
-RFG_DEVICE void rfg_mbarrier_init(rfg_u64 *bar, int count)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(rfg_lds_address(bar)), "r"(count) : "memory");
-}
-RFG_DEVICE void rfg_mbarrier_init_done(void)
-{
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-RFG_DEVICE void rfg_mbarrier_arrive(rfg_u64 *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(rfg_lds_address(bar)) : "memory");
-}
-/* Arrives, and announces bytes of copies. */
-RFG_DEVICE void rfg_mbarrier_expect(rfg_u64 *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(rfg_lds_address(bar)), "r"(bytes)
-                 : "memory");
-}
-/* Waits for the end of the phase of that parity: 0 for the first. */
-RFG_DEVICE void rfg_mbarrier_wait(rfg_u64 *bar, int parity)
-{
-    rfg_u32 done;
-    do {
-        asm volatile("{\n\t.reg .pred p;\n\t"
-                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
-                     "selp.u32 %0, 1, 0, p;\n\t}"
-                     : "=r"(done)
-                     : "r"(rfg_lds_address(bar)), "r"(parity)
-                     : "memory");
-    } while (!done);
-}
-/* Copies bytes (a multiple of 16, as are the addresses) to LDS; they count for the mbarrier. once: as
- * rfg_load16_stream(). */
-RFG_DEVICE void rfg_bulk_copy(void *lds, const void *p, int bytes, rfg_u64 *bar, bool once)
-{
-    if (once) {
-        rfg_u64 policy;
-        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
-                     "[%3], %4;" ::"r"(rfg_lds_address(lds)),
-                     "l"(p), "r"(bytes), "r"(rfg_lds_address(bar)), "l"(policy)
-                     : "memory");
-    } else
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                         rfg_lds_address(lds)),
-                     "l"(p), "r"(bytes), "r"(rfg_lds_address(bar))
-                     : "memory");
-}
-/* A barrier of the first `threads` threads of the workgroup; id 1 to 15. */
-RFG_DEVICE void rfg_barrier_some(int id, int threads)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-RFG_DEVICE void rfg_wave_sync(void)
-{
-    __syncwarp();
-}
-/* Four 8x8 matrices of 16-bit elements from LDS, lanes 8i...8i+7 with the addresses of the i-th one's rows: lane l gets
- * elements 2 (l % 4) and the next one of row l / 4 of each. */
-RFG_DEVICE rfg_u32x4 rfg_load_matrices(const void *p)
-{
-    rfg_u32x4 v;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(rfg_lds_address(p))
-                 : "memory");
-    return v;
-}
-#endif
-
 /* Memory operations are not moved across it (by the front end; ptxas schedules as it likes). */
 RFG_DEVICE void rfg_keep_order(void)
 {
@@ -209,7 +131,7 @@ RFG_DEVICE rfg_u32x4 rfg_load16(const void *p)
 RFG_DEVICE rfg_u32x4 rfg_load16_stream(const void *p)
 {
     rfg_u32x4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(p));
     return v;
