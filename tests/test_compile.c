@@ -30,7 +30,7 @@ static const struct arch {
 };
 
 static const struct rfg_variant *const variants[] = { &gemm_portable, &gemm_skinny, &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma };
+                                                      &gemm_splitk_mma, &gemm_wgmma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -84,9 +84,9 @@ static const struct family {
     const char *const *problems;
     size_t n;
 } families[] = {
-    { "gemm_portable", &gemm_portable, NULL, 0 },          { "gemm_skinny", &gemm_skinny, NULL, 0 },
-    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },      { "act", NULL, act_problems, COUNT(act_problems) },
-    { "norm", NULL, norm_problems, COUNT(norm_problems) },
+    { "gemm_portable", &gemm_portable, NULL, 0 },       { "gemm_skinny", &gemm_skinny, NULL, 0 },
+    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },   { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
+    { "act", NULL, act_problems, COUNT(act_problems) }, { "norm", NULL, norm_problems, COUNT(norm_problems) },
 };
 
 /* One code object that a variant can ask for. */
@@ -306,8 +306,9 @@ struct work {
     double seconds; /* of the slowest */
 };
 
-/* NULL, or what is wrong with it. */
-static const char *judge(const struct rfg_device *dev, const struct set *set, const struct resources *r)
+/* NULL, or what is wrong with it. log: the compiler's, or NULL. */
+static const char *judge(const struct rfg_device *dev, const struct set *set, const struct resources *r,
+                         const char *log)
 {
     if (r->vgpr_spills < 0 || r->sgpr_spills < 0 || r->scratch < 0 || r->lds < 0 || r->registers <= 0)
         return "the code object does not say what it needs";
@@ -315,6 +316,8 @@ static const char *judge(const struct rfg_device *dev, const struct set *set, co
         return "registers are spilled";
     if (r->lds + (long)set->lds > dev->lds_bytes)
         return "LDS over the limit";
+    if (log && strstr(log, "serialized")) /* ptxas of wgmma: correct, but each instruction is waited for */
+        return "matrix instructions are serialized";
     return NULL;
 }
 
@@ -335,7 +338,7 @@ static void compile_one(struct work *w, const struct set *set)
     const char *wrong = "does not compile";
     if (st == RFG_OK) {
         r = resources_of(dev, &code, log);
-        wrong = judge(dev, set, &r);
+        wrong = judge(dev, set, &r, log);
     }
     pthread_mutex_lock(&w->lock);
     w->compiled++;
@@ -512,7 +515,7 @@ START_TEST(code_objects_of_the_decode_grid)
         ck_assert_int_le(most, 160);
         total += sets.n;
     }
-    ck_assert_int_le(total, 140);
+    ck_assert_int_le(total, 220);
 }
 END_TEST
 
