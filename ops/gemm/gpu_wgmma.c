@@ -37,10 +37,11 @@ struct shape {
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .rows_a = p[SWAP] ? p[TILE_N] : p[TILE_M], .rows_b = p[SWAP] ? p[TILE_M] : p[TILE_N] };
-    int units = s.rows_b / 8 * s.rows_a / 16, own = MAX(units / p[SPLIT], 1);
-    s.threads = 2 * s.rows_a + MIN(p[TILE_M] * p[TILE_K] / 8, 128) + MIN(p[TILE_N] * p[TILE_K] / 8, 128);
+    int groups = (s.rows_a + 63) / 64, units = s.rows_b / 8 * ((s.rows_a + 15) / 16), own = MAX(units / p[SPLIT], 1);
+    s.threads = 128 * groups + MIN(p[TILE_M] * p[TILE_K] / 8, 128) + MIN(p[TILE_N] * p[TILE_K] / 8, 128);
     s.step = (p[TILE_M] + p[TILE_N]) * p[TILE_K] * 2;
-    s.lds = (512 + (p[SPLIT] > 1 ? own * p[SPLIT] * 512 : 0) + 1023) / 1024 * 1024 + p[STAGES] * s.step;
+    s.lds = (512 + (p[SPLIT] > 1 ? own * p[SPLIT] * 512 : 0) + 1023) / 1024 * 1024 + p[STAGES] * s.step +
+            (64 * groups - s.rows_a) * 128;
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
     s.groups = s.tiles_m * s.tiles_n * p[SPLIT];
@@ -64,8 +65,10 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(prob, p);
-    if (s.rows_a < 64)
-        return rfg_refuse(why, "swap=%d, %s=%d: must be at least 64", p[SWAP], p[SWAP] ? "tile_n" : "tile_m", s.rows_a);
+    if (p[SWAP] && p[TILE_N] < 64)
+        return rfg_refuse(why, "swap=1, tile_n=%d: must be at least 64", p[TILE_N]);
+    if (!p[SWAP] && p[TILE_M] < 64 && p[TILE_M] < prob->v[GEMM_M])
+        return rfg_refuse(why, "swap=0, tile_m=%d: must be at least 64 or M=%" PRId64, p[TILE_M], prob->v[GEMM_M]);
     if (s.lds > dev->lds_bytes)
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (p[SPLIT] > s.steps)
@@ -93,8 +96,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%s=%d: less is enough", p[SWAP] ? "tile_m" : "tile_n", s.rows_b);
     if (p[TILE_M] < 128 && p[TILE_M] < m && (p[SWAP] || m > 256))
         return rfg_refuse(why, "tile_m=%d: W would be read again for M=%" PRId64, p[TILE_M], m);
-    if (s.rows_a == 128 && (p[SWAP] ? n : m) <= 64)
-        return rfg_refuse(why, "%s=128: 64 is enough", p[SWAP] ? "tile_n" : "tile_m");
+    if ((s.rows_a == 128 || !p[SWAP]) && s.rows_a > 8 && s.rows_a >= 2 * (p[SWAP] ? n : m))
+        return rfg_refuse(why, "%s=%d: less is enough", p[SWAP] ? "tile_n" : "tile_m", s.rows_a);
     if (!p[SWAP] && tiles * 8 > 3 * (int64_t)dev->cu_count && p[TILE_N] < 64 && p[TILE_N] < n)
         return rfg_refuse(why, "tile_n=%d: reads X again and again for N=%" PRId64, p[TILE_N], n);
     if (p[TILE_K] > 64 && p[TILE_K] >= 2 * prob->v[GEMM_K])

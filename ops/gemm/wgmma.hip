@@ -4,7 +4,8 @@
  * at once and to get at the end of it fast.
  *
  * An instruction takes 64 rows of one operand, A, and 8 to 128 of the other, B; SWAP makes A of W and B of X, for small M,
- * without it A is of X, for small N. A warpgroup for each 64 rows of A multiplies; other waves copy W, and others X, so
+ * without it A is of X, for small N, and if X has less than 64 rows, the others are whatever follows in LDS: they only reach
+ * sums that nobody takes. A warpgroup for each 64 rows of A multiplies; other waves copy W, and others X, so
  * that nothing of W waits for X, or for the launch before this one. They meet in a ring of steps of TILE_K in LDS, as many
  * as the launch gives LDS for: of each, an arrival counts the copiers' threads, and another one the waves that are done
  * with it.
@@ -14,9 +15,9 @@
  * same bits whoever is first. A slice is made of units: the four registers of each lane that one wave holds of eight
  * columns of B, 512 bytes as they lie, so that nobody meets a bank conflict.
  *
- * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128), TILE_K
- * (64, 128), SPLIT (1, 2, 4, 8).
- * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT and 2 to MAX_STAGES steps. Needs
+ * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128; A's
+ * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1, 2, 4, 8).
+ * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs
  * rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
@@ -29,7 +30,7 @@
 #define ROWS_B TILE_N
 #endif
 #define CHUNKS      (TILE_K / 8)
-#define GROUPS      (ROWS_A / 64)
+#define GROUPS      ((ROWS_A + 63) / 64)
 #define MMA_THREADS (128 * GROUPS)
 #define W_THREADS   (TILE_N * CHUNKS < 128 ? TILE_N * CHUNKS : 128)
 #define X_THREADS   (TILE_M * CHUNKS < 128 ? TILE_M * CHUNKS : 128)
@@ -39,7 +40,8 @@
 /* LDS in bytes: the arrivals of partial sums, of steps' copies, and of those who are done with them; the partial sums of
  * the units that this workgroup owns, [unit][rank][lane]; steps, each TILE_M rows of X, then TILE_N rows of W. */
 #define MAX_STAGES 16
-#define UNITS      (ROWS_B / 8 * GROUPS * 4)
+#define A_WAVES    ((ROWS_A + 15) / 16) /* that have rows of the tile */
+#define UNITS      (ROWS_B / 8 * A_WAVES)
 #define OWN        (UNITS > SPLIT ? UNITS / SPLIT : 1)
 #define UNIT_BYTES 512
 #define PARTS_AT   512
@@ -47,6 +49,7 @@
 #define RING_AT    ((PARTS_AT + PARTS + 1023) / 1024 * 1024)
 #define STEP_BYTES ((TILE_M + TILE_N) * TILE_K * 2)
 #define X_BYTES    (TILE_M * TILE_K * 2)
+#define BEYOND     ((GROUPS * 64 - ROWS_A) * 128) /* read after the last step */
 
 /* A stage of the ring, one step after the other. */
 struct stage {
@@ -163,7 +166,7 @@ RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
 /* Bias, rounding and store of a unit: wave (of those that multiply), eight columns of B. */
 RFG_DEVICE void store_unit(const struct gemm_args *a, int m0, int n0, int unit, rfg_f32x4 v)
 {
-    int row = unit % (4 * GROUPS) * 16 + rfg_lane() / 4, col = unit / (4 * GROUPS) * 8 + rfg_lane() % 4 * 2;
+    int row = unit % A_WAVES * 16 + rfg_lane() / 4, col = unit / A_WAVES * 8 + rfg_lane() % 4 * 2;
     if (SWAP) {
         store_one(a, m0 + col, n0 + row, v.x);
         store_one(a, m0 + col + 1, n0 + row, v.y);
@@ -184,7 +187,7 @@ gemm_wgmma(struct gemm_args a)
 {
     char *lds = (char *)rfg_wg_lds, *ring = lds + RING_AT;
     rfg_u64 *arrival = (rfg_u64 *)lds, *full = arrival + 1, *empty = full + MAX_STAGES;
-    int stages = (int)((rfg_lds_bytes() - RING_AT) / STEP_BYTES);
+    int stages = (int)((rfg_lds_bytes() - RING_AT - BEYOND) / STEP_BYTES);
     int tid = rfg_thread(), rank = rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
     int tiles_m = (a.m - 1) / TILE_M + 1;
     int m0 = tile % tiles_m * TILE_M, n0 = tile / tiles_m * TILE_N;
@@ -253,13 +256,15 @@ gemm_wgmma(struct gemm_args a)
             rfg_cluster_wait(); /* since the beginning: the others are there, and expect something */
 #pragma unroll
         for (int j = 0; j < ROWS_B / 8; j++) {
-            int unit = j * (4 * GROUPS) + rfg_wave();
+            int unit = j * A_WAVES + rfg_wave();
             rfg_f32x4 v;
             v.x = d[4 * j];
             v.y = d[4 * j + 1];
             v.z = d[4 * j + 2];
             v.w = d[4 * j + 3];
-            if (SPLIT > 1) {
+            if (ROWS_A % 64 && rfg_wave() >= A_WAVES) {
+                /* nothing of the tile */
+            } else if (SPLIT > 1) {
                 rfg_u32x4 u;
                 u.x = rfg_as_u32(v.x);
                 u.y = rfg_as_u32(v.y);
