@@ -29,8 +29,8 @@ static const struct arch {
     { "gfx950", "ziglang", true }, { "sm_90", "nvrtc", true },    { "sm_80", "nvrtc", true },
 };
 
-static const struct rfg_variant *const variants[] = { &gemm_portable, &gemm_skinny, &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma, &gemm_direct_mma };
+static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,     &gemm_skinny_mma_asm,
+                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_wgmma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -84,9 +84,12 @@ static const struct family {
     const char *const *problems;
     size_t n;
 } families[] = {
-    { "gemm_portable", &gemm_portable, NULL, 0 },          { "gemm_skinny", &gemm_skinny, NULL, 0 },
-    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },      { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
-    { "gemm_bulk_mma", &gemm_bulk_mma, NULL, 0 },          { "act", NULL, act_problems, COUNT(act_problems) },
+    { "gemm_portable", &gemm_portable, NULL, 0 },
+    { "gemm_skinny", &gemm_skinny, NULL, 0 },
+    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
+    { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
+    { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
+    { "act", NULL, act_problems, COUNT(act_problems) },
     { "norm", NULL, norm_problems, COUNT(norm_problems) },
 };
 
@@ -307,9 +310,12 @@ struct work {
     double seconds; /* of the slowest */
 };
 
-/* NULL, or what is wrong with it. */
-static const char *judge(const struct rfg_device *dev, const struct set *set, const struct resources *r)
+/* NULL, or what is wrong with it. log: the compiler's, or NULL. */
+static const char *judge(const struct rfg_device *dev, const struct set *set, const struct resources *r,
+                         const char *log)
 {
+    if (log && strstr(log, "serialized")) /* ptxas of wgmma: correct, but each instruction is waited for */
+        return "matrix instructions are serialized";
     if (r->vgpr_spills < 0 || r->sgpr_spills < 0 || r->scratch < 0 || r->lds < 0 || r->registers <= 0)
         return "the code object does not say what it needs";
     if (r->vgpr_spills || r->sgpr_spills || r->scratch)
@@ -336,7 +342,7 @@ static void compile_one(struct work *w, const struct set *set)
     const char *wrong = "does not compile";
     if (st == RFG_OK) {
         r = resources_of(dev, &code, log);
-        wrong = judge(dev, set, &r);
+        wrong = judge(dev, set, &r, log);
     }
     pthread_mutex_lock(&w->lock);
     w->compiled++;
@@ -513,7 +519,7 @@ START_TEST(code_objects_of_the_decode_grid)
         ck_assert_int_le(most, 160);
         total += sets.n;
     }
-    ck_assert_int_le(total, 140);
+    ck_assert_int_le(total, 260);
 }
 END_TEST
 

@@ -211,7 +211,7 @@ END_TEST
 
 /* ---- devices ------------------------------------------------------------------------------------------------- */
 
-#define HOPPER (RFG_FEATURE_MMA | RFG_FEATURE_ASYNC | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP | RFG_FEATURE_BULK)
+#define HOPPER (RFG_FEATURE_MMA | RFG_FEATURE_ASYNC | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP)
 
 static const struct {
     const char *text, *arch, *target;

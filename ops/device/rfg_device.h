@@ -11,6 +11,7 @@
  *   rfg_wave.h     reductions over a wave; the last workgroup to arrive
  *   rfg_quant.h    chunks of rows in pieces; 8-bit codes and their scales
  *   rfg_frag.h     matrix fragments 16x16x32
+ *   rfg_wgmma.h    Hopper's asynchronous matrix instructions
  *
  * Kernels launch one-dimensional workgroups whose size is a multiple of RFG_WAVE. */
 #include "rfg_target.h"
@@ -20,3 +21,4 @@
 #include "rfg_wave.h"
 #include "rfg_quant.h"
 #include "rfg_frag.h"
+#include "rfg_wgmma.h"

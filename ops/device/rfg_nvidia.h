@@ -109,6 +109,76 @@ RFG_DEVICE void rfg_cluster_store16(void *p, int rank, rfg_f32x4 v)
     asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
                  : "memory");
 }
+
+/* The first half of the first such barrier, where nothing but arrivals was written before: without a fence. */
+RFG_DEVICE void rfg_cluster_arrive_first(void)
+{
+    asm volatile("fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+/* Arrivals: 8 aligned bytes of LDS that count, in rounds. One thread prepares them, and a barrier follows. A round ends
+ * when `threads` have arrived, and all bytes that it was to expect. */
+RFG_DEVICE void rfg_arrival_init(rfg_u64 *arrival, int threads)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival)), "r"(threads)
+                 : "memory");
+}
+RFG_DEVICE void rfg_arrive(rfg_u64 *arrival)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival)) : "memory");
+}
+/* Arrives, and says how many bytes others of the cluster send. */
+RFG_DEVICE void rfg_arrive_expect(rfg_u64 *arrival, rfg_u32 bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     (rfg_u32)__cvta_generic_to_shared(arrival)),
+                 "r"(bytes)
+                 : "memory");
+}
+/* This thread arrives when the asynchronous copies that it has issued are there. */
+RFG_DEVICE void rfg_arrive_copies(rfg_u64 *arrival)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival))
+                 : "memory");
+}
+/* Waits for the end of an even (odd = 0) or odd round. That of the round before it counts as ended. What was written
+ * before the arrivals, copied, or sent is seen by this thread. */
+RFG_DEVICE void rfg_arrival_wait(rfg_u64 *arrival, int odd)
+{
+    rfg_u32 at = (rfg_u32)__cvta_generic_to_shared(arrival), done;
+    do
+        asm volatile("{\n.reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p;\n}"
+                     : "=r"(done)
+                     : "r"(at), "r"(odd)
+                     : "memory");
+    while (!done);
+}
+/* 16 bytes to *p of the rank-th workgroup's LDS, counted by that one's arrival. The receiver waits for it: a workgroup
+ * may not end before what it is sent is there. */
+RFG_DEVICE void rfg_cluster_send16(void *p, rfg_u64 *arrival, int rank, rfg_u32x4 v)
+{
+    rfg_u32 at, count;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(count)
+        : "r"((rfg_u32)__cvta_generic_to_shared(arrival)), "r"(rank));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(at),
+                 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(count)
+                 : "memory");
+}
+RFG_DEVICE rfg_u32 rfg_lds_address(const void *p)
+{
+    return (rfg_u32)__cvta_generic_to_shared(p);
+}
+/* Bytes of dynamic LDS that the launch gave. */
+RFG_DEVICE rfg_u32 rfg_lds_bytes(void)
+{
+    rfg_u32 bytes;
+    asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+    return bytes;
+}
 #endif
 
 /* Memory operations are not moved across it (by the front end; ptxas schedules as it likes). */
@@ -335,9 +405,27 @@ RFG_DEVICE void rfg_async_copy16(rfg_u32x4 *lds, const void *p, bool valid)
                  "l"(p), "r"(valid ? 16 : 0)
                  : "memory");
 }
+/* The same to an address of LDS. once: other things are kept in the caches rather than this. */
+RFG_DEVICE void rfg_async_copy16_at(rfg_u32 at, const void *p, bool valid, bool once)
+{
+    if (once) {
+        rfg_u64 policy;
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(at), "l"(p),
+                     "r"(valid ? 16 : 0), "l"(policy)
+                     : "memory");
+    } else {
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(at), "l"(p), "r"(valid ? 16 : 0)
+                     : "memory");
+    }
+}
 RFG_DEVICE void rfg_async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
+}
+RFG_DEVICE void rfg_async_wait_all(void)
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
 }
 /* Waits until at most n (a constant) of this thread's newest groups are under way. */
 #define rfg_async_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")

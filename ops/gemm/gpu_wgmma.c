@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm_wgmma: Hopper's asynchronous matrix instructions, k split across a cluster (wgmma.hip). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "gemm.h"
+
+#define MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+enum { SWAP, TILE_M, TILE_N, TILE_K, STAGES, SPLIT };
+
+/* A launch's LDS carries stages, so that it costs no compile. */
+static const struct rfg_param params[] = {
+    [SWAP] = { "swap", 2, { 0, 1 } },
+    [TILE_M] = { "tile_m", 5, { 8, 16, 32, 64, 128 } },
+    [TILE_N] = { "tile_n", 5, { 8, 16, 32, 64, 128 } },
+    [TILE_K] = { "tile_k", 2, { 64, 128 } },
+    [STAGES] = { "stages", 11, { 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16 } },
+    [SPLIT] = { "split", 4, { 1, 2, 4, 8 } },
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* What wgmma.hip derives from its macros. */
+struct shape {
+    int rows_a, rows_b;     /* of an instruction's operands */
+    int threads, step, lds; /* bytes */
+    int64_t tiles_m, tiles_n, groups, steps;
+};
+
+static struct shape shape_of(const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = { .rows_a = p[SWAP] ? p[TILE_N] : p[TILE_M], .rows_b = p[SWAP] ? p[TILE_M] : p[TILE_N] };
+    int groups = (s.rows_a + 63) / 64, units = s.rows_b / 8 * ((s.rows_a + 15) / 16), own = MAX(units / p[SPLIT], 1);
+    s.threads = 128 * groups + MIN(p[TILE_M] * p[TILE_K] / 8, 128) + MIN(p[TILE_N] * p[TILE_K] / 8, 128);
+    s.step = (p[TILE_M] + p[TILE_N]) * p[TILE_K] * 2;
+    s.lds = (512 + (p[SPLIT] > 1 ? own * p[SPLIT] * 512 : 0) + 1023) / 1024 * 1024 + p[STAGES] * s.step +
+            (64 * groups - s.rows_a) * 128;
+    s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
+    s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    s.groups = s.tiles_m * s.tiles_n * p[SPLIT];
+    s.steps = ceil_div(prob->v[GEMM_K], p[TILE_K]);
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
+        return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
+    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
+        return rfg_refuse(why, "x is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (prob->v[GEMM_K] < 8 || prob->v[GEMM_K] % 8)
+        return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of 8", prob->v[GEMM_K]);
+    if (prob->v[GEMM_ALIGN] < 16)
+        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);
+    return true;
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(prob, p);
+    if (p[SWAP] && p[TILE_N] < 64)
+        return rfg_refuse(why, "swap=1, tile_n=%d: must be at least 64", p[TILE_N]);
+    if (!p[SWAP] && p[TILE_M] < 64 && p[TILE_M] < prob->v[GEMM_M])
+        return rfg_refuse(why, "swap=0, tile_m=%d: must be at least 64 or M=%" PRId64, p[TILE_M], prob->v[GEMM_M]);
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (p[SPLIT] > s.steps)
+        return rfg_refuse(why, "split=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", p[SPLIT], prob->v[GEMM_K],
+                          s.steps, p[TILE_K]);
+    if (s.groups > INT32_MAX)
+        return rfg_refuse(why, "%" PRId64 " workgroups: must be at most %d", s.groups, INT32_MAX);
+    return true;
+}
+
+/* Does it share out the steps evenly, without crowding the CUs? */
+static bool split_fits(const struct rfg_device *dev, const struct shape *s, int split, int64_t tiles)
+{
+    return split == 1 || (split <= s->steps && s->steps * 100 >= ceil_div(s->steps, split) * split * 85 &&
+                          tiles * split <= 2 * (int64_t)dev->cu_count + dev->cu_count / 8);
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(prob, p);
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], tiles = s.tiles_m * s.tiles_n;
+    int64_t b = p[SWAP] ? m : n; /* rows of B that there are */
+    /* Tiles: most of the rows of W are real; X is covered at once, or by the largest tiles. */
+    if (s.rows_b > 8 && s.rows_b >= 2 * b)
+        return rfg_refuse(why, "%s=%d: less is enough", p[SWAP] ? "tile_m" : "tile_n", s.rows_b);
+    if (p[TILE_M] < 128 && p[TILE_M] < m && (p[SWAP] || m > 256))
+        return rfg_refuse(why, "tile_m=%d: W would be read again for M=%" PRId64, p[TILE_M], m);
+    if ((s.rows_a == 128 || !p[SWAP]) && s.rows_a > 8 && s.rows_a >= 2 * (p[SWAP] ? n : m))
+        return rfg_refuse(why, "%s=%d: less is enough", p[SWAP] ? "tile_n" : "tile_m", s.rows_a);
+    if (!p[SWAP] && tiles * 8 > 3 * (int64_t)dev->cu_count && p[TILE_N] < 64 && p[TILE_N] < n)
+        return rfg_refuse(why, "tile_n=%d: reads X again and again for N=%" PRId64, p[TILE_N], n);
+    if (p[TILE_K] > 64 && p[TILE_K] >= 2 * prob->v[GEMM_K])
+        return rfg_refuse(why, "tile_k=%d: too far from K=%" PRId64, p[TILE_K], prob->v[GEMM_K]);
+    /* Splits: as many workgroups as there are CUs, about. */
+    if (!split_fits(dev, &s, p[SPLIT], tiles))
+        return rfg_refuse(why, "split=%d: uneven for %" PRId64 " steps, or too much for %" PRId64 " tiles on %d CUs",
+                          p[SPLIT], s.steps, tiles, dev->cu_count);
+    for (int i = 0; tiles * p[SPLIT] * 2 <= dev->cu_count && i < params[SPLIT].n; i++)
+        if (params[SPLIT].values[i] > p[SPLIT] && split_fits(dev, &s, params[SPLIT].values[i], tiles))
+            return rfg_refuse(why, "split=%d: only %" PRId64 " workgroups on %d CUs", p[SPLIT], s.groups,
+                              dev->cu_count);
+    /* Stages: the most that a CU holds, of one workgroup or of two, and no more than there are steps. */
+    int64_t longest = ceil_div(s.steps, p[SPLIT]);
+    int next = p[STAGES];
+    for (int i = params[STAGES].n; i-- > 0 && params[STAGES].values[i] > p[STAGES];)
+        next = params[STAGES].values[i];
+    int more = s.lds + (next - p[STAGES]) * s.step, half = dev->lds_bytes / 2 - 1024;
+    bool enough = p[STAGES] >= longest, last = next == p[STAGES];
+    if (p[STAGES] > 2 && enough && params[STAGES].values[0] < longest) {
+        int before = 0;
+        for (int i = 0; params[STAGES].values[i] < p[STAGES]; i++)
+            before = params[STAGES].values[i];
+        if (before >= longest)
+            return rfg_refuse(why, "stages=%d: %" PRId64 " steps need no more than %d", p[STAGES], longest, before);
+    } else if (p[STAGES] > 2 && enough) {
+        return rfg_refuse(why, "stages=%d: %" PRId64 " steps need no more than 2", p[STAGES], longest);
+    }
+    bool fills_one = last || more > dev->lds_bytes, fills_half = s.lds <= half && (last || more > half);
+    if (!enough && !fills_one && !fills_half)
+        return rfg_refuse(why, "stages=%d: %d fit as well", p[STAGES], next);
+    return true;
+}
+
+/* Bytes from the caches that a CU takes, and its latencies; W from memory; then the chain of steps, and the exchange.
+ */
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double longest = (double)ceil_div(s.steps, p[SPLIT]);
+    double fits = MIN(dev->lds_bytes / (s.lds + 1024), 2048 / s.threads);
+    double at_once = MIN((double)s.groups, dev->cu_count * MAX(fits, 1));
+    double rounds = (double)s.groups / at_once;
+    if (rounds > 1 && rounds < 8)
+        rounds = (double)ceil_div(s.groups, (int64_t)at_once);
+    double per_cu = MAX(at_once / dev->cu_count, 1);                                  /* workgroups that share a CU */
+    double bytes = (MIN(m, p[TILE_M]) + MIN(n, p[TILE_N])) * p[TILE_K] * 2 * longest; /* of a workgroup */
+    double in_flight = bytes * MIN(1, p[STAGES] / longest) * per_cu;
+    double cu_rate = MIN(in_flight / 0.9, 60e3); /* bytes per us */
+    double cache_rate = 1.35e3 * dev->mem_gbps;
+    double move = rounds * MAX(bytes * per_cu / cu_rate, bytes * at_once / cache_rate);
+    move = MAX(move, (m + n) * k * 2 / (1e3 * dev->mem_gbps));
+    /* 64 x 16 multiplies and adds a clock and wave, at about 1.7 GHz; a barrier and the like for each step. */
+    double step = 0.05 + p[TILE_K] / 16 * MAX(s.rows_b, 16) * (s.rows_a / 64.0) / 2 / 1.7e3;
+    double chain = rounds * longest * step * per_cu;
+    double tail = 0.3 + step + (p[SPLIT] > 1 ? 0.5 + p[TILE_M] * p[TILE_N] * 4 / 60e3 : 0);
+    return dev->latency_us + 0.8 + MAX(move, chain) + tail;
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    (void)dev;
+    k->source = "gemm/wgmma.hip";
+    k->entry = "gemm_wgmma";
+    rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+    rfg_kernel_macro(k, "SWAP", p[SWAP]);
+    rfg_kernel_macro(k, "TILE_M", p[TILE_M]);
+    rfg_kernel_macro(k, "TILE_N", p[TILE_N]);
+    rfg_kernel_macro(k, "TILE_K", p[TILE_K]);
+    rfg_kernel_macro(k, "SPLIT", p[SPLIT]);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    (void)dev;
+    struct shape s = shape_of(prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)s.groups, 1, 1 }, { (uint32_t)s.threads, 1, 1 }, (uint32_t)s.lds };
+}
+
+const struct rfg_variant gemm_wgmma = {
+    .name = "gemm_wgmma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .kernel = kernel,
+    .launch = launch,
+};
