@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * gemm_wgmma: Hopper's asynchronous matrix instructions, k split across a cluster (wgmma.hip). */
-#include <inttypes.h>
 #include <string.h>
 
-#include "gemm.h"
-
-#define MIN(a, b)    ((a) < (b) ? (a) : (b))
-#define MAX(a, b)    ((a) > (b) ? (a) : (b))
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#include "gpu.h"
 
 enum { SWAP, TILE_M, TILE_N, TILE_K, STAGES, SPLIT };
 
@@ -21,11 +16,6 @@ static const struct rfg_param params[] = {
     [STAGES] = { "stages", 11, { 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16 } },
     [SPLIT] = { "split", 4, { 1, 2, 4, 8 } },
 };
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
 
 /* What wgmma.hip derives from its macros. */
 struct shape {
@@ -53,13 +43,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
         return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
-        return rfg_refuse(why, "x is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    if (prob->v[GEMM_K] < 8 || prob->v[GEMM_K] % 8)
-        return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of 8", prob->v[GEMM_K]);
-    if (prob->v[GEMM_ALIGN] < 16)
-        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);
-    return true;
+    return takes_mma(dev, prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -163,8 +147,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     (void)dev;
     k->source = "gemm/wgmma.hip";
     k->entry = "gemm_wgmma";
-    rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
-    rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+    common_macros(prob, k);
     rfg_kernel_macro(k, "SWAP", p[SWAP]);
     rfg_kernel_macro(k, "TILE_M", p[TILE_M]);
     rfg_kernel_macro(k, "TILE_N", p[TILE_N]);
