@@ -22,6 +22,7 @@ contestant's results are compared with PyTorch's in fp32 first; who is wrong or 
 
 One line a problem, as it is finished; the bars at the end, for rfg and for rfg+ov. Exit: 0; 1 nothing measured or the
 GPU failed; 2 bad usage."""
+
 import argparse
 import ctypes
 import gc
@@ -71,6 +72,7 @@ def attempt(what, fn):
 
 
 # ---- timing -----------------------------------------------------------------------------------------------------
+
 
 class Bench:
     def __init__(self, rounds):
@@ -148,6 +150,7 @@ def median(sorted_times):
 
 # ---- problems ---------------------------------------------------------------------------------------------------
 
+
 class Problem:
     """Buffers, contestants and the answer of one problem. A contestant: name -> (call of a set, what the call wrote
     as a function of its return value: the tensors to compare with the reference)."""
@@ -159,9 +162,14 @@ class Problem:
             self.input_bytes, self.bytes = 4 * rows * n + 2 * n, 6 * rows * n + 2 * n + out
         else:
             self.input_bytes, self.bytes = 4 * rows * n, 4 * rows * n + out
-        self.text = "%s bf16->%s M=%d N=%d%s%s" % (op, "e4m3" if fp8 else "bf16", rows, n,
-                                                   " act=" + act if act == "gelu_tanh" else "",
-                                                   " scale=token" if fp8 else "")
+        self.text = "%s bf16->%s M=%d N=%d%s%s" % (
+            op,
+            "e4m3" if fp8 else "bf16",
+            rows,
+            n,
+            " act=" + act if act == "gelu_tanh" else "",
+            " scale=token" if fp8 else "",
+        )
 
     def allocate(self, bench):
         m, n = self.rows, self.n
@@ -181,9 +189,9 @@ class Problem:
             self.x, self.r, self.w, self.ro = random(m, n), random(m, n), random(n), empty(m, n)
         else:
             self.x = random(m, 2 * n)
-        self.copy_from = empty(self.bytes // 4)
+        self.copy_from = empty(max(self.bytes // 4 // 64, 1) * 64)  # full vectors in every set
         self.copy_from.normal_()
-        self.copy_to = empty(self.bytes // 4)
+        self.copy_to = torch.empty_like(self.copy_from)
         bench.stream.synchronize()  # rfg+ov reads weights ahead of the work before it
 
     def reference(self):
@@ -254,9 +262,15 @@ def compiled_forms():
     for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
         if hasattr(torch._dynamo.config, name):
             setattr(torch._dynamo.config, name, 4096)
-    forms = {("add_rmsnorm", "", False): add_rmsnorm, ("add_rmsnorm", "", True): add_rmsnorm_fp8,
-             ("act_and_mul", "gelu_tanh", False): gelu_tanh, ("act_and_mul", "gelu_tanh", True): gelu_tanh_fp8,
-             ("act_and_mul", "silu", False): silu, ("act_and_mul", "silu", True): silu_fp8}
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # rather than time eager kernels unnoticed
+    forms = {
+        ("add_rmsnorm", "", False): add_rmsnorm,
+        ("add_rmsnorm", "", True): add_rmsnorm_fp8,
+        ("act_and_mul", "gelu_tanh", False): gelu_tanh,
+        ("act_and_mul", "gelu_tanh", True): gelu_tanh_fp8,
+        ("act_and_mul", "silu", False): silu,
+        ("act_and_mul", "silu", True): silu_fp8,
+    }
     return {key: torch.compile(fn, mode="max-autotune-no-cudagraphs", dynamic=False) for key, fn in forms.items()}
 
 
@@ -264,8 +278,10 @@ def rfg_contestants(p, name, ctx):
     """rfg or rfg+ov. Beside an fp8 problem the plain one runs too, to be compared with."""
     out, sets = {}, range(p.n_sets)
     if p.op == "add_rmsnorm":
+
         def make(i, y, ro, **quant):
             return ctx.add_rmsnorm(y, ro, p.x[i], p.r[i], p.w[i], EPS, **quant)
+
         plain = [make(i, p.y[i], p.ro[i]) for i in sets]
         fp8 = [make(i, None, p.ro[i], q=p.q[i], scale=p.scale[i]) for i in sets] if p.fp8 else None
         if not p.fp8 and name == "rfg":
@@ -284,20 +300,35 @@ def triton_candidates(p):
     m, n = p.rows, p.n
     block, tanh = triton.next_power_of_2(n), p.act == "gelu_tanh"
     if p.op == "add_rmsnorm":
+
         def call(i, warps):
             if p.fp8:
-                k.add_rmsnorm_fp8_kernel[(m,)](p.x[i], p.r[i], p.w[i], p.q[i], p.scale[i], p.ro[i], EPS, N=n, B=block,
-                                               num_warps=warps)
+                k.add_rmsnorm_fp8_kernel[(m,)](
+                    p.x[i], p.r[i], p.w[i], p.q[i], p.scale[i], p.ro[i], EPS, N=n, B=block, num_warps=warps
+                )
             else:
                 k.add_rmsnorm_kernel[(m,)](p.x[i], p.r[i], p.w[i], p.y[i], p.ro[i], EPS, N=n, B=block, num_warps=warps)
+
         return [("warps=%d" % w, lambda i, w=w: call(i, w)) for w in (4, 8, 16, 32)]
     if p.fp8:
-        return [("warps=%d" % w, lambda i, w=w: k.act_and_mul_fp8_kernel[(m,)](p.x[i], p.q[i], p.scale[i], N=n, TANH=tanh,
-                                                                               B=block, num_warps=w)) for w in (8, 16, 32)]
-    return [("block=%d warps=%d" % (b, w),
-             lambda i, b=b, w=w: k.act_and_mul_kernel[(triton.cdiv(n, b), m)](p.x[i], p.y[i], n, TANH=tanh, B=b,
-                                                                               num_warps=w))
-            for b, w in ((256, 2), (512, 4), (1024, 4), (2048, 8), (4096, 8))]
+        return [
+            (
+                "warps=%d" % w,
+                lambda i, w=w: k.act_and_mul_fp8_kernel[(m,)](
+                    p.x[i], p.q[i], p.scale[i], N=n, TANH=tanh, B=block, num_warps=w
+                ),
+            )
+            for w in (8, 16, 32)
+        ]
+    return [
+        (
+            "block=%d warps=%d" % (b, w),
+            lambda i, b=b, w=w: k.act_and_mul_kernel[(triton.cdiv(n, b), m)](
+                p.x[i], p.y[i], n, TANH=tanh, B=b, num_warps=w
+            ),
+        )
+        for b, w in ((256, 2), (512, 4), (1024, 4), (2048, 8), (4096, 8))
+    ]
 
 
 COPIES = ((512, 4), (1024, 4), (2048, 8), (4096, 8), (8192, 16))
@@ -305,9 +336,13 @@ COPIES = ((512, 4), (1024, 4), (2048, 8), (4096, 8), (8192, 16))
 
 def copy_candidates(p):
     n = p.copy_from.shape[-1]
-    return [("block=%d warps=%d" % (b, w),
-             lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](p.copy_from[i], p.copy_to[i], n, B=b, num_warps=w))
-            for b, w in COPIES]
+    return [
+        (
+            "block=%d warps=%d" % (b, w),
+            lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](p.copy_from[i], p.copy_to[i], n, B=b, num_warps=w),
+        )
+        for b, w in COPIES
+    ]
 
 
 class PeerLib:
@@ -316,15 +351,18 @@ class PeerLib:
     def __init__(self, path):
         self.lib = ctypes.CDLL(path)
         v, i64, f = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-        for name, args in (("peer_add_rmsnorm", [v] * 3 + [i64, i64, f, ctypes.c_int, v]),
-                           ("peer_add_rmsnorm_static_fp8", [v] * 5 + [i64, i64, f, ctypes.c_int, v]),
-                           ("peer_silu_and_mul", [v] * 2 + [i64, i64, ctypes.c_int, v]),
-                           ("peer_gelu_tanh_and_mul", [v] * 2 + [i64, i64, ctypes.c_int, v])):
+        for name, args in (
+            ("peer_add_rmsnorm", [v] * 3 + [i64, i64, f, ctypes.c_int, v]),
+            ("peer_add_rmsnorm_static_fp8", [v] * 5 + [i64, i64, f, ctypes.c_int, v]),
+            ("peer_silu_and_mul", [v] * 2 + [i64, i64, ctypes.c_int, v]),
+            ("peer_gelu_tanh_and_mul", [v] * 2 + [i64, i64, ctypes.c_int, v]),
+        ):
             if hasattr(self.lib, name):
                 getattr(self.lib, name).argtypes = args
 
     def contestant(self, p, pdl, stream):
         """(call, what it wrote), or None if the library has no such kernel."""
+
         def ptr(t, i):
             return t[i].data_ptr()
 
@@ -338,8 +376,10 @@ class PeerLib:
                 return None
             fn = self.lib.peer_add_rmsnorm_static_fp8
             static = (p.reference()[0].abs().max() / 448).reshape(1)
-            args = [(ptr(p.q, i), ptr(p.x, i), ptr(p.r, i), ptr(p.w, i), static.data_ptr(), p.rows, p.n, EPS) + end
-                    for i in sets]
+            args = [
+                (ptr(p.q, i), ptr(p.x, i), ptr(p.r, i), ptr(p.w, i), static.data_ptr(), p.rows, p.n, EPS) + end
+                for i in sets
+            ]
             wrote = lambda _: [p.dequantised(p.q[0], static), p.r[0]]  # noqa: E731 (and keeps static alive)
         else:
             fn = self.lib.peer_add_rmsnorm
@@ -350,6 +390,7 @@ class PeerLib:
             e = fn(*args[i])
             if e:
                 raise RuntimeError("cudaError_t %d" % e)
+
         return call, wrote
 
 
@@ -369,18 +410,24 @@ def check(name, p, contestant):
     for which, g, e, limit in zip(("result", "residual"), got, expected, limits):
         error = ((g.float() - e).norm() / e.norm()).item()
         if not error <= limit:
-            raise RuntimeError("wrong %s: |got - expected| / |expected| is %.3g, must be <= %.3g" % (which, error, limit))
+            raise RuntimeError(
+                "wrong %s: |got - expected| / |expected| is %.3g, must be <= %.3g" % (which, error, limit)
+            )
     for t, s in zip(inputs, saved):
         t[0].copy_(s)
 
 
 # ---- what is measured once --------------------------------------------------------------------------------------
 
+
 def measure_copy(bench, n):
     """GB/s of the best copy of 2n bytes to elsewhere, and which."""
     x, y = torch.randn(n, device=DEV, dtype=BF16), torch.empty(n, device=DEV, dtype=BF16)
-    calls = {"block=%d warps=%d" % (b, w): (lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](x, y, n, B=b, num_warps=w))
-             for b, w in COPIES}
+    calls = {
+        "block=%d warps=%d"
+        % (b, w): (lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](x, y, n, B=b, num_warps=w))
+        for b, w in COPIES
+    }
     calls["cudaMemcpyAsync"] = lambda i: y.copy_(x)
     graphs = {}
     for name, call in calls.items():
@@ -418,8 +465,10 @@ def measure(p, bench, args, contexts, libs, forms):
             contestants["compile"] = (lambda i: fn(*views[i]), p.returned)
         bench.phase("torch.compile", t)
     t = time.monotonic()
-    for name, candidates, wrote in (("triton", triton_candidates, p.quantised if p.fp8 else p.plain),
-                                    ("copy", copy_candidates, None)):
+    for name, candidates, wrote in (
+        ("triton", triton_candidates, p.quantised if p.fp8 else p.plain),
+        ("copy", copy_candidates, None),
+    ):
         if name not in args.without:
             winner = bench.fastest("%s, %s" % (p.text, name), candidates(p), p.n_sets, p.n_calls)
             if winner:
@@ -431,7 +480,12 @@ def measure(p, bench, args, contexts, libs, forms):
             c = attempt(label, lambda: lib.contestant(p, pdl, bench.stream.cuda_stream))
             if c:
                 contestants[label] = c
-    chosen = [line for ctx in contexts.values() for line in ctx.explain(p.text).splitlines() if line.startswith("chosen")]
+    chosen = attempt(
+        "explain",
+        lambda: [
+            line for ctx in contexts.values() for line in ctx.explain(p.text).splitlines() if line.startswith("chosen")
+        ],
+    )
     graphs = {}
     for name, c in contestants.items():
         if c[1] and attempt("%s, %s" % (p.text, name), lambda: (check(name, p, c), True)[1]) is None:
@@ -443,10 +497,22 @@ def measure(p, bench, args, contexts, libs, forms):
     t = time.monotonic()
     times = bench.race(graphs, p.n_calls, bench.rounds)
     bench.phase("timing", t)
-    return {"problem": p.text, "op": p.op, "act": p.act, "rows": p.rows, "n": p.n, "fp8": p.fp8, "bytes": p.bytes,
-            "sets": p.n_sets, "calls": p.n_calls, "us": {n: median(t) for n, t in times.items()},
-            "p10_us": {n: t[len(t) // 10] for n, t in times.items()},
-            "p90_us": {n: t[len(t) * 9 // 10] for n, t in times.items()}, "configurations": labels, "rfg": chosen}
+    return {
+        "problem": p.text,
+        "op": p.op,
+        "act": p.act,
+        "rows": p.rows,
+        "n": p.n,
+        "fp8": p.fp8,
+        "bytes": p.bytes,
+        "sets": p.n_sets,
+        "calls": p.n_calls,
+        "us": {n: median(t) for n, t in times.items()},
+        "p10_us": {n: t[len(t) // 10] for n, t in times.items()},
+        "p90_us": {n: t[len(t) * 9 // 10] for n, t in times.items()},
+        "configurations": labels,
+        "rfg": chosen,
+    }
 
 
 def show(r, gbps):
@@ -454,12 +520,22 @@ def show(r, gbps):
     if r["fp8"]:
         us.update({n: us.get(n + " fp8", math.nan) for n in ("rfg", "rfg+ov")})
     name, peer = bars.best_peer(us)
+    text = r["problem"].replace("bf16->bf16 ", "").replace("bf16->e4m3", "fp8").replace(" scale=token", "")
     row = dict(us, flashinfer=min((us[n] for n in ("flashinfer", "flashinfer-pdl") if n in us), default=math.nan))
     best = us.get("rfg", math.nan)
-    say("%-46s %s | %5.2f %5.2f %-14s %5.1f%% of copy%s" % (
-        r["problem"].replace("bf16->bf16 ", "").replace("bf16->e4m3", "fp8").replace(" scale=token", ""), " ".join("%7.2f" % row.get(c, math.nan) for c in COLUMNS), peer / best,
-        peer / us.get("rfg+ov", math.nan), name or "-", 100 * r["bytes"] / best / 1e3 / gbps,
-        ", %.3fx plain" % (best / r["us"].get("rfg", math.nan)) if r["fp8"] else ""))
+    say(
+        "%-46s %s | %5.2f %5.2f %-14s %5.1f%% of copy, %5.1f%% of as many bytes%s"
+        % (
+            text,
+            " ".join("%7.2f" % row.get(c, math.nan) for c in COLUMNS),
+            peer / best,
+            peer / us.get("rfg+ov", math.nan),
+            name or "-",
+            100 * r["bytes"] / best / 1e3 / gbps,
+            100 * us.get("copy", math.nan) / best,
+            ", %.3fx plain" % (best / r["us"].get("rfg", math.nan)) if r["fp8"] else "",
+        )
+    )
 
 
 def problems(args):
@@ -536,24 +612,42 @@ def run(args, bench, records):
     contexts = {}
     for name, overlap in (("rfg", False), ("rfg+ov", True)):
         if not (overlap and "overlap" in args.without):
-            ctx = attempt(name, lambda: rfg.Rfg(args.lib, args.device, args.db, overlap, bench.stream.cuda_stream or None))
+            ctx = attempt(
+                name, lambda: rfg.Rfg(args.lib, args.device, args.db, overlap, bench.stream.cuda_stream or None)
+            )
             if ctx:
                 contexts[name] = ctx
     forms = {} if "compile" in args.without else compiled_forms()
     t = time.monotonic()
     n = 1 << (29 if DEV == "cuda" else 16)
     copy, touch = measure_copy(bench, n), measure_touch(bench)
-    head = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__, "l2": bench.l2,
-            "rounds": bench.rounds, "copy_gbps": copy[0], "copy": copy[1], "touch_us": touch}
+    head = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "l2": bench.l2,
+        "rounds": bench.rounds,
+        "copy_gbps": copy[0],
+        "copy": copy[1],
+        "touch_us": touch,
+    }
     bench.phase("copy, touch", t)
-    say("# %s, torch %s, triton %s, L2 %.0f MB; copy of %.1f GB: %.0f GB/s (%s); a node that loads and stores once: %.2f us" % (
-        head["gpu"], head["torch"], head["triton"], bench.l2 / 2**20, 2e-9 * n, *copy, touch))
+    say("# %s, torch %s, triton %s, L2 %.0f MB" % (head["gpu"], head["torch"], head["triton"], bench.l2 / 2**20))
+    say("# copy of %.1f GB: %.0f GB/s (%s); a node that loads and stores once: %.2f us" % (2e-9 * n, *copy, touch))
     if "rfg" in contexts:
-        explained = attempt("explain", lambda: contexts["rfg"].explain("add_rmsnorm bf16->bf16 M=16 N=%d" % args.hidden[-1]))
+        explained = attempt(
+            "explain", lambda: contexts["rfg"].explain("add_rmsnorm bf16->bf16 M=16 N=%d" % args.hidden[-1])
+        )
         say("# " + "\n# ".join((explained or "").splitlines()[:5]))
-    say("# us a call; then best peer / rfg, best peer / rfg+ov, the best peer")
-    say("%-46s %s" % ("problem", " ".join("%7s" % c.replace("flashinfer", "flashi").replace("rfg in place", "inplace")
-                                          for c in COLUMNS)))
+    say("# us a call; best peer / rfg, best peer / rfg+ov, the best peer; rfg's share of the bandwidth of the copy")
+    say("# above, and of that of the copy in its line")
+    say(
+        "%-46s %s"
+        % (
+            "problem",
+            " ".join("%7s" % c.replace("flashinfer", "flashi").replace("rfg in place", "inplace") for c in COLUMNS),
+        )
+    )
     todo = problems(args)
     for i, p in enumerate(todo):
         if time.monotonic() - T0 > args.seconds:
@@ -598,7 +692,8 @@ def main(argv=None):
         if any(ours in r["us"] for r in records):
             say("\n%s:" % ours)
             say("\n".join("  " + line for line in bars.lines(records, ours, gbps)))
-    say("\nseconds: " + ", ".join("%s %.1f" % x for x in bench.seconds.items()) + "; in all %.1f" % (time.monotonic() - T0))
+    spent = ", ".join("%s %.1f" % x for x in bench.seconds.items())
+    say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - T0))
     return code or not records
 
 

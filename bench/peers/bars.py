@@ -2,6 +2,7 @@
 """What norms_peers.py prints at the end: measured times against the bars set for the norms and activations.
 
 A record: {"op", "act", "rows", "n", "fp8", "bytes", "us": {contestant: median us}}. Run alone it tests itself."""
+
 import math
 
 PEERS = ("compile", "triton", "flashinfer", "flashinfer-pdl", "vllm")
@@ -31,8 +32,12 @@ def over_plain(r, ours, gbps):
 
 
 def picks(op, rows, fp8=False):
-    return lambda r: r["op"] == op and r["fp8"] == fp8 and rows[0] <= r["rows"] <= rows[1] and (
-        op != "add_rmsnorm" or 4096 <= r["n"] <= 8192)
+    return (
+        lambda r: r["op"] == op
+        and r["fp8"] == fp8
+        and rows[0] <= r["rows"] <= rows[1]
+        and (op != "add_rmsnorm" or 4096 <= r["n"] <= 8192)
+    )
 
 
 MOST = 1 << 30
@@ -67,38 +72,62 @@ def lines(records, ours, gbps):
         worst = (min if more else max)(got)
         holds = [v >= bar if more else v <= bar for v, _ in got]
         mean = geomean([v for v, _ in got])
-        out.append("%-46s %-8s geomean %.3f %-6s worst %.3f %-6s (%s); holds in %d of %d%s" % (
-            text, asks, mean, "met" if (mean >= bar if more else mean <= bar) else "MISSED", worst[0],
-            "met" if all(holds) else "MISSED", worst[1], sum(holds), len(holds),
-            ", %d not measured" % without if without else ""))
+        out.append(
+            "%-46s %-8s geomean %.3f %-6s worst %.3f %-6s (%s); holds in %d of %d%s"
+            % (
+                text,
+                asks,
+                mean,
+                "met" if (mean >= bar if more else mean <= bar) else "MISSED",
+                worst[0],
+                "met" if all(holds) else "MISSED",
+                worst[1],
+                sum(holds),
+                len(holds),
+                ", %d not measured" % without if without else "",
+            )
+        )
     return out
 
 
 def self_test():
     def rec(op, rows, n, us, fp8=False, bytes_=0):
-        return {"op": op, "act": "silu" if op == "act_and_mul" else "", "rows": rows, "n": n, "fp8": fp8, "bytes": bytes_,
-                "us": us}
+        return {
+            "op": op,
+            "act": "silu" if op == "act_and_mul" else "",
+            "rows": rows,
+            "n": n,
+            "fp8": fp8,
+            "bytes": bytes_,
+            "us": us,
+        }
 
     def line(records, text, ours="rfg"):
         return [x for x in lines(records, ours, 4000.0) if x.startswith(text)][0]
 
     assert best_peer({"triton": 3.0, "vllm": 2.0, "compile": math.nan, "rfg": 1.0}) == ("vllm", 2.0)
     assert best_peer({"rfg": 1.0})[0] is None
-    r = [rec("add_rmsnorm", 1, 4096, {"rfg": 1.0, "triton": 4.0, "compile": 5.0}),
-         rec("add_rmsnorm", 64, 8192, {"rfg": 2.0, "flashinfer-pdl": 2.0}),
-         rec("add_rmsnorm", 64, 16384, {"rfg": 9.0, "triton": 1.0}),  # not a size of the bars
-         rec("add_rmsnorm", 64, 5120, {"rfg": 9.0})]                  # no peer ran
+    r = [
+        rec("add_rmsnorm", 1, 4096, {"rfg": 1.0, "triton": 4.0, "compile": 5.0}),
+        rec("add_rmsnorm", 64, 8192, {"rfg": 2.0, "flashinfer-pdl": 2.0}),
+        rec("add_rmsnorm", 64, 16384, {"rfg": 9.0, "triton": 1.0}),  # not a size of the bars
+        rec("add_rmsnorm", 64, 5120, {"rfg": 9.0}),
+    ]  # no peer ran
     got = line(r, "add_rmsnorm, 1..64")
     assert "geomean 2.000 met" in got and "worst 1.000 MISSED" in got and "against flashinfer-pdl" in got, got
     assert "holds in 1 of 2, 1 not measured" in got and "holds in 2 of 2" in line(r, "add_rmsnorm, all"), got
     assert "not measured" in line(r, "act_and_mul, 1 row") and "not measured" in line(r, "add_rmsnorm, 4096")
     # 3.8e8 bytes in 100 us are 3800 GB/s.
-    r = [rec("add_rmsnorm", 4096, 8192, {"rfg": 100.0}, bytes_=3.8e8),
-         rec("act_and_mul", 8192, 99, {"rfg": 100.0}, bytes_=3.8e8)]
+    r = [
+        rec("add_rmsnorm", 4096, 8192, {"rfg": 100.0}, bytes_=3.8e8),
+        rec("act_and_mul", 8192, 99, {"rfg": 100.0}, bytes_=3.8e8),
+    ]
     assert "worst 0.950 met" in line(r, "add_rmsnorm, 4096"), line(r, "add_rmsnorm, 4096")
     assert "worst 0.950 MISSED" in line(r, "act_and_mul, 4096")
     r = [rec("add_rmsnorm", 4096, 8192, {"rfg": 10.0, "rfg fp8": 10.4, "rfg+ov": 10.0, "rfg+ov fp8": 10.6}, True)]
-    assert "worst 1.040 met" in line(r, "add_rmsnorm, fp8") and "worst 1.060 MISSED" in line(r, "add_rmsnorm, fp8", "rfg+ov")
+    assert "worst 1.040 met" in line(r, "add_rmsnorm, fp8") and "worst 1.060 MISSED" in line(
+        r, "add_rmsnorm, fp8", "rfg+ov"
+    )
     assert "not measured" in line(r, "add_rmsnorm, 4096")  # a plain op timed beside an fp8 one isn't counted twice
     print("bars: fine")
 

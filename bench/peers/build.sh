@@ -15,13 +15,13 @@ nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 build() {
     out=$1
     shift
-    "$nvcc" -O3 -DNDEBUG --expt-relaxed-constexpr "-gencode=arch=compute_${arch#sm_},code=$arch" -cudart static -shared \
-        -Xcompiler -fPIC,-fvisibility=hidden,-ffunction-sections,-fdata-sections -Xlinker --gc-sections,-s \
+    "$nvcc" -O3 -DNDEBUG --expt-relaxed-constexpr "-gencode=arch=compute_${arch#sm_},code=$arch" -cudart static \
+        -shared -Xcompiler -fPIC,-fvisibility=hidden,-ffunction-sections,-fdata-sections -Xlinker --gc-sections,-s \
         -diag-suppress 20280 -o "$out" "$@"
 }
 
-case ${1:-} in
-flashinfer) [ $# = 3 ] && build "$3" -std=c++17 -I"$2" "$here/flashinfer.cu" ;;
-vllm) [ $# = 4 ] && build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" "$here/vllm.cu" ;;
-*) false ;;
-esac || { sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+case "${1:-} $#" in
+"flashinfer 3") build "$3" -std=c++17 -I"$2" "$here/flashinfer.cu" ;;
+"vllm 4") build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" "$here/vllm.cu" ;;
+*) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The Triton kernels of norms_peers.py: the tutorial kind, one program a row or a block, swept over block sizes and warps;
-and the copies that say what bandwidth is there."""
+"""The Triton kernels of norms_peers.py: the tutorial kind, one program a row or a block, swept over block sizes and
+warps; and the copies that say what bandwidth is there."""
+
 import triton
 import triton.language as tl
 

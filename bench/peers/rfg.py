@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The few functions of librfg that norms_peers.py calls, through ctypes. Tensors are anything with data_ptr(), shape,
 stride() and dtype, such as torch's."""
+
 import ctypes as c
 
 DTYPES = {"float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4}
@@ -9,14 +10,27 @@ SCALE_TOKEN = 2
 
 
 class Tensor(c.Structure):
-    _fields_ = [("data", c.c_void_p), ("dtype", c.c_int), ("ndim", c.c_int32), ("shape", c.c_int64 * 5),
-                ("strides", c.c_int64 * 5)]
+    _fields_ = [
+        ("data", c.c_void_p),
+        ("dtype", c.c_int),
+        ("ndim", c.c_int32),
+        ("shape", c.c_int64 * 5),
+        ("strides", c.c_int64 * 5),
+    ]
 
 
 class ContextParams(c.Structure):
-    _fields_ = [("device", c.c_char_p), ("user_db", c.c_char_p), ("system_db", c.c_char_p), ("cache_dir", c.c_char_p),
-                ("threads", c.c_int), ("no_misses", c.c_int), ("variants", c.c_char_p),
-                ("launch_overlap", c.c_int), ("reserved", c.c_int * 15)]  # room for fields of later versions: 0
+    _fields_ = [
+        ("device", c.c_char_p),
+        ("user_db", c.c_char_p),
+        ("system_db", c.c_char_p),
+        ("cache_dir", c.c_char_p),
+        ("threads", c.c_int),
+        ("no_misses", c.c_int),
+        ("variants", c.c_char_p),
+        ("launch_overlap", c.c_int),
+        ("reserved", c.c_int * 15),
+    ]  # room for fields of later versions: 0
 
 
 class NormParams(c.Structure):
@@ -70,8 +84,12 @@ class Rfg:
         f.rfg_op_act_and_mul.argtypes = [p] + [c.c_void_p] * 5
         self.stream = stream
         self.ctx = c.c_void_p()
-        params = ContextParams(device=device.encode(), user_db=db.encode() if db is not None else None, no_misses=1,
-                               launch_overlap=int(overlap))
+        params = ContextParams(
+            device=device.encode(),
+            user_db=db.encode() if db is not None else None,
+            no_misses=1,
+            launch_overlap=int(overlap),
+        )
         self.check(f.rfg_context_create(c.byref(self.ctx), c.byref(params)))
         self.check(f.rfg_prepare_stream(self.ctx, stream))
 
@@ -90,8 +108,15 @@ class Rfg:
     # Calls with everything converted ahead, so that a captured loop of them does nothing else.
 
     def add_rmsnorm(self, y, residual_out, x, residual, weight, eps, q=None, scale=None):
-        keep = [tensor(y), by_token(q, scale), tensor(residual_out), tensor(x), tensor(residual), tensor(weight),
-                c.byref(NormParams(eps, 0))]
+        keep = [
+            tensor(y),
+            by_token(q, scale),
+            tensor(residual_out),
+            tensor(x),
+            tensor(residual),
+            tensor(weight),
+            c.byref(NormParams(eps, 0)),
+        ]
         fn, ctx, stream, check = self.lib.rfg_op_add_rmsnorm, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
