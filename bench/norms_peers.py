@@ -1,277 +1,701 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The norms and gated activations beside their peers, on one NVIDIA (or ROCm) GPU with PyTorch and Triton.
+"""The norms and gated activations beside their peers, on one NVIDIA GPU with PyTorch and Triton.
 
-  bench/norms_peers.py [--rfg-bench build/bin/rfg-bench] [--device nvidia:0] [--db FILE] [--rows 1,16,64,4096] [--quick]
+    bench/peers/build.sh flashinfer FLASHINFER_INCLUDE flashinfer.so        # where nvcc is; optional
+    bench/peers/build.sh vllm VLLM_CSRC TORCH_INCLUDE vllm.so               # optional
+    bench/norms_peers.py --lib build/librfg.so --flashinfer-lib flashinfer.so --vllm-lib vllm.so [--json FILE]
 
-Each problem is timed as rfg-bench does it: a captured graph of calls in one stream, inputs rotated past the last-level
-cache (as many sets as it takes, 2048 at most), the median of the replays divided by the calls. Peers: torch.compile
-(max-autotune), and Triton kernels of the tutorial kind, one program a row or a block, the best of a few block sizes and
-numbers of warps; vllm's and flashinfer's own kernels if they can be imported. A copy kernel gives the bandwidth that is
-there. rfg-bench runs before and after, in the same minute, as a process of its own; its figures are the better of the
-two. Prints one line a problem and, at the end, the bars."""
+All contestants of a problem run in this process, in one stream, on the same buffers: each is captured in a graph of the
+same number of calls that goes through the same sets of tensors (as many as exceed 4x the L2, 256 at most); the graphs
+are replayed in turn, whoever begins changing from round to round, and before each timed replay 4x the L2 is read, so
+that no set is still cached. Every figure is the median over the rounds, divided by the calls, in microseconds. Each
+contestant's results are compared with PyTorch's in fp32 first; who is wrong or fails is left out and named.
+
+  rfg         rfg_op_* through ctypes, writing to buffers of their own; rfg+ov: with launch_overlap (programmatic
+              dependent launch, which flashinfer uses by default too); rfg in place: as flashinfer and vllm do it
+  compile     torch.compile, max-autotune-no-cudagraphs, of the functional form; every call has outputs of its own
+  triton      tutorial kernels, the fastest of a few block sizes and numbers of warps by a short race
+  flashinfer  FlashInfer's CUDA kernels (the better of with and without programmatic dependent launch), vllm: vLLM's;
+              add_rmsnorm works in place there; with fp8 flashinfer has one static scale instead of one a row
+  copy        a copy that moves as many bytes
+
+One line a problem, as it is finished; the bars at the end, for rfg and for rfg+ov. Exit: 0; 1 nothing measured or the
+GPU failed; 2 bad usage."""
+
 import argparse
+import ctypes
+import gc
 import json
 import math
-import subprocess
+import os
 import sys
+import time
 
-import torch
-import triton
-import triton.language as tl
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+import bars  # noqa: E402
+import rfg  # noqa: E402
 
-BF16 = torch.bfloat16
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+import triton  # noqa: E402
+
+import kernels as k  # noqa: E402
+
+BF16, FP8, F32 = torch.bfloat16, torch.float8_e4m3fn, torch.float32
 DEV = "cuda"
+EPS = 1e-6
+MAX_SETS = 256
+T0 = time.monotonic()
+
+
+class GpuLost(Exception):
+    """The GPU's context is broken; nothing more can be measured by this process."""
+
+
+def say(*text):
+    print(*text, flush=True)
+
+
+def attempt(what, fn):
+    """fn(), or None and a line that says why not."""
+    try:
+        return fn()
+    except Exception as e:  # a peer that fails is left out, whatever it raises
+        lines = str(e).strip().splitlines() or [""]
+        say("# left out: %s: %s: %s" % (what, type(e).__name__, lines[0][:300]))
+        try:
+            torch.cuda.synchronize()
+        except Exception as e2:
+            raise GpuLost("after %s: %s" % (what, str(e2).splitlines()[0])) from e2
+        return None
 
 
 # ---- timing -----------------------------------------------------------------------------------------------------
 
-def cache_bytes():
-    return getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
 
+class Bench:
+    def __init__(self, rounds):
+        self.rounds = rounds
+        self.stream = torch.cuda.Stream()
+        self.l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
+        self.sweep = torch.randn(self.l2, device=DEV)  # 4 bytes each
+        self.seconds = {}
+        torch.cuda.synchronize()
 
-def measure(make, call, input_bytes, replays=31):
-    """Median microseconds of call(*set): replays of a graph that goes through all sets."""
-    sets = [make() for _ in range(max(1, min(2048, math.ceil(4 * cache_bytes() / input_bytes))))]
-    calls = len(sets) * math.ceil(20 / len(sets))
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call(*sets[0])
-        stream.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for i in range(calls):
-                call(*sets[i % len(sets)])
-        graph.replay()
-        stream.synchronize()
-        times = []
-        for _ in range(replays):
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record(stream)
-            graph.replay()
-            stop.record(stream)
-            stop.synchronize()
-            times.append(1e3 * start.elapsed_time(stop) / calls)
-    return sorted(times)[len(times) // 2]
+    def phase(self, name, since):
+        self.seconds[name] = self.seconds.get(name, 0) + time.monotonic() - since
 
+    def sets(self, input_bytes):
+        return max(1, min(MAX_SETS, math.ceil(4 * self.l2 / input_bytes)))
 
-# ---- Triton peers -----------------------------------------------------------------------------------------------
+    @staticmethod
+    def calls(sets, total_bytes):
+        least = 20 if total_bytes < 64 << 20 else 10
+        return sets * math.ceil(least / sets)
 
-@triton.jit
-def copy_kernel(x, y, n, B: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
-
-
-@triton.jit
-def add_rmsnorm_kernel(x, r, w, y, ro, n, eps, B: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * n
-    at = tl.arange(0, B)
-    m = at < n
-    h = tl.load(x + row + at, mask=m, other=0).to(tl.float32) + tl.load(r + row + at, mask=m, other=0).to(tl.float32)
-    h = h.to(x.dtype.element_ty)
-    tl.store(ro + row + at, h, mask=m)
-    h = h.to(tl.float32)
-    rstd = tl.rsqrt(tl.sum(h * h) / n + eps)
-    tl.store(y + row + at, (h * rstd * tl.load(w + at, mask=m, other=0).to(tl.float32)).to(y.dtype.element_ty), mask=m)
-
-
-@triton.jit
-def add_rmsnorm_fp8_kernel(x, r, w, q, s, ro, n, eps, B: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, B)
-    m = at < n
-    h = tl.load(x + row * n + at, mask=m, other=0).to(tl.float32) + tl.load(r + row * n + at, mask=m,
-                                                                            other=0).to(tl.float32)
-    h = h.to(x.dtype.element_ty)
-    tl.store(ro + row * n + at, h, mask=m)
-    h = h.to(tl.float32)
-    f = h * tl.rsqrt(tl.sum(h * h) / n + eps) * tl.load(w + at, mask=m, other=0).to(tl.float32)
-    scale = tl.maximum(tl.max(tl.abs(f)) / 448.0, 1.0 / (448.0 * 512.0))
-    tl.store(s + row, scale)
-    tl.store(q + row * n + at, (f / scale).to(q.dtype.element_ty), mask=m)
-
-
-@triton.jit
-def act_and_mul_kernel(x, y, n, TANH: tl.constexpr, B: tl.constexpr):
-    row = tl.program_id(1).to(tl.int64)
-    at = tl.program_id(0) * B + tl.arange(0, B)
-    m = at < n
-    a = tl.load(x + row * 2 * n + at, mask=m, other=0).to(tl.float32)
-    b = tl.load(x + row * 2 * n + n + at, mask=m, other=0).to(tl.float32)
-    if TANH:
-        a = a * tl.sigmoid(1.5957691216 * (a + 0.044715 * a * a * a))
-    else:
-        a = a * tl.sigmoid(a)
-    tl.store(y + row * n + at, (a * b).to(y.dtype.element_ty), mask=m)
-
-
-def best(make, input_bytes, calls):
-    """The fastest of several ways to call one kernel; what doesn't compile or fit is left out."""
-    times = []
-    for call in calls:
+    def capture(self, call, sets, calls):
+        """A graph of calls; with what they returned, which owns its memory."""
+        call(0)
+        self.stream.synchronize()
+        graph, kept = torch.cuda.CUDAGraph(), []
+        graph.capture_begin(capture_error_mode="thread_local")
         try:
-            times.append(measure(make, call, input_bytes, 11))
-        except Exception as e:
-            print("# left out: %s" % str(e).splitlines()[0], file=sys.stderr)
-    return min(times) if times else float("nan")
+            for i in range(calls):
+                kept.append(call(i % sets))
+        except Exception:
+            try:
+                graph.capture_end()
+            except Exception:
+                pass  # the first failure is the one to tell
+            raise
+        graph.capture_end()
+        graph.replay()
+        self.stream.synchronize()
+        return graph, kept
+
+    def race(self, graphs, calls, rounds):
+        """{name: sorted us a call} of graphs {name: (graph, kept)}, interleaved."""
+        names = list(graphs)
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        times = {n: [] for n in names}
+        for r in range(rounds):
+            for i in range(len(names)):
+                n = names[(i + r) % len(names)]
+                self.sweep.sum()  # reads past the L2, and keeps the GPU busy while the replay is queued
+                start.record(self.stream)
+                graphs[n][0].replay()
+                stop.record(self.stream)
+                stop.synchronize()
+                times[n].append(1e3 * start.elapsed_time(stop) / calls)
+        return {n: sorted(t) for n, t in times.items()}
+
+    def fastest(self, what, candidates, sets, calls):
+        """The call among candidates [(label, call)] that wins a short race: (label, call), or None."""
+        some = min(calls, 64)
+        graphs = {}
+        for i, (label, call) in enumerate(candidates):
+            g = attempt("%s %s" % (what, label), lambda: self.capture(call, min(sets, some), some))
+            if g:
+                graphs[i] = g
+        if not graphs:
+            return None
+        times = self.race(graphs, some, 5)
+        return candidates[min(times, key=lambda i: times[i][2])]
+
+
+def median(sorted_times):
+    return sorted_times[len(sorted_times) // 2]
 
 
 # ---- problems ---------------------------------------------------------------------------------------------------
 
-def rand(*shape):
-    return torch.randn(*shape, device=DEV, dtype=BF16)
 
+class Problem:
+    """Buffers, contestants and the answer of one problem. A contestant: name -> (call of a set, what the call wrote
+    as a function of its return value: the tensors to compare with the reference)."""
 
-def eager_add_rmsnorm(x, r, w, y, ro):
-    h = x + r
-    ro.copy_(h)
-    y.copy_(torch.nn.functional.rms_norm(h, (h.shape[-1],), w, 1e-6))
-
-
-def eager_add_rmsnorm_fp8(x, r, w, q, s, ro):
-    h = x + r
-    ro.copy_(h)
-    f = torch.nn.functional.rms_norm(h, (h.shape[-1],), w, 1e-6).float()
-    scale = torch.clamp(f.abs().amax(-1, keepdim=True) / 448, min=1 / (448 * 512))
-    s.copy_(scale)
-    q.copy_(torch.clamp(f / scale, -448, 448).to(torch.float8_e4m3fn))
-
-
-def eager_gelu(x, y):
-    a, b = x.chunk(2, -1)
-    y.copy_(torch.nn.functional.gelu(a, approximate="tanh") * b)
-
-
-def eager_silu(x, y):
-    a, b = x.chunk(2, -1)
-    y.copy_(torch.nn.functional.silu(a) * b)
-
-
-def compiled(fn):
-    return torch.compile(fn, mode="max-autotune-no-cudagraphs", dynamic=False)
-
-
-compiled_fns = {}
-
-
-def others(op):
-    """(name, make's argument order -> call) of installed libraries."""
-    found = []
-    try:
-        import flashinfer
+    def __init__(self, op, rows, n, act="", fp8=False):
+        self.op, self.rows, self.n, self.act, self.fp8 = op, rows, n, act, fp8
+        out = rows * n + 4 * rows if fp8 else 2 * rows * n
         if op == "add_rmsnorm":
-            found.append(("flashinfer", lambda x, r, w, y, ro: flashinfer.fused_add_rmsnorm(x, r, w, 1e-6)))
-        elif op == "silu":
-            found.append(("flashinfer", lambda x, y: flashinfer.silu_and_mul(x, y)))
-        elif op == "gelu":
-            found.append(("flashinfer", lambda x, y: flashinfer.gelu_tanh_and_mul(x, y)))
-    except Exception:
-        pass
-    try:
-        from vllm import _custom_ops  # noqa: F401  (registers torch.ops._C)
-        c = torch.ops._C
-        if op == "add_rmsnorm":
-            found.append(("vllm", lambda x, r, w, y, ro: c.fused_add_rms_norm(x, r, w, 1e-6)))
-        elif op == "silu":
-            found.append(("vllm", lambda x, y: c.silu_and_mul(y, x)))
-        elif op == "gelu":
-            found.append(("vllm", lambda x, y: c.gelu_tanh_and_mul(y, x)))
-    except Exception:
-        pass
-    return found
+            self.input_bytes, self.bytes = 4 * rows * n + 2 * n, 6 * rows * n + 2 * n + out
+        else:
+            self.input_bytes, self.bytes = 4 * rows * n, 4 * rows * n + out
+        self.text = "%s bf16->%s M=%d N=%d%s%s" % (
+            op,
+            "e4m3" if fp8 else "bf16",
+            rows,
+            n,
+            " act=" + act if act == "gelu_tanh" else "",
+            " scale=token" if fp8 else "",
+        )
+
+    def allocate(self, bench):
+        m, n = self.rows, self.n
+        s = self.n_sets = bench.sets(self.input_bytes)
+        self.n_calls = bench.calls(s, self.bytes)
+
+        def random(*shape):
+            return torch.randn(s, *shape, device=DEV, dtype=BF16)
+
+        def empty(*shape, dtype=BF16):
+            return torch.empty(s, *shape, device=DEV, dtype=dtype)
+
+        self.y = empty(m, n)
+        if self.fp8:
+            self.q, self.scale = empty(m, n, dtype=FP8), empty(m, 1, dtype=F32)
+        if self.op == "add_rmsnorm":
+            self.x, self.r, self.w, self.ro = random(m, n), random(m, n), random(n), empty(m, n)
+        else:
+            self.x = random(m, 2 * n)
+        self.copy_from = empty(max(self.bytes // 4 // 64, 1) * 64)  # full vectors in every set
+        self.copy_from.normal_()
+        self.copy_to = torch.empty_like(self.copy_from)
+        bench.stream.synchronize()  # rfg+ov reads weights ahead of the work before it
+
+    def reference(self):
+        """In fp32, of set 0 as it is now."""
+        x = self.x[0]
+        if self.op == "add_rmsnorm":
+            h = x + self.r[0]
+            f = h.float()
+            f = f * torch.rsqrt(f.square().mean(-1, keepdim=True) + EPS) * self.w[0].float()
+            return [f, h.float()]
+        a, b = x.float().chunk(2, -1)
+        return [(F.gelu(a, approximate="tanh") if self.act == "gelu_tanh" else F.silu(a)) * b]
+
+    def poison(self):
+        self.y[0].fill_(math.nan)
+        if self.fp8:
+            self.q[0].view(torch.uint8).fill_(0x7F)
+            self.scale[0].fill_(math.nan)
+        if self.op == "add_rmsnorm":
+            self.ro[0].fill_(math.nan)
+
+    def dequantised(self, q, scale):
+        return q.float() * scale
+
+    # What a call wrote.
+    def plain(self, _):
+        return [self.y[0]] + ([self.ro[0]] if self.op == "add_rmsnorm" else [])
+
+    def quantised(self, _):
+        return [self.dequantised(self.q[0], self.scale[0])] + ([self.ro[0]] if self.op == "add_rmsnorm" else [])
+
+    def in_place(self, _):
+        return [self.x[0], self.r[0]]
+
+    def returned(self, got):
+        got = got if isinstance(got, tuple) else (got,)
+        return [self.dequantised(got[0], got[1])] + list(got[2:]) if self.fp8 else list(got)
 
 
-def add_rmsnorm(m, n):
-    make = lambda: (rand(m, n), rand(m, n), rand(n), torch.empty(m, n, device=DEV, dtype=BF16),
-                    torch.empty(m, n, device=DEV, dtype=BF16))
-    block = triton.next_power_of_2(n)
-    calls = [lambda x, r, w, y, ro, k=k: add_rmsnorm_kernel[(m,)](x, r, w, y, ro, n, 1e-6, B=block, num_warps=k)
-             for k in (4, 8, 16, 32)]
-    return "add_rmsnorm bf16->bf16 M=%d N=%d" % (m, n), make, 4 * m * n, 8 * m * n + 2 * n, calls, eager_add_rmsnorm, \
-        "add_rmsnorm"
+def compiled_forms():
+    def add_rmsnorm(x, r, w):
+        h = x + r
+        return F.rms_norm(h, (h.shape[-1],), w, EPS), h
+
+    def quantise(f):
+        scale = torch.clamp(f.abs().amax(-1, keepdim=True) / 448, min=1 / (448 * 512))
+        return torch.clamp(f / scale, -448, 448).to(FP8), scale
+
+    def add_rmsnorm_fp8(x, r, w):
+        h = x + r
+        q, scale = quantise(F.rms_norm(h, (h.shape[-1],), w, EPS).float())
+        return q, scale, h
+
+    def gelu_tanh(x):
+        a, b = x.chunk(2, -1)
+        return F.gelu(a, approximate="tanh") * b
+
+    def silu(x):
+        a, b = x.chunk(2, -1)
+        return F.silu(a) * b
+
+    def gelu_tanh_fp8(x):
+        return quantise(gelu_tanh(x).float())
+
+    def silu_fp8(x):
+        return quantise(silu(x).float())
+
+    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
+        if hasattr(torch._dynamo.config, name):
+            setattr(torch._dynamo.config, name, 4096)
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # rather than time eager kernels unnoticed
+    forms = {
+        ("add_rmsnorm", "", False): add_rmsnorm,
+        ("add_rmsnorm", "", True): add_rmsnorm_fp8,
+        ("act_and_mul", "gelu_tanh", False): gelu_tanh,
+        ("act_and_mul", "gelu_tanh", True): gelu_tanh_fp8,
+        ("act_and_mul", "silu", False): silu,
+        ("act_and_mul", "silu", True): silu_fp8,
+    }
+    return {key: torch.compile(fn, mode="max-autotune-no-cudagraphs", dynamic=False) for key, fn in forms.items()}
 
 
-def add_rmsnorm_fp8(m, n):
-    make = lambda: (rand(m, n), rand(m, n), rand(n), torch.empty(m, n, device=DEV, dtype=torch.float8_e4m3fn),
-                    torch.empty(m, 1, device=DEV), torch.empty(m, n, device=DEV, dtype=BF16))
-    block = triton.next_power_of_2(n)
-    calls = [lambda x, r, w, q, s, ro, k=k: add_rmsnorm_fp8_kernel[(m,)](x, r, w, q, s, ro, n, 1e-6, B=block, num_warps=k)
-             for k in (4, 8, 16, 32)]
-    return "add_rmsnorm bf16->e4m3 M=%d N=%d scale=token" % (m, n), make, 4 * m * n, 7 * m * n + 2 * n + 4 * m, calls, \
-        eager_add_rmsnorm_fp8, "fp8"
+def rfg_contestants(p, name, ctx):
+    """rfg or rfg+ov. Beside an fp8 problem the plain one runs too, to be compared with."""
+    out, sets = {}, range(p.n_sets)
+    if p.op == "add_rmsnorm":
+
+        def make(i, y, ro, **quant):
+            return ctx.add_rmsnorm(y, ro, p.x[i], p.r[i], p.w[i], EPS, **quant)
+
+        plain = [make(i, p.y[i], p.ro[i]) for i in sets]
+        fp8 = [make(i, None, p.ro[i], q=p.q[i], scale=p.scale[i]) for i in sets] if p.fp8 else None
+        if not p.fp8 and name == "rfg":
+            in_place = [make(i, p.x[i], p.r[i]) for i in sets]
+            out["rfg in place"] = (lambda i: in_place[i](), p.in_place)
+    else:
+        plain = [ctx.act_and_mul(p.y[i], p.x[i], p.act) for i in sets]
+        fp8 = [ctx.act_and_mul(None, p.x[i], p.act, q=p.q[i], scale=p.scale[i]) for i in sets] if p.fp8 else None
+    out[name] = (lambda i: plain[i](), p.plain)
+    if p.fp8:
+        out[name + " fp8"] = (lambda i: fp8[i](), p.quantised)
+    return out
 
 
-def act(m, n, tanh):
-    make = lambda: (rand(m, 2 * n), torch.empty(m, n, device=DEV, dtype=BF16))
-    calls = [lambda x, y, b=b, k=k: act_and_mul_kernel[(triton.cdiv(n, b), m)](x, y, n, TANH=tanh, B=b, num_warps=k)
-             for b, k in ((512, 1), (1024, 2), (1024, 4), (2048, 4), (4096, 8))]
-    return "act_and_mul bf16->bf16 M=%d N=%d%s" % (m, n, " act=gelu_tanh" if tanh else ""), make, 4 * m * n, 6 * m * n, \
-        calls, eager_gelu if tanh else eager_silu, "gelu" if tanh else "silu"
+def triton_candidates(p):
+    m, n = p.rows, p.n
+    block, tanh = triton.next_power_of_2(n), p.act == "gelu_tanh"
+    if p.op == "add_rmsnorm":
+
+        def call(i, warps):
+            if p.fp8:
+                k.add_rmsnorm_fp8_kernel[(m,)](
+                    p.x[i], p.r[i], p.w[i], p.q[i], p.scale[i], p.ro[i], EPS, N=n, B=block, num_warps=warps
+                )
+            else:
+                k.add_rmsnorm_kernel[(m,)](p.x[i], p.r[i], p.w[i], p.y[i], p.ro[i], EPS, N=n, B=block, num_warps=warps)
+
+        return [("warps=%d" % w, lambda i, w=w: call(i, w)) for w in (4, 8, 16, 32)]
+    if p.fp8:
+        return [
+            (
+                "warps=%d" % w,
+                lambda i, w=w: k.act_and_mul_fp8_kernel[(m,)](
+                    p.x[i], p.q[i], p.scale[i], N=n, TANH=tanh, B=block, num_warps=w
+                ),
+            )
+            for w in (8, 16, 32)
+        ]
+    return [
+        (
+            "block=%d warps=%d" % (b, w),
+            lambda i, b=b, w=w: k.act_and_mul_kernel[(triton.cdiv(n, b), m)](
+                p.x[i], p.y[i], n, TANH=tanh, B=b, num_warps=w
+            ),
+        )
+        for b, w in ((256, 2), (512, 4), (1024, 4), (2048, 8), (4096, 8))
+    ]
 
 
-def copy_gbps():
-    n = 512 << 20  # elements, 1 GiB each way
-    x, y = torch.empty(n, device=DEV, dtype=BF16), torch.empty(n, device=DEV, dtype=BF16)
-    us = best(lambda: (x, y), 1 << 40, [lambda a, b, s=s, k=k: copy_kernel[(triton.cdiv(n, s),)](a, b, n, B=s, num_warps=k)
-                                        for s, k in ((1024, 4), (2048, 4), (4096, 8), (8192, 8))])
-    return 4 * n / us / 1e3
+COPIES = ((512, 4), (1024, 4), (2048, 8), (4096, 8), (8192, 16))
 
 
-def rfg(args, texts):
-    command = [args.rfg_bench, "--device", args.device, "--json", "--rounds", "31"]
-    command += ["--db", args.db] if args.db else []
-    for t in texts:
-        command += ["--problem", t]
-    got = {}
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    for line in run.stdout.splitlines():
-        j = json.loads(line)
-        got[j["problem"]] = j
-    if run.returncode:
-        print("# rfg-bench: exit code %d" % run.returncode, file=sys.stderr)
-    return got
+def copy_candidates(p):
+    n = p.copy_from.shape[-1]
+    return [
+        (
+            "block=%d warps=%d" % (b, w),
+            lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](p.copy_from[i], p.copy_to[i], n, B=b, num_warps=w),
+        )
+        for b, w in COPIES
+    ]
 
 
-def main():
+class PeerLib:
+    """A library of bench/peers/build.sh."""
+
+    def __init__(self, path):
+        self.lib = ctypes.CDLL(path)
+        v, i64, f = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+        for name, args in (
+            ("peer_add_rmsnorm", [v] * 3 + [i64, i64, f, ctypes.c_int, v]),
+            ("peer_add_rmsnorm_static_fp8", [v] * 5 + [i64, i64, f, ctypes.c_int, v]),
+            ("peer_silu_and_mul", [v] * 2 + [i64, i64, ctypes.c_int, v]),
+            ("peer_gelu_tanh_and_mul", [v] * 2 + [i64, i64, ctypes.c_int, v]),
+        ):
+            if hasattr(self.lib, name):
+                getattr(self.lib, name).argtypes = args
+
+    def contestant(self, p, pdl, stream):
+        """(call, what it wrote), or None if the library has no such kernel."""
+
+        def ptr(t, i):
+            return t[i].data_ptr()
+
+        sets, end = range(p.n_sets), (pdl, stream)
+        if p.op == "act_and_mul":
+            fn = getattr(self.lib, "peer_%s_and_mul" % p.act)
+            args = [(ptr(p.y, i), ptr(p.x, i), p.rows, p.n) + end for i in sets]
+            wrote = p.plain
+        elif p.fp8:
+            if not hasattr(self.lib, "peer_add_rmsnorm_static_fp8"):
+                return None
+            fn = self.lib.peer_add_rmsnorm_static_fp8
+            static = (p.reference()[0].abs().max() / 448).reshape(1)
+            args = [
+                (ptr(p.q, i), ptr(p.x, i), ptr(p.r, i), ptr(p.w, i), static.data_ptr(), p.rows, p.n, EPS) + end
+                for i in sets
+            ]
+            wrote = lambda _: [p.dequantised(p.q[0], static), p.r[0]]  # noqa: E731 (and keeps static alive)
+        else:
+            fn = self.lib.peer_add_rmsnorm
+            args = [(ptr(p.x, i), ptr(p.r, i), ptr(p.w, i), p.rows, p.n, EPS) + end for i in sets]
+            wrote = p.in_place
+
+        def call(i):
+            e = fn(*args[i])
+            if e:
+                raise RuntimeError("cudaError_t %d" % e)
+
+        return call, wrote
+
+
+def check(name, p, contestant):
+    """Runs set 0 and compares with the reference; raises if it is wrong. The inputs are as before afterwards."""
+    call, wrote = contestant
+    inputs = [p.x] + ([p.r] if p.op == "add_rmsnorm" else [])
+    saved = [t[0].clone() for t in inputs]
+    expected = p.reference()
+    p.poison()
+    got = wrote(call(0))
+    torch.cuda.current_stream().synchronize()
+    if len(got) != len(expected):
+        raise RuntimeError("%d results, not %d" % (len(got), len(expected)))
+    # Rounded once to bf16 it is 0.0017, to e4m3 0.027; some round twice.
+    limits = [0.05 if got[0].dtype == F32 else 0.006, 0.006]
+    for which, g, e, limit in zip(("result", "residual"), got, expected, limits):
+        error = ((g.float() - e).norm() / e.norm()).item()
+        if not error <= limit:
+            raise RuntimeError(
+                "wrong %s: |got - expected| / |expected| is %.3g, must be <= %.3g" % (which, error, limit)
+            )
+    for t, s in zip(inputs, saved):
+        t[0].copy_(s)
+
+
+# ---- what is measured once --------------------------------------------------------------------------------------
+
+
+def measure_copy(bench, n):
+    """GB/s of the best copy of 2n bytes to elsewhere, and which."""
+    x, y = torch.randn(n, device=DEV, dtype=BF16), torch.empty(n, device=DEV, dtype=BF16)
+    calls = {
+        "block=%d warps=%d"
+        % (b, w): (lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](x, y, n, B=b, num_warps=w))
+        for b, w in COPIES
+    }
+    calls["cudaMemcpyAsync"] = lambda i: y.copy_(x)
+    graphs = {}
+    for name, call in calls.items():
+        g = attempt("copy " + name, lambda: bench.capture(call, 1, 3))
+        if g:
+            graphs[name] = g
+    times = bench.race(graphs, 3, max(9, bench.rounds // 2)) if graphs else {}
+    return max(((4 * n / median(t) / 1e3, name) for name, t in times.items()), default=(math.nan, "none"))
+
+
+def measure_touch(bench):
+    """us of a kernel that loads and stores once, 132 x 256 floats, in a chain of them."""
+    x, y = torch.randn(256, 132 * 256, device=DEV), torch.empty(132 * 256, device=DEV)
+    g = attempt("touch", lambda: bench.capture(lambda i: k.touch_kernel[(132,)](x[i], y, B=256, num_warps=8), 256, 256))
+    return median(bench.race({"touch": g}, 256, bench.rounds)["touch"]) if g else math.nan
+
+
+# ---- the run ----------------------------------------------------------------------------------------------------
+
+COLUMNS = ("rfg", "rfg+ov", "rfg in place", "compile", "triton", "flashinfer", "vllm", "copy")
+
+
+def measure(p, bench, args, contexts, libs, forms):
+    """Times all contestants of a problem; returns its record."""
+    p.allocate(bench)
+    contestants, labels = {}, {}
+    for name, ctx in contexts.items():
+        contestants.update(attempt("%s, %s" % (p.text, name), lambda: rfg_contestants(p, name, ctx)) or {})
+    if forms:
+        t = time.monotonic()
+        fn = forms[p.op, p.act, p.fp8]
+        inputs = (p.x, p.r, p.w) if p.op == "add_rmsnorm" else (p.x,)
+        views = [[t[i] for t in inputs] for i in range(p.n_sets)]
+        if attempt("%s, compile" % p.text, lambda: (fn(*views[0]), bench.stream.synchronize(), True)[2]):
+            contestants["compile"] = (lambda i: fn(*views[i]), p.returned)
+        bench.phase("torch.compile", t)
+    t = time.monotonic()
+    for name, candidates, wrote in (
+        ("triton", triton_candidates, p.quantised if p.fp8 else p.plain),
+        ("copy", copy_candidates, None),
+    ):
+        if name not in args.without:
+            winner = bench.fastest("%s, %s" % (p.text, name), candidates(p), p.n_sets, p.n_calls)
+            if winner:
+                labels[name], contestants[name] = winner[0], (winner[1], wrote)
+    bench.phase("triton sweeps", t)
+    t = time.monotonic()
+    for name, lib in libs.items():
+        for label, pdl in ((name, 0), (name + "-pdl", 1)) if name == "flashinfer" else ((name, 0),):
+            c = attempt(label, lambda: lib.contestant(p, pdl, bench.stream.cuda_stream))
+            if c:
+                contestants[label] = c
+    chosen = attempt(
+        "explain",
+        lambda: [
+            line for ctx in contexts.values() for line in ctx.explain(p.text).splitlines() if line.startswith("chosen")
+        ],
+    )
+    graphs = {}
+    for name, c in contestants.items():
+        if c[1] and attempt("%s, %s" % (p.text, name), lambda: (check(name, p, c), True)[1]) is None:
+            continue
+        g = attempt("%s, %s" % (p.text, name), lambda: bench.capture(c[0], p.n_sets, p.n_calls))
+        if g:
+            graphs[name] = g
+    bench.phase("checks, captures", t)
+    t = time.monotonic()
+    times = bench.race(graphs, p.n_calls, bench.rounds)
+    bench.phase("timing", t)
+    return {
+        "problem": p.text,
+        "op": p.op,
+        "act": p.act,
+        "rows": p.rows,
+        "n": p.n,
+        "fp8": p.fp8,
+        "bytes": p.bytes,
+        "sets": p.n_sets,
+        "calls": p.n_calls,
+        "us": {n: median(t) for n, t in times.items()},
+        "p10_us": {n: t[len(t) // 10] for n, t in times.items()},
+        "p90_us": {n: t[len(t) * 9 // 10] for n, t in times.items()},
+        "configurations": labels,
+        "rfg": chosen,
+    }
+
+
+def show(r, gbps):
+    us = dict(r["us"])
+    if r["fp8"]:
+        us.update({n: us.get(n + " fp8", math.nan) for n in ("rfg", "rfg+ov")})
+    name, peer = bars.best_peer(us)
+    text = r["problem"].replace("bf16->bf16 ", "").replace("bf16->e4m3", "fp8").replace(" scale=token", "")
+    row = dict(us, flashinfer=min((us[n] for n in ("flashinfer", "flashinfer-pdl") if n in us), default=math.nan))
+    best = us.get("rfg", math.nan)
+    say(
+        "%-46s %s | %5.2f %5.2f %-14s %5.1f%% of copy, %5.1f%% of as many bytes%s"
+        % (
+            text,
+            " ".join("%7.2f" % row.get(c, math.nan) for c in COLUMNS),
+            peer / best,
+            peer / us.get("rfg+ov", math.nan),
+            name or "-",
+            100 * r["bytes"] / best / 1e3 / gbps,
+            100 * us.get("copy", math.nan) / best,
+            ", %.3fx plain" % (best / r["us"].get("rfg", math.nan)) if r["fp8"] else "",
+        )
+    )
+
+
+def problems(args):
+    """The most telling first, should the time run out."""
+    out = []
+    for m in args.rows:
+        out += [Problem("add_rmsnorm", m, n) for n in args.hidden]
+    fp8_rows = [m for m in args.rows if m == 4096] or args.rows[-1:]
+    for m in fp8_rows:
+        out += [Problem("add_rmsnorm", m, n, fp8=True) for n in args.hidden]
+    middle = args.inter[len(args.inter) // 2]
+    for m in args.rows:
+        out.append(Problem("act_and_mul", m, middle, "gelu_tanh"))
+    for m in fp8_rows:
+        out.append(Problem("act_and_mul", m, middle, "gelu_tanh", fp8=True))
+    for n in args.inter:
+        if n != middle:
+            out += [Problem("act_and_mul", m, n, "gelu_tanh") for m in args.rows]
+    return out + [Problem("act_and_mul", m, middle, "silu") for m in args.rows]
+
+
+def parse(argv):
+    def sizes(text):
+        got = [int(t) for t in text.split(",")]
+        if min(got) < 1:
+            raise argparse.ArgumentTypeError("%s: sizes must be at least 1" % text)
+        return got
+
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--rfg-bench", default="build/bin/rfg-bench")
-    p.add_argument("--device", default="nvidia:0")
+    p.add_argument("--lib", default="build/librfg.so", help="the shared library (default %(default)s)")
+    p.add_argument("--device", default="nvidia:0", help="rfg's name of PyTorch's device 0 (default %(default)s)")
     p.add_argument("--db", help="the tuned database (default: the user's)")
-    p.add_argument("--rows", default="1,2,4,8,16,32,64,256,1024,4096,8192")
-    p.add_argument("--quick", action="store_true", help="two sizes of each")
-    args = p.parse_args()
-    rows = [int(r) for r in args.rows.split(",")]
-    hidden = (4096, 8192) if args.quick else (2048, 2880, 4096, 5120, 7168, 8192, 16384)
-    inter = (4864, 14336) if args.quick else (1536, 2880, 8192, 14336, 18432, 28672)
-    problems = [add_rmsnorm(m, n) for n in hidden for m in rows]
-    problems += [add_rmsnorm_fp8(m, n) for n in (4096, 8192) for m in rows]
-    problems += [act(m, n, tanh) for tanh in (True, False) for n in inter for m in rows]
-    torch._dynamo.config.cache_size_limit = 4096
-
-    gbps = copy_gbps()
-    texts = [t for t, *_ in problems]
-    ours = rfg(args, texts)
-    print("# %s; copy %.0f GB/s, %.1f MB of cache" % (torch.cuda.get_device_name(), gbps, cache_bytes() / 2**20))
-    print("%-52s %8s %8s %8s %8s %7s %7s  %s" % ("problem", "rfg us", "compile", "triton", "library", "x best", "% copy",
-                                                 "variant"))
-    table = []
-    for text, make, input_bytes, total_bytes, calls, eager, kind in problems:
-        fn = compiled_fns.setdefault(kind, compiled(eager))
-        times = {"compile": best(make, input_bytes, [fn]), "triton": best(make, input_bytes, calls)}
-        library = [best(make, input_bytes, [call]) for _, call in others(kind)]
-        times["library"] = min(library) if library else float("nan")
-        table.append((text, times, total_bytes))
-    again = rfg(args, texts)
-    for text, times, total_bytes in table:
-        runs = [g[text] for g in (ours, again) if text in g]
-        us = min((r["p50_us"] for r in runs), default=float("nan"))
-        peer = min((t for t in times.values() if t == t), default=float("nan"))
-        print("%-52s %8.2f %8.2f %8.2f %8.2f %7.2f %7.1f  %s" % (
-            text, us, times["compile"], times["triton"], times["library"], peer / us, 100 * total_bytes / us / 1e3 / gbps,
-            runs[0]["variant"] if runs else "-"), flush=True)
+    p.add_argument("--flashinfer-lib", metavar="FILE", help="of bench/peers/build.sh")
+    p.add_argument("--vllm-lib", metavar="FILE", help="of bench/peers/build.sh")
+    p.add_argument("--rows", type=sizes)
+    p.add_argument("--hidden", type=sizes)
+    p.add_argument("--inter", type=sizes)
+    p.add_argument("--rounds", type=int, default=25, help="timed replays of each contestant (default %(default)s)")
+    p.add_argument("--quick", action="store_true", help="fewer sizes")
+    p.add_argument("--without", default="", help="contestants to leave out: compile,triton,copy,overlap")
+    p.add_argument("--compile-seconds", type=float, default=110, help="for torch.compile in all (default %(default)s)")
+    p.add_argument("--seconds", type=float, default=230, help="no problem is begun after so long (default %(default)s)")
+    p.add_argument("--json", metavar="FILE", help="everything measured, written anew after each problem")
+    args = p.parse_args(argv)
+    if args.rounds < 5:
+        p.error("--rounds %d: must be at least 5" % args.rounds)
+    args.without = set(filter(None, args.without.split(",")))
+    unknown = args.without - {"compile", "triton", "copy", "overlap"}
+    if unknown:
+        p.error("--without: %s: must be compile, triton, copy or overlap" % ", ".join(sorted(unknown)))
+    for name in ("flashinfer_lib", "vllm_lib", "lib"):
+        path = getattr(args, name)
+        if path and not os.path.exists(path):
+            p.error("--%s %s: no such file" % (name.replace("_", "-"), path))
+    args.rows = args.rows or ([1, 16, 64, 4096] if args.quick else [1, 4, 16, 64, 1024, 4096, 8192])
+    args.hidden = args.hidden or ([8192] if args.quick else [4096, 8192])
+    args.inter = args.inter or ([14336] if args.quick else [4864, 14336, 28672])
+    return args
 
 
-main()
+def save(args, head, records):
+    if args.json:
+        with open(args.json + ".new", "w") as f:
+            json.dump(dict(head, problems=records), f, indent=1)
+        os.replace(args.json + ".new", args.json)
+
+
+def run(args, bench, records):
+    libs = {}
+    for name, path in (("flashinfer", args.flashinfer_lib), ("vllm", args.vllm_lib)):
+        lib = path and attempt(name, lambda: PeerLib(path))
+        if lib:
+            libs[name] = lib
+    contexts = {}
+    for name, overlap in (("rfg", False), ("rfg+ov", True)):
+        if not (overlap and "overlap" in args.without):
+            ctx = attempt(
+                name, lambda: rfg.Rfg(args.lib, args.device, args.db, overlap, bench.stream.cuda_stream or None)
+            )
+            if ctx:
+                contexts[name] = ctx
+    forms = {} if "compile" in args.without else compiled_forms()
+    t = time.monotonic()
+    n = 1 << (29 if DEV == "cuda" else 16)
+    copy, touch = measure_copy(bench, n), measure_touch(bench)
+    head = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "l2": bench.l2,
+        "rounds": bench.rounds,
+        "copy_gbps": copy[0],
+        "copy": copy[1],
+        "touch_us": touch,
+    }
+    bench.phase("copy, touch", t)
+    say("# %s, torch %s, triton %s, L2 %.0f MB" % (head["gpu"], head["torch"], head["triton"], bench.l2 / 2**20))
+    say("# copy of %.1f GB: %.0f GB/s (%s); a node that loads and stores once: %.2f us" % (2e-9 * n, *copy, touch))
+    if "rfg" in contexts:
+        explained = attempt(
+            "explain", lambda: contexts["rfg"].explain("add_rmsnorm bf16->bf16 M=16 N=%d" % args.hidden[-1])
+        )
+        say("# " + "\n# ".join((explained or "").splitlines()[:5]))
+    say("# us a call; best peer / rfg, best peer / rfg+ov, the best peer; rfg's share of the bandwidth of the copy")
+    say("# above, and of that of the copy in its line")
+    say(
+        "%-46s %s"
+        % (
+            "problem",
+            " ".join("%7s" % c.replace("flashinfer", "flashi").replace("rfg in place", "inplace") for c in COLUMNS),
+        )
+    )
+    todo = problems(args)
+    for i, p in enumerate(todo):
+        if time.monotonic() - T0 > args.seconds:
+            say("# out of time: %d problems not measured, from %s on" % (len(todo) - i, p.text))
+            break
+        if forms and bench.seconds.get("torch.compile", 0) > args.compile_seconds:
+            say("# torch.compile left out from here on: its %.0f s are spent" % args.compile_seconds)
+            forms = {}
+        r = attempt(p.text, lambda: measure(p, bench, args, contexts, libs, forms))
+        todo[i] = p = None  # the buffers
+        gc.collect()
+        torch.cuda.empty_cache()
+        if r:
+            records.append(r)
+            show(r, copy[0])
+            save(args, head, records)
+    again = measure_copy(bench, n)
+    head["copy_gbps"] = max(copy[0], again[0])
+    head["copy_gbps_at_the_end"], head["touch_us_at_the_end"] = again[0], measure_touch(bench)
+    say("# at the end: copy %.0f GB/s, load and store once %.2f us" % (again[0], head["touch_us_at_the_end"]))
+    save(args, head, records)
+    return head
+
+
+def main(argv=None):
+    args = parse(argv)
+    if DEV == "cuda" and not torch.cuda.is_available():
+        say("norms_peers: PyTorch finds no GPU")
+        return 1
+    gc.disable()  # not in the middle of a capture, but after each problem
+    bench = Bench(args.rounds)
+    bench.phase("start", T0)
+    records, head, code = [], None, 0
+    try:
+        with torch.cuda.stream(bench.stream):
+            head = run(args, bench, records)
+    except GpuLost as e:
+        say("# the GPU failed: %s" % e)
+        code = 1
+    gbps = head["copy_gbps"] if head else math.nan
+    for ours in ("rfg", "rfg+ov"):
+        if any(ours in r["us"] for r in records):
+            say("\n%s:" % ours)
+            say("\n".join("  " + line for line in bars.lines(records, ours, gbps)))
+    spent = ", ".join("%s %.1f" % x for x in bench.seconds.items())
+    say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - T0))
+    return code or not records
+
+
+if __name__ == "__main__":
+    sys.exit(main())

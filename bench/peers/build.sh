@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Builds the peers' kernels for norms_peers.py into shared libraries; needs nvcc, no GPU.
+#   bench/peers/build.sh flashinfer FLASHINFER_INCLUDE OUT.so
+#       FLASHINFER_INCLUDE: flashinfer/data/include of an unpacked flashinfer-python wheel
+#   bench/peers/build.sh vllm VLLM_CSRC TORCH_INCLUDE OUT.so
+#       VLLM_CSRC: csrc of vllm's source distribution; TORCH_INCLUDE: torch/include of an unpacked torch wheel
+# ARCH=sm_90a by default.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+arch=${ARCH:-sm_90a}
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+
+# Everything but the entry points is hidden and, if nothing calls it, dropped.
+build() {
+    out=$1
+    shift
+    "$nvcc" -O3 -DNDEBUG --expt-relaxed-constexpr "-gencode=arch=compute_${arch#sm_},code=$arch" -cudart static \
+        -shared -Xcompiler -fPIC,-fvisibility=hidden,-ffunction-sections,-fdata-sections -Xlinker --gc-sections,-s \
+        -diag-suppress 20280 -o "$out" "$@"
+}
+
+case "${1:-} $#" in
+"flashinfer 3") build "$3" -std=c++17 -I"$2" "$here/flashinfer.cu" ;;
+"vllm 4") build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" "$here/vllm.cu" ;;
+*) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
