@@ -18,7 +18,8 @@ import sys
 
 import torch
 import triton
-import triton.language as tl
+
+from triton_kernels import act_and_mul_kernel, add_rmsnorm_fp8_kernel, add_rmsnorm_kernel, copy_kernel
 
 BF16 = torch.bfloat16
 DEV = "cuda"
@@ -55,57 +56,6 @@ def measure(make, call, input_bytes, replays=31):
             stop.synchronize()
             times.append(1e3 * start.elapsed_time(stop) / calls)
     return sorted(times)[len(times) // 2]
-
-
-# ---- Triton peers -----------------------------------------------------------------------------------------------
-
-@triton.jit
-def copy_kernel(x, y, n, B: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
-
-
-@triton.jit
-def add_rmsnorm_kernel(x, r, w, y, ro, n, eps, B: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * n
-    at = tl.arange(0, B)
-    m = at < n
-    h = tl.load(x + row + at, mask=m, other=0).to(tl.float32) + tl.load(r + row + at, mask=m, other=0).to(tl.float32)
-    h = h.to(x.dtype.element_ty)
-    tl.store(ro + row + at, h, mask=m)
-    h = h.to(tl.float32)
-    rstd = tl.rsqrt(tl.sum(h * h) / n + eps)
-    tl.store(y + row + at, (h * rstd * tl.load(w + at, mask=m, other=0).to(tl.float32)).to(y.dtype.element_ty), mask=m)
-
-
-@triton.jit
-def add_rmsnorm_fp8_kernel(x, r, w, q, s, ro, n, eps, B: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, B)
-    m = at < n
-    h = tl.load(x + row * n + at, mask=m, other=0).to(tl.float32) + tl.load(r + row * n + at, mask=m,
-                                                                            other=0).to(tl.float32)
-    h = h.to(x.dtype.element_ty)
-    tl.store(ro + row * n + at, h, mask=m)
-    h = h.to(tl.float32)
-    f = h * tl.rsqrt(tl.sum(h * h) / n + eps) * tl.load(w + at, mask=m, other=0).to(tl.float32)
-    scale = tl.maximum(tl.max(tl.abs(f)) / 448.0, 1.0 / (448.0 * 512.0))
-    tl.store(s + row, scale)
-    tl.store(q + row * n + at, (f / scale).to(q.dtype.element_ty), mask=m)
-
-
-@triton.jit
-def act_and_mul_kernel(x, y, n, TANH: tl.constexpr, B: tl.constexpr):
-    row = tl.program_id(1).to(tl.int64)
-    at = tl.program_id(0) * B + tl.arange(0, B)
-    m = at < n
-    a = tl.load(x + row * 2 * n + at, mask=m, other=0).to(tl.float32)
-    b = tl.load(x + row * 2 * n + n + at, mask=m, other=0).to(tl.float32)
-    if TANH:
-        a = a * tl.sigmoid(1.5957691216 * (a + 0.044715 * a * a * a))
-    else:
-        a = a * tl.sigmoid(a)
-    tl.store(y + row * n + at, (a * b).to(y.dtype.element_ty), mask=m)
 
 
 def best(make, input_bytes, calls):
