@@ -244,6 +244,8 @@ static bool read_one(struct emu_wave *w, const struct emu_inst *i, const struct 
         return false;
     if (!(w->checks->groups & EMU_CHECK_REGISTERS))
         return true;
+    if (e->half && k == 0)
+        return true; /* marks are of whole registers: the half that is written defines it */
     bool vector = reg >= EMU_VGPR;
     uint64_t def = vector ? r->vdef[reg - EMU_VGPR] : r->sdef[reg] ? UINT64_MAX : 0;
     uint64_t lanes = vector ? w->exec : UINT64_MAX;

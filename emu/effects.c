@@ -117,6 +117,7 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
     e->cross = i->mods->dpp || cls == EMU_CROSS || cls == EMU_MFMA;
     e->select = emu_begins(name, "v_cndmask_b32") || emu_begins(name, "s_cselect");
     e->packed32 = emu_begins(name, "v_pk_") && i->n && i->words[0] == 2;
+    e->half = emu_begins(name, "v_fma_mixlo_") || emu_begins(name, "v_fma_mixhi_");
     e->pk_mov = !strcmp(name, "v_pk_mov_b32");
     e->lane = !strcmp(name, "v_readfirstlane_b32") ? EMU_READ_FIRST_LANE
               : emu_begins(name, "v_readlane")     ? EMU_READ_LANE

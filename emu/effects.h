@@ -50,6 +50,7 @@ struct emu_effect {
     uint8_t lane;    /* enum emu_lane_op */
     bool wordwise;   /* word n of the result depends on words n of the sources only */
     bool low_first;  /* the result's first word doesn't depend on the sources' second one */
+    bool half;       /* writes half of a register, and is said to read the other (which stays what it is) */
     bool returns;    /* an atomic with a result */
     /* check_hazards.c's */
     uint32_t makes, minds, awaits;

@@ -68,6 +68,11 @@ static const struct check {
       "{ int s = 3;\n#ifdef BAD\nasm volatile(\"\" : \"={s40}\"(s));\n#endif\nif (s == "
       "12345) p[ME] = n; }",
       EVERY, NULL },
+    /* The good one writes a register by halves. */
+    { "uninitialised-register",
+      "{ int v;\n#ifdef BAD\nasm volatile(\"\" : \"=v\"(v));\n#else\nasm volatile(\"v_fma_mixlo_f16 %0, %1, %1, "
+      "0\\n\\tv_fma_mixhi_f16 %0, %1, %1, 0\" : \"=&v\"(v) : \"v\"(1.0f));\n#endif\np[ME] = v; }",
+      EVERY, NULL },
     { "uninitialised-memory", "{ if (GROUP == 0) p[128 + TID] = p[TID]; }", EVERY, NULL },
     { "uninitialised-memory", "{ if (GROUP == 0 && p[128 + TID / 128] == 7) p[TID] = 1; }", EVERY, NULL },
     { "uninitialised-memory", "{ if (ME == 0) __atomic_fetch_add(p, 1, __ATOMIC_RELAXED); }", EVERY, "an atomic on" },

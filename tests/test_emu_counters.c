@@ -761,6 +761,44 @@ START_TEST(programs)
 }
 END_TEST
 
+/* What docs/perf/norms.md says of them, with a little room: compilers differ. (Of the norms Triton's take 184 and 681.)
+ */
+START_TEST(rows_stay_lean)
+{
+    static const struct {
+        const char *problem, *variant;
+        double a_wave, valu; /* wave-instructions; VALU instructions a 16-byte load: at most */
+    } rows[] = {
+        { "add_rmsnorm f16->f16 M=4 N=4096",
+          "add_rmsnorm_rows{threads=256,rows=1,chunks=2,keep=1,ahead=1,width=16,stream=0,persist=0,split=1}", 165, 12 },
+        { "add_rmsnorm bf16->bf16 M=2 N=8192",
+          "add_rmsnorm_rows{threads=256,rows=1,chunks=4,keep=1,ahead=1,width=16,stream=0,persist=0,split=1}", 510, 33 },
+        { "act_and_mul bf16->bf16 M=2 N=14336", "act_and_mul_flat{threads=64,unroll=2,width=16,stream=0,persist=0}",
+          250, 38 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_msg(run_program("rfg-bench", "--device emu:gfx942:8 --counters --json --problem '%s' --variant '%s'",
+                                  rows[i].problem, rows[i].variant) == 0,
+                      "%s: %s", rows[i].problem, err);
+        json_t *j = json_loads(out, 0, NULL);
+        const json_t *kernel = json_array_get(json_object_get(j, "kernels"), 0);
+        int64_t bytes = member(j, "global", "loads", "bytes");
+        double a_wave = (double)member(j, "wave_instructions", NULL, NULL) / (double)member(j, "waves", NULL, NULL);
+        double valu =
+            (double)(member(j, "by_class", "valu", NULL) + member(j, "by_class", "trans", NULL)) * 1024 / (double)bytes;
+        ck_assert_msg(a_wave <= rows[i].a_wave, "%s: %.1f instructions a wave: at most %.0f", out, a_wave,
+                      rows[i].a_wave);
+        ck_assert_msg(valu <= rows[i].valu, "%s: %.1f VALU instructions a 16-byte load: at most %.0f", out, valu,
+                      rows[i].valu);
+        EQ(member(j, "global", "loads", "lines128") * 128, bytes); /* whole lines */
+        EQ(member(j, "lds", "conflict_cycles", NULL), 0);
+        EQ(json_integer_value(json_object_get(kernel, "spilled_vgprs")), 0);
+        EQ(json_integer_value(json_object_get(kernel, "scratch")), 0);
+        json_decref(j);
+    }
+}
+END_TEST
+
 int main(void)
 {
     if (!emu_is_there())
@@ -787,6 +825,7 @@ int main(void)
     tcase_add_test(tc, all_counters_are_printed);
     tcase_add_checked_fixture(prog, program_setup, program_teardown);
     tcase_add_loop_test(prog, programs, 0, N_ARCHS);
+    tcase_add_test(prog, rows_stay_lean);
     suite_add_tcase(s, tc);
     suite_add_tcase(s, prog);
     return run_suite(s);

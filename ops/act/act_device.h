@@ -2,7 +2,7 @@
  *
  * What the kernels of act_and_mul and act share. Macros: IN_DTYPE (x, y), OUT_DTYPE (codes), ACT (enum rfg_act), MUL,
  * INTERLEAVED, SCALE (RFG_SCALE_*), PLAIN (0: codes only), WIDTH (bytes of a load), STREAM (1: results are not worth
- * caching; 2: nor is x). */
+ * caching; 2: nor is x). And of each kernel, UNIFORM: a wave's lanes work on one row. */
 #include "rfg_device.h"
 #include "act/act_args.h"
 
@@ -19,65 +19,90 @@
 #define ACT_RELU2     4
 #define ACT_SWIGLUOAI 5
 
-RFG_DEVICE float sigmoid_exp2(float minus_log2e_v)
+/* All by twos: see rfg_pair(). */
+RFG_DEVICE rfg_f32x2 both(float f)
 {
-    return rfg_rcp(1.0f + rfg_exp2(minus_log2e_v));
+    return rfg_pair(f, f);
+}
+
+RFG_DEVICE rfg_f32x2 sigmoid_exp2(rfg_f32x2 minus_log2e_v)
+{
+    rfg_f32x2 f = rfg_add2(rfg_pair(rfg_exp2(minus_log2e_v.x), rfg_exp2(minus_log2e_v.y)), both(1.0f));
+    return rfg_pair(rfg_rcp(f.x), rfg_rcp(f.y));
+}
+
+RFG_DEVICE float magnitude(float f)
+{
+    return rfg_as_float(rfg_as_u32(f) & 0x7fffffffu);
 }
 
 /* v Phi(v). erfc(z) = t exp(-z^2 + P(t)), t = 1 / (1 + z / 2): P is a Chebyshev fit of ours to log(erfc(z) / t) + z^2
  * on z in [0, 14], good to 9e-8 of erfc(z) everywhere, so that nothing cancels for negative v. */
-RFG_DEVICE float gelu(float v)
+RFG_DEVICE rfg_f32x2 gelu(rfg_f32x2 v)
 {
-    float z = rfg_as_float(rfg_as_u32(v) & 0x7fffffffu) * 0.70710678f;
-    float t = rfg_rcp(rfg_fma(z, 0.5f, 1.0f));
-    float p = 0.17100675404071808f;
-    p = rfg_fma(p, t, -0.8196915984153748f);
-    p = rfg_fma(p, t, 1.4752486944198608f);
-    p = rfg_fma(p, t, -1.107899785041809f);
-    p = rfg_fma(p, t, 0.2488659769296646f);
-    p = rfg_fma(p, t, -0.16692271828651428f);
-    p = rfg_fma(p, t, 0.0893019437789917f);
-    p = rfg_fma(p, t, 0.3757663071155548f);
-    p = rfg_fma(p, t, 0.9998276829719543f);
-    p = rfg_fma(p, t, -1.265503168106079f);
-    float half_erfc = 0.5f * t * rfg_exp2(1.4426950408889634f * rfg_fma(-z, z, p));
-    return v * (v < 0.0f ? half_erfc : 1.0f - half_erfc);
+    rfg_f32x2 z = rfg_mul2(rfg_pair(magnitude(v.x), magnitude(v.y)), both(0.70710678f));
+    rfg_f32x2 t = rfg_fma2(z, both(0.5f), both(1.0f)), p = both(0.17100675404071808f);
+    t = rfg_pair(rfg_rcp(t.x), rfg_rcp(t.y));
+    p = rfg_fma2(p, t, both(-0.8196915984153748f));
+    p = rfg_fma2(p, t, both(1.4752486944198608f));
+    p = rfg_fma2(p, t, both(-1.107899785041809f));
+    p = rfg_fma2(p, t, both(0.2488659769296646f));
+    p = rfg_fma2(p, t, both(-0.16692271828651428f));
+    p = rfg_fma2(p, t, both(0.0893019437789917f));
+    p = rfg_fma2(p, t, both(0.3757663071155548f));
+    p = rfg_fma2(p, t, both(0.9998276829719543f));
+    p = rfg_fma2(p, t, both(-1.265503168106079f));
+    p = rfg_mul2(both(1.4426950408889634f), rfg_fma2(rfg_pair(-z.x, -z.y), z, p));
+    p = rfg_mul2(rfg_mul2(both(0.5f), t), rfg_pair(rfg_exp2(p.x), rfg_exp2(p.y))); /* erfc(z) / 2 */
+    return rfg_mul2(v, rfg_pair(v.x < 0.0f ? p.x : 1.0f - p.x, v.y < 0.0f ? p.y : 1.0f - p.y));
 }
 
-RFG_DEVICE float activate(float a, float b, struct act_args args)
+RFG_DEVICE float clamp(float f, float limit)
 {
-    float v = a;
+    return f > limit ? limit : f < -limit ? -limit : f;
+}
+
+/* What is multiplied with the second half; of swigluoai, all. */
+RFG_DEVICE rfg_f32x2 activate(rfg_f32x2 a, rfg_f32x2 b, struct act_args args)
+{
     if (ACT == ACT_SILU)
-        v = a * sigmoid_exp2(-1.4426950408889634f * a);
-    else if (ACT == ACT_GELU)
-        v = gelu(a);
-    else if (ACT == ACT_GELU_TANH) /* (1 + tanh(u)) / 2 = sigmoid(2u) */
-        v = a * sigmoid_exp2(a * rfg_fma(a * a, -0.10294324f, -2.3022082f));
-    else if (ACT == ACT_RELU)
-        v = a < 0.0f ? 0.0f : a;
-    else if (ACT == ACT_RELU2)
-        v = a < 0.0f ? 0.0f : a * a;
-    else if (ACT == ACT_SWIGLUOAI) {
-        float limit = args.limit, gate = a > limit ? limit : a, up = b > limit ? limit : b < -limit ? -limit : b;
-        return gate * sigmoid_exp2(-1.4426950408889634f * args.alpha * gate) * (up + 1.0f);
-    }
-    return MUL ? v * b : v;
+        return rfg_mul2(a, sigmoid_exp2(rfg_mul2(both(-1.4426950408889634f), a)));
+    if (ACT == ACT_GELU)
+        return gelu(a);
+    if (ACT == ACT_GELU_TANH) /* (1 + tanh(u)) / 2 = sigmoid(2u) */
+        return rfg_mul2(
+            a, sigmoid_exp2(rfg_mul2(a, rfg_fma2(rfg_mul2(a, a), both(-0.10294324f), both(-2.3022082f)))));
+    if (ACT == ACT_RELU)
+        return rfg_pair(a.x < 0.0f ? 0.0f : a.x, a.y < 0.0f ? 0.0f : a.y);
+    if (ACT == ACT_RELU2)
+        return rfg_pair(a.x < 0.0f ? 0.0f : a.x * a.x, a.y < 0.0f ? 0.0f : a.y * a.y);
+    if (ACT != ACT_SWIGLUOAI)
+        return a;
+    rfg_f32x2 gate = rfg_pair(a.x > args.limit ? args.limit : a.x, a.y > args.limit ? args.limit : a.y);
+    rfg_f32x2 up = rfg_add2(rfg_pair(clamp(b.x, args.limit), clamp(b.y, args.limit)), both(1.0f));
+    return rfg_mul2(rfg_mul2(gate, sigmoid_exp2(rfg_mul2(both(-1.4426950408889634f * args.alpha), gate))), up);
+}
+
+/* Element 0 of a row; of one that all lanes of the wave share if UNIFORM. */
+RFG_DEVICE char *row_of(const void *data, rfg_u32 row, long long ld, int size)
+{
+    char *p = (char *)data + row * ld * size;
+    return UNIFORM ? rfg_uniform(p) : p;
 }
 
 /* Chunk `chunk` of a row as it lies in memory; n elements of the row are left from it on. */
 struct raw {
     rfg_u32x4 a, b;
 };
-RFG_DEVICE struct raw load(struct act_args args, long long row, int chunk, int n)
+RFG_DEVICE struct raw load(struct act_args args, rfg_u32 row, int chunk, int n)
 {
     struct raw raw;
-    rfg_u32 at = (rfg_u32)chunk * 16u;
+    const char *x = row_of(args.x, row, args.ldx, SIZE);
+    rfg_u32 at = rfg_anew((rfg_u32)chunk * (INTERLEAVED ? 32u : 16u));
     if (INTERLEAVED) {
-        const char *x = (const char *)args.x + (row * args.ldx + (long long)chunk * VEC) * SIZE;
         raw.a = rfg_load_chunk(x, at, 2 * n, IN_DTYPE, WIDTH, STREAM == 2);
         raw.b = rfg_load_chunk(x + 16, at, 2 * n - VEC, IN_DTYPE, WIDTH, STREAM == 2);
     } else {
-        const char *x = (const char *)args.x + row * args.ldx * SIZE;
         raw.a = rfg_load_chunk(x, at, n, IN_DTYPE, WIDTH, STREAM == 2);
         if (MUL)
             raw.b = rfg_load_chunk(x + (long long)args.n * SIZE, at, n, IN_DTYPE, WIDTH, STREAM == 2);
@@ -85,36 +110,68 @@ RFG_DEVICE struct raw load(struct act_args args, long long row, int chunk, int n
     return raw;
 }
 
+#define WHOLE (ACT == ACT_SWIGLUOAI || !MUL) /* activate() leaves nothing to do */
+
 RFG_DEVICE void compute(float *f, struct raw raw, struct act_args args)
 {
-    float a[VEC], b[VEC];
+    float a[VEC], b[VEC], c[VEC], d[VEC];
     rfg_unpack(a, raw.a, IN_DTYPE);
-    if (MUL)
-        rfg_unpack(b, raw.b, IN_DTYPE);
+    rfg_unpack(b, MUL ? raw.b : raw.a, IN_DTYPE);
 #pragma unroll
     for (int i = 0; i < VEC; i++) {
-        if (INTERLEAVED)
-            f[i] = 2 * i < VEC ? activate(a[2 * i % VEC], a[(2 * i + 1) % VEC], args)
-                               : activate(b[2 * i % VEC], b[(2 * i + 1) % VEC], args);
-        else
-            f[i] = activate(a[i], MUL ? b[i] : 0.0f, args);
+        const float *from = 2 * i < VEC ? a : b;
+        c[i] = INTERLEAVED ? from[2 * i % VEC] : a[i];
+        d[i] = INTERLEAVED ? from[(2 * i + 1) % VEC] : b[i];
+    }
+#pragma unroll
+    for (int i = 0; i < VEC; i += 2) {
+        rfg_f32x2 second = rfg_pair(d[i], d[i + 1]), v = activate(rfg_pair(c[i], c[i + 1]), second, args);
+        if (!WHOLE)
+            v = rfg_mul2(v, second);
+        f[i] = v.x;
+        f[i + 1] = v.y;
     }
 }
 
-/* Stores a chunk's results. */
-RFG_DEVICE void store(struct act_args args, long long row, int chunk, int n, const float *f, float inverse)
+/* The same for a plain output only, as it is stored. */
+RFG_DEVICE rfg_u32 compute_f16x2(rfg_u32 a, rfg_u32 b, struct act_args args)
+{
+    rfg_f32x2 two = rfg_pair(rfg_low(a, RFG_F16), rfg_high(a, RFG_F16));
+    return rfg_pack_mul_f16x2(activate(two, two, args), b);
+}
+RFG_DEVICE rfg_u32x4 compute_plain(struct raw raw, struct act_args args)
+{
+    float f[VEC];
+    if (RFG_F16_WORDS && IN_DTYPE == RFG_F16 && !WHOLE && !INTERLEAVED) {
+        rfg_u32x4 v;
+        v.x = compute_f16x2(raw.a.x, raw.b.x, args);
+        v.y = compute_f16x2(raw.a.y, raw.b.y, args);
+        v.z = compute_f16x2(raw.a.z, raw.b.z, args);
+        v.w = compute_f16x2(raw.a.w, raw.b.w, args);
+        return v;
+    }
+    compute(f, raw, args);
+    return rfg_pack(f, IN_DTYPE);
+}
+
+/* Store a chunk's results. */
+RFG_DEVICE void store_plain(struct act_args args, rfg_u32 row, int chunk, int n, rfg_u32x4 v)
+{
+    rfg_store_chunk(row_of(args.y, row, args.ldy, SIZE), rfg_anew((rfg_u32)chunk * 16u), n, v, IN_DTYPE, WIDTH,
+                    STREAM != 0);
+}
+RFG_DEVICE void store(struct act_args args, rfg_u32 row, int chunk, int n, const float *f, float inverse)
 {
     if (PLAIN)
-        rfg_store_chunk((char *)args.y + row * args.ldy * SIZE, (rfg_u32)chunk * 16u, n, rfg_pack(f, IN_DTYPE),
-                        IN_DTYPE, WIDTH, STREAM != 0);
+        store_plain(args, row, chunk, n, rfg_pack(f, IN_DTYPE));
     if (SCALE != RFG_SCALE_NONE)
-        rfg_store_codes((char *)args.q + row * args.ldq, (rfg_u32)(chunk * VEC), n, f, inverse, OUT_DTYPE, IN_DTYPE,
-                        WIDTH, STREAM != 0);
+        rfg_store_codes(row_of(args.q, row, args.ldq, 1), rfg_anew((rfg_u32)(chunk * VEC)), n, f, inverse, OUT_DTYPE,
+                        IN_DTYPE, WIDTH, STREAM != 0);
 }
 
 /* The reciprocal of the scale of a group's chunks, which neighbouring lanes have; the first of them stores it. All
  * lanes are on; those that hold no chunk hold zeroes. */
-RFG_DEVICE float group_inverse(struct act_args args, long long row, int chunk, const float *f, bool there)
+RFG_DEVICE float group_inverse(struct act_args args, rfg_u32 row, int chunk, const float *f, bool there)
 {
     float largest = rfg_reduce_lanes(rfg_chunk_max(f, IN_DTYPE), RFG_GROUP_LANES(IN_DTYPE), true);
     float scale = rfg_scale_of(largest, OUT_DTYPE);

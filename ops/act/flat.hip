@@ -4,7 +4,8 @@
  * all and then computes. The grid may be smaller than the list: it is gone through in strides of the grid. Not for
  * scales of whole rows.
  *
- * Macros: those of act_device.h, THREADS, UNROLL. */
+ * Macros: those of act_device.h, THREADS, UNROLL, WHOLE_WAVES (rows are whole waves of whole chunks). */
+#define UNIFORM (RFG_AMD && WHOLE_WAVES)
 #include "act/act_device.h"
 
 RFG_KERNEL(THREADS) act_flat(struct act_args args)
@@ -18,19 +19,25 @@ RFG_KERNEL(THREADS) act_flat(struct act_args args)
         inverse = 1.0f / rfg_load_float(args.scale, 0, RFG_F32);
     for (rfg_u32 base = (rfg_u32)rfg_group_x() * (THREADS * UNROLL); base < total; base += step) {
         struct raw raw[UNROLL];
-        int row[UNROLL], chunk[UNROLL], left[UNROLL];
+        rfg_u32 row[UNROLL];
+        int chunk[UNROLL], left[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
-            rfg_u32 at = base + (rfg_u32)(u * THREADS + rfg_thread());
-            row[u] = (int)((rfg_u32)((rfg_u64)(at * 2u) * args.mul >> 32) >> args.shift);
-            chunk[u] = (int)(at - (rfg_u32)row[u] * args.row_chunks);
-            left[u] = at < total ? args.n - chunk[u] * VEC : 0; /* padding has none either */
+            rfg_u32 at = base + (rfg_u32)(u * THREADS + (UNIFORM ? rfg_wave() * RFG_WAVE : rfg_thread()));
+            row[u] = (rfg_u32)((rfg_u64)(at * 2u) * args.mul >> 32) >> args.shift;
+            chunk[u] = (int)(at - row[u] * args.row_chunks) + (UNIFORM ? rfg_lane() : 0);
+            left[u] = at >= total ? 0 : UNIFORM ? VEC : args.n - chunk[u] * VEC; /* padding has none either */
             if (left[u] > 0)
                 raw[u] = load(args, row[u], chunk[u], left[u]);
         }
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             float f[VEC];
+            if (SCALE == RFG_SCALE_NONE) {
+                if (left[u] > 0)
+                    store_plain(args, row[u], chunk[u], left[u], compute_plain(raw[u], args));
+                continue;
+            }
             compute(f, raw[u], args);
             if (SCALE == RFG_SCALE_GROUP) {
 #pragma unroll

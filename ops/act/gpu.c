@@ -147,12 +147,12 @@ static double flat_predict(const struct rfg_device *dev, const struct rfg_proble
 static void flat_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_kernel *k)
 {
-    (void)dev;
     k->source = "act/flat.hip";
     k->entry = "act_flat";
     common_macros(prob, k);
     rfg_kernel_macro(k, "THREADS", p[FLAT_THREADS]);
     rfg_kernel_macro(k, "UNROLL", p[FLAT_UNROLL]);
+    rfg_kernel_macro(k, "WHOLE_WAVES", prob->v[ACT_N] % (dev->wave_size * vec_of(prob)) == 0);
     rfg_kernel_macro(k, "WIDTH", p[FLAT_WIDTH]);
     rfg_kernel_macro(k, "STREAM", p[FLAT_STREAM]);
 }

@@ -8,11 +8,12 @@
  * The grid may be smaller than the number of rows.
  *
  * Macros: those of act_device.h, THREADS, CHUNKS, KEEP. */
+#define UNIFORM true
 #include "act/act_device.h"
 
 #define STEP (CHUNKS * THREADS)
 
-RFG_DEVICE void compute_chunks(float (*f)[VEC], struct act_args args, long long row, int first)
+RFG_DEVICE void compute_chunks(float (*f)[VEC], struct act_args args, rfg_u32 row, int first)
 {
     struct raw raw[CHUNKS];
 #pragma unroll
@@ -31,7 +32,7 @@ RFG_DEVICE void compute_chunks(float (*f)[VEC], struct act_args args, long long 
     }
 }
 
-RFG_DEVICE void store_chunks(float (*f)[VEC], struct act_args args, long long row, int first, float inverse)
+RFG_DEVICE void store_chunks(float (*f)[VEC], struct act_args args, rfg_u32 row, int first, float inverse)
 {
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
@@ -85,7 +86,7 @@ RFG_KERNEL(THREADS) act_rows(struct act_args args)
     rfg_await_previous();
     if (SCALE == RFG_SCALE_STATIC)
         inverse = 1.0f / rfg_load_float(args.scale, 0, RFG_F32);
-    for (long long row = rfg_group_x(); row < args.m; row += rfg_groups_x(THREADS)) {
+    for (rfg_u32 row = (rfg_u32)rfg_group_x(); row < (rfg_u32)args.m; row += (rfg_u32)rfg_groups_x(THREADS)) {
         float largest = 0.0f;
         float f[CHUNKS][VEC];
         if (SCALE == RFG_SCALE_TOKEN) {

@@ -71,7 +71,24 @@ RFG_DEVICE void rfg_barrier_lds(void)
 #endif
 }
 
-/* Neither memory operations nor arithmetic are moved across it. */
+/* Memory instructions add an offset of 32 bits in a vector register to a base in scalar ones. For the compiler to see
+ * the two at every access, the base must be the same in all lanes, and the offset made anew in each loop and after each
+ * branch: else it carries 64-bit sums of them in vector registers. */
+RFG_DEVICE char *rfg_uniform(char *base)
+{
+    rfg_u64 u = (rfg_u64)base;
+    rfg_u32 lo = (rfg_u32)__builtin_amdgcn_readfirstlane((int)u);
+    rfg_u32 hi = (rfg_u32)__builtin_amdgcn_readfirstlane((int)(u >> 32));
+    u = (rfg_u64)hi << 32 | lo;
+    asm("" : "+s"(u));
+    return (char *)u;
+}
+RFG_DEVICE rfg_u32 rfg_anew(rfg_u32 offset)
+{
+    asm volatile("" : "+v"(offset));
+    return offset;
+}
+
 /* Launches don't overlap. */
 RFG_DEVICE void rfg_start_next(void)
 {
@@ -80,6 +97,7 @@ RFG_DEVICE void rfg_await_previous(void)
 {
 }
 
+/* Neither memory operations nor arithmetic are moved across it. */
 RFG_DEVICE void rfg_keep_order(void)
 {
     asm volatile("" ::: "memory");
@@ -186,26 +204,89 @@ RFG_DEVICE float rfg_f16_to_float(rfg_u16 h)
     return (float)__builtin_bit_cast(_Float16, h);
 }
 /* By an instruction of its own: the compiler would fuse the conversion with a product before it (v_fma_mixlo_f16) in
- * some variants and not in others, whose last bits would then differ. */
+ * some variants and not in others, whose last bits would then differ. (volatile, here and below: the compiler doesn't
+ * know that assembly depends on which lanes are on, and would move it to where others are.) */
 RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
 {
     rfg_u32 h;
-    asm("v_cvt_f16_f32 %0, %1" : "=v"(h) : "v"(f));
+    asm volatile("v_cvt_f16_f32 %0, %1" : "=v"(h) : "v"(f));
     return (rfg_u16)h;
 }
 
-/* Two floats as fp16. */
+/* Words of two fp16 by instructions that take one half of a word, or both, as they are; rfg_dtype.h has the same for
+ * those that have none. What is assembly here must not be given what a transcendental instruction has just written: the
+ * compiler doesn't look into it for hazards. */
+#if RFG_MFMA || RFG_WMMA11 || RFG_WMMA12 || defined(__gfx906__) || defined(__gfx1030__)
+#define RFG_F16_WORDS 1
+typedef _Float16 rfg_f16x2 __attribute__((ext_vector_type(2)));
+
+/* a + b. */
+RFG_DEVICE rfg_u32 rfg_add_f16x2(rfg_u32 a, rfg_u32 b)
+{
+    return __builtin_bit_cast(rfg_u32, __builtin_bit_cast(rfg_f16x2, a) + __builtin_bit_cast(rfg_f16x2, b));
+}
+/* c + the products of both halves. */
+RFG_DEVICE float rfg_dot_f16x2(rfg_u32 a, rfg_u32 b, float c)
+{
+    return __builtin_amdgcn_fdot2(__builtin_bit_cast(rfg_f16x2, a), __builtin_bit_cast(rfg_f16x2, b), c, false);
+}
+/* c + both halves. (That a constant 1.0 stands in both halves is not what all compilers and their targets agree on.) */
+RFG_DEVICE float rfg_sum_f16x2(rfg_u32 a, float c)
+{
+    rfg_u32 ones = 0x3c003c00u;
+    asm("" : "+s"(ones));
+    return rfg_dot_f16x2(a, ones, c);
+}
+/* a times f. The compiler has v_fma_mix_f32 for sums only: before a product it would convert. */
+RFG_DEVICE rfg_f32x2 rfg_mul_f16x2(rfg_u32 a, float f)
+{
+    rfg_f16x2 h = __builtin_bit_cast(rfg_f16x2, a);
+    float zero = -0.0f;
+    asm("" : "+s"(zero));
+    return rfg_pair(rfg_fma((float)h.x, f, zero), rfg_fma((float)h.y, f, zero));
+}
+/* As fp16: f times w; f times w, plus b; f. */
+RFG_DEVICE rfg_u32 rfg_pack_mul_f16x2(rfg_f32x2 f, rfg_u32 w)
+{
+    rfg_u32 h;
+    asm volatile("v_fma_mixlo_f16 %0, %1, %3, neg(0) op_sel_hi:[0,1,0]\n\t"
+                 "v_fma_mixhi_f16 %0, %2, %3, neg(0) op_sel:[0,1,0] op_sel_hi:[0,1,0]"
+                 : "=&v"(h)
+                 : "v"(f.x), "v"(f.y), "v"(w));
+    return h;
+}
+RFG_DEVICE rfg_u32 rfg_pack_fma_f16x2(rfg_f32x2 f, rfg_u32 w, rfg_f32x2 b)
+{
+    rfg_u32 h;
+    asm volatile("v_fma_mixlo_f16 %0, %1, %3, %4 op_sel_hi:[0,1,0]\n\t"
+                 "v_fma_mixhi_f16 %0, %2, %3, %5 op_sel:[0,1,0] op_sel_hi:[0,1,0]"
+                 : "=&v"(h)
+                 : "v"(f.x), "v"(f.y), "v"(w), "v"(b.x), "v"(b.y));
+    return h;
+}
+RFG_DEVICE rfg_u32 rfg_pack_f16(float lo, float hi)
+{
+    rfg_u32 h;
+    asm volatile("v_fma_mixlo_f16 %0, %1, %3, neg(0)\n\t"
+                 "v_fma_mixhi_f16 %0, %2, %3, neg(0)"
+                 : "=&v"(h)
+                 : "v"(lo), "v"(hi), "s"(1.0f));
+    return h;
+}
+#else
+#define RFG_F16_WORDS 0
 RFG_DEVICE rfg_u32 rfg_pack_f16(float lo, float hi)
 {
     return rfg_float_to_f16(lo) | (rfg_u32)rfg_float_to_f16(hi) << 16;
 }
+#endif
 /* Two floats as bf16, to nearest even. No test for NaN: the lower half of a NaN must be 0, which holds for all that
  * arithmetic makes of bf16 inputs (the hardware hands a NaN's bits on, and its own is 0x7fc00000). */
 RFG_DEVICE rfg_u32 rfg_pack_bf16(float lo, float hi)
 {
 #if defined(__gfx950__)
     rfg_u32 v;
-    asm("v_cvt_pk_bf16_f32 %0, %1, %2" : "=v"(v) : "v"(lo), "v"(hi));
+    asm volatile("v_cvt_pk_bf16_f32 %0, %1, %2" : "=v"(v) : "v"(lo), "v"(hi));
     return v;
 #else
     rfg_u32 a = rfg_as_u32(lo), b = rfg_as_u32(hi);
@@ -245,7 +326,7 @@ RFG_DEVICE float rfg_min(float a, float b)
 RFG_DEVICE int rfg_float_to_i8(float f)
 {
     int i; /* the instruction saturates, and gives 0 for a NaN */
-    asm("v_cvt_i32_f32 %0, %1" : "=v"(i) : "v"(__builtin_rintf(f)));
+    asm volatile("v_cvt_i32_f32 %0, %1" : "=v"(i) : "v"(__builtin_rintf(f)));
     return i < -128 ? -128 : i > 127 ? 127 : i;
 }
 
@@ -271,6 +352,12 @@ RFG_DEVICE rfg_u32 rfg_hardware_fp8x4(float a, float b, float c, float d)
 /* Of the lane `by` further in the row of 16 lanes, going round. All lanes must be on. */
 #define RFG_ROW_ROTATE(v, by)                                                                                          \
     rfg_as_float((rfg_u32)__builtin_amdgcn_update_dpp(0, (int)rfg_as_u32(v), 0x120 + (by), 0xf, 0xf, true))
+/* In each row of 16 lanes but the first, the last lane of the row before; in the upper half of the wave, lane 31. Only
+ * on gfx9. All lanes must be on; the others get 0. */
+#define RFG_ROW_BEFORE(v)                                                                                              \
+    rfg_as_float((rfg_u32)__builtin_amdgcn_update_dpp(0, (int)rfg_as_u32(v), 0x142, 0xf, 0xf, true))
+#define RFG_HALF_BEFORE(v)                                                                                             \
+    rfg_as_float((rfg_u32)__builtin_amdgcn_update_dpp(0, (int)rfg_as_u32(v), 0x143, 0xf, 0xf, true))
 /* Of lane `lane`, a constant, in all lanes. */
 RFG_DEVICE float rfg_of_lane(float v, int lane)
 {

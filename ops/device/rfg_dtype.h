@@ -11,8 +11,9 @@
 #define RFG_I8       7
 
 #define RFG_DTYPE_BYTES(dtype) ((dtype) == RFG_F32 ? 4 : (dtype) >= RFG_E4M3 ? 1 : 2)
-/* Elements in 16 bytes. */
+/* Elements in 16 bytes; at most. */
 #define RFG_DTYPE_VEC(dtype) (16 / RFG_DTYPE_BYTES(dtype))
+#define RFG_MAX_VEC          8
 
 RFG_DEVICE float rfg_bf16_to_float(rfg_u16 h)
 {
@@ -98,6 +99,33 @@ RFG_DEVICE float rfg_high(rfg_u32 u, int dtype)
 {
     return dtype == RFG_F16 ? rfg_f16_to_float((rfg_u16)(u >> 16)) : rfg_as_float(u & 0xffff0000u);
 }
+
+#if !RFG_F16_WORDS /* as in rfg_amd.h */
+RFG_DEVICE rfg_u32 rfg_add_f16x2(rfg_u32 a, rfg_u32 b)
+{
+    return rfg_pack_f16(rfg_low(a, RFG_F16) + rfg_low(b, RFG_F16), rfg_high(a, RFG_F16) + rfg_high(b, RFG_F16));
+}
+RFG_DEVICE float rfg_dot_f16x2(rfg_u32 a, rfg_u32 b, float c)
+{
+    return rfg_fma(rfg_high(a, RFG_F16), rfg_high(b, RFG_F16), rfg_fma(rfg_low(a, RFG_F16), rfg_low(b, RFG_F16), c));
+}
+RFG_DEVICE float rfg_sum_f16x2(rfg_u32 a, float c)
+{
+    return c + rfg_low(a, RFG_F16) + rfg_high(a, RFG_F16);
+}
+RFG_DEVICE rfg_f32x2 rfg_mul_f16x2(rfg_u32 a, float f)
+{
+    return rfg_pair(rfg_low(a, RFG_F16) * f, rfg_high(a, RFG_F16) * f);
+}
+RFG_DEVICE rfg_u32 rfg_pack_mul_f16x2(rfg_f32x2 f, rfg_u32 w)
+{
+    return rfg_pack_f16(f.x * rfg_low(w, RFG_F16), f.y * rfg_high(w, RFG_F16));
+}
+RFG_DEVICE rfg_u32 rfg_pack_fma_f16x2(rfg_f32x2 f, rfg_u32 w, rfg_f32x2 b)
+{
+    return rfg_pack_f16(rfg_fma(f.x, rfg_low(w, RFG_F16), b.x), rfg_fma(f.y, rfg_high(w, RFG_F16), b.y));
+}
+#endif
 
 /* 16 bytes as RFG_DTYPE_VEC(dtype) floats. */
 RFG_DEVICE void rfg_unpack(float *f, rfg_u32x4 v, int dtype)

@@ -181,6 +181,14 @@ RFG_DEVICE rfg_u32 rfg_lds_bytes(void)
 }
 #endif
 
+RFG_DEVICE char *rfg_uniform(char *base)
+{
+    return base;
+}
+RFG_DEVICE rfg_u32 rfg_anew(rfg_u32 offset)
+{
+    return offset;
+}
 /* Memory operations are not moved across it (by the front end; ptxas schedules as it likes). */
 RFG_DEVICE void rfg_keep_order(void)
 {
@@ -306,6 +314,7 @@ RFG_DEVICE rfg_u16 rfg_float_to_f16(float f)
 }
 
 /* Two floats as fp16 or bf16. */
+#define RFG_F16_WORDS 0
 RFG_DEVICE rfg_u32 rfg_pack_f16(float lo, float hi)
 {
     rfg_u32 v;

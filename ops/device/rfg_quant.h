@@ -86,6 +86,48 @@ RFG_DEVICE rfg_u32x4 rfg_pack(const float *f, int dtype)
     return v;
 }
 
+/* a + b, rounded. */
+RFG_DEVICE rfg_u32x4 rfg_chunk_add(rfg_u32x4 a, rfg_u32x4 b, int dtype)
+{
+    if (RFG_F16_WORDS && dtype == RFG_F16) { /* rounded once, as the sum in fp32 is: that is exact or far too small */
+        a.x = rfg_add_f16x2(a.x, b.x);
+        a.y = rfg_add_f16x2(a.y, b.y);
+        a.z = rfg_add_f16x2(a.z, b.z);
+        a.w = rfg_add_f16x2(a.w, b.w);
+        return a;
+    }
+    float f[RFG_MAX_VEC], g[RFG_MAX_VEC];
+    rfg_unpack(f, a, dtype);
+    rfg_unpack(g, b, dtype);
+#pragma unroll
+    for (int i = 0; i < RFG_DTYPE_VEC(dtype); i += 2) {
+        rfg_f32x2 two = rfg_add2(rfg_pair(f[i], f[i + 1]), rfg_pair(g[i], g[i + 1]));
+        f[i] = two.x;
+        f[i + 1] = two.y;
+    }
+    return rfg_pack(f, dtype);
+}
+
+/* sum + the elements, or their squares; the sum's halves are parts of it. */
+RFG_DEVICE rfg_f32x2 rfg_chunk_sum(rfg_u32x4 v, rfg_f32x2 sum, bool squares, int dtype)
+{
+    if (RFG_F16_WORDS && dtype == RFG_F16) {
+        sum.x = squares ? rfg_dot_f16x2(v.x, v.x, sum.x) : rfg_sum_f16x2(v.x, sum.x);
+        sum.y = squares ? rfg_dot_f16x2(v.y, v.y, sum.y) : rfg_sum_f16x2(v.y, sum.y);
+        sum.x = squares ? rfg_dot_f16x2(v.z, v.z, sum.x) : rfg_sum_f16x2(v.z, sum.x);
+        sum.y = squares ? rfg_dot_f16x2(v.w, v.w, sum.y) : rfg_sum_f16x2(v.w, sum.y);
+        return sum;
+    }
+    float f[RFG_MAX_VEC];
+    rfg_unpack(f, v, dtype);
+#pragma unroll
+    for (int i = 0; i < RFG_DTYPE_VEC(dtype); i += 2) {
+        rfg_f32x2 two = rfg_pair(f[i], f[i + 1]);
+        sum = squares ? rfg_fma2(two, two, sum) : rfg_add2(sum, two);
+    }
+    return sum;
+}
+
 /* ---- codes ------------------------------------------------------------------------------------------------------ */
 
 #define RFG_CODE_MAX(dtype)                                                                                            \

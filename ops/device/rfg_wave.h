@@ -8,6 +8,14 @@ RFG_DEVICE float rfg_join(float a, float b, bool largest)
 {
     return largest ? rfg_max(a, b) : a + b;
 }
+#if RFG_AMD && RFG_WAVE == 64
+/* v is the same within each row of 16 lanes: in the last row, of all rows. */
+RFG_DEVICE float rfg_join_rows(float v, bool largest)
+{
+    v = rfg_join(v, RFG_ROW_BEFORE(v), largest); /* in rows 1 and 3, of two rows */
+    return rfg_join(v, RFG_HALF_BEFORE(v), largest);
+}
+#endif
 RFG_DEVICE float rfg_reduce_lanes(float v, int lanes, bool largest)
 {
 #if RFG_AMD
@@ -19,10 +27,11 @@ RFG_DEVICE float rfg_reduce_lanes(float v, int lanes, bool largest)
         return v;
     if (lanes < RFG_WAVE)
         return rfg_join(v, rfg_other_row(v), largest);
-    float sum = rfg_join(rfg_of_lane(v, 0), rfg_of_lane(v, 16), largest);
-    if (RFG_WAVE == 64)
-        sum = rfg_join(sum, rfg_join(rfg_of_lane(v, 32), rfg_of_lane(v, 48), largest), largest);
-    return sum;
+#if RFG_WAVE == 64
+    return rfg_of_lane(rfg_join_rows(v, largest), 63);
+#else
+    return rfg_join(rfg_of_lane(v, 0), rfg_of_lane(v, 16), largest);
+#endif
 #else
 #pragma unroll
     for (int mask = lanes / 2; mask > 0; mask /= 2)
@@ -31,15 +40,30 @@ RFG_DEVICE float rfg_reduce_lanes(float v, int lanes, bool largest)
 #endif
 }
 
+/* The same over the wave, in one lane at least, which costs less. */
+#if RFG_AMD && RFG_WAVE == 64
+#define RFG_REDUCED_LANE 63
+RFG_DEVICE float rfg_reduce_to_lane(float v, bool largest)
+{
+    return rfg_join_rows(rfg_reduce_lanes(v, 16, largest), largest);
+}
+#else
+#define RFG_REDUCED_LANE 0
+RFG_DEVICE float rfg_reduce_to_lane(float v, bool largest)
+{
+    return rfg_reduce_lanes(v, RFG_WAVE, largest);
+}
+#endif
+
 /* The same over `waves` waves (a constant), this one the wave-th of them: in all their threads. part: a word of LDS for
  * each of them. All threads of the workgroup come here. A loop takes two parts by turns: the barrier of one call then
  * keeps the next one but one from overwriting what is still being read. */
 RFG_DEVICE float rfg_group_reduce(float v, float *part, int waves, int wave, bool largest)
 {
-    v = rfg_reduce_lanes(v, RFG_WAVE, largest);
     if (waves == 1)
-        return v;
-    if (rfg_lane() == 0)
+        return rfg_reduce_lanes(v, RFG_WAVE, largest);
+    v = rfg_reduce_to_lane(v, largest);
+    if (rfg_lane() == RFG_REDUCED_LANE)
         part[wave] = v;
     rfg_barrier_lds();
     v = part[0];

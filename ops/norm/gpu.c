@@ -22,9 +22,9 @@ static const struct rfg_param rows_params[] = {
     [P_AHEAD] = { "ahead", 2, { 0, 1 } }, /* weights are loaded first and kept */
     [P_WIDTH] = { "width", 4, { 16, 8, 4, 2 } },
     [P_STREAM] = { "stream", 3, { 0, 1, 2 } },
-    [P_PERSIST] = { "persist",
-                    3,
-                    { 0, 1, 2 } },              /* thousands of threads a CU that go through all rows; 0: all at once */
+    /* Thousands of threads a CU that go through all rows; 3: a workgroup a CU, which reads the weights the fewest
+     * times; 0: all at once. */
+    [P_PERSIST] = { "persist", 4, { 0, 1, 2, 3 } },
     [P_SPLIT] = { "split", 4, { 1, 2, 4, 8 } }, /* workgroups that share a row */
 };
 
@@ -111,7 +111,7 @@ static int64_t groups_of(const struct rfg_device *dev, const struct rfg_problem 
     int64_t groups = row_groups(prob, p), most = MAX_GROUPS;
     int block = p[P_THREADS] * p[P_ROWS];
     if (p[P_PERSIST])
-        most = (int64_t)dev->cu_count * MAX(p[P_PERSIST] * 1024 / block, 1);
+        most = (int64_t)dev->cu_count * (p[P_PERSIST] == 3 ? 1 : MAX(p[P_PERSIST] * 1024 / block, 1));
     return MIN(groups, most);
 }
 
@@ -143,6 +143,8 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "rows=%d: too few workgroups, or too large ones", p[P_ROWS]);
     if (p[P_ROWS] == 1 && block < 128 && groups > 64 * (int64_t)dev->cu_count && threads <= 128)
         return rfg_refuse(why, "rows=1: %" PRId64 " small workgroups", groups);
+    if (p[P_PERSIST] == 3 && (dev->platform == RFG_PLATFORM_NVIDIA || !p[P_AHEAD] || block < 256))
+        return rfg_refuse(why, "persist=3: for weights that are kept, and caches that are slow beside the memory");
     if (p[P_PERSIST] && groups < 2 * groups_of(dev, prob, p))
         return rfg_refuse(why, "persist=%d: only %" PRId64 " workgroups", p[P_PERSIST], groups);
     if (threads < 256 && chunks >= 8 * threads * p[P_SPLIT] && groups * 2 < dev->cu_count)
@@ -176,6 +178,10 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
                                                       : p[P_KEEP] == KEEP_LDS   ? 1.05
                                                                                 : 1;
     double move = bytes * again / MAX(rate, 1);
+    /* Weights again, from the caches, for each workgroup or row. (On NVIDIA the caches are never what limits.) */
+    if (dev->platform != RFG_PLATFORM_NVIDIA && prob->v[NORM_WEIGHT] != NORM_WEIGHT_NONE)
+        move += (p[P_AHEAD] ? groups * p[P_ROWS] : (double)prob->v[NORM_M]) * (double)prob->v[NORM_N] * size_of(prob) /
+                (3e3 * dev->mem_gbps);
     /* A row in one workgroup: loads, a reduction across its waves for each pass, the weights if they come late. */
     double passes = 1 + norm_is_layer(prob) + (prob->v[NORM_SCALE] == RFG_SCALE_TOKEN);
     double waves = MAX((double)p[P_THREADS] / dev->wave_size, 1);

@@ -27,23 +27,33 @@
 
 struct state {
     struct norm_args args;
-    long long row;
+    rfg_u32 row;
     bool live; /* is there such a row? */
     int t;     /* thread of the row */
     int sub;   /* row of the workgroup */
     int lds_row;
-    int slot; /* of the parts of reductions, by turns */
+    int slot;           /* of the parts of reductions, by turns */
+    rfg_u32 at[CHUNKS]; /* this thread's chunks: bytes from the step's beginning */
 };
+
+/* At the beginning of each pass over a step: see rfg_anew(). */
+RFG_DEVICE void renew(struct state *s)
+{
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++)
+        s->at[c] = rfg_anew(s->at[c]);
+}
 
 /* The row's first element, of `size` bytes. */
 RFG_DEVICE char *row_of(const struct state *s, struct norm_rows r, int size)
 {
+    char *p = (char *)r.data;
     if (HEADS) {
-        rfg_u32 row = (rfg_u32)s->row, outer = row / (rfg_u32)s->args.heads;
-        return (char *)r.data +
-               ((long long)outer * r.ld + (long long)(row - outer * (rfg_u32)s->args.heads) * r.ld_inner) * size;
-    }
-    return (char *)r.data + s->row * r.ld * size;
+        rfg_u32 outer = s->row / (rfg_u32)s->args.heads;
+        p += ((long long)outer * r.ld + (long long)(s->row - outer * (rfg_u32)s->args.heads) * r.ld_inner) * size;
+    } else
+        p += s->row * r.ld * size;
+    return THREADS >= RFG_WAVE ? rfg_uniform(p) : p;
 }
 
 /* Elements of the row from a chunk on: above 0 if the chunk is there. */
@@ -85,8 +95,10 @@ RFG_DEVICE void hold(const struct state *s, rfg_u32x4 *kept, int c, int chunk, r
         rfg_lds[s->sub * s->lds_row + chunk] = v;
 }
 
-RFG_DEVICE void held(const struct state *s, const rfg_u32x4 *kept, int c, int chunk, float *h)
+/* Chunk c of the step that begins with chunk `step`. */
+RFG_DEVICE rfg_u32x4 held(const struct state *s, const rfg_u32x4 *kept, int c, int step)
 {
+    int chunk = step + s->t + c * THREADS;
     rfg_u32x4 v = zeroes();
     if (KEEP == 1)
         v = kept[c];
@@ -96,9 +108,9 @@ RFG_DEVICE void held(const struct state *s, const rfg_u32x4 *kept, int c, int ch
         struct norm_rows r = ADD ? s->args.residual_out : s->args.x;
         int left = left_of(s, chunk);
         if (left > 0)
-            v = rfg_load_chunk(row_of(s, r, SIZE), (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
+            v = rfg_load_chunk(row_of(s, r, SIZE) + step * 16ll, s->at[c], left, IN_DTYPE, WIDTH, false);
     }
-    rfg_unpack(h, v, IN_DTYPE);
+    return v;
 }
 
 RFG_DEVICE float reduce(struct state *s, float v, float (*part)[PARTS], bool largest)
@@ -117,51 +129,41 @@ RFG_DEVICE float reduce(struct state *s, float v, float (*part)[PARTS], bool lar
 }
 
 /* Loads a step's chunks, adds the residual, keeps what is normalised, and returns the sum of it or of its squares. */
-RFG_DEVICE float first_pass(const struct state *s, int first, rfg_u32x4 *kept, const rfg_u32x4 *weights, float *largest)
+RFG_DEVICE float first_pass(struct state *s, int step, rfg_u32x4 *kept, const rfg_u32x4 *weights, float *largest)
 {
     rfg_u32x4 x[CHUNKS], r[CHUNKS];
-    const char *xp = row_of(s, s->args.x, SIZE), *rp = xp;
+    const char *xp = row_of(s, s->args.x, SIZE) + step * 16ll, *rp = xp;
     char *op = 0;
     if (ADD) {
-        rp = row_of(s, s->args.residual, SIZE);
-        op = row_of(s, s->args.residual_out, SIZE);
+        rp = row_of(s, s->args.residual, SIZE) + step * 16ll;
+        op = row_of(s, s->args.residual_out, SIZE) + step * 16ll;
     }
+    renew(s);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        int chunk = first + c * THREADS, left = left_of(s, chunk);
+        int left = left_of(s, step + s->t + c * THREADS);
         x[c] = r[c] = zeroes();
         if (left > 0) {
-            x[c] = rfg_load_chunk(xp, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, STREAM == 2);
+            x[c] = rfg_load_chunk(xp, s->at[c], left, IN_DTYPE, WIDTH, STREAM == 2);
             if (ADD)
-                r[c] = rfg_load_chunk(rp, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, STREAM == 2);
+                r[c] = rfg_load_chunk(rp, s->at[c], left, IN_DTYPE, WIDTH, STREAM == 2);
         }
         PIECES_DONE();
     }
     rfg_f32x2 sum = rfg_pair(0.0f, 0.0f);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        int chunk = first + c * THREADS, left = left_of(s, chunk);
-        float h[VEC];
-        rfg_unpack(h, x[c], IN_DTYPE);
+        int chunk = step + s->t + c * THREADS, left = left_of(s, chunk);
         if (ADD) {
-            float b[VEC];
-            rfg_unpack(b, r[c], IN_DTYPE);
-#pragma unroll
-            for (int i = 0; i < VEC; i++)
-                h[i] += b[i];
-            x[c] = rfg_pack(h, IN_DTYPE);
-            rfg_unpack(h, x[c], IN_DTYPE);
+            x[c] = rfg_chunk_add(x[c], r[c], IN_DTYPE);
             if (left > 0)
-                rfg_store_chunk(op, (rfg_u32)chunk * 16u, left, x[c], IN_DTYPE, WIDTH, STREAM != 0 && KEEP);
+                rfg_store_chunk(op, s->at[c], left, x[c], IN_DTYPE, WIDTH, STREAM != 0 && KEEP);
         }
         hold(s, kept, c, chunk, x[c]);
-#pragma unroll
-        for (int i = 0; i < VEC; i += 2) {
-            rfg_f32x2 two = rfg_pair(h[i], h[i + 1]);
-            sum = LAYER ? rfg_add2(sum, two) : rfg_fma2(two, two, sum);
-        }
+        sum = rfg_chunk_sum(x[c], sum, !LAYER, IN_DTYPE);
         if (FUSED) {
-            float w[VEC];
+            float h[VEC], w[VEC];
+            rfg_unpack(h, x[c], IN_DTYPE);
             if (WEIGHT != 2) {
                 rfg_unpack(w, weights[c], IN_DTYPE);
 #pragma unroll
@@ -175,27 +177,40 @@ RFG_DEVICE float first_pass(const struct state *s, int first, rfg_u32x4 *kept, c
     return sum.x + sum.y;
 }
 
-/* The results of a chunk. */
-RFG_DEVICE void results(const struct state *s, int c, int chunk, const rfg_u32x4 *kept, const rfg_u32x4 *weights,
-                        float mean, float rstd, float *y)
+/* Two results of fp16, of h and a weight as they are. */
+RFG_DEVICE rfg_u32 results_f16x2(rfg_u32 h, rfg_u32 w, float rstd)
 {
-    int left = left_of(s, chunk);
+    rfg_f32x2 f = rfg_mul_f16x2(h, rstd);
+    return WEIGHT == 2   ? rfg_pack_f16(f.x, f.y)
+           : WEIGHT == 1 ? rfg_pack_fma_f16x2(f, w, f)
+                         : rfg_pack_mul_f16x2(f, w);
+}
+
+/* The results of a chunk: as they are stored, and with scales in y as well. */
+RFG_DEVICE rfg_u32x4 results(const struct state *s, int c, int step, const rfg_u32x4 *kept, const rfg_u32x4 *weights,
+                             float mean, float rstd, float *y)
+{
+    int left = left_of(s, step + s->t + c * THREADS);
     float w[VEC], b[VEC];
-    held(s, kept, c, chunk, y);
+    rfg_u32x4 hv = held(s, kept, c, step), wv = zeroes(), bv = zeroes();
     if (WEIGHT != 2) {
-        rfg_u32x4 v = zeroes();
         if (AHEAD)
-            v = weights[c];
+            wv = weights[c];
         else if (left > 0)
-            v = rfg_load_chunk(s->args.weight, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
-        rfg_unpack(w, v, IN_DTYPE);
+            wv = rfg_load_chunk((const char *)s->args.weight + step * 16ll, s->at[c], left, IN_DTYPE, WIDTH, false);
     }
-    if (BIAS) {
-        rfg_u32x4 v = zeroes();
-        if (left > 0)
-            v = rfg_load_chunk(s->args.bias, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
-        rfg_unpack(b, v, IN_DTYPE);
+    if (BIAS && left > 0)
+        bv = rfg_load_chunk((const char *)s->args.bias + step * 16ll, s->at[c], left, IN_DTYPE, WIDTH, false);
+    if (RFG_F16_WORDS && IN_DTYPE == RFG_F16 && SCALE == RFG_SCALE_NONE && !LAYER && !BIAS) {
+        hv.x = results_f16x2(hv.x, wv.x, rstd);
+        hv.y = results_f16x2(hv.y, wv.y, rstd);
+        hv.z = results_f16x2(hv.z, wv.z, rstd);
+        hv.w = results_f16x2(hv.w, wv.w, rstd);
+        return hv;
     }
+    rfg_unpack(y, hv, IN_DTYPE);
+    rfg_unpack(w, wv, IN_DTYPE);
+    rfg_unpack(b, bv, IN_DTYPE);
 #pragma unroll
     for (int i = 0; i < VEC; i += 2) {
         rfg_f32x2 f = rfg_pair(y[i], y[i + 1]);
@@ -208,14 +223,16 @@ RFG_DEVICE void results(const struct state *s, int c, int chunk, const rfg_u32x4
             f = rfg_mul2(f, rfg_pair(w[i], w[i + 1]));
         if (BIAS)
             f = rfg_add2(f, rfg_pair(b[i], b[i + 1]));
-        y[i] = THERE(i, left) ? f.x : 0.0f;
-        y[i + 1] = THERE(i + 1, left) ? f.y : 0.0f;
+        y[i] = SCALE == RFG_SCALE_NONE || THERE(i, left) ? f.x : 0.0f;
+        y[i + 1] = SCALE == RFG_SCALE_NONE || THERE(i + 1, left) ? f.y : 0.0f;
     }
+    return rfg_pack(y, IN_DTYPE);
 }
 
-RFG_DEVICE void store(const struct state *s, int chunk, float *y, char *yp, char *qp, float inverse)
+RFG_DEVICE void store(const struct state *s, int c, int step, rfg_u32x4 plain, float *y, char *yp, char *qp,
+                      float inverse)
 {
-    int left = left_of(s, chunk);
+    int chunk = step + s->t + c * THREADS, left = left_of(s, chunk);
     if (SCALE == RFG_SCALE_GROUP) {
         float largest = rfg_reduce_lanes(rfg_chunk_max(y, IN_DTYPE), RFG_GROUP_LANES(IN_DTYPE), true);
         float scale = rfg_scale_of(largest, OUT_DTYPE);
@@ -228,9 +245,10 @@ RFG_DEVICE void store(const struct state *s, int chunk, float *y, char *yp, char
     if (left <= 0)
         return;
     if (PLAIN)
-        rfg_store_chunk(yp, (rfg_u32)chunk * 16u, left, rfg_pack(y, IN_DTYPE), IN_DTYPE, WIDTH, STREAM != 0);
+        rfg_store_chunk(yp + step * 16ll, s->at[c], left, plain, IN_DTYPE, WIDTH, STREAM != 0);
     if (SCALE != RFG_SCALE_NONE)
-        rfg_store_codes(qp, (rfg_u32)(chunk * VEC), left, y, inverse, OUT_DTYPE, IN_DTYPE, WIDTH, STREAM != 0);
+        rfg_store_codes(qp + (long long)step * VEC, s->at[c] / SIZE, left, y, inverse, OUT_DTYPE, IN_DTYPE, WIDTH,
+                        STREAM != 0);
 }
 
 #if SPLIT > 1
@@ -258,6 +276,9 @@ norm_rows(struct norm_args args)
     int chunks = (int)(((rfg_u32)args.n + VEC - 1u) / VEC);
     int end = KEEP == 1 ? 1 : chunks; /* of steps' beginnings */
     s.lds_row = (chunks + STEP - 1) / STEP * STEP;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++)
+        s.at[c] = (rfg_u32)(s.t + c * THREADS) * 16u;
 
     rfg_u32x4 kept[CHUNKS], weights[CHUNKS];
     float inverse = 1.0f;
@@ -265,33 +286,36 @@ norm_rows(struct norm_args args)
         s.live = true;
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
-            int chunk = s.t + c * THREADS, left = left_of(&s, chunk);
+            int left = left_of(&s, s.t + c * THREADS);
             weights[c] = zeroes();
             if (left > 0)
-                weights[c] = rfg_load_chunk(args.weight, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
+                weights[c] = rfg_load_chunk(args.weight, s.at[c], left, IN_DTYPE, WIDTH, false);
         }
     }
     rfg_await_previous();
     if (SCALE == RFG_SCALE_STATIC)
         inverse = 1.0f / rfg_load_float(args.scale, 0, RFG_F32);
 
-    for (long long base = (long long)(rfg_group_x() / SPLIT) * ROWS; base < args.m;
-         base += (long long)(rfg_groups_x(BLOCK) / SPLIT) * ROWS) {
+    for (rfg_u32 base = (rfg_u32)(rfg_group_x() / SPLIT) * ROWS; base < (rfg_u32)args.m;
+         base += (rfg_u32)(rfg_groups_x(BLOCK) / SPLIT) * ROWS) {
         float sum = 0.0f, mean = 0.0f, largest = 0.0f;
-        s.row = base + s.sub;
-        s.live = s.row < args.m;
-        for (int at = 0; at < end; at += STEP)
-            sum += first_pass(&s, at + s.t, kept, weights, &largest);
+        s.row = base + (rfg_u32)s.sub;
+        s.live = s.row < (rfg_u32)args.m;
+        for (int step = 0; step < end; step += STEP) {
+            float part_sum = first_pass(&s, step, kept, weights, &largest);
+            sum = KEEP == 1 ? part_sum : sum + part_sum;
+        }
         sum = reduce(&s, sum, part, false);
         if (LAYER) {
             mean = sum * args.inverse_n;
             sum = 0.0f;
-            for (int at = 0; at < end; at += STEP)
+            for (int step = 0; step < end; step += STEP) {
+                renew(&s);
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++) {
-                    int chunk = at + s.t + c * THREADS, left = left_of(&s, chunk);
+                    int left = left_of(&s, step + s.t + c * THREADS);
                     float h[VEC];
-                    held(&s, kept, c, chunk, h);
+                    rfg_unpack(h, held(&s, kept, c, step), IN_DTYPE);
 #pragma unroll
                     for (int i = 0; i < VEC; i++) {
                         float d = THERE(i, left) ? h[i] - mean : 0.0f;
@@ -299,20 +323,23 @@ norm_rows(struct norm_args args)
                     }
                     CHUNK_DONE();
                 }
+            }
             sum = reduce(&s, sum, part, false);
         }
         float rstd = rfg_rsqrt(rfg_fma(sum, args.inverse_n, args.eps));
         if (SCALE == RFG_SCALE_TOKEN) {
             if (FUSED)
                 largest *= rstd;
-            for (int at = 0; at < end && !FUSED; at += STEP)
+            for (int step = 0; step < end && !FUSED; step += STEP) {
+                renew(&s);
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++) {
                     float y[VEC];
-                    results(&s, c, at + s.t + c * THREADS, kept, weights, mean, rstd, y);
+                    (void)results(&s, c, step, kept, weights, mean, rstd, y);
                     largest = rfg_max(largest, rfg_chunk_max(y, IN_DTYPE));
                     CHUNK_DONE();
                 }
+            }
             largest = reduce(&s, largest, part, true);
             float scale = rfg_scale_of(largest, OUT_DTYPE);
             if (s.live && s.t == 0)
@@ -320,14 +347,15 @@ norm_rows(struct norm_args args)
             inverse = 1.0f / scale;
         }
         char *yp = PLAIN ? row_of(&s, args.y, SIZE) : 0, *qp = SCALE != RFG_SCALE_NONE ? row_of(&s, args.q, 1) : 0;
-        for (int at = 0; at < end; at += STEP)
+        for (int step = 0; step < end; step += STEP) {
+            renew(&s);
 #pragma unroll
             for (int c = 0; c < CHUNKS; c++) {
-                int chunk = at + s.t + c * THREADS;
                 float y[VEC];
-                results(&s, c, chunk, kept, weights, mean, rstd, y);
-                store(&s, chunk, y, yp, qp, inverse);
+                rfg_u32x4 plain = results(&s, c, step, kept, weights, mean, rstd, y);
+                store(&s, c, step, plain, y, yp, qp, inverse);
                 CHUNK_DONE();
             }
+        }
     }
 }

@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What our kernels make an emulated AMD GPU do, beside Triton's own AMD code objects of the same problems.
+
+  bench/triton_counters.py [--gemm] [--problem TEXT]... [--device emu:gfx942:304] [--bin build/bin] [--all] [--json]
+
+Needs PyPI's triton and numpy, and no GPU: Triton compiles for GPUTarget("hip", ARCH) by itself, `rfg-emu run` runs the
+code object under all of the emulator's checks, and its result is compared with numpy's before it is counted: a wrong
+one, or a finding of the checks, ends the program with status 1. Each problem's Triton kernel is compiled in several
+shapes (warps, blocks, splits): the one with the fewest wave-instructions is shown (--all: each). Ours are the
+dispatcher's picks, untuned, by `rfg-bench --counters`.
+
+Columns: instr      wave-instructions of the whole grid
+         a wave     the same, of a wave on average
+         valu/16B   VALU instructions of a wave for each 16 bytes a lane that it loads
+         bytes      asked for (loads, stores, atomics, scalar loads) over the operator's minimum
+         lines      distinct lines of 128 bytes over the minimum
+         full       bytes asked for by loads and stores over those of the lines that each instruction touches
+         lds        bank conflict cycles over conflict-free cycles, in %
+         vgprs, spills, waves a SIMD: of the first kernel"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+import numpy as np
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+import kernels as tk
+
+NORMS = ["add_rmsnorm bf16->bf16 M=16 N=4096", "add_rmsnorm bf16->bf16 M=64 N=8192",
+         "add_rmsnorm bf16->bf16 M=4096 N=8192",
+         "add_rmsnorm f16->f16 M=16 N=4096", "add_rmsnorm f16->f16 M=64 N=8192",
+         "add_rmsnorm f16->f16 M=4096 N=8192", "add_rmsnorm f32->f32 M=16 N=4096",
+         "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh", "act_and_mul bf16->bf16 M=64 N=14336 act=silu",
+         "act_and_mul f16->f16 M=64 N=14336 act=silu"]
+GEMMS = ["gemm bf16,bf16->bf16 M=%d N=%d K=7168" % (m, n) for m in (1, 8, 64) for n in (384, 1024)]
+EPS = 1e-6
+
+Call = namedtuple("Call", "kernel grid args consts warps stages")  # args: (name, Triton's type, value) each
+Out = namedtuple("Out", "array")  # a buffer that begins as this array, and is written
+Problem = namedtuple("Problem", "op dtype m n k attrs")
+
+
+class Wrong(Exception):
+    pass
+
+
+# ---- numbers ----------------------------------------------------------------------------------------------------
+
+def to_bits(f, dtype):
+    """float32 to what lies in memory, to nearest even."""
+    if dtype == "f32":
+        return f.astype(np.float32)
+    if dtype == "f16":
+        return f.astype(np.float16)
+    u = np.ascontiguousarray(f, dtype=np.float32).view(np.uint32)
+    return ((u + 0x7fff + (u >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def to_float(a, dtype):
+    return (a.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else a.astype(np.float32)
+
+
+def empty(shape, dtype):
+    return np.zeros(shape, {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}[dtype])
+
+
+def check(name, got, want, dtype, slack):
+    """Within the output's rounding, and `slack` for sums of floats in another order."""
+    eps = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}[dtype]
+    bad = ~(np.abs(got.astype(np.float64) - want) <= eps * np.abs(want) * 1.01 + slack)
+    if bad.any():
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise Wrong("%s: %d of %d elements are wrong, the first at %s: %g, must be %g" %
+                    (name, bad.sum(), bad.size, at, got[at], want[at]))
+
+
+# ---- running one code object --------------------------------------------------------------------------------------
+
+def compile_call(call, arch, wave):
+    """Specialised as Triton's launcher does: arguments that 16 divides are said to be, ones are constants."""
+    signature, consts, attrs = {}, dict(call.consts), {}
+    for i, (name, kind, value) in enumerate(call.args):
+        signature[name] = kind
+        if kind[0] == "*" or (kind == "i32" and value % 16 == 0):
+            attrs[(i,)] = [["tt.divisibility", 16]]
+        elif kind == "i32" and value == 1:
+            signature[name], consts[name] = "constexpr", 1
+    signature.update({name: "constexpr" for name in call.consts})
+    source = ASTSource(call.kernel, signature=signature, constexprs=consts, attrs=attrs)
+    options = {"num_warps": call.warps, "num_stages": call.stages}
+    return triton.compile(source, target=GPUTarget("hip", arch, wave), options=options), consts
+
+
+def run_call(call, args, folder):
+    """Launches it on the emulator; buffers that are Out() are read back. Gives the counters."""
+    compiled, consts = compile_call(call, args.arch, args.wave)
+    path = os.path.join(folder, "kernel.hsaco")
+    with open(path, "wb") as f:
+        f.write(compiled.asm["hsaco"])
+    command = [os.path.join(args.bin, "rfg-emu"), "run", path, "--device", args.device, "--grid",
+               ",".join(map(str, call.grid)), "--block", str(call.warps * args.wave), "--lds",
+               str(compiled.metadata.shared), "--counters", "--json", "--args"]
+    outs = []
+    for i, (name, kind, value) in enumerate(call.args):
+        if name in consts:
+            continue
+        if kind[0] != "*":
+            command.append("%s:%r" % ({"fp32": "f32"}.get(kind, kind), value))
+            continue
+        file, array = os.path.join(folder, "arg%d" % i), value.array if isinstance(value, Out) else value
+        array.tofile(file)
+        if isinstance(value, Out):
+            outs.append((array, file + ".out"))
+            command.append("inout:%s:%s.out" % (file, file))
+        else:
+            command.append("in:" + file)
+    command += ["null", "null"]  # Triton's scratch buffers for all workgroups and for its profiler: of no use here
+    if compiled.metadata.global_scratch_size:
+        raise Wrong("%s: needs global scratch" % call.kernel.__name__)
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if run.returncode:
+        raise Wrong("%s: rfg-emu: exit code %d: %s" % (call.kernel.__name__, run.returncode, run.stderr.strip()))
+    for array, file in outs:
+        array[...] = np.fromfile(file, array.dtype).reshape(array.shape)
+    return json.loads(run.stdout)["counters"]
+
+
+def add_up(a, b):
+    """Counters of launches one after the other."""
+    if isinstance(a, dict):
+        return {k: add_up(a[k], b[k]) if k in a and k in b else a.get(k, b.get(k)) for k in {**a, **b}}
+    return a + b
+
+
+# ---- problems: a reference, and the calls to try ------------------------------------------------------------------
+
+TYPES = {"bf16": "*bf16", "f16": "*fp16", "f32": "*fp32"}
+
+
+def parse(text):
+    words = text.split()
+    attrs = dict(w.split("=", 1) for w in words[2:])
+    dims = {k: int(attrs.pop(k, 0)) for k in "MNK"}
+    return Problem(words[0], re.split("->|,", words[1])[0], dims["M"], dims["N"], dims["K"], attrs)
+
+
+def add_rmsnorm(p, rng):
+    """Yields (what it is called, calls, check) for each way."""
+    x, r = (to_bits(rng.standard_normal((p.m, p.n), np.float32), p.dtype) for _ in range(2))
+    w = to_bits(1 + 0.25 * rng.standard_normal(p.n, np.float32), p.dtype)
+    h = to_bits(to_float(x, p.dtype) + to_float(r, p.dtype), p.dtype)
+    f = to_float(h, p.dtype).astype(np.float64)
+    want = f / np.sqrt((f * f).mean(1, keepdims=True) + EPS) * to_float(w, p.dtype)
+    t = TYPES[p.dtype]
+    for warps in (4, 8, 16):
+        y, ro = Out(empty((p.m, p.n), p.dtype)), Out(empty((p.m, p.n), p.dtype))
+
+        def verify(name, y=y, ro=ro):
+            check(name + ", residual", to_float(ro.array, p.dtype), to_float(h, p.dtype).astype(float), p.dtype, 0)
+            check(name, to_float(y.array, p.dtype), want, p.dtype, 1e-5)
+
+        arguments = [("x", t, x), ("r", t, r), ("w", t, w), ("y", t, y), ("ro", t, ro), ("eps", "fp32", EPS)]
+        block = triton.next_power_of_2(p.n)
+        yield "%d warps, block %d" % (warps, block), [
+            Call(tk.add_rmsnorm_kernel, (p.m,), arguments, {"N": p.n, "B": block}, warps, 2)], verify
+
+
+def act_and_mul(p, rng):
+    x = to_bits(2 * rng.standard_normal((p.m, 2 * p.n), np.float32), p.dtype)
+    a, b = np.split(to_float(x, p.dtype).astype(np.float64), 2, 1)
+    tanh = p.attrs.get("act", "silu") == "gelu_tanh"
+    if tanh:
+        want = 0.5 * a * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a**3))) * b
+    else:
+        want = a / (1 + np.exp(-a)) * b
+    t = TYPES[p.dtype]
+    for warps in (4, 8, 16):
+        for block in (1024, 2048, 4096, 8192):
+            if block < warps * 64 * 2 or block > warps * 64 * 32:
+                continue
+            y = Out(empty((p.m, p.n), p.dtype))
+            yield "%d warps, block %d" % (warps, block), [
+                Call(tk.act_and_mul_kernel, (triton.cdiv(p.n, block), p.m), [("x", t, x), ("y", t, y), ("n", "i32", p.n)],
+                     {"TANH": tanh, "B": block}, warps, 2)
+            ], lambda name, y=y: check(name, to_float(y.array, p.dtype), want, p.dtype, 1e-5)
+
+
+def gemm(p, rng):
+    x = to_bits(rng.standard_normal((p.m, p.k), np.float32), p.dtype)
+    w = to_bits(rng.standard_normal((p.n, p.k), np.float32), p.dtype)
+    want = (to_float(x, p.dtype).astype(np.float64) @ to_float(w, p.dtype).astype(np.float64).T)
+    t = TYPES[p.dtype]
+    bm = 16 if p.m <= 16 else 32 if p.m <= 32 else 64
+    for bn in (32, 64):
+        for bk in (128, 256):
+            for split in (4, 8, 16):
+                for last in (True, False):
+                    if (bm + bn) * bk * 2 > 65536:
+                        continue
+                    y = Out(empty((p.m, p.n), p.dtype))
+                    parts = Out(np.zeros((split, p.m, p.n), np.float32))
+                    tiles = (triton.cdiv(p.n, bn), split, triton.cdiv(p.m, bm))
+                    calls = [Call(tk.gemm_splitk_kernel, tiles,
+                                  [("x", t, x), ("w", t, w), ("y", t, y), ("parts", "*fp32", parts),
+                                   ("counters", "*i32", Out(np.zeros(tiles[0] * tiles[2], np.int32))), ("M", "i32", p.m),
+                                   ("N", "i32", p.n), ("K", "i32", p.k)],
+                                  {"BM": bm, "BN": bn, "BK": bk, "SPLIT": split, "LAST": last}, 4, 2)]
+                    if not last:
+                        calls.append(Call(tk.splitk_sum_kernel, (triton.cdiv(p.m * p.n, 512),),
+                                          [("y", t, y), ("parts", "*fp32", parts), ("n", "i32", p.m * p.n)],
+                                          {"SPLIT": split, "B": 512}, 4, 2))
+                    yield "%dx%dx%d, split %d, %s" % (bm, bn, bk, split, "1 launch" if last else "2 launches"), calls, \
+                        lambda name, y=y: check(name, to_float(y.array, p.dtype), want, p.dtype, 1e-3)
+
+
+# ---- the table ----------------------------------------------------------------------------------------------------
+
+def row_of(problem, who, how, c, minimal):
+    g, by, k = c["global"], c["by_class"], c["kernels"][0]
+    kinds = [g["loads"], g["stores"], g["atomics"], g["scalar_loads"]]
+    vector = [g["loads"], g["stores"]]
+    lines = sum(t["lines128"] for t in vector) * 128
+    return {"problem": problem, "who": who, "how": how, "instructions": c["wave_instructions"],
+            "a_wave": c["wave_instructions"] / c["waves"],
+            "valu_per_16B": (by["valu"] + by["trans"]) * k["wave_size"] * 16 / max(g["loads"]["bytes"], 1),
+            "bytes": sum(t["bytes"] for t in kinds) / minimal, "lines": g["unique128"] * 128 / minimal,
+            "full": sum(t["bytes"] for t in vector) / max(lines, 1),
+            "lds_conflicts": 100 * c["lds"]["conflict_cycles"] / max(c["lds"]["ideal_cycles"], 1),
+            "vgprs": max(k["vgprs"] + k["agprs"] for k in c["kernels"]),
+            "spills": sum(k["spilled_vgprs"] + k["spilled_sgprs"] + k["scratch"] for k in c["kernels"]),
+            "waves_per_simd": k["waves_per_simd"]}
+
+
+def show(r, args):
+    if args.json:
+        print(json.dumps(r), flush=True)
+    else:
+        print("%-50s %-6s %9d %7.0f %8.1f %6.3f %6.3f %5.2f %5.1f %5d %6d %5.3g  %s" %
+              (r["problem"], r["who"], r["instructions"], r["a_wave"], r["valu_per_16B"], r["bytes"], r["lines"], r["full"],
+               r["lds_conflicts"], r["vgprs"], r["spills"], r["waves_per_simd"], r["how"]), flush=True)
+
+
+def ours(problem, args):
+    command = [os.path.join(args.bin, "rfg-bench"), "--device", args.device, "--counters", "--json", "--problem", problem]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if run.returncode:
+        raise Wrong("rfg-bench: exit code %d: %s" % (run.returncode, run.stderr.strip()))
+    return json.loads(run.stdout)
+
+
+def triton_rows(text, minimal, args):
+    p = parse(text)
+    ways = {"add_rmsnorm": add_rmsnorm, "act_and_mul": act_and_mul, "gemm": gemm}.get(p.op)
+    if not ways:
+        raise Wrong("%s: there is no Triton kernel of '%s' here" % (text, p.op))
+    rows = []
+    for how, calls, verify in ways(p, np.random.default_rng(args.seed)):
+        with tempfile.TemporaryDirectory() as folder:
+            sums = None
+            for call in calls:
+                counters = run_call(call, args, folder)
+                sums = add_up(sums, counters) if sums else counters
+        verify("%s, Triton, %s" % (text, how))
+        rows.append(row_of(text, "Triton", how, sums, minimal))
+    return sorted(rows, key=lambda r: r["instructions"])
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--bin", default="build/bin", help="where rfg-bench and rfg-emu are")
+    a.add_argument("--device", default="emu:gfx942:304")
+    a.add_argument("--gemm", action="store_true", help="split-K GEMM of bf16 with K=7168 in place of norms and activations")
+    a.add_argument("--problem", action="append", help="in place of the usual ones")
+    a.add_argument("--all", action="store_true", help="each way that Triton's kernel was compiled")
+    a.add_argument("--json", action="store_true", help="an object a line")
+    a.add_argument("--seed", type=int, default=1)
+    args = a.parse_args()
+    args.arch = args.device.split(":")[1 if args.device.startswith("emu:") else 0]
+    args.wave = 64 if args.arch.startswith("gfx9") else 32
+    if not args.json:
+        print("# %s; Triton %s" % (args.device, triton.__version__))
+        print("%-50s %-6s %9s %7s %8s %6s %6s %5s %5s %5s %6s %5s  %s" %
+              ("problem", "whose", "instr", "a wave", "valu/16B", "bytes", "lines", "full", "lds%", "vgprs", "spills",
+               "waves", "how"))
+    try:
+        for text in args.problem or (GEMMS if args.gemm else NORMS):
+            c = ours(text, args)
+            show(row_of(text, "ours", c["variant"], c, c["minimal_bytes"]), args)
+            rows = triton_rows(text, c["minimal_bytes"], args)
+            for r in rows if args.all else rows[:1]:
+                show(r, args)
+    except Wrong as e:
+        print("triton_counters.py: %s" % e, file=sys.stderr)
+        return 1
+    return 0
+
+
+sys.exit(main())
