@@ -304,8 +304,8 @@ void rfg_plan_free_all(rfg_context *ctx)
 
 rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream)
 {
-    struct rfg_kargs_head *head = kargs;
     const struct rfg_variant *var = plan->choice.variant;
+    struct rfg_kargs_head *head = (void *)((char *)kargs + plan->prob.op->head);
     if (var->kind == RFG_VARIANT_HOST) {
         pthread_mutex_lock(&ctx->cpu_lock);
         head->workspace = ctx->cpu_workspace;

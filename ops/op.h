@@ -91,7 +91,7 @@ enum rfg_variant_kind {
     RFG_VARIANT_VENDOR, /* a vendor's library, loaded by dlopen */
 };
 
-/* Every op's kernel argument struct begins with this; the dispatcher fills it before a launch. */
+/* Every op's kernel argument struct has this in it (struct rfg_op, head); the dispatcher fills it before a launch. */
 struct rfg_kargs_head {
     void *workspace;    /* variant->workspace() bytes, 256-byte aligned; contents undefined */
     uint32_t *counters; /* RFG_COUNTERS zeroes (GPU only); a launch must leave them zero */
@@ -190,6 +190,7 @@ struct rfg_op {
     int n_variants;
     const struct rfg_variant *const *variants; /* in order of preference when the model ties; the portable ones last */
     size_t kargs_size;
+    size_t head; /* where struct rfg_kargs_head is in it */
 
     /* Is this combination of dtypes and values one that the op's contract allows? */
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);

@@ -242,6 +242,7 @@ VARIANTS(act);
         .n_variants = sizeof(op_name##_variants) / sizeof(op_name##_variants[0]),                                      \
         .variants = op_name##_variants,                                                                                \
         .kargs_size = sizeof(struct act_args),                                                                         \
+        .head = offsetof(struct act_args, workspace),                                                                  \
         .valid = act_valid,                                                                                            \
         .cost = act_cost,                                                                                              \
         .tensors = act_tensors,                                                                                        \

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the kernels of act_and_mul and act share. Macros: IN_DTYPE (x, y), OUT_DTYPE (codes), ACT (enum rfg_act), MUL,
- * INTERLEAVED, SCALE (RFG_SCALE_*), PLAIN (0: codes only), WIDTH (bytes of a load), STREAM (1: results are not worth
+ * INTERLEAVED, PACKED (rows follow each other), SCALE (RFG_SCALE_*), PLAIN (0: codes only), WIDTH (bytes of a load), STREAM (1: results are not worth
  * caching; 2: nor is x). And of each kernel, UNIFORM: a wave's lanes work on one row. */
 #include "rfg_device.h"
 #include "act/act_args.h"
 
 #define VEC  RFG_DTYPE_VEC(IN_DTYPE)
 #define SIZE RFG_DTYPE_BYTES(IN_DTYPE)
+
+#define LDX(args) (PACKED ? (long long)(args).n * (MUL ? 2 : 1) : (args).ldx)
+#define LDY(args) (PACKED ? (long long)(args).n : (args).ldy)
 
 /* Is element i of a chunk there? Of whole chunks all are: one mask and not eight. */
 #define THERE(i, left) (WIDTH == 16 ? (left) > 0 : (i) < (left))
@@ -97,7 +100,7 @@ struct raw {
 RFG_DEVICE struct raw load(struct act_args args, rfg_u32 row, int chunk, int n)
 {
     struct raw raw;
-    const char *x = row_of(args.x, row, args.ldx, SIZE);
+    const char *x = row_of(args.x, row, LDX(args), SIZE);
     rfg_u32 at = rfg_anew((rfg_u32)chunk * (INTERLEAVED ? 32u : 16u));
     if (INTERLEAVED) {
         raw.a = rfg_load_chunk(x, at, 2 * n, IN_DTYPE, WIDTH, STREAM == 2);
@@ -157,7 +160,7 @@ RFG_DEVICE rfg_u32x4 compute_plain(struct raw raw, struct act_args args)
 /* Store a chunk's results. */
 RFG_DEVICE void store_plain(struct act_args args, rfg_u32 row, int chunk, int n, rfg_u32x4 v)
 {
-    rfg_store_chunk(row_of(args.y, row, args.ldy, SIZE), rfg_anew((rfg_u32)chunk * 16u), n, v, IN_DTYPE, WIDTH,
+    rfg_store_chunk(row_of(args.y, row, LDY(args), SIZE), rfg_anew((rfg_u32)chunk * 16u), n, v, IN_DTYPE, WIDTH,
                     STREAM != 0);
 }
 RFG_DEVICE void store(struct act_args args, rfg_u32 row, int chunk, int n, const float *f, float inverse)

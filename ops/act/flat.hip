@@ -4,14 +4,14 @@
  * all and then computes. The grid may be smaller than the list: it is gone through in strides of the grid. Not for
  * scales of whole rows.
  *
- * Macros: those of act_device.h, THREADS, UNROLL, WHOLE_WAVES (rows are whole waves of whole chunks). */
+ * Macros: those of act_device.h, THREADS, UNROLL, ONCE (the grid is not smaller), WHOLE_WAVES (rows are whole waves of whole chunks). */
 #define UNIFORM (RFG_AMD && WHOLE_WAVES)
 #include "act/act_device.h"
 
 RFG_KERNEL(THREADS) act_flat(struct act_args args)
 {
     rfg_u32 total = (rfg_u32)args.m * args.row_chunks;
-    rfg_u32 step = (rfg_u32)rfg_groups_x(THREADS) * (THREADS * UNROLL);
+    rfg_u32 step = ONCE ? total : (rfg_u32)rfg_groups_x(THREADS) * (THREADS * UNROLL);
     float inverse = 1.0f;
     rfg_start_next();
     rfg_await_previous();

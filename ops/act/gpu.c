@@ -54,6 +54,7 @@ static void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
     rfg_kernel_macro(k, "ACT", (int)prob->v[ACT_ACT]);
     rfg_kernel_macro(k, "MUL", act_multiplies(prob));
     rfg_kernel_macro(k, "INTERLEAVED", (int)prob->v[ACT_INTERLEAVED]);
+    rfg_kernel_macro(k, "PACKED", !prob->v[ACT_LDX] && !prob->v[ACT_LDY]);
     rfg_kernel_macro(k, "SCALE", (int)prob->v[ACT_SCALE]);
     rfg_kernel_macro(k, "PLAIN", act_is_plain(prob));
 }
@@ -152,6 +153,7 @@ static void flat_kernel(const struct rfg_device *dev, const struct rfg_problem *
     common_macros(prob, k);
     rfg_kernel_macro(k, "THREADS", p[FLAT_THREADS]);
     rfg_kernel_macro(k, "UNROLL", p[FLAT_UNROLL]);
+    rfg_kernel_macro(k, "ONCE", !p[FLAT_PERSIST]);
     rfg_kernel_macro(k, "WHOLE_WAVES", prob->v[ACT_N] % (dev->wave_size * vec_of(prob)) == 0);
     rfg_kernel_macro(k, "WIDTH", p[FLAT_WIDTH]);
     rfg_kernel_macro(k, "STREAM", p[FLAT_STREAM]);

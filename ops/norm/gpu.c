@@ -208,6 +208,9 @@ static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg
     rfg_kernel_macro(k, "SCALE", (int)prob->v[NORM_SCALE]);
     rfg_kernel_macro(k, "PLAIN", norm_is_plain(prob));
     rfg_kernel_macro(k, "HEADS", prob->v[NORM_HEADS] > 1);
+    rfg_kernel_macro(k, "PACKED",
+                     prob->v[NORM_HEADS] <= 1 && !prob->v[NORM_LDX] && !prob->v[NORM_LDR] && !prob->v[NORM_LDY]);
+    rfg_kernel_macro(k, "ONCE", p[P_ROWS] == 1 && !p[P_PERSIST] && prob->v[NORM_M] <= MAX_GROUPS);
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
     rfg_kernel_macro(k, "ROWS", p[P_ROWS]);
     rfg_kernel_macro(k, "CHUNKS", p[P_CHUNKS]);

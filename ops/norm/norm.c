@@ -127,6 +127,17 @@ static rfg_status norm_call(rfg_context *ctx, const struct rfg_problem *prob, co
     return rfg_op_add_layernorm(ctx, y, quant, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, bias, &p, stream);
 }
 
+static void fill_packed(struct norm_args *a)
+{
+    a->packed.x = a->x.data;
+    a->packed.residual = a->residual.data;
+    a->packed.residual_out = a->residual_out.data;
+    a->packed.y = a->y.data;
+    a->packed.weight = a->weight;
+    a->packed.n = a->n;
+    a->packed.eps = a->eps;
+}
+
 static struct norm_rows rows_of_tensor(const rfg_tensor *t)
 {
     return (struct norm_rows){ t->data, t->strides[0], t->ndim == 3 ? t->strides[1] : t->shape[1] };
@@ -157,6 +168,7 @@ static void norm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX
     a->heads = (int)v[NORM_HEADS];
     a->eps = NORM_DEFAULT_EPS;
     a->inverse_n = 1.0f / (float)a->n;
+    fill_packed(a);
 }
 
 /* ---- the public functions --------------------------------------------------------------------------------------- */
@@ -301,6 +313,7 @@ static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
         a.y = rows_of(&o.y, heads);
     if (o.quantised)
         a.q = rows_of(&o.q, heads);
+    fill_packed(&a);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
@@ -358,6 +371,7 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
         .n_variants = sizeof(op_name##_variants) / sizeof(op_name##_variants[0]),                                      \
         .variants = op_name##_variants,                                                                                \
         .kargs_size = sizeof(struct norm_args),                                                                        \
+        .head = offsetof(struct norm_args, workspace),                                                                 \
         .valid = norm_valid,                                                                                           \
         .cost = norm_cost,                                                                                             \
         .tensors = norm_tensors,                                                                                       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every norm kernel is given, by value; the host and the kernels read this same text. The first two members are
+ * What every norm kernel is given, by value; the host and the kernels read this same text. The last two members are
  * struct rfg_kargs_head. */
 #ifndef RFG_NORM_ARGS_H
 #define RFG_NORM_ARGS_H
@@ -12,8 +12,13 @@ struct norm_rows {
 };
 
 struct norm_args {
-    void *workspace;
-    unsigned int *counters;
+    /* What packed rows take, once more: see act_args.h. */
+    struct {
+        void *x, *residual, *residual_out, *y;
+        const void *weight;
+        int n;
+        float eps;
+    } packed;
     struct norm_rows x, residual, residual_out, y, q; /* data NULL: not there */
     const void *weight, *bias;
     float *scale; /* read if static */
@@ -21,6 +26,8 @@ struct norm_args {
     int m, n, heads;
     float eps, inverse_n;
     int pad;
+    void *workspace;
+    unsigned int *counters;
 };
 
 #endif

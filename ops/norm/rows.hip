@@ -9,7 +9,8 @@
  * as what is normalised, the rounded sum of x and the residual.
  *
  * Macros: IN_DTYPE, OUT_DTYPE (codes), ADD (a residual), LAYER (subtract the mean), WEIGHT (0: w, 1: 1 + w, 2: none),
- * BIAS, SCALE (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), WIDTH (bytes of a load), STREAM (1: results
+ * BIAS, SCALE (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows
+ * follow each other), ONCE (each row has its workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results
  * are not worth caching; 2: nor are x and the residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights
  * are loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT (a
  * row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
@@ -44,11 +45,19 @@ RFG_DEVICE void renew(struct state *s)
         s->at[c] = rfg_anew(s->at[c]);
 }
 
+/* N, which is known if EXACT. */
+RFG_DEVICE int row_length(const struct state *s)
+{
+    return EXACT ? SPLIT * STEP * VEC : s->args.n;
+}
+
 /* The row's first element, of `size` bytes. */
 RFG_DEVICE char *row_of(const struct state *s, struct norm_rows r, int size)
 {
     char *p = (char *)r.data;
-    if (HEADS) {
+    if (PACKED && size == SIZE) /* not of codes */
+        p += s->row * (long long)row_length(s) * size;
+    else if (HEADS) {
         rfg_u32 outer = s->row / (rfg_u32)s->args.heads;
         p += ((long long)outer * r.ld + (long long)(s->row - outer * (rfg_u32)s->args.heads) * r.ld_inner) * size;
     } else
@@ -61,7 +70,7 @@ RFG_DEVICE int left_of(const struct state *s, int chunk)
 {
     if (EXACT)
         return ROWS == 1 || s->live ? VEC : 0;
-    return s->live ? s->args.n - chunk * VEC : 0;
+    return s->live ? row_length(s) - chunk * VEC : 0;
 }
 
 /* Is element i of a chunk there? Of whole chunks all are: one mask and not eight. */
@@ -261,6 +270,17 @@ norm_rows(struct norm_args args)
     RFG_SHARED float part[SPLIT > 1 ? 3 : 2][PARTS];
     struct state s;
     s.args = args;
+    if (PACKED) {
+        s.args.x.data = args.packed.x;
+        s.args.residual.data = args.packed.residual;
+        s.args.residual_out.data = args.packed.residual_out;
+        s.args.y.data = args.packed.y;
+        s.args.weight = args.packed.weight;
+        s.args.n = args.packed.n;
+        s.args.eps = args.packed.eps;
+    }
+    if (EXACT)
+        s.args.inverse_n = 1.0f / (float)row_length(&s);
     s.sub = ROWS == 1             ? 0
             : THREADS >= RFG_WAVE ? rfg_wave() / (THREADS >= RFG_WAVE ? THREADS / RFG_WAVE : 1)
                                   : rfg_thread() / THREADS;
@@ -273,7 +293,7 @@ norm_rows(struct norm_args args)
         s.t += rfg_cluster_rank() * STEP;
     }
 #endif
-    int chunks = (int)(((rfg_u32)args.n + VEC - 1u) / VEC);
+    int chunks = (int)(((rfg_u32)row_length(&s) + VEC - 1u) / VEC);
     int end = KEEP == 1 ? 1 : chunks; /* of steps' beginnings */
     s.lds_row = (chunks + STEP - 1) / STEP * STEP;
 #pragma unroll
@@ -289,25 +309,25 @@ norm_rows(struct norm_args args)
             int left = left_of(&s, s.t + c * THREADS);
             weights[c] = zeroes();
             if (left > 0)
-                weights[c] = rfg_load_chunk(args.weight, s.at[c], left, IN_DTYPE, WIDTH, false);
+                weights[c] = rfg_load_chunk(s.args.weight, s.at[c], left, IN_DTYPE, WIDTH, false);
         }
     }
     rfg_await_previous();
     if (SCALE == RFG_SCALE_STATIC)
         inverse = 1.0f / rfg_load_float(args.scale, 0, RFG_F32);
 
-    for (rfg_u32 base = (rfg_u32)(rfg_group_x() / SPLIT) * ROWS; base < (rfg_u32)args.m;
+    for (rfg_u32 base = (rfg_u32)(rfg_group_x() / SPLIT) * ROWS; ONCE || base < (rfg_u32)args.m;
          base += (rfg_u32)(rfg_groups_x(BLOCK) / SPLIT) * ROWS) {
         float sum = 0.0f, mean = 0.0f, largest = 0.0f;
         s.row = base + (rfg_u32)s.sub;
-        s.live = s.row < (rfg_u32)args.m;
+        s.live = ONCE || s.row < (rfg_u32)args.m;
         for (int step = 0; step < end; step += STEP) {
             float part_sum = first_pass(&s, step, kept, weights, &largest);
             sum = KEEP == 1 ? part_sum : sum + part_sum;
         }
         sum = reduce(&s, sum, part, false);
         if (LAYER) {
-            mean = sum * args.inverse_n;
+            mean = sum * s.args.inverse_n;
             sum = 0.0f;
             for (int step = 0; step < end; step += STEP) {
                 renew(&s);
@@ -326,7 +346,7 @@ norm_rows(struct norm_args args)
             }
             sum = reduce(&s, sum, part, false);
         }
-        float rstd = rfg_rsqrt(rfg_fma(sum, args.inverse_n, args.eps));
+        float rstd = rfg_rsqrt(rfg_fma(sum, s.args.inverse_n, s.args.eps));
         if (SCALE == RFG_SCALE_TOKEN) {
             if (FUSED)
                 largest *= rstd;
@@ -346,7 +366,7 @@ norm_rows(struct norm_args args)
                 rfg_store_float(args.scale, s.row * args.scale_row, scale, RFG_F32);
             inverse = 1.0f / scale;
         }
-        char *yp = PLAIN ? row_of(&s, args.y, SIZE) : 0, *qp = SCALE != RFG_SCALE_NONE ? row_of(&s, args.q, 1) : 0;
+        char *yp = PLAIN ? row_of(&s, s.args.y, SIZE) : 0, *qp = SCALE != RFG_SCALE_NONE ? row_of(&s, args.q, 1) : 0;
         for (int step = 0; step < end; step += STEP) {
             renew(&s);
 #pragma unroll
@@ -357,5 +377,7 @@ norm_rows(struct norm_args args)
                 CHUNK_DONE();
             }
         }
+        if (ONCE)
+            break;
     }
 }
