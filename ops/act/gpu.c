@@ -142,7 +142,8 @@ static double flat_predict(const struct rfg_device *dev, const struct rfg_proble
     if (p[FLAT_UNROLL] == 4) /* registers */
         per_cu = MIN(per_cu, 1024.0 / p[FLAT_THREADS]);
     double stream = p[FLAT_STREAM] == 0 ? 0.01 : p[FLAT_STREAM] == 2 ? 0.005 : 0;
-    return predict(dev, prob, groups, per_cu, in_flight, steps) + stream;
+    /* Going through tiles in turn keeps less in flight than workgroups that come and go: a tenth, on the H200. */
+    return predict(dev, prob, groups, per_cu, in_flight, steps) * (p[FLAT_PERSIST] ? 1.1 : 1) + stream;
 }
 
 static void flat_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -244,17 +245,22 @@ static int64_t rows_groups(const struct rfg_problem *prob)
 
 static double rows_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    double chunks = (double)row_chunks(prob), threads = p[ROWS_THREADS];
-    double in_flight = MIN(threads * p[ROWS_CHUNKS], chunks) * 16 * (act_multiplies(prob) ? 2 : 1);
-    double per_cu = MIN((p[ROWS_CHUNKS] == 4 ? 1024 : 2048) / threads, 32);
+    double chunks = (double)row_chunks(prob), threads = p[ROWS_THREADS], mine = p[ROWS_CHUNKS];
+    bool registers = p[ROWS_KEEP] == KEEP_REGISTERS;
+    double in_flight = MIN(threads * mine, chunks) * 16 * (act_multiplies(prob) ? 2 : 1);
+    double per_cu = MAX((double)(int)MIN(MIN(65536 / (threads * (28 + 18 * mine)), 2048 / threads), 32), 1);
     if (p[ROWS_KEEP] == KEEP_LDS)
         per_cu = MIN(per_cu, MAX((double)(dev->lds_bytes / (rows_lds(prob, p) + 1024)), 1));
-    double steps = p[ROWS_KEEP] == KEEP_REGISTERS
-                       ? 1
-                       : (p[ROWS_KEEP] == KEEP_LDS ? 1 : 2) * MAX(chunks / (threads * p[ROWS_CHUNKS]), 1);
-    double idle = p[ROWS_KEEP] == KEEP_REGISTERS ? threads * p[ROWS_CHUNKS] / chunks : 1;
-    return predict(dev, prob, (double)rows_groups(prob), per_cu, in_flight, steps) + (p[ROWS_KEEP] ? 0.3 : 1.5) +
-           steps * 0.3 + 0.1 * idle + (p[ROWS_STREAM] ? 0 : 0.01);
+    double steps = registers ? 1 : (p[ROWS_KEEP] == KEEP_LDS ? 1 : 2) * MAX(chunks / (threads * mine), 1);
+    double idle = registers ? threads * mine / chunks : 1;
+    /* A row is loaded, computed, looked through and stored, one after the other: only other workgroups fill the gaps.
+     */
+    double chain = (LOAD_US + 0.35 * mine) * (registers ? 1 : 0.6 * steps) + 0.8;
+    double rounds = MAX((double)rows_groups(prob) / (per_cu * dev->cu_count), 1);
+    return MAX(predict(dev, prob, (double)rows_groups(prob), per_cu, in_flight, steps) + (registers ? 0.3 : 0.5) +
+                   steps * 0.3 + 0.1 * idle,
+               dev->latency_us + rounds * chain) +
+           (p[ROWS_STREAM] ? 0 : 0.01);
 }
 
 static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

@@ -190,7 +190,8 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     double lanes = flops * 3 / (0.5e6 * dev->fma_tflops * MIN(1, at_once * block / (512.0 * dev->cu_count)));
     double idle = 1 - chunks / (double)(steps * p[P_THREADS] * p[P_CHUNKS] * split);
     double us = MAX(MAX(move, lanes), (turns - 1) * (LOAD_US + chain) * 0.5);
-    return dev->latency_us + LOAD_US + chain + us * (1 + 0.2 * idle) + (p[P_PERSIST] ? 0.02 : 0) +
+    return dev->latency_us + LOAD_US + chain + us * (1 + 0.2 * idle) +
+           (p[P_PERSIST] ? 0.02 + (dev->platform == RFG_PLATFORM_NVIDIA ? 0.03 * us : 0) : 0) +
            (p[P_STREAM] && bytes < (double)dev->cache_bytes ? 0.05 : 0);
 }
 
