@@ -29,8 +29,8 @@ struct rfg_cpu_out {
 /* A norm: of x, or of x + residual rounded to dtype, which residual_out receives. */
 struct rfg_cpu_norm {
     struct rfg_cpu_out out;
-    const char *x, *residual;            /* NULL: none */
-    const char *next_x, *next_residual;  /* the next row's, to be fetched; NULL: none */
+    const char *x, *residual;           /* NULL: none */
+    const char *next_x, *next_residual; /* the next row's, to be fetched; NULL: none */
     char *residual_out;
     const char *weight, *bias; /* NULL: none */
     bool layer, one_plus;      /* the weight is 1 + w */

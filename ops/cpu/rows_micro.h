@@ -159,19 +159,19 @@ INLINE chunk load(const char *p, const int dtype, int n)
         memcpy(rest, p, (size_t)(n * size));
         p = rest;
     }
-    EACH (k)
-        if (dtype == RFG_F32) {
-            memcpy(&c.v[k], p + k * LANES * 4, sizeof(vf));
-        } else if (dtype == RFG_F16) {
-            vh h;
-            memcpy(&h, p + k * LANES * 2, sizeof(h));
-            c.v[k] = from_f16(h);
-        } else if (k % 2 == 0) {
-            vu u;
-            memcpy(&u, p + k * LANES * 2, sizeof(u));
-            c.v[k] = (vf)(u << 16);
-            c.v[k + 1] = (vf)(u & 0xffff0000);
-        }
+    EACH(k)
+    if (dtype == RFG_F32) {
+        memcpy(&c.v[k], p + k * LANES * 4, sizeof(vf));
+    } else if (dtype == RFG_F16) {
+        vh h;
+        memcpy(&h, p + k * LANES * 2, sizeof(h));
+        c.v[k] = from_f16(h);
+    } else if (k % 2 == 0) {
+        vu u;
+        memcpy(&u, p + k * LANES * 2, sizeof(u));
+        c.v[k] = (vf)(u << 16);
+        c.v[k + 1] = (vf)(u & 0xffff0000);
+    }
     return c;
 }
 
@@ -181,20 +181,20 @@ INLINE void store(char *p, chunk c, const int dtype, int n, bool stream)
     const int size = dtype == RFG_F32 ? 4 : 2;
     char rest[CHUNK * 4], *to = n < CHUNK ? rest : p;
     stream = stream && n == CHUNK;
-    EACH (k)
-        if (dtype == RFG_F16) {
-            vh h = to_f16(c.v[k]);
-            if (stream)
-                STREAM_HALF(to + k * LANES * 2, h);
-            else
-                memcpy(to + k * LANES * 2, &h, sizeof(h));
-        } else if (dtype == RFG_F32 || k % 2 == 0) {
-            vu u = dtype == RFG_F32 ? (vu)c.v[k] : to_bf16(c.v[k]) >> 16 | (to_bf16(c.v[k + 1]) & 0xffff0000);
-            if (stream)
-                STREAM(to + k * LANES * size, u);
-            else
-                memcpy(to + k * LANES * size, &u, sizeof(u));
-        }
+    EACH(k)
+    if (dtype == RFG_F16) {
+        vh h = to_f16(c.v[k]);
+        if (stream)
+            STREAM_HALF(to + k * LANES * 2, h);
+        else
+            memcpy(to + k * LANES * 2, &h, sizeof(h));
+    } else if (dtype == RFG_F32 || k % 2 == 0) {
+        vu u = dtype == RFG_F32 ? (vu)c.v[k] : to_bf16(c.v[k]) >> 16 | (to_bf16(c.v[k + 1]) & 0xffff0000);
+        if (stream)
+            STREAM(to + k * LANES * size, u);
+        else
+            memcpy(to + k * LANES * size, &u, sizeof(u));
+    }
     if (n < CHUNK)
         memcpy(p, rest, (size_t)(n * size));
 }
@@ -203,10 +203,10 @@ INLINE void store(char *p, chunk c, const int dtype, int n, bool stream)
 INLINE chunk keep(chunk c, const int dtype, int n)
 {
     if (__builtin_expect(n < CHUNK, 0))
-        EACH (k)
-            for (int i = 0; i < LANES; i++)
-                if (column_of(k, i, dtype) >= n)
-                    c.v[k][i] = 0;
+        EACH(k)
+    for (int i = 0; i < LANES; i++)
+        if (column_of(k, i, dtype) >= n)
+            c.v[k][i] = 0;
     return c;
 }
 
@@ -226,16 +226,16 @@ INLINE void put(float *row, chunk c)
 INLINE void store_codes(uint8_t *to, chunk c, float inverse, const int dtype, const int q_dtype)
 {
     vu code[VECTORS];
-    EACH (k)
-        code[k] = code_of(c.v[k] * inverse, q_dtype) & 0xff;
-    EACH (k)
-        if (dtype != RFG_BF16) {
-            vb b = __builtin_convertvector(code[k], vb);
-            memcpy(to + k * LANES, &b, sizeof(b));
-        } else if (k % 2 == 0) {
-            vb2 b = __builtin_convertvector((vh2)(code[k] | code[k + 1] << 16), vb2);
-            memcpy(to + k * LANES, &b, sizeof(b));
-        }
+    EACH(k)
+    code[k] = code_of(c.v[k] * inverse, q_dtype) & 0xff;
+    EACH(k)
+    if (dtype != RFG_BF16) {
+        vb b = __builtin_convertvector(code[k], vb);
+        memcpy(to + k * LANES, &b, sizeof(b));
+    } else if (k % 2 == 0) {
+        vb2 b = __builtin_convertvector((vh2)(code[k] | code[k + 1] << 16), vb2);
+        memcpy(to + k * LANES, &b, sizeof(b));
+    }
 }
 
 #define STAGED 512 /* codes are gathered, to leave as whole cache lines whatever the instruction set */
@@ -274,7 +274,8 @@ INLINE void codes(uint8_t *q, const float *row, int64_t n, float inverse, bool s
 
 INLINE chunk add(chunk a, chunk b, const int dtype)
 {
-    EACH (k) {
+    EACH(k)
+    {
         vf s = a.v[k] + b.v[k];
         a.v[k] = dtype == RFG_F32 ? s : dtype == RFG_F16 ? from_f16(to_f16(s)) : (vf)(to_bf16(s) & 0xffff0000);
     }
@@ -301,19 +302,19 @@ INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
             store(r->residual_out + col * size, h, dtype, n, stream);
         }
         put(o->row + col, h);
-        EACH (k)
-            sum.v[k] += r->layer ? h.v[k] : h.v[k] * h.v[k];
+        EACH(k)
+        sum.v[k] += r->layer ? h.v[k] : h.v[k] * h.v[k];
     }
     if (r->layer) {
         st.mean = across((sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3])) * r->inverse_n;
         sum = (chunk){ 0 };
         for (int64_t col = 0; col < o->n; col += CHUNK) {
             chunk d = get(o->row + col);
-            EACH (k)
-                d.v[k] -= st.mean;
+            EACH(k)
+            d.v[k] -= st.mean;
             d = keep(d, dtype, o->n - col < CHUNK ? (int)(o->n - col) : CHUNK);
-            EACH (k)
-                sum.v[k] += d.v[k] * d.v[k];
+            EACH(k)
+            sum.v[k] += d.v[k] * d.v[k];
         }
     }
     st.rstd = 1.0f / sqrtf(across((sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3])) * r->inverse_n + r->eps);
@@ -324,20 +325,20 @@ INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t c
 {
     const int size = dtype == RFG_F32 ? 4 : 2;
     chunk y = get(r->out.row + col);
-    EACH (k)
-        y.v[k] = (y.v[k] - st.mean) * st.rstd;
+    EACH(k)
+    y.v[k] = (y.v[k] - st.mean) * st.rstd;
     if (r->weight) {
         chunk w = load(r->weight + col * size, dtype, n);
         if (r->one_plus)
-            EACH (k)
-                w.v[k] += 1.0f;
-        EACH (k)
-            y.v[k] *= w.v[k];
+            EACH(k)
+        w.v[k] += 1.0f;
+        EACH(k)
+        y.v[k] *= w.v[k];
     }
     if (r->bias) {
         chunk b = load(r->bias + col * size, dtype, n);
-        EACH (k)
-            y.v[k] += b.v[k];
+        EACH(k)
+        y.v[k] += b.v[k];
     }
     /* Nothing reads from memory in this pass; the next row comes meanwhile. */
     for (int i = 0; i < CHUNK * size; i += 64) {
@@ -351,18 +352,19 @@ INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t c
 
 /* ---- activations ------------------------------------------------------------------------------------------------ */
 
-/* 2^v: whole and fractional part; the fraction by a minimax polynomial, good to a rounding or two. */
+/* 2^v: whole and fractional part; the fraction by a minimax polynomial, good to 2^-22. */
 INLINE vf exp2_of(vf v)
 {
     v = larger(SPLAT(-151.0f), smaller(SPLAT(128.5f), v));
+#if LANES == 16
+    vf whole = (vf)_mm512_roundscale_ps((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
     vf shifted = v + 0x1.8p23f, whole = shifted - 0x1.8p23f;
-    vf f = v - whole, p = SPLAT(1.5453163e-4f);
-    p = p * f + 1.3390863e-3f;
-    p = p * f + 9.6180830e-3f;
-    p = p * f + 5.5503570e-2f;
-    p = p * f + 2.4022651e-1f;
-    p = p * f + 6.9314718e-1f;
-    p = p * f + 1.0f;
+#endif
+    /* Not Horner's scheme: what bounds an activation is the latency of its chain. */
+    vf f = v - whole, f2 = f * f;
+    vf p = (f * 6.9314718e-1f + 1.0f) +
+           f2 * ((f * 5.5503812e-2f + 2.4022350e-1f) + f2 * (f * 1.3381302e-3f + 9.6663684e-3f));
 #if LANES == 16
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)whole);
 #else
@@ -370,24 +372,26 @@ INLINE vf exp2_of(vf v)
     return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
 #endif
 }
-/* 1 / v for v >= 1, infinity included; 0 or NaN of a NaN. */
-INLINE vf reciprocal(vf v)
+/* v / d for d >= 1 */
+INLINE vf quotient(vf v, vf d)
 {
 #if LANES == 16
-    vf r = (vf)_mm512_rcp14_ps((__m512)v); /* and a Newton step, which makes NaN of infinity's 0 */
-    return larger(r + r * (1.0f - v * r), SPLAT(0.0f));
+    /* An estimate and a Newton step, whose error is NaN if d is infinite and the estimate 0: -1 keeps that. */
+    vf r = (vf)_mm512_rcp14_ps((__m512)d);
+    return v * (r + r * larger(1.0f - d * r, SPLAT(-1.0f)));
 #else
-    return 1.0f / v;
+    return v / d;
 #endif
 }
-INLINE vf sigmoid(vf v)
+/* v sigmoid(w) */
+INLINE vf gated(vf v, vf w)
 {
-    return reciprocal(1.0f + exp2_of(v * -1.44269504f));
+    return quotient(v, 1.0f + exp2_of(w * -1.44269504f));
 }
 /* As the GPU's: see ops/act/act_device.h. */
 INLINE vf gelu(vf v)
 {
-    vf z = magnitude(v) * 0.70710678f, t = reciprocal(z * 0.5f + 1.0f), p = SPLAT(0.17100675404071808f);
+    vf z = magnitude(v) * 0.70710678f, t = quotient(SPLAT(1.0f), z * 0.5f + 1.0f), p = SPLAT(0.17100675404071808f);
     p = p * t - 0.8196915984153748f;
     p = p * t + 1.4752486944198608f;
     p = p * t - 1.107899785041809f;
@@ -400,7 +404,6 @@ INLINE vf gelu(vf v)
     vf half_erfc = 0.5f * t * exp2_of((p - z * z) * 1.44269504f);
     return v * choose(v < 0.0f, half_erfc, 1.0f - half_erfc);
 }
-
 
 INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const int dtype)
 {
@@ -419,31 +422,33 @@ INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const in
     }
     switch (r->act) {
     case RFG_ACT_SILU:
-        EACH (k)
-            y.v[k] *= sigmoid(y.v[k]);
+        EACH(k)
+        y.v[k] = gated(y.v[k], y.v[k]);
         break;
     case RFG_ACT_GELU:
-        EACH (k)
-            y.v[k] = gelu(y.v[k]);
+        EACH(k)
+        y.v[k] = gelu(y.v[k]);
         break;
     case RFG_ACT_GELU_TANH:
-        EACH (k)
-            y.v[k] *= sigmoid(y.v[k] * (y.v[k] * y.v[k] * 0.0713548162f + 1.59576912f));
+        EACH(k)
+        y.v[k] = gated(y.v[k], y.v[k] * (y.v[k] * y.v[k] * 0.0713548162f + 1.59576912f));
         break;
     case RFG_ACT_RELU:
-        EACH (k)
-            y.v[k] = larger(SPLAT(0.0f), y.v[k]);
+        EACH(k)
+        y.v[k] = larger(SPLAT(0.0f), y.v[k]);
         break;
     case RFG_ACT_RELU2:
-        EACH (k) {
+        EACH(k)
+        {
             vf v = larger(SPLAT(0.0f), y.v[k]);
             y.v[k] = v * v;
         }
         break;
     case RFG_ACT_SWIGLUOAI:
-        EACH (k) {
+        EACH(k)
+        {
             vf v = smaller(SPLAT(r->limit), y.v[k]);
-            y.v[k] = v * sigmoid(v * r->alpha);
+            y.v[k] = gated(v, v * r->alpha);
             b.v[k] = larger(SPLAT(-r->limit), smaller(SPLAT(r->limit), b.v[k])) + 1.0f;
         }
         break;
@@ -451,8 +456,8 @@ INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const in
         break;
     }
     if (r->b)
-        EACH (k)
-            y.v[k] *= b.v[k];
+        EACH(k)
+    y.v[k] *= b.v[k];
     return y;
 }
 
@@ -476,8 +481,8 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
                 store(o->y + col * size, y, dtype, n, stream_y);
             if (o->q) {
                 put(o->row + col, y);
-                EACH (k) /* NaNs don't count */
-                    most.v[k] = larger(magnitude(y.v[k]), most.v[k]);
+                EACH(k) /* NaNs don't count */
+                most.v[k] = larger(magnitude(y.v[k]), most.v[k]);
             }
         }
         if (!o->q)
