@@ -18,7 +18,7 @@ struct job {
     bool stream;
 };
 
-static void run_row(void *ctx, int64_t row, bool last, void *scratch)
+static void run_row(void *ctx, int64_t row, int place, void *scratch)
 {
     const struct job *j = ctx;
     const struct act_args *a = j->a;
@@ -42,7 +42,7 @@ static void run_row(void *ctx, int64_t row, bool last, void *scratch)
                              .act = (int)j->prob->v[ACT_ACT],
                              .alpha = a->alpha,
                              .limit = a->limit };
-    (void)last;
+    (void)place;
     j->isa->act(&r);
 }
 

@@ -21,7 +21,7 @@ size_t rfg_cpu_row_bytes(int64_t n)
 }
 
 struct job {
-    void (*fn)(void *ctx, int64_t row, bool last, void *scratch);
+    void (*fn)(void *ctx, int64_t row, int place, void *scratch);
     void *ctx;
     char *scratch;
     size_t scratch_bytes;
@@ -31,16 +31,17 @@ struct job {
 static void run_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
-    int64_t row = task * j->each, end = row + j->each < j->rows ? row + j->each : j->rows;
-    for (; row < end; row++)
-        j->fn(j->ctx, row, row + 1 == end, j->scratch ? j->scratch + (size_t)worker * j->scratch_bytes : NULL);
+    int64_t first = task * j->each, end = first + j->each < j->rows ? first + j->each : j->rows;
+    for (int64_t row = first; row < end; row++)
+        j->fn(j->ctx, row, (row == first ? RFG_CPU_FIRST : 0) | (row + 1 == end ? RFG_CPU_LAST : 0),
+              j->scratch ? j->scratch + (size_t)worker * j->scratch_bytes : NULL);
 #if defined(__SSE2__)
     _mm_sfence(); /* stores past the caches come before what tells that the task is done */
 #endif
 }
 
 void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, int64_t rows, double row_bytes,
-                      void *scratch, size_t scratch_bytes, void (*fn)(void *ctx, int64_t row, bool last, void *scratch),
+                      void *scratch, size_t scratch_bytes, void (*fn)(void *ctx, int64_t row, int place, void *scratch),
                       void *ctx)
 {
     /* Tasks of about 64 KiB at least, so that handing them out costs nothing; several a thread, to even out what else

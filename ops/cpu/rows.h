@@ -26,14 +26,20 @@ struct rfg_cpu_out {
     bool stream; /* past the caches, where the instruction set and the alignment allow it */
 };
 
-/* A norm: of x, or of x + residual rounded to dtype, which residual_out receives. */
+/* What a norm is made of: x, or x + residual rounded to dtype, which residual_out receives. row: scratch. */
+struct rfg_cpu_input {
+    const char *x, *residual; /* residual NULL: none */
+    char *residual_out;
+    float *row;
+};
+
 struct rfg_cpu_norm {
     struct rfg_cpu_out out;
-    const char *x, *residual;           /* NULL: none */
-    const char *next_x, *next_residual; /* the next row's, to be fetched; NULL: none */
-    char *residual_out;
-    const char *weight, *bias; /* NULL: none */
-    bool layer, one_plus;      /* the weight is 1 + w */
+    struct rfg_cpu_input in, next; /* next: the row of the next call, to be read ahead; x NULL: none */
+    bool arrived;                  /* in was the last call's next */
+    float *sums;                   /* RFG_CPU_CHUNK floats of scratch, kept from call to call */
+    const char *weight, *bias;     /* NULL: none */
+    bool layer, one_plus;          /* the weight is 1 + w */
     float eps, inverse_n;
 };
 
@@ -56,10 +62,12 @@ extern const struct rfg_cpu_rows rfg_cpu_rows_avx2, rfg_cpu_rows_avx512; /* x86-
 
 /* Scratch for a row of n, and for one a thread. */
 size_t rfg_cpu_row_bytes(int64_t n);
-/* Runs fn(ctx, row, scratch) for rows 0..rows-1 of about row_bytes of traffic each, neighbours on one thread.
- * scratch: a row's for each of the device's threads, or NULL. */
+enum { RFG_CPU_FIRST = 1, RFG_CPU_LAST = 2 };
+/* Runs fn(ctx, row, place, scratch) for rows 0..rows-1 of about row_bytes of traffic each, neighbours on one thread:
+ * the first and last ones of a run of them have that place. scratch: a row's for each of the device's threads, or NULL.
+ */
 void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, int64_t rows, double row_bytes,
-                      void *scratch, size_t scratch_bytes, void (*fn)(void *ctx, int64_t row, bool last, void *scratch),
+                      void *scratch, size_t scratch_bytes, void (*fn)(void *ctx, int64_t row, int place, void *scratch),
                       void *ctx);
 /* rfg/quant.h's formula. */
 float rfg_cpu_scale(float largest, int dtype);

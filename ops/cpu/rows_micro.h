@@ -35,7 +35,6 @@ typedef struct {
 #define INLINE    static inline __attribute__((always_inline))
 #define SPLAT(x)  ((vf){ 0 } + (x))
 #define SPLATU(x) ((vu){ 0 } + (uint32_t)(x))
-#define EACH(k)   for (int k = 0; k < VECTORS; k++)
 
 /* The smaller, the larger one; b if either is a NaN. Stores past the caches. */
 #if LANES == 16
@@ -69,10 +68,10 @@ INLINE vf magnitude(vf v)
 }
 INLINE float across(vf v)
 {
-    float s = 0;
-    for (int i = 0; i < LANES; i++)
-        s += v[i];
-    return s;
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            v[i] += v[i + half];
+    return v[0];
 }
 
 /* ---- formats ---------------------------------------------------------------------------------------------------- */
@@ -143,9 +142,20 @@ INLINE vu code_of(vf v, int dtype)
 
 /* bf16 comes and goes as pairs: the even elements of two vectors are one, the odd ones the next, which takes neither
  * shuffles nor conversions. The other formats are in the order of memory. */
-INLINE int column_of(int k, int lane, const int dtype)
+INLINE vi columns(int k, const int dtype)
 {
-    return dtype == RFG_BF16 ? k / 2 * 2 * LANES + 2 * lane + k % 2 : k * LANES + lane;
+    static const int32_t lane[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    vi i;
+    memcpy(&i, lane, sizeof(i));
+    return dtype == RFG_BF16 ? k / 2 * 2 * LANES + 2 * i + k % 2 : k * LANES + i;
+}
+
+/* What is a page ahead comes to the cache: chunks take so long that the few under way at once don't cover memory's
+ * latency. Reaching beyond the tensor does no harm. */
+INLINE void fetch(const char *p, int size)
+{
+    for (int i = 0; i < CHUNK * size; i += 64)
+        __builtin_prefetch((const void *)((uintptr_t)p + 4096 + (uintptr_t)i), 0, 3);
 }
 
 /* n elements, then zeroes. */
@@ -159,19 +169,19 @@ INLINE chunk load(const char *p, const int dtype, int n)
         memcpy(rest, p, (size_t)(n * size));
         p = rest;
     }
-    EACH(k)
-    if (dtype == RFG_F32) {
-        memcpy(&c.v[k], p + k * LANES * 4, sizeof(vf));
-    } else if (dtype == RFG_F16) {
-        vh h;
-        memcpy(&h, p + k * LANES * 2, sizeof(h));
-        c.v[k] = from_f16(h);
-    } else if (k % 2 == 0) {
-        vu u;
-        memcpy(&u, p + k * LANES * 2, sizeof(u));
-        c.v[k] = (vf)(u << 16);
-        c.v[k + 1] = (vf)(u & 0xffff0000);
-    }
+    for (int k = 0; k < VECTORS; k++)
+        if (dtype == RFG_F32) {
+            memcpy(&c.v[k], p + k * LANES * 4, sizeof(vf));
+        } else if (dtype == RFG_F16) {
+            vh h;
+            memcpy(&h, p + k * LANES * 2, sizeof(h));
+            c.v[k] = from_f16(h);
+        } else if (k % 2 == 0) {
+            vu u;
+            memcpy(&u, p + k * LANES * 2, sizeof(u));
+            c.v[k] = (vf)(u << 16);
+            c.v[k + 1] = (vf)(u & 0xffff0000);
+        }
     return c;
 }
 
@@ -181,20 +191,20 @@ INLINE void store(char *p, chunk c, const int dtype, int n, bool stream)
     const int size = dtype == RFG_F32 ? 4 : 2;
     char rest[CHUNK * 4], *to = n < CHUNK ? rest : p;
     stream = stream && n == CHUNK;
-    EACH(k)
-    if (dtype == RFG_F16) {
-        vh h = to_f16(c.v[k]);
-        if (stream)
-            STREAM_HALF(to + k * LANES * 2, h);
-        else
-            memcpy(to + k * LANES * 2, &h, sizeof(h));
-    } else if (dtype == RFG_F32 || k % 2 == 0) {
-        vu u = dtype == RFG_F32 ? (vu)c.v[k] : to_bf16(c.v[k]) >> 16 | (to_bf16(c.v[k + 1]) & 0xffff0000);
-        if (stream)
-            STREAM(to + k * LANES * size, u);
-        else
-            memcpy(to + k * LANES * size, &u, sizeof(u));
-    }
+    for (int k = 0; k < VECTORS; k++)
+        if (dtype == RFG_F16) {
+            vh h = to_f16(c.v[k]);
+            if (stream)
+                STREAM_HALF(to + k * LANES * 2, h);
+            else
+                memcpy(to + k * LANES * 2, &h, sizeof(h));
+        } else if (dtype == RFG_F32 || k % 2 == 0) {
+            vu u = dtype == RFG_F32 ? (vu)c.v[k] : to_bf16(c.v[k]) >> 16 | (to_bf16(c.v[k + 1]) & 0xffff0000);
+            if (stream)
+                STREAM(to + k * LANES * size, u);
+            else
+                memcpy(to + k * LANES * size, &u, sizeof(u));
+        }
     if (n < CHUNK)
         memcpy(p, rest, (size_t)(n * size));
 }
@@ -203,39 +213,39 @@ INLINE void store(char *p, chunk c, const int dtype, int n, bool stream)
 INLINE chunk keep(chunk c, const int dtype, int n)
 {
     if (__builtin_expect(n < CHUNK, 0))
-        EACH(k)
-    for (int i = 0; i < LANES; i++)
-        if (column_of(k, i, dtype) >= n)
-            c.v[k][i] = 0;
+        for (int k = 0; k < VECTORS; k++)
+            c.v[k] = (vf)((vi)c.v[k] & (columns(k, dtype) < n));
     return c;
 }
 
-/* A row of scratch keeps chunks as they are. */
+/* A row of scratch keeps chunks as they are. (Vector by vector: compilers copy a struct through the stack.) */
 INLINE chunk get(const float *row)
 {
     chunk c;
-    memcpy(&c, row, sizeof(c));
+    for (int k = 0; k < VECTORS; k++)
+        memcpy(&c.v[k], row + k * LANES, sizeof(vf));
     return c;
 }
 INLINE void put(float *row, chunk c)
 {
-    memcpy(row, &c, sizeof(c));
+    for (int k = 0; k < VECTORS; k++)
+        memcpy(row + k * LANES, &c.v[k], sizeof(vf));
 }
 
 /* Codes, in the order of memory. */
 INLINE void store_codes(uint8_t *to, chunk c, float inverse, const int dtype, const int q_dtype)
 {
     vu code[VECTORS];
-    EACH(k)
-    code[k] = code_of(c.v[k] * inverse, q_dtype) & 0xff;
-    EACH(k)
-    if (dtype != RFG_BF16) {
-        vb b = __builtin_convertvector(code[k], vb);
-        memcpy(to + k * LANES, &b, sizeof(b));
-    } else if (k % 2 == 0) {
-        vb2 b = __builtin_convertvector((vh2)(code[k] | code[k + 1] << 16), vb2);
-        memcpy(to + k * LANES, &b, sizeof(b));
-    }
+    for (int k = 0; k < VECTORS; k++)
+        code[k] = code_of(c.v[k] * inverse, q_dtype) & 0xff;
+    for (int k = 0; k < VECTORS; k++)
+        if (dtype != RFG_BF16) {
+            vb b = __builtin_convertvector(code[k], vb);
+            memcpy(to + k * LANES, &b, sizeof(b));
+        } else if (k % 2 == 0) {
+            vb2 b = __builtin_convertvector((vh2)(code[k] | code[k + 1] << 16), vb2);
+            memcpy(to + k * LANES, &b, sizeof(b));
+        }
 }
 
 #define STAGED 512 /* codes are gathered, to leave as whole cache lines whatever the instruction set */
@@ -274,8 +284,7 @@ INLINE void codes(uint8_t *q, const float *row, int64_t n, float inverse, bool s
 
 INLINE chunk add(chunk a, chunk b, const int dtype)
 {
-    EACH(k)
-    {
+    for (int k = 0; k < VECTORS; k++) {
         vf s = a.v[k] + b.v[k];
         a.v[k] = dtype == RFG_F32 ? s : dtype == RFG_F16 ? from_f16(to_f16(s)) : (vf)(to_bf16(s) & 0xffff0000);
     }
@@ -286,35 +295,43 @@ struct stats {
     float mean, rstd;
 };
 
-/* The sums of a row, which scratch then holds. */
+/* A chunk of a row goes to scratch, and into the sums. */
+INLINE void arrive(const struct rfg_cpu_norm *r, const struct rfg_cpu_input *in, int64_t col, int n, const int dtype,
+                   chunk *sum)
+{
+    const int size = dtype == RFG_F32 ? 4 : 2;
+    chunk h = load(in->x + col * size, dtype, n);
+    if (in->residual) {
+        h = add(h, load(in->residual + col * size, dtype, n), dtype);
+        fetch(in->residual + col * size, size);
+        store(in->residual_out + col * size, h, dtype, n, r->out.stream && (uintptr_t)in->residual_out % 64 == 0);
+    }
+    put(in->row + col, h);
+    fetch(in->x + col * size, size);
+    for (int k = 0; k < VECTORS; k++)
+        sum->v[k] += r->layer ? h.v[k] : h.v[k] * h.v[k];
+}
+
 INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
 {
     const struct rfg_cpu_out *o = &r->out;
-    const int size = dtype == RFG_F32 ? 4 : 2;
-    const bool stream = o->stream && (uintptr_t)r->residual_out % 64 == 0;
     struct stats st = { 0, 0 };
     chunk sum = { 0 };
-    for (int64_t col = 0; col < o->n; col += CHUNK) {
-        int n = o->n - col < CHUNK ? (int)(o->n - col) : CHUNK;
-        chunk h = load(r->x + col * size, dtype, n);
-        if (r->residual) {
-            h = add(h, load(r->residual + col * size, dtype, n), dtype);
-            store(r->residual_out + col * size, h, dtype, n, stream);
-        }
-        put(o->row + col, h);
-        EACH(k)
-        sum.v[k] += r->layer ? h.v[k] : h.v[k] * h.v[k];
-    }
+    if (r->arrived)
+        sum = get(r->sums);
+    else
+        for (int64_t col = 0; col < o->n; col += CHUNK)
+            arrive(r, &r->in, col, o->n - col < CHUNK ? (int)(o->n - col) : CHUNK, dtype, &sum);
     if (r->layer) {
         st.mean = across((sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3])) * r->inverse_n;
         sum = (chunk){ 0 };
         for (int64_t col = 0; col < o->n; col += CHUNK) {
-            chunk d = get(o->row + col);
-            EACH(k)
-            d.v[k] -= st.mean;
+            chunk d = get(r->in.row + col);
+            for (int k = 0; k < VECTORS; k++)
+                d.v[k] -= st.mean;
             d = keep(d, dtype, o->n - col < CHUNK ? (int)(o->n - col) : CHUNK);
-            EACH(k)
-            sum.v[k] += d.v[k] * d.v[k];
+            for (int k = 0; k < VECTORS; k++)
+                sum.v[k] += d.v[k] * d.v[k];
         }
     }
     st.rstd = 1.0f / sqrtf(across((sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3])) * r->inverse_n + r->eps);
@@ -324,28 +341,21 @@ INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
 INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t col, int n, const int dtype)
 {
     const int size = dtype == RFG_F32 ? 4 : 2;
-    chunk y = get(r->out.row + col);
-    EACH(k)
-    y.v[k] = (y.v[k] - st.mean) * st.rstd;
+    chunk y = get(r->in.row + col);
+    for (int k = 0; k < VECTORS; k++)
+        y.v[k] = (y.v[k] - st.mean) * st.rstd;
     if (r->weight) {
         chunk w = load(r->weight + col * size, dtype, n);
         if (r->one_plus)
-            EACH(k)
-        w.v[k] += 1.0f;
-        EACH(k)
-        y.v[k] *= w.v[k];
+            for (int k = 0; k < VECTORS; k++)
+                w.v[k] += 1.0f;
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] *= w.v[k];
     }
     if (r->bias) {
         chunk b = load(r->bias + col * size, dtype, n);
-        EACH(k)
-        y.v[k] += b.v[k];
-    }
-    /* Nothing reads from memory in this pass; the next row comes meanwhile. */
-    for (int i = 0; i < CHUNK * size; i += 64) {
-        if (r->next_x)
-            __builtin_prefetch(r->next_x + col * size + i, 0, 2);
-        if (r->next_residual)
-            __builtin_prefetch(r->next_residual + col * size + i, 0, 2);
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] += b.v[k];
     }
     return keep(y, dtype, n);
 }
@@ -355,14 +365,14 @@ INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t c
 /* 2^v: whole and fractional part; the fraction by a minimax polynomial, good to 2^-22. */
 INLINE vf exp2_of(vf v)
 {
-    v = larger(SPLAT(-151.0f), smaller(SPLAT(128.5f), v));
 #if LANES == 16
-    vf whole = (vf)_mm512_roundscale_ps((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    vf f = (vf)_mm512_reduce_ps((__m512)v, _MM_FROUND_TO_NEAREST_INT), whole = v - f; /* infinity's fraction is 0 */
 #else
-    vf shifted = v + 0x1.8p23f, whole = shifted - 0x1.8p23f;
+    v = larger(SPLAT(-151.0f), smaller(SPLAT(128.5f), v));
+    vf shifted = v + 0x1.8p23f, whole = shifted - 0x1.8p23f, f = v - whole;
 #endif
+    vf f2 = f * f;
     /* Not Horner's scheme: what bounds an activation is the latency of its chain. */
-    vf f = v - whole, f2 = f * f;
     vf p = (f * 6.9314718e-1f + 1.0f) +
            f2 * ((f * 5.5503812e-2f + 2.4022350e-1f) + f2 * (f * 1.3381302e-3f + 9.6663684e-3f));
 #if LANES == 16
@@ -372,26 +382,15 @@ INLINE vf exp2_of(vf v)
     return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
 #endif
 }
-/* v / d for d >= 1 */
-INLINE vf quotient(vf v, vf d)
-{
-#if LANES == 16
-    /* An estimate and a Newton step, whose error is NaN if d is infinite and the estimate 0: -1 keeps that. */
-    vf r = (vf)_mm512_rcp14_ps((__m512)d);
-    return v * (r + r * larger(1.0f - d * r, SPLAT(-1.0f)));
-#else
-    return v / d;
-#endif
-}
-/* v sigmoid(w) */
+/* v sigmoid(-w ln 2) */
 INLINE vf gated(vf v, vf w)
 {
-    return quotient(v, 1.0f + exp2_of(w * -1.44269504f));
+    return v / (1.0f + exp2_of(w));
 }
 /* As the GPU's: see ops/act/act_device.h. */
 INLINE vf gelu(vf v)
 {
-    vf z = magnitude(v) * 0.70710678f, t = quotient(SPLAT(1.0f), z * 0.5f + 1.0f), p = SPLAT(0.17100675404071808f);
+    vf z = magnitude(v) * 0.70710678f, t = 1.0f / (z * 0.5f + 1.0f), p = SPLAT(0.17100675404071808f);
     p = p * t - 0.8196915984153748f;
     p = p * t + 1.4752486944198608f;
     p = p * t - 1.107899785041809f;
@@ -417,38 +416,39 @@ INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const in
         b = load(turns[1], dtype, n);
     } else {
         y = load(r->a + col * size, dtype, n);
-        if (r->b)
+        fetch(r->a + col * size, size);
+        if (r->b) {
             b = load(r->b + col * size, dtype, n);
+            fetch(r->b + col * size, size);
+        }
     }
     switch (r->act) {
     case RFG_ACT_SILU:
-        EACH(k)
-        y.v[k] = gated(y.v[k], y.v[k]);
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = gated(y.v[k], y.v[k] * -1.44269504f);
         break;
     case RFG_ACT_GELU:
-        EACH(k)
-        y.v[k] = gelu(y.v[k]);
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = gelu(y.v[k]);
         break;
     case RFG_ACT_GELU_TANH:
-        EACH(k)
-        y.v[k] = gated(y.v[k], y.v[k] * (y.v[k] * y.v[k] * 0.0713548162f + 1.59576912f));
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = gated(y.v[k], y.v[k] * (y.v[k] * y.v[k] * -0.10294324f + -2.3022082f));
         break;
     case RFG_ACT_RELU:
-        EACH(k)
-        y.v[k] = larger(SPLAT(0.0f), y.v[k]);
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = larger(SPLAT(0.0f), y.v[k]);
         break;
     case RFG_ACT_RELU2:
-        EACH(k)
-        {
+        for (int k = 0; k < VECTORS; k++) {
             vf v = larger(SPLAT(0.0f), y.v[k]);
             y.v[k] = v * v;
         }
         break;
     case RFG_ACT_SWIGLUOAI:
-        EACH(k)
-        {
+        for (int k = 0; k < VECTORS; k++) {
             vf v = smaller(SPLAT(r->limit), y.v[k]);
-            y.v[k] = gated(v, v * r->alpha);
+            y.v[k] = gated(v, v * (r->alpha * -1.44269504f));
             b.v[k] = larger(SPLAT(-r->limit), smaller(SPLAT(r->limit), b.v[k])) + 1.0f;
         }
         break;
@@ -456,8 +456,8 @@ INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const in
         break;
     }
     if (r->b)
-        EACH(k)
-    y.v[k] *= b.v[k];
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] *= b.v[k];
     return y;
 }
 
@@ -470,6 +470,7 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
 {
     const int size = dtype == RFG_F32 ? 4 : 2;
     const bool stream_y = o->stream && (uintptr_t)o->y % 64 == 0, stream_q = o->stream && (uintptr_t)o->q % 64 == 0;
+    chunk next = { 0 };
     int64_t span = o->q && o->scale_kind == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : o->n;
     for (int64_t from = 0; from < o->n; from += span) {
         int64_t end = o->n - from < span ? o->n : from + span;
@@ -481,9 +482,12 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
                 store(o->y + col * size, y, dtype, n, stream_y);
             if (o->q) {
                 put(o->row + col, y);
-                EACH(k) /* NaNs don't count */
-                most.v[k] = larger(magnitude(y.v[k]), most.v[k]);
+                for (int k = 0; k < VECTORS; k++) /* NaNs don't count */
+                    most.v[k] = larger(magnitude(y.v[k]), most.v[k]);
             }
+            /* The next row comes while this one goes: memory always has both to do. */
+            if (norm && norm->next.x)
+                arrive(norm, &norm->next, col, n, dtype, &next);
         }
         if (!o->q)
             continue;
@@ -497,6 +501,8 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
         codes(o->q + from, o->row + from, end - from, 1.0f / o->scale[from / span * o->scale_col], stream_q, dtype,
               o->q_dtype);
     }
+    if (norm)
+        put(norm->sums, next);
 }
 
 #define ROW(dtype)                                                                                                     \

@@ -23,40 +23,54 @@ static char *row_of(const struct norm_rows *r, const struct norm_args *a, int64_
     return r->data ? (char *)r->data + (row / a->heads * r->ld + row % a->heads * r->ld_inner) * size : NULL;
 }
 
-static void run_row(void *ctx, int64_t row, bool last, void *scratch)
+static struct rfg_cpu_input input(const struct job *j, int64_t row, char *scratch)
+{
+    const struct norm_args *a = j->a;
+    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)j->prob->dtype[0]);
+    return (struct rfg_cpu_input){ row_of(&a->x, a, row, size), row_of(&a->residual, a, row, size),
+                                   row_of(&a->residual_out, a, row, size),
+                                   (float *)(void *)(scratch + (size_t)(row % 2) * rfg_cpu_row_bytes(a->n)) };
+}
+
+static void run_row(void *ctx, int64_t row, int place, void *scratch)
 {
     const struct job *j = ctx;
     const struct norm_args *a = j->a;
     int dtype = j->prob->dtype[0];
-    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)dtype);
-    struct rfg_cpu_norm r = { .out = { .n = a->n,
-                                       .dtype = dtype,
-                                       .y = row_of(&a->y, a, row, size),
-                                       .q = (uint8_t *)row_of(&a->q, a, row, 1),
-                                       .q_dtype = j->prob->dtype[1],
-                                       .scale_kind = (int)j->prob->v[NORM_SCALE],
-                                       .scale = a->scale ? a->scale + row * a->scale_row : NULL,
-                                       .scale_col = a->scale_col,
-                                       .row = scratch,
-                                       .stream = j->stream },
-                              .x = row_of(&a->x, a, row, size),
-                              .residual = row_of(&a->residual, a, row, size),
-                              .next_x = last ? NULL : row_of(&a->x, a, row + 1, size),
-                              .next_residual = last ? NULL : row_of(&a->residual, a, row + 1, size),
-                              .residual_out = row_of(&a->residual_out, a, row, size),
+    struct rfg_cpu_norm r = { .in = input(j, row, scratch),
+                              .arrived = !(place & RFG_CPU_FIRST),
+                              .sums = (float *)(void *)((char *)scratch + 2 * rfg_cpu_row_bytes(a->n)),
                               .weight = a->weight,
                               .bias = a->bias,
                               .layer = norm_is_layer(j->prob),
                               .one_plus = j->prob->v[NORM_WEIGHT] == NORM_WEIGHT_1W,
                               .eps = a->eps,
                               .inverse_n = a->inverse_n };
+    if (!(place & RFG_CPU_LAST))
+        r.next = input(j, row + 1, scratch);
+    r.out = (struct rfg_cpu_out){ .n = a->n,
+                                  .dtype = dtype,
+                                  .y = row_of(&a->y, a, row, (int64_t)rfg_dtype_size((rfg_dtype)dtype)),
+                                  .q = (uint8_t *)row_of(&a->q, a, row, 1),
+                                  .q_dtype = j->prob->dtype[1],
+                                  .scale_kind = (int)j->prob->v[NORM_SCALE],
+                                  .scale = a->scale ? a->scale + row * a->scale_row : NULL,
+                                  .scale_col = a->scale_col,
+                                  .row = r.in.row,
+                                  .stream = j->stream };
     j->isa->norm(&r);
+}
+
+/* This row, the next one, sums. */
+static size_t scratch_bytes(int64_t n)
+{
+    return 2 * rfg_cpu_row_bytes(n) + rfg_cpu_row_bytes(1);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     (void)p;
-    return (size_t)dev->cu_count * rfg_cpu_row_bytes(prob->v[NORM_N]);
+    return (size_t)dev->cu_count * scratch_bytes(prob->v[NORM_N]);
 }
 
 static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
@@ -66,7 +80,7 @@ static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, co
     prob->op->cost(prob, &bytes, &flops);
     struct job j = { isa, a, prob, p[P_STREAM] };
     if (a->m && a->n)
-        rfg_cpu_rows_run(dev, pool, a->m, bytes / a->m, a->workspace, rfg_cpu_row_bytes(a->n), run_row, &j);
+        rfg_cpu_rows_run(dev, pool, a->m, bytes / a->m, a->workspace, scratch_bytes(a->n), run_row, &j);
 }
 
 #define VARIANT(op, isa_name)                                                                                          \
