@@ -14,7 +14,7 @@ rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, cons
 /* Bandwidth of the cpu's memory with all its threads, over more than the last-level cache: reads, GB/s, the best of
  * some sweeps; and one copy, GB/s read and written. NULL if there is no memory for it. */
 struct bench_memory;
-struct bench_memory *bench_memory_create(const struct rfg_device *dev);
+struct bench_memory *bench_memory_create(const struct rfg_device *dev, bool copies);
 void bench_memory_destroy(struct bench_memory **m);
 double bench_memory_read(struct bench_memory *m);
 double bench_memory_copy(struct bench_memory *m);

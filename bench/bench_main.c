@@ -431,7 +431,7 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
     struct bench_baseline *medians = NULL;
     struct rfg_reason why;
     int failed = 0, refused = 0;
-    if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch && (o->memory = bench_memory_create(&dev)))
+    if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch && (o->memory = bench_memory_create(&dev, o->copy)))
         dev.mem_gbps = bench_memory_read(o->memory);
     if (o->copy && !o->memory) {
         fprintf(stderr, "rfg-bench: --copy: %s\n", dev.platform == RFG_PLATFORM_CPU ? "no memory" : "on cpu only");

@@ -20,7 +20,7 @@ struct bench_memory {
     _Atomic uint64_t sum;
 };
 
-struct bench_memory *bench_memory_create(const struct rfg_device *dev)
+struct bench_memory *bench_memory_create(const struct rfg_device *dev, bool copies)
 {
     size_t bytes = (size_t)dev->cache_bytes * 4 < (256u << 20) ? 256u << 20 : (size_t)dev->cache_bytes * 4;
     struct bench_memory *m = calloc(1, sizeof(*m));
@@ -28,13 +28,15 @@ struct bench_memory *bench_memory_create(const struct rfg_device *dev)
         return NULL;
     m->part = bytes / TASKS & ~(size_t)4095;
     m->from = aligned_alloc(4096, m->part * TASKS);
-    m->to = aligned_alloc(4096, m->part * TASKS);
+    m->to = copies ? aligned_alloc(4096, m->part * TASKS) : NULL;
     m->pool = rfg_cpu_pool_create(dev->cu_count);
-    if (!m->from || !m->to || !m->pool)
+    if (!m->from || (copies && !m->to) || !m->pool)
         bench_memory_destroy(&m);
-    else
-        for (size_t i = 0; i < m->part * TASKS; i++) /* pages of their own, not all the one of zeroes */
-            m->from[i] = m->to[i] = (char)i;
+    else {
+        memset(m->from, 1, m->part * TASKS); /* pages of their own, not all the one of zeroes */
+        if (copies)
+            memset(m->to, 2, m->part * TASKS);
+    }
     return m;
 }
 

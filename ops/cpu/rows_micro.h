@@ -40,16 +40,19 @@ typedef struct {
 #if LANES == 16
 #define smaller(a, b)     ((vf)_mm512_min_ps((__m512)(a), (__m512)(b)))
 #define larger(a, b)      ((vf)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define fewer(a, b)       ((vu)_mm512_min_epu32((__m512i)(a), (__m512i)(b)))
 #define STREAM(p, v)      _mm512_stream_si512((__m512i *)(void *)(p), (__m512i)(v))
 #define STREAM_HALF(p, v) _mm256_stream_si256((__m256i *)(void *)(p), (__m256i)(v))
 #elif LANES == 8
 #define smaller(a, b)     ((vf)_mm256_min_ps((__m256)(a), (__m256)(b)))
 #define larger(a, b)      ((vf)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define fewer(a, b)       ((vu)_mm256_min_epu32((__m256i)(a), (__m256i)(b)))
 #define STREAM(p, v)      _mm256_stream_si256((__m256i *)(void *)(p), (__m256i)(v))
 #define STREAM_HALF(p, v) _mm_stream_si128((__m128i *)(void *)(p), (__m128i)(v))
 #else
 #define smaller(a, b)     choose((a) < (b), a, b)
 #define larger(a, b)      choose((a) > (b), a, b)
+#define fewer(a, b)       chooseu((vi)((a) < (b)), a, b)
 #define STREAM(p, v)      memcpy(p, &(v), sizeof(v))
 #define STREAM_HALF(p, v) memcpy(p, &(v), sizeof(v))
 #endif
@@ -119,11 +122,11 @@ INLINE vh to_f16(vf f)
 INLINE vu fp8_code(vf v, int mantissa, int bias, float max, uint32_t nan, bool negative_zero)
 {
     vu sign = (vu)v >> 24 & 0x80, least = SPLATU(128 - bias) << 23;
-    vf a = smaller(magnitude(v), SPLAT(max));
+    vf a = smaller(SPLAT(max), magnitude(v));
     vu exponent = (vu)larger((vf)((vu)a & 0x7f800000), (vf)least), unit = exponent + ((uint32_t)(23 - mantissa) << 23);
-    vu code = (vu)(a + (vf)unit) - unit + ((exponent - least) >> (23 - mantissa)), with_sign = code | sign;
-    code = negative_zero ? with_sign : chooseu((vi)(code == 0), code, with_sign);
-    return chooseu(v == v, code, SPLATU(nan));
+    vu code = (vu)(a + (vf)unit) - unit + ((exponent - least) >> (23 - mantissa)); /* of a NaN: far beyond all others */
+    code = fewer(code, SPLATU(nan));
+    return negative_zero ? code | sign : chooseu((vi)(code == 0), code, code | sign);
 }
 INLINE vu code_of(vf v, int dtype)
 {
@@ -135,7 +138,7 @@ INLINE vu code_of(vf v, int dtype)
         return fp8_code(v, 2, 15, 57344.0f, 0x7f, true);
     vf c = larger(smaller(v, SPLAT(127.0f)), SPLAT(-128.0f));
     vu whole = (vu)(c + 0x1.8p23f) - 0x4b400000; /* the addition rounds to a whole number, to nearest even */
-    return chooseu(v == v, whole, SPLATU(0));
+    return chooseu(v == v, whole & 0xff, SPLATU(0));
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------------------------- */
@@ -237,7 +240,7 @@ INLINE void store_codes(uint8_t *to, chunk c, float inverse, const int dtype, co
 {
     vu code[VECTORS];
     for (int k = 0; k < VECTORS; k++)
-        code[k] = code_of(c.v[k] * inverse, q_dtype) & 0xff;
+        code[k] = code_of(c.v[k] * inverse, q_dtype);
     for (int k = 0; k < VECTORS; k++)
         if (dtype != RFG_BF16) {
             vb b = __builtin_convertvector(code[k], vb);
