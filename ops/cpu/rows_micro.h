@@ -3,9 +3,9 @@
  * The functions of struct rfg_cpu_rows, in the compilers' vector types. The includer defines LANES (4, 8, 16) and
  * ROWS_TABLE.
  *
- * All work is done in chunks of four vectors, which stay in registers from the loads to the stores: enough for the
- * latencies of the arithmetic, and a 16-bit output's chunk is whole cache lines. What depends on the call (which
- * activation, is there a weight, ...) is asked once a chunk; only the dtype is compiled in. */
+ * All work is done in chunks of a few vectors, which stay in registers from the loads to the stores and hide the
+ * arithmetic's latencies from one another. What depends on the call (which activation, is there a weight, ...) is asked
+ * once a chunk; only the dtype is compiled in. */
 #include <math.h>
 #include <string.h>
 #if defined(__AVX2__)
@@ -24,7 +24,7 @@ typedef uint16_t vh2 __attribute__((vector_size(LANES * 4)));
 typedef uint8_t vb __attribute__((vector_size(LANES)));
 typedef uint8_t vb2 __attribute__((vector_size(LANES * 2)));
 
-#define VECTORS 4
+#define VECTORS (LANES == 16 ? 4 : 2) /* as many as the registers hold */
 #define CHUNK   (VECTORS * LANES)
 _Static_assert(RFG_SCALE_COLUMNS % CHUNK == 0 && CHUNK <= RFG_CPU_CHUNK, "groups and rows are whole chunks");
 
@@ -69,8 +69,11 @@ INLINE vf magnitude(vf v)
 {
     return (vf)((vu)v & 0x7fffffff);
 }
-INLINE float across(vf v)
+INLINE float across(chunk c)
 {
+    vf v = c.v[0];
+    for (int k = 1; k < VECTORS; k++)
+        v += c.v[k];
     for (int half = LANES / 2; half; half /= 2)
         for (int i = 0; i < half; i++)
             v[i] += v[i + half];
@@ -326,7 +329,7 @@ INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
         for (int64_t col = 0; col < o->n; col += CHUNK)
             arrive(r, &r->in, col, o->n - col < CHUNK ? (int)(o->n - col) : CHUNK, dtype, &sum);
     if (r->layer) {
-        st.mean = across((sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3])) * r->inverse_n;
+        st.mean = across(sum) * r->inverse_n;
         sum = (chunk){ 0 };
         for (int64_t col = 0; col < o->n; col += CHUNK) {
             chunk d = get(r->in.row + col);
@@ -337,7 +340,7 @@ INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
                 sum.v[k] += d.v[k] * d.v[k];
         }
     }
-    st.rstd = 1.0f / sqrtf(across((sum.v[0] + sum.v[1]) + (sum.v[2] + sum.v[3])) * r->inverse_n + r->eps);
+    st.rstd = 1.0f / sqrtf(across(sum) * r->inverse_n + r->eps);
     return st;
 }
 
@@ -495,10 +498,10 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
         if (!o->q)
             continue;
         if (o->scale_kind != RFG_SCALE_STATIC) {
-            vf m = larger(larger(most.v[0], most.v[1]), larger(most.v[2], most.v[3]));
             float largest = 0;
-            for (int i = 0; i < LANES; i++)
-                largest = m[i] > largest ? m[i] : largest;
+            for (int k = 0; k < VECTORS; k++)
+                for (int i = 0; i < LANES; i++)
+                    largest = most.v[k][i] > largest ? most.v[k][i] : largest;
             o->scale[from / span * o->scale_col] = rfg_cpu_scale(largest, o->q_dtype);
         }
         codes(o->q + from, o->row + from, end - from, 1.0f / o->scale[from / span * o->scale_col], stream_q, dtype,
