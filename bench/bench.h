@@ -11,8 +11,13 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
 rfg_status bench_counters(rfg_context *ctx, const struct rfg_problem *prob, const char *variant, uint64_t seed,
                           bool json);
 
-/* Read bandwidth of the cpu with all its threads, GB/s: the best of some sweeps over more than the last-level cache. */
-double bench_cpu_bandwidth(const struct rfg_device *dev);
+/* Bandwidth of the cpu's memory with all its threads, over more than the last-level cache: reads, GB/s, the best of
+ * some sweeps; and one copy, GB/s read and written. NULL if there is no memory for it. */
+struct bench_memory;
+struct bench_memory *bench_memory_create(const struct rfg_device *dev, bool copies);
+void bench_memory_destroy(struct bench_memory **m);
+double bench_memory_read(struct bench_memory *m);
+double bench_memory_copy(struct bench_memory *m);
 
 /* Compares with, or writes, a file of {"problem": p50 us}. */
 struct bench_baseline;

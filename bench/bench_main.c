@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../dispatch/util.h"
 #include "bench.h"
 
 struct options {
@@ -14,7 +15,8 @@ struct options {
     int rounds;
     double max_s, threshold;
     uint64_t seed;
-    bool json, check, all, dispatch, counters;
+    bool json, check, all, dispatch, counters, copy;
+    struct bench_memory *memory; /* cpu */
     struct rfg_shapes shapes;
     bool bad_lines;
 };
@@ -33,6 +35,7 @@ static const char help[] =
     "  --rounds N           samples (default 50); --max-seconds S bounds each problem (default 3)\n"
     "  --no-check           don't verify results before timing\n"
     "  --seed N             of the data\n"
+    "  --copy               on cpu: copies of memory between the samples, and the share of their bandwidth\n"
     "  --dispatch           instead: cost of a lookup and of an op call over a raw launch (host time)\n"
     "  --counters           instead, on emu:ARCH[:CUS]: what one call does: instructions, bytes, cache lines, LDS\n"
     "                       conflicts, matrix cycles, occupancy\n"
@@ -87,6 +90,7 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         MAX_SECONDS,
         NO_CHECK,
         SEED,
+        COPY,
         DISPATCH,
         COUNTERS,
         SAVE,
@@ -97,25 +101,16 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         VERSION
     };
     static const struct option options[] = {
-        { "device", 1, NULL, DEVICE },
-        { "problem", 1, NULL, PROBLEM },
-        { "shapes", 1, NULL, SHAPES },
-        { "db", 1, NULL, DB },
-        { "variant", 1, NULL, VARIANT },
-        { "all-variants", 0, NULL, ALL },
-        { "rounds", 1, NULL, ROUNDS },
-        { "max-seconds", 1, NULL, MAX_SECONDS },
-        { "no-check", 0, NULL, NO_CHECK },
-        { "seed", 1, NULL, SEED },
-        { "dispatch", 0, NULL, DISPATCH },
-        { "counters", 0, NULL, COUNTERS },
-        { "save-baseline", 1, NULL, SAVE },
-        { "baseline", 1, NULL, BASELINE },
-        { "threshold", 1, NULL, THRESHOLD },
-        { "json", 0, NULL, JSON },
-        { "help", 0, NULL, HELP },
-        { "version", 0, NULL, VERSION },
-        { NULL, 0, NULL, 0 },
+        { "device", 1, NULL, DEVICE },     { "problem", 1, NULL, PROBLEM },
+        { "shapes", 1, NULL, SHAPES },     { "db", 1, NULL, DB },
+        { "variant", 1, NULL, VARIANT },   { "all-variants", 0, NULL, ALL },
+        { "rounds", 1, NULL, ROUNDS },     { "max-seconds", 1, NULL, MAX_SECONDS },
+        { "no-check", 0, NULL, NO_CHECK }, { "seed", 1, NULL, SEED },
+        { "copy", 0, NULL, COPY },         { "dispatch", 0, NULL, DISPATCH },
+        { "counters", 0, NULL, COUNTERS }, { "save-baseline", 1, NULL, SAVE },
+        { "baseline", 1, NULL, BASELINE }, { "threshold", 1, NULL, THRESHOLD },
+        { "json", 0, NULL, JSON },         { "help", 0, NULL, HELP },
+        { "version", 0, NULL, VERSION },   { NULL, 0, NULL, 0 },
     };
     double x = 0;
     bool ok = true;
@@ -168,6 +163,9 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         case COUNTERS:
             o->counters = true;
             break;
+        case COPY:
+            o->copy = true;
+            break;
         case DISPATCH:
             o->dispatch = true;
             break;
@@ -215,6 +213,7 @@ struct result {
     char config[RFG_CONFIG_STRLEN];
     int rung;
     double p50, p95, p99;
+    double copy_gbps; /* --copy: median, read and written */
     struct rfg_check check;
 };
 
@@ -235,6 +234,35 @@ static struct rfg_case_params case_params(const struct options *o, const struct 
                                                                  : 0 };
 }
 
+/* A copy, then three samples, and again, so that what else the machine does hits both alike. */
+static rfg_status time_beside_copies(const struct options *o, struct rfg_case *c, const struct rfg_plan *plan,
+                                     struct rfg_times *out, double *copy_gbps)
+{
+    int most = (o->rounds + 2) / 3;
+    struct rfg_times copies = { 0, calloc((size_t)most, sizeof(double)) };
+    *out = (struct rfg_times){ 0, calloc((size_t)most * 3, sizeof(double)) };
+    rfg_status st =
+        out->us && copies.us ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for %d samples", o->rounds);
+    double start = rfg_now();
+    for (int i = 0; st == RFG_OK && i < most && (i < 3 || rfg_now() - start < o->max_s); i++) {
+        struct rfg_times t;
+        copies.us[copies.n++] = bench_memory_copy(o->memory);
+        st = rfg_case_time(c, plan, 3, 0, &t);
+        for (int k = 0; st == RFG_OK && k < t.n && k < 3; k++)
+            out->us[out->n++] = t.us[k];
+        rfg_times_free(&t);
+    }
+    if (st == RFG_OK) {
+        rfg_sort(out->us, out->n);
+        rfg_sort(copies.us, copies.n);
+        *copy_gbps = rfg_times_at(&copies, 0.5);
+    } else {
+        rfg_times_free(out);
+    }
+    rfg_times_free(&copies);
+    return st;
+}
+
 static rfg_status time_one(const struct options *o, struct rfg_case *c, const struct rfg_plan *plan, struct result *r)
 {
     struct rfg_times t;
@@ -249,7 +277,8 @@ static rfg_status time_one(const struct options *o, struct rfg_case *c, const st
             st = rfg_fail(RFG_ERROR_INTERNAL, "wrong result: %s", r->check.message);
     }
     if (st == RFG_OK)
-        st = rfg_case_time(c, plan, o->rounds, o->max_s, &t);
+        st = o->copy ? time_beside_copies(o, c, plan, &t, &r->copy_gbps)
+                     : rfg_case_time(c, plan, o->rounds, o->max_s, &t);
     if (st == RFG_OK) {
         r->p50 = rfg_times_at(&t, 0.5);
         r->p95 = rfg_times_at(&t, 0.95);
@@ -259,12 +288,12 @@ static rfg_status time_one(const struct options *o, struct rfg_case *c, const st
     return st;
 }
 
-static void print_header(const struct rfg_device *dev)
+static void print_header(const struct options *o, const struct rfg_device *dev)
 {
     if (dev->platform == RFG_PLATFORM_CPU)
         printf("cpu: %s, %d threads, read bandwidth %.1f GB/s measured\n", dev->arch, dev->cu_count, dev->mem_gbps);
-    printf("%-44s %9s %9s %9s %9s %9s %7s  %s\n", "problem", "p50 us", "p95 us", "p99 us", "GB/s", "TFLOP/s", "% floor",
-           "rung, variant");
+    printf("%-44s %9s %9s %9s %9s %9s %7s%s  %s\n", "problem", "p50 us", "p95 us", "p99 us", "GB/s", "TFLOP/s",
+           "% floor", o->copy ? "  % of copy's GB/s" : "", "rung, variant");
 }
 
 static void print_result(const struct options *o, const struct rfg_device *dev, const struct rfg_problem *prob,
@@ -281,12 +310,18 @@ static void print_result(const struct options *o, const struct rfg_device *dev, 
                               "device", dev->name, "variant", r->config, "rung", r->rung, "p50_us", r->p50, "p95_us",
                               r->p95, "p99_us", r->p99, "bytes", bytes, "flops", flops, "gb_per_s", gbps, "tflops",
                               tflops, "floor_us", floor, "floor_by", which, "error_ratio", r->check.max_ratio);
+        if (o->copy)
+            json_object_set_new(j, "copy_gb_per_s", json_real(r->copy_gbps));
         json_dumpf(j, stdout, 0);
         putchar('\n');
         json_decref(j);
-    } else
-        printf("%-44s %9.2f %9.2f %9.2f %9.1f %9.2f %7.1f  %d %s\n", text, r->p50, r->p95, r->p99, gbps, tflops,
-               100 * floor / r->p50, r->rung, r->config);
+    } else {
+        printf("%-44s %9.2f %9.2f %9.2f %9.1f %9.2f %7.1f", text, r->p50, r->p95, r->p99, gbps, tflops,
+               100 * floor / r->p50);
+        if (o->copy)
+            printf("  %7.1f of %6.1f", 100 * gbps / r->copy_gbps, r->copy_gbps);
+        printf("  %d %s\n", r->rung, r->config);
+    }
     fflush(stdout);
 }
 
@@ -396,10 +431,14 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
     struct bench_baseline *medians = NULL;
     struct rfg_reason why;
     int failed = 0, refused = 0;
-    if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch)
-        dev.mem_gbps = bench_cpu_bandwidth(&dev);
+    if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch && (o->memory = bench_memory_create(&dev, o->copy)))
+        dev.mem_gbps = bench_memory_read(o->memory);
+    if (o->copy && !o->memory) {
+        fprintf(stderr, "rfg-bench: --copy: %s\n", dev.platform == RFG_PLATFORM_CPU ? "no memory" : "on cpu only");
+        return 2;
+    }
     if (!o->json && !o->dispatch && !o->counters)
-        print_header(&dev);
+        print_header(o, &dev);
     for (size_t i = 0; i < o->shapes.n; i++) {
         const struct rfg_problem *prob = &o->shapes.v[i].problem;
         struct result r = { .rung = 0 };
@@ -428,6 +467,7 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
         failed++;
     }
     bench_baseline_free(&medians);
+    bench_memory_destroy(&o->memory);
     return failed > refused ? 1 : refused || o->bad_lines ? 2 : 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the library costs the host: the lookup, and a whole op call over the launch that it ends in. And the cpu's
- * bandwidth, which percentages are of. */
+ * What the library costs the host: the lookup, and a whole op call over the launch that it ends in. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,7 +8,6 @@
 #include <string.h>
 
 #include "../dispatch/util.h"
-#include "../ops/cpu/pool.h"
 #include "bench.h"
 
 #define BATCHES 201
@@ -99,57 +97,4 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
     free(kargs);
     rfg_case_destroy(&c);
     return st;
-}
-
-/* ---- cpu bandwidth
- * ---------------------------------------------------------------------------------------------------- */
-
-struct sweep {
-    const uint64_t *data;
-    size_t words; /* a task's */
-    _Atomic uint64_t sum;
-};
-
-#define TASKS 64
-
-static void read_task(void *ctx, int task, int worker)
-{
-    struct sweep *s = ctx;
-    const uint64_t *p = s->data + (size_t)task * s->words;
-    typedef uint64_t v8 __attribute__((vector_size(64), aligned(64)));
-    v8 a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
-    const v8 *v = (const v8 *)p;
-    (void)worker;
-    for (size_t i = 0; i + 4 <= s->words / 8; i += 4) {
-        a ^= v[i];
-        b ^= v[i + 1];
-        c ^= v[i + 2];
-        d ^= v[i + 3];
-    }
-    a ^= b ^ c ^ d;
-    s->sum ^= a[0] ^ a[1] ^ a[2] ^ a[3] ^ a[4] ^ a[5] ^ a[6] ^ a[7];
-}
-
-double bench_cpu_bandwidth(const struct rfg_device *dev)
-{
-    size_t bytes = (size_t)dev->cache_bytes * 4 < (256u << 20) ? 256u << 20 : (size_t)dev->cache_bytes * 4;
-    bytes &= ~(size_t)(TASKS * 256 - 1);
-    struct sweep s = { .words = bytes / TASKS / 8 };
-    uint64_t *data = aligned_alloc(4096, bytes);
-    struct rfg_cpu_pool *pool = rfg_cpu_pool_create(dev->cu_count);
-    double best = 0;
-    if (data && pool) {
-        for (size_t i = 0; i < bytes / 8; i++)
-            data[i] = i * 0x9e3779b97f4a7c15u;
-        s.data = data;
-        for (int round = 0; round < 12; round++) {
-            double t = rfg_now();
-            rfg_cpu_pool_run(pool, TASKS, read_task, &s);
-            double rate = (double)bytes / (rfg_now() - t) * 1e-9;
-            best = rate > best ? rate : best;
-        }
-    }
-    rfg_cpu_pool_destroy(&pool);
-    free(data);
-    return best;
 }

@@ -52,6 +52,16 @@ START_TEST(times_every_variant)
 }
 END_TEST
 
+START_TEST(beside_copies)
+{
+    ck_assert_msg(BENCH("--json --copy --max-seconds 0.01 --problem " SMALL) == 0, "%s", err);
+    json_t *j = parsed(out);
+    ck_assert(json_number_value(json_object_get(j, "copy_gb_per_s")) > 0.1);
+    ck_assert(json_number_value(json_object_get(j, "p50_us")) > 0);
+    json_decref(j);
+}
+END_TEST
+
 START_TEST(a_shapes_file)
 {
     write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1,16,64\ngemm,bf16,x,16,64\ngemm,f16,2,16,64\n");
@@ -136,6 +146,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, times_a_problem);
     tcase_add_test(tc, times_every_variant);
+    tcase_add_test(tc, beside_copies);
     tcase_add_test(tc, a_shapes_file);
     tcase_add_test(tc, compares_with_a_baseline);
     tcase_add_test(tc, bench_refusals);

@@ -182,6 +182,23 @@ START_TEST(arguments)
 }
 END_TEST
 
+/* What a kernel makes of the columns that fill a row's last vector up, (0 - mean) / sigma, is none of the largest. */
+START_TEST(scale_of_few_columns)
+{
+    rfg_context *ctx = op_context("cpu");
+    float x[3] = { 1000, 1001, 1002 }, scale = 0;
+    int8_t q[3];
+    rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 1, 3, 3), tq = rfg_tensor_2d(q, RFG_I8, 1, 3, 3);
+    rfg_tensor ts = rfg_tensor_1d(&scale, RFG_F32, 1);
+    rfg_quant quant = { RFG_SCALE_TOKEN, &tq, &ts };
+    rfg_norm_params p = { .eps = 0 };
+    ck_assert_msg(rfg_op_layernorm(ctx, NULL, &quant, &tx, NULL, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(fabs((double)scale - sqrt(1.5) / 127) < 1e-6, "scale is %g", (double)scale);
+    ck_assert(q[0] == -127 && q[1] == 0 && q[2] == 127);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* ---- refusals -----------------------------------------------------------------------------------------------------
  */
 
@@ -295,6 +312,7 @@ int main(void)
     tcase_add_loop_test(tc, right_values, 0, n_devices);
     tcase_add_loop_test(tc, large_mean, 0, n_devices);
     tcase_add_test(tc, arguments);
+    tcase_add_test(tc, scale_of_few_columns);
     tcase_add_test(tc, refusals);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cpu variants of act_and_mul and act: rows shared out among threads, block after block of a row. */
+ * The cpu variants of act_and_mul and act: rows shared out among threads. */
 #include "../cpu/pool.h"
 #include "../cpu/rows.h"
 #include "act.h"
@@ -15,74 +15,41 @@ struct job {
     const struct rfg_cpu_rows *isa;
     const struct act_args *a;
     const struct rfg_problem *prob;
-    struct rfg_cpu_split split;
     bool stream;
 };
 
-/* n results of a row from column col on. */
-static void compute(const struct job *j, const char *x, int64_t col, int n, float *f)
-{
-    const struct rfg_problem *prob = j->prob;
-    int dtype = prob->dtype[0];
-    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)dtype);
-    bool mul = act_multiplies(prob);
-    rfg_block a, b, turns;
-    if (prob->v[ACT_INTERLEAVED]) {
-        for (int at = 0; at < n; at += RFG_BLOCK / 2) {
-            int part = n - at < RFG_BLOCK / 2 ? n - at : RFG_BLOCK / 2;
-            j->isa->load(turns, x + 2 * (col + at) * size, dtype, 2 * part);
-            for (int i = 0; i < part; i++) {
-                a[at + i] = turns[2 * i];
-                b[at + i] = turns[2 * i + 1];
-            }
-        }
-        for (int i = n; i < RFG_BLOCK && i % 16; i++)
-            a[i] = b[i] = 0;
-    } else {
-        j->isa->load(a, x + col * size, dtype, n);
-        if (mul)
-            j->isa->load(b, x + (col + j->a->n) * size, dtype, n);
-    }
-    j->isa->act(f, a, mul ? b : NULL, (int)prob->v[ACT_ACT], j->a->alpha, j->a->limit, n);
-}
-
-static void run_task(void *ctx, int task, int worker)
+static void run_row(void *ctx, int64_t row, int place, void *scratch)
 {
     const struct job *j = ctx;
     const struct act_args *a = j->a;
-    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)j->prob->dtype[0]), kind = j->prob->v[ACT_SCALE];
-    int64_t row = task * j->split.each, end = row + j->split.each < a->m ? row + j->split.each : a->m;
-    struct rfg_cpu_out out = { .isa = j->isa,
-                               .scale_col = a->scale_col,
-                               .inverse = kind == RFG_SCALE_STATIC ? 1.0f / *a->scale : 1,
-                               .in_dtype = j->prob->dtype[0],
-                               .out_dtype = j->prob->dtype[1],
-                               .groups = kind == RFG_SCALE_GROUP,
-                               .stream = j->stream };
-    rfg_block f;
-    (void)worker;
-    for (; row < end; row++) {
-        const char *x = (const char *)a->x + row * a->ldx * size;
-        out.y = a->y ? (char *)a->y + row * a->ldy * size : NULL;
-        out.q = a->q ? (uint8_t *)a->q + row * a->ldq : NULL;
-        out.scale = a->scale ? a->scale + row * a->scale_row : NULL;
-        if (kind == RFG_SCALE_TOKEN) {
-            float largest = 0;
-            for (int64_t col = 0; col < a->n; col += RFG_BLOCK) {
-                int n = a->n - col < RFG_BLOCK ? (int)(a->n - col) : RFG_BLOCK;
-                compute(j, x, col, n, f);
-                float m = j->isa->largest(f, n);
-                largest = m > largest ? m : largest;
-            }
-            *out.scale = rfg_cpu_scale(largest, out.out_dtype);
-            out.inverse = 1.0f / *out.scale;
-        }
-        for (int64_t col = 0; col < a->n; col += RFG_BLOCK) {
-            int n = a->n - col < RFG_BLOCK ? (int)(a->n - col) : RFG_BLOCK;
-            compute(j, x, col, n, f);
-            rfg_cpu_write(&out, col, f, n);
-        }
-    }
+    int dtype = j->prob->dtype[0];
+    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)dtype);
+    const char *x = (const char *)a->x + row * a->ldx * size;
+    bool turns = j->prob->v[ACT_INTERLEAVED];
+    struct rfg_cpu_act r = { .out = { .n = a->n,
+                                      .dtype = dtype,
+                                      .y = a->y ? (char *)a->y + row * a->ldy * size : NULL,
+                                      .q = a->q ? (uint8_t *)a->q + row * a->ldq : NULL,
+                                      .q_dtype = j->prob->dtype[1],
+                                      .scale_kind = (int)j->prob->v[ACT_SCALE],
+                                      .scale = a->scale ? a->scale + row * a->scale_row : NULL,
+                                      .scale_col = a->scale_col,
+                                      .row = scratch,
+                                      .stream = j->stream },
+                             .a = x,
+                             .b = act_multiplies(j->prob) ? x + (turns ? 1 : a->n) * size : NULL,
+                             .interleaved = turns,
+                             .act = (int)j->prob->v[ACT_ACT],
+                             .alpha = a->alpha,
+                             .limit = a->limit };
+    (void)place;
+    j->isa->act(&r);
+}
+
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)p;
+    return prob->v[ACT_SCALE] ? (size_t)dev->cu_count * rfg_cpu_row_bytes(prob->v[ACT_N]) : 0;
 }
 
 static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
@@ -90,11 +57,10 @@ static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, co
 {
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-    struct job j = { .isa = isa, .a = a, .prob = prob, .stream = p[P_STREAM] };
-    if (a->m == 0 || a->n == 0)
-        return;
-    j.split = rfg_cpu_rows_split(a->m, bytes / a->m, dev->cu_count);
-    rfg_cpu_pool_run(pool, j.split.tasks, run_task, &j);
+    struct job j = { isa, a, prob, p[P_STREAM] };
+    if (a->m && a->n)
+        rfg_cpu_rows_run(dev, pool, a->m, bytes / a->m, prob->v[ACT_SCALE] ? a->workspace : NULL,
+                         rfg_cpu_row_bytes(a->n), run_row, &j);
 }
 
 #define VARIANT(op, isa_name)                                                                                          \
@@ -105,6 +71,7 @@ static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, co
         .params = cpu_params,                                                                                          \
         .supports = isa_name##_supports,                                                                               \
         .predict = isa_name##_predict,                                                                                 \
+        .workspace = workspace,                                                                                        \
         .run = isa_name##_run,                                                                                         \
     }
 #define VARIANTS(isa_name)                                                                                             \

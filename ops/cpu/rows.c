@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "rows.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "../quant.h"
+#include "pool.h"
 
 float rfg_cpu_scale(float largest, int dtype)
 {
@@ -10,38 +15,46 @@ float rfg_cpu_scale(float largest, int dtype)
     return scale > least ? scale : least;
 }
 
-void rfg_cpu_write(const struct rfg_cpu_out *o, int64_t col, const float *f, int n)
+size_t rfg_cpu_row_bytes(int64_t n)
 {
-    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)o->in_dtype);
-    if (o->y)
-        o->isa->store(o->y + col * size, f, o->in_dtype, n, o->stream);
-    if (!o->q)
-        return;
-    if (!o->groups) {
-        o->isa->codes(o->q + col, f, o->inverse, o->out_dtype, n, o->stream);
-        return;
-    }
-    for (int at = 0; at < n; at += RFG_SCALE_COLUMNS) {
-        int left = n - at < RFG_SCALE_COLUMNS ? n - at : RFG_SCALE_COLUMNS;
-        float scale = rfg_cpu_scale(o->isa->largest(f + at, left), o->out_dtype);
-        o->scale[(col + at) / RFG_SCALE_COLUMNS * o->scale_col] = scale;
-        o->isa->codes(o->q + col + at, f + at, 1.0f / scale, o->out_dtype, left, o->stream);
-    }
+    return (size_t)(n + RFG_CPU_CHUNK - 1) / RFG_CPU_CHUNK * RFG_CPU_CHUNK * sizeof(float);
 }
 
-/* Tasks of about 64 KiB at least, so that handing them out costs nothing; several a thread, to even out what else the
- * machine does. */
-struct rfg_cpu_split rfg_cpu_rows_split(int64_t rows, double row_bytes, int threads)
+struct job {
+    void (*fn)(void *ctx, int64_t row, int place, void *scratch);
+    void *ctx;
+    char *scratch;
+    size_t scratch_bytes;
+    int64_t rows, each;
+};
+
+static void run_task(void *arg, int task, int worker)
 {
-    struct rfg_cpu_split s;
+    const struct job *j = arg;
+    int64_t first = task * j->each, end = first + j->each < j->rows ? first + j->each : j->rows;
+    for (int64_t row = first; row < end; row++)
+        j->fn(j->ctx, row, (row == first ? RFG_CPU_FIRST : 0) | (row + 1 == end ? RFG_CPU_LAST : 0),
+              j->scratch ? j->scratch + (size_t)worker * j->scratch_bytes : NULL);
+#if defined(__SSE2__)
+    _mm_sfence(); /* stores past the caches come before what tells that the task is done */
+#endif
+}
+
+void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, int64_t rows, double row_bytes,
+                      void *scratch, size_t scratch_bytes, void (*fn)(void *ctx, int64_t row, int place, void *scratch),
+                      void *ctx)
+{
+    /* Tasks of about 64 KiB at least, so that handing them out costs nothing; several a thread, to even out what else
+     * the machine does. A pool of more threads than there is scratch for does all on one. */
+    int64_t threads = rfg_cpu_pool_threads(pool) > dev->cu_count ? 1 : dev->cu_count;
+    int64_t each = (rows + 8 * threads - 1) / (8 * threads);
     double least = 65536 / (row_bytes + 1) + 1;
-    s.each = (rows + 8 * (int64_t)threads - 1) / (8 * (int64_t)threads);
     if (threads == 1)
-        s.each = rows;
-    else if ((double)s.each < least)
-        s.each = least < (double)rows ? (int64_t)least : rows;
-    s.tasks = (int)((rows + s.each - 1) / s.each);
-    return s;
+        each = rows;
+    else if ((double)each < least)
+        each = least < (double)rows ? (int64_t)least : rows;
+    struct job j = { fn, ctx, scratch, scratch_bytes, rows, each };
+    rfg_cpu_pool_run(pool, (int)((rows + each - 1) / each), run_task, &j);
 }
 
 bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *isa, struct rfg_reason *why)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the cpu variants of row-wise operators are made of: blocks of a row as fp32 in the L1 cache. One text
- * (rows_micro.h) compiled for three instruction sets. */
+ * What the cpu variants of row-wise operators are made of: whole rows, from memory to memory in as few passes as the
+ * maths allows. One text (rows_micro.h) compiled for three instruction sets. */
 #ifndef RFG_OPS_CPU_ROWS_H
 #define RFG_OPS_CPU_ROWS_H
 
@@ -10,58 +10,71 @@
 
 #include "../op.h"
 
-#define RFG_BLOCK 512 /* elements; whole groups of scales */
+#define RFG_CPU_CHUNK 64 /* elements; scratch rows are whole ones of these */
 
-/* A block's floats: aligned, with room to round its length up to whole vectors. */
-typedef float rfg_block[RFG_BLOCK] __attribute__((aligned(64)));
+/* Where a row's results go. */
+struct rfg_cpu_out {
+    int64_t n;
+    int dtype;      /* of inputs and plain output */
+    char *y;        /* plain, or NULL */
+    uint8_t *q;     /* codes, or NULL */
+    int q_dtype;    /* theirs */
+    int scale_kind; /* enum rfg_scale_kind, with codes */
+    float *scale;   /* the row's first; read if static, else written */
+    int64_t scale_col;
+    float *row;  /* scratch of rfg_cpu_row_bytes(): what a later pass reads, as fp32 */
+    bool stream; /* past the caches, where the instruction set and the alignment allow it */
+};
+
+/* What a norm is made of: x, or x + residual rounded to dtype, which residual_out receives. row: scratch. */
+struct rfg_cpu_input {
+    const char *x, *residual; /* residual NULL: none */
+    char *residual_out;
+    float *row;
+};
+
+struct rfg_cpu_norm {
+    struct rfg_cpu_out out;
+    struct rfg_cpu_input in, next; /* next: the row of the next call, to be read ahead; x NULL: none */
+    bool arrived;                  /* in was the last call's next */
+    float *sums;                   /* RFG_CPU_CHUNK floats of scratch, kept from call to call */
+    const char *weight, *bias;     /* NULL: none */
+    bool layer, one_plus;          /* the weight is 1 + w */
+    float eps, inverse_n;
+};
+
+/* act(a) * b by enum rfg_act. */
+struct rfg_cpu_act {
+    struct rfg_cpu_out out;
+    const char *a, *b; /* b NULL: 1 */
+    bool interleaved;  /* a0 b0 a1 b1 ... at a */
+    int act;
+    float alpha, limit;
+};
 
 struct rfg_cpu_rows {
-    /* n elements of dtype (f32, f16, bf16) as floats, zeroes up to the next whole vector. */
-    void (*load)(float *out, const void *in, int dtype, int n);
-    /* Back, to nearest even. stream: past the caches, where the instruction set has that. */
-    void (*store)(void *out, const float *in, int dtype, int n, bool stream);
-    /* Codes (e4m3 ... i8) of in[i] * inverse. */
-    void (*codes)(uint8_t *out, const float *in, float inverse, int dtype, int n, bool stream);
-    float (*largest)(const float *in, int n); /* magnitude; NaNs don't count */
-    /* h = a + b, rounded to dtype. */
-    void (*add)(float *h, const float *a, const float *b, int dtype, int n);
-    float (*sum)(const float *in, int n);
-    float (*sum_squares)(const float *in, float minus, int n); /* of in[i] - minus */
-    /* y = (h - minus) * scale * (w + offset) + bias; w, bias may be NULL: 1 (offset is then not added), 0 */
-    void (*normalise)(float *y, const float *h, float minus, float scale, const float *w, float offset,
-                      const float *bias, int n);
-    /* y = act(a) * b by enum rfg_act; b may be NULL: 1. */
-    void (*act)(float *y, const float *a, const float *b, int act, float alpha, float limit, int n);
+    void (*norm)(const struct rfg_cpu_norm *r);
+    void (*act)(const struct rfg_cpu_act *r);
 };
 
 extern const struct rfg_cpu_rows rfg_cpu_rows_portable;
 extern const struct rfg_cpu_rows rfg_cpu_rows_avx2, rfg_cpu_rows_avx512; /* x86-64 only */
 
-/* One task's share of `rows` rows; see rfg_cpu_rows_split(). */
-struct rfg_cpu_split {
-    int64_t each;
-    int tasks;
-};
-struct rfg_cpu_split rfg_cpu_rows_split(int64_t rows, double row_bytes, int threads);
-
-/* Writes a block of results: plain, codes or both, with the group's scales if those are wanted. */
-struct rfg_cpu_out {
-    const struct rfg_cpu_rows *isa;
-    char *y;      /* row of the plain output, or NULL */
-    uint8_t *q;   /* row of codes, or NULL */
-    float *scale; /* first scale of the row, if there are groups */
-    int64_t scale_col;
-    float inverse; /* unless there are groups */
-    int in_dtype, out_dtype;
-    bool groups, stream;
-};
-void rfg_cpu_write(const struct rfg_cpu_out *o, int64_t col, const float *f, int n);
+/* Scratch for a row of n, and for one a thread. */
+size_t rfg_cpu_row_bytes(int64_t n);
+enum { RFG_CPU_FIRST = 1, RFG_CPU_LAST = 2 };
+/* Runs fn(ctx, row, place, scratch) for rows 0..rows-1 of about row_bytes of traffic each, neighbours on one thread:
+ * the first and last ones of a run of them have that place. scratch: a row's for each of the device's threads, or NULL.
+ */
+void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, int64_t rows, double row_bytes,
+                      void *scratch, size_t scratch_bytes, void (*fn)(void *ctx, int64_t row, int place, void *scratch),
+                      void *ctx);
 /* rfg/quant.h's formula. */
 float rfg_cpu_scale(float largest, int dtype);
 
 /* Does the cpu have what the table is compiled for? */
 bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *isa, struct rfg_reason *why);
-/* Microseconds for the problem's bytes and `flops_factor` times its operations. */
+/* Microseconds. */
 double rfg_cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const struct rfg_cpu_rows *isa,
                        bool stream);
 

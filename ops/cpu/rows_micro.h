@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * The functions of struct rfg_cpu_rows, in the compilers' vector types. The includer defines LANES (4, 8, 16) and
- * ROWS_TABLE. */
+ * ROWS_TABLE.
+ *
+ * All work is done in chunks of a few vectors, which stay in registers from the loads to the stores and hide the
+ * arithmetic's latencies from one another. What depends on the call (which activation, is there a weight, ...) is asked
+ * once a chunk; only the dtype is compiled in. */
 #include <math.h>
 #include <string.h>
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
+#include "../quant.h"
 #include "rfg/act.h"
 #include "rows.h"
 
@@ -15,12 +20,42 @@ typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4)));
 typedef uint16_t vh __attribute__((vector_size(LANES * 2)));
+typedef uint16_t vh2 __attribute__((vector_size(LANES * 4)));
 typedef uint8_t vb __attribute__((vector_size(LANES)));
+typedef uint8_t vb2 __attribute__((vector_size(LANES * 2)));
+
+#define VECTORS (LANES == 16 ? 4 : 2) /* as many as the registers hold */
+#define CHUNK   (VECTORS * LANES)
+_Static_assert(RFG_SCALE_COLUMNS % CHUNK == 0 && CHUNK <= RFG_CPU_CHUNK, "groups and rows are whole chunks");
+
+typedef struct {
+    vf v[VECTORS];
+} chunk;
 
 #define INLINE    static inline __attribute__((always_inline))
-#define WHOLE(n)  (((n) + LANES - 1) / LANES * LANES)
 #define SPLAT(x)  ((vf){ 0 } + (x))
 #define SPLATU(x) ((vu){ 0 } + (uint32_t)(x))
+
+/* The smaller, the larger one; b if either is a NaN. Stores past the caches. */
+#if LANES == 16
+#define smaller(a, b)     ((vf)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define larger(a, b)      ((vf)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define fewer(a, b)       ((vu)_mm512_min_epu32((__m512i)(a), (__m512i)(b)))
+#define STREAM(p, v)      _mm512_stream_si512((__m512i *)(void *)(p), (__m512i)(v))
+#define STREAM_HALF(p, v) _mm256_stream_si256((__m256i *)(void *)(p), (__m256i)(v))
+#elif LANES == 8
+#define smaller(a, b)     ((vf)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define larger(a, b)      ((vf)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define fewer(a, b)       ((vu)_mm256_min_epu32((__m256i)(a), (__m256i)(b)))
+#define STREAM(p, v)      _mm256_stream_si256((__m256i *)(void *)(p), (__m256i)(v))
+#define STREAM_HALF(p, v) _mm_stream_si128((__m128i *)(void *)(p), (__m128i)(v))
+#else
+#define smaller(a, b)     choose((a) < (b), a, b)
+#define larger(a, b)      choose((a) > (b), a, b)
+#define fewer(a, b)       chooseu((vi)((a) < (b)), a, b)
+#define STREAM(p, v)      memcpy(p, &(v), sizeof(v))
+#define STREAM_HALF(p, v) memcpy(p, &(v), sizeof(v))
+#endif
 
 INLINE vf choose(vi mask, vf a, vf b)
 {
@@ -34,37 +69,25 @@ INLINE vf magnitude(vf v)
 {
     return (vf)((vu)v & 0x7fffffff);
 }
-/* The smaller, the larger one; b of a NaN in a. */
-INLINE vf smaller(vf a, vf b)
+INLINE float across(chunk c)
 {
-    return choose(a < b, a, b);
-}
-INLINE vf larger(vf a, vf b)
-{
-    return choose(a > b, a, b);
-}
-INLINE vf get(const float *p)
-{
-    vf v;
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-INLINE void put(float *p, vf v)
-{
-    memcpy(p, &v, sizeof(v));
+    vf v = c.v[0];
+    for (int k = 1; k < VECTORS; k++)
+        v += c.v[k];
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            v[i] += v[i + half];
+    return v[0];
 }
 
 /* ---- formats ---------------------------------------------------------------------------------------------------- */
 
-INLINE vf from_bf16(vh h)
+/* To nearest even, in the upper half. Only for what was made of bf16 numbers: a NaN's lower half is then zero and the
+ * rounding can't turn it into infinity. */
+INLINE vu to_bf16(vf f)
 {
-    return (vf)(__builtin_convertvector(h, vu) << 16);
-}
-/* To nearest even. A NaN becomes quiet, so that dropping its low bits can't make it infinity. */
-INLINE vh to_bf16(vf f)
-{
-    vu u = (vu)f, r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    return __builtin_convertvector(chooseu(f == f, r, u >> 16 | 0x40), vh);
+    vu u = (vu)f;
+    return u + 0x7fff + (u >> 16 & 1);
 }
 INLINE vf from_f16(vh h)
 {
@@ -97,40 +120,16 @@ INLINE vh to_f16(vf f)
 #endif
 }
 
-INLINE vf load_vector(const char *p, int dtype)
-{
-    vh h;
-    if (dtype == RFG_F32)
-        return get((const float *)(const void *)p);
-    memcpy(&h, p, sizeof(h));
-    return dtype == RFG_F16 ? from_f16(h) : from_bf16(h);
-}
-INLINE void store_vector(char *p, vf v, int dtype)
-{
-    if (dtype == RFG_F32) {
-        memcpy(p, &v, sizeof(v));
-        return;
-    }
-    vh h = dtype == RFG_F16 ? to_f16(v) : to_bf16(v);
-    memcpy(p, &h, sizeof(h));
-}
-
-/* fp8: to nearest even of |v|'s bits at the format's last place, or for denormals by an addition whose last bit is
- * theirs. Saturates. */
+/* fp8, to nearest even: adding 2^(exponent + 23 - mantissa bits) leaves |v| in units of its last place in the sum's low
+ * bits; the exponent is that of denormals at least. Saturates. */
 INLINE vu fp8_code(vf v, int mantissa, int bias, float max, uint32_t nan, bool negative_zero)
 {
-    vu u = (vu)v, sign = u >> 24 & 0x80;
-    vf a = smaller(magnitude(v), SPLAT(max));
-    uint32_t magic_bits = (uint32_t)(127 + 23 + 1 - bias - mantissa) << 23, least_bits = (uint32_t)(128 - bias) << 23;
-    float magic, least;
-    memcpy(&magic, &magic_bits, 4);
-    memcpy(&least, &least_bits, 4);
-    vu small = (vu)(a + magic) - magic_bits, n = (vu)a;
-    n = ((n + ((1u << (22 - mantissa)) - 1) + (n >> (23 - mantissa) & 1)) >> (23 - mantissa)) -
-        ((uint32_t)(127 - bias) << mantissa);
-    vu code = chooseu(a < SPLAT(least), small, n), with_sign = code | sign;
-    code = negative_zero ? with_sign : chooseu((vi)(code == 0), code, with_sign);
-    return chooseu(v == v, code, SPLATU(nan));
+    vu sign = (vu)v >> 24 & 0x80, least = SPLATU(128 - bias) << 23;
+    vf a = smaller(SPLAT(max), magnitude(v));
+    vu exponent = (vu)larger((vf)((vu)a & 0x7f800000), (vf)least), unit = exponent + ((uint32_t)(23 - mantissa) << 23);
+    vu code = (vu)(a + (vf)unit) - unit + ((exponent - least) >> (23 - mantissa)); /* of a NaN: far beyond all others */
+    code = fewer(code, SPLATU(nan));
+    return negative_zero ? code | sign : chooseu((vi)(code == 0), code, code | sign);
 }
 INLINE vu code_of(vf v, int dtype)
 {
@@ -142,206 +141,257 @@ INLINE vu code_of(vf v, int dtype)
         return fp8_code(v, 2, 15, 57344.0f, 0x7f, true);
     vf c = larger(smaller(v, SPLAT(127.0f)), SPLAT(-128.0f));
     vu whole = (vu)(c + 0x1.8p23f) - 0x4b400000; /* the addition rounds to a whole number, to nearest even */
-    return chooseu(v == v, whole, SPLATU(0));
+    return chooseu(v == v, whole & 0xff, SPLATU(0));
 }
 
-/* ---- stores past the caches ------------------------------------------------------------------------------------- */
+/* ---- chunks ----------------------------------------------------------------------------------------------------- */
 
-#if defined(__AVX2__)
-static void copy_streaming(char *to, const char *from, size_t n)
+/* bf16 comes and goes as pairs: the even elements of two vectors are one, the odd ones the next, which takes neither
+ * shuffles nor conversions. The other formats are in the order of memory. */
+INLINE vi columns(int k, const int dtype)
 {
-    size_t head = -(uintptr_t)to & 31;
-    head = head < n ? head : n;
-    memcpy(to, from, head);
-    size_t at = head;
-    for (; at + 32 <= n; at += 32)
-        _mm256_stream_si256((__m256i *)(void *)(to + at),
-                            _mm256_loadu_si256((const __m256i_u *)(const void *)(from + at)));
-    memcpy(to + at, from + at, n - at);
-}
-#else
-static void copy_streaming(char *to, const char *from, size_t n)
-{
-    memcpy(to, from, n);
-}
-#endif
-
-/* ---- the table's functions -------------------------------------------------------------------------------------- */
-
-INLINE void load_as(float *out, const void *in, const int dtype, int n)
-{
-    const char *p = in;
-    const int size = dtype == RFG_F32 ? 4 : 2;
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        put(out + i, load_vector(p + i * size, dtype));
-    if (i < n) {
-        char rest[LANES * 4] = { 0 };
-        memcpy(rest, p + i * size, (size_t)((n - i) * size));
-        put(out + i, load_vector(rest, dtype));
-    }
-}
-static void load(float *out, const void *in, int dtype, int n)
-{
-    if (dtype == RFG_F32)
-        load_as(out, in, RFG_F32, n);
-    else if (dtype == RFG_F16)
-        load_as(out, in, RFG_F16, n);
-    else
-        load_as(out, in, RFG_BF16, n);
+    static const int32_t lane[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    vi i;
+    memcpy(&i, lane, sizeof(i));
+    return dtype == RFG_BF16 ? k / 2 * 2 * LANES + 2 * i + k % 2 : k * LANES + i;
 }
 
-INLINE void store_as(char *p, const float *in, const int dtype, int n)
+/* What is a page ahead comes to the cache: chunks take so long that the few under way at once don't cover memory's
+ * latency. Reaching beyond the tensor does no harm. */
+INLINE void fetch(const char *p, int size)
+{
+    for (int i = 0; i < CHUNK * size; i += 64)
+        __builtin_prefetch((const void *)((uintptr_t)p + 4096 + (uintptr_t)i), 0, 3);
+}
+
+/* n elements, then zeroes. */
+INLINE chunk load(const char *p, const int dtype, int n)
 {
     const int size = dtype == RFG_F32 ? 4 : 2;
-    int i = 0;
-    for (; i + LANES <= n; i += LANES)
-        store_vector(p + i * size, get(in + i), dtype);
-    if (i < n) {
-        char rest[LANES * 4];
-        store_vector(rest, get(in + i), dtype);
-        memcpy(p + i * size, rest, (size_t)((n - i) * size));
+    char rest[CHUNK * 4];
+    chunk c;
+    if (__builtin_expect(n < CHUNK, 0)) {
+        memset(rest, 0, sizeof(rest));
+        memcpy(rest, p, (size_t)(n * size));
+        p = rest;
+    }
+    for (int k = 0; k < VECTORS; k++)
+        if (dtype == RFG_F32) {
+            memcpy(&c.v[k], p + k * LANES * 4, sizeof(vf));
+        } else if (dtype == RFG_F16) {
+            vh h;
+            memcpy(&h, p + k * LANES * 2, sizeof(h));
+            c.v[k] = from_f16(h);
+        } else if (k % 2 == 0) {
+            vu u;
+            memcpy(&u, p + k * LANES * 2, sizeof(u));
+            c.v[k] = (vf)(u << 16);
+            c.v[k + 1] = (vf)(u & 0xffff0000);
+        }
+    return c;
+}
+
+/* The first n, to nearest even. stream: p is aligned to 64 bytes. */
+INLINE void store(char *p, chunk c, const int dtype, int n, bool stream)
+{
+    const int size = dtype == RFG_F32 ? 4 : 2;
+    char rest[CHUNK * 4], *to = n < CHUNK ? rest : p;
+    stream = stream && n == CHUNK;
+    for (int k = 0; k < VECTORS; k++)
+        if (dtype == RFG_F16) {
+            vh h = to_f16(c.v[k]);
+            if (stream)
+                STREAM_HALF(to + k * LANES * 2, h);
+            else
+                memcpy(to + k * LANES * 2, &h, sizeof(h));
+        } else if (dtype == RFG_F32 || k % 2 == 0) {
+            vu u = dtype == RFG_F32 ? (vu)c.v[k] : to_bf16(c.v[k]) >> 16 | (to_bf16(c.v[k + 1]) & 0xffff0000);
+            if (stream)
+                STREAM(to + k * LANES * size, u);
+            else
+                memcpy(to + k * LANES * size, &u, sizeof(u));
+        }
+    if (n < CHUNK)
+        memcpy(p, rest, (size_t)(n * size));
+}
+
+/* Zero from element n on. */
+INLINE chunk keep(chunk c, const int dtype, int n)
+{
+    if (__builtin_expect(n < CHUNK, 0))
+        for (int k = 0; k < VECTORS; k++)
+            c.v[k] = (vf)((vi)c.v[k] & (columns(k, dtype) < n));
+    return c;
+}
+
+/* A row of scratch keeps chunks as they are. (Vector by vector: compilers copy a struct through the stack.) */
+INLINE chunk get(const float *row)
+{
+    chunk c;
+    for (int k = 0; k < VECTORS; k++)
+        memcpy(&c.v[k], row + k * LANES, sizeof(vf));
+    return c;
+}
+INLINE void put(float *row, chunk c)
+{
+    for (int k = 0; k < VECTORS; k++)
+        memcpy(row + k * LANES, &c.v[k], sizeof(vf));
+}
+
+/* Codes, in the order of memory. */
+INLINE void store_codes(uint8_t *to, chunk c, float inverse, const int dtype, const int q_dtype)
+{
+    vu code[VECTORS];
+    for (int k = 0; k < VECTORS; k++)
+        code[k] = code_of(c.v[k] * inverse, q_dtype);
+    for (int k = 0; k < VECTORS; k++)
+        if (dtype != RFG_BF16) {
+            vb b = __builtin_convertvector(code[k], vb);
+            memcpy(to + k * LANES, &b, sizeof(b));
+        } else if (k % 2 == 0) {
+            vb2 b = __builtin_convertvector((vh2)(code[k] | code[k + 1] << 16), vb2);
+            memcpy(to + k * LANES, &b, sizeof(b));
+        }
+}
+
+#define STAGED 512 /* codes are gathered, to leave as whole cache lines whatever the instruction set */
+
+INLINE void codes_as(uint8_t *q, const float *row, int64_t n, float inverse, bool stream, const int dtype,
+                     const int q_dtype)
+{
+    uint8_t staged[STAGED] __attribute__((aligned(64)));
+    for (int64_t from = 0; from < n; from += STAGED) {
+        int len = n - from < STAGED ? (int)(n - from) : STAGED, at = 0;
+        for (; at < len; at += CHUNK)
+            store_codes(staged + at, get(row + from + at), inverse, dtype, q_dtype);
+        at = 0;
+        for (; stream && at + LANES * 4 <= len; at += LANES * 4) {
+            vu v;
+            memcpy(&v, staged + at, sizeof(v));
+            STREAM(q + from + at, v);
+        }
+        memcpy(q + from + at, staged + at, (size_t)(len - at));
     }
 }
-static void store(void *out, const float *in, int dtype, int n, bool stream)
+/* Of n elements of scratch. */
+INLINE void codes(uint8_t *q, const float *row, int64_t n, float inverse, bool stream, const int dtype, int q_dtype)
 {
-    char block[RFG_BLOCK * 4] __attribute__((aligned(64))), *p = stream ? block : out;
-    if (dtype == RFG_F32)
-        store_as(p, in, RFG_F32, n);
-    else if (dtype == RFG_F16)
-        store_as(p, in, RFG_F16, n);
+    if (q_dtype == RFG_E4M3)
+        codes_as(q, row, n, inverse, stream, dtype, RFG_E4M3);
+    else if (q_dtype == RFG_E4M3FNUZ)
+        codes_as(q, row, n, inverse, stream, dtype, RFG_E4M3FNUZ);
+    else if (q_dtype == RFG_E5M2)
+        codes_as(q, row, n, inverse, stream, dtype, RFG_E5M2);
     else
-        store_as(p, in, RFG_BF16, n);
-    if (stream)
-        copy_streaming(out, block, (size_t)n * (dtype == RFG_F32 ? 4 : 2));
+        codes_as(q, row, n, inverse, stream, dtype, RFG_I8);
 }
 
-INLINE void codes_as(uint8_t *out, const float *in, float inverse, const int dtype, int n)
+/* ---- norms ------------------------------------------------------------------------------------------------------ */
+
+INLINE chunk add(chunk a, chunk b, const int dtype)
 {
-    for (int i = 0; i < n; i += LANES) {
-        vb b = __builtin_convertvector(code_of(get(in + i) * inverse, dtype), vb);
-        memcpy(out + i, &b, n - i < LANES ? (size_t)(n - i) : LANES);
+    for (int k = 0; k < VECTORS; k++) {
+        vf s = a.v[k] + b.v[k];
+        a.v[k] = dtype == RFG_F32 ? s : dtype == RFG_F16 ? from_f16(to_f16(s)) : (vf)(to_bf16(s) & 0xffff0000);
     }
+    return a;
 }
-static void codes(uint8_t *out, const float *in, float inverse, int dtype, int n, bool stream)
+
+struct stats {
+    float mean, rstd;
+};
+
+/* A chunk of a row goes to scratch, and into the sums. */
+INLINE void arrive(const struct rfg_cpu_norm *r, const struct rfg_cpu_input *in, int64_t col, int n, const int dtype,
+                   chunk *sum)
 {
-    uint8_t block[RFG_BLOCK] __attribute__((aligned(64))), *p = stream ? block : out;
-    if (dtype == RFG_E4M3)
-        codes_as(p, in, inverse, RFG_E4M3, n);
-    else if (dtype == RFG_E4M3FNUZ)
-        codes_as(p, in, inverse, RFG_E4M3FNUZ, n);
-    else if (dtype == RFG_E5M2)
-        codes_as(p, in, inverse, RFG_E5M2, n);
+    const int size = dtype == RFG_F32 ? 4 : 2;
+    chunk h = load(in->x + col * size, dtype, n);
+    if (in->residual) {
+        h = add(h, load(in->residual + col * size, dtype, n), dtype);
+        fetch(in->residual + col * size, size);
+        store(in->residual_out + col * size, h, dtype, n, r->out.stream && (uintptr_t)in->residual_out % 64 == 0);
+    }
+    put(in->row + col, h);
+    fetch(in->x + col * size, size);
+    for (int k = 0; k < VECTORS; k++)
+        sum->v[k] += r->layer ? h.v[k] : h.v[k] * h.v[k];
+}
+
+INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
+{
+    const struct rfg_cpu_out *o = &r->out;
+    struct stats st = { 0, 0 };
+    chunk sum = { 0 };
+    if (r->arrived)
+        sum = get(r->sums);
     else
-        codes_as(p, in, inverse, RFG_I8, n);
-    if (stream)
-        copy_streaming((char *)out, (const char *)block, (size_t)n);
-}
-
-/* Vectors are zero beyond n, which no maximum and no sum minds. */
-static float largest(const float *in, int n)
-{
-    vf m = SPLAT(0.0f);
-    for (int i = 0; i < n / LANES * LANES; i += LANES)
-        m = larger(magnitude(get(in + i)), m);
-    float r = 0;
-    for (int i = n / LANES * LANES; i < n; i++)
-        r = fabsf(in[i]) > r ? fabsf(in[i]) : r;
-    for (int i = 0; i < LANES; i++)
-        r = m[i] > r ? m[i] : r;
-    return r;
-}
-
-static void add(float *h, const float *a, const float *b, int dtype, int n)
-{
-    for (int i = 0; i < n; i += LANES) {
-        vf s = get(a + i) + get(b + i);
-        put(h + i, dtype == RFG_F32 ? s : dtype == RFG_F16 ? from_f16(to_f16(s)) : from_bf16(to_bf16(s)));
+        for (int64_t col = 0; col < o->n; col += CHUNK)
+            arrive(r, &r->in, col, o->n - col < CHUNK ? (int)(o->n - col) : CHUNK, dtype, &sum);
+    if (r->layer) {
+        st.mean = across(sum) * r->inverse_n;
+        sum = (chunk){ 0 };
+        for (int64_t col = 0; col < o->n; col += CHUNK) {
+            chunk d = get(r->in.row + col);
+            for (int k = 0; k < VECTORS; k++)
+                d.v[k] -= st.mean;
+            d = keep(d, dtype, o->n - col < CHUNK ? (int)(o->n - col) : CHUNK);
+            for (int k = 0; k < VECTORS; k++)
+                sum.v[k] += d.v[k] * d.v[k];
+        }
     }
+    st.rstd = 1.0f / sqrtf(across(sum) * r->inverse_n + r->eps);
+    return st;
 }
 
-INLINE float across(vf v)
+INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t col, int n, const int dtype)
 {
-    float s = 0;
-    for (int i = 0; i < LANES; i++)
-        s += v[i];
-    return s;
-}
-
-static float sum(const float *in, int n)
-{
-    vf s0 = SPLAT(0.0f), s1 = s0;
-    int i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        s0 += get(in + i);
-        s1 += get(in + i + LANES);
+    const int size = dtype == RFG_F32 ? 4 : 2;
+    chunk y = get(r->in.row + col);
+    for (int k = 0; k < VECTORS; k++)
+        y.v[k] = (y.v[k] - st.mean) * st.rstd;
+    if (r->weight) {
+        chunk w = load(r->weight + col * size, dtype, n);
+        if (r->one_plus)
+            for (int k = 0; k < VECTORS; k++)
+                w.v[k] += 1.0f;
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] *= w.v[k];
     }
-    float rest = 0;
-    for (; i < n; i++)
-        rest += in[i];
-    return across(s0 + s1) + rest;
-}
-
-static float sum_squares(const float *in, float minus, int n)
-{
-    vf s0 = SPLAT(0.0f), s1 = s0;
-    int i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        vf a = get(in + i) - minus, b = get(in + i + LANES) - minus;
-        s0 += a * a;
-        s1 += b * b;
+    if (r->bias) {
+        chunk b = load(r->bias + col * size, dtype, n);
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] += b.v[k];
     }
-    float rest = 0;
-    for (; i < n; i++)
-        rest += (in[i] - minus) * (in[i] - minus);
-    return across(s0 + s1) + rest;
+    return keep(y, dtype, n);
 }
 
-INLINE void normalise_as(float *y, const float *h, float minus, float scale, const float *w, float offset,
-                         const float *bias, int n, const bool has_w, const bool has_bias)
-{
-    for (int i = 0; i < n; i += LANES) {
-        vf v = (get(h + i) - minus) * scale;
-        if (has_w)
-            v *= get(w + i) + offset;
-        if (has_bias)
-            v += get(bias + i);
-        put(y + i, v);
-    }
-}
-static void normalise(float *y, const float *h, float minus, float scale, const float *w, float offset,
-                      const float *bias, int n)
-{
-    if (w && bias)
-        normalise_as(y, h, minus, scale, w, offset, bias, n, true, true);
-    else if (w)
-        normalise_as(y, h, minus, scale, w, offset, bias, n, true, false);
-    else
-        normalise_as(y, h, minus, scale, w, offset, bias, n, false, bias != NULL);
-}
+/* ---- activations ------------------------------------------------------------------------------------------------ */
 
-/* 2^v: whole and fractional part; the fraction by its series, exact to a rounding or two. */
+/* 2^v: whole and fractional part; the fraction by a minimax polynomial, good to 2^-22. */
 INLINE vf exp2_of(vf v)
 {
-    v = choose(v > 128.5f, SPLAT(128.5f), v);
-    v = choose(v < -151.0f, SPLAT(-151.0f), v);
-    vf shifted = v + 0x1.8p23f;
-    vi n = (vi)shifted - 0x4b400000;
-    vf f = v - (shifted - 0x1.8p23f);
-    vf p = SPLAT(1.5252734e-5f);
-    p = p * f + 1.5403530e-4f;
-    p = p * f + 1.3333558e-3f;
-    p = p * f + 9.6181291e-3f;
-    p = p * f + 5.5504109e-2f;
-    p = p * f + 2.4022651e-1f;
-    p = p * f + 6.9314718e-1f;
-    p = p * f + 1.0f;
-    vi half = n >> 1, rest = n - half; /* two factors: the whole one may be beyond a float's exponent */
+#if LANES == 16
+    vf f = (vf)_mm512_reduce_ps((__m512)v, _MM_FROUND_TO_NEAREST_INT), whole = v - f; /* infinity's fraction is 0 */
+#else
+    v = larger(SPLAT(-151.0f), smaller(SPLAT(128.5f), v));
+    vf shifted = v + 0x1.8p23f, whole = shifted - 0x1.8p23f, f = v - whole;
+#endif
+    vf f2 = f * f;
+    /* Not Horner's scheme: what bounds an activation is the latency of its chain. */
+    vf p = (f * 6.9314718e-1f + 1.0f) +
+           f2 * ((f * 5.5503812e-2f + 2.4022350e-1f) + f2 * (f * 1.3381302e-3f + 9.6663684e-3f));
+#if LANES == 16
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)whole);
+#else
+    vi n = (vi)shifted - 0x4b400000, half = n >> 1, rest = n - half; /* two factors: 2^n may be beyond a float */
     return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+#endif
 }
-INLINE vf sigmoid(vf v)
+/* v sigmoid(-w ln 2) */
+INLINE vf gated(vf v, vf w)
 {
-    return 1.0f / (1.0f + exp2_of(v * -1.44269504f));
+    return v / (1.0f + exp2_of(w));
 }
 /* As the GPU's: see ops/act/act_device.h. */
 INLINE vf gelu(vf v)
@@ -360,44 +410,127 @@ INLINE vf gelu(vf v)
     return v * choose(v < 0.0f, half_erfc, 1.0f - half_erfc);
 }
 
-INLINE void act_as(float *y, const float *a, const float *b, const int act, float alpha, float limit, int n)
+INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const int dtype)
 {
-    for (int i = 0; i < n; i += LANES) {
-        vf v = get(a + i), u = b ? get(b + i) : SPLAT(1.0f);
-        if (act == RFG_ACT_SILU)
-            v *= sigmoid(v);
-        else if (act == RFG_ACT_GELU)
-            v = gelu(v);
-        else if (act == RFG_ACT_GELU_TANH)
-            v *= sigmoid(v * (v * v * 0.0713548162f + 1.59576912f));
-        else if (act == RFG_ACT_RELU)
-            v = choose(v < 0.0f, SPLAT(0.0f), v);
-        else if (act == RFG_ACT_RELU2)
-            v = choose(v < 0.0f, SPLAT(0.0f), v * v);
-        else if (act == RFG_ACT_SWIGLUOAI) {
-            v = choose(v > limit, SPLAT(limit), v);
-            v *= sigmoid(v * alpha);
-            u = choose(u > limit, SPLAT(limit), choose(u < -limit, SPLAT(-limit), u)) + 1.0f;
+    const int size = dtype == RFG_F32 ? 4 : 2;
+    chunk y, b;
+    if (r->interleaved) {
+        char turns[2][CHUNK * 4];
+        for (int i = 0; i < 2 * n; i++)
+            memcpy(turns[i % 2] + i / 2 * size, r->a + (2 * col + i) * size, (size_t)size);
+        y = load(turns[0], dtype, n);
+        b = load(turns[1], dtype, n);
+    } else {
+        y = load(r->a + col * size, dtype, n);
+        fetch(r->a + col * size, size);
+        if (r->b) {
+            b = load(r->b + col * size, dtype, n);
+            fetch(r->b + col * size, size);
         }
-        put(y + i, b ? v * u : v);
     }
-}
-static void act(float *y, const float *a, const float *b, int act, float alpha, float limit, int n)
-{
-#define CASE(k)                                                                                                        \
-    case k:                                                                                                            \
-        act_as(y, a, b, k, alpha, limit, n);                                                                           \
-        break
-    switch (act) {
-        CASE(RFG_ACT_SILU);
-        CASE(RFG_ACT_GELU);
-        CASE(RFG_ACT_GELU_TANH);
-        CASE(RFG_ACT_RELU);
-        CASE(RFG_ACT_RELU2);
-        CASE(RFG_ACT_SWIGLUOAI);
+    switch (r->act) {
+    case RFG_ACT_SILU:
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = gated(y.v[k], y.v[k] * -1.44269504f);
+        break;
+    case RFG_ACT_GELU:
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = gelu(y.v[k]);
+        break;
+    case RFG_ACT_GELU_TANH:
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = gated(y.v[k], y.v[k] * (y.v[k] * y.v[k] * -0.10294324f + -2.3022082f));
+        break;
+    case RFG_ACT_RELU:
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] = larger(SPLAT(0.0f), y.v[k]);
+        break;
+    case RFG_ACT_RELU2:
+        for (int k = 0; k < VECTORS; k++) {
+            vf v = larger(SPLAT(0.0f), y.v[k]);
+            y.v[k] = v * v;
+        }
+        break;
+    case RFG_ACT_SWIGLUOAI:
+        for (int k = 0; k < VECTORS; k++) {
+            vf v = smaller(SPLAT(r->limit), y.v[k]);
+            y.v[k] = gated(v, v * (r->alpha * -1.44269504f));
+            b.v[k] = larger(SPLAT(-r->limit), smaller(SPLAT(r->limit), b.v[k])) + 1.0f;
+        }
+        break;
     default:
-        act_as(y, a, b, RFG_ACT_NONE, alpha, limit, n);
+        break;
     }
+    if (r->b)
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] *= b.v[k];
+    return y;
 }
 
-const struct rfg_cpu_rows ROWS_TABLE = { load, store, codes, largest, add, sum, sum_squares, normalise, act };
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+/* Results of a norm or of an activation, one of which is NULL, and their codes: a group or a row at a time, since
+ * that is what a scale must have seen. */
+INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm, struct stats st,
+                    const struct rfg_cpu_act *act, const int dtype)
+{
+    const int size = dtype == RFG_F32 ? 4 : 2;
+    const bool stream_y = o->stream && (uintptr_t)o->y % 64 == 0, stream_q = o->stream && (uintptr_t)o->q % 64 == 0;
+    chunk next = { 0 };
+    int64_t span = o->q && o->scale_kind == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : o->n;
+    for (int64_t from = 0; from < o->n; from += span) {
+        int64_t end = o->n - from < span ? o->n : from + span;
+        chunk most = { 0 };
+        for (int64_t col = from; col < end; col += CHUNK) {
+            int n = end - col < CHUNK ? (int)(end - col) : CHUNK;
+            chunk y = norm ? normalised(norm, st, col, n, dtype) : activated(act, col, n, dtype);
+            if (o->y)
+                store(o->y + col * size, y, dtype, n, stream_y);
+            if (o->q) {
+                put(o->row + col, y);
+                for (int k = 0; k < VECTORS; k++) /* NaNs don't count */
+                    most.v[k] = larger(magnitude(y.v[k]), most.v[k]);
+            }
+            /* The next row comes while this one goes: memory always has both to do. */
+            if (norm && norm->next.x)
+                arrive(norm, &norm->next, col, n, dtype, &next);
+        }
+        if (!o->q)
+            continue;
+        if (o->scale_kind != RFG_SCALE_STATIC) {
+            float largest = 0;
+            for (int k = 0; k < VECTORS; k++)
+                for (int i = 0; i < LANES; i++)
+                    largest = most.v[k][i] > largest ? most.v[k][i] : largest;
+            o->scale[from / span * o->scale_col] = rfg_cpu_scale(largest, o->q_dtype);
+        }
+        codes(o->q + from, o->row + from, end - from, 1.0f / o->scale[from / span * o->scale_col], stream_q, dtype,
+              o->q_dtype);
+    }
+    if (norm)
+        put(norm->sums, next);
+}
+
+#define ROW(dtype)                                                                                                     \
+    static void norm_##dtype(const struct rfg_cpu_norm *r)                                                             \
+    {                                                                                                                  \
+        results(&r->out, r, statistics(r, dtype), NULL, dtype);                                                        \
+    }                                                                                                                  \
+    static void act_##dtype(const struct rfg_cpu_act *r)                                                               \
+    {                                                                                                                  \
+        results(&r->out, NULL, (struct stats){ 0, 0 }, r, dtype);                                                      \
+    }
+ROW(RFG_F32)
+ROW(RFG_F16)
+ROW(RFG_BF16)
+
+static void norm(const struct rfg_cpu_norm *r)
+{
+    (r->out.dtype == RFG_F32 ? norm_RFG_F32 : r->out.dtype == RFG_F16 ? norm_RFG_F16 : norm_RFG_BF16)(r);
+}
+static void act(const struct rfg_cpu_act *r)
+{
+    (r->out.dtype == RFG_F32 ? act_RFG_F32 : r->out.dtype == RFG_F16 ? act_RFG_F16 : act_RFG_BF16)(r);
+}
+
+const struct rfg_cpu_rows ROWS_TABLE = { norm, act };
