@@ -280,6 +280,8 @@ const struct rfg_row *rfg_snapshot_nearest(const struct rfg_snapshot *s, const s
 {
     uint32_t n;
     const struct rfg_row *const *rows = find_group(s, prob, &n);
+    if (!n)
+        return NULL;
     uint32_t first = first_with_cus(rows, n, 0, cu_count);
     return nth_by_m(rows + first, first_with_cus(rows, n, first, (int64_t)cu_count + 1) - first, m_of(prob), false, i);
 }

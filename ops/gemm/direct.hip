@@ -88,14 +88,14 @@ gemm_direct_mma(struct gemm_args a)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++) {
             int n = n0 + (n_wave * FRAGS_N + j) * 16 + rfg_frag_row(i);
-            p.w[j][i] = (const char *)a.w + (n < a.n ? n : a.n - 1) * a.ldw * 2 + rfg_frag_chunk(i) * 16;
+            p.w[j][i] = (const char *)a.w + (n < a.n ? n : a.n - 1) * GEMM_LDW(&a) * 2 + rfg_frag_chunk(i) * 16;
         }
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_X; i++) {
             int m = m0 + j * RFG_FRAG_X_ROWS + rfg_frag_row(i);
-            p.x[j][i] = (const char *)a.x + (m < a.m ? m : a.m - 1) * a.ldx * 2 + rfg_frag_chunk(i) * 16;
+            p.x[j][i] = (const char *)a.x + (m < a.m ? m : a.m - 1) * GEMM_LDX(&a) * 2 + rfg_frag_chunk(i) * 16;
         }
 
     struct step ring[UNROLL];

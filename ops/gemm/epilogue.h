@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of gemm kernels whose sums of a tile lie in rows of quads (4 neighbours along n): bias, rounding and store, and
- * what several workgroups have of one tile added up through memory. */
+ * The end of gemm kernels whose sums of a tile lie in rows of quads (4 neighbours along n): bias, rounding and store,
+ * and what several workgroups have of one tile added up through memory. */
 #define RFG_PARTS_BATCH 16 /* partials in flight in the last reduction */
 
 /* Bias, rounding and store of 4 neighbours in a row; those from column n on don't exist. */
@@ -15,23 +15,23 @@ RFG_DEVICE void store_quad(const struct gemm_args *a, long long m, int n, rfg_f3
                 v[i] += rfg_load_float(a->bias, n + i, IN_DTYPE);
     }
     /* Rows of Y need not be aligned: only X and W are read in chunks. */
-    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)(m * a->ldy + n) * RFG_DTYPE_BYTES(OUT_DTYPE);
+    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)(m * GEMM_LDY(a) + n) * RFG_DTYPE_BYTES(OUT_DTYPE);
     if (a->n - n >= 4 && address % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0) {
         f.x = v[0];
         f.y = v[1];
         f.z = v[2];
         f.w = v[3];
-        rfg_store_float4(a->y, m * a->ldy + n, f, OUT_DTYPE);
+        rfg_store_float4(a->y, m * GEMM_LDY(a) + n, f, OUT_DTYPE);
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             if (i < a->n - n)
-                rfg_store_float(a->y, m * a->ldy + n + i, v[i], OUT_DTYPE);
+                rfg_store_float(a->y, m * GEMM_LDY(a) + n + i, v[i], OUT_DTYPE);
     }
 }
 
-/* The tile's sums of all splits, `stride` floats apart, in their order: quads of TILE_N / 4 a row, from row m0 and column
- * n0 of Y on. */
+/* The tile's sums of all splits, `stride` floats apart, in their order: quads of TILE_N / 4 a row, from row m0 and
+ * column n0 of Y on. */
 RFG_DEVICE void store_parts(const struct gemm_args *a, const float *parts, int splits, int stride, int quads,
                             int threads, int tile_n, int m0, int n0)
 {

@@ -184,6 +184,7 @@ const struct rfg_op rfg_op_gemm_desc = {
     .n_variants = sizeof(gemm_variants) / sizeof(gemm_variants[0]),
     .variants = gemm_variants,
     .kargs_size = sizeof(struct gemm_args),
+    .head = offsetof(struct gemm_args, head),
     .valid = gemm_valid,
     .cost = gemm_cost,
     .tensors = gemm_tensors,

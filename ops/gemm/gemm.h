@@ -23,12 +23,13 @@ enum {
 /* What every gemm kernel, on GPU and CPU, is given (by value, as its only parameter). ops/device/gemm_args.h is
  * the kernels' view of the same bytes. */
 struct gemm_args {
-    struct rfg_kargs_head head; /* workspace: fp32 partials; counters: one a tile */
+    /* The first 48 bytes: all that packed operands take without a workspace (see act_args.h). */
     void *y;
     const void *x, *w, *bias; /* bias NULL: none */
-    int64_t ldx, ldw, ldy;
     int32_t m, n, k;
     int32_t pad;
+    int64_t ldx, ldw, ldy;
+    struct rfg_kargs_head head; /* workspace: fp32 partials; counters: one a tile */
 };
 
 extern const struct rfg_op rfg_op_gemm_desc;

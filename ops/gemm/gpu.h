@@ -61,6 +61,7 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
 {
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+    rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
 }
 
 /* ---- the model's common parts --------------------------------------------------------------------------------- */

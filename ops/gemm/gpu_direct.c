@@ -12,7 +12,7 @@ static const struct rfg_param params[] = {
     [P_N_WAVES] = { "n_waves", 4, { 1, 2, 4, 8 } },
     [P_K_WAVES] = { "k_waves", 6, { 1, 2, 4, 7, 8, 16 } },
     [P_UNROLL] = { "unroll", 8, { 2, 3, 4, 5, 6, 7, 8, 10 } },
-    [P_SPLIT_K] = { "split_k", 7, { 1, 2, 3, 4, 6, 7, 8 } },
+    [P_SPLIT_K] = { "split_k", 5, { 1, 2, 4, 7, 8 } },
 };
 
 /* What direct.hip derives from its macros. */
@@ -94,10 +94,11 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (all * 85 > s.steps * 100 && s.longest > 1)
         return rfg_refuse(why, "split_k=%d, k_waves=%d: uneven for %" PRId64 " steps", p[P_SPLIT_K], p[P_K_WAVES],
                           s.steps);
-    if (wanted > s.longest && p[P_UNROLL] > 2)
-        return rfg_refuse(why, "unroll=%d: a wave has %" PRId64 " steps", p[P_UNROLL], s.longest);
-    if (wanted < s.longest && (wanted < 4 || (s.longest <= 16 && s.longest % wanted && wanted < 6)))
-        return rfg_refuse(why, "unroll=%d: too little in flight for %" PRId64 " steps", p[P_UNROLL], s.longest);
+    int best = (int)MIN(MAX(s.longest, 2), 8); /* all of a wave's steps at once, or an even share of them */
+    if (wanted != best && wanted * 2 != best && (s.longest <= 8 || wanted < 4 || s.longest % wanted))
+        return rfg_refuse(why, "unroll=%d: %d is better for %" PRId64 " steps", p[P_UNROLL], best, s.longest);
+    if (p[P_FRAGS_N] > 1 && (p[P_TILE_M] > 16 || s.tile_n == 32))
+        return rfg_refuse(why, "frags_n=%d: waves side by side do the same", p[P_FRAGS_N]);
     if (p[P_SPLIT_K] > 1 && groups > 2 * (int64_t)dev->cu_count + 8)
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups, dev->cu_count);
     if (groups * 2 < dev->cu_count && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K])

@@ -68,10 +68,10 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     const char *wp[ROWS];
 #pragma unroll
     for (int m = 0; m < M_TILE; m++)
-        xp[m] = (const char *)a.x + (m < a.m ? m : a.m - 1) * a.ldx * RFG_DTYPE_BYTES(IN_DTYPE);
+        xp[m] = (const char *)a.x + (m < a.m ? m : a.m - 1) * GEMM_LDX(&a) * RFG_DTYPE_BYTES(IN_DTYPE);
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-        wp[r] = (const char *)a.w + (r < a.n - n0 ? n0 + r : a.n - 1) * a.ldw * RFG_DTYPE_BYTES(IN_DTYPE);
+        wp[r] = (const char *)a.w + (r < a.n - n0 ? n0 + r : a.n - 1) * GEMM_LDW(&a) * RFG_DTYPE_BYTES(IN_DTYPE);
 
     float acc[SUMS];
 #pragma unroll
@@ -111,6 +111,6 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     if (i < SUMS && m < a.m && r < a.n - n0) {
         if (a.bias)
             sum += rfg_load_float(a.bias, n0 + r, IN_DTYPE);
-        rfg_store_float(a.y, m * a.ldy + n0 + r, sum, OUT_DTYPE);
+        rfg_store_float(a.y, m * GEMM_LDY(&a) + n0 + r, sum, OUT_DTYPE);
     }
 }

@@ -162,10 +162,10 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     c.row = tid / CHUNKS;
     c.x_rows = a.m - m0 < TILE_M ? a.m - m0 : TILE_M;
     c.w_rows = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    c.x_pass = ROWS_A_PASS * a.ldx * 2;
-    c.w_pass = ROWS_A_PASS * a.ldw * 2;
-    c.x = (const char *)a.x + (m0 + c.row) * a.ldx * 2;
-    c.w = (const char *)a.w + (n0 + c.row) * a.ldw * 2;
+    c.x_pass = ROWS_A_PASS * GEMM_LDX(&a) * 2;
+    c.w_pass = ROWS_A_PASS * GEMM_LDW(&a) * 2;
+    c.x = (const char *)a.x + (m0 + c.row) * GEMM_LDX(&a) * 2;
+    c.w = (const char *)a.w + (n0 + c.row) * GEMM_LDW(&a) * 2;
     c.k_chunks = a.k / 8;
 
     struct place p;

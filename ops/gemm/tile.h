@@ -27,9 +27,9 @@ RFG_DEVICE void put_sums(float *sums, rfg_frag_wx (*acc)[FRAGS_M], int n_wave, i
             }
 }
 
-/* Adds the waves' sums and those of the other splits, in their order, and stores the tile from row m0 and column n0 of Y
- * on. own_lds: SPLIT * OWN_QUADS quads of LDS that a cluster's workgroups write to at any time. Called by THREADS threads
- * (t of them) which see all sums; in a cluster, after rfg_cluster_wait(). */
+/* Adds the waves' sums and those of the other splits, in their order, and stores the tile from row m0 and column n0 of
+ * Y on. own_lds: SPLIT * OWN_QUADS quads of LDS that a cluster's workgroups write to at any time. Called by THREADS
+ * threads (t of them) which see all sums; in a cluster, after rfg_cluster_wait(). */
 RFG_DEVICE void finish_tile(const struct gemm_args *a, float *sums, float *own_lds, int tile, int split, int m0, int n0,
                             int t)
 {

@@ -131,7 +131,7 @@ RFG_DEVICE void store_pair(const struct gemm_args *a, int m, int n, float x, flo
 {
     if (m >= a->m || n >= a->n)
         return;
-    long long at = m * a->ldy + n;
+    long long at = m * GEMM_LDY(a) + n;
     rfg_u64 address = (rfg_u64)a->y + (rfg_u64)at * RFG_DTYPE_BYTES(OUT_DTYPE);
     if (a->bias) {
         x += rfg_load_float(a->bias, n, IN_DTYPE);
@@ -160,7 +160,7 @@ RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
         return;
     if (a->bias)
         x += rfg_load_float(a->bias, n, IN_DTYPE);
-    rfg_store_float(a->y, m * a->ldy + n, x, OUT_DTYPE);
+    rfg_store_float(a->y, m * GEMM_LDY(a) + n, x, OUT_DTYPE);
 }
 
 /* Bias, rounding and store of a unit: wave (of those that multiply), eight columns of B. */
@@ -212,12 +212,12 @@ gemm_wgmma(struct gemm_args a)
 
     if (tid >= MMA_THREADS + W_THREADS) {
         rfg_await_previous();
-        copier_init(&c, tid - (MMA_THREADS + W_THREADS), X_THREADS, a.x, a.m, a.ldx, a.k, m0, first,
+        copier_init(&c, tid - (MMA_THREADS + W_THREADS), X_THREADS, a.x, a.m, GEMM_LDX(&a), a.k, m0, first,
                     rfg_lds_address(ring), TILE_M);
         copy_all(&c, steps, stages, full, empty, TILE_M, X_THREADS, false);
         rfg_async_wait_all();
     } else if (tid >= MMA_THREADS) {
-        copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, a.ldw, a.k, n0, first, rfg_lds_address(ring) + X_BYTES,
+        copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, GEMM_LDW(&a), a.k, n0, first, rfg_lds_address(ring) + X_BYTES,
                     TILE_N);
         copy_all(&c, steps, stages, full, empty, TILE_N, W_THREADS, true);
         rfg_await_previous();

@@ -304,6 +304,7 @@ norm_rows(struct norm_args args)
     float inverse = 1.0f;
     if (AHEAD && WEIGHT != 2) {
         s.live = true;
+        renew(&s);
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
             int left = left_of(&s, s.t + c * THREADS);
