@@ -448,8 +448,8 @@ START_TEST(assemblers_agree)
         ck_assert_uint_eq(code[i][0].size, code[i][1].size);
         ck_assert_int_eq(memcmp(code[i][0].data, code[i][1].data, code[i][0].size), 0);
     }
-    /* From s_load_dwordx8 s[4:11], s[0:1], 0x10 on: some 3 KiB, and the padding that follows. */
-    static const unsigned char first[] = { 0x00, 0x01, 0x0e, 0xc0, 0x10, 0, 0, 0 };
+    /* From s_load_dwordx8 s[4:11], s[0:1], 0x0 on: some 3 KiB, and the padding that follows. */
+    static const unsigned char first[] = { 0x00, 0x01, 0x0e, 0xc0, 0, 0, 0, 0 };
     const char *at[2];
     for (int i = 0; i < 2; i++)
         ck_assert_ptr_nonnull(at[i] = memmem(code[i][0].data, code[i][0].size, first, sizeof(first)));

@@ -17,7 +17,7 @@
 #include "suite.h"
 #include "../ops/gemm/gemm.h"
 
-#define MAX_SETS 4096
+#define MAX_SETS 16384
 #define WORKERS  2
 
 static const struct arch {
@@ -519,7 +519,7 @@ START_TEST(code_objects_of_the_decode_grid)
         ck_assert_int_le(most, 160);
         total += sets.n;
     }
-    ck_assert_int_le(total, 260);
+    ck_assert_int_le(total, 520); /* a quarter of a second each, on one core */
 }
 END_TEST
 

@@ -48,6 +48,13 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return takes_mma(dev, prob, why) &&
+           (prob->v[GEMM_M] <= 128 ||
+            rfg_refuse(why, "M=%" PRId64 ": must be at most 128, or W is read too often", prob->v[GEMM_M]));
+}
+
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
@@ -79,29 +86,28 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     struct shape s = shape_of(dev, prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], groups = s.tiles_m * s.tiles_n * p[P_SPLIT_K];
     int waves = p[P_N_WAVES] * p[P_K_WAVES], least = dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
-    if (m > 128 || (m > 64 && n > 1024))
-        return rfg_refuse(why, "M=%" PRId64 ": would read W or X too often", m);
     if (p[P_TILE_M] < least || (p[P_TILE_M] > least && p[P_TILE_M] / 2 >= m))
         return rfg_refuse(why, "tile_m=%d: less is enough for M=%" PRId64, p[P_TILE_M], m);
     if (p[P_TILE_M] < m && p[P_TILE_M] < 16)
         return rfg_refuse(why, "tile_m=%d: reads W %" PRId64 " times", p[P_TILE_M], s.tiles_m);
     if (s.tile_n > 16 && s.tile_n / 2 >= n)
         return rfg_refuse(why, "tile of %d columns: N=%" PRId64, s.tile_n, n);
-    if (waves < 4 || waves > 16)
-        return rfg_refuse(why, "%d waves: must be 4 to 16", waves);
-    /* Steps shared out evenly, and all of a wave's in flight if registers allow. */
+    if (waves < 4 || waves > 16 || p[P_N_WAVES] > 4)
+        return rfg_refuse(why, "%d waves, %d side by side: must be 4 to 16, at most 4", waves, p[P_N_WAVES]);
+    /* Steps shared out evenly, unless CUs are idle anyway, and all of a wave's in flight if registers allow. */
     int64_t all = s.longest * p[P_K_WAVES] * p[P_SPLIT_K], wanted = p[P_UNROLL];
-    if (all * 85 > s.steps * 100 && s.longest > 1)
+    bool idle = groups * 2 < dev->cu_count;
+    if (all * 85 > s.steps * 100 && s.longest > 1 && !idle)
         return rfg_refuse(why, "split_k=%d, k_waves=%d: uneven for %" PRId64 " steps", p[P_SPLIT_K], p[P_K_WAVES],
                           s.steps);
     int best = (int)MIN(MAX(s.longest, 2), 8); /* all of a wave's steps at once, or an even share of them */
-    if (wanted != best && wanted * 2 != best && (s.longest <= 8 || wanted < 4 || s.longest % wanted))
+    if (wanted != best && (wanted * 2 != best || best < 8) && (s.longest <= 8 || wanted < 4 || s.longest % wanted))
         return rfg_refuse(why, "unroll=%d: %d is better for %" PRId64 " steps", p[P_UNROLL], best, s.longest);
-    if (p[P_FRAGS_N] > 1 && (p[P_TILE_M] > 16 || s.tile_n == 32))
+    if (p[P_FRAGS_N] > 1 && (p[P_TILE_M] > 16 || p[P_N_WAVES] > 1))
         return rfg_refuse(why, "frags_n=%d: waves side by side do the same", p[P_FRAGS_N]);
     if (p[P_SPLIT_K] > 1 && groups > 2 * (int64_t)dev->cu_count + 8)
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups, dev->cu_count);
-    if (groups * 2 < dev->cu_count && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K])
+    if (idle && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K])
         return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups,
                           dev->cu_count);
     return true;
@@ -160,7 +166,7 @@ const struct rfg_variant gemm_direct_mma = {
     .kind = RFG_VARIANT_KERNEL,
     .n_params = COUNT(params),
     .params = params,
-    .supports = takes_mma,
+    .supports = supports,
     .valid = valid,
     .worth = worth,
     .predict = predict,
