@@ -23,8 +23,11 @@ void rfg_blob_free(struct rfg_blob *blob);
  * the embedded copy. malloc'ed; NULL with rfg_last_error() set. */
 char *rfg_jit_expand(const struct rfg_kernel *k);
 
-/* Hex SHA-256 of a kernel's source and prelude without the macros: the tuned row's source_hash. */
+/* Hex SHA-256 of a kernel's source and prelude, without the macros, comments and white space: the tuned row's
+ * source_hash. */
 void rfg_jit_source_hash(const char *source, char hex[65]);
+/* C text without its comments, and a space only between two words or two operators that had any. */
+void rfg_jit_strip(char *text);
 
 /* ---- compiling ---------------------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  *
  * A kernel's translation unit as one text. Compilers are given no include path and no headers: what a source includes
  * is put in place here, once a file, wherever the first #include of it stands (so don't put one inside an #if). */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,10 +154,48 @@ char *rfg_jit_expand(const struct rfg_kernel *k)
     return expand(k->source, k);
 }
 
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+void rfg_jit_strip(char *text)
+{
+    char *out = text;
+    bool gap = false; /* something left out lies between this and what came before */
+    for (const char *s = text; *s;) {
+        const char *from = s;
+        if (s[0] == '/' && s[1] == '*') {
+            const char *end = strstr(s + 2, "*/");
+            s = end ? end + 2 : s + strlen(s);
+        } else if (s[0] == '/' && s[1] == '/') {
+            s += strcspn(s, "\n");
+        } else if (isspace((unsigned char)*s)) {
+            s++;
+        } else if (*s == '"' || *s == '\'') {
+            for (s++; *s && *s != *from; s++)
+                s += *s == '\\' && s[1];
+            s += *s != 0;
+        } else
+            s++;
+        bool kept = !isspace((unsigned char)*from) && !(from[0] == '/' && (from[1] == '*' || from[1] == '/'));
+        if (kept) {
+            if (gap && out > text && is_word(out[-1]) == is_word(*from))
+                *out++ = ' ';
+            memmove(out, from, (size_t)(s - from));
+            out += s - from;
+        }
+        gap = !kept;
+    }
+    *out = 0;
+}
+
 void rfg_jit_source_hash(const char *source, char hex[65])
 {
     char *text = expand(source, NULL);
     hex[0] = 0;
+    if (text)
+        rfg_jit_strip(text);
     if (text)
         rfg_sha256_hex(hex, (const char *const[]){ text }, (const size_t[]){ strlen(text) }, 1);
     free(text);

@@ -246,13 +246,14 @@ END_TEST
 START_TEST(kernel_argument_layout)
 {
     ck_assert_uint_eq(sizeof(struct gemm_args), 88);
-    ck_assert_uint_eq(offsetof(struct gemm_args, y), 16);
-    ck_assert_uint_eq(offsetof(struct gemm_args, x), 24);
-    ck_assert_uint_eq(offsetof(struct gemm_args, bias), 40);
-    ck_assert_uint_eq(offsetof(struct gemm_args, ldx), 48);
+    ck_assert_uint_eq(offsetof(struct gemm_args, y), 0);
+    ck_assert_uint_eq(offsetof(struct gemm_args, x), 8);
+    ck_assert_uint_eq(offsetof(struct gemm_args, bias), 24);
+    ck_assert_uint_eq(offsetof(struct gemm_args, m), 32);
+    ck_assert_uint_eq(offsetof(struct gemm_args, k), 40);
+    ck_assert_uint_eq(offsetof(struct gemm_args, ldx), 48); /* from here on only if they aren't packed */
     ck_assert_uint_eq(offsetof(struct gemm_args, ldy), 64);
-    ck_assert_uint_eq(offsetof(struct gemm_args, m), 72);
-    ck_assert_uint_eq(offsetof(struct gemm_args, k), 80);
+    ck_assert_uint_eq(offsetof(struct gemm_args, head), 72);
 }
 END_TEST
 

@@ -139,6 +139,35 @@ START_TEST(every_embedded_kernel_expands)
 }
 END_TEST
 
+/* What a comment or a formatter changes makes no tuned row stale. */
+START_TEST(strips_comments_and_white_space)
+{
+    static const struct {
+        const char *text, *stripped;
+    } cases[] = {
+        { "", "" },
+        { "a", "a" },
+        { " \n\ta  b\n", "a b" },
+        { "a/* b */c", "a c" },
+        { "a /* b\n * c */\n  d // e\nf", "a d f" },
+        { "a // b", "a" },
+        { "a /* not ended", "a" },
+        { "a / b * c", "a/b*c" },
+        { "f(\n    a, b) + +c; {\n}", "f(a,b) + +c; { }" },
+        { "\"/* no  comment */\" \"\\\" // nor\" x", "\"/* no  comment */\" \"\\\" // nor\" x" },
+        { "'\"' /* \" */ '\"'", "'\"' '\"'" },
+        { "\"not ended", "\"not ended" },
+        { "\"ends in \\", "\"ends in \\" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text = strdup(cases[i].text);
+        rfg_jit_strip(text);
+        ck_assert_str_eq(text, cases[i].stripped);
+        free(text);
+    }
+}
+END_TEST
+
 START_TEST(source_hash_sees_includes)
 {
     char a[65], b[65], c[65];
@@ -149,7 +178,7 @@ START_TEST(source_hash_sees_includes)
     rfg_jit_source_hash("t/a.hip", b);
     ck_assert_uint_eq(strlen(a), 64);
     ck_assert_str_eq(a, b);
-    put_file("device/one.h", "int one ;\n");
+    put_file("device/one.h", "int two;\n");
     rfg_jit_source_hash("t/a.hip", c);
     ck_assert_str_ne(a, c);
 }
@@ -540,6 +569,7 @@ int main(void)
     tcase_add_test(tc, expands_macros_and_includes);
     tcase_add_test(tc, expands_assembly);
     tcase_add_test(tc, every_embedded_kernel_expands);
+    tcase_add_test(tc, strips_comments_and_white_space);
     tcase_add_test(tc, source_hash_sees_includes);
     tcase_add_test(tc, expansion_errors_name_the_place);
     tcase_add_loop_test(tc, compiles, 0, N_COMPILERS);

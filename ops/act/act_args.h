@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every kernel of act_and_mul and act is given, by value; the host and the kernels read this same text. The last two
- * members are struct rfg_kargs_head. First comes what packed rows take: the first 48 bytes of arguments are in the cache
- * line that a kernel on NVIDIA has read by then, and another line is a trip to the L2 of a short kernel's life. */
+ * What every kernel of act_and_mul and act is given, by value; the host and the kernels read this same text. The last
+ * two members are struct rfg_kargs_head. First comes what packed rows take: the first 48 bytes of arguments are in the
+ * cache line that a kernel on NVIDIA has read by then, and another line is a trip to the L2 of a short kernel's life.
+ */
 #ifndef RFG_ACT_ARGS_H
 #define RFG_ACT_ARGS_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the kernels of act_and_mul and act share. Macros: IN_DTYPE (x, y), OUT_DTYPE (codes), ACT (enum rfg_act), MUL,
- * INTERLEAVED, PACKED (rows follow each other), SCALE (RFG_SCALE_*), PLAIN (0: codes only), WIDTH (bytes of a load), STREAM (1: results are not worth
- * caching; 2: nor is x). And of each kernel, UNIFORM: a wave's lanes work on one row. */
+ * INTERLEAVED, PACKED (rows follow each other), SCALE (RFG_SCALE_*), PLAIN (0: codes only), WIDTH (bytes of a load),
+ * STREAM (1: results are not worth caching; 2: nor is x). And of each kernel, UNIFORM: a wave's lanes work on one row.
+ */
 #include "rfg_device.h"
 #include "act/act_args.h"
 
@@ -73,8 +74,7 @@ RFG_DEVICE rfg_f32x2 activate(rfg_f32x2 a, rfg_f32x2 b, struct act_args args)
     if (ACT == ACT_GELU)
         return gelu(a);
     if (ACT == ACT_GELU_TANH) /* (1 + tanh(u)) / 2 = sigmoid(2u) */
-        return rfg_mul2(
-            a, sigmoid_exp2(rfg_mul2(a, rfg_fma2(rfg_mul2(a, a), both(-0.10294324f), both(-2.3022082f)))));
+        return rfg_mul2(a, sigmoid_exp2(rfg_mul2(a, rfg_fma2(rfg_mul2(a, a), both(-0.10294324f), both(-2.3022082f)))));
     if (ACT == ACT_RELU)
         return rfg_pair(a.x < 0.0f ? 0.0f : a.x, a.y < 0.0f ? 0.0f : a.y);
     if (ACT == ACT_RELU2)
