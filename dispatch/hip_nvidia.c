@@ -20,9 +20,9 @@ typedef void *CUcontext; /* and streams, events, modules, functions, graphs: opa
 struct launch_attribute {
     int id;
     union {
-        char size[64];
+        uint64_t words[8];
         int value;
-    } _Alignas(8) of;
+    } of;
 };
 struct launch_config {
     unsigned grid[3], block[3], lds;

@@ -154,7 +154,7 @@ START_TEST(strips_comments_and_white_space)
         { "a /* not ended", "a" },
         { "a / b * c", "a/b*c" },
         { "f(\n    a, b) + +c; {\n}", "f(a,b) + +c; { }" },
-        { "\"/* no  comment */\" \"\\\" // nor\" x", "\"/* no  comment */\" \"\\\" // nor\" x" },
+        { "\"/* no  comment */\" \"\\\" // nor\" x", "\"/* no  comment */\" \"\\\" // nor\"x" },
         { "'\"' /* \" */ '\"'", "'\"' '\"'" },
         { "\"not ended", "\"not ended" },
         { "\"ends in \\", "\"ends in \\" },
