@@ -5,8 +5,8 @@
     bench/gemm_peers.py --lib build/librfg.so --db tuned.db [--models shapes/*.csv] [--json FILE]
     bench/gemm_peers.py --lib build/librfg.so --db tuned.db --repeat 10000
 
-All contestants of a problem run in this process, in one stream, on the same buffers: each is captured in a graph of the
-same number of dependent calls that goes through the same sets of x, w and y (so many that the weights exceed 4x the
+All contestants of a problem run in this process, in one stream, on the same buffers: each is captured in a graph of
+the same number of dependent calls that goes through the same sets of x, w and y (so many that the weights exceed 4x the
 L2); the graphs are replayed in turn, whoever begins changing from round to round, and before each timed replay 4x the
 L2 is read. Every figure is the median over the rounds, divided by the calls, in microseconds. Each contestant's result
 is compared with PyTorch's in fp64 first; who is wrong or fails is left out and named.
@@ -15,14 +15,14 @@ is compared with PyTorch's in fp64 first; who is wrong or fails is left out and 
             tuned database at all, so that the analytical model picks (no overlap)
   cublas    torch.mm with cuBLAS, cublaslt: with cuBLASLt; lt: the fastest of all that cuBLASLt's heuristics offer (64
             at most). The vendor is the fastest of the three
-  triton    a split-K kernel, the fastest of about 80 configurations (peers/triton_gemm.py). Vendor and Triton: the peers
+  triton    a split-K kernel, the fastest of about 80 configurations (peers/triton_gemm.py). Peers: vendor and Triton
   floor     a kernel that only reads the weights, the fastest of 22 configurations; floor+ov: with programmatic
             dependent launch
 
 The problems are those of the K=7168 decode grid, built in, or of --shapes; those of --models come after them, shuffled,
-so that a run cut short has seen a fair sample. The bars are printed at the end. --repeat N checks instead that N replays
-of ours are equal bit by bit while other streams work. The libraries of bench/peers/build.sh are built on the way unless
-they are named. Exit: 0; 1 nothing measured, the GPU failed, or --repeat found a difference; 2 bad usage."""
+so that a run cut short has seen a fair sample. The bars are printed at the end. --repeat N checks instead that N
+replays of ours are equal bit by bit while another stream works. The libraries of bench/peers/build.sh are built on the
+way unless they are named. Exit: 0; 1 nothing measured, the GPU failed, or --repeat found a difference; 2 bad usage."""
 
 import argparse
 import csv
@@ -69,6 +69,7 @@ class Problem:
     def allocate(self, bench):
         s = self.n_sets = bench.sets(self.weight_bytes)
         self.n_calls = bench.calls(s, self.bytes)
+        self.short = 64 if self.bytes < 64 << 20 else 4  # calls in the races that choose
 
         def matrices(make, rows, cols):
             """In one piece, each aligned to 256 bytes."""
@@ -163,7 +164,9 @@ class CublasLt:
         out = []
         for a in range(found.value):
             self.lib.peer_lt_describe(plan, a, text, len(text))
-            call = lambda i, a=a: checked(run(plan, a, *args[i], space, WORKSPACE, stream), "cublasLtMatmul")  # noqa: E731
+            call = lambda i, a=a: checked(
+                run(plan, a, *args[i], space, WORKSPACE, stream), "cublasLtMatmul"
+            )  # noqa: E731
             out.append((text.value.decode(), call))
         return out
 
@@ -199,7 +202,9 @@ class Floor:
                 if grid * block <= 132 * 2048
             ]
             candidates = [("grid %d block %d unroll %d" % t, self.call(p, *t, overlap)) for t in tried]
-            won = bench.fastest("%s, floor" % p.text, candidates, p.n_sets, p.n_calls, rounds=3, finalists=6)
+            won = bench.fastest(
+                "%s, floor" % p.text, candidates, p.n_sets, p.n_calls, rounds=3, finalists=6, most=p.short
+            )
             if won is None:
                 return None
             self.chosen[key] = won[0], tried[[c[0] for c in candidates].index(won[0])]
@@ -257,9 +262,9 @@ def open_contexts(args, bench, todo):
 
 
 def chosen(ctx, p):
-    """What the dispatcher says of a problem: the lines that name the rung and the variant."""
-    lines = (attempt("explain", lambda: ctx.explain(p.text)) or "").splitlines()
-    return [x for x in lines if x.startswith(("rung", "chosen"))] or lines[:2]
+    """What the dispatcher says of a problem: the variant, its parameters and the rung."""
+    lines = (attempt("explain", lambda: ctx.explain(p.text)) or "not explained").splitlines()
+    return ([x for x in lines if x.startswith("chosen")] or lines)[0]
 
 
 # ---- the run ----------------------------------------------------------------------------------------------------
@@ -290,14 +295,14 @@ def contestants_of(p, bench, args, contexts, peers):
     if "lt" in peers:
         t = time.monotonic()
         found = attempt("%s, lt" % p.text, lambda: peers["lt"].candidates(p)) or []
-        won = bench.fastest("%s, lt" % p.text, found, p.n_sets, p.n_calls, rounds=3, finalists=6)
+        won = bench.fastest("%s, lt" % p.text, found, p.n_sets, p.n_calls, rounds=3, finalists=6, most=p.short)
         if won:
             labels["lt"], calls["lt"] = "%s of %d" % (won[0], len(found)), won[1]
         bench.phase("cuBLASLt's heuristics", t)
     if "triton" in peers:
         t = time.monotonic()
         found, left_out = peers["triton"].candidates(DTYPES[p.dtype], p.y, p.x, p.w)
-        won = bench.fastest("%s, triton" % p.text, found, p.n_sets, p.n_calls, rounds=3, finalists=6)
+        won = bench.fastest("%s, triton" % p.text, found, p.n_sets, p.n_calls, rounds=3, finalists=6, most=p.short)
         if won:
             labels["triton"], calls["triton"] = "%s of %d" % (won[0], len(found)), won[1]
         bench.phase("triton's sweeps", t)
@@ -447,6 +452,9 @@ def run(args, bench, todo, ahead, records):
             records.append(r)
             show(r)
             race.save(args.json, head, records)
+    not_tuned = [r["problem"] for r in records if " by rung 1 " not in r["configurations"].get("rfg", "") + " "]
+    if not_tuned and "rfg" in contexts:
+        say("# %d problems have no tuned row, such as %s: theirs is no tuned time" % (len(not_tuned), not_tuned[0]))
     head["copy_gbps"] = max(copy[0], race.measure_copy(bench, n)[0])
     race.save(args.json, head, records)
     return head
@@ -547,7 +555,7 @@ def run_repeat(args, bench, todo):
                         args.repeat,
                         got[1],
                         "%d outputs DIFFER" % got[0] if got[0] else "bitwise equal",
-                        " ".join(chosen(ctx, p)),
+                        chosen(ctx, p),
                     )
                 )
         todo[i] = p = None

@@ -79,10 +79,10 @@ PEER peer_lt_open(plan **out, int half, int64_t m, int64_t n, int64_t k, uint64_
 /* "algo 3: id 66 tile 18 stages 21 split-K 8 reduction 2", cuBLASLt's numbers */
 PEER peer_lt_describe(plan *p, int i, char *text, size_t size)
 {
-    static const cublasLtMatmulAlgoConfigAttributes_t asked[] = {
-        CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID,
-        CUBLASLT_ALGO_CONFIG_SPLITK_NUM, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME
-    };
+    static const cublasLtMatmulAlgoConfigAttributes_t asked[] = { CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID,
+                                                                  CUBLASLT_ALGO_CONFIG_STAGES_ID,
+                                                                  CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+                                                                  CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME };
     int got[5] = { -1, -1, -1, -1, -1 };
     for (int a = 0; a < 5; a++)
         cublasLtMatmulAlgoConfigGetAttribute(&p->found[i].algo, asked[a], &got[a], sizeof(got[a]), NULL);

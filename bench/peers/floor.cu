@@ -17,8 +17,8 @@ __device__ static inline uint4 load_stream(const uint4 *p)
     return v;
 }
 
-/* UNROLL loads of 16 bytes in flight a thread. OVERLAP: the first are asked for before the kernel before has ended; what
- * depends on it, here x, after. */
+/* UNROLL loads of 16 bytes in flight a thread. OVERLAP: the first are asked for before the kernel before has ended;
+ * what depends on it, here x, after. */
 template <int UNROLL, bool OVERLAP>
 __global__ void __launch_bounds__(512) read_kernel(const uint4 *w, size_t n, const float *x, float *y)
 {
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(512) read_kernel(const uint4 *w, size_t n, con
 
 /* bytes: a multiple of 16; block: of 32, at most 512; unroll: 4 or 8. x: block floats; y: grid floats. Returns a
  * cudaError_t. */
-PEER peer_floor_read(const void *w, uint64_t bytes, int grid, int block, int unroll, int overlap, const void *x, void *y,
-                     void *stream)
+PEER peer_floor_read(const void *w, uint64_t bytes, int grid, int block, int unroll, int overlap, const void *x,
+                     void *y, void *stream)
 {
     cudaLaunchAttribute serialization = {};
     serialization.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -97,10 +97,10 @@ class Bench:
                 times[n].append(1e3 * start.elapsed_time(stop) / calls)
         return {n: sorted(t) for n, t in times.items()}
 
-    def fastest(self, what, candidates, sets, calls, rounds=5, finalists=0):
+    def fastest(self, what, candidates, sets, calls, rounds=5, finalists=0, most=64):
         """The call among candidates [(label, call)] that wins a short race: (label, call), or None. finalists: so many
-        of the fastest race again, longer."""
-        some = min(calls, 64)
+        of the fastest race again, longer. most: calls in a graph."""
+        some = min(calls, most)
         graphs = {}
         for i, (label, call) in enumerate(candidates):
             g = attempt("%s %s" % (what, label), lambda: self.capture(call, min(sets, some), some))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The few functions of librfg that norms_peers.py and gemm_peers.py call, through ctypes. Tensors are anything with data_ptr(), shape,
-stride() and dtype, such as torch's."""
+"""The few functions of librfg that norms_peers.py and gemm_peers.py call, through ctypes. Tensors are anything with
+data_ptr(), shape, stride() and dtype, such as torch's."""
 
 import ctypes as c
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Triton's split-K GEMM, swept: about 80 configurations a problem (tiles, splits, stages; one launch, partial sums added
-up by a second launch, or by the last to arrive), compiled ahead on all cores. M, N and K are run-time arguments, so
-most problems share most kernels."""
+"""Triton's split-K GEMM, swept: about 80 configurations a problem (tiles, splits, stages; one launch, partial sums
+added up by a second launch, or by the last to arrive), compiled ahead on all cores. M, N and K are run-time arguments,
+so most problems share most kernels."""
 
 import itertools
 import multiprocessing
