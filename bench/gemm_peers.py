@@ -455,6 +455,10 @@ def run(args, bench, todo, ahead, records):
     not_tuned = [r["problem"] for r in records if " by rung 1 " not in r["configurations"].get("rfg", "") + " "]
     if not_tuned and "rfg" in contexts:
         say("# %d problems have no tuned row, such as %s: theirs is no tuned time" % (len(not_tuned), not_tuned[0]))
+    for name in ("lt", "triton"):
+        without = [r["problem"] for r in records if name not in r["us"]]
+        if without:
+            say("# %s was not measured in %d problems, such as %s" % (name, len(without), without[0]))
     head["copy_gbps"] = max(copy[0], race.measure_copy(bench, n)[0])
     race.save(args.json, head, records)
     return head
@@ -583,7 +587,12 @@ def parse(argv):
     p.add_argument("--without", default="", help="to leave out: " + ",".join(PEERS))
     p.add_argument("--compile-seconds", type=float, default=70, help="for Triton's kernels (default %(default)s)")
     p.add_argument("--seconds", type=float, default=220, help="no problem is begun after so long (default %(default)s)")
-    p.add_argument("--repeat", type=int, metavar="N", help="check N replays of ours bit by bit instead")
+    p.add_argument(
+        "--repeat",
+        type=int,
+        metavar="N",
+        help="check N replays of ours bit by bit instead ($RFG_VARIANTS: of a family)",
+    )
     p.add_argument("--json", metavar="FILE", help="everything measured, written anew after each problem")
     args = p.parse_args(argv)
     if args.rounds < 5:
