@@ -26,7 +26,6 @@ GPU failed; 2 bad usage."""
 import argparse
 import ctypes
 import gc
-import json
 import math
 import os
 import sys
@@ -41,111 +40,11 @@ import torch.nn.functional as F  # noqa: E402
 import triton  # noqa: E402
 
 import kernels as k  # noqa: E402
+import race  # noqa: E402
+from race import GpuLost, attempt, median, say  # noqa: E402
 
 BF16, FP8, F32 = torch.bfloat16, torch.float8_e4m3fn, torch.float32
-DEV = "cuda"
 EPS = 1e-6
-MAX_SETS = 256
-T0 = time.monotonic()
-
-
-class GpuLost(Exception):
-    """The GPU's context is broken; nothing more can be measured by this process."""
-
-
-def say(*text):
-    print(*text, flush=True)
-
-
-def attempt(what, fn):
-    """fn(), or None and a line that says why not."""
-    try:
-        return fn()
-    except Exception as e:  # a peer that fails is left out, whatever it raises
-        lines = str(e).strip().splitlines() or [""]
-        say("# left out: %s: %s: %s" % (what, type(e).__name__, lines[0][:300]))
-        try:
-            torch.cuda.synchronize()
-        except Exception as e2:
-            raise GpuLost("after %s: %s" % (what, str(e2).splitlines()[0])) from e2
-        return None
-
-
-# ---- timing -----------------------------------------------------------------------------------------------------
-
-
-class Bench:
-    def __init__(self, rounds):
-        self.rounds = rounds
-        self.stream = torch.cuda.Stream()
-        self.l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
-        self.sweep = torch.randn(self.l2, device=DEV)  # 4 bytes each
-        self.seconds = {}
-        torch.cuda.synchronize()
-
-    def phase(self, name, since):
-        self.seconds[name] = self.seconds.get(name, 0) + time.monotonic() - since
-
-    def sets(self, input_bytes):
-        return max(1, min(MAX_SETS, math.ceil(4 * self.l2 / input_bytes)))
-
-    @staticmethod
-    def calls(sets, total_bytes):
-        least = 20 if total_bytes < 64 << 20 else 10
-        return sets * math.ceil(least / sets)
-
-    def capture(self, call, sets, calls):
-        """A graph of calls; with what they returned, which owns its memory."""
-        call(0)
-        self.stream.synchronize()
-        graph, kept = torch.cuda.CUDAGraph(), []
-        graph.capture_begin(capture_error_mode="thread_local")
-        try:
-            for i in range(calls):
-                kept.append(call(i % sets))
-        except Exception:
-            try:
-                graph.capture_end()
-            except Exception:
-                pass  # the first failure is the one to tell
-            raise
-        graph.capture_end()
-        graph.replay()
-        self.stream.synchronize()
-        return graph, kept
-
-    def race(self, graphs, calls, rounds):
-        """{name: sorted us a call} of graphs {name: (graph, kept)}, interleaved."""
-        names = list(graphs)
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        times = {n: [] for n in names}
-        for r in range(rounds):
-            for i in range(len(names)):
-                n = names[(i + r) % len(names)]
-                self.sweep.sum()  # reads past the L2, and keeps the GPU busy while the replay is queued
-                start.record(self.stream)
-                graphs[n][0].replay()
-                stop.record(self.stream)
-                stop.synchronize()
-                times[n].append(1e3 * start.elapsed_time(stop) / calls)
-        return {n: sorted(t) for n, t in times.items()}
-
-    def fastest(self, what, candidates, sets, calls):
-        """The call among candidates [(label, call)] that wins a short race: (label, call), or None."""
-        some = min(calls, 64)
-        graphs = {}
-        for i, (label, call) in enumerate(candidates):
-            g = attempt("%s %s" % (what, label), lambda: self.capture(call, min(sets, some), some))
-            if g:
-                graphs[i] = g
-        if not graphs:
-            return None
-        times = self.race(graphs, some, 5)
-        return candidates[min(times, key=lambda i: times[i][2])]
-
-
-def median(sorted_times):
-    return sorted_times[len(sorted_times) // 2]
 
 
 # ---- problems ---------------------------------------------------------------------------------------------------
@@ -177,10 +76,10 @@ class Problem:
         self.n_calls = bench.calls(s, self.bytes)
 
         def random(*shape):
-            return torch.randn(s, *shape, device=DEV, dtype=BF16)
+            return torch.randn(s, *shape, device=race.DEV, dtype=BF16)
 
         def empty(*shape, dtype=BF16):
-            return torch.empty(s, *shape, device=DEV, dtype=dtype)
+            return torch.empty(s, *shape, device=race.DEV, dtype=dtype)
 
         self.y = empty(m, n)
         if self.fp8:
@@ -331,9 +230,6 @@ def triton_candidates(p):
     ]
 
 
-COPIES = ((512, 4), (1024, 4), (2048, 8), (4096, 8), (8192, 16))
-
-
 def copy_candidates(p):
     n = p.copy_from.shape[-1]
     return [
@@ -341,7 +237,7 @@ def copy_candidates(p):
             "block=%d warps=%d" % (b, w),
             lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](p.copy_from[i], p.copy_to[i], n, B=b, num_warps=w),
         )
-        for b, w in COPIES
+        for b, w in race.COPIES
     ]
 
 
@@ -415,34 +311,6 @@ def check(name, p, contestant):
             )
     for t, s in zip(inputs, saved):
         t[0].copy_(s)
-
-
-# ---- what is measured once --------------------------------------------------------------------------------------
-
-
-def measure_copy(bench, n):
-    """GB/s of the best copy of 2n bytes to elsewhere, and which."""
-    x, y = torch.randn(n, device=DEV, dtype=BF16), torch.empty(n, device=DEV, dtype=BF16)
-    calls = {
-        "block=%d warps=%d"
-        % (b, w): (lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](x, y, n, B=b, num_warps=w))
-        for b, w in COPIES
-    }
-    calls["cudaMemcpyAsync"] = lambda i: y.copy_(x)
-    graphs = {}
-    for name, call in calls.items():
-        g = attempt("copy " + name, lambda: bench.capture(call, 1, 3))
-        if g:
-            graphs[name] = g
-    times = bench.race(graphs, 3, max(9, bench.rounds // 2)) if graphs else {}
-    return max(((4 * n / median(t) / 1e3, name) for name, t in times.items()), default=(math.nan, "none"))
-
-
-def measure_touch(bench):
-    """us of a kernel that loads and stores once, 132 x 256 floats, in a chain of them."""
-    x, y = torch.randn(256, 132 * 256, device=DEV), torch.empty(132 * 256, device=DEV)
-    g = attempt("touch", lambda: bench.capture(lambda i: k.touch_kernel[(132,)](x[i], y, B=256, num_warps=8), 256, 256))
-    return median(bench.race({"touch": g}, 256, bench.rounds)["touch"]) if g else math.nan
 
 
 # ---- the run ----------------------------------------------------------------------------------------------------
@@ -596,13 +464,6 @@ def parse(argv):
     return args
 
 
-def save(args, head, records):
-    if args.json:
-        with open(args.json + ".new", "w") as f:
-            json.dump(dict(head, problems=records), f, indent=1)
-        os.replace(args.json + ".new", args.json)
-
-
 def run(args, bench, records):
     libs = {}
     for name, path in (("flashinfer", args.flashinfer_lib), ("vllm", args.vllm_lib)):
@@ -619,8 +480,8 @@ def run(args, bench, records):
                 contexts[name] = ctx
     forms = {} if "compile" in args.without else compiled_forms()
     t = time.monotonic()
-    n = 1 << (29 if DEV == "cuda" else 16)
-    copy, touch = measure_copy(bench, n), measure_touch(bench)
+    n = 1 << (29 if race.DEV == "cuda" else 16)
+    copy, touch = race.measure_copy(bench, n), race.measure_touch(bench)
     head = {
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
@@ -650,7 +511,7 @@ def run(args, bench, records):
     )
     todo = problems(args)
     for i, p in enumerate(todo):
-        if time.monotonic() - T0 > args.seconds:
+        if time.monotonic() - race.T0 > args.seconds:
             say("# out of time: %d problems not measured, from %s on" % (len(todo) - i, p.text))
             break
         if forms and bench.seconds.get("torch.compile", 0) > args.compile_seconds:
@@ -663,23 +524,23 @@ def run(args, bench, records):
         if r:
             records.append(r)
             show(r, copy[0])
-            save(args, head, records)
-    again = measure_copy(bench, n)
+            race.save(args.json, head, records)
+    again = race.measure_copy(bench, n)
     head["copy_gbps"] = max(copy[0], again[0])
-    head["copy_gbps_at_the_end"], head["touch_us_at_the_end"] = again[0], measure_touch(bench)
+    head["copy_gbps_at_the_end"], head["touch_us_at_the_end"] = again[0], race.measure_touch(bench)
     say("# at the end: copy %.0f GB/s, load and store once %.2f us" % (again[0], head["touch_us_at_the_end"]))
-    save(args, head, records)
+    race.save(args.json, head, records)
     return head
 
 
 def main(argv=None):
     args = parse(argv)
-    if DEV == "cuda" and not torch.cuda.is_available():
+    if race.DEV == "cuda" and not torch.cuda.is_available():
         say("norms_peers: PyTorch finds no GPU")
         return 1
     gc.disable()  # not in the middle of a capture, but after each problem
-    bench = Bench(args.rounds)
-    bench.phase("start", T0)
+    bench = race.Bench(args.rounds)
+    bench.phase("start", race.T0)
     records, head, code = [], None, 0
     try:
         with torch.cuda.stream(bench.stream):
@@ -693,7 +554,7 @@ def main(argv=None):
             say("\n%s:" % ours)
             say("\n".join("  " + line for line in bars.lines(records, ours, gbps)))
     spent = ", ".join("%s %.1f" % x for x in bench.seconds.items())
-    say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - T0))
+    say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - race.T0))
     return code or not records
 
 

@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the peers' kernels for norms_peers.py into shared libraries; needs nvcc, no GPU.
+# Builds the peers' kernels for norms_peers.py and gemm_peers.py into shared libraries; needs nvcc, no GPU.
 #   bench/peers/build.sh flashinfer FLASHINFER_INCLUDE OUT.so
 #       FLASHINFER_INCLUDE: flashinfer/data/include of an unpacked flashinfer-python wheel
 #   bench/peers/build.sh vllm VLLM_CSRC TORCH_INCLUDE OUT.so
 #       VLLM_CSRC: csrc of vllm's source distribution; TORCH_INCLUDE: torch/include of an unpacked torch wheel
+#   bench/peers/build.sh cublaslt OUT.so      # linked to libcublasLt, as the toolkit has it
+#   bench/peers/build.sh floor OUT.so
 # ARCH=sm_90a by default.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,5 +25,7 @@ build() {
 case "${1:-} $#" in
 "flashinfer 3") build "$3" -std=c++17 -I"$2" "$here/flashinfer.cu" ;;
 "vllm 4") build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" "$here/vllm.cu" ;;
-*) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+"cublaslt 2") build "$2" -std=c++17 "$here/cublaslt.cu" -lcublasLt ;;
+"floor 2") build "$2" -std=c++17 "$here/floor.cu" ;;
+*) sed -n '3,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

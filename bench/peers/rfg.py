@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The few functions of librfg that norms_peers.py calls, through ctypes. Tensors are anything with data_ptr(), shape,
-stride() and dtype, such as torch's."""
+"""The few functions of librfg that norms_peers.py and gemm_peers.py call, through ctypes. Tensors are anything with
+data_ptr(), shape, stride() and dtype, such as torch's."""
 
 import ctypes as c
 
@@ -69,24 +69,28 @@ def by_token(q, scale):
 
 
 class Rfg:
-    """One context. stream: the handle all calls are queued on (a GPU's); None on cpu."""
+    """One context. stream: the handle all calls are queued on (a GPU's); None on cpu. db, system_db: as the context's
+    user_db and system_db; "" for none, so untuned with both."""
 
-    def __init__(self, library, device, db=None, overlap=False, stream=None):
+    def __init__(self, library, device, db=None, overlap=False, stream=None, system_db=None):
         self.lib = c.CDLL(library)
         self.lib.rfg_last_error.restype = self.lib.rfg_version.restype = c.c_char_p
         p, ptr, f = c.c_void_p, c.c_void_p, self.lib
         f.rfg_context_create.argtypes = [c.POINTER(c.c_void_p), c.POINTER(ContextParams)]
         f.rfg_prepare_stream.argtypes = [p, ptr]
+        f.rfg_prepare_from_csv.argtypes = [p, c.c_char_p]
         f.rfg_explain.argtypes = [p, c.c_char_p, c.c_char_p, c.c_size_t]
         f.rfg_context_destroy.argtypes = [c.POINTER(c.c_void_p)]
         # Tensors and parameter structures are references or NULL.
         f.rfg_op_add_rmsnorm.argtypes = [p] + [c.c_void_p] * 8
         f.rfg_op_act_and_mul.argtypes = [p] + [c.c_void_p] * 5
+        f.rfg_op_gemm.argtypes = [p] + [c.c_void_p] * 5
         self.stream = stream
         self.ctx = c.c_void_p()
         params = ContextParams(
             device=device.encode(),
             user_db=db.encode() if db is not None else None,
+            system_db=system_db.encode() if system_db is not None else None,
             no_misses=1,
             launch_overlap=int(overlap),
         )
@@ -104,6 +108,10 @@ class Rfg:
         buf = c.create_string_buffer(8192)
         self.check(self.lib.rfg_explain(self.ctx, problem.encode(), buf, len(buf)))
         return buf.value.decode()
+
+    def prepare_from_csv(self, path):
+        """Compiles and loads what the problems of a shapes file need, on all cores."""
+        self.check(self.lib.rfg_prepare_from_csv(self.ctx, path.encode()))
 
     # Calls with everything converted ahead, so that a captured loop of them does nothing else.
 
@@ -123,4 +131,9 @@ class Rfg:
     def act_and_mul(self, y, x, act, q=None, scale=None):
         keep = [tensor(y), by_token(q, scale), tensor(x), c.byref(ActParams(ACTS[act], 0, 0, 0))]
         fn, ctx, stream, check = self.lib.rfg_op_act_and_mul, self.ctx, self.stream, self.check
+        return lambda: check(fn(ctx, *keep, stream))
+
+    def gemm(self, y, x, w):
+        keep = [tensor(y), tensor(x), tensor(w), None]
+        fn, ctx, stream, check = self.lib.rfg_op_gemm, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))

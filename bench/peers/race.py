@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""What norms_peers.py and gemm_peers.py share: contestants captured in graphs and replayed in turn on cold buffers."""
+
+import json
+import math
+import os
+import time
+
+import torch
+import triton
+
+import kernels as k
+
+DEV = "cuda"
+T0 = time.monotonic()
+
+
+class GpuLost(Exception):
+    """The GPU's context is broken; nothing more can be measured by this process."""
+
+
+def say(*text):
+    print(*text, flush=True)
+
+
+def attempt(what, fn):
+    """fn(), or None and a line that says why not."""
+    try:
+        return fn()
+    except Exception as e:  # a peer that fails is left out, whatever it raises
+        lines = str(e).strip().splitlines() or [""]
+        say("# left out: %s: %s: %s" % (what, type(e).__name__, lines[0][:300]))
+        try:
+            torch.cuda.synchronize()
+        except Exception as e2:
+            raise GpuLost("after %s: %s" % (what, str(e2).splitlines()[0])) from e2
+        return None
+
+
+# ---- timing -----------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """max_sets: of buffers to go through. least: calls of less than 64 MB in a graph."""
+
+    def __init__(self, rounds, max_sets=256, least=20):
+        self.rounds, self.max_sets, self.least = rounds, max_sets, least
+        self.stream = torch.cuda.Stream()
+        self.l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
+        self.sweep = torch.randn(self.l2, device=DEV)  # 4 bytes each
+        self.seconds = {}
+        torch.cuda.synchronize()
+
+    def phase(self, name, since):
+        self.seconds[name] = self.seconds.get(name, 0) + time.monotonic() - since
+
+    def sets(self, input_bytes):
+        return max(1, min(self.max_sets, math.ceil(4 * self.l2 / input_bytes)))
+
+    def calls(self, sets, total_bytes):
+        least = self.least if total_bytes < 64 << 20 else 10
+        return sets * math.ceil(least / sets)
+
+    def capture(self, call, sets, calls):
+        """A graph of calls; with what they returned, which owns its memory."""
+        call(0)
+        self.stream.synchronize()
+        graph, kept = torch.cuda.CUDAGraph(), []
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            for i in range(calls):
+                kept.append(call(i % sets))
+        except Exception:
+            try:
+                graph.capture_end()
+            except Exception:
+                pass  # the first failure is the one to tell
+            raise
+        graph.capture_end()
+        graph.replay()
+        self.stream.synchronize()
+        return graph, kept
+
+    def race(self, graphs, calls, rounds):
+        """{name: sorted us a call} of graphs {name: (graph, kept)}, interleaved."""
+        names = list(graphs)
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        times = {n: [] for n in names}
+        for r in range(rounds):
+            for i in range(len(names)):
+                n = names[(i + r) % len(names)]
+                self.sweep.sum()  # reads past the L2, and keeps the GPU busy while the replay is queued
+                start.record(self.stream)
+                graphs[n][0].replay()
+                stop.record(self.stream)
+                stop.synchronize()
+                times[n].append(1e3 * start.elapsed_time(stop) / calls)
+        return {n: sorted(t) for n, t in times.items()}
+
+    def fastest(self, what, candidates, sets, calls, rounds=5, finalists=0, most=64):
+        """The call among candidates [(label, call)] that wins a short race: (label, call), or None. finalists: so many
+        of the fastest race again, longer. most: calls in a graph."""
+        some = min(calls, most)
+        graphs = {}
+        for i, (label, call) in enumerate(candidates):
+            g = attempt("%s %s" % (what, label), lambda: self.capture(call, min(sets, some), some))
+            if g:
+                graphs[i] = g
+        if not graphs:
+            return None
+        times = self.race(graphs, some, rounds)
+        ranked = sorted(times, key=lambda i: median(times[i]))
+        if finalists > 1 and len(ranked) > 1:
+            times = self.race({i: graphs[i] for i in ranked[:finalists]}, some, 3 * rounds)
+            ranked = sorted(times, key=lambda i: median(times[i]))
+        return candidates[ranked[0]]
+
+
+def median(sorted_times):
+    return sorted_times[len(sorted_times) // 2]
+
+
+# ---- what is measured once --------------------------------------------------------------------------------------
+
+COPIES = ((512, 4), (1024, 4), (2048, 8), (4096, 8), (8192, 16))
+
+
+def measure_copy(bench, n):
+    """GB/s of the best copy of 2n bytes to elsewhere, and which."""
+    x = torch.randn(n, device=DEV, dtype=torch.bfloat16)
+    y = torch.empty_like(x)
+    calls = {
+        "block=%d warps=%d"
+        % (b, w): (lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](x, y, n, B=b, num_warps=w))
+        for b, w in COPIES
+    }
+    calls["cudaMemcpyAsync"] = lambda i: y.copy_(x)
+    graphs = {}
+    for name, call in calls.items():
+        g = attempt("copy " + name, lambda: bench.capture(call, 1, 3))
+        if g:
+            graphs[name] = g
+    times = bench.race(graphs, 3, max(9, bench.rounds // 2)) if graphs else {}
+    return max(((4 * n / median(t) / 1e3, name) for name, t in times.items()), default=(math.nan, "none"))
+
+
+def measure_touch(bench):
+    """us of a kernel that loads and stores once, 132 x 256 floats, in a chain of them."""
+    x, y = torch.randn(256, 132 * 256, device=DEV), torch.empty(132 * 256, device=DEV)
+    g = attempt("touch", lambda: bench.capture(lambda i: k.touch_kernel[(132,)](x[i], y, B=256, num_warps=8), 256, 256))
+    return median(bench.race({"touch": g}, 256, bench.rounds)["touch"]) if g else math.nan
+
+
+def save(path, head, records):
+    if path:
+        with open(path + ".new", "w") as f:
+            json.dump(dict(head, problems=records), f, indent=1)
+        os.replace(path + ".new", path)
