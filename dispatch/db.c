@@ -409,10 +409,12 @@ rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode m
         for (int i = 0; st == RFG_OK && i < 3; i++) {
             bool corrupt;
             st = open_write(db, &corrupt);
-            if (st == RFG_OK || !corrupt)
+            /* Another process that found it damaged may have moved it between our opening it and reading it. */
+            bool moved = !corrupt && i < 2 && db->h && (sqlite3_errcode(db->h) & 0xff) == SQLITE_IOERR;
+            if (st == RFG_OK || (!corrupt && !moved))
                 break;
             disconnect(db, true);
-            st = set_aside(db);
+            st = corrupt ? set_aside(db) : RFG_OK;
         }
         if (st == RFG_OK && !db->h)
             st = rfg_fail(RFG_ERROR_DATABASE, "%s: damaged again and again", path);
