@@ -14,6 +14,7 @@ struct module {
     const struct rfg_blob *code; /* the cache's: one address for one code object */
     hipModule_t handle;
     int users;
+    uint32_t lds; /* the most that a launch of its kernel has been allowed */
 };
 
 /* ---- requests and provenance --------------------------------------------------------------------------------- */
@@ -94,6 +95,21 @@ static rfg_status load_module(rfg_context *ctx, const struct rfg_blob *code, str
     rfg_status st = load_locked(ctx, code, out);
     pthread_mutex_unlock(&ctx->module_lock);
     return st;
+}
+
+/* NVIDIA wants to be asked for more than 48 KiB, static LDS included; AMD's limit is the device's, and its call takes
+ * host functions. Never less than before: plans that share the kernel launch it with different sizes. */
+static rfg_status allow_lds(rfg_context *ctx, struct module *module, hipFunction_t fn, uint32_t lds)
+{
+    hipError_t e = hipSuccess;
+    pthread_mutex_lock(&ctx->module_lock);
+    if (ctx->hip->platform == RFG_PLATFORM_NVIDIA && lds > module->lds) {
+        e = ctx->hip->hipFuncSetAttribute((const void *)fn, hipFuncAttributeMaxDynamicSharedMemorySize, (int)lds);
+        if (e == hipSuccess)
+            module->lds = lds;
+    }
+    pthread_mutex_unlock(&ctx->module_lock);
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(ctx, "hipFuncSetAttribute", e);
 }
 
 static void drop_module(rfg_context *ctx, struct module *module)
@@ -209,15 +225,7 @@ static rfg_status prepare_kernel(rfg_context *ctx, struct rfg_plan *plan)
     hipError_t e = ctx->hip->hipModuleGetFunction(&plan->fn, plan->module->handle, kernel.entry);
     if (e != hipSuccess)
         return rfg_hip_fail(ctx, "hipModuleGetFunction", e);
-    /* NVIDIA wants to be asked for more than 48 KiB, static LDS included; AMD's limit is the device's, and its call
-     * takes host functions. */
-    if (ctx->hip->platform == RFG_PLATFORM_NVIDIA && plan->launch.lds > 0) {
-        e = ctx->hip->hipFuncSetAttribute((const void *)plan->fn, hipFuncAttributeMaxDynamicSharedMemorySize,
-                                          (int)plan->launch.lds);
-        if (e != hipSuccess)
-            return rfg_hip_fail(ctx, "hipFuncSetAttribute", e);
-    }
-    return RFG_OK;
+    return allow_lds(ctx, plan->module, plan->fn, plan->launch.lds);
 }
 
 static rfg_status prepare_host(rfg_context *ctx, struct rfg_plan *plan)

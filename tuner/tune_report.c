@@ -154,6 +154,24 @@ static void set_number(json_t *o, const char *key, double v)
     json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
 }
 
+/* What was timed, as it was tried: evidence for the winner, and what a model is fitted to. */
+static json_t *tries_json(const struct tune_shape *s)
+{
+    json_t *tries = json_array();
+    for (int i = 0; i < s->n; i++) {
+        const struct tune_candidate *c = &s->c[i];
+        char config[RFG_CONFIG_STRLEN];
+        if (c->state != CANDIDATE_TIMED && c->state != CANDIDATE_SLOW)
+            continue;
+        rfg_config_format(c->var, c->p, config, sizeof(config));
+        json_t *o = json_pack("{ss si}", "config", config, "samples", c->t.n);
+        set_number(o, "us", c->t.us);
+        set_number(o, "predicted_us", c->predicted_us);
+        json_array_append_new(tries, o);
+    }
+    return tries;
+}
+
 static json_t *shape_json(const struct tune_shape *s)
 {
     json_t *o = json_pack("{ss ss si si si si si si si}", "problem", s->text, "state", state_name(s), "candidates",
@@ -161,6 +179,7 @@ static json_t *shape_json(const struct tune_shape *s)
                           "remembered", s->remembered, "not_reached", s->not_reached);
     set_number(o, "floor_us", s->floor_us);
     set_number(o, "seconds", s->seconds);
+    json_object_set_new(o, "tries", tries_json(s));
     if (*s->why)
         json_object_set_new(o, "why", json_string(s->why));
     if (!has_row(s))
