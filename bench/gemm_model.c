@@ -335,8 +335,8 @@ static void fit(int sweeps, bool device)
 static void print_constants(void)
 {
     for (size_t i = 0; i < N_CONSTANTS; i++)
-        printf("        %s.%s = %.3g, %s\n", constants[i].device ? "device " : "", constants[i].name, *constants[i].v,
-               constants[i].what);
+        printf(constants[i].device ? "        /* device %s = %.3g */\n" : "        .%s = %.3g,\n", constants[i].name,
+               *constants[i].v);
 }
 
 /* ---- replaying a sweep ---------------------------------------------------------------------------------------------

@@ -118,7 +118,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     int waves = p[P_N_WAVES] * p[P_K_WAVES], split = p[P_SPLIT_K], frags_m = s.frags_m;
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = s.cluster ? split : 1 };
-    f.per_cu = gemm_resident(dev, s.threads, MIN(s.registers + 8, register_limit(dev, s.threads)), s.lds);
+    f.per_cu =
+        gemm_resident(dev, s.threads, MIN(s.registers + 20 - 4 * s.frags_m, register_limit(dev, s.threads)), s.lds);
     f.memory = (m + n) * k * 2;
     /* Waves side by side read the same X, from their CU's cache. */
     double step = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * p[P_K_WAVES];

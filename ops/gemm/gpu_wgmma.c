@@ -127,7 +127,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.per_cu = gemm_resident(dev, s.threads, 32 + s.rows_b / 2, s.lds);
     f.memory = (m + n) * k * 2;
     f.bytes = rows * p[TILE_K] * 2 * longest;
-    f.in_flight = f.bytes * MIN(p[STAGES], longest) / longest;
+    /* A stage is only copied to again after the next one was begun with. */
+    f.in_flight = f.bytes * (p[STAGES] >= longest ? 1 : (p[STAGES] - c->wgmma_held) / longest);
     double mma = p[TILE_K] / 16 * MAX(s.rows_b / 8, 2) * c->wgmma_mma;
     f.issue = longest * (rows * p[TILE_K] / 256 * c->wgmma_copy + mma * warpgroups);
     f.chain = longest * (c->wgmma_step + mma);

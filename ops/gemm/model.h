@@ -20,13 +20,12 @@
     X(cluster, "a cluster's meeting: arrive, wait, the exchange of sums")                                              \
     X(last_kb, "through memory: each KiB that the last to arrive reads and adds")                                      \
     X(skinny_x, "skinny: lane operations' worth of a 16-byte load of X, its unpacking included")                       \
-    X(skinny_rate, "skinny: share of the FMA peak that it reaches")                                                    \
     X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
-    X(skinny_sum, "skinny: each sum of a lane, shuffled")                                                              \
     X(direct_load, "direct: a load instruction of 512 bytes in 64-byte pieces, on a CU")                               \
     X(direct_step, "direct: a step of a wave: matrix instructions and what surrounds them")                            \
     X(direct_quad, "direct: each quad of sums that a thread adds, per wave along k")                                   \
     X(wgmma_fill, "wgmma: arrivals set up, sums stored")                                                          \
+    X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                            \
     X(wgmma_copy, "wgmma: a 16-byte copy of all threads of a wave (512 bytes), on a CU")                               \
     X(wgmma_step, "wgmma: a step: arrivals, fences")                                                                   \
     X(wgmma_mma, "wgmma: an instruction of 64 x 8 x 16, of a warpgroup")                                               \
@@ -35,6 +34,7 @@
     X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                              \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
+    X(vendor_hide, "a vendor's library: work that hides half of it")                                                    \
     X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")                              \
     X(vendor_math, "a vendor's library: share of the matrix cores' peak that it reaches")
 
