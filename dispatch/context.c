@@ -34,6 +34,11 @@ const char *rfg_context_driver(const rfg_context *ctx)
     return ctx->driver;
 }
 
+const char *rfg_context_product(const rfg_context *ctx)
+{
+    return ctx->product;
+}
+
 const char *rfg_context_device(const rfg_context *ctx)
 {
     return ctx->dev.name;
@@ -105,6 +110,8 @@ static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int o
         return rfg_hip_fail(ctx, "describe (reading the device's properties)", e);
     if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
         return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
+    if (ctx->hip->hipDeviceGetName(ctx->product, sizeof(ctx->product), ordinal) != hipSuccess)
+        ctx->product[0] = 0;
     if (platform == RFG_PLATFORM_EMU)
         snprintf(ctx->driver, sizeof(ctx->driver), "emulator " RFG_VERSION);
     else if (platform == RFG_PLATFORM_NVIDIA)
@@ -198,6 +205,19 @@ static int threads_wanted(const rfg_context_params *p)
     return (int)n;
 }
 
+/* What was measured of this very device, rather than the table's word for its kind. */
+static void calibrate(rfg_context *ctx)
+{
+    struct rfg_calibration c;
+    if (ctx->dev.platform == RFG_PLATFORM_EMU || /* pretends to be one that is as fast as the table says */
+        rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, ctx->user_db, &c) != 1)
+        return;
+    rfg_device_calibrate(&ctx->dev, &c);
+    rfg_log(RFG_LOG_DISPATCH,
+            "%s: calibrated %s: %.0f GB/s, caches %.0f GB/s, launch %.2f us, load %.2f us, sync %.2f us", ctx->dev.name,
+            c.date, c.mem_gbps, c.cache_gbps, c.latency_us, c.load_us, c.sync_us);
+}
+
 rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *params)
 {
     static const rfg_context_params defaults;
@@ -223,6 +243,9 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     const char *user = setting(p->user_db, "RFG_DB"), *system = setting(p->system_db, "RFG_SYSTEM_DB");
     const char *variants = setting(p->variants, "RFG_VARIANTS");
     ctx->user_db = user ? strdup(user) : rfg_db_user_path();
+    if (!*ctx->product)
+        snprintf(ctx->product, sizeof(ctx->product), "%s", ctx->dev.arch);
+    calibrate(ctx);
     char *system_db = system ? strdup(system) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
     const char *overlap = rfg_env("RFG_LAUNCH_OVERLAP");
     ctx->overlap = (p->launch_overlap || (overlap && strcmp(overlap, "0") != 0)) && ctx->hip &&

@@ -7,6 +7,7 @@
 #define RFG_TUNER_HARNESS_H
 
 #include "../dispatch/context.h"
+#include "../dispatch/db.h"
 #include "../ops/oracle.h"
 
 enum rfg_data {
@@ -74,6 +75,9 @@ rfg_status rfg_case_time(struct rfg_case *c, const struct rfg_plan *plan, int ro
 /* The same for several plans at once, interleaved round by round, so that drift hits all alike. */
 rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans, int n, int rounds, double max_s,
                          struct rfg_times *out /* n */);
+
+/* What the device's launches, memory and caches take, measured; 2 seconds. UNSUPPORTED on the emulator. */
+rfg_status rfg_calibrate(rfg_context *ctx, struct rfg_calibration *out);
 
 /* The floor for a problem on a device: max(bytes / bandwidth, flops / rate) + launch latency; which says which. */
 double rfg_floor_us(const struct rfg_device *dev, const struct rfg_problem *prob, const char **which);

@@ -32,7 +32,7 @@ struct tune_options {
     int candidates;     /* the most that are tried for a shape; 0: 64 */
     uint64_t seed;
     int jobs; /* compiler processes; 0: the online cores */
-    bool force, dry_run, from_misses, keep_going, verbose;
+    bool force, dry_run, from_misses, keep_going, verbose, calibrate;
 };
 
 /* ---- what is tuned ----------------------------------------------------------------------------------------------- */
