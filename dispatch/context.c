@@ -110,8 +110,8 @@ static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int o
         return rfg_hip_fail(ctx, "describe (reading the device's properties)", e);
     if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
         return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
-    if (ctx->hip->hipDeviceGetName(ctx->product, sizeof(ctx->product), ordinal) != hipSuccess)
-        ctx->product[0] = 0;
+    if ((e = ctx->hip->hipDeviceGetName(ctx->product, sizeof(ctx->product), ordinal)) != hipSuccess)
+        return rfg_hip_fail(ctx, "hipDeviceGetName", e);
     if (platform == RFG_PLATFORM_EMU)
         snprintf(ctx->driver, sizeof(ctx->driver), "emulator " RFG_VERSION);
     else if (platform == RFG_PLATFORM_NVIDIA)

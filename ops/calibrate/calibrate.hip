@@ -37,7 +37,7 @@ RFG_KERNEL(THREADS) calibrate_read(struct calibrate_args a)
             rfg_u32x4 v[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
-                v[u] = rfg_load16_stream(p + ((long long)c + u * THREADS) * 16);
+                v[u] = rfg_load16(p + ((long long)c + u * THREADS) * 16);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
                 sum |= v[u].x | v[u].y | v[u].z | v[u].w;
