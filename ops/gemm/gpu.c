@@ -285,14 +285,12 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     struct gemm_flow f = { .groups = (double)ceil_div(prob->v[GEMM_N], rows), .cluster = 1 };
     f.per_cu = MAX(4 * MIN(512 / skinny_asm_registers(p), 8) / waves, 1);
     f.memory = (n + m) * k * 2;
-    f.bytes = (rows + m) * k * 2;
+    f.bytes = rows * k * 2; /* X comes from the CU's own cache */
     f.in_flight = rows * 256.0 * waves * MIN(unroll, longest);
     /* Four columns are multiplied whatever M is; 4x4 instructions reach a half of the peak on CDNA 3. */
     f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
               MAX(1, 8 / (waves * f.per_cu));
     f.chain = (trips - 1) * dev->load_us;
-    /* Sums go by DPP and LDS once, where the compiled kernel shuffles: taken for half of its time. */
-    f.latency = 0.2 + 0.0025 * rows * p[SKINNY_ASM_M_TILE] + 0.01 * waves;
     return gemm_flow_us(dev, &f);
 }
 
