@@ -100,6 +100,16 @@ static const struct rfg_hip *load_platform(enum rfg_platform p, struct rfg_platf
                                    : rfg_hip_nvidia(report);
 }
 
+void rfg_driver_name(enum rfg_platform platform, int version, char *buf, size_t size)
+{
+    if (platform == RFG_PLATFORM_EMU)
+        snprintf(buf, size, "emulator " RFG_VERSION);
+    else if (platform == RFG_PLATFORM_NVIDIA)
+        snprintf(buf, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    else
+        snprintf(buf, size, "HIP %d.%d.%d", version / 10000000, version / 100000 % 100, version % 100000);
+}
+
 /* The device is current. */
 static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
 {
@@ -112,13 +122,7 @@ static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int o
         return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
     if ((e = ctx->hip->hipDeviceGetName(ctx->product, sizeof(ctx->product), ordinal)) != hipSuccess)
         return rfg_hip_fail(ctx, "hipDeviceGetName", e);
-    if (platform == RFG_PLATFORM_EMU)
-        snprintf(ctx->driver, sizeof(ctx->driver), "emulator " RFG_VERSION);
-    else if (platform == RFG_PLATFORM_NVIDIA)
-        snprintf(ctx->driver, sizeof(ctx->driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
-    else
-        snprintf(ctx->driver, sizeof(ctx->driver), "HIP %d.%d.%d", version / 10000000, version / 100000 % 100,
-                 version % 100000);
+    rfg_driver_name(platform, version, ctx->driver, sizeof(ctx->driver));
     return RFG_OK;
 }
 
