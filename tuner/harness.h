@@ -55,6 +55,11 @@ struct rfg_check {
     char message[400]; /* problem string, seed, first bad index, got, expected, bound */
 };
 rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out);
+/* The same pair for many candidates in a row: large inputs, which only a broken candidate changes, are not renewed, and
+ * compared at their ends and in samples between. What it finds wrong may be an earlier candidate's doing: check it
+ * again after rfg_case_poison(). */
+rfg_status rfg_case_poison_quickly(struct rfg_case *c, int set);
+rfg_status rfg_case_check_quickly(struct rfg_case *c, int set, struct rfg_check *out);
 /* A copy of a set's outputs (malloc'ed; all bytes of the output tensors), for bitwise comparisons. */
 rfg_status rfg_case_outputs(struct rfg_case *c, int set, void **bytes, size_t *size);
 

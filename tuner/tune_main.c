@@ -32,7 +32,7 @@ static const char help[] =
     "how:\n"
     "  --per-shape S        seconds a shape is measured for (default: 1.5; cpu, emulated: 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
-    "  --candidates N       try at most N candidates a shape besides the vendor's (default: 64)\n"
+    "  --candidates N       try at most N candidates a shape besides the vendor's (default: 48)\n"
     "  --variants LIST      only these variants, comma-separated (default: $RFG_VARIANTS, else all)\n"
     "  --force              also shapes whose rows are up to date, and candidates that failed before\n"
     "  --seed N             of the random inputs (default: the time; it is printed)\n"
