@@ -255,9 +255,10 @@ START_TEST(quick_checks)
     enum { N = 4096, K = 1024 }; /* 8 MiB of W */
     struct rfg_problem prob;
     struct rfg_reason why;
-    struct rfg_case *c;
     struct rfg_check got;
     struct rfg_case_params params = { .seed = 5, .check_rows = 1 };
+    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 2 };
+    ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
     ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=2 N=4096 K=1024", &why));
     ck_assert_int_eq(rfg_case_create(ctx, &prob, &params, &c), RFG_OK);
     const rfg_tensor *t = rfg_case_tensors(c, 0);
@@ -299,7 +300,7 @@ START_TEST(quick_checks)
     ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
     ck_assert_int_eq(rfg_case_check(c, 0, &got), RFG_OK);
     ck_assert(got.ok);
-    rfg_case_destroy(&c);
+    end();
 }
 END_TEST
 
