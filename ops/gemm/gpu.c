@@ -169,8 +169,10 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double ops = rows * 8 * (m_tile + 1) + m_tile * c->skinny_x;
     double waves = p[SKINNY_WAVES] * MIN(f.per_cu, ceil(f.groups / dev->cu_count));
     f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves);
-    double batches = m_tile > 4 ? unroll * m_tile / 4 : 1;
-    f.chain = (double)(steps - 1) * dev->load_us + (double)steps * batches * c->skinny_batch;
+    /* Up to four rows of X are asked for with all chunks of a step at once, more four by four (rfg_keep_order()). */
+    double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
+    f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
+    f.latency = c->skinny_tail;
     return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0);
 }
 
