@@ -37,8 +37,7 @@
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
     X(vendor_hide, "a vendor's library: work that hides half of it")                                                   \
-    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")                              \
-    X(vendor_math, "a vendor's library: share of the matrix cores' peak that it reaches")
+    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")
 
 struct gemm_model {
 #define FIELD(name, what) double name;
