@@ -209,17 +209,22 @@ static int threads_wanted(const rfg_context_params *p)
     return (int)n;
 }
 
+void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c)
+{
+    rfg_device_calibrate(&ctx->dev, c);
+    rfg_log(RFG_LOG_DISPATCH,
+            "%s: calibrated %s: %.0f GB/s, caches %.0f GB/s, launch %.2f us, load %.2f us, sync %.2f us", ctx->dev.name,
+            c->date, c->mem_gbps, c->cache_gbps, c->latency_us, c->load_us, c->sync_us);
+}
+
 /* What was measured of this very device, rather than the table's word for its kind. */
 static void calibrate(rfg_context *ctx)
 {
     struct rfg_calibration c;
-    if (ctx->dev.platform == RFG_PLATFORM_EMU || /* pretends to be one that is as fast as the table says */
-        rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, ctx->user_db, &c) != 1)
-        return;
-    rfg_device_calibrate(&ctx->dev, &c);
-    rfg_log(RFG_LOG_DISPATCH,
-            "%s: calibrated %s: %.0f GB/s, caches %.0f GB/s, launch %.2f us, load %.2f us, sync %.2f us", ctx->dev.name,
-            c.date, c.mem_gbps, c.cache_gbps, c.latency_us, c.load_us, c.sync_us);
+    /* The emulator pretends to be a device that is as fast as the table says. */
+    if (ctx->dev.platform != RFG_PLATFORM_EMU &&
+        rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, ctx->user_db, &c) == 1)
+        rfg_context_calibrate(ctx, &c);
 }
 
 rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *params)

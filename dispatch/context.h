@@ -14,6 +14,9 @@ const struct rfg_device *rfg_context_info(const rfg_context *ctx);
 const struct rfg_hip *rfg_context_hip(const rfg_context *ctx);
 int rfg_context_ordinal(const rfg_context *ctx);
 struct rfg_cache *rfg_context_cache(rfg_context *ctx);
+/* The models go by these numbers from now on. Before other threads use the context. */
+struct rfg_calibration;
+void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c);
 /* A stream of the context's own, for measurements; made when it is first asked for. Not on cpu. */
 rfg_status rfg_context_stream(rfg_context *ctx, hipStream_t *stream);
 /* "amd:0: hipMalloc failed: hipErrorOutOfMemory (2)" as the thread's error; returns its status. */

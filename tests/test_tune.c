@@ -326,6 +326,36 @@ static void check_failed(struct rfg_db *db, const struct rfg_row *row, const cha
     assert_in(got, what);
 }
 
+START_TEST(calibrates)
+{
+    char model[80], was[80];
+    assert_exit(run("--problem", P1, "--dry-run"), 0);
+    const char *line = strstr(out, " us  gemm_cpu");
+    ck_assert_ptr_nonnull(line);
+    snprintf(was, sizeof(was), "%.30s", line - 12);
+    assert_exit(run("--calibrate"), 0);
+    assert_in(out, "cpu: ");
+    assert_in(out, "memory ");
+    assert_in(out, "launch ");
+    /* Numbers that no cpu has: a run that goes by them says so. */
+    struct rfg_calibration c = { 0.5, 100, 900, 1, 1, "", "", "today" };
+    struct rfg_db *db;
+    snprintf(c.device, sizeof(c.device), "%s", dev.arch);
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_put_calibration(db, dev.arch, dev.cu_count, &c), RFG_OK);
+    rfg_db_close(&db);
+    assert_exit(run("--problem", P1, "--dry-run"), 0);
+    line = strstr(out, " us  gemm_cpu");
+    ck_assert_ptr_nonnull(line);
+    snprintf(model, sizeof(model), "%.30s", line - 12);
+    ck_assert_msg(strcmp(was, model), "%s, both times", model);
+    assert_exit(run("--calibrate", "--dry-run"), 1);
+    assert_in(err, "--calibrate");
+    assert_exit(run("--calibrate", "--device", "emu:gfx90a:4"), 1);
+    assert_in(err, "emulator");
+}
+END_TEST
+
 START_TEST(skips_and_remembers_faulty_candidates)
 {
     char json_path[300];
@@ -561,6 +591,7 @@ int main(void)
     tcase_add_test(tc, names_bad_lines_and_tunes_the_others);
     tcase_add_test(tc, refuses_wrong_usage);
     tcase_add_test(tc, dry_run_lists_candidates_and_reasons);
+    tcase_add_test(tc, calibrates);
     tcase_add_test(tc, skips_and_remembers_faulty_candidates);
     tcase_add_test(tc, writes_nothing_unless_something_is_right);
     tcase_add_test(tc, checks_the_winner_again);

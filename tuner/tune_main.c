@@ -426,6 +426,22 @@ static bool open_database(struct tune *t)
     return ok;
 }
 
+static void use_calibration(struct tune *t, const struct rfg_calibration *c)
+{
+    rfg_context_calibrate(t->ctx, c);
+    t->dev = *rfg_context_info(t->ctx);
+}
+
+/* What an earlier run stored: what is the model's default there must be it here. */
+static void recall_calibration(struct tune *t)
+{
+    struct rfg_calibration c;
+    if (t->ctx && t->db && t->dev.platform != RFG_PLATFORM_EMU &&
+        rfg_db_get_calibration(t->db, t->dev.arch, t->dev.cu_count, rfg_context_product(t->ctx),
+                               rfg_context_driver(t->ctx), &c) == 1)
+        use_calibration(t, &c);
+}
+
 /* Measures the device and stores its numbers; the models of this run use them too. */
 static bool calibrate(struct tune *t)
 {
@@ -451,7 +467,7 @@ static bool calibrate(struct tune *t)
            d->platform == RFG_PLATFORM_CPU ? "threads" : "CUs", c.driver);
     for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
         printf("  %-7s %9.2f %-4s (was %.2f)\n", v[i].name, v[i].is, v[i].unit, v[i].was);
-    rfg_device_calibrate(&t->dev, &c);
+    use_calibration(t, &c);
     return true;
 }
 
@@ -541,6 +557,8 @@ int main(int argc, char **argv)
         code = TUNE_EXIT_FAILED;
     if (code < 0 && t.opt.calibrate && !calibrate(&t))
         code = TUNE_EXIT_FAILED;
+    if (code < 0 && !t.opt.calibrate)
+        recall_calibration(&t);
     if (code < 0 && t.opt.from_misses)
         code = read_misses(&t);
     if (code < 0 && t.opt.calibrate && !t.n_shapes)
