@@ -133,6 +133,20 @@ START_TEST(info)
     json_t *j = parsed(out);
     ck_assert(json_is_object(j));
     json_decref(j);
+    /* The models' numbers: the table's, until the device was measured. */
+    setenv("RFG_DB", "info.db", 1);
+    ck_assert_int_eq(run_program("rfg-info", " "), 0);
+    PRINTS(out, "by the built-in table");
+    ck_assert_int_eq(run_program("rfg-tune", "--calibrate --device cpu"), 0);
+    ck_assert_int_eq(run_program("rfg-info", " "), 0);
+    PRINTS(out, "by rfg-tune --calibrate, 20");
+    ck_assert_int_eq(run_program("rfg-info", "--json"), 0);
+    j = parsed(out);
+    const json_t *numbers = json_object_get(json_object_get(j, "cpu"), "numbers");
+    ck_assert_str_eq(json_string_value(json_object_get(numbers, "from")), "rfg-tune --calibrate");
+    ck_assert(json_number_value(json_object_get(numbers, "mem_gbps")) > 0);
+    json_decref(j);
+    unsetenv("RFG_DB");
     ck_assert_int_eq(run_program("rfg-info", "--jsn"), 2);
     PRINTS(err, "--jsn");
 }
