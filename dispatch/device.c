@@ -24,19 +24,22 @@ static const struct known {
     enum rfg_platform platform;
     int cus, wave, lds;
     unsigned features;
-    double gbps, mma_tflops, fma_tflops, latency_us, sync_us;
+    double gbps, mma_tflops, fma_tflops, latency_us, sync_us, load_us, cache_gbps;
     int64_t cache;
 } table[] = {
-    { "gfx908", "gfx908", RFG_PLATFORM_AMD, 120, 64, 64 * KIB, MMA, 1228, 92, 23, 2.5, 1.5, 8 * MIB },
-    { "gfx90a", "gfx90a", RFG_PLATFORM_AMD, 104, 64, 64 * KIB, MMA, 1638, 181, 23, 2.5, 1.5, 8 * MIB },
-    { "gfx942", "gfx942", RFG_PLATFORM_AMD, 304, 64, 64 * KIB, MMA, 5300, 1307, 163, 2.0, 1.5, 256 * MIB },
-    { "gfx950", "gfx950", RFG_PLATFORM_AMD, 256, 64, 160 * KIB, MMA, 8000, 2500, 157, 2.0, 1.5, 256 * MIB },
-    { "gfx1030", "gfx1030", RFG_PLATFORM_AMD, 80, 32, 64 * KIB, 0, 512, 0, 20, 2.5, 1.5, 128 * MIB },
-    { "gfx1100", "gfx1100", RFG_PLATFORM_AMD, 96, 32, 64 * KIB, MMA, 960, 122, 61, 2.0, 1.5, 96 * MIB },
-    { "gfx1201", "gfx1201", RFG_PLATFORM_AMD, 64, 32, 64 * KIB, MMA, 640, 195, 48, 2.0, 1.5, 64 * MIB },
-    { "sm_80", "sm_80", RFG_PLATFORM_NVIDIA, 108, 32, 163 * KIB, MMA | ASYNC, 2039, 312, 19, 1.5, 1.2, 40 * MIB },
-    { "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 227 * KIB, HOPPER, 4300, 790, 60, 1.25, 1.0, 60 * MIB },
-    { "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 227 * KIB, HOPPER, 8000, 2250, 75, 1.25, 1.0, 126 * MIB },
+    { "gfx908", "gfx908", RFG_PLATFORM_AMD, 120, 64, 64 * KIB, MMA, 1228, 92, 23, 2.5, 1.5, 1, 3000, 8 * MIB },
+    { "gfx90a", "gfx90a", RFG_PLATFORM_AMD, 104, 64, 64 * KIB, MMA, 1638, 181, 23, 2.5, 1.5, 1, 3500, 8 * MIB },
+    { "gfx942", "gfx942", RFG_PLATFORM_AMD, 304, 64, 64 * KIB, MMA, 5300, 1307, 163, 2.0, 1.5, 0.9, 10000, 256 * MIB },
+    { "gfx950", "gfx950", RFG_PLATFORM_AMD, 256, 64, 160 * KIB, MMA, 8000, 2500, 157, 2.0, 1.5, 0.9, 12000, 256 * MIB },
+    { "gfx1030", "gfx1030", RFG_PLATFORM_AMD, 80, 32, 64 * KIB, 0, 512, 0, 20, 2.5, 1.5, 0.7, 1800, 128 * MIB },
+    { "gfx1100", "gfx1100", RFG_PLATFORM_AMD, 96, 32, 64 * KIB, MMA, 960, 122, 61, 2.0, 1.5, 0.7, 3000, 96 * MIB },
+    { "gfx1201", "gfx1201", RFG_PLATFORM_AMD, 64, 32, 64 * KIB, MMA, 640, 195, 48, 2.0, 1.5, 0.7, 2500, 64 * MIB },
+    { "sm_80", "sm_80", RFG_PLATFORM_NVIDIA, 108, 32, 163 * KIB, MMA | ASYNC, 2039, 312, 19, 1.5, 1.2, 0.7, 4500,
+      40 * MIB },
+    { "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 227 * KIB, HOPPER, 4300, 790, 60, 1.25, 1.4, 0.6, 5800,
+      60 * MIB },
+    { "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 227 * KIB, HOPPER, 8000, 2250, 75, 1.25, 1.0, 0.6, 9000,
+      126 * MIB },
 };
 
 static const struct known *find(const char *arch, size_t len)
@@ -57,6 +60,8 @@ void rfg_device_peaks(struct rfg_device *dev)
         dev->fma_tflops = k->fma_tflops * dev->cu_count / k->cus;
         dev->latency_us = k->latency_us;
         dev->sync_us = k->sync_us;
+        dev->load_us = k->load_us;
+        dev->cache_gbps = k->cache_gbps;
         if (!dev->cache_bytes)
             dev->cache_bytes = k->cache;
         return;
@@ -70,6 +75,8 @@ void rfg_device_peaks(struct rfg_device *dev)
     dev->fma_tflops = 0.25 * dev->cu_count;
     dev->latency_us = 2;
     dev->sync_us = 1.5;
+    dev->load_us = 0.9;
+    dev->cache_gbps = 2.5 * dev->mem_gbps;
     if (!dev->cache_bytes)
         dev->cache_bytes = 64 * MIB;
 }
@@ -170,6 +177,8 @@ void rfg_device_cpu(struct rfg_device *dev, int threads)
                                 .fma_tflops = fma,
                                 .latency_us = 2,
                                 .sync_us = 2,
+                                .load_us = 0.1,
+                                .cache_gbps = 100.0 * threads,
                                 .cache_bytes = l3 > 0 ? l3 : 32 * MIB };
     snprintf(dev->arch, sizeof(dev->arch), "%s", l->arch);
 }

@@ -49,8 +49,10 @@ struct rfg_device {
     double mem_gbps;     /* device memory bandwidth, GB/s */
     double mma_tflops;   /* dense bf16/fp16 with fp32 accumulation */
     double fma_tflops;   /* fp32 FMA */
-    double latency_us;   /* launch, load, store: what an empty problem costs inside a graph */
+    double latency_us;   /* launch, load, store: what one launch more costs inside a graph, empty */
     double sync_us;      /* a reduction across workgroups through memory, over and above latency_us */
+    double load_us;      /* from a load's issue to its data out of memory */
+    double cache_gbps;   /* what all CUs together take from the last-level cache they share, GB/s */
     int64_t cache_bytes; /* the last-level cache */
 };
 

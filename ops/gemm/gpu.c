@@ -29,13 +29,18 @@ static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
 
 static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    double tiles = (double)portable_tiles(prob, p);
-    double flops = 2 * tiles * p[PORTABLE_TILE_M] * PORTABLE_TILE_N * (double)prob->v[GEMM_K];
-    double steps = (double)ceil_div(prob->v[GEMM_K], PORTABLE_TILE_K);
-    struct load l = load_of(dev, tiles, 4);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]), tile_m = p[PORTABLE_TILE_M];
+    double steps = (double)ceil_div(prob->v[GEMM_K], PORTABLE_TILE_K),
+           step = tile_m * PORTABLE_TILE_N * PORTABLE_TILE_K;
+    struct gemm_flow f = { .groups = (double)portable_tiles(prob, p), .per_cu = 4, .cluster = 1 };
+    f.memory = (m + n) * k * size;
+    f.bytes = (MIN(m, tile_m) + MIN(n, PORTABLE_TILE_N)) * k * size;
+    f.in_flight = f.bytes / steps;
     /* Nothing hides the loads of a step but other workgroups; element-wise loads keep the FMA units far from full. */
-    double compute = flops / (0.15e6 * dev->fma_tflops * MIN(1, l.at_once / dev->cu_count));
-    return dev->latency_us + MAX(l.rounds * steps * LOAD_US, compute);
+    f.issue = steps * step * 2 / (0.15e6 * dev->fma_tflops / dev->cu_count);
+    f.chain = steps * (dev->load_us + 0.2);
+    return gemm_flow_us(dev, &f);
 }
 
 static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -147,25 +152,26 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
 
 static double skinny_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
+    const struct gemm_model *c = gemm_model(dev);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE], split = p[SKINNY_SPLIT_K];
+    int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE], unroll = p[SKINNY_UNROLL], split = p[SKINNY_SPLIT_K];
     int threads = p[SKINNY_WAVES] * dev->wave_size;
-    double groups = (double)skinny_groups(prob, p) * split;
-    /* Registers decide how many threads a CU holds: about 64K of them, less what X and the sums take. */
-    int registers = 40 + rows * p[SKINNY_UNROLL] * 4 + rows * m_tile + rows * 8 + MIN(m_tile, 4) * 8;
-    struct load l = load_of(dev, groups, MIN(65536.0 / (registers * threads), 2048.0 / threads));
-    double chunks = (double)skinny_chunks(prob) / split;
-    double in_flight = MIN((double)rows * p[SKINNY_UNROLL] * 16 * threads, rows * chunks * 16);
-    double move = move_us(dev, &l, (n + m) * k * size, (n + groups / split * m) * k * size, in_flight);
-    /* Lane operations an element of W: unpack, M_TILE FMAs, and X's unpacking shared by ROWS rows. */
-    double ops = n * k * (m_tile + 1 + (double)m_tile / rows);
-    double compute = ops / (0.5e6 * dev->fma_tflops * MIN(1, l.at_once * threads / (512.0 * dev->cu_count)));
-    /* Steps of one workgroup, each a trip to memory; then the shuffles and LDS of the sums. */
-    double steps = (double)ceil_div((int64_t)chunks + 1, (int64_t)threads * p[SKINNY_UNROLL]);
-    double fixed = 0.2 + 0.01 * rows * m_tile + 0.02 * p[SKINNY_WAVES];
-    return dev->latency_us + MAX(MAX(move, compute), l.rounds * steps * LOAD_US) + l.rounds * fixed +
-           reduce_us(dev, split, rows * m_tile * 4.0);
+    /* W's chunks, sums, and the rows of X that the compiler loads ahead: as nvcc has it, within a few. */
+    int registers = 26 + 4 * unroll * rows + rows * m_tile + MIN(16 * m_tile, 64) + MIN(MAX(m_tile - 4, 0) * 11, 60);
+    int64_t chunks = ceil_div(skinny_chunks(prob), split), steps = ceil_div(chunks, (int64_t)threads * unroll);
+    struct gemm_flow f = { .groups = (double)skinny_groups(prob, p) * split, .cluster = 1 };
+    f.per_cu = gemm_resident(dev, threads, MIN(registers, register_limit(dev, threads)), 0);
+    f.memory = (n + m) * k * size;
+    f.bytes = (double)(rows * chunks * 16);
+    f.in_flight = MIN((double)(rows * unroll * 16 * threads), f.bytes);
+    /* Lane operations of a chunk: unpacking, FMAs, and X, which the caches send for each row of W again. */
+    double ops = rows * 8 * (m_tile + 1) + m_tile * c->skinny_x;
+    double waves = p[SKINNY_WAVES] * MIN(f.per_cu, ceil(f.groups / dev->cu_count));
+    f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves);
+    double batches = m_tile > 4 ? unroll * m_tile / 4 : 1;
+    f.chain = (double)(steps - 1) * dev->load_us + (double)steps * batches * c->skinny_batch;
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0);
 }
 
 static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -274,18 +280,20 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
 {
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     int rows = p[SKINNY_ASM_ROWS], waves = p[SKINNY_ASM_WAVES], unroll = p[SKINNY_ASM_UNROLL];
-    double groups = (double)ceil_div(prob->v[GEMM_N], rows), steps = (double)ceil_div(prob->v[GEMM_K], 128);
-    double longest = (double)ceil_div((int64_t)steps, waves);
-    struct load l = load_of(dev, groups, 4.0 * MIN(512 / skinny_asm_registers(p), 8) / waves);
-    double in_flight = rows * 256.0 * waves * MIN(unroll, longest);
-    double move = move_us(dev, &l, (n + m) * k * 2, (n + groups * m) * k * 2, in_flight);
-    /* Four columns are multiplied whatever M is; 4x4 instructions reach a half of the peak on CDNA 3. */
-    double busy = MIN(1, l.at_once * waves / (8.0 * dev->cu_count));
-    double compute = 2 * n * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops * busy);
+    double steps = (double)ceil_div(prob->v[GEMM_K], 128), longest = (double)ceil_div((int64_t)steps, waves);
     double trips = (double)ceil_div((int64_t)longest, unroll) + (prob->v[GEMM_K] % 128 != 0);
+    struct gemm_flow f = { .groups = (double)ceil_div(prob->v[GEMM_N], rows), .cluster = 1 };
+    f.per_cu = MAX(4 * MIN(512 / skinny_asm_registers(p), 8) / waves, 1);
+    f.memory = (n + m) * k * 2;
+    f.bytes = (rows + m) * k * 2;
+    f.in_flight = rows * 256.0 * waves * MIN(unroll, longest);
+    /* Four columns are multiplied whatever M is; 4x4 instructions reach a half of the peak on CDNA 3. */
+    f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
+              MAX(1, 8 / (waves * f.per_cu));
+    f.chain = (trips - 1) * dev->load_us;
     /* Sums go by DPP and LDS once, where the compiled kernel shuffles: taken for half of its time. */
-    double fixed = 0.2 + 0.0025 * rows * p[SKINNY_ASM_M_TILE] + 0.01 * waves;
-    return dev->latency_us + MAX(MAX(move, compute), l.rounds * trips * LOAD_US) + l.rounds * fixed;
+    f.latency = 0.2 + 0.0025 * rows * p[SKINNY_ASM_M_TILE] + 0.01 * waves;
+    return gemm_flow_us(dev, &f);
 }
 
 static void skinny_asm_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -435,27 +443,23 @@ static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *pr
 
 static double mma_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
+    const struct gemm_model *c = gemm_model(dev);
     struct mma_shape s = mma_shape(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K], split = p[MMA_SPLIT_K];
-    double rows_m = MIN(m, tile_m), rows_n = MIN(n, tile_n);
-    double groups = (double)(s.tiles_m * s.tiles_n) * split, longest = (double)ceil_div(s.steps, split);
-    double per_cu = MIN((double)(dev->lds_bytes / s.lds), 2048 / s.threads);
-    if (s.registers * s.threads * 2 > 65536)
-        per_cu = 1;
-    struct load l = load_of(dev, groups, per_cu);
-    double step_bytes = (rows_m + rows_n) * tile_k * 2;
-    double in_flight = step_bytes * MIN(p[MMA_STAGES] - 1, longest);
-    double traffic = (m * (double)s.tiles_n + n * (double)s.tiles_m) * k * 2;
-    traffic *= longest * split / (double)s.steps; /* the longest split decides */
-    double move = move_us(dev, &l, (m + n) * k * 2, traffic, in_flight);
-    double flops = 2.0 * (double)s.tiles_m * tile_m * (double)s.tiles_n * tile_n * k;
-    double busy = MIN(1, l.at_once * s.waves / (8.0 * dev->cu_count));
-    double compute = flops / (0.4e6 * dev->mma_tflops * busy);
-    /* A step costs a barrier and a trip through LDS, k_waves sums one more, whatever the sizes. */
-    double fixed = 0.5 + 0.05 * longest + 0.03 * p[MMA_K_WAVES];
-    return dev->latency_us + LOAD_US + MAX(move, compute) + l.rounds * fixed +
-           reduce_us(dev, split, rows_m * tile_n * 4);
+    double rows_m = MIN(m, tile_m), rows = rows_m + MIN(n, tile_n), longest = (double)ceil_div(s.steps, split);
+    struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = 1 };
+    f.per_cu = gemm_resident(dev, s.threads, s.registers, s.lds);
+    f.memory = (m + n) * k * 2;
+    f.bytes = rows * tile_k * 2 * longest;
+    f.in_flight = f.bytes * MIN(p[MMA_STAGES] - 1, longest) / longest;
+    /* Of a wave and step: fragments out of LDS, matrix instructions. */
+    double mma = (double)(tile_k / FRAG_K / p[MMA_K_WAVES]) * (s.frags_m + s.frags_n + s.frags_m * s.frags_n);
+    double busy = mma * c->splitk_mma;
+    f.issue = longest * busy * s.waves / c->waves_full;
+    f.chain = longest * (c->splitk_step + busy);
+    f.latency = c->splitk_tail;
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows_m * tile_n * 4);
 }
 
 static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

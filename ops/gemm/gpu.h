@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the GPU variants of gemm share: rules, launch limits, and the common parts of their models. */
+ * What the GPU variants of gemm share: rules and launch limits. What their models share is in model.h. */
 #ifndef RFG_OPS_GEMM_GPU_H
 #define RFG_OPS_GEMM_GPU_H
 
 #include <inttypes.h>
 
 #include "gemm.h"
+#include "model.h"
 
 #define MAX_WORKSPACE (32ull << 20)
 #define MAX_GRID_Y    65535
-/* From a load's issue to its data, with the memory system busy. What keeps bytes in flight is judged by it. */
-#define LOAD_US      0.8
-#define MIN(a, b)    ((a) < (b) ? (a) : (b))
-#define MAX(a, b)    ((a) > (b) ? (a) : (b))
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define FRAG_K        32 /* as in rfg_frag.h */
+#define MIN(a, b)     ((a) < (b) ? (a) : (b))
+#define MAX(a, b)     ((a) > (b) ? (a) : (b))
+#define COUNT(array)  ((int)(sizeof(array) / sizeof((array)[0])))
 
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -62,42 +62,6 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
-}
-
-/* ---- the model's common parts --------------------------------------------------------------------------------- */
-
-/* How a grid loads the device: workgroups that run at once, how many rounds that takes. */
-struct load {
-    double groups, at_once, rounds;
-};
-
-static inline struct load load_of(const struct rfg_device *dev, double groups, double per_cu)
-{
-    struct load l = { .groups = groups, .at_once = MIN(groups, dev->cu_count * MAX(per_cu, 1)) };
-    l.rounds = groups / l.at_once;
-    /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */
-    if (l.rounds > 1 && l.rounds < 8)
-        l.rounds = (double)ceil_div((int64_t)groups, (int64_t)l.at_once);
-    return l;
-}
-
-/* Microseconds to move `unique` bytes of memory and `traffic` bytes of cache to workgroups that each keep `in_flight`
- * bytes under way (Little's law), and that can take no more than a share of the caches' bandwidth. */
-static inline double move_us(const struct rfg_device *dev, const struct load *l, double unique, double traffic,
-                             double in_flight)
-{
-    double cus = MIN(l->at_once, dev->cu_count);
-    double cache_rate = 3e3 * dev->mem_gbps; /* bytes per us */
-    double rate = MIN(l->at_once * in_flight / LOAD_US, cache_rate * cus / dev->cu_count);
-    double full = l->groups / (l->rounds * l->at_once); /* idle slots in the last round */
-    return MAX(unique / (1e3 * dev->mem_gbps), traffic / MAX(rate * full, 1));
-}
-
-/* The last workgroup to arrive reads its tile's partials alone. */
-static inline double reduce_us(const struct rfg_device *dev, int split, double partial_bytes)
-{
-    double cu_rate = 3e3 * dev->mem_gbps / dev->cu_count;
-    return split > 1 ? dev->sync_us + (split + 1) * partial_bytes / MAX(cu_rate, 1) : 0;
 }
 
 /* Registers a lane may have when `waves` waves must be resident together. */

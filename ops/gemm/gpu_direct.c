@@ -4,7 +4,6 @@
 #include "gpu.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_N_WAVES, P_K_WAVES, P_UNROLL, P_SPLIT_K };
-#define FRAG_K 32 /* as in rfg_frag.h */
 
 static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 4, { 8, 16, 32, 64 } },
@@ -18,10 +17,9 @@ static const struct rfg_param params[] = {
 /* What direct.hip derives from its macros. */
 struct shape {
     bool cluster;
-    int threads, tile_n;
+    int threads, tile_n, frags_m;
     int registers; /* an estimate */
     int lds;       /* bytes */
-    int w_bytes;   /* of a workgroup's step */
     int64_t tiles_m, tiles_n, steps;
     int64_t longest; /* steps of the wave that has most */
 };
@@ -32,7 +30,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int x_rows = nvidia ? 8 : 16, frags_m = (p[P_TILE_M] + x_rows - 1) / x_rows;
     struct shape s = { .cluster = p[P_SPLIT_K] > 1 && dev->features & RFG_FEATURE_CLUSTER,
                        .threads = p[P_N_WAVES] * p[P_K_WAVES] * dev->wave_size,
-                       .tile_n = p[P_N_WAVES] * p[P_FRAGS_N] * 16 };
+                       .tile_n = p[P_N_WAVES] * p[P_FRAGS_N] * 16,
+                       .frags_m = frags_m };
     int w = nvidia ? 8 : rdna ? 16 : 4, x = nvidia ? 4 : w, c = nvidia || !rdna ? 4 : 8; /* registers of a fragment */
     s.registers =
         p[P_UNROLL] * (w * p[P_FRAGS_N] + x * frags_m) + c * p[P_FRAGS_N] * frags_m + 4 * (p[P_FRAGS_N] + frags_m) + 32;
@@ -40,7 +39,6 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.lds = p[P_K_WAVES] * p[P_TILE_M] * (s.tile_n + 4) * 4;
     if (s.cluster)
         s.lds += (quads / 4 + p[P_SPLIT_K] - 1) / p[P_SPLIT_K] * 4 * p[P_SPLIT_K] * 16;
-    s.w_bytes = p[P_K_WAVES] * s.tile_n * FRAG_K * 2;
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
     s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
@@ -115,24 +113,25 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
 
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
+    const struct gemm_model *c = gemm_model(dev);
     struct shape s = shape_of(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double groups = (double)(s.tiles_m * s.tiles_n) * p[P_SPLIT_K];
-    double per_cu = MIN(65536.0 / (s.registers * s.threads), 2048.0 / s.threads);
-    struct load l = load_of(dev, groups, MIN(per_cu, (double)dev->lds_bytes / s.lds));
-    double in_flight = (double)s.w_bytes * (double)MIN(p[P_UNROLL], s.longest);
-    double rows_n = MIN(n, s.tile_n), share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps;
-    double traffic =
-        (n * (double)s.tiles_m + n / rows_n * p[P_N_WAVES] * MIN(m, p[P_TILE_M]) * (double)s.tiles_m * 0.5) * k * 2 *
-        share;
-    double move = move_us(dev, &l, (m + n) * k * 2, traffic, in_flight);
-    double trips = (double)ceil_div(s.longest, p[P_UNROLL]);
-    double sums = (double)p[P_TILE_M] * s.tile_n / s.threads;
-    double fixed = 0.15 + 0.01 * p[P_K_WAVES] + 0.02 * sums;
-    double reduce = p[P_SPLIT_K] == 1 ? 0
-                    : s.cluster       ? 0.3 + 0.01 * p[P_SPLIT_K] * (1 + sums / 4)
-                                      : reduce_us(dev, p[P_SPLIT_K], MIN(m, p[P_TILE_M]) * s.tile_n * 4.0);
-    return dev->latency_us + MAX(move, l.rounds * (1 + 0.5 * (trips - 1)) * LOAD_US) + l.rounds * fixed + reduce;
+    int waves = p[P_N_WAVES] * p[P_K_WAVES], split = p[P_SPLIT_K], frags_m = s.frags_m;
+    struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = s.cluster ? split : 1 };
+    f.per_cu =
+        gemm_resident(dev, s.threads, MIN(s.registers + 20 - 4 * s.frags_m, register_limit(dev, s.threads)), s.lds);
+    f.memory = (m + n) * k * 2;
+    /* Waves side by side read the same X, from their CU's cache. */
+    double step = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * p[P_K_WAVES];
+    f.bytes = step * (double)s.longest;
+    f.in_flight = step * (double)MIN(p[P_UNROLL], s.longest);
+    f.issue = (double)s.longest * waves * (2 * p[P_FRAGS_N] + frags_m) * c->direct_load;
+    f.chain = (double)s.longest * c->direct_step * p[P_FRAGS_N] * (1 + frags_m);
+    double quads = ceil((double)p[P_TILE_M] * s.tile_n / 4 / s.threads);
+    f.latency = quads * p[P_K_WAVES] * c->direct_quad;
+    if (s.cluster)
+        f.latency += c->cluster;
+    return gemm_flow_us(dev, &f) + (s.cluster ? 0 : gemm_reduce_us(dev, split, MIN(m, p[P_TILE_M]) * s.tile_n * 4.0));
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

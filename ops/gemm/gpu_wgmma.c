@@ -116,30 +116,27 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-/* Bytes from the caches that a CU takes, and its latencies; W from memory; then the chain of steps, and the exchange.
- */
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
+    const struct gemm_model *c = gemm_model(dev);
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double longest = (double)ceil_div(s.steps, p[SPLIT]);
-    double fits = MIN(dev->lds_bytes / (s.lds + 1024), 2048 / s.threads);
-    double at_once = MIN((double)s.groups, dev->cu_count * MAX(fits, 1));
-    double rounds = (double)s.groups / at_once;
-    if (rounds > 1 && rounds < 8)
-        rounds = (double)ceil_div(s.groups, (int64_t)at_once);
-    double per_cu = MAX(at_once / dev->cu_count, 1);                                  /* workgroups that share a CU */
-    double bytes = (MIN(m, p[TILE_M]) + MIN(n, p[TILE_N])) * p[TILE_K] * 2 * longest; /* of a workgroup */
-    double in_flight = bytes * MIN(1, p[STAGES] / longest) * per_cu;
-    double cu_rate = MIN(in_flight / 0.9, 60e3); /* bytes per us */
-    double cache_rate = 1.35e3 * dev->mem_gbps;
-    double move = rounds * MAX(bytes * per_cu / cu_rate, bytes * at_once / cache_rate);
-    move = MAX(move, (m + n) * k * 2 / (1e3 * dev->mem_gbps));
-    /* 64 x 16 multiplies and adds a clock and wave, at about 1.7 GHz; a barrier and the like for each step. */
-    double step = 0.05 + p[TILE_K] / 16 * MAX(s.rows_b, 16) * (s.rows_a / 64.0) / 2 / 1.7e3;
-    double chain = rounds * longest * step * per_cu;
-    double tail = 0.3 + step + (p[SPLIT] > 1 ? 0.5 + p[TILE_M] * p[TILE_N] * 4 / 60e3 : 0);
-    return dev->latency_us + 0.8 + MAX(move, chain) + tail;
+    double longest = (double)ceil_div(s.steps, p[SPLIT]), rows = MIN(m, p[TILE_M]) + MIN(n, p[TILE_N]);
+    int warpgroups = (s.rows_a + 63) / 64;
+    struct gemm_flow f = { .groups = (double)s.groups, .cluster = p[SPLIT] };
+    f.per_cu = gemm_resident(dev, s.threads, 32 + s.rows_b / 2, s.lds);
+    f.memory = (m + n) * k * 2;
+    f.bytes = rows * p[TILE_K] * 2 * longest;
+    /* A stage is only copied to again after the next one was begun with. */
+    f.in_flight = f.bytes * (p[STAGES] >= longest ? 1 : (p[STAGES] - c->wgmma_held) / longest);
+    double mma = p[TILE_K] / 16 * MAX(s.rows_b / 8, 2) * c->wgmma_mma;
+    f.issue = longest * (rows * p[TILE_K] / 256 * c->wgmma_copy + mma * warpgroups);
+    f.chain = longest * (c->wgmma_step + mma);
+    double quads = s.rows_b / 8;
+    f.latency = c->wgmma_fill + quads * c->wgmma_quad;
+    if (p[SPLIT] > 1)
+        f.latency += c->cluster;
+    return gemm_flow_us(dev, &f);
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

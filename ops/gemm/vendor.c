@@ -5,6 +5,7 @@
  *
  * $RFG_LIBCUBLASLT, $RFG_LIBHIPBLASLT and $RFG_LIBROCBLAS name the file to load in place of the usual ones (the tests'
  * seam, and for an installation elsewhere); $RFG_VENDOR=0 does without all of them. */
+#include "model.h"
 #include "vendor.h"
 
 #include <dlfcn.h>
@@ -79,8 +80,10 @@ double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_proble
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
     double rate = prob->dtype[0] == RFG_F32 || dev->mma_tflops <= 0 ? dev->fma_tflops : dev->mma_tflops;
-    double memory = bytes / (dev->mem_gbps * 0.88e3), math = flops / (rate * 0.75e6);
-    return dev->latency_us + 4.0 + (memory > math ? memory : math) + 0.02 * rank;
+    const struct gemm_model *c = gemm_model(dev);
+    double memory = bytes / (dev->mem_gbps * c->vendor_rate * 1e3), math = flops / (rate * c->vendor_math * 1e6);
+    double work = cbrt(memory * memory * memory + math * math * math); /* each hides most of the others */
+    return dev->latency_us + work + c->vendor_tail / (1 + work / c->vendor_hide) + 0.02 * rank;
 }
 
 size_t gemm_vendor_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The analytical model's constants, and how long a grid of workgroups takes. */
+#include "model.h"
+
+#include <string.h>
+
+#include "gpu.h"
+
+static const struct {
+    const char *arch; /* "": all others */
+    struct gemm_model m;
+} models[] = {
+    /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
+    { "sm_90",
+      { .burst = 1.76,
+        .queue = 1.46,
+        .blend = 3.55,
+        .hidden = 0.191,
+        .waves_full = 12,
+        .cluster = 0.555,
+        .last_kb = 0.0157,
+        .skinny_x = 62.3,
+        .skinny_batch = 0.395,
+        .direct_load = 0.00715,
+        .direct_step = 0.0451,
+        .direct_quad = 0.00549,
+        .wgmma_fill = 0.0962,
+        .wgmma_held = 1.37,
+        .wgmma_copy = 0.002,
+        .wgmma_step = 0.227,
+        .wgmma_mma = 0.0016,
+        .wgmma_quad = 0.0156,
+        .splitk_step = 0.0424,
+        .splitk_mma = 0.0289,
+        .splitk_tail = 0.873,
+        .vendor_tail = 5.48,
+        .vendor_hide = 10.5,
+        .vendor_rate = 0.913,
+        .vendor_math = 0.88 } },
+    /* Nothing of ours was measured elsewhere: guessed to be as on the H200. */
+    { "",
+      { .burst = 1.76,
+        .queue = 1.46,
+        .blend = 3.55,
+        .hidden = 0.191,
+        .waves_full = 12,
+        .cluster = 0.555,
+        .last_kb = 0.0157,
+        .skinny_x = 62.3,
+        .skinny_batch = 0.395,
+        .direct_load = 0.00715,
+        .direct_step = 0.0451,
+        .direct_quad = 0.00549,
+        .wgmma_fill = 0.0962,
+        .wgmma_held = 1.37,
+        .wgmma_copy = 0.002,
+        .wgmma_step = 0.227,
+        .wgmma_mma = 0.0016,
+        .wgmma_quad = 0.0156,
+        .splitk_step = 0.0424,
+        .splitk_mma = 0.0289,
+        .splitk_tail = 0.873,
+        .vendor_tail = 5.48,
+        .vendor_hide = 10.5,
+        .vendor_rate = 0.913,
+        .vendor_math = 0.88 } },
+};
+
+const struct gemm_model *gemm_model_trial;
+
+const struct gemm_model *gemm_model(const struct rfg_device *dev)
+{
+    if (gemm_model_trial)
+        return gemm_model_trial;
+    size_t n = sizeof(models) / sizeof(models[0]), i = 0;
+    while (i + 1 < n && strcmp(models[i].arch, dev->arch))
+        i++;
+    return &models[i].m;
+}
+
+double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds)
+{
+    /* 64Ki registers a CU on NVIDIA, given out by eights; 128Ki on AMD, for waves of 64 (of 32: as many a lane). */
+    double all = dev->platform == RFG_PLATFORM_NVIDIA ? 65536 : 131072;
+    double fits = MIN(all / ((registers + 7) / 8 * 8 * threads), 2048 / threads);
+    if (lds > 0)
+        fits = MIN(fits, dev->lds_bytes / (lds + 1024));
+    return MAX(floor(fits), 1);
+}
+
+/* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
+static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
+{
+    /* An H200's 132 SMs are in GPCs of 18 and less. Of launches with one workgroup an SM, 32 clusters of 4 take two
+     * rounds, and 16 of 7 or 8; with two, 32 clusters of 7 take one, of 8 two. This would explain it. */
+    static const double gpc[] = { 18, 18, 18, 18, 18, 18, 12, 12 };
+    double n = 0;
+    if (cluster <= 1)
+        return dev->cu_count * per_cu;
+    for (int i = 0; i < COUNT(gpc); i++)
+        n += floor(floor(gpc[i] * dev->cu_count / 132) * per_cu / cluster) * cluster;
+    return MAX(n, cluster);
+}
+
+double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
+{
+    const struct gemm_model *c = gemm_model(dev);
+    double slots = at_once(dev, f->cluster, f->per_cu), rounds = 1;
+    double shared = ceil(f->groups / at_once(dev, f->cluster, 1)); /* workgroups on the busiest CU */
+    shared = MIN(shared, f->per_cu);
+    if (f->groups > slots) {
+        /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */
+        shared = f->per_cu;
+        rounds = f->groups / slots;
+        rounds = rounds < 8 ? ceil(rounds) : rounds;
+    }
+    double cache = 1e3 * dev->cache_gbps, memory = 1e3 * dev->mem_gbps; /* bytes per us */
+    double move = MAX(MAX(f->memory / memory, f->groups * f->bytes / cache),
+                      rounds * shared * f->bytes / (c->burst * cache / dev->cu_count));
+    double wait = rounds * dev->load_us * c->queue *
+                  (f->bytes / f->in_flight - 1); /* for bytes that could not be asked for at once */
+    double limits[] = { move, wait, rounds * shared * f->issue, rounds * f->chain };
+    double sum = 0;
+    for (int i = 0; i < COUNT(limits); i++)
+        sum += pow(limits[i], c->blend);
+    double more = (rounds - 1) * (shared > 1 ? 1 - c->hidden : 1);
+    return dev->latency_us + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
+}
+
+double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes)
+{
+    return split > 1 ? dev->sync_us + (split + 1) * partial_bytes / 1024 * gemm_model(dev)->last_kb : 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the models (predict) of gemm's GPU variants share: the constants of a device, and the time of a grid of workgroups
+ * that stream bytes. bench/gemm_model.c judges the model by measured times and fits the constants to them. */
+#ifndef RFG_OPS_GEMM_MODEL_H
+#define RFG_OPS_GEMM_MODEL_H
+
+#include <math.h>
+
+#include "../op.h"
+
+/* The constants: name, whether a fit may change it, what it is. Times in microseconds. All that is known of a device
+ * itself (bandwidths, latencies) is in struct rfg_device; these are of our kernels on it. */
+#define GEMM_MODEL(X)                                                                                                  \
+    X(burst, "what one CU can take from the caches, over its share of what all take together")                         \
+    X(queue, "a load's latency while all CUs load, over what it is alone")                                              \
+    X(blend, "exponent that adds up limits which overlap: 1 the sum, infinity the largest")                            \
+    X(hidden, "share of a further round's latencies that its CU's other workgroups hide")                              \
+    X(waves_full, "waves on a CU that keep its units as busy as they get")                                             \
+    X(cluster, "a cluster's meeting: arrive, wait, the exchange of sums")                                              \
+    X(last_kb, "through memory: each KiB that the last to arrive reads and adds")                                      \
+    X(skinny_x, "skinny: lane operations' worth of a 16-byte load of X, its unpacking included")                       \
+    X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
+    X(direct_load, "direct: a load instruction of 512 bytes in 64-byte pieces, on a CU")                               \
+    X(direct_step, "direct: a step of a wave: matrix instructions and what surrounds them")                            \
+    X(direct_quad, "direct: each quad of sums that a thread adds, per wave along k")                                   \
+    X(wgmma_fill, "wgmma: arrivals set up, sums stored")                                                          \
+    X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                            \
+    X(wgmma_copy, "wgmma: a 16-byte copy of all threads of a wave (512 bytes), on a CU")                               \
+    X(wgmma_step, "wgmma: a step: arrivals, fences")                                                                   \
+    X(wgmma_mma, "wgmma: an instruction of 64 x 8 x 16, of a warpgroup")                                               \
+    X(wgmma_quad, "wgmma: each quad of sums of a thread, to Y or to its owner")                                        \
+    X(splitk_step, "splitk: a step: a wait, a barrier")                                                                \
+    X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
+    X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                              \
+    X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
+    X(vendor_hide, "a vendor's library: work that hides half of it")                                                    \
+    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")                              \
+    X(vendor_math, "a vendor's library: share of the matrix cores' peak that it reaches")
+
+struct gemm_model {
+#define FIELD(name, what) double name;
+    GEMM_MODEL(FIELD)
+#undef FIELD
+};
+
+const struct gemm_model *gemm_model(const struct rfg_device *dev);
+
+/* For fits: not NULL, it is what gemm_model() answers for any device. Not for threads. */
+extern const struct gemm_model *gemm_model_trial;
+
+/* A grid of workgroups, as the model sees it. */
+struct gemm_flow {
+    double groups;    /* all workgroups */
+    double per_cu;    /* that a CU holds at once, by registers, LDS and threads */
+    int cluster;      /* workgroups that start together on neighbouring CUs; 1: each for itself */
+    double memory;    /* bytes of memory that are read or written, all together, each once */
+    double bytes;     /* that a workgroup takes from the caches */
+    double in_flight; /* of those, under way at once (Little's law) */
+    double issue;     /* us that a workgroup keeps its CU's units busy: adds up over a CU's workgroups */
+    double chain;     /* us that its steps wait for each other, whoever else is there */
+    double latency;   /* us before the first bytes come and after the last ones are multiplied */
+};
+
+double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f);
+
+/* Workgroups of `threads` threads that a CU holds at once; at least 1. */
+double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds);
+
+/* The last workgroup to arrive reads its tile's partials alone. */
+double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes);
+
+#endif
