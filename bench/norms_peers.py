@@ -479,22 +479,7 @@ def run(args, bench, records):
             if ctx:
                 contexts[name] = ctx
     forms = {} if "compile" in args.without else compiled_forms()
-    t = time.monotonic()
-    n = 1 << (29 if race.DEV == "cuda" else 16)
-    copy, touch = race.measure_copy(bench, n), race.measure_touch(bench)
-    head = {
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "l2": bench.l2,
-        "rounds": bench.rounds,
-        "copy_gbps": copy[0],
-        "copy": copy[1],
-        "touch_us": touch,
-    }
-    bench.phase("copy, touch", t)
-    say("# %s, torch %s, triton %s, L2 %.0f MB" % (head["gpu"], head["torch"], head["triton"], bench.l2 / 2**20))
-    say("# copy of %.1f GB: %.0f GB/s (%s); a node that loads and stores once: %.2f us" % (2e-9 * n, *copy, touch))
+    head = race.measure_machine(bench)
     if "rfg" in contexts:
         explained = attempt(
             "explain", lambda: contexts["rfg"].explain("add_rmsnorm bf16->bf16 M=16 N=%d" % args.hidden[-1])
@@ -523,12 +508,14 @@ def run(args, bench, records):
         torch.cuda.empty_cache()
         if r:
             records.append(r)
-            show(r, copy[0])
+            show(r, head["copy_gbps"])
             race.save(args.json, head, records)
-    again = race.measure_copy(bench, n)
-    head["copy_gbps"] = max(copy[0], again[0])
-    head["copy_gbps_at_the_end"], head["touch_us_at_the_end"] = again[0], race.measure_touch(bench)
-    say("# at the end: copy %.0f GB/s, load and store once %.2f us" % (again[0], head["touch_us_at_the_end"]))
+    head["copy_gbps_at_the_end"] = race.measure_copy_again(bench, head)
+    head["touch_us_at_the_end"] = race.measure_touch(bench)
+    say(
+        "# at the end: copy %.0f GB/s, load and store once %.2f us"
+        % (head["copy_gbps_at_the_end"], head["touch_us_at_the_end"])
+    )
     race.save(args.json, head, records)
     return head
 

@@ -7,10 +7,9 @@
 /* ---- gemm_portable -------------------------------------------------------------------------------------------- */
 
 enum { PORTABLE_TILE_M };
-#define PORTABLE_THREADS    256
-#define PORTABLE_TILE_N     64
-#define PORTABLE_TILE_K     16
-#define PORTABLE_MAX_GROUPS (1 << 20)
+#define PORTABLE_THREADS 256
+#define PORTABLE_TILE_N  64
+#define PORTABLE_TILE_K  16
 
 static const struct rfg_param portable_params[] = {
     [PORTABLE_TILE_M] = { "tile_m", 2, { 16, 64 } },
@@ -57,7 +56,7 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
                             struct rfg_launch *l)
 {
     (void)dev;
-    uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), PORTABLE_MAX_GROUPS);
+    uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), MAX_GROUPS);
     *l = (struct rfg_launch){ { groups, 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
 }
 

@@ -6,15 +6,13 @@
 
 #include <inttypes.h>
 
+#include "../gpu.h"
 #include "gemm.h"
 #include "model.h"
 
 #define MAX_WORKSPACE (32ull << 20)
 #define MAX_GRID_Y    65535
 #define FRAG_K        32 /* as in rfg_frag.h */
-#define MIN(a, b)     ((a) < (b) ? (a) : (b))
-#define MAX(a, b)     ((a) > (b) ? (a) : (b))
-#define COUNT(array)  ((int)(sizeof(array) / sizeof((array)[0])))
 
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -28,11 +26,6 @@ static inline int64_t next_pow2(int64_t v)
     while (p < v)
         p *= 2;
     return p;
-}
-
-static inline bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
-{
-    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
 }
 
 /* What reading X and W in chunks of 16 bytes takes. */
