@@ -424,11 +424,9 @@ static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, u
 rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem *prob, struct rfg_problem *own)
 {
     struct rfg_reason why = { "overlap=1: launch_overlap of the context is off" };
-    char text[RFG_PROBLEM_STRLEN];
-    if (rfg_problem_overlaps(prob) && !ctx->overlap) {
-        rfg_status st = rfg_device_can_overlap(&ctx->dev, &why) ? RFG_ERROR_INVALID_ARGUMENT : RFG_ERROR_UNSUPPORTED;
-        return rfg_fail(st, "%s: %s", rfg_problem_format(prob, text, sizeof(text)), why.text);
-    }
+    if (rfg_problem_overlaps(prob) && !ctx->overlap)
+        return rfg_fail(rfg_device_can_overlap(&ctx->dev, &why) ? RFG_ERROR_INVALID_ARGUMENT : RFG_ERROR_UNSUPPORTED,
+                        "%s", why.text);
     *own = rfg_problem_with_overlap(prob, ctx->overlap);
     return RFG_OK;
 }
