@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Linked with rfg-tune's own files: an rfg-tune whose nvidia:N are fakehip.h's. */
+ * Linked with a program's own files: its nvidia:N are fakehip.h's. */
 #include "fakehip.h"
 
 __attribute__((constructor)) static void override(void)
