@@ -11,8 +11,9 @@ L2); the graphs are replayed in turn, whoever begins changing from round to roun
 L2 is read. Every figure is the median over the rounds, divided by the calls, in microseconds. Each contestant's result
 is compared with PyTorch's in fp64 first; who is wrong or fails is left out and named.
 
-  rfg       rfg_op_gemm through ctypes; rfg+ov: with launch_overlap (programmatic dependent launch); untuned: with no
-            tuned database at all, so that the analytical model picks (no overlap)
+  rfg       rfg_op_gemm through ctypes; rfg+ov: with launch_overlap (programmatic dependent launch), which takes the
+            databases' rows of overlap=1 (rfg-tune --overlap) where there are any; untuned: with no tuned database at
+            all, so that the analytical model picks (no overlap)
   cublas    torch.mm with cuBLAS, cublaslt: with cuBLASLt; lt: the fastest of all that cuBLASLt's heuristics offer (64
             at most). The vendor is the fastest of the three
   triton    a split-K kernel, the fastest of about 80 configurations (peers/triton_gemm.py). Peers: vendor and Triton

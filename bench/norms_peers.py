@@ -13,7 +13,8 @@ that no set is still cached. Every figure is the median over the rounds, divided
 contestant's results are compared with PyTorch's in fp32 first; who is wrong or fails is left out and named.
 
   rfg         rfg_op_* through ctypes, writing to buffers of their own; rfg+ov: with launch_overlap (programmatic
-              dependent launch, which flashinfer uses by default too); rfg in place: as flashinfer and vllm do it
+              dependent launch, which flashinfer uses by default too) and the database's rows of overlap=1
+              (rfg-tune --overlap) where there are any; rfg in place: as flashinfer and vllm do it
   compile     torch.compile, max-autotune-no-cudagraphs, of the functional form; every call has outputs of its own
   triton      tutorial kernels, the fastest of a few block sizes and numbers of warps by a short race
   flashinfer  FlashInfer's CUDA kernels (the better of with and without programmatic dependent launch), vllm: vLLM's;

@@ -327,6 +327,8 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     for (int i = 0; i < n; i++) {
         struct rfg_reason why;
         ck_assert_msg(rfg_problem_parse(&probs[i], cases[i].problem, &why), "%s: %s", cases[i].problem, why.text);
+        ck_assert_msg(rfg_context_problem(ctx, &probs[i], &probs[i]) == RFG_OK, "%s: %s", cases[i].problem,
+                      rfg_last_error()); /* with $RFG_LAUNCH_OVERLAP every variant is launched so */
         if (!too_large(device, &probs[i]))
             sample(&configs[i], rfg_context_info(ctx), &probs[i], &seed);
     }

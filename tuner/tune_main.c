@@ -27,6 +27,9 @@ static const char help[] =
     "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
     "  --db FILE            default: $RFG_DB, else the user's database\n"
     "how:\n"
+    "  --overlap            every problem as overlap=1: for contexts with launch_overlap, launched so that each "
+    "kernel\n"
+    "                       begins before the one before it has ended; winners that are faster without say so\n"
     "  --per-shape S        seconds a shape is measured for (default: 1.5; cpu, emulated: 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
     "  --candidates N       try at most N candidates a shape besides the vendor's (default: 64)\n"
@@ -107,6 +110,7 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         MISSES,
         JOBS,
         VARIANTS,
+        OVERLAP,
         KEEP
     };
     static const struct option options[] = {
@@ -125,6 +129,7 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "from-misses", no_argument, NULL, MISSES },
         { "jobs", required_argument, NULL, JOBS },
         { "variants", required_argument, NULL, VARIANTS },
+        { "overlap", no_argument, NULL, OVERLAP },
         { "keep-going", no_argument, NULL, KEEP },
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
@@ -182,6 +187,9 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
             break;
         case VARIANTS:
             o->variants = optarg;
+            break;
+        case OVERLAP:
+            o->overlap = true;
             break;
         case KEEP:
             o->keep_going = true;
@@ -242,18 +250,19 @@ static bool check_variants(const char *list)
  */
 
 /* Each problem once. False: no memory. */
-static bool add_shape(struct tune *t, const struct rfg_problem *prob, double weight)
+static bool add_shape(struct tune *t, const struct rfg_problem *asked, double weight)
 {
+    const struct rfg_problem prob = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
     for (int i = 0; i < t->n_shapes; i++)
-        if (rfg_problem_equal(&t->shapes[i].problem, prob))
+        if (rfg_problem_equal(&t->shapes[i].problem, &prob))
             return true;
     struct tune_shape *more = realloc(t->shapes, (size_t)(t->n_shapes + 1) * sizeof(*more));
     if (!more)
         return false;
     t->shapes = more;
     struct tune_shape *s = &t->shapes[t->n_shapes++];
-    *s = (struct tune_shape){ .problem = *prob, .weight = weight };
-    rfg_problem_format(prob, s->text, sizeof(s->text));
+    *s = (struct tune_shape){ .problem = prob, .weight = weight };
+    rfg_problem_format(&prob, s->text, sizeof(s->text));
     return true;
 }
 
@@ -418,6 +427,26 @@ static bool open_database(struct tune *t)
     return ok;
 }
 
+/* Overlap=1 problems need a device that can overlap launches, and the rows without overlap to race against. -1: go on;
+ * else the exit code. */
+static int prepare_overlap(struct tune *t)
+{
+    struct rfg_reason why;
+    int i = 0;
+    while (i < t->n_shapes && !rfg_problem_overlaps(&t->shapes[i].problem))
+        i++;
+    if (i == t->n_shapes)
+        return -1;
+    if (!rfg_device_can_overlap(&t->dev, &why)) {
+        fprintf(stderr, "rfg-tune: %s: %s\n", t->opt.overlap ? "--overlap" : t->shapes[i].text, why.text);
+        return TUNE_EXIT_USAGE;
+    }
+    char *system = rfg_db_system_path(t->dev.arch, t->dev.cu_count);
+    t->rows = rfg_snapshot_load(t->db ? rfg_db_path(t->db) : "", system ? system : "", t->dev.arch);
+    free(system);
+    return -1;
+}
+
 /* ---- the run
  * --------------------------------------------------------------------------------------------------------- */
 
@@ -505,12 +534,15 @@ int main(int argc, char **argv)
     if (code < 0 && t.opt.from_misses)
         code = read_misses(&t);
     if (code < 0)
+        code = prepare_overlap(&t);
+    if (code < 0)
         code = run(&t);
     for (int i = 0; i < t.n_shapes; i++)
         free(t.shapes[i].c);
     free(t.shapes);
     free(t.opt.shapes);
     free(t.opt.problems);
+    rfg_snapshot_free(&t.rows);
     rfg_db_close(&t.db);
     rfg_context_destroy(&t.ctx);
     if (t.cache_dir)

@@ -21,6 +21,7 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
     [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [GEMM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
