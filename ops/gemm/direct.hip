@@ -88,7 +88,7 @@ gemm_direct_mma(struct gemm_args a)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++) {
             int n = n0 + (n_wave * FRAGS_N + j) * 16 + rfg_frag_row(i);
-            p.w[j][i] = (const char *)a.w + GEMM_W_CHUNK(&a, n < a.n ? n : a.n - 1, rfg_frag_chunk(i));
+            p.w[j][i] = GEMM_W_CHUNK(&a, n < a.n ? n : a.n - 1, rfg_frag_chunk(i));
         }
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
