@@ -50,6 +50,7 @@ static void portable_kernel(const struct rfg_device *dev, const struct rfg_probl
     k->entry = "gemm_portable";
     common_macros(prob, k);
     rfg_kernel_macro(k, "TILE_M", p[PORTABLE_TILE_M]);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 
 static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -84,7 +85,7 @@ static const struct rfg_param skinny_params[] = {
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_gpu(dev, why) || !reads_chunks(prob, why))
+    if (!is_gpu(dev, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
         return false;
     if (prob->v[GEMM_M] > SKINNY_MAX_M)
         return rfg_refuse(why, "M=%" PRId64 ": must be at most %d", prob->v[GEMM_M], SKINNY_MAX_M);
@@ -334,6 +335,11 @@ static const struct rfg_param mma_params[] = {
     [MMA_SPLIT_K] = { "split_k", 12, { 1, 2, 3, 4, 6, 7, 8, 10, 14, 16, 20, 28 } },
 };
 
+static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return takes_mma(dev, prob, why) && reads_rows(prob, why);
+}
+
 /* What splitk_mma.hip derives from its macros. */
 struct mma_shape {
     int waves, threads;
@@ -487,7 +493,7 @@ const struct rfg_variant gemm_splitk_mma = {
     .kind = RFG_VARIANT_KERNEL,
     .n_params = COUNT(mma_params),
     .params = mma_params,
-    .supports = takes_mma,
+    .supports = mma_supports,
     .valid = mma_valid,
     .worth = mma_worth,
     .predict = mma_predict,

@@ -38,6 +38,12 @@ static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reaso
     return true;
 }
 
+/* A kernel that reads W by rows. */
+static inline bool reads_rows(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return !prob->v[GEMM_PREPACKED] || rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
+}
+
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
 static inline bool grid_fits(int64_t x, int y, int threads, uint64_t workspace, struct rfg_reason *why)
 {
