@@ -30,7 +30,8 @@ static const struct arch {
 };
 
 static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,     &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_wgmma };
+                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_thin_mma,
+                                                      &gemm_wgmma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -97,6 +98,7 @@ static const struct family {
     { "gemm_skinny", &gemm_skinny, NULL, 0 },
     { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
     { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
+    { "gemm_thin_mma", &gemm_thin_mma, NULL, 0 },
     { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems) },
     { "act", NULL, act_problems, COUNT(act_problems) },

@@ -16,9 +16,6 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-static char devices[OP_MAX_DEVICES][40];
-static int n_devices;
-
 #define R RFG_DATA_RANDOM
 #define I RFG_DATA_INTS
 #define C RFG_DATA_CANCEL
@@ -57,17 +54,9 @@ static const struct op_case products[] = {
     { "gemm f16,f16->f16 M=17 N=128 K=288 packed=1", S, false },
 };
 
-START_TEST(right_moves)
-{
-    op_cases_run(devices[_i], "prepacking", moves, COUNT(moves));
-}
-END_TEST
+OP_CASES(right_moves, moves, "prepacking")
 
-START_TEST(right_products)
-{
-    op_cases_run(devices[_i], "prepacked W", products, COUNT(products));
-}
-END_TEST
+OP_CASES(right_products, products, "prepacked W")
 
 /* ---- memory of a device ------------------------------------------------------------------------------------------ */
 
@@ -155,7 +144,7 @@ static void compare(const char *what, const void *packed, const uint16_t *want, 
 START_TEST(every_bit_in_its_place)
 {
     static const int sizes[][3] = { { 16, 32, 32 }, { 16, 64, 72 }, { 48, 32, 40 }, { 64, 96, 96 }, { 176, 608, 616 } };
-    open_device(devices[_i]);
+    open_device(op_device(_i));
     hipStream_t stream = NULL;
     if (hip) {
         ck_assert_int_eq(hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), hipSuccess);
@@ -255,7 +244,7 @@ START_TEST(the_plain_products_bits)
 {
     static const int sizes[][3] = { { 1, 64, 1024 }, { 5, 48, 512 }, { 33, 80, 96 } };
     int served = 0;
-    open_device(devices[_i]);
+    open_device(op_device(_i));
     const struct rfg_device *dev = rfg_context_info(ctx);
     for (int s = 0; s < COUNT(sizes); s++) {
         int m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
@@ -300,7 +289,7 @@ START_TEST(the_plain_products_bits)
         free(hx);
         free(hw);
     }
-    ck_assert_msg(served >= COUNT(sizes), "%s: only gemm_portable reads a prepacked W", devices[_i]);
+    ck_assert_msg(served >= COUNT(sizes), "%s: only gemm_portable reads a prepacked W", op_device(_i));
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -438,16 +427,6 @@ END_TEST
 
 int main(void)
 {
-    n_devices = op_devices(devices);
-    Suite *s = suite_create("prepack");
-    TCase *tc = tcase_create("prepack");
-    tcase_set_timeout(tc, 600);
-    tcase_add_loop_test(tc, right_moves, 0, n_devices);
-    tcase_add_loop_test(tc, right_products, 0, n_devices);
-    tcase_add_loop_test(tc, every_bit_in_its_place, 0, n_devices);
-    tcase_add_loop_test(tc, the_plain_products_bits, 0, n_devices);
-    tcase_add_test(tc, refusals);
-    tcase_add_test(tc, problem_strings);
-    suite_add_tcase(s, tc);
-    return run_suite(s);
+    return op_main("prepack", OP_TESTS(right_moves, right_products, every_bit_in_its_place, the_plain_products_bits),
+                   OP_TESTS(refusals, problem_strings));
 }

@@ -38,7 +38,7 @@ struct gemm_args {
 extern const struct rfg_op rfg_op_gemm_desc;
 
 /* The rearranging of W (prepack.c). dtype[0] = source, dtype[1] = destination: the same. */
-enum { PREPACK_N, PREPACK_K, PREPACK_LD, PREPACK_NKEYS };
+enum { PREPACK_N, PREPACK_K, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
 
 /* A prepacked W in elements: [N/16][K/32][4][16][8]. */
 #define PREPACK_ROWS  16
@@ -64,7 +64,7 @@ extern const struct rfg_op rfg_op_gemm_prepack_desc;
 /* ops/gemm/cpu.c, ops/gemm/gpu.c, ops/gemm/vendor.c */
 extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;
 extern const struct rfg_variant gemm_skinny, gemm_skinny_mma_asm, gemm_splitk_mma, gemm_direct_mma, gemm_portable;
-extern const struct rfg_variant gemm_wgmma; /* ops/gemm/gpu_wgmma.c */
+extern const struct rfg_variant gemm_thin_mma, gemm_wgmma; /* ops/gemm/gpu_thin.c, gpu_wgmma.c */
 extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
 
 #endif

@@ -14,7 +14,7 @@ static const struct rfg_param params[] = {
     [TILE_N] = { "tile_n", 5, { 8, 16, 32, 64, 128 } },
     [TILE_K] = { "tile_k", 2, { 64, 128 } },
     [STAGES] = { "stages", 11, { 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16 } },
-    [SPLIT] = { "split", 4, { 1, 2, 4, 8 } },
+    [SPLIT] = { "split", 5, { 1, 2, 4, 8, 16 } },
 };
 
 /* What wgmma.hip derives from its macros. */
@@ -63,11 +63,12 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-/* Does it share out the steps evenly, without crowding the CUs? */
+/* Does it share out the steps evenly, without crowding the CUs? (A cluster of 16 needs a GPC to itself: more than 7 may
+ * not fit at once.) */
 static bool split_fits(const struct rfg_device *dev, const struct shape *s, int split, int64_t tiles)
 {
     return split == 1 || (split <= s->steps && s->steps * 100 >= ceil_div(s->steps, split) * split * 85 &&
-                          tiles * split <= 2 * (int64_t)dev->cu_count + dev->cu_count / 8);
+                          tiles * split <= (split == 16 ? 112 : 2 * (int64_t)dev->cu_count + dev->cu_count / 8));
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the models (predict) of gemm's GPU variants share: the constants of a device, and the time of a grid of workgroups
- * that stream bytes. bench/gemm_model.c judges the model by measured times and fits the constants to them. */
+ * What the models (predict) of gemm's GPU variants share: the constants of a device, and the time of a grid of
+ * workgroups that stream bytes. bench/gemm_model.c judges the model by measured times and fits the constants to them.
+ */
 #ifndef RFG_OPS_GEMM_MODEL_H
 #define RFG_OPS_GEMM_MODEL_H
 
@@ -13,7 +14,7 @@
  * itself (bandwidths, latencies) is in struct rfg_device; these are of our kernels on it. */
 #define GEMM_MODEL(X)                                                                                                  \
     X(burst, "what one CU can take from the caches, over its share of what all take together")                         \
-    X(queue, "a load's latency while all CUs load, over what it is alone")                                              \
+    X(queue, "a load's latency while all CUs load, over what it is alone")                                             \
     X(blend, "exponent that adds up limits which overlap: 1 the sum, infinity the largest")                            \
     X(hidden, "share of a further round's latencies that its CU's other workgroups hide")                              \
     X(waves_full, "waves on a CU that keep its units as busy as they get")                                             \
@@ -24,17 +25,22 @@
     X(direct_load, "direct: a load instruction of 512 bytes in 64-byte pieces, on a CU")                               \
     X(direct_step, "direct: a step of a wave: matrix instructions and what surrounds them")                            \
     X(direct_quad, "direct: each quad of sums that a thread adds, per wave along k")                                   \
-    X(wgmma_fill, "wgmma: arrivals set up, sums stored")                                                          \
-    X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                            \
+    X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
+    X(thin_step, "thin: a step of a wave, each 16 x 8 of sums")                                                        \
+    X(thin_tail, "thin: the waves' sums in LDS, stores")                                                               \
+    X(thin_sent, "thin: each part of a sum that its owner is sent")                                                    \
+    X(thin_cluster, "thin: a cluster's launch, and the way of the sums to their owners")                               \
+    X(wgmma_fill, "wgmma: arrivals set up, sums stored")                                                               \
+    X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                           \
     X(wgmma_copy, "wgmma: a 16-byte copy of all threads of a wave (512 bytes), on a CU")                               \
     X(wgmma_step, "wgmma: a step: arrivals, fences")                                                                   \
     X(wgmma_mma, "wgmma: an instruction of 64 x 8 x 16, of a warpgroup")                                               \
     X(wgmma_quad, "wgmma: each quad of sums of a thread, to Y or to its owner")                                        \
     X(splitk_step, "splitk: a step: a wait, a barrier")                                                                \
     X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
-    X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                              \
+    X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
-    X(vendor_hide, "a vendor's library: work that hides half of it")                                                    \
+    X(vendor_hide, "a vendor's library: work that hides half of it")                                                   \
     X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")                              \
     X(vendor_math, "a vendor's library: share of the matrix cores' peak that it reaches")
 

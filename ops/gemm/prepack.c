@@ -17,6 +17,7 @@ static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
     [PREPACK_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
     [PREPACK_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
     [PREPACK_LD] = { "ld", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [PREPACK_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
 bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
@@ -188,8 +189,13 @@ static double gpu_predict(const struct rfg_device *dev, const struct rfg_problem
 {
     double bytes, flops, in_flight = 16.0 * p[P_THREADS] * p[P_UNROLL];
     problem_cost(prob, &bytes, &flops);
-    struct load l = load_of(dev, (double)gpu_groups(prob, p), 8);
-    return dev->latency_us + LOAD_US + move_us(dev, &l, bytes, bytes, in_flight);
+    struct gemm_flow f = { .groups = (double)gpu_groups(prob, p),
+                           .per_cu = gemm_resident(dev, p[P_THREADS], 40, 0),
+                           .cluster = 1,
+                           .memory = bytes };
+    f.bytes = bytes / f.groups;
+    f.in_flight = MIN(in_flight, f.bytes);
+    return gemm_flow_us(dev, &f);
 }
 
 static void gpu_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

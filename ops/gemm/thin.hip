@@ -15,7 +15,7 @@
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL,
  * SPLIT (1, 2, 4, 8, 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
- * 0). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W aligned to 16
+ * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W aligned to 16
  * bytes and K % 8 = 0. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
@@ -36,7 +36,6 @@
 #define SENT_AT    16
 #define JOIN_AT    (SENT_AT + (SPLIT > 1 ? OWN * SENT * LANES * FLOATS * 4 : 0))
 #define LDS_BYTES  (JOIN_AT + (JOIN ? UNITS * K_WAVES * RFG_WAVE * FLOATS * 4 : 0))
-#define STEP_BYTES 64 /* of a row */
 
 struct step {
     rfg_u32x4 w[FRAGS_N], x[PIECES_X];
@@ -59,14 +58,14 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 {
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
-        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * STEP_BYTES) : zero16();
+        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * GEMM_W_STEP) : zero16();
 }
 
 RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 {
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
-        s->x[i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + step * STEP_BYTES) : zero16();
+        s->x[i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + step * 64) : zero16();
 }
 
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
@@ -166,7 +165,7 @@ gemm_thin_mma(struct gemm_args a)
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         int n = n0 + j * 8 + lane / 4;
-        p.w[j] = (const char *)a.w + ((n < a.n ? n : a.n - 1) * GEMM_LDW(&a) + first * 32 + lane % 4 * 8) * 2;
+        p.w[j] = GEMM_W_CHUNK(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * GEMM_W_STEP;
     }
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
