@@ -168,18 +168,6 @@ RFG_DEVICE void rfg_cluster_send16(void *p, rfg_u64 *arrival, int rank, rfg_u32x
                  "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(count)
                  : "memory");
 }
-/* The same, 8 bytes. */
-RFG_DEVICE void rfg_cluster_send8(void *p, rfg_u64 *arrival, int rank, rfg_u32x2 v)
-{
-    rfg_u32 at, count;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(count)
-        : "r"((rfg_u32)__cvta_generic_to_shared(arrival)), "r"(rank));
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(at),
-                 "r"(v.x), "r"(v.y), "r"(count)
-                 : "memory");
-}
 RFG_DEVICE rfg_u32 rfg_lds_address(const void *p)
 {
     return (rfg_u32)__cvta_generic_to_shared(p);

@@ -91,6 +91,19 @@ RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int unit, 
 }
 
 #if SPLIT > 1
+/* rfg_cluster_send16() for 8 bytes. (Here, since a change of the prelude makes every tuned row stale.) */
+RFG_DEVICE void send8(void *p, rfg_u64 *arrival, int rank, rfg_u32x2 v)
+{
+    rfg_u32 at, count;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(count)
+        : "r"((rfg_u32)__cvta_generic_to_shared(arrival)), "r"(rank));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(at),
+                 "r"(v.x), "r"(v.y), "r"(count)
+                 : "memory");
+}
+
 /* This lane's of a unit to its owner, as number `from` of those sent. */
 RFG_DEVICE void send(char *lds, int unit, int from, const float *v)
 {
@@ -107,7 +120,7 @@ RFG_DEVICE void send(char *lds, int unit, int from, const float *v)
         rfg_u32x2 u;
         u.x = rfg_as_u32(v[0]);
         u.y = rfg_as_u32(v[1]);
-        rfg_cluster_send8(to, (rfg_u64 *)lds, rank, u);
+        send8(to, (rfg_u64 *)lds, rank, u);
     }
 }
 
