@@ -16,7 +16,7 @@
  * columns of B, 512 bytes as they lie, so that nobody meets a bank conflict.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128; A's
- * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1, 2, 4, 8, 16).
+ * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16).
  * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs
  * rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
 #include "rfg_device.h"
@@ -43,7 +43,7 @@
 #define MAX_STAGES 16
 #define A_WAVES    ((ROWS_A + 15) / 16) /* that have rows of the tile */
 #define UNITS      (ROWS_B / 8 * A_WAVES)
-#define OWN        (UNITS > SPLIT ? UNITS / SPLIT : 1)
+#define OWN        ((UNITS + SPLIT - 1) / SPLIT)
 #define UNIT_BYTES 512
 #define PARTS_AT   512
 #define PARTS      (SPLIT > 1 ? OWN * SPLIT * UNIT_BYTES : 0)
@@ -167,6 +167,7 @@ gemm_wgmma(struct gemm_args a)
     int all_steps = (a.k - 1) / TILE_K + 1;
     int first = rfg_share_begin(all_steps, rank, SPLIT);
     int steps = rfg_share_begin(all_steps, rank + 1, SPLIT) - first;
+    int owned = UNITS - rank * OWN < OWN ? UNITS - rank * OWN : OWN; /* units; 0 or less: none */
     struct copier c;
 
     rfg_start_next();
@@ -177,7 +178,7 @@ gemm_wgmma(struct gemm_args a)
         }
         if (SPLIT > 1) {
             rfg_arrival_init(arrival, 1);
-            rfg_arrive_expect(arrival, rank * OWN < UNITS ? OWN * SPLIT * UNIT_BYTES : 0);
+            rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (SPLIT * UNIT_BYTES) : 0);
         }
     }
     if (SPLIT > 1)
@@ -253,12 +254,12 @@ gemm_wgmma(struct gemm_args a)
     }
     if (SPLIT > 1 && tid >= MMA_THREADS)
         rfg_cluster_wait();
-    if (SPLIT == 1 || rank * OWN >= UNITS)
+    if (SPLIT == 1 || owned <= 0)
         return;
 
     rfg_arrival_wait(arrival, 0);
 #pragma unroll 1
-    for (int own = rfg_wave(); own < OWN; own += WAVES) {
+    for (int own = rfg_wave(); own < owned; own += WAVES) {
         const rfg_f32x4 *parts = (const rfg_f32x4 *)(lds + PARTS_AT + own * SPLIT * UNIT_BYTES) + rfg_lane();
         rfg_f32x4 part[SPLIT];
 #pragma unroll
