@@ -84,7 +84,7 @@ static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why
 static void problem_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     *bytes = 4.0 * (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K];
-    *flops = 0;
+    *flops = (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K]; /* moves: 0 would mean nothing to do */
 }
 
 static int problem_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
