@@ -18,7 +18,7 @@ static const char usage[] =
     "For each problem: what the model would pick of the measured candidates, against the best of them.\n"
     "  --fit          fit the constants first, print them as a row for ops/gemm/model.c\n"
     "  --fit-device   fit what the device's table (dispatch/device.c) says of latencies and caches as well\n"
-    "  --fold I/N     fit without every N-th (N, K), from the I-th on; judge by those alone\n"
+    "  --folds N      N times: fit without every N-th (N, K), judge by those alone; the figures of all of them\n"
     "  --replay       how many candidates, in the model's order, a sweep needs\n"
     "  --problem P    list the candidates of the problems that have P in their text, fastest first\n"
     "  --sweeps N     of a fit (default 40)\n";
@@ -38,6 +38,7 @@ struct shape {
     int n;
     double best, vendor; /* of all; of a vendor's library */
     bool held;           /* not for the fit */
+    int worth, valid;    /* parameter sets of kernels */
 };
 
 static struct rfg_device dev;
@@ -81,12 +82,14 @@ static void add_try(struct shape *s, const char *config, double us)
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->v[i].config, config))
             return;
-    snprintf(t.config, sizeof(t.config), "%s", config);
-    s->v = must(realloc(s->v, (size_t)(s->n + 1) * sizeof(*s->v)));
-    s->v[s->n++] = t;
     s->best = fmin(s->best, us);
     if (vendor)
         s->vendor = fmin(s->vendor, us);
+    if (vendor && t.p[0])
+        return; /* the model knows no better than the library, whose favourite is the first */
+    snprintf(t.config, sizeof(t.config), "%s", config);
+    s->v = must(realloc(s->v, (size_t)(s->n + 1) * sizeof(*s->v)));
+    s->v[s->n++] = t;
 }
 
 static bool read_file(const char *path)
@@ -201,13 +204,19 @@ static bool pick_was_measured(const struct shape *s, double measured_pick)
     return !*c.config;
 }
 
-static void report(bool held_only)
+struct figures {
+    double logs, worst, worst_vendor, rank;
+    int n, unmeasured;
+    const char *worst_text;
+};
+
+static void report(bool held_only, struct figures *f)
 {
-    double log_sum = 0, worst = HUGE_VAL, worst_vendor = HUGE_VAL, rank = 0;
-    int n = 0, unmeasured = 0;
-    const char *worst_text = "";
-    printf("%-44s %7s %7s %7s %6s %7s %5s  %s\n", "problem", "best", "vendor", "pick", "share", "predict", "rank",
-           "pick");
+    if (!f->n) {
+        *f = (struct figures){ .worst = HUGE_VAL, .worst_vendor = HUGE_VAL };
+        printf("%-44s %7s %7s %7s %6s %7s %5s  %s\n", "problem", "best", "vendor", "pick", "share", "predict", "rank",
+               "pick");
+    }
     for (int i = 0; i < n_shapes; i++) {
         struct shape *s = &shapes[i];
         if (!s->n || (held_only && !s->held))
@@ -218,20 +227,25 @@ static void report(bool held_only)
         double share = s->best / t->us;
         printf("%-44s %7.2f %7.2f %7.2f %6.3f %7.2f %5.2f  %s\n", s->text, s->best, s->vendor, t->us, share,
                t->predicted, r, t->config);
-        unmeasured += !pick_was_measured(s, t->predicted);
-        log_sum += log(share);
-        rank += r;
-        n++;
-        if (share < worst) {
-            worst = share;
-            worst_text = s->text;
+        f->unmeasured += !pick_was_measured(s, t->predicted);
+        f->logs += log(share);
+        f->rank += r;
+        f->n++;
+        if (share < f->worst) {
+            f->worst = share;
+            f->worst_text = s->text;
         }
-        worst_vendor = fmin(worst_vendor, s->vendor / t->us);
+        f->worst_vendor = fmin(f->worst_vendor, s->vendor / t->us);
     }
-    printf(
-        "%d problems: pick / best geomean %.3f, worst %.3f (%s); vendor / pick worst %.3f; mean rank correlation %.2f; "
-        "%d picks not measured\n",
-        n, exp(log_sum / n), worst, worst_text, worst_vendor, rank / n, unmeasured);
+}
+
+static void print_figures(const struct figures *f)
+{
+    if (f->n)
+        printf(
+            "%d problems: best / pick geomean %.3f, worst %.3f (%s); vendor / pick worst %.3f; mean rank correlation "
+            "%.2f; %d picks not measured\n",
+            f->n, exp(f->logs / f->n), f->worst, f->worst_text, f->worst_vendor, f->rank / f->n, f->unmeasured);
 }
 
 static void list(const char *part)
@@ -275,13 +289,15 @@ static const struct constant constants[] = {
 /* How wrong the model is: about the times of what is fast, and, softly, about what it picks. */
 static double loss_of(struct shape *s)
 {
-    double wrong = 0, weight = 0, regret = 0, mass = 0, least = HUGE_VAL;
+    double wrong = 0, weight = 0, regret = 0, mass = 0, vendor = 0, least = HUGE_VAL;
     predict(s);
     for (int i = 0; i < s->n; i++)
         least = fmin(least, s->v[i].predicted);
     for (int i = 0; i < s->n; i++) {
         const struct try *t = &s->v[i];
         double ratio = s->best / t->us, w = ratio * ratio * ratio * ratio, e = log(t->predicted / t->us);
+        if (t->var->kind == RFG_VARIANT_VENDOR) /* one against all kernels: must be right however slow it is */
+            vendor = e * e;
         wrong += w * e * e;
         weight += w;
         double m = exp(-log(t->predicted / least) / 0.02);
@@ -289,7 +305,7 @@ static double loss_of(struct shape *s)
         mass += m;
     }
     regret /= mass;
-    return 2 * wrong / weight + regret + 4 * regret * regret;
+    return 2 * wrong / weight + vendor + regret + 4 * regret * regret;
 }
 
 static double loss(void)
@@ -342,52 +358,113 @@ static void print_constants(void)
 /* ---- replaying a sweep ---------------------------------------------------------------------------------------------
  */
 
-/* In the model's order, kernels only: how many until one within 1% of the fastest kernel is among them? */
+static bool count_one(void *ctx, const int *p)
+{
+    (void)p;
+    ++*(int *)ctx;
+    return true;
+}
+
+/* Parameter sets of the kernels: those that are worth a measurement, or all that are valid. */
+static int count_sets(const struct shape *s, bool worth)
+{
+    int n = 0;
+    for (int i = 0; i < s->prob.op->n_variants; i++) {
+        struct rfg_variant var = *s->prob.op->variants[i];
+        if (!worth)
+            var.worth = NULL;
+        if (var.kind == RFG_VARIANT_KERNEL)
+            rfg_variant_each(&var, &dev, &s->prob, count_one, &n);
+    }
+    return n;
+}
+
+/* What rfg-tune --candidates MOST keeps (tune_plan.c): a share for the best of each variant, the others in the model's
+ * order. The candidates are in this order. Returns the best time of those kept. */
+static double best_of(const struct shape *s, int most, int share, int *tried)
+{
+    bool *keep = must(calloc((size_t)s->n + 1, sizeof(*keep)));
+    int kept = 0;
+    double best = HUGE_VAL;
+    for (int v = 0; share && v < s->prob.op->n_variants; v++)
+        for (int i = 0, n = 0; i < s->n && n < most / share && kept < most; i++)
+            if (s->v[i].var == s->prob.op->variants[v] && s->v[i].var->kind != RFG_VARIANT_VENDOR) {
+                keep[i] = true;
+                n++;
+                kept++;
+            }
+    for (int i = 0; i < s->n; i++) {
+        if (s->v[i].var->kind == RFG_VARIANT_VENDOR)
+            continue;
+        if (!keep[i] && kept < most) {
+            keep[i] = true;
+            kept++;
+        }
+        if (keep[i])
+            best = fmin(best, s->v[i].us);
+    }
+    free(keep);
+    *tried = kept;
+    return best;
+}
+
+/* How many candidates a sweep needs, if the times are those that were measured. */
 static void replay(void)
 {
     static const int counts[] = { 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128 };
-    enum { N = sizeof(counts) / sizeof(counts[0]) };
-    double logs[N] = { 0 };
-    int within[N] = { 0 }, n = 0;
-    for (int i = 0; i < n_shapes; i++) {
-        struct shape *s = &shapes[i];
-        double best = HUGE_VAL, so_far = HUGE_VAL;
-        int tried = 0, at = 0;
-        predict(s);
-        qsort(s->v, (size_t)s->n, sizeof(*s->v), by_predicted);
-        for (int k = 0; k < s->n; k++)
-            if (s->v[k].var->kind != RFG_VARIANT_VENDOR)
-                best = fmin(best, s->v[k].us);
-        if (best == HUGE_VAL)
-            continue;
-        n++;
-        for (int k = 0; k < s->n && at < N; k++) {
-            if (s->v[k].var->kind == RFG_VARIANT_VENDOR)
-                continue;
-            so_far = fmin(so_far, s->v[k].us);
-            if (++tried == counts[at]) {
-                logs[at] += log(best / so_far);
-                within[at++] += so_far <= 1.01 * best;
+    static const int shares[] = { 0, 4, 8, 16 };
+    printf("%10s %6s | best found / best (geomean, worst), problems within 1%% | cost: tried / worth it, / valid\n",
+           "candidates", "share");
+    for (size_t j = 0; j < sizeof(shares) / sizeof(shares[0]); j++)
+        for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+            double logs = 0, worst = HUGE_VAL, all = 0, worth = 0, valid = 0;
+            int within = 0, n = 0, tried;
+            for (int i = 0; i < n_shapes; i++) {
+                struct shape *s = &shapes[i];
+                predict(s);
+                qsort(s->v, (size_t)s->n, sizeof(*s->v), by_predicted);
+                double best = best_of(s, 1 << 20, 0, &tried);
+                if (best == HUGE_VAL)
+                    continue;
+                double ratio = best / best_of(s, counts[k], shares[j], &tried);
+                logs += log(ratio);
+                worst = fmin(worst, ratio);
+                within += ratio > 0.99;
+                all += tried;
+                if (j == 0 && k == 0)
+                    s->worth = count_sets(s, true), s->valid = count_sets(s, false);
+                worth += s->worth;
+                valid += s->valid;
+                n++;
             }
+            printf("%10d %6d | %.4f %.3f %4d of %d | %5.1f%% %6.2f%%\n", counts[k], shares[j], exp(logs / n), worst,
+                   within, n, 100 * all / worth, 100 * all / valid);
         }
-        for (; at < N; at++)
-            within[at]++;
+}
+
+/* A problem goes with all others of its N and K. */
+static void hold_out(int fold, int folds)
+{
+    int next = 0;
+    for (int i = 0; i < n_shapes; i++) {
+        int k = 0;
+        while (shapes[k].prob.v[GEMM_N] != shapes[i].prob.v[GEMM_N] ||
+               shapes[k].prob.v[GEMM_K] != shapes[i].prob.v[GEMM_K])
+            k++;
+        shapes[i].held = k < i ? shapes[k].held : next++ % folds == fold;
     }
-    printf("candidates tried  best found / best, geomean  problems within 1%% (of %d)\n", n);
-    for (int i = 0; i < N; i++)
-        printf("%16d  %26.4f  %d\n", counts[i], exp(logs[i] / n), within[i]);
 }
 
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         { "fit", no_argument, NULL, 'f' },           { "fit-device", no_argument, NULL, 'd' },
-        { "fold", required_argument, NULL, 'o' },    { "replay", no_argument, NULL, 'r' },
+        { "folds", required_argument, NULL, 'o' },   { "replay", no_argument, NULL, 'r' },
         { "problem", required_argument, NULL, 'p' }, { "sweeps", required_argument, NULL, 's' },
         { "help", no_argument, NULL, 'h' },          { NULL, 0, NULL, 0 },
     };
     bool do_fit = false, fit_device = false, do_replay = false;
-    int fold = -1, folds = 0, sweeps = 40;
+    int folds = 0, sweeps = 40;
     const char *part = NULL;
     for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;)
         switch (c) {
@@ -397,11 +474,7 @@ int main(int argc, char **argv)
             do_fit = true;
             break;
         case 'o':
-            if (sscanf(optarg, "%d/%d", &fold, &folds) != 2 || fold < 1 || fold > folds) {
-                fprintf(stderr, "gemm-model: --fold '%s': must be I/N, 1 <= I <= N\n", optarg);
-                return 2;
-            }
-            do_fit = true;
+            folds = atoi(optarg);
             break;
         case 'r':
             do_replay = true;
@@ -423,27 +496,28 @@ int main(int argc, char **argv)
     for (int i = optind; i < argc; i++)
         if (!read_file(argv[i]))
             return 1;
-    trial = *gemm_model(&dev);
+    const struct gemm_model start = *gemm_model(&dev);
+    const struct rfg_device device = dev;
+    struct figures figures = { 0 };
+    trial = start;
     gemm_model_trial = &trial;
-    if (folds) { /* a problem goes with all others of its N and K */
-        int next = 0;
-        for (int i = 0; i < n_shapes; i++) {
-            int k = 0;
-            while (shapes[k].prob.v[GEMM_N] != shapes[i].prob.v[GEMM_N] ||
-                   shapes[k].prob.v[GEMM_K] != shapes[i].prob.v[GEMM_K])
-                k++;
-            shapes[i].held = k < i ? shapes[k].held : next++ % folds == fold - 1;
-        }
+    for (int fold = 0; fold < folds; fold++) {
+        trial = start;
+        dev = device;
+        hold_out(fold, folds);
+        fit(sweeps, fit_device);
+        report(true, &figures);
     }
-    if (do_fit)
+    if (do_fit && !folds)
         fit(sweeps, fit_device);
     if (part)
         list(part);
     else if (do_replay)
         replay();
-    else
-        report(folds > 0);
-    if (do_fit)
+    else if (!folds)
+        report(false, &figures);
+    print_figures(&figures);
+    if (do_fit && !folds)
         print_constants();
     for (int i = 0; i < n_shapes; i++)
         free(shapes[i].v);

@@ -34,6 +34,11 @@ const char *rfg_context_driver(const rfg_context *ctx)
     return ctx->driver;
 }
 
+const char *rfg_context_product(const rfg_context *ctx)
+{
+    return ctx->product;
+}
+
 const char *rfg_context_device(const rfg_context *ctx)
 {
     return ctx->dev.name;
@@ -95,6 +100,16 @@ static const struct rfg_hip *load_platform(enum rfg_platform p, struct rfg_platf
                                    : rfg_hip_nvidia(report);
 }
 
+void rfg_driver_name(enum rfg_platform platform, int version, char *buf, size_t size)
+{
+    if (platform == RFG_PLATFORM_EMU)
+        snprintf(buf, size, "emulator " RFG_VERSION);
+    else if (platform == RFG_PLATFORM_NVIDIA)
+        snprintf(buf, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    else
+        snprintf(buf, size, "HIP %d.%d.%d", version / 10000000, version / 100000 % 100, version % 100000);
+}
+
 /* The device is current. */
 static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
 {
@@ -107,13 +122,9 @@ static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int o
         return rfg_hip_fail(ctx, "describe (reading the device's properties)", e);
     if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
         return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
-    if (platform == RFG_PLATFORM_EMU)
-        snprintf(ctx->driver, sizeof(ctx->driver), "emulator " RFG_VERSION);
-    else if (platform == RFG_PLATFORM_NVIDIA)
-        snprintf(ctx->driver, sizeof(ctx->driver), "CUDA %d.%d", version / 1000, version % 1000 / 10);
-    else
-        snprintf(ctx->driver, sizeof(ctx->driver), "HIP %d.%d.%d", version / 10000000, version / 100000 % 100,
-                 version % 100000);
+    if ((e = ctx->hip->hipDeviceGetName(ctx->product, sizeof(ctx->product), ordinal)) != hipSuccess)
+        return rfg_hip_fail(ctx, "hipDeviceGetName", e);
+    rfg_driver_name(platform, version, ctx->driver, sizeof(ctx->driver));
     return RFG_OK;
 }
 
@@ -200,6 +211,19 @@ static int threads_wanted(const rfg_context_params *p)
     return (int)n;
 }
 
+/* What was measured of this very device, rather than the table's word for its kind. */
+static void calibrate(rfg_context *ctx)
+{
+    struct rfg_calibration c;
+    if (ctx->dev.platform == RFG_PLATFORM_EMU || /* pretends to be one that is as fast as the table says */
+        rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, ctx->user_db, &c) != 1)
+        return;
+    rfg_device_calibrate(&ctx->dev, &c);
+    rfg_log(RFG_LOG_DISPATCH,
+            "%s: calibrated %s: %.0f GB/s, caches %.0f GB/s, launch %.2f us, load %.2f us, sync %.2f us", ctx->dev.name,
+            c.date, c.mem_gbps, c.cache_gbps, c.latency_us, c.load_us, c.sync_us);
+}
+
 rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *params)
 {
     static const rfg_context_params defaults;
@@ -225,6 +249,9 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     const char *user = setting(p->user_db, "RFG_DB"), *system = setting(p->system_db, "RFG_SYSTEM_DB");
     const char *variants = setting(p->variants, "RFG_VARIANTS");
     ctx->user_db = user ? strdup(user) : rfg_db_user_path();
+    if (!*ctx->product)
+        snprintf(ctx->product, sizeof(ctx->product), "%s", ctx->dev.arch);
+    calibrate(ctx);
     char *system_db = system ? strdup(system) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
     const char *overlap = rfg_env("RFG_LAUNCH_OVERLAP");
     ctx->overlap =

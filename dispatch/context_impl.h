@@ -47,6 +47,7 @@ struct rfg_context {
     const struct rfg_hip *hip;
     int ordinal;
     char driver[64];
+    char product[64]; /* "NVIDIA H200"; on cpu its arch */
     char *user_db, *variants;
     bool save_misses;
     struct rfg_cache *cache;

@@ -101,6 +101,22 @@ rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob,
 int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *config,
                   const char *source_hash, char *what, size_t size);
 
+/* A device's own numbers as `rfg-tune --calibrate` measured them; the analytical models' rather than what the table in
+ * device.c says. They hold for that product and driver. */
+struct rfg_calibration {
+    double mem_gbps, cache_gbps, latency_us, load_us, sync_us; /* as in struct rfg_device */
+    char device[64], driver[64], date[24];                     /* device: the product's name, "NVIDIA H200" */
+};
+/* Replaces what was there. INVALID_ARGUMENT if a number is not plausible. */
+rfg_status rfg_db_put_calibration(struct rfg_db *db, const char *arch, int cu_count, const struct rfg_calibration *c);
+/* 1 found, 0 not there, -1 error. */
+int rfg_db_get_calibration(struct rfg_db *db, const char *arch, int cu_count, const char *device, const char *driver,
+                           struct rfg_calibration *out);
+/* The same out of the file at path, for contexts and rfg-info: no file is no calibration, errors are warnings. */
+int rfg_device_calibration(const struct rfg_device *dev, const char *product, const char *driver, const char *path,
+                           struct rfg_calibration *out);
+void rfg_device_calibrate(struct rfg_device *dev, const struct rfg_calibration *c);
+
 /* The text form kept in tuned_configs/: CSV with a header, one line a row, every column of struct rfg_row. */
 rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path /* NULL: stdout */);
 /* keep_how: rows keep the `how` they say; else measured ones become IMPORTED. All or nothing: one bad line (said with

@@ -27,6 +27,7 @@ struct work { /* of a captured stream: a launch, or a memset if there is no kern
     unsigned threads;      /* of a workgroup */
     bool is_gemm, overlap; /* other kernels do nothing */
     struct gemm_args args;
+    double us; /* of a kernel of ops/calibrate */
     void *dst;
     int value;
     size_t n;
@@ -61,6 +62,7 @@ static int launches, splits, overlapped;
 static bool nvidia;
 static double clock_ms;
 static rfg_dtype in_dtype = RFG_BF16, out_dtype = RFG_F32;
+static struct rfg_calibration speed; /* mem_gbps 0: none */
 static _Thread_local int current;
 
 /* ---- accounts -----------------------------------------------------------------------------------------------------
@@ -206,6 +208,11 @@ void fakehip_forgive(void)
     *misuse = 0;
 }
 
+void fakehip_speed(double mem_gbps, double cache_gbps, double latency_us, double load_us, double sync_us)
+{
+    speed = (struct rfg_calibration){ mem_gbps, cache_gbps, latency_us, load_us, sync_us, "", "", "" };
+}
+
 void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out)
 {
     in_dtype = in;
@@ -236,9 +243,37 @@ static void gemm(const struct gemm_args *a)
     free(x);
 }
 
+/* The bytes of ops/calibrate's arguments. */
+struct calibrate_args {
+    const char *data;
+    uint32_t *out, *counters;
+    int32_t groups, n, times;
+    uint32_t mask;
+};
+
+/* Reads of memory are those of all, once; further ones find their bytes in the cache. */
+static double calibrate_us(const char *kernel, const struct calibrate_args *a)
+{
+    double us = speed.latency_us, bytes = 16.0 * a->n * a->groups;
+    if (strstr(kernel, "_read"))
+        us += a->times == 1 ? 1e-3 * bytes / speed.mem_gbps : 1e-3 * bytes * a->times / speed.cache_gbps;
+    else if (strstr(kernel, "_chase"))
+        us += a->n * speed.load_us;
+    else if (strstr(kernel, "_meet"))
+        us += speed.sync_us;
+    return us;
+}
+
+static bool calibrates(const char *kernel)
+{
+    return !strncmp(kernel, "calibrate_", 10);
+}
+
 static void perform(const struct work *w)
 {
-    if (w->is_gemm)
+    if (calibrates(w->kernel))
+        clock_ms += 1e-3 * w->us;
+    else if (w->is_gemm)
         gemm(&w->args);
     else if (!*w->kernel)
         memset(w->dst, w->value, w->n);
@@ -506,7 +541,7 @@ static hipError_t do_hipEventRecord(hipEvent_t event, hipStream_t stream)
         return err;
     if (!e || e->device != s->device)
         return misused(hipErrorInvalidHandle, "hipEventRecord of no event, or of another device's");
-    e->at = clock_ms += nvidia ? 0 : 0.5;
+    e->at = clock_ms += nvidia || speed.mem_gbps > 0 ? 0 : 0.5;
     return hipSuccess;
 }
 
@@ -616,6 +651,18 @@ static hipError_t launch(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz
     if (nvidia && lds > 48 << 10 && lds > ((struct function *)fn)->lds)
         return hipErrorInvalidValue; /* as cuLaunchKernel does */
     snprintf(w.kernel, sizeof(w.kernel), "%s", ((struct function *)fn)->name);
+    if (calibrates(w.kernel)) {
+        const struct calibrate_args *a = params[0];
+        if (a->groups != (int)gx || !is_device(a->data, (size_t)a->mask + 1) ||
+            (strstr(w.kernel, "_read") && 16ull * (unsigned)a->n * gx > (size_t)a->mask + 1) ||
+            !is_device(a->counters, gx / (unsigned)(a->times > 0 ? a->times : 1) * 4) ||
+            (strstr(w.kernel, "_meet") && (gx % (unsigned)a->times || !is_device(a->out, (size_t)gx * bx * 4))))
+            return misused(hipErrorInvalidValue, "a calibration beyond its memory");
+        w.us = calibrate_us(w.kernel, a);
+        submit(s, &w);
+        launches++;
+        return hipSuccess;
+    }
     w.is_gemm = !strncmp(w.kernel, "gemm_", 5);
     if (w.is_gemm)
         memcpy(&w.args, params[0], sizeof(w.args));

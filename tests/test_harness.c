@@ -248,6 +248,62 @@ START_TEST(finds_writes_elsewhere)
 END_TEST
 
 /* A sum kept in 16 bits is outside the tolerance, on data made for it. */
+/* The quick check looks at all but the inside of large inputs, and at samples of that; the thorough one at everything.
+ */
+START_TEST(quick_checks)
+{
+    enum { N = 4096, K = 1024 }; /* 8 MiB of W */
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    struct rfg_check got;
+    struct rfg_case_params params = { .seed = 5, .check_rows = 1 };
+    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 2 };
+    ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
+    ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=2 N=4096 K=1024", &why));
+    ck_assert_int_eq(rfg_case_create(ctx, &prob, &params, &c), RFG_OK);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    char *y = t[0].data, *x = t[1].data, *w = t[2].data;
+    char *const places[] = {
+        x - 1,        x, x + 2 * K * 2 - 1, w - 1, w, w + 1000, w + (size_t)N * K * 2 - 1, w + (size_t)N * K * 2, y - 1,
+        y + 2 * N * 2
+    };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+        ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+        *places[i] ^= 1;
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        ck_assert_msg(got.guard_broken && !got.ok && !got.wrong, "place %zu", i);
+    }
+    ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+    for (int again = 0; again < 2; again++) { /* outputs are poisoned each time */
+        ck_assert_int_eq(rfg_case_poison_quickly(c, 0), RFG_OK);
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        ck_assert(got.wrong == N && !got.guard_broken);
+        ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        ck_assert(got.ok && !got.guard_broken);
+    }
+    /* Somewhere between: of many places some are seen; the thorough check sees each, and poison mends it. */
+    int seen = 0;
+    for (int i = 0; i < 256; i++) {
+        char *at = w + 100000 + (size_t)i * 31013;
+        *at ^= 1;
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        seen += got.guard_broken;
+        *at ^= 1;
+    }
+    ck_assert_msg(seen > 0 && seen < 128, "%d of 256", seen);
+    w[4000000] ^= 1;
+    ck_assert_int_eq(rfg_case_check(c, 0, &got), RFG_OK);
+    ck_assert(got.guard_broken);
+    ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+    ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+    ck_assert_int_eq(rfg_case_check(c, 0, &got), RFG_OK);
+    ck_assert(got.ok);
+    end();
+}
+END_TEST
+
 START_TEST(finds_16_bit_accumulation)
 {
     begin("gemm bf16,bf16->f32 M=2 N=8 K=512", RFG_DATA_CANCEL);
@@ -359,6 +415,7 @@ int main(void)
     tcase_add_test(tc, oracle_by_hand);
     tcase_add_test(tc, finds_wrong_values);
     tcase_add_test(tc, finds_writes_elsewhere);
+    tcase_add_test(tc, quick_checks);
     tcase_add_test(tc, finds_16_bit_accumulation);
     tcase_add_test(tc, finds_trivial_data);
     tcase_add_test(tc, special_values);

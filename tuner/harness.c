@@ -9,13 +9,21 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GUARD      256 /* bytes before and after each tensor */
 #define GUARD_BYTE 0xa5
-#define POISON     0xff /* NaN in every float format here */
+#define POISON     0xff       /* NaN in every float format here */
+#define FILL_ALONE (4 << 20)  /* bytes of a tensor that one thread fills */
+#define LARGE      (4 << 20)  /* bytes of an input that a quick check samples: */
+#define EDGE       (64 << 10) /* bytes at its ends, */
+#define PIECE      (16 << 10) /* and of each piece between */
+#define PIECES     16
 
 struct place {
     struct rfg_tensor_spec spec;
@@ -36,6 +44,7 @@ struct rfg_case {
     struct place place[RFG_MAX_TENSORS];
     size_t set_bytes;
     char *host;  /* one set as it is before a run: inputs, poisoned outputs, guards */
+    char *got;   /* and after: where rfg_case_check() puts it */
     char *arena; /* n_sets device (or host, on cpu) copies */
     rfg_tensor (*tensors)[RFG_MAX_TENSORS];
     rfg_tensor host_tensors[RFG_MAX_TENSORS];
@@ -74,6 +83,36 @@ static rfg_status make_current(const struct rfg_case *c)
 /* ---- data ----------------------------------------------------------------------------------------------------------
  */
 
+struct fill {
+    char *host;
+    const struct place *place;
+    const void *table;
+    size_t size;
+    uint64_t seed;
+    _Atomic int64_t next;
+};
+
+/* One thread: rows until there are none left. Each has a seed of its own, so that it doesn't matter who fills it. */
+static void *fill_rows(void *arg)
+{
+    struct fill *f = arg;
+    const struct place *p = f->place;
+    int64_t cols = (int64_t)(p->seg / f->size);
+    for (int64_t r; (r = atomic_fetch_add(&f->next, 1)) < p->segs;) {
+        char *row = f->host + p->offset + (size_t)r * p->stride;
+        uint64_t seed = f->seed ^ ((uint64_t)r + 1) * 0xd1b54a32d192ed03, bits = 0;
+        for (int64_t i = 0; i < cols; i++, bits >>= 16) {
+            if (i % 4 == 0)
+                bits = rfg_random(&seed);
+            if (f->size == 2)
+                ((uint16_t *)row)[i] = ((const uint16_t *)f->table)[bits & 65535];
+            else
+                ((uint32_t *)row)[i] = ((const uint32_t *)f->table)[bits & 65535];
+        }
+    }
+    return NULL;
+}
+
 static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
 {
     /* Elements are drawn from a table: filling is a load and a store, whatever the format. */
@@ -91,19 +130,15 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
             v = p->spec.fill;
         rfg_store(table, p->spec.dtype, i, v);
     }
-    int64_t cols = (int64_t)(p->seg / size);
-    for (int64_t r = 0; r < p->segs; r++) {
-        char *row = c->host + p->offset + (size_t)r * p->stride;
-        uint64_t bits = 0;
-        for (int64_t i = 0; i < cols; i++, bits >>= 16) {
-            if (i % 4 == 0)
-                bits = rfg_random(seed);
-            if (size == 2)
-                ((uint16_t *)row)[i] = ((const uint16_t *)table)[bits & 65535];
-            else
-                ((uint32_t *)row)[i] = ((const uint32_t *)table)[bits & 65535];
-        }
-    }
+    struct fill f = { .host = c->host, .place = p, .table = table, .size = size, .seed = rfg_random(seed) };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = (size_t)p->segs * p->seg < FILL_ALONE ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
+    pthread_t t[16];
+    while (started < threads - 1 && !pthread_create(&t[started], NULL, fill_rows, &f))
+        started++;
+    fill_rows(&f);
+    for (int i = 0; i < started; i++)
+        pthread_join(t[i], NULL);
     free(table);
 }
 
@@ -368,6 +403,7 @@ void rfg_case_destroy(struct rfg_case **pc)
         free(c->arena);
     free(c->tensors);
     free(c->host);
+    free(c->got);
     free(c->rows);
     for (int i = 0; i < RFG_MAX_TENSORS; i++) {
         free(c->expected[i].value);
@@ -393,20 +429,31 @@ rfg_status rfg_case_poison(struct rfg_case *c, int set)
     return upload(c, set);
 }
 
+static rfg_status settle(const struct rfg_case *c)
+{
+    rfg_status st = c->hip ? make_current(c) : RFG_OK;
+    hipError_t e = c->hip && st == RFG_OK ? c->hip->hipDeviceSynchronize() : hipSuccess;
+    return e == hipSuccess ? st : rfg_hip_fail(c->ctx, "hipDeviceSynchronize", e); /* of what ran, rather */
+}
+
+/* Bytes [from, to) of a set, after settle(). */
+static rfg_status fetch(const struct rfg_case *c, int set, char *bytes, size_t from, size_t to)
+{
+    if (!c->hip) {
+        memcpy(bytes + from, set_at(c, set) + from, to - from);
+        return RFG_OK;
+    }
+    hipError_t e = c->hip->hipMemcpyDtoH(bytes + from, (hipDeviceptr_t)(set_at(c, set) + from), to - from);
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipMemcpyDtoH", e);
+}
+
 static rfg_status download(struct rfg_case *c, int set, char **bytes)
 {
     if (!(*bytes = malloc(c->set_bytes)))
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %zu bytes", c->set_bytes);
-    if (!c->hip) {
-        memcpy(*bytes, set_at(c, set), c->set_bytes);
-        return RFG_OK;
-    }
-    rfg_status st = make_current(c);
-    hipError_t e = st == RFG_OK ? c->hip->hipDeviceSynchronize() : hipSuccess;
-    if (e != hipSuccess) /* of what ran, rather */
-        st = rfg_hip_fail(c->ctx, "hipDeviceSynchronize", e);
-    if (st == RFG_OK && (e = c->hip->hipMemcpyDtoH(*bytes, (hipDeviceptr_t)set_at(c, set), c->set_bytes)) != hipSuccess)
-        st = rfg_hip_fail(c->ctx, "hipMemcpyDtoH", e);
+    rfg_status st = settle(c);
+    if (st == RFG_OK)
+        st = fetch(c, set, *bytes, 0, c->set_bytes);
     if (st != RFG_OK) {
         free(*bytes);
         *bytes = NULL;
@@ -437,15 +484,70 @@ rfg_status rfg_case_outputs(struct rfg_case *c, int set, void **out, size_t *siz
     return RFG_OK;
 }
 
-/* Every byte of a set but the outputs' elements must be as it was: guards, gaps between rows, inputs too. */
-static bool only_outputs_changed(const struct rfg_case *c, char *got)
+/* ---- what of a set is looked at: all of it, or, quickly, all but the inside of large inputs, of which there are
+ * samples --------------------------------------------------------------------------------------------------------- */
+
+/* Calls fn for each stretch [from, to) of a set, in order. */
+static rfg_status each_stretch(struct rfg_case *c, bool quick,
+                               rfg_status (*fn)(struct rfg_case *c, void *arg, size_t from, size_t to), void *arg)
 {
+    size_t from = 0; /* what lies between the last stretch and here is to be looked at */
+    uint64_t seed = c->params.seed ^ 0x5a3b1e;
+    rfg_status st = RFG_OK;
+    for (int i = 0; quick && st == RFG_OK && i < c->n_tensors; i++) {
+        const struct place *p = &c->place[i];
+        if (p->spec.absent || p->spec.output || p->spec.same_as || p->extent < LARGE)
+            continue;
+        size_t inside = p->offset + EDGE, end = p->offset + p->extent - EDGE, part = (end - inside) / PIECES;
+        st = fn(c, arg, from, inside);
+        for (int k = 0; st == RFG_OK && k < PIECES; k++) {
+            size_t at = inside + (size_t)k * part + (size_t)(rfg_random(&seed) % (part - PIECE));
+            st = fn(c, arg, at, at + PIECE);
+        }
+        from = end;
+    }
+    return st == RFG_OK ? fn(c, arg, from, c->set_bytes) : st;
+}
+
+static rfg_status put_stretch(struct rfg_case *c, void *arg, size_t from, size_t to)
+{
+    const int *set = arg;
+    if (!c->hip) {
+        memcpy(set_at(c, *set) + from, c->host + from, to - from);
+        return RFG_OK;
+    }
+    hipError_t e = c->hip->hipMemcpyHtoD((hipDeviceptr_t)(set_at(c, *set) + from), c->host + from, to - from);
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipMemcpyHtoD", e);
+}
+
+static rfg_status get_stretch(struct rfg_case *c, void *arg, size_t from, size_t to)
+{
+    return fetch(c, *(const int *)arg, c->got, from, to);
+}
+
+static rfg_status compare_stretch(struct rfg_case *c, void *arg, size_t from, size_t to)
+{
+    bool *same = arg;
+    *same = *same && !memcmp(c->got + from, c->host + from, to - from);
+    return RFG_OK;
+}
+
+rfg_status rfg_case_poison_quickly(struct rfg_case *c, int set)
+{
+    return each_stretch(c, true, put_stretch, &set);
+}
+
+/* Every byte of a set but the outputs' elements must be as it was: guards, gaps between rows, inputs too. */
+static bool only_outputs_changed(struct rfg_case *c, bool quick)
+{
+    bool same = true;
     for (int i = 0; i < c->n_tensors; i++) {
         const struct place *p = &c->place[i];
         for (int64_t r = 0; is_output(p) && p->extent && r < p->segs; r++)
-            memcpy(got + p->offset + (size_t)r * p->stride, c->host + p->offset + (size_t)r * p->stride, p->seg);
+            memcpy(c->got + p->offset + (size_t)r * p->stride, c->host + p->offset + (size_t)r * p->stride, p->seg);
     }
-    return !memcmp(got, c->host, c->set_bytes);
+    (void)each_stretch(c, quick, compare_stretch, &same);
+    return same;
 }
 
 /* |got - expected| / bound; infinity for what no rounding explains. */
@@ -523,20 +625,24 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
         }
 }
 
-rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out)
+static rfg_status check(struct rfg_case *c, int set, bool quick, struct rfg_check *out)
 {
-    char text[RFG_PROBLEM_STRLEN], *bytes;
+    char text[RFG_PROBLEM_STRLEN];
     *out = (struct rfg_check){ .ok = true };
-    rfg_status st = download(c, set, &bytes);
+    if (!c->got && !(c->got = malloc(c->set_bytes)))
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %zu bytes", c->set_bytes);
+    rfg_status st = settle(c);
+    if (st == RFG_OK)
+        st = each_stretch(c, quick, get_stretch, &set);
     if (st != RFG_OK)
         return st;
     struct tally tally = { NAN, false };
     rfg_problem_format(&c->prob, text, sizeof(text));
     for (int i = 0; i < c->n_tensors; i++)
         if (is_output(&c->place[i]) && c->place[i].extent)
-            check_tensor(c, i, bytes, text, &tally, out);
+            check_tensor(c, i, c->got, text, &tally, out);
     out->trivial = out->checked > 4 && !tally.varied;
-    out->guard_broken = !only_outputs_changed(c, bytes);
+    out->guard_broken = !only_outputs_changed(c, quick);
     out->ok = !out->wrong && !out->guard_broken && !out->trivial;
     size_t at = strlen(out->message);
     if (out->wrong)
@@ -552,6 +658,15 @@ rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out)
     if (out->trivial)
         snprintf(out->message + at, sizeof(out->message) - at, "%s%s: all expected values are alike: proves nothing",
                  at ? "; " : "", text);
-    free(bytes);
     return RFG_OK;
+}
+
+rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out)
+{
+    return check(c, set, false, out);
+}
+
+rfg_status rfg_case_check_quickly(struct rfg_case *c, int set, struct rfg_check *out)
+{
+    return check(c, set, true, out);
 }

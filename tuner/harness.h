@@ -7,6 +7,7 @@
 #define RFG_TUNER_HARNESS_H
 
 #include "../dispatch/context.h"
+#include "../dispatch/db.h"
 #include "../ops/oracle.h"
 
 enum rfg_data {
@@ -54,6 +55,11 @@ struct rfg_check {
     char message[400]; /* problem string, seed, first bad index, got, expected, bound */
 };
 rfg_status rfg_case_check(struct rfg_case *c, int set, struct rfg_check *out);
+/* The same pair for many candidates in a row: large inputs, which only a broken candidate changes, are not renewed, and
+ * compared at their ends and in samples between. What it finds wrong may be an earlier candidate's doing: check it
+ * again after rfg_case_poison(). */
+rfg_status rfg_case_poison_quickly(struct rfg_case *c, int set);
+rfg_status rfg_case_check_quickly(struct rfg_case *c, int set, struct rfg_check *out);
 /* A copy of a set's outputs (malloc'ed; all bytes of the output tensors), for bitwise comparisons. */
 rfg_status rfg_case_outputs(struct rfg_case *c, int set, void **bytes, size_t *size);
 
@@ -74,6 +80,9 @@ rfg_status rfg_case_time(struct rfg_case *c, const struct rfg_plan *plan, int ro
 /* The same for several plans at once, interleaved round by round, so that drift hits all alike. */
 rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans, int n, int rounds, double max_s,
                          struct rfg_times *out /* n */);
+
+/* What the device's launches, memory and caches take, measured; 2 seconds. UNSUPPORTED on the emulator. */
+rfg_status rfg_calibrate(rfg_context *ctx, struct rfg_calibration *out);
 
 /* The floor for a problem on a device: max(bytes / bandwidth, flops / rate) + launch latency; which says which. */
 double rfg_floor_us(const struct rfg_device *dev, const struct rfg_problem *prob, const char **which);

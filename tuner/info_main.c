@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../dispatch/context.h"
 #include "../dispatch/db.h"
 #include "../dispatch/hip.h"
 #include "../emu/hip_emu.h"
@@ -68,6 +69,25 @@ static json_t *device_json(const struct rfg_device *d)
     return o;
 }
 
+/* What the models go by, and where it comes from. */
+static json_t *numbers_json(struct rfg_device *d, const char *product, const char *driver)
+{
+    char *path = rfg_db_user_path();
+    struct rfg_calibration c;
+    bool measured = d->platform != RFG_PLATFORM_EMU && rfg_device_calibration(d, product, driver, path, &c) == 1;
+    if (measured)
+        rfg_device_calibrate(d, &c);
+    json_t *o = json_pack("{s:f, s:f, s:f, s:f, s:f, s:s}", "mem_gbps", d->mem_gbps, "cache_gbps", d->cache_gbps,
+                          "latency_us", d->latency_us, "load_us", d->load_us, "sync_us", d->sync_us, "from",
+                          measured ? "rfg-tune --calibrate" : "the built-in table");
+    if (measured) {
+        json_object_set_new(o, "date", json_string(c.date));
+        json_object_set_new(o, "database", text(path));
+    }
+    free(path);
+    return o;
+}
+
 static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordinal)
 {
     struct rfg_device d;
@@ -86,6 +106,11 @@ static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordin
     json_object_set_new(o, "wave_size", json_integer(d.wave_size));
     json_object_set_new(o, "lds_bytes", json_integer(d.lds_bytes));
     json_object_set_new(o, "max_threads", json_integer(d.max_threads));
+    char driver[64];
+    int version = 0;
+    (void)hip->hipDriverGetVersion(&version);
+    rfg_driver_name(hip->platform, version, driver, sizeof(driver));
+    json_object_set_new(o, "numbers", numbers_json(&d, *name ? name : d.arch, driver));
     return o;
 }
 
@@ -164,6 +189,7 @@ static json_t *collect(void)
     json_t *c = device_json(&cpu);
     json_object_del(c, "cu_count");
     json_object_set_new(c, "threads", json_integer(cpu.cu_count));
+    json_object_set_new(c, "numbers", numbers_json(&cpu, cpu.arch, ""));
     return json_pack("{s:s, s:[o, o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
                      platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"),
                      platform_json(rfg_hip_emu, "emu"), "cpu", c, "compilers", compilers_json(), "database",
@@ -193,6 +219,19 @@ static void print_features(const json_t *o)
     const json_t *list = json_object_get(o, "features");
     for (size_t i = 0; i < json_array_size(list); i++)
         printf("%s%s", i ? " " : ", ", json_string_value(json_array_get(list, i)));
+}
+
+static double real(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static void print_numbers(const json_t *device)
+{
+    const json_t *o = json_object_get(device, "numbers");
+    printf("    memory %.0f GB/s, caches %.0f GB/s, launch %.2f us, load %.2f us, sync %.2f us: by %s%s%s\n",
+           real(o, "mem_gbps"), real(o, "cache_gbps"), real(o, "latency_us"), real(o, "load_us"), real(o, "sync_us"),
+           str(o, "from"), *str(o, "date") ? ", " : "", str(o, "date"));
 }
 
 static void print_path(const char *what, const json_t *o)
@@ -231,12 +270,15 @@ static void print_text(const json_t *info)
                    (double)num(d, "memory_bytes") / (1 << 30), num(d, "lds_bytes") / 1024, num(d, "wave_size"));
             print_features(d);
             printf("\n");
+            print_numbers(d);
         }
     }
     o = json_object_get(info, "cpu");
     printf("cpu: %s, %lld threads", str(o, "arch"), num(o, "threads"));
     print_features(o);
-    printf("\n\nCompilers:\n");
+    printf("\n");
+    print_numbers(o);
+    printf("\nCompilers:\n");
     json_array_foreach(json_object_get(info, "compilers"), i, o)
     {
         if (yes(o, "available"))

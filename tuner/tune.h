@@ -29,10 +29,10 @@ struct tune_options {
     int n_problems;
     double time_budget; /* seconds for the whole run; 0: none */
     double per_shape;   /* seconds a shape may be measured for; 0: 1.5 on a GPU, 8 on cpu */
-    int candidates;     /* the most that are tried for a shape; 0: 64 */
+    int candidates;     /* the most that are tried for a shape; 0: 48 */
     uint64_t seed;
     int jobs; /* compiler processes; 0: the online cores */
-    bool force, dry_run, from_misses, keep_going, verbose;
+    bool force, dry_run, from_misses, keep_going, verbose, calibrate;
     bool overlap; /* every problem as overlap=1 */
 };
 

@@ -22,6 +22,9 @@ static const char help[] =
     "what to tune (any of, each any number of times):\n"
     "  --shapes FILE.csv    op,dtype,M,N,K[,attrs][,weight], or AITER's untuned_*.csv\n"
     "  --problem TEXT       e.g. \"gemm bf16,bf16->bf16 M=8 N=2112 K=7168\"\n"
+    "  --calibrate          first measure what the device's launches, memory and caches take (2 s), for the models "
+    "that\n"
+    "                       rank candidates; nothing else needs to be given\n"
     "  --from-misses        what was run on this device without a tuned row, most-called first\n"
     "where:\n"
     "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
@@ -32,7 +35,7 @@ static const char help[] =
     "                       begins before the one before it has ended; winners that are faster without say so\n"
     "  --per-shape S        seconds a shape is measured for (default: 1.5; cpu, emulated: 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
-    "  --candidates N       try at most N candidates a shape besides the vendor's (default: 64)\n"
+    "  --candidates N       try at most N candidates a shape besides the vendor's (default: 48)\n"
     "  --variants LIST      only these variants, comma-separated (default: $RFG_VARIANTS, else all)\n"
     "  --force              also shapes whose rows are up to date, and candidates that failed before\n"
     "  --seed N             of the random inputs (default: the time; it is printed)\n"
@@ -111,7 +114,8 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         JOBS,
         VARIANTS,
         OVERLAP,
-        KEEP
+        KEEP,
+        CALIBRATE
     };
     static const struct option options[] = {
         { "shapes", required_argument, NULL, SHAPES },
@@ -131,6 +135,7 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "variants", required_argument, NULL, VARIANTS },
         { "overlap", no_argument, NULL, OVERLAP },
         { "keep-going", no_argument, NULL, KEEP },
+        { "calibrate", no_argument, NULL, CALIBRATE },
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
@@ -194,6 +199,9 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         case KEEP:
             o->keep_going = true;
             break;
+        case CALIBRATE:
+            o->calibrate = true;
+            break;
         case 'v':
             o->verbose = true;
             break;
@@ -209,8 +217,8 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
     if (ok && optind < argc) {
         fprintf(stderr, "rfg-tune: '%s': not an option; a shapes file is given with --shapes\n", argv[optind]);
         ok = false;
-    } else if (ok && !o->n_shapes && !o->n_problems && !o->from_misses) {
-        fprintf(stderr, "rfg-tune: nothing to tune: give --shapes, --problem or --from-misses\n");
+    } else if (ok && !o->n_shapes && !o->n_problems && !o->from_misses && !o->calibrate) {
+        fprintf(stderr, "rfg-tune: nothing to tune: give --shapes, --problem, --from-misses or --calibrate\n");
         ok = false;
     }
     if (!ok) {
@@ -447,6 +455,35 @@ static int prepare_overlap(struct tune *t)
     return -1;
 }
 
+/* Measures the device and stores its numbers; the models of this run use them too. */
+static bool calibrate(struct tune *t)
+{
+    struct rfg_calibration c;
+    const struct rfg_device *d = &t->dev;
+    if (!t->ctx || t->opt.dry_run) {
+        fprintf(stderr, "rfg-tune: --calibrate: must have a device, and no --dry-run\n");
+        return false;
+    }
+    if (rfg_calibrate(t->ctx, &c) != RFG_OK || rfg_db_put_calibration(t->db, d->arch, d->cu_count, &c) != RFG_OK) {
+        fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());
+        return false;
+    }
+    const struct {
+        const char *name, *unit;
+        double was, is;
+    } v[] = { { "memory", "GB/s", d->mem_gbps, c.mem_gbps },
+              { "caches", "GB/s", d->cache_gbps, c.cache_gbps },
+              { "launch", "us", d->latency_us, c.latency_us },
+              { "load", "us", d->load_us, c.load_us },
+              { "sync", "us", d->sync_us, c.sync_us } };
+    printf("%s: %s, %s, %d %s, %s\n", d->name, c.device, d->arch, d->cu_count,
+           d->platform == RFG_PLATFORM_CPU ? "threads" : "CUs", c.driver);
+    for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+        printf("  %-7s %9.2f %-4s (was %.2f)\n", v[i].name, v[i].is, v[i].unit, v[i].was);
+    rfg_device_calibrate(&t->dev, &c);
+    return true;
+}
+
 /* ---- the run
  * --------------------------------------------------------------------------------------------------------- */
 
@@ -531,8 +568,12 @@ int main(int argc, char **argv)
         code = TUNE_EXIT_BAD_LINES;
     if (code < 0 && (!open_device(&t) || !open_database(&t)))
         code = TUNE_EXIT_FAILED;
+    if (code < 0 && t.opt.calibrate && !calibrate(&t))
+        code = TUNE_EXIT_FAILED;
     if (code < 0 && t.opt.from_misses)
         code = read_misses(&t);
+    if (code < 0 && t.opt.calibrate && !t.n_shapes)
+        code = TUNE_EXIT_OK;
     if (code < 0)
         code = prepare_overlap(&t);
     if (code < 0)

@@ -150,10 +150,10 @@ static struct ready *find(struct measure *m, const char *config, bool plain)
 }
 
 /* Runs one set on poisoned outputs and compares with the oracle. seconds: what the run took, on cpu. */
-static bool check(const struct measure *m, struct ready *r, int set, double *seconds)
+static rfg_status run_and_check(const struct measure *m, struct ready *r, int set, bool quick, struct rfg_check *got,
+                                double *seconds)
 {
-    struct rfg_check got = { 0 };
-    rfg_status st = rfg_case_poison(m->c, set);
+    rfg_status st = quick ? rfg_case_poison_quickly(m->c, set) : rfg_case_poison(m->c, set);
     double start = rfg_now();
     if (st == RFG_OK)
         st = rfg_case_run(m->c, set, r->plan, NULL);
@@ -161,7 +161,19 @@ static bool check(const struct measure *m, struct ready *r, int set, double *sec
     if (st == RFG_OK && (misbehaves("wrong", r->config) || (r->checked && misbehaves("wears", r->config))))
         spoil_outputs(m, set);
     if (st == RFG_OK)
-        st = rfg_case_check(m->c, set, &got);
+        st = quick ? rfg_case_check_quickly(m->c, set, got) : rfg_case_check(m->c, set, got);
+    return st;
+}
+
+/* Quickly: for losers. What is wrong then is only believed on renewed inputs. */
+static bool check(const struct measure *m, struct ready *r, int set, bool quick, double *seconds)
+{
+    struct rfg_check got = { 0 };
+    rfg_status st = run_and_check(m, r, set, quick, &got, seconds);
+    if (quick && st == RFG_OK && (!got.ok || got.guard_broken)) {
+        double again;
+        st = run_and_check(m, r, set, false, &got, &again);
+    }
     if (st != RFG_OK) {
         refuse_status(m, st);
         return false;
@@ -258,7 +270,7 @@ static void do_try(struct measure *m, const json_t *cmd)
     if (misbehaves("crash", config))
         raise(SIGSEGV);
     if (!r->checked) {
-        if (!check(m, r, 0, &seconds))
+        if (!check(m, r, 0, true, &seconds))
             return;
         /* The first run also warms up: only what is far off is out. GPUs run asynchronously, and measuring is cheap. */
         double us = seconds * 1e6;
@@ -297,7 +309,7 @@ static void do_race(struct measure *m, const json_t *cmd)
     for (int i = 0; i < n; i++) {
         const char *config = json_string_value(json_array_get(configs, (size_t)i));
         r[i] = config ? find(m, config, json_is_true(json_array_get(plain, (size_t)i))) : NULL;
-        if (!r[i] || (!r[i]->checked && !check(m, r[i], 0, &seconds)))
+        if (!r[i] || (!r[i]->checked && !check(m, r[i], 0, true, &seconds)))
             return;
         plans[i] = r[i]->plan;
     }
@@ -315,13 +327,13 @@ static void do_race(struct measure *m, const json_t *cmd)
 }
 
 /* A candidate that was right once must still be right after thousands of launches: its counters reset, its sums
- * are the same. On another set of data, where there is one. */
+ * are the same; and nothing else has changed, in every byte. */
 static void do_verify(struct measure *m, const json_t *cmd)
 {
     const char *config = text_of(cmd, "config");
     struct ready *r = config ? find(m, config, truth_of(cmd, "plain")) : NULL;
     double seconds;
-    if (r && check(m, r, 0, &seconds))
+    if (r && check(m, r, 0, false, &seconds))
         answer(m, json_pack("{sb sf}", "ok", 1, "ratio", r->ratio));
 }
 

@@ -8,10 +8,11 @@
 #include "../dispatch/util.h"
 #include "tune.h"
 
-#define PRUNE_FACTOR  4.0 /* candidates that the model thinks are so much slower than its best are not tried, */
-#define KEEP_AT_LEAST 8   /* but this many are: the model may be wrong */
-#define SHARE         4   /* 1/4 of --candidates is for the best of each variant, if it has so many */
-#define MAX_VENDOR    32  /* of a vendor's library: its algorithms have no order that a model knows */
+#define DEFAULT_CANDIDATES 48  /* docs/perf/gemm.md says what more and fewer would find */
+#define PRUNE_FACTOR       4.0 /* candidates that the model thinks are so much slower than its best are not tried, */
+#define KEEP_AT_LEAST      8   /* but this many are: the model may be wrong */
+#define SHARE              8   /* 1/8 of --candidates is for the best of each variant, if it has so many */
+#define MAX_VENDOR         32  /* of a vendor's library: its algorithms have no order that a model knows */
 
 bool tune_variant_allowed(const struct tune *t, const struct rfg_variant *var)
 {
@@ -133,7 +134,7 @@ static bool failed_before(const struct tune *t, const struct tune_shape *s, cons
 static void choose_candidates(const struct tune *t, const struct tune_shape *s, bool *keep)
 {
     const struct rfg_op *op = s->problem.op;
-    int most = t->opt.candidates > 0 ? t->opt.candidates : 64, kept = 0, vendor = 0;
+    int most = t->opt.candidates > 0 ? t->opt.candidates : DEFAULT_CANDIDATES, kept = 0, vendor = 0;
     double limit = s->n ? PRUNE_FACTOR * s->c[0].predicted_us : 0;
     for (int v = 0; v < op->n_variants; v++)
         for (int i = 0, n = 0; i < s->n && n < most / SHARE && kept < most; i++)

@@ -169,8 +169,10 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double ops = rows * 8 * (m_tile + 1) + m_tile * c->skinny_x;
     double waves = p[SKINNY_WAVES] * MIN(f.per_cu, ceil(f.groups / dev->cu_count));
     f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves);
-    double batches = m_tile > 4 ? unroll * m_tile / 4 : 1;
-    f.chain = (double)(steps - 1) * dev->load_us + (double)steps * batches * c->skinny_batch;
+    /* Up to four rows of X are asked for with all chunks of a step at once, more four by four (rfg_keep_order()). */
+    double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
+    f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
+    f.latency = c->skinny_tail;
     return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0);
 }
 
@@ -285,14 +287,12 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     struct gemm_flow f = { .groups = (double)ceil_div(prob->v[GEMM_N], rows), .cluster = 1 };
     f.per_cu = MAX(4 * MIN(512 / skinny_asm_registers(p), 8) / waves, 1);
     f.memory = (n + m) * k * 2;
-    f.bytes = (rows + m) * k * 2;
+    f.bytes = rows * k * 2; /* X comes from the CU's own cache */
     f.in_flight = rows * 256.0 * waves * MIN(unroll, longest);
     /* Four columns are multiplied whatever M is; 4x4 instructions reach a half of the peak on CDNA 3. */
     f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
               MAX(1, 8 / (waves * f.per_cu));
     f.chain = (trips - 1) * dev->load_us;
-    /* Sums go by DPP and LDS once, where the compiled kernel shuffles: taken for half of its time. */
-    f.latency = 0.2 + 0.0025 * rows * p[SKINNY_ASM_M_TILE] + 0.01 * waves;
     return gemm_flow_us(dev, &f);
 }
 

@@ -7,74 +7,39 @@
 
 #include "gpu.h"
 
+/* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
+static const struct gemm_model h200 = { .burst = 1.77,
+                                        .queue = 1.54,
+                                        .blend = 4.41,
+                                        .hidden = 0.233,
+                                        .waves_full = 11,
+                                        .cluster = 0.594,
+                                        .last_kb = 0.0162,
+                                        .skinny_x = 66.4,
+                                        .skinny_batch = 0.534,
+                                        .skinny_tail = 0.101,
+                                        .direct_load = 0.00731,
+                                        .direct_step = 0.0496,
+                                        .direct_quad = 0.00616,
+                                        .wgmma_fill = 0.0769,
+                                        .wgmma_held = 1.38,
+                                        .wgmma_copy = 0.00276,
+                                        .wgmma_step = 0.238,
+                                        .wgmma_mma = 0.00185,
+                                        .wgmma_quad = 0.00395,
+                                        .splitk_step = 0.0685,
+                                        .splitk_mma = 0.0299,
+                                        .splitk_tail = 0.84,
+                                        .vendor_tail = 4.8,
+                                        .vendor_hide = 12.6,
+                                        .vendor_rate = 0.988 };
+
 static const struct {
     const char *arch; /* "": all others */
-    struct gemm_model m;
+    const struct gemm_model *m;
 } models[] = {
-    /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
-    { "sm_90",
-      { .burst = 1.76,
-        .queue = 1.46,
-        .blend = 3.55,
-        .hidden = 0.191,
-        .waves_full = 12,
-        .cluster = 0.555,
-        .last_kb = 0.0157,
-        .skinny_x = 62.3,
-        .skinny_batch = 0.395,
-        .direct_load = 0.00715,
-        .direct_step = 0.0451,
-        .direct_quad = 0.00549,
-        .thin_load = 0.006,
-        .thin_step = 0.02,
-        .thin_tail = 0.15,
-        .thin_sent = 0.002,
-        .thin_cluster = 0.25,
-        .wgmma_fill = 0.0962,
-        .wgmma_held = 1.37,
-        .wgmma_copy = 0.002,
-        .wgmma_step = 0.227,
-        .wgmma_mma = 0.0016,
-        .wgmma_quad = 0.0156,
-        .splitk_step = 0.0424,
-        .splitk_mma = 0.0289,
-        .splitk_tail = 0.873,
-        .vendor_tail = 5.48,
-        .vendor_hide = 10.5,
-        .vendor_rate = 0.913,
-        .vendor_math = 0.88 } },
-    /* Nothing of ours was measured elsewhere: guessed to be as on the H200. */
-    { "",
-      { .burst = 1.76,
-        .queue = 1.46,
-        .blend = 3.55,
-        .hidden = 0.191,
-        .waves_full = 12,
-        .cluster = 0.555,
-        .last_kb = 0.0157,
-        .skinny_x = 62.3,
-        .skinny_batch = 0.395,
-        .direct_load = 0.00715,
-        .direct_step = 0.0451,
-        .direct_quad = 0.00549,
-        .thin_load = 0.006,
-        .thin_step = 0.02,
-        .thin_tail = 0.15,
-        .thin_sent = 0.002,
-        .thin_cluster = 0.25,
-        .wgmma_fill = 0.0962,
-        .wgmma_held = 1.37,
-        .wgmma_copy = 0.002,
-        .wgmma_step = 0.227,
-        .wgmma_mma = 0.0016,
-        .wgmma_quad = 0.0156,
-        .splitk_step = 0.0424,
-        .splitk_mma = 0.0289,
-        .splitk_tail = 0.873,
-        .vendor_tail = 5.48,
-        .vendor_hide = 10.5,
-        .vendor_rate = 0.913,
-        .vendor_math = 0.88 } },
+    { "sm_90", &h200 },
+    { "", &h200 }, /* a guess: nothing of ours was measured elsewhere; the devices' own numbers make the difference */
 };
 
 const struct gemm_model *gemm_model_trial;
@@ -86,7 +51,7 @@ const struct gemm_model *gemm_model(const struct rfg_device *dev)
     size_t n = sizeof(models) / sizeof(models[0]), i = 0;
     while (i + 1 < n && strcmp(models[i].arch, dev->arch))
         i++;
-    return &models[i].m;
+    return models[i].m;
 }
 
 double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds)

@@ -22,6 +22,7 @@
     X(last_kb, "through memory: each KiB that the last to arrive reads and adds")                                      \
     X(skinny_x, "skinny: lane operations' worth of a 16-byte load of X, its unpacking included")                       \
     X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
+    X(skinny_tail, "skinny: addresses, the waves' sums, stores")                                                       \
     X(direct_load, "direct: a load instruction of 512 bytes in 64-byte pieces, on a CU")                               \
     X(direct_step, "direct: a step of a wave: matrix instructions and what surrounds them")                            \
     X(direct_quad, "direct: each quad of sums that a thread adds, per wave along k")                                   \
@@ -41,8 +42,7 @@
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
     X(vendor_hide, "a vendor's library: work that hides half of it")                                                   \
-    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")                              \
-    X(vendor_math, "a vendor's library: share of the matrix cores' peak that it reaches")
+    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")
 
 struct gemm_model {
 #define FIELD(name, what) double name;

@@ -83,7 +83,7 @@ double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_proble
     prob->op->cost(prob, &bytes, &flops);
     double rate = prob->dtype[0] == RFG_F32 || dev->mma_tflops <= 0 ? dev->fma_tflops : dev->mma_tflops;
     const struct gemm_model *c = gemm_model(dev);
-    double memory = bytes / (dev->mem_gbps * c->vendor_rate * 1e3), math = flops / (rate * c->vendor_math * 1e6);
+    double memory = bytes / (dev->mem_gbps * c->vendor_rate * 1e3), math = flops / (rate * 0.8e6);
     double work = cbrt(memory * memory * memory + math * math * math); /* each hides most of the others */
     return dev->latency_us + work + c->vendor_tail / (1 + work / c->vendor_hide) + 0.02 * rank;
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What tuner/calibrate.c times to learn a device's numbers. All in workgroups of THREADS; one compile. */
+#include "rfg_device.h"
+
+#define THREADS 256
+#define UNROLL  8
+
+/* tuner/calibrate.c has the same. */
+struct calibrate_args {
+    const char *data;     /* zeroes */
+    rfg_u32 *out;         /* as many as there are threads */
+    rfg_u32 *counters;    /* zeroes */
+    int groups, n, times; /* n: chunks of 16 bytes in a slice; loads; workgroups that meet */
+    rfg_u32 mask;         /* of the chase: bytes of data - 1 */
+};
+
+/* A launch alone. */
+RFG_KERNEL(THREADS) calibrate_empty(struct calibrate_args a)
+{
+    rfg_start_next();
+    rfg_await_previous();
+    if (a.times < 0)
+        rfg_store4(a.out + rfg_thread(), 1);
+}
+
+/* Each workgroup reads `times` slices, every time those of others: nothing is in its CU's own cache. */
+RFG_KERNEL(THREADS) calibrate_read(struct calibrate_args a)
+{
+    rfg_u32 sum = 0;
+    rfg_start_next();
+    rfg_await_previous();
+    for (int t = 0; t < a.times; t++) {
+        int slice = (rfg_group_x() + t * 17) % a.groups;
+        const char *p = a.data + ((long long)slice * a.n + rfg_thread()) * 16;
+        for (int c = 0; c < a.n; c += UNROLL * THREADS) {
+            rfg_u32x4 v[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++)
+                v[u] = rfg_load16(p + ((long long)c + u * THREADS) * 16);
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++)
+                sum |= v[u].x | v[u].y | v[u].z | v[u].w;
+        }
+    }
+    if (sum) /* never: but who compiles doesn't know */
+        rfg_store4(a.out + rfg_thread(), sum);
+}
+
+/* Loads that each wait for the one before: where to is only known with its data (always 0). */
+RFG_KERNEL(THREADS) calibrate_chase(struct calibrate_args a)
+{
+    rfg_start_next();
+    rfg_await_previous();
+    if (rfg_thread() == 0) {
+        rfg_u32 at = 12345, sum = 0;
+        for (int i = 0; i < a.n; i++) {
+            rfg_u32 v = rfg_load4(a.data + (at & a.mask & ~127u));
+            at = at * 1664525u + 1013904223u + v;
+            at ^= at >> 13;
+            sum |= v;
+        }
+        if (sum)
+            rfg_store4(a.out, sum);
+    }
+}
+
+/* `times` workgroups leave a sum each; the last to arrive adds them. */
+RFG_KERNEL(THREADS) calibrate_meet(struct calibrate_args a)
+{
+    RFG_SHARED rfg_u32 flag;
+    rfg_start_next();
+    rfg_await_previous();
+    int tile = rfg_group_x() / a.times, part = rfg_group_x() % a.times;
+    rfg_u32 *parts = a.out + (long long)tile * a.times * THREADS + rfg_thread();
+    rfg_store4(parts + part * THREADS, (rfg_u32)part);
+    if (!rfg_last_to_arrive(a.counters + tile, a.times, &flag))
+        return;
+    rfg_u32 sum = 0;
+    for (int i = 0; i < a.times; i++)
+        sum += rfg_load4(parts + i * THREADS);
+    rfg_store4(parts, sum);
+}
