@@ -30,7 +30,8 @@ static const struct arch {
 };
 
 static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,     &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_wgmma };
+                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_wgmma,
+                                                      &gemm_stream_mma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
