@@ -17,6 +17,7 @@
  * (K % 32 != 0). Grid: (tiles along m, SPLIT neighbours for each tile along n). Needs rows of X and W aligned to 16 bytes,
  * K % 8 = 0, and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
+#include "rfg_amd_stream.h"
 #include "rfg_gemm_args.h"
 #include "gemm/epilogue.h"
 
@@ -72,7 +73,7 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++)
-            rfg_frag_mma_wx(&acc[j][i], &s->w[j], &s->x[i], IN_DTYPE);
+            rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[i], IN_DTYPE);
 }
 
 /* Bias, rounding and store of quad q's lane, whose row of Y exists. */
