@@ -23,7 +23,8 @@ struct shape {
     int loads;     /* of a step */
     int registers; /* an estimate of what isn't accumulators, and of those */
     int sums;
-    int lds; /* bytes */
+    bool twice; /* both halves of a wave load the same */
+    int lds;    /* bytes */
     int64_t tiles_m, tiles_n, steps;
     int64_t longest; /* steps of the wave that has most */
 };
@@ -35,6 +36,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                        .frags_m = p[P_TILE_M] / 16 };
     bool rdna3 = !strncmp(dev->arch, "gfx11", 5);
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
+    s.twice = rdna3;
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
     s.registers = p[P_UNROLL] * s.loads * 4 + s.loads + 24;
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
@@ -101,6 +103,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     int64_t waves = groups * p[P_K_WAVES];
     if (p[P_TILE_M] > 16 && p[P_TILE_M] / 2 >= m)
         return rfg_refuse(why, "tile_m=%d: less is enough for M=%" PRId64, p[P_TILE_M], m);
+    if (p[P_TILE_M] * 2 < MIN(m, 64))
+        return rfg_refuse(why, "tile_m=%d: reads W %" PRId64 " times", p[P_TILE_M], s.tiles_m);
     if (s.tile_n > 16 && s.tile_n / 2 >= n)
         return rfg_refuse(why, "tile of %d columns: N=%" PRId64, s.tile_n, n);
     /* Steps shared out evenly, and as many at once as there are, or a share of them. */
@@ -120,23 +124,28 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
 {
     struct shape s = shape_of(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double groups = (double)(s.tiles_m * s.tiles_n) * p[P_SPLIT_K];
-    /* 512 registers a lane of gfx90a's SIMDs and later, 1536 words of 32 lanes on RDNA: four waves of 128 either way.
-     */
-    double waves_a_cu = 4 * MIN(8, (double)(512 / (s.registers + s.sums)));
+    double tiles = (double)(s.tiles_m * s.tiles_n), groups = tiles * p[P_SPLIT_K], split = p[P_SPLIT_K];
+    /* A SIMD has 512 registers for each of 64 lanes, or 1536 for each of 32. */
+    double waves_a_cu = 4 * MIN(8, (double)((dev->wave_size == 64 ? 512 : 1536) / (s.registers + s.sums)));
     struct load l = load_of(dev, groups, MIN(waves_a_cu / p[P_K_WAVES], (double)(dev->lds_bytes / s.lds)));
     double rows_n = MIN(n, s.tile_n), rows_m = MIN(m, p[P_TILE_M]), at_once = (double)MIN(p[P_UNROLL], s.longest);
     double in_flight = p[P_K_WAVES] * at_once * (rows_n + rows_m) * FRAG_K * 2;
     double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps;
-    double traffic = (n * (double)s.tiles_m + m * (double)s.tiles_n) * k * 2 * share;
+    double twice = s.twice ? 2 : 1, x_traffic = m * (double)s.tiles_n * k * 2 * share * twice;
+    double traffic = n * (double)s.tiles_m * k * 2 * share * twice + x_traffic;
     double move = move_us(dev, &l, (m + n) * k * 2, traffic, in_flight);
-    double flops = 2.0 * (double)s.tiles_m * p[P_TILE_M] * (double)s.tiles_n * s.tile_n * k;
+    double flops = 2.0 * tiles * p[P_TILE_M] * s.tile_n * k;
     double compute = flops / (0.4e6 * dev->mma_tflops * MIN(1, l.at_once * p[P_K_WAVES] / (4.0 * dev->cu_count)));
     double trips = 1 + 0.3 * ((double)ceil_div(s.longest, p[P_UNROLL]) - 1);
     double sums = rows_m * s.tile_n / 4 / s.threads; /* quads a thread adds up */
     double fixed = 0.15 + 0.005 * p[P_K_WAVES] * (1 + sums);
-    return dev->latency_us + MAX(MAX(move, compute), l.rounds * trips * LOAD_US) + l.rounds * fixed +
-           reduce_us(dev, p[P_SPLIT_K], rows_m * s.tile_n * 4);
+    /* What is asked for beside the weights takes its part of the caches' time, whoever waits for what. The last trip is
+     * part of sync_us; of more than 8 KiB that it brings a wave has all under way at once, at twice the usual rate. */
+    double partials = split > 1 ? 2 * split * m * n * 4 : 0, reduce = 0;
+    if (split > 1)
+        reduce = dev->sync_us + MAX(0, split * rows_m * s.tile_n * 4 - 8192) / (6e3 * dev->mem_gbps / dev->cu_count);
+    double beside = 0.25 * (x_traffic + partials) / (3e3 * dev->mem_gbps);
+    return dev->latency_us + MAX(MAX(move, compute), l.rounds * trips * LOAD_US) + beside + l.rounds * fixed + reduce;
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
