@@ -89,6 +89,7 @@ static const struct family {
     { "gemm_skinny", &gemm_skinny, NULL, 0 },
     { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
     { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
+    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0 },
     { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
     { "act", NULL, act_problems, COUNT(act_problems) },
     { "norm", NULL, norm_problems, COUNT(norm_problems) },
