@@ -37,7 +37,6 @@ static void predict_shape(struct tune *t, struct tune_shape *s)
     *row = (struct rfg_row){ .problem = s->problem,
                              .cu_count = t->dev.cu_count,
                              .median_us = c->predicted_us,
-                             .seed = t->opt.seed,
                              .how = RFG_SOURCE_PREDICTED };
     snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
     snprintf(row->variant, sizeof(row->variant), "%s", c->var->name);

@@ -164,9 +164,8 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     /* Steps of one workgroup, each a trip to memory; then the shuffles and LDS of the sums. */
     double steps = (double)ceil_div((int64_t)chunks + 1, (int64_t)threads * p[SKINNY_UNROLL]);
     double fixed = 0.2 + 0.01 * rows * m_tile + 0.02 * p[SKINNY_WAVES];
-    double us = dev->latency_us + MAX(MAX(move, compute), l.rounds * steps * LOAD_US) + l.rounds * fixed +
-                reduce_us(dev, split, rows * m_tile * 4.0);
-    return CDNA_DOT(dev, us);
+    return dev->latency_us + MAX(MAX(move, compute), l.rounds * steps * LOAD_US) + l.rounds * fixed +
+           reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev);
 }
 
 static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -286,7 +285,7 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     double trips = (double)ceil_div((int64_t)longest, unroll) + (prob->v[GEMM_K] % 128 != 0);
     /* Sums go by DPP and LDS once, where the compiled kernel shuffles: taken for half of its time. */
     double fixed = 0.2 + 0.0025 * rows * p[SKINNY_ASM_M_TILE] + 0.01 * waves;
-    return CDNA_DOT(dev, dev->latency_us + MAX(MAX(move, compute), l.rounds * trips * LOAD_US) + l.rounds * fixed);
+    return dev->latency_us + MAX(MAX(move, compute), l.rounds * trips * LOAD_US) + l.rounds * fixed + CDNA_DOT_US(dev);
 }
 
 static void skinny_asm_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

@@ -11,14 +11,14 @@
 #define MAX_WORKSPACE (32ull << 20)
 #define MAX_GRID_Y    65535
 /* From a load's issue to its data, with the memory system busy. What keeps bytes in flight is judged by it. */
-#define LOAD_US 0.8
-/* On CDNA no kernel has been timed. Dot products of few rows ask the caches for X once for each few rows of W, and
- * issue several times gemm_stream_mma's instructions (docs/perf/gemm.md); the model sees neither. By so much it is
- * taken to be too kind to them. */
-#define CDNA_DOT(dev, us) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.3 * (us) : (us))
-#define MIN(a, b)         ((a) < (b) ? (a) : (b))
-#define MAX(a, b)         ((a) > (b) ? (a) : (b))
-#define COUNT(array)      ((int)(sizeof(array) / sizeof((array)[0])))
+#define LOAD_US      0.8
+#define MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* What dot products of few rows issue on CDNA after their data has come, and ask of the caches for X, is not in the
+ * model, and no kernel has been timed there: taken for a microsecond. */
+#define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
 
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {

@@ -6,8 +6,9 @@
 #include "gpu.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
-#define FRAG_K    32 /* as in rfg_frag.h */
-#define MAX_LOADS 63 /* that a wave counts (s_waitcnt vmcnt) */
+#define FRAG_K      32 /* as in rfg_frag.h */
+#define MAX_RING_32 112
+#define MAX_LOADS   63 /* that a wave counts (s_waitcnt vmcnt) */
 
 static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 3, { 16, 32, 64 } },
@@ -71,6 +72,9 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     int64_t k = prob->v[GEMM_K], ldx = MAX(prob->v[GEMM_LDX], k), ldw = MAX(prob->v[GEMM_LDW], k);
     /* CDNA's accumulators have registers of their own. */
     int registers = s.registers + (dev->wave_size == 64 ? 0 : s.sums);
+    if (dev->wave_size == 32 && p[P_UNROLL] * s.loads * 4 > MAX_RING_32)
+        return rfg_refuse(why, "unroll=%d: %d registers of loads under way: must be at most %d, or some spill",
+                          p[P_UNROLL], p[P_UNROLL] * s.loads * 4, MAX_RING_32);
     if (registers > register_limit(dev, s.threads))
         return rfg_refuse(why, "about %d registers: must be at most %d", registers, register_limit(dev, s.threads));
     if (p[P_UNROLL] * s.loads > MAX_LOADS)
