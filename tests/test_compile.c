@@ -31,7 +31,7 @@ static const struct arch {
 
 static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,     &gemm_skinny_mma_asm,
                                                       &gemm_splitk_mma, &gemm_direct_mma, &gemm_thin_mma,
-                                                      &gemm_wgmma };
+                                                      &gemm_wgmma,      &gemm_stream_mma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -99,6 +99,7 @@ static const struct family {
     { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
     { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
     { "gemm_thin_mma", &gemm_thin_mma, NULL, 0 },
+    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0 },
     { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems) },
     { "act", NULL, act_problems, COUNT(act_problems) },

@@ -32,7 +32,8 @@ struct tune_options {
     int candidates;     /* the most that are tried for a shape; 0: 48 */
     uint64_t seed;
     int jobs; /* compiler processes; 0: the online cores */
-    bool force, dry_run, from_misses, keep_going, verbose, calibrate;
+    int max_m; /* problems with more rows are left out; 0: none are */
+    bool force, dry_run, predict, from_misses, keep_going, verbose, calibrate;
     bool overlap; /* every problem as overlap=1 */
 };
 
@@ -168,6 +169,12 @@ int tune_measure_main(int argc, char **argv);
 
 /* Tunes all shapes that wait, one after the other, and writes their rows. */
 void tune_sweep(struct tune *t);
+
+/* ---- tune_predict.c --------------------------------------------------------------------------------------------- */
+
+/* Writes the model's first choice for each shape that waits, marked `predicted`; rows that were measured or imported
+ * stay. */
+void tune_predict(struct tune *t);
 
 /* ---- tune_report.c ---------------------------------------------------------------------------------------------- */
 

@@ -43,6 +43,9 @@ static const char help[] =
     "  --keep-going         go on when the device can't measure several shapes in a row\n"
     "  --dry-run            list what would be tried, and why the rest is refused; the device may be imagined:\n"
     "                       --device gfx942:304, sm_90\n"
+    "  --predict            measure nothing: write what the analytical model ranks first, as rows marked `predicted`,\n"
+    "                       which never take the place of others; the device may be imagined\n"
+    "  --max-m M            leave out problems with more than M rows\n"
     "results:\n"
     "  --json FILE          \"-\": stdout (the table goes to stderr)\n"
     "  --report FILE.html   a page with charts that needs nothing else\n"
@@ -115,7 +118,9 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         VARIANTS,
         OVERLAP,
         KEEP,
-        CALIBRATE
+        CALIBRATE,
+        PREDICT,
+        MAX_M
     };
     static const struct option options[] = {
         { "shapes", required_argument, NULL, SHAPES },
@@ -136,6 +141,8 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "overlap", no_argument, NULL, OVERLAP },
         { "keep-going", no_argument, NULL, KEEP },
         { "calibrate", no_argument, NULL, CALIBRATE },
+        { "predict", no_argument, NULL, PREDICT },
+        { "max-m", required_argument, NULL, MAX_M },
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
@@ -202,6 +209,13 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         case CALIBRATE:
             o->calibrate = true;
             break;
+        case PREDICT:
+            o->predict = true;
+            break;
+        case MAX_M:
+            ok = parse_integer("max-m", optarg, INT32_MAX, &i);
+            o->max_m = (int)i;
+            break;
         case 'v':
             o->verbose = true;
             break;
@@ -219,6 +233,11 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         ok = false;
     } else if (ok && !o->n_shapes && !o->n_problems && !o->from_misses && !o->calibrate) {
         fprintf(stderr, "rfg-tune: nothing to tune: give --shapes, --problem, --from-misses or --calibrate\n");
+        ok = false;
+    }
+    if (ok && o->predict && (o->dry_run || o->report || o->json)) {
+        fprintf(stderr, "rfg-tune: --predict: can't be combined with --dry-run, --json or --report, which are about "
+                        "measurements\n");
         ok = false;
     }
     if (!ok) {
@@ -257,10 +276,21 @@ static bool check_variants(const char *list)
 /* ---- what is to be tuned ------------------------------------------------------------------------------------------
  */
 
+/* How many rows it has; 0: its operator's rows have no M. */
+static int64_t rows_of(const struct rfg_problem *prob)
+{
+    for (int k = 0; prob->op->column_key[0] && k < prob->op->n_keys; k++)
+        if (!strcmp(prob->op->keys[k].name, prob->op->column_key[0]))
+            return prob->v[k];
+    return 0;
+}
+
 /* Each problem once. False: no memory. */
 static bool add_shape(struct tune *t, const struct rfg_problem *asked, double weight)
 {
     const struct rfg_problem prob = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
+    if (t->opt.max_m && rows_of(&prob) > t->opt.max_m)
+        return true;
     for (int i = 0; i < t->n_shapes; i++)
         if (rfg_problem_equal(&t->shapes[i].problem, &prob))
             return true;
@@ -402,7 +432,7 @@ static char *private_cache(void)
 
 static bool open_device(struct tune *t)
 {
-    if (t->opt.dry_run && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
+    if ((t->opt.dry_run || t->opt.predict) && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
         return true;
     t->cache_dir = private_cache();
     rfg_context_params p = { .device = t->opt.device,
@@ -523,6 +553,11 @@ static int run(struct tune *t)
         for (int i = 0; i < t->n_shapes; i++)
             tune_explain_shape(t, &t->shapes[i], stdout);
         return t->bad_lines ? TUNE_EXIT_BAD_LINES : TUNE_EXIT_OK;
+    }
+    if (t->opt.predict) {
+        tune_predict(t);
+        tune_print_table(t, stdout);
+        return exit_code(t);
     }
     struct sigaction sa = { .sa_handler = on_signal };
     sigaction(SIGINT, &sa, NULL);

@@ -173,7 +173,7 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
     f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
     f.latency = c->skinny_tail;
-    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0);
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev);
 }
 
 static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -293,7 +293,7 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
               MAX(1, 8 / (waves * f.per_cu));
     f.chain = (trips - 1) * dev->load_us;
-    return gemm_flow_us(dev, &f);
+    return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev);
 }
 
 static void skinny_asm_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

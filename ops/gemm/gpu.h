@@ -14,6 +14,10 @@
 #define MAX_GRID_Y    65535
 #define FRAG_K        32 /* as in rfg_frag.h */
 
+/* What dot products of few rows issue on CDNA after their data has come, and ask of the caches for X, is not in the
+ * model, and no kernel has been timed there: taken for a microsecond. */
+#define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
+
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
