@@ -15,7 +15,7 @@ struct options {
     int rounds;
     double max_s, threshold;
     uint64_t seed;
-    bool json, check, all, dispatch, counters, copy;
+    bool json, check, all, dispatch, counters, copy, overlap;
     struct bench_memory *memory; /* cpu */
     struct rfg_shapes shapes;
     bool bad_lines;
@@ -30,6 +30,7 @@ static const char help[] =
     "  --problem \"...\"      e.g. \"gemm bf16,bf16->bf16 M=8 N=512 K=7168\"; may be repeated\n"
     "  --shapes FILE        a CSV of problems, as for rfg-tune\n"
     "  --db FILE            the tuned database (default: the user's)\n"
+    "  --overlap            all problems as overlap=1: in a context with launch_overlap\n"
     "  --variant \"v{...}\"   time this variant instead of the dispatcher's choice\n"
     "  --all-variants       time every configuration that supports the problem, fastest first\n"
     "  --rounds N           samples (default 50); --max-seconds S bounds each problem (default 3)\n"
@@ -84,6 +85,7 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         PROBLEM,
         SHAPES,
         DB,
+        OVERLAP,
         VARIANT,
         ALL,
         ROUNDS,
@@ -101,16 +103,27 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         VERSION
     };
     static const struct option options[] = {
-        { "device", 1, NULL, DEVICE },     { "problem", 1, NULL, PROBLEM },
-        { "shapes", 1, NULL, SHAPES },     { "db", 1, NULL, DB },
-        { "variant", 1, NULL, VARIANT },   { "all-variants", 0, NULL, ALL },
-        { "rounds", 1, NULL, ROUNDS },     { "max-seconds", 1, NULL, MAX_SECONDS },
-        { "no-check", 0, NULL, NO_CHECK }, { "seed", 1, NULL, SEED },
-        { "copy", 0, NULL, COPY },         { "dispatch", 0, NULL, DISPATCH },
-        { "counters", 0, NULL, COUNTERS }, { "save-baseline", 1, NULL, SAVE },
-        { "baseline", 1, NULL, BASELINE }, { "threshold", 1, NULL, THRESHOLD },
-        { "json", 0, NULL, JSON },         { "help", 0, NULL, HELP },
-        { "version", 0, NULL, VERSION },   { NULL, 0, NULL, 0 },
+        { "device", 1, NULL, DEVICE },
+        { "problem", 1, NULL, PROBLEM },
+        { "shapes", 1, NULL, SHAPES },
+        { "db", 1, NULL, DB },
+        { "variant", 1, NULL, VARIANT },
+        { "all-variants", 0, NULL, ALL },
+        { "rounds", 1, NULL, ROUNDS },
+        { "max-seconds", 1, NULL, MAX_SECONDS },
+        { "no-check", 0, NULL, NO_CHECK },
+        { "seed", 1, NULL, SEED },
+        { "copy", 0, NULL, COPY },
+        { "dispatch", 0, NULL, DISPATCH },
+        { "counters", 0, NULL, COUNTERS },
+        { "save-baseline", 1, NULL, SAVE },
+        { "baseline", 1, NULL, BASELINE },
+        { "threshold", 1, NULL, THRESHOLD },
+        { "json", 0, NULL, JSON },
+        { "help", 0, NULL, HELP },
+        { "version", 0, NULL, VERSION },
+        { "overlap", 0, NULL, OVERLAP },
+        { NULL, 0, NULL, 0 },
     };
     double x = 0;
     bool ok = true;
@@ -139,6 +152,9 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         }
         case DB:
             o->db = optarg;
+            break;
+        case OVERLAP:
+            o->overlap = true;
             break;
         case VARIANT:
             o->variant = optarg;
@@ -211,6 +227,7 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
 
 struct result {
     char config[RFG_CONFIG_STRLEN];
+    bool overlap; /* was so launched */
     int rung;
     double p50, p95, p99;
     double copy_gbps; /* --copy: median, read and written */
@@ -312,6 +329,8 @@ static void print_result(const struct options *o, const struct rfg_device *dev, 
                               tflops, "floor_us", floor, "floor_by", which, "error_ratio", r->check.max_ratio);
         if (o->copy)
             json_object_set_new(j, "copy_gb_per_s", json_real(r->copy_gbps));
+        if (rfg_problem_overlaps(prob))
+            json_object_set_new(j, "overlap", json_boolean(r->overlap));
         json_dumpf(j, stdout, 0);
         putchar('\n');
         json_decref(j);
@@ -320,7 +339,7 @@ static void print_result(const struct options *o, const struct rfg_device *dev, 
                100 * floor / r->p50);
         if (o->copy)
             printf("  %7.1f of %6.1f", 100 * gbps / r->copy_gbps, r->copy_gbps);
-        printf("  %d %s\n", r->rung, r->config);
+        printf("  %d %s%s\n", r->rung, r->config, rfg_problem_overlaps(prob) && !r->overlap ? " launched plainly" : "");
     }
     fflush(stdout);
 }
@@ -341,8 +360,10 @@ static bool sweep_one(void *arg, const int *p)
     struct rfg_plan *plan;
     rfg_config_format(s->var, p, r.config, sizeof(r.config));
     rfg_status st = rfg_plan_create(s->ctx, rfg_case_problem(s->c), s->var, p, &plan);
-    if (st == RFG_OK)
+    if (st == RFG_OK) {
+        r.overlap = rfg_plan_choice(plan)->overlap;
         st = time_one(s->o, s->c, plan, &r);
+    }
     rfg_plan_destroy(s->ctx, &plan);
     if (st != RFG_OK) {
         fprintf(stderr, "rfg-bench: %s: %s\n", r.config, rfg_last_error());
@@ -387,8 +408,10 @@ static rfg_status bench_forced(const struct options *o, rfg_context *ctx, struct
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "--variant: %s", why.text);
     rfg_config_format(var, p, r->config, sizeof(r->config));
     rfg_status st = rfg_plan_create(ctx, rfg_case_problem(c), var, p, &plan);
-    if (st == RFG_OK)
+    if (st == RFG_OK) {
+        r->overlap = rfg_plan_choice(plan)->overlap;
         st = time_one(o, c, plan, r);
+    }
     rfg_plan_destroy(ctx, &plan);
     return st;
 }
@@ -401,6 +424,7 @@ static rfg_status bench_public(const struct options *o, rfg_context *ctx, struct
         const struct rfg_choice *choice = rfg_plan_choice(plan);
         rfg_config_format(choice->variant, choice->params, r->config, sizeof(r->config));
         r->rung = (int)choice->rung;
+        r->overlap = choice->overlap;
     }
     return st;
 }
@@ -425,9 +449,10 @@ static rfg_status bench_one(const struct options *o, rfg_context *ctx, const str
     return st;
 }
 
-static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
+/* contexts: without launch_overlap, and with it, for overlap=1 problems. */
+static int run(struct options *o, rfg_context *const contexts[2], struct bench_baseline *old)
 {
-    struct rfg_device dev = *rfg_context_info(ctx);
+    struct rfg_device dev = *rfg_context_info(contexts[0]);
     struct bench_baseline *medians = NULL;
     struct rfg_reason why;
     int failed = 0, refused = 0;
@@ -440,13 +465,16 @@ static int run(struct options *o, rfg_context *ctx, struct bench_baseline *old)
     if (!o->json && !o->dispatch && !o->counters)
         print_header(o, &dev);
     for (size_t i = 0; i < o->shapes.n; i++) {
-        const struct rfg_problem *prob = &o->shapes.v[i].problem;
+        struct rfg_problem prob = o->shapes.v[i].problem;
+        rfg_context *ctx = contexts[o->overlap || rfg_problem_overlaps(&prob)];
         struct result r = { .rung = 0 };
         char text[RFG_PROBLEM_STRLEN];
-        rfg_problem_format(prob, text, sizeof(text));
-        rfg_status st = o->dispatch   ? bench_dispatch(ctx, prob, o->json)
-                        : o->counters ? bench_counters(ctx, prob, o->variant, o->seed, o->json)
-                                      : bench_one(o, ctx, &dev, prob, &r);
+        rfg_status st = rfg_context_problem(ctx, &prob, &prob);
+        rfg_problem_format(&prob, text, sizeof(text));
+        if (st == RFG_OK)
+            st = o->dispatch   ? bench_dispatch(ctx, &prob, o->json)
+                 : o->counters ? bench_counters(ctx, &prob, o->variant, o->seed, o->json)
+                               : bench_one(o, ctx, &dev, &prob, &r);
         if (st != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s: %s\n", text, rfg_last_error());
             failed++;
@@ -476,22 +504,31 @@ int main(int argc, char **argv)
     struct options o = { .rounds = 50, .max_s = 3, .threshold = 10, .seed = 1, .check = true };
     struct bench_baseline *old = NULL;
     struct rfg_reason why;
-    rfg_context *ctx = NULL;
-    int code;
+    rfg_context *ctx[2] = { NULL };
+    int code, contexts = 1;
     if (!parse(argc, argv, &o, &code))
         goto out;
     if (o.baseline && !bench_baseline_load(o.baseline, &old, &why)) {
         fprintf(stderr, "rfg-bench: --baseline: %s\n", why.text);
         goto out;
     }
-    rfg_context_params params = { .device = o.device, .user_db = o.db, .no_misses = 1 };
-    if (rfg_context_create(&ctx, &params) != RFG_OK) {
-        fprintf(stderr, "rfg-bench: %s\n", rfg_last_error());
-        goto out;
+    for (size_t i = 0; i < o.shapes.n; i++)
+        contexts = o.overlap || rfg_problem_overlaps(&o.shapes.v[i].problem) ? 2 : contexts;
+    for (int i = 0; i < contexts; i++) {
+        rfg_context_params params = { .device = o.device, .user_db = o.db, .no_misses = 1, .launch_overlap = i };
+        if (rfg_context_create(&ctx[i], &params) != RFG_OK) {
+            fprintf(stderr, "rfg-bench: %s\n", rfg_last_error());
+            goto out;
+        }
+        if (!rfg_device_can_overlap(rfg_context_info(ctx[0]), &why) && o.overlap) {
+            fprintf(stderr, "rfg-bench: --overlap: %s\n", why.text);
+            goto out;
+        }
     }
     code = run(&o, ctx, old);
 out:
-    rfg_context_destroy(&ctx);
+    rfg_context_destroy(&ctx[1]);
+    rfg_context_destroy(&ctx[0]);
     bench_baseline_free(&old);
     rfg_shapes_free(&o.shapes);
     return code;

@@ -17,10 +17,13 @@ struct raw {
     const struct rfg_hip *hip;
     hipFunction_t fn;
     struct rfg_launch l;
+    bool overlap;
 };
 
 static hipError_t raw_launch(const struct raw *r, void **params, hipStream_t stream)
 {
+    if (r->overlap)
+        return r->hip->launch_overlapped(r->fn, &r->l, stream, params);
     return r->hip->hipModuleLaunchKernel(r->fn, r->l.grid[0], r->l.grid[1], r->l.grid[2], r->l.block[0], r->l.block[1],
                                          r->l.block[2], r->l.lds, stream, params, NULL);
 }
@@ -50,6 +53,7 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
         prob->op->pack(rfg_case_problem(c), rfg_case_tensors(c, 0), kargs);
         st = rfg_plan_launch(ctx, plan, kargs, stream); /* completes kargs */
         have_raw = hip && rfg_plan_raw(plan, &raw.fn, &raw.l);
+        raw.overlap = rfg_plan_choice(plan)->overlap;
     }
     uintptr_t sum = 0;
     for (int b = 0; st == RFG_OK && b < BATCHES; b++) {

@@ -11,8 +11,9 @@ L2); the graphs are replayed in turn, whoever begins changing from round to roun
 L2 is read. Every figure is the median over the rounds, divided by the calls, in microseconds. Each contestant's result
 is compared with PyTorch's in fp64 first; who is wrong or fails is left out and named.
 
-  rfg       rfg_op_gemm through ctypes; rfg+ov: with launch_overlap (programmatic dependent launch); untuned: with no
-            tuned database at all, so that the analytical model picks (no overlap)
+  rfg       rfg_op_gemm through ctypes; rfg+ov: with launch_overlap (programmatic dependent launch), which takes the
+            databases' rows of overlap=1 (rfg-tune --overlap) where there are any; untuned: with no tuned database at
+            all, so that the analytical model picks (no overlap)
   cublas    torch.mm with cuBLAS, cublaslt: with cuBLASLt; lt: the fastest of all that cuBLASLt's heuristics offer (64
             at most). The vendor is the fastest of the three
   triton    a split-K kernel, the fastest of about 80 configurations (peers/triton_gemm.py). Peers: vendor and Triton
@@ -42,7 +43,6 @@ import gemm_bars as bars  # noqa: E402
 import rfg  # noqa: E402
 
 import torch  # noqa: E402
-import triton  # noqa: E402
 
 import race  # noqa: E402
 import triton_gemm  # noqa: E402
@@ -419,22 +419,7 @@ def run(args, bench, todo, ahead, records):
     t = time.monotonic()
     peers = open_peers(args, bench, ahead)
     bench.phase("building, waiting for triton's compiler", t)
-    t = time.monotonic()
-    n = 1 << (29 if race.DEV == "cuda" else 16)
-    copy, touch = race.measure_copy(bench, n), race.measure_touch(bench)
-    bench.phase("copy, touch", t)
-    head = {
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "l2": bench.l2,
-        "rounds": bench.rounds,
-        "copy_gbps": copy[0],
-        "copy": copy[1],
-        "touch_us": touch,
-    }
-    say("# %s, torch %s, triton %s, L2 %.0f MB" % (head["gpu"], head["torch"], head["triton"], bench.l2 / 2**20))
-    say("# copy of %.1f GB: %.0f GB/s (%s); a node that loads and stores once: %.2f us" % (2e-9 * n, *copy, touch))
+    head = race.measure_machine(bench)
     say("# us a call, bf16 unless said; error: the largest, over that of rounding the exact result")
     say(HEAD)
     for i, p in enumerate(todo):
@@ -459,7 +444,7 @@ def run(args, bench, todo, ahead, records):
         without = [r["problem"] for r in records if name not in r["us"]]
         if without:
             say("# %s was not measured in %d problems, such as %s" % (name, len(without), without[0]))
-    head["copy_gbps"] = max(copy[0], race.measure_copy(bench, n)[0])
+    race.measure_copy_again(bench, head)
     race.save(args.json, head, records)
     return head
 

@@ -13,7 +13,8 @@ that no set is still cached. Every figure is the median over the rounds, divided
 contestant's results are compared with PyTorch's in fp32 first; who is wrong or fails is left out and named.
 
   rfg         rfg_op_* through ctypes, writing to buffers of their own; rfg+ov: with launch_overlap (programmatic
-              dependent launch, which flashinfer uses by default too); rfg in place: as flashinfer and vllm do it
+              dependent launch, which flashinfer uses by default too) and the database's rows of overlap=1
+              (rfg-tune --overlap) where there are any; rfg in place: as flashinfer and vllm do it
   compile     torch.compile, max-autotune-no-cudagraphs, of the functional form; every call has outputs of its own
   triton      tutorial kernels, the fastest of a few block sizes and numbers of warps by a short race
   flashinfer  FlashInfer's CUDA kernels (the better of with and without programmatic dependent launch), vllm: vLLM's;
@@ -479,22 +480,7 @@ def run(args, bench, records):
             if ctx:
                 contexts[name] = ctx
     forms = {} if "compile" in args.without else compiled_forms()
-    t = time.monotonic()
-    n = 1 << (29 if race.DEV == "cuda" else 16)
-    copy, touch = race.measure_copy(bench, n), race.measure_touch(bench)
-    head = {
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "triton": triton.__version__,
-        "l2": bench.l2,
-        "rounds": bench.rounds,
-        "copy_gbps": copy[0],
-        "copy": copy[1],
-        "touch_us": touch,
-    }
-    bench.phase("copy, touch", t)
-    say("# %s, torch %s, triton %s, L2 %.0f MB" % (head["gpu"], head["torch"], head["triton"], bench.l2 / 2**20))
-    say("# copy of %.1f GB: %.0f GB/s (%s); a node that loads and stores once: %.2f us" % (2e-9 * n, *copy, touch))
+    head = race.measure_machine(bench)
     if "rfg" in contexts:
         explained = attempt(
             "explain", lambda: contexts["rfg"].explain("add_rmsnorm bf16->bf16 M=16 N=%d" % args.hidden[-1])
@@ -523,12 +509,14 @@ def run(args, bench, records):
         torch.cuda.empty_cache()
         if r:
             records.append(r)
-            show(r, copy[0])
+            show(r, head["copy_gbps"])
             race.save(args.json, head, records)
-    again = race.measure_copy(bench, n)
-    head["copy_gbps"] = max(copy[0], again[0])
-    head["copy_gbps_at_the_end"], head["touch_us_at_the_end"] = again[0], race.measure_touch(bench)
-    say("# at the end: copy %.0f GB/s, load and store once %.2f us" % (again[0], head["touch_us_at_the_end"]))
+    head["copy_gbps_at_the_end"] = race.measure_copy_again(bench, head)
+    head["touch_us_at_the_end"] = race.measure_touch(bench)
+    say(
+        "# at the end: copy %.0f GB/s, load and store once %.2f us"
+        % (head["copy_gbps_at_the_end"], head["touch_us_at_the_end"])
+    )
     race.save(args.json, head, records)
     return head
 

@@ -24,7 +24,7 @@ bool rfg_variant_allowed(const rfg_context *ctx, const struct rfg_variant *var)
 struct walk {
     rfg_context *ctx;
     const struct rfg_problem *prob; /* the call's: what variants are checked against */
-    struct rfg_problem key;         /* what rows are looked up by */
+    struct rfg_problem key;         /* what rows are looked up by: the call's, with or without overlap=1 */
     uint32_t skip;                  /* variants left out by rungs 4 and 5 */
     struct rfg_choice *out;
     void (*say)(void *arg, const char *line);
@@ -78,8 +78,7 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
         if (rfg_variant_check(c.variant, &w->ctx->dev, w->prob, c.params, &why)) {
             tell(w, "rung %d: row %s on %d CUs -> %s, %.2f us %s %s", (int)rung,
                  rfg_problem_format(&row->problem, text, sizeof(text)), row->cu_count,
-                 rfg_config_format(c.variant, c.params, config, sizeof(config)), row->median_us,
-                 rfg_source_name(row->how), row->date);
+                 rfg_row_config(row, config, sizeof(config)), row->median_us, rfg_source_name(row->how), row->date);
             *w->out = c;
             return true;
         }
@@ -105,6 +104,12 @@ static bool by_exact(const struct walk *w)
     return row && take_row(w, row, RFG_RUNG_EXACT);
 }
 
+/* Which rows a rung has gone through, if there are two kinds. */
+static const char *kind(const struct walk *w)
+{
+    return !rfg_problem_overlaps(w->prob) ? "" : rfg_problem_overlaps(&w->key) ? ", overlap=1" : ", without overlap";
+}
+
 #define MAX_ROWS 32 /* so that a database of bad rows costs a bounded time */
 
 static bool by_nearest(const struct walk *w)
@@ -114,7 +119,7 @@ static bool by_nearest(const struct walk *w)
         if (take_row(w, row, RFG_RUNG_NEAREST))
             return true;
     if (!row)
-        tell(w, "rung 2: no %srow with another M", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "");
+        tell(w, "rung 2: no %srow with another M%s", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "", kind(w));
     return false;
 }
 
@@ -125,7 +130,7 @@ static bool by_other_cus(const struct walk *w)
         if (take_row(w, row, RFG_RUNG_OTHER_CUS))
             return true;
     if (!row)
-        tell(w, "rung 3: no %srow of another CU count", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "");
+        tell(w, "rung 3: no %srow of another CU count%s", rfg_snapshot_rows(w->ctx->snap) ? "usable " : "", kind(w));
     return false;
 }
 
@@ -217,9 +222,16 @@ rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg
     struct walk w = {
         .ctx = ctx, .prob = prob, .key = rfg_problem_key(prob), .skip = skip, .out = out, .say = say, .arg = arg
     };
+    bool overlaps = rfg_problem_overlaps(prob);
     for (int r = from; r <= RFG_RUNG_PORTABLE; r++)
-        if (rungs[r](&w))
+        /* Rows tuned for overlap, then the others, which tell more than the next rung. */
+        for (int o = overlaps && r < RFG_RUNG_MODEL; o >= 0; o--) {
+            w.key = rfg_problem_with_overlap(&w.key, o);
+            if (!rungs[r](&w))
+                continue;
+            out->overlap = overlaps && out->variant->kind == RFG_VARIANT_KERNEL && (!o || rfg_row_overlap(out->row));
             return RFG_OK;
+        }
     return nothing_serves(&w);
 }
 
@@ -252,14 +264,20 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
     if (!rfg_problem_parse(&prob, problem, &why))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s", why.text);
 
-    rfg_status st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, add_line, &t);
+    rfg_status st = rfg_context_problem(ctx, &prob, &prob);
+    if (st != RFG_OK)
+        return st;
+    st = rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, add_line, &t);
     if (st != RFG_OK) {
         add_line(&t, rfg_last_error());
         return RFG_OK;
     }
-    snprintf(line, sizeof(line), "chosen: %s by rung %d on %s (%s, %d CUs)",
+    snprintf(line, sizeof(line), "chosen: %s by rung %d on %s (%s, %d CUs)%s",
              rfg_config_format(c.variant, c.params, config, sizeof(config)), (int)c.rung, ctx->dev.name, ctx->dev.arch,
-             ctx->dev.cu_count);
+             ctx->dev.cu_count,
+             !ctx->overlap ? ""
+             : c.overlap   ? ", launched with overlap"
+                           : ", launched plainly");
     add_line(&t, line);
     if (c.row) {
         snprintf(line, sizeof(line),

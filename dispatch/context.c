@@ -115,6 +115,8 @@ static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int o
 {
     int version = 0;
     hipError_t e = ctx->hip->describe(ordinal, &ctx->dev);
+    if (!ctx->hip->launch_overlapped)
+        ctx->dev.features &= ~(unsigned)RFG_FEATURE_OVERLAP;
     snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
     if (e != hipSuccess)
         return rfg_hip_fail(ctx, "describe (reading the device's properties)", e);
@@ -257,8 +259,8 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     calibrate(ctx);
     char *system_db = system ? strdup(system) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
     const char *overlap = rfg_env("RFG_LAUNCH_OVERLAP");
-    ctx->overlap = (p->launch_overlap || (overlap && strcmp(overlap, "0") != 0)) && ctx->hip &&
-                   ctx->hip->launch_overlapped && ctx->dev.features & RFG_FEATURE_OVERLAP;
+    ctx->overlap =
+        (p->launch_overlap || (overlap && strcmp(overlap, "0") != 0)) && rfg_device_can_overlap(&ctx->dev, NULL);
     ctx->variants = variants ? strdup(variants) : NULL;
     ctx->save_misses = !p->no_misses && ctx->user_db && *ctx->user_db;
     ctx->cache = rfg_cache_open(p->cache_dir, 0);
@@ -451,8 +453,23 @@ static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, u
     return st;
 }
 
+rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem *prob, struct rfg_problem *own)
+{
+    struct rfg_reason why = { "overlap=1: launch_overlap of the context is off" };
+    if (rfg_problem_overlaps(prob) && !ctx->overlap)
+        return rfg_fail(rfg_device_can_overlap(&ctx->dev, &why) ? RFG_ERROR_INVALID_ARGUMENT : RFG_ERROR_UNSUPPORTED,
+                        "%s", why.text);
+    *own = rfg_problem_with_overlap(prob, ctx->overlap);
+    return RFG_OK;
+}
+
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream)
 {
+    struct rfg_problem own;
+    if (ctx->overlap) {
+        own = rfg_problem_with_overlap(prob, true);
+        prob = &own;
+    }
     if (!ctx->hip && stream)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: stream is %p: must be NULL on cpu", prob->op->name, stream);
     int previous = -1;
@@ -479,6 +496,11 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
 
 const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob)
 {
+    struct rfg_problem own;
+    if (ctx->overlap) {
+        own = rfg_problem_with_overlap(prob, true);
+        prob = &own;
+    }
     return probe(ctx, prob, rfg_problem_hash(prob));
 }
 
@@ -487,13 +509,14 @@ const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem 
 static rfg_status prepare(rfg_context *ctx, const struct rfg_problem *prob)
 {
     int previous = -1;
-    rfg_status st = RFG_OK;
-    if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
+    struct rfg_problem own;
+    rfg_status st = rfg_context_problem(ctx, prob, &own);
+    if (st != RFG_OK || (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK))
         return st;
-    uint64_t hash = rfg_problem_hash(prob);
-    struct rfg_plan *plan = probe(ctx, prob, hash);
+    uint64_t hash = rfg_problem_hash(&own);
+    struct rfg_plan *plan = probe(ctx, &own, hash);
     if (!plan)
-        st = first_call(ctx, prob, hash, NULL, false, &plan);
+        st = first_call(ctx, &own, hash, NULL, false, &plan);
     if (ctx->hip)
         rfg_device_leave(ctx, previous);
     return st;
@@ -527,10 +550,11 @@ static void prefetch(rfg_context *ctx, const struct rfg_shapes *shapes)
     int n = 0;
     for (size_t i = 0; reqs && names && kernels && i < shapes->n; i++) {
         struct rfg_choice c;
-        if (rfg_choose(ctx, &shapes->v[i].problem, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK &&
+        struct rfg_problem prob;
+        if (rfg_context_problem(ctx, &shapes->v[i].problem, &prob) == RFG_OK &&
+            rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK &&
             c.variant->kind == RFG_VARIANT_KERNEL &&
-            rfg_variant_request(&ctx->dev, &shapes->v[i].problem, c.variant, c.params, &reqs[n], names[n],
-                                &kernels[n]) == RFG_OK)
+            rfg_variant_request(&ctx->dev, &prob, c.variant, c.params, &reqs[n], names[n], &kernels[n]) == RFG_OK)
             n++;
     }
     if (n > 1) {
@@ -558,8 +582,16 @@ rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path)
     rfg_status st = rfg_shapes_read(path, &shapes, first_bad_line, &first_bad);
     if (st == RFG_OK && ctx->hip)
         prefetch(ctx, &shapes);
-    for (size_t i = 0; st == RFG_OK && i < shapes.n; i++)
-        st = prepare(ctx, &shapes.v[i].problem);
+    for (size_t i = 0; st == RFG_OK && i < shapes.n; i++) {
+        struct rfg_problem own;
+        if (rfg_context_problem(ctx, &shapes.v[i].problem, &own) == RFG_OK) {
+            st = prepare(ctx, &own);
+            continue;
+        }
+        shapes.n_bad++; /* overlap=1 in a context that has none */
+        if (!first_bad)
+            first_bad = rfg_asprintf("%s:%d: %s", path, shapes.v[i].line, rfg_last_error());
+    }
     if (st == RFG_OK && shapes.n_bad)
         st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s", first_bad ? first_bad : path);
     free(first_bad);

@@ -46,6 +46,7 @@ struct rfg_choice {
     enum rfg_rung rung;
     double predicted_us;       /* rung 4: the model's estimate */
     const struct rfg_row *row; /* rungs 1-3 */
+    bool overlap;              /* the launch may begin before the one before it has ended */
 };
 
 /* Walks the ladder from `from` on; compiles and loads nothing. Rungs 4 and 5 leave out the operator's variants whose
@@ -54,16 +55,22 @@ struct rfg_choice {
 rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg_rung from, uint32_t skip,
                       struct rfg_choice *out, void (*say)(void *arg, const char *line), void *arg);
 
-/* Compiles (cache) and loads. var must support prob and p be valid for it. */
+/* Compiles (cache) and loads. var must support prob and p be valid for it; launches overlap if prob says overlap=1. */
 rfg_status rfg_plan_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
                            const int *p, struct rfg_plan **plan);
 void rfg_plan_destroy(rfg_context *ctx, struct rfg_plan **plan);
+/* Without overlap from now on, whatever the problem says. */
+void rfg_plan_launch_plainly(struct rfg_plan *plan);
 /* kargs: op->kargs_size bytes, packed but for the head, which is filled here. */
 rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream);
 /* Registers, LDS, spills as the runtime knows them: -1 where it doesn't. */
 void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
 bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch);
+
+/* The problem as a call in this context poses it: overlap=1 with launch_overlap. Refuses an overlap=1 problem without.
+ */
+rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem *prob, struct rfg_problem *own);
 
 /* The plan that an op call of prob uses now, NULL if it wasn't called or prepared (the hot path's hash probe). */
 const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob);

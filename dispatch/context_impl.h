@@ -43,7 +43,7 @@ struct stream_space {
 
 struct rfg_context {
     struct rfg_device dev;
-    bool overlap; /* launches overlap the ones before them */
+    bool overlap; /* all problems are overlap=1 */
     const struct rfg_hip *hip;
     int ordinal;
     char driver[64];

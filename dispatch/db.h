@@ -70,10 +70,19 @@ int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *ar
 rfg_status rfg_db_each(struct rfg_db *db, const char *arch,
                        bool (*fn)(void *ctx, const struct rfg_row *row, const char *bad), void *ctx);
 
-/* Parameters of a row as values in the variant's order. Refuses unknown, missing and ill-typed ones. */
+/* Parameters of a row as values in the variant's order. Refuses unknown, missing and ill-typed ones. A row of an
+ * overlap=1 problem (and no other) has one more, which no variant has: {"waves":4,"overlap":0} was fastest when it was
+ * launched plainly. */
 bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, int *p, struct rfg_reason *why);
+/* What it says there; false in the rows of other problems. */
+bool rfg_row_overlap(const struct rfg_row *row);
+/* Fills variant and params; overlap is left out unless the row's problem has it. */
+void rfg_row_set_config(struct rfg_row *row, const struct rfg_variant *var, const int *p, bool overlap);
 /* {"waves":4,"rows":2} */
 char *rfg_params_json(const struct rfg_variant *var, const int *p, char *buf, size_t size);
+/* For people: "gemm_skinny{waves=4}", "gemm_skinny{waves=4} launched plainly"; as it is stored if this version does not
+ * know it. */
+char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size);
 
 /* Misses: problems that were run without an exact row. */
 rfg_status rfg_db_add_misses(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,

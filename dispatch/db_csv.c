@@ -286,6 +286,8 @@ bool rfg_row_check(const struct rfg_row *row, const char **column, struct rfg_re
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
+#define OVERLAP "overlap" /* the parameter that says how a winner is launched: no variant's may be called so */
+
 bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, int *p, struct rfg_reason *why)
 {
     json_error_t error;
@@ -304,6 +306,10 @@ bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, in
         else
             p[i] = (int)json_integer_value(v);
     }
+    bool overlaps = row->problem.op && rfg_problem_overlaps(&row->problem);
+    const json_t *how = json_object_get(obj, OVERLAP);
+    if (ok && overlaps && !(json_is_integer(how) && json_integer_value(how) >= 0 && json_integer_value(how) <= 1))
+        ok = rfg_refuse(why, "params '%.60s': " OVERLAP " must be 0 or 1: the problem has overlap=1", row->params);
     const char *name;
     json_t *v;
     json_object_foreach(obj, name, v)
@@ -311,7 +317,7 @@ bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, in
         int i = 0;
         while (i < var->n_params && strcmp(var->params[i].name, name))
             i++;
-        if (ok && i == var->n_params)
+        if (ok && i == var->n_params && !(overlaps && !strcmp(name, OVERLAP)))
             ok = rfg_refuse(why, "params '%.60s': %s has no parameter '%.40s'", row->params, var->name, name);
     }
     json_decref(obj);
@@ -325,6 +331,39 @@ char *rfg_params_json(const struct rfg_variant *var, const int *p, char *buf, si
         at += (size_t)snprintf(buf + at, size - at, "%s\"%s\":%d", i ? "," : "", var->params[i].name, p[i]);
     if (at < size)
         snprintf(buf + at, size - at, "}");
+    return buf;
+}
+
+bool rfg_row_overlap(const struct rfg_row *row)
+{
+    json_t *obj = rfg_problem_overlaps(&row->problem) ? json_loads(row->params, 0, NULL) : NULL;
+    bool overlap = json_integer_value(json_object_get(obj, OVERLAP)) == 1;
+    json_decref(obj);
+    return overlap;
+}
+
+void rfg_row_set_config(struct rfg_row *row, const struct rfg_variant *var, const int *p, bool overlap)
+{
+    snprintf(row->variant, sizeof(row->variant), "%s", var->name);
+    rfg_params_json(var, p, row->params, sizeof(row->params));
+    size_t at = strlen(row->params) - 1; /* of the brace */
+    if (rfg_problem_overlaps(&row->problem))
+        snprintf(row->params + at, sizeof(row->params) - at, "%s\"" OVERLAP "\":%d}", var->n_params ? "," : "",
+                 overlap);
+}
+
+char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size)
+{
+    int p[RFG_MAX_PARAMS];
+    const struct rfg_variant *var = rfg_variant_find(row->problem.op, row->variant);
+    if (!var || !rfg_row_params(row, var, p, NULL)) {
+        snprintf(buf, size, "%s %s", row->variant, row->params);
+        return buf;
+    }
+    rfg_config_format(var, p, buf, size);
+    size_t at = strlen(buf);
+    if (rfg_problem_overlaps(&row->problem) && !rfg_row_overlap(row))
+        snprintf(buf + at, size - at, " launched plainly");
     return buf;
 }
 

@@ -29,8 +29,8 @@ static const struct known {
 } table[] = {
     { "gfx908", "gfx908", RFG_PLATFORM_AMD, 120, 64, 64 * KIB, MMA, 1228, 92, 23, 2.5, 1.5, 1, 3000, 8 * MIB },
     { "gfx90a", "gfx90a", RFG_PLATFORM_AMD, 104, 64, 64 * KIB, MMA, 1638, 181, 23, 2.5, 1.5, 1, 3500, 8 * MIB },
-    { "gfx942", "gfx942", RFG_PLATFORM_AMD, 304, 64, 64 * KIB, MMA, 5300, 1307, 163, 2.0, 1.5, 0.9, 10000, 256 * MIB },
-    { "gfx950", "gfx950", RFG_PLATFORM_AMD, 256, 64, 160 * KIB, MMA, 8000, 2500, 157, 2.0, 1.5, 0.9, 12000, 256 * MIB },
+    { "gfx942", "gfx942", RFG_PLATFORM_AMD, 304, 64, 64 * KIB, MMA, 5300, 1307, 163, 2.0, 0.9, 0.9, 10000, 256 * MIB },
+    { "gfx950", "gfx950", RFG_PLATFORM_AMD, 256, 64, 160 * KIB, MMA, 8000, 2500, 157, 2.0, 0.9, 0.9, 12000, 256 * MIB },
     { "gfx1030", "gfx1030", RFG_PLATFORM_AMD, 80, 32, 64 * KIB, 0, 512, 0, 20, 2.5, 1.5, 0.7, 1800, 128 * MIB },
     { "gfx1100", "gfx1100", RFG_PLATFORM_AMD, 96, 32, 64 * KIB, MMA, 960, 122, 61, 2.0, 1.5, 0.7, 3000, 96 * MIB },
     { "gfx1201", "gfx1201", RFG_PLATFORM_AMD, 64, 32, 64 * KIB, MMA, 640, 195, 48, 2.0, 1.5, 0.7, 2500, 64 * MIB },

@@ -369,7 +369,10 @@ static hipError_t nv_ModuleUnload(hipModule_t module)
 
 static hipError_t nv_ModuleGetFunction(hipFunction_t *fn, hipModule_t module, const char *name)
 {
-    return check(cu.cuModuleGetFunction((void **)fn, module, name));
+    CUresult r = cu.cuModuleGetFunction((void **)fn, module, name);
+    if (r == 0) /* CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, for clusters of 16; before sm_90 nobody asks */
+        (void)cu.cuFuncSetAttribute(*fn, 14, 1);
+    return check(r);
 }
 
 static hipError_t nv_FuncSetAttribute(const void *fn, hipFuncAttribute attr, int value)

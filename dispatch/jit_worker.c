@@ -3,8 +3,9 @@
  * Compiling in child processes: the program rfg-compile --worker at the other end of a socket. Compilers hold global
  * locks, so this is how several cores compile; and a compiler that crashes or hangs costs one candidate.
  *
- * Protocol, both ways: a struct frame, then its fields' bytes. The request's fields are provider, name, entry, target,
- * source and language; the reply's are the code object, the log and the error message. */
+ * Protocol, both ways: first a greeting that says whose version this is (text, NUL-padded; its size and its beginning
+ * never change), then struct frames, each followed by its fields' bytes. The request's fields are provider, name,
+ * entry, target, source and language; the reply's are the code object, the log and the error message. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +26,9 @@
 #include "jit_internal.h"
 #include "util.h"
 
-#define FRAME_MAGIC 0x32676672u /* "rfg2": a worker of another version is told apart */
+#define PROTOCOL    3 /* of what follows the greeting: versions of the same number may differ while they are made */
+#define GREETING    64
+#define FRAME_MAGIC 0x32676672u /* "rfg2" */
 #define MAX_FIELDS  6
 #define MAX_FIELD   (256u << 20)
 
@@ -127,12 +130,27 @@ static void free_fields(char *fields[MAX_FIELDS])
         free(fields[i]);
 }
 
+/* Says hello and hears it; theirs is "" if that was none. */
+static enum io greet(int fd, const char *version, char mine[GREETING], char theirs[GREETING], double deadline)
+{
+    memset(mine, 0, GREETING);
+    memset(theirs, 0, GREETING);
+    snprintf(mine, GREETING, "rfg %.32s, protocol %d", version, PROTOCOL);
+    enum io io = put_bytes(fd, mine, GREETING, deadline);
+    if (io == IO_OK)
+        io = get_bytes(fd, theirs, GREETING, deadline);
+    if (io != IO_OK || memcmp(theirs, "rfg ", 4) || theirs[GREETING - 1])
+        theirs[0] = 0;
+    return io;
+}
+
 /* ---- the pool --------------------------------------------------------------------------------------------------- */
 
 struct worker {
     pid_t pid; /* 0: not running */
     int fd;
     bool busy;
+    bool greeted;
 };
 
 struct rfg_jit_pool {
@@ -287,6 +305,7 @@ static bool start(struct rfg_jit_pool *p, struct worker *w, struct rfg_reason *w
         return rfg_refuse(why, "%.80s could not be started: %s", p->program, strerror(err));
     }
     w->fd = ends[0];
+    w->greeted = false;
     return true;
 }
 
@@ -332,7 +351,17 @@ static bool exchange(struct rfg_jit_pool *p, struct worker *w, const struct rfg_
     for (int i = 0; i < MAX_FIELDS; i++)
         sizes[i] = strlen(out[i]);
     double deadline = rfg_now() + p->timeout_s;
-    enum io io = put_frame(w->fd, RFG_OK, (const void *const *)out, sizes, MAX_FIELDS, deadline);
+    char mine[GREETING], theirs[GREETING];
+    enum io io = w->greeted ? IO_OK : greet(w->fd, rfg_version(), mine, theirs, deadline);
+    if (!w->greeted && io == IO_OK && strcmp(mine, theirs)) {
+        kill_worker(w);
+        reap(w);
+        return rfg_refuse(why, "version mismatch: the compiler is %s, this program %s: %s",
+                          *theirs ? theirs : "no rfg that says its version", mine, p->program);
+    }
+    w->greeted |= io == IO_OK;
+    if (io == IO_OK)
+        io = put_frame(w->fd, RFG_OK, (const void *const *)out, sizes, MAX_FIELDS, deadline);
     memset(fields, 0, MAX_FIELDS * sizeof(*fields));
     if (io == IO_OK)
         io = get_frame(w->fd, reply, fields, deadline);
@@ -345,9 +374,17 @@ static bool exchange(struct rfg_jit_pool *p, struct worker *w, const struct rfg_
         return rfg_refuse(why, "the compiler was still running after %.1f s and was killed", p->timeout_s);
     }
     int status = reap(w);
+    char end[40];
     if (WIFSIGNALED(status))
-        return rfg_refuse(why, "the compiler crashed: SIG%s", sigabbrev_np(WTERMSIG(status)));
-    return rfg_refuse(why, "the compiler process ended with %d before it answered", WEXITSTATUS(status));
+        snprintf(end, sizeof(end), "SIG%s", sigabbrev_np(WTERMSIG(status)));
+    else
+        snprintf(end, sizeof(end), "%d", WEXITSTATUS(status));
+    if (!w->greeted) /* those that know no greeting break off */
+        return rfg_refuse(why, "the compiler ended with %s before it said its version, which must be %s: %s", end, mine,
+                          p->program);
+    if (WIFSIGNALED(status))
+        return rfg_refuse(why, "the compiler crashed: %s", end);
+    return rfg_refuse(why, "the compiler process ended with %s before it answered", end);
 }
 
 rfg_status rfg_jit_pool_compile(void *pool, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
@@ -510,7 +547,11 @@ int rfg_jit_worker_main(void)
     pthread_t thread;
     if (pthread_create(&thread, NULL, watch, NULL) == 0)
         pthread_detach(thread);
-    enum io io = IO_OK;
+    const char *version = rfg_env("RFG_TEST_WORKER_VERSION");
+    char mine[GREETING], theirs[GREETING];
+    enum io io = greet(worker_fd, version ? version : rfg_version(), mine, theirs, 0);
+    if (strcmp(mine, theirs))
+        io = IO_CLOSED; /* another version: the other side says so */
     while (io == IO_OK) {
         struct frame f;
         char *fields[MAX_FIELDS];

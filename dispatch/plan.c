@@ -256,11 +256,14 @@ rfg_status rfg_plan_create(rfg_context *ctx, const struct rfg_problem *prob, con
     if (!rfg_variant_check(var, &ctx->dev, prob, p, &why))
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: %s: %s", rfg_problem_format(prob, text, sizeof(text)), var->name,
                         why.text);
+    if (rfg_problem_overlaps(prob) && !rfg_device_can_overlap(&ctx->dev, &why))
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: %s", rfg_problem_format(prob, text, sizeof(text)), why.text);
     struct rfg_plan *plan = calloc(1, sizeof(*plan));
     if (!plan)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "no memory for a plan");
     plan->prob = *prob;
     plan->choice.variant = var;
+    plan->choice.overlap = rfg_problem_overlaps(prob) && var->kind == RFG_VARIANT_KERNEL;
     memcpy(plan->choice.params, p, (size_t)var->n_params * sizeof(*p));
     plan->workspace = var->workspace ? var->workspace(&ctx->dev, prob, p) : 0;
 
@@ -294,6 +297,11 @@ void rfg_plan_destroy(rfg_context *ctx, struct rfg_plan **pplan)
         plan->choice.variant->vendor_release(plan->vendor);
     drop_module(ctx, plan->module);
     free(plan);
+}
+
+void rfg_plan_launch_plainly(struct rfg_plan *plan)
+{
+    plan->choice.overlap = false;
 }
 
 void rfg_plan_free_all(rfg_context *ctx)
@@ -339,10 +347,10 @@ rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *
     }
     const struct rfg_launch *l = &plan->launch;
     void *params[] = { kargs };
-    hipError_t e = ctx->overlap ? ctx->hip->launch_overlapped(plan->fn, l, (hipStream_t)stream, params)
-                                : ctx->hip->hipModuleLaunchKernel(plan->fn, l->grid[0], l->grid[1], l->grid[2],
-                                                                  l->block[0], l->block[1], l->block[2], l->lds,
-                                                                  (hipStream_t)stream, params, NULL);
+    hipError_t e = plan->choice.overlap ? ctx->hip->launch_overlapped(plan->fn, l, (hipStream_t)stream, params)
+                                        : ctx->hip->hipModuleLaunchKernel(plan->fn, l->grid[0], l->grid[1], l->grid[2],
+                                                                          l->block[0], l->block[1], l->block[2], l->lds,
+                                                                          (hipStream_t)stream, params, NULL);
     if (e == hipSuccess)
         return RFG_OK;
     char what[100];

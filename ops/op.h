@@ -187,8 +187,8 @@ struct rfg_op {
     uint16_t id;     /* stable; part of hashes */
     int n_in, n_out; /* dtypes in the problem string */
     int n_keys;
-    const struct rfg_key *keys;
-    const char *column_key[3]; /* the keys that are the tuned row's M, N and K columns; NULL where it has none */
+    const struct rfg_key *keys; /* the last one: RFG_KEY_OVERLAP */
+    const char *column_key[3];  /* the keys that are the tuned row's M, N and K columns; NULL where it has none */
     int n_variants;
     const struct rfg_variant *const *variants; /* in order of preference when the model ties; the portable ones last */
     size_t kargs_size;
@@ -206,6 +206,26 @@ struct rfg_op {
     /* Fills the kernel argument struct but for its head (tuner: launch a given variant). */
     void (*pack)(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs);
 };
+
+/* Every operator's last key: the launch may begin before the kernel before it in the stream has ended (struct
+ * rfg_context_params, launch_overlap). What is fast then is something else, so it has tuned rows of its own. Op
+ * functions leave it 0: the dispatcher knows its context. */
+#define RFG_KEY_OVERLAP                                                                                                \
+    {                                                                                                                  \
+        "overlap", RFG_KEY_ATTR, 0, 0, 1, NULL                                                                         \
+    }
+static inline bool rfg_problem_overlaps(const struct rfg_problem *p)
+{
+    return p->v[p->op->n_keys - 1] != 0;
+}
+static inline struct rfg_problem rfg_problem_with_overlap(const struct rfg_problem *p, bool overlap)
+{
+    struct rfg_problem copy = *p;
+    copy.v[p->op->n_keys - 1] = overlap;
+    return copy;
+}
+/* Can the device overlap launches (RFG_FEATURE_OVERLAP)? Says why not: "overlap=1: ...". */
+bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why);
 
 /* The registry (registry.def): NULL-terminated, and the only place that an operator is listed. */
 extern const struct rfg_op *const rfg_ops[];

@@ -15,6 +15,13 @@ void rfg_kernel_macro(struct rfg_kernel *k, const char *name, int value)
     k->macros[k->n_macros++].value = value;
 }
 
+bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->features & RFG_FEATURE_OVERLAP ||
+           rfg_refuse(why, "overlap=1: %s (%s) can't overlap launches: must be an NVIDIA GPU from sm_90 on", dev->name,
+                      dev->arch);
+}
+
 int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                      bool (*fn)(void *ctx, const int *p), void *ctx)
 {

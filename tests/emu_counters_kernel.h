@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The kernel of test_emu_counters.c. */
+ * The kernel of test_emu_counters.c and test_emu_programs.c. */
 #ifndef RFG_TESTS_EMU_COUNTERS_KERNEL_H
 #define RFG_TESTS_EMU_COUNTERS_KERNEL_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Two devices, so that one can be the wrong one. Every handle is a struct object in one list. A capturing stream
- * records its launches and memsets, a graph is such a record, replaying is doing it. One lock around everything. */
+ * records its launches and memsets, a graph is such a record, replaying is doing it (on NVIDIA's, where the tuner works
+ * for a while, its first launch only). One lock around everything. */
 #include "fakehip.h"
 
 #include <elf.h>
@@ -17,11 +18,14 @@
 enum kind { ALLOCATION, STREAM, EVENT, MODULE, GRAPH, EXEC, N_KINDS };
 static const char *const kind_names[] = { "allocation", "stream", "event", "module", "graph", "executable graph" };
 
-#define DEVICES 2
-#define EDGE    ((size_t)512 << 10)
+#define DEVICES  2
+#define EDGE     ((size_t)512 << 10)
+#define MOST_LDS 232448 /* an sm_90's */
 
 struct work { /* of a captured stream: a launch, or a memset if there is no kernel */
     char kernel[64];
+    unsigned threads;      /* of a workgroup */
+    bool is_gemm, overlap; /* other kernels do nothing */
     struct gemm_args args;
     double us; /* of a kernel of ops/calibrate */
     void *dst;
@@ -48,12 +52,14 @@ struct function {
     struct function *next;
     int device;
     char name[64];
+    unsigned lds; /* that launches may take: NVIDIA's 48 KiB, or what was asked for last */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct object *objects, null_streams[DEVICES];
 static char misuse[200];
-static int launches, splits;
+static int launches, splits, overlapped;
+static bool nvidia;
 static double clock_ms;
 static rfg_dtype in_dtype = RFG_BF16, out_dtype = RFG_F32;
 static struct rfg_calibration speed; /* mem_gbps 0: none */
@@ -189,6 +195,14 @@ int fakehip_splits(void)
     return n;
 }
 
+int fakehip_overlapped(void)
+{
+    pthread_mutex_lock(&lock);
+    int n = overlapped;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
 void fakehip_forgive(void)
 {
     *misuse = 0;
@@ -259,10 +273,17 @@ static void perform(const struct work *w)
 {
     if (calibrates(w->kernel))
         clock_ms += 1e-3 * w->us;
-    else if (*w->kernel)
+    else if (w->is_gemm)
         gemm(&w->args);
-    else
+    else if (!*w->kernel)
         memset(w->dst, w->value, w->n);
+}
+
+/* Wide workgroups are good for plain launches and bad for overlapping ones, which are good for few columns only. */
+static double time_us(const struct work *w)
+{
+    double wide = w->threads / 1024.0;
+    return !w->overlap ? 3 - wide : w->args.n < FAKEHIP_MANY_COLUMNS ? 1 + wide : 3 + 4 * wide;
 }
 
 static void submit(struct object *stream, const struct work *w)
@@ -481,8 +502,12 @@ static hipError_t do_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
         return err;
     if (!x || s->capturing)
         return misused(hipErrorInvalidHandle, "hipGraphLaunch of no graph, or while the stream is captured");
-    for (int i = 0; i < x->n_work; i++)
-        perform(&x->work[i]);
+    for (int i = 0; i < x->n_work; i++) {
+        if (i == 0 || !nvidia)
+            perform(&x->work[i]);
+        if (nvidia)
+            clock_ms += 1e-3 * time_us(&x->work[i]);
+    }
     return hipSuccess;
 }
 
@@ -516,7 +541,7 @@ static hipError_t do_hipEventRecord(hipEvent_t event, hipStream_t stream)
         return err;
     if (!e || e->device != s->device)
         return misused(hipErrorInvalidHandle, "hipEventRecord of no event, or of another device's");
-    e->at = clock_ms += speed.mem_gbps > 0 ? 0 : 0.5;
+    e->at = clock_ms += nvidia || speed.mem_gbps > 0 ? 0 : 0.5;
     return hipSuccess;
 }
 
@@ -564,11 +589,17 @@ static hipError_t do_hipModuleGetFunction(hipFunction_t *fn, hipModule_t module,
         return misused(hipErrorInvalidHandle, "hipModuleGetFunction of no module");
     char descriptor[64]; /* of the kernel, in the string table */
     int len = snprintf(descriptor, sizeof(descriptor), "%s.kd", name);
-    if ((strncmp(name, "gemm_", 5) && !calibrates(name)) || !memmem(m->mem, m->size, descriptor, (size_t)len + 1))
+    if (!memmem(m->mem, m->size, descriptor, (size_t)len + 1))
         return hipErrorNotFound;
+    for (struct function *f = m->functions; f; f = f->next)
+        if (!strcmp(f->name, name)) { /* one handle, whoever asks: its attributes are shared */
+            *fn = (hipFunction_t)f;
+            return hipSuccess;
+        }
     struct function *f = calloc(1, sizeof(*f));
     if (!f)
         abort();
+    f->lds = 48 << 10;
     snprintf(f->name, sizeof(f->name), "%s", name);
     f->device = m->device;
     f->next = m->functions;
@@ -588,8 +619,12 @@ static bool is_function(const void *fn)
 
 static hipError_t do_hipFuncSetAttribute(const void *fn, hipFuncAttribute attr, int value)
 {
-    (void)attr, (void)value;
-    return is_function(fn) ? hipSuccess : misused(hipErrorInvalidHandle, "hipFuncSetAttribute of no function");
+    if (!is_function(fn))
+        return misused(hipErrorInvalidHandle, "hipFuncSetAttribute of no function");
+    if (attr != hipFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > MOST_LDS)
+        return misused(hipErrorInvalidValue, "hipFuncSetAttribute with an impossible value");
+    ((struct function *)(uintptr_t)fn)->lds = (unsigned)value;
+    return hipSuccess;
 }
 
 static hipError_t do_hipFuncGetAttribute(int *value, hipFunction_attribute attr, hipFunction_t fn)
@@ -599,21 +634,22 @@ static hipError_t do_hipFuncGetAttribute(int *value, hipFunction_attribute attr,
     return is_function(fn) ? hipSuccess : misused(hipErrorInvalidHandle, "hipFuncGetAttribute of no function");
 }
 
-static hipError_t do_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                           unsigned by, unsigned bz, unsigned lds, hipStream_t stream, void **params,
-                                           void **extra)
+static hipError_t launch(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                         unsigned lds, hipStream_t stream, void **params, bool overlap)
 {
     struct object *s = find(stream, STREAM);
-    struct work w = { 0 };
+    struct work w = { .threads = bx * by * bz, .overlap = overlap };
     hipError_t e = usable(s, "a launch in the null stream during a capture");
     if (e != hipSuccess)
         return e;
-    if (!is_function(fn) || !params || extra)
+    if (!is_function(fn) || !params)
         return misused(hipErrorInvalidHandle, "a launch of no function, or without arguments");
     if (((struct function *)fn)->device != s->device)
         return misused(hipErrorInvalidHandle, "a launch of another device's function");
-    if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || lds > 65536)
+    if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || lds > (nvidia ? MOST_LDS : 65536))
         return misused(hipErrorInvalidConfiguration, "a launch of an impossible size");
+    if (nvidia && lds > 48 << 10 && lds > ((struct function *)fn)->lds)
+        return hipErrorInvalidValue; /* as cuLaunchKernel does */
     snprintf(w.kernel, sizeof(w.kernel), "%s", ((struct function *)fn)->name);
     if (calibrates(w.kernel)) {
         const struct calibrate_args *a = params[0];
@@ -627,9 +663,11 @@ static hipError_t do_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsign
         launches++;
         return hipSuccess;
     }
-    memcpy(&w.args, params[0], sizeof(w.args));
+    w.is_gemm = !strncmp(w.kernel, "gemm_", 5);
+    if (w.is_gemm)
+        memcpy(&w.args, params[0], sizeof(w.args));
     /* Split along k: partial sums, of which we write a few, and one counter a tile, which must be zero. */
-    if (gy > 1) {
+    if (w.is_gemm && gy > 1) {
         const uint32_t *counters = w.args.head.counters;
         if (!is_device(w.args.head.workspace, (size_t)gx * gy * 4) || !is_device(counters, gx * sizeof(*counters)))
             return misused(hipErrorInvalidValue, "a split launch without a workspace");
@@ -641,7 +679,25 @@ static hipError_t do_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsign
     }
     submit(s, &w);
     launches++;
+    overlapped += overlap;
     return hipSuccess;
+}
+
+static hipError_t do_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                           unsigned by, unsigned bz, unsigned lds, hipStream_t stream, void **params,
+                                           void **extra)
+{
+    return extra ? misused(hipErrorInvalidHandle, "a launch with extra arguments")
+                 : launch(fn, gx, gy, gz, bx, by, bz, lds, stream, params, false);
+}
+
+static hipError_t launch_overlapped(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params)
+{
+    pthread_mutex_lock(&lock);
+    hipError_t e = launch(fn, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->lds, stream,
+                          params, true);
+    pthread_mutex_unlock(&lock);
+    return e;
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------------------
@@ -678,5 +734,24 @@ const struct rfg_hip *fakehip(void)
         .describe = describe,
         .platform = RFG_PLATFORM_AMD,
     };
+    return &table;
+}
+
+static hipError_t describe_nvidia(int device, struct rfg_device *out)
+{
+    if (device < 0 || device >= DEVICES || !rfg_device_imagine(out, "sm_90"))
+        return hipErrorInvalidDevice;
+    snprintf(out->target, sizeof(out->target), "gfx90a"); /* code objects that are there without NVIDIA's compiler */
+    return hipSuccess;
+}
+
+const struct rfg_hip *fakehip_nvidia(void)
+{
+    static struct rfg_hip table;
+    table = *fakehip();
+    table.launch_overlapped = launch_overlapped;
+    table.describe = describe_nvidia;
+    table.platform = RFG_PLATFORM_NVIDIA;
+    nvidia = true;
     return &table;
 }

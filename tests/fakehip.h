@@ -8,6 +8,11 @@
 #include "../dispatch/hip.h"
 
 const struct rfg_hip *fakehip(void);
+/* The same as two H200 that run gfx90a's code: launches may overlap, and take a time that is simulated; more than 48
+ * KiB of LDS must have been allowed. A process has one or the other. */
+const struct rfg_hip *fakehip_nvidia(void);
+/* From so many columns of a gemm on, overlapping launches are slower than plain ones. */
+#define FAKEHIP_MANY_COLUMNS 512
 
 /* What lives: "" if nothing, else "2 allocations, 1 module". Returns buf. */
 char *fakehip_live(char *buf, size_t size);
@@ -18,6 +23,7 @@ void fakehip_forgive(void);
 /* Kernels that ran or were captured; those of them that were split along k. */
 int fakehip_launches(void);
 int fakehip_splits(void);
+int fakehip_overlapped(void);
 
 /* The dtypes of the gemm kernels' operands: code objects don't tell. */
 void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out);

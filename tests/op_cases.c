@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "op_cases.h"
 
-#include <check.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "../dispatch/util.h"
+#include "suite.h"
 
 static const char *const data_names[] = { "random", "ints", "cancel", "special" };
 
@@ -22,16 +22,25 @@ uint64_t op_seed(void)
     return s ? strtoull(s, NULL, 0) : 20260101;
 }
 
-int op_devices(char names[OP_MAX_DEVICES][40])
+#define MAX_DEVICES 8
+static char devices[MAX_DEVICES][40];
+static int n_devices;
+
+static void read_devices(void)
 {
     char list[400];
     const char *env = getenv("RFG_TEST_DEVICES");
     snprintf(list, sizeof(list), "cpu,%s", env ? env : "");
-    int n = 0;
-    for (char *save = NULL, *t = strtok_r(list, ",", &save); t && n < OP_MAX_DEVICES; t = strtok_r(NULL, ",", &save))
-        if (n == 0 || strcmp(t, "cpu"))
-            snprintf(names[n++], 40, "%s", t);
-    return n;
+    n_devices = 0;
+    for (char *save = NULL, *t = strtok_r(list, ",", &save); t && n_devices < MAX_DEVICES;
+         t = strtok_r(NULL, ",", &save))
+        if (n_devices == 0 || strcmp(t, "cpu"))
+            snprintf(devices[n_devices++], sizeof(devices[0]), "%s", t);
+}
+
+const char *op_device(int i)
+{
+    return devices[i];
 }
 
 static int configs_wanted(void)
@@ -318,6 +327,8 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     for (int i = 0; i < n; i++) {
         struct rfg_reason why;
         ck_assert_msg(rfg_problem_parse(&probs[i], cases[i].problem, &why), "%s: %s", cases[i].problem, why.text);
+        ck_assert_msg(rfg_context_problem(ctx, &probs[i], &probs[i]) == RFG_OK, "%s: %s", cases[i].problem,
+                      rfg_last_error()); /* with $RFG_LAUNCH_OVERLAP every variant is launched so */
         if (!too_large(device, &probs[i]))
             sample(&configs[i], rfg_context_info(ctx), &probs[i], &seed);
     }
@@ -332,4 +343,18 @@ void op_cases_run(const char *device, const char *group, const struct op_case *c
     free(configs);
     free(probs);
     rfg_context_destroy(&ctx);
+}
+
+int op_main(const char *name, const TTest *const *each, const TTest *const *once)
+{
+    Suite *s = suite_create(name);
+    TCase *tc = tcase_create(name);
+    read_devices();
+    tcase_set_timeout(tc, 600);
+    for (; *each; each++)
+        tcase_add_loop_test(tc, *each, 0, n_devices);
+    for (; *once; once++)
+        tcase_add_test(tc, *once);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
 }

@@ -5,6 +5,8 @@
 #ifndef RFG_TESTS_OP_CASES_H
 #define RFG_TESTS_OP_CASES_H
 
+#include <check.h>
+
 #include "../tuner/harness.h"
 
 struct op_case {
@@ -14,8 +16,11 @@ struct op_case {
 };
 
 /* The devices to test: "cpu" and those of $RFG_TEST_DEVICES (comma-separated: "nvidia:0,emu:gfx942:8"). */
-#define OP_MAX_DEVICES 8
-int op_devices(char names[OP_MAX_DEVICES][40]);
+const char *op_device(int i);
+
+/* main() of an operator's test: runs those of the first list with _i for each device, those of the second once. */
+int op_main(const char *name, const TTest *const *each, const TTest *const *once);
+#define OP_TESTS(...) ((const TTest *const[]){ __VA_ARGS__, NULL })
 
 /* Runs the cases on a device and fails the Check test at the first wrong one, naming problem, data, seed and variant.
  * For each: the public function twice, bit for bit the same; then a sample of each variant's parameter sets
@@ -24,6 +29,14 @@ int op_devices(char names[OP_MAX_DEVICES][40]);
  * (with $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
  * $RFG_VERIFIED_FILE. `group` names the table in it. */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
+
+/* A test that runs a table on the _i-th device. */
+#define OP_CASES(name, table, group)                                                                                   \
+    START_TEST(name)                                                                                                   \
+    {                                                                                                                  \
+        op_cases_run(op_device(_i), group, table, (int)(sizeof(table) / sizeof(table[0])));                            \
+    }                                                                                                                  \
+    END_TEST
 
 /* A context without databases, with a code cache that the process shares; fails the test on an error. */
 rfg_context *op_context(const char *device);

@@ -12,10 +12,6 @@
 #include "../ops/act/act.h"
 #include "op_cases.h"
 #include "rfg/rfg.h"
-#include "suite.h"
-
-static char devices[OP_MAX_DEVICES][40];
-static int n_devices;
 
 #define R RFG_DATA_RANDOM
 #define I RFG_DATA_INTS
@@ -103,16 +99,10 @@ static const struct op_case values[] = {
     { "act bf16->e5m2 M=40 N=512 act=none scale=group", S, false },
 };
 
-#define RUN(name, table, title)                                                                                        \
-    START_TEST(name)                                                                                                   \
-    {                                                                                                                  \
-        op_cases_run(devices[_i], title, table, (int)(sizeof(table) / sizeof(table[0])));                              \
-    }                                                                                                                  \
-    END_TEST
-RUN(right_shapes, shapes, "activations")
-RUN(right_quantised, quantised, "quantised outputs")
-RUN(right_layouts, layouts, "strides, alignment, in place")
-RUN(right_values, values, "exact, large, NaN and inf")
+OP_CASES(right_shapes, shapes, "activations")
+OP_CASES(right_quantised, quantised, "quantised outputs")
+OP_CASES(right_layouts, layouts, "strides, alignment, in place")
+OP_CASES(right_values, values, "exact, large, NaN and inf")
 
 /* ---- rounding, code for code --------------------------------------------------------------------------------------
  */
@@ -185,18 +175,18 @@ static void check_codes(rfg_context *ctx, rfg_dtype dtype, const char *device)
 START_TEST(every_code)
 {
     static const char *const isa[] = { "portable", "avx2", "avx512" };
-    bool cpu = !strcmp(devices[_i], "cpu");
+    bool cpu = !strcmp(op_device(_i), "cpu");
     for (int k = 0; k < (cpu ? 3 : 1); k++) {
         char list[100];
         snprintf(list, sizeof(list), "act_cpu_%s", isa[k]);
-        rfg_context_params p = { .device = devices[_i], .user_db = "", .system_db = "", .no_misses = 1 };
+        rfg_context_params p = { .device = op_device(_i), .user_db = "", .system_db = "", .no_misses = 1 };
         p.variants = cpu ? list : NULL;
         rfg_context *ctx;
         ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
         const struct rfg_variant *v = cpu ? rfg_variant_find(&rfg_op_act_desc, list) : NULL;
         if (!v || v->supports(rfg_context_info(ctx), NULL, NULL))
             for (rfg_dtype d = RFG_E4M3; d <= RFG_I8; d = (rfg_dtype)(d + 1))
-                check_codes(ctx, d, cpu ? list : devices[_i]);
+                check_codes(ctx, d, cpu ? list : op_device(_i));
         rfg_context_destroy(&ctx);
     }
 }
@@ -310,16 +300,6 @@ END_TEST
 
 int main(void)
 {
-    n_devices = op_devices(devices);
-    Suite *s = suite_create("act");
-    TCase *tc = tcase_create("act");
-    tcase_set_timeout(tc, 600);
-    tcase_add_loop_test(tc, right_shapes, 0, n_devices);
-    tcase_add_loop_test(tc, right_quantised, 0, n_devices);
-    tcase_add_loop_test(tc, right_layouts, 0, n_devices);
-    tcase_add_loop_test(tc, right_values, 0, n_devices);
-    tcase_add_loop_test(tc, every_code, 0, n_devices);
-    tcase_add_test(tc, refusals);
-    suite_add_tcase(s, tc);
-    return run_suite(s);
+    return op_main("act", OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, every_code),
+                   OP_TESTS(refusals));
 }

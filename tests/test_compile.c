@@ -30,7 +30,8 @@ static const struct arch {
 };
 
 static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,     &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_wgmma };
+                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_thin_mma,
+                                                      &gemm_wgmma,      &gemm_stream_mma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -76,6 +77,15 @@ static const char *const norm_problems[] = {
     "layernorm f32->i8 M=3 N=333 scale=group bias=1",
     "add_layernorm f32->e4m3fnuz M=16 N=65536 scale=token plain=1",
 };
+static const char *const prepack_problems[] = {
+    "gemm_prepack bf16->bf16 N=8192 K=7168",
+    "gemm bf16,bf16->bf16 M=1 N=1024 K=7168 packed=1",
+    "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1",
+    "gemm bf16,bf16->f32 M=16 N=384 K=512 bias=1 packed=1",
+    "gemm f16,f16->f16 M=32 N=1024 K=7168 packed=1",
+    "gemm bf16,bf16->bf16 M=128 N=8192 K=7168 packed=1",
+    "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
+};
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct family {
@@ -88,7 +98,10 @@ static const struct family {
     { "gemm_skinny", &gemm_skinny, NULL, 0 },
     { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
     { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
+    { "gemm_thin_mma", &gemm_thin_mma, NULL, 0 },
+    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0 },
     { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
+    { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems) },
     { "act", NULL, act_problems, COUNT(act_problems) },
     { "norm", NULL, norm_problems, COUNT(norm_problems) },
 };

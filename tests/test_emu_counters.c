@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The emulator's counters: small kernels of which every number is known by hand, on each architecture; the events for a
- * timing model; and what rfg-emu and rfg-bench print of it. */
+ * timing model. (What the programs print of it: test_emu_programs.c.) */
 #include <check.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -703,110 +703,13 @@ START_TEST(all_counters_are_printed)
 }
 END_TEST
 
-static int64_t member(const json_t *j, const char *a, const char *b, const char *c)
-{
-    j = json_object_get(j, a);
-    j = b ? json_object_get(j, b) : j;
-    j = c ? json_object_get(j, c) : j;
-    ck_assert_msg(json_is_integer(j), "%s %s %s", a, b ? b : "", c ? c : "");
-    return json_integer_value(j);
-}
-
-START_TEST(programs)
-{
-    setup(_i);
-    addresses(0, 8);
-    FILE *f = fopen("k.co", "wb");
-    ck_assert(f && fwrite(code->data, 1, code->size, f) == code->size && !fclose(f));
-    f = fopen("in.bin", "wb");
-    ck_assert(f && fwrite(buffer, sizeof(int), SIZE, f) == SIZE && !fclose(f));
-    const char *how = "--kernel k --block 64 --repeat 2";
-    char device[40];
-    snprintf(device, sizeof(device), "--device %s", archs[_i].name);
-    ck_assert_msg(
-        run_program("rfg-emu", "run k.co %s %s --counters --json --args inout:in.bin:out.bin i32:1", device, how) == 0,
-        "%s", err);
-    json_t *j = json_loads(out, 0, NULL), *counters = json_object_get(j, "counters");
-    ck_assert_msg(counters, "'%s'", out);
-    EQ(member(counters, "launches", NULL, NULL), 2);
-    EQ(member(counters, "global", "loads", "bytes"), 2 * 512);
-    EQ(member(counters, "global", "loads", "lines64"), 2 * (4 + 8));
-    EQ(member(counters, "wave_instructions", NULL, NULL), member(j, "executed", NULL, NULL));
-    json_decref(j);
-    ck_assert_int_eq(run_program("rfg-emu", "run k.co %s %s --counters --args in:in.bin i32:1", device, how), 0);
-    PRINTS(out, "2 launches, 2 workgroups");
-    PRINTS(out, "limited by");
-    ck_assert_int_eq(run_program("rfg-emu", "run k.co %s %s --args in:in.bin i32:1", device, how), 0);
-    ck_assert_ptr_null(strstr(out, "launches"));
-    ck_assert_int_eq(run_program("rfg-emu", "run k.co %s %s --json --args in:in.bin i32:1", device, how), 0);
-    j = json_loads(out, 0, NULL);
-    ck_assert(json_is_string(json_object_get(j, "kernel")) && !json_object_get(j, "counters"));
-    json_decref(j);
-    snprintf(device, sizeof(device), "emu:%s:4", archs[_i].name);
-    ck_assert_msg(run_program("rfg-bench",
-                              "--device %s --counters --json --problem 'gemm bf16,bf16->f32 M=3 N=32 K=256'",
-                              device) == 0,
-                  "%s", err);
-    j = json_loads(out, 0, NULL);
-    ck_assert_msg(j, "'%s'", out);
-    ck_assert_int_ge(member(j, "launches", NULL, NULL), 1);
-    ck_assert_int_ge(member(j, "global", "unique64", NULL) * 64, (3 + 32) * 256 * 2);
-    ck_assert(json_is_real(json_object_get(j, "minimal_bytes")));
-    ck_assert_int_ge((int)json_array_size(json_object_get(j, "kernels")), 1);
-    json_decref(j);
-    ck_assert_int_eq(
-        run_program("rfg-bench", "--device %s --counters --problem 'gemm bf16,bf16->f32 M=3 N=32 K=256'", device), 0);
-    PRINTS(out, "global memory");
-    PRINTS(out, "over the operator's minimum");
-}
-END_TEST
-
-/* What docs/perf/norms.md says of them, with a little room: compilers differ. (Of the norms Triton's take 184 and 681.)
- */
-START_TEST(rows_stay_lean)
-{
-    static const struct {
-        const char *problem, *variant;
-        double a_wave, valu; /* wave-instructions; VALU instructions a 16-byte load: at most */
-    } rows[] = {
-        { "add_rmsnorm f16->f16 M=4 N=4096",
-          "add_rmsnorm_rows{threads=256,rows=1,chunks=2,keep=1,ahead=1,width=16,stream=0,persist=0,split=1}", 165, 12 },
-        { "add_rmsnorm bf16->bf16 M=2 N=8192",
-          "add_rmsnorm_rows{threads=256,rows=1,chunks=4,keep=1,ahead=1,width=16,stream=0,persist=0,split=1}", 510, 33 },
-        { "act_and_mul bf16->bf16 M=2 N=14336", "act_and_mul_flat{threads=64,unroll=2,width=16,stream=0,persist=0}",
-          250, 38 },
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_msg(run_program("rfg-bench", "--device emu:gfx942:8 --counters --json --problem '%s' --variant '%s'",
-                                  rows[i].problem, rows[i].variant) == 0,
-                      "%s: %s", rows[i].problem, err);
-        json_t *j = json_loads(out, 0, NULL);
-        const json_t *kernel = json_array_get(json_object_get(j, "kernels"), 0);
-        int64_t bytes = member(j, "global", "loads", "bytes");
-        double a_wave = (double)member(j, "wave_instructions", NULL, NULL) / (double)member(j, "waves", NULL, NULL);
-        double valu =
-            (double)(member(j, "by_class", "valu", NULL) + member(j, "by_class", "trans", NULL)) * 1024 / (double)bytes;
-        ck_assert_msg(a_wave <= rows[i].a_wave, "%s: %.1f instructions a wave: at most %.0f", out, a_wave,
-                      rows[i].a_wave);
-        ck_assert_msg(valu <= rows[i].valu, "%s: %.1f VALU instructions a 16-byte load: at most %.0f", out, valu,
-                      rows[i].valu);
-        EQ(member(j, "global", "loads", "lines128") * 128, bytes); /* whole lines */
-        EQ(member(j, "lds", "conflict_cycles", NULL), 0);
-        EQ(json_integer_value(json_object_get(kernel, "spilled_vgprs")), 0);
-        EQ(json_integer_value(json_object_get(kernel, "scratch")), 0);
-        json_decref(j);
-    }
-}
-END_TEST
-
 int main(void)
 {
     if (!emu_is_there())
         return 77;
     Suite *s = suite_create("emu_counters");
-    TCase *tc = tcase_create("emu"), *prog = tcase_create("programs");
+    TCase *tc = tcase_create("emu");
     tcase_set_timeout(tc, 120);
-    tcase_set_timeout(prog, 120);
     tcase_add_loop_test(tc, classes_and_totals, 0, N_ARCHS);
     tcase_add_loop_test(tc, lanes, 0, N_ARCHS);
     tcase_add_loop_test(tc, lines, 0, N_ARCHS);
@@ -823,10 +726,6 @@ int main(void)
     tcase_add_loop_test(tc, a_fault_is_counted, 0, N_ARCHS);
     tcase_add_loop_test(tc, events, 0, N_ARCHS);
     tcase_add_test(tc, all_counters_are_printed);
-    tcase_add_checked_fixture(prog, program_setup, program_teardown);
-    tcase_add_loop_test(prog, programs, 0, N_ARCHS);
-    tcase_add_test(prog, rows_stay_lean);
     suite_add_tcase(s, tc);
-    suite_add_tcase(s, prog);
     return run_suite(s);
 }

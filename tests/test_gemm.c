@@ -13,10 +13,6 @@
 #include "../dispatch/util.h"
 #include "op_cases.h"
 #include "rfg/rfg.h"
-#include "suite.h"
-
-static char devices[OP_MAX_DEVICES][40];
-static int n_devices;
 
 #define R RFG_DATA_RANDOM
 #define I RFG_DATA_INTS
@@ -90,29 +86,10 @@ static const struct op_case values[] = {
     { "gemm f32,f32->f16 M=9 N=70 K=100", S, false },
 };
 
-START_TEST(right_shapes)
-{
-    op_cases_run(devices[_i], "shapes", shapes, (int)(sizeof(shapes) / sizeof(shapes[0])));
-}
-END_TEST
-
-START_TEST(right_zero_sizes)
-{
-    op_cases_run(devices[_i], "zero sizes", zeroes, (int)(sizeof(zeroes) / sizeof(zeroes[0])));
-}
-END_TEST
-
-START_TEST(right_layouts)
-{
-    op_cases_run(devices[_i], "strides and alignment", layouts, (int)(sizeof(layouts) / sizeof(layouts[0])));
-}
-END_TEST
-
-START_TEST(right_values)
-{
-    op_cases_run(devices[_i], "exact, cancelling, NaN and inf", values, (int)(sizeof(values) / sizeof(values[0])));
-}
-END_TEST
+OP_CASES(right_shapes, shapes, "shapes")
+OP_CASES(right_zero_sizes, zeroes, "zero sizes")
+OP_CASES(right_layouts, layouts, "strides and alignment")
+OP_CASES(right_values, values, "exact, cancelling, NaN and inf")
 
 /* Sizes, dtypes, strides and data drawn from the seed. */
 #define N_RANDOM 40
@@ -139,7 +116,7 @@ START_TEST(right_random)
         if ((cases[i].data == RFG_DATA_CANCEL && k < 64) || (cases[i].data == RFG_DATA_SPECIAL && m < 6))
             cases[i].data = RFG_DATA_RANDOM;
     }
-    op_cases_run(devices[_i], "drawn from the seed", cases, N_RANDOM);
+    op_cases_run(op_device(_i), "drawn from the seed", cases, N_RANDOM);
 }
 END_TEST
 
@@ -177,8 +154,8 @@ START_TEST(many_threads_one_context)
                                             "gemm bf16,bf16->bf16 M=24 N=96 K=512 bias=1",
                                             "gemm f16,f16->f32 M=1 N=300 K=2048", "gemm f32,f32->f32 M=3 N=50 K=70" };
     struct caller callers[8] = { 0 };
-    int calls = strncmp(devices[_i], "emu:", 4) ? 20 : 2;
-    rfg_context *ctx = op_context(devices[_i]);
+    int calls = strncmp(op_device(_i), "emu:", 4) ? 20 : 2;
+    rfg_context *ctx = op_context(op_device(_i));
     const struct rfg_hip *hip = rfg_context_hip(ctx);
     for (int i = 0; i < 8; i++) {
         struct rfg_problem prob;
@@ -196,7 +173,7 @@ START_TEST(many_threads_one_context)
     for (int i = 0; i < 8; i++)
         pthread_join(callers[i].thread, NULL);
     for (int i = 0; i < 8; i++) {
-        ck_assert_msg(!*callers[i].error, "%s: thread %d: %s", devices[_i], i, callers[i].error);
+        ck_assert_msg(!*callers[i].error, "%s: thread %d: %s", op_device(_i), i, callers[i].error);
         rfg_case_destroy(&callers[i].c);
         if (hip)
             ck_assert_int_eq(hip->hipStreamDestroy((hipStream_t)callers[i].stream), hipSuccess);
@@ -306,17 +283,8 @@ END_TEST
 
 int main(void)
 {
-    n_devices = op_devices(devices);
-    Suite *s = suite_create("gemm");
-    TCase *tc = tcase_create("gemm");
-    tcase_set_timeout(tc, 600);
-    tcase_add_loop_test(tc, right_shapes, 0, n_devices);
-    tcase_add_loop_test(tc, right_zero_sizes, 0, n_devices);
-    tcase_add_loop_test(tc, right_layouts, 0, n_devices);
-    tcase_add_loop_test(tc, right_values, 0, n_devices);
-    tcase_add_loop_test(tc, right_random, 0, n_devices);
-    tcase_add_loop_test(tc, many_threads_one_context, 0, n_devices);
-    tcase_add_test(tc, refusals);
-    suite_add_tcase(s, tc);
-    return run_suite(s);
+    return op_main(
+        "gemm",
+        OP_TESTS(right_shapes, right_zero_sizes, right_layouts, right_values, right_random, many_threads_one_context),
+        OP_TESTS(refusals));
 }

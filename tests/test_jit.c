@@ -470,6 +470,38 @@ START_TEST(worker_that_is_none)
 }
 END_TEST
 
+/* A worker of another version says which; one from before there was a greeting breaks off at it. */
+START_TEST(worker_of_another_version)
+{
+    char *old = rfg_asprintf("%s/rfg-compile", root);
+    if (!request("", "").target)
+        return;
+    put_file("rfg-compile", "#!/bin/sh\nhead -c 56 >/dev/null\nkill -KILL $$\n");
+    ck_assert_int_eq(chmod(old, 0755), 0);
+    struct rfg_jit_pool *pool;
+    for (int known = 0; known < 2; known++) {
+        if (known)
+            setenv("RFG_TEST_WORKER_VERSION", "99.7.1", 1);
+        else
+            setenv("RFG_COMPILE_WORKER", old, 1);
+        pool = rfg_jit_pool_create(1, 30);
+        double start = rfg_now();
+        expect_error(pool, "scale{}", KERNEL "}\n", known ? "version mismatch" : "SIGKILL before it said its version");
+        expect_error(pool, "scale{}", KERNEL "}\n", known ? "the compiler is rfg 99.7.1, protocol" : old);
+        expect_error(pool, "scale{}", KERNEL "}\n", "rfg " RFG_VERSION ", protocol");
+        ck_assert_double_lt(rfg_now() - start, 10);
+        rfg_jit_pool_destroy(&pool);
+        unsetenv("RFG_COMPILE_WORKER");
+    }
+    unsetenv("RFG_TEST_WORKER_VERSION");
+    pool = rfg_jit_pool_create(1, 60);
+    expect_good(pool, "same");
+    expect_good(pool, "again"); /* one greeting a worker */
+    rfg_jit_pool_destroy(&pool);
+    free(old);
+}
+END_TEST
+
 enum { DONE = 3 };
 
 START_TEST(no_worker_program)
@@ -582,6 +614,7 @@ int main(void)
     tcase_add_test(tc, worker_crash_costs_one);
     tcase_add_test(tc, worker_hang_costs_one);
     tcase_add_loop_test(tc, worker_that_is_none, 0, 3);
+    tcase_add_test(tc, worker_of_another_version);
     tcase_add_exit_test(tc, no_worker_program, DONE);
     tcase_add_test(tc, prefetch_survives_crash_and_hang);
     tcase_add_test(tc, workers_end_with_their_program);

@@ -11,10 +11,6 @@
 #include "../dispatch/util.h"
 #include "op_cases.h"
 #include "rfg/rfg.h"
-#include "suite.h"
-
-static char devices[OP_MAX_DEVICES][40];
-static int n_devices;
 
 #define R RFG_DATA_RANDOM
 #define I RFG_DATA_INTS
@@ -107,21 +103,15 @@ static const struct op_case values[] = {
     { "add_rmsnorm f32->i8 M=40 N=512 scale=token", S, false },
 };
 
-#define RUN(name, table, title)                                                                                        \
-    START_TEST(name)                                                                                                   \
-    {                                                                                                                  \
-        op_cases_run(devices[_i], title, table, (int)(sizeof(table) / sizeof(table[0])));                              \
-    }                                                                                                                  \
-    END_TEST
-RUN(right_shapes, shapes, "norms")
-RUN(right_quantised, quantised, "quantised norms")
-RUN(right_layouts, layouts, "strides, heads, in place")
-RUN(right_values, values, "exact, large, NaN and inf")
+OP_CASES(right_shapes, shapes, "norms")
+OP_CASES(right_quantised, quantised, "quantised norms")
+OP_CASES(right_layouts, layouts, "strides, heads, in place")
+OP_CASES(right_values, values, "exact, large, NaN and inf")
 
 /* A large mean and a small spread: the variance must come from the differences. (mean(x^2) - mean(x)^2 loses it.) */
 START_TEST(large_mean)
 {
-    rfg_context *ctx = op_context(devices[_i]);
+    rfg_context *ctx = op_context(op_device(_i));
     const struct rfg_hip *hip = rfg_context_hip(ctx);
     static float x[2][3000], y[2][3000];
     size_t bytes = sizeof(x);
@@ -152,7 +142,7 @@ START_TEST(large_mean)
             var += ((double)x[r][i] - mean) * ((double)x[r][i] - mean) / 3000;
         for (int i = 0; i < 3000; i++) {
             double want = ((double)x[r][i] - mean) / sqrt(var);
-            ck_assert_msg(fabs((double)y[r][i] - want) < 0.02, "%s: [%d,%d] is %g, not %g", devices[_i], r, i,
+            ck_assert_msg(fabs((double)y[r][i] - want) < 0.02, "%s: [%d,%d] is %g, not %g", op_device(_i), r, i,
                           (double)y[r][i], want);
         }
     }
@@ -302,18 +292,6 @@ END_TEST
 
 int main(void)
 {
-    n_devices = op_devices(devices);
-    Suite *s = suite_create("norm");
-    TCase *tc = tcase_create("norm");
-    tcase_set_timeout(tc, 600);
-    tcase_add_loop_test(tc, right_shapes, 0, n_devices);
-    tcase_add_loop_test(tc, right_quantised, 0, n_devices);
-    tcase_add_loop_test(tc, right_layouts, 0, n_devices);
-    tcase_add_loop_test(tc, right_values, 0, n_devices);
-    tcase_add_loop_test(tc, large_mean, 0, n_devices);
-    tcase_add_test(tc, arguments);
-    tcase_add_test(tc, scale_of_few_columns);
-    tcase_add_test(tc, refusals);
-    suite_add_tcase(s, tc);
-    return run_suite(s);
+    return op_main("norm", OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, large_mean),
+                   OP_TESTS(arguments, scale_of_few_columns, refusals));
 }

@@ -313,6 +313,48 @@ START_TEST(dry_run_lists_candidates_and_reasons)
 }
 END_TEST
 
+/* The model's first choice, as a row that says so; nothing takes the place of a measured one. */
+START_TEST(predicts_for_a_device_that_is_not_there)
+{
+    static const char text[] = "gemm bf16,bf16->bf16 M=8 N=384 K=7168";
+    struct rfg_problem prob = problem(text);
+    struct rfg_row row, measured;
+    struct rfg_reason why;
+    struct rfg_db *db;
+    struct rfg_device gpu;
+    int p[RFG_MAX_PARAMS];
+    ck_assert(rfg_device_imagine(&gpu, "gfx942:304"));
+    write_file(csv_path, "op,dtype,M,N,K\ngemm,bf16,8,384,7168\ngemm,bf16,512,384,7168\n");
+    assert_exit(run("--shapes", csv_path, "--predict", "--max-m", "256", "--device", "gfx942:304"), 0);
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, &row), 1);
+    ck_assert_int_eq(row.how, RFG_SOURCE_PREDICTED);
+    ck_assert_int_eq(row.samples, 0);
+    const struct rfg_variant *var = rfg_variant_find(prob.op, row.variant);
+    ck_assert(var && rfg_row_params(&row, var, p, &why) && rfg_variant_check(var, &gpu, &prob, p, &why));
+    ck_assert_double_eq_tol(row.median_us, var->predict(&gpu, &prob, p), 1e-9);
+    prob = problem("gemm bf16,bf16->bf16 M=512 N=384 K=7168");
+    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, &measured), 0);
+
+    measured = row;
+    measured.how = RFG_SOURCE_MEASURED;
+    measured.samples = 3;
+    measured.median_us = 1.5;
+    strcpy(measured.source_hash, "of other sources");
+    ck_assert_int_eq(rfg_db_put(db, &measured), RFG_OK);
+    assert_exit(run("--problem", text, "--predict", "--device", "gfx942:304"), 0);
+    assert_in(out, "0 tuned, 1 up to date");
+    prob = problem(text);
+    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, &row), 1);
+    ck_assert_int_eq(row.how, RFG_SOURCE_MEASURED);
+    ck_assert_double_eq(row.median_us, 1.5);
+    rfg_db_close(&db);
+
+    assert_exit(run("--problem", text, "--predict", "--dry-run", "--device", "gfx942:304"), 2);
+    assert_in(err, "--predict");
+}
+END_TEST
+
 #define HANGS   "gemm_cpu_portable{rows=1,cols=1,k_block=0,prefetch=0}"
 #define CRASHES "gemm_cpu_portable{rows=2,cols=1,k_block=0,prefetch=1}"
 #define WRONG   "gemm_cpu_portable{rows=4,cols=1,k_block=0,prefetch=2}"
@@ -592,6 +634,7 @@ int main(void)
     tcase_add_test(tc, refuses_wrong_usage);
     tcase_add_test(tc, dry_run_lists_candidates_and_reasons);
     tcase_add_test(tc, calibrates);
+    tcase_add_test(tc, predicts_for_a_device_that_is_not_there);
     tcase_add_test(tc, skips_and_remembers_faulty_candidates);
     tcase_add_test(tc, writes_nothing_unless_something_is_right);
     tcase_add_test(tc, checks_the_winner_again);

@@ -55,17 +55,6 @@ static const struct rfg_variant *variant_of(const struct rfg_row *row, int *p, s
     return var && rfg_row_params(row, var, p, why) ? var : NULL;
 }
 
-/* "gemm_skinny{waves=4}"; as it is stored if this version does not know it. */
-static void format_config(const struct rfg_row *row, char *buf, size_t size)
-{
-    int p[RFG_MAX_PARAMS];
-    const struct rfg_variant *var = variant_of(row, p, NULL);
-    if (var)
-        rfg_config_format(var, p, buf, size);
-    else
-        snprintf(buf, size, "%s %s", row->variant, row->params);
-}
-
 static json_t *row_json(const struct rfg_row *row)
 {
     char text[512];
@@ -111,8 +100,7 @@ static char *list_cell(const struct rfg_row *row, int column)
     case 2:
         return rfg_asprintf("%d", row->cu_count);
     case 3:
-        format_config(row, text, sizeof(text));
-        return strdup(text);
+        return strdup(rfg_row_config(row, text, sizeof(text)));
     case 4:
         return rfg_asprintf("%.2f", row->median_us);
     case 5:
@@ -427,6 +415,8 @@ static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
     /* A library's row is true of machines that have it; this one needn't. */
     bool absent = ok && var->kind == RFG_VARIANT_VENDOR && (!dev || !*var->vendor_version(dev));
     v->unchecked += absent;
+    if (ok && dev && rfg_problem_overlaps(&row->problem))
+        ok = rfg_device_can_overlap(dev, &why);
     if (ok && dev && !absent)
         ok = rfg_variant_check(var, dev, &row->problem, p, &why);
     for (int i = 0; ok && i < var->n_params; i++) {

@@ -52,8 +52,13 @@ static json_t *device_json(const struct rfg_device *d)
         unsigned bit;
         const char *name;
     } names[] = {
-        { RFG_FEATURE_MMA, "mma" },       { RFG_FEATURE_ASYNC, "async" },           { RFG_FEATURE_AVX2, "avx2" },
-        { RFG_FEATURE_AVX512, "avx512" }, { RFG_FEATURE_AVX512BF16, "avx512bf16" },
+        { RFG_FEATURE_MMA, "mma" },
+        { RFG_FEATURE_ASYNC, "async" },
+        { RFG_FEATURE_AVX2, "avx2" },
+        { RFG_FEATURE_AVX512, "avx512" },
+        { RFG_FEATURE_AVX512BF16, "avx512bf16" },
+        { RFG_FEATURE_CLUSTER, "cluster" },
+        { RFG_FEATURE_OVERLAP, "overlap" },
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (d->features & names[i].bit)

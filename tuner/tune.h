@@ -32,7 +32,9 @@ struct tune_options {
     int candidates;     /* the most that are tried for a shape; 0: 48 */
     uint64_t seed;
     int jobs; /* compiler processes; 0: the online cores */
-    bool force, dry_run, from_misses, keep_going, verbose, calibrate;
+    int max_m; /* problems with more rows are left out; 0: none are */
+    bool force, dry_run, predict, from_misses, keep_going, verbose, calibrate;
+    bool overlap; /* every problem as overlap=1 */
 };
 
 /* ---- what is tuned ----------------------------------------------------------------------------------------------- */
@@ -56,9 +58,11 @@ struct tune_candidate {
     double predicted_us; /* HUGE_VAL: the variant has no model */
     int order;           /* as enumerated: breaks ties */
     bool is_default;     /* what dispatch uses without a tuned row */
+    bool wins_plainly;   /* what the row without overlap says, if the problem has overlap=1 */
     enum tune_candidate_state state;
     struct tune_job *job; /* the code object that it needs; NULL: none */
     struct tune_times t;
+    struct tune_times plain; /* finalists of overlap=1 problems: launched without overlap; n 0: not timed so */
 };
 
 enum tune_shape_state {
@@ -94,6 +98,7 @@ struct tune {
     struct rfg_device dev;
     char *cache_dir; /* NULL: the default; else a private one that is removed at the end */
     struct rfg_db *db;
+    struct rfg_snapshot *rows; /* if there are overlap=1 problems: what they are raced against */
     struct tune_shape *shapes;
     int n_shapes;
     int bad_lines;
@@ -165,14 +170,18 @@ int tune_measure_main(int argc, char **argv);
 /* Tunes all shapes that wait, one after the other, and writes their rows. */
 void tune_sweep(struct tune *t);
 
+/* ---- tune_predict.c --------------------------------------------------------------------------------------------- */
+
+/* Writes the model's first choice for each shape that waits, marked `predicted`; rows that were measured or imported
+ * stay. */
+void tune_predict(struct tune *t);
+
 /* ---- tune_report.c ---------------------------------------------------------------------------------------------- */
 
 void tune_print_table(const struct tune *t, FILE *out);
 json_t *tune_json(const struct tune *t);
 bool tune_write_json(const struct tune *t, const char *path);
 bool tune_write_html(const struct tune *t, const char *path);
-/* "gemm_skinny{waves=4}" of a row. */
-char *tune_row_config(const struct rfg_row *row, char *buf, size_t size);
 
 /* ---- tune_progress.c -------------------------------------------------------------------------------------------- */
 

@@ -30,6 +30,9 @@ static const char help[] =
     "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
     "  --db FILE            default: $RFG_DB, else the user's database\n"
     "how:\n"
+    "  --overlap            every problem as overlap=1: for contexts with launch_overlap, launched so that each "
+    "kernel\n"
+    "                       begins before the one before it has ended; winners that are faster without say so\n"
     "  --per-shape S        seconds a shape is measured for (default: 1.5; cpu, emulated: 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
     "  --candidates N       try at most N candidates a shape besides the vendor's (default: 48)\n"
@@ -40,6 +43,9 @@ static const char help[] =
     "  --keep-going         go on when the device can't measure several shapes in a row\n"
     "  --dry-run            list what would be tried, and why the rest is refused; the device may be imagined:\n"
     "                       --device gfx942:304, sm_90\n"
+    "  --predict            measure nothing: write what the analytical model ranks first, as rows marked `predicted`,\n"
+    "                       which never take the place of others; the device may be imagined\n"
+    "  --max-m M            leave out problems with more than M rows\n"
     "results:\n"
     "  --json FILE          \"-\": stdout (the table goes to stderr)\n"
     "  --report FILE.html   a page with charts that needs nothing else\n"
@@ -110,8 +116,11 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         MISSES,
         JOBS,
         VARIANTS,
+        OVERLAP,
         KEEP,
-        CALIBRATE
+        CALIBRATE,
+        PREDICT,
+        MAX_M
     };
     static const struct option options[] = {
         { "shapes", required_argument, NULL, SHAPES },
@@ -129,8 +138,11 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "from-misses", no_argument, NULL, MISSES },
         { "jobs", required_argument, NULL, JOBS },
         { "variants", required_argument, NULL, VARIANTS },
+        { "overlap", no_argument, NULL, OVERLAP },
         { "keep-going", no_argument, NULL, KEEP },
         { "calibrate", no_argument, NULL, CALIBRATE },
+        { "predict", no_argument, NULL, PREDICT },
+        { "max-m", required_argument, NULL, MAX_M },
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
@@ -188,11 +200,21 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         case VARIANTS:
             o->variants = optarg;
             break;
+        case OVERLAP:
+            o->overlap = true;
+            break;
         case KEEP:
             o->keep_going = true;
             break;
         case CALIBRATE:
             o->calibrate = true;
+            break;
+        case PREDICT:
+            o->predict = true;
+            break;
+        case MAX_M:
+            ok = parse_integer("max-m", optarg, INT32_MAX, &i);
+            o->max_m = (int)i;
             break;
         case 'v':
             o->verbose = true;
@@ -211,6 +233,11 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         ok = false;
     } else if (ok && !o->n_shapes && !o->n_problems && !o->from_misses && !o->calibrate) {
         fprintf(stderr, "rfg-tune: nothing to tune: give --shapes, --problem, --from-misses or --calibrate\n");
+        ok = false;
+    }
+    if (ok && o->predict && (o->dry_run || o->report || o->json)) {
+        fprintf(stderr, "rfg-tune: --predict: can't be combined with --dry-run, --json or --report, which are about "
+                        "measurements\n");
         ok = false;
     }
     if (!ok) {
@@ -249,19 +276,31 @@ static bool check_variants(const char *list)
 /* ---- what is to be tuned ------------------------------------------------------------------------------------------
  */
 
-/* Each problem once. False: no memory. */
-static bool add_shape(struct tune *t, const struct rfg_problem *prob, double weight)
+/* How many rows it has; 0: its operator's rows have no M. */
+static int64_t rows_of(const struct rfg_problem *prob)
 {
+    for (int k = 0; prob->op->column_key[0] && k < prob->op->n_keys; k++)
+        if (!strcmp(prob->op->keys[k].name, prob->op->column_key[0]))
+            return prob->v[k];
+    return 0;
+}
+
+/* Each problem once. False: no memory. */
+static bool add_shape(struct tune *t, const struct rfg_problem *asked, double weight)
+{
+    const struct rfg_problem prob = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
+    if (t->opt.max_m && rows_of(&prob) > t->opt.max_m)
+        return true;
     for (int i = 0; i < t->n_shapes; i++)
-        if (rfg_problem_equal(&t->shapes[i].problem, prob))
+        if (rfg_problem_equal(&t->shapes[i].problem, &prob))
             return true;
     struct tune_shape *more = realloc(t->shapes, (size_t)(t->n_shapes + 1) * sizeof(*more));
     if (!more)
         return false;
     t->shapes = more;
     struct tune_shape *s = &t->shapes[t->n_shapes++];
-    *s = (struct tune_shape){ .problem = *prob, .weight = weight };
-    rfg_problem_format(prob, s->text, sizeof(s->text));
+    *s = (struct tune_shape){ .problem = prob, .weight = weight };
+    rfg_problem_format(&prob, s->text, sizeof(s->text));
     return true;
 }
 
@@ -393,7 +432,7 @@ static char *private_cache(void)
 
 static bool open_device(struct tune *t)
 {
-    if (t->opt.dry_run && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
+    if ((t->opt.dry_run || t->opt.predict) && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
         return true;
     t->cache_dir = private_cache();
     rfg_context_params p = { .device = t->opt.device,
@@ -440,6 +479,26 @@ static void recall_calibration(struct tune *t)
         rfg_db_get_calibration(t->db, t->dev.arch, t->dev.cu_count, rfg_context_product(t->ctx),
                                rfg_context_driver(t->ctx), &c) == 1)
         use_calibration(t, &c);
+}
+
+/* Overlap=1 problems need a device that can overlap launches, and the rows without overlap to race against. -1: go on;
+ * else the exit code. */
+static int prepare_overlap(struct tune *t)
+{
+    struct rfg_reason why;
+    int i = 0;
+    while (i < t->n_shapes && !rfg_problem_overlaps(&t->shapes[i].problem))
+        i++;
+    if (i == t->n_shapes)
+        return -1;
+    if (!rfg_device_can_overlap(&t->dev, &why)) {
+        fprintf(stderr, "rfg-tune: %s: %s\n", t->opt.overlap ? "--overlap" : t->shapes[i].text, why.text);
+        return TUNE_EXIT_USAGE;
+    }
+    char *system = rfg_db_system_path(t->dev.arch, t->dev.cu_count);
+    t->rows = rfg_snapshot_load(t->db ? rfg_db_path(t->db) : "", system ? system : "", t->dev.arch);
+    free(system);
+    return -1;
 }
 
 /* Measures the device and stores its numbers; the models of this run use them too. */
@@ -511,6 +570,11 @@ static int run(struct tune *t)
             tune_explain_shape(t, &t->shapes[i], stdout);
         return t->bad_lines ? TUNE_EXIT_BAD_LINES : TUNE_EXIT_OK;
     }
+    if (t->opt.predict) {
+        tune_predict(t);
+        tune_print_table(t, stdout);
+        return exit_code(t);
+    }
     struct sigaction sa = { .sa_handler = on_signal };
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
@@ -564,12 +628,15 @@ int main(int argc, char **argv)
     if (code < 0 && t.opt.calibrate && !t.n_shapes)
         code = TUNE_EXIT_OK;
     if (code < 0)
+        code = prepare_overlap(&t);
+    if (code < 0)
         code = run(&t);
     for (int i = 0; i < t.n_shapes; i++)
         free(t.shapes[i].c);
     free(t.shapes);
     free(t.opt.shapes);
     free(t.opt.problems);
+    rfg_snapshot_free(&t.rows);
     rfg_db_close(&t.db);
     rfg_context_destroy(&t.ctx);
     if (t.cache_dir)

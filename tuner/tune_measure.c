@@ -5,8 +5,9 @@
  *   {"cmd":"begin","problem":P,"seed":S,"rotate":B,"rows":R}  the data and the oracle's answer
  *   {"cmd":"try","config":C,"rounds":N,"max_s":T,"limit_us":L} checks the candidate, then times it; if its check alone
  *                                                             took longer than the limit: "slow", not timed
- *   {"cmd":"race","configs":[C...],"rounds":N,"max_s":T}      times checked candidates in turns
+ *   {"cmd":"race","configs":[C...],"plain":[B...],"rounds":N,"max_s":T}  times checked candidates in turns
  *   {"cmd":"verify","config":C}                               checks it again
+ * try and verify, too, take "plain":true: launch without overlap though the problem says overlap=1.
  * Answers: {"ok":true, ...} or {"ok":false,"kind":K,"error":E} with K wrong, refused, compile, device, error. After
  * "device" the process ends: the runtime's state can't be trusted any more. */
 #include <errno.h>
@@ -24,6 +25,7 @@
 struct ready {
     struct ready *next;
     char config[RFG_CONFIG_STRLEN];
+    bool plain;
     struct rfg_plan *plan;
     bool checked;
     double ratio;
@@ -118,10 +120,10 @@ static void spoil_outputs(const struct measure *m, int set)
         }
 }
 
-static struct ready *find(struct measure *m, const char *config)
+static struct ready *find(struct measure *m, const char *config, bool plain)
 {
     for (struct ready *r = m->plans; r; r = r->next)
-        if (!strcmp(r->config, config))
+        if (!strcmp(r->config, config) && r->plain == plain)
             return r;
     const struct rfg_variant *var;
     struct rfg_reason why;
@@ -139,6 +141,9 @@ static struct ready *find(struct measure *m, const char *config)
         return NULL;
     }
     snprintf(r->config, sizeof(r->config), "%s", config);
+    r->plain = plain;
+    if (plain)
+        rfg_plan_launch_plainly(r->plan);
     r->next = m->plans;
     m->plans = r;
     return r;
@@ -204,6 +209,11 @@ static int64_t integer_of(const json_t *cmd, const char *key)
     return (int64_t)json_integer_value(json_object_get(cmd, key));
 }
 
+static bool truth_of(const json_t *cmd, const char *key)
+{
+    return json_is_true(json_object_get(cmd, key));
+}
+
 static void end_problem(struct measure *m)
 {
     while (m->plans) {
@@ -252,7 +262,7 @@ static void do_try(struct measure *m, const json_t *cmd)
 {
     const char *config = text_of(cmd, "config");
     double limit_us = number_of(cmd, "limit_us"), seconds = 0;
-    struct ready *r = config ? find(m, config) : NULL;
+    struct ready *r = config ? find(m, config, truth_of(cmd, "plain")) : NULL;
     if (!r)
         return;
     while (misbehaves("hang", config))
@@ -286,7 +296,7 @@ static void do_try(struct measure *m, const json_t *cmd)
 
 static void do_race(struct measure *m, const json_t *cmd)
 {
-    const json_t *configs = json_object_get(cmd, "configs");
+    const json_t *configs = json_object_get(cmd, "configs"), *plain = json_object_get(cmd, "plain");
     struct ready *r[MAX_RACE];
     const struct rfg_plan *plans[MAX_RACE];
     struct rfg_times times[MAX_RACE] = { 0 };
@@ -298,7 +308,7 @@ static void do_race(struct measure *m, const json_t *cmd)
     }
     for (int i = 0; i < n; i++) {
         const char *config = json_string_value(json_array_get(configs, (size_t)i));
-        r[i] = config ? find(m, config) : NULL;
+        r[i] = config ? find(m, config, json_is_true(json_array_get(plain, (size_t)i))) : NULL;
         if (!r[i] || (!r[i]->checked && !check(m, r[i], 0, true, &seconds)))
             return;
         plans[i] = r[i]->plan;
@@ -321,7 +331,7 @@ static void do_race(struct measure *m, const json_t *cmd)
 static void do_verify(struct measure *m, const json_t *cmd)
 {
     const char *config = text_of(cmd, "config");
-    struct ready *r = config ? find(m, config) : NULL;
+    struct ready *r = config ? find(m, config, truth_of(cmd, "plain")) : NULL;
     double seconds;
     if (r && check(m, r, 0, false, &seconds))
         answer(m, json_pack("{sb sf}", "ok", 1, "ratio", r->ratio));

@@ -70,6 +70,17 @@ static int by_prediction(const void *pa, const void *pb)
     return a->order - b->order;
 }
 
+/* What would run without overlap is raced as well: turning overlap on must not make a tuned problem slower. */
+static void mark_plain_winner(const struct tune *t, struct tune_shape *s)
+{
+    struct rfg_problem plain = rfg_problem_with_overlap(&s->problem, false);
+    const struct rfg_row *row = t->rows ? rfg_snapshot_exact(t->rows, &plain, t->dev.cu_count) : NULL;
+    int p[RFG_MAX_PARAMS];
+    for (int i = 0; row && i < s->n; i++)
+        s->c[i].wins_plainly = !strcmp(s->c[i].var->name, row->variant) && rfg_row_params(row, s->c[i].var, p, NULL) &&
+                               !memcmp(s->c[i].p, p, (size_t)s->c[i].var->n_params * sizeof(int));
+}
+
 /* What dispatch would take without a row: the context's answer, or, for an imagined device, the model's first. */
 static void mark_default(const struct tune *t, struct tune_shape *s)
 {
@@ -140,7 +151,7 @@ static void choose_candidates(const struct tune *t, const struct tune_shape *s, 
             keep[i] = true;
             kept++;
         }
-        keep[i] |= s->c[i].is_default;
+        keep[i] |= s->c[i].is_default || s->c[i].wins_plainly;
     }
 }
 
@@ -234,6 +245,8 @@ void tune_plan_shape(struct tune *t, struct tune_shape *s)
     if (l.n)
         qsort(s->c, (size_t)s->n, sizeof(*s->c), by_prediction);
     mark_default(t, s);
+    if (rfg_problem_overlaps(&s->problem))
+        mark_plain_winner(t, s);
     l.out_of_memory |= !prune(t, s);
     struct tune_candidate *fit = s->n ? realloc(s->c, (size_t)s->n * sizeof(*s->c)) : NULL;
     if (fit)
@@ -318,7 +331,7 @@ void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *
     char config[RFG_CONFIG_STRLEN];
     fprintf(out, "%s  (floor %.2f us: %s)\n", s->text, s->floor_us, s->floor_of ? s->floor_of : "?");
     if (s->state == SHAPE_CURRENT) {
-        fprintf(out, "  up to date: %s, %.2f us, measured %s\n", tune_row_config(&s->row, config, sizeof(config)),
+        fprintf(out, "  up to date: %s, %.2f us, measured %s\n", rfg_row_config(&s->row, config, sizeof(config)),
                 s->row.median_us, s->row.date);
         return;
     }

@@ -113,7 +113,7 @@ void tune_progress_done(const struct tune *t, const struct tune_shape *s)
     tune_progress_clear();
     if (s->state == SHAPE_TUNED)
         fprintf(stderr, "[%d/%d] %s: %.2f us %s, %d tried, %.1f s, ETA %s\n", at, all, s->text, s->row.median_us,
-                tune_row_config(&s->row, config, sizeof(config)), s->tried, s->seconds, eta);
+                rfg_row_config(&s->row, config, sizeof(config)), s->tried, s->seconds, eta);
     else
         fprintf(stderr, "[%d/%d] %s: failed: %s\n", at, all, s->text, s->why);
 }

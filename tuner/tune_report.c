@@ -14,18 +14,6 @@ static bool has_row(const struct tune_shape *s)
     return s->state == SHAPE_TUNED || s->state == SHAPE_CURRENT;
 }
 
-/* {"waves":4,"rows":2} -> gemm_skinny{waves=4,rows=2} */
-char *tune_row_config(const struct rfg_row *row, char *buf, size_t size)
-{
-    size_t at = (size_t)snprintf(buf, size, "%s", row->variant);
-    for (const char *s = strcmp(row->params, "{}") ? row->params : ""; *s && at + 1 < size; s++)
-        if (*s != '"' && *s != ' ')
-            buf[at++] = *s == ':' ? '=' : *s;
-    if (size)
-        buf[at < size ? at : size - 1] = 0;
-    return buf;
-}
-
 struct geomean {
     double logs;
     int n;
@@ -124,7 +112,7 @@ void tune_print_table(const struct tune *t, FILE *out)
                 s->row.spread_us, s->row.median_us > 0 ? 100 * s->floor_us / s->row.median_us : 0,
                 times_text(s->row.default_us, s->row.median_us, def, sizeof(def)),
                 times_text(s->row.vendor_us, s->row.median_us, vendor, sizeof(vendor)), s->row.error, counts, seconds,
-                tune_row_config(&s->row, config, sizeof(config)), s->state == SHAPE_CURRENT ? "  (up to date)" : "");
+                rfg_row_config(&s->row, config, sizeof(config)), s->state == SHAPE_CURRENT ? "  (up to date)" : "");
     }
     if (m.left) {
         fprintf(out, "left out%s:\n", t->out_of_time ? ", the time budget was up" : "");
@@ -166,6 +154,8 @@ static json_t *tries_json(const struct tune_shape *s)
         rfg_config_format(c->var, c->p, config, sizeof(config));
         json_t *o = json_pack("{ss si}", "config", config, "samples", c->t.n);
         set_number(o, "us", c->t.us);
+        if (c->plain.n)
+            set_number(o, "plain_us", c->plain.us);
         set_number(o, "predicted_us", c->predicted_us);
         json_array_append_new(tries, o);
     }
@@ -325,7 +315,7 @@ static void put_shape(FILE *f, const struct tune_shape *s)
     else
         fputs("<td>up to date</td>", f);
     fputs("<td class=\"l\"><code>", f);
-    put_escaped(f, tune_row_config(&s->row, config, sizeof(config)));
+    put_escaped(f, rfg_row_config(&s->row, config, sizeof(config)));
     fputs("</code></td><td class=\"l\">", f);
     put_chart(f, s);
     fputs("</td></tr>\n", f);

@@ -12,7 +12,7 @@
 #define SECOND_ROUNDS     11
 #define RACE_ROUNDS       31
 #define RACE_ROUNDS_CPU   101 /* single calls on a machine that does other things as well */
-#define MAX_FINALISTS     4   /* beside the default and the vendor's best */
+#define MAX_FINALISTS     4   /* beside the default, the vendor's best and the winner without overlap */
 #define SLOW_FACTOR       3   /* a candidate whose first run alone takes so many times the best isn't timed */
 #define MAX_DEVICE_ERRORS 3
 
@@ -123,34 +123,51 @@ static bool judge(struct search *q, struct tune_candidate *c, enum tune_answer a
 /* ---- measuring ------------------------------------------------------------------------------------------------------
  */
 
-static void take_times(struct tune_candidate *c, const json_t *j)
+static struct tune_times times_of(const json_t *j)
 {
-    c->t = (struct tune_times){ .us = json_number_value(json_object_get(j, "us")),
+    return (struct tune_times){ .us = json_number_value(json_object_get(j, "us")),
                                 .p5 = json_number_value(json_object_get(j, "p5")),
                                 .p95 = json_number_value(json_object_get(j, "p95")),
                                 .ratio = json_number_value(json_object_get(j, "ratio")),
                                 .n = (int)json_integer_value(json_object_get(j, "n")) };
 }
 
-/* Checks and times one candidate. False: stop with this shape. */
-static bool try_candidate(struct search *q, struct tune_candidate *c, int rounds, double max_s)
+/* Of an overlap=1 problem: is the candidate better launched without? */
+static bool faster_plainly(const struct tune_candidate *c)
+{
+    return c->plain.n && c->plain.us < c->t.us;
+}
+
+static double best_us(const struct tune_candidate *c)
+{
+    return faster_plainly(c) ? c->plain.us : c->t.us;
+}
+
+/* Can it be launched both ways? */
+static bool has_both(const struct search *q, const struct tune_candidate *c)
+{
+    return rfg_problem_overlaps(&q->s->problem) && c->var->kind == RFG_VARIANT_KERNEL;
+}
+
+/* Checks and times one candidate; plain: launched without overlap. False: stop with this shape. */
+static bool try_candidate(struct search *q, struct tune_candidate *c, bool plain, int rounds, double max_s)
 {
     char config[RFG_CONFIG_STRLEN];
     json_t *reply;
     struct rfg_reason why = { "" };
     double start = rfg_now();
     rfg_config_format(c->var, c->p, config, sizeof(config));
-    json_t *cmd = json_pack("{ss ss si sf sf}", "cmd", "try", "config", config, "rounds", rounds, "max_s", max_s,
-                            "limit_us", q->best_us < HUGE_VAL ? SLOW_FACTOR * q->best_us : 0.0);
+    json_t *cmd = json_pack("{ss ss sb si sf sf}", "cmd", "try", "config", config, "plain", plain, "rounds", rounds,
+                            "max_s", max_s, "limit_us", q->best_us < HUGE_VAL ? SLOW_FACTOR * q->best_us : 0.0);
     enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, patience(q, c, rounds) + max_s, &reply, &why);
     bool on = judge(q, c, a, reply, &why);
     if (a == ANSWER_OK) {
         if (c->state == CANDIDATE_NEW)
             q->s->tried++;
         c->state = json_is_true(json_object_get(reply, "slow")) ? CANDIDATE_SLOW : CANDIDATE_TIMED;
-        take_times(c, reply);
-        if (c->state == CANDIDATE_TIMED && c->t.us < q->best_us)
-            q->best_us = c->t.us;
+        *(plain ? &c->plain : &c->t) = times_of(reply);
+        if (c->state == CANDIDATE_TIMED && best_us(c) < q->best_us)
+            q->best_us = best_us(c);
     }
     json_decref(reply);
     q->spent_s += rfg_now() - start;
@@ -199,7 +216,8 @@ static bool first_round(struct search *q)
             return true;
         /* Half of the time is for the rest; what the winner is compared with is measured in any case. */
         if (q->spent_s > 0.5 * q->limit_s && q->best_us < HUGE_VAL &&
-            (!next || !(next->is_default || next->var->kind == RFG_VARIANT_VENDOR) || q->spent_s > 2 * q->limit_s)) {
+            (!next || !(next->is_default || next->wins_plainly || next->var->kind == RFG_VARIANT_VENDOR) ||
+             q->spent_s > 2 * q->limit_s)) {
             for (int i = 0; i < s->n; i++)
                 s->not_reached += s->c[i].state == CANDIDATE_NEW;
             return true;
@@ -207,7 +225,7 @@ static bool first_round(struct search *q)
         if (!next) {
             tune_progress_update(q->t, s, s->tried, q->best_us, "compiling");
             tune_compiler_wait(q->t->compiler, &seen);
-        } else if (!try_candidate(q, next, FIRST_ROUNDS, q->limit_s / 16))
+        } else if (!try_candidate(q, next, false, FIRST_ROUNDS, q->limit_s / 16))
             return false;
     }
     return false;
@@ -235,7 +253,7 @@ static bool second_round(struct search *q, struct tune_candidate **order)
     int n = rank(q->s, order), most = n / 3 < 6 ? 6 : n / 3;
     n = n < most ? n : most;
     for (int i = 0; i < n && !tune_stop && q->spent_s < 0.75 * q->limit_s; i++)
-        if (!try_candidate(q, order[i], SECOND_ROUNDS, q->limit_s / 32))
+        if (!try_candidate(q, order[i], false, SECOND_ROUNDS, q->limit_s / 32))
             return false;
     return !tune_stop;
 }
@@ -247,40 +265,47 @@ static int finalists(const struct tune_shape *s, struct tune_candidate **order, 
     bool have_vendor = false;
     for (int i = 0; i < n; i++) {
         bool is_vendor = order[i]->var->kind == RFG_VARIANT_VENDOR;
-        if (i < MAX_FINALISTS || order[i]->is_default || (is_vendor && !have_vendor))
+        if (i < MAX_FINALISTS || order[i]->is_default || order[i]->wins_plainly || (is_vendor && !have_vendor))
             final[count++] = order[i];
         have_vendor |= is_vendor;
     }
     return count;
 }
 
-/* Interleaved, so that drift hits all alike. False: stop with this shape. */
+/* Interleaved, so that drift hits all alike; overlap=1 problems with overlap and without. False: stop with this shape.
+ */
 static bool race(struct search *q, struct tune_candidate **final, int n)
 {
     double start = rfg_now(), max_s = q->limit_s - q->spent_s, most = 0.25 * q->limit_s;
     max_s = max_s < 0.1 * q->limit_s ? 0.1 * q->limit_s : max_s > most ? most : max_s;
-    json_t *reply, *configs = json_array();
+    json_t *reply, *configs = json_array(), *plain = json_array();
     struct rfg_reason why = { "" };
     double timeout = 0;
-    int rounds = is_cpu(q->t) ? RACE_ROUNDS_CPU : RACE_ROUNDS;
-    for (int i = 0; i < n; i++) {
-        char config[RFG_CONFIG_STRLEN];
-        rfg_config_format(final[i]->var, final[i]->p, config, sizeof(config));
-        json_array_append_new(configs, json_string(config));
-        timeout += patience(q, final[i], rounds);
-    }
+    int rounds = is_cpu(q->t) ? RACE_ROUNDS_CPU : RACE_ROUNDS, entries = 0;
+    struct tune_times *times[2 * (MAX_FINALISTS + 3)]; /* whose each entry is */
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k <= has_both(q, final[i]); k++) {
+            char config[RFG_CONFIG_STRLEN];
+            rfg_config_format(final[i]->var, final[i]->p, config, sizeof(config));
+            json_array_append_new(configs, json_string(config));
+            json_array_append_new(plain, json_boolean(k));
+            times[entries++] = k ? &final[i]->plain : &final[i]->t;
+            timeout += patience(q, final[i], rounds);
+        }
     tune_progress_update(q->t, q->s, q->s->tried, q->best_us, "racing");
-    json_t *cmd = json_pack("{ss so si sf}", "cmd", "race", "configs", configs, "rounds", rounds, "max_s", max_s);
+    json_t *cmd = json_pack("{ss so so si sf}", "cmd", "race", "configs", configs, "plain", plain, "rounds", rounds,
+                            "max_s", max_s);
     enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, timeout + max_s, &reply, &why);
     bool on = a != ANSWER_STOPPED;
     const json_t *results = json_object_get(reply, "results");
-    if (a == ANSWER_OK && (int)json_array_size(results) == n) {
-        for (int i = 0; i < n; i++)
-            take_times(final[i], json_array_get(results, (size_t)i));
+    if (a == ANSWER_OK && (int)json_array_size(results) == entries) {
+        for (int i = 0; i < entries; i++)
+            *times[i] = times_of(json_array_get(results, (size_t)i));
     } else
         /* One of them misbehaves only when it is run for long. Alone, each answers for itself. */
         for (int i = 0; i < n && on; i++)
-            on = try_candidate(q, final[i], rounds, max_s / n);
+            for (int k = 0; k <= has_both(q, final[i]) && on; k++)
+                on = try_candidate(q, final[i], k, rounds, max_s / entries);
     json_decref(reply);
     q->spent_s += rfg_now() - start;
     return on && !tune_stop;
@@ -293,10 +318,11 @@ static bool verify(struct search *q, struct tune_candidate *c)
     json_t *reply;
     struct rfg_reason why = { "" };
     rfg_config_format(c->var, c->p, config, sizeof(config));
-    json_t *cmd = json_pack("{ss ss}", "cmd", "verify", "config", config);
+    json_t *cmd = json_pack("{ss ss sb}", "cmd", "verify", "config", config, "plain", faster_plainly(c));
     enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, patience(q, c, 1), &reply, &why);
-    if (a == ANSWER_OK && json_number_value(json_object_get(reply, "ratio")) > c->t.ratio)
-        c->t.ratio = json_number_value(json_object_get(reply, "ratio"));
+    struct tune_times *times = faster_plainly(c) ? &c->plain : &c->t;
+    if (a == ANSWER_OK && json_number_value(json_object_get(reply, "ratio")) > times->ratio)
+        times->ratio = json_number_value(json_object_get(reply, "ratio"));
     judge(q, c, a, reply, &why);
     json_decref(reply);
     return a == ANSWER_OK;
@@ -308,7 +334,7 @@ static struct tune_candidate *best_verified(struct search *q, struct tune_candid
     while (!tune_stop && !q->broken) {
         struct tune_candidate *best = NULL;
         for (int i = 0; i < n; i++)
-            if (final[i]->state == CANDIDATE_TIMED && (!best || final[i]->t.us < best->t.us))
+            if (final[i]->state == CANDIDATE_TIMED && (!best || best_us(final[i]) < best_us(best)))
                 best = final[i];
         if (!best || verify(q, best))
             return best;
@@ -323,18 +349,18 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
                      int n, struct rfg_row *row)
 {
     const struct tune *t = q->t;
+    const struct tune_times *times = faster_plainly(winner) ? &winner->plain : &winner->t;
     *row = (struct rfg_row){ .problem = q->s->problem,
                              .cu_count = t->dev.cu_count,
-                             .median_us = winner->t.us,
-                             .spread_us = winner->t.p95 - winner->t.p5,
-                             .samples = winner->t.n,
-                             .error = winner->t.ratio,
+                             .median_us = times->us,
+                             .spread_us = times->p95 - times->p5,
+                             .samples = times->n,
+                             .error = times->ratio,
                              .error_bound = 1,
                              .seed = t->opt.seed,
                              .how = RFG_SOURCE_MEASURED };
     snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
-    snprintf(row->variant, sizeof(row->variant), "%s", winner->var->name);
-    rfg_params_json(winner->var, winner->p, row->params, sizeof(row->params));
+    rfg_row_set_config(row, winner->var, winner->p, has_both(q, winner) && !faster_plainly(winner));
     rfg_variant_provenance(t->ctx, &q->s->problem, winner->var, row->source_hash, row->compiler, sizeof(row->compiler));
     snprintf(row->driver, sizeof(row->driver), "%s", rfg_context_driver(t->ctx));
     snprintf(row->version, sizeof(row->version), "%s", rfg_version());
@@ -355,7 +381,7 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
 static void tune_shape(struct tune *t, struct tune_shape *s)
 {
     struct search q = { .t = t, .s = s, .best_us = HUGE_VAL };
-    struct tune_candidate **order = calloc((size_t)s->n, sizeof(*order)), *final[MAX_FINALISTS + 2], *winner = NULL;
+    struct tune_candidate **order = calloc((size_t)s->n, sizeof(*order)), *final[MAX_FINALISTS + 3], *winner = NULL;
     int n = 0;
     q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) || t->dev.platform == RFG_PLATFORM_EMU ? 8 : 1.5;
     if (!order)

@@ -130,7 +130,8 @@ typedef struct rfg_context_params {
      * ended (NVIDIA's programmatic dependent launch, from sm_90 on; ignored elsewhere). It still waits for that end
      * before it reads or writes anything that a kernel may write, except: the weights (w of rfg_op_gemm(), weight and
      * bias of norms) may be fetched at once. The caller promises that nothing in the stream writes them, other than
-     * work which had ended before the stream's first overlapped call. */
+     * work which had ended before the stream's first overlapped call. What was tuned for it (rfg-tune --overlap) is
+     * preferred, and launched without where that is faster; other tuned rows serve where there is none. */
     int launch_overlap;
 } rfg_context_params;
 

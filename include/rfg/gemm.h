@@ -12,7 +12,7 @@ extern "C" {
  * gemm_a16w16). The sum over k and the bias are accumulated in fp32 and rounded once, to nearest even, to Y's dtype.
  *
  *   x     [M,K]  bf16, fp16 or fp32; row stride >= K, unit column stride
- *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride
+ *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack()
  *   bias  [N]    the same dtype as w, unit stride; or NULL
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
  *
@@ -30,6 +30,46 @@ extern "C" {
  * stream capture). On an error nothing was launched. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_tensor *bias, rfg_stream stream);
+
+/* ---- prepacked weights -------------------------------------------------------------------------------------- */
+
+/* A prepacked W is W[N,K] stored as [N/16][K/32][4][16][8] (AITER's weight preshuffle (16,16)): of each 16 rows and 32
+ * columns first the rows' first 8 elements (16 bytes), then their next 8, ... Such a block of 1024 bytes is what a wave
+ * loads for one step on matrix cores. The view has these five dimensions, packed; that is how rfg_op_gemm() knows it.
+ * In PyTorch: w.view(N // 16, 16, K // 32, 4, 8).permute(0, 2, 3, 1, 4).contiguous(). N % 16 = 0, K % 32 = 0. */
+static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
+{
+    rfg_tensor t = { data, dtype, 5, { n / 16, k / 32, 4, 16, 8 }, { k * 16, 512, 128, 8, 1 } };
+    return t;
+}
+
+/* Rearranges src, a W of rfg_op_gemm(), into dst, once and ahead of time:
+ *
+ *   void *packed;                                   // n * k * 2 bytes of device memory, from hipMalloc, say
+ *   rfg_tensor w = rfg_tensor_2d(weights, RFG_BF16, n, k, k);
+ *   rfg_tensor p = rfg_tensor_prepacked(packed, RFG_BF16, n, k);
+ *   if (rfg_gemm_prepack(ctx, &p, &w, stream) != RFG_OK)
+ *       die(rfg_last_error());
+ *   ...                                             // weights may be freed once the stream has got there
+ *   rfg_tensor x = rfg_tensor_2d(act, RFG_BF16, m, k, k), y = rfg_tensor_2d(out, RFG_BF16, m, n, n);
+ *   if (rfg_op_gemm(ctx, &y, &x, &p, NULL, stream) != RFG_OK)
+ *       die(rfg_last_error());
+ *
+ *   dst  [N/16, K/32, 4, 16, 8]  bf16 or fp16, packed; see rfg_tensor_prepacked()
+ *   src  [N,K]                   dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0
+ *
+ * Both pointers, and src's row stride in bytes, must be multiples of 16. N = 0 or K = 0 does nothing.
+ * Aliasing: dst may not overlap src (refused). Elements are copied bit for bit.
+ * A product of a prepacked W has the bits of the plain one's where the same variant with the same parameters serves
+ * both. Variants that read rows refuse it; gemm_portable and the cpu's take every problem. Prepacking is a write of
+ * weights: with launch_overlap (rfg_context_params) it must have ended before the stream's first overlapped call.
+ *
+ * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a size
+ * may compile (rfg_prepare() does that ahead); it is legal under stream capture after that. Errors: as for
+ * rfg_op_gemm(). On an error nothing was written. Problem strings: "gemm_prepack bf16->bf16 N=1024 K=7168"; "gemm
+ * bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
+RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
+                                                  rfg_stream stream);
 
 #ifdef __cplusplus
 }

@@ -23,6 +23,7 @@ static const struct rfg_key act_keys[ACT_NKEYS] = {
     [ACT_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL },
     [ACT_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
     [ACT_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [ACT_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
 /* Columns of x. */

@@ -20,6 +20,7 @@ enum {
     ACT_INPLACE,       /* act only: y is x */
     ACT_ALIGN,         /* as gemm's, of x */
     ACT_ALIGN_Y,       /* of y and q */
+    ACT_OVERLAP,
     ACT_NKEYS
 };
 

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The cpu variants of act_and_mul and act: rows shared out among threads. */
-#include "../cpu/pool.h"
-#include "../cpu/rows.h"
+#include "../cpu/rows_variants.h"
 #include "act.h"
-
-enum { P_STREAM };
-
-static const struct rfg_param cpu_params[] = {
-    [P_STREAM] = { "stream", 2, { 0, 1 } }, /* results past the caches */
-};
 
 struct job {
     const struct rfg_cpu_rows *isa;
@@ -53,8 +46,9 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
 }
 
 static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
-                const int *p, const struct act_args *a, struct rfg_cpu_pool *pool)
+                const int *p, const void *kargs, struct rfg_cpu_pool *pool)
 {
+    const struct act_args *a = kargs;
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
     struct job j = { isa, a, prob, p[P_STREAM] };
@@ -63,49 +57,5 @@ static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, co
                          rfg_cpu_row_bytes(a->n), run_row, &j);
 }
 
-#define VARIANT(op, isa_name)                                                                                          \
-    const struct rfg_variant op##_cpu_##isa_name = {                                                                   \
-        .name = #op "_cpu_" #isa_name,                                                                                 \
-        .kind = RFG_VARIANT_HOST,                                                                                      \
-        .n_params = 1,                                                                                                 \
-        .params = cpu_params,                                                                                          \
-        .supports = isa_name##_supports,                                                                               \
-        .predict = isa_name##_predict,                                                                                 \
-        .workspace = workspace,                                                                                        \
-        .run = isa_name##_run,                                                                                         \
-    }
-#define VARIANTS(isa_name)                                                                                             \
-    static bool isa_name##_supports(const struct rfg_device *dev, const struct rfg_problem *prob,                      \
-                                    struct rfg_reason *why)                                                            \
-    {                                                                                                                  \
-        (void)prob;                                                                                                    \
-        return rfg_cpu_supports(dev, &rfg_cpu_rows_##isa_name, why);                                                   \
-    }                                                                                                                  \
-    static double isa_name##_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)       \
-    {                                                                                                                  \
-        return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_##isa_name, p[P_STREAM]);                                      \
-    }                                                                                                                  \
-    static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
-                               const void *kargs, struct rfg_cpu_pool *pool)                                           \
-    {                                                                                                                  \
-        run(&rfg_cpu_rows_##isa_name, dev, prob, p, kargs, pool);                                                      \
-    }                                                                                                                  \
-    VARIANT(act_and_mul, isa_name);                                                                                    \
-    VARIANT(act, isa_name)
-
-VARIANTS(portable);
-#if defined(__x86_64__)
-VARIANTS(avx2);
-VARIANTS(avx512);
-#else
-static bool no_x86(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)dev, (void)prob;
-    return rfg_refuse(why, "built for another processor than x86-64");
-}
-#define ABSENT(name_) const struct rfg_variant name_ = { .name = #name_, .kind = RFG_VARIANT_HOST, .supports = no_x86 }
-ABSENT(act_and_mul_cpu_avx2);
-ABSENT(act_and_mul_cpu_avx512);
-ABSENT(act_cpu_avx2);
-ABSENT(act_cpu_avx512);
-#endif
+ROWS_VARIANTS(act_and_mul);
+ROWS_VARIANTS(act);

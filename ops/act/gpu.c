@@ -3,12 +3,8 @@
  * The GPU variants of act_and_mul and act: what each can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 
+#include "../gpu_rows.h"
 #include "act.h"
-
-#define LOAD_US      0.8 /* from a load's issue to its data, with the memory system busy */
-#define MIN(a, b)    ((a) < (b) ? (a) : (b))
-#define MAX(a, b)    ((a) > (b) ? (a) : (b))
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static int vec_of(const struct rfg_problem *prob)
 {
@@ -20,11 +16,6 @@ static int64_t row_chunks(const struct rfg_problem *prob)
 {
     int64_t vec = vec_of(prob), n = (prob->v[ACT_N] + vec - 1) / vec, group = RFG_SCALE_COLUMNS / vec;
     return prob->v[ACT_SCALE] == RFG_SCALE_GROUP ? (n + group - 1) / group * group : n;
-}
-
-static bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
-{
-    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
 }
 
 static int width_of(const struct rfg_problem *prob)
@@ -169,8 +160,6 @@ static void flat_launch(const struct rfg_device *dev, const struct rfg_problem *
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
 enum { ROWS_THREADS, ROWS_CHUNKS, ROWS_KEEP, ROWS_WIDTH, ROWS_STREAM };
-enum { KEEP_NOTHING, KEEP_REGISTERS, KEEP_LDS };
-#define MAX_GROUPS (1 << 20)
 
 static const struct rfg_param rows_params[] = {
     [ROWS_THREADS] = { "threads", 5, { 64, 128, 256, 512, 1024 } },
@@ -179,12 +168,6 @@ static const struct rfg_param rows_params[] = {
     [ROWS_WIDTH] = { "width", 4, { 16, 8, 4, 2 } },
     [ROWS_STREAM] = { "stream", 2, { 0, 1 } },
 };
-
-static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return is_gpu(dev, why);
-}
 
 static int64_t rows_lds(const struct rfg_problem *prob, const int *p)
 {
@@ -263,8 +246,10 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
            (p[ROWS_STREAM] ? 0 : 0.01);
 }
 
-static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_kernel *k)
 {
+    (void)dev;
     k->source = "act/rows.hip";
     k->entry = "act_rows";
     common_macros(prob, k);
@@ -273,13 +258,6 @@ static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg
     rfg_kernel_macro(k, "KEEP", p[ROWS_KEEP]);
     rfg_kernel_macro(k, "WIDTH", p[ROWS_WIDTH]);
     rfg_kernel_macro(k, "STREAM", p[ROWS_STREAM]);
-}
-
-static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
-                        struct rfg_kernel *k)
-{
-    (void)dev;
-    rows_macros(prob, p, k);
 }
 
 static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -303,66 +281,11 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[ROWS_STREAM] = 0;
 }
 
-static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)
-{
-    int p[RFG_MAX_PARAMS];
-    (void)none;
-    portable_params_of(prob, p);
-    return 4 * rows_predict(dev, prob, p);
-}
-
-static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
-                            struct rfg_kernel *k)
-{
-    int p[RFG_MAX_PARAMS];
-    (void)none, (void)dev;
-    portable_params_of(prob, p);
-    rows_macros(prob, p, k);
-}
-
-static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
-                            struct rfg_launch *l)
-{
-    int p[RFG_MAX_PARAMS];
-    (void)none;
-    portable_params_of(prob, p);
-    rows_launch(dev, prob, p, l);
-}
-
 /* ---- the variants ----------------------------------------------------------------------------------------------- */
 
-#define VARIANTS(op)                                                                                                   \
-    const struct rfg_variant op##_flat = {                                                                             \
-        .name = #op "_flat",                                                                                           \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .n_params = COUNT(flat_params),                                                                                \
-        .params = flat_params,                                                                                         \
-        .supports = flat_supports,                                                                                     \
-        .valid = flat_valid,                                                                                           \
-        .worth = flat_worth,                                                                                           \
-        .predict = flat_predict,                                                                                       \
-        .kernel = flat_kernel,                                                                                         \
-        .launch = flat_launch,                                                                                         \
-    };                                                                                                                 \
-    const struct rfg_variant op##_rows = {                                                                             \
-        .name = #op "_rows",                                                                                           \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .n_params = COUNT(rows_params),                                                                                \
-        .params = rows_params,                                                                                         \
-        .supports = rows_supports,                                                                                     \
-        .valid = rows_valid,                                                                                           \
-        .worth = rows_worth,                                                                                           \
-        .predict = rows_predict,                                                                                       \
-        .kernel = rows_kernel,                                                                                         \
-        .launch = rows_launch,                                                                                         \
-    };                                                                                                                 \
-    const struct rfg_variant op##_portable = {                                                                         \
-        .name = #op "_portable",                                                                                       \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .supports = rows_supports,                                                                                     \
-        .predict = portable_predict,                                                                                   \
-        .kernel = portable_kernel,                                                                                     \
-        .launch = portable_launch,                                                                                     \
-    }
-VARIANTS(act_and_mul);
-VARIANTS(act);
+KERNEL_VARIANT(act_and_mul, flat);
+KERNEL_VARIANT(act_and_mul, rows);
+PORTABLE_VARIANT(act_and_mul);
+KERNEL_VARIANT(act, flat);
+KERNEL_VARIANT(act, rows);
+PORTABLE_VARIANT(act);

@@ -10,7 +10,9 @@
  * chunk stays in the last-level cache.
  *
  * Every output is computed by one task, as a sum in an order that depends on the instruction set and `dot` only: not on
- * threads, M, or the place in a tile. (But see dot_is_exact.) */
+ * threads, M, or the place in a tile. (But see dot_is_exact.)
+ *
+ * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,7 +131,8 @@ struct tiling {
     int64_t strip; /* rows of W */
     int64_t m_tile, m_tiles;
     int64_t n_chunk, n_chunks;
-    size_t tile_bytes, acc_bytes; /* of one thread's workspace */
+    size_t tile_bytes, acc_bytes, strip_bytes; /* of one thread's workspace */
+    bool prepacked;                            /* W is; the strip's rows of it go to the workspace's end */
 };
 
 static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
@@ -140,7 +143,7 @@ static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
 static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
                                  bool dot)
 {
-    struct tiling t = { .kind = kind_of(prob, dot) };
+    struct tiling t = { .kind = kind_of(prob, dot), .prepacked = prob->v[GEMM_PREPACKED] };
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
     t.element = t.kind == CPU_F32 ? 4 : 2;
     t.padded_k = ceil_div(k, isa->group) * isa->group;
@@ -153,6 +156,9 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.m_tiles = ceil_div(m, t.m_tile);
     t.m_tile = ceil_div(m, t.m_tiles);
     t.strip = !p[P_KBLOCK] ? p[P_ROWS] : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? SHORT_STRIP : STRIP_ROWS;
+    if (t.prepacked) /* the rows of its blocks */
+        t.strip = PREPACK_ROWS;
+    t.strip_bytes = t.prepacked ? round_256((size_t)t.strip * (size_t)k * (size_t)t.element) : 0;
     t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
     t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
@@ -186,6 +192,11 @@ struct job {
     char *tiles;
 };
 
+static size_t worker_bytes(const struct tiling *t)
+{
+    return t->tile_bytes + t->acc_bytes + t->strip_bytes;
+}
+
 /* A tile's rows of X are packed in panels of at most `cols` rows, of nearly the same height. */
 static int panel_height(const struct job *j, int64_t m)
 {
@@ -194,7 +205,7 @@ static int panel_height(const struct job *j, int64_t m)
 
 static char *pack_tile(const struct job *j, int64_t tile, int worker)
 {
-    char *to = j->tiles + (size_t)worker * (j->t.tile_bytes + j->t.acc_bytes);
+    char *to = j->tiles + (size_t)worker * worker_bytes(&j->t);
     struct packed *packed = &j->packed[worker];
     if (packed->tile == tile || j->a->k == 0)
         return to;
@@ -214,18 +225,26 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     return to;
 }
 
-/* acc[rows][m] = `rows` rows of W from n0 on times the packed tile of m rows; the task goes on to
+/* `rows` rows of a prepacked W from n0 on, the first of its block. */
+static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to)
+{
+    const char *from = (const char *)j->a->w + (size_t)prepacked_at(n0, 0, j->a->k) * 2;
+    for (int64_t k = 0; k < j->a->k; k += PREPACK_CHUNK, from += 2 * PREPACK_CHUNK * PREPACK_ROWS)
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to + (size_t)(r * j->a->k + k) * 2, from + r * 2 * PREPACK_CHUNK, 2 * PREPACK_CHUNK);
+}
+
+/* acc[rows][m] = `rows` rows of W from n0 on, which begin at w, times the packed tile of m rows; the task goes on to
  * row `end`. Returns the smallest magnitude of W's. */
-static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, int64_t n0,
-                         int64_t rows, int64_t end, float *acc)
+static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, const char *w,
+                         int64_t n0, int64_t rows, int64_t end, float *acc)
 {
     int height = panel_height(j, m), lanes = j->isa->group / 2;
-    size_t stride = (size_t)j->a->ldw * (size_t)j->t.element;
+    size_t stride = (size_t)(j->t.prepacked ? j->a->k : j->a->ldw) * (size_t)j->t.element;
     struct cpu_block b = { .w_stride = stride, .acc_stride = (size_t)m * (size_t)lanes, .min_w = 0xffff };
     memset(acc, 0, (size_t)rows * b.acc_stride * sizeof(float));
     if (j->a->k == 0)
         return b.min_w;
-    const char *w = (const char *)j->a->w + (size_t)n0 * stride;
     const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
     int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
     enum cpu_pace pace = share == 1 ? CPU_PACE_FULL : share == 2 ? CPU_PACE_HALF : CPU_PACE_QUARTER;
@@ -297,12 +316,21 @@ static void run_task(void *ctx, int task, int worker)
     int64_t m0 = tile_index * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
     int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n), rows;
     const char *tile = pack_tile(j, tile_index, worker);
-    float *acc = (float *)(void *)(j->tiles + (size_t)worker * (j->t.tile_bytes + j->t.acc_bytes) + j->t.tile_bytes);
+    char *mine = j->tiles + (size_t)worker * worker_bytes(&j->t);
+    float *acc = (float *)(void *)(mine + j->t.tile_bytes);
+    char *strip = mine + j->t.tile_bytes + j->t.acc_bytes;
     for (; n < end; n += rows) {
+        const char *w = (const char *)j->a->w;
         rows = min64(j->t.strip, end - n);
-        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, n, rows, end, acc);
+        if (j->t.prepacked) {
+            unpack_strip(j, n, rows, strip);
+            w = strip;
+        } else if (j->a->k) {
+            w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.element;
+        }
+        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, w, n, rows, end, acc);
         if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
-            multiply(j, CPU_BF16_EXACT, 1, tile, m, n, rows, end, acc);
+            multiply(j, CPU_BF16_EXACT, 1, tile, m, w, n, rows, end, acc);
         store(j, m0, m, n, rows, acc);
     }
 }
@@ -318,7 +346,7 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      make_tiling(isa, dev->cu_count, prob, p, dot),
                      p[P_ROWS],
                      p[P_COLS],
-                     (enum cpu_prefetch)p[P_PREFETCH],
+                     prob->v[GEMM_PREPACKED] ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
                      a->head.workspace,
                      NULL };
     j.tiles = (char *)a->head.workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
@@ -338,8 +366,7 @@ static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev,
     if (prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
         return 0;
     struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
-    return round_256((size_t)dev->cu_count * sizeof(struct packed)) +
-           (size_t)dev->cu_count * (t.tile_bytes + t.acc_bytes);
+    return round_256((size_t)dev->cu_count * sizeof(struct packed)) + (size_t)dev->cu_count * worker_bytes(&t);
 }
 
 /* ---- parameters ---------------------------------------------------------------------------------------------------
@@ -371,6 +398,9 @@ static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *param
         return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
     if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
         return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
+    if (prob->v[GEMM_PREPACKED])
+        return p[P_PREFETCH] == CPU_PREFETCH_NONE ||
+               rfg_refuse(why, "prefetch=%d: does nothing with packed=1", p[P_PREFETCH]);
     if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
         return rfg_refuse(why, "prefetch=0: only for M < 4");
     return true;
@@ -415,6 +445,8 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     if (p[P_PREFETCH] == CPU_PREFETCH_NEXT) /* the first strip of a task was not prefetched */
         stream += 0.3 * (double)t.strip / (double)t.n_chunk;
     double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
+    if (t.prepacked) /* unpacking, by each tile of X */
+        compute += 2 * bytes * (double)t.m_tiles / (threads * 10e3);
     if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
         memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
     return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);

@@ -11,7 +11,7 @@
  * always in the order of the splits: the same bits whoever is last.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32, 64), FRAGS_N, N_WAVES, K_WAVES, UNROLL,
- * SPLIT, CLUSTER, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 != 0).
+ * SPLIT, CLUSTER, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 != 0), PREPACKED (W is).
  * Grid: SPLIT neighbours for each tile, tiles along m first. Needs rows of X and W aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
@@ -45,7 +45,7 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
             if (TAIL)
                 s->w[j].v[i].x = s->w[j].v[i].y = s->w[j].v[i].z = s->w[j].v[i].w = 0;
             if (there(p, step, i))
-                s->w[j].v[i] = rfg_load16_stream(p->w[j][i] + (long long)step * (RFG_FRAG_K * 2));
+                s->w[j].v[i] = rfg_load16_stream(p->w[j][i] + (long long)step * GEMM_W_STEP);
         }
 }
 
@@ -88,7 +88,7 @@ gemm_direct_mma(struct gemm_args a)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++) {
             int n = n0 + (n_wave * FRAGS_N + j) * 16 + rfg_frag_row(i);
-            p.w[j][i] = (const char *)a.w + (n < a.n ? n : a.n - 1) * GEMM_LDW(&a) * 2 + rfg_frag_chunk(i) * 16;
+            p.w[j][i] = GEMM_W_CHUNK(&a, n < a.n ? n : a.n - 1, rfg_frag_chunk(i));
         }
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)

@@ -16,11 +16,13 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
     [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
     [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL },
+    [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
     [GEMM_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
     [GEMM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
     [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [GEMM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -35,6 +37,10 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if ((v[GEMM_LDX] && v[GEMM_LDX] < v[GEMM_K]) || (v[GEMM_LDW] && v[GEMM_LDW] < v[GEMM_K]))
         return rfg_refuse(why, "ldx=%" PRId64 ", ldw=%" PRId64 ": must be at least K=%" PRId64, v[GEMM_LDX],
                           v[GEMM_LDW], v[GEMM_K]);
+    if (v[GEMM_PREPACKED] && v[GEMM_LDW])
+        return rfg_refuse(why, "ldw=%" PRId64 ": must be 0 with packed=1", v[GEMM_LDW]);
+    if (v[GEMM_PREPACKED] && !prepack_valid(v[GEMM_N], v[GEMM_K], prob->dtype[1], why))
+        return false;
     if (v[GEMM_LDY] && v[GEMM_LDY] < v[GEMM_N])
         return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[GEMM_LDY], v[GEMM_N]);
     for (int i = GEMM_ALIGN; i <= GEMM_ALIGN_Y; i++)
@@ -71,6 +77,8 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
     spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
     spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
+    if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
+        spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N] / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
     spec[3] = (struct rfg_tensor_spec){ .name = "bias",
                                         .dtype = (rfg_dtype)prob->dtype[1],
                                         .ndim = 1,
@@ -83,7 +91,10 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
                             rfg_stream stream)
 {
-    return rfg_op_gemm(ctx, &t[0], &t[1], &t[2], prob->v[GEMM_BIAS] ? &t[3] : NULL, stream);
+    rfg_tensor w = t[2];
+    if (prob->v[GEMM_PREPACKED])
+        w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
+    return rfg_op_gemm(ctx, &t[0], &t[1], &w, prob->v[GEMM_BIAS] ? &t[3] : NULL, stream);
 }
 
 static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
@@ -96,7 +107,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX
     a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
-    a->ldw = t[2].strides[0];
+    a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];
     a->m = (int32_t)prob->v[GEMM_M];
     a->n = (int32_t)prob->v[GEMM_N];
     a->k = (int32_t)prob->v[GEMM_K];
@@ -109,7 +120,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX
 /* Tensors of the right kind and a dtype that gemm computes with. */
 static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tensor *t, int ndim)
 {
-    rfg_status st = rfg_check_operand(o, FN, name, t, ndim, ndim);
+    rfg_status st = ndim == 5 ? prepack_operand(o, FN, name, t) : rfg_check_operand(o, FN, name, t, ndim, ndim);
     if (st == RFG_OK && !rfg_dtype_is_float((int)t->dtype))
         st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": %s is %s: must be bf16, f16 or f32", name,
                       rfg_dtype_name(t->dtype));
@@ -123,7 +134,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
     rfg_status st;
-    if ((st = check(&oy, "y", y, 2)) || (st = check(&ox, "x", x, 2)) || (st = check(&ow, "w", w, 2)) ||
+    bool prepacked = w && w->ndim == 5;
+    if ((st = check(&oy, "y", y, 2)) || (st = check(&ox, "x", x, 2)) || (st = check(&ow, "w", w, prepacked ? 5 : 2)) ||
         (bias && (st = check(&ob, "bias", bias, 1))))
         return st;
     if (ox.rows != oy.rows || ow.rows != oy.cols || ow.cols != ox.cols || (bias && ob.cols != oy.cols))
@@ -148,6 +160,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_N] = oy.cols;
     prob.v[GEMM_K] = ox.cols;
     prob.v[GEMM_BIAS] = bias != NULL;
+    prob.v[GEMM_PREPACKED] = prepacked;
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
@@ -169,7 +182,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
 
 /* Ties in the model go to the earlier one; the portable ones come last. */
 static const struct rfg_variant *const gemm_variants[] = {
-    &gemm_wgmma,     &gemm_skinny_mma_asm, &gemm_skinny,   &gemm_splitk_mma, &gemm_direct_mma, &gemm_cublaslt,
+    &gemm_stream_mma, &gemm_thin_mma, &gemm_wgmma,     &gemm_skinny_mma_asm, &gemm_skinny,   &gemm_splitk_mma, &gemm_direct_mma, &gemm_cublaslt,
     &gemm_hipblaslt, &gemm_rocblas,        &gemm_portable, &gemm_cpu_avx512, &gemm_cpu_avx2,   &gemm_cpu_portable,
 };
 

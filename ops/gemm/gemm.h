@@ -3,6 +3,7 @@
 #define RFG_OPS_GEMM_H
 
 #include "../op.h"
+#include "../operand.h"
 
 /* Indices of the problem's keys, in the order of gemm_keys. */
 enum {
@@ -10,11 +11,13 @@ enum {
     GEMM_N,
     GEMM_K,
     GEMM_BIAS,
-    GEMM_LDX, /* row strides in elements; 0: packed (K, K, N) */
+    GEMM_PREPACKED, /* "packed": W is as rfg_gemm_prepack() leaves it */
+    GEMM_LDX,       /* row strides in elements; 0: rows follow each other (K, K, N) */
     GEMM_LDW,
     GEMM_LDY,
     GEMM_ALIGN,   /* 1, 2, 4, 8, 16: what x's and w's pointers and row strides, in bytes, are multiples of */
     GEMM_ALIGN_Y, /* the same for y and bias */
+    GEMM_OVERLAP,
     GEMM_NKEYS
 };
 
@@ -34,10 +37,35 @@ struct gemm_args {
 
 extern const struct rfg_op rfg_op_gemm_desc;
 
+/* The rearranging of W (prepack.c). dtype[0] = source, dtype[1] = destination: the same. */
+enum { PREPACK_N, PREPACK_K, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
+
+/* A prepacked W in elements: [N/16][K/32][4][16][8]. */
+#define PREPACK_ROWS  16
+#define PREPACK_COLS  32
+#define PREPACK_CHUNK 8 /* 16 bytes */
+#define PREPACK_BLOCK (PREPACK_ROWS * PREPACK_COLS)
+
+/* Where element k of row n is in a prepacked W of K columns. */
+static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)
+{
+    return n / PREPACK_ROWS * PREPACK_ROWS * cols + k / PREPACK_COLS * PREPACK_BLOCK +
+           k % PREPACK_COLS / PREPACK_CHUNK * (PREPACK_ROWS * PREPACK_CHUNK) + n % PREPACK_ROWS * PREPACK_CHUNK +
+           k % PREPACK_CHUNK;
+}
+
+/* Can N x K elements of this dtype be prepacked? Says why not. */
+bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why);
+/* A prepacked view of rows and columns as an operand; refuses what is not laid out as one. */
+rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t);
+
+extern const struct rfg_op rfg_op_gemm_prepack_desc;
+
 /* ops/gemm/cpu.c, ops/gemm/gpu.c, ops/gemm/vendor.c */
 extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;
 extern const struct rfg_variant gemm_skinny, gemm_skinny_mma_asm, gemm_splitk_mma, gemm_direct_mma, gemm_portable;
-extern const struct rfg_variant gemm_wgmma; /* ops/gemm/gpu_wgmma.c */
+extern const struct rfg_variant gemm_stream_mma;           /* ops/gemm/gpu_stream.c */
+extern const struct rfg_variant gemm_thin_mma, gemm_wgmma; /* ops/gemm/gpu_thin.c, gpu_wgmma.c */
 extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
 
 #endif

@@ -7,10 +7,9 @@
 /* ---- gemm_portable -------------------------------------------------------------------------------------------- */
 
 enum { PORTABLE_TILE_M };
-#define PORTABLE_THREADS    256
-#define PORTABLE_TILE_N     64
-#define PORTABLE_TILE_K     16
-#define PORTABLE_MAX_GROUPS (1 << 20)
+#define PORTABLE_THREADS 256
+#define PORTABLE_TILE_N  64
+#define PORTABLE_TILE_K  16
 
 static const struct rfg_param portable_params[] = {
     [PORTABLE_TILE_M] = { "tile_m", 2, { 16, 64 } },
@@ -51,13 +50,14 @@ static void portable_kernel(const struct rfg_device *dev, const struct rfg_probl
     k->entry = "gemm_portable";
     common_macros(prob, k);
     rfg_kernel_macro(k, "TILE_M", p[PORTABLE_TILE_M]);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 
 static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                             struct rfg_launch *l)
 {
     (void)dev;
-    uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), PORTABLE_MAX_GROUPS);
+    uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), MAX_GROUPS);
     *l = (struct rfg_launch){ { groups, 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
 }
 
@@ -85,7 +85,7 @@ static const struct rfg_param skinny_params[] = {
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_gpu(dev, why) || !reads_chunks(prob, why))
+    if (!is_gpu(dev, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
         return false;
     if (prob->v[GEMM_M] > SKINNY_MAX_M)
         return rfg_refuse(why, "M=%" PRId64 ": must be at most %d", prob->v[GEMM_M], SKINNY_MAX_M);
@@ -173,7 +173,7 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
     f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
     f.latency = c->skinny_tail;
-    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0);
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev);
 }
 
 static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -293,7 +293,7 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
               MAX(1, 8 / (waves * f.per_cu));
     f.chain = (trips - 1) * dev->load_us;
-    return gemm_flow_us(dev, &f);
+    return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev);
 }
 
 static void skinny_asm_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -334,6 +334,11 @@ static const struct rfg_param mma_params[] = {
     [MMA_STAGES] = { "stages", 4, { 2, 3, 4, 6 } },
     [MMA_SPLIT_K] = { "split_k", 12, { 1, 2, 3, 4, 6, 7, 8, 10, 14, 16, 20, 28 } },
 };
+
+static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return takes_mma(dev, prob, why) && reads_rows(prob, why);
+}
 
 /* What splitk_mma.hip derives from its macros. */
 struct mma_shape {
@@ -488,7 +493,7 @@ const struct rfg_variant gemm_splitk_mma = {
     .kind = RFG_VARIANT_KERNEL,
     .n_params = COUNT(mma_params),
     .params = mma_params,
-    .supports = takes_mma,
+    .supports = mma_supports,
     .valid = mma_valid,
     .worth = mma_worth,
     .predict = mma_predict,

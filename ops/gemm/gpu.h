@@ -6,15 +6,17 @@
 
 #include <inttypes.h>
 
+#include "../gpu.h"
 #include "gemm.h"
 #include "model.h"
 
 #define MAX_WORKSPACE (32ull << 20)
 #define MAX_GRID_Y    65535
 #define FRAG_K        32 /* as in rfg_frag.h */
-#define MIN(a, b)     ((a) < (b) ? (a) : (b))
-#define MAX(a, b)     ((a) > (b) ? (a) : (b))
-#define COUNT(array)  ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* What dot products of few rows issue on CDNA after their data has come, and ask of the caches for X, is not in the
+ * model, and no kernel has been timed there: taken for a microsecond. */
+#define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
 
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -30,11 +32,6 @@ static inline int64_t next_pow2(int64_t v)
     return p;
 }
 
-static inline bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
-{
-    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
-}
-
 /* What reading X and W in chunks of 16 bytes takes. */
 static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -43,6 +40,12 @@ static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reaso
     if (prob->v[GEMM_ALIGN] < 16)
         return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);
     return true;
+}
+
+/* A kernel that reads W by rows. */
+static inline bool reads_rows(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return !prob->v[GEMM_PREPACKED] || rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
 }
 
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */

@@ -48,8 +48,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (dev->platform != RFG_PLATFORM_NVIDIA) /* there gemm_stream_mma does the same in fewer instructions */
+        return rfg_refuse(why, "device is %s: must be an NVIDIA GPU", dev->name);
     return takes_mma(dev, prob, why) &&
-           (prob->v[GEMM_M] <= 128 ||
+           (prob->v[GEMM_M] <= 128 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
             rfg_refuse(why, "M=%" PRId64 ": must be at most 128, or W is read too often", prob->v[GEMM_M]));
 }
 
@@ -150,6 +152,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
     rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

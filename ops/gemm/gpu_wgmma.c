@@ -14,7 +14,7 @@ static const struct rfg_param params[] = {
     [TILE_N] = { "tile_n", 5, { 8, 16, 32, 64, 128 } },
     [TILE_K] = { "tile_k", 2, { 64, 128 } },
     [STAGES] = { "stages", 11, { 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16 } },
-    [SPLIT] = { "split", 4, { 1, 2, 4, 8 } },
+    [SPLIT] = { "split", 12, { 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16 } },
 };
 
 /* What wgmma.hip derives from its macros. */
@@ -27,7 +27,7 @@ struct shape {
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .rows_a = p[SWAP] ? p[TILE_N] : p[TILE_M], .rows_b = p[SWAP] ? p[TILE_M] : p[TILE_N] };
-    int groups = (s.rows_a + 63) / 64, units = s.rows_b / 8 * ((s.rows_a + 15) / 16), own = MAX(units / p[SPLIT], 1);
+    int groups = (s.rows_a + 63) / 64, units = s.rows_b / 8 * ((s.rows_a + 15) / 16), own = (int)ceil_div(units, p[SPLIT]);
     s.threads = 128 * groups + MIN(p[TILE_M] * p[TILE_K] / 8, 128) + MIN(p[TILE_N] * p[TILE_K] / 8, 128);
     s.step = (p[TILE_M] + p[TILE_N]) * p[TILE_K] * 2;
     s.lds = (512 + (p[SPLIT] > 1 ? own * p[SPLIT] * 512 : 0) + 1023) / 1024 * 1024 + p[STAGES] * s.step +
@@ -43,7 +43,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
         return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-    return takes_mma(dev, prob, why);
+    return reads_rows(prob, why) && takes_mma(dev, prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -63,11 +63,12 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-/* Does it share out the steps evenly, without crowding the CUs? */
+/* Does it share out the steps evenly, without crowding the CUs? (A cluster of 16 needs a GPC to itself: more than 7 may
+ * not fit at once.) */
 static bool split_fits(const struct rfg_device *dev, const struct shape *s, int split, int64_t tiles)
 {
     return split == 1 || (split <= s->steps && s->steps * 100 >= ceil_div(s->steps, split) * split * 85 &&
-                          tiles * split <= 2 * (int64_t)dev->cu_count + dev->cu_count / 8);
+                          tiles * split <= (split == 16 ? 112 : 2 * (int64_t)dev->cu_count + dev->cu_count / 8));
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

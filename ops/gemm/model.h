@@ -26,6 +26,11 @@
     X(direct_load, "direct: a load instruction of 512 bytes in 64-byte pieces, on a CU")                               \
     X(direct_step, "direct: a step of a wave: matrix instructions and what surrounds them")                            \
     X(direct_quad, "direct: each quad of sums that a thread adds, per wave along k")                                   \
+    X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
+    X(thin_step, "thin: a step of a wave, each 16 x 8 of sums")                                                        \
+    X(thin_tail, "thin: the waves' sums in LDS, stores")                                                               \
+    X(thin_sent, "thin: each part of a sum that its owner is sent")                                                    \
+    X(thin_cluster, "thin: a cluster's launch, and the way of the sums to their owners")                               \
     X(wgmma_fill, "wgmma: arrivals set up, sums stored")                                                               \
     X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                           \
     X(wgmma_copy, "wgmma: a 16-byte copy of all threads of a wave (512 bytes), on a CU")                               \

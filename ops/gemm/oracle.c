@@ -13,6 +13,7 @@
 
 struct gemm_job {
     const rfg_tensor *x, *w, *bias;
+    bool packed;      /* W is */
     const double *xd; /* the rows of X wanted, as doubles, k-major rows */
     int64_t n_rows, n, k;
     double eps; /* allowed error, of the sum of magnitudes */
@@ -58,6 +59,15 @@ static void half_init(void)
     }
 }
 
+/* A row of a prepacked W, by the definition of its layout: [N/16][K/32][4][16][8]. */
+static void unpack_doubles(const rfg_tensor *w, int64_t row, int64_t k, double *out)
+{
+    const double *values = half_values[w->dtype == RFG_BF16];
+    const uint16_t *base = w->data;
+    for (int64_t i = 0; i < k; i++)
+        out[i] = values[base[((((row / 16) * (k / 32) + i / 32) * 4 + i % 32 / 8) * 16 + row % 16) * 8 + i % 8]];
+}
+
 static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 {
     const char *base = (const char *)t->data + row * t->strides[0] * (int64_t)rfg_dtype_size(t->dtype);
@@ -78,7 +88,10 @@ static void *gemm_columns(void *arg)
     double *w = malloc((size_t)(j->k ? j->k : 1) * sizeof(double));
     for (int64_t n; w && (n = atomic_fetch_add(&j->next, 1)) < j->n;) {
         double bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
-        to_doubles(j->w, n, j->k, w);
+        if (j->packed)
+            unpack_doubles(j->w, n, j->k, w);
+        else
+            to_doubles(j->w, n, j->k, w);
         for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
             double sum[ROW_BLOCK], mag[ROW_BLOCK];
             int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
@@ -104,6 +117,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor host
     struct gemm_job j = { .x = &host[1],
                           .w = &host[2],
                           .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
+                          .packed = prob->v[GEMM_PREPACKED],
                           .xd = xd,
                           .n_rows = n_rows,
                           .n = prob->v[GEMM_N],
@@ -131,4 +145,19 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor host
     free(xd);
     return failed && j.next < j.n + threads ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row of w")
                                             : RFG_OK;
+}
+
+/* Bits are moved, none is rounded: what is expected is exactly what was there. */
+rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
+                                   const int64_t *rows, int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    int64_t k = prob->v[PREPACK_K];
+    for (int64_t b = 0; b < n_rows; b++) /* of 16 rows of W */
+        for (int64_t r = 0; r < 16; r++)
+            for (int64_t i = 0; i < k; i++) {
+                int64_t at = b * 16 * k + ((i / 32 * 4 + i % 32 / 8) * 16 + r) * 8 + i % 8;
+                expected[0].value[at] = rfg_element(&host[1], rows[b] * 16 + r, i);
+                expected[0].allow[at] = 0;
+            }
+    return RFG_OK;
 }

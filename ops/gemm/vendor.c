@@ -63,6 +63,8 @@ bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platfo
                           dev->name);
     if (gemm_vendor_off())
         return rfg_refuse(why, "switched off by RFG_VENDOR=0");
+    if (prob->v[GEMM_PREPACKED])
+        return rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
     if (prob->v[GEMM_K] == 0 || prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
         return rfg_refuse(why, "M, N or K is 0");
     if (prob->dtype[2] != prob->dtype[0] && prob->dtype[2] != RFG_F32)

@@ -16,11 +16,12 @@
  * columns of B, 512 bytes as they lie, so that nobody meets a bank conflict.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128; A's
- * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1, 2, 4, 8).
+ * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16).
  * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs
  * rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
+#include "gemm/pair.h"
 
 #if SWAP
 #define ROWS_A TILE_N
@@ -42,7 +43,7 @@
 #define MAX_STAGES 16
 #define A_WAVES    ((ROWS_A + 15) / 16) /* that have rows of the tile */
 #define UNITS      (ROWS_B / 8 * A_WAVES)
-#define OWN        (UNITS > SPLIT ? UNITS / SPLIT : 1)
+#define OWN        ((UNITS + SPLIT - 1) / SPLIT)
 #define UNIT_BYTES 512
 #define PARTS_AT   512
 #define PARTS      (SPLIT > 1 ? OWN * SPLIT * UNIT_BYTES : 0)
@@ -126,34 +127,6 @@ RFG_DEVICE void copy_all(struct copier *c, int steps, int stages, rfg_u64 *full,
     }
 }
 
-/* Columns n and n + 1 of a row of Y. */
-RFG_DEVICE void store_pair(const struct gemm_args *a, int m, int n, float x, float y)
-{
-    if (m >= a->m || n >= a->n)
-        return;
-    long long at = m * GEMM_LDY(a) + n;
-    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)at * RFG_DTYPE_BYTES(OUT_DTYPE);
-    if (a->bias) {
-        x += rfg_load_float(a->bias, n, IN_DTYPE);
-        if (n + 1 < a->n)
-            y += rfg_load_float(a->bias, n + 1, IN_DTYPE);
-    }
-    if (n + 1 < a->n && address % (2 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0) {
-        if (OUT_DTYPE == RFG_F32) {
-            rfg_u32x2 v;
-            v.x = rfg_as_u32(x);
-            v.y = rfg_as_u32(y);
-            rfg_store8((void *)address, v);
-        } else {
-            rfg_store4((void *)address, OUT_DTYPE == RFG_F16 ? rfg_pack_f16(x, y) : rfg_pack_bf16(x, y));
-        }
-    } else {
-        rfg_store_float(a->y, at, x, OUT_DTYPE);
-        if (n + 1 < a->n)
-            rfg_store_float(a->y, at + 1, y, OUT_DTYPE);
-    }
-}
-
 RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
 {
     if (m >= a->m || n >= a->n)
@@ -194,20 +167,22 @@ gemm_wgmma(struct gemm_args a)
     int all_steps = (a.k - 1) / TILE_K + 1;
     int first = rfg_share_begin(all_steps, rank, SPLIT);
     int steps = rfg_share_begin(all_steps, rank + 1, SPLIT) - first;
+    int owned = UNITS - rank * OWN < OWN ? UNITS - rank * OWN : OWN; /* units; 0 or less: none */
     struct copier c;
 
     rfg_start_next();
-    if (tid < stages) {
-        rfg_arrival_init(full + tid, W_THREADS + X_THREADS);
-        rfg_arrival_init(empty + tid, MMA_THREADS / RFG_WAVE);
-    }
-    if (SPLIT > 1) {
-        if (tid == 0) {
-            rfg_arrival_init(arrival, 1);
-            rfg_arrive_expect(arrival, rank * OWN < UNITS ? OWN * SPLIT * UNIT_BYTES : 0);
+    if (tid == 0) { /* all by one thread: lanes with an arrival each would take turns, 50 clocks each */
+        for (int i = 0; i < stages; i++) {
+            rfg_arrival_init(full + i, W_THREADS + X_THREADS);
+            rfg_arrival_init(empty + i, MMA_THREADS / RFG_WAVE);
         }
-        rfg_cluster_arrive_first();
+        if (SPLIT > 1) {
+            rfg_arrival_init(arrival, 1);
+            rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (SPLIT * UNIT_BYTES) : 0);
+        }
     }
+    if (SPLIT > 1)
+        rfg_cluster_arrive_first();
     rfg_barrier_lds();
 
     if (tid >= MMA_THREADS + W_THREADS) {
@@ -279,12 +254,12 @@ gemm_wgmma(struct gemm_args a)
     }
     if (SPLIT > 1 && tid >= MMA_THREADS)
         rfg_cluster_wait();
-    if (SPLIT == 1 || rank * OWN >= UNITS)
+    if (SPLIT == 1 || owned <= 0)
         return;
 
     rfg_arrival_wait(arrival, 0);
 #pragma unroll 1
-    for (int own = rfg_wave(); own < OWN; own += WAVES) {
+    for (int own = rfg_wave(); own < owned; own += WAVES) {
         const rfg_f32x4 *parts = (const rfg_f32x4 *)(lds + PARTS_AT + own * SPLIT * UNIT_BYTES) + rfg_lane();
         rfg_f32x4 part[SPLIT];
 #pragma unroll

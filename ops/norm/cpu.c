@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The cpu variants of the norms: rows shared out among threads. */
-#include "../cpu/pool.h"
-#include "../cpu/rows.h"
+#include "../cpu/rows_variants.h"
 #include "norm.h"
-
-enum { P_STREAM };
-
-static const struct rfg_param cpu_params[] = {
-    [P_STREAM] = { "stream", 2, { 0, 1 } }, /* results past the caches */
-};
 
 struct job {
     const struct rfg_cpu_rows *isa;
@@ -74,8 +67,9 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
 }
 
 static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
-                const int *p, const struct norm_args *a, struct rfg_cpu_pool *pool)
+                const int *p, const void *kargs, struct rfg_cpu_pool *pool)
 {
+    const struct norm_args *a = kargs;
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
     struct job j = { isa, a, prob, p[P_STREAM] };
@@ -83,54 +77,7 @@ static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, co
         rfg_cpu_rows_run(dev, pool, a->m, bytes / a->m, a->workspace, scratch_bytes(a->n), run_row, &j);
 }
 
-#define VARIANT(op, isa_name)                                                                                          \
-    const struct rfg_variant op##_cpu_##isa_name = {                                                                   \
-        .name = #op "_cpu_" #isa_name,                                                                                 \
-        .kind = RFG_VARIANT_HOST,                                                                                      \
-        .n_params = 1,                                                                                                 \
-        .params = cpu_params,                                                                                          \
-        .supports = isa_name##_supports,                                                                               \
-        .predict = isa_name##_predict,                                                                                 \
-        .workspace = workspace,                                                                                        \
-        .run = isa_name##_run,                                                                                         \
-    }
-#define VARIANTS(isa_name)                                                                                             \
-    static bool isa_name##_supports(const struct rfg_device *dev, const struct rfg_problem *prob,                      \
-                                    struct rfg_reason *why)                                                            \
-    {                                                                                                                  \
-        (void)prob;                                                                                                    \
-        return rfg_cpu_supports(dev, &rfg_cpu_rows_##isa_name, why);                                                   \
-    }                                                                                                                  \
-    static double isa_name##_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)       \
-    {                                                                                                                  \
-        return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_##isa_name, p[P_STREAM]);                                      \
-    }                                                                                                                  \
-    static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
-                               const void *kargs, struct rfg_cpu_pool *pool)                                           \
-    {                                                                                                                  \
-        run(&rfg_cpu_rows_##isa_name, dev, prob, p, kargs, pool);                                                      \
-    }                                                                                                                  \
-    VARIANT(rmsnorm, isa_name);                                                                                        \
-    VARIANT(add_rmsnorm, isa_name);                                                                                    \
-    VARIANT(layernorm, isa_name);                                                                                      \
-    VARIANT(add_layernorm, isa_name)
-
-VARIANTS(portable);
-#if defined(__x86_64__)
-VARIANTS(avx2);
-VARIANTS(avx512);
-#else
-static bool no_x86(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)dev, (void)prob;
-    return rfg_refuse(why, "built for another processor than x86-64");
-}
-#define ABSENT(name_) const struct rfg_variant name_ = { .name = #name_, .kind = RFG_VARIANT_HOST, .supports = no_x86 }
-#define ABSENT_ISA(isa_name)                                                                                           \
-    ABSENT(rmsnorm_cpu_##isa_name);                                                                                    \
-    ABSENT(add_rmsnorm_cpu_##isa_name);                                                                                \
-    ABSENT(layernorm_cpu_##isa_name);                                                                                  \
-    ABSENT(add_layernorm_cpu_##isa_name)
-ABSENT_ISA(avx2);
-ABSENT_ISA(avx512);
-#endif
+ROWS_VARIANTS(rmsnorm);
+ROWS_VARIANTS(add_rmsnorm);
+ROWS_VARIANTS(layernorm);
+ROWS_VARIANTS(add_layernorm);

@@ -3,16 +3,10 @@
  * The GPU variants of the norms: what each can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 
+#include "../gpu_rows.h"
 #include "norm.h"
 
-#define MAX_GROUPS   (1 << 20)
-#define LOAD_US      0.8 /* from a load's issue to its data, with the memory system busy */
-#define MIN(a, b)    ((a) < (b) ? (a) : (b))
-#define MAX(a, b)    ((a) > (b) ? (a) : (b))
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-
 enum { P_THREADS, P_ROWS, P_CHUNKS, P_KEEP, P_AHEAD, P_WIDTH, P_STREAM, P_PERSIST, P_SPLIT };
-enum { KEEP_NOTHING, KEEP_REGISTERS, KEEP_LDS };
 
 static const struct rfg_param rows_params[] = {
     [P_THREADS] = { "threads", 7, { 16, 32, 64, 128, 256, 512, 1024 } }, /* of a row */
@@ -47,12 +41,6 @@ static int width_of(const struct rfg_problem *prob)
     while (norm_adds(prob) && width > size_of(prob) && prob->v[NORM_ALIGN_Y] < width) /* residual_out */
         width /= 2;
     return width;
-}
-
-static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
 }
 
 static int64_t steps_of(const struct rfg_problem *prob, const int *p)
@@ -195,8 +183,10 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
            (p[P_STREAM] && bytes < (double)dev->cache_bytes ? 0.05 : 0);
 }
 
-static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_kernel *k)
 {
+    (void)dev;
     int vec = 16 / size_of(prob);
     k->source = "norm/rows.hip";
     k->entry = "norm_rows";
@@ -226,13 +216,6 @@ static void rows_macros(const struct rfg_problem *prob, const int *p, struct rfg
                          (int64_t)p[P_THREADS] * p[P_CHUNKS] * p[P_SPLIT] * vec == prob->v[NORM_N]);
 }
 
-static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
-                        struct rfg_kernel *k)
-{
-    (void)dev;
-    rows_macros(prob, p, k);
-}
-
 static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_launch *l)
 {
@@ -257,56 +240,13 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[P_SPLIT] = 1;
 }
 
-static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)
-{
-    int p[RFG_MAX_PARAMS];
-    (void)none;
-    portable_params_of(prob, p);
-    return 4 * rows_predict(dev, prob, p);
-}
-
-static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
-                            struct rfg_kernel *k)
-{
-    int p[RFG_MAX_PARAMS];
-    (void)none, (void)dev;
-    portable_params_of(prob, p);
-    rows_macros(prob, p, k);
-}
-
-static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
-                            struct rfg_launch *l)
-{
-    int p[RFG_MAX_PARAMS];
-    (void)none;
-    portable_params_of(prob, p);
-    rows_launch(dev, prob, p, l);
-}
-
 /* ---- the variants ----------------------------------------------------------------------------------------------- */
 
-#define VARIANTS(op)                                                                                                   \
-    const struct rfg_variant op##_rows = {                                                                             \
-        .name = #op "_rows",                                                                                           \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .n_params = COUNT(rows_params),                                                                                \
-        .params = rows_params,                                                                                         \
-        .supports = rows_supports,                                                                                     \
-        .valid = rows_valid,                                                                                           \
-        .worth = rows_worth,                                                                                           \
-        .predict = rows_predict,                                                                                       \
-        .kernel = rows_kernel,                                                                                         \
-        .launch = rows_launch,                                                                                         \
-    };                                                                                                                 \
-    const struct rfg_variant op##_portable = {                                                                         \
-        .name = #op "_portable",                                                                                       \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .supports = rows_supports,                                                                                     \
-        .predict = portable_predict,                                                                                   \
-        .kernel = portable_kernel,                                                                                     \
-        .launch = portable_launch,                                                                                     \
-    }
-VARIANTS(rmsnorm);
-VARIANTS(add_rmsnorm);
-VARIANTS(layernorm);
-VARIANTS(add_layernorm);
+KERNEL_VARIANT(rmsnorm, rows);
+PORTABLE_VARIANT(rmsnorm);
+KERNEL_VARIANT(add_rmsnorm, rows);
+PORTABLE_VARIANT(add_rmsnorm);
+KERNEL_VARIANT(layernorm, rows);
+PORTABLE_VARIANT(layernorm);
+KERNEL_VARIANT(add_layernorm, rows);
+PORTABLE_VARIANT(add_layernorm);

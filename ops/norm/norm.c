@@ -27,6 +27,7 @@ static const struct rfg_key norm_keys[NORM_NKEYS] = {
     [NORM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 3, NULL },
     [NORM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
     [NORM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [NORM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
 static bool norm_valid(const struct rfg_problem *prob, struct rfg_reason *why)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * AMD only: what kernels that stream weights through buffer loads need. Not part of rfg_device.h, whose text all tuned
+ * rows' source hashes cover. */
+/* A piece of memory by a buffer resource: loads take an offset of the lane, one that is the same in all lanes, and a
+ * constant of up to 4095 that the compiler finds in the former. What lies outside reads as 0 and is not fetched. Raw,
+ * checked by bytes; the last word is what each generation wants for 32-bit words. */
+typedef int rfg_buffer __attribute__((ext_vector_type(4)));
+#if defined(__GFX9__)
+#define RFG_BUFFER_WORD 0x00020000
+#elif defined(__GFX10__)
+#define RFG_BUFFER_WORD 0x31014000
+#else
+#define RFG_BUFFER_WORD 0x31004000
+#endif
+#if defined(__GFX12__)
+#define RFG_BUFFER_STREAM 1 /* TH_LOAD_NT */
+#else
+#define RFG_BUFFER_STREAM 2 /* slc; nt on gfx940 and later */
+#endif
+/* By its name: older compilers have no builtin. */
+__attribute__((device)) rfg_u32x4
+rfg_llvm_buffer_load16(rfg_buffer, int at, int uniform, int how) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+
+/* base and bytes: the same in all lanes. */
+RFG_DEVICE rfg_buffer rfg_buffer_of(const void *base, int bytes)
+{
+    rfg_u64 u = (rfg_u64)base;
+    rfg_buffer b = { __builtin_amdgcn_readfirstlane((int)u), __builtin_amdgcn_readfirstlane((int)(u >> 32) & 0xffff),
+                     __builtin_amdgcn_readfirstlane(bytes), RFG_BUFFER_WORD };
+    return b;
+}
+RFG_DEVICE rfg_u32x4 rfg_buffer_load16(rfg_buffer b, rfg_u32 at, int uniform)
+{
+    return rfg_llvm_buffer_load16(b, (int)at, uniform, 0);
+}
+RFG_DEVICE rfg_u32x4 rfg_buffer_load16_stream(rfg_buffer b, rfg_u32 at, int uniform)
+{
+    return rfg_llvm_buffer_load16(b, (int)at, uniform, RFG_BUFFER_STREAM);
+}
+
+/* rfg_frag_mma_wx() with gfx950's instruction, which takes a lane's whole piece at once. */
+RFG_DEVICE void rfg_stream_mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, int dtype)
+{
+#if defined(__gfx950__)
+    typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
+    rfg_f32x4 d = { c->v[0], c->v[1], c->v[2], c->v[3] };
+    if (dtype == RFG_F16)
+        d = __builtin_amdgcn_mfma_f32_16x16x32_f16(__builtin_bit_cast(rfg_f16x8, w->v[0]),
+                                                   __builtin_bit_cast(rfg_f16x8, x->v[0]), d, 0, 0, 0);
+    else
+        d = __builtin_amdgcn_mfma_f32_16x16x32_bf16(__builtin_bit_cast(bf16x8, w->v[0]),
+                                                    __builtin_bit_cast(bf16x8, x->v[0]), d, 0, 0, 0);
+    c->v[0] = d.x;
+    c->v[1] = d.y;
+    c->v[2] = d.z;
+    c->v[3] = d.w;
+#else
+    rfg_frag_mma_wx(c, w, x, dtype);
+#endif
+}
+
+/* rfg_last_to_arrive() for a wave by itself: n waves, of n workgroups, wrote parts. All lanes must be on. */
+RFG_DEVICE bool rfg_last_wave_to_arrive(rfg_u32 *counter, int n)
+{
+    rfg_u32 before = 0;
+    rfg_release_device();
+    if (rfg_lane() == 0) {
+        before = rfg_atomic_add(counter, 1u);
+        if (before == (rfg_u32)n - 1u)
+            rfg_atomic_store(counter, 0u);
+    }
+    bool last = __builtin_amdgcn_readfirstlane((int)before) == n - 1;
+    if (last)
+        rfg_acquire_device();
+    return last;
+}

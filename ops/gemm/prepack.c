@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_gemm_prepack(): its public function, its argument rules, and its two variants. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "../cpu/pool.h"
+#include "gpu.h"
+#include "prepack_args.h"
+#include "rfg/gemm.h"
+
+#define FN         "rfg_gemm_prepack"
+#define MAX_BLOCKS UINT32_MAX /* of 16 x 32: what the kernel counts with */
+#define MAX_GROUPS (1 << 20)
+
+static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
+    [PREPACK_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
+    [PREPACK_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
+    [PREPACK_LD] = { "ld", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [PREPACK_OVERLAP] = RFG_KEY_OVERLAP,
+};
+
+bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
+{
+    if (dtype != RFG_BF16 && dtype != RFG_F16)
+        return rfg_refuse(why, "w is %s: must be bf16 or f16 to be prepacked", rfg_dtype_name((rfg_dtype)dtype));
+    if (n % PREPACK_ROWS)
+        return rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d to be prepacked", n, PREPACK_ROWS);
+    if (k % PREPACK_COLS)
+        return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d to be prepacked", k, PREPACK_COLS);
+    if (n / PREPACK_ROWS * (k / PREPACK_COLS) > MAX_BLOCKS)
+        return rfg_refuse(why, "N=%" PRId64 ", K=%" PRId64 ": more than %" PRIu32 " blocks of %d x %d", n, k,
+                          MAX_BLOCKS, PREPACK_ROWS, PREPACK_COLS);
+    return true;
+}
+
+rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t)
+{
+    if (!t)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is NULL: must be a tensor", fn, name);
+    if (t->dtype != RFG_BF16 && t->dtype != RFG_F16)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is prepacked %s: must be bf16 or f16", fn, name,
+                        rfg_dtype_name(t->dtype));
+    const int64_t *s = t->shape;
+    if (t->ndim != 5)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "%s: %s has %d dimensions: must have 5, [N/16, K/32, 4, 16, 8] (rfg_tensor_prepacked())", fn,
+                        name, (int)t->ndim);
+    if (s[0] < 0 || s[0] > RFG_MAX_SIZE / PREPACK_ROWS || s[1] < 0 || s[1] > RFG_MAX_SIZE / PREPACK_COLS ||
+        s[2] != PREPACK_COLS / PREPACK_CHUNK || s[3] != PREPACK_ROWS || s[4] != PREPACK_CHUNK)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "%s: %s is %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+                        ": with 5 dimensions it must be [N/16, K/32, 4, 16, 8], N and K at most %d",
+                        fn, name, s[0], s[1], s[2], s[3], s[4], RFG_MAX_SIZE);
+    int64_t packed = 1;
+    for (int i = 4; i >= 0; packed *= s[i--])
+        if (s[i] > 1 && s[0] && s[1] && t->strides[i] != packed)
+            return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                            "%s: %s has stride %" PRId64 " in dimension %d: prepacked, it must be %" PRId64, fn, name,
+                            t->strides[i], i, packed);
+    /* The same bytes as a plain [N,K]: the common checks of pointer and extent. */
+    int64_t n = s[0] * PREPACK_ROWS, k = s[1] * PREPACK_COLS;
+    rfg_tensor plain = rfg_tensor_2d(t->data, t->dtype, n, k, k);
+    struct rfg_reason why;
+    if (!prepack_valid(n, k, (int)t->dtype, &why))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s: %s", fn, name, why.text);
+    rfg_status st = rfg_check_operand(o, fn, name, &plain, 2, 2);
+    o->t = t;
+    return st;
+}
+
+static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    if (prob->dtype[0] != prob->dtype[1])
+        return rfg_refuse(why, "dtypes %s->%s: must be alike", rfg_dtype_name((rfg_dtype)prob->dtype[0]),
+                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    if (v[PREPACK_LD] && (v[PREPACK_LD] < v[PREPACK_K] || v[PREPACK_LD] % PREPACK_CHUNK))
+        return rfg_refuse(why, "ld=%" PRId64 ": must be at least K=%" PRId64 " and a multiple of %d", v[PREPACK_LD],
+                          v[PREPACK_K], PREPACK_CHUNK);
+    return prepack_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why);
+}
+
+static void problem_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    *bytes = 4.0 * (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K];
+    *flops = (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K]; /* moves: 0 would mean nothing to do */
+}
+
+static int problem_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    const int64_t *v = prob->v;
+    /* The destination as 16 rows of W each. */
+    spec[0] = (struct rfg_tensor_spec){ .name = "dst",
+                                        .output = true,
+                                        .dtype = (rfg_dtype)prob->dtype[1],
+                                        .ndim = 2,
+                                        .shape = { v[PREPACK_N] / PREPACK_ROWS, v[PREPACK_K] * PREPACK_ROWS },
+                                        .row_stride = v[PREPACK_K] * PREPACK_ROWS,
+                                        .align_key = -1 };
+    spec[1] = (struct rfg_tensor_spec){ .name = "src",
+                                        .dtype = (rfg_dtype)prob->dtype[0],
+                                        .ndim = 2,
+                                        .shape = { v[PREPACK_N], v[PREPACK_K] },
+                                        .row_stride = v[PREPACK_LD] ? v[PREPACK_LD] : v[PREPACK_K],
+                                        .align_key = -1 };
+    return 2;
+}
+
+static rfg_status problem_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
+                               rfg_stream stream)
+{
+    rfg_tensor dst = rfg_tensor_prepacked(t[0].data, t[0].dtype, prob->v[PREPACK_N], prob->v[PREPACK_K]);
+    return rfg_gemm_prepack(ctx, &dst, &t[1], stream);
+}
+
+static void problem_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
+{
+    struct prepack_args *a = kargs;
+    *a = (struct prepack_args){ .dst = t[0].data,
+                                .src = t[1].data,
+                                .n = (int)prob->v[PREPACK_N],
+                                .k = (int)prob->v[PREPACK_K],
+                                .ld = t[1].strides[0] };
+}
+
+rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src, rfg_stream stream)
+{
+    struct rfg_operand od, os;
+    struct rfg_reason why;
+    rfg_status st;
+    if (!ctx)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": ctx is NULL: must be a context");
+    if ((st = rfg_check_operand(&os, FN, "src", src, 2, 2)))
+        return st;
+    if (!prepack_valid(os.rows, os.cols, (int)src->dtype, &why))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": src: %s", why.text);
+    if ((st = prepack_operand(&od, FN, "dst", dst)))
+        return st;
+    if (dst->dtype != src->dtype)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": dst is %s, src %s: must be of one dtype",
+                        rfg_dtype_name(dst->dtype), rfg_dtype_name(src->dtype));
+    if (od.rows != os.rows || od.cols != os.cols)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        FN ": dst is of %" PRId64 " x %" PRId64 ", src %" PRId64 " x %" PRId64 ": must be of one size",
+                        od.rows, od.cols, os.rows, os.cols);
+    if (os.rows == 0 || os.cols == 0)
+        return RFG_OK;
+    if (od.begin % 16 || os.begin % 16)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": %s is at %p: must be a multiple of 16",
+                        od.begin % 16 ? "dst" : "src", od.begin % 16 ? dst->data : src->data);
+    if (os.bits % 16)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        FN ": src's rows are %" PRId64 " bytes apart: must be a multiple of 16", os.ld * 2);
+    if ((st = rfg_check_overlap(FN, &od, &os, false)))
+        return st;
+
+    struct rfg_problem prob = { .op = &rfg_op_gemm_prepack_desc,
+                                .dtype = { (uint8_t)src->dtype, (uint8_t)dst->dtype } };
+    prob.v[PREPACK_N] = os.rows;
+    prob.v[PREPACK_K] = os.cols;
+    prob.v[PREPACK_LD] = os.ld == os.cols ? 0 : os.ld;
+    struct prepack_args a = { .dst = dst->data, .src = src->data, .n = (int)os.rows, .k = (int)os.cols, .ld = os.ld };
+    return rfg_dispatch(ctx, &prob, &a, stream);
+}
+
+/* ---- on GPUs ---------------------------------------------------------------------------------------------------- */
+
+enum { P_THREADS, P_UNROLL };
+
+static const struct rfg_param gpu_params[] = {
+    [P_THREADS] = { "threads", 1, { 256 } },
+    [P_UNROLL] = { "unroll", 2, { 1, 4 } },
+};
+
+static bool gpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return is_gpu(dev, why);
+}
+
+static int64_t gpu_groups(const struct rfg_problem *prob, const int *p)
+{
+    int64_t chunks = prob->v[PREPACK_N] * (prob->v[PREPACK_K] / PREPACK_CHUNK);
+    return MIN(ceil_div(chunks, (int64_t)p[P_THREADS] * p[P_UNROLL]), MAX_GROUPS);
+}
+
+static double gpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops, in_flight = 16.0 * p[P_THREADS] * p[P_UNROLL];
+    problem_cost(prob, &bytes, &flops);
+    struct gemm_flow f = { .groups = (double)gpu_groups(prob, p),
+                           .per_cu = gemm_resident(dev, p[P_THREADS], 40, 0),
+                           .cluster = 1,
+                           .memory = bytes };
+    f.bytes = bytes / f.groups;
+    f.in_flight = MIN(in_flight, f.bytes);
+    return gemm_flow_us(dev, &f);
+}
+
+static void gpu_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    (void)dev, (void)prob;
+    k->source = "gemm/prepack.hip";
+    k->entry = "gemm_prepack";
+    rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
+    rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+}
+
+static void gpu_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)gpu_groups(prob, p), 1, 1 }, { (uint32_t)p[P_THREADS], 1, 1 }, 0 };
+}
+
+static const struct rfg_variant gemm_prepack_portable = {
+    .name = "gemm_prepack_portable",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(gpu_params),
+    .params = gpu_params,
+    .supports = gpu_supports,
+    .predict = gpu_predict,
+    .kernel = gpu_kernel,
+    .launch = gpu_launch,
+};
+
+/* ---- on the cpu ------------------------------------------------------------------------------------------------- */
+
+static bool cpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+}
+
+static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops;
+    (void)p;
+    problem_cost(prob, &bytes, &flops);
+    return 1 + bytes / (1e3 * MAX(dev->mem_gbps, 1));
+}
+
+/* 16 rows. */
+static void cpu_task(void *ctx, int task, int worker)
+{
+    const struct prepack_args *a = ctx;
+    char *to = (char *)a->dst + (size_t)task * PREPACK_ROWS * (size_t)a->k * 2;
+    const char *from = (const char *)a->src + (size_t)task * PREPACK_ROWS * (size_t)a->ld * 2;
+    (void)worker;
+    for (int k = 0; k < a->k; k += PREPACK_CHUNK)
+        for (int r = 0; r < PREPACK_ROWS; r++, to += 2 * PREPACK_CHUNK)
+            memcpy(to, from + ((size_t)r * (size_t)a->ld + (size_t)k) * 2, 2 * PREPACK_CHUNK);
+}
+
+static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
+                    struct rfg_cpu_pool *pool)
+{
+    struct prepack_args a = *(const struct prepack_args *)kargs;
+    (void)dev, (void)prob, (void)p;
+    rfg_cpu_pool_run(pool, a.n / PREPACK_ROWS, cpu_task, &a);
+}
+
+static const struct rfg_variant gemm_prepack_cpu = {
+    .name = "gemm_prepack_cpu",
+    .kind = RFG_VARIANT_HOST,
+    .supports = cpu_supports,
+    .predict = cpu_predict,
+    .run = cpu_run,
+};
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+static const struct rfg_variant *const prepack_variants[] = { &gemm_prepack_portable, &gemm_prepack_cpu };
+
+const struct rfg_op rfg_op_gemm_prepack_desc = {
+    .name = "gemm_prepack",
+    .id = 8,
+    .n_in = 1,
+    .n_out = 1,
+    .n_keys = PREPACK_NKEYS,
+    .keys = prepack_keys,
+    .column_key = { NULL, "N", "K" },
+    .n_variants = COUNT(prepack_variants),
+    .variants = prepack_variants,
+    .kargs_size = sizeof(struct prepack_args),
+    .head = offsetof(struct prepack_args, workspace),
+    .valid = problem_valid,
+    .cost = problem_cost,
+    .tensors = problem_tensors,
+    .call = problem_call,
+    .pack = problem_pack,
+};

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm for few rows of X on AMD's matrix cores, in as few instructions as it takes: weights stream through registers once,
+ * each wave multiplies FRAGS_N x 16 rows of W by all TILE_M rows of X in its own part of k, and a part is asked for whole,
+ * UNROLL steps of 32, before anything is waited for.
+ *
+ * What keeps it lean: buffer loads, whose address is a base for the workgroup in scalar registers, an offset for the lane
+ * that never changes, one for the wave in a scalar register and one in the instruction: a step costs loads and matrix
+ * instructions, nothing else. What lies outside of a buffer reads as 0 and is not fetched: rows of X and W that don't
+ * exist are masked by that alone. The parts of k follow each other, so that a line of W is one wave's.
+ *
+ * k is split across K_WAVES waves, whose sums meet in LDS, and across SPLIT workgroups, whose sums meet in the workspace:
+ * of each wave's quads the last one to arrive adds them, in their order: the same bits whoever is last.
+ *
+ * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT, EXACT
+ * (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps), TAIL
+ * (K % 32 != 0). Grid: (tiles along m, SPLIT neighbours for each tile along n). Needs rows of X and W aligned to 16 bytes,
+ * K % 8 = 0, and tiles of X and W that span less than 2 GiB. */
+#include "rfg_device.h"
+#include "rfg_amd_stream.h"
+#include "rfg_gemm_args.h"
+#include "gemm/epilogue.h"
+
+#define THREADS    (K_WAVES * RFG_WAVE)
+#define TILE_N     (FRAGS_N * 16)
+#define FRAGS_M    (TILE_M / 16)
+#define STEP_BYTES (RFG_FRAG_K * 2)
+/* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
+#define FRAG_QUADS (RFG_FRAG_WX / 4)
+#define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
+#define FINISHERS  (QUADS < K_WAVES ? QUADS : K_WAVES) /* waves that own quads: every FINISHERS-th */
+#define PART_BYTES (TILE_M * TILE_N * 4)
+
+/* One step of a wave. */
+struct step {
+    rfg_frag_ab w[FRAGS_N];
+    rfg_frag_x x[FRAGS_M];
+};
+
+/* Where the wave's pieces are. */
+struct place {
+    rfg_buffer w, x;
+    rfg_u32 w_at[FRAGS_N][RFG_FRAG_AB], x_at[FRAGS_M][RFG_FRAG_X]; /* of the lane, at k = 0 */
+    int chunks;                                                    /* of 16 bytes in a row */
+};
+
+/* The lane's offset, or one out of every buffer if its piece of the step lies beyond the row's end. */
+RFG_DEVICE rfg_u32 offset_of(const struct place *p, rfg_u32 at, int step, int i)
+{
+    return !TAIL || step * RFG_FRAG_CHUNKS + rfg_frag_chunk(i) < p->chunks ? at : 0x80000000u;
+}
+
+/* Step `step + u`. */
+RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++)
+            s->w[j].v[i] = rfg_buffer_load16_stream(p->w, offset_of(p, p->w_at[j][i], step + u, i) + u * STEP_BYTES,
+                                                    step * STEP_BYTES);
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_X; i++)
+            s->x[j].v[i] = rfg_buffer_load16(p->x, offset_of(p, p->x_at[j][i], step + u, i) + u * STEP_BYTES,
+                                             step * STEP_BYTES);
+}
+
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+            rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[i], IN_DTYPE);
+}
+
+/* Bias, rounding and store of quad q's lane, whose row of Y exists. */
+RFG_DEVICE void store_lane(const struct gemm_args *a, int q, int m, int n0, rfg_f32x4 sum)
+{
+    int n = n0 + q / (FRAGS_M * FRAG_QUADS) * 16, e = q % FRAG_QUADS * 4;
+#if RFG_WMMA11 /* every other column */
+    float v[4] = { sum.x, sum.y, sum.z, sum.w };
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int at = n + rfg_frag_c_row(e + i);
+        if (at < a->n)
+            rfg_store_float(a->y, m * GEMM_LDY(a) + at,
+                            v[i] + (a->bias ? rfg_load_float(a->bias, at, IN_DTYPE) : 0.0f), OUT_DTYPE);
+    }
+#else
+    n += rfg_frag_c_row(e);
+    if (n < a->n)
+        store_quad(a, m, n, sum);
+#endif
+}
+
+/* Quad q's row of the tile. */
+RFG_DEVICE int row_of(int q)
+{
+    return q / FRAG_QUADS % FRAGS_M * 16 + rfg_frag_c_col(0);
+}
+
+RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
+{
+    int wave = rfg_wave(), split = SPLIT == 1 ? 0 : rfg_group_y() % SPLIT;
+    int m0 = rfg_group_x() * TILE_M, n0 = rfg_group_y() / SPLIT * TILE_N;
+    int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / RFG_FRAG_K + 1;
+    int step = EXACT && ONCE ? part * UNROLL : rfg_share_begin(all, part, parts);
+    int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts);
+
+    struct place p;
+    p.chunks = a.k / 8;
+    int ldx = (int)GEMM_LDX(&a) * 2, ldw = (int)GEMM_LDW(&a) * 2;
+    int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
+    p.x = rfg_buffer_of((const char *)a.x + m0 * GEMM_LDX(&a) * 2, (rows_m - 1) * ldx + a.k * 2);
+    p.w = rfg_buffer_of((const char *)a.w + n0 * GEMM_LDW(&a) * 2, (rows_n - 1) * ldw + a.k * 2);
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++)
+            p.w_at[j][i] = (rfg_u32)((j * 16 + rfg_frag_row(i)) * ldw + rfg_frag_chunk(i) * 16);
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_X; i++)
+            p.x_at[j][i] = (rfg_u32)((j * RFG_FRAG_X_ROWS + rfg_frag_row(i)) * ldx + rfg_frag_chunk(i) * 16);
+
+    struct step ring[UNROLL];
+    rfg_frag_wx acc[FRAGS_N][FRAGS_M];
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        if (EXACT || step + u < end)
+            load_step(&ring[u], &p, step, u);
+    rfg_keep_order();
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++)
+                acc[j][i].v[e] = 0.0f;
+#if ONCE
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        if (EXACT || step + u < end)
+            multiply(acc, &ring[u]);
+#else
+#pragma unroll 1
+    for (; step < end; step += UNROLL) {
+        bool more = step + UNROLL < end;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            if (EXACT || step + u < end)
+                multiply(acc, &ring[u]);
+            if (EXACT ? more : step + UNROLL + u < end)
+                load_step(&ring[u], &p, step + UNROLL, u);
+        }
+    }
+#endif
+
+    /* To LDS, and of all waves added up in their order. */
+    rfg_f32x4 *sums = (rfg_f32x4 *)rfg_lds + rfg_lane(), own[QUADS / FINISHERS];
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+            for (int h = 0; h < FRAG_QUADS; h++) {
+                const float *v = acc[j][i].v + 4 * h;
+                rfg_f32x4 quad = { v[0], v[1], v[2], v[3] };
+                int q = (j * FRAGS_M + i) * FRAG_QUADS + h;
+                if (K_WAVES > 1)
+                    sums[(wave * QUADS + q) * RFG_WAVE] = quad;
+                else
+                    own[q] = quad;
+            }
+    if (K_WAVES > 1) {
+        rfg_barrier_lds();
+        if (wave >= FINISHERS)
+            return;
+#pragma unroll
+        for (int i = 0; i < QUADS / FINISHERS; i++) {
+            const rfg_f32x4 *s = sums + (i * FINISHERS + wave) * RFG_WAVE;
+            own[i] = s[0];
+#pragma unroll
+            for (int w = 1; w < K_WAVES; w++)
+                own[i] = rfg_add_f32x4(own[i], s[w * QUADS * RFG_WAVE]);
+        }
+    }
+#if SPLIT > 1
+    int tile = rfg_group_y() / SPLIT * rfg_groups_x(THREADS) + rfg_group_x();
+    char *partials = (char *)a.workspace + (long long)tile * (SPLIT * PART_BYTES);
+#pragma unroll
+    for (int i = 0; i < QUADS / FINISHERS; i++) {
+        int q = i * FINISHERS + wave;
+        if (row_of(q) < rows_m)
+            rfg_store_f32x4((float *)(partials + split * PART_BYTES + q * (RFG_WAVE * 16) + rfg_lane() * 16), own[i]);
+    }
+    if (!rfg_last_wave_to_arrive(a.counters + tile * FINISHERS + wave, SPLIT))
+        return;
+#pragma unroll
+    for (int i = 0; i < QUADS / FINISHERS; i++) {
+        int q = i * FINISHERS + wave;
+        if (row_of(q) >= rows_m)
+            continue;
+        rfg_f32x4 part[SPLIT];
+#pragma unroll
+        for (int s = 0; s < SPLIT; s++)
+            part[s] = rfg_load_f32x4((const float *)(partials + s * PART_BYTES + q * (RFG_WAVE * 16) + rfg_lane() * 16));
+        own[i] = part[0];
+#pragma unroll
+        for (int s = 1; s < SPLIT; s++)
+            own[i] = rfg_add_f32x4(own[i], part[s]);
+    }
+#endif
+#pragma unroll
+    for (int i = 0; i < QUADS / FINISHERS; i++) {
+        int q = i * FINISHERS + wave;
+        if (row_of(q) < rows_m)
+            store_lane(&a, q, m0 + row_of(q), n0, own[i]);
+    }
+}

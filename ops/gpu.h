@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the GPU variants of all operators share. */
+#ifndef RFG_OPS_GPU_H
+#define RFG_OPS_GPU_H
+
+#include "op.h"
+
+#define MAX_GROUPS (1 << 20) /* workgroups of a launch whose kernel goes through the rest in turn */
+/* From a load's issue to its data, with the memory system busy. What keeps bytes in flight is judged by it. */
+#define LOAD_US      0.8
+#define MIN(a, b)    ((a) < (b) ? (a) : (b))
+#define MAX(a, b)    ((a) > (b) ? (a) : (b))
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+static inline bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);
+}
+
+#endif

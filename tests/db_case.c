@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "db_case.h"
+
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+char dir[24], path[64];
+
+void setup(void)
+{
+    strcpy(dir, "/tmp/rfg-db-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/t.db", dir);
+}
+
+void teardown(void)
+{
+    char cmd[128];
+    snprintf(cmd, sizeof(cmd), "chmod -R u+w %s; rm -rf %s", dir, dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+int shell(const char *fmt, ...)
+{
+    char cmd[1000];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(cmd, sizeof(cmd), fmt, ap);
+    va_end(ap);
+    int rc = system(cmd);
+    return WIFEXITED(rc) ? WEXITSTATUS(rc) : -1;
+}
+
+struct rfg_problem problem(const char *text)
+{
+    struct rfg_problem p;
+    struct rfg_reason why;
+    ck_assert_msg(rfg_problem_parse(&p, text, &why), "%s: %s", text, why.text);
+    return p;
+}
+
+struct rfg_problem gemm(int m, int n)
+{
+    char text[100];
+    snprintf(text, sizeof(text), "gemm bf16,bf16->bf16 M=%d N=%d K=64", m, n);
+    return problem(text);
+}
+
+struct rfg_row make(struct rfg_problem prob, const char *arch, int cus, double us, enum rfg_source how)
+{
+    struct rfg_row r;
+    int p[RFG_MAX_PARAMS];
+    memset(&r, 0, sizeof(r));
+    r = (struct rfg_row){ .cu_count = cus,
+                          .variant = "gemm_cpu_portable",
+                          .median_us = us,
+                          .spread_us = us / 3,
+                          .samples = 11,
+                          .error = 0.1,
+                          .error_bound = 1,
+                          .default_us = us * 2,
+                          .vendor_us = us * 0.7,
+                          .source_hash = "abc",
+                          .compiler = "gcc 12, \"quoted\", #1",
+                          .driver = " x ",
+                          .version = RFG_VERSION,
+                          .date = "2026-11-21T03:40:00Z",
+                          .device = "cpu",
+                          .seed = UINT64_MAX - 3,
+                          .how = how };
+    snprintf(r.arch, sizeof(r.arch), "%s", arch);
+    r.problem = prob;
+    for (int i = 0; i < gemm_cpu_portable.n_params; i++)
+        p[i] = gemm_cpu_portable.params[i].values[i % gemm_cpu_portable.params[i].n];
+    rfg_params_json(&gemm_cpu_portable, p, r.params, sizeof(r.params));
+    return r;
+}
+
+struct rfg_db *open_db(const char *p, enum rfg_db_mode mode)
+{
+    struct rfg_db *db;
+    OK(rfg_db_open(&db, p, mode));
+    return db;
+}
+
+void put(const char *p, struct rfg_row r)
+{
+    struct rfg_db *db = open_db(p, RFG_DB_WRITE);
+    OK(rfg_db_put(db, &r));
+    rfg_db_close(&db);
+}
+
+size_t count(const char *p)
+{
+    struct rfg_db *db = open_db(p, RFG_DB_READ);
+    struct rfg_row *rows;
+    size_t n;
+    OK(rfg_db_all(db, NULL, &rows, &n, NULL, NULL));
+    free(rows);
+    rfg_db_close(&db);
+    return n;
+}
+
+void sql(const char *p, const char *text)
+{
+    sqlite3 *h;
+    char *error = NULL;
+    ck_assert_int_eq(sqlite3_open(p, &h), SQLITE_OK);
+    sqlite3_busy_timeout(h, 5000);
+    sqlite3_exec(h, text, NULL, NULL, &error);
+    ck_assert_msg(!error, "%s: %s", text, error);
+    sqlite3_close(h);
+}
+
+static void print_finding(void *ctx, const char *finding)
+{
+    (void)ctx;
+    printf("%s\n", finding);
+}
+
+void assert_sound(const char *p)
+{
+    struct rfg_db *db = open_db(p, RFG_DB_READ);
+    ck_assert_int_eq(rfg_db_integrity(db, print_finding, NULL), 0);
+    rfg_db_close(&db);
+}
+
+bool see_miss(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count, int rung, uint64_t calls,
+              const char *last)
+{
+    char *at = ctx;
+    sprintf(at + strlen(at), "M%d %s %d r%d x%d;", (int)prob->v[GEMM_M], arch, cu_count, rung, (int)calls);
+    return *last == '2';
+}
