@@ -21,6 +21,11 @@ static const struct gemm_model h200 = { .burst = 1.77,
                                         .direct_load = 0.00731,
                                         .direct_step = 0.0496,
                                         .direct_quad = 0.00616,
+                                        .thin_load = 0.004,
+                                        .thin_step = 0.01,
+                                        .thin_tail = 0.15,
+                                        .thin_sent = 0.002,
+                                        .thin_cluster = 0.25,
                                         .wgmma_fill = 0.0769,
                                         .wgmma_held = 1.38,
                                         .wgmma_copy = 0.00276,
@@ -67,9 +72,9 @@ double gemm_resident(const struct rfg_device *dev, int threads, int registers, i
 /* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
 static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
-    /* An H200's 132 SMs are in GPCs of 18 and less. Of launches with one workgroup an SM, 32 clusters of 4 take two
-     * rounds, and 16 of 7 or 8; with two, 32 clusters of 7 take one, of 8 two. This would explain it. */
-    static const double gpc[] = { 18, 18, 18, 18, 18, 18, 12, 12 };
+    /* An H200's 132 SMs in GPCs, as it would explain what was measured with one workgroup an SM: clusters of 10, 12 or
+     * 14 take one round up to 7, of 7 or 8 up to 14, of 5 or 6 up to 22; 29 of 4 and 44 of 3. */
+    static const double gpc[] = { 18, 18, 18, 18, 18, 18, 18, 6 };
     double n = 0;
     if (cluster <= 1)
         return dev->cu_count * per_cu;
