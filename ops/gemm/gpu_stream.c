@@ -143,12 +143,13 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double trips = 1 + 0.3 * ((double)ceil_div(s.longest, p[P_UNROLL]) - 1);
     double sums = rows_m * s.tile_n / 4 / s.threads; /* quads a thread adds up */
     double fixed = 0.15 + 0.005 * p[P_K_WAVES] * (1 + sums);
-    /* What is asked for beside the weights takes its part of the caches' time, whoever waits for what. The last trip is
-     * part of sync_us; of more than 8 KiB that it brings a wave has all under way at once, at twice the usual rate. */
+    /* X of the first loads comes before the weights are in flow, partials come after: a part of the caches' time
+     * for themselves. The last trip is part of sync_us; what it brings beyond 16 KiB is all under way at once, at twice
+     * the usual rate. */
     double partials = split > 1 ? 2 * split * m * n * 4 : 0, reduce = 0;
     if (split > 1)
-        reduce = dev->sync_us + MAX(0, split * rows_m * s.tile_n * 4 - 8192) / (6e3 * dev->mem_gbps / dev->cu_count);
-    double beside = 0.25 * (x_traffic + partials) / (3e3 * dev->mem_gbps);
+        reduce = dev->sync_us + MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
+    double cache = 3e3 * dev->mem_gbps, beside = MIN(0.5 * x_traffic / cache, LOAD_US) + 0.5 * partials / cache;
     return dev->latency_us + MAX(MAX(move, compute), l.rounds * trips * LOAD_US) + beside + l.rounds * fixed + reduce;
 }
 
