@@ -85,14 +85,10 @@ static const struct family {
     const char *const *problems;
     size_t n;
 } families[] = {
-    { "gemm_portable", &gemm_portable, NULL, 0 },
-    { "gemm_skinny", &gemm_skinny, NULL, 0 },
-    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
-    { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
-    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0 },
-    { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
-    { "act", NULL, act_problems, COUNT(act_problems) },
-    { "norm", NULL, norm_problems, COUNT(norm_problems) },
+    { "gemm_portable", &gemm_portable, NULL, 0 },       { "gemm_skinny", &gemm_skinny, NULL, 0 },
+    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },   { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
+    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0 },   { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
+    { "act", NULL, act_problems, COUNT(act_problems) }, { "norm", NULL, norm_problems, COUNT(norm_problems) },
 };
 
 /* One code object that a variant can ask for. */

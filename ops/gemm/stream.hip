@@ -205,10 +205,12 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
                 const float *v = acc[j][i].v + 4 * h;
                 rfg_f32x4 quad = { v[0], v[1], v[2], v[3] };
                 int q = (j * FRAGS_M + i) * FRAG_QUADS + h;
-                if (K_WAVES > 1)
+                if (K_WAVES > 1) {
                     sums[(wave * QUADS + q) * RFG_WAVE] = quad;
-                else
+                } else {
+                    rfg_settle(&quad);
                     own[q] = quad;
+                }
             }
     if (K_WAVES > 1) {
         rfg_barrier_lds();
