@@ -23,7 +23,8 @@ Columns: instr      wave-instructions of the whole grid
          a K tile   wave-instructions for each 16 rows of X by 16 of W by 128 along k that are multiplied
          KB/CU      loads under way at most, in KB by CU of the device: each wave's loads until its first wait for one,
                     all workgroups that fit at once
-FlyDSL's rows are what its split-K kernel's static counts, times its waves, come to (one pass: its loop runs more often).
+FlyDSL's rows are what its split-K kernel's static counts, times its waves, come to; with the trips through its loop,
+as far as its MFMAs say how often it runs, in the last column.
 --static: instructions as they stand in the code object, no emulator: for devices that it doesn't know, as gfx950."""
 import argparse
 import json
@@ -53,10 +54,12 @@ NORMS = ["add_rmsnorm bf16->bf16 M=16 N=4096", "add_rmsnorm bf16->bf16 M=64 N=81
 GEMMS = ["gemm bf16,bf16->bf16 M=%d N=%d K=7168" % (m, n) for m in (1, 8, 64) for n in (384, 1024)]
 EPS = 1e-6
 # FlyDSL's split-K GEMM as its tuned tables have it (gfx950) or nearest (gfx942), bf16, K = 7168: compiled offline and
-# disassembled. Most rows: (rows and columns of a tile, split, waves, instructions of a wave, those of 128 along k of its
-# loop, KB that its ring of loads holds, VGPRs, LDS).
-FLYDSL = {"gfx942": {16: (16, 64, 14, 2, 1019, 222, 20, 90), 64: (32, 64, 7, 4, 725, 159, 24, 60)},
-          "gfx950": {16: (16, 64, 8, 2, 519, 2 * 53, 70, 44), 64: (32, 64, 7, 4, 483, 75, 72, 52)}}
+# disassembled. By the most rows: rows and columns of a tile, split, waves; instructions and MFMAs of a wave as they stand
+# in the code, and of a trip through its loop; trips' length along k; KB of LDS that loads are under way to; VGPRs.
+FLYDSL = {"gfx942": {16: (16, 64, 14, 2, (1019, 32), (222, 16), 128, 20, 90),
+                     64: (32, 64, 7, 4, (725, 32), (159, 16), 128, 24, 60)},
+          "gfx950": {16: (16, 64, 8, 2, (519, 32), (53, 4), 64, 70, 44),
+                     64: (32, 64, 7, 4, (483, 32), (75, 8), 128, 72, 52)}}
 
 Call = namedtuple("Call", "kernel grid args consts warps stages")  # args: (name, Triton's type, value) each
 Out = namedtuple("Out", "array")  # a buffer that begins as this array, and is written
@@ -338,10 +341,12 @@ def flydsl_row(text, p, args):
     shapes = FLYDSL.get(args.arch)
     if not shapes or p.k != 7168 or p.dtype != "bf16" or p.m > 64:
         return None
-    tm, tn, split, waves, instructions, _, ring, vgprs = shapes[16 if p.m <= 16 else 64]
+    tm, tn, split, waves, (instructions, mfma), (loop, loop_mfma), loop_k, ring, vgprs = shapes[16 if p.m <= 16 else 64]
     groups = -(-p.m // tm) * -(-p.n // tn) * split
     total = groups * waves * instructions
-    return {"problem": text, "who": "FlyDSL", "how": "%dx%d, split %d, static" % (tm, tn, split), "instructions": total,
+    trips = p.k // split // loop_k - mfma // loop_mfma  # beside those that the code has once
+    run = groups * waves * (instructions + trips * loop)
+    return {"problem": text, "who": "FlyDSL", "how": "%dx%d, split %d, static; with its loop's trips %d" % (tm, tn, split, run), "instructions": total,
             "a_wave": instructions, "a_k_tile": total / gemm_tiles(p), "kb_a_cu": ring * groups / args.cus,
             "bytes": float("nan"), "lines": float("nan"), "lds_conflicts": float("nan"), "vgprs": vgprs, "spills": 0,
             "waves_per_simd": float("nan")}

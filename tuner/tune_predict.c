@@ -34,10 +34,9 @@ static void predict_shape(struct tune *t, struct tune_shape *s)
     }
     struct rfg_row *row = &s->row;
     struct rfg_kernel kernel = { 0 };
-    *row = (struct rfg_row){ .problem = s->problem,
-                             .cu_count = t->dev.cu_count,
-                             .median_us = c->predicted_us,
-                             .how = RFG_SOURCE_PREDICTED };
+    *row = (struct rfg_row){
+        .problem = s->problem, .cu_count = t->dev.cu_count, .median_us = c->predicted_us, .how = RFG_SOURCE_PREDICTED
+    };
     snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
     snprintf(row->variant, sizeof(row->variant), "%s", c->var->name);
     rfg_params_json(c->var, c->p, row->params, sizeof(row->params));

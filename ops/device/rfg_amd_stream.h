@@ -60,6 +60,17 @@ RFG_DEVICE void rfg_stream_mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_f
 #endif
 }
 
+/* What matrix instructions made is read here. LLVM 15 loses count of the wait states before a read that it puts behind
+ * later branches; the emulator's hazard check found it. */
+RFG_DEVICE void rfg_settle(rfg_f32x4 *v)
+{
+#if __clang_major__ < 16
+    asm volatile("" : "+v"(v->x), "+v"(v->y), "+v"(v->z), "+v"(v->w));
+#else
+    (void)v;
+#endif
+}
+
 /* rfg_last_to_arrive() for a wave by itself: n waves, of n workgroups, wrote parts. All lanes must be on. */
 RFG_DEVICE bool rfg_last_wave_to_arrive(rfg_u32 *counter, int n)
 {

@@ -140,13 +140,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.issue = 2.0 * p[P_TILE_M] * s.tile_n * k / split / (0.4e6 * dev->mma_tflops / dev->cu_count) * MAX(1, 4 / waves);
     double sums = rows_m * s.tile_n / 4 / s.threads; /* quads a thread adds up */
     f.latency = 0.15 + 0.005 * p[P_K_WAVES] * (1 + sums);
-    /* What is asked for beside the weights takes its part of the caches' time, whoever waits for what. The last trip is
-     * part of sync_us; of more than 8 KiB that it brings a wave has all under way at once, at twice the usual rate. */
+    /* X of the first loads comes before the weights are in flow, partials come after: a part of the caches' time
+     * for themselves. The last trip is part of sync_us; what it brings beyond 16 KiB is all under way at once, at twice
+     * the usual rate. */
     double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps;
-    double beside = m * (double)s.tiles_n * k * 2 * share * twice + (split > 1 ? 2 * split * m * n * 4 : 0), reduce = 0;
+    double x_traffic = m * (double)s.tiles_n * k * 2 * share * twice, cache = 3e3 * dev->mem_gbps;
+    double partials = split > 1 ? 2 * split * m * n * 4 : 0, reduce = 0;
     if (split > 1)
-        reduce = dev->sync_us + MAX(0, split * rows_m * s.tile_n * 4 - 8192) / (6e3 * dev->mem_gbps / dev->cu_count);
-    return gemm_flow_us(dev, &f) + 0.25 * beside / (3e3 * dev->mem_gbps) + reduce;
+        reduce = dev->sync_us + MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
+    double beside = MIN(0.5 * x_traffic / cache, dev->load_us) + 0.5 * partials / cache;
+    return gemm_flow_us(dev, &f) + beside + reduce;
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

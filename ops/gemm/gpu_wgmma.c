@@ -27,7 +27,8 @@ struct shape {
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .rows_a = p[SWAP] ? p[TILE_N] : p[TILE_M], .rows_b = p[SWAP] ? p[TILE_M] : p[TILE_N] };
-    int groups = (s.rows_a + 63) / 64, units = s.rows_b / 8 * ((s.rows_a + 15) / 16), own = (int)ceil_div(units, p[SPLIT]);
+    int groups = (s.rows_a + 63) / 64, units = s.rows_b / 8 * ((s.rows_a + 15) / 16),
+        own = (int)ceil_div(units, p[SPLIT]);
     s.threads = 128 * groups + MIN(p[TILE_M] * p[TILE_K] / 8, 128) + MIN(p[TILE_N] * p[TILE_K] / 8, 128);
     s.step = (p[TILE_M] + p[TILE_N]) * p[TILE_K] * 2;
     s.lds = (512 + (p[SPLIT] > 1 ? own * p[SPLIT] * 512 : 0) + 1023) / 1024 * 1024 + p[STAGES] * s.step +

@@ -19,7 +19,6 @@
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_gemm_args.h"
-#include "gemm/epilogue.h"
 
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 16)
@@ -29,6 +28,7 @@
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
 #define FINISHERS  (QUADS < K_WAVES ? QUADS : K_WAVES) /* waves that own quads: every FINISHERS-th */
+#define OWN_QUADS  (QUADS / FINISHERS)
 #define PART_BYTES (TILE_M * TILE_N * 4)
 
 /* One step of a wave. */
@@ -76,30 +76,64 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
             rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[i], IN_DTYPE);
 }
 
-/* Bias, rounding and store of quad q's lane, whose row of Y exists. */
-RFG_DEVICE void store_lane(const struct gemm_args *a, int q, int m, int n0, rfg_f32x4 sum)
+/* Column of Y of element e of the lane's quad q. */
+RFG_DEVICE int column_of(int n0, int q, int e)
 {
-    int n = n0 + q / (FRAGS_M * FRAG_QUADS) * 16, e = q % FRAG_QUADS * 4;
-#if RFG_WMMA11 /* every other column */
-    float v[4] = { sum.x, sum.y, sum.z, sum.w };
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        int at = n + rfg_frag_c_row(e + i);
-        if (at < a->n)
-            rfg_store_float(a->y, m * GEMM_LDY(a) + at,
-                            v[i] + (a->bias ? rfg_load_float(a->bias, at, IN_DTYPE) : 0.0f), OUT_DTYPE);
-    }
-#else
-    n += rfg_frag_c_row(e);
-    if (n < a->n)
-        store_quad(a, m, n, sum);
-#endif
+    return n0 + q / (FRAGS_M * FRAG_QUADS) * 16 + rfg_frag_c_row(q % FRAG_QUADS * 4 + e);
 }
 
 /* Quad q's row of the tile. */
 RFG_DEVICE int row_of(int q)
 {
     return q / FRAG_QUADS % FRAGS_M * 16 + rfg_frag_c_col(0);
+}
+
+/* Can quads be stored whole? The same for all. (On RDNA 3 they are of every other column.) */
+RFG_DEVICE bool whole_quads(const struct gemm_args *a)
+{
+    rfg_u64 bits = (rfg_u64)a->y | (rfg_u64)(GEMM_LDY(a) * RFG_DTYPE_BYTES(OUT_DTYPE));
+    return !RFG_WMMA11 && a->n % 4 == 0 && bits % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0;
+}
+
+/* Bias, rounding and store of the wave's quads. What is rare is short rather than quick: code has to be fetched, too. */
+RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave, int m0, int n0)
+{
+    if (whole_quads(a)) {
+#pragma unroll
+        for (int i = 0; i < OWN_QUADS; i++) {
+            int q = i * FINISHERS + wave, m = m0 + row_of(q), n = column_of(n0, q, 0);
+            if (m >= a->m || n >= a->n)
+                continue;
+            if (a->bias) {
+                own[i].x += rfg_load_float(a->bias, n, IN_DTYPE);
+                own[i].y += rfg_load_float(a->bias, n + 1, IN_DTYPE);
+                own[i].z += rfg_load_float(a->bias, n + 2, IN_DTYPE);
+                own[i].w += rfg_load_float(a->bias, n + 3, IN_DTYPE);
+            }
+            rfg_store_float4(a->y, m * GEMM_LDY(a) + n, own[i], OUT_DTYPE);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < OWN_QUADS; i++) {
+        int q = i * FINISHERS + wave, m = m0 + row_of(q);
+#pragma unroll 1
+        for (int e = 0; e < 4; e++) {
+            int n = column_of(n0, q, e);
+            float v = own[0].x;
+            if (m < a->m && n < a->n) {
+                if (a->bias)
+                    v += rfg_load_float(a->bias, n, IN_DTYPE);
+                rfg_store_float(a->y, m * GEMM_LDY(a) + n, v, OUT_DTYPE);
+            }
+            own[0].x = own[0].y;
+            own[0].y = own[0].z;
+            own[0].z = own[0].w;
+        }
+#pragma unroll
+        for (int j = 1; j < OWN_QUADS; j++)
+            own[j - 1] = own[j];
+    }
 }
 
 RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
@@ -161,7 +195,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #endif
 
     /* To LDS, and of all waves added up in their order. */
-    rfg_f32x4 *sums = (rfg_f32x4 *)rfg_lds + rfg_lane(), own[QUADS / FINISHERS];
+    rfg_f32x4 *sums = (rfg_f32x4 *)rfg_lds + rfg_lane(), own[OWN_QUADS];
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
@@ -171,17 +205,19 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
                 const float *v = acc[j][i].v + 4 * h;
                 rfg_f32x4 quad = { v[0], v[1], v[2], v[3] };
                 int q = (j * FRAGS_M + i) * FRAG_QUADS + h;
-                if (K_WAVES > 1)
+                if (K_WAVES > 1) {
                     sums[(wave * QUADS + q) * RFG_WAVE] = quad;
-                else
+                } else {
+                    rfg_settle(&quad);
                     own[q] = quad;
+                }
             }
     if (K_WAVES > 1) {
         rfg_barrier_lds();
         if (wave >= FINISHERS)
             return;
 #pragma unroll
-        for (int i = 0; i < QUADS / FINISHERS; i++) {
+        for (int i = 0; i < OWN_QUADS; i++) {
             const rfg_f32x4 *s = sums + (i * FINISHERS + wave) * RFG_WAVE;
             own[i] = s[0];
 #pragma unroll
@@ -193,7 +229,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     int tile = rfg_group_y() / SPLIT * rfg_groups_x(THREADS) + rfg_group_x();
     char *partials = (char *)a.workspace + (long long)tile * (SPLIT * PART_BYTES);
 #pragma unroll
-    for (int i = 0; i < QUADS / FINISHERS; i++) {
+    for (int i = 0; i < OWN_QUADS; i++) {
         int q = i * FINISHERS + wave;
         if (row_of(q) < rows_m)
             rfg_store_f32x4((float *)(partials + split * PART_BYTES + q * (RFG_WAVE * 16) + rfg_lane() * 16), own[i]);
@@ -201,7 +237,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     if (!rfg_last_wave_to_arrive(a.counters + tile * FINISHERS + wave, SPLIT))
         return;
 #pragma unroll
-    for (int i = 0; i < QUADS / FINISHERS; i++) {
+    for (int i = 0; i < OWN_QUADS; i++) {
         int q = i * FINISHERS + wave;
         if (row_of(q) >= rows_m)
             continue;
@@ -215,10 +251,5 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
             own[i] = rfg_add_f32x4(own[i], part[s]);
     }
 #endif
-#pragma unroll
-    for (int i = 0; i < QUADS / FINISHERS; i++) {
-        int q = i * FINISHERS + wave;
-        if (row_of(q) < rows_m)
-            store_lane(&a, q, m0 + row_of(q), n0, own[i]);
-    }
+    store_quads(&a, own, wave, m0, n0);
 }
