@@ -23,9 +23,6 @@
     X(skinny_x, "skinny: lane operations' worth of a 16-byte load of X, its unpacking included")                       \
     X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
     X(skinny_tail, "skinny: addresses, the waves' sums, stores")                                                       \
-    X(direct_load, "direct: a load instruction of 512 bytes in 64-byte pieces, on a CU")                               \
-    X(direct_step, "direct: a step of a wave: matrix instructions and what surrounds them")                            \
-    X(direct_quad, "direct: each quad of sums that a thread adds, per wave along k")                                   \
     X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
     X(thin_step, "thin: a step of a wave, each 16 x 8 of sums")                                                        \
     X(thin_tail, "thin: the waves' sums in LDS, stores")                                                               \
