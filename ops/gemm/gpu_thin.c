@@ -123,23 +123,31 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
+static bool exact(const struct shape *s, const int *p)
+{
+    return s->steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0;
+}
+
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     const struct gemm_model *c = gemm_model(dev);
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    int split = p[P_SPLIT_K];
+    double waves = p[P_K_WAVES], longest = (double)s.longest;
+    int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], split = p[P_SPLIT_K];
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
-    f.per_cu = gemm_resident(dev, s.threads, MIN(s.registers, register_limit(dev, s.threads)), s.lds);
-    f.memory = (m + n) * k * 2;
-    double step = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * p[P_K_WAVES];
-    f.bytes = step * (double)s.longest;
-    f.in_flight = step * (double)MIN(p[P_UNROLL], s.longest);
-    f.issue = (double)s.longest * p[P_K_WAVES] * s.pieces * c->thin_load;
-    f.chain = (double)s.longest * c->thin_step * p[P_FRAGS_N] * ((p[P_TILE_M] + 15) / 16);
-    f.latency = c->thin_tail + (double)s.sent * c->thin_sent;
-    if (split > 1)
-        f.latency += c->thin_cluster;
+    int registers = s.registers + s.pieces - (exact(&s, p) ? 22 : 0); /* as nvcc has it, within a few */
+    f.per_cu = gemm_resident(dev, s.threads, MIN(registers, register_limit(dev, s.threads)), s.lds);
+    f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
+    f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
+    f.in_flight = f.bytes / (double)ceil_div(s.longest, p[P_UNROLL]);
+    f.issue = longest * waves * s.pieces * c->thin_load;
+    f.chain = longest * units * c->thin_mma;
+    f.latency = waves * c->thin_wave + (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step;
+    if (!exact(&s, p))
+        f.latency += longest * c->thin_uneven;
+    if (split == 1 || units > 1)
+        f.latency += c->thin_join;
     return gemm_flow_us(dev, &f);
 }
 
@@ -157,7 +165,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "SPLIT", p[P_SPLIT_K]);
     rfg_kernel_macro(k, "X_FIRST", !rfg_problem_overlaps(prob));
     /* Not of K but of how the waves divide it: fewer tests. */
-    rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
+    rfg_kernel_macro(k, "EXACT", exact(&s, p));
     rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }

@@ -8,33 +8,35 @@
 #include "gpu.h"
 
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
-static const struct gemm_model h200 = { .burst = 1.77,
-                                        .queue = 1.54,
-                                        .blend = 4.41,
-                                        .hidden = 0.233,
-                                        .waves_full = 11,
+static const struct gemm_model h200 = { .start = 0.639,
+                                        .caches = 2.61e+05,
+                                        .queue = 1.69,
+                                        .blend = 2.9,
+                                        .hidden = 0.906,
+                                        .waves_full = 3.81,
                                         .cluster = 0.594,
-                                        .last_kb = 0.0162,
-                                        .skinny_x = 66.4,
-                                        .skinny_batch = 0.534,
-                                        .skinny_tail = 0.101,
-                                        .thin_load = 0.004,
-                                        .thin_step = 0.01,
-                                        .thin_tail = 0.15,
-                                        .thin_sent = 0.002,
-                                        .thin_cluster = 0.25,
-                                        .wgmma_fill = 0.0769,
-                                        .wgmma_held = 1.38,
-                                        .wgmma_copy = 0.00276,
-                                        .wgmma_step = 0.238,
-                                        .wgmma_mma = 0.00185,
-                                        .wgmma_quad = 0.00395,
-                                        .splitk_step = 0.0685,
-                                        .splitk_mma = 0.0299,
-                                        .splitk_tail = 0.84,
-                                        .vendor_tail = 4.8,
-                                        .vendor_hide = 12.6,
-                                        .vendor_rate = 0.988 };
+                                        .last_kb = 0.0177,
+                                        .skinny_x = 60.4,
+                                        .skinny_batch = 0.305,
+                                        .skinny_tail = 0.624,
+                                        .thin_load = 0.00679,
+                                        .thin_mma = 0.0405,
+                                        .thin_step = 0.00964,
+                                        .thin_uneven = 0.0469,
+                                        .thin_wave = 0.0543,
+                                        .thin_join = 1.62e-12,
+                                        .wgmma_fill = 1.65,
+                                        .wgmma_held = 1.15,
+                                        .wgmma_lds = 0.00436,
+                                        .wgmma_step = 0.145,
+                                        .wgmma_cluster = 0.0477,
+                                        .wgmma_sent = 0.0415,
+                                        .splitk_step = 0.0582,
+                                        .splitk_mma = 0.0181,
+                                        .splitk_tail = 1.42,
+                                        .vendor_tail = 4.82,
+                                        .vendor_hide = 9.02,
+                                        .vendor_rate = 0.925 };
 
 static const struct {
     const char *arch; /* "": all others */
@@ -58,9 +60,12 @@ const struct gemm_model *gemm_model(const struct rfg_device *dev)
 
 double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds)
 {
-    /* 64Ki registers a CU on NVIDIA, given out by eights; 128Ki on AMD, for waves of 64 (of 32: as many a lane). */
-    double all = dev->platform == RFG_PLATFORM_NVIDIA ? 65536 : 131072;
-    double fits = MIN(all / ((registers + 7) / 8 * 8 * threads), 2048 / threads);
+    /* 128Ki registers a CU on AMD, for waves of 64 (of 32: as many a lane); 64Ki on NVIDIA, a quarter of them for each
+     * quarter of its waves. Given out by eights. */
+    int each = (registers + 7) / 8 * 8;
+    double fits =
+        dev->platform == RFG_PLATFORM_NVIDIA ? 4 * (512 / each) * 32.0 / threads : 131072.0 / (each * threads);
+    fits = MIN(fits, 2048 / threads);
     if (lds > 0)
         fits = MIN(fits, dev->lds_bytes / (lds + 1024));
     return MAX(floor(fits), 1);
@@ -69,11 +74,13 @@ double gemm_resident(const struct rfg_device *dev, int threads, int registers, i
 /* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
 static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
-    /* An H200's 132 SMs in GPCs, as it would explain what was measured with one workgroup an SM: clusters of 10, 12 or
-     * 14 take one round up to 7, of 7 or 8 up to 14, of 5 or 6 up to 22; 29 of 4 and 44 of 3. */
-    static const double gpc[] = { 18, 18, 18, 18, 18, 18, 18, 6 };
+    /* An H200's 132 SMs in GPCs, as it explains on every one of them what was measured with one workgroup an SM:
+     * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
+     * (24), of 4 up to 28 (32), of 3 up to 38 (40). The other 14 SMs are in places that differ; only pairs find them.
+     */
+    static const double gpc[] = { 18, 18, 18, 16, 16, 16, 16 };
     double n = 0;
-    if (cluster <= 1)
+    if (cluster <= 2)
         return dev->cu_count * per_cu;
     for (int i = 0; i < COUNT(gpc); i++)
         n += floor(floor(gpc[i] * dev->cu_count / 132) * per_cu / cluster) * cluster;
@@ -92,17 +99,16 @@ double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
         rounds = f->groups / slots;
         rounds = rounds < 8 ? ceil(rounds) : rounds;
     }
-    double cache = 1e3 * dev->cache_gbps, memory = 1e3 * dev->mem_gbps; /* bytes per us */
-    double move = MAX(MAX(f->memory / memory, f->groups * f->bytes / cache),
-                      rounds * shared * f->bytes / (c->burst * cache / dev->cu_count));
+    double cache = 1e3 * dev->cache_gbps * c->caches, memory = 1e3 * dev->mem_gbps; /* bytes per us */
     double wait = rounds * dev->load_us * c->queue *
                   (f->bytes / f->in_flight - 1); /* for bytes that could not be asked for at once */
-    double limits[] = { move, wait, rounds * shared * f->issue, rounds * f->chain };
+    double limits[] = { f->memory / memory, f->groups * f->bytes / cache, wait, rounds * shared * f->issue,
+                        rounds * f->chain };
     double sum = 0;
     for (int i = 0; i < COUNT(limits); i++)
         sum += pow(limits[i], c->blend);
     double more = (rounds - 1) * (shared > 1 ? 1 - c->hidden : 1);
-    return dev->latency_us + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
+    return dev->latency_us * c->start + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
 }
 
 double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes)
