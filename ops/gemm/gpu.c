@@ -173,7 +173,8 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
     f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
     f.latency = c->skinny_tail;
-    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev);
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev) +
+           amd_again_us(dev, m * k * size * f.groups / split, 0);
 }
 
 static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -294,7 +295,7 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
               MAX(1, 8 / (waves * f.per_cu));
     f.chain = (trips - 1) * dev->load_us;
     f.latency = gemm_model(dev)->skinny_tail;
-    return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev);
+    return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev) + amd_again_us(dev, m * k * 2 * f.groups, 0);
 }
 
 static void skinny_asm_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -465,7 +466,8 @@ static double mma_predict(const struct rfg_device *dev, const struct rfg_problem
     f.issue = longest * busy * s.waves / c->waves_full;
     f.chain = longest * (c->splitk_step + busy);
     f.latency = c->splitk_tail;
-    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows_m * tile_n * 4);
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows_m * tile_n * 4) +
+           amd_again_us(dev, m * (double)s.tiles_n * k * 2, (double)(s.tiles_m - 1) * n * k * 2);
 }
 
 static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

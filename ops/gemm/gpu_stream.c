@@ -188,17 +188,15 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.issue = 2.0 * p[P_TILE_M] * s.tile_n * k / split / (0.4e6 * dev->mma_tflops / dev->cu_count) * MAX(1, 4 / waves);
     double sums = rows_m * s.tile_n / 4 / s.threads; /* quads a thread adds up */
     f.latency = 0.15 + 0.005 * p[P_K_WAVES] * (1 + sums) + ISSUE_US * OUTSIDE * MAX(waves / 4 - 1, 0);
-    /* X of the first loads comes before the weights are in flow, W's further reads come from beyond an L2 (neighbouring
-     * workgroups have different ones), partials come after: a part of the caches' time for themselves. The last trip is
-     * part of sync_us; what it brings beyond 16 KiB is all under way at once, at twice the usual rate. */
-    double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps;
-    double x_traffic = m * (double)s.tiles_n * k * 2 * share * twice, cache = 3e3 * dev->mem_gbps;
-    double again = (double)(s.tiles_m - 1) * n * k * 2;
-    double partials = split > 1 ? 2 * split * m * n * 4 : 0, reduce = 0;
+    /* Partials come after the flow. The last trip is part of sync_us; what it brings beyond 16 KiB is all under way at
+     * once, at twice the usual rate. */
+    double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps, reduce = 0;
+    double again =
+        amd_again_us(dev, m * (double)s.tiles_n * k * 2 * share * twice, (double)(s.tiles_m - 1) * n * k * 2);
     if (split > 1)
-        reduce = dev->sync_us + MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
-    double beside = MIN(0.5 * x_traffic / cache, dev->load_us) + 0.5 * partials / cache + again / cache;
-    return gemm_flow_us(dev, &f) + beside + reduce;
+        reduce = dev->sync_us + split * m * n * 4 / (3e3 * dev->mem_gbps) +
+                 MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
+    return gemm_flow_us(dev, &f) + again + reduce;
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
