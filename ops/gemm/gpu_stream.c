@@ -43,7 +43,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     struct shape s = { .threads = p[P_K_WAVES] * dev->wave_size,
                        .tile_n = p[P_FRAGS_N] * 16,
                        .frags_m = p[P_TILE_M] / 16 };
-    bool rdna3 = !strncmp(dev->arch, "gfx11", 5);
+    bool rdna3 = !strncmp(dev->target, "gfx11", 5);
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
     s.twice = rdna3;
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);

@@ -55,7 +55,7 @@ static const struct gemm_model amd = { .burst = 2,
                                        .vendor_rate = 0.988 };
 
 static const struct {
-    const char *arch; /* "": all others */
+    const char *target; /* begins with this; "": all others */
     const struct gemm_model *m;
 } models[] = {
     { "sm_90", &h200 }, { "gfx90a", &amd }, { "gfx942", &amd },
@@ -69,8 +69,8 @@ const struct gemm_model *gemm_model(const struct rfg_device *dev)
 {
     if (gemm_model_trial)
         return gemm_model_trial;
-    size_t n = sizeof(models) / sizeof(models[0]), i = 0;
-    while (i + 1 < n && strcmp(models[i].arch, dev->arch))
+    size_t i = 0;
+    while (strncmp(models[i].target, dev->target, strlen(models[i].target))) /* arch says whether it is emulated, too */
         i++;
     return models[i].m;
 }
