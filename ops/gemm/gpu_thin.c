@@ -139,14 +139,14 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.per_cu = gemm_resident(dev, s.threads, MIN(registers, register_limit(dev, s.threads)), s.lds);
     f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
     f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
-    f.in_flight = f.bytes / (double)ceil_div(s.longest, p[P_UNROLL]);
-    f.issue = longest * waves * s.pieces * c->thin_load;
+    f.in_flight = f.bytes;
+    f.issue = waves * (longest * s.pieces * c->thin_load + c->thin_wave);
     f.chain = longest * units * c->thin_mma;
-    f.latency = waves * c->thin_wave + (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step;
+    /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
+    f.latency = (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step +
+                ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn + units * c->thin_unit;
     if (!exact(&s, p))
         f.latency += longest * c->thin_uneven;
-    if (split == 1 || units > 1)
-        f.latency += c->thin_join;
     return gemm_flow_us(dev, &f);
 }
 

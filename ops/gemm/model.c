@@ -8,38 +8,39 @@
 #include "gpu.h"
 
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
-static const struct gemm_model h200 = { .start = 0.639,
-                                        .caches = 2.61e+05,
-                                        .queue = 1.69,
-                                        .blend = 2.9,
-                                        .hidden = 0.906,
-                                        .waves_full = 3.81,
+static const struct gemm_model h200 = { .start = 0.571,
+
+                                        .queue = 1.51,
+                                        .blend = 4.42,
+                                        .hidden = 0.938,
+                                        .waves_full = 4.14,
                                         .cluster = 0.594,
-                                        .last_kb = 0.0177,
-                                        .skinny_x = 60.4,
-                                        .skinny_batch = 0.305,
-                                        .skinny_tail = 0.624,
+                                        .last_kb = 0.0154,
+                                        .skinny_x = 81.4,
+                                        .skinny_batch = 0.464,
+                                        .skinny_tail = 0.725,
                                         .direct_load = 0.00731,
                                         .direct_step = 0.0496,
                                         .direct_quad = 0.00616,
-                                        .thin_load = 0.00679,
-                                        .thin_mma = 0.0405,
-                                        .thin_step = 0.00964,
-                                        .thin_uneven = 0.0469,
-                                        .thin_wave = 0.0543,
-                                        .thin_join = 1.62e-12,
-                                        .wgmma_fill = 1.65,
-                                        .wgmma_held = 1.15,
-                                        .wgmma_lds = 0.00436,
-                                        .wgmma_step = 0.145,
-                                        .wgmma_cluster = 0.0477,
-                                        .wgmma_sent = 0.0415,
-                                        .splitk_step = 0.0582,
-                                        .splitk_mma = 0.0181,
-                                        .splitk_tail = 1.42,
-                                        .vendor_tail = 4.82,
-                                        .vendor_hide = 9.02,
-                                        .vendor_rate = 0.925 };
+                                        .thin_load = 0.00432,
+                                        .thin_mma = 0.0362,
+                                        .thin_step = 0.0234,
+                                        .thin_turn = 0.371,
+                                        .thin_uneven = 0.0518,
+                                        .thin_wave = 0.0683,
+                                        .thin_unit = 0.0306,
+                                        .wgmma_fill = 1.7,
+                                        .wgmma_held = 1.29,
+                                        .wgmma_lds = 0.00583,
+                                        .wgmma_step = 0.147,
+                                        .wgmma_sent = 0.0437,
+                                        .splitk_step = 0.1,
+                                        .splitk_mma = 0.022,
+                                        .splitk_tail = 1.72,
+                                        .vendor_tail = 4.71,
+                                        .vendor_hide = 15.6,
+                                        .vendor_k = 4.49e+03,
+                                        .vendor_rate = 0.942 };
 
 static const struct {
     const char *arch; /* "": all others */
@@ -102,10 +103,10 @@ double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
         rounds = f->groups / slots;
         rounds = rounds < 8 ? ceil(rounds) : rounds;
     }
-    double cache = 1e3 * dev->cache_gbps * c->caches, memory = 1e3 * dev->mem_gbps; /* bytes per us */
+    double cache = 1e3 * dev->cache_gbps, memory = 1e3 * dev->mem_gbps; /* bytes per us */
     double wait = rounds * dev->load_us * c->queue *
                   (f->bytes / f->in_flight - 1); /* for bytes that could not be asked for at once */
-    double limits[] = { f->memory / memory, f->groups * f->bytes / cache, wait, rounds * shared * f->issue,
+    double limits[] = { f->memory / memory, MAX(f->groups * f->bytes / cache, rounds * shared * f->issue), wait,
                         rounds * f->chain };
     double sum = 0;
     for (int i = 0; i < COUNT(limits); i++)

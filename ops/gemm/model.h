@@ -14,7 +14,6 @@
  * itself (bandwidths, latencies) is in struct rfg_device; these are of our kernels on it. */
 #define GEMM_MODEL(X)                                                                                                  \
     X(start, "a launch without its load and store, over one with them")                                                \
-    X(caches, "what the caches give of lines that many CUs read, over what they give of different ones")               \
     X(queue, "a load's latency while all CUs load, over what it is alone")                                             \
     X(blend, "exponent that adds up limits which overlap: 1 the sum, infinity the largest")                            \
     X(hidden, "share of a further round's latencies that its CU's other workgroups hide")                              \
@@ -30,20 +29,21 @@
     X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
     X(thin_step, "thin: a step of a wave, each load of it")                                                            \
     X(thin_mma, "thin: a step of a wave, each 16 x 8 of sums")                                                         \
+    X(thin_turn, "thin: a turn of a wave's ring beyond the first")                                                     \
     X(thin_uneven, "thin: a step that not all waves have, tested for")                                                 \
     X(thin_wave, "thin: each wave of a workgroup: its start, its part of the sums")                                    \
-    X(thin_join, "thin: a workgroup's sums in LDS, a barrier")                                                         \
+    X(thin_unit, "thin: each 16 x 8 of sums, in LDS and on the way to its owner")                                      \
     X(wgmma_fill, "wgmma: arrivals set up, the first stage, sums stored")                                              \
     X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                           \
     X(wgmma_lds, "wgmma: a KiB in or out of LDS")                                                                      \
     X(wgmma_step, "wgmma: a step: arrivals, fences")                                                                   \
-    X(wgmma_cluster, "wgmma: a cluster's launch, and the way of the sums to their owners")                             \
     X(wgmma_sent, "wgmma: a KiB of sums on the way to their owners")                                                   \
     X(splitk_step, "splitk: a step: a wait, a barrier")                                                                \
     X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
     X(vendor_hide, "a vendor's library: work that hides half of it")                                                   \
+    X(vendor_k, "a vendor's library: K from which on it splits it")                                                    \
     X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")
 
 struct gemm_model {
