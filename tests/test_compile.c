@@ -29,9 +29,9 @@ static const struct arch {
     { "gfx950", "ziglang", true }, { "sm_90", "nvrtc", true },    { "sm_80", "nvrtc", true },
 };
 
-static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,     &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma, &gemm_direct_mma, &gemm_thin_mma,
-                                                      &gemm_wgmma,      &gemm_stream_mma };
+static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,   &gemm_skinny_mma_asm,
+                                                      &gemm_splitk_mma, &gemm_thin_mma, &gemm_wgmma,
+                                                      &gemm_stream_mma };
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -97,7 +97,6 @@ static const struct family {
     { "gemm_portable", &gemm_portable, NULL, 0 },
     { "gemm_skinny", &gemm_skinny, NULL, 0 },
     { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
-    { "gemm_direct_mma", &gemm_direct_mma, NULL, 0 },
     { "gemm_thin_mma", &gemm_thin_mma, NULL, 0 },
     { "gemm_stream_mma", &gemm_stream_mma, NULL, 0 },
     { "gemm_wgmma", &gemm_wgmma, NULL, 0 },

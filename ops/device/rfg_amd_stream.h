@@ -76,6 +76,11 @@ RFG_DEVICE bool rfg_last_wave_to_arrive(rfg_u32 *counter, int n)
 {
     rfg_u32 before = 0;
     rfg_release_device();
+#if defined(__gfx942__) || defined(__gfx950__)
+    /* For the write-back. LLVM 19 drops the fence's own wait where one for older loads stands right before it, as if
+     * buffer_wbl2 were nothing to wait for; the emulator's race check found it. */
+    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+#endif
     if (rfg_lane() == 0) {
         before = rfg_atomic_add(counter, 1u);
         if (before == (rfg_u32)n - 1u)

@@ -53,7 +53,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (dev->platform == RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
     return takes_mma(dev, prob, why) &&
-           (prob->v[GEMM_M] <= 256 ||
+           (prob->v[GEMM_M] <= 256 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
             rfg_refuse(why, "M=%" PRId64 ": must be at most 256, or W is read too often", prob->v[GEMM_M]));
 }
 
@@ -167,6 +167,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
     rfg_kernel_macro(k, "ONCE", s.longest <= p[P_UNROLL]);
     rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

@@ -11,7 +11,7 @@ static const struct rfg_param params[] = {
     [P_FRAGS_N] = { "frags_n", 3, { 1, 2, 4 } },
     [P_K_WAVES] = { "k_waves", 6, { 4, 5, 7, 8, 14, 16 } },
     [P_UNROLL] = { "unroll", 10, { 1, 2, 3, 4, 5, 6, 7, 8, 10, 14 } },
-    [P_SPLIT_K] = { "split_k", 5, { 1, 2, 4, 8, 16 } },
+    [P_SPLIT_K] = { "split_k", 8, { 1, 2, 4, 6, 7, 8, 14, 16 } },
 };
 #define MOST_UNROLL 14
 
@@ -37,10 +37,11 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     struct shape s = { .threads = p[P_K_WAVES] * 32, .tile_n = p[P_FRAGS_N] * FRAG_N };
     int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], split = p[P_SPLIT_K], bytes = p[P_TILE_M] == 8 ? 8 : 16;
     bool join = split == 1 || units > 1;
+    int shares = split > units && split % units == 0 && 32 % (split / units) == 0 ? split / units : 1;
     s.pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
     s.registers = registers_of(p, p[P_UNROLL]);
     s.sent = split * (join ? 1 : p[P_K_WAVES]);
-    s.lds = 16 + (split > 1 ? MAX(units, split) / split * s.sent * (32 / MAX(split / units, 1)) * bytes : 0) +
+    s.lds = 16 + (split > 1 ? (int)ceil_div(units, split) * s.sent * (32 / shares) * bytes : 0) +
             (join ? units * p[P_K_WAVES] * 32 * bytes : 0);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
@@ -113,8 +114,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (all * 85 > s.steps * 100 && s.longest > 1 && !idle)
         return rfg_refuse(why, "split_k=%d, k_waves=%d: uneven for %" PRId64 " steps", p[P_SPLIT_K], p[P_K_WAVES],
                           s.steps);
-    /* A cluster of 16 needs a GPC to itself: more than 7 of them may not fit at once. */
-    if (p[P_SPLIT_K] > 1 && groups > (p[P_SPLIT_K] == 16 ? 112 : 2 * (int64_t)dev->cu_count + 8))
+    /* A cluster of 10 and more needs a GPC to itself, of which there are 7. */
+    if (p[P_SPLIT_K] > 1 && groups > (p[P_SPLIT_K] >= 10 ? 7 * p[P_SPLIT_K] : 2 * (int64_t)dev->cu_count + 8))
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups, dev->cu_count);
     if (idle && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K] && dev->features & RFG_FEATURE_CLUSTER)
         return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups,

@@ -8,38 +8,35 @@
 #include "gpu.h"
 
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
-static const struct gemm_model h200 = { .start = 0.571,
+static const struct gemm_model h200 = { .burst = 1.38,
+                                        .twice = 0.432,
 
                                         .queue = 1.51,
                                         .blend = 4.42,
                                         .hidden = 0.938,
-                                        .waves_full = 4.14,
-                                        .cluster = 1.3,
-                                        .last_kb = 0.0154,
-                                        .skinny_x = 81.4,
-                                        .skinny_batch = 0.464,
-                                        .skinny_tail = 0.725,
-                                        .direct_load = 0.00731,
-                                        .direct_step = 0.0496,
-                                        .direct_quad = 0.00616,
-                                        .thin_load = 0.00432,
-                                        .thin_mma = 0.0362,
-                                        .thin_step = 0.0234,
-                                        .thin_turn = 0.371,
+                                        .waves_full = 4.16,
+                                        .last_kb = 0.0153,
+                                        .skinny_x = 81.3,
+                                        .skinny_batch = 0.465,
+                                        .skinny_tail = 0.721,
+                                        .thin_load = 0.00434,
+                                        .thin_mma = 0.0366,
+                                        .thin_step = 0.0231,
+                                        .thin_turn = 0.365,
                                         .thin_uneven = 0.0518,
                                         .thin_wave = 0.0683,
-                                        .thin_unit = 0.0306,
-                                        .wgmma_fill = 1.7,
+                                        .thin_unit = 0.0305,
+                                        .wgmma_fill = 1.71,
                                         .wgmma_held = 1.29,
-                                        .wgmma_lds = 0.00583,
+                                        .wgmma_lds = 0.00575,
                                         .wgmma_step = 0.147,
-                                        .wgmma_sent = 0.0437,
-                                        .splitk_step = 0.1,
-                                        .splitk_mma = 0.022,
-                                        .splitk_tail = 1.72,
+                                        .wgmma_sent = 0.044,
+                                        .splitk_step = 0.0989,
+                                        .splitk_mma = 0.0221,
+                                        .splitk_tail = 1.73,
                                         .vendor_tail = 4.71,
-                                        .vendor_hide = 15.6,
-                                        .vendor_k = 4.49e+03,
+                                        .vendor_hide = 15.7,
+                                        .vendor_k = 4.51e+03,
                                         .vendor_rate = 0.942 };
 
 static const struct {
@@ -106,13 +103,14 @@ double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
     double cache = 1e3 * dev->cache_gbps, memory = 1e3 * dev->mem_gbps; /* bytes per us */
     double wait = rounds * dev->load_us * c->queue *
                   (f->bytes / f->in_flight - 1); /* for bytes that could not be asked for at once */
-    double limits[] = { f->memory / memory, MAX(f->groups * f->bytes / cache, rounds * shared * f->issue), wait,
+    double cu = MAX(f->bytes / (c->burst * cache / dev->cu_count), f->issue);
+    double limits[] = { f->memory / memory, MAX(f->groups * f->bytes / cache, rounds * shared * cu), wait,
                         rounds * f->chain };
     double sum = 0;
     for (int i = 0; i < COUNT(limits); i++)
         sum += pow(limits[i], c->blend);
     double more = (rounds - 1) * (shared > 1 ? 1 - c->hidden : 1);
-    return dev->latency_us * c->start + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
+    return dev->latency_us * (1 - c->twice) + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
 }
 
 double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes)

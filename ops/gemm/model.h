@@ -13,19 +13,16 @@
 /* The constants: name, whether a fit may change it, what it is. Times in microseconds. All that is known of a device
  * itself (bandwidths, latencies) is in struct rfg_device; these are of our kernels on it. */
 #define GEMM_MODEL(X)                                                                                                  \
-    X(start, "a launch without its load and store, over one with them")                                                \
+    X(burst, "what one CU can take from the caches, over its share of what all take together")                         \
+    X(twice, "share of latency_us, the load and the store in it, that is counted again for a kernel's own")            \
     X(queue, "a load's latency while all CUs load, over what it is alone")                                             \
     X(blend, "exponent that adds up limits which overlap: 1 the sum, infinity the largest")                            \
     X(hidden, "share of a further round's latencies that its CU's other workgroups hide")                              \
     X(waves_full, "waves on a CU that keep its units as busy as they get")                                             \
-    X(cluster, "direct: a cluster's meeting: arrive, wait, the exchange of sums")                                      \
     X(last_kb, "through memory: each KiB that the last to arrive reads and adds")                                      \
     X(skinny_x, "skinny: lane operations' worth of a 16-byte load of X, its unpacking included")                       \
     X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
     X(skinny_tail, "skinny: addresses, the waves' sums, stores")                                                       \
-    X(direct_load, "direct: a load instruction of 512 bytes in 64-byte pieces, on a CU")                               \
-    X(direct_step, "direct: a step of a wave: matrix instructions and what surrounds them")                            \
-    X(direct_quad, "direct: each quad of sums that a thread adds, per wave along k")                                   \
     X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
     X(thin_step, "thin: a step of a wave, each load of it")                                                            \
     X(thin_mma, "thin: a step of a wave, each 16 x 8 of sums")                                                         \

@@ -14,8 +14,9 @@
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT, EXACT
  * (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps), TAIL
- * (K % 32 != 0). Grid: (tiles along m, SPLIT neighbours for each tile along n). Needs rows of X and W aligned to 16 bytes,
- * K % 8 = 0, and tiles of X and W that span less than 2 GiB. */
+ * (K % 32 != 0), PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's follows it). Grid: (tiles along
+ * m, SPLIT neighbours for each tile along n). Needs rows of X and W aligned to 16 bytes, K % 8 = 0, and tiles of X and W
+ * that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_gemm_args.h"
@@ -23,7 +24,8 @@
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 16)
 #define FRAGS_M    (TILE_M / 16)
-#define STEP_BYTES (RFG_FRAG_K * 2)
+#define STEP_BYTES (RFG_FRAG_K * 2) /* of X; of W: GEMM_W_STEP */
+#define REACH      4096             /* of an instruction's own offset: steps of W further on are by the scalar one */
 /* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
@@ -57,8 +59,9 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            s->w[j].v[i] = rfg_buffer_load16_stream(p->w, offset_of(p, p->w_at[j][i], step + u, i) + u * STEP_BYTES,
-                                                    step * STEP_BYTES);
+            s->w[j].v[i] = rfg_buffer_load16_stream(p->w,
+                                                    offset_of(p, p->w_at[j][i], step + u, i) + u * GEMM_W_STEP % REACH,
+                                                    step * GEMM_W_STEP + u * GEMM_W_STEP / REACH * REACH);
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
@@ -154,7 +157,8 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            p.w_at[j][i] = (rfg_u32)((j * 16 + rfg_frag_row(i)) * ldw + rfg_frag_chunk(i) * 16);
+            p.w_at[j][i] = PREPACKED ? (rfg_u32)(j * 16 * ldw + rfg_frag_chunk(i) * 256 + rfg_frag_row(i) * 16)
+                                     : (rfg_u32)((j * 16 + rfg_frag_row(i)) * ldw + rfg_frag_chunk(i) * 16);
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
