@@ -8,35 +8,35 @@
 #include "gpu.h"
 
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
-static const struct gemm_model h200 = { .burst = 1.38,
-                                        .twice = 0.432,
+static const struct gemm_model h200 = { .burst = 1.39,
+                                        .twice = 0.431,
 
-                                        .queue = 1.51,
+                                        .queue = 1.5,
                                         .blend = 4.42,
-                                        .hidden = 0.938,
-                                        .waves_full = 4.16,
-                                        .last_kb = 0.0153,
-                                        .skinny_x = 81.3,
-                                        .skinny_batch = 0.465,
-                                        .skinny_tail = 0.721,
+                                        .hidden = 0.925,
+                                        .waves_full = 4.18,
+                                        .last_kb = 0.0151,
+                                        .skinny_x = 80.6,
+                                        .skinny_batch = 0.461,
+                                        .skinny_tail = 0.727,
                                         .thin_load = 0.00434,
-                                        .thin_mma = 0.0366,
-                                        .thin_step = 0.0231,
-                                        .thin_turn = 0.365,
+                                        .thin_mma = 0.0364,
+                                        .thin_step = 0.0232,
+                                        .thin_turn = 0.37,
                                         .thin_uneven = 0.0518,
                                         .thin_wave = 0.0683,
-                                        .thin_unit = 0.0305,
-                                        .wgmma_fill = 1.71,
-                                        .wgmma_held = 1.29,
-                                        .wgmma_lds = 0.00575,
+                                        .thin_unit = 0.0309,
+                                        .wgmma_fill = 1.73,
+                                        .wgmma_held = 1.31,
+                                        .wgmma_lds = 0.00583,
                                         .wgmma_step = 0.147,
-                                        .wgmma_sent = 0.044,
-                                        .splitk_step = 0.0989,
-                                        .splitk_mma = 0.0221,
-                                        .splitk_tail = 1.73,
+                                        .wgmma_sent = 0.0427,
+                                        .splitk_step = 0.0979,
+                                        .splitk_mma = 0.0222,
+                                        .splitk_tail = 1.75,
                                         .vendor_tail = 4.71,
-                                        .vendor_hide = 15.7,
-                                        .vendor_k = 4.51e+03,
+                                        .vendor_hide = 15.9,
+                                        .vendor_k = 4.49e+03,
                                         .vendor_rate = 0.942 };
 
 static const struct {
@@ -77,9 +77,10 @@ static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
     /* An H200's 132 SMs in GPCs, as it explains on every one of them what was measured with one workgroup an SM:
      * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
-     * (24), of 4 up to 28 (32), of 3 up to 38 (40). The other 14 SMs are in places that differ; only pairs find them.
+     * (24), of 4 up to 28 (32), of 3 up to 38 (40). Two to an SM: 32 of 7, not 64 of
+     * 4. The other 10 SMs are in places that differ; only pairs find them.
      */
-    static const double gpc[] = { 18, 18, 18, 16, 16, 16, 16 };
+    static const double gpc[] = { 18, 18, 18, 16, 16, 16, 16, 4 };
     double n = 0;
     if (cluster <= 2)
         return dev->cu_count * per_cu;
@@ -91,9 +92,9 @@ static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
 {
     const struct gemm_model *c = gemm_model(dev);
-    double slots = at_once(dev, f->cluster, f->per_cu), rounds = 1;
-    double shared = ceil(f->groups / at_once(dev, f->cluster, 1)); /* workgroups on the busiest CU */
-    shared = MIN(shared, f->per_cu);
+    double slots = at_once(dev, f->cluster, f->per_cu), rounds = 1, shared = 1; /* workgroups on the busiest CU */
+    while (shared < f->per_cu && at_once(dev, f->cluster, shared) < f->groups)
+        shared++;
     if (f->groups > slots) {
         /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */
         shared = f->per_cu;
