@@ -25,11 +25,10 @@
     X(skinny_tail, "skinny: addresses, the waves' sums, stores")                                                       \
     X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
     X(thin_step, "thin: a step of a wave, each load of it")                                                            \
-    X(thin_mma, "thin: a step of a wave, each 16 x 8 of sums")                                                         \
     X(thin_turn, "thin: a turn of a wave's ring beyond the first")                                                     \
     X(thin_uneven, "thin: a step that not all waves have, tested for")                                                 \
     X(thin_wave, "thin: each wave of a workgroup: its start, its part of the sums")                                    \
-    X(thin_unit, "thin: each 16 x 8 of sums, in LDS and on the way to its owner")                                      \
+    X(thin_sum, "thin: a KiB of partial sums, once in LDS and out again")                                              \
     X(wgmma_fill, "wgmma: arrivals set up, the first stage, sums stored")                                              \
     X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                           \
     X(wgmma_lds, "wgmma: a KiB in or out of LDS")                                                                      \
