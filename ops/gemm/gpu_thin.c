@@ -11,7 +11,7 @@ static const struct rfg_param params[] = {
     [P_FRAGS_N] = { "frags_n", 3, { 1, 2, 4 } },
     [P_K_WAVES] = { "k_waves", 6, { 4, 5, 7, 8, 14, 16 } },
     [P_UNROLL] = { "unroll", 10, { 1, 2, 3, 4, 5, 6, 7, 8, 10, 14 } },
-    [P_SPLIT_K] = { "split_k", 5, { 1, 2, 4, 8, 16 } },
+    [P_SPLIT_K] = { "split_k", 8, { 1, 2, 4, 6, 7, 8, 14, 16 } },
 };
 #define MOST_UNROLL 14
 
@@ -37,10 +37,11 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     struct shape s = { .threads = p[P_K_WAVES] * 32, .tile_n = p[P_FRAGS_N] * FRAG_N };
     int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], split = p[P_SPLIT_K], bytes = p[P_TILE_M] == 8 ? 8 : 16;
     bool join = split == 1 || units > 1;
+    int shares = split > units && split % units == 0 && 32 % (split / units) == 0 ? split / units : 1;
     s.pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
     s.registers = registers_of(p, p[P_UNROLL]);
     s.sent = split * (join ? 1 : p[P_K_WAVES]);
-    s.lds = 16 + (split > 1 ? MAX(units, split) / split * s.sent * (32 / MAX(split / units, 1)) * bytes : 0) +
+    s.lds = 16 + (split > 1 ? (int)ceil_div(units, split) * s.sent * (32 / shares) * bytes : 0) +
             (join ? units * p[P_K_WAVES] * 32 * bytes : 0);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
@@ -113,8 +114,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (all * 85 > s.steps * 100 && s.longest > 1 && !idle)
         return rfg_refuse(why, "split_k=%d, k_waves=%d: uneven for %" PRId64 " steps", p[P_SPLIT_K], p[P_K_WAVES],
                           s.steps);
-    /* A cluster of 16 needs a GPC to itself: more than 7 of them may not fit at once. */
-    if (p[P_SPLIT_K] > 1 && groups > (p[P_SPLIT_K] == 16 ? 112 : 2 * (int64_t)dev->cu_count + 8))
+    /* A cluster of 10 and more needs a GPC to itself, of which there are 7. */
+    if (p[P_SPLIT_K] > 1 && groups > (p[P_SPLIT_K] >= 10 ? 7 * p[P_SPLIT_K] : 2 * (int64_t)dev->cu_count + 8))
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups, dev->cu_count);
     if (idle && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K] && dev->features & RFG_FEATURE_CLUSTER)
         return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups,
@@ -122,23 +123,30 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
+static bool exact(const struct shape *s, const int *p)
+{
+    return s->steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0;
+}
+
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     const struct gemm_model *c = gemm_model(dev);
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double waves = p[P_K_WAVES], longest = (double)s.longest;
     int split = p[P_SPLIT_K];
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
-    f.per_cu = gemm_resident(dev, s.threads, MIN(s.registers, register_limit(dev, s.threads)), s.lds);
-    f.memory = (m + n) * k * 2;
-    double step = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * p[P_K_WAVES];
-    f.bytes = step * (double)s.longest;
-    f.in_flight = step * (double)MIN(p[P_UNROLL], s.longest);
-    f.issue = (double)s.longest * p[P_K_WAVES] * s.pieces * c->thin_load;
-    f.chain = (double)s.longest * c->thin_step * p[P_FRAGS_N] * ((p[P_TILE_M] + 15) / 16);
-    f.latency = c->thin_tail + (double)s.sent * c->thin_sent;
-    if (split > 1)
-        f.latency += c->thin_cluster;
+    int registers = s.registers + s.pieces - (exact(&s, p) ? 22 : 0); /* as nvcc has it, within a few */
+    f.per_cu = gemm_resident(dev, s.threads, MIN(registers, register_limit(dev, s.threads)), s.lds);
+    f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
+    f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
+    f.in_flight = f.bytes;
+    f.issue = waves * (longest * s.pieces * c->thin_load + c->thin_wave);
+    /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
+    f.latency = (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step +
+                ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn + s.lds / 1024.0 * c->thin_sum;
+    if (!exact(&s, p))
+        f.latency += longest * c->thin_uneven;
     return gemm_flow_us(dev, &f);
 }
 
@@ -156,7 +164,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "SPLIT", p[P_SPLIT_K]);
     rfg_kernel_macro(k, "X_FIRST", !rfg_problem_overlaps(prob));
     /* Not of K but of how the waves divide it: fewer tests. */
-    rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
+    rfg_kernel_macro(k, "EXACT", exact(&s, p));
     rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }

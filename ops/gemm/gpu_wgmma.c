@@ -131,13 +131,13 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.bytes = rows * p[TILE_K] * 2 * longest;
     /* A stage is only copied to again after the next one was begun with. */
     f.in_flight = f.bytes * (p[STAGES] >= longest ? 1 : (p[STAGES] - c->wgmma_held) / longest);
-    double mma = p[TILE_K] / 16 * MAX(s.rows_b / 8, 2) * c->wgmma_mma;
-    f.issue = longest * (rows * p[TILE_K] / 256 * c->wgmma_copy + mma * warpgroups);
-    f.chain = longest * (c->wgmma_step + mma);
-    double quads = s.rows_b / 8;
-    f.latency = c->wgmma_fill + quads * c->wgmma_quad;
+    /* LDS takes in the tiles; A is read in blocks of 64 rows, B by each warpgroup. */
+    double lds = (rows + warpgroups * (64 + s.rows_b)) * p[TILE_K] * 2 / 1024 * c->wgmma_lds;
+    f.issue = longest * lds;
+    f.chain = longest * c->wgmma_step;
+    f.latency = c->wgmma_fill;
     if (p[SPLIT] > 1)
-        f.latency += c->cluster;
+        f.latency += s.rows_a * s.rows_b * 4 / 1024.0 * c->wgmma_sent;
     return gemm_flow_us(dev, &f);
 }
 

@@ -8,33 +8,35 @@
 #include "gpu.h"
 
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
-static const struct gemm_model h200 = { .burst = 1.77,
-                                        .queue = 1.54,
-                                        .blend = 4.41,
-                                        .hidden = 0.233,
-                                        .waves_full = 11,
-                                        .cluster = 0.594,
-                                        .last_kb = 0.0162,
-                                        .skinny_x = 66.4,
-                                        .skinny_batch = 0.534,
-                                        .skinny_tail = 0.101,
-                                        .thin_load = 0.004,
-                                        .thin_step = 0.01,
-                                        .thin_tail = 0.15,
-                                        .thin_sent = 0.002,
-                                        .thin_cluster = 0.25,
-                                        .wgmma_fill = 0.0769,
-                                        .wgmma_held = 1.38,
-                                        .wgmma_copy = 0.00276,
-                                        .wgmma_step = 0.238,
-                                        .wgmma_mma = 0.00185,
-                                        .wgmma_quad = 0.00395,
-                                        .splitk_step = 0.0685,
-                                        .splitk_mma = 0.0299,
-                                        .splitk_tail = 0.84,
-                                        .vendor_tail = 4.8,
-                                        .vendor_hide = 12.6,
-                                        .vendor_rate = 0.988 };
+static const struct gemm_model h200 = { .burst = 2.02,
+                                        .twice = 0.372,
+
+                                        .queue = 1.51,
+                                        .blend = 4.53,
+                                        .hidden = 0.917,
+                                        .waves_full = 4.19,
+                                        .last_kb = 0.0151,
+                                        .skinny_x = 80.9,
+                                        .skinny_batch = 0.462,
+                                        .skinny_tail = 0.64,
+                                        .thin_load = 0.00601,
+                                        .thin_step = 0.0205,
+                                        .thin_turn = 0.229,
+                                        .thin_uneven = 0.0747,
+                                        .thin_wave = 0.0323,
+                                        .thin_sum = 0.0179,
+                                        .wgmma_fill = 1.69,
+                                        .wgmma_held = 1.3,
+                                        .wgmma_lds = 0.00583,
+                                        .wgmma_step = 0.147,
+                                        .wgmma_sent = 0.0436,
+                                        .splitk_step = 0.0987,
+                                        .splitk_mma = 0.0224,
+                                        .splitk_tail = 1.68,
+                                        .vendor_tail = 4.73,
+                                        .vendor_hide = 15.6,
+                                        .vendor_k = 4.41e+03,
+                                        .vendor_rate = 0.942 };
 
 /* AMD's, all guesses: nothing of ours was timed there. A CU takes half of its 64 bytes a cycle; what overlaps is hidden
  * altogether, as a larger exponent has it; the rest is as on the H200 at one time. */
@@ -77,9 +79,12 @@ const struct gemm_model *gemm_model(const struct rfg_device *dev)
 
 double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds)
 {
-    /* 64Ki registers a CU on NVIDIA, given out by eights; 128Ki on AMD, for waves of 64 (of 32: as many a lane). */
-    double all = dev->platform == RFG_PLATFORM_NVIDIA ? 65536 : 131072;
-    double fits = MIN(all / ((registers + 7) / 8 * 8 * threads), 2048 / threads);
+    /* 128Ki registers a CU on AMD, for waves of 64 (of 32: as many a lane); 64Ki on NVIDIA, a quarter of them for each
+     * quarter of its waves. Given out by eights. */
+    int each = (registers + 7) / 8 * 8;
+    double fits =
+        dev->platform == RFG_PLATFORM_NVIDIA ? 4 * (512 / each) * 32.0 / threads : 131072.0 / (each * threads);
+    fits = MIN(fits, 2048 / threads);
     if (lds > 0)
         fits = MIN(fits, dev->lds_bytes / (lds + 1024));
     return MAX(floor(fits), 1);
@@ -88,11 +93,14 @@ double gemm_resident(const struct rfg_device *dev, int threads, int registers, i
 /* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
 static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
-    /* An H200's 132 SMs in GPCs, as it would explain what was measured with one workgroup an SM: clusters of 10, 12 or
-     * 14 take one round up to 7, of 7 or 8 up to 14, of 5 or 6 up to 22; 29 of 4 and 44 of 3. */
-    static const double gpc[] = { 18, 18, 18, 18, 18, 18, 18, 6 };
+    /* An H200's 132 SMs in GPCs, as it explains on every one of them what was measured with one workgroup an SM:
+     * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
+     * (24), of 4 up to 28 (32), of 3 up to 38 (40). Two to an SM: 32 of 7, not 64 of
+     * 4. The other 10 SMs are in places that differ; only pairs find them.
+     */
+    static const double gpc[] = { 18, 18, 18, 16, 16, 16, 16, 4 };
     double n = 0;
-    if (cluster <= 1)
+    if (cluster <= 2)
         return dev->cu_count * per_cu;
     for (int i = 0; i < COUNT(gpc); i++)
         n += floor(floor(gpc[i] * dev->cu_count / 132) * per_cu / cluster) * cluster;
@@ -102,9 +110,9 @@ static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
 {
     const struct gemm_model *c = gemm_model(dev);
-    double slots = at_once(dev, f->cluster, f->per_cu), rounds = 1;
-    double shared = ceil(f->groups / at_once(dev, f->cluster, 1)); /* workgroups on the busiest CU */
-    shared = MIN(shared, f->per_cu);
+    double slots = at_once(dev, f->cluster, f->per_cu), rounds = 1, shared = 1; /* workgroups on the busiest CU */
+    while (shared < f->per_cu && at_once(dev, f->cluster, shared) < f->groups)
+        shared++;
     if (f->groups > slots) {
         /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */
         shared = f->per_cu;
@@ -112,16 +120,16 @@ double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
         rounds = rounds < 8 ? ceil(rounds) : rounds;
     }
     double cache = 1e3 * dev->cache_gbps, memory = 1e3 * dev->mem_gbps; /* bytes per us */
-    double move = MAX(MAX(f->memory / memory, f->groups * f->bytes / cache),
-                      rounds * shared * f->bytes / (c->burst * cache / dev->cu_count));
     double wait = rounds * dev->load_us * c->queue *
                   (f->bytes / f->in_flight - 1); /* for bytes that could not be asked for at once */
-    double limits[] = { move, wait, rounds * shared * f->issue, rounds * f->chain };
+    double cu = MAX(f->bytes / (c->burst * cache / dev->cu_count), f->issue);
+    double limits[] = { f->memory / memory, MAX(f->groups * f->bytes / cache, rounds * shared * cu), wait,
+                        rounds * f->chain };
     double sum = 0;
     for (int i = 0; i < COUNT(limits); i++)
         sum += pow(limits[i], c->blend);
     double more = (rounds - 1) * (shared > 1 ? 1 - c->hidden : 1);
-    return dev->latency_us + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
+    return dev->latency_us * (1 - c->twice) + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
 }
 
 double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes)

@@ -8,13 +8,13 @@
  * k is split across K_WAVES waves and a cluster of SPLIT workgroups. Sums are moved in units: the 16 x 8 that a wave has in
  * two or four registers of each lane. With one unit to a wave, waves send theirs to the unit's owner in the cluster at
  * once, straight from registers to its LDS; with more of them a workgroup's waves add theirs up in LDS first, which costs
- * a barrier and saves traffic. Owners have units of their own (UNITS >= SPLIT), or a share of a unit's lanes, and add what
+ * a barrier and saves traffic. Owners have units of their own, or a share of a unit's lanes, and add what
  * they were sent in the order of ranks and waves. No memory, no counters, and the same bits whoever is first.
  *
  * X_FIRST: which loads are issued first. X, unless the launch overlaps the one before it, which writes X.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL,
- * SPLIT (1, 2, 4, 8, 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
+ * SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
  * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W aligned to 16
  * bytes and K % 8 = 0. */
 #include "rfg_device.h"
@@ -28,10 +28,10 @@
 #define UNITS    (FRAGS_M * FRAGS_N)
 #define FLOATS   (TILE_M == 8 ? 2 : 4)              /* of a unit in a lane */
 #define JOIN     (SPLIT == 1 || UNITS > 1)          /* waves add theirs up in LDS */
-#define SHARES   (SPLIT > UNITS ? SPLIT / UNITS : 1) /* owners of a unit, */
-#define LANES    (RFG_WAVE / SHARES)                /* who have so many of its lanes each, */
-#define OWN      (UNITS > SPLIT ? UNITS / SPLIT : 1) /* of so many units; */
-#define SENT     (SPLIT * (JOIN ? 1 : K_WAVES))     /* and are sent so many of each */
+#define SHARES   (SPLIT > UNITS && SPLIT % UNITS == 0 && RFG_WAVE % (SPLIT / UNITS) == 0 ? SPLIT / UNITS : 1)
+#define LANES    (RFG_WAVE / SHARES)                /* each owner of a unit has so many of its lanes, */
+#define OWN      ((UNITS + SPLIT - 1) / SPLIT)      /* of so many units; */
+#define SENT     (SPLIT * (JOIN ? 1 : K_WAVES))     /* and is sent so many of each */
 /* LDS in bytes: the arrival, what is sent, what waves add up. */
 #define SENT_AT    16
 #define JOIN_AT    (SENT_AT + (SPLIT > 1 ? OWN * SENT * LANES * FLOATS * 4 : 0))
@@ -126,11 +126,11 @@ RFG_DEVICE void send(char *lds, int unit, int from, const float *v)
 
 /* Adds what this workgroup was sent, and stores it. Where lanes are shared out, SHARES groups of a wave's lanes each add
  * a part. */
-RFG_DEVICE void finish(const struct gemm_args *a, const char *lds, int m0, int n0, int split)
+RFG_DEVICE void finish(const struct gemm_args *a, const char *lds, int m0, int n0, int split, int owned)
 {
     int group = rfg_lane() / LANES, lane = rfg_lane() % LANES;
 #pragma unroll 1
-    for (int own = rfg_wave(); own < OWN; own += K_WAVES) {
+    for (int own = rfg_wave(); own < owned; own += K_WAVES) {
         const float *p = (const float *)(lds + SENT_AT) + ((own * SENT + group * (SENT / SHARES)) * LANES + lane) * FLOATS;
         float sum[4] = { 0, 0, 0, 0 };
 #pragma unroll
@@ -199,9 +199,11 @@ gemm_thin_mma(struct gemm_args a)
         if (EXACT || u < steps)
             load_w(&ring[u], &p, u);
 #if SPLIT > 1
+    int owned = UNITS - split / SHARES * OWN; /* units; some of the last workgroups may have none */
+    owned = owned > OWN ? OWN : owned;
     if (rfg_thread() == 0) {
         rfg_arrival_init((rfg_u64 *)lds, 1);
-        rfg_arrive_expect((rfg_u64 *)lds, JOIN_AT - SENT_AT);
+        rfg_arrive_expect((rfg_u64 *)lds, owned > 0 ? (rfg_u32)owned * (SENT * LANES * FLOATS * 4) : 0);
     }
     rfg_cluster_arrive_first(); /* the wait comes when all is multiplied: earlier, it would wait for the loads */
 #endif
@@ -260,9 +262,9 @@ gemm_thin_mma(struct gemm_args a)
     send(lds, 0, split * K_WAVES + wave, d[0]);
 #endif
 #if SPLIT > 1
-    if (wave >= OWN)
+    if (wave >= owned)
         return;
     rfg_arrival_wait((rfg_u64 *)lds, 0);
-    finish(&a, lds, m0, n0, split);
+    finish(&a, lds, m0, n0, split, owned);
 #endif
 }
