@@ -42,7 +42,7 @@ static const struct gemm_model h200 = { .burst = 2.02,
  * altogether, as a larger exponent has it; the rest is as on the H200 at one time. */
 static const struct gemm_model amd = { .burst = 2,
                                        .queue = 1.54,
-                                       .blend = 12,
+                                       .blend = 24,
                                        .hidden = 0.233,
                                        .waves_full = 11,
                                        .last_kb = 0.0162,
@@ -54,15 +54,14 @@ static const struct gemm_model amd = { .burst = 2,
                                        .splitk_tail = 0.84,
                                        .vendor_tail = 4.8,
                                        .vendor_hide = 12.6,
+                                       .vendor_k = 1,
                                        .vendor_rate = 0.988 };
 
 static const struct {
-    const char *target; /* begins with this; "": all others */
+    const char *target; /* begins with this */
     const struct gemm_model *m;
 } models[] = {
-    { "sm_90", &h200 }, { "gfx90a", &amd }, { "gfx942", &amd },
-    { "gfx950", &amd }, { "", &h200 }, /* a guess: nothing of ours was measured elsewhere; the devices' own numbers make
-                                          the difference */
+    { "sm_90", &h200 }, { "gfx", &amd }, { "", &h200 }, /* a guess, too: the devices' own numbers make the difference */
 };
 
 const struct gemm_model *gemm_model_trial;
