@@ -36,7 +36,7 @@ static const struct known {
     { "gfx1201", "gfx1201", RFG_PLATFORM_AMD, 64, 32, 64 * KIB, MMA, 640, 195, 48, 2.0, 1.5, 0.7, 2500, 64 * MIB },
     { "sm_80", "sm_80", RFG_PLATFORM_NVIDIA, 108, 32, 163 * KIB, MMA | ASYNC, 2039, 312, 19, 1.5, 1.2, 0.7, 4500,
       40 * MIB },
-    { "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 227 * KIB, HOPPER, 4300, 790, 60, 1.25, 1.4, 0.6, 5800,
+    { "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 227 * KIB, HOPPER, 4300, 790, 60, 1.25, 1.4, 0.6, 8400,
       60 * MIB },
     { "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 227 * KIB, HOPPER, 8000, 2250, 75, 1.25, 1.0, 0.6, 9000,
       126 * MIB },

@@ -173,7 +173,8 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
     f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
     f.latency = c->skinny_tail;
-    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev);
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev) +
+           amd_again_us(dev, m * k * size * f.groups / split, 0);
 }
 
 static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -287,13 +288,14 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     struct gemm_flow f = { .groups = (double)ceil_div(prob->v[GEMM_N], rows), .cluster = 1 };
     f.per_cu = MAX(4 * MIN(512 / skinny_asm_registers(p), 8) / waves, 1);
     f.memory = (n + m) * k * 2;
-    f.bytes = rows * k * 2; /* X comes from the CU's own cache */
-    f.in_flight = rows * 256.0 * waves * MIN(unroll, longest);
+    f.bytes = (rows + m) * k * 2; /* each workgroup reads all of X */
+    f.in_flight = (rows + m) * 256.0 * waves * MIN(unroll, longest);
     /* Four columns are multiplied whatever M is; 4x4 instructions reach a half of the peak on CDNA 3. */
     f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
               MAX(1, 8 / (waves * f.per_cu));
     f.chain = (trips - 1) * dev->load_us;
-    return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev);
+    f.latency = gemm_model(dev)->skinny_tail;
+    return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev) + amd_again_us(dev, m * k * 2 * f.groups, 0);
 }
 
 static void skinny_asm_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -464,7 +466,8 @@ static double mma_predict(const struct rfg_device *dev, const struct rfg_problem
     f.issue = longest * busy * s.waves / c->waves_full;
     f.chain = longest * (c->splitk_step + busy);
     f.latency = c->splitk_tail;
-    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows_m * tile_n * 4);
+    return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows_m * tile_n * 4) +
+           amd_again_us(dev, m * (double)s.tiles_n * k * 2, (double)(s.tiles_m - 1) * n * k * 2);
 }
 
 static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)

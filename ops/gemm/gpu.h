@@ -18,6 +18,15 @@
  * model, and no kernel has been timed there: taken for a microsecond. */
 #define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
 
+/* Also a guess, and AMD's alone: X of the first loads comes before the weights are in flow, and further reads of W come
+ * from beyond an L2, for neighbouring workgroups have different ones: a part of the caches' time for themselves. Bytes.
+ */
+static inline double amd_again_us(const struct rfg_device *dev, double x_traffic, double w_again)
+{
+    double cache = 3e3 * dev->mem_gbps;
+    return dev->platform == RFG_PLATFORM_NVIDIA ? 0 : MIN(0.5 * x_traffic / cache, dev->load_us) + w_again / cache;
+}
+
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);

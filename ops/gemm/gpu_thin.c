@@ -134,20 +134,19 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double waves = p[P_K_WAVES], longest = (double)s.longest;
-    int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], split = p[P_SPLIT_K];
+    int split = p[P_SPLIT_K];
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
     int registers = s.registers + s.pieces - (exact(&s, p) ? 22 : 0); /* as nvcc has it, within a few */
     f.per_cu = gemm_resident(dev, s.threads, MIN(registers, register_limit(dev, s.threads)), s.lds);
     f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
     f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
-    f.in_flight = f.bytes / (double)ceil_div(s.longest, p[P_UNROLL]);
-    f.issue = longest * waves * s.pieces * c->thin_load;
-    f.chain = longest * units * c->thin_mma;
-    f.latency = waves * c->thin_wave + (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step;
+    f.in_flight = f.bytes;
+    f.issue = waves * (longest * s.pieces * c->thin_load + c->thin_wave);
+    /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
+    f.latency = (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step +
+                ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn + s.lds / 1024.0 * c->thin_sum;
     if (!exact(&s, p))
         f.latency += longest * c->thin_uneven;
-    if (split == 1 || units > 1)
-        f.latency += c->thin_join;
     return gemm_flow_us(dev, &f);
 }
 

@@ -137,7 +137,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.chain = longest * c->wgmma_step;
     f.latency = c->wgmma_fill;
     if (p[SPLIT] > 1)
-        f.latency += c->wgmma_cluster + s.rows_a * s.rows_b * 4 / 1024.0 * c->wgmma_sent;
+        f.latency += s.rows_a * s.rows_b * 4 / 1024.0 * c->wgmma_sent;
     return gemm_flow_us(dev, &f);
 }
 

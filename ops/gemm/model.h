@@ -13,34 +13,33 @@
 /* The constants: name, whether a fit may change it, what it is. Times in microseconds. All that is known of a device
  * itself (bandwidths, latencies) is in struct rfg_device; these are of our kernels on it. */
 #define GEMM_MODEL(X)                                                                                                  \
-    X(start, "a launch without its load and store, over one with them")                                                \
-    X(caches, "what the caches give of lines that many CUs read, over what they give of different ones")               \
+    X(burst, "what one CU can take from the caches, over its share of what all take together")                         \
+    X(twice, "share of latency_us, the load and the store in it, that is counted again for a kernel's own")            \
     X(queue, "a load's latency while all CUs load, over what it is alone")                                             \
     X(blend, "exponent that adds up limits which overlap: 1 the sum, infinity the largest")                            \
     X(hidden, "share of a further round's latencies that its CU's other workgroups hide")                              \
     X(waves_full, "waves on a CU that keep its units as busy as they get")                                             \
-    X(cluster, "direct: a cluster's meeting: arrive, wait, the exchange of sums")                                      \
     X(last_kb, "through memory: each KiB that the last to arrive reads and adds")                                      \
     X(skinny_x, "skinny: lane operations' worth of a 16-byte load of X, its unpacking included")                       \
     X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
     X(skinny_tail, "skinny: addresses, the waves' sums, stores")                                                       \
     X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
     X(thin_step, "thin: a step of a wave, each load of it")                                                            \
-    X(thin_mma, "thin: a step of a wave, each 16 x 8 of sums")                                                         \
+    X(thin_turn, "thin: a turn of a wave's ring beyond the first")                                                     \
     X(thin_uneven, "thin: a step that not all waves have, tested for")                                                 \
     X(thin_wave, "thin: each wave of a workgroup: its start, its part of the sums")                                    \
-    X(thin_join, "thin: a workgroup's sums in LDS, a barrier")                                                         \
+    X(thin_sum, "thin: a KiB of partial sums, once in LDS and out again")                                              \
     X(wgmma_fill, "wgmma: arrivals set up, the first stage, sums stored")                                              \
     X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                           \
     X(wgmma_lds, "wgmma: a KiB in or out of LDS")                                                                      \
     X(wgmma_step, "wgmma: a step: arrivals, fences")                                                                   \
-    X(wgmma_cluster, "wgmma: a cluster's launch, and the way of the sums to their owners")                             \
     X(wgmma_sent, "wgmma: a KiB of sums on the way to their owners")                                                   \
     X(splitk_step, "splitk: a step: a wait, a barrier")                                                                \
     X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
     X(vendor_hide, "a vendor's library: work that hides half of it")                                                   \
+    X(vendor_k, "a vendor's library: K from which on it splits it")                                                    \
     X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")
 
 struct gemm_model {

@@ -85,7 +85,8 @@ double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_proble
     const struct gemm_model *c = gemm_model(dev);
     double memory = bytes / (dev->mem_gbps * c->vendor_rate * 1e3), math = flops / (rate * 0.8e6);
     double work = cbrt(memory * memory * memory + math * math * math); /* each hides most of the others */
-    return dev->latency_us + work + c->vendor_tail / (1 + work / c->vendor_hide) + 0.02 * rank;
+    double tail = c->vendor_tail * fmin(1, (double)prob->v[GEMM_K] / c->vendor_k);
+    return dev->latency_us + work + tail / (1 + work / c->vendor_hide) + 0.02 * rank;
 }
 
 size_t gemm_vendor_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
