@@ -71,8 +71,7 @@ double gemm_resident(const struct rfg_device *dev, int threads, int registers, i
     return MAX(floor(fits), 1);
 }
 
-/* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
-static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
+double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
     /* An H200's 132 SMs in GPCs, as it explains on every one of them what was measured with one workgroup an SM:
      * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
@@ -91,8 +90,8 @@ static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
 {
     const struct gemm_model *c = gemm_model(dev);
-    double slots = at_once(dev, f->cluster, f->per_cu), rounds = 1, shared = 1; /* workgroups on the busiest CU */
-    while (shared < f->per_cu && at_once(dev, f->cluster, shared) < f->groups)
+    double slots = gemm_at_once(dev, f->cluster, f->per_cu), rounds = 1, shared = 1; /* workgroups on the busiest CU */
+    while (shared < f->per_cu && gemm_at_once(dev, f->cluster, shared) < f->groups)
         shared++;
     if (f->groups > slots) {
         /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */

@@ -71,6 +71,9 @@ double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f);
 /* Workgroups of `threads` threads that a CU holds at once; at least 1. */
 double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds);
 
+/* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
+double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu);
+
 /* The last workgroup to arrive reads its tile's partials alone. */
 double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes);
 
