@@ -91,6 +91,11 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%s=%d: less is enough", p[SWAP] ? "tile_n" : "tile_m", s.rows_a);
     if (!p[SWAP] && tiles * 8 > 3 * (int64_t)dev->cu_count && p[TILE_N] < 64 && p[TILE_N] < n)
         return rfg_refuse(why, "tile_n=%d: reads X again and again for N=%" PRId64, p[TILE_N], n);
+    /* Narrow tiles read X too often, and for M <= 8 gemm_thin_mma is better. */
+    if (p[TILE_N] < 32 && p[TILE_N] < n)
+        return rfg_refuse(why, "tile_n=%d: more is better for N=%" PRId64, p[TILE_N], n);
+    if (!p[SWAP] && p[TILE_M] == 8 && n >= 64)
+        return rfg_refuse(why, "swap=0, tile_m=8: swap=1 is better for N=%" PRId64, n);
     if (p[TILE_K] > 64 && p[TILE_K] >= 2 * prob->v[GEMM_K])
         return rfg_refuse(why, "tile_k=%d: too far from K=%" PRId64, p[TILE_K], prob->v[GEMM_K]);
     /* Splits: as many workgroups as there are CUs, about. */
