@@ -151,8 +151,10 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     f.in_flight = f.bytes;
     f.issue = waves * (longest * s.pieces * c->thin_load + c->thin_wave);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
-    f.latency = (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step +
-                ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn + s.lds / 1024.0 * c->thin_sum;
+    double first = (double)MIN(p[P_UNROLL], s.longest);
+    f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +
+                s.lds / 1024.0 * c->thin_sum;
+    f.overlaps = rfg_problem_overlaps(prob);
     if (!exact(&s, p))
         f.latency += longest * c->thin_uneven;
     return gemm_flow_us(dev, &f);

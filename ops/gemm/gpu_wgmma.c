@@ -148,6 +148,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double lds = (rows + warpgroups * (64 + s.rows_b)) * p[TILE_K] * 2 / 1024 * c->wgmma_lds;
     f.issue = longest * lds;
     f.chain = longest * c->wgmma_step;
+    f.overlaps = rfg_problem_overlaps(prob);
+    f.early = c->wgmma_fill / 2;
     f.latency = c->wgmma_fill;
     if (p[SPLIT] > 1)
         f.latency += s.rows_a * s.rows_b * 4 / 1024.0 * c->wgmma_sent;

@@ -109,7 +109,12 @@ double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
     for (int i = 0; i < COUNT(limits); i++)
         sum += pow(limits[i], c->blend);
     double more = (rounds - 1) * (shared > 1 ? 1 - c->hidden : 1);
-    return dev->latency_us * (1 - c->twice) + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
+    double start = dev->latency_us * (1 - c->twice);
+    if (f->overlaps) { /* Large clusters only find a place when both launches fit. */
+        double room = MIN(MAX(slots / f->groups - 1, 0), 1);
+        start -= (f->cluster <= 4 ? 1 : room) * start + room * f->early;
+    }
+    return start + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
 }
 
 double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes)

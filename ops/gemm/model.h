@@ -64,6 +64,8 @@ struct gemm_flow {
     double issue;     /* us that a workgroup keeps its CU's units busy: adds up over a CU's workgroups */
     double chain;     /* us that its steps wait for each other, whoever else is there */
     double latency;   /* us before the first bytes come and after the last ones are multiplied */
+    bool overlaps;    /* asks for W before the launch before it has ended, if there is room for both, */
+    double early;     /* so that its start and so much of its latency are hidden */
 };
 
 double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f);
