@@ -15,7 +15,7 @@
 #define LAUNCHES 20        /* of a graph */
 #define SAMPLES  15
 #define MEET     8          /* workgroups that meet */
-#define COUNTERS 1024       /* of 4 bytes */
+#define COUNTERS 1024       /* of 4 bytes; as in calibrate.hip */
 #define OUT      (1u << 20) /* bytes */
 #define CHASE    256        /* loads, and as many more */
 
@@ -170,7 +170,7 @@ static rfg_status measure_gpu(rfg_context *ctx, struct rfg_calibration *c)
     double empty = 0, full = 0, once = 0, twice = 0;
     rfg_status st = open_bench(&b);
 
-    /* One workgroup a CU: what an edge between two launches costs. */
+    /* One workgroup a CU: what an edge between two launches costs that load and store. */
     b.args.groups = cus;
     if (st == RFG_OK)
         st = time_kernel(&b, "calibrate_empty", 10 * LAUNCHES, &empty);

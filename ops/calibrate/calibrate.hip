@@ -3,25 +3,26 @@
  * What tuner/calibrate.c times to learn a device's numbers. All in workgroups of THREADS; one compile. */
 #include "rfg_device.h"
 
-#define THREADS 256
-#define UNROLL  8
+#define THREADS  256
+#define UNROLL   8
+#define COUNTERS 1024
 
 /* tuner/calibrate.c has the same. */
 struct calibrate_args {
     const char *data;     /* zeroes */
     rfg_u32 *out;         /* as many as there are threads */
-    rfg_u32 *counters;    /* zeroes */
+    rfg_u32 *counters;    /* zeroes; the last one is where the chase has come to */
     int groups, n, times; /* n: chunks of 16 bytes in a slice; loads; workgroups that meet */
     rfg_u32 mask;         /* of the chase: bytes of data - 1 */
 };
 
-/* A launch alone. */
+/* A launch, a load of what the launch before has stored, a store. */
 RFG_KERNEL(THREADS) calibrate_empty(struct calibrate_args a)
 {
     rfg_start_next();
     rfg_await_previous();
-    if (a.times < 0)
-        rfg_store4(a.out + rfg_thread(), 1);
+    rfg_u32 *p = a.out + (long long)rfg_group_x() * THREADS + rfg_thread();
+    rfg_store4(p, rfg_load4(p) + 1);
 }
 
 /* Each workgroup reads `times` slices, every time those of others: nothing is in its CU's own cache. */
@@ -47,25 +48,26 @@ RFG_KERNEL(THREADS) calibrate_read(struct calibrate_args a)
         rfg_store4(a.out + rfg_thread(), sum);
 }
 
-/* Loads that each wait for the one before: where to is only known with its data (always 0). */
+/* Loads that each wait for the one before: where to is only known with its data (always 0). A launch goes on where the
+ * last one stopped, or it would find its lines in the cache. */
 RFG_KERNEL(THREADS) calibrate_chase(struct calibrate_args a)
 {
     rfg_start_next();
     rfg_await_previous();
     if (rfg_thread() == 0) {
-        rfg_u32 at = 12345, sum = 0;
+        rfg_u32 *state = a.counters + COUNTERS - 1;
+        rfg_u32 at = rfg_load4(state), sum = 0;
         for (int i = 0; i < a.n; i++) {
             rfg_u32 v = rfg_load4(a.data + (at & a.mask & ~127u));
             at = at * 1664525u + 1013904223u + v;
             at ^= at >> 13;
             sum |= v;
         }
-        if (sum)
-            rfg_store4(a.out, sum);
+        rfg_store4(state, at + sum);
     }
 }
 
-/* `times` workgroups leave a sum each; the last to arrive adds them. */
+/* calibrate_empty, and in between `times` workgroups leave a sum each, which the last to arrive adds. */
 RFG_KERNEL(THREADS) calibrate_meet(struct calibrate_args a)
 {
     RFG_SHARED rfg_u32 flag;
@@ -73,7 +75,7 @@ RFG_KERNEL(THREADS) calibrate_meet(struct calibrate_args a)
     rfg_await_previous();
     int tile = rfg_group_x() / a.times, part = rfg_group_x() % a.times;
     rfg_u32 *parts = a.out + (long long)tile * a.times * THREADS + rfg_thread();
-    rfg_store4(parts + part * THREADS, (rfg_u32)part);
+    rfg_store4(parts + part * THREADS, rfg_load4(parts + part * THREADS) + 1);
     if (!rfg_last_to_arrive(a.counters + tile, a.times, &flag))
         return;
     rfg_u32 sum = 0;

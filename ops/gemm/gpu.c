@@ -435,6 +435,9 @@ static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *pr
     int ring = p[MMA_STAGES] * tile_k;
     if (ring < 384 || ring > 512)
         return rfg_refuse(why, "stages=%d of tile_k=%d: must span 384 to 512", p[MMA_STAGES], tile_k);
+    /* ... splits where clusters make them cheaper (gemm_wgmma, gemm_thin_mma), ... */
+    if (split > 1 && dev->features & RFG_FEATURE_CLUSTER && m <= 128)
+        return rfg_refuse(why, "split_k=%d: %s splits within a cluster", split, dev->arch);
     /* ... and splits that are uneven, crowd the CUs, or leave them idle where a larger one would not. */
     int64_t tiles = s.tiles_m * s.tiles_n;
     if (!split_fits(dev, &s, split))

@@ -95,6 +95,17 @@ static int best_unroll(const struct rfg_device *dev, const struct shape *s, cons
     return 1;
 }
 
+static bool exact(const struct shape *s, const int *p)
+{
+    return s->steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0;
+}
+
+static double resident(const struct rfg_device *dev, const struct shape *s, const int *p)
+{
+    int registers = s->registers + s->pieces - (exact(s, p) ? 22 : 0); /* as nvcc has it, within a few */
+    return gemm_resident(dev, s->threads, MIN(registers, register_limit(dev, s->threads)), s->lds);
+}
+
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(prob, p);
@@ -117,15 +128,13 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     /* A cluster of 10 and more needs a GPC to itself, of which there are 7. */
     if (p[P_SPLIT_K] > 1 && groups > (p[P_SPLIT_K] >= 10 ? 7 * p[P_SPLIT_K] : 2 * (int64_t)dev->cu_count + 8))
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups, dev->cu_count);
+    if (p[P_SPLIT_K] > 1 && (double)groups > gemm_at_once(dev, p[P_SPLIT_K], resident(dev, &s, p)))
+        return rfg_refuse(why, "split_k=%d: %" PRId64 " clusters don't run at once on %d CUs", p[P_SPLIT_K],
+                          groups / p[P_SPLIT_K], dev->cu_count);
     if (idle && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K] && dev->features & RFG_FEATURE_CLUSTER)
         return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups,
                           dev->cu_count);
     return true;
-}
-
-static bool exact(const struct shape *s, const int *p)
-{
-    return s->steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0;
 }
 
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -136,15 +145,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double waves = p[P_K_WAVES], longest = (double)s.longest;
     int split = p[P_SPLIT_K];
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
-    int registers = s.registers + s.pieces - (exact(&s, p) ? 22 : 0); /* as nvcc has it, within a few */
-    f.per_cu = gemm_resident(dev, s.threads, MIN(registers, register_limit(dev, s.threads)), s.lds);
+    f.per_cu = resident(dev, &s, p);
     f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
     f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
     f.in_flight = f.bytes;
     f.issue = waves * (longest * s.pieces * c->thin_load + c->thin_wave);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
-    f.latency = (double)MIN(p[P_UNROLL], s.longest) * s.pieces * c->thin_step +
-                ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn + s.lds / 1024.0 * c->thin_sum;
+    double first = (double)MIN(p[P_UNROLL], s.longest);
+    f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +
+                s.lds / 1024.0 * c->thin_sum;
+    f.overlaps = rfg_problem_overlaps(prob);
     if (!exact(&s, p))
         f.latency += longest * c->thin_uneven;
     return gemm_flow_us(dev, &f);

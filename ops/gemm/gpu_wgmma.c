@@ -72,6 +72,11 @@ static bool split_fits(const struct rfg_device *dev, const struct shape *s, int 
                           tiles * split <= (split == 16 ? 112 : 2 * (int64_t)dev->cu_count + dev->cu_count / 8));
 }
 
+static double resident(const struct rfg_device *dev, const struct shape *s)
+{
+    return gemm_resident(dev, s->threads, 32 + s->rows_b / 2, s->lds);
+}
+
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(prob, p);
@@ -86,6 +91,11 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%s=%d: less is enough", p[SWAP] ? "tile_n" : "tile_m", s.rows_a);
     if (!p[SWAP] && tiles * 8 > 3 * (int64_t)dev->cu_count && p[TILE_N] < 64 && p[TILE_N] < n)
         return rfg_refuse(why, "tile_n=%d: reads X again and again for N=%" PRId64, p[TILE_N], n);
+    /* Narrow tiles read X too often, and for M <= 8 gemm_thin_mma is better. */
+    if (p[TILE_N] < 32 && p[TILE_N] < n)
+        return rfg_refuse(why, "tile_n=%d: more is better for N=%" PRId64, p[TILE_N], n);
+    if (!p[SWAP] && p[TILE_M] == 8 && n >= 64)
+        return rfg_refuse(why, "swap=0, tile_m=8: swap=1 is better for N=%" PRId64, n);
     if (p[TILE_K] > 64 && p[TILE_K] >= 2 * prob->v[GEMM_K])
         return rfg_refuse(why, "tile_k=%d: too far from K=%" PRId64, p[TILE_K], prob->v[GEMM_K]);
     /* Splits: as many workgroups as there are CUs, about. */
@@ -96,6 +106,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         if (params[SPLIT].values[i] > p[SPLIT] && split_fits(dev, &s, params[SPLIT].values[i], tiles))
             return rfg_refuse(why, "split=%d: only %" PRId64 " workgroups on %d CUs", p[SPLIT], s.groups,
                               dev->cu_count);
+    if (p[SPLIT] > 1 && (double)s.groups > gemm_at_once(dev, p[SPLIT], resident(dev, &s)))
+        return rfg_refuse(why, "split=%d: %" PRId64 " clusters don't run at once on %d CUs", p[SPLIT], tiles,
+                          dev->cu_count);
     /* Stages: the most that a CU holds, of one workgroup or of two, and no more than there are steps. */
     int64_t longest = ceil_div(s.steps, p[SPLIT]);
     int next = p[STAGES];
@@ -126,7 +139,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double longest = (double)ceil_div(s.steps, p[SPLIT]), rows = MIN(m, p[TILE_M]) + MIN(n, p[TILE_N]);
     int warpgroups = (s.rows_a + 63) / 64;
     struct gemm_flow f = { .groups = (double)s.groups, .cluster = p[SPLIT] };
-    f.per_cu = gemm_resident(dev, s.threads, 32 + s.rows_b / 2, s.lds);
+    f.per_cu = resident(dev, &s);
     f.memory = (m + n) * k * 2;
     f.bytes = rows * p[TILE_K] * 2 * longest;
     /* A stage is only copied to again after the next one was begun with. */
@@ -135,6 +148,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double lds = (rows + warpgroups * (64 + s.rows_b)) * p[TILE_K] * 2 / 1024 * c->wgmma_lds;
     f.issue = longest * lds;
     f.chain = longest * c->wgmma_step;
+    f.overlaps = rfg_problem_overlaps(prob);
+    f.early = c->wgmma_fill / 2;
     f.latency = c->wgmma_fill;
     if (p[SPLIT] > 1)
         f.latency += s.rows_a * s.rows_b * 4 / 1024.0 * c->wgmma_sent;

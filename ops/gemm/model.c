@@ -89,8 +89,7 @@ double gemm_resident(const struct rfg_device *dev, int threads, int registers, i
     return MAX(floor(fits), 1);
 }
 
-/* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
-static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
+double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
     /* An H200's 132 SMs in GPCs, as it explains on every one of them what was measured with one workgroup an SM:
      * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
@@ -109,8 +108,8 @@ static double at_once(const struct rfg_device *dev, int cluster, double per_cu)
 double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
 {
     const struct gemm_model *c = gemm_model(dev);
-    double slots = at_once(dev, f->cluster, f->per_cu), rounds = 1, shared = 1; /* workgroups on the busiest CU */
-    while (shared < f->per_cu && at_once(dev, f->cluster, shared) < f->groups)
+    double slots = gemm_at_once(dev, f->cluster, f->per_cu), rounds = 1, shared = 1; /* workgroups on the busiest CU */
+    while (shared < f->per_cu && gemm_at_once(dev, f->cluster, shared) < f->groups)
         shared++;
     if (f->groups > slots) {
         /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */
@@ -128,7 +127,12 @@ double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
     for (int i = 0; i < COUNT(limits); i++)
         sum += pow(limits[i], c->blend);
     double more = (rounds - 1) * (shared > 1 ? 1 - c->hidden : 1);
-    return dev->latency_us * (1 - c->twice) + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
+    double start = dev->latency_us * (1 - c->twice);
+    if (f->overlaps) { /* Large clusters only find a place when both launches fit. */
+        double room = MIN(MAX(slots / f->groups - 1, 0), 1);
+        start -= (f->cluster <= 4 ? 1 : room) * start + room * f->early;
+    }
+    return start + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
 }
 
 double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes)

@@ -64,12 +64,17 @@ struct gemm_flow {
     double issue;     /* us that a workgroup keeps its CU's units busy: adds up over a CU's workgroups */
     double chain;     /* us that its steps wait for each other, whoever else is there */
     double latency;   /* us before the first bytes come and after the last ones are multiplied */
+    bool overlaps;    /* asks for W before the launch before it has ended, if there is room for both, */
+    double early;     /* so that its start and so much of its latency are hidden */
 };
 
 double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f);
 
 /* Workgroups of `threads` threads that a CU holds at once; at least 1. */
 double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds);
+
+/* Workgroups in clusters of `cluster` that run at once, `per_cu` on a CU. A cluster lies within a GPC. */
+double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu);
 
 /* The last workgroup to arrive reads its tile's partials alone. */
 double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes);
