@@ -10,7 +10,6 @@
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
 static const struct gemm_model h200 = { .burst = 2.02,
                                         .twice = 0.359,
-
                                         .queue = 1.52,
                                         .blend = 4.52,
                                         .hidden = 0.909,
@@ -74,7 +73,7 @@ double gemm_resident(const struct rfg_device *dev, int threads, int registers, i
 
 double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
-    /* An H200's 132 SMs in GPCs, as it explains on every one of them what was measured with one workgroup an SM:
+    /* An H200's 132 SMs in GPCs, as it explains what was measured with one workgroup an SM (another H200 took more):
      * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
      * (24), of 4 up to 28 (32), of 3 up to 38 (40). Two to an SM: 32 of 7, not 64 of
      * 4. The other 10 SMs are in places that differ; only pairs find them.
