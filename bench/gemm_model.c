@@ -28,6 +28,7 @@ try {
     const struct rfg_variant *var;
     int p[RFG_MAX_PARAMS];
     double us, predicted;
+    bool asked; /* the model would be asked about it; the fit learns from the others as well */
     char config[RFG_CONFIG_STRLEN];
 };
 
@@ -76,13 +77,14 @@ static void add_try(struct shape *s, const char *config, double us)
     if (!config || us <= 0 || !rfg_config_parse(s->prob.op, config, &t.var, t.p, &why))
         return; /* of another version */
     bool vendor = t.var->kind == RFG_VARIANT_VENDOR;
-    if (!vendor && (!rfg_variant_check(t.var, &dev, &s->prob, t.p, &why) ||
-                    (t.var->worth && !t.var->worth(&dev, &s->prob, t.p, &why))))
-        return; /* nobody would ask the model about it */
+    if (!vendor && !rfg_variant_check(t.var, &dev, &s->prob, t.p, &why))
+        return;
+    t.asked = vendor || !t.var->worth || t.var->worth(&dev, &s->prob, t.p, &why);
     for (int i = 0; i < s->n; i++)
         if (!strcmp(s->v[i].config, config))
             return;
-    s->best = fmin(s->best, us);
+    if (t.asked)
+        s->best = fmin(s->best, us);
     if (vendor)
         s->vendor = fmin(s->vendor, us);
     if (vendor && t.p[0])
@@ -137,7 +139,7 @@ static const struct try *pick(const struct shape *s)
 {
     const struct try *best = NULL;
     for (int i = 0; i < s->n; i++)
-        if (!best || s->v[i].predicted < best->predicted)
+        if (s->v[i].asked && (!best || s->v[i].predicted < best->predicted))
             best = &s->v[i];
     return best;
 }
@@ -292,7 +294,8 @@ static double loss_of(struct shape *s)
     double wrong = 0, weight = 0, regret = 0, mass = 0, vendor = 0, least = HUGE_VAL;
     predict(s);
     for (int i = 0; i < s->n; i++)
-        least = fmin(least, s->v[i].predicted);
+        if (s->v[i].asked)
+            least = fmin(least, s->v[i].predicted);
     for (int i = 0; i < s->n; i++) {
         const struct try *t = &s->v[i];
         double ratio = s->best / t->us, w = ratio * ratio * ratio * ratio, e = log(t->predicted / t->us);
@@ -300,6 +303,8 @@ static double loss_of(struct shape *s)
             vendor = e * e;
         wrong += w * e * e;
         weight += w;
+        if (!t->asked)
+            continue;
         double m = exp(-log(t->predicted / least) / 0.02);
         regret += m * -log(ratio);
         mass += m;
@@ -388,13 +393,13 @@ static double best_of(const struct shape *s, int most, int share, int *tried)
     double best = HUGE_VAL;
     for (int v = 0; share && v < s->prob.op->n_variants; v++)
         for (int i = 0, n = 0; i < s->n && n < most / share && kept < most; i++)
-            if (s->v[i].var == s->prob.op->variants[v] && s->v[i].var->kind != RFG_VARIANT_VENDOR) {
+            if (s->v[i].asked && s->v[i].var == s->prob.op->variants[v] && s->v[i].var->kind != RFG_VARIANT_VENDOR) {
                 keep[i] = true;
                 n++;
                 kept++;
             }
     for (int i = 0; i < s->n; i++) {
-        if (s->v[i].var->kind == RFG_VARIANT_VENDOR)
+        if (s->v[i].var->kind == RFG_VARIANT_VENDOR || !s->v[i].asked)
             continue;
         if (!keep[i] && kept < most) {
             keep[i] = true;

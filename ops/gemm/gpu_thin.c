@@ -143,13 +143,13 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double waves = p[P_K_WAVES], longest = (double)s.longest;
-    int split = p[P_SPLIT_K];
+    int split = p[P_SPLIT_K], units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N];
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
     f.per_cu = resident(dev, &s, p);
     f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
     f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
     f.in_flight = f.bytes;
-    f.issue = waves * (longest * s.pieces * c->thin_load + c->thin_wave);
+    f.issue = waves * (longest * (s.pieces * c->thin_load + units * c->thin_mma) + c->thin_wave);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
     f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +

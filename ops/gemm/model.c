@@ -9,33 +9,33 @@
 
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
 static const struct gemm_model h200 = { .burst = 2.02,
-                                        .twice = 0.372,
-
-                                        .queue = 1.51,
-                                        .blend = 4.53,
-                                        .hidden = 0.917,
-                                        .waves_full = 4.19,
-                                        .last_kb = 0.0151,
-                                        .skinny_x = 80.9,
-                                        .skinny_batch = 0.462,
-                                        .skinny_tail = 0.64,
-                                        .thin_load = 0.00601,
-                                        .thin_step = 0.0205,
-                                        .thin_turn = 0.229,
-                                        .thin_uneven = 0.0747,
-                                        .thin_wave = 0.0323,
-                                        .thin_sum = 0.0179,
-                                        .wgmma_fill = 1.69,
+                                        .twice = 0.359,
+                                        .queue = 1.52,
+                                        .blend = 4.52,
+                                        .hidden = 0.909,
+                                        .waves_full = 4.38,
+                                        .last_kb = 0.0152,
+                                        .skinny_x = 79.9,
+                                        .skinny_batch = 0.452,
+                                        .skinny_tail = 0.653,
+                                        .thin_load = 0.00469,
+                                        .thin_mma = 0.00113,
+                                        .thin_step = 0.0221,
+                                        .thin_turn = 0.255,
+                                        .thin_uneven = 0.0719,
+                                        .thin_wave = 0.0402,
+                                        .thin_sum = 0.0145,
+                                        .wgmma_fill = 1.65,
                                         .wgmma_held = 1.3,
                                         .wgmma_lds = 0.00583,
-                                        .wgmma_step = 0.147,
-                                        .wgmma_sent = 0.0436,
-                                        .splitk_step = 0.0987,
-                                        .splitk_mma = 0.0224,
-                                        .splitk_tail = 1.68,
+                                        .wgmma_step = 0.149,
+                                        .wgmma_sent = 0.0441,
+                                        .splitk_step = 0.0942,
+                                        .splitk_mma = 0.0231,
+                                        .splitk_tail = 1.65,
                                         .vendor_tail = 4.73,
-                                        .vendor_hide = 15.6,
-                                        .vendor_k = 4.41e+03,
+                                        .vendor_hide = 15.5,
+                                        .vendor_k = 4.43e+03,
                                         .vendor_rate = 0.942 };
 
 /* AMD's, all guesses: nothing of ours was timed there. A CU takes half of its 64 bytes a cycle; what overlaps is hidden
@@ -91,7 +91,7 @@ double gemm_resident(const struct rfg_device *dev, int threads, int registers, i
 
 double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu)
 {
-    /* An H200's 132 SMs in GPCs, as it explains on every one of them what was measured with one workgroup an SM:
+    /* An H200's 132 SMs in GPCs, as it explains what was measured with one workgroup an SM (another H200 took more):
      * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
      * (24), of 4 up to 28 (32), of 3 up to 38 (40). Two to an SM: 32 of 7, not 64 of
      * 4. The other 10 SMs are in places that differ; only pairs find them.

@@ -24,6 +24,7 @@
     X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
     X(skinny_tail, "skinny: addresses, the waves' sums, stores")                                                       \
     X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
+    X(thin_mma, "thin: matrix instructions of a wave and step for 16 x 8 of sums, on a CU")                            \
     X(thin_step, "thin: a step of a wave, each load of it")                                                            \
     X(thin_turn, "thin: a turn of a wave's ring beyond the first")                                                     \
     X(thin_uneven, "thin: a step that not all waves have, tested for")                                                 \
