@@ -21,6 +21,11 @@ bool rfg_variant_allowed(const rfg_context *ctx, const struct rfg_variant *var)
     return !ctx->variants;
 }
 
+/* A row whose M is more than NEAR times another is left when the model expects its own pick to be FASTER times as fast.
+ */
+#define NEAR   2
+#define FASTER 1.5
+
 struct walk {
     rfg_context *ctx;
     const struct rfg_problem *prob; /* the call's: what variants are checked against */
@@ -59,6 +64,59 @@ static bool first_warning(rfg_context *ctx, const void *subject)
     return first;
 }
 
+struct ranking {
+    const struct walk *w;
+    const struct rfg_variant *var;
+    struct rfg_choice *out;
+    double best;
+};
+
+static bool rank(void *arg, const int *p)
+{
+    struct ranking *r = arg;
+    double us = r->var->predict(&r->w->ctx->dev, r->w->prob, p);
+    if (us < r->best) {
+        r->best = us;
+        *r->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
+        memcpy(r->out->params, p, (size_t)r->var->n_params * sizeof(int));
+    }
+    return true;
+}
+
+/* What the model would take; false: it knows none. */
+static bool model_pick(const struct walk *w, struct rfg_choice *out)
+{
+    const struct rfg_op *op = w->prob->op;
+    struct ranking r = { .w = w, .out = out, .best = DBL_MAX };
+    for (int i = 0; i < op->n_variants; i++) {
+        r.var = op->variants[i];
+        if (!(w->skip >> i & 1) && rfg_variant_allowed(w->ctx, r.var) && r.var->predict)
+            rfg_variant_each(r.var, &w->ctx->dev, w->prob, rank, &r);
+    }
+    return r.best < DBL_MAX;
+}
+
+static int64_t rows_of(const struct rfg_problem *p)
+{
+    const char *name = p->op->column_key[0];
+    for (int i = 0; name && i < p->op->n_keys; i++)
+        if (!strcmp(p->op->keys[i].name, name))
+            return p->v[i];
+    return 1;
+}
+
+/* Has the row, of a far M, parameters that this call should not have? */
+static bool too_far(const struct walk *w, const struct rfg_row *row, const struct rfg_choice *c, struct rfg_reason *why)
+{
+    struct rfg_choice pick;
+    int64_t m = rows_of(w->prob), its = rows_of(&row->problem);
+    if ((m <= NEAR * its && its <= NEAR * m) || !c->variant->predict || !model_pick(w, &pick))
+        return false;
+    double us = c->variant->predict(&w->ctx->dev, w->prob, c->params);
+    return us > FASTER * pick.predicted_us &&
+           !rfg_refuse(why, "the model expects %.2f us of it, and %.2f us of its own pick", us, pick.predicted_us);
+}
+
 /* Is what the row says still true of this library and this call? */
 static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_rung rung)
 {
@@ -75,7 +133,8 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
     else if (rfg_row_params(row, c.variant, c.params, &why) &&
              rfg_variant_check(c.variant, &w->ctx->dev, &row->problem, c.params, &why)) {
         broken = false;
-        if (rfg_variant_check(c.variant, &w->ctx->dev, w->prob, c.params, &why)) {
+        if (rfg_variant_check(c.variant, &w->ctx->dev, w->prob, c.params, &why) &&
+            (rung == RFG_RUNG_EXACT || !too_far(w, row, &c, &why))) {
             tell(w, "rung %d: row %s on %d CUs -> %s, %.2f us %s %s", (int)rung,
                  rfg_problem_format(&row->problem, text, sizeof(text)), row->cu_count,
                  rfg_row_config(row, config, sizeof(config)), row->median_us, rfg_source_name(row->how), row->date);
@@ -134,40 +193,16 @@ static bool by_other_cus(const struct walk *w)
     return false;
 }
 
-struct ranking {
-    const struct walk *w;
-    const struct rfg_variant *var;
-    double best;
-};
-
-static bool rank(void *arg, const int *p)
-{
-    struct ranking *r = arg;
-    double us = r->var->predict(&r->w->ctx->dev, r->w->prob, p);
-    if (us < r->best) {
-        r->best = us;
-        *r->w->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
-        memcpy(r->w->out->params, p, (size_t)r->var->n_params * sizeof(int));
-    }
-    return true;
-}
-
 static bool by_model(const struct walk *w)
 {
-    const struct rfg_op *op = w->prob->op;
-    struct ranking r = { .w = w, .best = DBL_MAX };
-    for (int i = 0; i < op->n_variants; i++) {
-        r.var = op->variants[i];
-        if (!(w->skip >> i & 1) && rfg_variant_allowed(w->ctx, r.var) && r.var->predict)
-            rfg_variant_each(r.var, &w->ctx->dev, w->prob, rank, &r);
-    }
     char config[RFG_CONFIG_STRLEN];
-    if (r.best < DBL_MAX)
+    bool found = model_pick(w, w->out);
+    if (found)
         tell(w, "rung 4: the model picks %s, %.2f us predicted",
-             rfg_config_format(w->out->variant, w->out->params, config, sizeof(config)), r.best);
+             rfg_config_format(w->out->variant, w->out->params, config, sizeof(config)), w->out->predicted_us);
     else
         tell(w, "rung 4: the model knows no variant for this problem");
-    return r.best < DBL_MAX;
+    return found;
 }
 
 static bool first(void *arg, const int *p)

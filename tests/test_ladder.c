@@ -180,8 +180,10 @@ START_TEST(rung_2_nearest_m)
     ck_assert_int_eq(c.rung, RFG_RUNG_NEAREST);
     ck_assert_double_eq(c.row->median_us, 16);
     ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=8 N=32 K=64").row->median_us, 4); /* a tie: the smaller */
-    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=1 N=32 K=64").row->median_us, 4);
-    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=1000 N=32 K=64").row->median_us, 16);
+    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=2 N=32 K=64").row->median_us, 4);
+    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=32 N=32 K=64").row->median_us, 16);
+    /* Far away, the model's word counts: it expects more of its own pick than of the portable variant. */
+    ck_assert_int_eq(choose(ctx, "gemm f32,f32->f32 M=1000 N=32 K=64").rung, RFG_RUNG_MODEL);
     ck_assert_int_eq(run(ctx, 9, 32, 64), RFG_RUNG_NEAREST);
     rfg_context_destroy(&ctx);
 }

@@ -191,7 +191,7 @@ START_TEST(lower_rungs_prefer_its_rows)
 {
     put(make_row("gemm bf16,bf16->f32 M=7 N=64 K=256", 132, PORTABLE, 0, 7));
     expect(1, P8, RFG_RUNG_NEAREST, 7, true);
-    put(make_row("gemm bf16,bf16->f32 M=2 N=64 K=256" OV, 132, PORTABLE, 1, 2)); /* farther, but of its kind */
+    put(make_row("gemm bf16,bf16->f32 M=4 N=64 K=256" OV, 132, PORTABLE, 1, 2)); /* farther, but of its kind */
     expect(1, P8, RFG_RUNG_NEAREST, 2, true);
     expect(0, P8, RFG_RUNG_NEAREST, 7, false);
     ck_assert_int_eq(unlink("t.db"), 0);
