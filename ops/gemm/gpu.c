@@ -294,7 +294,8 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
               MAX(1, 8 / (waves * f.per_cu));
     f.chain = (trips - 1) * dev->load_us;
-    f.latency = gemm_model(dev)->skinny_tail;
+    f.latency =
+        0.5 * gemm_model(dev)->skinny_tail; /* sums go by DPP and LDS once, where the compiled kernel shuffles */
     return gemm_flow_us(dev, &f) + CDNA_DOT_US(dev) + amd_again_us(dev, m * k * 2 * f.groups, 0);
 }
 
@@ -436,7 +437,8 @@ static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *pr
     if (ring < 384 || ring > 512)
         return rfg_refuse(why, "stages=%d of tile_k=%d: must span 384 to 512", p[MMA_STAGES], tile_k);
     /* ... splits where clusters make them cheaper (gemm_wgmma, gemm_thin_mma), ... */
-    if (split > 1 && dev->features & RFG_FEATURE_CLUSTER && m <= 128)
+    bool clusters = dev->features & RFG_FEATURE_CLUSTER && m <= 128;
+    if (split > 1 && clusters)
         return rfg_refuse(why, "split_k=%d: %s splits within a cluster", split, dev->arch);
     /* ... and splits that are uneven, crowd the CUs, or leave them idle where a larger one would not. */
     int64_t tiles = s.tiles_m * s.tiles_n;
@@ -444,7 +446,7 @@ static bool mma_worth(const struct rfg_device *dev, const struct rfg_problem *pr
         return rfg_refuse(why, "split_k=%d: uneven for %" PRId64 " steps, or too much for %" PRId64 " tiles on %d CUs",
                           split, s.steps, tiles, dev->cu_count);
     const struct rfg_param *splits = &mma_params[MMA_SPLIT_K];
-    for (int i = 0; tiles * split * 2 < dev->cu_count && i < splits->n; i++)
+    for (int i = 0; !clusters && tiles * split * 2 < dev->cu_count && i < splits->n; i++)
         if (splits->values[i] > split && split_fits(dev, &s, splits->values[i]))
             return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", split, tiles * split,
                               dev->cu_count);

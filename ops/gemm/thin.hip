@@ -8,15 +8,15 @@
  * k is split across K_WAVES waves and a cluster of SPLIT workgroups. Sums are moved in units: the 16 x 8 that a wave has in
  * two or four registers of each lane. With one unit to a wave, waves send theirs to the unit's owner in the cluster at
  * once, straight from registers to its LDS; with more of them a workgroup's waves add theirs up in LDS first, which costs
- * a barrier and saves traffic. Owners have units of their own, or a share of a unit's lanes, and add what
- * they were sent in the order of ranks and waves. No memory, no counters, and the same bits whoever is first.
+ * a barrier and saves traffic. Owners have units of their own, or a share of a unit's lanes, and add what they were sent
+ * in the order of ranks and waves. No memory, no counters, and the same bits whoever is first.
  *
  * X_FIRST: which loads are issued first. X, unless the launch overlaps the one before it, which writes X.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL,
  * SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
- * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W aligned to 16
- * bytes and K % 8 = 0. */
+ * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W
+ * aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
 #include "rfg_gemm_args.h"
 #include "gemm/pair.h"
