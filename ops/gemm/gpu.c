@@ -288,8 +288,8 @@ static double skinny_asm_predict(const struct rfg_device *dev, const struct rfg_
     struct gemm_flow f = { .groups = (double)ceil_div(prob->v[GEMM_N], rows), .cluster = 1 };
     f.per_cu = MAX(4 * MIN(512 / skinny_asm_registers(p), 8) / waves, 1);
     f.memory = (n + m) * k * 2;
-    f.bytes = (rows + m) * k * 2; /* each workgroup reads all of X */
-    f.in_flight = (rows + m) * 256.0 * waves * MIN(unroll, longest);
+    f.bytes = rows * k * 2; /* X: see amd_again_us() */
+    f.in_flight = rows * 256.0 * waves * MIN(unroll, longest);
     /* Four columns are multiplied whatever M is; 4x4 instructions reach a half of the peak on CDNA 3. */
     f.issue = 2.0 * rows * k * 4 * skinny_asm_columns(p) / (0.2e6 * dev->mma_tflops / dev->cu_count) *
               MAX(1, 8 / (waves * f.per_cu));
