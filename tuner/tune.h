@@ -31,7 +31,7 @@ struct tune_options {
     double per_shape;   /* seconds a shape may be measured for; 0: 1.5 on a GPU, 8 on cpu */
     int candidates;     /* the most that are tried for a shape; 0: 48 */
     uint64_t seed;
-    int jobs; /* compiler processes; 0: the online cores */
+    int jobs;  /* compiler processes; 0: the online cores */
     int max_m; /* problems with more rows are left out; 0: none are */
     bool force, dry_run, predict, from_misses, keep_going, verbose, calibrate;
     bool overlap; /* every problem as overlap=1 */

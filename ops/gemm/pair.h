@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of gemm kernels whose lanes hold two neighbours along n of a row of Y: bias, rounding, store. Rows and columns
- * that don't exist are left out. */
+ * The end of gemm kernels whose lanes hold two neighbours along n of a row of Y: bias, rounding, store. Rows and
+ * columns that don't exist are left out. */
 
 /* Columns n and n + 1 of row m. */
 RFG_DEVICE void store_pair(const struct gemm_args *a, int m, int n, float x, float y)
