@@ -46,7 +46,7 @@ import torch  # noqa: E402
 
 import race  # noqa: E402
 import triton_gemm  # noqa: E402
-from race import GpuLost, attempt, median, say  # noqa: E402
+from race import GpuLost, attempt, say  # noqa: E402
 
 GRID = [(m, n, 7168) for n in (64, 384, 512, 1024) for m in (1, 2, 4, 8, 16, 32, 64, 128)]
 DTYPES = {"bf16": "bfloat16", "f16": "float16"}
@@ -348,9 +348,7 @@ def measure(p, bench, args, contexts, peers):
         "weight_bytes": p.weight_bytes,
         "sets": p.n_sets,
         "calls": p.n_calls,
-        "us": {n: median(t) for n, t in times.items()},
-        "p10_us": {n: t[len(t) // 10] for n, t in times.items()},
-        "p90_us": {n: t[len(t) * 9 // 10] for n, t in times.items()},
+        **race.figures(times),
         "error": errors,
         "rounding_error": p.rounding,
         "configurations": labels,

@@ -42,7 +42,7 @@ import triton  # noqa: E402
 
 import kernels as k  # noqa: E402
 import race  # noqa: E402
-from race import GpuLost, attempt, median, say  # noqa: E402
+from race import GpuLost, attempt, say  # noqa: E402
 
 BF16, FP8, F32 = torch.bfloat16, torch.float8_e4m3fn, torch.float32
 EPS = 1e-6
@@ -376,9 +376,7 @@ def measure(p, bench, args, contexts, libs, forms):
         "bytes": p.bytes,
         "sets": p.n_sets,
         "calls": p.n_calls,
-        "us": {n: median(t) for n, t in times.items()},
-        "p10_us": {n: t[len(t) // 10] for n, t in times.items()},
-        "p90_us": {n: t[len(t) * 9 // 10] for n, t in times.items()},
+        **race.figures(times),
         "configurations": labels,
         "rfg": chosen,
     }

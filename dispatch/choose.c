@@ -96,20 +96,11 @@ static bool model_pick(const struct walk *w, struct rfg_choice *out)
     return r.best < DBL_MAX;
 }
 
-static int64_t rows_of(const struct rfg_problem *p)
-{
-    const char *name = p->op->column_key[0];
-    for (int i = 0; name && i < p->op->n_keys; i++)
-        if (!strcmp(p->op->keys[i].name, name))
-            return p->v[i];
-    return 1;
-}
-
 /* Has the row, of a far M, parameters that this call should not have? */
 static bool too_far(const struct walk *w, const struct rfg_row *row, const struct rfg_choice *c, struct rfg_reason *why)
 {
     struct rfg_choice pick;
-    int64_t m = rows_of(w->prob), its = rows_of(&row->problem);
+    int64_t m = rfg_problem_rows(w->prob), its = rfg_problem_rows(&row->problem);
     if ((m <= NEAR * its && its <= NEAR * m) || !c->variant->predict || !model_pick(w, &pick))
         return false;
     double us = c->variant->predict(&w->ctx->dev, w->prob, c->params);

@@ -40,12 +40,6 @@ static int m_key(const struct rfg_op *op)
     return op->column_key[0] ? rfg_op_key(op, op->column_key[0]) : -1;
 }
 
-static int64_t m_of(const struct rfg_problem *p)
-{
-    int m = m_key(p->op);
-    return m < 0 ? 0 : p->v[m];
-}
-
 static struct rfg_problem without_m(const struct rfg_problem *p)
 {
     struct rfg_problem g = *p;
@@ -97,7 +91,7 @@ static int compare(const struct rfg_row *a, const struct rfg_row *b)
         c = memcmp(ga.v, gb.v, sizeof(ga.v));
     if (!c)
         c = (a->cu_count > b->cu_count) - (a->cu_count < b->cu_count);
-    int64_t ma = m_of(&a->problem), mb = m_of(&b->problem);
+    int64_t ma = rfg_problem_rows(&a->problem), mb = rfg_problem_rows(&b->problem);
     return c ? c : (ma > mb) - (ma < mb);
 }
 
@@ -250,16 +244,17 @@ static bool lower_is_nearer(int64_t lo, int64_t m, int64_t hi)
 static const struct rfg_row *nth_by_m(const struct rfg_row *const *rows, uint32_t n, int64_t m, bool with_equal, int i)
 {
     uint32_t hi = 0;
-    while (hi < n && m_of(&rows[hi]->problem) < m)
+    while (hi < n && rfg_problem_rows(&rows[hi]->problem) < m)
         hi++;
     uint32_t lo = hi; /* rows[lo - 1] is the next below, rows[hi] the next above */
-    if (hi < n && m_of(&rows[hi]->problem) == m) {
+    if (hi < n && rfg_problem_rows(&rows[hi]->problem) == m) {
         if (with_equal && i-- == 0)
             return rows[hi];
         hi++;
     }
     while (lo > 0 || hi < n) {
-        bool low = hi == n || (lo > 0 && lower_is_nearer(m_of(&rows[lo - 1]->problem), m, m_of(&rows[hi]->problem)));
+        bool low = hi == n || (lo > 0 && lower_is_nearer(rfg_problem_rows(&rows[lo - 1]->problem), m,
+                                                         rfg_problem_rows(&rows[hi]->problem)));
         const struct rfg_row *row = low ? rows[--lo] : rows[hi++];
         if (i-- == 0)
             return row;
@@ -283,7 +278,8 @@ const struct rfg_row *rfg_snapshot_nearest(const struct rfg_snapshot *s, const s
     if (!n)
         return NULL;
     uint32_t first = first_with_cus(rows, n, 0, cu_count);
-    return nth_by_m(rows + first, first_with_cus(rows, n, first, (int64_t)cu_count + 1) - first, m_of(prob), false, i);
+    return nth_by_m(rows + first, first_with_cus(rows, n, first, (int64_t)cu_count + 1) - first, rfg_problem_rows(prob),
+                    false, i);
 }
 
 const struct rfg_row *rfg_snapshot_other_cus(const struct rfg_snapshot *s, const struct rfg_problem *prob, int cu_count,
@@ -302,7 +298,7 @@ const struct rfg_row *rfg_snapshot_other_cus(const struct rfg_snapshot *s, const
             hi = last = first_with_cus(rows, n, hi, (int64_t)rows[hi]->cu_count + 1);
         }
         if (i < (int)(last - first))
-            return nth_by_m(rows + first, last - first, m_of(prob), true, i);
+            return nth_by_m(rows + first, last - first, rfg_problem_rows(prob), true, i);
         i -= (int)(last - first);
     }
     return NULL;

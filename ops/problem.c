@@ -195,6 +195,12 @@ struct rfg_problem rfg_problem_key(const struct rfg_problem *p)
     return key;
 }
 
+int64_t rfg_problem_rows(const struct rfg_problem *p)
+{
+    const char *name = p->op->column_key[0];
+    return name ? p->v[rfg_op_key(p->op, name)] : 0;
+}
+
 bool rfg_problem_equal(const struct rfg_problem *a, const struct rfg_problem *b)
 {
     return a->op == b->op && !memcmp(a->dtype, b->dtype, sizeof(a->dtype)) &&

@@ -72,6 +72,9 @@ bool rfg_problem_set(struct rfg_problem *p, const char *name, const char *value,
 /* A copy with the LAYOUT keys at their defaults: what the tuned database is asked for. */
 struct rfg_problem rfg_problem_key(const struct rfg_problem *p);
 
+/* How many rows it has: the size that is the tuned row's M column. 0: its operator has none. */
+int64_t rfg_problem_rows(const struct rfg_problem *p);
+
 /* Equality and hash of everything, LAYOUT keys included. */
 bool rfg_problem_equal(const struct rfg_problem *a, const struct rfg_problem *b);
 uint64_t rfg_problem_hash(const struct rfg_problem *p);

@@ -276,20 +276,11 @@ static bool check_variants(const char *list)
 /* ---- what is to be tuned ------------------------------------------------------------------------------------------
  */
 
-/* How many rows it has; 0: its operator's rows have no M. */
-static int64_t rows_of(const struct rfg_problem *prob)
-{
-    for (int k = 0; prob->op->column_key[0] && k < prob->op->n_keys; k++)
-        if (!strcmp(prob->op->keys[k].name, prob->op->column_key[0]))
-            return prob->v[k];
-    return 0;
-}
-
 /* Each problem once. False: no memory. */
 static bool add_shape(struct tune *t, const struct rfg_problem *asked, double weight)
 {
     const struct rfg_problem prob = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
-    if (t->opt.max_m && rows_of(&prob) > t->opt.max_m)
+    if (t->opt.max_m && rfg_problem_rows(&prob) > t->opt.max_m)
         return true;
     for (int i = 0; i < t->n_shapes; i++)
         if (rfg_problem_equal(&t->shapes[i].problem, &prob))

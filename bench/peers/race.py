@@ -188,3 +188,12 @@ def save(path, head, records):
         with open(path + ".new", "w") as f:
             json.dump(dict(head, problems=records), f, indent=1)
         os.replace(path + ".new", path)
+
+
+def figures(times):
+    """Of {name: sorted times}: what a record keeps."""
+    return {
+        "us": {n: median(t) for n, t in times.items()},
+        "p10_us": {n: t[len(t) // 10] for n, t in times.items()},
+        "p90_us": {n: t[len(t) * 9 // 10] for n, t in times.items()},
+    }
