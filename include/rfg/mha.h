@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_MHA_H
+#define RFG_MHA_H
+
+#include "core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Attention. For query i of a sequence's Sq and key j of its Skv, with head h of Hq sharing the keys and values of head
+ * h / (Hq / Hkv) of Hkv (multi-head: Hq = Hkv, grouped-query, multi-query: Hkv = 1), at = i + Skv - Sq:
+ *
+ *   s[i,j]  = scale q[i] . k[j]
+ *   s[i,j]  = soft_cap tanh(s[i,j] / soft_cap)           if soft_cap > 0 (Gemma 2)
+ *   s[i,j] -= alibi[h] |at - j|                          if alibi (Press et al., as FlashAttention has it)
+ *   key j is masked if causal and j > at, or with a window if j < at - window_left or j > at + window_right
+ *   lse[i]  = log(sum_j exp(s[i,j]) + exp(sink[h]))      the last term if sinks (gpt-oss)
+ *   out[i]  = sum_j exp(s[i,j] - lse[i]) v[j]            over the keys that aren't masked
+ *
+ * so causal is aligned to the bottom right, and queries shorter than the keys are the newest ones (chunked prefill,
+ * speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink). Scores, exponentials
+ * and sums are fp32; weights are rounded to the 16-bit dtype before they meet V. */
+typedef struct rfg_mha_params {
+    float scale;    /* 0: 1 / sqrt(D) */
+    float soft_cap; /* 0: none; else > 0 */
+    int causal;
+    int window;                        /* 0: none; the next two don't count */
+    int32_t window_left, window_right; /* keys before and after that one sees; -1: all. Causal: right counts as 0 */
+    const rfg_tensor *sinks;           /* [Hq] f32, or NULL */
+    const rfg_tensor *alibi;           /* [Hq] f32, or NULL */
+    const rfg_tensor *lse;             /* output, f32, natural logarithm: see the functions; or NULL */
+    /* With 8-bit k and v: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head; NULL: 1. */
+    const rfg_tensor *k_scale, *v_scale;
+    /* rfg_op_mha only: sequences of different lengths, one after the other in a tensor without a batch dimension.
+     * int32 [B+1]: sequence b has rows cu_seqlens[b] to cu_seqlens[b+1] - 1. Read by the device, not by the host. */
+    const rfg_tensor *cu_seqlens_q, *cu_seqlens_k;
+    int32_t max_seqlen_q; /* with cu_seqlens_q: no sequence has more queries. A larger one has its rest left out */
+    /* An upper bound of kv lengths that the host knows, by which a kernel is chosen and the work is divided; lengths up
+     * to what the tensors hold are right whatever it says. 0: what the tensors hold. */
+    int32_t max_seqlen_k;
+    /* rfg_op_mha only: a paged cache as rfg_op_mha_decode() has it; k and v are then as there. int32. */
+    const rfg_tensor *block_table; /* [B, blocks of a sequence], unit column stride */
+    const rfg_tensor *kv_lens;     /* [B] */
+} rfg_mha_params;
+
+/* Prefill: many queries a sequence.
+ *
+ *   out  [B,Sq,Hq,Dv]              q's dtype
+ *   q    [B,Sq,Hq,D]               bf16 or fp16
+ *   k, v [B,Skv,Hkv,D], [..,Dv]    q's dtype; or e4m3, e4m3fnuz, e5m2
+ *   lse  [B,Hq,Sq]                 f32, any strides
+ *
+ * With cu_seqlens_q: out and q [T,Hq,D], lse [Hq,T]; with cu_seqlens_k (only together): k and v [Tk,Hkv,D]. With
+ * block_table and kv_lens: k and v are a paged cache (chunked prefill: kv_lens[b] counts the chunk's own keys, too).
+ * D = Dv in {64, 96, 128, 256}, or D = 192 with Dv = 128 (or 192). Unit stride in the last dimension, any others;
+ * pointers and strides that are whole multiples of 16 bytes are fast.
+ * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
+ * Aliasing: out and lse may not overlap anything else (refused, by the extents of the views). What lies between their
+ * elements is not touched.
+ * Asynchronous, errors, warm-up: as rfg_op_gemm(). Lengths and tables are read when the kernel runs. A table's block
+ * number out of range is the caller's fault; it is not checked.
+ * Problem string: "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 Sq=2048 S=2048 causal=1". */
+RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
+                                            const rfg_tensor *k, const rfg_tensor *v, const rfg_mha_params *params,
+                                            rfg_stream stream);
+
+/* Decode: 1 to 8 queries a sequence, against a cache of pages.
+ *
+ *   out          [B,Hq,Dv] or [B,Sq,Hq,Dv]    q's dtype; Sq <= 8
+ *   q            [B,Hq,D]  or [B,Sq,Hq,D]     bf16 or fp16
+ *   k, v         [blocks,page,Hkv,D] (Dv)     q's dtype, or e4m3, e4m3fnuz, e5m2; any strides, unit in the last
+ * dimension: vLLM's [blocks,Hkv,page,D] is this view with its strides; or vLLM's older form, k [blocks,Hkv,D/x,page,x],
+ * v [blocks,Hkv,D,page], x = 16 bytes' worth block_table  [B,n] int32                  key j of sequence b is row j %
+ * page of block block_table[b, j / page]; NULL: block b is all of sequence b ([B,S,Hkv,D]) kv_lens      [B] int32, 0 to
+ * n page       keys of each sequence, its queries' own included; NULL: all there are lse          [B,Hq,Sq] f32, any
+ * strides ([B,Hq] without Sq)
+ *
+ * page: a power of two. cu_seqlens, block_table and kv_lens of params are not looked at; causal matters with Sq > 1.
+ * Legal in a captured graph whose lengths and tables change between replays: the host reads neither. One launch: work
+ * is divided among workgroups by the lengths that the device finds, and partial results are combined in an order that
+ * depends on the lengths alone, so results are bitwise reproducible.
+ * All else as rfg_op_mha(). Problem string: "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16". */
+RFG_API RFG_NODISCARD rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
+                                                   const rfg_tensor *k, const rfg_tensor *v,
+                                                   const rfg_tensor *block_table, const rfg_tensor *kv_lens,
+                                                   const rfg_mha_params *params, rfg_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

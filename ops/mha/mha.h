@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_OPS_MHA_H
+#define RFG_OPS_MHA_H
+
+#include "../op.h"
+#include "mha_args.h"
+#include "rfg/mha.h"
+
+/* Indices of the keys, of both operators. B, Hq, Hkv, D, S: sizes; Sq: a size of mha, an attribute (default 1) of
+ * mha_decode. */
+enum {
+    MHA_B,
+    MHA_HQ,
+    MHA_HKV,
+    MHA_D,
+    MHA_S, /* keys: the most of a sequence; max_seqlen_k, else what the tensors hold */
+    MHA_SQ,
+    MHA_DV,     /* 0: D */
+    MHA_CAUSAL, /* 1: mha */
+    MHA_LEFT,   /* the window; -1: none */
+    MHA_RIGHT,
+    MHA_CAP,    /* the soft cap, rounded up; 0: none */
+    MHA_SINK,   /* sinks */
+    MHA_ALIBI,  /* slopes */
+    MHA_LSE,    /* the log-sum-exp, too */
+    MHA_VARLEN, /* mha: cu_seqlens_q and, unless paged, cu_seqlens_k */
+    MHA_PAGE,   /* rows of a block; 0: no table */
+    MHA_KV,     /* enum mha_kv: dtype of k and v */
+    MHA_SCALES, /* enum mha_scales: 8-bit k and v */
+    MHA_FORM,   /* enum mha_form: how k and v (and, NHD apart, q) lie; the public functions say nhd or vllm */
+    MHA_LENS,   /* layout key, for tests: enum mha_lens; the public functions say 0 */
+    MHA_ALIGN,  /* of all pointers and strides */
+    MHA_OVERLAP,
+    MHA_NKEYS
+};
+
+enum mha_kv { MHA_KV_SAME, MHA_KV_E4M3, MHA_KV_E4M3FNUZ, MHA_KV_E5M2 };     /* "same", "e4m3", ... */
+enum mha_scales { MHA_SCALES_NONE, MHA_SCALES_TENSOR, MHA_SCALES_HEAD };    /* "none", "tensor", "head" */
+enum mha_form { MHA_FORM_NHD, MHA_FORM_HND, MHA_FORM_VLLM, MHA_FORM_GAPS }; /* "nhd", "hnd", "vllm", "gaps" */
+enum mha_lens { MHA_LENS_ALL, MHA_LENS_LOG, MHA_LENS_ANY }; /* "all": S; "log": log-uniform 16...S; "any": 0...S */
+
+/* dtype[0] = q, dtype[1] = out: the same, bf16 or fp16. */
+
+extern const struct rfg_op rfg_op_mha_desc, rfg_op_mha_decode_desc;
+
+static inline bool mha_is_decode(const struct rfg_problem *prob)
+{
+    return prob->op == &rfg_op_mha_decode_desc;
+}
+static inline int mha_dv(const struct rfg_problem *prob)
+{
+    return (int)(prob->v[MHA_DV] ? prob->v[MHA_DV] : prob->v[MHA_D]);
+}
+/* enum rfg_dtype of k and v. */
+static inline int mha_kv_dtype(const struct rfg_problem *prob)
+{
+    return prob->v[MHA_KV] == MHA_KV_SAME ? prob->dtype[0] : RFG_E4M3 + (int)prob->v[MHA_KV] - MHA_KV_E4M3;
+}
+
+/* gpu.c (portable), gpu_decode.c, gpu_prefill.c, cpu.c */
+extern const struct rfg_variant mha_prefill_mma, mha_portable, mha_cpu_avx512, mha_cpu_avx2, mha_cpu_portable;
+extern const struct rfg_variant mha_decode_stream_mma, mha_decode_portable, mha_decode_cpu_avx512, mha_decode_cpu_avx2,
+    mha_decode_cpu_portable;
+
+#endif
