@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention of few queries: a stream of keys and values, straight from memory to the registers of matrix instructions.
+ *
+ * A unit is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group. It is
+ * worked on in steps of 16 tokens, by waves: each has its own online softmax and its own sums, so that nothing is shared
+ * and nobody waits until the end. UNROLL steps' keys and values are under way in each wave, and asked for again as soon
+ * as they are used. Then a workgroup's waves join their sums in LDS.
+ *
+ * CLUSTER > 0 (NVIDIA): a unit is a cluster's, its waves take steps by turns, and the workgroups send their sums to the
+ * LDS of those that own a part of the output. CLUSTER 0: all steps of all units, one behind the other, are divided evenly
+ * among the grid's workgroups, whatever the sequences' lengths. Units that several have worked on meet in memory; the last
+ * to arrive joins them in order. Which is which follows from the lengths alone, so the bits do not change.
+ *
+ * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (Q_TILE rows each, of a
+ * unit), WAVES, UNROLL, CLUSTER, PAGED (0: no table, 1: pages of whole steps, 2: shorter ones), MASK (causal with SQ > 1,
+ * or a window), CAP, ALIBI. Needs 16-byte aligned rows. Workspace: see PARTIAL. LDS: LDS_BYTES. */
+#include "rfg_device.h"
+#include "mha/mha_args.h"
+#include "mha/decode_frag.h"
+
+#define THREADS   (WAVES * RFG_WAVE)
+#define ROWS      (TILES * Q_TILE)
+#define ROW_TILES ((GROUP * SQ + ROWS - 1) / ROWS)
+#define SPLITS    (CLUSTER ? CLUSTER : 1)
+#define LOG2E     1.44269504f
+#define LN2       0.693147181f
+#define NOTHING   -1e30f /* the largest score of no keys: less than any, but a number */
+#define SLACK     8.0f   /* scores may exceed what they are taken relative to by so much, in powers of two */
+#define K_STEPS   (D / 32)
+#define LDV       (DV + 4) /* of a row in LDS, for the banks' sake */
+#define QUADS     (ROWS * DV / 4)
+
+/* LDS, in floats: each wave's largest scores and sums of weights by row, its sums; in a cluster, an arrival, what the
+ * others send of the same; where no cluster is, a flag and the sequences' steps. */
+#define ML_AT    0
+#define SUMS_AT  (ML_AT + 2 * WAVES * ROWS)
+#define SENT_AT  (SUMS_AT + WAVES * ROWS * LDV)
+#define SENT_ML  (SENT_AT + 4)
+#define SENT_SUM (SENT_ML + SPLITS * ROWS * 2)
+#define STEPS_AT (SENT_AT + 4)
+#define MOST_BATCH 1024 /* where no cluster is */
+#define LDS_BYTES (4 * (CLUSTER > 1 ? SENT_SUM + QUADS * 4 : CLUSTER ? SENT_AT : STEPS_AT + MOST_BATCH / 16 * 17))
+/* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone, twice. */
+#define PARTIAL (ROWS * (DV + 2))
+
+struct stage {
+    key_piece k[K_STEPS][RFG_FRAG_AB];
+    rfg_u32 v[PV_TOKENS][V_LOADED];
+};
+
+struct sums {
+    float m[TILES][LANE_QUERIES], l[TILES][LANE_QUERIES];
+    float o[TILES][BLOCKS][O_FLOATS];
+};
+
+/* A unit, and this lane's part in it. */
+struct unit {
+    const char *k, *v; /* of the kv head; v: this lane's bytes of a row */
+    const int *table;
+    int block; /* without a table */
+    int len;
+    int b, head, row0;
+    float scale;
+};
+
+RFG_DEVICE long long row_bytes(long long stride)
+{
+    return stride * KV_BYTES;
+}
+
+/* Where the step's tokens lie: of pages of whole steps, its block. */
+RFG_DEVICE int block_of(const struct mha_args *a, const struct unit *u, int step)
+{
+    return PAGED == 1 ? (int)rfg_load4(u->table + (step * STEP >> a->page_shift)) : u->block;
+}
+
+RFG_DEVICE const char *token_at(const struct mha_args *a, const struct unit *u, const struct mha_cache *c,
+                                const char *base, int block, int step, int row)
+{
+    int left = u->len - 1 - step * STEP;
+    row = row < left ? row : left; /* beyond the end the last token again: its weight is 0 */
+    int t = step * STEP + row;
+    if (PAGED == 2)
+        block = (int)rfg_load4(u->table + (t >> a->page_shift));
+    if (PAGED)
+        t &= (1 << a->page_shift) - 1;
+    return base + row_bytes(block * c->block) + row_bytes(t * c->token);
+}
+
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step)
+{
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++) {
+        const char *p = token_at(a, u, &a->k, u->k, block, step, rfg_frag_row(i));
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++)
+            s->k[k][i] = load_key(p + (k * 32 + rfg_frag_chunk(i) * 8) * KV_BYTES);
+    }
+}
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step)
+{
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+        load_value(s->v[i], token_at(a, u, &a->v, u->v, block, step, pv_token(i)));
+}
+
+/* Scores as powers of two, masked. */
+RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
+{
+    int query = row / GROUP, at = u->len - SQ + query, head = u->head * GROUP + row % GROUP;
+    if (CAP) {
+        float x = s * u->scale / a->soft_cap; /* tanh */
+        s = a->soft_cap * LOG2E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(x * (2 * LOG2E))));
+    } else {
+        s *= u->scale * LOG2E;
+    }
+    if (ALIBI) {
+        int far = at > token ? at - token : token - at;
+        s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2E * (float)far;
+    }
+    if (masks && (token >= u->len ||
+                  (MASK && (token - at > a->window_right || at - token > a->window_left))))
+        s = -1.0f / 0.0f;
+    return s;
+}
+
+/* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
+RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const rfg_frag_x (*q)[K_STEPS], struct stage *st,
+                         struct sums *acc, int step, int next, int end, int block)
+{
+    rfg_frag_wx s[TILES];
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            s[t].v[i] = 0.0f;
+#pragma unroll
+    for (int k = 0; k < K_STEPS; k++) {
+        rfg_frag_ab keys;
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++)
+            keys.v[i] = key_of(st->k[k][i]);
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+            rfg_frag_mma_wx(&s[t], &keys, &q[t][k], DTYPE);
+    }
+    if (next < end)
+        load_keys(a, u, st, block, next);
+
+    int first = step * STEP, at = u->len - SQ;
+    bool masks = first + STEP > u->len || (MASK && (first + STEP - 1 - at > a->window_right ||
+                                                    at + SQ - 1 - first > a->window_left));
+    bool raise = false;
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            s[t].v[i] = score(a, u, s[t].v[i], first + rfg_frag_c_row(i), u->row0 + t * Q_TILE + rfg_frag_c_col(i), masks);
+            raise |= s[t].v[i] > acc->m[t][i % LANE_QUERIES] + SLACK;
+        }
+    /* What weights are relative to need not be the largest score, only near it. */
+    if (any_lane(raise)) {
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            float down[LANE_QUERIES];
+#pragma unroll
+            for (int j = 0; j < LANE_QUERIES; j++) {
+                float m = acc->m[t][j];
+#pragma unroll
+                for (int i = j; i < RFG_FRAG_WX; i += LANE_QUERIES)
+                    m = rfg_max(m, s[t].v[i]);
+                m = over_tokens(m, true);
+                down[j] = rfg_exp2(acc->m[t][j] - m);
+                acc->m[t][j] = m;
+                acc->l[t][j] *= down[j];
+            }
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+                for (int i = 0; i < O_FLOATS; i++)
+                    acc->o[t][b][i] *= down[i % LANE_QUERIES];
+        }
+    }
+    rfg_u32 p[TILES][P_WORDS];
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            s[t].v[i] = rfg_exp2(s[t].v[i] - acc->m[t][i % LANE_QUERIES]);
+            acc->l[t][i % LANE_QUERIES] += s[t].v[i];
+        }
+        pv_weights(p[t], s[t].v);
+    }
+
+    rfg_u32 v[PV_TOKENS][V_WORDS];
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+#if KV_SMALL
+            rfg_u32x2 two = small_to_16x4(st->v[i][w]);
+            v[i][2 * w] = two.x;
+            v[i][2 * w + 1] = two.y;
+#else
+            v[i][w] = st->v[i][w];
+#endif
+        }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+            pv_multiply(acc->o[t], v, p[t], b);
+    if (next < end)
+        load_values(a, u, st, block, next);
+}
+
+/* This wave's share of the unit's steps: first, first + by, ... below end. */
+RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct sums *acc, int first, int by, int end)
+{
+    struct stage ring[UNROLL];
+    int block[UNROLL];
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++)
+        if (first + i * by < end)
+            block[i] = block_of(a, u, first + i * by);
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++)
+        if (first + i * by < end) {
+            load_keys(a, u, &ring[i], block[i], first + i * by);
+            load_values(a, u, &ring[i], block[i], first + i * by);
+        }
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++)
+        if (first + (UNROLL + i) * by < end)
+            block[i] = block_of(a, u, first + (UNROLL + i) * by);
+
+    rfg_frag_x q[TILES][K_STEPS];
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_X; i++) {
+#if RFG_NVIDIA
+            int row = u->row0 + t * Q_TILE + rfg_lane() / 4;
+#else
+            int row = u->row0 + t * Q_TILE + rfg_lane() % 16;
+#endif
+            row = row < GROUP * SQ ? row : GROUP * SQ - 1;
+            const rfg_u16 *p = (const rfg_u16 *)a->q.data + u->b * a->q.batch + row / GROUP * a->q.token +
+                               (u->head * GROUP + row % GROUP) * a->q.head;
+#pragma unroll
+            for (int k = 0; k < K_STEPS; k++)
+                q[t][k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
+        }
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int j = 0; j < LANE_QUERIES; j++) {
+            acc->m[t][j] = NOTHING;
+            acc->l[t][j] = 0.0f;
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+            for (int i = 0; i < O_FLOATS; i++)
+                acc->o[t][b][i] = 0.0f;
+    }
+#pragma unroll 1
+    for (int step = first; step < end; step += UNROLL * by) {
+#pragma unroll
+        for (int i = 0; i < UNROLL; i++) {
+            int now = step + i * by, next = now + UNROLL * by;
+            if (now < end) {
+                one_step(a, u, q, &ring[i], acc, now, next, end, block[i]);
+                if (next + UNROLL * by < end)
+                    block[i] = block_of(a, u, next + UNROLL * by);
+            }
+        }
+    }
+}
+
+/* ---- joining ---------------------------------------------------------------------------------------------------- */
+
+/* This wave's sums to LDS. */
+RFG_DEVICE void leave(float *lds, struct sums *acc)
+{
+    int wave = rfg_wave();
+    float *sums = lds + SUMS_AT + wave * (ROWS * LDV);
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int j = 0; j < LANE_QUERIES; j++) {
+            float l = over_tokens(acc->l[t][j], false);
+            float *ml = lds + ML_AT + (wave * ROWS + t * Q_TILE + o_query(j)) * 2;
+            if (rfg_lane() < (RFG_NVIDIA ? 4 : 16)) {
+                ml[0] = acc->m[t][j];
+                ml[1] = l;
+            }
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+            for (int i = 0; i < O_FLOATS; i++)
+                sums[(t * Q_TILE + o_query(i)) * LDV + o_element(b, i)] = acc->o[t][b][i];
+    }
+}
+
+struct joined {
+    float m, l;
+    rfg_f32x4 o;
+};
+
+/* Parts relative to their own m: all relative to the largest. */
+RFG_DEVICE void join(struct joined *j, float m, float l, rfg_f32x4 o)
+{
+    float top = rfg_max(j->m, m), mine = rfg_exp2(j->m - top), its = rfg_exp2(m - top);
+    j->m = top;
+    j->l = j->l * mine + l * its;
+    j->o.x = j->o.x * mine + o.x * its;
+    j->o.y = j->o.y * mine + o.y * its;
+    j->o.z = j->o.z * mine + o.z * its;
+    j->o.w = j->o.w * mine + o.w * its;
+}
+
+RFG_DEVICE struct joined join_waves(const float *lds, int quad)
+{
+    int row = quad / (DV / 4), at = quad % (DV / 4) * 4;
+    struct joined j;
+    j.m = NOTHING;
+    j.l = j.o.x = j.o.y = j.o.z = j.o.w = 0.0f;
+#pragma unroll
+    for (int w = 0; w < WAVES; w++)
+        j.m = rfg_max(j.m, lds[ML_AT + (w * ROWS + row) * 2]);
+#pragma unroll
+    for (int w = 0; w < WAVES; w++) {
+        const float *ml = lds + ML_AT + (w * ROWS + row) * 2;
+        float its = rfg_exp2(ml[0] - j.m);
+        rfg_f32x4 o = *(const rfg_f32x4 *)(lds + SUMS_AT + (w * ROWS + row) * LDV + at);
+        j.l += ml[1] * its;
+        j.o.x += o.x * its;
+        j.o.y += o.y * its;
+        j.o.z += o.z * its;
+        j.o.w += o.w * its;
+    }
+    return j;
+}
+
+/* Four elements of a row's output. */
+RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int quad, struct joined j)
+{
+    int row = u->row0 + quad / (DV / 4), at = quad % (DV / 4) * 4;
+    if (row >= GROUP * SQ)
+        return;
+    int query = row / GROUP, head = u->head * GROUP + row % GROUP;
+    if (a->sinks) {
+        float sink = rfg_as_float(rfg_load4(a->sinks + head)) * LOG2E, top = rfg_max(j.m, sink);
+        float mine = rfg_exp2(j.m - top);
+        j.o.x *= mine;
+        j.o.y *= mine;
+        j.o.z *= mine;
+        j.o.w *= mine;
+        j.l = j.l * mine + rfg_exp2(sink - top);
+        j.m = top;
+    }
+    float scale = a->v_scale ? rfg_as_float(rfg_load4(a->v_scale + u->head * a->v_scale_stride)) : 1.0f;
+    scale = j.l > 0.0f || j.l != j.l ? scale / j.l : 0.0f;
+    rfg_f32x4 o;
+    o.x = j.o.x * scale;
+    o.y = j.o.y * scale;
+    o.z = j.o.z * scale;
+    o.w = j.o.w * scale;
+    rfg_store_float4(a->out.data, u->b * a->out.batch + query * a->out.token + head * a->out.head + at, o, DTYPE);
+    if (a->lse && at == 0)
+        rfg_store4(a->lse + u->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
+                   rfg_as_u32(j.l > 0.0f ? (j.m + log_2(j.l)) * LN2 : j.l != j.l ? j.l : -1.0f / 0.0f));
+}
+
+RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int inner)
+{
+    u->b = b;
+    u->head = inner / ROW_TILES;
+    u->row0 = inner % ROW_TILES * ROWS;
+    u->block = b;
+    u->table = a->block_table + b * a->table_stride;
+    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head);
+    u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + pv_lane() * (PIECE * KV_BYTES);
+    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
+}
+
+/* The steps of a sequence that count: those before the window don't. */
+RFG_DEVICE int first_step(const struct mha_args *a, int len)
+{
+    int before = MASK && len - SQ > a->window_left ? len - SQ - a->window_left : 0;
+    return before / STEP;
+}
+RFG_DEVICE int length_of(const struct mha_args *a, int b)
+{
+    return a->kv_lens ? (int)rfg_load4(a->kv_lens + b) : a->skv;
+}
+
+#if CLUSTER
+
+#if CLUSTER > 1
+#define MINE (QUADS / CLUSTER) /* of the output's quads, that a workgroup owns */
+RFG_KERNEL_CLUSTER(THREADS, CLUSTER)
+#else
+RFG_KERNEL(THREADS)
+#endif
+mha_decode(struct mha_args a)
+{
+    rfg_start_next();
+    float *lds = (float *)rfg_lds;
+    int rank = CLUSTER == 1 ? 0 : rfg_group_x() % CLUSTER, unit = rfg_group_x() / CLUSTER;
+    int inner = a.hkv * ROW_TILES;
+    struct unit u;
+    struct sums acc;
+#if CLUSTER > 1
+    rfg_u64 *arrival = (rfg_u64 *)(lds + SENT_AT);
+    if (rfg_thread() == 0) {
+        rfg_arrival_init(arrival, 1);
+        rfg_arrive_expect(arrival, CLUSTER * (ROWS * 8 + MINE * 16));
+    }
+    rfg_cluster_arrive_first();
+#endif
+    rfg_await_previous();
+    open_unit(&a, &u, unit / inner, unit % inner);
+    u.len = length_of(&a, u.b);
+    attend(&a, &u, &acc, first_step(&a, u.len) + rank * WAVES + rfg_wave(), CLUSTER * WAVES, (u.len + STEP - 1) / STEP);
+    leave(lds, &acc);
+    rfg_barrier_lds();
+#if CLUSTER == 1
+#pragma unroll 1
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+        store_quad(&a, &u, quad, join_waves(lds, quad));
+#else
+    rfg_cluster_wait();
+#pragma unroll 1
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
+        struct joined j = join_waves(lds, quad);
+        rfg_u32x4 v;
+        v.x = rfg_as_u32(j.o.x);
+        v.y = rfg_as_u32(j.o.y);
+        v.z = rfg_as_u32(j.o.z);
+        v.w = rfg_as_u32(j.o.w);
+        rfg_cluster_send16(lds + SENT_SUM + (rank * MINE + quad % MINE) * 4, arrival, quad / MINE, v);
+    }
+#pragma unroll 1
+    for (int i = rfg_thread(); i < ROWS / 2 * CLUSTER; i += THREADS) {
+        int row = i % (ROWS / 2) * 2;
+        struct joined one = join_waves(lds, row * (DV / 4)), two = join_waves(lds, (row + 1) * (DV / 4));
+        rfg_u32x4 v;
+        v.x = rfg_as_u32(one.m);
+        v.y = rfg_as_u32(one.l);
+        v.z = rfg_as_u32(two.m);
+        v.w = rfg_as_u32(two.l);
+        rfg_cluster_send16(lds + SENT_ML + (rank * ROWS + row) * 2, arrival, i / (ROWS / 2), v);
+    }
+    rfg_arrival_wait(arrival, 0);
+#pragma unroll 1
+    for (int i = rfg_thread(); i < MINE; i += THREADS) {
+        int quad = rank * MINE + i, row = quad / (DV / 4);
+        struct joined j;
+        j.m = NOTHING;
+        j.l = j.o.x = j.o.y = j.o.z = j.o.w = 0.0f;
+#pragma unroll
+        for (int r = 0; r < CLUSTER; r++)
+            j.m = rfg_max(j.m, lds[SENT_ML + (r * ROWS + row) * 2]);
+#pragma unroll
+        for (int r = 0; r < CLUSTER; r++) {
+            const float *ml = lds + SENT_ML + (r * ROWS + row) * 2;
+            float its = rfg_exp2(ml[0] - j.m);
+            rfg_f32x4 o = *(const rfg_f32x4 *)(lds + SENT_SUM + (r * MINE + i) * 4);
+            j.l += ml[1] * its;
+            j.o.x += o.x * its;
+            j.o.y += o.y * its;
+            j.o.z += o.z * its;
+            j.o.w += o.w * its;
+        }
+        store_quad(&a, &u, quad, j);
+    }
+#endif
+}
+
+#else /* a stream of all units' steps */
+
+/* Of a sequence. Its zeros must be stored even if there are none. */
+RFG_DEVICE int steps_of(const struct mha_args *a, int b)
+{
+    int len = length_of(a, b), n = (len + STEP - 1) / STEP - first_step(a, len);
+    return n > 0 ? n : 1;
+}
+
+/* Where share i of `parts` of n steps begins; and whose share step x is. */
+RFG_DEVICE int share_of(int n, int x, int parts)
+{
+    rfg_u32 each = (rfg_u32)n / (rfg_u32)parts, more = (rfg_u32)n - each * (rfg_u32)parts, head = more * (each + 1);
+    return (int)((rfg_u32)x < head ? (rfg_u32)x / (each + 1) : more + ((rfg_u32)x - head) / each);
+}
+
+/* What this workgroup has of a unit, to the workspace; the last one to arrive joins and stores them all. */
+RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds, int from, int to, bool begins)
+{
+    float *slot = (float *)a->workspace + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
+#pragma unroll 1
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
+        struct joined j = join_waves(lds, quad);
+        rfg_store_f32x4(slot + 2 * ROWS + quad * 4, j.o);
+        if (quad % (DV / 4) == 0) {
+            rfg_u32x2 ml;
+            ml.x = rfg_as_u32(j.m);
+            ml.y = rfg_as_u32(j.l);
+            rfg_store8(slot + quad / (DV / 4) * 2, ml);
+        }
+    }
+    if (!rfg_last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
+        return;
+#pragma unroll 1
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
+        struct joined j;
+        j.m = NOTHING;
+        j.l = j.o.x = j.o.y = j.o.z = j.o.w = 0.0f;
+#pragma unroll 4
+        for (int w = from; w <= to; w++) {
+            const float *p = (const float *)a->workspace + (long long)(w * 2 + (w == from)) * PARTIAL;
+            const float *ml = p + quad / (DV / 4) * 2;
+            join(&j, rfg_as_float(rfg_load4(ml)), rfg_as_float(rfg_load4(ml + 1)), rfg_load_f32x4(p + 2 * ROWS + quad * 4));
+        }
+        store_quad(a, u, quad, j);
+    }
+}
+
+RFG_KERNEL(THREADS) mha_decode(struct mha_args a)
+{
+    rfg_start_next();
+    float *lds = (float *)rfg_lds;
+    int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), group = rfg_group_x();
+    rfg_await_previous();
+    /* Steps of every sequence, and sums of 16 of them. */
+    int *steps = (int *)(lds + STEPS_AT), *sums = steps + MOST_BATCH;
+    for (int i = rfg_thread(); i < (a.batch + 15) / 16 * 16; i += THREADS)
+        steps[i] = i < a.batch ? steps_of(&a, i) : 0;
+    rfg_barrier_lds();
+    for (int i = rfg_thread(); i < (a.batch + 15) / 16; i += THREADS) {
+        int sum = 0;
+#pragma unroll
+        for (int k = 0; k < 16; k++)
+            sum += steps[i * 16 + k];
+        sums[i] = sum;
+    }
+    rfg_barrier_lds();
+    int total = 0;
+    for (int i = 0; i < (a.batch + 15) / 16; i++)
+        total += sums[i];
+    total *= inner;
+    int x = rfg_share_begin(total, group, groups), end = rfg_share_begin(total, group + 1, groups);
+    if (x == end)
+        return;
+
+    /* The sequence of step x. */
+    int b = 0, before = 0;
+    while (before + sums[b / 16] * inner <= x) {
+        before += sums[b / 16] * inner;
+        b += 16;
+    }
+    while (before + steps[b] * inner <= x)
+        before += steps[b++] * inner;
+    int n = steps[b];
+#pragma unroll 1
+    while (x < end) {
+        struct unit u;
+        struct sums acc;
+        int which = (x - before) / n, from = x - before - which * n;
+        int to = from + (end - x) < n ? from + (end - x) : n;
+        open_unit(&a, &u, b, which);
+        u.len = length_of(&a, b);
+        int skip = first_step(&a, u.len), last = (u.len + STEP - 1) / STEP;
+        attend(&a, &u, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
+        leave(lds, &acc);
+        rfg_barrier_lds();
+        if (from == 0 && to == n) {
+#pragma unroll 1
+            for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+                store_quad(&a, &u, quad, join_waves(lds, quad));
+        } else {
+            int begin = before + which * n;
+            meet(&a, &u, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups), from == 0);
+        }
+        rfg_barrier_lds();
+        x += to - from;
+        if (x >= before + n * inner) {
+            before += n * inner;
+            b++;
+            n = b < a.batch ? steps[b] : 1;
+        }
+    }
+}
+#endif
