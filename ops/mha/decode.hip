@@ -7,10 +7,11 @@
  * and nobody waits until the end. UNROLL steps' keys and values are under way in each wave, and asked for again as soon
  * as they are used. Then a workgroup's waves join their sums in LDS.
  *
- * CLUSTER > 0 (NVIDIA): a unit is a cluster's, its waves take steps by turns, and the workgroups send their sums to the
- * LDS of those that own a part of the output. CLUSTER 0: all steps of all units, one behind the other, are divided evenly
- * among the grid's workgroups, whatever the sequences' lengths. Units that several have worked on meet in memory; the last
- * to arrive joins them in order. Which is which follows from the lengths alone, so the bits do not change.
+ * CLUSTER > 0: the waves of groups_y clusters of CLUSTER workgroups take a unit's steps by turns. The workgroups of a cluster
+ * (NVIDIA) send their sums to the LDS of those that own a part of the output; clusters meet in memory, where the last to
+ * arrive joins them in order. CLUSTER 0: all steps of all units, one behind the other, are divided evenly among the
+ * grid's workgroups, whatever the sequences' lengths, and those who have a part of the same unit meet in memory. Who they
+ * are follows from the lengths alone, so the bits do not change.
  *
  * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (Q_TILE rows each, of a
  * unit), WAVES, UNROLL, CLUSTER, PAGED (0: no table, 1: pages of whole steps, 2: shorter ones), MASK (causal with SQ > 1,
@@ -28,21 +29,32 @@
 #define NOTHING   -1e30f /* the largest score of no keys: less than any, but a number */
 #define SLACK     8.0f   /* scores may exceed what they are taken relative to by so much, in powers of two */
 #define K_STEPS   (D / 32)
-#define LDV       (DV + 4) /* of a row in LDS, for the banks' sake */
 #define QUADS     (ROWS * DV / 4)
+/* Of the output, what a workgroup of a cluster owns. */
+#define MINE     (QUADS / SPLITS)
+#define OWN_ROWS (ROWS > SPLITS ? ROWS / SPLITS : 1)
 
 /* LDS, in floats: each wave's largest scores and sums of weights by row, its sums; in a cluster, an arrival, what the
  * others send of the same; where no cluster is, a flag and the sequences' steps. */
 #define ML_AT    0
+/* Rows so that a wave's stores hit all banks: NVIDIA's lanes hold pieces of four rows, every other one, by turns with their
+ * neighbours'; AMD's of 16 rows. */
+#if RFG_NVIDIA
+#define ROW_AT(row) ((row)*DV + (row) / 2 % 2 * 4 + (row) / 4 * 16)
+#define WAVE_SUMS   (ROWS * DV + ROWS * 4)
+#else
+#define ROW_AT(row) ((row) * (DV + 4))
+#define WAVE_SUMS   (ROWS * (DV + 4))
+#endif
 #define SUMS_AT  (ML_AT + 2 * WAVES * ROWS)
-#define SENT_AT  (SUMS_AT + WAVES * ROWS * LDV)
+#define SENT_AT  (SUMS_AT + WAVES * WAVE_SUMS)
 #define SENT_ML  (SENT_AT + 4)
-#define SENT_SUM (SENT_ML + SPLITS * ROWS * 2)
+#define SENT_SUM (SENT_ML + SPLITS * OWN_ROWS * 4)
 #define STEPS_AT (SENT_AT + 4)
 #define MOST_BATCH 1024 /* where no cluster is */
 #define LDS_BYTES (4 * (CLUSTER > 1 ? SENT_SUM + QUADS * 4 : CLUSTER ? SENT_AT : STEPS_AT + MOST_BATCH / 16 * 17))
-/* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone, twice. */
-#define PARTIAL (ROWS * (DV + 2))
+/* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone; CLUSTER 0: twice. */
+#define PARTIAL (2 * ROWS + 4 * MINE)
 
 struct stage {
     key_piece k[K_STEPS][RFG_FRAG_AB];
@@ -69,40 +81,59 @@ RFG_DEVICE long long row_bytes(long long stride)
     return stride * KV_BYTES;
 }
 
-/* Where the step's tokens lie: of pages of whole steps, its block. */
+/* Of pages of whole steps, the step's block. */
 RFG_DEVICE int block_of(const struct mha_args *a, const struct unit *u, int step)
 {
     return PAGED == 1 ? (int)rfg_load4(u->table + (step * STEP >> a->page_shift)) : u->block;
 }
 
-RFG_DEVICE const char *token_at(const struct mha_args *a, const struct unit *u, const struct mha_cache *c,
-                                const char *base, int block, int step, int row)
+/* Rows of a step. */
+struct rows {
+    const char *first;
+    int last; /* of the sequence: rows beyond it repeat it, their weight is 0 */
+    rfg_u32 stride;
+};
+RFG_DEVICE struct rows rows_of(const struct mha_args *a, const struct unit *u, const struct mha_cache *c, const char *base,
+                               int block, int step)
 {
-    int left = u->len - 1 - step * STEP;
-    row = row < left ? row : left; /* beyond the end the last token again: its weight is 0 */
-    int t = step * STEP + row;
-    if (PAGED == 2)
-        block = (int)rfg_load4(u->table + (t >> a->page_shift));
-    if (PAGED)
-        t &= (1 << a->page_shift) - 1;
-    return base + row_bytes(block * c->block) + row_bytes(t * c->token);
+    struct rows r;
+    r.last = u->len - 1 - step * STEP;
+    r.stride = (rfg_u32)c->token * KV_BYTES;
+    r.first = base;
+    if (PAGED != 2) {
+        int t = PAGED ? step * STEP & ((1 << a->page_shift) - 1) : step * STEP;
+        r.first += block * row_bytes(c->block) + (rfg_u64)(rfg_u32)t * r.stride;
+    }
+    return r;
+}
+RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, const struct mha_cache *c,
+                              const struct rows *r, int step, int row)
+{
+    row = row < r->last ? row : r->last;
+    if (PAGED == 2) {
+        int t = step * STEP + row, block = (int)rfg_load4(u->table + (t >> a->page_shift));
+        return r->first + block * row_bytes(c->block) + (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride;
+    }
+    return r->first + (rfg_u64)(rfg_u32)row * r->stride;
 }
 
 RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step)
 {
+    struct rows r = rows_of(a, u, &a->k, u->k, block, step);
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_AB; i++) {
-        const char *p = token_at(a, u, &a->k, u->k, block, step, rfg_frag_row(i));
+        const char *p = row_at(a, u, &a->k, &r, step, rfg_frag_row(i)) + rfg_frag_chunk(i) * (8 * KV_BYTES);
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
-            s->k[k][i] = load_key(p + (k * 32 + rfg_frag_chunk(i) * 8) * KV_BYTES);
+            s->k[k][i] = load_key(p + k * (32 * KV_BYTES));
     }
 }
 RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step)
 {
+    struct rows r = rows_of(a, u, &a->v, u->v, block, step);
 #pragma unroll
     for (int i = 0; i < PV_TOKENS; i++)
-        load_value(s->v[i], token_at(a, u, &a->v, u->v, block, step, pv_token(i)));
+        load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i)));
 }
 
 /* Scores as powers of two, masked. */
@@ -129,12 +160,12 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
 RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const rfg_frag_x (*q)[K_STEPS], struct stage *st,
                          struct sums *acc, int step, int next, int end, int block)
 {
-    rfg_frag_wx s[TILES];
+    rfg_frag_wx s[TILES], odd[TILES]; /* sums of every other part of D: half the chain */
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
-            s[t].v[i] = 0.0f;
+            s[t].v[i] = odd[t].v[i] = 0.0f;
 #pragma unroll
     for (int k = 0; k < K_STEPS; k++) {
         rfg_frag_ab keys;
@@ -143,8 +174,13 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
             keys.v[i] = key_of(st->k[k][i]);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            rfg_frag_mma_wx(&s[t], &keys, &q[t][k], DTYPE);
+            rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t][k], DTYPE);
     }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            s[t].v[i] += odd[t].v[i];
     if (next < end)
         load_keys(a, u, st, block, next);
 
@@ -221,9 +257,11 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
     struct stage ring[UNROLL];
     int block[UNROLL];
 #pragma unroll
-    for (int i = 0; i < UNROLL; i++)
-        if (first + i * by < end)
-            block[i] = block_of(a, u, first + i * by);
+    for (int i = 0; i < UNROLL; i++) {
+        /* Without a look at the length, which is still on its way. */
+        int step = first + i * by, last = (a->skv - 1) / STEP;
+        block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, u, step < last ? step : last);
+    }
 #pragma unroll
     for (int i = 0; i < UNROLL; i++)
         if (first + i * by < end) {
@@ -285,7 +323,7 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
 RFG_DEVICE void leave(float *lds, struct sums *acc)
 {
     int wave = rfg_wave();
-    float *sums = lds + SUMS_AT + wave * (ROWS * LDV);
+    float *sums = lds + SUMS_AT + wave * WAVE_SUMS;
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -297,11 +335,28 @@ RFG_DEVICE void leave(float *lds, struct sums *acc)
                 ml[1] = l;
             }
         }
+        /* Neighbouring elements of a row together. */
+#define RUN (PIECE < 4 ? 2 : 4)
 #pragma unroll
-        for (int b = 0; b < BLOCKS; b++)
+        for (int i = 0; i < O_FLOATS / V_ROWS; i++)
 #pragma unroll
-            for (int i = 0; i < O_FLOATS; i++)
-                sums[(t * Q_TILE + o_query(i)) * LDV + o_element(b, i)] = acc->o[t][b][i];
+            for (int e = 0; e < V_ELEMENTS; e += RUN) {
+                float f[RUN];
+#pragma unroll
+                for (int k = 0; k < RUN; k++)
+                    f[k] = acc->o[t][(e + k) % BLOCKS][(e + k) / BLOCKS * (O_FLOATS / V_ROWS) + i];
+                float *to = sums + ROW_AT(t * Q_TILE + o_query(i)) + o_element(e, i);
+#if PIECE < 4
+                *(rfg_f32x2 *)to = rfg_pair(f[0], f[1]);
+#else
+                rfg_f32x4 four;
+                four.x = f[0];
+                four.y = f[1];
+                four.z = f[2];
+                four.w = f[3];
+                *(rfg_f32x4 *)to = four;
+#endif
+            }
     }
 }
 
@@ -310,37 +365,34 @@ struct joined {
     rfg_f32x4 o;
 };
 
-/* Parts relative to their own m: all relative to the largest. */
+RFG_DEVICE void join_nothing(struct joined *j)
+{
+    j->m = NOTHING;
+    j->l = j->o.x = j->o.y = j->o.z = j->o.w = 0.0f;
+}
+/* m is the largest already. */
 RFG_DEVICE void join(struct joined *j, float m, float l, rfg_f32x4 o)
 {
-    float top = rfg_max(j->m, m), mine = rfg_exp2(j->m - top), its = rfg_exp2(m - top);
-    j->m = top;
-    j->l = j->l * mine + l * its;
-    j->o.x = j->o.x * mine + o.x * its;
-    j->o.y = j->o.y * mine + o.y * its;
-    j->o.z = j->o.z * mine + o.z * its;
-    j->o.w = j->o.w * mine + o.w * its;
+    float its = rfg_exp2(m - j->m);
+    j->l += l * its;
+    j->o.x += o.x * its;
+    j->o.y += o.y * its;
+    j->o.z += o.z * its;
+    j->o.w += o.w * its;
 }
 
 RFG_DEVICE struct joined join_waves(const float *lds, int quad)
 {
     int row = quad / (DV / 4), at = quad % (DV / 4) * 4;
     struct joined j;
-    j.m = NOTHING;
-    j.l = j.o.x = j.o.y = j.o.z = j.o.w = 0.0f;
+    join_nothing(&j);
 #pragma unroll
     for (int w = 0; w < WAVES; w++)
         j.m = rfg_max(j.m, lds[ML_AT + (w * ROWS + row) * 2]);
 #pragma unroll
     for (int w = 0; w < WAVES; w++) {
         const float *ml = lds + ML_AT + (w * ROWS + row) * 2;
-        float its = rfg_exp2(ml[0] - j.m);
-        rfg_f32x4 o = *(const rfg_f32x4 *)(lds + SUMS_AT + (w * ROWS + row) * LDV + at);
-        j.l += ml[1] * its;
-        j.o.x += o.x * its;
-        j.o.y += o.y * its;
-        j.o.z += o.z * its;
-        j.o.w += o.w * its;
+        join(&j, ml[0], ml[1], *(const rfg_f32x4 *)(lds + SUMS_AT + w * WAVE_SUMS + ROW_AT(row) + at));
     }
     return j;
 }
@@ -375,6 +427,72 @@ RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int q
                    rfg_as_u32(j.l > 0.0f ? (j.m + log_2(j.l)) * LN2 : j.l != j.l ? j.l : -1.0f / 0.0f));
 }
 
+/* Partial sums in memory: for each row m and l, then the quads that a workgroup owns. */
+RFG_DEVICE void leave_quad(float *part, int i, int row, bool first, struct joined j)
+{
+    rfg_store_f32x4(part + 2 * ROWS + i * 4, j.o);
+    if (first) {
+        rfg_u32x2 ml;
+        ml.x = rfg_as_u32(j.m);
+        ml.y = rfg_as_u32(j.l);
+        rfg_store8(part + row * 2, ml);
+    }
+}
+/* Of n partial sums, the others `stride` floats apart: some at a time, all of whose loads are under way at once. */
+#define AT_ONCE 8
+RFG_DEVICE struct joined join_parts(const float *first, const float *others, int stride, int n, int i, int row)
+{
+    struct joined j;
+    join_nothing(&j);
+#pragma unroll 1
+    for (int from = 0; from < n; from += AT_ONCE) {
+        rfg_u32x2 ml[AT_ONCE];
+        rfg_f32x4 o[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            int part = from + k < n ? from + k : n - 1;
+            const float *p = part ? others + (long long)(part - 1) * stride : first;
+            o[k] = rfg_load_f32x4(p + 2 * ROWS + i * 4);
+            ml[k] = rfg_load8(p + row * 2);
+        }
+        float top = j.m;
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            top = rfg_max(top, rfg_as_float(ml[k].x));
+        float down = rfg_exp2(j.m - top);
+        j.m = top;
+        j.l *= down;
+        j.o.x *= down;
+        j.o.y *= down;
+        j.o.z *= down;
+        j.o.w *= down;
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            if (from + k < n)
+                join(&j, rfg_as_float(ml[k].x), rfg_as_float(ml[k].y), o[k]);
+    }
+    return j;
+}
+
+/* rfg_last_to_arrive(), but one thread answers for all that the workgroup wrote, which is quicker on NVIDIA. */
+RFG_DEVICE bool last_to_arrive(rfg_u32 *counter, int n, rfg_u32 *flag)
+{
+#if RFG_NVIDIA
+    rfg_barrier();
+    if (rfg_thread() == 0) {
+        rfg_u32 before;
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+        if (before == (rfg_u32)n - 1u)
+            rfg_atomic_store(counter, 0u);
+        *flag = before;
+    }
+    rfg_barrier();
+    return *flag == (rfg_u32)n - 1u;
+#else
+    return rfg_last_to_arrive(counter, n, flag);
+#endif
+}
+
 RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int inner)
 {
     u->b = b;
@@ -401,39 +519,9 @@ RFG_DEVICE int length_of(const struct mha_args *a, int b)
 #if CLUSTER
 
 #if CLUSTER > 1
-#define MINE (QUADS / CLUSTER) /* of the output's quads, that a workgroup owns */
-RFG_KERNEL_CLUSTER(THREADS, CLUSTER)
-#else
-RFG_KERNEL(THREADS)
-#endif
-mha_decode(struct mha_args a)
+/* This workgroup's sums to their owners, and what it owns of all of them. */
+RFG_DEVICE void send_sums(float *lds, rfg_u64 *arrival, int rank)
 {
-    rfg_start_next();
-    float *lds = (float *)rfg_lds;
-    int rank = CLUSTER == 1 ? 0 : rfg_group_x() % CLUSTER, unit = rfg_group_x() / CLUSTER;
-    int inner = a.hkv * ROW_TILES;
-    struct unit u;
-    struct sums acc;
-#if CLUSTER > 1
-    rfg_u64 *arrival = (rfg_u64 *)(lds + SENT_AT);
-    if (rfg_thread() == 0) {
-        rfg_arrival_init(arrival, 1);
-        rfg_arrive_expect(arrival, CLUSTER * (ROWS * 8 + MINE * 16));
-    }
-    rfg_cluster_arrive_first();
-#endif
-    rfg_await_previous();
-    open_unit(&a, &u, unit / inner, unit % inner);
-    u.len = length_of(&a, u.b);
-    attend(&a, &u, &acc, first_step(&a, u.len) + rank * WAVES + rfg_wave(), CLUSTER * WAVES, (u.len + STEP - 1) / STEP);
-    leave(lds, &acc);
-    rfg_barrier_lds();
-#if CLUSTER == 1
-#pragma unroll 1
-    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-        store_quad(&a, &u, quad, join_waves(lds, quad));
-#else
-    rfg_cluster_wait();
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
         struct joined j = join_waves(lds, quad);
@@ -443,42 +531,81 @@ mha_decode(struct mha_args a)
         v.z = rfg_as_u32(j.o.z);
         v.w = rfg_as_u32(j.o.w);
         rfg_cluster_send16(lds + SENT_SUM + (rank * MINE + quad % MINE) * 4, arrival, quad / MINE, v);
+        if (quad % MINE == 0 || quad % (DV / 4) == 0) {
+            v.x = rfg_as_u32(j.m);
+            v.y = rfg_as_u32(j.l);
+            rfg_cluster_send16(lds + SENT_ML + (rank * OWN_ROWS + quad % MINE / (DV / 4)) * 4, arrival, quad / MINE, v);
+        }
     }
-#pragma unroll 1
-    for (int i = rfg_thread(); i < ROWS / 2 * CLUSTER; i += THREADS) {
-        int row = i % (ROWS / 2) * 2;
-        struct joined one = join_waves(lds, row * (DV / 4)), two = join_waves(lds, (row + 1) * (DV / 4));
-        rfg_u32x4 v;
-        v.x = rfg_as_u32(one.m);
-        v.y = rfg_as_u32(one.l);
-        v.z = rfg_as_u32(two.m);
-        v.w = rfg_as_u32(two.l);
-        rfg_cluster_send16(lds + SENT_ML + (rank * ROWS + row) * 2, arrival, i / (ROWS / 2), v);
+}
+RFG_DEVICE struct joined join_sent(const float *lds, int i)
+{
+    struct joined j;
+    join_nothing(&j);
+#pragma unroll
+    for (int r = 0; r < CLUSTER; r++)
+        j.m = rfg_max(j.m, lds[SENT_ML + (r * OWN_ROWS + i / (DV / 4)) * 4]);
+#pragma unroll
+    for (int r = 0; r < CLUSTER; r++) {
+        const float *ml = lds + SENT_ML + (r * OWN_ROWS + i / (DV / 4)) * 4;
+        join(&j, ml[0], ml[1], *(const rfg_f32x4 *)(lds + SENT_SUM + (r * MINE + i) * 4));
     }
+    return j;
+}
+RFG_KERNEL_CLUSTER(THREADS, CLUSTER)
+#else
+RFG_KERNEL(THREADS)
+#endif
+mha_decode(struct mha_args a)
+{
+    rfg_start_next();
+    float *lds = (float *)rfg_lds;
+    int rank = CLUSTER == 1 ? 0 : rfg_group_x() % CLUSTER, unit = rfg_group_x() / CLUSTER;
+    int part = rfg_group_y(), parts = rfg_groups_y(), inner = a.hkv * ROW_TILES;
+    struct unit u;
+    struct sums acc;
+#if CLUSTER > 1
+    rfg_u64 *arrival = (rfg_u64 *)(lds + SENT_AT);
+    if (rfg_thread() == 0) {
+        rfg_arrival_init(arrival, 1);
+        rfg_arrive_expect(arrival, CLUSTER * (OWN_ROWS + MINE) * 16);
+    }
+    rfg_cluster_arrive_first();
+#endif
+    rfg_await_previous();
+    open_unit(&a, &u, unit / inner, unit % inner);
+    u.len = length_of(&a, u.b);
+    attend(&a, &u, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES,
+           (u.len + STEP - 1) / STEP);
+    leave(lds, &acc);
+    rfg_barrier_lds();
+#if CLUSTER > 1
+    rfg_cluster_wait();
+    send_sums(lds, arrival, rank);
     rfg_arrival_wait(arrival, 0);
+#define OWNED(i) join_sent(lds, i)
+#else
+#define OWNED(i) join_waves(lds, i)
+#endif
+    if (parts == 1) {
+#pragma unroll 1
+        for (int i = rfg_thread(); i < MINE; i += THREADS)
+            store_quad(&a, &u, rank * MINE + i, OWNED(i));
+        return;
+    }
+    float *all = (float *)a.workspace + (long long)rfg_group_x() * parts * PARTIAL;
 #pragma unroll 1
     for (int i = rfg_thread(); i < MINE; i += THREADS) {
-        int quad = rank * MINE + i, row = quad / (DV / 4);
-        struct joined j;
-        j.m = NOTHING;
-        j.l = j.o.x = j.o.y = j.o.z = j.o.w = 0.0f;
-#pragma unroll
-        for (int r = 0; r < CLUSTER; r++)
-            j.m = rfg_max(j.m, lds[SENT_ML + (r * ROWS + row) * 2]);
-#pragma unroll
-        for (int r = 0; r < CLUSTER; r++) {
-            const float *ml = lds + SENT_ML + (r * ROWS + row) * 2;
-            float its = rfg_exp2(ml[0] - j.m);
-            rfg_f32x4 o = *(const rfg_f32x4 *)(lds + SENT_SUM + (r * MINE + i) * 4);
-            j.l += ml[1] * its;
-            j.o.x += o.x * its;
-            j.o.y += o.y * its;
-            j.o.z += o.z * its;
-            j.o.w += o.w * its;
-        }
-        store_quad(&a, &u, quad, j);
+        int quad = rank * MINE + i;
+        leave_quad(all + (long long)part * PARTIAL, i, quad / (DV / 4), i == 0 || quad % (DV / 4) == 0, OWNED(i));
     }
-#endif
+    if (last_to_arrive(a.counters + rfg_group_x(), parts, (rfg_u32 *)lds)) {
+#pragma unroll 1
+        for (int i = rfg_thread(); i < MINE; i += THREADS) {
+            int quad = rank * MINE + i;
+            store_quad(&a, &u, quad, join_parts(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
+        }
+    }
 }
 
 #else /* a stream of all units' steps */
@@ -500,33 +627,16 @@ RFG_DEVICE int share_of(int n, int x, int parts)
 /* What this workgroup has of a unit, to the workspace; the last one to arrive joins and stores them all. */
 RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds, int from, int to, bool begins)
 {
-    float *slot = (float *)a->workspace + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
+    float *all = (float *)a->workspace, *slot = all + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
 #pragma unroll 1
-    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
-        struct joined j = join_waves(lds, quad);
-        rfg_store_f32x4(slot + 2 * ROWS + quad * 4, j.o);
-        if (quad % (DV / 4) == 0) {
-            rfg_u32x2 ml;
-            ml.x = rfg_as_u32(j.m);
-            ml.y = rfg_as_u32(j.l);
-            rfg_store8(slot + quad / (DV / 4) * 2, ml);
-        }
-    }
-    if (!rfg_last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+        leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
+    if (!last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
         return;
+    const float *first = all + (long long)(from * 2 + 1) * PARTIAL;
 #pragma unroll 1
-    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
-        struct joined j;
-        j.m = NOTHING;
-        j.l = j.o.x = j.o.y = j.o.z = j.o.w = 0.0f;
-#pragma unroll 4
-        for (int w = from; w <= to; w++) {
-            const float *p = (const float *)a->workspace + (long long)(w * 2 + (w == from)) * PARTIAL;
-            const float *ml = p + quad / (DV / 4) * 2;
-            join(&j, rfg_as_float(rfg_load4(ml)), rfg_as_float(rfg_load4(ml + 1)), rfg_load_f32x4(p + 2 * ROWS + quad * 4));
-        }
-        store_quad(a, u, quad, j);
-    }
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+        store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 
 RFG_KERNEL(THREADS) mha_decode(struct mha_args a)

@@ -269,13 +269,15 @@ RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], c
 #endif
 }
 
-/* Which element of V and which query float i of a block of O is. */
-RFG_DEVICE int o_element(int block, int i)
+/* The floats of O in a lane: V_ELEMENTS elements, e, for each of O_FLOATS / V_ROWS i: float e / BLOCKS * (O_FLOATS / V_ROWS) +
+ * i of block e % BLOCKS. Which element of V and which query that is. */
+RFG_DEVICE int o_element(int e, int i)
 {
 #if RFG_NVIDIA
-    return pv_element(rfg_lane() / 4, i / 2 * BLOCKS + block);
+    (void)i;
+    return pv_element(rfg_lane() / 4, e);
 #else
-    return pv_element(rfg_frag_c_row(i), block);
+    return pv_element(rfg_frag_c_row(i), e);
 #endif
 }
 RFG_DEVICE int o_query(int i)

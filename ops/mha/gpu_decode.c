@@ -8,14 +8,15 @@
 #include "../gpu.h"
 #include "mha.h"
 
-enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_GROUPS };
+enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
 
 static const struct rfg_param params[] = {
     [P_TILES] = { "tiles", 3, { 1, 2, 4 } },               /* of the matrix instruction's queries, to a unit */
-    [P_WAVES] = { "waves", 4, { 2, 4, 8, 16 } },           /* that share a unit's keys */
+    [P_WAVES] = { "waves", 5, { 2, 4, 8, 12, 16 } },       /* that share a unit's keys */
     [P_UNROLL] = { "unroll", 3, { 1, 2, 3 } },             /* steps under way in each */
-    [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a unit; 0: all steps shared out evenly */
-    [P_GROUPS] = { "groups", 4, { 1, 2, 3, 4 } },          /* cluster=0: workgroups a CU */
+    [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
+    [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
+    [P_GROUPS] = { "groups", 5, { 1, 2, 3, 4, 6 } },       /* cluster=0: workgroups a CU */
 };
 #define STEP       16   /* as in decode_frag.h */
 #define MOST_BATCH 1024 /* as in decode.hip */
@@ -47,7 +48,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4), quads = s.rows * dv / 4;
     if (p[P_CLUSTER] > 1)
-        floats += 4 + p[P_CLUSTER] * s.rows * 2 + quads * 4;
+        floats += 4 + p[P_CLUSTER] * MAX(s.rows / p[P_CLUSTER], 1) * 4 + quads * 4;
     else if (!p[P_CLUSTER])
         floats += 4 + MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
@@ -58,8 +59,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
-    s.groups =
-        p[P_CLUSTER] ? s.units * p[P_CLUSTER] : MIN((int64_t)p[P_GROUPS] * dev->cu_count, s.units * MAX(s.steps, 1));
+    s.groups = p[P_CLUSTER] ? s.units * p[P_CLUSTER] * p[P_PARTS]
+                            : MIN((int64_t)p[P_GROUPS] * dev->cu_count, s.units * MAX(s.steps, 1));
     return s;
 }
 
@@ -88,8 +89,11 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
-    if (p[P_CLUSTER] && p[P_GROUPS] != 1)
-        return rfg_refuse(why, "groups=%d: must be 1 unless cluster=0", p[P_GROUPS]);
+    if (p[P_CLUSTER] ? p[P_GROUPS] != 1 : p[P_PARTS] != 1)
+        return rfg_refuse(why, "cluster=%d: %s must be 1", p[P_CLUSTER], p[P_CLUSTER] ? "groups" : "parts");
+    if (p[P_PARTS] > 1 && s.units * p[P_CLUSTER] > RFG_COUNTERS)
+        return rfg_refuse(why, "parts=%d: %" PRId64 " results, must be at most %d, the number of counters", p[P_PARTS],
+                          s.units * p[P_CLUSTER], RFG_COUNTERS);
     if (!p[P_CLUSTER] && prob->v[MHA_B] > MOST_BATCH)
         return rfg_refuse(why, "cluster=0: B=%" PRId64 " must be at most %d", prob->v[MHA_B], MOST_BATCH);
     if (!p[P_CLUSTER] && s.units * MAX(s.steps, 1) > INT32_MAX)
@@ -130,10 +134,12 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return s.units * s.steps >= 2 * s.groups || rfg_refuse(why, "groups=%d: too little for each", p[P_GROUPS]);
     }
     double at_once = resident(dev, &s) * dev->cu_count;
-    if (p[P_CLUSTER] > 1 && (s.groups > 2 * at_once || (int64_t)p[P_CLUSTER] > s.steps))
-        return rfg_refuse(why, "cluster=%d: %" PRId64 " workgroups", p[P_CLUSTER], s.groups);
-    return s.groups * 4 >= dev->cu_count || p[P_CLUSTER] == 16 || !(dev->features & RFG_FEATURE_CLUSTER) ||
-           rfg_refuse(why, "cluster=%d: only %" PRId64 " workgroups", p[P_CLUSTER], s.groups);
+    int split = p[P_CLUSTER] * p[P_PARTS];
+    if (split > 1 && ((double)s.groups > at_once || (int64_t)(split - 1) * p[P_WAVES] >= s.steps))
+        return rfg_refuse(why, "cluster=%d, parts=%d: %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
+    /* Nearly as many as there is room for, or for which there are steps. */
+    return (double)s.groups * 2.5 >= at_once || (int64_t)split * p[P_WAVES] * 2 > s.steps ||
+           rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
 }
 
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -143,7 +149,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     prob->op->cost(prob, &bytes, &flops);
     double at_once = MIN((double)s.groups, per_cu * dev->cu_count), rounds = ceil((double)s.groups / at_once);
     double all = (double)(s.units * s.steps); /* of a wave */
-    double longest = p[P_CLUSTER] ? ceil((double)s.steps / (waves * p[P_CLUSTER]))
+    double longest = p[P_CLUSTER] ? ceil((double)s.steps / (waves * p[P_CLUSTER] * p[P_PARTS]))
                                   : ceil(ceil(all / (double)s.groups) / waves) + 0.5;
     double in_flight = at_once * waves * p[P_UNROLL] * s.step_bytes;
     double rate = MIN(1e3 * dev->mem_gbps, in_flight / LOAD_US);
@@ -153,14 +159,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double chain = 0.25 + 0.1 * p[P_TILES], busy = all * (0.05 + 0.04 * p[P_TILES]) / dev->cu_count;
     us = MAX(MAX(us, busy), rounds * longest * chain);
     double join = 0.5 + 0.02 * s.lds / 1024 * per_cu;
-    join += p[P_CLUSTER] > 1 ? 0.5 : p[P_CLUSTER] ? 0 : dev->sync_us + 0.3 + 0.003 * (double)prob->v[MHA_B];
+    join += p[P_CLUSTER] > 1 ? 0.5 : p[P_CLUSTER] ? 0 : dev->sync_us + 0.3 + 0.001 * (double)prob->v[MHA_B];
+    join += p[P_PARTS] > 1 ? dev->sync_us + 0.02 * p[P_PARTS] : 0;
     return dev->latency_us + 2 * dev->load_us + us + join;
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    return p[P_CLUSTER] ? 0 : (size_t)s.groups * 2 * (size_t)s.rows * (size_t)(mha_dv(prob) + 2) * sizeof(float);
+    size_t each = (size_t)s.rows * 2 + (size_t)(s.rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1));
+    return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
@@ -188,7 +196,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     struct shape s = shape_of(dev, prob, p);
-    *l = (struct rfg_launch){ { (uint32_t)s.groups, 1, 1 }, { (uint32_t)s.threads, 1, 1 }, (uint32_t)s.lds };
+    *l = (struct rfg_launch){ { (uint32_t)(s.groups / p[P_PARTS]), (uint32_t)p[P_PARTS], 1 }, { (uint32_t)s.threads, 1, 1 }, (uint32_t)s.lds };
 }
 
 const struct rfg_variant mha_decode_stream_mma = {
