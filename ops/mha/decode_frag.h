@@ -176,8 +176,22 @@ RFG_DEVICE void load_value(rfg_u32 *w, const char *row)
 /* ---- O += V^T P^T ----------------------------------------------------------------------------------------------- */
 
 /* The weights of a step (of 16 tokens) in this lane's order for B, from what rfg_frag_wx has. */
+/* (Not the prelude's on AMD, which is assembly: the compiler would not look into it for what matrix instructions, which read
+ * this next, must wait for.) */
 RFG_DEVICE rfg_u32 pack_two(float a, float b)
 {
+#if RFG_AMD
+    if (DTYPE == RFG_F16) {
+        typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
+        f16x2 h = { (_Float16)a, (_Float16)b };
+        return __builtin_bit_cast(rfg_u32, h);
+    }
+#if defined(__gfx950__)
+    typedef __bf16 bf16x2 __attribute__((ext_vector_type(2)));
+    bf16x2 h = { (__bf16)a, (__bf16)b };
+    return __builtin_bit_cast(rfg_u32, h);
+#endif
+#endif
     return DTYPE == RFG_F16 ? rfg_pack_f16(a, b) : rfg_pack_bf16(a, b);
 }
 #if RFG_NVIDIA
@@ -307,7 +321,11 @@ RFG_DEVICE bool any_lane(bool b)
 #if RFG_NVIDIA
     return __any_sync(0xffffffffu, b);
 #elif RFG_WAVE == 64
+#if __clang_major__ < 16
+    return __builtin_amdgcn_uicmp(b, 0, 33) != 0; /* has no other */
+#else
     return __builtin_amdgcn_ballot_w64(b) != 0;
+#endif
 #else
     return __builtin_amdgcn_ballot_w32(b) != 0;
 #endif

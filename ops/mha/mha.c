@@ -482,6 +482,7 @@ static const struct rfg_variant *const mha_variants[] = {
     &mha_cpu_portable,
 };
 static const struct rfg_variant *const decode_variants[] = {
+    &mha_decode_stream_mma,
     &mha_decode_cpu_portable,
 };
 
