@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the peers' kernels for norms_peers.py and gemm_peers.py into shared libraries; needs nvcc, no GPU.
+# Builds the peers' kernels for norms_, gemm_ and mha_peers.py into shared libraries; needs nvcc, no GPU.
 #   bench/peers/build.sh flashinfer FLASHINFER_INCLUDE OUT.so
+#   bench/peers/build.sh flashinfer_mha FLASHINFER_INCLUDE OUT.so
 #       FLASHINFER_INCLUDE: flashinfer/data/include of an unpacked flashinfer-python wheel
 #   bench/peers/build.sh vllm VLLM_CSRC TORCH_INCLUDE OUT.so
 #       VLLM_CSRC: csrc of vllm's source distribution; TORCH_INCLUDE: torch/include of an unpacked torch wheel
@@ -24,8 +25,12 @@ build() {
 
 case "${1:-} $#" in
 "flashinfer 3") build "$3" -std=c++17 -I"$2" "$here/flashinfer.cu" ;;
+"flashinfer_mha 3")
+    # its own copy of libcu++ where it has one: it is ahead of the toolkit's
+    build "$3" -std=c++17 -I"$2/../cccl/libcudacxx/include" -I"$2/../cccl/cub" -I"$2/../cccl/thrust" -I"$2" \
+        "$here/flashinfer_mha.cu" ;;
 "vllm 4") build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" "$here/vllm.cu" ;;
 "cublaslt 2") build "$2" -std=c++17 "$here/cublaslt.cu" -lcublasLt ;;
 "floor 2") build "$2" -std=c++17 "$here/floor.cu" ;;
-*) sed -n '3,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '3,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
