@@ -49,7 +49,8 @@ PEER const char *peer_mha_error()
 }
 
 /* 0, or 1 and a text for peer_mha_error(). */
-template <class F> static int guarded(F f)
+template <class F>
+static int guarded(F f)
 {
     try {
         cudaError_t e = f();
@@ -84,7 +85,8 @@ struct peer_plan {
         return e ? e : cudaMallocHost(&pinned, int_bytes + 16);
     }
 
-    template <typename KV> cudaError_t plan_decode(int32_t *pages, cudaStream_t stream)
+    template <typename KV>
+    cudaError_t plan_decode(int32_t *pages, cudaStream_t stream)
     {
         using Params = BatchDecodeParams<bf16, KV, bf16, int32_t>;
         cudaError_t e = cudaErrorInvalidValue;
@@ -124,7 +126,8 @@ struct peer_plan {
         return paged_kv_t<KV, int32_t>(hkv, page, D, batch, QKVLayout::kNHD, (KV *)k, (KV *)v, indices, begin, last);
     }
 
-    template <typename T> T *int_at(int64_t offset) const
+    template <typename T>
+    T *int_at(int64_t offset) const
     {
         return (T *)((char *)ints + offset);
     }
@@ -183,7 +186,8 @@ struct peer_plan {
                     bool pdl, cudaStream_t stream) const
     {
         auto kv = cache<KV>(k, v, indices, begin, last);
-        return tensor_cores ? run_prefill<KV>(q, kv, o, scale, pdl, stream) : run_decode<KV>(q, kv, o, scale, pdl, stream);
+        return tensor_cores ? run_prefill<KV>(q, kv, o, scale, pdl, stream)
+                            : run_decode<KV>(q, kv, o, scale, pdl, stream);
     }
 };
 

@@ -52,12 +52,8 @@ class Floor:
                 for unroll in (4, 8)
                 if grid * block <= 132 * 2048
             ]
-            candidates = [
-                ("grid %d block %d unroll %d" % t, self.call(pointers, size, *t, overlap)) for t in tried
-            ]
-            won = bench.fastest(
-                "%s, floor" % text, candidates, len(pointers), calls, rounds=3, finalists=6, most=most
-            )
+            candidates = [("grid %d block %d unroll %d" % t, self.call(pointers, size, *t, overlap)) for t in tried]
+            won = bench.fastest("%s, floor" % text, candidates, len(pointers), calls, rounds=3, finalists=6, most=most)
             if won is None:
                 return None
             self.chosen[key] = won[0], tried[[c[0] for c in candidates].index(won[0])]

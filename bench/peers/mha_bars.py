@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What mha_peers.py prints at the end: measured times against the bars set for attention.
+"""What mha_peers.py prints: the table, and at the end measured times against the bars set for attention.
 
 A record: the fields of a mha_rows.Row and {"text", "bytes", "kv_bytes", "flops", "us": {contestant: median us}, "error":
 {contestant: relative error}}. Run alone it tests itself."""
@@ -11,6 +11,7 @@ from gemm_bars import fastest
 
 SDPA = ("fa2", "cudnn", "efficient")
 PEERS = SDPA + ("fa2-kvcache", "flashinfer")
+COLUMNS = ("rfg", "rfg+ov", "untuned") + PEERS + ("floor",)
 
 
 def peer(us):
@@ -100,6 +101,54 @@ def lines(records, ours, gbps):
             values = [g[0] for g in got]
             each = ", ".join("%.3f %s" % g for g in got) if len(got) <= 4 else "worst %.3f %s" % min(got)
             out.append("%-42s (no bar) geomean %.3f (%s)" % (text, gemm_bars.geomean(values), each))
+    return out
+
+
+# ---- the table --------------------------------------------------------------------------------------------------
+
+SHORT = {"efficient": "effic.", "fa2-kvcache": "kvcache", "flashinfer": "flashi."}
+HEAD = "%-58s %s | peer/rfg %-12s of floor | rfg peer | error: rfg, peers (1e-3)" % (
+    "us",
+    " ".join("%9s" % SHORT.get(c, c) for c in COLUMNS),
+    "",
+)
+
+
+def show(r):
+    """One line of the table."""
+    us, nan = r["us"], math.nan
+    ours, (name, peer) = us.get("rfg", nan), fastest(us, PEERS)
+    work, unit = (r["flops"] / 1e6, "TFLOP/s") if prefill(r) else (r["kv_bytes"] / 1e6, "TB/s")
+    theirs = [1e3 * r["error"][n] for n in PEERS if n in r["error"]]
+    digits = 0 if prefill(r) else 2
+    return "%-58s %s | %8.2f %-12s %8.3f | %.*f %.*f %s | %.2f, %s" % (
+        where(r),
+        " ".join("%9.2f" % us.get(c, nan) for c in COLUMNS),
+        peer / ours,
+        name or "-",
+        us.get("floor", nan) / ours,
+        digits,
+        work / ours,
+        digits,
+        work / peer,
+        unit,
+        1e3 * r["error"].get("rfg", nan),
+        "%.2f..%.2f" % (min(theirs), max(theirs)) if theirs else "-",
+    )
+
+
+def verdict(records, gbps):
+    """The bars, for all of ours that ran; and who is missing where."""
+    out = []
+    for ours in ("rfg", "rfg+ov"):
+        if any(ours in r["us"] for r in records):
+            out += ["", ours + ":"] + ["  " + x for x in lines(records, ours, gbps)]
+    for name in COLUMNS:
+        without = [where(r) for r in records if name not in r["us"]]
+        if without and len(without) < len(records):
+            out.append("# %s was not measured in %d rows: %s" % (name, len(without), "; ".join(without)))
+        elif without:
+            out.append("# %s was not measured" % name)
     return out
 
 

@@ -287,9 +287,7 @@ class FlashInfer:
         r, plan = p.row, ctypes.c_void_p()
         pages = (ctypes.c_int32 * (r.b + 1))(*p.first_block)
         fp8 = int(r.kv != "bf16")
-        self.check(
-            self.lib.peer_mha_open(plan, fp8, tensor_cores, pages, r.b, r.hq, r.hkv, r.page, self.stream)
-        )
+        self.check(self.lib.peer_mha_open(plan, fp8, tensor_cores, pages, r.b, r.hq, r.hkv, r.page, self.stream))
         p.on_close.append(lambda: self.lib.peer_mha_close(plan))
         return plan
 
