@@ -3,7 +3,8 @@
 """Attention beside its peers and its floor, on one NVIDIA GPU with PyTorch, Triton and nvcc.
 
     bench/peers/build.sh flashinfer_mha FLASHINFER_INCLUDE flashinfer_mha.so        # where nvcc is; optional
-    bench/mha_peers.py --lib build/librfg.so --db tuned.db --flashinfer-lib flashinfer_mha.so [--json FILE]
+    bench/peers/build.sh flashinfer_xqa FLASHINFER_INCLUDE 16 4 bf16 xqa.so         # optional, for each page, group, dtype
+    bench/mha_peers.py --lib build/librfg.so --db tuned.db --flashinfer-lib flashinfer_mha.so --xqa-libs xqa*.so
     bench/mha_peers.py --list
     bench/mha_peers.py --report FILE...                                 # of --json: the table and the bars again
 
@@ -21,7 +22,9 @@ compared with attention in fp64 on a sample of heads; who is wrong or fails is l
   fa2-kvcache  flash_attn_with_kvcache(), flash_attn_func() where the package flash_attn is installed
   flashinfer   the fastest of FlashInfer's decode on the paged cache (CUDA cores and tensor cores, with and without
                programmatic dependent launch, planned on the host for exactly these lengths) and, for one sequence, its
-               single decode. With fp8 the scale of V isn't applied. Peers: these five
+               single decode. With fp8 the scale of V isn't applied
+  xqa          the XQA kernel that FlashInfer's trtllm_batch_decode_with_kv_cache() takes on sm_90, with and without
+               programmatic dependent launch; with fp8 its queries and weights are e4m3, too. Peers: these six
   floor        a kernel that only reads the bytes of K and V, the fastest of 22 configurations
 
 The bars are printed at the end. The floor's library is built on the way unless it is named. Exit: 0; 1 nothing measured
@@ -47,6 +50,7 @@ def parse(argv):
     p.add_argument("--db", help="the tuned database (default: the user's)")
     p.add_argument("--system-db", help="the read-only one under it (default: the installed one)")
     p.add_argument("--flashinfer-lib", metavar="FILE", help="flashinfer_mha of bench/peers/build.sh")
+    p.add_argument("--xqa-libs", nargs="+", default=[], metavar="FILE", help="flashinfer_xqa of bench/peers/build.sh")
     p.add_argument("--floor-lib", metavar="FILE", help="floor of bench/peers/build.sh (default: built)")
     p.add_argument("--rows", metavar="N-M,...", help="only these, as --list numbers them")
     p.add_argument("--only", metavar="PATTERN", help="only rows whose text matches this regular expression")
@@ -77,12 +81,13 @@ def parse(argv):
         p.error("no row is left of %d by --rows and --only" % len(mha_rows.ROWS))
     if args.list or args.report:
         return args
-    for name in ("flashinfer_lib", "floor_lib", "lib"):
-        path = getattr(args, name)
+    paths = {"lib": args.lib, "flashinfer-lib": args.flashinfer_lib, "floor-lib": args.floor_lib}
+    for name, path in [*paths.items(), *(("xqa-libs", path) for path in args.xqa_libs)]:
         if path and not os.path.exists(path):
-            p.error("--%s %s: no such file" % (name.replace("_", "-"), path))
-        if path:
-            setattr(args, name, os.path.abspath(path))  # dlopen() would search for a bare name
+            p.error("--%s %s: no such file" % (name, path))
+    # dlopen() would search for a bare name.
+    args.lib, args.flashinfer_lib, args.floor_lib = (path and os.path.abspath(path) for path in paths.values())
+    args.xqa_libs = [os.path.abspath(path) for path in args.xqa_libs]
     return args
 
 

@@ -55,9 +55,12 @@ static int guarded(F f)
     try {
         cudaError_t e = f();
         last_error = e ? cudaGetErrorString(e) : "";
+        if (e)
+            cudaGetLastError(); /* forgets it */
         return e != cudaSuccess;
     } catch (const std::exception &e) {
         last_error = e.what();
+        cudaGetLastError();
         return 1;
     }
 }

@@ -10,7 +10,7 @@ import gemm_bars
 from gemm_bars import fastest
 
 SDPA = ("fa2", "cudnn", "efficient")
-PEERS = SDPA + ("fa2-kvcache", "flashinfer")
+PEERS = SDPA + ("fa2-kvcache", "flashinfer", "xqa")
 COLUMNS = ("rfg", "rfg+ov", "untuned") + PEERS + ("floor",)
 
 
@@ -80,7 +80,7 @@ BARS = tuple(
 ASIDE = (
     ("decode ragged: x best peer", lambda r: r["log"], over(peer)),
     ("decode page 1, 64, 128: of the floor", lambda r: r["page"] not in (0, 16), floor_share),
-    ("decode fp8 KV: x FlashInfer", fp8, over(of("flashinfer"))),
+    ("decode fp8 KV: x FlashInfer", fp8, over(lambda us: fastest(us, ("flashinfer", "xqa")))),
     ("decode Hq=64, Hkv=1, B=1: of the floor", lambda r: heads(r) and r["b"] == 1, floor_share),
     ("prefill: x cuDNN", prefill, over(of("cudnn"))),
     ("all: tuned x untuned", lambda r: True, over(of("untuned"))),

@@ -40,9 +40,12 @@ def open_peers(args, bench):
         out[name] = lambda backend=backend: mha_torch.sdpa(backend)
     out["fa2-kvcache"] = mha_torch.flash_attn
     out["flashinfer"] = lambda: mha_torch.FlashInfer(args.flashinfer_lib, stream).candidates
-    if not args.flashinfer_lib and "flashinfer" not in args.without:
-        say("# left out: flashinfer: no --flashinfer-lib (bench/peers/build.sh flashinfer_mha INCLUDE OUT.so)")
-        del out["flashinfer"]
+    out["xqa"] = lambda: mha_torch.Xqa(args.xqa_libs, stream).candidates
+    for name, option, given in (("flashinfer", "lib", args.flashinfer_lib), ("xqa", "libs", args.xqa_libs)):
+        if not given:
+            del out[name]
+            if name not in args.without:
+                say("# left out: %s: no --%s-%s (see bench/peers/build.sh)" % (name, name, option))
     made = {n: attempt(n, make) for n, make in out.items() if n not in args.without}
     reader = None
     if "floor" not in args.without:
@@ -141,7 +144,7 @@ def run(args, bench, records):
         p = mha_torch.Problem(row)
         r = attempt(p.text, lambda: measure(p, bench, contexts, peers, reader))
         attempt(p.text, p.close)
-        del p  # the buffers
+        p = None  # the buffers
         gc.collect()
         torch.cuda.empty_cache()
         if r:
