@@ -393,6 +393,16 @@ def self_test():
         y = F.scaled_dot_product_attention(q.double()[None], k[None], v[None], is_causal=causal, enable_gqa=True)
         return y[0].transpose(0, 1) if causal else y[0, :, 0]
 
+    def element(p, form, b, h, j, which):
+        """Row j of K or V by the definition of the form."""
+        r, flat = p.row, p.kv[0, which].to(torch.float64).view(-1, p.row.d)
+        if form == "pages":
+            at = (int(p.table[0][b, j // r.page]) * r.page + j % r.page) * r.hkv + h
+        else:
+            at = (p.begin[b] + j) * r.hkv + h if form == "tokens" else (b * r.hkv + h) * r.s + j
+        scale = (p.k_scale, p.v_scale)[which]
+        return flat[at] * (1 if scale is None else scale.double()[h if r.scales == "head" else 0])
+
     rows = (
         (Row(3, 48, 8, 2, d=64), ("pages", "tokens", "heads")),
         (Row(5, 300, 8, 1, log=True, d=64), ("pages", "tokens")),
@@ -405,6 +415,9 @@ def self_test():
         p.allocate(Bench())
         answers = {}
         for form in forms:
+            b, h = row.b - 1, row.hkv - 1
+            for which, t in enumerate(p.keys(form, b, h)):
+                assert torch.equal(t, torch.stack([element(p, form, b, h, j, which) for j in range(p.lens[b])]))
             whole = dense(p, form, 0) if row.prefill else torch.stack([dense(p, form, b) for b in range(row.b)])
             answers[form] = p.sampled(whole)
             off = (answers[form] - p.expected(form)).abs().max().item()
