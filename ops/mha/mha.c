@@ -273,6 +273,13 @@ static void mha_indices(const struct rfg_problem *prob, int tensor, uint64_t see
     }
 }
 
+static void mha_posed(struct rfg_problem *prob)
+{
+    prob->v[MHA_LENS] = MHA_LENS_ALL;
+    if (prob->v[MHA_FORM] != MHA_FORM_VLLM)
+        prob->v[MHA_FORM] = MHA_FORM_NHD;
+}
+
 /* ---- views of the harness' memory ------------------------------------------------------------------------------- */
 
 /* [groups, tokens, heads, d] in memory that has rows of heads `ld` apart, or, with heads outside, a group's heads one
@@ -491,7 +498,7 @@ static const struct rfg_variant *const decode_variants[] = {
         .column_key = { "B", "S", "Hq" }, .n_variants = sizeof(op_variants) / sizeof(op_variants[0]),                  \
         .variants = op_variants, .kargs_size = sizeof(struct mha_args), .head = offsetof(struct mha_args, workspace),  \
         .valid = mha_valid, .cost = mha_cost, .tensors = mha_tensors, .call = mha_call, .pack = mha_pack,              \
-        .indices = mha_indices,                                                                                        \
+        .indices = mha_indices, .posed = mha_posed,                                                                    \
     }
 const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys, mha_variants);
 const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys, decode_variants);
