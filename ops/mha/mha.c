@@ -24,7 +24,7 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_CAUSAL] = { "causal", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_LEFT] = { "window", RFG_KEY_ATTR, -1,               \
                                                                              -1,       RFG_MAX_SIZE, NULL },           \
     [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL },                                        \
-    [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL },                                                     \
+    [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, MHA_MAX_CAP, NULL },                                                      \
     [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
     [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
     [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL }, [MHA_KV] = { "kv", RFG_KEY_ATTR, 0,                   \
