@@ -608,10 +608,72 @@ START_TEST(calls_pose_their_problem)
 }
 END_TEST
 
+/* What tests and benches put into tables and lengths, and what a problem is said to cost. */
+START_TEST(tables_and_costs)
+{
+    static const char *const text[] = {
+        "mha_decode bf16->bf16 B=7 Hq=4 Hkv=2 D=64 S=200 page=16 lens=any",
+        "mha_decode bf16->bf16 B=7 Hq=4 Hkv=2 D=64 S=200 page=16 lens=log",
+        "mha_decode bf16->bf16 B=7 Hq=4 Hkv=2 D=64 S=200 page=16",
+    };
+    enum { LENS = 12, TABLE = 11, K = 3 }; /* as the op lists its tensors */
+    for (int i = 0; i < 3; i++) {
+        struct rfg_problem prob;
+        struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
+        int32_t lens[7], table[7 * 13];
+        bool used[7 * 13] = { false };
+        int longest = 0, shortest = 1000;
+        ck_assert(rfg_problem_parse(&prob, text[i], NULL));
+        ck_assert_int_eq(prob.op->tensors(&prob, spec), LENS + 1);
+        ck_assert(!strcmp(spec[LENS].name, "kv_lens") && !strcmp(spec[TABLE].name, "block_table"));
+        prob.op->indices(&prob, LENS, 1, lens);
+        prob.op->indices(&prob, TABLE, 1, table);
+        int blocks = (int)spec[K].shape[0] / 16, sum = 0;
+        for (int b = 0; b < 7; b++) {
+            longest = lens[b] > longest ? lens[b] : longest;
+            shortest = lens[b] < shortest ? lens[b] : shortest;
+            for (int n = 0; n < 13; n++) {
+                int block = table[b * 13 + n];
+                ck_assert_msg(block >= 0 && block < blocks, "%s: block %d of %d", text[i], block, blocks);
+                if (n * 16 < lens[b]) {
+                    ck_assert_msg(!used[block], "%s: block %d holds two things", text[i], block);
+                    used[block] = true;
+                    sum++;
+                }
+            }
+        }
+        ck_assert_msg(sum == blocks && longest == 200, "%s: %d blocks, longest %d", text[i], sum, longest);
+        ck_assert_msg(i == 0   ? shortest == 0
+                      : i == 1 ? shortest >= 16 && shortest < 200
+                               : shortest == 200,
+                      "%s: shortest %d", text[i], shortest);
+    }
+    static const struct {
+        const char *problem;
+        double bytes, flops;
+    } costs[] = {
+        { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=100 page=16", 2 * 4 * 128 * 2 + 200 * 2 * 128 * 2 + 50,
+          2 * 128 * 200 * 4 },
+        { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=100 window=9 lse=1 kv=e4m3", 4 * (256 + 4) + 10 * 2 * 128,
+          2 * 128 * 10 * 4 },
+        { "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=192 S=5 Sq=3 Dv=128 causal=1", 3 * 320 * 2 + 5 * 320 * 2, 2 * 320 * 12 },
+        { "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=2 Sq=5 causal=1", 5 * 256 + 2 * 256, 2 * 128 * 3 },
+    };
+    for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++) {
+        struct rfg_problem prob;
+        double bytes, flops;
+        ck_assert(rfg_problem_parse(&prob, costs[i].problem, NULL));
+        prob.op->cost(&prob, &bytes, &flops);
+        ck_assert_msg(bytes == costs[i].bytes && flops == costs[i].flops, "%s: %g bytes, %g flops", costs[i].problem,
+                      bytes, flops);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return op_main(
         "mha_rules",
         OP_TESTS(permuted_pages, rows_past_the_end, longer_table, keys_outside_the_window, halves, ragged_means),
-        OP_TESTS(scales, refusals, problem_strings, calls_pose_their_problem));
+        OP_TESTS(scales, refusals, problem_strings, calls_pose_their_problem, tables_and_costs));
 }
