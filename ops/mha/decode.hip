@@ -153,6 +153,9 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
         load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
 }
 
+/* RDNA 3's lanes hold all of a step's keys and values twice over: there is no room for the next step's. */
+#define LATE RFG_WMMA11
+
 /* Scores as powers of two, masked. */
 RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
 {
@@ -175,8 +178,11 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
 
 /* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
 RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const rfg_frag_x (*q)[K_STEPS], struct stage *st,
-                         struct sums *acc, int step, int next, int end, int block)
+                         struct sums *acc, int step, int next, int end, int block, int next_block)
 {
+#if LATE
+    load_keys(a, u, st, block, step, true);
+#endif
     rfg_frag_wx s[TILES], odd[TILES]; /* sums of every other part of D: half the chain */
 #pragma unroll
     for (int t = 0; t < TILES; t++)
@@ -198,7 +204,11 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
             s[t].v[i] += odd[t].v[i];
-    load_keys(a, u, st, block, next, next < end);
+#if LATE
+    load_values(a, u, st, block, step, true);
+#else
+    load_keys(a, u, st, next_block, next, next < end);
+#endif
 
     int first = step * STEP, at = u->len - SQ;
     bool masks = first + STEP > u->len || (MASK && (first + STEP - 1 - at > a->window_right ||
@@ -263,14 +273,16 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++)
             pv_multiply(acc->o[t], v, p[t], b);
-    load_values(a, u, st, block, next, next < end);
+#if !LATE
+    load_values(a, u, st, next_block, next, next < end);
+#endif
 }
 
 /* This wave's share of the unit's steps: first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct sums *acc, int first, int by, int end)
 {
     struct stage ring[UNROLL];
-    int block[UNROLL];
+    int block[UNROLL], next_block[UNROLL];
 #pragma unroll
     for (int i = 0; i < UNROLL; i++) {
         /* Without a look at the length, which is still on its way. */
@@ -278,14 +290,14 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
         block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, u, step < last ? step : last);
     }
 #pragma unroll
-    for (int i = 0; i < UNROLL; i++) {
+    for (int i = 0; i < UNROLL && !LATE; i++) {
         load_keys(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
         load_values(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
     }
 #pragma unroll
     for (int i = 0; i < UNROLL; i++)
         if (first + (UNROLL + i) * by < end)
-            block[i] = block_of(a, u, first + (UNROLL + i) * by);
+            next_block[i] = block_of(a, u, first + (UNROLL + i) * by);
 
     rfg_frag_x q[TILES][K_STEPS];
 #pragma unroll
@@ -323,9 +335,10 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
         for (int i = 0; i < UNROLL; i++) {
             int now = step + i * by, next = now + UNROLL * by;
             if (now < end) {
-                one_step(a, u, q, &ring[i], acc, now, next, end, block[i]);
+                one_step(a, u, q, &ring[i], acc, now, next, end, block[i], next_block[i]);
+                block[i] = next_block[i];
                 if (next + UNROLL * by < end)
-                    block[i] = block_of(a, u, next + UNROLL * by);
+                    next_block[i] = block_of(a, u, next + UNROLL * by);
             }
         }
     }

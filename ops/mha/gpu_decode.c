@@ -36,6 +36,11 @@ static int q_tile(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
 }
 
+static bool is_rdna3(const struct rfg_device *dev)
+{
+    return !strncmp(dev->target, "gfx11", 5);
+}
+
 static int query_rows(const struct rfg_problem *prob)
 {
     return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
@@ -44,7 +49,6 @@ static int query_rows(const struct rfg_problem *prob)
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
-    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4), quads = s.rows * dv / 4;
@@ -53,10 +57,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     else if (!p[P_CLUSTER])
         floats += 4 + MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
-    /* A stage, Q, O, by lane. RDNA's waves are half as wide, and RDNA 3's lanes hold every key twice. */
-    int lanes = dev->wave_size, again = strncmp(dev->target, "gfx11", 5) ? 1 : 2;
-    s.registers = (p[P_UNROLL] * STEP * (d + dv) * size * again + s.rows * d * 2 * (nvidia ? 1 : again)) / lanes / 4 +
-                  s.rows * dv / lanes + 44;
+    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice, but not keys and values at a time. */
+    bool twice = is_rdna3(dev);
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 * dv : d + dv) * size;
+    s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size + 44;
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
@@ -92,6 +96,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
+    if (is_rdna3(dev) && p[P_UNROLL] != 1)
+        return rfg_refuse(why, "unroll=%d: must be 1 on %s", p[P_UNROLL], dev->arch);
     if (!p[P_CLUSTER] && p[P_PARTS] != 1)
         return rfg_refuse(why, "parts=%d: must be 1, cluster=0 has none", p[P_PARTS]);
     if (p[P_CLUSTER] && !nvidia && p[P_GROUPS] != 1)
