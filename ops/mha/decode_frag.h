@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Values times weights by matrix instructions with both straight from registers: O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T.
- * V is the instruction's A, transposed; P comes as rfg_frag_mma_wx() left it: tokens are its rows, queries its columns.
+ * Values times weights by matrix instructions with both straight from registers: O[16,Q] += V[16 tokens, 16]^T P[Q,
+ * 16]^T. V is the instruction's A, transposed; P comes as rfg_frag_mma_wx() left it: tokens are its rows, queries its
+ * columns.
  *
  * Row r of block j of O stands for an element of V's rows that a lane has: all that a lane holds of a token lies in
- * pieces of PIECE neighbouring elements, the pieces of all lanes of a row one behind the other. Macros: DV, KV_DTYPE, DTYPE.
- * A matrix instruction takes any tokens in any order, if V and P agree: pv_token(i) is the i-th that a lane has of V. */
+ * pieces of PIECE neighbouring elements, the pieces of all lanes of a row one behind the other. Macros: DV, KV_DTYPE,
+ * DTYPE. A matrix instruction takes any tokens in any order, if V and P agree: pv_token(i) is the i-th that a lane has
+ * of V. */
 #if RFG_NVIDIA
-#define Q_TILE      8
-#define V_ROWS      2 /* of O's 16 in each lane */
-#define PV_TOKENS   4
-#define O_FLOATS    4
+#define Q_TILE       8
+#define V_ROWS       2 /* of O's 16 in each lane */
+#define PV_TOKENS    4
+#define O_FLOATS     4
 #define LANE_QUERIES 2
 #else
-#define Q_TILE      16
-#define V_ROWS      1
-#define PV_TOKENS   (RFG_MFMA ? 4 : RFG_WMMA12 ? 8 : 16)
-#define O_FLOATS    RFG_FRAG_C
+#define Q_TILE       16
+#define V_ROWS       1
+#define PV_TOKENS    (RFG_MFMA ? 4 : RFG_WMMA12 ? 8 : 16)
+#define O_FLOATS     RFG_FRAG_C
 #define LANE_QUERIES 1
 #endif
 #define STEP        16 /* tokens */
@@ -126,8 +128,8 @@ RFG_DEVICE const char *fixed(const char *p)
     return p;
 }
 
-/* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD the
- * callers branch, and `on` is true here.) */
+/* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD
+ * the callers branch, and `on` is true here.) */
 #if RFG_NVIDIA
 #define STREAM_IF(how) "{\n.reg .pred p;\nsetp.ne.s32 p, %" how ", 0;\n@p ld.global.nc.L1::no_allocate.L2::128B"
 RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
@@ -215,8 +217,8 @@ RFG_DEVICE void load_value(value_piece *v, const char *row, bool on)
 /* ---- O += V^T P^T ----------------------------------------------------------------------------------------------- */
 
 /* The weights of a step (of 16 tokens) in this lane's order for B, from what rfg_frag_wx has. */
-/* (Not the prelude's on AMD, which is assembly: the compiler would not look into it for what matrix instructions, which read
- * this next, must wait for.) */
+/* (Not the prelude's on AMD, which is assembly: the compiler would not look into it for what matrix instructions, which
+ * read this next, must wait for.) */
 RFG_DEVICE rfg_u32 pack_two(float a, float b)
 {
 #if RFG_AMD
@@ -307,7 +309,8 @@ RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], c
         c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(__builtin_bit_cast(rfg_s16x16, a),
                                                         __builtin_bit_cast(rfg_s16x16, b), c);
 #else
-    rfg_u32x4 a = { two_tokens(v, 0, block), two_tokens(v, 1, block), two_tokens(v, 2, block), two_tokens(v, 3, block) };
+    rfg_u32x4 a = { two_tokens(v, 0, block), two_tokens(v, 1, block), two_tokens(v, 2, block),
+                    two_tokens(v, 3, block) };
     rfg_u32x4 b = { p[0], p[1], p[2], p[3] };
     if (DTYPE == RFG_F16)
         c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(__builtin_bit_cast(rfg_f16x8, a),
@@ -322,8 +325,8 @@ RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], c
 #endif
 }
 
-/* The floats of O in a lane: V_ELEMENTS elements, e, for each of O_FLOATS / V_ROWS i: float e / BLOCKS * (O_FLOATS / V_ROWS) +
- * i of block e % BLOCKS. Which element of V and which query that is. */
+/* The floats of O in a lane: V_ELEMENTS elements, e, for each of O_FLOATS / V_ROWS i: float e / BLOCKS * (O_FLOATS /
+ * V_ROWS) + i of block e % BLOCKS. Which element of V and which query that is. */
 RFG_DEVICE int o_element(int e, int i)
 {
 #if RFG_NVIDIA

@@ -305,9 +305,22 @@ static void mha_indices(const struct rfg_problem *prob, int tensor, uint64_t see
     }
 }
 
+int64_t mha_posed_keys(int64_t most, int64_t held, bool varlen)
+{
+    int64_t s = 1;
+    if (!most || (most >= held && !varlen))
+        return held;
+    most = most < held ? most : held;
+    while (s < most)
+        s *= 2;
+    return !varlen && s > held ? held : s < RFG_MAX_SIZE ? s : RFG_MAX_SIZE;
+}
+
 static void mha_posed(struct rfg_problem *prob)
 {
-    prob->v[MHA_LENS] = MHA_LENS_ALL;
+    int64_t *v = prob->v, page = v[MHA_PAGE] ? v[MHA_PAGE] : 1;
+    v[MHA_S] = mha_posed_keys(v[MHA_S], (v[MHA_S] + page - 1) / page * page, v[MHA_VARLEN] && !v[MHA_PAGE]);
+    v[MHA_LENS] = MHA_LENS_ALL;
     if (prob->v[MHA_FORM] != MHA_FORM_VLLM)
         prob->v[MHA_FORM] = MHA_FORM_NHD;
 }
