@@ -32,6 +32,7 @@
 #define D_BLOCKS (DV / 16)
 #define STEPS    (D / RFG_FRAG_K)
 #define SLACK    8.0f
+#define LOWEST   -1e30f /* rather than -inf, of which differences are NaN */
 #define LOG2_E   1.44269504f
 #define LN_2     0.69314718f
 
@@ -62,9 +63,8 @@ struct place {
 /* What a wave knows of its queries. */
 struct state {
     rfg_frag_c o[FRAGS_Q][D_BLOCKS];
-    float top[FRAGS_Q][HALVES];   /* the lagging maximum of scores */
-    float shift[FRAGS_Q][HALVES]; /* times their factor; 0 until there is one */
-    float sum[FRAGS_Q][HALVES];   /* of this lane's weights */
+    float top[FRAGS_Q][HALVES]; /* the lagging maximum of scores */
+    float sum[FRAGS_Q][HALVES]; /* of this lane's weights */
 #if ALIBI
     float slope[FRAGS_Q][HALVES];
 #endif
@@ -212,7 +212,7 @@ RFG_DEVICE rfg_u16 *element_of(const struct mha_args *a, const struct mha_rows *
 
 struct source {
     const char *data; /* row 0 of the sequence's head; paged: of block 0 */
-    long long token, block;
+    long long token, block; /* bytes */
     const int *table;
     int shift, last; /* last: the last key there is */
 };
@@ -240,12 +240,24 @@ RFG_DEVICE const char *key_address(const struct source *s, int key)
     return s->data + key * s->token;
 #endif
 }
+/* A whole tile of rows at one distance: addresses are one that all lanes have, and 32 bits. */
+RFG_DEVICE bool is_even(const struct source *s, int key0)
+{
+    return !PAGED && key0 + TILE_KV - 1 <= s->last && (rfg_u64)s->token < 1u << 25;
+}
+RFG_DEVICE const char *even_address(const struct source *s, int uniform_key, int key, int chunk)
+{
+    return rfg_uniform((char *)s->data + uniform_key * s->token) + ((rfg_u32)key * (rfg_u32)s->token + chunk * 16u);
+}
 
-/* The i-th of a thread's chunks of rows of `chunks`. */
+/* The i-th of a thread's chunks of rows of `chunks`: a part of the row that all lanes have, the rest, the chunk. */
+RFG_DEVICE int item_base(int i, int chunks)
+{
+    return THREADS % chunks == 0 ? i * (THREADS / chunks) : 0;
+}
 RFG_DEVICE int item_row(int i, int chunks)
 {
-    return THREADS % chunks == 0 ? rfg_thread() / chunks + i * (THREADS / chunks)
-                                 : (rfg_thread() + i * THREADS) / chunks;
+    return THREADS % chunks == 0 ? rfg_thread() / chunks : (rfg_thread() + i * THREADS) / chunks;
 }
 RFG_DEVICE int item_chunk(int i, int chunks)
 {
@@ -255,28 +267,41 @@ RFG_DEVICE int item_chunk(int i, int chunks)
 
 #if RFG_NVIDIA
 
+RFG_DEVICE void copy_rows(const struct source *s, rfg_u32x4 *tile, int key0, int chunks, int stride, bool is_k)
+{
+    bool even = is_even(s, key0);
+#pragma unroll
+    for (int i = 0; i < ITEMS(TILE_KV, chunks); i++) {
+        int base = item_base(i, chunks), part = item_row(i, chunks), c = item_chunk(i, chunks), row = base + part;
+        if (TILE_KV * chunks % THREADS == 0 || row < TILE_KV) {
+            rfg_u32x4 *to = tile + row * stride + (c ^ (is_k ? rfg_swizzle(row) : row & 7));
+            if (even)
+                rfg_async_copy16(to, even_address(s, key0 + base, part, c), true);
+            else
+                rfg_async_copy16(to, key_address(s, key0 + row) + c * 16, true);
+        }
+    }
+}
 RFG_DEVICE void copy_k(const struct source *s, rfg_u32x4 *tile, int key0)
 {
-#pragma unroll
-    for (int i = 0; i < ITEMS(TILE_KV, D / 8); i++) {
-        int row = item_row(i, D / 8), c = item_chunk(i, D / 8);
-        if (TILE_KV * (D / 8) % THREADS == 0 || row < TILE_KV)
-            rfg_async_copy16(tile + row * K_CHUNKS + (c ^ rfg_swizzle(row)), key_address(s, key0 + row) + c * 16, true);
-    }
+    copy_rows(s, tile, key0, D / 8, K_CHUNKS, true);
 }
 RFG_DEVICE void copy_v(const struct source *s, rfg_u32x4 *tile, int key0)
 {
-#pragma unroll
-    for (int i = 0; i < ITEMS(TILE_KV, DV / 8); i++) {
-        int row = item_row(i, DV / 8), c = item_chunk(i, DV / 8);
-        if (TILE_KV * (DV / 8) % THREADS == 0 || row < TILE_KV)
-            rfg_async_copy16(tile + row * V_CHUNKS + (c ^ (row & 7)), key_address(s, key0 + row) + c * 16, true);
-    }
+    copy_rows(s, tile, key0, DV / 8, V_CHUNKS, false);
 }
 
 RFG_DEVICE void load_fragment(rfg_frag_ab *f, const rfg_u32x4 *tile, int chunks, int row0, int chunk0)
 {
     rfg_frag_load(f, tile, chunks, row0, chunk0);
+}
+
+RFG_DEVICE void mma_16x8(float *c, rfg_u32x4 a, rfg_u32 b0, rfg_u32 b1)
+{
+    if (DTYPE == RFG_F16)
+        RFG_MMA_SYNC("f16", c, a.x, a.y, a.z, a.w, b0, b1);
+    else
+        RFG_MMA_SYNC("bf16", c, a.x, a.y, a.z, a.w, b0, b1);
 }
 
 #else
@@ -320,20 +345,32 @@ RFG_DEVICE int unit_keys(int i)
     return u / 4 % 4 + 4 * (u / 16 / (DV / 32));
 }
 
-RFG_DEVICE void load_tile(const struct source *k, const struct source *v, struct staged *s, int key0)
+RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
+{
+    return rfg_load16(even ? even_address(s, key0 + base, row, chunk) : key_address(s, key0 + base + row) + chunk * 16);
+}
+
+RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct staged *s, int key0, bool even)
 {
 #pragma unroll
     for (int i = 0; i < ITEMS(TILE_KV, D / 8); i++) {
-        int row = item_row(i, D / 8);
-        if (TILE_KV * (D / 8) % THREADS == 0 || row < TILE_KV)
-            s->k[i] = rfg_load16(key_address(k, key0 + row) + item_chunk(i, D / 8) * 16);
+        int base = item_base(i, D / 8), row = item_row(i, D / 8);
+        if (TILE_KV * (D / 8) % THREADS == 0 || base + row < TILE_KV)
+            s->k[i] = load_chunk(k, even, key0, base, row, item_chunk(i, D / 8));
     }
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
         if (V_UNITS % THREADS == 0 || rfg_thread() + i * THREADS < V_UNITS)
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                s->v[i][j] = rfg_load16(key_address(v, key0 + 4 * unit_keys(i) + j) + unit_chunk(i) * 16);
+                s->v[i][j] = load_chunk(v, even, key0, j, 4 * unit_keys(i), unit_chunk(i));
+}
+RFG_DEVICE void load_tile(const struct source *k, const struct source *v, struct staged *s, int key0)
+{
+    if (is_even(k, key0) && is_even(v, key0))
+        load_rows(k, v, s, key0, true);
+    else
+        load_rows(k, v, s, key0, false);
 }
 
 /* The lower or upper halves of two words. */
@@ -346,7 +383,7 @@ RFG_DEVICE void put_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 *v
 {
 #pragma unroll
     for (int i = 0; i < ITEMS(TILE_KV, D / 8); i++) {
-        int row = item_row(i, D / 8), at = row_of_key(row);
+        int row = item_base(i, D / 8) + item_row(i, D / 8), at = row_of_key(row);
         if (TILE_KV * (D / 8) % THREADS == 0 || row < TILE_KV)
             k_tile[at * K_CHUNKS + (item_chunk(i, D / 8) ^ swizzle(at))] = s->k[i];
     }
@@ -396,22 +433,31 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct place *p, st
 #pragma unroll
     for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
-        for (int i = 0; i < RFG_FRAG_AB; i++) {
-            int row = row0 + 16 * f + rfg_frag_row(i);
-            const rfg_u16 *from = element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1) + 8 * rfg_frag_chunk(i);
+        for (int k = 0; k < STEPS; k++) {
+            rfg_frag_ab to;
 #pragma unroll
-            for (int k = 0; k < STEPS; k++) {
-                rfg_u32x4 v = rfg_load16(from + 32 * k);
-                v.x ^= flip;
-                v.y ^= flip;
-                v.z ^= flip;
-                v.w ^= flip;
-#if Q_LDS
-                q->at[((f * STEPS + k) * RFG_FRAG_AB + i) * RFG_WAVE] = v;
-#else
-                q->f[f][k].v[i] = v;
-#endif
+            for (int i = 0; i < RFG_FRAG_AB; i++) {
+                int row = row0 + 16 * f + rfg_frag_row(i);
+                const rfg_u16 *from = element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1);
+                to.v[i] = rfg_load16(from + 32 * k + 8 * rfg_frag_chunk(i));
+                to.v[i].x ^= flip;
+                to.v[i].y ^= flip;
+                to.v[i].z ^= flip;
+                to.v[i].w ^= flip;
             }
+#if RFG_NVIDIA
+            /* The four words of A's two steps of 16 side by side, as instructions want their registers. */
+            rfg_frag_ab rows = to;
+            to.v[0] = make_uint4(rows.v[0].x, rows.v[1].x, rows.v[0].y, rows.v[1].y);
+            to.v[1] = make_uint4(rows.v[0].z, rows.v[1].z, rows.v[0].w, rows.v[1].w);
+#endif
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_AB; i++)
+#if Q_LDS
+                q->at[((f * STEPS + k) * RFG_FRAG_AB + i) * RFG_WAVE] = to.v[i];
+#else
+                q->f[f][k].v[i] = to.v[i];
+#endif
         }
 }
 
@@ -446,7 +492,11 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
 #pragma unroll
             for (int f = 0; f < FRAGS_Q; f++)
 #if RFG_NVIDIA
-                rfg_frag_mma(&s[f][j], &qf[f], &kf, DTYPE);
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    mma_16x8(s[f][j].v + 4 * i, qf[f].v[0], kf.v[i].x, kf.v[i].y);
+                    mma_16x8(s[f][j].v + 4 * i, qf[f].v[1], kf.v[i].z, kf.v[i].w);
+                }
 #else
                 rfg_frag_mma(&s[f][j], &kf, &qf[f], DTYPE);
 #endif
@@ -544,10 +594,8 @@ RFG_DEVICE void raise_top(struct state *w, const float (*top)[HALVES], float fac
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             float old = w->top[f][h], now = rfg_max(old, join_lanes(top[f][h], true));
-            bool same = now == old; /* both -inf, too */
-            scale[h] = same ? 1.0f : rfg_exp2((old - now) * factor);
+            scale[h] = rfg_exp2((old - now) * factor);
             w->top[f][h] = now;
-            w->shift[f][h] = same ? w->shift[f][h] : now * factor;
             w->sum[f][h] *= scale[h];
         }
 #pragma unroll
@@ -584,7 +632,8 @@ RFG_DEVICE void weigh(struct state *w, rfg_frag_c (*s)[BLOCKS], float factor, fl
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             rfg_f32x2 sum = rfg_pair(0.0f, 0.0f), by = rfg_pair(factor, factor);
-            rfg_f32x2 minus = rfg_pair(-w->shift[f][h], -w->shift[f][h]);
+            float shift = -factor * w->top[f][h];
+            rfg_f32x2 minus = rfg_pair(shift, shift);
 #pragma unroll
             for (int j = 0; j < BLOCKS; j++)
 #pragma unroll
@@ -633,12 +682,13 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
     rfg_u32 at = (rfg_u32)__cvta_generic_to_shared(v_tile + row * V_CHUNKS + ((lane / 16) ^ (row & 7)));
 #pragma unroll
     for (int j = 0; j < BLOCKS; j++) {
-        rfg_u32 p[FRAGS_Q][4];
+        rfg_u32x4 p[FRAGS_Q];
 #pragma unroll
-        for (int f = 0; f < FRAGS_Q; f++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                p[f][i] = pack_weights(s[f][j].v[2 * i], s[f][j].v[2 * i + 1]);
+        for (int f = 0; f < FRAGS_Q; f++) {
+            const float *v = s[f][j].v;
+            p[f] = make_uint4(pack_weights(v[0], v[1]), pack_weights(v[2], v[3]), pack_weights(v[4], v[5]),
+                              pack_weights(v[6], v[7]));
+        }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++) {
             rfg_u32 b[4];
@@ -650,13 +700,8 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
 #pragma unroll
             for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    float *c = w->o[f][d].v + 4 * i;
-                    if (DTYPE == RFG_F16)
-                        RFG_MMA_SYNC("f16", c, p[f][0], p[f][1], p[f][2], p[f][3], b[2 * i], b[2 * i + 1]);
-                    else
-                        RFG_MMA_SYNC("bf16", c, p[f][0], p[f][1], p[f][2], p[f][3], b[2 * i], b[2 * i + 1]);
-                }
+                for (int i = 0; i < 2; i++)
+                    mma_16x8(w->o[f][d].v + 4 * i, p[f], b[2 * i], b[2 * i + 1]);
         }
     }
 }
@@ -730,7 +775,7 @@ RFG_DEVICE void store_chunk(rfg_u16 *p, const float *f)
 }
 #endif
 
-RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, struct state *w)
+RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, struct state *w, float factor)
 {
 #pragma unroll
     for (int f = 0; f < FRAGS_Q; f++)
@@ -739,9 +784,9 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
             int row = w->row0 + lane_row(f, h);
             bool in = row < p->rows;
             int at = in ? row : p->rows - 1;
-            float sum = join_lanes(w->sum[f][h], false), shift = w->shift[f][h];
+            float sum = join_lanes(w->sum[f][h], false);
             float scale = sum > 0.0f ? rfg_rcp(sum) : sum * 0.0f; /* no key: 0; a NaN stays one */
-            float lse = sum > 0.0f ? shift + log2_of(sum) : sum == 0.0f ? rfg_as_float(0xff800000u) : sum;
+            float lse = sum > 0.0f ? factor * w->top[f][h] + log2_of(sum) : sum == 0.0f ? rfg_as_float(0xff800000u) : sum;
             if (a->sinks) {
                 float sink = LOG2_E * rfg_as_float(rfg_load4(a->sinks + head_of(p, at)));
                 float top = rfg_max(lse, sink);
@@ -817,8 +862,8 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             rfg_frag_zero(&w.o[f][d]);
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
-            w.top[f][h] = rfg_as_float(0xff800000u);
-            w.shift[f][h] = w.sum[f][h] = 0.0f;
+            w.top[f][h] = LOWEST;
+            w.sum[f][h] = 0.0f;
 #if ALIBI
             int row = w.row0 + lane_row(f, h);
             w.slope[f][h] =
@@ -912,5 +957,5 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             stage = stage + 1 >= STAGES ? 0 : stage + 1;
         }
     }
-    store_rows(&a, &p, &w);
+    store_rows(&a, &p, &w, factor);
 }
