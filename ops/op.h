@@ -162,7 +162,7 @@ bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rf
 
 /* ---- operators ---------------------------------------------------------------------------------------------- */
 
-#define RFG_MAX_TENSORS 8
+#define RFG_MAX_TENSORS 16
 
 struct rfg_tensor_spec {
     const char *name;
@@ -205,6 +205,9 @@ struct rfg_op {
                        rfg_stream stream);
     /* Fills the kernel argument struct but for its head (tuner: launch a given variant). */
     void (*pack)(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs);
+    /* What the harness is to put into an i32 input, one that all else depends on: any numbers won't do. data has room
+     * for the spec's shape, packed. NULL if the op has no such tensor. */
+    void (*indices)(const struct rfg_problem *prob, int tensor, uint64_t seed, int32_t *data);
 };
 
 /* Every operator's last key: the launch may begin before the kernel before it in the stream has ended (struct

@@ -55,7 +55,7 @@ bool rfg_problem_parse_dtypes(struct rfg_problem *p, const char *text, struct rf
         size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
         rfg_dtype d = dtype_find(s, len);
         if (d == RFG_DTYPE_NONE)
-            return rfg_refuse(why, "dtype '%.*s' in '%.60s': must be bf16, f16, f32, e4m3, e4m3fnuz, e5m2 or i8",
+            return rfg_refuse(why, "dtype '%.*s' in '%.60s': must be bf16, f16, f32, e4m3, e4m3fnuz, e5m2, i8 or i32",
                               (int)(len ? len : strlen(s)), s, text);
         p->dtype[i] = (uint8_t)d;
         s += len;

@@ -11,7 +11,7 @@
 
 #include "rfg/core.h"
 
-#define RFG_MAX_KEYS       16
+#define RFG_MAX_KEYS       24
 #define RFG_MAX_DTYPES     4
 #define RFG_PROBLEM_STRLEN 256
 

@@ -205,10 +205,21 @@ static bool may_flush(rfg_context *ctx, const struct rfg_variant *var, enum rfg_
     return data == RFG_DATA_SPECIAL && (strstr(arch, "gfx90a") || strstr(arch, "gfx908")) && strstr(var->name, "mma");
 }
 
+static bool is_zero(const struct rfg_problem *p, const char *key)
+{
+    int k = rfg_op_key(p->op, key);
+    return k >= 0 && p->v[k] == 0;
+}
+
+/* Settled before dispatch: variants need not know it. */
+static bool is_empty_output(const struct rfg_problem *p)
+{
+    return p->v[0] == 0 || p->v[1] == 0 || is_zero(p, "Sq");
+}
+
 static bool is_empty_sum(const struct rfg_problem *p)
 {
-    int k = rfg_op_key(p->op, "K");
-    return (k >= 0 && p->v[k] == 0) || (p->v[0] == 0 || p->v[1] == 0);
+    return is_empty_output(p) || is_zero(p, "K") || is_zero(p, "S");
 }
 
 static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rfg_problem *prob,
@@ -243,8 +254,7 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
         char name[RFG_CONFIG_STRLEN];
         struct rfg_plan *plan;
         rfg_config_format(cf->var, cf->p, name, sizeof(name));
-        /* An empty output is settled before dispatch: variants need not know it. */
-        if (prob->v[0] == 0 || prob->v[1] == 0)
+        if (is_empty_output(prob))
             break;
         /* The case's tensors may be aligned worse than the problem's text says. */
         if (may_flush(ctx, cf->var, oc->data) ||

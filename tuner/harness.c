@@ -104,7 +104,9 @@ static void *fill_rows(void *arg)
         for (int64_t i = 0; i < cols; i++, bits >>= 16) {
             if (i % 4 == 0)
                 bits = rfg_random(&seed);
-            if (f->size == 2)
+            if (f->size == 1)
+                ((uint8_t *)row)[i] = ((const uint8_t *)f->table)[bits & 65535];
+            else if (f->size == 2)
                 ((uint16_t *)row)[i] = ((const uint16_t *)f->table)[bits & 65535];
             else
                 ((uint32_t *)row)[i] = ((const uint32_t *)f->table)[bits & 65535];
@@ -181,6 +183,10 @@ static void make_data(struct rfg_case *c)
         if (p->spec.output) {
             for (int64_t r = 0; r < p->segs; r++)
                 memset(c->host + p->offset + (size_t)r * p->stride, POISON, p->seg);
+            continue;
+        }
+        if (p->spec.dtype == RFG_I32) {
+            c->prob.op->indices(&c->prob, i, rfg_random(&seed), (int32_t *)(void *)(c->host + p->offset));
             continue;
         }
         fill_random(c, p, &seed);

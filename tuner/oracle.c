@@ -93,6 +93,8 @@ double rfg_largest(rfg_dtype dtype)
         return 57344;
     case RFG_I8:
         return 127;
+    case RFG_I32:
+        return INT32_MAX;
     default:
         return 0x1.fffffep127;
     }
@@ -102,6 +104,8 @@ double rfg_load(const void *base, rfg_dtype dtype, int64_t index)
 {
     if (dtype == RFG_F32)
         return ((const float *)base)[index];
+    if (dtype == RFG_I32)
+        return ((const int32_t *)base)[index];
     if (rfg_dtype_size(dtype) == 1)
         return byte_table(dtype)[((const uint8_t *)base)[index]];
     struct format f = format_of(dtype);
@@ -122,7 +126,7 @@ double rfg_ulp(rfg_dtype dtype, double x)
     int e;
     if (!isfinite(x))
         return 0;
-    if (dtype == RFG_I8)
+    if (dtype == RFG_I8 || dtype == RFG_I32)
         return 1;
     frexp(x, &e); /* |x| = m * 2^e, m in [0.5, 1) */
     e = x == 0 || e - 1 < f.min_exp ? f.min_exp : e - 1;
@@ -144,6 +148,11 @@ void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value)
 {
     if (dtype == RFG_F32) {
         ((float *)base)[index] = (float)value;
+        return;
+    }
+    if (dtype == RFG_I32) {
+        value = isnan(value) ? 0 : fmin(fmax(nearbyint(value), INT32_MIN), INT32_MAX);
+        ((int32_t *)base)[index] = (int32_t)value;
         return;
     }
     if (rfg_dtype_size(dtype) == 1) {

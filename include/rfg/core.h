@@ -55,7 +55,7 @@ RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
 
-/* The 8-bit ones are what operators quantise to. fp8 has two encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and,
+/* The 8-bit ones are what operators quantise to, i32 what they find their way by (block tables, lengths). fp8 has two encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and,
  * on gfx942, one without infinity and negative zero (e4m3fnuz). Either can be asked for on every device. */
 typedef enum rfg_dtype {
     RFG_DTYPE_NONE = 0,
@@ -66,11 +66,12 @@ typedef enum rfg_dtype {
     RFG_E4M3FNUZ, /* largest 240; NaN 0x80; neither infinity nor -0 */
     RFG_E5M2,     /* largest 57344; infinity and NaN as in IEEE formats */
     RFG_I8,
+    RFG_I32,
     RFG_DTYPE_COUNT
 } rfg_dtype;
 
-/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8"; "none" for RFG_DTYPE_NONE and "?" for a value out of range.
- */
+/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32"; "none" for RFG_DTYPE_NONE and "?" for a value out of
+ * range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
 /* Bytes of one element; 0 for a value out of range. */
 RFG_API size_t rfg_dtype_size(rfg_dtype dtype);

@@ -27,6 +27,8 @@ static inline int rfg_tensor_from_dlpack(rfg_tensor *out, const DLTensor *dl)
         t.dtype = RFG_BF16;
     else if (dl->dtype.code == kDLInt && dl->dtype.bits == 8)
         t.dtype = RFG_I8;
+    else if (dl->dtype.code == kDLInt && dl->dtype.bits == 32)
+        t.dtype = RFG_I32;
 #if defined(DLPACK_MAJOR_VERSION) &&                                                                                   \
     (DLPACK_MAJOR_VERSION > 1 || (DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION > 0))
     else if (dl->dtype.code == kDLFloat8_e4m3fn)

@@ -8,6 +8,7 @@
 #include "act.h"
 #include "core.h"
 #include "gemm.h"
+#include "mha.h"
 #include "norm.h"
 #include "quant.h"
 

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The operators mha and mha_decode: their tables. The public functions and their argument rules are in mha_check.c. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "../operand.h"
+#include "mha_call.h"
+
+static const char *const kv_names[] = { "same", "e4m3", "e4m3fnuz", "e5m2" };
+static const char *const scales_names[] = { "none", "tensor", "head" };
+static const char *const form_names[] = { "nhd", "hnd", "vllm", "gaps" };
+static const char *const lens_names[] = { "all", "log", "any" };
+
+#define MAX_PAGE (1 << 30)
+#define GAP      64 /* elements between rows with form=gaps: keeps every alignment */
+
+#define KEYS                                                                                                           \
+    [MHA_B] = { "B", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE - 1, NULL }, [MHA_HQ] = { "Hq", RFG_KEY_SIZE, 0,                 \
+                                                                                0,    RFG_MAX_SIZE, NULL },            \
+    [MHA_HKV] = { "Hkv", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL }, [MHA_D] = { "D", RFG_KEY_SIZE, 0, 64, 256, NULL },  \
+    [MHA_S] = { "S", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL }, [MHA_DV] = { "Dv", RFG_KEY_ATTR, 0, 0, 256, NULL },     \
+    [MHA_CAUSAL] = { "causal", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_LEFT] = { "window", RFG_KEY_ATTR, -1,               \
+                                                                             -1,       RFG_MAX_SIZE, NULL },           \
+    [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL },                                        \
+    [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL },                                                     \
+    [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
+    [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
+    [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL }, [MHA_KV] = { "kv", RFG_KEY_ATTR, 0,                   \
+                                                                              0,    MHA_KV_E5M2,  kv_names },          \
+    [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_HEAD, scales_names },                                    \
+    [MHA_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, MHA_FORM_GAPS, form_names }, [MHA_LENS] = { "lens",                   \
+                                                                                             RFG_KEY_LAYOUT,           \
+                                                                                             0,                        \
+                                                                                             0,                        \
+                                                                                             MHA_LENS_ANY,             \
+                                                                                             lens_names },             \
+    [MHA_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL }, [MHA_OVERLAP] = RFG_KEY_OVERLAP
+
+static const struct rfg_key mha_keys[MHA_NKEYS] = {
+    KEYS,
+    [MHA_SQ] = { "Sq", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
+};
+static const struct rfg_key decode_keys[MHA_NKEYS] = {
+    KEYS,
+    [MHA_SQ] = { "Sq", RFG_KEY_ATTR, 1, 1, 8, NULL },
+};
+
+bool mha_head_dims_allowed(int64_t d, int64_t dv)
+{
+    return d == 192 ? dv == 192 || dv == 128 : dv == d && (d == 64 || d == 96 || d == 128 || d == 256);
+}
+
+/* ---- what a problem may say ------------------------------------------------------------------------------------- */
+
+/* Each way to say a thing has one spelling, so that a call and its problem string meet in one tuned row. */
+static bool masks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    if (mha_is_decode(prob) && v[MHA_SQ] == 1 && (v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0))
+        return rfg_refuse(why, "%s=%" PRId64 ": masks nothing with one query: leave it out",
+                          v[MHA_CAUSAL] ? "causal" : "window_right", v[MHA_CAUSAL] ? 1 : v[MHA_RIGHT]);
+    if (v[MHA_CAUSAL] && v[MHA_RIGHT] >= 0)
+        return rfg_refuse(why, "window_right=%" PRId64 ": causal=1 counts it as 0: leave it out", v[MHA_RIGHT]);
+    return true;
+}
+
+static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    if (v[MHA_PAGE] & (v[MHA_PAGE] - 1))
+        return rfg_refuse(why, "page=%" PRId64 ": must be a power of two, or 0 for no table", v[MHA_PAGE]);
+    if (v[MHA_SCALES] && v[MHA_KV] == MHA_KV_SAME)
+        return rfg_refuse(why, "scales=%s: only with an 8-bit kv", scales_names[v[MHA_SCALES]]);
+    if (v[MHA_SCALES] == MHA_SCALES_HEAD && v[MHA_HKV] == 1)
+        return rfg_refuse(why, "scales=head: is scales=tensor with Hkv=1");
+    if (v[MHA_VARLEN] && mha_is_decode(prob))
+        return rfg_refuse(why, "varlen=1: %s has no cu_seqlens", prob->op->name);
+    if (v[MHA_FORM] == MHA_FORM_VLLM && (!mha_is_decode(prob) || v[MHA_PAGE] < 16))
+        return rfg_refuse(why, "form=vllm: only mha_decode with a page of 16 or more");
+    if (v[MHA_LENS] && !v[MHA_VARLEN] && !v[MHA_PAGE] && !mha_is_decode(prob))
+        return rfg_refuse(why, "lens=%s: mha has lengths only with varlen=1 or a page", lens_names[v[MHA_LENS]]);
+    return true;
+}
+
+static int64_t columns_of_table(const struct rfg_problem *prob)
+{
+    int64_t page = prob->v[MHA_PAGE];
+    return page ? (prob->v[MHA_S] + page - 1) / page : 0;
+}
+
+static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    int64_t dv = mha_dv(prob), columns = columns_of_table(prob);
+    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
+        return rfg_refuse(why, "dtype %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (prob->dtype[1] != prob->dtype[0])
+        return rfg_refuse(why, "dtype of out is %s: must be q's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (v[MHA_DV] == v[MHA_D])
+        return rfg_refuse(why, "Dv=%" PRId64 ": is D: leave it out", v[MHA_DV]);
+    if (!mha_head_dims_allowed(v[MHA_D], dv))
+        return rfg_refuse(why,
+                          "D=%" PRId64 " Dv=%" PRId64 ": must be one of 64, 96, 128, 192, 256 and Dv the same, or "
+                          "D=192 Dv=128",
+                          v[MHA_D], dv);
+    if (v[MHA_HKV] < 1 || v[MHA_HQ] % v[MHA_HKV])
+        return rfg_refuse(why, "Hkv=%" PRId64 ": must divide Hq=%" PRId64, v[MHA_HKV], v[MHA_HQ]);
+    if (!masks_valid(prob, why) || !cache_valid(prob, why))
+        return false;
+    double rows = (double)v[MHA_B] * (double)(v[MHA_SQ] > 1 ? v[MHA_SQ] : 1) * (double)v[MHA_HQ];
+    double keys = (double)v[MHA_B] * (double)v[MHA_S], blocks = (double)v[MHA_B] * (double)columns;
+    if (rows > RFG_MAX_SIZE)
+        return rfg_refuse(why, "B x Sq x Hq is %.0f: must be at most %d", rows, RFG_MAX_SIZE);
+    if (blocks > RFG_MAX_SIZE || (double)columns * (double)v[MHA_PAGE] > RFG_MAX_SIZE ||
+        (v[MHA_VARLEN] && keys > RFG_MAX_SIZE) || keys * (double)v[MHA_HKV] > 0x1p50)
+        return rfg_refuse(why, "B=%" PRId64 " S=%" PRId64 ": too many keys", v[MHA_B], v[MHA_S]);
+    if (v[MHA_ALIGN] & (v[MHA_ALIGN] - 1))
+        return rfg_refuse(why, "align=%" PRId64 ": must be a power of two", v[MHA_ALIGN]);
+    return true;
+}
+
+/* ---- lengths in tests, and what a problem costs ----------------------------------------------------------------- */
+
+/* splitmix64 of a counter. */
+static uint64_t draw(uint64_t at)
+{
+    uint64_t z = (at + 1) * 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+int64_t mha_test_length(const struct rfg_problem *prob, bool of_queries, int64_t b)
+{
+    const int64_t *v = prob->v;
+    int64_t batch = v[MHA_B], most = of_queries ? v[MHA_SQ] : v[MHA_S], lens = v[MHA_LENS];
+    double u = (double)(draw((uint64_t)b * 2 + of_queries) >> 11) * 0x1p-53;
+    if (of_queries ? !v[MHA_VARLEN] : lens == MHA_LENS_ALL)
+        return most;
+    if (b == batch / (of_queries ? 3 : 2) || most == 0)
+        return most;
+    if (lens == MHA_LENS_ANY)
+        return b == (batch / 2 + 1) % batch ? 0 : (int64_t)(u * (double)(most + 1));
+    if (of_queries)
+        return 1 + (int64_t)(u * (double)most);
+    double least = most < 16 ? (double)most : 16;
+    return (int64_t)(least * pow((double)most / least, u));
+}
+
+/* Keys that query i of sq sees of skv: those from *from to *to - 1. */
+static void visible(const struct rfg_problem *prob, int64_t i, int64_t sq, int64_t skv, int64_t *from, int64_t *to)
+{
+    int64_t at = i + skv - sq, left = prob->v[MHA_LEFT], right = prob->v[MHA_CAUSAL] ? 0 : prob->v[MHA_RIGHT];
+    *from = left >= 0 && at > left ? at - left : 0;
+    *to = right < 0 || at + right >= skv ? skv : at + right < 0 ? 0 : at + right + 1;
+    if (*to < *from)
+        *to = *from;
+}
+
+/* Each query, result, and key and value that any query sees, once; the products of the pairs that aren't masked. */
+static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    const int64_t *v = prob->v;
+    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    double kv_size = (double)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob)), pairs = 0, keys = 0, queries = 0;
+    int64_t alike = !v[MHA_VARLEN] && !v[MHA_LENS] ? 1 : 4096; /* a sample of these stands for all */
+    int64_t n = v[MHA_B] < alike ? v[MHA_B] : alike;
+    for (int64_t b = 0; b < n; b++) {
+        int64_t sq = mha_test_length(prob, true, b), skv = mha_test_length(prob, false, b), first = skv, end = 0;
+        for (int64_t i = 0; i < sq; i++) {
+            int64_t from, to;
+            visible(prob, i, sq, skv, &from, &to);
+            pairs += (double)(to - from);
+            if (to > from) {
+                first = from < first ? from : first;
+                end = to > end ? to : end;
+            }
+        }
+        queries += (double)sq;
+        keys += end > first ? (double)(end - first) : 0;
+    }
+    double share = n ? (double)v[MHA_B] / (double)n : 0, hq = (double)v[MHA_HQ];
+    *bytes = share * (queries * hq * ((d + dv) * size + (v[MHA_LSE] ? 4 : 0)) +
+                      keys * ((double)v[MHA_HKV] * (d + dv) * kv_size + (v[MHA_PAGE] ? 4 / (double)v[MHA_PAGE] : 0)));
+    *flops = share * 2 * (d + dv) * pairs * hq;
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------------------------- */
+
+static struct rfg_tensor_spec rows_spec(const struct rfg_problem *prob, const char *name, int dtype, int64_t rows,
+                                        int64_t heads, int64_t d)
+{
+    return (struct rfg_tensor_spec){ .name = name,
+                                     .dtype = (rfg_dtype)dtype,
+                                     .ndim = 3,
+                                     .shape = { rows, heads, d },
+                                     .row_stride = heads * d + (prob->v[MHA_FORM] == MHA_FORM_GAPS ? GAP : 0),
+                                     .align_key = MHA_ALIGN };
+}
+
+static struct rfg_tensor_spec vector_spec(const char *name, rfg_dtype dtype, int64_t n, bool present)
+{
+    return (struct rfg_tensor_spec){
+        .name = name, .dtype = dtype, .ndim = 1, .shape = { n }, .absent = !present, .align_key = -1
+    };
+}
+
+static bool has_lens(const struct rfg_problem *prob)
+{
+    return prob->v[MHA_PAGE] || (mha_is_decode(prob) && prob->v[MHA_LENS]);
+}
+
+static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    const int64_t *v = prob->v;
+    int64_t tokens = v[MHA_B] * v[MHA_SQ], columns = columns_of_table(prob), hq = v[MHA_HQ], dv = mha_dv(prob);
+    int64_t keys = v[MHA_B] * (v[MHA_PAGE] ? columns * v[MHA_PAGE] : v[MHA_S]);
+    int64_t scales = v[MHA_SCALES] == MHA_SCALES_HEAD ? v[MHA_HKV] : 1;
+    int kv = mha_kv_dtype(prob);
+    _Static_assert(MHA_T_COUNT <= RFG_MAX_TENSORS, "room for all");
+    spec[MHA_T_OUT] = rows_spec(prob, "out", prob->dtype[1], tokens, 1, hq * dv);
+    spec[MHA_T_OUT].ndim = 2;
+    spec[MHA_T_OUT].shape[1] = hq * dv;
+    spec[MHA_T_OUT].shape[2] = 0;
+    spec[MHA_T_OUT].output = true;
+    spec[MHA_T_LSE] = (struct rfg_tensor_spec){ .name = "lse",
+                                                .output = true,
+                                                .dtype = RFG_F32,
+                                                .ndim = 2,
+                                                .shape = { tokens, hq },
+                                                .row_stride = hq,
+                                                .absent = !v[MHA_LSE],
+                                                .align_key = -1 };
+    spec[MHA_T_Q] = rows_spec(prob, "q", prob->dtype[0], tokens, hq, v[MHA_D]);
+    spec[MHA_T_K] = rows_spec(prob, "k", kv, keys, v[MHA_HKV], v[MHA_D]);
+    spec[MHA_T_V] = rows_spec(prob, "v", kv, keys, v[MHA_HKV], dv);
+    spec[MHA_T_SINKS] = vector_spec("sinks", RFG_F32, hq, v[MHA_SINK]);
+    spec[MHA_T_ALIBI] = vector_spec("alibi", RFG_F32, hq, v[MHA_ALIBI]);
+    spec[MHA_T_K_SCALE] = vector_spec("k_scale", RFG_F32, scales, v[MHA_SCALES]);
+    spec[MHA_T_V_SCALE] = vector_spec("v_scale", RFG_F32, scales, v[MHA_SCALES]);
+    spec[MHA_T_CU_Q] = vector_spec("cu_seqlens_q", RFG_I32, v[MHA_B] + 1, v[MHA_VARLEN]);
+    spec[MHA_T_CU_K] = vector_spec("cu_seqlens_k", RFG_I32, v[MHA_B] + 1, v[MHA_VARLEN] && !v[MHA_PAGE]);
+    spec[MHA_T_TABLE] = vector_spec("block_table", RFG_I32, v[MHA_B], v[MHA_PAGE]);
+    spec[MHA_T_TABLE].ndim = 2;
+    spec[MHA_T_TABLE].shape[1] = spec[MHA_T_TABLE].row_stride = columns;
+    spec[MHA_T_LENS] = vector_spec("kv_lens", RFG_I32, v[MHA_B], has_lens(prob));
+    return MHA_T_COUNT;
+}
+
+static void mha_indices(const struct rfg_problem *prob, int tensor, uint64_t seed, int32_t *data)
+{
+    int64_t batch = prob->v[MHA_B], blocks = batch * columns_of_table(prob), sum = 0;
+    switch (tensor) {
+    case MHA_T_TABLE: /* which block holds what is arbitrary, and none holds two things */
+        for (int64_t i = 0; i < blocks; i++) {
+            int64_t j = (int64_t)(draw(seed + (uint64_t)i) % (uint64_t)(i + 1));
+            data[i] = data[j];
+            data[j] = (int32_t)i;
+        }
+        break;
+    case MHA_T_LENS:
+        for (int64_t b = 0; b < batch; b++)
+            data[b] = (int32_t)mha_test_length(prob, false, b);
+        break;
+    default:
+        for (int64_t b = 0; b <= batch; b++) {
+            data[b] = (int32_t)sum;
+            sum += b < batch ? mha_test_length(prob, tensor == MHA_T_CU_Q, b) : 0;
+        }
+    }
+}
+
+/* ---- views of the harness' memory ------------------------------------------------------------------------------- */
+
+/* [groups, tokens, heads, d] in memory that has rows of heads `ld` apart, or, with heads outside, a group's heads one
+ * after the other. */
+static rfg_tensor heads_view(const rfg_tensor *t, int64_t groups, int64_t tokens, int64_t heads, int64_t d, int64_t ld,
+                             bool heads_outside)
+{
+    rfg_tensor view = { t->data, t->dtype, 4, { groups, tokens, heads, d }, { tokens * ld, ld, d, 1 } };
+    if (heads_outside) {
+        view.strides[0] = heads * tokens * d;
+        view.strides[1] = d;
+        view.strides[2] = tokens * d;
+    }
+    return view;
+}
+
+/* Without a dimension. */
+static rfg_tensor drop(rfg_tensor t, int dim)
+{
+    t.ndim--;
+    for (int i = dim; i < t.ndim; i++) {
+        t.shape[i] = t.shape[i + 1];
+        t.strides[i] = t.strides[i + 1];
+    }
+    return t;
+}
+
+static rfg_tensor older_vllm(const rfg_tensor *t, int64_t blocks, int64_t heads, int64_t page, int64_t d, bool is_k)
+{
+    int64_t x = 16 / (int64_t)rfg_dtype_size(t->dtype);
+    if (is_k)
+        return (rfg_tensor){
+            t->data, t->dtype, 5, { blocks, heads, d / x, page, x }, { heads * page * d, page * d, page * x, x, 1 }
+        };
+    return (rfg_tensor){ t->data, t->dtype, 4, { blocks, heads, d, page }, { heads * page * d, page * d, page, 1 } };
+}
+
+static rfg_tensor cache_view(const struct rfg_problem *prob, const rfg_tensor *t, int64_t d, bool is_k)
+{
+    const int64_t *v = prob->v;
+    int64_t page = v[MHA_PAGE], heads = v[MHA_HKV], blocks = v[MHA_B], tokens = v[MHA_S];
+    bool hnd = v[MHA_FORM] == MHA_FORM_HND;
+    if (page) {
+        blocks = v[MHA_B] * columns_of_table(prob);
+        tokens = page;
+    }
+    if (v[MHA_FORM] == MHA_FORM_VLLM)
+        return older_vllm(t, blocks, heads, page, d, is_k);
+    if (v[MHA_VARLEN] && !page)
+        return drop(heads_view(t, 1, v[MHA_B] * v[MHA_S], heads, d, t->strides[0], hnd), 0);
+    return heads_view(t, blocks, tokens, heads, d, t->strides[0], hnd);
+}
+
+void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], struct mha_views *views)
+{
+    const int64_t *v = prob->v;
+    int64_t batch = v[MHA_VARLEN] ? 1 : v[MHA_B], sq = v[MHA_VARLEN] ? v[MHA_B] * v[MHA_SQ] : v[MHA_SQ];
+    int64_t hq = v[MHA_HQ], dv = mha_dv(prob);
+    /* Varlen has no batch; one query a sequence is passed without its dimension. */
+    int gone = v[MHA_VARLEN] ? 0 : mha_is_decode(prob) && sq == 1 ? 1 : -1;
+    rfg_tensor *w = views->t;
+    memcpy(w, t, MHA_T_COUNT * sizeof(*w));
+    w[MHA_T_Q] = heads_view(&t[MHA_T_Q], batch, sq, hq, v[MHA_D], t[MHA_T_Q].strides[0], v[MHA_FORM] == MHA_FORM_HND);
+    w[MHA_T_OUT] = heads_view(&t[MHA_T_OUT], batch, sq, hq, dv, t[MHA_T_OUT].strides[0], false);
+    w[MHA_T_LSE] = (rfg_tensor){ t[MHA_T_LSE].data, RFG_F32, 3, { batch, hq, sq }, { sq * hq, 1, hq } };
+    if (gone >= 0) {
+        w[MHA_T_Q] = drop(w[MHA_T_Q], gone);
+        w[MHA_T_OUT] = drop(w[MHA_T_OUT], gone);
+        w[MHA_T_LSE] = drop(w[MHA_T_LSE], gone ? 2 : 0);
+    }
+    w[MHA_T_K] = cache_view(prob, &t[MHA_T_K], v[MHA_D], true);
+    w[MHA_T_V] = cache_view(prob, &t[MHA_T_V], dv, false);
+    bool paged = v[MHA_PAGE] != 0, windowed = v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0;
+    const rfg_tensor *scales[2] = { &w[MHA_T_K_SCALE], &w[MHA_T_V_SCALE] };
+    views->call = (struct mha_call){
+        .op = prob->op,
+        .out = &w[MHA_T_OUT],
+        .q = &w[MHA_T_Q],
+        .k = &w[MHA_T_K],
+        .v = &w[MHA_T_V],
+        .table = paged ? &w[MHA_T_TABLE] : NULL,
+        .lens = has_lens(prob) ? &w[MHA_T_LENS] : NULL,
+        .p = { .soft_cap = (float)v[MHA_CAP],
+               .causal = v[MHA_CAUSAL] != 0,
+               .window = windowed,
+               .window_left = (int32_t)v[MHA_LEFT],
+               .window_right = (int32_t)v[MHA_RIGHT],
+               .sinks = v[MHA_SINK] ? &w[MHA_T_SINKS] : NULL,
+               .alibi = v[MHA_ALIBI] ? &w[MHA_T_ALIBI] : NULL,
+               .lse = v[MHA_LSE] ? &w[MHA_T_LSE] : NULL,
+               .k_scale = v[MHA_SCALES] ? scales[0] : NULL,
+               .v_scale = v[MHA_SCALES] ? scales[1] : NULL,
+               .cu_seqlens_q = v[MHA_VARLEN] ? &w[MHA_T_CU_Q] : NULL,
+               .cu_seqlens_k = v[MHA_VARLEN] && !paged ? &w[MHA_T_CU_K] : NULL,
+               .max_seqlen_q = (int32_t)v[MHA_SQ],
+               .max_seqlen_k = (int32_t)v[MHA_S] },
+    };
+    if (!mha_is_decode(prob)) {
+        views->call.p.block_table = views->call.table;
+        views->call.p.kv_lens = views->call.lens;
+    }
+}
+
+static rfg_status mha_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
+                           rfg_stream stream)
+{
+    struct mha_views w;
+    mha_views(prob, t, &w);
+    const struct mha_call *c = &w.call;
+    return mha_is_decode(prob) ? rfg_op_mha_decode(ctx, c->out, c->q, c->k, c->v, c->table, c->lens, &c->p, stream)
+                               : rfg_op_mha(ctx, c->out, c->q, c->k, c->v, &c->p, stream);
+}
+
+static void mha_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
+{
+    struct mha_views w;
+    mha_views(prob, t, &w);
+    mha_fill_args(&w.call, kargs);
+}
+
+/* ---- kernel arguments ------------------------------------------------------------------------------------------- */
+
+/* Of a dimension of size 1 only element 0 is there: its stride may be anything. */
+static long long stride(const rfg_tensor *t, int dim)
+{
+    return dim >= 0 && t->shape[dim] > 1 ? t->strides[dim] : 0;
+}
+
+static struct mha_rows rows_of(const struct mha_call *c, const rfg_tensor *t)
+{
+    bool packed = c->p.cu_seqlens_q && c->op == &rfg_op_mha_desc;
+    int token = t->ndim == 4 ? 1 : packed ? 0 : -1;
+    return (struct mha_rows){ t->data, stride(t, packed ? -1 : 0), stride(t, token), stride(t, t->ndim - 2) };
+}
+
+static bool is_older_vllm(const struct mha_call *c)
+{
+    return c->k->ndim == 5;
+}
+
+static struct mha_cache cache_of(const struct mha_call *c, const rfg_tensor *t)
+{
+    if (is_older_vllm(c))
+        return (struct mha_cache){ t->data, stride(t, 0), stride(t, 3), stride(t, 1), stride(t, 2) };
+    int block = t->ndim == 4 ? 0 : -1;
+    return (struct mha_cache){ t->data, stride(t, block), stride(t, block + 1), stride(t, block + 2), 0 };
+}
+
+int64_t mha_held(const struct mha_call *c)
+{
+    int64_t page = c->k->shape[is_older_vllm(c) ? 3 : 1];
+    return c->table ? c->table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
+}
+
+static int scale_stride(const rfg_tensor *t)
+{
+    return t && t->shape[0] > 1 ? 1 : 0;
+}
+
+void mha_fill_args(const struct mha_call *c, struct mha_args *a)
+{
+    const rfg_mha_params *p = &c->p;
+    bool decode = c->op == &rfg_op_mha_decode_desc, packed = !decode && p->cu_seqlens_q;
+    int64_t d = c->q->shape[c->q->ndim - 1], page = c->k->shape[is_older_vllm(c) ? 3 : 1];
+    memset(a, 0, sizeof(*a));
+    a->q = rows_of(c, c->q);
+    a->out = rows_of(c, c->out);
+    a->k = cache_of(c, c->k);
+    a->v = cache_of(c, c->v);
+    if (c->table) {
+        a->block_table = c->table->data;
+        a->table_stride = stride(c->table, 0);
+        a->page_shift = __builtin_ctzll((unsigned long long)page);
+    }
+    a->kv_lens = c->lens ? c->lens->data : NULL;
+    a->q_begin = packed ? p->cu_seqlens_q->data : NULL;
+    a->kv_begin = packed && p->cu_seqlens_k ? p->cu_seqlens_k->data : NULL;
+    a->sinks = p->sinks ? p->sinks->data : NULL;
+    a->alibi = p->alibi ? p->alibi->data : NULL;
+    a->k_scale = p->k_scale ? p->k_scale->data : NULL;
+    a->v_scale = p->v_scale ? p->v_scale->data : NULL;
+    a->k_scale_stride = scale_stride(p->k_scale);
+    a->v_scale_stride = scale_stride(p->v_scale);
+    if (p->lse) {
+        a->lse = p->lse->data;
+        a->lse_batch = stride(p->lse, packed ? -1 : 0);
+        a->lse_head = stride(p->lse, packed ? 0 : 1);
+        a->lse_token = stride(p->lse, packed ? 1 : p->lse->ndim == 3 ? 2 : -1);
+    }
+    a->scale = p->scale != 0 ? p->scale : (float)(1 / sqrt((double)d));
+    a->soft_cap = p->soft_cap;
+    a->batch = (int)(packed ? p->cu_seqlens_q->shape[0] - 1 : c->q->shape[0]);
+    int64_t tokens = c->q->shape[0];
+    a->sq = (int)(packed            ? (p->max_seqlen_q < tokens ? p->max_seqlen_q : tokens)
+                  : c->q->ndim == 4 ? c->q->shape[1]
+                                    : 1);
+    a->skv = (int)mha_held(c);
+    a->hq = (int)c->q->shape[c->q->ndim - 2];
+    a->hkv = (int)c->k->shape[is_older_vllm(c) ? 1 : c->k->ndim - 2];
+    a->window_left = p->window && p->window_left >= 0 ? p->window_left : INT32_MAX;
+    a->window_right = p->causal ? 0 : p->window && p->window_right >= 0 ? p->window_right : INT32_MAX;
+}
+
+/* ---- the tables ------------------------------------------------------------------------------------------------- */
+
+static const struct rfg_variant *const mha_variants[] = {
+    &mha_cpu_portable,
+};
+static const struct rfg_variant *const decode_variants[] = {
+    &mha_decode_cpu_portable,
+};
+
+#define DESC(op_name, op_id, op_keys, op_variants)                                                                     \
+    {                                                                                                                  \
+        .name = #op_name, .id = op_id, .n_in = 1, .n_out = 1, .n_keys = MHA_NKEYS, .keys = op_keys,                    \
+        .column_key = { "B", "S", "Hq" }, .n_variants = sizeof(op_variants) / sizeof(op_variants[0]),                  \
+        .variants = op_variants, .kargs_size = sizeof(struct mha_args), .head = offsetof(struct mha_args, workspace),  \
+        .valid = mha_valid, .cost = mha_cost, .tensors = mha_tensors, .call = mha_call, .pack = mha_pack,              \
+        .indices = mha_indices,                                                                                        \
+    }
+const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys, mha_variants);
+const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys, decode_variants);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the operators' tables and public functions share: a call as the public functions are given it. */
+#ifndef RFG_MHA_CALL_H
+#define RFG_MHA_CALL_H
+
+#include "mha.h"
+
+struct mha_call {
+    const char *fn;
+    const struct rfg_op *op;
+    const rfg_tensor *out, *q, *k, *v, *table, *lens; /* table and lens: of either operator */
+    rfg_mha_params p;
+};
+
+/* The tensors' places in the lists of call() and pack(). */
+enum {
+    MHA_T_OUT,
+    MHA_T_LSE,
+    MHA_T_Q,
+    MHA_T_K,
+    MHA_T_V,
+    MHA_T_SINKS,
+    MHA_T_ALIBI,
+    MHA_T_K_SCALE,
+    MHA_T_V_SCALE,
+    MHA_T_CU_Q,
+    MHA_T_CU_K,
+    MHA_T_TABLE,
+    MHA_T_LENS,
+    MHA_T_COUNT
+};
+
+/* The call that a problem with the harness' tensors stands for: there the tensors are rows of memory, here they are
+ * the views that the problem's form makes of them. */
+struct mha_views {
+    rfg_tensor t[MHA_T_COUNT];
+    struct mha_call call;
+};
+void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], struct mha_views *views);
+
+/* The most keys that a sequence of the call's tensors can have. */
+int64_t mha_held(const struct mha_call *c);
+
+/* The kernel arguments of a call that was checked. */
+void mha_fill_args(const struct mha_call *c, struct mha_args *a);
+
+/* By the rules of rfg/mha.h: RFG_OK, or what is wrong. */
+bool mha_head_dims_allowed(int64_t d, int64_t dv);
+
+/* Queries (or keys) of sequence b in tests: what the problem's keys say, drawn from the problem alone, so that cost()
+ * knows it. */
+int64_t mha_test_length(const struct rfg_problem *prob, bool of_queries, int64_t b);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The oracle of attention, by the formulas of rfg/mha.h: two passes over a query's keys, all in double. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../oracle.h"
+#include "mha_call.h"
+
+#define EPS   0x1p-24 /* half an ulp of 1 in fp32 */
+#define MAX_D 256
+
+struct job {
+    const struct rfg_problem *prob;
+    struct mha_views w;
+    const int64_t *rows;
+    int64_t n_rows;
+    struct rfg_expected *expected;
+    double *value; /* what each 16-bit or 8-bit code of k and v stands for */
+    _Atomic int64_t next;
+    _Atomic bool no_memory;
+};
+
+static double vector_at(const rfg_tensor *t, int64_t i, double without)
+{
+    return t ? rfg_load(t->data, t->dtype, t->shape[0] > 1 ? i : 0) : without;
+}
+
+static int64_t index_at(const rfg_tensor *t, int64_t i)
+{
+    return ((const int32_t *)t->data)[i];
+}
+
+/* Where a query is: the sequence that the token belongs to and its place there. False: in none. */
+struct place {
+    int64_t b, i, sq, skv;
+};
+
+static bool find(const struct job *j, int64_t token, struct place *at)
+{
+    const struct mha_call *c = &j->w.call;
+    const rfg_tensor *cu_q = c->p.cu_seqlens_q, *cu_k = c->p.cu_seqlens_k;
+    at->b = 0;
+    at->sq = j->prob->v[MHA_SQ];
+    if (cu_q) {
+        while (at->b + 1 < cu_q->shape[0] && index_at(cu_q, at->b + 1) <= token)
+            at->b++;
+        if (at->b + 1 == cu_q->shape[0])
+            return false;
+        at->i = token - index_at(cu_q, at->b);
+        at->sq = index_at(cu_q, at->b + 1) - index_at(cu_q, at->b);
+    } else {
+        at->b = token / at->sq;
+        at->i = token % at->sq;
+    }
+    at->skv = c->lens ? index_at(c->lens, at->b)
+              : cu_k  ? index_at(cu_k, at->b + 1) - index_at(cu_k, at->b)
+                      : mha_held(c);
+    return true;
+}
+
+/* Key or value `key` of sequence b, head h, times its scale: n elements. */
+static void load_key(const struct job *j, const rfg_tensor *t, double scale, int64_t b, int64_t key, int64_t h, int n,
+                     double *out)
+{
+    const struct mha_call *c = &j->w.call;
+    bool older = c->k->ndim == 5; /* [blocks,Hkv,D/x,page,x] and [blocks,Hkv,D,page] */
+    int64_t page = older ? c->k->shape[3] : c->k->shape[1], block = b, row = key;
+    if (c->table) {
+        block = index_at(c->table, b * c->table->strides[0] + key / page);
+        row = key % page;
+    }
+    int64_t at, x = older && t->ndim == 5 ? t->shape[4] : older ? 1 : n, chunk = older ? t->strides[2] : 0;
+    if (older)
+        at = block * t->strides[0] + h * t->strides[1] + row * t->strides[3];
+    else if (c->p.cu_seqlens_k)
+        at = (index_at(c->p.cu_seqlens_k, b) + key) * t->strides[0] + h * t->strides[1];
+    else
+        at = block * t->strides[0] + row * t->strides[1] + h * t->strides[2];
+    bool byte = rfg_dtype_size(t->dtype) == 1;
+    for (int64_t d = 0; d < n; d++) {
+        int64_t e = at + d / x * chunk + d % x;
+        out[d] = scale * j->value[byte ? ((const uint8_t *)t->data)[e] : ((const uint16_t *)t->data)[e]];
+    }
+}
+
+/* One head's answer. */
+struct answer {
+    double lse, lse_allow;
+    double out[MAX_D], allow[MAX_D];
+};
+
+/* A kernel may err by this much in a score: fp32 sums of D products, whose order and rounding (matrix units truncate)
+ * is its own, and the roundings of the scale, of log2(e) and of the difference to the maximum, all of them relative to
+ * the terms' magnitudes; a soft cap by way of exp2 (tanh x = 1 - 2 / (1 + exp 2x)) by an absolute error on top. */
+static double score_error(const struct rfg_problem *prob, double magnitudes, double bias)
+{
+    return 4 * EPS * (magnitudes + bias) + 8 * EPS * (double)prob->v[MHA_CAP];
+}
+
+/* q: the query's row, s and err: room for skv numbers each. */
+static void attend(const struct job *j, const struct place *at, int64_t h, const double *q, double *s, double *err,
+                   struct answer *a)
+{
+    const struct rfg_problem *prob = j->prob;
+    const struct mha_call *c = &j->w.call;
+    const rfg_mha_params *p = &c->p;
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob);
+    int64_t kv_head = h / (prob->v[MHA_HQ] / prob->v[MHA_HKV]), pos = at->i + at->skv - at->sq;
+    double scale = p->scale != 0 ? (double)p->scale : 1 / sqrt(d), cap = (double)p->soft_cap;
+    double k_scale = vector_at(p->k_scale, kv_head, 1), v_scale = vector_at(p->v_scale, kv_head, 1);
+    double sink = vector_at(p->sinks, h, -INFINITY), slope = vector_at(p->alibi, h, 0), row[MAX_D];
+    int64_t from = 0, end = at->skv;
+    if (p->window && p->window_left >= 0 && pos - p->window_left > from)
+        from = pos - p->window_left;
+    if (p->window && p->window_right >= 0 && pos + p->window_right + 1 < end)
+        end = pos + p->window_right + 1;
+    if (p->causal && pos + 1 < end)
+        end = pos + 1;
+
+    double max = sink;
+    for (int64_t key = from; key < end; key++) {
+        double sum = 0, magnitudes = 0, bias = slope * (double)llabs(pos - key);
+        load_key(j, c->k, k_scale, at->b, key, kv_head, d, row);
+        for (int i = 0; i < d; i++) {
+            sum += q[i] * row[i];
+            magnitudes += fabs(q[i] * row[i]);
+        }
+        double score = scale * sum;
+        score = cap > 0 ? cap * tanh(score / cap) : score;
+        s[key] = score - bias;
+        err[key] = score_error(prob, fabs(scale) * magnitudes, fabs(bias));
+        max = fmax(max, s[key]);
+    }
+    memset(a, 0, sizeof(*a));
+    a->lse = -INFINITY;
+    if (max == -INFINITY)
+        return;
+    double sum = exp(sink - max), worst = 0;
+    for (int64_t key = from; key < end; key++)
+        sum += exp(s[key] - max);
+    a->lse = max + log(sum);
+
+    /* Exponentials by approximate instructions err by 2^-22 relative, and so do weights by their scores' errors. */
+    double n = end > from ? (double)(end - from) : 0, squares[MAX_D] = { 0 }, all[MAX_D] = { 0 }, skewed[MAX_D] = { 0 };
+    for (int64_t key = from; key < end; key++) {
+        double w = exp(s[key] - a->lse), relative = err[key] + 4 * EPS, lost = 0;
+        /* fp16 has no exponent below 2^-14: smaller weights, beside the maximum's, lose up to 2^-25. */
+        if (prob->dtype[0] == RFG_F16 && w < 0x1p-14 * exp(max - a->lse))
+            lost = fmin(w, 0x1p-25 * exp(max - a->lse));
+        load_key(j, c->v, v_scale, at->b, key, kv_head, dv, row);
+        worst += w * relative;
+        for (int i = 0; i < dv; i++) {
+            double x = w * row[i], size = fabs(x);
+            a->out[i] += x;
+            squares[i] += x * x;
+            all[i] += size;
+            skewed[i] += size * relative + lost * fabs(row[i]);
+        }
+    }
+    /* The sum of the exponentials, in fp32 in any order, errs by about sqrt(n) eps. */
+    double sum_error = worst + (sqrt(n) + 8) * EPS;
+    a->lse_allow = sum_error + 8 * EPS * (fabs(a->lse) + fabs(max)) + 4 * EPS;
+    /* Weights meet V rounded to 16 bits: half an ulp of each at most. Roundings are as good as independent, so that
+     * they add up as squares do (0.42 half ulps are a standard deviation: 3 half ulps are seven of them), but for the
+     * weights that are equal and round alike, which moves the result by its own share. Never more than all at their
+     * worst. */
+    double ulp = prob->dtype[0] == RFG_F16 ? 0x1p-11 : 0x1p-9;
+    for (int i = 0; i < dv; i++) {
+        double norm = sqrt(squares[i]), out = fabs(a->out[i]);
+        double rounding = fmin(ulp * all[i], ulp * (out + 3 * norm));
+        /* Sums in fp32, by matrix units that cut 16 products at a time off at 24 bits: each step a bias of one bit of
+         * what has been summed so far. */
+        double summing = (n / 16 + 8) * 2 * EPS * (out + 3 * norm) + 8 * EPS * all[i];
+        a->allow[i] = rounding + summing + skewed[i] + out * sum_error;
+    }
+}
+
+static void run_row(const struct job *j, int64_t n, double *s)
+{
+    const struct rfg_problem *prob = j->prob;
+    const struct mha_call *c = &j->w.call;
+    int64_t token = j->rows[n], hq = prob->v[MHA_HQ];
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), dims = c->q->ndim;
+    struct rfg_expected *out = &j->expected[MHA_T_OUT], *lse = &j->expected[MHA_T_LSE];
+    struct place at = { 0 };
+    bool known = find(j, token, &at);
+    for (int64_t h = 0; h < hq; h++) {
+        struct answer a;
+        double q[MAX_D];
+        if (known) {
+            int64_t batch = c->p.cu_seqlens_q ? 0 : at.b * c->q->strides[0];
+            int64_t row = c->p.cu_seqlens_q ? token * c->q->strides[0] : dims == 4 ? at.i * c->q->strides[1] : 0;
+            for (int i = 0; i < d; i++)
+                q[i] = rfg_load(c->q->data, c->q->dtype, batch + row + h * c->q->strides[dims - 2] + i);
+            attend(j, &at, h, q, s, s + at.skv, &a);
+        }
+        /* What belongs to no sequence stays as it was: the harness fills outputs with NaN. */
+        for (int i = 0; i < dv; i++) {
+            out->value[(n * hq + h) * dv + i] = known ? a.out[i] : NAN;
+            out->allow[(n * hq + h) * dv + i] = known ? a.allow[i] : 0;
+        }
+        if (lse->value) {
+            lse->value[n * hq + h] = known ? a.lse : NAN;
+            lse->allow[n * hq + h] = known ? a.lse_allow : 0;
+        }
+    }
+}
+
+static void *run_rows(void *arg)
+{
+    struct job *j = arg;
+    double *s = malloc(((size_t)mha_held(&j->w.call) * 2 + 1) * sizeof(*s));
+    if (!s)
+        j->no_memory = true;
+    for (int64_t n; s && (n = atomic_fetch_add(&j->next, 1)) < j->n_rows;)
+        run_row(j, n, s);
+    free(s);
+    return NULL;
+}
+
+static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
+                         int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    struct job j = { .prob = prob, .rows = rows, .n_rows = n_rows, .expected = expected };
+    rfg_dtype kv = (rfg_dtype)mha_kv_dtype(prob);
+    int codes = rfg_dtype_size(kv) == 1 ? 256 : 65536;
+    mha_views(prob, host, &j.w);
+    j.value = malloc((size_t)codes * sizeof(*j.value));
+    if (!j.value)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a table");
+    for (int i = 0; i < codes; i++) {
+        uint16_t code = (uint16_t)i;
+        uint8_t byte = (uint8_t)i;
+        j.value[i] = rfg_load(codes == 256 ? (const void *)&byte : (const void *)&code, kv, 0);
+    }
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = cores > 16 ? 16 : (int)cores, started = 0;
+    pthread_t t[16];
+    while (started < threads - 1 && !pthread_create(&t[started], NULL, run_rows, &j))
+        started++;
+    run_rows(&j);
+    for (int i = 0; i < started; i++)
+        pthread_join(t[i], NULL);
+    free(j.value);
+    return j.no_memory && j.next < n_rows ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row") : RFG_OK;
+}
+
+rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
+                          int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    return oracle(prob, host, rows, n_rows, expected);
+}
+
+rfg_status rfg_oracle_mha_decode(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
+                                 const int64_t *rows, int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+{
+    return oracle(prob, host, rows, n_rows, expected);
+}
