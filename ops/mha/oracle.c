@@ -169,7 +169,7 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
      * they add up as squares do (0.42 half ulps are a standard deviation: 3 half ulps are seven of them), but for the
      * weights that are equal and round alike, which moves the result by its own share. Never more than all at their
      * worst. */
-    double ulp = prob->dtype[0] == RFG_F16 ? 0x1p-11 : 0x1p-9;
+    double ulp = prob->dtype[0] == RFG_F16 ? 0x1p-11 : 0x1p-8;
     for (int i = 0; i < dv; i++) {
         double norm = sqrt(squares[i]), out = fabs(a->out[i]);
         double rounding = fmin(ulp * all[i], ulp * (out + 3 * norm));

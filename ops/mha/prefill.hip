@@ -75,10 +75,12 @@ RFG_DEVICE bool any_lane(bool b)
 {
 #if RFG_NVIDIA
     return __any_sync(0xffffffffu, b);
-#elif RFG_WAVE == 64
+#elif RFG_WAVE == 32
+    return __builtin_amdgcn_ballot_w32(b) != 0;
+#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_ballot_w64)
     return __builtin_amdgcn_ballot_w64(b) != 0;
 #else
-    return __builtin_amdgcn_ballot_w32(b) != 0;
+    return __builtin_amdgcn_uicmp((rfg_u32)b, 0u, 33) != 0; /* ICMP_NE */
 #endif
 }
 
@@ -167,6 +169,8 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
     rfg_u32 x = (rfg_u32)rfg_group_x(), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
     int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
     int here = kvs - section * share < share ? kvs - section * share : share;
+    if (here < 1)
+        return false;
     int rank = rest / (here * per_kv);
     rest -= rank * here * per_kv;
     int kv = section * share + rest % here;
@@ -250,20 +254,28 @@ RFG_DEVICE const char *even_address(const struct source *s, int uniform_key, int
     return rfg_uniform((char *)s->data + uniform_key * s->token) + ((rfg_u32)key * (rfg_u32)s->token + chunk * 16u);
 }
 
-/* The i-th of a thread's chunks of rows of `chunks`: a part of the row that all lanes have, the rest, the chunk. */
+/* A thread's i-th chunk of a tile's rows of so many chunks: neighbours have neighbouring chunks, as many as a power of
+ * two allows; a row has `parts` of these. The row is the sum of a part that all lanes have and the rest. */
+#define LANES_OF(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
+#define PARTS(chunks)    ((chunks) / LANES_OF(chunks))
+#define ROWS_A_PASS(chunks) (THREADS / LANES_OF(chunks))
+#define ITEMS(chunks)    (PARTS(chunks) * ((TILE_KV + ROWS_A_PASS(chunks) - 1) / ROWS_A_PASS(chunks)))
 RFG_DEVICE int item_base(int i, int chunks)
 {
-    return THREADS % chunks == 0 ? i * (THREADS / chunks) : 0;
+    return i / PARTS(chunks) * ROWS_A_PASS(chunks);
 }
-RFG_DEVICE int item_row(int i, int chunks)
+RFG_DEVICE int item_row(int chunks)
 {
-    return THREADS % chunks == 0 ? rfg_thread() / chunks : (rfg_thread() + i * THREADS) / chunks;
+    return rfg_thread() / LANES_OF(chunks);
 }
 RFG_DEVICE int item_chunk(int i, int chunks)
 {
-    return THREADS % chunks == 0 ? rfg_thread() % chunks : (rfg_thread() + i * THREADS) % chunks;
+    return rfg_thread() % LANES_OF(chunks) + i % PARTS(chunks) * LANES_OF(chunks);
 }
-#define ITEMS(rows, chunks) (((rows) * (chunks) + THREADS - 1) / THREADS)
+RFG_DEVICE bool item_exists(int i, int chunks)
+{
+    return TILE_KV % ROWS_A_PASS(chunks) == 0 || item_base(i, chunks) + item_row(chunks) < TILE_KV;
+}
 
 #if RFG_NVIDIA
 
@@ -271,9 +283,9 @@ RFG_DEVICE void copy_rows(const struct source *s, rfg_u32x4 *tile, int key0, int
 {
     bool even = is_even(s, key0);
 #pragma unroll
-    for (int i = 0; i < ITEMS(TILE_KV, chunks); i++) {
-        int base = item_base(i, chunks), part = item_row(i, chunks), c = item_chunk(i, chunks), row = base + part;
-        if (TILE_KV * chunks % THREADS == 0 || row < TILE_KV) {
+    for (int i = 0; i < ITEMS(chunks); i++) {
+        int base = item_base(i, chunks), part = item_row(chunks), c = item_chunk(i, chunks), row = base + part;
+        if (item_exists(i, chunks)) {
             rfg_u32x4 *to = tile + row * stride + (c ^ (is_k ? rfg_swizzle(row) : row & 7));
             if (even)
                 rfg_async_copy16(to, even_address(s, key0 + base, part, c), true);
@@ -326,23 +338,27 @@ RFG_DEVICE int swizzle(int row)
 }
 
 /* V is turned in units of 4 keys by 8 d. Of 16 neighbouring lanes 4 have chunks side by side, times 4 units of keys. */
-#define V_UNITS  (TILE_KV / 4 * (DV / 8))
-#define V_PASSES ((V_UNITS + THREADS - 1) / THREADS)
+#define V_LANES   (DV / 32 % 8 == 0 ? 8 : DV / 32 % 4 == 0 ? 4 : DV / 32 % 2 == 0 ? 2 : 1) /* times 4 chunks */
+#define V_PARTS   (DV / 32 / V_LANES)
+#define V_UNITS   (THREADS / (4 * V_LANES)) /* of keys, in a pass */
+#define V_PASSES  (V_PARTS * ((TILE_KV / 4 + V_UNITS - 1) / V_UNITS))
 
 struct staged {
-    rfg_u32x4 k[ITEMS(TILE_KV, D / 8)];
+    rfg_u32x4 k[ITEMS(D / 8)];
     rfg_u32x4 v[V_PASSES][4];
 };
 
 RFG_DEVICE int unit_chunk(int i)
 {
-    int u = rfg_thread() + i * THREADS;
-    return u % 4 + 4 * (u / 16 % (DV / 32));
+    return rfg_thread() % 4 + 4 * (rfg_thread() / 16 % V_LANES) + i % V_PARTS * (4 * V_LANES);
 }
 RFG_DEVICE int unit_keys(int i)
 {
-    int u = rfg_thread() + i * THREADS;
-    return u / 4 % 4 + 4 * (u / 16 / (DV / 32));
+    return rfg_thread() / 4 % 4 + rfg_thread() / (16 * V_LANES) * 4 + i / V_PARTS * V_UNITS;
+}
+RFG_DEVICE bool unit_exists(int i)
+{
+    return TILE_KV / 4 % V_UNITS == 0 || unit_keys(i) < TILE_KV / 4;
 }
 
 RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
@@ -353,14 +369,12 @@ RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int
 RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct staged *s, int key0, bool even)
 {
 #pragma unroll
-    for (int i = 0; i < ITEMS(TILE_KV, D / 8); i++) {
-        int base = item_base(i, D / 8), row = item_row(i, D / 8);
-        if (TILE_KV * (D / 8) % THREADS == 0 || base + row < TILE_KV)
-            s->k[i] = load_chunk(k, even, key0, base, row, item_chunk(i, D / 8));
-    }
+    for (int i = 0; i < ITEMS(D / 8); i++)
+        if (item_exists(i, D / 8))
+            s->k[i] = load_chunk(k, even, key0, item_base(i, D / 8), item_row(D / 8), item_chunk(i, D / 8));
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
-        if (V_UNITS % THREADS == 0 || rfg_thread() + i * THREADS < V_UNITS)
+        if (unit_exists(i))
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 s->v[i][j] = load_chunk(v, even, key0, j, 4 * unit_keys(i), unit_chunk(i));
@@ -382,14 +396,14 @@ RFG_DEVICE rfg_u32 halves_of(rfg_u32 lo, rfg_u32 hi, bool upper)
 RFG_DEVICE void put_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 *v_tile)
 {
 #pragma unroll
-    for (int i = 0; i < ITEMS(TILE_KV, D / 8); i++) {
-        int row = item_base(i, D / 8) + item_row(i, D / 8), at = row_of_key(row);
-        if (TILE_KV * (D / 8) % THREADS == 0 || row < TILE_KV)
+    for (int i = 0; i < ITEMS(D / 8); i++) {
+        int at = row_of_key(item_base(i, D / 8) + item_row(D / 8));
+        if (item_exists(i, D / 8))
             k_tile[at * K_CHUNKS + (item_chunk(i, D / 8) ^ swizzle(at))] = s->k[i];
     }
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
-        if (V_UNITS % THREADS == 0 || rfg_thread() + i * THREADS < V_UNITS) {
+        if (unit_exists(i)) {
             int keys = unit_keys(i), d0 = 8 * unit_chunk(i);
 #pragma unroll
             for (int e = 0; e < 8; e++) {
