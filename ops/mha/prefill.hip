@@ -154,6 +154,18 @@ RFG_DEVICE int element_key(int block, int e)
 #endif
 }
 
+/* Opaque, so that what is found by it is found again where it is needed, not kept in registers through the loop. */
+RFG_DEVICE rfg_u32 group_number(void)
+{
+#if RFG_NVIDIA
+    rfg_u32 x;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+    return x;
+#else
+    return (rfg_u32)rfg_group_x();
+#endif
+}
+
 /* Tiles come heaviest first (causal: the last queries), over all heads whose keys and values fit into the caches, then
  * those of the next heads. Neighbours have different kv heads, which on an MI300 keeps a head to one of eight dies. */
 #define CACHE_BYTES (32ll << 20)
@@ -166,7 +178,7 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
     int share = 1, kvs = a->batch * a->hkv;
     while (share < kvs && share * 2 * bytes <= CACHE_BYTES)
         share *= 2;
-    rfg_u32 x = (rfg_u32)rfg_group_x(), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
+    rfg_u32 x = group_number(), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
     int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
     int here = kvs - section * share < share ? kvs - section * share : share;
     if (here < 1)
@@ -219,6 +231,9 @@ struct source {
     long long token, block; /* bytes */
     const int *table;
     int shift, last; /* last: the last key there is */
+#if RFG_NVIDIA
+    const char *lane; /* not paged: this lane's first chunk of the next tile */
+#endif
 };
 
 RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct place *p)
@@ -244,16 +259,6 @@ RFG_DEVICE const char *key_address(const struct source *s, int key)
     return s->data + key * s->token;
 #endif
 }
-/* A whole tile of rows at one distance: addresses are one that all lanes have, and 32 bits. */
-RFG_DEVICE bool is_even(const struct source *s, int key0)
-{
-    return !PAGED && key0 + TILE_KV - 1 <= s->last && (rfg_u64)s->token < 1u << 25;
-}
-RFG_DEVICE const char *even_address(const struct source *s, int uniform_key, int key, int chunk)
-{
-    return rfg_uniform((char *)s->data + uniform_key * s->token) + ((rfg_u32)key * (rfg_u32)s->token + chunk * 16u);
-}
-
 /* A thread's i-th chunk of a tile's rows of so many chunks: neighbours have neighbouring chunks, as many as a power of
  * two allows; a row has `parts` of these. The row is the sum of a part that all lanes have and the rest. */
 #define LANES_OF(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
@@ -264,48 +269,79 @@ RFG_DEVICE int item_base(int i, int chunks)
 {
     return i / PARTS(chunks) * ROWS_A_PASS(chunks);
 }
-RFG_DEVICE int item_row(int chunks)
+RFG_DEVICE int item_row(int thread, int chunks)
 {
-    return rfg_thread() / LANES_OF(chunks);
+    return thread / LANES_OF(chunks);
 }
-RFG_DEVICE int item_chunk(int i, int chunks)
+RFG_DEVICE int item_chunk(int thread, int i, int chunks)
 {
-    return rfg_thread() % LANES_OF(chunks) + i % PARTS(chunks) * LANES_OF(chunks);
+    return thread % LANES_OF(chunks) + i % PARTS(chunks) * LANES_OF(chunks);
 }
-RFG_DEVICE bool item_exists(int i, int chunks)
+RFG_DEVICE bool item_exists(int thread, int i, int chunks)
 {
-    return TILE_KV % ROWS_A_PASS(chunks) == 0 || item_base(i, chunks) + item_row(chunks) < TILE_KV;
+    return TILE_KV % ROWS_A_PASS(chunks) == 0 || item_base(i, chunks) + item_row(thread, chunks) < TILE_KV;
 }
 
 #if RFG_NVIDIA
 
-RFG_DEVICE void copy_rows(const struct source *s, rfg_u32x4 *tile, int key0, int chunks, int stride, bool is_k)
+/* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order. */
+RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunks, int stride)
 {
-    bool even = is_even(s, key0);
+    rfg_u32 to = (rfg_u32)__cvta_generic_to_shared(tile);
+    int thread = rfg_thread(), part = item_row(thread, chunks);
+    if (!PAGED && key0 + TILE_KV - 1 <= s->last) {
 #pragma unroll
-    for (int i = 0; i < ITEMS(chunks); i++) {
-        int base = item_base(i, chunks), part = item_row(chunks), c = item_chunk(i, chunks), row = base + part;
-        if (item_exists(i, chunks)) {
-            rfg_u32x4 *to = tile + row * stride + (c ^ (is_k ? rfg_swizzle(row) : row & 7));
-            if (even)
-                rfg_async_copy16(to, even_address(s, key0 + base, part, c), true);
-            else
-                rfg_async_copy16(to, key_address(s, key0 + row) + c * 16, true);
+        for (int i = 0; i < ITEMS(chunks); i++) {
+            int c = item_chunk(thread, i, chunks), row = item_base(i, chunks) + part;
+            if (item_exists(thread, i, chunks))
+                rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
+                                    s->lane + 16 * LANES_OF(chunks) * (i % PARTS(chunks)), true, false);
+            if (i % PARTS(chunks) == PARTS(chunks) - 1 && TILE_KV > ROWS_A_PASS(chunks))
+                s->lane += ROWS_A_PASS(chunks) * s->token;
+        }
+        if (TILE_KV <= ROWS_A_PASS(chunks))
+            s->lane += TILE_KV * s->token;
+    } else {
+#pragma unroll 1 /* or the compiler makes one of both */
+        for (int i = 0; i < ITEMS(chunks); i++) {
+            int row = item_base(i, chunks) + part, c = item_chunk(thread, i, chunks);
+            if (item_exists(thread, i, chunks))
+                rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
+                                    PAGED ? key_address(s, key0 + row) + c * 16
+                                          : s->lane + (row < s->last - key0 ? row - part : s->last - key0 - part) *
+                                                          s->token +
+                                                16 * LANES_OF(chunks) * (i % PARTS(chunks)),
+                                    true, false);
         }
     }
 }
-RFG_DEVICE void copy_k(const struct source *s, rfg_u32x4 *tile, int key0)
+RFG_DEVICE void copy_k(struct source *s, rfg_u32x4 *tile, int key0)
 {
-    copy_rows(s, tile, key0, D / 8, K_CHUNKS, true);
+    copy_rows(s, tile, key0, D / 8, K_CHUNKS);
 }
-RFG_DEVICE void copy_v(const struct source *s, rfg_u32x4 *tile, int key0)
+RFG_DEVICE void copy_v(struct source *s, rfg_u32x4 *tile, int key0)
 {
-    copy_rows(s, tile, key0, DV / 8, V_CHUNKS, false);
+    copy_rows(s, tile, key0, DV / 8, V_CHUNKS);
 }
 
-RFG_DEVICE void load_fragment(rfg_frag_ab *f, const rfg_u32x4 *tile, int chunks, int row0, int chunk0)
+/* Four 8x8 matrices: as they are, or turned. */
+RFG_DEVICE rfg_u32x4 load_matrices(rfg_u32 at)
 {
-    rfg_frag_load(f, tile, chunks, row0, chunk0);
+    rfg_u32x4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(at)
+                 : "memory");
+    return v;
+}
+RFG_DEVICE rfg_u32x4 load_turned(rfg_u32 at)
+{
+    rfg_u32x4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(at)
+                 : "memory");
+    return v;
 }
 
 RFG_DEVICE void mma_16x8(float *c, rfg_u32x4 a, rfg_u32 b0, rfg_u32 b1)
@@ -361,6 +397,16 @@ RFG_DEVICE bool unit_exists(int i)
     return TILE_KV / 4 % V_UNITS == 0 || unit_keys(i) < TILE_KV / 4;
 }
 
+/* A whole tile of rows at one distance: addresses are one that all lanes have, and 32 bits. */
+RFG_DEVICE bool is_even(const struct source *s, int key0)
+{
+    return !PAGED && key0 + TILE_KV - 1 <= s->last && (rfg_u64)s->token < 1u << 25;
+}
+RFG_DEVICE const char *even_address(const struct source *s, int uniform_key, int key, int chunk)
+{
+    return rfg_uniform((char *)s->data + uniform_key * s->token) + ((rfg_u32)key * (rfg_u32)s->token + chunk * 16u);
+}
+
 RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
 {
     return rfg_load16(even ? even_address(s, key0 + base, row, chunk) : key_address(s, key0 + base + row) + chunk * 16);
@@ -368,10 +414,11 @@ RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int
 
 RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct staged *s, int key0, bool even)
 {
+    int thread = rfg_thread();
 #pragma unroll
     for (int i = 0; i < ITEMS(D / 8); i++)
-        if (item_exists(i, D / 8))
-            s->k[i] = load_chunk(k, even, key0, item_base(i, D / 8), item_row(D / 8), item_chunk(i, D / 8));
+        if (item_exists(thread, i, D / 8))
+            s->k[i] = load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8), item_chunk(thread, i, D / 8));
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
         if (unit_exists(i))
@@ -395,11 +442,12 @@ RFG_DEVICE rfg_u32 halves_of(rfg_u32 lo, rfg_u32 hi, bool upper)
 
 RFG_DEVICE void put_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 *v_tile)
 {
+    int thread = rfg_thread();
 #pragma unroll
     for (int i = 0; i < ITEMS(D / 8); i++) {
-        int at = row_of_key(item_base(i, D / 8) + item_row(D / 8));
-        if (item_exists(i, D / 8))
-            k_tile[at * K_CHUNKS + (item_chunk(i, D / 8) ^ swizzle(at))] = s->k[i];
+        int at = row_of_key(item_base(i, D / 8) + item_row(thread, D / 8));
+        if (item_exists(thread, i, D / 8))
+            k_tile[at * K_CHUNKS + (item_chunk(thread, i, D / 8) ^ swizzle(at))] = s->k[i];
     }
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
@@ -438,6 +486,14 @@ struct queries {
 #endif
 };
 
+#if RFG_NVIDIA
+RFG_DEVICE rfg_u32 query_word(const struct mha_args *a, const struct place *p, int row, int word)
+{
+    row += rfg_lane() / 4;
+    return rfg_load4(element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1) + 2 * (word + rfg_lane() % 4));
+}
+#endif
+
 RFG_DEVICE void load_queries(const struct mha_args *a, const struct place *p, struct queries *q, int row0)
 {
     rfg_u32 flip = a->scale < 0.0f ? 0x80008000u : 0u; /* so that the largest score is the largest product */
@@ -449,40 +505,44 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct place *p, st
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
             rfg_frag_ab to;
+#if RFG_NVIDIA
+            /* A of the instruction as it has it, twice: rows l / 4 and 8 more, words l % 4 and 4 more. */
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                to.v[i] = make_uint4(query_word(a, p, row0 + 16 * f, 16 * k + 8 * i),
+                                     query_word(a, p, row0 + 16 * f + 8, 16 * k + 8 * i),
+                                     query_word(a, p, row0 + 16 * f, 16 * k + 8 * i + 4),
+                                     query_word(a, p, row0 + 16 * f + 8, 16 * k + 8 * i + 4));
+#else
 #pragma unroll
             for (int i = 0; i < RFG_FRAG_AB; i++) {
                 int row = row0 + 16 * f + rfg_frag_row(i);
                 const rfg_u16 *from = element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1);
                 to.v[i] = rfg_load16(from + 32 * k + 8 * rfg_frag_chunk(i));
+            }
+#endif
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_AB; i++) {
                 to.v[i].x ^= flip;
                 to.v[i].y ^= flip;
                 to.v[i].z ^= flip;
                 to.v[i].w ^= flip;
-            }
-#if RFG_NVIDIA
-            /* The four words of A's two steps of 16 side by side, as instructions want their registers. */
-            rfg_frag_ab rows = to;
-            to.v[0] = make_uint4(rows.v[0].x, rows.v[1].x, rows.v[0].y, rows.v[1].y);
-            to.v[1] = make_uint4(rows.v[0].z, rows.v[1].z, rows.v[0].w, rows.v[1].w);
-#endif
-#pragma unroll
-            for (int i = 0; i < RFG_FRAG_AB; i++)
 #if Q_LDS
                 q->at[((f * STEPS + k) * RFG_FRAG_AB + i) * RFG_WAVE] = to.v[i];
 #else
                 q->f[f][k].v[i] = to.v[i];
 #endif
+            }
         }
 }
 
-RFG_DEVICE void query_fragment(const struct queries *q, rfg_frag_ab *to, int f, int k)
+/* Piece i of a fragment: NVIDIA, a step of 16; AMD, a chunk. */
+RFG_DEVICE rfg_u32x4 query_piece(const struct queries *q, int f, int k, int i)
 {
 #if Q_LDS
-#pragma unroll
-    for (int i = 0; i < RFG_FRAG_AB; i++)
-        to->v[i] = q->at[((f * STEPS + k) * RFG_FRAG_AB + i) * RFG_WAVE];
+    return q->at[((f * STEPS + k) * RFG_FRAG_AB + i) * RFG_WAVE];
 #else
-    *to = q->f[f][k];
+    return q->f[f][k].v[i];
 #endif
 }
 
@@ -493,29 +553,45 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
 #pragma unroll
         for (int j = 0; j < BLOCKS; j++)
             rfg_frag_zero(&s[f][j]);
+#if RFG_NVIDIA
+    /* Matrices 0 to 3 of ldmatrix: two chunks of keys 0 to 7, then of 8 to 15. */
+    int lane = rfg_lane(), row = (lane & 7) + lane / 16 * 8;
+    rfg_u32 at = (rfg_u32)__cvta_generic_to_shared(k_tile + row * K_CHUNKS + ((lane / 8 & 1) ^ (row & 7)));
+#pragma unroll
+    for (int k = 0; k < 2 * STEPS; k++) {
+        rfg_u32x4 qf[FRAGS_Q];
+#pragma unroll
+        for (int f = 0; f < FRAGS_Q; f++)
+            qf[f] = query_piece(q, f, k / 2, k % 2);
+#pragma unroll
+        for (int j = 0; j < BLOCKS; j++) {
+            rfg_u32x4 b = load_matrices((at ^ (rfg_u32)(k % 4 * 32)) + (rfg_u32)(k / 4 * 128 + j * (16 * K_CHUNKS * 16)));
+#pragma unroll
+            for (int f = 0; f < FRAGS_Q; f++) {
+                mma_16x8(s[f][j].v, qf[f], b.x, b.y);
+                mma_16x8(s[f][j].v + 4, qf[f], b.z, b.w);
+            }
+        }
+    }
+#else
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
         rfg_frag_ab qf[FRAGS_Q];
 #pragma unroll
         for (int f = 0; f < FRAGS_Q; f++)
-            query_fragment(q, &qf[f], f, k);
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_AB; i++)
+                qf[f].v[i] = query_piece(q, f, k, i);
 #pragma unroll
         for (int j = 0; j < BLOCKS; j++) {
             rfg_frag_ab kf;
             load_fragment(&kf, k_tile, K_CHUNKS, 16 * j, k * RFG_FRAG_CHUNKS);
 #pragma unroll
             for (int f = 0; f < FRAGS_Q; f++)
-#if RFG_NVIDIA
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    mma_16x8(s[f][j].v + 4 * i, qf[f].v[0], kf.v[i].x, kf.v[i].y);
-                    mma_16x8(s[f][j].v + 4 * i, qf[f].v[1], kf.v[i].z, kf.v[i].w);
-                }
-#else
                 rfg_frag_mma(&s[f][j], &kf, &qf[f], DTYPE);
-#endif
         }
     }
+#endif
 }
 
 /* What a score is multiplied by to be a power of two's exponent. */
@@ -705,17 +781,12 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
         }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++) {
-            rfg_u32 b[4];
-            rfg_u32 from = (at ^ (rfg_u32)(d % 4 * 32)) + (rfg_u32)(d / 4 * 128 + j * (16 * V_CHUNKS * 16));
-            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                         : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                         : "r"(from)
-                         : "memory");
+            rfg_u32x4 b = load_turned((at ^ (rfg_u32)(d % 4 * 32)) + (rfg_u32)(d / 4 * 128 + j * (16 * V_CHUNKS * 16)));
 #pragma unroll
-            for (int f = 0; f < FRAGS_Q; f++)
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-                    mma_16x8(w->o[f][d].v + 4 * i, p[f], b[2 * i], b[2 * i + 1]);
+            for (int f = 0; f < FRAGS_Q; f++) {
+                mma_16x8(w->o[f][d].v, p[f], b.x, b.y);
+                mma_16x8(w->o[f][d].v + 4, p[f], b.z, b.w);
+            }
         }
     }
 }
@@ -903,6 +974,10 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
     if (begin < end && p.skv > 0) {
         struct source k = source_of(&a, &a.k, &p), v = source_of(&a, &a.v, &p);
         struct queries q;
+#if RFG_NVIDIA
+        k.lane = k.data + (begin + item_row(rfg_thread(), D / 8)) * k.token + item_chunk(rfg_thread(), 0, D / 8) * 16;
+        v.lane = v.data + (begin + item_row(rfg_thread(), DV / 8)) * v.token + item_chunk(rfg_thread(), 0, DV / 8) * 16;
+#endif
         load_queries(&a, &p, &q, w.row0);
 
 #if RFG_NVIDIA && STAGES == 1
@@ -971,5 +1046,6 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             stage = stage + 1 >= STAGES ? 0 : stage + 1;
         }
     }
-    store_rows(&a, &p, &w, factor);
+    if (find_place(&a, &p))
+        store_rows(&a, &p, &w, factor);
 }
