@@ -531,6 +531,7 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
 static const struct rfg_variant *const mha_variants[] = {
+    &mha_prefill_mma,
     &mha_cpu_portable,
 };
 static const struct rfg_variant *const decode_variants[] = {

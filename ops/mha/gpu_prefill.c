@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mha_prefill_mma: prefill.hip's host side. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "../gpu.h"
+#include "mha.h"
+
+enum { P_WAVES, P_FRAGS_Q, P_TILE_KV, P_STAGES, P_Q_LDS, P_PACK };
+
+static const struct rfg_param params[] = {
+    [P_WAVES] = { "waves", 3, { 2, 4, 8 } },
+    [P_FRAGS_Q] = { "frags_q", 2, { 1, 2 } }, /* 16 queries each, of a wave */
+    [P_TILE_KV] = { "tile_kv", 3, { 32, 64, 128 } },
+    [P_STAGES] = { "stages", 3, { 1, 2, 3 } },
+    [P_Q_LDS] = { "q_lds", 2, { 0, 1 } },
+    [P_PACK] = { "pack", 2, { 0, 1 } },
+};
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_gpu(dev, why))
+        return false;
+    if (!(dev->features & RFG_FEATURE_MMA))
+        return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
+    if (prob->v[MHA_KV] != MHA_KV_SAME)
+        return rfg_refuse(why, "k and v are of 8 bits: must be q's dtype");
+    if (prob->v[MHA_ALIGN] < 16)
+        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
+    return true;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* What prefill.hip derives from its macros. */
+struct shape {
+    int threads, tile_q;
+    int lds;       /* bytes */
+    int registers; /* an estimate, 32-bit ones a lane */
+    int limit;     /* of them */
+    int64_t tiles, groups;
+};
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    bool async = dev->features & RFG_FEATURE_ASYNC, wide = dev->wave_size == 64;
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
+    struct shape s = { .threads = p[P_WAVES] * dev->wave_size, .tile_q = p[P_WAVES] * frags * 16 };
+    /* Registers of a lane: 16x16 sums, and 16x32 of what is multiplied, which RDNA 3 has twice. */
+    int c = wide ? 4 : 8, ab = wide ? 4 : async ? 8 : !strncmp(dev->target, "gfx11", 5) ? 16 : 8;
+    int k_row = (d / 8 + 7) / 8 * 8 * 16, v_row = async ? (dv / 8 + 7) / 8 * 8 * 16 : dv * 2;
+    int q = frags * (d / 32) * ab;
+    s.lds = p[P_STAGES] * kv * (k_row + v_row) + (p[P_Q_LDS] ? q * 4 * s.threads : 0);
+    s.registers = frags * (dv / 16 + kv / 16) * c + (p[P_Q_LDS] ? (frags + 1) * ab : q + ab);
+    if (async)
+        s.registers += 30;
+    else /* a tile on its way into LDS, addresses */
+        s.registers += (int)(ceil_div(kv * (d + dv) / 8, s.threads) * 4) + 50;
+    /* Two workgroups of 4 waves, or one of 8, are resident on NVIDIA; MI200 and later have 512 registers for a wave
+     * with a SIMD for itself. */
+    s.limit = async ? MIN(255, 65536 / s.threads) : wide && s.threads <= 256 && strcmp(dev->target, "gfx908") ? 320 : 256;
+    int64_t of_head = p[P_PACK] ? prob->v[MHA_HQ] / prob->v[MHA_HKV] : 1;
+    s.tiles = ceil_div(prob->v[MHA_SQ] * of_head, s.tile_q);
+    s.groups = s.tiles * prob->v[MHA_B] * (prob->v[MHA_HQ] / of_head);
+    return s;
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    bool async = dev->features & RFG_FEATURE_ASYNC;
+    if (!async && p[P_TILE_KV] < 64)
+        return rfg_refuse(why, "tile_kv=%d: must be at least 64 on %s", p[P_TILE_KV], dev->arch);
+    if (!async && p[P_STAGES] > 2)
+        return rfg_refuse(why, "stages=%d: must be at most 2 on %s", p[P_STAGES], dev->arch);
+    if (p[P_PACK] && prob->v[MHA_HQ] == prob->v[MHA_HKV])
+        return rfg_refuse(why, "pack=1: Hq=Hkv=%" PRId64 " has no heads to pack", prob->v[MHA_HQ]);
+    if (s.threads > dev->max_threads)
+        return rfg_refuse(why, "%d threads: must be at most %d", s.threads, dev->max_threads);
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (s.registers > s.limit)
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, s.limit);
+    if (s.groups * s.threads > UINT32_MAX)
+        return rfg_refuse(why, "%" PRId64 " workgroups of %d threads: more than a launch takes", s.groups, s.threads);
+    return true;
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    bool async = dev->features & RFG_FEATURE_ASYNC;
+    int64_t group = prob->v[MHA_HQ] / prob->v[MHA_HKV], rows = prob->v[MHA_SQ] * group;
+    int64_t of_tile = p[P_PACK] ? rows : prob->v[MHA_SQ];
+    if (p[P_PACK] != (group > 1 && prob->v[MHA_SQ] <= 64))
+        return rfg_refuse(why, "pack=%d: Sq=%" PRId64 " is %s", p[P_PACK], prob->v[MHA_SQ],
+                          p[P_PACK] ? "enough for tiles of one head" : "too few for tiles of one head");
+    if (s.tile_q > 32 && s.tile_q >= 2 * of_tile)
+        return rfg_refuse(why, "waves=%d, frags_q=%d: %d queries a tile, there are %" PRId64, p[P_WAVES], p[P_FRAGS_Q],
+                          s.tile_q, of_tile);
+    if (p[P_WAVES] == 2 && of_tile > 32 && s.groups > 2 * (int64_t)dev->cu_count)
+        return rfg_refuse(why, "waves=2: %" PRId64 " workgroups are enough for %d CUs", s.groups, dev->cu_count);
+    if (p[P_TILE_KV] > 64 && prob->v[MHA_D] > 128)
+        return rfg_refuse(why, "tile_kv=%d: 64 is enough for D=%" PRId64, p[P_TILE_KV], prob->v[MHA_D]);
+    if (p[P_TILE_KV] == 32 && prob->v[MHA_D] < 192 && !(p[P_FRAGS_Q] == 2 && p[P_STAGES] == 3))
+        return rfg_refuse(why, "tile_kv=32: 64 is better");
+    if (p[P_Q_LDS] && p[P_FRAGS_Q] == 1 && prob->v[MHA_D] < 256)
+        return rfg_refuse(why, "q_lds=1: frags_q=1 leaves room in registers");
+    if (!async && p[P_Q_LDS])
+        return rfg_refuse(why, "q_lds=1: LDS is what is short on %s", dev->arch);
+    return true;
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    double bytes, flops;
+    prob->op->cost(prob, &bytes, &flops);
+    /* Of the matrix cores' peak: more queries a wave read less out of LDS; masked corners of tiles are multiplied, too. */
+    double efficiency = p[P_FRAGS_Q] == 2 ? 0.42 : 0.33;
+    if (p[P_WAVES] == 2)
+        efficiency *= 0.9;
+    if (p[P_STAGES] == 3)
+        efficiency *= 0.99;
+    if (p[P_TILE_KV] != 64)
+        efficiency *= 0.97;
+    double rows = (double)prob->v[MHA_SQ] * (p[P_PACK] ? (double)(prob->v[MHA_HQ] / prob->v[MHA_HKV]) : 1);
+    double waste = rows > 0 ? (double)s.tiles * s.tile_q / rows : 1;
+    if (prob->v[MHA_CAUSAL])
+        waste += 0.5 * (s.tile_q + p[P_TILE_KV]) / MAX((double)prob->v[MHA_S], 1);
+    double resident = MAX(1, MIN(dev->lds_bytes / MAX(s.lds, 1), 512 / s.threads));
+    double slots = dev->cu_count * resident, rounds = (double)s.groups / slots;
+    double tail = rounds > 0 ? (rounds < 1 ? 1 : (rounds + 0.5) / rounds) / MIN(rounds, 1) : 1;
+    double compute = flops * waste * tail / (1e6 * dev->mma_tflops * efficiency);
+    double steps = (double)ceil_div(prob->v[MHA_S], p[P_TILE_KV]);
+    double chain = dev->load_us * (1 + 0.1 * steps) * ceil(rounds);
+    return dev->latency_us + MAX(MAX(compute, bytes / (1e3 * dev->mem_gbps)), chain);
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    (void)dev;
+    const int64_t *v = prob->v;
+    k->source = "mha/prefill.hip";
+    k->entry = "mha_prefill_mma";
+    rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "D", (int)v[MHA_D]);
+    rfg_kernel_macro(k, "DV", mha_dv(prob));
+    rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
+    rfg_kernel_macro(k, "FRAGS_Q", p[P_FRAGS_Q]);
+    rfg_kernel_macro(k, "TILE_KV", p[P_TILE_KV]);
+    rfg_kernel_macro(k, "STAGES", p[P_STAGES]);
+    rfg_kernel_macro(k, "Q_LDS", p[P_Q_LDS]);
+    rfg_kernel_macro(k, "PACK", p[P_PACK]);
+    rfg_kernel_macro(k, "MASK", v[MHA_CAUSAL] || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
+    rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
+    rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
+    rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(dev, prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)s.groups, 1, 1 }, { (uint32_t)s.threads, 1, 1 }, (uint32_t)s.lds };
+}
+
+const struct rfg_variant mha_prefill_mma = {
+    .name = "mha_prefill_mma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .kernel = kernel,
+    .launch = launch,
+};

@@ -1,0 +1,1051 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention of many queries a sequence on matrix cores, as FlashAttention-2 (Dao, 2023) has it: a workgroup keeps TILE_Q
+ * queries of a head and goes through the keys and values, TILE_KV at a time out of LDS, with a running maximum and sum.
+ * Of 16-bit dtypes; out has q's.
+ *
+ * Each wave has 16 FRAGS_Q queries for itself: no wave waits for another's scores. Scores become weights in the
+ * registers that matrix instructions left them in, and go into the next ones as they are:
+ *
+ *   NVIDIA  C = Q K^T has queries as rows; two neighbouring 16x8 pieces of it are an A of 16 keys. V's rows are keys
+ *           in LDS, and ldmatrix turns them.
+ *   AMD     C = K Q^T has queries as columns, one a lane, so that maxima and sums hardly leave the lane. A lane's
+ *           elements of C belong to 8 consecutive keys, because keys lie in LDS in the order of place(): which is what
+ *           a lane of B holds of 8 consecutive k (RDNA 3: with the other half wave's beside it). V is turned on its way
+ *           into LDS, its rows d in the order of place(), too, so that a lane ends with 8 consecutive d.
+ *
+ * The maximum is let lag: sums and output are scaled anew only when a score is more than SLACK powers of two above it,
+ * which after the first few tiles is rare. Weights are then at most 2^SLACK rather than 1, and as precise.
+ *
+ * Macros: DTYPE; D, DV (multiples of 32); WAVES; FRAGS_Q (1, 2); TILE_KV (32 on NVIDIA, 64, 128); STAGES: tiles of K and
+ * V in LDS (AMD 1 or 2; there more are in registers, one tile ahead). STAGES 1 on NVIDIA: one of each, V of this tile
+ * and K of the next are copied by turns; Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv
+ * head, side by side; MASK (causal, window), CAP, ALIBI, PAGED: what there is of these.
+ * Grid: tiles x heads x batch (see place_of()). Pointers, strides: whole multiples of 16 bytes. */
+#include "rfg_device.h"
+#include "mha/mha_args.h"
+
+#define THREADS  (WAVES * RFG_WAVE)
+#define WAVE_Q   (16 * FRAGS_Q)
+#define TILE_Q   (WAVES * WAVE_Q)
+#define BLOCKS   (TILE_KV / 16)
+#define D_BLOCKS (DV / 16)
+#define STEPS    (D / RFG_FRAG_K)
+#define SLACK    8.0f
+#define LOWEST   -1e30f /* rather than -inf, of which differences are NaN */
+#define LOG2_E   1.44269504f
+#define LN_2     0.69314718f
+
+/* Rows of K and V in LDS: whole 128 bytes. On AMD V's are rows of TILE_KV keys. */
+#define K_CHUNKS  ((D / 8 + 7) / 8 * 8)
+#define KV_CHUNKS (TILE_KV / 8)
+#if RFG_NVIDIA
+#define V_CHUNKS ((DV / 8 + 7) / 8 * 8)
+#define V_TILE   (TILE_KV * V_CHUNKS)
+#define HALVES   2 /* queries of a lane in a fragment of scores */
+#else
+#define V_TILE (DV * KV_CHUNKS)
+#define HALVES 1
+#endif
+#define K_TILE (TILE_KV * K_CHUNKS)
+#define STAGE  (K_TILE + V_TILE)
+#define Q_AT   (STAGES * STAGE)
+
+/* What a workgroup works at. */
+struct place {
+    int b, kv_head, head; /* PACK: the first head */
+    int group;            /* query heads of a kv head */
+    int sq, skv;          /* of the sequence */
+    int row0, rows;       /* first row of the tile; rows of the sequence: queries, PACK: times heads */
+    long long q_row, kv_row; /* first rows of the sequence */
+};
+
+/* What a wave knows of its queries. */
+struct state {
+    rfg_frag_c o[FRAGS_Q][D_BLOCKS];
+    float top[FRAGS_Q][HALVES]; /* the lagging maximum of scores */
+    float sum[FRAGS_Q][HALVES]; /* of this lane's weights */
+#if ALIBI
+    float slope[FRAGS_Q][HALVES];
+#endif
+    int row0; /* the wave's first row */
+};
+
+RFG_DEVICE bool any_lane(bool b)
+{
+#if RFG_NVIDIA
+    return __any_sync(0xffffffffu, b);
+#elif RFG_WAVE == 32
+    return __builtin_amdgcn_ballot_w32(b) != 0;
+#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_ballot_w64)
+    return __builtin_amdgcn_ballot_w64(b) != 0;
+#else
+    return __builtin_amdgcn_uicmp((rfg_u32)b, 0u, 33) != 0; /* ICMP_NE */
+#endif
+}
+
+RFG_DEVICE float log2_of(float f)
+{
+#if RFG_NVIDIA
+    float r;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
+    return r;
+#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_logf)
+    return __builtin_amdgcn_logf(f);
+#else
+    return __builtin_log2f(f);
+#endif
+}
+
+/* Over the lanes that share a query. */
+RFG_DEVICE float join_lanes(float v, bool largest)
+{
+#if RFG_NVIDIA
+    v = rfg_join(v, rfg_shuffle_xor(v, 1), largest);
+    v = rfg_join(v, rfg_shuffle_xor(v, 2), largest);
+#else
+    v = rfg_join(v, rfg_other_row(v), largest);
+#if RFG_WAVE == 64
+    v = rfg_join(v, rfg_shuffle_xor(v, 32), largest);
+#endif
+#endif
+    return v;
+}
+
+/* ---- which is which -------------------------------------------------------------------------------------------- */
+
+/* The row, of a wave's, that element half of a lane's is. */
+RFG_DEVICE int lane_row(int frag, int half)
+{
+#if RFG_NVIDIA
+    return 16 * frag + rfg_lane() / 4 + 8 * half;
+#else
+    (void)half;
+    return 16 * frag + rfg_lane() % 16;
+#endif
+}
+RFG_DEVICE int half_of(int e)
+{
+#if RFG_NVIDIA
+    return e / 2 % 2;
+#else
+    (void)e;
+    return 0;
+#endif
+}
+/* The key, of a tile's, that element e of a lane's fragment `block` is: a part that depends on the lane, and one that
+ * doesn't. AMD, with d for key: what it is of the output. */
+RFG_DEVICE int lane_key(void)
+{
+#if RFG_NVIDIA
+    return 2 * (rfg_lane() % 4);
+#else
+    return 8 * (rfg_lane() / 16);
+#endif
+}
+RFG_DEVICE int element_key(int block, int e)
+{
+#if RFG_NVIDIA
+    return 16 * block + e % 2 + 8 * (e / 4);
+#elif RFG_MFMA
+    return 32 * (block / 2) + 4 * (block % 2) + e;
+#else
+    return 16 * block + e;
+#endif
+}
+
+/* Opaque, so that what is found by it is found again where it is needed, not kept in registers through the loop. */
+RFG_DEVICE rfg_u32 group_number(void)
+{
+#if RFG_NVIDIA
+    rfg_u32 x;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+    return x;
+#else
+    return (rfg_u32)rfg_group_x();
+#endif
+}
+
+/* Tiles come heaviest first (causal: the last queries), over all heads whose keys and values fit into the caches, then
+ * those of the next heads. Neighbours have different kv heads, which on an MI300 keeps a head to one of eight dies. */
+#define CACHE_BYTES (32ll << 20)
+RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
+{
+    p->group = a->hq / a->hkv;
+    int per_kv = PACK ? 1 : p->group, of_head = PACK ? p->group : 1;
+    int tiles = (int)(((long long)a->sq * of_head + TILE_Q - 1) / TILE_Q);
+    long long bytes = (long long)a->skv * (2 * (D + DV));
+    int share = 1, kvs = a->batch * a->hkv;
+    while (share < kvs && share * 2 * bytes <= CACHE_BYTES)
+        share *= 2;
+    rfg_u32 x = group_number(), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
+    int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
+    int here = kvs - section * share < share ? kvs - section * share : share;
+    if (here < 1)
+        return false;
+    int rank = rest / (here * per_kv);
+    rest -= rank * here * per_kv;
+    int kv = section * share + rest % here;
+    p->b = kv / a->hkv;
+    p->kv_head = kv - p->b * a->hkv;
+    p->head = p->kv_head * p->group + (PACK ? 0 : rest / here);
+    p->row0 = (tiles - 1 - rank) * TILE_Q;
+    p->sq = a->sq;
+    p->skv = a->skv;
+    p->q_row = p->kv_row = 0;
+    if (a->q_begin) {
+        int begin = (int)rfg_load4(a->q_begin + p->b), end = (int)rfg_load4(a->q_begin + p->b + 1);
+        p->sq = end - begin < a->sq ? end - begin : a->sq;
+        p->q_row = begin;
+    }
+    if (a->kv_begin) {
+        int begin = (int)rfg_load4(a->kv_begin + p->b);
+        p->skv = (int)rfg_load4(a->kv_begin + p->b + 1) - begin;
+        p->kv_row = begin;
+    }
+    if (a->kv_lens)
+        p->skv = (int)rfg_load4(a->kv_lens + p->b);
+    p->rows = p->sq * of_head;
+    return p->row0 < p->rows;
+}
+
+RFG_DEVICE int query_of(const struct place *p, int row)
+{
+    return PACK ? row / p->group : row;
+}
+RFG_DEVICE int head_of(const struct place *p, int row)
+{
+    return PACK ? p->head + row % p->group : p->head;
+}
+/* Of element 0. */
+RFG_DEVICE rfg_u16 *element_of(const struct mha_args *a, const struct mha_rows *t, const struct place *p, int row)
+{
+    long long b = a->q_begin ? 0 : p->b;
+    return (rfg_u16 *)t->data + b * t->batch + (p->q_row + query_of(p, row)) * t->token + head_of(p, row) * t->head;
+}
+
+/* ---- K and V into LDS -------------------------------------------------------------------------------------------- */
+
+struct source {
+    const char *data; /* row 0 of the sequence's head; paged: of block 0 */
+    long long token, block; /* bytes */
+    const int *table;
+    int shift, last; /* last: the last key there is */
+#if RFG_NVIDIA
+    const char *lane; /* not paged: this lane's first chunk of the next tile */
+#endif
+};
+
+RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct place *p)
+{
+    struct source s;
+    long long b = PAGED || a->kv_begin ? 0 : p->b;
+    s.data = rfg_uniform((char *)c->data + 2 * (b * c->block + p->kv_row * c->token + p->kv_head * c->head));
+    s.token = 2 * c->token;
+    s.block = 2 * c->block;
+    s.table = a->block_table + p->b * a->table_stride;
+    s.shift = a->page_shift;
+    s.last = p->skv - 1;
+    return s;
+}
+/* Keys beyond the last one are that one again: they are masked, and what they hold is a number if the last one's is. */
+RFG_DEVICE const char *key_address(const struct source *s, int key)
+{
+    key = key < s->last ? key : s->last;
+#if PAGED
+    int block = (int)rfg_load4(s->table + (key >> s->shift));
+    return s->data + block * s->block + (key & ((1 << s->shift) - 1)) * s->token;
+#else
+    return s->data + key * s->token;
+#endif
+}
+/* A thread's i-th chunk of a tile's rows of so many chunks: neighbours have neighbouring chunks, as many as a power of
+ * two allows; a row has `parts` of these. The row is the sum of a part that all lanes have and the rest. */
+#define LANES_OF(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
+#define PARTS(chunks)    ((chunks) / LANES_OF(chunks))
+#define ROWS_A_PASS(chunks) (THREADS / LANES_OF(chunks))
+#define ITEMS(chunks)    (PARTS(chunks) * ((TILE_KV + ROWS_A_PASS(chunks) - 1) / ROWS_A_PASS(chunks)))
+RFG_DEVICE int item_base(int i, int chunks)
+{
+    return i / PARTS(chunks) * ROWS_A_PASS(chunks);
+}
+RFG_DEVICE int item_row(int thread, int chunks)
+{
+    return thread / LANES_OF(chunks);
+}
+RFG_DEVICE int item_chunk(int thread, int i, int chunks)
+{
+    return thread % LANES_OF(chunks) + i % PARTS(chunks) * LANES_OF(chunks);
+}
+RFG_DEVICE bool item_exists(int thread, int i, int chunks)
+{
+    return TILE_KV % ROWS_A_PASS(chunks) == 0 || item_base(i, chunks) + item_row(thread, chunks) < TILE_KV;
+}
+
+#if RFG_NVIDIA
+
+/* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order. */
+RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunks, int stride)
+{
+    rfg_u32 to = (rfg_u32)__cvta_generic_to_shared(tile);
+    int thread = rfg_thread(), part = item_row(thread, chunks);
+    if (!PAGED && key0 + TILE_KV - 1 <= s->last) {
+#pragma unroll
+        for (int i = 0; i < ITEMS(chunks); i++) {
+            int c = item_chunk(thread, i, chunks), row = item_base(i, chunks) + part;
+            if (item_exists(thread, i, chunks))
+                rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
+                                    s->lane + 16 * LANES_OF(chunks) * (i % PARTS(chunks)), true, false);
+            if (i % PARTS(chunks) == PARTS(chunks) - 1 && TILE_KV > ROWS_A_PASS(chunks))
+                s->lane += ROWS_A_PASS(chunks) * s->token;
+        }
+        if (TILE_KV <= ROWS_A_PASS(chunks))
+            s->lane += TILE_KV * s->token;
+    } else {
+#pragma unroll 1 /* or the compiler makes one of both */
+        for (int i = 0; i < ITEMS(chunks); i++) {
+            int row = item_base(i, chunks) + part, c = item_chunk(thread, i, chunks);
+            if (item_exists(thread, i, chunks))
+                rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
+                                    PAGED ? key_address(s, key0 + row) + c * 16
+                                          : s->lane + (row < s->last - key0 ? row - part : s->last - key0 - part) *
+                                                          s->token +
+                                                16 * LANES_OF(chunks) * (i % PARTS(chunks)),
+                                    true, false);
+        }
+    }
+}
+RFG_DEVICE void copy_k(struct source *s, rfg_u32x4 *tile, int key0)
+{
+    copy_rows(s, tile, key0, D / 8, K_CHUNKS);
+}
+RFG_DEVICE void copy_v(struct source *s, rfg_u32x4 *tile, int key0)
+{
+    copy_rows(s, tile, key0, DV / 8, V_CHUNKS);
+}
+
+/* Four 8x8 matrices: as they are, or turned. */
+RFG_DEVICE rfg_u32x4 load_matrices(rfg_u32 at)
+{
+    rfg_u32x4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(at)
+                 : "memory");
+    return v;
+}
+RFG_DEVICE rfg_u32x4 load_turned(rfg_u32 at)
+{
+    rfg_u32x4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(at)
+                 : "memory");
+    return v;
+}
+
+RFG_DEVICE void mma_16x8(float *c, rfg_u32x4 a, rfg_u32 b0, rfg_u32 b1)
+{
+    if (DTYPE == RFG_F16)
+        RFG_MMA_SYNC("f16", c, a.x, a.y, a.z, a.w, b0, b1);
+    else
+        RFG_MMA_SYNC("bf16", c, a.x, a.y, a.z, a.w, b0, b1);
+}
+
+#else
+
+/* The rows that are that key, or d, where a matrix instruction finds them. */
+RFG_DEVICE int row_of_key(int key)
+{
+#if RFG_MFMA
+    return (key & ~31) | (key & 4) << 2 | (key & 24) >> 1 | (key & 3);
+#elif RFG_WMMA11
+    return (key & ~15) | (key & 7) << 1 | (key & 8) >> 3;
+#else
+    return key;
+#endif
+}
+
+/* Chunk c of row r is at r * chunks + (c ^ swizzle(r)): 8 neighbouring rows' chunk c are in different banks, and so is
+ * what 16 lanes write of V: 4 chunks of 4 times 4 keys. */
+RFG_DEVICE int swizzle(int row)
+{
+    return (row & 7) ^ (row >> 2 & 2);
+}
+
+/* V is turned in units of 4 keys by 8 d. Of 16 neighbouring lanes 4 have chunks side by side, times 4 units of keys. */
+#define V_LANES   (DV / 32 % 8 == 0 ? 8 : DV / 32 % 4 == 0 ? 4 : DV / 32 % 2 == 0 ? 2 : 1) /* times 4 chunks */
+#define V_PARTS   (DV / 32 / V_LANES)
+#define V_UNITS   (THREADS / (4 * V_LANES)) /* of keys, in a pass */
+#define V_PASSES  (V_PARTS * ((TILE_KV / 4 + V_UNITS - 1) / V_UNITS))
+
+struct staged {
+    rfg_u32x4 k[ITEMS(D / 8)];
+    rfg_u32x4 v[V_PASSES][4];
+};
+
+RFG_DEVICE int unit_chunk(int i)
+{
+    return rfg_thread() % 4 + 4 * (rfg_thread() / 16 % V_LANES) + i % V_PARTS * (4 * V_LANES);
+}
+RFG_DEVICE int unit_keys(int i)
+{
+    return rfg_thread() / 4 % 4 + rfg_thread() / (16 * V_LANES) * 4 + i / V_PARTS * V_UNITS;
+}
+RFG_DEVICE bool unit_exists(int i)
+{
+    return TILE_KV / 4 % V_UNITS == 0 || unit_keys(i) < TILE_KV / 4;
+}
+
+/* A whole tile of rows at one distance: addresses are one that all lanes have, and 32 bits. */
+RFG_DEVICE bool is_even(const struct source *s, int key0)
+{
+    return !PAGED && key0 + TILE_KV - 1 <= s->last && (rfg_u64)s->token < 1u << 25;
+}
+RFG_DEVICE const char *even_address(const struct source *s, int uniform_key, int key, int chunk)
+{
+    return rfg_uniform((char *)s->data + uniform_key * s->token) + ((rfg_u32)key * (rfg_u32)s->token + chunk * 16u);
+}
+
+RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
+{
+    return rfg_load16(even ? even_address(s, key0 + base, row, chunk) : key_address(s, key0 + base + row) + chunk * 16);
+}
+
+RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct staged *s, int key0, bool even)
+{
+    int thread = rfg_thread();
+#pragma unroll
+    for (int i = 0; i < ITEMS(D / 8); i++)
+        if (item_exists(thread, i, D / 8))
+            s->k[i] = load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8), item_chunk(thread, i, D / 8));
+#pragma unroll
+    for (int i = 0; i < V_PASSES; i++)
+        if (unit_exists(i))
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                s->v[i][j] = load_chunk(v, even, key0, j, 4 * unit_keys(i), unit_chunk(i));
+}
+RFG_DEVICE void load_tile(const struct source *k, const struct source *v, struct staged *s, int key0)
+{
+    if (is_even(k, key0) && is_even(v, key0))
+        load_rows(k, v, s, key0, true);
+    else
+        load_rows(k, v, s, key0, false);
+}
+
+/* The lower or upper halves of two words. */
+RFG_DEVICE rfg_u32 halves_of(rfg_u32 lo, rfg_u32 hi, bool upper)
+{
+    return __builtin_amdgcn_perm(hi, lo, upper ? 0x07060302u : 0x05040100u);
+}
+
+RFG_DEVICE void put_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 *v_tile)
+{
+    int thread = rfg_thread();
+#pragma unroll
+    for (int i = 0; i < ITEMS(D / 8); i++) {
+        int at = row_of_key(item_base(i, D / 8) + item_row(thread, D / 8));
+        if (item_exists(thread, i, D / 8))
+            k_tile[at * K_CHUNKS + (item_chunk(thread, i, D / 8) ^ swizzle(at))] = s->k[i];
+    }
+#pragma unroll
+    for (int i = 0; i < V_PASSES; i++)
+        if (unit_exists(i)) {
+            int keys = unit_keys(i), d0 = 8 * unit_chunk(i);
+#pragma unroll
+            for (int e = 0; e < 8; e++) {
+                int at = row_of_key(d0 + e);
+                rfg_u32x2 w;
+                w.x = halves_of(s->v[i][0][e / 2], s->v[i][1][e / 2], e % 2);
+                w.y = halves_of(s->v[i][2][e / 2], s->v[i][3][e / 2], e % 2);
+                ((rfg_u32x2 *)(v_tile + at * KV_CHUNKS + (keys / 2 ^ swizzle(at))))[keys % 2] = w;
+            }
+        }
+}
+
+RFG_DEVICE void load_fragment(rfg_frag_ab *f, const rfg_u32x4 *tile, int chunks, int row0, int chunk0)
+{
+    int row = row0 + rfg_lane() % 16;
+    const rfg_u32x4 *p = tile + row * chunks;
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++)
+        f->v[i] = p[(chunk0 + rfg_frag_chunk(i)) ^ swizzle(row)];
+}
+
+#endif
+
+/* ---- scores ---------------------------------------------------------------------------------------------------- */
+
+/* Q's fragments, where they are. In LDS a lane reads what it wrote itself, so that nobody waits. */
+struct queries {
+#if Q_LDS
+    rfg_u32x4 *at;
+#else
+    rfg_frag_ab f[FRAGS_Q][STEPS];
+#endif
+};
+
+#if RFG_NVIDIA
+RFG_DEVICE rfg_u32 query_word(const struct mha_args *a, const struct place *p, int row, int word)
+{
+    row += rfg_lane() / 4;
+    return rfg_load4(element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1) + 2 * (word + rfg_lane() % 4));
+}
+#endif
+
+RFG_DEVICE void load_queries(const struct mha_args *a, const struct place *p, struct queries *q, int row0)
+{
+    rfg_u32 flip = a->scale < 0.0f ? 0x80008000u : 0u; /* so that the largest score is the largest product */
+#if Q_LDS
+    q->at = rfg_lds + Q_AT + rfg_wave() * (FRAGS_Q * STEPS * RFG_FRAG_AB * RFG_WAVE) + rfg_lane();
+#endif
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+        for (int k = 0; k < STEPS; k++) {
+            rfg_frag_ab to;
+#if RFG_NVIDIA
+            /* A of the instruction as it has it, twice: rows l / 4 and 8 more, words l % 4 and 4 more. */
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                to.v[i] = make_uint4(query_word(a, p, row0 + 16 * f, 16 * k + 8 * i),
+                                     query_word(a, p, row0 + 16 * f + 8, 16 * k + 8 * i),
+                                     query_word(a, p, row0 + 16 * f, 16 * k + 8 * i + 4),
+                                     query_word(a, p, row0 + 16 * f + 8, 16 * k + 8 * i + 4));
+#else
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_AB; i++) {
+                int row = row0 + 16 * f + rfg_frag_row(i);
+                const rfg_u16 *from = element_of(a, &a->q, p, row < p->rows ? row : p->rows - 1);
+                to.v[i] = rfg_load16(from + 32 * k + 8 * rfg_frag_chunk(i));
+            }
+#endif
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_AB; i++) {
+                to.v[i].x ^= flip;
+                to.v[i].y ^= flip;
+                to.v[i].z ^= flip;
+                to.v[i].w ^= flip;
+#if Q_LDS
+                q->at[((f * STEPS + k) * RFG_FRAG_AB + i) * RFG_WAVE] = to.v[i];
+#else
+                q->f[f][k].v[i] = to.v[i];
+#endif
+            }
+        }
+}
+
+/* Piece i of a fragment: NVIDIA, a step of 16; AMD, a chunk. */
+RFG_DEVICE rfg_u32x4 query_piece(const struct queries *q, int f, int k, int i)
+{
+#if Q_LDS
+    return q->at[((f * STEPS + k) * RFG_FRAG_AB + i) * RFG_WAVE];
+#else
+    return q->f[f][k].v[i];
+#endif
+}
+
+RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, const rfg_u32x4 *k_tile)
+{
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+        for (int j = 0; j < BLOCKS; j++)
+            rfg_frag_zero(&s[f][j]);
+#if RFG_NVIDIA
+    /* Matrices 0 to 3 of ldmatrix: two chunks of keys 0 to 7, then of 8 to 15. */
+    int lane = rfg_lane(), row = (lane & 7) + lane / 16 * 8;
+    rfg_u32 at = (rfg_u32)__cvta_generic_to_shared(k_tile + row * K_CHUNKS + ((lane / 8 & 1) ^ (row & 7)));
+#pragma unroll
+    for (int k = 0; k < 2 * STEPS; k++) {
+        rfg_u32x4 qf[FRAGS_Q];
+#pragma unroll
+        for (int f = 0; f < FRAGS_Q; f++)
+            qf[f] = query_piece(q, f, k / 2, k % 2);
+#pragma unroll
+        for (int j = 0; j < BLOCKS; j++) {
+            rfg_u32x4 b = load_matrices((at ^ (rfg_u32)(k % 4 * 32)) + (rfg_u32)(k / 4 * 128 + j * (16 * K_CHUNKS * 16)));
+#pragma unroll
+            for (int f = 0; f < FRAGS_Q; f++) {
+                mma_16x8(s[f][j].v, qf[f], b.x, b.y);
+                mma_16x8(s[f][j].v + 4, qf[f], b.z, b.w);
+            }
+        }
+    }
+#else
+#pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+        rfg_frag_ab qf[FRAGS_Q];
+#pragma unroll
+        for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_AB; i++)
+                qf[f].v[i] = query_piece(q, f, k, i);
+#pragma unroll
+        for (int j = 0; j < BLOCKS; j++) {
+            rfg_frag_ab kf;
+            load_fragment(&kf, k_tile, K_CHUNKS, 16 * j, k * RFG_FRAG_CHUNKS);
+#pragma unroll
+            for (int f = 0; f < FRAGS_Q; f++)
+                rfg_frag_mma(&s[f][j], &kf, &qf[f], DTYPE);
+        }
+    }
+#endif
+}
+
+/* What a score is multiplied by to be a power of two's exponent. */
+RFG_DEVICE float factor_of(const struct mha_args *a)
+{
+    return CAP || ALIBI ? 1.0f : __builtin_fabsf(a->scale) * LOG2_E;
+}
+
+/* Scores to exponents, where a factor does not do it. */
+#if CAP || ALIBI
+RFG_DEVICE void change_scores(const struct mha_args *a, const struct place *p, const struct state *w,
+                              rfg_frag_c (*s)[BLOCKS], int key0)
+{
+    float scale = __builtin_fabsf(a->scale);
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++) {
+#if ALIBI
+        float ahead[HALVES]; /* how far the query is ahead of the lane's first key */
+#pragma unroll
+        for (int h = 0; h < HALVES; h++)
+            ahead[h] = (float)(query_of(p, w->row0 + lane_row(f, h)) + p->skv - p->sq - key0 - lane_key());
+#endif
+#pragma unroll
+        for (int j = 0; j < BLOCKS; j++)
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_C; e++) {
+                float v = s[f][j].v[e];
+#if CAP
+                /* tanh(x) = 1 - 2 / (exp(2 x) + 1) */
+                v = rfg_exp2(v * (2.0f * LOG2_E * scale / a->soft_cap)) + 1.0f;
+                v = rfg_fma(-2.0f * LOG2_E * a->soft_cap, rfg_rcp(v), LOG2_E * a->soft_cap);
+#else
+                v *= scale * LOG2_E;
+#endif
+#if ALIBI
+                v = rfg_fma(-w->slope[f][half_of(e)], __builtin_fabsf(ahead[half_of(e)] - (float)element_key(j, e)), v);
+#endif
+                s[f][j].v[e] = v;
+            }
+    }
+}
+#endif
+
+/* A query sees keys first ... first + count - 1. */
+struct seen {
+    int first, count;
+};
+RFG_DEVICE struct seen seen_by(const struct mha_args *a, const struct place *p, int query)
+{
+    struct seen s = { 0, p->skv };
+#if MASK
+    int far = 1 << 30, at = query + p->skv - p->sq; /* lengths are less than that */
+    int left = a->window_left < far ? a->window_left : far, right = a->window_right < far ? a->window_right : far;
+    int end = at + right + 1 < p->skv ? at + right + 1 : p->skv;
+    s.first = at - left > 0 ? at - left : 0;
+    s.count = end > s.first ? end - s.first : 0;
+#else
+    (void)a, (void)query;
+#endif
+    return s;
+}
+
+RFG_DEVICE void mask_scores(const struct mha_args *a, const struct place *p, const struct state *w,
+                            rfg_frag_c (*s)[BLOCKS], int key0)
+{
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            struct seen seen = seen_by(a, p, query_of(p, w->row0 + lane_row(f, h)));
+            int from = key0 + lane_key() - seen.first;
+#pragma unroll
+            for (int j = 0; j < BLOCKS; j++)
+#pragma unroll
+                for (int e = 0; e < RFG_FRAG_C; e++)
+                    if (half_of(e) == h)
+                        s[f][j].v[e] = (rfg_u32)(from + element_key(j, e)) < (rfg_u32)seen.count
+                                           ? s[f][j].v[e]
+                                           : rfg_as_float(0xff800000u);
+        }
+}
+
+/* ---- weights ---------------------------------------------------------------------------------------------------- */
+
+RFG_DEVICE void raise_top(struct state *w, const float (*top)[HALVES], float factor)
+{
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++) {
+        float scale[HALVES];
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            float old = w->top[f][h], now = rfg_max(old, join_lanes(top[f][h], true));
+            scale[h] = rfg_exp2((old - now) * factor);
+            w->top[f][h] = now;
+            w->sum[f][h] *= scale[h];
+        }
+#pragma unroll
+        for (int d = 0; d < D_BLOCKS; d++)
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_C; e++)
+                w->o[f][d].v[e] *= scale[half_of(e)];
+    }
+}
+
+/* Scores to weights. */
+RFG_DEVICE void weigh(struct state *w, rfg_frag_c (*s)[BLOCKS], float factor, float slack)
+{
+    float top[FRAGS_Q][HALVES];
+    bool above = false;
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            float t = rfg_as_float(0xff800000u);
+#pragma unroll
+            for (int j = 0; j < BLOCKS; j++)
+#pragma unroll
+                for (int e = 0; e < RFG_FRAG_C; e++)
+                    if (half_of(e) == h)
+                        t = rfg_max(t, s[f][j].v[e]);
+            top[f][h] = t;
+            above |= t > w->top[f][h] + slack;
+        }
+    if (any_lane(above))
+        raise_top(w, top, factor);
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            rfg_f32x2 sum = rfg_pair(0.0f, 0.0f), by = rfg_pair(factor, factor);
+            float shift = -factor * w->top[f][h];
+            rfg_f32x2 minus = rfg_pair(shift, shift);
+#pragma unroll
+            for (int j = 0; j < BLOCKS; j++)
+#pragma unroll
+                for (int e = 0; e < RFG_FRAG_C; e += 2)
+                    if (half_of(e) == h) {
+                        rfg_f32x2 x = rfg_fma2(rfg_pair(s[f][j].v[e], s[f][j].v[e + 1]), by, minus);
+                        x = rfg_pair(rfg_exp2(x.x), rfg_exp2(x.y));
+                        sum = rfg_add2(sum, x);
+                        s[f][j].v[e] = x.x;
+                        s[f][j].v[e + 1] = x.y;
+                    }
+            w->sum[f][h] += sum.x + sum.y;
+        }
+}
+
+/* Two weights, which are neither negative nor infinite. */
+RFG_DEVICE rfg_u32 pack_weights(float lo, float hi)
+{
+#if RFG_NVIDIA
+    return DTYPE == RFG_F16 ? rfg_pack_f16(lo, hi) : rfg_pack_bf16(lo, hi);
+#elif defined(__gfx950__)
+    if (DTYPE == RFG_BF16) {
+        typedef __bf16 bf16x2 __attribute__((ext_vector_type(2)));
+        bf16x2 v = { (__bf16)lo, (__bf16)hi };
+        return __builtin_bit_cast(rfg_u32, v);
+    }
+#endif
+#if RFG_AMD
+    /* What has just been written by a transcendental instruction must not go into assembly: see rfg_amd.h. */
+    if (DTYPE == RFG_F16) {
+        rfg_f16x2 v = { (_Float16)lo, (_Float16)hi };
+        return __builtin_bit_cast(rfg_u32, v);
+    }
+    /* Ties away from zero, which saves an instruction a weight. */
+    return halves_of(rfg_as_u32(lo) + 0x8000u, rfg_as_u32(hi) + 0x8000u, true);
+#endif
+}
+
+#if RFG_NVIDIA
+
+RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u32x4 *v_tile)
+{
+    int lane = rfg_lane(), row = lane & 15;
+    /* Matrices 0 to 3 of ldmatrix: keys 0 to 7 and 8 to 15 of a chunk, then of the next one. An address is
+     * at ^ ((chunk & 6) << 4), plus what is constant. */
+    rfg_u32 at = (rfg_u32)__cvta_generic_to_shared(v_tile + row * V_CHUNKS + ((lane / 16) ^ (row & 7)));
+#pragma unroll
+    for (int j = 0; j < BLOCKS; j++) {
+        rfg_u32x4 p[FRAGS_Q];
+#pragma unroll
+        for (int f = 0; f < FRAGS_Q; f++) {
+            const float *v = s[f][j].v;
+            p[f] = make_uint4(pack_weights(v[0], v[1]), pack_weights(v[2], v[3]), pack_weights(v[4], v[5]),
+                              pack_weights(v[6], v[7]));
+        }
+#pragma unroll
+        for (int d = 0; d < D_BLOCKS; d++) {
+            rfg_u32x4 b = load_turned((at ^ (rfg_u32)(d % 4 * 32)) + (rfg_u32)(d / 4 * 128 + j * (16 * V_CHUNKS * 16)));
+#pragma unroll
+            for (int f = 0; f < FRAGS_Q; f++) {
+                mma_16x8(w->o[f][d].v, p[f], b.x, b.y);
+                mma_16x8(w->o[f][d].v + 4, p[f], b.z, b.w);
+            }
+        }
+    }
+}
+
+#else
+
+/* The weights of 32 keys as B. */
+RFG_DEVICE void weight_fragment(rfg_frag_ab *to, const rfg_frag_c *s)
+{
+#if RFG_MFMA
+    to->v[0].x = pack_weights(s[0].v[0], s[0].v[1]);
+    to->v[0].y = pack_weights(s[0].v[2], s[0].v[3]);
+    to->v[0].z = pack_weights(s[1].v[0], s[1].v[1]);
+    to->v[0].w = pack_weights(s[1].v[2], s[1].v[3]);
+#else
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+        rfg_u32x4 mine;
+        mine.x = pack_weights(s[j].v[0], s[j].v[1]);
+        mine.y = pack_weights(s[j].v[2], s[j].v[3]);
+        mine.z = pack_weights(s[j].v[4], s[j].v[5]);
+        mine.w = pack_weights(s[j].v[6], s[j].v[7]);
+#if RFG_WMMA12
+        to->v[j] = mine;
+#else
+        bool upper = rfg_lane() >= 16;
+        rfg_u32x4 other;
+        other.x = rfg_as_u32(rfg_other_row(rfg_as_float(mine.x)));
+        other.y = rfg_as_u32(rfg_other_row(rfg_as_float(mine.y)));
+        other.z = rfg_as_u32(rfg_other_row(rfg_as_float(mine.z)));
+        other.w = rfg_as_u32(rfg_other_row(rfg_as_float(mine.w)));
+        to->v[2 * j] = upper ? other : mine;
+        to->v[2 * j + 1] = upper ? mine : other;
+#endif
+    }
+#endif
+}
+
+RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u32x4 *v_tile)
+{
+#pragma unroll
+    for (int k = 0; k < TILE_KV / 32; k++) {
+        rfg_frag_ab p[FRAGS_Q];
+#pragma unroll
+        for (int f = 0; f < FRAGS_Q; f++)
+            weight_fragment(&p[f], &s[f][2 * k]);
+#pragma unroll
+        for (int d = 0; d < D_BLOCKS; d++) {
+            rfg_frag_ab v;
+            load_fragment(&v, v_tile, KV_CHUNKS, 16 * d, k * RFG_FRAG_CHUNKS);
+#pragma unroll
+            for (int f = 0; f < FRAGS_Q; f++)
+                rfg_frag_mma(&w->o[f][d], &v, &p[f], DTYPE);
+        }
+    }
+}
+
+#endif
+
+/* ---- the end ---------------------------------------------------------------------------------------------------- */
+
+#if RFG_AMD
+RFG_DEVICE void store_chunk(rfg_u16 *p, const float *f)
+{
+    rfg_u32x4 v;
+    v.x = DTYPE == RFG_F16 ? rfg_pack_f16(f[0], f[1]) : rfg_pack_bf16(f[0], f[1]);
+    v.y = DTYPE == RFG_F16 ? rfg_pack_f16(f[2], f[3]) : rfg_pack_bf16(f[2], f[3]);
+    v.z = DTYPE == RFG_F16 ? rfg_pack_f16(f[4], f[5]) : rfg_pack_bf16(f[4], f[5]);
+    v.w = DTYPE == RFG_F16 ? rfg_pack_f16(f[6], f[7]) : rfg_pack_bf16(f[6], f[7]);
+    rfg_store16(p, v);
+}
+#endif
+
+RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, struct state *w, float factor)
+{
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            int row = w->row0 + lane_row(f, h);
+            bool in = row < p->rows;
+            int at = in ? row : p->rows - 1;
+            float sum = join_lanes(w->sum[f][h], false);
+            float scale = sum > 0.0f ? rfg_rcp(sum) : sum * 0.0f; /* no key: 0; a NaN stays one */
+            float lse = sum > 0.0f ? factor * w->top[f][h] + log2_of(sum) : sum == 0.0f ? rfg_as_float(0xff800000u) : sum;
+            if (a->sinks) {
+                float sink = LOG2_E * rfg_as_float(rfg_load4(a->sinks + head_of(p, at)));
+                float top = rfg_max(lse, sink);
+                if (top > rfg_as_float(0xff800000u)) {
+                    float all = top + log2_of(rfg_exp2(lse - top) + rfg_exp2(sink - top));
+                    scale = sum > 0.0f ? scale * rfg_exp2(lse - all) : scale;
+                    lse = sum == sum ? all : sum;
+                }
+            }
+            if (a->lse && in && lane_key() == 0) {
+                long long b = a->q_begin ? 0 : p->b;
+                rfg_store4(a->lse + b * a->lse_batch + (p->q_row + query_of(p, at)) * a->lse_token +
+                               head_of(p, at) * a->lse_head,
+                           rfg_as_u32(lse * LN_2));
+            }
+            rfg_u16 *to = element_of(a, &a->out, p, at);
+#if RFG_NVIDIA
+            /* Of 4 neighbouring lanes each has a word of each of 4 chunks; lane t gets all of chunk t. */
+            int t = rfg_lane() % 4;
+#pragma unroll
+            for (int d = 0; d < D_BLOCKS; d += 2) { /* 4 chunks, a word of each */
+                rfg_u32 c[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float *v = w->o[f][d + i / 2].v + 4 * (i % 2) + 2 * h;
+                    c[i] = DTYPE == RFG_F16 ? rfg_pack_f16(v[0] * scale, v[1] * scale)
+                                            : rfg_pack_bf16(v[0] * scale, v[1] * scale);
+                }
+                /* A 4x4 transpose: first between lanes whose numbers differ in bit 1, then bit 0. */
+#pragma unroll
+                for (int bit = 2; bit; bit /= 2)
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+                        if (!(i & bit)) {
+                            rfg_u32 lo = c[i], hi = c[i + bit];
+                            rfg_u32 got = __shfl_xor_sync(0xffffffffu, t & bit ? lo : hi, bit);
+                            c[i] = t & bit ? got : lo;
+                            c[i + bit] = t & bit ? hi : got;
+                        }
+                if (in)
+                    rfg_store16(to + 16 * d + 8 * t, make_uint4(c[0], c[1], c[2], c[3]));
+            }
+#else
+            if (in)
+#pragma unroll
+                for (int d = 0; d < D_BLOCKS * RFG_FRAG_C / 8; d++) {
+                    float v[8];
+#pragma unroll
+                    for (int e = 0; e < 8; e++)
+                        v[e] = w->o[f][(8 * d + e) / RFG_FRAG_C].v[e % RFG_FRAG_C] * scale;
+                    store_chunk(to + element_key(8 * d / RFG_FRAG_C, 0) + lane_key(), v);
+                }
+#endif
+        }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------------------------- */
+
+RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
+{
+    struct place p;
+    rfg_start_next();
+    rfg_await_previous();
+    if (!find_place(&a, &p))
+        return;
+
+    struct state w;
+    w.row0 = p.row0 + rfg_wave() * WAVE_Q;
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++) {
+#pragma unroll
+        for (int d = 0; d < D_BLOCKS; d++)
+            rfg_frag_zero(&w.o[f][d]);
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            w.top[f][h] = LOWEST;
+            w.sum[f][h] = 0.0f;
+#if ALIBI
+            int row = w.row0 + lane_row(f, h);
+            w.slope[f][h] =
+                LOG2_E * rfg_as_float(rfg_load4(a.alibi + head_of(&p, row < p.rows ? row : p.rows - 1)));
+#endif
+        }
+    }
+    float factor = factor_of(&a), slack = rfg_min(SLACK * rfg_rcp(factor), 1e30f);
+
+    /* Keys that any query of the tile sees, in tiles; those that any, and that every query of the wave sees. */
+    int last_row = (p.row0 + TILE_Q < p.rows ? p.row0 + TILE_Q : p.rows) - 1;
+    int wave_last = w.row0 + WAVE_Q - 1 < last_row ? w.row0 + WAVE_Q - 1 : last_row;
+    struct seen first = seen_by(&a, &p, query_of(&p, p.row0)), last = seen_by(&a, &p, query_of(&p, last_row));
+    int begin = first.first / TILE_KV * TILE_KV, end = last.first + last.count;
+    if (first.first + first.count > end) /* queries that see nothing have no end */
+        end = first.first + first.count;
+    first = seen_by(&a, &p, query_of(&p, w.row0));
+    last = seen_by(&a, &p, query_of(&p, wave_last));
+    bool idle = w.row0 > last_row; /* no rows, or none of them sees a key */
+    int wave_begin = first.first, wave_end = last.first + last.count;
+    int all_begin = last.first, all_end = first.first + first.count;
+
+    if (begin < end && p.skv > 0) {
+        struct source k = source_of(&a, &a.k, &p), v = source_of(&a, &a.v, &p);
+        struct queries q;
+#if RFG_NVIDIA
+        k.lane = k.data + (begin + item_row(rfg_thread(), D / 8)) * k.token + item_chunk(rfg_thread(), 0, D / 8) * 16;
+        v.lane = v.data + (begin + item_row(rfg_thread(), DV / 8)) * v.token + item_chunk(rfg_thread(), 0, DV / 8) * 16;
+#endif
+        load_queries(&a, &p, &q, w.row0);
+
+#if RFG_NVIDIA && STAGES == 1
+        copy_k(&k, rfg_lds, begin);
+        rfg_async_commit();
+#elif RFG_NVIDIA
+#pragma unroll
+        for (int i = 0; i < STAGES - 1; i++) {
+            if (begin + i * TILE_KV < end) {
+                copy_k(&k, rfg_lds + i * STAGE, begin + i * TILE_KV);
+                copy_v(&v, rfg_lds + i * STAGE + K_TILE, begin + i * TILE_KV);
+            }
+            rfg_async_commit();
+        }
+        int ahead = STAGES - 1;
+#else
+        struct staged staged;
+        load_tile(&k, &v, &staged, begin);
+#endif
+        int stage = 0;
+#pragma unroll 1
+        for (int key0 = begin; key0 < end; key0 += TILE_KV) {
+            rfg_u32x4 *tile = rfg_lds + stage * STAGE;
+#if RFG_NVIDIA && STAGES == 1
+            rfg_async_wait(0);
+            rfg_barrier_lds(); /* K is there, and all are done with V */
+            copy_v(&v, tile + K_TILE, key0);
+            rfg_async_commit();
+#elif RFG_NVIDIA
+            rfg_async_wait(STAGES - 2);
+            rfg_barrier_lds(); /* all threads' copies of this tile are there; all are done with the one before */
+            if (key0 + (STAGES - 1) * TILE_KV < end) {
+                copy_k(&k, rfg_lds + ahead * STAGE, key0 + (STAGES - 1) * TILE_KV);
+                copy_v(&v, rfg_lds + ahead * STAGE + K_TILE, key0 + (STAGES - 1) * TILE_KV);
+            }
+            rfg_async_commit();
+            ahead = ahead + 1 == STAGES ? 0 : ahead + 1;
+#else
+            if (STAGES == 1)
+                rfg_barrier_lds(); /* all are done with the tile before */
+            put_tile(&staged, tile, tile + K_TILE);
+            if (key0 + TILE_KV < end)
+                load_tile(&k, &v, &staged, key0 + TILE_KV);
+            rfg_barrier_lds();
+#endif
+            bool any = !idle && key0 < wave_end && key0 + TILE_KV > wave_begin;
+            rfg_frag_c s[FRAGS_Q][BLOCKS];
+            if (any) {
+                find_scores(s, &q, tile);
+#if CAP || ALIBI
+                change_scores(&a, &p, &w, s, key0);
+#endif
+                if (key0 < all_begin || key0 + TILE_KV > all_end)
+                    mask_scores(&a, &p, &w, s, key0);
+                weigh(&w, s, factor, slack);
+            }
+#if RFG_NVIDIA && STAGES == 1
+            rfg_async_wait(0);
+            rfg_barrier_lds(); /* V is there, and all are done with K */
+            if (key0 + TILE_KV < end)
+                copy_k(&k, tile, key0 + TILE_KV);
+            rfg_async_commit();
+#endif
+            if (any)
+                add_values(&w, s, tile + K_TILE);
+            stage = stage + 1 >= STAGES ? 0 : stage + 1;
+        }
+    }
+    if (find_place(&a, &p))
+        store_rows(&a, &p, &w, factor);
+}
