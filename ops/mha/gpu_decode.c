@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../gemm/model.h"
 #include "../gpu.h"
 #include "mha.h"
 
@@ -152,26 +153,36 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
            rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
 }
 
+/* As an H200 has it: loads under load take some 1.5 us, a CU takes in 50 bytes a ns however many it asks for, and a
+ * step keeps a wave's quarter of the CU busy for 0.1 us, itself for 0.35. */
+#define LOADED_US 1.5
+#define CU_GBPS   50
+#define CHAIN_US  0.35
+#define BUSY_US   0.1
+
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES];
+    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES], groups = (double)s.groups;
     prob->op->cost(prob, &bytes, &flops);
-    double at_once = MIN((double)s.groups, per_cu * dev->cu_count), rounds = ceil((double)s.groups / at_once);
-    double all = (double)(s.units * s.steps); /* of a wave */
-    double longest = p[P_CLUSTER] ? ceil((double)s.steps / (waves * p[P_CLUSTER] * p[P_PARTS]))
-                                  : ceil(ceil(all / (double)s.groups) / waves) + 0.5;
-    double in_flight = at_once * waves * p[P_UNROLL] * s.step_bytes;
-    double rate = MIN(1e3 * dev->mem_gbps, in_flight / LOAD_US);
-    rate = MIN(rate, 1e3 * dev->mem_gbps * 1.6 * MIN(at_once, dev->cu_count) / dev->cu_count);
-    double us = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, in_flight / LOAD_US));
-    /* A step's chain of instructions, and what they take of a CU's units. */
-    double chain = 0.25 + 0.1 * p[P_TILES], busy = all * (0.05 + 0.04 * p[P_TILES]) / dev->cu_count;
-    us = MAX(MAX(us, busy), rounds * longest * chain);
-    double join = 0.5 + 0.02 * s.lds / 1024 * per_cu;
-    join += p[P_CLUSTER] > 1 ? 0.5 : p[P_CLUSTER] ? 0 : dev->sync_us + 0.3 + 0.001 * (double)prob->v[MHA_B];
-    join += p[P_PARTS] > 1 ? dev->sync_us + 0.02 * p[P_PARTS] : 0;
-    return dev->latency_us + 2 * dev->load_us + us + join;
+    /* Of the largest clusters there is one to a GPC, however much room. */
+    double at_once = gemm_at_once(dev, MAX(p[P_CLUSTER], 1), p[P_CLUSTER] > 8 ? 1 : per_cu),
+           rounds = ceil(groups / at_once);
+    double active = MIN(groups, at_once), cus = MIN(active, dev->cu_count), all = (double)(s.units * s.steps);
+    int split = p[P_CLUSTER] * p[P_PARTS];
+    double longest = split ? ceil((double)s.steps / (waves * split)) : ceil(all / groups / waves) + 0.5;
+    double tiles = p[P_TILES], crowd = active / cus * waves / 4;
+    double rate =
+        MIN(1e3 * dev->mem_gbps, MIN(active * waves * p[P_UNROLL] * s.step_bytes / LOADED_US, cus * CU_GBPS * 1e3));
+    /* What the last steps leave idle. */
+    double uneven = longest * waves * groups / MAX(all, 1);
+    double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));
+    double chain = rounds * longest * MAX(CHAIN_US * (1 + tiles) / 2, crowd * BUSY_US * (1 + tiles) / 2);
+    data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
+    double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.5 : 0) +
+                  (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
+    return dev->latency_us + 2 * dev->load_us + MAX(data, chain) + CHAIN_US + rounds * join +
+           (rounds - 1) * 2 * dev->load_us;
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
