@@ -157,7 +157,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "STAGES", p[P_STAGES]);
     rfg_kernel_macro(k, "Q_LDS", p[P_Q_LDS]);
     rfg_kernel_macro(k, "PACK", p[P_PACK]);
-    rfg_kernel_macro(k, "MASK", v[MHA_CAUSAL] || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
+    rfg_kernel_macro(k, "MASK", v[MHA_LEFT] >= 0 ? 3 : v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);

@@ -20,7 +20,8 @@
  * Macros: DTYPE; D, DV (multiples of 32); WAVES; FRAGS_Q (1, 2); TILE_KV (32 on NVIDIA, 64, 128); STAGES: tiles of K and
  * V in LDS (AMD 1 or 2; there more are in registers, one tile ahead). STAGES 1 on NVIDIA: one of each, V of this tile
  * and K of the next are copied by turns; Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv
- * head, side by side; MASK (causal, window), CAP, ALIBI, PAGED: what there is of these.
+ * head, side by side; MASK (1: causal, window_right; 3: window_left,
+ * too), CAP, ALIBI, PAGED: what there is of these.
  * Grid: tiles x heads x batch (see place_of()). Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
@@ -115,13 +116,13 @@ RFG_DEVICE float join_lanes(float v, bool largest)
 /* ---- which is which -------------------------------------------------------------------------------------------- */
 
 /* The row, of a wave's, that element half of a lane's is. */
-RFG_DEVICE int lane_row(int frag, int half)
+RFG_DEVICE int lane_row(int lane, int frag, int half)
 {
 #if RFG_NVIDIA
-    return 16 * frag + rfg_lane() / 4 + 8 * half;
+    return 16 * frag + lane / 4 + 8 * half;
 #else
     (void)half;
-    return 16 * frag + rfg_lane() % 16;
+    return 16 * frag + lane % 16;
 #endif
 }
 RFG_DEVICE int half_of(int e)
@@ -135,12 +136,12 @@ RFG_DEVICE int half_of(int e)
 }
 /* The key, of a tile's, that element e of a lane's fragment `block` is: a part that depends on the lane, and one that
  * doesn't. AMD, with d for key: what it is of the output. */
-RFG_DEVICE int lane_key(void)
+RFG_DEVICE int lane_key(int lane)
 {
 #if RFG_NVIDIA
-    return 2 * (rfg_lane() % 4);
+    return 2 * (lane % 4);
 #else
-    return 8 * (rfg_lane() / 16);
+    return 8 * (lane / 16);
 #endif
 }
 RFG_DEVICE int element_key(int block, int e)
@@ -154,15 +155,22 @@ RFG_DEVICE int element_key(int block, int e)
 #endif
 }
 
-/* Opaque, so that what is found by it is found again where it is needed, not kept in registers through the loop. */
-RFG_DEVICE rfg_u32 group_number(void)
+/* v, but what is found by it is found where it is needed, and not kept in registers through the loop. */
+RFG_DEVICE int anew(int v)
 {
 #if RFG_NVIDIA
-    rfg_u32 x;
-    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
-    return x;
+    asm volatile("" : "+r"(v));
+#endif
+    return v;
+}
+RFG_DEVICE int lane_anew(void)
+{
+#if RFG_NVIDIA
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread % RFG_WAVE;
 #else
-    return (rfg_u32)rfg_group_x();
+    return rfg_lane();
 #endif
 }
 
@@ -178,7 +186,7 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
     int share = 1, kvs = a->batch * a->hkv;
     while (share < kvs && share * 2 * bytes <= CACHE_BYTES)
         share *= 2;
-    rfg_u32 x = group_number(), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
+    rfg_u32 x = (rfg_u32)anew(rfg_group_x()), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
     int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
     int here = kvs - section * share < share ? kvs - section * share : share;
     if (here < 1)
@@ -612,7 +620,7 @@ RFG_DEVICE void change_scores(const struct mha_args *a, const struct place *p, c
         float ahead[HALVES]; /* how far the query is ahead of the lane's first key */
 #pragma unroll
         for (int h = 0; h < HALVES; h++)
-            ahead[h] = (float)(query_of(p, w->row0 + lane_row(f, h)) + p->skv - p->sq - key0 - lane_key());
+            ahead[h] = (float)(query_of(p, w->row0 + lane_row(rfg_lane(), f, h)) + p->skv - p->sq - key0 - lane_key(rfg_lane()));
 #endif
 #pragma unroll
         for (int j = 0; j < BLOCKS; j++)
@@ -642,27 +650,29 @@ struct seen {
 RFG_DEVICE struct seen seen_by(const struct mha_args *a, const struct place *p, int query)
 {
     struct seen s = { 0, p->skv };
-#if MASK
     int far = 1 << 30, at = query + p->skv - p->sq; /* lengths are less than that */
-    int left = a->window_left < far ? a->window_left : far, right = a->window_right < far ? a->window_right : far;
-    int end = at + right + 1 < p->skv ? at + right + 1 : p->skv;
-    s.first = at - left > 0 ? at - left : 0;
-    s.count = end > s.first ? end - s.first : 0;
-#else
-    (void)a, (void)query;
-#endif
+    if (MASK & 2) {
+        int left = a->window_left < far ? a->window_left : far;
+        s.first = at - left > 0 ? at - left : 0;
+    }
+    if (MASK) {
+        int right = a->window_right < far ? a->window_right : far;
+        int end = at + right + 1 < p->skv ? at + right + 1 : p->skv;
+        s.count = end > s.first ? end - s.first : 0;
+    }
     return s;
 }
 
 RFG_DEVICE void mask_scores(const struct mha_args *a, const struct place *p, const struct state *w,
                             rfg_frag_c (*s)[BLOCKS], int key0)
 {
+    int row0 = anew(w->row0), lane = lane_anew();
 #pragma unroll
     for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
-            struct seen seen = seen_by(a, p, query_of(p, w->row0 + lane_row(f, h)));
-            int from = key0 + lane_key() - seen.first;
+            struct seen seen = seen_by(a, p, query_of(p, row0 + lane_row(lane, f, h)));
+            int from = key0 + lane_key(lane) - seen.first;
 #pragma unroll
             for (int j = 0; j < BLOCKS; j++)
 #pragma unroll
@@ -866,7 +876,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
     for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
-            int row = w->row0 + lane_row(f, h);
+            int row = w->row0 + lane_row(rfg_lane(), f, h);
             bool in = row < p->rows;
             int at = in ? row : p->rows - 1;
             float sum = join_lanes(w->sum[f][h], false);
@@ -881,7 +891,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
                     lse = sum == sum ? all : sum;
                 }
             }
-            if (a->lse && in && lane_key() == 0) {
+            if (a->lse && in && lane_key(rfg_lane()) == 0) {
                 long long b = a->q_begin ? 0 : p->b;
                 rfg_store4(a->lse + b * a->lse_batch + (p->q_row + query_of(p, at)) * a->lse_token +
                                head_of(p, at) * a->lse_head,
@@ -922,7 +932,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
 #pragma unroll
                     for (int e = 0; e < 8; e++)
                         v[e] = w->o[f][(8 * d + e) / RFG_FRAG_C].v[e % RFG_FRAG_C] * scale;
-                    store_chunk(to + element_key(8 * d / RFG_FRAG_C, 0) + lane_key(), v);
+                    store_chunk(to + element_key(8 * d / RFG_FRAG_C, 0) + lane_key(rfg_lane()), v);
                 }
 #endif
         }
@@ -950,7 +960,7 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             w.top[f][h] = LOWEST;
             w.sum[f][h] = 0.0f;
 #if ALIBI
-            int row = w.row0 + lane_row(f, h);
+            int row = w.row0 + lane_row(rfg_lane(), f, h);
             w.slope[f][h] =
                 LOG2_E * rfg_as_float(rfg_load4(a.alibi + head_of(&p, row < p.rows ? row : p.rows - 1)));
 #endif
@@ -992,7 +1002,6 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             }
             rfg_async_commit();
         }
-        int ahead = STAGES - 1;
 #else
         struct staged staged;
         load_tile(&k, &v, &staged, begin);
@@ -1010,11 +1019,11 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             rfg_async_wait(STAGES - 2);
             rfg_barrier_lds(); /* all threads' copies of this tile are there; all are done with the one before */
             if (key0 + (STAGES - 1) * TILE_KV < end) {
+                int ahead = stage ? stage - 1 : STAGES - 1;
                 copy_k(&k, rfg_lds + ahead * STAGE, key0 + (STAGES - 1) * TILE_KV);
                 copy_v(&v, rfg_lds + ahead * STAGE + K_TILE, key0 + (STAGES - 1) * TILE_KV);
             }
             rfg_async_commit();
-            ahead = ahead + 1 == STAGES ? 0 : ahead + 1;
 #else
             if (STAGES == 1)
                 rfg_barrier_lds(); /* all are done with the tile before */
