@@ -940,7 +940,14 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
-RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
+/* Two waves a SIMD: one has its scores weighed while the other multiplies. */
+#if RFG_MFMA
+#define RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define RESIDENT
+#endif
+
+RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
 {
     struct place p;
     rfg_start_next();
@@ -1055,6 +1062,9 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             stage = stage + 1 >= STAGES ? 0 : stage + 1;
         }
     }
-    if (find_place(&a, &p))
-        store_rows(&a, &p, &w, factor);
+#if RFG_NVIDIA /* rather than in registers through the loop */
+    if (!find_place(&a, &p))
+        return;
+#endif
+    store_rows(&a, &p, &w, factor);
 }
