@@ -32,7 +32,6 @@ import gc
 import math
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -46,6 +45,7 @@ import torch  # noqa: E402
 
 import race  # noqa: E402
 import triton_gemm  # noqa: E402
+from floor import Floor, built, checked  # noqa: E402
 from race import GpuLost, attempt, say  # noqa: E402
 
 GRID = [(m, n, 7168) for n in (64, 384, 512, 1024) for m in (1, 2, 4, 8, 16, 32, 64, 128)]
@@ -134,11 +134,6 @@ def problems(args):
 # ---- peers ------------------------------------------------------------------------------------------------------
 
 
-def checked(status, what):
-    if status:
-        raise RuntimeError("%s: status %d" % (what, status))
-
-
 class CublasLt:
     """Of peers/cublaslt.cu."""
 
@@ -175,43 +170,6 @@ class CublasLt:
         self.plan = None
 
 
-class Floor:
-    """Of peers/floor.cu. Its configuration is chosen once for each size of the weights."""
-
-    def __init__(self, path, stream):
-        self.lib, self.stream, self.chosen = ctypes.CDLL(path), stream, {}
-        v, i = ctypes.c_void_p, ctypes.c_int
-        self.lib.peer_floor_read.argtypes = [v, ctypes.c_uint64, i, i, i, i, v, v, v]
-        self.x = torch.zeros(1024, device=race.DEV)
-        self.y = torch.empty(4096, device=race.DEV)
-
-    def call(self, p, grid, block, unroll, overlap):
-        run, stream, xy = self.lib.peer_floor_read, self.stream, (self.x.data_ptr(), self.y.data_ptr())
-        ws = [w.data_ptr() for w in p.w]
-        return lambda i: checked(run(ws[i], p.weight_bytes, grid, block, unroll, overlap, *xy, stream), "floor")
-
-    def contestant(self, bench, p, overlap):
-        """(label, call of a set), or None."""
-        key = (p.n, p.k, overlap)
-        if key not in self.chosen:
-            tried = [
-                (grid, block, unroll)
-                for grid in (128, 264, 528, 1056)
-                for block in (128, 256, 512)
-                for unroll in (4, 8)
-                if grid * block <= 132 * 2048
-            ]
-            candidates = [("grid %d block %d unroll %d" % t, self.call(p, *t, overlap)) for t in tried]
-            won = bench.fastest(
-                "%s, floor" % p.text, candidates, p.n_sets, p.n_calls, rounds=3, finalists=6, most=p.short
-            )
-            if won is None:
-                return None
-            self.chosen[key] = won[0], tried[[c[0] for c in candidates].index(won[0])]
-        label, t = self.chosen[key]
-        return label, self.call(p, *t, overlap)
-
-
 def torch_call(p, library):
     def call(i):
         torch.mm(p.x[i], p.wt[i], out=p.y[i])
@@ -222,17 +180,6 @@ def torch_call(p, library):
         call(i)
 
     return first_choose
-
-
-def built(name, path):
-    """The library of bench/peers/build.sh, built if it wasn't named."""
-    if path:
-        return path
-    out = os.path.join(tempfile.mkdtemp(prefix="gemm_peers."), name + ".so")
-    r = subprocess.run([os.path.join(HERE, "peers", "build.sh"), name, out], capture_output=True, text=True)
-    if r.returncode:
-        raise RuntimeError("build.sh %s: %s" % (name, (r.stderr.strip().splitlines() or ["?"])[-1]))
-    return out
 
 
 # ---- ours -------------------------------------------------------------------------------------------------------
@@ -261,12 +208,6 @@ def open_contexts(args, bench, todo):
     return out
 
 
-def chosen(ctx, p):
-    """What the dispatcher says of a problem: the variant, its parameters and the rung."""
-    lines = (attempt("explain", lambda: ctx.explain(p.text)) or "not explained").splitlines()
-    return ([x for x in lines if x.startswith("chosen")] or lines)[0]
-
-
 # ---- the run ----------------------------------------------------------------------------------------------------
 
 
@@ -288,7 +229,7 @@ def contestants_of(p, bench, args, contexts, peers):
     for name, ctx in contexts.items():
         made = [ctx.gemm(p.y[i], p.x[i], p.w[i]) for i in range(p.n_sets)]
         calls[name] = lambda i, made=made: made[i]()
-        labels[name] = chosen(ctx, p)
+        labels[name] = race.chosen(ctx, p.text)
     for name in ("cublas", "cublaslt"):
         if name not in args.without:
             calls[name] = torch_call(p, name)
@@ -309,7 +250,19 @@ def contestants_of(p, bench, args, contexts, peers):
     if "floor" in peers:
         t = time.monotonic()
         for name, overlap in (("floor", 0), ("floor+ov", 1)):
-            won = attempt("%s, %s" % (p.text, name), lambda: peers["floor"].contestant(bench, p, overlap))
+            won = attempt(
+                "%s, %s" % (p.text, name),
+                lambda: peers["floor"].contestant(
+                    bench,
+                    p.text,
+                    (p.n, p.k, overlap),
+                    [w.data_ptr() for w in p.w],
+                    p.weight_bytes,
+                    p.n_calls,
+                    p.short,
+                    overlap,
+                ),
+            )
             if won:
                 labels[name], calls[name] = won
         bench.phase("floor's sweeps", t)
@@ -542,7 +495,7 @@ def run_repeat(args, bench, todo):
                         args.repeat,
                         got[1],
                         "%d outputs DIFFER" % got[0] if got[0] else "bitwise equal",
-                        chosen(ctx, p),
+                        race.chosen(ctx, p.text),
                     )
                 )
         todo[i] = p = None

@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the peers' kernels for norms_peers.py and gemm_peers.py into shared libraries; needs nvcc, no GPU.
+# Builds the peers' kernels for norms_, gemm_ and mha_peers.py into shared libraries; needs nvcc, no GPU.
 #   bench/peers/build.sh flashinfer FLASHINFER_INCLUDE OUT.so
+#   bench/peers/build.sh flashinfer_mha FLASHINFER_INCLUDE OUT.so
+#   bench/peers/build.sh flashinfer_xqa FLASHINFER_INCLUDE PAGE GROUP bf16|e4m3 OUT.so
 #       FLASHINFER_INCLUDE: flashinfer/data/include of an unpacked flashinfer-python wheel
 #   bench/peers/build.sh vllm VLLM_CSRC TORCH_INCLUDE OUT.so
 #       VLLM_CSRC: csrc of vllm's source distribution; TORCH_INCLUDE: torch/include of an unpacked torch wheel
@@ -24,8 +26,25 @@ build() {
 
 case "${1:-} $#" in
 "flashinfer 3") build "$3" -std=c++17 -I"$2" "$here/flashinfer.cu" ;;
+"flashinfer_mha 3")
+    # its own copy of libcu++ where it has one: it is ahead of the toolkit's
+    build "$3" -std=c++17 -I"$2/../cccl/libcudacxx/include" -I"$2/../cccl/cub" -I"$2/../cccl/thrust" -I"$2" \
+        "$here/flashinfer_mha.cu" ;;
+"flashinfer_xqa 6")
+    xqa=$2/../csrc/xqa
+    case "$5" in
+    bf16) set -- "$@" -DCACHE_ELEM_ENUM=0 ;;
+    e4m3) set -- "$@" -DCACHE_ELEM_ENUM=2 "$xqa/mha_sm90.cu" "$xqa/tensorMap.cpp" -lcuda ;;
+    *) echo "build.sh: dtype $5: must be bf16 or e4m3" >&2; exit 2 ;;
+    esac
+    page=$3 group=$4 out=$6
+    shift 6
+    build "$out" -w -std=c++17 -DBEAM_WIDTH=1 -DUSE_INPUT_KV=0 -DUSE_CUSTOM_BARRIER=1 -DTOKENS_PER_PAGE="$page" \
+        -DHEAD_ELEMS=128 -DINPUT_FP16=0 -DDTYPE=__nv_bfloat16 -DHEAD_GRP_SIZE="$group" -DSLIDING_WINDOW=0 \
+        -DLOW_PREC_OUTPUT=0 -DSPEC_DEC=0 -DMLA_WRAPPER=0 -DUSE_SM90_MHA=1 -I"$xqa" "$here/flashinfer_xqa.cu" \
+        "$xqa/mha.cu" "$@" ;;
 "vllm 4") build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" "$here/vllm.cu" ;;
 "cublaslt 2") build "$2" -std=c++17 "$here/cublaslt.cu" -lcublasLt ;;
 "floor 2") build "$2" -std=c++17 "$here/floor.cu" ;;
-*) sed -n '3,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

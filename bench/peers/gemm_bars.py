@@ -105,10 +105,14 @@ BARS = (
 )  # fmt: skip
 
 
-def lines(records, ours, gbps):
+def where(r):
+    return "M=%d N=%d K=%d" % (r["m"], r["n"], r["k"])
+
+
+def lines(records, ours, gbps, table=BARS, where=where):
     """One line a bar: its figure and whether it is met; geomean, worst and best and where."""
     out = []
-    for text, pick, figure, what, more, *bars in BARS:
+    for text, pick, figure, what, more, *bars in table:
         bar = bars[0 if ours == "rfg" else 1]
         if bar is None:
             continue
@@ -117,8 +121,7 @@ def lines(records, ours, gbps):
             value, who = figure(r, ours, gbps)
             without += value != value
             if value == value:
-                at = "M=%d N=%d K=%d" % (r["m"], r["n"], r["k"])
-                got.append((value, at + (" against " + who if who else "")))
+                got.append((value, where(r) + (" against " + who if who else "")))
         asks = "%s %.2f" % (">=" if more else "<=", bar)
         if not got:
             out.append("%-42s %-8s not measured" % (text, asks))

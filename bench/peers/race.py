@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What norms_peers.py and gemm_peers.py share: contestants captured in graphs and replayed in turn on cold buffers."""
+"""What norms_peers.py, gemm_peers.py and mha_peers.py share: contestants captured in graphs and replayed in turn on
+cold buffers."""
 
 import json
 import math
@@ -35,6 +36,12 @@ def attempt(what, fn):
         except Exception as e2:
             raise GpuLost("after %s: %s" % (what, str(e2).splitlines()[0])) from e2
         return None
+
+
+def chosen(ctx, text):
+    """What rfg's dispatcher says of a problem: the variant, its parameters and the rung."""
+    lines = (attempt("explain", lambda: ctx.explain(text)) or "not explained").splitlines()
+    return ([x for x in lines if x.startswith("chosen")] or lines)[0]
 
 
 # ---- timing -----------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The few functions of librfg that norms_peers.py and gemm_peers.py call, through ctypes. Tensors are anything with
-data_ptr(), shape, stride() and dtype, such as torch's."""
+"""The few functions of librfg that norms_peers.py, gemm_peers.py and mha_peers.py call, through ctypes. Tensors are
+anything with data_ptr(), shape, stride() and dtype, such as torch's. Run alone it compares the structures here with
+what a C compiler ($CC, else cc) makes of the headers."""
 
 import ctypes as c
 
-DTYPES = {"float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4}
+# int32, of block tables and lengths, is read from the library if it has a name for it.
+DTYPES = {"int32": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4}
 ACTS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 SCALE_TOKEN = 2
 
@@ -45,6 +47,28 @@ class Quant(c.Structure):
     _fields_ = [("kind", c.c_int), ("q", c.POINTER(Tensor)), ("scale", c.POINTER(Tensor))]
 
 
+class MhaParams(c.Structure):
+    _fields_ = [
+        ("scale", c.c_float),
+        ("soft_cap", c.c_float),
+        ("causal", c.c_int),
+        ("window", c.c_int),
+        ("window_left", c.c_int32),
+        ("window_right", c.c_int32),
+        ("sinks", c.POINTER(Tensor)),
+        ("alibi", c.POINTER(Tensor)),
+        ("lse", c.POINTER(Tensor)),
+        ("k_scale", c.POINTER(Tensor)),
+        ("v_scale", c.POINTER(Tensor)),
+        ("cu_seqlens_q", c.POINTER(Tensor)),
+        ("cu_seqlens_k", c.POINTER(Tensor)),
+        ("max_seqlen_q", c.c_int32),
+        ("max_seqlen_k", c.c_int32),
+        ("block_table", c.POINTER(Tensor)),
+        ("kv_lens", c.POINTER(Tensor)),
+    ]
+
+
 class RfgError(Exception):
     pass
 
@@ -59,13 +83,16 @@ def tensor(t):
     return c.byref(v)
 
 
+def pointer(t):
+    """A rfg_tensor of t as a structure's member; None stays NULL."""
+    return c.pointer(tensor(t)._obj) if t is not None else None
+
+
 def by_token(q, scale):
     """A rfg_quant with a scale a row; None stays NULL."""
     if q is None:
         return None
-    ref_q, ref_scale = tensor(q), tensor(scale)
-    v = Quant(SCALE_TOKEN, c.pointer(ref_q._obj), c.pointer(ref_scale._obj))
-    return c.byref(v)
+    return c.byref(Quant(SCALE_TOKEN, pointer(q), pointer(scale)))
 
 
 class Rfg:
@@ -85,6 +112,11 @@ class Rfg:
         f.rfg_op_add_rmsnorm.argtypes = [p] + [c.c_void_p] * 8
         f.rfg_op_act_and_mul.argtypes = [p] + [c.c_void_p] * 5
         f.rfg_op_gemm.argtypes = [p] + [c.c_void_p] * 5
+        if hasattr(f, "rfg_op_mha"):
+            f.rfg_op_mha.argtypes = [p] + [c.c_void_p] * 6
+            f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 8
+        f.rfg_dtype_name.restype, f.rfg_dtype_name.argtypes = c.c_char_p, [c.c_int]
+        DTYPES["int32"] = ([i for i in range(32) if f.rfg_dtype_name(i) in (b"i32", b"int32")] or [0])[0]
         self.stream = stream
         self.ctx = c.c_void_p()
         params = ContextParams(
@@ -137,3 +169,71 @@ class Rfg:
         keep = [tensor(y), tensor(x), tensor(w), None]
         fn, ctx, stream, check = self.lib.rfg_op_gemm, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
+
+    def mha(self, out, q, k, v, causal):
+        """Prefill."""
+        keep = [tensor(out), tensor(q), tensor(k), tensor(v), c.byref(MhaParams(causal=int(causal)))]
+        fn, ctx, stream, check = self.lib.rfg_op_mha, self.ctx, self.stream, self.check
+        return lambda: check(fn(ctx, *keep, stream))
+
+    def mha_decode(self, out, q, k, v, block_table, kv_lens, max_seqlen_k, k_scale=None, v_scale=None):
+        params = MhaParams(k_scale=pointer(k_scale), v_scale=pointer(v_scale), max_seqlen_k=max_seqlen_k)
+        keep = [tensor(t) for t in (out, q, k, v, block_table, kv_lens)] + [c.byref(params)]
+        fn, ctx, stream, check = self.lib.rfg_op_mha_decode, self.ctx, self.stream, self.check
+        return lambda: check(fn(ctx, *keep, stream))
+
+
+def self_test():
+    """Sizes and offsets of all that is declared above, as C has them."""
+    import os
+    import shlex
+    import subprocess
+    import tempfile
+
+    structures = {
+        "rfg_tensor": Tensor,
+        "rfg_context_params": ContextParams,
+        "rfg_norm_params": NormParams,
+        "rfg_act_params": ActParams,
+        "rfg_quant": Quant,
+        "rfg_mha_params": MhaParams,
+    }
+    of_c = {name: [f[0] for f in s._fields_ if f[0] != "reserved"] for name, s in structures.items()}
+    dtypes = {"float32": "RFG_F32", "float16": "RFG_F16", "bfloat16": "RFG_BF16", "float8_e4m3fn": "RFG_E4M3"}
+    code = "#include <stdio.h>\n" + "".join("#include <rfg/%s.h>\n" % h for h in ("rfg", "mha")) + "int main(void)\n{\n"
+    expected = []
+
+    def say(expression, value):
+        nonlocal code
+        code += '    printf("%%d\\n", (int)(%s));\n' % expression
+        expected.append((expression, value))
+
+    for name, fields in of_c.items():
+        last = fields[-1]
+        known = structures[name]
+        if name == "rfg_context_params":  # what is reserved here may be newer fields there
+            say("sizeof(%s) <= %d" % (name, c.sizeof(known)), 1)
+        else:
+            say("sizeof(%s)" % name, c.sizeof(known))
+            say("offsetof(%s, %s) + sizeof(((%s *)0)->%s) + 7 >= sizeof(%s)" % (name, last, name, last, name), 1)
+        for f in fields:
+            say("offsetof(%s, %s)" % (name, f), getattr(known, f).offset)
+            say("sizeof(((%s *)0)->%s)" % (name, f), getattr(known, f).size)
+    for name, constant in dtypes.items():
+        say(constant, DTYPES[name])
+    include = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
+    with tempfile.TemporaryDirectory() as d:
+        source, program = os.path.join(d, "layout.c"), os.path.join(d, "layout")
+        with open(source, "w") as f:
+            f.write(code + "    return 0;\n}\n")
+        cc = shlex.split(os.environ.get("CC", "cc"))
+        subprocess.run(cc + ["-std=gnu17", "-I" + include, "-o", program, source], check=True)
+        got = [int(x) for x in subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()]
+    assert len(got) == len(expected)
+    for (expression, value), g in zip(expected, got):
+        assert g == value, "%s is %d in C, %d here" % (expression, g, value)
+    print("rfg: %d sizes and offsets fine" % len(got))
+
+
+if __name__ == "__main__":
+    self_test()

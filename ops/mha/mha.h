@@ -13,7 +13,7 @@ enum {
     MHA_HQ,
     MHA_HKV,
     MHA_D,
-    MHA_S, /* keys: the most of a sequence; max_seqlen_k, else what the tensors hold */
+    MHA_S, /* keys: the most of a sequence; see mha_posed_keys() */
     MHA_SQ,
     MHA_DV,     /* 0: D */
     MHA_CAUSAL, /* 1: mha */

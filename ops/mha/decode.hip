@@ -1,0 +1,731 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention of few queries: a stream of keys and values, straight from memory to the registers of matrix instructions.
+ *
+ * A unit is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group. It is
+ * worked on in steps of 16 tokens, by waves: each has its own online softmax and its own sums, so that nothing is shared
+ * and nobody waits until the end. UNROLL steps' keys and values are under way in each wave, and asked for again as soon
+ * as they are used. Then a workgroup's waves join their sums in LDS.
+ *
+ * CLUSTER > 0: the waves of groups_y clusters of CLUSTER workgroups take a unit's steps by turns. The workgroups of a cluster
+ * (NVIDIA) send their sums to the LDS of those that own a part of the output; clusters meet in memory, where the last to
+ * arrive joins them in order. CLUSTER 0: all steps of all units, one behind the other, are divided evenly among the
+ * grid's workgroups, whatever the sequences' lengths, and those who have a part of the same unit meet in memory. Who they
+ * are follows from the lengths alone, so the bits do not change.
+ *
+ * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (Q_TILE rows each, of a
+ * unit), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps, 2: shorter ones), MASK (causal with SQ > 1,
+ * or a window), CAP, ALIBI. Needs 16-byte aligned rows. Workspace: see PARTIAL. LDS: LDS_BYTES. */
+#include "rfg_device.h"
+#include "mha/mha_args.h"
+#include "mha/decode_frag.h"
+
+#define THREADS   (WAVES * RFG_WAVE)
+#define ROWS      (TILES * Q_TILE)
+#define ROW_TILES ((GROUP * SQ + ROWS - 1) / ROWS)
+#define SPLITS    (CLUSTER ? CLUSTER : 1)
+#define LOG2E     1.44269504f
+#define LN2       0.693147181f
+#define MINUS_INFINITY  rfg_as_float(0xff800000u)
+#define NOTHING   -1e30f /* the largest score of no keys: less than any, but a number */
+#define SLACK     8.0f   /* scores may exceed what they are taken relative to by so much, in powers of two */
+#define K_STEPS   (D / 32)
+#define QUADS     (ROWS * DV / 4)
+/* Of the output, what a workgroup of a cluster owns. */
+#define MINE     (QUADS / SPLITS)
+#define OWN_ROWS (ROWS > SPLITS ? ROWS / SPLITS : 1)
+
+/* LDS, in floats: each wave's largest scores and sums of weights by row, its sums; in a cluster, an arrival, what the
+ * others send of the same; where no cluster is, a flag and the sequences' steps. */
+#define ML_AT    0
+/* Rows so that a wave's stores hit all banks: NVIDIA's lanes hold pieces of four rows, every other one, by turns with their
+ * neighbours'; AMD's of 16 rows. */
+#if RFG_NVIDIA
+#define ROW_AT(row) ((row)*DV + (row) / 2 % 2 * 4 + (row) / 4 * 16)
+#define WAVE_SUMS   (ROWS * DV + ROWS * 4)
+#else
+#define ROW_AT(row) ((row) * (DV + 4))
+#define WAVE_SUMS   (ROWS * (DV + 4))
+#endif
+#define SUMS_AT  (ML_AT + 2 * WAVES * ROWS)
+#define SENT_AT  (SUMS_AT + WAVES * WAVE_SUMS)
+#define SENT_ML  (SENT_AT + 4)
+#define SENT_SUM (SENT_ML + SPLITS * OWN_ROWS * 4)
+#define STEPS_AT (SENT_AT + 4)
+#define MOST_BATCH 1024 /* where no cluster is */
+#define LDS_BYTES (4 * (CLUSTER > 1 ? SENT_SUM + QUADS * 4 : CLUSTER ? SENT_AT : STEPS_AT + MOST_BATCH / 16 * 17))
+/* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone; CLUSTER 0: twice. */
+#define PARTIAL (2 * ROWS + 4 * MINE)
+
+/* NVIDIA's compiler is told how many workgroups a CU is to hold: registers follow from that. */
+#if !RFG_NVIDIA
+#define DECODE_KERNEL RFG_KERNEL(THREADS)
+#elif CLUSTER > 1
+#define DECODE_KERNEL extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, GROUPS)
+#else
+#define DECODE_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, GROUPS)
+#endif
+
+struct stage {
+    key_piece k[K_STEPS][RFG_FRAG_AB];
+    value_piece v[PV_TOKENS][PIECES];
+};
+
+struct sums {
+    float m[TILES][LANE_QUERIES], l[TILES][LANE_QUERIES];
+    float o[TILES][BLOCKS][O_FLOATS];
+};
+
+/* A unit, and this lane's part in it. */
+struct unit {
+    const char *k, *v; /* of the kv head, this lane's bytes of a row */
+    const int *table;
+    int block; /* without a table */
+    int len;
+    int b, head, row0;
+    float scale;
+};
+
+RFG_DEVICE long long row_bytes(long long stride)
+{
+    return stride * KV_BYTES;
+}
+
+/* Of pages of whole steps, the step's block. */
+RFG_DEVICE int block_of(const struct mha_args *a, const struct unit *u, int step)
+{
+    return PAGED == 1 ? (int)rfg_load4(u->table + (step * STEP >> a->page_shift)) : u->block;
+}
+
+/* Rows of a step. */
+struct rows {
+    const char *first;
+    int last; /* of the sequence: rows beyond it repeat it, their weight is 0 */
+    rfg_u32 stride;
+};
+RFG_DEVICE struct rows rows_of(const struct mha_args *a, const struct unit *u, const struct mha_cache *c, const char *base,
+                               int block, int step)
+{
+    struct rows r;
+    r.last = u->len - 1 - step * STEP;
+    r.stride = (rfg_u32)c->token * KV_BYTES;
+    r.first = base;
+    if (PAGED != 2) {
+        int t = PAGED ? step * STEP & ((1 << a->page_shift) - 1) : step * STEP;
+        r.first += block * row_bytes(c->block) + (rfg_u64)(rfg_u32)t * r.stride;
+    }
+    r.first = fixed(r.first);
+    return r;
+}
+RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, const struct mha_cache *c,
+                              const struct rows *r, int step, int row, bool on)
+{
+    row = row < r->last ? row : r->last;
+    if (PAGED == 2) {
+        int t = step * STEP + row, block = on ? (int)rfg_load4(u->table + (t >> a->page_shift)) : 0;
+        return fixed(r->first + block * row_bytes(c->block) + (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride);
+    }
+    return fixed(r->first + (rfg_u64)(rfg_u32)row * r->stride);
+}
+
+/* If on. */
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    if (!RFG_NVIDIA && !on)
+        return;
+    struct rows r = rows_of(a, u, &a->k, u->k, block, step);
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++) {
+        const char *p = row_at(a, u, &a->k, &r, step, rfg_frag_row(i), on) +
+                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KV_BYTES);
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++)
+            load_key(&s->k[k][i], p + k * (32 * KV_BYTES), on);
+    }
+}
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    if (!RFG_NVIDIA && !on)
+        return;
+    struct rows r = rows_of(a, u, &a->v, u->v, block, step);
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+        load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
+}
+
+/* RDNA 3's lanes hold all of a step's keys and values twice over: there is no room for the next step's. */
+#define LATE RFG_WMMA11
+
+/* Scores as powers of two, masked. */
+RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
+{
+    int query = row / GROUP, at = u->len - SQ + query, head = u->head * GROUP + row % GROUP;
+    if (CAP) {
+        float x = s * u->scale / a->soft_cap; /* tanh */
+        s = a->soft_cap * LOG2E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(x * (2 * LOG2E))));
+    } else {
+        s *= u->scale * LOG2E;
+    }
+    if (ALIBI) {
+        int far = at > token ? at - token : token - at;
+        s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2E * (float)far;
+    }
+    if (masks && (token >= u->len ||
+                  (MASK && (token - at > a->window_right || at - token > a->window_left))))
+        s = MINUS_INFINITY;
+    return s;
+}
+
+/* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
+RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const rfg_frag_x (*q)[K_STEPS], struct stage *st,
+                         struct sums *acc, int step, int next, int end, int block, int next_block)
+{
+#if LATE
+    load_keys(a, u, st, block, step, true);
+#endif
+    rfg_frag_wx s[TILES], odd[TILES]; /* sums of every other part of D: half the chain */
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            s[t].v[i] = odd[t].v[i] = 0.0f;
+#pragma unroll
+    for (int k = 0; k < K_STEPS; k++) {
+        rfg_frag_ab keys;
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++)
+            keys.v[i] = key_of(st->k[k][i]);
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+            rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t][k], DTYPE);
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            s[t].v[i] += odd[t].v[i];
+#if LATE
+    load_values(a, u, st, block, step, true);
+#else
+    load_keys(a, u, st, next_block, next, next < end);
+#endif
+
+    int first = step * STEP, at = u->len - SQ;
+    bool masks = first + STEP > u->len || (MASK && (first + STEP - 1 - at > a->window_right ||
+                                                    at + SQ - 1 - first > a->window_left));
+    bool raise = false;
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            s[t].v[i] = score(a, u, s[t].v[i], first + rfg_frag_c_row(i), u->row0 + t * Q_TILE + rfg_frag_c_col(i), masks);
+            raise |= s[t].v[i] > acc->m[t][i % LANE_QUERIES] + SLACK;
+        }
+    /* What weights are relative to need not be the largest score, only near it. */
+    if (any_lane(raise)) {
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            float down[LANE_QUERIES];
+#pragma unroll
+            for (int j = 0; j < LANE_QUERIES; j++) {
+                float m = acc->m[t][j];
+#pragma unroll
+                for (int i = j; i < RFG_FRAG_WX; i += LANE_QUERIES)
+                    m = rfg_max(m, s[t].v[i]);
+                m = over_tokens(m, true);
+                down[j] = rfg_exp2(acc->m[t][j] - m);
+                acc->m[t][j] = m;
+                acc->l[t][j] *= down[j];
+            }
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+                for (int i = 0; i < O_FLOATS; i++)
+                    acc->o[t][b][i] *= down[i % LANE_QUERIES];
+        }
+    }
+    rfg_u32 p[TILES][P_WORDS];
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            s[t].v[i] = rfg_exp2(s[t].v[i] - acc->m[t][i % LANE_QUERIES]);
+            acc->l[t][i % LANE_QUERIES] += s[t].v[i];
+        }
+        pv_weights(p[t], s[t].v);
+    }
+
+    rfg_u32 v[PV_TOKENS][V_WORDS];
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+#if KV_SMALL
+            rfg_u32x2 two = small_to_16x4(VALUE_WORD(st->v[i], w));
+            v[i][2 * w] = two.x;
+            v[i][2 * w + 1] = two.y;
+#else
+            v[i][w] = VALUE_WORD(st->v[i], w);
+#endif
+        }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+            pv_multiply(acc->o[t], v, p[t], b);
+#if !LATE
+    load_values(a, u, st, next_block, next, next < end);
+#endif
+}
+
+/* This wave's share of the unit's steps: first, first + by, ... below end. */
+RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct sums *acc, int first, int by, int end)
+{
+    struct stage ring[UNROLL];
+    int block[UNROLL], next_block[UNROLL];
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++) {
+        /* Without a look at the length, which is still on its way. */
+        int step = first + i * by, last = (a->skv - 1) / STEP;
+        block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, u, step < last ? step : last);
+    }
+#pragma unroll
+    for (int i = 0; i < UNROLL && !LATE; i++) {
+        load_keys(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
+        load_values(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
+    }
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++)
+        if (first + (UNROLL + i) * by < end)
+            next_block[i] = block_of(a, u, first + (UNROLL + i) * by);
+
+    rfg_frag_x q[TILES][K_STEPS];
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_X; i++) {
+#if RFG_NVIDIA
+            int row = u->row0 + t * Q_TILE + rfg_lane() / 4;
+#else
+            int row = u->row0 + t * Q_TILE + rfg_lane() % 16;
+#endif
+            row = row < GROUP * SQ ? row : GROUP * SQ - 1;
+            const rfg_u16 *p = (const rfg_u16 *)a->q.data + u->b * a->q.batch + row / GROUP * a->q.token +
+                               (u->head * GROUP + row % GROUP) * a->q.head;
+#pragma unroll
+            for (int k = 0; k < K_STEPS; k++)
+                q[t][k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
+        }
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int j = 0; j < LANE_QUERIES; j++) {
+            acc->m[t][j] = NOTHING;
+            acc->l[t][j] = 0.0f;
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+            for (int i = 0; i < O_FLOATS; i++)
+                acc->o[t][b][i] = 0.0f;
+    }
+#pragma unroll 1
+    for (int step = first; step < end; step += UNROLL * by) {
+#pragma unroll
+        for (int i = 0; i < UNROLL; i++) {
+            int now = step + i * by, next = now + UNROLL * by;
+            if (now < end) {
+                one_step(a, u, q, &ring[i], acc, now, next, end, block[i], next_block[i]);
+                block[i] = next_block[i];
+                if (next + UNROLL * by < end)
+                    next_block[i] = block_of(a, u, next + UNROLL * by);
+            }
+        }
+    }
+}
+
+/* ---- joining ---------------------------------------------------------------------------------------------------- */
+
+/* This wave's sums to LDS. */
+RFG_DEVICE void leave(float *lds, struct sums *acc)
+{
+    int wave = rfg_wave();
+    float *sums = lds + SUMS_AT + wave * WAVE_SUMS;
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int j = 0; j < LANE_QUERIES; j++) {
+            float l = over_tokens(acc->l[t][j], false);
+            float *ml = lds + ML_AT + (wave * ROWS + t * Q_TILE + o_query(j)) * 2;
+            if (rfg_lane() < (RFG_NVIDIA ? 4 : 16)) {
+                ml[0] = acc->m[t][j];
+                ml[1] = l;
+            }
+        }
+        /* Neighbouring elements of a row together. */
+#define RUN (PIECE < 4 ? 2 : 4)
+#pragma unroll
+        for (int i = 0; i < O_FLOATS / V_ROWS; i++)
+#pragma unroll
+            for (int e = 0; e < V_ELEMENTS; e += RUN) {
+                float f[RUN];
+#pragma unroll
+                for (int k = 0; k < RUN; k++)
+                    f[k] = acc->o[t][(e + k) % BLOCKS][(e + k) / BLOCKS * (O_FLOATS / V_ROWS) + i];
+                float *to = sums + ROW_AT(t * Q_TILE + o_query(i)) + o_element(e, i);
+#if PIECE < 4
+                *(rfg_f32x2 *)to = rfg_pair(f[0], f[1]);
+#else
+                rfg_f32x4 four;
+                four.x = f[0];
+                four.y = f[1];
+                four.z = f[2];
+                four.w = f[3];
+                *(rfg_f32x4 *)to = four;
+#endif
+            }
+    }
+}
+
+struct joined {
+    float m, l;
+    rfg_f32x4 o;
+};
+
+RFG_DEVICE void join_nothing(struct joined *j)
+{
+    j->m = NOTHING;
+    j->l = j->o.x = j->o.y = j->o.z = j->o.w = 0.0f;
+}
+/* m is the largest already. */
+RFG_DEVICE void join(struct joined *j, float m, float l, rfg_f32x4 o)
+{
+    float its = rfg_exp2(m - j->m);
+    j->l += l * its;
+    j->o.x += o.x * its;
+    j->o.y += o.y * its;
+    j->o.z += o.z * its;
+    j->o.w += o.w * its;
+}
+
+RFG_DEVICE struct joined join_waves(const float *lds, int quad)
+{
+    int row = quad / (DV / 4), at = quad % (DV / 4) * 4;
+    struct joined j;
+    join_nothing(&j);
+#pragma unroll
+    for (int w = 0; w < WAVES; w++)
+        j.m = rfg_max(j.m, lds[ML_AT + (w * ROWS + row) * 2]);
+#pragma unroll
+    for (int w = 0; w < WAVES; w++) {
+        const float *ml = lds + ML_AT + (w * ROWS + row) * 2;
+        join(&j, ml[0], ml[1], *(const rfg_f32x4 *)(lds + SUMS_AT + w * WAVE_SUMS + ROW_AT(row) + at));
+    }
+    return j;
+}
+
+/* Four elements of a row's output. */
+RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int quad, struct joined j)
+{
+    int row = u->row0 + quad / (DV / 4), at = quad % (DV / 4) * 4;
+    if (row >= GROUP * SQ)
+        return;
+    int query = row / GROUP, head = u->head * GROUP + row % GROUP;
+    if (a->sinks) {
+        float sink = rfg_as_float(rfg_load4(a->sinks + head)) * LOG2E, top = rfg_max(j.m, sink);
+        float mine = rfg_exp2(j.m - top);
+        j.o.x *= mine;
+        j.o.y *= mine;
+        j.o.z *= mine;
+        j.o.w *= mine;
+        j.l = j.l * mine + rfg_exp2(sink - top);
+        j.m = top;
+    }
+    float scale = a->v_scale ? rfg_as_float(rfg_load4(a->v_scale + u->head * a->v_scale_stride)) : 1.0f;
+    scale = j.l > 0.0f || j.l != j.l ? scale / j.l : 0.0f;
+    rfg_f32x4 o;
+    o.x = j.o.x * scale;
+    o.y = j.o.y * scale;
+    o.z = j.o.z * scale;
+    o.w = j.o.w * scale;
+    rfg_store_float4(a->out.data, u->b * a->out.batch + query * a->out.token + head * a->out.head + at, o, DTYPE);
+    if (a->lse && at == 0)
+        rfg_store4(a->lse + u->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
+                   rfg_as_u32(j.l > 0.0f ? (j.m + log_2(j.l)) * LN2 : j.l != j.l ? j.l : MINUS_INFINITY));
+}
+
+/* Partial sums in memory: for each row m and l, then the quads that a workgroup owns. */
+RFG_DEVICE void leave_quad(float *part, int i, int row, bool first, struct joined j)
+{
+    rfg_store_f32x4(part + 2 * ROWS + i * 4, j.o);
+    if (first) {
+        rfg_u32x2 ml;
+        ml.x = rfg_as_u32(j.m);
+        ml.y = rfg_as_u32(j.l);
+        rfg_store8(part + row * 2, ml);
+    }
+}
+/* Of n partial sums, the others `stride` floats apart: some at a time, all of whose loads are under way at once. */
+#define AT_ONCE 8
+RFG_DEVICE struct joined join_parts(const float *first, const float *others, int stride, int n, int i, int row)
+{
+    struct joined j;
+    join_nothing(&j);
+#pragma unroll 1
+    for (int from = 0; from < n; from += AT_ONCE) {
+        rfg_u32x2 ml[AT_ONCE];
+        rfg_f32x4 o[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            int part = from + k < n ? from + k : n - 1;
+            const float *p = part ? others + (long long)(part - 1) * stride : first;
+            o[k] = rfg_load_f32x4(p + 2 * ROWS + i * 4);
+            ml[k] = rfg_load8(p + row * 2);
+        }
+        float top = j.m;
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            top = rfg_max(top, rfg_as_float(ml[k].x));
+        float down = rfg_exp2(j.m - top);
+        j.m = top;
+        j.l *= down;
+        j.o.x *= down;
+        j.o.y *= down;
+        j.o.z *= down;
+        j.o.w *= down;
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            if (from + k < n)
+                join(&j, rfg_as_float(ml[k].x), rfg_as_float(ml[k].y), o[k]);
+    }
+    return j;
+}
+
+/* rfg_last_to_arrive(), but one thread answers for all that the workgroup wrote, which is quicker on NVIDIA. */
+RFG_DEVICE bool last_to_arrive(rfg_u32 *counter, int n, rfg_u32 *flag)
+{
+#if RFG_NVIDIA
+    rfg_barrier();
+    if (rfg_thread() == 0) {
+        rfg_u32 before;
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+        if (before == (rfg_u32)n - 1u)
+            rfg_atomic_store(counter, 0u);
+        *flag = before;
+    }
+    rfg_barrier();
+    return *flag == (rfg_u32)n - 1u;
+#else
+    return rfg_last_to_arrive(counter, n, flag);
+#endif
+}
+
+RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int inner)
+{
+    u->b = b;
+    u->head = inner / ROW_TILES;
+    u->row0 = inner % ROW_TILES * ROWS;
+    u->block = b;
+    u->table = a->block_table + b * a->table_stride;
+    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + rfg_frag_chunk(0) * (8 * KV_BYTES);
+    u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + pv_lane() * (PIECE * KV_BYTES);
+    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
+}
+
+/* The steps of a sequence that count: those before the window don't. */
+RFG_DEVICE int first_step(const struct mha_args *a, int len)
+{
+    int before = MASK && len - SQ > a->window_left ? len - SQ - a->window_left : 0;
+    return before / STEP;
+}
+RFG_DEVICE int length_of(const struct mha_args *a, int b)
+{
+    return a->kv_lens ? (int)rfg_load4(a->kv_lens + b) : a->skv;
+}
+
+#if CLUSTER
+
+#if CLUSTER > 1
+/* This workgroup's sums to their owners, and what it owns of all of them. */
+RFG_DEVICE void send_sums(float *lds, rfg_u64 *arrival, int rank)
+{
+#pragma unroll 1
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
+        struct joined j = join_waves(lds, quad);
+        rfg_u32x4 v;
+        v.x = rfg_as_u32(j.o.x);
+        v.y = rfg_as_u32(j.o.y);
+        v.z = rfg_as_u32(j.o.z);
+        v.w = rfg_as_u32(j.o.w);
+        rfg_cluster_send16(lds + SENT_SUM + (rank * MINE + quad % MINE) * 4, arrival, quad / MINE, v);
+        if (quad % MINE == 0 || quad % (DV / 4) == 0) {
+            v.x = rfg_as_u32(j.m);
+            v.y = rfg_as_u32(j.l);
+            rfg_cluster_send16(lds + SENT_ML + (rank * OWN_ROWS + quad % MINE / (DV / 4)) * 4, arrival, quad / MINE, v);
+        }
+    }
+}
+RFG_DEVICE struct joined join_sent(const float *lds, int i)
+{
+    struct joined j;
+    join_nothing(&j);
+#pragma unroll
+    for (int r = 0; r < CLUSTER; r++)
+        j.m = rfg_max(j.m, lds[SENT_ML + (r * OWN_ROWS + i / (DV / 4)) * 4]);
+#pragma unroll
+    for (int r = 0; r < CLUSTER; r++) {
+        const float *ml = lds + SENT_ML + (r * OWN_ROWS + i / (DV / 4)) * 4;
+        join(&j, ml[0], ml[1], *(const rfg_f32x4 *)(lds + SENT_SUM + (r * MINE + i) * 4));
+    }
+    return j;
+}
+#endif
+DECODE_KERNEL mha_decode(struct mha_args a)
+{
+    rfg_start_next();
+    float *lds = (float *)rfg_lds;
+    int rank = CLUSTER == 1 ? 0 : rfg_group_x() % CLUSTER, unit = rfg_group_x() / CLUSTER;
+    int part = rfg_group_y(), parts = rfg_groups_y(), inner = a.hkv * ROW_TILES;
+    struct unit u;
+    struct sums acc;
+#if CLUSTER > 1
+    rfg_u64 *arrival = (rfg_u64 *)(lds + SENT_AT);
+    if (rfg_thread() == 0) {
+        rfg_arrival_init(arrival, 1);
+        rfg_arrive_expect(arrival, CLUSTER * (OWN_ROWS + MINE) * 16);
+    }
+    rfg_cluster_arrive_first();
+#endif
+    rfg_await_previous();
+    open_unit(&a, &u, unit / inner, unit % inner);
+    u.len = length_of(&a, u.b);
+    attend(&a, &u, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES,
+           (u.len + STEP - 1) / STEP);
+    leave(lds, &acc);
+    rfg_barrier_lds();
+#if CLUSTER > 1
+    rfg_cluster_wait();
+    send_sums(lds, arrival, rank);
+    rfg_arrival_wait(arrival, 0);
+#define OWNED(i) join_sent(lds, i)
+#else
+#define OWNED(i) join_waves(lds, i)
+#endif
+    if (parts == 1) {
+#pragma unroll 1
+        for (int i = rfg_thread(); i < MINE; i += THREADS)
+            store_quad(&a, &u, rank * MINE + i, OWNED(i));
+        return;
+    }
+    float *all = (float *)a.workspace + (long long)rfg_group_x() * parts * PARTIAL;
+#pragma unroll 1
+    for (int i = rfg_thread(); i < MINE; i += THREADS) {
+        int quad = rank * MINE + i;
+        leave_quad(all + (long long)part * PARTIAL, i, quad / (DV / 4), i == 0 || quad % (DV / 4) == 0, OWNED(i));
+    }
+    if (last_to_arrive(a.counters + rfg_group_x(), parts, (rfg_u32 *)lds)) {
+#pragma unroll 1
+        for (int i = rfg_thread(); i < MINE; i += THREADS) {
+            int quad = rank * MINE + i;
+            store_quad(&a, &u, quad, join_parts(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
+        }
+    }
+}
+
+#else /* a stream of all units' steps */
+
+/* Of a sequence. Its zeros must be stored even if there are none. */
+RFG_DEVICE int steps_of(const struct mha_args *a, int b)
+{
+    int len = length_of(a, b), n = (len + STEP - 1) / STEP - first_step(a, len);
+    return n > 0 ? n : 1;
+}
+
+/* Where share i of `parts` of n steps begins; and whose share step x is. */
+RFG_DEVICE int share_of(int n, int x, int parts)
+{
+    rfg_u32 each = (rfg_u32)n / (rfg_u32)parts, more = (rfg_u32)n - each * (rfg_u32)parts, head = more * (each + 1);
+    return (int)((rfg_u32)x < head ? (rfg_u32)x / (each + 1) : more + ((rfg_u32)x - head) / each);
+}
+
+/* What this workgroup has of a unit, to the workspace; the last one to arrive joins and stores them all. */
+RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds, int from, int to, bool begins)
+{
+    float *all = (float *)a->workspace, *slot = all + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
+#pragma unroll 1
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+        leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
+    if (!last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
+        return;
+    const float *first = all + (long long)(from * 2 + 1) * PARTIAL;
+#pragma unroll 1
+    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+        store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
+}
+
+DECODE_KERNEL mha_decode(struct mha_args a)
+{
+    rfg_start_next();
+    float *lds = (float *)rfg_lds;
+    int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), group = rfg_group_x();
+    rfg_await_previous();
+    /* Steps of every sequence, and sums of 16 of them. */
+    int *steps = (int *)(lds + STEPS_AT), *sums = steps + MOST_BATCH;
+    for (int i = rfg_thread(); i < (a.batch + 15) / 16 * 16; i += THREADS)
+        steps[i] = i < a.batch ? steps_of(&a, i) : 0;
+    rfg_barrier_lds();
+    for (int i = rfg_thread(); i < (a.batch + 15) / 16; i += THREADS) {
+        int sum = 0;
+#pragma unroll
+        for (int k = 0; k < 16; k++)
+            sum += steps[i * 16 + k];
+        sums[i] = sum;
+    }
+    rfg_barrier_lds();
+    int total = 0;
+    for (int i = 0; i < (a.batch + 15) / 16; i++)
+        total += sums[i];
+    total *= inner;
+    int x = rfg_share_begin(total, group, groups), end = rfg_share_begin(total, group + 1, groups);
+    if (x == end)
+        return;
+
+    /* The sequence of step x. */
+    int b = 0, before = 0;
+    while (before + sums[b / 16] * inner <= x) {
+        before += sums[b / 16] * inner;
+        b += 16;
+    }
+    while (before + steps[b] * inner <= x)
+        before += steps[b++] * inner;
+    int n = steps[b];
+#pragma unroll 1
+    while (x < end) {
+        struct unit u;
+        struct sums acc;
+        int which = (x - before) / n, from = x - before - which * n;
+        int to = from + (end - x) < n ? from + (end - x) : n;
+        open_unit(&a, &u, b, which);
+        u.len = length_of(&a, b);
+        int skip = first_step(&a, u.len), last = (u.len + STEP - 1) / STEP;
+        attend(&a, &u, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
+        leave(lds, &acc);
+        rfg_barrier_lds();
+        if (from == 0 && to == n) {
+#pragma unroll 1
+            for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+                store_quad(&a, &u, quad, join_waves(lds, quad));
+        } else {
+            int begin = before + which * n;
+            meet(&a, &u, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups), from == 0);
+        }
+        rfg_barrier_lds();
+        x += to - from;
+        if (x >= before + n * inner) {
+            before += n * inner;
+            b++;
+            n = b < a.batch ? steps[b] : 1;
+        }
+    }
+}
+#endif

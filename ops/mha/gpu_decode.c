@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mha_decode_stream_mma: what it can do, how it is launched, and how long it should take. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "../gpu.h"
+#include "mha.h"
+
+enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
+
+static const struct rfg_param params[] = {
+    [P_TILES] = { "tiles", 3, { 1, 2, 4 } },               /* of the matrix instruction's queries, to a unit */
+    [P_WAVES] = { "waves", 5, { 2, 4, 8, 12, 16 } },       /* that share a unit's keys */
+    [P_UNROLL] = { "unroll", 3, { 1, 2, 3 } },             /* steps under way in each */
+    [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
+    [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
+    [P_GROUPS] = { "groups", 5, { 1, 2, 3, 4, 6 } }, /* workgroups a CU: as many as cluster=0 has, and
+                                                        NVIDIA's compiler makes room for */
+};
+#define STEP       16   /* as in decode_frag.h */
+#define MOST_BATCH 1024 /* as in decode.hip */
+
+/* What decode.hip derives from its macros. */
+struct shape {
+    int rows, row_tiles, threads;
+    int lds;           /* bytes */
+    int registers;     /* an estimate */
+    double step_bytes; /* of keys and values */
+    int64_t units, steps, groups;
+};
+
+static int q_tile(const struct rfg_device *dev)
+{
+    return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
+}
+
+static bool is_rdna3(const struct rfg_device *dev)
+{
+    return !strncmp(dev->target, "gfx11", 5);
+}
+
+static int query_rows(const struct rfg_problem *prob)
+{
+    return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
+}
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
+    struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
+    s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
+    int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4), quads = s.rows * dv / 4;
+    if (p[P_CLUSTER] > 1)
+        floats += 4 + p[P_CLUSTER] * MAX(s.rows / p[P_CLUSTER], 1) * 4 + quads * 4;
+    else if (!p[P_CLUSTER])
+        floats += 4 + MOST_BATCH / 16 * 17;
+    s.lds = floats * 4;
+    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice, but not keys and values at a time. */
+    bool twice = is_rdna3(dev);
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 * dv : d + dv) * size;
+    s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size + 44;
+    s.step_bytes = STEP * (double)(d + dv) * size;
+    s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
+    s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
+    s.groups = p[P_CLUSTER] ? s.units * p[P_CLUSTER] * p[P_PARTS]
+                            : MIN((int64_t)p[P_GROUPS] * dev->cu_count, s.units * MAX(s.steps, 1));
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob);
+    if (!is_gpu(dev, why))
+        return false;
+    if (!(dev->features & RFG_FEATURE_MMA) || !strcmp(dev->target, "gfx908"))
+        return rfg_refuse(why, "arch is %s: must have matrix instructions of 16 by 16 by 16", dev->arch);
+    if (prob->v[MHA_ALIGN] < 16)
+        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
+    if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
+        return rfg_refuse(why, "form=vllm: must have rows of D elements");
+    if (d % 32 || dv % (mha_kv_dtype(prob) == prob->dtype[0] ? 32 : 64))
+        return rfg_refuse(why, "D=%d, Dv=%d: must be multiples of 32, of 64 with 8-bit values", d, dv);
+    return true;
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
+    int limit = nvidia                                    ? MIN(255, 65536 / (s.threads * p[P_GROUPS]))
+                : dev->wave_size == 64 && s.threads > 512 ? 128
+                                                          : 256;
+    if (s.threads > dev->max_threads)
+        return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
+    if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
+        return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
+    if (is_rdna3(dev) && p[P_UNROLL] != 1)
+        return rfg_refuse(why, "unroll=%d: must be 1 on %s", p[P_UNROLL], dev->arch);
+    if (!p[P_CLUSTER] && p[P_PARTS] != 1)
+        return rfg_refuse(why, "parts=%d: must be 1, cluster=0 has none", p[P_PARTS]);
+    if (p[P_CLUSTER] && !nvidia && p[P_GROUPS] != 1)
+        return rfg_refuse(why, "groups=%d: must be 1 unless cluster=0", p[P_GROUPS]);
+    if (p[P_PARTS] > 1 && s.units * p[P_CLUSTER] > RFG_COUNTERS)
+        return rfg_refuse(why, "parts=%d: %" PRId64 " results, must be at most %d, the number of counters", p[P_PARTS],
+                          s.units * p[P_CLUSTER], RFG_COUNTERS);
+    if (!p[P_CLUSTER] && prob->v[MHA_B] > MOST_BATCH)
+        return rfg_refuse(why, "cluster=0: B=%" PRId64 " must be at most %d", prob->v[MHA_B], MOST_BATCH);
+    if (!p[P_CLUSTER] && s.units * MAX(s.steps, 1) > INT32_MAX)
+        return rfg_refuse(why, "cluster=0: %" PRId64 " units of %" PRId64 " steps, must be fewer than 2^31", s.units,
+                          s.steps);
+    if (s.registers - (nvidia ? 8 : 0) > limit)
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, limit);
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (s.groups * s.threads > UINT32_MAX || s.groups > INT32_MAX)
+        return rfg_refuse(why, "%" PRId64 " workgroups: more than a launch takes", s.groups);
+    return true;
+}
+
+/* Workgroups of a CU at once. */
+static double resident(const struct rfg_device *dev, const struct shape *s, const int *p)
+{
+    double fits =
+        dev->platform == RFG_PLATFORM_NVIDIA ? p[P_GROUPS] : 131072.0 / (MIN(s->registers + 20, 256) * s->threads);
+    fits = MIN(fits, 2048 / s->threads);
+    return MAX(floor(MIN(fits, dev->lds_bytes / (s->lds + 1024.0))), 1);
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int rows = query_rows(prob), tile = q_tile(dev);
+    if (p[P_TILES] > 1 && p[P_TILES] / 2 * tile >= rows)
+        return rfg_refuse(why, "tiles=%d: less is enough for %d rows", p[P_TILES], rows);
+    if (p[P_TILES] < 2 && rows > tile && s.registers < 150)
+        return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
+    if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
+        return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
+    if (!p[P_CLUSTER]) {
+        if (p[P_GROUPS] > resident(dev, &s, p))
+            return rfg_refuse(why, "groups=%d: not at once", p[P_GROUPS]);
+        return s.units * s.steps >= 2 * s.groups || rfg_refuse(why, "groups=%d: too little for each", p[P_GROUPS]);
+    }
+    double at_once = resident(dev, &s, p) * dev->cu_count;
+    int split = p[P_CLUSTER] * p[P_PARTS];
+    if (split > 1 && ((double)s.groups > at_once || (int64_t)(split - 1) * p[P_WAVES] >= s.steps))
+        return rfg_refuse(why, "cluster=%d, parts=%d: %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
+    /* Nearly as many as there is room for, or for which there are steps. */
+    return (double)s.groups * 2.5 >= at_once || (int64_t)split * p[P_WAVES] * 2 > s.steps ||
+           rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES];
+    prob->op->cost(prob, &bytes, &flops);
+    double at_once = MIN((double)s.groups, per_cu * dev->cu_count), rounds = ceil((double)s.groups / at_once);
+    double all = (double)(s.units * s.steps); /* of a wave */
+    double longest = p[P_CLUSTER] ? ceil((double)s.steps / (waves * p[P_CLUSTER] * p[P_PARTS]))
+                                  : ceil(ceil(all / (double)s.groups) / waves) + 0.5;
+    double in_flight = at_once * waves * p[P_UNROLL] * s.step_bytes;
+    double rate = MIN(1e3 * dev->mem_gbps, in_flight / LOAD_US);
+    rate = MIN(rate, 1e3 * dev->mem_gbps * 1.6 * MIN(at_once, dev->cu_count) / dev->cu_count);
+    double us = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, in_flight / LOAD_US));
+    /* A step's chain of instructions, and what they take of a CU's units. */
+    double chain = 0.25 + 0.1 * p[P_TILES], busy = all * (0.05 + 0.04 * p[P_TILES]) / dev->cu_count;
+    us = MAX(MAX(us, busy), rounds * longest * chain);
+    double join = 0.5 + 0.02 * s.lds / 1024 * per_cu;
+    join += p[P_CLUSTER] > 1 ? 0.5 : p[P_CLUSTER] ? 0 : dev->sync_us + 0.3 + 0.001 * (double)prob->v[MHA_B];
+    join += p[P_PARTS] > 1 ? dev->sync_us + 0.02 * p[P_PARTS] : 0;
+    return dev->latency_us + 2 * dev->load_us + us + join;
+}
+
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    size_t each = (size_t)s.rows * 2 + (size_t)(s.rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1));
+    return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    const int64_t *v = prob->v;
+    (void)dev;
+    k->source = "mha/decode.hip";
+    k->entry = "mha_decode";
+    rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
+    rfg_kernel_macro(k, "D", (int)v[MHA_D]);
+    rfg_kernel_macro(k, "DV", mha_dv(prob));
+    rfg_kernel_macro(k, "SQ", (int)v[MHA_SQ]);
+    rfg_kernel_macro(k, "GROUP", (int)(v[MHA_HQ] / v[MHA_HKV]));
+    rfg_kernel_macro(k, "TILES", p[P_TILES]);
+    rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
+    rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+    rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
+    rfg_kernel_macro(k, "GROUPS", p[P_GROUPS]);
+    rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] == 0 ? 0 : v[MHA_PAGE] % STEP ? 2 : 1);
+    rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
+    rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
+    rfg_kernel_macro(k, "ALIBI", v[MHA_ALIBI] != 0);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(dev, prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)(s.groups / p[P_PARTS]), (uint32_t)p[P_PARTS], 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
+}
+
+const struct rfg_variant mha_decode_stream_mma = {
+    .name = "mha_decode_stream_mma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .workspace = workspace,
+    .kernel = kernel,
+    .launch = launch,
+};
