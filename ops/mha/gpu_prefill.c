@@ -40,33 +40,52 @@ static int64_t ceil_div(int64_t a, int64_t b)
 /* What prefill.hip derives from its macros. */
 struct shape {
     int threads, tile_q;
+    int bases;     /* rows at constant distances that a thread copies from */
     int lds;       /* bytes */
-    int registers; /* an estimate, 32-bit ones a lane */
+    int registers; /* what a lane holds through a tile, weighed: see below */
     int limit;     /* of them */
     int64_t tiles, groups;
 };
 
+/* How many times all threads go over `rows` rows, or units of 4 of them, of so many chunks: neighbours have
+ * neighbouring chunks, as many as a power of two allows, so that a row may take several goes. */
+static int passes_of(int rows, int chunks, int threads, int *goes)
+{
+    int lanes = chunks & -chunks;
+    *goes = chunks / lanes;
+    return (int)ceil_div(rows, MAX(threads / lanes, 1));
+}
+
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
+    const int64_t *v = prob->v;
     bool async = dev->features & RFG_FEATURE_ASYNC, wide = dev->wave_size == 64;
-    int d = (int)prob->v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
+    bool twice = !strncmp(dev->target, "gfx11", 5); /* both halves of a wave hold what is multiplied */
+    int d = (int)v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
     struct shape s = { .threads = p[P_WAVES] * dev->wave_size, .tile_q = p[P_WAVES] * frags * 16 };
-    /* Registers of a lane: 16x16 sums, and 16x32 of what is multiplied, which RDNA 3 has twice. */
-    int c = wide ? 4 : 8, ab = wide ? 4 : async ? 8 : !strncmp(dev->target, "gfx11", 5) ? 16 : 8;
+    int c = wide ? 4 : 8, ab = wide ? 4 : twice ? 16 : 8; /* registers of 16x16 sums, of 16x32 that are multiplied */
     int k_row = (d / 8 + 7) / 8 * 8 * 16, v_row = async ? (dv / 8 + 7) / 8 * 8 * 16 : dv * 2;
-    int q = frags * (d / 32) * ab;
+    int out = frags * (dv / 16) * c, scores = frags * (kv / 16) * c, q = frags * (d / 32) * ab;
     s.lds = p[P_STAGES] * kv * (k_row + v_row) + (p[P_Q_LDS] ? q * 4 * s.threads : 0);
-    s.registers = frags * (dv / 16 + kv / 16) * c + (p[P_Q_LDS] ? (frags + 1) * ab : q + ab);
-    if (async)
-        s.registers += 30;
-    else /* a tile on its way into LDS, addresses */
-        s.registers += (int)(ceil_div(kv * (d + dv) / 8, s.threads) * 4) + 50;
-    /* Two workgroups of 4 waves, or one of 8, are resident on NVIDIA; MI200 and later have 512 registers for a wave
-     * with a SIMD for itself. */
-    s.limit = async ? MIN(255, 65536 / s.threads) : wide && s.threads <= 256 && strcmp(dev->target, "gfx908") ? 320 : 256;
-    int64_t of_head = p[P_PACK] ? prob->v[MHA_HQ] / prob->v[MHA_HKV] : 1;
-    s.tiles = ceil_div(prob->v[MHA_SQ] * of_head, s.tile_q);
-    s.groups = s.tiles * prob->v[MHA_B] * (prob->v[MHA_HQ] / of_head);
+    int k_goes, v_goes, k_passes = passes_of(kv, d / 8, s.threads, &k_goes);
+    int v_passes = 4 * passes_of(kv / 4, dv / 8, s.threads, &v_goes);
+    int copies = k_passes * k_goes + v_passes * v_goes; /* of a thread and tile, without asynchronous ones */
+    s.bases = k_passes + v_passes;
+    int features = (v[MHA_ALIBI] ? 4 * frags : 0) + (v[MHA_CAP] ? 4 : 0);
+    if (async) {
+        /* Compiled by ptxas of CUDA 13, what this makes more than 232 spills; scores, which are in their places
+         * twice while they become weights, count more than they are. */
+        features += (v[MHA_LEFT] >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv);
+        s.registers = out + scores * 3 / 2 + (p[P_Q_LDS] ? frags * 4 : q) + features;
+        s.limit = 232;
+    } else {
+        /* The next tile is in registers. By clang 19: MI100 and later with two waves a SIMD; RDNA with 256. */
+        s.registers = out + scores + (p[P_Q_LDS] ? frags * ab : q) + 4 * copies + features;
+        s.limit = wide ? 165 : 200;
+    }
+    int64_t of_head = p[P_PACK] ? v[MHA_HQ] / v[MHA_HKV] : 1;
+    s.tiles = ceil_div(v[MHA_SQ] * of_head, s.tile_q);
+    s.groups = s.tiles * v[MHA_B] * (v[MHA_HQ] / of_head);
     return s;
 }
 
@@ -85,10 +104,25 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (s.lds > dev->lds_bytes)
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (s.registers > s.limit)
-        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, s.limit);
+        return rfg_refuse(why, "%d registers for data: must be at most %d", s.registers, s.limit);
+    if (!async && s.bases > 12) /* two scalar registers each */
+        return rfg_refuse(why, "%d rows a thread and tile: must be at most 12, or their addresses spill", s.bases);
     if (s.groups * s.threads > UINT32_MAX)
         return rfg_refuse(why, "%" PRId64 " workgroups of %d threads: more than a launch takes", s.groups, s.threads);
     return true;
+}
+
+/* With fewer queries a tile. */
+static bool smaller_is_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    int smaller[COUNT(params)];
+    memcpy(smaller, p, sizeof(smaller));
+    if (p[P_FRAGS_Q] > 1) {
+        smaller[P_FRAGS_Q] = 1;
+        return valid(dev, prob, smaller, NULL);
+    }
+    smaller[P_WAVES] /= 2;
+    return smaller[P_WAVES] > 1 && valid(dev, prob, smaller, NULL);
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -100,7 +134,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[P_PACK] != (group > 1 && prob->v[MHA_SQ] <= 64))
         return rfg_refuse(why, "pack=%d: Sq=%" PRId64 " is %s", p[P_PACK], prob->v[MHA_SQ],
                           p[P_PACK] ? "enough for tiles of one head" : "too few for tiles of one head");
-    if (s.tile_q > 32 && s.tile_q >= 2 * of_tile)
+    if (s.tile_q > 32 && s.tile_q >= 2 * of_tile && smaller_is_valid(dev, prob, p))
         return rfg_refuse(why, "waves=%d, frags_q=%d: %d queries a tile, there are %" PRId64, p[P_WAVES], p[P_FRAGS_Q],
                           s.tile_q, of_tile);
     if (p[P_WAVES] == 2 && of_tile > 32 && s.groups > 2 * (int64_t)dev->cu_count)
@@ -121,7 +155,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     struct shape s = shape_of(dev, prob, p);
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-    /* Of the matrix cores' peak: more queries a wave read less out of LDS; masked corners of tiles are multiplied, too. */
+    /* Of the matrix cores' peak: more queries a wave read less out of LDS; masked corners of tiles are multiplied, too.
+     */
     double efficiency = p[P_FRAGS_Q] == 2 ? 0.42 : 0.33;
     if (p[P_WAVES] == 2)
         efficiency *= 0.9;
@@ -157,7 +192,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "STAGES", p[P_STAGES]);
     rfg_kernel_macro(k, "Q_LDS", p[P_Q_LDS]);
     rfg_kernel_macro(k, "PACK", p[P_PACK]);
-    rfg_kernel_macro(k, "MASK", v[MHA_CAUSAL] || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
+    rfg_kernel_macro(k, "MASK", v[MHA_LEFT] >= 0 ? 3 : v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);

@@ -20,45 +20,13 @@
  * Macros: DTYPE; D, DV (multiples of 32); WAVES; FRAGS_Q (1, 2); TILE_KV (32 on NVIDIA, 64, 128); STAGES: tiles of K and
  * V in LDS (AMD 1 or 2; there more are in registers, one tile ahead). STAGES 1 on NVIDIA: one of each, V of this tile
  * and K of the next are copied by turns; Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv
- * head, side by side; MASK (causal, window), CAP, ALIBI, PAGED: what there is of these.
+ * head, side by side; MASK (1: causal, window_right; 3: window_left,
+ * too), CAP, ALIBI, PAGED: what there is of these.
  * Grid: tiles x heads x batch (see place_of()). Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
-
-#define THREADS  (WAVES * RFG_WAVE)
-#define WAVE_Q   (16 * FRAGS_Q)
-#define TILE_Q   (WAVES * WAVE_Q)
-#define BLOCKS   (TILE_KV / 16)
-#define D_BLOCKS (DV / 16)
-#define STEPS    (D / RFG_FRAG_K)
-#define SLACK    8.0f
-#define LOWEST   -1e30f /* rather than -inf, of which differences are NaN */
-#define LOG2_E   1.44269504f
-#define LN_2     0.69314718f
-
-/* Rows of K and V in LDS: whole 128 bytes. On AMD V's are rows of TILE_KV keys. */
-#define K_CHUNKS  ((D / 8 + 7) / 8 * 8)
-#define KV_CHUNKS (TILE_KV / 8)
-#if RFG_NVIDIA
-#define V_CHUNKS ((DV / 8 + 7) / 8 * 8)
-#define V_TILE   (TILE_KV * V_CHUNKS)
-#define HALVES   2 /* queries of a lane in a fragment of scores */
-#else
-#define V_TILE (DV * KV_CHUNKS)
-#define HALVES 1
-#endif
-#define K_TILE (TILE_KV * K_CHUNKS)
-#define STAGE  (K_TILE + V_TILE)
-#define Q_AT   (STAGES * STAGE)
-
-/* What a workgroup works at. */
-struct place {
-    int b, kv_head, head; /* PACK: the first head */
-    int group;            /* query heads of a kv head */
-    int sq, skv;          /* of the sequence */
-    int row0, rows;       /* first row of the tile; rows of the sequence: queries, PACK: times heads */
-    long long q_row, kv_row; /* first rows of the sequence */
-};
+#include "mha/prefill_place.h"
+#include "mha/prefill_tiles.h"
 
 /* What a wave knows of its queries. */
 struct state {
@@ -111,369 +79,6 @@ RFG_DEVICE float join_lanes(float v, bool largest)
 #endif
     return v;
 }
-
-/* ---- which is which -------------------------------------------------------------------------------------------- */
-
-/* The row, of a wave's, that element half of a lane's is. */
-RFG_DEVICE int lane_row(int frag, int half)
-{
-#if RFG_NVIDIA
-    return 16 * frag + rfg_lane() / 4 + 8 * half;
-#else
-    (void)half;
-    return 16 * frag + rfg_lane() % 16;
-#endif
-}
-RFG_DEVICE int half_of(int e)
-{
-#if RFG_NVIDIA
-    return e / 2 % 2;
-#else
-    (void)e;
-    return 0;
-#endif
-}
-/* The key, of a tile's, that element e of a lane's fragment `block` is: a part that depends on the lane, and one that
- * doesn't. AMD, with d for key: what it is of the output. */
-RFG_DEVICE int lane_key(void)
-{
-#if RFG_NVIDIA
-    return 2 * (rfg_lane() % 4);
-#else
-    return 8 * (rfg_lane() / 16);
-#endif
-}
-RFG_DEVICE int element_key(int block, int e)
-{
-#if RFG_NVIDIA
-    return 16 * block + e % 2 + 8 * (e / 4);
-#elif RFG_MFMA
-    return 32 * (block / 2) + 4 * (block % 2) + e;
-#else
-    return 16 * block + e;
-#endif
-}
-
-/* Opaque, so that what is found by it is found again where it is needed, not kept in registers through the loop. */
-RFG_DEVICE rfg_u32 group_number(void)
-{
-#if RFG_NVIDIA
-    rfg_u32 x;
-    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
-    return x;
-#else
-    return (rfg_u32)rfg_group_x();
-#endif
-}
-
-/* Tiles come heaviest first (causal: the last queries), over all heads whose keys and values fit into the caches, then
- * those of the next heads. Neighbours have different kv heads, which on an MI300 keeps a head to one of eight dies. */
-#define CACHE_BYTES (32ll << 20)
-RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
-{
-    p->group = a->hq / a->hkv;
-    int per_kv = PACK ? 1 : p->group, of_head = PACK ? p->group : 1;
-    int tiles = (int)(((long long)a->sq * of_head + TILE_Q - 1) / TILE_Q);
-    long long bytes = (long long)a->skv * (2 * (D + DV));
-    int share = 1, kvs = a->batch * a->hkv;
-    while (share < kvs && share * 2 * bytes <= CACHE_BYTES)
-        share *= 2;
-    rfg_u32 x = group_number(), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
-    int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
-    int here = kvs - section * share < share ? kvs - section * share : share;
-    if (here < 1)
-        return false;
-    int rank = rest / (here * per_kv);
-    rest -= rank * here * per_kv;
-    int kv = section * share + rest % here;
-    p->b = kv / a->hkv;
-    p->kv_head = kv - p->b * a->hkv;
-    p->head = p->kv_head * p->group + (PACK ? 0 : rest / here);
-    p->row0 = (tiles - 1 - rank) * TILE_Q;
-    p->sq = a->sq;
-    p->skv = a->skv;
-    p->q_row = p->kv_row = 0;
-    if (a->q_begin) {
-        int begin = (int)rfg_load4(a->q_begin + p->b), end = (int)rfg_load4(a->q_begin + p->b + 1);
-        p->sq = end - begin < a->sq ? end - begin : a->sq;
-        p->q_row = begin;
-    }
-    if (a->kv_begin) {
-        int begin = (int)rfg_load4(a->kv_begin + p->b);
-        p->skv = (int)rfg_load4(a->kv_begin + p->b + 1) - begin;
-        p->kv_row = begin;
-    }
-    if (a->kv_lens)
-        p->skv = (int)rfg_load4(a->kv_lens + p->b);
-    p->rows = p->sq * of_head;
-    return p->row0 < p->rows;
-}
-
-RFG_DEVICE int query_of(const struct place *p, int row)
-{
-    return PACK ? row / p->group : row;
-}
-RFG_DEVICE int head_of(const struct place *p, int row)
-{
-    return PACK ? p->head + row % p->group : p->head;
-}
-/* Of element 0. */
-RFG_DEVICE rfg_u16 *element_of(const struct mha_args *a, const struct mha_rows *t, const struct place *p, int row)
-{
-    long long b = a->q_begin ? 0 : p->b;
-    return (rfg_u16 *)t->data + b * t->batch + (p->q_row + query_of(p, row)) * t->token + head_of(p, row) * t->head;
-}
-
-/* ---- K and V into LDS -------------------------------------------------------------------------------------------- */
-
-struct source {
-    const char *data; /* row 0 of the sequence's head; paged: of block 0 */
-    long long token, block; /* bytes */
-    const int *table;
-    int shift, last; /* last: the last key there is */
-#if RFG_NVIDIA
-    const char *lane; /* not paged: this lane's first chunk of the next tile */
-#endif
-};
-
-RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct place *p)
-{
-    struct source s;
-    long long b = PAGED || a->kv_begin ? 0 : p->b;
-    s.data = rfg_uniform((char *)c->data + 2 * (b * c->block + p->kv_row * c->token + p->kv_head * c->head));
-    s.token = 2 * c->token;
-    s.block = 2 * c->block;
-    s.table = a->block_table + p->b * a->table_stride;
-    s.shift = a->page_shift;
-    s.last = p->skv - 1;
-    return s;
-}
-/* Keys beyond the last one are that one again: they are masked, and what they hold is a number if the last one's is. */
-RFG_DEVICE const char *key_address(const struct source *s, int key)
-{
-    key = key < s->last ? key : s->last;
-#if PAGED
-    int block = (int)rfg_load4(s->table + (key >> s->shift));
-    return s->data + block * s->block + (key & ((1 << s->shift) - 1)) * s->token;
-#else
-    return s->data + key * s->token;
-#endif
-}
-/* A thread's i-th chunk of a tile's rows of so many chunks: neighbours have neighbouring chunks, as many as a power of
- * two allows; a row has `parts` of these. The row is the sum of a part that all lanes have and the rest. */
-#define LANES_OF(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
-#define PARTS(chunks)    ((chunks) / LANES_OF(chunks))
-#define ROWS_A_PASS(chunks) (THREADS / LANES_OF(chunks))
-#define ITEMS(chunks)    (PARTS(chunks) * ((TILE_KV + ROWS_A_PASS(chunks) - 1) / ROWS_A_PASS(chunks)))
-RFG_DEVICE int item_base(int i, int chunks)
-{
-    return i / PARTS(chunks) * ROWS_A_PASS(chunks);
-}
-RFG_DEVICE int item_row(int thread, int chunks)
-{
-    return thread / LANES_OF(chunks);
-}
-RFG_DEVICE int item_chunk(int thread, int i, int chunks)
-{
-    return thread % LANES_OF(chunks) + i % PARTS(chunks) * LANES_OF(chunks);
-}
-RFG_DEVICE bool item_exists(int thread, int i, int chunks)
-{
-    return TILE_KV % ROWS_A_PASS(chunks) == 0 || item_base(i, chunks) + item_row(thread, chunks) < TILE_KV;
-}
-
-#if RFG_NVIDIA
-
-/* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order. */
-RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunks, int stride)
-{
-    rfg_u32 to = (rfg_u32)__cvta_generic_to_shared(tile);
-    int thread = rfg_thread(), part = item_row(thread, chunks);
-    if (!PAGED && key0 + TILE_KV - 1 <= s->last) {
-#pragma unroll
-        for (int i = 0; i < ITEMS(chunks); i++) {
-            int c = item_chunk(thread, i, chunks), row = item_base(i, chunks) + part;
-            if (item_exists(thread, i, chunks))
-                rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
-                                    s->lane + 16 * LANES_OF(chunks) * (i % PARTS(chunks)), true, false);
-            if (i % PARTS(chunks) == PARTS(chunks) - 1 && TILE_KV > ROWS_A_PASS(chunks))
-                s->lane += ROWS_A_PASS(chunks) * s->token;
-        }
-        if (TILE_KV <= ROWS_A_PASS(chunks))
-            s->lane += TILE_KV * s->token;
-    } else {
-#pragma unroll 1 /* or the compiler makes one of both */
-        for (int i = 0; i < ITEMS(chunks); i++) {
-            int row = item_base(i, chunks) + part, c = item_chunk(thread, i, chunks);
-            if (item_exists(thread, i, chunks))
-                rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
-                                    PAGED ? key_address(s, key0 + row) + c * 16
-                                          : s->lane + (row < s->last - key0 ? row - part : s->last - key0 - part) *
-                                                          s->token +
-                                                16 * LANES_OF(chunks) * (i % PARTS(chunks)),
-                                    true, false);
-        }
-    }
-}
-RFG_DEVICE void copy_k(struct source *s, rfg_u32x4 *tile, int key0)
-{
-    copy_rows(s, tile, key0, D / 8, K_CHUNKS);
-}
-RFG_DEVICE void copy_v(struct source *s, rfg_u32x4 *tile, int key0)
-{
-    copy_rows(s, tile, key0, DV / 8, V_CHUNKS);
-}
-
-/* Four 8x8 matrices: as they are, or turned. */
-RFG_DEVICE rfg_u32x4 load_matrices(rfg_u32 at)
-{
-    rfg_u32x4 v;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(at)
-                 : "memory");
-    return v;
-}
-RFG_DEVICE rfg_u32x4 load_turned(rfg_u32 at)
-{
-    rfg_u32x4 v;
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(at)
-                 : "memory");
-    return v;
-}
-
-RFG_DEVICE void mma_16x8(float *c, rfg_u32x4 a, rfg_u32 b0, rfg_u32 b1)
-{
-    if (DTYPE == RFG_F16)
-        RFG_MMA_SYNC("f16", c, a.x, a.y, a.z, a.w, b0, b1);
-    else
-        RFG_MMA_SYNC("bf16", c, a.x, a.y, a.z, a.w, b0, b1);
-}
-
-#else
-
-/* The rows that are that key, or d, where a matrix instruction finds them. */
-RFG_DEVICE int row_of_key(int key)
-{
-#if RFG_MFMA
-    return (key & ~31) | (key & 4) << 2 | (key & 24) >> 1 | (key & 3);
-#elif RFG_WMMA11
-    return (key & ~15) | (key & 7) << 1 | (key & 8) >> 3;
-#else
-    return key;
-#endif
-}
-
-/* Chunk c of row r is at r * chunks + (c ^ swizzle(r)): 8 neighbouring rows' chunk c are in different banks, and so is
- * what 16 lanes write of V: 4 chunks of 4 times 4 keys. */
-RFG_DEVICE int swizzle(int row)
-{
-    return (row & 7) ^ (row >> 2 & 2);
-}
-
-/* V is turned in units of 4 keys by 8 d. Of 16 neighbouring lanes 4 have chunks side by side, times 4 units of keys. */
-#define V_LANES   (DV / 32 % 8 == 0 ? 8 : DV / 32 % 4 == 0 ? 4 : DV / 32 % 2 == 0 ? 2 : 1) /* times 4 chunks */
-#define V_PARTS   (DV / 32 / V_LANES)
-#define V_UNITS   (THREADS / (4 * V_LANES)) /* of keys, in a pass */
-#define V_PASSES  (V_PARTS * ((TILE_KV / 4 + V_UNITS - 1) / V_UNITS))
-
-struct staged {
-    rfg_u32x4 k[ITEMS(D / 8)];
-    rfg_u32x4 v[V_PASSES][4];
-};
-
-RFG_DEVICE int unit_chunk(int i)
-{
-    return rfg_thread() % 4 + 4 * (rfg_thread() / 16 % V_LANES) + i % V_PARTS * (4 * V_LANES);
-}
-RFG_DEVICE int unit_keys(int i)
-{
-    return rfg_thread() / 4 % 4 + rfg_thread() / (16 * V_LANES) * 4 + i / V_PARTS * V_UNITS;
-}
-RFG_DEVICE bool unit_exists(int i)
-{
-    return TILE_KV / 4 % V_UNITS == 0 || unit_keys(i) < TILE_KV / 4;
-}
-
-/* A whole tile of rows at one distance: addresses are one that all lanes have, and 32 bits. */
-RFG_DEVICE bool is_even(const struct source *s, int key0)
-{
-    return !PAGED && key0 + TILE_KV - 1 <= s->last && (rfg_u64)s->token < 1u << 25;
-}
-RFG_DEVICE const char *even_address(const struct source *s, int uniform_key, int key, int chunk)
-{
-    return rfg_uniform((char *)s->data + uniform_key * s->token) + ((rfg_u32)key * (rfg_u32)s->token + chunk * 16u);
-}
-
-RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
-{
-    return rfg_load16(even ? even_address(s, key0 + base, row, chunk) : key_address(s, key0 + base + row) + chunk * 16);
-}
-
-RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct staged *s, int key0, bool even)
-{
-    int thread = rfg_thread();
-#pragma unroll
-    for (int i = 0; i < ITEMS(D / 8); i++)
-        if (item_exists(thread, i, D / 8))
-            s->k[i] = load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8), item_chunk(thread, i, D / 8));
-#pragma unroll
-    for (int i = 0; i < V_PASSES; i++)
-        if (unit_exists(i))
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                s->v[i][j] = load_chunk(v, even, key0, j, 4 * unit_keys(i), unit_chunk(i));
-}
-RFG_DEVICE void load_tile(const struct source *k, const struct source *v, struct staged *s, int key0)
-{
-    if (is_even(k, key0) && is_even(v, key0))
-        load_rows(k, v, s, key0, true);
-    else
-        load_rows(k, v, s, key0, false);
-}
-
-/* The lower or upper halves of two words. */
-RFG_DEVICE rfg_u32 halves_of(rfg_u32 lo, rfg_u32 hi, bool upper)
-{
-    return __builtin_amdgcn_perm(hi, lo, upper ? 0x07060302u : 0x05040100u);
-}
-
-RFG_DEVICE void put_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 *v_tile)
-{
-    int thread = rfg_thread();
-#pragma unroll
-    for (int i = 0; i < ITEMS(D / 8); i++) {
-        int at = row_of_key(item_base(i, D / 8) + item_row(thread, D / 8));
-        if (item_exists(thread, i, D / 8))
-            k_tile[at * K_CHUNKS + (item_chunk(thread, i, D / 8) ^ swizzle(at))] = s->k[i];
-    }
-#pragma unroll
-    for (int i = 0; i < V_PASSES; i++)
-        if (unit_exists(i)) {
-            int keys = unit_keys(i), d0 = 8 * unit_chunk(i);
-#pragma unroll
-            for (int e = 0; e < 8; e++) {
-                int at = row_of_key(d0 + e);
-                rfg_u32x2 w;
-                w.x = halves_of(s->v[i][0][e / 2], s->v[i][1][e / 2], e % 2);
-                w.y = halves_of(s->v[i][2][e / 2], s->v[i][3][e / 2], e % 2);
-                ((rfg_u32x2 *)(v_tile + at * KV_CHUNKS + (keys / 2 ^ swizzle(at))))[keys % 2] = w;
-            }
-        }
-}
-
-RFG_DEVICE void load_fragment(rfg_frag_ab *f, const rfg_u32x4 *tile, int chunks, int row0, int chunk0)
-{
-    int row = row0 + rfg_lane() % 16;
-    const rfg_u32x4 *p = tile + row * chunks;
-#pragma unroll
-    for (int i = 0; i < RFG_FRAG_AB; i++)
-        f->v[i] = p[(chunk0 + rfg_frag_chunk(i)) ^ swizzle(row)];
-}
-
-#endif
 
 /* ---- scores ---------------------------------------------------------------------------------------------------- */
 
@@ -574,6 +179,7 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
         }
     }
 #else
+    int lane = lane_anew();
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
         rfg_frag_ab qf[FRAGS_Q];
@@ -585,7 +191,7 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
 #pragma unroll
         for (int j = 0; j < BLOCKS; j++) {
             rfg_frag_ab kf;
-            load_fragment(&kf, k_tile, K_CHUNKS, 16 * j, k * RFG_FRAG_CHUNKS);
+            load_fragment(&kf, k_tile, K_CHUNKS, 16 * j, k * RFG_FRAG_CHUNKS, lane);
 #pragma unroll
             for (int f = 0; f < FRAGS_Q; f++)
                 rfg_frag_mma(&s[f][j], &kf, &qf[f], DTYPE);
@@ -612,7 +218,7 @@ RFG_DEVICE void change_scores(const struct mha_args *a, const struct place *p, c
         float ahead[HALVES]; /* how far the query is ahead of the lane's first key */
 #pragma unroll
         for (int h = 0; h < HALVES; h++)
-            ahead[h] = (float)(query_of(p, w->row0 + lane_row(f, h)) + p->skv - p->sq - key0 - lane_key());
+            ahead[h] = (float)(query_of(p, w->row0 + lane_row(rfg_lane(), f, h)) + p->skv - p->sq - key0 - lane_key(rfg_lane()));
 #endif
 #pragma unroll
         for (int j = 0; j < BLOCKS; j++)
@@ -642,27 +248,29 @@ struct seen {
 RFG_DEVICE struct seen seen_by(const struct mha_args *a, const struct place *p, int query)
 {
     struct seen s = { 0, p->skv };
-#if MASK
     int far = 1 << 30, at = query + p->skv - p->sq; /* lengths are less than that */
-    int left = a->window_left < far ? a->window_left : far, right = a->window_right < far ? a->window_right : far;
-    int end = at + right + 1 < p->skv ? at + right + 1 : p->skv;
-    s.first = at - left > 0 ? at - left : 0;
-    s.count = end > s.first ? end - s.first : 0;
-#else
-    (void)a, (void)query;
-#endif
+    if (MASK & 2) {
+        int left = a->window_left < far ? a->window_left : far;
+        s.first = at - left > 0 ? at - left : 0;
+    }
+    if (MASK) {
+        int right = a->window_right < far ? a->window_right : far;
+        int end = at + right + 1 < p->skv ? at + right + 1 : p->skv;
+        s.count = end > s.first ? end - s.first : 0;
+    }
     return s;
 }
 
 RFG_DEVICE void mask_scores(const struct mha_args *a, const struct place *p, const struct state *w,
                             rfg_frag_c (*s)[BLOCKS], int key0)
 {
+    int row0 = anew(w->row0), lane = lane_anew();
 #pragma unroll
     for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
-            struct seen seen = seen_by(a, p, query_of(p, w->row0 + lane_row(f, h)));
-            int from = key0 + lane_key() - seen.first;
+            struct seen seen = seen_by(a, p, query_of(p, row0 + lane_row(lane, f, h)));
+            int from = key0 + lane_key(lane) - seen.first;
 #pragma unroll
             for (int j = 0; j < BLOCKS; j++)
 #pragma unroll
@@ -827,6 +435,7 @@ RFG_DEVICE void weight_fragment(rfg_frag_ab *to, const rfg_frag_c *s)
 
 RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u32x4 *v_tile)
 {
+    int lane = lane_anew();
 #pragma unroll
     for (int k = 0; k < TILE_KV / 32; k++) {
         rfg_frag_ab p[FRAGS_Q];
@@ -836,7 +445,7 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++) {
             rfg_frag_ab v;
-            load_fragment(&v, v_tile, KV_CHUNKS, 16 * d, k * RFG_FRAG_CHUNKS);
+            load_fragment(&v, v_tile, KV_CHUNKS, 16 * d, k * RFG_FRAG_CHUNKS, lane);
 #pragma unroll
             for (int f = 0; f < FRAGS_Q; f++)
                 rfg_frag_mma(&w->o[f][d], &v, &p[f], DTYPE);
@@ -866,7 +475,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
     for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
-            int row = w->row0 + lane_row(f, h);
+            int row = w->row0 + lane_row(rfg_lane(), f, h);
             bool in = row < p->rows;
             int at = in ? row : p->rows - 1;
             float sum = join_lanes(w->sum[f][h], false);
@@ -881,7 +490,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
                     lse = sum == sum ? all : sum;
                 }
             }
-            if (a->lse && in && lane_key() == 0) {
+            if (a->lse && in && lane_key(rfg_lane()) == 0) {
                 long long b = a->q_begin ? 0 : p->b;
                 rfg_store4(a->lse + b * a->lse_batch + (p->q_row + query_of(p, at)) * a->lse_token +
                                head_of(p, at) * a->lse_head,
@@ -922,7 +531,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
 #pragma unroll
                     for (int e = 0; e < 8; e++)
                         v[e] = w->o[f][(8 * d + e) / RFG_FRAG_C].v[e % RFG_FRAG_C] * scale;
-                    store_chunk(to + element_key(8 * d / RFG_FRAG_C, 0) + lane_key(), v);
+                    store_chunk(to + element_key(8 * d / RFG_FRAG_C, 0) + lane_key(rfg_lane()), v);
                 }
 #endif
         }
@@ -930,7 +539,14 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
-RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
+/* Two waves a SIMD: one has its scores weighed while the other multiplies. */
+#if RFG_MFMA
+#define RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define RESIDENT
+#endif
+
+RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
 {
     struct place p;
     rfg_start_next();
@@ -950,7 +566,7 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             w.top[f][h] = LOWEST;
             w.sum[f][h] = 0.0f;
 #if ALIBI
-            int row = w.row0 + lane_row(f, h);
+            int row = w.row0 + lane_row(rfg_lane(), f, h);
             w.slope[f][h] =
                 LOG2_E * rfg_as_float(rfg_load4(a.alibi + head_of(&p, row < p.rows ? row : p.rows - 1)));
 #endif
@@ -992,7 +608,6 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             }
             rfg_async_commit();
         }
-        int ahead = STAGES - 1;
 #else
         struct staged staged;
         load_tile(&k, &v, &staged, begin);
@@ -1010,11 +625,11 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             rfg_async_wait(STAGES - 2);
             rfg_barrier_lds(); /* all threads' copies of this tile are there; all are done with the one before */
             if (key0 + (STAGES - 1) * TILE_KV < end) {
+                int ahead = stage ? stage - 1 : STAGES - 1;
                 copy_k(&k, rfg_lds + ahead * STAGE, key0 + (STAGES - 1) * TILE_KV);
                 copy_v(&v, rfg_lds + ahead * STAGE + K_TILE, key0 + (STAGES - 1) * TILE_KV);
             }
             rfg_async_commit();
-            ahead = ahead + 1 == STAGES ? 0 : ahead + 1;
 #else
             if (STAGES == 1)
                 rfg_barrier_lds(); /* all are done with the tile before */
@@ -1046,6 +661,9 @@ RFG_KERNEL(THREADS) mha_prefill_mma(struct mha_args a)
             stage = stage + 1 >= STAGES ? 0 : stage + 1;
         }
     }
-    if (find_place(&a, &p))
-        store_rows(&a, &p, &w, factor);
+#if RFG_NVIDIA /* rather than in registers through the loop */
+    if (!find_place(&a, &p))
+        return;
+#endif
+    store_rows(&a, &p, &w, factor);
 }
