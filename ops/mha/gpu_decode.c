@@ -37,9 +37,10 @@ static int q_tile(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
 }
 
-static bool is_rdna3(const struct rfg_device *dev)
+/* As in decode.hip. */
+static bool late(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    return !strncmp(dev->target, "gfx11", 5);
+    return !strncmp(dev->target, "gfx11", 5) || (dev->wave_size == 32 && prob->v[MHA_D] + mha_dv(prob) > 384);
 }
 
 static int query_rows(const struct rfg_problem *prob)
@@ -58,9 +59,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     else if (!p[P_CLUSTER])
         floats += 4 + MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
-    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice, but not keys and values at a time. */
-    bool twice = is_rdna3(dev);
-    int stage = p[P_UNROLL] * STEP * (twice ? 2 * dv : d + dv) * size;
+    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice. */
+    bool twice = !strncmp(dev->target, "gfx11", 5);
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size + 44;
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
@@ -97,8 +98,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
-    if (is_rdna3(dev) && p[P_UNROLL] != 1)
-        return rfg_refuse(why, "unroll=%d: must be 1 on %s", p[P_UNROLL], dev->arch);
+    if (late(dev, prob) && p[P_UNROLL] != 1)
+        return rfg_refuse(why, "unroll=%d: must be 1 with D=%" PRId64 " on %s", p[P_UNROLL], prob->v[MHA_D], dev->arch);
     if (!p[P_CLUSTER] && p[P_PARTS] != 1)
         return rfg_refuse(why, "parts=%d: must be 1, cluster=0 has none", p[P_PARTS]);
     if (p[P_CLUSTER] && !nvidia && p[P_GROUPS] != 1)
@@ -139,6 +140,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
     if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
         return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
+    if (prob->v[MHA_LENS] && p[P_CLUSTER] && prob->v[MHA_B] <= MOST_BATCH)
+        return rfg_refuse(why, "cluster=%d: the sequences differ", p[P_CLUSTER]);
     if (!p[P_CLUSTER]) {
         if (p[P_GROUPS] > resident(dev, &s, p))
             return rfg_refuse(why, "groups=%d: not at once", p[P_GROUPS]);
@@ -153,8 +156,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
            rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
 }
 
-/* As an H200 has it: loads under load take some 1.5 us, a CU takes in 50 bytes a ns however many it asks for, and a
- * step keeps a wave's quarter of the CU busy for 0.1 us, itself for 0.35. */
+/* As an H200 has it: a step takes some 1.5 us from its loads to their
+ * next turn, a second one under way gives a third more, a CU takes in 50 bytes a ns however
+ * many it asks for, and a step keeps a wave's quarter of the CU busy for 0.1 us, itself for 0.35. */
 #define LOADED_US 1.5
 #define CU_GBPS   50
 #define CHAIN_US  0.35
@@ -173,7 +177,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double longest = split ? ceil((double)s.steps / (waves * split)) : ceil(all / groups / waves) + 0.5;
     double tiles = p[P_TILES], crowd = active / cus * waves / 4;
     double rate =
-        MIN(1e3 * dev->mem_gbps, MIN(active * waves * p[P_UNROLL] * s.step_bytes / LOADED_US, cus * CU_GBPS * 1e3));
+        MIN(1e3 * dev->mem_gbps,
+            MIN(active * waves * (1 + 0.3 * (p[P_UNROLL] - 1)) * s.step_bytes / LOADED_US, cus * CU_GBPS * 1e3));
     /* What the last steps leave idle. */
     double uneven = longest * waves * groups / MAX(all, 1);
     double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));

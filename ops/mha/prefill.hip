@@ -52,6 +52,10 @@ RFG_DEVICE bool any_lane(bool b)
 #endif
 }
 
+RFG_DEVICE float absolute(float f)
+{
+    return rfg_as_float(rfg_as_u32(f) & 0x7fffffffu);
+}
 RFG_DEVICE float log2_of(float f)
 {
 #if RFG_NVIDIA
@@ -203,7 +207,7 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
 /* What a score is multiplied by to be a power of two's exponent. */
 RFG_DEVICE float factor_of(const struct mha_args *a)
 {
-    return CAP || ALIBI ? 1.0f : __builtin_fabsf(a->scale) * LOG2_E;
+    return CAP || ALIBI ? 1.0f : absolute(a->scale) * LOG2_E;
 }
 
 /* Scores to exponents, where a factor does not do it. */
@@ -211,7 +215,7 @@ RFG_DEVICE float factor_of(const struct mha_args *a)
 RFG_DEVICE void change_scores(const struct mha_args *a, const struct place *p, const struct state *w,
                               rfg_frag_c (*s)[BLOCKS], int key0)
 {
-    float scale = __builtin_fabsf(a->scale);
+    float scale = absolute(a->scale);
 #pragma unroll
     for (int f = 0; f < FRAGS_Q; f++) {
 #if ALIBI
@@ -233,7 +237,7 @@ RFG_DEVICE void change_scores(const struct mha_args *a, const struct place *p, c
                 v *= scale * LOG2_E;
 #endif
 #if ALIBI
-                v = rfg_fma(-w->slope[f][half_of(e)], __builtin_fabsf(ahead[half_of(e)] - (float)element_key(j, e)), v);
+                v = rfg_fma(-w->slope[f][half_of(e)], absolute(ahead[half_of(e)] - (float)element_key(j, e)), v);
 #endif
                 s[f][j].v[e] = v;
             }

@@ -29,10 +29,10 @@
 
 /* What a workgroup works at. */
 struct place {
-    int b, kv_head, head; /* PACK: the first head */
-    int group;            /* query heads of a kv head */
-    int sq, skv;          /* of the sequence */
-    int row0, rows;       /* first row of the tile; rows of the sequence: queries, PACK: times heads */
+    int b, kv_head, head;    /* PACK: the first head */
+    int group;               /* query heads of a kv head */
+    int sq, skv;             /* of the sequence */
+    int row0, rows;          /* first row of the tile; rows of the sequence: queries, PACK: times heads */
     long long q_row, kv_row; /* first rows of the sequence */
 };
 
@@ -111,7 +111,8 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
     int share = 1, kvs = a->batch * a->hkv;
     while (share < kvs && share * 2 * bytes <= CACHE_BYTES)
         share *= 2;
-    rfg_u32 x = (rfg_u32)(RFG_NVIDIA ? anew(rfg_group_x()) : rfg_group_x()), section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
+    rfg_u32 x = (rfg_u32)(RFG_NVIDIA ? anew(rfg_group_x()) : rfg_group_x()),
+            section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
     int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
     int here = kvs - section * share < share ? kvs - section * share : share;
     if (here < 1)

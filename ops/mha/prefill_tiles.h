@@ -2,7 +2,7 @@
  *
  * Of prefill.hip: tiles of K and V into LDS, and fragments out of it. */
 struct source {
-    const char *data; /* row 0 of the sequence's head; paged: of block 0 */
+    const char *data;       /* row 0 of the sequence's head; paged: of block 0 */
     long long token, block; /* bytes */
     const int *table;
     int shift, last; /* last: the last key there is */
@@ -36,10 +36,10 @@ RFG_DEVICE const char *key_address(const struct source *s, int key)
 }
 /* A thread's i-th chunk of a tile's rows of so many chunks: neighbours have neighbouring chunks, as many as a power of
  * two allows; a row has `parts` of these. The row is the sum of a part that all lanes have and the rest. */
-#define LANES_OF(chunks) ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
-#define PARTS(chunks)    ((chunks) / LANES_OF(chunks))
+#define LANES_OF(chunks)    ((chunks) % 32 == 0 ? 32 : (chunks) % 16 == 0 ? 16 : (chunks) % 8 == 0 ? 8 : 4)
+#define PARTS(chunks)       ((chunks) / LANES_OF(chunks))
 #define ROWS_A_PASS(chunks) (THREADS / LANES_OF(chunks))
-#define ITEMS(chunks)    (PARTS(chunks) * ((TILE_KV + ROWS_A_PASS(chunks) - 1) / ROWS_A_PASS(chunks)))
+#define ITEMS(chunks)       (PARTS(chunks) * ((TILE_KV + ROWS_A_PASS(chunks) - 1) / ROWS_A_PASS(chunks)))
 RFG_DEVICE int item_base(int i, int chunks)
 {
     return i / PARTS(chunks) * ROWS_A_PASS(chunks);
@@ -59,7 +59,8 @@ RFG_DEVICE bool item_exists(int thread, int i, int chunks)
 
 #if RFG_NVIDIA
 
-/* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order. */
+/* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order.
+ */
 RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunks, int stride)
 {
     rfg_u32 to = (rfg_u32)__cvta_generic_to_shared(tile);
@@ -83,8 +84,8 @@ RFG_DEVICE void copy_rows(struct source *s, rfg_u32x4 *tile, int key0, int chunk
             if (item_exists(thread, i, chunks))
                 rfg_async_copy16_at(to + 16 * (row * stride + (c ^ (row & 7))),
                                     PAGED ? key_address(s, key0 + row) + c * 16
-                                          : s->lane + (row < s->last - key0 ? row - part : s->last - key0 - part) *
-                                                          s->token +
+                                          : s->lane +
+                                                (row < s->last - key0 ? row - part : s->last - key0 - part) * s->token +
                                                 16 * LANES_OF(chunks) * (i % PARTS(chunks)),
                                     true, false);
         }
@@ -149,10 +150,10 @@ RFG_DEVICE int swizzle(int row)
 }
 
 /* V is turned in units of 4 keys by 8 d. Of 16 neighbouring lanes 4 have chunks side by side, times 4 units of keys. */
-#define V_LANES   (DV / 32 % 8 == 0 ? 8 : DV / 32 % 4 == 0 ? 4 : DV / 32 % 2 == 0 ? 2 : 1) /* times 4 chunks */
-#define V_PARTS   (DV / 32 / V_LANES)
-#define V_UNITS   (THREADS / (4 * V_LANES)) /* of keys, in a pass */
-#define V_PASSES  (V_PARTS * ((TILE_KV / 4 + V_UNITS - 1) / V_UNITS))
+#define V_LANES  (DV / 32 % 8 == 0 ? 8 : DV / 32 % 4 == 0 ? 4 : DV / 32 % 2 == 0 ? 2 : 1) /* times 4 chunks */
+#define V_PARTS  (DV / 32 / V_LANES)
+#define V_UNITS  (THREADS / (4 * V_LANES)) /* of keys, in a pass */
+#define V_PASSES (V_PARTS * ((TILE_KV / 4 + V_UNITS - 1) / V_UNITS))
 
 struct staged {
     rfg_u32x4 k[ITEMS(D / 8)];
@@ -193,7 +194,8 @@ RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct
 #pragma unroll
     for (int i = 0; i < ITEMS(D / 8); i++)
         if (item_exists(thread, i, D / 8))
-            s->k[i] = load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8), item_chunk(thread, i, D / 8));
+            s->k[i] =
+                load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8), item_chunk(thread, i, D / 8));
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
         if (unit_exists(thread, i))
