@@ -140,7 +140,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
     if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
         return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
-    if (prob->v[MHA_LENS] && p[P_CLUSTER] && prob->v[MHA_B] <= MOST_BATCH)
+    bool enough = s.units * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MOST_BATCH; /* for cluster=0 */
+    if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough)
         return rfg_refuse(why, "cluster=%d: the sequences differ", p[P_CLUSTER]);
     if (!p[P_CLUSTER]) {
         if (p[P_GROUPS] > resident(dev, &s, p))
@@ -173,6 +174,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double at_once = gemm_at_once(dev, MAX(p[P_CLUSTER], 1), p[P_CLUSTER] > 8 ? 1 : per_cu),
            rounds = ceil(groups / at_once);
     double active = MIN(groups, at_once), cus = MIN(active, dev->cu_count), all = (double)(s.units * s.steps);
+    /* Where sequences differ, or a window leaves most keys out. */
+    all *= MIN(1, bytes / MAX((double)(prob->v[MHA_B] * prob->v[MHA_HKV] * s.steps) * s.step_bytes, 1));
     int split = p[P_CLUSTER] * p[P_PARTS];
     double longest = split ? ceil((double)s.steps / (waves * split)) : ceil(all / groups / waves) + 0.5;
     double tiles = p[P_TILES], crowd = active / cus * waves / 4;
