@@ -294,14 +294,17 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
 RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, struct queries *q, int row0)
 {
     int row = row0 + o_row();
-    row = row < GROUP * SQ ? row : GROUP * SQ - 1;
+    bool real = row < GROUP * SQ; /* others are zeroes: nobody asks for their results */
     const rfg_u16 *p = (const rfg_u16 *)a->q.data + u->b * a->q.batch + row / GROUP * a->q.token +
                        (u->head * GROUP + row % GROUP) * a->q.head;
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_X; i++)
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
-            q->x[k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
+            if (real)
+                q->x[k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
+            else
+                q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
 #if MMA_DTYPE != DTYPE
     /* fp16 has all of bf16's digits, but not its range: a power of two brings a row's largest to 1...2, and its scores
      * back. What is 2^-24 of the largest and less is lost. */
@@ -468,11 +471,17 @@ RFG_DEVICE struct joined join_waves(const float *lds, int quad)
     return j;
 }
 
+/* Is the quad of a row that there is? */
+RFG_DEVICE bool is_asked(const struct unit *u, int quad)
+{
+    return GROUP * SQ % ROWS == 0 || u->row0 + quad / (DV / 4) < GROUP * SQ;
+}
+
 /* Four elements of a row's output. */
 RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int quad, struct joined j)
 {
     int row = u->row0 + quad / (DV / 4), at = quad % (DV / 4) * 4;
-    if (row >= GROUP * SQ)
+    if (!is_asked(u, quad))
         return;
     int query = row / GROUP, head = u->head * GROUP + row % GROUP;
     if (a->sinks) {
@@ -665,13 +674,15 @@ DECODE_KERNEL mha_decode(struct mha_args a)
 #pragma unroll 1
     for (int i = rfg_thread(); i < MINE; i += THREADS) {
         int quad = rank * MINE + i;
-        leave_quad(all + (long long)part * PARTIAL, i, quad / (DV / 4), i == 0 || quad % (DV / 4) == 0, OWNED(i));
+        if (is_asked(&u, quad))
+            leave_quad(all + (long long)part * PARTIAL, i, quad / (DV / 4), i == 0 || quad % (DV / 4) == 0, OWNED(i));
     }
     if (last_to_arrive(a.counters + rfg_group_x(), parts, (rfg_u32 *)lds)) {
 #pragma unroll 1
         for (int i = rfg_thread(); i < MINE; i += THREADS) {
             int quad = rank * MINE + i;
-            store_quad(&a, &u, quad, join_parts(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
+            if (is_asked(&u, quad))
+                store_quad(&a, &u, quad, join_parts(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
         }
     }
 }
@@ -698,13 +709,15 @@ RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds,
     float *all = (float *)a->workspace, *slot = all + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-        leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
+        if (is_asked(u, quad))
+            leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
     if (!last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
         return;
     const float *first = all + (long long)(from * 2 + 1) * PARTIAL;
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-        store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
+        if (is_asked(u, quad))
+            store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 
 DECODE_KERNEL mha_decode(struct mha_args a)
