@@ -269,10 +269,11 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args a)
         struct sums acc;
         if (!open_unit(&a, &u, n, tiles))
             continue;
-        for (int i = rfg_thread(); i < ROWS * D; i += THREADS)
-            q[i] = rfg_load_float(a.q.data, row_at(&u, &a, &a.q, i / D) + i % D, DTYPE);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
+            long long at = row_at(&u, &a, &a.q, r);
+            for (int d = rfg_thread(); d < D; d += THREADS)
+                q[r * D + d] = rfg_load_float(a.q.data, at + d, DTYPE);
             acc.m[r] = NOTHING;
             acc.l[r] = 0.0f;
 #pragma unroll
@@ -310,9 +311,9 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args a)
         }
         rfg_barrier();
 #pragma unroll 1
-        for (int i = rfg_thread(); i < ROWS * DV; i += THREADS)
-            if (u.row0 + i / DV < u.rows)
-                store(&a, &u, ml, o, i / DV, i % DV);
+        for (int r = 0; r < ROWS && u.row0 + r < u.rows; r++)
+            for (int d = rfg_thread(); d < DV; d += THREADS)
+                store(&a, &u, ml, o, r, d);
         rfg_barrier();
     }
 }
