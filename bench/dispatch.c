@@ -44,7 +44,7 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
         st = rfg_fail(RFG_ERROR_DEVICE, "hipStreamCreateWithFlags failed");
     if (st == RFG_OK)
         st = rfg_case_run(c, 0, NULL, stream); /* makes the plan */
-    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_problem(c)) : NULL;
+    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_posed(c)) : NULL;
     void *kargs = calloc(1, prob->op->kargs_size), *kparams[] = { kargs };
     if (st == RFG_OK && (!plan || !kargs))
         st = rfg_fail(RFG_ERROR_INTERNAL, "no plan to measure");
@@ -59,7 +59,7 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
     for (int b = 0; st == RFG_OK && b < BATCHES; b++) {
         double t0 = rfg_now();
         for (int i = 0; i < 1000; i++)
-            sum += (uintptr_t)rfg_plan_find(ctx, rfg_case_problem(c));
+            sum += (uintptr_t)rfg_plan_find(ctx, rfg_case_posed(c));
         double t1 = rfg_now();
         for (int i = 0; st == RFG_OK && i < BATCH; i++)
             st = rfg_case_run(c, 0, NULL, stream);

@@ -208,6 +208,9 @@ struct rfg_op {
     /* What the harness is to put into an i32 input, one that all else depends on: any numbers won't do. data has room
      * for the spec's shape, packed. NULL if the op has no such tensor. */
     void (*indices)(const struct rfg_problem *prob, int tensor, uint64_t seed, int32_t *data);
+    /* Makes a problem the one that its call() poses, where LAYOUT keys say what only tests choose and the public
+     * function can't see. NULL: they are the same. */
+    void (*posed)(struct rfg_problem *prob);
 };
 
 /* Every operator's last key: the launch may begin before the kernel before it in the stream has ended (struct

@@ -237,7 +237,7 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
     ck_assert_msg(rfg_case_create(ctx, prob, &params, &c) == RFG_OK, "%s: %s", where, rfg_last_error());
 
     ck_assert_msg(run_once(c, NULL, &check, &first, &size) == RFG_OK, "%s: %s", where, rfg_last_error());
-    const struct rfg_plan *called = rfg_plan_find(ctx, rfg_case_problem(c));
+    const struct rfg_plan *called = rfg_plan_find(ctx, rfg_case_posed(c));
     bool was_right = right(&check);
     ck_assert_msg(was_right || (called && may_flush(ctx, rfg_plan_choice(called)->variant, oc->data)),
                   "%s: the public function: %s", where, check.message);

@@ -330,6 +330,9 @@ START_TEST(dlpack)
     ck_assert_int_eq(t.strides[0], 8);
     dl.dtype = (DLDataType){ kDLFloat, 16, 2 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), -1);
+    dl.dtype = (DLDataType){ kDLInt, 32, 1 };
+    ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
+    ck_assert_int_eq(t.dtype, RFG_I32);
     dl.dtype = (DLDataType){ kDLInt, 16, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), -1);
     dl.ndim = RFG_MAX_DIMS + 1;

@@ -147,6 +147,20 @@ START_TEST(byte_formats)
 }
 END_TEST
 
+START_TEST(i32_values)
+{
+    int32_t got;
+    ck_assert(rfg_dtype_size(RFG_I32) == 4 && !strcmp(rfg_dtype_name(RFG_I32), "i32"));
+    ck_assert(rfg_largest(RFG_I32) == INT32_MAX && rfg_ulp(RFG_I32, 1e6) == 1);
+    for (int i = 0; i < 2; i++) {
+        rfg_store(&got, RFG_I32, 0, i ? -123456789.0 : 16777217.0);
+        ck_assert(got == (i ? -123456789 : 16777217) && rfg_load(&got, RFG_I32, 0) == got);
+    }
+    rfg_store(&got, RFG_I32, 0, -1e30);
+    ck_assert_int_eq(got, INT32_MIN);
+}
+END_TEST
+
 /* ---- the oracle ---------------------------------------------------------------------------------------------------
  */
 
@@ -412,6 +426,7 @@ int main(void)
     tcase_add_test(tc, f16_codes);
     tcase_add_test(tc, rounding);
     tcase_add_test(tc, byte_formats);
+    tcase_add_test(tc, i32_values);
     tcase_add_test(tc, oracle_by_hand);
     tcase_add_test(tc, finds_wrong_values);
     tcase_add_test(tc, finds_writes_elsewhere);

@@ -131,6 +131,8 @@ static int compile_all(struct job *job, const char *name)
         else
             rfg_variant_each(job->var, &job->dev, &job->prob, compile_one, job);
     }
+    if (!known && !name)
+        return bad("--problem %s: %s", op->name, "the operator has no kernel variants");
     if (!known)
         return bad("--variant %s: %s", name, "not a kernel variant of this operator");
     if (!job->source)

@@ -38,7 +38,7 @@ struct place {
 struct rfg_case {
     rfg_context *ctx;
     const struct rfg_hip *hip;
-    struct rfg_problem prob;
+    struct rfg_problem prob, posed;
     struct rfg_case_params params;
     int n_tensors, n_sets;
     struct place place[RFG_MAX_TENSORS];
@@ -56,6 +56,11 @@ struct rfg_case {
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c)
 {
     return &c->prob;
+}
+
+const struct rfg_problem *rfg_case_posed(const struct rfg_case *c)
+{
+    return &c->posed;
 }
 
 rfg_context *rfg_case_context(const struct rfg_case *c)
@@ -381,6 +386,9 @@ rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, con
     c->prob = *prob;
     c->params = *params;
     lay_out(c);
+    c->posed = c->prob;
+    if (prob->op->posed)
+        prob->op->posed(&c->posed);
     rfg_status st = RFG_OK;
     c->kargs = calloc(1, prob->op->kargs_size);
     c->host = aligned_alloc(4096, c->set_bytes);

@@ -32,6 +32,8 @@ void rfg_case_destroy(struct rfg_case **c);
 int rfg_case_sets(const struct rfg_case *c);
 rfg_context *rfg_case_context(const struct rfg_case *c);
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c);
+/* The one that its calls pose, by which rfg_plan_find() finds their plan (struct rfg_op, posed). */
+const struct rfg_problem *rfg_case_posed(const struct rfg_case *c);
 /* Tensors of a set in the op's order; those absent have data NULL. */
 const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);
 

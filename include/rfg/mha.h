@@ -70,12 +70,16 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  *   out          [B,Hq,Dv] or [B,Sq,Hq,Dv]    q's dtype; Sq <= 8
  *   q            [B,Hq,D]  or [B,Sq,Hq,D]     bf16 or fp16
  *   k, v         [blocks,page,Hkv,D] (Dv)     q's dtype, or e4m3, e4m3fnuz, e5m2; any strides, unit in the last
- * dimension: vLLM's [blocks,Hkv,page,D] is this view with its strides; or vLLM's older form, k [blocks,Hkv,D/x,page,x],
- * v [blocks,Hkv,D,page], x = 16 bytes' worth block_table  [B,n] int32                  key j of sequence b is row j %
- * page of block block_table[b, j / page]; NULL: block b is all of sequence b ([B,S,Hkv,D]) kv_lens      [B] int32, 0 to
- * n page       keys of each sequence, its queries' own included; NULL: all there are lse          [B,Hq,Sq] f32, any
- * strides ([B,Hq] without Sq)
+ *                                             dimension: vLLM's [blocks,Hkv,page,D] is this view with its strides.
+ *                                             Or vLLM's older form, with x = 16 bytes' worth of elements:
+ *                                             k [blocks,Hkv,D/x,page,x], v [blocks,Hkv,D,page]
+ *   block_table  [B,n] int32                  key j of sequence b is row j % page of block block_table[b, j / page];
+ *                                             NULL: block b is all of sequence b ([B,S,Hkv,D])
+ *   kv_lens      [B] int32, 0 to n page       keys of each sequence, its queries' own included; NULL: all there are
+ *   lse          [B,Hq,Sq] f32, any strides   ([B,Hq] without Sq)
  *
+ * Rows of the cache past a sequence's length may hold anything, NaN included; entries of the table past its last block
+ * must be numbers of blocks, no matter which.
  * page: a power of two. cu_seqlens, block_table and kv_lens of params are not looked at; causal matters with Sq > 1.
  * Legal in a captured graph whose lengths and tables change between replays: the host reads neither. One launch: work
  * is divided among workgroups by the lengths that the device finds, and partial results are combined in an order that

@@ -14,7 +14,7 @@
  * are follows from the lengths alone, so the bits do not change.
  *
  * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (Q_TILE rows each, of a
- * unit), WAVES, UNROLL, CLUSTER, PAGED (0: no table, 1: pages of whole steps, 2: shorter ones), MASK (causal with SQ > 1,
+ * unit), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps, 2: shorter ones), MASK (causal with SQ > 1,
  * or a window), CAP, ALIBI. Needs 16-byte aligned rows. Workspace: see PARTIAL. LDS: LDS_BYTES. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
@@ -26,6 +26,7 @@
 #define SPLITS    (CLUSTER ? CLUSTER : 1)
 #define LOG2E     1.44269504f
 #define LN2       0.693147181f
+#define MINUS_INFINITY  rfg_as_float(0xff800000u)
 #define NOTHING   -1e30f /* the largest score of no keys: less than any, but a number */
 #define SLACK     8.0f   /* scores may exceed what they are taken relative to by so much, in powers of two */
 #define K_STEPS   (D / 32)
@@ -56,9 +57,18 @@
 /* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone; CLUSTER 0: twice. */
 #define PARTIAL (2 * ROWS + 4 * MINE)
 
+/* NVIDIA's compiler is told how many workgroups a CU is to hold: registers follow from that. */
+#if !RFG_NVIDIA
+#define DECODE_KERNEL RFG_KERNEL(THREADS)
+#elif CLUSTER > 1
+#define DECODE_KERNEL extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, GROUPS)
+#else
+#define DECODE_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, GROUPS)
+#endif
+
 struct stage {
     key_piece k[K_STEPS][RFG_FRAG_AB];
-    rfg_u32 v[PV_TOKENS][V_LOADED];
+    value_piece v[PV_TOKENS][PIECES];
 };
 
 struct sums {
@@ -68,7 +78,7 @@ struct sums {
 
 /* A unit, and this lane's part in it. */
 struct unit {
-    const char *k, *v; /* of the kv head; v: this lane's bytes of a row */
+    const char *k, *v; /* of the kv head, this lane's bytes of a row */
     const int *table;
     int block; /* without a table */
     int len;
@@ -104,37 +114,47 @@ RFG_DEVICE struct rows rows_of(const struct mha_args *a, const struct unit *u, c
         int t = PAGED ? step * STEP & ((1 << a->page_shift) - 1) : step * STEP;
         r.first += block * row_bytes(c->block) + (rfg_u64)(rfg_u32)t * r.stride;
     }
+    r.first = fixed(r.first);
     return r;
 }
 RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, const struct mha_cache *c,
-                              const struct rows *r, int step, int row)
+                              const struct rows *r, int step, int row, bool on)
 {
     row = row < r->last ? row : r->last;
     if (PAGED == 2) {
-        int t = step * STEP + row, block = (int)rfg_load4(u->table + (t >> a->page_shift));
-        return r->first + block * row_bytes(c->block) + (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride;
+        int t = step * STEP + row, block = on ? (int)rfg_load4(u->table + (t >> a->page_shift)) : 0;
+        return fixed(r->first + block * row_bytes(c->block) + (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride);
     }
-    return r->first + (rfg_u64)(rfg_u32)row * r->stride;
+    return fixed(r->first + (rfg_u64)(rfg_u32)row * r->stride);
 }
 
-RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step)
+/* If on. */
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
 {
+    if (!RFG_NVIDIA && !on)
+        return;
     struct rows r = rows_of(a, u, &a->k, u->k, block, step);
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_AB; i++) {
-        const char *p = row_at(a, u, &a->k, &r, step, rfg_frag_row(i)) + rfg_frag_chunk(i) * (8 * KV_BYTES);
+        const char *p = row_at(a, u, &a->k, &r, step, rfg_frag_row(i), on) +
+                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KV_BYTES);
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
-            s->k[k][i] = load_key(p + k * (32 * KV_BYTES));
+            load_key(&s->k[k][i], p + k * (32 * KV_BYTES), on);
     }
 }
-RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step)
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
 {
+    if (!RFG_NVIDIA && !on)
+        return;
     struct rows r = rows_of(a, u, &a->v, u->v, block, step);
 #pragma unroll
     for (int i = 0; i < PV_TOKENS; i++)
-        load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i)));
+        load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
 }
+
+/* RDNA 3's lanes hold all of a step's keys and values twice over: there is no room for the next step's. */
+#define LATE RFG_WMMA11
 
 /* Scores as powers of two, masked. */
 RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
@@ -152,14 +172,17 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
     }
     if (masks && (token >= u->len ||
                   (MASK && (token - at > a->window_right || at - token > a->window_left))))
-        s = -1.0f / 0.0f;
+        s = MINUS_INFINITY;
     return s;
 }
 
 /* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
 RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const rfg_frag_x (*q)[K_STEPS], struct stage *st,
-                         struct sums *acc, int step, int next, int end, int block)
+                         struct sums *acc, int step, int next, int end, int block, int next_block)
 {
+#if LATE
+    load_keys(a, u, st, block, step, true);
+#endif
     rfg_frag_wx s[TILES], odd[TILES]; /* sums of every other part of D: half the chain */
 #pragma unroll
     for (int t = 0; t < TILES; t++)
@@ -181,8 +204,11 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
             s[t].v[i] += odd[t].v[i];
-    if (next < end)
-        load_keys(a, u, st, block, next);
+#if LATE
+    load_values(a, u, st, block, step, true);
+#else
+    load_keys(a, u, st, next_block, next, next < end);
+#endif
 
     int first = step * STEP, at = u->len - SQ;
     bool masks = first + STEP > u->len || (MASK && (first + STEP - 1 - at > a->window_right ||
@@ -235,11 +261,11 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
 #pragma unroll
         for (int w = 0; w < V_LOADED; w++) {
 #if KV_SMALL
-            rfg_u32x2 two = small_to_16x4(st->v[i][w]);
+            rfg_u32x2 two = small_to_16x4(VALUE_WORD(st->v[i], w));
             v[i][2 * w] = two.x;
             v[i][2 * w + 1] = two.y;
 #else
-            v[i][w] = st->v[i][w];
+            v[i][w] = VALUE_WORD(st->v[i], w);
 #endif
         }
 #pragma unroll
@@ -247,15 +273,16 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++)
             pv_multiply(acc->o[t], v, p[t], b);
-    if (next < end)
-        load_values(a, u, st, block, next);
+#if !LATE
+    load_values(a, u, st, next_block, next, next < end);
+#endif
 }
 
 /* This wave's share of the unit's steps: first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct sums *acc, int first, int by, int end)
 {
     struct stage ring[UNROLL];
-    int block[UNROLL];
+    int block[UNROLL], next_block[UNROLL];
 #pragma unroll
     for (int i = 0; i < UNROLL; i++) {
         /* Without a look at the length, which is still on its way. */
@@ -263,15 +290,14 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
         block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, u, step < last ? step : last);
     }
 #pragma unroll
-    for (int i = 0; i < UNROLL; i++)
-        if (first + i * by < end) {
-            load_keys(a, u, &ring[i], block[i], first + i * by);
-            load_values(a, u, &ring[i], block[i], first + i * by);
-        }
+    for (int i = 0; i < UNROLL && !LATE; i++) {
+        load_keys(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
+        load_values(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
+    }
 #pragma unroll
     for (int i = 0; i < UNROLL; i++)
         if (first + (UNROLL + i) * by < end)
-            block[i] = block_of(a, u, first + (UNROLL + i) * by);
+            next_block[i] = block_of(a, u, first + (UNROLL + i) * by);
 
     rfg_frag_x q[TILES][K_STEPS];
 #pragma unroll
@@ -309,9 +335,10 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
         for (int i = 0; i < UNROLL; i++) {
             int now = step + i * by, next = now + UNROLL * by;
             if (now < end) {
-                one_step(a, u, q, &ring[i], acc, now, next, end, block[i]);
+                one_step(a, u, q, &ring[i], acc, now, next, end, block[i], next_block[i]);
+                block[i] = next_block[i];
                 if (next + UNROLL * by < end)
-                    block[i] = block_of(a, u, next + UNROLL * by);
+                    next_block[i] = block_of(a, u, next + UNROLL * by);
             }
         }
     }
@@ -424,7 +451,7 @@ RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int q
     rfg_store_float4(a->out.data, u->b * a->out.batch + query * a->out.token + head * a->out.head + at, o, DTYPE);
     if (a->lse && at == 0)
         rfg_store4(a->lse + u->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
-                   rfg_as_u32(j.l > 0.0f ? (j.m + log_2(j.l)) * LN2 : j.l != j.l ? j.l : -1.0f / 0.0f));
+                   rfg_as_u32(j.l > 0.0f ? (j.m + log_2(j.l)) * LN2 : j.l != j.l ? j.l : MINUS_INFINITY));
 }
 
 /* Partial sums in memory: for each row m and l, then the quads that a workgroup owns. */
@@ -500,7 +527,7 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->row0 = inner % ROW_TILES * ROWS;
     u->block = b;
     u->table = a->block_table + b * a->table_stride;
-    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head);
+    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + rfg_frag_chunk(0) * (8 * KV_BYTES);
     u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + pv_lane() * (PIECE * KV_BYTES);
     u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
 }
@@ -552,11 +579,8 @@ RFG_DEVICE struct joined join_sent(const float *lds, int i)
     }
     return j;
 }
-RFG_KERNEL_CLUSTER(THREADS, CLUSTER)
-#else
-RFG_KERNEL(THREADS)
 #endif
-mha_decode(struct mha_args a)
+DECODE_KERNEL mha_decode(struct mha_args a)
 {
     rfg_start_next();
     float *lds = (float *)rfg_lds;
@@ -639,7 +663,7 @@ RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds,
         store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 
-RFG_KERNEL(THREADS) mha_decode(struct mha_args a)
+DECODE_KERNEL mha_decode(struct mha_args a)
 {
     rfg_start_next();
     float *lds = (float *)rfg_lds;

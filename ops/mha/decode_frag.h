@@ -117,13 +117,55 @@ RFG_DEVICE rfg_u32x2 small_to_16x4(rfg_u32 u)
 
 /* ---- loads ------------------------------------------------------------------------------------------------------ */
 
+/* The compiler shall not take apart how p was made: constants are added to it by the loads themselves. */
+RFG_DEVICE const char *fixed(const char *p)
+{
+#if RFG_NVIDIA
+    asm("" : "+l"(p));
+#endif
+    return p;
+}
+
+/* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD the
+ * callers branch, and `on` is true here.) */
+#if RFG_NVIDIA
+#define STREAM_IF(how) "{\n.reg .pred p;\nsetp.ne.s32 p, %" how ", 0;\n@p ld.global.nc.L1::no_allocate.L2::128B"
+RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
+{
+    asm volatile(STREAM_IF("5") ".v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+                 : "+r"(v->x), "+r"(v->y), "+r"(v->z), "+r"(v->w)
+                 : "l"(p), "r"((int)on));
+}
+RFG_DEVICE void load8_if(rfg_u32x2 *v, const char *p, bool on)
+{
+    asm volatile(STREAM_IF("3") ".v2.u32 {%0, %1}, [%2];\n}" : "+r"(v->x), "+r"(v->y) : "l"(p), "r"((int)on));
+}
+RFG_DEVICE void load4_if(rfg_u32 *v, const char *p, bool on)
+{
+    asm volatile(STREAM_IF("2") ".u32 %0, [%1];\n}" : "+r"(*v) : "l"(p), "r"((int)on));
+}
+#else
+RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
+{
+    (void)on;
+    *v = rfg_load16_stream(p);
+}
+RFG_DEVICE void load8_if(rfg_u32x2 *v, const char *p, bool on)
+{
+    (void)on;
+    *v = rfg_load8(p);
+}
+RFG_DEVICE void load4_if(rfg_u32 *v, const char *p, bool on)
+{
+    (void)on;
+    *v = rfg_load4(p);
+}
+#endif
+
 /* 8 elements of a key. */
 #if KV_SMALL
 typedef rfg_u32x2 key_piece;
-RFG_DEVICE key_piece load_key(const char *p)
-{
-    return rfg_load8(p);
-}
+#define load_key load8_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k)
 {
     rfg_u32x2 lo = small_to_16x4(k.x), hi = small_to_16x4(k.y);
@@ -136,10 +178,7 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k)
 }
 #else
 typedef rfg_u32x4 key_piece;
-RFG_DEVICE key_piece load_key(const char *p)
-{
-    return rfg_load16_stream(p);
-}
+#define load_key load16_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k)
 {
     return k;
@@ -152,26 +191,26 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k)
 #error "DV: must be a multiple of 64 with 8-bit values"
 #endif
 
-RFG_DEVICE void load_value(rfg_u32 *w, const char *row)
+typedef union value_piece {
+    rfg_u32 w[PIECE * KV_BYTES / 4];
+#if PIECE * KV_BYTES == 16
+    rfg_u32x4 v;
+#define load_piece load16_if
+#elif PIECE * KV_BYTES == 8
+    rfg_u32x2 v;
+#define load_piece load8_if
+#else
+    rfg_u32 v;
+#define load_piece load4_if
+#endif
+} value_piece;
+RFG_DEVICE void load_value(value_piece *v, const char *row, bool on)
 {
 #pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-        const char *p = row + i * (LANES_A_ROW * PIECE * KV_BYTES);
-        if (PIECE * KV_BYTES == 16) {
-            rfg_u32x4 v = rfg_load16_stream(p);
-            w[4 * i] = v.x;
-            w[4 * i + 1] = v.y;
-            w[4 * i + 2] = v.z;
-            w[4 * i + 3] = v.w;
-        } else if (PIECE * KV_BYTES == 8) {
-            rfg_u32x2 v = rfg_load8(p);
-            w[2 * i] = v.x;
-            w[2 * i + 1] = v.y;
-        } else {
-            w[i] = rfg_load4(p);
-        }
-    }
+    for (int i = 0; i < PIECES; i++)
+        load_piece(&v[i].v, row + i * (LANES_A_ROW * PIECE * KV_BYTES), on);
 }
+#define VALUE_WORD(v, i) ((v)[(i) / (PIECE * KV_BYTES / 4)].w[(i) % (PIECE * KV_BYTES / 4)])
 
 /* ---- O += V^T P^T ----------------------------------------------------------------------------------------------- */
 

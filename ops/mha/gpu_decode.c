@@ -16,7 +16,8 @@ static const struct rfg_param params[] = {
     [P_UNROLL] = { "unroll", 3, { 1, 2, 3 } },             /* steps under way in each */
     [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
     [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
-    [P_GROUPS] = { "groups", 5, { 1, 2, 3, 4, 6 } },       /* cluster=0: workgroups a CU */
+    [P_GROUPS] = { "groups", 5, { 1, 2, 3, 4, 6 } }, /* workgroups a CU: as many as cluster=0 has, and
+                                                        NVIDIA's compiler makes room for */
 };
 #define STEP       16   /* as in decode_frag.h */
 #define MOST_BATCH 1024 /* as in decode.hip */
@@ -35,6 +36,11 @@ static int q_tile(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
 }
 
+static bool is_rdna3(const struct rfg_device *dev)
+{
+    return !strncmp(dev->target, "gfx11", 5);
+}
+
 static int query_rows(const struct rfg_problem *prob)
 {
     return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
@@ -43,7 +49,6 @@ static int query_rows(const struct rfg_problem *prob)
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
-    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4), quads = s.rows * dv / 4;
@@ -52,10 +57,10 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     else if (!p[P_CLUSTER])
         floats += 4 + MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
-    /* A stage, Q, O, by lane. RDNA's waves are half as wide, and RDNA 3's lanes hold every key twice. */
-    int lanes = dev->wave_size, again = strncmp(dev->target, "gfx11", 5) ? 1 : 2;
-    s.registers = (p[P_UNROLL] * STEP * (d + dv) * size * again + s.rows * d * 2 * (nvidia ? 1 : again)) / lanes / 4 +
-                  s.rows * dv / lanes + 44;
+    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice, but not keys and values at a time. */
+    bool twice = is_rdna3(dev);
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 * dv : d + dv) * size;
+    s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size + 44;
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
@@ -84,13 +89,19 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 {
     struct shape s = shape_of(dev, prob, p);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
-    int limit = nvidia ? MIN(255, 65536 / s.threads) : dev->wave_size == 64 && s.threads > 512 ? 128 : 256;
+    int limit = nvidia                                    ? MIN(255, 65536 / (s.threads * p[P_GROUPS]))
+                : dev->wave_size == 64 && s.threads > 512 ? 128
+                                                          : 256;
     if (s.threads > dev->max_threads)
         return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
-    if (p[P_CLUSTER] ? p[P_GROUPS] != 1 : p[P_PARTS] != 1)
-        return rfg_refuse(why, "cluster=%d: %s must be 1", p[P_CLUSTER], p[P_CLUSTER] ? "groups" : "parts");
+    if (is_rdna3(dev) && p[P_UNROLL] != 1)
+        return rfg_refuse(why, "unroll=%d: must be 1 on %s", p[P_UNROLL], dev->arch);
+    if (!p[P_CLUSTER] && p[P_PARTS] != 1)
+        return rfg_refuse(why, "parts=%d: must be 1, cluster=0 has none", p[P_PARTS]);
+    if (p[P_CLUSTER] && !nvidia && p[P_GROUPS] != 1)
+        return rfg_refuse(why, "groups=%d: must be 1 unless cluster=0", p[P_GROUPS]);
     if (p[P_PARTS] > 1 && s.units * p[P_CLUSTER] > RFG_COUNTERS)
         return rfg_refuse(why, "parts=%d: %" PRId64 " results, must be at most %d, the number of counters", p[P_PARTS],
                           s.units * p[P_CLUSTER], RFG_COUNTERS);
@@ -99,7 +110,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (!p[P_CLUSTER] && s.units * MAX(s.steps, 1) > INT32_MAX)
         return rfg_refuse(why, "cluster=0: %" PRId64 " units of %" PRId64 " steps, must be fewer than 2^31", s.units,
                           s.steps);
-    if (s.registers > limit)
+    if (s.registers - (nvidia ? 8 : 0) > limit)
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, limit);
     if (s.lds > dev->lds_bytes)
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
@@ -109,11 +120,10 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 }
 
 /* Workgroups of a CU at once. */
-static double resident(const struct rfg_device *dev, const struct shape *s)
+static double resident(const struct rfg_device *dev, const struct shape *s, const int *p)
 {
-    int each = (s->registers + 20 + 7) / 8 * 8;
-    double fits = dev->platform == RFG_PLATFORM_NVIDIA ? 65536.0 / (MIN(each, 255) * s->threads)
-                                                       : 131072.0 / (MIN(each, 256) * s->threads);
+    double fits =
+        dev->platform == RFG_PLATFORM_NVIDIA ? p[P_GROUPS] : 131072.0 / (MIN(s->registers + 20, 256) * s->threads);
     fits = MIN(fits, 2048 / s->threads);
     return MAX(floor(MIN(fits, dev->lds_bytes / (s->lds + 1024.0))), 1);
 }
@@ -129,11 +139,11 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
         return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
     if (!p[P_CLUSTER]) {
-        if (p[P_GROUPS] > resident(dev, &s))
+        if (p[P_GROUPS] > resident(dev, &s, p))
             return rfg_refuse(why, "groups=%d: not at once", p[P_GROUPS]);
         return s.units * s.steps >= 2 * s.groups || rfg_refuse(why, "groups=%d: too little for each", p[P_GROUPS]);
     }
-    double at_once = resident(dev, &s) * dev->cu_count;
+    double at_once = resident(dev, &s, p) * dev->cu_count;
     int split = p[P_CLUSTER] * p[P_PARTS];
     if (split > 1 && ((double)s.groups > at_once || (int64_t)(split - 1) * p[P_WAVES] >= s.steps))
         return rfg_refuse(why, "cluster=%d, parts=%d: %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
@@ -145,7 +155,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    double bytes, flops, per_cu = resident(dev, &s), waves = p[P_WAVES];
+    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES];
     prob->op->cost(prob, &bytes, &flops);
     double at_once = MIN((double)s.groups, per_cu * dev->cu_count), rounds = ceil((double)s.groups / at_once);
     double all = (double)(s.units * s.steps); /* of a wave */
@@ -187,6 +197,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
     rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
+    rfg_kernel_macro(k, "GROUPS", p[P_GROUPS]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] == 0 ? 0 : v[MHA_PAGE] % STEP ? 2 : 1);
     rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
@@ -196,7 +207,9 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     struct shape s = shape_of(dev, prob, p);
-    *l = (struct rfg_launch){ { (uint32_t)(s.groups / p[P_PARTS]), (uint32_t)p[P_PARTS], 1 }, { (uint32_t)s.threads, 1, 1 }, (uint32_t)s.lds };
+    *l = (struct rfg_launch){ { (uint32_t)(s.groups / p[P_PARTS]), (uint32_t)p[P_PARTS], 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
 }
 
 const struct rfg_variant mha_decode_stream_mma = {

@@ -24,7 +24,7 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_CAUSAL] = { "causal", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_LEFT] = { "window", RFG_KEY_ATTR, -1,               \
                                                                              -1,       RFG_MAX_SIZE, NULL },           \
     [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL },                                        \
-    [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, RFG_MAX_SIZE, NULL },                                                     \
+    [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, MHA_MAX_CAP, NULL },                                                      \
     [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
     [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
     [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL }, [MHA_KV] = { "kv", RFG_KEY_ATTR, 0,                   \
@@ -208,6 +208,23 @@ static struct rfg_tensor_spec vector_spec(const char *name, rfg_dtype dtype, int
     };
 }
 
+/* Blocks of sequence b, and of the cache: as many as its keys fill, as a server has it. */
+static int64_t blocks_of_sequence(const struct rfg_problem *prob, int64_t b)
+{
+    int64_t page = prob->v[MHA_PAGE];
+    return (mha_test_length(prob, false, b) + page - 1) / page;
+}
+
+static int64_t blocks_of_cache(const struct rfg_problem *prob)
+{
+    int64_t blocks = 0;
+    if (!prob->v[MHA_PAGE] || prob->v[MHA_LENS] == MHA_LENS_ALL)
+        return prob->v[MHA_B] * columns_of_table(prob);
+    for (int64_t b = 0; b < prob->v[MHA_B]; b++)
+        blocks += blocks_of_sequence(prob, b);
+    return blocks;
+}
+
 static bool has_lens(const struct rfg_problem *prob)
 {
     return prob->v[MHA_PAGE] || (mha_is_decode(prob) && prob->v[MHA_LENS]);
@@ -217,7 +234,7 @@ static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
 {
     const int64_t *v = prob->v;
     int64_t tokens = v[MHA_B] * v[MHA_SQ], columns = columns_of_table(prob), hq = v[MHA_HQ], dv = mha_dv(prob);
-    int64_t keys = v[MHA_B] * (v[MHA_PAGE] ? columns * v[MHA_PAGE] : v[MHA_S]);
+    int64_t keys = v[MHA_PAGE] ? blocks_of_cache(prob) * v[MHA_PAGE] : v[MHA_B] * v[MHA_S];
     int64_t scales = v[MHA_SCALES] == MHA_SCALES_HEAD ? v[MHA_HKV] : 1;
     int kv = mha_kv_dtype(prob);
     _Static_assert(MHA_T_COUNT <= RFG_MAX_TENSORS, "room for all");
@@ -250,16 +267,31 @@ static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
     return MHA_T_COUNT;
 }
 
+/* Which block holds what is arbitrary, and none holds two things; entries past a sequence's end say some block. */
+static void fill_table(const struct rfg_problem *prob, uint64_t seed, int32_t *table)
+{
+    int64_t blocks = blocks_of_cache(prob), columns = columns_of_table(prob), left = blocks;
+    for (int64_t i = 0; i < blocks; i++) {
+        int64_t j = (int64_t)(draw(seed + (uint64_t)i) % (uint64_t)(i + 1));
+        table[i] = table[j];
+        table[j] = (int32_t)i;
+    }
+    /* From the last sequence on, so that what is still to be handed out lies before the row that is written. */
+    for (int64_t b = prob->v[MHA_B] - 1; b >= 0 && blocks; b--) {
+        int64_t n = blocks_of_sequence(prob, b);
+        left -= n;
+        memmove(table + b * columns, table + left, (size_t)n * sizeof(*table));
+        for (int64_t i = n; i < columns; i++)
+            table[b * columns + i] = (int32_t)(draw(seed ^ (uint64_t)(b * columns + i)) % (uint64_t)blocks);
+    }
+}
+
 static void mha_indices(const struct rfg_problem *prob, int tensor, uint64_t seed, int32_t *data)
 {
-    int64_t batch = prob->v[MHA_B], blocks = batch * columns_of_table(prob), sum = 0;
+    int64_t batch = prob->v[MHA_B], sum = 0;
     switch (tensor) {
-    case MHA_T_TABLE: /* which block holds what is arbitrary, and none holds two things */
-        for (int64_t i = 0; i < blocks; i++) {
-            int64_t j = (int64_t)(draw(seed + (uint64_t)i) % (uint64_t)(i + 1));
-            data[i] = data[j];
-            data[j] = (int32_t)i;
-        }
+    case MHA_T_TABLE:
+        fill_table(prob, seed, data);
         break;
     case MHA_T_LENS:
         for (int64_t b = 0; b < batch; b++)
@@ -271,6 +303,13 @@ static void mha_indices(const struct rfg_problem *prob, int tensor, uint64_t see
             sum += b < batch ? mha_test_length(prob, tensor == MHA_T_CU_Q, b) : 0;
         }
     }
+}
+
+static void mha_posed(struct rfg_problem *prob)
+{
+    prob->v[MHA_LENS] = MHA_LENS_ALL;
+    if (prob->v[MHA_FORM] != MHA_FORM_VLLM)
+        prob->v[MHA_FORM] = MHA_FORM_NHD;
 }
 
 /* ---- views of the harness' memory ------------------------------------------------------------------------------- */
@@ -316,7 +355,7 @@ static rfg_tensor cache_view(const struct rfg_problem *prob, const rfg_tensor *t
     int64_t page = v[MHA_PAGE], heads = v[MHA_HKV], blocks = v[MHA_B], tokens = v[MHA_S];
     bool hnd = v[MHA_FORM] == MHA_FORM_HND;
     if (page) {
-        blocks = v[MHA_B] * columns_of_table(prob);
+        blocks = blocks_of_cache(prob);
         tokens = page;
     }
     if (v[MHA_FORM] == MHA_FORM_VLLM)
@@ -494,7 +533,7 @@ static const struct rfg_variant *const decode_variants[] = {
         .column_key = { "B", "S", "Hq" }, .n_variants = sizeof(op_variants) / sizeof(op_variants[0]),                  \
         .variants = op_variants, .kargs_size = sizeof(struct mha_args), .head = offsetof(struct mha_args, workspace),  \
         .valid = mha_valid, .cost = mha_cost, .tensors = mha_tensors, .call = mha_call, .pack = mha_pack,              \
-        .indices = mha_indices,                                                                                        \
+        .indices = mha_indices, .posed = mha_posed,                                                                    \
     }
 const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys, mha_variants);
 const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys, decode_variants);

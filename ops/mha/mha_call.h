@@ -6,6 +6,8 @@
 
 #include "mha.h"
 
+#define MHA_MAX_CAP (1 << 24) /* of the key: whole numbers that a float is */
+
 struct mha_call {
     const char *fn;
     const struct rfg_op *op;

@@ -365,7 +365,7 @@ static void pose(const struct mha_call *c, const struct facts *f, struct rfg_pro
     v[MHA_CAUSAL] = p->causal && !lone;
     v[MHA_LEFT] = p->window ? p->window_left : -1;
     v[MHA_RIGHT] = p->window && !p->causal && !lone ? p->window_right : -1;
-    v[MHA_CAP] = p->soft_cap < RFG_MAX_SIZE / 2 ? (int64_t)ceilf(p->soft_cap) : RFG_MAX_SIZE / 2;
+    v[MHA_CAP] = p->soft_cap < (float)MHA_MAX_CAP ? (int64_t)ceilf(p->soft_cap) : MHA_MAX_CAP;
     v[MHA_SINK] = p->sinks != NULL;
     v[MHA_ALIBI] = p->alibi != NULL;
     v[MHA_LSE] = p->lse != NULL;
