@@ -29,6 +29,21 @@ struct unit {
     float scale;
 };
 
+/* The arguments, read anew where they are needed: scalar registers don't hold all of them from the kernel's start to
+ * its end, which is what the compiler would have them do. */
+RFG_DEVICE struct mha_args anew(const struct mha_args *a)
+{
+#if RFG_AMD
+    struct mha_args copy;
+    rfg_u64 at = (rfg_u64)__builtin_amdgcn_kernarg_segment_ptr();
+    asm volatile("" : "+s"(at));
+    __builtin_memcpy(&copy, (const void *)(const __attribute__((address_space(4))) char *)at, sizeof(copy));
+    return copy;
+#else
+    return *a;
+#endif
+}
+
 RFG_DEVICE float load_f32(const float *p, long long i)
 {
     return rfg_as_float(rfg_load4(p + i));
@@ -86,8 +101,9 @@ RFG_DEVICE float code(rfg_u32 byte)
     if (KV_DTYPE == RFG_E5M2)
         return rfg_f16_to_float((rfg_u16)(byte << 8));
     float f = rfg_f16_to_float((rfg_u16)((byte & 0x80u) << 8 | (byte & 0x7fu) << 7));
-    bool nan = KV_DTYPE == RFG_E4M3 ? (byte & 0x7fu) == 0x7fu : byte == 0x80u;
-    return nan ? rfg_as_float(0x7fc00000u) : f * (KV_DTYPE == RFG_E4M3 ? 256.0f : 128.0f);
+    /* 1 for the NaNs. No comparison: a piece's would want more scalar registers than there are. */
+    rfg_u32 nan = KV_DTYPE == RFG_E4M3 ? ((byte & 0x7fu) + 1u) >> 7 : 1u - (((byte ^ 0x80u) + 0xffu) >> 8);
+    return rfg_as_float(rfg_as_u32(f * (KV_DTYPE == RFG_E4M3 ? 256.0f : 128.0f)) | nan * 0x7fc00000u);
 }
 RFG_DEVICE float load_element(const void *base, long long at)
 {
@@ -139,9 +155,10 @@ struct sums {
 };
 
 /* n keys from `first`: their weights to LDS, and where their rows of v are. */
-RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, const float *q, struct sums *acc, int first, int n,
-                      bool masks, float *weights, long long *places)
+RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const float *q, struct sums *acc, int first,
+                      int n, bool masks, float *weights, long long *places)
 {
+    struct mha_args all = anew(args), *a = &all;
     int lane = rfg_lane(), key = first + (lane < n ? lane : n - 1);
     long long at, at_v;
     key_at(u, a, key, &at, &at_v);
@@ -160,6 +177,7 @@ RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, const floa
             for (int i = 0; i < PIECE; i++)
                 s[r] = rfg_fma(k[i], q[r * D + p * PIECE + i], s[r]);
     }
+    all = anew(args);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         bool seen = lane < n && (!masks || sees(a, u, key, r));
@@ -175,9 +193,10 @@ RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, const floa
     }
 }
 
-RFG_DEVICE void add_values(const struct mha_args *a, struct sums *acc, const float *weights, const long long *places,
+RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const float *weights, const long long *places,
                            int n, bool masks)
 {
+    struct mha_args a = anew(args);
 #pragma unroll 2
     for (int k = 0; k < n; k++) {
         float w[ROWS];
@@ -188,7 +207,7 @@ RFG_DEVICE void add_values(const struct mha_args *a, struct sums *acc, const flo
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
             int d = i * RFG_WAVE + rfg_lane();
-            float v = DV % RFG_WAVE == 0 || d < DV ? load_element(a->v.data, at + (VLLM ? d * a->v.chunk : d)) : 0.0f;
+            float v = DV % RFG_WAVE == 0 || d < DV ? load_element(a.v.data, at + (VLLM ? d * a.v.chunk : d)) : 0.0f;
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 float sum = rfg_fma(w[r], v, acc->o[r][i]);
@@ -201,8 +220,9 @@ RFG_DEVICE void add_values(const struct mha_args *a, struct sums *acc, const flo
 /* ---- units ------------------------------------------------------------------------------------------------------ */
 
 /* False: there is nothing in it. */
-RFG_DEVICE bool open_unit(const struct mha_args *a, struct unit *u, long long n, int tiles)
+RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long n, int tiles)
 {
+    struct mha_args all = anew(args), *a = &all;
     u->row0 = (int)(n % tiles) * ROWS;
     u->head = (int)(n / tiles % a->hkv);
     u->b = (int)(n / tiles / a->hkv);
@@ -250,16 +270,55 @@ RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const floa
     }
 }
 
-RFG_KERNEL(THREADS) mha_portable(struct mha_args a)
+/* The waves' sums, joined and stored. ml and o: room for them. */
+RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, struct sums *acc, float *ml, float *o)
+{
+    struct mha_args a = anew(args);
+    int wave = rfg_wave(), lane = rfg_lane();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        float l = rfg_reduce_lanes(acc->l[r], RFG_WAVE, false);
+        if (lane == 0) {
+            ml[(wave * ROWS + r) * 2] = acc->m[r];
+            ml[(wave * ROWS + r) * 2 + 1] = l;
+        }
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            if (DV % RFG_WAVE == 0 || i * RFG_WAVE + lane < DV)
+                o[(wave * ROWS + r) * DV + i * RFG_WAVE + lane] = acc->o[r][i];
+    }
+    rfg_barrier();
+#pragma unroll 1
+    for (int r = 0; r < ROWS && u->row0 + r < u->rows; r++)
+        for (int d = rfg_thread(); d < DV; d += THREADS)
+            store(&a, u, ml, o, r, d);
+    rfg_barrier();
+}
+
+RFG_DEVICE void load_queries(const struct mha_args *args, const struct unit *u, float *q)
+{
+    struct mha_args a = anew(args);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        long long at = row_at(u, &a, &a.q, r);
+        for (int d = rfg_thread(); d < D; d += THREADS)
+            q[r * D + d] = rfg_load_float(a.q.data, at + d, DTYPE);
+    }
+    rfg_barrier();
+}
+
+RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
 {
     RFG_SHARED float q[ROWS * D];
-    RFG_SHARED float weights[WAVES * RFG_WAVE * ROWS];
-    RFG_SHARED long long places[WAVES * RFG_WAVE];
+    RFG_SHARED float all_weights[WAVES * RFG_WAVE * ROWS];
+    RFG_SHARED long long all_places[WAVES * RFG_WAVE];
     RFG_SHARED float ml[WAVES * ROWS * 2];
     RFG_SHARED float o[WAVES * ROWS * DV];
-    int wave = rfg_wave(), lane = rfg_lane();
-    int tiles = (int)(((long long)a.sq * (a.hq / a.hkv) + ROWS - 1) / ROWS);
-    long long units = (long long)a.batch * a.hkv * tiles;
+    int wave = rfg_wave();
+    float *weights = all_weights + wave * RFG_WAVE * ROWS;
+    long long *places = all_places + wave * RFG_WAVE;
+    int tiles = (int)(((long long)args.sq * (args.hq / args.hkv) + ROWS - 1) / ROWS);
+    long long units = (long long)args.batch * args.hkv * tiles;
 
     rfg_start_next();
     rfg_await_previous();
@@ -267,53 +326,30 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args a)
     for (long long n = rfg_group_x(); n < units; n += rfg_groups_x(THREADS)) {
         struct unit u;
         struct sums acc;
-        if (!open_unit(&a, &u, n, tiles))
+        if (!open_unit(&args, &u, n, tiles))
             continue;
+        load_queries(&args, &u, q);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            long long at = row_at(&u, &a, &a.q, r);
-            for (int d = rfg_thread(); d < D; d += THREADS)
-                q[r * D + d] = rfg_load_float(a.q.data, at + d, DTYPE);
             acc.m[r] = NOTHING;
             acc.l[r] = 0.0f;
 #pragma unroll
             for (int i = 0; i < MINE; i++)
                 acc.o[r][i] = 0.0f;
         }
-        rfg_barrier();
         /* All waves go round as often, for the barriers. (begin + THREADS may be beyond an int, left isn't.) */
 #pragma unroll 1
         for (int left = u.end - u.begin; left > 0; left -= THREADS) {
+            struct mha_args a = anew(&args);
             int mine = left - wave * RFG_WAVE, here = mine < RFG_WAVE ? mine : RFG_WAVE, first = u.end - mine;
             bool masks = here > 0 && (!sees(&a, &u, first, ROWS - 1) || !sees(&a, &u, first + here - 1, 0));
             if (here > 0)
-                weigh(&a, &u, q, &acc, first, here, masks, weights + wave * RFG_WAVE * ROWS, places + wave * RFG_WAVE);
+                weigh(&args, &u, q, &acc, first, here, masks, weights, places);
             rfg_barrier();
-            if (here > 0) {
-                if (masks)
-                    add_values(&a, &acc, weights + wave * RFG_WAVE * ROWS, places + wave * RFG_WAVE, here, true);
-                else
-                    add_values(&a, &acc, weights + wave * RFG_WAVE * ROWS, places + wave * RFG_WAVE, here, false);
-            }
+            if (here > 0)
+                add_values(&args, &acc, weights, places, here, masks);
             rfg_barrier();
         }
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            float l = rfg_reduce_lanes(acc.l[r], RFG_WAVE, false);
-            if (lane == 0) {
-                ml[(wave * ROWS + r) * 2] = acc.m[r];
-                ml[(wave * ROWS + r) * 2 + 1] = l;
-            }
-#pragma unroll
-            for (int i = 0; i < MINE; i++)
-                if (DV % RFG_WAVE == 0 || i * RFG_WAVE + lane < DV)
-                    o[(wave * ROWS + r) * DV + i * RFG_WAVE + lane] = acc.o[r][i];
-        }
-        rfg_barrier();
-#pragma unroll 1
-        for (int r = 0; r < ROWS && u.row0 + r < u.rows; r++)
-            for (int d = rfg_thread(); d < DV; d += THREADS)
-                store(&a, &u, ml, o, r, d);
-        rfg_barrier();
+        close_unit(&args, &u, &acc, ml, o);
     }
 }
