@@ -84,6 +84,36 @@ static const char *const prepack_problems[] = {
     "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 packed=1",
     "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
 };
+/* For mha_portable: each head size, dtype, cache and way to read it. */
+static const char *const mha_problems[] = {
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 kv=e5m2",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 align=2",
+    "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 align=4",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=192 S=4096 page=16 kv=e4m3",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 kv=e4m3fnuz",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 form=vllm",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 form=vllm kv=e4m3 align=1",
+};
+/* For mha_prefill_mma: each head size, and each feature with the largest tiles. */
+static const char *const prefill_problems[] = {
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512 page=16",
+    "mha bf16->bf16 B=8 Hq=32 Hkv=8 D=128 S=2048 Sq=32 causal=1 page=64",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 cap=30",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 alibi=1",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1 window=512 alibi=1 cap=30 page=16",
+    "mha bf16->bf16 B=4 Hq=64 Hkv=8 D=64 S=2048 Sq=16 causal=1 window=128 sink=1 page=16",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 causal=1",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 page=16",
+    "mha bf16->bf16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 causal=1",
+    "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 causal=1",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 cap=50",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 page=16",
+};
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct family {
@@ -91,16 +121,19 @@ static const struct family {
     const struct rfg_variant *variant; /* one of gemm's; NULL: all kernels of the problems' operators */
     const char *const *problems;
     size_t n;
+    const char *only; /* or NULL: in the names of those of the problems' kernels that count */
 } families[] = {
-    { "gemm_portable", &gemm_portable, NULL, 0 },
-    { "gemm_skinny", &gemm_skinny, NULL, 0 },
-    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0 },
-    { "gemm_thin_mma", &gemm_thin_mma, NULL, 0 },
-    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0 },
-    { "gemm_wgmma", &gemm_wgmma, NULL, 0 },
-    { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems) },
-    { "act", NULL, act_problems, COUNT(act_problems) },
-    { "norm", NULL, norm_problems, COUNT(norm_problems) },
+    { "gemm_portable", &gemm_portable, NULL, 0, NULL },
+    { "gemm_skinny", &gemm_skinny, NULL, 0, NULL },
+    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0, NULL },
+    { "gemm_thin_mma", &gemm_thin_mma, NULL, 0, NULL },
+    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0, NULL },
+    { "gemm_wgmma", &gemm_wgmma, NULL, 0, NULL },
+    { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
+    { "act", NULL, act_problems, COUNT(act_problems), NULL },
+    { "norm", NULL, norm_problems, COUNT(norm_problems), NULL },
+    { "mha_portable", NULL, mha_problems, COUNT(mha_problems), "_portable" },
+    { "mha_prefill", NULL, prefill_problems, COUNT(prefill_problems), "_prefill_mma" },
 };
 
 /* One code object that a variant can ask for. */
@@ -181,7 +214,7 @@ static void collect_problems(struct sets *s, const struct family *f)
         ck_assert_msg(rfg_problem_parse(&prob, f->problems[i], &why), "%s: %s", f->problems[i], why.text);
         for (int v = 0; v < prob.op->n_variants; v++) {
             s->var = prob.op->variants[v];
-            if (s->var->kind == RFG_VARIANT_KERNEL)
+            if (s->var->kind == RFG_VARIANT_KERNEL && (!f->only || strstr(s->var->name, f->only)))
                 rfg_variant_each(s->var, s->dev, &prob, collect, s);
         }
     }
@@ -459,6 +492,8 @@ START_TEST(compiles)
         collect_problems(&sets, f);
         if (sets.n == 0) {
             struct rfg_problem prob;
+            if (!f->variant && !(dev.features & RFG_FEATURE_MMA))
+                continue;
             ck_assert(f->variant && rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
             ck_assert_msg(!f->variant->supports(&dev, &prob, &why), "%s: %s has no parameters for it", dev.target,
                           f->name);

@@ -71,17 +71,18 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int v_passes = 4 * passes_of(kv / 4, dv / 8, s.threads, &v_goes);
     int copies = k_passes * k_goes + v_passes * v_goes; /* of a thread and tile, without asynchronous ones */
     s.bases = k_passes + v_passes;
-    int features = (v[MHA_ALIBI] ? 4 * frags : 0) + (v[MHA_CAP] ? 4 : 0);
+    int features = (v[MHA_ALIBI] ? 4 * frags : 0) + (v[MHA_CAP] ? (async ? 4 : 8 * frags) : 0);
     if (async) {
         /* Compiled by ptxas of CUDA 13, what this makes more than 232 spills; scores, which are in their places
          * twice while they become weights, count more than they are. */
-        features += (v[MHA_LEFT] >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv);
+        features += (v[MHA_LEFT] >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv) + (d > 128 && !p[P_Q_LDS] ? 48 : 0);
         s.registers = out + scores * 3 / 2 + (p[P_Q_LDS] ? frags * 4 : q) + features;
         s.limit = 232;
     } else {
         /* The next tile is in registers. By clang 19: MI100 and later with two waves a SIMD; RDNA with 256. */
-        s.registers = out + scores + (p[P_Q_LDS] ? frags * ab : q) + 4 * copies + features;
-        s.limit = wide ? 165 : 200;
+        s.registers = out + scores + (p[P_Q_LDS] ? frags * ab : q) + 4 * copies + features + (v[MHA_PAGE] ? 8 : 0) +
+                      (d > 128 ? 8 : 0);
+        s.limit = wide ? 163 : 199;
     }
     int64_t of_head = p[P_PACK] ? v[MHA_HQ] / v[MHA_HKV] : 1;
     s.tiles = ceil_div(v[MHA_SQ] * of_head, s.tile_q);
@@ -97,6 +98,10 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tile_kv=%d: must be at least 64 on %s", p[P_TILE_KV], dev->arch);
     if (!async && p[P_STAGES] > 2)
         return rfg_refuse(why, "stages=%d: must be at most 2 on %s", p[P_STAGES], dev->arch);
+    if (!async && dev->wave_size == 32 && p[P_TILE_KV] > 64)
+        return rfg_refuse(why, "tile_kv=%d: must be 64 on %s, or registers spill", p[P_TILE_KV], dev->arch);
+    if (!strcmp(dev->target, "gfx908") && p[P_WAVES] > 4) /* vector and accumulation registers apart */
+        return rfg_refuse(why, "waves=%d: must be at most 4 on %s, or registers spill", p[P_WAVES], dev->arch);
     if (p[P_PACK] && prob->v[MHA_HQ] == prob->v[MHA_HKV])
         return rfg_refuse(why, "pack=1: Hq=Hkv=%" PRId64 " has no heads to pack", prob->v[MHA_HQ]);
     if (s.threads > dev->max_threads)
@@ -143,7 +148,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tile_kv=%d: 64 is enough for D=%" PRId64, p[P_TILE_KV], prob->v[MHA_D]);
     if (p[P_TILE_KV] == 32 && prob->v[MHA_D] < 192 && !(p[P_FRAGS_Q] == 2 && p[P_STAGES] == 3))
         return rfg_refuse(why, "tile_kv=32: 64 is better");
-    if (p[P_Q_LDS] && p[P_FRAGS_Q] == 1 && prob->v[MHA_D] < 256)
+    if (p[P_Q_LDS] && p[P_FRAGS_Q] == 1 && prob->v[MHA_D] < 192)
         return rfg_refuse(why, "q_lds=1: frags_q=1 leaves room in registers");
     if (!async && p[P_Q_LDS])
         return rfg_refuse(why, "q_lds=1: LDS is what is short on %s", dev->arch);

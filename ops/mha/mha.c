@@ -534,10 +534,12 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
 
 static const struct rfg_variant *const mha_variants[] = {
     &mha_prefill_mma,
+    &mha_portable,
     &mha_cpu_portable,
 };
 static const struct rfg_variant *const decode_variants[] = {
     &mha_decode_stream_mma,
+    &mha_decode_portable,
     &mha_decode_cpu_portable,
 };
 

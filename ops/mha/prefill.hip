@@ -544,7 +544,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
 /* Two waves a SIMD: one has its scores weighed while the other multiplies. */
-#if RFG_MFMA
+#if RFG_MFMA && !defined(__gfx908__)
 #define RESIDENT __attribute__((amdgpu_waves_per_eu(2)))
 #else
 #define RESIDENT
@@ -665,9 +665,8 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
             stage = stage + 1 >= STAGES ? 0 : stage + 1;
         }
     }
-#if RFG_NVIDIA /* rather than in registers through the loop */
-    if (!find_place(&a, &p))
-        return;
-#endif
-    store_rows(&a, &p, &w, factor);
+    /* Rather than in registers through the loop. */
+    struct mha_args end_args = args_anew(&a);
+    if (find_place(&end_args, &p))
+        store_rows(&end_args, &p, &w, factor);
 }

@@ -88,6 +88,19 @@ RFG_DEVICE int anew(int v)
 #endif
     return v;
 }
+/* The arguments, read anew: AMD's scalar registers don't hold all of them from the kernel's start to its end. */
+RFG_DEVICE struct mha_args args_anew(const struct mha_args *a)
+{
+#if RFG_AMD
+    struct mha_args copy;
+    rfg_u64 at = (rfg_u64)__builtin_amdgcn_kernarg_segment_ptr();
+    asm volatile("" : "+s"(at));
+    __builtin_memcpy(&copy, (const void *)(const __attribute__((address_space(4))) char *)at, sizeof(copy));
+    return copy;
+#else
+    return *a;
+#endif
+}
 RFG_DEVICE int lane_anew(void)
 {
 #if RFG_NVIDIA

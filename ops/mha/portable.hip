@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention for every GPU and every problem: any alignment, masks, caches, lengths; fp32 FMA. Simple and right.
+ *
+ * Macros: DTYPE (q, out), KV_DTYPE, D, DV, ROWS, WIDE (rows of k can be read 16 bytes at a time), VLLM (its older form
+ * of the cache). A unit is a sequence, a kv head and ROWS rows, a row being a query and a q head of that kv head's
+ * group; a workgroup takes one, units beyond the grid in strides of the grid. Its waves take chunks of a key a lane by
+ * turns, each with an online softmax of its own: first a lane has a key and scores it, then it has elements of v and
+ * goes through the keys. At the end the waves' sums are joined in LDS. */
+#include "rfg_device.h"
+#include "mha/mha_args.h"
+
+#define WAVES    4
+#define THREADS  (WAVES * RFG_WAVE)
+#define KV_BYTES RFG_DTYPE_BYTES(KV_DTYPE)
+#define PIECE    (16 / KV_BYTES) /* elements of k that are read together, and lie together whatever the form */
+#define MINE     ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
+#define LOG2E    1.44269504f
+#define LN2      0.693147181f
+#define NOTHING  rfg_as_float(0xff800000u) /* minus infinity */
+#define MASKED   (-1.0f)                   /* a weight that isn't one: what v holds there must not count, even NaN */
+
+struct unit {
+    int b, head, row0, rows; /* kv head; rows: of the sequence */
+    int group;               /* q heads of a kv head */
+    int before;              /* keys before the first query's own place; may be negative */
+    int q_first, kv_first;   /* rows of the first query and key in packed tensors */
+    int begin, end;          /* keys that some row sees */
+    float scale;
+};
+
+/* The arguments, read anew where they are needed: scalar registers don't hold all of them from the kernel's start to
+ * its end, which is what the compiler would have them do. */
+RFG_DEVICE struct mha_args anew(const struct mha_args *a)
+{
+#if RFG_AMD
+    struct mha_args copy;
+    rfg_u64 at = (rfg_u64)__builtin_amdgcn_kernarg_segment_ptr();
+    asm volatile("" : "+s"(at));
+    __builtin_memcpy(&copy, (const void *)(const __attribute__((address_space(4))) char *)at, sizeof(copy));
+    return copy;
+#else
+    return *a;
+#endif
+}
+
+RFG_DEVICE float load_f32(const float *p, long long i)
+{
+    return rfg_as_float(rfg_load4(p + i));
+}
+RFG_DEVICE int load_i32(const int *p, long long i)
+{
+    return (int)rfg_load4(p + i);
+}
+RFG_DEVICE float log_2(float f)
+{
+#if RFG_NVIDIA
+    float r;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
+    return r;
+#else
+    return __builtin_log2f(f);
+#endif
+}
+
+/* ---- rows, keys, elements --------------------------------------------------------------------------------------- */
+
+RFG_DEVICE int query_of(const struct unit *u, int r)
+{
+    int row = u->row0 + r < u->rows ? u->row0 + r : u->rows - 1;
+    return row / u->group;
+}
+RFG_DEVICE int head_of(const struct unit *u, int r)
+{
+    int row = u->row0 + r < u->rows ? u->row0 + r : u->rows - 1;
+    return u->head * u->group + row % u->group;
+}
+RFG_DEVICE long long row_at(const struct unit *u, const struct mha_args *a, const struct mha_rows *t, int r)
+{
+    int batch = a->q_begin ? 0 : u->b;
+    return batch * t->batch + (u->q_first + query_of(u, r)) * t->token + head_of(u, r) * t->head;
+}
+/* Of both k and v, since their strides differ but not their places. */
+RFG_DEVICE void key_at(const struct unit *u, const struct mha_args *a, int key, long long *k, long long *v)
+{
+    long long block = u->b, row = key;
+    if (a->block_table) {
+        block = load_i32(a->block_table, u->b * a->table_stride + (key >> a->page_shift));
+        row = key & ((1 << a->page_shift) - 1);
+    } else if (a->kv_begin) {
+        block = 0;
+        row += u->kv_first;
+    }
+    *k = block * a->k.block + row * a->k.token + u->head * a->k.head;
+    *v = block * a->v.block + row * a->v.token + u->head * a->v.head;
+}
+
+/* An 8-bit code by way of fp16: e5m2 is fp16 cut short; e4m3's exponent has another bias, which a product settles. */
+RFG_DEVICE float code(rfg_u32 byte)
+{
+    if (KV_DTYPE == RFG_E5M2)
+        return rfg_f16_to_float((rfg_u16)(byte << 8));
+    float f = rfg_f16_to_float((rfg_u16)((byte & 0x80u) << 8 | (byte & 0x7fu) << 7));
+    /* 1 for the NaNs. No comparison: a piece's would want more scalar registers than there are. */
+    rfg_u32 nan = KV_DTYPE == RFG_E4M3 ? ((byte & 0x7fu) + 1u) >> 7 : 1u - (((byte ^ 0x80u) + 0xffu) >> 8);
+    return rfg_as_float(rfg_as_u32(f * (KV_DTYPE == RFG_E4M3 ? 256.0f : 128.0f)) | nan * 0x7fc00000u);
+}
+RFG_DEVICE float load_element(const void *base, long long at)
+{
+    return KV_BYTES == 1 ? code(rfg_load1((const char *)base + at)) : rfg_load_float(base, at, KV_DTYPE);
+}
+RFG_DEVICE void load_piece(float *f, const void *base, long long at)
+{
+    if (!WIDE) {
+#pragma unroll
+        for (int i = 0; i < PIECE; i++)
+            f[i] = load_element(base, at + i);
+        return;
+    }
+    rfg_u32x4 v = rfg_load16((const char *)base + at * KV_BYTES);
+    if (KV_BYTES == 2) {
+        rfg_unpack(f, v, KV_DTYPE);
+        return;
+    }
+    rfg_u32 w[4] = { v.x, v.y, v.z, v.w };
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        f[i] = code(w[i / 4 % 4] >> (i % 4 * 8) & 255u);
+}
+
+/* ---- a chunk of keys -------------------------------------------------------------------------------------------- */
+
+/* As a power of two. */
+RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float dot, int key, int r)
+{
+    float s = dot * u->scale;
+    if (a->soft_cap > 0.0f) /* by tanh x = 1 - 2 / (1 + exp 2x) */
+        s = a->soft_cap * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(s / a->soft_cap * (2 * LOG2E))));
+    if (a->alibi) {
+        int far = query_of(u, r) + u->before - key;
+        s -= load_f32(a->alibi, head_of(u, r)) * (float)(far < 0 ? -far : far);
+    }
+    return s * LOG2E;
+}
+RFG_DEVICE bool sees(const struct mha_args *a, const struct unit *u, int key, int r)
+{
+    long long far = (long long)key - query_of(u, r) - u->before;
+    return far <= a->window_right && -far <= a->window_left;
+}
+
+/* This wave's sums. */
+struct sums {
+    float m[ROWS], l[ROWS]; /* l: of this lane's keys */
+    float o[ROWS][MINE];
+};
+
+/* n keys from `first`: their weights to LDS, and where their rows of v are. */
+RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const float *q, struct sums *acc, int first,
+                      int n, bool masks, float *weights, long long *places)
+{
+    struct mha_args all = anew(args), *a = &all;
+    int lane = rfg_lane(), key = first + (lane < n ? lane : n - 1);
+    long long at, at_v;
+    key_at(u, a, key, &at, &at_v);
+    places[lane] = at_v;
+    float s[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        s[r] = 0.0f;
+#pragma unroll 2
+    for (int p = 0; p < D / PIECE; p++) {
+        float k[PIECE];
+        load_piece(k, a->k.data, at + (VLLM ? p * a->k.chunk : p * PIECE));
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+#pragma unroll
+            for (int i = 0; i < PIECE; i++)
+                s[r] = rfg_fma(k[i], q[r * D + p * PIECE + i], s[r]);
+    }
+    all = anew(args);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        bool seen = lane < n && (!masks || sees(a, u, key, r));
+        s[r] = seen ? score(a, u, s[r], key, r) : NOTHING;
+        float m = rfg_max(acc->m[r], rfg_reduce_lanes(s[r], RFG_WAVE, true));
+        float from = m == NOTHING ? 0.0f : m, down = rfg_exp2(acc->m[r] - from), w = rfg_exp2(s[r] - from);
+        acc->m[r] = m;
+        acc->l[r] = acc->l[r] * down + (seen ? w : 0.0f);
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            acc->o[r][i] *= down;
+        weights[lane * ROWS + r] = seen ? w : MASKED;
+    }
+}
+
+RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const float *weights, const long long *places,
+                           int n, bool masks)
+{
+    struct mha_args a = anew(args);
+#pragma unroll 2
+    for (int k = 0; k < n; k++) {
+        float w[ROWS];
+        long long at = places[k];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            w[r] = weights[k * ROWS + r];
+#pragma unroll
+        for (int i = 0; i < MINE; i++) {
+            int d = i * RFG_WAVE + rfg_lane();
+            float v = DV % RFG_WAVE == 0 || d < DV ? load_element(a.v.data, at + (VLLM ? d * a.v.chunk : d)) : 0.0f;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                float sum = rfg_fma(w[r], v, acc->o[r][i]);
+                acc->o[r][i] = masks && w[r] == MASKED ? acc->o[r][i] : sum;
+            }
+        }
+    }
+}
+
+/* ---- units ------------------------------------------------------------------------------------------------------ */
+
+/* False: there is nothing in it. */
+RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long n, int tiles)
+{
+    struct mha_args all = anew(args), *a = &all;
+    u->row0 = (int)(n % tiles) * ROWS;
+    u->head = (int)(n / tiles % a->hkv);
+    u->b = (int)(n / tiles / a->hkv);
+    u->group = a->hq / a->hkv;
+    u->q_first = a->q_begin ? load_i32(a->q_begin, u->b) : 0;
+    u->kv_first = a->kv_begin ? load_i32(a->kv_begin, u->b) : 0;
+    int sq = a->q_begin ? load_i32(a->q_begin, u->b + 1) - u->q_first : a->sq;
+    int skv = a->kv_lens    ? load_i32(a->kv_lens, u->b)
+              : a->kv_begin ? load_i32(a->kv_begin, u->b + 1) - u->kv_first
+                            : a->skv;
+    u->rows = (sq < a->sq ? sq : a->sq) * u->group;
+    if (u->row0 >= u->rows)
+        return false;
+    u->before = skv - sq;
+    long long begin = (long long)query_of(u, 0) + u->before - a->window_left;
+    long long end = (long long)query_of(u, ROWS - 1) + u->before + a->window_right + 1;
+    u->begin = begin > 0 ? (int)begin : 0;
+    u->end = end < 0 ? 0 : end < skv ? (int)end : skv;
+    u->scale = a->scale * (a->k_scale ? load_f32(a->k_scale, u->head * a->k_scale_stride) : 1.0f);
+    return true;
+}
+
+/* Element d of row r, from the waves' sums: ml[wave][row][2], o[wave][row][DV]. */
+RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const float *ml, const float *o, int r, int d)
+{
+    int head = head_of(u, r);
+    float sink = a->sinks ? load_f32(a->sinks, head) * LOG2E : NOTHING, top = sink, l = 0.0f, sum = 0.0f;
+#pragma unroll
+    for (int w = 0; w < WAVES; w++)
+        top = rfg_max(top, ml[(w * ROWS + r) * 2]);
+    float from = top == NOTHING ? 0.0f : top;
+#pragma unroll
+    for (int w = 0; w < WAVES; w++) {
+        float down = rfg_exp2(ml[(w * ROWS + r) * 2] - from);
+        l += ml[(w * ROWS + r) * 2 + 1] * down;
+        sum += o[(w * ROWS + r) * DV + d] * down;
+    }
+    l += rfg_exp2(sink - from);
+    float v_scale = a->v_scale ? load_f32(a->v_scale, u->head * a->v_scale_stride) : 1.0f;
+    rfg_store_float(a->out.data, row_at(u, a, &a->out, r) + d, l == 0.0f ? 0.0f : sum * (v_scale / l), DTYPE);
+    if (a->lse && d == 0) {
+        long long at = (a->q_begin ? 0 : u->b) * a->lse_batch + head * a->lse_head +
+                       (u->q_first + query_of(u, r)) * a->lse_token;
+        rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + log_2(l)) * LN2));
+    }
+}
+
+/* The waves' sums, joined and stored. ml and o: room for them. */
+RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, struct sums *acc, float *ml, float *o)
+{
+    struct mha_args a = anew(args);
+    int wave = rfg_wave(), lane = rfg_lane();
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        float l = rfg_reduce_lanes(acc->l[r], RFG_WAVE, false);
+        if (lane == 0) {
+            ml[(wave * ROWS + r) * 2] = acc->m[r];
+            ml[(wave * ROWS + r) * 2 + 1] = l;
+        }
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            if (DV % RFG_WAVE == 0 || i * RFG_WAVE + lane < DV)
+                o[(wave * ROWS + r) * DV + i * RFG_WAVE + lane] = acc->o[r][i];
+    }
+    rfg_barrier();
+#pragma unroll 1
+    for (int r = 0; r < ROWS && u->row0 + r < u->rows; r++)
+        for (int d = rfg_thread(); d < DV; d += THREADS)
+            store(&a, u, ml, o, r, d);
+    rfg_barrier();
+}
+
+RFG_DEVICE void load_queries(const struct mha_args *args, const struct unit *u, float *q)
+{
+    struct mha_args a = anew(args);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        long long at = row_at(u, &a, &a.q, r);
+        for (int d = rfg_thread(); d < D; d += THREADS)
+            q[r * D + d] = rfg_load_float(a.q.data, at + d, DTYPE);
+    }
+    rfg_barrier();
+}
+
+RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
+{
+    RFG_SHARED float q[ROWS * D];
+    RFG_SHARED float all_weights[WAVES * RFG_WAVE * ROWS];
+    RFG_SHARED long long all_places[WAVES * RFG_WAVE];
+    RFG_SHARED float ml[WAVES * ROWS * 2];
+    RFG_SHARED float o[WAVES * ROWS * DV];
+    int wave = rfg_wave();
+    float *weights = all_weights + wave * RFG_WAVE * ROWS;
+    long long *places = all_places + wave * RFG_WAVE;
+    int tiles = (int)(((long long)args.sq * (args.hq / args.hkv) + ROWS - 1) / ROWS);
+    long long units = (long long)args.batch * args.hkv * tiles;
+
+    rfg_start_next();
+    rfg_await_previous();
+#pragma unroll 1
+    for (long long n = rfg_group_x(); n < units; n += rfg_groups_x(THREADS)) {
+        struct unit u;
+        struct sums acc;
+        if (!open_unit(&args, &u, n, tiles))
+            continue;
+        load_queries(&args, &u, q);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            acc.m[r] = NOTHING;
+            acc.l[r] = 0.0f;
+#pragma unroll
+            for (int i = 0; i < MINE; i++)
+                acc.o[r][i] = 0.0f;
+        }
+        /* All waves go round as often, for the barriers. (begin + THREADS may be beyond an int, left isn't.) */
+#pragma unroll 1
+        for (int left = u.end - u.begin; left > 0; left -= THREADS) {
+            struct mha_args a = anew(&args);
+            int mine = left - wave * RFG_WAVE, here = mine < RFG_WAVE ? mine : RFG_WAVE, first = u.end - mine;
+            bool masks = here > 0 && (!sees(&a, &u, first, ROWS - 1) || !sees(&a, &u, first + here - 1, 0));
+            if (here > 0)
+                weigh(&args, &u, q, &acc, first, here, masks, weights, places);
+            rfg_barrier();
+            if (here > 0)
+                add_values(&args, &acc, weights, places, here, masks);
+            rfg_barrier();
+        }
+        close_unit(&args, &u, &acc, ml, o);
+    }
+}
