@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cpu variants of attention. Plain C: a task is one query of one head, which goes through its keys in blocks with
- * an online softmax. */
+ * The portable cpu variants of attention. Plain C: a task is one query of one head, which goes through its keys in
+ * blocks with an online softmax. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

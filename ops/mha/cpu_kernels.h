@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the vectorised cpu variants of attention are made of: a block of keys and values for a few rows (queries of
+ * heads of a group) at a time. One text (cpu_micro.h) compiled for each instruction set.
+ *
+ * Q and O are fp32 here, in the order that the dtype of k and v is unpacked in: bf16's even elements of each 2 * lanes,
+ * then the odd ones; the others' as they are. */
+#ifndef RFG_MHA_CPU_KERNELS_H
+#define RFG_MHA_CPU_KERNELS_H
+
+#include <stdint.h>
+
+#include "rfg/core.h"
+
+#define MHA_CPU_BLOCK 64  /* keys */
+#define MHA_CPU_ROWS  4   /* at most, of a call */
+#define MHA_CPU_MAX_D 256 /* of Q, K and of O, V */
+
+struct mha_cpu_block {
+    int kv_dtype, d, dv;
+    int rows;                        /* 1 to isa->rows, a power of two */
+    int n;                           /* keys, 1 to MHA_CPU_BLOCK */
+    const char *const *k, *const *v; /* where each key's rows are */
+    int n_ahead;                     /* keys to fetch to the cache meanwhile */
+    const char *const *k_ahead, *const *v_ahead;
+    const float *q;   /* rows x d */
+    float *o, *m, *l; /* rows x dv; of each row: the largest score, the sum of weights */
+    float scale, cap; /* scores are powers of two: scale has log2(e); cap: 0 or in the same units */
+    int from[MHA_CPU_ROWS], to[MHA_CPU_ROWS]; /* the keys from *from to *to - 1 are seen; any numbers */
+    float slope[MHA_CPU_ROWS];                /* alibi, per key, in the same units */
+    float at[MHA_CPU_ROWS];                   /* the row's own place, in keys from the block's first, with a slope */
+};
+
+struct mha_cpu_isa {
+    int rows; /* of a call of block() */
+    void (*pack)(float *to, const uint16_t *row, int d, int q_dtype, int kv_dtype);
+    void (*block)(const struct mha_cpu_block *b);
+    /* o times factor, rounded. */
+    void (*store)(uint16_t *row, const float *o, float factor, int dv, int q_dtype, int kv_dtype);
+};
+/* What the kernels' k and v are short of, exactly: their scales take it. */
+static inline float mha_cpu_code_scale(int kv_dtype)
+{
+    return kv_dtype == RFG_E4M3 ? 256.0f : kv_dtype == RFG_E4M3FNUZ ? 128.0f : 1.0f;
+}
+
+extern const struct mha_cpu_isa mha_cpu_isa_avx2, mha_cpu_isa_avx512; /* x86-64 only */
+
+#endif
