@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * mha_prefill_mma: prefill.hip's host side. */
+ * mha_prefill_mma and mha_decode_tile_mma, the same for few queries of many heads each: prefill.hip's host side. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "../gpu.h"
 #include "mha.h"
 
-enum { P_WAVES, P_FRAGS_Q, P_TILE_KV, P_STAGES, P_Q_LDS, P_PACK };
+enum { P_WAVES, P_FRAGS_Q, P_TILE_KV, P_STAGES, P_Q_LDS, P_PACK, P_PARTS };
 
 static const struct rfg_param params[] = {
     [P_WAVES] = { "waves", 3, { 2, 4, 8 } },
@@ -17,6 +17,7 @@ static const struct rfg_param params[] = {
     [P_STAGES] = { "stages", 3, { 1, 2, 3 } },
     [P_Q_LDS] = { "q_lds", 2, { 0, 1 } },
     [P_PACK] = { "pack", 2, { 0, 1 } },
+    [P_PARTS] = { "parts", 8, { 1, 2, 3, 4, 6, 8, 16, 32 } }, /* of the keys */
 };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -27,6 +28,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
     if (prob->v[MHA_KV] != MHA_KV_SAME)
         return rfg_refuse(why, "k and v are of 8 bits: must be q's dtype");
+    if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
+        return rfg_refuse(why, "form=vllm: must have rows of D elements");
     if (prob->v[MHA_ALIGN] < 16)
         return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
     return true;
@@ -37,14 +40,17 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+#define MAX_WORKSPACE (256 << 20)
+
 /* What prefill.hip derives from its macros. */
 struct shape {
     int threads, tile_q;
-    int bases;     /* rows at constant distances that a thread copies from */
-    int lds;       /* bytes */
-    int registers; /* what a lane holds through a tile, weighed: see below */
-    int limit;     /* of them */
-    int64_t tiles, groups;
+    int bases;             /* rows at constant distances that a thread copies from */
+    int lds;               /* bytes */
+    int registers;         /* what a lane holds through a tile, weighed: see below */
+    int limit;             /* of them */
+    int64_t tiles, groups; /* groups: of each part */
+    uint64_t part_bytes;   /* of a workgroup's sums in the workspace */
 };
 
 /* How many times all threads go over `rows` rows, or units of 4 of them, of so many chunks: neighbours have
@@ -87,6 +93,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int64_t of_head = p[P_PACK] ? v[MHA_HQ] / v[MHA_HKV] : 1;
     s.tiles = ceil_div(v[MHA_SQ] * of_head, s.tile_q);
     s.groups = s.tiles * v[MHA_B] * (v[MHA_HQ] / of_head);
+    s.part_bytes = (uint64_t)s.tile_q * (uint64_t)(dv + 8) * 4; /* PART, or a little more */
     return s;
 }
 
@@ -112,6 +119,15 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%d registers for data: must be at most %d", s.registers, s.limit);
     if (!async && s.bases > 12) /* two scalar registers each */
         return rfg_refuse(why, "%d rows a thread and tile: must be at most 12, or their addresses spill", s.bases);
+    if (mha_is_decode(prob) && !p[P_PACK] && prob->v[MHA_HQ] != prob->v[MHA_HKV])
+        return rfg_refuse(why, "pack=0: a kv head's %" PRId64 " heads belong together",
+                          prob->v[MHA_HQ] / prob->v[MHA_HKV]);
+    if (p[P_PARTS] > 1 && s.groups > RFG_COUNTERS)
+        return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups each, must be at most %d, the number of counters",
+                          p[P_PARTS], s.groups, RFG_COUNTERS);
+    if (p[P_PARTS] > 1 && s.part_bytes * (uint64_t)s.groups * (uint64_t)p[P_PARTS] > MAX_WORKSPACE)
+        return rfg_refuse(why, "parts=%d: %" PRIu64 " bytes of workspace, must be at most %d", p[P_PARTS],
+                          s.part_bytes * (uint64_t)s.groups * (uint64_t)p[P_PARTS], MAX_WORKSPACE);
     if (s.groups * s.threads > UINT32_MAX)
         return rfg_refuse(why, "%" PRId64 " workgroups of %d threads: more than a launch takes", s.groups, s.threads);
     return true;
@@ -134,6 +150,13 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
 {
     struct shape s = shape_of(dev, prob, p);
     bool async = dev->features & RFG_FEATURE_ASYNC;
+    if (p[P_PARTS] > 1 &&
+        (s.groups * p[P_PARTS] > 2 * (int64_t)dev->cu_count || prob->v[MHA_S] < (int64_t)p[P_PARTS] * p[P_TILE_KV] * 2))
+        return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups each for %d CUs, S=%" PRId64, p[P_PARTS], s.groups,
+                          dev->cu_count, prob->v[MHA_S]);
+    if (mha_is_decode(prob) && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
+        return rfg_refuse(why, "%" PRId64 " rows: too few for tiles",
+                          prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]));
     int64_t group = prob->v[MHA_HQ] / prob->v[MHA_HKV], rows = prob->v[MHA_SQ] * group;
     int64_t of_tile = p[P_PACK] ? rows : prob->v[MHA_SQ];
     if (p[P_PACK] != (group > 1 && prob->v[MHA_SQ] <= 64))
@@ -174,12 +197,14 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     if (prob->v[MHA_CAUSAL])
         waste += 0.5 * (s.tile_q + p[P_TILE_KV]) / MAX((double)prob->v[MHA_S], 1);
     double resident = MAX(1, MIN(dev->lds_bytes / MAX(s.lds, 1), 512 / s.threads));
-    double slots = dev->cu_count * resident, rounds = (double)s.groups / slots;
+    double slots = dev->cu_count * resident, rounds = (double)s.groups * p[P_PARTS] / slots;
     double tail = rounds > 0 ? (rounds < 1 ? 1 : (rounds + 0.5) / rounds) / MIN(rounds, 1) : 1;
     double compute = flops * waste * tail / (1e6 * dev->mma_tflops * efficiency);
-    double steps = (double)ceil_div(prob->v[MHA_S], p[P_TILE_KV]);
+    double steps = (double)ceil_div(ceil_div(prob->v[MHA_S], p[P_TILE_KV]), p[P_PARTS]);
     double chain = dev->load_us * (1 + 0.1 * steps) * ceil(rounds);
-    return dev->latency_us + MAX(MAX(compute, bytes / (1e3 * dev->mem_gbps)), chain);
+    /* The last to arrive reads all parts of its tile alone. */
+    double join = p[P_PARTS] > 1 ? dev->sync_us + p[P_PARTS] * (double)s.part_bytes / 60e3 : 0;
+    return dev->latency_us + MAX(MAX(compute, bytes / (1e3 * dev->mem_gbps)), chain) + join;
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
@@ -203,21 +228,33 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);
 }
 
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    return p[P_PARTS] > 1 ? (size_t)(s.part_bytes * (uint64_t)s.groups * (uint64_t)p[P_PARTS]) : 0;
+}
+
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
     struct shape s = shape_of(dev, prob, p);
-    *l = (struct rfg_launch){ { (uint32_t)s.groups, 1, 1 }, { (uint32_t)s.threads, 1, 1 }, (uint32_t)s.lds };
+    *l = (struct rfg_launch){ { (uint32_t)s.groups, (uint32_t)p[P_PARTS], 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
 }
 
-const struct rfg_variant mha_prefill_mma = {
-    .name = "mha_prefill_mma",
-    .kind = RFG_VARIANT_KERNEL,
-    .n_params = COUNT(params),
-    .params = params,
-    .supports = supports,
-    .valid = valid,
-    .worth = worth,
-    .predict = predict,
-    .kernel = kernel,
-    .launch = launch,
-};
+#define VARIANT(variant)                                                                                               \
+    const struct rfg_variant variant = {                                                                               \
+        .name = #variant,                                                                                              \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .n_params = COUNT(params),                                                                                     \
+        .params = params,                                                                                              \
+        .supports = supports,                                                                                          \
+        .valid = valid,                                                                                                \
+        .worth = worth,                                                                                                \
+        .predict = predict,                                                                                            \
+        .workspace = workspace,                                                                                        \
+        .kernel = kernel,                                                                                              \
+        .launch = launch,                                                                                              \
+    }
+VARIANT(mha_prefill_mma);
+VARIANT(mha_decode_tile_mma);

@@ -22,7 +22,8 @@
  * and K of the next are copied by turns; Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv
  * head, side by side; MASK (1: causal, window_right; 3: window_left,
  * too), CAP, ALIBI, PAGED: what there is of these.
- * Grid: tiles x heads x batch (see place_of()). Pointers, strides: whole multiples of 16 bytes. */
+ * Grid: x: tiles x heads x batch (see find_place()); y: parts that the keys are divided into, evenly by the length that
+ * the device finds; with several, each leaves its sums in the workspace, and the last to arrive joins them in order. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
 #include "mha/prefill_place.h"
@@ -541,6 +542,75 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
         }
 }
 
+/* ---- parts of the keys ------------------------------------------------------------------------------------------ */
+
+/* Workspace, of a part: for each wave and number that a lane has of its rows, the lanes side by side. */
+#define PART_FLOATS (FRAGS_Q * (D_BLOCKS * RFG_FRAG_C + 2 * HALVES))
+#define PART        (PART_FLOATS * THREADS)
+
+/* Leaves this part's sums; in the last workgroup to arrive w becomes that of all parts. */
+RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float factor, int part, int parts)
+{
+    float *all = (float *)a->workspace + (long long)rfg_group_x() * parts * PART +
+                 (rfg_wave() * (PART_FLOATS * RFG_WAVE) + rfg_lane());
+    rfg_u32 *flag = (rfg_u32 *)rfg_lds;
+    float *mine = all + (long long)part * PART;
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++) {
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            rfg_store4(mine + (f * HALVES + h) * 2 * RFG_WAVE, rfg_as_u32(w->top[f][h]));
+            rfg_store4(mine + ((f * HALVES + h) * 2 + 1) * RFG_WAVE, rfg_as_u32(w->sum[f][h]));
+        }
+#pragma unroll
+        for (int d = 0; d < D_BLOCKS; d++)
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_C; e++)
+                rfg_store4(mine + (2 * FRAGS_Q * HALVES + (f * D_BLOCKS + d) * RFG_FRAG_C + e) * RFG_WAVE,
+                           rfg_as_u32(w->o[f][d].v[e]));
+    }
+    if (!rfg_last_to_arrive(a->counters + rfg_group_x(), parts, flag))
+        return false;
+#pragma unroll
+    for (int f = 0; f < FRAGS_Q; f++) {
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            w->top[f][h] = LOWEST;
+            w->sum[f][h] = 0.0f;
+        }
+#pragma unroll
+        for (int d = 0; d < D_BLOCKS; d++)
+            rfg_frag_zero(&w->o[f][d]);
+    }
+#pragma unroll 1
+    for (int i = 0; i < parts; i++) {
+        const float *its = all + (long long)i * PART;
+#pragma unroll
+        for (int f = 0; f < FRAGS_Q; f++) {
+            float down[HALVES], up[HALVES];
+#pragma unroll
+            for (int h = 0; h < HALVES; h++) {
+                float top = rfg_as_float(rfg_load4(its + (f * HALVES + h) * 2 * RFG_WAVE));
+                float sum = rfg_as_float(rfg_load4(its + ((f * HALVES + h) * 2 + 1) * RFG_WAVE));
+                float most = rfg_max(w->top[f][h], top);
+                down[h] = rfg_exp2(factor * (w->top[f][h] - most));
+                up[h] = rfg_exp2(factor * (top - most));
+                w->sum[f][h] = w->sum[f][h] * down[h] + sum * up[h];
+                w->top[f][h] = most;
+            }
+#pragma unroll
+            for (int d = 0; d < D_BLOCKS; d++)
+#pragma unroll
+                for (int e = 0; e < RFG_FRAG_C; e++) {
+                    float o = rfg_as_float(
+                        rfg_load4(its + (2 * FRAGS_Q * HALVES + (f * D_BLOCKS + d) * RFG_FRAG_C + e) * RFG_WAVE));
+                    w->o[f][d].v[e] = w->o[f][d].v[e] * down[half_of(e)] + o * up[half_of(e)];
+                }
+        }
+    }
+    return true;
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
 /* Two waves a SIMD: one has its scores weighed while the other multiplies. */
@@ -591,6 +661,12 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
     int wave_begin = first.first, wave_end = last.first + last.count;
     int all_begin = last.first, all_end = first.first + first.count;
 
+    int part = rfg_group_y(), parts = rfg_groups_y();
+    if (parts > 1 && begin < end) {
+        int tiles = (end - begin - 1) / TILE_KV + 1, upto = begin + rfg_share_begin(tiles, part + 1, parts) * TILE_KV;
+        begin += rfg_share_begin(tiles, part, parts) * TILE_KV;
+        end = end < upto ? end : upto;
+    }
     if (begin < end && p.skv > 0) {
         struct source k = source_of(&a, &a.k, &p), v = source_of(&a, &a.v, &p);
         struct queries q;
@@ -667,6 +743,8 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
     }
     /* Rather than in registers through the loop. */
     struct mha_args end_args = args_anew(&a);
+    if (parts > 1 && !join_parts(&end_args, &w, factor, part, parts))
+        return;
     if (find_place(&end_args, &p))
         store_rows(&end_args, &p, &w, factor);
 }
