@@ -86,7 +86,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
         s.limit = 232;
     } else {
         /* The next tile is in registers. By clang 19: MI100 and later with two waves a SIMD; RDNA with 256. */
-        s.registers = out + scores + (p[P_Q_LDS] ? frags * ab : q) + 4 * copies + features + (v[MHA_PAGE] ? 8 : 0) +
+        s.registers = out + scores + (p[P_Q_LDS] ? frags * ab : q) + 4 * copies + features + (v[MHA_PAGE] ? 2 : 0) +
                       (d > 128 ? 8 : 0);
         s.limit = wide ? 163 : 199;
     }
@@ -107,6 +107,9 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "stages=%d: must be at most 2 on %s", p[P_STAGES], dev->arch);
     if (!async && dev->wave_size == 32 && p[P_TILE_KV] > 64)
         return rfg_refuse(why, "tile_kv=%d: must be 64 on %s, or registers spill", p[P_TILE_KV], dev->arch);
+    if (!async && p[P_TILE_KV] > 64 && (prob->v[MHA_PAGE] || prob->v[MHA_CAP] || prob->v[MHA_ALIBI]))
+        return rfg_refuse(why, "tile_kv=%d: must be 64 with pages, a soft cap or slopes, or scalar registers spill",
+                          p[P_TILE_KV]);
     if (!strcmp(dev->target, "gfx908") && p[P_WAVES] > 4) /* vector and accumulation registers apart */
         return rfg_refuse(why, "waves=%d: must be at most 4 on %s, or registers spill", p[P_WAVES], dev->arch);
     if (p[P_PACK] && prob->v[MHA_HQ] == prob->v[MHA_HKV])
