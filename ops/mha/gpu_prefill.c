@@ -176,6 +176,10 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tile_kv=32: 64 is better");
     if (p[P_Q_LDS] && p[P_FRAGS_Q] == 1 && prob->v[MHA_D] < 192)
         return rfg_refuse(why, "q_lds=1: frags_q=1 leaves room in registers");
+    if (p[P_STAGES] > 2 && p[P_TILE_KV] > 32)
+        return rfg_refuse(why, "stages=%d: two tiles of %d keys are enough", p[P_STAGES], p[P_TILE_KV]);
+    if (async && p[P_STAGES] == 1 && p[P_TILE_KV] > 64)
+        return rfg_refuse(why, "tile_kv=%d, stages=1: 64 is better", p[P_TILE_KV]);
     if (!async && p[P_Q_LDS])
         return rfg_refuse(why, "q_lds=1: LDS is what is short on %s", dev->arch);
     return true;
@@ -191,6 +195,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double efficiency = p[P_FRAGS_Q] == 2 ? 0.42 : 0.33;
     if (p[P_WAVES] == 2)
         efficiency *= 0.9;
+    if (p[P_WAVES] == 8) /* all wait for each other twice a tile */
+        efficiency *= 0.93;
     if (p[P_STAGES] == 3)
         efficiency *= 0.99;
     if (p[P_TILE_KV] != 64)
