@@ -189,6 +189,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
     double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.5 : 0) +
                   (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
+    /* Who has parts of several units begins anew with each; meanwhile a CU's other workgroups go on. */
+    if (!split)
+        join += (double)s.units / groups * (2 * dev->load_us + CHAIN_US + 1) / (active / cus);
     return dev->latency_us + 2 * dev->load_us + MAX(data, chain) + CHAIN_US + rounds * join +
            (rounds - 1) * 2 * dev->load_us;
 }

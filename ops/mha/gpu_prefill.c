@@ -235,6 +235,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);
+    rfg_kernel_macro(k, "DIVIDED", p[P_PARTS] > 1);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -314,7 +314,7 @@ int64_t mha_posed_keys(int64_t most, int64_t held, bool varlen)
     most = most < held ? most : held;
     while (s < most)
         s *= 2;
-    return !varlen && s > held ? held : s < RFG_MAX_SIZE ? s : RFG_MAX_SIZE;
+    return s < RFG_MAX_SIZE ? s : RFG_MAX_SIZE;
 }
 
 static void mha_posed(struct rfg_problem *prob)

@@ -21,9 +21,9 @@
  * V in LDS (AMD 1 or 2; there more are in registers, one tile ahead). STAGES 1 on NVIDIA: one of each, V of this tile
  * and K of the next are copied by turns; Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv
  * head, side by side; MASK (1: causal, window_right; 3: window_left,
- * too), CAP, ALIBI, PAGED: what there is of these.
- * Grid: x: tiles x heads x batch (see find_place()); y: parts that the keys are divided into, evenly by the length that
- * the device finds; with several, each leaves its sums in the workspace, and the last to arrive joins them in order. Pointers, strides: whole multiples of 16 bytes. */
+ * too), CAP, ALIBI, PAGED: what there is of these; DIVIDED: there are parts.
+ * Grid: x: tiles x heads x batch (see find_place()); y: parts that the keys are divided into (DIVIDED), evenly by the length that
+ * the device finds; each leaves its sums in the workspace, and the last to arrive joins them in order. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
 #include "mha/prefill_place.h"
@@ -542,6 +542,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
         }
 }
 
+#if DIVIDED
 /* ---- parts of the keys ------------------------------------------------------------------------------------------ */
 
 /* Workspace, of a part: for each wave and number that a lane has of its rows, the lanes side by side. */
@@ -610,6 +611,7 @@ RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float fact
     }
     return true;
 }
+#endif
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
@@ -661,12 +663,14 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
     int wave_begin = first.first, wave_end = last.first + last.count;
     int all_begin = last.first, all_end = first.first + first.count;
 
-    int part = rfg_group_y(), parts = rfg_groups_y();
-    if (parts > 1 && begin < end) {
+#if DIVIDED
+    if (begin < end) {
+        int part = part_anew(), parts = parts_anew();
         int tiles = (end - begin - 1) / TILE_KV + 1, upto = begin + rfg_share_begin(tiles, part + 1, parts) * TILE_KV;
         begin += rfg_share_begin(tiles, part, parts) * TILE_KV;
         end = end < upto ? end : upto;
     }
+#endif
     if (begin < end && p.skv > 0) {
         struct source k = source_of(&a, &a.k, &p), v = source_of(&a, &a.v, &p);
         struct queries q;
@@ -743,8 +747,10 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
     }
     /* Rather than in registers through the loop. */
     struct mha_args end_args = args_anew(&a);
-    if (parts > 1 && !join_parts(&end_args, &w, factor, part, parts))
+#if DIVIDED
+    if (!join_parts(&end_args, &w, factor_of(&end_args), part_anew(), parts_anew()))
         return;
+#endif
     if (find_place(&end_args, &p))
         store_rows(&end_args, &p, &w, factor);
 }

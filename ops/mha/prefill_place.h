@@ -101,6 +101,26 @@ RFG_DEVICE struct mha_args args_anew(const struct mha_args *a)
     return *a;
 #endif
 }
+RFG_DEVICE int part_anew(void)
+{
+#if RFG_NVIDIA
+    int part;
+    asm volatile("mov.u32 %0, %%ctaid.y;" : "=r"(part));
+    return part;
+#else
+    return rfg_group_y();
+#endif
+}
+RFG_DEVICE int parts_anew(void)
+{
+#if RFG_NVIDIA
+    int parts;
+    asm volatile("mov.u32 %0, %%nctaid.y;" : "=r"(parts));
+    return parts;
+#else
+    return rfg_groups_y();
+#endif
+}
 RFG_DEVICE int lane_anew(void)
 {
 #if RFG_NVIDIA
@@ -142,7 +162,7 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
     p->q_row = p->kv_row = 0;
     if (a->q_begin) {
         int begin = (int)rfg_load4(a->q_begin + p->b), end = (int)rfg_load4(a->q_begin + p->b + 1);
-        p->sq = end - begin < a->sq ? end - begin : a->sq;
+        p->sq = end - begin; /* what the last keys belong to, though no more than a->sq are answered */
         p->q_row = begin;
     }
     if (a->kv_begin) {
@@ -152,7 +172,7 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
     }
     if (a->kv_lens)
         p->skv = (int)rfg_load4(a->kv_lens + p->b);
-    p->rows = p->sq * of_head;
+    p->rows = (p->sq < a->sq ? p->sq : a->sq) * of_head;
     return p->row0 < p->rows;
 }
 
