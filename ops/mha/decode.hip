@@ -18,14 +18,13 @@
  * or a window), CAP, ALIBI. Needs 16-byte aligned rows. Workspace: see PARTIAL. LDS: LDS_BYTES. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
+#include "mha/mha_device.h"
 #include "mha/decode_frag.h"
 
 #define THREADS   (WAVES * RFG_WAVE)
 #define ROWS      (TILES * Q_TILE)
 #define ROW_TILES ((GROUP * SQ + ROWS - 1) / ROWS)
 #define SPLITS    (CLUSTER ? CLUSTER : 1)
-#define LOG2E     1.44269504f
-#define LN2       0.693147181f
 #define MINUS_INFINITY  rfg_as_float(0xff800000u)
 #define NOTHING   -1e30f /* the largest score of no keys: less than any, but a number */
 #define SLACK     8.0f   /* scores may exceed what they are taken relative to by so much, in powers of two */
@@ -170,13 +169,13 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
     int query = row / GROUP, at = u->len - SQ + query, head = u->head * GROUP + row % GROUP;
     if (CAP) {
         float x = s * u->scale / a->soft_cap; /* tanh */
-        s = a->soft_cap * LOG2E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(x * (2 * LOG2E))));
+        s = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(x * (2 * LOG2_E))));
     } else {
-        s *= u->scale * LOG2E;
+        s *= u->scale * LOG2_E;
     }
     if (ALIBI) {
         int far = at > token ? at - token : token - at;
-        s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2E * (float)far;
+        s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2_E * (float)far;
     }
     if (masks && (token >= u->len ||
                   (MASK && (token - at > a->window_right || at - token > a->window_left))))
@@ -485,7 +484,7 @@ RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int q
         return;
     int query = row / GROUP, head = u->head * GROUP + row % GROUP;
     if (a->sinks) {
-        float sink = rfg_as_float(rfg_load4(a->sinks + head)) * LOG2E, top = rfg_max(j.m, sink);
+        float sink = rfg_as_float(rfg_load4(a->sinks + head)) * LOG2_E, top = rfg_max(j.m, sink);
         float mine = rfg_exp2(j.m - top);
         j.o.x *= mine;
         j.o.y *= mine;
@@ -504,7 +503,7 @@ RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int q
     rfg_store_float4(a->out.data, u->b * a->out.batch + query * a->out.token + head * a->out.head + at, o, DTYPE);
     if (a->lse && at == 0)
         rfg_store4(a->lse + u->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
-                   rfg_as_u32(j.l > 0.0f ? (j.m + log_2(j.l)) * LN2 : j.l != j.l ? j.l : MINUS_INFINITY));
+                   rfg_as_u32(j.l > 0.0f ? (j.m + log2_of(j.l)) * LN_2 : j.l != j.l ? j.l : MINUS_INFINITY));
 }
 
 /* Partial sums in memory: for each row m and l, then the quads that a workgroup owns. */
@@ -635,7 +634,6 @@ RFG_DEVICE struct joined join_sent(const float *lds, int i)
 #endif
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
-    rfg_start_next();
     float *lds = (float *)rfg_lds;
     int rank = CLUSTER == 1 ? 0 : rfg_group_x() % CLUSTER, unit = rfg_group_x() / CLUSTER;
     int part = rfg_group_y(), parts = rfg_groups_y(), inner = a.hkv * ROW_TILES;
@@ -654,6 +652,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     u.len = length_of(&a, u.b);
     attend(&a, &u, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES,
            (u.len + STEP - 1) / STEP);
+    rfg_start_next(); /* not before: what would come then has nothing to do but to wait, in places that others need */
     leave(lds, &acc);
     rfg_barrier_lds();
 #if CLUSTER > 1
@@ -722,7 +721,6 @@ RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds,
 
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
-    rfg_start_next();
     float *lds = (float *)rfg_lds;
     int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), group = rfg_group_x();
     rfg_await_previous();
@@ -762,19 +760,23 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         struct sums acc;
         int which = (x - before) / n, from = x - before - which * n;
         int to = from + (end - x) < n ? from + (end - x) : n;
-        open_unit(&a, &u, b, which);
-        u.len = length_of(&a, b);
-        int skip = first_step(&a, u.len), last = (u.len + STEP - 1) / STEP;
-        attend(&a, &u, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
+        struct mha_args now = args_anew(&a);
+        open_unit(&now, &u, b, which);
+        u.len = length_of(&now, b);
+        int skip = first_step(&now, u.len), last = (u.len + STEP - 1) / STEP;
+        attend(&now, &u, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
+        if (x + to - from >= end)
+            rfg_start_next();
         leave(lds, &acc);
         rfg_barrier_lds();
+        now = args_anew(&a);
         if (from == 0 && to == n) {
 #pragma unroll 1
             for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-                store_quad(&a, &u, quad, join_waves(lds, quad));
+                store_quad(&now, &u, quad, join_waves(lds, quad));
         } else {
             int begin = before + which * n;
-            meet(&a, &u, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups), from == 0);
+            meet(&now, &u, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups), from == 0);
         }
         rfg_barrier_lds();
         x += to - from;

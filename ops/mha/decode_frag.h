@@ -372,27 +372,3 @@ RFG_DEVICE float over_tokens(float v, bool largest)
 #endif
     return v;
 }
-RFG_DEVICE bool any_lane(bool b)
-{
-#if RFG_NVIDIA
-    return __any_sync(0xffffffffu, b);
-#elif RFG_WAVE == 64
-#if __clang_major__ < 16
-    return __builtin_amdgcn_uicmp(b, 0, 33) != 0; /* has no other */
-#else
-    return __builtin_amdgcn_ballot_w64(b) != 0;
-#endif
-#else
-    return __builtin_amdgcn_ballot_w32(b) != 0;
-#endif
-}
-RFG_DEVICE float log_2(float f)
-{
-#if RFG_NVIDIA
-    float r;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
-    return r;
-#else
-    return __builtin_log2f(f);
-#endif
-}

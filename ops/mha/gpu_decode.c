@@ -12,9 +12,9 @@
 enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
 
 static const struct rfg_param params[] = {
-    [P_TILES] = { "tiles", 3, { 1, 2, 4 } },               /* of the matrix instruction's queries, to a unit */
+    [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, to a unit */
     [P_WAVES] = { "waves", 5, { 2, 4, 8, 12, 16 } },       /* that share a unit's keys */
-    [P_UNROLL] = { "unroll", 3, { 1, 2, 3 } },             /* steps under way in each */
+    [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
     [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
     [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
     [P_GROUPS] = { "groups", 5, { 1, 2, 3, 4, 6 } }, /* workgroups a CU: as many as cluster=0 has, and

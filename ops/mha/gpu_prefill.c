@@ -81,7 +81,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (async) {
         /* Compiled by ptxas of CUDA 13, what this makes more than 232 spills; scores, which are in their places
          * twice while they become weights, count more than they are. */
-        features += (v[MHA_LEFT] >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv) + (d > 128 && !p[P_Q_LDS] ? 48 : 0);
+        features += (p[P_PARTS] > 1 ? 8 : 0) + (v[MHA_LEFT] >= 0 && v[MHA_PAGE] && p[P_STAGES] > 1) + (d > dv) +
+                    (d > 128 && !p[P_Q_LDS] ? 48 : 0);
         s.registers = out + scores * 3 / 2 + (p[P_Q_LDS] ? frags * 4 : q) + features;
         s.limit = 232;
     } else {
@@ -206,6 +207,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     if (prob->v[MHA_CAUSAL])
         waste += 0.5 * (s.tile_q + p[P_TILE_KV]) / MAX((double)prob->v[MHA_S], 1);
     double resident = MAX(1, MIN(dev->lds_bytes / MAX(s.lds, 1), 512 / s.threads));
+    /* One workgroup a CU multiplies or weighs, two do both at a time. */
+    if (s.groups * p[P_PARTS] < 2 * (int64_t)dev->cu_count || resident < 2)
+        efficiency *= p[P_WAVES] == 8 ? 0.8 : 0.6;
     double slots = dev->cu_count * resident, rounds = (double)s.groups * p[P_PARTS] / slots;
     double tail = rounds > 0 ? (rounds < 1 ? 1 : (rounds + 0.5) / rounds) / MIN(rounds, 1) : 1;
     double compute = flops * waste * tail / (1e6 * dev->mma_tflops * efficiency);

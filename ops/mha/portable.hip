@@ -9,14 +9,13 @@
  * goes through the keys. At the end the waves' sums are joined in LDS. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
+#include "mha/mha_device.h"
 
 #define WAVES    4
 #define THREADS  (WAVES * RFG_WAVE)
 #define KV_BYTES RFG_DTYPE_BYTES(KV_DTYPE)
 #define PIECE    (16 / KV_BYTES) /* elements of k that are read together, and lie together whatever the form */
 #define MINE     ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
-#define LOG2E    1.44269504f
-#define LN2      0.693147181f
 #define NOTHING  rfg_as_float(0xff800000u) /* minus infinity */
 #define MASKED   (-1.0f)                   /* a weight that isn't one: what v holds there must not count, even NaN */
 
@@ -51,16 +50,6 @@ RFG_DEVICE float load_f32(const float *p, long long i)
 RFG_DEVICE int load_i32(const int *p, long long i)
 {
     return (int)rfg_load4(p + i);
-}
-RFG_DEVICE float log_2(float f)
-{
-#if RFG_NVIDIA
-    float r;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
-    return r;
-#else
-    return __builtin_log2f(f);
-#endif
 }
 
 /* ---- rows, keys, elements --------------------------------------------------------------------------------------- */
@@ -135,12 +124,12 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float dot
 {
     float s = dot * u->scale;
     if (a->soft_cap > 0.0f) /* by tanh x = 1 - 2 / (1 + exp 2x) */
-        s = a->soft_cap * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(s / a->soft_cap * (2 * LOG2E))));
+        s = a->soft_cap * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(s / a->soft_cap * (2 * LOG2_E))));
     if (a->alibi) {
         int far = query_of(u, r) + u->before - key;
         s -= load_f32(a->alibi, head_of(u, r)) * (float)(far < 0 ? -far : far);
     }
-    return s * LOG2E;
+    return s * LOG2_E;
 }
 RFG_DEVICE bool sees(const struct mha_args *a, const struct unit *u, int key, int r)
 {
@@ -249,7 +238,7 @@ RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long
 RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const float *ml, const float *o, int r, int d)
 {
     int head = head_of(u, r);
-    float sink = a->sinks ? load_f32(a->sinks, head) * LOG2E : NOTHING, top = sink, l = 0.0f, sum = 0.0f;
+    float sink = a->sinks ? load_f32(a->sinks, head) * LOG2_E : NOTHING, top = sink, l = 0.0f, sum = 0.0f;
 #pragma unroll
     for (int w = 0; w < WAVES; w++)
         top = rfg_max(top, ml[(w * ROWS + r) * 2]);
@@ -266,7 +255,7 @@ RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const floa
     if (a->lse && d == 0) {
         long long at = (a->q_begin ? 0 : u->b) * a->lse_batch + head * a->lse_head +
                        (u->q_first + query_of(u, r)) * a->lse_token;
-        rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + log_2(l)) * LN2));
+        rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + log2_of(l)) * LN_2));
     }
 }
 

@@ -26,6 +26,7 @@
  * the device finds; each leaves its sums in the workspace, and the last to arrive joins them in order. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
+#include "mha/mha_device.h"
 #include "mha/prefill_place.h"
 #include "mha/prefill_tiles.h"
 
@@ -40,34 +41,10 @@ struct state {
     int row0; /* the wave's first row */
 };
 
-RFG_DEVICE bool any_lane(bool b)
-{
-#if RFG_NVIDIA
-    return __any_sync(0xffffffffu, b);
-#elif RFG_WAVE == 32
-    return __builtin_amdgcn_ballot_w32(b) != 0;
-#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_ballot_w64)
-    return __builtin_amdgcn_ballot_w64(b) != 0;
-#else
-    return __builtin_amdgcn_uicmp((rfg_u32)b, 0u, 33) != 0; /* ICMP_NE */
-#endif
-}
 
 RFG_DEVICE float absolute(float f)
 {
     return rfg_as_float(rfg_as_u32(f) & 0x7fffffffu);
-}
-RFG_DEVICE float log2_of(float f)
-{
-#if RFG_NVIDIA
-    float r;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
-    return r;
-#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_logf)
-    return __builtin_amdgcn_logf(f);
-#else
-    return __builtin_log2f(f);
-#endif
 }
 
 /* Over the lanes that share a query. */

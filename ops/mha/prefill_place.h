@@ -9,8 +9,6 @@
 #define STEPS    (D / RFG_FRAG_K)
 #define SLACK    8.0f
 #define LOWEST   -1e30f /* rather than -inf, of which differences are NaN */
-#define LOG2_E   1.44269504f
-#define LN_2     0.69314718f
 
 /* Rows of K and V in LDS: whole 128 bytes. On AMD V's are rows of TILE_KV keys. */
 #define K_CHUNKS  ((D / 8 + 7) / 8 * 8)
@@ -87,19 +85,6 @@ RFG_DEVICE int anew(int v)
     asm volatile("" : "+v"(v));
 #endif
     return v;
-}
-/* The arguments, read anew: AMD's scalar registers don't hold all of them from the kernel's start to its end. */
-RFG_DEVICE struct mha_args args_anew(const struct mha_args *a)
-{
-#if RFG_AMD
-    struct mha_args copy;
-    rfg_u64 at = (rfg_u64)__builtin_amdgcn_kernarg_segment_ptr();
-    asm volatile("" : "+s"(at));
-    __builtin_memcpy(&copy, (const void *)(const __attribute__((address_space(4))) char *)at, sizeof(copy));
-    return copy;
-#else
-    return *a;
-#endif
 }
 RFG_DEVICE int part_anew(void)
 {
