@@ -162,33 +162,36 @@ END_TEST
 
 /* ---- what a row doesn't see ------------------------------------------------------------------------------------- */
 
-/* Six queries and nine keys, causal with a window of 5: the value of key j is NaN. */
+/* Six queries of two heads and nine keys, causal with a window of 5: the value of key j is NaN. Sequences enough for
+ * variants to put several rows together. */
 START_TEST(unseen_nan)
 {
-    enum { SQ = 6, S = 9, LEFT = 5 };
-    static uint16_t q[SQ * D], k[S * D], v[S * D], out[SQ * D];
-    static float lse[SQ];
+    enum { B = 16, SQ = 6, HQ = 2, S = 9, LEFT = 5 };
+    static uint16_t q[B * SQ * HQ * D], k[B * S * D], v[B * S * D], out[B * SQ * HQ * D];
+    static float lse[B * SQ * HQ];
     for (int isa = 0; isa < isas_of(op_device(_i)); isa++) {
         rfg_context *ctx = context_of(op_device(_i), isa, 1);
         for (int decode = 0; decode < 2 && !lacks(ctx, isa); decode++)
             for (int bad = 0; bad < S; bad++) {
-                struct call c = { 1,        SQ,
-                                  1,        S,
-                                  1,        D,
-                                  RFG_BF16, RFG_BF16,
-                                  decode,   { .causal = 1, .window = 1, .window_left = LEFT, .window_right = -1 },
-                                  q,        k,
-                                  v,        out,
-                                  lse };
-                for (int i = 0; i < S * D; i++)
-                    v[i] = i / D == bad ? 0x7fc1 : 0x3f80;
+                struct call c = {
+                    .b = B, .sq = SQ, .hq = HQ, .s = S, .hkv = 1, .d = D, .dtype = RFG_BF16, .kv = RFG_BF16
+                };
+                c.decode = decode;
+                c.p = (rfg_mha_params){ .causal = 1, .window = 1, .window_left = LEFT, .window_right = -1 };
+                c.q = q;
+                c.k = k;
+                c.v = v;
+                c.out = out;
+                c.lse = lse;
+                for (int i = 0; i < B * S * D; i++)
+                    v[i] = i / D % S == bad ? 0x7fc1 : 0x3f80;
                 run(ctx, &c);
-                for (int i = 0; i < SQ * D; i++) {
-                    int at = i / D + S - SQ;
+                for (int i = 0; i < B * SQ * HQ * D; i++) {
+                    int query = i / (HQ * D) % SQ, at = query + S - SQ;
                     bool sees = bad <= at && bad >= at - LEFT;
                     double is = rfg_load(out, RFG_BF16, i);
                     ck_assert_msg(sees ? isnan(is) : is == 1, "%s, isa %d, decode %d: query %d, NaN at key %d: %g",
-                                  op_device(_i), isa, decode, i / D, bad, is);
+                                  op_device(_i), isa, decode, query, bad, is);
                 }
             }
         rfg_context_destroy(&ctx);
