@@ -95,6 +95,25 @@ static const char *const mha_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 form=vllm",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 form=vllm kv=e4m3 align=1",
 };
+/* For mha_prefill_mma: each head size, and each feature with the largest tiles. */
+static const char *const prefill_problems[] = {
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512 page=16",
+    "mha bf16->bf16 B=8 Hq=32 Hkv=8 D=128 S=2048 Sq=32 causal=1 page=64",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 cap=30",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 alibi=1",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1 window=512 alibi=1 cap=30 page=16",
+    "mha bf16->bf16 B=4 Hq=64 Hkv=8 D=64 S=2048 Sq=16 causal=1 window=128 sink=1 page=16",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 causal=1",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 page=16",
+    "mha bf16->bf16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 causal=1",
+    "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 causal=1",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 cap=50",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 page=16",
+};
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static const struct family {
@@ -114,6 +133,7 @@ static const struct family {
     { "act", NULL, act_problems, COUNT(act_problems), NULL },
     { "norm", NULL, norm_problems, COUNT(norm_problems), NULL },
     { "mha_portable", NULL, mha_problems, COUNT(mha_problems), "_portable" },
+    { "mha_prefill", NULL, prefill_problems, COUNT(prefill_problems), "_prefill_mma" },
 };
 
 /* One code object that a variant can ask for. */
@@ -472,6 +492,8 @@ START_TEST(compiles)
         collect_problems(&sets, f);
         if (sets.n == 0) {
             struct rfg_problem prob;
+            if (!f->variant && !(dev.features & RFG_FEATURE_MMA))
+                continue;
             ck_assert(f->variant && rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
             ck_assert_msg(!f->variant->supports(&dev, &prob, &why), "%s: %s has no parameters for it", dev.target,
                           f->name);

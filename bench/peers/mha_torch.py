@@ -188,7 +188,7 @@ def rfg_candidate(p, ctx):
             calls.append(ctx.mha(p.out[i][None], p.q[i][None], k, v, True))
         else:
             k, v = p.pages(i)
-            calls.append(ctx.mha_decode(p.out[i], p.q[i], k, v, p.table[i], p.kv_lens, r.s, p.k_scale, p.v_scale))
+            calls.append(ctx.mha_decode(p.out[i], p.q[i], k, v, p.table[i], p.kv_lens, r.s, sum(r.lens) // r.b, p.k_scale, p.v_scale))
     return Candidate("", lambda i: calls[i](), lambda _: p.out[0], "tokens" if r.prefill else "pages")
 
 

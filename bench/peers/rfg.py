@@ -64,6 +64,7 @@ class MhaParams(c.Structure):
         ("cu_seqlens_k", c.POINTER(Tensor)),
         ("max_seqlen_q", c.c_int32),
         ("max_seqlen_k", c.c_int32),
+        ("mean_seqlen_k", c.c_int32),
         ("block_table", c.POINTER(Tensor)),
         ("kv_lens", c.POINTER(Tensor)),
     ]
@@ -176,8 +177,13 @@ class Rfg:
         fn, ctx, stream, check = self.lib.rfg_op_mha, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
-    def mha_decode(self, out, q, k, v, block_table, kv_lens, max_seqlen_k, k_scale=None, v_scale=None):
-        params = MhaParams(k_scale=pointer(k_scale), v_scale=pointer(v_scale), max_seqlen_k=max_seqlen_k)
+    def mha_decode(self, out, q, k, v, block_table, kv_lens, max_seqlen_k, mean_seqlen_k, k_scale=None, v_scale=None):
+        params = MhaParams(
+            k_scale=pointer(k_scale),
+            v_scale=pointer(v_scale),
+            max_seqlen_k=max_seqlen_k,
+            mean_seqlen_k=mean_seqlen_k,
+        )
         keep = [tensor(t) for t in (out, q, k, v, block_table, kv_lens)] + [c.byref(params)]
         fn, ctx, stream, check = self.lib.rfg_op_mha_decode, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))

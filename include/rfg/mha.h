@@ -39,6 +39,10 @@ typedef struct rfg_mha_params {
     /* An upper bound of kv lengths that the host knows, by which a kernel is chosen and the work is divided; lengths up
      * to what the tensors hold are right whatever it says. 0: what the tensors hold. */
     int32_t max_seqlen_k;
+    /* rfg_op_mha_decode only: about how many keys a sequence has, on average. 0: not known. Near the most (three
+     * quarters) it has a kernel chosen for sequences that are alike; else one that bears their differences, which costs
+     * a few percent where there are none. */
+    int32_t mean_seqlen_k;
     /* rfg_op_mha only: a paged cache as rfg_op_mha_decode() has it; k and v are then as there. int32. */
     const rfg_tensor *block_table; /* [B, blocks of a sequence], unit column stride */
     const rfg_tensor *kv_lens;     /* [B] */

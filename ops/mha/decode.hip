@@ -71,6 +71,14 @@ struct stage {
     value_piece v[PV_TOKENS][PIECES];
 };
 
+/* A tile of them. */
+struct queries {
+    rfg_frag_x x[K_STEPS];
+#if MMA_DTYPE != DTYPE
+    float up[LANE_QUERIES]; /* what this lane's queries were divided by */
+#endif
+};
+
 struct sums {
     float m[TILES][LANE_QUERIES], l[TILES][LANE_QUERIES];
     float o[TILES][BLOCKS][O_FLOATS];
@@ -153,8 +161,8 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
         load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
 }
 
-/* RDNA 3's lanes hold all of a step's keys and values twice over: there is no room for the next step's. */
-#define LATE RFG_WMMA11
+/* No room for the next step: RDNA 3's lanes hold all of a step's keys and values twice over. */
+#define LATE (RFG_WMMA11 || (RFG_WAVE == 32 && D + DV > 384))
 
 /* Scores as powers of two, masked. */
 RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
@@ -177,7 +185,7 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
 }
 
 /* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
-RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const rfg_frag_x (*q)[K_STEPS], struct stage *st,
+RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const struct queries *q, struct stage *st,
                          struct sums *acc, int step, int next, int end, int block, int next_block)
 {
 #if LATE
@@ -197,13 +205,17 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
             keys.v[i] = key_of(st->k[k][i]);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t][k], DTYPE);
+            rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
     }
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
-            s[t].v[i] += odd[t].v[i];
+            s[t].v[i] = (s[t].v[i] + odd[t].v[i])
+#if MMA_DTYPE != DTYPE
+                        * q[t].up[i % LANE_QUERIES]
+#endif
+                ;
 #if LATE
     load_values(a, u, st, block, step, true);
 #else
@@ -261,7 +273,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
 #pragma unroll
         for (int w = 0; w < V_LOADED; w++) {
 #if KV_SMALL
-            rfg_u32x2 two = small_to_16x4(VALUE_WORD(st->v[i], w));
+            rfg_u32x2 two = small_to_f16x4(VALUE_WORD(st->v[i], w));
             v[i][2 * w] = two.x;
             v[i][2 * w + 1] = two.y;
 #else
@@ -275,6 +287,54 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const r
             pv_multiply(acc->o[t], v, p[t], b);
 #if !LATE
     load_values(a, u, st, next_block, next, next < end);
+#endif
+}
+
+/* The tile that begins at row row0. */
+RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, struct queries *q, int row0)
+{
+    int row = row0 + o_row();
+    bool real = row < GROUP * SQ; /* others are zeroes: nobody asks for their results */
+    const rfg_u16 *p = (const rfg_u16 *)a->q.data + u->b * a->q.batch + row / GROUP * a->q.token +
+                       (u->head * GROUP + row % GROUP) * a->q.head;
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_X; i++)
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++)
+            if (real)
+                q->x[k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
+            else
+                q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
+#if MMA_DTYPE != DTYPE
+    /* fp16 has all of bf16's digits, but not its range: a power of two brings a row's largest to 1...2, and its scores
+     * back. What is 2^-24 of the largest and less is lost. */
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_X; i++)
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++) {
+            float f[8];
+            rfg_unpack(f, q->x[k].v[i], DTYPE);
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                largest = rfg_max(largest, rfg_as_float(rfg_as_u32(f[e]) & 0x7fffffffu));
+        }
+    largest = over_row(largest);
+    rfg_u32 exponent = rfg_as_u32(largest) >> 23;
+    exponent = exponent < 1 ? 1 : exponent > 253 ? 253 : exponent;
+    float down = rfg_as_float((254 - exponent) << 23);
+    of_queries(q->up, rfg_as_float(exponent << 23));
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_X; i++)
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++) {
+            float f[8];
+            rfg_unpack(f, q->x[k].v[i], DTYPE);
+            q->x[k].v[i].x = pack_two(f[0] * down, f[1] * down);
+            q->x[k].v[i].y = pack_two(f[2] * down, f[3] * down);
+            q->x[k].v[i].z = pack_two(f[4] * down, f[5] * down);
+            q->x[k].v[i].w = pack_two(f[6] * down, f[7] * down);
+        }
 #endif
 }
 
@@ -299,23 +359,10 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
         if (first + (UNROLL + i) * by < end)
             next_block[i] = block_of(a, u, first + (UNROLL + i) * by);
 
-    rfg_frag_x q[TILES][K_STEPS];
+    struct queries q[TILES];
 #pragma unroll
     for (int t = 0; t < TILES; t++)
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_X; i++) {
-#if RFG_NVIDIA
-            int row = u->row0 + t * Q_TILE + rfg_lane() / 4;
-#else
-            int row = u->row0 + t * Q_TILE + rfg_lane() % 16;
-#endif
-            row = row < GROUP * SQ ? row : GROUP * SQ - 1;
-            const rfg_u16 *p = (const rfg_u16 *)a->q.data + u->b * a->q.batch + row / GROUP * a->q.token +
-                               (u->head * GROUP + row % GROUP) * a->q.head;
-#pragma unroll
-            for (int k = 0; k < K_STEPS; k++)
-                q[t][k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
-        }
+        load_queries(a, u, &q[t], u->row0 + t * Q_TILE);
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -424,11 +471,17 @@ RFG_DEVICE struct joined join_waves(const float *lds, int quad)
     return j;
 }
 
+/* Is the quad of a row that there is? */
+RFG_DEVICE bool is_asked(const struct unit *u, int quad)
+{
+    return GROUP * SQ % ROWS == 0 || u->row0 + quad / (DV / 4) < GROUP * SQ;
+}
+
 /* Four elements of a row's output. */
 RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int quad, struct joined j)
 {
     int row = u->row0 + quad / (DV / 4), at = quad % (DV / 4) * 4;
-    if (row >= GROUP * SQ)
+    if (!is_asked(u, quad))
         return;
     int query = row / GROUP, head = u->head * GROUP + row % GROUP;
     if (a->sinks) {
@@ -621,13 +674,15 @@ DECODE_KERNEL mha_decode(struct mha_args a)
 #pragma unroll 1
     for (int i = rfg_thread(); i < MINE; i += THREADS) {
         int quad = rank * MINE + i;
-        leave_quad(all + (long long)part * PARTIAL, i, quad / (DV / 4), i == 0 || quad % (DV / 4) == 0, OWNED(i));
+        if (is_asked(&u, quad))
+            leave_quad(all + (long long)part * PARTIAL, i, quad / (DV / 4), i == 0 || quad % (DV / 4) == 0, OWNED(i));
     }
     if (last_to_arrive(a.counters + rfg_group_x(), parts, (rfg_u32 *)lds)) {
 #pragma unroll 1
         for (int i = rfg_thread(); i < MINE; i += THREADS) {
             int quad = rank * MINE + i;
-            store_quad(&a, &u, quad, join_parts(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
+            if (is_asked(&u, quad))
+                store_quad(&a, &u, quad, join_parts(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
         }
     }
 }
@@ -654,13 +709,15 @@ RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds,
     float *all = (float *)a->workspace, *slot = all + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-        leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
+        if (is_asked(u, quad))
+            leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
     if (!last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
         return;
     const float *first = all + (long long)(from * 2 + 1) * PARTIAL;
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-        store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
+        if (is_asked(u, quad))
+            store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 
 DECODE_KERNEL mha_decode(struct mha_args a)

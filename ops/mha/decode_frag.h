@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * Values times weights by matrix instructions with both straight from registers: O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T.
- * V is the instruction's A, transposed; P comes as rfg_frag_mma_wx() left it: tokens are its rows, queries its columns.
+ * Values times weights by matrix instructions with both straight from registers: O[16,Q] += V[16 tokens, 16]^T P[Q,
+ * 16]^T. V is the instruction's A, transposed; P comes as rfg_frag_mma_wx() left it: tokens are its rows, queries its
+ * columns.
  *
  * Row r of block j of O stands for an element of V's rows that a lane has: all that a lane holds of a token lies in
- * pieces of PIECE neighbouring elements, the pieces of all lanes of a row one behind the other. Macros: DV, KV_DTYPE, DTYPE.
- * A matrix instruction takes any tokens in any order, if V and P agree: pv_token(i) is the i-th that a lane has of V. */
+ * pieces of PIECE neighbouring elements, the pieces of all lanes of a row one behind the other. Macros: DV, KV_DTYPE,
+ * DTYPE. A matrix instruction takes any tokens in any order, if V and P agree: pv_token(i) is the i-th that a lane has
+ * of V. */
 #if RFG_NVIDIA
-#define Q_TILE      8
-#define V_ROWS      2 /* of O's 16 in each lane */
-#define PV_TOKENS   4
-#define O_FLOATS    4
+#define Q_TILE       8
+#define V_ROWS       2 /* of O's 16 in each lane */
+#define PV_TOKENS    4
+#define O_FLOATS     4
 #define LANE_QUERIES 2
 #else
-#define Q_TILE      16
-#define V_ROWS      1
-#define PV_TOKENS   (RFG_MFMA ? 4 : RFG_WMMA12 ? 8 : 16)
-#define O_FLOATS    RFG_FRAG_C
+#define Q_TILE       16
+#define V_ROWS       1
+#define PV_TOKENS    (RFG_MFMA ? 4 : RFG_WMMA12 ? 8 : 16)
+#define O_FLOATS     RFG_FRAG_C
 #define LANE_QUERIES 1
 #endif
 #define STEP        16 /* tokens */
 #define BLOCKS      (DV / 16)
 #define V_ELEMENTS  (V_ROWS * BLOCKS) /* of a token in a lane */
 #define KV_BYTES    RFG_DTYPE_BYTES(KV_DTYPE)
+#define KV_SMALL    (KV_BYTES == 1)
+/* What is multiplied: 8-bit keys and values as fp16, which takes an instruction where bf16 takes four; queries with them. */
+#define MMA_DTYPE   (KV_SMALL ? RFG_F16 : DTYPE)
 #define FITS(n)     (V_ELEMENTS % (n) == 0 && (n)*KV_BYTES <= 16)
 #define PIECE       (FITS(16) ? 16 : FITS(8) ? 8 : FITS(4) ? 4 : 2)
 #define PIECES      (V_ELEMENTS / PIECE)
@@ -58,8 +63,6 @@ RFG_DEVICE int pv_element(int lane, int e)
 
 /* ---- 8-bit codes as 16-bit numbers ------------------------------------------------------------------------------ */
 
-#define KV_SMALL (KV_BYTES == 1)
-
 RFG_DEVICE rfg_u32 bytes_of(rfg_u32 a, rfg_u32 b, rfg_u32 which)
 {
 #if RFG_NVIDIA
@@ -90,28 +93,17 @@ RFG_DEVICE rfg_u32 small_to_f16x2(rfg_u32 u)
 #endif
 #endif
 }
-RFG_DEVICE rfg_u32 small_to_16x2(rfg_u32 u)
-{
-    rfg_u32 h = small_to_f16x2(u);
-    if (DTYPE == RFG_F16)
-        return h;
-    return bytes_of(rfg_as_u32(rfg_f16_to_float((rfg_u16)h)), rfg_as_u32(rfg_f16_to_float((rfg_u16)(h >> 16))), 0x7632);
-}
 /* Four codes. */
-RFG_DEVICE rfg_u32x2 small_to_16x4(rfg_u32 u)
+RFG_DEVICE rfg_u32x2 small_to_f16x4(rfg_u32 u)
 {
     rfg_u32x2 r;
 #if RFG_NVIDIA && KV_DTYPE == RFG_E4M3 && __CUDA_ARCH__ >= 890
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r.x) : "h"((rfg_u16)u));
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r.y) : "h"((rfg_u16)(u >> 16)));
-    if (DTYPE == RFG_BF16) {
-        r.x = rfg_pack_bf16(rfg_f16_to_float((rfg_u16)r.x), rfg_f16_to_float((rfg_u16)(r.x >> 16)));
-        r.y = rfg_pack_bf16(rfg_f16_to_float((rfg_u16)r.y), rfg_f16_to_float((rfg_u16)(r.y >> 16)));
-    }
-    return r;
+#else
+    r.x = small_to_f16x2(bytes_of(u, 0, 0x1404));
+    r.y = small_to_f16x2(bytes_of(u, 0, 0x3424));
 #endif
-    r.x = small_to_16x2(bytes_of(u, 0, 0x1404));
-    r.y = small_to_16x2(bytes_of(u, 0, 0x3424));
     return r;
 }
 
@@ -126,8 +118,8 @@ RFG_DEVICE const char *fixed(const char *p)
     return p;
 }
 
-/* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD the
- * callers branch, and `on` is true here.) */
+/* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD
+ * the callers branch, and `on` is true here.) */
 #if RFG_NVIDIA
 #define STREAM_IF(how) "{\n.reg .pred p;\nsetp.ne.s32 p, %" how ", 0;\n@p ld.global.nc.L1::no_allocate.L2::128B"
 RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
@@ -168,7 +160,7 @@ typedef rfg_u32x2 key_piece;
 #define load_key load8_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k)
 {
-    rfg_u32x2 lo = small_to_16x4(k.x), hi = small_to_16x4(k.y);
+    rfg_u32x2 lo = small_to_f16x4(k.x), hi = small_to_f16x4(k.y);
     rfg_u32x4 v;
     v.x = lo.x;
     v.y = lo.y;
@@ -215,12 +207,12 @@ RFG_DEVICE void load_value(value_piece *v, const char *row, bool on)
 /* ---- O += V^T P^T ----------------------------------------------------------------------------------------------- */
 
 /* The weights of a step (of 16 tokens) in this lane's order for B, from what rfg_frag_wx has. */
-/* (Not the prelude's on AMD, which is assembly: the compiler would not look into it for what matrix instructions, which read
- * this next, must wait for.) */
+/* (Not the prelude's on AMD, which is assembly: the compiler would not look into it for what matrix instructions, which
+ * read this next, must wait for.) */
 RFG_DEVICE rfg_u32 pack_two(float a, float b)
 {
 #if RFG_AMD
-    if (DTYPE == RFG_F16) {
+    if (MMA_DTYPE == RFG_F16) {
         typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
         f16x2 h = { (_Float16)a, (_Float16)b };
         return __builtin_bit_cast(rfg_u32, h);
@@ -231,7 +223,7 @@ RFG_DEVICE rfg_u32 pack_two(float a, float b)
     return __builtin_bit_cast(rfg_u32, h);
 #endif
 #endif
-    return DTYPE == RFG_F16 ? rfg_pack_f16(a, b) : rfg_pack_bf16(a, b);
+    return MMA_DTYPE == RFG_F16 ? rfg_pack_f16(a, b) : rfg_pack_bf16(a, b);
 }
 #if RFG_NVIDIA
 RFG_DEVICE rfg_u32 transpose_8x8(rfg_u32 u)
@@ -274,14 +266,14 @@ RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], c
 #if RFG_NVIDIA
     rfg_u32 a0 = two_tokens(v, 0, block), a1 = two_tokens(v, 0, BLOCKS + block);
     rfg_u32 a2 = two_tokens(v, 1, block), a3 = two_tokens(v, 1, BLOCKS + block);
-    if (DTYPE == RFG_F16)
+    if (MMA_DTYPE == RFG_F16)
         RFG_MMA_SYNC("f16", d, a0, a1, a2, a3, p[0], p[1]);
     else
         RFG_MMA_SYNC("bf16", d, a0, a1, a2, a3, p[0], p[1]);
 #elif RFG_MFMA
     rfg_u32x2 a = { two_tokens(v, 0, block), two_tokens(v, 1, block) }, b = { p[0], p[1] };
     rfg_f32x4 c = { d[0], d[1], d[2], d[3] };
-    if (DTYPE == RFG_F16)
+    if (MMA_DTYPE == RFG_F16)
         c = __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(rfg_f16x4, a), __builtin_bit_cast(rfg_f16x4, b), c,
                                                   0, 0, 0);
     else
@@ -300,16 +292,17 @@ RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], c
         a[i] = two_tokens(v, i, block);
         b[i] = p[i];
     }
-    if (DTYPE == RFG_F16)
+    if (MMA_DTYPE == RFG_F16)
         c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(__builtin_bit_cast(rfg_f16x16, a),
                                                        __builtin_bit_cast(rfg_f16x16, b), c);
     else
         c = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(__builtin_bit_cast(rfg_s16x16, a),
                                                         __builtin_bit_cast(rfg_s16x16, b), c);
 #else
-    rfg_u32x4 a = { two_tokens(v, 0, block), two_tokens(v, 1, block), two_tokens(v, 2, block), two_tokens(v, 3, block) };
+    rfg_u32x4 a = { two_tokens(v, 0, block), two_tokens(v, 1, block), two_tokens(v, 2, block),
+                    two_tokens(v, 3, block) };
     rfg_u32x4 b = { p[0], p[1], p[2], p[3] };
-    if (DTYPE == RFG_F16)
+    if (MMA_DTYPE == RFG_F16)
         c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(__builtin_bit_cast(rfg_f16x8, a),
                                                              __builtin_bit_cast(rfg_f16x8, b), c);
     else
@@ -322,8 +315,8 @@ RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], c
 #endif
 }
 
-/* The floats of O in a lane: V_ELEMENTS elements, e, for each of O_FLOATS / V_ROWS i: float e / BLOCKS * (O_FLOATS / V_ROWS) +
- * i of block e % BLOCKS. Which element of V and which query that is. */
+/* The floats of O in a lane: V_ELEMENTS elements, e, for each of O_FLOATS / V_ROWS i: float e / BLOCKS * (O_FLOATS /
+ * V_ROWS) + i of block e % BLOCKS. Which element of V and which query that is. */
 RFG_DEVICE int o_element(int e, int i)
 {
 #if RFG_NVIDIA
@@ -340,6 +333,30 @@ RFG_DEVICE int o_query(int i)
 #else
     (void)i;
     return rfg_lane() % 16;
+#endif
+}
+/* The row of Q's tile that this lane loads; the largest of its lanes; a number of that row for the lanes of its scores. */
+RFG_DEVICE int o_row(void)
+{
+    return RFG_NVIDIA ? rfg_lane() / 4 : rfg_lane() % 16;
+}
+RFG_DEVICE float over_row(float v)
+{
+#if RFG_NVIDIA
+    v = rfg_max(v, rfg_shuffle_xor(v, 1));
+    return rfg_max(v, rfg_shuffle_xor(v, 2));
+#else
+    v = rfg_max(v, rfg_shuffle_xor(v, 16));
+    return RFG_WAVE == 64 ? rfg_max(v, rfg_shuffle_xor(v, 32 & (RFG_WAVE - 1))) : v;
+#endif
+}
+RFG_DEVICE void of_queries(float *to, float v)
+{
+#if RFG_NVIDIA
+    to[0] = __shfl_sync(0xffffffffu, v, rfg_lane() % 4 * 8);
+    to[1] = __shfl_sync(0xffffffffu, v, rfg_lane() % 4 * 8 + 4);
+#else
+    to[0] = v;
 #endif
 }
 /* Over the lanes that have other tokens of the same queries. */

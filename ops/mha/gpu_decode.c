@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../gemm/model.h"
 #include "../gpu.h"
 #include "mha.h"
 
@@ -36,9 +37,10 @@ static int q_tile(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
 }
 
-static bool is_rdna3(const struct rfg_device *dev)
+/* As in decode.hip. */
+static bool late(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    return !strncmp(dev->target, "gfx11", 5);
+    return !strncmp(dev->target, "gfx11", 5) || (dev->wave_size == 32 && prob->v[MHA_D] + mha_dv(prob) > 384);
 }
 
 static int query_rows(const struct rfg_problem *prob)
@@ -57,9 +59,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     else if (!p[P_CLUSTER])
         floats += 4 + MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
-    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice, but not keys and values at a time. */
-    bool twice = is_rdna3(dev);
-    int stage = p[P_UNROLL] * STEP * (twice ? 2 * dv : d + dv) * size;
+    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice. */
+    bool twice = !strncmp(dev->target, "gfx11", 5);
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size + 44;
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
@@ -96,8 +98,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
-    if (is_rdna3(dev) && p[P_UNROLL] != 1)
-        return rfg_refuse(why, "unroll=%d: must be 1 on %s", p[P_UNROLL], dev->arch);
+    if (late(dev, prob) && p[P_UNROLL] != 1)
+        return rfg_refuse(why, "unroll=%d: must be 1 with D=%" PRId64 " on %s", p[P_UNROLL], prob->v[MHA_D], dev->arch);
     if (!p[P_CLUSTER] && p[P_PARTS] != 1)
         return rfg_refuse(why, "parts=%d: must be 1, cluster=0 has none", p[P_PARTS]);
     if (p[P_CLUSTER] && !nvidia && p[P_GROUPS] != 1)
@@ -138,6 +140,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
     if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
         return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
+    bool enough = s.units * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MOST_BATCH; /* for cluster=0 */
+    if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough)
+        return rfg_refuse(why, "cluster=%d: the sequences differ", p[P_CLUSTER]);
     if (!p[P_CLUSTER]) {
         if (p[P_GROUPS] > resident(dev, &s, p))
             return rfg_refuse(why, "groups=%d: not at once", p[P_GROUPS]);
@@ -152,26 +157,43 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
            rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
 }
 
+/* As an H200 has it: a step takes some 1.5 us from its loads to their
+ * next turn, a second one under way gives a third more, a CU takes in 50 bytes a ns however
+ * many it asks for, and a step keeps a wave's quarter of the CU busy for 0.1 us, itself for 0.35. */
+#define LOADED_US 1.5
+#define CU_GBPS   50
+#define CHAIN_US  0.35
+#define BUSY_US   0.1
+
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES];
+    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES], groups = (double)s.groups;
     prob->op->cost(prob, &bytes, &flops);
-    double at_once = MIN((double)s.groups, per_cu * dev->cu_count), rounds = ceil((double)s.groups / at_once);
-    double all = (double)(s.units * s.steps); /* of a wave */
-    double longest = p[P_CLUSTER] ? ceil((double)s.steps / (waves * p[P_CLUSTER] * p[P_PARTS]))
-                                  : ceil(ceil(all / (double)s.groups) / waves) + 0.5;
-    double in_flight = at_once * waves * p[P_UNROLL] * s.step_bytes;
-    double rate = MIN(1e3 * dev->mem_gbps, in_flight / LOAD_US);
-    rate = MIN(rate, 1e3 * dev->mem_gbps * 1.6 * MIN(at_once, dev->cu_count) / dev->cu_count);
-    double us = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, in_flight / LOAD_US));
-    /* A step's chain of instructions, and what they take of a CU's units. */
-    double chain = 0.25 + 0.1 * p[P_TILES], busy = all * (0.05 + 0.04 * p[P_TILES]) / dev->cu_count;
-    us = MAX(MAX(us, busy), rounds * longest * chain);
-    double join = 0.5 + 0.02 * s.lds / 1024 * per_cu;
-    join += p[P_CLUSTER] > 1 ? 0.5 : p[P_CLUSTER] ? 0 : dev->sync_us + 0.3 + 0.001 * (double)prob->v[MHA_B];
-    join += p[P_PARTS] > 1 ? dev->sync_us + 0.02 * p[P_PARTS] : 0;
-    return dev->latency_us + 2 * dev->load_us + us + join;
+    /* Of the largest clusters there is one to a GPC, however much room. */
+    double at_once = gemm_at_once(dev, MAX(p[P_CLUSTER], 1), p[P_CLUSTER] > 8 ? 1 : per_cu),
+           rounds = ceil(groups / at_once);
+    double active = MIN(groups, at_once), cus = MIN(active, dev->cu_count), all = (double)(s.units * s.steps);
+    /* Where sequences differ, or a window leaves most keys out. */
+    all *= MIN(1, bytes / MAX((double)(prob->v[MHA_B] * prob->v[MHA_HKV] * s.steps) * s.step_bytes, 1));
+    int split = p[P_CLUSTER] * p[P_PARTS];
+    double longest = split ? ceil((double)s.steps / (waves * split)) : ceil(all / groups / waves) + 0.5;
+    double tiles = p[P_TILES], crowd = active / cus * waves / 4;
+    double rate =
+        MIN(1e3 * dev->mem_gbps,
+            MIN(active * waves * (1 + 0.3 * (p[P_UNROLL] - 1)) * s.step_bytes / LOADED_US, cus * CU_GBPS * 1e3));
+    /* What the last steps leave idle. */
+    double uneven = longest * waves * groups / MAX(all, 1);
+    double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));
+    double chain = rounds * longest * MAX(CHAIN_US * (1 + tiles) / 2, crowd * BUSY_US * (1 + tiles) / 2);
+    data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
+    double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.5 : 0) +
+                  (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
+    /* Who has parts of several units begins anew with each; meanwhile a CU's other workgroups go on. */
+    if (!split)
+        join += (double)s.units / groups * (2 * dev->load_us + CHAIN_US + 1) / (active / cus);
+    return dev->latency_us + 2 * dev->load_us + MAX(data, chain) + CHAIN_US + rounds * join +
+           (rounds - 1) * 2 * dev->load_us;
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -29,22 +29,23 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
     [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL }, [MHA_KV] = { "kv", RFG_KEY_ATTR, 0,                   \
                                                                               0,    MHA_KV_E5M2,  kv_names },          \
-    [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_HEAD, scales_names },                                    \
-    [MHA_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, MHA_FORM_GAPS, form_names }, [MHA_LENS] = { "lens",                   \
-                                                                                             RFG_KEY_LAYOUT,           \
-                                                                                             0,                        \
-                                                                                             0,                        \
-                                                                                             MHA_LENS_ANY,             \
-                                                                                             lens_names },             \
+    [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_HEAD, scales_names }, [MHA_FORM] = { "form",             \
+                                                                                                   RFG_KEY_LAYOUT,     \
+                                                                                                   0,                  \
+                                                                                                   0,                  \
+                                                                                                   MHA_FORM_GAPS,      \
+                                                                                                   form_names },       \
     [MHA_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL }, [MHA_OVERLAP] = RFG_KEY_OVERLAP
 
 static const struct rfg_key mha_keys[MHA_NKEYS] = {
     KEYS,
     [MHA_SQ] = { "Sq", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
+    [MHA_LENS] = { "lens", RFG_KEY_LAYOUT, 0, 0, MHA_LENS_ANY, lens_names },
 };
 static const struct rfg_key decode_keys[MHA_NKEYS] = {
     KEYS,
     [MHA_SQ] = { "Sq", RFG_KEY_ATTR, 1, 1, 8, NULL },
+    [MHA_LENS] = { "lens", RFG_KEY_ATTR, 0, 0, MHA_LENS_ANY, lens_names },
 };
 
 bool mha_head_dims_allowed(int64_t d, int64_t dv)
@@ -305,9 +306,22 @@ static void mha_indices(const struct rfg_problem *prob, int tensor, uint64_t see
     }
 }
 
+int64_t mha_posed_keys(int64_t most, int64_t held, bool varlen)
+{
+    int64_t s = 1;
+    if (!most || (most >= held && !varlen))
+        return held;
+    most = most < held ? most : held;
+    while (s < most)
+        s *= 2;
+    return s < RFG_MAX_SIZE ? s : RFG_MAX_SIZE;
+}
+
 static void mha_posed(struct rfg_problem *prob)
 {
-    prob->v[MHA_LENS] = MHA_LENS_ALL;
+    int64_t *v = prob->v, page = v[MHA_PAGE] ? v[MHA_PAGE] : 1;
+    v[MHA_S] = mha_posed_keys(v[MHA_S], (v[MHA_S] + page - 1) / page * page, v[MHA_VARLEN] && !v[MHA_PAGE]);
+    v[MHA_LENS] = mha_is_decode(prob) && v[MHA_LENS] && v[MHA_B] > 1 ? MHA_LENS_LOG : MHA_LENS_ALL;
     if (prob->v[MHA_FORM] != MHA_FORM_VLLM)
         prob->v[MHA_FORM] = MHA_FORM_NHD;
 }
@@ -407,7 +421,8 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSOR
                .cu_seqlens_q = v[MHA_VARLEN] ? &w[MHA_T_CU_Q] : NULL,
                .cu_seqlens_k = v[MHA_VARLEN] && !paged ? &w[MHA_T_CU_K] : NULL,
                .max_seqlen_q = (int32_t)v[MHA_SQ],
-               .max_seqlen_k = (int32_t)v[MHA_S] },
+               .max_seqlen_k = (int32_t)v[MHA_S],
+               .mean_seqlen_k = v[MHA_LENS] ? 0 : (int32_t)v[MHA_S] },
     };
     if (!mha_is_decode(prob)) {
         views->call.p.block_table = views->call.table;
@@ -518,14 +533,11 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
 static const struct rfg_variant *const mha_variants[] = {
-    &mha_portable,
-    &mha_cpu_avx512,
-    &mha_cpu_avx2,
-    &mha_cpu_portable,
+    &mha_prefill_mma, &mha_portable, &mha_cpu_avx512, &mha_cpu_avx2, &mha_cpu_portable,
 };
 static const struct rfg_variant *const decode_variants[] = {
-    &mha_decode_stream_mma, &mha_decode_portable,     &mha_decode_cpu_avx512,
-    &mha_decode_cpu_avx2,   &mha_decode_cpu_portable,
+    &mha_decode_stream_mma, &mha_decode_tile_mma, &mha_decode_portable,
+    &mha_decode_cpu_avx512, &mha_decode_cpu_avx2, &mha_decode_cpu_portable,
 };
 
 #define DESC(op_name, op_id, op_keys, op_variants)                                                                     \

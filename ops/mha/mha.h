@@ -13,7 +13,7 @@ enum {
     MHA_HQ,
     MHA_HKV,
     MHA_D,
-    MHA_S, /* keys: the most of a sequence; max_seqlen_k, else what the tensors hold */
+    MHA_S, /* keys: the most of a sequence; see mha_posed_keys() */
     MHA_SQ,
     MHA_DV,     /* 0: D */
     MHA_CAUSAL, /* 1: mha */
@@ -28,7 +28,7 @@ enum {
     MHA_KV,     /* enum mha_kv: dtype of k and v */
     MHA_SCALES, /* enum mha_scales: 8-bit k and v */
     MHA_FORM,   /* enum mha_form: how k and v (and, NHD apart, q) lie; the public functions say nhd or vllm */
-    MHA_LENS,   /* layout key, for tests: enum mha_lens; the public functions say 0 */
+    MHA_LENS,   /* enum mha_lens. mha: a layout key, for tests */
     MHA_ALIGN,  /* of all pointers and strides */
     MHA_OVERLAP,
     MHA_NKEYS
@@ -37,7 +37,8 @@ enum {
 enum mha_kv { MHA_KV_SAME, MHA_KV_E4M3, MHA_KV_E4M3FNUZ, MHA_KV_E5M2 };     /* "same", "e4m3", ... */
 enum mha_scales { MHA_SCALES_NONE, MHA_SCALES_TENSOR, MHA_SCALES_HEAD };    /* "none", "tensor", "head" */
 enum mha_form { MHA_FORM_NHD, MHA_FORM_HND, MHA_FORM_VLLM, MHA_FORM_GAPS }; /* "nhd", "hnd", "vllm", "gaps" */
-enum mha_lens { MHA_LENS_ALL, MHA_LENS_LOG, MHA_LENS_ANY }; /* "all": S; "log": log-uniform 16...S; "any": 0...S */
+/* "all": S, or near it; "log": anything: log-uniform 16...S in tests and tuning; "any": 0...S, for tests. */
+enum mha_lens { MHA_LENS_ALL, MHA_LENS_LOG, MHA_LENS_ANY };
 
 /* dtype[0] = q, dtype[1] = out: the same, bf16 or fp16. */
 
@@ -59,7 +60,7 @@ static inline int mha_kv_dtype(const struct rfg_problem *prob)
 
 /* gpu.c (portable), gpu_decode.c, gpu_prefill.c, cpu.c */
 extern const struct rfg_variant mha_prefill_mma, mha_portable, mha_cpu_avx512, mha_cpu_avx2, mha_cpu_portable;
-extern const struct rfg_variant mha_decode_stream_mma, mha_decode_portable, mha_decode_cpu_avx512, mha_decode_cpu_avx2,
-    mha_decode_cpu_portable;
+extern const struct rfg_variant mha_decode_stream_mma, mha_decode_tile_mma, mha_decode_portable, mha_decode_cpu_avx512,
+    mha_decode_cpu_avx2, mha_decode_cpu_portable;
 
 #endif

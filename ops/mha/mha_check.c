@@ -256,6 +256,8 @@ static rfg_status check_lengths(const struct mha_call *c, struct facts *f)
         return st;
     if (p->max_seqlen_k < 0)
         return BAD("%s: max_seqlen_k is %" PRId32 ": must be 0 or above", fn, p->max_seqlen_k);
+    if (p->mean_seqlen_k < 0)
+        return BAD("%s: mean_seqlen_k is %" PRId32 ": must be 0 or above", fn, p->mean_seqlen_k);
     return RFG_OK;
 }
 
@@ -359,7 +361,7 @@ static void pose(const struct mha_call *c, const struct facts *f, struct rfg_pro
     v[MHA_HQ] = f->hq;
     v[MHA_HKV] = f->hkv;
     v[MHA_D] = f->d;
-    v[MHA_S] = p->max_seqlen_k && p->max_seqlen_k < held ? p->max_seqlen_k : held;
+    v[MHA_S] = mha_posed_keys(p->max_seqlen_k, held, f->varlen && !c->table);
     v[MHA_SQ] = f->sq;
     v[MHA_DV] = f->dv == f->d ? 0 : f->dv;
     v[MHA_CAUSAL] = p->causal && !lone;
@@ -374,6 +376,9 @@ static void pose(const struct mha_call *c, const struct facts *f, struct rfg_pro
     v[MHA_KV] = c->k->dtype == c->q->dtype ? MHA_KV_SAME : MHA_KV_E4M3 + (int)c->k->dtype - RFG_E4M3;
     bool heads = (p->k_scale && p->k_scale->shape[0] > 1) || (p->v_scale && p->v_scale->shape[0] > 1);
     v[MHA_SCALES] = heads ? MHA_SCALES_HEAD : p->k_scale || p->v_scale ? MHA_SCALES_TENSOR : MHA_SCALES_NONE;
+    int64_t most = p->max_seqlen_k && p->max_seqlen_k < held ? p->max_seqlen_k : held;
+    if (f->decode && f->batch > 1 && c->lens && p->mean_seqlen_k < most - most / 4)
+        v[MHA_LENS] = MHA_LENS_LOG;
     v[MHA_FORM] = f->older_vllm ? MHA_FORM_VLLM : MHA_FORM_NHD;
     v[MHA_ALIGN] = rfg_alignment(f->q.bits | f->k.bits | f->v.bits | f->out.bits);
 }
