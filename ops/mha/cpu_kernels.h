@@ -16,19 +16,25 @@
 #define MHA_CPU_ROWS  4   /* at most, of a call */
 #define MHA_CPU_MAX_D 256 /* of Q, K and of O, V */
 
+/* Rows of keys and values: at[i] + offset. */
+struct mha_cpu_rows {
+    const char *const *k, *const *v;
+    int64_t k_offset, v_offset;
+};
+
 struct mha_cpu_block {
     int kv_dtype, d, dv;
-    int rows;                        /* 1 to isa->rows, a power of two */
-    int n;                           /* keys, 1 to MHA_CPU_BLOCK */
-    const char *const *k, *const *v; /* where each key's rows are */
-    int n_ahead;                     /* keys to fetch to the cache meanwhile */
-    const char *const *k_ahead, *const *v_ahead;
-    const float *q;   /* rows x d */
-    float *o, *m, *l; /* rows x dv; of each row: the largest score, the sum of weights */
-    float scale, cap; /* scores are powers of two: scale has log2(e); cap: 0 or in the same units */
+    int rows;                  /* 1 to isa->rows, a power of two */
+    int n;                     /* keys, 1 to MHA_CPU_BLOCK */
+    struct mha_cpu_rows at;    /* theirs */
+    int n_ahead;               /* keys to fetch to the cache meanwhile */
+    struct mha_cpu_rows ahead; /* theirs */
+    const float *q;            /* rows x d */
+    float *o, *m, *l;          /* rows x dv; of each row: the largest score, the sum of weights */
+    float scale, cap;          /* scores are powers of two: scale has log2(e); cap: 0 or in the same units */
     int from[MHA_CPU_ROWS], to[MHA_CPU_ROWS]; /* the keys from *from to *to - 1 are seen; any numbers */
     float slope[MHA_CPU_ROWS];                /* alibi, per key, in the same units */
-    float at[MHA_CPU_ROWS];                   /* the row's own place, in keys from the block's first, with a slope */
+    float place[MHA_CPU_ROWS];                /* the row's own, in keys from the block's first, with a slope */
 };
 
 struct mha_cpu_isa {

@@ -108,9 +108,9 @@ INLINE void scores(const struct mha_cpu_block *b, const int rows, const int kv, 
         vf acc[MAX_ROWS][KEYS];
         UNROLL
         for (int j = 0; j < KEYS; j++) {
-            k[j] = b->k[key + j < b->n ? key + j : b->n - 1];
+            k[j] = b->at.k[key + j < b->n ? key + j : b->n - 1] + b->at.k_offset;
             if (key + j < b->n_ahead)
-                fetch(b->k_ahead[key + j], b->d * SIZE(kv));
+                fetch(b->ahead.k[key + j] + b->ahead.k_offset, b->d * SIZE(kv));
         }
         UNROLL
         for (int r = 0; r < rows; r++) {
@@ -149,7 +149,7 @@ INLINE void weigh(const struct mha_cpu_block *b, int r, float *s)
         vf v = get(s + i) * b->scale, key = lane + (float)i;
         if (b->cap > 0) /* by tanh x = 1 - 2 / (1 + exp 2x) */
             v = b->cap * (1.0f - 2.0f / (1.0f + exp2_of(v * (2 * 1.44269504f / b->cap))));
-        v -= b->slope[r] != 0 ? b->slope[r] * magnitude(b->at[r] - key) : SPLAT(0.0f);
+        v -= b->slope[r] != 0 ? b->slope[r] * magnitude(b->place[r] - key) : SPLAT(0.0f);
         v = choose((vi)(key >= from) & (vi)(key < to), v, SPLAT(-INFINITY));
         most = larger(v, most); /* NaNs don't count */
         put(s + i, v);
@@ -182,10 +182,10 @@ INLINE void columns(const struct mha_cpu_block *b, const int rows, const int vec
             acc[r][i] = get(o + r * b->dv + at + i * LANES);
     }
     for (int key = from; key < to; key++) {
-        const char *v = b->v[key] + at * SIZE(kv);
+        const char *v = b->at.v[key] + b->at.v_offset + at * SIZE(kv);
         vf x[8];
         if (ahead && key < b->n_ahead)
-            fetch(b->v_ahead[key] + at * SIZE(kv), vectors * LANES * SIZE(kv));
+            fetch(b->ahead.v[key] + b->ahead.v_offset + at * SIZE(kv), vectors * LANES * SIZE(kv));
         UNROLL
         for (int i = 0; i < vectors; i += 2)
             unpack(v + i * LANES * SIZE(kv), kv, &x[i], &x[i + 1]);

@@ -25,21 +25,22 @@ struct job {
     const struct mha_cpu_isa *isa;
     int q_dtype, kv_dtype, size, d, dv; /* size: bytes of an element of k and v */
     bool older_vllm;
-    int tiles, parts;
-    int64_t units, each; /* of an unsplit task */
+    int heads, tiles, parts; /* kv heads of a unit; tiles of a head; parts of its keys */
+    int64_t units, each;     /* of an unsplit task */
 };
 
-static int tiles_of(const struct rfg_problem *prob)
+/* How a problem is divided into units and their parts. */
+static void divide(const struct rfg_problem *prob, struct job *j)
 {
-    return (int)((prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) + TILE - 1) / TILE);
-}
-
-static int parts_of(const struct rfg_problem *prob)
-{
-    int64_t units = prob->v[MHA_B] * prob->v[MHA_HKV] * tiles_of(prob), keys = prob->v[MHA_S] / LEAST_KEYS;
-    int64_t parts = units < 1 ? 1 : TASKS / units;
+    const int64_t *v = prob->v;
+    int64_t rows = v[MHA_SQ] * (v[MHA_HQ] / v[MHA_HKV]), heads = TILE / (rows < 1 ? 1 : rows);
+    heads = heads < 1 ? 1 : heads < v[MHA_HKV] ? heads : v[MHA_HKV];
+    j->heads = (int)heads;
+    j->tiles = (int)((rows + TILE - 1) / TILE);
+    j->units = v[MHA_B] * ((v[MHA_HKV] + heads - 1) / heads) * j->tiles;
+    int64_t parts = j->units < 1 ? 1 : TASKS / j->units, keys = v[MHA_S] / LEAST_KEYS;
     parts = parts < keys ? parts : keys;
-    return parts > 1 ? (int)parts : 1;
+    j->parts = parts > 1 ? (int)parts : 1;
 }
 
 /* A part's results, in floats: largest scores, sums of weights, O. */
@@ -50,16 +51,17 @@ static size_t partial(int dv)
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    int64_t units = prob->v[MHA_B] * prob->v[MHA_HKV] * tiles_of(prob);
-    int parts = parts_of(prob);
+    struct job j;
     (void)dev, (void)p;
-    return parts > 1 ? (size_t)(units * parts) * partial(mha_dv(prob)) * sizeof(float) : 0;
+    divide(prob, &j);
+    return j.parts > 1 ? (size_t)(j.units * j.parts) * partial(mha_dv(prob)) * sizeof(float) : 0;
 }
 
-/* ---- a unit: a sequence, a kv head, a tile ---------------------------------------------------------------------- */
+/* ---- a unit: a sequence, kv heads, a tile ----------------------------------------------------------------------- */
 
 struct unit {
-    int b, head, row0, rows; /* kv head; rows of the tile */
+    int b, head0, heads; /* kv heads */
+    int row0, rows;      /* the tile's, of each head */
     int group, sq, skv;
     int64_t first, end; /* keys that some row sees */
 };
@@ -73,9 +75,11 @@ static int64_t place_of(const struct unit *u, int row)
 static bool open_unit(const struct job *j, int64_t n, struct unit *u)
 {
     const struct mha_args *a = j->a;
+    int spans = (a->hkv + j->heads - 1) / j->heads;
     u->row0 = (int)(n % j->tiles) * TILE;
-    u->head = (int)(n / j->tiles % a->hkv);
-    u->b = (int)(n / j->tiles / a->hkv);
+    u->head0 = (int)(n / j->tiles % spans) * j->heads;
+    u->heads = a->hkv - u->head0 < j->heads ? a->hkv - u->head0 : j->heads;
+    u->b = (int)(n / j->tiles / spans);
     u->group = a->hq / a->hkv;
     u->sq = a->q_begin ? a->q_begin[u->b + 1] - a->q_begin[u->b] : a->sq;
     u->skv = a->kv_lens ? a->kv_lens[u->b] : a->kv_begin ? a->kv_begin[u->b + 1] - a->kv_begin[u->b] : a->skv;
@@ -90,20 +94,26 @@ static bool open_unit(const struct job *j, int64_t n, struct unit *u)
     return true;
 }
 
-static long long row_at(const struct job *j, const struct unit *u, const struct mha_rows *t, int row)
+/* The q head of a row of kv head h. */
+static int q_head(const struct unit *u, int h, int row)
+{
+    return (u->head0 + h) * u->group + (u->row0 + row) % u->group;
+}
+
+static long long row_at(const struct job *j, const struct unit *u, const struct mha_rows *t, int h, int row)
 {
     const struct mha_args *a = j->a;
-    int query = (u->row0 + row) / u->group, head = u->head * u->group + (u->row0 + row) % u->group;
+    int query = (u->row0 + row) / u->group;
     return (a->q_begin ? (long long)(a->q_begin[u->b] + query) * t->token : u->b * t->batch + query * t->token) +
-           head * t->head;
+           q_head(u, h, row) * t->head;
 }
 
 /* From the sums o of weights times values, relative to the largest score m, and the sum l of weights. */
-static void finish(const struct job *j, const struct unit *u, int row, const float *o, float m, float l)
+static void finish(const struct job *j, const struct unit *u, int h, int row, const float *o, float m, float l)
 {
     const struct mha_args *a = j->a;
-    int query = (u->row0 + row) / u->group, head = u->head * u->group + (u->row0 + row) % u->group;
-    float factor = mha_cpu_code_scale(j->kv_dtype) * (a->v_scale ? a->v_scale[u->head * a->v_scale_stride] : 1);
+    int query = (u->row0 + row) / u->group, head = q_head(u, h, row);
+    float factor = mha_cpu_code_scale(j->kv_dtype) * (a->v_scale ? a->v_scale[(u->head0 + h) * a->v_scale_stride] : 1);
     if (a->sinks) {
         float sink = a->sinks[head] * LOG2E, top = fmaxf(m, sink), base = top == -INFINITY ? 0 : top;
         float down = exp2f(m - base);
@@ -112,7 +122,7 @@ static void finish(const struct job *j, const struct unit *u, int row, const flo
         m = top;
     }
     factor = l == 0 ? 0 : factor / l;
-    j->isa->store((uint16_t *)a->out.data + row_at(j, u, &a->out, row), o, factor, j->dv, j->q_dtype, j->kv_dtype);
+    j->isa->store((uint16_t *)a->out.data + row_at(j, u, &a->out, h, row), o, factor, j->dv, j->q_dtype, j->kv_dtype);
     if (a->lse) {
         long long token = a->q_begin ? a->q_begin[u->b] + query : query;
         a->lse[(a->q_begin ? 0 : u->b * a->lse_batch) + head * a->lse_head + token * a->lse_token] =
@@ -133,10 +143,10 @@ static const char *key_row(const struct job *j, const struct unit *u, const stru
         block = 0;
         t = a->kv_begin[u->b] + key;
     }
-    return (const char *)c->data + (block * c->block + t * c->token + u->head * c->head) * j->size;
+    return (const char *)c->data + (block * c->block + t * c->token + u->head0 * c->head) * j->size;
 }
 
-/* Where up to BLOCK keys' rows are. Returns how many. */
+/* Where up to BLOCK keys' rows of the first head are. Returns how many. */
 struct rows {
     const char *k[BLOCK], *v[BLOCK];
 };
@@ -151,74 +161,92 @@ static int find_rows(const struct job *j, const struct unit *u, int64_t first, i
 }
 
 /* vLLM's older form: the rows' elements brought together. */
-static void gather(const struct job *j, int n, struct rows *r, char *k, char *v)
+struct dense {
+    const char *k_rows[BLOCK], *v_rows[BLOCK];
+    char k[BLOCK][MAX_D * 2], v[BLOCK][MAX_D * 2];
+};
+static void gather(const struct job *j, int n, struct mha_cpu_rows *r, struct dense *to)
 {
-    size_t piece = 16, size = (size_t)j->size, row = MAX_D * size;
+    size_t piece = 16, size = (size_t)j->size;
     size_t chunk_k = (size_t)j->a->k.chunk * size, chunk_v = (size_t)j->a->v.chunk * size;
     for (int i = 0; i < n; i++) {
         for (size_t p = 0; p < (size_t)j->d * size / piece; p++)
-            memcpy(k + (size_t)i * row + p * piece, r->k[i] + p * chunk_k, piece);
+            memcpy(to->k[i] + p * piece, r->k[i] + r->k_offset + p * chunk_k, piece);
         for (size_t d = 0; d < (size_t)j->dv; d++)
-            memcpy(v + (size_t)i * row + d * size, r->v[i] + d * chunk_v, size);
-        r->k[i] = k + (size_t)i * row;
-        r->v[i] = v + (size_t)i * row;
+            memcpy(to->v[i] + d * size, r->v[i] + r->v_offset + d * chunk_v, size);
+        to->k_rows[i] = to->k[i];
+        to->v_rows[i] = to->v[i];
     }
+    *r = (struct mha_cpu_rows){ to->k_rows, to->v_rows, 0, 0 };
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
-/* All rows of a unit and the keys from `first`; a block's are in the first-level cache for all but its first rows. */
+/* The rows of kv head h against the block at key `first`. blk: what does not depend on rows. */
+static void one_block(const struct job *j, const struct unit *u, int h, int64_t first, struct mha_cpu_block *blk,
+                      const float *q, float *o, float *m, float *l)
+{
+    const struct mha_args *a = j->a;
+    blk->scale = a->scale * LOG2E * mha_cpu_code_scale(j->kv_dtype) *
+                 (a->k_scale ? a->k_scale[(u->head0 + h) * a->k_scale_stride] : 1);
+    for (int r = 0; r < u->rows; r += blk->rows) {
+        bool any = false;
+        int row = h * u->rows + r;
+        blk->rows = j->isa->rows;
+        while (blk->rows > u->rows - r)
+            blk->rows /= 2;
+        for (int i = 0; i < blk->rows; i++) {
+            int64_t at = place_of(u, r + i) - first, from = at - a->window_left, to = at + a->window_right + 1;
+            blk->from[i] = from < 0 ? 0 : from > BLOCK ? BLOCK : (int)from;
+            blk->to[i] = to < 0 ? 0 : to > BLOCK ? BLOCK : (int)to;
+            any |= blk->from[i] < blk->to[i] && blk->from[i] < blk->n;
+            blk->slope[i] = a->alibi ? a->alibi[q_head(u, h, r + i)] * LOG2E : 0;
+            blk->place[i] = (float)at;
+        }
+        if (!any)
+            continue;
+        blk->q = q + row * j->d;
+        blk->o = o + row * j->dv;
+        blk->m = m + row;
+        blk->l = l + row;
+        j->isa->block(blk);
+        blk->n_ahead = 0; /* asked for */
+    }
+}
+
+/* All rows of a unit and the keys from `first` to end - 1. A block is in the first-level cache for all rows but the
+ * first few, and then, too, if it was fetched while the one before it was worked on. */
 static void attend(const struct job *j, const struct unit *u, int64_t first, int64_t end, float *o, float *m, float *l)
 {
     const struct mha_args *a = j->a;
     float q[TILE * MAX_D] __attribute__((aligned(64)));
-    char dense[2][BLOCK * MAX_D * 2];
+    struct dense dense;
     struct rows rows[2];
     int now = 0, n = find_rows(j, u, first, end, &rows[0]);
-    struct mha_cpu_block blk = { .kv_dtype = j->kv_dtype, .d = j->d, .dv = j->dv };
-    blk.scale =
-        a->scale * LOG2E * mha_cpu_code_scale(j->kv_dtype) * (a->k_scale ? a->k_scale[u->head * a->k_scale_stride] : 1);
-    blk.cap = a->soft_cap * LOG2E;
-    memset(o, 0, (size_t)(u->rows * j->dv) * sizeof(*o));
-    for (int r = 0; r < u->rows; r++) {
-        m[r] = -INFINITY;
-        l[r] = 0;
-        j->isa->pack(q + r * j->d, (const uint16_t *)a->q.data + row_at(j, u, &a->q, r), j->d, j->q_dtype, j->kv_dtype);
+    struct mha_cpu_block blk = { .kv_dtype = j->kv_dtype, .d = j->d, .dv = j->dv, .cap = a->soft_cap * LOG2E };
+    memset(o, 0, (size_t)(u->heads * u->rows * j->dv) * sizeof(*o));
+    for (int row = 0; row < u->heads * u->rows; row++) {
+        m[row] = -INFINITY;
+        l[row] = 0;
+        j->isa->pack(q + row * j->d, (const uint16_t *)a->q.data + row_at(j, u, &a->q, row / u->rows, row % u->rows),
+                     j->d, j->q_dtype, j->kv_dtype);
     }
     for (; n; first += BLOCK) {
         struct rows *here = &rows[now], *next = &rows[now ^= 1];
-        int ahead = first + BLOCK < end ? find_rows(j, u, first + BLOCK, end, next) : 0;
-        blk.n = n;
-        blk.n_ahead = j->older_vllm ? 0 : ahead;
-        if (j->older_vllm)
-            gather(j, n, here, dense[0], dense[1]);
-        blk.k = here->k;
-        blk.v = here->v;
-        blk.k_ahead = next->k;
-        blk.v_ahead = next->v;
-        for (int r = 0; r < u->rows; r += blk.rows) {
-            bool any = false;
-            blk.rows = j->isa->rows;
-            while (blk.rows > u->rows - r)
-                blk.rows /= 2;
-            for (int i = 0; i < blk.rows; i++) {
-                int64_t at = place_of(u, r + i) - first, from = at - a->window_left, to = at + a->window_right + 1;
-                blk.from[i] = from < 0 ? 0 : from > BLOCK ? BLOCK : (int)from;
-                blk.to[i] = to < 0 ? 0 : to > BLOCK ? BLOCK : (int)to;
-                any |= blk.from[i] < blk.to[i] && blk.from[i] < n;
-                blk.slope[i] = a->alibi ? a->alibi[u->head * u->group + (u->row0 + r + i) % u->group] * LOG2E : 0;
-                blk.at[i] = (float)at;
-            }
-            if (!any)
-                continue;
-            blk.q = q + r * j->d;
-            blk.o = o + r * j->dv;
-            blk.m = m + r;
-            blk.l = l + r;
-            j->isa->block(&blk);
-            blk.n_ahead = 0;
+        int n_next = find_rows(j, u, first + BLOCK, end, next);
+        for (int h = 0; h < u->heads; h++) {
+            bool last = h + 1 == u->heads;
+            int64_t k = a->k.head * j->size, v = a->v.head * j->size;
+            blk.n = n;
+            blk.at = (struct mha_cpu_rows){ here->k, here->v, h * k, h * v };
+            blk.n_ahead = j->older_vllm ? 0 : last ? n_next : n;
+            blk.ahead = last ? (struct mha_cpu_rows){ next->k, next->v, 0, 0 }
+                             : (struct mha_cpu_rows){ here->k, here->v, (h + 1) * k, (h + 1) * v };
+            if (j->older_vllm)
+                gather(j, n, &blk.at, &dense);
+            one_block(j, u, h, first, &blk, q, o, m, l);
         }
-        n = ahead;
+        n = n_next;
     }
 }
 
@@ -229,8 +257,8 @@ static void run_unit(const struct job *j, int64_t n)
     if (!open_unit(j, n, &u))
         return;
     attend(j, &u, u.first, u.end, o, m, l);
-    for (int r = 0; r < u.rows; r++)
-        finish(j, &u, r, o + r * j->dv, m[r], l[r]);
+    for (int row = 0; row < u.heads * u.rows; row++)
+        finish(j, &u, row / u.rows, row % u.rows, o + row * j->dv, m[row], l[row]);
 }
 
 static void unit_task(void *ctx, int task, int worker)
@@ -264,7 +292,7 @@ static void combine_task(void *ctx, int task, int worker)
     (void)worker;
     if (!open_unit(j, task, &u))
         return;
-    for (int r = 0; r < u.rows; r++) {
+    for (int r = 0; r < u.heads * u.rows; r++) {
         float top = -INFINITY, l = 0, o[MAX_D] = { 0 };
         for (int part = 0; part < j->parts; part++)
             top = fmaxf(top, from[(size_t)part * partial(j->dv) + (size_t)r]);
@@ -275,7 +303,7 @@ static void combine_task(void *ctx, int task, int worker)
             for (int d = 0; d < j->dv; d++)
                 o[d] += its[d] * down;
         }
-        finish(j, &u, r, o, top, l);
+        finish(j, &u, r / u.rows, r % u.rows, o, top, l);
     }
 }
 
@@ -290,10 +318,8 @@ static void run(const struct mha_cpu_isa *isa, const struct rfg_problem *prob, c
                      .size = mha_kv_dtype(prob) == prob->dtype[0] ? 2 : 1,
                      .d = (int)prob->v[MHA_D],
                      .dv = mha_dv(prob),
-                     .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM,
-                     .tiles = tiles_of(prob),
-                     .parts = parts_of(prob) };
-    j.units = (int64_t)a->batch * a->hkv * j.tiles;
+                     .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };
+    divide(prob, &j);
     j.each = 1 + j.units / (1 << 20);
     if (j.parts == 1) {
         rfg_cpu_pool_run(pool, (int)((j.units + j.each - 1) / j.each), unit_task, &j);
