@@ -160,8 +160,8 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
         load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
 }
 
-/* No room for the next step: RDNA 3's lanes hold all of a step's keys and values twice over. */
-#define LATE (RFG_WMMA11 || (RFG_WAVE == 32 && D + DV > 384))
+/* No room for the next step's keys and values: RDNA 3's lanes hold all of a step's twice over. */
+#define LATE (RFG_WMMA11 || RFG_WMMA12 || (RFG_NVIDIA && D + DV > 384))
 
 /* Scores as powers of two, masked. */
 RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)

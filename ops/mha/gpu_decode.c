@@ -37,10 +37,15 @@ static int q_tile(const struct rfg_device *dev)
     return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
 }
 
+static bool is_rdna(const struct rfg_device *dev)
+{
+    return dev->platform != RFG_PLATFORM_NVIDIA && dev->wave_size == 32;
+}
+
 /* As in decode.hip. */
 static bool late(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    return !strncmp(dev->target, "gfx11", 5) || (dev->wave_size == 32 && prob->v[MHA_D] + mha_dv(prob) > 384);
+    return is_rdna(dev) || (dev->wave_size == 32 && prob->v[MHA_D] + mha_dv(prob) > 384);
 }
 
 static int query_rows(const struct rfg_problem *prob)
@@ -62,7 +67,13 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice. */
     bool twice = !strncmp(dev->target, "gfx11", 5);
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
-    s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size + 44;
+    s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size;
+    /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. 8-bit values are
+     * there twice while they are converted. */
+    s.registers += dev->platform == RFG_PLATFORM_NVIDIA ? 56 : is_rdna(dev) ? 74 : 44;
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        s.registers +=
+            (size == 1 ? dv / 8 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] > 1 ? 6 : 0);
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
@@ -112,7 +123,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (!p[P_CLUSTER] && s.units * MAX(s.steps, 1) > INT32_MAX)
         return rfg_refuse(why, "cluster=0: %" PRId64 " units of %" PRId64 " steps, must be fewer than 2^31", s.units,
                           s.steps);
-    if (s.registers - (nvidia ? 8 : 0) > limit)
+    if (s.registers > limit)
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, limit);
     if (s.lds > dev->lds_bytes)
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);

@@ -158,7 +158,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         (s.groups * p[P_PARTS] > 2 * (int64_t)dev->cu_count || prob->v[MHA_S] < (int64_t)p[P_PARTS] * p[P_TILE_KV] * 2))
         return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups each for %d CUs, S=%" PRId64, p[P_PARTS], s.groups,
                           dev->cu_count, prob->v[MHA_S]);
-    if (mha_is_decode(prob) && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
+    bool rdna = !async && dev->wave_size == 32; /* where the other kernel has too few registers for most */
+    if (mha_is_decode(prob) && !rdna && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
         return rfg_refuse(why, "%" PRId64 " rows: too few for tiles",
                           prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]));
     int64_t group = prob->v[MHA_HQ] / prob->v[MHA_HKV], rows = prob->v[MHA_SQ] * group;
