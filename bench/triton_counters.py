@@ -44,6 +44,7 @@ from triton.compiler import ASTSource
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
 import kernels as tk
+from emu_counters import Wrong, check, emulate, ours, row_of, to_bits, to_float
 
 NORMS = ["add_rmsnorm bf16->bf16 M=16 N=4096", "add_rmsnorm bf16->bf16 M=64 N=8192",
          "add_rmsnorm bf16->bf16 M=4096 N=8192",
@@ -66,38 +67,8 @@ Out = namedtuple("Out", "array")  # a buffer that begins as this array, and is w
 Problem = namedtuple("Problem", "op dtype m n k attrs")
 
 
-class Wrong(Exception):
-    pass
-
-
-# ---- numbers ----------------------------------------------------------------------------------------------------
-
-def to_bits(f, dtype):
-    """float32 to what lies in memory, to nearest even."""
-    if dtype == "f32":
-        return f.astype(np.float32)
-    if dtype == "f16":
-        return f.astype(np.float16)
-    u = np.ascontiguousarray(f, dtype=np.float32).view(np.uint32)
-    return ((u + 0x7fff + (u >> 16 & 1)) >> 16).astype(np.uint16)
-
-
-def to_float(a, dtype):
-    return (a.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else a.astype(np.float32)
-
-
 def empty(shape, dtype):
     return np.zeros(shape, {"bf16": np.uint16, "f16": np.float16, "f32": np.float32}[dtype])
-
-
-def check(name, got, want, dtype, slack):
-    """Within the output's rounding, and `slack` for sums of floats in another order."""
-    eps = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24}[dtype]
-    bad = ~(np.abs(got.astype(np.float64) - want) <= eps * np.abs(want) * 1.01 + slack)
-    if bad.any():
-        at = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise Wrong("%s: %d of %d elements are wrong, the first at %s: %g, must be %g" %
-                    (name, bad.sum(), bad.size, at, got[at], want[at]))
 
 
 # ---- running one code object --------------------------------------------------------------------------------------
@@ -125,32 +96,26 @@ def run_call(call, args, folder):
         f.write(compiled.asm["hsaco"])
     if args.static:
         return {"static": static_counts(compiled.asm["amdgcn"], args), "grid": call.grid, "waves": call.warps}
-    command = [os.path.join(args.bin, "rfg-emu"), "run", path, "--device", args.device, "--grid",
-               ",".join(map(str, call.grid)), "--block", str(call.warps * args.wave), "--lds",
-               str(compiled.metadata.shared), "--counters", "--json", "--args"]
-    outs = []
+    values, outs = [], []
     for i, (name, kind, value) in enumerate(call.args):
         if name in consts:
             continue
         if kind[0] != "*":
-            command.append("%s:%r" % ({"fp32": "f32"}.get(kind, kind), value))
+            values.append("%s:%r" % ({"fp32": "f32"}.get(kind, kind), value))
             continue
         file, array = os.path.join(folder, "arg%d" % i), value.array if isinstance(value, Out) else value
         array.tofile(file)
         if isinstance(value, Out):
             outs.append((array, file + ".out"))
-            command.append("inout:%s:%s.out" % (file, file))
+            values.append("inout:%s:%s.out" % (file, file))
         else:
-            command.append("in:" + file)
-    command += ["null", "null"]  # Triton's scratch buffers for all workgroups and for its profiler: of no use here
+            values.append("in:" + file)
+    values += ["null", "null"]  # Triton's scratch buffers for all workgroups and for its profiler: of no use here
     if getattr(compiled.metadata, "global_scratch_size", 0):
         raise Wrong("%s: needs global scratch" % call.kernel.__name__)
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if run.returncode:
-        raise Wrong("%s: rfg-emu: exit code %d: %s" % (call.kernel.__name__, run.returncode, run.stderr.strip()))
+    c = emulate(call.kernel.__name__, path, call.grid, call.warps * args.wave, compiled.metadata.shared, values, args)
     for array, file in outs:
         array[...] = np.fromfile(file, array.dtype).reshape(array.shape)
-    c = json.loads(run.stdout)["counters"]
     if args.gemm:
         c["under_way"] = static_counts(compiled.asm["amdgcn"], args)["under_way"]
     return c
@@ -306,22 +271,6 @@ def gemm(p, rng):
 
 # ---- the table ----------------------------------------------------------------------------------------------------
 
-def row_of(problem, who, how, c, minimal):
-    g, by, k = c["global"], c["by_class"], c["kernels"][0]
-    kinds = [g["loads"], g["stores"], g["atomics"], g["scalar_loads"]]
-    vector = [g["loads"], g["stores"]]
-    lines = sum(t["lines128"] for t in vector) * 128
-    return {"problem": problem, "who": who, "how": how, "instructions": c["wave_instructions"],
-            "a_wave": c["wave_instructions"] / c["waves"],
-            "valu_per_16B": (by["valu"] + by["trans"]) * k["wave_size"] * 16 / max(g["loads"]["bytes"], 1),
-            "bytes": sum(t["bytes"] for t in kinds) / minimal, "lines": g["unique128"] * 128 / minimal,
-            "full": sum(t["bytes"] for t in vector) / max(lines, 1),
-            "lds_conflicts": 100 * c["lds"]["conflict_cycles"] / max(c["lds"]["ideal_cycles"], 1),
-            "vgprs": max(k["vgprs"] + k["agprs"] for k in c["kernels"]),
-            "spills": sum(k["spilled_vgprs"] + k["spilled_sgprs"] + k["scratch"] for k in c["kernels"]),
-            "waves_per_simd": k["waves_per_simd"]}
-
-
 def gemm_columns(row, p, c, args):
     """What --gemm shows beside."""
     row["a_k_tile"] = row["instructions"] / gemm_tiles(p)
@@ -363,14 +312,6 @@ def show(r, args):
         print("%-50s %-6s %9d %7.0f %8.1f %6.3f %6.3f %5.2f %5.1f %5d %6d %5.3g  %s" %
               (r["problem"], r["who"], r["instructions"], r["a_wave"], r["valu_per_16B"], r["bytes"], r["lines"], r["full"],
                r["lds_conflicts"], r["vgprs"], r["spills"], r["waves_per_simd"], r["how"]), flush=True)
-
-
-def ours(problem, args):
-    command = [os.path.join(args.bin, "rfg-bench"), "--device", args.device, "--counters", "--json", "--problem", problem]
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if run.returncode:
-        raise Wrong("rfg-bench: exit code %d: %s" % (run.returncode, run.stderr.strip()))
-    return json.loads(run.stdout)
 
 
 def triton_rows(text, minimal, args):

@@ -14,7 +14,7 @@
 #include "emu_bench.h"
 #include "hip_emu.h"
 
-#define MAX_ARGS 64
+#define MAX_ARGS 128
 
 static const char usage[] =
     "usage: rfg-emu --coverage FILE.co...     instructions by mnemonic and family, and which are not implemented\n"
