@@ -71,9 +71,11 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. 8-bit values are
      * there twice while they are converted. */
     s.registers += dev->platform == RFG_PLATFORM_NVIDIA ? 56 : is_rdna(dev) ? 74 : 44;
+    if (twice && size == 1)
+        s.registers += dv / 4;
     if (dev->platform == RFG_PLATFORM_NVIDIA)
-        s.registers +=
-            (size == 1 ? dv / 8 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) + (p[P_UNROLL] > 1 ? 6 : 0);
+        s.registers += (size == 1 ? dv / 8 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
+                       (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
