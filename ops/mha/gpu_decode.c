@@ -109,6 +109,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
                                                           : 256;
     if (s.threads > dev->max_threads)
         return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
+    if (!nvidia && p[P_WAVES] > 8)
+        return rfg_refuse(why, "waves=%d: must be at most 8 on %s, or registers spill", p[P_WAVES], dev->arch);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
     if (late(dev, prob) && p[P_UNROLL] != 1)
