@@ -55,8 +55,9 @@ RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
 
-/* The 8-bit ones are what operators quantise to, i32 what they find their way by (block tables, lengths). fp8 has two encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and,
- * on gfx942, one without infinity and negative zero (e4m3fnuz). Either can be asked for on every device. */
+/* The 8-bit ones are what operators quantise to, i32 what they find their way by (block tables, lengths). fp8 has two
+ * encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and, on gfx942, one without infinity and negative zero
+ * (e4m3fnuz). Either can be asked for on every device. */
 typedef enum rfg_dtype {
     RFG_DTYPE_NONE = 0,
     RFG_F32,

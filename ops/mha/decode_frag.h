@@ -21,12 +21,13 @@
 #define O_FLOATS     RFG_FRAG_C
 #define LANE_QUERIES 1
 #endif
-#define STEP        16 /* tokens */
-#define BLOCKS      (DV / 16)
-#define V_ELEMENTS  (V_ROWS * BLOCKS) /* of a token in a lane */
-#define KV_BYTES    RFG_DTYPE_BYTES(KV_DTYPE)
-#define KV_SMALL    (KV_BYTES == 1)
-/* What is multiplied: 8-bit keys and values as fp16, which takes an instruction where bf16 takes four; queries with them. */
+#define STEP       16 /* tokens */
+#define BLOCKS     (DV / 16)
+#define V_ELEMENTS (V_ROWS * BLOCKS) /* of a token in a lane */
+#define KV_BYTES   RFG_DTYPE_BYTES(KV_DTYPE)
+#define KV_SMALL   (KV_BYTES == 1)
+/* What is multiplied: 8-bit keys and values as fp16, which takes an instruction where bf16 takes four; queries with
+ * them. */
 #define MMA_DTYPE   (KV_SMALL ? RFG_F16 : DTYPE)
 #define FITS(n)     (V_ELEMENTS % (n) == 0 && (n)*KV_BYTES <= 16)
 #define PIECE       (FITS(16) ? 16 : FITS(8) ? 8 : FITS(4) ? 4 : 2)
@@ -335,7 +336,8 @@ RFG_DEVICE int o_query(int i)
     return rfg_lane() % 16;
 #endif
 }
-/* The row of Q's tile that this lane loads; the largest of its lanes; a number of that row for the lanes of its scores. */
+/* The row of Q's tile that this lane loads; the largest of its lanes; a number of that row for the lanes of its scores.
+ */
 RFG_DEVICE int o_row(void)
 {
     return RFG_NVIDIA ? rfg_lane() / 4 : rfg_lane() % 16;

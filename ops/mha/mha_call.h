@@ -44,8 +44,8 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSOR
 /* The most keys that a sequence of the call's tensors can have. */
 int64_t mha_held(const struct mha_call *c);
 
-/* The key S of a call with max_seqlen_k = most. An engine's may grow by one with every token: a power of two above it serves
- * many calls. (Of sequences one behind the other what the tensors hold says nothing.) */
+/* The key S of a call with max_seqlen_k = most. An engine's may grow by one with every token: a power of two above it
+ * serves many calls. (Of sequences one behind the other what the tensors hold says nothing.) */
 int64_t mha_posed_keys(int64_t most, int64_t held, bool varlen);
 
 /* The kernel arguments of a call that was checked. */
