@@ -89,35 +89,63 @@ static void get(const struct buffers *m, void *to, void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-static void run(rfg_context *ctx, const struct batch *b, struct result *r)
+/* A batch on the device. */
+struct uploaded {
+    struct buffers m;
+    rfg_tensor q, k, v, out, lse, table, lens;
+};
+
+static void upload(rfg_context *ctx, const struct batch *b, struct result *r, struct uploaded *u)
 {
-    struct buffers m = { .hip = rfg_context_hip(ctx) };
+    *u = (struct uploaded){ .m = { .hip = rfg_context_hip(ctx) } };
     memset(r, 0xff, sizeof(*r));
     int sq = b->sq;
-    rfg_tensor q = { put(&m, b->q, sizeof(b->q)), RFG_BF16, 4, { B, sq, HQ, D }, { SQ * HQ * D, HQ * D, D, 1 } };
-    rfg_tensor k = { put(&m, b->k, sizeof(b->k)), RFG_BF16, 4, { BLOCKS, PAGE, HKV, D }, { BLOCK, ROW, D, 1 } };
-    rfg_tensor v = k, out = q;
-    v.data = put(&m, b->v, sizeof(b->v));
-    out.data = put(&m, r->out, sizeof(r->out));
-    rfg_tensor lse = { put(&m, r->lse, sizeof(r->lse)), RFG_F32, 3, { B, HQ, sq }, { HQ * SQ, SQ, 1 } };
-    rfg_tensor table = rfg_tensor_2d(put(&m, b->table, sizeof(b->table)), RFG_I32, B, b->columns, b->columns);
-    rfg_tensor lens = rfg_tensor_1d(put(&m, b->lens, sizeof(b->lens)), RFG_I32, B);
+    u->q = (rfg_tensor){ put(&u->m, b->q, sizeof(b->q)), RFG_BF16, 4, { B, sq, HQ, D }, { SQ * HQ * D, HQ * D, D, 1 } };
+    u->k = (rfg_tensor){ put(&u->m, b->k, sizeof(b->k)), RFG_BF16, 4, { BLOCKS, PAGE, HKV, D }, { BLOCK, ROW, D, 1 } };
+    u->v = u->k;
+    u->out = u->q;
+    u->v.data = put(&u->m, b->v, sizeof(b->v));
+    u->out.data = put(&u->m, r->out, sizeof(r->out));
+    u->lse = (rfg_tensor){ put(&u->m, r->lse, sizeof(r->lse)), RFG_F32, 3, { B, HQ, sq }, { HQ * SQ, SQ, 1 } };
+    u->table = rfg_tensor_2d(put(&u->m, b->table, sizeof(b->table)), RFG_I32, B, b->columns, b->columns);
+    u->lens = rfg_tensor_1d(put(&u->m, b->lens, sizeof(b->lens)), RFG_I32, B);
+}
+
+static void attend(rfg_context *ctx, const struct batch *b, const struct uploaded *u, rfg_stream stream)
+{
     rfg_mha_params p = b->p;
-    p.lse = &lse;
+    p.lse = &u->lse;
     p.max_seqlen_k = 107;
-    p.block_table = &table;
-    p.kv_lens = &lens;
-    rfg_status st = b->decode ? rfg_op_mha_decode(ctx, &out, &q, &k, &v, &table, &lens, &p, NULL)
-                              : rfg_op_mha(ctx, &out, &q, &k, &v, &p, NULL);
+    p.block_table = &u->table;
+    p.kv_lens = &u->lens;
+    rfg_status st = b->decode ? rfg_op_mha_decode(ctx, &u->out, &u->q, &u->k, &u->v, &u->table, &u->lens, &p, stream)
+                              : rfg_op_mha(ctx, &u->out, &u->q, &u->k, &u->v, &p, stream);
     ck_assert_msg(st == RFG_OK, "%s: %s", rfg_context_device(ctx), rfg_last_error());
-    get(&m, r->out, out.data, sizeof(r->out));
-    get(&m, r->lse, lse.data, sizeof(r->lse));
-    for (int i = 0; i < m.n; i++) {
-        if (m.hip)
-            (void)m.hip->hipFree(m.at[i]);
+}
+
+static void download(struct uploaded *u, struct result *r)
+{
+    get(&u->m, r->out, u->out.data, sizeof(r->out));
+    get(&u->m, r->lse, u->lse.data, sizeof(r->lse));
+}
+
+static void free_uploaded(struct uploaded *u)
+{
+    for (int i = 0; i < u->m.n; i++) {
+        if (u->m.hip)
+            (void)u->m.hip->hipFree(u->m.at[i]);
         else
-            free(m.at[i]);
+            free(u->m.at[i]);
     }
+}
+
+static void run(rfg_context *ctx, const struct batch *b, struct result *r)
+{
+    struct uploaded u;
+    upload(ctx, b, r, &u);
+    attend(ctx, b, &u, NULL);
+    download(&u, r);
+    free_uploaded(&u);
 }
 
 /* The calls that each rule is tried with. */
@@ -284,6 +312,53 @@ START_TEST(halves)
             }
         }
         free(b);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* A captured call reads lengths and tables when it is replayed: after they have changed it gives what a new call would.
+ */
+START_TEST(captured)
+{
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    static struct result want, got;
+    for (int kind = 0; hip && kind < N_KINDS; kind++) { /* the cpu has no graphs */
+        struct batch *b = make_kind(kind), *c = make_kind(kind);
+        struct uploaded u;
+        hipStream_t stream;
+        hipGraph_t graph;
+        hipGraphExec_t exec;
+        c->lens[0] = kinds[kind].sq;
+        c->lens[1] = 91;
+        for (int i = 0; i < B * c->columns; i++)
+            c->table[i] = BLOCKS - 1 - i;
+        run(ctx, c, &want);
+        upload(ctx, b, &got, &u);
+        ck_assert_int_eq(hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), hipSuccess);
+        attend(ctx, b, &u, stream);
+        ck_assert_int_eq(hip->hipStreamSynchronize(stream), hipSuccess);
+        ck_assert_int_eq(hip->hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal), hipSuccess);
+        attend(ctx, b, &u, stream);
+        ck_assert_int_eq(hip->hipStreamEndCapture(stream, &graph), hipSuccess);
+        ck_assert_int_eq(hip->hipGraphInstantiate(&exec, graph, NULL, NULL, 0), hipSuccess);
+        memset(&got, 0xff, sizeof(got));
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)u.out.data, got.out, sizeof(got.out)), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)u.lse.data, got.lse, sizeof(got.lse)), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)u.lens.data, c->lens, sizeof(c->lens)), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)u.table.data, c->table, sizeof(c->table)), hipSuccess);
+        for (int replay = 0; replay < 2; replay++)
+            ck_assert_int_eq(hip->hipGraphLaunch(exec, stream), hipSuccess);
+        ck_assert_int_eq(hip->hipStreamSynchronize(stream), hipSuccess);
+        download(&u, &got);
+        must_equal(op_device(_i), kind, "replayed with other lengths", &want, &got);
+        (void)hip->hipGraphExecDestroy(exec);
+        (void)hip->hipGraphDestroy(graph);
+        (void)hip->hipStreamDestroy(stream);
+        free_uploaded(&u);
+        free(b);
+        free(c);
     }
     rfg_context_destroy(&ctx);
 }
@@ -672,8 +747,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main(
-        "mha_rules",
-        OP_TESTS(permuted_pages, rows_past_the_end, longer_table, keys_outside_the_window, halves, ragged_means),
-        OP_TESTS(scales, refusals, problem_strings, calls_pose_their_problem, tables_and_costs));
+    return op_main("mha_rules",
+                   OP_TESTS(permuted_pages, rows_past_the_end, longer_table, keys_outside_the_window, halves, captured,
+                            ragged_means),
+                   OP_TESTS(scales, refusals, problem_strings, calls_pose_their_problem, tables_and_costs));
 }
