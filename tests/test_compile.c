@@ -108,22 +108,17 @@ static const char *const decode_problems[] = {
 };
 /* For mha_prefill_mma: each head size, and each feature with the largest tiles. */
 static const char *const prefill_problems[] = {
-    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
     "mha f16->f16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512 page=16",
     "mha bf16->bf16 B=8 Hq=32 Hkv=8 D=128 S=2048 Sq=32 causal=1 page=64",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 cap=30",
-    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 alibi=1",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1",
     "mha f16->f16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1 window=512 alibi=1 cap=30 page=16",
-    "mha bf16->bf16 B=4 Hq=64 Hkv=8 D=64 S=2048 Sq=16 causal=1 window=128 sink=1 page=16",
-    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 causal=1",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 page=16",
     "mha bf16->bf16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 causal=1",
     "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 causal=1",
     "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 cap=50",
-    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 page=16",
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

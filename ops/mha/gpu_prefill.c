@@ -121,6 +121,9 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (s.registers > s.limit)
         return rfg_refuse(why, "%d registers for data: must be at most %d", s.registers, s.limit);
+    if (!async && p[P_PARTS] > 1 && prob->v[MHA_PAGE] && (prob->v[MHA_CAP] || prob->v[MHA_ALIBI]))
+        return rfg_refuse(why, "parts=%d: must be 1 with pages and a soft cap or slopes, or scalar registers spill",
+                          p[P_PARTS]);
     if (!async && s.bases > 12) /* two scalar registers each */
         return rfg_refuse(why, "%d rows a thread and tile: must be at most 12, or their addresses spill", s.bases);
     if (mha_is_decode(prob) && !p[P_PACK] && prob->v[MHA_HQ] != prob->v[MHA_HKV])

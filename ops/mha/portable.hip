@@ -9,7 +9,6 @@
  * goes through the keys. At the end the waves' sums are joined in LDS. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
-#include "mha/mha_device.h"
 
 #define WAVES    4
 #define THREADS  (WAVES * RFG_WAVE)
@@ -40,6 +39,21 @@ RFG_DEVICE struct mha_args anew(const struct mha_args *a)
     return copy;
 #else
     return *a;
+#endif
+}
+
+#define LOG2_E 1.44269504f
+#define LN_2   0.69314718f
+RFG_DEVICE float log2_of(float f)
+{
+#if RFG_NVIDIA
+    float r;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
+    return r;
+#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_logf)
+    return __builtin_amdgcn_logf(f);
+#else
+    return __builtin_log2f(f);
 #endif
 }
 
