@@ -500,11 +500,19 @@ START_TEST(compiles)
         collect_problems(&sets, f);
         if (sets.n == 0) {
             struct rfg_problem prob;
-            if (!f->variant && !(dev.features & RFG_FEATURE_MMA))
-                continue;
-            ck_assert(f->variant && rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
-            ck_assert_msg(!f->variant->supports(&dev, &prob, &why), "%s: %s has no parameters for it", dev.target,
-                          f->name);
+            for (size_t i = 0; !f->variant && i < f->n; i++) {
+                ck_assert(rfg_problem_parse(&prob, f->problems[i], &why));
+                for (int k = 0; k < prob.op->n_variants; k++)
+                    ck_assert_msg(!f->only || !strstr(prob.op->variants[k]->name, f->only) ||
+                                      !prob.op->variants[k]->supports(&dev, &prob, &why),
+                                  "%s: %s has no parameters for %s", dev.target, prob.op->variants[k]->name,
+                                  f->problems[i]);
+            }
+            if (f->variant) {
+                ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=8 N=64 K=512", &why));
+                ck_assert_msg(!f->variant->supports(&dev, &prob, &why), "%s: %s has no parameters for it", dev.target,
+                              f->name);
+            }
             printf("%s %s: not for it: %s\n", f->name, dev.target, why.text);
             continue;
         }
