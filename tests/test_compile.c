@@ -95,7 +95,8 @@ static const char *const mha_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 form=vllm",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 form=vllm kv=e4m3 align=1",
 };
-/* For mha_decode_stream_mma and mha_decode_tile_mma: each head size, cache, number of rows, and feature. */
+/* For mha_decode_stream_mma, mha_decode_tile_mma and mha_decode_wgmma: each head size, cache, number of rows, and
+ * feature. */
 static const char *const decode_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=128 Hkv=1 D=128 S=4096 page=16",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 Sq=4 causal=1 page=1 window=512",
@@ -105,7 +106,7 @@ static const char *const decode_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=192 Dv=128 S=4096 page=64",
     "mha_decode bf16->bf16 B=32 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=16",
 };
-/* For mha_prefill_mma: each head size, and each feature with the largest tiles. */
+/* For mha_prefill_mma and mha_prefill_wgmma: each head size, and each feature with the largest tiles. */
 static const char *const prefill_problems[] = {
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512 page=16",
@@ -138,6 +139,8 @@ static const struct family {
     { "norm", NULL, norm_problems, COUNT(norm_problems), NULL },
     { "mha_portable", NULL, mha_problems, COUNT(mha_problems), "_portable" },
     { "mha_prefill", NULL, prefill_problems, COUNT(prefill_problems), "_prefill_mma" },
+    { "mha_prefill_wgmma", NULL, prefill_problems, COUNT(prefill_problems), "_prefill_wgmma" },
+    { "mha_decode_wgmma", NULL, decode_problems, COUNT(decode_problems), "_decode_wgmma" },
     { "mha_decode_stream", NULL, decode_problems, COUNT(decode_problems), "_stream_mma" },
     { "mha_decode_tile", NULL, decode_problems, COUNT(decode_problems), "_tile_mma" },
 };

@@ -533,10 +533,10 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
 static const struct rfg_variant *const mha_variants[] = {
-    &mha_prefill_mma, &mha_portable, &mha_cpu_avx512, &mha_cpu_avx2, &mha_cpu_portable,
+    &mha_prefill_wgmma, &mha_prefill_mma, &mha_portable, &mha_cpu_avx512, &mha_cpu_avx2, &mha_cpu_portable,
 };
 static const struct rfg_variant *const decode_variants[] = {
-    &mha_decode_stream_mma, &mha_decode_tile_mma, &mha_decode_portable,
+    &mha_decode_stream_mma, &mha_decode_wgmma,    &mha_decode_tile_mma,     &mha_decode_portable,
     &mha_decode_cpu_avx512, &mha_decode_cpu_avx2, &mha_decode_cpu_portable,
 };
 

@@ -58,8 +58,9 @@ static inline int mha_kv_dtype(const struct rfg_problem *prob)
     return prob->v[MHA_KV] == MHA_KV_SAME ? prob->dtype[0] : RFG_E4M3 + (int)prob->v[MHA_KV] - MHA_KV_E4M3;
 }
 
-/* gpu.c (portable), gpu_decode.c, gpu_prefill.c, cpu.c */
-extern const struct rfg_variant mha_prefill_mma, mha_portable, mha_cpu_avx512, mha_cpu_avx2, mha_cpu_portable;
+/* gpu.c (portable), gpu_decode.c, gpu_prefill.c, gpu_wgmma.c, cpu.c */
+extern const struct rfg_variant mha_prefill_wgmma, mha_decode_wgmma, mha_prefill_mma, mha_portable, mha_cpu_avx512,
+    mha_cpu_avx2, mha_cpu_portable;
 extern const struct rfg_variant mha_decode_stream_mma, mha_decode_tile_mma, mha_decode_portable, mha_decode_cpu_avx512,
     mha_decode_cpu_avx2, mha_decode_cpu_portable;
 

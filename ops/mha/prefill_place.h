@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Of prefill.hip: what its macros come to, which element is which, and what a workgroup works at. */
+ * Of prefill.hip and prefill_wgmma.hip: what its macros come to, which element is which, and what a workgroup works at.
+ */
 #define THREADS  (WAVES * RFG_WAVE)
 #define WAVE_Q   (16 * FRAGS_Q)
 #define TILE_Q   (WAVES * WAVE_Q)
@@ -106,6 +107,10 @@ RFG_DEVICE int parts_anew(void)
     return rfg_groups_y();
 #endif
 }
+RFG_DEVICE int group_anew(void)
+{
+    return RFG_NVIDIA ? anew(rfg_group_x()) : rfg_group_x();
+}
 RFG_DEVICE int lane_anew(void)
 {
 #if RFG_NVIDIA
@@ -117,10 +122,11 @@ RFG_DEVICE int lane_anew(void)
 #endif
 }
 
-/* Tiles come heaviest first (causal: the last queries), over all heads whose keys and values fit into the caches, then
- * those of the next heads. Neighbours have different kv heads, which on an MI300 keeps a head to one of eight dies. */
+/* The tile-th place. Tiles come heaviest first (causal: the last queries), over all heads whose keys and values fit
+ * into the caches, then those of the next heads. Neighbours have different kv heads, which on an MI300 keeps a head to
+ * one of eight dies. */
 #define CACHE_BYTES (32ll << 20)
-RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
+RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p, int tile)
 {
     p->group = a->hq / a->hkv;
     int per_kv = PACK ? 1 : p->group, of_head = PACK ? p->group : 1;
@@ -129,8 +135,7 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p)
     int share = 1, kvs = a->batch * a->hkv;
     while (share < kvs && share * 2 * bytes <= CACHE_BYTES)
         share *= 2;
-    rfg_u32 x = (rfg_u32)(RFG_NVIDIA ? anew(rfg_group_x()) : rfg_group_x()),
-            section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
+    rfg_u32 x = (rfg_u32)tile, section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
     int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
     int here = kvs - section * share < share ? kvs - section * share : share;
     if (here < 1)
