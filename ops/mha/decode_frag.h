@@ -110,6 +110,17 @@ RFG_DEVICE rfg_u32x2 small_to_f16x4(rfg_u32 u)
 
 /* ---- loads ------------------------------------------------------------------------------------------------------ */
 
+/* What no kernel writes meanwhile, at an address that is all lanes': a scalar load, which AMD's compiler would not make
+ * of it behind a barrier. */
+RFG_DEVICE rfg_u32 load_uniform(const int *p)
+{
+#if RFG_AMD
+    return *(const __attribute__((address_space(4))) rfg_u32 *)(rfg_u64)p;
+#else
+    return rfg_load4(p);
+#endif
+}
+
 /* The compiler shall not take apart how p was made: constants are added to it by the loads themselves. */
 RFG_DEVICE const char *fixed(const char *p)
 {
