@@ -93,9 +93,18 @@ struct sums {
     float o[TILES][BLOCKS][O_FLOATS];
 };
 
+/* MFMA, pages of whole steps: the bytes from a step's first row, which is all lanes', to this lane's of each of its rows. */
+#define PLACES (RFG_MFMA && PAGED != 2)
+struct places {
+    rfg_u32 k[RFG_FRAG_AB], v[PV_TOKENS];
+};
+
 /* A unit, and this lane's part in it. */
 struct unit {
-    const char *k, *v; /* of the kv head, this lane's bytes of a row */
+    const char *k, *v; /* of the kv head, this lane's bytes of a row; PLACES: its first */
+#if PLACES
+    struct places at;
+#endif
     const int *table;
     int block; /* without a table */
     int len;
@@ -145,6 +154,55 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, co
     return fixed(r->first + (rfg_u64)(rfg_u32)row * r->stride);
 }
 
+#if PLACES
+/* The same for every step but a sequence's last, whose rows beyond its end repeat its last one. */
+RFG_DEVICE void find_places(const struct mha_args *a, struct places *p, int last)
+{
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++) {
+        int row = rfg_frag_row(i);
+        p->k[i] = (rfg_u32)(row < last ? row : last) * ((rfg_u32)a->k.token * KV_BYTES) +
+                  (rfg_u32)rfg_frag_chunk(i) * (8 * KV_BYTES);
+    }
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++) {
+        int row = pv_token(i);
+        p->v[i] = (rfg_u32)(row < last ? row : last) * ((rfg_u32)a->v.token * KV_BYTES) +
+                  (rfg_u32)pv_lane() * (PIECE * KV_BYTES);
+    }
+}
+RFG_DEVICE const char *first_row(const struct mha_args *a, const struct mha_cache *c, const char *base, int block, int step)
+{
+    int t = PAGED ? step * STEP & ((1 << a->page_shift) - 1) : step * STEP;
+    return rfg_uniform((char *)base + (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block) +
+                       (rfg_u64)(rfg_u32)t * ((rfg_u32)c->token * KV_BYTES));
+}
+/* Loads of steps come in order, a step's keys before its values. */
+RFG_DEVICE void load_keys(const struct mha_args *a, struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    if (!on)
+        return;
+    if ((step + 1) * STEP > u->len) {
+        asm volatile(""); /* a branch, seldom taken */
+        find_places(a, &u->at, u->len - 1 - step * STEP);
+    }
+    const char *first = first_row(a, &a->k, u->k, block, step);
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++)
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++)
+            load_key(&s->k[k][i], first + u->at.k[i] + k * (32 * KV_BYTES), true);
+}
+RFG_DEVICE void load_values(const struct mha_args *a, struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    if (!on)
+        return;
+    const char *first = first_row(a, &a->v, u->v, block, step);
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+        load_value(s->v[i], first + u->at.v[i], true);
+}
+#else
 /* If on. */
 RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
 {
@@ -169,10 +227,15 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
     for (int i = 0; i < PV_TOKENS; i++)
         load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
 }
+#endif
 
 /* No room for the next step's keys and values: RDNA 3's lanes hold all of a step's twice over. */
 #define LATE (RFG_WMMA11 || RFG_WMMA12 || (RFG_NVIDIA && D + DV > 384))
 
+RFG_DEVICE bool is_hidden(const struct mha_args *a, const struct unit *u, int token, int at)
+{
+    return token >= u->len || (MASK && (token - at > a->window_right || at - token > a->window_left));
+}
 /* Scores as powers of two, masked. */
 RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
 {
@@ -187,20 +250,103 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
         int far = at > token ? at - token : token - at;
         s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2_E * (float)far;
     }
-    if (masks && (token >= u->len ||
-                  (MASK && (token - at > a->window_right || at - token > a->window_left))))
+    if (masks && is_hidden(a, u, token, at))
         s = MINUS_INFINITY;
     return s;
 }
 
+#if RFG_AMD
+/* Scores to weights by few instructions for each. First, what scores are above acc->m, by an FMA. It follows the matrix
+ * instructions without a branch between: of several ways from there to here LLVM, up to 19 at least, looks at one alone
+ * for how long to wait. */
+struct relative {
+    float w[TILES][RFG_FRAG_WX], factor[TILES];
+};
+RFG_DEVICE void relate(const struct mha_args *a, const struct unit *u, const struct queries *q, const struct sums *acc,
+                       rfg_frag_wx *s, struct relative *r, int first)
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        float up = 1.0f;
+#if MMA_DTYPE != DTYPE
+        up = q[t].up[0];
+#else
+        (void)q;
+#endif
+        r->factor[t] = CAP || ALIBI ? 1.0f : u->scale * LOG2_E * up;
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            if (CAP || ALIBI)
+                s[t].v[i] = score(a, u, s[t].v[i] * up, first + rfg_frag_c_row(i),
+                                  u->row0 + t * Q_TILE + rfg_frag_c_col(i), false);
+            r->w[t][i] = rfg_fma(s[t].v[i], r->factor[t], -acc->m[t][0]);
+            asm volatile("" : "+v"(r->w[t][i]));
+        }
+    }
+}
+/* Then masks and a new m, by branches that are seldom taken. */
+RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, struct sums *acc, rfg_frag_wx *s, struct relative *r,
+                      int first, bool masks)
+{
+    float(*w)[RFG_FRAG_WX] = r->w;
+    bool raise = false;
+    if (masks) {
+        asm volatile("");
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++)
+                if (is_hidden(a, u, first + rfg_frag_c_row(i),
+                              u->len - SQ + (u->row0 + t * Q_TILE + rfg_frag_c_col(i)) / GROUP))
+                    w[t][i] = MINUS_INFINITY;
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            raise |= w[t][i] > SLACK;
+    /* What weights are relative to need not be the largest score, only near it. */
+    if (any_lane(raise)) {
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            float m = acc->m[t][0];
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++) {
+                s[t].v[i] = w[t][i] == MINUS_INFINITY ? MINUS_INFINITY : s[t].v[i] * r->factor[t];
+                m = rfg_max(m, s[t].v[i]);
+            }
+            m = over_tokens(m, true);
+            float down = rfg_exp2(acc->m[t][0] - m);
+            acc->m[t][0] = m;
+            acc->l[t][0] *= down;
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++)
+                w[t][i] = s[t].v[i] - m;
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+                for (int i = 0; i < O_FLOATS; i++)
+                    acc->o[t][b][i] *= down;
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            s[t].v[i] = rfg_exp2(w[t][i]);
+            acc->l[t][0] += s[t].v[i];
+        }
+}
+#endif
+
 /* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
-RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const struct queries *q, struct stage *st,
+RFG_DEVICE void one_step(const struct mha_args *a, struct unit *u, const struct queries *q, struct stage *st,
                          struct sums *acc, int step, int next, int end, int block, int next_block)
 {
 #if LATE
     load_keys(a, u, st, block, step, true);
 #endif
-    rfg_frag_wx s[TILES], odd[TILES]; /* sums of every other part of D: half the chain */
+    rfg_frag_wx s[TILES], odd[TILES]; /* NVIDIA: sums of every other part of D: half the chain */
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -214,10 +360,10 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
             keys.v[i] = key_of(st->k[k][i]);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
+            rfg_frag_mma_wx(RFG_NVIDIA && k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
     }
 #pragma unroll
-    for (int t = 0; t < TILES; t++)
+    for (int t = 0; t < TILES && RFG_NVIDIA; t++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
             s[t].v[i] = (s[t].v[i] + odd[t].v[i])
@@ -225,6 +371,10 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
                         * q[t].up[i % LANE_QUERIES]
 #endif
                 ;
+#if RFG_AMD
+    struct relative r;
+    relate(a, u, q, acc, s, &r, step * STEP);
+#endif
 #if LATE
     load_values(a, u, st, block, step, true);
 #else
@@ -234,6 +384,13 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
     int first = step * STEP, at = u->len - SQ;
     bool masks = first + STEP > u->len || (MASK && (first + STEP - 1 - at > a->window_right ||
                                                     at + SQ - 1 - first > a->window_left));
+    rfg_u32 p[TILES][P_WORDS];
+#if RFG_AMD
+    weigh(a, u, acc, s, &r, first, masks);
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+        pv_weights(p[t], s[t].v);
+#else
     bool raise = false;
 #pragma unroll
     for (int t = 0; t < TILES; t++)
@@ -265,7 +422,6 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
                     acc->o[t][b][i] *= down[i % LANE_QUERIES];
         }
     }
-    rfg_u32 p[TILES][P_WORDS];
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -275,6 +431,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
         }
         pv_weights(p[t], s[t].v);
     }
+#endif
 
     rfg_u32 v[PV_TOKENS][V_WORDS];
 #pragma unroll
@@ -385,7 +542,7 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, con
 }
 
 /* This wave's share of the unit's steps: first, first + by, ... below end. */
-RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, float *lds, struct sums *acc, int first, int by,
+RFG_DEVICE void attend(const struct mha_args *a, struct unit *u, float *lds, struct sums *acc, int first, int by,
                        int end)
 {
     struct stage ring[UNROLL];
@@ -393,6 +550,9 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, float *ld
 #if RFG_AMD
     struct query_pieces pieces;
     fetch_queries(a, u, &pieces);
+#endif
+#if PLACES
+    find_places(a, &u->at, STEP);
 #endif
 #pragma unroll
     for (int i = 0; i < UNROLL; i++) {
@@ -684,8 +844,8 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->row0 = inner % ROW_TILES * ROWS;
     u->block = b;
     u->table = a->block_table + b * a->table_stride;
-    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + rfg_frag_chunk(0) * (8 * KV_BYTES);
-    u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + pv_lane() * (PIECE * KV_BYTES);
+    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + (PLACES ? 0 : rfg_frag_chunk(0) * (8 * KV_BYTES));
+    u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + (PLACES ? 0 : pv_lane() * (PIECE * KV_BYTES));
     u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
 }
 
@@ -695,9 +855,9 @@ RFG_DEVICE int first_step(const struct mha_args *a, int len)
     int before = MASK && len - SQ > a->window_left ? len - SQ - a->window_left : 0;
     return before / STEP;
 }
-RFG_DEVICE int length_of(const struct mha_args *a, int b)
+RFG_DEVICE int length_of(const struct mha_args *a, int b) /* all lanes' b, or each its own */
 {
-    return a->kv_lens ? (int)rfg_load4(a->kv_lens + b) : a->skv;
+    return a->kv_lens ? (int)load_uniform(a->kv_lens + b) : a->skv;
 }
 
 #if CLUSTER
@@ -823,6 +983,15 @@ RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds,
             store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 
+/* What AMD's compiler doesn't know to be all lanes'. */
+RFG_DEVICE int same(int n)
+{
+#if RFG_AMD
+    n = __builtin_amdgcn_readfirstlane(n);
+#endif
+    return n;
+}
+
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
     float *lds = (float *)rfg_lds;
@@ -844,7 +1013,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     int total = 0;
     for (int i = 0; i < (a.batch + 15) / 16; i++)
         total += sums[i];
-    total *= inner;
+    total = same(total) * inner;
     int x = rfg_share_begin(total, group, groups), end = rfg_share_begin(total, group + 1, groups);
     if (x == end)
         return;
@@ -857,7 +1026,9 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     }
     while (before + steps[b] * inner <= x)
         before += steps[b++] * inner;
-    int n = steps[b];
+    b = same(b);
+    before = same(before);
+    int n = same(steps[b]);
 #pragma unroll 1
     while (x < end) {
         struct unit u;
@@ -886,7 +1057,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         if (x >= before + n * inner) {
             before += n * inner;
             b++;
-            n = b < a.batch ? steps[b] : 1;
+            n = same(b < a.batch ? steps[b] : 1);
         }
     }
 }
