@@ -62,8 +62,8 @@
 #define PARTIAL (2 * ROWS + 4 * MINE)
 
 /* NVIDIA's compiler is told how many workgroups a CU is to hold: registers follow from that. AMD's, that a SIMD is to
- * hold two waves: else it keeps sums in AGPRs, and copies them around each matrix instruction. Where keys, values, queries
- * and sums leave too few of the 256 registers for the rest, copies are better than spills. */
+ * hold two waves: else it keeps sums in AGPRs, and copies them around each matrix instruction. Where keys, values,
+ * queries and sums leave too few of the 256 registers for the rest, copies are better than spills. */
 #define HELD ((UNROLL * STEP * (D + DV) * KV_BYTES + ROWS * D * 2 + ROWS * DV * 4) / (4 * RFG_WAVE))
 #if RFG_MFMA && !defined(__gfx908__) && HELD < (__clang_major__ < 17 ? 128 : 160)
 #define DECODE_KERNEL RFG_KERNEL(THREADS) __attribute__((amdgpu_waves_per_eu(2)))
@@ -93,7 +93,8 @@ struct sums {
     float o[TILES][BLOCKS][O_FLOATS];
 };
 
-/* MFMA, pages of whole steps: the bytes from a step's first row, which is all lanes', to this lane's of each of its rows. */
+/* MFMA, pages of whole steps: the bytes from a step's first row, which is all lanes', to this lane's of each of its
+ * rows. */
 #define PLACES (RFG_MFMA && PAGED != 2)
 struct places {
     rfg_u32 k[RFG_FRAG_AB], v[PV_TOKENS];
@@ -171,7 +172,8 @@ RFG_DEVICE void find_places(const struct mha_args *a, struct places *p, int last
                   (rfg_u32)pv_lane() * (PIECE * KV_BYTES);
     }
 }
-RFG_DEVICE const char *first_row(const struct mha_args *a, const struct mha_cache *c, const char *base, int block, int step)
+RFG_DEVICE const char *first_row(const struct mha_args *a, const struct mha_cache *c, const char *base, int block,
+                                 int step)
 {
     int t = PAGED ? step * STEP & ((1 << a->page_shift) - 1) : step * STEP;
     return rfg_uniform((char *)base + (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block) +
@@ -285,8 +287,8 @@ RFG_DEVICE void relate(const struct mha_args *a, const struct unit *u, const str
     }
 }
 /* Then masks and a new m, by branches that are seldom taken. */
-RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, struct sums *acc, rfg_frag_wx *s, struct relative *r,
-                      int first, bool masks)
+RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, struct sums *acc, rfg_frag_wx *s,
+                      struct relative *r, int first, bool masks)
 {
     float(*w)[RFG_FRAG_WX] = r->w;
     bool raise = false;
@@ -485,7 +487,8 @@ RFG_DEVICE void share_queries(float *lds, const struct query_pieces *pieces)
 }
 #endif
 /* The tile that begins at row row0. */
-RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, const float *lds, struct queries *q, int row0)
+RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, const float *lds, struct queries *q,
+                             int row0)
 {
     int row = row0 + o_row();
 #if RFG_AMD
@@ -915,8 +918,8 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     rfg_await_previous();
     open_unit(&a, &u, unit / inner, unit % inner);
     u.len = length_of(&a, u.b);
-    attend(&a, &u, lds, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES,
-           (u.len + STEP - 1) / STEP);
+    attend(&a, &u, lds, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
+           parts * CLUSTER * WAVES, (u.len + STEP - 1) / STEP);
     rfg_start_next(); /* not before: what would come then has nothing to do but to wait, in places that others need */
     leave(lds, &acc);
 #if CLUSTER > 1
