@@ -34,20 +34,25 @@
 #define MINE     (QUADS / SPLITS)
 #define OWN_ROWS (ROWS > SPLITS ? ROWS / SPLITS : 1)
 
-/* LDS, in floats: each wave's largest scores and sums of weights by row, its sums; in a cluster, an arrival, what the
- * others send of the same; where no cluster is, a flag and the sequences' steps. */
+/* LDS, in floats: the largest scores and sums of weights by row of LEFT waves, their sums; AMD: the queries; in a
+ * cluster, an arrival, what the others send of the same; where no cluster is, a flag and the sequences' steps. */
 #define ML_AT    0
 /* Rows so that a wave's stores hit all banks: NVIDIA's lanes hold pieces of four rows, every other one, by turns with their
  * neighbours'; AMD's of 16 rows. */
 #if RFG_NVIDIA
 #define ROW_AT(row) ((row)*DV + (row) / 2 % 2 * 4 + (row) / 4 * 16)
 #define WAVE_SUMS   (ROWS * DV + ROWS * 4)
+#define LEFT        WAVES
+#define QUERY_ROW   0
 #else
 #define ROW_AT(row) ((row) * (DV + 4))
 #define WAVE_SUMS   (ROWS * (DV + 4))
+#define LEFT        (WAVES / 2) /* the other half of the waves leave theirs first, and these take them up */
+#define QUERY_ROW   (D / 2 + (RFG_MFMA ? 8 : 4)) /* lanes that LDS answers together hit all banks */
 #endif
-#define SUMS_AT  (ML_AT + 2 * WAVES * ROWS)
-#define SENT_AT  (SUMS_AT + WAVES * WAVE_SUMS)
+#define SUMS_AT    (ML_AT + 2 * LEFT * ROWS)
+#define QUERIES_AT (SUMS_AT + LEFT * WAVE_SUMS)
+#define SENT_AT    (QUERIES_AT + ROWS * QUERY_ROW)
 #define SENT_ML  (SENT_AT + 4)
 #define SENT_SUM (SENT_ML + SPLITS * OWN_ROWS * 4)
 #define STEPS_AT (SENT_AT + 4)
@@ -56,8 +61,13 @@
 /* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone; CLUSTER 0: twice. */
 #define PARTIAL (2 * ROWS + 4 * MINE)
 
-/* NVIDIA's compiler is told how many workgroups a CU is to hold: registers follow from that. */
-#if !RFG_NVIDIA
+/* NVIDIA's compiler is told how many workgroups a CU is to hold: registers follow from that. AMD's, that a SIMD is to
+ * hold two waves: else it keeps sums in AGPRs, and copies them around each matrix instruction. Where keys, values,
+ * queries and sums leave too few of the 256 registers for the rest, copies are better than spills. */
+#define HELD ((UNROLL * STEP * (D + DV) * KV_BYTES + ROWS * D * 2 + ROWS * DV * 4) / (4 * RFG_WAVE))
+#if RFG_MFMA && !defined(__gfx908__) && HELD < (__clang_major__ < 17 ? 128 : 160)
+#define DECODE_KERNEL RFG_KERNEL(THREADS) __attribute__((amdgpu_waves_per_eu(2)))
+#elif !RFG_NVIDIA
 #define DECODE_KERNEL RFG_KERNEL(THREADS)
 #elif CLUSTER > 1
 #define DECODE_KERNEL extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, GROUPS)
@@ -83,9 +93,19 @@ struct sums {
     float o[TILES][BLOCKS][O_FLOATS];
 };
 
+/* MFMA, pages of whole steps: the bytes from a step's first row, which is all lanes', to this lane's of each of its
+ * rows. */
+#define PLACES (RFG_MFMA && PAGED != 2)
+struct places {
+    rfg_u32 k[RFG_FRAG_AB], v[PV_TOKENS];
+};
+
 /* A unit, and this lane's part in it. */
 struct unit {
-    const char *k, *v; /* of the kv head, this lane's bytes of a row */
+    const char *k, *v; /* of the kv head, this lane's bytes of a row; PLACES: its first */
+#if PLACES
+    struct places at;
+#endif
     const int *table;
     int block; /* without a table */
     int len;
@@ -101,7 +121,7 @@ RFG_DEVICE long long row_bytes(long long stride)
 /* Of pages of whole steps, the step's block. */
 RFG_DEVICE int block_of(const struct mha_args *a, const struct unit *u, int step)
 {
-    return PAGED == 1 ? (int)rfg_load4(u->table + (step * STEP >> a->page_shift)) : u->block;
+    return PAGED == 1 ? (int)load_uniform(u->table + (step * STEP >> a->page_shift)) : u->block;
 }
 
 /* Rows of a step. */
@@ -135,6 +155,56 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, co
     return fixed(r->first + (rfg_u64)(rfg_u32)row * r->stride);
 }
 
+#if PLACES
+/* The same for every step but a sequence's last, whose rows beyond its end repeat its last one. */
+RFG_DEVICE void find_places(const struct mha_args *a, struct places *p, int last)
+{
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++) {
+        int row = rfg_frag_row(i);
+        p->k[i] = (rfg_u32)(row < last ? row : last) * ((rfg_u32)a->k.token * KV_BYTES) +
+                  (rfg_u32)rfg_frag_chunk(i) * (8 * KV_BYTES);
+    }
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++) {
+        int row = pv_token(i);
+        p->v[i] = (rfg_u32)(row < last ? row : last) * ((rfg_u32)a->v.token * KV_BYTES) +
+                  (rfg_u32)pv_lane() * (PIECE * KV_BYTES);
+    }
+}
+RFG_DEVICE const char *first_row(const struct mha_args *a, const struct mha_cache *c, const char *base, int block,
+                                 int step)
+{
+    int t = PAGED ? step * STEP & ((1 << a->page_shift) - 1) : step * STEP;
+    return rfg_uniform((char *)base + (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block) +
+                       (rfg_u64)(rfg_u32)t * ((rfg_u32)c->token * KV_BYTES));
+}
+/* Loads of steps come in order, a step's keys before its values. */
+RFG_DEVICE void load_keys(const struct mha_args *a, struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    if (!on)
+        return;
+    if ((step + 1) * STEP > u->len) {
+        asm volatile(""); /* a branch, seldom taken */
+        find_places(a, &u->at, u->len - 1 - step * STEP);
+    }
+    const char *first = first_row(a, &a->k, u->k, block, step);
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++)
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++)
+            load_key(&s->k[k][i], first + u->at.k[i] + k * (32 * KV_BYTES), true);
+}
+RFG_DEVICE void load_values(const struct mha_args *a, struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    if (!on)
+        return;
+    const char *first = first_row(a, &a->v, u->v, block, step);
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+        load_value(s->v[i], first + u->at.v[i], true);
+}
+#else
 /* If on. */
 RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
 {
@@ -159,10 +229,15 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
     for (int i = 0; i < PV_TOKENS; i++)
         load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
 }
+#endif
 
 /* No room for the next step's keys and values: RDNA 3's lanes hold all of a step's twice over. */
 #define LATE (RFG_WMMA11 || RFG_WMMA12 || (RFG_NVIDIA && D + DV > 384))
 
+RFG_DEVICE bool is_hidden(const struct mha_args *a, const struct unit *u, int token, int at)
+{
+    return token >= u->len || (MASK && (token - at > a->window_right || at - token > a->window_left));
+}
 /* Scores as powers of two, masked. */
 RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
 {
@@ -177,20 +252,103 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
         int far = at > token ? at - token : token - at;
         s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2_E * (float)far;
     }
-    if (masks && (token >= u->len ||
-                  (MASK && (token - at > a->window_right || at - token > a->window_left))))
+    if (masks && is_hidden(a, u, token, at))
         s = MINUS_INFINITY;
     return s;
 }
 
+#if RFG_AMD
+/* Scores to weights by few instructions for each. First, what scores are above acc->m, by an FMA. It follows the matrix
+ * instructions without a branch between: of several ways from there to here LLVM, up to 19 at least, looks at one alone
+ * for how long to wait. */
+struct relative {
+    float w[TILES][RFG_FRAG_WX], factor[TILES];
+};
+RFG_DEVICE void relate(const struct mha_args *a, const struct unit *u, const struct queries *q, const struct sums *acc,
+                       rfg_frag_wx *s, struct relative *r, int first)
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        float up = 1.0f;
+#if MMA_DTYPE != DTYPE
+        up = q[t].up[0];
+#else
+        (void)q;
+#endif
+        r->factor[t] = CAP || ALIBI ? 1.0f : u->scale * LOG2_E * up;
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            if (CAP || ALIBI)
+                s[t].v[i] = score(a, u, s[t].v[i] * up, first + rfg_frag_c_row(i),
+                                  u->row0 + t * Q_TILE + rfg_frag_c_col(i), false);
+            r->w[t][i] = rfg_fma(s[t].v[i], r->factor[t], -acc->m[t][0]);
+            asm volatile("" : "+v"(r->w[t][i]));
+        }
+    }
+}
+/* Then masks and a new m, by branches that are seldom taken. */
+RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, struct sums *acc, rfg_frag_wx *s,
+                      struct relative *r, int first, bool masks)
+{
+    float(*w)[RFG_FRAG_WX] = r->w;
+    bool raise = false;
+    if (masks) {
+        asm volatile("");
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++)
+                if (is_hidden(a, u, first + rfg_frag_c_row(i),
+                              u->len - SQ + (u->row0 + t * Q_TILE + rfg_frag_c_col(i)) / GROUP))
+                    w[t][i] = MINUS_INFINITY;
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            raise |= w[t][i] > SLACK;
+    /* What weights are relative to need not be the largest score, only near it. */
+    if (any_lane(raise)) {
+#pragma unroll
+        for (int t = 0; t < TILES; t++) {
+            float m = acc->m[t][0];
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++) {
+                s[t].v[i] = w[t][i] == MINUS_INFINITY ? MINUS_INFINITY : s[t].v[i] * r->factor[t];
+                m = rfg_max(m, s[t].v[i]);
+            }
+            m = over_tokens(m, true);
+            float down = rfg_exp2(acc->m[t][0] - m);
+            acc->m[t][0] = m;
+            acc->l[t][0] *= down;
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++)
+                w[t][i] = s[t].v[i] - m;
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+                for (int i = 0; i < O_FLOATS; i++)
+                    acc->o[t][b][i] *= down;
+        }
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++) {
+            s[t].v[i] = rfg_exp2(w[t][i]);
+            acc->l[t][0] += s[t].v[i];
+        }
+}
+#endif
+
 /* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
-RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const struct queries *q, struct stage *st,
+RFG_DEVICE void one_step(const struct mha_args *a, struct unit *u, const struct queries *q, struct stage *st,
                          struct sums *acc, int step, int next, int end, int block, int next_block)
 {
 #if LATE
     load_keys(a, u, st, block, step, true);
 #endif
-    rfg_frag_wx s[TILES], odd[TILES]; /* sums of every other part of D: half the chain */
+    rfg_frag_wx s[TILES], odd[TILES]; /* NVIDIA: sums of every other part of D: half the chain */
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -204,10 +362,10 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
             keys.v[i] = key_of(st->k[k][i]);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
+            rfg_frag_mma_wx(RFG_NVIDIA && k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
     }
 #pragma unroll
-    for (int t = 0; t < TILES; t++)
+    for (int t = 0; t < TILES && RFG_NVIDIA; t++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
             s[t].v[i] = (s[t].v[i] + odd[t].v[i])
@@ -215,6 +373,10 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
                         * q[t].up[i % LANE_QUERIES]
 #endif
                 ;
+#if RFG_AMD
+    struct relative r;
+    relate(a, u, q, acc, s, &r, step * STEP);
+#endif
 #if LATE
     load_values(a, u, st, block, step, true);
 #else
@@ -224,6 +386,13 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
     int first = step * STEP, at = u->len - SQ;
     bool masks = first + STEP > u->len || (MASK && (first + STEP - 1 - at > a->window_right ||
                                                     at + SQ - 1 - first > a->window_left));
+    rfg_u32 p[TILES][P_WORDS];
+#if RFG_AMD
+    weigh(a, u, acc, s, &r, first, masks);
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+        pv_weights(p[t], s[t].v);
+#else
     bool raise = false;
 #pragma unroll
     for (int t = 0; t < TILES; t++)
@@ -255,7 +424,6 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
                     acc->o[t][b][i] *= down[i % LANE_QUERIES];
         }
     }
-    rfg_u32 p[TILES][P_WORDS];
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -265,6 +433,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
         }
         pv_weights(p[t], s[t].v);
     }
+#endif
 
     rfg_u32 v[PV_TOKENS][V_WORDS];
 #pragma unroll
@@ -289,10 +458,47 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
 #endif
 }
 
+#if RFG_AMD
+/* A workgroup's waves read them from memory together, and all of them from LDS. */
+#define QUERY_PIECES ((ROWS * D / 8 + THREADS - 1) / THREADS)
+struct query_pieces {
+    rfg_u32x4 v[QUERY_PIECES];
+};
+RFG_DEVICE void fetch_queries(const struct mha_args *a, const struct unit *u, struct query_pieces *pieces)
+{
+#pragma unroll
+    for (int i = 0; i < QUERY_PIECES; i++) {
+        int n = i * THREADS + rfg_thread(), row = u->row0 + n / (D / 8);
+        pieces->v[i] = (rfg_u32x4){ 0, 0, 0, 0 }; /* rows that there aren't: nobody asks for their results */
+        if (row < GROUP * SQ && n < ROWS * D / 8)
+            pieces->v[i] = rfg_load16((const rfg_u16 *)a->q.data + u->b * a->q.batch + row / GROUP * a->q.token +
+                                      (u->head * GROUP + row % GROUP) * a->q.head + n % (D / 8) * 8);
+    }
+}
+RFG_DEVICE void share_queries(float *lds, const struct query_pieces *pieces)
+{
+#pragma unroll
+    for (int i = 0; i < QUERY_PIECES; i++) {
+        int n = i * THREADS + rfg_thread();
+        if (n < ROWS * D / 8)
+            *(rfg_u32x4 *)(lds + QUERIES_AT + n / (D / 8) * QUERY_ROW + n % (D / 8) * 4) = pieces->v[i];
+    }
+    rfg_barrier_lds();
+}
+#endif
 /* The tile that begins at row row0. */
-RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, struct queries *q, int row0)
+RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, const float *lds, struct queries *q,
+                             int row0)
 {
     int row = row0 + o_row();
+#if RFG_AMD
+    const float *p = lds + QUERIES_AT + (row - u->row0) * QUERY_ROW;
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_X; i++)
+#pragma unroll
+        for (int k = 0; k < K_STEPS; k++)
+            q->x[k].v[i] = *(const rfg_u32x4 *)(p + k * 16 + rfg_frag_chunk(i) * 4);
+#else
     bool real = row < GROUP * SQ; /* others are zeroes: nobody asks for their results */
     const rfg_u16 *p = (const rfg_u16 *)a->q.data + u->b * a->q.batch + row / GROUP * a->q.token +
                        (u->head * GROUP + row % GROUP) * a->q.head;
@@ -304,6 +510,7 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, str
                 q->x[k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
             else
                 q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
+#endif
 #if MMA_DTYPE != DTYPE
     /* fp16 has all of bf16's digits, but not its range: a power of two brings a row's largest to 1...2, and its scores
      * back. What is 2^-24 of the largest and less is lost. */
@@ -338,10 +545,18 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, str
 }
 
 /* This wave's share of the unit's steps: first, first + by, ... below end. */
-RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct sums *acc, int first, int by, int end)
+RFG_DEVICE void attend(const struct mha_args *a, struct unit *u, float *lds, struct sums *acc, int first, int by,
+                       int end)
 {
     struct stage ring[UNROLL];
     int block[UNROLL], next_block[UNROLL];
+#if RFG_AMD
+    struct query_pieces pieces;
+    fetch_queries(a, u, &pieces);
+#endif
+#if PLACES
+    find_places(a, &u->at, STEP);
+#endif
 #pragma unroll
     for (int i = 0; i < UNROLL; i++) {
         /* Without a look at the length, which is still on its way. */
@@ -359,9 +574,12 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
             next_block[i] = block_of(a, u, first + (UNROLL + i) * by);
 
     struct queries q[TILES];
+#if RFG_AMD
+    share_queries(lds, &pieces);
+#endif
 #pragma unroll
     for (int t = 0; t < TILES; t++)
-        load_queries(a, u, &q[t], u->row0 + t * Q_TILE);
+        load_queries(a, u, lds, &q[t], u->row0 + t * Q_TILE);
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -392,45 +610,76 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
 
 /* ---- joining ---------------------------------------------------------------------------------------------------- */
 
-/* This wave's sums to LDS. */
-RFG_DEVICE void leave(float *lds, struct sums *acc)
+/* Neighbouring elements of a row together. */
+#define RUN (PIECE < 4 ? 2 : 4)
+#if RUN == 2
+typedef rfg_f32x2 run;
+#else
+typedef rfg_f32x4 run;
+#endif
+#define RUN_OF(acc, t, i, e, k) (acc)->o[t][((e) + (k)) % BLOCKS][((e) + (k)) / BLOCKS * (O_FLOATS / V_ROWS) + (i)]
+
+/* The sums of a wave to LDS, the place of wave `at`; there, if not `first`, those of another wave are joined with. */
+RFG_DEVICE void leave_wave(float *lds, struct sums *acc, int at, bool first)
 {
-    int wave = rfg_wave();
-    float *sums = lds + SUMS_AT + wave * WAVE_SUMS;
+    float *sums = lds + SUMS_AT + at * WAVE_SUMS;
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
+        float down[LANE_QUERIES], up[LANE_QUERIES];
 #pragma unroll
         for (int j = 0; j < LANE_QUERIES; j++) {
-            float l = over_tokens(acc->l[t][j], false);
-            float *ml = lds + ML_AT + (wave * ROWS + t * Q_TILE + o_query(j)) * 2;
+            float l = over_tokens(acc->l[t][j], false), m = acc->m[t][j];
+            float *ml = lds + ML_AT + (at * ROWS + t * Q_TILE + o_query(j)) * 2;
+            if (!first) {
+                m = rfg_max(m, ml[0]);
+                down[j] = rfg_exp2(acc->m[t][j] - m);
+                up[j] = rfg_exp2(ml[0] - m);
+                l = l * down[j] + ml[1] * up[j];
+            }
             if (rfg_lane() < (RFG_NVIDIA ? 4 : 16)) {
-                ml[0] = acc->m[t][j];
+                ml[0] = m;
                 ml[1] = l;
             }
         }
-        /* Neighbouring elements of a row together. */
-#define RUN (PIECE < 4 ? 2 : 4)
 #pragma unroll
         for (int i = 0; i < O_FLOATS / V_ROWS; i++)
 #pragma unroll
             for (int e = 0; e < V_ELEMENTS; e += RUN) {
-                float f[RUN];
-#pragma unroll
-                for (int k = 0; k < RUN; k++)
-                    f[k] = acc->o[t][(e + k) % BLOCKS][(e + k) / BLOCKS * (O_FLOATS / V_ROWS) + i];
-                float *to = sums + ROW_AT(t * Q_TILE + o_query(i)) + o_element(e, i);
-#if PIECE < 4
-                *(rfg_f32x2 *)to = rfg_pair(f[0], f[1]);
-#else
-                rfg_f32x4 four;
-                four.x = f[0];
-                four.y = f[1];
-                four.z = f[2];
-                four.w = f[3];
-                *(rfg_f32x4 *)to = four;
+                run *to = (run *)(sums + ROW_AT(t * Q_TILE + o_query(i)) + o_element(e, i)), r;
+                r.x = RUN_OF(acc, t, i, e, 0);
+                r.y = RUN_OF(acc, t, i, e, 1);
+#if RUN > 2
+                r.z = RUN_OF(acc, t, i, e, 2);
+                r.w = RUN_OF(acc, t, i, e, 3);
 #endif
+                if (!first) {
+                    run other = *to;
+                    float d = down[i % LANE_QUERIES], o = up[i % LANE_QUERIES];
+                    r.x = r.x * d + other.x * o;
+                    r.y = r.y * d + other.y * o;
+#if RUN > 2
+                    r.z = r.z * d + other.z * o;
+                    r.w = r.w * d + other.w * o;
+#endif
+                }
+                *to = r;
             }
     }
+}
+/* All waves' sums, as those of LEFT waves. */
+RFG_DEVICE void leave(float *lds, struct sums *acc)
+{
+    int wave = rfg_wave();
+#if RFG_NVIDIA
+    leave_wave(lds, acc, wave, true);
+#else
+    if (wave >= LEFT)
+        leave_wave(lds, acc, wave - LEFT, true);
+    rfg_barrier_lds();
+    if (wave < LEFT)
+        leave_wave(lds, acc, wave, false);
+#endif
+    rfg_barrier_lds();
 }
 
 struct joined {
@@ -460,10 +709,10 @@ RFG_DEVICE struct joined join_waves(const float *lds, int quad)
     struct joined j;
     join_nothing(&j);
 #pragma unroll
-    for (int w = 0; w < WAVES; w++)
+    for (int w = 0; w < LEFT; w++)
         j.m = rfg_max(j.m, lds[ML_AT + (w * ROWS + row) * 2]);
 #pragma unroll
-    for (int w = 0; w < WAVES; w++) {
+    for (int w = 0; w < LEFT; w++) {
         const float *ml = lds + ML_AT + (w * ROWS + row) * 2;
         join(&j, ml[0], ml[1], *(const rfg_f32x4 *)(lds + SUMS_AT + w * WAVE_SUMS + ROW_AT(row) + at));
     }
@@ -519,6 +768,7 @@ RFG_DEVICE void leave_quad(float *part, int i, int row, bool first, struct joine
 }
 /* Of n partial sums, the others `stride` floats apart: some at a time, all of whose loads are under way at once. */
 #define AT_ONCE 8
+#define PART(n) ((n) ? others + (long long)((n)-1) * stride : first)
 RFG_DEVICE struct joined join_parts(const float *first, const float *others, int stride, int n, int i, int row)
 {
     struct joined j;
@@ -527,13 +777,31 @@ RFG_DEVICE struct joined join_parts(const float *first, const float *others, int
     for (int from = 0; from < n; from += AT_ONCE) {
         rfg_u32x2 ml[AT_ONCE];
         rfg_f32x4 o[AT_ONCE];
+#if RFG_AMD
+        /* Eight lanes have the same row, and read eight parts' of it. */
+        int mine = from + rfg_lane() % AT_ONCE;
+        rfg_u32x2 its = rfg_load8(PART(mine < n ? mine : n - 1) + row * 2);
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            o[k] = (rfg_f32x4){ 0, 0, 0, 0 };
+            if (from + k < n)
+                o[k] = rfg_load_f32x4(PART(from + k) + 2 * ROWS + i * 4);
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            int lane = rfg_lane() / AT_ONCE * AT_ONCE + k;
+            ml[k].x = (rfg_u32)__builtin_amdgcn_ds_bpermute(lane * 4, (int)its.x);
+            ml[k].y = (rfg_u32)__builtin_amdgcn_ds_bpermute(lane * 4, (int)its.y);
+        }
+#else
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             int part = from + k < n ? from + k : n - 1;
-            const float *p = part ? others + (long long)(part - 1) * stride : first;
+            const float *p = PART(part);
             o[k] = rfg_load_f32x4(p + 2 * ROWS + i * 4);
             ml[k] = rfg_load8(p + row * 2);
         }
+#endif
         float top = j.m;
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
@@ -579,8 +847,8 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->row0 = inner % ROW_TILES * ROWS;
     u->block = b;
     u->table = a->block_table + b * a->table_stride;
-    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + rfg_frag_chunk(0) * (8 * KV_BYTES);
-    u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + pv_lane() * (PIECE * KV_BYTES);
+    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + (PLACES ? 0 : rfg_frag_chunk(0) * (8 * KV_BYTES));
+    u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + (PLACES ? 0 : pv_lane() * (PIECE * KV_BYTES));
     u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
 }
 
@@ -590,9 +858,9 @@ RFG_DEVICE int first_step(const struct mha_args *a, int len)
     int before = MASK && len - SQ > a->window_left ? len - SQ - a->window_left : 0;
     return before / STEP;
 }
-RFG_DEVICE int length_of(const struct mha_args *a, int b)
+RFG_DEVICE int length_of(const struct mha_args *a, int b) /* all lanes' b, or each its own */
 {
-    return a->kv_lens ? (int)rfg_load4(a->kv_lens + b) : a->skv;
+    return a->kv_lens ? (int)load_uniform(a->kv_lens + b) : a->skv;
 }
 
 #if CLUSTER
@@ -650,11 +918,10 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     rfg_await_previous();
     open_unit(&a, &u, unit / inner, unit % inner);
     u.len = length_of(&a, u.b);
-    attend(&a, &u, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES,
-           (u.len + STEP - 1) / STEP);
+    attend(&a, &u, lds, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
+           parts * CLUSTER * WAVES, (u.len + STEP - 1) / STEP);
     rfg_start_next(); /* not before: what would come then has nothing to do but to wait, in places that others need */
     leave(lds, &acc);
-    rfg_barrier_lds();
 #if CLUSTER > 1
     rfg_cluster_wait();
     send_sums(lds, arrival, rank);
@@ -719,6 +986,15 @@ RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds,
             store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 
+/* What AMD's compiler doesn't know to be all lanes'. */
+RFG_DEVICE int same(int n)
+{
+#if RFG_AMD
+    n = __builtin_amdgcn_readfirstlane(n);
+#endif
+    return n;
+}
+
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
     float *lds = (float *)rfg_lds;
@@ -740,7 +1016,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     int total = 0;
     for (int i = 0; i < (a.batch + 15) / 16; i++)
         total += sums[i];
-    total *= inner;
+    total = same(total) * inner;
     int x = rfg_share_begin(total, group, groups), end = rfg_share_begin(total, group + 1, groups);
     if (x == end)
         return;
@@ -753,7 +1029,9 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     }
     while (before + steps[b] * inner <= x)
         before += steps[b++] * inner;
-    int n = steps[b];
+    b = same(b);
+    before = same(before);
+    int n = same(steps[b]);
 #pragma unroll 1
     while (x < end) {
         struct unit u;
@@ -764,11 +1042,10 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         open_unit(&now, &u, b, which);
         u.len = length_of(&now, b);
         int skip = first_step(&now, u.len), last = (u.len + STEP - 1) / STEP;
-        attend(&now, &u, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
+        attend(&now, &u, lds, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
         if (x + to - from >= end)
             rfg_start_next();
         leave(lds, &acc);
-        rfg_barrier_lds();
         now = args_anew(&a);
         if (from == 0 && to == n) {
 #pragma unroll 1
@@ -783,7 +1060,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         if (x >= before + n * inner) {
             before += n * inner;
             b++;
-            n = b < a.batch ? steps[b] : 1;
+            n = same(b < a.batch ? steps[b] : 1);
         }
     }
 }

@@ -110,6 +110,17 @@ RFG_DEVICE rfg_u32x2 small_to_f16x4(rfg_u32 u)
 
 /* ---- loads ------------------------------------------------------------------------------------------------------ */
 
+/* What no kernel writes meanwhile, at an address that is all lanes': a scalar load, which AMD's compiler would not make
+ * of it behind a barrier. */
+RFG_DEVICE rfg_u32 load_uniform(const int *p)
+{
+#if RFG_AMD
+    return *(const __attribute__((address_space(4))) rfg_u32 *)(rfg_u64)p;
+#else
+    return rfg_load4(p);
+#endif
+}
+
 /* The compiler shall not take apart how p was made: constants are added to it by the loads themselves. */
 RFG_DEVICE const char *fixed(const char *p)
 {
@@ -226,6 +237,17 @@ RFG_DEVICE rfg_u32 pack_two(float a, float b)
 #endif
     return MMA_DTYPE == RFG_F16 ? rfg_pack_f16(a, b) : rfg_pack_bf16(a, b);
 }
+#if RFG_AMD
+/* Weights, which are no negative numbers, and ties go up: which of a bf16's neighbours they go to is of no account. */
+RFG_DEVICE rfg_u32 pack_weights(float a, float b)
+{
+#if !defined(__gfx950__)
+    if (MMA_DTYPE != RFG_F16)
+        return __builtin_amdgcn_perm(rfg_as_u32(b) + 0x8000u, rfg_as_u32(a) + 0x8000u, 0x07060302u);
+#endif
+    return pack_two(a, b);
+}
+#endif
 #if RFG_NVIDIA
 RFG_DEVICE rfg_u32 transpose_8x8(rfg_u32 u)
 {
@@ -243,7 +265,7 @@ RFG_DEVICE void pv_weights(rfg_u32 *p, const float *s)
     bool odd = rfg_lane() >= 16;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        rfg_u32 mine = pack_two(s[2 * i], s[2 * i + 1]);
+        rfg_u32 mine = pack_weights(s[2 * i], s[2 * i + 1]);
         rfg_u32 other = rfg_as_u32(rfg_other_row(rfg_as_float(mine)));
         p[i] = odd ? other : mine;
         p[4 + i] = odd ? mine : other;
@@ -251,7 +273,7 @@ RFG_DEVICE void pv_weights(rfg_u32 *p, const float *s)
 #else
 #pragma unroll
     for (int i = 0; i < P_WORDS; i++)
-        p[i] = pack_two(s[2 * i], s[2 * i + 1]);
+        p[i] = pack_weights(s[2 * i], s[2 * i + 1]);
 #endif
 }
 

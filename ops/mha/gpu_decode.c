@@ -58,7 +58,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
-    int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4), quads = s.rows * dv / 4;
+    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
+    int left = nvidia ? p[P_WAVES] : p[P_WAVES] / 2, quads = s.rows * dv / 4;
+    int floats = left * s.rows * (2 + dv + 4) + (nvidia ? 0 : s.rows * (d / 2 + (dev->wave_size == 64 ? 8 : 4)));
     if (p[P_CLUSTER] > 1)
         floats += 4 + p[P_CLUSTER] * MAX(s.rows / p[P_CLUSTER], 1) * 4 + quads * 4;
     else if (!p[P_CLUSTER])

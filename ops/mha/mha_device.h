@@ -8,11 +8,11 @@ RFG_DEVICE bool any_lane(bool b)
 {
 #if RFG_NVIDIA
     return __any_sync(0xffffffffu, b);
-#elif RFG_WAVE == 32
+#elif RFG_WAVE == 32 && defined(__has_builtin) && __has_builtin(__builtin_amdgcn_ballot_w32)
     return __builtin_amdgcn_ballot_w32(b) != 0;
-#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_ballot_w64)
+#elif RFG_WAVE == 64 && defined(__has_builtin) && __has_builtin(__builtin_amdgcn_ballot_w64)
     return __builtin_amdgcn_ballot_w64(b) != 0;
-#else
+#else /* LLVM 15 */
     return __builtin_amdgcn_uicmp((rfg_u32)b, 0u, 33) != 0; /* ICMP_NE */
 #endif
 }

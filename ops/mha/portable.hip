@@ -9,6 +9,7 @@
  * goes through the keys. At the end the waves' sums are joined in LDS. */
 #include "rfg_device.h"
 #include "mha/mha_args.h"
+#include "mha/mha_device.h"
 
 #define WAVES    4
 #define THREADS  (WAVES * RFG_WAVE)
@@ -26,36 +27,6 @@ struct unit {
     int begin, end;          /* keys that some row sees */
     float scale;
 };
-
-/* The arguments, read anew where they are needed: scalar registers don't hold all of them from the kernel's start to
- * its end, which is what the compiler would have them do. */
-RFG_DEVICE struct mha_args anew(const struct mha_args *a)
-{
-#if RFG_AMD
-    struct mha_args copy;
-    rfg_u64 at = (rfg_u64)__builtin_amdgcn_kernarg_segment_ptr();
-    asm volatile("" : "+s"(at));
-    __builtin_memcpy(&copy, (const void *)(const __attribute__((address_space(4))) char *)at, sizeof(copy));
-    return copy;
-#else
-    return *a;
-#endif
-}
-
-#define LOG2_E 1.44269504f
-#define LN_2   0.69314718f
-RFG_DEVICE float log2_of(float f)
-{
-#if RFG_NVIDIA
-    float r;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
-    return r;
-#elif defined(__has_builtin) && __has_builtin(__builtin_amdgcn_logf)
-    return __builtin_amdgcn_logf(f);
-#else
-    return __builtin_log2f(f);
-#endif
-}
 
 RFG_DEVICE float load_f32(const float *p, long long i)
 {
@@ -161,7 +132,7 @@ struct sums {
 RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const float *q, struct sums *acc, int first,
                       int n, bool masks, float *weights, long long *places)
 {
-    struct mha_args all = anew(args), *a = &all;
+    struct mha_args all = args_anew(args), *a = &all;
     int lane = rfg_lane(), key = first + (lane < n ? lane : n - 1);
     long long at, at_v;
     key_at(u, a, key, &at, &at_v);
@@ -180,7 +151,7 @@ RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const f
             for (int i = 0; i < PIECE; i++)
                 s[r] = rfg_fma(k[i], q[r * D + p * PIECE + i], s[r]);
     }
-    all = anew(args);
+    all = args_anew(args);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         bool seen = lane < n && (!masks || sees(a, u, key, r));
@@ -199,7 +170,7 @@ RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const f
 RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const float *weights, const long long *places,
                            int n, bool masks)
 {
-    struct mha_args a = anew(args);
+    struct mha_args a = args_anew(args);
 #pragma unroll 2
     for (int k = 0; k < n; k++) {
         float w[ROWS];
@@ -225,7 +196,7 @@ RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const 
 /* False: there is nothing in it. */
 RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long n, int tiles)
 {
-    struct mha_args all = anew(args), *a = &all;
+    struct mha_args all = args_anew(args), *a = &all;
     u->row0 = (int)(n % tiles) * ROWS;
     u->head = (int)(n / tiles % a->hkv);
     u->b = (int)(n / tiles / a->hkv);
@@ -276,7 +247,7 @@ RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const floa
 /* The waves' sums, joined and stored. ml and o: room for them. */
 RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, struct sums *acc, float *ml, float *o)
 {
-    struct mha_args a = anew(args);
+    struct mha_args a = args_anew(args);
     int wave = rfg_wave(), lane = rfg_lane();
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -300,7 +271,7 @@ RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, st
 
 RFG_DEVICE void load_queries(const struct mha_args *args, const struct unit *u, float *q)
 {
-    struct mha_args a = anew(args);
+    struct mha_args a = args_anew(args);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         long long at = row_at(u, &a, &a.q, r);
@@ -343,7 +314,7 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
         /* All waves go round as often, for the barriers. (begin + THREADS may be beyond an int, left isn't.) */
 #pragma unroll 1
         for (int left = u.end - u.begin; left > 0; left -= THREADS) {
-            struct mha_args a = anew(&args);
+            struct mha_args a = args_anew(&args);
             int mine = left - wave * RFG_WAVE, here = mine < RFG_WAVE ? mine : RFG_WAVE, first = u.end - mine;
             bool masks = here > 0 && (!sees(&a, &u, first, ROWS - 1) || !sees(&a, &u, first + here - 1, 0));
             if (here > 0)
