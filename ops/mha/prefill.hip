@@ -25,6 +25,9 @@
  * Grid: x: tiles x heads x batch (see find_place()); y: parts that the keys are divided into (DIVIDED), evenly by the length that
  * the device finds; each leaves its sums in the workspace, and the last to arrive joins them in order. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
+#if RFG_AMD
+#include "rfg_amd_stream.h"
+#endif
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 #include "mha/prefill_place.h"
@@ -34,7 +37,7 @@
 struct state {
     rfg_frag_c o[FRAGS_Q][D_BLOCKS];
     float top[FRAGS_Q][HALVES]; /* the lagging maximum of scores */
-    float sum[FRAGS_Q][HALVES]; /* of this lane's weights */
+    float sum[FRAGS_Q][HALVES][SUMS]; /* of this lane's weights */
 #if ALIBI
     float slope[FRAGS_Q][HALVES];
 #endif
@@ -162,6 +165,7 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
     }
 #else
     int lane = lane_anew();
+    struct batch next;
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
         rfg_frag_ab qf[FRAGS_Q];
@@ -171,12 +175,14 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
             for (int i = 0; i < RFG_FRAG_AB; i++)
                 qf[f].v[i] = query_piece(q, f, k, i);
 #pragma unroll
-        for (int j = 0; j < BLOCKS; j++) {
-            rfg_frag_ab kf;
-            load_fragment(&kf, k_tile, K_CHUNKS, 16 * j, k * RFG_FRAG_CHUNKS, lane);
+        for (int j = 0; j < BLOCKS; j += BATCH) {
+            struct batch kf;
+            take_batch(&kf, &next, k_tile, K_CHUNKS, j, BLOCKS, k, STEPS, lane);
 #pragma unroll
-            for (int f = 0; f < FRAGS_Q; f++)
-                rfg_frag_mma(&s[f][j], &kf, &qf[f], DTYPE);
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                for (int f = 0; f < FRAGS_Q; f++)
+                    rfg_frag_mma(&s[f][j + i], &kf.f[i], &qf[f], DTYPE);
         }
     }
 #endif
@@ -276,7 +282,9 @@ RFG_DEVICE void raise_top(struct state *w, const float (*top)[HALVES], float fac
             float old = w->top[f][h], now = rfg_max(old, join_lanes(top[f][h], true));
             scale[h] = rfg_exp2((old - now) * factor);
             w->top[f][h] = now;
-            w->sum[f][h] *= scale[h];
+#pragma unroll
+            for (int i = 0; i < SUMS; i++)
+                w->sum[f][h][i] *= scale[h];
         }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++)
@@ -284,6 +292,11 @@ RFG_DEVICE void raise_top(struct state *w, const float (*top)[HALVES], float fac
             for (int e = 0; e < RFG_FRAG_C; e++)
                 w->o[f][d].v[e] *= scale[half_of(e)];
     }
+}
+
+RFG_DEVICE float whole_sum(const struct state *w, int f, int h)
+{
+    return SUMS == 2 ? w->sum[f][h][0] + w->sum[f][h][SUMS - 1] : w->sum[f][h][0];
 }
 
 /* Scores to weights. */
@@ -311,7 +324,9 @@ RFG_DEVICE void weigh(struct state *w, rfg_frag_c (*s)[BLOCKS], float factor, fl
     for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
-            rfg_f32x2 sum = rfg_pair(0.0f, 0.0f), by = rfg_pair(factor, factor);
+            float *sums = w->sum[f][h];
+            rfg_f32x2 sum = SUMS == 2 ? rfg_pair(sums[0], sums[SUMS - 1]) : rfg_pair(0.0f, 0.0f);
+            rfg_f32x2 by = rfg_pair(factor, factor);
             float shift = -factor * w->top[f][h];
             rfg_f32x2 minus = rfg_pair(shift, shift);
 #pragma unroll
@@ -325,7 +340,9 @@ RFG_DEVICE void weigh(struct state *w, rfg_frag_c (*s)[BLOCKS], float factor, fl
                         s[f][j].v[e] = x.x;
                         s[f][j].v[e + 1] = x.y;
                     }
-            w->sum[f][h] += sum.x + sum.y;
+            sums[0] = SUMS == 2 ? sum.x : sums[0] + (sum.x + sum.y);
+            if (SUMS == 2)
+                sums[SUMS - 1] = sum.y;
         }
 }
 
@@ -348,6 +365,11 @@ RFG_DEVICE rfg_u32 pack_weights(float lo, float hi)
         return __builtin_bit_cast(rfg_u32, v);
     }
     /* Ties away from zero, which saves an instruction a weight. */
+#if defined(__gfx942__)
+    /* Both by one addition of 64 bits: the lower one doesn't overflow. */
+    rfg_u64 both = ((rfg_u64)rfg_as_u32(hi) << 32 | rfg_as_u32(lo)) + 0x0000800000008000ull;
+    return halves_of((rfg_u32)both, (rfg_u32)(both >> 32), true);
+#endif
     return halves_of(rfg_as_u32(lo) + 0x8000u, rfg_as_u32(hi) + 0x8000u, true);
 #endif
 }
@@ -418,6 +440,7 @@ RFG_DEVICE void weight_fragment(rfg_frag_ab *to, const rfg_frag_c *s)
 RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u32x4 *v_tile)
 {
     int lane = lane_anew();
+    struct batch next;
 #pragma unroll
     for (int k = 0; k < TILE_KV / 32; k++) {
         rfg_frag_ab p[FRAGS_Q];
@@ -425,12 +448,14 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
         for (int f = 0; f < FRAGS_Q; f++)
             weight_fragment(&p[f], &s[f][2 * k]);
 #pragma unroll
-        for (int d = 0; d < D_BLOCKS; d++) {
-            rfg_frag_ab v;
-            load_fragment(&v, v_tile, KV_CHUNKS, 16 * d, k * RFG_FRAG_CHUNKS, lane);
+        for (int d = 0; d < D_BLOCKS; d += BATCH) {
+            struct batch v;
+            take_batch(&v, &next, v_tile, KV_CHUNKS, d, D_BLOCKS, k, TILE_KV / 32, lane);
 #pragma unroll
-            for (int f = 0; f < FRAGS_Q; f++)
-                rfg_frag_mma(&w->o[f][d], &v, &p[f], DTYPE);
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                for (int f = 0; f < FRAGS_Q; f++)
+                    rfg_frag_mma(&w->o[f][d + i], &v.f[i], &p[f], DTYPE);
         }
     }
 }
@@ -460,7 +485,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
             int row = w->row0 + lane_row(rfg_lane(), f, h);
             bool in = row < p->rows;
             int at = in ? row : p->rows - 1;
-            float sum = join_lanes(w->sum[f][h], false);
+            float sum = join_lanes(whole_sum(w, f, h), false);
             float scale = sum > 0.0f ? rfg_rcp(sum) : sum * 0.0f; /* no key: 0; a NaN stays one */
             float lse = sum > 0.0f ? factor * w->top[f][h] + log2_of(sum) : sum == 0.0f ? rfg_as_float(0xff800000u) : sum;
             if (a->sinks) {
@@ -538,7 +563,7 @@ RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float fact
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             rfg_store4(mine + (f * HALVES + h) * 2 * RFG_WAVE, rfg_as_u32(w->top[f][h]));
-            rfg_store4(mine + ((f * HALVES + h) * 2 + 1) * RFG_WAVE, rfg_as_u32(w->sum[f][h]));
+            rfg_store4(mine + ((f * HALVES + h) * 2 + 1) * RFG_WAVE, rfg_as_u32(whole_sum(w, f, h)));
         }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++)
@@ -554,7 +579,9 @@ RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float fact
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             w->top[f][h] = LOWEST;
-            w->sum[f][h] = 0.0f;
+#pragma unroll
+            for (int i = 0; i < SUMS; i++)
+                w->sum[f][h][i] = 0.0f;
         }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++)
@@ -573,7 +600,7 @@ RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float fact
                 float most = rfg_max(w->top[f][h], top);
                 down[h] = rfg_exp2(factor * (w->top[f][h] - most));
                 up[h] = rfg_exp2(factor * (top - most));
-                w->sum[f][h] = w->sum[f][h] * down[h] + sum * up[h];
+                w->sum[f][h][0] = w->sum[f][h][0] * down[h] + sum * up[h];
                 w->top[f][h] = most;
             }
 #pragma unroll
@@ -617,7 +644,9 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             w.top[f][h] = LOWEST;
-            w.sum[f][h] = 0.0f;
+#pragma unroll
+            for (int i = 0; i < SUMS; i++)
+                w.sum[f][h][i] = 0.0f;
 #if ALIBI
             int row = w.row0 + lane_row(rfg_lane(), f, h);
             w.slope[f][h] =
@@ -649,7 +678,7 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
     }
 #endif
     if (begin < end && p.skv > 0) {
-        struct source k = source_of(&a, &a.k, &p), v = source_of(&a, &a.v, &p);
+        struct source k = source_of(&a, &a.k, &p, D / 8), v = source_of(&a, &a.v, &p, DV / 8);
         struct queries q;
 #if RFG_NVIDIA
         k.lane = k.data + (begin + item_row(rfg_thread(), D / 8)) * k.token + item_chunk(rfg_thread(), 0, D / 8) * 16;
