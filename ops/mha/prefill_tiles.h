@@ -10,7 +10,7 @@ struct source {
     const char *lane; /* not paged: this lane's first chunk of the next tile */
 #elif !PAGED
     rfg_buffer buffer; /* of all rows */
-    bool near;         /* offsets in it are of 32 bits */
+    int even_end;      /* the last whole tile's first key, if offsets of it are 31 bits; else less than any */
 #endif
 };
 
@@ -28,7 +28,7 @@ RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_ca
     (void)chunks;
 #if RFG_AMD && !PAGED
     rfg_u64 bytes = (rfg_u64)s.last * (rfg_u64)s.token + 16u * (rfg_u32)chunks;
-    s.near = (rfg_u64)s.token < 1u << 24 && bytes < 1ull << 31;
+    s.even_end = (rfg_u64)s.token < 1u << 24 && bytes < 1ull << 31 ? s.last - (TILE_KV - 1) : -1;
     s.buffer = rfg_buffer_of(s.data, (int)bytes);
 #endif
     return s;
@@ -189,15 +189,15 @@ RFG_DEVICE int first_of_wave(void)
     return rfg_wave() * RFG_WAVE;
 }
 
-/* A whole tile of rows at one distance: offsets are one that all lanes have, and one of the lane that is the same for
- * all of its rows and all tiles. */
-RFG_DEVICE bool is_even(const struct source *s, int key0)
+/* Whole tiles of rows at one distance: offsets are one that all lanes have, and one of the lane that is the same for all
+ * of its rows and all tiles. */
+RFG_DEVICE bool is_even(const struct source *k, const struct source *v, int key0)
 {
 #if PAGED
-    (void)s, (void)key0;
+    (void)k, (void)v, (void)key0;
     return false;
 #else
-    return s->near && key0 + TILE_KV - 1 <= s->last;
+    return key0 <= (k->even_end < v->even_end ? k->even_end : v->even_end);
 #endif
 }
 RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
@@ -240,7 +240,7 @@ RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct
 }
 RFG_DEVICE void load_tile(const struct source *k, const struct source *v, struct staged *s, int key0)
 {
-    if (is_even(k, key0) && is_even(v, key0))
+    if (is_even(k, v, key0))
         load_rows(k, v, s, key0, true);
     else
         load_rows(k, v, s, key0, false);
