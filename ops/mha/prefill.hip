@@ -25,6 +25,9 @@
  * Grid: x: tiles x heads x batch (see find_place()); y: parts that the keys are divided into (DIVIDED), evenly by the length that
  * the device finds; each leaves its sums in the workspace, and the last to arrive joins them in order. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
+#if RFG_AMD
+#include "rfg_amd_stream.h"
+#endif
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 #include "mha/prefill_place.h"
@@ -131,6 +134,7 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
     }
 #else
     int lane = lane_anew();
+    struct batch next;
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
         rfg_frag_ab qf[FRAGS_Q];
@@ -140,12 +144,14 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
             for (int i = 0; i < RFG_FRAG_AB; i++)
                 qf[f].v[i] = query_piece(q, f, k, i);
 #pragma unroll
-        for (int j = 0; j < BLOCKS; j++) {
-            rfg_frag_ab kf;
-            load_fragment(&kf, k_tile, K_CHUNKS, 16 * j, k * RFG_FRAG_CHUNKS, lane);
+        for (int j = 0; j < BLOCKS; j += BATCH) {
+            struct batch kf;
+            take_batch(&kf, &next, k_tile, K_CHUNKS, j, BLOCKS, k, STEPS, lane);
 #pragma unroll
-            for (int f = 0; f < FRAGS_Q; f++)
-                rfg_frag_mma(&s[f][j], &kf, &qf[f], DTYPE);
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                for (int f = 0; f < FRAGS_Q; f++)
+                    rfg_frag_mma(&s[f][j + i], &kf.f[i], &qf[f], DTYPE);
         }
     }
 #endif
@@ -219,6 +225,7 @@ RFG_DEVICE void weight_fragment(rfg_frag_ab *to, const rfg_frag_c *s)
 RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u32x4 *v_tile)
 {
     int lane = lane_anew();
+    struct batch next;
 #pragma unroll
     for (int k = 0; k < TILE_KV / 32; k++) {
         rfg_frag_ab p[FRAGS_Q];
@@ -226,12 +233,14 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
         for (int f = 0; f < FRAGS_Q; f++)
             weight_fragment(&p[f], &s[f][2 * k]);
 #pragma unroll
-        for (int d = 0; d < D_BLOCKS; d++) {
-            rfg_frag_ab v;
-            load_fragment(&v, v_tile, KV_CHUNKS, 16 * d, k * RFG_FRAG_CHUNKS, lane);
+        for (int d = 0; d < D_BLOCKS; d += BATCH) {
+            struct batch v;
+            take_batch(&v, &next, v_tile, KV_CHUNKS, d, D_BLOCKS, k, TILE_KV / 32, lane);
 #pragma unroll
-            for (int f = 0; f < FRAGS_Q; f++)
-                rfg_frag_mma(&w->o[f][d], &v, &p[f], DTYPE);
+            for (int i = 0; i < BATCH; i++)
+#pragma unroll
+                for (int f = 0; f < FRAGS_Q; f++)
+                    rfg_frag_mma(&w->o[f][d + i], &v.f[i], &p[f], DTYPE);
         }
     }
 }
@@ -257,7 +266,7 @@ RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float fact
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             rfg_store4(mine + (f * HALVES + h) * 2 * RFG_WAVE, rfg_as_u32(w->top[f][h]));
-            rfg_store4(mine + ((f * HALVES + h) * 2 + 1) * RFG_WAVE, rfg_as_u32(w->sum[f][h]));
+            rfg_store4(mine + ((f * HALVES + h) * 2 + 1) * RFG_WAVE, rfg_as_u32(whole_sum(w, f, h)));
         }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++)
@@ -273,7 +282,9 @@ RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float fact
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             w->top[f][h] = LOWEST;
-            w->sum[f][h] = 0.0f;
+#pragma unroll
+            for (int i = 0; i < SUMS; i++)
+                w->sum[f][h][i] = 0.0f;
         }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++)
@@ -292,7 +303,7 @@ RFG_DEVICE bool join_parts(const struct mha_args *a, struct state *w, float fact
                 float most = rfg_max(w->top[f][h], top);
                 down[h] = rfg_exp2(factor * (w->top[f][h] - most));
                 up[h] = rfg_exp2(factor * (top - most));
-                w->sum[f][h] = w->sum[f][h] * down[h] + sum * up[h];
+                w->sum[f][h][0] = w->sum[f][h][0] * down[h] + sum * up[h];
                 w->top[f][h] = most;
             }
 #pragma unroll
@@ -336,7 +347,9 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             w.top[f][h] = LOWEST;
-            w.sum[f][h] = 0.0f;
+#pragma unroll
+            for (int i = 0; i < SUMS; i++)
+                w.sum[f][h][i] = 0.0f;
 #if ALIBI
             int row = w.row0 + lane_row(rfg_lane(), f, h);
             w.slope[f][h] =
@@ -368,7 +381,7 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
     }
 #endif
     if (begin < end && p.skv > 0) {
-        struct source k = source_of(&a, &a.k, &p), v = source_of(&a, &a.v, &p);
+        struct source k = source_of(&a, &a.k, &p, D / 8), v = source_of(&a, &a.v, &p, DV / 8);
         struct queries q;
 #if RFG_NVIDIA
         k.lane = k.data + (begin + item_row(rfg_thread(), D / 8)) * k.token + item_chunk(rfg_thread(), 0, D / 8) * 16;

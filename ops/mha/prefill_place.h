@@ -25,6 +25,11 @@
 #define K_TILE (TILE_KV * K_CHUNKS)
 #define STAGE  (K_TILE + V_TILE)
 #define Q_AT   (STAGES * STAGE)
+#if RFG_MFMA
+#define SUMS 2 /* of a query's weights, of every other one each: added to each other at the end */
+#else
+#define SUMS 1
+#endif
 
 /* What a workgroup works at. */
 struct place {

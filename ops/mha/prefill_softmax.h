@@ -4,8 +4,8 @@
 /* What a wave knows of its queries. */
 struct state {
     rfg_frag_c o[FRAGS_Q][D_BLOCKS];
-    float top[FRAGS_Q][HALVES]; /* the lagging maximum of scores */
-    float sum[FRAGS_Q][HALVES]; /* of this lane's weights */
+    float top[FRAGS_Q][HALVES];       /* the lagging maximum of scores */
+    float sum[FRAGS_Q][HALVES][SUMS]; /* of this lane's weights */
 #if ALIBI
     float slope[FRAGS_Q][HALVES];
 #endif
@@ -148,7 +148,9 @@ RFG_DEVICE void raise_top(struct state *w, const float (*top)[HALVES], float (*s
             float old = w->top[f][h], now = rfg_max(old, join_lanes(top[f][h], true));
             scale[f][h] = rfg_exp2((old - now) * factor);
             w->top[f][h] = now;
-            w->sum[f][h] *= scale[f][h];
+#pragma unroll
+            for (int i = 0; i < SUMS; i++)
+                w->sum[f][h][i] *= scale[f][h];
         }
 }
 RFG_DEVICE void scale_output(struct state *w, const float (*scale)[HALVES])
@@ -162,6 +164,11 @@ RFG_DEVICE void scale_output(struct state *w, const float (*scale)[HALVES])
                 w->o[f][d].v[e] *= scale[f][half_of(e)];
 }
 
+RFG_DEVICE float whole_sum(const struct state *w, int f, int h)
+{
+    return SUMS == 2 ? w->sum[f][h][0] + w->sum[f][h][SUMS - 1] : w->sum[f][h][0];
+}
+
 /* Scores to weights. */
 RFG_DEVICE void weigh(struct state *w, rfg_frag_c (*s)[BLOCKS], float factor)
 {
@@ -169,7 +176,9 @@ RFG_DEVICE void weigh(struct state *w, rfg_frag_c (*s)[BLOCKS], float factor)
     for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
-            rfg_f32x2 sum = rfg_pair(0.0f, 0.0f), by = rfg_pair(factor, factor);
+            float *sums = w->sum[f][h];
+            rfg_f32x2 sum = SUMS == 2 ? rfg_pair(sums[0], sums[SUMS - 1]) : rfg_pair(0.0f, 0.0f);
+            rfg_f32x2 by = rfg_pair(factor, factor);
             float shift = -factor * w->top[f][h];
             rfg_f32x2 minus = rfg_pair(shift, shift);
 #pragma unroll
@@ -183,7 +192,9 @@ RFG_DEVICE void weigh(struct state *w, rfg_frag_c (*s)[BLOCKS], float factor)
                         s[f][j].v[e] = x.x;
                         s[f][j].v[e + 1] = x.y;
                     }
-            w->sum[f][h] += sum.x + sum.y;
+            sums[0] = SUMS == 2 ? sum.x : sums[0] + (sum.x + sum.y);
+            if (SUMS == 2)
+                sums[SUMS - 1] = sum.y;
         }
 }
 
@@ -206,6 +217,11 @@ RFG_DEVICE rfg_u32 pack_weights(float lo, float hi)
         return __builtin_bit_cast(rfg_u32, v);
     }
     /* Ties away from zero, which saves an instruction a weight. */
+#if defined(__gfx942__)
+    /* Both by one addition of 64 bits: the lower one doesn't overflow. */
+    rfg_u64 both = ((rfg_u64)rfg_as_u32(hi) << 32 | rfg_as_u32(lo)) + 0x0000800000008000ull;
+    return halves_of((rfg_u32)both, (rfg_u32)(both >> 32), true);
+#endif
     return halves_of(rfg_as_u32(lo) + 0x8000u, rfg_as_u32(hi) + 0x8000u, true);
 #endif
 }
@@ -295,7 +311,7 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct place *p, stru
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             struct row_end r = end_row(a, p, w->row0 + lane_row(rfg_lane(), f, h), w->top[f][h],
-                                       join_lanes(w->sum[f][h], false), factor, true);
+                                       join_lanes(whole_sum(w, f, h), false), factor, true);
 #if RFG_NVIDIA
 #pragma unroll
             for (int d = 0; d < D_BLOCKS; d += 2)

@@ -8,10 +8,14 @@ struct source {
     int shift, last; /* last: the last key there is */
 #if RFG_NVIDIA
     const char *lane; /* not paged: this lane's first chunk of the next tile */
+#elif !PAGED
+    rfg_buffer buffer; /* of all rows */
+    int even_end;      /* the last whole tile's first key, if offsets of it are 31 bits; else less than any */
 #endif
 };
 
-RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct place *p)
+RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct place *p,
+                                   int chunks)
 {
     struct source s;
     long long b = PAGED || a->kv_begin ? 0 : p->b;
@@ -21,6 +25,12 @@ RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_ca
     s.table = a->block_table + p->b * a->table_stride;
     s.shift = a->page_shift;
     s.last = p->skv - 1;
+    (void)chunks;
+#if RFG_AMD && !PAGED
+    rfg_u64 bytes = (rfg_u64)s.last * (rfg_u64)s.token + 16u * (rfg_u32)chunks;
+    s.even_end = (rfg_u64)s.token < 1u << 24 && bytes < 1ull << 31 ? s.last - (TILE_KV - 1) : -1;
+    s.buffer = rfg_buffer_of(s.data, (int)bytes);
+#endif
     return s;
 }
 /* Keys beyond the last one are that one again: they are masked, and what they hold is a number if the last one's is. */
@@ -172,40 +182,65 @@ RFG_DEVICE bool unit_exists(int thread, int i)
 {
     return TILE_KV / 4 % V_UNITS == 0 || unit_keys(thread, i) < TILE_KV / 4;
 }
-
-/* A whole tile of rows at one distance: addresses are one that all lanes have, and 32 bits. */
-RFG_DEVICE bool is_even(const struct source *s, int key0)
+/* Items and units exist for whole waves: what this thread asks unit_exists() and item_exists(), for a branch that is
+ * the same in all lanes. */
+RFG_DEVICE int first_of_wave(void)
 {
-    return !PAGED && key0 + TILE_KV - 1 <= s->last && (rfg_u64)s->token < 1u << 25;
-}
-RFG_DEVICE const char *even_address(const struct source *s, int uniform_key, int key, int chunk)
-{
-    return rfg_uniform((char *)s->data + uniform_key * s->token) + ((rfg_u32)key * (rfg_u32)s->token + chunk * 16u);
+    return rfg_wave() * RFG_WAVE;
 }
 
+/* Whole tiles of rows at one distance: offsets are one that all lanes have, and one of the lane that is the same for
+ * all of its rows and all tiles. */
+RFG_DEVICE bool is_even(const struct source *k, const struct source *v, int key0)
+{
+#if PAGED
+    (void)k, (void)v, (void)key0;
+    return false;
+#else
+    return key0 <= (k->even_end < v->even_end ? k->even_end : v->even_end);
+#endif
+}
 RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int base, int row, int chunk)
 {
-    return rfg_load16(even ? even_address(s, key0 + base, row, chunk) : key_address(s, key0 + base + row) + chunk * 16);
+#if !PAGED
+    if (even)
+        return rfg_buffer_load16(s->buffer, (rfg_u32)row * (rfg_u32)s->token + chunk * 16u,
+                                 (key0 + base) * (int)s->token);
+#endif
+    return rfg_load16(key_address(s, key0 + base + row) + chunk * 16);
+}
+
+/* Rather than what was there before, which would have to be kept, and copied where branches meet. */
+RFG_DEVICE rfg_u32x4 nothing(void)
+{
+    rfg_u32x4 v;
+    asm volatile("" : "=v"(v));
+    return v;
 }
 
 RFG_DEVICE void load_rows(const struct source *k, const struct source *v, struct staged *s, int key0, bool even)
 {
-    int thread = anew(rfg_thread());
+    int thread = anew(rfg_thread()), first = first_of_wave();
 #pragma unroll
     for (int i = 0; i < ITEMS(D / 8); i++)
-        if (item_exists(thread, i, D / 8))
-            s->k[i] =
-                load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8), item_chunk(thread, i, D / 8));
+        s->k[i] = item_exists(first, i, D / 8) ? load_chunk(k, even, key0, item_base(i, D / 8), item_row(thread, D / 8),
+                                                            item_chunk(thread, i, D / 8))
+                                               : nothing();
 #pragma unroll
-    for (int i = 0; i < V_PASSES; i++)
-        if (unit_exists(thread, i))
+    for (int i = 0; i < V_PASSES; i++) {
+        if (unit_exists(first, i))
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 s->v[i][j] = load_chunk(v, even, key0, j, 4 * unit_keys(thread, i), unit_chunk(thread, i));
+        else
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                s->v[i][j] = nothing();
+    }
 }
 RFG_DEVICE void load_tile(const struct source *k, const struct source *v, struct staged *s, int key0)
 {
-    if (is_even(k, key0) && is_even(v, key0))
+    if (is_even(k, v, key0))
         load_rows(k, v, s, key0, true);
     else
         load_rows(k, v, s, key0, false);
@@ -219,16 +254,16 @@ RFG_DEVICE rfg_u32 halves_of(rfg_u32 lo, rfg_u32 hi, bool upper)
 
 RFG_DEVICE void put_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 *v_tile)
 {
-    int thread = anew(rfg_thread());
+    int thread = anew(rfg_thread()), first = first_of_wave();
 #pragma unroll
     for (int i = 0; i < ITEMS(D / 8); i++) {
         int at = row_of_key(item_base(i, D / 8) + item_row(thread, D / 8));
-        if (item_exists(thread, i, D / 8))
+        if (item_exists(first, i, D / 8))
             k_tile[at * K_CHUNKS + (item_chunk(thread, i, D / 8) ^ swizzle(at))] = s->k[i];
     }
 #pragma unroll
     for (int i = 0; i < V_PASSES; i++)
-        if (unit_exists(thread, i)) {
+        if (unit_exists(first, i)) {
             int keys = unit_keys(thread, i), d0 = 8 * unit_chunk(thread, i);
 #pragma unroll
             for (int e = 0; e < 8; e++) {
@@ -254,6 +289,49 @@ RFG_DEVICE void load_fragment(rfg_frag_ab *f, const rfg_u32x4 *tile, int chunks,
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_AB; i++)
         f->v[i] = p[(chunk0 + chunk_of(lane, i)) ^ swizzle(row)];
+}
+
+/* Fragments are read BATCH at a time, and with MFMA a batch ahead of what is multiplied and waited for once a batch:
+ * the compiler waits before an instruction for all that it reads, and here this one, of no code, reads them all. (LLVM
+ * 15 would spill registers, and so would larger heads with 4.) */
+#if RFG_MFMA && __clang_major__ >= 16
+#define AHEAD true
+#define BATCH (D > 128 || DV % 64 ? 2 : 4)
+#else
+#define AHEAD false
+#define BATCH 1
+#endif
+struct batch {
+    rfg_frag_ab f[BATCH];
+};
+/* The 4 chunks of step k of 16 BATCH rows, from 16 block on. */
+RFG_DEVICE void load_batch(struct batch *b, const rfg_u32x4 *tile, int chunks, int block, int k, int lane)
+{
+#pragma unroll
+    for (int i = 0; i < BATCH; i++)
+        load_fragment(&b->f[i], tile, chunks, 16 * (block + i), k * RFG_FRAG_CHUNKS, lane);
+}
+/* The same of a tile of blocks times steps, in which `next` is what comes after it: blocks of a step, then steps. */
+RFG_DEVICE void take_batch(struct batch *b, struct batch *next, const rfg_u32x4 *tile, int chunks, int block,
+                           int blocks, int k, int steps, int lane)
+{
+    if (AHEAD && block + k > 0)
+        *b = *next;
+    else
+        load_batch(b, tile, chunks, block, k, lane);
+#if RFG_MFMA
+    if (AHEAD) {
+        bool same = block + BATCH < blocks;
+        if (same || k + 1 < steps)
+            load_batch(next, tile, chunks, same ? block + BATCH : 0, same ? k : k + 1, lane);
+        if (BATCH == 2)
+            asm volatile("" : "+v"(b->f[0].v[0]), "+v"(b->f[1 % BATCH].v[0])::"memory");
+        else
+            asm volatile(""
+                         : "+v"(b->f[0].v[0]), "+v"(b->f[1 % BATCH].v[0]), "+v"(b->f[2 % BATCH].v[0]),
+                           "+v"(b->f[3 % BATCH].v[0])::"memory");
+    }
+#endif
 }
 
 #endif

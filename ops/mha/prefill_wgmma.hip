@@ -265,7 +265,7 @@ RFG_DEVICE void start(const struct mha_args *a, const struct place *p, struct st
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
         w->top[0][h] = LOWEST;
-        w->sum[0][h] = 0.0f;
+        w->sum[0][h][0] = 0.0f;
 #if ALIBI
         int row = w->row0 + lane_row(rfg_lane(), 0, h);
         w->slope[0][h] = LOG2_E * rfg_as_float(rfg_load4(a->alibi + head_of(p, row < p->rows ? row : p->rows - 1)));
@@ -318,7 +318,7 @@ RFG_DEVICE void join_parts(const struct mha_args *a, const struct place *p, stru
     asm volatile("bar.sync 7, %0;" ::"n"(THREADS) : "memory"); /* all are done with tiles */
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
-        ((rfg_f32x2 *)(lds + h * ENDS_BYTES))[tid] = rfg_pair(w->top[0][h], w->sum[0][h]);
+        ((rfg_f32x2 *)(lds + h * ENDS_BYTES))[tid] = rfg_pair(w->top[0][h], w->sum[0][h][0]);
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++) {
             const float *v = w->o[0][d].v + 2 * h;
