@@ -99,8 +99,10 @@ RFG_DEVICE rfg_u32x2 small_to_f16x4(rfg_u32 u)
 {
     rfg_u32x2 r;
 #if RFG_NVIDIA && KV_DTYPE == RFG_E4M3 && __CUDA_ARCH__ >= 890
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r.x) : "h"((rfg_u16)u));
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r.y) : "h"((rfg_u16)(u >> 16)));
+    asm("{\n.reg .b16 lo, hi;\nmov.b32 {lo, hi}, %2;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, lo;\ncvt.rn.f16x2.e4m3x2 %1, hi;\n}"
+        : "=r"(r.x), "=r"(r.y)
+        : "r"(u));
 #else
     r.x = small_to_f16x2(bytes_of(u, 0, 0x1404));
     r.y = small_to_f16x2(bytes_of(u, 0, 0x3424));
