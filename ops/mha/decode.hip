@@ -66,7 +66,7 @@
 #endif
 
 struct stage {
-    key_piece k[K_STEPS][RFG_FRAG_AB];
+    key_piece k[K_STEPS / KEY_STEPS][RFG_FRAG_AB];
     value_piece v[PV_TOKENS][PIECES];
 };
 
@@ -144,10 +144,10 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_AB; i++) {
         const char *p = row_at(a, u, &a->k, &r, step, rfg_frag_row(i), on) +
-                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KV_BYTES);
+                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KEY_STEPS * KV_BYTES);
 #pragma unroll
-        for (int k = 0; k < K_STEPS; k++)
-            load_key(&s->k[k][i], p + k * (32 * KV_BYTES), on);
+        for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
+            load_key(&s->k[k][i], p + k * (32 * KEY_STEPS * KV_BYTES), on);
     }
 }
 RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
@@ -201,7 +201,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
         rfg_frag_ab keys;
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            keys.v[i] = key_of(st->k[k][i]);
+            keys.v[i] = key_of(st->k[k / KEY_STEPS][i], k);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             rfg_frag_mma_wx(k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
@@ -266,24 +266,13 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
         pv_weights(p[t], s[t].v);
     }
 
-    rfg_u32 v[PV_TOKENS][V_WORDS];
-#pragma unroll
-    for (int i = 0; i < PV_TOKENS; i++)
-#pragma unroll
-        for (int w = 0; w < V_LOADED; w++) {
-#if KV_SMALL
-            rfg_u32x2 two = small_to_f16x4(VALUE_WORD(st->v[i], w));
-            v[i][2 * w] = two.x;
-            v[i][2 * w + 1] = two.y;
-#else
-            v[i][w] = VALUE_WORD(st->v[i], w);
-#endif
-        }
+    struct values v;
+    values_of(&v, st->v);
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++)
-            pv_multiply(acc->o[t], v, p[t], b);
+            pv_multiply(acc->o[t], &v, p[t], b);
 #if !LATE
     load_values(a, u, st, next_block, next, next < end);
 #endif
@@ -301,7 +290,8 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, str
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
             if (real)
-                q->x[k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
+                q->x[k].v[i] = rfg_load16(p + k / KEY_STEPS * (32 * KEY_STEPS) +
+                                          (rfg_frag_chunk(i) * KEY_STEPS + k % KEY_STEPS) * 8);
             else
                 q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
 #if MMA_DTYPE != DTYPE
@@ -579,7 +569,7 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->row0 = inner % ROW_TILES * ROWS;
     u->block = b;
     u->table = a->block_table + b * a->table_stride;
-    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + rfg_frag_chunk(0) * (8 * KV_BYTES);
+    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES);
     u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + pv_lane() * (PIECE * KV_BYTES);
     u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
 }

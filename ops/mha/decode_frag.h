@@ -157,12 +157,28 @@ RFG_DEVICE void load4_if(rfg_u32 *v, const char *p, bool on)
 }
 #endif
 
-/* 8 elements of a key. */
-#if KV_SMALL
+/* 8 elements of a key for each of KEY_STEPS neighbouring parts of D. */
+#if KV_SMALL && RFG_NVIDIA && D % 64 == 0
+#define KEY_STEPS 2
+typedef rfg_u32x4 key_piece;
+#define load_key load16_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
+{
+    rfg_u32x2 lo = small_to_f16x4(step % 2 ? k.z : k.x), hi = small_to_f16x4(step % 2 ? k.w : k.y);
+    rfg_u32x4 v;
+    v.x = lo.x;
+    v.y = lo.y;
+    v.z = hi.x;
+    v.w = hi.y;
+    return v;
+}
+#elif KV_SMALL
+#define KEY_STEPS 1
 typedef rfg_u32x2 key_piece;
 #define load_key load8_if
-RFG_DEVICE rfg_u32x4 key_of(key_piece k)
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
+    (void)step;
     rfg_u32x2 lo = small_to_f16x4(k.x), hi = small_to_f16x4(k.y);
     rfg_u32x4 v;
     v.x = lo.x;
@@ -172,10 +188,12 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k)
     return v;
 }
 #else
+#define KEY_STEPS 1
 typedef rfg_u32x4 key_piece;
 #define load_key load16_if
-RFG_DEVICE rfg_u32x4 key_of(key_piece k)
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
+    (void)step;
     return k;
 }
 #endif
@@ -257,13 +275,57 @@ RFG_DEVICE void pv_weights(rfg_u32 *p, const float *s)
 #endif
 }
 
-/* Element e of tokens 2 i and 2 i + 1. */
-RFG_DEVICE rfg_u32 two_tokens(const rfg_u32 (*v)[V_WORDS], int i, int e)
+/* A step's values as matrix instructions take them, almost. */
+#if KV_SMALL && RFG_NVIDIA
+struct values {
+    rfg_u32 pair[PV_TOKENS / 2][V_ELEMENTS];
+};
+/* The bytes of two tokens side by side before they are converted: half the work. */
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
 {
-    return bytes_of(v[2 * i][e / 2], v[2 * i + 1][e / 2], e % 2 ? 0x7632 : 0x5410);
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS / 2; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+            rfg_u32 a = VALUE_WORD(in[2 * i], w), b = VALUE_WORD(in[2 * i + 1], w);
+            rfg_u32x2 lo = small_to_f16x4(bytes_of(a, b, 0x5140)), hi = small_to_f16x4(bytes_of(a, b, 0x7362));
+            v->pair[i][4 * w] = lo.x;
+            v->pair[i][4 * w + 1] = lo.y;
+            v->pair[i][4 * w + 2] = hi.x;
+            v->pair[i][4 * w + 3] = hi.y;
+        }
 }
+/* Element e of tokens 2 i and 2 i + 1. */
+RFG_DEVICE rfg_u32 two_tokens(const struct values *v, int i, int e)
+{
+    return v->pair[i][e];
+}
+#else
+struct values {
+    rfg_u32 w[PV_TOKENS][V_WORDS];
+};
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
+{
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+#if KV_SMALL
+            rfg_u32x2 two = small_to_f16x4(VALUE_WORD(in[i], w));
+            v->w[i][2 * w] = two.x;
+            v->w[i][2 * w + 1] = two.y;
+#else
+            v->w[i][w] = VALUE_WORD(in[i], w);
+#endif
+        }
+}
+RFG_DEVICE rfg_u32 two_tokens(const struct values *v, int i, int e)
+{
+    return bytes_of(v->w[2 * i][e / 2], v->w[2 * i + 1][e / 2], e % 2 ? 0x7632 : 0x5410);
+}
+#endif
 
-RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], const rfg_u32 *p, int block)
+RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const struct values *v, const rfg_u32 *p, int block)
 {
     float *d = o[block];
 #if RFG_NVIDIA
