@@ -65,6 +65,10 @@
 #define DECODE_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, GROUPS)
 #endif
 
+/* Where pages are whole steps, all rows of a step can be read, those beyond the length too; what of values is not there is then
+ * zeroed. So a lane's rows are at constant distances. */
+#define WHOLE_STEPS (RFG_NVIDIA && PAGED == 1)
+
 struct stage {
     key_piece k[K_STEPS / KEY_STEPS][RFG_FRAG_AB];
     value_piece v[PV_TOKENS][PIECES];
@@ -135,6 +139,47 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, co
     return fixed(r->first + (rfg_u64)(rfg_u32)row * r->stride);
 }
 
+#if WHOLE_STEPS
+/* The step's part of this lane's first row, which base is of. */
+RFG_DEVICE const char *step_at(const struct mha_args *a, const struct mha_cache *c, const char *base, int block, int step)
+{
+    rfg_u32 t = (rfg_u32)(step * STEP & ((1 << a->page_shift) - 1));
+    base += (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block);
+    return fixed(base + (rfg_u64)t * ((rfg_u32)c->token * KV_BYTES));
+}
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    const char *p = step_at(a, &a->k, u->k, block, step);
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++) {
+#pragma unroll
+        for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
+            load_key(&s->k[k][i], p + k * (32 * KEY_STEPS * KV_BYTES), on);
+        p = fixed(p + (rfg_u32)(8 * KV_BYTES) * (rfg_u32)a->k.token);
+    }
+}
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    const char *p = step_at(a, &a->v, u->v, block, step);
+    rfg_u32 stride = (rfg_u32)a->v.token * KV_BYTES;
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i += 2) {
+        load_value(s->v[i], p, on);
+        load_value(s->v[i + 1], fixed(p + stride), on);
+        p = fixed(p + 8 * stride);
+    }
+}
+/* Values of tokens that the sequence doesn't have, of which there are `left`, may be anything. */
+RFG_DEVICE void clear_values(struct stage *s, int left)
+{
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++)
+            if (pv_token(i) >= left)
+                VALUE_WORD(s->v[i], w) = 0;
+}
+#else
 /* If on. */
 RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
 {
@@ -159,6 +204,7 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
     for (int i = 0; i < PV_TOKENS; i++)
         load_value(s->v[i], row_at(a, u, &a->v, &r, step, pv_token(i), on), on);
 }
+#endif
 
 /* No room for the next step's keys and values: RDNA 3's lanes hold all of a step's twice over. */
 #define LATE (RFG_WMMA11 || RFG_WMMA12 || (RFG_NVIDIA && D + DV > 384))
@@ -266,6 +312,10 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
         pv_weights(p[t], s[t].v);
     }
 
+#if WHOLE_STEPS
+    if (first + STEP > u->len)
+        clear_values(st, u->len - first);
+#endif
     struct values v;
     values_of(&v, st->v);
 #pragma unroll
@@ -571,6 +621,12 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->table = a->block_table + b * a->table_stride;
     u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES);
     u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + pv_lane() * (PIECE * KV_BYTES);
+#if WHOLE_STEPS
+    u->k += (rfg_u64)(rfg_u32)rfg_frag_row(0) * ((rfg_u32)a->k.token * KV_BYTES);
+    u->v += (rfg_u64)(rfg_u32)pv_token(0) * ((rfg_u32)a->v.token * KV_BYTES);
+    u->k = fixed(u->k);
+    u->v = fixed(u->v);
+#endif
     u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
 }
 
