@@ -68,6 +68,8 @@
 /* Where pages are whole steps, all rows of a step can be read, those beyond the length too; what of values is not there is then
  * zeroed. So a lane's rows are at constant distances. */
 #define WHOLE_STEPS (RFG_NVIDIA && PAGED == 1)
+/* Scores are nothing but products: scaled, and relative to the largest, in one instruction. */
+#define PLAIN (RFG_NVIDIA && !CAP && !ALIBI)
 
 struct stage {
     key_piece k[K_STEPS / KEY_STEPS][RFG_FRAG_AB];
@@ -78,7 +80,7 @@ struct stage {
 struct queries {
     rfg_frag_x x[K_STEPS];
 #if MMA_DTYPE != DTYPE
-    float up[LANE_QUERIES]; /* what this lane's queries were divided by */
+    float up[LANE_QUERIES]; /* what this lane's queries were divided by; PLAIN: times the scores' scale */
 #endif
 };
 
@@ -105,7 +107,7 @@ RFG_DEVICE long long row_bytes(long long stride)
 /* Of pages of whole steps, the step's block. */
 RFG_DEVICE int block_of(const struct mha_args *a, const struct unit *u, int step)
 {
-    return PAGED == 1 ? (int)rfg_load4(u->table + (step * STEP >> a->page_shift)) : u->block;
+    return PAGED == 1 ? load_entry(u->table + (step * STEP >> a->page_shift)) : u->block;
 }
 
 /* Rows of a step. */
@@ -133,7 +135,7 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, co
 {
     row = row < r->last ? row : r->last;
     if (PAGED == 2) {
-        int t = step * STEP + row, block = on ? (int)rfg_load4(u->table + (t >> a->page_shift)) : 0;
+        int t = step * STEP + row, block = on ? load_entry(u->table + (t >> a->page_shift)) : 0;
         return fixed(r->first + block * row_bytes(c->block) + (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride);
     }
     return fixed(r->first + (rfg_u64)(rfg_u32)row * r->stride);
@@ -209,6 +211,11 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
 /* No room for the next step's keys and values: RDNA 3's lanes hold all of a step's twice over. */
 #define LATE (RFG_WMMA11 || RFG_WMMA12 || (RFG_NVIDIA && D + DV > 384))
 
+RFG_DEVICE bool is_masked(const struct mha_args *a, const struct unit *u, int token, int row)
+{
+    int at = u->len - SQ + row / GROUP;
+    return token >= u->len || (MASK && (token - at > a->window_right || at - token > a->window_left));
+}
 /* Scores as powers of two, masked. */
 RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
 {
@@ -223,11 +230,15 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, 
         int far = at > token ? at - token : token - at;
         s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2_E * (float)far;
     }
-    if (masks && (token >= u->len ||
-                  (MASK && (token - at > a->window_right || at - token > a->window_left))))
+    if (masks && is_masked(a, u, token, row))
         s = MINUS_INFINITY;
     return s;
 }
+#if MMA_DTYPE != DTYPE
+#define UP(t, i) q[t].up[(i) % LANE_QUERIES]
+#else
+#define UP(t, i) u->scale
+#endif
 
 /* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
 RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const struct queries *q, struct stage *st,
@@ -257,7 +268,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
             s[t].v[i] = (s[t].v[i] + odd[t].v[i])
-#if MMA_DTYPE != DTYPE
+#if MMA_DTYPE != DTYPE && !PLAIN
                         * q[t].up[i % LANE_QUERIES]
 #endif
                 ;
@@ -271,6 +282,27 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
     bool masks = first + STEP > u->len || (MASK && (first + STEP - 1 - at > a->window_right ||
                                                     at + SQ - 1 - first > a->window_left));
     bool raise = false;
+#if PLAIN
+    rfg_frag_wx over[TILES]; /* scores relative to acc->m */
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            over[t].v[i] = rfg_fma(s[t].v[i], UP(t, i), -acc->m[t][i % LANE_QUERIES]);
+    if (masks) {
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++)
+                if (is_masked(a, u, first + rfg_frag_c_row(i), u->row0 + t * Q_TILE + rfg_frag_c_col(i)))
+                    over[t].v[i] = MINUS_INFINITY;
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_WX; i++)
+            raise |= over[t].v[i] > SLACK;
+#else
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
@@ -278,11 +310,17 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
             s[t].v[i] = score(a, u, s[t].v[i], first + rfg_frag_c_row(i), u->row0 + t * Q_TILE + rfg_frag_c_col(i), masks);
             raise |= s[t].v[i] > acc->m[t][i % LANE_QUERIES] + SLACK;
         }
+#endif
     /* What weights are relative to need not be the largest score, only near it. */
     if (any_lane(raise)) {
 #pragma unroll
         for (int t = 0; t < TILES; t++) {
             float down[LANE_QUERIES];
+#if PLAIN
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++)
+                s[t].v[i] = over[t].v[i] == MINUS_INFINITY ? MINUS_INFINITY : s[t].v[i] * UP(t, i);
+#endif
 #pragma unroll
             for (int j = 0; j < LANE_QUERIES; j++) {
                 float m = acc->m[t][j];
@@ -299,6 +337,11 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
 #pragma unroll
                 for (int i = 0; i < O_FLOATS; i++)
                     acc->o[t][b][i] *= down[i % LANE_QUERIES];
+#if PLAIN
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_WX; i++)
+                over[t].v[i] = s[t].v[i] - acc->m[t][i % LANE_QUERIES];
+#endif
         }
     }
     rfg_u32 p[TILES][P_WORDS];
@@ -306,7 +349,11 @@ RFG_DEVICE void one_step(const struct mha_args *a, const struct unit *u, const s
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++) {
+#if PLAIN
+            s[t].v[i] = rfg_exp2(over[t].v[i]);
+#else
             s[t].v[i] = rfg_exp2(s[t].v[i] - acc->m[t][i % LANE_QUERIES]);
+#endif
             acc->l[t][i % LANE_QUERIES] += s[t].v[i];
         }
         pv_weights(p[t], s[t].v);
@@ -362,7 +409,7 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, str
     rfg_u32 exponent = rfg_as_u32(largest) >> 23;
     exponent = exponent < 1 ? 1 : exponent > 253 ? 253 : exponent;
     float down = rfg_as_float((254 - exponent) << 23);
-    of_queries(q->up, rfg_as_float(exponent << 23));
+    of_queries(q->up, rfg_as_float(exponent << 23) * (PLAIN ? u->scale : 1.0f));
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_X; i++)
 #pragma unroll
@@ -626,8 +673,9 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->v += (rfg_u64)(rfg_u32)pv_token(0) * ((rfg_u32)a->v.token * KV_BYTES);
     u->k = fixed(u->k);
     u->v = fixed(u->v);
+    u->table = (const int *)fixed((const char *)u->table);
 #endif
-    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
+    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f) * (PLAIN ? LOG2_E : 1.0f);
 }
 
 /* The steps of a sequence that count: those before the window don't. */

@@ -121,6 +121,18 @@ RFG_DEVICE const char *fixed(const char *p)
     return p;
 }
 
+/* Of the table. What fixed() returns could be anywhere, as NVIDIA's compiler sees it. */
+RFG_DEVICE int load_entry(const int *p)
+{
+#if RFG_NVIDIA
+    int v;
+    asm volatile("ld.global.s32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+#else
+    return (int)rfg_load4(p);
+#endif
+}
+
 /* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD
  * the callers branch, and `on` is true here.) */
 #if RFG_NVIDIA
