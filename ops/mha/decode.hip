@@ -403,6 +403,9 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, str
                                           (rfg_frag_chunk(i) * KEY_STEPS + k % KEY_STEPS) * 8);
             else
                 q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
+}
+RFG_DEVICE void convert_queries(const struct unit *u, struct queries *q)
+{
 #if MMA_DTYPE != DTYPE
     /* fp16 has all of bf16's digits, but not its range: a power of two brings a row's largest to 1...2, and its scores
      * back. What is 2^-24 of the largest and less is lost. */
@@ -447,6 +450,13 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
         int step = first + i * by, last = (a->skv - 1) / STEP;
         block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, u, step < last ? step : last);
     }
+    struct queries q[TILES];
+#if RFG_NVIDIA /* before the keys, which wait for the table */
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+        load_queries(a, u, &q[t], u->row0 + t * Q_TILE);
+    __syncwarp(); /* so that they are not moved behind */
+#endif
 #pragma unroll
     for (int i = 0; i < UNROLL && !LATE; i++) {
         load_keys(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
@@ -457,10 +467,17 @@ RFG_DEVICE void attend(const struct mha_args *a, const struct unit *u, struct su
         if (first + (UNROLL + i) * by < end)
             next_block[i] = block_of(a, u, first + (UNROLL + i) * by);
 
-    struct queries q[TILES];
+#if CLUSTER > 1
+    __syncwarp();
+    rfg_cluster_wait(); /* for all to have begun: while loads are under way */
+#endif
 #pragma unroll
-    for (int t = 0; t < TILES; t++)
+    for (int t = 0; t < TILES; t++) {
+#if !RFG_NVIDIA
         load_queries(a, u, &q[t], u->row0 + t * Q_TILE);
+#endif
+        convert_queries(u, &q[t]);
+    }
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -863,7 +880,6 @@ DECODE_KERNEL mha_decode(struct mha_args a)
 #endif
     rfg_barrier_lds();
 #if CLUSTER > 1
-    rfg_cluster_wait();
     send_sums(lds, arrival, rank);
     if (OWNERS < CLUSTER && rank >= OWNERS)
         return;
