@@ -136,7 +136,13 @@ RFG_DEVICE int load_entry(const int *p)
 /* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD
  * the callers branch, and `on` is true here.) */
 #if RFG_NVIDIA
-#define STREAM_IF(how) "{\n.reg .pred p;\nsetp.ne.s32 p, %" how ", 0;\n@p ld.global.nc.L1::no_allocate.L2::128B"
+/* Not .nc in clusters: such loads would be moved behind the barrier that is waited for meanwhile. */
+#if CLUSTER > 1
+#define LOAD_STREAM "ld.global.L1::no_allocate.L2::128B"
+#else
+#define LOAD_STREAM "ld.global.nc.L1::no_allocate.L2::128B"
+#endif
+#define STREAM_IF(how) "{\n.reg .pred p;\nsetp.ne.s32 p, %" how ", 0;\n@p " LOAD_STREAM
 RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
 {
     asm volatile(STREAM_IF("5") ".v4.u32 {%0, %1, %2, %3}, [%4];\n}"
