@@ -863,7 +863,10 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     rfg_cluster_arrive_first();
 #endif
     rfg_await_previous();
-    open_unit(&a, &u, unit / inner, unit % inner);
+    int b = 0;
+    if (a.batch > 1) /* divisions are slow */
+        b = unit / inner;
+    open_unit(&a, &u, b, unit - b * inner);
     u.len = length_of(&a, u.b);
 #if MAIL
     rfg_u32 ticket = 0;
