@@ -17,7 +17,7 @@ static const struct rfg_param params[] = {
     [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
     [P_CLUSTER] = { "cluster", 8, { 0, 1, 2, 4, 8, 12, 14, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
     [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
-    [P_GROUPS] = { "groups", 5, { 1, 2, 3, 4, 6 } }, /* workgroups a CU: as many as cluster=0 has, and
+    [P_GROUPS] = { "groups", 6, { 1, 2, 3, 4, 6, 8 } }, /* workgroups a CU: as many as cluster=0 has, and
                                                         NVIDIA's compiler makes room for */
 };
 #define STEP       16   /* as in decode_frag.h */
@@ -65,23 +65,22 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.real_rows = s.rows;
     while (dev->platform == RFG_PLATFORM_NVIDIA && s.real_rows > s.rows / 4 && query_rows(prob) <= s.real_rows / 2)
         s.real_rows /= 2;
-    int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4);
+    int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4) + 4;
     if (p[P_CLUSTER] > 1)
-        floats += 4 + p[P_CLUSTER] * (MAX(s.real_rows / s.owners, 1) + s.real_rows * dv / 4 / s.owners) * 4;
+        floats += p[P_CLUSTER] * (MAX(s.real_rows / s.owners, 1) + s.real_rows * dv / 4 / s.owners) * 4;
     else if (!p[P_CLUSTER])
-        floats += 4 + MOST_BATCH / 16 * 17;
+        floats += MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
     /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice. */
     bool twice = !strncmp(dev->target, "gfx11", 5);
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size;
-    /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. 8-bit values are
-     * there twice while they are converted. */
+    /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. */
     s.registers += dev->platform == RFG_PLATFORM_NVIDIA ? 56 : is_rdna(dev) ? 74 : 44;
     if (twice && size == 1)
         s.registers += dv / 4;
     if (dev->platform == RFG_PLATFORM_NVIDIA)
-        s.registers += (size == 1 ? dv / 8 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
+        s.registers += (size == 1 ? -8 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
                        (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
