@@ -21,9 +21,6 @@
 #include "mha/mha_device.h"
 #include "mha/decode_frag.h"
 
-#ifndef MAIL
-#define MAIL 0 /* other parts whose mail is awaited at once */
-#endif
 #define THREADS   (WAVES * RFG_WAVE)
 #define ROWS      (TILES * Q_TILE)
 #define ROW_TILES ((GROUP * SQ + ROWS - 1) / ROWS)
@@ -63,8 +60,7 @@
 #define SENT_SUM (SENT_ML + SENDERS * OWN_ROWS * 4)
 #define STEPS_AT (SENT_AT + 4)
 #define MOST_BATCH 1024 /* where no cluster is */
-#define TICKET_AT (SENT_AT + 2)
-#define LDS_BYTES (4 * (CLUSTER > 1 ? SENT_SUM + SENDERS * MINE * 4 : CLUSTER ? SENT_AT + 4 : STEPS_AT + MOST_BATCH / 16 * 17))
+#define LDS_BYTES (4 * (CLUSTER > 1 ? SENT_SUM + SENDERS * MINE * 4 : CLUSTER ? SENT_AT : STEPS_AT + MOST_BATCH / 16 * 17))
 /* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone; CLUSTER 0: twice. */
 #define PARTIAL (2 * ROWS + 4 * MINE)
 
@@ -690,96 +686,6 @@ RFG_DEVICE bool last_to_arrive(rfg_u32 *counter, int n, rfg_u32 *flag)
 #endif
 }
 
-#if MAIL
-/* Clusters meet by mail: who came last (all others have begun, so they will deliver) waits for the others' sums, each word of
- * which says that it is there by not being 0. The mailbox, behind the counters, is left as zeroes, as it was found. */
-#define MAIL_WORDS ((6 * MINE + 3) / 4 * 4) /* of a workgroup: quads, then m and l for each */
-RFG_DEVICE rfg_u32 not_zero(float f)
-{
-    rfg_u32 u = rfg_as_u32(f);
-    return u ? u : 0x80000000u; /* -0 */
-}
-RFG_DEVICE void post(rfg_u32 *box, int i, struct joined j)
-{
-    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(box + i * 4), "r"(not_zero(j.o.x)),
-                 "r"(not_zero(j.o.y)), "r"(not_zero(j.o.z)), "r"(not_zero(j.o.w))
-                 : "memory");
-    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %2};" ::"l"(box + 4 * MINE + i * 2), "r"(not_zero(j.m)),
-                 "r"(not_zero(j.l))
-                 : "memory");
-}
-/* All parts' sums in their order; mine is one of them. */
-RFG_DEVICE struct joined collect(rfg_u32 *boxes, int stride, int parts, int part, int i, struct joined mine)
-{
-    struct joined j;
-    join_nothing(&j);
-#pragma unroll 1
-    for (int from = 0; from < parts; from += MAIL) {
-        rfg_u32x4 o[MAIL];
-        rfg_u32x2 ml[MAIL];
-        bool all;
-        do {
-            all = true;
-#pragma unroll
-            for (int k = 0; k < MAIL; k++) {
-                rfg_u32 *box = boxes + (from + k) * stride;
-                if (from + k >= parts || from + k == part)
-                    continue;
-                asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(o[k].x), "=r"(o[k].y), "=r"(o[k].z), "=r"(o[k].w)
-                             : "l"(box + i * 4)
-                             : "memory");
-                asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
-                             : "=r"(ml[k].x), "=r"(ml[k].y)
-                             : "l"(box + 4 * MINE + i * 2)
-                             : "memory");
-            }
-#pragma unroll
-            for (int k = 0; k < MAIL; k++)
-                if (from + k < parts && from + k != part)
-                    all &= o[k].x && o[k].y && o[k].z && o[k].w && ml[k].x && ml[k].y;
-        } while (!all);
-        float top = j.m;
-#pragma unroll
-        for (int k = 0; k < MAIL; k++) {
-            if (from + k >= parts)
-                continue;
-            rfg_u32 *box = boxes + (from + k) * stride;
-            if (from + k == part) {
-                o[k].x = rfg_as_u32(mine.o.x);
-                o[k].y = rfg_as_u32(mine.o.y);
-                o[k].z = rfg_as_u32(mine.o.z);
-                o[k].w = rfg_as_u32(mine.o.w);
-                ml[k].x = rfg_as_u32(mine.m);
-                ml[k].y = rfg_as_u32(mine.l);
-            } else {
-                asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %1, %1, %1};" ::"l"(box + i * 4), "r"(0) : "memory");
-                asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1, %1};" ::"l"(box + 4 * MINE + i * 2), "r"(0) : "memory");
-            }
-            top = rfg_max(top, rfg_as_float(ml[k].x));
-        }
-        float down = rfg_exp2(j.m - top);
-        j.m = top;
-        j.l *= down;
-        j.o.x *= down;
-        j.o.y *= down;
-        j.o.z *= down;
-        j.o.w *= down;
-#pragma unroll
-        for (int k = 0; k < MAIL; k++)
-            if (from + k < parts) {
-                rfg_f32x4 f;
-                f.x = rfg_as_float(o[k].x);
-                f.y = rfg_as_float(o[k].y);
-                f.z = rfg_as_float(o[k].z);
-                f.w = rfg_as_float(o[k].w);
-                join(&j, rfg_as_float(ml[k].x), rfg_as_float(ml[k].y), f);
-            }
-    }
-    return j;
-}
-#endif
-
 RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int inner)
 {
     u->b = b;
@@ -868,19 +774,10 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         b = unit / inner;
     open_unit(&a, &u, b, unit - b * inner);
     u.len = length_of(&a, u.b);
-#if MAIL
-    rfg_u32 ticket = 0;
-    if (rfg_thread() == 0 && rank < OWNERS)
-        ticket = rfg_atomic_add(a.counters + rfg_group_x(), 1);
-#endif
     attend(&a, &u, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES,
            (u.len + STEP - 1) / STEP);
     rfg_start_next(); /* not before: what would come then has nothing to do but to wait, in places that others need */
     leave(lds, &acc);
-#if MAIL
-    if (rfg_thread() == 0)
-        ((rfg_u32 *)lds)[TICKET_AT] = ticket;
-#endif
     rfg_barrier_lds();
 #if CLUSTER > 1
     send_sums(lds, arrival, rank);
@@ -897,25 +794,6 @@ DECODE_KERNEL mha_decode(struct mha_args a)
             store_quad(&a, &u, rank * MINE + i, OWNED(i));
         return;
     }
-#if MAIL
-    bool last = ((rfg_u32 *)lds)[TICKET_AT] == (rfg_u32)parts - 1u;
-    if (rfg_thread() == 0 && last)
-        rfg_atomic_store(a.counters + rfg_group_x(), 0u);
-    rfg_u32 *boxes = a.counters + ((rfg_groups_x(THREADS) + 3) & ~3) + rfg_group_x() * MAIL_WORDS;
-    int stride = rfg_groups_x(THREADS) * MAIL_WORDS;
-#pragma unroll 1
-    for (int i = rfg_thread(); i < MINE; i += THREADS) {
-        struct joined mine = OWNED(i);
-        int quad = rank * MINE + i;
-        if (!is_asked(&u, quad))
-            continue;
-        if (last)
-            store_quad(&a, &u, quad, collect(boxes, stride, parts, part, i, mine));
-        else
-            post(boxes + part * stride, i, mine);
-    }
-    return;
-#else
     float *all = (float *)a.workspace + (long long)rfg_group_x() * parts * PARTIAL;
 #pragma unroll 1
     for (int i = rfg_thread(); i < MINE; i += THREADS) {
@@ -931,7 +809,6 @@ DECODE_KERNEL mha_decode(struct mha_args a)
                 store_quad(&a, &u, quad, join_parts(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
         }
     }
-#endif
 }
 
 #else /* a stream of all units' steps */
