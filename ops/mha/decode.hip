@@ -24,9 +24,7 @@
 #define THREADS   (WAVES * RFG_WAVE)
 #define ROWS      (TILES * Q_TILE)
 #define ROW_TILES ((GROUP * SQ + ROWS - 1) / ROWS)
-/* Workgroups of a cluster that own a part of the output: of 12, 8. */
-#define OWNERS    (CLUSTER >= 16 ? 16 : CLUSTER >= 8 ? 8 : CLUSTER >= 4 ? 4 : CLUSTER >= 2 ? 2 : 1)
-#define SENDERS   (CLUSTER ? CLUSTER : 1)
+#define SPLITS    (CLUSTER ? CLUSTER : 1)
 #define MINUS_INFINITY  rfg_as_float(0xff800000u)
 #define NOTHING   -1e30f /* the largest score of no keys: less than any, but a number */
 #define SLACK     8.0f   /* scores may exceed what they are taken relative to by so much, in powers of two */
@@ -39,8 +37,8 @@
 #endif
 #define QUADS     (REAL_ROWS * DV / 4)
 /* Of the output, what a workgroup of a cluster owns. */
-#define MINE     (QUADS / OWNERS)
-#define OWN_ROWS (REAL_ROWS > OWNERS ? REAL_ROWS / OWNERS : 1)
+#define MINE     (QUADS / SPLITS)
+#define OWN_ROWS (REAL_ROWS > SPLITS ? REAL_ROWS / SPLITS : 1)
 
 /* LDS, in floats: each wave's largest scores and sums of weights by row, its sums; in a cluster, an arrival, what the
  * others send of the same; where no cluster is, a flag and the sequences' steps. */
@@ -57,10 +55,10 @@
 #define SUMS_AT  (ML_AT + 2 * WAVES * ROWS)
 #define SENT_AT  (SUMS_AT + WAVES * WAVE_SUMS)
 #define SENT_ML  (SENT_AT + 4)
-#define SENT_SUM (SENT_ML + SENDERS * OWN_ROWS * 4)
+#define SENT_SUM (SENT_ML + SPLITS * OWN_ROWS * 4)
 #define STEPS_AT (SENT_AT + 4)
 #define MOST_BATCH 1024 /* where no cluster is */
-#define LDS_BYTES (4 * (CLUSTER > 1 ? SENT_SUM + SENDERS * MINE * 4 : CLUSTER ? SENT_AT : STEPS_AT + MOST_BATCH / 16 * 17))
+#define LDS_BYTES (4 * (CLUSTER > 1 ? SENT_SUM + QUADS * 4 : CLUSTER ? SENT_AT : STEPS_AT + MOST_BATCH / 16 * 17))
 /* Workspace, in floats: what a workgroup leaves of a unit that isn't its own alone; CLUSTER 0: twice. */
 #define PARTIAL (2 * ROWS + 4 * MINE)
 
@@ -764,7 +762,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     rfg_u64 *arrival = (rfg_u64 *)(lds + SENT_AT);
     if (rfg_thread() == 0) {
         rfg_arrival_init(arrival, 1);
-        rfg_arrive_expect(arrival, rank < OWNERS ? CLUSTER * (OWN_ROWS + MINE) * 16 : 0);
+        rfg_arrive_expect(arrival, CLUSTER * (OWN_ROWS + MINE) * 16);
     }
     rfg_cluster_arrive_first();
 #endif
@@ -781,8 +779,6 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     rfg_barrier_lds();
 #if CLUSTER > 1
     send_sums(lds, arrival, rank);
-    if (OWNERS < CLUSTER && rank >= OWNERS)
-        return;
     rfg_arrival_wait(arrival, 0);
 #define OWNED(i) join_sent(lds, i)
 #else

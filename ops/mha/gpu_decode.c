@@ -15,7 +15,7 @@ static const struct rfg_param params[] = {
     [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, to a unit */
     [P_WAVES] = { "waves", 5, { 2, 4, 8, 12, 16 } },       /* that share a unit's keys */
     [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
-    [P_CLUSTER] = { "cluster", 8, { 0, 1, 2, 4, 8, 12, 14, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
+    [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
     [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
     [P_GROUPS] = { "groups", 6, { 1, 2, 3, 4, 6, 8 } }, /* workgroups a CU: as many as cluster=0 has, and
                                                         NVIDIA's compiler makes room for */
@@ -26,7 +26,6 @@ static const struct rfg_param params[] = {
 /* What decode.hip derives from its macros. */
 struct shape {
     int rows, real_rows, row_tiles, threads;
-    int owners;        /* workgroups of a cluster that own a part of the output */
     int lds;           /* bytes */
     int registers;     /* an estimate */
     double step_bytes; /* of keys and values */
@@ -59,15 +58,12 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
-    s.owners = 1;
-    while (s.owners * 2 <= p[P_CLUSTER])
-        s.owners *= 2;
     s.real_rows = s.rows;
     while (dev->platform == RFG_PLATFORM_NVIDIA && s.real_rows > s.rows / 4 && query_rows(prob) <= s.real_rows / 2)
         s.real_rows /= 2;
     int floats = 2 * p[P_WAVES] * s.rows + p[P_WAVES] * s.rows * (dv + 4) + 4;
     if (p[P_CLUSTER] > 1)
-        floats += p[P_CLUSTER] * (MAX(s.real_rows / s.owners, 1) + s.real_rows * dv / 4 / s.owners) * 4;
+        floats += p[P_CLUSTER] * MAX(s.real_rows / p[P_CLUSTER], 1) * 4 + s.real_rows * dv;
     else if (!p[P_CLUSTER])
         floats += MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
@@ -220,7 +216,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    size_t each = (size_t)s.rows * 2 + (size_t)(s.real_rows * mha_dv(prob) / s.owners);
+    size_t each = (size_t)s.rows * 2 + (size_t)(s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1));
     return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
 }
 
