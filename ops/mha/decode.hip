@@ -71,8 +71,8 @@
 #define DECODE_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, GROUPS)
 #endif
 
-/* Where pages are whole steps, all rows of a step can be read, those beyond the length too; what of values is not there is then
- * zeroed. So a lane's rows are at constant distances. */
+/* Where pages are whole steps, all rows of a step can be read, those beyond the length too; what of values is not there
+ * is then zeroed. So a lane's rows are at constant distances. */
 #define WHOLE_STEPS (RFG_NVIDIA && PAGED == 1)
 /* Scores are nothing but products: scaled, and relative to the largest, in one instruction. */
 #define PLAIN (RFG_NVIDIA && !CAP && !ALIBI)
@@ -149,7 +149,8 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, co
 
 #if WHOLE_STEPS
 /* The step's part of this lane's first row, which base is of. */
-RFG_DEVICE const char *step_at(const struct mha_args *a, const struct mha_cache *c, const char *base, int block, int step)
+RFG_DEVICE const char *step_at(const struct mha_args *a, const struct mha_cache *c, const char *base, int block,
+                               int step)
 {
     rfg_u32 t = (rfg_u32)(step * STEP & ((1 << a->page_shift) - 1));
     base += (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block);
@@ -166,7 +167,8 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct
         p = fixed(p + (rfg_u32)(8 * KV_BYTES) * (rfg_u32)a->k.token);
     }
 }
-RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step,
+                            bool on)
 {
     const char *p = step_at(a, &a->v, u->v, block, step);
     rfg_u32 stride = (rfg_u32)a->v.token * KV_BYTES;
@@ -203,7 +205,8 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct
             load_key(&s->k[k][i], p + k * (32 * KEY_STEPS * KV_BYTES), on);
     }
 }
-RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step,
+                            bool on)
 {
     if (!RFG_NVIDIA && !on)
         return;
@@ -518,7 +521,8 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->v = fixed(u->v);
     u->table = (const int *)fixed((const char *)u->table);
 #endif
-    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f) * (PLAIN ? LOG2_E : 1.0f);
+    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f) *
+               (PLAIN ? LOG2_E : 1.0f);
 }
 
 /* The steps of a sequence that count: those before the window don't. */

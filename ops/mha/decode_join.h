@@ -240,6 +240,7 @@ RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds,
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
         if (is_asked(u, quad))
-            store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
+            store_quad(a, u, quad,
+                       join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 #endif

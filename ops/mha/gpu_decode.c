@@ -13,7 +13,7 @@ enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
 
 static const struct rfg_param params[] = {
     [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, to a unit */
-    [P_WAVES] = { "waves", 5, { 2, 4, 8, 12, 16 } },       /* that share a unit's keys */
+    [P_WAVES] = { "waves", 6, { 2, 4, 6, 8, 12, 16 } },    /* that share a unit's keys */
     [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
     [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
     [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
@@ -174,10 +174,10 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
            rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
 }
 
-/* As an H200 has it: a step takes some 1.5 us from its loads to their
+/* As an H200 has it: a step takes some 1.3 us from its loads to their
  * next turn, a second one under way gives a third more, a CU takes in 50 bytes a ns however
  * many it asks for, and a step keeps a wave's quarter of the CU busy for 0.1 us, itself for 0.35. */
-#define LOADED_US 1.5
+#define LOADED_US 1.3
 #define CU_GBPS   50
 #define CHAIN_US  0.35
 #define BUSY_US   0.1
