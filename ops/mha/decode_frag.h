@@ -193,7 +193,7 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 #elif KV_SMALL
 #define KEY_STEPS 1
 typedef rfg_u32x2 key_piece;
-#define load_key load8_if
+#define load_key  load8_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
     (void)step;
@@ -208,7 +208,7 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 #else
 #define KEY_STEPS 1
 typedef rfg_u32x4 key_piece;
-#define load_key load16_if
+#define load_key  load16_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
     (void)step;

@@ -120,7 +120,9 @@ RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int q
     rfg_store_float4(a->out.data, u->b * a->out.batch + query * a->out.token + head * a->out.head + at, o, DTYPE);
     if (a->lse && at == 0)
         rfg_store4(a->lse + u->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
-                   rfg_as_u32(j.l > 0.0f ? (j.m + log2_of(j.l)) * LN_2 : j.l != j.l ? j.l : MINUS_INFINITY));
+                   rfg_as_u32(j.l > 0.0f   ? (j.m + log2_of(j.l)) * LN_2
+                              : j.l != j.l ? j.l
+                                           : MINUS_INFINITY));
 }
 
 /* Partial sums in memory: for each row m and l, then the quads that a workgroup owns. */
