@@ -72,8 +72,8 @@
 #endif
 
 /* Where pages are whole steps, all rows of a step can be read, those beyond the length too; what of values is not there
- * is then zeroed. So a lane's rows are at constant distances. */
-#define WHOLE_STEPS (RFG_NVIDIA && PAGED == 1)
+ * is then zeroed. So a lane's rows are at constant distances. The largest heads leave no registers for that. */
+#define WHOLE_STEPS (RFG_NVIDIA && PAGED == 1 && D + DV <= 384)
 /* Scores are nothing but products: scaled, and relative to the largest, in one instruction. */
 #define PLAIN (RFG_NVIDIA && !CAP && !ALIBI)
 

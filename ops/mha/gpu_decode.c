@@ -76,7 +76,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (twice && size == 1)
         s.registers += dv / 4;
     if (dev->platform == RFG_PLATFORM_NVIDIA)
-        s.registers += (size == 1 ? -8 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
+        s.registers += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
                        (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
@@ -106,7 +106,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 {
     struct shape s = shape_of(dev, prob, p);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
-    int limit = nvidia                                    ? MIN(255, 65536 / (s.threads * p[P_GROUPS]))
+    /* Each quarter of an NVIDIA CU has waves and registers of its own. */
+    int limit = nvidia                                    ? MIN(255, 512 / ((p[P_WAVES] * p[P_GROUPS] + 3) / 4))
                 : dev->wave_size == 64 && s.threads > 512 ? 128
                                                           : 256;
     if (s.threads > dev->max_threads)
