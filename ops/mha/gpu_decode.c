@@ -106,8 +106,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 {
     struct shape s = shape_of(dev, prob, p);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
-    /* Each quarter of an NVIDIA CU has waves and registers of its own. */
-    int limit = nvidia                                    ? MIN(255, 512 / ((p[P_WAVES] * p[P_GROUPS] + 3) / 4))
+    /* Each quarter of an NVIDIA CU has waves and registers of its own, given out eight at a time. */
+    int limit = nvidia                                    ? MIN(255, 512 / ((p[P_WAVES] * p[P_GROUPS] + 3) / 4) / 8 * 8)
                 : dev->wave_size == 64 && s.threads > 512 ? 128
                                                           : 256;
     if (s.threads > dev->max_threads)
