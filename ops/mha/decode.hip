@@ -29,10 +29,16 @@
 #define NOTHING   -1e30f /* the largest score of no keys: less than any, but a number */
 #define SLACK     8.0f   /* scores may exceed what they are taken relative to by so much, in powers of two */
 #define K_STEPS   (D / 32)
-#define QUADS     (ROWS * DV / 4)
+/* Rows that are joined: nobody asks for the others, if a unit is all there is of a kv head. */
+#if RFG_NVIDIA && GROUP * SQ <= ROWS / 2
+#define REAL_ROWS (GROUP * SQ <= ROWS / 4 ? ROWS / 4 : ROWS / 2)
+#else
+#define REAL_ROWS ROWS
+#endif
+#define QUADS     (REAL_ROWS * DV / 4)
 /* Of the output, what a workgroup of a cluster owns. */
 #define MINE     (QUADS / SPLITS)
-#define OWN_ROWS (ROWS > SPLITS ? ROWS / SPLITS : 1)
+#define OWN_ROWS (REAL_ROWS > SPLITS ? REAL_ROWS / SPLITS : 1)
 
 /* LDS, in floats: the largest scores and sums of weights by row of LEFT waves, their sums; AMD: the queries; in a
  * cluster, an arrival, what the others send of the same; where no cluster is, a flag and the sequences' steps. */
@@ -75,8 +81,14 @@
 #define DECODE_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, GROUPS)
 #endif
 
+/* Where pages are whole steps, all rows of a step can be read, those beyond the length too; what of values is not there
+ * is then zeroed. So a lane's rows are at constant distances. The largest heads leave no registers for that. */
+#define WHOLE_STEPS (RFG_NVIDIA && PAGED == 1 && D + DV <= 384)
+/* Scores are nothing but products: scaled, and relative to the largest, in one instruction. */
+#define PLAIN (RFG_NVIDIA && !CAP && !ALIBI)
+
 struct stage {
-    key_piece k[K_STEPS][RFG_FRAG_AB];
+    key_piece k[K_STEPS / KEY_STEPS][RFG_FRAG_AB];
     value_piece v[PV_TOKENS][PIECES];
 };
 
@@ -84,7 +96,7 @@ struct stage {
 struct queries {
     rfg_frag_x x[K_STEPS];
 #if MMA_DTYPE != DTYPE
-    float up[LANE_QUERIES]; /* what this lane's queries were divided by */
+    float up[LANE_QUERIES]; /* what this lane's queries were divided by; PLAIN: times the scores' scale */
 #endif
 };
 
@@ -121,7 +133,8 @@ RFG_DEVICE long long row_bytes(long long stride)
 /* Of pages of whole steps, the step's block. */
 RFG_DEVICE int block_of(const struct mha_args *a, const struct unit *u, int step)
 {
-    return PAGED == 1 ? (int)load_uniform(u->table + (step * STEP >> a->page_shift)) : u->block;
+    const int *entry = u->table + (step * STEP >> a->page_shift);
+    return PAGED != 1 ? u->block : RFG_AMD ? (int)load_uniform(entry) : load_entry(entry);
 }
 
 /* Rows of a step. */
@@ -149,7 +162,7 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct unit *u, co
 {
     row = row < r->last ? row : r->last;
     if (PAGED == 2) {
-        int t = step * STEP + row, block = on ? (int)rfg_load4(u->table + (t >> a->page_shift)) : 0;
+        int t = step * STEP + row, block = on ? load_entry(u->table + (t >> a->page_shift)) : 0;
         return fixed(r->first + block * row_bytes(c->block) + (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride);
     }
     return fixed(r->first + (rfg_u64)(rfg_u32)row * r->stride);
@@ -204,6 +217,48 @@ RFG_DEVICE void load_values(const struct mha_args *a, struct unit *u, struct sta
     for (int i = 0; i < PV_TOKENS; i++)
         load_value(s->v[i], first + u->at.v[i], true);
 }
+#elif WHOLE_STEPS
+/* The step's part of this lane's first row, which base is of. */
+RFG_DEVICE const char *step_at(const struct mha_args *a, const struct mha_cache *c, const char *base, int block,
+                               int step)
+{
+    rfg_u32 t = (rfg_u32)(step * STEP & ((1 << a->page_shift) - 1));
+    base += (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block);
+    return fixed(base + (rfg_u64)t * ((rfg_u32)c->token * KV_BYTES));
+}
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+{
+    const char *p = step_at(a, &a->k, u->k, block, step);
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++) {
+#pragma unroll
+        for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
+            load_key(&s->k[k][i], p + k * (32 * KEY_STEPS * KV_BYTES), on);
+        p = fixed(p + (rfg_u32)(8 * KV_BYTES) * (rfg_u32)a->k.token);
+    }
+}
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step,
+                            bool on)
+{
+    const char *p = step_at(a, &a->v, u->v, block, step);
+    rfg_u32 stride = (rfg_u32)a->v.token * KV_BYTES;
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i += 2) {
+        load_value(s->v[i], p, on);
+        load_value(s->v[i + 1], fixed(p + stride), on);
+        p = fixed(p + 8 * stride);
+    }
+}
+/* Values of tokens that the sequence doesn't have, of which there are `left`, may be anything. */
+RFG_DEVICE void clear_values(struct stage *s, int left)
+{
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++)
+            if (pv_token(i) >= left)
+                VALUE_WORD(s->v[i], w) = 0;
+}
 #else
 /* If on. */
 RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
@@ -214,13 +269,14 @@ RFG_DEVICE void load_keys(const struct mha_args *a, const struct unit *u, struct
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_AB; i++) {
         const char *p = row_at(a, u, &a->k, &r, step, rfg_frag_row(i), on) +
-                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KV_BYTES);
+                        (rfg_frag_chunk(i) - rfg_frag_chunk(0)) * (8 * KEY_STEPS * KV_BYTES);
 #pragma unroll
-        for (int k = 0; k < K_STEPS; k++)
-            load_key(&s->k[k][i], p + k * (32 * KV_BYTES), on);
+        for (int k = 0; k < K_STEPS / KEY_STEPS; k++)
+            load_key(&s->k[k][i], p + k * (32 * KEY_STEPS * KV_BYTES), on);
     }
 }
-RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step, bool on)
+RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, struct stage *s, int block, int step,
+                            bool on)
 {
     if (!RFG_NVIDIA && !on)
         return;
@@ -234,112 +290,7 @@ RFG_DEVICE void load_values(const struct mha_args *a, const struct unit *u, stru
 /* No room for the next step's keys and values: RDNA 3's lanes hold all of a step's twice over. */
 #define LATE (RFG_WMMA11 || RFG_WMMA12 || (RFG_NVIDIA && D + DV > 384))
 
-RFG_DEVICE bool is_hidden(const struct mha_args *a, const struct unit *u, int token, int at)
-{
-    return token >= u->len || (MASK && (token - at > a->window_right || at - token > a->window_left));
-}
-/* Scores as powers of two, masked. */
-RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float s, int token, int row, bool masks)
-{
-    int query = row / GROUP, at = u->len - SQ + query, head = u->head * GROUP + row % GROUP;
-    if (CAP) {
-        float x = s * u->scale / a->soft_cap; /* tanh */
-        s = a->soft_cap * LOG2_E * (1.0f - 2.0f * rfg_rcp(1.0f + rfg_exp2(x * (2 * LOG2_E))));
-    } else {
-        s *= u->scale * LOG2_E;
-    }
-    if (ALIBI) {
-        int far = at > token ? at - token : token - at;
-        s -= rfg_as_float(rfg_load4(a->alibi + (head < a->hq ? head : 0))) * LOG2_E * (float)far;
-    }
-    if (masks && is_hidden(a, u, token, at))
-        s = MINUS_INFINITY;
-    return s;
-}
-
-#if RFG_AMD
-/* Scores to weights by few instructions for each. First, what scores are above acc->m, by an FMA. It follows the matrix
- * instructions without a branch between: of several ways from there to here LLVM, up to 19 at least, looks at one alone
- * for how long to wait. */
-struct relative {
-    float w[TILES][RFG_FRAG_WX], factor[TILES];
-};
-RFG_DEVICE void relate(const struct mha_args *a, const struct unit *u, const struct queries *q, const struct sums *acc,
-                       rfg_frag_wx *s, struct relative *r, int first)
-{
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-        float up = 1.0f;
-#if MMA_DTYPE != DTYPE
-        up = q[t].up[0];
-#else
-        (void)q;
-#endif
-        r->factor[t] = CAP || ALIBI ? 1.0f : u->scale * LOG2_E * up;
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_WX; i++) {
-            if (CAP || ALIBI)
-                s[t].v[i] = score(a, u, s[t].v[i] * up, first + rfg_frag_c_row(i),
-                                  u->row0 + t * Q_TILE + rfg_frag_c_col(i), false);
-            r->w[t][i] = rfg_fma(s[t].v[i], r->factor[t], -acc->m[t][0]);
-            asm volatile("" : "+v"(r->w[t][i]));
-        }
-    }
-}
-/* Then masks and a new m, by branches that are seldom taken. */
-RFG_DEVICE void weigh(const struct mha_args *a, const struct unit *u, struct sums *acc, rfg_frag_wx *s,
-                      struct relative *r, int first, bool masks)
-{
-    float(*w)[RFG_FRAG_WX] = r->w;
-    bool raise = false;
-    if (masks) {
-        asm volatile("");
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-#pragma unroll
-            for (int i = 0; i < RFG_FRAG_WX; i++)
-                if (is_hidden(a, u, first + rfg_frag_c_row(i),
-                              u->len - SQ + (u->row0 + t * Q_TILE + rfg_frag_c_col(i)) / GROUP))
-                    w[t][i] = MINUS_INFINITY;
-    }
-#pragma unroll
-    for (int t = 0; t < TILES; t++)
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_WX; i++)
-            raise |= w[t][i] > SLACK;
-    /* What weights are relative to need not be the largest score, only near it. */
-    if (any_lane(raise)) {
-#pragma unroll
-        for (int t = 0; t < TILES; t++) {
-            float m = acc->m[t][0];
-#pragma unroll
-            for (int i = 0; i < RFG_FRAG_WX; i++) {
-                s[t].v[i] = w[t][i] == MINUS_INFINITY ? MINUS_INFINITY : s[t].v[i] * r->factor[t];
-                m = rfg_max(m, s[t].v[i]);
-            }
-            m = over_tokens(m, true);
-            float down = rfg_exp2(acc->m[t][0] - m);
-            acc->m[t][0] = m;
-            acc->l[t][0] *= down;
-#pragma unroll
-            for (int i = 0; i < RFG_FRAG_WX; i++)
-                w[t][i] = s[t].v[i] - m;
-#pragma unroll
-            for (int b = 0; b < BLOCKS; b++)
-#pragma unroll
-                for (int i = 0; i < O_FLOATS; i++)
-                    acc->o[t][b][i] *= down;
-        }
-    }
-#pragma unroll
-    for (int t = 0; t < TILES; t++)
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_WX; i++) {
-            s[t].v[i] = rfg_exp2(w[t][i]);
-            acc->l[t][0] += s[t].v[i];
-        }
-}
-#endif
+#include "mha/decode_weights.h"
 
 /* One step: S = K Q^T, weights, O += V^T P^T. Loads for step `next` (below `end`) take the places of what is used. */
 RFG_DEVICE void one_step(const struct mha_args *a, struct unit *u, const struct queries *q, struct stage *st,
@@ -359,7 +310,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct unit *u, const struct 
         rfg_frag_ab keys;
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            keys.v[i] = key_of(st->k[k][i]);
+            keys.v[i] = key_of(st->k[k / KEY_STEPS][i], k);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             rfg_frag_mma_wx(RFG_NVIDIA && k % 2 ? &odd[t] : &s[t], &keys, &q[t].x[k], MMA_DTYPE);
@@ -369,7 +320,7 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct unit *u, const struct 
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++)
             s[t].v[i] = (s[t].v[i] + odd[t].v[i])
-#if MMA_DTYPE != DTYPE
+#if MMA_DTYPE != DTYPE && !PLAIN
                         * q[t].up[i % LANE_QUERIES]
 #endif
                 ;
@@ -389,70 +340,24 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct unit *u, const struct 
     rfg_u32 p[TILES][P_WORDS];
 #if RFG_AMD
     weigh(a, u, acc, s, &r, first, masks);
-#pragma unroll
-    for (int t = 0; t < TILES; t++)
-        pv_weights(p[t], s[t].v);
 #else
-    bool raise = false;
+    weigh(a, u, q, acc, s, first, masks);
+#endif
 #pragma unroll
     for (int t = 0; t < TILES; t++)
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_WX; i++) {
-            s[t].v[i] = score(a, u, s[t].v[i], first + rfg_frag_c_row(i), u->row0 + t * Q_TILE + rfg_frag_c_col(i), masks);
-            raise |= s[t].v[i] > acc->m[t][i % LANE_QUERIES] + SLACK;
-        }
-    /* What weights are relative to need not be the largest score, only near it. */
-    if (any_lane(raise)) {
-#pragma unroll
-        for (int t = 0; t < TILES; t++) {
-            float down[LANE_QUERIES];
-#pragma unroll
-            for (int j = 0; j < LANE_QUERIES; j++) {
-                float m = acc->m[t][j];
-#pragma unroll
-                for (int i = j; i < RFG_FRAG_WX; i += LANE_QUERIES)
-                    m = rfg_max(m, s[t].v[i]);
-                m = over_tokens(m, true);
-                down[j] = rfg_exp2(acc->m[t][j] - m);
-                acc->m[t][j] = m;
-                acc->l[t][j] *= down[j];
-            }
-#pragma unroll
-            for (int b = 0; b < BLOCKS; b++)
-#pragma unroll
-                for (int i = 0; i < O_FLOATS; i++)
-                    acc->o[t][b][i] *= down[i % LANE_QUERIES];
-        }
-    }
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-#pragma unroll
-        for (int i = 0; i < RFG_FRAG_WX; i++) {
-            s[t].v[i] = rfg_exp2(s[t].v[i] - acc->m[t][i % LANE_QUERIES]);
-            acc->l[t][i % LANE_QUERIES] += s[t].v[i];
-        }
         pv_weights(p[t], s[t].v);
-    }
-#endif
 
-    rfg_u32 v[PV_TOKENS][V_WORDS];
-#pragma unroll
-    for (int i = 0; i < PV_TOKENS; i++)
-#pragma unroll
-        for (int w = 0; w < V_LOADED; w++) {
-#if KV_SMALL
-            rfg_u32x2 two = small_to_f16x4(VALUE_WORD(st->v[i], w));
-            v[i][2 * w] = two.x;
-            v[i][2 * w + 1] = two.y;
-#else
-            v[i][w] = VALUE_WORD(st->v[i], w);
+#if WHOLE_STEPS
+    if (first + STEP > u->len)
+        clear_values(st, u->len - first);
 #endif
-        }
+    struct values v;
+    values_of(&v, st->v);
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++)
-            pv_multiply(acc->o[t], v, p[t], b);
+            pv_multiply(acc->o[t], &v, p[t], b);
 #if !LATE
     load_values(a, u, st, next_block, next, next < end);
 #endif
@@ -507,10 +412,14 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, con
 #pragma unroll
         for (int k = 0; k < K_STEPS; k++)
             if (real)
-                q->x[k].v[i] = rfg_load16(p + k * 32 + rfg_frag_chunk(i) * 8);
+                q->x[k].v[i] = rfg_load16(p + k / KEY_STEPS * (32 * KEY_STEPS) +
+                                          (rfg_frag_chunk(i) * KEY_STEPS + k % KEY_STEPS) * 8);
             else
                 q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
 #endif
+}
+RFG_DEVICE void convert_queries(const struct unit *u, struct queries *q)
+{
 #if MMA_DTYPE != DTYPE
     /* fp16 has all of bf16's digits, but not its range: a power of two brings a row's largest to 1...2, and its scores
      * back. What is 2^-24 of the largest and less is lost. */
@@ -529,7 +438,7 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct unit *u, con
     rfg_u32 exponent = rfg_as_u32(largest) >> 23;
     exponent = exponent < 1 ? 1 : exponent > 253 ? 253 : exponent;
     float down = rfg_as_float((254 - exponent) << 23);
-    of_queries(q->up, rfg_as_float(exponent << 23));
+    of_queries(q->up, rfg_as_float(exponent << 23) * (PLAIN ? u->scale : 1.0f));
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_X; i++)
 #pragma unroll
@@ -563,6 +472,13 @@ RFG_DEVICE void attend(const struct mha_args *a, struct unit *u, float *lds, str
         int step = first + i * by, last = (a->skv - 1) / STEP;
         block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, u, step < last ? step : last);
     }
+    struct queries q[TILES];
+#if RFG_NVIDIA /* before the keys, which wait for the table */
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+        load_queries(a, u, lds, &q[t], u->row0 + t * Q_TILE);
+    __syncwarp(); /* so that they are not moved behind */
+#endif
 #pragma unroll
     for (int i = 0; i < UNROLL && !LATE; i++) {
         load_keys(a, u, &ring[i], block[i], first + i * by, first + i * by < end);
@@ -573,13 +489,20 @@ RFG_DEVICE void attend(const struct mha_args *a, struct unit *u, float *lds, str
         if (first + (UNROLL + i) * by < end)
             next_block[i] = block_of(a, u, first + (UNROLL + i) * by);
 
-    struct queries q[TILES];
 #if RFG_AMD
     share_queries(lds, &pieces);
 #endif
+#if CLUSTER > 1
+    __syncwarp();
+    rfg_cluster_wait(); /* for all to have begun: while loads are under way */
+#endif
 #pragma unroll
-    for (int t = 0; t < TILES; t++)
+    for (int t = 0; t < TILES; t++) {
+#if !RFG_NVIDIA
         load_queries(a, u, lds, &q[t], u->row0 + t * Q_TILE);
+#endif
+        convert_queries(u, &q[t]);
+    }
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
 #pragma unroll
@@ -608,237 +531,7 @@ RFG_DEVICE void attend(const struct mha_args *a, struct unit *u, float *lds, str
     }
 }
 
-/* ---- joining ---------------------------------------------------------------------------------------------------- */
-
-/* Neighbouring elements of a row together. */
-#define RUN (PIECE < 4 ? 2 : 4)
-#if RUN == 2
-typedef rfg_f32x2 run;
-#else
-typedef rfg_f32x4 run;
-#endif
-#define RUN_OF(acc, t, i, e, k) (acc)->o[t][((e) + (k)) % BLOCKS][((e) + (k)) / BLOCKS * (O_FLOATS / V_ROWS) + (i)]
-
-/* The sums of a wave to LDS, the place of wave `at`; there, if not `first`, those of another wave are joined with. */
-RFG_DEVICE void leave_wave(float *lds, struct sums *acc, int at, bool first)
-{
-    float *sums = lds + SUMS_AT + at * WAVE_SUMS;
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-        float down[LANE_QUERIES], up[LANE_QUERIES];
-#pragma unroll
-        for (int j = 0; j < LANE_QUERIES; j++) {
-            float l = over_tokens(acc->l[t][j], false), m = acc->m[t][j];
-            float *ml = lds + ML_AT + (at * ROWS + t * Q_TILE + o_query(j)) * 2;
-            if (!first) {
-                m = rfg_max(m, ml[0]);
-                down[j] = rfg_exp2(acc->m[t][j] - m);
-                up[j] = rfg_exp2(ml[0] - m);
-                l = l * down[j] + ml[1] * up[j];
-            }
-            if (rfg_lane() < (RFG_NVIDIA ? 4 : 16)) {
-                ml[0] = m;
-                ml[1] = l;
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < O_FLOATS / V_ROWS; i++)
-#pragma unroll
-            for (int e = 0; e < V_ELEMENTS; e += RUN) {
-                run *to = (run *)(sums + ROW_AT(t * Q_TILE + o_query(i)) + o_element(e, i)), r;
-                r.x = RUN_OF(acc, t, i, e, 0);
-                r.y = RUN_OF(acc, t, i, e, 1);
-#if RUN > 2
-                r.z = RUN_OF(acc, t, i, e, 2);
-                r.w = RUN_OF(acc, t, i, e, 3);
-#endif
-                if (!first) {
-                    run other = *to;
-                    float d = down[i % LANE_QUERIES], o = up[i % LANE_QUERIES];
-                    r.x = r.x * d + other.x * o;
-                    r.y = r.y * d + other.y * o;
-#if RUN > 2
-                    r.z = r.z * d + other.z * o;
-                    r.w = r.w * d + other.w * o;
-#endif
-                }
-                *to = r;
-            }
-    }
-}
-/* All waves' sums, as those of LEFT waves. */
-RFG_DEVICE void leave(float *lds, struct sums *acc)
-{
-    int wave = rfg_wave();
-#if RFG_NVIDIA
-    leave_wave(lds, acc, wave, true);
-#else
-    if (wave >= LEFT)
-        leave_wave(lds, acc, wave - LEFT, true);
-    rfg_barrier_lds();
-    if (wave < LEFT)
-        leave_wave(lds, acc, wave, false);
-#endif
-    rfg_barrier_lds();
-}
-
-struct joined {
-    float m, l;
-    rfg_f32x4 o;
-};
-
-RFG_DEVICE void join_nothing(struct joined *j)
-{
-    j->m = NOTHING;
-    j->l = j->o.x = j->o.y = j->o.z = j->o.w = 0.0f;
-}
-/* m is the largest already. */
-RFG_DEVICE void join(struct joined *j, float m, float l, rfg_f32x4 o)
-{
-    float its = rfg_exp2(m - j->m);
-    j->l += l * its;
-    j->o.x += o.x * its;
-    j->o.y += o.y * its;
-    j->o.z += o.z * its;
-    j->o.w += o.w * its;
-}
-
-RFG_DEVICE struct joined join_waves(const float *lds, int quad)
-{
-    int row = quad / (DV / 4), at = quad % (DV / 4) * 4;
-    struct joined j;
-    join_nothing(&j);
-#pragma unroll
-    for (int w = 0; w < LEFT; w++)
-        j.m = rfg_max(j.m, lds[ML_AT + (w * ROWS + row) * 2]);
-#pragma unroll
-    for (int w = 0; w < LEFT; w++) {
-        const float *ml = lds + ML_AT + (w * ROWS + row) * 2;
-        join(&j, ml[0], ml[1], *(const rfg_f32x4 *)(lds + SUMS_AT + w * WAVE_SUMS + ROW_AT(row) + at));
-    }
-    return j;
-}
-
-/* Is the quad of a row that there is? */
-RFG_DEVICE bool is_asked(const struct unit *u, int quad)
-{
-    return GROUP * SQ % ROWS == 0 || u->row0 + quad / (DV / 4) < GROUP * SQ;
-}
-
-/* Four elements of a row's output. */
-RFG_DEVICE void store_quad(const struct mha_args *a, const struct unit *u, int quad, struct joined j)
-{
-    int row = u->row0 + quad / (DV / 4), at = quad % (DV / 4) * 4;
-    if (!is_asked(u, quad))
-        return;
-    int query = row / GROUP, head = u->head * GROUP + row % GROUP;
-    if (a->sinks) {
-        float sink = rfg_as_float(rfg_load4(a->sinks + head)) * LOG2_E, top = rfg_max(j.m, sink);
-        float mine = rfg_exp2(j.m - top);
-        j.o.x *= mine;
-        j.o.y *= mine;
-        j.o.z *= mine;
-        j.o.w *= mine;
-        j.l = j.l * mine + rfg_exp2(sink - top);
-        j.m = top;
-    }
-    float scale = a->v_scale ? rfg_as_float(rfg_load4(a->v_scale + u->head * a->v_scale_stride)) : 1.0f;
-    scale = j.l > 0.0f || j.l != j.l ? scale / j.l : 0.0f;
-    rfg_f32x4 o;
-    o.x = j.o.x * scale;
-    o.y = j.o.y * scale;
-    o.z = j.o.z * scale;
-    o.w = j.o.w * scale;
-    rfg_store_float4(a->out.data, u->b * a->out.batch + query * a->out.token + head * a->out.head + at, o, DTYPE);
-    if (a->lse && at == 0)
-        rfg_store4(a->lse + u->b * a->lse_batch + head * a->lse_head + query * a->lse_token,
-                   rfg_as_u32(j.l > 0.0f ? (j.m + log2_of(j.l)) * LN_2 : j.l != j.l ? j.l : MINUS_INFINITY));
-}
-
-/* Partial sums in memory: for each row m and l, then the quads that a workgroup owns. */
-RFG_DEVICE void leave_quad(float *part, int i, int row, bool first, struct joined j)
-{
-    rfg_store_f32x4(part + 2 * ROWS + i * 4, j.o);
-    if (first) {
-        rfg_u32x2 ml;
-        ml.x = rfg_as_u32(j.m);
-        ml.y = rfg_as_u32(j.l);
-        rfg_store8(part + row * 2, ml);
-    }
-}
-/* Of n partial sums, the others `stride` floats apart: some at a time, all of whose loads are under way at once. */
-#define AT_ONCE 8
-#define PART(n) ((n) ? others + (long long)((n)-1) * stride : first)
-RFG_DEVICE struct joined join_parts(const float *first, const float *others, int stride, int n, int i, int row)
-{
-    struct joined j;
-    join_nothing(&j);
-#pragma unroll 1
-    for (int from = 0; from < n; from += AT_ONCE) {
-        rfg_u32x2 ml[AT_ONCE];
-        rfg_f32x4 o[AT_ONCE];
-#if RFG_AMD
-        /* Eight lanes have the same row, and read eight parts' of it. */
-        int mine = from + rfg_lane() % AT_ONCE;
-        rfg_u32x2 its = rfg_load8(PART(mine < n ? mine : n - 1) + row * 2);
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            o[k] = (rfg_f32x4){ 0, 0, 0, 0 };
-            if (from + k < n)
-                o[k] = rfg_load_f32x4(PART(from + k) + 2 * ROWS + i * 4);
-        }
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            int lane = rfg_lane() / AT_ONCE * AT_ONCE + k;
-            ml[k].x = (rfg_u32)__builtin_amdgcn_ds_bpermute(lane * 4, (int)its.x);
-            ml[k].y = (rfg_u32)__builtin_amdgcn_ds_bpermute(lane * 4, (int)its.y);
-        }
-#else
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) {
-            int part = from + k < n ? from + k : n - 1;
-            const float *p = PART(part);
-            o[k] = rfg_load_f32x4(p + 2 * ROWS + i * 4);
-            ml[k] = rfg_load8(p + row * 2);
-        }
-#endif
-        float top = j.m;
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++)
-            top = rfg_max(top, rfg_as_float(ml[k].x));
-        float down = rfg_exp2(j.m - top);
-        j.m = top;
-        j.l *= down;
-        j.o.x *= down;
-        j.o.y *= down;
-        j.o.z *= down;
-        j.o.w *= down;
-#pragma unroll
-        for (int k = 0; k < AT_ONCE; k++)
-            if (from + k < n)
-                join(&j, rfg_as_float(ml[k].x), rfg_as_float(ml[k].y), o[k]);
-    }
-    return j;
-}
-
-/* rfg_last_to_arrive(), but one thread answers for all that the workgroup wrote, which is quicker on NVIDIA. */
-RFG_DEVICE bool last_to_arrive(rfg_u32 *counter, int n, rfg_u32 *flag)
-{
-#if RFG_NVIDIA
-    rfg_barrier();
-    if (rfg_thread() == 0) {
-        rfg_u32 before;
-        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
-        if (before == (rfg_u32)n - 1u)
-            rfg_atomic_store(counter, 0u);
-        *flag = before;
-    }
-    rfg_barrier();
-    return *flag == (rfg_u32)n - 1u;
-#else
-    return rfg_last_to_arrive(counter, n, flag);
-#endif
-}
+#include "mha/decode_join.h"
 
 RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int inner)
 {
@@ -847,9 +540,17 @@ RFG_DEVICE void open_unit(const struct mha_args *a, struct unit *u, int b, int i
     u->row0 = inner % ROW_TILES * ROWS;
     u->block = b;
     u->table = a->block_table + b * a->table_stride;
-    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + (PLACES ? 0 : rfg_frag_chunk(0) * (8 * KV_BYTES));
+    u->k = (const char *)a->k.data + row_bytes(u->head * a->k.head) + (PLACES ? 0 : rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES));
     u->v = (const char *)a->v.data + row_bytes(u->head * a->v.head) + (PLACES ? 0 : pv_lane() * (PIECE * KV_BYTES));
-    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f);
+#if WHOLE_STEPS
+    u->k += (rfg_u64)(rfg_u32)rfg_frag_row(0) * ((rfg_u32)a->k.token * KV_BYTES);
+    u->v += (rfg_u64)(rfg_u32)pv_token(0) * ((rfg_u32)a->v.token * KV_BYTES);
+    u->k = fixed(u->k);
+    u->v = fixed(u->v);
+    u->table = (const int *)fixed((const char *)u->table);
+#endif
+    u->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + u->head * a->k_scale_stride)) : 1.0f) *
+               (PLAIN ? LOG2_E : 1.0f);
 }
 
 /* The steps of a sequence that count: those before the window don't. */
@@ -865,41 +566,6 @@ RFG_DEVICE int length_of(const struct mha_args *a, int b) /* all lanes' b, or ea
 
 #if CLUSTER
 
-#if CLUSTER > 1
-/* This workgroup's sums to their owners, and what it owns of all of them. */
-RFG_DEVICE void send_sums(float *lds, rfg_u64 *arrival, int rank)
-{
-#pragma unroll 1
-    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS) {
-        struct joined j = join_waves(lds, quad);
-        rfg_u32x4 v;
-        v.x = rfg_as_u32(j.o.x);
-        v.y = rfg_as_u32(j.o.y);
-        v.z = rfg_as_u32(j.o.z);
-        v.w = rfg_as_u32(j.o.w);
-        rfg_cluster_send16(lds + SENT_SUM + (rank * MINE + quad % MINE) * 4, arrival, quad / MINE, v);
-        if (quad % MINE == 0 || quad % (DV / 4) == 0) {
-            v.x = rfg_as_u32(j.m);
-            v.y = rfg_as_u32(j.l);
-            rfg_cluster_send16(lds + SENT_ML + (rank * OWN_ROWS + quad % MINE / (DV / 4)) * 4, arrival, quad / MINE, v);
-        }
-    }
-}
-RFG_DEVICE struct joined join_sent(const float *lds, int i)
-{
-    struct joined j;
-    join_nothing(&j);
-#pragma unroll
-    for (int r = 0; r < CLUSTER; r++)
-        j.m = rfg_max(j.m, lds[SENT_ML + (r * OWN_ROWS + i / (DV / 4)) * 4]);
-#pragma unroll
-    for (int r = 0; r < CLUSTER; r++) {
-        const float *ml = lds + SENT_ML + (r * OWN_ROWS + i / (DV / 4)) * 4;
-        join(&j, ml[0], ml[1], *(const rfg_f32x4 *)(lds + SENT_SUM + (r * MINE + i) * 4));
-    }
-    return j;
-}
-#endif
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
     float *lds = (float *)rfg_lds;
@@ -916,14 +582,16 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     rfg_cluster_arrive_first();
 #endif
     rfg_await_previous();
-    open_unit(&a, &u, unit / inner, unit % inner);
+    int b = 0;
+    if (a.batch > 1) /* divisions are slow */
+        b = unit / inner;
+    open_unit(&a, &u, b, unit - b * inner);
     u.len = length_of(&a, u.b);
     attend(&a, &u, lds, &acc, first_step(&a, u.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
            parts * CLUSTER * WAVES, (u.len + STEP - 1) / STEP);
     rfg_start_next(); /* not before: what would come then has nothing to do but to wait, in places that others need */
     leave(lds, &acc);
 #if CLUSTER > 1
-    rfg_cluster_wait();
     send_sums(lds, arrival, rank);
     rfg_arrival_wait(arrival, 0);
 #define OWNED(i) join_sent(lds, i)
@@ -967,23 +635,6 @@ RFG_DEVICE int share_of(int n, int x, int parts)
 {
     rfg_u32 each = (rfg_u32)n / (rfg_u32)parts, more = (rfg_u32)n - each * (rfg_u32)parts, head = more * (each + 1);
     return (int)((rfg_u32)x < head ? (rfg_u32)x / (each + 1) : more + ((rfg_u32)x - head) / each);
-}
-
-/* What this workgroup has of a unit, to the workspace; the last one to arrive joins and stores them all. */
-RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds, int from, int to, bool begins)
-{
-    float *all = (float *)a->workspace, *slot = all + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
-#pragma unroll 1
-    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-        if (is_asked(u, quad))
-            leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
-    if (!last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
-        return;
-    const float *first = all + (long long)(from * 2 + 1) * PARTIAL;
-#pragma unroll 1
-    for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
-        if (is_asked(u, quad))
-            store_quad(a, u, quad, join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
 }
 
 /* What AMD's compiler doesn't know to be all lanes'. */

@@ -99,8 +99,10 @@ RFG_DEVICE rfg_u32x2 small_to_f16x4(rfg_u32 u)
 {
     rfg_u32x2 r;
 #if RFG_NVIDIA && KV_DTYPE == RFG_E4M3 && __CUDA_ARCH__ >= 890
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r.x) : "h"((rfg_u16)u));
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r.y) : "h"((rfg_u16)(u >> 16)));
+    asm("{\n.reg .b16 lo, hi;\nmov.b32 {lo, hi}, %2;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, lo;\ncvt.rn.f16x2.e4m3x2 %1, hi;\n}"
+        : "=r"(r.x), "=r"(r.y)
+        : "r"(u));
 #else
     r.x = small_to_f16x2(bytes_of(u, 0, 0x1404));
     r.y = small_to_f16x2(bytes_of(u, 0, 0x3424));
@@ -130,10 +132,28 @@ RFG_DEVICE const char *fixed(const char *p)
     return p;
 }
 
+/* Of the table. What fixed() returns could be anywhere, as NVIDIA's compiler sees it. */
+RFG_DEVICE int load_entry(const int *p)
+{
+#if RFG_NVIDIA
+    int v;
+    asm volatile("ld.global.s32 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+#else
+    return (int)rfg_load4(p);
+#endif
+}
+
 /* Streamed, into v; if !on v stays as it is. On NVIDIA without a branch: what is loaded to stays where it is. (On AMD
  * the callers branch, and `on` is true here.) */
 #if RFG_NVIDIA
-#define STREAM_IF(how) "{\n.reg .pred p;\nsetp.ne.s32 p, %" how ", 0;\n@p ld.global.nc.L1::no_allocate.L2::128B"
+/* Not .nc in clusters: such loads would be moved behind the barrier that is waited for meanwhile. */
+#if CLUSTER > 1
+#define LOAD_STREAM "ld.global.L1::no_allocate.L2::128B"
+#else
+#define LOAD_STREAM "ld.global.nc.L1::no_allocate.L2::128B"
+#endif
+#define STREAM_IF(how) "{\n.reg .pred p;\nsetp.ne.s32 p, %" how ", 0;\n@p " LOAD_STREAM
 RFG_DEVICE void load16_if(rfg_u32x4 *v, const char *p, bool on)
 {
     asm volatile(STREAM_IF("5") ".v4.u32 {%0, %1, %2, %3}, [%4];\n}"
@@ -166,12 +186,28 @@ RFG_DEVICE void load4_if(rfg_u32 *v, const char *p, bool on)
 }
 #endif
 
-/* 8 elements of a key. */
-#if KV_SMALL
-typedef rfg_u32x2 key_piece;
-#define load_key load8_if
-RFG_DEVICE rfg_u32x4 key_of(key_piece k)
+/* 8 elements of a key for each of KEY_STEPS neighbouring parts of D. */
+#if KV_SMALL && RFG_NVIDIA && D % 64 == 0
+#define KEY_STEPS 2
+typedef rfg_u32x4 key_piece;
+#define load_key load16_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
+    rfg_u32x2 lo = small_to_f16x4(step % 2 ? k.z : k.x), hi = small_to_f16x4(step % 2 ? k.w : k.y);
+    rfg_u32x4 v;
+    v.x = lo.x;
+    v.y = lo.y;
+    v.z = hi.x;
+    v.w = hi.y;
+    return v;
+}
+#elif KV_SMALL
+#define KEY_STEPS 1
+typedef rfg_u32x2 key_piece;
+#define load_key  load8_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
+{
+    (void)step;
     rfg_u32x2 lo = small_to_f16x4(k.x), hi = small_to_f16x4(k.y);
     rfg_u32x4 v;
     v.x = lo.x;
@@ -181,10 +217,12 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k)
     return v;
 }
 #else
+#define KEY_STEPS 1
 typedef rfg_u32x4 key_piece;
-#define load_key load16_if
-RFG_DEVICE rfg_u32x4 key_of(key_piece k)
+#define load_key  load16_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
+    (void)step;
     return k;
 }
 #endif
@@ -277,13 +315,57 @@ RFG_DEVICE void pv_weights(rfg_u32 *p, const float *s)
 #endif
 }
 
-/* Element e of tokens 2 i and 2 i + 1. */
-RFG_DEVICE rfg_u32 two_tokens(const rfg_u32 (*v)[V_WORDS], int i, int e)
+/* A step's values as matrix instructions take them, almost. */
+#if KV_SMALL && RFG_NVIDIA
+struct values {
+    rfg_u32 pair[PV_TOKENS / 2][V_ELEMENTS];
+};
+/* The bytes of two tokens side by side before they are converted: half the work. */
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
 {
-    return bytes_of(v[2 * i][e / 2], v[2 * i + 1][e / 2], e % 2 ? 0x7632 : 0x5410);
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS / 2; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+            rfg_u32 a = VALUE_WORD(in[2 * i], w), b = VALUE_WORD(in[2 * i + 1], w);
+            rfg_u32x2 lo = small_to_f16x4(bytes_of(a, b, 0x5140)), hi = small_to_f16x4(bytes_of(a, b, 0x7362));
+            v->pair[i][4 * w] = lo.x;
+            v->pair[i][4 * w + 1] = lo.y;
+            v->pair[i][4 * w + 2] = hi.x;
+            v->pair[i][4 * w + 3] = hi.y;
+        }
 }
+/* Element e of tokens 2 i and 2 i + 1. */
+RFG_DEVICE rfg_u32 two_tokens(const struct values *v, int i, int e)
+{
+    return v->pair[i][e];
+}
+#else
+struct values {
+    rfg_u32 w[PV_TOKENS][V_WORDS];
+};
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
+{
+#pragma unroll
+    for (int i = 0; i < PV_TOKENS; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+#if KV_SMALL
+            rfg_u32x2 two = small_to_f16x4(VALUE_WORD(in[i], w));
+            v->w[i][2 * w] = two.x;
+            v->w[i][2 * w + 1] = two.y;
+#else
+            v->w[i][w] = VALUE_WORD(in[i], w);
+#endif
+        }
+}
+RFG_DEVICE rfg_u32 two_tokens(const struct values *v, int i, int e)
+{
+    return bytes_of(v->w[2 * i][e / 2], v->w[2 * i + 1][e / 2], e % 2 ? 0x7632 : 0x5410);
+}
+#endif
 
-RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const rfg_u32 (*v)[V_WORDS], const rfg_u32 *p, int block)
+RFG_DEVICE void pv_multiply(float (*o)[O_FLOATS], const struct values *v, const rfg_u32 *p, int block)
 {
     float *d = o[block];
 #if RFG_NVIDIA

@@ -13,11 +13,11 @@ enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
 
 static const struct rfg_param params[] = {
     [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, to a unit */
-    [P_WAVES] = { "waves", 5, { 2, 4, 8, 12, 16 } },       /* that share a unit's keys */
+    [P_WAVES] = { "waves", 6, { 2, 4, 6, 8, 12, 16 } },    /* that share a unit's keys */
     [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
     [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
     [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
-    [P_GROUPS] = { "groups", 5, { 1, 2, 3, 4, 6 } }, /* workgroups a CU: as many as cluster=0 has, and
+    [P_GROUPS] = { "groups", 6, { 1, 2, 3, 4, 6, 8 } }, /* workgroups a CU: as many as cluster=0 has, and
                                                         NVIDIA's compiler makes room for */
 };
 #define STEP       16   /* as in decode_frag.h */
@@ -25,7 +25,7 @@ static const struct rfg_param params[] = {
 
 /* What decode.hip derives from its macros. */
 struct shape {
-    int rows, row_tiles, threads;
+    int rows, real_rows, row_tiles, threads;
     int lds;           /* bytes */
     int registers;     /* an estimate */
     double step_bytes; /* of keys and values */
@@ -59,24 +59,26 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
-    int left = nvidia ? p[P_WAVES] : p[P_WAVES] / 2, quads = s.rows * dv / 4;
-    int floats = left * s.rows * (2 + dv + 4) + (nvidia ? 0 : s.rows * (d / 2 + (dev->wave_size == 64 ? 8 : 4)));
+    s.real_rows = s.rows;
+    while (nvidia && s.real_rows > s.rows / 4 && query_rows(prob) <= s.real_rows / 2)
+        s.real_rows /= 2;
+    int left = nvidia ? p[P_WAVES] : p[P_WAVES] / 2;
+    int floats = left * s.rows * (2 + dv + 4) + (nvidia ? 0 : s.rows * (d / 2 + (dev->wave_size == 64 ? 8 : 4))) + 4;
     if (p[P_CLUSTER] > 1)
-        floats += 4 + p[P_CLUSTER] * MAX(s.rows / p[P_CLUSTER], 1) * 4 + quads * 4;
+        floats += p[P_CLUSTER] * MAX(s.real_rows / p[P_CLUSTER], 1) * 4 + s.real_rows * dv;
     else if (!p[P_CLUSTER])
-        floats += 4 + MOST_BATCH / 16 * 17;
+        floats += MOST_BATCH / 16 * 17;
     s.lds = floats * 4;
     /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice. */
     bool twice = !strncmp(dev->target, "gfx11", 5);
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size;
-    /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. 8-bit values are
-     * there twice while they are converted. */
+    /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. */
     s.registers += dev->platform == RFG_PLATFORM_NVIDIA ? 56 : is_rdna(dev) ? 74 : 44;
     if (twice && size == 1)
         s.registers += dv / 4;
     if (dev->platform == RFG_PLATFORM_NVIDIA)
-        s.registers += (size == 1 ? dv / 8 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
+        s.registers += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
                        (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
@@ -106,7 +108,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 {
     struct shape s = shape_of(dev, prob, p);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
-    int limit = nvidia                                    ? MIN(255, 65536 / (s.threads * p[P_GROUPS]))
+    /* Each quarter of an NVIDIA CU has waves and registers of its own, given out eight at a time. */
+    int limit = nvidia                                    ? MIN(255, 512 / ((p[P_WAVES] * p[P_GROUPS] + 3) / 4) / 8 * 8)
                 : dev->wave_size == 64 && s.threads > 512 ? 128
                                                           : 256;
     if (s.threads > dev->max_threads)
@@ -174,10 +177,10 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
            rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
 }
 
-/* As an H200 has it: a step takes some 1.5 us from its loads to their
+/* As an H200 has it: a step takes some 1.3 us from its loads to their
  * next turn, a second one under way gives a third more, a CU takes in 50 bytes a ns however
  * many it asks for, and a step keeps a wave's quarter of the CU busy for 0.1 us, itself for 0.35. */
-#define LOADED_US 1.5
+#define LOADED_US 1.3
 #define CU_GBPS   50
 #define CHAIN_US  0.35
 #define BUSY_US   0.1
@@ -216,7 +219,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    size_t each = (size_t)s.rows * 2 + (size_t)(s.rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1));
+    size_t each = (size_t)s.rows * 2 + (size_t)(s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1));
     return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
 }
 
