@@ -649,8 +649,15 @@ RFG_DEVICE int same(int n)
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
     float *lds = (float *)rfg_lds;
-    int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), group = rfg_group_x();
+    /* Where there are enough workgroups, a sequence's units go side by side, each in a stream of its own: a token's heads,
+     * which are neighbours in memory, are then read at about one time. */
+    int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), streams = groups >= 8 * inner ? inner : 1;
+    int stream = rfg_group_x() % streams, group = rfg_group_x() / streams;
+    groups /= streams;
+    inner /= streams;
     rfg_await_previous();
+    if (group >= groups)
+        return;
     /* Steps of every sequence, and sums of 16 of them. */
     int *steps = (int *)(lds + STEPS_AT), *sums = steps + MOST_BATCH;
     for (int i = rfg_thread(); i < (a.batch + 15) / 16 * 16; i += THREADS)
@@ -690,7 +697,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         int which = (x - before) / n, from = x - before - which * n;
         int to = from + (end - x) < n ? from + (end - x) : n;
         struct mha_args now = args_anew(&a);
-        open_unit(&now, &u, b, which);
+        open_unit(&now, &u, b, which + stream);
         u.len = length_of(&now, b);
         int skip = first_step(&now, u.len), last = (u.len + STEP - 1) / STEP;
         attend(&now, &u, lds, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
@@ -704,7 +711,7 @@ DECODE_KERNEL mha_decode(struct mha_args a)
                 store_quad(&now, &u, quad, join_waves(lds, quad));
         } else {
             int begin = before + which * n;
-            meet(&now, &u, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups), from == 0);
+            meet(&now, &u, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups), streams, from == 0);
         }
         rfg_barrier_lds();
         x += to - from;

@@ -278,21 +278,25 @@ RFG_DEVICE struct joined join_sent(const float *lds, int i)
 #endif
 
 #if !CLUSTER
-/* What this workgroup has of a unit, to the workspace; the last one to arrive joins and stores them all. */
-RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds, int from, int to, bool begins)
+/* What this workgroup has of a unit, to the workspace; the last one to arrive of those that have parts of it, every
+ * streams-th one, joins and stores them all. from, to: the first and the last of them, in their stream. */
+RFG_DEVICE void meet(const struct mha_args *a, const struct unit *u, float *lds, int from, int to, int streams,
+                     bool begins)
 {
     float *all = (float *)a->workspace, *slot = all + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
         if (is_asked(u, quad))
             leave_quad(slot, quad, quad / (DV / 4), quad % (DV / 4) == 0, join_waves(lds, quad));
-    if (!last_to_arrive(a->counters + from, to - from + 1, (rfg_u32 *)lds + SENT_AT))
+    int first_group = from * streams + rfg_group_x() % streams;
+    if (!last_to_arrive(a->counters + first_group, to - from + 1, (rfg_u32 *)lds + SENT_AT))
         return;
-    const float *first = all + (long long)(from * 2 + 1) * PARTIAL;
+    const float *first = all + (long long)(first_group * 2 + 1) * PARTIAL;
+    const float *others = all + (long long)((first_group + streams) * 2) * PARTIAL;
 #pragma unroll 1
     for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
         if (is_asked(u, quad))
             store_quad(a, u, quad,
-                       join_parts(first, first + PARTIAL, 2 * PARTIAL, to - from + 1, quad, quad / (DV / 4)));
+                       join_parts(first, others, 2 * PARTIAL * streams, to - from + 1, quad, quad / (DV / 4)));
 }
 #endif

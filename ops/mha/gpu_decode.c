@@ -77,6 +77,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.registers += dev->platform == RFG_PLATFORM_NVIDIA ? 56 : is_rdna(dev) ? 74 : 44;
     if (twice && size == 1)
         s.registers += dv / 4;
+    if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
+        s.registers += 56;
     if (dev->platform == RFG_PLATFORM_NVIDIA)
         s.registers += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
                        (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
@@ -116,6 +118,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
     if (!nvidia && p[P_WAVES] > 8)
         return rfg_refuse(why, "waves=%d: must be at most 8 on %s, or registers spill", p[P_WAVES], dev->arch);
+    if (!nvidia && p[P_WAVES] == 6)
+        return rfg_refuse(why, "waves=6: must be a power of two on %s, or registers spill", dev->arch);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
     if (late(dev, prob) && p[P_UNROLL] != 1)
@@ -199,15 +203,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     int split = p[P_CLUSTER] * p[P_PARTS];
     double longest = split ? ceil((double)s.steps / (waves * split)) : ceil(all / groups / waves) + 0.5;
     double tiles = p[P_TILES], crowd = active / cus * waves / 4;
-    double rate =
-        MIN(1e3 * dev->mem_gbps,
-            MIN(active * waves * (1 + 0.3 * (p[P_UNROLL] - 1)) * s.step_bytes / LOADED_US, cus * CU_GBPS * 1e3));
+    /* Where memory and the CUs come near to each other, they get in each other's way. */
+    double cu_rate = cus * CU_GBPS * 1e3, mem_rate = 1e3 * dev->mem_gbps;
+    double rate = MIN(active * waves * (1 + 0.3 * (p[P_UNROLL] - 1)) * s.step_bytes / LOADED_US,
+                      pow(pow(cu_rate, -6) + pow(mem_rate, -6), -1.0 / 6));
     /* What the last steps leave idle. */
     double uneven = longest * waves * groups / MAX(all, 1);
     double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));
     double chain = rounds * longest * MAX(CHAIN_US * (1 + tiles) / 2, crowd * BUSY_US * (1 + tiles) / 2);
     data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
-    double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.5 : 0) +
+    double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.48 + 0.02 * p[P_CLUSTER] : 0) +
                   (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
     /* Who has parts of several units begins anew with each; meanwhile a CU's other workgroups go on. */
     if (!split)

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../gemm/model.h"
 #include "../gpu.h"
 #include "mha.h"
 
@@ -91,9 +92,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 /* Clusters of so many workgroups, one to a CU, that run at once. */
 static int64_t clusters_at_once(const struct rfg_device *dev, int parts)
 {
-    /* An H200 has GPCs of 16 and 18 CUs, and one with less than 16: 7 clusters of 16 find a place, 29 of 4. */
-    int64_t cus = dev->cu_count;
-    return parts == 1 ? cus : parts == 16 ? cus / 18 : (cus - cus / 16) / parts;
+    return (int64_t)gemm_at_once(dev, parts, 1) / parts;
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
