@@ -646,12 +646,18 @@ RFG_DEVICE int same(int n)
     return n;
 }
 
+/* Where there are enough workgroups, a sequence's units go side by side, each in a stream of its own: a token's heads, which
+ * are neighbours in memory, are then read at about one time. */
+RFG_DEVICE int streams_of(const struct mha_args *a)
+{
+    int inner = a->hkv * ROW_TILES;
+    return rfg_groups_x(THREADS) >= 8 * inner ? inner : 1;
+}
+
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
     float *lds = (float *)rfg_lds;
-    /* Where there are enough workgroups, a sequence's units go side by side, each in a stream of its own: a token's heads,
-     * which are neighbours in memory, are then read at about one time. */
-    int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), streams = groups >= 8 * inner ? inner : 1;
+    int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), streams = streams_of(&a);
     int stream = rfg_group_x() % streams, group = rfg_group_x() / streams;
     groups /= streams;
     inner /= streams;
@@ -697,6 +703,10 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         int which = (x - before) / n, from = x - before - which * n;
         int to = from + (end - x) < n ? from + (end - x) : n;
         struct mha_args now = args_anew(&a);
+#if RFG_AMD
+        streams = streams_of(&now); /* rather than in a register all the time */
+        stream = rfg_group_x() % streams;
+#endif
         open_unit(&now, &u, b, which + stream);
         u.len = length_of(&now, b);
         int skip = first_step(&now, u.len), last = (u.len + STEP - 1) / STEP;
@@ -705,6 +715,9 @@ DECODE_KERNEL mha_decode(struct mha_args a)
             rfg_start_next();
         leave(lds, &acc);
         now = args_anew(&a);
+#if RFG_AMD
+        streams = streams_of(&now);
+#endif
         if (from == 0 && to == n) {
 #pragma unroll 1
             for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)

@@ -78,7 +78,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (twice && size == 1)
         s.registers += dv / 4;
     if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
-        s.registers += 56;
+        s.registers += 80;
     if (dev->platform == RFG_PLATFORM_NVIDIA)
         s.registers += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
                        (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
@@ -210,10 +210,13 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     /* What the last steps leave idle. */
     double uneven = longest * waves * groups / MAX(all, 1);
     double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));
-    double chain = rounds * longest * MAX(CHAIN_US * (1 + tiles) / 2, crowd * BUSY_US * (1 + tiles) / 2);
+    double chain = rounds * longest * MAX(CHAIN_US * tiles, crowd * BUSY_US * (1 + tiles) / 2);
     data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
     double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.48 + 0.02 * p[P_CLUSTER] : 0) +
                   (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
+    /* The last to arrive reads all parts of what it owns, alone. */
+    if (p[P_PARTS] > 1)
+        join += p[P_PARTS] * 4.0 * s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
     /* Who has parts of several units begins anew with each; meanwhile a CU's other workgroups go on. */
     if (!split)
         join += (double)s.units / groups * (2 * dev->load_us + CHAIN_US + 1) / (active / cus);
