@@ -205,6 +205,26 @@ START_TEST(permuted_pages)
 END_TEST
 
 /* Rows past a sequence's length are memory that nobody wrote: NaN there, and in blocks of no sequence. */
+/* A negative scale is queries of the other sign. */
+START_TEST(negative_scale)
+{
+    rfg_context *ctx = op_context(op_device(_i));
+    static struct result want, got;
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        struct batch *b = make_kind(kind);
+        b->p.scale = 0.3f;
+        run(ctx, b, &want);
+        for (int i = 0; i < Q; i++)
+            b->q[i] ^= 0x8000;
+        b->p.scale = -0.3f;
+        run(ctx, b, &got);
+        must_equal(op_device(_i), kind, "scale and queries change their sign", &want, &got);
+        free(b);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 START_TEST(rows_past_the_end)
 {
     rfg_context *ctx = op_context(op_device(_i));
@@ -748,7 +768,7 @@ END_TEST
 int main(void)
 {
     return op_main("mha_rules",
-                   OP_TESTS(permuted_pages, rows_past_the_end, longer_table, keys_outside_the_window, halves, captured,
-                            ragged_means),
+                   OP_TESTS(permuted_pages, negative_scale, rows_past_the_end, longer_table, keys_outside_the_window,
+                            halves, captured, ragged_means),
                    OP_TESTS(scales, refusals, problem_strings, calls_pose_their_problem, tables_and_costs));
 }
