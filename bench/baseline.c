@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Baselines: a JSON file {"device": ..., "version": ..., "p50_us": {"problem": microseconds}}. */
-#include <errno.h>
+ * Baselines: a JSON file {"device": ..., "arch": ..., "version": ..., "p50_us": {"problem": microseconds}}. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../dispatch/util.h"
+#include "../tuner/output.h"
 #include "bench.h"
 
 struct bench_baseline {
     json_t *times;
+    char arch[32]; /* "": not known */
 };
 
 bool bench_baseline_load(const char *path, struct bench_baseline **out, struct rfg_reason *why)
@@ -26,10 +26,18 @@ bool bench_baseline_load(const char *path, struct bench_baseline **out, struct r
                           : rfg_refuse(why, "%.140s", e.text);
     bool ok = json_is_object(times);
     json_object_foreach(times, key, v) ok = ok && json_is_number(v) && json_number_value(v) > 0;
-    if (ok && (*out = calloc(1, sizeof(**out))))
+    if (ok && (*out = calloc(1, sizeof(**out)))) {
+        const char *arch = json_string_value(json_object_get(root, "arch"));
         (*out)->times = json_incref(times);
+        snprintf((*out)->arch, sizeof((*out)->arch), "%s", arch ? arch : "");
+    }
     json_decref(root);
     return *out || rfg_refuse(why, "%.80s: must be a file that --save-baseline wrote", path);
+}
+
+bool bench_baseline_fits(const struct bench_baseline *b, const char *arch, struct rfg_reason *why)
+{
+    return !*b->arch || !strcmp(b->arch, arch) || rfg_refuse(why, "is of %s: this device is %s", b->arch, arch);
 }
 
 double bench_baseline_us(const struct bench_baseline *b, const char *problem)
@@ -44,17 +52,16 @@ bool bench_baseline_set(struct bench_baseline **b, const char *problem, double u
     return *b && json_object_set_new((*b)->times, problem, json_real(us)) == 0;
 }
 
-bool bench_baseline_save(const struct bench_baseline *b, const char *path, const char *device, struct rfg_reason *why)
+bool bench_baseline_save(const struct bench_baseline *b, const char *path, const struct rfg_device *dev)
 {
-    json_t *root = json_pack("{s:s, s:s, s:O}", "device", device, "version", RFG_VERSION, "p50_us", b->times);
-    char *tmp = rfg_asprintf("%s.tmp", path);
-    bool ok = root && tmp && json_dump_file(root, tmp, JSON_INDENT(2)) == 0 && rename(tmp, path) == 0;
-    int err = errno;
-    if (!ok && tmp)
-        unlink(tmp);
-    free(tmp);
+    json_t *root = json_pack("{s:s, s:s, s:s, s:O}", "device", dev->name, "arch", dev->arch, "version", RFG_VERSION,
+                             "p50_us", b->times);
+    struct rfg_output o;
+    bool ok = rfg_output_open(&o, "rfg-bench", "--save-baseline", path);
+    if (ok)
+        ok = rfg_output_close(&o, root && json_dumpf(root, o.f, JSON_INDENT(2)) == 0);
     json_decref(root);
-    return ok || rfg_refuse(why, "%.80s: can't be written: %s", path, strerror(err));
+    return ok;
 }
 
 void bench_baseline_free(struct bench_baseline **b)

@@ -19,13 +19,16 @@ void bench_memory_destroy(struct bench_memory **m);
 double bench_memory_read(struct bench_memory *m);
 double bench_memory_copy(struct bench_memory *m);
 
-/* Compares with, or writes, a file of {"problem": p50 us}. */
+/* Compares with, or writes, a file of {"problem": p50 us} of one device. */
 struct bench_baseline;
 bool bench_baseline_load(const char *path, struct bench_baseline **out, struct rfg_reason *why);
+/* Was it measured on this architecture? Files of rfg 0.1 don't say: they fit. */
+bool bench_baseline_fits(const struct bench_baseline *b, const char *arch, struct rfg_reason *why);
 /* 0 if the problem isn't in it. */
 double bench_baseline_us(const struct bench_baseline *b, const char *problem);
 bool bench_baseline_set(struct bench_baseline **b, const char *problem, double us);
-bool bench_baseline_save(const struct bench_baseline *b, const char *path, const char *device, struct rfg_reason *why);
+/* False with a message. */
+bool bench_baseline_save(const struct bench_baseline *b, const char *path, const struct rfg_device *dev);
 void bench_baseline_free(struct bench_baseline **b);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../dispatch/util.h"
+#include "../tuner/output.h"
 #include "bench.h"
 
 struct options {
@@ -43,6 +44,7 @@ static const char help[] =
     "  --save-baseline F    write the medians; --baseline F compares: a median more than 10% above (--threshold PCT)\n"
     "                       is named and the exit code is 1\n"
     "  --json               one JSON object a line\n"
+    "  -h, --help           -V, --version\n"
     "Exit: 0 fine; 1 a problem failed or regressed; 2 bad usage or input\n";
 
 static void bad_line(void *arg, const char *message)
@@ -98,9 +100,7 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         SAVE,
         BASELINE,
         THRESHOLD,
-        JSON,
-        HELP,
-        VERSION
+        JSON
     };
     static const struct option options[] = {
         { "device", 1, NULL, DEVICE },
@@ -120,14 +120,14 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         { "baseline", 1, NULL, BASELINE },
         { "threshold", 1, NULL, THRESHOLD },
         { "json", 0, NULL, JSON },
-        { "help", 0, NULL, HELP },
-        { "version", 0, NULL, VERSION },
+        { "help", 0, NULL, 'h' },
+        { "version", 0, NULL, 'V' },
         { "overlap", 0, NULL, OVERLAP },
         { NULL, 0, NULL, 0 },
     };
     double x = 0;
     bool ok = true;
-    for (int c; ok && (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
+    for (int c; ok && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1;)
         switch (c) {
         case DEVICE:
             o->device = optarg;
@@ -197,11 +197,11 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         case JSON:
             o->json = true;
             break;
-        case HELP:
+        case 'h':
             fputs(help, stdout);
             *exit_code = 0;
             return false;
-        case VERSION:
+        case 'V':
             printf("rfg-bench %s\n", rfg_version());
             *exit_code = 0;
             return false;
@@ -212,10 +212,19 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         fprintf(stderr, "rfg-bench: '%s': not an option\n", argv[optind]);
         ok = false;
     }
+    if (ok && (o->save || o->baseline) && (o->all || o->dispatch || o->counters)) {
+        fprintf(stderr, "rfg-bench: %s: needs one time a problem: not with %s\n",
+                o->save ? "--save-baseline" : "--baseline",
+                o->all        ? "--all-variants"
+                : o->dispatch ? "--dispatch"
+                              : "--counters");
+        ok = false;
+    }
     if (ok && !o->shapes.n && o->dispatch)
         ok = add_problem(&o->shapes, "gemm bf16,bf16->bf16 M=1 N=64 K=7168");
     if (ok && !o->shapes.n) {
-        fputs(help, stderr);
+        fprintf(stderr, "rfg-bench: nothing to time: %s: rfg-bench --help says more\n",
+                o->bad_lines ? "no line is good" : "give --problem or --shapes");
         ok = false;
     }
     *exit_code = 2;
@@ -287,7 +296,7 @@ static rfg_status time_one(const struct options *o, struct rfg_case *c, const st
     if (o->check) {
         st = rfg_case_poison(c, 0);
         if (st == RFG_OK)
-            st = rfg_case_run(c, 0, plan, NULL);
+            st = rfg_case_run_checked(c, 0, plan, NULL);
         if (st == RFG_OK)
             st = rfg_case_check(c, 0, &r->check);
         if (st == RFG_OK && !r->check.ok)
@@ -454,7 +463,6 @@ static int run(struct options *o, rfg_context *const contexts[2], struct bench_b
 {
     struct rfg_device dev = *rfg_context_info(contexts[0]);
     struct bench_baseline *medians = NULL;
-    struct rfg_reason why;
     int failed = 0, refused = 0;
     if (dev.platform == RFG_PLATFORM_CPU && !o->dispatch && (o->memory = bench_memory_create(&dev, o->copy)))
         dev.mem_gbps = bench_memory_read(o->memory);
@@ -471,6 +479,8 @@ static int run(struct options *o, rfg_context *const contexts[2], struct bench_b
         char text[RFG_PROBLEM_STRLEN];
         rfg_status st = rfg_context_problem(ctx, &prob, &prob);
         rfg_problem_format(&prob, text, sizeof(text));
+        if (st == RFG_OK && old && bench_baseline_us(old, text) == 0)
+            st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "--baseline: '%s' does not have this problem", o->baseline);
         if (st == RFG_OK)
             st = o->dispatch   ? bench_dispatch(ctx, &prob, o->json)
                  : o->counters ? bench_counters(ctx, &prob, o->variant, o->seed, o->json)
@@ -487,19 +497,19 @@ static int run(struct options *o, rfg_context *const contexts[2], struct bench_b
                     r.p50, before, 100 * (r.p50 / before - 1), o->threshold);
             failed++;
         }
-        if (o->save && r.p50 > 0)
-            bench_baseline_set(&medians, text, r.p50);
+        if (o->save && !bench_baseline_set(&medians, text, r.p50)) {
+            fprintf(stderr, "rfg-bench: --save-baseline: no memory for %s\n", text);
+            failed++;
+        }
     }
-    if (o->save && medians && !bench_baseline_save(medians, o->save, dev.name, &why)) {
-        fprintf(stderr, "rfg-bench: --save-baseline: %s\n", why.text);
-        failed++;
-    }
+    if (o->save && medians)
+        failed += !bench_baseline_save(medians, o->save, &dev);
     bench_baseline_free(&medians);
     bench_memory_destroy(&o->memory);
     return failed > refused ? 1 : refused || o->bad_lines ? 2 : 0;
 }
 
-int main(int argc, char **argv)
+static int bench(int argc, char **argv)
 {
     struct options o = { .rounds = 50, .max_s = 3, .threshold = 10, .seed = 1, .check = true };
     struct bench_baseline *old = NULL;
@@ -507,6 +517,8 @@ int main(int argc, char **argv)
     rfg_context *ctx[2] = { NULL };
     int code, contexts = 1;
     if (!parse(argc, argv, &o, &code))
+        goto out;
+    if (!rfg_output_check("rfg-bench", "--save-baseline", o.save))
         goto out;
     if (o.baseline && !bench_baseline_load(o.baseline, &old, &why)) {
         fprintf(stderr, "rfg-bench: --baseline: %s\n", why.text);
@@ -525,6 +537,10 @@ int main(int argc, char **argv)
             goto out;
         }
     }
+    if (old && !bench_baseline_fits(old, rfg_context_info(ctx[0])->arch, &why)) {
+        fprintf(stderr, "rfg-bench: --baseline: '%s': %s\n", o.baseline, why.text);
+        goto out;
+    }
     code = run(&o, ctx, old);
 out:
     rfg_context_destroy(&ctx[1]);
@@ -532,4 +548,10 @@ out:
     bench_baseline_free(&old);
     rfg_shapes_free(&o.shapes);
     return code;
+}
+
+int main(int argc, char **argv)
+{
+    rfg_program_begin();
+    return rfg_program_end("rfg-bench", bench(argc, argv), 1);
 }

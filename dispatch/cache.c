@@ -1,43 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cache of code objects: a table in memory over one file a code object, <dir>/<target>/<key>.rfgco.
+ * The cache of code objects: a table in memory over one file a code object (cache_disk.c).
  *
  * A file is written under a temporary name and renamed, so that readers see all of it or nothing; what they see is
  * checked all the same (disks fill up, copies are cut short), and a file that fails the check is deleted and counts
- * as a miss. Between threads, an entry that is being made holds the others up; between processes, a lock on
- * <key>.lock does, and whoever gets it looks on the disk again before it compiles. */
-#include <dirent.h>
+ * as a miss. Between threads, an entry that is being made holds the others up; between processes, a lock does, and
+ * whoever gets it looks on the disk again before it compiles. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cache_disk.h"
 #include "context.h"
 #include "jit_internal.h"
+#include "trust.h"
 #include "util.h"
 
-#define SUFFIX        ".rfgco"
-#define N_BUCKETS     1024
-#define KEY_LEN       64
-#define TOUCH_SECONDS 60   /* recency is kept to the minute: a hit writes nothing most of the time */
-#define STALE_SECONDS 3600 /* temporary and lock files older than this belong to nobody */
-
-/* The file: this header, then the code object. Written by and for the same machine: native byte order. */
-struct header {
-    char magic[8];
-    uint32_t format, header_size;
-    uint64_t size;
-    char key[KEY_LEN];
-    char checksum[KEY_LEN]; /* hex SHA-256 of the fields above and of the code object */
-};
-static const char magic[8] = "RFGCODE";
-#define FORMAT 1
+#define N_BUCKETS 1024
+#define KEY_LEN   RFG_CACHE_KEY_LEN
+/* How long a lock's holder may give no sign of life; once one did not, not as long again. */
+#define PATIENCE       3.0
+#define PATIENCE_AFTER 1.0
 
 enum state {
     BUSY,   /* a thread is looking on the disk or compiling */
@@ -63,6 +50,7 @@ struct rfg_cache {
     struct entry *buckets[N_BUCKETS];
     struct rfg_cache_stats stats;
     bool counted, warned;
+    _Atomic bool lost_patience;
     uint64_t disk_bytes; /* as of the last count, plus what this process stored since */
 };
 
@@ -84,17 +72,17 @@ static uint64_t size_bound(uint64_t max_bytes)
     return 1ull << 30;
 }
 
-/* As root access(2) tells little: a file is made. */
-static bool writable(const char *dir)
+char *rfg_cache_default_dir(void)
 {
-    char *path = rfg_asprintf("%s/.probe-XXXXXX", dir);
-    int fd = path ? mkostemp(path, O_CLOEXEC) : -1, err = errno;
-    if (fd >= 0) {
-        unlink(path);
+    const char *env = rfg_env("RFG_CACHE_DIR");
+    return env ? strdup(env) : rfg_xdg_dir("XDG_CACHE_HOME", ".cache");
+}
+
+bool rfg_cache_usable(const char *dir, bool make, struct rfg_reason *why)
+{
+    int fd = rfg_open_own_dir(dir, make, why);
+    if (fd >= 0)
         close(fd);
-    }
-    free(path);
-    errno = err;
     return fd >= 0;
 }
 
@@ -106,14 +94,13 @@ struct rfg_cache *rfg_cache_open(const char *dir, uint64_t max_bytes)
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->cond, NULL);
     c->max_bytes = size_bound(max_bytes);
-    const char *env = rfg_env("RFG_CACHE_DIR");
-    char *path = dir ? (*dir ? strdup(dir) : NULL) : env ? strdup(env) : rfg_xdg_dir("XDG_CACHE_HOME", ".cache");
-    if (path && rfg_mkdirs(path) && writable(path)) {
+    char *path = dir ? (*dir ? rfg_absolute(dir) : NULL) : rfg_cache_default_dir();
+    struct rfg_reason why = { "" };
+    if (path && rfg_cache_usable(path, true, &why)) {
         c->dir = path;
     } else {
         if (path)
-            rfg_warn("code cache %s: can't be written (%s); compiled kernels are kept in memory only", path,
-                     strerror(errno));
+            rfg_warn("code cache %s: %s; compiled kernels are kept in memory only", path, why.text);
         else if (!dir)
             rfg_warn("code cache: neither RFG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; compiled kernels are kept "
                      "in memory only");
@@ -171,147 +158,39 @@ void rfg_cache_key(const struct rfg_jit_request *req, const struct rfg_jit_provi
     rfg_sha256_hex(hex, parts, sizes, n);
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------------- */
+/* ---- the disk --------------------------------------------------------------------------------------------------- */
 
-static void checksum(const struct header *h, const void *code, char hex[65])
+static enum rfg_disk_read disk_read(struct rfg_cache *c, int dir, const struct rfg_jit_request *req, const char *key,
+                                    struct rfg_blob *code)
 {
-    rfg_sha256_hex(hex, (const char *const[]){ (const char *)h, code },
-                   (const size_t[]){ offsetof(struct header, checksum), h->size }, 2);
-}
-
-/* The code object of a file's bytes, or NULL: says what is wrong with them. */
-static const char *check_file(const char *bytes, size_t size, const char *key, struct header *h)
-{
-    char hex[65];
-    if (size < sizeof(*h))
-        return "shorter than its header";
-    memcpy(h, bytes, sizeof(*h));
-    if (memcmp(h->magic, magic, sizeof(magic)))
-        return "wrong magic";
-    if (h->format != FORMAT || h->header_size != sizeof(*h))
-        return "another format version";
-    if (h->size != size - sizeof(*h))
-        return "truncated";
-    if (memcmp(h->key, key, KEY_LEN))
-        return "another key's file";
-    checksum(h, bytes + sizeof(*h), hex);
-    return memcmp(h->checksum, hex, KEY_LEN) ? "wrong checksum" : NULL;
-}
-
-static bool disk_read(struct rfg_cache *c, const char *path, const char *key, struct rfg_blob *code)
-{
-    size_t size;
-    struct header h;
-    char *bytes = rfg_read_file(path, &size);
-    if (!bytes)
-        return false;
-    const char *wrong = check_file(bytes, size, key, &h);
-    if (wrong) {
-        rfg_log(RFG_LOG_JIT, "%s: %s: deleted", path, wrong);
-        unlink(path);
-        free(bytes);
+    struct rfg_reason why;
+    enum rfg_disk_read r = rfg_disk_read(dir, key, code, &why);
+    if (r == RFG_DISK_DAMAGED) {
+        rfg_log(RFG_LOG_JIT, "code cache %s/%s: %s: %s: deleted", c->dir, req->target, key, why.text);
         count(c, &c->stats.corrupt);
-        return false;
+    } else if (r == RFG_DISK_REFUSED) {
+        rfg_warn("code cache %s/%s: %s; the kernel is compiled anew", c->dir, req->target, why.text);
     }
-    struct stat st;
-    if (stat(path, &st) == 0 && time(NULL) - st.st_mtime >= TOUCH_SECONDS)
-        utimensat(AT_FDCWD, path, NULL, 0);
-    memmove(bytes, bytes + sizeof(h), h.size);
-    *code = (struct rfg_blob){ bytes, h.size };
-    return true;
-}
-
-static bool write_all(int fd, const void *data, size_t size)
-{
-    for (const char *s = data; size;) {
-        ssize_t n = write(fd, s, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        s += n;
-        size -= (size_t)n;
-    }
-    return true;
+    return r;
 }
 
 /* A failure is a warning (once) and no more: the code object is in memory. */
-static void disk_write(struct rfg_cache *c, const char *path, const char *key, const struct rfg_blob *code)
+static void disk_write(struct rfg_cache *c, int dir, const struct rfg_jit_request *req, const char *key,
+                       const struct rfg_blob *code)
 {
-    struct header h = { .format = FORMAT, .header_size = sizeof(h), .size = code->size };
-    char hex[65], *tmp = rfg_asprintf("%s.tmp-XXXXXX", path);
-    memcpy(h.magic, magic, sizeof(magic));
-    memcpy(h.key, key, KEY_LEN);
-    checksum(&h, code->data, hex);
-    memcpy(h.checksum, hex, KEY_LEN);
-    int fd = tmp ? mkostemp(tmp, O_CLOEXEC) : -1;
-    bool ok = fd >= 0 && write_all(fd, &h, sizeof(h)) && write_all(fd, code->data, code->size) && fchmod(fd, 0644) == 0;
-    if (fd >= 0)
-        ok = close(fd) == 0 && ok;
-    ok = ok && rename(tmp, path) == 0;
+    uint64_t size = rfg_disk_write(dir, key, code);
     int err = errno;
-    if (!ok && fd >= 0)
-        unlink(tmp);
-    free(tmp);
     pthread_mutex_lock(&c->mutex);
-    bool warn = !ok && !c->warned;
-    c->warned = c->warned || !ok;
-    if (ok)
-        c->disk_bytes += sizeof(h) + code->size;
+    bool warn = !size && !c->warned;
+    c->warned = c->warned || !size;
+    c->disk_bytes += size;
     pthread_mutex_unlock(&c->mutex);
     if (warn)
-        rfg_warn("code cache %s: can't be written (%s); compiled kernels are kept in memory", path, strerror(err));
+        rfg_warn("code cache %s/%s: can't be written (%s); compiled kernels are kept in memory", c->dir, req->target,
+                 strerror(err));
 }
 
-/* ---- the size bound -------------------------------------------------------------------------------------------- */
-
-struct file {
-    char *path;
-    uint64_t size;
-    struct timespec used;
-};
-
-static int by_age(const void *a, const void *b)
-{
-    const struct timespec *x = &((const struct file *)a)->used, *y = &((const struct file *)b)->used;
-    if (x->tv_sec != y->tv_sec)
-        return x->tv_sec < y->tv_sec ? -1 : 1;
-    return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
-}
-
-/* Adds the code objects of one target's directory to the list; clears away what crashed processes left. */
-static void list_dir(const char *dir, struct file **files, size_t *n, uint64_t *total)
-{
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        struct stat st;
-        size_t len = strlen(e->d_name);
-        if (e->d_name[0] == '.' || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
-            continue;
-        if (len != KEY_LEN + strlen(SUFFIX) || strcmp(e->d_name + KEY_LEN, SUFFIX)) {
-            if ((strstr(e->d_name, SUFFIX ".tmp-") || strstr(e->d_name, ".lock")) &&
-                time(NULL) - st.st_mtime > STALE_SECONDS)
-                unlinkat(dirfd(d), e->d_name, 0);
-            continue;
-        }
-        if ((*n & (*n - 1)) == 0) { /* full at every power of two */
-            struct file *more = realloc(*files, (*n ? *n * 2 : 1) * sizeof(*more));
-            if (!more)
-                break;
-            *files = more;
-        }
-        char *path = rfg_asprintf("%s/%s", dir, e->d_name);
-        if (!path)
-            break;
-        (*files)[(*n)++] = (struct file){ path, (uint64_t)st.st_size, st.st_mtim };
-        *total += (uint64_t)st.st_size;
-    }
-    if (d)
-        closedir(d);
-}
-
-/* Counts the directory before the first store and whenever the bound seems to be passed; if it is, deletes the least
- * recently used down to nine tenths of it. Several processes at once do no harm: a file deleted twice is deleted. */
+/* Counts the directory before the first store and whenever the bound seems to be passed. */
 static void evict(struct rfg_cache *c)
 {
     pthread_mutex_lock(&c->mutex);
@@ -320,63 +199,26 @@ static void evict(struct rfg_cache *c)
     pthread_mutex_unlock(&c->mutex);
     if (!due)
         return;
-
-    struct file *files = NULL;
-    size_t n = 0, gone = 0;
-    uint64_t total = 0;
-    DIR *d = opendir(c->dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        char *dir = e->d_name[0] == '.' ? NULL : rfg_asprintf("%s/%s", c->dir, e->d_name);
-        if (dir)
-            list_dir(dir, &files, &n, &total);
-        free(dir);
-    }
-    if (d)
-        closedir(d);
-    if (total > c->max_bytes) {
-        qsort(files, n, sizeof(*files), by_age);
-        for (size_t i = 0; i < n && total > c->max_bytes / 10 * 9; i++) {
-            gone += unlink(files[i].path) == 0;
-            total -= files[i].size;
-        }
-        rfg_log(RFG_LOG_JIT, "cache over %llu MiB: %zu least recently used of %zu files deleted",
-                (unsigned long long)(c->max_bytes >> 20), gone, n);
-    }
-    for (size_t i = 0; i < n; i++)
-        free(files[i].path);
-    free(files);
+    uint64_t gone, left = rfg_disk_evict(c->dir, c->max_bytes, &gone);
     pthread_mutex_lock(&c->mutex);
     c->stats.evicted += gone;
-    c->disk_bytes = total;
+    c->disk_bytes = left;
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* ---- one compile per key across processes ---------------------------------------------------------------------- */
-
-/* The descriptor of the locked file, or -1 if there is none to be had (then we compile without it). */
-static int lock_key(const char *path)
+/* Waits while another process compiles the same. */
+static enum rfg_disk_lock_result lock_key(struct rfg_cache *c, int dir, const char *key, struct rfg_disk_lock *lock)
 {
-    for (;;) {
-        struct stat held, there;
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644), err;
-        if (fd < 0)
-            return -1;
-        while ((err = flock(fd, LOCK_EX)) && errno == EINTR)
-            ;
-        if (!err && fstat(fd, &held) == 0 && stat(path, &there) == 0 && held.st_ino == there.st_ino)
-            return fd;
-        close(fd); /* its holder deleted it meanwhile: the name is another file's, or nobody's */
-        if (err)
-            return -1;
+    struct rfg_reason why;
+    double patience = atomic_load(&c->lost_patience) ? PATIENCE_AFTER : PATIENCE;
+    enum rfg_disk_lock_result r = rfg_disk_lock(lock, dir, key, patience, &why);
+    if (r == RFG_DISK_SILENT) {
+        atomic_store(&c->lost_patience, true);
+        rfg_warn("code cache %s: a process holds the lock of %s without compiling; going on without it", c->dir, key);
+    } else if (r == RFG_DISK_NO_LOCK) {
+        rfg_log(RFG_LOG_JIT, "code cache %s: no lock: %s", c->dir, why.text);
     }
-}
-
-static void unlock_key(int fd, const char *path)
-{
-    if (fd < 0)
-        return;
-    unlink(path); /* while we hold it: see lock_key() */
-    close(fd);
+    return r;
 }
 
 /* ---- getting --------------------------------------------------------------------------------------------------- */
@@ -414,40 +256,41 @@ static rfg_status make(struct rfg_cache *c, const struct rfg_jit_request *req, c
         return run_compiler(c, req, prov, compile, ctx, code);
     }
     double start = rfg_now();
-    char *dir = rfg_asprintf("%s/%s", c->dir, req->target);
-    char *path = rfg_asprintf("%s/%s/%s" SUFFIX, c->dir, req->target, key);
-    char *lock = rfg_asprintf("%s/%s/%s.lock", c->dir, req->target, key);
-    rfg_status st = RFG_ERROR_OUT_OF_MEMORY;
-    if (!dir || !path || !lock) {
-        rfg_fail(st, "%s: no memory for the cache's paths", req->name);
-    } else if (disk_read(c, path, key, code)) {
-        st = RFG_OK;
-    } else {
-        rfg_mkdirs(dir); /* if it can't be made, the write says so */
-        int fd = lock_key(lock);
-        if (fd >= 0 && disk_read(c, path, key, code)) {
-            st = RFG_OK;
-        } else {
-            count(c, &c->stats.misses);
-            st = run_compiler(c, req, prov, compile, ctx, code);
-            if (st == RFG_OK)
-                disk_write(c, path, key, code);
-            unlock_key(fd, lock);
-            if (st == RFG_OK)
-                evict(c);
-            goto out;
-        }
-        unlock_key(fd, lock);
+    struct rfg_reason why = { "" };
+    int dir = rfg_disk_open(c->dir, req->target, &why);
+    if (dir < 0) {
+        pthread_mutex_lock(&c->mutex);
+        bool warn = !c->warned;
+        c->warned = true;
+        pthread_mutex_unlock(&c->mutex);
+        if (warn)
+            rfg_warn("code cache %s: %s; compiled kernels are kept in memory", c->dir, why.text);
+        count(c, &c->stats.misses);
+        return run_compiler(c, req, prov, compile, ctx, code);
     }
-    if (st == RFG_OK) {
+    rfg_status st = RFG_OK;
+    struct rfg_disk_lock lock = { .fd = -1 };
+    enum rfg_disk_read found = disk_read(c, dir, req, key, code);
+    if (found == RFG_DISK_MISS || found == RFG_DISK_DAMAGED) {
+        enum rfg_disk_lock_result r = lock_key(c, dir, key, &lock);
+        if (r == RFG_DISK_LOCKED || r == RFG_DISK_FREED)
+            found = disk_read(c, dir, req, key, code);
+    }
+    bool hit = found == RFG_DISK_HIT;
+    if (hit) {
         count(c, &c->stats.disk_hits);
         rfg_log(RFG_LOG_JIT, "from disk %s for %s in %.2f ms, %zu bytes", req->name, req->target,
                 1e3 * (rfg_now() - start), code->size);
+    } else {
+        count(c, &c->stats.misses);
+        st = run_compiler(c, req, prov, compile, ctx, code);
+        if (st == RFG_OK)
+            disk_write(c, dir, req, key, code);
     }
-out:
-    free(dir);
-    free(path);
-    free(lock);
+    rfg_disk_unlock(&lock, dir, key);
+    close(dir);
+    if (!hit && st == RFG_OK)
+        evict(c);
     return st;
 }
 

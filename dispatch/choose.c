@@ -9,16 +9,9 @@
 
 #include "context_impl.h"
 
-bool rfg_variant_allowed(const rfg_context *ctx, const struct rfg_variant *var)
+static bool allowed(const rfg_context *ctx, const struct rfg_op *op, const struct rfg_variant *var)
 {
-    size_t len = strlen(var->name);
-    for (const char *s = ctx->variants; s && *s;) {
-        size_t n = strcspn(s, ",");
-        if (n == len && !strncmp(s, var->name, n))
-            return true;
-        s += n + (s[n] == ',');
-    }
-    return !ctx->variants;
+    return rfg_variant_listed(ctx->variants, op, var);
 }
 
 /* A row whose M is more than NEAR times another is left when the model expects its own pick to be FASTER times as fast.
@@ -48,13 +41,16 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct walk *w, con
     w->say(w->arg, line);
 }
 
-/* True the first time for each row (or variant). */
+#define MAX_WARNINGS 8 /* of skipped rows in a context; RFG_LOG=dispatch tells of all */
+
+/* True the first time for each row (or variant), as long as there are few. */
 static bool first_warning(rfg_context *ctx, const void *subject)
 {
     bool first = true;
     pthread_mutex_lock(&ctx->warn_lock);
     for (size_t i = 0; i < ctx->n_warned && first; i++)
         first = ctx->warned[i] != subject;
+    first = first && ctx->n_warned < MAX_WARNINGS;
     const void **more = first ? realloc(ctx->warned, (ctx->n_warned + 1) * sizeof(*more)) : NULL;
     if (more) {
         ctx->warned = more;
@@ -90,7 +86,7 @@ static bool model_pick(const struct walk *w, struct rfg_choice *out)
     struct ranking r = { .w = w, .out = out, .best = DBL_MAX };
     for (int i = 0; i < op->n_variants; i++) {
         r.var = op->variants[i];
-        if (!(w->skip >> i & 1) && rfg_variant_allowed(w->ctx, r.var) && r.var->predict)
+        if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var) && r.var->predict)
             rfg_variant_each(r.var, &w->ctx->dev, w->prob, rank, &r);
     }
     return r.best < DBL_MAX;
@@ -119,7 +115,7 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
     c.variant = rfg_variant_find(w->prob->op, row->variant);
     if (!c.variant)
         rfg_refuse(&why, "variant '%s' does not exist in this version", row->variant);
-    else if (!rfg_variant_allowed(w->ctx, c.variant))
+    else if (!allowed(w->ctx, w->prob->op, c.variant))
         broken = rfg_refuse(&why, "variant %s is switched off by RFG_VARIANTS", row->variant);
     else if (rfg_row_params(row, c.variant, c.params, &why) &&
              rfg_variant_check(c.variant, &w->ctx->dev, &row->problem, c.params, &why)) {
@@ -135,11 +131,11 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
     }
     rfg_problem_format(&row->problem, text, sizeof(text));
     tell(w, "rung %d: row %s on %d CUs skipped: %s", (int)rung, text, row->cu_count, why.text);
-    /* A library that isn't on this machine is one thing to say, however many rows name it. */
-    bool absent = c.variant && c.variant->kind == RFG_VARIANT_VENDOR && !*c.variant->vendor_version(&w->ctx->dev);
-    if (broken && absent && first_warning(w->ctx, c.variant))
+    /* A library that isn't on this machine, or switched off, is one thing to say, however many rows name it. */
+    bool vendor = c.variant && c.variant->kind == RFG_VARIANT_VENDOR;
+    if (broken && vendor && first_warning(w->ctx, c.variant))
         rfg_warn("tuned rows of %s are skipped: %s", row->variant, why.text);
-    else if (broken && !absent && first_warning(w->ctx, row))
+    else if (broken && !vendor && first_warning(w->ctx, row))
         rfg_warn("tuned row '%s' (%s, %d CUs) skipped: %s %s: %s", text, row->arch, row->cu_count, row->variant,
                  row->params, why.text);
     return false;
@@ -209,7 +205,7 @@ static bool by_portable(const struct walk *w)
     const struct rfg_op *op = w->prob->op;
     for (int i = op->n_variants - 1; i >= 0; i--) {
         struct ranking r = { .w = w, .var = op->variants[i] };
-        if (!(w->skip >> i & 1) && rfg_variant_allowed(w->ctx, r.var) &&
+        if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var) &&
             rfg_variant_each(r.var, &w->ctx->dev, w->prob, first, &r)) {
             char config[RFG_CONFIG_STRLEN];
             tell(w, "rung 5: portable variant %s", rfg_config_format(r.var, w->out->params, config, sizeof(config)));
@@ -227,8 +223,10 @@ static rfg_status nothing_serves(const struct walk *w)
     rfg_problem_format(w->prob, text, sizeof(text));
     for (int i = op->n_variants - 1; i >= 0; i--) {
         struct rfg_reason why = { "no valid parameters" };
-        if (!rfg_variant_allowed(w->ctx, op->variants[i]))
+        if (!allowed(w->ctx, op, op->variants[i]))
             rfg_refuse(&why, "switched off by RFG_VARIANTS");
+        else if (w->skip >> i & 1)
+            rfg_refuse(&why, "could not be made ready");
         else
             op->variants[i]->supports(&w->ctx->dev, w->prob, &why);
         size_t at = strlen(reasons);
@@ -285,8 +283,13 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
     struct text t = { buf, size, 0 };
     char line[RFG_CONFIG_STRLEN + 300], config[RFG_CONFIG_STRLEN];
     if (!ctx || !buf || !size)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s", !ctx ? "ctx is NULL" : "buf is NULL or empty");
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s",
+                        !ctx   ? "ctx is NULL: must be a context"
+                        : !buf ? "buf is NULL: must have room for text"
+                               : "size is 0: buf must have room for text");
     buf[0] = 0;
+    if (rfg_context_forked(ctx))
+        return rfg_fork_refuse(ctx);
     if (!rfg_problem_parse(&prob, problem, &why))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_explain: %s", why.text);
 
@@ -321,7 +324,7 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
         if (var == c.variant)
             continue;
         why.text[0] = 0;
-        if (!rfg_variant_allowed(ctx, var))
+        if (!allowed(ctx, prob.op, var))
             rfg_refuse(&why, "switched off by RFG_VARIANTS");
         else if (var->supports(&ctx->dev, &prob, &why))
             rfg_refuse(&why, "could serve it, not chosen");

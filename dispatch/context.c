@@ -24,6 +24,11 @@ int rfg_context_ordinal(const rfg_context *ctx)
     return ctx->ordinal;
 }
 
+const char *rfg_context_variants(const rfg_context *ctx)
+{
+    return ctx->variants;
+}
+
 struct rfg_cache *rfg_context_cache(rfg_context *ctx)
 {
     return ctx->cache;
@@ -41,7 +46,10 @@ const char *rfg_context_product(const rfg_context *ctx)
 
 const char *rfg_context_device(const rfg_context *ctx)
 {
-    return ctx->dev.name;
+    if (ctx)
+        return ctx->dev.name;
+    (void)rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_device: ctx is NULL: must be a context");
+    return "";
 }
 
 rfg_status rfg_hip_fail(const rfg_context *ctx, const char *what, hipError_t error)
@@ -53,6 +61,8 @@ rfg_status rfg_hip_fail(const rfg_context *ctx, const char *what, hipError_t err
 rfg_status rfg_device_enter(const rfg_context *ctx, int *previous)
 {
     *previous = -1;
+    if (rfg_context_forked(ctx))
+        return rfg_fork_refuse(ctx);
     hipError_t e = ctx->hip->hipGetDevice(previous);
     if (e != hipSuccess && e != hipErrorInvalidContext && e != hipErrorNotInitialized)
         return rfg_hip_fail(ctx, "hipGetDevice", e);
@@ -204,11 +214,54 @@ static int threads_wanted(const rfg_context_params *p)
         return p->threads;
     char *end;
     long n = strtol(env, &end, 10);
-    if (*end || n < 1 || n > 1024) {
-        rfg_warn("RFG_THREADS='%s': must be a number from 1 to 1024; using the online cores", env);
+    if (*end || n < 1 || n > RFG_MAX_THREADS) {
+        rfg_warn("RFG_THREADS='%s': must be a number from 1 to %d; using the online cores", env, RFG_MAX_THREADS);
         return 0;
     }
     return (int)n;
+}
+
+/* What would be a mistake that nobody notices: a list of variants with a name that none has, ... */
+static rfg_status check_variants(const rfg_context_params *p, const char *variants)
+{
+    struct rfg_reason why;
+    return rfg_variants_known(variants, &why) ? RFG_OK
+                                              : rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: %s: %s",
+                                                         p->variants ? "variants" : "RFG_VARIANTS", why.text);
+}
+
+/* ... a switch in other words than 0 and 1, ... */
+static rfg_status read_switch(const char *name, bool *on)
+{
+    const char *env = rfg_env(name);
+    if (env && strcmp(env, "0") != 0 && strcmp(env, "1") != 0)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: %s='%s': must be 0 or 1", name, env);
+    *on = env ? *env == '1' : *on;
+    return RFG_OK;
+}
+
+/* ... a platform that there isn't, ... */
+static rfg_status check_disabled(void)
+{
+    const char *list = rfg_env("RFG_HIP_DISABLE");
+    for (const char *s = list; s && *s; s += strspn(s, ",")) {
+        size_t n = strcspn(s, ",");
+        if (n && (n != 3 || strncmp(s, "amd", n) != 0) && (n != 6 || strncmp(s, "nvidia", n) != 0))
+            return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                            "rfg_context_create: RFG_HIP_DISABLE='%s': '%.*s': must be amd, nvidia or both", list,
+                            (int)n, s);
+        s += n;
+    }
+    return RFG_OK;
+}
+
+/* ... a directory of kernels that has none. */
+static rfg_status check_sources(const rfg_context *ctx)
+{
+    struct rfg_reason why;
+    return !ctx->hip || rfg_jit_sources_there(&why)
+               ? RFG_OK
+               : rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: %s", why.text);
 }
 
 void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c)
@@ -236,31 +289,34 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     if (!out)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: ctx is NULL: must point to a context pointer");
     *out = NULL;
-    if (p->threads < 0)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: threads is %d: must be 0 or more", p->threads);
+    if (p->threads < 0 || p->threads > RFG_MAX_THREADS)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: threads is %d: must be from 0 to %d",
+                        p->threads, RFG_MAX_THREADS);
     rfg_context *ctx = calloc(1, sizeof(*ctx));
     if (!ctx)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_context_create: no memory for a context");
+    ctx->forks = rfg_fork_count();
     pthread_mutex_init(&ctx->lock, NULL);
     pthread_mutex_init(&ctx->cpu_lock, NULL);
     pthread_mutex_init(&ctx->warn_lock, NULL);
     pthread_mutex_init(&ctx->module_lock, NULL);
 
-    rfg_status st = open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p));
-    if (st != RFG_OK) {
+    const char *variants = setting(p->variants, "RFG_VARIANTS");
+    bool overlap = p->launch_overlap != 0, vendor = true;
+    rfg_status st;
+    if ((st = check_variants(p, variants)) || (!overlap && (st = read_switch("RFG_LAUNCH_OVERLAP", &overlap))) ||
+        (st = read_switch("RFG_VENDOR", &vendor)) || (st = check_disabled()) ||
+        (st = open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
         rfg_context_destroy(&ctx);
         return st;
     }
     const char *user = setting(p->user_db, "RFG_DB"), *system = setting(p->system_db, "RFG_SYSTEM_DB");
-    const char *variants = setting(p->variants, "RFG_VARIANTS");
     ctx->user_db = user ? strdup(user) : rfg_db_user_path();
     if (!*ctx->product)
         snprintf(ctx->product, sizeof(ctx->product), "%s", ctx->dev.arch);
     calibrate(ctx);
     char *system_db = system ? strdup(system) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
-    const char *overlap = rfg_env("RFG_LAUNCH_OVERLAP");
-    ctx->overlap =
-        (p->launch_overlap || (overlap && strcmp(overlap, "0") != 0)) && rfg_device_can_overlap(&ctx->dev, NULL);
+    ctx->overlap = overlap && rfg_device_can_overlap(&ctx->dev, NULL);
     ctx->variants = variants ? strdup(variants) : NULL;
     ctx->save_misses = !p->no_misses && ctx->user_db && *ctx->user_db;
     ctx->cache = rfg_cache_open(p->cache_dir, 0);
@@ -272,34 +328,44 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     }
     rfg_log(RFG_LOG_DISPATCH, "device %s: %s, %d %s; %zu tuned rows from '%s'", ctx->dev.name, ctx->dev.arch,
             ctx->dev.cu_count, ctx->hip ? "CUs" : "threads", rfg_snapshot_rows(ctx->snap), ctx->user_db);
+    if (ctx->pool)
+        rfg_fork_watch(ctx);
     *out = ctx;
     return RFG_OK;
 }
 
 /* ---- misses ---------------------------------------------------------------------------------------------------- */
 
-/* Adds what was called and missed since the last time to the user database. Under ctx->lock. */
-static void save_misses(rfg_context *ctx)
+#define SAVE_EVERY  5.0   /* seconds between attempts to write the misses down, */
+#define SAVE_SELDOM 300.0 /* and after many that failed */
+
+/* Adds what was called and missed since the last time to the user database. Under ctx->lock. In the midst of an op
+ * call nobody's lock is waited for; what can't be written now is written at the next attempt, or at the end. */
+static void save_misses(rfg_context *ctx, enum rfg_db_mode mode)
 {
     struct plan_table *t = atomic_load(&ctx->table);
     struct rfg_db *db = NULL;
-    ctx->misses_saved_at = rfg_now();
+    bool failed = false;
     for (size_t i = 0; ctx->save_misses && t && i <= t->mask; i++) {
         struct rfg_plan *plan = atomic_load(&t->slot[i]);
         uint64_t calls = plan ? atomic_load_explicit(&plan->calls, memory_order_relaxed) : 0;
         if (!plan || plan->choice.rung == RFG_RUNG_EXACT || calls == plan->calls_saved)
             continue;
         struct rfg_problem key = rfg_problem_key(&plan->prob);
-        if ((!db && rfg_db_open(&db, ctx->user_db, RFG_DB_WRITE)) ||
-            rfg_db_add_misses(db, &key, ctx->dev.arch, ctx->dev.cu_count, (int)plan->choice.rung,
-                              calls - plan->calls_saved)) {
-            rfg_warn("misses are not recorded: %s", rfg_last_error());
-            ctx->save_misses = false;
+        failed = (!db && rfg_db_open(&db, ctx->user_db, mode)) ||
+                 rfg_db_add_misses(db, &key, ctx->dev.arch, ctx->dev.cu_count, (int)plan->choice.rung,
+                                   calls - plan->calls_saved);
+        if (failed) {
+            if (!ctx->misses_failed || mode != RFG_DB_NOTE)
+                rfg_warn("misses are not recorded%s: %s", mode == RFG_DB_NOTE ? " now, tried again later" : "",
+                         rfg_last_error());
             break;
         }
         plan->calls_saved = calls;
     }
     rfg_db_close(&db);
+    ctx->misses_failed = failed ? ctx->misses_failed + 1 : 0;
+    ctx->save_misses_at = rfg_now() + (ctx->misses_failed > 5 ? SAVE_SELDOM : SAVE_EVERY);
 }
 
 void rfg_context_destroy(rfg_context **pctx)
@@ -308,12 +374,16 @@ void rfg_context_destroy(rfg_context **pctx)
         return;
     rfg_context *ctx = *pctx;
     *pctx = NULL;
+    rfg_describe_end(ctx);
+    if (rfg_context_forked(ctx))
+        return; /* its locks may be held and its memory be the runtime's: all of it ends with the child */
+    rfg_fork_unwatch(ctx);
     int previous = -1;
     /* One that never was whole has nothing on the device, and its creation's error message to keep. */
     bool whole = ctx->cache && ctx->snap;
     bool entered = whole && ctx->hip && rfg_device_enter(ctx, &previous) == RFG_OK;
     if (whole)
-        save_misses(ctx);
+        save_misses(ctx, RFG_DB_LAST_NOTE);
     rfg_plan_free_all(ctx);
     for (int i = 0; i < atomic_load(&ctx->n_streams); i++)
         (void)ctx->hip->hipFree(ctx->streams[i].workspace); /* the counters lie behind it */
@@ -386,32 +456,47 @@ static void say_to_log(void *arg, const char *line)
 }
 
 /* Goes down the ladder until a rung's variant can be made ready: a compiler that refuses one variant costs speed, not
- * the op. A tuned row that fails costs its rung; of the model's ranking only the variant that failed goes. */
+ * the op. A tuned row that fails costs its rung; of the model's ranking only the variant that failed goes. If nothing
+ * is left, the first thing that the compiler said is why. */
 static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, struct rfg_plan **out)
 {
     enum rfg_rung from = RFG_RUNG_EXACT;
     uint32_t skip = 0;
+    rfg_status failed = RFG_OK; /* the first compile that did, what of, and why */
+    char what[RFG_CONFIG_STRLEN] = "", why[700] = "";
     for (;;) {
         struct rfg_choice choice;
         char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
         rfg_status st =
             rfg_choose(ctx, prob, from, skip, &choice, rfg_log_on(RFG_LOG_DISPATCH) ? say_to_log : NULL, NULL);
+        rfg_problem_format(prob, text, sizeof(text));
+        if (st == RFG_ERROR_UNSUPPORTED && failed)
+            return rfg_fail(failed, "%s: %s", text, why);
         if (st != RFG_OK)
             return st;
+        rfg_config_format(choice.variant, choice.params, config, sizeof(config));
         st = rfg_plan_create(ctx, prob, choice.variant, choice.params, out);
         if (st == RFG_OK) {
             (*out)->choice = choice;
+            if (failed)
+                rfg_warn("%s: %s can't be used (%s); %s serves it", text, what, why, config);
             return RFG_OK;
         }
-        if ((st != RFG_ERROR_COMPILE && st != RFG_ERROR_UNSUPPORTED) || choice.rung == RFG_RUNG_PORTABLE)
+        if (st == RFG_ERROR_COMPILE || st == RFG_ERROR_IO) {
+            rfg_log(RFG_LOG_DISPATCH, "%s: %s can't be used: %s", text, config, rfg_last_error());
+            if (!failed) {
+                failed = st;
+                snprintf(what, sizeof(what), "%s", config);
+                snprintf(why, sizeof(why), "%s", rfg_last_error());
+            }
+        } else if (st != RFG_ERROR_UNSUPPORTED || (choice.rung == RFG_RUNG_PORTABLE && !failed)) {
             return st;
-        rfg_problem_format(prob, text, sizeof(text));
-        rfg_config_format(choice.variant, choice.params, config, sizeof(config));
-        /* A library knows what it can do only when it is asked: nothing to be warned of, unless a row promised it. */
-        if (st == RFG_ERROR_UNSUPPORTED && choice.rung == RFG_RUNG_MODEL)
+        } else if (choice.rung == RFG_RUNG_MODEL) {
+            /* A library knows what it can do only when it is asked: nothing to be warned of, ... */
             rfg_log(RFG_LOG_DISPATCH, "%s: %s declines: %s", text, config, rfg_last_error());
-        else
+        } else { /* ... unless a row promised it */
             rfg_warn("%s: %s can't be used (%s); going on without it", text, config, rfg_last_error());
+        }
         from = choice.rung < RFG_RUNG_MODEL ? choice.rung + 1 : RFG_RUNG_MODEL;
         for (int i = 0; i < prob->op->n_variants; i++)
             if (prob->op->variants[i] == choice.variant)
@@ -445,8 +530,8 @@ static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, u
             if (st != RFG_OK)
                 rfg_plan_destroy(ctx, &plan);
         }
-        if (st == RFG_OK && ctx->save_misses && rfg_now() - ctx->misses_saved_at > 5)
-            save_misses(ctx);
+        if (st == RFG_OK && ctx->save_misses && rfg_now() > ctx->save_misses_at)
+            save_misses(ctx, RFG_DB_NOTE);
     }
     pthread_mutex_unlock(&ctx->lock);
     *out = plan;
@@ -463,6 +548,39 @@ rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem 
     return RFG_OK;
 }
 
+/* ---- describing calls ------------------------------------------------------------------------------------------ */
+
+/* This thread's, between rfg_describe_begin() and rfg_describe_end(). */
+static _Thread_local struct {
+    const rfg_context *ctx; /* NULL: it describes none */
+    char *buf;
+} description;
+
+rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size)
+{
+    if (!ctx || !buf)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_describe_begin: %s is NULL", !ctx ? "ctx" : "buf");
+    if (size < RFG_PROBLEM_MAX)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_describe_begin: size is %zu: must be at least %d", size,
+                        RFG_PROBLEM_MAX);
+    if (description.ctx)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_describe_begin: this thread describes already: rfg_describe_end() must come first");
+    *buf = 0;
+    description.ctx = ctx;
+    description.buf = buf;
+    atomic_fetch_add(&ctx->describing, 1);
+    return RFG_OK;
+}
+
+void rfg_describe_end(rfg_context *ctx)
+{
+    if (!ctx || description.ctx != ctx)
+        return;
+    description.ctx = NULL;
+    atomic_fetch_sub(&ctx->describing, 1);
+}
+
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream)
 {
     struct rfg_problem own;
@@ -472,6 +590,10 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     }
     if (!ctx->hip && stream)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: stream is %p: must be NULL on cpu", prob->op->name, stream);
+    if (atomic_load_explicit(&ctx->describing, memory_order_relaxed) && description.ctx == ctx) {
+        rfg_problem_format(prob, description.buf, RFG_PROBLEM_MAX);
+        return RFG_OK;
+    }
     int previous = -1;
     rfg_status st = RFG_OK;
     if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
@@ -578,7 +700,10 @@ rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path)
     struct rfg_shapes shapes = { 0 };
     char *first_bad = NULL;
     if (!ctx || !path)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_from_csv: %s is NULL", ctx ? "path" : "ctx");
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_from_csv: %s is NULL: must be a %s",
+                        ctx ? "path" : "ctx", ctx ? "file's name" : "context");
+    if (rfg_context_forked(ctx))
+        return rfg_fork_refuse(ctx);
     rfg_status st = rfg_shapes_read(path, &shapes, first_bad_line, &first_bad);
     if (st == RFG_OK && ctx->hip)
         prefetch(ctx, &shapes);
@@ -602,11 +727,21 @@ rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path)
 void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
 {
     struct rfg_cache_stats cache;
-    memset(stats, 0, sizeof(*stats));
-    rfg_cache_get_stats(ctx->cache, &cache);
+    if (stats)
+        memset(stats, 0, sizeof(*stats));
+    if (!ctx || !stats) {
+        (void)rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_stats: %s is NULL: must be %s", ctx ? "stats" : "ctx",
+                       ctx ? "where they go" : "a context");
+        return;
+    }
+    if (rfg_context_forked(ctx)) {
+        (void)rfg_fork_refuse(ctx);
+        return;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    rfg_cache_get_stats(ctx->cache, &cache); /* under the lock, which fork() waits for */
     stats->compiles = cache.compiles;
     stats->cache_hits = cache.memory_hits + cache.disk_hits;
-    pthread_mutex_lock(&ctx->lock);
     struct plan_table *t = atomic_load(&ctx->table);
     for (size_t i = 0; t && i <= t->mask; i++) {
         struct rfg_plan *plan = atomic_load(&t->slot[i]);

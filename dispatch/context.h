@@ -4,6 +4,8 @@
 #ifndef RFG_DISPATCH_CONTEXT_H
 #define RFG_DISPATCH_CONTEXT_H
 
+#include <stdio.h>
+
 #include "../ops/op.h"
 #include "db.h"
 #include "hip.h"
@@ -13,6 +15,8 @@ const struct rfg_device *rfg_context_info(const rfg_context *ctx);
 /* NULL on cpu. */
 const struct rfg_hip *rfg_context_hip(const rfg_context *ctx);
 int rfg_context_ordinal(const rfg_context *ctx);
+/* The list that restricts operators' variants (rfg_variant_listed()), NULL: none does. */
+const char *rfg_context_variants(const rfg_context *ctx);
 struct rfg_cache *rfg_context_cache(rfg_context *ctx);
 /* The models go by these numbers from now on. Before other threads use the context. */
 struct rfg_calibration;
@@ -63,6 +67,11 @@ void rfg_plan_destroy(rfg_context *ctx, struct rfg_plan **plan);
 void rfg_plan_launch_plainly(struct rfg_plan *plan);
 /* kargs: op->kargs_size bytes, packed but for the head, which is filled here. */
 rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream);
+/* The same with a workspace and counters of the caller's: rfg_plan_workspace() bytes and RFG_COUNTERS zeroes (NULL on
+ * cpu), neither needed if those bytes are 0. */
+size_t rfg_plan_workspace(const struct rfg_plan *plan);
+rfg_status rfg_plan_launch_with(rfg_context *ctx, const struct rfg_plan *plan, void *kargs,
+                                const struct rfg_kargs_head *own, rfg_stream stream);
 /* Registers, LDS, spills as the runtime knows them: -1 where it doesn't. */
 void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
@@ -90,7 +99,13 @@ void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, co
 enum rfg_log_topic { RFG_LOG_DISPATCH = 1, RFG_LOG_CALLS = 2, RFG_LOG_JIT = 4 };
 bool rfg_log_on(enum rfg_log_topic topic);
 __attribute__((format(printf, 2, 3))) void rfg_log(enum rfg_log_topic topic, const char *fmt, ...);
-/* Always printed: "rfg: warning: ...". */
+/* "rfg: warning: ...". Of one kind (one place in the source) the first few, then the 10th, 100th, 1000th ..., counted.
+ */
+#define RFG_WARNINGS_OF_A_KIND 5
 __attribute__((format(printf, 1, 2))) void rfg_warn(const char *fmt, ...);
+/* The same, always: what the emulator was asked to find. */
+__attribute__((format(printf, 1, 2))) void rfg_warn_each(const char *fmt, ...);
+/* fprintf() of one line, or a part of one, with what is in files: see rfg_escape(). Newlines at its end stay. */
+__attribute__((format(printf, 2, 3))) void rfg_print(FILE *f, const char *fmt, ...);
 
 #endif

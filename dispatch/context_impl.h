@@ -10,8 +10,7 @@
 #include "../ops/cpu/pool.h"
 #include "context.h"
 
-#define RFG_WORKSPACE_BYTES ((size_t)32 << 20) /* a GPU stream's; variants that need more are refused */
-#define RFG_MAX_STREAMS     256
+#define RFG_MAX_STREAMS 256
 
 struct rfg_plan {
     struct rfg_problem prob;
@@ -42,8 +41,11 @@ struct stream_space {
 };
 
 struct rfg_context {
+    rfg_context *next; /* of fork.c's list */
+    unsigned forks;    /* rfg_fork_count() when it was made */
     struct rfg_device dev;
-    bool overlap; /* all problems are overlap=1 */
+    bool overlap;           /* all problems are overlap=1 */
+    _Atomic int describing; /* threads between rfg_describe_begin() and _end() */
     const struct rfg_hip *hip;
     int ordinal;
     char driver[64];
@@ -59,7 +61,8 @@ struct rfg_context {
     struct stream_space streams[RFG_MAX_STREAMS];
     _Atomic int n_streams;
     hipStream_t own_stream; /* NULL until it is asked for */
-    double misses_saved_at;
+    double save_misses_at;  /* the next attempt */
+    int misses_failed;      /* attempts in a row */
 
     pthread_mutex_t module_lock;
     struct module *modules;
@@ -73,13 +76,24 @@ struct rfg_context {
     size_t cpu_workspace_size;
 };
 
-/* Is the variant one that this context may use ($RFG_VARIANTS)? */
-bool rfg_variant_allowed(const rfg_context *ctx, const struct rfg_variant *var);
-
 /* Makes the context's device current on this thread; *previous is for rfg_device_leave(). */
 rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);
 void rfg_device_leave(const rfg_context *ctx, int previous);
 
 void rfg_plan_free_all(rfg_context *ctx);
+
+/* fork.c. A cpu context that is made is watched until it is destroyed. */
+void rfg_fork_watch(rfg_context *ctx);
+void rfg_fork_unwatch(rfg_context *ctx);
+/* How often this process and those it comes from were forked off: what a new context's `forks` is. */
+extern atomic_uint rfg_forks;
+unsigned rfg_fork_count(void);
+/* Is the context the parent's, of a device that only the parent can use? (Never true of a cpu context.) */
+static inline bool rfg_context_forked(const rfg_context *ctx)
+{
+    return ctx->forks != atomic_load_explicit(&rfg_forks, memory_order_relaxed);
+}
+/* The refusal of such a context. */
+rfg_status rfg_fork_refuse(const rfg_context *ctx);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "../ops/op.h"
+#include "../ops/text.h"
 
 static _Thread_local char last_error[1024];
 
@@ -15,6 +16,7 @@ rfg_status rfg_fail(rfg_status status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    rfg_escape(text, sizeof(text));
     __builtin_memcpy(last_error, text, sizeof(text));
     return status;
 }

@@ -19,12 +19,20 @@
 
 #include "config.h"
 #include "context.h"
+#include "paths.h"
 #include "util.h"
 
 #define STR2(x)  #x
 #define STR(x)   STR2(x)
 #define V_SUFFIX "-v" STR(RFG_DB_SCHEMA) ".db"
-#define PATIENCE 15.0 /* seconds that a lock of another process is waited for */
+
+/* By mode, in seconds: how long another process's lock is waited for, and how long SQLite may run for an operation of
+ * ours. (None takes that long, but a hostile file's schema or data can make one.) */
+static const struct {
+    double lock, run;
+} limits[] = {
+    [RFG_DB_READ] = { 2, 20 }, [RFG_DB_WRITE] = { 15, 60 }, [RFG_DB_NOTE] = { 0, 0.5 }, [RFG_DB_LAST_NOTE] = { 2, 2 }
+};
 
 /* migrations[i] takes a file from schema i to i + 1. Never edited once released: a change is a new entry. */
 static const char *const migrations[] = {
@@ -66,30 +74,81 @@ static bool is_busy(int rc)
 rfg_status rfg_db_fail(const struct rfg_db *db, const char *what)
 {
     int rc = sqlite3_errcode(db->h);
+    if (is_busy(rc) && limits[db->mode].lock == 0)
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: %s: locked by another process", db->path, what);
     if (is_busy(rc))
         return rfg_fail(RFG_ERROR_DATABASE, "%s: %s: locked by another process for more than %.0f s", db->path, what,
-                        PATIENCE);
+                        limits[db->mode].lock);
+    if ((rc & 0xff) == SQLITE_INTERRUPT)
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: %s: took longer than %g s, and was ended", db->path, what,
+                        limits[db->mode].run);
     return rfg_fail(RFG_ERROR_DATABASE, "%s: %s: %s", db->path, what, sqlite3_errmsg(db->h));
+}
+
+/* One wait for another process's lock; 0: we have waited enough. */
+static int wait_for_lock(void *arg, int n)
+{
+    const struct rfg_db *db = arg;
+    if (rfg_now() >= db->give_up_at)
+        return 0;
+    nanosleep(&(struct timespec){ .tv_nsec = n < 5 ? 1000000 : 5000000 }, NULL);
+    return 1;
+}
+
+static int took_too_long(void *arg)
+{
+    const struct rfg_db *db = arg;
+    return rfg_now() > db->stop_at;
+}
+
+/* Begins an operation. */
+static void start_patience(struct rfg_db *db)
+{
+    db->give_up_at = rfg_now() + limits[db->mode].lock;
+    db->spent = 0;
+}
+
+/* Around whatever SQLite runs: the operation's time, without what its caller does between rows. */
+static double start_running(struct rfg_db *db)
+{
+    double now = rfg_now();
+    db->stop_at = now + limits[db->mode].run - db->spent;
+    return now;
+}
+
+static void end_running(struct rfg_db *db, double started)
+{
+    db->spent += rfg_now() - started;
 }
 
 /* The busy handler is not asked where SQLite sees that waiting inside would deadlock (a change of journal mode, the
  * recovery of a log): there the statement is run again. */
-static int exec(const struct rfg_db *db, const char *sql)
+static int exec(struct rfg_db *db, const char *sql)
 {
-    double end = rfg_now() + PATIENCE;
     int rc;
-    while (is_busy(rc = sqlite3_exec(db->h, sql, NULL, NULL, NULL)) && rfg_now() < end)
-        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    do {
+        double started = start_running(db);
+        rc = sqlite3_exec(db->h, sql, NULL, NULL, NULL);
+        end_running(db, started);
+    } while (is_busy(rc) && wait_for_lock(db, 5));
     return rc;
 }
 
-rfg_status rfg_db_begin(const struct rfg_db *db)
+int rfg_db_step(struct rfg_db *db, sqlite3_stmt *s)
+{
+    double started = start_running(db);
+    int rc = sqlite3_step(s);
+    end_running(db, started);
+    return rc;
+}
+
+rfg_status rfg_db_begin(struct rfg_db *db)
 {
     return exec(db, "BEGIN IMMEDIATE") == SQLITE_OK ? RFG_OK : rfg_db_fail(db, "cannot start to write");
 }
 
 /* Commits if st is RFG_OK, else rolls back and passes st on. */
-rfg_status rfg_db_finish(const struct rfg_db *db, rfg_status st)
+rfg_status rfg_db_finish(struct rfg_db *db, rfg_status st)
 {
     if (st == RFG_OK && exec(db, "COMMIT") != SQLITE_OK)
         st = rfg_db_fail(db, "cannot commit");
@@ -98,21 +157,24 @@ rfg_status rfg_db_finish(const struct rfg_db *db, rfg_status st)
     return st;
 }
 
-sqlite3_stmt *rfg_db_prepare(const struct rfg_db *db, const char *sql)
+sqlite3_stmt *rfg_db_prepare(struct rfg_db *db, const char *sql)
 {
     sqlite3_stmt *s = NULL;
-    double end = rfg_now() + PATIENCE;
-    while (is_busy(sqlite3_prepare_v2(db->h, sql, -1, &s, NULL)) && rfg_now() < end)
-        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    int rc;
+    do {
+        double started = start_running(db);
+        rc = sqlite3_prepare_v2(db->h, sql, -1, &s, NULL);
+        end_running(db, started);
+    } while (is_busy(rc) && wait_for_lock(db, 5));
     if (!s)
         rfg_db_fail(db, "cannot read the schema");
     return s;
 }
 
-static int get_int(const struct rfg_db *db, const char *sql, int64_t *out)
+static int get_int(struct rfg_db *db, const char *sql, int64_t *out)
 {
     sqlite3_stmt *s = rfg_db_prepare(db, sql);
-    int rc = s ? sqlite3_step(s) : sqlite3_errcode(db->h);
+    int rc = s ? rfg_db_step(db, s) : sqlite3_errcode(db->h);
     if (rc == SQLITE_ROW)
         *out = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
@@ -122,6 +184,7 @@ static int get_int(const struct rfg_db *db, const char *sql, int64_t *out)
 void rfg_db_lock(struct rfg_db *db)
 {
     pthread_mutex_lock(&db->lock);
+    start_patience(db);
 }
 
 void rfg_db_unlock(struct rfg_db *db)
@@ -148,18 +211,45 @@ static char *file_uri(const char *path, const char *query)
     return uri;
 }
 
-/* Someone's notes are not a damaged database: those must not be moved. */
-static bool is_text(const char *path)
+/* Looks at the first bytes, through SQLite's own descriptor: closing one of ours would drop the locks that this process
+ * holds on the file. Only a file that has SQLite's header and our application id is ours to set aside. */
+static rfg_status read_header(struct rfg_db *db)
 {
-    char head[512];
-    FILE *f = fopen(path, "rbe");
-    size_t n = f ? fread(head, 1, sizeof(head), f) : 0;
-    if (f)
-        fclose(f);
-    bool text = n > 0 && (n < 15 || memcmp(head, "SQLite format 3", 15));
-    for (size_t i = 0; i < n && text; i++)
-        text = (head[i] >= ' ' && head[i] < 0x7f) || head[i] == '\t' || head[i] == '\r' || head[i] == '\n';
-    return text;
+    static const char magic[16] = "SQLite format 3";
+    sqlite3_file *f = NULL;
+    sqlite3_int64 size = 0;
+    unsigned char h[100] = { 0 };
+    db->ours = false;
+    if (sqlite3_file_control(db->h, "main", SQLITE_FCNTL_FILE_POINTER, &f) != SQLITE_OK || !f || !f->pMethods ||
+        f->pMethods->xFileSize(f, &size) != SQLITE_OK)
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: cannot read", db->path);
+    if (!size)
+        return RFG_OK; /* new */
+    int rc = f->pMethods->xRead(f, h, sizeof(h), 0);
+    if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ)
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: cannot read", db->path);
+    if (memcmp(h, magic, sizeof(magic)))
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: not an SQLite file: must be a tuned database", db->path);
+    uint32_t id = (uint32_t)h[68] << 24 | (uint32_t)h[69] << 16 | (uint32_t)h[70] << 8 | h[71];
+    db->ours = id == RFG_DB_APPLICATION_ID;
+    return RFG_OK;
+}
+
+/* Tables are data; what runs when they are read or written (views, triggers, virtual tables) no tuned database has. */
+static rfg_status refuse_programs(struct rfg_db *db)
+{
+    rfg_status st = RFG_OK;
+    sqlite3_stmt *s = rfg_db_prepare(db, "SELECT type, substr(name, 1, 60) FROM sqlite_master WHERE type NOT IN "
+                                         "('table', 'index') OR sql LIKE 'create virtual%' LIMIT 1");
+    int rc = s ? rfg_db_step(db, s) : SQLITE_ERROR;
+    if (rc == SQLITE_ROW) {
+        const char *type = (const char *)sqlite3_column_text(s, 0), *name = (const char *)sqlite3_column_text(s, 1);
+        st = rfg_fail(RFG_ERROR_DATABASE, "%s: has a %s '%s': must have tables only, as rfg makes them", db->path,
+                      type && strcmp(type, "table") ? type : "virtual table", name ? name : "?");
+    } else if (rc != SQLITE_DONE)
+        st = s ? rfg_db_fail(db, "cannot read the schema") : RFG_ERROR_DATABASE;
+    sqlite3_finalize(s);
+    return st;
 }
 
 static rfg_status migrate(struct rfg_db *db)
@@ -173,10 +263,7 @@ static rfg_status migrate(struct rfg_db *db)
     for (int64_t i = schema; st == RFG_OK && i < RFG_DB_SCHEMA; i++)
         if (exec(db, migrations[i]) != SQLITE_OK)
             st = rfg_db_fail(db, "cannot migrate");
-    char sql[128];
-    snprintf(sql, sizeof(sql), "PRAGMA application_id=%d; PRAGMA user_version=%d", RFG_DB_APPLICATION_ID,
-             RFG_DB_SCHEMA);
-    if (st == RFG_OK && schema < RFG_DB_SCHEMA && exec(db, sql) != SQLITE_OK)
+    if (st == RFG_OK && schema < RFG_DB_SCHEMA && exec(db, "PRAGMA user_version=" STR(RFG_DB_SCHEMA)) != SQLITE_OK)
         st = rfg_db_fail(db, "cannot migrate");
     return rfg_db_finish(db, st);
 }
@@ -191,15 +278,12 @@ static rfg_status inspect(struct rfg_db *db, bool *corrupt)
         (rc = get_int(db, "PRAGMA user_version", &schema)) != SQLITE_OK ||
         (rc = get_int(db, "SELECT count(*) FROM sqlite_master", &tables)) != SQLITE_OK) {
         *corrupt = is_corrupt(rc);
-        if (*corrupt && is_text(db->path)) {
-            *corrupt = false;
-            return rfg_fail(RFG_ERROR_DATABASE, "%s: a text file: must be a tuned database", db->path);
-        }
         return *corrupt ? rfg_fail(RFG_ERROR_DATABASE, "%s: damaged: %s", db->path, sqlite3_errmsg(db->h))
                         : rfg_db_fail(db, "cannot read");
     }
     exec(db, "ROLLBACK");
-    if (id != RFG_DB_APPLICATION_ID && (id || schema || tables))
+    db->labelled = id == RFG_DB_APPLICATION_ID;
+    if (!db->labelled && (id || schema || tables))
         return rfg_fail(RFG_ERROR_DATABASE,
                         "%s: application_id 0x%08" PRIx64 ": must be 0x%08x: the database of another application",
                         db->path, id & 0xffffffff, RFG_DB_APPLICATION_ID);
@@ -213,7 +297,7 @@ static rfg_status inspect(struct rfg_db *db, bool *corrupt)
                         "%s: schema %" PRId64 " is older than %d: must be opened once for writing to be migrated",
                         db->path, schema, RFG_DB_SCHEMA);
     db->schema = (int)schema;
-    return RFG_OK;
+    return refuse_programs(db);
 }
 
 static int connect(struct rfg_db *db, const char *query)
@@ -226,7 +310,10 @@ static int connect(struct rfg_db *db, const char *query)
     free(uri);
     if (db->h) {
         sqlite3_extended_result_codes(db->h, 1);
-        sqlite3_busy_timeout(db->h, (int)(PATIENCE * 1000));
+        sqlite3_busy_handler(db->h, wait_for_lock, db);
+        sqlite3_progress_handler(db->h, 100, took_too_long, db);
+        sqlite3_limit(db->h, SQLITE_LIMIT_LENGTH, 16 << 20);
+        start_running(db);
     }
     /* A damaged or hostile file must not make SQLite do more than fail. */
     if (rc == SQLITE_OK)
@@ -242,20 +329,21 @@ static void disconnect(struct rfg_db *db, bool corrupt)
     db->h = NULL;
 }
 
+static rfg_status open_checked(struct rfg_db *db, const char *query)
+{
+    bool corrupt;
+    rfg_status st = connect(db, query) == SQLITE_OK ? read_header(db) : rfg_db_fail(db, "cannot open");
+    return st == RFG_OK ? inspect(db, &corrupt) : st;
+}
+
 static rfg_status open_read(struct rfg_db *db)
 {
-    bool corrupt = false;
-    struct stat sb;
-    if (stat(db->path, &sb))
-        return rfg_fail(RFG_ERROR_DATABASE, "%s: cannot open: %s", db->path, strerror(errno));
-    if (!S_ISREG(sb.st_mode))
-        return rfg_fail(RFG_ERROR_DATABASE, "%s: not a file: must be a tuned database", db->path);
-    rfg_status st = connect(db, "?mode=ro") == SQLITE_OK ? inspect(db, &corrupt) : rfg_db_fail(db, "cannot open");
+    rfg_status st = open_checked(db, "?mode=ro");
     int rc = sqlite3_errcode(db->h) & 0xff;
     /* A file in WAL mode needs its index beside it, which can't be made in a read-only directory. */
     if (st != RFG_OK && (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) && access(db->path, R_OK) == 0) {
         disconnect(db, false);
-        st = connect(db, "?mode=ro&immutable=1") == SQLITE_OK ? inspect(db, &corrupt) : rfg_db_fail(db, "cannot open");
+        st = open_checked(db, "?mode=ro&immutable=1");
     }
     return st;
 }
@@ -271,7 +359,7 @@ static int check(struct rfg_db *db, const char *pragma, void (*say)(void *ctx, c
 {
     sqlite3_stmt *s = rfg_db_prepare(db, pragma);
     int n = 0, rc = s ? SQLITE_ROW : SQLITE_ERROR;
-    while (s && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+    while (s && (rc = rfg_db_step(db, s)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(s, 0);
         const char *nl = text ? strchr(text, '\n') : NULL;
         if (nl && !strncmp(text, "***", 3)) /* a title line above the finding */
@@ -298,15 +386,20 @@ static rfg_status open_write(struct rfg_db *db, bool *corrupt)
     *corrupt = false;
     if (connect(db, "?mode=rwc") != SQLITE_OK)
         return rfg_db_fail(db, "cannot open");
-    rfg_status st = inspect(db, corrupt);
+    rfg_status st = read_header(db);
+    if (st == RFG_OK)
+        st = inspect(db, corrupt);
     if (st != RFG_OK)
         return st;
-    if (check(db, "PRAGMA quick_check(1)", keep_first, first)) {
+    if (db->mode == RFG_DB_WRITE && check(db, "PRAGMA quick_check(1)", keep_first, first)) {
         *corrupt = first[0] != 0;
         return *corrupt ? rfg_fail(RFG_ERROR_DATABASE, "%s: damaged: %s", db->path, first) : RFG_ERROR_DATABASE;
     }
+    /* The label is in the file itself, not only in its log, before anything else is. */
+    int rc = db->labelled ? SQLITE_OK : exec(db, "PRAGMA application_id=" STR(RFG_DB_APPLICATION_ID));
     /* FULL: a row that was reported as written survives a power cut too, not only a kill. */
-    int rc = exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");
+    if (rc == SQLITE_OK)
+        rc = exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL");
     if (rc != SQLITE_OK) {
         *corrupt = is_corrupt(rc);
         return rfg_db_fail(db, "cannot be written");
@@ -340,13 +433,16 @@ static rfg_status set_aside(struct rfg_db *db)
         slash[slash == dir] = 0;
     int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
-    if (fd >= 0)
-        while (flock(fd, LOCK_EX) && errno == EINTR)
-            ;
-    bool corrupt;
-    rfg_status st = open_write(db, &corrupt);
+    bool held = fd < 0, corrupt = false;
+    while (!held && !(held = flock(fd, LOCK_EX | LOCK_NB) == 0) && wait_for_lock(db, 5))
+        ;
+    rfg_status st = held ? open_write(db, &corrupt)
+                         : rfg_fail(RFG_ERROR_DATABASE,
+                                    "%s: damaged, and cannot be moved: its directory is locked by "
+                                    "another process",
+                                    db->path);
     disconnect(db, corrupt);
-    if (st != RFG_OK && corrupt) {
+    if (st != RFG_OK && corrupt && db->ours) {
         static const char *const suffix[] = { "-wal", "-shm", "-journal", "" }; /* a log must not meet the new file */
         char from[4096], to[4096] = "";
         bool ok = false, taken = true;
@@ -387,14 +483,24 @@ rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode m
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", path);
     }
     db->mode = mode;
+    db->claims = -1;
+    start_patience(db);
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&db->lock, &attr);
     pthread_mutexattr_destroy(&attr);
 
+    struct stat sb;
+    bool there = stat(path, &sb) == 0;
     rfg_status st = RFG_OK;
-    if (mode == RFG_DB_READ) {
+    if (!there && mode == RFG_DB_READ)
+        st = rfg_fail(RFG_ERROR_DATABASE, "%s: cannot open: %s", path, strerror(errno));
+    else if (there && !S_ISREG(sb.st_mode))
+        st = rfg_fail(RFG_ERROR_DATABASE, "%s: not a file: must be a tuned database", path);
+    else if (there && sb.st_size == 1) /* which SQLite would take for an empty one */
+        st = rfg_fail(RFG_ERROR_DATABASE, "%s: not an SQLite file: must be a tuned database", path);
+    else if (mode == RFG_DB_READ) {
         st = open_read(db);
     } else {
         char *slash = strrchr(db->path, '/');
@@ -409,6 +515,7 @@ rfg_status rfg_db_open(struct rfg_db **out, const char *path, enum rfg_db_mode m
         for (int i = 0; st == RFG_OK && i < 3; i++) {
             bool corrupt;
             st = open_write(db, &corrupt);
+            corrupt = corrupt && db->ours && mode == RFG_DB_WRITE;
             /* Another process that found it damaged may have moved it between our opening it and reading it. */
             bool moved = !corrupt && i < 2 && db->h && (sqlite3_errcode(db->h) & 0xff) == SQLITE_IOERR;
             if (st == RFG_OK || (!corrupt && !moved))
@@ -431,6 +538,8 @@ void rfg_db_close(struct rfg_db **db)
     if (!db || !*db)
         return;
     disconnect(*db, false);
+    if ((*db)->claims >= 0)
+        close((*db)->claims); /* after SQLite's: closing any descriptor drops its locks on the file */
     pthread_mutex_destroy(&(*db)->lock);
     free((*db)->path);
     free(*db);
@@ -453,6 +562,22 @@ int rfg_db_integrity(struct rfg_db *db, void (*say)(void *ctx, const char *findi
     int n = check(db, "PRAGMA integrity_check", say, ctx);
     rfg_db_unlock(db);
     return n;
+}
+
+bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, bool claim)
+{
+    struct rfg_problem key = rfg_problem_key(prob);
+    uint64_t hash = rfg_problem_hash(&key) + 31 * (uint64_t)cu_count;
+    for (const char *s = arch; *s; s++)
+        hash = hash * 1099511628211u + (unsigned char)*s;
+    /* A byte far behind the file's end and SQLite's own locks, which are a process's; these are the descriptor's. */
+    struct flock lock = { .l_type = claim ? F_WRLCK : F_UNLCK,
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)(1ull << 62 | hash >> 3),
+                          .l_len = 1 };
+    if (db->claims < 0 && (db->claims = open(db->path, O_RDWR | O_CLOEXEC)) < 0)
+        return true;
+    return fcntl(db->claims, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES);
 }
 
 rfg_status rfg_db_seal(struct rfg_db *db)
@@ -478,13 +603,13 @@ char *rfg_db_user_path(void)
     return path;
 }
 
-const char *rfg_db_system_dir(int i)
+char *rfg_db_system_dir(void)
 {
-    char dir[4096];
-    size_t len = strlen(RFG_BUILD_ROOT);
-    rfg_program_dir(dir, sizeof(dir));
-    bool in_build = !strncmp(dir, RFG_BUILD_ROOT, len) && (dir[len] == '/' || !dir[len]);
-    return i == 0 ? RFG_DATADIR : i == 1 && in_build ? RFG_BUILD_ROOT "/tuned_configs" : NULL;
+    const char *env = rfg_env("RFG_SYSTEM_DB");
+    struct stat st;
+    if (!env)
+        return rfg_prefix_path(RFG_DATADIR);
+    return stat(env, &st) == 0 && S_ISDIR(st.st_mode) ? strdup(env) : NULL;
 }
 
 /* The file of that arch in dir whose CU count is nearest (then smaller); -1 if there is none. */
@@ -512,16 +637,19 @@ static int nearest_cus(const char *dir, const char *arch, int cu_count)
 
 char *rfg_db_system_path(const char *arch, int cu_count)
 {
-    const char *env = rfg_env("RFG_SYSTEM_DB"), *dir;
-    if (env)
-        return strdup(env);
-    for (int any = 0; any < 2; any++)
-        for (int i = 0; (dir = rfg_db_system_dir(i)); i++) {
-            int cus = any ? nearest_cus(dir, arch, cu_count) : cu_count;
-            char *path = cus < 0 ? NULL : rfg_asprintf("%s/%s_%d" V_SUFFIX, dir, arch, cus);
-            if (path && access(path, F_OK) == 0)
-                return path;
-            free(path);
+    const char *env = rfg_env("RFG_SYSTEM_DB");
+    char *dir = rfg_db_system_dir();
+    if (!dir)
+        return strdup(env ? env : "");
+    for (int any = 0; any < 2; any++) {
+        int cus = any ? nearest_cus(dir, arch, cu_count) : cu_count;
+        char *path = cus < 0 ? NULL : rfg_asprintf("%s/%s_%d" V_SUFFIX, dir, arch, cus);
+        if (path && access(path, F_OK) == 0) {
+            free(dir);
+            return path;
         }
+        free(path);
+    }
+    free(dir);
     return calloc(1, 1);
 }

@@ -16,6 +16,8 @@
 /* How a row was obtained; a better one always beats a worse one in lookups. */
 enum rfg_source {
     RFG_SOURCE_PREDICTED,
+    RFG_SOURCE_PROVISIONAL, /* measured, but not to be relied on: one candidate of several, or a spread above the
+                               median; tuned again. Versions that don't know it pass such rows over with a warning. */
     RFG_SOURCE_IMPORTED,
     RFG_SOURCE_MEASURED,
 };
@@ -45,17 +47,22 @@ struct rfg_db;
 enum rfg_db_mode {
     RFG_DB_READ,  /* must exist */
     RFG_DB_WRITE, /* made if missing, with its directories */
+    RFG_DB_NOTE,  /* the same for an engine's notes, made in the midst of its work: waits for nobody's lock (an error),
+                     looks for no damage */
+    RFG_DB_LAST_NOTE, /* the same at its end: waits, but for 2 s only */
 };
 
 /* Errors are RFG_ERROR_DATABASE with a message naming the path: not a database, another application's, a newer
- * schema (which says both numbers), locked, unwritable. RFG_DB_WRITE moves a corrupt file aside to PATH.corrupt-N,
- * warns, and makes a new one; it never overwrites or deletes. Older schemas are migrated in one transaction. */
+ * schema (which says both numbers), one with views or triggers, locked (2 s, for RFG_DB_WRITE 15 s), unwritable.
+ * RFG_DB_WRITE moves a corrupt file aside to PATH.corrupt-N, warns, and makes a new one, but only a file that has
+ * SQLite's header and our application id; it never overwrites or deletes. Older schemas are migrated in one
+ * transaction. */
 rfg_status rfg_db_open(struct rfg_db **db, const char *path, enum rfg_db_mode mode);
 void rfg_db_close(struct rfg_db **db);
 const char *rfg_db_path(const struct rfg_db *db);
 
-/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v1.db; the installed system database for (arch, cu_count) or
- * "" if there is none. malloc'ed. */
+/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v1.db; $RFG_SYSTEM_DB (a file, or a directory of
+ * ARCH_CUS-v1.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed. */
 char *rfg_db_user_path(void);
 char *rfg_db_system_path(const char *arch, int cu_count);
 
@@ -100,6 +107,10 @@ rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob,
 /* 1 yes (what is filled), 0 no, -1 error. */
 int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *config,
                   const char *source_hash, char *what, size_t size);
+
+/* Two tuners on one file share out its problems: claims one, or lets it go. False: another holds it. A claim ends with
+ * its process; where files can't be locked, everybody has all. For programs with one connection to the file. */
+bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, bool claim);
 
 /* A device's own numbers as `rfg-tune --calibrate` measured them; the analytical models' rather than what the table in
  * device.c says. They hold for that product and driver. */
@@ -160,8 +171,10 @@ struct rfg_shapes {
 /* Reads op,dtype,M,N,K[,attrs][,weight] with libcsv (columns by header name, any order). dtype: "bf16" means
  * in,in->in; "bf16,bf16->f32" (quoted) as in a problem string; attrs: "bias=1 ...". Without an op column, AITER's
  * untuned_*.csv: M,N,K[,bias][,dtype][,outdtype] -> gemm. Duplicate problems are kept once (said as a note). bad is
- * called with "file:line: column: value: rule" for each refused line. RFG_ERROR_IO if the file can't be read,
- * INVALID_ARGUMENT if the header is unusable; bad lines alone are RFG_OK with n_bad > 0. */
+ * called with "file:line: column: value: rule" for each refused line; if there are many, for the first 10, and once
+ * more with their number. After 65536 problems or 1000000 lines the rest is left out, which counts as a refused line.
+ * RFG_ERROR_IO if the file can't be read, INVALID_ARGUMENT if the header is unusable; bad lines alone are RFG_OK with
+ * n_bad > 0. */
 rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)(void *ctx, const char *message),
                            void *ctx);
 void rfg_shapes_free(struct rfg_shapes *s);

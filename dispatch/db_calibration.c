@@ -2,6 +2,7 @@
  *
  * A device's own numbers in a tuned database. The table is made when something is first written to it: a file without
  * it has none, and versions that don't know it pass it over, so the schema's number stays. */
+#include "../ops/text.h"
 #include "db_internal.h"
 
 #include <math.h>
@@ -66,8 +67,10 @@ rfg_status rfg_db_put_calibration(struct rfg_db *db, const char *arch, int cu_co
         for (int i = 0; i < 5; i++)
             sqlite3_bind_double(s, 5 + i, v[i]);
         sqlite3_bind_text(s, 10, c->date, -1, SQLITE_TRANSIENT);
-        if (sqlite3_step(s) != SQLITE_DONE)
+        if (rfg_db_step(db, s) != SQLITE_DONE)
             st = rfg_db_fail(db, "cannot write the calibration");
+        else if (!sqlite3_changes(db->h))
+            st = rfg_fail(RFG_ERROR_DATABASE, "%s: cannot write the calibration: nothing was stored", db->path);
         sqlite3_finalize(s);
     } else if (st == RFG_OK)
         st = RFG_ERROR_DATABASE;
@@ -91,7 +94,7 @@ int rfg_db_get_calibration(struct rfg_db *db, const char *arch, int cu_count, co
     }
     if (s) {
         bind_key(s, arch, cu_count, device, driver);
-        int rc = sqlite3_step(s);
+        int rc = rfg_db_step(db, s);
         if (rc == SQLITE_ROW) {
             struct rfg_reason why;
             double *v[] = { &out->mem_gbps, &out->cache_gbps, &out->latency_us, &out->load_us, &out->sync_us };
@@ -99,6 +102,7 @@ int rfg_db_get_calibration(struct rfg_db *db, const char *arch, int cu_count, co
                 *v[i] = sqlite3_column_double(s, i);
             const char *date = (const char *)sqlite3_column_text(s, 5);
             snprintf(out->date, sizeof(out->date), "%s", date ? date : "");
+            rfg_escape(out->date, sizeof(out->date));
             snprintf(out->device, sizeof(out->device), "%s", device);
             snprintf(out->driver, sizeof(out->driver), "%s", driver);
             found = 1;
@@ -123,6 +127,7 @@ void rfg_device_calibrate(struct rfg_device *dev, const struct rfg_calibration *
     dev->latency_us = c->latency_us;
     dev->load_us = c->load_us;
     dev->sync_us = c->sync_us;
+    dev->calibrated = true;
 }
 
 int rfg_device_calibration(const struct rfg_device *dev, const char *product, const char *driver, const char *path,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tuned rows as text: the list of columns, parameters as JSON, CSV files in and out. */
+ * Tuned rows as text: the list of columns, parameters as JSON, CSV files of them in and out. */
 #include <csv.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -10,9 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "../ops/text.h"
 #include "db_internal.h"
+#include "tempdir.h"
 #include "util.h"
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
@@ -235,7 +238,7 @@ bool rfg_column_parse(struct rfg_flat *f, int column, const char *text, struct r
                 *(enum rfg_source *)v = (enum rfg_source)h;
                 return true;
             }
-        return rfg_refuse(why, "'%.40s': must be measured, imported or predicted", text);
+        return rfg_refuse(why, "'%.40s': must be measured, imported, provisional or predicted", text);
     }
     return false;
 }
@@ -247,7 +250,7 @@ bool rfg_row_check(const struct rfg_row *row, const char **column, struct rfg_re
         return rfg_refuse(why, "is missing: must be an operator");
     *column = "how";
     if (row->how > RFG_SOURCE_MEASURED)
-        return rfg_refuse(why, "%d: must be predicted, imported or measured", (int)row->how);
+        return rfg_refuse(why, "%d: must be predicted, provisional, imported or measured", (int)row->how);
     *column = "cu_count";
     if (row->cu_count < 1)
         return rfg_refuse(why, "%d: must be 1 or more", row->cu_count);
@@ -265,13 +268,12 @@ bool rfg_row_check(const struct rfg_row *row, const char **column, struct rfg_re
             return rfg_refuse(why, "%g: must be finite and not negative", *(const double *)v);
         if (c->type != RFG_COLUMN_TEXT)
             continue;
-        const unsigned char *text = v;
+        const char *text = v;
         if (!memchr(text, 0, c->size))
             return rfg_refuse(why, "is not terminated within %zu bytes", c->size);
-        for (; *text; text++)
-            if (*text < ' ' || *text == 0x7f)
-                return rfg_refuse(why, "contains the control character 0x%02x: must be one line of text", *text);
-        if ((text == v) && (!strcmp(c->name, "arch") || !strcmp(c->name, "variant")))
+        if (!rfg_is_printable(text))
+            return rfg_refuse(why, "'%.60s': must be one line of printable text", text);
+        if (!*text && (!strcmp(c->name, "arch") || !strcmp(c->name, "variant")))
             return rfg_refuse(why, "'': must not be empty");
     }
     *column = "median_us";
@@ -365,92 +367,6 @@ char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size)
     if (rfg_problem_overlaps(&row->problem) && !rfg_row_overlap(row))
         snprintf(buf + at, size - at, " launched plainly");
     return buf;
-}
-
-/* ---- reading CSV ------------------------------------------------------------------------------------------------- */
-
-struct record {
-    int n;
-    char *field[RFG_CSV_FIELDS];
-    bool too_many, has_nul, no_memory;
-};
-
-static void on_field(void *data, size_t len, void *ctx)
-{
-    struct record *r = ctx;
-    if (r->n == RFG_CSV_FIELDS) {
-        r->too_many = true;
-        return;
-    }
-    char *copy = malloc(len + 1);
-    if (!copy) {
-        r->no_memory = true;
-        return;
-    }
-    if (len)
-        memcpy(copy, data, len);
-    copy[len] = 0;
-    r->has_nul |= strlen(copy) != len;
-    r->field[r->n++] = copy;
-}
-
-static void on_record(int end, void *ctx)
-{
-    (void)end;
-    (void)ctx;
-}
-
-/* One line is one record: a quote that is never closed costs its own line, not the rest of the file. */
-static const char *parse_line(const char *line, size_t len, struct record *r)
-{
-    struct csv_parser p;
-    memset(r, 0, sizeof(*r));
-    if (csv_init(&p, CSV_STRICT | CSV_STRICT_FINI | CSV_APPEND_NULL))
-        return "out of memory";
-    const char *bad = NULL;
-    if (csv_parse(&p, line, len, on_field, on_record, r) != len || csv_fini(&p, on_field, on_record, r))
-        bad = csv_error(&p) == CSV_EPARSE ? "the quotes must enclose a whole field and be closed on the same line"
-                                          : csv_strerror(csv_error(&p));
-    csv_free(&p);
-    if (!bad && r->no_memory)
-        bad = "out of memory";
-    if (!bad && r->too_many)
-        bad = "there are too many fields";
-    if (!bad && r->has_nul)
-        bad = "there is a NUL byte";
-    return bad;
-}
-
-rfg_status rfg_csv_read(const char *path,
-                        rfg_status (*fn)(void *ctx, int line, int n, char *const *field, const char *bad), void *ctx)
-{
-    size_t size;
-    char *data = rfg_read_file(path, &size);
-    if (!data)
-        return rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", path, strerror(errno));
-    const char *s = data, *end = data + size;
-    if (size >= 3 && !memcmp(data, "\xef\xbb\xbf", 3))
-        s += 3;
-    rfg_status st = RFG_OK;
-    for (int line = 1; s < end && st == RFG_OK; line++) {
-        const char *nl = memchr(s, '\n', (size_t)(end - s));
-        const char *next = nl ? nl + 1 : end, *stop = nl ? nl : end;
-        if (stop > s && stop[-1] == '\r')
-            stop--;
-        size_t blank = 0;
-        while (s + blank < stop && (s[blank] == ' ' || s[blank] == '\t'))
-            blank++;
-        if (s + blank < stop && s[blank] != '#') {
-            struct record r;
-            const char *bad = parse_line(s, (size_t)(stop - s), &r);
-            st = fn(ctx, line, bad ? 0 : r.n, r.field, bad);
-            for (int i = 0; i < r.n; i++)
-                free(r.field[i]);
-        }
-        s = next;
-    }
-    free(data);
-    return st;
 }
 
 /* ---- import ------------------------------------------------------------------------------------------------------ */
@@ -585,12 +501,10 @@ static rfg_status refuse_repeats(struct import *im)
     return st;
 }
 
-rfg_status rfg_db_import_files(struct rfg_db *db, const char *const *paths, int n, bool keep_how, int *written,
-                               int *kept)
+rfg_status rfg_db_read_files(const char *const *paths, int n, bool keep_how, struct rfg_row **rows, size_t *n_rows)
 {
     struct import im = { .keep_how = keep_how };
     rfg_status st = RFG_OK;
-    int stored = 0;
     for (int i = 0; i < n && st == RFG_OK; i++) {
         im.path = paths[i];
         im.n_header = 0;
@@ -600,20 +514,27 @@ rfg_status rfg_db_import_files(struct rfg_db *db, const char *const *paths, int 
     }
     if (st == RFG_OK)
         st = refuse_repeats(&im);
-    if (st == RFG_OK)
-        st = rfg_db_put_all(db, im.rows, im.n, &stored);
-    if (written)
-        *written = stored;
-    if (kept)
-        *kept = st == RFG_OK ? (int)im.n - stored : 0;
-    free(im.rows);
     free(im.origin);
+    if (st != RFG_OK) {
+        free(im.rows);
+        im.rows = NULL;
+        im.n = 0;
+    }
+    *rows = im.rows;
+    *n_rows = im.n;
     return st;
 }
 
-rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how, int *rows)
+rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how, int *written)
 {
-    return rfg_db_import_files(db, &path, 1, keep_how, rows, NULL);
+    struct rfg_row *rows;
+    size_t n;
+    *written = 0;
+    rfg_status st = rfg_db_read_files(&path, 1, keep_how, &rows, &n);
+    if (st == RFG_OK)
+        st = rfg_db_put_all(db, rows, n, written);
+    free(rows);
+    return st;
 }
 
 /* ---- export ------------------------------------------------------------------------------------------------------ */
@@ -653,11 +574,15 @@ static bool export_row(void *ctx, const struct rfg_row *row, const char *bad)
 
 rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path)
 {
-    /* Written beside the target and renamed, so that a full disk or a kill leaves the old file. */
-    char *tmp = path ? rfg_asprintf("%s.tmp-%ld", path, (long)getpid()) : NULL;
-    if (path && !tmp)
-        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", path);
-    struct export ex = { .f = path ? fopen(tmp, "wbe") : stdout };
+    /* Written beside the target and renamed, so that a full disk or a kill leaves the old file; a device or a pipe is
+     * written as it is. */
+    struct stat sb;
+    struct rfg_tempdir dir = { NULL, -1 };
+    bool beside = path && (stat(path, &sb) || S_ISREG(sb.st_mode));
+    char *prefix = beside ? rfg_asprintf("%s.tmp-", path) : NULL;
+    char *tmp = prefix && rfg_tempdir_make(&dir, prefix) ? rfg_asprintf("%s/csv", dir.path) : NULL;
+    const char *target = beside ? tmp : path;
+    struct export ex = { .f = !path ? stdout : target ? fopen(target, "wbe") : NULL };
     rfg_status st = RFG_OK;
     if (!ex.f)
         st = rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
@@ -668,17 +593,17 @@ rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *pa
     if (ex.bad)
         st = rfg_fail(RFG_ERROR_DATABASE, "%s: row not understood: %s", rfg_db_path(db), ex.bad);
     if (ex.f) {
-        bool failed = fflush(ex.f) || ferror(ex.f) || (path && fsync(fileno(ex.f)));
+        bool failed = fflush(ex.f) || ferror(ex.f) || (beside && fsync(fileno(ex.f)));
         int e = errno;
         failed |= path && fclose(ex.f);
         if (failed && st == RFG_OK)
             st = rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", path ? path : "standard output", strerror(e));
-        if (path && st == RFG_OK && rename(tmp, path))
+        if (beside && st == RFG_OK && rename(tmp, path))
             st = rfg_fail(RFG_ERROR_IO, "%s: cannot rename to it: %s", path, strerror(errno));
-        if (path && st != RFG_OK)
-            unlink(tmp);
     }
     free(ex.bad);
     free(tmp);
+    free(prefix);
+    rfg_tempdir_remove(&dir);
     return st;
 }

@@ -16,16 +16,25 @@ struct rfg_db {
     char *path;
     enum rfg_db_mode mode;
     int schema;           /* of the file; 0: nothing in it */
+    bool ours;            /* the file itself has SQLite's header and our application id */
+    bool labelled;        /* so says SQLite, which reads the log too */
+    double give_up_at;    /* waiting for another process's lock */
+    double spent;         /* that SQLite ran for the operation, in seconds */
+    double stop_at;       /* what SQLite runs now */
+    int claims;           /* a descriptor of the file, on whose claims are locks; -1: none yet */
     pthread_mutex_t lock; /* recursive: a callback of rfg_db_each() may write to the same database */
 };
 
 /* The thread's error from the connection's: "PATH: what: why". */
 rfg_status rfg_db_fail(const struct rfg_db *db, const char *what);
-rfg_status rfg_db_begin(const struct rfg_db *db);
+rfg_status rfg_db_begin(struct rfg_db *db);
 /* Commits if st is RFG_OK, else rolls back and passes st on. */
-rfg_status rfg_db_finish(const struct rfg_db *db, rfg_status st);
+rfg_status rfg_db_finish(struct rfg_db *db, rfg_status st);
 /* NULL with the error set. */
-sqlite3_stmt *rfg_db_prepare(const struct rfg_db *db, const char *sql);
+sqlite3_stmt *rfg_db_prepare(struct rfg_db *db, const char *sql);
+/* sqlite3_step(), which ends with SQLITE_INTERRUPT if it runs for too long. */
+int rfg_db_step(struct rfg_db *db, sqlite3_stmt *s);
+/* Begins every operation: from here on, others' locks are waited for no longer than the mode says. */
 void rfg_db_lock(struct rfg_db *db);
 void rfg_db_unlock(struct rfg_db *db);
 
@@ -89,20 +98,20 @@ int rfg_db_integrity(struct rfg_db *db, void (*say)(void *ctx, const char *findi
 /* PRAGMA user_version: 0 for a file that was never written to. */
 int rfg_db_schema(const struct rfg_db *db);
 
-/* Several files, all or nothing. written and kept (rows that met a better `how`) may be NULL. */
-rfg_status rfg_db_import_files(struct rfg_db *db, const char *const *paths, int n, bool keep_how, int *written,
-                               int *kept);
+/* The rows of several text files, to free(): all or nothing. */
+rfg_status rfg_db_read_files(const char *const *paths, int n, bool keep_how, struct rfg_row **rows, size_t *n_rows);
 
-/* Directories where system databases are looked for, in order; i = 0, 1, ...; NULL at the end. */
-const char *rfg_db_system_dir(int i);
+/* The directory of the system databases: $RFG_SYSTEM_DB if that is one, else the installed share/rfg. malloc'ed; NULL
+ * if RFG_SYSTEM_DB names a file. */
+char *rfg_db_system_dir(void);
 
 /* ---- CSV ----------------------------------------------------------------------------------------------------- */
 
 #define RFG_CSV_FIELDS 64
 
-/* Reads path with libcsv, one line a record; '#' lines and blank ones are skipped, a byte order mark and CRLF are
- * fine. The first call is the header. bad: why the line is malformed (field is then empty), else NULL. fn false stops
- * with its own error set. Errors: RFG_ERROR_IO, RFG_ERROR_OUT_OF_MEMORY. */
+/* Reads path with libcsv, one line a record, of at most 64 KiB; '#' lines and blank ones are skipped, a byte order mark
+ * and CRLF are fine. The first call is the header. bad: why the line is malformed (field is then empty), else NULL. fn
+ * false stops with its own error set. Errors: RFG_ERROR_IO, RFG_ERROR_OUT_OF_MEMORY. */
 rfg_status rfg_csv_read(const char *path,
                         rfg_status (*fn)(void *ctx, int line, int n, char *const *field, const char *bad), void *ctx);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What is in a tuned database: rows, misses and failures. */
+#include "../ops/text.h"
 #include "db_internal.h"
 
 #include <sqlite3.h>
@@ -16,7 +17,19 @@
 
 const char *rfg_source_name(enum rfg_source s)
 {
-    return s == RFG_SOURCE_MEASURED ? "measured" : s == RFG_SOURCE_IMPORTED ? "imported" : "predicted";
+    return s == RFG_SOURCE_MEASURED      ? "measured"
+           : s == RFG_SOURCE_IMPORTED    ? "imported"
+           : s == RFG_SOURCE_PROVISIONAL ? "provisional"
+                                         : "predicted";
+}
+
+/* As files have it: of two rows for one problem the higher stays, and of the same rank the later. Provisional rows came
+ * after the others, which must keep their numbers: they share predicted ones'. */
+#define BETTER(rank, how) "(how_rank > " rank " OR (how = 'provisional' AND " how " = 'predicted'))"
+
+static int how_rank(enum rfg_source s)
+{
+    return s == RFG_SOURCE_MEASURED ? 2 : s == RFG_SOURCE_IMPORTED ? 1 : 0;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -77,6 +90,8 @@ static bool read_columns(sqlite3_stmt *s, int n, struct rfg_flat *f, struct rfg_
             else if ((size_t)snprintf(v, c->size, "%s", text) >= c->size)
                 ok = ok &&
                      rfg_refuse(why, "column %s: '%.40s...': must be shorter than %zu bytes", c->name, text, c->size);
+            else if (!rfg_is_printable(text))
+                ok = ok && rfg_refuse(why, "column %s: '%.60s': must be one line of printable text", c->name, text);
             break;
         case RFG_COLUMN_INT:
         case RFG_COLUMN_I64:
@@ -112,7 +127,7 @@ static char *column_list(char *buf, size_t size, bool names)
     return buf;
 }
 
-static sqlite3_stmt *prepare_put(const struct rfg_db *db)
+static sqlite3_stmt *prepare_put(struct rfg_db *db)
 {
     char sql[2000], names[500], values[300];
     /* A better `how` stays: nothing predicted or imported replaces a measurement. */
@@ -122,8 +137,26 @@ static sqlite3_stmt *prepare_put(const struct rfg_db *db)
     for (int i = RFG_KEY_COLUMNS; i < RFG_N_COLUMNS; i++)
         at +=
             (size_t)snprintf(sql + at, sizeof(sql) - at, "%s=excluded.%s, ", rfg_columns[i].name, rfg_columns[i].name);
-    snprintf(sql + at, sizeof(sql) - at, "how_rank=excluded.how_rank WHERE excluded.how_rank >= how_rank");
+    snprintf(sql + at, sizeof(sql) - at,
+             "how_rank=excluded.how_rank WHERE NOT " BETTER("excluded.how_rank", "excluded.how"));
     return rfg_db_prepare(db, sql);
+}
+
+/* A row that was not stored must have met a better one; else something in the file swallowed it. */
+static rfg_status explain_unstored(struct rfg_db *db, const struct rfg_flat *f)
+{
+    char text[RFG_PROBLEM_STRLEN];
+    sqlite3_stmt *s = rfg_db_prepare(db, "SELECT 1 FROM tuned WHERE " KEY_WHERE " AND " BETTER("?9", "?10"));
+    if (!s)
+        return RFG_ERROR_DATABASE;
+    bind(s, f, RFG_KEY_COLUMNS);
+    sqlite3_bind_int(s, 9, how_rank(f->row.how));
+    bind_text(s, 10, rfg_source_name(f->row.how));
+    bool better = rfg_db_step(db, s) == SQLITE_ROW;
+    sqlite3_finalize(s);
+    return better ? RFG_OK
+                  : rfg_fail(RFG_ERROR_DATABASE, "%s: the row of '%s' was not stored, though nothing better is there",
+                             db->path, rfg_problem_format(&f->row.problem, text, sizeof(text)));
 }
 
 static rfg_status check_row(const struct rfg_db *db, const struct rfg_row *row)
@@ -150,11 +183,13 @@ rfg_status rfg_db_put_all(struct rfg_db *db, const struct rfg_row *rows, size_t 
         struct rfg_flat f;
         rfg_flatten(&rows[i], &f);
         bind(s, &f, RFG_N_COLUMNS);
-        sqlite3_bind_int(s, RFG_N_COLUMNS + 1, (int)rows[i].how);
-        if (sqlite3_step(s) != SQLITE_DONE)
+        sqlite3_bind_int(s, RFG_N_COLUMNS + 1, how_rank(rows[i].how));
+        if (rfg_db_step(db, s) != SQLITE_DONE)
             st = rfg_db_fail(db, "cannot write a row");
+        else if (sqlite3_changes(db->h))
+            stored++;
         else
-            stored += sqlite3_changes(db->h);
+            st = explain_unstored(db, &f);
         sqlite3_reset(s);
     }
     sqlite3_finalize(s);
@@ -203,7 +238,7 @@ int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *ar
     rfg_db_lock(db);
     int found = -1;
     sqlite3_stmt *s = prepare_key(db, sql, prob, arch, cu_count);
-    int rc = s ? sqlite3_step(s) : SQLITE_ERROR;
+    int rc = s ? rfg_db_step(db, s) : SQLITE_ERROR;
     if (rc == SQLITE_DONE) {
         found = 0;
     } else if (rc != SQLITE_ROW) {
@@ -238,7 +273,7 @@ rfg_status rfg_db_each(struct rfg_db *db, const char *arch,
         st = RFG_ERROR_DATABASE;
     else if (arch)
         bind_text(s, 1, arch);
-    while (s && more && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+    while (s && more && (rc = rfg_db_step(db, s)) == SQLITE_ROW) {
         struct rfg_flat f;
         struct rfg_reason why = { "" }, said;
         const char *column;
@@ -308,13 +343,15 @@ rfg_status rfg_db_all(struct rfg_db *db, const char *arch, struct rfg_row **rows
 
 /* ---- misses and failures ----------------------------------------------------------------------------------------- */
 
-/* Runs a prepared change in a transaction of its own. */
-static rfg_status run_change(struct rfg_db *db, sqlite3_stmt *s, const char *what)
+/* Runs a prepared change in a transaction of its own. must: it changes a row in any case. */
+static rfg_status run_change(struct rfg_db *db, sqlite3_stmt *s, const char *what, bool must)
 {
     rfg_status st = s ? rfg_db_begin(db) : RFG_ERROR_DATABASE;
     if (st == RFG_OK) {
-        if (sqlite3_step(s) != SQLITE_DONE)
+        if (rfg_db_step(db, s) != SQLITE_DONE)
             st = rfg_db_fail(db, what);
+        else if (must && !sqlite3_changes(db->h))
+            st = rfg_fail(RFG_ERROR_DATABASE, "%s: %s: nothing was stored", db->path, what);
         sqlite3_reset(s);
         st = rfg_db_finish(db, st);
     }
@@ -340,7 +377,7 @@ rfg_status rfg_db_add_misses(struct rfg_db *db, const struct rfg_problem *prob, 
         sqlite3_bind_int64(s, 10, (sqlite3_int64)calls);
         bind_text(s, 11, date);
     }
-    rfg_status st = run_change(db, s, "cannot record a miss");
+    rfg_status st = run_change(db, s, "cannot record a miss", true);
     sqlite3_exec(db->h, "PRAGMA synchronous=FULL", NULL, NULL, NULL);
     rfg_db_unlock(db);
     return st;
@@ -361,7 +398,7 @@ rfg_status rfg_db_each_miss(struct rfg_db *db,
                                          "op, dtypes, attrs, N, K, M, arch, cu_count");
     if (!s)
         st = RFG_ERROR_DATABASE;
-    while (s && more && (rc = sqlite3_step(s)) == SQLITE_ROW) {
+    while (s && more && (rc = rfg_db_step(db, s)) == SQLITE_ROW) {
         struct rfg_flat f;
         const char *column, *last = (const char *)sqlite3_column_text(s, 10);
         if (read_columns(s, RFG_KEY_COLUMNS, &f, NULL) && rfg_unflatten(&f, &column, NULL))
@@ -379,7 +416,7 @@ rfg_status rfg_db_clear_miss(struct rfg_db *db, const struct rfg_problem *prob, 
 {
     rfg_db_lock(db);
     rfg_status st = run_change(db, prepare_key(db, "DELETE FROM misses WHERE " KEY_WHERE, prob, arch, cu_count),
-                               "cannot clear a miss");
+                               "cannot clear a miss", false);
     rfg_db_unlock(db);
     return st;
 }
@@ -402,7 +439,7 @@ rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob,
         bind_text(s, 12, detail ? detail : "");
         bind_text(s, 13, date);
     }
-    rfg_status st = run_change(db, s, "cannot record a failure");
+    rfg_status st = run_change(db, s, "cannot record a failure", true);
     rfg_db_unlock(db);
     return st;
 }
@@ -419,7 +456,7 @@ int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char 
     if (s) {
         bind_text(s, 9, config);
         bind_text(s, 10, source_hash);
-        int rc = sqlite3_step(s);
+        int rc = rfg_db_step(db, s);
         const char *text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
         found = rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : -1;
         if (found == 1 && what && size)

@@ -165,7 +165,7 @@ void rfg_device_cpu(struct rfg_device *dev, int threads)
         threads = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (threads <= 0)
         threads = 1;
-    double fma = threads * l->lanes * 2 * 2 * 3.0e9 * 1e-12; /* two pipes, at 3 GHz */
+    double fma = 1.0 * threads * l->lanes * 2 * 2 * 3.0e9 * 1e-12; /* two pipes, at 3 GHz */
     *dev = (struct rfg_device){ .name = "cpu",
                                 .platform = RFG_PLATFORM_CPU,
                                 .cu_count = threads,

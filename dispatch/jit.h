@@ -22,6 +22,8 @@ void rfg_blob_free(struct rfg_blob *blob);
  * are symbols. From $RFG_KERNEL_DIR/<file> if set, else
  * the embedded copy. malloc'ed; NULL with rfg_last_error() set. */
 char *rfg_jit_expand(const struct rfg_kernel *k);
+/* Is there a file in $RFG_KERNEL_DIR, if that is set, that could be meant? */
+bool rfg_jit_sources_there(struct rfg_reason *why);
 
 /* Hex SHA-256 of a kernel's source and prelude, without the macros, comments and white space: the tuned row's
  * source_hash. */
@@ -42,7 +44,8 @@ struct rfg_jit_request {
 bool rfg_jit_is_assembly(const struct rfg_kernel *k);
 
 /* A compiler (and assembler) that turns a request into a code object. Providers never print; a failed compile is
- * RFG_ERROR_COMPILE with the log in *log (malloc'ed; may be set on success too: warnings). */
+ * RFG_ERROR_COMPILE with the log in *log (malloc'ed; may be set on success too: warnings), or RFG_ERROR_IO if the
+ * machine was the reason, and not the source: no verdict about it. */
 struct rfg_jit_provider {
     const char *name;           /* "hiprtc", "nvrtc", "clang", "ziglang" */
     const char *const *options; /* what every compile is given beside the target; NULL-terminated; part of the key */
@@ -68,8 +71,14 @@ struct rfg_cache_stats {
     uint64_t memory_hits, disk_hits, misses, compiles, corrupt, evicted;
 };
 
-/* dir NULL: $RFG_CACHE_DIR, else $XDG_CACHE_HOME/rfg, else ~/.cache/rfg; "": memory only. A directory that can't be
- * made or written means memory only, with one warning. max_bytes 0: $RFG_CACHE_MAX_MIB, else 1 GiB. */
+/* $RFG_CACHE_DIR, else $XDG_CACHE_HOME/rfg, else ~/.cache/rfg; malloc'ed; NULL: there is no home either. */
+char *rfg_cache_default_dir(void);
+/* Is the directory ours alone, all the way (docs/security.md)? make: it is made if it is missing; else that is no.
+ * errno tells: EPERM is a rule that was broken. */
+bool rfg_cache_usable(const char *dir, bool make, struct rfg_reason *why);
+
+/* dir NULL: rfg_cache_default_dir(); "": memory only. A directory that isn't usable means memory only, with one
+ * warning. max_bytes 0: $RFG_CACHE_MAX_MIB, else 1 GiB. */
 struct rfg_cache *rfg_cache_open(const char *dir, uint64_t max_bytes);
 void rfg_cache_close(struct rfg_cache **cache);
 void rfg_cache_get_stats(struct rfg_cache *cache, struct rfg_cache_stats *stats);
@@ -77,23 +86,28 @@ void rfg_cache_get_stats(struct rfg_cache *cache, struct rfg_cache_stats *stats)
 /* Hex SHA-256 of what decides the code object: source, target, provider and its version, options. */
 void rfg_cache_key(const struct rfg_jit_request *req, const struct rfg_jit_provider *prov, char hex[65]);
 
-/* The code object for a request: memory, disk, or one compile per key across threads and processes (flock). The
+/* The code object for a request: memory, disk, or one compile per key across threads and processes. The
  * returned pointer lives as long as the cache. compile NULL: req's provider in this process. */
 typedef rfg_status (*rfg_compile_fn)(void *ctx, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
                                      struct rfg_blob *code, char **log);
 rfg_status rfg_cache_get(struct rfg_cache *cache, const struct rfg_jit_request *req, rfg_compile_fn compile, void *ctx,
                          const struct rfg_blob **code);
 
+/* Takes the header off a file of the cache that was read into memory; other files stay as they are. Returns what is
+ * wrong with it; NULL: nothing. */
+const char *rfg_cache_unwrap(char *bytes, size_t *size);
+
 /* ---- worker processes ---------------------------------------------------------------------------------------- */
 
 /* Compilers hold global locks and can crash: many compiles go to child processes (the program rfg-compile --worker,
- * found beside the running program, in the build tree, in libexec, or by $RFG_COMPILE_WORKER). */
+ * found beside the library or program, in its prefix's bin, or by $RFG_COMPILE_WORKER). */
 struct rfg_jit_pool;
 struct rfg_jit_pool *rfg_jit_pool_create(int workers, double timeout_s);
 void rfg_jit_pool_destroy(struct rfg_jit_pool **pool);
 
 /* An rfg_compile_fn: ctx is the pool. Blocks the calling thread until a worker has compiled; call it from as many
- * threads as there are workers. A crash or timeout of the worker is RFG_ERROR_COMPILE with what happened. */
+ * threads as there are workers. A crash or timeout of the worker is RFG_ERROR_COMPILE with what happened, a
+ * worker that was killed or can't be started RFG_ERROR_IO. */
 rfg_status rfg_jit_pool_compile(void *pool, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
                                 struct rfg_blob *code, char **log);
 

@@ -3,6 +3,8 @@
  * clang run as a program: for architectures that the hipRTC at hand does not know, and for machines without ROCm. Two
  * providers: a clang with lld from $RFG_CLANG or the PATH; and the one inside PyPI's ziglang package, which knows
  * gfx950 but can't link for it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,8 @@
 #include <unistd.h>
 
 #include "jit_internal.h"
+#include "tempdir.h"
+#include "trust.h"
 #include "util.h"
 
 #define OLDEST_CLANG 17 /* the first that compiles HIP without a ROCm installation and knows gfx942 */
@@ -99,15 +103,8 @@ static bool lists(const struct clang *c, const char *target)
 
 static bool in_path(const char *name)
 {
-    const char *path = getenv("PATH");
-    for (size_t len; path && *path; path += len + (path[len] == ':')) {
-        char file[512];
-        len = strcspn(path, ":");
-        snprintf(file, sizeof(file), "%.*s/%s", (int)len, path, name);
-        if (len && access(file, X_OK) == 0)
-            return true;
-    }
-    return false;
+    char path[512];
+    return rfg_find_program(name, path, sizeof(path));
 }
 
 /* ---- clang -------------------------------------------------------------------------------------------------- */
@@ -233,6 +230,25 @@ static bool write_file(const char *path, const char *text)
     return fclose(f) == 0 && ok;
 }
 
+/* The directory is ours, but where the one above is everybody's (a /tmp without its sticky bit) it could have been
+ * replaced: a file that isn't ours is not taken. */
+static void *read_output(const char *path, size_t *size, struct rfg_reason *why)
+{
+    struct rfg_reason wrong = { "it is empty" };
+    int fd = rfg_open_own_file(AT_FDCWD, path, O_RDONLY, &wrong);
+    FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    void *data = f ? rfg_read_stream(f, size) : NULL;
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    if (data && *size)
+        return data;
+    free(data);
+    rfg_refuse(why, "it left no code object: %s", wrong.text);
+    return NULL;
+}
+
 /* Source to `out`; more: options beside the common ones. */
 static bool front(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
                   const char *more, const char *out, char **log, struct rfg_reason *why)
@@ -289,36 +305,39 @@ static bool back(const struct clang *c, const struct rfg_jit_request *req, const
 static rfg_status compile(const struct rfg_jit_provider *prov, const struct clang *c, bool separate_link,
                           const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
 {
-    char dir[RFG_TEMPDIR_STRLEN], in[RFG_TEMPDIR_STRLEN + 16], mid[RFG_TEMPDIR_STRLEN + 16],
-        object[RFG_TEMPDIR_STRLEN + 16], out[RFG_TEMPDIR_STRLEN + 16];
+    struct rfg_tempdir tmp;
     struct rfg_reason why = { "" };
     *code = (struct rfg_blob){ 0 };
     *log = NULL;
     if (!prov->has_target(req->target))
         return rfg_jit_failed(prov, req, NULL, c->ok ? "not one of its targets" : c->why.text);
-    if (!rfg_tempdir_make(dir))
-        return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: no temporary directory can be made in $TMPDIR or /tmp",
-                        req->name, req->target, prov->name);
-    snprintf(in, sizeof(in), "%s/in.%s", dir, req->assembly ? "s" : "hip");
-    snprintf(mid, sizeof(mid), "%s/mid.s", dir);
-    snprintf(object, sizeof(object), "%s/mid.o", dir);
-    snprintf(out, sizeof(out), "%s/out.co", dir);
-    bool ok = write_file(in, req->source);
+    if (!rfg_tempdir_make(&tmp, NULL))
+        return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: no temporary directory can be made in $TMPDIR or /tmp: %s",
+                        req->name, req->target, prov->name, strerror(errno));
+    const char *dir = tmp.path;
+    char *in = rfg_asprintf("%s/in.%s", dir, req->assembly ? "s" : "hip"), *mid = rfg_asprintf("%s/mid.s", dir);
+    char *object = rfg_asprintf("%s/mid.o", dir), *out = rfg_asprintf("%s/out.co", dir);
+    bool ok = in && mid && object && out;
     if (!ok)
-        rfg_refuse(&why, "the source can't be written to the temporary directory (disk full?)");
+        rfg_refuse(&why, "no memory for its paths");
+    else if (!(ok = write_file(in, req->source)))
+        rfg_refuse(&why, "the source can't be written to the temporary directory: %s", strerror(errno));
     else if (req->assembly)
         ok = separate_link ? back(c, req, dir, in, object, out, log, &why) : assemble(c, req, dir, in, out, log, &why);
     else if (separate_link)
         ok = front(c, req, dir, in, "-S", mid, log, &why) && back(c, req, dir, mid, object, out, log, &why);
     else
         ok = front(c, req, dir, in, NULL, out, log, &why);
+    bool compiled = ok;
     if (ok) {
-        code->data = rfg_read_file(out, &code->size);
-        ok = code->data && code->size;
-        if (!ok)
-            rfg_refuse(&why, "it left no code object");
+        code->data = read_output(out, &code->size, &why);
+        ok = code->data;
     }
-    rfg_tempdir_remove(dir);
+    rfg_tempdir_remove(&tmp);
+    free(in);
+    free(mid);
+    free(object);
+    free(out);
     if (*log && !**log) {
         free(*log);
         *log = NULL;
@@ -326,6 +345,8 @@ static rfg_status compile(const struct rfg_jit_provider *prov, const struct clan
     if (ok)
         return RFG_OK;
     rfg_blob_free(code);
+    if (compiled) /* without a word against the source */
+        return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: %s", req->name, req->target, prov->name, why.text);
     return rfg_jit_failed(prov, req, *log, why.text);
 }
 

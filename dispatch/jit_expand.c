@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../ops/embed.h"
 #include "jit.h"
@@ -32,6 +33,18 @@ static char *read_source(const char *name)
         if (!strcmp(e->name, name))
             text = strdup(e->text);
     return text;
+}
+
+bool rfg_jit_sources_there(struct rfg_reason *why)
+{
+    const char *dir = rfg_env("RFG_KERNEL_DIR");
+    bool found = !dir;
+    for (const struct rfg_embedded *e = rfg_embedded; !found && e->name; e++) {
+        char *path = rfg_asprintf("%s/%s", dir, e->name);
+        found = path && access(path, R_OK) == 0;
+        free(path);
+    }
+    return found || rfg_refuse(why, "RFG_KERNEL_DIR=%.90s: must have kernel sources, as ops/ has them", dir);
 }
 
 /* If the line is `#<word> ...`, the text behind the word; else NULL. */

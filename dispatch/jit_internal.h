@@ -18,8 +18,9 @@ void *rfg_jit_open(const char *const *names, char *tried, size_t size);
  * "" if there is none. */
 void rfg_jit_library_version(const void *symbol, char *buf, size_t size);
 
-/* RFG_ERROR_COMPILE with a message of the variant, the target, the provider, and the first error line of log (or
- * fallback, if the log says nothing). */
+/* RFG_ERROR_COMPILE, with a message of the variant, the target, the provider, and the first error line of log (or
+ * fallback, if the log says nothing). RFG_ERROR_IO if that tells of the machine rather than of the source: a full disk,
+ * no descriptors, no memory, a compiler that was killed or couldn't be started. */
 rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_jit_request *req, const char *log,
                           const char *fallback);
 
@@ -27,13 +28,9 @@ rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_
 rfg_status rfg_comgr_assemble(void *lib, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
                               struct rfg_blob *code, char **log);
 
-/* Runs a program without a shell; stdin is empty, *output gets stdout and stderr (malloc'ed; output may be NULL).
- * tmpdir (may be NULL) becomes its $TMPDIR. False if it couldn't be started or did not exit with 0: why says which. */
+/* Runs a program without a shell, in the directory / (paths among its arguments must be absolute); stdin is empty,
+ * *output gets stdout and stderr (malloc'ed; output may be NULL). tmpdir (may be NULL) becomes its $TMPDIR. False if it
+ * couldn't be started or did not exit with 0: why says which. */
 bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, struct rfg_reason *why);
-
-/* A directory of our own under $TMPDIR or /tmp; and its removal with everything in it. */
-#define RFG_TEMPDIR_STRLEN 256
-bool rfg_tempdir_make(char path[RFG_TEMPDIR_STRLEN]);
-void rfg_tempdir_remove(const char *path);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of compilers, the choice among them, and what they share: opening libraries, running programs, temporary
- * directories, messages. */
+ * The list of compilers, the choice among them, and what they share: opening libraries, running programs,
+ * messages. */
 #include "jit_internal.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "trust.h"
 #include "util.h"
 
 const struct rfg_jit_provider *const rfg_jit_providers[] = { &rfg_jit_hiprtc, &rfg_jit_nvrtc, &rfg_jit_clang,
@@ -97,6 +97,38 @@ void rfg_jit_library_version(const void *symbol, char *buf, size_t size)
 
 /* ---- messages ----------------------------------------------------------------------------------------------- */
 
+/* What the machine did, and not the source: it may go well the next time. Programs are run under LC_ALL=C. */
+static bool is_passing(const char *text)
+{
+    static const char *const phrases[] = {
+        "No space left on device",
+        "Disk quota exceeded",
+        "Too many open files",
+        "Cannot allocate memory",
+        "Resource temporarily unavailable",
+        "Input/output error",
+        "Read-only file system",
+        "out of memory",
+        "OUT_OF_MEMORY",
+        "could not be started",
+        "version mismatch",
+        "before it said its version",
+        "unable to execute command: Killed",
+        "unable to execute command: Terminated",
+        /* signals that nobody raises himself */
+        "SIGKILL",
+        "SIGTERM",
+        "SIGINT",
+        "SIGHUP",
+        "SIGXCPU",
+        "SIGXFSZ",
+    };
+    bool found = false;
+    for (size_t i = 0; text && i < sizeof(phrases) / sizeof(phrases[0]) && !found; i++)
+        found = strcasestr(text, phrases[i]) != NULL;
+    return found;
+}
+
 rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_jit_request *req, const char *log,
                           const char *fallback)
 {
@@ -109,30 +141,11 @@ rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_
     }
     if (!line || !*line)
         line = fallback;
-    return rfg_fail(RFG_ERROR_COMPILE, "%s for %s by %s: %.*s", req->name, req->target, prov->name,
-                    (int)strcspn(line, "\r\n"), line);
+    rfg_status st = is_passing(log) || is_passing(fallback) ? RFG_ERROR_IO : RFG_ERROR_COMPILE;
+    return rfg_fail(st, "%s for %s by %s: %.*s", req->name, req->target, prov->name, (int)strcspn(line, "\r\n"), line);
 }
 
 /* ---- programs ----------------------------------------------------------------------------------------------- */
-
-/* The environment with TMPDIR and LC_ALL replaced. The vector is malloc'ed, the strings are not copied. */
-static char **environment(char *tmpdir)
-{
-    size_t n = 0, used = 0;
-    while (environ[n])
-        n++;
-    char **env = malloc((n + 3) * sizeof(*env));
-    if (!env)
-        return NULL;
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], "LC_ALL=", 7) && (!tmpdir || strncmp(environ[i], "TMPDIR=", 7)))
-            env[used++] = environ[i];
-    env[used++] = (char *)"LC_ALL=C";
-    if (tmpdir)
-        env[used++] = tmpdir;
-    env[used] = NULL;
-    return env;
-}
 
 static char *read_all(int fd)
 {
@@ -155,8 +168,8 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
     int fd = memfd_create("rfg-output", MFD_CLOEXEC);
     if (fd < 0)
         return rfg_refuse(why, "memfd_create: %s", strerror(errno));
-    char *tmp = tmpdir ? rfg_asprintf("TMPDIR=%s", tmpdir) : NULL;
-    char **env = environment(tmp);
+    char path[512], *tmp = tmpdir ? rfg_asprintf("TMPDIR=%s", tmpdir) : NULL;
+    char **env = rfg_program_env((char *[]){ (char *)"LC_ALL=C", tmp, NULL });
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, defaults;
@@ -173,7 +186,12 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
     posix_spawnattr_setsigdefault(&attr, &defaults);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pid_t pid;
-    int err = env ? posix_spawnp(&pid, argv[0], &actions, &attr, (char *const *)argv, env) : ENOMEM, status = 0;
+    /* It runs in /, where nobody can have put anything: python -m takes modules from its current directory first. */
+    posix_spawn_file_actions_addchdir_np(&actions, "/");
+    char *program = rfg_find_program(argv[0], path, sizeof(path)) ? rfg_absolute(path) : NULL;
+    int err = !env ? ENOMEM : !program ? ENOENT : posix_spawn(&pid, program, &actions, &attr, (char *const *)argv, env);
+    int status = 0;
+    free(program);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&actions);
     free(env);
@@ -197,25 +215,4 @@ bool rfg_jit_run(const char *const *argv, const char *tmpdir, char **output, str
     }
     close(fd);
     return ok;
-}
-
-bool rfg_tempdir_make(char path[RFG_TEMPDIR_STRLEN])
-{
-    const char *tmp = rfg_env("TMPDIR");
-    int n = snprintf(path, RFG_TEMPDIR_STRLEN, "%s/rfg-XXXXXX", tmp ? tmp : "/tmp");
-    return n < RFG_TEMPDIR_STRLEN && mkdtemp(path);
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
-{
-    (void)st;
-    (void)kind;
-    (void)ftw;
-    remove(path);
-    return 0;
-}
-
-void rfg_tempdir_remove(const char *path)
-{
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

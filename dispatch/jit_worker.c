@@ -21,9 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "context.h"
 #include "jit_internal.h"
+#include "paths.h"
+#include "tempdir.h"
+#include "trust.h"
 #include "util.h"
 
 #define PROTOCOL    3 /* of what follows the greeting: versions of the same number may differ while they are made */
@@ -157,43 +159,24 @@ struct rfg_jit_pool {
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     double timeout_s;
-    char *program;                   /* NULL: compile in this process */
-    char tmpdir[RFG_TEMPDIR_STRLEN]; /* the workers' $TMPDIR: what a killed compiler leaves goes with the pool */
+    char *program;             /* NULL: compile in this process */
+    struct rfg_tempdir tmpdir; /* the workers' $TMPDIR: what a killed compiler leaves goes with the pool */
     int n;
     struct worker workers[];
 };
-
-static char *executable(char *path)
-{
-    if (path && access(path, X_OK) == 0)
-        return path;
-    free(path);
-    return NULL;
-}
 
 static char *find_program(void)
 {
     const char *env = rfg_env("RFG_COMPILE_WORKER");
     if (env) {
-        char *path = executable(strdup(env));
+        char *path = access(env, X_OK) == 0 ? strdup(env) : NULL; /* the user's own word: no more is asked */
         if (!path)
             rfg_warn("RFG_COMPILE_WORKER=%s: not an executable; kernels are compiled in this process", env);
         return path;
     }
-    char dir[512];
-    rfg_program_dir(dir, sizeof(dir));
-    char *path = executable(rfg_asprintf("%s/rfg-compile", dir));
+    char *path = rfg_program_path("rfg-compile");
     if (!path)
-        path = executable(strdup(RFG_BUILD_ROOT "/tuner/rfg-compile"));
-    if (!path)
-        path = executable(strdup(RFG_LIBEXECDIR "/rfg-compile"));
-    if (!path)
-        path = executable(strdup(RFG_LIBEXECDIR "/../bin/rfg-compile"));
-    if (!path)
-        rfg_log(RFG_LOG_JIT,
-                "no rfg-compile beside the program, in the build tree or in %s: kernels are compiled in "
-                "this process",
-                RFG_LIBEXECDIR);
+        rfg_log(RFG_LOG_JIT, "no rfg-compile beside rfg or in its bin directory: kernels are compiled in this process");
     return path;
 }
 
@@ -209,8 +192,8 @@ struct rfg_jit_pool *rfg_jit_pool_create(int workers, double timeout_s)
     p->timeout_s = timeout_s > 0 ? timeout_s : 120;
     p->n = workers;
     p->program = find_program();
-    if (p->program && !rfg_tempdir_make(p->tmpdir))
-        p->tmpdir[0] = 0;
+    if (p->program)
+        rfg_tempdir_make(&p->tmpdir, NULL); /* without it theirs is ours */
     return p;
 }
 
@@ -247,8 +230,7 @@ void rfg_jit_pool_destroy(struct rfg_jit_pool **pool)
             kill_worker(&p->workers[i]); /* it is idle: nothing to lose */
             reap(&p->workers[i]);
         }
-    if (p->tmpdir[0])
-        rfg_tempdir_remove(p->tmpdir);
+    rfg_tempdir_remove(&p->tmpdir);
     pthread_cond_destroy(&p->cond);
     pthread_mutex_destroy(&p->mutex);
     free(p->program);
@@ -262,21 +244,9 @@ static bool start(struct rfg_jit_pool *p, struct worker *w, struct rfg_reason *w
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
         return rfg_refuse(why, "socketpair: %s", strerror(errno));
     /* $TMPDIR, and the same under our own name, by which the worker knows that it may delete it. */
-    char *tmp = p->tmpdir[0] ? rfg_asprintf("TMPDIR=%s", p->tmpdir) : NULL;
-    char *own = p->tmpdir[0] ? rfg_asprintf("RFG_WORKER_TMPDIR=%s", p->tmpdir) : NULL;
-    size_t n = 0, used = 0;
-    while (environ[n])
-        n++;
-    char **env = malloc((n + 3) * sizeof(*env));
-    for (size_t i = 0; env && i < n; i++)
-        if (!tmp || strncmp(environ[i], "TMPDIR=", 7))
-            env[used++] = environ[i];
-    if (env && tmp)
-        env[used++] = tmp;
-    if (env && own)
-        env[used++] = own;
-    if (env)
-        env[used] = NULL;
+    char *tmp = p->tmpdir.path ? rfg_asprintf("TMPDIR=%s", p->tmpdir.path) : NULL;
+    char *own = p->tmpdir.path ? rfg_asprintf("RFG_WORKER_TMPDIR=%s", p->tmpdir.path) : NULL;
+    char **env = rfg_program_env((char *[]){ own ? tmp : NULL, own, NULL });
 
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -474,7 +444,7 @@ int rfg_jit_prefetch(struct rfg_cache *cache, struct rfg_jit_pool *pool, int wor
  */
 
 static int worker_fd;
-static char worker_tmpdir[RFG_TEMPDIR_STRLEN];
+static struct rfg_tempdir worker_tmpdir;
 
 /* Ends the worker when the program that it serves is gone, even in the midst of a compile: nobody wants the result. */
 static void *watch(void *arg)
@@ -486,8 +456,7 @@ static void *watch(void *arg)
     signal(SIGTERM, SIG_IGN);
     if (leader)
         kill(0, SIGTERM); /* the compilers that we started */
-    if (worker_tmpdir[0])
-        rfg_tempdir_remove(worker_tmpdir);
+    rfg_tempdir_remove(&worker_tmpdir);
     const char *pool_dir = rfg_env("RFG_WORKER_TMPDIR");
     if (pool_dir)
         rmdir(pool_dir); /* the last worker of a pool that was killed does it */
@@ -540,10 +509,8 @@ int rfg_jit_worker_main(void)
         return 1;
     }
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }); /* a crash is expected now and then */
-    if (rfg_tempdir_make(worker_tmpdir))
-        setenv("TMPDIR", worker_tmpdir, 1);
-    else
-        worker_tmpdir[0] = 0;
+    if (rfg_tempdir_make(&worker_tmpdir, NULL))
+        setenv("TMPDIR", worker_tmpdir.path, 1);
     pthread_t thread;
     if (pthread_create(&thread, NULL, watch, NULL) == 0)
         pthread_detach(thread);

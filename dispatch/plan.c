@@ -189,6 +189,8 @@ rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream)
         return stream ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_stream: stream is %p: must be NULL on cpu",
                                  stream)
                       : RFG_OK;
+    if (rfg_context_forked(ctx))
+        return rfg_fork_refuse(ctx);
     if (find_space(ctx, stream))
         return RFG_OK;
     rfg_status st = rfg_device_enter(ctx, &previous);
@@ -210,9 +212,6 @@ static rfg_status prepare_kernel(rfg_context *ctx, struct rfg_plan *plan)
     struct rfg_kernel kernel;
     const struct rfg_blob *code;
     var->launch(&ctx->dev, &plan->prob, p, &plan->launch);
-    if (plan->workspace > RFG_WORKSPACE_BYTES)
-        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: needs a workspace of %zu bytes: a stream has %zu", var->name,
-                        plan->workspace, RFG_WORKSPACE_BYTES);
     rfg_status st = rfg_variant_request(&ctx->dev, &plan->prob, var, p, &req, name, &kernel);
     if (st != RFG_OK)
         return st;
@@ -318,19 +317,27 @@ void rfg_plan_free_all(rfg_context *ctx)
     atomic_store(&ctx->table, NULL);
 }
 
-rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream)
+size_t rfg_plan_workspace(const struct rfg_plan *plan)
+{
+    return plan->workspace;
+}
+
+/* own: the workspace and counters to use; NULL: the stream's, or the cpu's. */
+static rfg_status launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, const struct rfg_kargs_head *own,
+                         rfg_stream stream)
 {
     const struct rfg_variant *var = plan->choice.variant;
     struct rfg_kargs_head *head = (void *)((char *)kargs + plan->prob.op->head);
     if (var->kind == RFG_VARIANT_HOST) {
         pthread_mutex_lock(&ctx->cpu_lock);
-        head->workspace = ctx->cpu_workspace;
-        head->counters = NULL;
+        *head = own ? *own : (struct rfg_kargs_head){ ctx->cpu_workspace, NULL };
         var->run(&ctx->dev, &plan->prob, plan->choice.params, kargs, ctx->pool);
         pthread_mutex_unlock(&ctx->cpu_lock);
         return RFG_OK;
     }
-    if (plan->workspace) {
+    if (own) {
+        *head = *own;
+    } else if (plan->workspace) {
         const struct stream_space *space = find_space(ctx, stream);
         rfg_status st = space ? RFG_OK : add_space(ctx, stream, &space);
         if (st != RFG_OK)
@@ -356,6 +363,17 @@ rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *
     char what[100];
     snprintf(what, sizeof(what), "hipModuleLaunchKernel of %s", var->name);
     return rfg_hip_fail(ctx, what, e);
+}
+
+rfg_status rfg_plan_launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, rfg_stream stream)
+{
+    return launch(ctx, plan, kargs, NULL, stream);
+}
+
+rfg_status rfg_plan_launch_with(rfg_context *ctx, const struct rfg_plan *plan, void *kargs,
+                                const struct rfg_kargs_head *own, rfg_stream stream)
+{
+    return launch(ctx, plan, kargs, own, stream);
 }
 
 void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes)

@@ -13,7 +13,10 @@
 #include "context.h"
 #include "db_internal.h"
 
-#define MAX_SIZE 2147483647
+#define MAX_SIZE   2147483647
+#define MAX_SHAPES 65536 /* problems of one file, and */
+#define MAX_LINES  1000000
+#define MOST_BAD   10 /* lines that are told one by one */
 
 enum column {
     C_OP,
@@ -26,7 +29,7 @@ enum column {
     /* AITER's */
     C_OUTDTYPE,
     C_SCALED,      /* scaleAB: true is refused */
-    C_PRESHUFFLED, /* bpreshuffle: true is refused */
+    C_PRESHUFFLED, /* bpreshuffle: packed=1 */
     C_QUANTISED,   /* q_dtype_w, q_dtype_a: a value is refused */
     C_IGNORED,
     C_KEY, /* + index: a column named like a key of the op, e.g. bias */
@@ -70,6 +73,8 @@ struct reader {
     } * seen;
     size_t mask;
     int n_same, first_same_line, first_same_as;
+    int lines;
+    int left_out; /* the line from which on the file is left out; 0: none */
 };
 
 __attribute__((format(printf, 3, 4))) static void refuse(struct reader *r, int line, const char *fmt, ...)
@@ -80,8 +85,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct reader *r, int l
     va_start(ap, fmt);
     vsnprintf(message + at, sizeof(message) - at, fmt, ap);
     va_end(ap);
-    r->out->n_bad++;
-    if (r->bad)
+    if (++r->out->n_bad <= MOST_BAD && r->bad)
         r->bad(r->ctx, message);
 }
 
@@ -260,9 +264,11 @@ static bool read_row(const struct reader *r, char *const *field, struct rfg_shap
             if (strcmp(flag(field[i]), "0"))
                 return rfg_refuse(why, "'%.40s': must be false: scaled inputs are not supported", field[i]);
             break;
-        case C_PRESHUFFLED:
-            if (strcmp(flag(field[i]), "0"))
-                return rfg_refuse(why, "'%.40s': must be false: shuffled weights are not supported", field[i]);
+        case C_PRESHUFFLED: /* our packed=1 is the layout of AITER's shuffle_weight(w, (16, 16)) */
+            if (strcmp(flag(field[i]), "0") && strcmp(flag(field[i]), "1"))
+                return rfg_refuse(why, "'%.40s': must be true or false", field[i]);
+            if (!strcmp(flag(field[i]), "1"))
+                at += (size_t)snprintf(attrs + at, sizeof(attrs) - at, " packed=1");
             break;
         case C_QUANTISED:
             if (*field[i])
@@ -318,6 +324,14 @@ static bool grow(struct reader *r)
     return true;
 }
 
+/* Ends the reading with an error that is none. */
+static rfg_status leave_out_rest(struct reader *r, int line)
+{
+    r->left_out = line;
+    r->out->n_bad++;
+    return RFG_ERROR_IO;
+}
+
 static rfg_status add(struct reader *r, const struct rfg_shape *shape)
 {
     struct rfg_shapes *out = r->out;
@@ -335,6 +349,8 @@ static rfg_status add(struct reader *r, const struct rfg_shape *shape)
             return RFG_OK;
         }
     }
+    if (out->n == MAX_SHAPES)
+        return leave_out_rest(r, shape->line);
     out->v[out->n++] = *shape;
     r->seen[i] = (struct slot){ hash, out->n };
     return RFG_OK;
@@ -354,6 +370,8 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
     struct rfg_shape shape = { .line = line };
     struct rfg_reason why = { "" };
     const char *column;
+    if (++r->lines > MAX_LINES)
+        return leave_out_rest(r, line);
     if (!r->n_header)
         return bad ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s:%d: header: %s", r->path, line, bad)
                    : read_header(r, line, n, field);
@@ -376,8 +394,23 @@ rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)
     struct reader r = { .path = path, .out = out, .bad = bad, .ctx = ctx };
     memset(out, 0, sizeof(*out));
     rfg_status st = rfg_csv_read(path, read_line, &r);
+    char message[500];
+    if (r.left_out)
+        st = RFG_OK;
+    if (r.left_out && bad) {
+        snprintf(message, sizeof(message),
+                 "%.300s:%d: the rest of the file is left out: must be at most %d problems in %d lines", path,
+                 r.left_out, MAX_SHAPES, MAX_LINES);
+        bad(ctx, message);
+    }
+    if (out->n_bad > MOST_BAD && bad) {
+        snprintf(message, sizeof(message), "%.300s: %zu lines refused in all", path, out->n_bad);
+        bad(ctx, message);
+    }
     if (st == RFG_OK && !r.n_header)
         st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: empty: must begin with a header line, op,dtype,M,N,K", path);
+    if (st == RFG_OK && !out->n && !out->n_bad)
+        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: has a header and no shapes: must have a line for each", path);
     if (r.n_same)
         rfg_warn("%s: note: %d lines repeat a problem, which is taken once (the first: line %d, as line %d)", path,
                  r.n_same, r.first_same_line, r.first_same_as);

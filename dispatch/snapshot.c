@@ -96,10 +96,11 @@ static int compare(const struct rfg_row *a, const struct rfg_row *b)
 }
 
 /* Rows of one key: the one to believe first. User rows come before system rows in memory; a user's row of any kind
- * beats a system row, unless it is only predicted and the system's is not. Within one file a better `how` wins. */
+ * beats a system row, unless it is only predicted or provisional and the system's is not. Within one file a better
+ * `how` wins. */
 static int better_first(const struct rfg_row *a, const struct rfg_row *b, const struct rfg_row *system)
 {
-    bool sa = a >= system, sb = b >= system, pa = a->how == RFG_SOURCE_PREDICTED, pb = b->how == RFG_SOURCE_PREDICTED;
+    bool sa = a >= system, sb = b >= system, pa = a->how < RFG_SOURCE_IMPORTED, pb = b->how < RFG_SOURCE_IMPORTED;
     if (sa != sb)
         return pa != pb ? pa - pb : sa - sb;
     if (a->how != b->how)

@@ -2,6 +2,7 @@
 #include "util.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,12 +22,6 @@ char *rfg_asprintf(const char *fmt, ...)
     return n < 0 ? NULL : s;
 }
 
-const char *rfg_env(const char *name)
-{
-    const char *s = getenv(name);
-    return s && *s ? s : NULL;
-}
-
 bool rfg_mkdirs(const char *path)
 {
     char *copy = strdup(path);
@@ -35,10 +30,10 @@ bool rfg_mkdirs(const char *path)
     for (char *s = copy + 1; *s; s++)
         if (*s == '/') {
             *s = 0;
-            mkdir(copy, 0777); /* a parent that can't be made fails the last mkdir too */
+            mkdir(copy, 0700); /* a parent that can't be made fails the last mkdir too */
             *s = '/';
         }
-    bool ok = mkdir(copy, 0777) == 0 || errno == EEXIST;
+    bool ok = mkdir(copy, 0700) == 0 || errno == EEXIST;
     struct stat st;
     if (ok && (stat(copy, &st) || !S_ISDIR(st.st_mode))) {
         errno = ENOTDIR;
@@ -46,6 +41,12 @@ bool rfg_mkdirs(const char *path)
     }
     free(copy);
     return ok;
+}
+
+char *rfg_absolute(const char *path)
+{
+    char here[PATH_MAX] = "";
+    return *path != '/' && !getcwd(here, sizeof(here)) ? NULL : rfg_asprintf("%s%s%s", here, *here ? "/" : "", path);
 }
 
 char *rfg_xdg_dir(const char *env, const char *fallback)
@@ -56,11 +57,8 @@ char *rfg_xdg_dir(const char *env, const char *fallback)
     return home ? rfg_asprintf("%s/%s/rfg", home, fallback) : NULL;
 }
 
-char *rfg_read_file(const char *path, size_t *size)
+char *rfg_read_stream(FILE *f, size_t *size)
 {
-    FILE *f = fopen(path, "rbe");
-    if (!f)
-        return NULL;
     char *data = NULL;
     size_t used = 0, room = 0;
     for (;;) {
@@ -76,7 +74,6 @@ char *rfg_read_file(const char *path, size_t *size)
         if (n == 0) {
             if (ferror(f))
                 break;
-            fclose(f);
             data[used] = 0;
             if (size)
                 *size = used;
@@ -85,18 +82,20 @@ char *rfg_read_file(const char *path, size_t *size)
     }
     int e = errno;
     free(data);
-    fclose(f);
     errno = e;
     return NULL;
 }
 
-void rfg_program_dir(char *buf, size_t size)
+char *rfg_read_file(const char *path, size_t *size)
 {
-    ssize_t n = readlink("/proc/self/exe", buf, size - 1);
-    buf[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(buf, '/');
-    if (slash)
-        *slash = 0;
+    FILE *f = fopen(path, "rbe");
+    if (!f)
+        return NULL;
+    char *data = rfg_read_stream(f, size);
+    int e = errno;
+    fclose(f);
+    errno = e;
+    return data;
 }
 
 double rfg_now(void)

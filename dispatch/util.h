@@ -7,24 +7,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+
+#include "../ops/env.h"
 
 /* printf into a malloc'ed string; aborts nothing: NULL if there is no memory. */
 __attribute__((format(printf, 1, 2))) char *rfg_asprintf(const char *fmt, ...);
 
-/* $name if set and not empty, else NULL. */
-const char *rfg_env(const char *name);
-
-/* mkdir -p. */
+/* mkdir -p; what is made is the user's alone (0700). */
 bool rfg_mkdirs(const char *path);
+
+/* The path from the root on, links and all; malloc'ed. */
+char *rfg_absolute(const char *path);
 
 /* $XDG_<kind>_HOME/rfg or $HOME/<fallback>/rfg; malloc'ed; NULL if there is no home. */
 char *rfg_xdg_dir(const char *env, const char *fallback);
 
 /* The whole file, NUL-terminated (the NUL isn't counted); NULL with errno. */
 char *rfg_read_file(const char *path, size_t *size);
-
-/* The directory of the running program, "" if unknown. */
-void rfg_program_dir(char *buf, size_t size);
+char *rfg_read_stream(FILE *f, size_t *size);
 
 /* Seconds, monotonic. */
 double rfg_now(void);

@@ -23,79 +23,7 @@
 
 #include "check_hazards.h"
 
-/* emu_effect.makes on gfx9: what it does that a later instruction may come too soon after. */
-enum {
-    VALU_VGPR = 1 << 0, /* a VALU instruction, no MFMA, writes VGPRs */
-    VALU_NO_DOT = 1 << 1,
-    VALU_SGPR = 1 << 2, /* ... SGPRs or VCC */
-    VALU_EXEC = 1 << 3,
-    TRANS = 1 << 4,
-    PART = 1 << 5, /* half or a byte of a VGPR, by SDWA or op_sel */
-    DOT = 1 << 6,
-    SALU_M0 = 1 << 7,
-    WIDE_STORE = 1 << 8, /* of more than 64 bits */
-    SETREG = 1 << 9,
-    SETVSKIP = 1 << 10,
-    SET_MODE_VSKIP = 1 << 11,
-    XDL = 1 << 12,
-    SGEMM = 1 << 13, /* gfx942: fp32 inputs, not done by the XDL unit */
-    DGEMM4 = 1 << 14,
-    DGEMM16 = 1 << 15,
-    DGEMM = DGEMM4 | DGEMM16,
-    MFMA = XDL | SGEMM | DGEMM,
-};
-
-/* The bits of emu_effect.minds on gfx9: what about it may come too soon. */
-enum need {
-    LANE_SELECT,
-    DIV_FMAS,
-    MEM_SGPR,
-    DPP_VGPR,
-    DPP_ANY,
-    VCCZ,
-    EXECZ,
-    M0_USER,
-    M0_LDS_DMA,
-    WRITES_VGPR, /* any VALU instruction */
-    HWREG,       /* s_getreg, s_setreg */
-    GETREG_MODE,
-    VECTOR,
-    VALU_READS_VGPR, /* not an MFMA, here and below */
-    NOT_TRANS_READS_VGPR,
-    VALU_READS_SGPR,
-    VALU_WRITES_VGPR,
-    READLANE,
-    RWLANE,
-    MEM_VGPR,
-    MFMA_ANY,
-    MFMA_VGPR,
-    MFMA_AB,
-    XDL_C,
-    SGEMM_C,
-    DGEMM_C,
-    FMA64,
-    NEEDS
-};
-
-enum {
-    G90A = 1,
-    G942 = 2,
-    G9 = 3,
-    EXACT = 4,         /* only if the earlier one's whole result is the operand: it is forwarded */
-    OVERLAP = 8,       /* only if it isn't */
-    READ_AS_C = 16,    /* what counts is the earlier one's operand C */
-    DGEMM_SINCE = 32,  /* only with a DGEMM between */
-    NOT_SAME_DOT = 64, /* a chain of one dot instruction forwards its sum */
-    HW_REGISTER = 128, /* the same one */
-    STRICT = 256,      /* only if asked for: see the group's name */
-};
-
-static const struct rule {
-    uint8_t need;        /* enum need; the table is in this order */
-    uint16_t how, makes; /* above */
-    uint8_t wait[4];     /* [0]; of an MFMA by its passes: 2, 4, 8, 16 */
-    const char *text;
-} rules[] = {
+const struct emu_hazard_rule emu_hazard_rules[] = {
 #define ALL(n)                                                                                                         \
     {                                                                                                                  \
         n, n, n, n                                                                                                     \
@@ -182,7 +110,8 @@ static const struct rule {
     { DGEMM_C, G9 | OVERLAP, DGEMM16, ALL(9), "an fp64 MFMA wrote a part of what an fp64 MFMA reads as C" }, /* mfma */
     { FMA64, G9, DGEMM, ALL(2), "an fp64 MFMA is followed by v_fma_f64" },                                   /* mfma */
 };
-#define N_RULES (int)(sizeof(rules) / sizeof(rules[0]))
+#define N_RULES (int)(sizeof(emu_hazard_rules) / sizeof(emu_hazard_rules[0]))
+const int emu_n_hazard_rules = N_RULES;
 #define LONGEST 19
 #define TAKEN   4 /* wait states of a branch that is taken */
 
@@ -349,8 +278,8 @@ void emu_hazard_classes(struct emu_effect *e, const struct emu_program *prog, co
     e->makes = gfx9_makes(e, i, gfx);
     e->minds = gfx9_minds(e, i);
     for (int r = 0; r < N_RULES; r++)
-        if ((rules[r].how & arch) && (e->minds >> rules[r].need & 1))
-            e->awaits |= rules[r].makes;
+        if ((emu_hazard_rules[r].how & arch) && (e->minds >> emu_hazard_rules[r].need & 1))
+            e->awaits |= emu_hazard_rules[r].makes;
 }
 
 /* ---- a wave ------------------------------------------------------------------------------------------------------ */
@@ -366,7 +295,7 @@ void emu_hazards_begin(struct emu_wave *w)
 }
 
 /* Does the register range count for this need? */
-static bool counts(enum need need, const struct emu_inst *i, const struct emu_range *r)
+static bool counts(enum emu_hazard_need need, const struct emu_inst *i, const struct emu_range *r)
 {
     bool sparse = i->n && i->role[0] == 'b'; /* D is C, what follows B is the index */
     switch (need) {
@@ -391,14 +320,14 @@ static bool counts(enum need need, const struct emu_inst *i, const struct emu_ra
     }
 }
 
-static bool needs_no_register(enum need need)
+static bool needs_no_register(enum emu_hazard_need need)
 {
     return need == DPP_ANY || need == EXECZ || need == M0_USER || need == M0_LDS_DMA || need == HWREG ||
            need == GETREG_MODE || need == VECTOR || need == RWLANE || need == MFMA_ANY || need == FMA64;
 }
 
 /* The earlier instruction's registers that this rule is about, against one of the later one's. */
-static bool touches(const struct rule *r, const struct emu_inst *p, const struct emu_effect *pe,
+static bool touches(const struct emu_hazard_rule *r, const struct emu_inst *p, const struct emu_effect *pe,
                     const struct emu_range *with, bool *exact)
 {
     *exact = false;
@@ -420,7 +349,7 @@ static bool touches(const struct rule *r, const struct emu_inst *p, const struct
     return false;
 }
 
-static bool same_dot(const struct rule *r, const struct emu_inst *p, const struct emu_inst *i,
+static bool same_dot(const struct emu_hazard_rule *r, const struct emu_inst *p, const struct emu_inst *i,
                      const struct emu_range *range)
 {
     unsigned c = i->role[0] == 'b' ? 0 : 3;
@@ -428,14 +357,14 @@ static bool same_dot(const struct rule *r, const struct emu_inst *p, const struc
 }
 
 struct finding {
-    const struct rule *rule;
+    const struct emu_hazard_rule *rule;
     const struct emu_inst *earlier;
     uint32_t need, had;
 };
 
 /* The nearest earlier instruction that the rule is about, and that touches this range. As LLVM does, of the MFMAs the
  * nearest of any sort. */
-static void look_back(const struct emu_wave *w, const struct emu_inst *i, const struct rule *r,
+static void look_back(const struct emu_wave *w, const struct emu_inst *i, const struct emu_hazard_rule *r,
                       const struct emu_range *range, struct finding *f)
 {
     const struct emu_hazards *h = w->checks->hazards;
@@ -463,7 +392,7 @@ static void look_back(const struct emu_wave *w, const struct emu_inst *i, const 
 }
 
 static void check_rule(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e,
-                       const struct rule *r, struct finding *f)
+                       const struct emu_hazard_rule *r, struct finding *f)
 {
     static const struct emu_range vcc = { EMU_VCC, 2, EMU_IMPLICIT };
     bool write = r->need == WRITES_VGPR || r->need == VALU_WRITES_VGPR;
@@ -512,7 +441,7 @@ static void gfx9_before(struct emu_wave *w, const struct emu_inst *i, const stru
         struct finding f = { 0 };
         int arch = w->prog->arch->gfx == 0x90a ? G90A : G942;
         int without = w->checks->groups & EMU_CHECK_STRICT ? 0 : STRICT;
-        for (const struct rule *r = rules; r < rules + N_RULES; r++)
+        for (const struct emu_hazard_rule *r = emu_hazard_rules; r < emu_hazard_rules + N_RULES; r++)
             if (r->how & arch && !(r->how & without) && r->makes & h->live && e->minds >> r->need & 1)
                 check_rule(w, i, e, r, &f);
         if (f.rule) {

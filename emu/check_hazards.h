@@ -8,6 +8,87 @@
 
 #include "watch.h"
 
+/* ---- gfx90a, gfx942: the rules -------------------------------------------------------------------------------- */
+
+/* emu_effect.makes on gfx9: what it does that a later instruction may come too soon after. */
+enum {
+    VALU_VGPR = 1 << 0, /* a VALU instruction, no MFMA, writes VGPRs */
+    VALU_NO_DOT = 1 << 1,
+    VALU_SGPR = 1 << 2, /* ... SGPRs or VCC */
+    VALU_EXEC = 1 << 3,
+    TRANS = 1 << 4,
+    PART = 1 << 5, /* half or a byte of a VGPR, by SDWA or op_sel */
+    DOT = 1 << 6,
+    SALU_M0 = 1 << 7,
+    WIDE_STORE = 1 << 8, /* of more than 64 bits */
+    SETREG = 1 << 9,
+    SETVSKIP = 1 << 10,
+    SET_MODE_VSKIP = 1 << 11,
+    XDL = 1 << 12,
+    SGEMM = 1 << 13, /* gfx942: fp32 inputs, not done by the XDL unit */
+    DGEMM4 = 1 << 14,
+    DGEMM16 = 1 << 15,
+    DGEMM = DGEMM4 | DGEMM16,
+    MFMA = XDL | SGEMM | DGEMM,
+};
+
+/* The bits of emu_effect.minds on gfx9: what about it may come too soon. */
+enum emu_hazard_need {
+    LANE_SELECT,
+    DIV_FMAS,
+    MEM_SGPR,
+    DPP_VGPR,
+    DPP_ANY,
+    VCCZ,
+    EXECZ,
+    M0_USER,
+    M0_LDS_DMA,
+    WRITES_VGPR, /* any VALU instruction */
+    HWREG,       /* s_getreg, s_setreg */
+    GETREG_MODE,
+    VECTOR,
+    VALU_READS_VGPR, /* not an MFMA, here and below */
+    NOT_TRANS_READS_VGPR,
+    VALU_READS_SGPR,
+    VALU_WRITES_VGPR,
+    READLANE,
+    RWLANE,
+    MEM_VGPR,
+    MFMA_ANY,
+    MFMA_VGPR,
+    MFMA_AB,
+    XDL_C,
+    SGEMM_C,
+    DGEMM_C,
+    FMA64,
+    NEEDS
+};
+
+enum {
+    G90A = 1,
+    G942 = 2,
+    G9 = 3,
+    EXACT = 4,         /* only if the earlier one's whole result is the operand: it is forwarded */
+    OVERLAP = 8,       /* only if it isn't */
+    READ_AS_C = 16,    /* what counts is the earlier one's operand C */
+    DGEMM_SINCE = 32,  /* only with a DGEMM between */
+    NOT_SAME_DOT = 64, /* a chain of one dot instruction forwards its sum */
+    HW_REGISTER = 128, /* the same one */
+    STRICT = 256,      /* only if asked for: see the group's name */
+};
+
+/* emu_hazard_rules: what must not follow what too soon. */
+struct emu_hazard_rule {
+    uint8_t need;        /* enum emu_hazard_need; the table is in this order */
+    uint16_t how, makes; /* above */
+    uint8_t wait[4];     /* [0]; of an MFMA by its passes: 2, 4, 8, 16 */
+    const char *text;
+};
+extern const struct emu_hazard_rule emu_hazard_rules[];
+extern const int emu_n_hazard_rules;
+
+/* ---- waves ----------------------------------------------------------------------------------------------------- */
+
 #define RING 32 /* more than the longest wait */
 
 static inline bool is_valu(const struct emu_inst *i)

@@ -14,7 +14,8 @@
  * Each wave has a vector clock whose time is its count of memory operations (the counters of s_waitcnt), so that what a
  * wait covers needs no other book. Memory's side is kept for pages that a kernel wrote, by granules of 16 bytes: the
  * last writer and the last reader; of several readers the last. So a write that follows reads of a page that no kernel
- * wrote before goes unseen, as does what hides behind another wave's disjoint bytes of a granule. */
+ * wrote before goes unseen, as does what hides behind another wave's disjoint bytes of a granule, or behind those that
+ * the same wave wrote after a release. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,7 @@ struct emu_clocks {
     uint32_t acquired_at;
     struct clock written_back; /* by a buffer_wbl2 that has not been waited for */
     uint32_t writing_back, own_wb;
+    uint32_t told; /* its writes up to there it gave to others: by its last release or barrier */
     bool wb_pending;
 };
 
@@ -176,7 +178,7 @@ void emu_clocks_begin(struct emu_wave *w)
     struct emu_clocks *c = w->checks->clocks;
     c->id = (uint32_t)(group_number(w->launch, w->wg) * (uint64_t)w->launch->waves + (uint64_t)w->index);
     c->known.n = c->out.n = c->cached.n = c->near.n = c->acquired.n = c->written_back.n = 0;
-    c->own_wb = c->acquired_at = 0;
+    c->own_wb = c->acquired_at = c->told = 0;
     c->wb_pending = c->more = false;
 }
 
@@ -288,6 +290,7 @@ static void release(struct emu_wave *w, uint64_t address)
         return;
     join(&s->released, &w->checks->clocks->out);
     join_entries(&s->released, &me, 1);
+    w->checks->clocks->told = me.w;
 }
 
 static void acquire(struct emu_wave *w, uint64_t address)
@@ -368,6 +371,7 @@ void emu_races_barrier(struct emu_workgroup *wg)
         }
         join_entries(&c->known, &me, 1);
         join_entries(&c->out, &finished, 1);
+        o->told = me.w;
         if (!apart)
             join_entries(&c->cached, &me, 1);
     }
@@ -505,9 +509,10 @@ static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g
         !(t->atomic && (g->reader & ATOMIC)) && (order = order_of(w, g->reader, false, t)) != ORDERED)
         tell(w, t, address, lanes, g->reader, false, order);
     if (t->writes) {
-        g->written = g->writer && wave_of(g->writer) == me && !((g->writer ^ t->epoch_w) & (ATOMIC | THROUGH))
-                         ? g->written | bytes
-                         : bytes;
+        /* One time stands for all of its bytes: not for those that others may know of already. */
+        bool more = g->writer && wave_of(g->writer) == me && !((g->writer ^ t->epoch_w) & (ATOMIC | THROUGH)) &&
+                    clock_of(g->writer) > w->checks->clocks->told;
+        g->written = more ? g->written | bytes : bytes;
         g->writer = t->epoch_w;
     } else {
         g->read = g->reader == t->epoch_r ? g->read | bytes : bytes;

@@ -225,6 +225,21 @@ static uint64_t not_chosen(const struct emu_wave *w, const struct emu_inst *i, u
     return operand == 1 ? second : operand == 2 ? ~second : 0;
 }
 
+/* Does the other source of scalar logic alone make word n of the result known? A mask of the lanes that count, and'ed
+ * with what others hold: 0. */
+static bool absorbed(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e, unsigned operand,
+                     int n)
+{
+    if (!e->absorbs || (operand != 1 && operand != 2))
+        return false;
+    int other = operand == 1 ? 2 : 1;
+    bool ones = e->absorbs == EMU_ONES || e->absorbs == (other == 1 ? EMU_ONES_ZEROES : EMU_ZEROES_ONES);
+    unsigned reg = i->reg[other] + (unsigned)n;
+    uint32_t value = i->reg[other] == EMU_CONST ? (uint32_t)(i->k[other] >> 32 * n) : reg < EMU_NULL ? w->s[reg] : ~0u;
+    bool known = i->reg[other] == EMU_CONST || (reg < EMU_NULL && w->checks->regs->sdef[reg]);
+    return known && value == (ones ? UINT32_MAX : 0);
+}
+
 /* One register that is read. False: reported. */
 static bool read_one(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e,
                      const struct emu_range *range, int n, struct result *res)
@@ -257,6 +272,8 @@ static bool read_one(struct emu_wave *w, const struct emu_inst *i, const struct 
     }
     if (e->select && k <= 2)
         def |= not_chosen(w, i, k);
+    if (absorbed(w, i, e, k, n))
+        def = UINT64_MAX;
     if (e->cross && vector) /* whose lanes these are is the instruction's business: all or nothing */
         def = r->vdef[reg - EMU_VGPR] ? UINT64_MAX : 0;
     uint32_t from = vector ? r->vfrom[reg - EMU_VGPR] : r->sfrom[reg];
@@ -283,7 +300,8 @@ static void set_defined(struct emu_wave *w, const struct emu_inst *i, const stru
 {
     struct emu_regs *r = w->checks->regs;
     uint64_t def = low ? res->low : res->high;
-    bool loaded = kind != EMU_NOTHING_PENDING; /* emu_regs_undefined() says what isn't */
+    /* Of what comes from memory emu_regs_undefined() says what isn't; permutes through LDS move registers. */
+    bool loaded = kind != EMU_NOTHING_PENDING && i->op->cls != EMU_CROSS;
     if (reg >= EMU_VGPR) {
         unsigned v = reg - EMU_VGPR;
         uint64_t lanes = written_lanes(w, i, e);

@@ -100,14 +100,17 @@ struct emu_code {
     size_t mapping_size;
 };
 
-/* Bytes of the code object or offload bundle that starts at data, from its headers alone; 0 if it is neither. As
- * hipModuleLoadData() does, this trusts that the headers' tables are there. */
+/* Bytes of the code object or offload bundle that starts at data, from its headers alone; 0 if it is neither, or if
+ * what they tell of is more than a file may have or isn't memory that can be read. */
 size_t emu_code_size(const void *data);
 
 /* Loads a code object, or the one for `arch` out of an offload bundle. arch NULL: whatever it is for. The file is
  * copied. False: error names what is wrong. */
 bool emu_code_load(struct emu_code **out, const void *data, size_t size, const struct emu_arch *arch, char *error,
                    size_t error_size);
+/* The same of one whose size only its headers say. */
+bool emu_code_load_image(struct emu_code **out, const void *image, const struct emu_arch *arch, char *error,
+                         size_t error_size);
 void emu_code_free(struct emu_code **code);
 
 /* Decodes the text for the wave size of each kernel. allow_unknown: see emu_decode(). */

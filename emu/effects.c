@@ -90,6 +90,23 @@ static void implicit(struct emu_effect *e, const char *sig, unsigned mask_words)
         }
 }
 
+static enum emu_absorbs absorbing(const char *name)
+{
+    static const struct {
+        const char *begins;
+        enum emu_absorbs what;
+    } logic[] = {
+        { "s_andn2_b", EMU_ZEROES_ONES }, { "s_and_not1_b", EMU_ZEROES_ONES },
+        { "s_orn2_b", EMU_ONES_ZEROES },  { "s_or_not1_b", EMU_ONES_ZEROES },
+        { "s_and_b", EMU_ZEROES },        { "s_nand_b", EMU_ZEROES },
+        { "s_or_b", EMU_ONES },           { "s_nor_b", EMU_ONES },
+    };
+    for (size_t k = 0; k < sizeof(logic) / sizeof(logic[0]); k++)
+        if (emu_begins(name, logic[k].begins))
+            return logic[k].what;
+    return EMU_NO_ABSORBING;
+}
+
 static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_size)
 {
     const char *name = i->op->name;
@@ -116,6 +133,7 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
     e->pending = pending_of(i, e);
     e->cross = i->mods->dpp || cls == EMU_CROSS || cls == EMU_MFMA;
     e->select = emu_begins(name, "v_cndmask_b32") || emu_begins(name, "s_cselect");
+    e->absorbs = (uint8_t)absorbing(name);
     e->packed32 = emu_begins(name, "v_pk_") && i->n && i->words[0] == 2;
     e->half = emu_begins(name, "v_fma_mixlo_") || emu_begins(name, "v_fma_mixhi_");
     e->pk_mov = !strcmp(name, "v_pk_mov_b32");

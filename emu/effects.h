@@ -38,6 +38,15 @@ enum emu_pending {
 /* Those that read or write one lane alone. */
 enum emu_lane_op { EMU_NO_LANE, EMU_READ_FIRST_LANE, EMU_READ_LANE, EMU_WRITE_LANE };
 
+/* Scalar logic: what of one source makes the result known, whatever the other is. */
+enum emu_absorbs {
+    EMU_NO_ABSORBING,
+    EMU_ZEROES,      /* and, nand: of either */
+    EMU_ONES,        /* or, nor: of either */
+    EMU_ZEROES_ONES, /* and-not: 0 of the first, ones of the second */
+    EMU_ONES_ZEROES, /* or-not */
+};
+
 struct emu_effect {
     struct emu_range read[EMU_MAX_READS], write[EMU_MAX_WRITES];
     uint8_t n_reads, n_writes;
@@ -45,6 +54,7 @@ struct emu_effect {
     bool vector;     /* a lane that EXEC switches off is neither read nor written */
     bool cross;      /* reads other lanes than it writes */
     bool select;     /* of sources 1 and 2 the one that the mask (or SCC) chooses counts */
+    uint8_t absorbs; /* enum emu_absorbs */
     bool packed32;   /* v_pk_*_f32: op_sel chooses the words */
     bool pk_mov;     /* ... and of each source one */
     uint8_t lane;    /* enum emu_lane_op */

@@ -3,16 +3,21 @@
  * The AMDGPU ELF loader: headers, segments, relocations, symbols, notes, kernel descriptors. Nothing in the file is
  * trusted: every offset is checked before it is followed. */
 #include <elf.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "code.h"
 
 #define PAGE          4096ull
 #define MAX_IMAGE     (1ull << 30)
+#define MAX_FILE      (1ull << 30)
+#define MAX_ENTRIES   256         /* of an offload bundle */
 #define GUARD         (16 * PAGE) /* before and after an image: nothing may be there */
 #define MACH_MASK     0xffu
 #define NOTE_METADATA 32  /* NT_AMDGPU_METADATA */
@@ -481,41 +486,86 @@ static bool unbundle(const uint8_t **data, size_t *size, const struct emu_arch *
     return false;
 }
 
+/* Copies what may not be there: HIP's call says where an image begins, and its headers, which may lie, how long it is.
+ * Where the system doesn't have this call, they are trusted. */
+static bool peek(void *to, const void *from, uint64_t offset, size_t size)
+{
+    struct iovec local = { to, size }, remote = { (uint8_t *)(uintptr_t)from + offset, size };
+    if (offset > MAX_FILE)
+        return false;
+    ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (n < 0 && errno != EFAULT)
+        memcpy(to, remote.iov_base, n = (ssize_t)size);
+    return n == (ssize_t)size;
+}
+
+/* The end of a part of an image, if it is farther. */
+static bool reach(uint64_t *end, uint64_t offset, uint64_t size)
+{
+    if (offset > MAX_FILE || size > MAX_FILE - offset)
+        return false;
+    *end = offset + size > *end ? offset + size : *end;
+    return true;
+}
+
+static size_t bundle_size(const void *data)
+{
+    uint64_t n, at = sizeof(BUNDLE) - 1 + sizeof(n), end = at;
+    if (!peek(&n, data, at - sizeof(n), sizeof(n)) || n > MAX_ENTRIES)
+        return 0;
+    for (uint64_t i = 0; i < n; i++) {
+        struct bundle_entry e;
+        if (!peek(&e, data, at, sizeof(e)) || !reach(&end, e.offset, e.size) || !reach(&end, at + sizeof(e), e.id_size))
+            return 0;
+        at += sizeof(e) + e.id_size;
+    }
+    return end;
+}
+
 size_t emu_code_size(const void *data)
 {
     Elf64_Ehdr h;
-    if (!memcmp(data, BUNDLE, sizeof(BUNDLE) - 1)) {
-        const uint8_t *p = (const uint8_t *)data + sizeof(BUNDLE) - 1;
-        uint64_t n, end = 0;
-        memcpy(&n, p, 8);
-        p += 8;
-        for (uint64_t i = 0; i < n && i < 256; i++) {
-            struct bundle_entry e;
-            memcpy(&e, p, sizeof(e));
-            end = e.offset + e.size > end ? e.offset + e.size : end;
-            p += sizeof(e) + e.id_size;
-            uint64_t here = (uint64_t)(p - (const uint8_t *)data);
-            end = here > end ? here : end;
-        }
-        return end;
-    }
-    if (memcmp(data, ELFMAG, SELFMAG))
+    char start[sizeof(BUNDLE) - 1];
+    if (peek(start, data, 0, sizeof(start)) && !memcmp(start, BUNDLE, sizeof(start)))
+        return bundle_size(data);
+    if (!peek(&h, data, 0, sizeof(h)) || memcmp(h.e_ident, ELFMAG, SELFMAG))
         return 0;
-    memcpy(&h, data, sizeof(h));
-    uint64_t end = sizeof(h), sections = h.e_shoff + (uint64_t)h.e_shnum * h.e_shentsize;
-    end = sections > end ? sections : end;
+    uint64_t end = sizeof(h);
+    if (!reach(&end, h.e_shoff, (uint64_t)h.e_shnum * h.e_shentsize) ||
+        !reach(&end, h.e_phoff, (uint64_t)h.e_phnum * h.e_phentsize))
+        return 0;
     for (unsigned i = 0; i < h.e_phnum && h.e_phentsize == sizeof(Elf64_Phdr); i++) {
         Elf64_Phdr p;
-        memcpy(&p, (const uint8_t *)data + h.e_phoff + i * sizeof(p), sizeof(p));
-        end = p.p_offset + p.p_filesz > end ? p.p_offset + p.p_filesz : end;
+        if (!peek(&p, data, h.e_phoff + i * sizeof(p), sizeof(p)) || !reach(&end, p.p_offset, p.p_filesz))
+            return 0;
     }
     for (unsigned i = 0; i < h.e_shnum && h.e_shentsize == sizeof(Elf64_Shdr); i++) {
         Elf64_Shdr s;
-        memcpy(&s, (const uint8_t *)data + h.e_shoff + i * sizeof(s), sizeof(s));
-        if (s.sh_type != SHT_NOBITS && s.sh_offset + s.sh_size > end)
-            end = s.sh_offset + s.sh_size;
+        if (!peek(&s, data, h.e_shoff + i * sizeof(s), sizeof(s)) ||
+            (s.sh_type != SHT_NOBITS && !reach(&end, s.sh_offset, s.sh_size)))
+            return 0;
     }
     return end;
+}
+
+bool emu_code_load_image(struct emu_code **out, const void *image, const struct emu_arch *arch, char *error,
+                         size_t error_size)
+{
+    size_t size = emu_code_size(image);
+    uint8_t *copy = size ? malloc(size) : NULL;
+    *out = NULL;
+    if (!size)
+        snprintf(error, error_size,
+                 "it is neither an ELF file nor an offload bundle, or its headers tell of more than "
+                 "there is");
+    else if (!copy)
+        snprintf(error, error_size, "no memory for a code object of %zu bytes", size);
+    else if (!peek(copy, image, 0, size))
+        snprintf(error, error_size, "its headers tell of %zu bytes: there are fewer", size);
+    else
+        (void)emu_code_load(out, copy, size, arch, error, error_size);
+    free(copy);
+    return *out;
 }
 
 /* ---- whole ----------------------------------------------------------------------------------------------------------

@@ -135,13 +135,13 @@ static int bench_arch(const char *arch)
     return !ok;
 }
 
-int emu_bench(int argc, char **argv)
+int emu_bench(char **archs, int n)
 {
     static char *const usual[] = { "gfx90a", "gfx942", "gfx1100" };
     int status = 0;
     setenv("RFG_EMU_THREADS", "1", 1);
     printf("million wave-instructions a second on one core (%s), without and with checks\n", emu_host());
-    for (int k = 0; k < (argc ? argc : 3); k++)
-        status |= bench_arch(argc ? argv[k] : usual[k]);
+    for (int k = 0; k < (n ? n : 3); k++)
+        status |= bench_arch(n ? archs[k] : usual[k]);
     return status;
 }

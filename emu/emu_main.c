@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "../dispatch/context.h"
+#include "../dispatch/jit.h"
 #include "../dispatch/util.h"
+#include "../tuner/output.h"
 #include "counters.h"
 #include "emu_bench.h"
 #include "hip_emu.h"
@@ -38,11 +40,14 @@ static const char usage[] =
     "      inout:FILE:FILE    a buffer with the first file's bytes, written to the second afterwards\n"
     "      zero:BYTES         a buffer of zeroes\n"
     "      bytes:FILE         an argument by value (a struct), the file's bytes\n"
+    "      { A... }           a struct of such values and buffers, each aligned to its size, as rfg's kernels take "
+    "one\n"
     "      null               a null pointer\n"
     "\n"
-    "Files may be offload bundles if --device says which architecture is meant. $RFG_EMU_THREADS, $RFG_EMU_SCHEDULE\n"
-    "(a seed) and $RFG_EMU_MAX_SPIN say how workgroups are scheduled. Exit status: 0; 1 if something is missing or\n"
-    "failed; 2 for a wrong command line.\n";
+    "Files may be rfg's own (.rfgco, of its cache), and offload bundles if --device says which architecture is meant.\n"
+    "$RFG_EMU_THREADS, $RFG_EMU_SCHEDULE (a seed) and $RFG_EMU_MAX_SPIN say how workgroups are scheduled.\n"
+    "-h, --help, -V, --version: alone, or after a command. Exit status: 0; 1 if something is missing or failed; 2 for\n"
+    "a wrong command line.\n";
 
 __attribute__((format(printf, 1, 2))) static int wrong(const char *fmt, ...)
 {
@@ -55,15 +60,43 @@ __attribute__((format(printf, 1, 2))) static int wrong(const char *fmt, ...)
     return 2;
 }
 
+static char self[] = "rfg-emu"; /* getopt's messages begin with argv[0] */
+
+static int help(void)
+{
+    fputs(usage, stdout);
+    return 0;
+}
+
+static int version(void)
+{
+    printf("rfg-emu %s\n", rfg_version());
+    return 0;
+}
+
+/* A file's code object, without the header that it has in rfg's cache: malloc'ed; NULL with a message. */
+static char *read_code(const char *path, size_t *size)
+{
+    const char *why = NULL;
+    char *data = rfg_read_file(path, size);
+    if (data)
+        why = rfg_cache_unwrap(data, size);
+    else
+        why = strerror(errno);
+    if (!why)
+        return data;
+    fprintf(stderr, "rfg-emu: %s: %s\n", path, why);
+    free(data);
+    return NULL;
+}
+
 static struct emu_code *load(const char *path, const struct emu_arch *arch)
 {
     char error[512];
     size_t size;
     struct emu_code *code = NULL;
-    char *data = rfg_read_file(path, &size);
-    if (!data)
-        fprintf(stderr, "rfg-emu: %s: %s\n", path, strerror(errno));
-    else if (!emu_code_load(&code, data, size, arch, error, sizeof(error)))
+    char *data = read_code(path, &size);
+    if (data && !emu_code_load(&code, data, size, arch, error, sizeof(error)))
         fprintf(stderr, "rfg-emu: %s: %s\n", path, error);
     free(data);
     return code;
@@ -438,16 +471,55 @@ static int parse_arg(struct run *r, int i, char *arg)
     if (!strncmp(arg, "out:", 4) && colon > arg + 3 && parse_number(colon + 1, 1, 1ull << 40, &n)) {
         *colon = 0;
         r->arg[i].out = arg + 4;
-        return make_buffer(r, i, arg, NULL, n);
+        return rfg_output_check("rfg-emu", "--args", r->arg[i].out) ? make_buffer(r, i, arg, NULL, n) : 1;
     }
     if (!strncmp(arg, "inout:", 6) && colon > arg + 6) {
         *colon = 0;
         r->arg[i].out = colon + 1;
-        return buffer_from(r, i, arg, arg + 6);
+        return rfg_output_check("rfg-emu", "--args", r->arg[i].out) ? buffer_from(r, i, arg, arg + 6) : 1;
     }
     return wrong("--args %s: must be i32:N and the like, in:FILE, out:FILE:BYTES, inout:FILE:FILE, zero:BYTES, "
                  "bytes:FILE or null",
                  arg);
+}
+
+/* The members between braces, laid out as C does: the struct becomes the bytes of argument *at, which ends at '}'. */
+static int parse_struct(struct run *r, int *at)
+{
+    int first = *at, i = first + 1;
+    size_t size = 0, whole = 1;
+    char *bytes = calloc(MAX_ARGS, sizeof(r->arg[0].value));
+    if (!bytes)
+        return wrong("--args: no memory for a struct");
+    r->arg[first].bytes = bytes;
+    for (; i < r->n_args && strcmp(r->args[i], "}"); i++) {
+        int code = parse_arg(r, i, r->args[i]);
+        size_t n = r->arg[i].size;
+        if (code)
+            return code;
+        if (r->arg[i].bytes)
+            return wrong("--args %s: can't be in a struct", r->args[i]);
+        size = (size + n - 1) / n * n;
+        memcpy(bytes + size, r->arg[i].value, n);
+        size += n;
+        whole = n > whole ? n : whole;
+    }
+    if (i == r->n_args || !size)
+        return wrong("--args {: must have members and end with }");
+    r->arg[first].size = (size + whole - 1) / whole * whole;
+    *at = i;
+    return 0;
+}
+
+/* How many arguments a kernel gets by --args: a struct is one. */
+static int count_args(const struct run *r)
+{
+    int n = 0, inside = 0;
+    for (int i = 0; i < r->n_args; i++) {
+        n += !inside;
+        inside = strcmp(r->args[i], "{") ? inside && strcmp(r->args[i], "}") : 1;
+    }
+    return n;
 }
 
 static int write_outputs(struct run *r)
@@ -456,12 +528,13 @@ static int write_outputs(struct run *r)
     for (int i = 0; i < r->n_args; i++) {
         if (!r->arg[i].out)
             continue;
-        FILE *f = fopen(r->arg[i].out, "wb");
-        bool ok = f && fwrite(r->arg[i].buffer, 1, r->arg[i].buffer_size, f) == r->arg[i].buffer_size;
-        if ((f && fclose(f)) || !ok) {
-            fprintf(stderr, "rfg-emu: %s: %s\n", r->arg[i].out, strerror(errno));
-            bad = 1;
+        struct rfg_output o;
+        bool ok = rfg_output_open(&o, "rfg-emu", "--args", r->arg[i].out);
+        if (ok) {
+            fwrite(r->arg[i].buffer, 1, r->arg[i].buffer_size, o.f);
+            ok = rfg_output_close(&o, true);
         }
+        bad |= !ok;
     }
     return bad;
 }
@@ -518,15 +591,15 @@ static int run_on(struct run *r, const char *file, const struct emu_kernel *k)
     hipStream_t stream;
     hipEvent_t event[2];
     float ms = 0;
-    for (int i = 0; i < r->n_args; i++) {
-        int code = parse_arg(r, i, r->args[i]);
+    for (int i = 0, n = 0; i < r->n_args; i++, n++) {
+        int at = i, code = strcmp(r->args[i], "{") ? parse_arg(r, i, r->args[i]) : parse_struct(r, &i);
         if (code)
             return code;
-        if (r->arg[i].size != k->arg[i].size)
-            return wrong("--args: argument %d has %zu bytes: %s%s%sof the kernel has %u", i, r->arg[i].size,
-                         k->arg[i].name ? "'" : "", k->arg[i].name ? k->arg[i].name : "that ",
-                         k->arg[i].name ? "' " : "", k->arg[i].size);
-        params[i] = r->arg[i].bytes ? (void *)r->arg[i].bytes : r->arg[i].value;
+        if (r->arg[at].size != k->arg[n].size)
+            return wrong("--args: argument %d has %zu bytes: %s%s%sof the kernel has %u", n, r->arg[at].size,
+                         k->arg[n].name ? "'" : "", k->arg[n].name ? k->arg[n].name : "that ",
+                         k->arg[n].name ? "' " : "", k->arg[n].size);
+        params[n] = r->arg[at].bytes ? (void *)r->arg[at].bytes : r->arg[at].value;
     }
     if (!r->block_given)
         for (int d = 0; d < 3; d++)
@@ -567,11 +640,11 @@ static int run(struct run *r)
         arch = emu_arch_find(arch_name);
     }
     struct emu_code *code = load(r->path, arch);
-    char *file = code ? rfg_read_file(r->path, &size) : NULL;
+    char *file = code ? read_code(r->path, &size) : NULL;
     const struct emu_kernel *k = file ? choose_kernel(r, code) : NULL;
     int status = 1, ordinal = -1;
-    if (k && r->n_args != k->n_explicit)
-        status = wrong("--args: %d are given: %s has %d", r->n_args, k->name, k->n_explicit);
+    if (k && count_args(r) != k->n_explicit)
+        status = wrong("--args: %d are given: %s has %d", count_args(r), k->name, k->n_explicit);
     else if (k) {
         snprintf(name, sizeof(name), "%s", r->device ? r->device : code->arch->name);
         ordinal = rfg_emu_open(name, error, sizeof(error));
@@ -594,7 +667,7 @@ static int run(struct run *r)
 
 static int run_main(int argc, char **argv)
 {
-    enum { KERNEL = 256, GRID, BLOCK, LDS, DEVICE, REPEAT, COUNTERS, JSON };
+    enum { KERNEL = 256, GRID, BLOCK, LDS, DEVICE, REPEAT, COUNTERS, AS_JSON };
     static const struct option options[] = { { "kernel", required_argument, NULL, KERNEL },
                                              { "grid", required_argument, NULL, GRID },
                                              { "block", required_argument, NULL, BLOCK },
@@ -602,11 +675,14 @@ static int run_main(int argc, char **argv)
                                              { "device", required_argument, NULL, DEVICE },
                                              { "repeat", required_argument, NULL, REPEAT },
                                              { "counters", no_argument, NULL, COUNTERS },
-                                             { "json", no_argument, NULL, JSON },
+                                             { "json", no_argument, NULL, AS_JSON },
+                                             { "help", no_argument, NULL, 'h' },
+                                             { "version", no_argument, NULL, 'V' },
                                              { 0 } };
     static struct run r = { .grid = { 1, 1, 1 }, .repeat = 1 };
     unsigned long long n;
     int code = 0;
+    argv[0] = self;
     /* --args takes the rest, whatever it looks like */
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--args")) {
@@ -616,7 +692,7 @@ static int run_main(int argc, char **argv)
         }
     if (r.n_args > MAX_ARGS)
         return wrong("--args: %d are given: at most %d can be", r.n_args, MAX_ARGS);
-    for (int c; !code && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int c; !code && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1;) {
         switch (c) {
         case KERNEL:
             r.kernel = optarg;
@@ -644,9 +720,13 @@ static int run_main(int argc, char **argv)
         case COUNTERS:
             r.counters = true;
             break;
-        case JSON:
+        case AS_JSON:
             r.json = true;
             break;
+        case 'h':
+            return help();
+        case 'V':
+            return version();
         default:
             return wrong("rfg-emu --help lists the options");
         }
@@ -659,22 +739,41 @@ static int run_main(int argc, char **argv)
     return run(&r);
 }
 
+/* Commands without options of their own. */
+static int simple(int (*run_it)(char **args, int n), int min, int argc, char **argv)
+{
+    static const struct option options[] = { { "help", no_argument, NULL, 'h' },
+                                             { "version", no_argument, NULL, 'V' },
+                                             { 0 } };
+    const char *name = argv[0];
+    argv[0] = self;
+    int c = getopt_long(argc, argv, "hV", options, NULL);
+    if (c != -1)
+        return c == 'h' ? help() : c == 'V' ? version() : wrong("rfg-emu --help lists the options");
+    return argc - optind < min ? wrong("%s: must have a file", name) : run_it(argv + optind, argc - optind);
+}
+
+static int command(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "--help") || !strcmp(what, "-h"))
+        return help();
+    if (!strcmp(what, "--version") || !strcmp(what, "-V"))
+        return version();
+    if (!strcmp(what, "--coverage") || !strcmp(what, "coverage"))
+        return simple(coverage, 1, argc - 1, argv + 1);
+    if (!strcmp(what, "list"))
+        return simple(list, 1, argc - 1, argv + 1);
+    if (!strcmp(what, "bench"))
+        return simple(emu_bench, 0, argc - 1, argv + 1);
+    if (!strcmp(what, "run"))
+        return run_main(argc - 1, argv + 1);
+    return argc > 1 ? wrong("'%s': rfg-emu --help lists what there is", what)
+                    : wrong("a command is missing: rfg-emu --help lists what there is");
+}
+
 int main(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "--help";
-    if (!strcmp(what, "--help") || !strcmp(what, "-h")) {
-        fputs(usage, stdout);
-        return argc > 1 ? 0 : 2;
-    }
-    if (!strcmp(what, "--version")) {
-        printf("rfg-emu %s\n", rfg_version());
-        return 0;
-    }
-    if ((!strcmp(what, "--coverage") || !strcmp(what, "coverage") || !strcmp(what, "list")) && argc > 2)
-        return strcmp(what, "list") ? coverage(argv + 2, argc - 2) : list(argv + 2, argc - 2);
-    if (!strcmp(what, "bench"))
-        return emu_bench(argc - 2, argv + 2);
-    if (!strcmp(what, "run") && argc > 2)
-        return run_main(argc - 1, argv + 1);
-    return wrong("'%s'%s: rfg-emu --help lists what there is", what, argc > 2 ? "" : " without a file");
+    rfg_program_begin();
+    return rfg_program_end("rfg-emu", command(argc, argv), 1);
 }

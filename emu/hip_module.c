@@ -164,21 +164,19 @@ static void unload(struct module *m)
 
 hipError_t emu_hipModuleLoadData(hipModule_t *module, const void *image)
 {
-    char error[512] = "it is neither an ELF file nor an offload bundle";
+    char error[512];
     if (!module || !image)
         return hipErrorInvalidValue;
     *module = NULL;
     LOCKED;
     if (!emu_here())
         return hipErrorNoDevice;
-    size_t size = emu_code_size(image);
-    struct module *m = size ? emu_make(MODULE, sizeof(*m)) : NULL;
-    if (size && !m)
+    struct module *m = emu_make(MODULE, sizeof(*m));
+    if (!m)
         return hipErrorOutOfMemory;
-    if (!m || !emu_code_load(&m->code, image, size, emu_here()->arch, error, sizeof(error))) {
+    if (!emu_code_load_image(&m->code, image, emu_here()->arch, error, sizeof(error))) {
         rfg_warn("emu: code object refused: %s", error);
-        if (m)
-            emu_forget(m);
+        emu_forget(m);
         return strstr(error, "must be for") || strstr(error, "none of its") ? hipErrorNoBinaryForGpu
                                                                             : hipErrorInvalidImage;
     }

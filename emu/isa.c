@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "../ops/env.h"
+
 void (*emu_before)(struct emu_wave *w, const struct emu_inst *i);
 void (*emu_after)(struct emu_wave *w, const struct emu_inst *i);
 
@@ -41,7 +43,7 @@ static void choose(void)
 #endif
         { "portable", emu_tables_portable, true },
     };
-    const char *forced = getenv("RFG_EMU_HOST");
+    const char *forced = rfg_env("RFG_EMU_HOST");
     int chosen = COUNT(hosts) - 1;
     for (int k = COUNT(hosts) - 1; k >= 0; k--)
         if (hosts[k].ok && (!forced || !strcmp(forced, hosts[k].name)))

@@ -142,7 +142,7 @@ static inline float cube_tc(float a, float b, float c)
 #define DBODY(n, fetch, e)                                                                                             \
     H(n)                                                                                                               \
     {                                                                                                                  \
-        rowd r, A_, B_, C_;                                                                                            \
+        PRE rowd r, A_, B_, C_;                                                                                        \
         fetch;                                                                                                         \
         LANES                                                                                                          \
         {                                                                                                              \
@@ -226,9 +226,15 @@ static inline float cube_tc(float a, float b, float c)
 #define H2(n, e)   HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), memset(C_, 0, sizeof(C_))), e)
 #define H3(n, e)   HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), srch(w, i, 3, C_)), e)
 #define HACC(n, e) HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), srch(w, i, 0, C_)), e)
+#define TH1        H1
+#define TD1        D1
 #define A(n, f, s)
 #define AK(n, f, s)
+#define TA(n, f, s)
 #include "ops_float.def"
+#undef TH1
+#undef TD1
+#undef TA
 #undef F1
 #undef F2
 #undef F3
@@ -509,6 +515,9 @@ static const struct emu_op rows[] = {
 #define UF1(n, e)      { #n, h_##n, "d1 s1", EMU_VALU, 0 },
 #define F2I(n, e)      { #n, h_##n, "d1 s1f s1", EMU_VALU, 0 },
 #define T1(n, e)       { #n, h_##n, "d1 s1f", EMU_TRANS, 0 },
+#define TD1(n, e)      { #n, h_##n, "d2 s2d", EMU_TRANS, 0 },
+#define TH1(n, e)      { #n, h_##n, "d1 s1h", EMU_TRANS, 0 },
+#define TA(n, f, s)    { #n, h_##f, s, EMU_TRANS, 0 },
 #define D1(n, e)       { #n, h_##n, "d2 s2d", EMU_VALU, 0 },
 #define D2(n, e)       { #n, h_##n, "d2 s2d s2d", EMU_VALU, 0 },
 #define D3(n, e)       { #n, h_##n, "d2 s2d s2d s2d", EMU_VALU, 0 },

@@ -37,15 +37,27 @@ static inline float fmed3_(float a, float b, float c, int ieee)
     float mid = fmax_(fmin_(a, b, ieee), fmin_(fmax_(a, b, ieee), c, ieee), ieee);
     return a != a || b != b || c != c ? lo : mid;
 }
-static inline double dmin_(double a, double b)
+static inline double dquiet(double a)
+{
+    return as_f64(as_u64(a) | 1ull << 51);
+}
+static inline int is_dsnan(double a)
+{
+    return a != a && !(as_u64(a) >> 51 & 1);
+}
+static inline double dmin_(double a, double b, int ieee)
 {
     double r = a < b ? a : a == b ? (a == 0 ? as_f64(as_u64(a) | as_u64(b)) : a) : b;
-    return a != a ? b : b != b ? a : r;
+    r = a != a ? b : b != b ? a : r;
+    r = ieee && is_dsnan(b) ? dquiet(b) : r;
+    return ieee && is_dsnan(a) ? dquiet(a) : r;
 }
-static inline double dmax_(double a, double b)
+static inline double dmax_(double a, double b, int ieee)
 {
     double r = a > b ? a : a == b ? (a == 0 ? as_f64(as_u64(a) & as_u64(b)) : a) : b;
-    return a != a ? b : b != b ? a : r;
+    r = a != a ? b : b != b ? a : r;
+    r = ieee && is_dsnan(b) ? dquiet(b) : r;
+    return ieee && is_dsnan(a) ? dquiet(a) : r;
 }
 
 static inline float flushf(float a)

@@ -285,9 +285,9 @@ uint64_t EMU_N(mem_apply64)(int op, uint64_t m, uint64_t v, uint64_t c)
     case OP_FADD:
         return as_u64(as_f64(m) + as_f64(v));
     case OP_FMIN:
-        return as_u64(dmin_(as_f64(m), as_f64(v)));
+        return as_u64(dmin_(as_f64(m), as_f64(v), 0));
     case OP_FMAX:
-        return as_u64(dmax_(as_f64(m), as_f64(v)));
+        return as_u64(dmax_(as_f64(m), as_f64(v), 0));
     default:
         return m;
     }

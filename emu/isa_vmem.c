@@ -316,11 +316,12 @@ static int64_t smem_offset(const struct emu_wave *w, const struct emu_inst *i, i
         o += i->reg[k] == EMU_CONST ? (int64_t)(int32_t)i->k[k] : (int64_t)rs(w, i, k);
     return o;
 }
+/* The hardware drops an address's low two bits, so one that has any is a mistake. */
 static bool smem(struct emu_wave *w, const struct emu_inst *i, int kind, uint64_t address, unsigned bytes)
 {
     access_t a;
     start(&a, w, EMU_GLOBAL, kind, bytes);
-    a.align = 4;
+    a.align = kind == EMU_ATOMIC ? (uint8_t)bytes : 4;
     a.scalar = true;
     a.lanes = 1;
     a.addr[0] = address;
@@ -331,7 +332,7 @@ H(s_load)
 {
     uint32_t x[16] = { 0 };
     unsigned bytes = i->op->info & MEM_BYTES;
-    uint64_t p = (rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2)) & ~3ull;
+    uint64_t p = rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2);
     if (smem(w, i, EMU_LOAD, p, bytes))
         memcpy(x, (const void *)(uintptr_t)p, bytes);
     for (unsigned d = 0; d < bytes / 4; d++)
@@ -342,7 +343,7 @@ H(s_buffer_load)
     uint32_t x[16] = { 0 };
     unsigned bytes = i->op->info & MEM_BYTES;
     struct resource r = read_resource(w, i, 1);
-    uint64_t size = r.stride ? (uint64_t)r.stride * r.records : r.records, at = (uint64_t)smem_offset(w, i, 2) & ~3ull;
+    uint64_t size = r.stride ? (uint64_t)r.stride * r.records : r.records, at = (uint64_t)smem_offset(w, i, 2);
     uint64_t n = at >= size ? 0 : size - at < bytes ? (size - at) / 4 * 4 : bytes;
     if (n && smem(w, i, EMU_LOAD, r.base + at, (unsigned)n))
         memcpy(x, (const void *)(uintptr_t)(r.base + at), n);
@@ -352,7 +353,7 @@ H(s_buffer_load)
 H(s_store)
 {
     unsigned bytes = i->op->info & MEM_BYTES;
-    uint64_t p = (rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2)) & ~3ull;
+    uint64_t p = rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2);
     if (!smem(w, i, EMU_STORE, p, bytes))
         return;
     for (unsigned d = 0; d < bytes / 4; d++) {
@@ -391,12 +392,12 @@ static void scalar_atomic(struct emu_wave *w, const struct emu_inst *i, uint64_t
 }
 H(s_atomic)
 {
-    scalar_atomic(w, i, (rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2)) & ~3ull);
+    scalar_atomic(w, i, rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2));
 }
 H(s_buffer_atomic)
 {
     struct resource r = read_resource(w, i, 1);
-    uint64_t size = r.stride ? (uint64_t)r.stride * r.records : r.records, at = (uint64_t)smem_offset(w, i, 2) & ~3ull;
+    uint64_t size = r.stride ? (uint64_t)r.stride * r.records : r.records, at = (uint64_t)smem_offset(w, i, 2);
     if (at + (i->op->info & MEM_BYTES) <= size)
         scalar_atomic(w, i, r.base + at);
 }

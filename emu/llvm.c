@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../ops/env.h"
+
 /* llvm-c/Disassembler.h, as it has been since LLVM 3.4. */
 typedef void *context_ref;
 typedef int (*op_info_fn)(void *, uint64_t, uint64_t, uint64_t, uint64_t, int, void *);
@@ -30,7 +32,7 @@ struct emu_disasm {
 static void load(void)
 {
     static const char *const names[] = { "libLLVM.so.19.1", "libLLVM-19.so", "libLLVM-19.so.1" };
-    const char *forced = getenv("RFG_LIBLLVM");
+    const char *forced = rfg_env("RFG_LIBLLVM");
     void *lib = NULL;
     if (forced)
         lib = dlopen(forced, RTLD_NOW | RTLD_LOCAL);

@@ -192,8 +192,11 @@ void emu_memory_remove(struct emu_memory *m, struct emu_block *b)
 
 void emu_memory_destroy(struct emu_memory *m)
 {
-    for (int i = 0; i < m->n; i++)
+    for (int i = 0; i < m->n; i++) {
+        if (emu_hooks->block_end && !m->block[i]->freed)
+            emu_hooks->block_end(m->block[i]);
         release(m->block[i]);
+    }
     free(m->block);
     free(m->freed);
     *m = (struct emu_memory){ 0 };

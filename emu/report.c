@@ -89,7 +89,7 @@ static void tell(const char *text)
     pthread_mutex_lock(&lock);
     snprintf(last, sizeof(last), "%s", text);
     pthread_mutex_unlock(&lock);
-    rfg_warn("emu: %s", text);
+    rfg_warn_each("emu: %s", text);
 }
 
 static void found(struct emu_launch *l, const char *check)

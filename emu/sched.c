@@ -95,28 +95,10 @@ static void free_slot(struct emu_slot *s)
     free(s);
 }
 
-/* Rows that must exist: a kernel's own, and what any instruction of the code object names. */
-static void rows_needed(const struct emu_launch *l, int *v, int *a)
-{
-    *v = l->kernel->n_vgprs;
-    *a = l->kernel->n_agprs;
-    for (int i = 0; i < l->prog->n; i++) {
-        const struct emu_inst *inst = &l->prog->inst[i];
-        for (int o = 0; o < inst->n; o++) {
-            int end = inst->reg[o] + (inst->words[o] ? inst->words[o] : 1);
-            if (inst->reg[o] >= EMU_AGPR && inst->reg[o] != EMU_NONE)
-                *a = end - EMU_AGPR > *a ? end - EMU_AGPR : *a;
-            else if (inst->reg[o] >= EMU_VGPR && inst->reg[o] < EMU_AGPR)
-                *v = end - EMU_VGPR > *v ? end - EMU_VGPR : *v;
-        }
-    }
-}
-
 static struct emu_slot *new_slot(struct sched *s)
 {
     struct emu_launch *l = s->l;
-    int v, a, waves = l->waves;
-    rows_needed(l, &v, &a);
+    int v = l->kernel->n_vgprs, a = l->kernel->n_agprs, waves = l->waves;
     size_t rows = (size_t)(v + a), size = rows * (size_t)waves * sizeof(uint32_t[64]);
     size_t lds = ((size_t)l->lds_bytes + 127) & ~(size_t)63;
     struct emu_slot *slot = calloc(1, sizeof(*slot));
@@ -389,7 +371,7 @@ static void print_positions(const struct emu_launch *l, const struct position *p
         for (; end < n && p[end].inst == p[i].inst && at < (int)sizeof(line) - 60; end++)
             at += snprintf(line + at, sizeof(line) - (size_t)at, " (%u,%u,%u)/%d", p[end].id[0], p[end].id[1],
                            p[end].id[2], p[end].wave);
-        rfg_warn("emu:   %s", line);
+        rfg_warn_each("emu:   %s", line);
         i = end;
     }
 }

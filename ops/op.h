@@ -54,9 +54,12 @@ struct rfg_device {
     double load_us;      /* from a load's issue to its data out of memory */
     double cache_gbps;   /* what all CUs together take from the last-level cache they share, GB/s */
     int64_t cache_bytes; /* the last-level cache */
+    bool calibrated;     /* what of this is a time or a rate was measured here */
 };
 
 /* ---- variants ----------------------------------------------------------------------------------------------- */
+
+#define RFG_MAX_THREADS 1024 /* of a cpu device */
 
 #define RFG_MAX_PARAMS 12
 #define RFG_MAX_VALUES 16
@@ -98,7 +101,8 @@ struct rfg_kargs_head {
     void *workspace;    /* variant->workspace() bytes, 256-byte aligned; contents undefined */
     uint32_t *counters; /* RFG_COUNTERS zeroes (GPU only); a launch must leave them zero */
 };
-#define RFG_COUNTERS 65536
+#define RFG_COUNTERS        65536
+#define RFG_WORKSPACE_BYTES ((size_t)32 << 20) /* what a GPU's stream has */
 
 /* What a vendor variant may use while it prepares and runs. */
 struct rfg_vendor_env {
@@ -117,8 +121,9 @@ struct rfg_variant {
 
     /* Can this variant serve the problem on the device with some parameters? Says why not. */
     bool (*supports)(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);
-    /* Are these parameters legal for it? Static limits (LDS, registers, divisibility) live here. Called only if
-     * supports() and each value is one of the listed ones. May be NULL: always. */
+    /* Are these parameters legal for it? Static limits (LDS, registers, divisibility) live here; that a stream's
+     * workspace and a launch are large enough is looked after for all. Called only if supports() and each value is one
+     * of the listed ones. May be NULL: always. */
     bool (*valid)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why);
     /* Of the valid ones, is this worth a measurement, and the model's notice? Prunes the sweep; a tuned row may say
      * what isn't worth it (it comes from another M). May be NULL: always. */
@@ -154,6 +159,12 @@ int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev
 bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                        const int *p, struct rfg_reason *why);
 
+/* Does a comma-separated list of variants' names leave this one of op's? It restricts the operators of which it names
+ * one; list NULL: none. */
+bool rfg_variant_listed(const char *list, const struct rfg_op *op, const struct rfg_variant *var);
+/* Is each name in the list some operator's variant? */
+bool rfg_variants_known(const char *list, struct rfg_reason *why);
+
 /* "gemm_skinny{waves=4,rows=2}": for people and for --variant options; and back. */
 #define RFG_CONFIG_STRLEN 256
 char *rfg_config_format(const struct rfg_variant *var, const int *p, char *buf, size_t size);
@@ -163,6 +174,9 @@ bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rf
 /* ---- operators ---------------------------------------------------------------------------------------------- */
 
 #define RFG_MAX_TENSORS 16
+
+/* Attention's inputs, whose data must be as no other's for its mistakes to be seen: see enum rfg_data. */
+enum rfg_role { RFG_ROLE_NONE, RFG_ROLE_QUERIES, RFG_ROLE_KEYS, RFG_ROLE_VALUES };
 
 struct rfg_tensor_spec {
     const char *name;
@@ -180,6 +194,10 @@ struct rfg_tensor_spec {
      * stands for. A scale tensor of one row serves all rows. */
     int scaled_by; /* 1 + the tensor of scales; 0: not quantised */
     int64_t scale_group;
+    bool on_request; /* an output that the problem is without, but every variant gives: checked runs of plans ask for it
+                      */
+    enum rfg_role role;
+    int64_t period; /* of keys and values: rows of a page, or of a sequence where there are none */
 };
 
 struct rfg_op {
@@ -218,7 +236,7 @@ struct rfg_op {
  * functions leave it 0: the dispatcher knows its context. */
 #define RFG_KEY_OVERLAP                                                                                                \
     {                                                                                                                  \
-        "overlap", RFG_KEY_ATTR, 0, 0, 1, NULL                                                                         \
+        "overlap", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: of a context with launch_overlap, on a device that can"            \
     }
 static inline bool rfg_problem_overlaps(const struct rfg_problem *p)
 {
@@ -232,6 +250,12 @@ static inline struct rfg_problem rfg_problem_with_overlap(const struct rfg_probl
 }
 /* Can the device overlap launches (RFG_FEATURE_OVERLAP)? Says why not: "overlap=1: ...". */
 bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why);
+
+/* How many b cover a, both at least 0. */
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
 
 /* The registry (registry.def): NULL-terminated, and the only place that an operator is listed. */
 extern const struct rfg_op *const rfg_ops[];

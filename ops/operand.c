@@ -3,14 +3,13 @@
 
 #include <inttypes.h>
 
-#define MAX_STRIDE (INT64_MAX / RFG_MAX_SIZE / 8)
-#define BAD(...)   rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
+#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
 static rfg_status check_stride(const char *fn, const char *name, int64_t ld, int64_t least)
 {
-    if (ld < least || ld > MAX_STRIDE)
-        return BAD("%s: %s has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %" PRId64,
-                   fn, name, ld, least, MAX_STRIDE);
+    if (ld < least || ld > RFG_MAX_STRIDE)
+        return BAD("%s: %s has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %d", fn,
+                   name, ld, least, RFG_MAX_STRIDE);
     return RFG_OK;
 }
 

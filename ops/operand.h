@@ -7,6 +7,8 @@
 #include "op.h"
 
 #define RFG_MAX_SIZE INT32_MAX
+/* Of a row stride, in elements: times rows and bytes of an element it still fits 64 bits. */
+#define RFG_MAX_STRIDE INT32_MAX
 
 /* A tensor as rows of `cols` elements: row r begins at element (r / inner) * ld + (r % inner) * ld_inner. */
 struct rfg_operand {

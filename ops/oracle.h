@@ -11,7 +11,7 @@
  * far off it the kernel's unrounded value may be. NULL where the problem has no such output. For a quantised output:
  * what the codes times their scale stand for. */
 struct rfg_expected {
-    double *value, *allow;
+    double *value, *allow; /* allow below 0: nobody writes it, its bytes must be what they were */
 };
 
 /* Fills expected[] (one for each of the op's tensors) for `rows` of every output. */

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "op.h"
+#include "text.h"
 
 bool rfg_refuse(struct rfg_reason *why, const char *fmt, ...)
 {
@@ -19,6 +20,7 @@ bool rfg_refuse(struct rfg_reason *why, const char *fmt, ...)
         va_start(ap, fmt);
         vsnprintf(why->text, sizeof(why->text), fmt, ap);
         va_end(ap);
+        rfg_escape(why->text, sizeof(why->text));
     }
     return false;
 }
@@ -96,7 +98,9 @@ bool rfg_problem_set(struct rfg_problem *p, const char *name, const char *value,
 bool rfg_problem_parse(struct rfg_problem *p, const char *text, struct rfg_reason *why)
 {
     char copy[RFG_PROBLEM_STRLEN];
-    if (!text || strlen(text) >= sizeof(copy))
+    if (!text)
+        return rfg_refuse(why, "problem is NULL: must be a problem string");
+    if (strlen(text) >= sizeof(copy))
         return rfg_refuse(why, "problem string: must be shorter than %d characters", RFG_PROBLEM_STRLEN);
     memcpy(copy, text, strlen(text) + 1);
 

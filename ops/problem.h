@@ -13,7 +13,7 @@
 
 #define RFG_MAX_KEYS       24
 #define RFG_MAX_DTYPES     4
-#define RFG_PROBLEM_STRLEN 256
+#define RFG_PROBLEM_STRLEN RFG_PROBLEM_MAX
 
 struct rfg_op;
 
@@ -36,6 +36,7 @@ struct rfg_key {
     enum rfg_key_kind kind;
     int64_t def, min, max;
     const char *const *names; /* if the value is an enumeration: its spellings from min to max; else NULL */
+    const char *help;         /* what it says, for rfg-info --keys */
 };
 
 struct rfg_problem {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * What can be asked of any variant: enumerate, check, name. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "op.h"
+
+#define MAX_GRID_YZ 65535
 
 void rfg_kernel_macro(struct rfg_kernel *k, const char *name, int value)
 {
@@ -22,6 +25,32 @@ bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why
                       dev->arch);
 }
 
+/* What no device can launch isn't valid, whatever a variant's own rules say. */
+static bool fits_launch(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                        const int *p, struct rfg_reason *why)
+{
+    if (var->kind == RFG_VARIANT_HOST) /* takes from the heap what it needs */
+        return true;
+    size_t workspace = var->workspace ? var->workspace(dev, prob, p) : 0;
+    if (workspace > RFG_WORKSPACE_BYTES)
+        return rfg_refuse(why, "needs a workspace of %zu bytes: a stream has %zu", workspace, RFG_WORKSPACE_BYTES);
+    if (var->kind == RFG_VARIANT_VENDOR)
+        return true;
+    struct rfg_launch l;
+    var->launch(dev, prob, p, &l);
+    uint64_t threads = (uint64_t)l.block[0] * l.block[1] * l.block[2];
+    if (threads > (uint64_t)dev->max_threads)
+        return rfg_refuse(why, "%" PRIu64 " threads: must be at most %d", threads, dev->max_threads);
+    if ((uint64_t)l.lds > (uint64_t)dev->lds_bytes)
+        return rfg_refuse(why, "%" PRIu32 " bytes of LDS: must be at most %d", l.lds, dev->lds_bytes);
+    if ((uint64_t)l.grid[0] * l.block[0] > UINT32_MAX || l.grid[0] > INT32_MAX || l.grid[1] > MAX_GRID_YZ ||
+        l.grid[2] > MAX_GRID_YZ)
+        return rfg_refuse(
+            why, "%" PRIu32 " x %" PRIu32 " x %" PRIu32 " workgroups of %" PRIu64 " threads: more than a launch takes",
+            l.grid[0], l.grid[1], l.grid[2], threads);
+    return true;
+}
+
 int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                      bool (*fn)(void *ctx, const int *p), void *ctx)
 {
@@ -31,7 +60,8 @@ int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev
     for (;;) {
         for (int i = 0; i < var->n_params; i++)
             p[i] = var->params[i].values[at[i]];
-        if ((!var->valid || var->valid(dev, prob, p, NULL)) && (!var->worth || var->worth(dev, prob, p, NULL))) {
+        if ((!var->valid || var->valid(dev, prob, p, NULL)) && (!var->worth || var->worth(dev, prob, p, NULL)) &&
+            fits_launch(var, dev, prob, p, NULL)) {
             offered++;
             if (!fn(ctx, p))
                 return offered;
@@ -42,6 +72,43 @@ int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev
         if (i < 0)
             return offered;
     }
+}
+
+/* The name at *s, which moves on to the next; false at the list's end. */
+static bool next_name(const char **s, char *name, size_t size)
+{
+    while (**s == ',')
+        ++*s;
+    size_t n = strcspn(*s, ",");
+    snprintf(name, size, "%.*s", (int)n, *s);
+    *s += n;
+    return n > 0;
+}
+
+bool rfg_variant_listed(const char *list, const struct rfg_op *op, const struct rfg_variant *var)
+{
+    bool restricted = false;
+    char name[64];
+    while (list && next_name(&list, name, sizeof(name))) {
+        const struct rfg_variant *named = rfg_variant_find(op, name);
+        if (named == var)
+            return true;
+        restricted |= named != NULL;
+    }
+    return !restricted;
+}
+
+bool rfg_variants_known(const char *list, struct rfg_reason *why)
+{
+    char name[64];
+    while (list && next_name(&list, name, sizeof(name))) {
+        bool known = false;
+        for (int i = 0; rfg_ops[i]; i++)
+            known |= rfg_variant_find(rfg_ops[i], name) != NULL;
+        if (!known)
+            return rfg_refuse(why, "'%s': no variant has this name", name);
+    }
+    return true;
 }
 
 bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
@@ -56,7 +123,7 @@ bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *d
         if (!listed)
             return rfg_refuse(why, "%s=%d: not a value that %s has", var->params[i].name, p[i], var->name);
     }
-    return !var->valid || var->valid(dev, prob, p, why);
+    return (!var->valid || var->valid(dev, prob, p, why)) && fits_launch(var, dev, prob, p, why);
 }
 
 char *rfg_config_format(const struct rfg_variant *var, const int *p, char *buf, size_t size)

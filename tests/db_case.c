@@ -94,13 +94,19 @@ void put(const char *p, struct rfg_row r)
     rfg_db_close(&db);
 }
 
-size_t count(const char *p)
+size_t count_all(struct rfg_db *db)
 {
-    struct rfg_db *db = open_db(p, RFG_DB_READ);
     struct rfg_row *rows;
     size_t n;
     OK(rfg_db_all(db, NULL, &rows, &n, NULL, NULL));
     free(rows);
+    return n;
+}
+
+size_t count(const char *p)
+{
+    struct rfg_db *db = open_db(p, RFG_DB_READ);
+    size_t n = count_all(db);
     rfg_db_close(&db);
     return n;
 }

@@ -29,6 +29,7 @@ struct rfg_problem gemm(int m, int n);
 struct rfg_row make(struct rfg_problem prob, const char *arch, int cus, double us, enum rfg_source how);
 struct rfg_db *open_db(const char *p, enum rfg_db_mode mode);
 void put(const char *p, struct rfg_row r);
+size_t count_all(struct rfg_db *db);
 size_t count(const char *p);
 void sql(const char *p, const char *text);
 /* rfg_db_integrity() finds nothing. */

@@ -154,6 +154,10 @@ static bool signalling(uint32_t a)
 {
     return isnan(f32(a)) && !(a & 0x400000);
 }
+static bool signals(uint64_t a)
+{
+    return isnan(f64(a)) && !(a >> 51 & 1);
+}
 static uint64_t minimum(uint32_t a, uint32_t b, bool ieee)
 {
     if (ieee && (signalling(a) || signalling(b)))

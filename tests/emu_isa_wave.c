@@ -294,6 +294,8 @@ uint64_t rnd64(void)
                                       0x41dfffffffc00000,
                                       0xc1e0000000200000,
                                       0x41efffffffe00000,
+                                      0x7ff0000000000001,
+                                      0xfff4000000000000,
                                       0x3fe0000000000000,
                                       0x47efffffe0000000 };
     uint64_t r = rnd(), x = rnd();

@@ -10,11 +10,10 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 DESTDIR=$tmp/root meson install -C "$build" --no-rebuild >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "meson install"; }
 pc=$(find "$tmp/root" -name rfg.pc)
 [ -n "$pc" ] || fail "no rfg.pc installed"
-prefix=$(sed -n 's/^prefix=//p' "$pc")
-root=$tmp/root$prefix
 lib=$(dirname "$(dirname "$pc")")
-export PKG_CONFIG_PATH="$(dirname "$pc")"
-flags=$(pkg-config --define-variable=prefix="$root" --cflags --libs rfg)
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+root=$(realpath "$(pkg-config --variable=prefix rfg)")
+flags=$(pkg-config --cflags --libs rfg)
 
 # The example, outside the tree, in C and in C++, against the shared library.
 cp "$source/examples/linear.c" "$tmp/linear.c"
@@ -47,8 +46,73 @@ cat "$root"/include/rfg/*.h | tr '\n' ' ' | grep -oE 'RFG_API [^;]*' | grep -oE 
     sort -u >"$tmp/want"
 diff "$tmp/want" "$tmp/have" || fail "exported symbols differ from the headers (< headers, > library)"
 
-# The installed programs run where they lie.
-for program in rfg-tune rfg-db rfg-info rfg-compile rfg-bench; do
-    LD_LIBRARY_PATH=$lib "$root/bin/$program" --help >/dev/null || fail "$program --help"
+# The static library: one's own names are free for one's own use, but for rfg_*.
+others=$(nm --defined-only "$lib/librfg.a" | awk '$2 ~ /[A-TVWX]/ && $3 !~ /^rfg_/ { print $3 }')
+[ -z "$others" ] || fail "librfg.a exports: $(echo "$others" | head -5)"
+# shellcheck disable=SC2086
+gcc -std=c17 -Wall -Wextra -Werror "$tmp/linear.c" -o "$tmp/linear_static" -I"$root/include" "$lib/librfg.a" \
+    $(pkg-config --static --libs rfg | sed 's/-lrfg//')
+[ "$(XDG_DATA_HOME=$tmp XDG_CACHE_HOME=$tmp "$tmp/linear_static")" = "1.5 2.25 10
+5.5 6.25 26" ] || fail "linear with librfg.a"
+
+# Nothing that is installed says where it was built.
+! grep -rlF -e "$build" -e "$source" "$tmp/root" >"$tmp/named" || fail "names the build or source tree: $(cat "$tmp/named")"
+
+# The installed tree is moved, the build and the source tree go away, and somebody makes the build's path again.
+mkdir "$tmp/moved"
+mv "$root" "$tmp/moved/rfg"
+lib=$tmp/moved/rfg${lib#"$root"}
+root=$tmp/moved/rfg
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+cat >"$tmp/prepare.c" <<'END'
+#include <rfg/rfg.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    rfg_context *ctx;
+    if (argc != 2 || rfg_context_create(&ctx, &(rfg_context_params){ .device = "emu:gfx90a:4" }) != RFG_OK ||
+        rfg_prepare_from_csv(ctx, argv[1]) != RFG_OK)
+        return fprintf(stderr, "%s\n", rfg_last_error()), 1;
+    rfg_context_destroy(&ctx);
+    return 0;
+}
+END
+printf 'op,dtype,M,N,K\ngemm,bf16,1,64,64\ngemm,bf16,1,64,512\ngemm,fp32,3,64,64\n' >"$tmp/shapes.csv"
+# shellcheck disable=SC2046
+gcc -std=c17 -Wall -Wextra -Werror "$tmp/prepare.c" -o "$tmp/prepare" $(pkg-config --cflags --libs rfg)
+mv "$root/bin/rfg-compile" "$root/bin/rfg-compile.real"
+cat >"$root/bin/rfg-compile" <<END
+#!/bin/sh
+echo started >>"$tmp/installed-worker"
+exec "$root/bin/rfg-compile.real" "\$@"
+END
+chmod +x "$root/bin/rfg-compile"
+cat >"$tmp/alone.sh" <<END
+set -eu
+if [ "\$1" = hide ]; then
+    mount -t tmpfs none "$build"
+    mkdir "$build/tuner" "$build/bin"
+    for program in "$build/tuner/rfg-compile" "$build/bin/rfg-compile"; do
+        printf '#!/bin/sh\ntouch "$tmp/planted-worker"\n' >"\$program"
+        chmod +x "\$program"
+    done
+fi
+cd "$tmp"
+export LD_LIBRARY_PATH=$lib XDG_DATA_HOME=$tmp/data XDG_CACHE_HOME=$tmp/cache
+unset RFG_COMPILE_WORKER RFG_SYSTEM_DB RFG_BINDIR RFG_SOURCE_ROOT
+for program in rfg-tune rfg-db rfg-info rfg-compile rfg-bench rfg-emu; do
+    "$root/bin/\$program" --help >/dev/null || { echo "\$program --help"; exit 1; }
 done
-echo "install: $(wc -l <"$tmp/have") symbols exported, example runs from C and C++"
+"$root/bin/rfg-db" path
+"$tmp/prepare" "$tmp/shapes.csv"
+END
+if unshare -m true 2>/dev/null; then
+    unshare -m sh "$tmp/alone.sh" hide >"$tmp/out" || { cat "$tmp/out"; fail "the moved tree without the build"; }
+else
+    echo "SKIPPED: hiding the build tree takes root (unshare -m)"
+    sh "$tmp/alone.sh" keep >"$tmp/out" || { cat "$tmp/out"; fail "the moved tree"; }
+fi
+grep -q "^system  $root/share/rfg/sm_90_132-v1.db" "$tmp/out" || { cat "$tmp/out"; fail "rfg-db path in the moved tree"; }
+[ ! -e "$tmp/planted-worker" ] || fail "a program in the build's path was started"
+[ -s "$tmp/installed-worker" ] || fail "the moved rfg-compile was not started"
+echo "install: $(wc -l <"$tmp/have") symbols exported, example runs from C and C++, shared and static; the tree can be moved"

@@ -6,6 +6,7 @@
  * (github.com/ROCm/hipBLASLt, library/include/hipblaslt; ROCm 6), rocblas-types.h (github.com/ROCm/rocBLAS,
  * library/include/internal). With MOCK_LACKS_PRODUCT each library lacks its last function. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,19 +64,21 @@ static double get(const void *p, enum type t, int64_t i)
     return h >> 15 ? -v : v;
 }
 
-/* For values that the type can hold exactly. */
+/* To nearest, ties to even; for values that fp32 can hold, and that the type has in its normal range. */
 static void put(void *p, enum type t, int64_t i, double v)
 {
     float f = (float)v;
     uint32_t u;
     memcpy(&u, &f, 4);
-    if (t == F32)
+    if (t == F32) {
         ((float *)p)[i] = f;
-    else if (t == BF16)
-        ((uint16_t *)p)[i] = (uint16_t)(u >> 16);
-    else
-        ((uint16_t *)p)[i] =
-            v == 0 ? 0 : (uint16_t)((u >> 31 << 15) | (((u >> 23 & 255) - 112) << 10) | (u >> 13 & 1023));
+        return;
+    }
+    int cut = t == BF16 ? 16 : 13; /* bits of the fraction that go */
+    u += (1u << (cut - 1)) - 1 + (u >> cut & 1);
+    ((uint16_t *)p)[i] = t == BF16 ? (uint16_t)(u >> 16)
+                         : v == 0  ? 0
+                                   : (uint16_t)((u >> 31 << 15) | (((u >> 23 & 255) - 112) << 10) | (u >> 13 & 1023));
 }
 
 struct matrix {
@@ -98,7 +101,15 @@ struct factors {
     enum type bias_type;
 };
 
-/* D = alpha op(A) op(B) + beta C + bias, all column-major; C is not read if beta is 0. */
+/* Is the matrix laid out as the library's fast kernels want it? */
+static bool aligned(const struct matrix *m, const void *p)
+{
+    int64_t size = m->type == F32 ? 4 : 2;
+    return ((uintptr_t)p | (uintptr_t)(m->ld * size) | (uintptr_t)(m->rows * size)) % 16 == 0;
+}
+
+/* D = alpha op(A) op(B) + beta C + bias, all column-major; C is not read if beta is 0. The slow kernels have no
+ * epilogue: the bias is then added to what was rounded to D's type, as cuBLASLt does. */
 static int multiply(const struct factors *f, const struct matrix *la, const void *a, int ta, const struct matrix *lb,
                     const void *b, int tb, const struct matrix *lc, const void *c, const struct matrix *ld, void *d)
 {
@@ -106,6 +117,7 @@ static int multiply(const struct factors *f, const struct matrix *la, const void
     if (!fits(la, ta, lb, tb, ld) || lc->rows != ld->rows || lc->cols != ld->cols || lc->type != ld->type ||
         lc->ld < lc->rows || (f->bias && f->bias_type == UNKNOWN))
         return INVALID;
+    bool fused = aligned(la, a) && aligned(lb, b) && aligned(ld, d);
     int64_t depth = ta ? la->rows : la->cols;
     for (int64_t j = 0; j < ld->cols; j++)
         for (int64_t i = 0; i < ld->rows; i++) {
@@ -114,7 +126,10 @@ static int multiply(const struct factors *f, const struct matrix *la, const void
                 sum += get(a, la->type, ta ? k + i * la->ld : i + k * la->ld) *
                        get(b, lb->type, tb ? j + k * lb->ld : k + j * lb->ld);
             sum = alpha * sum + (beta != 0 ? beta * get(c, lc->type, i + j * lc->ld) : 0);
-            put(d, ld->type, i + j * ld->ld, sum + (f->bias ? get(f->bias, f->bias_type, i) : 0));
+            double bias = f->bias ? get(f->bias, f->bias_type, i) : 0;
+            put(d, ld->type, i + j * ld->ld, fused ? sum + bias : sum);
+            if (!fused && f->bias)
+                put(d, ld->type, i + j * ld->ld, get(d, ld->type, i + j * ld->ld) + bias);
         }
     return 0;
 }

@@ -13,6 +13,7 @@ struct op_case {
     const char *problem;
     enum rfg_data data;
     bool unaligned;
+    const char *config; /* "gemm_skinny{m_tile=4,...}" in place of the sample, on devices that have the variant */
 };
 
 /* The devices to test: "cpu" and those of $RFG_TEST_DEVICES (comma-separated: "nvidia:0,emu:gfx942:8"). */
@@ -25,10 +26,15 @@ int op_main(const char *name, const TTest *const *each, const TTest *const *once
 /* Runs the cases on a device and fails the Check test at the first wrong one, naming problem, data, seed and variant.
  * For each: the public function twice, bit for bit the same; then a sample of each variant's parameter sets
  * ($RFG_TEST_CONFIGS of each, default 6; 0: all), those with integer data bit for bit as the public function's. Outputs
- * are poisoned before each run, guards are checked after it. $RFG_TEST_SEED sets the data's seed; $RFG_TEST_PROBLEM
- * (with $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one JSON line with the counts to
- * $RFG_VERIFIED_FILE. `group` names the table in it. */
+ * are poisoned before each run, guards are checked after it; on cpu and the emulator ($RFG_TEST_FENCED: on all) each
+ * tensor and workspace is fenced. The emulator runs the second round under another schedule. $RFG_TEST_SEED sets the
+ * data's seed; $RFG_TEST_PROBLEM (with $RFG_TEST_DATA, $RFG_TEST_UNALIGNED=1) is run in place of the table. Appends one
+ * JSON line with the counts to $RFG_VERIFIED_FILE. `group` names the table in it. */
 void op_cases_run(const char *device, const char *group, const struct op_case *cases, int n);
+
+/* Launches a kernel in fewer workgroups than the problem has tiles or rows: the limit of a launch (MAX_GROUPS) is far
+ * beyond what tests can wait for. Nothing on cpu, or where the device lacks the variant. */
+void op_few_groups(const char *device, const char *problem, const char *config, unsigned groups);
 
 /* A test that runs a table on the _i-th device. */
 #define OP_CASES(name, table, group)                                                                                   \

@@ -31,16 +31,13 @@ void program_teardown(void)
     ck_assert_int_eq(system(cmd), 0);
 }
 
-int run_program(const char *name, const char *fmt, ...)
+static int run(const char *where, const char *name, const char *fmt, va_list ap)
 {
     char args[700], cmd[1200];
     const char *bin = rfg_env("RFG_BINDIR");
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(args, sizeof(args), fmt, ap);
-    va_end(ap);
+    ck_assert(fmt && vsnprintf(args, sizeof(args), fmt, ap) < (int)sizeof(args));
     ck_assert_msg(bin, "RFG_BINDIR must say where the programs are");
-    snprintf(cmd, sizeof(cmd), "%s/%s %s > out 2> err", bin, name, args);
+    snprintf(cmd, sizeof(cmd), ": > out; %s/%s %s %s 2> err", bin, name, args, where);
     int rc = system(cmd);
     free(out);
     free(err);
@@ -49,4 +46,22 @@ int run_program(const char *name, const char *fmt, ...)
     ck_assert(out && err);
     ck_assert_msg(WIFEXITED(rc), "%s: killed: %s", cmd, err);
     return WEXITSTATUS(rc);
+}
+
+int run_program(const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = run("> out", name, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int run_program_to(const char *where, const char *name, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = run(where, name, fmt, ap);
+    va_end(ap);
+    return rc;
 }

@@ -13,6 +13,8 @@ void program_teardown(void);
 
 /* Runs a program of $RFG_BINDIR with shell-quoted arguments; returns its exit code. A signal fails the test. */
 __attribute__((format(printf, 2, 3))) int run_program(const char *name, const char *fmt, ...);
+/* The same with stdout elsewhere: "> out", "> /dev/full", ">&-". */
+__attribute__((format(printf, 3, 4))) int run_program_to(const char *where, const char *name, const char *fmt, ...);
 
 #define PRINTS(where, text) ck_assert_msg(strstr(where, text) != NULL, "'%s' does not say '%s'", where, text)
 

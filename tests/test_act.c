@@ -61,6 +61,8 @@ static const struct op_case quantised[] = {
     { "act_and_mul f16->e4m3 M=4 N=1 scale=group", R, false },
     { "act_and_mul bf16->e4m3 M=4 N=2880 act=swigluoai interleaved=1 scale=group plain=1", R, false },
     { "act bf16->e4m3 M=8 N=4096 act=none scale=token", R, false },
+    { "act bf16->e4m3 M=3 N=100 act=relu scale=token", R, false }, /* waves without a chunk */
+    { "act bf16->e4m3 M=40 N=1 act=relu2 scale=token", R, false },
     { "act f32->e4m3fnuz M=3 N=640 act=none scale=group", R, false },
     { "act bf16->i8 M=3 N=4097 act=none scale=static", R, false },
 };
@@ -90,6 +92,8 @@ static const struct op_case values[] = {
     { "act_and_mul bf16->bf16 M=40 N=512", S, false },
     { "act_and_mul f16->f16 M=40 N=512 act=gelu", S, false },
     { "act_and_mul f32->f32 M=40 N=64 act=gelu_tanh", S, false },
+    { "act_and_mul bf16->bf16 M=40 N=512 act=relu", S, false },
+    { "act f32->f32 M=40 N=64 act=relu", S, false },
     { "act_and_mul bf16->bf16 M=40 N=512 act=relu2", S, false },
     { "act_and_mul bf16->bf16 M=40 N=512 act=swigluoai", S, false },
     { "act_and_mul bf16->e4m3 M=40 N=512 scale=static", S, false },
@@ -103,6 +107,15 @@ OP_CASES(right_shapes, shapes, "activations")
 OP_CASES(right_quantised, quantised, "quantised outputs")
 OP_CASES(right_layouts, layouts, "strides, alignment, in place")
 OP_CASES(right_values, values, "exact, large, NaN and inf")
+
+START_TEST(rows_by_turns)
+{
+    op_few_groups(op_device(_i), "act_and_mul bf16->e4m3 M=7 N=1200 scale=token",
+                  "act_and_mul_rows{threads=256,chunks=1,keep=1,width=16,stream=0}", 2);
+    op_few_groups(op_device(_i), "act_and_mul bf16->e4m3 M=5 N=4104 scale=token",
+                  "act_and_mul_rows{threads=256,chunks=1,keep=2,width=16,stream=0}", 1);
+}
+END_TEST
 
 /* ---- rounding, code for code --------------------------------------------------------------------------------------
  */
@@ -300,6 +313,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("act", OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, every_code),
+    return op_main("act",
+                   OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, rows_by_turns, every_code),
                    OP_TESTS(refusals));
 }

@@ -10,6 +10,7 @@
 
 #include "../dispatch/context_impl.h"
 #include "../dispatch/jit_internal.h"
+#include "../dispatch/tempdir.h"
 #include "../dispatch/util.h"
 #include "../ops/asm.h"
 #include "../ops/embed.h"
@@ -17,17 +18,19 @@
 #include "../tuner/harness.h"
 #include "suite.h"
 
-static char root[RFG_TEMPDIR_STRLEN];
+static struct rfg_tempdir tmp;
+static char *root;
 
 static void setup(void)
 {
-    ck_assert(rfg_tempdir_make(root));
+    ck_assert(rfg_tempdir_make(&tmp, NULL));
+    root = tmp.path;
     setenv("TMPDIR", root, 1);
 }
 
 static void teardown(void)
 {
-    rfg_tempdir_remove(root);
+    rfg_tempdir_remove(&tmp);
 }
 
 static char *put_file(const char *name, const char *text)

@@ -15,117 +15,10 @@
 #include <unistd.h>
 
 #include "../dispatch/context.h"
-#include "../dispatch/jit_internal.h"
+#include "../dispatch/tempdir.h"
 #include "../dispatch/util.h"
+#include "cache_case.h"
 #include "suite.h"
-
-/* ---- a compiler to count ------------------------------------------------------------------------------------ */
-
-static char root[RFG_TEMPDIR_STRLEN], dir[512], tally[512];
-static bool hang;
-static const char *fake_version = "fake 1.0";
-static const char *fake_options[] = { "-O3", NULL };
-
-static bool fake_available(char *version, size_t size, struct rfg_reason *why)
-{
-    (void)why;
-    snprintf(version, size, "%s", fake_version);
-    return true;
-}
-
-static bool fake_has_target(const char *target)
-{
-    return !strncmp(target, "test", 4);
-}
-
-/* One byte a call goes to the tally. The code object is the source, 16 times over. */
-static rfg_status fake_compile(const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
-{
-    int fd = open(tally, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-    ck_assert_int_eq(write(fd, "x", 1), 1);
-    close(fd);
-    if (strstr(req->source, "slow"))
-        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-    while (strstr(req->source, "forever") && hang)
-        pause();
-    if (strstr(req->source, "bad")) {
-        *log = strdup("rfg.hip:1: error: bad\n");
-        return rfg_fail(RFG_ERROR_COMPILE, "%s: error: bad", req->name);
-    }
-    size_t n = strlen(req->source);
-    *code = (struct rfg_blob){ malloc(16 * n), 16 * n };
-    for (size_t i = 0; i < 16; i++)
-        memcpy((char *)code->data + i * n, req->source, n);
-    return RFG_OK;
-}
-
-static const struct rfg_jit_provider fake = {
-    .name = "fake",
-    .options = fake_options,
-    .available = fake_available,
-    .has_target = fake_has_target,
-    .compile = fake_compile,
-};
-
-static size_t compiles(void)
-{
-    struct stat st;
-    return stat(tally, &st) ? 0 : (size_t)st.st_size;
-}
-
-static void setup(void)
-{
-    ck_assert(rfg_tempdir_make(root));
-    snprintf(dir, sizeof(dir), "%s/cache", root);
-    snprintf(tally, sizeof(tally), "%s/tally", root);
-    rfg_jit_extra_provider = &fake;
-}
-
-static void teardown(void)
-{
-    rfg_tempdir_remove(root);
-}
-
-static struct rfg_jit_request request(const char *source)
-{
-    return (struct rfg_jit_request){ .name = "v{a=1}", .entry = "k", .target = "test1", .source = source };
-}
-
-static rfg_status get(struct rfg_cache *c, const char *source)
-{
-    struct rfg_jit_request req = request(source);
-    const struct rfg_blob *code;
-    rfg_status st = rfg_cache_get(c, &req, NULL, NULL, &code);
-    if (st == RFG_OK) {
-        size_t n = strlen(source);
-        ck_assert_uint_eq(code->size, 16 * n);
-        for (size_t i = 0; i < 16; i++)
-            ck_assert_int_eq(memcmp((char *)code->data + i * n, source, n), 0);
-    } else {
-        ck_assert_ptr_null(code);
-    }
-    return st;
-}
-
-/* In a fresh cache over the same directory; returns its statistics. */
-static struct rfg_cache_stats get_fresh(const char *source)
-{
-    struct rfg_cache *c = rfg_cache_open(dir, 0);
-    ck_assert_int_eq(get(c, source), RFG_OK);
-    struct rfg_cache_stats s;
-    rfg_cache_get_stats(c, &s);
-    rfg_cache_close(&c);
-    ck_assert_ptr_null(c);
-    return s;
-}
-
-static char *file_of(const char *source)
-{
-    struct rfg_jit_request req = request(source);
-    char key[65];
-    rfg_cache_key(&req, &fake, key);
-    return rfg_asprintf("%s/test1/%s.rfgco", dir, key);
-}
 
 static int files_in(const char *path, const char *suffix, uint64_t *bytes)
 {
@@ -211,28 +104,28 @@ START_TEST(key_parts)
 {
     struct rfg_jit_request req = request("kernel");
     char key[65], other[65];
-    rfg_cache_key(&req, &fake, key);
+    rfg_cache_key(&req, cache_provider, key);
     ck_assert_uint_eq(strlen(key), 64);
     struct rfg_jit_request named = req;
     named.name = "another{a=2}";
-    rfg_cache_key(&named, &fake, other);
+    rfg_cache_key(&named, cache_provider, other);
     ck_assert_str_eq(key, other);
     struct rfg_jit_request source = req, target = req;
     source.source = "kerne1";
-    rfg_cache_key(&source, &fake, other);
+    rfg_cache_key(&source, cache_provider, other);
     ck_assert_str_ne(key, other);
     target.target = "test2";
-    rfg_cache_key(&target, &fake, other);
+    rfg_cache_key(&target, cache_provider, other);
     ck_assert_str_ne(key, other);
-    fake_version = "fake 1.1";
-    rfg_cache_key(&req, &fake, other);
+    cache_version = "fake 1.1";
+    rfg_cache_key(&req, cache_provider, other);
     ck_assert_str_ne(key, other);
-    fake_version = "fake 1.0";
-    fake_options[0] = "-O2";
-    rfg_cache_key(&req, &fake, other);
+    cache_version = "fake 1.0";
+    cache_options[0] = "-O2";
+    rfg_cache_key(&req, cache_provider, other);
     ck_assert_str_ne(key, other);
-    fake_options[0] = "-O3";
-    struct rfg_jit_provider renamed = fake;
+    cache_options[0] = "-O3";
+    struct rfg_jit_provider renamed = *cache_provider;
     renamed.name = "faker";
     rfg_cache_key(&req, &renamed, other);
     ck_assert_str_ne(key, other);
@@ -291,27 +184,6 @@ START_TEST(damaged_file_is_a_miss)
 }
 END_TEST
 
-/* Runs fn with stderr in a file; returns how many warnings it printed. */
-static int warnings_of(void (*fn)(void))
-{
-    char path[600];
-    snprintf(path, sizeof(path), "%s/stderr", root);
-    fflush(stderr);
-    int saved = dup(2), fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    dup2(fd, 2);
-    fn();
-    fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
-    close(fd);
-    char *text = rfg_read_file(path, NULL);
-    int n = 0;
-    for (char *s = text; (s = strstr(s, "rfg: warning: code cache")); s++)
-        n++;
-    free(text);
-    return n;
-}
-
 static void use_three(void)
 {
     struct rfg_cache *c = rfg_cache_open(dir, 0);
@@ -326,10 +198,10 @@ START_TEST(directory_cannot_be_made)
 {
     FILE *f = fopen(dir, "w"); /* a file in its place: root can't write there either */
     fclose(f);
-    ck_assert_int_eq(warnings_of(use_three), 1);
+    ck_assert_int_eq(warnings_of(use_three, "code cache"), 1);
     ck_assert_uint_eq(compiles(), 2);
     strcpy(dir, "/proc/rfg/cache");
-    ck_assert_int_eq(warnings_of(use_three), 1);
+    ck_assert_int_eq(warnings_of(use_three, "code cache"), 1);
     ck_assert_uint_eq(compiles(), 4);
 }
 END_TEST
@@ -340,7 +212,7 @@ START_TEST(target_directory_cannot_be_made)
     snprintf(path, sizeof(path), "%s/test1", dir);
     ck_assert(rfg_mkdirs(dir));
     fclose(fopen(path, "w"));
-    ck_assert_int_eq(warnings_of(use_three), 1);
+    ck_assert_int_eq(warnings_of(use_three, "code cache"), 1);
     ck_assert_uint_eq(compiles(), 2);
 }
 END_TEST
@@ -349,7 +221,7 @@ static void lose_directory(void)
 {
     struct rfg_cache *c = rfg_cache_open(dir, 0);
     ck_assert_int_eq(get(c, "a"), RFG_OK);
-    rfg_tempdir_remove(dir);
+    rfg_remove_tree(dir);
     ck_assert_int_eq(get(c, "a"), RFG_OK);
     ck_assert_int_eq(get(c, "b"), RFG_OK);
     rfg_cache_close(&c);
@@ -358,7 +230,7 @@ static void lose_directory(void)
 /* Deleting the directory under a running program is a way to clear the cache. */
 START_TEST(directory_deleted_meanwhile)
 {
-    ck_assert_int_eq(warnings_of(lose_directory), 0);
+    ck_assert_int_eq(warnings_of(lose_directory, "code cache"), 0);
     ck_assert_uint_eq(compiles(), 2);
     ck_assert_uint_eq(get_fresh("b").disk_hits, 1);
 }
@@ -427,8 +299,8 @@ START_TEST(what_crashed_processes_left_goes)
 {
     char stale[700], fresh[700];
     get_fresh("a");
-    snprintf(stale, sizeof(stale), "%s/test1/0.rfgco.tmp-abcdef", dir);
-    snprintf(fresh, sizeof(fresh), "%s/test1/1.rfgco.tmp-abcdef", dir);
+    snprintf(stale, sizeof(stale), "%s/test1/%064d.rfgco.tmp-abcdef", dir, 0);
+    snprintf(fresh, sizeof(fresh), "%s/test1/%064d.rfgco.tmp-abcdef", dir, 1);
     fclose(fopen(stale, "w"));
     fclose(fopen(fresh, "w"));
     struct timespec old[2] = { { time(NULL) - 7200, 0 }, { time(NULL) - 7200, 0 } };
@@ -528,6 +400,42 @@ START_TEST(processes_compile_once)
 }
 END_TEST
 
+/* Many processes that begin at one moment, a few kernels: as the ranks of a job on a fresh machine. The bar is 512:
+ * RFG_TEST_CONTENDERS=512 CK_RUN_CASE=contenders build/tests/test-cache */
+START_TEST(many_contenders_one_compile)
+{
+    const char *wanted = rfg_env("RFG_TEST_CONTENDERS");
+    int n = wanted ? atoi(wanted) : 64, bad = 0, go[2];
+    char path[600];
+    ck_assert_int_gt(n, 0);
+    ck_assert_int_eq(pipe(go), 0);
+    double start = rfg_now();
+    for (int i = 0; i < n; i++)
+        if (fork() == 0) {
+            char c;
+            close(go[1]);
+            (void)!read(go[0], &c, 1); /* until the parent closes its end */
+            struct rfg_cache *cache = rfg_cache_open(dir, 0);
+            bool ok = true;
+            for (int k = 0; k < 4; k++)
+                ok = ok && get(cache, four_keys[(i + k) % 4]) == RFG_OK;
+            _exit(!ok);
+        }
+    close(go[1]);
+    for (int i = 0; i < n; i++) {
+        int status;
+        ck_assert_int_gt(wait(&status), 0);
+        bad += status != 0;
+    }
+    if (wanted)
+        printf("%d contenders, 4 keys: %zu compiles in %.2f s, %d failed\n", n, compiles(), rfg_now() - start, bad);
+    ck_assert_int_eq(bad, 0);
+    ck_assert_uint_eq(compiles(), 4);
+    snprintf(path, sizeof(path), "%s/test1", dir);
+    ck_assert_int_eq(files_in(path, "", NULL), 4);
+}
+END_TEST
+
 START_TEST(failures_are_told_to_all_and_not_kept)
 {
     struct thread threads[N];
@@ -552,7 +460,7 @@ START_TEST(killed_while_compiling)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        hang = true;
+        cache_hang = true;
         struct rfg_cache *c = rfg_cache_open(dir, 0);
         (void)!get(c, "forever");
         _exit(0);
@@ -585,7 +493,7 @@ int main(void)
 {
     Suite *s = suite_create("cache");
     TCase *tc = tcase_create("cache");
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, cache_setup, cache_teardown);
     tcase_set_timeout(tc, 30);
     tcase_add_test(tc, memory_then_disk);
     tcase_add_test(tc, memory_only);
@@ -602,6 +510,11 @@ int main(void)
     tcase_add_test(tc, failures_are_told_to_all_and_not_kept);
     tcase_add_test(tc, killed_while_compiling);
     tcase_add_test(tc, no_compiler);
+    suite_add_tcase(s, tc);
+    tc = tcase_create("contenders");
+    tcase_add_checked_fixture(tc, cache_setup, cache_teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, many_contenders_one_compile);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

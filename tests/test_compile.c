@@ -4,7 +4,8 @@
  * needed. What can differ in a code object is its set of macros; the sets that problems of the decode grid and around
  * it ask for are collected per variant and architecture, and of them enough are compiled that each pair of macro values
  * that occurs at all is compiled at least once. RFG_TEST_COMPILE=all, or =gfx942, compiles every set, of all
- * or of one architecture (about three minutes of CPU time each); RFG_TEST_FAMILY=norm is for one family alone. */
+ * or of one architecture (about three minutes of CPU time each); RFG_TEST_FAMILY=norm is for one family
+ * alone, RFG_TEST_ARCH=gfx1030 for one architecture. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -474,7 +475,9 @@ START_TEST(compiles)
 {
     static struct sets sets;
     const struct arch *arch = &archs[_i];
-    const char *mode = getenv("RFG_TEST_COMPILE");
+    const char *mode = getenv("RFG_TEST_COMPILE"), *just = getenv("RFG_TEST_ARCH");
+    if (just && strcmp(just, arch->name))
+        return;
     bool all = mode && (!strcmp(mode, "all") || !strcmp(mode, arch->name));
     struct rfg_device dev;
     struct rfg_reason why = { "" };

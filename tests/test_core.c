@@ -130,9 +130,31 @@ static bool test_valid(const struct rfg_device *dev, const struct rfg_problem *p
     return p[0] * p[1] <= 32 || rfg_refuse(why, "waves*rows=%d: must be at most 32", p[0] * p[1]);
 }
 
-static const struct rfg_variant test_variant = {
-    .name = "test", .n_params = 2, .params = test_params, .supports = test_supports, .valid = test_valid
-};
+/* What the made-up variant asks for. */
+static size_t test_bytes;
+static struct rfg_launch test_grid;
+
+static size_t test_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev, (void)prob, (void)p;
+    return test_bytes;
+}
+
+static void test_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_launch *l)
+{
+    (void)dev, (void)prob, (void)p;
+    *l = test_grid;
+}
+
+static const struct rfg_variant test_variant = { .name = "test",
+                                                 .kind = RFG_VARIANT_KERNEL,
+                                                 .n_params = 2,
+                                                 .params = test_params,
+                                                 .supports = test_supports,
+                                                 .valid = test_valid,
+                                                 .workspace = test_workspace,
+                                                 .launch = test_launch };
 
 struct seen {
     int n, stop_after, p[16][2];
@@ -176,6 +198,42 @@ START_TEST(checking)
     p.v[GEMM_M] = 5;
     ck_assert(!rfg_variant_check(&test_variant, &dev, &p, (int[]){ 4, 8 }, &why));
     ck_assert_ptr_nonnull(strstr(why.text, "M=5"));
+}
+END_TEST
+
+/* What can't be launched isn't valid, whatever the variant's own rules say: neither checked nor enumerated. */
+START_TEST(launch_limits)
+{
+    static const struct {
+        size_t workspace;
+        struct rfg_launch launch;
+        const char *why; /* NULL: it fits */
+    } cases[] = {
+        { RFG_WORKSPACE_BYTES, { { INT32_MAX / 512, 65535, 65535 }, { 1024, 1, 1 }, 65536 }, NULL },
+        { RFG_WORKSPACE_BYTES + 1,
+          { { 1, 1, 1 }, { 64, 1, 1 }, 0 },
+          "needs a workspace of 33554433 bytes: a stream has 33554432" },
+        { 0, { { 1, 1, 1 }, { 512, 2, 2 }, 0 }, "2048 threads: must be at most 1024" },
+        { 0, { { 1, 1, 1 }, { 64, 1, 1 }, 65537 }, "65537 bytes of LDS: must be at most 65536" },
+        { 0, { { 1u << 31, 1, 1 }, { 1, 1, 1 }, 0 }, "more than a launch takes" },
+        { 0, { { 1 << 23, 1, 1 }, { 512, 1, 1 }, 0 }, "more than a launch takes" },
+        { 0, { { 1, 65536, 1 }, { 64, 1, 1 }, 0 }, "more than a launch takes" },
+        { 0, { { 1, 1, 65536 }, { 64, 1, 1 }, 0 }, "more than a launch takes" },
+    };
+    struct rfg_device dev = { .lds_bytes = 65536, .max_threads = 1024 };
+    struct rfg_problem p;
+    ck_assert(rfg_problem_parse(&p, "gemm f16,f16->f32 M=3 N=1 K=2", NULL));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rfg_reason why = { "" };
+        struct seen s = { 0 };
+        test_bytes = cases[i].workspace;
+        test_grid = cases[i].launch;
+        bool fits = rfg_variant_check(&test_variant, &dev, &p, (int[]){ 4, 8 }, &why);
+        ck_assert_msg(fits == !cases[i].why && (fits || strstr(why.text, cases[i].why)), "case %zu: '%s'", i, why.text);
+        ck_assert_int_eq(rfg_variant_each(&test_variant, &dev, &p, see, &s), fits ? 5 : 0);
+    }
+    test_bytes = 0;
+    test_grid = (struct rfg_launch){ { 0 }, { 0 }, 0 };
 }
 END_TEST
 
@@ -316,7 +374,12 @@ START_TEST(dlpack)
 {
     char data[64];
     int64_t shape[] = { 3, 4 }, strides[] = { 8, 1 };
-    DLTensor dl = { .data = data, .ndim = 2, .dtype = { kDLBfloat, 16, 1 }, .shape = shape, .byte_offset = 2 };
+    DLTensor dl = { .data = data,
+                    .device = { kDLCPU, 0 },
+                    .ndim = 2,
+                    .dtype = { kDLBfloat, 16, 1 },
+                    .shape = shape,
+                    .byte_offset = 2 };
     rfg_tensor t;
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
     ck_assert_int_eq(t.dtype, RFG_BF16);
@@ -352,6 +415,7 @@ int main(void)
     tcase_add_test(tc, format_into_small_buffers);
     tcase_add_test(tc, enumeration);
     tcase_add_test(tc, checking);
+    tcase_add_test(tc, launch_limits);
     tcase_add_test(tc, configurations);
     tcase_add_test(tc, configuration_refusals);
     tcase_add_test(tc, registry);

@@ -32,24 +32,17 @@ static const char prelude[] =
     "#define ADD(p, v, o) __hip_atomic_fetch_add(p, v, o, __HIP_MEMORY_SCOPE_AGENT)\n"
     "#define BARRIER __builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\"); __builtin_amdgcn_s_barrier(); "
     "__builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\")\n"
-    "#if defined(__gfx1100__)\n#define LOAD \"global_load_b32\"\n#define DSW \"ds_store_b32\"\n"
-    "#else\n#define LOAD \"global_load_dword\"\n#define DSW \"ds_write_b32\"\n#endif\n"
     "extern \"C\" __global__ void k(int *p, int n)\n";
 
-/* Bodies: n is 1 for the bad kernel and 0 for the good one, or BAD is defined for the bad one. Groups of 128 threads,
- * two groups, p has 256 ints, all 5. */
+/* What compilers make of C, mostly of its memory model; instruction by instruction: emu_rules. Bodies: n is 1 for the
+ * bad kernel and 0 for the good one, or BAD is defined for the bad one. Groups of 128 threads, two groups, p has 256
+ * ints, all 5. */
 enum { GFX90A = 1, GFX942 = 2, GFX1100 = 4, EVERY = 7 };
 static const struct check {
     const char *name, *body;
     int archs;        /* where the bad one is bad */
     const char *says; /* NULL: whatever */
 } checks[] = {
-    { "global-out-of-bounds", "{ p[ME + n * 1000] = 7; }", EVERY, "allocation" },
-    { "global-out-of-bounds", "{ p[ME] = p[(int)ME - n * 300]; }", EVERY, "load of 4 bytes" },
-    { "lds-out-of-bounds",
-      "{ __shared__ int s[128]; s[TID] = 1; int at = TID * 4 + n * 60000; asm volatile(DSW \" %0, %1\" :: \"v\"(at), "
-      "\"v\"((int)TID) : \"memory\"); BARRIER; p[ME] = s[TID]; }",
-      EVERY, NULL },
     { "uninitialised-lds",
       "{ __shared__ int s[128]; if (TID < (n ? 64u : 128u)) s[TID] = 1; BARRIER; p[ME] = s[127 - TID]; }", EVERY,
       NULL },
@@ -57,51 +50,12 @@ static const struct check {
       "{ __shared__ int s[128]; s[TID] = 0; BARRIER; s[TID] = TID; if (!n) { BARRIER; } else asm "
       "volatile(\"\" ::: \"memory\"); p[ME] = s[127 - TID]; }",
       EVERY, "with no barrier between" },
-    { "lds-race",
-      "{ __shared__ int s[128]; int at = TID * 4; s[TID] = 0; BARRIER; asm volatile(DSW \" %0, %1\\n\"\n#ifndef BAD\n"
-      "\"s_waitcnt lgkmcnt(0)\\n\"\n#endif\n\"s_barrier\" :: \"v\"(at), \"v\"(n) : \"memory\"); p[ME] = s[127 - TID]; "
-      "}",
-      EVERY, "reached the barrier without waiting for it" },
-    { "uninitialised-register", "{ int v = 3;\n#ifdef BAD\nasm volatile(\"\" : \"=v\"(v));\n#endif\np[ME] = v + n; }",
-      EVERY, NULL },
-    { "uninitialised-register",
-      "{ int s = 3;\n#ifdef BAD\nasm volatile(\"\" : \"={s40}\"(s));\n#endif\nif (s == "
-      "12345) p[ME] = n; }",
-      EVERY, NULL },
     /* The good one writes a register by halves. */
     { "uninitialised-register",
       "{ int v;\n#ifdef BAD\nasm volatile(\"\" : \"=v\"(v));\n#else\nasm volatile(\"v_fma_mixlo_f16 %0, %1, %1, "
       "0\\n\\tv_fma_mixhi_f16 %0, %1, %1, 0\" : \"=&v\"(v) : \"v\"(1.0f));\n#endif\np[ME] = v; }",
       EVERY, NULL },
     { "uninitialised-memory", "{ if (GROUP == 0) p[128 + TID] = p[TID]; }", EVERY, NULL },
-    { "uninitialised-memory", "{ if (GROUP == 0 && p[128 + TID / 128] == 7) p[TID] = 1; }", EVERY, NULL },
-    { "uninitialised-memory", "{ if (ME == 0) __atomic_fetch_add(p, 1, __ATOMIC_RELAXED); }", EVERY, "an atomic on" },
-    { "missing-wait",
-      "{ int v; asm volatile(LOAD \" %0, %1, off\\n\"\n#ifndef BAD\n\"s_waitcnt vmcnt(0)\\n\"\n#endif\n \"s_nop 0\" : "
-      "\"=&v\"(v) : \"v\"(p + ME) : \"memory\"); p[ME] = v + n; }",
-      EVERY, "no s_waitcnt vmcnt waited for it" },
-    { "missing-wait",
-      "{ int v = n; asm volatile(LOAD \" %0, %1, off\\n\"\n#ifndef BAD\n\"s_waitcnt vmcnt(0)\\n\"\n#endif\n "
-      "\"v_mov_b32 %0, 1\" : \"=&v\"(v) : \"v\"(p + ME) : \"memory\"); p[ME] = v + n; }",
-      EVERY, "writes v" },
-    { "divergent-barrier",
-      "{ if (TID >= 64 && n) { p[ME] = 2; __builtin_amdgcn_s_barrier(); asm volatile(\"s_nop 1\"); } else { p[ME] = 1; "
-      "__builtin_amdgcn_s_barrier(); } }",
-      EVERY, "waits here while wave" },
-    { "divergent-barrier",
-      "{ __builtin_amdgcn_s_barrier(); if (TID >= 64 && n) return; __builtin_amdgcn_s_barrier(); p[ME] = 2; }", EVERY,
-      "has ended after 1 barriers" },
-    { "deadlock",
-      "{ if (GROUP == 0) { while (__atomic_load_n(p, __ATOMIC_RELAXED) == 5) __builtin_amdgcn_s_sleep(1); "
-      "p[1 + TID] = 2; } else if (!n && TID == 0) __atomic_store_n(p, 6, __ATOMIC_RELAXED); }",
-      EVERY, NULL },
-    { "misaligned", "{ int *q = (int *)((char *)p + n * 2); __atomic_fetch_add(q, 1, __ATOMIC_RELAXED); }", EVERY,
-      NULL },
-    { "trap", "{ if (n) __builtin_trap(); p[ME] = 1; }", EVERY, NULL },
-    { "illegal-instruction", "{ if (n) asm volatile(\".long 0xbfffffff\"); p[ME] = 1; }", EVERY, NULL },
-    { "illegal-branch",
-      "{ if (n) asm volatile(\"s_mov_b64 s[20:21], 16\\ns_setpc_b64 s[20:21]\" ::: \"s20\", \"s21\"); p[ME] = 1; }",
-      EVERY, NULL },
     { "global-race", "{ p[TID + (n ? 0 : GROUP * 128)] = 1; }", EVERY, "nothing orders the two" },
     { "global-race", "{ p[ME] = 1; p[ME] = p[n ? 255 - ME : ME ^ 1]; }", EVERY, "nothing orders the two" },
     /* Group 0 gives p[0...127] to group 1, by a flag. */
@@ -167,7 +121,6 @@ START_TEST(checks_find_what_is_wrong)
     const struct check *c = &checks[_i % N_CHECKS];
     bool is_bad = c->archs >> _i / N_CHECKS & 1;
     char last[1200];
-    setenv("RFG_EMU_MAX_SPIN", "200000", 1);
     emu_open_device(arch);
     for (int bad = 0; bad <= 1; bad++) {
         hipFunction_t fn;
@@ -186,7 +139,7 @@ START_TEST(checks_find_what_is_wrong)
         else {
             ck_assert_msg(e != hipSuccess && found, "%s: the bad kernel of %s passes", arch, c->name);
             ck_assert_msg(emu_reports(c->name) == found, "%s: not %s but: %s", arch, c->name, last);
-            PRINTS(last, strcmp(c->name, "deadlock") ? "workgroup (" : "workgroups are left");
+            PRINTS(last, "workgroup (");
             PRINTS(last, "kernel k");
             if (c->says)
                 PRINTS(last, c->says);
@@ -252,7 +205,7 @@ START_TEST(split_k_under_many_schedules)
             snprintf(text, sizeof(text), "%d", seed);
             setenv("RFG_EMU_SCHEDULE", text, 1);
             ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
-            ck_assert_msg(rfg_case_run(c, 0, plan, NULL) == RFG_OK, "%s schedule %d: %s", archs[_i], seed,
+            ck_assert_msg(rfg_case_run_checked(c, 0, plan, NULL) == RFG_OK, "%s schedule %d: %s", archs[_i], seed,
                           rfg_last_error());
             ck_assert_int_eq(rfg_case_check(c, 0, &check), RFG_OK);
             ck_assert_msg(check.ok, "%s schedule %d: %s", archs[_i], seed, check.message);

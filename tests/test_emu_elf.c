@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../dispatch/util.h"
 #include "../emu/front.h"
@@ -324,6 +325,125 @@ START_TEST(survives_damage)
 }
 END_TEST
 
+/* ---- images of unknown size
+ * ------------------------------------------------------------------------------------------- */
+
+/* size bytes that end where memory does. */
+static char *at_the_edge(const void *data, size_t size)
+{
+    size_t pages = (size + 4095) / 4096 * 4096;
+    char *map = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(map, MAP_FAILED);
+    ck_assert_int_eq(mprotect(map + pages, 4096, PROT_NONE), 0);
+    memcpy(map + pages - size, data, size);
+    return map + pages - size;
+}
+
+static void not_an_image(const void *data, size_t size)
+{
+    char error[512] = "", *image = at_the_edge(data, size);
+    struct emu_code *c;
+    ck_assert_uint_eq(emu_code_size(image), 0);
+    ck_assert(!emu_code_load_image(&c, image, NULL, error, sizeof(error)));
+    ck_assert_ptr_null(c);
+    ck_assert_str_ne(error, "");
+}
+
+/* hipModuleLoadData() gets a pointer: tables far away, or without an end, must not be followed. */
+START_TEST(headers_that_lie)
+{
+    static const struct {
+        uint64_t shoff, phoff;
+        uint16_t shnum, phnum;
+    } lies[] = {
+        { 1ull << 45, 64, 4, 1 }, { 64, 1ull << 45, 1, 4 },         { 64, 64, 0xffff, 1 },    { 64, 64, 1, 0xffff },
+        { UINT64_MAX, 64, 1, 0 }, { UINT64_MAX - 32, 64, 1, 0 },    { 64, UINT64_MAX, 0, 1 }, { 4096, 64, 1, 0 },
+        { 64, 4096, 0, 1 },       { 1ull << 63, 1ull << 63, 2, 2 },
+    };
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        Elf64_Ehdr h = { .e_ident = ELFMAG, .e_shoff = lies[i].shoff, .e_phoff = lies[i].phoff };
+        h.e_shnum = lies[i].shnum;
+        h.e_phnum = lies[i].phnum;
+        h.e_shentsize = sizeof(Elf64_Shdr);
+        h.e_phentsize = sizeof(Elf64_Phdr);
+        not_an_image(&h, sizeof(h));
+    }
+    struct {
+        Elf64_Ehdr h;
+        Elf64_Phdr p;
+        Elf64_Shdr s;
+    } far = { .h = { .e_ident = ELFMAG, .e_phoff = 64, .e_phnum = 1, .e_phentsize = sizeof(Elf64_Phdr) },
+              .p = { .p_offset = UINT64_MAX - 8, .p_filesz = 16 } };
+    not_an_image(&far, sizeof(far)); /* their sum is 7 */
+    far.p = (Elf64_Phdr){ 0 };
+    far.h.e_shoff = offsetof(__typeof__(far), s);
+    far.h.e_shnum = 1;
+    far.h.e_shentsize = sizeof(far.s);
+    far.s = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_offset = 8, .sh_size = 1ull << 45 };
+    not_an_image(&far, sizeof(far));
+    far.s.sh_type = SHT_NOBITS; /* it takes no room: whole, but for what a code object must have */
+    ck_assert_uint_eq(emu_code_size(at_the_edge(&far, sizeof(far))), sizeof(far));
+    far.s = (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_offset = 8, .sh_size = sizeof(far) };
+    char error[512];
+    struct emu_code *c;
+    ck_assert(!emu_code_load_image(&c, at_the_edge(&far, sizeof(far)), NULL, error, sizeof(error)));
+    ck_assert_msg(strstr(error, "there are fewer") != NULL, "%s", error);
+
+    static const uint64_t entries[][4] = {
+        /* how many, offset, size, id_size */
+        { 1, 1ull << 45, 1, 4 }, { 1, 0, 1ull << 45, 4 }, { 1, 0, 1, 1ull << 45 },     { 1, UINT64_MAX, 2, 4 },
+        { UINT64_MAX, 0, 1, 4 }, { 2, 0, 1, 0 },          { 1, 0, 1, UINT64_MAX - 40 }
+    };
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        char bundle[24 + 32] = "__CLANG_OFFLOAD_BUNDLE__";
+        memcpy(bundle + 24, entries[i], 32);
+        not_an_image(bundle, sizeof(bundle));
+    }
+    not_an_image("__CLANG_OFFLOAD_BUNDLE__", 24);
+    not_an_image("\177ELF", 4);
+    not_an_image("x", 1);
+}
+END_TEST
+
+/* The same damage as above, at the edge of memory, with the size that the headers tell; alone and in a bundle. */
+START_TEST(survives_damage_of_unknown_size)
+{
+    static const char *const ids[] = { "host-x86_64-unknown-linux--", "hip-amdgcn-amd-amdhsa--gfx942" };
+    uint64_t seed = 77;
+    size_t size;
+    if (!emu_can_compile())
+        return;
+    char *data = emu_compile(source, "gfx942", files[3].options, &size);
+    char *bundle = calloc(1, 4096 + size), *at = bundle + 24 + 8;
+    memcpy(bundle, "__CLANG_OFFLOAD_BUNDLE__", 24);
+    bundle[24] = 2; /* entries: clang puts an empty one for the host first */
+    for (int i = 0; i < 2; i++) {
+        uint64_t entry[] = { 4096, i ? size : 0, strlen(ids[i]) };
+        memcpy(at, entry, sizeof(entry));
+        memcpy(at + sizeof(entry), ids[i], entry[2]);
+        at += sizeof(entry) + entry[2];
+    }
+    memcpy(bundle + 4096, data, size);
+    for (int bundled = 0; bundled < 2; bundled++) {
+        const char *whole = bundled ? bundle : data;
+        size_t length = bundled ? 4096 + size : size;
+        char *image = at_the_edge(whole, length), error[512];
+        struct emu_code *c;
+        ck_assert_uint_eq(emu_code_size(image), length);
+        ck_assert_msg(emu_code_load_image(&c, image, emu_arch_find("gfx942"), error, sizeof(error)), "%s", error);
+        emu_code_free(&c);
+        for (int i = 0; i < 3000; i++) {
+            memcpy(image, whole, length);
+            damage(&seed, image, i % 4 ? 128 : length); /* mostly the headers */
+            if (emu_code_load_image(&c, image, emu_arch_find("gfx942"), error, sizeof(error)))
+                emu_code_free(&c);
+        }
+    }
+    free(bundle);
+    free(data);
+}
+END_TEST
+
 /* ---- the start of a kernel
  * --------------------------------------------------------------------------------------------- */
 
@@ -566,6 +686,11 @@ int main(void)
     tcase_add_loop_test(tc, source_lines, 0, 6);
     tcase_add_test(tc, says_why_not);
     tcase_add_loop_test(tc, survives_damage, 0, 4);
+    tc = tcase_create("sizes");
+    suite_add_tcase(s, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, headers_that_lie);
+    tcase_add_test(tc, survives_damage_of_unknown_size);
     tc = tcase_create("start");
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 60);

@@ -436,6 +436,29 @@ START_TEST(scratch_is_a_wave_s_own)
 }
 END_TEST
 
+static void i_scratch_write(struct emu_wave *w, const struct emu_inst *i)
+{
+    (void)i;
+    memset(w->scratch, w->index + 1, 16 * 64);
+}
+static void i_scratch_read(struct emu_wave *w, const struct emu_inst *i)
+{
+    (void)i;
+    for (int at = 0; at < 16 * 64; at++)
+        got_lanes += w->scratch[at] == w->index + 1;
+}
+
+START_TEST(waves_scratch_is_apart)
+{
+    static const emu_exec_fn fns[] = { i_scratch_write, i_barrier, i_scratch_read, i_end, NULL };
+    got_lanes = 0;
+    set_up("gfx90a", 1, 3 * 64, fns);
+    m.kernel.scratch_bytes = 16;
+    ck_assert_int_eq(emu_launch_run(&m.l), EMU_DONE);
+    ck_assert_uint_eq(got_lanes, 3 * 16 * 64);
+}
+END_TEST
+
 START_TEST(bad_settings_are_told_and_ignored)
 {
     struct emu_settings s;
@@ -469,6 +492,7 @@ int main(void)
     tcase_add_loop_test(tc, the_gate, 0, sizeof(accesses) / sizeof(accesses[0]));
     tcase_add_test(tc, arguments_are_read_only);
     tcase_add_test(tc, scratch_is_a_wave_s_own);
+    tcase_add_test(tc, waves_scratch_is_apart);
     tcase_add_test(tc, bad_settings_are_told_and_ignored);
     return run_suite(s);
 }

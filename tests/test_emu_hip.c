@@ -705,7 +705,7 @@ START_TEST(program_runs_code_objects)
     } cases[] = {
         { "--help", 0, "usage" },
         { "dance", 2, "'dance'" },
-        { "list", 2, "without a file" },
+        { "list", 2, "must have a file" },
         { "list none.co", 1, "none.co" },
         { "list x.bin", 1, "not an ELF" },
         { "list k.co", 0, "vadd: wave64" },

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../dispatch/context.h"
+#include "../dispatch/util.h"
 #include "emu_counters_kernel.h"
 #include "emu_kernel.h"
 #include "program.h"
@@ -24,6 +25,15 @@ static int64_t member(const json_t *j, const char *a, const char *b, const char 
     j = c ? json_object_get(j, c) : j;
     ck_assert_msg(json_is_integer(j), "%s %s %s", a, b ? b : "", c ? c : "");
     return json_integer_value(j);
+}
+
+static void write_floats(const char *path, int n, float value)
+{
+    FILE *f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    for (int i = 0; i < n; i++)
+        ck_assert(fwrite(&value, sizeof(value), 1, f) == 1);
+    ck_assert_int_eq(fclose(f), 0);
 }
 
 START_TEST(programs)
@@ -81,6 +91,67 @@ START_TEST(programs)
 }
 END_TEST
 
+/* What rfg compiled and cached is a code object like any other. */
+START_TEST(runs_files_of_the_cache)
+{
+    char file[300], said[300], *bytes;
+    size_t size;
+    setenv("RFG_CACHE_DIR", "cache", 1);
+    ck_assert_msg(run_program("rfg-bench",
+                              "--device emu:gfx942:4 --counters --problem 'gemm f32,f32->f32 M=2 N=16 K=32' "
+                              "--variant 'gemm_portable{tile_m=16}'") == 0,
+                  "%s", err);
+    FILE *p = popen("ls cache/gfx942/*.rfgco", "r");
+    ck_assert(p && fgets(file, sizeof(file), p) && pclose(p) == 0);
+    file[strcspn(file, "\n")] = 0;
+    ck_assert_msg(run_program("rfg-emu", "list %s", file) == 0, "%s", err);
+    PRINTS(out, "gemm_portable: wave64");
+    /* struct gemm_args: 2 rows of ones by 16 rows of twos, 32 long. */
+#define ARGS "{ out:y.bin:128 in:x.bin in:w.bin null i32:2 i32:16 i32:32 i32:0 i64:32 i64:32 i64:16 zero:256 zero:256 }"
+    write_floats("x.bin", 2 * 32, 1);
+    write_floats("w.bin", 16 * 32, 2);
+    ck_assert_msg(run_program("rfg-emu", "run %s --block 256 --args " ARGS, file) == 0, "%s", err);
+    PRINTS(out, "gemm_portable: ");
+    float *y = (float *)rfg_read_file("y.bin", &size);
+    ck_assert(y && size == 128);
+    for (int i = 0; i < 32; i++)
+        ck_assert_float_eq(y[i], 64);
+    free(y);
+    static const struct {
+        const char *args, *says;
+    } wrong[] = {
+        { "{ i32:1 }", "argument 0 has 4 bytes: " },
+        { "{ i8:1 i64:1 i8:1 }", "argument 0 has 24 bytes: " },
+        { "{ i32:1", "must have members and end with }" },
+        { "{ }", "must have members and end with }" },
+        { "{ bytes:x.bin }", "bytes:x.bin: can't be in a struct" },
+        { "{ i32:1 } i32:1", "2 are given: gemm_portable has 1" },
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ck_assert_int_eq(run_program("rfg-emu", "run %s --args %s", file, wrong[i].args), 2);
+        PRINTS(err, wrong[i].says);
+    }
+    ck_assert_int_eq(run_program("rfg-emu", "--coverage %s", file), 0);
+    PRINTS(out, "1 wholly implemented");
+    /* A bit turned, or the end missing: said, not run. */
+    bytes = rfg_read_file(file, &size);
+    ck_assert(bytes && size > 1000);
+    for (int cut = 0; cut < 2; cut++) {
+        bytes[size / 2] ^= 1;
+        FILE *f = fopen("bad.rfgco", "wb");
+        ck_assert(f && fwrite(bytes, 1, size - (size_t)cut, f) == size - (size_t)cut && !fclose(f));
+        ck_assert_int_eq(run_program("rfg-emu", "run bad.rfgco --block 256 --args " ARGS), 1);
+        snprintf(said, sizeof(said), "bad.rfgco: %s", cut ? "truncated" : "wrong checksum");
+        PRINTS(err, said);
+    }
+    free(bytes);
+    /* Outputs are looked at before the launch. */
+    ck_assert_int_eq(run_program("rfg-emu", "run %s --args { out:/nonexistent/x:128 }", file), 1);
+    PRINTS(err, "'/nonexistent/x' can't be written: No such file");
+    ck_assert_str_eq(out, "");
+}
+END_TEST
+
 /* What docs/perf/norms.md says of them, with a little room: compilers differ. (Of the norms Triton's take 184 and 681.)
  */
 START_TEST(rows_stay_lean)
@@ -128,6 +199,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, program_setup, program_teardown);
     tcase_add_loop_test(tc, programs, 0, N_ARCHS);
+    tcase_add_test(tc, runs_files_of_the_cache);
     tcase_add_test(tc, rows_stay_lean);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -18,6 +18,7 @@
 #define I RFG_DATA_INTS
 #define C RFG_DATA_CANCEL
 #define S RFG_DATA_SPECIAL
+#define E RFG_DATA_EXACT
 
 static const struct op_case shapes[] = {
     { "gemm bf16,bf16->bf16 M=1 N=2112 K=7168", R, false },
@@ -65,6 +66,11 @@ static const struct op_case layouts[] = {
     { "gemm f16,f16->f32 M=17 N=65 K=264 bias=1", R, true },
     { "gemm f32,f32->bf16 M=4 N=31 K=100 bias=1", R, true },
     { "gemm bf16,bf16->bf16 M=8 N=96 K=512 align=4", R, false },
+    /* Columns beyond the last quad. */
+    { "gemm bf16,bf16->bf16 M=20 N=70 K=256 ldy=72", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->bf16 M=20 N=71 K=256 ldy=72 bias=1", R, false,
+      "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=1}" },
     { "gemm bf16,bf16->bf16 M=40 N=96 K=512 align=8 align_y=2 bias=1", R, false },
     { "gemm f16,f16->f16 M=16 N=128 K=1024 align=2 align_y=8", R, false },
 };
@@ -86,10 +92,76 @@ static const struct op_case values[] = {
     { "gemm f32,f32->f16 M=9 N=70 K=100", S, false },
 };
 
+/* At least three partials of each sum, in fp32, so that another order is another result; and the K of today's models.
+ */
+static const struct op_case partials[] = {
+    { "gemm bf16,bf16->f32 M=3 N=10 K=4096", R, false, "gemm_skinny{m_tile=4,rows=2,waves=1,unroll=4,split_k=8}" },
+    { "gemm f32,f32->f32 M=1 N=7 K=7168 bias=1", R, false, "gemm_skinny{m_tile=1,rows=1,waves=4,unroll=4,split_k=4}" },
+    { "gemm bf16,bf16->f32 M=20 N=40 K=2048 bias=1", R, false,
+      "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=8}" },
+    { "gemm f16,f16->f32 M=8 N=32 K=7168", R, false,
+      "gemm_splitk_mma{tile_m=16,tile_n=16,tile_k=64,k_waves=2,stages=2,split_k=28}" },
+    { "gemm bf16,bf16->f32 M=8 N=32 K=7168", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=28}" },
+    { "gemm f16,f16->f32 M=20 N=72 K=1024 bias=1", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,bf16->bf16 M=2 N=16 K=7168", R, false, "gemm_portable{tile_m=16}" },
+    { "gemm bf16,bf16->f32 M=7 N=49 K=7168 bias=1", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=7,unroll=2,split_k=16}" },
+    { "gemm f16,f16->f32 M=30 N=45 K=2048", R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=8}" },
+    { "gemm bf16,bf16->f32 M=20 N=40 K=520 bias=1", R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->f32 M=70 N=48 K=1024", R, false,
+      "gemm_wgmma{swap=0,tile_m=64,tile_n=32,tile_k=64,stages=2,split=16}" },
+    { "gemm bf16,bf16->f32 M=6 N=150 K=2048 bias=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=128,stages=2,split=16}" },
+    { "gemm bf16,bf16->f32 M=6 N=150 K=2048 bias=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=64,stages=4,split=1}" },
+    { "gemm bf16,bf16->f32 M=6 N=32 K=7168", I, false,
+      "gemm_splitk_mma{tile_m=16,tile_n=32,tile_k=128,k_waves=4,stages=2,split_k=20}" },
+};
+
 OP_CASES(right_shapes, shapes, "shapes")
+OP_CASES(right_partials, partials, "partial sums, large K")
 OP_CASES(right_zero_sizes, zeroes, "zero sizes")
 OP_CASES(right_layouts, layouts, "strides and alignment")
 OP_CASES(right_values, values, "exact, cancelling, NaN and inf")
+
+START_TEST(tiles_by_turns)
+{
+    op_few_groups(op_device(_i), "gemm bf16,bf16->f32 M=40 N=150 K=40 bias=1", "gemm_portable{tile_m=16}", 2);
+}
+END_TEST
+
+static size_t workspace_wanted;
+static size_t wants_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev, (void)prob, (void)p;
+    return workspace_wanted;
+}
+
+/* A plan that wants more workspace than a stream has is refused, whatever its variant thinks of it. */
+START_TEST(workspace_limit)
+{
+    rfg_context *ctx = op_context(op_device(_i));
+    struct rfg_problem prob;
+    struct rfg_plan *plan;
+    int p[RFG_MAX_PARAMS] = { 16 };
+    ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=3 N=5 K=7", NULL));
+    struct rfg_variant wants = *rfg_variant_find(prob.op, "gemm_portable");
+    wants.workspace = wants_workspace;
+    for (int more = 0; rfg_context_hip(ctx) && more < 2; more++) {
+        workspace_wanted = RFG_WORKSPACE_BYTES + (size_t)more;
+        rfg_status st = rfg_plan_create(ctx, &prob, &wants, p, &plan);
+        ck_assert_msg(st == (more ? RFG_ERROR_UNSUPPORTED : RFG_OK), "%zu bytes: %s", workspace_wanted,
+                      rfg_status_name(st));
+        ck_assert(!more || strstr(rfg_last_error(), "needs a workspace of 33554433 bytes: a stream has 33554432"));
+        rfg_plan_destroy(ctx, &plan);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
 
 /* Sizes, dtypes, strides and data drawn from the seed. */
 #define N_RANDOM 40
@@ -117,6 +189,59 @@ START_TEST(right_random)
             cases[i].data = RFG_DATA_RANDOM;
     }
     op_cases_run(op_device(_i), "drawn from the seed", cases, N_RANDOM);
+}
+END_TEST
+
+/* One rounding, whoever serves it: dtypes x layouts x bias, with sums that show every rounding. What cuBLASLt rounded
+ * twice on an H200 is among them. */
+static const struct {
+    const char *sizes;
+    bool unaligned;
+} roundings[] = {
+    { "M=8 N=48 K=256", false },
+    { "M=1 N=72 K=512", false },
+    { "M=33 N=40 K=128 ldw=131", false },
+    { "M=65 N=16 K=13", false },
+    { "M=12 N=16 K=264 ldx=267", false },
+    { "M=5 N=7 K=72", false },
+    { "M=20 N=24 K=64 ldx=72 ldw=80 ldy=27", false },
+    { "M=9 N=32 K=96", true },
+    { "M=17 N=64 K=128 align=4", false },
+    { "M=16 N=32 K=160 align_y=2", false },
+    { "M=6 N=32 K=128 packed=1", false },
+};
+#define N_ROUNDINGS (int)(sizeof(roundings) / sizeof(roundings[0]))
+
+static const struct op_case rounded_twice[] = {
+    { "gemm bf16,bf16->bf16 M=33 N=1000 K=128 ldw=131 bias=1", E, false },
+    { "gemm bf16,bf16->bf16 M=65 N=16 K=13 bias=1", E, false },
+    { "gemm f16,f16->f16 M=64 N=16 K=4096 ldw=4099 bias=1", E, false },
+    { "gemm f16,f16->f16 M=128 N=7 K=8200 bias=1", E, false },
+    { "gemm f16,f16->f16 M=128 N=7 K=8200 ldy=8 bias=1", E, false },
+    { "gemm f16,f16->f16 M=7 N=128 K=8200 bias=1", E, false },
+    { "gemm f16,f16->f16 M=128 N=7 K=8200 ldw=8203 ldy=8 bias=1", E, false },
+    { "gemm bf16,bf16->bf16 M=256 N=1024 K=1024 bias=1", E, false },
+};
+OP_CASES(one_rounding_where_there_were_two, rounded_twice, "one rounding, vendors'")
+
+START_TEST(one_rounding)
+{
+    static const char *const dtypes[] = { "bf16", "f16", "f32" };
+    static char text[9 * 2 * N_ROUNDINGS][100];
+    struct op_case cases[9 * 2 * N_ROUNDINGS];
+    int n = 0,
+        every = strncmp(op_device(_i), "emu:", 4) ? 1 : 11; /* the emulator has each kind, not each of all others */
+    for (int i = 0; i < 9 * 2 * N_ROUNDINGS; i += every) {
+        int d = i % 9, bias = i / 9 % 2, r = i / 18;
+        bool packed = strstr(roundings[r].sizes, "packed");
+        if (packed && d / 3 == 2)
+            continue; /* of 16 bits only */
+        snprintf(text[n], sizeof(text[n]), "gemm %s,%s->%s %s%s", dtypes[d / 3], dtypes[d / 3], dtypes[d % 3],
+                 roundings[r].sizes, bias ? " bias=1" : "");
+        cases[n] = (struct op_case){ text[n], E, roundings[r].unaligned };
+        n++;
+    }
+    op_cases_run(op_device(_i), "one rounding", cases, n);
 }
 END_TEST
 
@@ -232,7 +357,7 @@ START_TEST(refusals)
     g.tx.dtype = (rfg_dtype)77;
     refused(bad, NULL, WORDS("x has dtype 77", "bf16, f16 or f32"));
     g.tw.dtype = RFG_F16;
-    refused(bad, NULL, WORDS("w f16", "of one dtype"));
+    refused(bad, NULL, WORDS("x is bf16, w f16: must be of one dtype"));
     g.tb.dtype = RFG_F32;
     refused(bad, &g.tb, WORDS("bias f32", "of one dtype"));
     g.tx.ndim = 1;
@@ -283,8 +408,9 @@ END_TEST
 
 int main(void)
 {
-    return op_main(
-        "gemm",
-        OP_TESTS(right_shapes, right_zero_sizes, right_layouts, right_values, right_random, many_threads_one_context),
-        OP_TESTS(refusals));
+    return op_main("gemm",
+                   OP_TESTS(right_shapes, right_partials, right_zero_sizes, right_layouts, right_values, tiles_by_turns,
+                            workspace_limit, right_random, one_rounding_where_there_were_two, one_rounding,
+                            many_threads_one_context),
+                   OP_TESTS(refusals));
 }

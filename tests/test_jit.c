@@ -16,6 +16,7 @@
 
 #include "../dispatch/context.h"
 #include "../dispatch/jit_internal.h"
+#include "../dispatch/tempdir.h"
 #include "../dispatch/util.h"
 #include "suite.h"
 
@@ -32,17 +33,19 @@
     "{\n"                                                                                                              \
     "    y[TID] = x[TID] * 2;\n"
 
-static char root[RFG_TEMPDIR_STRLEN];
+static struct rfg_tempdir tmp;
+static char *root;
 
 static void setup(void)
 {
-    ck_assert(rfg_tempdir_make(root));
+    ck_assert(rfg_tempdir_make(&tmp, NULL));
+    root = tmp.path;
     setenv("TMPDIR", root, 1);
 }
 
 static void teardown(void)
 {
-    rfg_tempdir_remove(root);
+    rfg_tempdir_remove(&tmp);
 }
 
 static void put_file(const char *name, const char *text)
@@ -393,11 +396,13 @@ static void expect_good(struct rfg_jit_pool *pool, const char *name)
     rfg_blob_free(&code);
 }
 
-static void expect_error(struct rfg_jit_pool *pool, const char *name, const char *source, const char *error)
+/* st: RFG_ERROR_COMPILE, the source's fault; RFG_ERROR_IO, the machine's. */
+static void expect_error(struct rfg_jit_pool *pool, const char *name, const char *source, rfg_status st,
+                         const char *error)
 {
     struct rfg_jit_request req = request(name, source);
     struct rfg_blob code;
-    ck_assert_int_eq(pool_compile(pool, &req, &code), RFG_ERROR_COMPILE);
+    ck_assert_int_eq(pool_compile(pool, &req, &code), st);
     ck_assert_ptr_null(code.data);
     ck_assert_msg(strstr(rfg_last_error(), error) && strstr(rfg_last_error(), name), "%s", rfg_last_error());
 }
@@ -415,7 +420,7 @@ START_TEST(worker_compiles_the_same)
     ck_assert_int_eq(pool_compile(pool, &req, &there), RFG_OK);
     ck_assert_uint_eq(here.size, there.size);
     ck_assert_int_eq(memcmp(here.data, there.data, here.size), 0);
-    expect_error(pool, "scale{}", KERNEL "nonsense;\n}\n", "nonsense");
+    expect_error(pool, "scale{}", KERNEL "nonsense;\n}\n", RFG_ERROR_COMPILE, "nonsense");
     rfg_jit_pool_destroy(&pool);
     ck_assert_ptr_null(pool);
     ck_assert_int_eq(entries_in(root), 0);
@@ -432,7 +437,7 @@ START_TEST(worker_crash_costs_one)
     setenv("RFG_TEST_WORKER_CRASH", "crashes", 1);
     struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
     expect_good(pool, "first");
-    expect_error(pool, "crashes{}", KERNEL "}\n", "SIGABRT");
+    expect_error(pool, "crashes{}", KERNEL "}\n", RFG_ERROR_COMPILE, "SIGABRT");
     expect_good(pool, "next");
     rfg_jit_pool_destroy(&pool);
     ck_assert_int_eq(entries_in(root), 0);
@@ -446,7 +451,7 @@ START_TEST(worker_hang_costs_one)
     setenv("RFG_TEST_WORKER_HANG", "hangs", 1);
     struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 2);
     double start = rfg_now();
-    expect_error(pool, "hangs{}", KERNEL "}\n", "after 2.0 s");
+    expect_error(pool, "hangs{}", KERNEL "}\n", RFG_ERROR_COMPILE, "after 2.0 s");
     ck_assert_double_lt(rfg_now() - start, 10);
     expect_good(pool, "next");
     rfg_jit_pool_destroy(&pool);
@@ -462,9 +467,9 @@ START_TEST(worker_that_is_none)
         return;
     setenv("RFG_COMPILE_WORKER", programs[_i], 1);
     struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 2);
-    expect_error(pool, "scale{}", KERNEL "}\n", "");
+    expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, "");
     char *large = rfg_asprintf("%4000000s%s", "", KERNEL "}\n"); /* more than the socket holds: sent to a dead peer */
-    expect_error(pool, "scale{}", large, "");
+    expect_error(pool, "scale{}", large, RFG_ERROR_IO, "");
     free(large);
     rfg_jit_pool_destroy(&pool);
 }
@@ -473,7 +478,7 @@ END_TEST
 /* A worker of another version says which; one from before there was a greeting breaks off at it. */
 START_TEST(worker_of_another_version)
 {
-    char *old = rfg_asprintf("%s/rfg-compile", root);
+    char *old = rfg_asprintf("%s/rfg-compile", root), *ours = strdup(getenv("RFG_COMPILE_WORKER"));
     if (!request("", "").target)
         return;
     put_file("rfg-compile", "#!/bin/sh\nhead -c 56 >/dev/null\nkill -KILL $$\n");
@@ -486,13 +491,15 @@ START_TEST(worker_of_another_version)
             setenv("RFG_COMPILE_WORKER", old, 1);
         pool = rfg_jit_pool_create(1, 30);
         double start = rfg_now();
-        expect_error(pool, "scale{}", KERNEL "}\n", known ? "version mismatch" : "SIGKILL before it said its version");
-        expect_error(pool, "scale{}", KERNEL "}\n", known ? "the compiler is rfg 99.7.1, protocol" : old);
-        expect_error(pool, "scale{}", KERNEL "}\n", "rfg " RFG_VERSION ", protocol");
+        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO,
+                     known ? "version mismatch" : "SIGKILL before it said its version");
+        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, known ? "the compiler is rfg 99.7.1, protocol" : old);
+        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, "rfg " RFG_VERSION ", protocol");
         ck_assert_double_lt(rfg_now() - start, 10);
         rfg_jit_pool_destroy(&pool);
-        unsetenv("RFG_COMPILE_WORKER");
+        setenv("RFG_COMPILE_WORKER", ours, 1);
     }
+    free(ours);
     unsetenv("RFG_TEST_WORKER_VERSION");
     pool = rfg_jit_pool_create(1, 60);
     expect_good(pool, "same");
@@ -565,6 +572,96 @@ START_TEST(prefetch_survives_crash_and_hang)
 }
 END_TEST
 
+/* What the machine did is no verdict about a kernel. */
+static const struct {
+    const char *does, *says;
+    rfg_status st;
+} breaking[] = {
+    { "echo 'in.hip:3:1: error: nonsense' >&2; exit 1", "nonsense", RFG_ERROR_COMPILE },
+    { "kill -SEGV $$", "SIGSEGV", RFG_ERROR_COMPILE },
+    { "kill -KILL $$", "SIGKILL", RFG_ERROR_IO },
+    { "kill -TERM $$", "SIGTERM", RFG_ERROR_IO },
+    { "echo 'error: unable to open out.co: No space left on device' >&2; exit 1", "No space", RFG_ERROR_IO },
+    { "echo 'clang: error: unable to execute command: Killed' >&2; exit 1", "Killed", RFG_ERROR_IO },
+    { "echo 'sh: fork: Resource temporarily unavailable' >&2; exit 254", "Resource", RFG_ERROR_IO },
+    { "exit 0", "out.co", RFG_ERROR_IO },
+    { "while [ $# -gt 1 ]; do [ \"$1\" = -o ] && : > \"$2\"; shift; done; exit 0", "no code object", RFG_ERROR_IO },
+};
+
+START_TEST(passing_faults_are_no_verdict)
+{
+    if (system("command -v clang-19 > /dev/null"))
+        return;
+    char *path = rfg_asprintf("%s/clang", root), *text = rfg_asprintf("#!/bin/sh\ncase \"$*\" in --version|--print*|*"
+                                                                      "-cpus) exec clang-19 \"$@\";; esac\n%s\n",
+                                                                      breaking[_i].does);
+    put_file("clang", text);
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    setenv("RFG_CLANG", path, 1);
+    setenv("RFG_JIT", "clang", 1);
+    struct rfg_jit_request req = { .name = "x", .entry = "x", .target = "gfx942", .source = KERNEL "}\n" };
+    struct rfg_blob code;
+    char *log;
+    ck_assert_int_eq(rfg_jit_clang.compile(&req, &code, &log), breaking[_i].st);
+    ck_assert_msg(strstr(rfg_last_error(), breaking[_i].says) != NULL, "%s", rfg_last_error());
+    ck_assert_ptr_null(code.data);
+    free(log);
+    free(path);
+    free(text);
+}
+END_TEST
+
+START_TEST(no_temporary_directory_is_no_verdict)
+{
+    struct rfg_jit_request req = { .name = "x", .entry = "x", .target = "gfx942", .source = KERNEL "}\n" };
+    struct rfg_blob code;
+    char *log;
+    if (!rfg_jit_clang.has_target("gfx942"))
+        return;
+    setenv("TMPDIR", "/proc/nowhere", 1);
+    ck_assert_int_eq(rfg_jit_clang.compile(&req, &code, &log), RFG_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "no temporary directory"));
+}
+END_TEST
+
+/* A killed maker's directory goes when the next one is made; a living one's, and what only looks like one, stays. */
+START_TEST(temporary_directories_are_swept)
+{
+    struct rfg_tempdir mine, next;
+    char *prefix = rfg_asprintf("%s/x.tmp-", root), *other = rfg_asprintf("%s/x.tmp-abc", root);
+    char *link = rfg_asprintf("%s/x.tmp-linked", root), *deep = rfg_asprintf("%s/x.tmp-abcdefg", root);
+    char *file = rfg_asprintf("%s/x.tmp-afile1", root);
+    ck_assert(mkdir(other, 0700) == 0 && mkdir(deep, 0700) == 0 && symlink(other, link) == 0);
+    fclose(fopen(file, "w"));
+    ck_assert(rfg_tempdir_make(&mine, prefix));
+    ck_assert_int_eq(strncmp(mine.path, prefix, strlen(prefix)), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rfg_tempdir lost;
+        char *inner = rfg_tempdir_make(&lost, prefix) ? rfg_asprintf("%s/full", lost.path) : NULL;
+        if (inner && mkdir(inner, 0700) == 0)
+            kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(entries_in(root), 6);
+    ck_assert(rfg_tempdir_make(&next, prefix));
+    ck_assert_int_eq(entries_in(root), 6); /* the lost one's place is taken by the next */
+    ck_assert(access(mine.path, F_OK) == 0 && access(other, F_OK) == 0 && access(deep, F_OK) == 0);
+    ck_assert(access(link, F_OK) == 0 && access(file, F_OK) == 0);
+    rfg_tempdir_remove(&next);
+    rfg_tempdir_remove(&mine);
+    ck_assert_int_eq(entries_in(root), 4);
+    free(prefix);
+    free(other);
+    free(link);
+    free(deep);
+    free(file);
+}
+END_TEST
+
 /* A program that is killed leaves neither workers nor temporary files. */
 START_TEST(workers_end_with_their_program)
 {
@@ -618,6 +715,14 @@ int main(void)
     tcase_add_exit_test(tc, no_worker_program, DONE);
     tcase_add_test(tc, prefetch_survives_crash_and_hang);
     tcase_add_test(tc, workers_end_with_their_program);
+    suite_add_tcase(s, tc);
+
+    tc = tcase_create("machine");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, temporary_directories_are_swept);
+    tcase_add_loop_test(tc, passing_faults_are_no_verdict, 0, (int)(sizeof(breaking) / sizeof(breaking[0])));
+    tcase_add_test(tc, no_temporary_directory_is_no_verdict);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -3,13 +3,14 @@
  * Each rung of the dispatcher's ladder, what makes it skip a row, what it writes down: on the cpu device. */
 #include <check.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../dispatch/context.h"
+#include "../dispatch/context_impl.h"
 #include "../dispatch/util.h"
 #include "../ops/gemm/gemm.h"
 #include "rfg/rfg.h"
@@ -184,6 +185,14 @@ START_TEST(rung_2_nearest_m)
     ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=32 N=32 K=64").row->median_us, 16);
     /* Far away, the model's word counts: it expects more of its own pick than of the portable variant. */
     ck_assert_int_eq(choose(ctx, "gemm f32,f32->f32 M=1000 N=32 K=64").rung, RFG_RUNG_MODEL);
+    ck_assert_int_eq(choose(ctx, "gemm f32,f32->f32 M=33 N=32 K=64").rung, RFG_RUNG_MODEL);
+    put_row(user_db, "gemm f32,f32->f32 M=512 N=48 K=64", 0, 512);
+    rfg_context *far = open_ctx(NULL);
+    ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=256 N=48 K=64").rung, RFG_RUNG_NEAREST);
+    ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=255 N=48 K=64").rung, RFG_RUNG_MODEL);
+    ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=1024 N=48 K=64").rung, RFG_RUNG_NEAREST);
+    ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=1025 N=48 K=64").rung, RFG_RUNG_MODEL);
+    rfg_context_destroy(&far);
     ck_assert_int_eq(run(ctx, 9, 32, 64), RFG_RUNG_NEAREST);
     rfg_context_destroy(&ctx);
 }
@@ -213,6 +222,54 @@ START_TEST(rung_4_model)
 }
 END_TEST
 
+struct first_best {
+    const struct rfg_variant *var;
+    const struct rfg_problem *prob;
+    const struct rfg_device *dev;
+    double us;
+    int p[RFG_MAX_PARAMS], ties;
+    const struct rfg_variant *best;
+};
+
+static bool keep_first_best(void *arg, const int *p)
+{
+    struct first_best *f = arg;
+    double us = f->var->predict(f->dev, f->prob, p);
+    f->ties += f->best && us == f->us;
+    if (!f->best || us < f->us) {
+        f->us = us;
+        f->best = f->var;
+        f->ties = 0;
+        memcpy(f->p, p, (size_t)f->var->n_params * sizeof(int));
+    }
+    return true;
+}
+
+/* Of what the model thinks alike, the first of the operator's list. */
+START_TEST(ties_go_to_the_first)
+{
+    static const char *const problems[] = { P8, "gemm bf16,bf16->bf16 M=1 N=64 K=512", "act bf16->bf16 M=3 N=64",
+                                            "rmsnorm f32->f32 M=3 N=64" };
+    rfg_context *ctx = open_ctx(NULL);
+    int ties = 0;
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+        struct rfg_problem p = problem(problems[i]);
+        struct first_best f = { .prob = &p, .dev = rfg_context_info(ctx) };
+        for (int v = 0; v < p.op->n_variants; v++) {
+            f.var = p.op->variants[v];
+            if (f.var->predict)
+                rfg_variant_each(f.var, f.dev, &p, keep_first_best, &f);
+        }
+        struct rfg_choice c = choose(ctx, problems[i]);
+        ck_assert_ptr_eq(c.variant, f.best);
+        ck_assert_msg(!memcmp(c.params, f.p, sizeof(f.p)), "%s: not the first", problems[i]);
+        ties += f.ties;
+    }
+    ck_assert_int_gt(ties, 0); /* else it proves nothing */
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 START_TEST(rung_5_portable)
 {
     rfg_context *ctx = open_ctx(NULL);
@@ -227,7 +284,7 @@ END_TEST
 
 START_TEST(no_variant_allowed)
 {
-    rfg_context *ctx = open_ctx("nothing,gemm_skinny");
+    rfg_context *ctx = open_ctx("gemm_skinny,act_portable");
     struct rfg_problem p = problem(P8);
     struct rfg_choice c;
     ck_assert_int_eq(rfg_choose(ctx, &p, RFG_RUNG_EXACT, 0, &c, NULL, NULL), RFG_ERROR_UNSUPPORTED);
@@ -277,6 +334,89 @@ START_TEST(broken_rows_are_skipped)
     fflush(stderr);
     snprintf(cmd, sizeof(cmd), "test $(grep -c 'warning: tuned row' %s) = 1", log); /* one warning, not four */
     ck_assert_int_eq(system(cmd), 0);
+}
+END_TEST
+
+/* ---- rows are checked against their own problem, and against the call's ------------------------------------------ */
+
+/* A row of an emulated GPU: its variants take less than the cpu's. */
+static void put_emu_row(const char *text, const char *variant, const char *params, double us)
+{
+    struct rfg_db *db;
+    struct rfg_row row = { .problem = problem(text),
+                           .arch = "emu-gfx942",
+                           .cu_count = 4,
+                           .median_us = us,
+                           .samples = 9,
+                           .error = 0.5,
+                           .error_bound = 1,
+                           .how = RFG_SOURCE_MEASURED,
+                           .date = "2026-11-21T00:00:00Z",
+                           .version = RFG_VERSION };
+    snprintf(row.variant, sizeof(row.variant), "%s", variant);
+    snprintf(row.params, sizeof(row.params), "%s", params);
+    ck_assert_msg(rfg_db_open(&db, user_db, RFG_DB_WRITE) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_db_put(db, &row) == RFG_OK, "%s", rfg_last_error());
+    rfg_db_close(&db);
+}
+
+static const struct {
+    const char *row, *call;
+    bool broken; /* the row is no good for anybody, which is worth a warning */
+} mismatched[] = {
+    { "gemm bf16,bf16->bf16 M=8 N=64 K=512", "gemm bf16,bf16->bf16 M=8 N=64 K=512 align=2", false },
+    { "gemm bf16,bf16->bf16 M=8 N=64 K=512", "gemm bf16,bf16->bf16 M=12 N=64 K=512", false },
+    { "gemm bf16,bf16->bf16 M=12 N=64 K=512", "gemm bf16,bf16->bf16 M=8 N=64 K=512", true },
+    { "gemm bf16,bf16->bf16 M=12 N=64 K=512", "gemm bf16,bf16->bf16 M=12 N=64 K=512", true },
+};
+
+START_TEST(rows_that_dont_fit)
+{
+    char buf[8192], log[96];
+    put_emu_row(mismatched[_i].row, "gemm_skinny", "{\"m_tile\":8,\"rows\":1,\"waves\":4,\"unroll\":2,\"split_k\":1}",
+                0.01);
+    snprintf(log, sizeof(log), "%s/stderr", dir);
+    ck_assert_ptr_nonnull(freopen(log, "w", stderr));
+    rfg_context *ctx;
+    rfg_context_params p = { .device = "emu:gfx942:4", .user_db = user_db, .system_db = "", .cache_dir = "" };
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
+    struct rfg_choice c = choose(ctx, mismatched[_i].call);
+    ck_assert_msg(c.rung == RFG_RUNG_MODEL, "taken by rung %d: %s", (int)c.rung, mismatched[_i].row);
+    ck_assert_int_eq(rfg_explain(ctx, mismatched[_i].call, buf, sizeof(buf)), RFG_OK);
+    ck_assert_msg(strstr(buf, "skipped: "), "%s", buf);
+    if (!mismatched[_i].broken) { /* but it is good for its own problem */
+        c = choose(ctx, mismatched[_i].row);
+        ck_assert_int_eq(c.rung, RFG_RUNG_EXACT);
+    }
+    rfg_context_destroy(&ctx);
+    fflush(stderr);
+    FILE *f = fopen(log, "r");
+    size_t n = fread(buf, 1, sizeof(buf) - 1, f);
+    buf[n] = 0;
+    fclose(f);
+    ck_assert_msg((strstr(buf, "warning: tuned row") != NULL) == mismatched[_i].broken, "%s", buf);
+}
+END_TEST
+
+/* Nothing is wrong with a row whose variant is switched off. */
+START_TEST(rows_that_are_switched_off)
+{
+    char buf[4096], log[96];
+    put_row(user_db, P8, 0, 0.01);
+    snprintf(log, sizeof(log), "%s/stderr", dir);
+    ck_assert_ptr_nonnull(freopen(log, "w", stderr));
+    rfg_context *ctx = open_ctx("gemm_cpu_avx2");
+    ck_assert_int_eq(rfg_explain(ctx, P8, buf, sizeof(buf)), RFG_OK);
+    ck_assert_msg(strstr(buf, "skipped: variant gemm_cpu_portable is switched off") != NULL, "%s", buf);
+    rfg_context_destroy(&ctx);
+    ctx = open_ctx("act_cpu_portable"); /* another operator's: the row counts */
+    ck_assert_int_eq(choose(ctx, P8).rung, RFG_RUNG_EXACT);
+    rfg_context_destroy(&ctx);
+    fflush(stderr);
+    FILE *f = fopen(log, "r");
+    buf[fread(buf, 1, sizeof(buf) - 1, f)] = 0;
+    fclose(f);
+    ck_assert_msg(!strstr(buf, "warning: tuned row"), "%s", buf);
 }
 END_TEST
 
@@ -351,6 +491,61 @@ START_TEST(misses_are_recorded)
     ck_assert_int_eq(rfg_db_each_miss(db, count_miss, &sum), RFG_OK);
     ck_assert_int_eq(sum, 504); /* five calls, rung 4 */
     rfg_db_close(&db);
+}
+END_TEST
+
+/* A call in the midst of an engine's work doesn't wait for whoever holds the database, and what it missed is written
+ * later. */
+START_TEST(locked_databases_cost_no_time)
+{
+    put_row(user_db, P8, 0, 5);
+    rfg_context *ctx = open_ctx(NULL);
+    run(ctx, 3, 5, 7);
+    sqlite3 *h;
+    ck_assert_int_eq(sqlite3_open(user_db, &h), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, "begin exclusive", NULL, NULL, NULL), SQLITE_OK);
+    for (int i = 0; i < 3; i++) {
+        ctx->save_misses_at = 0; /* time to write */
+        double before = rfg_now();
+        run(ctx, 4 + i, 5, 7);
+        ck_assert_double_lt(rfg_now() - before, 1);
+        ck_assert_int_eq(ctx->misses_failed, i + 1);
+        ck_assert_double_gt(ctx->save_misses_at, rfg_now());
+    }
+    run(ctx, 3, 5, 7);
+    ck_assert_int_eq(sqlite3_exec(h, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(h);
+    ctx->save_misses_at = 0;
+    run(ctx, 9, 5, 7);
+    ck_assert_int_eq(ctx->misses_failed, 0);
+    struct rfg_db *db;
+    int sum = 0;
+    ck_assert_int_eq(rfg_db_open(&db, user_db, RFG_DB_READ), RFG_OK);
+    ck_assert_int_eq(rfg_db_each_miss(db, count_miss, &sum), RFG_OK);
+    ck_assert_int_eq(sum, 3 * 1000000 + 204); /* both calls of M=3, and three other problems */
+    rfg_db_close(&db);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Many rows that can't be used make a few messages. */
+START_TEST(a_few_warnings_of_many_rows)
+{
+    char text[100], cmd[400];
+    for (int i = 0; i < 20; i++) {
+        snprintf(text, sizeof(text), "gemm f32,f32->f32 M=%d N=32 K=64", 8 + i);
+        put_row(user_db, text, 0, 5);
+    }
+    damage_row("update tuned set variant='gemm_gone'");
+    snprintf(text, sizeof(text), "%s/stderr", dir);
+    ck_assert_ptr_nonnull(freopen(text, "w", stderr));
+    rfg_context *ctx = open_ctx(NULL);
+    run(ctx, 8, 32, 64);
+    rfg_context_destroy(&ctx);
+    fflush(stderr);
+    snprintf(cmd, sizeof(cmd), "test $(grep -c \"warning: tuned row '\" %s) = %d && grep -q 'not all are shown' %s",
+             text, RFG_WARNINGS_OF_A_KIND, text);
+    ck_assert_int_eq(system(cmd), 0);
 }
 END_TEST
 
@@ -462,12 +657,17 @@ int main(void)
     tcase_add_test(tc, rung_2_nearest_m);
     tcase_add_test(tc, rung_3_other_cu_count);
     tcase_add_test(tc, rung_4_model);
+    tcase_add_test(tc, ties_go_to_the_first);
     tcase_add_test(tc, rung_5_portable);
     tcase_add_test(tc, no_variant_allowed);
     tcase_add_loop_test(tc, broken_rows_are_skipped, 0, sizeof(broken) / sizeof(broken[0]));
+    tcase_add_loop_test(tc, rows_that_dont_fit, 0, sizeof(mismatched) / sizeof(mismatched[0]));
+    tcase_add_test(tc, rows_that_are_switched_off);
     tcase_add_test(tc, user_wins_over_system);
     tcase_add_loop_test(tc, unreadable_databases_cost_only_speed, 0, 4);
     tcase_add_test(tc, misses_are_recorded);
+    tcase_add_test(tc, locked_databases_cost_no_time);
+    tcase_add_test(tc, a_few_warnings_of_many_rows);
     tcase_add_test(tc, no_misses_no_file);
     tcase_add_test(tc, preparing);
     tcase_add_test(tc, preparing_from_csv);

@@ -7,169 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "../dispatch/util.h"
-#include "op_cases.h"
-#include "rfg/rfg.h"
-
-/* ---- a paged batch ------------------------------------------------------------------------------------------------
- */
-
-enum { B = 2, HQ = 4, HKV = 2, D = 64, PAGE = 16, COLUMNS = 9, BLOCKS = B * COLUMNS, SQ = 20 };
-enum { ROW = HKV * D, BLOCK = PAGE * ROW, Q = B * SQ * HQ * D };
-
-/* What a call reads; the first `sq` queries of each sequence are there. */
-struct batch {
-    bool decode;
-    int sq, columns;
-    uint16_t q[Q], k[BLOCKS * BLOCK], v[BLOCKS * BLOCK];
-    int32_t table[B * COLUMNS], lens[B];
-    rfg_mha_params p;
-};
-struct result {
-    uint16_t out[Q];
-    float lse[B * HQ * SQ];
-};
-
-static float to_float(uint16_t bf16)
-{
-    uint32_t bits = (uint32_t)bf16 << 16;
-    float f;
-    memcpy(&f, &bits, sizeof(f));
-    return f;
-}
-
-static struct batch *make(bool decode, int sq)
-{
-    struct batch *b = calloc(1, sizeof(*b));
-    uint64_t seed = op_seed();
-    ck_assert_ptr_nonnull(b);
-    b->decode = decode;
-    b->sq = sq;
-    b->columns = COLUMNS - 2;
-    for (int i = 0; i < Q; i++)
-        rfg_store(b->q, RFG_BF16, i, (double)(int64_t)rfg_random(&seed) * 0x1p-62);
-    for (int i = 0; i < BLOCKS * BLOCK; i++) {
-        rfg_store(b->k, RFG_BF16, i, (double)(int64_t)rfg_random(&seed) * 0x1p-63);
-        rfg_store(b->v, RFG_BF16, i, (double)(int64_t)rfg_random(&seed) * 0x1p-63);
-    }
-    for (int i = 0; i < B * b->columns; i++)
-        b->table[i] = i;
-    b->lens[0] = 107;
-    b->lens[1] = 40;
-    return b;
-}
-
-struct buffers {
-    const struct rfg_hip *hip;
-    void *at[7];
-    int n;
-};
-
-static void *put(struct buffers *m, const void *data, size_t bytes)
-{
-    void *p = malloc(bytes);
-    if (m->hip) {
-        free(p);
-        ck_assert_int_eq(m->hip->hipMalloc(&p, bytes), hipSuccess);
-        ck_assert_int_eq(m->hip->hipMemcpyHtoD((hipDeviceptr_t)p, (void *)(uintptr_t)data, bytes), hipSuccess);
-    } else {
-        ck_assert_ptr_nonnull(p);
-        memcpy(p, data, bytes);
-    }
-    return m->at[m->n++] = p;
-}
-
-static void get(const struct buffers *m, void *to, void *from, size_t bytes)
-{
-    if (m->hip) {
-        ck_assert_int_eq(m->hip->hipDeviceSynchronize(), hipSuccess);
-        ck_assert_int_eq(m->hip->hipMemcpyDtoH(to, (hipDeviceptr_t)from, bytes), hipSuccess);
-    } else
-        memcpy(to, from, bytes);
-}
-
-/* A batch on the device. */
-struct uploaded {
-    struct buffers m;
-    rfg_tensor q, k, v, out, lse, table, lens;
-};
-
-static void upload(rfg_context *ctx, const struct batch *b, struct result *r, struct uploaded *u)
-{
-    *u = (struct uploaded){ .m = { .hip = rfg_context_hip(ctx) } };
-    memset(r, 0xff, sizeof(*r));
-    int sq = b->sq;
-    u->q = (rfg_tensor){ put(&u->m, b->q, sizeof(b->q)), RFG_BF16, 4, { B, sq, HQ, D }, { SQ * HQ * D, HQ * D, D, 1 } };
-    u->k = (rfg_tensor){ put(&u->m, b->k, sizeof(b->k)), RFG_BF16, 4, { BLOCKS, PAGE, HKV, D }, { BLOCK, ROW, D, 1 } };
-    u->v = u->k;
-    u->out = u->q;
-    u->v.data = put(&u->m, b->v, sizeof(b->v));
-    u->out.data = put(&u->m, r->out, sizeof(r->out));
-    u->lse = (rfg_tensor){ put(&u->m, r->lse, sizeof(r->lse)), RFG_F32, 3, { B, HQ, sq }, { HQ * SQ, SQ, 1 } };
-    u->table = rfg_tensor_2d(put(&u->m, b->table, sizeof(b->table)), RFG_I32, B, b->columns, b->columns);
-    u->lens = rfg_tensor_1d(put(&u->m, b->lens, sizeof(b->lens)), RFG_I32, B);
-}
-
-static void attend(rfg_context *ctx, const struct batch *b, const struct uploaded *u, rfg_stream stream)
-{
-    rfg_mha_params p = b->p;
-    p.lse = &u->lse;
-    p.max_seqlen_k = 107;
-    p.block_table = &u->table;
-    p.kv_lens = &u->lens;
-    rfg_status st = b->decode ? rfg_op_mha_decode(ctx, &u->out, &u->q, &u->k, &u->v, &u->table, &u->lens, &p, stream)
-                              : rfg_op_mha(ctx, &u->out, &u->q, &u->k, &u->v, &p, stream);
-    ck_assert_msg(st == RFG_OK, "%s: %s", rfg_context_device(ctx), rfg_last_error());
-}
-
-static void download(struct uploaded *u, struct result *r)
-{
-    get(&u->m, r->out, u->out.data, sizeof(r->out));
-    get(&u->m, r->lse, u->lse.data, sizeof(r->lse));
-}
-
-static void free_uploaded(struct uploaded *u)
-{
-    for (int i = 0; i < u->m.n; i++) {
-        if (u->m.hip)
-            (void)u->m.hip->hipFree(u->m.at[i]);
-        else
-            free(u->m.at[i]);
-    }
-}
-
-static void run(rfg_context *ctx, const struct batch *b, struct result *r)
-{
-    struct uploaded u;
-    upload(ctx, b, r, &u);
-    attend(ctx, b, &u, NULL);
-    download(&u, r);
-    free_uploaded(&u);
-}
-
-/* The calls that each rule is tried with. */
-static const struct {
-    bool decode;
-    int sq, causal;
-} kinds[] = { { true, 1, 0 }, { true, 3, 1 }, { false, SQ, 1 } };
-#define N_KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
-
-static struct batch *make_kind(int kind)
-{
-    struct batch *b = make(kinds[kind].decode, kinds[kind].sq);
-    b->p.causal = kinds[kind].causal;
-    return b;
-}
-
-static void must_equal(const char *device, int kind, const char *what, const struct result *a, const struct result *b)
-{
-    for (int i = 0; i < Q; i++)
-        ck_assert_msg(a->out[i] == b->out[i], "%s: %s, Sq=%d: %s: out[%d] is %g, was %g", device,
-                      kinds[kind].decode ? "mha_decode" : "mha", kinds[kind].sq, what, i, (double)to_float(b->out[i]),
-                      (double)to_float(a->out[i]));
-    ck_assert_msg(!memcmp(a->lse, b->lse, sizeof(a->lse)), "%s: Sq=%d: %s: another lse", device, kinds[kind].sq, what);
-}
+#include "mha_batch.h"
 
 /* ---- what must not change a bit -----------------------------------------------------------------------------------
  */
@@ -376,7 +217,7 @@ START_TEST(captured)
         (void)hip->hipGraphExecDestroy(exec);
         (void)hip->hipGraphDestroy(graph);
         (void)hip->hipStreamDestroy(stream);
-        free_uploaded(&u);
+        free_buffers(&u.m);
         free(b);
         free(c);
     }
@@ -402,8 +243,8 @@ START_TEST(ragged_means)
         k[i] = 0x4000;
         rfg_store(v, RFG_BF16, i, i / D);
     }
-    memset(out, 0xff, sizeof(out));
-    memset(lse, 0xff, sizeof(lse));
+    memset(out, 0x5a, sizeof(out)); /* a number */
+    memset(lse, 0x5a, sizeof(lse));
     rfg_tensor tq = { put(&m, q, sizeof(q)), RFG_BF16, 3, { T, 1, D }, { D, D, 1 } }, tk = tq, tv = tq, to = tq;
     tk.data = put(&m, k, sizeof(k));
     tv.data = put(&m, v, sizeof(v));
@@ -422,13 +263,9 @@ START_TEST(ragged_means)
                           (double)to_float(out[t * D + i]));
     }
     for (int i = 0; i < D; i++)
-        ck_assert_msg(out[7 * D + i] == 0xffff && lse[7] != lse[7], "a query past max_seqlen_q was answered");
-    for (int i = 0; i < m.n; i++) {
-        if (m.hip)
-            (void)m.hip->hipFree(m.at[i]);
-        else
-            free(m.at[i]);
-    }
+        ck_assert_msg(out[7 * D + i] == 0x5a5a && !memcmp(&lse[7], &out[7 * D], sizeof(lse[7])),
+                      "a query past max_seqlen_q was answered");
+    free_buffers(&m);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -765,10 +602,83 @@ START_TEST(tables_and_costs)
 }
 END_TEST
 
+/* What a problem costs, by counting pairs one by one; and long sequences don't take long to cost. */
+START_TEST(costs_by_counting)
+{
+    uint64_t seed = op_seed();
+    for (int n = 0; n < 2000; n++) {
+        int64_t sq = (int64_t)(rfg_random(&seed) % 20), skv = (int64_t)(rfg_random(&seed) % 20);
+        int left = (int)(rfg_random(&seed) % 24) - 1, right = (int)(rfg_random(&seed) % 24) - 1;
+        bool causal = rfg_random(&seed) % 3 == 0;
+        char text[RFG_PROBLEM_STRLEN], window[60] = "";
+        if (left >= 0)
+            snprintf(window, sizeof(window), " window=%d", left);
+        if (right >= 0 && !causal)
+            snprintf(window + strlen(window), sizeof(window) - strlen(window), " window_right=%d", right);
+        snprintf(text, sizeof(text), "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=%d Sq=%d%s%s", (int)skv, (int)sq,
+                 causal ? " causal=1" : "", window);
+        int pairs = 0, keys = 0;
+        bool seen[20] = { false };
+        for (int64_t i = 0; i < sq; i++)
+            for (int64_t key = 0; key < skv; key++) {
+                int64_t at = i + skv - sq;
+                bool masked = (left >= 0 && key < at - left) || (causal ? key > at : right >= 0 && key > at + right);
+                pairs += !masked;
+                seen[key] |= !masked;
+            }
+        for (int key = 0; key < 20; key++)
+            keys += seen[key];
+        struct rfg_problem prob;
+        struct rfg_reason why;
+        double bytes, flops;
+        ck_assert_msg(rfg_problem_parse(&prob, text, &why), "%s: %s", text, why.text);
+        prob.op->cost(&prob, &bytes, &flops);
+        ck_assert_msg(flops == 2.0 * 128 * pairs && bytes == 256.0 * (double)sq + 256.0 * keys,
+                      "%s: %g flops of %d pairs, %g bytes of %d keys", text, flops, pairs, bytes, keys);
+    }
+    struct timespec begin, end;
+    rfg_context *ctx = op_context("cpu");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    rfg_status st = rfg_prepare(ctx, "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=2147483647 Sq=2147483647 causal=1");
+    ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    ck_assert_msg(end.tv_sec - begin.tv_sec < 3, "%d seconds", (int)(end.tv_sec - begin.tv_sec));
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* A sum in parts whose partial results no stream has room for is refused before it is planned. */
+START_TEST(parts_that_fit)
+{
+    static const struct {
+        const char *config;
+        bool fits;
+    } cases[] = {
+        { "mha_prefill_mma{waves=2,frags_q=2,tile_kv=32,stages=1,q_lds=1,pack=1,parts=32}", false },
+        { "mha_prefill_mma{waves=2,frags_q=2,tile_kv=32,stages=1,q_lds=1,pack=1,parts=8}", true },
+    };
+    struct rfg_problem prob;
+    struct rfg_device dev;
+    ck_assert(rfg_problem_parse(&prob, "mha bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=300 Sq=300", NULL));
+    ck_assert(rfg_device_imagine(&dev, "sm_90"));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct rfg_variant *var;
+        struct rfg_reason why = { "" };
+        int p[RFG_MAX_PARAMS] = { 0 };
+        ck_assert_msg(rfg_config_parse(prob.op, cases[i].config, &var, p, &why), "%s", why.text);
+        bool fits = rfg_variant_check(var, &dev, &prob, p, &why);
+        ck_assert_msg(fits == cases[i].fits, "%s: %s", cases[i].config, why.text);
+        if (!fits)
+            ck_assert_msg(strstr(why.text, "workspace of 84672512 bytes"), "%s", why.text);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return op_main("mha_rules",
                    OP_TESTS(permuted_pages, negative_scale, rows_past_the_end, longer_table, keys_outside_the_window,
                             halves, captured, ragged_means),
-                   OP_TESTS(scales, refusals, problem_strings, calls_pose_their_problem, tables_and_costs));
+                   OP_TESTS(scales, refusals, parts_that_fit, problem_strings, calls_pose_their_problem,
+                            tables_and_costs, costs_by_counting));
 }

@@ -150,6 +150,87 @@ START_TEST(large_mean)
 }
 END_TEST
 
+/* The residuals may have different strides: sums land where residual_out says, and nothing between its rows. */
+START_TEST(residuals_of_unequal_strides)
+{
+    enum { ROWS = 3, COLS = 64, APART = 72 };
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    static struct {
+        float x[ROWS * COLS], y[ROWS * COLS], r[ROWS * APART], ro[ROWS * APART];
+    } host, *dev = &host;
+    void *mem = NULL;
+    if (hip) {
+        ck_assert_int_eq(hip->hipMalloc(&mem, sizeof(host)), hipSuccess);
+        dev = mem;
+    }
+    for (int apart = 0; apart < 2; apart++) { /* residual_out's rows, then residual's */
+        int64_t ldr = apart ? APART : COLS, ldo = apart ? COLS : APART;
+        for (int i = 0; i < ROWS * COLS; i++)
+            host.x[i] = (float)i;
+        for (int i = 0; i < ROWS * APART; i++)
+            host.r[i] = (float)(1000 * i), host.ro[i] = -1;
+        if (hip)
+            ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)dev, &host, sizeof(host)), hipSuccess);
+        rfg_tensor tx = rfg_tensor_2d(dev->x, RFG_F32, ROWS, COLS, COLS);
+        rfg_tensor ty = rfg_tensor_2d(dev->y, RFG_F32, ROWS, COLS, COLS);
+        rfg_tensor tr = rfg_tensor_2d(dev->r, RFG_F32, ROWS, COLS, ldr);
+        rfg_tensor to = rfg_tensor_2d(dev->ro, RFG_F32, ROWS, COLS, ldo);
+        ck_assert_msg(rfg_op_add_rmsnorm(ctx, &ty, NULL, &to, &tx, &tr, NULL, NULL, NULL) == RFG_OK, "%s",
+                      rfg_last_error());
+        if (hip) {
+            ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
+            ck_assert_int_eq(hip->hipMemcpyDtoH(&host, (hipDeviceptr_t)dev, sizeof(host)), hipSuccess);
+        }
+        for (int i = 0; i < ROWS * APART; i++) {
+            int64_t r = i / ldo, c = i % ldo;
+            float want = r < ROWS && c < COLS ? (float)(r * COLS + c + 1000 * (r * ldr + c)) : -1;
+            ck_assert_msg(host.ro[i] == want, "%s: residual_out's element %d is %g, not %g", op_device(_i), i,
+                          (double)host.ro[i], (double)want);
+        }
+    }
+    if (hip)
+        hip->hipFree(mem);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* eps is added to the mean of the squares, not to their sum: where it is as large as they are, that shows. */
+START_TEST(large_eps)
+{
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    static float host[4][300];
+    void *mem = host;
+    for (int i = 0; i < 300; i++)
+        host[0][i] = host[1][i] = i % 2 ? -1 : 1;
+    if (hip) {
+        ck_assert_int_eq(hip->hipMalloc(&mem, sizeof(host)), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)mem, host, sizeof(host)), hipSuccess);
+    }
+    char *at = mem;
+    size_t half = sizeof(host) / 2;
+    rfg_tensor x = rfg_tensor_2d(at, RFG_F32, 2, 300, 300), y = rfg_tensor_2d(at + half, RFG_F32, 2, 300, 300);
+    rfg_norm_params p = { .eps = 3 };
+    for (int layer = 0; layer < 2; layer++) {
+        rfg_status st = layer ? rfg_op_layernorm(ctx, &y, NULL, &x, NULL, NULL, &p, NULL)
+                              : rfg_op_rmsnorm(ctx, &y, NULL, &x, NULL, &p, NULL);
+        ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
+        if (hip) {
+            ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
+            ck_assert_int_eq(hip->hipMemcpyDtoH(host, (hipDeviceptr_t)mem, sizeof(host)), hipSuccess);
+        }
+        for (int i = 0; i < 600; i++)
+            ck_assert_msg(fabsf(host[2 + i / 300][i % 300] - host[0][i % 300] / 2) < 1e-6f, "%s: %s: %g of %g",
+                          op_device(_i), layer ? "layernorm" : "rmsnorm", (double)host[2 + i / 300][i % 300],
+                          (double)host[0][i % 300]);
+    }
+    if (hip)
+        ck_assert_int_eq(hip->hipFree(mem), hipSuccess);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* eps is the call's: 0 and 1 on a row of one value; rows of [T,H,N] views of unequal strides. */
 START_TEST(arguments)
 {
@@ -292,6 +373,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("norm", OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, large_mean),
+    return op_main("norm",
+                   OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, large_mean, large_eps,
+                            residuals_of_unequal_strides),
                    OP_TESTS(arguments, scale_of_few_columns, refusals));
 }

@@ -47,7 +47,7 @@ static rfg_status read_bytes(const void *bytes, size_t size, struct rfg_shapes *
     fclose(f);
     memset(said, 0, sizeof(*said));
     rfg_status st = rfg_shapes_read(path, out, hear, said);
-    ck_assert_int_eq(said->n, (int)out->n_bad);
+    ck_assert_int_eq(said->n, out->n_bad > 10 ? 11 : (int)out->n_bad);
     return st;
 }
 
@@ -79,6 +79,9 @@ static const struct {
       "gfx950,256,64,256,5120,False,torch.bfloat16,torch.float32,False,False,asm,5,13,7.9,_ZN5,0.0,21.1,417.9\n",
       2, 1, "gemm bf16,bf16->f32 M=64 N=256 K=5120" },
     { "M,N,K,q_dtype_w,bias\n4,5,6,,0\n", 2, 1, "gemm bf16,bf16->bf16 M=4 N=5 K=6" },
+    { "M,N,K,bias,bpreshuffle\n4,16,64,True,True\n", 2, 1, "gemm bf16,bf16->bf16 M=4 N=16 K=64 bias=1 packed=1" },
+    { "M,N,K,bpreshuffle\n4,16,64,1\n", 2, 1, "gemm bf16,bf16->bf16 M=4 N=16 K=64 packed=1" },
+    { "M,N,K,bpreshuffle\n4,16,64,\n", 2, 1, "gemm bf16,bf16->bf16 M=4 N=16 K=64" },
 };
 
 START_TEST(good_files)
@@ -127,7 +130,10 @@ static const struct {
     { HEAD, "gemm,\"bf16,1,2,3,,", "shapes.csv:2: the quotes" },
     { HEAD, "gemm,\"bf16\"x,1,2,3,,", "shapes.csv:2: the quotes" },
     { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,True,False,,0", "shapes.csv:2: column scaleAB: 'True'" },
-    { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,False,1,,0", "shapes.csv:2: column bpreshuffle: '1'" },
+    { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,False,1,,0", "shapes.csv:2: column dtype: " },
+    { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,16,32,False,2,,0", "shapes.csv:2: column bpreshuffle: '2'" },
+    { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,16,48,False,True,,0",
+      "column dtype: K=48: must be a multiple of 32" },
     { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,,,torch.float8_e4m3fnuz,0", "column q_dtype_w: 'torch" },
     { "M,N,K,scaleAB,bpreshuffle,q_dtype_w,bias\n", "1,2,3,,,,maybe", "shapes.csv:2: column attrs: bias=maybe" },
 };
@@ -156,6 +162,8 @@ static const struct {
 } unusable[] = {
     { "", "shapes.csv: empty" },
     { "\n\n# only a comment\n", "shapes.csv: empty" },
+    { HEAD, "shapes.csv: has a header and no shapes" },
+    { HEAD "# none\n\n", "shapes.csv: has a header and no shapes" },
     { "op,dtype,M,N\ngemm,bf16,1,2\n", "shapes.csv:1: column K is missing" },
     { "op,M,N,K\ngemm,1,2,3\n", "shapes.csv:1: column dtype is missing" },
     { "M,N\n1,2\n", "shapes.csv:1: column K is missing" },
@@ -220,6 +228,46 @@ START_TEST(many_lines)
     snprintf(cmd, sizeof(cmd), "grep -q '1200 lines repeat a problem.*line 5, as line 4' %s", note);
     ck_assert_int_eq(system(cmd), 0);
     rfg_shapes_free(&s);
+    ck_assert_ptr_nonnull(strstr(said.last, ": 300 lines refused in all"));
+}
+END_TEST
+
+/* A file that has no end, or very many problems, costs no more than a bounded time and memory. */
+START_TEST(too_much)
+{
+    struct rfg_shapes s;
+    struct said said = { 0 };
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("op,dtype,M,N,K\n", f);
+    for (int i = 0; i < (_i ? 66000 : 1000010); i++)
+        fprintf(f, "gemm,bf16,%d,2,3\n", _i ? 1 + i : 7);
+    fclose(f);
+    ck_assert_int_eq(rfg_shapes_read(path, &s, hear, &said), RFG_OK);
+    ck_assert_uint_eq(s.n, _i ? 65536 : 1);
+    ck_assert_uint_eq(s.n_bad, 1);
+    ck_assert_ptr_nonnull(strstr(said.first, _i ? ":65538: the rest" : ":1000001: the rest"));
+    rfg_shapes_free(&s);
+}
+END_TEST
+
+/* A line of any length is one bad line, and the next is read. */
+START_TEST(long_lines)
+{
+    struct rfg_shapes s;
+    struct said said;
+    size_t size = 200000;
+    char *text = malloc(size + 200);
+    ck_assert_ptr_nonnull(text);
+    size_t at = (size_t)sprintf(text, "op,dtype,M,N,K\ngemm,bf16,1,2,3\ngemm,bf16,");
+    memset(text + at, '1', size);
+    strcpy(text + at + size, ",2,3\ngemm,bf16,4,5,6");
+    ck_assert_int_eq(read_text(text, &s, &said), RFG_OK);
+    ck_assert_uint_eq(s.n, 2);
+    ck_assert_int_eq(s.v[1].line, 4);
+    ck_assert_ptr_nonnull(strstr(said.first, ":3: longer than 65536 bytes"));
+    rfg_shapes_free(&s);
+    free(text);
 }
 END_TEST
 
@@ -236,6 +284,8 @@ int main(void)
     tcase_add_loop_test(tc, unusable_headers, 0, COUNT(unusable));
     tcase_add_test(tc, odd_bytes);
     tcase_add_test(tc, many_lines);
+    tcase_add_loop_test(tc, too_much, 0, 2);
+    tcase_add_test(tc, long_lines);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -154,9 +154,11 @@ START_TEST(who_wins)
     static const struct {
         enum rfg_source user, system;
         double expect; /* 1: the user's */
-    } t[] = { { RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 1 },   { RFG_SOURCE_IMPORTED, RFG_SOURCE_MEASURED, 1 },
-              { RFG_SOURCE_PREDICTED, RFG_SOURCE_MEASURED, 2 },  { RFG_SOURCE_PREDICTED, RFG_SOURCE_IMPORTED, 2 },
-              { RFG_SOURCE_PREDICTED, RFG_SOURCE_PREDICTED, 1 }, { RFG_SOURCE_MEASURED, RFG_SOURCE_PREDICTED, 1 } };
+    } t[] = { { RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 1 },    { RFG_SOURCE_IMPORTED, RFG_SOURCE_MEASURED, 1 },
+              { RFG_SOURCE_PREDICTED, RFG_SOURCE_MEASURED, 2 },   { RFG_SOURCE_PREDICTED, RFG_SOURCE_IMPORTED, 2 },
+              { RFG_SOURCE_PREDICTED, RFG_SOURCE_PREDICTED, 1 },  { RFG_SOURCE_MEASURED, RFG_SOURCE_PREDICTED, 1 },
+              { RFG_SOURCE_PROVISIONAL, RFG_SOURCE_MEASURED, 2 }, { RFG_SOURCE_PROVISIONAL, RFG_SOURCE_IMPORTED, 2 },
+              { RFG_SOURCE_PROVISIONAL, RFG_SOURCE_PREDICTED, 1 } };
     struct rfg_row u = make(1, 32, "a", 4, 1, t[_i].user),
                    y[] = { make(1, 32, "a", 4, 2, t[_i].system), make(2, 32, "a", 4, 3, t[_i].system) };
     put(user, &u, 1);
@@ -326,7 +328,7 @@ int main(void)
     tcase_add_test(tc, exact_rows);
     tcase_add_test(tc, nearest_m);
     tcase_add_test(tc, other_cu_counts);
-    tcase_add_loop_test(tc, who_wins, 0, 6);
+    tcase_add_loop_test(tc, who_wins, 0, 9);
     tcase_add_test(tc, unreadable_files_are_a_warning);
     tcase_add_test(tc, as_a_plain_search_says);
     tcase_add_test(tc, readers_share_it);

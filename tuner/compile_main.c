@@ -10,6 +10,7 @@
 #include "../dispatch/context.h"
 #include "../dispatch/jit_internal.h"
 #include "../dispatch/util.h"
+#include "output.h"
 
 static const char usage[] =
     "usage: rfg-compile --arch ARCH --problem PROBLEM [--variant VARIANT] [options]\n"
@@ -24,7 +25,8 @@ static const char usage[] =
     "  -o FILE            write the code object\n"
     "  --source           print the expanded source instead of compiling it\n"
     "  --list-targets     which compilers are here, and which of the usual targets each knows\n"
-    "  --worker           serve compile requests on a socket at fd 0\n";
+    "  --worker           serve compile requests on a socket at fd 0\n"
+    "  -h, --help         -V, --version\n";
 
 struct job {
     struct rfg_device dev;
@@ -60,13 +62,11 @@ static int list_targets(void)
 
 static bool write_code(const char *path, const struct rfg_blob *code)
 {
-    FILE *f = fopen(path, "wb");
-    bool ok = f && fwrite(code->data, 1, code->size, f) == code->size;
-    if (f)
-        ok = fclose(f) == 0 && ok;
-    if (!ok)
-        fprintf(stderr, "rfg-compile: %s: can't be written\n", path);
-    return ok;
+    struct rfg_output o;
+    if (!rfg_output_open(&o, "rfg-compile", "-o", path))
+        return false;
+    fwrite(code->data, 1, code->size, o.f);
+    return rfg_output_close(&o, true);
 }
 
 /* Compiles one parameter set (or prints its source). Always true: go on with the next. */
@@ -154,20 +154,20 @@ static int compile_chosen(struct job *job, const char *text)
     return job->failed != 0;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    enum { ARCH = 256, PROBLEM, VARIANT, PROVIDER, SOURCE, LIST, WORKER, HELP, VERSION };
+    enum { ARCH = 256, PROBLEM, VARIANT, PROVIDER, SOURCE, LIST, WORKER };
     static const struct option options[] = {
         { "arch", required_argument, NULL, ARCH },       { "problem", required_argument, NULL, PROBLEM },
         { "variant", required_argument, NULL, VARIANT }, { "provider", required_argument, NULL, PROVIDER },
         { "source", no_argument, NULL, SOURCE },         { "list-targets", no_argument, NULL, LIST },
-        { "worker", no_argument, NULL, WORKER },         { "help", no_argument, NULL, HELP },
-        { "version", no_argument, NULL, VERSION },       { 0 }
+        { "worker", no_argument, NULL, WORKER },         { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },           { 0 }
     };
     struct job job = { 0 };
     struct rfg_reason why = { "" };
     const char *arch = NULL, *problem = NULL, *variant = NULL;
-    for (int c; (c = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
+    for (int c; (c = getopt_long(argc, argv, "o:hV", options, NULL)) != -1;) {
         switch (c) {
         case ARCH:
             arch = optarg;
@@ -193,11 +193,10 @@ int main(int argc, char **argv)
             return list_targets();
         case WORKER:
             return rfg_jit_worker_main();
-        case HELP:
         case 'h':
             fputs(usage, stdout);
             return 0;
-        case VERSION:
+        case 'V':
             printf("rfg-compile %s\n", rfg_version());
             return 0;
         default:
@@ -216,5 +215,13 @@ int main(int argc, char **argv)
     bool one = variant && strchr(variant, '{');
     if (job.output && !one)
         return bad("-o %s: %s", job.output, "only with one --variant \"name{all parameters}\"");
+    if (!rfg_output_check("rfg-compile", "-o", job.output))
+        return 2;
     return one ? compile_chosen(&job, variant) : compile_all(&job, variant);
+}
+
+int main(int argc, char **argv)
+{
+    rfg_program_begin();
+    return rfg_program_end("rfg-compile", run(argc, argv), 1);
 }

@@ -12,7 +12,9 @@
 
 #include "../dispatch/context.h"
 #include "../dispatch/db_internal.h"
+#include "../dispatch/tempdir.h"
 #include "../dispatch/util.h"
+#include "output.h"
 
 enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
 
@@ -29,20 +31,30 @@ static int complain(void)
     return BAD_USAGE;
 }
 
+struct bad_rows {
+    const char *path;
+    size_t n;
+};
+#define MOST_BAD_ROWS 10 /* that are told one by one */
+
 static void on_bad(void *ctx, const struct rfg_row *row, const char *why)
 {
+    struct bad_rows *b = ctx;
     (void)row;
-    fprintf(stderr, "rfg-db: %s: row not understood: %s\n", (const char *)ctx, why);
+    if (++b->n <= MOST_BAD_ROWS)
+        rfg_print(stderr, "rfg-db: %s: row not understood: %s\n", b->path, why);
 }
 
 /* All rows of a file; those that can't be understood are said on stderr. */
 static bool load(const char *path, const char *arch, struct rfg_row **rows, size_t *n)
 {
     struct rfg_db *db;
+    struct bad_rows bad = { .path = path };
     *rows = NULL;
     *n = 0;
-    bool ok = rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK &&
-              rfg_db_all(db, arch, rows, n, on_bad, (void *)(uintptr_t)path) == RFG_OK;
+    bool ok = rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK && rfg_db_all(db, arch, rows, n, on_bad, &bad) == RFG_OK;
+    if (bad.n > MOST_BAD_ROWS)
+        fprintf(stderr, "rfg-db: %s: %zu rows not understood in all\n", path, bad.n);
     rfg_db_close(&db);
     return ok;
 }
@@ -132,7 +144,11 @@ static void print_table(const struct rfg_row *rows, size_t n)
         for (int c = 0; c < LIST_COLUMNS; c++) {
             char *cell = i ? list_cell(&rows[i - 1], c) : strdup(list_titles[c]);
             bool last = c + 1 == LIST_COLUMNS;
-            printf("%*s%s", list_right[c] ? width[c] : last ? 0 : -width[c], cell ? cell : "?", last ? "\n" : "  ");
+            rfg_print(stdout, "%*s%s",
+                      list_right[c] ? width[c]
+                      : last        ? 0
+                                    : -width[c],
+                      cell ? cell : "?", last ? "\n" : "  ");
             free(cell);
         }
 }
@@ -152,7 +168,7 @@ static int cmd_list(const struct options *o)
         json_decref(all);
     } else {
         print_table(rows, n);
-        printf("%zu row%s\n", n, n == 1 ? "" : "s");
+        rfg_print(stdout, "%zu row%s\n", n, n == 1 ? "" : "s");
     }
     free(rows);
     return FINE;
@@ -177,9 +193,11 @@ static int cmd_show(const struct options *o)
         if (!rfg_problem_equal(&rows[i].problem, &p))
             continue;
         rfg_flatten(&rows[i], &f);
-        printf("%s%-12s %s\n", found++ ? "\n" : "", "problem", rfg_problem_format(&p, text, sizeof(text)));
+        if (found++)
+            putchar('\n');
+        rfg_print(stdout, "%-12s %s\n", "problem", rfg_problem_format(&p, text, sizeof(text)));
         for (int c = 0; c < RFG_N_COLUMNS; c++)
-            printf("%-12s %s\n", rfg_columns[c].name, rfg_column_format(&f, c, text, sizeof(text)));
+            rfg_print(stdout, "%-12s %s\n", rfg_columns[c].name, rfg_column_format(&f, c, text, sizeof(text)));
     }
     free(rows);
     if (!found)
@@ -200,15 +218,23 @@ static int cmd_export(const struct options *o)
 }
 
 /* A system database is made afresh beside its name and renamed, and needs no write-ahead log to be read. */
-static int import_system(const struct options *o)
+static int import_system(const struct options *o, const struct rfg_row *rows, size_t n)
 {
-    int rows;
     struct rfg_db *db = NULL;
-    char *tmp = rfg_asprintf("%s.tmp-%ld", o->db, (long)getpid());
-    unlink(tmp);
-    rfg_status st = rfg_db_open(&db, tmp, RFG_DB_WRITE);
+    struct rfg_tempdir dir;
+    if (access(o->db, F_OK) == 0 && rfg_db_open(&db, o->db, RFG_DB_READ) != RFG_OK) {
+        fprintf(stderr, "rfg-db: %s; it is not replaced: only a tuned database is\n", rfg_last_error());
+        return BAD_USAGE;
+    }
+    rfg_db_close(&db);
+    char *prefix = rfg_asprintf("%s.tmp-", o->db);
+    bool made = prefix && rfg_tempdir_make(&dir, prefix);
+    char *tmp = made ? rfg_asprintf("%s/db", dir.path) : NULL;
+    rfg_status st =
+        tmp ? rfg_db_open(&db, tmp, RFG_DB_WRITE)
+            : rfg_fail(RFG_ERROR_IO, "%s: cannot make a temporary directory beside it: %s", o->db, strerror(errno));
     if (st == RFG_OK)
-        st = rfg_db_import_files(db, (const char *const *)o->argv, o->argc, true, &rows, NULL);
+        st = rfg_db_put_all(db, rows, n, NULL);
     if (st == RFG_OK)
         st = rfg_db_seal(db);
     rfg_db_close(&db);
@@ -217,13 +243,10 @@ static int import_system(const struct options *o)
     if (st != RFG_OK)
         complain();
     else
-        printf("%s: %d rows\n", o->db, rows);
-    static const char *const suffix[] = { "", "-wal", "-shm" };
-    for (int i = 0; st != RFG_OK && i < 3; i++) {
-        char *left = rfg_asprintf("%s%s", tmp, suffix[i]);
-        unlink(left);
-        free(left);
-    }
+        rfg_print(stdout, "%s: %zu rows\n", o->db, n);
+    if (made)
+        rfg_tempdir_remove(&dir);
+    free(prefix);
     free(tmp);
     return st == RFG_OK ? FINE : BAD_USAGE;
 }
@@ -231,22 +254,32 @@ static int import_system(const struct options *o)
 static int cmd_import(const struct options *o)
 {
     struct rfg_db *db;
-    int written, kept;
+    struct rfg_row *rows;
+    size_t n;
+    int written;
     if (!o->db) {
         fprintf(stderr, "rfg-db: import: --db is missing: must name the database to write\n");
         return BAD_USAGE;
     }
-    if (o->system)
-        return import_system(o);
-    if (rfg_db_open(&db, o->db, RFG_DB_WRITE) != RFG_OK)
+    /* Read first: bad text makes no database. */
+    if (rfg_db_read_files((const char *const *)o->argv, o->argc, o->system || o->keep_how, &rows, &n) != RFG_OK)
         return complain();
-    rfg_status st = rfg_db_import_files(db, (const char *const *)o->argv, o->argc, o->keep_how, &written, &kept);
+    if (o->system) {
+        int code = import_system(o, rows, n);
+        free(rows);
+        return code;
+    }
+    rfg_status st = rfg_db_open(&db, o->db, RFG_DB_WRITE);
+    if (st == RFG_OK)
+        st = rfg_db_put_all(db, rows, n, &written);
+    free(rows);
     rfg_db_close(&db);
     if (st != RFG_OK)
         return complain();
-    printf("%s: %d rows imported", o->db, written);
-    if (kept)
-        printf(", %d not: a row that ranks higher (measured > imported > predicted) is there", kept);
+    rfg_print(stdout, "%s: %d rows imported", o->db, written);
+    if ((size_t)written < n)
+        rfg_print(stdout, ", %zu not: a row that ranks higher (measured > imported > provisional > predicted) is there",
+                  n - (size_t)written);
     putchar('\n');
     return FINE;
 }
@@ -331,10 +364,10 @@ static int cmd_merge(const struct options *o)
                 continue; /* one row in two files is no conflict */
             bool later = beats(&all[k].row, &all[best].row, o->newest, &why);
             const struct merged *win = &all[later ? k : best], *lose = &all[later ? best : k];
-            printf("%s, %s, %d CUs: %s (%.2f us, %s, %s) over %s (%.2f us, %s, %s): %s\n",
-                   rfg_problem_format(&win->row.problem, text, sizeof(text)), win->row.arch, win->row.cu_count,
-                   win->from, win->row.median_us, rfg_source_name(win->row.how), win->row.date, lose->from,
-                   lose->row.median_us, rfg_source_name(lose->row.how), lose->row.date, why);
+            rfg_print(stdout, "%s, %s, %d CUs: %s (%.2f us, %s, %s) over %s (%.2f us, %s, %s): %s\n",
+                      rfg_problem_format(&win->row.problem, text, sizeof(text)), win->row.arch, win->row.cu_count,
+                      win->from, win->row.median_us, rfg_source_name(win->row.how), win->row.date, lose->from,
+                      lose->row.median_us, rfg_source_name(lose->row.how), lose->row.date, why);
             conflicts++;
             best = later ? k : best;
         }
@@ -347,7 +380,8 @@ static int cmd_merge(const struct options *o)
         rc = complain();
     rfg_db_close(&db);
     if (rc == FINE)
-        printf("%s: %zu rows, %zu conflict%s settled\n", o->db, stored, conflicts, conflicts == 1 ? "" : "s");
+        rfg_print(stdout, "%s: %zu rows, %zu conflict%s settled\n", o->db, stored, conflicts,
+                  conflicts == 1 ? "" : "s");
     free(winners);
     free(all);
     return rc;
@@ -365,7 +399,7 @@ static void finding(void *ctx, const char *text)
 {
     struct verify *v = ctx;
     v->problems++;
-    printf("%s: damaged: %s\n", v->path, text);
+    rfg_print(stdout, "%s: damaged: %s\n", v->path, text);
 }
 
 static bool date_ok(const char *s)
@@ -403,7 +437,7 @@ static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
     v->rows++;
     if (bad) {
         v->problems++;
-        printf("%s: row not understood: %s\n", v->path, bad);
+        rfg_print(stdout, "%s: row not understood: %s\n", v->path, bad);
         return true;
     }
     snprintf(name, sizeof(name), "%s:%d", row->arch, row->cu_count);
@@ -435,12 +469,12 @@ static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
     rfg_problem_format(&row->problem, text, sizeof(text));
     if (!ok) {
         v->problems++;
-        printf("%s: %s, %s, %d CUs: %s%s%s%s\n", v->path, text, row->arch, row->cu_count, plausible ? "" : "column ",
-               plausible ? "" : column, plausible ? "" : ": ", why.text);
+        rfg_print(stdout, "%s: %s, %s, %d CUs: %s%s%s%s\n", v->path, text, row->arch, row->cu_count,
+                  plausible ? "" : "column ", plausible ? "" : column, plausible ? "" : ": ", why.text);
     } else if (is_stale(row, var, dev, p)) {
         v->stale++;
-        printf("%s: %s, %s, %d CUs: stale: %s has changed since it was measured (source_hash '%s')\n", v->path, text,
-               row->arch, row->cu_count, row->variant, row->source_hash);
+        rfg_print(stdout, "%s: %s, %s, %d CUs: stale: %s has changed since it was measured (source_hash '%s')\n",
+                  v->path, text, row->arch, row->cu_count, row->variant, row->source_hash);
     }
     return true;
 }
@@ -463,11 +497,12 @@ static int cmd_verify(const struct options *o)
         v.problems++;
     }
     rfg_db_close(&db);
-    printf("%s: schema %d, %zu rows, %d problem%s, %d stale\n", v.path, schema, v.rows, v.problems,
-           v.problems == 1 ? "" : "s", v.stale);
+    rfg_print(stdout, "%s: schema %d, %zu rows, %d problem%s, %d stale\n", v.path, schema, v.rows, v.problems,
+              v.problems == 1 ? "" : "s", v.stale);
     if (v.unchecked)
-        printf("%s: %d rows name a vendor's library that is not on this machine: only their form was checked\n", v.path,
-               v.unchecked);
+        rfg_print(stdout,
+                  "%s: %d rows name a vendor's library that is not on this machine: only their form was checked\n",
+                  v.path, v.unchecked);
     return v.problems ? PROBLEMS : FINE;
 }
 
@@ -479,8 +514,8 @@ static bool print_miss(void *ctx, const struct rfg_problem *prob, const char *ar
     const struct options *o = ctx;
     char text[RFG_PROBLEM_STRLEN];
     if (!o->arch || !strcmp(o->arch, arch))
-        printf("%10llu calls  rung %d  %s  %s, %d CUs  %s\n", (unsigned long long)calls, rung,
-               rfg_problem_format(prob, text, sizeof(text)), arch, cu_count, last);
+        rfg_print(stdout, "%10llu calls  rung %d  %s  %s, %d CUs  %s\n", (unsigned long long)calls, rung,
+                  rfg_problem_format(prob, text, sizeof(text)), arch, cu_count, last);
     return true;
 }
 
@@ -498,33 +533,35 @@ static int cmd_path(const struct options *o)
 {
     (void)o;
     char *user = rfg_db_user_path();
-    const char *dir, *env = rfg_env("RFG_SYSTEM_DB");
-    printf("user    %s%s\n", user && *user ? user : "none: neither RFG_DB nor XDG_DATA_HOME nor HOME is set",
-           user && *user && access(user, F_OK) ? " (not there yet)" : "");
+    char *dir = rfg_db_system_dir();
+    const char *env = rfg_env("RFG_SYSTEM_DB");
+    rfg_print(stdout, "user    %s%s\n", user && *user ? user : "none: neither RFG_DB nor XDG_DATA_HOME nor HOME is set",
+              user && *user && access(user, F_OK) ? " (not there yet)" : "");
     free(user);
-    if (env)
-        printf("system  %s (RFG_SYSTEM_DB)%s\n", env, access(env, F_OK) ? " (missing)" : "");
-    for (int i = 0; !env && (dir = rfg_db_system_dir(i)); i++) {
+    if (!dir && env)
+        rfg_print(stdout, "system  %s (RFG_SYSTEM_DB)%s\n", env, access(env, F_OK) ? " (missing)" : "");
+    if (dir) {
         struct dirent **names;
         int found = 0, n = scandir(dir, &names, NULL, alphasort);
         for (int k = 0; k < n; k++) {
             size_t len = strlen(names[k]->d_name);
             if (len > 3 && !strcmp(names[k]->d_name + len - 3, ".db") && ++found)
-                printf("system  %s/%s\n", dir, names[k]->d_name);
+                rfg_print(stdout, "system  %s/%s\n", dir, names[k]->d_name);
             free(names[k]);
         }
         if (n >= 0)
             free(names);
         if (!found)
-            printf("system  none in %s\n", dir);
+            rfg_print(stdout, "system  none in %s\n", dir);
     }
+    free(dir);
     return FINE;
 }
 
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static const char usage[] =
-    "Usage: rfg-db COMMAND [OPTIONS] ...\n"
+    "usage: rfg-db COMMAND [OPTIONS] ...\n"
     "  list [--arch A] [--json] DB              the tuned rows as a table\n"
     "  show [--arch A] DB \"PROBLEM\"             every column of a problem's rows\n"
     "  export [--arch A] [-o FILE] DB           as CSV, the form kept in tuned_configs/\n"
@@ -536,6 +573,7 @@ static const char usage[] =
     "  verify [--arch A] DB                     integrity, schema, and each row against this version's variants\n"
     "  misses [--arch A] DB                     problems that were run without an exact row\n"
     "  path                                     where the default databases are\n"
+    "  -h, --help  -V, --version                alone, or after a command\n"
     "Exit status: 0 fine, 1 problems found, 2 bad usage or input.\n";
 
 static const struct {
@@ -544,31 +582,40 @@ static const struct {
     int (*run)(const struct options *o);
 } commands[] = {
     { "list", "aj", 1, 1, cmd_list },           { "show", "a", 2, 2, cmd_show },
-    { "export", "ao", 1, 1, cmd_export },       { "import", "dhs", 1, INT32_MAX, cmd_import },
+    { "export", "ao", 1, 1, cmd_export },       { "import", "dws", 1, INT32_MAX, cmd_import },
     { "merge", "dp", 1, INT32_MAX, cmd_merge }, { "verify", "a", 1, 1, cmd_verify },
     { "misses", "a", 1, 1, cmd_misses },        { "path", "", 0, 0, cmd_path },
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-int main(int argc, char **argv)
+static int help(void)
+{
+    fputs(usage, stdout);
+    return FINE;
+}
+
+static int version(void)
+{
+    printf("rfg-db %s\n", rfg_version());
+    return FINE;
+}
+
+static int run(int argc, char **argv)
 {
     static const struct option longs[] = {
         { "arch", required_argument, NULL, 'a' },   { "json", no_argument, NULL, 'j' },
         { "output", required_argument, NULL, 'o' }, { "db", required_argument, NULL, 'd' },
-        { "how", required_argument, NULL, 'h' },    { "system", no_argument, NULL, 's' },
-        { "prefer", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'H' },
+        { "how", required_argument, NULL, 'w' },    { "system", no_argument, NULL, 's' },
+        { "prefer", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },      { 0 },
     };
     struct options o = { 0 };
     size_t c = 0;
-    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))) {
-        fputs(usage, stdout);
-        return FINE;
-    }
-    if (argc > 1 && !strcmp(argv[1], "--version")) {
-        printf("rfg-db %s\n", rfg_version());
-        return FINE;
-    }
+    const char *first = argc > 1 ? argv[1] : "";
+    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
+        return help();
+    if (!strcmp(first, "--version") || !strcmp(first, "-V"))
+        return version();
     while (argc > 1 && c < N_COMMANDS && strcmp(argv[1], commands[c].name))
         c++;
     if (argc < 2 || c == N_COMMANDS) {
@@ -577,17 +624,19 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return BAD_USAGE;
     }
+    static char self[] = "rfg-db"; /* getopt's messages begin with it */
     argc--;
     argv++;
-    for (int opt; (opt = getopt_long(argc, argv, "o:", longs, NULL)) != -1;) {
-        if (opt == 'H') {
-            fputs(usage, stdout);
-            return FINE;
-        }
+    argv[0] = self;
+    for (int opt; (opt = getopt_long(argc, argv, "o:hV", longs, NULL)) != -1;) {
+        if (opt == 'h')
+            return help();
+        if (opt == 'V')
+            return version();
         if (opt == '?')
             return BAD_USAGE; /* getopt has said why */
         if (!strchr(commands[c].options, opt)) {
-            fprintf(stderr, "rfg-db: %s does not take %s: see rfg-db --help\n", argv[0], argv[optind - 1]);
+            fprintf(stderr, "rfg-db: %s does not take %s: see rfg-db --help\n", commands[c].name, argv[optind - 1]);
             return BAD_USAGE;
         }
         bool ok = true;
@@ -607,7 +656,7 @@ int main(int argc, char **argv)
         case 's':
             o.system = true;
             break;
-        case 'h':
+        case 'w':
             o.keep_how = !strcmp(optarg, "keep");
             ok = o.keep_how || !strcmp(optarg, "imported");
             break;
@@ -617,8 +666,8 @@ int main(int argc, char **argv)
             break;
         }
         if (!ok) {
-            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n", opt == 'h' ? "how" : "prefer", optarg,
-                    opt == 'h' ? "keep or imported" : "fastest or newest");
+            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n", opt == 'w' ? "how" : "prefer", optarg,
+                    opt == 'w' ? "keep or imported" : "fastest or newest");
             return BAD_USAGE;
         }
     }
@@ -629,10 +678,11 @@ int main(int argc, char **argv)
                 commands[c].min, commands[c].max > commands[c].min ? " or more" : "");
         return BAD_USAGE;
     }
-    int rc = commands[c].run(&o);
-    if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "rfg-db: standard output: cannot write: %s\n", strerror(errno));
-        return BAD_USAGE;
-    }
-    return rc;
+    return commands[c].run(&o);
+}
+
+int main(int argc, char **argv)
+{
+    rfg_program_begin();
+    return rfg_program_end("rfg-db", run(argc, argv), BAD_USAGE);
 }

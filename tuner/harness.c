@@ -1,57 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cases: tensors with guards, data from a seed, checks against the oracle.
+ * Cases: tensors with guards, checks against the oracle.
  *
  * All sets of a case hold the same data at different addresses: rotation is about caches, and one answer of the oracle
  * serves every set. */
 #include "../dispatch/util.h"
-#include "harness.h"
+#include "case.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define GUARD      256 /* bytes before and after each tensor */
-#define GUARD_BYTE 0xa5
-#define POISON     0xff       /* NaN in every float format here */
-#define FILL_ALONE (4 << 20)  /* bytes of a tensor that one thread fills */
-#define LARGE      (4 << 20)  /* bytes of an input that a quick check samples: */
-#define EDGE       (64 << 10) /* bytes at its ends, */
-#define PIECE      (16 << 10) /* and of each piece between */
-#define PIECES     16
-
-struct place {
-    struct rfg_tensor_spec spec;
-    size_t offset; /* of the data in a set, from the guard before it */
-    size_t extent; /* bytes from the first to the last element */
-    /* As memory: `segs` stretches of `seg` bytes, `stride` bytes apart. */
-    size_t seg, stride;
-    int64_t segs;
-    int64_t rows, cols; /* as the oracle sees it: all dimensions but the last, and the last */
-};
-
-struct rfg_case {
-    rfg_context *ctx;
-    const struct rfg_hip *hip;
-    struct rfg_problem prob, posed;
-    struct rfg_case_params params;
-    int n_tensors, n_sets;
-    struct place place[RFG_MAX_TENSORS];
-    size_t set_bytes;
-    char *host;  /* one set as it is before a run: inputs, poisoned outputs, guards */
-    char *got;   /* and after: where rfg_case_check() puts it */
-    char *arena; /* n_sets device (or host, on cpu) copies */
-    rfg_tensor (*tensors)[RFG_MAX_TENSORS];
-    rfg_tensor host_tensors[RFG_MAX_TENSORS];
-    int64_t *rows, n_rows; /* of the outputs, that the oracle computes */
-    struct rfg_expected expected[RFG_MAX_TENSORS];
-    void *kargs;
-};
+#define UNTOUCHED 0x5a       /* what of an output must stay: a number */
+#define LARGE     (4 << 20)  /* bytes of an input that a quick check samples: */
+#define EDGE      (64 << 10) /* bytes at its ends, */
+#define PIECE     (16 << 10) /* and of each piece between */
+#define PIECES    16
 
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c)
 {
@@ -85,125 +51,6 @@ static rfg_status make_current(const struct rfg_case *c)
     return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipSetDevice", e);
 }
 
-/* ---- data ----------------------------------------------------------------------------------------------------------
- */
-
-struct fill {
-    char *host;
-    const struct place *place;
-    const void *table;
-    size_t size;
-    uint64_t seed;
-    _Atomic int64_t next;
-};
-
-/* One thread: rows until there are none left. Each has a seed of its own, so that it doesn't matter who fills it. */
-static void *fill_rows(void *arg)
-{
-    struct fill *f = arg;
-    const struct place *p = f->place;
-    int64_t cols = (int64_t)(p->seg / f->size);
-    for (int64_t r; (r = atomic_fetch_add(&f->next, 1)) < p->segs;) {
-        char *row = f->host + p->offset + (size_t)r * p->stride;
-        uint64_t seed = f->seed ^ ((uint64_t)r + 1) * 0xd1b54a32d192ed03, bits = 0;
-        for (int64_t i = 0; i < cols; i++, bits >>= 16) {
-            if (i % 4 == 0)
-                bits = rfg_random(&seed);
-            if (f->size == 1)
-                ((uint8_t *)row)[i] = ((const uint8_t *)f->table)[bits & 65535];
-            else if (f->size == 2)
-                ((uint16_t *)row)[i] = ((const uint16_t *)f->table)[bits & 65535];
-            else
-                ((uint32_t *)row)[i] = ((const uint32_t *)f->table)[bits & 65535];
-        }
-    }
-    return NULL;
-}
-
-static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
-{
-    /* Elements are drawn from a table: filling is a load and a store, whatever the format. */
-    size_t size = rfg_dtype_size(p->spec.dtype);
-    char *table = malloc(65536 * size);
-    if (!table)
-        abort();
-    for (int i = 0; i < 65536; i++) {
-        double v = (double)(int64_t)rfg_random(seed) * 0x1p-63;
-        if (c->params.data == RFG_DATA_INTS)
-            v = (double)(rfg_random(seed) % 7) - 3;
-        else if (c->params.data == RFG_DATA_CANCEL)
-            v *= 64;
-        if (p->spec.fill != 0)
-            v = p->spec.fill;
-        rfg_store(table, p->spec.dtype, i, v);
-    }
-    struct fill f = { .host = c->host, .place = p, .table = table, .size = size, .seed = rfg_random(seed) };
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = (size_t)p->segs * p->seg < FILL_ALONE ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
-    pthread_t t[16];
-    while (started < threads - 1 && !pthread_create(&t[started], NULL, fill_rows, &f))
-        started++;
-    fill_rows(&f);
-    for (int i = 0; i < started; i++)
-        pthread_join(t[i], NULL);
-    free(table);
-}
-
-/* Neighbouring products cancel almost entirely, so that the result is far below its terms. */
-static void make_cancelling(struct rfg_case *c, const struct place *p, bool negate)
-{
-    rfg_dtype d = p->spec.dtype;
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(d));
-    for (int64_t r = 0; r < p->segs; r++) {
-        char *row = c->host + p->offset + (size_t)r * p->stride;
-        for (int64_t i = 1; i < cols; i += 2)
-            if (i % 32 != 1)
-                rfg_store(row, d, i, (negate ? -1 : 1) * rfg_load(row, d, i - 1));
-    }
-}
-
-static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t *seed)
-{
-    const double values[] = {
-        NAN, INFINITY, -INFINITY, -0.0, rfg_ulp(p->spec.dtype, 0), -3 * rfg_ulp(p->spec.dtype, 0)
-    };
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(p->spec.dtype)), n = p->segs * cols;
-    for (int64_t i = 0; i < 2 + p->segs / 4 && n; i++) { /* few rows: others stay finite and are checked as ever */
-        int64_t at = (int64_t)(rfg_random(seed) % (uint64_t)n);
-        rfg_store(c->host + p->offset + (size_t)(at / cols) * p->stride, p->spec.dtype, at % cols,
-                  values[rfg_random(seed) % 6]);
-    }
-}
-
-static void make_data(struct rfg_case *c)
-{
-    uint64_t seed = c->params.seed;
-    memset(c->host, GUARD_BYTE, c->set_bytes);
-    for (int i = 0; i < c->n_tensors; i++) {
-        const struct place *p = &c->place[i];
-        if (p->spec.absent)
-            continue;
-        if (p->spec.same_as)
-            continue;
-        if (p->spec.output) {
-            for (int64_t r = 0; r < p->segs; r++)
-                memset(c->host + p->offset + (size_t)r * p->stride, POISON, p->seg);
-            continue;
-        }
-        if (p->spec.dtype == RFG_I32) {
-            c->prob.op->indices(&c->prob, i, rfg_random(&seed), (int32_t *)(void *)(c->host + p->offset));
-            continue;
-        }
-        fill_random(c, p, &seed);
-        if (p->spec.fill != 0)
-            continue;
-        if (c->params.data == RFG_DATA_CANCEL)
-            make_cancelling(c, p, i % 2 == 1);
-        if (c->params.data == RFG_DATA_SPECIAL)
-            sprinkle_special(c, p, &seed);
-    }
-}
-
 /* ---- making a case
  * --------------------------------------------------------------------------------------------------- */
 
@@ -235,10 +82,10 @@ static size_t place_of(const struct place *p, int64_t r, int64_t i)
     return (size_t)(r / inner) * p->stride + (size_t)(r % inner * p->cols + i) * size;
 }
 
-static rfg_tensor tensor_at(const struct place *p, char *base)
+static rfg_tensor tensor_at(const struct place *p, char *data)
 {
     const struct rfg_tensor_spec *s = &p->spec;
-    rfg_tensor t = { base + p->offset, s->dtype, s->ndim, { 0 }, { 0 } };
+    rfg_tensor t = { data, s->dtype, s->ndim, { 0 }, { 0 } };
     memcpy(t.shape, s->shape, sizeof(t.shape));
     t.strides[s->ndim - 1] = s->column_major ? s->shape[0] : 1;
     if (s->ndim == 3)
@@ -246,6 +93,23 @@ static rfg_tensor tensor_at(const struct place *p, char *base)
     if (s->ndim > 1)
         t.strides[0] = s->column_major ? 1 : s->row_stride;
     return t;
+}
+
+/* Do the tensors' bytes fit an address space, so that they can be counted in 64 bits? */
+static bool countable(const struct rfg_problem *prob)
+{
+    struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
+    double bytes = 0;
+    for (int i = prob->op->tensors(prob, spec) - 1; i >= 0; i--) {
+        const struct rfg_tensor_spec *s = &spec[i];
+        double rows = 1, row = (double)s->shape[s->ndim - 1];
+        for (int d = 0; d + 1 < s->ndim; d++)
+            rows *= (double)s->shape[d];
+        if (s->ndim > 1 && !s->column_major)
+            bytes += s->absent ? 0 : (double)s->shape[0] * (double)s->row_stride * 8;
+        bytes += s->absent ? 0 : rows * row * 8;
+    }
+    return bytes < 0x1p47;
 }
 
 /* Lays the tensors of a set out, each as its alignment key wants it, and says in the problem what came of it (a row
@@ -285,34 +149,58 @@ static void lay_out(struct rfg_case *c)
             c->prob.v[k] = (int64_t)(bits[k] & -bits[k]);
 }
 
-static char *set_at(const struct rfg_case *c, int set)
+/* A byte of a set that is on the device. */
+static char *at(const struct rfg_case *c, int set, size_t offset)
 {
-    return c->arena + (size_t)set * c->set_bytes;
+    const struct piece *p = c->piece;
+    while (offset < p->begin || offset > p->end)
+        p++;
+    return p->at + (size_t)set * c->set_bytes + (offset - p->begin);
+}
+
+/* Copies the bytes [from, to) of a set that are on the device to it from `bytes`, or back. */
+static rfg_status copy(const struct rfg_case *c, int set, char *bytes, size_t from, size_t to, bool back)
+{
+    hipError_t e = hipSuccess;
+    for (int i = 0; i < c->n_pieces && e == hipSuccess; i++) {
+        const struct piece *p = &c->piece[i];
+        size_t lo = from > p->begin ? from : p->begin, hi = to < p->end ? to : p->end;
+        if (lo >= hi)
+            continue;
+        char *there = at(c, set, lo);
+        if (!c->hip)
+            memcpy(back ? bytes + lo : there, back ? there : bytes + lo, hi - lo);
+        else if (back)
+            e = c->hip->hipMemcpyDtoH(bytes + lo, (hipDeviceptr_t)there, hi - lo);
+        else
+            e = c->hip->hipMemcpyHtoD((hipDeviceptr_t)there, bytes + lo, hi - lo);
+    }
+    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, back ? "hipMemcpyDtoH" : "hipMemcpyHtoD", e);
 }
 
 static rfg_status upload(struct rfg_case *c, int set)
 {
-    if (!c->hip) {
-        memcpy(set_at(c, set), c->host, c->set_bytes);
-        return RFG_OK;
-    }
-    hipError_t e = c->hip->hipMemcpyHtoD((hipDeviceptr_t)set_at(c, set), c->host, c->set_bytes);
-    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipMemcpyHtoD", e);
+    return copy(c, set, c->host, 0, c->set_bytes, false);
 }
 
-static rfg_status make_sets(struct rfg_case *c)
+static rfg_status fence(struct rfg_case *c)
 {
-    size_t in = 0;
-    for (int i = 0; i < c->n_tensors; i++)
-        in += c->place[i].spec.output ? 0 : c->place[i].extent;
-    c->n_sets = 1;
-    /* Small problems take many; not on the emulator, which has no cache and all the time in the world. */
-    size_t most = rfg_context_info(c->ctx)->platform == RFG_PLATFORM_EMU ? 256 : 2048;
-    if (c->params.rotate_bytes && in)
-        c->n_sets = (int)(c->params.rotate_bytes / in < most ? c->params.rotate_bytes / in + 1 : most);
-    c->tensors = calloc((size_t)c->n_sets, sizeof(*c->tensors));
-    if (!c->tensors)
-        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %d sets", c->n_sets);
+    for (int i = 0; i < c->n_tensors; i++) {
+        const struct place *p = &c->place[i];
+        struct rfg_fenced *f = &c->fenced[i];
+        if (p->spec.absent || p->spec.same_as)
+            continue;
+        rfg_status st = rfg_fenced_alloc(c->ctx, p->extent, 16, p->offset % 16, f);
+        if (st != RFG_OK)
+            return st;
+        c->piece[c->n_pieces++] =
+            (struct piece){ p->offset - f->before, p->offset + p->extent + f->after, f->data - f->before };
+    }
+    return RFG_OK;
+}
+
+static rfg_status make_arena(struct rfg_case *c)
+{
     size_t bytes = (size_t)c->n_sets * c->set_bytes;
     if (c->hip) {
         void *mem;
@@ -323,23 +211,41 @@ static rfg_status make_sets(struct rfg_case *c)
     } else if (!(c->arena = aligned_alloc(4096, bytes)))
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %d sets of %zu bytes", c->n_sets,
                         c->set_bytes);
-    for (int s = 0; s < c->n_sets; s++) {
-        for (int i = 0; i < c->n_tensors; i++)
-            if (!c->place[i].spec.absent) {
-                c->tensors[s][i] = tensor_at(&c->place[i], set_at(c, s));
-                c->host_tensors[i] = tensor_at(&c->place[i], c->host);
-            }
-        rfg_status st = upload(c, s);
-        if (st != RFG_OK)
-            return st;
-    }
+    c->piece[c->n_pieces++] = (struct piece){ 0, c->set_bytes, c->arena };
     return RFG_OK;
 }
 
-/* Does the harness compare it with the oracle's answer? */
+static rfg_status make_sets(struct rfg_case *c)
+{
+    size_t in = 0;
+    for (int i = 0; i < c->n_tensors; i++)
+        in += c->place[i].spec.output ? 0 : c->place[i].extent;
+    c->n_sets = 1;
+    /* Small problems take many; not on the emulator, which has no cache and all the time in the world. */
+    size_t most = rfg_context_info(c->ctx)->platform == RFG_PLATFORM_EMU ? 256 : 2048;
+    if (c->params.rotate_bytes && in && !c->params.fenced)
+        c->n_sets = (int)(c->params.rotate_bytes / in < most ? c->params.rotate_bytes / in + 1 : most);
+    c->tensors = calloc((size_t)c->n_sets, sizeof(*c->tensors));
+    if (!c->tensors)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %d sets", c->n_sets);
+    rfg_status st = c->params.fenced ? fence(c) : make_arena(c);
+    for (int s = 0; st == RFG_OK && s < c->n_sets; s++) {
+        for (int i = 0; i < c->n_tensors; i++)
+            if (!c->place[i].spec.absent && !c->place[i].spec.on_request)
+                c->tensors[s][i] = tensor_at(&c->place[i], at(c, s, c->place[i].offset));
+        st = upload(c, s);
+    }
+    return st;
+}
+
+/* Does the oracle know it; and does the harness compare the last run's with that? */
 static bool is_output(const struct place *p)
 {
     return p->spec.output && !p->spec.absent;
+}
+static bool is_asked(const struct rfg_case *c, const struct place *p)
+{
+    return is_output(p) && (!p->spec.on_request || c->asked);
 }
 
 static rfg_status ask_oracle(struct rfg_case *c)
@@ -371,13 +277,32 @@ static rfg_status ask_oracle(struct rfg_case *c)
                      : i == 0         ? 0
                      : i == 1         ? all - 1
                                       : (int64_t)(rfg_random(&seed) % (uint64_t)all);
+    for (int i = 0; i < c->n_tensors; i++)
+        if (!c->place[i].spec.absent)
+            c->host_tensors[i] = tensor_at(&c->place[i], c->host + c->place[i].offset);
     return c->n_rows ? rfg_oracle(&c->prob, c->host_tensors, c->rows, c->n_rows, c->expected) : RFG_OK;
+}
+
+/* What must stay as it is, is a number: a NaN would be taken for what a kernel made of one. */
+static void mark_untouched(struct rfg_case *c)
+{
+    for (int t = 0; t < c->n_tensors; t++) {
+        const struct place *p = &c->place[t];
+        for (int64_t i = 0; is_output(p) && i < c->n_rows * p->cols; i++)
+            if (c->expected[t].allow[i] < 0)
+                memset(c->host + p->offset + place_of(p, c->rows[i / p->cols], i % p->cols), UNTOUCHED,
+                       rfg_dtype_size(p->spec.dtype));
+    }
 }
 
 rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,
                            struct rfg_case **out)
 {
+    char text[RFG_PROBLEM_STRLEN];
     *out = NULL;
+    if (!countable(prob))
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: %s: its tensors are too large for any memory",
+                        rfg_problem_format(prob, text, sizeof(text)));
     struct rfg_case *c = calloc(1, sizeof(*c));
     if (!c)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory");
@@ -395,9 +320,11 @@ rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, con
     if (!c->host || !c->kargs)
         st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %zu bytes", c->set_bytes);
     else if ((st = make_current(c)) == RFG_OK) {
-        make_data(c);
-        if ((st = make_sets(c)) == RFG_OK)
-            st = ask_oracle(c);
+        rfg_case_make_data(c);
+        if ((st = ask_oracle(c)) == RFG_OK) {
+            mark_untouched(c);
+            st = make_sets(c);
+        }
     }
     if (st != RFG_OK)
         rfg_case_destroy(&c);
@@ -415,6 +342,9 @@ void rfg_case_destroy(struct rfg_case **pc)
         (void)c->hip->hipFree(c->arena);
     else
         free(c->arena);
+    for (int i = 0; i < RFG_MAX_TENSORS; i++)
+        rfg_fenced_free(c->ctx, &c->fenced[i]);
+    rfg_fenced_free(c->ctx, &c->counters);
     free(c->tensors);
     free(c->host);
     free(c->got);
@@ -430,19 +360,6 @@ void rfg_case_destroy(struct rfg_case **pc)
 /* ---- running and checking
  * ---------------------------------------------------------------------------------------------- */
 
-rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream)
-{
-    if (!plan)
-        return c->prob.op->call(c->ctx, &c->prob, c->tensors[set], stream);
-    c->prob.op->pack(&c->prob, c->tensors[set], c->kargs);
-    return rfg_plan_launch(c->ctx, plan, c->kargs, stream);
-}
-
-rfg_status rfg_case_poison(struct rfg_case *c, int set)
-{
-    return upload(c, set);
-}
-
 static rfg_status settle(const struct rfg_case *c)
 {
     rfg_status st = c->hip ? make_current(c) : RFG_OK;
@@ -450,15 +367,89 @@ static rfg_status settle(const struct rfg_case *c)
     return e == hipSuccess ? st : rfg_hip_fail(c->ctx, "hipDeviceSynchronize", e); /* of what ran, rather */
 }
 
-/* Bytes [from, to) of a set, after settle(). */
+/* Zeroes, once; every run must leave them so. */
+static rfg_status counters(struct rfg_case *c)
+{
+    size_t bytes = RFG_COUNTERS * sizeof(uint32_t);
+    uint32_t *now;
+    rfg_status st = RFG_OK;
+    if (c->counters.data) {
+        if (!(now = malloc(bytes)))
+            return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for counters");
+        hipError_t e = c->hip->hipMemcpyDtoH(now, (hipDeviceptr_t)c->counters.data, bytes);
+        if (e != hipSuccess)
+            st = rfg_hip_fail(c->ctx, "hipMemcpyDtoH", e);
+        for (int i = 0; st == RFG_OK && i < RFG_COUNTERS; i++)
+            if (now[i])
+                st = rfg_fail(RFG_ERROR_INTERNAL, "counter %d is %u after the launch: must be 0", i, now[i]);
+        free(now);
+        return st;
+    }
+    if ((st = rfg_fenced_alloc(c->ctx, bytes, 256, 0, &c->counters)) != RFG_OK)
+        return st;
+    hipError_t e = c->hip->hipMemsetD8Async((hipDeviceptr_t)c->counters.data, 0, bytes, NULL);
+    return e == hipSuccess ? settle(c) : rfg_hip_fail(c->ctx, "hipMemsetD8Async", e);
+}
+
+/* With a workspace of just the bytes that the variant asked for. */
+static rfg_status run_fenced(struct rfg_case *c, const struct rfg_plan *plan, rfg_stream stream)
+{
+    size_t bytes = rfg_plan_workspace(plan);
+    struct rfg_fenced space;
+    rfg_status st = make_current(c);
+    if (st == RFG_OK)
+        st = rfg_fenced_alloc(c->ctx, bytes, 256, 0, &space);
+    if (st != RFG_OK)
+        return st;
+    if (c->hip)
+        st = counters(c);
+    struct rfg_kargs_head own = { bytes ? space.data : NULL, bytes ? (uint32_t *)(void *)c->counters.data : NULL };
+    if (st == RFG_OK)
+        st = rfg_plan_launch_with(c->ctx, plan, c->kargs, &own, stream);
+    if (st == RFG_OK)
+        st = settle(c);
+    if (st == RFG_OK && c->hip)
+        st = counters(c);
+    rfg_fenced_free(c->ctx, &space);
+    return st;
+}
+
+static rfg_status run(struct rfg_case *c, const rfg_tensor *tensors, const struct rfg_plan *plan, rfg_stream stream)
+{
+    c->prob.op->pack(&c->prob, tensors, c->kargs);
+    return c->params.fenced ? run_fenced(c, plan, stream) : rfg_plan_launch(c->ctx, plan, c->kargs, stream);
+}
+
+rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream)
+{
+    c->asked = false;
+    return plan ? run(c, c->tensors[set], plan, stream) : c->prob.op->call(c->ctx, &c->prob, c->tensors[set], stream);
+}
+
+rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream)
+{
+    rfg_tensor tensors[RFG_MAX_TENSORS];
+    if (!plan)
+        return rfg_case_run(c, set, plan, stream);
+    memcpy(tensors, c->tensors[set], sizeof(tensors));
+    for (int i = 0; i < c->n_tensors; i++)
+        if (is_output(&c->place[i]))
+            tensors[i] = tensor_at(&c->place[i], at(c, set, c->place[i].offset));
+    c->asked = true;
+    return run(c, tensors, plan, stream);
+}
+
+rfg_status rfg_case_poison(struct rfg_case *c, int set)
+{
+    return upload(c, set);
+}
+
+/* Bytes [from, to) of a set, after settle(); those that aren't on the device as they were. */
 static rfg_status fetch(const struct rfg_case *c, int set, char *bytes, size_t from, size_t to)
 {
-    if (!c->hip) {
-        memcpy(bytes + from, set_at(c, set) + from, to - from);
-        return RFG_OK;
-    }
-    hipError_t e = c->hip->hipMemcpyDtoH(bytes + from, (hipDeviceptr_t)(set_at(c, set) + from), to - from);
-    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipMemcpyDtoH", e);
+    if (c->params.fenced)
+        memcpy(bytes + from, c->host + from, to - from);
+    return copy(c, set, bytes, from, to, true);
 }
 
 static rfg_status download(struct rfg_case *c, int set, char **bytes)
@@ -485,7 +476,7 @@ rfg_status rfg_case_outputs(struct rfg_case *c, int set, void **out, size_t *siz
         return st;
     char *copy = malloc(c->set_bytes);
     for (int i = 0; copy && i < c->n_tensors; i++)
-        if (is_output(&c->place[i])) {
+        if (is_asked(c, &c->place[i])) {
             memcpy(copy + n, bytes + c->place[i].offset, c->place[i].extent);
             n += c->place[i].extent;
         }
@@ -525,13 +516,7 @@ static rfg_status each_stretch(struct rfg_case *c, bool quick,
 
 static rfg_status put_stretch(struct rfg_case *c, void *arg, size_t from, size_t to)
 {
-    const int *set = arg;
-    if (!c->hip) {
-        memcpy(set_at(c, *set) + from, c->host + from, to - from);
-        return RFG_OK;
-    }
-    hipError_t e = c->hip->hipMemcpyHtoD((hipDeviceptr_t)(set_at(c, *set) + from), c->host + from, to - from);
-    return e == hipSuccess ? RFG_OK : rfg_hip_fail(c->ctx, "hipMemcpyHtoD", e);
+    return copy(c, *(const int *)arg, c->host, from, to, false);
 }
 
 static rfg_status get_stretch(struct rfg_case *c, void *arg, size_t from, size_t to)
@@ -557,7 +542,7 @@ static bool only_outputs_changed(struct rfg_case *c, bool quick)
     bool same = true;
     for (int i = 0; i < c->n_tensors; i++) {
         const struct place *p = &c->place[i];
-        for (int64_t r = 0; is_output(p) && p->extent && r < p->segs; r++)
+        for (int64_t r = 0; is_asked(c, p) && p->extent && r < p->segs; r++)
             memcpy(c->got + p->offset + (size_t)r * p->stride, c->host + p->offset + (size_t)r * p->stride, p->seg);
     }
     (void)each_stretch(c, quick, compare_stretch, &same);
@@ -601,6 +586,13 @@ static double quantised_ratio(rfg_dtype dtype, double got, double scale, double 
     return isfinite(got) ? fabs(*real - e) / *bound : INFINITY;
 }
 
+static double rounded(rfg_dtype dtype, double v)
+{
+    char bytes[8];
+    rfg_store(bytes, dtype, 0, v);
+    return rfg_load(bytes, dtype, 0);
+}
+
 struct tally {
     double first_value;
     bool varied;
@@ -616,14 +608,19 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
         for (int64_t n = 0; n < p->cols; n++) {
             int64_t r = c->rows[i];
             double e = want->value[i * p->cols + n], allow = want->allow[i * p->cols + n], bound = 0, ratio;
-            double got = rfg_load(bytes + p->offset + place_of(p, r, n), p->spec.dtype, 0);
-            if (sp) {
+            size_t place = p->offset + place_of(p, r, n), size = rfg_dtype_size(p->spec.dtype);
+            double got = rfg_load(bytes + place, p->spec.dtype, 0);
+            if (allow < 0) {
+                ratio = memcmp(bytes + place, c->host + place, size) ? INFINITY : 0;
+            } else if (sp) {
                 size_t at = place_of(sp, sp->rows == 1 ? 0 : r, sp->rows == 1 ? 0 : n / p->spec.scale_group);
                 double scale = rfg_load(bytes + sp->offset + at, sp->spec.dtype, 0);
                 ratio = quantised_ratio(p->spec.dtype, got, scale, e, allow, &bound, &got);
             } else {
                 ratio = ratio_of(p->spec.dtype, got, e, allow, &bound);
             }
+            if (c->params.data == RFG_DATA_EXACT)
+                ratio = got == rounded(p->spec.dtype, e) ? 0 : INFINITY;
             out->checked++;
             t->varied |= out->checked > 1 && isfinite(e) && e != t->first_value;
             t->first_value = e;
@@ -653,7 +650,7 @@ static rfg_status check(struct rfg_case *c, int set, bool quick, struct rfg_chec
     struct tally tally = { NAN, false };
     rfg_problem_format(&c->prob, text, sizeof(text));
     for (int i = 0; i < c->n_tensors; i++)
-        if (is_output(&c->place[i]) && c->place[i].extent)
+        if (is_asked(c, &c->place[i]) && c->place[i].extent)
             check_tensor(c, i, c->got, text, &tally, out);
     out->trivial = out->checked > 4 && !tally.varied;
     out->guard_broken = !only_outputs_changed(c, quick);

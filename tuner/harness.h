@@ -11,10 +11,17 @@
 #include "../ops/oracle.h"
 
 enum rfg_data {
-    RFG_DATA_RANDOM,  /* uniform in [-1, 1): what is timed and checked by default */
-    RFG_DATA_INTS,    /* small integers: sums are exact in fp32, so any order gives the same answer: error 0 */
+    /* Uniform in [-1, 1): what is timed and checked by default. Attention's values: in each row one element stands out,
+     * most at the ends of steps, pages and sequences, so that a key that is lost or counted twice is seen among
+     * 100,000. */
+    RFG_DATA_RANDOM,
+    /* Small integers: sums are exact in fp32, so any order gives the same answer: error 0. Attention's queries: zeros,
+     * so that weights are all alike. (Results are exact where their number is a power of two.) */
+    RFG_DATA_INTS,
     RFG_DATA_CANCEL,  /* large terms that cancel: exposes 16-bit accumulation */
     RFG_DATA_SPECIAL, /* random with NaN, +-inf, denormals, -0 sprinkled in */
+    RFG_DATA_EXACT,   /* gemm: sums are exact in fp32 and of more bits than 16-bit formats have: they must be rounded
+                         once, to nearest even */
 };
 
 struct rfg_case_params {
@@ -23,6 +30,10 @@ struct rfg_case_params {
     size_t rotate_bytes; /* make as many sets as it takes for their inputs to exceed this; 0: one set */
     int64_t check_rows;  /* rows of the output that the oracle computes: 0 all; else first, last and random ones */
     bool unaligned;      /* offset every tensor by one element from its natural alignment (layout align= size) */
+    /* Each tensor, and the workspace of each run of a plan, in memory of its own that ends where it does (fenced.h):
+     * who reads or writes outside is seen by the emulator, compute-sanitizer, on cpu a page fault. One set. A plan's
+     * run waits for its end, and fails if it doesn't leave its counters zero. */
+    bool fenced;
 };
 
 struct rfg_case;
@@ -39,7 +50,11 @@ const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);
 
 /* How a set is run: through the public op function (plan NULL) or by a given plan. */
 rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
-/* Fills the outputs of a set with 0xFF.. poison (NaN) and renews the guards. */
+/* The same to be checked: a plan is asked for all outputs that its variant can give (attention's lse), which the check
+ * then looks at, too. Not for timing. */
+rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
+/* Fills the outputs of a set with 0xFF.. poison (NaN), what of them must stay as it is with a number, and renews the
+ * guards. */
 rfg_status rfg_case_poison(struct rfg_case *c, int set);
 
 /* Tolerance. |got - expected| <= bound per element of every output, where expected and allow are the oracle's and bound
@@ -86,7 +101,8 @@ rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans
 /* What the device's launches, memory and caches take, measured; 2 seconds. UNSUPPORTED on the emulator. */
 rfg_status rfg_calibrate(rfg_context *ctx, struct rfg_calibration *out);
 
-/* The floor for a problem on a device: max(bytes / bandwidth, flops / rate) + launch latency; which says which. */
+/* The floor for a problem on a device: max(bytes / bandwidth, flops / rate) + launch latency; which says which. On cpu
+ * no latency, and the bandwidth of caches unless it is calibrated and the problem larger than they are. */
 double rfg_floor_us(const struct rfg_device *dev, const struct rfg_problem *prob, const char **which);
 
 #endif

@@ -16,33 +16,22 @@
 #include "../emu/hip_emu.h"
 #include "../dispatch/jit.h"
 #include "../dispatch/util.h"
+#include "output.h"
 #include "rfg/rfg.h"
 
-static const char usage[] = "usage: rfg-info [--json]\n"
-                            "\n"
-                            "Says what rfg finds on this machine: platforms and their devices, compilers, the tuned\n"
-                            "database and the cache of compiled kernels; and for what is missing, what to do.\n"
-                            "\n"
-                            "  --json      for programs\n"
-                            "  --help      this text\n"
-                            "  --version   rfg's version\n";
+static const char usage[] =
+    "usage: rfg-info [--json]\n"
+    "       rfg-info --keys [OPERATOR]\n"
+    "\n"
+    "Says what rfg finds on this machine: platforms and their devices, compilers, the tuned\n"
+    "database and the cache of compiled kernels; and for what is missing, what to do.\n"
+    "\n"
+    "  --json           for programs\n"
+    "  --keys           of problem strings, in place of that: what operators know, and what it means\n"
+    "  -h, --help       this text\n"
+    "  -V, --version    rfg's version\n";
 
 /* ---- collecting ---------------------------------------------------------------------------------------------- */
-
-/* JSON is UTF-8; paths and what libraries say may be anything. */
-static json_t *text(const char *s)
-{
-    json_t *o = json_string(s);
-    char *ascii = o ? NULL : strdup(s);
-    for (char *c = ascii; c && *c; c++) {
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    }
-    if (ascii)
-        o = json_string(ascii);
-    free(ascii);
-    return o;
-}
 
 static json_t *device_json(const struct rfg_device *d)
 {
@@ -82,7 +71,7 @@ static json_t *numbers_json(struct rfg_device *d, const char *product, const cha
                           measured ? "rfg-tune --calibrate" : "the built-in table");
     if (measured) {
         json_object_set_new(o, "date", json_string(c.date));
-        json_object_set_new(o, "database", text(path));
+        json_object_set_new(o, "database", rfg_json_text(path));
     }
     free(path);
     return o;
@@ -99,7 +88,7 @@ static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordin
     json_t *o = device_json(&d);
     json_object_set_new(o, "name", json_sprintf("%s:%d", prefix, ordinal));
     if (hip->hipDeviceGetName(name, sizeof(name), ordinal) == hipSuccess && name[0])
-        json_object_set_new(o, "product", text(name));
+        json_object_set_new(o, "product", rfg_json_text(name));
     if (hip->hipDeviceTotalMem(&memory, ordinal) == hipSuccess)
         json_object_set_new(o, "memory_bytes", json_integer((json_int_t)memory));
     json_object_set_new(o, "target", json_string(d.target));
@@ -122,8 +111,8 @@ static json_t *platform_json(const struct rfg_hip *(*load)(struct rfg_platform_r
     for (int i = 0; hip && i < r.devices; i++)
         json_array_append_new(devices, gpu_json(hip, prefix, i));
     return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : prefix, "found",
-                     r.found, "library", text(r.library), "version", text(r.version), "problem", text(r.problem),
-                     "advice", text(r.advice), "devices", devices);
+                     r.found, "library", rfg_json_text(r.library), "version", rfg_json_text(r.version), "problem",
+                     rfg_json_text(r.problem), "advice", rfg_json_text(r.advice), "devices", devices);
 }
 
 static json_t *compilers_json(void)
@@ -135,16 +124,10 @@ static json_t *compilers_json(void)
         struct rfg_reason why = { "" };
         bool there = p->available(version, sizeof(version), &why);
         json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:o}", "name", p->name, "available", there, "version",
-                                              text(there ? version : ""), "problem", text(there ? "" : why.text)));
+                                              rfg_json_text(there ? version : ""), "problem",
+                                              rfg_json_text(there ? "" : why.text)));
     }
     return list;
-}
-
-/* The directory that rfg_cache_open(NULL, ...) would take; NULL: none, compiled kernels stay in memory. */
-static char *cache_dir(void)
-{
-    const char *dir = rfg_env("RFG_CACHE_DIR");
-    return dir ? strdup(dir) : rfg_xdg_dir("XDG_CACHE_HOME", ".cache");
 }
 
 /* The nearest directory above path (or path) that exists says whether a file could be made there. */
@@ -175,10 +158,21 @@ static bool can_write(const char *path)
 
 static json_t *path_json(char *path)
 {
-    json_t *o = path && *path ? json_pack("{s:o, s:b, s:b}", "path", text(path), "exists", access(path, F_OK) == 0,
-                                          "writable", can_write(path))
+    json_t *o = path && *path ? json_pack("{s:o, s:b, s:b}", "path", rfg_json_text(path), "exists",
+                                          access(path, F_OK) == 0, "writable", can_write(path))
                               : json_pack("{s:s, s:b, s:b}", "path", "", "exists", 0, "writable", 0);
     free(path);
+    return o;
+}
+
+/* One that isn't ours alone is not used: see docs/security.md. */
+static json_t *cache_json(void)
+{
+    struct rfg_reason why = { "" };
+    char *path = rfg_cache_default_dir();
+    bool refused = path && !rfg_cache_usable(path, false, &why) && errno == EPERM;
+    json_t *o = path_json(path);
+    json_object_set_new(o, "problem", rfg_json_text(refused ? why.text : ""));
     return o;
 }
 
@@ -193,7 +187,7 @@ static json_t *collect(void)
     return json_pack("{s:s, s:[o, o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
                      platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"),
                      platform_json(rfg_hip_emu, "emu"), "cpu", c, "compilers", compilers_json(), "database",
-                     path_json(rfg_db_user_path()), "cache", path_json(cache_dir()));
+                     path_json(rfg_db_user_path()), "cache", cache_json());
 }
 
 /* ---- printing ------------------------------------------------------------------------------------------------ */
@@ -239,8 +233,9 @@ static void print_path(const char *what, const json_t *o)
     if (!*str(o, "path"))
         printf("%s: none: neither its variable nor HOME is set\n", what);
     else
-        printf("%s: %s (%s%s)\n", what, str(o, "path"), yes(o, "exists") ? "exists" : "not there yet",
-               yes(o, "writable") ? "" : ", not writable");
+        rfg_print(stdout, "%s: %s (%s%s%s%s)\n", what, str(o, "path"), yes(o, "exists") ? "exists" : "not there yet",
+                  yes(o, "writable") ? "" : ", not writable", *str(o, "problem") ? ", not used: " : "",
+                  str(o, "problem"));
 }
 
 static void print_text(const json_t *info)
@@ -291,23 +286,84 @@ static void print_text(const json_t *info)
     print_path("Kernel cache", json_object_get(info, "cache"));
 }
 
-int main(int argc, char **argv)
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+static void print_key(const struct rfg_key *k)
 {
-    enum { JSON = 256, VERSION };
+    char values[160];
+    size_t at = 0;
+    if (!k->names)
+        snprintf(values, sizeof(values), k->max >= INT32_MAX - 1 ? "%lld.." : "%lld..%lld", (long long)k->min,
+                 (long long)k->max);
+    for (int64_t v = k->min; k->names && v <= k->max && at < sizeof(values); v++)
+        at += (size_t)snprintf(values + at, sizeof(values) - at, "%s%s", at ? "|" : "", k->names[v - k->min]);
+    printf("  %s=%s", k->name, values);
+    if (k->kind != RFG_KEY_SIZE && k->names)
+        printf(" (%s)", k->names[k->def - k->min]);
+    else if (k->kind != RFG_KEY_SIZE)
+        printf(" (%lld)", (long long)k->def);
+    printf("\n      %s\n", k->help);
+}
+
+static void print_keys(const struct rfg_op *op)
+{
+    static const char *const kinds[] = { [RFG_KEY_SIZE] = "sizes, which must be given:",
+                                         [RFG_KEY_ATTR] = "attributes (defaults in brackets):",
+                                         [RFG_KEY_LAYOUT] = "layout, of which tuned rows know nothing:" };
+    printf("%s ", op->name);
+    for (int i = 0; i < op->n_in + op->n_out; i++)
+        printf("%s%s", i == 0 ? "" : i == op->n_in ? "->" : ",", i < op->n_in ? "dtype" : "out");
+    printf("\n");
+    for (enum rfg_key_kind kind = RFG_KEY_SIZE; kind <= RFG_KEY_LAYOUT; kind++) {
+        bool any = false;
+        for (int i = 0; i < op->n_keys; i++)
+            if (op->keys[i].kind == kind) {
+                if (!any)
+                    printf(" %s\n", kinds[kind]);
+                any = true;
+                print_key(&op->keys[i]);
+            }
+    }
+    printf("\n");
+}
+
+/* The exit status. */
+static int list_keys(const char *name)
+{
+    if (name && !rfg_op_find(name, strlen(name))) {
+        fprintf(stderr, "rfg-info: --keys %s: no such operator: must be one of", name);
+        for (int i = 0; rfg_ops[i]; i++)
+            fprintf(stderr, "%s %s", i ? "," : "", rfg_ops[i]->name);
+        fputs("\n", stderr);
+        return 2;
+    }
+    for (int i = 0; rfg_ops[i]; i++)
+        if (!name || !strcmp(name, rfg_ops[i]->name))
+            print_keys(rfg_ops[i]);
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    enum { JSON = 256, KEYS };
     static const struct option options[] = { { "json", no_argument, NULL, JSON },
+                                             { "keys", no_argument, NULL, KEYS },
                                              { "help", no_argument, NULL, 'h' },
-                                             { "version", no_argument, NULL, VERSION },
+                                             { "version", no_argument, NULL, 'V' },
                                              { 0 } };
-    bool json = false;
-    for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    bool json = false, keys = false;
+    for (int c; (c = getopt_long(argc, argv, "hV", options, NULL)) != -1;) {
         switch (c) {
         case JSON:
             json = true;
             break;
+        case KEYS:
+            keys = true;
+            break;
         case 'h':
             fputs(usage, stdout);
             return 0;
-        case VERSION:
+        case 'V':
             printf("rfg-info %s\n", rfg_version());
             return 0;
         default:
@@ -315,6 +371,8 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    if (keys && optind + 1 >= argc)
+        return list_keys(argv[optind]);
     if (optind < argc) {
         fprintf(stderr, "rfg-info: %s: not an option; rfg-info --help lists them\n", argv[optind]);
         return 2;
@@ -332,4 +390,10 @@ int main(int argc, char **argv)
     }
     json_decref(info);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    rfg_program_begin();
+    return rfg_program_end("rfg-info", run(argc, argv), 1);
 }

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "../dispatch/tempdir.h"
 #include "harness.h"
 
 /* Exit codes; --help says what they mean. */
@@ -19,6 +20,13 @@ enum {
     TUNE_EXIT_BAD_LINES = 3,
     TUNE_EXIT_TIME = 4,
     TUNE_EXIT_SIGNAL = 128, /* + the signal's number */
+};
+
+/* Of a measuring process. */
+enum {
+    MEASURE_EXIT_USAGE = 2,
+    MEASURE_EXIT_DEVICE = 3, /* the device's context is lost */
+    MEASURE_EXIT_NO_MEMORY = 4,
 };
 
 struct tune_options {
@@ -58,8 +66,11 @@ struct tune_candidate {
     double predicted_us; /* HUGE_VAL: the variant has no model */
     int order;           /* as enumerated: breaks ties */
     bool is_default;     /* what dispatch uses without a tuned row */
+    bool is_winner;      /* the row says so */
+    bool raced;          /* timed with the other finalists, in turns */
     bool wins_plainly;   /* what the row without overlap says, if the problem has overlap=1 */
     enum tune_candidate_state state;
+    const char *what;     /* CANDIDATE_FAILED: wrong, hung, fault, compile */
     struct tune_job *job; /* the code object that it needs; NULL: none */
     struct tune_times t;
     struct tune_times plain; /* finalists of overlap=1 problems: launched without overlap; n 0: not timed so */
@@ -85,27 +96,35 @@ struct tune_shape {
     int pruned;     /* left out by the model or by --candidates */
     int remembered; /* left out because they failed in an earlier run */
     int tried, refused, failed;
-    int not_reached;    /* left out because the shape's time was up */
-    struct rfg_row row; /* SHAPE_TUNED, SHAPE_CURRENT */
+    int not_reached;       /* left out because the shape's time was up */
+    int disturbed;         /* refused because of what the machine did, not the candidate: may go well the next time */
+    char disturbance[120]; /* the first of them */
+    char doubt[200];       /* why the row is provisional; "": it isn't */
+    bool had_row;          /* row is what the database had when this run began */
+    struct rfg_row row;    /* SHAPE_TUNED, SHAPE_CURRENT */
     double floor_us, seconds;
     const char *floor_of; /* "memory", ... as rfg_floor_us says */
     char why[400];        /* SHAPE_FAILED, SHAPE_EMPTY */
+    long result;          /* where it is in tune.results, + 1; 0: not there */
 };
 
 struct tune {
     struct tune_options opt;
     rfg_context *ctx; /* NULL: an imagined device */
     struct rfg_device dev;
-    char *cache_dir; /* NULL: the default; else a private one that is removed at the end */
+    struct rfg_tempdir cache_dir; /* path NULL: the default cache; else a private one that is removed at the end */
     struct rfg_db *db;
     struct rfg_snapshot *rows; /* if there are overlap=1 problems: what they are raced against */
     struct tune_shape *shapes;
     int n_shapes;
+    uint32_t *index; /* of shapes, + 1, by hash; open addressing, at most half full */
+    int index_size;
     int bad_lines;
     struct tune_compiler *compiler;
     struct tune_child *child;
     double started;
-    bool out_of_time;
+    FILE *results; /* of the shapes that are done, for --json and --report */
+    bool out_of_time, gave_up;
     int device_errors; /* shapes in a row that the device refused */
 };
 
@@ -114,13 +133,15 @@ extern volatile sig_atomic_t tune_stop;
 
 /* ---- tune_plan.c: which candidates ----------------------------------------------------------------------------- */
 
-/* Looks into the database whether the shape needs tuning, and lists its candidates in the order of the analytical
- * model: pruned, without those that failed before. */
+/* Looks into the database whether the shape needs tuning. */
+void tune_look_up_shape(struct tune *t, struct tune_shape *s);
+/* Lists the candidates of a shape that waits, in the order of the analytical model: pruned, without those that failed
+ * before. */
 void tune_plan_shape(struct tune *t, struct tune_shape *s);
+/* Has another tuner written its row since it was looked up? Then it is current. */
+bool tune_done_elsewhere(struct tune *t, struct tune_shape *s);
 /* --dry-run's text for a shape. */
 void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *out);
-/* May this variant be used (--variants, $RFG_VARIANTS)? */
-bool tune_variant_allowed(const struct tune *t, const struct rfg_variant *var);
 
 /* ---- tune_compile.c: code objects, in the background --------------------------------------------------------------
  */
@@ -129,7 +150,8 @@ enum tune_job_state { JOB_PENDING, JOB_RUNNING, JOB_DONE, JOB_FAILED };
 struct tune_compiler;
 struct tune_job;
 
-/* Starts compiling what all shapes' candidates need, each code object once, in the order of need. Sets their job. */
+/* Starts compiling what all planned shapes' candidates need, each code object once, in the order of need. Sets their
+ * job. */
 struct tune_compiler *tune_compiler_start(struct tune *t);
 /* Waits for the compiles that are under way, drops the others. */
 void tune_compiler_stop(struct tune_compiler **c);
@@ -148,14 +170,19 @@ enum tune_answer {
     ANSWER_REFUSED, /* the child answered with an error; "kind" and "error" are in the reply */
     ANSWER_DIED,    /* why says of what */
     ANSWER_HUNG,    /* killed after its time */
+    ANSWER_LOST,    /* ended from outside, or for want of memory: no verdict about anything */
     ANSWER_STOPPED, /* killed because we were asked to stop */
 };
 
 struct tune_child;
 struct tune_child *tune_child_create(struct tune *t);
 void tune_child_destroy(struct tune_child **c);
-/* Sends a command for a shape (starting a process, and beginning the shape in it, where needed) and waits for the
- * reply. cmd's reference is taken. *reply may be NULL; json_decref() it. */
+/* Starts a process and begins the shape in it, where needed. ANSWER_REFUSED: not the candidate's fault. */
+enum tune_answer tune_child_ready(struct tune_child *c, const struct tune_shape *s, struct rfg_reason *why);
+/* Ends the process: the next command has a fresh one. */
+void tune_child_restart(struct tune_child *c);
+/* Sends a command for a shape (making ready where needed) and waits for the reply. cmd's reference is taken. *reply may
+ * be NULL; json_decref() it. */
 enum tune_answer tune_child_ask(struct tune_child *c, const struct tune_shape *s, json_t *cmd, double timeout_s,
                                 json_t **reply, struct rfg_reason *why);
 
@@ -167,21 +194,59 @@ int tune_measure_main(int argc, char **argv);
 
 /* ---- tune_sweep.c ----------------------------------------------------------------------------------------------- */
 
-/* Tunes all shapes that wait, one after the other, and writes their rows. */
-void tune_sweep(struct tune *t);
+/* Tunes those of n shapes that wait, one after the other, and writes their rows. What another tuner on the same
+ * database is about to tune is left to it. */
+void tune_sweep(struct tune *t, struct tune_shape *shapes, int n);
+/* Is the time budget spent, or were we asked to stop? Sets out_of_time. */
+bool tune_is_over(struct tune *t);
 
 /* ---- tune_predict.c --------------------------------------------------------------------------------------------- */
 
-/* Writes the model's first choice for each shape that waits, marked `predicted`; rows that were measured or imported
+/* Writes the model's first choice for a shape that waits, marked `predicted`; rows that were measured or imported
  * stay. */
-void tune_predict(struct tune *t);
+void tune_predict_shape(struct tune *t, struct tune_shape *s);
 
 /* ---- tune_report.c ---------------------------------------------------------------------------------------------- */
 
+struct tune_geomean {
+    double logs;
+    int n;
+};
+double tune_mean_of(const struct tune_geomean *g);
+
+struct tune_summary {
+    int tuned, current, failed, left, empty;
+    int swamped, cut_short; /* tune_spread_swamps() says so; candidates were not reached */
+    struct tune_geomean vs_default, vs_vendor, floor;
+    bool weighted;               /* weights were given: */
+    double default_us, tuned_us; /* all shapes with a default, each as often as its weight says */
+};
+/* What is smaller than the spread of the winner's times: "time", the median itself; "default", "vendor", how far the
+ * winner is from those; "half", half of the median; NULL: nothing. */
+const char *tune_spread_swamps(const struct rfg_row *row);
+struct tune_summary tune_summarize(const struct tune *t);
 void tune_print_table(const struct tune *t, FILE *out);
-json_t *tune_json(const struct tune *t);
+
+/* ---- tune_results.c --------------------------------------------------------------------------------------------- */
+
+const char *tune_state_name(const struct tune_shape *s);
+bool tune_has_row(const struct tune_shape *s);
+/* A shape is done: puts its result by. */
+void tune_results_add(struct tune *t, struct tune_shape *s);
+/* Must its candidates stay because there was no room for its result? */
+bool tune_results_need(const struct tune *t, const struct tune_shape *s);
+/* Does "-" stand for the path? */
+bool tune_to_stdout(const char *path);
+/* False with a message. */
 bool tune_write_json(const struct tune *t, const char *path);
 bool tune_write_html(const struct tune *t, const char *path);
+
+/* ---- tune_html.c ------------------------------------------------------------------------------------------------ */
+
+/* The page of --report, from what --json writes: its members but "shapes", "summary"; each of "shapes". */
+void tune_html_begin(FILE *f, const json_t *head, const json_t *summary);
+void tune_html_shape(FILE *f, const json_t *shape, int index);
+void tune_html_end(FILE *f);
 
 /* ---- tune_progress.c -------------------------------------------------------------------------------------------- */
 

@@ -37,13 +37,23 @@ struct tune_child *tune_child_create(struct tune *t)
     return c;
 }
 
-/* Ends the process if it runs, and says how it ended. */
-static void reap(struct tune_child *c, bool kill_it, struct rfg_reason *why)
+/* Signals that no kernel and no driver raises: somebody's hand, a memory or time limit. */
+static bool is_from_outside(int sig)
+{
+    static const int outside[] = { SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ };
+    bool found = false;
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)
+        found |= outside[i] == sig;
+    return found;
+}
+
+/* Ends the process if it runs, and says how it ended: of itself, or from outside. */
+static enum tune_answer reap(struct tune_child *c, bool kill_it, struct rfg_reason *why)
 {
     int status = 0;
     pid_t done = 0;
     if (!c->pid)
-        return;
+        return ANSWER_LOST;
     if (kill_it)
         kill(c->pid, SIGKILL);
     close(c->to);
@@ -60,6 +70,14 @@ static void reap(struct tune_child *c, bool kill_it, struct rfg_reason *why)
     c->pid = 0;
     c->begun = NULL;
     c->len = 0;
+    bool own = done > 0 && (WIFSIGNALED(status) ? !is_from_outside(WTERMSIG(status))
+                                                : WEXITSTATUS(status) != MEASURE_EXIT_NO_MEMORY);
+    return own ? ANSWER_DIED : ANSWER_LOST;
+}
+
+void tune_child_restart(struct tune_child *c)
+{
+    reap(c, true, NULL);
 }
 
 void tune_child_destroy(struct tune_child **pc)
@@ -160,7 +178,7 @@ static enum tune_answer get_reply(struct tune_child *c, double timeout_s, json_t
             if (!more) {
                 reap(c, true, NULL);
                 rfg_refuse(why, "no memory for a reply");
-                return ANSWER_DIED;
+                return ANSWER_LOST;
             }
             c->line = more;
             c->room += 65536;
@@ -169,8 +187,8 @@ static enum tune_answer get_reply(struct tune_child *c, double timeout_s, json_t
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            reap(c, false, why);
-            return tune_stop ? ANSWER_STOPPED : ANSWER_DIED;
+            enum tune_answer end = reap(c, false, why);
+            return tune_stop ? ANSWER_STOPPED : end;
         }
         c->len += (size_t)n;
     }
@@ -186,13 +204,13 @@ static enum tune_answer exchange(struct tune_child *c, json_t *cmd, double timeo
     *reply = NULL;
     if (!line) {
         rfg_refuse(why, "no memory for a command");
-        return ANSWER_DIED;
+        return ANSWER_LOST;
     }
     bool sent = put_line(c, line);
     free(line);
     if (!sent) {
-        reap(c, false, why);
-        return tune_stop ? ANSWER_STOPPED : ANSWER_DIED;
+        enum tune_answer end = reap(c, false, why);
+        return tune_stop ? ANSWER_STOPPED : end;
     }
     enum tune_answer a = get_reply(c, timeout_s, reply, why);
     if (a != ANSWER_OK || json_is_true(json_object_get(*reply, "ok")))
@@ -240,8 +258,8 @@ static enum tune_answer make_ready(struct tune_child *c, const struct tune_shape
         return ANSWER_OK;
     if (!c->pid) {
         if (!start(c, why))
-            return ANSWER_DIED;
-        json_t *open = json_pack("{ss ss? ss?}", "cmd", "open", "device", t->opt.device, "cache", t->cache_dir);
+            return ANSWER_LOST;
+        json_t *open = json_pack("{ss ss? ss?}", "cmd", "open", "device", t->opt.device, "cache", t->cache_dir.path);
         enum tune_answer a = exchange(c, open, OPEN_TIMEOUT, reply, why);
         if (a != ANSWER_OK)
             return a;
@@ -259,18 +277,23 @@ static enum tune_answer make_ready(struct tune_child *c, const struct tune_shape
     return ANSWER_OK;
 }
 
+enum tune_answer tune_child_ready(struct tune_child *c, const struct tune_shape *s, struct rfg_reason *why)
+{
+    json_t *reply = NULL;
+    enum tune_answer a = make_ready(c, s, &reply, why);
+    json_decref(reply);
+    return a == ANSWER_OK || a == ANSWER_STOPPED ? a : ANSWER_REFUSED;
+}
+
 enum tune_answer tune_child_ask(struct tune_child *c, const struct tune_shape *s, json_t *cmd, double timeout_s,
                                 json_t **reply, struct rfg_reason *why)
 {
-    struct rfg_reason inner = { "" };
     *reply = NULL;
-    enum tune_answer a = make_ready(c, s, reply, &inner);
+    enum tune_answer a = tune_child_ready(c, s, why);
     if (a == ANSWER_OK)
         return exchange(c, cmd, timeout_s, reply, why);
     json_decref(cmd);
-    json_decref(*reply);
-    /* Not the candidate's fault: an error of the kind "begin". */
+    /* An error of the kind "begin". */
     *reply = a == ANSWER_STOPPED ? NULL : json_pack("{ss}", "kind", "begin");
-    rfg_refuse(why, "%s", inner.text);
-    return a == ANSWER_STOPPED ? a : ANSWER_REFUSED;
+    return a;
 }

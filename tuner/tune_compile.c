@@ -105,7 +105,9 @@ static rfg_status compile(struct tune_compiler *c, const struct tune_job *job)
         rfg_variant_request(&c->t->dev, &job->shape->call, job->candidate->var, job->candidate->p, &req, name, &kernel);
     if (st != RFG_OK)
         return st;
-    st = rfg_cache_get(rfg_context_cache(c->t->ctx), &req, c->pool ? rfg_jit_pool_compile : NULL, c->pool, &code);
+    /* Twice: what doesn't repeat is not the kernel's fault. */
+    for (int i = 0; i < 2 && (i == 0 || st != RFG_OK); i++)
+        st = rfg_cache_get(rfg_context_cache(c->t->ctx), &req, c->pool ? rfg_jit_pool_compile : NULL, c->pool, &code);
     free((char *)req.source);
     return st;
 }

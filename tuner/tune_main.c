@@ -2,7 +2,6 @@
  *
  * rfg-tune: options, what is to be tuned, exit codes. */
 #include <errno.h>
-#include <ftw.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "../dispatch/util.h"
+#include "output.h"
 #include "tune.h"
 
 volatile sig_atomic_t tune_stop;
@@ -48,7 +48,7 @@ static const char help[] =
     "  --max-m M            leave out problems with more than M rows\n"
     "results:\n"
     "  --json FILE          \"-\": stdout (the table goes to stderr)\n"
-    "  --report FILE.html   a page with charts that needs nothing else\n"
+    "  --report FILE.html   a page with a chart of every candidate, which needs nothing else\n"
     "  -v, --verbose        say why candidates are refused\n"
     "  -h, --help           -V, --version\n"
     "\n"
@@ -235,9 +235,20 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         fprintf(stderr, "rfg-tune: nothing to tune: give --shapes, --problem, --from-misses or --calibrate\n");
         ok = false;
     }
-    if (ok && o->predict && (o->dry_run || o->report || o->json)) {
-        fprintf(stderr, "rfg-tune: --predict: can't be combined with --dry-run, --json or --report, which are about "
-                        "measurements\n");
+    bool measures = o->n_shapes || o->n_problems || o->from_misses;
+    if (ok && o->predict && o->dry_run) {
+        fprintf(stderr, "rfg-tune: --predict: can't be combined with --dry-run, which writes nothing\n");
+        ok = false;
+    }
+    if (ok && (o->json || o->report) && (o->predict || o->dry_run || !measures)) {
+        fprintf(stderr, "rfg-tune: %s: is about measurements of problems: %s\n", o->json ? "--json" : "--report",
+                o->predict   ? "--predict makes none"
+                : o->dry_run ? "--dry-run makes none"
+                             : "none is given");
+        ok = false;
+    }
+    if (ok && o->json && o->report && !strcmp(o->json, o->report)) {
+        fprintf(stderr, "rfg-tune: --report '%s': must be another file than --json's\n", o->report);
         ok = false;
     }
     if (!ok) {
@@ -257,24 +268,37 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
 /* Each name in the list must be a variant's: a typo would tune nothing. */
 static bool check_variants(const char *list)
 {
-    for (const char *s = list; s && *s;) {
-        size_t n = strcspn(s, ",");
-        char name[64];
-        bool known = false;
-        snprintf(name, sizeof(name), "%.*s", (int)n, s);
-        for (int i = 0; rfg_ops[i]; i++)
-            known |= rfg_variant_find(rfg_ops[i], name) != NULL;
-        if (!known) {
-            fprintf(stderr, "rfg-tune: --variants: '%s': no variant has this name\n", name);
-            return false;
-        }
-        s += n + (s[n] == ',');
-    }
-    return true;
+    struct rfg_reason why;
+    bool known = rfg_variants_known(list, &why);
+    if (!known)
+        fprintf(stderr, "rfg-tune: --variants: %s\n", why.text);
+    return known;
 }
 
 /* ---- what is to be tuned ------------------------------------------------------------------------------------------
  */
+
+/* Doubles the list and its index. */
+static bool grow_shapes(struct tune *t)
+{
+    int room = t->index_size ? t->index_size : 64;
+    struct tune_shape *shapes = realloc(t->shapes, (size_t)room * sizeof(*shapes));
+    if (shapes)
+        t->shapes = shapes;
+    uint32_t *index = shapes ? calloc(2 * (size_t)room, sizeof(*index)) : NULL;
+    if (!index)
+        return false;
+    for (int i = 0; i < t->n_shapes; i++) {
+        size_t at = rfg_problem_hash(&t->shapes[i].problem) & (size_t)(2 * room - 1);
+        while (index[at])
+            at = (at + 1) & (size_t)(2 * room - 1);
+        index[at] = (uint32_t)i + 1;
+    }
+    free(t->index);
+    t->index = index;
+    t->index_size = 2 * room;
+    return true;
+}
 
 /* Each problem once. False: no memory. */
 static bool add_shape(struct tune *t, const struct rfg_problem *asked, double weight)
@@ -282,14 +306,14 @@ static bool add_shape(struct tune *t, const struct rfg_problem *asked, double we
     const struct rfg_problem prob = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
     if (t->opt.max_m && rfg_problem_rows(&prob) > t->opt.max_m)
         return true;
-    for (int i = 0; i < t->n_shapes; i++)
-        if (rfg_problem_equal(&t->shapes[i].problem, &prob))
-            return true;
-    struct tune_shape *more = realloc(t->shapes, (size_t)(t->n_shapes + 1) * sizeof(*more));
-    if (!more)
+    if (2 * t->n_shapes >= t->index_size && !grow_shapes(t))
         return false;
-    t->shapes = more;
-    struct tune_shape *s = &t->shapes[t->n_shapes++];
+    size_t mask = (size_t)t->index_size - 1, at = rfg_problem_hash(&prob) & mask;
+    for (; t->index[at]; at = (at + 1) & mask)
+        if (rfg_problem_equal(&t->shapes[t->index[at] - 1].problem, &prob))
+            return true;
+    struct tune_shape *s = &t->shapes[t->n_shapes];
+    t->index[at] = (uint32_t)++t->n_shapes;
     *s = (struct tune_shape){ .problem = prob, .weight = weight };
     rfg_problem_format(&prob, s->text, sizeof(s->text));
     return true;
@@ -341,13 +365,12 @@ static int read_inputs(struct tune *t)
     return -1;
 }
 
+#define MAX_MISSES 65536 /* that one run tunes: the most called */
+
 struct misses {
-    const struct tune *t;
-    struct {
-        struct rfg_problem prob;
-        uint64_t calls;
-    } * v;
+    struct tune *t;
     int n;
+    bool no_memory;
 };
 
 static bool take_miss(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count, int rung,
@@ -358,78 +381,53 @@ static bool take_miss(void *ctx, const struct rfg_problem *prob, const char *arc
     (void)last;
     if (!prob->op || strcmp(arch, m->t->dev.arch) || cu_count != m->t->dev.cu_count)
         return true;
-    void *more = realloc(m->v, (size_t)(m->n + 1) * sizeof(*m->v));
-    if (!more)
-        return false;
-    m->v = more;
-    m->v[m->n].prob = *prob;
-    m->v[m->n++].calls = calls;
-    return true;
+    m->no_memory = !add_shape(m->t, prob, (double)calls);
+    return !m->no_memory && ++m->n < MAX_MISSES;
 }
 
+/* In the order of the database: most-called first. */
 static int read_misses(struct tune *t)
 {
     struct misses m = { .t = t };
-    bool ok = true;
     if (!t->db) /* a dry run without a database: none was recorded */
         return -1;
-    if (rfg_db_each_miss(t->db, take_miss, &m) != RFG_OK) {
-        fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());
-        ok = false;
-    }
-    for (int done = 0; ok && done < m.n; done++) { /* most-called first */
-        int most = 0;
-        for (int i = 0; i < m.n; i++)
-            if (m.v[i].prob.op && (!m.v[most].prob.op || m.v[i].calls > m.v[most].calls))
-                most = i;
-        ok = add_shape(t, &m.v[most].prob, (double)m.v[most].calls);
-        m.v[most].prob.op = NULL;
+    if (rfg_db_each_miss(t->db, take_miss, &m) != RFG_OK || m.no_memory) {
+        fprintf(stderr, "rfg-tune: %s\n", m.no_memory ? "no memory for the misses" : rfg_last_error());
+        return TUNE_EXIT_FAILED;
     }
     if (!m.n)
         fprintf(stderr, "rfg-tune: no misses recorded for %s with %d %s in %s\n", t->dev.arch, t->dev.cu_count,
                 t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", rfg_db_path(t->db));
-    free(m.v);
-    return ok ? -1 : TUNE_EXIT_FAILED;
+    return -1;
 }
 
 /* ---- where ---------------------------------------------------------------------------------------------------------
  */
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 /* Code objects reach the measuring process through the cache on disk. Where that can't be written, a private one
  * serves for this run. */
-static char *private_cache(void)
+static void private_cache(struct rfg_tempdir *own)
 {
-    const char *env = rfg_env("RFG_CACHE_DIR"), *tmp = rfg_env("TMPDIR");
-    char *dir = env ? strdup(env) : rfg_xdg_dir("XDG_CACHE_HOME", ".cache");
-    bool usable = dir && rfg_mkdirs(dir) && access(dir, W_OK | X_OK) == 0;
+    struct rfg_reason why = { "there is no home" };
+    char *dir = rfg_cache_default_dir();
+    bool usable = dir && rfg_cache_usable(dir, true, &why) && access(dir, W_OK) == 0;
+    if (!usable)
+        rfg_warn("code cache %s: %s; this run takes one of its own", dir ? dir : "",
+                 *why.text ? why.text : strerror(EACCES));
     free(dir);
-    if (usable)
-        return NULL;
-    dir = rfg_asprintf("%s/rfg-tune-XXXXXX", tmp ? tmp : "/tmp");
-    if (dir && !mkdtemp(dir)) {
-        free(dir);
-        return NULL;
-    }
-    return dir;
+    if (!usable)
+        rfg_tempdir_make(own, NULL);
 }
 
 static bool open_device(struct tune *t)
 {
     if ((t->opt.dry_run || t->opt.predict) && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
         return true;
-    t->cache_dir = private_cache();
+    private_cache(&t->cache_dir);
     rfg_context_params p = { .device = t->opt.device,
                              .user_db = "",
                              .system_db = "",
-                             .cache_dir = t->cache_dir,
+                             .cache_dir = t->cache_dir.path,
                              .variants = t->opt.variants,
                              .no_misses = 1 };
     if (rfg_context_create(&t->ctx, &p) != RFG_OK) {
@@ -549,23 +547,70 @@ static int exit_code(const struct tune *t)
                                                  : TUNE_EXIT_OK;
 }
 
+#define BATCH 256 /* shapes that are planned, compiled for and tuned at a time */
+
+/* Candidates are many: they are kept for the results that show them. */
+static void forget_candidates(const struct tune *t, struct tune_shape *s)
+{
+    if (tune_results_need(t, s))
+        return;
+    free(s->c);
+    s->c = NULL;
+    s->n = 0;
+}
+
+/* False: no memory, or no threads. */
+static bool tune_batch(struct tune *t, struct tune_shape *shapes, int n)
+{
+    int waiting = 0;
+    for (int i = 0; i < n && !tune_is_over(t); i++)
+        if (shapes[i].state == SHAPE_WAITING) {
+            tune_plan_shape(t, &shapes[i]);
+            waiting++;
+        }
+    bool ok = true;
+    if (waiting) {
+        t->compiler = tune_compiler_start(t);
+        if (!t->child)
+            t->child = tune_child_create(t);
+        ok = t->compiler && t->child;
+        if (ok)
+            tune_sweep(t, shapes, n);
+        tune_compiler_stop(&t->compiler);
+    }
+    for (int i = 0; i < n; i++)
+        forget_candidates(t, &shapes[i]);
+    return ok;
+}
+
+/* --dry-run, --predict: nothing is measured. */
+static int run_without_measuring(struct tune *t)
+{
+    for (int i = 0; i < t->n_shapes && !tune_is_over(t); i++) {
+        struct tune_shape *s = &t->shapes[i];
+        if (s->state == SHAPE_WAITING)
+            tune_plan_shape(t, s);
+        if (t->opt.dry_run)
+            tune_explain_shape(t, s, stdout);
+        else if (s->state == SHAPE_WAITING)
+            tune_predict_shape(t, s);
+        forget_candidates(t, s);
+    }
+    if (t->opt.dry_run)
+        return t->bad_lines ? TUNE_EXIT_BAD_LINES : TUNE_EXIT_OK;
+    tune_print_table(t, stdout);
+    return exit_code(t);
+}
+
 static int run(struct tune *t)
 {
     int waiting = 0;
-    for (int i = 0; i < t->n_shapes; i++) {
-        tune_plan_shape(t, &t->shapes[i]);
+    for (int i = 0; i < t->n_shapes && !tune_is_over(t); i++)
+        tune_look_up_shape(t, &t->shapes[i]);
+    for (int i = 0; i < t->n_shapes; i++)
         waiting += t->shapes[i].state == SHAPE_WAITING;
-    }
-    if (t->opt.dry_run) {
-        for (int i = 0; i < t->n_shapes; i++)
-            tune_explain_shape(t, &t->shapes[i], stdout);
-        return t->bad_lines ? TUNE_EXIT_BAD_LINES : TUNE_EXIT_OK;
-    }
-    if (t->opt.predict) {
-        tune_predict(t);
-        tune_print_table(t, stdout);
-        return exit_code(t);
-    }
+    if (t->opt.dry_run || t->opt.predict)
+        return run_without_measuring(t);
     struct sigaction sa = { .sa_handler = on_signal };
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
@@ -574,19 +619,13 @@ static int run(struct tune *t)
             t->dev.cu_count, t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", waiting, t->n_shapes,
             (unsigned long long)t->opt.seed, rfg_db_path(t->db));
     bool ok = true;
-    if (waiting) {
-        t->compiler = tune_compiler_start(t);
-        t->child = tune_child_create(t);
-        ok = t->compiler && t->child;
-        if (ok)
-            tune_sweep(t);
-        else
-            tune_say("no memory, or no threads for the compilers");
-        tune_child_destroy(&t->child);
-        tune_compiler_stop(&t->compiler);
-    }
+    for (int i = 0; i < t->n_shapes && ok && !tune_is_over(t) && !t->gave_up; i += BATCH)
+        ok = tune_batch(t, &t->shapes[i], t->n_shapes - i < BATCH ? t->n_shapes - i : BATCH);
+    if (!ok)
+        tune_say("no memory, or no threads for the compilers");
+    tune_child_destroy(&t->child);
     tune_progress_clear();
-    tune_print_table(t, t->opt.json && !strcmp(t->opt.json, "-") ? stderr : stdout);
+    tune_print_table(t, tune_to_stdout(t->opt.json) || tune_to_stdout(t->opt.report) ? stderr : stdout);
     if (t->opt.json)
         ok &= tune_write_json(t, t->opt.json);
     if (t->opt.report)
@@ -597,13 +636,18 @@ static int run(struct tune *t)
 
 int main(int argc, char **argv)
 {
+    rfg_program_begin();
     if (argc > 1 && !strcmp(argv[1], "--measure-worker"))
         return tune_measure_main(argc, argv);
 
     struct tune t = { .started = rfg_now() };
+    rfg_tempdir_sweep(NULL); /* what a killed run left */
     int code = parse_options(&t.opt, argc, argv);
     if (code < 0 && !check_variants(t.opt.variants))
         code = TUNE_EXIT_USAGE;
+    if (code < 0 && (!rfg_output_check("rfg-tune", "--json", tune_to_stdout(t.opt.json) ? NULL : t.opt.json) ||
+                     !rfg_output_check("rfg-tune", "--report", tune_to_stdout(t.opt.report) ? NULL : t.opt.report)))
+        code = TUNE_EXIT_FAILED;
     if (code < 0)
         code = read_inputs(&t);
     if (code < 0 && !t.n_shapes && t.bad_lines && !t.opt.from_misses)
@@ -625,13 +669,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < t.n_shapes; i++)
         free(t.shapes[i].c);
     free(t.shapes);
+    if (t.results)
+        fclose(t.results);
+    free(t.index);
     free(t.opt.shapes);
     free(t.opt.problems);
     rfg_snapshot_free(&t.rows);
     rfg_db_close(&t.db);
     rfg_context_destroy(&t.ctx);
-    if (t.cache_dir)
-        nftw(t.cache_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    free(t.cache_dir);
-    return code;
+    rfg_tempdir_remove(&t.cache_dir);
+    return rfg_program_end("rfg-tune", code, TUNE_EXIT_FAILED);
 }

@@ -8,14 +8,15 @@
  *   {"cmd":"race","configs":[C...],"plain":[B...],"rounds":N,"max_s":T}  times checked candidates in turns
  *   {"cmd":"verify","config":C}                               checks it again
  * try and verify, too, take "plain":true: launch without overlap though the problem says overlap=1.
- * Answers: {"ok":true, ...} or {"ok":false,"kind":K,"error":E} with K wrong, refused, compile, device, error. After
- * "device" the process ends: the runtime's state can't be trusted any more. */
+ * Answers: {"ok":true, ...} or {"ok":false,"kind":K,"error":E} with K wrong, refused, memory, compile, device, error.
+ * After "device" the process ends: the runtime's state can't be trusted any more. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../dispatch/util.h"
@@ -47,7 +48,7 @@ static void answer(const struct measure *m, json_t *reply)
     char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
     char *line = text ? rfg_asprintf("%s\n", text) : NULL;
     if (!line)
-        _exit(4);
+        _exit(MEASURE_EXIT_NO_MEMORY);
     for (size_t at = 0, len = strlen(line); at < len;) {
         ssize_t n = write(m->out, line + at, len - at);
         if (n < 0 && errno != EINTR)
@@ -69,24 +70,27 @@ static void refuse(const struct measure *m, const char *kind, const char *error)
             *s = '?';
     answer(m, json_pack("{sb ss ss}", "ok", 0, "kind", kind, "error", text));
     if (!strcmp(kind, "device"))
-        _exit(3);
+        _exit(MEASURE_EXIT_DEVICE);
 }
 
 static void refuse_status(const struct measure *m, rfg_status st)
 {
     refuse(m,
-           st == RFG_ERROR_DEVICE        ? "device"
-           : st == RFG_ERROR_COMPILE     ? "compile"
-           : st == RFG_ERROR_UNSUPPORTED ? "refused"
-                                         : "error",
+           st == RFG_ERROR_DEVICE          ? "device"
+           : st == RFG_ERROR_COMPILE       ? "compile"
+           : st == RFG_ERROR_UNSUPPORTED   ? "refused"
+           : st == RFG_ERROR_OUT_OF_MEMORY ? "memory"
+                                           : "error",
            rfg_last_error());
 }
 
 /* ---- candidates ----------------------------------------------------------------------------------------------------
  */
 
-/* Tests: RFG_TEST_MEASURE="hang:rows=4;crash:rows=8;wrong:cols=2;wears:k=1" makes candidates misbehave; one that wears
- * is right the first time only. */
+/* Tests: RFG_TEST_MEASURE="hang:rows=4;crash:rows=8;wrong:cols=2;wears:k=1" makes candidates misbehave. One that wears
+ * is right the first time only, one that slips wrong the first time only; one that is ended is killed from outside, one
+ * that fails meets a full disk, one that lags takes 20 ms more; "once-" before hang, crash and end: only in the first
+ * process that comes to it. Times are steady or noisy. */
 static bool misbehaves(const char *how, const char *config)
 {
     const char *s = rfg_env("RFG_TEST_MEASURE");
@@ -104,6 +108,24 @@ static bool misbehaves(const char *how, const char *config)
     return false;
 }
 
+/* The same for faults that come once: a file beside the cache remembers them. */
+static bool misbehaves_now(const char *how, const char *config)
+{
+    char once[32];
+    const char *dir = rfg_env("RFG_TEST_MEASURE_ONCE");
+    snprintf(once, sizeof(once), "once-%s", how);
+    if (misbehaves(how, config))
+        return true;
+    if (!dir || !misbehaves(once, config))
+        return false;
+    char *mark = rfg_asprintf("%s/%s", dir, config);
+    int fd = mark ? open(mark, O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    free(mark);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static void spoil_outputs(const struct measure *m, int set)
 {
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
@@ -111,7 +133,7 @@ static void spoil_outputs(const struct measure *m, int set)
     const struct rfg_hip *hip = rfg_context_hip(m->ctx);
     int n = m->prob.op->tensors(&m->prob, spec);
     for (int i = 0; i < n; i++)
-        if (spec[i].output && !spec[i].absent) {
+        if (spec[i].output && t[i].data) {
             size_t size = rfg_dtype_size(t[i].dtype);
             if (!hip)
                 memset(t[i].data, 0x42, size);
@@ -156,9 +178,10 @@ static rfg_status run_and_check(const struct measure *m, struct ready *r, int se
     rfg_status st = quick ? rfg_case_poison_quickly(m->c, set) : rfg_case_poison(m->c, set);
     double start = rfg_now();
     if (st == RFG_OK)
-        st = rfg_case_run(m->c, set, r->plan, NULL);
+        st = rfg_case_run_checked(m->c, set, r->plan, NULL);
     *seconds = rfg_now() - start;
-    if (st == RFG_OK && (misbehaves("wrong", r->config) || (r->checked && misbehaves("wears", r->config))))
+    if (st == RFG_OK && (misbehaves("wrong", r->config) || (r->checked && misbehaves("wears", r->config)) ||
+                         (quick && misbehaves("slips", r->config))))
         spoil_outputs(m, set);
     if (st == RFG_OK)
         st = quick ? rfg_case_check_quickly(m->c, set, got) : rfg_case_check(m->c, set, got);
@@ -187,8 +210,13 @@ static bool check(const struct measure *m, struct ready *r, int set, bool quick,
 
 static json_t *times_json(const struct rfg_times *t, const struct ready *r)
 {
-    return json_pack("{ss sf sf sf sf si}", "config", r->config, "us", rfg_times_at(t, 0.5), "p5",
-                     rfg_times_at(t, 0.05), "p95", rfg_times_at(t, 0.95), "ratio", r->ratio, "n", t->n);
+    double us = rfg_times_at(t, 0.5), p5 = rfg_times_at(t, 0.05), p95 = rfg_times_at(t, 0.95);
+    if (misbehaves("steady", r->config))
+        p5 = p95 = us;
+    if (misbehaves("noisy", r->config))
+        p95 = p5 + 1.1 * us;
+    return json_pack("{ss sf sf sf sf si}", "config", r->config, "us", us, "p5", p5, "p95", p95, "ratio", r->ratio, "n",
+                     t->n);
 }
 
 /* ---- commands ------------------------------------------------------------------------------------------------------
@@ -265,10 +293,18 @@ static void do_try(struct measure *m, const json_t *cmd)
     struct ready *r = config ? find(m, config, truth_of(cmd, "plain")) : NULL;
     if (!r)
         return;
-    while (misbehaves("hang", config))
+    while (misbehaves_now("hang", config))
         pause();
-    if (misbehaves("crash", config))
+    if (misbehaves_now("crash", config))
         raise(SIGSEGV);
+    if (misbehaves_now("end", config))
+        raise(SIGKILL);
+    if (misbehaves("lag", config))
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    if (misbehaves("fail", config)) {
+        refuse(m, "error", "x: cannot write: No space left on device");
+        return;
+    }
     if (!r->checked) {
         if (!check(m, r, 0, true, &seconds))
             return;
@@ -357,11 +393,11 @@ int tune_measure_main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc < 3 || getppid() != atoi(argv[2]))
-        return 2;                                     /* the parent is gone already */
+        return MEASURE_EXIT_USAGE;                    /* the parent is gone already */
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }); /* a crash is expected now and then */
     /* What libraries print to stdout must not end up among the answers. */
     if (m.out < 0 || in < 0 || null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0 || !(m.in = fdopen(in, "r")))
-        return 2;
+        return MEASURE_EXIT_USAGE;
     while (getline(&line, &room, m.in) > 0) {
         json_error_t error;
         json_t *cmd = json_loads(line, 0, &error);

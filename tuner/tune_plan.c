@@ -14,19 +14,6 @@
 #define SHARE              8   /* 1/8 of --candidates is for the best of each variant, if it has so many */
 #define MAX_VENDOR         32  /* of a vendor's library: its algorithms have no order that a model knows */
 
-bool tune_variant_allowed(const struct tune *t, const struct rfg_variant *var)
-{
-    const char *list = t->opt.variants;
-    size_t len = strlen(var->name);
-    for (const char *s = list; s && *s;) {
-        size_t n = strcspn(s, ",");
-        if (n == len && !strncmp(s, var->name, n))
-            return true;
-        s += n + (s[n] == ',');
-    }
-    return !list;
-}
-
 /* ---- enumeration ------------------------------------------------------------------------------------------------- */
 
 struct list {
@@ -188,14 +175,15 @@ static int by_need(const void *pa, const void *pb)
 
 /* ---- up to date? ------------------------------------------------------------------------------------------------- */
 
-static bool row_is_current(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row)
+/* Is what it says of this library and this call? */
+static bool row_is_true(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row)
 {
     const struct rfg_variant *var = rfg_variant_find(s->problem.op, row->variant);
     struct hashes hashes = { .n = 0 };
     struct rfg_reason why;
     int p[RFG_MAX_PARAMS] = { 0 };
-    return row->how == RFG_SOURCE_MEASURED && var && tune_variant_allowed(t, var) &&
-           rfg_row_params(row, var, p, &why) && rfg_variant_check(var, &t->dev, &s->call, p, &why) &&
+    return var && rfg_variant_listed(t->opt.variants, s->problem.op, var) && rfg_row_params(row, var, p, &why) &&
+           rfg_variant_check(var, &t->dev, &s->call, p, &why) &&
            (!t->ctx || !strcmp(row->source_hash, source_hash(t, s, var, &hashes)));
 }
 
@@ -218,7 +206,26 @@ static struct rfg_problem packed_call(const struct rfg_problem *key)
     return call;
 }
 
-void tune_plan_shape(struct tune *t, struct tune_shape *s)
+static bool get_row(struct tune *t, const struct tune_shape *s, struct rfg_row *row)
+{
+    return t->db && rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, row) == 1;
+}
+
+bool tune_done_elsewhere(struct tune *t, struct tune_shape *s)
+{
+    struct rfg_row now;
+    if (!get_row(t, s, &now) ||
+        (s->had_row && now.seed == s->row.seed && now.median_us == s->row.median_us && !strcmp(now.date, s->row.date)))
+        return false;
+    bool measured = now.how == RFG_SOURCE_MEASURED || now.how == RFG_SOURCE_PROVISIONAL;
+    if (!measured || !row_is_true(t, s, &now))
+        return false;
+    s->row = now;
+    s->state = SHAPE_CURRENT;
+    return true;
+}
+
+void tune_look_up_shape(struct tune *t, struct tune_shape *s)
 {
     double bytes, flops;
     s->call = packed_call(&s->problem);
@@ -229,15 +236,18 @@ void tune_plan_shape(struct tune *t, struct tune_shape *s)
         snprintf(s->why, sizeof(s->why), "nothing to compute");
         return;
     }
-    if (t->db && !t->opt.force && rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, &s->row) == 1 &&
-        row_is_current(t, s, &s->row)) {
+    s->had_row = get_row(t, s, &s->row);
+    /* Provisional rows are tuned again, as predicted and imported ones are. */
+    if (s->had_row && !t->opt.force && s->row.how == RFG_SOURCE_MEASURED && row_is_true(t, s, &s->row))
         s->state = SHAPE_CURRENT;
-        return;
-    }
+}
+
+void tune_plan_shape(struct tune *t, struct tune_shape *s)
+{
     struct list l = { .t = t, .s = s };
     for (int i = 0; i < s->problem.op->n_variants; i++) {
         l.var = s->problem.op->variants[i];
-        if (tune_variant_allowed(t, l.var))
+        if (rfg_variant_listed(t->opt.variants, s->problem.op, l.var))
             rfg_variant_each(l.var, &t->dev, &s->call, add, &l);
     }
     s->c = l.c;
@@ -352,7 +362,7 @@ void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *
     for (int i = 0; i < s->problem.op->n_variants; i++) {
         const struct rfg_variant *var = s->problem.op->variants[i];
         struct rfg_reason why = { "" };
-        if (!tune_variant_allowed(t, var))
+        if (!rfg_variant_listed(t->opt.variants, s->problem.op, var))
             fprintf(out, "  %s: not listed in --variants or $RFG_VARIANTS\n", var->name);
         else if (!var->supports(&t->dev, &s->call, &why))
             fprintf(out, "  %s: refused: %s\n", var->name, why.text);

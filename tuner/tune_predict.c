@@ -19,7 +19,7 @@ static const struct tune_candidate *best_of(const struct tune_shape *s)
     return best;
 }
 
-static void predict_shape(struct tune *t, struct tune_shape *s)
+void tune_predict_shape(struct tune *t, struct tune_shape *s)
 {
     const struct tune_candidate *c = best_of(s);
     if (rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, &s->row) == 1 &&
@@ -51,11 +51,4 @@ static void predict_shape(struct tune *t, struct tune_shape *s)
         s->state = SHAPE_FAILED;
         snprintf(s->why, sizeof(s->why), "the row can't be written: %s", rfg_last_error());
     }
-}
-
-void tune_predict(struct tune *t)
-{
-    for (int i = 0; i < t->n_shapes; i++)
-        if (t->shapes[i].state == SHAPE_WAITING)
-            predict_shape(t, &t->shapes[i]);
 }

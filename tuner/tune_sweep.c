@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "../dispatch/db_internal.h"
 #include "../dispatch/util.h"
 #include "tune.h"
 
@@ -15,6 +17,7 @@
 #define MAX_FINALISTS     4   /* beside the default, the vendor's best and the winner without overlap */
 #define SLOW_FACTOR       3   /* a candidate whose first run alone takes so many times the best isn't timed */
 #define MAX_DEVICE_ERRORS 3
+#define MAX_RACES         3 /* while the winner's spread is above its median */
 
 struct search {
     struct tune *t;
@@ -65,6 +68,7 @@ static void fail_candidate(struct search *q, struct tune_candidate *c, const cha
     if (c->state == CANDIDATE_NEW)
         q->s->tried++;
     c->state = CANDIDATE_FAILED;
+    c->what = what;
     q->s->failed++;
     remember(q, c, what, detail);
 }
@@ -75,12 +79,56 @@ static void break_shape(struct search *q, const char *why)
     snprintf(q->s->why, sizeof(q->s->why), "%s", why);
 }
 
-/* What an answer that is not OK means for the candidate. False: stop with this shape. */
+/* The candidate is out of this run, and no more than that. disturbed: because of what the machine did. */
+static void refuse_candidate(struct search *q, struct tune_candidate *c, bool disturbed, const char *why)
+{
+    struct tune_shape *s = q->s;
+    if (c->state == CANDIDATE_NEW)
+        s->tried++;
+    c->state = CANDIDATE_REFUSED;
+    s->refused++;
+    if (!*s->why)
+        snprintf(s->why, sizeof(s->why), "%s", why);
+    if (disturbed && !s->disturbed++) {
+        snprintf(s->disturbance, sizeof(s->disturbance), "%s", why);
+        tune_say("%s: a candidate could not be tried, which says nothing about it: %s", s->text, why);
+    } else if (q->t->opt.verbose)
+        tune_say("%s: refused: %s", s->text, why);
+}
+
+static const char *kind_of(const json_t *reply)
+{
+    const char *kind = json_string_value(json_object_get(reply, "kind"));
+    return kind ? kind : "";
+}
+
+/* Asks, and if the answer need not be the candidate's doing asks a fresh process once more: what doesn't repeat is
+ * forgotten. cmd's reference is taken. */
+static enum tune_answer ask(struct search *q, json_t *cmd, double timeout_s, json_t **reply, struct rfg_reason *why)
+{
+    enum tune_answer a = ANSWER_LOST;
+    *reply = NULL;
+    for (int i = 0; i < 2 && !tune_stop; i++) {
+        json_decref(*reply);
+        a = tune_child_ask(q->t->child, q->s, json_incref(cmd), timeout_s, reply, why);
+        const char *kind = kind_of(*reply);
+        bool certain = a == ANSWER_OK || a == ANSWER_STOPPED ||
+                       (a == ANSWER_REFUSED && (!strcmp(kind, "wrong") || !strcmp(kind, "refused")));
+        if (certain)
+            break;
+        if (i == 0)
+            tune_child_restart(q->t->child);
+    }
+    json_decref(cmd);
+    return tune_stop ? ANSWER_STOPPED : a;
+}
+
+/* What an answer that is not OK means for the candidate. False: stop with this shape. Remembered is only what the
+ * candidate itself did. */
 static bool judge(struct search *q, struct tune_candidate *c, enum tune_answer a, const json_t *reply,
                   const struct rfg_reason *why)
 {
-    const char *kind = json_string_value(json_object_get(reply, "kind"));
-    const char *error = json_string_value(json_object_get(reply, "error"));
+    const char *kind = kind_of(reply), *error = json_string_value(json_object_get(reply, "error"));
     if (!error)
         error = why->text;
     switch (a) {
@@ -94,29 +142,24 @@ static bool judge(struct search *q, struct tune_candidate *c, enum tune_answer a
     case ANSWER_DIED:
         fail_candidate(q, c, "fault", why->text);
         return true;
+    case ANSWER_LOST:
+        refuse_candidate(q, c, true, why->text);
+        return true;
     case ANSWER_REFUSED:
         break;
     }
-    if (kind && !strcmp(kind, "begin")) {
+    if (!strcmp(kind, "begin")) {
         break_shape(q, error);
         return false;
     }
-    if (kind && !strcmp(kind, "wrong"))
+    if (!strcmp(kind, "wrong"))
         fail_candidate(q, c, "wrong", error);
-    else if (kind && !strcmp(kind, "device"))
+    else if (!strcmp(kind, "device"))
         fail_candidate(q, c, "fault", error);
-    else if (kind && !strcmp(kind, "compile"))
+    else if (!strcmp(kind, "compile"))
         fail_candidate(q, c, "compile", error);
-    else {
-        if (c->state == CANDIDATE_NEW)
-            q->s->tried++;
-        c->state = CANDIDATE_REFUSED;
-        q->s->refused++;
-        if (!*q->s->why)
-            snprintf(q->s->why, sizeof(q->s->why), "%s", error);
-        if (q->t->opt.verbose)
-            tune_say("%s: refused: %s", q->s->text, error);
-    }
+    else /* no algorithm, or no memory on the device for it; else something that has nothing to do with it */
+        refuse_candidate(q, c, strcmp(kind, "refused") && strcmp(kind, "memory"), error);
     return true;
 }
 
@@ -155,11 +198,14 @@ static bool try_candidate(struct search *q, struct tune_candidate *c, bool plain
     char config[RFG_CONFIG_STRLEN];
     json_t *reply;
     struct rfg_reason why = { "" };
+    enum tune_answer ready = tune_child_ready(q->t->child, q->s, &why); /* which is not the candidate's time */
+    if (ready == ANSWER_STOPPED)
+        return false;
     double start = rfg_now();
     rfg_config_format(c->var, c->p, config, sizeof(config));
     json_t *cmd = json_pack("{ss ss sb si sf sf}", "cmd", "try", "config", config, "plain", plain, "rounds", rounds,
                             "max_s", max_s, "limit_us", q->best_us < HUGE_VAL ? SLOW_FACTOR * q->best_us : 0.0);
-    enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, patience(q, c, rounds) + max_s, &reply, &why);
+    enum tune_answer a = ask(q, cmd, patience(q, c, rounds) + max_s, &reply, &why);
     bool on = judge(q, c, a, reply, &why);
     if (a == ANSWER_OK) {
         if (c->state == CANDIDATE_NEW)
@@ -187,15 +233,19 @@ static bool is_ready(struct search *q, struct tune_candidate *c)
         /* Only the compiler's own refusal is the candidate's fault. */
         if (st == RFG_ERROR_COMPILE && rfg_jit_provider_for(q->t->dev.target))
             fail_candidate(q, c, "compile", error);
-        else {
-            q->s->tried++;
-            q->s->refused++;
-            c->state = CANDIDATE_REFUSED;
-            if (!*q->s->why)
-                snprintf(q->s->why, sizeof(q->s->why), "%s", error);
-        }
+        else
+            refuse_candidate(q, c, st != RFG_ERROR_UNSUPPORTED, error);
     }
     return state == JOB_DONE;
+}
+
+/* How many were found right. */
+static int measured(const struct tune_shape *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += s->c[i].state == CANDIDATE_TIMED || s->c[i].state == CANDIDATE_SLOW;
+    return n;
 }
 
 /* All candidates, as their code objects come in, a few samples each. False: stop with this shape. */
@@ -215,7 +265,7 @@ static bool first_round(struct search *q)
         if (!left)
             return true;
         /* Half of the time is for the rest; what the winner is compared with is measured in any case. */
-        if (q->spent_s > 0.5 * q->limit_s && q->best_us < HUGE_VAL &&
+        if (q->spent_s > 0.5 * q->limit_s && q->best_us < HUGE_VAL && measured(s) > 1 &&
             (!next || !(next->is_default || next->wins_plainly || next->var->kind == RFG_VARIANT_VENDOR) ||
              q->spent_s > 2 * q->limit_s)) {
             for (int i = 0; i < s->n; i++)
@@ -283,7 +333,8 @@ static bool race(struct search *q, struct tune_candidate **final, int n)
     double timeout = 0;
     int rounds = is_cpu(q->t) ? RACE_ROUNDS_CPU : RACE_ROUNDS, entries = 0;
     struct tune_times *times[2 * (MAX_FINALISTS + 3)]; /* whose each entry is */
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        final[i]->raced = true;
         for (int k = 0; k <= has_both(q, final[i]); k++) {
             char config[RFG_CONFIG_STRLEN];
             rfg_config_format(final[i]->var, final[i]->p, config, sizeof(config));
@@ -292,6 +343,7 @@ static bool race(struct search *q, struct tune_candidate **final, int n)
             times[entries++] = k ? &final[i]->plain : &final[i]->t;
             timeout += patience(q, final[i], rounds);
         }
+    }
     tune_progress_update(q->t, q->s, q->s->tried, q->best_us, "racing");
     json_t *cmd = json_pack("{ss so so si sf}", "cmd", "race", "configs", configs, "plain", plain, "rounds", rounds,
                             "max_s", max_s);
@@ -319,7 +371,7 @@ static bool verify(struct search *q, struct tune_candidate *c)
     struct rfg_reason why = { "" };
     rfg_config_format(c->var, c->p, config, sizeof(config));
     json_t *cmd = json_pack("{ss ss sb}", "cmd", "verify", "config", config, "plain", faster_plainly(c));
-    enum tune_answer a = tune_child_ask(q->t->child, q->s, cmd, patience(q, c, 1), &reply, &why);
+    enum tune_answer a = ask(q, cmd, patience(q, c, 1), &reply, &why);
     struct tune_times *times = faster_plainly(c) ? &c->plain : &c->t;
     if (a == ANSWER_OK && json_number_value(json_object_get(reply, "ratio")) > times->ratio)
         times->ratio = json_number_value(json_object_get(reply, "ratio"));
@@ -342,6 +394,33 @@ static struct tune_candidate *best_verified(struct search *q, struct tune_candid
     return NULL;
 }
 
+static const struct tune_times *times_of_winner(const struct tune_candidate *c)
+{
+    return faster_plainly(c) ? &c->plain : &c->t;
+}
+
+static bool is_noisy(const struct tune_candidate *c)
+{
+    const struct tune_times *t = times_of_winner(c);
+    return t->p95 - t->p5 > t->us;
+}
+
+/* Why the winner is not to be relied on; "": it is. */
+static void doubt_winner(struct search *q, const struct tune_candidate *c)
+{
+    struct tune_shape *s = q->s;
+    const struct tune_times *t = times_of_winner(c);
+    int refused = s->refused - s->disturbed, others = s->valid - s->remembered - s->failed - refused;
+    s->doubt[0] = 0;
+    if (s->disturbed)
+        snprintf(s->doubt, sizeof(s->doubt), "%d candidates could not be tried: %s", s->disturbed, s->disturbance);
+    else if (measured(s) < 2 && others > 1)
+        snprintf(s->doubt, sizeof(s->doubt), "1 of %d candidates was measured", others);
+    else if (is_noisy(c))
+        snprintf(s->doubt, sizeof(s->doubt), "the spread of %.2f us is above the median of %.2f us", t->p95 - t->p5,
+                 t->us);
+}
+
 /* ---- the row --------------------------------------------------------------------------------------------------------
  */
 
@@ -349,7 +428,7 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
                      int n, struct rfg_row *row)
 {
     const struct tune *t = q->t;
-    const struct tune_times *times = faster_plainly(winner) ? &winner->plain : &winner->t;
+    const struct tune_times *times = times_of_winner(winner);
     *row = (struct rfg_row){ .problem = q->s->problem,
                              .cu_count = t->dev.cu_count,
                              .median_us = times->us,
@@ -358,7 +437,7 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
                              .error = times->ratio,
                              .error_bound = 1,
                              .seed = t->opt.seed,
-                             .how = RFG_SOURCE_MEASURED };
+                             .how = *q->s->doubt ? RFG_SOURCE_PROVISIONAL : RFG_SOURCE_MEASURED };
     snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
     rfg_row_set_config(row, winner->var, winner->p, has_both(q, winner) && !faster_plainly(winner));
     rfg_variant_provenance(t->ctx, &q->s->problem, winner->var, row->source_hash, row->compiler, sizeof(row->compiler));
@@ -377,6 +456,26 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
     }
 }
 
+/* Writes it; where a better one is, that stays. */
+static void store_row(struct search *q)
+{
+    const struct tune *t = q->t;
+    struct tune_shape *s = q->s;
+    int written;
+    if (rfg_db_put_all(t->db, &s->row, 1, &written) != RFG_OK) {
+        s->state = SHAPE_FAILED;
+        snprintf(s->why, sizeof(s->why), "the row can't be written: %s", rfg_last_error());
+        return;
+    }
+    s->state = SHAPE_TUNED;
+    s->why[0] = 0;
+    if (*s->doubt)
+        tune_say("%s: provisional%s, tuned again in the next run: %s", s->text,
+                 written ? "" : " and not stored: a row that ranks higher is there", s->doubt);
+    if (rfg_db_clear_miss(t->db, &s->problem, t->dev.arch, t->dev.cu_count) != RFG_OK)
+        tune_say("the miss of %s is not cleared: %s", s->text, rfg_last_error());
+}
+
 /* Tunes one shape; its state says how it went. A stop leaves it waiting, and nothing written. */
 static void tune_shape(struct tune *t, struct tune_shape *s)
 {
@@ -387,19 +486,15 @@ static void tune_shape(struct tune *t, struct tune_shape *s)
     if (!order)
         break_shape(&q, "no memory");
     if (order && first_round(&q) && second_round(&q, order))
-        while (!winner && !tune_stop && !q.broken && (n = finalists(s, order, final)) && race(&q, final, n))
+        for (int races = 0; (!winner || (is_noisy(winner) && races < MAX_RACES)) && !tune_stop && !q.broken &&
+                            (n = finalists(s, order, final)) && race(&q, final, n);
+             races++)
             winner = best_verified(&q, final, n);
-    if (winner) {
+    if (winner && !tune_stop && !q.broken) {
+        winner->is_winner = true;
+        doubt_winner(&q, winner);
         make_row(&q, winner, final, n, &s->row);
-        if (rfg_db_put(t->db, &s->row) == RFG_OK) {
-            s->state = SHAPE_TUNED;
-            s->why[0] = 0;
-            if (rfg_db_clear_miss(t->db, &s->problem, t->dev.arch, t->dev.cu_count) != RFG_OK)
-                tune_say("the miss of %s is not cleared: %s", s->text, rfg_last_error());
-        } else {
-            s->state = SHAPE_FAILED;
-            snprintf(s->why, sizeof(s->why), "the row can't be written: %s", rfg_last_error());
-        }
+        store_row(&q);
     } else if (!tune_stop) {
         char first[sizeof(s->why)];
         snprintf(first, sizeof(first), "%s", s->why);
@@ -412,25 +507,52 @@ static void tune_shape(struct tune *t, struct tune_shape *s)
     free(order);
 }
 
-void tune_sweep(struct tune *t)
+bool tune_is_over(struct tune *t)
 {
-    for (int i = 0; i < t->n_shapes && !tune_stop; i++) {
-        struct tune_shape *s = &t->shapes[i];
-        if (s->state != SHAPE_WAITING)
-            continue;
-        if (t->opt.time_budget > 0 && rfg_now() - t->started > t->opt.time_budget) {
-            t->out_of_time = true;
-            break;
-        }
-        double start = rfg_now();
-        tune_shape(t, s);
-        s->seconds = rfg_now() - start;
-        if (s->state != SHAPE_WAITING)
-            tune_progress_done(t, s);
-        if (t->device_errors >= MAX_DEVICE_ERRORS && !t->opt.keep_going) {
-            tune_say("%d shapes in a row could not be measured; giving up (--keep-going: don't): %s", t->device_errors,
-                     s->why);
-            break;
+    t->out_of_time |= t->opt.time_budget > 0 && rfg_now() - t->started > t->opt.time_budget;
+    return t->out_of_time || tune_stop;
+}
+
+static bool claim(const struct tune *t, const struct tune_shape *s, bool claimed)
+{
+    return rfg_db_claim(t->db, &s->problem, t->dev.arch, t->dev.cu_count, claimed);
+}
+
+void tune_sweep(struct tune *t, struct tune_shape *shapes, int n)
+{
+    /* Round after round: what another tuner holds is looked at again when all else is done. If that one is killed, its
+     * claims end. */
+    for (int left = 1, round = 0; left; round++) {
+        if (round == 1)
+            tune_say("%d shapes are left to another tuner on this database; waiting for it", left);
+        left = 0;
+        if (round > 1)
+            nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+        for (int i = 0; i < n; i++) {
+            struct tune_shape *s = &shapes[i];
+            if (s->state != SHAPE_WAITING)
+                continue;
+            if (tune_is_over(t))
+                return;
+            if (!claim(t, s, true)) {
+                left++;
+                continue;
+            }
+            double start = rfg_now();
+            if (!tune_done_elsewhere(t, s))
+                tune_shape(t, s);
+            claim(t, s, false);
+            s->seconds = rfg_now() - start;
+            if (s->state == SHAPE_TUNED || s->state == SHAPE_FAILED)
+                tune_progress_done(t, s);
+            if (s->state != SHAPE_WAITING)
+                tune_results_add(t, s);
+            if (t->device_errors >= MAX_DEVICE_ERRORS && !t->opt.keep_going) {
+                tune_say("%d shapes in a row could not be measured; giving up (--keep-going: don't): %s",
+                         t->device_errors, s->why);
+                t->gave_up = true;
+                return;
+            }
         }
     }
 }

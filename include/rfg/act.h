@@ -42,7 +42,7 @@ typedef struct rfg_act_params {
  *
  * Tensors may have one dimension (M = 1) or three ([.., .., N]) whose first two fold into one by their strides.
  * M = 0 or N = 0 does nothing; data of an empty tensor may be NULL. The stride of a dimension of size 1 is ignored.
- * Pointers must be aligned to their element's size. M <= 2^31 - 1, N <= 2^30 - 1.
+ * Pointers must be aligned to their element's size. M and strides <= 2^31 - 1, N <= 2^30 - 1.
  * Aliasing: no output may overlap x or another output (refused: a workgroup would overwrite what another has yet to
  * read).
  * NaN and infinity propagate as IEEE arithmetic in fp32 does in the formula as it stands above, so the act of -inf is
@@ -51,10 +51,15 @@ typedef struct rfg_act_params {
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
- * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
- * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh", "act_and_mul bf16->e4m3 M=8 N=2880
- * act=swigluoai interleaved=1 scale=group plain=1" (plain: the plain output too). */
+ * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh" and
+ * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai interleaved=1 scale=group plain=1".
+ * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; interleaved=1; scale=: static, token,
+ * group: a quantised output, whose dtype stands behind the arrow; plain=1: the plain output too. Of the layout, which
+ * tuned rows don't go by: ldx=, ldy= (y and q): row strides in elements, where rows don't follow one another;
+ * scale_columns=1: column-major scales; inplace=1: y is x (rfg_op_act()); align= (x), align_y= (outputs): where
+ * pointers and row strides are multiples of fewer than 16 bytes. overlap=1: as for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
                                                     const rfg_tensor *x, const rfg_act_params *params,
                                                     rfg_stream stream);

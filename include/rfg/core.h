@@ -4,6 +4,13 @@
  *
  * Thread rules: every function may be called from any thread. One rfg_context may be used by many threads at
  * once, except that rfg_context_destroy() must be the last call made with it.
+ *
+ * fork(): the child may use, destroy or ignore its copy of a "cpu" context, which shares nothing with the parent's
+ * (threads are started anew when it is used; its calls are not counted as misses). fork() waits for the calls that
+ * other threads are making with cpu contexts. A GPU's runtime does not outlive fork(), and neither does an emulated
+ * GPU: in the child everything that needs the parent's context is refused with RFG_ERROR_DEVICE, rfg_context_destroy()
+ * forgets it without touching the device, and a context for a GPU can only be made there if the parent had used none
+ * of its kind (a rule of CUDA's and HIP's). posix_spawn() and fork() followed by exec() are free of all that.
  */
 #ifndef RFG_CORE_H
 #define RFG_CORE_H
@@ -38,7 +45,7 @@ typedef enum rfg_status {
     RFG_ERROR_DEVICE,           /* the HIP/CUDA runtime or the device reported an error */
     RFG_ERROR_COMPILE,          /* the run-time compiler refused the kernel, or there is none for this arch */
     RFG_ERROR_DATABASE,         /* a tuned database could not be opened, read or written */
-    RFG_ERROR_IO,               /* a file could not be read or written */
+    RFG_ERROR_IO,               /* a file could not be read or written, a program not be run */
     RFG_ERROR_NOT_READY,        /* the stream is being captured and the variant is not loaded: rfg_prepare() first */
     RFG_ERROR_INTERNAL          /* a bug in rfg */
 } rfg_status;
@@ -121,25 +128,28 @@ typedef struct rfg_context_params {
     const char *system_db;
     /* The code-object cache. NULL: $RFG_CACHE_DIR, else $XDG_CACHE_HOME/rfg. "": memory only. */
     const char *cache_dir;
-    /* Threads that CPU variants use, the caller's included. 0: $RFG_THREADS, else the online cores. */
+    /* Threads that CPU variants use, the caller's included; at most 1024. 0: $RFG_THREADS, else the online cores. */
     int threads;
     /* Nonzero: do not count calls that missed the tuned database. */
     int no_misses;
-    /* If not NULL: only variants whose names match this comma-separated list are considered ($RFG_VARIANTS if
-     * NULL), e.g. "gemm_portable". For tests and for bisecting a wrong result. */
+    /* If not NULL: of each operator of which this comma-separated list ($RFG_VARIANTS if NULL) names variants, those
+     * alone are considered, e.g. "gemm_portable"; other operators are as ever. For bisecting a wrong result. */
     const char *variants;
-    /* Nonzero ($RFG_LAUNCH_OVERLAP if 0): a kernel's launch may begin before the kernel before it in the stream has
-     * ended (NVIDIA's programmatic dependent launch, from sm_90 on; ignored elsewhere). It still waits for that end
-     * before it reads or writes anything that a kernel may write, except: the weights (w of rfg_op_gemm(), weight and
-     * bias of norms) may be fetched at once. The caller promises that nothing in the stream writes them, other than
-     * work which had ended before the stream's first overlapped call. What was tuned for it (rfg-tune --overlap) is
-     * preferred, and launched without where that is faster; other tuned rows serve where there is none. */
+    /* Nonzero ($RFG_LAUNCH_OVERLAP, 0 or 1, if 0): a kernel's launch may begin before the kernel before it in the
+     * stream has ended (NVIDIA's programmatic dependent launch, from sm_90 on; ignored elsewhere). It still waits for
+     * that end before it reads or writes anything that a kernel may write, except: the weights (w of rfg_op_gemm(),
+     * weight and bias of norms) may be fetched at once. The caller promises that nothing in the stream writes them,
+     * other than work which had ended before the stream's first overlapped call. What was tuned for it (rfg-tune
+     * --overlap) is preferred, and launched without where that is faster; other tuned rows serve where there is none.
+     */
     int launch_overlap;
 } rfg_context_params;
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
  * device. A missing or corrupt database is a warning on stderr, not an error.
- * Errors: INVALID_ARGUMENT (unknown device name), DEVICE (no such device; the platform's library is missing),
+ * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP or
+ * $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't; $RFG_KERNEL_DIR without kernel
+ * sources), DEVICE (no such device; the platform's library is missing),
  * OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg_context_params *params);
 
@@ -147,7 +157,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg
  * and sets *ctx to NULL. ctx or *ctx may be NULL. */
 RFG_API void rfg_context_destroy(rfg_context **ctx);
 
-/* "cpu", "nvidia:0", ...; valid as long as the context. */
+/* "cpu", "nvidia:0", ...; valid as long as the context. "" if ctx is NULL. */
 RFG_API const char *rfg_context_device(const rfg_context *ctx);
 
 /* Allocates the workspace of a stream ahead of time, so that ops on it never allocate: needed before the first op
@@ -157,8 +167,9 @@ RFG_API const char *rfg_context_device(const rfg_context *ctx);
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream);
 
 /* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", so
- * that the first op call neither compiles nor allocates and is legal under stream capture.
- * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, DEVICE. */
+ * that the first op call neither compiles nor allocates and is legal under stream capture. The string must be the one
+ * that the call poses, strides and alignment included: rfg_describe_begin() tells it.
+ * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE. */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
 
 /* The same for every row of a shapes file (header: op,dtype,M,N,K[,attrs][,weight]; AITER's untuned_*.csv columns
@@ -168,8 +179,28 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare_from_csv(rfg_context *ctx, const ch
 
 /* Writes what the dispatcher does with a problem and why, as text of several lines: the rung taken, the variant
  * and its parameters, the tuned row's provenance, and why each other variant was passed over. Always terminates
- * buf (size > 0); returns INVALID_ARGUMENT for a bad string. Compiles and loads nothing. */
+ * buf (size > 0); returns INVALID_ARGUMENT for a bad string, with buf empty. Compiles and loads nothing. */
 RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size);
+
+/* The problem string of a call, without making it. From rfg_describe_begin() to rfg_describe_end() the calling thread's
+ * op calls with ctx check their arguments as ever, write the problem that they pose to buf, and return: nothing is
+ * compiled, launched or written, and device memory isn't looked at. That string is what rfg_prepare(), rfg_explain(),
+ * shapes files, tuned rows (but for the keys of layout) and the tools know the call by; `rfg-info --keys` lists what
+ * its keys mean.
+ *
+ *   char problem[RFG_PROBLEM_MAX];
+ *   if (rfg_describe_begin(ctx, problem, sizeof(problem)) != RFG_OK)
+ *       die(rfg_last_error());
+ *   rfg_status st = rfg_op_gemm(ctx, &y, &x, &w, NULL, stream);
+ *   rfg_describe_end(ctx);
+ *
+ * buf is "" as long as no call has got so far: one that is refused, or has nothing to do (M = 0), poses no problem. A
+ * second call overwrites it. One context a thread at a time.
+ * Errors: INVALID_ARGUMENT (ctx or buf is NULL, size < RFG_PROBLEM_MAX, the thread describes already). */
+#define RFG_PROBLEM_MAX 256
+RFG_API RFG_NODISCARD rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size);
+/* Calls are made again. Without a beginning it does nothing; ctx may be NULL. */
+RFG_API void rfg_describe_end(rfg_context *ctx);
 
 /* What the context did so far. */
 typedef struct rfg_stats {
@@ -179,6 +210,7 @@ typedef struct rfg_stats {
     uint64_t compiles;   /* compiler runs */
     uint64_t cache_hits; /* code objects found in the cache on disk or in memory */
 } rfg_stats;
+/* Zeroes if ctx is NULL; nothing at all if stats is. (Both say so in rfg_last_error().) */
 RFG_API void rfg_context_stats(rfg_context *ctx, rfg_stats *stats);
 
 #ifdef __cplusplus

@@ -5,6 +5,8 @@
 #define RFG_DLPACK_H
 
 #include <dlpack/dlpack.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core.h"
 
@@ -12,44 +14,95 @@
 extern "C" {
 #endif
 
-/* Fills *out from a DLTensor. Returns 0, or -1 where rfg cannot describe it: more than RFG_MAX_DIMS dimensions,
- * vector lanes, or a dtype rfg has no name for. The memory stays the DLTensor's. NULL strides mean packed row-major. */
+/* RFG_DTYPE_NONE if rfg has no name for it. */
+static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
+{
+    if (t.lanes != 1)
+        return RFG_DTYPE_NONE;
+    if (t.code == kDLFloat && t.bits == 32)
+        return RFG_F32;
+    if (t.code == kDLFloat && t.bits == 16)
+        return RFG_F16;
+    if (t.code == kDLBfloat && t.bits == 16)
+        return RFG_BF16;
+    if (t.code == kDLInt && t.bits == 8)
+        return RFG_I8;
+    if (t.code == kDLInt && t.bits == 32)
+        return RFG_I32;
+#if defined(DLPACK_MAJOR_VERSION) &&                                                                                   \
+    (DLPACK_MAJOR_VERSION > 1 || (DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION > 0))
+    if (t.code == kDLFloat8_e4m3fn && t.bits == 8)
+        return RFG_E4M3;
+    if (t.code == kDLFloat8_e4m3fnuz && t.bits == 8)
+        return RFG_E4M3FNUZ;
+    if (t.code == kDLFloat8_e5m2 && t.bits == 8)
+        return RFG_E5M2;
+#endif
+    return RFG_DTYPE_NONE;
+}
+
+/* Fills *out from a DLTensor. The memory stays the DLTensor's. NULL strides mean packed row-major.
+ *
+ * Returns 0, or -1 with *out as it was, where rfg cannot describe the tensor:
+ *   - out, dl or (with a dimension) its shape is NULL
+ *   - it has more than RFG_MAX_DIMS dimensions, vector lanes, or a dtype rfg has no name for
+ *   - a size is negative, or packed strides overflow
+ *   - data is NULL and byte_offset isn't 0; byte_offset is above PTRDIFF_MAX or wraps around the address space
+ *   - its device is of no kind that rfg has: not a CPU, CUDA or ROCm (host and managed memory of theirs included)
+ * Which device of its kind it lies on is not looked at: rfg_tensor_from_dlpack_for() does that. */
 static inline int rfg_tensor_from_dlpack(rfg_tensor *out, const DLTensor *dl)
 {
     rfg_tensor t = { 0, RFG_DTYPE_NONE, 0, { 0 }, { 0 } };
-    if (dl->ndim < 0 || dl->ndim > RFG_MAX_DIMS || dl->dtype.lanes != 1)
+    if (!out || !dl || dl->ndim < 0 || dl->ndim > RFG_MAX_DIMS || (dl->ndim && !dl->shape))
         return -1;
-    if (dl->dtype.code == kDLFloat && dl->dtype.bits == 32)
-        t.dtype = RFG_F32;
-    else if (dl->dtype.code == kDLFloat && dl->dtype.bits == 16)
-        t.dtype = RFG_F16;
-    else if (dl->dtype.code == kDLBfloat && dl->dtype.bits == 16)
-        t.dtype = RFG_BF16;
-    else if (dl->dtype.code == kDLInt && dl->dtype.bits == 8)
-        t.dtype = RFG_I8;
-    else if (dl->dtype.code == kDLInt && dl->dtype.bits == 32)
-        t.dtype = RFG_I32;
-#if defined(DLPACK_MAJOR_VERSION) &&                                                                                   \
-    (DLPACK_MAJOR_VERSION > 1 || (DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION > 0))
-    else if (dl->dtype.code == kDLFloat8_e4m3fn)
-        t.dtype = RFG_E4M3;
-    else if (dl->dtype.code == kDLFloat8_e4m3fnuz)
-        t.dtype = RFG_E4M3FNUZ;
-    else if (dl->dtype.code == kDLFloat8_e5m2)
-        t.dtype = RFG_E5M2;
-#endif
-    else
+    switch ((int)dl->device.device_type) {
+    case kDLCPU:
+    case kDLCUDA:
+    case kDLCUDAHost:
+    case kDLCUDAManaged:
+    case kDLROCM:
+    case kDLROCMHost:
+        break;
+    default:
         return -1;
-    t.data = (char *)dl->data + dl->byte_offset;
+    }
+    t.dtype = rfg_dtype_from_dlpack(dl->dtype);
+    if (t.dtype == RFG_DTYPE_NONE)
+        return -1;
+    if (dl->byte_offset &&
+        (!dl->data || dl->byte_offset > PTRDIFF_MAX || dl->byte_offset > UINTPTR_MAX - (uintptr_t)dl->data))
+        return -1;
+    t.data = dl->byte_offset ? (char *)dl->data + dl->byte_offset : dl->data;
     t.ndim = dl->ndim;
     int64_t packed = 1;
     for (int i = dl->ndim - 1; i >= 0; i--) {
-        t.shape[i] = dl->shape[i];
+        int64_t n = dl->shape[i];
+        if (n < 0 || (!dl->strides && n > 1 && packed > INT64_MAX / n))
+            return -1;
+        t.shape[i] = n;
         t.strides[i] = dl->strides ? dl->strides[i] : packed;
-        packed *= dl->shape[i];
+        packed *= dl->strides || n == 0 ? 1 : n;
     }
     *out = t;
     return 0;
+}
+
+/* The same for the operators of a context: also -1 if ctx is NULL or the tensor is not in memory of its device: the
+ * host's on "cpu" (pinned memory included), that GPU's own or managed memory on "amd:N" and "nvidia:N". DLPack has no
+ * name for the emulator's memory; there ROCm's is taken. */
+static inline int rfg_tensor_from_dlpack_for(const rfg_context *ctx, rfg_tensor *out, const DLTensor *dl)
+{
+    const char *device = ctx ? rfg_context_device(ctx) : "", *colon = strchr(device, ':');
+    int kind = dl ? (int)dl->device.device_type : 0, here;
+    if (!strcmp(device, "cpu"))
+        here = kind == kDLCPU || kind == kDLCUDAHost || kind == kDLROCMHost;
+    else if (!strncmp(device, "nvidia:", 7))
+        here = kind == kDLCUDAManaged || (kind == kDLCUDA && dl->device.device_id == atoi(colon + 1));
+    else if (!strncmp(device, "amd:", 4))
+        here = kind == kDLROCM && dl->device.device_id == atoi(colon + 1);
+    else
+        here = kind == kDLROCM && !strncmp(device, "emu:", 4);
+    return here ? rfg_tensor_from_dlpack(out, dl) : -1;
 }
 
 #ifdef __cplusplus

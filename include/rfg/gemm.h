@@ -18,7 +18,7 @@ extern "C" {
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
- * M, N, K <= 2^31 - 1.
+ * M, N, K and strides <= 2^31 - 1.
  * Aliasing: y may not overlap x, w or bias (refused); x, w and bias may overlap each other.
  * NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
  * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
@@ -26,8 +26,13 @@ extern "C" {
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
- * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
- * stream capture). On an error nothing was launched. */
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
+ * stream capture). On an error nothing was launched.
+ * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
+ * bias=1: there is one; packed=1: w is prepacked. Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=: row
+ * strides in elements, where rows don't follow one another; align=, align_y=: where pointers and row strides of x and w
+ * (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. All operators: overlap=1 in a
+ * context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_tensor *bias, rfg_stream stream);
 
@@ -39,7 +44,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
  * In PyTorch: w.view(N // 16, 16, K // 32, 4, 8).permute(0, 2, 3, 1, 4).contiguous(). N % 16 = 0, K % 32 = 0. */
 static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
 {
-    rfg_tensor t = { data, dtype, 5, { n / 16, k / 32, 4, 16, 8 }, { k * 16, 512, 128, 8, 1 } };
+    rfg_tensor t = { data, dtype, 5, { n / 16, k / 32, 4, 16, 8 }, { (int64_t)((uint64_t)k * 16), 512, 128, 8, 1 } };
     return t;
 }
 
@@ -66,8 +71,9 @@ static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a size
  * may compile (rfg_prepare() does that ahead); it is legal under stream capture after that. Errors: as for
- * rfg_op_gemm(). On an error nothing was written. Problem strings: "gemm_prepack bf16->bf16 N=1024 K=7168"; "gemm
- * bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
+ * rfg_op_gemm(). On an error nothing was written.
+ * Problem string: "gemm_prepack bf16->bf16 N=1024 K=7168"; ld=: src's row stride, where it isn't K; and of the product
+ * "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
 RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
                                                   rfg_stream stream);
 

@@ -33,7 +33,8 @@ typedef struct rfg_mha_params {
     /* With 8-bit k and v: what a code times the scale stands for. [1] f32, or [Hkv] for a scale a head; NULL: 1. */
     const rfg_tensor *k_scale, *v_scale;
     /* rfg_op_mha only: sequences of different lengths, one after the other in a tensor without a batch dimension.
-     * int32 [B+1]: sequence b has rows cu_seqlens[b] to cu_seqlens[b+1] - 1. Read by the device, not by the host. */
+     * int32 [B+1]: sequence b has rows cu_seqlens[b] to cu_seqlens[b+1] - 1. Read by the device, not by the host; what
+     * lies outside of the tensors counts as their beginning or end. */
     const rfg_tensor *cu_seqlens_q, *cu_seqlens_k;
     int32_t max_seqlen_q; /* with cu_seqlens_q: no sequence has more queries. A larger one has its rest left out */
     /* An upper bound of kv lengths that the host knows, by which a kernel is chosen and the work is divided; lengths up
@@ -63,9 +64,17 @@ typedef struct rfg_mha_params {
  * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
  * Aliasing: out and lse may not overlap anything else (refused, by the extents of the views). What lies between their
  * elements is not touched.
- * Asynchronous, errors, warm-up: as rfg_op_gemm(). Lengths and tables are read when the kernel runs. A table's block
- * number out of range is the caller's fault; it is not checked.
- * Problem string: "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 Sq=2048 S=2048 causal=1". */
+ * Asynchronous, errors, warm-up: as rfg_op_gemm(). Lengths and tables are read when the kernel runs: lengths that are
+ * negative count as 0, those beyond what the tensors hold as that. A table's block number out of range is the caller's
+ * fault; it is not checked.
+ * Problem string: "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1".
+ * B=: sequences; Hq=, Hkv=, D=; Sq=: queries of a sequence (with cu_seqlens max_seqlen_q); S=: the most keys that a
+ * sequence may have: what the tensors hold (all of k with cu_seqlens_k, columns of the table times page), or
+ * max_seqlen_k, if it is less, rounded up to a power of two. Left out where it is as usual: Dv=; causal=1; window=,
+ * window_right=: of a window; cap=: soft_cap, rounded up; sink=1; alibi=1; lse=1; varlen=1: cu_seqlens; page=: keys of
+ * a block of the cache; kv=: e4m3, e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the layout, which
+ * tuned rows don't go by: align=: where pointers or strides are multiples of fewer than 16 bytes; form=, lens=: how
+ * tests lay k and v out, and draw lengths. overlap=1: as for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                             const rfg_tensor *k, const rfg_tensor *v, const rfg_mha_params *params,
                                             rfg_stream stream);
@@ -80,7 +89,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  *                                             k [blocks,Hkv,D/x,page,x], v [blocks,Hkv,D,page]
  *   block_table  [B,n] int32                  key j of sequence b is row j % page of block block_table[b, j / page];
  *                                             NULL: block b is all of sequence b ([B,S,Hkv,D])
- *   kv_lens      [B] int32, 0 to n page       keys of each sequence, its queries' own included; NULL: all there are
+ *   kv_lens      [B] int32, 0 to n page       keys of each sequence, its queries' own included; NULL: all there are.
+ *                                             Others count as the nearest of these
  *   lse          [B,Hq,Sq] f32, any strides   ([B,Hq] without Sq)
  *
  * Rows of the cache past a sequence's length may hold anything, NaN included; entries of the table past its last block
@@ -89,7 +99,11 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * Legal in a captured graph whose lengths and tables change between replays: the host reads neither. One launch: work
  * is divided among workgroups by the lengths that the device finds, and partial results are combined in an order that
  * depends on the lengths alone, so results are bitwise reproducible.
- * All else as rfg_op_mha(). Problem string: "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16". */
+ * All else as rfg_op_mha(), but for two keys of the problem string: Sq= is left out if it is 1; and lens=log says that
+ * sequences may be of any lengths: that there are kv_lens and B > 1, and mean_seqlen_k is less than 3/4 of the most.
+ * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 lens=log" is what a call without params poses,
+ * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16" one with a mean_seqlen_k of 3072 or more. form=vllm:
+ * k and v in vLLM's older form. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                                    const rfg_tensor *k, const rfg_tensor *v,
                                                    const rfg_tensor *block_table, const rfg_tensor *kv_lens,

@@ -30,7 +30,7 @@ typedef struct rfg_norm_params {
  * keys inside a fused QKV buffer are normalised per head (QK-norm) where they lie: M = T H. x, y, q (and the residuals)
  * may have different strides, but the same T and H.
  * M = 0 or N = 0 does nothing; data of an empty tensor may be NULL. The stride of a dimension of size 1 is ignored.
- * Pointers must be aligned to their element's size. M <= 2^31 - 1, N <= 2^30 - 1.
+ * Pointers must be aligned to their element's size. M and strides <= 2^31 - 1, N <= 2^30 - 1.
  * Aliasing: y may be x itself (same address, shape, strides). Every other overlap of an output with another tensor is
  * refused: a row would be overwritten while another still has to read it.
  * NaN and infinity propagate as IEEE arithmetic in fp32 does. The sum of squares is an fp32 number: it overflows for
@@ -39,10 +39,16 @@ typedef struct rfg_norm_params {
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
- * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "rmsnorm bf16->bf16 M=16 N=4096", "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
- * "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm; ldx is the stride over T). */
+ * "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm).
+ * weight=: w (which is left out), 1+w, none; bias=1 (layernorms); scale=: static, token, group: a quantised output,
+ * whose dtype stands behind the arrow; plain=1: the plain output too. Of the layout, which tuned rows don't go by:
+ * heads=: H of tensors [T,H,N] that don't fold into two dimensions; ldx=, ldr= (residuals), ldy= (y and q): row strides
+ * in elements (with heads=, those over T), where rows don't follow one another; scale_columns=1: column-major scales;
+ * inplace=; align= (inputs), align_y= (outputs): where pointers and row strides are multiples of fewer than 16 bytes.
+ * overlap=1: as for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
                                                 const rfg_tensor *x, const rfg_tensor *weight,
                                                 const rfg_norm_params *params, rfg_stream stream);

@@ -11,18 +11,23 @@
 static const char *const act_names[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none" };
 
 static const struct rfg_key act_keys[ACT_NKEYS] = {
-    [ACT_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
-    [ACT_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE / 2, NULL }, /* x may have twice as many columns */
-    [ACT_ACT] = { "act", RFG_KEY_ATTR, RFG_ACT_SILU, RFG_ACT_SILU, RFG_ACT_NONE, act_names },
-    [ACT_INTERLEAVED] = { "interleaved", RFG_KEY_ATTR, 0, 0, 1, NULL },
-    [ACT_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES },
-    [ACT_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL },
-    [ACT_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [ACT_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [ACT_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL },
-    [ACT_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL },
-    [ACT_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
-    [ACT_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [ACT_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows" },
+    [ACT_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE / 2, NULL,
+                "columns of y" }, /* x may have twice as many columns */
+    [ACT_ACT] = { "act", RFG_KEY_ATTR, RFG_ACT_SILU, RFG_ACT_SILU, RFG_ACT_NONE, act_names, "the activation" },
+    [ACT_INTERLEAVED] = { "interleaved", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a and b take turns in a row of x" },
+    [ACT_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES, "the quantised output's scales" },
+    [ACT_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: with a scale, the plain output too" },
+    [ACT_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                  "elements from a row of x to the next; 0: they follow one another" },
+    [ACT_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                  "elements from a row of y and q to the next; 0: they follow one another" },
+    [ACT_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: scales by group are column-major" },
+    [ACT_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: y is x" },
+    [ACT_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                    "bytes, up to 16, of which pointers and row strides of x are multiples" },
+    [ACT_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                      "bytes, up to 16, of which pointers and row strides of the outputs are multiples" },
     [ACT_OVERLAP] = RFG_KEY_OVERLAP,
 };
 

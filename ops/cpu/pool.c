@@ -23,6 +23,7 @@
 
 struct rfg_cpu_pool {
     int threads;
+    int started;            /* workers; fewer than threads - 1 only after a fork; under `caller` */
     pthread_mutex_t caller; /* held during a region: a second caller waits here */
 
     /* The region. Plain fields are written before it opens and read only by those who joined it. */
@@ -116,19 +117,40 @@ static void *worker_main(void *arg)
     }
 }
 
-static void stop(struct rfg_cpu_pool *pool, int started)
+/* Are all workers there? */
+static bool start(struct rfg_cpu_pool *pool)
+{
+    for (; pool->started < pool->threads - 1; pool->started++) {
+        struct worker *w = &pool->worker[pool->started];
+        w->pool = pool;
+        w->id = pool->started + 1;
+        if (pthread_create(&w->thread, NULL, worker_main, w))
+            return false;
+    }
+    return true;
+}
+
+static void stop(struct rfg_cpu_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     atomic_store(&pool->quit, true);
     pthread_cond_broadcast(&pool->opened);
     pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < started; i++)
+    for (int i = 0; i < pool->started; i++)
         pthread_join(pool->worker[i].thread, NULL);
     pthread_cond_destroy(&pool->opened);
     pthread_cond_destroy(&pool->done);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->caller);
     free(pool);
+}
+
+static void make_locks(struct rfg_cpu_pool *pool)
+{
+    pthread_mutex_init(&pool->caller, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->opened, NULL);
+    pthread_cond_init(&pool->done, NULL);
 }
 
 struct rfg_cpu_pool *rfg_cpu_pool_create(int threads)
@@ -139,26 +161,27 @@ struct rfg_cpu_pool *rfg_cpu_pool_create(int threads)
     if (!pool)
         return NULL;
     pool->threads = threads;
-    pthread_mutex_init(&pool->caller, NULL);
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->opened, NULL);
-    pthread_cond_init(&pool->done, NULL);
-    for (int i = 0; i < threads - 1; i++) {
-        pool->worker[i].pool = pool;
-        pool->worker[i].id = i + 1;
-        if (pthread_create(&pool->worker[i].thread, NULL, worker_main, &pool->worker[i])) {
-            stop(pool, i);
-            return NULL;
-        }
+    make_locks(pool);
+    if (!start(pool)) {
+        stop(pool);
+        return NULL;
     }
     return pool;
+}
+
+void rfg_cpu_pool_forked(struct rfg_cpu_pool *pool)
+{
+    make_locks(pool); /* made anew: workers wait on the old ones, in the parent */
+    pool->started = 0;
+    atomic_store(&pool->state, 0);
+    atomic_store(&pool->sleepers, 0);
 }
 
 void rfg_cpu_pool_destroy(struct rfg_cpu_pool **pool)
 {
     if (!pool || !*pool)
         return;
-    stop(*pool, (*pool)->threads - 1);
+    stop(*pool);
     *pool = NULL;
 }
 
@@ -208,6 +231,7 @@ void rfg_cpu_pool_run(struct rfg_cpu_pool *pool, int n, void (*fn)(void *ctx, in
         pthread_mutex_unlock(&pool->caller);
         return;
     }
+    (void)start(pool); /* those that can't be started aren't missed */
     pool->fn = fn;
     pool->ctx = ctx;
     pool->n = n;

@@ -11,6 +11,9 @@ struct rfg_cpu_pool;
 /* threads >= 1, the caller's included (1 makes no thread). NULL if threads can't be made. */
 struct rfg_cpu_pool *rfg_cpu_pool_create(int threads);
 void rfg_cpu_pool_destroy(struct rfg_cpu_pool **pool);
+/* In the child of a fork() during which no region ran: the workers are the parent's; new ones start with the next
+ * region, as many as can be had. Only the thread that forked may be in the pool. */
+void rfg_cpu_pool_forked(struct rfg_cpu_pool *pool);
 int rfg_cpu_pool_threads(const struct rfg_cpu_pool *pool);
 
 /* Calls fn(ctx, task, worker) for task 0..n-1, spread over the threads; returns when all are done. worker is in

@@ -44,11 +44,6 @@ static int64_t min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static size_t round_256(size_t bytes)
 {
     return (bytes + 255) & ~(size_t)255;

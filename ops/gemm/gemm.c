@@ -12,16 +12,21 @@
 #define MAX_SIZE RFG_MAX_SIZE
 
 static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
-    [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
-    [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
-    [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL },
-    [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL },
-    [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL },
-    [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [GEMM_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [GEMM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
-    [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "rows of x and y" },
+    [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "columns of y, rows of w" },
+    [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "columns of x and w" },
+    [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: there is a bias" },
+    [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
+    [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "elements from a row of x to the next; 0: they follow one another" },
+    [GEMM_LDW] = { "ldw", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "elements from a row of w to the next; 0: they follow one another" },
+    [GEMM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "elements from a row of y to the next; 0: they follow one another" },
+    [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                     "bytes, up to 16, of which pointers and row strides of x and w are multiples" },
+    [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                       "bytes, up to 16, of which pointers and row strides of y and bias are multiples" },
     [GEMM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
@@ -145,9 +150,9 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                         "[N]",
                         oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : oy.cols);
     if (w->dtype != x->dtype || (bias && bias->dtype != w->dtype))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: x is %s, w %s, bias %s: must be of one dtype",
-                        rfg_dtype_name(x->dtype), rfg_dtype_name(w->dtype),
-                        rfg_dtype_name(bias ? bias->dtype : w->dtype));
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: x is %s, w %s%s%s: must be of one dtype",
+                        rfg_dtype_name(x->dtype), rfg_dtype_name(w->dtype), bias ? ", bias " : "",
+                        bias ? rfg_dtype_name(bias->dtype) : "");
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||

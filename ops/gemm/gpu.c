@@ -122,7 +122,7 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
         return rfg_refuse(why, "m_tile=%d, rows=%d: must make at most 32 sums a lane", m_tile, rows);
     if (threads > dev->max_threads)
         return rfg_refuse(why, "waves=%d: must make at most %d threads", waves, dev->max_threads);
-    return grid_fits(skinny_groups(prob, p), split, threads, skinny_workspace(dev, prob, p), why);
+    return grid_fits(skinny_groups(prob, p), split, threads, why);
 }
 
 static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -402,7 +402,7 @@ static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *pr
     if (split > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", split, prob->v[GEMM_K],
                           s.steps, tile_k);
-    return grid_fits(s.tiles_m * s.tiles_n, split, s.threads, mma_workspace(dev, prob, p), why);
+    return grid_fits(s.tiles_m * s.tiles_n, split, s.threads, why);
 }
 
 /* Does it share out the steps evenly, in no more than about two workgroups a CU? */

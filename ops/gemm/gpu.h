@@ -10,9 +10,8 @@
 #include "gemm.h"
 #include "model.h"
 
-#define MAX_WORKSPACE (32ull << 20)
-#define MAX_GRID_Y    65535
-#define FRAG_K        32 /* as in rfg_frag.h */
+#define MAX_GRID_Y 65535
+#define FRAG_K     32 /* as in rfg_frag.h */
 
 /* What dot products of few rows issue on CDNA after their data has come, and ask of the caches for X, is not in the
  * model, and no kernel has been timed there: taken for a microsecond. */
@@ -25,11 +24,6 @@ static inline double amd_again_us(const struct rfg_device *dev, double x_traffic
 {
     double cache = 3e3 * dev->mem_gbps;
     return dev->platform == RFG_PLATFORM_NVIDIA ? 0 : MIN(0.5 * x_traffic / cache, dev->load_us) + w_again / cache;
-}
-
-static inline int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
 }
 
 /* 1, 2, 4, ... */
@@ -58,14 +52,12 @@ static inline bool reads_rows(const struct rfg_problem *prob, struct rfg_reason 
 }
 
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
-static inline bool grid_fits(int64_t x, int y, int threads, uint64_t workspace, struct rfg_reason *why)
+static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *why)
 {
     if (x * threads > UINT32_MAX || y > MAX_GRID_Y)
         return rfg_refuse(why, "%" PRId64 " x %d workgroups of %d threads: more than a launch takes", x, y, threads);
     if (y > 1 && x > RFG_COUNTERS)
         return rfg_refuse(why, "%" PRId64 " tiles split: must be at most %d, the number of counters", x, RFG_COUNTERS);
-    if (workspace > MAX_WORKSPACE)
-        return rfg_refuse(why, "partials of %" PRIu64 " bytes: must be at most %llu", workspace, MAX_WORKSPACE);
     return true;
 }
 

@@ -114,7 +114,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[P_SPLIT_K] > 1 && s.tiles_m * s.tiles_n * finishers > RFG_COUNTERS)
         return rfg_refuse(why, "%" PRId64 " tiles of %d waves split: must be at most %d, the number of counters",
                           s.tiles_m * s.tiles_n, finishers, RFG_COUNTERS);
-    return grid_fits(s.tiles_m * s.tiles_n, p[P_SPLIT_K], s.threads, workspace(dev, prob, p), why);
+    return grid_fits(s.tiles_m * s.tiles_n, p[P_SPLIT_K], s.threads, why);
 }
 
 /* The largest unroll up to `most` whose loads a wave can have under way, and that takes its steps at once or evenly. */

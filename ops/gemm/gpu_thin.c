@@ -71,7 +71,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[P_SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], prob->v[GEMM_K],
                           s.steps, FRAG_K);
-    return grid_fits(s.tiles_m * s.tiles_n * p[P_SPLIT_K], 1, s.threads, 0, why);
+    return grid_fits(s.tiles_m * s.tiles_n * p[P_SPLIT_K], 1, s.threads, why);
 }
 
 /* The unroll that keeps most under way: all steps of a wave, or else an even share of them. */

@@ -14,9 +14,10 @@
 #define MAX_GROUPS (1 << 20)
 
 static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
-    [PREPACK_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
-    [PREPACK_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
-    [PREPACK_LD] = { "ld", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
+    [PREPACK_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of src" },
+    [PREPACK_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "columns of src" },
+    [PREPACK_LD] = { "ld", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                     "elements from a row of src to the next; 0: they follow one another" },
     [PREPACK_OVERLAP] = RFG_KEY_OVERLAP,
 };
 

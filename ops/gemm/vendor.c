@@ -5,17 +5,19 @@
  *
  * $RFG_LIBCUBLASLT, $RFG_LIBHIPBLASLT and $RFG_LIBROCBLAS name the file to load in place of the usual ones (the tests'
  * seam, and for an installation elsewhere); $RFG_VENDOR=0 does without all of them. */
+#include "../env.h"
 #include "model.h"
 #include "vendor.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 bool gemm_vendor_off(void)
 {
-    const char *env = getenv("RFG_VENDOR");
+    const char *env = rfg_env("RFG_VENDOR");
     return env && !strcmp(env, "0");
 }
 
@@ -33,9 +35,9 @@ static void list_names(const char *const *names, char *buf, size_t size)
 void *gemm_vendor_load(const char *env, const char *const *names, const char *const *symbols, void **slots,
                        struct rfg_reason *why)
 {
-    const char *path = getenv(env), *name = path;
+    const char *path = rfg_env(env), *name = path;
     void *lib = NULL;
-    if (path && *path) {
+    if (path) {
         if (!(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
             rfg_refuse(why, "%s: %s", env, dlerror());
     } else {
@@ -69,9 +71,15 @@ bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platfo
         return rfg_refuse(why, "M, N or K is 0");
     if (prob->dtype[2] != prob->dtype[0] && prob->dtype[2] != RFG_F32)
         return rfg_refuse(why, "y is %s: must be x's dtype or f32", rfg_dtype_name((rfg_dtype)prob->dtype[2]));
-    /* cuBLASLt has no attribute for the bias's alignment, and its epilogues fail at run time on one they don't like. */
-    if (prob->v[GEMM_BIAS] && prob->v[GEMM_ALIGN_Y] < 16)
-        return rfg_refuse(why, "the bias is aligned to %d bytes: must be 16", (int)prob->v[GEMM_ALIGN_Y]);
+    /* Other kernels have no epilogue: cuBLASLt then adds the bias by one of its own, to what was rounded to Y's dtype
+     * already (seen on an H200, with K=13, ldw=131, and N=71 ldy=72), or fails at run time. */
+    int64_t align = prob->v[GEMM_ALIGN] < prob->v[GEMM_ALIGN_Y] ? prob->v[GEMM_ALIGN] : prob->v[GEMM_ALIGN_Y];
+    if (prob->v[GEMM_BIAS] && align < 16)
+        return rfg_refuse(why, "bias=1 with operands aligned to %d bytes: must be 16", (int)align);
+    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)prob->dtype[0]); /* y's is a multiple */
+    if (prob->v[GEMM_BIAS] && (prob->v[GEMM_N] * size % 16 || prob->v[GEMM_K] * size % 16))
+        return rfg_refuse(why, "bias=1 with N=%" PRId64 " K=%" PRId64 ": must be multiples of 16 bytes",
+                          prob->v[GEMM_N], prob->v[GEMM_K]);
     return true;
 }
 

@@ -92,7 +92,7 @@ static void load_row(const struct job *j, const struct mha_cache *c, int b, int 
         t = key & ((1 << a->page_shift) - 1);
     } else if (a->kv_begin) {
         block = 0;
-        t = a->kv_begin[b] + key;
+        t = mha_sequence_of(a, b).kv_first + key;
     }
     long long at = block * c->block + t * c->token + head * c->head;
     int x = !j->older_vllm ? n : !is_k ? 1 : j->kv_dtype == j->q_dtype ? 8 : 16;
@@ -108,9 +108,12 @@ struct state {
 static void absorb(const struct job *j, struct state *st, const float *s, int n, int b, int kv_head, long long first)
 {
     float max = st->max, row[MAX_D];
-    for (int i = 0; i < n; i++)
+    bool any = false;
+    for (int i = 0; i < n; i++) {
         max = fmaxf(max, s[i]);
-    if (max == -INFINITY)
+        any |= s[i] != -INFINITY; /* a NaN counts: the result is one, too */
+    }
+    if (!any)
         return;
     float shrink = expf(st->max - max);
     st->sum *= shrink;
@@ -126,22 +129,23 @@ static void absorb(const struct job *j, struct state *st, const float *s, int n,
     st->max = max;
 }
 
-static void run_query(const struct job *j, int b, int head, int i, int sq, int skv)
+static void run_query(const struct job *j, int b, int head, int i)
 {
     const struct mha_args *a = j->a;
+    struct mha_sequence seq = mha_sequence_of(a, b);
     int kv_head = head / (a->hq / a->hkv);
     float q[MAX_D], key[MAX_D], s[BLOCK];
     float k_scale = a->k_scale ? a->k_scale[kv_head * a->k_scale_stride] : 1;
     float v_scale = a->v_scale ? a->v_scale[kv_head * a->v_scale_stride] : 1;
     struct state st = { .max = a->sinks ? a->sinks[head] : -INFINITY, .sum = a->sinks ? 1 : 0 };
-    long long token = a->q_begin ? a->q_begin[b] + i : i, batch = a->q_begin ? 0 : b;
+    long long token = (long long)seq.q_first + i, batch = a->q_begin ? 0 : b;
     long long from_q = batch * a->q.batch + token * a->q.token + head * a->q.head;
     for (int d = 0; d < j->d; d++)
         q[d] = load(j, j->q_dtype, a->q.data, from_q + d);
 
-    long long at = (long long)i + skv - sq, first = at - a->window_left, end = at + a->window_right + 1;
+    long long at = (long long)i + seq.skv - seq.sq, first = at - a->window_left, end = at + a->window_right + 1;
     first = first < 0 ? 0 : first;
-    end = end > skv ? skv : end;
+    end = end > seq.skv ? seq.skv : end;
     for (long long block = first; block < end; block += BLOCK) {
         int n = end - block < BLOCK ? (int)(end - block) : BLOCK;
         for (int c = 0; c < n; c++) {
@@ -158,7 +162,7 @@ static void run_query(const struct job *j, int b, int head, int i, int sq, int s
         absorb(j, &st, s, n, b, kv_head, block);
     }
 
-    float inverse = st.sum > 0 ? v_scale / st.sum : 0;
+    float inverse = st.sum == 0 ? 0 : v_scale / st.sum;
     long long to = batch * a->out.batch + token * a->out.token + head * a->out.head;
     uint16_t *out = (uint16_t *)a->out.data + to;
     for (int d = 0; d < j->dv; d++)
@@ -175,10 +179,8 @@ static void run_task(void *ctx, int task, int worker)
     (void)worker;
     for (int64_t n = first; n < end; n++) {
         int i = (int)(n % a->sq), head = (int)(n / a->sq % a->hq), b = (int)(n / a->sq / a->hq);
-        int sq = a->q_begin ? a->q_begin[b + 1] - a->q_begin[b] : a->sq;
-        int skv = a->kv_lens ? a->kv_lens[b] : a->kv_begin ? a->kv_begin[b + 1] - a->kv_begin[b] : a->skv;
-        if (i < sq)
-            run_query(j, b, head, i, sq, skv);
+        if (i < mha_sequence_of(a, b).sq)
+            run_query(j, b, head, i);
     }
 }
 

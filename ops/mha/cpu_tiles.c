@@ -62,7 +62,7 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
 struct unit {
     int b, head0, heads; /* kv heads */
     int row0, rows;      /* the tile's, of each head */
-    int group, sq, skv;
+    int group, sq, skv, q_first, kv_first;
     int64_t first, end; /* keys that some row sees */
 };
 
@@ -81,8 +81,11 @@ static bool open_unit(const struct job *j, int64_t n, struct unit *u)
     u->heads = a->hkv - u->head0 < j->heads ? a->hkv - u->head0 : j->heads;
     u->b = (int)(n / j->tiles / spans);
     u->group = a->hq / a->hkv;
-    u->sq = a->q_begin ? a->q_begin[u->b + 1] - a->q_begin[u->b] : a->sq;
-    u->skv = a->kv_lens ? a->kv_lens[u->b] : a->kv_begin ? a->kv_begin[u->b + 1] - a->kv_begin[u->b] : a->skv;
+    struct mha_sequence seq = mha_sequence_of(a, u->b);
+    u->sq = seq.sq;
+    u->skv = seq.skv;
+    u->q_first = seq.q_first;
+    u->kv_first = seq.kv_first;
     u->rows = (u->sq < a->sq ? u->sq : a->sq) * u->group - u->row0;
     u->rows = u->rows < TILE ? u->rows : TILE;
     if (u->rows <= 0)
@@ -104,7 +107,7 @@ static long long row_at(const struct job *j, const struct unit *u, const struct 
 {
     const struct mha_args *a = j->a;
     int query = (u->row0 + row) / u->group;
-    return (a->q_begin ? (long long)(a->q_begin[u->b] + query) * t->token : u->b * t->batch + query * t->token) +
+    return (a->q_begin ? 0 : u->b * t->batch) + ((long long)u->q_first + query) * t->token +
            q_head(u, h, row) * t->head;
 }
 
@@ -124,7 +127,7 @@ static void finish(const struct job *j, const struct unit *u, int h, int row, co
     factor = l == 0 ? 0 : factor / l;
     j->isa->store((uint16_t *)a->out.data + row_at(j, u, &a->out, h, row), o, factor, j->dv, j->q_dtype, j->kv_dtype);
     if (a->lse) {
-        long long token = a->q_begin ? a->q_begin[u->b] + query : query;
+        long long token = (long long)u->q_first + query;
         a->lse[(a->q_begin ? 0 : u->b * a->lse_batch) + head * a->lse_head + token * a->lse_token] =
             l == 0 ? -INFINITY : (m + log2f(l)) * LN2;
     }
@@ -141,7 +144,7 @@ static const char *key_row(const struct job *j, const struct unit *u, const stru
         t = key & ((1 << a->page_shift) - 1);
     } else if (a->kv_begin) {
         block = 0;
-        t = a->kv_begin[u->b] + key;
+        t = u->kv_first + key;
     }
     return (const char *)c->data + (block * c->block + t * c->token + u->head0 * c->head) * j->size;
 }

@@ -561,7 +561,7 @@ RFG_DEVICE int first_step(const struct mha_args *a, int len)
 }
 RFG_DEVICE int length_of(const struct mha_args *a, int b) /* all lanes' b, or each its own */
 {
-    return a->kv_lens ? (int)load_uniform(a->kv_lens + b) : a->skv;
+    return a->kv_lens ? within((int)load_uniform(a->kv_lens + b), 0, a->skv) : a->skv;
 }
 
 #if CLUSTER
@@ -575,10 +575,8 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     struct sums acc;
 #if CLUSTER > 1
     rfg_u64 *arrival = (rfg_u64 *)(lds + SENT_AT);
-    if (rfg_thread() == 0) {
+    if (rfg_thread() == 0)
         rfg_arrival_init(arrival, 1);
-        rfg_arrive_expect(arrival, CLUSTER * (OWN_ROWS + MINE) * 16);
-    }
     rfg_cluster_arrive_first();
 #endif
     rfg_await_previous();
@@ -592,6 +590,8 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     rfg_start_next(); /* not before: what would come then has nothing to do but to wait, in places that others need */
     leave(lds, &acc);
 #if CLUSTER > 1
+    if (rfg_thread() == 0) /* the round can't end before this, whatever came already */
+        rfg_arrive_expect(arrival, CLUSTER * (OWN_ROWS + MINE) * 16);
     send_sums(lds, arrival, rank);
     rfg_arrival_wait(arrival, 0);
 #define OWNED(i) join_sent(lds, i)

@@ -74,12 +74,12 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
     s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size;
     /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. */
-    s.registers += dev->platform == RFG_PLATFORM_NVIDIA ? 56 : is_rdna(dev) ? 74 : 44;
+    s.registers += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
     if (twice && size == 1)
         s.registers += dv / 4;
     if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
         s.registers += 80;
-    if (dev->platform == RFG_PLATFORM_NVIDIA)
+    if (nvidia)
         s.registers += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
                        (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
     s.step_bytes = STEP * (double)(d + dv) * size;

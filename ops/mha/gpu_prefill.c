@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * mha_prefill_mma and mha_decode_tile_mma, the same for few queries of many heads each: prefill.hip's host side. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "../gpu.h"
-#include "mha.h"
+#include "gpu_prefill.h"
 
 enum { P_WAVES, P_FRAGS_Q, P_TILE_KV, P_STAGES, P_Q_LDS, P_PACK, P_PARTS };
 
@@ -26,21 +24,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
         return false;
     if (!(dev->features & RFG_FEATURE_MMA))
         return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
-    if (prob->v[MHA_KV] != MHA_KV_SAME)
-        return rfg_refuse(why, "k and v are of 8 bits: must be q's dtype");
-    if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
-        return rfg_refuse(why, "form=vllm: must have rows of D elements");
-    if (prob->v[MHA_ALIGN] < 16)
-        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
-    return true;
+    return reads_tiles(prob, why);
 }
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-#define MAX_WORKSPACE (256 << 20)
 
 /* What prefill.hip derives from its macros. */
 struct shape {
@@ -132,9 +117,6 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[P_PARTS] > 1 && s.groups > RFG_COUNTERS)
         return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups each, must be at most %d, the number of counters",
                           p[P_PARTS], s.groups, RFG_COUNTERS);
-    if (p[P_PARTS] > 1 && s.part_bytes * (uint64_t)s.groups * (uint64_t)p[P_PARTS] > MAX_WORKSPACE)
-        return rfg_refuse(why, "parts=%d: %" PRIu64 " bytes of workspace, must be at most %d", p[P_PARTS],
-                          s.part_bytes * (uint64_t)s.groups * (uint64_t)p[P_PARTS], MAX_WORKSPACE);
     if (s.groups * s.threads > UINT32_MAX)
         return rfg_refuse(why, "%" PRId64 " workgroups of %d threads: more than a launch takes", s.groups, s.threads);
     return true;
@@ -227,22 +209,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     (void)dev;
-    const int64_t *v = prob->v;
     k->source = "mha/prefill.hip";
     k->entry = "mha_prefill_mma";
-    rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
-    rfg_kernel_macro(k, "D", (int)v[MHA_D]);
-    rfg_kernel_macro(k, "DV", mha_dv(prob));
+    tile_macros(k, prob);
     rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
     rfg_kernel_macro(k, "FRAGS_Q", p[P_FRAGS_Q]);
     rfg_kernel_macro(k, "TILE_KV", p[P_TILE_KV]);
     rfg_kernel_macro(k, "STAGES", p[P_STAGES]);
     rfg_kernel_macro(k, "Q_LDS", p[P_Q_LDS]);
     rfg_kernel_macro(k, "PACK", p[P_PACK]);
-    rfg_kernel_macro(k, "MASK", v[MHA_LEFT] >= 0 ? 3 : v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0);
-    rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
-    rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
-    rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);
+    mask_macros(k, prob);
     rfg_kernel_macro(k, "DIVIDED", p[P_PARTS] > 1);
 }
 
@@ -260,19 +236,5 @@ static void launch(const struct rfg_device *dev, const struct rfg_problem *prob,
                               (uint32_t)s.lds };
 }
 
-#define VARIANT(variant)                                                                                               \
-    const struct rfg_variant variant = {                                                                               \
-        .name = #variant,                                                                                              \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .n_params = COUNT(params),                                                                                     \
-        .params = params,                                                                                              \
-        .supports = supports,                                                                                          \
-        .valid = valid,                                                                                                \
-        .worth = worth,                                                                                                \
-        .predict = predict,                                                                                            \
-        .workspace = workspace,                                                                                        \
-        .kernel = kernel,                                                                                              \
-        .launch = launch,                                                                                              \
-    }
-VARIANT(mha_prefill_mma);
-VARIANT(mha_decode_tile_mma);
+TILE_VARIANT(mha_prefill_mma, workspace);
+TILE_VARIANT(mha_decode_tile_mma, workspace);

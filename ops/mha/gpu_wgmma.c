@@ -2,13 +2,11 @@
  *
  * mha_prefill_wgmma and mha_decode_wgmma, the same for few queries of many heads each: prefill_wgmma.hip's host side.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "../gemm/model.h"
-#include "../gpu.h"
-#include "mha.h"
+#include "gpu_prefill.h"
 
 enum { P_GROUPS, P_TILE_KV, P_STAGES, P_PACK, P_PARTS };
 
@@ -24,18 +22,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
         return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-    if (prob->v[MHA_KV] != MHA_KV_SAME)
-        return rfg_refuse(why, "k and v are of 8 bits: must be q's dtype");
-    if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
-        return rfg_refuse(why, "form=vllm: must have rows of D elements");
-    if (prob->v[MHA_ALIGN] < 16)
-        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
-    return true;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
+    return reads_tiles(prob, why);
 }
 
 /* What prefill_wgmma.hip derives from its macros. */
@@ -130,10 +117,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double efficiency = p[P_GROUPS] == 1 ? 0.4 : p[P_GROUPS] == 3 ? 0.62 : p[P_TILE_KV] == 128 ? 0.65 : 0.55;
     if (p[P_STAGES] == 1)
         efficiency *= 0.7;
-    double rows = (double)prob->v[MHA_SQ] * (p[P_PACK] ? (double)(prob->v[MHA_HQ] / prob->v[MHA_HKV]) : 1);
-    double of_head = p[P_PACK] ? (double)(prob->v[MHA_HQ] / prob->v[MHA_HKV]) : 1;
-    double all_rows = rows * (double)prob->v[MHA_B] * (double)prob->v[MHA_HQ] / of_head;
-    double waste = all_rows > 0 ? (double)s.tiles * s.tile_q / all_rows : 1;
+    double rows = (double)prob->v[MHA_SQ] * (double)prob->v[MHA_B] * (double)prob->v[MHA_HQ];
+    double waste = rows > 0 ? (double)s.tiles * s.tile_q / rows : 1;
     if (prob->v[MHA_CAUSAL])
         waste += 0.5 * (s.tile_q + p[P_TILE_KV]) / MAX((double)prob->v[MHA_S], 1);
     /* All of a tile's keys at a CU, tile after tile. */
@@ -150,22 +135,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
-    const int64_t *v = prob->v;
     k->source = "mha/prefill_wgmma.hip";
     k->entry = "mha_prefill_wgmma";
-    rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
-    rfg_kernel_macro(k, "D", (int)v[MHA_D]);
-    rfg_kernel_macro(k, "DV", mha_dv(prob));
+    tile_macros(k, prob);
     rfg_kernel_macro(k, "GROUPS", p[P_GROUPS]);
     rfg_kernel_macro(k, "TILE_KV", p[P_TILE_KV]);
     rfg_kernel_macro(k, "STAGES", p[P_STAGES]);
     rfg_kernel_macro(k, "Q_STAGES", shape_of(dev, prob, p).q_stages);
     rfg_kernel_macro(k, "PACK", p[P_PACK]);
     rfg_kernel_macro(k, "PARTS", p[P_PARTS]);
-    rfg_kernel_macro(k, "MASK", v[MHA_LEFT] >= 0 ? 3 : v[MHA_CAUSAL] || v[MHA_RIGHT] >= 0);
-    rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
-    rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
-    rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);
+    mask_macros(k, prob);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
@@ -174,18 +153,5 @@ static void launch(const struct rfg_device *dev, const struct rfg_problem *prob,
     *l = (struct rfg_launch){ { (uint32_t)s.groups, 1, 1 }, { (uint32_t)s.threads, 1, 1 }, (uint32_t)s.lds };
 }
 
-#define VARIANT(variant)                                                                                               \
-    const struct rfg_variant variant = {                                                                               \
-        .name = #variant,                                                                                              \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .n_params = COUNT(params),                                                                                     \
-        .params = params,                                                                                              \
-        .supports = supports,                                                                                          \
-        .valid = valid,                                                                                                \
-        .worth = worth,                                                                                                \
-        .predict = predict,                                                                                            \
-        .kernel = kernel,                                                                                              \
-        .launch = launch,                                                                                              \
-    }
-VARIANT(mha_prefill_wgmma);
-VARIANT(mha_decode_wgmma);
+TILE_VARIANT(mha_prefill_wgmma, NULL);
+TILE_VARIANT(mha_decode_wgmma, NULL);

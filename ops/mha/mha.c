@@ -16,36 +16,43 @@ static const char *const lens_names[] = { "all", "log", "any" };
 #define MAX_PAGE (1 << 30)
 #define GAP      64 /* elements between rows with form=gaps: keeps every alignment */
 
-#define KEYS                                                                                                           \
-    [MHA_B] = { "B", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE - 1, NULL }, [MHA_HQ] = { "Hq", RFG_KEY_SIZE, 0,                 \
-                                                                                0,    RFG_MAX_SIZE, NULL },            \
-    [MHA_HKV] = { "Hkv", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL }, [MHA_D] = { "D", RFG_KEY_SIZE, 0, 64, 256, NULL },  \
-    [MHA_S] = { "S", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL }, [MHA_DV] = { "Dv", RFG_KEY_ATTR, 0, 0, 256, NULL },     \
-    [MHA_CAUSAL] = { "causal", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_LEFT] = { "window", RFG_KEY_ATTR, -1,               \
-                                                                             -1,       RFG_MAX_SIZE, NULL },           \
-    [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL },                                        \
-    [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, MHA_MAX_CAP, NULL },                                                      \
-    [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
-    [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL }, [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL },      \
-    [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL }, [MHA_KV] = { "kv", RFG_KEY_ATTR, 0,                   \
-                                                                              0,    MHA_KV_E5M2,  kv_names },          \
-    [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_HEAD, scales_names }, [MHA_FORM] = { "form",             \
-                                                                                                   RFG_KEY_LAYOUT,     \
-                                                                                                   0,                  \
-                                                                                                   0,                  \
-                                                                                                   MHA_FORM_GAPS,      \
-                                                                                                   form_names },       \
-    [MHA_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL }, [MHA_OVERLAP] = RFG_KEY_OVERLAP
+/* clang-format off */
+#define KEYS                                                                                                          \
+    [MHA_B] = { "B", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE - 1, NULL, "sequences" },                                       \
+    [MHA_HQ] = { "Hq", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL, "heads of queries" },                                  \
+    [MHA_HKV] = { "Hkv", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL, "heads of keys and values" },                        \
+    [MHA_D] = { "D", RFG_KEY_SIZE, 0, 64, 256, NULL, "elements of a head of q and k" },                               \
+    [MHA_S] = { "S", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL,                                                          \
+        "keys that a sequence may have: what the tensors hold, or max_seqlen_k rounded up to a power of two" },       \
+    [MHA_DV] = { "Dv", RFG_KEY_ATTR, 0, 0, 256, NULL, "elements of a head of v, if not D" },                          \
+    [MHA_CAUSAL] = { "causal", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: causal" },                                            \
+    [MHA_LEFT] = { "window", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL, "window_left; -1: none" },                     \
+    [MHA_RIGHT] = { "window_right", RFG_KEY_ATTR, -1, -1, RFG_MAX_SIZE, NULL, "window_right; -1: none" },             \
+    [MHA_CAP] = { "cap", RFG_KEY_ATTR, 0, 0, MHA_MAX_CAP, NULL, "soft_cap, rounded up; 0: none" },                    \
+    [MHA_SINK] = { "sink", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sinks" },                                                 \
+    [MHA_ALIBI] = { "alibi", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: alibi" },                                               \
+    [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: lse is written" },                                          \
+    [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: cu_seqlens_q, and cu_seqlens_k unless paged" },       \
+    [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL, "keys of a block of the cache; 0: no block_table" },   \
+    [MHA_KV] = { "kv", RFG_KEY_ATTR, 0, 0, MHA_KV_E5M2, kv_names, "dtype of k and v" },                               \
+    [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_HEAD, scales_names, "k_scale and v_scale" },            \
+    [MHA_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, MHA_FORM_GAPS, form_names,                                           \
+        "how k and v lie: as their strides say, or in vLLM's older form (hnd, gaps: tests')" },                       \
+    [MHA_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,                                                         \
+        "bytes, up to 16, of which pointers and strides are multiples" },                                             \
+    [MHA_OVERLAP] = RFG_KEY_OVERLAP
+/* clang-format on */
 
 static const struct rfg_key mha_keys[MHA_NKEYS] = {
     KEYS,
-    [MHA_SQ] = { "Sq", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
-    [MHA_LENS] = { "lens", RFG_KEY_LAYOUT, 0, 0, MHA_LENS_ANY, lens_names },
+    [MHA_SQ] = { "Sq", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "queries of a sequence; with varlen max_seqlen_q" },
+    [MHA_LENS] = { "lens", RFG_KEY_LAYOUT, 0, 0, MHA_LENS_ANY, lens_names, "lengths in tests and tuning" },
 };
 static const struct rfg_key decode_keys[MHA_NKEYS] = {
     KEYS,
-    [MHA_SQ] = { "Sq", RFG_KEY_ATTR, 1, 1, 8, NULL },
-    [MHA_LENS] = { "lens", RFG_KEY_ATTR, 0, 0, MHA_LENS_ANY, lens_names },
+    [MHA_SQ] = { "Sq", RFG_KEY_ATTR, 1, 1, 8, NULL, "queries of a sequence" },
+    [MHA_LENS] = { "lens", RFG_KEY_ATTR, 0, 0, MHA_LENS_ANY, lens_names,
+                   "all: mean_seqlen_k is 3/4 of S or more, B=1, or no kv_lens; log: any lengths (any: tests')" },
 };
 
 bool mha_head_dims_allowed(int64_t d, int64_t dv)
@@ -151,14 +158,25 @@ int64_t mha_test_length(const struct rfg_problem *prob, bool of_queries, int64_t
     return (int64_t)(least * pow((double)most / least, u));
 }
 
-/* Keys that query i of sq sees of skv: those from *from to *to - 1. */
-static void visible(const struct rfg_problem *prob, int64_t i, int64_t sq, int64_t skv, int64_t *from, int64_t *to)
+/* The sum of those of the numbers from a to b that are above 0. */
+static double ramp(double a, double b)
 {
-    int64_t at = i + skv - sq, left = prob->v[MHA_LEFT], right = prob->v[MHA_CAUSAL] ? 0 : prob->v[MHA_RIGHT];
-    *from = left >= 0 && at > left ? at - left : 0;
-    *to = right < 0 || at + right >= skv ? skv : at + right < 0 ? 0 : at + right + 1;
-    if (*to < *from)
-        *to = *from;
+    a = a > 0 ? a : 0;
+    return b < a ? 0 : (a + b) * (b - a + 1) / 2;
+}
+
+/* Of a sequence's sq queries and skv keys: the pairs that aren't masked, and the keys that any query sees. Neither
+ * takes longer for long sequences: every first call of a problem asks, for each candidate. */
+static void visible(const struct rfg_problem *prob, int64_t sq, int64_t skv, double *pairs, double *keys)
+{
+    int64_t left = prob->v[MHA_LEFT], right = prob->v[MHA_CAUSAL] ? 0 : prob->v[MHA_RIGHT];
+    double first = (double)(skv - sq), last = (double)(skv - 1), n = (double)skv, before = (double)left; /* places */
+    double after = (double)right + 1, from = left < 0 ? 0 : ramp(first - before, last - before);
+    double to =
+        right < 0 ? (double)sq * n : ramp(first + after, last + after) - ramp(first + after - n, last + after - n);
+    *pairs = to - from;
+    /* From what the first query sees first; the last one sees the last key. */
+    *keys = sq > 0 ? n - (left < 0 || first < before ? 0 : first - before) : 0;
 }
 
 /* Each query, result, and key and value that any query sees, once; the products of the pairs that aren't masked. */
@@ -170,18 +188,12 @@ static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flop
     int64_t alike = !v[MHA_VARLEN] && !v[MHA_LENS] ? 1 : 4096; /* a sample of these stands for all */
     int64_t n = v[MHA_B] < alike ? v[MHA_B] : alike;
     for (int64_t b = 0; b < n; b++) {
-        int64_t sq = mha_test_length(prob, true, b), skv = mha_test_length(prob, false, b), first = skv, end = 0;
-        for (int64_t i = 0; i < sq; i++) {
-            int64_t from, to;
-            visible(prob, i, sq, skv, &from, &to);
-            pairs += (double)(to - from);
-            if (to > from) {
-                first = from < first ? from : first;
-                end = to > end ? to : end;
-            }
-        }
+        int64_t sq = mha_test_length(prob, true, b);
+        double its_pairs, its_keys;
+        visible(prob, sq, mha_test_length(prob, false, b), &its_pairs, &its_keys);
+        pairs += its_pairs;
+        keys += its_keys;
         queries += (double)sq;
-        keys += end > first ? (double)(end - first) : 0;
     }
     double share = n ? (double)v[MHA_B] / (double)n : 0, hq = (double)v[MHA_HQ];
     *bytes = share * (queries * hq * ((d + dv) * size + (v[MHA_LSE] ? 4 : 0)) +
@@ -250,11 +262,15 @@ static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
                                                 .ndim = 2,
                                                 .shape = { tokens, hq },
                                                 .row_stride = hq,
-                                                .absent = !v[MHA_LSE],
+                                                .on_request = !v[MHA_LSE],
                                                 .align_key = -1 };
     spec[MHA_T_Q] = rows_spec(prob, "q", prob->dtype[0], tokens, hq, v[MHA_D]);
     spec[MHA_T_K] = rows_spec(prob, "k", kv, keys, v[MHA_HKV], v[MHA_D]);
     spec[MHA_T_V] = rows_spec(prob, "v", kv, keys, v[MHA_HKV], dv);
+    spec[MHA_T_Q].role = RFG_ROLE_QUERIES;
+    spec[MHA_T_K].role = RFG_ROLE_KEYS;
+    spec[MHA_T_V].role = RFG_ROLE_VALUES;
+    spec[MHA_T_K].period = spec[MHA_T_V].period = v[MHA_PAGE] ? v[MHA_PAGE] : v[MHA_S];
     spec[MHA_T_SINKS] = vector_spec("sinks", RFG_F32, hq, v[MHA_SINK]);
     spec[MHA_T_ALIBI] = vector_spec("alibi", RFG_F32, hq, v[MHA_ALIBI]);
     spec[MHA_T_K_SCALE] = vector_spec("k_scale", RFG_F32, scales, v[MHA_SCALES]);
@@ -415,7 +431,7 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSOR
                .window_right = (int32_t)v[MHA_RIGHT],
                .sinks = v[MHA_SINK] ? &w[MHA_T_SINKS] : NULL,
                .alibi = v[MHA_ALIBI] ? &w[MHA_T_ALIBI] : NULL,
-               .lse = v[MHA_LSE] ? &w[MHA_T_LSE] : NULL,
+               .lse = w[MHA_T_LSE].data ? &w[MHA_T_LSE] : NULL,
                .k_scale = v[MHA_SCALES] ? scales[0] : NULL,
                .v_scale = v[MHA_SCALES] ? scales[1] : NULL,
                .cu_seqlens_q = v[MHA_VARLEN] ? &w[MHA_T_CU_Q] : NULL,
@@ -524,6 +540,7 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
                   : c->q->ndim == 4 ? c->q->shape[1]
                                     : 1);
     a->skv = (int)mha_held(c);
+    a->tokens = packed ? (int)tokens : 0;
     a->hq = (int)c->q->shape[c->q->ndim - 2];
     a->hkv = (int)c->k->shape[is_older_vllm(c) ? 1 : c->k->ndim - 2];
     a->window_left = p->window && p->window_left >= 0 ? p->window_left : INT32_MAX;

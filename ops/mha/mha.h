@@ -58,6 +58,30 @@ static inline int mha_kv_dtype(const struct rfg_problem *prob)
     return prob->v[MHA_KV] == MHA_KV_SAME ? prob->dtype[0] : RFG_E4M3 + (int)prob->v[MHA_KV] - MHA_KV_E4M3;
 }
 
+/* Where sequence b is in packed tensors, and how long: what its lengths say, but never past the tensors. */
+struct mha_sequence {
+    int q_first, sq, kv_first, skv;
+};
+static inline int mha_within(int n, int least, int most)
+{
+    return n > most ? most : n < least ? least : n;
+}
+static inline struct mha_sequence mha_sequence_of(const struct mha_args *a, int b)
+{
+    struct mha_sequence s = { 0, a->sq, 0, a->skv };
+    if (a->q_begin) {
+        s.q_first = mha_within(a->q_begin[b], 0, a->tokens);
+        s.sq = mha_within(a->q_begin[b + 1], s.q_first, a->tokens) - s.q_first;
+    }
+    if (a->kv_begin) {
+        s.kv_first = mha_within(a->kv_begin[b], 0, a->skv);
+        s.skv = mha_within(a->kv_begin[b + 1], s.kv_first, a->skv) - s.kv_first;
+    }
+    if (a->kv_lens)
+        s.skv = mha_within(a->kv_lens[b], 0, a->skv);
+    return s;
+}
+
 /* gpu.c (portable), gpu_decode.c, gpu_prefill.c, gpu_wgmma.c, cpu.c */
 extern const struct rfg_variant mha_prefill_wgmma, mha_decode_wgmma, mha_prefill_mma, mha_portable, mha_cpu_avx512,
     mha_cpu_avx2, mha_cpu_portable;

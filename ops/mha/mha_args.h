@@ -39,7 +39,7 @@ struct mha_args {
     int page_shift;
     int k_scale_stride, v_scale_stride; /* 0 or 1, from one kv head to the next */
     int window_left, window_right;      /* as large as can be where there is none; causal: window_right 0 */
-    int pad;
+    int tokens;                         /* with q_begin: queries of all sequences, as many as the tensors hold */
     void *workspace;
     unsigned int *counters;
 };

@@ -17,6 +17,13 @@ RFG_DEVICE bool any_lane(bool b)
 #endif
 }
 
+/* A length or a place that the tensors hold, whatever the caller's says. */
+RFG_DEVICE int within(int n, int least, int most)
+{
+    n = n < most ? n : most;
+    return n > least ? n : least;
+}
+
 RFG_DEVICE float log2_of(float f)
 {
 #if RFG_NVIDIA

@@ -133,8 +133,8 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
         double score = scale * sum;
         score = cap > 0 ? cap * tanh(score / cap) : score;
         s[key] = score - bias;
-        err[key] = score_error(prob, fabs(scale) * magnitudes, fabs(bias));
-        max = fmax(max, s[key]);
+        err[key] = isfinite(score) ? score_error(prob, fabs(scale) * magnitudes, fabs(bias)) : 0;
+        max = isnan(max) || isnan(s[key]) ? NAN : fmax(max, s[key]);
     }
     memset(a, 0, sizeof(*a));
     a->lse = -INFINITY;
@@ -166,17 +166,17 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     double sum_error = worst + (sqrt(n) + 8) * EPS;
     a->lse_allow = sum_error + 8 * EPS * (fabs(a->lse) + fabs(max)) + 4 * EPS;
     /* Weights meet V rounded to 16 bits: half an ulp of each at most. Roundings are as good as independent, so that
-     * they add up as squares do (0.42 half ulps are a standard deviation: 3 half ulps are seven of them), but for the
-     * weights that are equal and round alike, which moves the result by its own share. Never more than all at their
-     * worst. */
+     * they add up as squares do (0.42 half ulps are a standard deviation: 2.3 half ulps are five and a half), but for
+     * the weights that are equal and round alike, which moves the result by its own share. Never more than all at
+     * their worst. */
     double ulp = prob->dtype[0] == RFG_F16 ? 0x1p-11 : 0x1p-8; /* half an ulp of 1: the most, relative */
     for (int i = 0; i < dv; i++) {
         double norm = sqrt(squares[i]), out = fabs(a->out[i]);
-        double rounding = fmin(ulp * all[i], ulp * (out + 3 * norm));
+        double rounding = fmin(ulp * all[i], ulp * (out + 2.3 * norm));
         /* Sums in fp32, by matrix units that cut 16 products at a time off at 24 bits: each step a bias of one bit of
          * what has been summed so far. */
         double summing = (n / 16 + 8) * 2 * EPS * (out + 3 * norm) + 8 * EPS * all[i];
-        a->allow[i] = rounding + summing + skewed[i] + out * sum_error;
+        a->allow[i] = isfinite(out) ? rounding + summing + skewed[i] + out * sum_error : 0;
     }
 }
 
@@ -198,14 +198,15 @@ static void run_head(const struct job *j, int64_t n, int64_t h, double *s)
             q[i] = rfg_load(c->q->data, c->q->dtype, batch + row + h * c->q->strides[dims - 2] + i);
         attend(j, &at, h, q, s, s + at.skv, &a);
     }
-    /* What belongs to no sequence stays as it was: the harness fills outputs with NaN. */
+    /* What belongs to no sequence stays as it was. */
     for (int i = 0; i < dv; i++) {
-        out->value[(n * hq + h) * dv + i] = known ? a.out[i] : NAN;
-        out->allow[(n * hq + h) * dv + i] = known ? a.allow[i] : 0;
+        int64_t to = (n * hq + h) * dv + i;
+        out->value[to] = known ? a.out[i] : NAN;
+        out->allow[to] = known ? a.allow[i] : -1;
     }
     if (lse->value) {
         lse->value[n * hq + h] = known ? a.lse : NAN;
-        lse->allow[n * hq + h] = known ? a.lse_allow : 0;
+        lse->allow[n * hq + h] = known ? a.lse_allow : -1;
     }
 }
 

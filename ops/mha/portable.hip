@@ -201,11 +201,11 @@ RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long
     u->head = (int)(n / tiles % a->hkv);
     u->b = (int)(n / tiles / a->hkv);
     u->group = a->hq / a->hkv;
-    u->q_first = a->q_begin ? load_i32(a->q_begin, u->b) : 0;
-    u->kv_first = a->kv_begin ? load_i32(a->kv_begin, u->b) : 0;
-    int sq = a->q_begin ? load_i32(a->q_begin, u->b + 1) - u->q_first : a->sq;
-    int skv = a->kv_lens    ? load_i32(a->kv_lens, u->b)
-              : a->kv_begin ? load_i32(a->kv_begin, u->b + 1) - u->kv_first
+    u->q_first = a->q_begin ? within(load_i32(a->q_begin, u->b), 0, a->tokens) : 0;
+    u->kv_first = a->kv_begin ? within(load_i32(a->kv_begin, u->b), 0, a->skv) : 0;
+    int sq = a->q_begin ? within(load_i32(a->q_begin, u->b + 1), u->q_first, a->tokens) - u->q_first : a->sq;
+    int skv = a->kv_lens    ? within(load_i32(a->kv_lens, u->b), 0, a->skv)
+              : a->kv_begin ? within(load_i32(a->kv_begin, u->b + 1), u->kv_first, a->skv) - u->kv_first
                             : a->skv;
     u->rows = (sq < a->sq ? sq : a->sq) * u->group;
     if (u->row0 >= u->rows)

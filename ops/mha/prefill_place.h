@@ -156,17 +156,18 @@ RFG_DEVICE bool find_place(const struct mha_args *a, struct place *p, int tile)
     p->skv = a->skv;
     p->q_row = p->kv_row = 0;
     if (a->q_begin) {
-        int begin = (int)rfg_load4(a->q_begin + p->b), end = (int)rfg_load4(a->q_begin + p->b + 1);
-        p->sq = end - begin; /* what the last keys belong to, though no more than a->sq are answered */
+        int begin = within((int)rfg_load4(a->q_begin + p->b), 0, a->tokens);
+        p->sq = within((int)rfg_load4(a->q_begin + p->b + 1), begin, a->tokens) -
+                begin; /* what the last keys belong to, though no more than a->sq are answered */
         p->q_row = begin;
     }
     if (a->kv_begin) {
-        int begin = (int)rfg_load4(a->kv_begin + p->b);
-        p->skv = (int)rfg_load4(a->kv_begin + p->b + 1) - begin;
+        int begin = within((int)rfg_load4(a->kv_begin + p->b), 0, a->skv);
+        p->skv = within((int)rfg_load4(a->kv_begin + p->b + 1), begin, a->skv) - begin;
         p->kv_row = begin;
     }
     if (a->kv_lens)
-        p->skv = (int)rfg_load4(a->kv_lens + p->b);
+        p->skv = within((int)rfg_load4(a->kv_lens + p->b), 0, a->skv);
     p->rows = (p->sq < a->sq ? p->sq : a->sq) * of_head;
     return p->row0 < p->rows;
 }

@@ -13,20 +13,27 @@
 static const char *const weight_names[] = { "w", "1+w", "none" };
 
 static const struct rfg_key norm_keys[NORM_NKEYS] = {
-    [NORM_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL },
-    [NORM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_N, NULL },
-    [NORM_WEIGHT] = { "weight", RFG_KEY_ATTR, NORM_WEIGHT_W, NORM_WEIGHT_W, NORM_WEIGHT_NONE, weight_names },
-    [NORM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL },
-    [NORM_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES },
-    [NORM_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL },
-    [NORM_HEADS] = { "heads", RFG_KEY_LAYOUT, 1, 1, RFG_MAX_SIZE, NULL },
-    [NORM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [NORM_LDR] = { "ldr", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [NORM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, INT64_MAX, NULL },
-    [NORM_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL },
-    [NORM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 3, NULL },
-    [NORM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
-    [NORM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL },
+    [NORM_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows" },
+    [NORM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_N, NULL, "columns" },
+    [NORM_WEIGHT] = { "weight", RFG_KEY_ATTR, NORM_WEIGHT_W, NORM_WEIGHT_W, NORM_WEIGHT_NONE, weight_names,
+                      "what the weight is" },
+    [NORM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: layernorms' bias" },
+    [NORM_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES, "the quantised output's scales" },
+    [NORM_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: with a scale, the plain output too" },
+    [NORM_HEADS] = { "heads", RFG_KEY_LAYOUT, 1, 1, RFG_MAX_SIZE, NULL,
+                     "H of tensors [T,H,N] that don't fold into two dimensions" },
+    [NORM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "elements from a row of x to the next; 0: they follow one another (of heads: from T to T)" },
+    [NORM_LDR] = { "ldr", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "elements from a row of the residuals to the next; 0: they follow one another" },
+    [NORM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "elements from a row of y and q to the next; 0: they follow one another" },
+    [NORM_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: scales by group are column-major" },
+    [NORM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 3, NULL, "1: y is x; 2: residual_out is residual; 3: both" },
+    [NORM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                     "bytes, up to 16, of which pointers and row strides of the inputs are multiples" },
+    [NORM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                       "bytes, up to 16, of which pointers and row strides of the outputs are multiples" },
     [NORM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
@@ -278,6 +285,11 @@ static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
     for (int i = 0; i < 5; i++)
         if (all[i]->t && all[i]->inner > 1)
             heads = all[i]->inner;
+    for (int i = 0; i < 5; i++)
+        if (all[i]->t && stride_key(all[i], heads) > RFG_MAX_STRIDE)
+            return BAD("%s: %s has %" PRId64 " rows in each first dimension, %" PRId64
+                       " apart: must be at most %d elements in all",
+                       c->fn, all[i]->name, heads, all[i]->ld, RFG_MAX_STRIDE);
     prob.dtype[0] = (uint8_t)c->x->dtype;
     prob.dtype[1] = (uint8_t)(c->quant ? c->quant->q->dtype : c->x->dtype);
     prob.v[NORM_M] = ox.rows;
@@ -288,7 +300,7 @@ static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
     prob.v[NORM_PLAIN] = c->quant && c->y;
     prob.v[NORM_HEADS] = heads;
     prob.v[NORM_LDX] = stride_key(&ox, heads);
-    prob.v[NORM_LDR] = adds ? stride_key(& or, heads) : 0;
+    prob.v[NORM_LDR] = !adds ? 0 : stride_key(& or, heads) ? stride_key(& or, heads) : stride_key(&oo, heads);
     prob.v[NORM_LDY] = stride_key(o.plain ? &o.y : &o.q, heads);
     prob.v[NORM_SCALE_COLUMNS] = o.scale_columns;
     prob.v[NORM_INPLACE] = (o.plain && o.y.begin == ox.begin) | (adds && oo.begin == or.begin) << 1;

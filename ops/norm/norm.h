@@ -16,7 +16,7 @@ enum {
     NORM_PLAIN,         /* the plain output beside the quantised one */
     NORM_HEADS,         /* H of [T,H,N]; 1: two dimensions */
     NORM_LDX,           /* strides of rows (heads > 1: over T) in elements; 0: packed */
-    NORM_LDR,           /* of both residuals */
+    NORM_LDR,           /* of both residuals; not 0 if either isn't packed */
     NORM_LDY,           /* of y and q */
     NORM_SCALE_COLUMNS, /* group scales are column-major */
     NORM_INPLACE,       /* 1: y is x, 2: residual_out is residual */

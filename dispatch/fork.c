@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What fork() leaves of a context. Only the thread that forks lives on in the child, with every lock as it was. So a
+ * fork waits until no thread is inside a cpu context, and the child's copy begins without workers: the pool starts new
+ * ones when it is next used. A GPU's runtime does not outlive a fork: the child is refused what needs the device. */
+#include "context_impl.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static rfg_context *first; /* the cpu contexts; under lock */
+atomic_uint rfg_forks;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    for (rfg_context *c = first; c; c = c->next) {
+        pthread_mutex_lock(&c->lock);
+        pthread_mutex_lock(&c->cpu_lock);
+        pthread_mutex_lock(&c->warn_lock);
+    }
+}
+
+static void unlock_all(void)
+{
+    for (rfg_context *c = first; c; c = c->next) {
+        pthread_mutex_unlock(&c->warn_lock);
+        pthread_mutex_unlock(&c->cpu_lock);
+        pthread_mutex_unlock(&c->lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void)
+{
+    atomic_fetch_add(&rfg_forks, 1);
+    for (rfg_context *c = first; c; c = c->next) {
+        rfg_cpu_pool_forked(c->pool);
+        c->save_misses = false; /* SQLite may be in any state; and the parent counts what was before */
+        c->forks = atomic_load(&rfg_forks);
+    }
+    unlock_all();
+}
+
+static void install(void)
+{
+    (void)pthread_atfork(before_fork, unlock_all, in_child);
+}
+
+unsigned rfg_fork_count(void)
+{
+    pthread_once(&once, install);
+    return atomic_load(&rfg_forks);
+}
+
+void rfg_fork_watch(rfg_context *ctx)
+{
+    pthread_mutex_lock(&lock);
+    ctx->next = first;
+    first = ctx;
+    pthread_mutex_unlock(&lock);
+}
+
+void rfg_fork_unwatch(rfg_context *ctx)
+{
+    pthread_mutex_lock(&lock);
+    for (rfg_context **at = &first; *at; at = &(*at)->next)
+        if (*at == ctx) {
+            *at = ctx->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+rfg_status rfg_fork_refuse(const rfg_context *ctx)
+{
+    return rfg_fail(RFG_ERROR_DEVICE,
+                    "%s: the context was made before fork(): the device is the parent's, make a context in the child",
+                    ctx->dev.name);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#include "trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "paths.h"
+#include "util.h"
+
+#define MAX_LINKS   40
+#define SYSTEM_PATH "/usr/local/bin:/usr/bin:/bin"
+
+bool rfg_privileged(void)
+{
+    return getauxval(AT_SECURE) != 0;
+}
+
+/* ---- directories ------------------------------------------------------------------------------------------------ */
+
+/* `what` of a message: a path's last part says enough when the path as a whole is in front of it. */
+static int refused(struct rfg_reason *why, const char *what, const char *rule)
+{
+    size_t len = strlen(what);
+    rfg_refuse(why, "'%s%s' %s", len > 60 ? "..." : "", len > 60 ? what + len - 60 : what, rule);
+    errno = EPERM;
+    return -1;
+}
+
+static int failed(struct rfg_reason *why, const char *what)
+{
+    int err = errno;
+    size_t len = strlen(what);
+    rfg_refuse(why, "'%s%s': %s", len > 60 ? "..." : "", len > 60 ? what + len - 60 : what, strerror(err));
+    errno = err;
+    return -1;
+}
+
+/* Root; and who looks like it: in a user namespace without a root of the outside, `/` belongs to nobody. */
+static bool is_root(uid_t uid)
+{
+    struct stat st;
+    return uid == 0 || (stat("/", &st) == 0 && uid == st.st_uid);
+}
+
+/* What must hold of a directory on the way; of the last one, which is ours, more. */
+static const char *bad_dir(const struct stat *st, bool last)
+{
+    if (st->st_uid != geteuid() && (last || !is_root(st->st_uid)))
+        return "belongs to another user";
+    if (st->st_mode & (S_IWGRP | S_IWOTH) && (last || !(st->st_mode & S_ISVTX)))
+        return "can be written by others (chmod go-w)";
+    return NULL;
+}
+
+/* One step from dir (closed) to its entry: a directory, or a link's target in *link (malloc'ed) with dir still open. */
+static int step(int dir, const char *name, bool make, bool last, char **link, struct rfg_reason *why)
+{
+    struct stat st;
+    int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, fd = openat(dir, name, flags);
+    if (fd < 0 && errno == ENOENT && make && (mkdirat(dir, name, 0700) == 0 || errno == EEXIST))
+        fd = openat(dir, name, flags);
+    if (fd < 0 || fstat(fd, &st)) {
+        failed(why, name);
+    } else if (S_ISLNK(st.st_mode)) {
+        char target[PATH_MAX];
+        ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
+        close(fd);
+        if (last)
+            return refused(why, name, "is a link: must be a directory");
+        if (st.st_uid != geteuid() && !is_root(st.st_uid))
+            return refused(why, name, "is a link that another user made");
+        target[n > 0 ? n : 0] = 0;
+        *link = strdup(target);
+        return *link ? dir : failed(why, name);
+    } else if (!S_ISDIR(st.st_mode)) {
+        errno = ENOTDIR;
+        failed(why, name);
+    } else {
+        const char *bad = bad_dir(&st, last);
+        if (!bad) {
+            close(dir);
+            return fd;
+        }
+        refused(why, name, bad);
+    }
+    int err = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = err;
+    return -1;
+}
+
+/* From the root on, part by part. left: the path still to go, malloc'ed, is freed. */
+static int walk(char *left, bool make, struct rfg_reason *why)
+{
+    struct stat st;
+    int dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), links = 0;
+    const char *bad = dir >= 0 && fstat(dir, &st) == 0 ? bad_dir(&st, false) : "can't be looked at";
+    if (bad) {
+        refused(why, "/", bad);
+        goto out;
+    }
+    for (;;) {
+        char *name = left + strspn(left, "/"), *link = NULL;
+        size_t len = strcspn(name, "/");
+        if (!len)
+            break;
+        char *rest = name + len + strspn(name + len, "/");
+        bool last = !*rest;
+        name[len] = 0;
+        if (!strcmp(name, ".")) {
+            memmove(left, rest, strlen(rest) + 1);
+            continue;
+        }
+        int next = step(dir, name, make, last, &link, why);
+        if (next < 0)
+            goto out;
+        dir = next;
+        if (!link) {
+            memmove(left, rest, strlen(rest) + 1);
+            continue;
+        }
+        char *joined = rfg_asprintf("%s/%s", link, rest);
+        if (joined && *link == '/') { /* start again: its way is looked at as well */
+            close(dir);
+            dir = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        }
+        free(link);
+        free(left);
+        left = joined;
+        if (!left || dir < 0 || ++links > MAX_LINKS) {
+            errno = left ? ELOOP : ENOMEM;
+            failed(why, "links");
+            goto out;
+        }
+    }
+    free(left);
+    /* O_PATH serves for the way, where search permission is enough; to list and to lock it takes more. */
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st))
+        failed(why, "the directory");
+    else if ((bad = bad_dir(&st, true))) /* "/" and paths that end with ".." */
+        refused(why, "the directory", bad);
+    if (fd >= 0 && bad) {
+        close(fd);
+        errno = EPERM;
+        fd = -1;
+    }
+    close(dir);
+    return fd;
+out:;
+    int err = errno;
+    free(left);
+    if (dir >= 0)
+        close(dir);
+    errno = err;
+    return -1;
+}
+
+int rfg_open_own_dir(const char *path, bool make, struct rfg_reason *why)
+{
+    char *whole = rfg_absolute(path);
+    return whole ? walk(whole, make, why) : failed(why, path);
+}
+
+int rfg_open_own_subdir(int dir, const char *name, bool make, struct rfg_reason *why)
+{
+    struct stat st;
+    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, fd = openat(dir, name, flags);
+    if (fd < 0 && errno == ENOENT && make && (mkdirat(dir, name, 0700) == 0 || errno == EEXIST))
+        fd = openat(dir, name, flags);
+    if (fd < 0 && (errno == ELOOP || (errno == ENOTDIR && faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)))
+        return refused(why, name, "is a link or a file: must be a directory");
+    if (fd < 0 || fstat(fd, &st))
+        return failed(why, name);
+    const char *bad = bad_dir(&st, true);
+    if (!bad)
+        return fd;
+    close(fd);
+    return refused(why, name, bad);
+}
+
+int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *why)
+{
+    struct stat st;
+    /* O_NONBLOCK: a FIFO would keep us waiting for its other end, a lease for its holder. */
+    int fd = openat(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == ELOOP || errno == ENXIO))
+        return refused(why, name, "is no regular file");
+    if (fd < 0 || fstat(fd, &st))
+        return failed(why, name);
+    const char *bad = !S_ISREG(st.st_mode)               ? "is no regular file"
+                      : st.st_uid != geteuid()           ? "belongs to another user"
+                      : st.st_mode & (S_IWGRP | S_IWOTH) ? "can be written by others (chmod go-w)"
+                                                         : NULL;
+    if (!bad)
+        return fd;
+    close(fd);
+    return refused(why, name, bad);
+}
+
+/* ---- programs ------------------------------------------------------------------------------------------------- */
+
+bool rfg_program_trusted(const char *path, struct rfg_reason *why)
+{
+    struct stat st, module;
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK))
+        return rfg_refuse(why, "%.80s: no program that can be run", path);
+    char *file = rfg_module_path();
+    bool same = file && stat(file, &module) == 0 && st.st_uid == module.st_uid;
+    free(file);
+    if (!same && !is_root(st.st_uid) && st.st_uid != geteuid())
+        return rfg_refuse(why, "%.80s: belongs to another user", path);
+    if (st.st_mode & S_IWOTH)
+        return rfg_refuse(why, "%.80s: can be written by others (chmod o-w)", path);
+    return true;
+}
+
+bool rfg_find_program(const char *name, char *path, size_t size)
+{
+    const char *dirs = rfg_privileged() ? SYSTEM_PATH : rfg_env("PATH");
+    if (strchr(name, '/')) {
+        snprintf(path, size, "%s", name);
+        return access(path, X_OK) == 0;
+    }
+    for (size_t len; dirs && *dirs; dirs += len + (dirs[len] == ':')) {
+        len = strcspn(dirs, ":");
+        int n = snprintf(path, size, "%.*s/%s", (int)len, dirs, name);
+        if (*dirs == '/' && n > 0 && (size_t)n < size && access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_set(char *const *set, const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+    for (; *set; set++)
+        if (!strncmp(*set, entry, len) && (*set)[len] == '=')
+            return true;
+    return false;
+}
+
+char **rfg_program_env(char *const *set)
+{
+    static char system_path[] = "PATH=" SYSTEM_PATH, *only[] = { system_path, NULL };
+    char **from = rfg_privileged() ? only : environ;
+    size_t n = 0, more = 0, used = 0;
+    while (from[n])
+        n++;
+    while (set[more])
+        more++;
+    char **env = malloc((n + more + 1) * sizeof(*env));
+    if (!env)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!is_set(set, from[i]))
+            env[used++] = from[i];
+    memcpy(env + used, set, (more + 1) * sizeof(*env));
+    return env;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Wrong arguments, from tables: test_args.c gives each public function every argument wrong in turn; args_ops.c has the
+ * operators' calls that are right. */
+#ifndef RFG_TESTS_ARGS_H
+#define RFG_TESTS_ARGS_H
+
+#include "rfg/rfg.h"
+
+#define MAX_ARGS 14
+
+/* A call of any operator. */
+struct call {
+    rfg_context *ctx;
+    const rfg_tensor *t[MAX_ARGS]; /* in the order of the form's `args` */
+    rfg_scale_kind kind;
+    rfg_norm_params norm;
+    rfg_act_params act;
+    rfg_mha_params mha;
+    rfg_stream stream;
+};
+
+enum {
+    ARG_OUT = 1,          /* may not overlap anything */
+    ARG_OPTIONAL = 2,     /* may be NULL */
+    ARG_ANY_STRIDE = 4,   /* its last stride needn't be 1 */
+    ARG_SAME_AS_NEXT = 8, /* may be the next one (in place) */
+};
+
+struct arg {
+    const char *name;
+    rfg_tensor t; /* without data */
+    unsigned flags;
+    unsigned dtypes;   /* bits of those that would be right, too */
+    unsigned sizes;    /* bits of dimensions that may be one larger */
+    int32_t values[8]; /* of an i32 tensor */
+};
+
+/* Something wrong that is not about a tensor. */
+struct wrong {
+    const char *named;
+    void (*spoil)(struct call *c);
+};
+
+/* One way to call an operator that is right. */
+struct form {
+    const char *fn, *op, *what;
+    rfg_status (*run)(const struct call *c);
+    struct call call;           /* scalars */
+    const struct wrong *wrongs; /* ends with a NULL name */
+    int n;
+    struct arg args[MAX_ARGS];
+};
+
+extern const struct form forms[];
+extern const int n_forms;
+
+#endif

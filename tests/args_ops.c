@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+#include "args.h"
+
+#include <math.h>
+
+#define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
+
+#define FLOATS (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16)
+#define CODES  (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8)
+#define B      RFG_BF16
+
+#define T1(dtype, n)                                                                                                   \
+    {                                                                                                                  \
+        NULL, dtype, 1, { n },                                                                                         \
+        {                                                                                                              \
+            1                                                                                                          \
+        }                                                                                                              \
+    }
+#define T2(dtype, m, n)                                                                                                \
+    {                                                                                                                  \
+        NULL, dtype, 2, { m, n },                                                                                      \
+        {                                                                                                              \
+            n, 1                                                                                                       \
+        }                                                                                                              \
+    }
+#define T3(dtype, l, m, n)                                                                                             \
+    {                                                                                                                  \
+        NULL, dtype, 3, { l, m, n },                                                                                   \
+        {                                                                                                              \
+            (m) * (n), n, 1                                                                                            \
+        }                                                                                                              \
+    }
+#define T4(dtype, k, l, m, n)                                                                                          \
+    {                                                                                                                  \
+        NULL, dtype, 4, { k, l, m, n },                                                                                \
+        {                                                                                                              \
+            (l) * (m) * (n), (m) * (n), n, 1                                                                           \
+        }                                                                                                              \
+    }
+#define T5(dtype, j, k, l, m, n)                                                                                       \
+    {                                                                                                                  \
+        NULL, dtype, 5, { j, k, l, m, n },                                                                             \
+        {                                                                                                              \
+            (k) * (l) * (m) * (n), (l) * (m) * (n), (m) * (n), n, 1                                                    \
+        }                                                                                                              \
+    }
+
+static const struct wrong no_wrongs[] = { { NULL, NULL } };
+
+/* ---- gemm ------------------------------------------------------------------------------------------------------- */
+
+static rfg_status gemm(const struct call *c)
+{
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], c->stream);
+}
+
+static rfg_status prepack(const struct call *c)
+{
+    return rfg_gemm_prepack(c->ctx, c->t[0], c->t[1], c->stream);
+}
+
+/* ---- norms: y, q, scale, residual_out, x, residual, weight, bias; those an operator lacks are left out ---------- */
+
+static const rfg_quant *quant_of(const struct call *c, const rfg_tensor *q, const rfg_tensor *scale, rfg_quant *quant)
+{
+    *quant = (rfg_quant){ c->kind, q, scale };
+    return quant;
+}
+
+static rfg_status rmsnorm(const struct call *c)
+{
+    return rfg_op_rmsnorm(c->ctx, c->t[0], NULL, c->t[1], c->t[2], &c->norm, c->stream);
+}
+
+static rfg_status rmsnorm_quant(const struct call *c)
+{
+    rfg_quant q;
+    return rfg_op_rmsnorm(c->ctx, c->t[0], quant_of(c, c->t[2], c->t[3], &q), c->t[1], c->t[4], &c->norm, c->stream);
+}
+
+static rfg_status layernorm(const struct call *c)
+{
+    return rfg_op_layernorm(c->ctx, c->t[0], NULL, c->t[1], c->t[2], c->t[3], &c->norm, c->stream);
+}
+
+static rfg_status add_rmsnorm(const struct call *c)
+{
+    rfg_quant q;
+    return rfg_op_add_rmsnorm(c->ctx, c->t[0], quant_of(c, c->t[4], c->t[5], &q), c->t[2], c->t[1], c->t[3], c->t[6],
+                              &c->norm, c->stream);
+}
+
+static rfg_status add_layernorm(const struct call *c)
+{
+    return rfg_op_add_layernorm(c->ctx, c->t[0], NULL, c->t[2], c->t[1], c->t[3], c->t[4], c->t[5], &c->norm,
+                                c->stream);
+}
+
+static void eps_nan(struct call *c)
+{
+    c->norm.eps = NAN;
+}
+static void eps_inf(struct call *c)
+{
+    c->norm.eps = INFINITY;
+}
+static void eps_negative(struct call *c)
+{
+    c->norm.eps = -1e-30f;
+}
+static void kind_0(struct call *c)
+{
+    c->kind = (rfg_scale_kind)0;
+}
+static void kind_4(struct call *c)
+{
+    c->kind = (rfg_scale_kind)4;
+}
+static void kind_negative(struct call *c)
+{
+    c->kind = (rfg_scale_kind)-1;
+}
+
+static const struct wrong norm_wrongs[] = {
+    { "eps", eps_nan }, { "eps", eps_inf }, { "eps", eps_negative }, { NULL, NULL }
+};
+static const struct wrong norm_quant_wrongs[] = {
+    { "eps", eps_nan }, { "quant", kind_0 }, { "quant", kind_4 }, { "quant", kind_negative }, { NULL, NULL },
+};
+
+/* ---- activations ------------------------------------------------------------------------------------------------ */
+
+static rfg_status act(const struct call *c)
+{
+    return rfg_op_act(c->ctx, c->t[0], NULL, c->t[1], &c->act, c->stream);
+}
+
+static rfg_status act_quant(const struct call *c)
+{
+    rfg_quant q;
+    return rfg_op_act(c->ctx, c->t[0], quant_of(c, c->t[2], c->t[3], &q), c->t[1], &c->act, c->stream);
+}
+
+static rfg_status act_and_mul(const struct call *c)
+{
+    rfg_quant q;
+    return rfg_op_act_and_mul(c->ctx, c->t[0], quant_of(c, c->t[2], c->t[3], &q), c->t[1], &c->act, c->stream);
+}
+
+static void act_negative(struct call *c)
+{
+    c->act.act = (rfg_act)-1;
+}
+static void act_7(struct call *c)
+{
+    c->act.act = (rfg_act)7;
+}
+static void act_swiglu(struct call *c)
+{
+    c->act.act = RFG_ACT_SWIGLUOAI;
+}
+static void act_interleaved(struct call *c)
+{
+    c->act.interleaved = 1;
+}
+static void alpha_nan(struct call *c)
+{
+    c->act.alpha = NAN;
+}
+static void limit_inf(struct call *c)
+{
+    c->act.limit = INFINITY;
+}
+static void limit_negative(struct call *c)
+{
+    c->act.limit = -1;
+}
+
+static const struct wrong mul_wrongs[] = {
+    { "act", act_negative },     { "act", act_7 },    { "alpha", alpha_nan },     { "limit", limit_inf },
+    { "limit", limit_negative }, { "quant", kind_0 }, { "quant", kind_negative }, { NULL, NULL },
+};
+static const struct wrong act_wrongs[] = {
+    { "act", act_negative }, { "act", act_7 },
+    { "act", act_swiglu },   { "interleaved", act_interleaved },
+    { "alpha", alpha_nan },  { "limit", limit_negative },
+    { NULL, NULL },
+};
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+/* out, q, k, v, lse, sinks, alibi */
+static rfg_status mha(const struct call *c)
+{
+    rfg_mha_params p = c->mha;
+    p.lse = c->t[4], p.sinks = c->t[5], p.alibi = c->t[6];
+    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], &p, c->stream);
+}
+
+/* out, q, k, v, lse, cu_seqlens_q, cu_seqlens_k */
+static rfg_status mha_varlen(const struct call *c)
+{
+    rfg_mha_params p = c->mha;
+    p.lse = c->t[4], p.cu_seqlens_q = c->t[5], p.cu_seqlens_k = c->t[6];
+    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], &p, c->stream);
+}
+
+/* out, q, k, v, k_scale, v_scale, block_table, kv_lens */
+static rfg_status mha_paged(const struct call *c)
+{
+    rfg_mha_params p = c->mha;
+    p.k_scale = c->t[4], p.v_scale = c->t[5], p.block_table = c->t[6], p.kv_lens = c->t[7];
+    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], &p, c->stream);
+}
+
+/* out, q, k, v, block_table, kv_lens, lse, k_scale, v_scale, sinks, alibi */
+static rfg_status decode(const struct call *c)
+{
+    rfg_mha_params p = c->mha;
+    p.lse = c->t[6], p.k_scale = c->t[7], p.v_scale = c->t[8], p.sinks = c->t[9], p.alibi = c->t[10];
+    return rfg_op_mha_decode(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], c->t[4], c->t[5], &p, c->stream);
+}
+
+static void scale_nan(struct call *c)
+{
+    c->mha.scale = NAN;
+}
+static void scale_inf(struct call *c)
+{
+    c->mha.scale = -INFINITY;
+}
+static void cap_nan(struct call *c)
+{
+    c->mha.soft_cap = NAN;
+}
+static void cap_negative(struct call *c)
+{
+    c->mha.soft_cap = -1;
+}
+static void left_negative(struct call *c)
+{
+    c->mha.window = 1;
+    c->mha.window_left = -2;
+}
+static void right_negative(struct call *c)
+{
+    c->mha.window = 1;
+    c->mha.window_right = INT32_MIN;
+}
+static void max_k_negative(struct call *c)
+{
+    c->mha.max_seqlen_k = -1;
+}
+static void mean_k_negative(struct call *c)
+{
+    c->mha.mean_seqlen_k = INT32_MIN;
+}
+static void max_q_negative(struct call *c)
+{
+    c->mha.max_seqlen_q = -1;
+}
+
+#define MHA_WRONGS                                                                                                     \
+    { "scale", scale_nan }, { "scale", scale_inf }, { "soft_cap", cap_nan }, { "soft_cap", cap_negative },             \
+        { "window_left", left_negative }, { "window_right", right_negative }, { "max_seqlen_k", max_k_negative },      \
+    {                                                                                                                  \
+        "mean_seqlen_k", mean_k_negative                                                                               \
+    }
+static const struct wrong mha_wrongs[] = { MHA_WRONGS, { NULL, NULL } };
+static const struct wrong varlen_wrongs[] = { MHA_WRONGS, { "max_seqlen_q", max_q_negative }, { NULL, NULL } };
+
+/* ---- the calls ----------------------------------------------------------------------------------------------------
+ */
+
+#define STATIC .call = { .kind = RFG_SCALE_STATIC }
+#define TOKEN  .call = { .kind = RFG_SCALE_TOKEN }
+#define GROUP  .call = { .kind = RFG_SCALE_GROUP }
+
+const struct form forms[] = {
+    { "rfg_op_gemm", "gemm", "plain", gemm, .wrongs = no_wrongs, .n = 4,
+      .args = { { "y", T2(B, 4, 6), ARG_OUT, FLOATS },
+                { "x", T2(B, 4, 8), 0 },
+                { "w", T2(B, 6, 8), 0 },
+                { "bias", T1(B, 6), ARG_OPTIONAL } } },
+    { "rfg_op_gemm", "gemm", "rows apart", gemm, .wrongs = no_wrongs, .n = 4,
+      .args = { { "y", { NULL, RFG_F32, 2, { 4, 6 }, { 7, 1 } }, ARG_OUT, FLOATS },
+                { "x", { NULL, B, 2, { 4, 8 }, { 9, 1 } }, 0 },
+                { "w", { NULL, B, 2, { 6, 8 }, { 16, 1 } }, 0 },
+                { "bias", T1(B, 6), ARG_OPTIONAL } } },
+    { "rfg_op_gemm", "gemm", "prepacked", gemm, .wrongs = no_wrongs, .n = 4,
+      .args = { { "y", T2(RFG_F16, 3, 32), ARG_OUT, FLOATS },
+                { "x", T2(RFG_F16, 3, 64), 0 },
+                { "w", T5(RFG_F16, 2, 2, 4, 16, 8), 0 },
+                { "bias", T1(RFG_F16, 32), ARG_OPTIONAL } } },
+    { "rfg_gemm_prepack", "gemm_prepack", "plain", prepack, .wrongs = no_wrongs, .n = 2,
+      .args = { { "dst", T5(B, 2, 2, 4, 16, 8), ARG_OUT }, { "src", T2(B, 32, 64), 0 } } },
+    { "rfg_op_rmsnorm", "rmsnorm", "plain", rmsnorm, .wrongs = norm_wrongs, .n = 3,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 20), 0 },
+                { "weight", T1(B, 20), ARG_OPTIONAL } } },
+    { "rfg_op_rmsnorm", "rmsnorm", "heads", rmsnorm, .wrongs = norm_wrongs, .n = 3,
+      .args = { { "y", T3(B, 2, 3, 8), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "x", { NULL, B, 3, { 2, 3, 8 }, { 40, 8, 1 } }, 0 },
+                { "weight", T1(B, 8), ARG_OPTIONAL } } },
+    { "rfg_op_rmsnorm", "rmsnorm", "scale=token", rmsnorm_quant, TOKEN, .wrongs = norm_quant_wrongs, .n = 5,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_OPTIONAL | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 20), 0 },
+                { "q", T2(RFG_E4M3, 3, 20), ARG_OUT, CODES },
+                { "scale", T1(RFG_F32, 3), ARG_OUT },
+                { "weight", T1(B, 20), ARG_OPTIONAL } } },
+    { "rfg_op_rmsnorm", "rmsnorm", "scale=group", rmsnorm_quant, GROUP, .wrongs = norm_quant_wrongs, .n = 5,
+      .args = { { "y", T2(B, 3, 260), ARG_OUT | ARG_OPTIONAL | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 260), 0 },
+                { "q", T2(RFG_I8, 3, 260), ARG_OUT, CODES },
+                { "scale", { NULL, RFG_F32, 2, { 3, 3 }, { 1, 4 } }, ARG_OUT | ARG_ANY_STRIDE }, /* columns */
+                { "weight", T1(B, 260), ARG_OPTIONAL } } },
+    { "rfg_op_layernorm", "layernorm", "plain", layernorm, .wrongs = norm_wrongs, .n = 4,
+      .args = { { "y", T2(RFG_F32, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "x", T2(RFG_F32, 3, 20), 0 },
+                { "weight", T1(RFG_F32, 20), ARG_OPTIONAL },
+                { "bias", T1(RFG_F32, 20), ARG_OPTIONAL } } },
+    { "rfg_op_add_rmsnorm", "add_rmsnorm", "scale=static", add_rmsnorm, STATIC, .wrongs = norm_quant_wrongs, .n = 7,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_OPTIONAL | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 20), 0 },
+                { "residual_out", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "residual", T2(B, 3, 20), 0 },
+                { "q", T2(RFG_E5M2, 3, 20), ARG_OUT, CODES },
+                { "scale", T1(RFG_F32, 1), 0 },
+                { "weight", T1(B, 20), ARG_OPTIONAL } } },
+    { "rfg_op_add_layernorm", "add_layernorm", "plain", add_layernorm, .wrongs = norm_wrongs, .n = 6,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 20), 0 },
+                { "residual_out", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "residual", T2(B, 3, 20), 0 },
+                { "weight", T1(B, 20), ARG_OPTIONAL },
+                { "bias", T1(B, 20), ARG_OPTIONAL } } },
+    { "rfg_op_act", "act", "plain", act, .wrongs = act_wrongs, .n = 2,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT }, { "x", T2(B, 3, 20), 0 } } },
+    { "rfg_op_act", "act", "scale=token", act_quant, TOKEN, .wrongs = act_wrongs, .n = 4,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_OPTIONAL | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 20), 0 },
+                { "q", T2(RFG_E4M3FNUZ, 3, 20), ARG_OUT, CODES },
+                { "scale", T2(RFG_F32, 3, 1), ARG_OUT } } },
+    { "rfg_op_act", "act", "scale=static, of two dimensions", act_quant, STATIC, .wrongs = act_wrongs, .n = 4,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_OPTIONAL | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 20), 0 },
+                { "q", T2(RFG_I8, 3, 20), ARG_OUT, CODES },
+                { "scale", T2(RFG_F32, 1, 1), 0 } } },
+    { "rfg_op_act_and_mul", "act_and_mul", "scale=group", act_and_mul, GROUP, .wrongs = mul_wrongs, .n = 4,
+      .args = { { "y", T2(RFG_F16, 3, 130), ARG_OUT | ARG_OPTIONAL },
+                { "x", T2(RFG_F16, 3, 260), 0 },
+                { "q", T2(RFG_E4M3, 3, 130), ARG_OUT, CODES },
+                { "scale", T2(RFG_F32, 3, 2), ARG_OUT } } },
+    { "rfg_op_mha", "mha", "dense", mha, .wrongs = mha_wrongs, .n = 7,
+      .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
+                { "q", T4(B, 2, 3, 4, 64), 0 },
+                { "k", T4(B, 2, 5, 2, 64), 0 },
+                { "v", T4(B, 2, 5, 2, 64), 0 },
+                { "lse", T3(RFG_F32, 2, 4, 3), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE },
+                { "sinks", T1(RFG_F32, 4), ARG_OPTIONAL },
+                { "alibi", T1(RFG_F32, 4), ARG_OPTIONAL } } },
+    { "rfg_op_mha", "mha", "varlen", mha_varlen, .call = { .mha = { .max_seqlen_q = 4 } }, .wrongs = varlen_wrongs,
+      .n = 7,
+      .args = { { "out", T3(RFG_F16, 5, 4, 64), ARG_OUT },
+                { "q", T3(RFG_F16, 5, 4, 64), 0 },
+                { "k", T3(RFG_F16, 7, 2, 64), 0 },
+                { "v", T3(RFG_F16, 7, 2, 64), 0 },
+                { "lse", T2(RFG_F32, 4, 5), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE },
+                { "cu_seqlens_q", T1(RFG_I32, 3), 0, .values = { 0, 2, 5 } },
+                { "cu_seqlens_k", T1(RFG_I32, 3), 0, .values = { 0, 3, 7 } } } },
+    { "rfg_op_mha", "mha", "paged", mha_paged, .wrongs = mha_wrongs, .n = 8,
+      .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
+                { "q", T4(B, 2, 3, 4, 64), 0 },
+                { "k", T4(RFG_E4M3, 3, 8, 2, 64), 0 },
+                { "v", T4(RFG_E4M3, 3, 8, 2, 64), 0 },
+                { "k_scale", T1(RFG_F32, 1), ARG_OPTIONAL, .sizes = 1 }, /* 2: one a head */
+                { "v_scale", T1(RFG_F32, 2), ARG_OPTIONAL },
+                { "block_table", T2(RFG_I32, 2, 2), 0, .sizes = 2, .values = { 0, 1, 2, 1 } },
+                { "kv_lens", T1(RFG_I32, 2), 0, .values = { 5, 9 } } } },
+    { "rfg_op_mha_decode", "mha_decode", "paged", decode, .wrongs = mha_wrongs, .n = 11,
+      .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
+                { "q", T4(B, 2, 3, 4, 64), 0 },
+                { "k", T4(RFG_E5M2, 2, 8, 2, 64), 0 },
+                { "v", T4(RFG_E5M2, 2, 8, 2, 64), 0 },
+                { "block_table", T2(RFG_I32, 2, 2), ARG_OPTIONAL, .sizes = 2, .values = { 0, 1, 1, 0 } },
+                { "kv_lens", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 5, 8 } },
+                { "lse", T3(RFG_F32, 2, 4, 3), ARG_OUT | ARG_OPTIONAL | ARG_ANY_STRIDE },
+                { "k_scale", T1(RFG_F32, 2), ARG_OPTIONAL },
+                { "v_scale", T1(RFG_F32, 2), ARG_OPTIONAL },
+                { "sinks", T1(RFG_F32, 4), ARG_OPTIONAL },
+                { "alibi", T1(RFG_F32, 4), ARG_OPTIONAL } } },
+    { "rfg_op_mha_decode", "mha_decode", "older vLLM", decode, .wrongs = mha_wrongs, .n = 6,
+      .args = { { "out", T3(B, 2, 4, 64), ARG_OUT },
+                { "q", T3(B, 2, 4, 64), 0 },
+                { "k", T5(B, 3, 2, 8, 16, 8), 0 },
+                { "v", T4(B, 3, 2, 64, 16), 0 },
+                { "block_table", T2(RFG_I32, 2, 2), 0, .sizes = 2, .values = { 0, 1, 2, 1 } },
+                { "kv_lens", T1(RFG_I32, 2), ARG_OPTIONAL, .values = { 5, 19 } } } },
+};
+const int n_forms = COUNT(forms);

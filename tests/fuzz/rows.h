@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows that the databases' targets start from, and what must hold of every row that is read. */
+#ifndef RFG_TESTS_FUZZ_ROWS_H
+#define RFG_TESTS_FUZZ_ROWS_H
+
+#include "../../dispatch/db_internal.h"
+#include "fuzz.h"
+
+/* A database with a few rows in fuzz_dir(), sealed. Returns its path. */
+const char *fuzz_database(void);
+/* What is read of a database may be implausible (rfg-db verify finds that), of a CSV not. */
+void fuzz_check_row(const struct rfg_row *row, bool plausible);
+
+#endif

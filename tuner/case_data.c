@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a case's tensors hold, from a seed. */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../dispatch/util.h"
+#include "case.h"
+
+#define STEP       16        /* keys that attention's kernels take at once; pages are multiples */
+#define FILL_ALONE (4 << 20) /* bytes of a tensor that one thread fills */
+
+struct fill {
+    char *host;
+    const struct place *place;
+    const void *table;
+    size_t size;
+    uint64_t seed;
+    _Atomic int64_t next;
+};
+
+/* One thread: rows until there are none left. Each has a seed of its own, so that it doesn't matter who fills it. */
+static void *fill_rows(void *arg)
+{
+    struct fill *f = arg;
+    const struct place *p = f->place;
+    int64_t cols = (int64_t)(p->seg / f->size);
+    for (int64_t r; (r = atomic_fetch_add(&f->next, 1)) < p->segs;) {
+        char *row = f->host + p->offset + (size_t)r * p->stride;
+        uint64_t seed = f->seed ^ ((uint64_t)r + 1) * 0xd1b54a32d192ed03, bits = 0;
+        for (int64_t i = 0; i < cols; i++, bits >>= 16) {
+            if (i % 4 == 0)
+                bits = rfg_random(&seed);
+            if (f->size == 1)
+                ((uint8_t *)row)[i] = ((const uint8_t *)f->table)[bits & 65535];
+            else if (f->size == 2)
+                ((uint16_t *)row)[i] = ((const uint16_t *)f->table)[bits & 65535];
+            else
+                ((uint32_t *)row)[i] = ((const uint32_t *)f->table)[bits & 65535];
+        }
+    }
+    return NULL;
+}
+
+/* For RFG_DATA_EXACT: integers of a size that makes sums of so many products about 8000; halves in a vector. */
+static double exact_value(const struct place *p, uint64_t *seed)
+{
+    int64_t reach = p->spec.ndim == 1 ? 255 : (int64_t)fmin(127, sqrt(24e3 / sqrt((double)p->cols + 1)));
+    double v = (double)((int64_t)(rfg_random(seed) % (uint64_t)(2 * reach + 1)) - reach);
+    return p->spec.ndim == 1 ? v / 2 : v;
+}
+
+static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
+{
+    /* Elements are drawn from a table: filling is a load and a store, whatever the format. */
+    size_t size = rfg_dtype_size(p->spec.dtype);
+    char *table = malloc(65536 * size);
+    if (!table)
+        abort();
+    for (int i = 0; i < 65536; i++) {
+        double v = (double)(int64_t)rfg_random(seed) * 0x1p-63;
+        if (c->params.data == RFG_DATA_INTS)
+            v = p->spec.role == RFG_ROLE_QUERIES ? 0 : (double)(rfg_random(seed) % 7) - 3;
+        else if (c->params.data == RFG_DATA_CANCEL)
+            v *= 64;
+        else if (c->params.data == RFG_DATA_EXACT)
+            v = exact_value(p, seed);
+        if (p->spec.fill != 0)
+            v = p->spec.fill;
+        rfg_store(table, p->spec.dtype, i, v);
+    }
+    struct fill f = { .host = c->host, .place = p, .table = table, .size = size, .seed = rfg_random(seed) };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = (size_t)p->segs * p->seg < FILL_ALONE ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
+    pthread_t t[16];
+    while (started < threads - 1 && !pthread_create(&t[started], NULL, fill_rows, &f))
+        started++;
+    fill_rows(&f);
+    for (int i = 0; i < started; i++)
+        pthread_join(t[i], NULL);
+    free(table);
+}
+
+/* In each head's row of values one element stands out, twice as far at the first and last key of each step, page and
+ * sequence. */
+static void make_spikes(struct rfg_case *c, const struct place *p, uint64_t seed)
+{
+    int64_t heads = p->spec.shape[1];
+    size_t size = rfg_dtype_size(p->spec.dtype);
+    char codes[32 * sizeof(float)]; /* of each size, sign, and whether it is at an end */
+    for (int i = 0; i < 32; i++)
+        rfg_store(codes, p->spec.dtype, i, (24 + i % 8) * (i & 8 ? -1 : 1) * (i & 16 ? 2 : 1));
+    for (int64_t r = 0; r < p->segs; r++) {
+        int64_t key = r % p->spec.period;
+        bool end = key % STEP == 0 || key % STEP == STEP - 1 || key == p->spec.period - 1;
+        for (int64_t h = 0; h < heads; h++) {
+            uint64_t draw = rfg_random(&seed);
+            int64_t at = h * p->cols + (int64_t)(draw >> 16) % p->cols;
+            memcpy(c->host + p->offset + (size_t)r * p->stride + (size_t)at * size,
+                   codes + ((draw & 15) + (end ? 16 : 0)) * size, size);
+        }
+    }
+}
+
+/* Neighbouring products cancel almost entirely, so that the result is far below its terms. */
+static void make_cancelling(struct rfg_case *c, const struct place *p, bool negate)
+{
+    rfg_dtype d = p->spec.dtype;
+    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(d));
+    for (int64_t r = 0; r < p->segs; r++) {
+        char *row = c->host + p->offset + (size_t)r * p->stride;
+        for (int64_t i = 1; i < cols; i += 2)
+            if (i % 32 != 1)
+                rfg_store(row, d, i, (negate ? -1 : 1) * rfg_load(row, d, i - 1));
+    }
+}
+
+static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t *seed)
+{
+    const double values[] = {
+        NAN, INFINITY, -INFINITY, -0.0, rfg_ulp(p->spec.dtype, 0), -3 * rfg_ulp(p->spec.dtype, 0)
+    };
+    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(p->spec.dtype)), n = p->segs * cols;
+    /* Few rows: others stay finite and are checked as ever. A key is seen by all queries of its sequence. */
+    int64_t rows = 2 + (p->spec.role == RFG_ROLE_NONE || p->spec.role == RFG_ROLE_QUERIES ? p->segs / 4 : 0);
+    for (int64_t i = 0; i < rows && n; i++) {
+        int64_t at = (int64_t)(rfg_random(seed) % (uint64_t)n);
+        rfg_store(c->host + p->offset + (size_t)(at / cols) * p->stride, p->spec.dtype, at % cols,
+                  values[rfg_random(seed) % 6]);
+    }
+}
+
+/* NaN around inputs and between their rows: who reads there shows it. (Not where outputs are: see GUARD_BYTE.) */
+static void surround(struct rfg_case *c, int input)
+{
+    const struct place *p = &c->place[input];
+    for (int i = 0; i < c->n_tensors; i++)
+        if (c->place[i].spec.same_as == input + 1)
+            return;
+    memset(c->host + p->offset - GUARD, POISON, p->extent + 2 * GUARD);
+}
+
+void rfg_case_make_data(struct rfg_case *c)
+{
+    uint64_t seed = c->params.seed;
+    memset(c->host, GUARD_BYTE, c->set_bytes);
+    for (int i = 0; i < c->n_tensors; i++) {
+        const struct place *p = &c->place[i];
+        if (p->spec.absent)
+            continue;
+        if (p->spec.same_as)
+            continue;
+        if (p->spec.output) {
+            for (int64_t r = 0; r < p->segs; r++)
+                memset(c->host + p->offset + (size_t)r * p->stride, POISON, p->seg);
+            continue;
+        }
+        surround(c, i);
+        if (p->spec.dtype == RFG_I32) {
+            c->prob.op->indices(&c->prob, i, rfg_random(&seed), (int32_t *)(void *)(c->host + p->offset));
+            continue;
+        }
+        fill_random(c, p, &seed);
+        if (p->spec.fill != 0)
+            continue;
+        if (c->params.data == RFG_DATA_RANDOM && p->spec.role == RFG_ROLE_VALUES)
+            make_spikes(c, p, rfg_random(&seed));
+        if (c->params.data == RFG_DATA_CANCEL)
+            make_cancelling(c, p, i % 2 == 1);
+        if (c->params.data == RFG_DATA_SPECIAL)
+            sprinkle_special(c, p, &seed);
+    }
+}
