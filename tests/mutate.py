@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the mutants of tests/mutants: applies each small change, builds the test named in it, and expects that test to fail.
+
+A mutant is a file `<area>-<slug>.patch`:
+
+    What: bias is read one element past N
+    Survives: why no test can tell (only where that is so)
+    Run: tests/test-gemm
+    Env: RFG_TEST_DEVICES=emu:gfx942:4 CK_RUN_CASE=shapes
+    <unified diff for patch -p1>
+
+Run is a target of the build folder with its arguments. A mutant is killed if that command fails, crashes or takes longer
+than the limit. The same command must pass without the mutant. Those whose Env names an nvidia device are skipped unless
+--device nvidia is given; with --programs DIR nothing is built: only mutants of kernel text run, through RFG_KERNEL_DIR.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import queue
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LIMIT = 120  # seconds
+
+
+class Mutant:
+    def __init__(self, path):
+        self.name = os.path.basename(path)[: -len(".patch")]
+        text = open(path).read()
+        head, mark, diff = text.partition("\n--- ")
+        self.diff = "--- " + diff
+        fields = {}
+        for line in head.split("\n"):
+            key, colon, value = line.partition(":")
+            if not colon or key not in ("What", "Survives", "Run", "Env") or key in fields or not value.strip():
+                sys.exit("%s: '%s': must be What:, Survives:, Run: or Env:, each once, with a value" % (path, line))
+            fields[key] = value.strip()
+        if not mark or "What" not in fields or "Run" not in fields:
+            sys.exit("%s: needs What:, Run: and a unified diff" % path)
+        self.what, self.survives = fields["What"], fields.get("Survives")
+        self.run = shlex.split(fields["Run"])
+        self.env = dict(word.partition("=")[::2] for word in shlex.split(fields.get("Env", "")))
+        self.files = re.findall(r"^\+\+\+ b/(\S+)", self.diff, re.M)
+        self.nvidia = "nvidia" in self.env.get("RFG_TEST_DEVICES", "")
+
+    def of_kernels(self):
+        """Whether the change is in text that is compiled at run time only."""
+        return all(re.match(r"(ops/.*\.hip|ops/device/.*)$", f) or f.endswith(".h") and only_kernels_include(f) for f in self.files)
+
+
+def only_kernels_include(header):
+    line = re.compile(r'^ *#include "(?:.*/)?%s"' % re.escape(os.path.basename(header)), re.M)
+    users = [f for f in glob.glob(ROOT + "/ops/**/*.[ch]*", recursive=True) if line.search(open(f).read())]
+    return users and all(f.endswith(".hip") or f.endswith(".h") and only_kernels_include(os.path.relpath(f, ROOT)) for f in users)
+
+
+class Tree:
+    """A copy of the sources, with a build of its own unless programs says where there is one."""
+
+    def __init__(self, where, programs):
+        self.where, self.source = where, where + "/source"
+        self.build = programs or where + "/build"
+        self.builds = not programs
+        self.passed = {}
+        os.makedirs(self.source, exist_ok=True)
+        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+        files = listed.stdout.split("\n")[:-1] if listed.returncode == 0 else [
+            os.path.relpath(os.path.join(d, f), ROOT) for top in ("ops", "asm") for d, _, fs in os.walk(ROOT + "/" + top) for f in fs]
+        for f in files:
+            a, b = ROOT + "/" + f, self.source + "/" + f
+            if os.path.isfile(a) and not (os.path.isfile(b) and open(a, "rb").read() == open(b, "rb").read()):
+                os.makedirs(os.path.dirname(b), exist_ok=True)
+                shutil.copyfile(a, b)
+                shutil.copymode(a, b)
+        if self.builds and not os.path.exists(self.build + "/build.ninja"):
+            self.must(["meson", "setup", "-Dtests=enabled", self.build, self.source])
+
+    @staticmethod
+    def must(command):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit("%s\n%s%s" % (" ".join(command), done.stdout[-4000:], done.stderr[-4000:]))
+
+    def make(self, mutant):
+        """Builds what the mutant's test takes; the compiler's message if it can't."""
+        if not self.builds:
+            return None
+        programs = ["tuner/rfg-" + name for name in ("tune", "db", "info", "compile", "emu", "bench")]
+        programs += ["tests/" + name for name in ("mock-blas.so", "mock-blas-old.so", "rfg-tune-fake", "rfg-bench-fake")]
+        if mutant.run[0] == "tests/test-rfg_db":
+            programs += ["tuned_configs/%s-v1.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
+        target = mutant.run[0] if mutant.run[0].startswith(("tests/", "tuner/", "bench/")) else "all"
+        done = subprocess.run(["ninja", "-C", self.build, target] + programs, capture_output=True, text=True)
+        return None if done.returncode == 0 else done.stdout[-3000:]
+
+    def test(self, mutant, kernels):
+        """(passed, what happened, the end of its output)"""
+        program = self.build + "/" + mutant.run[0]
+        scratch = self.where + "/scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        for d in ("data", "tmp"):
+            os.makedirs(scratch + "/" + d)
+        env = dict(os.environ, RFG_BINDIR=self.build + "/bin", RFG_SOURCE_ROOT=self.source, RFG_PYTHON=sys.executable,
+                   RFG_MOCK_BLAS=self.build + "/tests/mock-blas.so", RFG_MOCK_BLAS_OLD=self.build + "/tests/mock-blas-old.so",
+                   RFG_FAKE_BINDIR=self.build + "/tests", XDG_DATA_HOME=scratch + "/data", XDG_CACHE_HOME=self.where + "/cache",
+                   TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal", **mutant.env)
+        if kernels:
+            env["RFG_KERNEL_DIR"] = self.source + "/ops"
+        started = subprocess.Popen([program if os.path.exists(program) else mutant.run[0]] + mutant.run[1:], cwd=self.build, env=env,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            out, _ = started.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(started.pid, 9)
+            started.communicate()
+            return False, "no end after %d s" % LIMIT, ""
+        out = out.decode(errors="replace")
+        failed = re.findall(r":([FE]:[^\n]*)", out)
+        code = started.returncode
+        checks = re.findall(r"Checks: (\d+)", out)
+        if checks and not any(map(int, checks)):
+            return False, "no check ran: CK_RUN_CASE names none", out[-2000:]
+        return code == 0, ("passed" if code == 0 else failed[0][:150] if failed else "exit %d" % code), out[-2000:]
+
+    def judge(self, mutant):
+        """(verdict, details)"""
+        kernels = mutant.of_kernels()
+        if not kernels and not self.builds:
+            return "skipped", "it is not in kernel text, and nothing is built (--programs)"
+        key = (tuple(mutant.run), tuple(sorted(mutant.env.items())))
+        if key not in self.passed:
+            problem = self.make(mutant)
+            if problem:
+                sys.exit("the tree itself doesn't build:\n" + problem)
+            self.passed[key] = self.test(mutant, False)
+        if not self.passed[key][0]:
+            return "broken", "fails without the mutant: %s\n%s" % self.passed[key][1:]
+        saved = {}
+        for f in mutant.files:
+            with open(self.source + "/" + f) as file:
+                saved[f] = file.read()
+        try:
+            done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-r", "-"], cwd=self.source, input=mutant.diff,
+                                  capture_output=True, text=True)
+            if done.returncode:
+                return "broken", "the patch doesn't apply any more: " + done.stdout.strip()
+            problem = None if kernels else self.make(mutant)
+            if problem:
+                return "broken", "doesn't compile:\n" + problem
+            passed, what, _ = self.test(mutant, kernels)
+            return "survived" if passed else "killed", what
+        finally:
+            for f, text in saved.items():
+                with open(self.source + "/" + f, "w") as file:
+                    file.write(text)
+
+
+def main():
+    p = argparse.ArgumentParser(prog="./dev mutate", description="runs the mutants of tests/mutants; exit 1 if one survives unexplained")
+    p.add_argument("names", nargs="*", help="mutants, or the beginnings of their names (default: all)")
+    p.add_argument("--tenth", action="store_true", help="a tenth of them, drawn from a seed: the commit's, or --seed")
+    p.add_argument("--seed", help="any text")
+    p.add_argument("--list", action="store_true", help="only list them")
+    p.add_argument("--check", action="store_true", help="only check that every patch applies")
+    p.add_argument("--jobs", type=int, default=2, help="trees that work at once (default: %(default)s)")
+    p.add_argument("--dir", default=ROOT + "/build-mutate", help="where the copies are (default: %(default)s)")
+    p.add_argument("--programs", metavar="BUILD", help="an existing build; mutants of kernel text only")
+    p.add_argument("--device", choices=["nvidia"], help="also those that need this device")
+    a = p.parse_args()
+    mutants = [Mutant(f) for f in sorted(glob.glob(ROOT + "/tests/mutants/*.patch"))]
+    if a.names:
+        mutants = [m for m in mutants if any(m.name.startswith(n) for n in a.names)]
+    if a.tenth:
+        seed = a.seed or subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        print("seed %s" % seed)
+        mutants = [m for m in mutants if not m.nvidia]
+        mutants = random.Random(seed).sample(mutants, -(-len(mutants) // 10))
+    if not mutants:
+        sys.exit("no mutant of that name: %s" % " ".join(a.names))
+    if a.list:
+        for m in mutants:
+            print("%-40s %s" % (m.name, m.what))
+        return
+    if a.check:
+        bad = 0
+        for m in mutants:
+            done = subprocess.run(["patch", "-p1", "--dry-run", "-f"], cwd=ROOT, input=m.diff, capture_output=True, text=True)
+            if done.returncode:
+                bad += 1
+                print("%s: %s" % (m.name, done.stdout.strip()))
+        print("%d passed, %d failed" % (len(mutants) - bad, bad))
+        sys.exit(bad > 0)
+
+    trees = queue.Queue()
+    for i in range(max(1, min(a.jobs, len(mutants)))):
+        trees.put(Tree("%s/%d" % (a.dir, i), a.programs and os.path.abspath(a.programs)))
+    count = dict.fromkeys(("killed", "survived", "explained", "broken", "skipped"), 0)
+    lock = threading.Lock()
+
+    def one(m):
+        start, tree = time.time(), trees.get()
+        try:
+            verdict, details = ("skipped", "needs %s" % m.env["RFG_TEST_DEVICES"]) if m.nvidia and a.device != "nvidia" else tree.judge(m)
+        finally:
+            trees.put(tree)
+        if verdict == "survived" and m.survives:
+            verdict, details = "explained", m.survives
+        with lock:
+            count[verdict] += 1
+            print("%-9s %-40s %5.1f s  %s" % (verdict, m.name, time.time() - start, details if verdict != "survived" else m.what), flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(trees.qsize()) as pool:
+        for done in [pool.submit(one, m) for m in mutants]:
+            done.result()
+    ran = count["killed"] + count["survived"] + count["explained"]
+    print("%d mutants: %s; %.1f%% killed" % (len(mutants), ", ".join("%d %s" % (n, v) for v, n in count.items()),
+                                            100.0 * count["killed"] / max(1, ran)))
+    print("%d passed, %d failed, %d skipped" % (count["killed"] + count["explained"], count["survived"] + count["broken"], count["skipped"]))
+    sys.exit(count["survived"] + count["broken"] > 0)
+
+
+if __name__ == "__main__":
+    main()
