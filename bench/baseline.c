@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/util.h"
-#include "../tuner/output.h"
+#include "base/util.h"
+#include "tuner/output.h"
 #include "bench.h"
 
 struct bench_baseline {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/util.h"
-#include "../tuner/output.h"
+#include "base/util.h"
+#include "tuner/output.h"
 #include "bench.h"
 
 struct options {

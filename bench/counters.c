@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "../emu/counters.h"
+#include "emu/count/counters.h"
 #include "bench.h"
 
 struct counted {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "bench.h"
 
 #define BATCHES 201

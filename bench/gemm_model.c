@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm-model: judges gemm's analytical model by measured times, and fits its constants (ops/gemm/model.h) to them.
+ * gemm-model: judges gemm's analytical model by measured times, and fits its constants (ops/model/model.h) to them.
  * The times are `rfg-tune --json` of as many candidates as there was time for (docs/perf/gemm.md says how). */
 #include <getopt.h>
 #include <jansson.h>
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/context.h"
-#include "../ops/gemm/gemm.h"
-#include "../ops/gemm/model.h"
+#include "dispatch/context.h"
+#include "ops/gemm/gemm.h"
+#include "ops/model/model.h"
 
 static const char usage[] =
     "usage: gemm-model [options] RFG-TUNE.json...\n"
     "For each problem: what the model would pick of the measured candidates, against the best of them.\n"
-    "  --fit          fit the constants first, print them as a row for ops/gemm/model.c\n"
+    "  --fit          fit the constants first, print them as a row for ops/model/model.c\n"
     "  --fit-device   fit what the device's table (dispatch/device.c) says of latencies and caches as well\n"
     "  --folds N      N times: fit without every N-th (N, K), judge by those alone; the figures of all of them\n"
     "  --replay       how many candidates, in the model's order, a sweep needs\n"

@@ -7,8 +7,8 @@
 #include <emmintrin.h>
 #endif
 
-#include "../dispatch/util.h"
-#include "../ops/cpu/pool.h"
+#include "base/util.h"
+#include "ops/cpu/pool.h"
 #include "bench.h"
 
 #define TASKS 64

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../emu/hip_emu.h"
+#include "emu/hip/hip_emu.h"
 #include "context_impl.h"
-#include "util.h"
+#include "base/util.h"
 
 const struct rfg_device *rfg_context_info(const rfg_context *ctx)
 {

@@ -4,12 +4,11 @@
 #ifndef RFG_DISPATCH_CONTEXT_H
 #define RFG_DISPATCH_CONTEXT_H
 
-#include <stdio.h>
-
-#include "../ops/op.h"
-#include "db.h"
-#include "hip.h"
-#include "jit.h"
+#include "ops/op.h"
+#include "base/log.h"
+#include "dispatch/db/db.h"
+#include "dispatch/hip/hip.h"
+#include "dispatch/jit/jit.h"
 
 const struct rfg_device *rfg_context_info(const rfg_context *ctx);
 /* NULL on cpu. */
@@ -93,19 +92,5 @@ rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_pr
 /* "hiprtc 5.2..." for kernels, the C compiler for host variants, the library for vendors: tuned row columns. */
 void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
                             char source_hash[65], char *compiler, size_t size);
-
-/* ---- logging: RFG_LOG=dispatch|calls|jit|all (comma-separated), to stderr ------------------------------------ */
-
-enum rfg_log_topic { RFG_LOG_DISPATCH = 1, RFG_LOG_CALLS = 2, RFG_LOG_JIT = 4 };
-bool rfg_log_on(enum rfg_log_topic topic);
-__attribute__((format(printf, 2, 3))) void rfg_log(enum rfg_log_topic topic, const char *fmt, ...);
-/* "rfg: warning: ...". Of one kind (one place in the source) the first few, then the 10th, 100th, 1000th ..., counted.
- */
-#define RFG_WARNINGS_OF_A_KIND 5
-__attribute__((format(printf, 1, 2))) void rfg_warn(const char *fmt, ...);
-/* The same, always: what the emulator was asked to find. */
-__attribute__((format(printf, 1, 2))) void rfg_warn_each(const char *fmt, ...);
-/* fprintf() of one line, or a part of one, with what is in files: see rfg_escape(). Newlines at its end stay. */
-__attribute__((format(printf, 2, 3))) void rfg_print(FILE *f, const char *fmt, ...);
 
 #endif

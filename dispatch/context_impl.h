@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "../ops/cpu/pool.h"
+#include "ops/cpu/pool.h"
 #include "context.h"
 
 #define RFG_MAX_STREAMS 256

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "context.h"
-#include "hip.h"
-#include "util.h"
+#include "dispatch/hip/hip.h"
+#include "base/util.h"
 
 #define MMA    RFG_FEATURE_MMA
 #define ASYNC  RFG_FEATURE_ASYNC

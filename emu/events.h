@@ -16,8 +16,8 @@
 #ifndef RFG_EMU_EVENTS_H
 #define RFG_EMU_EVENTS_H
 
-#include "effects.h"
-#include "front.h"
+#include "emu/check/effects.h"
+#include "emu/run/front.h"
 
 enum emu_event_kind {
     EMU_EVENT_LAUNCH_BEGIN, /* launch: grid, block, kernel, LDS are set */

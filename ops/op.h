@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "problem.h"
 #include "rfg/core.h"
 
@@ -74,7 +75,7 @@ struct rfg_param {
 /* One compile: what hipRTC specialises. Must depend only on dtypes and parameters, never on M, N, K, so that
  * problems share code objects. */
 struct rfg_kernel {
-    const char *source; /* an embedded file, e.g. "gemm/skinny.hip" */
+    const char *source; /* an embedded file, e.g. "gemm/gpu/skinny.hip" */
     const char *entry;  /* the extern "C" __global__ function */
     int n_macros;
     struct {
@@ -266,8 +267,5 @@ const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *
 
 /* Runs a validated problem: finds or makes its plan, completes the head of kargs and launches. */
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream);
-
-/* Sets the thread's error message and returns status. */
-__attribute__((format(printf, 2, 3))) rfg_status rfg_fail(rfg_status status, const char *fmt, ...);
 
 #endif

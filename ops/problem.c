@@ -11,19 +11,6 @@
 #include <xxhash.h>
 
 #include "op.h"
-#include "text.h"
-
-bool rfg_refuse(struct rfg_reason *why, const char *fmt, ...)
-{
-    if (why) {
-        va_list ap;
-        va_start(ap, fmt);
-        vsnprintf(why->text, sizeof(why->text), fmt, ap);
-        va_end(ap);
-        rfg_escape(why->text, sizeof(why->text));
-    }
-    return false;
-}
 
 void rfg_problem_init(struct rfg_problem *p, const struct rfg_op *op)
 {

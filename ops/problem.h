@@ -9,21 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rfg/core.h"
+#include "base/error.h"
 
 #define RFG_MAX_KEYS       24
 #define RFG_MAX_DTYPES     4
 #define RFG_PROBLEM_STRLEN RFG_PROBLEM_MAX
 
 struct rfg_op;
-
-/* A sentence for people, filled by whoever refuses something. */
-struct rfg_reason {
-    char text[160];
-};
-
-/* Writes the sentence (why may be NULL) and returns false, so that `return rfg_refuse(why, ...)` reads well. */
-__attribute__((format(printf, 2, 3))) bool rfg_refuse(struct rfg_reason *why, const char *fmt, ...);
 
 enum rfg_key_kind {
     RFG_KEY_SIZE,   /* M, N, K: always printed, no default */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "suite.h"
 
 static const char *const data_names[] = { "random", "ints", "cancel", "special", "exact" };

@@ -7,7 +7,7 @@
 
 #include <check.h>
 
-#include "../tuner/harness.h"
+#include "tuner/harness.h"
 
 struct op_case {
     const char *problem;

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 
 char *out, *err;
 static char dir[32];

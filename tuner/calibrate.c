@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/util.h"
-#include "../ops/cpu/pool.h"
+#include "base/util.h"
+#include "ops/cpu/pool.h"
 #include "harness.h"
 
 #define THREADS  256       /* as in calibrate.hip */

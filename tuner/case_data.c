@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "case.h"
 
 #define STEP       16        /* keys that attention's kernels take at once; pages are multiples */

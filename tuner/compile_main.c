@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/context.h"
-#include "../dispatch/jit_internal.h"
-#include "../dispatch/util.h"
+#include "dispatch/context.h"
+#include "dispatch/jit/jit_internal.h"
+#include "base/util.h"
 #include "output.h"
 
 static const char usage[] =

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../dispatch/context.h"
-#include "../dispatch/db_internal.h"
-#include "../dispatch/tempdir.h"
-#include "../dispatch/util.h"
+#include "dispatch/context.h"
+#include "dispatch/db/db_internal.h"
+#include "base/tempdir.h"
+#include "base/util.h"
 #include "output.h"
 
 enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };

@@ -5,7 +5,7 @@
 #ifndef RFG_TUNER_FENCED_H
 #define RFG_TUNER_FENCED_H
 
-#include "../dispatch/context.h"
+#include "dispatch/context.h"
 
 struct rfg_fenced {
     char *data;           /* of `size` bytes */

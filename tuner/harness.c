@@ -4,7 +4,7 @@
  *
  * All sets of a case hold the same data at different addresses: rotation is about caches, and one answer of the oracle
  * serves every set. */
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "case.h"
 
 #include <inttypes.h>

@@ -6,9 +6,9 @@
 #ifndef RFG_TUNER_HARNESS_H
 #define RFG_TUNER_HARNESS_H
 
-#include "../dispatch/context.h"
-#include "../dispatch/db.h"
-#include "../ops/oracle.h"
+#include "dispatch/context.h"
+#include "dispatch/db/db.h"
+#include "ops/oracle.h"
 
 enum rfg_data {
     /* Uniform in [-1, 1): what is timed and checked by default. Attention's values: in each row one element stands out,

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../dispatch/context.h"
-#include "../dispatch/db.h"
-#include "../dispatch/hip.h"
-#include "../emu/hip_emu.h"
-#include "../dispatch/jit.h"
-#include "../dispatch/util.h"
+#include "dispatch/context.h"
+#include "dispatch/db/db.h"
+#include "dispatch/hip/hip.h"
+#include "emu/hip/hip_emu.h"
+#include "dispatch/jit/jit.h"
+#include "base/util.h"
 #include "output.h"
 #include "rfg/rfg.h"
 

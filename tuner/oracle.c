@@ -212,7 +212,7 @@ rfg_status rfg_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_
         rfg_oracle_fn *fn;
     } oracles[] = {
 #define RFG_OP(name) { #name, rfg_oracle_##name },
-#include "../ops/registry.def"
+#include "ops/registry.def"
 #undef RFG_OP
     };
     for (size_t i = 0; i < sizeof(oracles) / sizeof(oracles[0]); i++)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 
 void rfg_program_begin(void)
 {

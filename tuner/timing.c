@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "harness.h"
 
 #define MIN_LAUNCHES 20 /* in a graph: its edges and the events around it are shared by so many */

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "../dispatch/tempdir.h"
+#include "base/tempdir.h"
 #include "harness.h"
 
 /* Exit codes; --help says what they mean. */

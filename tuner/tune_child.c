@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "tune.h"
 
 #define OPEN_TIMEOUT  120.0 /* loading a GPU's runtime from a cold disk */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "tune.h"
 
 #define MAX_THREADS     256

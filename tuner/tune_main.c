@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "output.h"
 #include "tune.h"
 

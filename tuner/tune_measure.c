@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "tune.h"
 
 /* A candidate made ready. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "tune.h"
 
 #define DEFAULT_CANDIDATES 48  /* docs/perf/gemm.md says what more and fewer would find */

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "../dispatch/jit.h"
-#include "../dispatch/util.h"
+#include "dispatch/jit/jit.h"
+#include "base/util.h"
 #include "tune.h"
 
 /* The model's first. A vendor's library has no model, and can't be asked. */

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "tune.h"
 
 static bool line_shown;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../dispatch/util.h"
+#include "base/util.h"
 #include "output.h"
 #include "tune.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../dispatch/db_internal.h"
-#include "../dispatch/util.h"
+#include "dispatch/db/db_internal.h"
+#include "base/util.h"
 #include "tune.h"
 
 #define FIRST_ROUNDS      3

@@ -2,7 +2,7 @@
 #ifndef RFG_ACT_H
 #define RFG_ACT_H
 
-#include "quant.h"
+#include "rfg/quant.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "rfg/core.h"
 
 #ifdef __cplusplus
 extern "C" {

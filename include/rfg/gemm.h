@@ -2,7 +2,7 @@
 #ifndef RFG_GEMM_H
 #define RFG_GEMM_H
 
-#include "core.h"
+#include "rfg/core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 #ifndef RFG_MHA_H
 #define RFG_MHA_H
 
-#include "core.h"
+#include "rfg/core.h"
 
 #ifdef __cplusplus
 extern "C" {

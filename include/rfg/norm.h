@@ -2,7 +2,7 @@
 #ifndef RFG_NORM_H
 #define RFG_NORM_H
 
-#include "quant.h"
+#include "rfg/quant.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 #ifndef RFG_QUANT_H
 #define RFG_QUANT_H
 
-#include "core.h"
+#include "rfg/core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,11 +5,11 @@
 #ifndef RFG_RFG_H
 #define RFG_RFG_H
 
-#include "act.h"
-#include "core.h"
-#include "gemm.h"
-#include "mha.h"
-#include "norm.h"
-#include "quant.h"
+#include "rfg/act.h"
+#include "rfg/core.h"
+#include "rfg/gemm.h"
+#include "rfg/mha.h"
+#include "rfg/norm.h"
+#include "rfg/quant.h"
 
 #endif

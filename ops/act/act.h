@@ -2,7 +2,7 @@
 #ifndef RFG_OPS_ACT_H
 #define RFG_OPS_ACT_H
 
-#include "../quant.h"
+#include "ops/quant.h"
 #include "act_args.h"
 #include "rfg/act.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The cpu variants of act_and_mul and act: rows shared out among threads. */
-#include "../cpu/rows_variants.h"
+#include "ops/cpu/rows_variants.h"
 #include "act.h"
 
 struct job {

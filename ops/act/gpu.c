@@ -3,7 +3,7 @@
  * The GPU variants of act_and_mul and act: what each can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 
-#include "../gpu_rows.h"
+#include "ops/gpu_rows.h"
 #include "act.h"
 
 static int vec_of(const struct rfg_problem *prob)

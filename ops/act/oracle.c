@@ -3,8 +3,8 @@
  * The oracle of act_and_mul and act, by the formulas of rfg/act.h. */
 #include <math.h>
 
-#include "../oracle.h"
-#include "../quant.h"
+#include "ops/oracle.h"
+#include "ops/quant.h"
 #include "act.h"
 
 /* act(v), and in *steep by how many fp32 epsilons a relative error of one in the argument of its exponential shows. */

@@ -5,7 +5,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "../quant.h"
+#include "ops/quant.h"
 #include "pool.h"
 
 float rfg_cpu_scale(float largest, int dtype)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../op.h"
+#include "ops/op.h"
 
 #define RFG_CPU_CHUNK 64 /* elements; scratch rows are whole ones of these */
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../quant.h"
+#include "ops/quant.h"
 #include "rfg/act.h"
 #include "rows.h"
 #include "vectors.h"

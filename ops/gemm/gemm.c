@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../operand.h"
+#include "ops/operand.h"
 #include "rfg/gemm.h"
 
 #define MAX_SIZE RFG_MAX_SIZE

@@ -2,8 +2,8 @@
 #ifndef RFG_OPS_GEMM_H
 #define RFG_OPS_GEMM_H
 
-#include "../op.h"
-#include "../operand.h"
+#include "ops/op.h"
+#include "ops/operand.h"
 
 /* Indices of the problem's keys, in the order of gemm_keys. */
 enum {
@@ -23,7 +23,7 @@ enum {
 
 /* dtype[0] = X, dtype[1] = W (and bias), dtype[2] = Y. */
 
-/* What every gemm kernel, on GPU and CPU, is given (by value, as its only parameter). ops/device/gemm_args.h is
+/* What every gemm kernel, on GPU and CPU, is given (by value, as its only parameter). ops/device/rfg_gemm_args.h is
  * the kernels' view of the same bytes. */
 struct gemm_args {
     /* The first 48 bytes: all that packed operands take without a workspace (see act_args.h). */
@@ -61,11 +61,11 @@ rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *na
 
 extern const struct rfg_op rfg_op_gemm_prepack_desc;
 
-/* ops/gemm/cpu.c, ops/gemm/gpu.c, ops/gemm/vendor.c */
+/* ops/gemm/cpu/cpu.c, ops/gemm/gpu/gpu.c, ops/gemm/vendor/vendor.c */
 extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;
 extern const struct rfg_variant gemm_skinny, gemm_skinny_mma_asm, gemm_splitk_mma, gemm_portable;
-extern const struct rfg_variant gemm_stream_mma;           /* ops/gemm/gpu_stream.c */
-extern const struct rfg_variant gemm_thin_mma, gemm_wgmma; /* ops/gemm/gpu_thin.c, gpu_wgmma.c */
+extern const struct rfg_variant gemm_stream_mma;           /* ops/gemm/gpu/gpu_stream.c */
+extern const struct rfg_variant gemm_thin_mma, gemm_wgmma; /* ops/gemm/gpu/gpu_thin.c, gpu_wgmma.c */
 extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The oracle of gemm. */
-#include "../oracle.h"
+#include "ops/oracle.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../cpu/pool.h"
-#include "gpu.h"
+#include "ops/cpu/pool.h"
+#include "ops/gemm/gpu/gpu.h"
 #include "prepack_args.h"
 #include "rfg/gemm.h"
 

@@ -3,7 +3,7 @@
  * mha_portable and mha_decode_portable, one kernel: how it is launched, and how long it should take. */
 #include <math.h>
 
-#include "../gpu.h"
+#include "ops/gpu.h"
 #include "mha.h"
 
 enum { P_ROWS };

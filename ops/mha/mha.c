@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../operand.h"
+#include "ops/operand.h"
 #include "mha_call.h"
 
 static const char *const kv_names[] = { "same", "e4m3", "e4m3fnuz", "e5m2" };

@@ -2,7 +2,7 @@
 #ifndef RFG_OPS_MHA_H
 #define RFG_OPS_MHA_H
 
-#include "../op.h"
+#include "ops/op.h"
 #include "mha_args.h"
 #include "rfg/mha.h"
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "../operand.h"
+#include "ops/operand.h"
 #include "mha_call.h"
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)

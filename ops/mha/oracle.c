@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../oracle.h"
+#include "ops/oracle.h"
 #include "mha_call.h"
 
 #define EPS   0x1p-24 /* half an ulp of 1 in fp32 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The cpu variants of the norms: rows shared out among threads. */
-#include "../cpu/rows_variants.h"
+#include "ops/cpu/rows_variants.h"
 #include "norm.h"
 
 struct job {

@@ -3,7 +3,7 @@
  * The GPU variants of the norms: what each can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 
-#include "../gpu_rows.h"
+#include "ops/gpu_rows.h"
 #include "norm.h"
 
 enum { P_THREADS, P_ROWS, P_CHUNKS, P_KEEP, P_AHEAD, P_WIDTH, P_STREAM, P_PERSIST, P_SPLIT };

@@ -2,7 +2,7 @@
 #ifndef RFG_OPS_NORM_H
 #define RFG_OPS_NORM_H
 
-#include "../quant.h"
+#include "ops/quant.h"
 #include "norm_args.h"
 #include "rfg/norm.h"
 

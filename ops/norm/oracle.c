@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../oracle.h"
-#include "../quant.h"
+#include "ops/oracle.h"
+#include "ops/quant.h"
 #include "norm.h"
 
 #define EPS 0x1p-24

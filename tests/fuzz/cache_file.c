@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../dispatch/cache_disk.h"
-#include "../../dispatch/util.h"
+#include "dispatch/jit/cache_disk.h"
+#include "base/util.h"
 #include "fuzz.h"
 
 const char fuzz_name[] = "cache_file";

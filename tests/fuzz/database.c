@@ -3,7 +3,7 @@
  * Tuned databases: SQLite's files with bytes changed. Read as a context and as rfg-db read them, never written. */
 #include <string.h>
 
-#include "../../dispatch/util.h"
+#include "base/util.h"
 #include "rows.h"
 
 const char fuzz_name[] = "database";

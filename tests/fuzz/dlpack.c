@@ -3,7 +3,7 @@
  * DLPack tensors, and what operators' checks make of the views: the bytes that they say are touched. */
 #include "rfg/dlpack.h"
 
-#include "../../ops/operand.h"
+#include "ops/operand.h"
 #include "fuzz.h"
 
 const char fuzz_name[] = "dlpack";

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../dispatch/util.h"
+#include "base/util.h"
 #include "fuzz.h"
 
 #define HANG_SECONDS 10

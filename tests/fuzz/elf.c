@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../emu/code.h"
+#include "emu/code/code.h"
 #include "fuzz.h"
 
 const char fuzz_name[] = "elf";

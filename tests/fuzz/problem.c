@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "../../dispatch/hip.h"
-#include "../../ops/op.h"
+#include "dispatch/hip/hip.h"
+#include "ops/op.h"
 #include "fuzz.h"
 
 const char fuzz_name[] = "problem";

@@ -4,7 +4,7 @@
 #ifndef RFG_TESTS_FUZZ_ROWS_H
 #define RFG_TESTS_FUZZ_ROWS_H
 
-#include "../../dispatch/db_internal.h"
+#include "dispatch/db/db_internal.h"
 #include "fuzz.h"
 
 /* A database with a few rows in fuzz_dir(), sealed. Returns its path. */

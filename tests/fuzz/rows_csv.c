@@ -3,7 +3,7 @@
  * Exported tuned rows, as rfg-db import reads them. */
 #include <string.h>
 
-#include "../../dispatch/util.h"
+#include "base/util.h"
 #include "rows.h"
 
 const char fuzz_name[] = "rows_csv";

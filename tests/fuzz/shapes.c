@@ -3,7 +3,7 @@
  * Shapes files. */
 #include <string.h>
 
-#include "../../dispatch/db.h"
+#include "dispatch/db/db.h"
 #include "fuzz.h"
 
 const char fuzz_name[] = "shapes";

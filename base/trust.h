@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Who could have put there what we are about to run: see docs/security.md. Only root and the user that we run as are
+ * trusted. Nothing here waits (FIFOs, leases) or follows a link that somebody else made. */
+#ifndef RFG_DISPATCH_TRUST_H
+#define RFG_DISPATCH_TRUST_H
+
+#include <stdbool.h>
+
+#include "error.h"
+
+/* The calling program has more rights than the user who started it (set-uid, file capabilities): its environment and
+ * its PATH are somebody else's. */
+bool rfg_privileged(void);
+
+/* Opens a directory that is ours alone: owned by us, no link, written by nobody else, and the same of all above it
+ * but that root may own those (and those with the sticky bit, as /tmp, others may write). make: what is missing is
+ * made, 0700. -1: why names the directory and the rule, errno is the system's where it refused (else EPERM). */
+int rfg_open_own_dir(const char *path, bool make, struct rfg_reason *why);
+/* The same of a directory's entry. */
+int rfg_open_own_subdir(int dir, const char *name, bool make, struct rfg_reason *why);
+/* A regular file that is ours alone, by a name in dir (or a path with AT_FDCWD); flags as open(2), made 0600. */
+int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *why);
+
+/* May a program that was found (not named by the user) be started? Its owner must be root, us, or the owner of
+ * librfg.so (of the program that librfg.a is linked into); others must not be able to write it. */
+bool rfg_program_trusted(const char *path, struct rfg_reason *why);
+
+/* The path of a program: itself if it has a slash, else the first of $PATH's absolute directories that has it; of
+ * the system's own where the environment isn't to be believed. False: there is none. */
+bool rfg_find_program(const char *name, char *path, size_t size);
+
+/* The environment of a program that we start: ours, with `set` ("NAME=value", NULL-terminated) in place of what had
+ * these names; only PATH and `set` where ours isn't to be believed. malloc'ed, but for its strings; NULL: no memory. */
+char **rfg_program_env(char *const *set);
+
+#endif

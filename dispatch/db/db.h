@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tuned database: SQLite, one read-only system file and one writable user file, which wins. */
+#ifndef RFG_DISPATCH_DB_H
+#define RFG_DISPATCH_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ops/op.h"
+
+#define RFG_DB_APPLICATION_ID 0x52464731 /* "RFG1" */
+#define RFG_DB_SCHEMA         1          /* PRAGMA user_version; part of the default file name */
+
+/* How a row was obtained; a better one always beats a worse one in lookups. */
+enum rfg_source {
+    RFG_SOURCE_PREDICTED,
+    RFG_SOURCE_PROVISIONAL, /* measured, but not to be relied on: one candidate of several, or a spread above the
+                               median; tuned again. Versions that don't know it pass such rows over with a warning. */
+    RFG_SOURCE_IMPORTED,
+    RFG_SOURCE_MEASURED,
+};
+const char *rfg_source_name(enum rfg_source s);
+
+/* A tuned row: the winner for (problem, arch, CU count) and where it comes from. */
+struct rfg_row {
+    struct rfg_problem problem; /* without LAYOUT keys */
+    char arch[32];
+    int cu_count;
+    char variant[48];
+    char params[256];            /* JSON object of named parameters, keys in the variant's order: {"waves":4} */
+    double median_us, spread_us; /* spread: p95 - p5 of the samples */
+    int samples;
+    double error, error_bound; /* largest error against the oracle and what was allowed, in units of the bound's rule */
+    double default_us, vendor_us; /* in the same run; 0: none */
+    char source_hash[65];         /* of the kernel source, or the library version for a vendor's */
+    char compiler[96], driver[64], version[24], date[24], device[64]; /* date: "2026-11-21T03:40:00Z" */
+    uint64_t seed;
+    enum rfg_source how;
+};
+
+/* ---- one file ------------------------------------------------------------------------------------------------ */
+
+struct rfg_db;
+
+enum rfg_db_mode {
+    RFG_DB_READ,  /* must exist */
+    RFG_DB_WRITE, /* made if missing, with its directories */
+    RFG_DB_NOTE,  /* the same for an engine's notes, made in the midst of its work: waits for nobody's lock (an error),
+                     looks for no damage */
+    RFG_DB_LAST_NOTE, /* the same at its end: waits, but for 2 s only */
+};
+
+/* Errors are RFG_ERROR_DATABASE with a message naming the path: not a database, another application's, a newer
+ * schema (which says both numbers), one with views or triggers, locked (2 s, for RFG_DB_WRITE 15 s), unwritable.
+ * RFG_DB_WRITE moves a corrupt file aside to PATH.corrupt-N, warns, and makes a new one, but only a file that has
+ * SQLite's header and our application id; it never overwrites or deletes. Older schemas are migrated in one
+ * transaction. */
+rfg_status rfg_db_open(struct rfg_db **db, const char *path, enum rfg_db_mode mode);
+void rfg_db_close(struct rfg_db **db);
+const char *rfg_db_path(const struct rfg_db *db);
+
+/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v1.db; $RFG_SYSTEM_DB (a file, or a directory of
+ * ARCH_CUS-v1.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed. */
+char *rfg_db_user_path(void);
+char *rfg_db_system_path(const char *arch, int cu_count);
+
+/* Inserts or replaces the row of its (problem, arch, cu_count), but for one with a better `how`, which stays. One
+ * transaction; durable on return. INVALID_ARGUMENT if a figure is not plausible (not finite, negative, an error over
+ * its bound) or a text is not one line. */
+rfg_status rfg_db_put(struct rfg_db *db, const struct rfg_row *row);
+/* 1 found, 0 not there, -1 error. */
+int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, struct rfg_row *row);
+/* Every row in a stable order (op, dtypes, attrs, N, K, M, arch, cu_count). Rows that can't be understood (unknown
+ * op, bad dtypes) are passed with row->problem.op == NULL and the reason; fn false stops. arch NULL: all. */
+rfg_status rfg_db_each(struct rfg_db *db, const char *arch,
+                       bool (*fn)(void *ctx, const struct rfg_row *row, const char *bad), void *ctx);
+
+/* Parameters of a row as values in the variant's order. Refuses unknown, missing and ill-typed ones. A row of an
+ * overlap=1 problem (and no other) has one more, which no variant has: {"waves":4,"overlap":0} was fastest when it was
+ * launched plainly. */
+bool rfg_row_params(const struct rfg_row *row, const struct rfg_variant *var, int *p, struct rfg_reason *why);
+/* What it says there; false in the rows of other problems. */
+bool rfg_row_overlap(const struct rfg_row *row);
+/* Fills variant and params; overlap is left out unless the row's problem has it. */
+void rfg_row_set_config(struct rfg_row *row, const struct rfg_variant *var, const int *p, bool overlap);
+/* {"waves":4,"rows":2} */
+char *rfg_params_json(const struct rfg_variant *var, const int *p, char *buf, size_t size);
+/* For people: "gemm_skinny{waves=4}", "gemm_skinny{waves=4} launched plainly"; as it is stored if this version does not
+ * know it. */
+char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size);
+
+/* Misses: problems that were run without an exact row. */
+rfg_status rfg_db_add_misses(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,
+                             int rung, uint64_t calls);
+rfg_status rfg_db_each_miss(struct rfg_db *db,
+                            bool (*fn)(void *ctx, const struct rfg_problem *prob, const char *arch, int cu_count,
+                                       int rung, uint64_t calls, const char *last),
+                            void *ctx);
+rfg_status rfg_db_clear_miss(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count);
+
+/* Candidates that hung, faulted, computed wrong results or didn't compile, so that no later sweep tries them again
+ * (until the source hash changes). */
+rfg_status rfg_db_put_failure(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,
+                              const char *config, const char *source_hash, const char *what, const char *detail);
+/* 1 yes (what is filled), 0 no, -1 error. */
+int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *config,
+                  const char *source_hash, char *what, size_t size);
+
+/* Two tuners on one file share out its problems: claims one, or lets it go. False: another holds it. A claim ends with
+ * its process; where files can't be locked, everybody has all. For programs with one connection to the file. */
+bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, bool claim);
+
+/* A device's own numbers as `rfg-tune --calibrate` measured them; the analytical models' rather than what the table in
+ * device.c says. They hold for that product and driver. */
+struct rfg_calibration {
+    double mem_gbps, cache_gbps, latency_us, load_us, sync_us; /* as in struct rfg_device */
+    char device[64], driver[64], date[24];                     /* device: the product's name, "NVIDIA H200" */
+};
+/* Replaces what was there. INVALID_ARGUMENT if a number is not plausible. */
+rfg_status rfg_db_put_calibration(struct rfg_db *db, const char *arch, int cu_count, const struct rfg_calibration *c);
+/* 1 found, 0 not there, -1 error. */
+int rfg_db_get_calibration(struct rfg_db *db, const char *arch, int cu_count, const char *device, const char *driver,
+                           struct rfg_calibration *out);
+/* The same out of the file at path, for contexts and rfg-info: no file is no calibration, errors are warnings. */
+int rfg_device_calibration(const struct rfg_device *dev, const char *product, const char *driver, const char *path,
+                           struct rfg_calibration *out);
+void rfg_device_calibrate(struct rfg_device *dev, const struct rfg_calibration *c);
+
+/* The text form kept in tuned_configs/: CSV with a header, one line a row, every column of struct rfg_row. */
+rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path /* NULL: stdout */);
+/* keep_how: rows keep the `how` they say; else measured ones become IMPORTED. All or nothing: one bad line (said with
+ * file, line, column, value and rule) imports nothing. *rows: how many were stored. */
+rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how, int *rows);
+
+/* ---- what a context looks up --------------------------------------------------------------------------------- */
+
+/* An immutable snapshot of both files for one arch; lookups are lock-free. */
+struct rfg_snapshot;
+
+/* Never fails but for memory: a file that can't be read is a warning. */
+struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch);
+void rfg_snapshot_free(struct rfg_snapshot **snap);
+size_t rfg_snapshot_rows(const struct rfg_snapshot *snap);
+
+/* Rung 1. prob must be without LAYOUT keys. */
+const struct rfg_row *rfg_snapshot_exact(const struct rfg_snapshot *snap, const struct rfg_problem *prob, int cu_count);
+/* Rung 2: candidates with all keys but M equal, same cu_count, nearest M first (distance: |log2(M/M')|, then the
+ * smaller M). i = 0, 1, ...; NULL at the end. */
+const struct rfg_row *rfg_snapshot_nearest(const struct rfg_snapshot *snap, const struct rfg_problem *prob,
+                                           int cu_count, int i);
+/* Rung 3: exact problem or nearest M, other CU counts, nearest CU count first. */
+const struct rfg_row *rfg_snapshot_other_cus(const struct rfg_snapshot *snap, const struct rfg_problem *prob,
+                                             int cu_count, int i);
+
+/* ---- shapes files --------------------------------------------------------------------------------------------- */
+
+struct rfg_shape {
+    struct rfg_problem problem;
+    double weight;
+    int line;
+};
+
+struct rfg_shapes {
+    struct rfg_shape *v;
+    size_t n;
+    size_t n_bad; /* lines refused */
+};
+
+/* Reads op,dtype,M,N,K[,attrs][,weight] with libcsv (columns by header name, any order). dtype: "bf16" means
+ * in,in->in; "bf16,bf16->f32" (quoted) as in a problem string; attrs: "bias=1 ...". Without an op column, AITER's
+ * untuned_*.csv: M,N,K[,bias][,dtype][,outdtype] -> gemm. Duplicate problems are kept once (said as a note). bad is
+ * called with "file:line: column: value: rule" for each refused line; if there are many, for the first 10, and once
+ * more with their number. After 65536 problems or 1000000 lines the rest is left out, which counts as a refused line.
+ * RFG_ERROR_IO if the file can't be read, INVALID_ARGUMENT if the header is unusable; bad lines alone are RFG_OK with
+ * n_bad > 0. */
+rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)(void *ctx, const char *message),
+                           void *ctx);
+void rfg_shapes_free(struct rfg_shapes *s);
+
+#endif

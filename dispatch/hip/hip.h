@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The HIP function table: everything rfg asks of a GPU runtime, under HIP's own names and types. Implementers: AMD
+ * (dlopen of libamdhip64 + libhiprtc), NVIDIA (dlopen of libcuda, adapters), later the emulator; tests wrap one to
+ * make calls fail. Nothing GPU is linked. Run-time compilation is behind jit.h. */
+#ifndef RFG_DISPATCH_HIP_H
+#define RFG_DISPATCH_HIP_H
+
+#ifndef __HIP_PLATFORM_AMD__
+#define __HIP_PLATFORM_AMD__ 1
+#endif
+#include <hip/hip_runtime_api.h>
+
+#include "ops/op.h"
+
+/* X(return type, name, (parameters), (arguments)) */
+#define RFG_HIP_ENTRIES(X)                                                                                             \
+    X(hipError_t, hipInit, (unsigned flags), (flags))                                                                  \
+    X(hipError_t, hipDriverGetVersion, (int *version), (version))                                                      \
+    X(hipError_t, hipGetDeviceCount, (int *count), (count))                                                            \
+    X(hipError_t, hipSetDevice, (int device), (device))                                                                \
+    X(hipError_t, hipGetDevice, (int *device), (device))                                                               \
+    X(hipError_t, hipDeviceGetAttribute, (int *value, hipDeviceAttribute_t attr, int device), (value, attr, device))   \
+    X(hipError_t, hipDeviceGetName, (char *name, int len, hipDevice_t device), (name, len, device))                    \
+    X(hipError_t, hipDeviceTotalMem, (size_t * bytes, hipDevice_t device), (bytes, device))                            \
+    X(hipError_t, hipDeviceSynchronize, (void), ())                                                                    \
+    X(hipError_t, hipMalloc, (void **ptr, size_t size), (ptr, size))                                                   \
+    X(hipError_t, hipFree, (void *ptr), (ptr))                                                                         \
+    X(hipError_t, hipMemcpyHtoD, (hipDeviceptr_t dst, void *src, size_t size), (dst, src, size))                       \
+    X(hipError_t, hipMemcpyDtoH, (void *dst, hipDeviceptr_t src, size_t size), (dst, src, size))                       \
+    X(hipError_t, hipMemsetD8Async, (hipDeviceptr_t dst, unsigned char value, size_t n, hipStream_t stream),           \
+      (dst, value, n, stream))                                                                                         \
+    X(hipError_t, hipStreamCreateWithFlags, (hipStream_t * stream, unsigned flags), (stream, flags))                   \
+    X(hipError_t, hipStreamDestroy, (hipStream_t stream), (stream))                                                    \
+    X(hipError_t, hipStreamSynchronize, (hipStream_t stream), (stream))                                                \
+    X(hipError_t, hipStreamIsCapturing, (hipStream_t stream, hipStreamCaptureStatus * status), (stream, status))       \
+    X(hipError_t, hipStreamBeginCapture, (hipStream_t stream, hipStreamCaptureMode mode), (stream, mode))              \
+    X(hipError_t, hipStreamEndCapture, (hipStream_t stream, hipGraph_t * graph), (stream, graph))                      \
+    X(hipError_t, hipGraphInstantiate,                                                                                 \
+      (hipGraphExec_t * exec, hipGraph_t graph, hipGraphNode_t * error_node, char *log, size_t log_size),              \
+      (exec, graph, error_node, log, log_size))                                                                        \
+    X(hipError_t, hipGraphLaunch, (hipGraphExec_t exec, hipStream_t stream), (exec, stream))                           \
+    X(hipError_t, hipGraphExecDestroy, (hipGraphExec_t exec), (exec))                                                  \
+    X(hipError_t, hipGraphDestroy, (hipGraph_t graph), (graph))                                                        \
+    X(hipError_t, hipEventCreateWithFlags, (hipEvent_t * event, unsigned flags), (event, flags))                       \
+    X(hipError_t, hipEventDestroy, (hipEvent_t event), (event))                                                        \
+    X(hipError_t, hipEventRecord, (hipEvent_t event, hipStream_t stream), (event, stream))                             \
+    X(hipError_t, hipEventSynchronize, (hipEvent_t event), (event))                                                    \
+    X(hipError_t, hipEventElapsedTime, (float *ms, hipEvent_t start, hipEvent_t stop), (ms, start, stop))              \
+    X(hipError_t, hipModuleLoadData, (hipModule_t * module, const void *image), (module, image))                       \
+    X(hipError_t, hipModuleUnload, (hipModule_t module), (module))                                                     \
+    X(hipError_t, hipModuleGetFunction, (hipFunction_t * fn, hipModule_t module, const char *name),                    \
+      (fn, module, name))                                                                                              \
+    X(hipError_t, hipFuncSetAttribute, (const void *fn, hipFuncAttribute attr, int value), (fn, attr, value))          \
+    X(hipError_t, hipFuncGetAttribute, (int *value, hipFunction_attribute attr, hipFunction_t fn), (value, attr, fn))  \
+    X(hipError_t, hipModuleLaunchKernel,                                                                               \
+      (hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned lds,   \
+       hipStream_t stream, void **params, void **extra),                                                               \
+      (fn, gx, gy, gz, bx, by, bz, lds, stream, params, extra))
+
+struct rfg_hip {
+#define X(ret, name, params, args) ret(*name) params;
+    RFG_HIP_ENTRIES(X)
+#undef X
+    /* A static string for any error; never NULL. */
+    const char *(*error_name)(hipError_t error);
+    /* Fills what the platform knows of a device (all of struct rfg_device but peak figures that have to be looked
+     * up by arch: see rfg_device_peaks()). */
+    hipError_t (*describe)(int device, struct rfg_device *out);
+    /* As hipModuleLaunchKernel, of kernels that begin with the prelude's rfg_start_next() and rfg_await_previous(): the
+     * launch need not wait for the end of the one before it in the stream. NULL where there is no such thing. */
+    hipError_t (*launch_overlapped)(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params);
+    enum rfg_platform platform;
+};
+
+/* What a platform's loader looked for and found; for rfg-info and error messages. */
+struct rfg_platform_report {
+    const char *platform; /* "AMD", "NVIDIA" */
+    bool found;           /* the runtime library */
+    char library[128];    /* path or soname that was loaded, or what was looked for */
+    char version[64];     /* "5.2.21153", "13.0 (driver 580.126)"; "" if unknown */
+    int devices;
+    char problem[256]; /* why there is no usable device; "" if there is one */
+    char advice[256];  /* what to install or check */
+};
+
+/* Load once per process (thread-safe), NULL if the library is missing or unusable. The table lives for ever. */
+const struct rfg_hip *rfg_hip_amd(struct rfg_platform_report *report);
+const struct rfg_hip *rfg_hip_nvidia(struct rfg_platform_report *report);
+
+/* Ranking estimates by arch (bandwidth, rates, latencies) for what describe() can't know. */
+void rfg_device_peaks(struct rfg_device *dev);
+/* The cpu device with that many threads (0: online cores), by cpuid and $RFG_CPU_ISA (portable, avx2, avx512). */
+void rfg_device_cpu(struct rfg_device *dev, int threads);
+/* An imagined device for compile tests and --dry-run: "gfx942", "gfx942:304", "sm_90", "gfx90a:104". False if the
+ * arch is unknown. Fills features, wave size, LDS, CU count (the arch's usual one unless given). */
+bool rfg_device_imagine(struct rfg_device *dev, const char *arch);
+
+/* Tests: the next contexts use this table for platform p instead of the real one; NULL: back to it. */
+void rfg_hip_override(enum rfg_platform p, const struct rfg_hip *hip);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * clang run as a program: for architectures that the hipRTC at hand does not know, and for machines without ROCm. Two
+ * providers: a clang with lld from $RFG_CLANG or the PATH; and the one inside PyPI's ziglang package, which knows
+ * gfx950 but can't link for it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jit_internal.h"
+#include "base/tempdir.h"
+#include "base/trust.h"
+#include "base/util.h"
+
+#define OLDEST_CLANG 17 /* the first that compiles HIP without a ROCm installation and knows gfx942 */
+
+struct clang {
+    bool ok;
+    const char *argv[4]; /* how it is started: {"clang-19"} or {"python3", "-m", "ziglang", "clang"} */
+    int argc;
+    char path[256], linker[64], version[128];
+    char *targets; /* --print-supported-cpus, as printed */
+    struct rfg_reason why;
+};
+
+/* No HIP headers, no device library: the prelude brings what kernels need. No CUID: it hashes the temporary file's
+ * name into the code object, which would then differ from compile to compile. */
+static const char *const options[] = { "--no-default-config",
+                                       "-x",
+                                       "hip",
+                                       "-std=c++17",
+                                       "--cuda-device-only",
+                                       "--no-gpu-bundle-output",
+                                       "-nogpuinc",
+                                       "-nogpulib",
+                                       "-fuse-cuid=none",
+                                       "-O3",
+                                       NULL };
+
+/* Code object version 4 is what the sources say in their metadata. */
+static const char *const assembler_options[] = {
+    "--no-default-config", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-mcode-object-version=4", NULL
+};
+
+/* c's program with more arguments. */
+static bool run(const struct clang *c, const char *const *args, const char *tmpdir, char **output,
+                struct rfg_reason *why)
+{
+    const char *argv[32];
+    int n = 0;
+    for (int i = 0; i < c->argc; i++)
+        argv[n++] = c->argv[i];
+    for (int i = 0; args[i] && n < 31; i++)
+        argv[n++] = args[i];
+    argv[n] = NULL;
+    return rfg_jit_run(argv, tmpdir, output, why);
+}
+
+/* Asks c for its version; false if it can't be started or is too old. */
+static bool probe_version(struct clang *c)
+{
+    char *text = NULL;
+    struct rfg_reason why = { "" };
+    bool ok = run(c, (const char *const[]){ "--version", NULL }, NULL, &text, &why);
+    if (!ok) {
+        rfg_refuse(&c->why, "%s", why.text);
+    } else {
+        const char *at = strstr(text, "clang version ");
+        int major = at ? atoi(at + strlen("clang version ")) : 0;
+        text[strcspn(text, "\n")] = 0;
+        ok = major >= OLDEST_CLANG;
+        if (ok)
+            snprintf(c->version, sizeof(c->version), "%s", text);
+        else
+            rfg_refuse(&c->why, "%s is '%.60s': must be clang %d or newer", c->path, text, OLDEST_CLANG);
+    }
+    free(text);
+    return ok;
+}
+
+static bool probe_targets(struct clang *c)
+{
+    static const char *const args[] = { "--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus", NULL };
+    struct rfg_reason why;
+    if (run(c, args, NULL, &c->targets, &why) && c->targets && strstr(c->targets, "gfx"))
+        return true;
+    return rfg_refuse(&c->why, "%s was built without AMD GPU support", c->path);
+}
+
+/* Is the target a whole word of what --print-supported-cpus printed? */
+static bool lists(const struct clang *c, const char *target)
+{
+    size_t len = strlen(target);
+    for (const char *s = c->targets; (s = strstr(s, target)); s += len)
+        if (s > c->targets && strchr(" \t\n", s[-1]) && strchr(" \t\n", s[len]))
+            return true;
+    return false;
+}
+
+static bool in_path(const char *name)
+{
+    char path[512];
+    return rfg_find_program(name, path, sizeof(path));
+}
+
+/* ---- clang -------------------------------------------------------------------------------------------------- */
+
+static struct clang clang;
+static pthread_once_t clang_once = PTHREAD_ONCE_INIT;
+
+/* The linker that this clang would start: --print-prog-name answers with a path if there is one. */
+static bool probe_linker(struct clang *c)
+{
+    char *text = NULL;
+    struct rfg_reason why;
+    bool ok = run(c, (const char *const[]){ "--print-prog-name=lld", NULL }, NULL, &text, &why) && text;
+    if (ok) {
+        text[strcspn(text, "\n")] = 0;
+        ok = strchr(text, '/') && access(text, X_OK) == 0;
+    }
+    free(text);
+    return ok || rfg_refuse(&c->why, "%s has no lld beside it (Debian: apt-get install lld-19)", c->path);
+}
+
+static bool try_clang(const char *path)
+{
+    snprintf(clang.path, sizeof(clang.path), "%s", path);
+    clang.argv[0] = clang.path;
+    clang.argc = 1;
+    clang.ok = probe_version(&clang) && probe_linker(&clang) && probe_targets(&clang);
+    return clang.ok;
+}
+
+static void load_clang(void)
+{
+    const char *chosen = rfg_env("RFG_CLANG");
+    rfg_refuse(&clang.why, "clang-%d or newer not found in PATH (Debian: apt-get install clang-19 lld-19)",
+               OLDEST_CLANG);
+    if (chosen) {
+        try_clang(chosen);
+        return;
+    }
+    for (int v = 22; v >= OLDEST_CLANG; v--) {
+        char name[16];
+        snprintf(name, sizeof(name), "clang-%d", v);
+        if (in_path(name) && try_clang(name))
+            return;
+    }
+    if (in_path("clang"))
+        try_clang("clang");
+}
+
+static bool clang_available(char *version, size_t size, struct rfg_reason *why)
+{
+    pthread_once(&clang_once, load_clang);
+    snprintf(version, size, "%s", clang.version);
+    if (!clang.ok && why)
+        *why = clang.why;
+    return clang.ok;
+}
+
+static bool clang_has_target(const char *target)
+{
+    if (strncmp(target, "gfx", 3))
+        return false;
+    pthread_once(&clang_once, load_clang);
+    return clang.ok && lists(&clang, target);
+}
+
+/* ---- ziglang ------------------------------------------------------------------------------------------------ */
+
+static struct clang zig;
+static pthread_once_t zig_once = PTHREAD_ONCE_INIT;
+
+static void load_zig(void)
+{
+    const char *python = rfg_env("RFG_ZIGLANG_PYTHON");
+    snprintf(zig.path, sizeof(zig.path), "%s", python ? python : "python3");
+    zig.argv[0] = zig.path;
+    zig.argv[1] = "-m";
+    zig.argv[2] = "ziglang";
+    zig.argv[3] = "clang";
+    zig.argc = 4;
+    for (int v = 22; v >= OLDEST_CLANG && !zig.linker[0]; v--) {
+        char name[16];
+        snprintf(name, sizeof(name), "ld.lld-%d", v);
+        if (in_path(name))
+            strcpy(zig.linker, name);
+    }
+    if (!zig.linker[0] && in_path("ld.lld"))
+        strcpy(zig.linker, "ld.lld");
+    if (!zig.linker[0])
+        rfg_refuse(&zig.why, "ld.lld not found in PATH (Debian: apt-get install lld-19)");
+    else if (!probe_version(&zig))
+        rfg_refuse(&zig.why, "%.60s -m ziglang clang can't be run (pip install ziglang; or set RFG_ZIGLANG_PYTHON)",
+                   zig.path);
+    else
+        zig.ok = probe_targets(&zig);
+}
+
+static bool zig_available(char *version, size_t size, struct rfg_reason *why)
+{
+    pthread_once(&zig_once, load_zig);
+    snprintf(version, size, "%s%s", zig.ok ? "ziglang: " : "", zig.version);
+    if (!zig.ok && why)
+        *why = zig.why;
+    return zig.ok;
+}
+
+static bool zig_has_target(const char *target)
+{
+    if (strcmp(target, "gfx950")) /* what it is here for */
+        return false;
+    pthread_once(&zig_once, load_zig);
+    return zig.ok && lists(&zig, target);
+}
+
+/* ---- compiling ---------------------------------------------------------------------------------------------- */
+
+static bool write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "we");
+    if (!f)
+        return false;
+    bool ok = fputs(text, f) >= 0;
+    return fclose(f) == 0 && ok;
+}
+
+/* The directory is ours, but where the one above is everybody's (a /tmp without its sticky bit) it could have been
+ * replaced: a file that isn't ours is not taken. */
+static void *read_output(const char *path, size_t *size, struct rfg_reason *why)
+{
+    struct rfg_reason wrong = { "it is empty" };
+    int fd = rfg_open_own_file(AT_FDCWD, path, O_RDONLY, &wrong);
+    FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    void *data = f ? rfg_read_stream(f, size) : NULL;
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    if (data && *size)
+        return data;
+    free(data);
+    rfg_refuse(why, "it left no code object: %s", wrong.text);
+    return NULL;
+}
+
+/* Source to `out`; more: options beside the common ones. */
+static bool front(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
+                  const char *more, const char *out, char **log, struct rfg_reason *why)
+{
+    char arch[64];
+    const char *args[24];
+    int n = 0;
+    snprintf(arch, sizeof(arch), "--offload-arch=%s", req->target);
+    for (int i = 0; options[i]; i++)
+        args[n++] = options[i];
+    args[n++] = arch;
+    if (more)
+        args[n++] = more;
+    args[n++] = "-o";
+    args[n++] = out;
+    args[n++] = in;
+    args[n] = NULL;
+    return run(c, args, dir, log, why);
+}
+
+/* Assembly to a code object. */
+static bool assemble(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
+                     const char *out, char **log, struct rfg_reason *why)
+{
+    char cpu[64];
+    const char *args[16];
+    int n = 0;
+    snprintf(cpu, sizeof(cpu), "-mcpu=%s", req->target);
+    for (int i = 0; assembler_options[i]; i++)
+        args[n++] = assembler_options[i];
+    args[n++] = cpu;
+    args[n++] = "-o";
+    args[n++] = out;
+    args[n++] = in;
+    args[n] = NULL;
+    return run(c, args, dir, log, why);
+}
+
+/* The same with the clang that can't link. */
+static bool back(const struct clang *c, const struct rfg_jit_request *req, const char *dir, const char *in,
+                 const char *object, const char *out, char **log, struct rfg_reason *why)
+{
+    char cpu[64];
+    snprintf(cpu, sizeof(cpu), "-mcpu=%s", req->target);
+    const char *const assemble[] = { "-target", "amdgcn-amd-amdhsa", cpu, "-c", "-o", object, in, NULL };
+    const char *const link[] = { c->linker, "-shared", "--no-undefined", "-o", out, object, NULL };
+    free(*log);
+    if (!run(c, assemble, dir, log, why))
+        return false;
+    free(*log);
+    return rfg_jit_run(link, dir, log, why);
+}
+
+static rfg_status compile(const struct rfg_jit_provider *prov, const struct clang *c, bool separate_link,
+                          const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
+{
+    struct rfg_tempdir tmp;
+    struct rfg_reason why = { "" };
+    *code = (struct rfg_blob){ 0 };
+    *log = NULL;
+    if (!prov->has_target(req->target))
+        return rfg_jit_failed(prov, req, NULL, c->ok ? "not one of its targets" : c->why.text);
+    if (!rfg_tempdir_make(&tmp, NULL))
+        return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: no temporary directory can be made in $TMPDIR or /tmp: %s",
+                        req->name, req->target, prov->name, strerror(errno));
+    const char *dir = tmp.path;
+    char *in = rfg_asprintf("%s/in.%s", dir, req->assembly ? "s" : "hip"), *mid = rfg_asprintf("%s/mid.s", dir);
+    char *object = rfg_asprintf("%s/mid.o", dir), *out = rfg_asprintf("%s/out.co", dir);
+    bool ok = in && mid && object && out;
+    if (!ok)
+        rfg_refuse(&why, "no memory for its paths");
+    else if (!(ok = write_file(in, req->source)))
+        rfg_refuse(&why, "the source can't be written to the temporary directory: %s", strerror(errno));
+    else if (req->assembly)
+        ok = separate_link ? back(c, req, dir, in, object, out, log, &why) : assemble(c, req, dir, in, out, log, &why);
+    else if (separate_link)
+        ok = front(c, req, dir, in, "-S", mid, log, &why) && back(c, req, dir, mid, object, out, log, &why);
+    else
+        ok = front(c, req, dir, in, NULL, out, log, &why);
+    bool compiled = ok;
+    if (ok) {
+        code->data = read_output(out, &code->size, &why);
+        ok = code->data;
+    }
+    rfg_tempdir_remove(&tmp);
+    free(in);
+    free(mid);
+    free(object);
+    free(out);
+    if (*log && !**log) {
+        free(*log);
+        *log = NULL;
+    }
+    if (ok)
+        return RFG_OK;
+    rfg_blob_free(code);
+    if (compiled) /* without a word against the source */
+        return rfg_fail(RFG_ERROR_IO, "%s for %s by %s: %s", req->name, req->target, prov->name, why.text);
+    return rfg_jit_failed(prov, req, *log, why.text);
+}
+
+static rfg_status clang_compile(const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
+{
+    return compile(&rfg_jit_clang, &clang, false, req, code, log);
+}
+
+static rfg_status zig_compile(const struct rfg_jit_request *req, struct rfg_blob *code, char **log)
+{
+    return compile(&rfg_jit_ziglang, &zig, true, req, code, log);
+}
+
+const struct rfg_jit_provider rfg_jit_clang = {
+    .name = "clang",
+    .options = options,
+    .assembler_options = assembler_options,
+    .available = clang_available,
+    .has_target = clang_has_target,
+    .compile = clang_compile,
+};
+
+const struct rfg_jit_provider rfg_jit_ziglang = {
+    .name = "ziglang",
+    .options = options,
+    .available = zig_available,
+    .has_target = zig_has_target,
+    .compile = zig_compile,
+};

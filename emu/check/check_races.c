@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Races in global memory, by happens-before between waves, with the caches' part in it.
+ *
+ *   global-race   two waves touch the same bytes, one of them writing, not both by atomics, and nothing orders them
+ *
+ * What orders: a barrier, within its workgroup; and a release by one wave that another acquires. A release is an
+ * atomic, or a store of one or few lanes (a flag), after the stores were waited for (vmcnt, vscnt) and, on gfx942,
+ * whose XCDs have an L2 each, were written back by buffer_wbl2 sc1 or went through as sc1 stores. An acquire is an
+ * atomic that returns, or a load that passes the caches by (glc; sc1 on gfx942), of the same word, waited for; what
+ * plain loads then find is fresh only after the invalidate (buffer_wbinvl1_vol, buffer_inv sc1, buffer_gl1_inv and
+ * buffer_gl0_inv). The rules are those of LLVM's AMDGPU memory models for agent scope.
+ *
+ * Each wave has a vector clock whose time is its count of memory operations (the counters of s_waitcnt), so that what a
+ * wait covers needs no other book. Memory's side is kept for pages that a kernel wrote, by granules of 16 bytes: the
+ * last writer and the last reader; of several readers the last. So a write that follows reads of a page that no kernel
+ * wrote before goes unseen, as does what hides behind another wave's disjoint bytes of a granule, or behind those that
+ * the same wave wrote after a release. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "watch.h"
+
+#define PAGE     4096
+#define GRANULE  16
+#define MAX_WAVE ((1u << 22) - 2)
+#define FEW      4 /* lanes of an atomic or a store that may be for synchronisation */
+
+/* ---- epochs: who, where, when --------------------------------------------------------------------------------------
+ */
+
+enum { ATOMIC = 1, THROUGH = 2 };
+
+static uint64_t pack(uint32_t wave, uint32_t inst, uint32_t clock, unsigned flags)
+{
+    return (uint64_t)(wave + 1) << 42 | (uint64_t)(inst & 0x1ffff) << 25 | (uint64_t)(clock & 0x7fffff) << 2 | flags;
+}
+static uint32_t wave_of(uint64_t e)
+{
+    return (uint32_t)(e >> 42) - 1;
+}
+static uint32_t inst_of(uint64_t e)
+{
+    return e >> 25 & 0x1ffff;
+}
+static uint32_t clock_of(uint64_t e)
+{
+    return e >> 2 & 0x7fffff;
+}
+
+/* ---- vector clocks --------------------------------------------------------------------------------------------------
+ */
+
+/* Of a wave: its writes up to w are ordered before, those up to wb were written back too; its reads up to r. */
+struct entry {
+    uint32_t wave, w, wb, r;
+};
+struct clock {
+    struct entry *e; /* by wave */
+    int n, room;
+};
+
+static const struct entry *find(const struct clock *c, uint32_t wave)
+{
+    int lo = 0, hi = c->n;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (c->e[mid].wave < wave)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < c->n && c->e[lo].wave == wave ? &c->e[lo] : NULL;
+}
+
+static bool reserve(struct clock *c, int n)
+{
+    if (n <= c->room)
+        return true;
+    struct entry *e = realloc(c->e, (size_t)(n + n / 2 + 8) * sizeof(*e));
+    if (!e)
+        return false;
+    c->e = e;
+    c->room = n + n / 2 + 8;
+    return true;
+}
+
+static void raise_to(struct entry *to, const struct entry *from)
+{
+    to->w = from->w > to->w ? from->w : to->w;
+    to->wb = from->wb > to->wb ? from->wb : to->wb;
+    to->r = from->r > to->r ? from->r : to->r;
+}
+
+/* to: the later of both, wave by wave. Out of memory: what isn't known is reported as a race, never the other way. */
+static void join_entries(struct clock *to, const struct entry *from, int n)
+{
+    if (!n || !reserve(to, to->n + n))
+        return;
+    int a = to->n - 1, b = n - 1, new = 0;
+    for (int i = 0, k = 0; k < n; k++) {
+        while (i < to->n && to->e[i].wave < from[k].wave)
+            i++;
+        new += i == to->n || to->e[i].wave != from[k].wave;
+    }
+    int at = to->n + new - 1;
+    to->n += new;
+    for (; b >= 0; at--)
+        if (a >= 0 && to->e[a].wave > from[b].wave)
+            to->e[at] = to->e[a--];
+        else if (a >= 0 && to->e[a].wave == from[b].wave) {
+            to->e[at] = to->e[a--];
+            raise_to(&to->e[at], &from[b--]);
+        } else
+            to->e[at] = from[b--];
+}
+
+static void join(struct clock *to, const struct clock *from)
+{
+    join_entries(to, from->e, from->n);
+}
+
+static void copy(struct clock *to, const struct clock *from)
+{
+    if (!reserve(to, from->n)) {
+        to->n = 0;
+        return;
+    }
+    if (from->n)
+        memcpy(to->e, from->e, (size_t)from->n * sizeof(*from->e));
+    to->n = from->n;
+}
+
+/* ---- a wave's
+ * --------------------------------------------------------------------------------------------------------- */
+
+struct emu_clocks {
+    uint32_t id;
+    struct clock known;    /* ordered before this wave, as its CU sees it */
+    struct clock out;      /* ... and as others do, if this wave releases: waited for since */
+    bool more;             /* known has more than out */
+    struct clock cached;   /* ... and what its plain loads find fresh */
+    struct clock near;     /* ... if its own cache (gfx10+: L0) held nothing */
+    struct clock acquired; /* by operations that have not been waited for */
+    uint32_t acquired_at;
+    struct clock written_back; /* by a buffer_wbl2 that has not been waited for */
+    uint32_t writing_back, own_wb;
+    uint32_t told; /* its writes up to there it gave to others: by its last release or barrier */
+    bool wb_pending;
+};
+
+struct emu_clocks *emu_clocks_create(void)
+{
+    return calloc(1, sizeof(struct emu_clocks));
+}
+
+void emu_clocks_destroy(struct emu_clocks *c)
+{
+    if (!c)
+        return;
+    free(c->known.e);
+    free(c->out.e);
+    free(c->cached.e);
+    free(c->near.e);
+    free(c->acquired.e);
+    free(c->written_back.e);
+    free(c);
+}
+
+static uint64_t group_number(const struct emu_launch *l, const struct emu_workgroup *wg)
+{
+    return wg->id[0] + (uint64_t)l->grid[0] * (wg->id[1] + (uint64_t)l->grid[1] * wg->id[2]);
+}
+
+void emu_clocks_begin(struct emu_wave *w)
+{
+    struct emu_clocks *c = w->checks->clocks;
+    c->id = (uint32_t)(group_number(w->launch, w->wg) * (uint64_t)w->launch->waves + (uint64_t)w->index);
+    c->known.n = c->out.n = c->cached.n = c->near.n = c->acquired.n = c->written_back.n = 0;
+    c->own_wb = c->acquired_at = c->told = 0;
+    c->wb_pending = c->more = false;
+}
+
+static int gfx_of(const struct emu_wave *w)
+{
+    return w->prog->arch->gfx;
+}
+static bool many_l2(const struct emu_wave *w)
+{
+    return w->prog->arch->xcds > 1;
+}
+/* Workgroups over two CUs with an L0 each. */
+static bool two_cus(const struct emu_wave *w)
+{
+    return gfx_of(w) >= 0x1000 && (w->launch->kernel->rsrc1 >> 29 & 1);
+}
+
+/* What the wave's own operations count as, for others. */
+static struct entry own(const struct emu_wave *w, bool finished)
+{
+    const struct emu_clocks *c = w->checks->clocks;
+    const struct emu_progress *p = emu_regs_progress(w);
+    bool apart = gfx_of(w) >= 0x1000;
+    struct entry e = { .wave = c->id, .wb = c->own_wb };
+    e.r = finished ? p->vm_done : p->vm_issued;
+    e.w = !apart ? e.r : finished ? p->vs_done : p->vs_issued;
+    if (!many_l2(w))
+        e.wb = e.w;
+    return e;
+}
+
+/* ---- a launch's: words that synchronise
+ * ------------------------------------------------------------------------------- */
+
+struct sync {
+    uint64_t address; /* 0: free */
+    struct clock released;
+};
+struct emu_races {
+    struct sync *sync;
+    size_t n, room; /* room: a power of two */
+    uint32_t generation;
+};
+
+static uint32_t generations; /* launches so far; one at a time runs checks that share pages */
+
+struct emu_races *emu_races_create(struct emu_launch *l)
+{
+    if (l->n_workgroups * (uint64_t)l->waves > MAX_WAVE) {
+        rfg_warn("emu: %llu waves: races are looked for among at most %u",
+                 (unsigned long long)(l->n_workgroups * (uint64_t)l->waves), MAX_WAVE);
+        return NULL;
+    }
+    struct emu_races *r = calloc(1, sizeof(*r));
+    if (r)
+        r->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
+    return r;
+}
+
+void emu_races_destroy(struct emu_races *r)
+{
+    if (!r)
+        return;
+    for (size_t k = 0; k < r->room; k++)
+        free(r->sync[k].released.e);
+    free(r->sync);
+    free(r);
+}
+
+static struct sync *slot(struct sync *table, size_t room, uint64_t address)
+{
+    size_t at = (address * 0x9E3779B97F4A7C15ull) >> 20 & (room - 1);
+    while (table[at].address && table[at].address != address)
+        at = (at + 1) & (room - 1);
+    return &table[at];
+}
+
+static struct sync *sync_at(struct emu_races *r, uint64_t address, bool make)
+{
+    address &= ~3ull;
+    struct sync *s = r->room ? slot(r->sync, r->room, address) : NULL;
+    if (s && s->address)
+        return s;
+    if (!make)
+        return NULL;
+    if (2 * (r->n + 1) > r->room) {
+        size_t room = r->room ? 2 * r->room : 64;
+        struct sync *table = calloc(room, sizeof(*table));
+        if (!table)
+            return NULL;
+        for (size_t k = 0; k < r->room; k++)
+            if (r->sync[k].address)
+                *slot(table, room, r->sync[k].address) = r->sync[k];
+        free(r->sync);
+        r->sync = table;
+        r->room = room;
+        s = slot(table, room, address);
+    }
+    s->address = address;
+    r->n++;
+    return s;
+}
+
+static void release(struct emu_wave *w, uint64_t address)
+{
+    struct sync *s = sync_at(w->launch->watch->races, address, true);
+    struct entry me = own(w, true);
+    if (!s)
+        return;
+    join(&s->released, &w->checks->clocks->out);
+    join_entries(&s->released, &me, 1);
+    w->checks->clocks->told = me.w;
+}
+
+static void acquire(struct emu_wave *w, uint64_t address)
+{
+    const struct sync *s = sync_at(w->launch->watch->races, address, false);
+    struct emu_clocks *c = w->checks->clocks;
+    if (!s)
+        return;
+    join(&c->acquired, &s->released);
+    c->acquired_at = emu_regs_progress(w)->vm_issued;
+}
+
+/* ---- instructions
+ * -------------------------------------------------------------------------------------------------------- */
+
+static bool is_named(const struct emu_inst *i, const char *name)
+{
+    return !strcmp(i->op->name, name);
+}
+
+static void cache_op(struct emu_wave *w, const struct emu_inst *i)
+{
+    struct emu_clocks *c = w->checks->clocks;
+    bool sc1 = i->k[0] >> 15 & 1; /* MUBUF, gfx940 */
+    if (is_named(i, "buffer_wbl2")) {
+        if (!many_l2(w) || !sc1)
+            return;
+        copy(&c->written_back, &c->known);
+        c->writing_back = emu_regs_progress(w)->vm_issued;
+        c->wb_pending = true;
+    } else if (is_named(i, "buffer_gl1_inv"))
+        join(&c->near, &c->known);
+    else if (is_named(i, "buffer_gl0_inv"))
+        join(&c->cached, &c->near);
+    else if (is_named(i, "buffer_inv") ? sc1 : !strncmp(i->op->name, "buffer_wbinvl1", 14))
+        copy(&c->cached, &c->known);
+}
+
+void emu_races_before(struct emu_wave *w, const struct emu_inst *i)
+{
+    struct emu_clocks *c = w->checks->clocks;
+    bool all = (i->wait >> (gfx_of(w) >= 0x1000 ? EMU_WAIT_VS : EMU_WAIT_VM) & 255) == 1; /* no store is left */
+    if (all && c->more) {
+        join(&c->out, &c->known);
+        c->more = false;
+    }
+    if (all && c->wb_pending) {
+        for (int k = 0; k < c->written_back.n; k++)
+            c->written_back.e[k].wb = c->written_back.e[k].w;
+        join(&c->known, &c->written_back);
+        join(&c->out, &c->written_back);
+        c->own_wb = c->writing_back;
+        c->wb_pending = false;
+    }
+    if (c->acquired.n && (int32_t)(emu_regs_progress(w)->vm_done - c->acquired_at) >= 0) {
+        join(&c->known, &c->acquired);
+        join(&c->out, &c->acquired);
+        c->acquired.n = 0;
+    }
+    if (i->op->cls == EMU_CACHE)
+        cache_op(w, i);
+}
+
+void emu_races_barrier(struct emu_workgroup *wg)
+{
+    struct emu_wave *first = &wg->wave[0];
+    struct emu_clocks *c = first->checks->clocks;
+    bool apart = two_cus(first);
+    for (int k = 0; k < wg->n_waves; k++) {
+        struct emu_wave *w = &wg->wave[k];
+        struct emu_clocks *o = w->checks->clocks;
+        /* One L1 keeps a CU's operations in order, waited for or not; two L0s don't. */
+        struct entry me = own(w, apart), finished = own(w, true);
+        if (o != c) {
+            join(&c->known, &o->known);
+            join(&c->out, &o->out);
+            join(&c->cached, &o->cached);
+        }
+        join_entries(&c->known, &me, 1);
+        join_entries(&c->out, &finished, 1);
+        o->told = me.w;
+        if (!apart)
+            join_entries(&c->cached, &me, 1);
+    }
+    c->more = true;
+    copy(&c->near, &c->cached);
+    for (int k = 0; apart && k < wg->n_waves; k++) {
+        struct entry me = own(&wg->wave[k], true);
+        join_entries(&c->near, &me, 1);
+    }
+    for (int k = 1; k < wg->n_waves; k++) {
+        struct emu_clocks *o = wg->wave[k].checks->clocks;
+        copy(&o->known, &c->known);
+        copy(&o->out, &c->out);
+        o->more = true;
+        if (!apart)
+            copy(&o->cached, &c->cached);
+        copy(&o->near, &c->near);
+    }
+}
+
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+struct granule {
+    uint64_t writer, reader;
+    uint16_t written, read; /* bytes */
+};
+struct page {
+    uint32_t generation;
+    struct granule granule[PAGE / GRANULE];
+};
+struct emu_pages {
+    size_t n;
+    struct page *page[];
+};
+
+void emu_races_forget(struct emu_pages **pages)
+{
+    for (size_t k = 0; *pages && k < (*pages)->n; k++)
+        free((*pages)->page[k]);
+    free(*pages);
+    *pages = NULL;
+}
+
+/* NULL: no kernel wrote there, and this one doesn't now; or there is no memory. */
+static struct page *page_at(const struct emu_races *r, const struct emu_block *b, uint64_t address, bool make)
+{
+    struct emu_pages **pages = emu_memory_pages(b);
+    uint64_t base = b->lo & ~(uint64_t)(PAGE - 1);
+    size_t at = (address - base) / PAGE;
+    if (!pages || (!*pages && !make))
+        return NULL;
+    if (!*pages) {
+        size_t n = (b->hi - 1 - base) / PAGE + 1;
+        *pages = calloc(1, sizeof(**pages) + n * sizeof(struct page *));
+        if (!*pages)
+            return NULL;
+        (*pages)->n = n;
+    }
+    struct page **p = &(*pages)->page[at];
+    if (!*p && make)
+        *p = calloc(1, sizeof(**p));
+    if (*p && (*p)->generation != r->generation) {
+        memset((*p)->granule, 0, sizeof((*p)->granule));
+        (*p)->generation = r->generation;
+    }
+    return *p;
+}
+
+/* How an instruction touches memory. */
+struct touch {
+    const struct emu_inst *inst;
+    bool reads, writes, atomic, bypass, through, sync;
+    uint64_t epoch_w, epoch_r;
+    bool reported;
+};
+
+enum order { ORDERED, UNORDERED, NOT_WAITED, NOT_WRITTEN_BACK, STALE };
+
+/* Does `at`, a write or a read, come before what this wave does now? */
+static enum order order_of(const struct emu_wave *w, uint64_t at, bool was_write, const struct touch *t)
+{
+    const struct emu_clocks *c = w->checks->clocks;
+    uint32_t other = wave_of(at), clock = clock_of(at);
+    uint32_t waves = (uint32_t)w->launch->waves;
+    bool near = other / waves == c->id / waves;
+    const struct entry *e = find(&c->known, other);
+    if (!e)
+        return UNORDERED;
+    if (!was_write)
+        return e->r >= clock ? ORDERED : UNORDERED;
+    if (e->w < clock)
+        return near ? UNORDERED : NOT_WAITED;
+    if (!near && many_l2(w) && !(at & THROUGH) && e->wb < clock)
+        return NOT_WRITTEN_BACK;
+    if (!t->reads || t->writes || t->bypass)
+        return ORDERED;
+    const struct entry *f = find(&c->cached, other);
+    return f && f->w >= clock ? ORDERED : STALE;
+}
+
+static void tell(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t lanes, uint64_t other, bool was_write,
+                 enum order order)
+{
+    static const char *const why[] = {
+        [UNORDERED] = "nothing orders the two",
+        [NOT_WAITED] = "it had not been waited for (s_waitcnt) when that wave released",
+        [NOT_WRITTEN_BACK] = "it was not written back (buffer_wbl2 sc1, s_waitcnt vmcnt(0)) before that wave released",
+        [STALE] = "no invalidate since the acquire: a cache may still hold the old bytes",
+    };
+    const struct emu_launch *l = w->launch;
+    uint32_t id = wave_of(other), waves = (uint32_t)l->waves, group = id / waves;
+    char text[128] = "?", where[200];
+    if (t->reported)
+        return;
+    t->reported = true;
+    if (inst_of(other) < (uint32_t)w->prog->n)
+        emu_inst_text(w->prog, &w->prog->inst[inst_of(other)], text, sizeof(text));
+    emu_memory_describe(l->memory, address, where, sizeof(where));
+    emu_report(w, t->inst, "global-race", lanes, "%s %s, which wave %u of workgroup (%u,%u,%u) %s by '%s' at 0x%x: %s",
+               t->writes ? "writes" : "reads", where, id % waves, group % l->grid[0], group / l->grid[0] % l->grid[1],
+               group / l->grid[0] / l->grid[1], was_write ? "wrote" : "read", text,
+               inst_of(other) < (uint32_t)w->prog->n ? w->prog->inst[inst_of(other)].address : 0, why[order]);
+}
+
+static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g, uint64_t address, uint16_t bytes,
+                          uint64_t lanes)
+{
+    uint32_t me = w->checks->clocks->id;
+    enum order order;
+    if (g->writer && (g->written & bytes) && wave_of(g->writer) != me && !(t->atomic && (g->writer & ATOMIC)) &&
+        (order = order_of(w, g->writer, true, t)) != ORDERED)
+        tell(w, t, address, lanes, g->writer, true, order);
+    if (t->writes && g->reader && (g->read & bytes) && wave_of(g->reader) != me &&
+        !(t->atomic && (g->reader & ATOMIC)) && (order = order_of(w, g->reader, false, t)) != ORDERED)
+        tell(w, t, address, lanes, g->reader, false, order);
+    if (t->writes) {
+        /* One time stands for all of its bytes: not for those that others may know of already. */
+        bool more = g->writer && wave_of(g->writer) == me && !((g->writer ^ t->epoch_w) & (ATOMIC | THROUGH)) &&
+                    clock_of(g->writer) > w->checks->clocks->told;
+        g->written = more ? g->written | bytes : bytes;
+        g->writer = t->epoch_w;
+    } else {
+        g->read = g->reader == t->epoch_r ? g->read | bytes : bytes;
+        g->reader = t->epoch_r;
+    }
+}
+
+static struct touch how(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
+{
+    const struct emu_inst *inst = w->checks->current;
+    const struct emu_progress *p = emu_regs_progress(w);
+    bool gfx940 = gfx_of(w) >= 0x940 && gfx_of(w) < 0x1000, apart = gfx_of(w) >= 0x1000;
+    bool few = __builtin_popcountll(a->lanes) <= FEW;
+    uint32_t number = (uint32_t)(inst - w->prog->inst);
+    struct touch t = { .inst = i, .reads = a->kind != EMU_STORE, .writes = a->kind != EMU_LOAD };
+    if (a->kind == EMU_ATOMIC) {
+        t.atomic = t.bypass = t.through = true;
+        t.sync = few;
+    } else if (a->kind == EMU_STORE) {
+        t.through = gfx940 ? inst->mods->sc1 : true;
+        t.sync = t.atomic = !a->scalar && (gfx940 && !inst->mods->sc1 ? (a->lanes & (a->lanes - 1)) == 0 : few);
+    } else
+        t.bypass = t.atomic = t.sync = !a->scalar && (gfx940 ? inst->mods->sc1 : inst->mods->glc);
+    uint32_t clock_w = apart ? p->vs_issued : p->vm_issued;
+    if (a->kind == EMU_ATOMIC && apart && w->checks->effects[number].returns)
+        clock_w = p->vs_done; /* counted by vmcnt: its own wait is the acquire's */
+    t.epoch_w = pack(w->checks->clocks->id, number, clock_w, (t.atomic ? ATOMIC : 0) | (t.through ? THROUGH : 0));
+    t.epoch_r = pack(w->checks->clocks->id, number, p->vm_issued, t.atomic ? ATOMIC : 0);
+    return t;
+}
+
+void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                      const struct emu_block *b)
+{
+    const struct emu_races *r = w->launch->watch->races;
+    struct touch t = how(w, i, a);
+    struct granule *g = NULL;
+    uint64_t at = 0, lanes = 0;
+    uint16_t bytes = 0;
+    struct page *page = NULL;
+    uint64_t page_number = 0;
+    /* Neighbouring lanes share granules: those are looked at once. */
+    for (uint64_t m = a->lanes; m; m &= m - 1) {
+        int l = __builtin_ctzll(m);
+        uint64_t from = a->addr[l], to = from + a->bytes;
+        if (from < b->lo || from >= b->hi) {
+            b = emu_memory_find(w->launch->memory, from);
+            page = NULL;
+        }
+        for (uint64_t x = from & ~(uint64_t)(GRANULE - 1); b && x < to; x += GRANULE) {
+            if (!page || page_number != x / PAGE) {
+                page = page_at(r, b, x < b->lo ? b->lo : x, t.writes);
+                page_number = x / PAGE;
+            }
+            if (!page)
+                continue;
+            unsigned lo = from > x ? (unsigned)(from - x) : 0, hi = to < x + GRANULE ? (unsigned)(to - x) : GRANULE;
+            uint16_t part = (uint16_t)((1u << hi) - (1u << lo));
+            struct granule *next = &page->granule[x % PAGE / GRANULE];
+            if (next != g) {
+                if (g)
+                    touch_granule(w, &t, g, at, bytes, lanes);
+                g = next;
+                bytes = 0;
+                lanes = 0;
+                at = from;
+            }
+            bytes |= part;
+            lanes |= 1ull << l;
+            if (t.sync && t.reads && (g->writer & ATOMIC))
+                acquire(w, from);
+        }
+        if (t.sync && t.writes)
+            release(w, from);
+    }
+    if (g)
+        touch_granule(w, &t, g, at, bytes, lanes);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Those who watch a launch: the checks (check_*.c) and the counters (counters.c). watch.c hands them the front's hooks.
+ *
+ * RFG_EMU_CHECKS says which checks run: names of groups with commas between, "+nan" for the usual ones and that one,
+ * "0" or "none" for those only that the memory gate does (bounds, alignment). */
+#ifndef RFG_EMU_WATCH_H
+#define RFG_EMU_WATCH_H
+
+#include "effects.h"
+#include "emu/run/front.h"
+
+enum emu_check_group {
+    EMU_CHECK_REGISTERS = 1, /* what nothing wrote reaches a store, an address or a branch: registers, LDS and memory */
+    EMU_CHECK_WAITS = 2,     /* registers that a load or a store still has under way */
+    EMU_CHECK_LDS = 4,       /* races between a workgroup's waves */
+    EMU_CHECK_RACES = 8,     /* races in global memory */
+    EMU_CHECK_HAZARDS = 16,  /* instructions too close to each other */
+    EMU_CHECK_BARRIERS = 32, /* waves that part at barriers */
+    EMU_CHECK_NAN = 64,      /* NaN out of none: only if asked for */
+    EMU_CHECK_STRICT = 128,  /* hazards of which AMD's own kernels take no notice: only if asked for */
+    EMU_CHECK_USUAL = 63,
+};
+/* RFG_EMU_CHECKS, read at each launch: what it says that isn't known is warned of, and the usual ones run. */
+unsigned emu_checks_wanted(void);
+
+struct emu_regs;    /* check_registers.c: of a wave */
+struct emu_hazards; /* check_hazards.c: of a wave */
+struct emu_nans;    /* check_nan.c: of a wave */
+struct emu_clocks;  /* check_races.c: of a wave */
+struct emu_races;   /* ... of a launch */
+
+/* Of a wave; kept by its place from one workgroup to the next. A member is NULL if its group isn't wanted. */
+struct emu_checks {
+    unsigned groups;
+    uint32_t barriers;                /* that it took part in */
+    const struct emu_inst *current;   /* the instruction as the program has it */
+    const struct emu_effect *effects; /* of the program: index by instruction */
+    struct emu_regs *regs;
+    struct emu_hazards *hazards;
+    struct emu_nans *nans;
+    struct emu_clocks *clocks;
+};
+
+/* Of a launch. */
+struct emu_launch_watch {
+    unsigned groups;
+    const struct emu_effect *effects;
+    struct emu_races *races;
+    struct emu_count_launch *counts; /* counters.c: NULL: nobody counts */
+};
+
+/* A wave's memory operations by counter: how many left, and up to which one they are known to have returned. */
+struct emu_progress {
+    uint32_t vm_issued, vm_done, vs_issued, vs_done, lgkm_issued, lgkm_done;
+};
+
+/* check_registers.c */
+struct emu_regs *emu_regs_create(void); /* NULL: no memory */
+void emu_regs_begin(struct emu_wave *w);
+void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+const struct emu_progress *emu_regs_progress(const struct emu_wave *w);
+/* These lanes of the register got bytes by `load` that nothing wrote. */
+void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const struct emu_inst *load, bool lds);
+/* Lanes of the register that were written. */
+uint64_t emu_regs_defined(const struct emu_wave *w, unsigned reg);
+
+/* check_lds.c */
+struct emu_lds_shadow *emu_lds_create(uint32_t bytes, int waves); /* NULL: no memory */
+void emu_lds_begin(struct emu_workgroup *wg);
+void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
+void emu_lds_barrier(struct emu_workgroup *wg);
+
+/* check_memory.c */
+void emu_memory_begin(struct emu_block *b);
+void emu_memory_end(struct emu_block *b);
+void emu_memory_host_write(struct emu_block *b, uint64_t address, size_t size);
+void emu_memory_trust(const struct emu_memory *m); /* all of it counts as written */
+void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                       const struct emu_block *b);
+struct emu_pages **emu_memory_pages(const struct emu_block *b); /* NULL: isn't watched */
+
+/* check_races.c */
+struct emu_races *emu_races_create(struct emu_launch *l);
+void emu_races_destroy(struct emu_races *r);
+void emu_races_forget(struct emu_pages **pages);
+struct emu_clocks *emu_clocks_create(void);
+void emu_clocks_destroy(struct emu_clocks *c);
+void emu_clocks_begin(struct emu_wave *w);
+void emu_races_before(struct emu_wave *w, const struct emu_inst *i);
+void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                      const struct emu_block *b);
+void emu_races_barrier(struct emu_workgroup *wg);
+
+/* check_hazards.c */
+struct emu_hazards *emu_hazards_create(void);
+void emu_hazards_begin(struct emu_wave *w);
+void emu_hazards_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+
+/* check_nan.c */
+struct emu_nans *emu_nans_create(void);
+void emu_nans_begin(struct emu_wave *w);
+void emu_nans_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+void emu_nans_after(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
+
+/* counters.c: of a launch and of its waves, for the sums and for events */
+bool emu_counts_wanted(bool *one_thread);
+struct emu_count_launch *emu_counts_begin(const struct emu_launch *l, const struct emu_effect *effects);
+void emu_counts_end(struct emu_count_launch *c, const struct emu_launch *l);
+struct emu_counts *emu_counts_create(struct emu_count_launch *c); /* NULL: no memory */
+void emu_counts_destroy(struct emu_counts *c);                    /* adds what it counted to its launch's */
+void emu_counts_wave(struct emu_wave *w, bool begins);
+void emu_counts_before(struct emu_wave *w, const struct emu_inst *i);
+void emu_counts_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                       const struct emu_block *b);
+void emu_counts_barrier(struct emu_count_launch *c, const struct emu_workgroup *wg);
+
+/* Installs all of it; before the first launch. */
+void emu_watch(void);
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The emulated GPU behind the HIP table. Work runs when it is queued, in the calling thread and its helpers, so that a
+ * stream is always idle when a call comes back; captured work runs when its graph is launched.
+ *
+ * A kernel's fault is the error of the launch that ran it (a real GPU tells at the next synchronisation, and is lost
+ * to the process). Here the device stays usable: nothing of it is broken, the report says where it happened, and a
+ * test or a sweep wants to go on with the next kernel. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dispatch/hip/hip_platform.h"
+#include "hip_impl.h"
+#include "emu/isa/llvm.h"
+#include "emu/check/watch.h"
+
+#define VERSION 60000000 /* HIP 6.0: what the table's calls behave like */
+#define MAX_CUS 65535
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int current;
+struct device emu_devices[EMU_MAX_DEVICES];
+int emu_n_devices;
+struct object *emu_objects;
+
+bool emu_hip_lock(void)
+{
+    pthread_mutex_lock(&mutex);
+    return true;
+}
+
+void emu_hip_unlock(const bool *held)
+{
+    (void)held;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* ---- objects --------------------------------------------------------------------------------------------------------
+ */
+
+void *emu_make(enum kind kind, size_t size)
+{
+    struct object *o = calloc(1, size);
+    if (o) {
+        o->kind = kind;
+        o->next = emu_objects;
+        emu_objects = o;
+    }
+    return o;
+}
+
+bool emu_is(const void *handle, enum kind kind)
+{
+    for (const struct object *o = emu_objects; o; o = o->next)
+        if (o == handle)
+            return o->kind == kind;
+    return false;
+}
+
+void emu_forget(void *handle)
+{
+    struct object **at = &emu_objects;
+    while (*at != handle)
+        at = &(*at)->next;
+    *at = (*at)->next;
+    free(handle);
+}
+
+struct device *emu_here(void)
+{
+    return current < emu_n_devices ? &emu_devices[current] : NULL;
+}
+
+/* ---- devices --------------------------------------------------------------------------------------------------------
+ */
+
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+int rfg_emu_open(const char *name, char *error, size_t size)
+{
+    char arch_name[32];
+    size_t len = strcspn(name, ":");
+    const struct emu_arch *arch = NULL;
+    if (len < sizeof(arch_name)) {
+        memcpy(arch_name, name, len);
+        arch_name[len] = 0;
+        arch = emu_arch_find(arch_name);
+    }
+    if (!arch || !arch->emulated) {
+        snprintf(error, size, "'%.*s' is not emulated: must be gfx90a, gfx942 or gfx1100", (int)(len < 40 ? len : 40),
+                 name);
+        return -1;
+    }
+    long cus = arch->cu_count;
+    if (name[len]) {
+        char *end;
+        cus = name[len + 1] >= '0' && name[len + 1] <= '9' ? strtol(name + len + 1, &end, 10) : 0;
+        if (cus < 1 || cus > MAX_CUS || *end) {
+            snprintf(error, size, "'%.40s' is not a number of CUs: must be from 1 to %d", name + len + 1, MAX_CUS);
+            return -1;
+        }
+    }
+    pthread_once(&watched, emu_watch);
+    LOCKED;
+    for (int i = 0; i < emu_n_devices; i++)
+        if (emu_devices[i].arch == arch && emu_devices[i].cu_count == (int)cus)
+            return i;
+    if (emu_n_devices == EMU_MAX_DEVICES) {
+        snprintf(error, size, "it would be number %d: there may be %d emulated devices", emu_n_devices + 1,
+                 EMU_MAX_DEVICES);
+        return -1;
+    }
+    struct device *d = &emu_devices[emu_n_devices];
+    d->arch = arch;
+    d->cu_count = (int)cus;
+    d->memory.limit = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    return emu_n_devices++;
+}
+
+hipError_t emu_hipInit(unsigned flags)
+{
+    return flags ? hipErrorInvalidValue : hipSuccess;
+}
+
+hipError_t emu_hipDriverGetVersion(int *version)
+{
+    if (!version)
+        return hipErrorInvalidValue;
+    *version = VERSION;
+    return hipSuccess;
+}
+
+hipError_t emu_hipGetDeviceCount(int *count)
+{
+    if (!count)
+        return hipErrorInvalidValue;
+    LOCKED;
+    *count = emu_n_devices;
+    return emu_n_devices ? hipSuccess : hipErrorNoDevice;
+}
+
+hipError_t emu_hipSetDevice(int device)
+{
+    LOCKED;
+    if (device < 0 || device >= emu_n_devices)
+        return hipErrorInvalidDevice;
+    current = device;
+    return hipSuccess;
+}
+
+hipError_t emu_hipGetDevice(int *device)
+{
+    if (!device)
+        return hipErrorInvalidValue;
+    LOCKED;
+    if (!emu_here())
+        return hipErrorNoDevice;
+    *device = current;
+    return hipSuccess;
+}
+
+hipError_t emu_hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attr, int device)
+{
+    LOCKED;
+    if (device < 0 || device >= emu_n_devices)
+        return hipErrorInvalidDevice;
+    const struct device *d = &emu_devices[device];
+    const struct {
+        hipDeviceAttribute_t attr;
+        int value;
+    } known[] = {
+        { hipDeviceAttributeMultiprocessorCount, d->cu_count },
+        { hipDeviceAttributeWarpSize, d->arch->wave_size },
+        { hipDeviceAttributeMaxSharedMemoryPerBlock, d->arch->lds_bytes },
+        { hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, d->arch->lds_bytes },
+        { hipDeviceAttributeMaxThreadsPerBlock, 1024 },
+        { hipDeviceAttributeMaxThreadsPerMultiProcessor,
+          d->arch->simds * d->arch->waves_per_simd * d->arch->wave_size },
+        { hipDeviceAttributeMaxRegistersPerBlock, 65536 },
+        { hipDeviceAttributeMaxBlockDimX, 1024 },
+        { hipDeviceAttributeMaxBlockDimY, 1024 },
+        { hipDeviceAttributeMaxBlockDimZ, 1024 },
+        { hipDeviceAttributeMaxGridDimX, 0x7FFFFFFF },
+        { hipDeviceAttributeMaxGridDimY, 65536 },
+        { hipDeviceAttributeMaxGridDimZ, 65536 },
+        { hipDeviceAttributeComputeCapabilityMajor, d->arch->gfx >> 8 },
+        { hipDeviceAttributeComputeCapabilityMinor, d->arch->gfx >> 4 & 15 },
+        { hipDeviceAttributeCooperativeLaunch, 0 },
+    };
+    for (size_t i = 0; value && i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].attr == attr) {
+            *value = known[i].value;
+            return hipSuccess;
+        }
+    return hipErrorInvalidValue;
+}
+
+hipError_t emu_hipDeviceGetName(char *name, int len, hipDevice_t device)
+{
+    LOCKED;
+    if (device < 0 || device >= emu_n_devices)
+        return hipErrorInvalidDevice;
+    if (!name || len < 1)
+        return hipErrorInvalidValue;
+    snprintf(name, (size_t)len, "emulated %s", emu_devices[device].arch->name);
+    return hipSuccess;
+}
+
+hipError_t emu_hipDeviceTotalMem(size_t *bytes, hipDevice_t device)
+{
+    LOCKED;
+    if (device < 0 || device >= emu_n_devices)
+        return hipErrorInvalidDevice;
+    if (!bytes)
+        return hipErrorInvalidValue;
+    *bytes = emu_devices[device].memory.limit;
+    return hipSuccess;
+}
+
+static hipError_t describe(int device, struct rfg_device *out)
+{
+    LOCKED;
+    if (device < 0 || device >= emu_n_devices)
+        return hipErrorInvalidDevice;
+    const struct device *d = &emu_devices[device];
+    char spec[32];
+    snprintf(spec, sizeof(spec), "%.16s:%d", d->arch->name, d->cu_count);
+    if (!rfg_device_imagine(out, spec))
+        return hipErrorInvalidDevice;
+    snprintf(out->name, sizeof(out->name), "emu:%s", spec);
+    /* An emulator's times are not the GPU's: its tuned rows bear a name that no GPU has. */
+    snprintf(out->arch, sizeof(out->arch), RFG_EMU_PREFIX "%s", d->arch->name);
+    out->platform = RFG_PLATFORM_EMU;
+    out->cache_bytes = 0; /* nothing to rotate past */
+    return hipSuccess;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------
+ */
+
+hipError_t emu_hipMalloc(void **ptr, size_t size)
+{
+    LOCKED;
+    hipError_t e = emu_not_while_capturing();
+    if (e != hipSuccess)
+        return e;
+    if (!ptr || !emu_here())
+        return ptr ? hipErrorNoDevice : hipErrorInvalidValue;
+    *ptr = NULL;
+    if (!size)
+        return hipSuccess;
+    const struct emu_block *b = emu_memory_alloc(&emu_here()->memory, size);
+    if (!b)
+        return hipErrorOutOfMemory;
+    *ptr = (void *)(uintptr_t)b->lo;
+    return hipSuccess;
+}
+
+hipError_t emu_hipFree(void *ptr)
+{
+    LOCKED;
+    hipError_t e = emu_not_while_capturing();
+    if (e != hipSuccess || !ptr)
+        return e;
+    bool freed = false;
+    for (int i = 0; i < emu_n_devices && !freed; i++)
+        if (emu_memory_free(&emu_devices[i].memory, ptr, &freed))
+            return hipSuccess;
+    if (freed)
+        emu_report_launch(NULL, "double-free", "hipFree(%p): it was freed before", ptr);
+    return hipErrorInvalidValue;
+}
+
+/* Any device's: pointers say whose they are. */
+struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call)
+{
+    char why[256] = "there is no device";
+    for (int i = 0; i < emu_n_devices; i++) {
+        char text[256];
+        if (emu_memory_check(&emu_devices[i].memory, p, size, write, text, sizeof(text)))
+            return emu_memory_find(&emu_devices[i].memory, (uint64_t)(uintptr_t)p);
+        if (i == 0 || i == current)
+            snprintf(why, sizeof(why), "%s", text);
+    }
+    emu_report_launch(NULL, "host-copy-out-of-bounds", "%s of %zu bytes at %p: %s", call, size, p, why);
+    return NULL;
+}
+
+static void host_wrote(struct emu_block *b, const void *p, size_t size)
+{
+    if (emu_hooks->host_write)
+        emu_hooks->host_write(b, (uint64_t)(uintptr_t)p, size);
+}
+
+hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
+{
+    LOCKED;
+    hipError_t e = emu_not_while_capturing();
+    if (e == hipSuccess)
+        e = emu_implicit_ok(NULL);
+    if (e != hipSuccess || !size)
+        return e;
+    struct emu_block *b = src ? emu_find_range(dst, size, true, "hipMemcpyHtoD") : NULL;
+    if (!b)
+        return hipErrorInvalidValue;
+    memcpy(dst, src, size);
+    host_wrote(b, dst, size);
+    return hipSuccess;
+}
+
+hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
+{
+    LOCKED;
+    hipError_t e = emu_not_while_capturing();
+    if (e == hipSuccess)
+        e = emu_implicit_ok(NULL);
+    if (e != hipSuccess || !size)
+        return e;
+    if (!dst || !emu_find_range(src, size, false, "hipMemcpyDtoH"))
+        return hipErrorInvalidValue;
+    memcpy(dst, src, size);
+    return hipSuccess;
+}
+
+hipError_t emu_run_memset(const struct node *n)
+{
+    struct emu_block *b = emu_find_range(n->dst, n->size, true, "hipMemsetD8Async");
+    if (!b)
+        return hipErrorInvalidValue;
+    memset(n->dst, n->value, n->size);
+    host_wrote(b, n->dst, n->size);
+    return hipSuccess;
+}
+
+hipError_t emu_hipMemsetD8Async(hipDeviceptr_t dst, unsigned char value, size_t size, hipStream_t stream)
+{
+    LOCKED;
+    if (!emu_stream_ok(stream))
+        return hipErrorInvalidHandle;
+    if (!size)
+        return hipSuccess;
+    if (!emu_find_range(dst, size, true, "hipMemsetD8Async"))
+        return hipErrorInvalidValue;
+    struct node *n = calloc(1, sizeof(*n));
+    if (!n)
+        return hipErrorOutOfMemory;
+    *n = (struct node){ .dst = dst, .value = value, .size = size };
+    return emu_submit(stream, n);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------------
+ */
+static const struct rfg_hip table = {
+#define X(ret, name, params, args) .name = emu_##name,
+    RFG_HIP_ENTRIES(X)
+#undef X
+        .error_name = rfg_hip_error_name,
+    .describe = describe,
+    .platform = RFG_PLATFORM_EMU,
+};
+
+const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report)
+{
+    if (report) {
+        *report = (struct rfg_platform_report){ .platform = "emulator" };
+        report->found = emu_disasm_ready(report->problem, sizeof(report->problem));
+        snprintf(report->library, sizeof(report->library), "emu:gfx90a, emu:gfx942, emu:gfx1100 (with :CUS)");
+        if (!report->found)
+            snprintf(report->advice, sizeof(report->advice), "apt-get install libllvm19, or set RFG_LIBLLVM");
+    }
+    return &table;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The emulated GPU's streams, captures, graphs and events. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "hip_impl.h"
+
+/* ---- capture --------------------------------------------------------------------------------------------------------
+ */
+
+hipError_t emu_not_while_capturing(void)
+{
+    hipError_t e = hipSuccess;
+    for (struct object *o = emu_objects; o; o = o->next) {
+        struct stream *s = (struct stream *)o;
+        if (o->kind != STREAM || s->capture == hipStreamCaptureStatusNone || s->mode == hipStreamCaptureModeRelaxed)
+            continue;
+        if (s->mode == hipStreamCaptureModeGlobal || pthread_equal(s->owner, pthread_self())) {
+            s->capture = hipStreamCaptureStatusInvalidated;
+            e = hipErrorStreamCaptureUnsupported;
+        }
+    }
+    return e;
+}
+
+bool emu_stream_ok(hipStream_t stream)
+{
+    return !stream ? emu_here() != NULL : emu_is(stream, STREAM);
+}
+
+hipError_t emu_implicit_ok(hipStream_t stream)
+{
+    for (struct object *o = emu_objects; o && !stream; o = o->next) {
+        struct stream *s = (struct stream *)o;
+        if (o->kind == STREAM && s->capture != hipStreamCaptureStatusNone && !(s->flags & hipStreamNonBlocking)) {
+            s->capture = hipStreamCaptureStatusInvalidated;
+            return hipErrorStreamCaptureImplicit;
+        }
+    }
+    return hipSuccess;
+}
+
+static void free_node(struct node *n)
+{
+    if (n)
+        free(n->kernarg);
+    free(n);
+}
+
+hipError_t emu_submit(hipStream_t stream, struct node *n)
+{
+    struct stream *s = (struct stream *)stream;
+    hipError_t e = emu_implicit_ok(stream);
+    if (e == hipSuccess && s && s->capture == hipStreamCaptureStatusInvalidated)
+        e = hipErrorStreamCaptureInvalidated;
+    else if (e == hipSuccess && s && s->capture == hipStreamCaptureStatusActive) {
+        *s->graph->end = n;
+        s->graph->end = &n->next;
+        return hipSuccess;
+    } else if (e == hipSuccess)
+        e = n->fn ? emu_run_kernel(n) : emu_run_memset(n);
+    free_node(n);
+    return e;
+}
+
+/* ---- streams and graphs ---------------------------------------------------------------------------------------------
+ */
+
+hipError_t emu_hipStreamCreateWithFlags(hipStream_t *stream, unsigned flags)
+{
+    LOCKED;
+    if (!stream || (flags != hipStreamDefault && flags != hipStreamNonBlocking))
+        return hipErrorInvalidValue;
+    if (!emu_here())
+        return hipErrorNoDevice;
+    struct stream *s = emu_make(STREAM, sizeof(*s));
+    if (!s)
+        return hipErrorOutOfMemory;
+    s->device = emu_here();
+    s->flags = flags;
+    *stream = (hipStream_t)s;
+    return hipSuccess;
+}
+
+static void free_graph(struct graph *g)
+{
+    for (struct node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        free_node(n);
+    }
+    emu_forget(g);
+}
+
+hipError_t emu_hipStreamDestroy(hipStream_t stream)
+{
+    LOCKED;
+    struct stream *s = (struct stream *)stream;
+    if (!emu_is(stream, STREAM))
+        return hipErrorInvalidHandle;
+    if (s->graph)
+        free_graph(s->graph);
+    emu_forget(s);
+    return hipSuccess;
+}
+
+hipError_t emu_hipStreamSynchronize(hipStream_t stream)
+{
+    LOCKED;
+    struct stream *s = (struct stream *)stream;
+    if (!emu_stream_ok(stream))
+        return hipErrorInvalidHandle;
+    if (s && s->capture != hipStreamCaptureStatusNone) {
+        s->capture = hipStreamCaptureStatusInvalidated;
+        return hipErrorStreamCaptureUnsupported;
+    }
+    return emu_not_while_capturing();
+}
+
+hipError_t emu_hipDeviceSynchronize(void)
+{
+    LOCKED;
+    return emu_here() ? emu_not_while_capturing() : hipErrorNoDevice;
+}
+
+hipError_t emu_hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status)
+{
+    LOCKED;
+    if (!status)
+        return hipErrorInvalidValue;
+    if (!emu_stream_ok(stream))
+        return hipErrorInvalidHandle;
+    *status = hipStreamCaptureStatusNone;
+    hipError_t e = emu_implicit_ok(stream);
+    if (e == hipSuccess && stream)
+        *status = ((struct stream *)stream)->capture;
+    return e;
+}
+
+hipError_t emu_hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode)
+{
+    LOCKED;
+    struct stream *s = (struct stream *)stream;
+    if (!stream)
+        return hipErrorStreamCaptureUnsupported;
+    if (!emu_is(stream, STREAM))
+        return hipErrorInvalidHandle;
+    if (mode != hipStreamCaptureModeGlobal && mode != hipStreamCaptureModeThreadLocal &&
+        mode != hipStreamCaptureModeRelaxed)
+        return hipErrorInvalidValue;
+    if (s->capture != hipStreamCaptureStatusNone)
+        return hipErrorIllegalState;
+    s->graph = emu_make(GRAPH, sizeof(*s->graph));
+    if (!s->graph)
+        return hipErrorOutOfMemory;
+    s->graph->end = &s->graph->first;
+    s->capture = hipStreamCaptureStatusActive;
+    s->mode = mode;
+    s->owner = pthread_self();
+    return hipSuccess;
+}
+
+hipError_t emu_hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph)
+{
+    LOCKED;
+    struct stream *s = (struct stream *)stream;
+    if (!stream || !emu_is(stream, STREAM))
+        return hipErrorInvalidHandle;
+    if (!graph)
+        return hipErrorInvalidValue;
+    *graph = NULL;
+    if (s->capture == hipStreamCaptureStatusNone)
+        return hipErrorIllegalState;
+    if (s->mode != hipStreamCaptureModeRelaxed && !pthread_equal(s->owner, pthread_self()))
+        return hipErrorStreamCaptureWrongThread;
+    bool broken = s->capture == hipStreamCaptureStatusInvalidated;
+    s->capture = hipStreamCaptureStatusNone;
+    if (broken)
+        free_graph(s->graph);
+    else
+        *graph = (hipGraph_t)s->graph;
+    s->graph = NULL;
+    return broken ? hipErrorStreamCaptureInvalidated : hipSuccess;
+}
+
+hipError_t emu_hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph, hipGraphNode_t *error_node, char *log,
+                                   size_t log_size)
+{
+    LOCKED;
+    if (error_node)
+        *error_node = NULL;
+    if (log && log_size)
+        log[0] = 0;
+    if (!exec || !emu_is(graph, GRAPH))
+        return hipErrorInvalidValue;
+    struct graph *x = emu_make(GRAPH_EXEC, sizeof(*x));
+    if (!x)
+        return hipErrorOutOfMemory;
+    x->end = &x->first;
+    for (const struct node *n = ((struct graph *)graph)->first; n; n = n->next) {
+        struct node *copy = malloc(sizeof(*copy));
+        size_t size = n->fn ? EMU_KERNARG_SIZE(n->fn->kernel->kernarg_bytes) : 0;
+        if (copy) {
+            *copy = *n;
+            copy->next = NULL;
+            copy->kernarg = n->fn ? aligned_alloc(64, size ? size : 64) : NULL;
+            *x->end = copy;
+            x->end = &copy->next;
+        }
+        if (!copy || (n->fn && !copy->kernarg)) {
+            free_graph(x);
+            return hipErrorOutOfMemory;
+        }
+        if (size)
+            memcpy(copy->kernarg, n->kernarg, size);
+    }
+    *exec = (hipGraphExec_t)x;
+    return hipSuccess;
+}
+
+hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
+{
+    LOCKED;
+    if (!emu_is(exec, GRAPH_EXEC))
+        return hipErrorInvalidValue;
+    if (!emu_stream_ok(stream))
+        return hipErrorInvalidHandle;
+    hipError_t e = emu_implicit_ok(stream);
+    if (e == hipSuccess && stream && ((struct stream *)stream)->capture != hipStreamCaptureStatusNone) {
+        ((struct stream *)stream)->capture = hipStreamCaptureStatusInvalidated;
+        e = hipErrorStreamCaptureUnsupported; /* child graphs: not offered */
+    }
+    for (const struct node *n = ((struct graph *)exec)->first; n && e == hipSuccess; n = n->next) {
+        if (n->fn && !emu_is(n->fn, FUNCTION))
+            return hipErrorInvalidHandle; /* its module was unloaded */
+        e = n->fn ? emu_run_kernel(n) : emu_run_memset(n);
+    }
+    return e;
+}
+
+hipError_t emu_hipGraphExecDestroy(hipGraphExec_t exec)
+{
+    LOCKED;
+    if (!emu_is(exec, GRAPH_EXEC))
+        return hipErrorInvalidValue;
+    free_graph((struct graph *)exec);
+    return hipSuccess;
+}
+
+hipError_t emu_hipGraphDestroy(hipGraph_t graph)
+{
+    LOCKED;
+    if (!emu_is(graph, GRAPH))
+        return hipErrorInvalidValue;
+    free_graph((struct graph *)graph);
+    return hipSuccess;
+}
+
+/* ---- events ---------------------------------------------------------------------------------------------------------
+ */
+
+hipError_t emu_hipEventCreateWithFlags(hipEvent_t *event, unsigned flags)
+{
+    LOCKED;
+    if (!event || (flags & ~(unsigned)(hipEventBlockingSync | hipEventDisableTiming)))
+        return hipErrorInvalidValue;
+    struct event *e = emu_make(EVENT, sizeof(*e));
+    if (!e)
+        return hipErrorOutOfMemory;
+    e->flags = flags;
+    *event = (hipEvent_t)e;
+    return hipSuccess;
+}
+
+hipError_t emu_hipEventDestroy(hipEvent_t event)
+{
+    LOCKED;
+    if (!emu_is(event, EVENT))
+        return hipErrorInvalidHandle;
+    emu_forget(event);
+    return hipSuccess;
+}
+
+hipError_t emu_hipEventRecord(hipEvent_t event, hipStream_t stream)
+{
+    LOCKED;
+    struct event *v = (struct event *)event;
+    struct stream *s = (struct stream *)stream;
+    if (!emu_is(event, EVENT) || !emu_stream_ok(stream))
+        return hipErrorInvalidHandle;
+    hipError_t e = emu_implicit_ok(stream);
+    if (e != hipSuccess)
+        return e;
+    if (s && s->capture == hipStreamCaptureStatusInvalidated)
+        return hipErrorStreamCaptureInvalidated;
+    v->captured = s && s->capture == hipStreamCaptureStatusActive;
+    v->recorded = !v->captured;
+    v->time = rfg_now(); /* everything before it is done */
+    return hipSuccess;
+}
+
+hipError_t emu_hipEventSynchronize(hipEvent_t event)
+{
+    LOCKED;
+    if (!emu_is(event, EVENT))
+        return hipErrorInvalidHandle;
+    return ((struct event *)event)->captured ? hipErrorCapturedEvent : emu_not_while_capturing();
+}
+
+hipError_t emu_hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t stop)
+{
+    LOCKED;
+    const struct event *a = (struct event *)start, *b = (struct event *)stop;
+    if (!ms)
+        return hipErrorInvalidValue;
+    if (!emu_is(start, EVENT) || !emu_is(stop, EVENT) || (a->flags | b->flags) & hipEventDisableTiming ||
+        !a->recorded || !b->recorded)
+        return hipErrorInvalidHandle;
+    *ms = (float)((b->time - a->time) * 1e3);
+    return hipSuccess;
+}

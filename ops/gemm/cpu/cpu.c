@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The gemm variants of the cpu device: what they can do, what they cost, and the blocking around the inner kernels.
+ *
+ * Y is cut into tasks of n_chunk rows of W by m_tile rows of X. A task packs its rows of X in panels (its thread keeps
+ * them: the next task usually wants the same), then walks W in strips. Without k_block a strip is one register block:
+ * W is read once, in the order in which it lies in memory, which is what one or two rows of X need. With k_block a
+ * strip is STRIP_ROWS rows, taken k_block columns at a time, so that these and the panel's part that goes with them
+ * stay in the L1 cache. The packed tile stays in the L2, and the tasks of one chunk of W follow each other, so that the
+ * chunk stays in the last-level cache.
+ *
+ * Every output is computed by one task, as a sum in an order that depends on the instruction set and `dot` only: not on
+ * threads, M, or the place in a tile. (But see dot_is_exact.)
+ *
+ * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/cpu/pool.h"
+#include "cpu_kernels.h"
+#include "ops/gemm/gemm.h"
+
+#define MAX_TILE    128 /* rows of X in a task */
+#define STRIP_ROWS  32  /* rows of W that share an L1 cache with a panel of X, with k_block */
+#define SHORT_STRIP 8   /* the same if the next strip is prefetched meanwhile: both have to fit into the L2 cache */
+#define TILE_BYTES  (576 << 10) /* of packed X in a task: a share of a core's L2 cache */
+#define CHUNK_BYTES (4 << 20)   /* of W in a task, if X has several tiles: a share of the last-level cache */
+#define ROWS_AHEAD  1024        /* bytes */
+#define MAX_TASKS   (1 << 20)
+#define TASKS       8 /* for each thread, at least: evens out what else the machine does */
+
+/* The parameters of all variants, in this order (portable has no dot). */
+enum { P_ROWS, P_COLS, P_KBLOCK, P_PREFETCH, P_DOT };
+
+/* Values of the parameter `prefetch`. */
+enum cpu_prefetch {
+    CPU_PREFETCH_NONE,
+    CPU_PREFETCH_ROWS, /* in the rows being read: a little ahead, or with k_block the next range of k */
+    CPU_PREFETCH_NEXT, /* the next strip, in the order in which it lies in memory */
+};
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t round_256(size_t bytes)
+{
+    return (bytes + 255) & ~(size_t)255;
+}
+
+static double max_d(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+
+static float bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof(f));
+    return f;
+}
+
+static uint32_t float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof(u));
+    return u;
+}
+
+static float f16_to_float(uint16_t h)
+{
+    float v = bits_float((uint32_t)(h & 0x7fff) << 13) * 0x1p112f;
+    uint32_t special = (h & 0x7fff) > 0x7bff ? 0x7f800000 : 0;
+    return bits_float(float_bits(v) | special | (uint32_t)(h & 0x8000) << 16);
+}
+
+/* To nearest even. A NaN keeps its sign and becomes quiet, so that dropping its low bits can't make it infinity. */
+static uint16_t float_to_bf16(float f)
+{
+    uint32_t u = float_bits(f);
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+static uint16_t float_to_f16(float f)
+{
+    uint32_t u = float_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+    if (a > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (a >= 0x477ff000) /* 65520 and more round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    if (a < 0x38800000) /* denormal in fp16: the addition rounds to a multiple of 2^-24 */
+        return (uint16_t)(sign | (float_bits(bits_float(a) + 0.5f) - 0x3f000000));
+    a += 0xfff + (a >> 13 & 1);
+    return (uint16_t)(sign | (a - 0x38000000) >> 13);
+}
+
+static float load_element(const void *base, int dtype, int64_t i)
+{
+    if (dtype == RFG_F32)
+        return ((const float *)base)[i];
+    uint16_t h = ((const uint16_t *)base)[i];
+    return dtype == RFG_F16 ? f16_to_float(h) : bits_float((uint32_t)h << 16);
+}
+
+static void store_element(void *base, int dtype, int64_t i, float v)
+{
+    if (dtype == RFG_F32)
+        ((float *)base)[i] = v;
+    else
+        ((uint16_t *)base)[i] = dtype == RFG_F16 ? float_to_f16(v) : float_to_bf16(v);
+}
+
+/* ---- the way a problem is cut ----------------------------------------------------------------------------------- */
+
+struct tiling {
+    enum cpu_kind kind;
+    int element;      /* bytes of one of X and W */
+    int64_t padded_k; /* k rounded up to whole groups */
+    size_t row_bytes; /* of one row of packed X */
+    int64_t k_block;
+    int64_t strip; /* rows of W */
+    int64_t m_tile, m_tiles;
+    int64_t n_chunk, n_chunks;
+    size_t tile_bytes, acc_bytes, strip_bytes; /* of one thread's workspace */
+    bool prepacked;                            /* W is; the strip's rows of it go to the workspace's end */
+};
+
+static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
+{
+    return prob->dtype[0] == RFG_F32 ? CPU_F32 : prob->dtype[0] == RFG_F16 ? CPU_F16 : dot ? CPU_BF16_DOT : CPU_BF16;
+}
+
+static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
+                                 bool dot)
+{
+    struct tiling t = { .kind = kind_of(prob, dot), .prepacked = prob->v[GEMM_PREPACKED] };
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
+    t.element = t.kind == CPU_F32 ? 4 : 2;
+    t.padded_k = ceil_div(k, isa->group) * isa->group;
+    t.row_bytes = (size_t)t.padded_k * (t.kind == CPU_BF16_DOT ? 2 : 4);
+    t.k_block = p[P_KBLOCK] ? p[P_KBLOCK] : t.padded_k;
+
+    int64_t fit = t.row_bytes ? TILE_BYTES / (int64_t)t.row_bytes : MAX_TILE;
+    fit = min64(fit / p[P_COLS] * p[P_COLS], MAX_TILE / p[P_COLS] * p[P_COLS]);
+    t.m_tile = min64(m, fit > p[P_COLS] ? fit : p[P_COLS]);
+    t.m_tiles = ceil_div(m, t.m_tile);
+    t.m_tile = ceil_div(m, t.m_tiles);
+    t.strip = !p[P_KBLOCK] ? p[P_ROWS] : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? SHORT_STRIP : STRIP_ROWS;
+    if (t.prepacked) /* the rows of its blocks */
+        t.strip = PREPACK_ROWS;
+    t.strip_bytes = t.prepacked ? round_256((size_t)t.strip * (size_t)k * (size_t)t.element) : 0;
+    t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
+    t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
+
+    int64_t tasks = ceil_div((int64_t)threads * TASKS, t.m_tiles);
+    t.n_chunk = ceil_div(n, tasks);
+    if (t.m_tiles > 1)
+        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + t.strip);
+    if (t.n_chunk < ceil_div(n * t.m_tiles, MAX_TASKS))
+        t.n_chunk = ceil_div(n * t.m_tiles, MAX_TASKS);
+    t.n_chunk = ceil_div(t.n_chunk, t.strip) * t.strip;
+    t.n_chunks = ceil_div(n, t.n_chunk);
+    return t;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------
+ */
+
+struct packed {
+    int64_t tile;   /* which one this thread's workspace holds; -1: none */
+    uint16_t min_x; /* of it, for CPU_BF16_DOT */
+};
+
+struct job {
+    const struct cpu_isa *isa;
+    const struct gemm_args *a;
+    const struct rfg_problem *prob;
+    struct tiling t;
+    int rows, cols;
+    enum cpu_prefetch prefetch;
+    struct packed *packed; /* by worker, at the start of the workspace; then their tiles */
+    char *tiles;
+};
+
+static size_t worker_bytes(const struct tiling *t)
+{
+    return t->tile_bytes + t->acc_bytes + t->strip_bytes;
+}
+
+/* A tile's rows of X are packed in panels of at most `cols` rows, of nearly the same height. */
+static int panel_height(const struct job *j, int64_t m)
+{
+    return (int)ceil_div(m, ceil_div(m, j->cols));
+}
+
+static char *pack_tile(const struct job *j, int64_t tile, int worker)
+{
+    char *to = j->tiles + (size_t)worker * worker_bytes(&j->t);
+    struct packed *packed = &j->packed[worker];
+    if (packed->tile == tile || j->a->k == 0)
+        return to;
+    packed->tile = tile;
+    packed->min_x = 0xffff;
+    int64_t m0 = tile * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
+    int height = panel_height(j, m);
+    for (int64_t at = 0; at < m; at += height) {
+        int cols = (int)min64(height, m - at);
+        size_t stride = (size_t)j->a->ldx * (size_t)j->t.element;
+        uint16_t smallest =
+            j->isa->pack[j->t.kind](to + (size_t)at * j->t.row_bytes,
+                                    (const char *)j->a->x + (size_t)(m0 + at) * stride, stride, cols, j->a->k);
+        if (smallest < packed->min_x)
+            packed->min_x = smallest;
+    }
+    return to;
+}
+
+/* `rows` rows of a prepacked W from n0 on, the first of its block. */
+static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to)
+{
+    const char *from = (const char *)j->a->w + (size_t)prepacked_at(n0, 0, j->a->k) * 2;
+    for (int64_t k = 0; k < j->a->k; k += PREPACK_CHUNK, from += 2 * PREPACK_CHUNK * PREPACK_ROWS)
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to + (size_t)(r * j->a->k + k) * 2, from + r * 2 * PREPACK_CHUNK, 2 * PREPACK_CHUNK);
+}
+
+/* acc[rows][m] = `rows` rows of W from n0 on, which begin at w, times the packed tile of m rows; the task goes on to
+ * row `end`. Returns the smallest magnitude of W's. */
+static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, const char *w,
+                         int64_t n0, int64_t rows, int64_t end, float *acc)
+{
+    int height = panel_height(j, m), lanes = j->isa->group / 2;
+    size_t stride = (size_t)(j->t.prepacked ? j->a->k : j->a->ldw) * (size_t)j->t.element;
+    struct cpu_block b = { .w_stride = stride, .acc_stride = (size_t)m * (size_t)lanes, .min_w = 0xffff };
+    memset(acc, 0, (size_t)rows * b.acc_stride * sizeof(float));
+    if (j->a->k == 0)
+        return b.min_w;
+    const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
+    int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
+    enum cpu_pace pace = share == 1 ? CPU_PACE_FULL : share == 2 ? CPU_PACE_HALF : CPU_PACE_QUARTER;
+    size_t group_bytes = (size_t)(j->isa->group * j->t.element);
+    for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
+        b.k = min64(j->t.k_block, j->a->k - k0);
+        for (int64_t panel = 0, at = 0; at < m; at += height, panel++) {
+            int cols = (int)min64(height, m - at), step;
+            b.x = tile + (size_t)at * j->t.row_bytes +
+                  (size_t)k0 * (j->t.row_bytes / (size_t)j->t.padded_k) * (size_t)cols;
+            for (int64_t r = 0; r < rows; r += step) {
+                for (step = most; step > rows - r; step /= 2)
+                    ;
+                b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.element;
+                b.acc = acc + (size_t)r * b.acc_stride + (size_t)(at * lanes);
+                b.pace = CPU_PACE_NONE;
+                if (j->prefetch == CPU_PREFETCH_NEXT && next < next_end) {
+                    b.pace = pace;
+                    b.ahead = next;
+                    b.ahead_stride = group_bytes;
+                    b.ahead_step = (size_t)step * group_bytes / (size_t)share;
+                } else if (j->prefetch == CPU_PREFETCH_ROWS && panel < share) {
+                    /* Each panel fetches some of the rows. Without k_block: a little ahead of where they are read;
+                     * with k_block: what the next range of k will need, or the next strip's first. */
+                    b.pace = pace;
+                    b.ahead_stride = stride;
+                    b.ahead_step = group_bytes;
+                    b.ahead = b.w + (size_t)(panel * step / share) * stride;
+                    if (j->t.k_block >= j->a->k)
+                        b.ahead += ROWS_AHEAD;
+                    else if (k0 + j->t.k_block < j->a->k)
+                        b.ahead += j->t.k_block * j->t.element;
+                    else
+                        b.ahead += (size_t)rows * stride - (size_t)k0 * (size_t)j->t.element;
+                }
+                j->isa->kernel[kind][__builtin_ctz((unsigned)step)][cols - 1](&b);
+                if (j->prefetch == CPU_PREFETCH_NEXT && b.pace != CPU_PACE_NONE)
+                    next = b.ahead;
+            }
+        }
+    }
+    return b.min_w;
+}
+
+/* vdpbf16ps takes denormals as zero and flushes denormal results. No product of X and W is smaller than that of their
+ * smallest nonzero magnitudes, and every sum is a multiple of that product's last bit, 15 below its first: none of
+ * these can be denormal if the product is at least 2^-100. */
+static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
+{
+    int x = (min_x + 1) >> 8, w = (min_w + 1) >> 8; /* biased exponents; 0: denormal; 0xffff + 1: no nonzero element */
+    return x > 0 && w > 0 && x - 127 + w - 127 >= -100;
+}
+
+static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
+{
+    int dtype_w = j->prob->dtype[1], dtype_y = j->prob->dtype[2];
+    for (int64_t r = 0; r < rows; r++) {
+        float sums[MAX_TILE], bias = j->a->bias ? load_element(j->a->bias, dtype_w, n0 + r) : 0;
+        j->isa->sum(sums, acc + r * m * (j->isa->group / 2), m);
+        for (int64_t i = 0; i < m; i++)
+            store_element(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r, j->a->bias ? sums[i] + bias : sums[i]);
+    }
+}
+
+static void run_task(void *ctx, int task, int worker)
+{
+    const struct job *j = ctx;
+    int64_t tile_index = task % j->t.m_tiles, chunk = task / j->t.m_tiles;
+    int64_t m0 = tile_index * j->t.m_tile, m = min64(j->t.m_tile, j->a->m - m0);
+    int64_t n = chunk * j->t.n_chunk, end = min64(n + j->t.n_chunk, j->a->n), rows;
+    const char *tile = pack_tile(j, tile_index, worker);
+    char *mine = j->tiles + (size_t)worker * worker_bytes(&j->t);
+    float *acc = (float *)(void *)(mine + j->t.tile_bytes);
+    char *strip = mine + j->t.tile_bytes + j->t.acc_bytes;
+    for (; n < end; n += rows) {
+        const char *w = (const char *)j->a->w;
+        rows = min64(j->t.strip, end - n);
+        if (j->t.prepacked) {
+            unpack_strip(j, n, rows, strip);
+            w = strip;
+        } else if (j->a->k) {
+            w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.element;
+        }
+        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, w, n, rows, end, acc);
+        if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
+            multiply(j, CPU_BF16_EXACT, 1, tile, m, w, n, rows, end, acc);
+        store(j, m0, m, n, rows, acc);
+    }
+}
+
+static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                bool dot, const struct gemm_args *a, struct rfg_cpu_pool *pool)
+{
+    if (a->m == 0 || a->n == 0)
+        return;
+    struct job j = { isa,
+                     a,
+                     prob,
+                     make_tiling(isa, dev->cu_count, prob, p, dot),
+                     p[P_ROWS],
+                     p[P_COLS],
+                     prob->v[GEMM_PREPACKED] ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
+                     a->head.workspace,
+                     NULL };
+    j.tiles = (char *)a->head.workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
+    for (int i = 0; i < dev->cu_count; i++)
+        j.packed[i].tile = -1;
+    int tasks = (int)(j.t.m_tiles * j.t.n_chunks);
+    if (rfg_cpu_pool_threads(pool) <= dev->cu_count)
+        rfg_cpu_pool_run(pool, tasks, run_task, &j);
+    else /* more workers than the workspace was made for */
+        for (int i = 0; i < tasks; i++)
+            run_task(&j, i, 0);
+}
+
+static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+                        const int *p, bool dot)
+{
+    if (prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
+        return 0;
+    struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
+    return round_256((size_t)dev->cu_count * sizeof(struct packed)) + (size_t)dev->cu_count * worker_bytes(&t);
+}
+
+/* ---- parameters ---------------------------------------------------------------------------------------------------
+ */
+
+static bool shape_ok(const struct cpu_isa *isa, const int *p, struct rfg_reason *why)
+{
+    return p[P_ROWS] * p[P_COLS] <= isa->max_regs ||
+           rfg_refuse(why, "rows=%d, cols=%d: more than %d accumulators", p[P_ROWS], p[P_COLS], isa->max_regs);
+}
+
+/* Register blocks that are worth a try. X's rows should fill whole panels; accumulators are what hides latency. */
+static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *params, const struct rfg_problem *prob,
+                        const int *p, struct rfg_reason *why)
+{
+    int64_t m = prob->v[GEMM_M], k = prob->v[GEMM_K];
+    int rows = p[P_ROWS], cols = p[P_COLS];
+    if (2 * rows * cols < isa->max_regs && m >= 4)
+        return rfg_refuse(why, "rows=%d, cols=%d: fewer than %d accumulators", rows, cols, (isa->max_regs + 1) / 2);
+    const struct rfg_param *c = &params[P_COLS];
+    for (int i = 0; i < c->n; i++)
+        if (c->values[i] < cols && ceil_div(m, c->values[i]) == ceil_div(m, cols))
+            return rfg_refuse(why, "cols=%d: cols=%d makes as few panels of M=%lld", cols, c->values[i], (long long)m);
+    if (cols < 4 && cols < m && rows * 2 * cols <= isa->max_regs)
+        return rfg_refuse(why, "cols=%d: too few for M=%lld", cols, (long long)m);
+    if (p[P_KBLOCK] && (m < 4 || k <= p[P_KBLOCK]))
+        return rfg_refuse(why, "k_block=%d: needs M >= 4 and K > k_block", p[P_KBLOCK]);
+    if (p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_NEXT && m > 16)
+        return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
+    if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
+        return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
+    if (prob->v[GEMM_PREPACKED])
+        return p[P_PREFETCH] == CPU_PREFETCH_NONE ||
+               rfg_refuse(why, "prefetch=%d: does nothing with packed=1", p[P_PREFETCH]);
+    if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
+        return rfg_refuse(why, "prefetch=0: only for M < 4");
+    return true;
+}
+
+/* Microseconds. What one step of the inner kernel costs a core, in cycles, against what it takes to bring W to it. The
+ * constants are fitted to measurements on Zen 5 and only have to rank. */
+static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+                      const int *p, bool dot)
+{
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    if (m == 0 || n == 0)
+        return 0;
+    struct tiling t = make_tiling(isa, dev->cu_count, prob, p, dot);
+    double threads = dev->cu_count > 0 ? dev->cu_count : 1;
+    int lanes = isa->group / 2;
+    int dev_lanes = dev->features & RFG_FEATURE_AVX512 ? 16 : dev->features & RFG_FEATURE_AVX2 ? 8 : 4;
+    double hertz = max_d(dev->fma_tflops, 1e-3) * 1e12 / (4.0 * dev_lanes); /* of all cores; two FMA pipes each */
+
+    /* Arithmetic: two a cycle, a chain of one or two for each accumulator. */
+    int64_t panels = ceil_div(t.m_tile, p[P_COLS]);
+    double rows = p[P_ROWS], cols = (double)t.m_tile / (double)panels;
+    double cycles = dot ? max_d(rows * cols / 2 + 0.5 * rows, 6) : max_d(max_d(rows * cols, 2 * rows + cols), 8);
+    if (lanes == 4)
+        cycles = 2 * rows * cols + (t.kind == CPU_F16 ? 8 : 2) * rows;
+    /* Lines of X and W that come from the L2 cache. */
+    double part = t.k_block ? (double)min64(t.k_block, t.padded_k) / (double)max_d((double)t.padded_k, 1) : 1;
+    double x_lines = cols * isa->group * (dot ? 2 : 4) / 64, w_lines = rows * isa->group * t.element / 64;
+    bool x_in_l1 = cols * (double)t.row_bytes * part <= 32 << 10;
+    double lines = 1.2 * w_lines + (x_in_l1 ? 0 : x_lines * (panels == 1 ? 4 : 2));
+    cycles = max_d(cycles, lines);
+    if (p[P_KBLOCK]) /* accumulators go to memory and back */
+        cycles += 2 * rows * cols / (p[P_KBLOCK] / isa->group);
+    double steps = (double)(t.padded_k / isa->group) * n / rows * (double)(panels * t.m_tiles);
+    double compute = (steps * cycles + 10 * m * n) / hertz * 1e6;
+
+    double bytes = n * k * t.element, rate = max_d(dev->mem_gbps, 1) * 1e3;
+    double stream = p[P_KBLOCK]                          ? 1.1
+                    : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? 1.02 + 0.02 * rows
+                    : p[P_PREFETCH] == CPU_PREFETCH_ROWS ? (rows == 1 ? 1.1 : 1.2)
+                                                         : (rows == 1 ? 1.1 : 1.3);
+    if (p[P_PREFETCH] == CPU_PREFETCH_NEXT) /* the first strip of a task was not prefetched */
+        stream += 0.3 * (double)t.strip / (double)t.n_chunk;
+    double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
+    if (t.prepacked) /* unpacking, by each tile of X */
+        compute += 2 * bytes * (double)t.m_tiles / (threads * 10e3);
+    if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
+        memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
+    return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);
+}
+
+/* What does not depend on the instruction set. */
+static bool supports_any(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+}
+
+/* ---- the variants ---------------------------------------------------------------------------------------------------
+ */
+
+#define VARIANT(isa_name, has_dot)                                                                                     \
+    static bool isa_name##_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
+                                 struct rfg_reason *why)                                                               \
+    {                                                                                                                  \
+        if (has_dot && p[P_DOT] && prob->dtype[0] != RFG_BF16)                                                         \
+            return rfg_refuse(why, "dot=1: needs bf16");                                                               \
+        if (has_dot && p[P_DOT] && !(dev->features & RFG_FEATURE_AVX512BF16))                                          \
+            return rfg_refuse(why, "dot=1: needs AVX512_BF16, which this cpu does not have");                          \
+        return shape_ok(&rfg_cpu_isa_##isa_name, p, why);                                                              \
+    }                                                                                                                  \
+    static bool isa_name##_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
+                                 struct rfg_reason *why)                                                               \
+    {                                                                                                                  \
+        (void)dev;                                                                                                     \
+        return shape_worth(&rfg_cpu_isa_##isa_name, isa_name##_params, prob, p, why);                                  \
+    }                                                                                                                  \
+    static double isa_name##_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)       \
+    {                                                                                                                  \
+        return predict(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot && p[P_DOT]);                                    \
+    }                                                                                                                  \
+    static size_t isa_name##_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)     \
+    {                                                                                                                  \
+        return workspace(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot && p[P_DOT]);                                  \
+    }                                                                                                                  \
+    static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
+                               const void *kargs, struct rfg_cpu_pool *pool)                                           \
+    {                                                                                                                  \
+        run(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot &&p[P_DOT], kargs, pool);                                   \
+    }                                                                                                                  \
+    const struct rfg_variant gemm_cpu_##isa_name = {                                                                   \
+        .name = "gemm_cpu_" #isa_name,                                                                                 \
+        .kind = RFG_VARIANT_HOST,                                                                                      \
+        .n_params = (int)(sizeof(isa_name##_params) / sizeof(isa_name##_params[0])),                                   \
+        .params = isa_name##_params,                                                                                   \
+        .supports = isa_name##_supports,                                                                               \
+        .valid = isa_name##_valid,                                                                                     \
+        .worth = isa_name##_worth,                                                                                     \
+        .predict = isa_name##_predict,                                                                                 \
+        .workspace = isa_name##_workspace,                                                                             \
+        .run = isa_name##_run,                                                                                         \
+    }
+
+static const struct rfg_param portable_params[] = {
+    [P_ROWS] = { "rows", 3, { 1, 2, 4 } },      /* of W in a register block */
+    [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },   /* of X in a register block */
+    [P_KBLOCK] = { "k_block", 2, { 0, 1024 } }, /* elements of k that a block of W stays in L1 for; 0: all of K */
+    [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
+};
+
+static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return supports_any(dev, why);
+}
+
+VARIANT(portable, false);
+
+#if defined(__x86_64__)
+
+static const struct rfg_param avx2_params[] = {
+    [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
+    [P_COLS] = { "cols", 4, { 1, 2, 4, 8 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 512, 1024 } },
+    [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
+};
+
+static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    if (!supports_any(dev, why))
+        return false;
+    return (dev->features & RFG_FEATURE_AVX2) ||
+           rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
+}
+
+VARIANT(avx2, false);
+
+static const struct rfg_param avx512_params[] = {
+    [P_ROWS] = { "rows", 4, { 1, 2, 4, 8 } },
+    [P_COLS] = { "cols", 5, { 1, 2, 4, 6, 8 } },
+    [P_KBLOCK] = { "k_block", 3, { 0, 512, 1024 } },
+    [P_PREFETCH] = { "prefetch", 3, { CPU_PREFETCH_NONE, CPU_PREFETCH_ROWS, CPU_PREFETCH_NEXT } },
+    [P_DOT] = { "dot", 2, { 0, 1 } }, /* bf16 pairs by vdpbf16ps; exact for denormals all the same */
+};
+
+static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    if (!supports_any(dev, why))
+        return false;
+    return (dev->features & RFG_FEATURE_AVX512) ||
+           rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, this cpu has %s",
+                      dev->features & RFG_FEATURE_AVX2 ? "AVX2" : "less than AVX2");
+}
+
+VARIANT(avx512, true);
+
+#else
+
+static bool no_x86(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)dev;
+    (void)prob;
+    return rfg_refuse(why, "built for another processor than x86-64");
+}
+
+const struct rfg_variant gemm_cpu_avx2 = { .name = "gemm_cpu_avx2", .kind = RFG_VARIANT_HOST, .supports = no_x86 };
+const struct rfg_variant gemm_cpu_avx512 = { .name = "gemm_cpu_avx512", .kind = RFG_VARIANT_HOST, .supports = no_x86 };
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the GPU variants of gemm share: rules and launch limits. What their models share is in model.h. */
+#ifndef RFG_OPS_GEMM_GPU_H
+#define RFG_OPS_GEMM_GPU_H
+
+#include <inttypes.h>
+
+#include "ops/gpu.h"
+#include "ops/gemm/gemm.h"
+#include "ops/model/model.h"
+
+#define MAX_GRID_Y 65535
+#define FRAG_K     32 /* as in rfg_frag.h */
+
+/* What dot products of few rows issue on CDNA after their data has come, and ask of the caches for X, is not in the
+ * model, and no kernel has been timed there: taken for a microsecond. */
+#define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
+
+/* Also a guess, and AMD's alone: X of the first loads comes before the weights are in flow, and further reads of W come
+ * from beyond an L2, for neighbouring workgroups have different ones: a part of the caches' time for themselves. Bytes.
+ */
+static inline double amd_again_us(const struct rfg_device *dev, double x_traffic, double w_again)
+{
+    double cache = 3e3 * dev->mem_gbps;
+    return dev->platform == RFG_PLATFORM_NVIDIA ? 0 : MIN(0.5 * x_traffic / cache, dev->load_us) + w_again / cache;
+}
+
+/* 1, 2, 4, ... */
+static inline int64_t next_pow2(int64_t v)
+{
+    int64_t p = 1;
+    while (p < v)
+        p *= 2;
+    return p;
+}
+
+/* What reading X and W in chunks of 16 bytes takes. */
+static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (prob->v[GEMM_K] < 8 || prob->v[GEMM_K] % 8)
+        return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of 8", prob->v[GEMM_K]);
+    if (prob->v[GEMM_ALIGN] < 16)
+        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);
+    return true;
+}
+
+/* A kernel that reads W by rows. */
+static inline bool reads_rows(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return !prob->v[GEMM_PREPACKED] || rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
+}
+
+/* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
+static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *why)
+{
+    if (x * threads > UINT32_MAX || y > MAX_GRID_Y)
+        return rfg_refuse(why, "%" PRId64 " x %d workgroups of %d threads: more than a launch takes", x, y, threads);
+    if (y > 1 && x > RFG_COUNTERS)
+        return rfg_refuse(why, "%" PRId64 " tiles split: must be at most %d, the number of counters", x, RFG_COUNTERS);
+    return true;
+}
+
+static inline void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
+{
+    rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+    rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
+}
+
+/* Registers a lane may have when `waves` waves must be resident together. */
+static inline int register_limit(const struct rfg_device *dev, int threads)
+{
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return MIN(255, 65536 / threads);
+    return dev->wave_size == 64 && threads > 512 ? 128 : 256;
+}
+
+/* What the prelude's matrix fragments take. */
+static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_gpu(dev, why))
+        return false;
+    if (!(dev->features & RFG_FEATURE_MMA))
+        return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
+    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
+        return rfg_refuse(why, "x is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    return reads_chunks(prob, why);
+}
+
+#endif

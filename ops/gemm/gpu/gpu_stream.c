@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm_stream_mma: what it can do, how it is launched, and how long it should take. */
+#include <limits.h>
+#include <string.h>
+
+#include "gpu.h"
+
+enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
+#define MAX_RING_32 112
+#define MAX_LOADS   63     /* that a wave counts (s_waitcnt vmcnt) */
+#define MAX_OWN     8      /* quads whose parts a wave adds: the compiler keeps a mask for each */
+#define OUTSIDE     120    /* instructions of a wave beside its loads and matrix instructions */
+#define ISSUE_US    0.0025 /* one of them, on a SIMD that other waves use as well: a guess, 5 cycles at 2 GHz */
+
+static const struct rfg_param params[] = {
+    [P_TILE_M] = { "tile_m", 3, { 16, 32, 64 } },
+    [P_FRAGS_N] = { "frags_n", 3, { 1, 2, 4 } },
+    [P_K_WAVES] = { "k_waves", 4, { 1, 2, 4, 8 } },
+    [P_UNROLL] = { "unroll", 6, { 2, 4, 7, 8, 14, 16 } },
+    [P_SPLIT_K] = { "split_k", 8, { 1, 2, 4, 7, 8, 14, 16, 28 } },
+};
+
+/* What stream.hip derives from its macros. */
+struct shape {
+    int threads, tile_n, frags_m;
+    int loads;  /* of a step */
+    int sums;   /* registers */
+    bool twice; /* both halves of a wave load the same */
+    int lds;    /* bytes */
+    int64_t tiles_m, tiles_n, steps;
+    int64_t longest; /* steps of the wave that has most */
+};
+
+/* An estimate; without sums. */
+static int registers_of(const struct shape *s, int unroll)
+{
+    return unroll * s->loads * 4 + s->loads + 24;
+}
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = { .threads = p[P_K_WAVES] * dev->wave_size,
+                       .tile_n = p[P_FRAGS_N] * 16,
+                       .frags_m = p[P_TILE_M] / 16 };
+    bool rdna3 = !strncmp(dev->target, "gfx11", 5);
+    int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
+    s.twice = rdna3;
+    s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
+    s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
+    s.lds = (p[P_K_WAVES] > 1 ? p[P_K_WAVES] : 0) * p[P_TILE_M] * s.tile_n * 4 + (p[P_K_WAVES] > 1 ? 0 : 16);
+    s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
+    s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
+    s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
+    s.longest = ceil_div(s.steps, p[P_SPLIT_K] * p[P_K_WAVES]);
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+    return takes_mma(dev, prob, why) &&
+           (prob->v[GEMM_M] <= 256 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
+            rfg_refuse(why, "M=%" PRId64 ": must be at most 256, or W is read too often", prob->v[GEMM_M]));
+}
+
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    if (p[P_SPLIT_K] == 1)
+        return 0;
+    return (size_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K] * p[P_TILE_M] * s.tile_n) * sizeof(float);
+}
+
+/* Do registers and the count of loads under way suffice? */
+static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int unroll, struct rfg_reason *why)
+{
+    /* CDNA's accumulators have registers of their own. */
+    int ring = unroll * s->loads * 4, most = register_limit(dev, s->threads);
+    int registers = registers_of(s, unroll) + (dev->wave_size == 64 ? 0 : s->sums);
+    if (dev->wave_size == 32 && ring > MAX_RING_32)
+        return rfg_refuse(why, "unroll=%d: %d registers of loads under way: must be at most %d, or some spill", unroll,
+                          ring, MAX_RING_32);
+    if (registers > most)
+        return rfg_refuse(why, "unroll=%d: about %d registers: must be at most %d", unroll, registers, most);
+    return unroll * s->loads <= MAX_LOADS ||
+           rfg_refuse(why, "unroll=%d: %d loads in flight: must be at most %d", unroll, unroll * s->loads, MAX_LOADS);
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int64_t k = prob->v[GEMM_K], ldx = MAX(prob->v[GEMM_LDX], k), ldw = MAX(prob->v[GEMM_LDW], k);
+    if (!unroll_fits(dev, &s, p[P_UNROLL], why))
+        return false;
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (p[P_SPLIT_K] > s.steps)
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], k, s.steps,
+                          FRAG_K);
+    /* Offsets of a lane have 31 bits, and the first beyond them stands for what isn't there. */
+    if (p[P_TILE_M] * ldx * 2 > INT32_MAX || s.tile_n * ldw * 2 > INT32_MAX)
+        return rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx,
+                          ldw);
+    if (s.tiles_n * p[P_SPLIT_K] > MAX_GRID_Y)
+        return rfg_refuse(why, "%" PRId64 " workgroups along y: must be at most %d", s.tiles_n * p[P_SPLIT_K],
+                          MAX_GRID_Y);
+    /* Waves that end up with sums, four at a time: each has a counter. */
+    int quads = p[P_FRAGS_N] * s.frags_m * (dev->wave_size == 64 ? 1 : 2), finishers = MIN(p[P_K_WAVES], quads);
+    if (p[P_SPLIT_K] > 1 && quads / finishers > MAX_OWN)
+        return rfg_refuse(why, "k_waves=%d: %d quads of sums a wave: must be at most %d if split, or masks spill",
+                          p[P_K_WAVES], quads / finishers, MAX_OWN);
+    if (p[P_SPLIT_K] > 1 && s.tiles_m * s.tiles_n * finishers > RFG_COUNTERS)
+        return rfg_refuse(why, "%" PRId64 " tiles of %d waves split: must be at most %d, the number of counters",
+                          s.tiles_m * s.tiles_n, finishers, RFG_COUNTERS);
+    return grid_fits(s.tiles_m * s.tiles_n, p[P_SPLIT_K], s.threads, why);
+}
+
+/* The largest unroll up to `most` whose loads a wave can have under way, and that takes its steps at once or evenly. */
+static int even_unroll(const struct rfg_device *dev, const struct shape *s, int most)
+{
+    const struct rfg_param *unroll = &params[P_UNROLL];
+    int best = unroll->values[0];
+    for (int i = 0; i < unroll->n && unroll->values[i] <= most; i++) {
+        int u = unroll->values[i];
+        if (!unroll_fits(dev, s, u, NULL))
+            break;
+        if (s->longest % u == 0 || s->longest >= 4 * u || u > s->longest)
+            best = u;
+        if (u >= s->longest)
+            break;
+    }
+    return best;
+}
+
+/* A SIMD has 512 registers for each of 64 lanes, or 1536 for each of 32. */
+static double waves_a_cu(const struct rfg_device *dev, const struct shape *s, int unroll)
+{
+    return 4 * MIN(8, (dev->wave_size == 64 ? 512 : 1536) / (registers_of(s, unroll) + s->sums));
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], groups = s.tiles_m * s.tiles_n * p[P_SPLIT_K];
+    int64_t waves = groups * p[P_K_WAVES];
+    if (p[P_TILE_M] > 16 && p[P_TILE_M] / 2 >= m)
+        return rfg_refuse(why, "tile_m=%d: less is enough for M=%" PRId64, p[P_TILE_M], m);
+    if (p[P_TILE_M] * 2 < MIN(m, 64))
+        return rfg_refuse(why, "tile_m=%d: reads W %" PRId64 " times", p[P_TILE_M], s.tiles_m);
+    if (s.tile_n > 16 && s.tile_n / 2 >= n)
+        return rfg_refuse(why, "tile of %d columns: N=%" PRId64, s.tile_n, n);
+    /* Steps shared out evenly, and as many at once as there are, or a share of them. */
+    if (s.longest * p[P_K_WAVES] * p[P_SPLIT_K] * 85 > s.steps * 100 && s.longest > 1)
+        return rfg_refuse(why, "split_k=%d, k_waves=%d: uneven for %" PRId64 " steps", p[P_SPLIT_K], p[P_K_WAVES],
+                          s.steps);
+    /* A wave takes OUTSIDE instructions however few steps it has; CUs without a workgroup take none. */
+    if (s.longest < 4 && (p[P_SPLIT_K] > 1 || p[P_K_WAVES] > 1))
+        return rfg_refuse(why, "split_k=%d, k_waves=%d: leave a wave %" PRId64 " of %" PRId64 " steps", p[P_SPLIT_K],
+                          p[P_K_WAVES], s.longest, s.steps);
+    if (groups * 2 < dev->cu_count && s.longest > 8 && p[P_SPLIT_K] < params[P_SPLIT_K].values[params[P_SPLIT_K].n - 1])
+        return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups,
+                          dev->cu_count);
+    /* All of a wave's steps at once or the largest even share of them; half of that, if not all waves run at once then.
+     */
+    int best = even_unroll(dev, &s, INT_MAX), half = even_unroll(dev, &s, best / 2);
+    bool crowded = (double)waves > waves_a_cu(dev, &s, best) * dev->cu_count;
+    if (p[P_UNROLL] != best && !(crowded && p[P_UNROLL] == half))
+        return rfg_refuse(why, "unroll=%d: %d is better for %" PRId64 " steps", p[P_UNROLL], best, s.longest);
+    if ((p[P_SPLIT_K] > 1 || p[P_K_WAVES] > 1) && waves > 8 * (int64_t)dev->cu_count)
+        return rfg_refuse(why, "split_k=%d: %" PRId64 " waves on %d CUs", p[P_SPLIT_K], waves, dev->cu_count);
+    return true;
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double tiles = (double)(s.tiles_m * s.tiles_n), groups = tiles * p[P_SPLIT_K], split = p[P_SPLIT_K];
+    double rows_n = MIN(n, s.tile_n), rows_m = MIN(m, p[P_TILE_M]), at_once = (double)MIN(p[P_UNROLL], s.longest);
+    double twice = s.twice ? 2 : 1, step = p[P_K_WAVES] * (rows_n + rows_m) * FRAG_K * 2;
+    struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = (m + n) * k * 2 };
+    f.per_cu = MAX(floor(MIN(waves_a_cu(dev, &s, p[P_UNROLL]) / p[P_K_WAVES], (double)(dev->lds_bytes / s.lds))), 1);
+    f.bytes = step * (double)s.longest * twice;
+    f.in_flight = step * at_once * twice;
+    double waves = p[P_K_WAVES] * MIN(f.per_cu, ceil(groups / dev->cu_count));
+    f.issue = 2.0 * p[P_TILE_M] * s.tile_n * k / split / (0.4e6 * dev->mma_tflops / dev->cu_count) * MAX(1, 4 / waves);
+    double sums = rows_m * s.tile_n / 4 / s.threads; /* quads a thread adds up */
+    f.latency = 0.15 + 0.005 * p[P_K_WAVES] * (1 + sums) + ISSUE_US * OUTSIDE * MAX(waves / 4 - 1, 0);
+    /* Partials come after the flow. The last trip is part of sync_us; what it brings beyond 16 KiB is all under way at
+     * once, at twice the usual rate. */
+    double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps, reduce = 0;
+    double again =
+        amd_again_us(dev, m * (double)s.tiles_n * k * 2 * share * twice, (double)(s.tiles_m - 1) * n * k * 2);
+    if (split > 1)
+        reduce = dev->sync_us + split * m * n * 4 / (3e3 * dev->mem_gbps) +
+                 MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
+    return gemm_flow_us(dev, &f) + again + reduce;
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    struct shape s = shape_of(dev, prob, p);
+    k->source = "gemm/gpu/stream.hip";
+    k->entry = "gemm_stream_mma";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "TILE_M", p[P_TILE_M]);
+    rfg_kernel_macro(k, "FRAGS_N", p[P_FRAGS_N]);
+    rfg_kernel_macro(k, "K_WAVES", p[P_K_WAVES]);
+    rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+    rfg_kernel_macro(k, "SPLIT", p[P_SPLIT_K]);
+    /* Not of K but of how the waves divide it: fewer tests. */
+    rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
+    rfg_kernel_macro(k, "ONCE", s.longest <= p[P_UNROLL]);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(dev, prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)s.tiles_m, (uint32_t)(s.tiles_n * p[P_SPLIT_K]), 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
+}
+
+const struct rfg_variant gemm_stream_mma = {
+    .name = "gemm_stream_mma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .workspace = workspace,
+    .kernel = kernel,
+    .launch = launch,
+};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm_thin_mma: what it can do, how it is launched, and how long it should take. */
+#include "gpu.h"
+
+enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
+#define FRAG_N 8
+
+static const struct rfg_param params[] = {
+    [P_TILE_M] = { "tile_m", 3, { 8, 16, 32 } },
+    [P_FRAGS_N] = { "frags_n", 3, { 1, 2, 4 } },
+    [P_K_WAVES] = { "k_waves", 6, { 4, 5, 7, 8, 14, 16 } },
+    [P_UNROLL] = { "unroll", 10, { 1, 2, 3, 4, 5, 6, 7, 8, 10, 14 } },
+    [P_SPLIT_K] = { "split_k", 8, { 1, 2, 4, 6, 7, 8, 14, 16 } },
+};
+#define MOST_UNROLL 14
+
+/* What thin.hip derives from its macros. */
+struct shape {
+    int threads, tile_n;
+    int pieces;    /* loads of a step that a lane has under way, of 16 bytes */
+    int registers; /* an estimate */
+    int lds;       /* bytes */
+    int sent;      /* of a unit, to its owner */
+    int64_t tiles_m, tiles_n, steps;
+    int64_t longest; /* steps of the wave that has most */
+};
+
+static int registers_of(const int *p, int unroll)
+{
+    int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
+    return unroll * 4 * pieces + 4 * units + 3 * pieces + 34;
+}
+
+static struct shape shape_of(const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = { .threads = p[P_K_WAVES] * 32, .tile_n = p[P_FRAGS_N] * FRAG_N };
+    int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], split = p[P_SPLIT_K], bytes = p[P_TILE_M] == 8 ? 8 : 16;
+    bool join = split == 1 || units > 1;
+    int shares = split > units && split % units == 0 && 32 % (split / units) == 0 ? split / units : 1;
+    s.pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
+    s.registers = registers_of(p, p[P_UNROLL]);
+    s.sent = split * (join ? 1 : p[P_K_WAVES]);
+    s.lds = 16 + (split > 1 ? (int)ceil_div(units, split) * s.sent * (32 / shares) * bytes : 0) +
+            (join ? units * p[P_K_WAVES] * 32 * bytes : 0);
+    s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
+    s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
+    s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
+    s.longest = ceil_div(ceil_div(s.steps, split), p[P_K_WAVES]);
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (dev->platform != RFG_PLATFORM_NVIDIA)
+        return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
+    return takes_mma(dev, prob, why) &&
+           (prob->v[GEMM_M] <= 128 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
+            rfg_refuse(why, "M=%" PRId64 ": must be at most 128, or W is read too often", prob->v[GEMM_M]));
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(prob, p);
+    if (p[P_SPLIT_K] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
+        return rfg_refuse(why, "split_k=%d: must be 1, %s has no clusters", p[P_SPLIT_K], dev->arch);
+    if (s.registers > register_limit(dev, s.threads))
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, register_limit(dev, s.threads));
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (p[P_SPLIT_K] > s.steps)
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], prob->v[GEMM_K],
+                          s.steps, FRAG_K);
+    return grid_fits(s.tiles_m * s.tiles_n * p[P_SPLIT_K], 1, s.threads, why);
+}
+
+/* The unroll that keeps most under way: all steps of a wave, or else an even share of them. */
+static int best_unroll(const struct rfg_device *dev, const struct shape *s, const int *p)
+{
+    int most = MOST_UNROLL;
+    while (most > 1 && registers_of(p, most) > register_limit(dev, s->threads))
+        most--;
+    if (s->longest <= most)
+        most = (int)s->longest;
+    else
+        for (int u = most; u >= 2 && u * 2 > most; u--)
+            if (s->longest % u == 0) {
+                most = u;
+                break;
+            }
+    const struct rfg_param *unroll = &params[P_UNROLL];
+    for (int i = unroll->n; i-- > 0;)
+        if (unroll->values[i] <= most)
+            return unroll->values[i];
+    return 1;
+}
+
+static bool exact(const struct shape *s, const int *p)
+{
+    return s->steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0;
+}
+
+static double resident(const struct rfg_device *dev, const struct shape *s, const int *p)
+{
+    int registers = s->registers + s->pieces - (exact(s, p) ? 18 : 0); /* as nvcc has it, or a few more: */
+    return gemm_resident(dev, s->threads, MIN(registers, register_limit(dev, s->threads)), s->lds);
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(prob, p);
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], groups = s.tiles_m * s.tiles_n * p[P_SPLIT_K];
+    if (p[P_TILE_M] > 8 && p[P_TILE_M] / 2 >= m)
+        return rfg_refuse(why, "tile_m=%d: less is enough for M=%" PRId64, p[P_TILE_M], m);
+    if (p[P_TILE_M] < m && p[P_TILE_M] < 32)
+        return rfg_refuse(why, "tile_m=%d: reads W %" PRId64 " times", p[P_TILE_M], s.tiles_m);
+    if (s.tile_n > FRAG_N && s.tile_n / 2 >= n)
+        return rfg_refuse(why, "tile of %d columns: N=%" PRId64, s.tile_n, n);
+    int best = best_unroll(dev, &s, p);
+    if (p[P_UNROLL] != best)
+        return rfg_refuse(why, "unroll=%d: %d is better for %" PRId64 " steps", p[P_UNROLL], best, s.longest);
+    /* Steps shared out evenly, unless CUs are idle anyway. */
+    int64_t all = s.longest * p[P_K_WAVES] * p[P_SPLIT_K];
+    bool idle = groups * 2 < dev->cu_count;
+    if (all * 85 > s.steps * 100 && s.longest > 1 && !idle)
+        return rfg_refuse(why, "split_k=%d, k_waves=%d: uneven for %" PRId64 " steps", p[P_SPLIT_K], p[P_K_WAVES],
+                          s.steps);
+    /* A cluster of 10 and more needs a GPC to itself, of which there are 7. */
+    if (p[P_SPLIT_K] > 1 && groups > (p[P_SPLIT_K] >= 10 ? 7 * p[P_SPLIT_K] : 2 * (int64_t)dev->cu_count + 8))
+        return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups, dev->cu_count);
+    if (p[P_SPLIT_K] > 1 && (double)groups > gemm_at_once(dev, p[P_SPLIT_K], resident(dev, &s, p)))
+        return rfg_refuse(why, "split_k=%d: %" PRId64 " clusters don't run at once on %d CUs", p[P_SPLIT_K],
+                          groups / p[P_SPLIT_K], dev->cu_count);
+    if (idle && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K] && dev->features & RFG_FEATURE_CLUSTER)
+        return rfg_refuse(why, "split_k=%d: only %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups,
+                          dev->cu_count);
+    return true;
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    const struct gemm_model *c = gemm_model(dev);
+    struct shape s = shape_of(prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double waves = p[P_K_WAVES], longest = (double)s.longest;
+    int split = p[P_SPLIT_K], units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N];
+    struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
+    f.per_cu = resident(dev, &s, p);
+    f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
+    f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
+    f.in_flight = f.bytes;
+    f.issue = waves * (longest * (s.pieces * c->thin_load + units * c->thin_mma) + c->thin_wave);
+    /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
+    double first = (double)MIN(p[P_UNROLL], s.longest);
+    f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +
+                s.lds / 1024.0 * c->thin_sum;
+    f.overlaps = rfg_problem_overlaps(prob);
+    if (!exact(&s, p))
+        f.latency += longest * c->thin_uneven;
+    return gemm_flow_us(dev, &f);
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    struct shape s = shape_of(prob, p);
+    (void)dev;
+    k->source = "gemm/gpu/thin.hip";
+    k->entry = "gemm_thin_mma";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "TILE_M", p[P_TILE_M]);
+    rfg_kernel_macro(k, "FRAGS_N", p[P_FRAGS_N]);
+    rfg_kernel_macro(k, "K_WAVES", p[P_K_WAVES]);
+    rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+    rfg_kernel_macro(k, "SPLIT", p[P_SPLIT_K]);
+    rfg_kernel_macro(k, "X_FIRST", !rfg_problem_overlaps(prob));
+    /* Not of K but of how the waves divide it: fewer tests. */
+    rfg_kernel_macro(k, "EXACT", exact(&s, p));
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(prob, p);
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K]), 1, 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
+}
+
+const struct rfg_variant gemm_thin_mma = {
+    .name = "gemm_thin_mma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .kernel = kernel,
+    .launch = launch,
+};

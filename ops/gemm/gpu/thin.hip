@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm for few rows of X on NVIDIA's mma.sync, W and X straight from memory to registers. X is the instruction's A (16
+ * rows), W its B (8 rows), so that there are tiles of 8 rows of W for as many workgroups as possible. A wave takes
+ * FRAGS_N x 8 rows of W and its own range of k: its first UNROLL steps of 32 are under way before anything is waited for,
+ * and each is asked for again as soon as it is used. At best all of a problem's weights are in flight at once.
+ *
+ * k is split across K_WAVES waves and a cluster of SPLIT workgroups. Sums are moved in units: the 16 x 8 that a wave has in
+ * two or four registers of each lane. With one unit to a wave, waves send theirs to the unit's owner in the cluster at
+ * once, straight from registers to its LDS; with more of them a workgroup's waves add theirs up in LDS first, which costs
+ * a barrier and saves traffic. Owners have units of their own, or a share of a unit's lanes, and add what they were sent
+ * in the order of ranks and waves. No memory, no counters, and the same bits whoever is first.
+ *
+ * X_FIRST: which loads are issued first. X, unless the launch overlaps the one before it, which writes X.
+ *
+ * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL,
+ * SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
+ * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W
+ * aligned to 16 bytes and K % 8 = 0. */
+#include "rfg_device.h"
+#include "rfg_gemm_args.h"
+#include "gemm/gpu/pair.h"
+
+#define THREADS  (K_WAVES * RFG_WAVE)
+#define TILE_N   (FRAGS_N * 8)
+#define PIECES_X (TILE_M / 8)                       /* 8 rows each */
+#define FRAGS_M  (TILE_M == 8 ? 1 : TILE_M / 16)    /* A's 16 rows; of 8, the others count as zero */
+#define UNITS    (FRAGS_M * FRAGS_N)
+#define FLOATS   (TILE_M == 8 ? 2 : 4)              /* of a unit in a lane */
+#define JOIN     (SPLIT == 1 || UNITS > 1)          /* waves add theirs up in LDS */
+#define SHARES   (SPLIT > UNITS && SPLIT % UNITS == 0 && RFG_WAVE % (SPLIT / UNITS) == 0 ? SPLIT / UNITS : 1)
+#define LANES    (RFG_WAVE / SHARES)                /* each owner of a unit has so many of its lanes, */
+#define OWN      ((UNITS + SPLIT - 1) / SPLIT)      /* of so many units; */
+#define SENT     (SPLIT * (JOIN ? 1 : K_WAVES))     /* and is sent so many of each */
+/* LDS in bytes: the arrival, what is sent, what waves add up. */
+#define SENT_AT    16
+#define JOIN_AT    (SENT_AT + (SPLIT > 1 ? OWN * SENT * LANES * FLOATS * 4 : 0))
+#define LDS_BYTES  (JOIN_AT + (JOIN ? UNITS * K_WAVES * RFG_WAVE * FLOATS * 4 : 0))
+
+struct step {
+    rfg_u32x4 w[FRAGS_N], x[PIECES_X];
+};
+
+/* The lane's pieces of the wave's next step. */
+struct place {
+    const char *w[FRAGS_N], *x[PIECES_X];
+    int left; /* chunks of 16 bytes from there to the end of the rows */
+};
+
+RFG_DEVICE rfg_u32x4 zero16(void)
+{
+    rfg_u32x4 v;
+    v.x = v.y = v.z = v.w = 0;
+    return v;
+}
+
+RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * GEMM_W_STEP) : zero16();
+}
+
+RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
+{
+#pragma unroll
+    for (int i = 0; i < PIECES_X; i++)
+        s->x[i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + step * 64) : zero16();
+}
+
+RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
+{
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++) {
+        rfg_u32x4 x[2];
+        x[0] = s->x[2 * i];
+        x[1] = TILE_M == 8 ? zero16() : s->x[TILE_M == 8 ? 0 : 2 * i + 1];
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++)
+            rfg_mma_16x8(d[j * FRAGS_M + i], x, s->w[j], IN_DTYPE);
+    }
+}
+
+/* A lane of a unit; lane: as rfg_mma_16x8() has it. */
+RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int unit, int lane, const float *v)
+{
+    int m = m0 + unit % FRAGS_M * 16 + lane / 4, n = n0 + unit / FRAGS_M * 8 + lane % 4 * 2;
+    store_pair(a, m, n, v[0], v[1]);
+    if (FLOATS == 4)
+        store_pair(a, m + 8, n, v[2], v[3]);
+}
+
+#if SPLIT > 1
+/* rfg_cluster_send16() for 8 bytes. (Here, since a change of the prelude makes every tuned row stale.) */
+RFG_DEVICE void send8(void *p, rfg_u64 *arrival, int rank, rfg_u32x2 v)
+{
+    rfg_u32 at, count;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"((rfg_u32)__cvta_generic_to_shared(p)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(count)
+        : "r"((rfg_u32)__cvta_generic_to_shared(arrival)), "r"(rank));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(at),
+                 "r"(v.x), "r"(v.y), "r"(count)
+                 : "memory");
+}
+
+/* This lane's of a unit to its owner, as number `from` of those sent. */
+RFG_DEVICE void send(char *lds, int unit, int from, const float *v)
+{
+    char *to = lds + SENT_AT + ((unit % OWN * SENT + from) * LANES + rfg_lane() % LANES) * (FLOATS * 4);
+    int rank = unit / OWN * SHARES + rfg_lane() / LANES;
+    if (FLOATS == 4) {
+        rfg_u32x4 u;
+        u.x = rfg_as_u32(v[0]);
+        u.y = rfg_as_u32(v[1]);
+        u.z = rfg_as_u32(v[2]);
+        u.w = rfg_as_u32(v[3]);
+        rfg_cluster_send16(to, (rfg_u64 *)lds, rank, u);
+    } else {
+        rfg_u32x2 u;
+        u.x = rfg_as_u32(v[0]);
+        u.y = rfg_as_u32(v[1]);
+        send8(to, (rfg_u64 *)lds, rank, u);
+    }
+}
+
+/* Adds what this workgroup was sent, and stores it. Where lanes are shared out, SHARES groups of a wave's lanes each add
+ * a part. */
+RFG_DEVICE void finish(const struct gemm_args *a, const char *lds, int m0, int n0, int split, int owned)
+{
+    int group = rfg_lane() / LANES, lane = rfg_lane() % LANES;
+#pragma unroll 1
+    for (int own = rfg_wave(); own < owned; own += K_WAVES) {
+        const float *p = (const float *)(lds + SENT_AT) + ((own * SENT + group * (SENT / SHARES)) * LANES + lane) * FLOATS;
+        float sum[4] = { 0, 0, 0, 0 };
+#pragma unroll
+        for (int i = 0; i < SENT / SHARES; i++)
+#pragma unroll
+            for (int e = 0; e < FLOATS; e++)
+                sum[e] += p[i * LANES * FLOATS + e];
+#pragma unroll
+        for (int mask = LANES; mask < RFG_WAVE; mask *= 2)
+#pragma unroll
+            for (int e = 0; e < FLOATS; e++)
+                sum[e] += rfg_shuffle_xor(sum[e], mask);
+        if (group == 0)
+            store_lane(a, m0, n0, split / SHARES * OWN + own, split % SHARES * LANES + lane, sum);
+    }
+}
+#endif
+
+#if SPLIT > 1
+RFG_KERNEL_CLUSTER(THREADS, SPLIT)
+#else
+RFG_KERNEL(THREADS)
+#endif
+gemm_thin_mma(struct gemm_args a)
+{
+    rfg_start_next();
+    char *lds = (char *)rfg_lds;
+    int lane = rfg_lane(), wave = rfg_wave();
+    int split = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
+    int tiles_m = a.m <= TILE_M ? 1 : (a.m - 1) / TILE_M + 1;
+    int m0 = tiles_m == 1 ? 0 : tile % tiles_m * TILE_M, n0 = (tiles_m == 1 ? tile : tile / tiles_m) * TILE_N;
+    int all = (a.k - 1) / 32 + 1, first, steps;
+    if (EXACT) {
+        steps = all / (SPLIT * K_WAVES);
+        first = (split * K_WAVES + wave) * steps;
+    } else {
+        int begin = rfg_share_begin(all, split, SPLIT), mine = rfg_share_begin(all, split + 1, SPLIT) - begin;
+        first = begin + rfg_share_begin(mine, wave, K_WAVES);
+        steps = begin + rfg_share_begin(mine, wave + 1, K_WAVES) - first;
+    }
+
+    /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
+    struct place p;
+    p.left = a.k / 8 - first * 4 - lane % 4;
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++) {
+        int n = n0 + j * 8 + lane / 4;
+        p.w[j] = GEMM_W_CHUNK(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * GEMM_W_STEP;
+    }
+#pragma unroll
+    for (int i = 0; i < PIECES_X; i++) {
+        int m = m0 + i * 8 + lane / 4;
+        p.x[i] = (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * 32 + lane % 4 * 8) * 2;
+    }
+
+    struct step ring[UNROLL];
+    if (X_FIRST) {
+        rfg_await_previous();
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++)
+            if (EXACT || u < steps)
+                load_x(&ring[u], &p, u);
+    }
+#pragma unroll
+    for (int u = 0; u < UNROLL; u++)
+        if (EXACT || u < steps)
+            load_w(&ring[u], &p, u);
+#if SPLIT > 1
+    int owned = UNITS - split / SHARES * OWN; /* units; some of the last workgroups may have none */
+    owned = owned > OWN ? OWN : owned;
+    if (rfg_thread() == 0) {
+        rfg_arrival_init((rfg_u64 *)lds, 1);
+        rfg_arrive_expect((rfg_u64 *)lds, owned > 0 ? (rfg_u32)owned * (SENT * LANES * FLOATS * 4) : 0);
+    }
+    rfg_cluster_arrive_first(); /* the wait comes when all is multiplied: earlier, it would wait for the loads */
+#endif
+    if (!X_FIRST) {
+        rfg_await_previous();
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++)
+            if (EXACT || u < steps)
+                load_x(&ring[u], &p, u);
+    }
+    float d[UNITS][4];
+#pragma unroll
+    for (int i = 0; i < UNITS; i++)
+        d[i][0] = d[i][1] = d[i][2] = d[i][3] = 0.0f;
+#pragma unroll 1
+    for (int step = 0; step < steps; step += UNROLL) {
+        bool more = step + UNROLL < steps;
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            if (EXACT || step + u < steps)
+                multiply(d, &ring[u]);
+            if (EXACT ? more : step + UNROLL + u < steps) {
+                load_w(&ring[u], &p, step + UNROLL + u);
+                load_x(&ring[u], &p, step + UNROLL + u);
+            }
+        }
+    }
+
+#if JOIN
+    float *join = (float *)(lds + JOIN_AT);
+#pragma unroll
+    for (int i = 0; i < UNITS; i++)
+#pragma unroll
+        for (int e = 0; e < FLOATS; e++)
+            join[((i * K_WAVES + wave) * RFG_WAVE + lane) * FLOATS + e] = d[i][e];
+    rfg_barrier_lds();
+#if SPLIT > 1
+    rfg_cluster_wait();
+#endif
+#pragma unroll 1
+    for (int i = wave; i < UNITS; i += K_WAVES) {
+        float sum[4] = { 0, 0, 0, 0 };
+#pragma unroll
+        for (int w = 0; w < K_WAVES; w++)
+#pragma unroll
+            for (int e = 0; e < FLOATS; e++)
+                sum[e] += join[((i * K_WAVES + w) * RFG_WAVE + lane) * FLOATS + e];
+#if SPLIT > 1
+        send(lds, i, split, sum);
+#else
+        store_lane(&a, m0, n0, i, lane, sum);
+#endif
+    }
+#else
+    rfg_cluster_wait();
+    send(lds, 0, split * K_WAVES + wave, d[0]);
+#endif
+#if SPLIT > 1
+    if (wave >= owned)
+        return;
+    rfg_arrival_wait((rfg_u64 *)lds, 0);
+    finish(&a, lds, m0, n0, split, owned);
+#endif
+}

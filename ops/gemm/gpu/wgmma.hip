@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm on Hopper's asynchronous matrix instructions, for decode's few rows of X: all that matters is to have W under way
+ * at once and to get at the end of it fast.
+ *
+ * An instruction takes 64 rows of one operand, A, and 8 to 128 of the other, B; SWAP makes A of W and B of X, for small M,
+ * without it A is of X, for small N, and if X has less than 64 rows, the others are whatever follows in LDS: they only reach
+ * sums that nobody takes. A warpgroup for each 64 rows of A multiplies; other waves copy W, and others X, so
+ * that nothing of W waits for X, or for the launch before this one. They meet in a ring of steps of TILE_K in LDS, as many
+ * as the launch gives LDS for: of each, an arrival counts the copiers' threads, and another one the waves that are done
+ * with it.
+ *
+ * k is split across a cluster of SPLIT workgroups. Each owns a slice of the tile of Y and is sent that slice's partial
+ * sums by all, straight from registers to LDS; it adds them in the order of the ranks. No memory, no counters, and the
+ * same bits whoever is first. A slice is made of units: the four registers of each lane that one wave holds of eight
+ * columns of B, 512 bytes as they lie, so that nobody meets a bank conflict.
+ *
+ * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128; A's
+ * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16).
+ * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs
+ * rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
+#include "rfg_device.h"
+#include "rfg_gemm_args.h"
+#include "gemm/gpu/pair.h"
+
+#if SWAP
+#define ROWS_A TILE_N
+#define ROWS_B TILE_M
+#else
+#define ROWS_A TILE_M
+#define ROWS_B TILE_N
+#endif
+#define CHUNKS      (TILE_K / 8)
+#define GROUPS      ((ROWS_A + 63) / 64)
+#define MMA_THREADS (128 * GROUPS)
+#define W_THREADS   (TILE_N * CHUNKS < 128 ? TILE_N * CHUNKS : 128)
+#define X_THREADS   (TILE_M * CHUNKS < 128 ? TILE_M * CHUNKS : 128)
+#define THREADS     (MMA_THREADS + W_THREADS + X_THREADS)
+#define WAVES       (THREADS / RFG_WAVE)
+
+/* LDS in bytes: the arrivals of partial sums, of steps' copies, and of those who are done with them; the partial sums of
+ * the units that this workgroup owns, [unit][rank][lane]; steps, each TILE_M rows of X, then TILE_N rows of W. */
+#define MAX_STAGES 16
+#define A_WAVES    ((ROWS_A + 15) / 16) /* that have rows of the tile */
+#define UNITS      (ROWS_B / 8 * A_WAVES)
+#define OWN        ((UNITS + SPLIT - 1) / SPLIT)
+#define UNIT_BYTES 512
+#define PARTS_AT   512
+#define PARTS      (SPLIT > 1 ? OWN * SPLIT * UNIT_BYTES : 0)
+#define RING_AT    ((PARTS_AT + PARTS + 1023) / 1024 * 1024)
+#define STEP_BYTES ((TILE_M + TILE_N) * TILE_K * 2)
+#define X_BYTES    (TILE_M * TILE_K * 2)
+#define BEYOND     ((GROUPS * 64 - ROWS_A) * 128) /* read after the last step */
+
+/* A stage of the ring, one step after the other. */
+struct stage {
+    int at, odd; /* odd: in its second, fourth, ... round */
+};
+
+RFG_DEVICE void next_stage(struct stage *s, int stages)
+{
+    if (++s->at == stages) {
+        s->at = 0;
+        s->odd ^= 1;
+    }
+}
+
+/* What a thread copies of a tile: one chunk of every PASS_ROWS-th row. */
+struct copier {
+    const char *from; /* the first of these chunks, in the step that comes next */
+    long long pass;   /* bytes to the next one */
+    rfg_u32 to;       /* where it goes in stage 0 */
+    int rows;         /* how many of them exist */
+    int left;         /* chunks left of the row; 0 or less: beyond K */
+};
+#define PASS_ROWS(threads)      ((threads) / CHUNKS)
+#define PASSES(rows, threads) ((rows) / PASS_ROWS(threads))
+
+/* t: this thread among those who copy; rows: of the matrix; ld: elements from row to row; tile: in stage 0. */
+RFG_DEVICE void copier_init(struct copier *c, int t, int threads, const void *base, int rows, long long ld, int k, int row0,
+                            int first_step, rfg_u32 tile, int tile_rows)
+{
+    int row = t / CHUNKS, chunk = t % CHUNKS, at = first_step * CHUNKS + chunk;
+    int exist = rows - row0 < tile_rows ? rows - row0 : tile_rows;
+    c->from = (const char *)base + ((row0 + row) * ld + at * 8ll) * 2;
+    c->pass = PASS_ROWS(threads) * ld * 2;
+    c->to = tile + (rfg_u32)(chunk / 8 * (tile_rows * 128)) + rfg_wg_at(row, chunk % 8);
+    c->rows = exist > row ? (exist - row - 1) / PASS_ROWS(threads) + 1 : 0;
+    c->left = k / 8 - at;
+}
+
+/* Rows that don't exist are left as they are: they only reach rows or columns of Y that don't exist. Chunks beyond K must
+ * be zero. */
+RFG_DEVICE void copy_step(struct copier *c, int stage, int tile_rows, int threads, bool once)
+{
+    bool in = c->left > 0;
+    rfg_u32 to = c->to + (rfg_u32)stage * STEP_BYTES;
+    if (c->rows == PASSES(tile_rows, threads)) {
+#pragma unroll
+        for (int i = 0; i < PASSES(tile_rows, threads); i++)
+            rfg_async_copy16_at(to + (rfg_u32)(i * PASS_ROWS(threads) * 128), c->from + i * c->pass, in, once);
+    } else {
+        const char *from = c->from;
+#pragma unroll 1
+        for (int i = 0; i < c->rows; i++) {
+            rfg_async_copy16_at(to, from, in, once);
+            to += PASS_ROWS(threads) * 128; /* a multiple of 8 rows, or one pass is all */
+            from += c->pass;
+        }
+    }
+    c->from += TILE_K * 2;
+    c->left -= CHUNKS;
+}
+
+/* All steps of a tile, as far as there is room. */
+RFG_DEVICE void copy_all(struct copier *c, int steps, int stages, rfg_u64 *full, rfg_u64 *empty, int tile_rows,
+                         int threads, bool once)
+{
+    struct stage s = { 0, 0 };
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        if (step >= stages)
+            rfg_arrival_wait(empty + s.at, s.odd ^ 1);
+        copy_step(c, s.at, tile_rows, threads, once);
+        rfg_arrive_copies(full + s.at);
+        next_stage(&s, stages);
+    }
+}
+
+RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
+{
+    if (m >= a->m || n >= a->n)
+        return;
+    if (a->bias)
+        x += rfg_load_float(a->bias, n, IN_DTYPE);
+    rfg_store_float(a->y, m * GEMM_LDY(a) + n, x, OUT_DTYPE);
+}
+
+/* Bias, rounding and store of a unit: wave (of those that multiply), eight columns of B. */
+RFG_DEVICE void store_unit(const struct gemm_args *a, int m0, int n0, int unit, rfg_f32x4 v)
+{
+    int row = unit % A_WAVES * 16 + rfg_lane() / 4, col = unit / A_WAVES * 8 + rfg_lane() % 4 * 2;
+    if (SWAP) {
+        store_one(a, m0 + col, n0 + row, v.x);
+        store_one(a, m0 + col + 1, n0 + row, v.y);
+        store_one(a, m0 + col, n0 + row + 8, v.z);
+        store_one(a, m0 + col + 1, n0 + row + 8, v.w);
+    } else {
+        store_pair(a, m0 + row, n0 + col, v.x, v.y);
+        store_pair(a, m0 + row + 8, n0 + col, v.z, v.w);
+    }
+}
+
+#if SPLIT > 1
+RFG_KERNEL_CLUSTER(THREADS, SPLIT)
+#else /* a cluster of one would cost 0.1 us a launch */
+RFG_KERNEL(THREADS)
+#endif
+gemm_wgmma(struct gemm_args a)
+{
+    char *lds = (char *)rfg_wg_lds, *ring = lds + RING_AT;
+    rfg_u64 *arrival = (rfg_u64 *)lds, *full = arrival + 1, *empty = full + MAX_STAGES;
+    int stages = (int)((rfg_lds_bytes() - RING_AT - BEYOND) / STEP_BYTES);
+    int tid = rfg_thread(), rank = rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
+    int tiles_m = (a.m - 1) / TILE_M + 1;
+    int m0 = tile % tiles_m * TILE_M, n0 = tile / tiles_m * TILE_N;
+    int all_steps = (a.k - 1) / TILE_K + 1;
+    int first = rfg_share_begin(all_steps, rank, SPLIT);
+    int steps = rfg_share_begin(all_steps, rank + 1, SPLIT) - first;
+    int owned = UNITS - rank * OWN < OWN ? UNITS - rank * OWN : OWN; /* units; 0 or less: none */
+    struct copier c;
+
+    rfg_start_next();
+    if (tid == 0) { /* all by one thread: lanes with an arrival each would take turns, 50 clocks each */
+        for (int i = 0; i < stages; i++) {
+            rfg_arrival_init(full + i, W_THREADS + X_THREADS);
+            rfg_arrival_init(empty + i, MMA_THREADS / RFG_WAVE);
+        }
+        if (SPLIT > 1) {
+            rfg_arrival_init(arrival, 1);
+            rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (SPLIT * UNIT_BYTES) : 0);
+        }
+    }
+    if (SPLIT > 1)
+        rfg_cluster_arrive_first();
+    rfg_barrier_lds();
+
+    if (tid >= MMA_THREADS + W_THREADS) {
+        rfg_await_previous();
+        copier_init(&c, tid - (MMA_THREADS + W_THREADS), X_THREADS, a.x, a.m, GEMM_LDX(&a), a.k, m0, first,
+                    rfg_lds_address(ring), TILE_M);
+        copy_all(&c, steps, stages, full, empty, TILE_M, X_THREADS, false);
+        rfg_async_wait_all();
+    } else if (tid >= MMA_THREADS) {
+        copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, GEMM_LDW(&a), a.k, n0, first, rfg_lds_address(ring) + X_BYTES,
+                    TILE_N);
+        copy_all(&c, steps, stages, full, empty, TILE_N, W_THREADS, true);
+        rfg_await_previous();
+        rfg_async_wait_all();
+    } else {
+        struct stage s = { 0, 0 };
+        int before = 0, step = 0; /* before: the stage of the step before */
+        float d[ROWS_B / 2];
+#pragma unroll
+        for (int i = 0; i < ROWS_B / 2; i++)
+            d[i] = 0.0f;
+        rfg_u64 rows_a = rfg_wg_rows(ring + (SWAP ? X_BYTES : 0) + tid / 128 * (64 * 128));
+        rfg_u64 rows_b = rfg_wg_rows(ring + (SWAP ? 0 : X_BYTES));
+        rfg_await_previous();
+        do { /* there is one, always; if the compiler had to think of none, it would wait after each instruction */
+            rfg_arrival_wait(full + s.at, s.odd);
+            rfg_wg_see();
+            rfg_wg_fence();
+#pragma unroll
+            for (int i = 0; i < TILE_K / 16; i++) {
+                rfg_u32 offset = (rfg_u32)s.at * (STEP_BYTES / 16) + i % 4 * 2;
+                rfg_wg_mma(ROWS_B, d, rows_a + offset + i / 4 * (ROWS_A * 8), rows_b + offset + i / 4 * (ROWS_B * 8),
+                           IN_DTYPE);
+            }
+            rfg_wg_commit();
+            rfg_wg_wait(1);
+            if (step > 0 && rfg_lane() == 0)
+                rfg_arrive(empty + before);
+            before = s.at;
+            next_stage(&s, stages);
+        } while (++step < steps);
+        rfg_wg_wait(0);
+        rfg_wg_settle(d, ROWS_B / 2);
+
+        if (SPLIT > 1)
+            rfg_cluster_wait(); /* since the beginning: the others are there, and expect something */
+#pragma unroll
+        for (int j = 0; j < ROWS_B / 8; j++) {
+            int unit = j * A_WAVES + rfg_wave();
+            rfg_f32x4 v;
+            v.x = d[4 * j];
+            v.y = d[4 * j + 1];
+            v.z = d[4 * j + 2];
+            v.w = d[4 * j + 3];
+            if (ROWS_A % 64 && rfg_wave() >= A_WAVES) {
+                /* nothing of the tile */
+            } else if (SPLIT > 1) {
+                rfg_u32x4 u;
+                u.x = rfg_as_u32(v.x);
+                u.y = rfg_as_u32(v.y);
+                u.z = rfg_as_u32(v.z);
+                u.w = rfg_as_u32(v.w);
+                rfg_cluster_send16(lds + PARTS_AT + (unit % OWN * SPLIT + rank) * UNIT_BYTES + rfg_lane() * 16, arrival,
+                                   unit / OWN, u);
+            } else {
+                store_unit(&a, m0, n0, unit, v);
+            }
+        }
+    }
+    if (SPLIT > 1 && tid >= MMA_THREADS)
+        rfg_cluster_wait();
+    if (SPLIT == 1 || owned <= 0)
+        return;
+
+    rfg_arrival_wait(arrival, 0);
+#pragma unroll 1
+    for (int own = rfg_wave(); own < owned; own += WAVES) {
+        const rfg_f32x4 *parts = (const rfg_f32x4 *)(lds + PARTS_AT + own * SPLIT * UNIT_BYTES) + rfg_lane();
+        rfg_f32x4 part[SPLIT];
+#pragma unroll
+        for (int i = 0; i < SPLIT; i++)
+            part[i] = parts[i * (UNIT_BYTES / 16)];
+#pragma unroll
+        for (int i = 1; i < SPLIT; i++)
+            part[0] = rfg_add_f32x4(part[0], part[i]);
+        store_unit(&a, m0, n0, rank * OWN + own, part[0]);
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The vendors' BLAS libraries as variants of gemm, by dlopen and our own declarations. They see column-major matrices:
+ * row-major Y[M,N] = X W^T is column-major D(N x M) = A^T B with A = W (K x N, ld = ldw) and B = X (K x M, ld = ldx).
+ *
+ * $RFG_LIBCUBLASLT, $RFG_LIBHIPBLASLT and $RFG_LIBROCBLAS name the file to load in place of the usual ones (the tests'
+ * seam, and for an installation elsewhere); $RFG_VENDOR=0 does without all of them. */
+#include "base/env.h"
+#include "ops/model/model.h"
+#include "vendor.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool gemm_vendor_off(void)
+{
+    const char *env = rfg_env("RFG_VENDOR");
+    return env && !strcmp(env, "0");
+}
+
+/* "libx.so.2, .1, /opt/lib/libx.so": names, the second and later of one file name by their ending alone. */
+static void list_names(const char *const *names, char *buf, size_t size)
+{
+    const char *so = strstr(names[0], ".so");
+    size_t stem = so ? (size_t)(so - names[0]) + 3 : strlen(names[0]), at = 0;
+    for (int i = 0; names[i] && at < size; i++) {
+        bool same = i > 0 && !strncmp(names[i], names[0], stem) && names[i][stem];
+        at += (size_t)snprintf(buf + at, size - at, "%s%s", i ? ", " : "", names[i] + (same ? stem : 0));
+    }
+}
+
+void *gemm_vendor_load(const char *env, const char *const *names, const char *const *symbols, void **slots,
+                       struct rfg_reason *why)
+{
+    const char *path = rfg_env(env), *name = path;
+    void *lib = NULL;
+    if (path) {
+        if (!(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+            rfg_refuse(why, "%s: %s", env, dlerror());
+    } else {
+        for (int i = 0; names[i] && !lib; i++)
+            lib = dlopen(name = names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!lib) {
+            char tried[160];
+            list_names(names, tried, sizeof(tried));
+            rfg_refuse(why, "%s not found (or set %s)", tried, env);
+        }
+    }
+    for (int i = 0; lib && symbols[i]; i++)
+        if (!(slots[i] = dlsym(lib, symbols[i]))) {
+            rfg_refuse(why, "%.100s lacks %s", name, symbols[i]);
+            return NULL; /* not closed: GPU libraries don't take unloading well */
+        }
+    return lib;
+}
+
+bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platform, const struct rfg_problem *prob,
+                          struct rfg_reason *why)
+{
+    if (dev->platform != platform)
+        return rfg_refuse(why, "needs %s, this is %s", platform == RFG_PLATFORM_AMD ? "an AMD GPU" : "an NVIDIA GPU",
+                          dev->name);
+    if (gemm_vendor_off())
+        return rfg_refuse(why, "switched off by RFG_VENDOR=0");
+    if (prob->v[GEMM_PREPACKED])
+        return rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
+    if (prob->v[GEMM_K] == 0 || prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
+        return rfg_refuse(why, "M, N or K is 0");
+    if (prob->dtype[2] != prob->dtype[0] && prob->dtype[2] != RFG_F32)
+        return rfg_refuse(why, "y is %s: must be x's dtype or f32", rfg_dtype_name((rfg_dtype)prob->dtype[2]));
+    /* Other kernels have no epilogue: cuBLASLt then adds the bias by one of its own, to what was rounded to Y's dtype
+     * already (seen on an H200, with K=13, ldw=131, and N=71 ldy=72), or fails at run time. */
+    int64_t align = prob->v[GEMM_ALIGN] < prob->v[GEMM_ALIGN_Y] ? prob->v[GEMM_ALIGN] : prob->v[GEMM_ALIGN_Y];
+    if (prob->v[GEMM_BIAS] && align < 16)
+        return rfg_refuse(why, "bias=1 with operands aligned to %d bytes: must be 16", (int)align);
+    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)prob->dtype[0]); /* y's is a multiple */
+    if (prob->v[GEMM_BIAS] && (prob->v[GEMM_N] * size % 16 || prob->v[GEMM_K] * size % 16))
+        return rfg_refuse(why, "bias=1 with N=%" PRId64 " K=%" PRId64 ": must be multiples of 16 bytes",
+                          prob->v[GEMM_N], prob->v[GEMM_K]);
+    return true;
+}
+
+/* A good library: a couple of microseconds above the floor for small problems, near the roofline for large ones. `rank`
+ * is the heuristic's place: the first is its own favourite. */
+double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_problem *prob, int rank)
+{
+    double bytes, flops;
+    prob->op->cost(prob, &bytes, &flops);
+    double rate = prob->dtype[0] == RFG_F32 || dev->mma_tflops <= 0 ? dev->fma_tflops : dev->mma_tflops;
+    const struct gemm_model *c = gemm_model(dev);
+    double memory = bytes / (dev->mem_gbps * c->vendor_rate * 1e3), math = flops / (rate * 0.8e6);
+    double work = cbrt(memory * memory * memory + math * math * math); /* each hides most of the others */
+    double tail = c->vendor_tail * fmin(1, (double)prob->v[GEMM_K] / c->vendor_k);
+    return dev->latency_us + work + tail / (1 + work / c->vendor_hide) + 0.02 * rank;
+}
+
+size_t gemm_vendor_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev;
+    (void)prob;
+    (void)p;
+    return GEMM_VENDOR_WORKSPACE;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The portable cpu variants of attention. Plain C: a task is one query of one head, which goes through its keys in
+ * blocks with an online softmax. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/cpu/pool.h"
+#include "ops/mha/mha.h"
+
+#define BLOCK 64 /* keys between two looks at the maximum */
+#define MAX_D 256
+
+struct job {
+    const struct mha_args *a;
+    int q_dtype, kv_dtype, d, dv;
+    bool older_vllm;
+    int64_t queries, each; /* queries of heads in all, and of a task */
+    float code[256];       /* what an 8-bit element stands for */
+};
+
+static float f16(uint16_t h)
+{
+    float sign = h & 0x8000 ? -1.0f : 1.0f;
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    if (exponent == 31)
+        return fraction ? NAN : sign * INFINITY;
+    return sign * (exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24));
+}
+
+static uint16_t to_f16(float f)
+{
+    uint16_t sign = signbit(f) ? 0x8000 : 0;
+    float a = fabsf(f);
+    int e;
+    if (isnan(f))
+        return 0x7e00;
+    if (a < 0x1p-14f)
+        return (uint16_t)(sign | (uint16_t)nearbyintf(a * 0x1p24f));
+    if (a >= 65520.0f)
+        return sign | 0x7c00;
+    frexpf(a, &e);                                     /* a = m * 2^e, m in [0.5, 1) */
+    int fraction = (int)nearbyintf(ldexpf(a, 11 - e)); /* 1024 to 2048: the carry goes where it should */
+    return (uint16_t)(sign | (((e + 13) << 10) + fraction));
+}
+
+static float bf16(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof(f));
+    return f;
+}
+
+static uint16_t to_bf16(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof(bits));
+    return isnan(f) ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* OCP's formats and gfx942's (rfg/core.h). */
+static float f8(int dtype, int code)
+{
+    float sign = code & 0x80 ? -1.0f : 1.0f;
+    int fraction_bits = dtype == RFG_E5M2 ? 2 : 3, bias = dtype == RFG_E5M2 ? 15 : dtype == RFG_E4M3 ? 7 : 8;
+    int exponent = (code & 0x7f) >> fraction_bits, one = 1 << fraction_bits, fraction = code & (one - 1);
+    if (dtype == RFG_E5M2 && exponent == 31)
+        return fraction ? NAN : sign * INFINITY;
+    if (dtype == RFG_E4M3 ? (code & 0x7f) == 0x7f : dtype == RFG_E4M3FNUZ && code == 0x80)
+        return NAN;
+    return sign *
+           ldexpf((float)(exponent ? one + fraction : fraction), (exponent ? exponent : 1) - bias - fraction_bits);
+}
+
+static float load(const struct job *j, int dtype, const void *base, long long at)
+{
+    return dtype == RFG_BF16  ? bf16(((const uint16_t *)base)[at])
+           : dtype == RFG_F16 ? f16(((const uint16_t *)base)[at])
+                              : j->code[((const uint8_t *)base)[at]];
+}
+
+/* Key (or value) `key` of a head: n elements. */
+static void load_row(const struct job *j, const struct mha_cache *c, int b, int head, long long key, int n, bool is_k,
+                     float *row)
+{
+    const struct mha_args *a = j->a;
+    long long block = b, t = key;
+    if (a->block_table) {
+        block = a->block_table[b * a->table_stride + (key >> a->page_shift)];
+        t = key & ((1 << a->page_shift) - 1);
+    } else if (a->kv_begin) {
+        block = 0;
+        t = mha_sequence_of(a, b).kv_first + key;
+    }
+    long long at = block * c->block + t * c->token + head * c->head;
+    int x = !j->older_vllm ? n : !is_k ? 1 : j->kv_dtype == j->q_dtype ? 8 : 16;
+    for (int i = 0; i < n; i++)
+        row[i] = load(j, j->kv_dtype, c->data, at + i / x * c->chunk + i % x);
+}
+
+struct state {
+    float max, sum, acc[MAX_D];
+};
+
+/* Scores s[0..n-1] of the keys from `first` join what was there. */
+static void absorb(const struct job *j, struct state *st, const float *s, int n, int b, int kv_head, long long first)
+{
+    float max = st->max, row[MAX_D];
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        max = fmaxf(max, s[i]);
+        any |= s[i] != -INFINITY; /* a NaN counts: the result is one, too */
+    }
+    if (!any)
+        return;
+    float shrink = expf(st->max - max);
+    st->sum *= shrink;
+    for (int d = 0; d < j->dv; d++)
+        st->acc[d] *= shrink;
+    for (int i = 0; i < n; i++) {
+        float p = expf(s[i] - max);
+        load_row(j, &j->a->v, b, kv_head, first + i, j->dv, false, row);
+        st->sum += p;
+        for (int d = 0; d < j->dv; d++)
+            st->acc[d] += p * row[d];
+    }
+    st->max = max;
+}
+
+static void run_query(const struct job *j, int b, int head, int i)
+{
+    const struct mha_args *a = j->a;
+    struct mha_sequence seq = mha_sequence_of(a, b);
+    int kv_head = head / (a->hq / a->hkv);
+    float q[MAX_D], key[MAX_D], s[BLOCK];
+    float k_scale = a->k_scale ? a->k_scale[kv_head * a->k_scale_stride] : 1;
+    float v_scale = a->v_scale ? a->v_scale[kv_head * a->v_scale_stride] : 1;
+    struct state st = { .max = a->sinks ? a->sinks[head] : -INFINITY, .sum = a->sinks ? 1 : 0 };
+    long long token = (long long)seq.q_first + i, batch = a->q_begin ? 0 : b;
+    long long from_q = batch * a->q.batch + token * a->q.token + head * a->q.head;
+    for (int d = 0; d < j->d; d++)
+        q[d] = load(j, j->q_dtype, a->q.data, from_q + d);
+
+    long long at = (long long)i + seq.skv - seq.sq, first = at - a->window_left, end = at + a->window_right + 1;
+    first = first < 0 ? 0 : first;
+    end = end > seq.skv ? seq.skv : end;
+    for (long long block = first; block < end; block += BLOCK) {
+        int n = end - block < BLOCK ? (int)(end - block) : BLOCK;
+        for (int c = 0; c < n; c++) {
+            float dot = 0;
+            load_row(j, &a->k, b, kv_head, block + c, j->d, true, key);
+            for (int d = 0; d < j->d; d++)
+                dot += q[d] * key[d];
+            s[c] = dot * (a->scale * k_scale);
+            if (a->soft_cap > 0)
+                s[c] = a->soft_cap * tanhf(s[c] / a->soft_cap);
+            if (a->alibi)
+                s[c] -= a->alibi[head] * (float)llabs(at - (block + c));
+        }
+        absorb(j, &st, s, n, b, kv_head, block);
+    }
+
+    float inverse = st.sum == 0 ? 0 : v_scale / st.sum;
+    long long to = batch * a->out.batch + token * a->out.token + head * a->out.head;
+    uint16_t *out = (uint16_t *)a->out.data + to;
+    for (int d = 0; d < j->dv; d++)
+        out[d] = j->q_dtype == RFG_BF16 ? to_bf16(st.acc[d] * inverse) : to_f16(st.acc[d] * inverse);
+    if (a->lse)
+        a->lse[batch * a->lse_batch + head * a->lse_head + token * a->lse_token] = st.max + logf(st.sum);
+}
+
+static void run_task(void *ctx, int task, int worker)
+{
+    const struct job *j = ctx;
+    const struct mha_args *a = j->a;
+    int64_t first = task * j->each, end = first + j->each < j->queries ? first + j->each : j->queries;
+    (void)worker;
+    for (int64_t n = first; n < end; n++) {
+        int i = (int)(n % a->sq), head = (int)(n / a->sq % a->hq), b = (int)(n / a->sq / a->hq);
+        if (i < mha_sequence_of(a, b).sq)
+            run_query(j, b, head, i);
+    }
+}
+
+static void run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
+                struct rfg_cpu_pool *pool)
+{
+    const struct mha_args *a = kargs;
+    struct job j = { .a = a,
+                     .q_dtype = prob->dtype[0],
+                     .kv_dtype = mha_kv_dtype(prob),
+                     .d = (int)prob->v[MHA_D],
+                     .dv = mha_dv(prob),
+                     .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };
+    (void)dev, (void)p;
+    if (j.kv_dtype != j.q_dtype)
+        for (int i = 0; i < 256; i++)
+            j.code[i] = f8(j.kv_dtype, i);
+    j.queries = (int64_t)a->batch * a->hq * a->sq;
+    j.each = 1 + j.queries / (1 << 20);
+    rfg_cpu_pool_run(pool, (int)((j.queries + j.each - 1) / j.each), run_task, &j);
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops;
+    (void)p;
+    prob->op->cost(prob, &bytes, &flops);
+    return 1 + flops / ((dev->cu_count < 1 ? 1 : dev->cu_count) * 0.5e3);
+}
+
+#define VARIANT(op)                                                                                                    \
+    const struct rfg_variant op##_cpu_portable = {                                                                     \
+        .name = #op "_cpu_portable",                                                                                   \
+        .kind = RFG_VARIANT_HOST,                                                                                      \
+        .supports = supports,                                                                                          \
+        .predict = predict,                                                                                            \
+        .run = run,                                                                                                    \
+    }
+VARIANT(mha);
+VARIANT(mha_decode);

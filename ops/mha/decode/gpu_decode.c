@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * mha_decode_stream_mma: what it can do, how it is launched, and how long it should take. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "ops/model/model.h"
+#include "ops/gpu.h"
+#include "ops/mha/mha.h"
+
+enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
+
+static const struct rfg_param params[] = {
+    [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, to a unit */
+    [P_WAVES] = { "waves", 6, { 2, 4, 6, 8, 12, 16 } },    /* that share a unit's keys */
+    [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
+    [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
+    [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
+    [P_GROUPS] = { "groups", 6, { 1, 2, 3, 4, 6, 8 } }, /* workgroups a CU: as many as cluster=0 has, and
+                                                        NVIDIA's compiler makes room for */
+};
+#define STEP       16   /* as in decode_frag.h */
+#define MOST_BATCH 1024 /* as in decode.hip */
+
+/* What decode.hip derives from its macros. */
+struct shape {
+    int rows, real_rows, row_tiles, threads;
+    int lds;           /* bytes */
+    int registers;     /* an estimate */
+    double step_bytes; /* of keys and values */
+    int64_t units, steps, groups;
+};
+
+static int q_tile(const struct rfg_device *dev)
+{
+    return dev->platform == RFG_PLATFORM_NVIDIA ? 8 : 16;
+}
+
+static bool is_rdna(const struct rfg_device *dev)
+{
+    return dev->platform != RFG_PLATFORM_NVIDIA && dev->wave_size == 32;
+}
+
+/* As in decode.hip. */
+static bool late(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return is_rdna(dev) || (dev->wave_size == 32 && prob->v[MHA_D] + mha_dv(prob) > 384);
+}
+
+static int query_rows(const struct rfg_problem *prob)
+{
+    return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
+}
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
+    struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
+    s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
+    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
+    s.real_rows = s.rows;
+    while (nvidia && s.real_rows > s.rows / 4 && query_rows(prob) <= s.real_rows / 2)
+        s.real_rows /= 2;
+    int left = nvidia ? p[P_WAVES] : p[P_WAVES] / 2;
+    int floats = left * s.rows * (2 + dv + 4) + (nvidia ? 0 : s.rows * (d / 2 + (dev->wave_size == 64 ? 8 : 4))) + 4;
+    if (p[P_CLUSTER] > 1)
+        floats += p[P_CLUSTER] * MAX(s.real_rows / p[P_CLUSTER], 1) * 4 + s.real_rows * dv;
+    else if (!p[P_CLUSTER])
+        floats += MOST_BATCH / 16 * 17;
+    s.lds = floats * 4;
+    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice. */
+    bool twice = !strncmp(dev->target, "gfx11", 5);
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
+    s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size;
+    /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. */
+    s.registers += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
+    if (twice && size == 1)
+        s.registers += dv / 4;
+    if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
+        s.registers += 80;
+    if (nvidia)
+        s.registers += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
+                       (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
+    s.step_bytes = STEP * (double)(d + dv) * size;
+    s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
+    s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
+    s.groups = p[P_CLUSTER] ? s.units * p[P_CLUSTER] * p[P_PARTS]
+                            : MIN((int64_t)p[P_GROUPS] * dev->cu_count, s.units * MAX(s.steps, 1));
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    int d = (int)prob->v[MHA_D], dv = mha_dv(prob);
+    if (!is_gpu(dev, why))
+        return false;
+    if (!(dev->features & RFG_FEATURE_MMA) || !strcmp(dev->target, "gfx908"))
+        return rfg_refuse(why, "arch is %s: must have matrix instructions of 16 by 16 by 16", dev->arch);
+    if (prob->v[MHA_ALIGN] < 16)
+        return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[MHA_ALIGN]);
+    if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
+        return rfg_refuse(why, "form=vllm: must have rows of D elements");
+    if (d % 32 || dv % (mha_kv_dtype(prob) == prob->dtype[0] ? 32 : 64))
+        return rfg_refuse(why, "D=%d, Dv=%d: must be multiples of 32, of 64 with 8-bit values", d, dv);
+    return true;
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
+    /* Each quarter of an NVIDIA CU has waves and registers of its own, given out eight at a time. */
+    int limit = nvidia                                    ? MIN(255, 512 / ((p[P_WAVES] * p[P_GROUPS] + 3) / 4) / 8 * 8)
+                : dev->wave_size == 64 && s.threads > 512 ? 128
+                                                          : 256;
+    if (s.threads > dev->max_threads)
+        return rfg_refuse(why, "waves=%d: %d threads, must be at most %d", p[P_WAVES], s.threads, dev->max_threads);
+    if (!nvidia && p[P_WAVES] > 8)
+        return rfg_refuse(why, "waves=%d: must be at most 8 on %s, or registers spill", p[P_WAVES], dev->arch);
+    if (!nvidia && p[P_WAVES] == 6)
+        return rfg_refuse(why, "waves=6: must be a power of two on %s, or registers spill", dev->arch);
+    if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
+        return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
+    if (late(dev, prob) && p[P_UNROLL] != 1)
+        return rfg_refuse(why, "unroll=%d: must be 1 with D=%" PRId64 " on %s", p[P_UNROLL], prob->v[MHA_D], dev->arch);
+    if (!p[P_CLUSTER] && p[P_PARTS] != 1)
+        return rfg_refuse(why, "parts=%d: must be 1, cluster=0 has none", p[P_PARTS]);
+    if (p[P_CLUSTER] && !nvidia && p[P_GROUPS] != 1)
+        return rfg_refuse(why, "groups=%d: must be 1 unless cluster=0", p[P_GROUPS]);
+    if (p[P_PARTS] > 1 && s.units * p[P_CLUSTER] > RFG_COUNTERS)
+        return rfg_refuse(why, "parts=%d: %" PRId64 " results, must be at most %d, the number of counters", p[P_PARTS],
+                          s.units * p[P_CLUSTER], RFG_COUNTERS);
+    if (!p[P_CLUSTER] && prob->v[MHA_B] > MOST_BATCH)
+        return rfg_refuse(why, "cluster=0: B=%" PRId64 " must be at most %d", prob->v[MHA_B], MOST_BATCH);
+    if (!p[P_CLUSTER] && s.units * MAX(s.steps, 1) > INT32_MAX)
+        return rfg_refuse(why, "cluster=0: %" PRId64 " units of %" PRId64 " steps, must be fewer than 2^31", s.units,
+                          s.steps);
+    if (s.registers > limit)
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, limit);
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (s.groups * s.threads > UINT32_MAX || s.groups > INT32_MAX)
+        return rfg_refuse(why, "%" PRId64 " workgroups: more than a launch takes", s.groups);
+    return true;
+}
+
+/* Workgroups of a CU at once. */
+static double resident(const struct rfg_device *dev, const struct shape *s, const int *p)
+{
+    double fits =
+        dev->platform == RFG_PLATFORM_NVIDIA ? p[P_GROUPS] : 131072.0 / (MIN(s->registers + 20, 256) * s->threads);
+    fits = MIN(fits, 2048 / s->threads);
+    return MAX(floor(MIN(fits, dev->lds_bytes / (s->lds + 1024.0))), 1);
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int rows = query_rows(prob), tile = q_tile(dev);
+    if (p[P_TILES] > 1 && p[P_TILES] / 2 * tile >= rows)
+        return rfg_refuse(why, "tiles=%d: less is enough for %d rows", p[P_TILES], rows);
+    if (p[P_TILES] < 2 && rows > tile && s.registers < 150)
+        return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
+    if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
+        return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
+    bool enough = s.units * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MOST_BATCH; /* for cluster=0 */
+    if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough)
+        return rfg_refuse(why, "cluster=%d: the sequences differ", p[P_CLUSTER]);
+    if (!p[P_CLUSTER]) {
+        if (p[P_GROUPS] > resident(dev, &s, p))
+            return rfg_refuse(why, "groups=%d: not at once", p[P_GROUPS]);
+        return s.units * s.steps >= 2 * s.groups || rfg_refuse(why, "groups=%d: too little for each", p[P_GROUPS]);
+    }
+    double at_once = resident(dev, &s, p) * dev->cu_count;
+    int split = p[P_CLUSTER] * p[P_PARTS];
+    if (split > 1 && ((double)s.groups > at_once || (int64_t)(split - 1) * p[P_WAVES] >= s.steps))
+        return rfg_refuse(why, "cluster=%d, parts=%d: %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
+    /* Nearly as many as there is room for, or for which there are steps. */
+    return (double)s.groups * 2.5 >= at_once || (int64_t)split * p[P_WAVES] * 2 > s.steps ||
+           rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
+}
+
+/* As an H200 has it: a step takes some 1.3 us from its loads to their
+ * next turn, a second one under way gives a third more, a CU takes in 50 bytes a ns however
+ * many it asks for, and a step keeps a wave's quarter of the CU busy for 0.1 us, itself for 0.35. */
+#define LOADED_US 1.3
+#define CU_GBPS   50
+#define CHAIN_US  0.35
+#define BUSY_US   0.1
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    double bytes, flops, per_cu = resident(dev, &s, p), waves = p[P_WAVES], groups = (double)s.groups;
+    prob->op->cost(prob, &bytes, &flops);
+    /* Of the largest clusters there is one to a GPC, however much room. */
+    double at_once = gemm_at_once(dev, MAX(p[P_CLUSTER], 1), p[P_CLUSTER] > 8 ? 1 : per_cu),
+           rounds = ceil(groups / at_once);
+    double active = MIN(groups, at_once), cus = MIN(active, dev->cu_count), all = (double)(s.units * s.steps);
+    /* Where sequences differ, or a window leaves most keys out. */
+    all *= MIN(1, bytes / MAX((double)(prob->v[MHA_B] * prob->v[MHA_HKV] * s.steps) * s.step_bytes, 1));
+    int split = p[P_CLUSTER] * p[P_PARTS];
+    double longest = split ? ceil((double)s.steps / (waves * split)) : ceil(all / groups / waves) + 0.5;
+    double tiles = p[P_TILES], crowd = active / cus * waves / 4;
+    /* Where memory and the CUs come near to each other, they get in each other's way. */
+    double cu_rate = cus * CU_GBPS * 1e3, mem_rate = 1e3 * dev->mem_gbps;
+    double rate = MIN(active * waves * (1 + 0.3 * (p[P_UNROLL] - 1)) * s.step_bytes / LOADED_US,
+                      pow(pow(cu_rate, -6) + pow(mem_rate, -6), -1.0 / 6));
+    /* What the last steps leave idle. */
+    double uneven = longest * waves * groups / MAX(all, 1);
+    double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));
+    double chain = rounds * longest * MAX(CHAIN_US * tiles, crowd * BUSY_US * (1 + tiles) / 2);
+    data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
+    double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.48 + 0.02 * p[P_CLUSTER] : 0) +
+                  (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
+    /* The last to arrive reads all parts of what it owns, alone. */
+    if (p[P_PARTS] > 1)
+        join += p[P_PARTS] * 4.0 * s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
+    /* Who has parts of several units begins anew with each; meanwhile a CU's other workgroups go on. */
+    if (!split)
+        join += (double)s.units / groups * (2 * dev->load_us + CHAIN_US + 1) / (active / cus);
+    return dev->latency_us + 2 * dev->load_us + MAX(data, chain) + CHAIN_US + rounds * join +
+           (rounds - 1) * 2 * dev->load_us;
+}
+
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    size_t each = (size_t)s.rows * 2 + (size_t)(s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1));
+    return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    const int64_t *v = prob->v;
+    (void)dev;
+    k->source = "mha/decode/decode.hip";
+    k->entry = "mha_decode";
+    rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
+    rfg_kernel_macro(k, "D", (int)v[MHA_D]);
+    rfg_kernel_macro(k, "DV", mha_dv(prob));
+    rfg_kernel_macro(k, "SQ", (int)v[MHA_SQ]);
+    rfg_kernel_macro(k, "GROUP", (int)(v[MHA_HQ] / v[MHA_HKV]));
+    rfg_kernel_macro(k, "TILES", p[P_TILES]);
+    rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
+    rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+    rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
+    rfg_kernel_macro(k, "GROUPS", p[P_GROUPS]);
+    rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] == 0 ? 0 : v[MHA_PAGE] % STEP ? 2 : 1);
+    rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
+    rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
+    rfg_kernel_macro(k, "ALIBI", v[MHA_ALIBI] != 0);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(dev, prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)(s.groups / p[P_PARTS]), (uint32_t)p[P_PARTS], 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
+}
+
+const struct rfg_variant mha_decode_stream_mma = {
+    .name = "mha_decode_stream_mma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .workspace = workspace,
+    .kernel = kernel,
+    .launch = launch,
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The analytical model's constants, and how long a grid of workgroups takes. */
+#include "model.h"
+
+#include <string.h>
+
+#include "ops/gemm/gpu/gpu.h"
+
+/* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
+static const struct gemm_model h200 = { .burst = 2.02,
+                                        .twice = 0.359,
+                                        .queue = 1.52,
+                                        .blend = 4.52,
+                                        .hidden = 0.909,
+                                        .waves_full = 4.38,
+                                        .last_kb = 0.0152,
+                                        .skinny_x = 79.9,
+                                        .skinny_batch = 0.452,
+                                        .skinny_tail = 0.653,
+                                        .thin_load = 0.00469,
+                                        .thin_mma = 0.00113,
+                                        .thin_step = 0.0221,
+                                        .thin_turn = 0.255,
+                                        .thin_uneven = 0.0719,
+                                        .thin_wave = 0.0402,
+                                        .thin_sum = 0.0145,
+                                        .wgmma_fill = 1.65,
+                                        .wgmma_held = 1.3,
+                                        .wgmma_lds = 0.00583,
+                                        .wgmma_step = 0.149,
+                                        .wgmma_sent = 0.0441,
+                                        .splitk_step = 0.0942,
+                                        .splitk_mma = 0.0231,
+                                        .splitk_tail = 1.65,
+                                        .vendor_tail = 4.73,
+                                        .vendor_hide = 15.5,
+                                        .vendor_k = 4.43e+03,
+                                        .vendor_rate = 0.942 };
+
+/* AMD's, all guesses: nothing of ours was timed there. A CU takes half of its 64 bytes a cycle; what overlaps is hidden
+ * altogether, as a larger exponent has it; the rest is as on the H200 at one time. */
+static const struct gemm_model amd = { .burst = 2,
+                                       .queue = 1.54,
+                                       .blend = 24,
+                                       .hidden = 0.233,
+                                       .waves_full = 11,
+                                       .last_kb = 0.0162,
+                                       .skinny_x = 66.4,
+                                       .skinny_batch = 0.534,
+                                       .skinny_tail = 0.101,
+                                       .splitk_step = 0.0685,
+                                       .splitk_mma = 0.0299,
+                                       .splitk_tail = 0.84,
+                                       .vendor_tail = 4.8,
+                                       .vendor_hide = 12.6,
+                                       .vendor_k = 1,
+                                       .vendor_rate = 0.988 };
+
+static const struct {
+    const char *target; /* begins with this */
+    const struct gemm_model *m;
+} models[] = {
+    { "sm_90", &h200 }, { "gfx", &amd }, { "", &h200 }, /* a guess, too: the devices' own numbers make the difference */
+};
+
+const struct gemm_model *gemm_model_trial;
+
+const struct gemm_model *gemm_model(const struct rfg_device *dev)
+{
+    if (gemm_model_trial)
+        return gemm_model_trial;
+    size_t i = 0;
+    while (strncmp(models[i].target, dev->target, strlen(models[i].target))) /* arch says whether it is emulated, too */
+        i++;
+    return models[i].m;
+}
+
+double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds)
+{
+    /* 128Ki registers a CU on AMD, for waves of 64 (of 32: as many a lane); 64Ki on NVIDIA, a quarter of them for each
+     * quarter of its waves. Given out by eights. */
+    int each = (registers + 7) / 8 * 8;
+    double fits =
+        dev->platform == RFG_PLATFORM_NVIDIA ? 4 * (512 / each) * 32.0 / threads : 131072.0 / (each * threads);
+    fits = MIN(fits, 2048 / threads);
+    if (lds > 0)
+        fits = MIN(fits, dev->lds_bytes / (lds + 1024));
+    return MAX(floor(fits), 1);
+}
+
+double gemm_at_once(const struct rfg_device *dev, int cluster, double per_cu)
+{
+    /* An H200's 132 SMs in GPCs, as it explains what was measured with one workgroup an SM (another H200 took more):
+     * clusters of 10 to 16 take one round up to 7, of 7 or 8 up to 14 (16 take two), of 6 up to 17 (18), of 5 up to 21
+     * (24), of 4 up to 28 (32), of 3 up to 38 (40). Two to an SM: 32 of 7, not 64 of
+     * 4. The other 10 SMs are in places that differ; only pairs find them.
+     */
+    static const double gpc[] = { 18, 18, 18, 16, 16, 16, 16, 4 };
+    double n = 0;
+    if (cluster <= 2)
+        return dev->cu_count * per_cu;
+    for (int i = 0; i < COUNT(gpc); i++)
+        n += floor(floor(gpc[i] * dev->cu_count / 132) * per_cu / cluster) * cluster;
+    return MAX(n, cluster);
+}
+
+double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f)
+{
+    const struct gemm_model *c = gemm_model(dev);
+    double slots = gemm_at_once(dev, f->cluster, f->per_cu), rounds = 1, shared = 1; /* workgroups on the busiest CU */
+    while (shared < f->per_cu && gemm_at_once(dev, f->cluster, shared) < f->groups)
+        shared++;
+    if (f->groups > slots) {
+        /* With few rounds the last, partly filled one counts in full; with many, workgroups drift apart. */
+        shared = f->per_cu;
+        rounds = f->groups / slots;
+        rounds = rounds < 8 ? ceil(rounds) : rounds;
+    }
+    double cache = 1e3 * dev->cache_gbps, memory = 1e3 * dev->mem_gbps; /* bytes per us */
+    double wait = rounds * dev->load_us * c->queue *
+                  (f->bytes / f->in_flight - 1); /* for bytes that could not be asked for at once */
+    double cu = MAX(f->bytes / (c->burst * cache / dev->cu_count), f->issue);
+    double limits[] = { f->memory / memory, MAX(f->groups * f->bytes / cache, rounds * shared * cu), wait,
+                        rounds * f->chain };
+    double sum = 0;
+    for (int i = 0; i < COUNT(limits); i++)
+        sum += pow(limits[i], c->blend);
+    double more = (rounds - 1) * (shared > 1 ? 1 - c->hidden : 1);
+    double start = dev->latency_us * (1 - c->twice);
+    if (f->overlaps) { /* Large clusters only find a place when both launches fit. */
+        double room = MIN(MAX(slots / f->groups - 1, 0), 1);
+        start -= (f->cluster <= 4 ? 1 : room) * start + room * f->early;
+    }
+    return start + pow(sum, 1 / c->blend) + (1 + more) * (dev->load_us + f->latency);
+}
+
+double gemm_reduce_us(const struct rfg_device *dev, int split, double partial_bytes)
+{
+    return split > 1 ? dev->sync_us + (split + 1) * partial_bytes / 1024 * gemm_model(dev)->last_kb : 0;
+}

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The database's files: odd names, old schemas, damage, directories; many writers at once, and sudden death. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "db_case.h"
+
+static void ignore_finding(void *ctx, const char *finding)
+{
+    (void)ctx;
+    (void)finding;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+START_TEST(odd_names)
+{
+    static const char *const names[] = { "a b?c%41#d&.db", ":memory:", "file:x.db", "deep/er/\xc3\xa9.db", "-x.db" };
+    char p[200];
+    ck_assert_int_eq(chdir(dir), 0);
+    for (int absolute = 0; absolute < 2; absolute++) {
+        snprintf(p, sizeof(p), "%s%s%s", absolute ? dir : "", absolute ? "/" : "", names[_i]);
+        put(p, make(gemm(1, 2 + absolute), "a", 1, 1, RFG_SOURCE_MEASURED));
+        ck_assert_int_eq(access(p, F_OK), 0);
+        ck_assert_uint_eq(count(p), (size_t)(1 + absolute));
+    }
+}
+END_TEST
+
+START_TEST(older_schemas_are_migrated)
+{
+    char text[100];
+    if (_i == 1) { /* ours, but nothing in it */
+        snprintf(text, sizeof(text), "pragma application_id=%d; create table x(y); drop table x",
+                 RFG_DB_APPLICATION_ID);
+        sql(path, text);
+    } else {
+        fclose(fopen(path, "w"));
+    }
+    ck_assert_uint_eq(count(path), 0); /* readable as it is */
+    struct rfg_db *db = open_db(path, RFG_DB_READ);
+    struct rfg_row got;
+    struct rfg_problem p = gemm(1, 2);
+    ck_assert_int_eq(rfg_db_schema(db), 0);
+    ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, &got), 0);
+    rfg_db_close(&db);
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    ck_assert_uint_eq(count(path), 1);
+    db = open_db(path, RFG_DB_READ);
+    ck_assert_int_eq(rfg_db_schema(db), RFG_DB_SCHEMA);
+    rfg_db_close(&db);
+}
+END_TEST
+
+static const struct {
+    const char *sql, *says, *says_too;
+} foreign[] = {
+    { "pragma user_version=7", "schema 7", "at most 1" },
+    { "pragma user_version=-1", "schema -1", "at most 1" },
+    { "pragma application_id=1196444487", "application_id 0x47504b47", "must be 0x52464731" },
+    { "pragma application_id=0", "application_id 0x00000000", "another application" },
+};
+
+START_TEST(strangers_files_are_refused)
+{
+    struct rfg_db *db;
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    sql(path, "pragma journal_mode=delete");
+    sql(path, foreign[_i].sql);
+    ck_assert_int_eq(shell("cp %s %s.before", path, path), 0);
+    for (enum rfg_db_mode mode = RFG_DB_READ; mode <= RFG_DB_WRITE; mode++) {
+        ck_assert_int_eq(rfg_db_open(&db, path, mode), RFG_ERROR_DATABASE);
+        ck_assert_ptr_null(db);
+        SAYS(foreign[_i].says);
+        SAYS(foreign[_i].says_too);
+        SAYS(path);
+    }
+    ck_assert_int_eq(shell("cmp %s %s.before && test $(ls %s | wc -l) = 2", path, path, dir), 0); /* untouched */
+}
+END_TEST
+
+/* Only what has SQLite's header and our application id is ever moved. %s is the file. */
+static const char *const strangers[] = {
+    "printf 'op,dtype,M,N,K\\ngemm,bf16,1,2,3\\n' > %s",
+    "printf '\\377\\330\\377\\340\\0\\020JFIF' > %s; head -c 9000 /dev/urandom >> %s",
+    "head -c 9000 /dev/urandom > %s",
+    "head -c 8192 /dev/zero > %s",
+    "printf x > %s",
+    "printf 'SQLite format 3' > %s",
+    "head -c 68 /dev/zero | tr '\\\\0' x > %s; printf RFG1 >> %s; head -c 9000 /dev/zero >> %s",
+    "python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute(\"create table t(x)\");"
+    " d.execute(\"insert into t values(zeroblob(9000))\"); d.commit()' %s; dd if=/dev/urandom of=%s bs=1 seek=100 "
+    "count=5000 conv=notrunc status=none", /* damaged, and another application's */
+};
+
+START_TEST(strangers_are_not_moved)
+{
+    struct rfg_db *db;
+    ck_assert_int_eq(shell(strangers[_i], path, path, path), 0);
+    ck_assert_int_eq(shell("cp %s %s.before", path, path), 0);
+    for (enum rfg_db_mode mode = RFG_DB_READ; mode <= RFG_DB_NOTE; mode++) {
+        ck_assert_int_eq(rfg_db_open(&db, path, mode), RFG_ERROR_DATABASE);
+        ck_assert_ptr_null(db);
+        SAYS(path);
+    }
+    ck_assert_int_eq(shell("cmp %s %s.before && test $(ls %s | wc -l) = 2", path, path, dir), 0);
+}
+END_TEST
+
+/* A pipe is not waited for. */
+START_TEST(pipes_are_refused)
+{
+    struct rfg_db *db;
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    for (enum rfg_db_mode mode = RFG_DB_READ; mode <= RFG_DB_NOTE; mode++) {
+        ck_assert_int_eq(rfg_db_open(&db, path, mode), RFG_ERROR_DATABASE);
+        SAYS("not a file");
+    }
+}
+END_TEST
+
+/* What would run when a table is read or written. */
+static const char *const programs[] = {
+    ("drop table misses; create view misses(op, dtypes, attrs, M, N, K, arch, cu_count, rung, calls, last) as with "
+     "recursive c(i) as (select 1 union all select i + 1 from c) select '', '', '', i, 0, 0, '', 0, 0, 0, '' from c"),
+    "create trigger t before insert on tuned begin select raise(ignore); end",
+    "create virtual table v using fts5(x)",
+};
+
+START_TEST(views_and_triggers_are_refused)
+{
+    struct rfg_db *db;
+    static const char *const says[] = { "view 'misses'", "trigger 't'", "virtual table 'v'" };
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    sql(path, programs[_i]);
+    for (enum rfg_db_mode mode = RFG_DB_READ; mode <= RFG_DB_NOTE; mode++) {
+        ck_assert_int_eq(rfg_db_open(&db, path, mode), RFG_ERROR_DATABASE);
+        SAYS(says[_i]);
+    }
+    ck_assert_int_eq(shell("test $(ls %s | grep -c corrupt) = 0", dir), 0);
+}
+END_TEST
+
+/* A write that something in the file swallows is an error, and so is all that went with it. */
+START_TEST(swallowed_writes_are_errors)
+{
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    struct rfg_row rows[] = { make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED),
+                              make(gemm(2, 2), "a", 1, 1, RFG_SOURCE_MEASURED),
+                              make(gemm(3, 2), "a", 1, 1, RFG_SOURCE_MEASURED) };
+    struct rfg_problem p = gemm(2, 2);
+    int written = 7;
+    sql(path, _i == 0 ? "create trigger t before insert on tuned when new.M = 2 begin select raise(ignore); end"
+                      : "create trigger t before insert on tuned when new.M = 2 begin select raise(fail, 'no'); end");
+    ck_assert_int_eq(rfg_db_put_all(db, rows, 3, &written), RFG_ERROR_DATABASE);
+    SAYS(_i == 0 ? "M=2" : "no");
+    ck_assert_int_eq(written, 0);
+    /* Nothing of it is there, and the connection is fit for the next. */
+    OK(rfg_db_put(db, &rows[2]));
+    ck_assert_uint_eq(count_all(db), 1);
+    sql(path,
+        "drop trigger t; create trigger t before insert on misses begin select raise(ignore); end; create trigger "
+        "u before insert on failures begin select raise(ignore); end");
+    ck_assert_int_eq(rfg_db_add_misses(db, &p, "a", 1, 4, 1), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_put_failure(db, &p, "a", 1, "c", "h", "w", "d"), RFG_ERROR_DATABASE);
+    OK(rfg_db_put(db, &rows[1]));
+    rfg_db_close(&db);
+}
+END_TEST
+
+/* Locks of others: an engine's notes don't wait for them, nobody waits twice. */
+START_TEST(locks_are_waited_for_once)
+{
+    static const char *const modes[] = { "wal", "delete" };
+    static const double most[] = { 4, 30, 0.5, 4 };
+    struct rfg_db *db, *open_already;
+    struct rfg_problem p = gemm(2, 2);
+    sqlite3 *h;
+    char text[100];
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    snprintf(text, sizeof(text), "pragma journal_mode=%s", modes[_i]);
+    sql(path, text);
+    if (_i == 0)
+        OK(rfg_db_open(&open_already, path, RFG_DB_NOTE));
+    ck_assert_int_eq(sqlite3_open(path, &h), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, "begin exclusive", NULL, NULL, NULL), SQLITE_OK);
+    for (enum rfg_db_mode mode = RFG_DB_READ; mode <= RFG_DB_LAST_NOTE; mode++) {
+        if (mode == RFG_DB_WRITE)
+            continue; /* 15 s */
+        double before = rfg_now();
+        rfg_status st = rfg_db_open(&db, path, mode);
+        if (st == RFG_OK && mode != RFG_DB_READ) /* a log's readers don't mind its writer */
+            st = rfg_db_add_misses(db, &p, "a", 1, 4, 1);
+        ck_assert_msg(_i == 0 && mode == RFG_DB_READ ? st == RFG_OK : st == RFG_ERROR_DATABASE, "%d", (int)st);
+        if (st != RFG_OK)
+            SAYS("locked by another process");
+        ck_assert_double_lt(rfg_now() - before, most[mode]);
+        rfg_db_close(&db);
+    }
+    sqlite3_exec(h, "commit", NULL, NULL, NULL);
+    sqlite3_close(h);
+    if (_i == 0) {
+        OK(rfg_db_add_misses(open_already, &p, "a", 1, 4, 1));
+        rfg_db_close(&open_already);
+    }
+}
+END_TEST
+
+/* Columns that take long to compute: an end is made of it, in one step of SQLite or in many. */
+START_TEST(endless_work_is_ended)
+{
+    struct rfg_db *db;
+    char text[100] = "";
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    sql(path,
+        "drop table misses; create table misses (op, dtypes, attrs, M, N, K, arch, cu_count, rung, calls,"
+        " last text as (substr(hex(zeroblob(2000000 + M)), 1, 1)) virtual); insert into misses with recursive c(i) as"
+        " (select 1 union all select i + 1 from c where i < 600)"
+        " select 'x', 'x', '', i, 2, 3, 'a', 1, 4, 600 - i from c");
+    if (_i) /* the rows come one by one, in the order that is asked for */
+        sql(path, "create index o on misses (calls desc, op, dtypes, attrs, N, K, M, arch, cu_count)");
+    OK(rfg_db_open(&db, path, RFG_DB_NOTE));
+    double before = rfg_now();
+    ck_assert_int_eq(rfg_db_each_miss(db, see_miss, text), RFG_ERROR_DATABASE);
+    SAYS("took longer than 0.5 s");
+    ck_assert_double_lt(rfg_now() - before, 3);
+    rfg_db_close(&db);
+}
+END_TEST
+
+static void *release(void *arg)
+{
+    usleep(300000);
+    sqlite3_exec(arg, "commit", NULL, NULL, NULL);
+    return NULL;
+}
+
+START_TEST(locks_are_waited_for)
+{
+    sqlite3 *h;
+    pthread_t t;
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    sql(path, "pragma journal_mode=delete");
+    ck_assert_int_eq(sqlite3_open_v2(path, &h, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, "begin exclusive", NULL, NULL, NULL), SQLITE_OK);
+    pthread_create(&t, NULL, release, h);
+    if (_i)
+        put(path, make(gemm(2, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    ck_assert_uint_eq(count(path), (size_t)(1 + _i));
+    pthread_join(t, NULL);
+    sqlite3_close(h);
+}
+END_TEST
+
+/* %s is the file of 200 rows. */
+static const char *const damages[] = {
+    "truncate -s 5000 %s",
+    "head -c 9000 /dev/urandom | dd of=%s bs=1 seek=100 conv=notrunc status=none",
+    "head -c 4096 /dev/urandom | dd of=%s bs=4096 seek=4 conv=notrunc status=none",
+    "head -c 40 /dev/zero | dd of=%s bs=1 seek=4096 conv=notrunc status=none",
+    "truncate -s 100 %s",
+    "truncate -s 16384 %s && truncate -s 200000 %s",
+};
+#define N_DAMAGES (int)(sizeof(damages) / sizeof(damages[0]))
+
+static void make_damaged(int kind)
+{
+    struct rfg_row rows[200];
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    for (int i = 0; i < 200; i++)
+        rows[i] = make(gemm(1 + i, 2), "a", 1, 1, RFG_SOURCE_MEASURED);
+    OK(rfg_db_put_all(db, rows, 200, NULL));
+    OK(rfg_db_seal(db));
+    rfg_db_close(&db);
+    ck_assert_int_eq(shell(damages[kind], path, path), 0);
+    ck_assert_int_eq(shell("cp %s %s/damaged", path, dir), 0);
+}
+
+START_TEST(damaged_files_are_set_aside)
+{
+    struct rfg_db *db;
+    int findings = -1;
+    make_damaged(_i);
+    /* Reading: an error or findings, at the latest when it is verified; the file stays as it is. */
+    if (rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK)
+        findings = rfg_db_integrity(db, ignore_finding, NULL);
+    else
+        SAYS("damaged");
+    rfg_db_close(&db);
+    ck_assert_int_ne(findings, 0);
+    ck_assert_int_eq(shell("cmp %s %s/damaged", path, dir), 0);
+    /* Writing: moved, whole, and a new one begun; a second time to another name. */
+    for (int i = 1; i <= 2; i++) {
+        put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+        ck_assert_uint_eq(count(path), 1);
+        assert_sound(path);
+        ck_assert_int_eq(shell("cmp %s.corrupt-%d %s/damaged", path, i, dir), 0);
+        ck_assert_int_eq(shell("cp %s/damaged %s", dir, path), 0);
+    }
+}
+END_TEST
+
+START_TEST(logs_move_with_their_file)
+{
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    ck_assert_int_eq(shell("truncate -s 5000 %s; echo log > %s-wal; echo log > %s-shm", path, path, path), 0);
+    put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+    ck_assert_int_eq(shell("test \"$(cat %s.corrupt-1-wal)\" = log", path), 0);
+    assert_sound(path);
+}
+END_TEST
+
+START_TEST(what_cannot_be_opened)
+{
+    struct rfg_db *db;
+    ck_assert_int_eq(rfg_db_open(&db, path, RFG_DB_READ), RFG_ERROR_DATABASE);
+    SAYS("No such file");
+    SAYS(path);
+    ck_assert_int_eq(access(path, F_OK), -1); /* nothing is made by reading */
+    ck_assert_int_eq(rfg_db_open(&db, dir, RFG_DB_READ), RFG_ERROR_DATABASE);
+    SAYS("not a file");
+    ck_assert_int_eq(rfg_db_open(&db, dir, RFG_DB_WRITE), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_open(&db, "", RFG_DB_WRITE), RFG_ERROR_DATABASE);
+    ck_assert_int_eq(rfg_db_open(&db, "/dev/null/x/y.db", RFG_DB_WRITE), RFG_ERROR_DATABASE);
+    SAYS("/dev/null/x/y.db");
+}
+END_TEST
+
+START_TEST(read_only_directories)
+{
+    struct rfg_db *db;
+    struct rfg_row r = make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED);
+    put(path, r); /* in WAL mode: its index would have to be made beside it */
+    ck_assert_int_eq(shell("chmod 644 %s; chmod 555 %s", path, dir), 0);
+    if (geteuid() == 0)
+        ck_assert_int_eq(seteuid(65534), 0);
+    ck_assert_uint_eq(count(path), 1);
+    ck_assert_int_eq(rfg_db_open(&db, path, RFG_DB_WRITE), RFG_ERROR_DATABASE);
+    SAYS(path);
+    if (getuid() == 0)
+        ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_int_eq(shell("test $(ls %s | wc -l) = 1", dir), 0);
+}
+END_TEST
+
+START_TEST(default_paths)
+{
+    char expect[300];
+    setenv("RFG_DB", "/x/y.db", 1);
+    char *p = rfg_db_user_path();
+    ck_assert_str_eq(p, "/x/y.db");
+    free(p);
+    unsetenv("RFG_DB");
+    setenv("XDG_DATA_HOME", dir, 1);
+    p = rfg_db_user_path();
+    snprintf(expect, sizeof(expect), "%s/rfg/user-v%d.db", dir, RFG_DB_SCHEMA);
+    ck_assert_str_eq(p, expect);
+    free(p);
+
+    unsetenv("RFG_SYSTEM_DB");
+    p = rfg_db_system_path("zz7", 64); /* of what is installed, if anything */
+    ck_assert_str_eq(p, "");
+    free(p);
+    char built[200];
+    snprintf(built, sizeof(built), "%s/share", dir);
+    setenv("RFG_SYSTEM_DB", built, 1);
+    ck_assert_int_eq(shell("mkdir -p %s; cd %s; touch zz7_60-v1.db zz7_80-v1.db zz7_x_64-v1.db zz77_64-v1.db "
+                           "zz7_64-v9.db",
+                           built, built),
+                     0);
+    p = rfg_db_system_path("zz8", 64);
+    ck_assert_str_eq(p, "");
+    free(p);
+    static const int cus[][2] = { { 60, 60 }, { 64, 60 }, { 70, 60 }, { 71, 80 }, { 500, 80 } };
+    for (int i = 0; i < 5; i++) {
+        p = rfg_db_system_path("zz7", cus[i][0]);
+        snprintf(expect, sizeof(expect), "%s/zz7_%d-v1.db", built, cus[i][1]);
+        ck_assert_str_eq(p, expect);
+        free(p);
+    }
+    setenv("RFG_SYSTEM_DB", "/s.db", 1);
+    p = rfg_db_system_path("zz7", 64);
+    ck_assert_str_eq(p, "/s.db");
+    free(p);
+}
+END_TEST
+
+/* ---- many at once, and sudden death ------------------------------------------------------------------------------ */
+
+#define WRITERS 8
+#define EACH    20
+
+static void write_rows(struct rfg_db *db, int who)
+{
+    for (int i = 0; i < EACH; i++) {
+        struct rfg_row r = make(gemm(1 + i, 1 + who), "a", 1, 1, RFG_SOURCE_MEASURED);
+        struct rfg_problem miss = gemm(1, 1);
+        if (rfg_db_put(db, &r) != RFG_OK || rfg_db_add_misses(db, &miss, "a", 1, 4, 1) != RFG_OK) {
+            fprintf(stderr, "writer %d: %s\n", who, rfg_last_error());
+            _exit(1);
+        }
+    }
+}
+
+static void assert_all_written(void)
+{
+    char text[100] = "";
+    assert_sound(path);
+    ck_assert_uint_eq(count(path), WRITERS * EACH);
+    struct rfg_db *db = open_db(path, RFG_DB_READ);
+    OK(rfg_db_each_miss(db, see_miss, text));
+    ck_assert_str_eq(text, "M1 a 1 r4 x160;"); /* no count was lost either */
+    rfg_db_close(&db);
+}
+
+static struct rfg_db *shared;
+
+static void *thread(void *arg)
+{
+    struct rfg_db *db = shared;
+    if (!db && rfg_db_open(&db, path, RFG_DB_WRITE) != RFG_OK) {
+        fprintf(stderr, "%s\n", rfg_last_error());
+        _exit(1);
+    }
+    write_rows(db, (int)(intptr_t)arg);
+    if (!shared)
+        rfg_db_close(&db);
+    return NULL;
+}
+
+START_TEST(many_threads)
+{
+    pthread_t t[WRITERS];
+    shared = _i ? open_db(path, RFG_DB_WRITE) : NULL; /* each with a connection of its own, and all on one */
+    for (intptr_t i = 0; i < WRITERS; i++)
+        pthread_create(&t[i], NULL, thread, (void *)i);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(t[i], NULL);
+    rfg_db_close(&shared);
+    assert_all_written();
+}
+END_TEST
+
+START_TEST(many_processes)
+{
+    pid_t pid[WRITERS];
+    int go[2], status;
+    if (_i)
+        make_damaged(1); /* all find it damaged at once: it is moved once, and none loses what another wrote */
+    ck_assert_int_eq(pipe(go), 0);
+    for (int i = 0; i < WRITERS; i++)
+        if (!(pid[i] = fork())) {
+            char c;
+            close(go[1]);
+            if (read(go[0], &c, 1) == 0)
+                thread((void *)(intptr_t)i);
+            _exit(0);
+        }
+    close(go[0]);
+    close(go[1]);
+    for (int i = 0; i < WRITERS; i++) {
+        ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
+        ck_assert_int_eq(status, 0);
+    }
+    assert_all_written();
+    ck_assert_int_eq(shell("test $(ls %s | grep -c corrupt-) = %d", dir, _i), 0);
+}
+END_TEST
+
+START_TEST(killed_writers_lose_nothing)
+{
+    uint64_t seed = (uint64_t)getpid();
+    int next = 1;
+    printf("killed_writers_lose_nothing: seed %llu\n", (unsigned long long)seed);
+    srand((unsigned)seed);
+    for (int round = 0; round < 20; round++) {
+        int told[2], got;
+        ck_assert_int_eq(pipe(told), 0);
+        pid_t pid = fork();
+        if (!pid) {
+            struct rfg_db *db;
+            if (rfg_db_open(&db, path, RFG_DB_WRITE) != RFG_OK)
+                _exit(1);
+            for (int i = next;; i++) {
+                struct rfg_row r = make(gemm(i, 2), "a", 1, i, RFG_SOURCE_MEASURED);
+                if (rfg_db_put(db, &r) != RFG_OK || write(told[1], &i, sizeof(i)) != sizeof(i))
+                    _exit(1);
+            }
+        }
+        close(told[1]);
+        usleep((useconds_t)(rand() % (20000 + 10000 * round))); /* busy machines take long to begin */
+        kill(pid, SIGKILL);
+        waitpid(pid, &got, 0);
+        ck_assert(WIFSIGNALED(got));
+        while (read(told[0], &got, sizeof(got)) == sizeof(got))
+            next = got + 1;
+        close(told[0]);
+        if (access(path, F_OK))
+            continue; /* killed before it made the file */
+        assert_sound(path);
+        ck_assert_uint_ge(count(path), (size_t)next - 1); /* what was reported is there; one more may be */
+        ck_assert_uint_le(count(path), (size_t)next + (size_t)round);
+    }
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    for (int i = 1; i < next; i++) {
+        struct rfg_problem p = gemm(i, 2);
+        struct rfg_row r;
+        ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, &r), 1);
+        ck_assert_double_eq(r.median_us, i);
+    }
+    rfg_db_close(&db);
+    ck_assert_int_gt(next, 1);
+    ck_assert_int_eq(shell("test $(ls %s | grep -c corrupt) = 0", dir), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("db_files");
+    TCase *tc = tcase_create("files");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, odd_names, 0, 5);
+    tcase_add_loop_test(tc, older_schemas_are_migrated, 0, 2);
+    tcase_add_loop_test(tc, strangers_files_are_refused, 0, 4);
+    tcase_add_loop_test(tc, strangers_are_not_moved, 0, (int)(sizeof(strangers) / sizeof(strangers[0])));
+    tcase_add_test(tc, pipes_are_refused);
+    tcase_add_loop_test(tc, views_and_triggers_are_refused, 0, 3);
+    tcase_add_loop_test(tc, swallowed_writes_are_errors, 0, 2);
+    tcase_add_loop_test(tc, damaged_files_are_set_aside, 0, N_DAMAGES);
+    tcase_add_test(tc, logs_move_with_their_file);
+    tcase_add_test(tc, what_cannot_be_opened);
+    tcase_add_test(tc, read_only_directories);
+    tcase_add_test(tc, default_paths);
+    suite_add_tcase(s, tc);
+
+    tc = tcase_create("locks");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, locks_are_waited_for_once, 0, 2);
+    tcase_add_loop_test(tc, locks_are_waited_for, 0, 2);
+    tcase_add_loop_test(tc, endless_work_is_ended, 0, 2);
+    suite_add_tcase(s, tc);
+
+    tc = tcase_create("many");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, many_threads, 0, 2);
+    tcase_add_loop_test(tc, many_processes, 0, 2);
+    tcase_add_test(tc, killed_writers_lose_nothing);
+    suite_add_tcase(s, tc);
+
+    return run_suite(s);
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Snapshots: which row each rung of the ladder is given, against a plain search through all rows. */
+#include <check.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dispatch/context.h"
+#include "dispatch/db/db_internal.h"
+#include "base/util.h"
+#include "ops/gemm/gemm.h"
+#include "tests/suite.h"
+
+static char dir[32], user[64], sys[64];
+
+static void setup(void)
+{
+    strcpy(dir, "/tmp/rfg-snap-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(user, sizeof(user), "%s/user.db", dir);
+    snprintf(sys, sizeof(sys), "%s/system.db", dir);
+}
+
+static void teardown(void)
+{
+    char cmd[100];
+    snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+
+static struct rfg_problem gemm(int m, int n)
+{
+    struct rfg_problem p;
+    rfg_problem_init(&p, &rfg_op_gemm_desc);
+    p.dtype[0] = p.dtype[1] = p.dtype[2] = RFG_BF16;
+    p.v[GEMM_M] = m;
+    p.v[GEMM_N] = n;
+    p.v[GEMM_K] = 7168;
+    return p;
+}
+
+static struct rfg_row make(int m, int n, const char *arch, int cus, double us, enum rfg_source how)
+{
+    struct rfg_row r = {
+        .problem = gemm(m, n), .cu_count = cus, .variant = "v", .params = "{}", .median_us = us, .how = how
+    };
+    snprintf(r.arch, sizeof(r.arch), "%s", arch);
+    return r;
+}
+
+static void put(const char *path, const struct rfg_row *rows, size_t n)
+{
+    struct rfg_db *db;
+    ck_assert_msg(rfg_db_open(&db, path, RFG_DB_WRITE) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_db_put_all(db, rows, n, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_db_close(&db);
+}
+
+static double exact(const struct rfg_snapshot *s, int m, int n, int cus)
+{
+    struct rfg_problem p = gemm(m, n);
+    const struct rfg_row *r = rfg_snapshot_exact(s, &p, cus);
+    return r ? r->median_us : -1;
+}
+
+/* "4 16 2 ": the Ms, in the order given */
+static char *order(const struct rfg_snapshot *s, int m, int cus, bool others, char *buf)
+{
+    struct rfg_problem p = gemm(m, 32);
+    const struct rfg_row *r;
+    *buf = 0;
+    for (int i = 0; i < 50; i++) {
+        r = others ? rfg_snapshot_other_cus(s, &p, cus, i) : rfg_snapshot_nearest(s, &p, cus, i);
+        if (!r)
+            return buf;
+        if (others)
+            sprintf(buf + strlen(buf), "%d:%d ", r->cu_count, (int)r->problem.v[GEMM_M]);
+        else
+            sprintf(buf + strlen(buf), "%d ", (int)r->problem.v[GEMM_M]);
+    }
+    return buf;
+}
+
+START_TEST(exact_rows)
+{
+    struct rfg_row rows[] = { make(1, 32, "a", 4, 1, RFG_SOURCE_MEASURED), make(2, 32, "a", 4, 2, RFG_SOURCE_MEASURED),
+                              make(1, 32, "a", 8, 3, RFG_SOURCE_MEASURED),
+                              make(1, 32, "b", 4, 4, RFG_SOURCE_MEASURED) };
+    put(user, rows, 4);
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    ck_assert_uint_eq(rfg_snapshot_rows(s), 3);
+    ck_assert_double_eq(exact(s, 1, 32, 4), 1);
+    ck_assert_double_eq(exact(s, 2, 32, 4), 2);
+    ck_assert_double_eq(exact(s, 1, 32, 8), 3);
+    ck_assert_double_eq(exact(s, 1, 32, 9), -1);
+    ck_assert_double_eq(exact(s, 1, 33, 4), -1);
+    struct rfg_problem p = gemm(1, 32);
+    p.v[GEMM_BIAS] = 1;
+    ck_assert_ptr_null(rfg_snapshot_exact(s, &p, 4));
+    p = gemm(1, 32);
+    p.dtype[2] = RFG_F32;
+    ck_assert_ptr_null(rfg_snapshot_exact(s, &p, 4));
+    rfg_snapshot_free(&s);
+    ck_assert_ptr_null(s);
+}
+END_TEST
+
+START_TEST(nearest_m)
+{
+    struct rfg_row rows[] = { make(4, 32, "a", 4, 1, RFG_SOURCE_MEASURED), make(16, 32, "a", 4, 1, RFG_SOURCE_MEASURED),
+                              make(64, 32, "a", 4, 1, RFG_SOURCE_MEASURED), make(9, 33, "a", 4, 1, RFG_SOURCE_MEASURED),
+                              make(9, 32, "a", 5, 1, RFG_SOURCE_MEASURED) };
+    char buf[500];
+    put(user, rows, 5);
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    ck_assert_str_eq(order(s, 8, 4, false, buf), "4 16 64 "); /* 8/4 = 16/8: the smaller */
+    ck_assert_str_eq(order(s, 9, 4, false, buf), "16 4 64 ");
+    ck_assert_str_eq(order(s, 7, 4, false, buf), "4 16 64 ");
+    ck_assert_str_eq(order(s, 16, 4, false, buf), "4 64 "); /* itself is rung 1's; a tie again */
+    ck_assert_str_eq(order(s, 1, 4, false, buf), "4 16 64 ");
+    ck_assert_str_eq(order(s, 2147483647, 4, false, buf), "64 16 4 ");
+    ck_assert_str_eq(order(s, 0, 4, false, buf), "4 16 64 ");
+    ck_assert_str_eq(order(s, 8, 6, false, buf), "");
+    rfg_snapshot_free(&s);
+}
+END_TEST
+
+START_TEST(other_cu_counts)
+{
+    struct rfg_row rows[] = {
+        make(8, 32, "a", 104, 1, RFG_SOURCE_MEASURED), make(4, 32, "a", 96, 1, RFG_SOURCE_MEASURED),
+        make(16, 32, "a", 96, 1, RFG_SOURCE_MEASURED), make(8, 32, "a", 96, 1, RFG_SOURCE_MEASURED),
+        make(8, 32, "a", 304, 1, RFG_SOURCE_MEASURED), make(8, 32, "a", 100, 1, RFG_SOURCE_MEASURED),
+        make(8, 31, "a", 99, 1, RFG_SOURCE_MEASURED)
+    };
+    char buf[500];
+    put(user, rows, 7);
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    ck_assert_str_eq(order(s, 8, 100, true, buf), "96:8 96:4 96:16 104:8 304:8 "); /* 96 and 104 tie: the smaller */
+    ck_assert_str_eq(order(s, 15, 101, true, buf), "100:8 104:8 96:16 96:8 96:4 304:8 ");
+    ck_assert_str_eq(order(s, 8, 1000, true, buf), "304:8 104:8 100:8 96:8 96:4 96:16 ");
+    ck_assert_str_eq(order(s, 8, 1, true, buf), "96:8 96:4 96:16 100:8 104:8 304:8 ");
+    rfg_snapshot_free(&s);
+}
+END_TEST
+
+START_TEST(who_wins)
+{
+    static const struct {
+        enum rfg_source user, system;
+        double expect; /* 1: the user's */
+    } t[] = { { RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 1 },    { RFG_SOURCE_IMPORTED, RFG_SOURCE_MEASURED, 1 },
+              { RFG_SOURCE_PREDICTED, RFG_SOURCE_MEASURED, 2 },   { RFG_SOURCE_PREDICTED, RFG_SOURCE_IMPORTED, 2 },
+              { RFG_SOURCE_PREDICTED, RFG_SOURCE_PREDICTED, 1 },  { RFG_SOURCE_MEASURED, RFG_SOURCE_PREDICTED, 1 },
+              { RFG_SOURCE_PROVISIONAL, RFG_SOURCE_MEASURED, 2 }, { RFG_SOURCE_PROVISIONAL, RFG_SOURCE_IMPORTED, 2 },
+              { RFG_SOURCE_PROVISIONAL, RFG_SOURCE_PREDICTED, 1 } };
+    struct rfg_row u = make(1, 32, "a", 4, 1, t[_i].user),
+                   y[] = { make(1, 32, "a", 4, 2, t[_i].system), make(2, 32, "a", 4, 3, t[_i].system) };
+    put(user, &u, 1);
+    put(sys, y, 2);
+    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a");
+    ck_assert_uint_eq(rfg_snapshot_rows(s), 2);
+    ck_assert_double_eq(exact(s, 1, 32, 4), t[_i].expect);
+    ck_assert_double_eq(exact(s, 2, 32, 4), 3);
+    rfg_snapshot_free(&s);
+}
+END_TEST
+
+static int warnings(const char *log)
+{
+    char cmd[200];
+    fflush(stderr);
+    snprintf(cmd, sizeof(cmd), "exit $(grep -c 'rfg: warning' %s)", log);
+    int rc = system(cmd);
+    return WEXITSTATUS(rc);
+}
+
+START_TEST(unreadable_files_are_a_warning)
+{
+    char log[64], cmd[300];
+    struct rfg_row r = make(1, 32, "a", 4, 1, RFG_SOURCE_MEASURED);
+    snprintf(log, sizeof(log), "%s/log", dir);
+    ck_assert_ptr_nonnull(freopen(log, "w", stderr));
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a"); /* none before the first tuning: nothing to say */
+    ck_assert_uint_eq(rfg_snapshot_rows(s), 0);
+    ck_assert_double_eq(exact(s, 1, 32, 4), -1);
+    rfg_snapshot_free(&s);
+    ck_assert_int_eq(warnings(log), 0);
+
+    put(user, &r, 1);
+    s = rfg_snapshot_load(user, sys, "a");
+    ck_assert_double_eq(exact(s, 1, 32, 4), 1);
+    rfg_snapshot_free(&s);
+    ck_assert_int_eq(warnings(log), 1); /* a system file that was named but isn't there */
+
+    snprintf(cmd, sizeof(cmd), "head -c 9000 /dev/urandom > %s; cp %s %s.before", sys, sys, sys);
+    ck_assert_int_eq(system(cmd), 0);
+    s = rfg_snapshot_load(user, sys, "a");
+    ck_assert_double_eq(exact(s, 1, 32, 4), 1);
+    rfg_snapshot_free(&s);
+    ck_assert_int_eq(warnings(log), 2);
+    snprintf(cmd, sizeof(cmd), "cmp %s %s.before", sys, sys);
+    ck_assert_int_eq(system(cmd), 0);
+}
+END_TEST
+
+/* ---- against a plain search -------------------------------------------------------------------------------------- */
+
+#define N_ROWS 3000
+static struct rfg_row many[N_ROWS];
+static size_t n_many;
+
+static unsigned next_random(unsigned *state)
+{
+    return *state = *state * 1664525u + 1013904223u;
+}
+
+static void make_many(void)
+{
+    unsigned x = 1;
+    for (int i = 0; i < N_ROWS; i++) {
+        int m = 1 + (int)(next_random(&x) >> 8) % 300, n = 1 + (int)(next_random(&x) >> 8) % 12;
+        int cus = 1 + (int)(next_random(&x) >> 8) % 6;
+        bool there = false;
+        for (size_t k = 0; k < n_many && !there; k++)
+            there = many[k].problem.v[GEMM_M] == m && many[k].problem.v[GEMM_N] == n && many[k].cu_count == cus;
+        if (!there)
+            many[n_many++] = make(m, n, "a", cus, i + 1, RFG_SOURCE_MEASURED);
+    }
+}
+
+/* Is a to be offered before b? */
+static bool before(const struct rfg_row *a, const struct rfg_row *b, int m, int cus)
+{
+    int da = abs(a->cu_count - cus), db = abs(b->cu_count - cus);
+    if (da != db)
+        return da < db;
+    if (a->cu_count != b->cu_count)
+        return a->cu_count < b->cu_count;
+    double ma = (double)a->problem.v[GEMM_M], mb = (double)b->problem.v[GEMM_M];
+    double la = fabs(log2(ma / m)), lb = fabs(log2(mb / m));
+    return fabs(la - lb) > 1e-12 ? la < lb : ma < mb;
+}
+
+static void check_order(const struct rfg_snapshot *s, const struct rfg_problem *p, int cus, bool others)
+{
+    const struct rfg_row *last = NULL, *r;
+    int m = (int)p->v[GEMM_M], n = 0, expect = 0;
+    for (size_t k = 0; k < n_many; k++) {
+        const struct rfg_row *row = &many[k];
+        if (row->problem.v[GEMM_N] == p->v[GEMM_N])
+            expect += others ? row->cu_count != cus : row->cu_count == cus && row->problem.v[GEMM_M] != m;
+    }
+    while ((r = others ? rfg_snapshot_other_cus(s, p, cus, n) : rfg_snapshot_nearest(s, p, cus, n))) {
+        ck_assert_int_eq(r->problem.v[GEMM_N], p->v[GEMM_N]);
+        ck_assert(others == (r->cu_count != cus));
+        ck_assert(!last || before(last, r, m, cus));
+        last = r;
+        n++;
+    }
+    ck_assert_int_eq(n, expect);
+}
+
+START_TEST(as_a_plain_search_says)
+{
+    unsigned x = 7;
+    make_many();
+    put(user, many, n_many);
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    ck_assert_uint_eq(rfg_snapshot_rows(s), n_many);
+    for (size_t i = 0; i < n_many; i++)
+        ck_assert_double_eq(exact(s, (int)many[i].problem.v[GEMM_M], (int)many[i].problem.v[GEMM_N], many[i].cu_count),
+                            many[i].median_us);
+    for (int i = 0; i < 300; i++) {
+        struct rfg_problem p = gemm(1 + (int)(next_random(&x) >> 8) % 400, 1 + (int)(next_random(&x) >> 8) % 13);
+        int cus = (int)(next_random(&x) >> 8) % 8;
+        check_order(s, &p, cus, false);
+        check_order(s, &p, cus, true);
+    }
+    rfg_snapshot_free(&s);
+}
+END_TEST
+
+static struct rfg_snapshot *shared;
+
+static void *reader(void *arg)
+{
+    for (int round = 0; round < 20; round++)
+        for (size_t i = 0; i < n_many; i++) {
+            const struct rfg_row *r = rfg_snapshot_exact(shared, &many[i].problem, many[i].cu_count);
+            if (!r || r->median_us != many[i].median_us)
+                return arg;
+        }
+    return NULL;
+}
+
+START_TEST(readers_share_it)
+{
+    pthread_t t[8];
+    void *failed;
+    make_many();
+    put(user, many, n_many);
+    shared = rfg_snapshot_load(user, "", "a");
+    for (int i = 0; i < 8; i++)
+        pthread_create(&t[i], NULL, reader, dir);
+    for (int i = 0; i < 8; i++) {
+        pthread_join(t[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+    double t0 = rfg_now();
+    reader(NULL);
+    printf("exact lookup: %.1f ns among %zu rows\n", (rfg_now() - t0) * 1e9 / 20 / (double)n_many, n_many);
+    rfg_snapshot_free(&shared);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("snapshot");
+    TCase *tc = tcase_create("snapshot");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, exact_rows);
+    tcase_add_test(tc, nearest_m);
+    tcase_add_test(tc, other_cu_counts);
+    tcase_add_loop_test(tc, who_wins, 0, 9);
+    tcase_add_test(tc, unreadable_files_are_a_warning);
+    tcase_add_test(tc, as_a_plain_search_says);
+    tcase_add_test(tc, readers_share_it);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

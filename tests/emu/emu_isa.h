@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests of the emulated instructions share: snippets of assembly, a bare wave to run them on, memory. */
+#ifndef RFG_TESTS_EMU_ISA_H
+#define RFG_TESTS_EMU_ISA_H
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/emu.h"
+
+/* gfx908 has handlers, but is no device. */
+enum {
+    G908 = 1,
+    G90A = 2,
+    G942 = 4,
+    G11 = 8,
+    G11W64 = 16,
+
+    G9 = G90A | G942,
+    GALL = G9 | G11,
+    EMU_TESTED = 5
+};
+struct tested {
+    struct emu_arch arch;
+    int wave_size;
+};
+extern const struct tested tested[EMU_TESTED];
+
+/* Assembled snippets of one architecture: all at once, each ended by s_endpgm. */
+struct snippets {
+    struct emu_program prog;
+    uint8_t *text;
+    const struct emu_inst **start; /* [n] */
+    int n;
+};
+void snippets_build(struct snippets *s, int arch, const char *const *text, int n);
+void snippets_free(struct snippets *s);
+/* Sets ok[k]: the assembler knows text k on this architecture. */
+void snippets_known(int arch, const char *const *text, int n, bool *ok);
+
+/* ---- forms that are generated: emu_isa_forms.c
+ * -----------------------------------------------------------------------
+ */
+
+enum space { GLOBAL, LDS, SCRATCH };
+/* at: byte offset from the lane's; bytes; kind of value: z zero-extended, s sign-extended, l low half (d16), h high
+ * half; L, H: the same, sign-extended; second: where the second half of the bytes is, 0: after the first. */
+struct move {
+    int archs, space, at, bytes;
+    char kind;
+    bool store;
+    const char *text;
+    int second;
+};
+/* op: + add, - sub, r rsub, x swap, c cmpswap (new value first), C (comparand first), e E the same on floats, k mskor,
+ * s csub, m smin, n smax, u umin, M umax, & | ^, i inc, d dec, f fadd, l fmin, g fmax, h pk f16, b pk bf16 */
+struct atomic {
+    int archs, space, bytes;
+    bool returns;
+    char op;
+    const char *text;
+};
+/* Every mnemonic that the assembler knows on arch; how many. */
+int forms_moves(int arch, struct move *m, int room);
+int forms_atomics(int arch, struct atomic *a, int room);
+TCase *emu_case_compare(void);
+
+/* Which rows of the instruction table some snippet has run, in any of the tests' processes. */
+void covered_init(void);
+void covered_mark(const struct emu_program *prog);
+TCase *emu_case_covered(void);
+/* What decoding one snippet says: "" or the error. */
+void decode_error(int arch, const char *text, char *error, size_t size);
+
+struct bare {
+    struct emu_wave w;
+    struct emu_workgroup wg;
+    uint32_t v[256][64], a[256][64];
+    uint8_t lds[65536], scratch[64][256];
+};
+struct bare *bare_new(int arch, const struct emu_program *prog);
+/* Random registers, EXEC, VCC, SCC. */
+void bare_randomize(struct bare *b);
+enum emu_stop bare_run(struct bare *b, const struct emu_inst *at);
+
+/* Global memory of the test: nothing else may be touched. */
+#define MEMORY 65536
+extern uint8_t memory[MEMORY];
+extern int stray;          /* accesses outside */
+extern char reported[512]; /* the last report */
+
+uint64_t rnd(void);
+uint32_t rnd32(void); /* half of them edges: denormals, infinities, NaN, shifts' ends */
+uint64_t rnd64(void);
+uint32_t rnd_half2(void);
+void rnd_seed(uint64_t seed);
+
+static inline float f32(uint32_t x)
+{
+    float f;
+    memcpy(&f, &x, 4);
+    return f;
+}
+static inline uint32_t u32(float f)
+{
+    uint32_t x;
+    memcpy(&x, &f, 4);
+    return x;
+}
+static inline double f64(uint64_t x)
+{
+    double f;
+    memcpy(&f, &x, 8);
+    return f;
+}
+static inline uint64_t u64(double f)
+{
+    uint64_t x;
+    memcpy(&x, &f, 8);
+    return x;
+}
+static inline _Float16 f16(uint32_t x)
+{
+    _Float16 f;
+    uint16_t h = (uint16_t)x;
+    memcpy(&f, &h, 2);
+    return f;
+}
+static inline uint32_t u16(_Float16 f)
+{
+    uint16_t h;
+    memcpy(&h, &f, 2);
+    return h;
+}
+
+TCase *emu_case_lanes(void);
+TCase *emu_case_scalar(void);
+TCase *emu_case_memory(void);
+TCase *emu_case_matrix(void);
+TCase *emu_case_decode(void);
+int emu_bench(void);
+
+#endif

@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Expansion, the compilers that are here, and worker processes. */
+#include <check.h>
+#include <dirent.h>
+#include <elf.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dispatch/context.h"
+#include "dispatch/jit/jit_internal.h"
+#include "base/tempdir.h"
+#include "base/util.h"
+#include "tests/suite.h"
+
+/* All compilers take it: hipRTC and NVRTC know threadIdx, a bare clang knows only its builtins. */
+#define KERNEL                                                                                                         \
+    "#if defined(__clang__) && !defined(__HIPCC_RTC__)\n"                                                              \
+    "#define __global__ __attribute__((global))\n"                                                                     \
+    "#define TID __builtin_amdgcn_workitem_id_x()\n"                                                                   \
+    "#else\n"                                                                                                          \
+    "#define TID threadIdx.x\n"                                                                                        \
+    "#endif\n"                                                                                                         \
+    "#line 1 \"jit/scale.hip\"\n"                                                                                      \
+    "extern \"C\" __global__ void scale(float *y, const float *x)\n"                                                   \
+    "{\n"                                                                                                              \
+    "    y[TID] = x[TID] * 2;\n"
+
+static struct rfg_tempdir tmp;
+static char *root;
+
+static void setup(void)
+{
+    ck_assert(rfg_tempdir_make(&tmp, NULL));
+    root = tmp.path;
+    setenv("TMPDIR", root, 1);
+}
+
+static void teardown(void)
+{
+    rfg_tempdir_remove(&tmp);
+}
+
+static void put_file(const char *name, const char *text)
+{
+    char *path = rfg_asprintf("%s/%s", root, name);
+    char *dir = strdup(path);
+    *strrchr(dir, '/') = 0;
+    ck_assert(rfg_mkdirs(dir));
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+    free(dir);
+    free(path);
+}
+
+static int entries_in(const char *path)
+{
+    int n = 0;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* ---- expansion ---------------------------------------------------------------------------------------------- */
+
+START_TEST(expands_macros_and_includes)
+{
+    put_file("t/a.hip", "// a\n#include \"one.h\"\n  #  include \"t/two.h\"\n#include \"one.h\"\nint a;\n");
+    put_file("device/one.h", "#pragma once\nint one;\n");
+    put_file("t/two.h", "#include \"one.h\"\nint two;"); /* no newline at the end */
+    setenv("RFG_KERNEL_DIR", root, 1);
+    struct rfg_kernel k = { .source = "t/a.hip", .entry = "a" };
+    rfg_kernel_macro(&k, "TILE", 16);
+    rfg_kernel_macro(&k, "SHIFT", -3);
+    char *text = rfg_jit_expand(&k);
+    ck_assert_msg(text != NULL, "%s", rfg_last_error());
+    ck_assert_str_eq(text, "#define TILE 16\n"
+                           "#define SHIFT -3\n"
+                           "#line 1 \"t/a.hip\"\n"
+                           "// a\n"
+                           "#line 1 \"device/one.h\"\n"
+                           "\n"
+                           "int one;\n"
+                           "#line 3 \"t/a.hip\"\n"
+                           "#line 1 \"t/two.h\"\n"
+                           "\n"
+                           "#line 2 \"t/two.h\"\n"
+                           "int two;\n"
+                           "#line 4 \"t/a.hip\"\n"
+                           "\n"
+                           "#line 5 \"t/a.hip\"\n"
+                           "int a;\n");
+    free(text);
+}
+END_TEST
+
+/* In assembly macros are symbols, and lines are marked as assemblers know it. */
+START_TEST(expands_assembly)
+{
+    put_file("asm/x.s", "/* x */\n#include \"asm/y.inc\"\n    s_nop TILE\n");
+    put_file("asm/y.inc", "Y = 1\n");
+    setenv("RFG_KERNEL_DIR", root, 1);
+    struct rfg_kernel k = { .source = "asm/x.s", .entry = "x" };
+    rfg_kernel_macro(&k, "TILE", 16);
+    char *text = rfg_jit_expand(&k);
+    ck_assert_msg(text != NULL, "%s", rfg_last_error());
+    ck_assert_str_eq(text, ".set TILE, 16\n"
+                           "# 1 \"asm/x.s\"\n"
+                           "/* x */\n"
+                           "# 1 \"asm/y.inc\"\n"
+                           "Y = 1\n"
+                           "# 3 \"asm/x.s\"\n"
+                           "    s_nop TILE\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(every_embedded_kernel_expands)
+{
+    static const char *const kernels[] = { "gemm/gpu/portable.hip", "gemm/gpu/skinny.hip", "gemm/gpu/splitk_mma.hip",
+                                           "asm/gfx90a/gemm_skinny.s", "asm/gfx942/gemm_skinny.s" };
+    for (int i = 0; i < 5; i++) {
+        struct rfg_kernel k = { .source = kernels[i] };
+        char *text = rfg_jit_expand(&k), hex[65];
+        ck_assert_msg(text != NULL, "%s", rfg_last_error());
+        free(text);
+        rfg_jit_source_hash(kernels[i], hex);
+        ck_assert_uint_eq(strlen(hex), 64);
+    }
+}
+END_TEST
+
+/* What a comment or a formatter changes makes no tuned row stale. */
+START_TEST(strips_comments_and_white_space)
+{
+    static const struct {
+        const char *text, *stripped;
+    } cases[] = {
+        { "", "" },
+        { "a", "a" },
+        { " \n\ta  b\n", "a b" },
+        { "a/* b */c", "a c" },
+        { "a /* b\n * c */\n  d // e\nf", "a d f" },
+        { "a // b", "a" },
+        { "a /* not ended", "a" },
+        { "a / b * c", "a/b*c" },
+        { "f(\n    a, b) + +c; {\n}", "f(a,b) + +c; { }" },
+        { "\"/* no  comment */\" \"\\\" // nor\" x", "\"/* no  comment */\" \"\\\" // nor\"x" },
+        { "'\"' /* \" */ '\"'", "'\"' '\"'" },
+        { "\"not ended", "\"not ended" },
+        { "\"ends in \\", "\"ends in \\" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text = strdup(cases[i].text);
+        rfg_jit_strip(text);
+        ck_assert_str_eq(text, cases[i].stripped);
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(source_hash_sees_includes)
+{
+    char a[65], b[65], c[65];
+    put_file("t/a.hip", "#include \"one.h\"\nint a;\n");
+    put_file("device/one.h", "int one;\n");
+    setenv("RFG_KERNEL_DIR", root, 1);
+    rfg_jit_source_hash("t/a.hip", a);
+    rfg_jit_source_hash("t/a.hip", b);
+    ck_assert_uint_eq(strlen(a), 64);
+    ck_assert_str_eq(a, b);
+    put_file("device/one.h", "int two;\n");
+    rfg_jit_source_hash("t/a.hip", c);
+    ck_assert_str_ne(a, c);
+}
+END_TEST
+
+START_TEST(expansion_errors_name_the_place)
+{
+    struct rfg_kernel k = { .source = "t/a.hip" };
+    char hex[65];
+    ck_assert_ptr_null(rfg_jit_expand(&k));
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "t/a.hip"));
+    rfg_jit_source_hash("t/a.hip", hex);
+    ck_assert_str_eq(hex, "");
+    setenv("RFG_KERNEL_DIR", root, 1);
+    put_file("t/a.hip", "int a;\n#include \"nothing.h\"\n");
+    ck_assert_ptr_null(rfg_jit_expand(&k));
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "t/a.hip:2"));
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "nothing.h"));
+    put_file("t/a.hip", "#include \"nothing\nint a;\n");
+    ck_assert_ptr_null(rfg_jit_expand(&k));
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "t/a.hip:1"));
+}
+END_TEST
+
+/* ---- compilers ---------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const struct rfg_jit_provider *prov;
+    const char *target;
+    int machine;
+} compilers[] = {
+    { &rfg_jit_hiprtc, "gfx90a", 224 },    { &rfg_jit_hiprtc, "gfx1030", 224 }, { &rfg_jit_nvrtc, "sm_80", EM_CUDA },
+    { &rfg_jit_nvrtc, "sm_90a", EM_CUDA }, { &rfg_jit_clang, "gfx942", 224 },   { &rfg_jit_clang, "gfx1100", 224 },
+    { &rfg_jit_clang, "gfx1201", 224 },    { &rfg_jit_ziglang, "gfx950", 224 },
+};
+#define N_COMPILERS (int)(sizeof(compilers) / sizeof(compilers[0]))
+
+/* The i-th compiler, or NULL (and says why) where it isn't installed. */
+static const struct rfg_jit_provider *compiler(int i)
+{
+    struct rfg_reason why = { "" };
+    char version[128];
+    if (compilers[i].prov->available(version, sizeof(version), &why)) {
+        ck_assert_str_ne(version, "");
+        if (compilers[i].prov->has_target(compilers[i].target))
+            return compilers[i].prov;
+        snprintf(why.text, sizeof(why.text), "%s does not list it", version);
+    }
+    ck_assert_str_ne(why.text, "");
+    fprintf(stderr, "skipped: %s by %s: %s\n", compilers[i].target, compilers[i].prov->name, why.text);
+    return NULL;
+}
+
+/* The first compiler that is here, for what is not about compilers. */
+static struct rfg_jit_request request(const char *name, const char *source)
+{
+    struct rfg_jit_request req = { .name = name, .entry = "scale", .source = source };
+    for (int i = 0; i < N_COMPILERS && !req.target; i++) {
+        char version[128];
+        if (compilers[i].prov->available(version, sizeof(version), NULL) &&
+            compilers[i].prov->has_target(compilers[i].target))
+            req.target = compilers[i].target;
+    }
+    return req;
+}
+
+START_TEST(compiles)
+{
+    const struct rfg_jit_provider *prov = compiler(_i);
+    if (!prov)
+        return;
+    struct rfg_jit_request req = {
+        .name = "scale{a=1}", .entry = "scale", .target = compilers[_i].target, .source = KERNEL "}\n"
+    };
+    struct rfg_blob code[2];
+    for (int i = 0; i < 2; i++) {
+        char *log = NULL;
+        rfg_status st = prov->compile(&req, &code[i], &log);
+        ck_assert_msg(st == RFG_OK, "%s\n%s", rfg_last_error(), log ? log : "");
+        free(log);
+    }
+    /* The same request gives the same bytes: nothing of temporary names, times or ids is in them. */
+    ck_assert_uint_eq(code[0].size, code[1].size);
+    ck_assert_int_eq(memcmp(code[0].data, code[1].data, code[0].size), 0);
+    Elf64_Ehdr *elf = code[0].data;
+    ck_assert_uint_gt(code[0].size, sizeof(*elf));
+    ck_assert_int_eq(memcmp(elf->e_ident, ELFMAG, SELFMAG), 0);
+    ck_assert_int_eq(elf->e_machine, compilers[_i].machine);
+    ck_assert_ptr_nonnull(memmem(code[0].data, code[0].size, "\0scale", 7));
+    ck_assert_int_eq(entries_in(root), 0); /* temporary files are gone */
+    rfg_blob_free(&code[0]);
+    rfg_blob_free(&code[1]);
+    ck_assert_ptr_null(code[0].data);
+}
+END_TEST
+
+START_TEST(syntax_error_gives_the_log)
+{
+    const struct rfg_jit_provider *prov = compiler(_i);
+    if (!prov)
+        return;
+    struct rfg_jit_request req = {
+        .name = "scale{a=1}", .entry = "scale", .target = compilers[_i].target, .source = KERNEL "    nonsense;\n}\n"
+    };
+    struct rfg_blob code;
+    char *log = NULL;
+    ck_assert_int_eq(prov->compile(&req, &code, &log), RFG_ERROR_COMPILE);
+    ck_assert_ptr_null(code.data);
+    ck_assert_ptr_nonnull(log);
+    ck_assert_ptr_nonnull(strstr(log, "nonsense"));
+    const char *error = rfg_last_error();
+    const char *const wanted[] = { "scale{a=1}", compilers[_i].target, prov->name, "jit/scale.hip", "nonsense" };
+    for (int i = 0; i < 5; i++)
+        ck_assert_msg(strstr(error, wanted[i]) != NULL, "'%s' is not in '%s'", wanted[i], error);
+    ck_assert_msg(strstr(error, "scale.hip:4") || strstr(error, "scale.hip(4)"), "%s", error);
+    ck_assert_int_eq(entries_in(root), 0);
+    free(log);
+}
+END_TEST
+
+/* Debian's hipRTC aborts the process on an architecture that comgr doesn't list. */
+START_TEST(unlisted_target_is_refused)
+{
+    static const char *const bad[] = { "gfx9999", "gfx942x", "gfx", "gfx90a:xnack+", "sm_1", "sm_90b", "sm_80a", "" };
+    const struct rfg_jit_provider *prov = rfg_jit_providers[_i];
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct rfg_jit_request req = { .name = "s{}", .entry = "scale", .target = bad[i], .source = KERNEL "}\n" };
+        struct rfg_blob code;
+        char *log = NULL;
+        ck_assert_msg(!prov->has_target(bad[i]), "%s knows '%s'?", prov->name, bad[i]);
+        ck_assert_int_eq(prov->compile(&req, &code, &log), RFG_ERROR_COMPILE);
+        ck_assert_ptr_null(code.data);
+        ck_assert_ptr_nonnull(strstr(rfg_last_error(), bad[i]));
+    }
+}
+END_TEST
+
+START_TEST(provider_choice)
+{
+    ck_assert_ptr_null(rfg_jit_provider_for("gfx9999"));
+    for (int i = 0; rfg_jit_providers[i]; i++)
+        ck_assert_msg(strstr(rfg_last_error(), rfg_jit_providers[i]->name) != NULL, "%s: %s",
+                      rfg_jit_providers[i]->name, rfg_last_error());
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "gfx9999"));
+    if (rfg_jit_hiprtc.has_target("gfx90a"))
+        ck_assert_ptr_eq(rfg_jit_provider_for("gfx90a"), &rfg_jit_hiprtc);
+    setenv("RFG_JIT", "clang", 1);
+    if (rfg_jit_clang.has_target("gfx90a"))
+        ck_assert_ptr_eq(rfg_jit_provider_for("gfx90a"), &rfg_jit_clang);
+    ck_assert_ptr_null(rfg_jit_provider_for("sm_90a"));
+    setenv("RFG_JIT", "tcc", 1);
+    ck_assert_ptr_null(rfg_jit_provider_for("gfx90a"));
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "RFG_JIT=tcc"));
+}
+END_TEST
+
+START_TEST(missing_compilers_say_so)
+{
+    struct rfg_reason why = { "" };
+    char version[128];
+    setenv("RFG_CLANG", "/nowhere/clang", 1);
+    ck_assert(!rfg_jit_clang.available(version, sizeof(version), &why));
+    ck_assert_ptr_nonnull(strstr(why.text, "/nowhere/clang"));
+    ck_assert(!rfg_jit_clang.has_target("gfx942"));
+    setenv("RFG_LIBNVRTC", "/nowhere/libnvrtc.so", 1);
+    ck_assert(!rfg_jit_nvrtc.available(version, sizeof(version), &why));
+    ck_assert_ptr_nonnull(strstr(why.text, "/nowhere/libnvrtc.so"));
+    ck_assert(!rfg_jit_nvrtc.has_target("sm_90a"));
+    setenv("RFG_ZIGLANG_PYTHON", "/nowhere/python3", 1);
+    ck_assert(!rfg_jit_ziglang.available(version, sizeof(version), &why));
+    ck_assert_ptr_nonnull(strstr(why.text, "/nowhere/python3"));
+}
+END_TEST
+
+START_TEST(second_run_calls_no_compiler)
+{
+    struct rfg_jit_request req = request("scale{}", KERNEL "}\n");
+    if (!req.target)
+        return;
+    char *dir = rfg_asprintf("%s/cache", root);
+    for (int i = 0; i < 2; i++) {
+        const struct rfg_blob *code;
+        struct rfg_cache_stats s;
+        struct rfg_cache *c = rfg_cache_open(dir, 0);
+        ck_assert_int_eq(rfg_cache_get(c, &req, NULL, NULL, &code), RFG_OK);
+        rfg_cache_get_stats(c, &s);
+        ck_assert_uint_eq(s.compiles, i == 0);
+        ck_assert_uint_eq(s.disk_hits, i == 1);
+        rfg_cache_close(&c);
+    }
+    free(dir);
+}
+END_TEST
+
+/* ---- worker processes --------------------------------------------------------------------------------------- */
+
+static rfg_status pool_compile(struct rfg_jit_pool *pool, const struct rfg_jit_request *req, struct rfg_blob *code)
+{
+    char *log = NULL;
+    rfg_status st = rfg_jit_pool_compile(pool, rfg_jit_provider_for(req->target), req, code, &log);
+    free(log);
+    return st;
+}
+
+static void expect_good(struct rfg_jit_pool *pool, const char *name)
+{
+    struct rfg_jit_request req = request(name, KERNEL "}\n");
+    struct rfg_blob code;
+    rfg_status st = pool_compile(pool, &req, &code);
+    ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
+    ck_assert_ptr_nonnull(memmem(code.data, code.size, "\0scale", 7));
+    rfg_blob_free(&code);
+}
+
+/* st: RFG_ERROR_COMPILE, the source's fault; RFG_ERROR_IO, the machine's. */
+static void expect_error(struct rfg_jit_pool *pool, const char *name, const char *source, rfg_status st,
+                         const char *error)
+{
+    struct rfg_jit_request req = request(name, source);
+    struct rfg_blob code;
+    ck_assert_int_eq(pool_compile(pool, &req, &code), st);
+    ck_assert_ptr_null(code.data);
+    ck_assert_msg(strstr(rfg_last_error(), error) && strstr(rfg_last_error(), name), "%s", rfg_last_error());
+}
+
+START_TEST(worker_compiles_the_same)
+{
+    struct rfg_jit_request req = request("scale{}", KERNEL "}\n");
+    if (!req.target)
+        return;
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
+    const struct rfg_jit_provider *prov = rfg_jit_provider_for(req.target);
+    struct rfg_blob here, there;
+    char *log = NULL;
+    ck_assert_int_eq(prov->compile(&req, &here, &log), RFG_OK);
+    ck_assert_int_eq(pool_compile(pool, &req, &there), RFG_OK);
+    ck_assert_uint_eq(here.size, there.size);
+    ck_assert_int_eq(memcmp(here.data, there.data, here.size), 0);
+    expect_error(pool, "scale{}", KERNEL "nonsense;\n}\n", RFG_ERROR_COMPILE, "nonsense");
+    rfg_jit_pool_destroy(&pool);
+    ck_assert_ptr_null(pool);
+    ck_assert_int_eq(entries_in(root), 0);
+    rfg_blob_free(&here);
+    rfg_blob_free(&there);
+    free(log);
+}
+END_TEST
+
+START_TEST(worker_crash_costs_one)
+{
+    if (!request("", "").target)
+        return;
+    setenv("RFG_TEST_WORKER_CRASH", "crashes", 1);
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
+    expect_good(pool, "first");
+    expect_error(pool, "crashes{}", KERNEL "}\n", RFG_ERROR_COMPILE, "SIGABRT");
+    expect_good(pool, "next");
+    rfg_jit_pool_destroy(&pool);
+    ck_assert_int_eq(entries_in(root), 0);
+}
+END_TEST
+
+START_TEST(worker_hang_costs_one)
+{
+    if (!request("", "").target)
+        return;
+    setenv("RFG_TEST_WORKER_HANG", "hangs", 1);
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 2);
+    double start = rfg_now();
+    expect_error(pool, "hangs{}", KERNEL "}\n", RFG_ERROR_COMPILE, "after 2.0 s");
+    ck_assert_double_lt(rfg_now() - start, 10);
+    expect_good(pool, "next");
+    rfg_jit_pool_destroy(&pool);
+    ck_assert_int_eq(entries_in(root), 0);
+}
+END_TEST
+
+/* A worker that ends at once, with or without an error, one that can't be started: an error, and no SIGPIPE. */
+START_TEST(worker_that_is_none)
+{
+    static const char *const programs[] = { "/bin/true", "/bin/false", "/etc" };
+    if (!request("", "").target)
+        return;
+    setenv("RFG_COMPILE_WORKER", programs[_i], 1);
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 2);
+    expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, "");
+    char *large = rfg_asprintf("%4000000s%s", "", KERNEL "}\n"); /* more than the socket holds: sent to a dead peer */
+    expect_error(pool, "scale{}", large, RFG_ERROR_IO, "");
+    free(large);
+    rfg_jit_pool_destroy(&pool);
+}
+END_TEST
+
+/* A worker of another version says which; one from before there was a greeting breaks off at it. */
+START_TEST(worker_of_another_version)
+{
+    char *old = rfg_asprintf("%s/rfg-compile", root), *ours = strdup(getenv("RFG_COMPILE_WORKER"));
+    if (!request("", "").target)
+        return;
+    put_file("rfg-compile", "#!/bin/sh\nhead -c 56 >/dev/null\nkill -KILL $$\n");
+    ck_assert_int_eq(chmod(old, 0755), 0);
+    struct rfg_jit_pool *pool;
+    for (int known = 0; known < 2; known++) {
+        if (known)
+            setenv("RFG_TEST_WORKER_VERSION", "99.7.1", 1);
+        else
+            setenv("RFG_COMPILE_WORKER", old, 1);
+        pool = rfg_jit_pool_create(1, 30);
+        double start = rfg_now();
+        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO,
+                     known ? "version mismatch" : "SIGKILL before it said its version");
+        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, known ? "the compiler is rfg 99.7.1, protocol" : old);
+        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, "rfg " RFG_VERSION ", protocol");
+        ck_assert_double_lt(rfg_now() - start, 10);
+        rfg_jit_pool_destroy(&pool);
+        setenv("RFG_COMPILE_WORKER", ours, 1);
+    }
+    free(ours);
+    unsetenv("RFG_TEST_WORKER_VERSION");
+    pool = rfg_jit_pool_create(1, 60);
+    expect_good(pool, "same");
+    expect_good(pool, "again"); /* one greeting a worker */
+    rfg_jit_pool_destroy(&pool);
+    free(old);
+}
+END_TEST
+
+enum { DONE = 3 };
+
+START_TEST(no_worker_program)
+{
+    if (!request("", "").target)
+        _exit(DONE);
+    setenv("RFG_COMPILE_WORKER", "/nowhere/rfg-compile", 1);
+    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* it warns */
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 60);
+    expect_good(pool, "here");
+    rfg_jit_pool_destroy(&pool);
+    /* LeakSanitizer looks at each thread's storage and crashes on that of comgr, which ran in a thread that has ended.
+     */
+    teardown();
+    _exit(DONE);
+}
+END_TEST
+
+static int seen[6];
+static char errors[6][400];
+
+static void note(void *ctx, int i, rfg_status st, const char *error)
+{
+    ck_assert_ptr_eq(ctx, seen);
+    seen[i]++;
+    snprintf(errors[i], sizeof(errors[i]), "%s", st ? error : "");
+}
+
+START_TEST(prefetch_survives_crash_and_hang)
+{
+    static const char *const names[6] = { "a", "b", "crashes", "c", "hangs", "d" };
+    if (!request("", "").target)
+        return;
+    setenv("RFG_TEST_WORKER_CRASH", "crashes", 1);
+    setenv("RFG_TEST_WORKER_HANG", "hangs", 1);
+    char sources[6][1000];
+    struct rfg_jit_request reqs[6];
+    for (int i = 0; i < 6; i++) {
+        snprintf(sources[i], sizeof(sources[i]), KERNEL "    y[%d] = 1;\n}\n", i);
+        reqs[i] = request(names[i], sources[i]);
+    }
+    struct rfg_cache *cache = rfg_cache_open("", 0);
+    struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 8);
+    ck_assert_int_eq(rfg_jit_prefetch(cache, pool, 2, reqs, 6, note, seen), 2);
+    for (int i = 0; i < 6; i++) {
+        bool bad = i == 2 || i == 4;
+        ck_assert_int_eq(seen[i], 1);
+        ck_assert_msg((errors[i][0] != 0) == bad, "%s: '%s'", names[i], errors[i]);
+    }
+    ck_assert_ptr_nonnull(strstr(errors[2], "SIGABRT"));
+    ck_assert_ptr_nonnull(strstr(errors[4], "8.0 s"));
+    struct rfg_cache_stats s;
+    ck_assert_int_eq(rfg_jit_prefetch(cache, pool, 2, reqs, 2, NULL, NULL), 0);
+    rfg_cache_get_stats(cache, &s);
+    ck_assert_uint_eq(s.memory_hits, 2);
+    ck_assert_uint_eq(s.compiles, 6);
+    ck_assert_int_eq(rfg_jit_prefetch(cache, NULL, 2, reqs, 6, NULL, NULL), 0); /* without a pool: in this process */
+    rfg_jit_pool_destroy(&pool);
+    rfg_cache_close(&cache);
+    ck_assert_int_eq(entries_in(root), 0);
+}
+END_TEST
+
+/* What the machine did is no verdict about a kernel. */
+static const struct {
+    const char *does, *says;
+    rfg_status st;
+} breaking[] = {
+    { "echo 'in.hip:3:1: error: nonsense' >&2; exit 1", "nonsense", RFG_ERROR_COMPILE },
+    { "kill -SEGV $$", "SIGSEGV", RFG_ERROR_COMPILE },
+    { "kill -KILL $$", "SIGKILL", RFG_ERROR_IO },
+    { "kill -TERM $$", "SIGTERM", RFG_ERROR_IO },
+    { "echo 'error: unable to open out.co: No space left on device' >&2; exit 1", "No space", RFG_ERROR_IO },
+    { "echo 'clang: error: unable to execute command: Killed' >&2; exit 1", "Killed", RFG_ERROR_IO },
+    { "echo 'sh: fork: Resource temporarily unavailable' >&2; exit 254", "Resource", RFG_ERROR_IO },
+    { "exit 0", "out.co", RFG_ERROR_IO },
+    { "while [ $# -gt 1 ]; do [ \"$1\" = -o ] && : > \"$2\"; shift; done; exit 0", "no code object", RFG_ERROR_IO },
+};
+
+START_TEST(passing_faults_are_no_verdict)
+{
+    if (system("command -v clang-19 > /dev/null"))
+        return;
+    char *path = rfg_asprintf("%s/clang", root), *text = rfg_asprintf("#!/bin/sh\ncase \"$*\" in --version|--print*|*"
+                                                                      "-cpus) exec clang-19 \"$@\";; esac\n%s\n",
+                                                                      breaking[_i].does);
+    put_file("clang", text);
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    setenv("RFG_CLANG", path, 1);
+    setenv("RFG_JIT", "clang", 1);
+    struct rfg_jit_request req = { .name = "x", .entry = "x", .target = "gfx942", .source = KERNEL "}\n" };
+    struct rfg_blob code;
+    char *log;
+    ck_assert_int_eq(rfg_jit_clang.compile(&req, &code, &log), breaking[_i].st);
+    ck_assert_msg(strstr(rfg_last_error(), breaking[_i].says) != NULL, "%s", rfg_last_error());
+    ck_assert_ptr_null(code.data);
+    free(log);
+    free(path);
+    free(text);
+}
+END_TEST
+
+START_TEST(no_temporary_directory_is_no_verdict)
+{
+    struct rfg_jit_request req = { .name = "x", .entry = "x", .target = "gfx942", .source = KERNEL "}\n" };
+    struct rfg_blob code;
+    char *log;
+    if (!rfg_jit_clang.has_target("gfx942"))
+        return;
+    setenv("TMPDIR", "/proc/nowhere", 1);
+    ck_assert_int_eq(rfg_jit_clang.compile(&req, &code, &log), RFG_ERROR_IO);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "no temporary directory"));
+}
+END_TEST
+
+/* A killed maker's directory goes when the next one is made; a living one's, and what only looks like one, stays. */
+START_TEST(temporary_directories_are_swept)
+{
+    struct rfg_tempdir mine, next;
+    char *prefix = rfg_asprintf("%s/x.tmp-", root), *other = rfg_asprintf("%s/x.tmp-abc", root);
+    char *link = rfg_asprintf("%s/x.tmp-linked", root), *deep = rfg_asprintf("%s/x.tmp-abcdefg", root);
+    char *file = rfg_asprintf("%s/x.tmp-afile1", root);
+    ck_assert(mkdir(other, 0700) == 0 && mkdir(deep, 0700) == 0 && symlink(other, link) == 0);
+    fclose(fopen(file, "w"));
+    ck_assert(rfg_tempdir_make(&mine, prefix));
+    ck_assert_int_eq(strncmp(mine.path, prefix, strlen(prefix)), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct rfg_tempdir lost;
+        char *inner = rfg_tempdir_make(&lost, prefix) ? rfg_asprintf("%s/full", lost.path) : NULL;
+        if (inner && mkdir(inner, 0700) == 0)
+            kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(entries_in(root), 6);
+    ck_assert(rfg_tempdir_make(&next, prefix));
+    ck_assert_int_eq(entries_in(root), 6); /* the lost one's place is taken by the next */
+    ck_assert(access(mine.path, F_OK) == 0 && access(other, F_OK) == 0 && access(deep, F_OK) == 0);
+    ck_assert(access(link, F_OK) == 0 && access(file, F_OK) == 0);
+    rfg_tempdir_remove(&next);
+    rfg_tempdir_remove(&mine);
+    ck_assert_int_eq(entries_in(root), 4);
+    free(prefix);
+    free(other);
+    free(link);
+    free(deep);
+    free(file);
+}
+END_TEST
+
+/* A program that is killed leaves neither workers nor temporary files. */
+START_TEST(workers_end_with_their_program)
+{
+    if (!request("", "").target)
+        return;
+    int ready[2];
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("RFG_TEST_WORKER_HANG", "hangs", 1);
+        struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
+        expect_good(pool, "first");
+        ck_assert_int_eq(write(ready[1], "x", 1), 1);
+        expect_good(pool, "hangs");
+        _exit(0);
+    }
+    char c;
+    ck_assert_int_eq(read(ready[0], &c, 1), 1);
+    ck_assert_int_gt(entries_in(root), 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    for (int i = 0; i < 500 && entries_in(root) > 0; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    ck_assert_int_eq(entries_in(root), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("jit");
+    TCase *tc = tcase_create("jit");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, expands_macros_and_includes);
+    tcase_add_test(tc, expands_assembly);
+    tcase_add_test(tc, every_embedded_kernel_expands);
+    tcase_add_test(tc, strips_comments_and_white_space);
+    tcase_add_test(tc, source_hash_sees_includes);
+    tcase_add_test(tc, expansion_errors_name_the_place);
+    tcase_add_loop_test(tc, compiles, 0, N_COMPILERS);
+    tcase_add_loop_test(tc, syntax_error_gives_the_log, 0, N_COMPILERS);
+    tcase_add_loop_test(tc, unlisted_target_is_refused, 0, 4);
+    tcase_add_test(tc, provider_choice);
+    tcase_add_test(tc, missing_compilers_say_so);
+    tcase_add_test(tc, second_run_calls_no_compiler);
+    tcase_add_test(tc, worker_compiles_the_same);
+    tcase_add_test(tc, worker_crash_costs_one);
+    tcase_add_test(tc, worker_hang_costs_one);
+    tcase_add_loop_test(tc, worker_that_is_none, 0, 3);
+    tcase_add_test(tc, worker_of_another_version);
+    tcase_add_exit_test(tc, no_worker_program, DONE);
+    tcase_add_test(tc, prefetch_survives_crash_and_hang);
+    tcase_add_test(tc, workers_end_with_their_program);
+    suite_add_tcase(s, tc);
+
+    tc = tcase_create("machine");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, temporary_directories_are_swept);
+    tcase_add_loop_test(tc, passing_faults_are_no_verdict, 0, (int)(sizeof(breaking) / sizeof(breaking[0])));
+    tcase_add_test(tc, no_temporary_directory_is_no_verdict);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_act_and_mul and rfg_op_act on the cpu and on the devices of $RFG_TEST_DEVICES: every activation, dtype, scale
+ * and layout; 8-bit rounding code for code; and what they refuse. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "ops/act/act.h"
+#include "tests/op_cases.h"
+#include "rfg/rfg.h"
+
+#define R RFG_DATA_RANDOM
+#define I RFG_DATA_INTS
+#define C RFG_DATA_CANCEL
+#define S RFG_DATA_SPECIAL
+
+static const struct op_case shapes[] = {
+    { "act_and_mul bf16->bf16 M=3 N=1536", R, false },
+    { "act_and_mul bf16->bf16 M=16 N=2880 act=gelu_tanh", R, false },
+    { "act_and_mul f16->f16 M=5 N=4864 act=gelu", R, false },
+    { "act_and_mul f32->f32 M=2 N=2048 act=silu", R, false },
+    { "act_and_mul f32->f32 M=9 N=130 act=gelu_tanh", R, false },
+    { "act_and_mul f32->f32 M=4 N=260 act=gelu", R, false },
+    { "act_and_mul bf16->bf16 M=7 N=1000 act=relu2", R, false },
+    { "act_and_mul f16->f16 M=7 N=200 act=relu", R, false },
+    { "act_and_mul bf16->bf16 M=4 N=2880 act=swigluoai interleaved=1", R, false },
+    { "act_and_mul f32->f32 M=3 N=100 act=swigluoai", R, false },
+    { "act_and_mul bf16->bf16 M=2 N=512 act=none", R, false },
+    { "act_and_mul bf16->bf16 M=1 N=1", R, false },
+    { "act_and_mul f16->f16 M=3 N=7 interleaved=1", R, false },
+    { "act_and_mul bf16->bf16 M=33 N=1001 act=gelu", R, false },
+    { "act_and_mul f32->f32 M=11 N=3", R, false },
+    { "act_and_mul bf16->bf16 M=600 N=24", R, false },
+    { "act bf16->bf16 M=4 N=4096 act=relu2", R, false },
+    { "act f16->f16 M=3 N=333 act=gelu_tanh", R, false },
+    { "act f32->f32 M=5 N=64 act=gelu", R, false },
+    { "act bf16->bf16 M=2 N=4096 act=none", R, false },
+    { "act_and_mul bf16->bf16 M=0 N=64", R, false },
+    { "act_and_mul bf16->e4m3 M=4 N=0 scale=token", R, false },
+};
+
+static const struct op_case quantised[] = {
+    { "act_and_mul bf16->e4m3 M=4 N=2048 scale=static", R, false },
+    { "act_and_mul bf16->e4m3fnuz M=4 N=1536 act=gelu_tanh scale=static plain=1", R, false },
+    { "act_and_mul f16->e5m2 M=3 N=512 scale=static", R, false },
+    { "act_and_mul f32->i8 M=5 N=300 scale=static act=gelu", R, false },
+    { "act_and_mul bf16->e4m3 M=6 N=2880 scale=token", R, false },
+    { "act_and_mul bf16->e4m3fnuz M=3 N=4864 scale=token plain=1", R, false },
+    { "act_and_mul f16->i8 M=7 N=1001 scale=token", R, false },
+    { "act_and_mul f32->e4m3 M=3 N=777 scale=token act=gelu_tanh", R, false },
+    { "act_and_mul bf16->i8 M=2 N=20000 scale=token", R, false },
+    { "act_and_mul bf16->e4m3 M=5 N=2048 scale=group", R, false },
+    { "act_and_mul bf16->e4m3 M=9 N=1544 scale=group plain=1", R, false },
+    { "act_and_mul bf16->e4m3fnuz M=3 N=1000 scale=group scale_columns=1", R, false },
+    { "act_and_mul f32->i8 M=4 N=520 scale=group", R, false },
+    { "act_and_mul f16->e5m2 M=2 N=129 scale=group", R, false },
+    { "act_and_mul f16->e4m3 M=4 N=1 scale=group", R, false },
+    { "act_and_mul bf16->e4m3 M=4 N=2880 act=swigluoai interleaved=1 scale=group plain=1", R, false },
+    { "act bf16->e4m3 M=8 N=4096 act=none scale=token", R, false },
+    { "act bf16->e4m3 M=3 N=100 act=relu scale=token", R, false }, /* waves without a chunk */
+    { "act bf16->e4m3 M=40 N=1 act=relu2 scale=token", R, false },
+    { "act f32->e4m3fnuz M=3 N=640 act=none scale=group", R, false },
+    { "act bf16->i8 M=3 N=4097 act=none scale=static", R, false },
+};
+
+static const struct op_case layouts[] = {
+    { "act_and_mul bf16->bf16 M=5 N=512 ldx=1040 ldy=520", R, false },
+    { "act_and_mul bf16->bf16 M=5 N=512 ldx=1028 ldy=516", R, false },
+    { "act_and_mul f16->f16 M=5 N=510 ldx=1021 ldy=511", R, false },
+    { "act_and_mul bf16->e4m3 M=5 N=512 ldx=1032 ldy=520 scale=token plain=1", R, false },
+    { "act_and_mul bf16->e4m3 M=5 N=516 ldy=517 scale=group", R, false },
+    { "act_and_mul bf16->bf16 M=4 N=512", R, true },
+    { "act_and_mul f32->e4m3 M=4 N=512 scale=group scale_columns=1", R, true },
+    { "act_and_mul bf16->bf16 M=6 N=256 interleaved=1 align=4 align_y=8", R, false },
+    { "act bf16->bf16 M=5 N=1024 inplace=1", R, false },
+    { "act f16->e4m3 M=5 N=300 ldx=304 ldy=304 inplace=1 scale=token plain=1", R, false },
+};
+
+static const struct op_case values[] = {
+    { "act_and_mul bf16->bf16 M=8 N=600 act=none", I, false },
+    { "act_and_mul f16->i8 M=8 N=600 act=relu2 scale=token plain=1", I, false },
+    { "act_and_mul f32->e4m3 M=4 N=333 act=relu scale=group", I, false },
+    { "act_and_mul bf16->bf16 M=8 N=512", C, false },
+    { "act_and_mul f32->f32 M=8 N=512 act=gelu_tanh", C, false },
+    { "act_and_mul f32->f32 M=8 N=512 act=gelu", C, false },
+    { "act_and_mul f16->f16 M=8 N=512 act=swigluoai", C, false },
+    { "act_and_mul f32->e4m3fnuz M=8 N=512 scale=static", C, false },
+    { "act_and_mul bf16->bf16 M=40 N=512", S, false },
+    { "act_and_mul f16->f16 M=40 N=512 act=gelu", S, false },
+    { "act_and_mul f32->f32 M=40 N=64 act=gelu_tanh", S, false },
+    { "act_and_mul bf16->bf16 M=40 N=512 act=relu", S, false },
+    { "act f32->f32 M=40 N=64 act=relu", S, false },
+    { "act_and_mul bf16->bf16 M=40 N=512 act=relu2", S, false },
+    { "act_and_mul bf16->bf16 M=40 N=512 act=swigluoai", S, false },
+    { "act_and_mul bf16->e4m3 M=40 N=512 scale=static", S, false },
+    { "act_and_mul bf16->e4m3 M=40 N=512 scale=token", S, false },
+    { "act_and_mul f16->e4m3fnuz M=40 N=512 scale=group", S, false },
+    { "act_and_mul f32->i8 M=40 N=512 scale=token", S, false },
+    { "act bf16->e5m2 M=40 N=512 act=none scale=group", S, false },
+};
+
+OP_CASES(right_shapes, shapes, "activations")
+OP_CASES(right_quantised, quantised, "quantised outputs")
+OP_CASES(right_layouts, layouts, "strides, alignment, in place")
+OP_CASES(right_values, values, "exact, large, NaN and inf")
+
+START_TEST(rows_by_turns)
+{
+    op_few_groups(op_device(_i), "act_and_mul bf16->e4m3 M=7 N=1200 scale=token",
+                  "act_and_mul_rows{threads=256,chunks=1,keep=1,width=16,stream=0}", 2);
+    op_few_groups(op_device(_i), "act_and_mul bf16->e4m3 M=5 N=4104 scale=token",
+                  "act_and_mul_rows{threads=256,chunks=1,keep=2,width=16,stream=0}", 1);
+}
+END_TEST
+
+/* ---- rounding, code for code --------------------------------------------------------------------------------------
+ */
+
+/* Every value that a format can hold, both neighbours of every tie, the tie itself, what saturates, NaN: through
+ * act=none with scale 1, against the harness' table-driven conversion. */
+static int make_inputs(rfg_dtype dtype, float *x)
+{
+    int n = 0;
+    for (int code = 0; code < 256; code++) {
+        uint8_t a = (uint8_t)code, b = (uint8_t)(code + 1);
+        float v = (float)rfg_load(&a, dtype, 0), w = (float)rfg_load(&b, dtype, 0);
+        x[n++] = v;
+        if (isfinite(v) && isfinite(w) && code != 0x7f && code != 0xff) {
+            float tie = (v + w) / 2;
+            x[n++] = tie;
+            x[n++] = nextafterf(tie, -INFINITY);
+            x[n++] = nextafterf(tie, INFINITY);
+        }
+    }
+    float max = (float)rfg_largest(dtype), ulp = (float)rfg_ulp(dtype, max);
+    const float more[] = { 0.0f,          -0.0f,         NAN,       -NAN,           INFINITY,       -INFINITY,
+                           max + ulp / 4, max + ulp / 2, max + ulp, -max - ulp / 4, -max - ulp / 2, -max - 2 * ulp,
+                           1e30f,         -1e30f,        0x1p-126f, -0x1p-149f };
+    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+        x[n++] = more[i];
+    while (n % 16)
+        x[n++] = 1;
+    return n;
+}
+
+static void check_codes(rfg_context *ctx, rfg_dtype dtype, const char *device)
+{
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    float x[1200], one = 1;
+    uint8_t q[1200];
+    int n = make_inputs(dtype, x);
+    ck_assert_int_le(n, 1200);
+    char *mem = NULL, *host = calloc(1, 8192);
+    ck_assert_ptr_nonnull(host);
+    memcpy(host, x, sizeof(x));
+    memcpy(host + 4800, &one, 4);
+    void *dev = host;
+    if (hip) {
+        ck_assert_int_eq(hip->hipMalloc(&dev, 8192), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)dev, host, 8192), hipSuccess);
+    }
+    mem = dev;
+    rfg_tensor tx = rfg_tensor_2d(mem, RFG_F32, 1, n, n), tq = rfg_tensor_2d(mem + 6144, dtype, 1, n, n);
+    rfg_tensor ts = rfg_tensor_1d(mem + 4800, RFG_F32, 1);
+    rfg_quant quant = { RFG_SCALE_STATIC, &tq, &ts };
+    rfg_act_params params = { .act = RFG_ACT_NONE };
+    ck_assert_msg(rfg_op_act(ctx, NULL, &quant, &tx, &params, NULL) == RFG_OK, "%s", rfg_last_error());
+    if (hip) {
+        ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyDtoH(host, (hipDeviceptr_t)dev, 8192), hipSuccess);
+        hip->hipFree(dev);
+    }
+    memcpy(q, host + 6144, sizeof(q));
+    for (int i = 0; i < n; i++) {
+        uint8_t want;
+        rfg_store(&want, dtype, 0, (double)x[i]);
+        bool both_nan = isnan(rfg_load(&want, dtype, 0)) && isnan(rfg_load(&q[i], dtype, 0));
+        ck_assert_msg(q[i] == want || both_nan, "%s: %a to %s is %02x, not %02x", device, (double)x[i],
+                      rfg_dtype_name(dtype), q[i], want);
+    }
+    free(host);
+}
+
+START_TEST(every_code)
+{
+    static const char *const isa[] = { "portable", "avx2", "avx512" };
+    bool cpu = !strcmp(op_device(_i), "cpu");
+    for (int k = 0; k < (cpu ? 3 : 1); k++) {
+        char list[100];
+        snprintf(list, sizeof(list), "act_cpu_%s", isa[k]);
+        rfg_context_params p = { .device = op_device(_i), .user_db = "", .system_db = "", .no_misses = 1 };
+        p.variants = cpu ? list : NULL;
+        rfg_context *ctx;
+        ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
+        const struct rfg_variant *v = cpu ? rfg_variant_find(&rfg_op_act_desc, list) : NULL;
+        if (!v || v->supports(rfg_context_info(ctx), NULL, NULL))
+            for (rfg_dtype d = RFG_E4M3; d <= RFG_I8; d = (rfg_dtype)(d + 1))
+                check_codes(ctx, d, cpu ? list : op_device(_i));
+        rfg_context_destroy(&ctx);
+    }
+}
+END_TEST
+
+/* ---- refusals -----------------------------------------------------------------------------------------------------
+ */
+
+static struct {
+    rfg_context *ctx;
+    _Alignas(64) uint16_t x[4096], y[4096];
+    _Alignas(64) uint8_t q[4096];
+    _Alignas(64) float s[256];
+    rfg_tensor tx, ty, tq, ts;
+    rfg_act_params p;
+} g;
+
+static void fresh(void)
+{
+    for (int i = 0; i < 4096; i++)
+        g.x[i] = 0x3f80, g.y[i] = 0x7777, g.q[i] = 0x77;
+    g.tx = rfg_tensor_2d(g.x, RFG_BF16, 4, 512, 512);
+    g.ty = rfg_tensor_2d(g.y, RFG_BF16, 4, 256, 256);
+    g.tq = rfg_tensor_2d(g.q, RFG_E4M3, 4, 256, 256);
+    g.ts = rfg_tensor_2d(g.s, RFG_F32, 4, 2, 2);
+    g.p = (rfg_act_params){ .act = RFG_ACT_GELU };
+}
+
+/* The call must say each of the words and write nothing. kind 0: no quant. */
+static void refused(bool mul, bool plain, int kind, const char *const *words)
+{
+    rfg_quant quant = { (rfg_scale_kind)kind, &g.tq, &g.ts };
+    rfg_status got =
+        (mul ? rfg_op_act_and_mul : rfg_op_act)(g.ctx, plain ? &g.ty : NULL, kind ? &quant : NULL, &g.tx, &g.p, NULL);
+    ck_assert_msg(got == RFG_ERROR_INVALID_ARGUMENT, "%s: %s", rfg_status_name(got), rfg_last_error());
+    for (; *words; words++)
+        ck_assert_msg(strstr(rfg_last_error(), *words) != NULL, "no '%s' in: %s", *words, rfg_last_error());
+    for (int i = 0; i < 4096; i++)
+        ck_assert_msg(g.y[i] == 0x7777 && g.q[i] == 0x77, "refused, but wrote element %d", i);
+    fresh();
+}
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+START_TEST(refusals)
+{
+    g.ctx = op_context("cpu");
+    fresh();
+    rfg_quant quant = { RFG_SCALE_GROUP, &g.tq, &g.ts };
+    ck_assert_msg(rfg_op_act_and_mul(g.ctx, &g.ty, &quant, &g.tx, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert(g.y[0] != 0x7777 && g.q[0] != 0x77);
+    fresh();
+
+    refused(true, false, 0, WORDS("y and quant are NULL", "one must be given"));
+    g.tx.shape[1] = 511;
+    refused(true, true, 0, WORDS("x has 511 columns", "even number"));
+    g.tx.dtype = RFG_E4M3;
+    refused(true, true, 0, WORDS("x is e4m3", "must be bf16, f16 or f32"));
+    g.ty.dtype = RFG_F32;
+    refused(true, true, 0, WORDS("y is f32", "must be x's dtype, bf16"));
+    g.ty.shape[1] = 255;
+    refused(true, true, 0, WORDS("y is 4 x 255", "must be 4 x 256"));
+    g.p.act = (rfg_act)99;
+    refused(true, true, 0, WORDS("act is 99", "from 0 to 6"));
+    g.p.limit = -1;
+    refused(true, true, 0, WORDS("limit -1", "0 or above"));
+    g.p.alpha = NAN;
+    refused(true, true, 0, WORDS("alpha is nan", "finite"));
+    g.p.act = RFG_ACT_SWIGLUOAI;
+    refused(false, true, 0, WORDS("rfg_op_act:", "RFG_ACT_SWIGLUOAI", "only rfg_op_act_and_mul"));
+    g.p.interleaved = 1;
+    refused(false, true, 0, WORDS("interleaved is not 0"));
+    g.ty.data = g.x;
+    refused(true, true, 0, WORDS("y [", "overlaps x [", "may not alias"));
+    g.tx = rfg_tensor_2d(g.x, RFG_BF16, 4, 256, 256);
+    g.ty.data = g.x + 8;
+    refused(false, true, 0, WORDS("y [", "overlaps x [", "unless they are one"));
+    refused(true, false, 9, WORDS("kind is 9", "RFG_SCALE_STATIC"));
+    g.tq.dtype = RFG_BF16;
+    refused(true, false, RFG_SCALE_TOKEN, WORDS("q is bf16", "e4m3, e4m3fnuz, e5m2 or i8"));
+    g.tq.shape[0] = 3;
+    refused(true, false, RFG_SCALE_TOKEN, WORDS("q is 3 x 256", "4 x 256"));
+    refused(true, false, RFG_SCALE_TOKEN, WORDS("scale is 4 x 2", "must be 4 x 1", "one a row"));
+    refused(true, false, RFG_SCALE_STATIC, WORDS("scale is 4 x 2", "static: one"));
+    g.ts.shape[1] = 1;
+    refused(true, false, RFG_SCALE_TOKEN, WORDS("scale has row stride 2", "must be 1"));
+    g.ts.shape[1] = 3;
+    refused(true, false, RFG_SCALE_GROUP, WORDS("scale has row stride 2"));
+    g.ts.dtype = RFG_BF16;
+    refused(true, false, RFG_SCALE_GROUP, WORDS("scale is bf16", "must be f32"));
+    g.tq.data = g.x;
+    refused(true, false, RFG_SCALE_GROUP, WORDS("q [", "overlaps x ["));
+    g.ts.data = g.q;
+    refused(true, false, RFG_SCALE_GROUP, WORDS("q [", "overlaps scale [", "outputs may not overlap"));
+    g.ty.data = g.q;
+    refused(true, true, RFG_SCALE_GROUP, WORDS("y [", "overlaps q [", "outputs may not overlap"));
+    g.tx.ndim = 3;
+    g.tx.shape[0] = 2, g.tx.shape[1] = 2, g.tx.shape[2] = 64;
+    g.tx.strides[0] = 512, g.tx.strides[1] = 128, g.tx.strides[2] = 1;
+    refused(true, true, 0, WORDS("strides 512 and 128", "rows of one stride"));
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    ck_assert(!rfg_problem_parse(&prob, "act_and_mul bf16->e4m3 M=1 N=8", &why));
+    ck_assert_msg(strstr(why.text, "output is e4m3") != NULL, "%s", why.text);
+    ck_assert(!rfg_problem_parse(&prob, "act_and_mul bf16->bf16 M=1 N=8 act=swish", &why));
+    ck_assert_msg(strstr(why.text, "act=swish") != NULL, "%s", why.text);
+    ck_assert(!rfg_problem_parse(&prob, "act_and_mul bf16->bf16 M=1 N=8 scale=token", &why));
+    ck_assert(!rfg_problem_parse(&prob, "act bf16->bf16 M=1 N=8 act=swigluoai", &why));
+    rfg_context_destroy(&g.ctx);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("act",
+                   OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, rows_by_turns, every_code),
+                   OP_TESTS(refusals));
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_gemm on the cpu and on the devices of $RFG_TEST_DEVICES: shapes, strides, alignment, special values,
+ * repeatable bits, many threads; and what it refuses. */
+#include <check.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "tests/op_cases.h"
+#include "rfg/rfg.h"
+
+#define R RFG_DATA_RANDOM
+#define I RFG_DATA_INTS
+#define C RFG_DATA_CANCEL
+#define S RFG_DATA_SPECIAL
+#define E RFG_DATA_EXACT
+
+static const struct op_case shapes[] = {
+    { "gemm bf16,bf16->bf16 M=1 N=2112 K=7168", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=512 K=7168", R, false },
+    { "gemm bf16,bf16->bf16 M=16 N=384 K=2048", R, false },
+    { "gemm bf16,bf16->bf16 M=33 N=256 K=1024 bias=1", R, false },
+    { "gemm bf16,bf16->f32 M=64 N=192 K=512", R, false },
+    { "gemm bf16,bf16->f16 M=5 N=96 K=256 bias=1", R, false },
+    { "gemm f16,f16->f16 M=4 N=1000 K=1000", R, false },
+    { "gemm f16,f16->f16 M=128 N=128 K=512 bias=1", R, false },
+    { "gemm f16,f16->f32 M=9 N=64 K=1536", R, false },
+    { "gemm f16,f16->bf16 M=2 N=2048 K=128", R, false },
+    { "gemm f32,f32->f32 M=7 N=130 K=512 bias=1", R, false },
+    { "gemm f32,f32->bf16 M=16 N=64 K=320", R, false },
+    { "gemm f32,f32->f16 M=3 N=40 K=64", R, false },
+    { "gemm bf16,bf16->bf16 M=1 N=1 K=1", R, false },
+    { "gemm bf16,bf16->f32 M=1 N=1 K=8192", R, false },
+    { "gemm f16,f16->f16 M=1 N=7 K=9", R, false },
+    { "gemm bf16,bf16->bf16 M=2 N=3 K=7 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=3 N=17 K=33", R, false },
+    { "gemm bf16,bf16->bf16 M=15 N=65 K=72", R, false },
+    { "gemm bf16,bf16->bf16 M=17 N=63 K=136 bias=1", R, false },
+    { "gemm f16,f16->f32 M=31 N=129 K=264", R, false },
+    { "gemm bf16,bf16->bf16 M=65 N=100 K=200", R, false },
+    { "gemm f16,f16->bf16 M=130 N=30 K=520", R, false },
+    { "gemm bf16,bf16->bf16 M=257 N=48 K=96", R, false },
+    { "gemm f32,f32->f32 M=19 N=23 K=29", R, false },
+};
+
+static const struct op_case zeroes[] = {
+    { "gemm bf16,bf16->bf16 M=0 N=64 K=64", R, false },     { "gemm f16,f16->f32 M=8 N=0 K=64 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=64 K=0", R, false },      { "gemm bf16,bf16->bf16 M=8 N=64 K=0 bias=1", R, false },
+    { "gemm f32,f32->f16 M=33 N=17 K=0 bias=1", R, false }, { "gemm f16,f16->f16 M=1 N=9 K=0 ldy=11", R, false },
+    { "gemm bf16,bf16->bf16 M=0 N=0 K=0", R, false },
+};
+
+static const struct op_case layouts[] = {
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 ldx=520 ldw=528 ldy=104", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 ldx=516 ldw=520 ldy=100 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 ldx=513 ldw=512", R, false },
+    { "gemm f16,f16->f16 M=20 N=72 K=256 ldw=257 ldy=73", R, false },
+    { "gemm f16,f16->f32 M=3 N=40 K=128 ldx=1000 ldw=136 ldy=41 bias=1", R, false },
+    { "gemm f32,f32->f32 M=6 N=33 K=64 ldx=65 ldw=67 ldy=35", R, false },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512", R, true },
+    { "gemm f16,f16->f32 M=17 N=65 K=264 bias=1", R, true },
+    { "gemm f32,f32->bf16 M=4 N=31 K=100 bias=1", R, true },
+    { "gemm bf16,bf16->bf16 M=8 N=96 K=512 align=4", R, false },
+    /* Columns beyond the last quad. */
+    { "gemm bf16,bf16->bf16 M=20 N=70 K=256 ldy=72", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->bf16 M=20 N=71 K=256 ldy=72 bias=1", R, false,
+      "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=1}" },
+    { "gemm bf16,bf16->bf16 M=40 N=96 K=512 align=8 align_y=2 bias=1", R, false },
+    { "gemm f16,f16->f16 M=16 N=128 K=1024 align=2 align_y=8", R, false },
+};
+
+static const struct op_case values[] = {
+    { "gemm bf16,bf16->f32 M=8 N=128 K=1024", I, false },
+    { "gemm f16,f16->f32 M=33 N=96 K=2048 bias=1", I, false },
+    { "gemm bf16,bf16->bf16 M=1 N=256 K=4096", I, false },
+    { "gemm f32,f32->f32 M=5 N=64 K=768", I, false },
+    { "gemm bf16,bf16->bf16 M=12 N=100 K=520 bias=1", I, true },
+    { "gemm bf16,bf16->f32 M=8 N=128 K=2048", C, false },
+    { "gemm f16,f16->f32 M=16 N=128 K=1024", C, false },
+    { "gemm f16,f16->f16 M=64 N=64 K=512", C, false },
+    { "gemm f32,f32->f32 M=4 N=64 K=512", C, false },
+    { "gemm bf16,bf16->bf16 M=40 N=128 K=256", S, false },
+    { "gemm bf16,bf16->f32 M=8 N=200 K=512 bias=1", S, false },
+    { "gemm f16,f16->f16 M=17 N=129 K=264", S, false },
+    { "gemm f16,f16->f32 M=6 N=500 K=128 bias=1", S, false },
+    { "gemm f32,f32->f16 M=9 N=70 K=100", S, false },
+};
+
+/* At least three partials of each sum, in fp32, so that another order is another result; and the K of today's models.
+ */
+static const struct op_case partials[] = {
+    { "gemm bf16,bf16->f32 M=3 N=10 K=4096", R, false, "gemm_skinny{m_tile=4,rows=2,waves=1,unroll=4,split_k=8}" },
+    { "gemm f32,f32->f32 M=1 N=7 K=7168 bias=1", R, false, "gemm_skinny{m_tile=1,rows=1,waves=4,unroll=4,split_k=4}" },
+    { "gemm bf16,bf16->f32 M=20 N=40 K=2048 bias=1", R, false,
+      "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=8}" },
+    { "gemm f16,f16->f32 M=8 N=32 K=7168", R, false,
+      "gemm_splitk_mma{tile_m=16,tile_n=16,tile_k=64,k_waves=2,stages=2,split_k=28}" },
+    { "gemm bf16,bf16->f32 M=8 N=32 K=7168", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=28}" },
+    { "gemm f16,f16->f32 M=20 N=72 K=1024 bias=1", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,bf16->bf16 M=2 N=16 K=7168", R, false, "gemm_portable{tile_m=16}" },
+    { "gemm bf16,bf16->f32 M=7 N=49 K=7168 bias=1", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=7,unroll=2,split_k=16}" },
+    { "gemm f16,f16->f32 M=30 N=45 K=2048", R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=8}" },
+    { "gemm bf16,bf16->f32 M=20 N=40 K=520 bias=1", R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->f32 M=70 N=48 K=1024", R, false,
+      "gemm_wgmma{swap=0,tile_m=64,tile_n=32,tile_k=64,stages=2,split=16}" },
+    { "gemm bf16,bf16->f32 M=6 N=150 K=2048 bias=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=128,stages=2,split=16}" },
+    { "gemm bf16,bf16->f32 M=6 N=150 K=2048 bias=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=64,stages=4,split=1}" },
+    { "gemm bf16,bf16->f32 M=6 N=32 K=7168", I, false,
+      "gemm_splitk_mma{tile_m=16,tile_n=32,tile_k=128,k_waves=4,stages=2,split_k=20}" },
+};
+
+OP_CASES(right_shapes, shapes, "shapes")
+OP_CASES(right_partials, partials, "partial sums, large K")
+OP_CASES(right_zero_sizes, zeroes, "zero sizes")
+OP_CASES(right_layouts, layouts, "strides and alignment")
+OP_CASES(right_values, values, "exact, cancelling, NaN and inf")
+
+START_TEST(tiles_by_turns)
+{
+    op_few_groups(op_device(_i), "gemm bf16,bf16->f32 M=40 N=150 K=40 bias=1", "gemm_portable{tile_m=16}", 2);
+}
+END_TEST
+
+static size_t workspace_wanted;
+static size_t wants_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev, (void)prob, (void)p;
+    return workspace_wanted;
+}
+
+/* A plan that wants more workspace than a stream has is refused, whatever its variant thinks of it. */
+START_TEST(workspace_limit)
+{
+    rfg_context *ctx = op_context(op_device(_i));
+    struct rfg_problem prob;
+    struct rfg_plan *plan;
+    int p[RFG_MAX_PARAMS] = { 16 };
+    ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=3 N=5 K=7", NULL));
+    struct rfg_variant wants = *rfg_variant_find(prob.op, "gemm_portable");
+    wants.workspace = wants_workspace;
+    for (int more = 0; rfg_context_hip(ctx) && more < 2; more++) {
+        workspace_wanted = RFG_WORKSPACE_BYTES + (size_t)more;
+        rfg_status st = rfg_plan_create(ctx, &prob, &wants, p, &plan);
+        ck_assert_msg(st == (more ? RFG_ERROR_UNSUPPORTED : RFG_OK), "%zu bytes: %s", workspace_wanted,
+                      rfg_status_name(st));
+        ck_assert(!more || strstr(rfg_last_error(), "needs a workspace of 33554433 bytes: a stream has 33554432"));
+        rfg_plan_destroy(ctx, &plan);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Sizes, dtypes, strides and data drawn from the seed. */
+#define N_RANDOM 40
+START_TEST(right_random)
+{
+    static char text[N_RANDOM][160];
+    static const char *const in[] = { "bf16", "f16", "f32" };
+    static const int ms[] = { 1, 2, 3, 4, 6, 8, 11, 16, 24, 32, 48, 64, 100 };
+    struct op_case cases[N_RANDOM];
+    uint64_t s = op_seed() ^ 0xabcdef;
+    for (int i = 0; i < N_RANDOM; i++) {
+        const char *x = in[rfg_random(&s) % 3], *y = in[rfg_random(&s) % 3];
+        int m = ms[rfg_random(&s) % 13], n = 1 + (int)(rfg_random(&s) % 200), k = 1 + (int)(rfg_random(&s) % 600);
+        if (rfg_random(&s) % 2)
+            k = (k + 15) / 16 * 16;
+        int at = snprintf(text[i], sizeof(text[i]), "gemm %s,%s->%s M=%d N=%d K=%d", x, x, y, m, n, k);
+        if (rfg_random(&s) % 3 == 0)
+            at += snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " bias=1");
+        if (rfg_random(&s) % 3 == 0)
+            snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " ldx=%d ldw=%d ldy=%d", k + (int)(rfg_random(&s) % 9),
+                     k + 8 * (int)(rfg_random(&s) % 3), n + (int)(rfg_random(&s) % 5));
+        cases[i] = (struct op_case){ text[i], (enum rfg_data)(rfg_random(&s) % 4), rfg_random(&s) % 4 == 0 };
+        /* Too few terms to cancel; too few rows for one to stay free of NaN. */
+        if ((cases[i].data == RFG_DATA_CANCEL && k < 64) || (cases[i].data == RFG_DATA_SPECIAL && m < 6))
+            cases[i].data = RFG_DATA_RANDOM;
+    }
+    op_cases_run(op_device(_i), "drawn from the seed", cases, N_RANDOM);
+}
+END_TEST
+
+/* One rounding, whoever serves it: dtypes x layouts x bias, with sums that show every rounding. What cuBLASLt rounded
+ * twice on an H200 is among them. */
+static const struct {
+    const char *sizes;
+    bool unaligned;
+} roundings[] = {
+    { "M=8 N=48 K=256", false },
+    { "M=1 N=72 K=512", false },
+    { "M=33 N=40 K=128 ldw=131", false },
+    { "M=65 N=16 K=13", false },
+    { "M=12 N=16 K=264 ldx=267", false },
+    { "M=5 N=7 K=72", false },
+    { "M=20 N=24 K=64 ldx=72 ldw=80 ldy=27", false },
+    { "M=9 N=32 K=96", true },
+    { "M=17 N=64 K=128 align=4", false },
+    { "M=16 N=32 K=160 align_y=2", false },
+    { "M=6 N=32 K=128 packed=1", false },
+};
+#define N_ROUNDINGS (int)(sizeof(roundings) / sizeof(roundings[0]))
+
+static const struct op_case rounded_twice[] = {
+    { "gemm bf16,bf16->bf16 M=33 N=1000 K=128 ldw=131 bias=1", E, false },
+    { "gemm bf16,bf16->bf16 M=65 N=16 K=13 bias=1", E, false },
+    { "gemm f16,f16->f16 M=64 N=16 K=4096 ldw=4099 bias=1", E, false },
+    { "gemm f16,f16->f16 M=128 N=7 K=8200 bias=1", E, false },
+    { "gemm f16,f16->f16 M=128 N=7 K=8200 ldy=8 bias=1", E, false },
+    { "gemm f16,f16->f16 M=7 N=128 K=8200 bias=1", E, false },
+    { "gemm f16,f16->f16 M=128 N=7 K=8200 ldw=8203 ldy=8 bias=1", E, false },
+    { "gemm bf16,bf16->bf16 M=256 N=1024 K=1024 bias=1", E, false },
+};
+OP_CASES(one_rounding_where_there_were_two, rounded_twice, "one rounding, vendors'")
+
+START_TEST(one_rounding)
+{
+    static const char *const dtypes[] = { "bf16", "f16", "f32" };
+    static char text[9 * 2 * N_ROUNDINGS][100];
+    struct op_case cases[9 * 2 * N_ROUNDINGS];
+    int n = 0,
+        every = strncmp(op_device(_i), "emu:", 4) ? 1 : 11; /* the emulator has each kind, not each of all others */
+    for (int i = 0; i < 9 * 2 * N_ROUNDINGS; i += every) {
+        int d = i % 9, bias = i / 9 % 2, r = i / 18;
+        bool packed = strstr(roundings[r].sizes, "packed");
+        if (packed && d / 3 == 2)
+            continue; /* of 16 bits only */
+        snprintf(text[n], sizeof(text[n]), "gemm %s,%s->%s %s%s", dtypes[d / 3], dtypes[d / 3], dtypes[d % 3],
+                 roundings[r].sizes, bias ? " bias=1" : "");
+        cases[n] = (struct op_case){ text[n], E, roundings[r].unaligned };
+        n++;
+    }
+    op_cases_run(op_device(_i), "one rounding", cases, n);
+}
+END_TEST
+
+/* ---- threads ------------------------------------------------------------------------------------------------------
+ */
+
+struct caller {
+    pthread_t thread;
+    struct rfg_case *c;
+    rfg_stream stream;
+    int calls;
+    char error[500];
+};
+
+static void *call_often(void *arg)
+{
+    struct caller *me = arg;
+    for (int i = 0; i < me->calls; i++) {
+        struct rfg_check check;
+        if (rfg_case_run(me->c, 0, NULL, me->stream) != RFG_OK || rfg_case_check(me->c, 0, &check) != RFG_OK) {
+            snprintf(me->error, sizeof(me->error), "%s", rfg_last_error());
+            return NULL;
+        }
+        if (!check.ok) {
+            snprintf(me->error, sizeof(me->error), "%s", check.message);
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+START_TEST(many_threads_one_context)
+{
+    static const char *const problems[] = { "gemm bf16,bf16->bf16 M=4 N=128 K=1024",
+                                            "gemm bf16,bf16->bf16 M=24 N=96 K=512 bias=1",
+                                            "gemm f16,f16->f32 M=1 N=300 K=2048", "gemm f32,f32->f32 M=3 N=50 K=70" };
+    struct caller callers[8] = { 0 };
+    int calls = strncmp(op_device(_i), "emu:", 4) ? 20 : 2;
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    for (int i = 0; i < 8; i++) {
+        struct rfg_problem prob;
+        struct rfg_case_params params = { .seed = op_seed() + (uint64_t)i };
+        callers[i].calls = calls;
+        ck_assert(rfg_problem_parse(&prob, problems[i % 4], NULL));
+        ck_assert_msg(rfg_case_create(ctx, &prob, &params, &callers[i].c) == RFG_OK, "%s", rfg_last_error());
+        if (hip)
+            ck_assert_int_eq(hip->hipStreamCreateWithFlags((hipStream_t *)&callers[i].stream, hipStreamNonBlocking),
+                             hipSuccess);
+        /* The harness reads back with a device-wide wait: all must have been uploaded before. */
+    }
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(callers[i].thread, NULL);
+    for (int i = 0; i < 8; i++) {
+        ck_assert_msg(!*callers[i].error, "%s: thread %d: %s", op_device(_i), i, callers[i].error);
+        rfg_case_destroy(&callers[i].c);
+        if (hip)
+            ck_assert_int_eq(hip->hipStreamDestroy((hipStream_t)callers[i].stream), hipSuccess);
+    }
+    rfg_stats stats;
+    rfg_context_stats(ctx, &stats);
+    ck_assert_uint_eq(stats.calls, 8 * calls);
+    ck_assert_uint_eq(stats.plans, 4);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* ---- refusals -----------------------------------------------------------------------------------------------------
+ */
+
+static struct {
+    rfg_context *ctx;
+    _Alignas(64) uint16_t x[64 * 64], w[64 * 64], y[64 * 64], bias[64];
+    rfg_tensor tx, tw, ty, tb;
+} g;
+
+static void fresh(void)
+{
+    for (int i = 0; i < 64 * 64; i++)
+        g.x[i] = g.w[i] = 0x3f80, g.y[i] = 0x7777;
+    g.tx = rfg_tensor_2d(g.x, RFG_BF16, 4, 32, 32);
+    g.tw = rfg_tensor_2d(g.w, RFG_BF16, 8, 32, 32);
+    g.ty = rfg_tensor_2d(g.y, RFG_BF16, 4, 8, 8);
+    g.tb = rfg_tensor_1d(g.bias, RFG_BF16, 8);
+}
+
+/* The call must fail with st, say each of the words, and write nothing. */
+static void refused(rfg_status st, const rfg_tensor *bias, const char *const *words)
+{
+    rfg_status got = rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, bias, NULL);
+    ck_assert_msg(got == st, "%s, not %s: %s", rfg_status_name(got), rfg_status_name(st), rfg_last_error());
+    for (; *words; words++)
+        ck_assert_msg(strstr(rfg_last_error(), *words) != NULL, "no '%s' in: %s", *words, rfg_last_error());
+    for (int i = 0; i < 64 * 64; i++)
+        ck_assert_msg(g.y[i] == 0x7777, "refused, but wrote y[%d]", i);
+    fresh();
+}
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+START_TEST(refusals)
+{
+    const rfg_status bad = RFG_ERROR_INVALID_ARGUMENT;
+    g.ctx = op_context("cpu");
+    fresh();
+    ck_assert_msg(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &g.tb, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_int_ne(g.y[0], 0x7777);
+    fresh();
+
+    g.tx.data = NULL;
+    refused(bad, NULL, WORDS("x's data is NULL", "4 x 32"));
+    g.tx.dtype = (rfg_dtype)77;
+    refused(bad, NULL, WORDS("x has dtype 77", "bf16, f16 or f32"));
+    g.tw.dtype = RFG_F16;
+    refused(bad, NULL, WORDS("x is bf16, w f16: must be of one dtype"));
+    g.tb.dtype = RFG_F32;
+    refused(bad, &g.tb, WORDS("bias f32", "of one dtype"));
+    g.tx.ndim = 1;
+    refused(bad, NULL, WORDS("x has 1 dimensions", "must have 2"));
+    g.tb.ndim = 2;
+    refused(bad, &g.tb, WORDS("bias has 2 dimensions", "must have 1"));
+    g.tw.shape[1] = 31;
+    refused(bad, NULL, WORDS("w 8 x 31", "[N,K]"));
+    g.tw.shape[0] = 9;
+    refused(bad, NULL, WORDS("w 9 x 32", "[N,K]"));
+    g.tb.shape[0] = 7;
+    refused(bad, &g.tb, WORDS("bias 7", "[N]"));
+    g.ty.shape[0] = -1;
+    refused(bad, NULL, WORDS("y is -1 x 8", "0 to 2147483647"));
+    g.tx.shape[0] = g.ty.shape[0] = INT64_C(1) << 31;
+    refused(bad, NULL, WORDS("2147483648", "0 to 2147483647"));
+    g.tx.strides[1] = 2;
+    refused(bad, NULL, WORDS("x has stride 2 in its last dimension", "must be 1"));
+    g.tx.strides[0] = 31;
+    refused(bad, NULL, WORDS("x has row stride 31", "at least its 32 columns"));
+    g.tw.strides[0] = -32;
+    refused(bad, NULL, WORDS("w has row stride -32"));
+    g.ty.strides[0] = INT64_MAX / 2;
+    refused(bad, NULL, WORDS("y has row stride 4611686018427387903", "at most"));
+    g.tx.data = (char *)g.x + 1;
+    refused(bad, NULL, WORDS("x's data is", "aligned to its element, 2 bytes"));
+    g.tx.data = (void *)(UINTPTR_MAX - 15);
+    refused(bad, NULL, WORDS("x at", "wraps around"));
+    g.ty.data = g.x + 127;
+    refused(bad, NULL, WORDS("overlaps x", "may not alias"));
+    g.ty.data = g.w + 8;
+    refused(bad, NULL, WORDS("overlaps w"));
+    g.ty.data = g.bias;
+    refused(bad, &g.tb, WORDS("overlaps bias"));
+    g.tx = g.tw;
+    g.tx.shape[0] = 4; /* inputs may overlap each other */
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, NULL, NULL), RFG_OK);
+    fresh();
+    ck_assert_int_eq(rfg_op_gemm(NULL, &g.ty, &g.tx, &g.tw, NULL, NULL), bad);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "ctx is NULL"));
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, NULL, &g.tx, &g.tw, NULL, NULL), bad);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "y is NULL"));
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, NULL, (rfg_stream)&g), bad);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "stream"));
+    rfg_context_destroy(&g.ctx);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("gemm",
+                   OP_TESTS(right_shapes, right_partials, right_zero_sizes, right_layouts, right_values, tiles_by_turns,
+                            workspace_limit, right_random, one_rounding_where_there_were_two, one_rounding,
+                            many_threads_one_context),
+                   OP_TESTS(refusals));
+}

@@ -1,0 +1,753 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The harness that every other result rests on: its conversions over all codes, its oracle against sums done by hand,
+ * and that its checks do find each kind of mistake. */
+#include <check.h>
+#include <float.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tuner/harness.h"
+#include "rfg/rfg.h"
+#include "tests/suite.h"
+
+/* ---- conversions --------------------------------------------------------------------------------------------------
+ */
+
+/* bf16 is the upper half of a float. */
+START_TEST(bf16_codes)
+{
+    for (uint32_t code = 0; code < 65536; code++) {
+        uint16_t c = (uint16_t)code, back;
+        uint32_t wide = code << 16;
+        float f;
+        memcpy(&f, &wide, 4);
+        double v = rfg_load(&c, RFG_BF16, 0);
+        if (isnan(f)) {
+            ck_assert(isnan(v));
+            continue;
+        }
+        ck_assert_msg(v == (double)f && !signbit(v) == !signbit(f), "bf16 %04x reads %g, not %g", code, v, (double)f);
+        rfg_store(&back, RFG_BF16, 0, v);
+        ck_assert_uint_eq(back, code);
+    }
+}
+END_TEST
+
+#if defined(__FLT16_MANT_DIG__) || defined(__F16C__) || defined(__x86_64__)
+#define HAVE_FLOAT16 (__GNUC__ >= 12)
+#endif
+
+START_TEST(f16_codes)
+{
+    for (uint32_t code = 0; code < 65536; code++) {
+        uint16_t c = (uint16_t)code, back;
+        double v = rfg_load(&c, RFG_F16, 0);
+        int e = code >> 10 & 31, m = code & 1023;
+        double want = e == 31 ? (m ? NAN : INFINITY) : e ? (1 + m / 1024.0) * exp2(e - 15) : m * 0x1p-24;
+        if (code >> 15)
+            want = -want;
+        if (isnan(want)) {
+            ck_assert(isnan(v));
+            continue;
+        }
+        ck_assert_msg(v == want && !signbit(v) == !signbit(want), "f16 %04x reads %g, not %g", code, v, want);
+        rfg_store(&back, RFG_F16, 0, v);
+        ck_assert_uint_eq(back, code);
+#ifdef HAVE_FLOAT16
+        _Float16 h;
+        memcpy(&h, &c, 2);
+        ck_assert(v == (double)h);
+#endif
+    }
+}
+END_TEST
+
+/* Every tie and its neighbours, in both formats: to nearest, ties to even, overflow to infinity. */
+START_TEST(rounding)
+{
+    static const rfg_dtype dtypes[] = { RFG_F16, RFG_BF16 };
+    static const int top[] = { 0x7c00, 0x7f80 };
+    for (int d = 0; d < 2; d++)
+        for (int code = 0; code < top[d]; code++) {
+            uint16_t lo = (uint16_t)code, hi = (uint16_t)(code + 1), got;
+            double a = rfg_load(&lo, dtypes[d], 0), b = rfg_load(&hi, dtypes[d], 0);
+            if (isinf(b))
+                b = a + rfg_ulp(dtypes[d], a);
+            double mid = (a + b) / 2;
+            ck_assert_msg(rfg_ulp(dtypes[d], a) == b - a, "ulp of %g is %g, not %g", a, rfg_ulp(dtypes[d], a), b - a);
+            rfg_store(&got, dtypes[d], 0, mid);
+            ck_assert_msg(got == (code & 1 ? hi : lo), "tie above %04x rounds to %04x", code, got);
+            rfg_store(&got, dtypes[d], 0, nextafter(mid, 0));
+            ck_assert_uint_eq(got, lo);
+            rfg_store(&got, dtypes[d], 0, -nextafter(mid, INFINITY));
+            ck_assert_uint_eq(got, hi | 0x8000);
+        }
+    uint16_t got;
+    rfg_store(&got, RFG_F16, 0, 1e30);
+    ck_assert_uint_eq(got, 0x7c00);
+    rfg_store(&got, RFG_BF16, 0, -INFINITY);
+    ck_assert_uint_eq(got, 0xff80);
+    float f;
+    rfg_store(&f, RFG_F32, 0, 1 + 0x1p-24);
+    ck_assert(f == 1);
+}
+END_TEST
+
+/* The 8-bit formats: some codes by hand, all there and back, every tie and its neighbours, saturation, NaN. */
+START_TEST(byte_formats)
+{
+    static const struct {
+        rfg_dtype dtype;
+        int one, last; /* codes of 1 and of the largest value */
+        double smallest, largest;
+    } f[] = { { RFG_E4M3, 0x38, 0x7e, 0x1p-9, 448 },
+              { RFG_E4M3FNUZ, 0x40, 0x7f, 0x1p-10, 240 },
+              { RFG_E5M2, 0x3c, 0x7b, 0x1p-16, 57344 },
+              { RFG_I8, 1, 127, 1, 127 } };
+    for (size_t d = 0; d < sizeof(f) / sizeof(f[0]); d++) {
+        rfg_dtype t = f[d].dtype;
+        uint8_t code, got, smallest = 1, one = (uint8_t)f[d].one, last = (uint8_t)f[d].last;
+        ck_assert(rfg_load(&smallest, t, 0) == f[d].smallest && rfg_load(&one, t, 0) == 1);
+        ck_assert(rfg_load(&last, t, 0) == f[d].largest && rfg_largest(t) == f[d].largest);
+        for (int i = 0; i < 256; i++) {
+            code = (uint8_t)i;
+            double v = rfg_load(&code, t, 0);
+            if (isfinite(v)) {
+                rfg_store(&got, t, 0, v);
+                ck_assert_msg(got == code, "%s: %02x comes back as %02x", rfg_dtype_name(t), code, got);
+            }
+        }
+        for (int i = 0; i < f[d].last; i++) {
+            uint8_t lo = (uint8_t)i, hi = (uint8_t)(i + 1);
+            double a = rfg_load(&lo, t, 0), b = rfg_load(&hi, t, 0), mid = (a + b) / 2;
+            ck_assert_msg(b > a && rfg_ulp(t, a) == b - a, "%s: %02x", rfg_dtype_name(t), lo);
+            rfg_store(&got, t, 0, mid);
+            ck_assert_msg(got == (i & 1 ? hi : lo), "%s: the tie above %02x", rfg_dtype_name(t), lo);
+            rfg_store(&got, t, 0, nextafter(mid, 0));
+            ck_assert_uint_eq(got, lo);
+            rfg_store(&got, t, 0, -nextafter(mid, INFINITY));
+            ck_assert_uint_eq(got, (uint8_t)(t == RFG_I8 ? -hi : hi | 0x80));
+        }
+        rfg_store(&got, t, 0, 1e9);
+        ck_assert_uint_eq(got, last);
+        rfg_store(&got, t, 0, 1e30);
+        ck_assert_uint_eq(got, last);
+        rfg_store(&got, t, 0, INFINITY);
+        ck_assert_uint_eq(got, last);
+        rfg_store(&got, t, 0, -INFINITY);
+        ck_assert_uint_eq(got, t == RFG_I8 ? 0x80 : last | 0x80);
+        rfg_store(&got, t, 0, -0.0);
+        ck_assert_uint_eq(got, t == RFG_I8 || t == RFG_E4M3FNUZ ? 0 : 0x80);
+        rfg_store(&got, t, 0, NAN);
+        ck_assert(t == RFG_I8 ? got == 0 : isnan(rfg_load(&got, t, 0)));
+    }
+}
+END_TEST
+
+START_TEST(i32_values)
+{
+    int32_t got;
+    ck_assert(rfg_dtype_size(RFG_I32) == 4 && !strcmp(rfg_dtype_name(RFG_I32), "i32"));
+    ck_assert(rfg_largest(RFG_I32) == INT32_MAX && rfg_ulp(RFG_I32, 1e6) == 1);
+    for (int i = 0; i < 2; i++) {
+        rfg_store(&got, RFG_I32, 0, i ? -123456789.0 : 16777217.0);
+        ck_assert(got == (i ? -123456789 : 16777217) && rfg_load(&got, RFG_I32, 0) == got);
+    }
+    rfg_store(&got, RFG_I32, 0, -1e30);
+    ck_assert_int_eq(got, INT32_MIN);
+}
+END_TEST
+
+/* ---- the oracle ---------------------------------------------------------------------------------------------------
+ */
+
+START_TEST(oracle_by_hand)
+{
+    /* x = [1 2 3; -4 5 0.5], w = [2 -1 4; 0.25 8 -2], bias = [10 -1] */
+    float x[] = { 1, 2, 3, -99, -4, 5, .5f }, w[] = { 2, -1, 4, .25f, 8, -2 }, b[] = { 10, -1 };
+    const double sums[] = { 22, 9.25, -1, 37 }, mags[] = { 26, 23.25, 25, 43 };
+    struct rfg_problem p;
+    ck_assert(rfg_problem_parse(&p, "gemm f32,f32->f32 M=2 N=2 K=3 ldx=4 bias=1", NULL));
+    rfg_tensor t[RFG_MAX_TENSORS] = {
+        { 0 }, rfg_tensor_2d(x, RFG_F32, 2, 3, 4), rfg_tensor_2d(w, RFG_F32, 2, 3, 3), rfg_tensor_1d(b, RFG_F32, 2)
+    };
+    double e[4], a[4];
+    struct rfg_expected want[RFG_MAX_TENSORS] = { { e, a } };
+    int64_t rows[] = { 0, 1 };
+    ck_assert_int_eq(rfg_oracle(&p, t, rows, 2, want), RFG_OK);
+    for (int i = 0; i < 4; i++) {
+        double allow = (sqrt(3) + 4) * 0x1p-24 * mags[i] + 0x1p-126;
+        ck_assert_msg(e[i] == sums[i] && a[i] == allow, "[%d] is %g +- %g, not %g +- %g", i, e[i], a[i], sums[i],
+                      allow);
+    }
+    ck_assert_int_eq(rfg_oracle(&p, t, rows + 1, 1, want), RFG_OK);
+    ck_assert(e[0] == -1 && e[1] == 37);
+}
+END_TEST
+
+/* ---- the checks find mistakes -------------------------------------------------------------------------------------
+ */
+
+static rfg_context *ctx;
+static struct rfg_case *c;
+
+static void begin_with(const char *text, struct rfg_case_params params)
+{
+    struct rfg_problem p;
+    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    ck_assert_msg(rfg_context_create(&ctx, &cp) == RFG_OK, "%s", rfg_last_error());
+    ck_assert(rfg_problem_parse(&p, text, NULL));
+    ck_assert_msg(rfg_case_create(ctx, &p, &params, &c) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_case_run(c, 0, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+}
+
+static void begin(const char *text, enum rfg_data data)
+{
+    begin_with(text, (struct rfg_case_params){ .seed = 5, .data = data });
+}
+
+static void end(void)
+{
+    rfg_case_destroy(&c);
+    rfg_context_destroy(&ctx);
+}
+
+static struct rfg_check checked(void)
+{
+    struct rfg_check k;
+    ck_assert_msg(rfg_case_check(c, 0, &k) == RFG_OK, "%s", rfg_last_error());
+    return k;
+}
+
+START_TEST(finds_wrong_values)
+{
+    begin("gemm bf16,bf16->bf16 M=3 N=50 K=256 ldy=56", RFG_DATA_RANDOM);
+    ck_assert_msg(checked().ok, "%s", checked().message);
+    const rfg_tensor *y = rfg_case_tensors(c, 0);
+    uint16_t *e = (uint16_t *)y->data + 2 * 56 + 49, was = *e;
+    *e = (uint16_t)(was + 2); /* two ulps off */
+    struct rfg_check k = checked();
+    ck_assert(!k.ok && k.wrong == 1 && !k.guard_broken);
+    ck_assert_msg(strstr(k.message, "y[2,49]") && strstr(k.message, "seed=5") && strstr(k.message, "M=3 N=50"), "%s",
+                  k.message);
+    *e = 0xffff; /* never written: still poison */
+    ck_assert_int_eq(checked().wrong, 1);
+    *e = 0x7f80; /* infinity */
+    ck_assert_int_eq(checked().wrong, 1);
+    *e = was ^ 0x8000;
+    ck_assert_int_eq(checked().wrong, 1);
+    *e = was;
+    ck_assert(checked().ok);
+    end();
+}
+END_TEST
+
+START_TEST(finds_writes_elsewhere)
+{
+    begin("gemm f16,f16->f32 M=3 N=50 K=64 ldy=56 bias=1", RFG_DATA_RANDOM);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    char *at[] = { (char *)t[0].data - 1,                      /* before the output */
+                   (char *)t[0].data + 50 * 4,                 /* between its rows */
+                   (char *)t[0].data + (2 * 56 + 50) * 4,      /* after it */
+                   (char *)t[1].data + 5, (char *)t[3].data }; /* inputs */
+    for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+        *at[i] ^= 1;
+        struct rfg_check k = checked();
+        ck_assert_msg(!k.ok && k.guard_broken && !k.wrong, "place %zu: not seen", i);
+        ck_assert_ptr_nonnull(strstr(k.message, "outside the output"));
+        *at[i] ^= 1;
+    }
+    ck_assert(checked().ok);
+    end();
+}
+END_TEST
+
+/* A sum kept in 16 bits is outside the tolerance, on data made for it. */
+/* The quick check looks at all but the inside of large inputs, and at samples of that; the thorough one at everything.
+ */
+/* The same where a tensor has memory of its own: between its rows, and in what is left of its last 16 bytes. */
+START_TEST(finds_writes_beside_a_fenced_tensor)
+{
+    static const int beside[] = { -1, 5, 17, 19 }; /* of 3 rows of 5, 6 apart, in 80 bytes */
+    begin_with("gemm f32,f32->f32 M=3 N=5 K=7 ldy=6", (struct rfg_case_params){ .seed = 5, .fenced = true });
+    ck_assert_msg(checked().ok, "%s", checked().message);
+    float *y = rfg_case_tensors(c, 0)[0].data;
+    for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+        float was = y[beside[i]];
+        y[beside[i]] = 1;
+        struct rfg_check k = checked();
+        ck_assert_msg(k.guard_broken && !k.wrong, "y[%d]: %s", beside[i], k.message);
+        y[beside[i]] = was;
+    }
+    ck_assert(checked().ok);
+    end();
+}
+END_TEST
+
+/* What lies there can't be read, which the kernel says without a signal if it is to write it somewhere. */
+START_TEST(nothing_behind_a_fenced_tensor)
+{
+    begin_with("gemm f32,f32->f32 M=3 N=8 K=8", (struct rfg_case_params){ .seed = 5, .fenced = true });
+    int fd[2];
+    ck_assert_int_eq(pipe(fd), 0);
+    for (int i = 0; i < 3; i++) {
+        const rfg_tensor *t = &rfg_case_tensors(c, 0)[i];
+        const char *behind = (const char *)t->data + t->shape[0] * 8 * 4;
+        ck_assert_int_eq(write(fd[1], behind - 1, 1), 1);
+        ck_assert(write(fd[1], behind, 1) == -1 && errno == EFAULT);
+    }
+    close(fd[0]);
+    close(fd[1]);
+    end();
+}
+END_TEST
+
+/* NaN lies before, behind and between the rows of inputs: a kernel that reads there shows it. */
+START_TEST(surrounds_inputs_with_nan)
+{
+    begin("gemm f32,f32->f32 M=3 N=8 K=8 ldx=9 ldw=11", RFG_DATA_RANDOM);
+    for (int i = 0, found = 0; i < 3; i++) {
+        const rfg_tensor *t = &rfg_case_tensors(c, 0)[i];
+        const float *f = t->data;
+        int64_t ld = t->strides[0];
+        if (ld == 8)
+            continue; /* y */
+        ck_assert(isnan(f[-1]) && isnan(f[8]) && isnan(f[ld - 1]) && isnan(f[(t->shape[0] - 1) * ld + 8]));
+        ck_assert(!isnan(f[0]) && !isnan(f[7]) && !isnan(f[ld]));
+        ck_assert_int_le(++found, 2);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(quick_checks)
+{
+    enum { N = 4096, K = 1024 }; /* 8 MiB of W */
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    struct rfg_check got;
+    struct rfg_case_params params = { .seed = 5, .check_rows = 1 };
+    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 2 };
+    ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
+    ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->bf16 M=2 N=4096 K=1024", &why));
+    ck_assert_int_eq(rfg_case_create(ctx, &prob, &params, &c), RFG_OK);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    char *y = t[0].data, *x = t[1].data, *w = t[2].data;
+    char *const places[] = {
+        x - 1,        x, x + 2 * K * 2 - 1, w - 1, w, w + 1000, w + (size_t)N * K * 2 - 1, w + (size_t)N * K * 2, y - 1,
+        y + 2 * N * 2
+    };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+        ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+        *places[i] ^= 1;
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        ck_assert_msg(got.guard_broken && !got.ok && !got.wrong, "place %zu", i);
+    }
+    ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+    for (int again = 0; again < 2; again++) { /* outputs are poisoned each time */
+        ck_assert_int_eq(rfg_case_poison_quickly(c, 0), RFG_OK);
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        ck_assert(got.wrong == N && !got.guard_broken);
+        ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        ck_assert(got.ok && !got.guard_broken);
+    }
+    /* Somewhere between: of many places some are seen; the thorough check sees each, and poison mends it. */
+    int seen = 0;
+    for (int i = 0; i < 256; i++) {
+        char *at = w + 100000 + (size_t)i * 31013;
+        *at ^= 1;
+        ck_assert_int_eq(rfg_case_check_quickly(c, 0, &got), RFG_OK);
+        seen += got.guard_broken;
+        *at ^= 1;
+    }
+    ck_assert_msg(seen > 0 && seen < 128, "%d of 256", seen);
+    w[4000000] ^= 1;
+    ck_assert_int_eq(rfg_case_check(c, 0, &got), RFG_OK);
+    ck_assert(got.guard_broken);
+    ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+    ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+    ck_assert_int_eq(rfg_case_check(c, 0, &got), RFG_OK);
+    ck_assert(got.ok);
+    end();
+}
+END_TEST
+
+START_TEST(finds_16_bit_accumulation)
+{
+    begin("gemm bf16,bf16->f32 M=2 N=8 K=512", RFG_DATA_CANCEL);
+    ck_assert(checked().ok);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    for (int m = 0; m < 2; m++)
+        for (int n = 0; n < 8; n++) {
+            uint16_t acc = 0;
+            for (int k = 0; k < 512; k++)
+                rfg_store(&acc, RFG_BF16, 0,
+                          rfg_load(&acc, RFG_BF16, 0) +
+                              rfg_load(t[1].data, RFG_BF16, m * 512 + k) * rfg_load(t[2].data, RFG_BF16, n * 512 + k));
+            ((float *)t[0].data)[m * 8 + n] = (float)rfg_load(&acc, RFG_BF16, 0);
+        }
+    struct rfg_check k = checked();
+    ck_assert_msg(k.wrong >= 12, "only %d of 16 found", (int)k.wrong);
+    end();
+}
+END_TEST
+
+/* What proves nothing is said: no output differs from another. */
+/* With exact data a result that was rounded before the bias, too, is wrong wherever that shows. */
+START_TEST(finds_a_second_rounding)
+{
+    static const char *const problems[] = { "gemm bf16,bf16->bf16 M=9 N=40 K=128 bias=1",
+                                            "gemm f16,f16->f16 M=9 N=40 K=4096 bias=1" };
+    for (int p = 0; p < 2; p++) {
+        begin(problems[p], RFG_DATA_EXACT);
+        ck_assert_msg(checked().ok, "%s", checked().message);
+        const rfg_tensor *t = rfg_case_tensors(c, 0);
+        rfg_dtype d = t[0].dtype;
+        int shows = 0;
+        for (int i = 0; i < 9 * 40; i++) {
+            double sum = 0, bias = rfg_load(t[3].data, d, i % 40), right = rfg_load(t[0].data, d, i), twice;
+            for (int64_t k = 0; k < t[1].shape[1]; k++)
+                sum += rfg_element(&t[1], i / 40, k) * rfg_element(&t[2], i % 40, k);
+            rfg_store(t[0].data, d, i, sum);
+            rfg_store(t[0].data, d, i, rfg_load(t[0].data, d, i) + bias);
+            twice = rfg_load(t[0].data, d, i);
+            shows += twice != right;
+        }
+        ck_assert_int_gt(shows, 36); /* one in ten at least */
+        ck_assert_int_eq(checked().wrong, shows);
+        end();
+    }
+}
+END_TEST
+
+START_TEST(finds_trivial_data)
+{
+    begin("gemm bf16,bf16->bf16 M=3 N=50 K=0", RFG_DATA_RANDOM);
+    struct rfg_check k = checked();
+    ck_assert(!k.ok && k.trivial && !k.wrong);
+    ck_assert_ptr_nonnull(strstr(k.message, "proves nothing"));
+    end();
+}
+END_TEST
+
+/* NaN must be NaN, infinity the right one; and nothing else may be. */
+START_TEST(special_values)
+{
+    begin("gemm bf16,bf16->f32 M=24 N=60 K=64", RFG_DATA_SPECIAL);
+    ck_assert_msg(checked().ok, "%s", checked().message);
+    float *y = rfg_case_tensors(c, 0)[0].data;
+    int nan = -1, inf = -1, finite = -1;
+    for (int i = 0; i < 24 * 60; i++)
+        *(isnan(y[i]) ? &nan : isinf(y[i]) ? &inf : &finite) = i;
+    ck_assert_msg(nan >= 0 && inf >= 0 && finite >= 0, "the data has too little of a kind: nan %d inf %d finite %d",
+                  nan, inf, finite);
+    float was = y[nan];
+    y[nan] = 1;
+    ck_assert_int_eq(checked().wrong, 1);
+    y[nan] = INFINITY;
+    ck_assert_int_eq(checked().wrong, 1);
+    y[nan] = was;
+    was = y[inf];
+    y[inf] = -was;
+    ck_assert_int_eq(checked().wrong, 1);
+    y[inf] = was;
+    y[finite] = NAN;
+    ck_assert_int_eq(checked().wrong, 1);
+    end();
+}
+END_TEST
+
+/* ---- attention's mistakes are seen in long contexts --------------------------------------------------------------
+ */
+
+enum { MHA_OUT, MHA_LSE, MHA_Q, MHA_K, MHA_V, MHA_CU_Q = 9, MHA_TABLE = 11 }; /* as the op lists its tensors */
+
+/* One query of one head against a mistake's keys: how it should be, and with the mistake. */
+struct attended {
+    double out[64], sum;
+};
+struct mistake {
+    const char *dtypes;
+    int s, first, n, times; /* keys from `first` on are counted so often */
+};
+
+static void attend(const struct mistake *m, struct attended *right, struct attended *wrong)
+{
+    enum { PAGE = 16, D = 64 };
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    const int32_t *table = t[MHA_TABLE].data;
+    memset(right, 0, sizeof(*right));
+    memset(wrong, 0, sizeof(*wrong));
+    for (int key = 0; key < m->s; key++) {
+        int64_t row = (int64_t)table[key / PAGE] * PAGE + key % PAGE;
+        double score = 0;
+        for (int i = 0; i < D; i++)
+            score += rfg_load(t[MHA_Q].data, t[MHA_Q].dtype, i) * rfg_load(t[MHA_K].data, t[MHA_K].dtype, row * D + i);
+        double w = exp(score / sqrt(D)), times = key >= m->first && key < m->first + m->n ? m->times : 1;
+        right->sum += w;
+        wrong->sum += w * times;
+        for (int i = 0; i < D; i++) {
+            double x = w * rfg_load(t[MHA_V].data, t[MHA_V].dtype, row * D + i);
+            right->out[i] += x;
+            wrong->out[i] += x * times;
+        }
+    }
+}
+
+static void put_attended(const struct attended *a)
+{
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    for (int i = 0; i < 64; i++)
+        rfg_store(t[MHA_OUT].data, t[MHA_OUT].dtype, i, a->out[i] / a->sum);
+}
+
+/* Steps and pages are of 16 keys. */
+static const struct mistake dropped[] = {
+    { "bf16->bf16", 32768, 0, 1, 0 },      { "bf16->bf16", 32768, 15, 1, 0 },      { "bf16->bf16", 32768, 4096, 1, 0 },
+    { "bf16->bf16", 32768, 20007, 1, 0 },  { "bf16->bf16", 32768, 32767, 1, 0 },   { "f16->f16", 32768, 777, 1, 0 },
+    { "bf16->bf16", 131072, 65536, 1, 0 }, { "bf16->bf16", 131072, 131071, 1, 0 }, { "f16->f16", 131072, 70000, 1, 0 },
+    { "bf16->bf16", 131072, 4096, 16, 0 },
+};
+static const struct mistake doubled[] = {
+    { "bf16->bf16", 32768, 0, 16, 2 },      { "bf16->bf16", 32768, 16384, 16, 2 },
+    { "bf16->bf16", 131072, 65536, 16, 2 }, { "bf16->bf16", 131072, 131056, 16, 2 },
+    { "f16->f16", 131072, 8000, 16, 2 },
+};
+
+static void must_find(const struct mistake *m)
+{
+    char text[RFG_PROBLEM_STRLEN];
+    struct attended right, wrong;
+    snprintf(text, sizeof(text), "mha_decode %s B=1 Hq=1 Hkv=1 D=64 S=%d lse=1 page=16", m->dtypes, m->s);
+    begin(text, RFG_DATA_RANDOM);
+    ck_assert_msg(checked().ok, "%s", checked().message);
+    attend(m, &right, &wrong);
+    put_attended(&right);
+    ck_assert_msg(checked().ok, "%s", checked().message);
+    put_attended(&wrong);
+    ck_assert_msg(checked().wrong > 0, "%s: keys %d to %d counted %d times: not seen in out, %g of what it takes", text,
+                  m->first, m->first + m->n - 1, m->times, checked().max_ratio);
+    if (m->s / m->n <= 8192) { /* fewer of more are within what a sum in fp32 loses */
+        put_attended(&right);
+        *(float *)rfg_case_tensors(c, 0)[MHA_LSE].data = (float)log(wrong.sum);
+        ck_assert_msg(checked().wrong == 1, "%s: keys %d to %d counted %d times: not seen in lse", text, m->first,
+                      m->first + m->n - 1, m->times);
+    }
+    end();
+}
+
+START_TEST(finds_a_dropped_key)
+{
+    must_find(&dropped[_i]);
+}
+END_TEST
+
+START_TEST(finds_a_doubled_page)
+{
+    must_find(&doubled[_i]);
+}
+END_TEST
+
+/* A checked run of a plan asks for lse where the problem is without; others leave it alone, and so must they. */
+START_TEST(checks_lse_always)
+{
+    struct rfg_problem p;
+    const struct rfg_variant *var;
+    struct rfg_plan *plan;
+    int params[RFG_MAX_PARAMS] = { 0 };
+    struct rfg_reason why;
+    void *bytes;
+    size_t size[2];
+    begin("mha_decode bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=50 page=16", RFG_DATA_RANDOM);
+    ck_assert_msg(checked().ok && checked().checked == 3 * 4 * 64, "%s", checked().message);
+    p = *rfg_case_problem(c);
+    ck_assert(rfg_config_parse(p.op, "mha_decode_cpu_portable", &var, params, &why));
+    ck_assert_int_eq(rfg_plan_create(ctx, &p, var, params, &plan), RFG_OK);
+    for (int all = 0; all < 2; all++) {
+        ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+        ck_assert_int_eq((all ? rfg_case_run_checked : rfg_case_run)(c, 0, plan, NULL), RFG_OK);
+        ck_assert_msg(checked().ok && checked().checked == 3 * 4 * (64 + all), "%s", checked().message);
+        ck_assert_int_eq(rfg_case_outputs(c, 0, &bytes, &size[all]), RFG_OK);
+        free(bytes);
+    }
+    ck_assert_uint_eq(size[1], size[0] + 3 * 4 * sizeof(float));
+    ck_assert_int_eq(rfg_case_run(c, 0, plan, NULL), RFG_OK); /* what was asked for before is now written by nobody */
+    ck_assert(checked().guard_broken);
+    rfg_plan_destroy(ctx, &plan);
+    end();
+}
+END_TEST
+
+/* Rows that belong to no sequence stay as they were; a NaN there isn't what was there. */
+START_TEST(finds_writes_to_rows_of_nobody)
+{
+    begin("mha bf16->bf16 B=5 Hq=2 Hkv=1 D=64 S=60 Sq=30 lse=1 varlen=1 lens=any", RFG_DATA_RANDOM);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    int tokens = (int)t[MHA_Q].shape[0], used = ((const int32_t *)t[MHA_CU_Q].data)[5];
+    ck_assert_int_lt(used, tokens);
+    ck_assert_msg(checked().ok, "%s", checked().message);
+    uint16_t *out = (uint16_t *)t[MHA_OUT].data + (tokens - 1) * 2 * 64 + 127, was = *out;
+    float *lse = (float *)t[MHA_LSE].data + used * 2, had = *lse;
+    ck_assert(was != 0xffff && had == had);
+    static const uint16_t writes[] = { 0xffff, 0x7fc0, 0 };
+    for (int i = 0; i < 3; i++) {
+        *out = writes[i];
+        ck_assert_int_eq(checked().wrong, 1);
+        *out = was;
+        *lse = i == 2 ? 0 : NAN;
+        ck_assert_int_eq(checked().wrong, 1);
+        *lse = had;
+    }
+    ck_assert(checked().ok);
+    end();
+}
+END_TEST
+
+START_TEST(data_is_reproducible)
+{
+    void *a, *b;
+    size_t n, m;
+    begin("gemm bf16,bf16->bf16 M=3 N=50 K=100", RFG_DATA_RANDOM);
+    ck_assert_int_eq(rfg_case_outputs(c, 0, &a, &n), RFG_OK);
+    end();
+    begin("gemm bf16,bf16->bf16 M=3 N=50 K=100", RFG_DATA_RANDOM);
+    ck_assert_int_eq(rfg_case_outputs(c, 0, &b, &m), RFG_OK);
+    ck_assert(n == m && n == 3 * 50 * 2 && !memcmp(a, b, n));
+    free(a);
+    free(b);
+    end();
+}
+END_TEST
+
+/* ---- timing -------------------------------------------------------------------------------------------------------
+ */
+
+/* Sizes whose bytes don't fit 64 bits. */
+START_TEST(too_large_for_any_memory)
+{
+    static const char *const problems[] = {
+        "gemm f32,f32->f32 M=2147483647 N=2147483647 K=1", /* 2^64 bytes and a few */
+        "gemm f32,f32->f32 M=2147483647 N=2147483647 K=2147483647",
+        "gemm f32,f32->f32 M=2147483647 N=1 K=1 ldx=2147483647 ldy=2147483647",
+        "rmsnorm f32->f32 M=2147483647 N=1073741823",
+    };
+    rfg_context_params cp = { .device = "cpu", .user_db = "", .system_db = "", .cache_dir = "", .threads = 1 };
+    ck_assert_int_eq(rfg_context_create(&ctx, &cp), RFG_OK);
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+        struct rfg_problem p;
+        struct rfg_reason why;
+        struct rfg_case_params params = { .seed = 1 };
+        ck_assert_msg(rfg_problem_parse(&p, problems[i], &why), "%s: %s", problems[i], why.text);
+        ck_assert_msg(rfg_case_create(ctx, &p, &params, &c) == RFG_ERROR_OUT_OF_MEMORY, "%s", problems[i]);
+        ck_assert_ptr_null(c);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+START_TEST(times_are_sane)
+{
+    begin("gemm bf16,bf16->bf16 M=1 N=64 K=4096", RFG_DATA_RANDOM);
+    const struct rfg_plan *plan = rfg_plan_find(ctx, rfg_case_problem(c));
+    ck_assert_ptr_nonnull(plan);
+    struct rfg_times one, race[2];
+    ck_assert_int_eq(rfg_case_time(c, plan, 11, 5, &one), RFG_OK);
+    ck_assert_int_eq(one.n, 11);
+    for (int i = 0; i < 11; i++)
+        ck_assert(one.us[i] > 0 && (i == 0 || one.us[i] >= one.us[i - 1]));
+    ck_assert(rfg_times_at(&one, 0) == one.us[0] && rfg_times_at(&one, 1) == one.us[10] &&
+              rfg_times_at(&one, .5) == one.us[5]);
+    const struct rfg_plan *plans[] = { plan, plan };
+    ck_assert_int_eq(rfg_case_race(c, plans, 2, 7, 5, race), RFG_OK);
+    ck_assert(race[0].n == 7 && race[1].n == 7);
+    rfg_times_free(&one);
+    rfg_times_free(&race[0]);
+    rfg_times_free(&race[1]);
+    end();
+}
+END_TEST
+
+/* Nothing is faster than what is called the floor: not a call that is over in less than a launch takes, nor data that
+ * caches hold. */
+START_TEST(cpu_floor_is_one)
+{
+    static const char *const problems[] = {
+        "gemm bf16,bf16->bf16 M=1 N=16 K=64",   "act bf16->bf16 M=1 N=8",
+        "gemm bf16,bf16->bf16 M=1 N=512 K=512", "act bf16->bf16 M=64 N=4096",
+        "add_rmsnorm bf16->bf16 M=16 N=4096",   "gemm f32,f32->f32 M=64 N=128 K=256"
+    };
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+        struct rfg_times t;
+        const char *which;
+        begin(problems[i], RFG_DATA_RANDOM);
+        double floor = rfg_floor_us(rfg_context_info(ctx), rfg_case_problem(c), &which);
+        ck_assert_int_eq(rfg_case_time(c, rfg_plan_find(ctx, rfg_case_posed(c)), 41, 1, &t), RFG_OK);
+        ck_assert_msg(floor > 0 && floor <= rfg_times_at(&t, 0), "%s: %g us by %s is no floor: it took %g", problems[i],
+                      floor, which, rfg_times_at(&t, 0));
+        rfg_times_free(&t);
+        end();
+    }
+}
+END_TEST
+
+/* What doesn't fit the caches comes from memory, whose rate a calibration knows. */
+START_TEST(cpu_floor_by_memory)
+{
+    struct rfg_problem p;
+    struct rfg_device dev;
+    const char *which;
+    rfg_device_cpu(&dev, 2);
+    dev.cache_bytes = 1 << 20;
+    ck_assert(rfg_problem_parse(&p, "act bf16->bf16 M=1024 N=1024", NULL)); /* 4 MiB */
+    double guessed = rfg_floor_us(&dev, &p, &which);
+    struct rfg_calibration cal = { .mem_gbps = 10, .cache_gbps = 100, .latency_us = 3, .load_us = 1, .sync_us = 1 };
+    rfg_device_calibrate(&dev, &cal);
+    double known = rfg_floor_us(&dev, &p, &which);
+    ck_assert_str_eq(which, "bytes");
+    ck_assert_double_eq_tol(known, 4.0 * 1024 * 1024 / 10e3, 1e-9);
+    ck_assert_double_lt(guessed, known / 10);
+    dev.cache_bytes = 8 << 20;
+    ck_assert_double_eq(rfg_floor_us(&dev, &p, &which), guessed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("harness");
+    TCase *tc = tcase_create("harness");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, bf16_codes);
+    tcase_add_test(tc, f16_codes);
+    tcase_add_test(tc, rounding);
+    tcase_add_test(tc, byte_formats);
+    tcase_add_test(tc, i32_values);
+    tcase_add_test(tc, oracle_by_hand);
+    tcase_add_test(tc, finds_wrong_values);
+    tcase_add_test(tc, finds_writes_elsewhere);
+    tcase_add_test(tc, finds_writes_beside_a_fenced_tensor);
+    tcase_add_test(tc, nothing_behind_a_fenced_tensor);
+    tcase_add_test(tc, surrounds_inputs_with_nan);
+    tcase_add_test(tc, quick_checks);
+    tcase_add_test(tc, finds_16_bit_accumulation);
+    tcase_add_test(tc, finds_a_second_rounding);
+    tcase_add_test(tc, finds_trivial_data);
+    tcase_add_test(tc, special_values);
+    tcase_add_loop_test(tc, finds_a_dropped_key, 0, sizeof(dropped) / sizeof(dropped[0]));
+    tcase_add_loop_test(tc, finds_a_doubled_page, 0, sizeof(doubled) / sizeof(doubled[0]));
+    tcase_add_test(tc, checks_lse_always);
+    tcase_add_test(tc, finds_writes_to_rows_of_nobody);
+    tcase_add_test(tc, data_is_reproducible);
+    tcase_add_test(tc, too_large_for_any_memory);
+    tcase_add_test(tc, times_are_sane);
+    tcase_add_test(tc, cpu_floor_is_one);
+    tcase_add_test(tc, cpu_floor_by_memory);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_mha and rfg_op_mha_decode on the cpu and on the devices of $RFG_TEST_DEVICES: head sizes, groups, masks,
+ * ragged and paged batches, forms of the cache, 8-bit caches. What they refuse, and what must not change a result, is
+ * in test_mha_rules.c. */
+#include <string.h>
+
+#include "tests/op_cases.h"
+
+#define R RFG_DATA_RANDOM
+#define C RFG_DATA_CANCEL
+#define I RFG_DATA_INTS    /* equal weights: sums are exact, so all variants give the same bits */
+#define S RFG_DATA_SPECIAL /* without masks: what 0 times a masked NaN is, is said of no variant */
+
+/* Small: the emulator does ten million products a second. */
+static const struct op_case prefill[] = {
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=4 D=64 S=50 Sq=50 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=6 Hkv=2 D=96 S=70 Sq=33 causal=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=8 Hkv=2 D=128 S=130 Sq=20 causal=1 lse=1", R, false },
+    { "mha f16->f16 B=1 Hq=4 Hkv=1 D=128 S=65 Sq=65 causal=1 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=192 S=64 Sq=40 Dv=128 causal=1 lse=1", R, false },
+    { "mha f16->f16 B=1 Hq=2 Hkv=1 D=192 S=40 Sq=17", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=256 S=63 Sq=30 causal=1 lse=1", R, false },
+    { "mha f16->f16 B=2 Hq=6 Hkv=2 D=64 S=1 Sq=1 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=300 Sq=3 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=80 Sq=80 lse=1", C, false }, /* nearly one key takes all */
+    { "mha f16->f16 B=1 Hq=4 Hkv=2 D=128 S=66 Sq=18 causal=1 lse=1", C, false },
+    { "mha bf16->bf16 B=0 Hq=2 Hkv=1 D=64 S=8 Sq=8", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=8 Sq=0 lse=1", R, false },
+    { "mha bf16->bf16 B=2 Hq=2 Hkv=1 D=64 S=0 Sq=5 lse=1", R, false },
+};
+
+static const struct op_case masks[] = {
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=20 Sq=60 causal=1 lse=1", R, false }, /* 40 rows see nothing */
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=150 Sq=90 causal=1 window=33 lse=1", R, false },
+    { "mha f16->f16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=90 window=5 window_right=40 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=40 window_right=7 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=90 Sq=30 window=33 window_right=7 lse=1", R, false,
+      "mha_portable{rows=4}" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=70 Sq=70 window=0 window_right=0 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=128 S=70 Sq=40 causal=1 cap=1 lse=1", R, false },
+    { "mha f16->f16 B=1 Hq=2 Hkv=2 D=64 S=70 Sq=40 cap=30 lse=1", C, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=40 Sq=40 causal=1 window=12 sink=1 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=10 Sq=30 causal=1 sink=1 lse=1", R, false },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=64 S=70 Sq=50 causal=1 alibi=1 lse=1", R, false },
+    { "mha f16->f16 B=1 Hq=4 Hkv=1 D=64 S=33 Sq=50 alibi=1 sink=1 cap=2 window=20 lse=1", R, false },
+};
+
+static const struct op_case ragged[] = {
+    { "mha bf16->bf16 B=5 Hq=2 Hkv=1 D=64 S=70 Sq=40 causal=1 lse=1 varlen=1", R, false },
+    { "mha bf16->bf16 B=4 Hq=4 Hkv=2 D=128 S=33 Sq=33 varlen=1", R, false },
+    { "mha f16->f16 B=5 Hq=2 Hkv=2 D=64 S=60 Sq=30 causal=1 lse=1 varlen=1 lens=any", R, false },
+    { "mha bf16->bf16 B=4 Hq=2 Hkv=1 D=64 S=90 Sq=20 causal=1 window=40 lse=1 varlen=1 lens=log", R, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=128 S=100 Sq=24 causal=1 lse=1 page=16", R, false },
+    { "mha f16->f16 B=3 Hq=2 Hkv=1 D=64 S=75 Sq=16 causal=1 lse=1 page=32 lens=any", R, false },
+    { "mha bf16->bf16 B=3 Hq=2 Hkv=1 D=96 S=75 Sq=16 causal=1 page=1 lens=log", R, false },
+    { "mha bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=130 Sq=20 causal=1 lse=1 varlen=1 page=64 lens=log", R, false },
+    { "mha bf16->bf16 B=2 Hq=2 Hkv=1 D=128 S=140 Sq=9 causal=1 sink=1 page=128 kv=e4m3 scales=tensor", R, false },
+    { "mha bf16->bf16 B=1 Hq=4 Hkv=2 D=128 S=60 Sq=30 causal=1 lse=1 kv=e5m2 scales=head", R, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 Sq=40 causal=1 lse=1 form=hnd", R, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 Sq=40 causal=1 lse=1 form=gaps", R, false },
+    { "mha f16->f16 B=3 Hq=4 Hkv=2 D=64 S=50 Sq=20 varlen=1 lse=1 form=hnd", R, false },
+    { "mha f16->f16 B=3 Hq=4 Hkv=2 D=64 S=50 Sq=20 varlen=1 form=gaps", R, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 Sq=20 causal=1 page=16 form=hnd", R, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=33 Sq=40 causal=1 lse=1", R, true },
+};
+
+static const struct op_case decode[] = {
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=200 page=16", R, false },
+    { "mha_decode bf16->bf16 B=3 Hq=8 Hkv=2 D=64 S=150 lse=1 page=32 lens=any", R, false },
+    { "mha_decode f16->f16 B=3 Hq=4 Hkv=4 D=96 S=100 lse=1 page=1 lens=log", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=16 Hkv=1 D=128 S=300 lse=1 page=64 lens=any", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=192 S=150 Dv=128 page=128 lens=log", R, false },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=192 S=70 page=16", R, false },
+    { "mha_decode bf16->bf16 B=1 Hq=10 Hkv=2 D=256 S=130 lse=1 page=16", R, false },
+    { "mha_decode bf16->bf16 B=3 Hq=4 Hkv=2 D=64 S=100 lse=1", R, false }, /* no table */
+    { "mha_decode f16->f16 B=3 Hq=4 Hkv=2 D=128 S=75 lse=1 lens=any", R, false },
+    { "mha_decode bf16->bf16 B=9 Hq=4 Hkv=2 D=64 S=200 lse=1 page=16 lens=log", R, false },
+    { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=3000 lse=1 page=16", R, false },
+    { "mha_decode bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=1 page=16", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=2 Hkv=1 D=64 S=0 lse=1 page=16", R, false },
+    { "mha_decode bf16->bf16 B=0 Hq=2 Hkv=1 D=64 S=16 page=16", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=64 Hkv=1 D=64 S=70 page=16 lens=any", R, false },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=64 S=150 lse=1 page=16", C, false },
+};
+
+static const struct op_case speculative[] = {
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=90 Sq=2 causal=1 lse=1 page=16 lens=any", R, false },
+    { "mha_decode f16->f16 B=2 Hq=8 Hkv=2 D=64 S=90 Sq=3 page=16", R, false },
+    { "mha_decode bf16->bf16 B=3 Hq=4 Hkv=1 D=64 S=70 Sq=4 causal=1 lse=1 page=32 lens=any", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=70 Sq=5 causal=1 window=20 lse=1 page=16 lens=log", R, false },
+    { "mha_decode bf16->bf16 B=1 Hq=4 Hkv=4 D=96 S=40 Sq=6 window=9 window_right=1 lse=1", R, false },
+    { "mha_decode f16->f16 B=1 Hq=4 Hkv=2 D=64 S=70 Sq=7 causal=1 alibi=1 page=1", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=60 Sq=8 causal=1 lse=1 page=16", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 lse=1 page=16", R, false }, /* rows see nothing */
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 sink=1 lse=1", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=64 S=150 window=40 sink=1 lse=1 page=16 lens=log", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=90 cap=2 alibi=1 lse=1 page=16", R, false },
+};
+
+static const struct op_case caches[] = {
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 lse=1 page=16 kv=e4m3 scales=tensor", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=100 lse=1 page=32 kv=e4m3fnuz scales=head lens=any", R, false },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=128 S=60 lse=1 page=16 kv=e5m2", R, false },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=96 S=60 Sq=3 causal=1 kv=e4m3 scales=head", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 lse=1 page=16 form=hnd lens=any", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=64 S=100 Sq=2 causal=1 lse=1 page=1 form=hnd", R, false },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=64 S=50 form=hnd lens=log", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 Sq=2 lse=1 page=16 form=gaps lens=any", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=50 form=gaps", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=100 lse=1 page=16 form=vllm lens=any", R, false },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=4 D=64 S=70 Sq=3 causal=1 page=32 form=vllm", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=96 S=70 lse=1 page=16 kv=e4m3 scales=head form=vllm lens=log", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=192 S=70 Dv=128 lse=1 page=128 kv=e4m3fnuz form=vllm", R, false },
+    { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=128 S=70 lse=1 page=16", R, true },
+    { "mha_decode f16->f16 B=2 Hq=4 Hkv=2 D=64 S=70 page=16 kv=e4m3 scales=tensor", R, true },
+};
+
+/* Contexts as long as the emulator's pace allows. */
+static const struct op_case far[] = {
+    { "mha_decode bf16->bf16 B=1 Hq=1 Hkv=1 D=64 S=8192 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=4,unroll=1,cluster=1,parts=16,groups=1}" },
+    { "mha_decode f16->f16 B=1 Hq=1 Hkv=1 D=64 S=8192 page=64", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=2}" },
+    { "mha f16->f16 B=1 Hq=1 Hkv=1 D=64 S=4096 Sq=4 causal=1", R, false,
+      "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=0,parts=8}" },
+};
+
+static const struct op_case exact[] = {
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=64 Sq=20", I, false },
+    { "mha f16->f16 B=1 Hq=2 Hkv=1 D=128 S=256 Sq=33", I, false },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=96 S=128 Sq=7 page=16", I, false },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=128 Sq=5 kv=e4m3", I, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=256 page=16", I, false },
+    { "mha_decode f16->f16 B=3 Hq=4 Hkv=1 D=64 S=512 Sq=2 page=16", I, false },
+    { "mha_decode bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=2048 page=1", I, false },
+    { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=256 page=32 kv=e5m2", I, false },
+};
+
+static const struct op_case special[] = {
+    { "mha bf16->bf16 B=4 Hq=4 Hkv=2 D=64 S=50 Sq=20 lse=1", S, false },
+    { "mha f16->f16 B=4 Hq=4 Hkv=4 D=128 S=70 Sq=9 lse=1", S, false },
+    { "mha bf16->bf16 B=5 Hq=2 Hkv=1 D=64 S=60 Sq=24 lse=1 varlen=1 lens=log", S, false },
+    { "mha_decode bf16->bf16 B=6 Hq=4 Hkv=2 D=64 S=100 lse=1 page=16", S, false },
+    { "mha_decode f16->f16 B=5 Hq=4 Hkv=2 D=128 S=80 Sq=3 lse=1 page=16 lens=log", S, false },
+    { "mha_decode bf16->bf16 B=5 Hq=32 Hkv=1 D=64 S=70 lse=1 page=1", S, false },
+};
+
+/* At least three parts of the keys, joined in an order that must not be that of arrival; in enough rows for another
+ * order's rounding to show. */
+static const struct op_case parts[] = {
+    { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=64 S=230 Sq=4 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=1,parts=5,groups=1}" },
+    { "mha_decode f16->f16 B=1 Hq=36 Hkv=1 D=64 S=520 Sq=2 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=0,parts=1,groups=4}" },
+    { "mha_decode bf16->bf16 B=1 Hq=8 Hkv=1 D=64 S=900 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=4,unroll=1,cluster=1,parts=12,groups=1}" },
+    { "mha f16->f16 B=1 Hq=2 Hkv=1 D=64 S=400 Sq=40 lse=1", R, false,
+      "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=0,parts=4}" },
+    { "mha bf16->bf16 B=2 Hq=4 Hkv=1 D=64 S=200 Sq=20 causal=1 lse=1 page=16", R, false,
+      "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=1,parts=3}" },
+};
+
+OP_CASES(right_far, far, "long contexts")
+/* The same by clusters of workgroups, which NVIDIA has. */
+static const struct op_case clusters[] = {
+    { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=64 S=230 Sq=4 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=2,cluster=4,parts=1,groups=3}" },
+    { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=64 S=230 Sq=4 lse=1 page=16", R, false,
+      "mha_decode_stream_mma{tiles=1,waves=2,unroll=1,cluster=2,parts=3,groups=1}" },
+    { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=128 S=300 Sq=30 causal=1 lse=1", R, false,
+      "mha_prefill_wgmma{groups=1,tile_kv=64,stages=2,pack=0,parts=4}" },
+    { "mha_decode bf16->bf16 B=1 Hq=64 Hkv=1 D=64 S=400 lse=1 page=64", R, false,
+      "mha_decode_wgmma{groups=1,tile_kv=64,stages=2,pack=1,parts=4}" },
+};
+
+OP_CASES(right_exact, exact, "attention with equal weights")
+OP_CASES(right_special, special, "attention with NaN and infinity")
+OP_CASES(right_prefill, prefill, "attention")
+OP_CASES(right_masks, masks, "masks, windows, sinks, soft cap, alibi")
+OP_CASES(right_ragged, ragged, "ragged, chunked and strided prefill")
+OP_CASES(right_decode, decode, "decode")
+OP_CASES(right_speculative, speculative, "decode of several queries, masks")
+OP_CASES(right_caches, caches, "8-bit caches, forms of the cache")
+OP_CASES(right_parts, parts, "parts of the keys")
+
+START_TEST(right_clusters)
+{
+    if (!strncmp(op_device(_i), "nvidia:", 7))
+        op_cases_run(op_device(_i), "parts of the keys in a cluster", clusters, sizeof(clusters) / sizeof(clusters[0]));
+}
+END_TEST
+
+START_TEST(units_by_turns)
+{
+    op_few_groups(op_device(_i), "mha bf16->bf16 B=2 Hq=2 Hkv=2 D=64 S=20 Sq=6 lse=1", "mha_portable{rows=1}", 3);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("mha",
+                   OP_TESTS(right_prefill, right_masks, right_ragged, right_decode, right_speculative, right_caches,
+                            units_by_turns, right_parts, right_clusters, right_far, right_exact, right_special),
+                   OP_TESTS(NULL));
+}

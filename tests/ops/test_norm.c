@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_rmsnorm, rfg_op_add_rmsnorm, rfg_op_layernorm and rfg_op_add_layernorm on the cpu and on the devices of
+ * $RFG_TEST_DEVICES: shapes, quantised outputs, strides, heads, in place, special values; and what they refuse. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "tests/op_cases.h"
+#include "rfg/rfg.h"
+
+#define R RFG_DATA_RANDOM
+#define I RFG_DATA_INTS
+#define C RFG_DATA_CANCEL
+#define S RFG_DATA_SPECIAL
+
+static const struct op_case shapes[] = {
+    { "rmsnorm bf16->bf16 M=3 N=4096", R, false },
+    { "rmsnorm f16->f16 M=2 N=2880 weight=1+w", R, false },
+    { "rmsnorm f32->f32 M=5 N=1536", R, false },
+    { "rmsnorm bf16->bf16 M=700 N=64", R, false },
+    { "rmsnorm f16->f16 M=33 N=128 weight=none", R, false },
+    { "rmsnorm f32->f32 M=9 N=1", R, false },
+    { "rmsnorm bf16->bf16 M=4 N=3", R, false },
+    { "rmsnorm bf16->bf16 M=2 N=4097", R, false },
+    { "rmsnorm f32->f32 M=1 N=65536", R, false },
+    { "add_rmsnorm bf16->bf16 M=16 N=4096", R, false },
+    { "add_rmsnorm bf16->bf16 M=5 N=7168 weight=1+w", R, false },
+    { "add_rmsnorm f16->f16 M=3 N=3584", R, false },
+    { "add_rmsnorm f32->f32 M=4 N=2048", R, false },
+    { "add_rmsnorm bf16->bf16 M=1 N=16384", R, false },
+    { "add_rmsnorm bf16->bf16 M=1 N=65536", R, false },
+    { "add_rmsnorm f16->f16 M=7 N=777", R, false },
+    { "add_rmsnorm bf16->bf16 M=11 N=2 weight=none", R, false },
+    { "layernorm bf16->bf16 M=4 N=5120 bias=1", R, false },
+    { "layernorm f16->f16 M=3 N=768 bias=1 weight=1+w", R, false },
+    { "layernorm f32->f32 M=5 N=1000", R, false },
+    { "layernorm f32->f32 M=3 N=333 weight=none bias=1", R, false },
+    { "layernorm bf16->bf16 M=130 N=72", R, false },
+    { "layernorm f32->f32 M=2 N=20000 bias=1", R, false },
+    { "add_layernorm bf16->bf16 M=6 N=6144 bias=1", R, false },
+    { "add_layernorm f16->f16 M=3 N=1023", R, false },
+    { "add_layernorm f32->f32 M=2 N=12288 weight=none", R, false },
+    { "rmsnorm bf16->bf16 M=0 N=64", R, false },
+    { "add_layernorm bf16->bf16 M=5 N=0 bias=1", R, false },
+};
+
+static const struct op_case quantised[] = {
+    { "rmsnorm bf16->e4m3 M=4 N=4096 scale=static", R, false },
+    { "rmsnorm bf16->e4m3fnuz M=5 N=2048 scale=token", R, false },
+    { "rmsnorm f16->i8 M=3 N=2880 scale=token weight=1+w plain=1", R, false },
+    { "rmsnorm f32->e5m2 M=3 N=1000 scale=token weight=none", R, false },
+    { "rmsnorm bf16->e4m3 M=3 N=7168 scale=group", R, false },
+    { "rmsnorm f32->e4m3fnuz M=4 N=130 scale=group plain=1", R, false },
+    { "add_rmsnorm bf16->e4m3 M=4 N=4096 scale=token", R, false },
+    { "add_rmsnorm bf16->e4m3fnuz M=3 N=8192 scale=token plain=1", R, false },
+    { "add_rmsnorm f16->i8 M=3 N=1001 scale=token", R, false },
+    { "add_rmsnorm bf16->e4m3 M=5 N=1544 scale=group scale_columns=1", R, false },
+    { "add_rmsnorm bf16->i8 M=2 N=20000 scale=static plain=1", R, false },
+    { "layernorm bf16->e4m3 M=3 N=4096 bias=1 scale=token", R, false },
+    { "layernorm f32->i8 M=3 N=555 bias=1 scale=group", R, false },
+    { "add_layernorm f16->e4m3 M=4 N=3584 bias=1 scale=group plain=1", R, false },
+    { "add_layernorm bf16->e5m2 M=3 N=100 scale=static", R, false },
+};
+
+static const struct op_case layouts[] = {
+    { "rmsnorm bf16->bf16 M=5 N=512 ldx=520 ldy=528", R, false },
+    { "rmsnorm bf16->bf16 M=5 N=512 ldx=513", R, false },
+    { "rmsnorm bf16->bf16 M=96 N=128 heads=32 ldx=6144", R, false }, /* the queries of a fused QKV */
+    { "rmsnorm bf16->bf16 M=24 N=64 heads=8 ldx=768 ldy=768 inplace=1", R, false },
+    { "rmsnorm f16->f16 M=12 N=256 heads=4 ldx=2048 weight=1+w", R, false },
+    { "rmsnorm bf16->e4m3 M=12 N=128 heads=4 ldx=640 scale=group plain=1", R, false },
+    { "rmsnorm f32->i8 M=15 N=100 heads=5 ldx=700 scale=token", R, false },
+    { "layernorm f16->f16 M=14 N=80 heads=7 ldx=1000 bias=1", R, false },
+    { "add_rmsnorm bf16->bf16 M=4 N=4096 inplace=3", R, false },
+    { "add_rmsnorm bf16->bf16 M=9 N=1000 inplace=2", R, false },
+    { "add_rmsnorm bf16->bf16 M=3 N=40000 inplace=3", R, false },
+    { "add_rmsnorm f16->f16 M=6 N=640 ldx=648 ldr=656 ldy=648 inplace=1", R, false },
+    { "add_rmsnorm bf16->e4m3 M=6 N=2048 ldr=2056 inplace=2 scale=token", R, false },
+    { "add_layernorm f32->f32 M=5 N=333 inplace=3 bias=1", R, false },
+    { "layernorm f32->f32 M=3 N=20000 inplace=1 bias=1", R, false },
+    { "rmsnorm bf16->bf16 M=4 N=1024", R, true },
+    { "add_rmsnorm f32->e4m3 M=4 N=512 scale=group scale_columns=1", R, true },
+    { "add_rmsnorm bf16->bf16 M=4 N=1024 align=4 align_y=8", R, false },
+};
+
+static const struct op_case values[] = {
+    { "rmsnorm bf16->bf16 M=8 N=1024", I, false },
+    { "add_rmsnorm bf16->bf16 M=8 N=2048 inplace=3", I, false },
+    { "add_rmsnorm f32->f32 M=4 N=300", I, false },
+    { "rmsnorm bf16->bf16 M=8 N=2048", C, false },
+    { "add_rmsnorm f32->f32 M=8 N=1024", C, false },
+    { "layernorm f32->f32 M=8 N=2048 bias=1", C, false },
+    { "rmsnorm bf16->bf16 M=40 N=512", S, false },
+    { "add_rmsnorm f16->f16 M=40 N=512", S, false },
+    { "layernorm bf16->bf16 M=40 N=256 weight=none", S, false },
+    { "add_layernorm f32->f32 M=40 N=100 bias=1", S, false },
+    { "rmsnorm bf16->e4m3 M=40 N=512 scale=token weight=none", S, false },
+    { "rmsnorm f16->e4m3fnuz M=40 N=512 scale=group", S, false },
+    { "add_rmsnorm f32->i8 M=40 N=512 scale=token", S, false },
+};
+
+OP_CASES(right_shapes, shapes, "norms")
+OP_CASES(right_quantised, quantised, "quantised norms")
+OP_CASES(right_layouts, layouts, "strides, heads, in place")
+OP_CASES(right_values, values, "exact, large, NaN and inf")
+
+/* A large mean and a small spread: the variance must come from the differences. (mean(x^2) - mean(x)^2 loses it.) */
+START_TEST(large_mean)
+{
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    static float x[2][3000], y[2][3000];
+    size_t bytes = sizeof(x);
+    uint64_t seed = op_seed();
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < 3000; i++)
+            x[r][i] = 10000 + (float)(rfg_random(&seed) % 1024) / 1024;
+    void *dx = x, *dy = y;
+    if (hip) {
+        ck_assert_int_eq(hip->hipMalloc(&dx, bytes), hipSuccess);
+        ck_assert_int_eq(hip->hipMalloc(&dy, bytes), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)dx, x, bytes), hipSuccess);
+    }
+    rfg_tensor tx = rfg_tensor_2d(dx, RFG_F32, 2, 3000, 3000), ty = rfg_tensor_2d(dy, RFG_F32, 2, 3000, 3000);
+    rfg_norm_params p = { .eps = 0 };
+    ck_assert_msg(rfg_op_layernorm(ctx, &ty, NULL, &tx, NULL, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    if (hip) {
+        ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyDtoH(y, (hipDeviceptr_t)dy, bytes), hipSuccess);
+        hip->hipFree(dx);
+        hip->hipFree(dy);
+    }
+    for (int r = 0; r < 2; r++) {
+        double mean = 0, var = 0;
+        for (int i = 0; i < 3000; i++)
+            mean += (double)x[r][i] / 3000;
+        for (int i = 0; i < 3000; i++)
+            var += ((double)x[r][i] - mean) * ((double)x[r][i] - mean) / 3000;
+        for (int i = 0; i < 3000; i++) {
+            double want = ((double)x[r][i] - mean) / sqrt(var);
+            ck_assert_msg(fabs((double)y[r][i] - want) < 0.02, "%s: [%d,%d] is %g, not %g", op_device(_i), r, i,
+                          (double)y[r][i], want);
+        }
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* The residuals may have different strides: sums land where residual_out says, and nothing between its rows. */
+START_TEST(residuals_of_unequal_strides)
+{
+    enum { ROWS = 3, COLS = 64, APART = 72 };
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    static struct {
+        float x[ROWS * COLS], y[ROWS * COLS], r[ROWS * APART], ro[ROWS * APART];
+    } host, *dev = &host;
+    void *mem = NULL;
+    if (hip) {
+        ck_assert_int_eq(hip->hipMalloc(&mem, sizeof(host)), hipSuccess);
+        dev = mem;
+    }
+    for (int apart = 0; apart < 2; apart++) { /* residual_out's rows, then residual's */
+        int64_t ldr = apart ? APART : COLS, ldo = apart ? COLS : APART;
+        for (int i = 0; i < ROWS * COLS; i++)
+            host.x[i] = (float)i;
+        for (int i = 0; i < ROWS * APART; i++)
+            host.r[i] = (float)(1000 * i), host.ro[i] = -1;
+        if (hip)
+            ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)dev, &host, sizeof(host)), hipSuccess);
+        rfg_tensor tx = rfg_tensor_2d(dev->x, RFG_F32, ROWS, COLS, COLS);
+        rfg_tensor ty = rfg_tensor_2d(dev->y, RFG_F32, ROWS, COLS, COLS);
+        rfg_tensor tr = rfg_tensor_2d(dev->r, RFG_F32, ROWS, COLS, ldr);
+        rfg_tensor to = rfg_tensor_2d(dev->ro, RFG_F32, ROWS, COLS, ldo);
+        ck_assert_msg(rfg_op_add_rmsnorm(ctx, &ty, NULL, &to, &tx, &tr, NULL, NULL, NULL) == RFG_OK, "%s",
+                      rfg_last_error());
+        if (hip) {
+            ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
+            ck_assert_int_eq(hip->hipMemcpyDtoH(&host, (hipDeviceptr_t)dev, sizeof(host)), hipSuccess);
+        }
+        for (int i = 0; i < ROWS * APART; i++) {
+            int64_t r = i / ldo, c = i % ldo;
+            float want = r < ROWS && c < COLS ? (float)(r * COLS + c + 1000 * (r * ldr + c)) : -1;
+            ck_assert_msg(host.ro[i] == want, "%s: residual_out's element %d is %g, not %g", op_device(_i), i,
+                          (double)host.ro[i], (double)want);
+        }
+    }
+    if (hip)
+        hip->hipFree(mem);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* eps is added to the mean of the squares, not to their sum: where it is as large as they are, that shows. */
+START_TEST(large_eps)
+{
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    static float host[4][300];
+    void *mem = host;
+    for (int i = 0; i < 300; i++)
+        host[0][i] = host[1][i] = i % 2 ? -1 : 1;
+    if (hip) {
+        ck_assert_int_eq(hip->hipMalloc(&mem, sizeof(host)), hipSuccess);
+        ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)mem, host, sizeof(host)), hipSuccess);
+    }
+    char *at = mem;
+    size_t half = sizeof(host) / 2;
+    rfg_tensor x = rfg_tensor_2d(at, RFG_F32, 2, 300, 300), y = rfg_tensor_2d(at + half, RFG_F32, 2, 300, 300);
+    rfg_norm_params p = { .eps = 3 };
+    for (int layer = 0; layer < 2; layer++) {
+        rfg_status st = layer ? rfg_op_layernorm(ctx, &y, NULL, &x, NULL, NULL, &p, NULL)
+                              : rfg_op_rmsnorm(ctx, &y, NULL, &x, NULL, &p, NULL);
+        ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
+        if (hip) {
+            ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
+            ck_assert_int_eq(hip->hipMemcpyDtoH(host, (hipDeviceptr_t)mem, sizeof(host)), hipSuccess);
+        }
+        for (int i = 0; i < 600; i++)
+            ck_assert_msg(fabsf(host[2 + i / 300][i % 300] - host[0][i % 300] / 2) < 1e-6f, "%s: %s: %g of %g",
+                          op_device(_i), layer ? "layernorm" : "rmsnorm", (double)host[2 + i / 300][i % 300],
+                          (double)host[0][i % 300]);
+    }
+    if (hip)
+        ck_assert_int_eq(hip->hipFree(mem), hipSuccess);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* eps is the call's: 0 and 1 on a row of one value; rows of [T,H,N] views of unequal strides. */
+START_TEST(arguments)
+{
+    rfg_context *ctx = op_context("cpu");
+    float x[24], y[12], w[2] = { 1, -3 };
+    for (int i = 0; i < 24; i++)
+        x[i] = 2;
+    rfg_tensor tx = { x, RFG_F32, 3, { 2, 3, 2 }, { 12, 3, 1 } }, ty = { y, RFG_F32, 3, { 2, 3, 2 }, { 6, 2, 1 } };
+    rfg_tensor tw = rfg_tensor_1d(w, RFG_F32, 2);
+    rfg_norm_params p = { .eps = 0 };
+    ck_assert_msg(rfg_op_rmsnorm(ctx, &ty, NULL, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < 12; i++)
+        ck_assert(y[i] == (i % 2 ? -3.0f : 1.0f));
+    p.eps = 12;
+    p.one_plus_weight = 1;
+    ck_assert_msg(rfg_op_rmsnorm(ctx, &ty, NULL, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < 12; i++) /* 2 / sqrt(4 + 12) = 0.5 */
+        ck_assert(y[i] == (i % 2 ? -1.0f : 1.0f));
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* What a kernel makes of the columns that fill a row's last vector up, (0 - mean) / sigma, is none of the largest. */
+START_TEST(scale_of_few_columns)
+{
+    rfg_context *ctx = op_context("cpu");
+    float x[3] = { 1000, 1001, 1002 }, scale = 0;
+    int8_t q[3];
+    rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 1, 3, 3), tq = rfg_tensor_2d(q, RFG_I8, 1, 3, 3);
+    rfg_tensor ts = rfg_tensor_1d(&scale, RFG_F32, 1);
+    rfg_quant quant = { RFG_SCALE_TOKEN, &tq, &ts };
+    rfg_norm_params p = { .eps = 0 };
+    ck_assert_msg(rfg_op_layernorm(ctx, NULL, &quant, &tx, NULL, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(fabs((double)scale - sqrt(1.5) / 127) < 1e-6, "scale is %g", (double)scale);
+    ck_assert(q[0] == -127 && q[1] == 0 && q[2] == 127);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* ---- refusals -----------------------------------------------------------------------------------------------------
+ */
+
+static struct {
+    rfg_context *ctx;
+    _Alignas(64) uint16_t x[1024], y[1024], r[1024], ro[1024], w[256];
+    rfg_tensor tx, ty, tr, tro, tw;
+    rfg_norm_params p;
+} g;
+
+static void fresh(void)
+{
+    for (int i = 0; i < 1024; i++)
+        g.x[i] = g.r[i] = 0x3f80, g.y[i] = g.ro[i] = 0x7777;
+    g.tx = rfg_tensor_2d(g.x, RFG_BF16, 4, 128, 128);
+    g.ty = rfg_tensor_2d(g.y, RFG_BF16, 4, 128, 128);
+    g.tr = rfg_tensor_2d(g.r, RFG_BF16, 4, 128, 128);
+    g.tro = rfg_tensor_2d(g.ro, RFG_BF16, 4, 128, 128);
+    g.tw = rfg_tensor_1d(g.w, RFG_BF16, 128);
+    g.p = (rfg_norm_params){ .eps = 1e-5f };
+}
+
+static void refused(const char *const *words)
+{
+    rfg_status got = rfg_op_add_rmsnorm(g.ctx, &g.ty, NULL, &g.tro, &g.tx, &g.tr, &g.tw, &g.p, NULL);
+    ck_assert_msg(got == RFG_ERROR_INVALID_ARGUMENT, "%s: %s", rfg_status_name(got), rfg_last_error());
+    for (; *words; words++)
+        ck_assert_msg(strstr(rfg_last_error(), *words) != NULL, "no '%s' in: %s", *words, rfg_last_error());
+    for (int i = 0; i < 1024; i++)
+        ck_assert_msg(g.y[i] == 0x7777 && g.ro[i] == 0x7777 && g.x[i] == 0x3f80 && g.r[i] == 0x3f80,
+                      "refused, but wrote element %d", i);
+    fresh();
+}
+#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+START_TEST(refusals)
+{
+    g.ctx = op_context("cpu");
+    fresh();
+    ck_assert_msg(rfg_op_add_rmsnorm(g.ctx, &g.ty, NULL, &g.tro, &g.tx, &g.tr, &g.tw, &g.p, NULL) == RFG_OK, "%s",
+                  rfg_last_error());
+    ck_assert(g.y[0] != 0x7777 && g.ro[0] == 0x4000);
+    fresh();
+    ck_assert_msg(rfg_op_add_rmsnorm(g.ctx, &g.tx, NULL, &g.tr, &g.tx, &g.tr, NULL, NULL, NULL) == RFG_OK, "%s",
+                  rfg_last_error());
+    ck_assert(g.x[0] == 0x3f80 && g.r[0] == 0x4000); /* in place: 1, and 1 + 1 */
+    fresh();
+
+    g.p.eps = -1;
+    refused(WORDS("eps is -1", "0 or above"));
+    g.p.eps = INFINITY;
+    refused(WORDS("eps is inf", "finite"));
+    g.tw = rfg_tensor_1d(g.w, RFG_BF16, 127);
+    refused(WORDS("weight has 127 elements", "x's columns, 128"));
+    g.tw.dtype = RFG_F32;
+    refused(WORDS("weight is f32", "x's dtype, bf16"));
+    g.tr.dtype = RFG_F16;
+    refused(WORDS("residual is f16", "x's dtype, bf16"));
+    g.tr.shape[0] = 3;
+    refused(WORDS("residual is 3 x 128", "x's shape, 4 x 128"));
+    g.tro.shape[1] = 64;
+    refused(WORDS("residual_out is 4 x 64", "x's shape"));
+    g.tro.data = NULL;
+    refused(WORDS("residual_out's data is NULL"));
+    g.tx.strides[1] = 2;
+    refused(WORDS("x has stride 2 in its last dimension", "must be 1"));
+    g.tx.strides[0] = 100;
+    refused(WORDS("x has row stride 100", "at least its 128 columns"));
+    g.ty.data = g.r;
+    refused(WORDS("y [", "overlaps residual [", "may not alias"));
+    g.ty.data = g.ro;
+    refused(WORDS("y [", "overlaps residual_out ["));
+    g.tro.data = g.x;
+    refused(WORDS("residual_out [", "overlaps x [", "may not alias"));
+    g.tro.data = g.r + 128;
+    refused(WORDS("residual_out [", "overlaps residual [", "unless they are one"));
+    g.ty.data = g.x;
+    g.ty.strides[0] = 136;
+    refused(WORDS("y [", "overlaps x [", "unless they are one"));
+    g.tx.shape[0] = INT64_C(1) << 40;
+    refused(WORDS("1099511627776", "from 0 to 2147483647"));
+    g.ty.dtype = RFG_E4M3;
+    refused(WORDS("y is e4m3", "x's dtype, bf16"));
+    g.tx.ndim = 4;
+    refused(WORDS("x has 4 dimensions", "must have 1 to 3"));
+    ck_assert_int_eq(rfg_op_add_rmsnorm(g.ctx, &g.ty, NULL, &g.tro, &g.tx, NULL, &g.tw, &g.p, NULL),
+                     RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "residual is NULL"));
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->bf16 M=1 N=8 bias=1", &why));
+    ck_assert_msg(strstr(why.text, "bias=1: rmsnorm has none") != NULL, "%s", why.text);
+    ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->bf16 M=10 N=8 heads=3", &why));
+    ck_assert_msg(strstr(why.text, "heads=3: must divide M=10") != NULL, "%s", why.text);
+    ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->bf16 M=10 N=8 ldr=9", &why));
+    ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->bf16 M=10 N=8 inplace=2", &why));
+    ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->f32 M=10 N=8", &why));
+    rfg_context_destroy(&g.ctx);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("norm",
+                   OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, large_mean, large_eps,
+                            residuals_of_unequal_strides),
+                   OP_TESTS(arguments, scale_of_few_columns, refusals));
+}

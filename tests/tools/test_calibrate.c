@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Calibration: on an imagined GPU whose kernels take known times, the numbers come out again; they are stored for that
+ * product and driver alone, and contexts go by them. */
+#include <check.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "tuner/harness.h"
+#include "tests/dispatch/fakehip.h"
+#include "rfg/rfg.h"
+#include "tests/suite.h"
+
+static char dir[64], db_path[128];
+
+static void setup(void)
+{
+    snprintf(dir, sizeof(dir), "/tmp/rfg-calibrate-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(db_path, sizeof(db_path), "%s/user.db", dir);
+    setenv("RFG_CACHE_DIR", dir, 1);
+    setenv("RFG_VENDOR", "0", 1);
+    unsetenv("RFG_DB");
+    unsetenv("RFG_SYSTEM_DB");
+}
+
+static void teardown(void)
+{
+    char command[100];
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static rfg_context *open_context(const char *device)
+{
+    rfg_context *ctx;
+    rfg_context_params p = { .device = device, .user_db = db_path, .system_db = "", .no_misses = 1 };
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
+    return ctx;
+}
+
+static void put(const char *arch, int cus, const struct rfg_calibration *c, rfg_status expected)
+{
+    struct rfg_db *db;
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_put_calibration(db, arch, cus, c), expected);
+    rfg_db_close(&db);
+}
+
+static const struct rfg_calibration some = { 1234, 5678, 1.5, 0.75, 1.25, "imagined gfx90a", "HIP 5.2.21153", "today" };
+
+START_TEST(measures_what_kernels_take)
+{
+    char live[200];
+    struct rfg_calibration c;
+    const struct rfg_hip *hip = fakehip();
+    rfg_hip_override(RFG_PLATFORM_AMD, hip);
+    fakehip_speed(some.mem_gbps, some.cache_gbps, some.latency_us, some.load_us, some.sync_us);
+    rfg_context *ctx = open_context("amd:0");
+    ck_assert_msg(rfg_calibrate(ctx, &c) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_double_eq_tol(c.mem_gbps, some.mem_gbps, 1e-3 * some.mem_gbps);
+    ck_assert_double_eq_tol(c.cache_gbps, some.cache_gbps, 1e-3 * some.cache_gbps);
+    ck_assert_double_eq_tol(c.latency_us, some.latency_us, 1e-3);
+    ck_assert_double_eq_tol(c.load_us, some.load_us, 1e-3);
+    ck_assert_double_eq_tol(c.sync_us, some.sync_us, 1e-3);
+    ck_assert_str_eq(c.device, some.device);
+    ck_assert_str_eq(c.driver, some.driver);
+    const struct rfg_device *dev = rfg_context_info(ctx);
+    double table = dev->mem_gbps;
+    put(dev->arch, dev->cu_count, &c, RFG_OK);
+    ck_assert_double_eq(rfg_context_info(ctx)->mem_gbps, table); /* an open context stays as it is */
+    rfg_context_destroy(&ctx);
+    ck_assert_str_eq(fakehip_live(live, sizeof(live)), "");
+    ck_assert_msg(!fakehip_misuse(), "%s", fakehip_misuse());
+
+    ctx = open_context("amd:0");
+    dev = rfg_context_info(ctx);
+    ck_assert_double_eq(dev->mem_gbps, c.mem_gbps);
+    ck_assert_double_eq(dev->cache_gbps, c.cache_gbps);
+    ck_assert_double_eq(dev->latency_us, c.latency_us);
+    ck_assert_double_eq(dev->load_us, c.load_us);
+    ck_assert_double_eq(dev->sync_us, c.sync_us);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Of the key's four parts another value each: not its calibration. */
+START_TEST(holds_for_its_device_alone)
+{
+    struct rfg_db *db;
+    struct rfg_calibration c;
+    rfg_hip_override(RFG_PLATFORM_AMD, fakehip());
+    put("gfx90a", 104, &some, RFG_OK);
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_READ), RFG_OK);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx90a", 104, some.device, some.driver, &c), 1);
+    ck_assert_double_eq(c.sync_us, some.sync_us);
+    ck_assert_str_eq(c.date, some.date);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx942", 104, some.device, some.driver, &c), 0);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx90a", 103, some.device, some.driver, &c), 0);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx90a", 104, "another", some.driver, &c), 0);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx90a", 104, some.device, "HIP 6", &c), 0);
+    rfg_db_close(&db);
+    rfg_context *ctx = open_context("amd:0");
+    ck_assert_double_eq(rfg_context_info(ctx)->mem_gbps, some.mem_gbps);
+    rfg_context_destroy(&ctx);
+
+    struct rfg_calibration newer = some;
+    newer.mem_gbps = 4321;
+    put("gfx90a", 104, &newer, RFG_OK); /* replaces */
+    ctx = open_context("amd:0");
+    ck_assert_double_eq(rfg_context_info(ctx)->mem_gbps, 4321);
+    rfg_context_destroy(&ctx);
+
+    snprintf(newer.driver, sizeof(newer.driver), "HIP 4");
+    put("gfx90a", 104, &newer, RFG_OK);
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_READ), RFG_OK);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx90a", 104, some.device, "HIP 4", &c), 1);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx90a", 104, some.device, some.driver, &c), 1);
+    rfg_db_close(&db);
+}
+END_TEST
+
+START_TEST(refuses_what_no_machine_has)
+{
+    static const double bad[] = { 0, -1, NAN, INFINITY, 1e9 };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        for (int field = 0; field < 5; field++) {
+            struct rfg_calibration c = some;
+            double *v[] = { &c.mem_gbps, &c.cache_gbps, &c.latency_us, &c.load_us, &c.sync_us };
+            static const char *const names[] = { "mem_gbps", "cache_gbps", "latency_us", "load_us", "sync_us" };
+            *v[field] = bad[i];
+            put("gfx90a", 104, &c, RFG_ERROR_INVALID_ARGUMENT);
+            ck_assert_msg(strstr(rfg_last_error(), names[field]) != NULL, "%s", rfg_last_error());
+        }
+    /* Somebody else's hand in the file: a warning, and the table's numbers. */
+    sqlite3 *h;
+    put("gfx90a", 104, &some, RFG_OK);
+    ck_assert_int_eq(sqlite3_open(db_path, &h), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, "UPDATE calibration SET load_us=-3", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(h);
+    rfg_hip_override(RFG_PLATFORM_AMD, fakehip());
+    rfg_context *ctx = open_context("amd:0");
+    struct rfg_device table;
+    ck_assert(rfg_device_imagine(&table, "gfx90a"));
+    ck_assert_double_eq(rfg_context_info(ctx)->load_us, table.load_us);
+    ck_assert_double_eq(rfg_context_info(ctx)->mem_gbps, table.mem_gbps);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Files that were made before there was such a table. */
+START_TEST(no_table_is_no_calibration)
+{
+    struct rfg_db *db;
+    struct rfg_calibration c;
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_get_calibration(db, "gfx90a", 104, some.device, some.driver, &c), 0);
+    rfg_db_close(&db);
+}
+END_TEST
+
+START_TEST(cpu_is_measured)
+{
+    struct rfg_calibration c;
+    rfg_context *ctx = open_context("cpu");
+    ck_assert_msg(rfg_calibrate(ctx, &c) == RFG_OK, "%s", rfg_last_error());
+    const struct rfg_device *dev = rfg_context_info(ctx);
+    put(dev->arch, dev->cu_count, &c, RFG_OK); /* plausible */
+    rfg_context_destroy(&ctx);
+    ctx = open_context("cpu");
+    ck_assert_double_eq(rfg_context_info(ctx)->mem_gbps, c.mem_gbps);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+START_TEST(emulator_is_refused)
+{
+    struct rfg_calibration c;
+    rfg_context *ctx = open_context("emu:gfx90a:4");
+    ck_assert_int_eq(rfg_calibrate(ctx, &c), RFG_ERROR_UNSUPPORTED);
+    ck_assert_msg(strstr(rfg_last_error(), "emulator") != NULL, "%s", rfg_last_error());
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* For every kind of device that can be calibrated. */
+START_TEST(kernels_compile)
+{
+    static const char *const targets[] = { "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "sm_80", "sm_90a" };
+    const char *target = targets[_i];
+    const struct rfg_jit_provider *prov = rfg_jit_provider_for(target);
+    if (!prov) {
+        printf("skipped: %s: %s\n", target, rfg_last_error());
+        return;
+    }
+    struct rfg_kernel kernel = { .source = "calibrate/calibrate.hip", .entry = "calibrate_empty" };
+    char *source = rfg_jit_expand(&kernel);
+    ck_assert_ptr_nonnull(source);
+    struct rfg_jit_request req = { .name = "calibrate", .entry = kernel.entry, .target = target, .source = source };
+    struct rfg_cache *cache = rfg_cache_open("", 0);
+    const struct rfg_blob *code;
+    ck_assert_msg(rfg_cache_get(cache, &req, NULL, NULL, &code) == RFG_OK, "%s", rfg_last_error());
+    static const char *const entries[] = { "calibrate_empty", "calibrate_read", "calibrate_chase", "calibrate_meet" };
+    for (int i = 0; i < 4; i++)
+        ck_assert_ptr_nonnull(memmem(code->data, code->size, entries[i], strlen(entries[i])));
+    free(source);
+    rfg_cache_close(&cache);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *su = suite_create("calibrate");
+    TCase *tc = tcase_create("calibrate");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, measures_what_kernels_take);
+    tcase_add_test(tc, holds_for_its_device_alone);
+    tcase_add_test(tc, refuses_what_no_machine_has);
+    tcase_add_test(tc, no_table_is_no_calibration);
+    tcase_add_test(tc, cpu_is_measured);
+    tcase_add_test(tc, emulator_is_refused);
+    tcase_add_loop_test(tc, kernels_compile, 0, 7);
+    suite_add_tcase(su, tc);
+    return run_suite(su);
+}

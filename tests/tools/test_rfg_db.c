@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program rfg-db: what each command prints and how it exits. */
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dispatch/context.h"
+#include "dispatch/db/db_internal.h"
+#include "base/util.h"
+#include "ops/gemm/gemm.h"
+#include "tests/program.h"
+#include "tests/suite.h"
+
+#define run(...) run_program("rfg-db", __VA_ARGS__)
+
+static struct rfg_row make(int m, double us, enum rfg_source how, const char *date)
+{
+    struct rfg_row r = { .arch = "cpu-x",
+                         .cu_count = 2,
+                         .variant = "gemm_cpu_portable",
+                         .median_us = us,
+                         .spread_us = 0.5,
+                         .samples = 9,
+                         .error = 0.1,
+                         .error_bound = 1,
+                         .default_us = 2 * us,
+                         .source_hash = "rfg-" RFG_VERSION,
+                         .version = RFG_VERSION,
+                         .device = "cpu",
+                         .seed = 1,
+                         .how = how };
+    struct rfg_reason why;
+    char text[100];
+    int p[RFG_MAX_PARAMS];
+    snprintf(text, sizeof(text), "gemm bf16,bf16->bf16 M=%d N=2 K=64", m);
+    snprintf(r.date, sizeof(r.date), "%s", date);
+    ck_assert(rfg_problem_parse(&r.problem, text, &why));
+    for (int i = 0; i < gemm_cpu_portable.n_params; i++)
+        p[i] = gemm_cpu_portable.params[i].values[0];
+    rfg_params_json(&gemm_cpu_portable, p, r.params, sizeof(r.params));
+    return r;
+}
+
+static void put(const char *path, struct rfg_row r)
+{
+    struct rfg_db *db;
+    ck_assert_msg(rfg_db_open(&db, path, RFG_DB_WRITE) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_db_put(db, &r) == RFG_OK, "%s", rfg_last_error());
+    rfg_db_close(&db);
+}
+
+static double median(const char *path, int m)
+{
+    struct rfg_row r = make(m, 1, RFG_SOURCE_MEASURED, ""), got;
+    struct rfg_db *db;
+    ck_assert_msg(rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK, "%s", rfg_last_error());
+    int found = rfg_db_get(db, &r.problem, r.arch, r.cu_count, &got);
+    rfg_db_close(&db);
+    return found == 1 ? got.median_us : -found;
+}
+
+#define DAY1 "2026-11-01T00:00:00Z"
+#define DAY2 "2026-11-02T00:00:00Z"
+
+START_TEST(list_and_show)
+{
+    put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
+    put("a.db", make(16, 6, RFG_SOURCE_PREDICTED, DAY1));
+    ck_assert_int_eq(run("list a.db"), 0);
+    PRINTS(out, "gemm bf16,bf16->bf16 M=8 N=2 K=64");
+    PRINTS(out, "gemm_cpu_portable{rows=");
+    PRINTS(out, "2.00x");
+    PRINTS(out, "predicted");
+    PRINTS(out, "2 rows");
+    ck_assert_int_eq(run("list --arch gfx942 a.db"), 0);
+    PRINTS(out, "0 rows");
+    ck_assert_int_eq(run("list --json a.db"), 0);
+    json_t *all = json_loads(out, 0, NULL);
+    ck_assert_uint_eq(json_array_size(all), 2);
+    json_t *row = json_array_get(all, 0);
+    ck_assert_str_eq(json_string_value(json_object_get(row, "problem")), "gemm bf16,bf16->bf16 M=8 N=2 K=64");
+    ck_assert_double_eq(json_real_value(json_object_get(row, "median_us")), 5);
+    ck_assert_int_eq(json_integer_value(json_object_get(row, "cu_count")), 2);
+    ck_assert(json_is_object(json_object_get(row, "params")));
+    json_decref(all);
+    ck_assert_int_eq(run("show a.db 'gemm bf16,bf16->bf16 K=64 M=16 N=2'"), 0);
+    PRINTS(out, "median_us    6\n");
+    PRINTS(out, "how          predicted\n");
+    ck_assert_int_eq(run("show a.db 'gemm bf16,bf16->bf16 K=64 M=17 N=2'"), 1);
+    PRINTS(err, "no row for");
+    ck_assert_int_eq(run("show a.db nonsense"), 2);
+    PRINTS(err, "op 'nonsense'");
+}
+END_TEST
+
+START_TEST(export_and_import)
+{
+    put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
+    ck_assert_int_eq(run("export -o a.csv a.db"), 0);
+    ck_assert_int_eq(run("export a.db"), 0);
+    ck_assert_int_eq(system("cmp -s a.csv out"), 0);
+    ck_assert_int_eq(run("import --how keep --db b.db a.csv"), 0);
+    PRINTS(out, "b.db: 1 rows imported");
+    ck_assert_int_eq(run("export b.db"), 0);
+    ck_assert_int_eq(system("cmp -s a.csv out"), 0);
+    ck_assert_int_eq(run("import --db b.db a.csv"), 0); /* as imported: the measurement stays */
+    PRINTS(out, "0 rows imported, 1 not");
+    /* two files: all or nothing */
+    ck_assert_int_eq(system("sed 's/,8,2,64,/,9,2,64,/' a.csv > good.csv; sed 's/measured/guessed/' a.csv > bad.csv"),
+                     0);
+    ck_assert_int_eq(run("import --db c.db good.csv bad.csv"), 2);
+    PRINTS(err, "bad.csv:2: column how: 'guessed': must be measured, imported, provisional or predicted");
+    ck_assert_int_ne(access("c.db", F_OK), 0);
+    /* a system database: one file, complete or not there */
+    ck_assert_int_eq(run("import --system --db sys.db a.csv good.csv"), 0);
+    ck_assert_double_eq(median("sys.db", 9), 5);
+    ck_assert_int_eq(run("import --system --db sys.db a.csv bad.csv"), 2);
+    ck_assert_double_eq(median("sys.db", 9), 5);
+    ck_assert_int_eq(system("test $(ls sys.db* | wc -l) = 1"), 0);
+}
+END_TEST
+
+/* What is written lies in a directory of its own beside the target until it is whole: planted links are not followed,
+ * what isn't ours is not replaced, and what a kill left goes. */
+START_TEST(leaves_and_follows_nothing)
+{
+    put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
+    ck_assert_int_eq(run("export -o a.csv a.db"), 0);
+    ck_assert_int_eq(system("mkdir a.csv.tmp-AbC123 sys.db.tmp-AbC123 && echo x > sys.db.tmp-AbC123/db-wal"), 0);
+    ck_assert_int_eq(system("echo mine > photo; for i in $(seq 1 50); do ln -sf photo a.csv.tmp-$i; done"), 0);
+    ck_assert_int_eq(run("export -o a.csv a.db"), 0);
+    ck_assert_int_eq(run("import --system --db sys.db a.csv"), 0);
+    ck_assert_int_eq(
+        system("test $(ls -d a.csv* | wc -l) = 51 && test $(ls -d sys.db* | wc -l) = 1 && grep -q mine photo"), 0);
+    ck_assert_int_eq(run("import --system --db photo a.csv"), 2);
+    PRINTS(err, "photo: not an SQLite file");
+    ck_assert_int_eq(run("import --db photo a.csv"), 2);
+    ck_assert_int_eq(run("merge --db photo a.db"), 2);
+    ck_assert_int_eq(run("export -o photo photo"), 2);
+    ck_assert_int_eq(system("test \"$(cat photo)\" = mine && test $(ls -d photo* | wc -l) = 1"), 0);
+    ck_assert_int_eq(run("export -o /dev/full a.db"), 2);
+    PRINTS(err, "/dev/full: cannot write: No space left");
+    ck_assert_int_eq(system("test -c /dev/full"), 0);
+}
+END_TEST
+
+/* A file of nothing but bad rows makes a few messages. */
+START_TEST(a_few_messages_of_a_kind)
+{
+    struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
+    struct rfg_row *rows = calloc(200, sizeof(*rows));
+    struct rfg_db *db;
+    for (int i = 0; i < 200; i++)
+        rows[i] = make(i + 1, 5, RFG_SOURCE_MEASURED, DAY1);
+    ck_assert_int_eq(rfg_db_open(&db, "a.db", RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_put_all(db, rows, 200, NULL), RFG_OK);
+    rfg_db_close(&db);
+    free(rows);
+    put("b.db", r);
+    ck_assert_int_eq(system("python3 -c 'import sqlite3; d = sqlite3.connect(\"a.db\"); d.execute(\"update tuned set "
+                            "dtypes=1\"); d.commit()'"),
+                     0);
+    ck_assert_int_eq(run("list a.db"), 0);
+    PRINTS(err, "a.db: 200 rows not understood in all");
+    ck_assert_int_eq(system("test $(wc -l < err) = 11"), 0);
+    ck_assert_int_eq(run("merge --db b.db a.db"), 0);
+    ck_assert_int_eq(system("test $(wc -l < err) = 11"), 0);
+}
+END_TEST
+
+START_TEST(merging)
+{
+    put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
+    put("b.db", make(8, 6, RFG_SOURCE_MEASURED, DAY2));
+    put("c.db", make(8, 1, RFG_SOURCE_PREDICTED, DAY2));
+    put("c.db", make(9, 7, RFG_SOURCE_PREDICTED, DAY2));
+    ck_assert_int_eq(run("merge --db fast.db a.db b.db c.db"), 0);
+    PRINTS(out, "M=8 N=2 K=64, cpu-x, 2 CUs: a.db (5.00 us, measured, " DAY1 ") over b.db (6.00 us, measured, " DAY2
+                "): fastest");
+    PRINTS(out, "over c.db (1.00 us, predicted, " DAY2 "): better evidence");
+    PRINTS(out, "fast.db: 2 rows, 2 conflicts settled");
+    ck_assert_double_eq(median("fast.db", 8), 5);
+    ck_assert_double_eq(median("fast.db", 9), 7);
+    ck_assert_int_eq(run("merge --db new.db --prefer newest a.db b.db"), 0);
+    PRINTS(out, "b.db (6.00 us, measured, " DAY2 ") over a.db (5.00 us, measured, " DAY1 "): newest");
+    ck_assert_double_eq(median("new.db", 8), 6);
+    ck_assert_int_eq(run("merge --db new.db a.db"), 0); /* OUT's own rows take part */
+    PRINTS(out, "a.db (5.00 us, measured, " DAY1 ") over new.db");
+    ck_assert_double_eq(median("new.db", 8), 5);
+    ck_assert_int_eq(run("merge --db new.db a.db a.db"), 0);
+    PRINTS(out, "new.db: 1 rows, 0 conflicts");
+    ck_assert_int_eq(run("merge --db new.db a.db missing.db"), 2);
+    PRINTS(err, "missing.db: cannot open: No such file");
+}
+END_TEST
+
+START_TEST(verifying)
+{
+    struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
+    put("a.db", r);
+    ck_assert_int_eq(run("verify a.db"), 0);
+    PRINTS(out, "a.db: schema 1, 1 rows, 0 problems, 0 stale");
+    strcpy(r.source_hash, "rfg-0.0.1");
+    put("stale.db", r);
+    ck_assert_int_eq(run("verify stale.db"), 0);
+    PRINTS(out, "stale: gemm_cpu_portable has changed since it was measured (source_hash 'rfg-0.0.1')");
+    strcpy(r.params, "{\"rows\":1}");
+    put("b.db", r);
+    r = make(9, 5, RFG_SOURCE_MEASURED, DAY1);
+    strcpy(r.variant, "gemm_gone");
+    put("b.db", r);
+    r = make(10, 5, RFG_SOURCE_MEASURED, "yesterday");
+    put("b.db", r);
+    r = make(11, 5, RFG_SOURCE_MEASURED, DAY1);
+    char *rows = strstr(r.params, "\"rows\":");
+    ck_assert_ptr_nonnull(rows);
+    rows[7] = '9';
+    put("b.db", r);
+    ck_assert_int_eq(run("verify b.db"), 1);
+    PRINTS(out, "M=8 N=2 K=64, cpu-x, 2 CUs: params '{\"rows\":1}'");
+    PRINTS(out, "M=9 N=2 K=64, cpu-x, 2 CUs: variant 'gemm_gone': gemm has no such variant");
+    PRINTS(out, "M=10 N=2 K=64, cpu-x, 2 CUs: date 'yesterday'");
+    PRINTS(out, "M=11 N=2 K=64, cpu-x, 2 CUs: rows=9: not a value");
+    PRINTS(out, "b.db: schema 1, 4 rows, 4 problems");
+    ck_assert_int_eq(system("cp a.db c.db && truncate -s 5000 c.db"), 0);
+    ck_assert_int_eq(run("verify c.db"), 1);
+    PRINTS(err, "c.db: damaged");
+    ck_assert_int_eq(run("verify d.db"), 2);
+    PRINTS(err, "d.db: cannot read: No such file");
+}
+END_TEST
+
+START_TEST(misses_and_path)
+{
+    struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
+    struct rfg_db *db;
+    ck_assert_int_eq(rfg_db_open(&db, "a.db", RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_add_misses(db, &r.problem, "cpu-x", 2, 4, 123), RFG_OK);
+    rfg_db_close(&db);
+    ck_assert_int_eq(run("misses a.db"), 0);
+    PRINTS(out, "123 calls  rung 4  gemm bf16,bf16->bf16 M=8 N=2 K=64  cpu-x, 2 CUs");
+    setenv("RFG_DB", "a.db", 1);
+    setenv("RFG_SYSTEM_DB", "s.db", 1);
+    ck_assert_int_eq(run("path"), 0);
+    PRINTS(out, "user    a.db\n");
+    PRINTS(out, "system  s.db (RFG_SYSTEM_DB) (missing)\n");
+}
+END_TEST
+
+/* What another hand wrote into a database doesn't reach the terminal as it is. */
+START_TEST(hostile_text)
+{
+    static const char *const columns[] = { "date", "device", "compiler", "driver", "source_hash", "variant", "params" };
+    static const char *const commands[] = { "list", "verify", "show", "misses" };
+    struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
+    struct rfg_db *db;
+    sqlite3 *h;
+    char sql[200];
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        unlink("h.db");
+        put("h.db", r);
+        ck_assert_int_eq(rfg_db_open(&db, "h.db", RFG_DB_WRITE), RFG_OK);
+        ck_assert_int_eq(rfg_db_add_misses(db, &r.problem, "cpu-x", 2, 4, 123), RFG_OK);
+        rfg_db_close(&db);
+        ck_assert_int_eq(sqlite3_open("h.db", &h), SQLITE_OK);
+        snprintf(sql, sizeof(sql),
+                 "UPDATE tuned SET %s = char(27) || '[2J' || char(10) || 'b'; UPDATE misses SET last = char(27)",
+                 columns[i]);
+        ck_assert_msg(sqlite3_exec(h, sql, NULL, NULL, NULL) == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(h));
+        sqlite3_close(h);
+        for (size_t k = 0; k < sizeof(commands) / sizeof(commands[0]); k++) {
+            (void)run("%s h.db%s", commands[k], k == 2 ? " 'gemm bf16,bf16->bf16 M=8 N=2 K=64'" : "");
+            ck_assert_msg(!strchr(out, 27) && !strchr(err, 27), "%s after %s", commands[k], columns[i]);
+            if (k < 2)
+                ck_assert_msg(strstr(k ? out : err, columns[i]) && strstr(k ? out : err, "must be one line"), "%s%s",
+                              out, err);
+            if (k == 3)
+                PRINTS(out, "\\x1b\n");
+        }
+    }
+}
+END_TEST
+
+static const struct {
+    const char *args, *says;
+} wrong[] = {
+    { "", "usage:" },
+    { "lst x.db", "command 'lst'" },
+    { "list", "list: 0 arguments: must be 1" },
+    { "list a.db b.db", "list: 2 arguments: must be 1" },
+    { "list nothere.db", "nothere.db: cannot open: No such file" },
+    { "list --prefer newest a.db", "list does not take" },
+    { "list --colour a.db", "--colour" },
+    { "import a.csv", "--db is missing" },
+    { "import --how measured --db x.db a.csv", "--how 'measured': must be keep or imported" },
+    { "import --db x.db nothere.csv", "nothere.csv: cannot read: No such file" },
+    { "merge --db x.db --prefer best a.db", "--prefer 'best': must be fastest or newest" },
+    { "merge a.db", "--db is missing" },
+};
+
+START_TEST(wrong_usage)
+{
+    ck_assert_int_eq(run("%s", wrong[_i].args), 2);
+    PRINTS(err, wrong[_i].says);
+    ck_assert_str_eq(out, "");
+}
+END_TEST
+
+START_TEST(help)
+{
+    ck_assert_int_eq(run("--help"), 0);
+    PRINTS(out, "usage: rfg-db COMMAND");
+    ck_assert_int_eq(run("list --help"), 0);
+    PRINTS(out, "usage: rfg-db COMMAND");
+    ck_assert_int_eq(run("--version"), 0);
+    PRINTS(out, "rfg-db " RFG_VERSION);
+}
+END_TEST
+
+/* What the build makes of tuned_configs/ must be what this library looks for and can read. */
+START_TEST(system_databases_verify)
+{
+    char cmd[400];
+    const char *root = rfg_env("RFG_SOURCE_ROOT"), *bin = rfg_env("RFG_BINDIR");
+    ck_assert(root && bin);
+    snprintf(cmd, sizeof(cmd),
+             "for d in %s/tuned_configs/*_*/; do ls \"$d\"*.csv > /dev/null 2>&1 || continue; "
+             "%s/rfg-db verify %s/../tuned_configs/$(basename \"$d\")-v%d.db || exit 1; done",
+             root, bin, bin, RFG_DB_SCHEMA);
+    ck_assert_int_eq(system(cmd), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("rfg-db");
+    TCase *tc = tcase_create("rfg-db");
+    tcase_add_checked_fixture(tc, program_setup, program_teardown);
+    tcase_set_timeout(tc, 30);
+    tcase_add_test(tc, list_and_show);
+    tcase_add_test(tc, export_and_import);
+    tcase_add_test(tc, leaves_and_follows_nothing);
+    tcase_add_test(tc, a_few_messages_of_a_kind);
+    tcase_add_test(tc, merging);
+    tcase_add_test(tc, verifying);
+    tcase_add_test(tc, misses_and_path);
+    tcase_add_test(tc, hostile_text);
+    tcase_add_loop_test(tc, wrong_usage, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
+    tcase_add_test(tc, help);
+    tcase_add_test(tc, system_databases_verify);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-tune: what it takes, what it writes and what it says. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "tune_case.h"
+
+START_TEST(writes_checked_rows_and_does_not_tune_twice)
+{
+    const char *const texts[] = { P1, P2, P3 };
+    struct rfg_row row[3], again;
+    write_file(csv_path, "op,dtype,M,N,K,attrs\ngemm,bf16,1,48,256,\ngemm,\"bf16,bf16->f32\",3,20,128,bias=1\n");
+    assert_exit(run("--shapes", csv_path, "--problem", P3, "--seed", "7", "--per-shape", "0.3"), 0);
+    assert_in(err, "3 of 3 shapes to tune; seed 7");
+    assert_in(err, "[3/3] " P3);
+    assert_in(out, "geomean: ");
+    assert_in(out, "3 tuned, 0 up to date, 0 failed, 0 left out");
+    for (int i = 0; i < 3; i++) {
+        int p[RFG_MAX_PARAMS];
+        struct rfg_reason why;
+        struct rfg_problem prob = problem(texts[i]);
+        assert_in(out, texts[i]);
+        ck_assert_int_eq(get_row(texts[i], &row[i]), 1);
+        const struct rfg_variant *var = rfg_variant_find(prob.op, row[i].variant);
+        ck_assert_ptr_nonnull(var);
+        ck_assert_msg(rfg_row_params(&row[i], var, p, &why), "%s", why.text);
+        ck_assert_msg(rfg_variant_check(var, &dev, &prob, p, &why), "%s", why.text);
+        ck_assert_double_gt(row[i].median_us, 0);
+        ck_assert_double_ge(row[i].spread_us, 0);
+        ck_assert_double_ge(row[i].default_us, row[i].median_us);
+        ck_assert_double_eq(row[i].vendor_us, 0);
+        ck_assert_int_ge(row[i].samples, 3);
+        ck_assert(row[i].error <= row[i].error_bound && row[i].error_bound > 0);
+        ck_assert_int_eq(row[i].how, RFG_SOURCE_MEASURED);
+        ck_assert_uint_eq(row[i].seed, 7);
+        ck_assert_str_ne(row[i].source_hash, "");
+        ck_assert_str_ne(row[i].compiler, "");
+        ck_assert_str_eq(row[i].version, rfg_version());
+        ck_assert_str_eq(row[i].device, "cpu");
+        ck_assert_uint_eq(strlen(row[i].date), 20);
+    }
+    assert_exit(run("--shapes", csv_path, "--problem", P3, "--seed", "8"), 0);
+    assert_in(err, "0 of 3 shapes to tune");
+    assert_in(out, "0 tuned, 3 up to date");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(get_row(texts[i], &again), 1);
+        ck_assert_mem_eq(&again.median_us, &row[i].median_us, sizeof(again.median_us));
+        ck_assert_uint_eq(again.seed, 7);
+    }
+    /* A row of another kernel source is tuned again, and so is any with --force. */
+    struct rfg_db *db = open_db(RFG_DB_WRITE);
+    snprintf(row[0].source_hash, sizeof(row[0].source_hash), "of old");
+    ck_assert_int_eq(rfg_db_put(db, &row[0]), RFG_OK);
+    rfg_db_close(&db);
+    assert_exit(run("--shapes", csv_path, "--problem", P3, "--seed", "9", "--per-shape", "0.3"), 0);
+    assert_in(out, "1 tuned, 2 up to date");
+    ck_assert(get_row(P1, &again) == 1 && again.seed == 9 && strcmp(again.source_hash, "of old"));
+    assert_exit(run("--problem", P3, "--force", "--seed", "10", "--per-shape", "0.3"), 0);
+    ck_assert(get_row(P3, &again) == 1 && again.seed == 10);
+}
+END_TEST
+
+START_TEST(names_bad_lines_and_tunes_the_others)
+{
+    char where[400];
+    struct rfg_row row;
+    write_file(csv_path, "op,dtype,M,N,K\ngemm,bf16,one,48,256\ngemm,bf16,1,48,256\ngemm,int3,1,48,256\n");
+    assert_exit(run("--shapes", csv_path, "--per-shape", "0.3"), 3);
+    snprintf(where, sizeof(where), "%s:2: column M: 'one': must be ", csv_path);
+    assert_in(err, where);
+    snprintf(where, sizeof(where), "%s:4: column dtype: 'int3': must be ", csv_path);
+    assert_in(err, where);
+    assert_in(out, "1 tuned");
+    ck_assert_int_eq(get_row(P1, &row), 1);
+
+    write_file(csv_path, "op,dtype,M,N,K\ngemm,bf16,1,48,-256\n");
+    assert_exit(run("--shapes", csv_path), 3);
+    assert_in(err, "-256");
+    assert_exit(run("--shapes", "/nonexistent/shapes.csv"), 3);
+    assert_in(err, "/nonexistent/shapes.csv");
+}
+END_TEST
+
+START_TEST(refuses_wrong_usage)
+{
+    static const struct {
+        const char *args[4];
+        int code;
+        const char *says;
+    } v[] = {
+        { { "--problem", "gemm bf16 M=1" }, 2, "gemm bf16 M=1" },
+        { { "--problem", P1 " ldx=512" }, 2, "strides" },
+        { { "--problem", P1, "--per-shape", "soon" }, 2, "--per-shape 'soon': must be a number" },
+        { { "--problem", P1, "--seed", "-1" }, 2, "--seed '-1': must be a whole number" },
+        { { "--problem", P1, "--variants", "gemm_magic" }, 2, "'gemm_magic': no variant" },
+        { { "--problem", P1, "--device", "tpu:0" }, 1, "tpu:0" },
+        { { "--problem", P1, "--db", "/proc/nowhere/t.db" }, 1, "/proc/nowhere" },
+        { { "--seed", "1" }, 2, "nothing to tune" },
+        { { "shapes.csv" }, 2, "'shapes.csv': not an option" },
+        { { "--fast" }, 2, "fast" },
+    };
+    for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+        const char *args[8] = { "--db", db_path };
+        memcpy(args + 2, v[i].args, sizeof(v[i].args));
+        assert_exit(finish(start(args)), v[i].code);
+        assert_in(err, v[i].says);
+    }
+    assert_exit(run("--help"), 0);
+    assert_in(out, "exit code:");
+}
+END_TEST
+
+START_TEST(dry_run_lists_candidates_and_reasons)
+{
+    assert_exit(run("--problem", P1, "--dry-run"), 0);
+    assert_in(out, P1);
+    assert_in(out, "(default)");
+    assert_in(out, "gemm_cpu_portable{rows=");
+    assert_in(out, "sets of parameters refused");
+    assert_in(out, "gemm_skinny: refused: ");
+    ck_assert_int_ne(access(db_path, F_OK), 0);
+
+    assert_exit(run("--problem", "gemm bf16,bf16->bf16 M=8 N=384 K=7168", "--dry-run", "--device", "gfx942:304"), 0);
+    assert_in(out, "gemm_splitk_mma{");
+    assert_in(out, "gemm_cpu_portable: refused: ");
+    assert_exit(run("--problem", P1, "--dry-run", "--device", "gfx942:304", "--variants", "gemm_portable"), 0);
+    assert_in(out, "gemm_portable{");
+    assert_in(out, "gemm_splitk_mma: not listed");
+    assert_not_in(out, "gemm_splitk_mma{");
+    /* Imagined devices are for dry runs only. */
+    assert_exit(run("--problem", P1, "--device", "gfx942:304"), 1);
+    assert_in(err, "gfx942:304");
+}
+END_TEST
+
+/* The model's first choice, as a row that says so; nothing takes the place of a measured one. */
+START_TEST(predicts_for_a_device_that_is_not_there)
+{
+    static const char text[] = "gemm bf16,bf16->bf16 M=8 N=384 K=7168";
+    struct rfg_problem prob = problem(text);
+    struct rfg_row row, measured;
+    struct rfg_reason why;
+    struct rfg_db *db;
+    struct rfg_device gpu;
+    int p[RFG_MAX_PARAMS];
+    ck_assert(rfg_device_imagine(&gpu, "gfx942:304"));
+    write_file(csv_path, "op,dtype,M,N,K\ngemm,bf16,8,384,7168\ngemm,bf16,512,384,7168\n");
+    assert_exit(run("--shapes", csv_path, "--predict", "--max-m", "256", "--device", "gfx942:304"), 0);
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, &row), 1);
+    ck_assert_int_eq(row.how, RFG_SOURCE_PREDICTED);
+    ck_assert_int_eq(row.samples, 0);
+    const struct rfg_variant *var = rfg_variant_find(prob.op, row.variant);
+    ck_assert(var && rfg_row_params(&row, var, p, &why) && rfg_variant_check(var, &gpu, &prob, p, &why));
+    ck_assert_double_eq_tol(row.median_us, var->predict(&gpu, &prob, p), 1e-9);
+    prob = problem("gemm bf16,bf16->bf16 M=512 N=384 K=7168");
+    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, &measured), 0);
+
+    measured = row;
+    measured.how = RFG_SOURCE_MEASURED;
+    measured.samples = 3;
+    measured.median_us = 1.5;
+    strcpy(measured.source_hash, "of other sources");
+    ck_assert_int_eq(rfg_db_put(db, &measured), RFG_OK);
+    assert_exit(run("--problem", text, "--predict", "--device", "gfx942:304"), 0);
+    assert_in(out, "0 tuned, 1 up to date");
+    prob = problem(text);
+    ck_assert_int_eq(rfg_db_get(db, &prob, "gfx942", 304, &row), 1);
+    ck_assert_int_eq(row.how, RFG_SOURCE_MEASURED);
+    ck_assert_double_eq(row.median_us, 1.5);
+    rfg_db_close(&db);
+
+    assert_exit(run("--problem", text, "--predict", "--dry-run", "--device", "gfx942:304"), 2);
+    assert_in(err, "--predict");
+}
+END_TEST
+
+START_TEST(calibrates)
+{
+    char model[80], was[80];
+    assert_exit(run("--problem", P1, "--dry-run"), 0);
+    const char *line = strstr(out, " us  gemm_cpu");
+    ck_assert_ptr_nonnull(line);
+    snprintf(was, sizeof(was), "%.30s", line - 12);
+    assert_exit(run("--calibrate"), 0);
+    assert_in(out, "cpu: ");
+    assert_in(out, "memory ");
+    assert_in(out, "launch ");
+    /* Numbers that no cpu has: a run that goes by them says so. */
+    struct rfg_calibration c = { 0.5, 100, 900, 1, 1, "", "", "today" };
+    struct rfg_db *db;
+    snprintf(c.device, sizeof(c.device), "%s", dev.arch);
+    ck_assert_int_eq(rfg_db_open(&db, db_path, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_put_calibration(db, dev.arch, dev.cu_count, &c), RFG_OK);
+    rfg_db_close(&db);
+    assert_exit(run("--problem", P1, "--dry-run"), 0);
+    line = strstr(out, " us  gemm_cpu");
+    ck_assert_ptr_nonnull(line);
+    snprintf(model, sizeof(model), "%.30s", line - 12);
+    ck_assert_msg(strcmp(was, model), "%s, both times", model);
+    assert_exit(run("--calibrate", "--dry-run"), 1);
+    assert_in(err, "--calibrate");
+    assert_exit(run("--calibrate", "--device", "emu:gfx90a:4"), 1);
+    assert_in(err, "emulator");
+}
+END_TEST
+
+START_TEST(tunes_the_misses_most_called_first)
+{
+    struct rfg_problem p1 = problem(P1), p2 = problem(P2), p3 = problem(P3);
+    struct rfg_row row;
+    struct rfg_db *db = open_db(RFG_DB_WRITE);
+    ck_assert_int_eq(rfg_db_add_misses(db, &p1, dev.arch, dev.cu_count, 4, 5), RFG_OK);
+    ck_assert_int_eq(rfg_db_add_misses(db, &p2, dev.arch, dev.cu_count, 4, 9), RFG_OK);
+    ck_assert_int_eq(rfg_db_add_misses(db, &p3, "gfx942", 304, 4, 100), RFG_OK);
+    rfg_db_close(&db);
+    assert_exit(run("--from-misses", "--per-shape", "0.3"), 0);
+    assert_in(err, "[1/2] " P2);
+    assert_in(err, "[2/2] " P1);
+    ck_assert_int_eq(get_row(P1, &row), 1);
+    ck_assert_int_eq(get_row(P2, &row), 1);
+    ck_assert_int_eq(get_row(P3, &row), 0);
+    assert_exit(run("--from-misses"), 0);
+    assert_in(err, "no misses recorded for ");
+    assert_exit(run("--from-misses", "--dry-run", "--device", "gfx942:304"), 0);
+    assert_in(out, P3);
+}
+END_TEST
+
+START_TEST(writes_json_and_a_page)
+{
+    char html[300];
+    snprintf(html, sizeof(html), "%s/r.html", dir);
+    assert_exit(run("--problem", P1, "--problem", P3, "--json", "-", "--report", html, "--per-shape", "0.3"), 0);
+    json_t *j = json_loads(out, 0, NULL);
+    ck_assert_msg(j != NULL, "not JSON:\n%s", out);
+    json_t *shapes = json_object_get(j, "shapes"), *s = json_array_get(shapes, 1);
+    ck_assert_uint_eq(json_array_size(shapes), 2);
+    ck_assert_str_eq(json_string_value(json_object_get(s, "problem")), P3);
+    ck_assert_str_eq(json_string_value(json_object_get(s, "state")), "tuned");
+    ck_assert_double_gt(json_number_value(json_object_get(s, "median_us")), 0);
+    ck_assert(json_is_object(json_object_get(s, "params")));
+    ck_assert_str_eq(json_string_value(json_object_get(j, "arch")), dev.arch);
+    json_decref(j);
+    assert_in(err, "2 tuned"); /* the table makes way */
+    char *page = rfg_read_file(html, NULL);
+    ck_assert_ptr_nonnull(page);
+    assert_in(page, "<svg");
+    assert_in(page, "bf16,bf16-&gt;bf16 M=1 N=48 K=256");
+    assert_in(page, "</html>");
+    assert_not_in(page, "://");
+    free(page);
+    assert_exit(run("--problem", P1, "--report", "/nonexistent/r.html"), 1);
+    assert_in(err, "/nonexistent/r.html");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tune");
+    TCase *tc = tcase_create("tune");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, writes_checked_rows_and_does_not_tune_twice);
+    tcase_add_test(tc, names_bad_lines_and_tunes_the_others);
+    tcase_add_test(tc, refuses_wrong_usage);
+    tcase_add_test(tc, dry_run_lists_candidates_and_reasons);
+    tcase_add_test(tc, calibrates);
+    tcase_add_test(tc, predicts_for_a_device_that_is_not_there);
+    tcase_add_test(tc, tunes_the_misses_most_called_first);
+    tcase_add_test(tc, writes_json_and_a_page);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
