@@ -24,9 +24,9 @@ const struct rfg_problem *rfg_case_problem(const struct rfg_case *c)
     return &c->prob;
 }
 
-const struct rfg_problem *rfg_case_posed(const struct rfg_case *c)
+const struct rfg_problem *rfg_case_as_called(const struct rfg_case *c)
 {
-    return &c->posed;
+    return &c->as_called;
 }
 
 rfg_context *rfg_case_context(const struct rfg_case *c)
@@ -64,10 +64,10 @@ static void measure(struct place *p)
     const struct rfg_tensor_spec *s = &p->spec;
     size_t size = rfg_dtype_size(s->dtype);
     int64_t inner = s->ndim == 3 ? s->shape[1] : 1;
-    p->cols = s->shape[s->ndim - 1];
-    p->rows = s->ndim == 1 ? 1 : s->shape[0] * inner;
+    p->cols = s->ndim == 1 ? 1 : s->shape[s->ndim - 1];
+    p->rows = s->shape[0] * inner;
     p->segs = s->ndim == 1 ? 1 : s->column_major ? p->cols : s->shape[0];
-    p->seg = (size_t)(s->column_major ? p->rows : inner * p->cols) * size;
+    p->seg = (size_t)(s->column_major || s->ndim == 1 ? p->rows : inner * p->cols) * size;
     p->stride = s->ndim == 1 || s->column_major ? p->seg : (size_t)s->row_stride * size;
     p->extent = p->segs && p->seg ? (size_t)(p->segs - 1) * p->stride + p->seg : 0;
 }
@@ -78,11 +78,11 @@ static size_t place_of(const struct place *p, int64_t r, int64_t i)
     size_t size = rfg_dtype_size(p->spec.dtype);
     if (p->spec.column_major)
         return (size_t)i * p->stride + (size_t)r * size;
-    int64_t inner = p->spec.ndim == 3 ? p->spec.shape[1] : 1;
+    int64_t inner = p->spec.ndim == 3 ? p->spec.shape[1] : p->spec.ndim == 1 ? p->rows : 1;
     return (size_t)(r / inner) * p->stride + (size_t)(r % inner * p->cols + i) * size;
 }
 
-static rfg_tensor tensor_at(const struct place *p, char *data)
+rfg_tensor rfg_case_tensor_at(const struct place *p, char *data)
 {
     const struct rfg_tensor_spec *s = &p->spec;
     rfg_tensor t = { data, s->dtype, s->ndim, { 0 }, { 0 } };
@@ -96,11 +96,11 @@ static rfg_tensor tensor_at(const struct place *p, char *data)
 }
 
 /* Do the tensors' bytes fit an address space, so that they can be counted in 64 bits? */
-static bool countable(const struct rfg_problem *prob)
+static bool countable(const struct rfg_op_case *of, const struct rfg_problem *prob)
 {
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     double bytes = 0;
-    for (int i = prob->op->tensors(prob, spec) - 1; i >= 0; i--) {
+    for (int i = of->tensors(prob, spec) - 1; i >= 0; i--) {
         const struct rfg_tensor_spec *s = &spec[i];
         double rows = 1, row = (double)s->shape[s->ndim - 1];
         for (int d = 0; d + 1 < s->ndim; d++)
@@ -118,7 +118,7 @@ static void lay_out(struct rfg_case *c)
 {
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     uintptr_t bits[RFG_MAX_KEYS] = { 0 };
-    c->n_tensors = c->prob.op->tensors(&c->prob, spec);
+    c->n_tensors = c->of->tensors(&c->prob, spec);
     for (int i = 0; i < c->n_tensors; i++) {
         struct place *p = &c->place[i];
         int key = spec[i].align_key;
@@ -232,7 +232,7 @@ static rfg_status make_sets(struct rfg_case *c)
     for (int s = 0; st == RFG_OK && s < c->n_sets; s++) {
         for (int i = 0; i < c->n_tensors; i++)
             if (!c->place[i].spec.absent && !c->place[i].spec.on_request)
-                c->tensors[s][i] = tensor_at(&c->place[i], at(c, s, c->place[i].offset));
+                c->tensors[s][i] = rfg_case_tensor_at(&c->place[i], at(c, s, c->place[i].offset));
         st = upload(c, s);
     }
     return st;
@@ -248,49 +248,63 @@ static bool is_asked(const struct rfg_case *c, const struct place *p)
     return is_output(p) && (!p->spec.on_request || c->asked);
 }
 
-static rfg_status ask_oracle(struct rfg_case *c)
+/* Which rows of output t are asked for: all; or the first, the last, and random ones between; of outputs with equally
+ * many rows the same. */
+static bool choose_rows(struct rfg_case *c, int t, uint64_t *seed)
 {
-    int64_t all = 0;
-    bool empty = false;
-    uint64_t seed = c->params.seed ^ 0x5eed;
-    for (int i = 0; i < c->n_tensors; i++)
-        if (is_output(&c->place[i])) {
-            all = c->place[i].rows;
-            empty |= !c->place[i].extent;
+    struct rfg_expected *e = &c->expected[t];
+    int64_t all = c->place[t].rows, asked = c->params.check_rows;
+    for (int i = 0; i < t; i++)
+        if (is_output(&c->place[i]) && c->place[i].rows == all) {
+            e->rows = c->expected[i].rows;
+            e->n_rows = c->expected[i].n_rows;
+            return true;
         }
-    if (empty) /* the public functions do nothing then: nothing is written */
-        all = 0;
-    c->n_rows = c->params.check_rows && c->params.check_rows < all ? c->params.check_rows : all;
-    c->rows = malloc((size_t)(c->n_rows + 1) * sizeof(*c->rows));
-    bool room = c->rows != NULL;
-    for (int i = 0; room && i < c->n_tensors; i++)
-        if (is_output(&c->place[i])) {
-            size_t n = (size_t)(c->n_rows * c->place[i].cols + 1);
-            c->expected[i].value = malloc(n * sizeof(double));
-            c->expected[i].allow = malloc(n * sizeof(double));
-            room = c->expected[i].value && c->expected[i].allow;
-        }
-    if (!room)
-        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for the oracle's answer");
-    for (int64_t i = 0; i < c->n_rows; i++) /* all; or the first, the last, and random ones between */
-        c->rows[i] = c->n_rows == all ? i
-                     : i == 0         ? 0
-                     : i == 1         ? all - 1
-                                      : (int64_t)(rfg_random(&seed) % (uint64_t)all);
-    for (int i = 0; i < c->n_tensors; i++)
-        if (!c->place[i].spec.absent)
-            c->host_tensors[i] = tensor_at(&c->place[i], c->host + c->place[i].offset);
-    return c->n_rows ? rfg_oracle(&c->prob, c->host_tensors, c->rows, c->n_rows, c->expected) : RFG_OK;
+    int64_t n = asked && asked < all ? asked : all, *rows = c->rows[t] = malloc((size_t)(n + 1) * sizeof(*rows));
+    for (int64_t i = 0; rows && i < n; i++)
+        rows[i] = n == all ? i : i == 0 ? 0 : i == 1 ? all - 1 : (int64_t)(rfg_random(seed) % (uint64_t)all);
+    e->rows = rows;
+    e->n_rows = n;
+    return rows != NULL;
 }
 
-/* What must stay as it is, is a number: a NaN would be taken for what a kernel made of one. */
+static rfg_status ask_oracle(struct rfg_case *c)
+{
+    bool empty = false, room = true;
+    uint64_t seed = c->params.seed ^ 0x5eed;
+    for (int i = 0; i < c->n_tensors; i++) {
+        if (!c->place[i].spec.absent)
+            c->host_tensors[i] = rfg_case_tensor_at(&c->place[i], c->host + c->place[i].offset);
+        empty |= is_output(&c->place[i]) && !c->place[i].extent;
+    }
+    for (int i = 0; !empty && room && i < c->n_tensors; i++) {
+        struct rfg_expected *e = &c->expected[i];
+        if (!is_output(&c->place[i]))
+            continue;
+        room = choose_rows(c, i, &seed);
+        if (c->place[i].spec.by_predicate)
+            continue;
+        size_t n = (size_t)(e->n_rows * c->place[i].cols + 1);
+        e->value = malloc(n * sizeof(double));
+        e->allow = malloc(n * sizeof(double));
+        room &= e->value && e->allow;
+    }
+    if (!room)
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for the oracle's answer");
+    /* Empty outputs: the public functions do nothing then, and nothing is written. */
+    return empty ? RFG_OK : c->of->oracle(&c->prob, c->host_tensors, c->expected);
+}
+
+/* What must stay as it is, is a number: a NaN would be taken for what a kernel made of one. (In place it is the
+ * input's.) */
 static void mark_untouched(struct rfg_case *c)
 {
     for (int t = 0; t < c->n_tensors; t++) {
         const struct place *p = &c->place[t];
-        for (int64_t i = 0; is_output(p) && i < c->n_rows * p->cols; i++)
-            if (c->expected[t].allow[i] < 0)
-                memset(c->host + p->offset + place_of(p, c->rows[i / p->cols], i % p->cols), UNTOUCHED,
+        const struct rfg_expected *e = &c->expected[t];
+        for (int64_t i = 0; e->allow && !p->spec.same_as && i < e->n_rows * p->cols; i++)
+            if (e->allow[i] < 0)
+                memset(c->host + p->offset + place_of(p, e->rows[i / p->cols], i % p->cols), UNTOUCHED,
                        rfg_dtype_size(p->spec.dtype));
     }
 }
@@ -299,8 +313,11 @@ rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, con
                            struct rfg_case **out)
 {
     char text[RFG_PROBLEM_STRLEN];
+    const struct rfg_op_case *of = params->of ? params->of : rfg_op_case_of(prob->op);
     *out = NULL;
-    if (!countable(prob))
+    if (!of)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "harness: %s is not in the registry", prob->op->name);
+    if (!countable(of, prob))
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: %s: its tensors are too large for any memory",
                         rfg_problem_format(prob, text, sizeof(text)));
     struct rfg_case *c = calloc(1, sizeof(*c));
@@ -309,11 +326,12 @@ rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, con
     c->ctx = ctx;
     c->hip = rfg_context_hip(ctx);
     c->prob = *prob;
+    c->of = of;
     c->params = *params;
     lay_out(c);
-    c->posed = c->prob;
-    if (prob->op->posed)
-        prob->op->posed(&c->posed);
+    c->as_called = c->prob;
+    if (c->of->as_called)
+        c->of->as_called(&c->as_called);
     rfg_status st = RFG_OK;
     c->kargs = calloc(1, prob->op->kargs_size);
     c->host = aligned_alloc(4096, c->set_bytes);
@@ -348,7 +366,8 @@ void rfg_case_destroy(struct rfg_case **pc)
     free(c->tensors);
     free(c->host);
     free(c->got);
-    free(c->rows);
+    for (int i = 0; i < RFG_MAX_TENSORS; i++)
+        free(c->rows[i]);
     for (int i = 0; i < RFG_MAX_TENSORS; i++) {
         free(c->expected[i].value);
         free(c->expected[i].allow);
@@ -416,14 +435,14 @@ static rfg_status run_fenced(struct rfg_case *c, const struct rfg_plan *plan, rf
 
 static rfg_status run(struct rfg_case *c, const rfg_tensor *tensors, const struct rfg_plan *plan, rfg_stream stream)
 {
-    c->prob.op->pack(&c->prob, tensors, c->kargs);
+    c->of->pack(&c->prob, tensors, c->kargs);
     return c->params.fenced ? run_fenced(c, plan, stream) : rfg_plan_launch(c->ctx, plan, c->kargs, stream);
 }
 
 rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream)
 {
     c->asked = false;
-    return plan ? run(c, c->tensors[set], plan, stream) : c->prob.op->call(c->ctx, &c->prob, c->tensors[set], stream);
+    return plan ? run(c, c->tensors[set], plan, stream) : c->of->call(c->ctx, &c->prob, c->tensors[set], stream);
 }
 
 rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream)
@@ -434,7 +453,7 @@ rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_pl
     memcpy(tensors, c->tensors[set], sizeof(tensors));
     for (int i = 0; i < c->n_tensors; i++)
         if (is_output(&c->place[i]))
-            tensors[i] = tensor_at(&c->place[i], at(c, set, c->place[i].offset));
+            tensors[i] = rfg_case_tensor_at(&c->place[i], at(c, set, c->place[i].offset));
     c->asked = true;
     return run(c, tensors, plan, stream);
 }
@@ -595,6 +614,7 @@ static double rounded(rfg_dtype dtype, double v)
 
 struct tally {
     double first_value;
+    int64_t values;
     bool varied;
 };
 
@@ -604,9 +624,9 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
     const struct place *p = &c->place[index];
     const struct rfg_expected *want = &c->expected[index];
     const struct place *sp = p->spec.scaled_by ? &c->place[p->spec.scaled_by - 1] : NULL;
-    for (int64_t i = 0; i < c->n_rows; i++)
+    for (int64_t i = 0; i < want->n_rows; i++)
         for (int64_t n = 0; n < p->cols; n++) {
-            int64_t r = c->rows[i];
+            int64_t r = want->rows[i];
             double e = want->value[i * p->cols + n], allow = want->allow[i * p->cols + n], bound = 0, ratio;
             size_t place = p->offset + place_of(p, r, n), size = rfg_dtype_size(p->spec.dtype);
             double got = rfg_load(bytes + place, p->spec.dtype, 0);
@@ -622,18 +642,40 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
             if (c->params.data == RFG_DATA_EXACT)
                 ratio = got == rounded(p->spec.dtype, e) ? 0 : INFINITY;
             out->checked++;
-            t->varied |= out->checked > 1 && isfinite(e) && e != t->first_value;
+            t->varied |= t->values++ > 0 && isfinite(e) && e != t->first_value;
             t->first_value = e;
             if (isfinite(got) && isfinite(e)) {
                 out->max_abs = fmax(out->max_abs, fabs(got - e));
                 out->max_rel = fmax(out->max_rel, e != 0 ? fabs((got - e) / e) : 0);
             }
             out->max_ratio = fmax(out->max_ratio, ratio);
-            if (!(ratio <= 1) && out->wrong++ == 0)
+            if (!(ratio <= 1) && out->wrong++ == 0) {
+                char column[24] = "";
+                if (p->spec.ndim > 1)
+                    snprintf(column, sizeof(column), ",%" PRId64, n);
                 snprintf(out->message, sizeof(out->message),
-                         "%s seed=%" PRIu64 ": %s[%" PRId64 ",%" PRId64 "] is %.9g, expected %.9g, allowed +-%.3g",
-                         text, c->params.seed, p->spec.name, r, n, got, e, bound);
+                         "%s seed=%" PRIu64 ": %s[%" PRId64 "%s] is %.9g, expected %.9g, allowed +-%.3g", text,
+                         c->params.seed, p->spec.name, r, column, got, e, bound);
+            }
         }
+}
+
+/* By the operator's predicate, row by row. */
+static void check_rows(const struct rfg_case *c, int index, const rfg_tensor *got, const char *text,
+                       struct rfg_check *out)
+{
+    const struct rfg_expected *asked = &c->expected[index];
+    for (int64_t i = 0; i < asked->n_rows; i++) {
+        struct rfg_reason why = { "" };
+        bool right = c->of->accept(&c->prob, c->host_tensors, got, index, asked->rows[i], &why);
+        out->checked += c->place[index].cols;
+        if (right)
+            continue;
+        out->max_ratio = INFINITY;
+        if (out->wrong++ == 0)
+            snprintf(out->message, sizeof(out->message), "%s seed=%" PRIu64 ": %s[%" PRId64 "]: %s", text,
+                     c->params.seed, c->place[index].spec.name, asked->rows[i], why.text);
+    }
 }
 
 static rfg_status check(struct rfg_case *c, int set, bool quick, struct rfg_check *out)
@@ -647,12 +689,20 @@ static rfg_status check(struct rfg_case *c, int set, bool quick, struct rfg_chec
         st = each_stretch(c, quick, get_stretch, &set);
     if (st != RFG_OK)
         return st;
-    struct tally tally = { NAN, false };
+    struct tally tally = { NAN, 0, false };
+    rfg_tensor got[RFG_MAX_TENSORS] = { { 0 } };
     rfg_problem_format(&c->prob, text, sizeof(text));
     for (int i = 0; i < c->n_tensors; i++)
-        if (is_asked(c, &c->place[i]) && c->place[i].extent)
-            check_tensor(c, i, c->got, text, &tally, out);
-    out->trivial = out->checked > 4 && !tally.varied;
+        if (!c->place[i].spec.absent)
+            got[i] = rfg_case_tensor_at(&c->place[i], c->got + c->place[i].offset);
+    for (int i = 0; i < c->n_tensors; i++)
+        if (is_asked(c, &c->place[i]) && c->expected[i].rows) {
+            if (c->place[i].spec.by_predicate)
+                check_rows(c, i, got, text, out);
+            else
+                check_tensor(c, i, c->got, text, &tally, out);
+        }
+    out->trivial = tally.values > 4 && !tally.varied;
     out->guard_broken = !only_outputs_changed(c, quick);
     out->ok = !out->wrong && !out->guard_broken && !out->trivial;
     size_t at = strlen(out->message);

@@ -11,6 +11,7 @@
 
 #include "dispatch/context.h"
 #include "base/util.h"
+#include "ops/op_case.h"
 #include "tests/program.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
@@ -36,7 +37,7 @@ static void describe(const struct rfg_problem *prob, char text[RFG_PROBLEM_MAX])
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     rfg_tensor t[RFG_MAX_TENSORS] = { 0 };
     char problem[RFG_PROBLEM_STRLEN];
-    int n = prob->op->tensors(prob, spec);
+    int n = rfg_op_case_of(prob->op)->tensors(prob, spec);
     for (int i = 0; i < n; i++) {
         const struct rfg_tensor_spec *s = &spec[i];
         uintptr_t at = (uintptr_t)((s->same_as ? s->same_as - 1 : i) + 1) << 44;
@@ -49,7 +50,7 @@ static void describe(const struct rfg_problem *prob, char text[RFG_PROBLEM_MAX])
             t[i].strides[0] = s->column_major ? 1 : s->row_stride;
     }
     ck_assert_msg(rfg_describe_begin(ctx, text, RFG_PROBLEM_MAX) == RFG_OK, "%s", rfg_last_error());
-    rfg_status st = prob->op->call(ctx, prob, t, NULL);
+    rfg_status st = rfg_op_case_of(prob->op)->call(ctx, prob, t, NULL);
     rfg_describe_end(ctx);
     ck_assert_msg(st == RFG_OK, "%s: %s", rfg_problem_format(prob, problem, sizeof(problem)), rfg_last_error());
 }
