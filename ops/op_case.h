@@ -76,13 +76,19 @@ struct rfg_op_case {
     /* Changes what the harness has put into input `tensor` where that won't do: lengths, tables, data whose mistakes
      * would not be seen. t: in host memory. */
     void (*fill)(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data, uint64_t seed);
-    /* Does this row of an output by_predicate hold a right answer? host: all tensors before the run, got: after it
+    /* Does this row of an output by_predicate hold a right answer? host: the tensors before the run, got: after it
      * (both in host memory). Else says why not. */
     bool (*accept)(const struct rfg_problem *prob, const rfg_tensor *host, const rfg_tensor *got, int tensor,
                    int64_t row, struct rfg_reason *why);
     /* Makes a problem the one that its call() is dispatched as, where LAYOUT keys say what only tests choose and the
      * public function can't see. NULL: they are the same. */
     void (*as_called)(struct rfg_problem *prob);
+    /* An operator that several devices work on together: how many, each with all the tensors, and in place of call()
+     * all their calls. Here and in the oracle, tensor i of rank r (and what is expected of it) is at [r *
+     * RFG_MAX_TENSORS + i]. streams may be NULL. */
+    int (*ranks)(const struct rfg_problem *prob);
+    rfg_status (*call_ranks)(rfg_context *const *ctx, const struct rfg_problem *prob, const rfg_tensor *t,
+                             const rfg_stream *streams);
 };
 
 /* NULL: the operator isn't in the registry. */

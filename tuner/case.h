@@ -33,6 +33,7 @@ struct rfg_case {
     const struct rfg_hip *hip;
     struct rfg_problem prob, as_called;
     const struct rfg_op_case *of;
+    int rank;
     struct rfg_case_params params;
     int n_tensors, n_sets;
     struct place place[RFG_MAX_TENSORS];

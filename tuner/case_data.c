@@ -131,7 +131,7 @@ static int poison_of(rfg_dtype dtype)
 
 void rfg_case_make_data(struct rfg_case *c)
 {
-    uint64_t seed = c->params.seed;
+    uint64_t seed = c->params.seed ^ (uint64_t)c->rank * 0xa0761d6478bd642f, first = seed;
     memset(c->host, GUARD_BYTE, c->set_bytes);
     for (int i = 0; i < c->n_tensors; i++) {
         const struct place *p = &c->place[i];
@@ -153,7 +153,7 @@ void rfg_case_make_data(struct rfg_case *c)
             sprinkle_special(c, p, &seed);
         if (c->of->fill) {
             rfg_tensor t = rfg_case_tensor_at(p, c->host + p->offset);
-            uint64_t own = c->params.seed ^ ((uint64_t)i + 1) * 0x9e3779b97f4a7c15;
+            uint64_t own = first ^ ((uint64_t)i + 1) * 0x9e3779b97f4a7c15;
             c->of->fill(&c->prob, i, &t, c->params.data, own);
         }
     }

@@ -268,16 +268,17 @@ static bool choose_rows(struct rfg_case *c, int t, uint64_t *seed)
     return rows != NULL;
 }
 
-static rfg_status ask_oracle(struct rfg_case *c)
+/* Room for what the oracle will say; *empty: nothing, some output has no element. */
+static rfg_status expect(struct rfg_case *c, bool *empty)
 {
-    bool empty = false, room = true;
+    bool room = true;
     uint64_t seed = c->params.seed ^ 0x5eed;
     for (int i = 0; i < c->n_tensors; i++) {
         if (!c->place[i].spec.absent)
             c->host_tensors[i] = rfg_case_tensor_at(&c->place[i], c->host + c->place[i].offset);
-        empty |= is_output(&c->place[i]) && !c->place[i].extent;
+        *empty |= is_output(&c->place[i]) && !c->place[i].extent;
     }
-    for (int i = 0; !empty && room && i < c->n_tensors; i++) {
+    for (int i = 0; !*empty && room && i < c->n_tensors; i++) {
         struct rfg_expected *e = &c->expected[i];
         if (!is_output(&c->place[i]))
             continue;
@@ -289,10 +290,29 @@ static rfg_status ask_oracle(struct rfg_case *c)
         e->allow = malloc(n * sizeof(double));
         room &= e->value && e->allow;
     }
-    if (!room)
-        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for the oracle's answer");
+    return room ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for the oracle's answer");
+}
+
+/* Once for all ranks. */
+static rfg_status ask_oracle(struct rfg_case *const *cases, int n)
+{
+    rfg_tensor(*host)[RFG_MAX_TENSORS] = calloc((size_t)n, sizeof(*host));
+    struct rfg_expected(*expected)[RFG_MAX_TENSORS] = calloc((size_t)n, sizeof(*expected));
+    bool empty = false;
+    rfg_status st = RFG_OK;
+    if (!host || !expected)
+        st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %d ranks", n);
+    for (int r = 0; r < n && st == RFG_OK; r++) {
+        st = expect(cases[r], &empty);
+        memcpy(host[r], cases[r]->host_tensors, sizeof(*host));
+        memcpy(expected[r], cases[r]->expected, sizeof(*expected));
+    }
     /* Empty outputs: the public functions do nothing then, and nothing is written. */
-    return empty ? RFG_OK : c->of->oracle(&c->prob, c->host_tensors, c->expected);
+    if (st == RFG_OK && !empty)
+        st = cases[0]->of->oracle(&cases[0]->prob, host[0], expected[0]);
+    free(host);
+    free(expected);
+    return st;
 }
 
 /* What must stay as it is, is a number: a NaN would be taken for what a kernel made of one. (In place it is the
@@ -309,22 +329,16 @@ static void mark_untouched(struct rfg_case *c)
     }
 }
 
-rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,
-                           struct rfg_case **out)
+/* A rank's case with its data, before it is known what will come of it. */
+static rfg_status begin(rfg_context *ctx, int rank, const struct rfg_op_case *of, const struct rfg_problem *prob,
+                        const struct rfg_case_params *params, struct rfg_case **out)
 {
-    char text[RFG_PROBLEM_STRLEN];
-    const struct rfg_op_case *of = params->of ? params->of : rfg_op_case_of(prob->op);
-    *out = NULL;
-    if (!of)
-        return rfg_fail(RFG_ERROR_UNSUPPORTED, "harness: %s is not in the registry", prob->op->name);
-    if (!countable(of, prob))
-        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: %s: its tensors are too large for any memory",
-                        rfg_problem_format(prob, text, sizeof(text)));
-    struct rfg_case *c = calloc(1, sizeof(*c));
+    struct rfg_case *c = *out = calloc(1, sizeof(*c));
     if (!c)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory");
     c->ctx = ctx;
     c->hip = rfg_context_hip(ctx);
+    c->rank = rank;
     c->prob = *prob;
     c->of = of;
     c->params = *params;
@@ -332,22 +346,48 @@ rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, con
     c->as_called = c->prob;
     if (c->of->as_called)
         c->of->as_called(&c->as_called);
-    rfg_status st = RFG_OK;
     c->kargs = calloc(1, prob->op->kargs_size);
     c->host = aligned_alloc(4096, c->set_bytes);
     if (!c->host || !c->kargs)
-        st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %zu bytes", c->set_bytes);
-    else if ((st = make_current(c)) == RFG_OK) {
-        rfg_case_make_data(c);
-        if ((st = ask_oracle(c)) == RFG_OK) {
-            mark_untouched(c);
-            st = make_sets(c);
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %zu bytes", c->set_bytes);
+    rfg_case_make_data(c);
+    return RFG_OK;
+}
+
+rfg_status rfg_case_create_ranks(rfg_context *const *ctx, int n, const struct rfg_problem *prob,
+                                 const struct rfg_case_params *params, struct rfg_case **out)
+{
+    char text[RFG_PROBLEM_STRLEN];
+    const struct rfg_op_case *of = params->of ? params->of : rfg_op_case_of(prob->op);
+    rfg_status st = RFG_OK;
+    memset(out, 0, (size_t)n * sizeof(struct rfg_case *));
+    if (!of)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "harness: %s is not in the registry", prob->op->name);
+    int ranks = of->ranks ? of->ranks(prob) : 1;
+    if (n != ranks)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "harness: %s: %d contexts: must be %d",
+                        rfg_problem_format(prob, text, sizeof(text)), n, ranks);
+    if (!countable(of, prob))
+        return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: %s: its tensors are too large for any memory",
+                        rfg_problem_format(prob, text, sizeof(text)));
+    for (int r = 0; r < n && st == RFG_OK; r++)
+        st = begin(ctx[r], r, of, prob, params, &out[r]);
+    if (st == RFG_OK)
+        st = ask_oracle(out, n);
+    for (int r = 0; r < n && st == RFG_OK; r++)
+        if ((st = make_current(out[r])) == RFG_OK) {
+            mark_untouched(out[r]);
+            st = make_sets(out[r]);
         }
-    }
-    if (st != RFG_OK)
-        rfg_case_destroy(&c);
-    *out = c;
+    for (int r = 0; r < n && st != RFG_OK; r++)
+        rfg_case_destroy(&out[r]);
     return st;
+}
+
+rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,
+                           struct rfg_case **out)
+{
+    return rfg_case_create_ranks(&ctx, 1, prob, params, out);
 }
 
 void rfg_case_destroy(struct rfg_case **pc)
@@ -443,6 +483,25 @@ rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan
 {
     c->asked = false;
     return plan ? run(c, c->tensors[set], plan, stream) : c->of->call(c->ctx, &c->prob, c->tensors[set], stream);
+}
+
+rfg_status rfg_case_run_ranks(struct rfg_case *const *cases, int n, int set, const rfg_stream *streams)
+{
+    rfg_tensor(*t)[RFG_MAX_TENSORS] = calloc((size_t)n, sizeof(*t));
+    rfg_context **ctx = calloc((size_t)n, sizeof(*ctx));
+    rfg_status st = RFG_OK;
+    if (!t || !ctx)
+        st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %d ranks", n);
+    for (int r = 0; r < n && st == RFG_OK; r++) {
+        cases[r]->asked = false;
+        ctx[r] = cases[r]->ctx;
+        memcpy(t[r], cases[r]->tensors[set], sizeof(*t));
+    }
+    if (st == RFG_OK)
+        st = cases[0]->of->call_ranks(ctx, &cases[0]->prob, t[0], streams);
+    free(t);
+    free(ctx);
+    return st;
 }
 
 rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream)

@@ -26,6 +26,10 @@ struct rfg_case_params {
 struct rfg_case;
 rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,
                            struct rfg_case **out);
+/* The same for an operator that several devices work on together (struct rfg_op_case, ranks): one case a rank, each
+ * with data of its own on ctx[rank], to be checked by itself. Run by rfg_case_run_ranks() alone: not by plans. */
+rfg_status rfg_case_create_ranks(rfg_context *const *ctx, int n, const struct rfg_problem *prob,
+                                 const struct rfg_case_params *params, struct rfg_case **out /* n */);
 void rfg_case_destroy(struct rfg_case **c);
 int rfg_case_sets(const struct rfg_case *c);
 rfg_context *rfg_case_context(const struct rfg_case *c);
@@ -38,8 +42,10 @@ const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);
 
 /* How a set is run: through the public op function (plan NULL) or by a given plan. */
 rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
-/* The same to be checked: a plan is asked for all outputs that its variant can give (attention's lse), which the check
- * then looks at, too. Not for timing. */
+/* A set of every rank, by the call that is all ranks' calls; streams NULL: the default ones. */
+rfg_status rfg_case_run_ranks(struct rfg_case *const *cases, int n, int set, const rfg_stream *streams);
+/* rfg_case_run() to be checked: a plan is asked for all outputs that its variant can give (attention's lse), which the
+ * check then looks at, too. Not for timing. */
 rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
 /* Fills the outputs of a set with poison (NaN, of integers a large negative number), what of them must stay as it is
  * with a number, and renews inputs and guards. */

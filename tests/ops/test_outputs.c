@@ -150,7 +150,9 @@ static void fill(const struct rfg_problem *p, int tensor, const rfg_tensor *t, e
         ((float *)t->data)[0] = 99;
 }
 
-static const struct rfg_op_case pick = { tensors, call, NULL, oracle, fill, accept, NULL };
+static const struct rfg_op_case pick = {
+    .tensors = tensors, .call = call, .oracle = oracle, .fill = fill, .accept = accept
+};
 
 /* ---- a case ------------------------------------------------------------------------------------------------------ */
 
