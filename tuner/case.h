@@ -54,6 +54,14 @@ struct rfg_case {
 
 /* The tensor whose first element is at data. */
 rfg_tensor rfg_case_tensor_at(const struct place *p, char *data);
+/* Bytes from a tensor's first element to the one in row r and column i. */
+size_t rfg_case_place_of(const struct place *p, int64_t r, int64_t i);
+/* Is it an output that the last run was asked for? */
+bool rfg_case_is_asked(const struct rfg_case *c, const struct place *p);
+/* Copies the bytes [from, to) of a set that are on the device to it from `bytes`, or back. */
+rfg_status rfg_case_copy(const struct rfg_case *c, int set, char *bytes, size_t from, size_t to, bool back);
+/* Waits for what runs; the case's device is the thread's current one then. */
+rfg_status rfg_case_settle(const struct rfg_case *c);
 /* Fills c->host: guards, inputs from the seed, poisoned outputs. */
 void rfg_case_make_data(struct rfg_case *c);
 
