@@ -131,6 +131,11 @@ START_TEST(checks_each_rank)
         params.fenced = fenced;
         ck_assert_msg(rfg_case_create_ranks(ctx, MOST, &p, &params, c) == RFG_OK, "%s", rfg_last_error());
         run_and_check(c, check);
+        rfg_tensor x[MOST] = { rfg_case_tensors(c[0], 0)[X], rfg_case_tensors(c[1], 0)[X] };
+        uint16_t held[MOST][21];
+        for (int r = 0; r < MOST; r++)
+            move(ctx[r], &x[r], (char *)held[r], false);
+        ck_assert_msg(memcmp(held[0], held[1], sizeof(held[0])), "both ranks hold the same");
         for (int r = 0; r < MOST; r++)
             ck_assert_msg(check[r].ok && check[r].checked == 21, "rank %d: %s", r, check[r].message);
         for (forgets = 0; forgets < MOST; forgets++) {
