@@ -88,8 +88,6 @@ typedef enum rfg_dtype {
 /* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0"; "none" for RFG_DTYPE_NONE and
  * "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
-/* Bytes of one element; 0 for a value out of range. */
-RFG_API size_t rfg_dtype_size(rfg_dtype dtype);
 /* Bytes of so many elements that follow one another: a row. 0 if elements is not above 0 or not whole bytes (an odd
  * number of a 4-bit dtype), or for a value out of range. */
 RFG_API size_t rfg_dtype_bytes(rfg_dtype dtype, int64_t elements);

@@ -61,8 +61,8 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void act_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double m = (double)v[ACT_M], in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    *bytes = m * (double)x_cols(prob) * in + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
+    double m = (double)v[ACT_M], row = (double)rfg_format_bytes(prob->dtype[0], x_cols(prob));
+    *bytes = m * row + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
     *flops = 10 * m * (double)v[ACT_N];
 }
 
@@ -95,7 +95,7 @@ static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, con
 /* What follows from the sizes. */
 static void set_chunks(struct act_args *a, const struct rfg_problem *prob)
 {
-    unsigned vec = 16 / (unsigned)rfg_dtype_size((rfg_dtype)prob->dtype[0]), d = (unsigned)(a->n - 1) / vec + 1;
+    unsigned vec = (unsigned)rfg_format_elements(prob->dtype[0], 16), d = (unsigned)(a->n - 1) / vec + 1;
     unsigned group = RFG_SCALE_COLUMNS / vec;
     if (prob->v[ACT_SCALE] == RFG_SCALE_GROUP)
         d = (d + group - 1) / group * group;

@@ -56,10 +56,12 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 
 static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
-    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    double out = (double)rfg_dtype_size((rfg_dtype)prob->dtype[2]);
-    *bytes = (m * k + n * k) * in + m * n * out + (prob->v[GEMM_BIAS] ? n * in : 0);
+    const uint8_t *d = prob->dtype;
+    const int64_t *v = prob->v;
+    double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
+    *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)rfg_format_bytes(d[1], v[GEMM_K]) +
+             m * (double)rfg_format_bytes(d[2], v[GEMM_N]) +
+             (v[GEMM_BIAS] ? (double)rfg_format_bytes(d[1], v[GEMM_N]) : 0);
     *flops = 2 * m * n * k;
 }
 

@@ -183,8 +183,8 @@ static void visible(const struct rfg_problem *prob, int64_t sq, int64_t skv, dou
 static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    double kv_size = (double)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob)), pairs = 0, keys = 0, queries = 0;
+    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_format_bytes(prob->dtype[0], 1);
+    double kv_size = (double)rfg_format_bytes(mha_kv_dtype(prob), 1), pairs = 0, keys = 0, queries = 0;
     int64_t alike = !v[MHA_VARLEN] && !v[MHA_LENS] ? 1 : 4096; /* a sample of these stands for all */
     int64_t n = v[MHA_B] < alike ? v[MHA_B] : alike;
     for (int64_t b = 0; b < n; b++) {
@@ -371,7 +371,7 @@ static rfg_tensor drop(rfg_tensor t, int dim)
 
 static rfg_tensor older_vllm(const rfg_tensor *t, int64_t blocks, int64_t heads, int64_t page, int64_t d, bool is_k)
 {
-    int64_t x = 16 / (int64_t)rfg_dtype_size(t->dtype);
+    int64_t x = rfg_format_elements((int)t->dtype, 16);
     if (is_k)
         return (rfg_tensor){
             t->data, t->dtype, 5, { blocks, heads, d / x, page, x }, { heads * page * d, page * d, page * x, x, 1 }

@@ -30,7 +30,7 @@ struct facts {
 static rfg_status check_extent(struct view *v, const char *fn)
 {
     const rfg_tensor *t = v->t;
-    int64_t size = (int64_t)rfg_dtype_size(t->dtype), last = 1, part;
+    int64_t size = rfg_format_bytes((int)t->dtype, 1), last = 1, part;
     bool over = false;
     v->bits = (uintptr_t)t->data;
     for (int i = 0; i < t->ndim; i++)
@@ -53,9 +53,12 @@ static rfg_status check_view(struct view *v, const char *fn, const char *name, c
     *v = (struct view){ .name = name, .t = t };
     if (!t)
         return BAD("%s: %s is NULL: must be a tensor", fn, name);
-    size_t size = rfg_dtype_size(t->dtype);
-    if (!size)
+    const struct rfg_format *f = rfg_format((int)t->dtype);
+    if (!f)
         return BAD("%s: %s has dtype %d: must be one of enum rfg_dtype", fn, name, (int)t->dtype);
+    if (f->elements > 1)
+        return BAD("%s: %s is %s: attention takes no format of more than one element a block", fn, name, f->name);
+    size_t size = (size_t)f->bytes;
     if (t->ndim != dims)
         return BAD("%s: %s has %d dimensions: must have %d", fn, name, (int)t->ndim, dims);
     bool empty = false;
@@ -183,7 +186,7 @@ static rfg_status check_older_vllm(const struct mha_call *c, struct facts *f)
     rfg_status st;
     if ((st = check_view(&f->k, fn, "k", c->k, 5, true)) || (st = check_view(&f->v, fn, "v", c->v, 4, true)))
         return st;
-    int64_t x = 16 / (int64_t)rfg_dtype_size(c->k->dtype);
+    int64_t x = rfg_format_elements((int)c->k->dtype, 16);
     f->hkv = c->k->shape[1];
     f->page = c->k->shape[3];
     if (!c->table)
@@ -287,7 +290,7 @@ static rfg_status check_scale(const struct mha_call *c, const struct facts *f, s
 {
     bool heads = t && t->ndim == 1 && t->shape[0] != 1;
     rfg_status st = check_vector(v, c->fn, name, t, RFG_F32, heads ? f->hkv : 1, "1 or k's heads");
-    if (st == RFG_OK && t && rfg_dtype_size(c->k->dtype) != 1)
+    if (st == RFG_OK && t && rfg_format_bytes((int)c->k->dtype, 1) != 1)
         return BAD("%s: %s is given, and k is %s: only 8-bit k and v have scales", c->fn, name,
                    rfg_dtype_name(c->k->dtype));
     return st;

@@ -81,7 +81,7 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
         at = (index_at(c->p.cu_seqlens_k, b) + key) * t->strides[0] + h * t->strides[1];
     else
         at = block * t->strides[0] + row * t->strides[1] + h * t->strides[2];
-    bool byte = rfg_dtype_size(t->dtype) == 1;
+    bool byte = rfg_format_bytes((int)t->dtype, 1) == 1;
     for (int64_t d = 0; d < n; d++) {
         int64_t e = at + d / x * chunk + d % x;
         out[d] = scale * j->value[byte ? ((const uint8_t *)t->data)[e] : ((const uint16_t *)t->data)[e]];
@@ -228,7 +228,7 @@ static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[R
 {
     struct job j = { .prob = prob, .rows = rows, .n_rows = n_rows, .expected = expected };
     rfg_dtype kv = (rfg_dtype)mha_kv_dtype(prob);
-    int codes = rfg_dtype_size(kv) == 1 ? 256 : 65536;
+    int codes = rfg_format_bytes((int)kv, 1) == 1 ? 256 : 65536;
     mha_views(prob, host, &j.w);
     j.value = malloc((size_t)codes * sizeof(*j.value));
     if (!j.value)

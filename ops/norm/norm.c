@@ -68,10 +68,9 @@ static bool norm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void norm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double n = (double)v[NORM_N], elements = (double)v[NORM_M] * n;
-    double in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    *bytes = elements * in * (norm_adds(prob) ? 3 : 1) +
-             n * in * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
+    double m = (double)v[NORM_M], elements = m * (double)v[NORM_N];
+    double row = (double)rfg_format_bytes(prob->dtype[0], v[NORM_N]);
+    *bytes = m * row * (norm_adds(prob) ? 3 : 1) + row * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
              rfg_outputs_bytes(prob, v[NORM_M], v[NORM_N], v[NORM_SCALE], v[NORM_PLAIN]);
     *flops = elements * (norm_is_layer(prob) ? 8 : 5);
 }

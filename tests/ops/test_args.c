@@ -54,7 +54,7 @@ static size_t extent(const rfg_tensor *t)
     int64_t last = 0;
     for (int i = 0; i < t->ndim; i++)
         last += t->shape[i] > 1 ? (t->shape[i] - 1) * t->strides[i] : 0;
-    return (size_t)(last + 1) * rfg_dtype_size(t->dtype);
+    return rfg_dtype_bytes(t->dtype, last + 1);
 }
 
 /* Everything as it should be. */
@@ -165,7 +165,7 @@ static void wrong_shapes(struct trial *r, rfg_context *ctx, int i)
 static void wrong_data(struct trial *r, rfg_context *ctx, int i)
 {
     const struct arg *a = &r->f->args[i];
-    size_t size = rfg_dtype_size(a->t.dtype);
+    size_t size = rfg_dtype_bytes(a->t.dtype, 1);
     r->t[i].data = NULL;
     expect_refusal(r, ctx, a->name, "without data");
     for (size_t k = 1; k < size; k++) {
@@ -179,7 +179,7 @@ static void wrong_data(struct trial *r, rfg_context *ctx, int i)
 /* An output at `at`, moved to where it is aligned. */
 static void *aligned(const rfg_tensor *t, const char *at)
 {
-    size_t size = rfg_dtype_size(t->dtype);
+    size_t size = rfg_dtype_bytes(t->dtype, 1);
     return (void *)((uintptr_t)at / size * size);
 }
 
@@ -187,7 +187,7 @@ static void *aligned(const rfg_tensor *t, const char *at)
 static void wrong_places(struct trial *r, rfg_context *ctx, int i)
 {
     const struct arg *a = &r->f->args[i];
-    size_t size = rfg_dtype_size(a->t.dtype), mine = extent(&a->t);
+    size_t size = rfg_dtype_bytes(a->t.dtype, 1), mine = extent(&a->t);
     for (int k = 0; k < r->f->n; k++) {
         if (k == i)
             continue;
@@ -523,7 +523,6 @@ static const struct {
     { "rfg_version", version },
     { "rfg_dtype_name", dtypes },
     { "rfg_dtype_bytes", dtypes },
-    { "rfg_dtype_size", dtypes },
     { "rfg_tensor_1d", views },
     { "rfg_tensor_2d", views },
     { "rfg_tensor_prepacked", views },
