@@ -180,7 +180,8 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
         for (int64_t n = 0; n < p->cols; n++) {
             int64_t r = want->rows[i];
             double e = want->value[i * p->cols + n], allow = want->allow[i * p->cols + n], bound = 0, ratio;
-            size_t place = p->offset + rfg_case_place_of(p, r, n), size = rfg_dtype_size(p->spec.dtype);
+            size_t place = p->offset + rfg_case_place_of(p, r, n),
+                   size = (size_t)rfg_format_bytes((int)p->spec.dtype, 1);
             double got = rfg_load(bytes + place, p->spec.dtype, 0);
             if (allow < 0) {
                 ratio = memcmp(bytes + place, c->host + place, size) ? INFINITY : 0;

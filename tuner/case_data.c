@@ -55,12 +55,13 @@ static double exact_value(const struct place *p, uint64_t *seed)
 
 static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
 {
-    /* Elements are drawn from a table: filling is a load and a store, whatever the format. */
-    size_t size = rfg_dtype_size(p->spec.dtype);
+    /* Blocks are drawn from a table: filling is a load and a store, whatever the format. */
+    const struct rfg_format *format = rfg_format((int)p->spec.dtype);
+    size_t size = (size_t)format->bytes;
     char *table = malloc(65536 * size);
     if (!table)
         abort();
-    for (int i = 0; i < 65536; i++) {
+    for (int i = 0; i < 65536 * format->elements; i++) {
         double v = (double)(int64_t)rfg_random(seed) * 0x1p-63;
         if (c->params.data == RFG_DATA_INTS)
             v = (double)(rfg_random(seed) % 7) - 3;
@@ -90,7 +91,7 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
 static void make_cancelling(struct rfg_case *c, const struct place *p, bool negate)
 {
     rfg_dtype d = p->spec.dtype;
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(d));
+    int64_t cols = rfg_format_elements((int)d, (int64_t)p->seg);
     for (int64_t r = 0; r < p->segs; r++) {
         char *row = c->host + p->offset + (size_t)r * p->stride;
         for (int64_t i = 1; i < cols; i += 2)
@@ -104,7 +105,7 @@ static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t
     const double values[] = {
         NAN, INFINITY, -INFINITY, -0.0, rfg_ulp(p->spec.dtype, 0), -3 * rfg_ulp(p->spec.dtype, 0)
     };
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(p->spec.dtype)), n = p->segs * cols;
+    int64_t cols = rfg_format_elements((int)p->spec.dtype, (int64_t)p->seg), n = p->segs * cols;
     int64_t rows = 2 + (p->spec.few_special ? 0 : p->segs / 4); /* others stay finite and are checked as ever */
     for (int64_t i = 0; i < rows && n; i++) {
         int64_t at = (int64_t)(rfg_random(seed) % (uint64_t)n);

@@ -26,9 +26,12 @@ static int act_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec sp
 static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
     rfg_quant quant = { (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2] };
-    rfg_act_params params = { .act = (rfg_act)prob->v[ACT_ACT], .interleaved = (int)prob->v[ACT_INTERLEAVED] };
-    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(
-        ctx, act_is_plain(prob) ? &t[0] : NULL, prob->v[ACT_SCALE] ? &quant : NULL, &t[3], &params, stream);
+    rfg_act_params params = { .size = sizeof(params),
+                              .act = (rfg_act)prob->v[ACT_ACT],
+                              .interleaved = (int)prob->v[ACT_INTERLEAVED],
+                              .quant = prob->v[ACT_SCALE] ? &quant : NULL };
+    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(ctx, act_is_plain(prob) ? &t[0] : NULL, &t[3],
+                                                                    &params, stream);
 }
 
 static void act_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)

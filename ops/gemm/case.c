@@ -45,7 +45,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
     rfg_tensor w = t[2];
     if (prob->v[GEMM_PREPACKED])
         w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
-    return rfg_op_gemm(ctx, &t[0], &t[1], &w, prob->v[GEMM_BIAS] ? &t[3] : NULL, stream);
+    rfg_gemm_params p = { .size = sizeof(p), .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL };
+    return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 
 static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)

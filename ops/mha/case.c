@@ -113,7 +113,7 @@ static void fill_table(const struct rfg_problem *prob, uint64_t seed, int32_t *t
  * take, of each page and sequence: so that a key that is lost or counted twice is seen among 100,000. */
 static void fill_spikes(const struct rfg_problem *prob, const rfg_tensor *t, uint64_t seed)
 {
-    size_t bytes = rfg_dtype_size(t->dtype);
+    size_t bytes = (size_t)rfg_format_bytes((int)t->dtype, 1);
     char codes[32 * sizeof(float)]; /* of each size, sign, and whether it is at an end */
     for (int i = 0; i < 32; i++)
         rfg_store(codes, t->dtype, i, (24 + i % 8) * (i & 8 ? -1 : 1) * (i & 16 ? 2 : 1));
@@ -132,9 +132,9 @@ static void fill_spikes(const struct rfg_problem *prob, const rfg_tensor *t, uin
 /* Zeroes, so that all weights are alike: results are exact where their number is a power of two. */
 static void fill_zeroes(const rfg_tensor *t)
 {
+    size_t bytes = (size_t)rfg_format_bytes((int)t->dtype, 1);
     for (int64_t r = 0; r < t->shape[0]; r++)
-        memset((char *)t->data + (size_t)(r * t->strides[0]) * rfg_dtype_size(t->dtype), 0,
-               (size_t)(t->shape[1] * t->shape[2]) * rfg_dtype_size(t->dtype));
+        memset((char *)t->data + (size_t)(r * t->strides[0]) * bytes, 0, (size_t)(t->shape[1] * t->shape[2]) * bytes);
 }
 
 static void mha_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data, uint64_t seed)
@@ -204,7 +204,7 @@ static rfg_tensor drop(rfg_tensor t, int dim)
 
 static rfg_tensor older_vllm(const rfg_tensor *t, int64_t blocks, int64_t heads, int64_t page, int64_t d, bool is_k)
 {
-    int64_t x = 16 / (int64_t)rfg_dtype_size(t->dtype);
+    int64_t x = rfg_format_elements((int)t->dtype, 16);
     if (is_k)
         return (rfg_tensor){
             t->data, t->dtype, 5, { blocks, heads, d / x, page, x }, { heads * page * d, page * d, page * x, x, 1 }
@@ -255,9 +255,8 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mha_v
         .q = &w[MHA_T_Q],
         .k = &w[MHA_T_K],
         .v = &w[MHA_T_V],
-        .table = paged ? &w[MHA_T_TABLE] : NULL,
-        .lens = has_lens(prob) ? &w[MHA_T_LENS] : NULL,
-        .p = { .soft_cap = (float)v[MHA_CAP],
+        .p = { .size = sizeof(rfg_mha_params),
+               .soft_cap = (float)v[MHA_CAP],
                .causal = v[MHA_CAUSAL] != 0,
                .window = windowed,
                .window_left = (int32_t)v[MHA_LEFT],
@@ -271,12 +270,10 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor *t, struct mha_v
                .cu_seqlens_k = v[MHA_VARLEN] && !paged ? &w[MHA_T_CU_K] : NULL,
                .max_seqlen_q = (int32_t)v[MHA_SQ],
                .max_seqlen_k = (int32_t)v[MHA_S],
-               .mean_seqlen_k = v[MHA_LENS] ? 0 : (int32_t)v[MHA_S] },
+               .mean_seqlen_k = v[MHA_LENS] ? 0 : (int32_t)v[MHA_S],
+               .block_table = paged ? &w[MHA_T_TABLE] : NULL,
+               .kv_lens = has_lens(prob) ? &w[MHA_T_LENS] : NULL },
     };
-    if (!mha_is_decode(prob)) {
-        views->call.p.block_table = views->call.table;
-        views->call.p.kv_lens = views->call.lens;
-    }
 }
 
 static rfg_status mha_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
@@ -284,8 +281,7 @@ static rfg_status mha_call(rfg_context *ctx, const struct rfg_problem *prob, con
     struct mha_views w;
     mha_views(prob, t, &w);
     const struct mha_call *c = &w.call;
-    return mha_is_decode(prob) ? rfg_op_mha_decode(ctx, c->out, c->q, c->k, c->v, c->table, c->lens, &c->p, stream)
-                               : rfg_op_mha(ctx, c->out, c->q, c->k, c->v, &c->p, stream);
+    return (mha_is_decode(prob) ? rfg_op_mha_decode : rfg_op_mha)(ctx, c->out, c->q, c->k, c->v, &c->p, stream);
 }
 
 static void mha_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)

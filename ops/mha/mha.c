@@ -182,8 +182,8 @@ static void visible(const struct rfg_problem *prob, int64_t sq, int64_t skv, dou
 static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    double kv_size = (double)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob)), pairs = 0, keys = 0, queries = 0;
+    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_format_bytes(prob->dtype[0], 1);
+    double kv_size = (double)rfg_format_bytes(mha_kv_dtype(prob), 1), pairs = 0, keys = 0, queries = 0;
     int64_t alike = !v[MHA_VARLEN] && !v[MHA_LENS] ? 1 : 4096; /* a sample of these stands for all */
     int64_t n = v[MHA_B] < alike ? v[MHA_B] : alike;
     for (int64_t b = 0; b < n; b++) {
@@ -242,7 +242,7 @@ static struct mha_cache cache_of(const struct mha_call *c, const rfg_tensor *t)
 int64_t mha_held(const struct mha_call *c)
 {
     int64_t page = c->k->shape[is_older_vllm(c) ? 3 : 1];
-    return c->table ? c->table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
+    return c->p.block_table ? c->p.block_table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
 }
 
 static int scale_stride(const rfg_tensor *t)
@@ -260,12 +260,12 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
     a->out = rows_of(c, c->out);
     a->k = cache_of(c, c->k);
     a->v = cache_of(c, c->v);
-    if (c->table) {
-        a->block_table = c->table->data;
-        a->table_stride = stride(c->table, 0);
+    if (c->p.block_table) {
+        a->block_table = c->p.block_table->data;
+        a->table_stride = stride(c->p.block_table, 0);
         a->page_shift = __builtin_ctzll((unsigned long long)page);
     }
-    a->kv_lens = c->lens ? c->lens->data : NULL;
+    a->kv_lens = c->p.kv_lens ? c->p.kv_lens->data : NULL;
     a->q_begin = packed ? p->cu_seqlens_q->data : NULL;
     a->kv_begin = packed && p->cu_seqlens_k ? p->cu_seqlens_k->data : NULL;
     a->sinks = p->sinks ? p->sinks->data : NULL;

@@ -51,17 +51,19 @@ static int norm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
 static rfg_status norm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
     rfg_quant q = { (rfg_scale_kind)prob->v[NORM_SCALE], &t[T_Q], &t[T_SCALE] };
-    rfg_norm_params p = { NORM_DEFAULT_EPS, prob->v[NORM_WEIGHT] == NORM_WEIGHT_1W };
-    const rfg_quant *quant = prob->v[NORM_SCALE] ? &q : NULL;
-    const rfg_tensor *y = norm_is_plain(prob) ? &t[T_Y] : NULL, *bias = prob->v[NORM_BIAS] ? &t[T_BIAS] : NULL;
+    rfg_norm_params p = { .size = sizeof(p),
+                          .eps = NORM_DEFAULT_EPS,
+                          .one_plus_weight = prob->v[NORM_WEIGHT] == NORM_WEIGHT_1W,
+                          .quant = prob->v[NORM_SCALE] ? &q : NULL,
+                          .bias = prob->v[NORM_BIAS] ? &t[T_BIAS] : NULL };
+    const rfg_tensor *y = norm_is_plain(prob) ? &t[T_Y] : NULL;
     const rfg_tensor *w = prob->v[NORM_WEIGHT] != NORM_WEIGHT_NONE ? &t[T_WEIGHT] : NULL;
     if (prob->op == &rfg_op_rmsnorm_desc)
-        return rfg_op_rmsnorm(ctx, y, quant, &t[T_X], w, &p, stream);
+        return rfg_op_rmsnorm(ctx, y, &t[T_X], w, &p, stream);
     if (prob->op == &rfg_op_layernorm_desc)
-        return rfg_op_layernorm(ctx, y, quant, &t[T_X], w, bias, &p, stream);
-    if (prob->op == &rfg_op_add_rmsnorm_desc)
-        return rfg_op_add_rmsnorm(ctx, y, quant, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, &p, stream);
-    return rfg_op_add_layernorm(ctx, y, quant, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, bias, &p, stream);
+        return rfg_op_layernorm(ctx, y, &t[T_X], w, &p, stream);
+    return (prob->op == &rfg_op_add_rmsnorm_desc ? rfg_op_add_rmsnorm : rfg_op_add_layernorm)(
+        ctx, y, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, &p, stream);
 }
 
 static struct norm_rows rows_of_tensor(const rfg_tensor *t)

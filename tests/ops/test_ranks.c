@@ -55,7 +55,7 @@ static rfg_status oracle(const struct rfg_problem *p, const rfg_tensor *host, st
 static void move(rfg_context *ctx, const rfg_tensor *t, char *rows, bool back)
 {
     const struct rfg_hip *hip = rfg_context_hip(ctx);
-    size_t size = rfg_dtype_size(t->dtype), bytes = (size_t)t->shape[1] * size;
+    size_t size = (size_t)rfg_format_bytes((int)t->dtype, 1), bytes = (size_t)t->shape[1] * size;
     if (hip)
         ck_assert_int_eq(hip->hipSetDevice(rfg_context_ordinal(ctx)), hipSuccess);
     for (int64_t r = 0; r < t->shape[0]; r++, rows += bytes) {
