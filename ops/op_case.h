@@ -73,6 +73,10 @@ struct rfg_op_case {
 
     /* The others may be NULL. */
 
+    /* Problems that between them have each value of each macro of its kernels, and NULL: what tests/jit/test_compile.c
+     * compiles for every architecture. NULL: its own table has them. */
+    const char *const *compiled;
+
     /* Changes what the harness has put into input `tensor` where that won't do: lengths, tables, data whose mistakes
      * would not be seen. t: in host memory. */
     void (*fill)(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data, uint64_t seed);
