@@ -88,12 +88,17 @@ static void report(const struct file *f, size_t written)
     }
     if (unstamped)
         rfg_print(stdout, "%s: %zu rows have no code_hash yet: their compilers are not here\n", f->path, unstamped);
-    rfg_print(stdout, "%s: %zu rows, %zu current (%zu restamped), %zu stale, %zu unknown, %zu problem%s\n", f->path,
-              f->n_checks + f->bad, count[RFG_STAMP_CURRENT], written, count[RFG_STAMP_STALE], count[RFG_STAMP_UNKNOWN],
-              count[RFG_STAMP_REFUSED] + f->bad, count[RFG_STAMP_REFUSED] + f->bad == 1 ? "" : "s");
+    rfg_print(stdout, "%s: %zu rows, %zu current, %zu stale, %zu unknown, %zu problem%s; %zu restamped\n", f->path,
+              f->n_checks + f->bad, count[RFG_STAMP_CURRENT], count[RFG_STAMP_STALE], count[RFG_STAMP_UNKNOWN],
+              count[RFG_STAMP_REFUSED] + f->bad, count[RFG_STAMP_REFUSED] + f->bad == 1 ? "" : "s", written);
 }
 
-/* Writes the stamps of current rows. A text file has no rows of others' that it could lose. */
+static bool must_write(const struct rfg_stamp_check *c)
+{
+    bool wanted = c->state == RFG_STAMP_CURRENT || (c->state == RFG_STAMP_STALE && !*c->stamp.source_hash);
+    return wanted && rfg_stamp_differs(&c->stamp);
+}
+
 static bool write_stamps(struct file *f, size_t *written)
 {
     struct rfg_stamp *stamps = calloc(f->n_checks + 1, sizeof(*stamps));
@@ -103,7 +108,7 @@ static bool write_stamps(struct file *f, size_t *written)
     if (!stamps)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: out of memory", f->path) == RFG_OK;
     for (size_t i = 0; i < f->n_checks; i++)
-        if (f->checks[i].state == RFG_STAMP_CURRENT && rfg_stamp_differs(&f->checks[i].stamp))
+        if (must_write(&f->checks[i]))
             stamps[n++] = f->checks[i].stamp;
     bool ok = true;
     if (n && f->csv) {

@@ -151,9 +151,14 @@ static void compare(struct rfg_stamp_check *c, const struct job *job)
     else if (!*c->stamp.code_hash) {
         memcpy(c->stamp.code_hash, job->hash, sizeof(job->hash));
         memcpy(c->stamp.compiler, job->compiler, sizeof(job->compiler));
-    } else
-        decide(c, strcmp(c->stamp.code_hash, job->hash) ? RFG_STAMP_STALE : RFG_STAMP_CURRENT,
-               "it makes other code than was measured");
+    } else if (!strcmp(c->stamp.code_hash, job->hash)) {
+        decide(c, RFG_STAMP_CURRENT, "");
+    } else {
+        decide(c, RFG_STAMP_STALE, "it makes other code than was measured");
+        /* The same text, so what the host passes has changed: the text is no answer any more. */
+        if (!strcmp(c->stamp.source_hash, c->stamp.row->source_hash))
+            c->stamp.source_hash[0] = 0;
+    }
 }
 
 bool rfg_stamp_compile(struct rfg_stamp_check *c, size_t n, struct rfg_cache *cache, int workers,

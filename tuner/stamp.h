@@ -17,7 +17,8 @@ enum rfg_stamp_state {
 };
 
 struct rfg_stamp_check {
-    struct rfg_stamp stamp; /* what a CURRENT row should say */
+    struct rfg_stamp stamp; /* what a CURRENT row should say; a STALE one too, if source_hash is "": its text alone
+                               would pass for current */
     enum rfg_stamp_state state;
     char why[240]; /* STALE, UNKNOWN, REFUSED */
     bool compile;  /* rfg_stamp_compile() compiles it: set for CHANGED; callers may set it for CURRENT ones */
