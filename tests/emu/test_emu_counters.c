@@ -10,7 +10,7 @@
 
 #include "dispatch/context.h"
 #include "emu/count/counters.h"
-#include "emu/events.h"
+#include "emu/count/events.h"
 #include "emu/count/footprint.h"
 #include "emu_counters_kernel.h"
 #include "emu_kernel.h"
