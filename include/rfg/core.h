@@ -64,7 +64,11 @@ RFG_API const char *rfg_version(void);
 
 /* The 8-bit ones are what operators quantise to, i32 what they find their way by (block tables, lengths). fp8 has two
  * encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and, on gfx942, one without infinity and negative zero
- * (e4m3fnuz). Either can be asked for on every device. */
+ * (e4m3fnuz). Either can be asked for on every device.
+ *
+ * Of the 4-bit ones two elements are in a byte, the first in its low four bits (as DLPack, ONNX and PyTorch's
+ * float4_e2m1fn_x2 have it). Shapes and strides count elements; rows and row strides must be whole bytes. Each operator
+ * says which dtypes it takes. Later versions only add to the list. */
 typedef enum rfg_dtype {
     RFG_DTYPE_NONE = 0,
     RFG_F32,
@@ -75,14 +79,20 @@ typedef enum rfg_dtype {
     RFG_E5M2,     /* largest 57344; infinity and NaN as in IEEE formats */
     RFG_I8,
     RFG_I32,
+    RFG_I4,   /* -8 to 7, two in a byte */
+    RFG_E2M1, /* elements of mxfp4 and nvfp4, two in a byte; largest 6; neither infinity nor NaN */
+    RFG_E8M0, /* scales of the mx formats: powers of two from 2^-127 to 2^127; NaN 0xff */
     RFG_DTYPE_COUNT
 } rfg_dtype;
 
-/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32"; "none" for RFG_DTYPE_NONE and "?" for a value out of
- * range. */
+/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0"; "none" for RFG_DTYPE_NONE and
+ * "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
 /* Bytes of one element; 0 for a value out of range. */
 RFG_API size_t rfg_dtype_size(rfg_dtype dtype);
+/* Bytes of so many elements that follow one another: a row. 0 if elements is not above 0 or not whole bytes (an odd
+ * number of a 4-bit dtype), or for a value out of range. */
+RFG_API size_t rfg_dtype_bytes(rfg_dtype dtype, int64_t elements);
 
 #define RFG_MAX_DIMS 5
 

@@ -304,7 +304,7 @@ static void dtypes(void)
     static const int beyond[] = { INT_MIN, -1, RFG_DTYPE_COUNT, INT_MAX };
     for (int i = 0; i < COUNT(beyond); i++) {
         ck_assert_str_eq(rfg_dtype_name((rfg_dtype)beyond[i]), "?");
-        ck_assert_uint_eq(rfg_dtype_size((rfg_dtype)beyond[i]), 0);
+        ck_assert_uint_eq(rfg_dtype_bytes((rfg_dtype)beyond[i], 16), 0);
     }
 }
 
@@ -522,6 +522,7 @@ static const struct {
     { "rfg_last_error", last_error },
     { "rfg_version", version },
     { "rfg_dtype_name", dtypes },
+    { "rfg_dtype_bytes", dtypes },
     { "rfg_dtype_size", dtypes },
     { "rfg_tensor_1d", views },
     { "rfg_tensor_2d", views },
