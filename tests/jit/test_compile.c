@@ -468,7 +468,7 @@ static const struct rfg_jit_provider *find_provider(const struct arch *arch, con
     return NULL;
 }
 
-/* A line for README's table; see tests/tools/verified.py. */
+/* A line for docs/verified.md; see tests/tools/verified.py. */
 static void record(const struct rfg_device *dev, const char *family, const struct rfg_jit_provider *prov,
                    const struct work *w)
 {
