@@ -195,11 +195,6 @@ const char *rfg_dtype_name(rfg_dtype dtype)
     return f ? f->name : dtype == RFG_DTYPE_NONE ? "none" : "?";
 }
 
-size_t rfg_dtype_size(rfg_dtype dtype)
-{
-    return (size_t)rfg_format_bytes((int)dtype, 1);
-}
-
 size_t rfg_dtype_bytes(rfg_dtype dtype, int64_t elements)
 {
     return elements > 0 ? (size_t)rfg_format_bytes((int)dtype, elements) : 0;
