@@ -187,7 +187,7 @@ static bool row_is_true(const struct tune *t, const struct tune_shape *s, const 
            (!t->ctx || !strcmp(row->source_hash, source_hash(t, s, var, &hashes)));
 }
 
-/* The problem that a call with packed tensors poses: rows of an odd length are aligned to less than the key's default,
+/* The problem of a call with packed tensors: rows of an odd length are aligned to less than the key's default,
  * and a variant that needs more must not become the row. The harness lays its tensors out like this. */
 static struct rfg_problem packed_call(const struct rfg_problem *key)
 {
