@@ -5,11 +5,8 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "config.h"
-#include "log.h"
-#include "trust.h"
 #include "util.h"
 
 char *rfg_module_path(void)
@@ -46,31 +43,5 @@ char *rfg_prefix_path(const char *relative)
     bool installed = prefix && (cut_tail(prefix, RFG_LIBDIR) || cut_tail(prefix, RFG_BINDIR));
     char *path = rfg_asprintf("%s/%s", installed ? prefix : RFG_PREFIX, relative);
     free(prefix);
-    return path;
-}
-
-/* path (malloc'ed) if it may be started, else NULL. */
-static char *startable(char *path)
-{
-    struct rfg_reason why;
-    if (path && access(path, X_OK) == 0) {
-        if (rfg_program_trusted(path, &why))
-            return path;
-        rfg_warn("%s: it is not used", why.text);
-    }
-    free(path);
-    return NULL;
-}
-
-char *rfg_program_path(const char *program)
-{
-    char *dir = module_dir();
-    char *path = dir ? startable(rfg_asprintf("%s/%s", dir, program)) : NULL;
-    free(dir);
-    if (path)
-        return path;
-    char *relative = rfg_asprintf(RFG_BINDIR "/%s", program);
-    path = relative ? startable(rfg_prefix_path(relative)) : NULL;
-    free(relative);
     return path;
 }

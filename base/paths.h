@@ -13,8 +13,4 @@ char *rfg_module_path(void);
  * one that it was configured for. malloc'ed; NULL without memory. */
 char *rfg_prefix_path(const char *relative);
 
-/* The executable file of that name beside this library or program, or in PREFIX/bin. malloc'ed; NULL if there is none.
- */
-char *rfg_program_path(const char *program);
-
 #endif

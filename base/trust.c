@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config.h"
+#include "log.h"
 #include "paths.h"
 #include "util.h"
 
@@ -237,6 +239,32 @@ bool rfg_find_program(const char *name, char *path, size_t size)
             return true;
     }
     return false;
+}
+
+/* path (malloc'ed) if it may be started, else NULL. */
+static char *startable(char *path)
+{
+    struct rfg_reason why;
+    if (path && access(path, X_OK) == 0) {
+        if (rfg_program_trusted(path, &why))
+            return path;
+        rfg_warn("%s: it is not used", why.text);
+    }
+    free(path);
+    return NULL;
+}
+
+char *rfg_program_path(const char *program)
+{
+    char *self = rfg_module_path(), *slash = self ? strrchr(self, '/') : NULL;
+    char *path = slash ? startable(rfg_asprintf("%.*s/%s", (int)(slash - self), self, program)) : NULL;
+    free(self);
+    if (path)
+        return path;
+    char *relative = rfg_asprintf(RFG_BINDIR "/%s", program);
+    path = relative ? startable(rfg_prefix_path(relative)) : NULL;
+    free(relative);
+    return path;
 }
 
 static bool is_set(char *const *set, const char *entry)

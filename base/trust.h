@@ -30,6 +30,10 @@ bool rfg_program_trusted(const char *path, struct rfg_reason *why);
  * the system's own where the environment isn't to be believed. False: there is none. */
 bool rfg_find_program(const char *name, char *path, size_t size);
 
+/* The executable file of that name beside this library or program, or in PREFIX/bin. malloc'ed; NULL if there is none.
+ */
+char *rfg_program_path(const char *program);
+
 /* The environment of a program that we start: ours, with `set` ("NAME=value", NULL-terminated) in place of what had
  * these names; only PATH and `set` where ours isn't to be believed. malloc'ed, but for its strings; NULL: no memory. */
 char **rfg_program_env(char *const *set);

@@ -78,7 +78,7 @@ void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65]);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
 bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch);
 
-/* The problem as a call in this context poses it: overlap=1 with launch_overlap. Refuses an overlap=1 problem without.
+/* The problem of a call in this context: overlap=1 with launch_overlap. Refuses an overlap=1 problem without.
  */
 rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem *prob, struct rfg_problem *own);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The emulated AMD GPU, inside. Three parts meet here:
- *   front   hip_emu.c (the HIP table), memory.c (allocations, shadow), elf.c (code objects), sched.c (workgroups,
- *           waves, threads), emu_main.c (the program rfg-emu)
- *   isa     decode.c (machine code -> struct emu_inst, once, before it runs), isa_*.c (what each instruction does)
- *   checks  check_*.c (what a sanitizer would say), counters.c
+ * The emulated AMD GPU: what its folders share. Each includes only those above it:
+ *   code/   code objects: elf.c, meta.c (kernels), lines.c (source lines)
+ *   isa/    decode.c (machine code to struct emu_inst, once, before it runs), isa_*.c (what each instruction does)
+ *   run/    memory.c (allocations, shadow), sched.c (workgroups, waves, threads), launch.c
+ *   check/  check_*.c (what a sanitizer would say)
+ *   count/  counters.c, events
+ *   hip/    the HIP table
  *
  * Device addresses are host addresses. Memory operations take effect when they are issued; what the hardware leaves
  * pending until an s_waitcnt is bookkeeping of the checks, so a program that waits properly can't tell. */

@@ -157,6 +157,9 @@ struct rfg_variant {
 int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                      bool (*fn)(void *ctx, const int *p), void *ctx);
 
+/* Is each value of p one that its parameter lists? */
+bool rfg_params_listed(const struct rfg_variant *var, const int *p, struct rfg_reason *why);
+
 /* Is p a listed, valid choice? (What a tuned row says is checked with this before it is believed.) */
 bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                        const int *p, struct rfg_reason *why);

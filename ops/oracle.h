@@ -22,6 +22,11 @@ double rfg_largest(rfg_dtype dtype);
 void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struct rfg_expected *codes,
                        struct rfg_expected *scales);
 
+/* Calls run(job, i, scratch) for each i below n, on all cores (16 at most) if `shared`, in any order; each thread has
+ * `scratch` bytes of its own. RFG_ERROR_OUT_OF_MEMORY if no thread could get them. */
+rfg_status rfg_share_out(int64_t n, bool shared, size_t scratch, void (*run)(void *job, int64_t i, void *scratch),
+                         void *job);
+
 /* Element i of row r of a tensor whose rows are as in rfg_operand: [R,C] or [T,H,C]. */
 double rfg_element(const rfg_tensor *t, int64_t row, int64_t i);
 

@@ -111,11 +111,8 @@ bool rfg_variants_known(const char *list, struct rfg_reason *why)
     return true;
 }
 
-bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
-                       const int *p, struct rfg_reason *why)
+bool rfg_params_listed(const struct rfg_variant *var, const int *p, struct rfg_reason *why)
 {
-    if (!var->supports(dev, prob, why))
-        return false;
     for (int i = 0; i < var->n_params; i++) {
         bool listed = false;
         for (int j = 0; j < var->params[i].n; j++)
@@ -123,6 +120,14 @@ bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *d
         if (!listed)
             return rfg_refuse(why, "%s=%d: not a value that %s has", var->params[i].name, p[i], var->name);
     }
+    return true;
+}
+
+bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                       const int *p, struct rfg_reason *why)
+{
+    if (!var->supports(dev, prob, why) || !rfg_params_listed(var, p, why))
+        return false;
     return (!var->valid || var->valid(dev, prob, p, why)) && fits_launch(var, dev, prob, p, why);
 }
 

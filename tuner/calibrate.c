@@ -14,7 +14,7 @@
 #define STEP     (8 * 256) /* chunks of 16 bytes that a workgroup reads at once */
 #define LAUNCHES 20        /* of a graph */
 #define SAMPLES  15
-#define MEET     8          /* workgroups that meet */
+#define SPLIT    8          /* workgroups of a cross-workgroup reduction */
 #define COUNTERS 1024       /* of 4 bytes; as in calibrate.hip */
 #define OUT      (1u << 20) /* bytes */
 #define CHASE    256        /* loads, and as many more */
@@ -209,10 +209,10 @@ static rfg_status measure_gpu(rfg_context *ctx, struct rfg_calibration *c)
         st = time_kernel(&b, "calibrate_chase", 1, &twice);
     c->load_us = (twice - once) / CHASE;
 
-    /* Tiles of MEET workgroups, one a CU, within what OUT and COUNTERS have room for. */
-    int tiles = cus / MEET < 1 ? 1 : cus / MEET > 64 ? 64 : cus / MEET;
-    b.args.groups = tiles * MEET;
-    b.args.times = MEET;
+    /* Tiles of SPLIT workgroups, one a CU, within what OUT and COUNTERS have room for. */
+    int tiles = cus / SPLIT < 1 ? 1 : cus / SPLIT > 64 ? 64 : cus / SPLIT;
+    b.args.groups = tiles * SPLIT;
+    b.args.times = SPLIT;
     if (st == RFG_OK)
         st = time_kernel(&b, "calibrate_empty", 10 * LAUNCHES, &once);
     if (st == RFG_OK)

@@ -2,11 +2,8 @@
  *
  * What a case's tensors hold, from a seed. */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/util.h"
 #include "case.h"
@@ -19,30 +16,27 @@ struct fill {
     const void *table;
     size_t size;
     uint64_t seed;
-    _Atomic int64_t next;
 };
 
-/* One thread: rows until there are none left. Each has a seed of its own, so that it doesn't matter who fills it. */
-static void *fill_rows(void *arg)
+/* Each row has a seed of its own, so that it doesn't matter who fills it. */
+static void fill_row(void *fill, int64_t r, void *scratch)
 {
-    struct fill *f = arg;
+    const struct fill *f = fill;
     const struct place *p = f->place;
     int64_t cols = (int64_t)(p->seg / f->size);
-    for (int64_t r; (r = atomic_fetch_add(&f->next, 1)) < p->segs;) {
-        char *row = f->host + p->offset + (size_t)r * p->stride;
-        uint64_t seed = f->seed ^ ((uint64_t)r + 1) * 0xd1b54a32d192ed03, bits = 0;
-        for (int64_t i = 0; i < cols; i++, bits >>= 16) {
-            if (i % 4 == 0)
-                bits = rfg_random(&seed);
-            if (f->size == 1)
-                ((uint8_t *)row)[i] = ((const uint8_t *)f->table)[bits & 65535];
-            else if (f->size == 2)
-                ((uint16_t *)row)[i] = ((const uint16_t *)f->table)[bits & 65535];
-            else
-                ((uint32_t *)row)[i] = ((const uint32_t *)f->table)[bits & 65535];
-        }
+    char *row = f->host + p->offset + (size_t)r * p->stride;
+    uint64_t seed = f->seed ^ ((uint64_t)r + 1) * 0xd1b54a32d192ed03, bits = 0;
+    (void)scratch;
+    for (int64_t i = 0; i < cols; i++, bits >>= 16) {
+        if (i % 4 == 0)
+            bits = rfg_random(&seed);
+        if (f->size == 1)
+            ((uint8_t *)row)[i] = ((const uint8_t *)f->table)[bits & 65535];
+        else if (f->size == 2)
+            ((uint16_t *)row)[i] = ((const uint16_t *)f->table)[bits & 65535];
+        else
+            ((uint32_t *)row)[i] = ((const uint32_t *)f->table)[bits & 65535];
     }
-    return NULL;
 }
 
 /* For RFG_DATA_EXACT: integers of a size that makes sums of so many products about 8000; halves in a vector. */
@@ -76,14 +70,8 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
         rfg_store(table, p->spec.dtype, i, v);
     }
     struct fill f = { .host = c->host, .place = p, .table = table, .size = size, .seed = rfg_random(seed) };
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = (size_t)p->segs * p->seg < FILL_ALONE ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
-    pthread_t t[16];
-    while (started < threads - 1 && !pthread_create(&t[started], NULL, fill_rows, &f))
-        started++;
-    fill_rows(&f);
-    for (int i = 0; i < started; i++)
-        pthread_join(t[i], NULL);
+    if (rfg_share_out(p->segs, (size_t)p->segs * p->seg >= FILL_ALONE, 0, fill_row, &f))
+        abort();
     free(table);
 }
 

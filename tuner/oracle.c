@@ -4,6 +4,9 @@
  * Written without a look at any kernel: plain arithmetic on values, tables for 8-bit formats, no bit tricks. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "ops/oracle.h"
 
@@ -235,4 +238,41 @@ void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struc
             scales->value[r * groups + g] = scale;
             scales->allow[r * groups + g] = isfinite(scale) ? allow / max + 4 * 0x1p-24 * scale : 0;
         }
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+struct shared_work {
+    void (*run)(void *job, int64_t i, void *scratch);
+    void *job;
+    int64_t n;
+    size_t scratch;
+    _Atomic int64_t next;
+    _Atomic int64_t done;
+};
+
+static void *work(void *arg)
+{
+    struct shared_work *w = arg;
+    void *scratch = malloc(w->scratch + 1);
+    for (int64_t i; scratch && (i = atomic_fetch_add(&w->next, 1)) < w->n; w->done++)
+        w->run(w->job, i, scratch);
+    free(scratch);
+    return NULL;
+}
+
+rfg_status rfg_share_out(int64_t n, bool shared, size_t scratch, void (*run)(void *job, int64_t i, void *scratch),
+                         void *job)
+{
+    struct shared_work w = { .run = run, .job = job, .n = n, .scratch = scratch };
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int threads = !shared ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
+    pthread_t t[16];
+    while (started < threads - 1 && !pthread_create(&t[started], NULL, work, &w))
+        started++;
+    work(&w);
+    for (int i = 0; i < started; i++)
+        pthread_join(t[i], NULL);
+    return w.done < n ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a thread's %zu bytes", scratch)
+                      : RFG_OK;
 }

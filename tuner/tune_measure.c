@@ -89,7 +89,7 @@ static void refuse_status(const struct measure *m, rfg_status st)
 
 /* Tests: RFG_TEST_MEASURE="hang:rows=4;crash:rows=8;wrong:cols=2;wears:k=1" makes candidates misbehave. One that wears
  * is right the first time only, one that slips wrong the first time only; one that is ended is killed from outside, one
- * that fails meets a full disk, one that lags takes 20 ms more; "once-" before hang, crash and end: only in the first
+ * that fails reports a full disk, one that lags takes 20 ms more; "once-" before hang, crash and end: only in the first
  * process that comes to it. Times are steady or noisy. */
 static bool misbehaves(const char *how, const char *config)
 {

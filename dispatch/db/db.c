@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "base/paths.h"
 #include "base/tempdir.h"
 #include "base/util.h"

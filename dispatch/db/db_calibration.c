@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "base/util.h"
 
 static const char make_table[] =

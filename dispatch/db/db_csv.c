@@ -424,16 +424,7 @@ static bool import_row(const struct import *im, struct rfg_flat *f, char *const 
         return rfg_refuse(why, "'%s': %s has no such variant", f->row.variant, f->op);
     *column = "params";
     int p[RFG_MAX_PARAMS];
-    if (!rfg_row_params(&f->row, var, p, why))
-        return false;
-    for (int i = 0; i < var->n_params; i++) {
-        bool listed = false;
-        for (int j = 0; j < var->params[i].n; j++)
-            listed |= var->params[i].values[j] == p[i];
-        if (!listed)
-            return rfg_refuse(why, "%s=%d: not a value that %s has", var->params[i].name, p[i], var->name);
-    }
-    return true;
+    return rfg_row_params(&f->row, var, p, why) && rfg_params_listed(var, p, why);
 }
 
 static rfg_status import_line(void *ctx, int line, int n, char *const *field, const char *bad)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "db_internal.h"
 
 #define MAX_SIZE   2147483647

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "db_internal.h"
 
 /* Rows with all keys but M equal: sorted[first .. first + n), by CU count, then M. */

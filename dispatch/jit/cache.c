@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cache_disk.h"
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "jit_internal.h"
 #include "base/trust.h"
 #include "base/util.h"

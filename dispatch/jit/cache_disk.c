@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "base/trust.h"
 #include "base/util.h"
 

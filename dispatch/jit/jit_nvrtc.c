@@ -7,30 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jit_internal.h"
+#include "jit_rtc.h"
 #include "base/util.h"
 
-typedef struct rtc_program_s *rtc_program;
-
-static struct {
-    bool ok;
-    char version[64];
-    struct rfg_reason why;
-    int *targets; /* 75, 80, 90: sm numbers */
-    int n_targets;
-    int (*version_fn)(int *major, int *minor);
-    const char *(*error_string)(int result);
-    int (*n_archs)(int *n);
-    int (*archs)(int *archs);
-    int (*create)(rtc_program *prog, const char *src, const char *name, int n, const char *const *headers,
-                  const char *const *names);
-    int (*compile)(rtc_program prog, int n, const char *const *options);
-    int (*log_size)(rtc_program prog, size_t *size);
-    int (*log)(rtc_program prog, char *log);
-    int (*cubin_size)(rtc_program prog, size_t *size);
-    int (*cubin)(rtc_program prog, char *cubin);
-    int (*destroy)(rtc_program *prog);
-} rtc;
+static struct rfg_rtc rtc;
+static int *targets; /* 75, 80, 90: sm numbers */
+static int n_targets;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -44,27 +26,6 @@ static int driver_major(void)
     int (*version)(int *) = cuda ? (int (*)(int *))dlsym(cuda, "cuDriverGetVersion") : NULL;
     int v = 0;
     return version && version(&v) == 0 ? v / 1000 : 0;
-}
-
-/* Fills the function table; false leaves why. */
-static bool bind_entries(void *lib)
-{
-#define LOAD(member, name)                                                                                             \
-    if (!(*(void **)&rtc.member = dlsym(lib, name)))                                                                   \
-        return rfg_refuse(&rtc.why, "NVRTC without " name ": 11.2 or newer is needed");
-    LOAD(version_fn, "nvrtcVersion")
-    LOAD(error_string, "nvrtcGetErrorString")
-    LOAD(n_archs, "nvrtcGetNumSupportedArchs")
-    LOAD(archs, "nvrtcGetSupportedArchs")
-    LOAD(create, "nvrtcCreateProgram")
-    LOAD(compile, "nvrtcCompileProgram")
-    LOAD(log_size, "nvrtcGetProgramLogSize")
-    LOAD(log, "nvrtcGetProgramLog")
-    LOAD(cubin_size, "nvrtcGetCUBINSize")
-    LOAD(cubin, "nvrtcGetCUBIN")
-    LOAD(destroy, "nvrtcDestroyProgram")
-#undef LOAD
-    return true;
 }
 
 /* The newest NVRTC that the driver can load code objects of; one that is too new only if there is no other. */
@@ -102,16 +63,24 @@ static void *find(void)
 
 static void load(void)
 {
+    char missing[64];
     void *lib = find();
-    if (!lib || !bind_entries(lib))
+    if (!lib)
         return;
+    int (*count)(int *) = (int (*)(int *))dlsym(lib, "nvrtcGetNumSupportedArchs");
+    int (*list)(int *) = (int (*)(int *))dlsym(lib, "nvrtcGetSupportedArchs");
+    bool bound = rfg_rtc_bind(&rtc, lib, "nvrtc", "CUBIN", missing);
+    if (!bound || !count || !list) {
+        rfg_refuse(&rtc.why, "NVRTC without %s: 11.2 or newer is needed", bound ? "nvrtcGetSupportedArchs" : missing);
+        return;
+    }
     int major = 0, minor = 0, n = 0;
     rtc.version_fn(&major, &minor);
-    if (rtc.n_archs(&n) || n <= 0 || !(rtc.targets = calloc((size_t)n, sizeof(int))) || rtc.archs(rtc.targets)) {
+    if (count(&n) || n <= 0 || !(targets = calloc((size_t)n, sizeof(int))) || list(targets)) {
         rfg_refuse(&rtc.why, "NVRTC %d.%d does not list its targets", major, minor);
         return;
     }
-    rtc.n_targets = n;
+    n_targets = n;
     snprintf(rtc.version, sizeof(rtc.version), "nvrtc %d.%d", major, minor);
     rtc.ok = true;
 }
@@ -119,10 +88,7 @@ static void load(void)
 static bool available(char *version, size_t size, struct rfg_reason *why)
 {
     pthread_once(&once, load);
-    snprintf(version, size, "%s", rtc.version);
-    if (!rtc.ok && why)
-        *why = rtc.why;
-    return rtc.ok;
+    return rfg_rtc_available(&rtc, version, size, why);
 }
 
 /* "sm_80"; "sm_90a" and up: with the architecture's own instructions; "sm_100f" and up: with its family's. */
@@ -135,8 +101,8 @@ static bool has_target(const char *target)
     if (end == target + 3 || (*end && (end[1] || !((*end == 'a' && sm >= 90) || (*end == 'f' && sm >= 100)))))
         return false;
     pthread_once(&once, load);
-    for (int i = 0; rtc.ok && i < rtc.n_targets; i++)
-        if (rtc.targets[i] == sm)
+    for (int i = 0; rtc.ok && i < n_targets; i++)
+        if (targets[i] == sm)
             return true;
     return false;
 }
@@ -149,27 +115,7 @@ static rfg_status compile(const struct rfg_jit_request *req, struct rfg_blob *co
         return rfg_jit_failed(&rfg_jit_nvrtc, req, NULL, rtc.ok ? "not one of its targets" : rtc.why.text);
     char arch[64];
     snprintf(arch, sizeof(arch), "--gpu-architecture=%s", req->target);
-    const char *args[] = { arch, options[0], options[1] };
-    rtc_program prog = NULL;
-    size_t size = 0;
-    int err = rtc.create(&prog, req->source, "rfg.cu", 0, NULL, NULL);
-    if (!err) {
-        err = rtc.compile(prog, 3, args);
-        if (rtc.log_size(prog, &size) == 0 && size > 1 && (*log = calloc(1, size + 1)))
-            rtc.log(prog, *log);
-        if (!err)
-            err = rtc.cubin_size(prog, &size);
-        if (!err && (code->data = malloc(size))) {
-            code->size = size;
-            err = rtc.cubin(prog, code->data);
-        }
-        rtc.destroy(&prog);
-    }
-    if (err || !code->data) {
-        rfg_blob_free(code);
-        return rfg_jit_failed(&rfg_jit_nvrtc, req, *log, err ? rtc.error_string(err) : "out of memory");
-    }
-    return RFG_OK;
+    return rfg_rtc_compile(&rtc, &rfg_jit_nvrtc, "rfg.cu", arch, req, code, log);
 }
 
 const struct rfg_jit_provider rfg_jit_nvrtc = {

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "base/trust.h"
 #include "base/util.h"
 

@@ -21,9 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dispatch/context.h"
+#include "base/log.h"
 #include "jit_internal.h"
-#include "base/paths.h"
 #include "base/tempdir.h"
 #include "base/trust.h"
 #include "base/util.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "emu/events.h"
+#include "events.h"
 #include "footprint.h"
 #include "emu/check/watch.h"
 

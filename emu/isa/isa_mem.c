@@ -194,16 +194,16 @@ static uint32_t pk_add(uint32_t a, uint32_t b, bool bf16)
     return r;
 }
 
-uint32_t EMU_N(mem_apply32)(int op, uint32_t m, uint32_t v, uint32_t c)
+uint64_t EMU_N(mem_apply64)(int op, uint64_t m, uint64_t v, uint64_t c)
 {
-    int32_t sm = (int32_t)m, sv = (int32_t)v;
+    int64_t sm = (int64_t)m, sv = (int64_t)v;
     switch (op) {
     case OP_SWAP:
         return v;
     case OP_CMPSWAP:
         return m == c ? v : m;
     case OP_FCMPSWAP:
-        return as_f32(m) == as_f32(c) ? v : m;
+        return as_f64(m) == as_f64(c) ? v : m;
     case OP_ADD:
         return m + v;
     case OP_SUB:
@@ -233,6 +233,22 @@ uint32_t EMU_N(mem_apply32)(int op, uint32_t m, uint32_t v, uint32_t c)
     case OP_MSKOR: /* v is the mask, c the bits */
         return (m & ~v) | c;
     case OP_FADD:
+        return as_u64(as_f64(m) + as_f64(v));
+    case OP_FMIN:
+        return as_u64(dmin_(as_f64(m), as_f64(v), 0));
+    case OP_FMAX:
+        return as_u64(dmax_(as_f64(m), as_f64(v), 0));
+    default:
+        return m;
+    }
+}
+
+uint32_t EMU_N(mem_apply32)(int op, uint32_t m, uint32_t v, uint32_t c)
+{
+    switch (op) {
+    case OP_FCMPSWAP:
+        return as_f32(m) == as_f32(c) ? v : m;
+    case OP_FADD:
         return as_u32(as_f32(m) + as_f32(v));
     case OP_FMIN:
         return as_u32(fmin_(as_f32(m), as_f32(v), 0));
@@ -242,54 +258,8 @@ uint32_t EMU_N(mem_apply32)(int op, uint32_t m, uint32_t v, uint32_t c)
         return pk_add(m, v, false);
     case OP_PK_BF16:
         return pk_add(m, v, true);
-    default:
-        return m;
-    }
-}
-uint64_t EMU_N(mem_apply64)(int op, uint64_t m, uint64_t v, uint64_t c)
-{
-    int64_t sm = (int64_t)m, sv = (int64_t)v;
-    switch (op) {
-    case OP_SWAP:
-        return v;
-    case OP_CMPSWAP:
-        return m == c ? v : m;
-    case OP_FCMPSWAP:
-        return as_f64(m) == as_f64(c) ? v : m;
-    case OP_ADD:
-        return m + v;
-    case OP_SUB:
-        return m - v;
-    case OP_RSUB:
-        return v - m;
-    case OP_SMIN:
-        return sv < sm ? v : m;
-    case OP_UMIN:
-        return v < m ? v : m;
-    case OP_SMAX:
-        return sv > sm ? v : m;
-    case OP_UMAX:
-        return v > m ? v : m;
-    case OP_AND:
-        return m & v;
-    case OP_OR:
-        return m | v;
-    case OP_XOR:
-        return m ^ v;
-    case OP_INC:
-        return m >= v ? 0 : m + 1;
-    case OP_DEC:
-        return m == 0 || m > v ? v : m - 1;
-    case OP_MSKOR:
-        return (m & ~v) | c;
-    case OP_FADD:
-        return as_u64(as_f64(m) + as_f64(v));
-    case OP_FMIN:
-        return as_u64(dmin_(as_f64(m), as_f64(v), 0));
-    case OP_FMAX:
-        return as_u64(dmax_(as_f64(m), as_f64(v), 0));
-    default:
-        return m;
+    default: /* integers: the sign extended, signed and unsigned ones keep their order */
+        return (uint32_t)EMU_N(mem_apply64)(op, (uint64_t)(int32_t)m, (uint64_t)(int32_t)v, (uint64_t)(int32_t)c);
     }
 }
 

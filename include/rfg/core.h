@@ -190,7 +190,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream
 
 /* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", so
  * that the first op call neither compiles nor allocates and is legal under stream capture. The string must be the one
- * that the call poses, strides and alignment included: rfg_describe_begin() tells it.
+ * of the call, strides and alignment included: rfg_describe_begin() tells it.
  * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE. */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
 
@@ -205,7 +205,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare_from_csv(rfg_context *ctx, const ch
 RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t size);
 
 /* The problem string of a call, without making it. From rfg_describe_begin() to rfg_describe_end() the calling thread's
- * op calls with ctx check their arguments as ever, write the problem that they pose to buf, and return: nothing is
+ * op calls with ctx check their arguments as ever, write their problem to buf, and return: nothing is
  * compiled, launched or written, and device memory isn't looked at. That string is what rfg_prepare(), rfg_explain(),
  * shapes files, tuned rows (but for the keys of layout) and the tools know the call by; `rfg-info --keys` lists what
  * its keys mean.
@@ -216,7 +216,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *probl
  *   rfg_status st = rfg_op_gemm(ctx, &y, &x, &w, NULL, stream);
  *   rfg_describe_end(ctx);
  *
- * buf is "" as long as no call has got so far: one that is refused, or has nothing to do (M = 0), poses no problem. A
+ * buf is "" as long as no call has got so far: one that is refused, or has nothing to do (M = 0), writes none. A
  * second call overwrites it. One context a thread at a time.
  * Errors: INVALID_ARGUMENT (ctx or buf is NULL, size < RFG_PROBLEM_MAX, the thread describes already). */
 #define RFG_PROBLEM_MAX 256

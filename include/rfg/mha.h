@@ -20,7 +20,7 @@ extern "C" {
  *
  * so causal is aligned to the bottom right, and queries shorter than the keys are the newest ones (chunked prefill,
  * speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink). Scores, exponentials
- * and sums are fp32; weights are rounded to the 16-bit dtype before they meet V. */
+ * and sums are fp32; weights are rounded to the 16-bit dtype before they are multiplied with V. */
 typedef struct rfg_mha_params {
     size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */

@@ -4,7 +4,8 @@
  * all and then computes. The grid may be smaller than the list: it is gone through in strides of the grid. Not for
  * scales of whole rows.
  *
- * Macros: those of act_device.h, THREADS, UNROLL, ONCE (the grid is not smaller), WHOLE_WAVES (rows are whole waves of whole chunks). */
+ * Macros: those of act_device.h, THREADS, UNROLL, ONCE (the grid is not smaller), WHOLE_WAVES (rows are whole waves of
+ * whole chunks). */
 #define UNIFORM (RFG_AMD && WHOLE_WAVES)
 #include "act/act_device.h"
 

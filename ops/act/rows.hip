@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * act_and_mul and act, a workgroup a row: what a scale of the whole row takes. A thread has chunks THREADS apart, CHUNKS
- * of them in a step. While the largest is looked for, results are kept
+ * act_and_mul and act, a workgroup a row: what a scale of the whole row takes. A thread has chunks THREADS apart,
+ * CHUNKS of them in a step. While the largest is looked for, results are kept
  *   KEEP = 1  in registers: a row has one step
  *   KEEP = 2  in LDS, of any length that fits
  *   KEEP = 0  not at all: computed twice, the second time from the caches

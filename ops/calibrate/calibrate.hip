@@ -12,7 +12,7 @@ struct calibrate_args {
     const char *data;     /* zeroes */
     rfg_u32 *out;         /* as many as there are threads */
     rfg_u32 *counters;    /* zeroes; the last one is where the chase has come to */
-    int groups, n, times; /* n: chunks of 16 bytes in a slice; loads; workgroups that meet */
+    int groups, n, times; /* n: chunks of 16 bytes in a slice; loads; workgroups of a reduction */
     rfg_u32 mask;         /* of the chase: bytes of data - 1 */
 };
 
@@ -67,7 +67,7 @@ RFG_KERNEL(THREADS) calibrate_chase(struct calibrate_args a)
     }
 }
 
-/* calibrate_empty, and in between `times` workgroups leave a sum each, which the last to arrive adds. */
+/* calibrate_empty, and in between `times` workgroups write a partial sum each, which the last to arrive adds. */
 RFG_KERNEL(THREADS) calibrate_meet(struct calibrate_args a)
 {
     RFG_SHARED rfg_u32 flag;

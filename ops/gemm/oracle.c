@@ -5,9 +5,7 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "gemm.h"
 
@@ -18,7 +16,6 @@ struct gemm_job {
     int64_t n_rows, n, k;
     double eps; /* allowed error, of the sum of magnitudes */
     double *expected, *allow;
-    _Atomic int64_t next; /* column of Y */
 };
 
 #define ROW_BLOCK 8
@@ -81,29 +78,24 @@ static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
         out[i] = values[((const uint16_t *)base)[i]];
 }
 
-/* One thread: columns of Y until there are none left. */
-static void *gemm_columns(void *arg)
+/* A column of Y. */
+static void gemm_column(void *job, int64_t n, void *scratch)
 {
-    struct gemm_job *j = arg;
-    double *w = malloc((size_t)(j->k ? j->k : 1) * sizeof(double));
-    for (int64_t n; w && (n = atomic_fetch_add(&j->next, 1)) < j->n;) {
-        double bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
-        if (j->packed)
-            unpack_doubles(j->w, n, j->k, w);
-        else
-            to_doubles(j->w, n, j->k, w);
-        for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
-            double sum[ROW_BLOCK], mag[ROW_BLOCK];
-            int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
-            dots(j->xd + r * j->k, w, rows, j->k, sum, mag);
-            for (int i = 0; i < rows; i++) {
-                j->expected[(r + i) * j->n + n] = sum[i] + bias;
-                j->allow[(r + i) * j->n + n] = j->eps * (mag[i] + fabs(bias)) + 0x1p-126;
-            }
+    const struct gemm_job *j = job;
+    double *w = scratch, bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
+    if (j->packed)
+        unpack_doubles(j->w, n, j->k, w);
+    else
+        to_doubles(j->w, n, j->k, w);
+    for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
+        double sum[ROW_BLOCK], mag[ROW_BLOCK];
+        int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
+        dots(j->xd + r * j->k, w, rows, j->k, sum, mag);
+        for (int i = 0; i < rows; i++) {
+            j->expected[(r + i) * j->n + n] = sum[i] + bias;
+            j->allow[(r + i) * j->n + n] = j->eps * (mag[i] + fabs(bias)) + 0x1p-126;
         }
     }
-    free(w);
-    return w ? NULL : arg;
 }
 
 /* The kernel sums fp32 products in some order: the error of a sum of K terms is at most (K-1) eps sum|terms|; with
@@ -130,20 +122,10 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
     for (int64_t r = 0; r < n_rows; r++)
         to_doubles(j.x, expected[0].rows[r], k, xd + r * k);
 
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = (double)n_rows * (double)j.n * (double)k < 1e6 ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
-    pthread_t t[16];
-    while (started < threads - 1 && !pthread_create(&t[started], NULL, gemm_columns, &j))
-        started++;
-    bool failed = gemm_columns(&j) != NULL;
-    for (int i = 0; i < started; i++) {
-        void *result;
-        pthread_join(t[i], &result);
-        failed |= result != NULL;
-    }
+    bool large = (double)n_rows * (double)j.n * (double)k >= 1e6;
+    rfg_status st = rfg_share_out(j.n, large, (size_t)k * sizeof(double), gemm_column, &j);
     free(xd);
-    return failed && j.next < j.n + threads ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row of w")
-                                            : RFG_OK;
+    return st;
 }
 
 /* Bits are moved, none is rounded: what is expected is exactly what was there. */

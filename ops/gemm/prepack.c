@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "ops/cpu/pool.h"
-#include "ops/gemm/gpu/gpu.h"
+#include "gemm.h"
+#include "ops/gpu.h"
+#include "ops/model/model.h"
 #include "prepack_args.h"
 #include "rfg/gemm.h"
 

@@ -2,11 +2,8 @@
  *
  * The oracle of attention, by the formulas of rfg/mha.h: two passes over a query's keys, all in double. */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ops/oracle.h"
 #include "mha_case.h"
@@ -21,8 +18,6 @@ struct job {
     int64_t n_rows;
     struct rfg_expected *expected;
     double *value; /* what each 16-bit or 8-bit code of k and v stands for */
-    _Atomic int64_t next;
-    _Atomic bool no_memory;
 };
 
 static double vector_at(const rfg_tensor *t, int64_t i, double without)
@@ -181,10 +176,12 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
 }
 
 /* Head h of the n-th row. s: room for two numbers a key. */
-static void run_head(const struct job *j, int64_t n, int64_t h, double *s)
+static void run_head(void *job, int64_t item, void *scratch)
 {
+    const struct job *j = job;
     const struct mha_call *c = &j->w.call;
-    int64_t token = j->rows[n], hq = j->prob->v[MHA_HQ];
+    int64_t hq = j->prob->v[MHA_HQ], n = item / hq, h = item % hq, token = j->rows[n];
+    double *s = scratch;
     int d = (int)j->prob->v[MHA_D], dv = mha_dv(j->prob), dims = c->q->ndim;
     struct rfg_expected *out = &j->expected[MHA_T_OUT], *lse = &j->expected[MHA_T_LSE];
     struct place at = { 0 };
@@ -210,19 +207,6 @@ static void run_head(const struct job *j, int64_t n, int64_t h, double *s)
     }
 }
 
-static void *run_heads(void *arg)
-{
-    struct job *j = arg;
-    int64_t hq = j->prob->v[MHA_HQ];
-    double *s = malloc(((size_t)mha_held(&j->w.call) * 2 + 1) * sizeof(*s));
-    if (!s)
-        j->no_memory = true;
-    for (int64_t n; s && (n = atomic_fetch_add(&j->next, 1)) < j->n_rows * hq;)
-        run_head(j, n / hq, n % hq, s);
-    free(s);
-    return NULL;
-}
-
 rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
     int64_t n_rows = expected[MHA_T_OUT].n_rows;
@@ -238,16 +222,8 @@ rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host
         uint8_t byte = (uint8_t)i;
         j.value[i] = rfg_load(codes == 256 ? (const void *)&byte : (const void *)&code, kv, 0);
     }
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = cores > 16 ? 16 : (int)cores, started = 0;
-    pthread_t t[16];
-    while (started < threads - 1 && !pthread_create(&t[started], NULL, run_heads, &j))
-        started++;
-    run_heads(&j);
-    for (int i = 0; i < started; i++)
-        pthread_join(t[i], NULL);
+    size_t scratch = (size_t)mha_held(&j.w.call) * 2 * sizeof(double);
+    rfg_status st = rfg_share_out(n_rows * prob->v[MHA_HQ], true, scratch, run_head, &j);
     free(j.value);
-    return j.no_memory && j.next < n_rows * prob->v[MHA_HQ]
-               ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row")
-               : RFG_OK;
+    return st;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "ops/gemm/gpu/gpu.h"
+#include "ops/gpu.h"
 
 /* Fitted to what rfg-tune measured on an H200 (bench/gemm_model.c --fit). */
 static const struct gemm_model h200 = { .burst = 2.02,

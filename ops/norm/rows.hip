@@ -12,8 +12,8 @@
  * BIAS, SCALE (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows
  * follow each other), ONCE (each row has its workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results
  * are not worth caching; 2: nor are x and the residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights
- * are loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT (a
- * row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
+ * are loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT
+ * (a row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
 #include "rfg_device.h"
 #include "norm/norm_args.h"
 
@@ -24,7 +24,7 @@
 #define STEP      (CHUNKS * THREADS)
 #define PARTS     (ROWS * ROW_WAVES * SPLIT)
 /* The largest |y| follows from the largest |h w|, which the first pass can find with the sum. */
-#define FUSED     (SCALE == RFG_SCALE_TOKEN && !LAYER && !BIAS && KEEP == 1 && (AHEAD || WEIGHT == 2))
+#define FUSED (SCALE == RFG_SCALE_TOKEN && !LAYER && !BIAS && KEEP == 1 && (AHEAD || WEIGHT == 2))
 
 struct state {
     struct norm_args args;
@@ -190,9 +190,7 @@ RFG_DEVICE float first_pass(struct state *s, int step, rfg_u32x4 *kept, const rf
 RFG_DEVICE rfg_u32 results_f16x2(rfg_u32 h, rfg_u32 w, float rstd)
 {
     rfg_f32x2 f = rfg_mul_f16x2(h, rstd);
-    return WEIGHT == 2   ? rfg_pack_f16(f.x, f.y)
-           : WEIGHT == 1 ? rfg_pack_fma_f16x2(f, w, f)
-                         : rfg_pack_mul_f16x2(f, w);
+    return WEIGHT == 2 ? rfg_pack_f16(f.x, f.y) : WEIGHT == 1 ? rfg_pack_fma_f16x2(f, w, f) : rfg_pack_mul_f16x2(f, w);
 }
 
 /* The results of a chunk: as they are stored, and with scales in y as well. */

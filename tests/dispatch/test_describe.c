@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Problem strings: what a call poses can be asked for, is what headers and shapes files say, and is what prepares it;
- * and every key is listed. */
+ * Problem strings: the problem of a call can be asked for, is what headers and shapes files say, and is what prepares
+ * it; and every key is listed. */
 #include <check.h>
 #include <dirent.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void teardown(void)
     rfg_context_destroy(&ctx);
 }
 
-/* What the problem's call poses, with tensors that lie nowhere: a described call looks at none. */
+/* What the problem's call is described as, with tensors that lie nowhere: a described call looks at none. */
 static void describe(const struct rfg_problem *prob, char text[RFG_PROBLEM_MAX])
 {
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
@@ -55,7 +55,7 @@ static void describe(const struct rfg_problem *prob, char text[RFG_PROBLEM_MAX])
     ck_assert_msg(st == RFG_OK, "%s: %s", rfg_problem_format(prob, problem, sizeof(problem)), rfg_last_error());
 }
 
-/* ---- what is documented is what is posed --------------------------------------------------------------------------
+/* ---- what is documented is what is called --------------------------------------------------------------------------
  */
 
 static char *read_source(const char *name)
@@ -73,7 +73,7 @@ static int check_documented(const char *header)
     int n = 0;
     for (char *s = text; (s = strchr(s, '"')); s++) {
         size_t len = strcspn(s + 1, "\"\n");
-        char said[RFG_PROBLEM_MAX], posed[RFG_PROBLEM_MAX];
+        char said[RFG_PROBLEM_MAX], called[RFG_PROBLEM_MAX];
         if (s[1 + len] != '"' || len >= sizeof(said))
             continue;
         snprintf(said, sizeof(said), "%.*s", (int)len, s + 1);
@@ -83,8 +83,8 @@ static int check_documented(const char *header)
         struct rfg_problem prob;
         struct rfg_reason why;
         ck_assert_msg(rfg_problem_parse(&prob, said, &why), "%s: \"%s\": %s", header, said, why.text);
-        describe(&prob, posed);
-        ck_assert_msg(!strcmp(said, posed), "%s: \"%s\" is documented, \"%s\" is posed", header, said, posed);
+        describe(&prob, called);
+        ck_assert_msg(!strcmp(said, called), "%s: \"%s\" is documented, \"%s\" is called", header, said, called);
         n++;
     }
     free(text);
@@ -115,13 +115,13 @@ START_TEST(shapes_files)
         char *path = rfg_asprintf("%s/%s", dir, e->d_name);
         ck_assert_msg(rfg_shapes_read(path, &shapes, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
         for (size_t i = 0; i < shapes.n; i++) {
-            char posed[RFG_PROBLEM_MAX], said[RFG_PROBLEM_MAX];
+            char called[RFG_PROBLEM_MAX], said[RFG_PROBLEM_MAX];
             struct rfg_problem p;
-            describe(&shapes.v[i].problem, posed);
-            ck_assert(rfg_problem_parse(&p, posed, NULL));
+            describe(&shapes.v[i].problem, called);
+            ck_assert(rfg_problem_parse(&p, called, NULL));
             struct rfg_problem key = rfg_problem_key(&p), want = rfg_problem_key(&shapes.v[i].problem);
-            ck_assert_msg(rfg_problem_equal(&key, &want), "%s:%d: %s is tuned, %s is posed", e->d_name,
-                          shapes.v[i].line, rfg_problem_format(&want, said, sizeof(said)), posed);
+            ck_assert_msg(rfg_problem_equal(&key, &want), "%s:%d: %s is tuned, %s is called", e->d_name,
+                          shapes.v[i].line, rfg_problem_format(&want, said, sizeof(said)), called);
         }
         total += shapes.n;
         rfg_shapes_free(&shapes);
@@ -159,7 +159,7 @@ static rfg_status decode(rfg_mha_params p)
 
 static const struct {
     rfg_mha_params params;
-    const char *poses;
+    const char *problem;
 } decodes[] = {
     { { 0 }, "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 page=16 lens=log" },
     { { .mean_seqlen_k = 23 }, "mha_decode bf16->bf16 B=4 Hq=8 Hkv=2 D=64 S=32 page=16 lens=log" },
@@ -180,7 +180,7 @@ START_TEST(asked_prepared_called)
     ck_assert_str_eq(text, "");
     ck_assert_msg(decode(decodes[_i].params) == RFG_OK, "%s", rfg_last_error());
     rfg_describe_end(ctx);
-    ck_assert_str_eq(text, decodes[_i].poses);
+    ck_assert_str_eq(text, decodes[_i].problem);
     for (size_t i = 0; i < sizeof(m.out) / 2; i++)
         ck_assert_int_eq(m.out[i], 0x7777);
     rfg_context_stats(ctx, &stats);
@@ -271,7 +271,7 @@ START_TEST(refusals)
     ck_assert_str_eq(text, "before");
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
     ck_assert_int_eq(rfg_op_act(ctx, NULL, NULL, NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_str_eq(text, ""); /* a call that is refused poses nothing, */
+    ck_assert_str_eq(text, ""); /* a call that is refused describes nothing, */
     ck_assert_int_eq(act(0), RFG_OK);
     ck_assert_str_eq(text, ""); /* nor does one with nothing to do */
     rfg_describe_end(ctx);

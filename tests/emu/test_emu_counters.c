@@ -10,7 +10,7 @@
 
 #include "dispatch/context.h"
 #include "emu/count/counters.h"
-#include "emu/events.h"
+#include "emu/count/events.h"
 #include "emu/count/footprint.h"
 #include "emu_counters_kernel.h"
 #include "emu_kernel.h"
@@ -256,7 +256,7 @@ START_TEST(bank_conflicts)
     EQ(own(LDS_WRITE, 1, 64).lds_store_bytes, 256);
     EQ(own(LDS_ADD, 1, 64).lds_atomic_bytes, 256);
     /* Each four lanes have a row of 128 bytes: its lower half for the first 16 lanes, the upper one for the others. So
-     * lanes 0..3 and 20..23 don't meet, 0..3 and 4..7 do. */
+     * lanes 0..3 and 20..23 don't conflict, 0..3 and 4..7 do. */
     for (int l = 0; l < 64; l++)
         buffer[l] = l / 4 * 128 + (l & 16 ? 64 : 0) + l % 4 * 16;
     EQ(own(LDS_READ_B128, 1, (unsigned)WAVE).lds_conflict_cycles, WAVE == 64 ? 0 : 4);

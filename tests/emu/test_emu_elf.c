@@ -232,6 +232,34 @@ START_TEST(says_why_not)
 }
 END_TEST
 
+/* A global's bytes all lie in its segment: one that ends past it isn't there, though the segment is as large. */
+START_TEST(symbols_past_their_segment)
+{
+    size_t size;
+    if (!emu_can_compile())
+        return;
+    char *data = emu_compile(source, "gfx90a", files[1].options, &size);
+    struct emu_code *c = load(data, size, "gfx90a");
+    free(data);
+    const struct emu_symbol *zeroed = emu_code_global(c, "zeroed");
+    uint64_t before = 0, room = 0; /* of its segment */
+    for (int i = 0; i < c->n_segments && !room; i++)
+        if (zeroed->value - c->segment[i].vaddr < c->segment[i].memsz) {
+            before = zeroed->value - c->segment[i].vaddr;
+            room = c->segment[i].memsz - before;
+        }
+    ck_assert_uint_ge(before, 1);
+    ck_assert_uint_ge(room, 400);
+    for (int more = 0; more < 2; more++) {
+        for (size_t i = 0; i < c->n_symbols; i++) /* there may be two tables */
+            if (!strcmp(c->symbol[i].name, "zeroed"))
+                c->symbol[i].size = room + (uint64_t)more;
+        ck_assert_int_eq(emu_code_global(c, "zeroed") == NULL, more);
+    }
+    emu_code_free(&c);
+}
+END_TEST
+
 /* ---- damage
  * ---------------------------------------------------------------------------------------------------------- */
 
@@ -685,6 +713,7 @@ int main(void)
     tcase_add_loop_test(tc, reads_what_clang_writes, 0, N_FILES);
     tcase_add_loop_test(tc, source_lines, 0, 6);
     tcase_add_test(tc, says_why_not);
+    tcase_add_test(tc, symbols_past_their_segment);
     tcase_add_loop_test(tc, survives_damage, 0, 4);
     tc = tcase_create("sizes");
     suite_add_tcase(s, tc);

@@ -249,7 +249,7 @@ START_TEST(deadlock_is_reported)
 }
 END_TEST
 
-/* Waves meet in LDS: wave 0 writes after a while, the others read behind the barrier. */
+/* Waves exchange data through LDS: wave 0 writes after a while, the others read behind the barrier. */
 static void i_write_lds(struct emu_wave *w, const struct emu_inst *i)
 {
     (void)i;

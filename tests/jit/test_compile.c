@@ -32,9 +32,8 @@ static const struct arch {
     { "gfx950", "ziglang", true, false }, { "sm_90", "nvrtc", true, false },    { "sm_80", "nvrtc", true, true },
 };
 
-static const struct rfg_variant *const variants[] = { &gemm_portable,   &gemm_skinny,   &gemm_skinny_mma_asm,
-                                                      &gemm_splitk_mma, &gemm_thin_mma, &gemm_wgmma,
-                                                      &gemm_stream_mma };
+#define GEMM_VARIANTS rfg_op_gemm_desc.variants
+#define N_VARIANTS    rfg_op_gemm_desc.n_variants
 
 /* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
 static const char *const act_problems[] = {
@@ -123,6 +122,8 @@ static const char *const prefill_problems[] = {
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* gemm's variants are a family each, of the problems that collect_all() makes; these are the others. A kernel variant
+ * that is in none fails (each_variant_is_compiled). */
 static const struct family {
     const char *name;
     const struct rfg_variant *variant; /* one of gemm's; NULL: all kernels of the problems' operators */
@@ -130,12 +131,6 @@ static const struct family {
     size_t n;
     const char *only; /* or NULL: in the names of those of the problems' kernels that count */
 } families[] = {
-    { "gemm_portable", &gemm_portable, NULL, 0, NULL },
-    { "gemm_skinny", &gemm_skinny, NULL, 0, NULL },
-    { "gemm_splitk_mma", &gemm_splitk_mma, NULL, 0, NULL },
-    { "gemm_thin_mma", &gemm_thin_mma, NULL, 0, NULL },
-    { "gemm_stream_mma", &gemm_stream_mma, NULL, 0, NULL },
-    { "gemm_wgmma", &gemm_wgmma, NULL, 0, NULL },
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
     { "act", NULL, act_problems, COUNT(act_problems), NULL },
     { "norm", NULL, norm_problems, COUNT(norm_problems), NULL },
@@ -146,26 +141,6 @@ static const struct family {
     { "mha_decode_stream", NULL, decode_problems, COUNT(decode_problems), "_stream_mma" },
     { "mha_decode_tile", NULL, decode_problems, COUNT(decode_problems), "_tile_mma" },
 };
-
-/* Family i: those of the table, and one for each operator whose case has its problems. */
-static bool family_at(size_t i, struct family *out)
-{
-    if (i < COUNT(families)) {
-        *out = families[i];
-        return true;
-    }
-    i -= COUNT(families);
-    for (int k = 0; rfg_ops[k]; k++) {
-        const char *const *problems = rfg_op_case_of(rfg_ops[k])->compiled;
-        if (problems && i-- == 0) {
-            *out = (struct family){ .name = rfg_ops[k]->name, .problems = problems };
-            while (problems[out->n])
-                out->n++;
-            return true;
-        }
-    }
-    return false;
-}
 
 /* One code object that a variant can ask for. */
 struct set {
@@ -235,11 +210,16 @@ static void collect_all(struct sets *s, const char *dtypes)
     s->prob = NULL;
 }
 
-/* The sets of a family's problems. */
-static void collect_problems(struct sets *s, const struct family *f)
+/* The sets of a family. */
+static void collect_family(struct sets *s, const struct family *f)
 {
+    static const char *const dtypes[] = { "bf16,bf16->bf16", "f16,f16->f16", "bf16,bf16->f32",
+                                          "f16,f16->bf16",   "f32,f32->f32", "f32,f32->bf16" };
     struct rfg_problem prob;
     struct rfg_reason why;
+    s->var = f->variant;
+    for (size_t d = 0; f->variant && d < COUNT(dtypes); d++)
+        collect_all(s, dtypes[d]);
     s->prob = &prob;
     for (size_t i = 0; i < f->n; i++) {
         ck_assert_msg(rfg_problem_parse(&prob, f->problems[i], &why), "%s: %s", f->problems[i], why.text);
@@ -250,6 +230,32 @@ static void collect_problems(struct sets *s, const struct family *f)
         }
     }
     s->prob = NULL;
+}
+
+/* Family i: gemm's kernel variants, the table's, and one for each operator whose case has its problems. False: there is
+ * none. */
+static bool family_at(size_t i, struct family *out)
+{
+    for (int v = 0; v < N_VARIANTS; v++)
+        if (GEMM_VARIANTS[v]->kind == RFG_VARIANT_KERNEL && i-- == 0) {
+            *out = (struct family){ .name = GEMM_VARIANTS[v]->name, .variant = GEMM_VARIANTS[v] };
+            return true;
+        }
+    if (i < COUNT(families)) {
+        *out = families[i];
+        return true;
+    }
+    i -= COUNT(families);
+    for (int k = 0; rfg_ops[k]; k++) {
+        const char *const *problems = rfg_op_case_of(rfg_ops[k])->compiled;
+        if (problems && i-- == 0) {
+            *out = (struct family){ .name = rfg_ops[k]->name, .problems = problems };
+            while (problems[out->n])
+                out->n++;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- a covering choice --------------------------------------------------------------------------------------------
@@ -476,7 +482,7 @@ static const struct rfg_jit_provider *find_provider(const struct arch *arch, con
     return NULL;
 }
 
-/* A line for README's table; see tests/tools/verified.py. */
+/* A line for docs/verified.md; see tests/tools/verified.py. */
 static void record(const struct rfg_device *dev, const char *family, const struct rfg_jit_provider *prov,
                    const struct work *w)
 {
@@ -514,16 +520,12 @@ START_TEST(compiles)
     int failed = 0;
     struct family family;
     for (size_t v = 0; family_at(v, &family); v++) {
-        static const char *const dtypes[] = { "bf16,bf16->bf16", "f16,f16->f16", "bf16,bf16->f32",
-                                              "f16,f16->bf16",   "f32,f32->f32", "f32,f32->bf16" };
         const struct family *f = &family;
         const char *only = getenv("RFG_TEST_FAMILY");
         if (only && strcmp(only, f->name))
             continue;
-        sets = (struct sets){ .dev = &dev, .var = f->variant };
-        for (size_t d = 0; f->variant && d < COUNT(dtypes); d++)
-            collect_all(&sets, dtypes[d]);
-        collect_problems(&sets, f);
+        sets = (struct sets){ .dev = &dev };
+        collect_family(&sets, f);
         if (sets.n == 0) {
             struct rfg_problem prob;
             for (size_t i = 0; !f->variant && i < f->n; i++) {
@@ -552,6 +554,39 @@ START_TEST(compiles)
     }
     rfg_jit_pool_destroy(&pool);
     ck_assert_int_eq(failed, 0);
+}
+END_TEST
+
+/* Whether one of the families' problems asks for a code object of var, on one of the architectures. */
+static bool is_compiled(const struct rfg_variant *var)
+{
+    static struct sets sets;
+    for (size_t a = 0; a < COUNT(archs); a++) {
+        struct rfg_device dev;
+        struct family f;
+        ck_assert(rfg_device_imagine(&dev, archs[a].name));
+        for (size_t i = 0; family_at(i, &f); i++) {
+            if (f.variant ? f.variant != var : f.only && !strstr(var->name, f.only))
+                continue;
+            sets = (struct sets){ .dev = &dev };
+            collect_family(&sets, &f);
+            for (int v = 0; v < sets.n; v++)
+                if (sets.v[v].var == var)
+                    return true;
+        }
+    }
+    return false;
+}
+
+START_TEST(each_variant_is_compiled)
+{
+    for (int o = 0; rfg_ops[o]; o++)
+        for (int v = 0; v < rfg_ops[o]->n_variants; v++) {
+            const struct rfg_variant *var = rfg_ops[o]->variants[v];
+            if (var->kind == RFG_VARIANT_KERNEL)
+                ck_assert_msg(is_compiled(var), "%s: no family's problems ask for it on any architecture: add them",
+                              var->name);
+        }
 }
 END_TEST
 
@@ -597,19 +632,21 @@ START_TEST(code_objects_of_the_decode_grid)
     struct rfg_reason why;
     int total = 0;
     ck_assert(rfg_device_imagine(&dev, sweep->arch));
-    for (size_t v = 0; v < sizeof(variants) / sizeof(variants[0]); v++) {
-        sets = (struct sets){ .dev = &dev, .var = variants[v], .prob = &prob };
+    for (int v = 0; v < N_VARIANTS; v++) {
+        if (GEMM_VARIANTS[v]->kind != RFG_VARIANT_KERNEL)
+            continue;
+        sets = (struct sets){ .dev = &dev, .var = GEMM_VARIANTS[v], .prob = &prob };
         int most = 0;
         for (int n = 0; n < 4; n++)
             for (int m = 1; m <= 128; m *= 2) {
                 char text[100];
                 snprintf(text, sizeof(text), "gemm bf16,bf16->bf16 M=%d N=%d K=7168", m, ns[n]);
                 ck_assert(rfg_problem_parse(&prob, text, &why));
-                int offered = rfg_variant_each(variants[v], &dev, &prob, collect, &sets);
+                int offered = rfg_variant_each(GEMM_VARIANTS[v], &dev, &prob, collect, &sets);
                 most = offered > most ? offered : most;
             }
         printf("%s %s: %d code objects for the decode grid, at most %d configurations a problem\n", sweep->arch,
-               variants[v]->name, sets.n, most);
+               GEMM_VARIANTS[v]->name, sets.n, most);
         ck_assert_int_le(most, sweep->most);
         total += sets.n;
     }
@@ -639,13 +676,16 @@ START_TEST(something_for_every_problem)
         for (size_t m = 0; m < sizeof(ms) / sizeof(ms[0]); m++)
             for (size_t n = 0; n < sizeof(ns) / sizeof(ns[0]); n++)
                 for (int k = 0; k <= 20000; k += k < 64 ? 8 : k < 2048 ? 56 : 1024)
-                    for (size_t v = 0; v < sizeof(variants) / sizeof(variants[0]); v++) {
+                    for (int v = 0; v < N_VARIANTS; v++) {
+                        if (GEMM_VARIANTS[v]->kind != RFG_VARIANT_KERNEL)
+                            continue;
                         prob.v[GEMM_M] = ms[m];
                         prob.v[GEMM_N] = ns[n];
                         prob.v[GEMM_K] = k;
-                        if (variants[v]->supports(&dev, &prob, NULL))
-                            ck_assert_msg(rfg_variant_each(variants[v], &dev, &prob, count, NULL) > 0, "%s: %s: %s",
-                                          dev.name, variants[v]->name, rfg_problem_format(&prob, text, sizeof(text)));
+                        if (GEMM_VARIANTS[v]->supports(&dev, &prob, NULL))
+                            ck_assert_msg(rfg_variant_each(GEMM_VARIANTS[v], &dev, &prob, count, NULL) > 0,
+                                          "%s: %s: %s", dev.name, GEMM_VARIANTS[v]->name,
+                                          rfg_problem_format(&prob, text, sizeof(text)));
                     }
     }
 }
@@ -657,6 +697,7 @@ int main(void)
     TCase *tc = tcase_create("compile");
     tcase_set_timeout(tc, 0); /* meson's limit holds */
     tcase_add_test(tc, arguments);
+    tcase_add_test(tc, each_variant_is_compiled);
     tcase_add_loop_test(tc, code_objects_of_the_decode_grid, 0, (int)COUNT(sweeps));
     tcase_add_test(tc, something_for_every_problem);
     tcase_add_loop_test(tc, compiles, 0, (int)(sizeof(archs) / sizeof(archs[0])));

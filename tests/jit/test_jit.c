@@ -19,6 +19,7 @@
 #include "base/tempdir.h"
 #include "base/util.h"
 #include "tests/suite.h"
+#include "tests/tempfiles.h"
 
 /* All compilers take it: hipRTC and NVRTC know threadIdx, a bare clang knows only its builtins. */
 #define KERNEL                                                                                                         \
@@ -32,35 +33,6 @@
     "extern \"C\" __global__ void scale(float *y, const float *x)\n"                                                   \
     "{\n"                                                                                                              \
     "    y[TID] = x[TID] * 2;\n"
-
-static struct rfg_tempdir tmp;
-static char *root;
-
-static void setup(void)
-{
-    ck_assert(rfg_tempdir_make(&tmp, NULL));
-    root = tmp.path;
-    setenv("TMPDIR", root, 1);
-}
-
-static void teardown(void)
-{
-    rfg_tempdir_remove(&tmp);
-}
-
-static void put_file(const char *name, const char *text)
-{
-    char *path = rfg_asprintf("%s/%s", root, name);
-    char *dir = strdup(path);
-    *strrchr(dir, '/') = 0;
-    ck_assert(rfg_mkdirs(dir));
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
-    free(dir);
-    free(path);
-}
 
 static int entries_in(const char *path)
 {

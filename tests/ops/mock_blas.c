@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pretended cuBLASLt, hipBLASLt and rocBLAS: their entry points as their headers declare them, knowing nothing of rfg.
+ * Mock cuBLASLt, hipBLASLt and rocBLAS: their entry points as their headers declare them, knowing nothing of rfg.
  * They do what they are told, in double precision, column-major; a wrong layout, stride, transpose or type gives a
  * wrong answer or a status. Numbers from cublasLt.h and library_types.h (CUDA 13), hipblaslt.h and hipblas-common.h
  * (github.com/ROCm/hipBLASLt, library/include/hipblaslt; ROCm 6), rocblas-types.h (github.com/ROCm/rocBLAS,

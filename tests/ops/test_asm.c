@@ -17,34 +17,7 @@
 #include "ops/gemm/gemm.h"
 #include "tuner/harness.h"
 #include "tests/suite.h"
-
-static struct rfg_tempdir tmp;
-static char *root;
-
-static void setup(void)
-{
-    ck_assert(rfg_tempdir_make(&tmp, NULL));
-    root = tmp.path;
-    setenv("TMPDIR", root, 1);
-}
-
-static void teardown(void)
-{
-    rfg_tempdir_remove(&tmp);
-}
-
-static char *put_file(const char *name, const char *text)
-{
-    char *path = rfg_asprintf("%s/%s", root, name), *dir = strdup(path);
-    *strrchr(dir, '/') = 0;
-    ck_assert(rfg_mkdirs(dir));
-    FILE *f = fopen(path, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
-    free(dir);
-    return path;
-}
+#include "tests/tempfiles.h"
 
 static const char *const archs[] = { "gfx90a", "gfx942" };
 #define N_ARCHS 2
@@ -164,7 +137,7 @@ START_TEST(bad_manifests)
     const char *python = getenv("RFG_PYTHON"), *source = getenv("RFG_SOURCE_ROOT");
     ck_assert_msg(python && source, "RFG_PYTHON, RFG_SOURCE_ROOT: meson sets them");
     char *script = rfg_asprintf("%s/asm/manifest.py", source);
-    free(put_file("gfx90a/k.s", ""));
+    put_file("gfx90a/k.s", "");
     for (int i = -1; i < (int)(sizeof(bad_lines) / sizeof(bad_lines[0])); i++) {
         const char *line = i < 0 ? "" : bad_lines[i].line;
         size_t key = strcspn(line, "=");
@@ -176,7 +149,7 @@ START_TEST(bad_manifests)
             text = more;
         }
         char *all = rfg_asprintf("%s%s\n", text, line), *out;
-        char *path = put_file("manifest.ini", all);
+        const char *path = put_file("manifest.ini", all);
         struct rfg_reason why;
         bool ok = rfg_jit_run((const char *const[]){ python, script, path, NULL }, NULL, &out, &why);
         ck_assert_msg(ok == (i < 0 || !strcmp(line, "[v]")) || strstr(out, "no [v gfx") != NULL, "%s: %s", line, out);
@@ -184,7 +157,6 @@ START_TEST(bad_manifests)
             ck_assert_msg(strstr(out, bad_lines[i].says[s]) != NULL, "'%s': no '%s' in: %s", line, bad_lines[i].says[s],
                           out);
         ck_assert_msg(ok || (strstr(out, "manifest.ini") && !strstr(out, "Traceback")), "%s", out);
-        free(path);
         free(all);
         free(text);
         free(out);
@@ -482,7 +454,7 @@ START_TEST(bad_assembly)
         struct rfg_jit_request req = { .name = "asm{t=5}", .entry = "k", .target = archs[_i], .assembly = true };
         struct rfg_cache *cache = rfg_cache_open("", 0);
         const struct rfg_blob *code;
-        free(put_file("asm/k.s", bad[i].text));
+        put_file("asm/k.s", bad[i].text);
         rfg_kernel_macro(&k, "TILE", 5);
         ck_assert(rfg_jit_is_assembly(&k));
         req.source = rfg_jit_expand(&k);

@@ -146,7 +146,7 @@ static const struct op_case special[] = {
     { "mha_decode bf16->bf16 B=5 Hq=32 Hkv=1 D=64 S=70 lse=1 page=1", S, false },
 };
 
-/* At least three parts of the keys, joined in an order that must not be that of arrival; in enough rows for another
+/* At least three parts of the keys, combined in an order that must not be that of arrival; in enough rows for another
  * order's rounding to show. */
 static const struct op_case parts[] = {
     { "mha_decode f16->f16 B=2 Hq=16 Hkv=2 D=64 S=230 Sq=4 lse=1 page=16", R, false,

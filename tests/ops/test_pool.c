@@ -78,7 +78,7 @@ START_TEST(sleepers_wake)
 END_TEST
 
 /* Two tasks that wait for each other can only end if two threads run them at the same time. */
-static void meet(void *ctx, int i, int worker)
+static void wait_for_other(void *ctx, int i, int worker)
 {
     atomic_int *arrived = ctx;
     (void)i;
@@ -95,7 +95,7 @@ START_TEST(runs_in_parallel)
     for (int i = 0; i < 5; i++) {
         atomic_int arrived = 0;
         time_t start = time(NULL);
-        rfg_cpu_pool_run(pool, 2, meet, &arrived);
+        rfg_cpu_pool_run(pool, 2, wait_for_other, &arrived);
         ck_assert_int_lt((int)(time(NULL) - start), 15);
         nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The vendors' BLAS variants against pretended libraries: what they are told is the product that was asked for, and
+ * The vendors' BLAS variants against mock libraries: what they are told is the product that was asked for, and
  * what they refuse is said. */
 #include <check.h>
 #include <dlfcn.h>

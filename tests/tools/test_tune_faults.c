@@ -118,7 +118,7 @@ START_TEST(forgets_what_was_not_the_candidates_doing)
 }
 END_TEST
 
-/* A winner whose times say little, or that met nobody, is tuned again, and takes no better row's place. */
+/* A winner whose times say little, or that had no competitor, is tuned again, and takes no better row's place. */
 START_TEST(doubtful_winners_are_provisional)
 {
     struct rfg_row row;
