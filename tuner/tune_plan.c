@@ -195,26 +195,6 @@ static enum rfg_stamp_state row_state(const struct tune *t, const struct tune_sh
     return missing && c.state <= RFG_STAMP_CHANGED ? RFG_STAMP_UNKNOWN : c.state;
 }
 
-/* The problem that a call with packed tensors poses: rows of an odd length are aligned to less than the key's default,
- * and a variant that needs more must not become the row. The harness lays its tensors out like this. */
-static struct rfg_problem packed_call(const struct rfg_problem *key)
-{
-    struct rfg_problem call = *key;
-    struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
-    uint64_t bits[RFG_MAX_KEYS] = { 0 };
-    int n = rfg_op_case_of(key->op)->tensors(key, spec);
-    for (int i = 0; i < n; i++)
-        if (!spec[i].absent && spec[i].align_key >= 0) {
-            bool rows = spec[i].ndim > 1 && spec[i].shape[0] > 1;
-            bits[spec[i].align_key] |=
-                16 | (rows ? (uint64_t)rfg_format_bytes((int)spec[i].dtype, spec[i].row_stride) : 0);
-        }
-    for (int k = 0; k < key->op->n_keys; k++)
-        if (bits[k])
-            call.v[k] = (int64_t)(bits[k] & -bits[k]);
-    return call;
-}
-
 static bool get_row(struct tune *t, const struct tune_shape *s, struct rfg_row *row)
 {
     return t->db && rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, row) == 1;
