@@ -134,8 +134,9 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         /* One or two of each that keep less, to be seen beside the others. */
         if (holds && chunks < 1024)
             return rfg_refuse(why, "keep=%d: registers hold %" PRId64 " chunks", p[P_KEEP], chunks);
-        if (p[P_CHUNKS] != 4 || threads < 512 || p[P_ROWS] > 1 || p[P_STREAM] == 2)
-            return rfg_refuse(why, "keep=%d: chunks=4, threads >= 512, rows=1 are enough", p[P_KEEP]);
+        if (p[P_CHUNKS] * widening(prob) != 4 || threads < 512 || p[P_ROWS] > 1 || p[P_STREAM] == 2)
+            return rfg_refuse(why, "keep=%d: chunks=%d, threads >= 512, rows=1 are enough", p[P_KEEP],
+                              4 / widening(prob));
     }
     if (p[P_SPLIT] > 1 && groups * p[P_SPLIT] > 2 * (int64_t)dev->cu_count)
         return rfg_refuse(why, "split=%d: %" PRId64 " rows keep all CUs busy", p[P_SPLIT], groups);
