@@ -29,7 +29,7 @@ typedef struct rfg_norm_params {
  *   y       [M,N]  x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride; what
  *                  lies between the rows is not touched
  *   x       [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride
- *   weight  [N]    x's dtype, unit stride; or NULL: 1
+ *   weight  [N]    x's dtype or f32, unit stride; or NULL: 1
  *   params  or NULL: eps 1e-6, the weight as it is, not quantised
  *
  * Tensors may have one dimension (M = 1), or three: [T,H,N] with any strides >= N and >= H rows, so that the queries or
@@ -49,11 +49,12 @@ typedef struct rfg_norm_params {
  * stream capture). On an error nothing was launched.
  * Problem string: "rmsnorm bf16->bf16 M=16 N=4096", "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
  * "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm).
- * weight=: w (which is left out), 1+w, none; bias=1 (layernorms); scale=: static, token, group: a quantised output,
- * whose dtype stands behind the arrow; plain=1: the plain output too. Of the layout, which tuned rows don't go by:
- * heads=: H of tensors [T,H,N] that don't fold into two dimensions; ldx=, ldr= (residuals), ldy= (y and q): row strides
- * in elements (with heads=, those over T), where rows don't follow one another; scale_columns=1: column-major scales;
- * inplace=; align= (inputs), align_y= (outputs): where pointers and row strides are multiples of fewer than 16 bytes.
+ * weight=: w (which is left out), 1+w, none; bias=1 (layernorms); wtype=f32, residual=f32: where x is 16-bit; scale=:
+ * static, token, group: a quantised output, whose dtype stands behind the arrow; plain=1: the plain output too. Of the
+ * layout, which tuned rows don't go by: heads=: H of tensors [T,H,N] that don't fold into two dimensions; ldx=, ldr=
+ * (residuals), ldy= (y and q): row strides in elements (with heads=, those over T), where rows don't follow one
+ * another; scale_columns=1: column-major scales; inplace=; align= (inputs), align_y= (outputs): where pointers and row
+ * strides are multiples of fewer than 16 bytes.
  * overlap=1: as for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                 const rfg_tensor *weight, const rfg_norm_params *params,
@@ -66,8 +67,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tens
  * the same as that of the add and the norm one after the other, and the next layer's residual and norm agree on what
  * the stream of activations is.
  *
- *   residual      [M,N]  x's dtype; row stride >= N, unit column stride
- *   residual_out  [M,N]  the same; may be residual itself (same address, shape, strides): in place, as vLLM has it
+ *   residual      [M,N]  x's dtype or f32; row stride >= N, unit column stride
+ *   residual_out  [M,N]  residual's dtype; may be residual itself (same address, shape, strides): in place
  *
  * All else as above. Problem string: "add_rmsnorm bf16->bf16 M=16 N=4096"; inplace=1: y is x; inplace=2: residual_out
  * is residual; 3: both. */
@@ -79,7 +80,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_
 /* Y = (X - mean(X)) / sqrt(var(X) + eps) * weight + bias, row by row, with the biased variance, computed from the
  * differences to the mean (torch.nn.functional.layer_norm).
  *
- *   bias  [N]  of params: x's dtype, unit stride; or NULL: 0
+ *   bias  [N]  of params: x's dtype or f32, but the weight's if there is one; unit stride; or NULL: 0
  *
  * All else as for rfg_op_rmsnorm(). Problem string: "layernorm bf16->bf16 M=16 N=4096 bias=1". */
 RFG_API RFG_NODISCARD rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,

@@ -26,7 +26,7 @@ struct rfg_cpu_out {
     bool stream; /* past the caches, where the instruction set and the alignment allow it */
 };
 
-/* What a norm is made of: x, or x + residual rounded to dtype, which residual_out receives. row: scratch. */
+/* What a norm is made of: x, or x + residual rounded to their dtype, which residual_out receives. row: scratch. */
 struct rfg_cpu_input {
     const char *x, *residual; /* residual NULL: none */
     char *residual_out;
@@ -38,6 +38,8 @@ struct rfg_cpu_norm {
     struct rfg_cpu_input in, next; /* next: the row of the next call, to be read ahead; x NULL: none */
     bool arrived;                  /* in was the last call's next */
     float *sums;                   /* RFG_CPU_CHUNK floats of scratch, kept from call to call */
+    int residual_dtype;            /* of residual and residual_out: out.dtype or f32 */
+    int weight_dtype;              /* so of weight and bias */
     const char *weight, *bias;     /* NULL: none */
     bool layer, one_plus;          /* the weight is 1 + w */
     float eps, inverse_n;

@@ -142,6 +142,27 @@ INLINE void store(char *p, chunk c, const int dtype, int n, bool stream)
         memcpy(p, rest, (size_t)(n * size));
 }
 
+/* f32 that belongs to a chunk of a 16-bit dtype, in that one's order. */
+INLINE chunk load_f32(const char *p, const int dtype, int n)
+{
+    chunk c = load(p, RFG_F32, n);
+    for (int k = 0; dtype == RFG_BF16 && k < VECTORS; k += 2) {
+        vq u;
+        memcpy(&u, &c.v[k], sizeof(u));
+        c.v[k] = (vf) __builtin_convertvector(u, vu);
+        c.v[k + 1] = (vf) __builtin_convertvector(u >> 32, vu);
+    }
+    return c;
+}
+INLINE void store_f32(char *p, chunk c, const int dtype, int n, bool stream)
+{
+    for (int k = 0; dtype == RFG_BF16 && k < VECTORS; k += 2) {
+        vq u = __builtin_convertvector((vu)c.v[k], vq) | __builtin_convertvector((vu)c.v[k + 1], vq) << 32;
+        memcpy(&c.v[k], &u, sizeof(u));
+    }
+    store(p, c, RFG_F32, n, stream);
+}
+
 /* Zero from element n on. */
 INLINE chunk keep(chunk c, const int dtype, int n)
 {
@@ -234,10 +255,15 @@ INLINE void arrive(const struct rfg_cpu_norm *r, const struct rfg_cpu_input *in,
 {
     const int size = dtype == RFG_F32 ? 4 : 2;
     chunk h = load(in->x + col * size, dtype, n);
-    if (in->residual) {
+    const bool stream = r->out.stream && (uintptr_t)in->residual_out % 64 == 0;
+    if (in->residual && r->residual_dtype != dtype) {
+        h = add(h, load_f32(in->residual + col * 4, dtype, n), RFG_F32);
+        fetch(in->residual + col * 4, 4);
+        store_f32(in->residual_out + col * 4, h, dtype, n, stream);
+    } else if (in->residual) {
         h = add(h, load(in->residual + col * size, dtype, n), dtype);
         fetch(in->residual + col * size, size);
-        store(in->residual_out + col * size, h, dtype, n, r->out.stream && (uintptr_t)in->residual_out % 64 == 0);
+        store(in->residual_out + col * size, h, dtype, n, stream);
     }
     put(in->row + col, h);
     fetch(in->x + col * size, size);
@@ -271,14 +297,19 @@ INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
     return st;
 }
 
+INLINE chunk of_weight(const struct rfg_cpu_norm *r, const char *p, int64_t col, int n, const int dtype)
+{
+    return r->weight_dtype == dtype ? load(p + col * (dtype == RFG_F32 ? 4 : 2), dtype, n)
+                                    : load_f32(p + col * 4, dtype, n);
+}
+
 INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t col, int n, const int dtype)
 {
-    const int size = dtype == RFG_F32 ? 4 : 2;
     chunk y = get(r->in.row + col);
     for (int k = 0; k < VECTORS; k++)
         y.v[k] = (y.v[k] - st.mean) * st.rstd;
     if (r->weight) {
-        chunk w = load(r->weight + col * size, dtype, n);
+        chunk w = of_weight(r, r->weight, col, n, dtype);
         if (r->one_plus)
             for (int k = 0; k < VECTORS; k++)
                 w.v[k] += 1.0f;
@@ -286,10 +317,13 @@ INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t c
             y.v[k] *= w.v[k];
     }
     if (r->bias) {
-        chunk b = load(r->bias + col * size, dtype, n);
+        chunk b = of_weight(r, r->bias, col, n, dtype);
         for (int k = 0; k < VECTORS; k++)
             y.v[k] += b.v[k];
     }
+    if (dtype == RFG_BF16 && (r->residual_dtype == RFG_F32 || r->weight_dtype == RFG_F32))
+        for (int k = 0; k < VECTORS; k++) /* a NaN of f32 may have any lower half: see to_bf16() */
+            y.v[k] = choose(y.v[k] == y.v[k], y.v[k], SPLAT(NAN));
     return keep(y, dtype, n);
 }
 

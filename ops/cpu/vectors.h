@@ -13,6 +13,7 @@
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4)));
+typedef uint64_t vq __attribute__((vector_size(LANES * 8)));
 typedef uint16_t vh __attribute__((vector_size(LANES * 2)));
 typedef uint16_t vh2 __attribute__((vector_size(LANES * 4)));
 typedef uint8_t vb __attribute__((vector_size(LANES)));

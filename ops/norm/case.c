@@ -12,7 +12,7 @@ enum { T_Y, T_Q, T_SCALE, T_RESIDUAL_OUT, T_X, T_RESIDUAL, T_WEIGHT, T_BIAS, T_C
 static struct rfg_tensor_spec vector_spec(const char *name, const struct rfg_problem *prob, bool absent)
 {
     struct rfg_tensor_spec s = { .name = name,
-                                 .dtype = (rfg_dtype)prob->dtype[0],
+                                 .dtype = norm_weight_dtype(prob),
                                  .ndim = 1,
                                  .shape = { prob->v[NORM_N] },
                                  .absent = absent,
@@ -35,7 +35,8 @@ static int norm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     _Static_assert(T_COUNT <= RFG_MAX_TENSORS, "room for all");
     rfg_outputs_specs(prob, &s, spec);
     spec[T_X] = rfg_rows_spec("x", in, v[NORM_M], v[NORM_N], v[NORM_HEADS], v[NORM_LDX], NORM_ALIGN);
-    spec[T_RESIDUAL] = rfg_rows_spec("residual", in, v[NORM_M], v[NORM_N], v[NORM_HEADS], v[NORM_LDR], NORM_ALIGN);
+    spec[T_RESIDUAL] = rfg_rows_spec("residual", norm_residual_dtype(prob), v[NORM_M], v[NORM_N], v[NORM_HEADS],
+                                     v[NORM_LDR], NORM_ALIGN);
     spec[T_RESIDUAL_OUT] = spec[T_RESIDUAL];
     spec[T_RESIDUAL_OUT].name = "residual_out";
     spec[T_RESIDUAL_OUT].output = true;

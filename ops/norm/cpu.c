@@ -19,9 +19,9 @@ static char *row_of(const struct norm_rows *r, const struct norm_args *a, int64_
 static struct rfg_cpu_input input(const struct job *j, int64_t row, char *scratch)
 {
     const struct norm_args *a = j->a;
-    int64_t size = rfg_format_bytes(j->prob->dtype[0], 1);
-    return (struct rfg_cpu_input){ row_of(&a->x, a, row, size), row_of(&a->residual, a, row, size),
-                                   row_of(&a->residual_out, a, row, size),
+    int64_t size = rfg_format_bytes(j->prob->dtype[0], 1), residual = rfg_format_bytes(norm_residual_dtype(j->prob), 1);
+    return (struct rfg_cpu_input){ row_of(&a->x, a, row, size), row_of(&a->residual, a, row, residual),
+                                   row_of(&a->residual_out, a, row, residual),
                                    (float *)(void *)(scratch + (size_t)(row % 2) * rfg_cpu_row_bytes(a->n)) };
 }
 
@@ -33,6 +33,8 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     struct rfg_cpu_norm r = { .in = input(j, row, scratch),
                               .arrived = !(place & RFG_CPU_FIRST),
                               .sums = (float *)(void *)((char *)scratch + 2 * rfg_cpu_row_bytes(a->n)),
+                              .residual_dtype = (int)norm_residual_dtype(j->prob),
+                              .weight_dtype = (int)norm_weight_dtype(j->prob),
                               .weight = a->weight,
                               .bias = a->bias,
                               .layer = norm_is_layer(j->prob),

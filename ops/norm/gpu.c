@@ -49,9 +49,21 @@ static int64_t steps_of(const struct rfg_problem *prob, const int *p)
     return (row_chunks(prob) + step - 1) / step;
 }
 
+/* f32 residuals: bytes of what is kept of a row, by those of x. */
+static int widening(const struct rfg_problem *prob)
+{
+    return prob->v[NORM_RESIDUAL] ? 4 / size_of(prob) : 1;
+}
+
+/* 16 bytes each: what a thread keeps of a step's chunks, whichever takes more. */
+static int words_of(const struct rfg_problem *prob, const int *p)
+{
+    return p[P_CHUNKS] * (prob->v[NORM_RESIDUAL] || prob->v[NORM_WTYPE] ? 4 / size_of(prob) : 1);
+}
+
 static int64_t lds_of(const struct rfg_problem *prob, const int *p)
 {
-    return p[P_KEEP] == KEEP_LDS ? steps_of(prob, p) * p[P_THREADS] * p[P_CHUNKS] * p[P_ROWS] * 16 : 0;
+    return p[P_KEEP] == KEEP_LDS ? steps_of(prob, p) * p[P_THREADS] * p[P_CHUNKS] * p[P_ROWS] * 16 * widening(prob) : 0;
 }
 
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -72,9 +84,11 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
                           row_chunks(prob));
     if (p[P_AHEAD] && (p[P_KEEP] != KEEP_REGISTERS || prob->v[NORM_WEIGHT] == NORM_WEIGHT_NONE))
         return rfg_refuse(why, "ahead=1: needs keep=1 and a weight");
-    if (p[P_CHUNKS] == 8 && block > (p[P_AHEAD] ? 256 : 512))
-        return rfg_refuse(why, "ahead=%d, chunks=8: more registers than %d threads have", p[P_AHEAD], block);
-    if (p[P_KEEP] == KEEP_REGISTERS && (p[P_CHUNKS] * 16 / p[P_WIDTH] > 16 || (p[P_CHUNKS] == 8 && p[P_ROWS] > 1)))
+    if (words_of(prob, p) >= 8 && block * words_of(prob, p) > (p[P_AHEAD] ? 2048 : 4096))
+        return rfg_refuse(why, "ahead=%d, chunks=%d: more registers than %d threads have", p[P_AHEAD], p[P_CHUNKS],
+                          block);
+    if (p[P_KEEP] == KEEP_REGISTERS &&
+        (words_of(prob, p) * 16 / p[P_WIDTH] > 16 || (words_of(prob, p) >= 8 && p[P_ROWS] > 1)))
         return rfg_refuse(why, "chunks=%d, width=%d, rows=%d: more masks than there are scalar registers", p[P_CHUNKS],
                           p[P_WIDTH], p[P_ROWS]);
     if (lds_of(prob, p) > dev->lds_bytes - 2048)
@@ -120,8 +134,9 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         /* One or two of each that keep less, to be seen beside the others. */
         if (holds && chunks < 1024)
             return rfg_refuse(why, "keep=%d: registers hold %" PRId64 " chunks", p[P_KEEP], chunks);
-        if (p[P_CHUNKS] != 4 || threads < 512 || p[P_ROWS] > 1 || p[P_STREAM] == 2)
-            return rfg_refuse(why, "keep=%d: chunks=4, threads >= 512, rows=1 are enough", p[P_KEEP]);
+        if (p[P_CHUNKS] * widening(prob) != 4 || threads < 512 || p[P_ROWS] > 1 || p[P_STREAM] == 2)
+            return rfg_refuse(why, "keep=%d: chunks=%d, threads >= 512, rows=1 are enough", p[P_KEEP],
+                              4 / widening(prob));
     }
     if (p[P_SPLIT] > 1 && groups * p[P_SPLIT] > 2 * (int64_t)dev->cu_count)
         return rfg_refuse(why, "split=%d: %" PRId64 " rows keep all CUs busy", p[P_SPLIT], groups);
@@ -154,7 +169,7 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     prob->op->cost(prob, &bytes, &flops);
     int block = p[P_THREADS] * p[P_ROWS];
     double groups = (double)groups_of(dev, prob, p), rounds = (double)row_groups(prob, p) / groups;
-    int registers = 32 + p[P_CHUNKS] * (norm_adds(prob) ? 12 : 8) + (p[P_AHEAD] ? 4 * p[P_CHUNKS] : 0);
+    int words = words_of(prob, p), registers = 32 + words * (norm_adds(prob) ? 12 : 8) + (p[P_AHEAD] ? 4 * words : 0);
     double per_cu = MAX(MIN(MIN(2048.0, 65536.0 / registers) / block, 32), 1);
     double split = p[P_SPLIT], at_once = MIN(groups * split, per_cu * dev->cu_count);
     double turns = ceil_turns(groups * split / at_once) * rounds;
@@ -196,6 +211,10 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "LAYER", norm_is_layer(prob));
     rfg_kernel_macro(k, "WEIGHT", (int)prob->v[NORM_WEIGHT]);
     rfg_kernel_macro(k, "BIAS", (int)prob->v[NORM_BIAS]);
+    if (prob->v[NORM_RESIDUAL])
+        rfg_kernel_macro(k, "RESIDUAL_F32", 1);
+    if (prob->v[NORM_WTYPE])
+        rfg_kernel_macro(k, "WEIGHT_F32", 1);
     rfg_kernel_macro(k, "SCALE", (int)prob->v[NORM_SCALE]);
     rfg_kernel_macro(k, "PLAIN", norm_is_plain(prob));
     rfg_kernel_macro(k, "HEADS", prob->v[NORM_HEADS] > 1);

@@ -13,6 +13,7 @@
 #define MAX_N (RFG_MAX_SIZE / 2)
 
 static const char *const weight_names[] = { "w", "1+w", "none" };
+static const char *const type_names[] = { "x", "f32" };
 
 static const struct rfg_key norm_keys[NORM_NKEYS] = {
     [NORM_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows" },
@@ -20,6 +21,10 @@ static const struct rfg_key norm_keys[NORM_NKEYS] = {
     [NORM_WEIGHT] = { "weight", RFG_KEY_ATTR, NORM_WEIGHT_W, NORM_WEIGHT_W, NORM_WEIGHT_NONE, weight_names,
                       "what the weight is" },
     [NORM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: layernorms' bias" },
+    [NORM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, type_names,
+                        "dtype of the residuals: x's, or f32 with a 16-bit x" },
+    [NORM_WTYPE] = { "wtype", RFG_KEY_ATTR, 0, 0, 1, type_names,
+                     "dtype of weight and bias: x's, or f32 with a 16-bit x" },
     [NORM_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES, "the quantised output's scales" },
     [NORM_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: with a scale, the plain output too" },
     [NORM_HEADS] = { "heads", RFG_KEY_LAYOUT, 1, 1, RFG_MAX_SIZE, NULL,
@@ -47,6 +52,12 @@ static bool norm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return false;
     if (v[NORM_BIAS] && !norm_is_layer(prob))
         return rfg_refuse(why, "bias=1: %s has none", prob->op->name);
+    if (v[NORM_RESIDUAL] && !norm_adds(prob))
+        return rfg_refuse(why, "residual=f32: %s has none", prob->op->name);
+    if (v[NORM_WTYPE] && v[NORM_WEIGHT] == NORM_WEIGHT_NONE && !v[NORM_BIAS])
+        return rfg_refuse(why, "wtype=f32: there is neither weight nor bias");
+    if ((v[NORM_RESIDUAL] || v[NORM_WTYPE]) && prob->dtype[0] == RFG_F32)
+        return rfg_refuse(why, "%s=f32: is what it is without, x is f32", v[NORM_WTYPE] ? "wtype" : "residual");
     if (v[NORM_M] % heads)
         return rfg_refuse(why, "heads=%" PRId64 ": must divide M=%" PRId64, heads, v[NORM_M]);
     for (int i = NORM_LDX; i <= NORM_LDY; i++)
@@ -72,7 +83,10 @@ static void norm_cost(const struct rfg_problem *prob, double *bytes, double *flo
     const int64_t *v = prob->v;
     double m = (double)v[NORM_M], elements = m * (double)v[NORM_N];
     double row = (double)rfg_format_bytes(prob->dtype[0], v[NORM_N]);
-    *bytes = m * row * (norm_adds(prob) ? 3 : 1) + row * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
+    double residual = (double)rfg_format_bytes(norm_residual_dtype(prob), v[NORM_N]);
+    double weight = (double)rfg_format_bytes(norm_weight_dtype(prob), v[NORM_N]);
+    *bytes = m * row + (norm_adds(prob) ? 2 * m * residual : 0) +
+             weight * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
              rfg_outputs_bytes(prob, v[NORM_M], v[NORM_N], v[NORM_SCALE], v[NORM_PLAIN]);
     *flops = elements * (norm_is_layer(prob) ? 8 : 5);
 }
@@ -100,6 +114,19 @@ RFG_PARAMS_END(rfg_norm_params, bias);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
+/* x's dtype, or f32; and the other tensor's of its kind, if there is one. */
+static rfg_status check_type(const struct call *c, const char *name, const rfg_tensor *t, const char *other_name,
+                             const rfg_tensor *other)
+{
+    if (t->dtype != c->x->dtype && t->dtype != RFG_F32)
+        return BAD("%s: %s is %s: must be x's dtype, %s, or f32", c->fn, name, rfg_dtype_name(t->dtype),
+                   rfg_dtype_name(c->x->dtype));
+    if (other && other->dtype != t->dtype)
+        return BAD("%s: %s is %s, %s %s: must be of one dtype", c->fn, name, rfg_dtype_name(t->dtype), other_name,
+                   rfg_dtype_name(other->dtype));
+    return RFG_OK;
+}
+
 static rfg_status check_vector(struct rfg_operand *o, const struct call *c, const char *name, const rfg_tensor *t,
                                int64_t n)
 {
@@ -108,10 +135,7 @@ static rfg_status check_vector(struct rfg_operand *o, const struct call *c, cons
         return st;
     if (o->cols != n)
         return BAD("%s: %s has %" PRId64 " elements: must have x's columns, %" PRId64, c->fn, name, o->cols, n);
-    if (t->dtype != c->x->dtype)
-        return BAD("%s: %s is %s: must be x's dtype, %s", c->fn, name, rfg_dtype_name(t->dtype),
-                   rfg_dtype_name(c->x->dtype));
-    return RFG_OK;
+    return check_type(c, name, t, "weight", c->weight);
 }
 
 static rfg_status check_residual(struct rfg_operand *o, const struct call *c, const char *name, const rfg_tensor *t,
@@ -120,9 +144,8 @@ static rfg_status check_residual(struct rfg_operand *o, const struct call *c, co
     rfg_status st = rfg_check_operand(o, c->fn, name, t, 1, 3);
     if (st != RFG_OK)
         return st;
-    if (t->dtype != c->x->dtype)
-        return BAD("%s: %s is %s: must be x's dtype, %s", c->fn, name, rfg_dtype_name(t->dtype),
-                   rfg_dtype_name(c->x->dtype));
+    if ((st = check_type(c, name, t, "residual", c->residual)))
+        return st;
     if (o->rows != x->rows || o->cols != x->cols || (t->ndim == 3 && c->x->ndim == 3 && t->shape[1] != c->x->shape[1]))
         return BAD("%s: %s is %" PRId64 " x %" PRId64 ": must have x's shape, %" PRId64 " x %" PRId64, c->fn, name,
                    o->rows, o->cols, x->rows, x->cols);
@@ -206,6 +229,9 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     prob.v[NORM_N] = ox.cols;
     prob.v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : c->p.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
     prob.v[NORM_BIAS] = c->p.bias != NULL;
+    prob.v[NORM_RESIDUAL] = adds && c->residual->dtype != c->x->dtype;
+    prob.v[NORM_WTYPE] =
+        (c->weight && c->weight->dtype != c->x->dtype) || (c->p.bias && c->p.bias->dtype != c->x->dtype);
     prob.v[NORM_SCALE] = c->p.quant ? c->p.quant->kind : 0;
     prob.v[NORM_PLAIN] = c->p.quant && c->y;
     prob.v[NORM_HEADS] = heads;

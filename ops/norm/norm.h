@@ -10,8 +10,10 @@
 enum {
     NORM_M,
     NORM_N,
-    NORM_WEIGHT, /* enum norm_weight */
-    NORM_BIAS,   /* layer norms only */
+    NORM_WEIGHT,   /* enum norm_weight */
+    NORM_BIAS,     /* layer norms only */
+    NORM_RESIDUAL, /* 1: the residuals are f32 and x isn't */
+    NORM_WTYPE,    /* 1: so are weight and bias */
     NORM_SCALE,
     NORM_PLAIN,         /* the plain output beside the quantised one */
     NORM_HEADS,         /* H of [T,H,N]; 1: two dimensions */
@@ -28,7 +30,15 @@ enum {
 
 enum norm_weight { NORM_WEIGHT_W, NORM_WEIGHT_1W, NORM_WEIGHT_NONE };
 
-/* dtype[0] = x (and y, the residuals, weight, bias), dtype[1] = y or q. */
+/* dtype[0] = x (and y, and as a rule the residuals, weight, bias), dtype[1] = y or q. */
+static inline rfg_dtype norm_residual_dtype(const struct rfg_problem *prob)
+{
+    return prob->v[NORM_RESIDUAL] ? RFG_F32 : (rfg_dtype)prob->dtype[0];
+}
+static inline rfg_dtype norm_weight_dtype(const struct rfg_problem *prob)
+{
+    return prob->v[NORM_WTYPE] ? RFG_F32 : (rfg_dtype)prob->dtype[0];
+}
 
 #define NORM_DEFAULT_EPS 1e-6f
 

@@ -25,9 +25,10 @@ static void row(const struct rfg_problem *prob, const rfg_tensor *host, int64_t 
         if (adds) { /* the rounded sum is what is normalised; fp32 on the way rounds no differently */
             float f;
             uint16_t bits;
-            void *to = host[X].dtype == RFG_F32 ? (void *)&f : &bits;
-            rfg_store(to, host[X].dtype, 0, h[i] + rfg_element(&host[RESIDUAL], r, i));
-            h[i] = rfg_load(to, host[X].dtype, 0);
+            rfg_dtype dtype = host[RESIDUAL].dtype;
+            void *to = dtype == RFG_F32 ? (void *)&f : &bits;
+            rfg_store(to, dtype, 0, h[i] + rfg_element(&host[RESIDUAL], r, i));
+            h[i] = rfg_load(to, dtype, 0);
         }
         sum += h[i];
         magnitudes += fabs(h[i]);

@@ -9,7 +9,7 @@
  * as what is normalised, the rounded sum of x and the residual.
  *
  * Macros: IN_DTYPE, OUT_DTYPE (codes), ADD (a residual), LAYER (subtract the mean), WEIGHT (0: w, 1: 1 + w, 2: none),
- * BIAS, SCALE (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows
+ * BIAS, RESIDUAL_F32, WEIGHT_F32 (defined: the residuals, or weight and bias, are f32 and x isn't), SCALE (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows
  * follow each other), ONCE (each row has its workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results
  * are not worth caching; 2: nor are x and the residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights
  * are loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT
@@ -25,6 +25,94 @@
 #define PARTS     (ROWS * ROW_WAVES * SPLIT)
 /* The largest |y| follows from the largest |h w|, which the first pass can find with the sum. */
 #define FUSED (SCALE == RFG_SCALE_TOKEN && !LAYER && !BIAS && KEEP == 1 && (AHEAD || WEIGHT == 2))
+
+#if defined(RESIDUAL_F32) || defined(WEIGHT_F32)
+#define WIDE 1
+#define PIECE (WIDTH < 4 ? 4 : WIDTH) /* bytes of a load of f32: WIDTH is one that its alignment allows */
+
+/* The f32 elements that belong to a chunk of x; `at` are x's bytes. */
+struct floats {
+    rfg_u32x4 low, high;
+};
+
+RFG_DEVICE struct floats load_floats(const void *row, rfg_u32 at, int n, bool once)
+{
+    struct floats v;
+    v.low = rfg_load_chunk(row, 2u * at, n, RFG_F32, PIECE, once);
+    v.high = rfg_load_chunk(row, 2u * at + 16u, n - 4, RFG_F32, PIECE, once);
+    return v;
+}
+
+RFG_DEVICE void unpack_floats(float *f, struct floats v)
+{
+    rfg_unpack(f, v.low, RFG_F32);
+    rfg_unpack(f + 4, v.high, RFG_F32);
+}
+
+RFG_DEVICE struct floats no_floats(void)
+{
+    struct floats v;
+    v.low.x = v.low.y = v.low.z = v.low.w = 0u;
+    v.high = v.low;
+    return v;
+}
+#else
+#define WIDE 0
+#endif
+
+/* A chunk of what is normalised, as it is kept and as the residuals have it. */
+#ifdef RESIDUAL_F32
+#define H_SIZE 4
+#define H      struct floats
+#define no_h   no_floats
+#define load_h load_floats
+#define unpack_h(f, v) unpack_floats(f, v)
+
+RFG_DEVICE void store_h(void *row, rfg_u32 at, int n, H v, bool once)
+{
+    rfg_store_chunk(row, 2u * at, n, v.low, RFG_F32, PIECE, once);
+    rfg_store_chunk(row, 2u * at + 16u, n - 4, v.high, RFG_F32, PIECE, once);
+}
+
+RFG_DEVICE H add_h(rfg_u32x4 x, H r)
+{
+    float f[VEC];
+    rfg_unpack(f, x, IN_DTYPE);
+    r.low = rfg_chunk_add(rfg_pack(f, RFG_F32), r.low, RFG_F32);
+    r.high = rfg_chunk_add(rfg_pack(f + 4, RFG_F32), r.high, RFG_F32);
+    return r;
+}
+
+RFG_DEVICE rfg_f32x2 sum_h(H v, rfg_f32x2 sum, bool squares)
+{
+    return rfg_chunk_sum(v.high, rfg_chunk_sum(v.low, sum, squares, RFG_F32), squares, RFG_F32);
+}
+#else
+#define H_SIZE SIZE
+#define H      rfg_u32x4
+#define no_h   zeroes
+#define load_h(row, at, n, once) rfg_load_chunk(row, at, n, IN_DTYPE, WIDTH, once)
+#define unpack_h(f, v) rfg_unpack(f, v, IN_DTYPE)
+#define store_h(row, at, n, v, once) rfg_store_chunk(row, at, n, v, IN_DTYPE, WIDTH, once)
+#define add_h(x, r) rfg_chunk_add(x, r, IN_DTYPE)
+#define sum_h(v, sum, squares) rfg_chunk_sum(v, sum, squares, IN_DTYPE)
+#endif
+#define H_BYTES (16ll * H_SIZE / SIZE)
+
+/* And of the weight or the bias. */
+#ifdef WEIGHT_F32
+#define W      struct floats
+#define W_BYTES 32ll
+#define no_w   no_floats
+#define load_w(row, at, n) load_floats(row, at, n, false)
+#define unpack_w(f, v) unpack_floats(f, v)
+#else
+#define W      rfg_u32x4
+#define W_BYTES 16ll
+#define no_w   zeroes
+#define load_w(row, at, n) rfg_load_chunk(row, at, n, IN_DTYPE, WIDTH, false)
+#define unpack_w(f, v) rfg_unpack(f, v, IN_DTYPE)
+#endif
 
 struct state {
     struct norm_args args;
@@ -55,7 +143,7 @@ RFG_DEVICE int row_length(const struct state *s)
 RFG_DEVICE char *row_of(const struct state *s, struct norm_rows r, int size)
 {
     char *p = (char *)r.data;
-    if (PACKED && size == SIZE) /* not of codes */
+    if (PACKED && (size == SIZE || size == H_SIZE)) /* not of codes */
         p += s->row * (long long)row_length(s) * size;
     else if (HEADS) {
         rfg_u32 outer = s->row / (rfg_u32)s->args.heads;
@@ -96,28 +184,28 @@ RFG_DEVICE rfg_u32x4 zeroes(void)
     return v;
 }
 
-RFG_DEVICE void hold(const struct state *s, rfg_u32x4 *kept, int c, int chunk, rfg_u32x4 v)
+RFG_DEVICE void hold(const struct state *s, H *kept, int c, int chunk, H v)
 {
     if (KEEP == 1)
         kept[c] = v;
     else if (KEEP == 2)
-        rfg_lds[s->sub * s->lds_row + chunk] = v;
+        ((H *)rfg_lds)[s->sub * s->lds_row + chunk] = v;
 }
 
 /* Chunk c of the step that begins with chunk `step`. */
-RFG_DEVICE rfg_u32x4 held(const struct state *s, const rfg_u32x4 *kept, int c, int step)
+RFG_DEVICE H held(const struct state *s, const H *kept, int c, int step)
 {
     int chunk = step + s->t + c * THREADS;
-    rfg_u32x4 v = zeroes();
+    H v = no_h();
     if (KEEP == 1)
         v = kept[c];
     else if (KEEP == 2)
-        v = rfg_lds[s->sub * s->lds_row + chunk];
+        v = ((const H *)rfg_lds)[s->sub * s->lds_row + chunk];
     else {
         struct norm_rows r = ADD ? s->args.residual_out : s->args.x;
         int left = left_of(s, chunk);
         if (left > 0)
-            v = rfg_load_chunk(row_of(s, r, SIZE) + step * 16ll, s->at[c], left, IN_DTYPE, WIDTH, false);
+            v = load_h(row_of(s, r, H_SIZE) + step * H_BYTES, s->at[c], left, false);
     }
     return v;
 }
@@ -138,24 +226,26 @@ RFG_DEVICE float reduce(struct state *s, float v, float (*part)[PARTS], bool lar
 }
 
 /* Loads a step's chunks, adds the residual, keeps what is normalised, and returns the sum of it or of its squares. */
-RFG_DEVICE float first_pass(struct state *s, int step, rfg_u32x4 *kept, const rfg_u32x4 *weights, float *largest)
+RFG_DEVICE float first_pass(struct state *s, int step, H *kept, const W *weights, float *largest)
 {
-    rfg_u32x4 x[CHUNKS], r[CHUNKS];
+    rfg_u32x4 x[CHUNKS];
+    H r[CHUNKS];
     const char *xp = row_of(s, s->args.x, SIZE) + step * 16ll, *rp = xp;
     char *op = 0;
     if (ADD) {
-        rp = row_of(s, s->args.residual, SIZE) + step * 16ll;
-        op = row_of(s, s->args.residual_out, SIZE) + step * 16ll;
+        rp = row_of(s, s->args.residual, H_SIZE) + step * H_BYTES;
+        op = row_of(s, s->args.residual_out, H_SIZE) + step * H_BYTES;
     }
     renew(s);
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         int left = left_of(s, step + s->t + c * THREADS);
-        x[c] = r[c] = zeroes();
+        x[c] = zeroes();
+        r[c] = no_h();
         if (left > 0) {
             x[c] = rfg_load_chunk(xp, s->at[c], left, IN_DTYPE, WIDTH, STREAM == 2);
             if (ADD)
-                r[c] = rfg_load_chunk(rp, s->at[c], left, IN_DTYPE, WIDTH, STREAM == 2);
+                r[c] = load_h(rp, s->at[c], left, STREAM == 2);
         }
         PIECES_DONE();
     }
@@ -163,18 +253,20 @@ RFG_DEVICE float first_pass(struct state *s, int step, rfg_u32x4 *kept, const rf
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         int chunk = step + s->t + c * THREADS, left = left_of(s, chunk);
-        if (ADD) {
-            x[c] = rfg_chunk_add(x[c], r[c], IN_DTYPE);
-            if (left > 0)
-                rfg_store_chunk(op, s->at[c], left, x[c], IN_DTYPE, WIDTH, STREAM != 0 && KEEP);
-        }
-        hold(s, kept, c, chunk, x[c]);
-        sum = rfg_chunk_sum(x[c], sum, !LAYER, IN_DTYPE);
+#if ADD
+        H v = add_h(x[c], r[c]);
+        if (left > 0)
+            store_h(op, s->at[c], left, v, STREAM != 0 && KEEP);
+#else
+        H v = x[c];
+#endif
+        hold(s, kept, c, chunk, v);
+        sum = sum_h(v, sum, !LAYER);
         if (FUSED) {
             float h[VEC], w[VEC];
-            rfg_unpack(h, x[c], IN_DTYPE);
+            unpack_h(h, v);
             if (WEIGHT != 2) {
-                rfg_unpack(w, weights[c], IN_DTYPE);
+                unpack_w(w, weights[c]);
 #pragma unroll
                 for (int i = 0; i < VEC; i++)
                     h[i] *= WEIGHT == 1 ? 1.0f + w[i] : w[i];
@@ -194,20 +286,22 @@ RFG_DEVICE rfg_u32 results_f16x2(rfg_u32 h, rfg_u32 w, float rstd)
 }
 
 /* The results of a chunk: as they are stored, and with scales in y as well. */
-RFG_DEVICE rfg_u32x4 results(const struct state *s, int c, int step, const rfg_u32x4 *kept, const rfg_u32x4 *weights,
-                             float mean, float rstd, float *y)
+RFG_DEVICE rfg_u32x4 results(const struct state *s, int c, int step, const H *kept, const W *weights, float mean,
+                             float rstd, float *y)
 {
     int left = left_of(s, step + s->t + c * THREADS);
     float w[VEC], b[VEC];
-    rfg_u32x4 hv = held(s, kept, c, step), wv = zeroes(), bv = zeroes();
+    H hv = held(s, kept, c, step);
+    W wv = no_w(), bv = no_w();
     if (WEIGHT != 2) {
         if (AHEAD)
             wv = weights[c];
         else if (left > 0)
-            wv = rfg_load_chunk((const char *)s->args.weight + step * 16ll, s->at[c], left, IN_DTYPE, WIDTH, false);
+            wv = load_w((const char *)s->args.weight + step * W_BYTES, s->at[c], left);
     }
     if (BIAS && left > 0)
-        bv = rfg_load_chunk((const char *)s->args.bias + step * 16ll, s->at[c], left, IN_DTYPE, WIDTH, false);
+        bv = load_w((const char *)s->args.bias + step * W_BYTES, s->at[c], left);
+#if !WIDE
     if (RFG_F16_WORDS && IN_DTYPE == RFG_F16 && SCALE == RFG_SCALE_NONE && !LAYER && !BIAS) {
         hv.x = results_f16x2(hv.x, wv.x, rstd);
         hv.y = results_f16x2(hv.y, wv.y, rstd);
@@ -215,9 +309,10 @@ RFG_DEVICE rfg_u32x4 results(const struct state *s, int c, int step, const rfg_u
         hv.w = results_f16x2(hv.w, wv.w, rstd);
         return hv;
     }
-    rfg_unpack(y, hv, IN_DTYPE);
-    rfg_unpack(w, wv, IN_DTYPE);
-    rfg_unpack(b, bv, IN_DTYPE);
+#endif
+    unpack_h(y, hv);
+    unpack_w(w, wv);
+    unpack_w(b, bv);
 #pragma unroll
     for (int i = 0; i < VEC; i += 2) {
         rfg_f32x2 f = rfg_pair(y[i], y[i + 1]);
@@ -230,6 +325,10 @@ RFG_DEVICE rfg_u32x4 results(const struct state *s, int c, int step, const rfg_u
             f = rfg_mul2(f, rfg_pair(w[i], w[i + 1]));
         if (BIAS)
             f = rfg_add2(f, rfg_pair(b[i], b[i + 1]));
+#if WIDE /* a NaN of f32 may have any lower half: see rfg_pack_bf16() */
+        f.x = f.x == f.x ? f.x : rfg_as_float(0x7fc00000u);
+        f.y = f.y == f.y ? f.y : rfg_as_float(0x7fc00000u);
+#endif
         y[i] = SCALE == RFG_SCALE_NONE || THERE(i, left) ? f.x : 0.0f;
         y[i + 1] = SCALE == RFG_SCALE_NONE || THERE(i + 1, left) ? f.y : 0.0f;
     }
@@ -298,7 +397,8 @@ norm_rows(struct norm_args args)
     for (int c = 0; c < CHUNKS; c++)
         s.at[c] = (rfg_u32)(s.t + c * THREADS) * 16u;
 
-    rfg_u32x4 kept[CHUNKS], weights[CHUNKS];
+    H kept[CHUNKS];
+    W weights[CHUNKS];
     float inverse = 1.0f;
     if (AHEAD && WEIGHT != 2) {
         s.live = true;
@@ -306,9 +406,9 @@ norm_rows(struct norm_args args)
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++) {
             int left = left_of(&s, s.t + c * THREADS);
-            weights[c] = zeroes();
+            weights[c] = no_w();
             if (left > 0)
-                weights[c] = rfg_load_chunk(s.args.weight, s.at[c], left, IN_DTYPE, WIDTH, false);
+                weights[c] = load_w(s.args.weight, s.at[c], left);
         }
     }
     rfg_await_previous();
@@ -334,7 +434,7 @@ norm_rows(struct norm_args args)
                 for (int c = 0; c < CHUNKS; c++) {
                     int left = left_of(&s, step + s.t + c * THREADS);
                     float h[VEC];
-                    rfg_unpack(h, held(&s, kept, c, step), IN_DTYPE);
+                    unpack_h(h, held(&s, kept, c, step));
 #pragma unroll
                     for (int i = 0; i < VEC; i++) {
                         float d = THERE(i, left) ? h[i] - mean : 0.0f;

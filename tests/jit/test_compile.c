@@ -62,6 +62,8 @@ static const char *const norm_problems[] = {
     "add_rmsnorm bf16->bf16 M=1 N=7168",
     "add_rmsnorm f16->f16 M=64 N=4096 weight=1+w",
     "add_rmsnorm f32->f32 M=64 N=16384 weight=none",
+    "add_rmsnorm bf16->bf16 M=64 N=4096 residual=f32 wtype=f32",
+    "add_layernorm f16->i8 M=4 N=4097 bias=1 scale=token residual=f32",
     "add_rmsnorm bf16->bf16 M=4 N=65536",
     "add_rmsnorm f16->f16 M=4 N=4097",
     "rmsnorm bf16->bf16 M=4096 N=128 heads=32 ldx=6144",

@@ -103,7 +103,37 @@ static const struct op_case values[] = {
     { "add_rmsnorm f32->i8 M=40 N=512 scale=token", S, false },
 };
 
+/* fp32 residual streams, norm weights and biases of a 16-bit x. */
+static const struct op_case wide[] = {
+    { "add_rmsnorm bf16->bf16 M=3 N=4096 residual=f32", R, false },
+    { "add_rmsnorm bf16->bf16 M=3 N=3584 weight=1+w residual=f32 wtype=f32", R, false },
+    { "add_rmsnorm f16->f16 M=3 N=3584 residual=f32 inplace=2", R, false },
+    { "add_rmsnorm bf16->bf16 M=1 N=20000 residual=f32 wtype=f32 inplace=3", R, false },
+    { "add_rmsnorm f16->f16 M=7 N=777 residual=f32 wtype=f32", R, false },
+    { "add_rmsnorm bf16->bf16 M=11 N=2 weight=none residual=f32", R, false },
+    { "add_rmsnorm bf16->bf16 M=2 N=8192 residual=f32", R, false }, /* what 64 KiB of LDS hold */
+    { "add_rmsnorm bf16->bf16 M=6 N=36 residual=f32 wtype=f32", R, false },
+    { "add_rmsnorm bf16->e4m3 M=3 N=2048 scale=token residual=f32 wtype=f32", R, false },
+    { "add_rmsnorm f16->i8 M=3 N=1001 scale=token weight=none residual=f32", R, false },
+    { "add_rmsnorm bf16->e4m3 M=5 N=1544 scale=group plain=1 residual=f32", R, false },
+    { "add_rmsnorm bf16->bf16 M=6 N=640 ldx=648 ldr=656 ldy=648 inplace=1 residual=f32", R, false },
+    { "add_rmsnorm bf16->bf16 M=12 N=128 heads=4 ldr=768 residual=f32 wtype=f32", R, false },
+    { "add_rmsnorm bf16->bf16 M=4 N=1024 residual=f32 wtype=f32 align=4 align_y=8", R, false },
+    { "rmsnorm bf16->bf16 M=3 N=4096 wtype=f32", R, false },
+    { "rmsnorm f16->f16 M=33 N=130 weight=1+w wtype=f32", R, false },
+    { "rmsnorm bf16->bf16 M=4 N=3 wtype=f32", R, false },
+    { "layernorm bf16->bf16 M=4 N=5120 bias=1 wtype=f32", R, false },
+    { "layernorm f16->f16 M=3 N=333 weight=none bias=1 wtype=f32", R, false },
+    { "add_layernorm bf16->bf16 M=3 N=6144 bias=1 residual=f32 wtype=f32", R, false },
+    { "add_layernorm f16->e4m3 M=3 N=2500 bias=1 scale=group residual=f32", R, false },
+    { "add_rmsnorm bf16->bf16 M=4 N=1024 inplace=3 residual=f32", I, false },
+    { "add_rmsnorm bf16->bf16 M=20 N=256 residual=f32 wtype=f32", S, false },
+    { "add_layernorm f16->f16 M=20 N=100 bias=1 residual=f32 wtype=f32", S, false },
+    { "add_rmsnorm bf16->bf16 M=0 N=64 residual=f32", R, false },
+};
+
 OP_CASES(right_shapes, shapes, "norms")
+OP_CASES(right_wide, wide, "fp32 residuals and weights")
 OP_CASES(right_quantised, quantised, "quantised norms")
 OP_CASES(right_layouts, layouts, "strides, heads, in place")
 OP_CASES(right_values, values, "exact, large, NaN and inf")
@@ -230,6 +260,47 @@ START_TEST(large_eps)
 }
 END_TEST
 
+/* An f32 NaN of any bits stays one in bf16: rounding must not carry it over into -0. */
+START_TEST(nan_of_f32)
+{
+    enum { N = 64, AT = 5 };
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_hip *hip = rfg_context_hip(ctx);
+    static struct {
+        _Alignas(16) float r[N], w[N];
+        uint16_t x[N], y[N];
+    } host, *dev = &host;
+    void *mem = NULL;
+    if (hip) {
+        ck_assert_int_eq(hip->hipMalloc(&mem, sizeof(host)), hipSuccess);
+        dev = mem;
+    }
+    for (int of_weight = 0; of_weight < 2; of_weight++)
+        for (int minus = 0; minus < 2; minus++) {
+            const uint32_t bits = minus ? 0xffffffff : 0x7fffffff;
+            for (int i = 0; i < N; i++)
+                host.r[i] = host.w[i] = 1, host.x[i] = 0, host.y[i] = 0x7777;
+            memcpy(of_weight ? &host.w[AT] : &host.r[AT], &bits, sizeof(bits));
+            if (hip)
+                ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)dev, &host, sizeof(host)), hipSuccess);
+            rfg_tensor x = rfg_tensor_2d(dev->x, RFG_BF16, 1, N, N), y = rfg_tensor_2d(dev->y, RFG_BF16, 1, N, N);
+            rfg_tensor r = rfg_tensor_2d(dev->r, RFG_F32, 1, N, N), w = rfg_tensor_1d(dev->w, RFG_F32, N);
+            ck_assert_msg(rfg_op_add_rmsnorm(ctx, &y, &r, &x, &r, &w, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+            if (hip) {
+                ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
+                ck_assert_int_eq(hip->hipMemcpyDtoH(&host, (hipDeviceptr_t)dev, sizeof(host)), hipSuccess);
+            }
+            for (int i = 0; i < N; i++)
+                ck_assert_msg(of_weight && i != AT ? host.y[i] == 0x3f80 : isnan(rfg_load(host.y, RFG_BF16, i)),
+                              "%s: %s: element %d is %04x", op_device(_i), of_weight ? "weight" : "residual", i,
+                              host.y[i]);
+        }
+    if (hip)
+        hip->hipFree(mem);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* eps is the call's: 0 and 1 on a row of one value; rows of [T,H,N] views of unequal strides. */
 START_TEST(arguments)
 {
@@ -323,10 +394,10 @@ START_TEST(refusals)
     refused(WORDS("eps is inf", "finite"));
     g.tw = rfg_tensor_1d(g.w, RFG_BF16, 127);
     refused(WORDS("weight has 127 elements", "x's columns, 128"));
-    g.tw.dtype = RFG_F32;
-    refused(WORDS("weight is f32", "x's dtype, bf16"));
+    g.tw.dtype = RFG_F16;
+    refused(WORDS("weight is f16", "x's dtype, bf16"));
     g.tr.dtype = RFG_F16;
-    refused(WORDS("residual is f16", "x's dtype, bf16"));
+    refused(WORDS("residual is f16", "x's dtype, bf16, or f32"));
     g.tr.shape[0] = 3;
     refused(WORDS("residual is 3 x 128", "x's shape, 4 x 128"));
     g.tro.shape[1] = 64;
@@ -345,6 +416,8 @@ START_TEST(refusals)
     refused(WORDS("residual_out [", "overlaps x [", "may not alias"));
     g.tro.data = g.r + 128;
     refused(WORDS("residual_out [", "overlaps residual [", "unless they are one"));
+    g.tr.dtype = RFG_F32;
+    refused(WORDS("residual_out is bf16, residual f32", "must be of one dtype"));
     g.ty.data = g.x;
     g.ty.strides[0] = 136;
     refused(WORDS("y [", "overlaps x [", "unless they are one"));
@@ -361,6 +434,16 @@ START_TEST(refusals)
     struct rfg_reason why;
     ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->bf16 M=1 N=8 bias=1", &why));
     ck_assert_msg(strstr(why.text, "bias=1: rmsnorm has none") != NULL, "%s", why.text);
+    static const char *const wide_problems[][2] = {
+        { "rmsnorm bf16->bf16 M=1 N=8 residual=f32", "residual=f32: rmsnorm has none" },
+        { "rmsnorm bf16->bf16 M=1 N=8 weight=none wtype=f32", "wtype=f32: there is neither" },
+        { "add_rmsnorm f32->f32 M=1 N=8 residual=f32", "residual=f32: is what it is without" },
+        { "layernorm f32->f32 M=1 N=8 wtype=f32", "wtype=f32: is what it is without" },
+    };
+    for (size_t i = 0; i < sizeof(wide_problems) / sizeof(wide_problems[0]); i++) {
+        ck_assert(!rfg_problem_parse(&prob, wide_problems[i][0], &why));
+        ck_assert_msg(strstr(why.text, wide_problems[i][1]) != NULL, "%s: %s", wide_problems[i][0], why.text);
+    }
     ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->bf16 M=10 N=8 heads=3", &why));
     ck_assert_msg(strstr(why.text, "heads=3: must divide M=10") != NULL, "%s", why.text);
     ck_assert(!rfg_problem_parse(&prob, "rmsnorm bf16->bf16 M=10 N=8 ldr=9", &why));
@@ -373,7 +456,7 @@ END_TEST
 int main(void)
 {
     return op_main("norm",
-                   OP_TESTS(right_shapes, right_quantised, right_layouts, right_values, large_mean, large_eps,
-                            residuals_of_unequal_strides),
+                   OP_TESTS(right_shapes, right_wide, right_quantised, right_layouts, right_values, large_mean,
+                            large_eps, residuals_of_unequal_strides, nan_of_f32),
                    OP_TESTS(arguments, scale_of_few_columns, refusals));
 }
