@@ -31,9 +31,9 @@ extern "C" {
 #endif
 
 #define RFG_VERSION_MAJOR 0
-#define RFG_VERSION_MINOR 1
+#define RFG_VERSION_MINOR 2
 #define RFG_VERSION_PATCH 0
-#define RFG_VERSION       "0.1.0"
+#define RFG_VERSION       "0.2.0"
 
 /* ---- status ------------------------------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ RFG_API const char *rfg_status_name(rfg_status status);
  * rule. Never NULL; "" if nothing failed yet. Valid until the thread's next failing rfg call. */
 RFG_API const char *rfg_last_error(void);
 
-/* "0.1.0" */
+/* "0.2.0" */
 RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
@@ -117,6 +117,20 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
     rfg_tensor t = { data, dtype, 2, { rows, cols, 0, 0, 0 }, { row_stride, 1, 0, 0, 0 } };
     return t;
 }
+
+/* ---- parameters of operators ---------------------------------------------------------------------------------
+
+ * An operator's function takes the tensors that it can't do without, then one const rfg_<op>_params *, then the stream.
+ * NULL asks for the defaults. The struct's first member is its size, so that it can grow in later versions:
+ *
+ *   rfg_gemm_params p = { .size = sizeof(p), .bias = &bias };     (in C++ before C++20: p = RFG_GEMM_PARAMS_INIT,
+ *   rfg_op_gemm(ctx, &y, &x, &w, &p, stream);                      then p.bias = &bias)
+ *
+ * A caller that was compiled with an older rfg has a smaller size: what it doesn't have counts as zero. One that was
+ * compiled with a newer rfg has a larger size: all bytes that this library doesn't know must be zero, so nothing that
+ * was asked for goes unnoticed. RFG_<OP>_PARAMS_INIT sets size, and every other member to what NULL stands for.
+ * Errors: INVALID_ARGUMENT if size is 0 (not set), no multiple of sizeof(size_t) or above 4096, or if a byte beyond
+ * what this library knows is not 0. The struct is read during the call only, and so are the views it points to. */
 
 /* ---- contexts ----------------------------------------------------------------------------------------------- */
 

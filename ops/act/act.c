@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/params.h"
+
 static const char *const act_names[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none" };
 
 static const struct rfg_key act_keys[ACT_NKEYS] = {
@@ -87,9 +89,12 @@ static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, con
                            rfg_stream stream)
 {
     rfg_quant quant = { (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2] };
-    rfg_act_params params = { .act = (rfg_act)prob->v[ACT_ACT], .interleaved = (int)prob->v[ACT_INTERLEAVED] };
-    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(
-        ctx, act_is_plain(prob) ? &t[0] : NULL, prob->v[ACT_SCALE] ? &quant : NULL, &t[3], &params, stream);
+    rfg_act_params params = { .size = sizeof(params),
+                              .act = (rfg_act)prob->v[ACT_ACT],
+                              .interleaved = (int)prob->v[ACT_INTERLEAVED],
+                              .quant = prob->v[ACT_SCALE] ? &quant : NULL };
+    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(ctx, act_is_plain(prob) ? &t[0] : NULL, &t[3],
+                                                                    &params, stream);
 }
 
 /* What follows from the sizes. */
@@ -132,18 +137,21 @@ static void act_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_
 
 /* ---- the public functions --------------------------------------------------------------------------------------- */
 
+RFG_PARAMS_END(rfg_act_params, quant);
+
 static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx, const rfg_tensor *y,
-                      const rfg_quant *quant, const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
+                      const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
 {
-    rfg_act_params params = { .act = RFG_ACT_SILU };
+    rfg_act_params params = RFG_ACT_PARAMS_INIT;
     struct rfg_operand ox;
     struct rfg_outputs o;
     bool mul = op == &rfg_op_act_and_mul_desc;
     rfg_status st;
-    if (given)
-        params = *given;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: ctx is NULL: must be a context", fn);
+    if ((st = RFG_TAKE_PARAMS(fn, rfg_act_params, &params, given)))
+        return st;
+    const rfg_quant *quant = params.quant;
     if ((st = rfg_check_operand(&ox, fn, "x", x, 1, 3)))
         return st;
     if (!rfg_dtype_is_float((int)x->dtype))
@@ -214,16 +222,16 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
-rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                              const rfg_act_params *params, rfg_stream stream)
+rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
+                              rfg_stream stream)
 {
-    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, quant, x, params, stream);
+    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, x, params, stream);
 }
 
-rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                      const rfg_act_params *params, rfg_stream stream)
+rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
+                      rfg_stream stream)
 {
-    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, quant, x, params, stream);
+    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, x, params, stream);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */

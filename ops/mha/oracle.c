@@ -57,9 +57,9 @@ static bool find(const struct job *j, int64_t token, struct place *at)
         at->b = token / at->sq;
         at->i = token % at->sq;
     }
-    at->skv = c->lens ? index_at(c->lens, at->b)
-              : cu_k  ? index_at(cu_k, at->b + 1) - index_at(cu_k, at->b)
-                      : mha_held(c);
+    at->skv = c->p.kv_lens ? index_at(c->p.kv_lens, at->b)
+              : cu_k       ? index_at(cu_k, at->b + 1) - index_at(cu_k, at->b)
+                           : mha_held(c);
     return true;
 }
 
@@ -70,8 +70,8 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
     const struct mha_call *c = &j->w.call;
     bool older = c->k->ndim == 5; /* [blocks,Hkv,D/x,page,x] and [blocks,Hkv,D,page] */
     int64_t page = older ? c->k->shape[3] : c->k->shape[1], block = b, row = key;
-    if (c->table) {
-        block = index_at(c->table, b * c->table->strides[0] + key / page);
+    if (c->p.block_table) {
+        block = index_at(c->p.block_table, b * c->p.block_table->strides[0] + key / page);
         row = key % page;
     }
     int64_t at, x = older && t->ndim == 5 ? t->shape[4] : older ? 1 : n, chunk = older ? t->strides[2] : 0;

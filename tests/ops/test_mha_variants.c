@@ -96,9 +96,9 @@ static void run(rfg_context *ctx, const struct call *c)
     rfg_mha_params p = c->p;
     v.data = put(ctx, c->v, nk);
     out.data = put(ctx, c->out, nq);
+    p.size = sizeof(p);
     p.lse = &lse;
-    rfg_status st = c->decode ? rfg_op_mha_decode(ctx, &out, &q, &k, &v, NULL, NULL, &p, NULL)
-                              : rfg_op_mha(ctx, &out, &q, &k, &v, &p, NULL);
+    rfg_status st = (c->decode ? rfg_op_mha_decode : rfg_op_mha)(ctx, &out, &q, &k, &v, &p, NULL);
     ck_assert_msg(st == RFG_OK, "%s: %s", rfg_context_device(ctx), rfg_last_error());
     take(ctx, c->out, out.data, nq);
     take(ctx, c->lse, lse.data, (size_t)(b * hq * sq) * 4);
