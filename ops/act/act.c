@@ -33,6 +33,14 @@ static const struct rfg_key act_keys[ACT_NKEYS] = {
     [ACT_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
+/* The list's output is q's; without q it says y's, which is x's. */
+static const struct rfg_op_operand act_operands[] = {
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "q", true, RFG_FORMAT_LISTED, 1, 0 },
+    { "y", true, RFG_FORMAT_AS, 0, 0 },
+    { "scale", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+};
+
 /* Columns of x. */
 static int64_t x_cols(const struct rfg_problem *prob)
 {
@@ -250,6 +258,8 @@ VARIANTS(act);
         .id = op_id,                                                                                                   \
         .n_in = 1,                                                                                                     \
         .n_out = 1,                                                                                                    \
+        .n_operands = sizeof(act_operands) / sizeof(act_operands[0]),                                                  \
+        .operands = act_operands,                                                                                      \
         .n_keys = ACT_NKEYS,                                                                                           \
         .keys = act_keys,                                                                                              \
         .column_key = { "M", "N", NULL },                                                                              \

@@ -31,15 +31,29 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
+static const struct rfg_op_operand gemm_operands[] = {
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "w", false, RFG_FORMAT_LISTED, 1, 0 },
+    { "y", true, RFG_FORMAT_LISTED, 2, 0 },
+    { "bias", false, RFG_FORMAT_AS, 1, 0 },
+};
+
+bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    for (int i = 0; i < 3; i++)
+        if (!rfg_dtype_is_float(prob->dtype[i]))
+            return rfg_refuse(why, "dtype of %s is %s: must be bf16, f16 or f32", prob->op->operands[i].name,
+                              rfg_dtype_name((rfg_dtype)prob->dtype[i]));
+    return prob->dtype[0] == prob->dtype[1] ||
+           rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                      rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+}
+
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    for (int i = 0; i < 3; i++)
-        if (!rfg_dtype_is_float(prob->dtype[i]))
-            return rfg_refuse(why, "dtype %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)prob->dtype[i]));
-    if (prob->dtype[0] != prob->dtype[1])
-        return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (!gemm_is_plain(prob, why))
+        return false;
     if ((v[GEMM_LDX] && v[GEMM_LDX] < v[GEMM_K]) || (v[GEMM_LDW] && v[GEMM_LDW] < v[GEMM_K]))
         return rfg_refuse(why, "ldx=%" PRId64 ", ldw=%" PRId64 ": must be at least K=%" PRId64, v[GEMM_LDX],
                           v[GEMM_LDW], v[GEMM_K]);
@@ -206,6 +220,8 @@ const struct rfg_op rfg_op_gemm_desc = {
     .id = 1,
     .n_in = 2,
     .n_out = 1,
+    .n_operands = sizeof(gemm_operands) / sizeof(gemm_operands[0]),
+    .operands = gemm_operands,
     .n_keys = GEMM_NKEYS,
     .keys = gemm_keys,
     .column_key = { "M", "N", "K" },

@@ -366,6 +366,14 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
+/* The list's output is q's; without q it says y's, which is x's. */
+static const struct rfg_op_operand norm_operands[] = {
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },    { "q", true, RFG_FORMAT_LISTED, 1, 0 },
+    { "y", true, RFG_FORMAT_AS, 0, 0 },         { "scale", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "residual", false, RFG_FORMAT_AS, 0, 0 }, { "residual_out", true, RFG_FORMAT_AS, 0, 0 },
+    { "weight", false, RFG_FORMAT_AS, 0, 0 },   { "bias", false, RFG_FORMAT_AS, 0, 0 },
+};
+
 /* Ties in the model go to the earlier one; the portable ones come last. */
 #define DESC(op_name, op_id)                                                                                           \
     static const struct rfg_variant *const op_name##_variants[] = {                                                    \
@@ -376,6 +384,8 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
         .id = op_id,                                                                                                   \
         .n_in = 1,                                                                                                     \
         .n_out = 1,                                                                                                    \
+        .n_operands = sizeof(norm_operands) / sizeof(norm_operands[0]),                                                \
+        .operands = norm_operands,                                                                                     \
         .n_keys = NORM_NKEYS,                                                                                          \
         .keys = norm_keys,                                                                                             \
         .column_key = { "M", "N", NULL },                                                                              \
