@@ -160,11 +160,8 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     if ((st = RFG_TAKE_PARAMS(fn, rfg_act_params, &params, given)))
         return st;
     const rfg_quant *quant = params.quant;
-    if ((st = rfg_check_operand(&ox, fn, "x", x, 1, 3)))
+    if ((st = rfg_check_float_operand(&ox, fn, "x", x, 1, 3)))
         return st;
-    if (!rfg_dtype_is_float((int)x->dtype))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x is %s: must be bf16, f16 or f32", fn,
-                        rfg_dtype_name(x->dtype));
     if (ox.inner != 1)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                         "%s: x has strides %" PRId64 " and %" PRId64 " over %" PRId64 " x %" PRId64

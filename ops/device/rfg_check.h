@@ -31,6 +31,10 @@
 #define rfg_store_chunk(row, at, n, v, dtype, width, once)                                                             \
     (RFG_ONLY(RFG_IS_FLOAT(dtype)), rfg_store_chunk(row, at, n, v, dtype, width, once))
 
+/* (RFG_DTYPE_BYTES() is for #if, too, and can't.) */
+#undef RFG_DTYPE_VEC
+#define RFG_DTYPE_VEC(dtype) (16 / (int)sizeof(char[RFG_DTYPE_BYTES(dtype) ? RFG_DTYPE_BYTES(dtype) : -1]))
+
 #if RFG_HAS_MMA
 #define rfg_frag_mma(c, a, b, dtype)    (RFG_ONLY(RFG_IS_HALF(dtype)), rfg_frag_mma(c, a, b, dtype))
 #define rfg_frag_mma_wx(c, w, x, dtype) (RFG_ONLY(RFG_IS_HALF(dtype)), rfg_frag_mma_wx(c, w, x, dtype))

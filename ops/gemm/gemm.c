@@ -144,11 +144,7 @@ RFG_PARAMS_END(rfg_gemm_params, bias);
 /* Tensors of the right kind and a dtype that gemm computes with. */
 static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tensor *t, int ndim)
 {
-    rfg_status st = ndim == 5 ? prepack_operand(o, FN, name, t) : rfg_check_operand(o, FN, name, t, ndim, ndim);
-    if (st == RFG_OK && !rfg_dtype_is_float((int)t->dtype))
-        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": %s is %s: must be bf16, f16 or f32", name,
-                      rfg_dtype_name(t->dtype));
-    return st;
+    return ndim == 5 ? prepack_operand(o, FN, name, t) : rfg_check_float_operand(o, FN, name, t, ndim, ndim);
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,

@@ -253,10 +253,8 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     c->p = (rfg_norm_params)RFG_NORM_PARAMS_INIT;
     if ((st = RFG_TAKE_PARAMS(c->fn, rfg_norm_params, &c->p, params)))
         return st;
-    if ((st = rfg_check_operand(&ox, c->fn, "x", c->x, 1, 3)))
+    if ((st = rfg_check_float_operand(&ox, c->fn, "x", c->x, 1, 3)))
         return st;
-    if (!rfg_dtype_is_float((int)c->x->dtype))
-        return BAD("%s: x is %s: must be bf16, f16 or f32", c->fn, rfg_dtype_name(c->x->dtype));
     if (ox.cols > MAX_N)
         return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, ox.cols, MAX_N);
     if (!isfinite(c->p.eps) || c->p.eps < 0)

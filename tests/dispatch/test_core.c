@@ -396,6 +396,9 @@ START_TEST(dlpack)
     dl.dtype = (DLDataType){ kDLInt, 32, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
     ck_assert_int_eq(t.dtype, RFG_I32);
+    dl.dtype = (DLDataType){ kDLInt, 4, 1 };
+    ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
+    ck_assert_int_eq(t.dtype, RFG_I4);
     dl.dtype = (DLDataType){ kDLInt, 16, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), -1);
     dl.ndim = RFG_MAX_DIMS + 1;
