@@ -131,7 +131,7 @@ static void spoil_outputs(const struct measure *m, int set)
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     const rfg_tensor *t = rfg_case_tensors(m->c, set);
     const struct rfg_hip *hip = rfg_context_hip(m->ctx);
-    int n = m->prob.op->tensors(&m->prob, spec);
+    int n = rfg_op_case_of(m->prob.op)->tensors(&m->prob, spec);
     for (int i = 0; i < n; i++)
         if (spec[i].output && t[i].data) {
             size_t size = (size_t)rfg_format((int)t[i].dtype)->bytes;

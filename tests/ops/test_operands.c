@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/op.h"
+#include "ops/op_case.h"
 #include "tests/suite.h"
 
 /* Written as they are read. Of each operator, each key that names a value, each list of formats that there is. */
@@ -48,7 +48,7 @@ START_TEST(tensors)
     struct rfg_reason why = { "" };
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     ck_assert_msg(rfg_problem_parse(&p, problems[_i], &why), "%s: %s", problems[_i], why.text);
-    int n = p.op->tensors(&p, spec), seen = 0;
+    int n = rfg_op_case_of(p.op)->tensors(&p, spec), seen = 0;
     for (int i = 0; i < n; i++) {
         int o = rfg_op_operand(p.op, spec[i].name);
         ck_assert_msg(o >= 0, "%s: %s is no operand of it", problems[_i], spec[i].name);
