@@ -307,6 +307,8 @@ static const struct {
       "rfg_frag_wx c; rfg_frag_ab a; a.v[0] = rfg_load16(y); rfg_frag_zero(&c); rfg_frag_mma_wx(&c, &a, &a, X); "
       "rfg_store4(y, rfg_as_u32(c.v[0]))",
       "X", 2, 4 },
+    { NULL, NULL, NULL, "rfg_store4(y, IN_DTYPE)", "IN_DTYPE", 3, 9 },
+    { NULL, NULL, NULL, "rfg_store4(y, OUT_DTYPE)", "OUT_DTYPE", 7, 8 },
     { NULL, NULL, NULL, "rfg_store4(y, DTYPE)", "DTYPE", 1, 4 },
     { NULL, NULL, NULL, "rfg_store4(y, KV_DTYPE)", "KV_DTYPE", 6, 7 },
 };
