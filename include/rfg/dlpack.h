@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* RFG_DTYPE_NONE if rfg has no name for it. 4-bit elements are taken as packed, two in a byte, as DLPack has them unless
- * DLManagedTensorVersioned's flags say that they are padded: such a tensor must not be given. */
+/* RFG_DTYPE_NONE if rfg has no name for it. 4-bit elements are taken as packed, two in a byte, as DLPack has them
+ * unless DLManagedTensorVersioned's flags say that they are padded: such a tensor must not be given. */
 static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
 {
     if (t.lanes != 1)
