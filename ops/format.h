@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "rfg/core.h"
 
@@ -63,5 +64,34 @@ char *rfg_format_names(char *buf, size_t size);
 int64_t rfg_format_bytes(int dtype, int64_t elements);
 /* Elements in so many bytes; 0 where rfg_format_bytes() is. */
 int64_t rfg_format_elements(int dtype, int64_t bytes);
+
+/* ---- one element in C's float ------------------------------------------------------------------------------------ */
+
+/* Element i of f32, f16 or bf16; no others. */
+static inline float rfg_float_get(const void *base, int dtype, int64_t i)
+{
+    if (dtype == RFG_F32)
+        return ((const float *)base)[i];
+    if (dtype == RFG_F16)
+        return (float)((const _Float16 *)base)[i];
+    uint32_t u = (uint32_t)((const uint16_t *)base)[i] << 16;
+    float f;
+    memcpy(&f, &u, sizeof(f));
+    return f;
+}
+
+/* To nearest even; a NaN stays one. */
+static inline void rfg_float_put(void *base, int dtype, int64_t i, float f)
+{
+    if (dtype == RFG_F32) {
+        ((float *)base)[i] = f;
+    } else if (dtype == RFG_F16) {
+        ((_Float16 *)base)[i] = (_Float16)f;
+    } else {
+        uint32_t u;
+        memcpy(&u, &f, sizeof(u));
+        ((uint16_t *)base)[i] = (uint16_t)(f != f ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+    }
+}
 
 #endif

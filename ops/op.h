@@ -178,10 +178,28 @@ bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rf
 
 /* ---- operators ---------------------------------------------------------------------------------------------- */
 
+/* Where the format of an operand stands in a problem. */
+enum rfg_format_at {
+    RFG_FORMAT_LISTED, /* at position `of` of the list of dtypes: inputs, then outputs */
+    RFG_FORMAT_KEYED,  /* in key `of` (struct rfg_key, formats); while that is 0 as operand `same - 1`, or it is absent
+                        */
+    RFG_FORMAT_AS,     /* as operand `of`'s */
+    RFG_FORMAT_ALWAYS, /* `of` is the rfg_dtype */
+};
+
+struct rfg_op_operand {
+    const char *name; /* its role, as the public function, its errors and struct rfg_tensor_spec call it */
+    bool output;
+    enum rfg_format_at at;
+    int of, same;
+};
+
 struct rfg_op {
     const char *name;
     uint16_t id;     /* stable; part of hashes */
     int n_in, n_out; /* dtypes in the problem string */
+    int n_operands;
+    const struct rfg_op_operand *operands; /* those of the list of dtypes first, in its order */
     int n_keys;
     const struct rfg_key *keys; /* the last one: RFG_KEY_OVERLAP */
     const char *column_key[3];  /* the keys that are the tuned row's M, N and K columns; NULL where it has none */

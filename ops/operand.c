@@ -95,6 +95,17 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
     return RFG_OK;
 }
 
+rfg_status rfg_check_float_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
+                                   int min_dims, int max_dims)
+{
+    const struct rfg_format *f = t ? rfg_format((int)t->dtype) : NULL;
+    if (f && !rfg_dtype_is_float((int)t->dtype))
+        return BAD("%s: %s is %s: must be bf16, f16 or f32", fn, name, f->name);
+    if (t && !f)
+        return BAD("%s: %s has dtype %d: must be bf16, f16 or f32", fn, name, (int)t->dtype);
+    return rfg_check_operand(o, fn, name, t, min_dims, max_dims);
+}
+
 bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b)
 {
     return a->begin == b->begin && a->t->dtype == b->t->dtype && a->rows == b->rows && a->cols == b->cols &&

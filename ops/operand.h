@@ -26,6 +26,10 @@ struct rfg_operand {
 rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t, int min_dims,
                              int max_dims);
 
+/* The same for an operand that must be f32, f16 or bf16. */
+rfg_status rfg_check_float_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
+                                   int min_dims, int max_dims);
+
 /* RFG_OK, or a refusal because output `out` overlaps `in`. If same_is_fine, they may be one: the same elements at the
  * same places. */
 rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, const struct rfg_operand *in,

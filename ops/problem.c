@@ -28,11 +28,40 @@ int rfg_op_key(const struct rfg_op *op, const char *name)
     return -1;
 }
 
+int rfg_op_operand(const struct rfg_op *op, const char *name)
+{
+    for (int i = 0; i < op->n_operands; i++)
+        if (!strcmp(op->operands[i].name, name))
+            return i;
+    return -1;
+}
+
+rfg_dtype rfg_problem_format_of(const struct rfg_problem *p, int operand)
+{
+    const struct rfg_op_operand *o = &p->op->operands[operand];
+    switch (o->at) {
+    case RFG_FORMAT_LISTED:
+        return (rfg_dtype)p->dtype[o->of];
+    case RFG_FORMAT_KEYED:
+        return p->v[o->of] ? (rfg_dtype)p->v[o->of] : o->same ? rfg_problem_format_of(p, o->same - 1) : RFG_DTYPE_NONE;
+    case RFG_FORMAT_AS:
+        return rfg_problem_format_of(p, o->of);
+    default:
+        return (rfg_dtype)o->of;
+    }
+}
+
+/* What stands before dtype i of the list. */
+static const char *separator(const struct rfg_op *op, int i)
+{
+    return i == 0 ? "" : i == op->n_in ? "->" : ",";
+}
+
 bool rfg_problem_parse_dtypes(struct rfg_problem *p, const char *text, struct rfg_reason *why)
 {
     const struct rfg_op *op = p->op;
     const char *s = text;
-    char names[RFG_FORMAT_NAMES];
+    char names[RFG_FORMAT_NAMES], signature[RFG_DTYPES_STRLEN];
     for (int i = 0; i < op->n_in + op->n_out; i++) {
         size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
         rfg_dtype d = rfg_format_find(s, len);
@@ -43,11 +72,19 @@ bool rfg_problem_parse_dtypes(struct rfg_problem *p, const char *text, struct rf
         s += len;
         const char *sep = i + 1 == op->n_in + op->n_out ? "" : i + 1 == op->n_in ? "->" : ",";
         if (strncmp(s, sep, strlen(sep)) || (!*sep && *s))
-            return rfg_refuse(why, "dtypes '%.60s': %s takes %d inputs and %d outputs, as in in,in->out", text,
-                              op->name, op->n_in, op->n_out);
+            return rfg_refuse(why, "dtypes '%.60s': must be those of %s's %s", text, op->name,
+                              rfg_op_signature(op, signature, sizeof(signature)));
         s += strlen(sep);
     }
     return true;
+}
+
+/* How a value of a key is spelled; NULL: it is no value of it. */
+static const char *value_name(const struct rfg_key *key, int64_t v)
+{
+    if (key->formats && v)
+        return key->formats >> v & 1 ? rfg_dtype_name((rfg_dtype)v) : NULL;
+    return key->names[v - key->min];
 }
 
 bool rfg_problem_set(struct rfg_problem *p, const char *name, const char *value, struct rfg_reason *why)
@@ -56,13 +93,15 @@ bool rfg_problem_set(struct rfg_problem *p, const char *name, const char *value,
     if (i < 0)
         return rfg_refuse(why, "key '%.40s': %s has no such key", name, p->op->name);
     const struct rfg_key *key = &p->op->keys[i];
+    char values[160];
     if (key->names) {
         for (int64_t v = key->min; v <= key->max; v++)
-            if (!strcmp(key->names[v - key->min], value)) {
+            if (value_name(key, v) && !strcmp(value_name(key, v), value)) {
                 p->v[i] = v;
                 return true;
             }
-        return rfg_refuse(why, "%s=%.40s: not a value that %s knows", name, value, p->op->name);
+        return rfg_refuse(why, "%s=%.40s: must be one of %s", name, value,
+                          rfg_key_values(key, ", ", values, sizeof(values)));
     }
     char *end;
     errno = 0;
@@ -126,12 +165,31 @@ __attribute__((format(printf, 4, 5))) static void append(char *buf, size_t size,
     *at += n > 0 ? (size_t)n : 0;
 }
 
+char *rfg_key_values(const struct rfg_key *key, const char *between, char *buf, size_t size)
+{
+    size_t at = 0;
+    buf[0] = 0;
+    for (int64_t v = key->min; v <= key->max; v++)
+        if (value_name(key, v))
+            append(buf, size, &at, "%s%s", at ? between : "", value_name(key, v));
+    return buf;
+}
+
+char *rfg_op_signature(const struct rfg_op *op, char *buf, size_t size)
+{
+    size_t at = 0;
+    buf[0] = 0;
+    for (int i = 0; i < op->n_in + op->n_out; i++)
+        append(buf, size, &at, "%s%s", separator(op, i), op->operands[i].name);
+    return buf;
+}
+
 static void append_key(const struct rfg_problem *p, int i, char *buf, size_t size, size_t *at)
 {
     const struct rfg_key *key = &p->op->keys[i];
     const char *space = *at ? " " : "";
     if (key->names)
-        append(buf, size, at, "%s%s=%s", space, key->name, key->names[p->v[i] - key->min]);
+        append(buf, size, at, "%s%s=%s", space, key->name, value_name(key, p->v[i]));
     else
         append(buf, size, at, "%s%s=%" PRId64, space, key->name, p->v[i]);
 }
@@ -141,11 +199,7 @@ char *rfg_problem_format_dtypes(const struct rfg_problem *p, char *buf, size_t s
     size_t at = 0;
     buf[0] = 0;
     for (int i = 0; i < p->op->n_in + p->op->n_out; i++)
-        append(buf, size, &at, "%s%s",
-               i == 0             ? ""
-               : i == p->op->n_in ? "->"
-                                  : ",",
-               rfg_dtype_name((rfg_dtype)p->dtype[i]));
+        append(buf, size, &at, "%s%s", separator(p->op, i), rfg_dtype_name((rfg_dtype)p->dtype[i]));
     return buf;
 }
 
@@ -161,7 +215,7 @@ char *rfg_problem_format_attrs(const struct rfg_problem *p, char *buf, size_t si
 
 char *rfg_problem_format(const struct rfg_problem *p, char *buf, size_t size)
 {
-    char dtypes[64];
+    char dtypes[RFG_DTYPES_STRLEN];
     size_t at = 0;
     append(buf, size, &at, "%s %s", p->op->name, rfg_problem_format_dtypes(p, dtypes, sizeof(dtypes)));
     for (int i = 0; i < p->op->n_keys; i++)
@@ -193,9 +247,9 @@ bool rfg_problem_equal(const struct rfg_problem *a, const struct rfg_problem *b)
 
 uint64_t rfg_problem_hash(const struct rfg_problem *p)
 {
-    uint64_t seed;
-    _Static_assert(RFG_MAX_DTYPES == 4, "the seed holds the op's id and four dtypes");
-    seed = (uint64_t)p->op->id << 32 | (uint64_t)p->dtype[0] << 24 | (uint64_t)p->dtype[1] << 16 |
-           (uint64_t)p->dtype[2] << 8 | p->dtype[3];
+    uint64_t dtypes;
+    _Static_assert(sizeof(dtypes) == sizeof(p->dtype), "a word holds the dtypes");
+    memcpy(&dtypes, p->dtype, sizeof(dtypes));
+    uint64_t seed = dtypes * 0x9e3779b97f4a7c15 ^ p->op->id; /* odd: no two lists become one */
     return XXH3_64bits_withSeed(p->v, (size_t)p->op->n_keys * sizeof(p->v[0]), seed);
 }

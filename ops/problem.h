@@ -12,7 +12,8 @@
 #include "base/error.h"
 
 #define RFG_MAX_KEYS       24
-#define RFG_MAX_DTYPES     4
+#define RFG_MAX_DTYPES     8
+#define RFG_DTYPES_STRLEN  96 /* of them as text */
 #define RFG_PROBLEM_STRLEN RFG_PROBLEM_MAX
 
 struct rfg_op;
@@ -29,11 +30,14 @@ struct rfg_key {
     int64_t def, min, max;
     const char *const *names; /* if the value is an enumeration: its spellings from min to max; else NULL */
     const char *help;         /* what it says, for rfg-info --keys */
+    /* Of a key that names a format (kv=e4m3, w_scale=f32): a bit 1 << rfg_dtype for each that it takes; its value is
+     * the rfg_dtype. 0, the default, is spelled names[0]. */
+    uint32_t formats;
 };
 
 struct rfg_problem {
     const struct rfg_op *op;
-    uint8_t dtype[RFG_MAX_DTYPES]; /* enum rfg_dtype: inputs, then outputs, as the op counts them; the rest 0 */
+    uint8_t dtype[RFG_MAX_DTYPES]; /* enum rfg_dtype: inputs, then outputs, as the op lists them; the rest 0 */
     int64_t v[RFG_MAX_KEYS];       /* by the op's keys; the rest 0 */
 };
 
@@ -72,7 +76,17 @@ int64_t rfg_problem_rows(const struct rfg_problem *p);
 bool rfg_problem_equal(const struct rfg_problem *a, const struct rfg_problem *b);
 uint64_t rfg_problem_hash(const struct rfg_problem *p);
 
-/* Index of the key called name, or -1. */
+/* Index of the key, or operand, called name, or -1. */
 int rfg_op_key(const struct rfg_op *op, const char *name);
+int rfg_op_operand(const struct rfg_op *op, const char *name);
+
+/* The format of one of the op's operands; RFG_DTYPE_NONE: a key says that there is no such operand. */
+rfg_dtype rfg_problem_format_of(const struct rfg_problem *p, int operand);
+
+/* What an op's list of dtypes is a list of: "x,w->y". Returns buf. */
+char *rfg_op_signature(const struct rfg_op *op, char *buf, size_t size);
+
+/* The values of a key that is spelled, with `between` them: "same|e4m3|e4m3fnuz|e5m2". Returns buf. */
+char *rfg_key_values(const struct rfg_key *key, const char *between, char *buf, size_t size);
 
 #endif

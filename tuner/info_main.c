@@ -291,12 +291,11 @@ static void print_text(const json_t *info)
 static void print_key(const struct rfg_key *k)
 {
     char values[160];
-    size_t at = 0;
-    if (!k->names)
+    if (k->names)
+        rfg_key_values(k, "|", values, sizeof(values));
+    else
         snprintf(values, sizeof(values), k->max >= INT32_MAX - 1 ? "%lld.." : "%lld..%lld", (long long)k->min,
                  (long long)k->max);
-    for (int64_t v = k->min; k->names && v <= k->max && at < sizeof(values); v++)
-        at += (size_t)snprintf(values + at, sizeof(values) - at, "%s%s", at ? "|" : "", k->names[v - k->min]);
     printf("  %s=%s", k->name, values);
     if (k->kind != RFG_KEY_SIZE && k->names)
         printf(" (%s)", k->names[k->def - k->min]);
@@ -305,15 +304,30 @@ static void print_key(const struct rfg_key *k)
     printf("\n      %s\n", k->help);
 }
 
+/* A line such as "  bias          input   w's dtype". */
+static void print_operand(const struct rfg_op *op, const struct rfg_op_operand *o)
+{
+    printf("  %-14s%-8s", o->name, o->output ? "output" : "input");
+    if (o->at == RFG_FORMAT_LISTED)
+        printf("dtype %d of the list\n", o->of + 1);
+    else if (o->at == RFG_FORMAT_AS)
+        printf("%s's dtype\n", op->operands[o->of].name);
+    else if (o->at == RFG_FORMAT_ALWAYS)
+        printf("%s\n", rfg_dtype_name((rfg_dtype)o->of));
+    else
+        printf("what %s= says, else %s%s\n", op->keys[o->of].name, o->same ? op->operands[o->same - 1].name : "absent",
+               o->same ? "'s dtype" : "");
+}
+
 static void print_keys(const struct rfg_op *op)
 {
     static const char *const kinds[] = { [RFG_KEY_SIZE] = "sizes, which must be given:",
                                          [RFG_KEY_ATTR] = "attributes (defaults in brackets):",
                                          [RFG_KEY_LAYOUT] = "layout, of which tuned rows know nothing:" };
-    printf("%s ", op->name);
-    for (int i = 0; i < op->n_in + op->n_out; i++)
-        printf("%s%s", i == 0 ? "" : i == op->n_in ? "->" : ",", i < op->n_in ? "dtype" : "out");
-    printf("\n");
+    char signature[RFG_DTYPES_STRLEN];
+    printf("%s %s\n operands and their dtypes:\n", op->name, rfg_op_signature(op, signature, sizeof(signature)));
+    for (int i = 0; i < op->n_operands; i++)
+        print_operand(op, &op->operands[i]);
     for (enum rfg_key_kind kind = RFG_KEY_SIZE; kind <= RFG_KEY_LAYOUT; kind++) {
         bool any = false;
         for (int i = 0; i < op->n_keys; i++)

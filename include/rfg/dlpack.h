@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* RFG_DTYPE_NONE if rfg has no name for it. */
+/* RFG_DTYPE_NONE if rfg has no name for it. 4-bit elements are taken as packed, two in a byte, as DLPack has them
+ * unless DLManagedTensorVersioned's flags say that they are padded: such a tensor must not be given. */
 static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
 {
     if (t.lanes != 1)
@@ -29,6 +30,8 @@ static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
         return RFG_I8;
     if (t.code == kDLInt && t.bits == 32)
         return RFG_I32;
+    if (t.code == kDLInt && t.bits == 4)
+        return RFG_I4;
 #if defined(DLPACK_MAJOR_VERSION) &&                                                                                   \
     (DLPACK_MAJOR_VERSION > 1 || (DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION > 0))
     if (t.code == kDLFloat8_e4m3fn && t.bits == 8)
@@ -37,6 +40,10 @@ static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
         return RFG_E4M3FNUZ;
     if (t.code == kDLFloat8_e5m2 && t.bits == 8)
         return RFG_E5M2;
+    if (t.code == kDLFloat8_e8m0fnu && t.bits == 8)
+        return RFG_E8M0;
+    if (t.code == kDLFloat4_e2m1fn && t.bits == 4)
+        return RFG_E2M1;
 #endif
     return RFG_DTYPE_NONE;
 }

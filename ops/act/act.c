@@ -33,6 +33,14 @@ static const struct rfg_key act_keys[ACT_NKEYS] = {
     [ACT_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
+/* The list's output is q's; without q it says y's, which is x's. */
+static const struct rfg_op_operand act_operands[] = {
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "q", true, RFG_FORMAT_LISTED, 1, 0 },
+    { "y", true, RFG_FORMAT_AS, 0, 0 },
+    { "scale", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+};
+
 static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
@@ -90,11 +98,8 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     if ((st = RFG_TAKE_PARAMS(fn, rfg_act_params, &params, given)))
         return st;
     const rfg_quant *quant = params.quant;
-    if ((st = rfg_check_operand(&ox, fn, "x", x, 1, 3)))
+    if ((st = rfg_check_float_operand(&ox, fn, "x", x, 1, 3)))
         return st;
-    if (!rfg_dtype_is_float((int)x->dtype))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x is %s: must be bf16, f16 or f32", fn,
-                        rfg_dtype_name(x->dtype));
     if (ox.inner != 1)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                         "%s: x has strides %" PRId64 " and %" PRId64 " over %" PRId64 " x %" PRId64
@@ -188,6 +193,8 @@ VARIANTS(act);
         .id = op_id,                                                                                                   \
         .n_in = 1,                                                                                                     \
         .n_out = 1,                                                                                                    \
+        .n_operands = sizeof(act_operands) / sizeof(act_operands[0]),                                                  \
+        .operands = act_operands,                                                                                      \
         .n_keys = ACT_NKEYS,                                                                                           \
         .keys = act_keys,                                                                                              \
         .column_key = { "M", "N", NULL },                                                                              \

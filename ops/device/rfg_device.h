@@ -12,6 +12,7 @@
  *   rfg_quant.h    chunks of rows in pieces; 8-bit codes and their scales
  *   rfg_frag.h     matrix fragments 16x16x32
  *   rfg_wgmma.h    Hopper's asynchronous matrix instructions
+ *   rfg_check.h    which formats these take
  *
  * Kernels launch one-dimensional workgroups whose size is a multiple of RFG_WAVE. */
 #include "rfg_target.h"
@@ -22,3 +23,4 @@
 #include "rfg_quant.h"
 #include "rfg_frag.h"
 #include "rfg_wgmma.h"
+#include "rfg_check.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Number formats as raw bits. A dtype is one of these constants (enum rfg_dtype's values), always known at compile
- * time, so that every test of it folds away. */
+ * time, so that every test of it folds away; rfg_check.h refuses those that a function doesn't know. */
 #define RFG_F32      1
 #define RFG_F16      2
 #define RFG_BF16     3
@@ -9,8 +9,17 @@
 #define RFG_E4M3FNUZ 5
 #define RFG_E5M2     6
 #define RFG_I8       7
+#define RFG_I32      8
+#define RFG_I4       9
+#define RFG_E2M1     10
+#define RFG_E8M0     11
 
-#define RFG_DTYPE_BYTES(dtype) ((dtype) == RFG_F32 ? 4 : (dtype) >= RFG_E4M3 ? 1 : 2)
+#define RFG_IS_FLOAT(d) ((d) == RFG_F32 || (d) == RFG_F16 || (d) == RFG_BF16)
+#define RFG_IS_HALF(d)  ((d) == RFG_F16 || (d) == RFG_BF16)
+#define RFG_IS_CODE(d)  ((d) == RFG_E4M3 || (d) == RFG_E4M3FNUZ || (d) == RFG_E5M2 || (d) == RFG_I8)
+
+/* 0 for others. */
+#define RFG_DTYPE_BYTES(dtype) ((dtype) == RFG_F32 ? 4 : RFG_IS_HALF(dtype) ? 2 : RFG_IS_CODE(dtype) ? 1 : 0)
 /* Elements in 16 bytes; at most. */
 #define RFG_DTYPE_VEC(dtype) (16 / RFG_DTYPE_BYTES(dtype))
 #define RFG_MAX_VEC          8

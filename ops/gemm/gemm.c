@@ -31,15 +31,29 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
+static const struct rfg_op_operand gemm_operands[] = {
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "w", false, RFG_FORMAT_LISTED, 1, 0 },
+    { "y", true, RFG_FORMAT_LISTED, 2, 0 },
+    { "bias", false, RFG_FORMAT_AS, 1, 0 },
+};
+
+bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    for (int i = 0; i < 3; i++)
+        if (!rfg_dtype_is_float(prob->dtype[i]))
+            return rfg_refuse(why, "dtype of %s is %s: must be bf16, f16 or f32", prob->op->operands[i].name,
+                              rfg_dtype_name((rfg_dtype)prob->dtype[i]));
+    return prob->dtype[0] == prob->dtype[1] ||
+           rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                      rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+}
+
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    for (int i = 0; i < 3; i++)
-        if (!rfg_dtype_is_float(prob->dtype[i]))
-            return rfg_refuse(why, "dtype %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)prob->dtype[i]));
-    if (prob->dtype[0] != prob->dtype[1])
-        return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (!gemm_is_plain(prob, why))
+        return false;
     if ((v[GEMM_LDX] && v[GEMM_LDX] < v[GEMM_K]) || (v[GEMM_LDW] && v[GEMM_LDW] < v[GEMM_K]))
         return rfg_refuse(why, "ldx=%" PRId64 ", ldw=%" PRId64 ": must be at least K=%" PRId64, v[GEMM_LDX],
                           v[GEMM_LDW], v[GEMM_K]);
@@ -74,11 +88,7 @@ RFG_PARAMS_END(rfg_gemm_params, bias);
 /* Tensors of the right kind and a dtype that gemm computes with. */
 static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tensor *t, int ndim)
 {
-    rfg_status st = ndim == 5 ? prepack_operand(o, FN, name, t) : rfg_check_operand(o, FN, name, t, ndim, ndim);
-    if (st == RFG_OK && !rfg_dtype_is_float((int)t->dtype))
-        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": %s is %s: must be bf16, f16 or f32", name,
-                      rfg_dtype_name(t->dtype));
-    return st;
+    return ndim == 5 ? prepack_operand(o, FN, name, t) : rfg_check_float_operand(o, FN, name, t, ndim, ndim);
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
@@ -150,6 +160,8 @@ const struct rfg_op rfg_op_gemm_desc = {
     .id = 1,
     .n_in = 2,
     .n_out = 1,
+    .n_operands = sizeof(gemm_operands) / sizeof(gemm_operands[0]),
+    .operands = gemm_operands,
     .n_keys = GEMM_NKEYS,
     .keys = gemm_keys,
     .column_key = { "M", "N", "K" },

@@ -23,6 +23,9 @@ enum {
 
 /* dtype[0] = X, dtype[1] = W (and bias), dtype[2] = Y. */
 
+/* What variants without a loader for more take: x, w and y of f32, f16 or bf16, x and w of one. Says why not. */
+bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why);
+
 /* What every gemm kernel, on GPU and CPU, is given (by value, as its only parameter). ops/device/rfg_gemm_args.h is
  * the kernels' view of the same bytes. */
 struct gemm_args {

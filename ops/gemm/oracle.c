@@ -68,9 +68,9 @@ static void unpack_doubles(const rfg_tensor *w, int64_t row, int64_t k, double *
 static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 {
     const char *base = (const char *)t->data + rfg_format_bytes((int)t->dtype, row * t->strides[0]);
-    if (t->dtype == RFG_F32) {
+    if (t->dtype != RFG_F16 && t->dtype != RFG_BF16) {
         for (int64_t i = 0; i < k; i++)
-            out[i] = ((const float *)base)[i];
+            out[i] = rfg_load(base, t->dtype, i);
         return;
     }
     const double *values = half_values[t->dtype == RFG_BF16];

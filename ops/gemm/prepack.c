@@ -238,11 +238,18 @@ static const struct rfg_variant gemm_prepack_cpu = {
 
 static const struct rfg_variant *const prepack_variants[] = { &gemm_prepack_portable, &gemm_prepack_cpu };
 
+static const struct rfg_op_operand prepack_operands[] = {
+    { "src", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "dst", true, RFG_FORMAT_LISTED, 1, 0 },
+};
+
 const struct rfg_op rfg_op_gemm_prepack_desc = {
     .name = "gemm_prepack",
     .id = 8,
     .n_in = 1,
     .n_out = 1,
+    .n_operands = COUNT(prepack_operands),
+    .operands = prepack_operands,
     .n_keys = PREPACK_NKEYS,
     .keys = prepack_keys,
     .column_key = { NULL, "N", "K" },

@@ -8,7 +8,7 @@
 #include "ops/operand.h"
 #include "mha_call.h"
 
-static const char *const kv_names[] = { "same", "e4m3", "e4m3fnuz", "e5m2" };
+static const char *const kv_names[] = { "same" };
 static const char *const scales_names[] = { "none", "tensor", "head" };
 static const char *const form_names[] = { "nhd", "hnd", "vllm", "gaps" };
 static const char *const lens_names[] = { "all", "log", "any" };
@@ -33,7 +33,8 @@ static const char *const lens_names[] = { "all", "log", "any" };
     [MHA_LSE] = { "lse", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: lse is written" },                                          \
     [MHA_VARLEN] = { "varlen", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: cu_seqlens_q, and cu_seqlens_k unless paged" },       \
     [MHA_PAGE] = { "page", RFG_KEY_ATTR, 0, 0, MAX_PAGE, NULL, "keys of a block of the cache; 0: no block_table" },   \
-    [MHA_KV] = { "kv", RFG_KEY_ATTR, 0, 0, MHA_KV_E5M2, kv_names, "dtype of k and v" },                               \
+    [MHA_KV] = { "kv", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, kv_names, "dtype of k and v; same: q's",              \
+                 1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 },                                              \
     [MHA_SCALES] = { "scales", RFG_KEY_ATTR, 0, 0, MHA_SCALES_HEAD, scales_names, "k_scale and v_scale" },            \
     [MHA_FORM] = { "form", RFG_KEY_LAYOUT, 0, 0, MHA_FORM_GAPS, form_names,                                           \
         "how k and v lie: as their strides say, or in vLLM's older form (hnd, gaps: tests')" },                       \
@@ -78,7 +79,7 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     const int64_t *v = prob->v;
     if (v[MHA_PAGE] & (v[MHA_PAGE] - 1))
         return rfg_refuse(why, "page=%" PRId64 ": must be a power of two, or 0 for no table", v[MHA_PAGE]);
-    if (v[MHA_SCALES] && v[MHA_KV] == MHA_KV_SAME)
+    if (v[MHA_SCALES] && !v[MHA_KV])
         return rfg_refuse(why, "scales=%s: only with an 8-bit kv", scales_names[v[MHA_SCALES]]);
     if (v[MHA_SCALES] == MHA_SCALES_HEAD && v[MHA_HKV] == 1)
         return rfg_refuse(why, "scales=head: is scales=tensor with Hkv=1");
@@ -305,9 +306,26 @@ static const struct rfg_variant *const decode_variants[] = {
     &mha_decode_cpu_avx512, &mha_decode_cpu_avx2, &mha_decode_cpu_portable,
 };
 
+static const struct rfg_op_operand mha_operands[] = {
+    { "q", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "out", true, RFG_FORMAT_LISTED, 1, 0 },
+    { "k", false, RFG_FORMAT_KEYED, MHA_KV, 1 },
+    { "v", false, RFG_FORMAT_KEYED, MHA_KV, 1 },
+    { "lse", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "sinks", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "alibi", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "k_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "v_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "cu_seqlens_q", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "cu_seqlens_k", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "block_table", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "kv_lens", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+};
+
 #define DESC(op_name, op_id, op_keys, op_variants)                                                                     \
     {                                                                                                                  \
         .name = #op_name, .id = op_id, .n_in = 1, .n_out = 1, .n_keys = MHA_NKEYS, .keys = op_keys,                    \
+        .n_operands = sizeof(mha_operands) / sizeof(mha_operands[0]), .operands = mha_operands,                        \
         .column_key = { "B", "S", "Hq" }, .n_variants = sizeof(op_variants) / sizeof(op_variants[0]),                  \
         .variants = op_variants, .kargs_size = sizeof(struct mha_args), .head = offsetof(struct mha_args, workspace),  \
         .valid = mha_valid, .cost = mha_cost,                                                                          \

@@ -25,7 +25,7 @@ enum {
     MHA_LSE,    /* the log-sum-exp, too */
     MHA_VARLEN, /* mha: cu_seqlens_q and, unless paged, cu_seqlens_k */
     MHA_PAGE,   /* rows of a block; 0: no table */
-    MHA_KV,     /* enum mha_kv: dtype of k and v */
+    MHA_KV,     /* rfg_dtype of k and v; 0: q's */
     MHA_SCALES, /* enum mha_scales: 8-bit k and v */
     MHA_FORM,   /* enum mha_form: how k and v (and, NHD apart, q) lie; the public functions say nhd or vllm */
     MHA_LENS,   /* enum mha_lens. mha: a layout key, for tests */
@@ -34,7 +34,6 @@ enum {
     MHA_NKEYS
 };
 
-enum mha_kv { MHA_KV_SAME, MHA_KV_E4M3, MHA_KV_E4M3FNUZ, MHA_KV_E5M2 };     /* "same", "e4m3", ... */
 enum mha_scales { MHA_SCALES_NONE, MHA_SCALES_TENSOR, MHA_SCALES_HEAD };    /* "none", "tensor", "head" */
 enum mha_form { MHA_FORM_NHD, MHA_FORM_HND, MHA_FORM_VLLM, MHA_FORM_GAPS }; /* "nhd", "hnd", "vllm", "gaps" */
 /* "all": S, or near it; "log": anything: log-uniform 16...S in tests and tuning; "any": 0...S, for tests. */
@@ -55,7 +54,7 @@ static inline int mha_dv(const struct rfg_problem *prob)
 /* enum rfg_dtype of k and v. */
 static inline int mha_kv_dtype(const struct rfg_problem *prob)
 {
-    return prob->v[MHA_KV] == MHA_KV_SAME ? prob->dtype[0] : RFG_E4M3 + (int)prob->v[MHA_KV] - MHA_KV_E4M3;
+    return prob->v[MHA_KV] ? (int)prob->v[MHA_KV] : prob->dtype[0];
 }
 
 /* Where sequence b is in packed tensors, and how long: what its lengths say, but never past the tensors. */

@@ -377,7 +377,7 @@ static void pose(const struct mha_call *c, const struct facts *f, struct rfg_pro
     v[MHA_LSE] = p->lse != NULL;
     v[MHA_VARLEN] = f->varlen;
     v[MHA_PAGE] = c->p.block_table ? f->page : 0;
-    v[MHA_KV] = c->k->dtype == c->q->dtype ? MHA_KV_SAME : MHA_KV_E4M3 + (int)c->k->dtype - RFG_E4M3;
+    v[MHA_KV] = c->k->dtype == c->q->dtype ? 0 : (int64_t)c->k->dtype;
     bool heads = (p->k_scale && p->k_scale->shape[0] > 1) || (p->v_scale && p->v_scale->shape[0] > 1);
     v[MHA_SCALES] = heads ? MHA_SCALES_HEAD : p->k_scale || p->v_scale ? MHA_SCALES_TENSOR : MHA_SCALES_NONE;
     int64_t most = p->max_seqlen_k && p->max_seqlen_k < held ? p->max_seqlen_k : held;

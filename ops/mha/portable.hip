@@ -81,7 +81,11 @@ RFG_DEVICE float code(rfg_u32 byte)
 }
 RFG_DEVICE float load_element(const void *base, long long at)
 {
-    return KV_BYTES == 1 ? code(rfg_load1((const char *)base + at)) : rfg_load_float(base, at, KV_DTYPE);
+#if KV_BYTES == 1
+    return code(rfg_load1((const char *)base + at));
+#else
+    return rfg_load_float(base, at, KV_DTYPE);
+#endif
 }
 RFG_DEVICE void load_piece(float *f, const void *base, long long at)
 {
@@ -92,14 +96,14 @@ RFG_DEVICE void load_piece(float *f, const void *base, long long at)
         return;
     }
     rfg_u32x4 v = rfg_load16((const char *)base + at * KV_BYTES);
-    if (KV_BYTES == 2) {
-        rfg_unpack(f, v, KV_DTYPE);
-        return;
-    }
+#if KV_BYTES == 1
     rfg_u32 w[4] = { v.x, v.y, v.z, v.w };
 #pragma unroll
     for (int i = 0; i < PIECE; i++)
         f[i] = code(w[i / 4 % 4] >> (i % 4 * 8) & 255u);
+#else
+    rfg_unpack(f, v, KV_DTYPE);
+#endif
 }
 
 /* ---- a chunk of keys -------------------------------------------------------------------------------------------- */

@@ -182,10 +182,8 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     c->p = (rfg_norm_params)RFG_NORM_PARAMS_INIT;
     if ((st = RFG_TAKE_PARAMS(c->fn, rfg_norm_params, &c->p, params)))
         return st;
-    if ((st = rfg_check_operand(&ox, c->fn, "x", c->x, 1, 3)))
+    if ((st = rfg_check_float_operand(&ox, c->fn, "x", c->x, 1, 3)))
         return st;
-    if (!rfg_dtype_is_float((int)c->x->dtype))
-        return BAD("%s: x is %s: must be bf16, f16 or f32", c->fn, rfg_dtype_name(c->x->dtype));
     if (ox.cols > MAX_N)
         return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, ox.cols, MAX_N);
     if (!isfinite(c->p.eps) || c->p.eps < 0)
@@ -298,6 +296,14 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
 
+/* The list's output is q's; without q it says y's, which is x's. */
+static const struct rfg_op_operand norm_operands[] = {
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },    { "q", true, RFG_FORMAT_LISTED, 1, 0 },
+    { "y", true, RFG_FORMAT_AS, 0, 0 },         { "scale", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "residual", false, RFG_FORMAT_AS, 0, 0 }, { "residual_out", true, RFG_FORMAT_AS, 0, 0 },
+    { "weight", false, RFG_FORMAT_AS, 0, 0 },   { "bias", false, RFG_FORMAT_AS, 0, 0 },
+};
+
 /* Ties in the model go to the earlier one; the portable ones come last. */
 #define DESC(op_name, op_id)                                                                                           \
     static const struct rfg_variant *const op_name##_variants[] = {                                                    \
@@ -308,6 +314,8 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
         .id = op_id,                                                                                                   \
         .n_in = 1,                                                                                                     \
         .n_out = 1,                                                                                                    \
+        .n_operands = sizeof(norm_operands) / sizeof(norm_operands[0]),                                                \
+        .operands = norm_operands,                                                                                     \
         .n_keys = NORM_NKEYS,                                                                                          \
         .keys = norm_keys,                                                                                             \
         .column_key = { "M", "N", NULL },                                                                              \

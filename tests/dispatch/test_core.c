@@ -45,8 +45,8 @@ static const struct {
     { "", "op ''" },
     { "gem bf16,bf16->bf16 M=8 N=1 K=1", "op 'gem'" },
     { "gemm", "dtypes are missing" },
-    { "gemm bf16->bf16 M=8 N=1 K=1", "2 inputs and 1 outputs" },
-    { "gemm bf16,bf16->bf16,bf16 M=8 N=1 K=1", "2 inputs and 1 outputs" },
+    { "gemm bf16->bf16 M=8 N=1 K=1", "must be those of gemm's x,w->y" },
+    { "gemm bf16,bf16->bf16,bf16 M=8 N=1 K=1", "must be those of gemm's x,w->y" },
     { "gemm bf16,int4->bf16 M=8 N=1 K=1", "dtype 'int4'" },
     { "gemm bf16,f16->bf16 M=8 N=1 K=1", "dtype of w is f16" },
     { "gemm bf16,bf16->bf16 M=8 N=1", "K= is missing" },
@@ -396,6 +396,9 @@ START_TEST(dlpack)
     dl.dtype = (DLDataType){ kDLInt, 32, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
     ck_assert_int_eq(t.dtype, RFG_I32);
+    dl.dtype = (DLDataType){ kDLInt, 4, 1 };
+    ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
+    ck_assert_int_eq(t.dtype, RFG_I4);
     dl.dtype = (DLDataType){ kDLInt, 16, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), -1);
     dl.ndim = RFG_MAX_DIMS + 1;

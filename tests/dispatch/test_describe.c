@@ -306,7 +306,7 @@ START_TEST(all_keys_are_listed)
     ck_assert_int_eq(run_program("rfg-info", "--keys nonsense"), 2);
     PRINTS(err, "no such operator: must be one of gemm, ");
     ck_assert_int_eq(run_program("rfg-info", "--keys"), 0);
-    PRINTS(out, "add_layernorm dtype->out\n");
+    PRINTS(out, "add_layernorm x->q\n");
 }
 END_TEST
 

@@ -250,6 +250,81 @@ START_TEST(compiles)
 }
 END_TEST
 
+/* A format that a kernel, or a function of the prelude, knows nothing of never becomes another one. */
+static const struct {
+    const char *source, *entry, *macros; /* a kernel as it stands, or NULL and: */
+    const char *statement;               /* of a kernel of the prelude alone */
+    const char *macro;                   /* the one to be wrong; NULL: none */
+    int good, bad;
+} formats[] = {
+    { "gemm/gpu/portable.hip", "gemm_portable", "OUT_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL, "IN_DTYPE", 3, 9 },
+    { "gemm/gpu/portable.hip", "gemm_portable", "IN_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL, "OUT_DTYPE", 3, 4 },
+    { "gemm/gpu/skinny.hip", "gemm_skinny", "OUT_DTYPE=1 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL,
+      "IN_DTYPE", 2, 0 },
+    { "gemm/gpu/skinny.hip", "gemm_skinny", "IN_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL,
+      "OUT_DTYPE", 1, 12 },
+    { NULL, NULL, NULL, "rfg_store4(y, rfg_as_u32(rfg_load_float(y, 0, X)))", "X", 3, 9 },
+    { NULL, NULL, NULL, "rfg_store_float(y, 0, 1.0f, X)", "X", 2, 6 },
+    { NULL, NULL, NULL, "rfg_f32x4 f; f.x = f.y = f.z = f.w = 0; rfg_store_float4(y, 0, f, X)", "X", 2, 8 },
+    { NULL, NULL, NULL, "float f[RFG_DTYPE_VEC(X)]; f[0] = 0; rfg_store4(y, rfg_as_u32(f[0]))", "X", 5, 10 },
+    { NULL, NULL, NULL, "float f[8]; rfg_unpack(f, rfg_load16(y), X); rfg_store4(y, rfg_as_u32(f[0]))", "X", 3, 4 },
+    { NULL, NULL, NULL, "float f[8] = { 0 }; rfg_store16(y, rfg_pack(f, X))", "X", 3, 10 },
+    { NULL, NULL, NULL, "rfg_store16(y, rfg_load_chunk(y, 0, 8, X, 16, false))", "X", 1, 7 },
+    { NULL, NULL, NULL, "rfg_store_chunk(y, 0, 8, rfg_load16(y), X, 16, false)", "X", 1, 11 },
+    { NULL, NULL, NULL,
+      "rfg_frag_c c; rfg_frag_ab a; a.v[0] = rfg_load16(y); rfg_frag_zero(&c); rfg_frag_mma(&c, &a, &a, X); "
+      "rfg_store4(y, rfg_as_u32(c.v[0]))",
+      "X", 3, 1 },
+    { NULL, NULL, NULL,
+      "rfg_frag_wx c; rfg_frag_ab a; a.v[0] = rfg_load16(y); rfg_frag_zero(&c); rfg_frag_mma_wx(&c, &a, &a, X); "
+      "rfg_store4(y, rfg_as_u32(c.v[0]))",
+      "X", 2, 4 },
+    { NULL, NULL, NULL, "rfg_store4(y, IN_DTYPE)", "IN_DTYPE", 3, 9 },
+    { NULL, NULL, NULL, "rfg_store4(y, OUT_DTYPE)", "OUT_DTYPE", 7, 8 },
+    { NULL, NULL, NULL, "rfg_store4(y, DTYPE)", "DTYPE", 1, 4 },
+    { NULL, NULL, NULL, "rfg_store4(y, KV_DTYPE)", "KV_DTYPE", 6, 7 },
+};
+
+static void add_macros(struct rfg_kernel *k, const char *text)
+{
+    static char names[8][16];
+    int value, used;
+    for (int i = 0; i < 8 && sscanf(text, " %15[A-Z_]=%d%n", names[i], &value, &used) == 2; i++, text += used)
+        rfg_kernel_macro(k, names[i], value);
+}
+
+START_TEST(unknown_formats_are_refused)
+{
+    const struct rfg_jit_provider *prov = compiler(0); /* hipRTC, for gfx90a */
+    if (!prov)
+        return;
+    for (int bad = 0; bad < 2; bad++) {
+        struct rfg_kernel k = { .source = formats[_i].source, .entry = formats[_i].entry };
+        if (!k.source) {
+            char *text = rfg_asprintf("#include \"rfg_device.h\"\nRFG_KERNEL(64) scale(char *y) { %s; }\n",
+                                      formats[_i].statement);
+            put_file("t/format.hip", text);
+            free(text);
+            setenv("RFG_KERNEL_DIR", root, 1);
+            k = (struct rfg_kernel){ .source = "t/format.hip", .entry = "scale" };
+        }
+        add_macros(&k, formats[_i].macros ? formats[_i].macros : "");
+        rfg_kernel_macro(&k, formats[_i].macro, bad ? formats[_i].bad : formats[_i].good);
+        char *text = rfg_jit_expand(&k), *log = NULL;
+        ck_assert_msg(text != NULL, "%s", rfg_last_error());
+        struct rfg_jit_request req = { .name = "f{}", .entry = k.entry, .target = compilers[0].target, .source = text };
+        struct rfg_blob code;
+        rfg_status st = prov->compile(&req, &code, &log);
+        ck_assert_msg(st == (bad ? RFG_ERROR_COMPILE : RFG_OK), "%s: %s=%d: %s", k.source, formats[_i].macro,
+                      bad ? formats[_i].bad : formats[_i].good, st ? log : "compiles");
+        if (!bad)
+            rfg_blob_free(&code);
+        free(log);
+        free(text);
+    }
+}
+END_TEST
+
 START_TEST(syntax_error_gives_the_log)
 {
     const struct rfg_jit_provider *prov = compiler(_i);
@@ -675,6 +750,7 @@ int main(void)
     tcase_add_test(tc, expansion_errors_name_the_place);
     tcase_add_loop_test(tc, compiles, 0, N_COMPILERS);
     tcase_add_loop_test(tc, syntax_error_gives_the_log, 0, N_COMPILERS);
+    tcase_add_loop_test(tc, unknown_formats_are_refused, 0, (int)(sizeof(formats) / sizeof(formats[0])));
     tcase_add_loop_test(tc, unlisted_target_is_refused, 0, 4);
     tcase_add_test(tc, provider_choice);
     tcase_add_test(tc, missing_compilers_say_so);

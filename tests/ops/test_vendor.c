@@ -347,6 +347,12 @@ START_TEST(refusals)
         PRINTS(why.text, bad[i].says);
     }
     struct rfg_problem p = parse("gemm bf16,bf16->bf16 M=2 N=8 K=8");
+    for (int i = 0; i < 3; i++) { /* of formats that there are no numbers for */
+        struct rfg_problem other = p;
+        other.dtype[i] = RFG_I4;
+        ck_assert(!lib->var->supports(&dev, &other, &why));
+        PRINTS(why.text, "is i4: must be bf16, f16 or f32");
+    }
     struct rfg_device cpu;
     rfg_device_cpu(&cpu, 2);
     ck_assert(!lib->var->supports(&cpu, &p, &why));

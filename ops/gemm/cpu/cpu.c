@@ -54,67 +54,6 @@ static double max_d(double a, double b)
     return a > b ? a : b;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
-
-static float bits_float(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof(f));
-    return f;
-}
-
-static uint32_t float_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof(u));
-    return u;
-}
-
-static float f16_to_float(uint16_t h)
-{
-    float v = bits_float((uint32_t)(h & 0x7fff) << 13) * 0x1p112f;
-    uint32_t special = (h & 0x7fff) > 0x7bff ? 0x7f800000 : 0;
-    return bits_float(float_bits(v) | special | (uint32_t)(h & 0x8000) << 16);
-}
-
-/* To nearest even. A NaN keeps its sign and becomes quiet, so that dropping its low bits can't make it infinity. */
-static uint16_t float_to_bf16(float f)
-{
-    uint32_t u = float_bits(f);
-    if ((u & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(u >> 16 | 0x40);
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
-static uint16_t float_to_f16(float f)
-{
-    uint32_t u = float_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
-    if (a > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00);
-    if (a >= 0x477ff000) /* 65520 and more round to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    if (a < 0x38800000) /* denormal in fp16: the addition rounds to a multiple of 2^-24 */
-        return (uint16_t)(sign | (float_bits(bits_float(a) + 0.5f) - 0x3f000000));
-    a += 0xfff + (a >> 13 & 1);
-    return (uint16_t)(sign | (a - 0x38000000) >> 13);
-}
-
-static float load_element(const void *base, int dtype, int64_t i)
-{
-    if (dtype == RFG_F32)
-        return ((const float *)base)[i];
-    uint16_t h = ((const uint16_t *)base)[i];
-    return dtype == RFG_F16 ? f16_to_float(h) : bits_float((uint32_t)h << 16);
-}
-
-static void store_element(void *base, int dtype, int64_t i, float v)
-{
-    if (dtype == RFG_F32)
-        ((float *)base)[i] = v;
-    else
-        ((uint16_t *)base)[i] = dtype == RFG_F16 ? float_to_f16(v) : float_to_bf16(v);
-}
-
 /* ---- the way a problem is cut ----------------------------------------------------------------------------------- */
 
 struct tiling {
@@ -297,10 +236,10 @@ static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_
 {
     int dtype_w = j->prob->dtype[1], dtype_y = j->prob->dtype[2];
     for (int64_t r = 0; r < rows; r++) {
-        float sums[MAX_TILE], bias = j->a->bias ? load_element(j->a->bias, dtype_w, n0 + r) : 0;
+        float sums[MAX_TILE], bias = j->a->bias ? rfg_float_get(j->a->bias, dtype_w, n0 + r) : 0;
         j->isa->sum(sums, acc + r * m * (j->isa->group / 2), m);
         for (int64_t i = 0; i < m; i++)
-            store_element(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r, j->a->bias ? sums[i] + bias : sums[i]);
+            rfg_float_put(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r, j->a->bias ? sums[i] + bias : sums[i]);
     }
 }
 
@@ -448,9 +387,11 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
 }
 
 /* What does not depend on the instruction set. */
-static bool supports_any(const struct rfg_device *dev, struct rfg_reason *why)
+static bool supports_any(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+    if (dev->platform != RFG_PLATFORM_CPU)
+        return rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
+    return gemm_is_plain(prob, why);
 }
 
 /* ---- the variants ---------------------------------------------------------------------------------------------------
@@ -507,8 +448,7 @@ static const struct rfg_param portable_params[] = {
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    (void)prob;
-    return supports_any(dev, why);
+    return supports_any(dev, prob, why);
 }
 
 VARIANT(portable, false);
@@ -524,8 +464,7 @@ static const struct rfg_param avx2_params[] = {
 
 static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    (void)prob;
-    if (!supports_any(dev, why))
+    if (!supports_any(dev, prob, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX2) ||
            rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
@@ -543,8 +482,7 @@ static const struct rfg_param avx512_params[] = {
 
 static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    (void)prob;
-    if (!supports_any(dev, why))
+    if (!supports_any(dev, prob, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX512) ||
            rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, this cpu has %s",

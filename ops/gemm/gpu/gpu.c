@@ -17,8 +17,7 @@ static const struct rfg_param portable_params[] = {
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    (void)prob;
-    return is_gpu(dev, why);
+    return is_gpu(dev, why) && gemm_is_plain(prob, why);
 }
 
 static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
@@ -85,7 +84,7 @@ static const struct rfg_param skinny_params[] = {
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_gpu(dev, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
+    if (!is_gpu(dev, why) || !gemm_is_plain(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
         return false;
     if (prob->v[GEMM_M] > SKINNY_MAX_M)
         return rfg_refuse(why, "M=%" PRId64 ": must be at most %d", prob->v[GEMM_M], SKINNY_MAX_M);

@@ -85,7 +85,7 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
         return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
     if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
         return rfg_refuse(why, "x is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return reads_chunks(prob, why);
+    return gemm_is_plain(prob, why) && reads_chunks(prob, why);
 }
 
 #endif

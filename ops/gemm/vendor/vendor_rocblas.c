@@ -51,10 +51,8 @@ static rfg_status failed(rfg_status status, enum entry at, int st)
     return rfg_fail(status, "rocBLAS: %s failed with status %d", names[at], st);
 }
 
-static int type_of(uint8_t dtype)
-{
-    return dtype == RFG_F16 ? 150 : dtype == RFG_F32 ? 151 : 168;
-}
+/* rocblas_datatype; gemm_vendor_supports() lets no other formats through. */
+static const int types[] = { [RFG_F16] = 150, [RFG_F32] = 151, [RFG_BF16] = 168 };
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -116,7 +114,7 @@ static rfg_status run(void *plan, const void *kargs, const struct rfg_vendor_env
     static const float one = 1, zero = 0;
     const struct rfg_problem *prob = plan;
     const struct gemm_args *a = kargs;
-    int in = type_of(prob->dtype[0]), out = type_of(prob->dtype[2]);
+    int in = types[prob->dtype[0]], out = types[prob->dtype[2]];
     void *handle = handles[env->device];
     pthread_mutex_lock(&lock);
     enum entry at = SET_STREAM;
@@ -128,7 +126,7 @@ static rfg_status run(void *plan, const void *kargs, const struct rfg_vendor_env
     if (!st) {
         at = GEMM_EX;
         st = gemm_ex(handle, 112, 111, a->n, a->m, a->k, &one, a->w, in, (int)a->ldw, a->x, in, (int)a->ldx, &zero,
-                     a->y, out, (int)a->ldy, a->y, out, (int)a->ldy, type_of(RFG_F32), 0, 0, 0);
+                     a->y, out, (int)a->ldy, a->y, out, (int)a->ldy, types[RFG_F32], 0, 0, 0);
     }
     pthread_mutex_unlock(&lock);
     return st ? failed(RFG_ERROR_DEVICE, at, st) : RFG_OK;

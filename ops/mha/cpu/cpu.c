@@ -20,65 +20,9 @@ struct job {
     float code[256];       /* what an 8-bit element stands for */
 };
 
-static float f16(uint16_t h)
-{
-    float sign = h & 0x8000 ? -1.0f : 1.0f;
-    int exponent = h >> 10 & 31, fraction = h & 1023;
-    if (exponent == 31)
-        return fraction ? NAN : sign * INFINITY;
-    return sign * (exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24));
-}
-
-static uint16_t to_f16(float f)
-{
-    uint16_t sign = signbit(f) ? 0x8000 : 0;
-    float a = fabsf(f);
-    int e;
-    if (isnan(f))
-        return 0x7e00;
-    if (a < 0x1p-14f)
-        return (uint16_t)(sign | (uint16_t)nearbyintf(a * 0x1p24f));
-    if (a >= 65520.0f)
-        return sign | 0x7c00;
-    frexpf(a, &e);                                     /* a = m * 2^e, m in [0.5, 1) */
-    int fraction = (int)nearbyintf(ldexpf(a, 11 - e)); /* 1024 to 2048: the carry goes where it should */
-    return (uint16_t)(sign | (((e + 13) << 10) + fraction));
-}
-
-static float bf16(uint16_t h)
-{
-    uint32_t bits = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &bits, sizeof(f));
-    return f;
-}
-
-static uint16_t to_bf16(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof(bits));
-    return isnan(f) ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* OCP's formats and gfx942's (rfg/core.h). */
-static float f8(int dtype, int code)
-{
-    float sign = code & 0x80 ? -1.0f : 1.0f;
-    int fraction_bits = dtype == RFG_E5M2 ? 2 : 3, bias = dtype == RFG_E5M2 ? 15 : dtype == RFG_E4M3 ? 7 : 8;
-    int exponent = (code & 0x7f) >> fraction_bits, one = 1 << fraction_bits, fraction = code & (one - 1);
-    if (dtype == RFG_E5M2 && exponent == 31)
-        return fraction ? NAN : sign * INFINITY;
-    if (dtype == RFG_E4M3 ? (code & 0x7f) == 0x7f : dtype == RFG_E4M3FNUZ && code == 0x80)
-        return NAN;
-    return sign *
-           ldexpf((float)(exponent ? one + fraction : fraction), (exponent ? exponent : 1) - bias - fraction_bits);
-}
-
 static float load(const struct job *j, int dtype, const void *base, long long at)
 {
-    return dtype == RFG_BF16  ? bf16(((const uint16_t *)base)[at])
-           : dtype == RFG_F16 ? f16(((const uint16_t *)base)[at])
-                              : j->code[((const uint8_t *)base)[at]];
+    return rfg_dtype_is_float(dtype) ? rfg_float_get(base, dtype, at) : j->code[((const uint8_t *)base)[at]];
 }
 
 /* Key (or value) `key` of a head: n elements. */
@@ -164,9 +108,8 @@ static void run_query(const struct job *j, int b, int head, int i)
 
     float inverse = st.sum == 0 ? 0 : v_scale / st.sum;
     long long to = batch * a->out.batch + token * a->out.token + head * a->out.head;
-    uint16_t *out = (uint16_t *)a->out.data + to;
     for (int d = 0; d < j->dv; d++)
-        out[d] = j->q_dtype == RFG_BF16 ? to_bf16(st.acc[d] * inverse) : to_f16(st.acc[d] * inverse);
+        rfg_float_put(a->out.data, j->q_dtype, to + d, st.acc[d] * inverse);
     if (a->lse)
         a->lse[batch * a->lse_batch + head * a->lse_head + token * a->lse_token] = st.max + logf(st.sum);
 }
@@ -196,8 +139,13 @@ static void run(const struct rfg_device *dev, const struct rfg_problem *prob, co
                      .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };
     (void)dev, (void)p;
     if (j.kv_dtype != j.q_dtype)
-        for (int i = 0; i < 256; i++)
-            j.code[i] = f8(j.kv_dtype, i);
+        for (int i = 0; i < 256; i++) {
+            const struct rfg_format *f = rfg_format(j.kv_dtype);
+            uint8_t code = (uint8_t)i;
+            double value;
+            f->decode(f, &code, &value);
+            j.code[i] = (float)value;
+        }
     j.queries = (int64_t)a->batch * a->hq * a->sq;
     j.each = 1 + j.queries / (1 << 20);
     rfg_cpu_pool_run(pool, (int)((j.queries + j.each - 1) / j.each), run_task, &j);

@@ -12,7 +12,7 @@
 /* Rows of keys and values as both copy them: whole, of q's dtype, 16 bytes at a time. */
 static inline bool reads_tiles(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (prob->v[MHA_KV] != MHA_KV_SAME)
+    if (prob->v[MHA_KV])
         return rfg_refuse(why, "k and v are of 8 bits: must be q's dtype");
     if (prob->v[MHA_FORM] == MHA_FORM_VLLM)
         return rfg_refuse(why, "form=vllm: must have rows of D elements");
