@@ -144,6 +144,32 @@ static const struct family {
     { "mha_decode_tile", NULL, decode_problems, COUNT(decode_problems), "_tile_mma" },
 };
 
+/* Family i: gemm's kernel variants, those of the table, and one for each operator whose case has its problems. False:
+ * there is none. */
+static bool family_at(size_t i, struct family *out)
+{
+    for (int v = 0; v < N_VARIANTS; v++)
+        if (GEMM_VARIANTS[v]->kind == RFG_VARIANT_KERNEL && i-- == 0) {
+            *out = (struct family){ .name = GEMM_VARIANTS[v]->name, .variant = GEMM_VARIANTS[v] };
+            return true;
+        }
+    if (i < COUNT(families)) {
+        *out = families[i];
+        return true;
+    }
+    i -= COUNT(families);
+    for (int k = 0; rfg_ops[k]; k++) {
+        const char *const *problems = rfg_op_case_of(rfg_ops[k])->compiled;
+        if (problems && i-- == 0) {
+            *out = (struct family){ .name = rfg_ops[k]->name, .problems = problems };
+            while (problems[out->n])
+                out->n++;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One code object that a variant can ask for. */
 struct set {
     const struct rfg_variant *var;
@@ -232,32 +258,6 @@ static void collect_family(struct sets *s, const struct family *f)
         }
     }
     s->prob = NULL;
-}
-
-/* Family i: gemm's kernel variants, the table's, and one for each operator whose case has its problems. False: there is
- * none. */
-static bool family_at(size_t i, struct family *out)
-{
-    for (int v = 0; v < N_VARIANTS; v++)
-        if (GEMM_VARIANTS[v]->kind == RFG_VARIANT_KERNEL && i-- == 0) {
-            *out = (struct family){ .name = GEMM_VARIANTS[v]->name, .variant = GEMM_VARIANTS[v] };
-            return true;
-        }
-    if (i < COUNT(families)) {
-        *out = families[i];
-        return true;
-    }
-    i -= COUNT(families);
-    for (int k = 0; rfg_ops[k]; k++) {
-        const char *const *problems = rfg_op_case_of(rfg_ops[k])->compiled;
-        if (problems && i-- == 0) {
-            *out = (struct family){ .name = rfg_ops[k]->name, .problems = problems };
-            while (problems[out->n])
-                out->n++;
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- a covering choice --------------------------------------------------------------------------------------------
