@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/hip/hip_emu.h"
 #include "context_impl.h"
 #include "base/util.h"
 
@@ -101,105 +100,7 @@ rfg_status rfg_context_stream(rfg_context *ctx, hipStream_t *stream)
     return st;
 }
 
-/* ---- opening a device ---------------------------------------------------------------------------------------- */
-
-static const struct rfg_hip *load_platform(enum rfg_platform p, struct rfg_platform_report *report)
-{
-    return p == RFG_PLATFORM_EMU   ? rfg_hip_emu(report)
-           : p == RFG_PLATFORM_AMD ? rfg_hip_amd(report)
-                                   : rfg_hip_nvidia(report);
-}
-
-void rfg_driver_name(enum rfg_platform platform, int version, char *buf, size_t size)
-{
-    if (platform == RFG_PLATFORM_EMU)
-        snprintf(buf, size, "emulator " RFG_VERSION);
-    else if (platform == RFG_PLATFORM_NVIDIA)
-        snprintf(buf, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
-    else
-        snprintf(buf, size, "HIP %d.%d.%d", version / 10000000, version / 100000 % 100, version % 100000);
-}
-
-/* The device is current. */
-static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
-{
-    int version = 0;
-    hipError_t e = ctx->hip->describe(ordinal, &ctx->dev);
-    if (!ctx->hip->launch_overlapped)
-        ctx->dev.features &= ~(unsigned)RFG_FEATURE_OVERLAP;
-    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
-    if (e != hipSuccess)
-        return rfg_hip_fail(ctx, "describe (reading the device's properties)", e);
-    if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
-        return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
-    if ((e = ctx->hip->hipDeviceGetName(ctx->product, sizeof(ctx->product), ordinal)) != hipSuccess)
-        return rfg_hip_fail(ctx, "hipDeviceGetName", e);
-    rfg_driver_name(platform, version, ctx->driver, sizeof(ctx->driver));
-    return RFG_OK;
-}
-
-static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
-{
-    struct rfg_platform_report report = { 0 };
-    ctx->hip = load_platform(platform, &report);
-    if (!ctx->hip)
-        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': %s", name, report.problem);
-    ctx->ordinal = ordinal;
-    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
-    int count = 0, previous;
-    hipError_t e = ctx->hip->hipGetDeviceCount(&count);
-    if (e != hipSuccess)
-        return rfg_hip_fail(ctx, "hipGetDeviceCount", e);
-    if (ordinal >= count)
-        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': there %s %d of its kind, counted from 0%s%s", name,
-                        count == 1 ? "is" : "are", count, *report.advice ? "; " : "", report.advice);
-    rfg_status st = rfg_device_enter(ctx, &previous);
-    if (st == RFG_OK) {
-        st = ask_device(ctx, platform, ordinal, name);
-        rfg_device_leave(ctx, previous);
-    }
-    return st;
-}
-
-static bool has_device(enum rfg_platform p)
-{
-    struct rfg_platform_report report = { 0 };
-    const struct rfg_hip *hip = load_platform(p, &report);
-    int count = 0;
-    return hip && hip->hipGetDeviceCount(&count) == hipSuccess && count > 0;
-}
-
-static rfg_status open_device(rfg_context *ctx, const char *name, int threads)
-{
-    static const struct {
-        const char *prefix;
-        enum rfg_platform platform;
-    } platforms[] = { { "amd:", RFG_PLATFORM_AMD }, { "nvidia:", RFG_PLATFORM_NVIDIA } };
-
-    if (!name)
-        name = has_device(RFG_PLATFORM_AMD) ? "amd:0" : has_device(RFG_PLATFORM_NVIDIA) ? "nvidia:0" : "cpu";
-    if (!strcmp(name, "cpu")) {
-        rfg_device_cpu(&ctx->dev, threads);
-        ctx->pool = rfg_cpu_pool_create(ctx->dev.cu_count);
-        return ctx->pool ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "cpu: can't start %d threads", ctx->dev.cu_count);
-    }
-    if (!strncmp(name, "emu:", 4)) {
-        char error[256];
-        int ordinal = rfg_emu_open(name + 4, error, sizeof(error));
-        return ordinal < 0 ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': %s", name, error)
-                           : open_gpu(ctx, RFG_PLATFORM_EMU, ordinal, name);
-    }
-    for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++) {
-        size_t len = strlen(platforms[i].prefix);
-        char *end;
-        if (strncmp(name, platforms[i].prefix, len))
-            continue;
-        long ordinal = strtol(name + len, &end, 10);
-        if (end != name + len && !*end && name[len] >= '0' && name[len] <= '9' && ordinal < 1024)
-            return open_gpu(ctx, platforms[i].platform, (int)ordinal, name);
-    }
-    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': must be cpu, amd:N, nvidia:N or emu:ARCH[:CUS]", name);
-}
+/* ---- creating --------------------------------------------------------------------------------------------------- */
 
 /* A parameter, else an environment variable, else NULL. */
 static const char *setting(const char *param, const char *env)
@@ -230,28 +131,13 @@ static rfg_status check_variants(const rfg_context_params *p, const char *varian
                                                          p->variants ? "variants" : "RFG_VARIANTS", why.text);
 }
 
-/* ... a switch in other words than 0 and 1, ... */
+/* ... a switch in other words than 0 and 1 (and, in rfg_check_disabled(), a platform that there isn't), ... */
 static rfg_status read_switch(const char *name, bool *on)
 {
     const char *env = rfg_env(name);
     if (env && strcmp(env, "0") != 0 && strcmp(env, "1") != 0)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: %s='%s': must be 0 or 1", name, env);
     *on = env ? *env == '1' : *on;
-    return RFG_OK;
-}
-
-/* ... a platform that there isn't, ... */
-static rfg_status check_disabled(void)
-{
-    const char *list = rfg_env("RFG_HIP_DISABLE");
-    for (const char *s = list; s && *s; s += strspn(s, ",")) {
-        size_t n = strcspn(s, ",");
-        if (n && (n != 3 || strncmp(s, "amd", n) != 0) && (n != 6 || strncmp(s, "nvidia", n) != 0))
-            return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                            "rfg_context_create: RFG_HIP_DISABLE='%s': '%.*s': must be amd, nvidia or both", list,
-                            (int)n, s);
-        s += n;
-    }
     return RFG_OK;
 }
 
@@ -276,8 +162,8 @@ void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c)
 static void calibrate(rfg_context *ctx)
 {
     struct rfg_calibration c;
-    /* The emulator pretends to be a device that is as fast as the table says. */
-    if (ctx->dev.platform != RFG_PLATFORM_EMU &&
+    /* An emulator pretends to be a device that is as fast as the table says. */
+    if ((!ctx->platform || ctx->platform->hardware) &&
         rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, ctx->user_db, &c) == 1)
         rfg_context_calibrate(ctx, &c);
 }
@@ -305,8 +191,8 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     bool overlap = p->launch_overlap != 0, vendor = true;
     rfg_status st;
     if ((st = check_variants(p, variants)) || (!overlap && (st = read_switch("RFG_LAUNCH_OVERLAP", &overlap))) ||
-        (st = read_switch("RFG_VENDOR", &vendor)) || (st = check_disabled()) ||
-        (st = open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
+        (st = read_switch("RFG_VENDOR", &vendor)) || (st = rfg_check_disabled()) ||
+        (st = rfg_open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
         rfg_context_destroy(&ctx);
         return st;
     }

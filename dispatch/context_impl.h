@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The inside of a context: for context.c, choose.c and plan.c only. */
+ * The inside of a context: for the files of dispatch/ itself only. */
 #ifndef RFG_DISPATCH_CONTEXT_IMPL_H
 #define RFG_DISPATCH_CONTEXT_IMPL_H
 
@@ -44,8 +44,9 @@ struct rfg_context {
     rfg_context *next; /* of fork.c's list */
     unsigned forks;    /* rfg_fork_count() when it was made */
     struct rfg_device dev;
-    bool overlap;           /* all problems are overlap=1 */
-    _Atomic int describing; /* threads between rfg_describe_begin() and _end() */
+    bool overlap;                            /* all problems are overlap=1 */
+    _Atomic int describing;                  /* threads between rfg_describe_begin() and _end() */
+    const struct rfg_hip_platform *platform; /* NULL on cpu, and so is the next */
     const struct rfg_hip *hip;
     int ordinal;
     char driver[64];
@@ -75,6 +76,11 @@ struct rfg_context {
     void *cpu_workspace;
     size_t cpu_workspace_size;
 };
+
+/* open.c: the device of a new context; NULL: the default one. */
+rfg_status rfg_open_device(rfg_context *ctx, const char *name, int threads);
+/* Does $RFG_HIP_DISABLE name platforms that there are? */
+rfg_status rfg_check_disabled(void);
 
 /* Makes the context's device current on this thread; *previous is for rfg_device_leave(). */
 rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);

@@ -485,6 +485,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct rfg_platform_report loaded;
 static bool usable;
 
+static void driver_name(int version, char *buf, size_t size)
+{
+    snprintf(buf, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
 static void load(void)
 {
     static const struct {
@@ -513,7 +518,7 @@ static void load(void)
     }
     CUresult e = cu.cuInit(0);
     if (cu.cuDriverGetVersion(&version) == 0)
-        snprintf(r->version, sizeof(r->version), "CUDA %d.%d", version / 1000, version % 1000 / 10);
+        driver_name(version, r->version, sizeof(r->version));
     if (e == 0)
         e = cu.cuDeviceGetCount(&n_devices);
     if (n_devices > MAX_DEVICES)
@@ -530,7 +535,7 @@ static void load(void)
     }
 }
 
-const struct rfg_hip *rfg_hip_nvidia(struct rfg_platform_report *report)
+static const struct rfg_hip *get(struct rfg_platform_report *report)
 {
     const struct rfg_hip *override = rfg_hip_overridden(RFG_PLATFORM_NVIDIA, report);
     if (override)
@@ -540,3 +545,13 @@ const struct rfg_hip *rfg_hip_nvidia(struct rfg_platform_report *report)
         *report = loaded;
     return usable ? &table : NULL;
 }
+
+const struct rfg_hip_platform rfg_platform_nvidia = {
+    .id = RFG_PLATFORM_NVIDIA,
+    .name = "nvidia",
+    .devices = "nvidia:N",
+    .hardware = true,
+    .load = get,
+    .find = rfg_platform_ordinal,
+    .driver_name = driver_name,
+};

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch/hip/hip_platform.h"
 #include "hip_impl.h"
 #include "emu/isa/llvm.h"
 #include "emu/check/watch.h"
@@ -372,3 +371,18 @@ const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report)
     }
     return &table;
 }
+
+static void driver_name(int version, char *buf, size_t size)
+{
+    (void)version;
+    snprintf(buf, size, "emulator " RFG_VERSION);
+}
+
+const struct rfg_hip_platform rfg_platform_emu = {
+    .id = RFG_PLATFORM_EMU,
+    .name = "emu",
+    .devices = "emu:ARCH[:CUS]",
+    .load = rfg_hip_emu,
+    .find = rfg_emu_open,
+    .driver_name = driver_name,
+};
