@@ -186,6 +186,7 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     pthread_mutex_init(&ctx->cpu_lock, NULL);
     pthread_mutex_init(&ctx->warn_lock, NULL);
     pthread_mutex_init(&ctx->module_lock, NULL);
+    pthread_mutex_init(&ctx->streams_lock, NULL);
 
     const char *variants = setting(p->variants, "RFG_VARIANTS");
     bool overlap = p->launch_overlap != 0, vendor = true;
@@ -271,8 +272,8 @@ void rfg_context_destroy(rfg_context **pctx)
     if (whole)
         save_misses(ctx, RFG_DB_LAST_NOTE);
     rfg_plan_free_all(ctx);
-    for (int i = 0; i < atomic_load(&ctx->n_streams); i++)
-        (void)ctx->hip->hipFree(ctx->streams[i].workspace); /* the counters lie behind it */
+    rfg_stream_destroy_all(ctx);
+    rfg_workspace_free_all(ctx);
     if (ctx->own_stream)
         (void)ctx->hip->hipStreamDestroy(ctx->own_stream);
     if (entered)
@@ -288,6 +289,7 @@ void rfg_context_destroy(rfg_context **pctx)
     pthread_mutex_destroy(&ctx->cpu_lock);
     pthread_mutex_destroy(&ctx->warn_lock);
     pthread_mutex_destroy(&ctx->module_lock);
+    pthread_mutex_destroy(&ctx->streams_lock);
     free(ctx);
 }
 
@@ -398,17 +400,16 @@ static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, u
     pthread_mutex_lock(&ctx->lock);
     struct rfg_plan *plan = probe(ctx, prob, hash);
     if (!plan) {
-        hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
-        hipError_t e = in_stream && ctx->hip ? ctx->hip->hipStreamIsCapturing(stream, &capture) : hipSuccess;
+        bool captured = false;
         char text[RFG_PROBLEM_STRLEN];
-        if (e != hipSuccess)
-            st = rfg_hip_fail(ctx, "hipStreamIsCapturing", e);
-        else if (capture != hipStreamCaptureStatusNone)
+        if (in_stream)
+            st = rfg_stream_captured(ctx, prob->op->name, stream, &captured);
+        if (st == RFG_OK && captured)
             st = rfg_fail(RFG_ERROR_NOT_READY,
                           "%s: first call while the stream is being captured: call rfg_prepare() "
                           "before the capture",
                           rfg_problem_format(prob, text, sizeof(text)));
-        else
+        else if (st == RFG_OK)
             st = make_plan(ctx, prob, &plan);
         if (st == RFG_OK) {
             plan->hash = hash;
@@ -474,14 +475,15 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
         own = rfg_problem_with_overlap(prob, true);
         prob = &own;
     }
-    if (!ctx->hip && stream)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: stream is %p: must be NULL on cpu", prob->op->name, stream);
+    struct rfg_graph *record = NULL;
+    int previous = -1;
+    rfg_status st = RFG_OK;
+    if (!ctx->hip && stream && (st = rfg_stream_record(ctx, prob->op->name, stream, &record)) != RFG_OK)
+        return st;
     if (atomic_load_explicit(&ctx->describing, memory_order_relaxed) && description.ctx == ctx) {
         rfg_problem_format(prob, description.buf, RFG_PROBLEM_MAX);
         return RFG_OK;
     }
-    int previous = -1;
-    rfg_status st = RFG_OK;
     if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
         return st;
     uint64_t hash = rfg_problem_hash(prob);
@@ -489,7 +491,7 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     if (!plan)
         st = first_call(ctx, prob, hash, stream, true, &plan);
     if (st == RFG_OK)
-        st = rfg_plan_launch(ctx, plan, kargs, stream);
+        st = record ? rfg_graph_add_launch(record, plan, kargs) : rfg_plan_launch(ctx, plan, kargs, stream);
     if (st == RFG_OK) {
         atomic_fetch_add_explicit(&plan->calls, 1, memory_order_relaxed);
         if (rfg_log_on(RFG_LOG_CALLS)) {

@@ -28,6 +28,8 @@
     X(hipError_t, hipFree, (void *ptr), (ptr))                                                                         \
     X(hipError_t, hipMemcpyHtoD, (hipDeviceptr_t dst, void *src, size_t size), (dst, src, size))                       \
     X(hipError_t, hipMemcpyDtoH, (void *dst, hipDeviceptr_t src, size_t size), (dst, src, size))                       \
+    X(hipError_t, hipMemcpyAsync, (void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream),   \
+      (dst, src, size, kind, stream))                                                                                  \
     X(hipError_t, hipMemsetD8Async, (hipDeviceptr_t dst, unsigned char value, size_t n, hipStream_t stream),           \
       (dst, value, n, stream))                                                                                         \
     X(hipError_t, hipStreamCreateWithFlags, (hipStream_t * stream, unsigned flags), (stream, flags))                   \

@@ -49,6 +49,9 @@ struct launch_config {
     X(cuMemFree_v2, (CUdeviceptr))                                                                                     \
     X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                                                            \
     X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                                                  \
+    X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, void *))                                               \
+    X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, void *))                                                     \
+    X(cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, void *))                                                \
     X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, void *))                                                   \
     X(cuStreamCreate, (void **, unsigned))                                                                             \
     X(cuStreamDestroy_v2, (void *))                                                                                    \
@@ -269,6 +272,21 @@ static hipError_t nv_MemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
     return check(cu.cuMemcpyDtoH_v2(dst, (CUdeviceptr)(uintptr_t)src, size));
 }
 
+static hipError_t nv_MemcpyAsync(void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream)
+{
+    CUdeviceptr to = (CUdeviceptr)(uintptr_t)dst, from = (CUdeviceptr)(uintptr_t)src;
+    switch (kind) {
+    case hipMemcpyHostToDevice:
+        return check(cu.cuMemcpyHtoDAsync_v2(to, src, size, stream));
+    case hipMemcpyDeviceToHost:
+        return check(cu.cuMemcpyDtoHAsync_v2(dst, from, size, stream));
+    case hipMemcpyDeviceToDevice:
+        return check(cu.cuMemcpyDtoDAsync_v2(to, from, size, stream));
+    default:
+        return hipErrorInvalidValue;
+    }
+}
+
 static hipError_t nv_MemsetD8Async(hipDeviceptr_t dst, unsigned char value, size_t n, hipStream_t stream)
 {
     return check(cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst, value, n, stream));
@@ -450,6 +468,7 @@ static const struct rfg_hip table = {
     .hipFree = nv_Free,
     .hipMemcpyHtoD = nv_MemcpyHtoD,
     .hipMemcpyDtoH = nv_MemcpyDtoH,
+    .hipMemcpyAsync = nv_MemcpyAsync,
     .hipMemsetD8Async = nv_MemsetD8Async,
     .hipStreamCreateWithFlags = nv_StreamCreateWithFlags,
     .hipStreamDestroy = nv_StreamDestroy,

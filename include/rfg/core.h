@@ -114,7 +114,8 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
 
 typedef struct rfg_context rfg_context;
 
-/* A hipStream_t on "amd:*", a CUstream/cudaStream_t on "nvidia:*"; must be NULL on "cpu". */
+/* A hipStream_t on "amd:*", a CUstream/cudaStream_t on "nvidia:*", one of rfg_stream_create() (rfg/device.h) on every
+ * device. NULL: the device's default stream, on "cpu" the only one besides those. */
 typedef void *rfg_stream;
 
 /* All fields may be zero: rfg_context_params p = {0} asks for the defaults. Strings are copied. */
@@ -162,8 +163,10 @@ RFG_API const char *rfg_context_device(const rfg_context *ctx);
 
 /* Allocates the workspace of a stream ahead of time, so that ops on it never allocate: needed before the first op
  * on a stream that is already being captured. A captured graph uses the workspace of the stream that it was
- * captured from: do not replay it at the same time as other rfg work on that stream or another replay of it.
- * Errors: OUT_OF_MEMORY, DEVICE, INVALID_ARGUMENT (a stream on "cpu"). */
+ * captured from: do not replay it at the same time as other rfg work on that stream or another replay of it. A stream
+ * of the engine's that is destroyed should give its workspace back: rfg_stream_set_workspace(ctx, stream, NULL, 0), in
+ * rfg/device.h, with which an engine can also give the memory itself. A context serves at most 256 streams at a time.
+ * Errors: OUT_OF_MEMORY, DEVICE, INVALID_ARGUMENT (on "cpu", a stream that rfg_stream_create() didn't make). */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream);
 
 /* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", so
