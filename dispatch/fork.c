@@ -45,6 +45,7 @@ static void in_child(void)
 
 static void install(void)
 {
+    rfg_log_watch_forks(); /* first: contexts log under their locks */
     (void)pthread_atfork(before_fork, unlock_all, in_child);
 }
 

@@ -147,7 +147,7 @@ typedef struct rfg_context_params {
 } rfg_context_params;
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
- * device. A missing or corrupt database is a warning on stderr, not an error.
+ * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
  * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP or
  * $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't; $RFG_KERNEL_DIR without kernel
  * sources), DEVICE (no such device; the platform's library is missing),
@@ -204,6 +204,30 @@ RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *probl
 RFG_API RFG_NODISCARD rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size);
 /* Calls are made again. Without a beginning it does nothing; ctx may be NULL. */
 RFG_API void rfg_describe_end(rfg_context *ctx);
+
+/* ---- the log ------------------------------------------------------------------------------------------------ */
+
+/* What a line is about. $RFG_LOG=dispatch,calls,jit or all switches the last three on; warnings are always on. */
+typedef enum rfg_log_topic {
+    RFG_LOG_DISPATCH = 1, /* which variant serves a problem, and why */
+    RFG_LOG_CALLS = 2,    /* each op call's problem */
+    RFG_LOG_JIT = 4,      /* compiles */
+    RFG_LOG_WARNING = 8   /* something is wrong that a call gets around: a corrupt database, a variant that fails */
+} rfg_log_topic;
+
+/* line: one line of text without its newline, unprintable characters escaped; valid during the call. */
+typedef void (*rfg_log_fn)(void *user, rfg_log_topic topic, const char *line);
+
+/* From now on, in the whole process, fn gets the lines of the log and the warnings in place of stderr. topics: bits of
+ * rfg_log_topic that are wanted besides those of $RFG_LOG; 0: none. fn NULL: stderr again, $RFG_LOG alone.
+ *
+ * fn is called by whichever thread has something to say, the library's own threads included, one call at a time. It
+ * runs inside of rfg's calls: it must return soon, and must call nothing of rfg, nor fork(). When
+ * rfg_set_log_callback() returns, the function that was set before is not running and won't be called any more. In the
+ * child of a fork() it stays set. */
+RFG_API void rfg_set_log_callback(rfg_log_fn fn, void *user, unsigned topics);
+
+/* ---- statistics --------------------------------------------------------------------------------------------- */
 
 /* What the context did so far. */
 typedef struct rfg_stats {
