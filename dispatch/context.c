@@ -504,19 +504,7 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     return st;
 }
 
-const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob)
-{
-    struct rfg_problem own;
-    if (ctx->overlap) {
-        own = rfg_problem_with_overlap(prob, true);
-        prob = &own;
-    }
-    return probe(ctx, prob, rfg_problem_hash(prob));
-}
-
-/* ---- preparing --------------------------------------------------------------------------------------------------- */
-
-static rfg_status prepare(rfg_context *ctx, const struct rfg_problem *prob)
+rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob)
 {
     int previous = -1;
     struct rfg_problem own;
@@ -532,85 +520,17 @@ static rfg_status prepare(rfg_context *ctx, const struct rfg_problem *prob)
     return st;
 }
 
-rfg_status rfg_prepare(rfg_context *ctx, const char *problem)
+const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob)
 {
-    struct rfg_problem prob;
-    struct rfg_reason why;
-    if (!ctx)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: ctx is NULL: must be a context");
-    if (!rfg_problem_parse(&prob, problem, &why))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: %s", why.text);
-    return prepare(ctx, &prob);
+    struct rfg_problem own;
+    if (ctx->overlap) {
+        own = rfg_problem_with_overlap(prob, true);
+        prob = &own;
+    }
+    return probe(ctx, prob, rfg_problem_hash(prob));
 }
 
-static void first_bad_line(void *arg, const char *message)
-{
-    char **first = arg;
-    if (!*first)
-        *first = strdup(message);
-}
-
-/* Fills the cache with what the shapes' chosen variants need, many compilers at a time. Errors show up again, and
- * are told, when the plans are made. */
-static void prefetch(rfg_context *ctx, const struct rfg_shapes *shapes)
-{
-    struct rfg_jit_request *reqs = calloc(shapes->n, sizeof(*reqs));
-    char(*names)[RFG_CONFIG_STRLEN] = calloc(shapes->n, sizeof(*names));
-    struct rfg_kernel *kernels = calloc(shapes->n, sizeof(*kernels));
-    int n = 0;
-    for (size_t i = 0; reqs && names && kernels && i < shapes->n; i++) {
-        struct rfg_choice c;
-        struct rfg_problem prob;
-        if (rfg_context_problem(ctx, &shapes->v[i].problem, &prob) == RFG_OK &&
-            rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK &&
-            c.variant->kind == RFG_VARIANT_KERNEL &&
-            rfg_variant_request(&ctx->dev, &prob, c.variant, c.params, &reqs[n], names[n], &kernels[n]) == RFG_OK)
-            n++;
-    }
-    if (n > 1) {
-        struct rfg_device cpu;
-        rfg_device_cpu(&cpu, 0);
-        int workers = cpu.cu_count < n ? cpu.cu_count : n;
-        struct rfg_jit_pool *pool = rfg_jit_pool_create(workers, 60);
-        if (pool)
-            rfg_jit_prefetch(ctx->cache, pool, workers, reqs, n, NULL, NULL);
-        rfg_jit_pool_destroy(&pool);
-    }
-    for (int i = 0; i < n; i++)
-        free((char *)reqs[i].source);
-    free(reqs);
-    free(names);
-    free(kernels);
-}
-
-rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path)
-{
-    struct rfg_shapes shapes = { 0 };
-    char *first_bad = NULL;
-    if (!ctx || !path)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_from_csv: %s is NULL: must be a %s",
-                        ctx ? "path" : "ctx", ctx ? "file's name" : "context");
-    if (rfg_context_forked(ctx))
-        return rfg_fork_refuse(ctx);
-    rfg_status st = rfg_shapes_read(path, &shapes, first_bad_line, &first_bad);
-    if (st == RFG_OK && ctx->hip)
-        prefetch(ctx, &shapes);
-    for (size_t i = 0; st == RFG_OK && i < shapes.n; i++) {
-        struct rfg_problem own;
-        if (rfg_context_problem(ctx, &shapes.v[i].problem, &own) == RFG_OK) {
-            st = prepare(ctx, &own);
-            continue;
-        }
-        shapes.n_bad++; /* overlap=1 in a context that has none */
-        if (!first_bad)
-            first_bad = rfg_asprintf("%s:%d: %s", path, shapes.v[i].line, rfg_last_error());
-    }
-    if (st == RFG_OK && shapes.n_bad)
-        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s", first_bad ? first_bad : path);
-    free(first_bad);
-    rfg_shapes_free(&shapes);
-    return st;
-}
+/* ---- what it did so far ----------------------------------------------------------------------------------------- */
 
 void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
 {

@@ -103,6 +103,8 @@ rfg_status rfg_device_enter(const rfg_context *ctx, int *previous);
 void rfg_device_leave(const rfg_context *ctx, int previous);
 
 void rfg_plan_free_all(rfg_context *ctx);
+/* context.c. Makes the plan that op calls of the problem use, if there is none. */
+rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob);
 
 /* workspace.c. The stream's, allocated now if it has none; the device is current. */
 rfg_status rfg_workspace_of(rfg_context *ctx, rfg_stream stream, const struct stream_space **out);

@@ -441,6 +441,92 @@ START_TEST(many_streams)
 }
 END_TEST
 
+/* ---- preparing ----------------------------------------------------------------------------------------------- */
+
+static rfg_stats stats(void)
+{
+    rfg_stats st;
+    rfg_context_stats(ctx, &st);
+    return st;
+}
+
+/* Every M of a range has its plan, however few kernels they share, which workers compile: no call needs another. */
+START_TEST(ranges)
+{
+    enum { MOST = 40 };
+    static uint16_t sw[N * 64], sx[MOST * 64];
+    static float sy[MOST * N];
+    struct rfg_problem prob;
+    void *dx, *dw, *dy;
+    open_device(devices[_i]);
+    FILE *f = fopen("worker", "w");
+    ck_assert(f && fprintf(f, "#!/bin/sh\necho >> workers\nexec %s \"$@\"\n", getenv("RFG_COMPILE_WORKER")) > 0 &&
+              !fclose(f) && !system("chmod 755 worker; rm -rf workers cache"));
+    setenv("RFG_COMPILE_WORKER", "./worker", 1);
+    OK(rfg_prepare(ctx, "gemm bf16,bf16->f32 M=1..40 N=16 K=64"));
+    ck_assert_uint_eq(stats().plans, MOST);
+    uint64_t compiles = stats().compiles;
+    ck_assert_msg(on_cpu() ? !compiles : compiles > 1 && compiles < MOST / 2, "%s: %d compiles", devices[_i],
+                  (int)compiles);
+    ck_assert_int_eq(access("workers", F_OK) == 0, !on_cpu());
+    for (int i = 0; i < MOST; i++) {
+        char text[100];
+        snprintf(text, sizeof(text), "gemm bf16,bf16->f32 M=%d N=16 K=64", i + 1);
+        ck_assert(rfg_problem_parse(&prob, text, NULL));
+        ck_assert_msg(rfg_plan_find(ctx, &prob), "%s: no plan for M=%d", devices[_i], i + 1);
+    }
+    ck_assert(rfg_problem_parse(&prob, "gemm bf16,bf16->f32 M=41 N=16 K=64", NULL) && !rfg_plan_find(ctx, &prob));
+    OK(rfg_device_alloc(ctx, &dx, sizeof(sx)));
+    OK(rfg_device_alloc(ctx, &dw, sizeof(sw)));
+    OK(rfg_device_alloc(ctx, &dy, sizeof(sy)));
+    for (int m = 1; m <= MOST; m += 13) {
+        rfg_tensor tx = rfg_tensor_2d(dx, RFG_BF16, m, 64, 64), tw = rfg_tensor_2d(dw, RFG_BF16, N, 64, 64),
+                   ty = rfg_tensor_2d(dy, RFG_F32, m, N, N);
+        OK(rfg_device_memset(ctx, dx, 0, sizeof(sx), stream));
+        OK(rfg_device_memset(ctx, dw, 0, sizeof(sw), stream));
+        OK(rfg_op_gemm(ctx, &ty, &tx, &tw, NULL, stream));
+    }
+    ck_assert_uint_eq(stats().plans, MOST);
+    /* Any key may have it; what is prepared already costs nothing. */
+    OK(rfg_prepare(ctx, "gemm bf16,bf16->f32 M=1..41 N=16 K=64"));
+    OK(rfg_prepare(ctx, "gemm bf16,bf16->f32 M=7 N=16..16 K=64"));
+    ck_assert_uint_eq(stats().plans, MOST + 1);
+    OK(rfg_device_free(ctx, dx));
+    OK(rfg_device_free(ctx, dw));
+    OK(rfg_device_free(ctx, dy));
+    close_device();
+}
+END_TEST
+
+static const struct {
+    const char *problem, *says;
+} bad_ranges[] = {
+    { "gemm bf16,bf16->f32 M=2..1 N=16 K=64", "M=2..1: low must not be above high" },
+    { "gemm bf16,bf16->f32 M=1..4097 N=16 K=64", "M=1..4097: 4097 problems: must be at most 4096" },
+    { "gemm bf16,bf16->f32 M=1..9999999999 N=16 K=64", "must be at most 4096" },
+    { "gemm bf16,bf16->f32 M=1..99999999999 N=16 K=64", "two whole numbers" },
+    { "gemm bf16,bf16->f32 M=1.. N=16 K=64", "'M=1..': a range must be" },
+    { "gemm bf16,bf16->f32 M=..4 N=16 K=64", "'M=..4': a range must be" },
+    { "gemm bf16,bf16->f32 M=1...4 N=16 K=64", "a range must be" },
+    { "gemm bf16,bf16->f32 M=1..4x N=16 K=64", "a range must be" },
+    { "gemm bf16,bf16->f32 M=-1..4 N=16 K=64", "a range must be" },
+    { "gemm bf16,bf16->f32 1..4 M=1 N=16 K=64", "'1..4': a range must be" },
+    { "gemm bf16,bf16->f32 M=1..2 N=1..2 K=64", "second range" },
+    { "gemm bf16,bf16->f32 M=1..2 N=16 K=64 bias=0..2", "second range" },
+    { "gemm bf16,bf16->f32 M=1 N=16 K=64 bias=0..2", "bias=2: must be from 0 to 1" }, /* and neither 0 nor 1 */
+    { "gemm bf16,bf16->f32 M=1..2 N=16", "K= is missing" },
+    { "..", "a range must be" },
+};
+
+START_TEST(ranges_refused)
+{
+    open_device("cpu");
+    NAMED(rfg_prepare(ctx, bad_ranges[_i].problem), bad_ranges[_i].says);
+    ck_assert_uint_eq(stats().plans, 0);
+    close_device();
+}
+END_TEST
+
 /* ---- fork ---------------------------------------------------------------------------------------------------- */
 
 static int child(rfg_graph *graph)
@@ -643,6 +729,8 @@ int main(void)
     tcase_add_test(tc, foreign_streams);
     tcase_add_loop_test(tc, workspace_given, 0, n_devices);
     tcase_add_test(tc, many_streams);
+    tcase_add_loop_test(tc, ranges, 0, n_devices);
+    tcase_add_loop_test(tc, ranges_refused, 0, sizeof(bad_ranges) / sizeof(bad_ranges[0]));
     tcase_add_loop_test(tc, forks, 0, n_devices);
     tcase_add_test(tc, log_callback);
     tcase_add_test(tc, log_topics_of_both);
