@@ -195,9 +195,9 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream
  * that the first op call neither compiles nor allocates and is legal under stream capture. The string must be the one
  * of the call, strides and alignment included: rfg_describe_begin() tells it.
  *
- * One key may have a range: "gemm bf16,bf16->bf16 M=1..256 N=2112 K=7168" prepares what each of these M needs, at most
- * 4096 (RFG_PREPARE_MAX). Problems share kernels; each kernel is compiled once, on all cores, in worker processes. A
- * range that is refused prepares nothing; one of which a problem fails stops there.
+ * One key may have a range: M=1..256 in place of M=8 above prepares what each of these M needs; at most 4096 of them
+ * (RFG_PREPARE_MAX). Problems share kernels; each kernel is compiled once, on all cores, in worker processes. A range
+ * that is refused prepares nothing; one of which a problem fails stops there.
  * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY. */
 #define RFG_PREPARE_MAX 4096
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
