@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * RFG_LOG and warnings: whole lines to stderr in one write, so that threads and processes don't mix theirs. */
+ * RFG_LOG and warnings: whole lines to stderr in one write, so that threads and processes don't mix theirs; or to the
+ * function that the program has set. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,15 @@
 #include "util.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static unsigned topics;
+static unsigned of_env;    /* topics of $RFG_LOG */
+static atomic_uint topics; /* those that are on */
+
+static struct {
+    pthread_mutex_t lock; /* held while fn runs */
+    rfg_log_fn fn;        /* NULL: stderr */
+    void *user;
+} callback = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static atomic_bool has_callback;
 
 static const struct {
     const char *name;
@@ -26,14 +36,27 @@ static const struct {
 };
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 
-static void put(const char *kind, const char *end, const char *fmt, va_list ap)
+static void put(rfg_log_topic topic, const char *end, const char *fmt, va_list ap)
 {
+    const char *kind = topic == RFG_LOG_WARNING    ? "warning"
+                       : topic == RFG_LOG_DISPATCH ? "dispatch"
+                       : topic == RFG_LOG_CALLS    ? "calls"
+                                                   : "jit";
     char line[1200];
     size_t n = (size_t)snprintf(line, sizeof(line), "rfg: %s: ", kind), room = sizeof(line) - strlen(end) - 1;
     vsnprintf(line + n, room - n, fmt, ap);
     rfg_escape(line, room);
-    strcat(strcat(line, end), "\n");
-    fputs(line, stderr);
+    strcat(line, end);
+    if (atomic_load(&has_callback)) {
+        pthread_mutex_lock(&callback.lock);
+        bool taken = callback.fn != NULL;
+        if (taken)
+            callback.fn(callback.user, topic, line + n);
+        pthread_mutex_unlock(&callback.lock);
+        if (taken)
+            return;
+    }
+    fputs(strcat(line, "\n"), stderr);
 }
 
 /* A bad file or a bad day can bring the same warning a million times. How often this one came; a kind is a place in
@@ -69,7 +92,7 @@ void rfg_warn(const char *fmt, ...)
         snprintf(end, sizeof(end), " (number %" PRIu64 " of this kind: not all are shown from here on)", n);
     va_list ap;
     va_start(ap, fmt);
-    put("warning", end, fmt, ap);
+    put(RFG_LOG_WARNING, end, fmt, ap);
     va_end(ap);
 }
 
@@ -77,7 +100,7 @@ void rfg_warn_each(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    put("warning", "", fmt, ap);
+    put(RFG_LOG_WARNING, "", fmt, ap);
     va_end(ap);
 }
 
@@ -113,26 +136,60 @@ static void init(void)
         while (i < N_NAMES && (strlen(names[i].name) != len || strncmp(s, names[i].name, len)))
             i++;
         if (i < N_NAMES)
-            topics |= names[i].bit;
+            of_env |= names[i].bit;
         else if (len)
             rfg_warn("RFG_LOG: '%.*s' is not a topic: must be dispatch, calls, jit or all", (int)len, s);
         s += len + (s[len] == ',');
     }
+    atomic_fetch_or(&topics, of_env);
 }
 
-bool rfg_log_on(enum rfg_log_topic topic)
+/* A child must be able to log, whatever the parent's other threads were saying. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&callback.lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&callback.lock);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+void rfg_log_watch_forks(void)
+{
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
+    pthread_once(&watched, watch_forks);
+}
+
+void rfg_set_log_callback(rfg_log_fn fn, void *user, unsigned wanted)
+{
+    rfg_log_watch_forks();
+    pthread_mutex_lock(&callback.lock);
+    callback.fn = fn;
+    callback.user = user;
+    atomic_store(&has_callback, fn != NULL);
+    pthread_mutex_unlock(&callback.lock);
+    pthread_once(&once, init);
+    atomic_store(&topics, of_env | (fn ? wanted : 0));
+}
+
+bool rfg_log_on(rfg_log_topic topic)
 {
     pthread_once(&once, init);
-    return topics & topic;
+    return atomic_load_explicit(&topics, memory_order_relaxed) & topic;
 }
 
-void rfg_log(enum rfg_log_topic topic, const char *fmt, ...)
+void rfg_log(rfg_log_topic topic, const char *fmt, ...)
 {
     if (!rfg_log_on(topic))
         return;
-    const char *kind = topic == RFG_LOG_DISPATCH ? "dispatch" : topic == RFG_LOG_CALLS ? "calls" : "jit";
     va_list ap;
     va_start(ap, fmt);
-    put(kind, "", fmt, ap);
+    put(topic, "", fmt, ap);
     va_end(ap);
 }

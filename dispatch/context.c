@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/hip/hip_emu.h"
 #include "context_impl.h"
 #include "base/util.h"
 
@@ -101,105 +100,7 @@ rfg_status rfg_context_stream(rfg_context *ctx, hipStream_t *stream)
     return st;
 }
 
-/* ---- opening a device ---------------------------------------------------------------------------------------- */
-
-static const struct rfg_hip *load_platform(enum rfg_platform p, struct rfg_platform_report *report)
-{
-    return p == RFG_PLATFORM_EMU   ? rfg_hip_emu(report)
-           : p == RFG_PLATFORM_AMD ? rfg_hip_amd(report)
-                                   : rfg_hip_nvidia(report);
-}
-
-void rfg_driver_name(enum rfg_platform platform, int version, char *buf, size_t size)
-{
-    if (platform == RFG_PLATFORM_EMU)
-        snprintf(buf, size, "emulator " RFG_VERSION);
-    else if (platform == RFG_PLATFORM_NVIDIA)
-        snprintf(buf, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
-    else
-        snprintf(buf, size, "HIP %d.%d.%d", version / 10000000, version / 100000 % 100, version % 100000);
-}
-
-/* The device is current. */
-static rfg_status ask_device(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
-{
-    int version = 0;
-    hipError_t e = ctx->hip->describe(ordinal, &ctx->dev);
-    if (!ctx->hip->launch_overlapped)
-        ctx->dev.features &= ~(unsigned)RFG_FEATURE_OVERLAP;
-    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
-    if (e != hipSuccess)
-        return rfg_hip_fail(ctx, "describe (reading the device's properties)", e);
-    if ((e = ctx->hip->hipDriverGetVersion(&version)) != hipSuccess)
-        return rfg_hip_fail(ctx, "hipDriverGetVersion", e);
-    if ((e = ctx->hip->hipDeviceGetName(ctx->product, sizeof(ctx->product), ordinal)) != hipSuccess)
-        return rfg_hip_fail(ctx, "hipDeviceGetName", e);
-    rfg_driver_name(platform, version, ctx->driver, sizeof(ctx->driver));
-    return RFG_OK;
-}
-
-static rfg_status open_gpu(rfg_context *ctx, enum rfg_platform platform, int ordinal, const char *name)
-{
-    struct rfg_platform_report report = { 0 };
-    ctx->hip = load_platform(platform, &report);
-    if (!ctx->hip)
-        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': %s", name, report.problem);
-    ctx->ordinal = ordinal;
-    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
-    int count = 0, previous;
-    hipError_t e = ctx->hip->hipGetDeviceCount(&count);
-    if (e != hipSuccess)
-        return rfg_hip_fail(ctx, "hipGetDeviceCount", e);
-    if (ordinal >= count)
-        return rfg_fail(RFG_ERROR_DEVICE, "device '%s': there %s %d of its kind, counted from 0%s%s", name,
-                        count == 1 ? "is" : "are", count, *report.advice ? "; " : "", report.advice);
-    rfg_status st = rfg_device_enter(ctx, &previous);
-    if (st == RFG_OK) {
-        st = ask_device(ctx, platform, ordinal, name);
-        rfg_device_leave(ctx, previous);
-    }
-    return st;
-}
-
-static bool has_device(enum rfg_platform p)
-{
-    struct rfg_platform_report report = { 0 };
-    const struct rfg_hip *hip = load_platform(p, &report);
-    int count = 0;
-    return hip && hip->hipGetDeviceCount(&count) == hipSuccess && count > 0;
-}
-
-static rfg_status open_device(rfg_context *ctx, const char *name, int threads)
-{
-    static const struct {
-        const char *prefix;
-        enum rfg_platform platform;
-    } platforms[] = { { "amd:", RFG_PLATFORM_AMD }, { "nvidia:", RFG_PLATFORM_NVIDIA } };
-
-    if (!name)
-        name = has_device(RFG_PLATFORM_AMD) ? "amd:0" : has_device(RFG_PLATFORM_NVIDIA) ? "nvidia:0" : "cpu";
-    if (!strcmp(name, "cpu")) {
-        rfg_device_cpu(&ctx->dev, threads);
-        ctx->pool = rfg_cpu_pool_create(ctx->dev.cu_count);
-        return ctx->pool ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "cpu: can't start %d threads", ctx->dev.cu_count);
-    }
-    if (!strncmp(name, "emu:", 4)) {
-        char error[256];
-        int ordinal = rfg_emu_open(name + 4, error, sizeof(error));
-        return ordinal < 0 ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': %s", name, error)
-                           : open_gpu(ctx, RFG_PLATFORM_EMU, ordinal, name);
-    }
-    for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++) {
-        size_t len = strlen(platforms[i].prefix);
-        char *end;
-        if (strncmp(name, platforms[i].prefix, len))
-            continue;
-        long ordinal = strtol(name + len, &end, 10);
-        if (end != name + len && !*end && name[len] >= '0' && name[len] <= '9' && ordinal < 1024)
-            return open_gpu(ctx, platforms[i].platform, (int)ordinal, name);
-    }
-    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "device '%s': must be cpu, amd:N, nvidia:N or emu:ARCH[:CUS]", name);
-}
+/* ---- creating --------------------------------------------------------------------------------------------------- */
 
 /* A parameter, else an environment variable, else NULL. */
 static const char *setting(const char *param, const char *env)
@@ -230,28 +131,13 @@ static rfg_status check_variants(const rfg_context_params *p, const char *varian
                                                          p->variants ? "variants" : "RFG_VARIANTS", why.text);
 }
 
-/* ... a switch in other words than 0 and 1, ... */
+/* ... a switch in other words than 0 and 1 (and, in rfg_check_disabled(), a platform that there isn't), ... */
 static rfg_status read_switch(const char *name, bool *on)
 {
     const char *env = rfg_env(name);
     if (env && strcmp(env, "0") != 0 && strcmp(env, "1") != 0)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: %s='%s': must be 0 or 1", name, env);
     *on = env ? *env == '1' : *on;
-    return RFG_OK;
-}
-
-/* ... a platform that there isn't, ... */
-static rfg_status check_disabled(void)
-{
-    const char *list = rfg_env("RFG_HIP_DISABLE");
-    for (const char *s = list; s && *s; s += strspn(s, ",")) {
-        size_t n = strcspn(s, ",");
-        if (n && (n != 3 || strncmp(s, "amd", n) != 0) && (n != 6 || strncmp(s, "nvidia", n) != 0))
-            return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                            "rfg_context_create: RFG_HIP_DISABLE='%s': '%.*s': must be amd, nvidia or both", list,
-                            (int)n, s);
-        s += n;
-    }
     return RFG_OK;
 }
 
@@ -276,8 +162,8 @@ void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c)
 static void calibrate(rfg_context *ctx)
 {
     struct rfg_calibration c;
-    /* The emulator pretends to be a device that is as fast as the table says. */
-    if (ctx->dev.platform != RFG_PLATFORM_EMU &&
+    /* An emulator pretends to be a device that is as fast as the table says. */
+    if ((!ctx->platform || ctx->platform->hardware) &&
         rfg_device_calibration(&ctx->dev, ctx->product, ctx->driver, ctx->user_db, &c) == 1)
         rfg_context_calibrate(ctx, &c);
 }
@@ -300,13 +186,14 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     pthread_mutex_init(&ctx->cpu_lock, NULL);
     pthread_mutex_init(&ctx->warn_lock, NULL);
     pthread_mutex_init(&ctx->module_lock, NULL);
+    pthread_mutex_init(&ctx->streams_lock, NULL);
 
     const char *variants = setting(p->variants, "RFG_VARIANTS");
     bool overlap = p->launch_overlap != 0, vendor = true;
     rfg_status st;
     if ((st = check_variants(p, variants)) || (!overlap && (st = read_switch("RFG_LAUNCH_OVERLAP", &overlap))) ||
-        (st = read_switch("RFG_VENDOR", &vendor)) || (st = check_disabled()) ||
-        (st = open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
+        (st = read_switch("RFG_VENDOR", &vendor)) || (st = rfg_check_disabled()) ||
+        (st = rfg_open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
         rfg_context_destroy(&ctx);
         return st;
     }
@@ -385,8 +272,8 @@ void rfg_context_destroy(rfg_context **pctx)
     if (whole)
         save_misses(ctx, RFG_DB_LAST_NOTE);
     rfg_plan_free_all(ctx);
-    for (int i = 0; i < atomic_load(&ctx->n_streams); i++)
-        (void)ctx->hip->hipFree(ctx->streams[i].workspace); /* the counters lie behind it */
+    rfg_stream_destroy_all(ctx);
+    rfg_workspace_free_all(ctx);
     if (ctx->own_stream)
         (void)ctx->hip->hipStreamDestroy(ctx->own_stream);
     if (entered)
@@ -402,6 +289,7 @@ void rfg_context_destroy(rfg_context **pctx)
     pthread_mutex_destroy(&ctx->cpu_lock);
     pthread_mutex_destroy(&ctx->warn_lock);
     pthread_mutex_destroy(&ctx->module_lock);
+    pthread_mutex_destroy(&ctx->streams_lock);
     free(ctx);
 }
 
@@ -512,17 +400,16 @@ static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, u
     pthread_mutex_lock(&ctx->lock);
     struct rfg_plan *plan = probe(ctx, prob, hash);
     if (!plan) {
-        hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
-        hipError_t e = in_stream && ctx->hip ? ctx->hip->hipStreamIsCapturing(stream, &capture) : hipSuccess;
+        bool captured = false;
         char text[RFG_PROBLEM_STRLEN];
-        if (e != hipSuccess)
-            st = rfg_hip_fail(ctx, "hipStreamIsCapturing", e);
-        else if (capture != hipStreamCaptureStatusNone)
+        if (in_stream)
+            st = rfg_stream_captured(ctx, prob->op->name, stream, &captured);
+        if (st == RFG_OK && captured)
             st = rfg_fail(RFG_ERROR_NOT_READY,
                           "%s: first call while the stream is being captured: call rfg_prepare() "
                           "before the capture",
                           rfg_problem_format(prob, text, sizeof(text)));
-        else
+        else if (st == RFG_OK)
             st = make_plan(ctx, prob, &plan);
         if (st == RFG_OK) {
             plan->hash = hash;
@@ -588,14 +475,15 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
         own = rfg_problem_with_overlap(prob, true);
         prob = &own;
     }
-    if (!ctx->hip && stream)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: stream is %p: must be NULL on cpu", prob->op->name, stream);
+    struct rfg_graph *record = NULL;
+    int previous = -1;
+    rfg_status st = RFG_OK;
+    if (!ctx->hip && stream && (st = rfg_stream_record(ctx, prob->op->name, stream, &record)) != RFG_OK)
+        return st;
     if (atomic_load_explicit(&ctx->describing, memory_order_relaxed) && description.ctx == ctx) {
         rfg_problem_format(prob, description.buf, RFG_PROBLEM_MAX);
         return RFG_OK;
     }
-    int previous = -1;
-    rfg_status st = RFG_OK;
     if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)
         return st;
     uint64_t hash = rfg_problem_hash(prob);
@@ -603,7 +491,7 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     if (!plan)
         st = first_call(ctx, prob, hash, stream, true, &plan);
     if (st == RFG_OK)
-        st = rfg_plan_launch(ctx, plan, kargs, stream);
+        st = record ? rfg_graph_add_launch(record, plan, kargs) : rfg_plan_launch(ctx, plan, kargs, stream);
     if (st == RFG_OK) {
         atomic_fetch_add_explicit(&plan->calls, 1, memory_order_relaxed);
         if (rfg_log_on(RFG_LOG_CALLS)) {
@@ -616,19 +504,7 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     return st;
 }
 
-const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob)
-{
-    struct rfg_problem own;
-    if (ctx->overlap) {
-        own = rfg_problem_with_overlap(prob, true);
-        prob = &own;
-    }
-    return probe(ctx, prob, rfg_problem_hash(prob));
-}
-
-/* ---- preparing --------------------------------------------------------------------------------------------------- */
-
-static rfg_status prepare(rfg_context *ctx, const struct rfg_problem *prob)
+rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob)
 {
     int previous = -1;
     struct rfg_problem own;
@@ -644,85 +520,17 @@ static rfg_status prepare(rfg_context *ctx, const struct rfg_problem *prob)
     return st;
 }
 
-rfg_status rfg_prepare(rfg_context *ctx, const char *problem)
+const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob)
 {
-    struct rfg_problem prob;
-    struct rfg_reason why;
-    if (!ctx)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: ctx is NULL: must be a context");
-    if (!rfg_problem_parse(&prob, problem, &why))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare: %s", why.text);
-    return prepare(ctx, &prob);
+    struct rfg_problem own;
+    if (ctx->overlap) {
+        own = rfg_problem_with_overlap(prob, true);
+        prob = &own;
+    }
+    return probe(ctx, prob, rfg_problem_hash(prob));
 }
 
-static void first_bad_line(void *arg, const char *message)
-{
-    char **first = arg;
-    if (!*first)
-        *first = strdup(message);
-}
-
-/* Fills the cache with what the shapes' chosen variants need, many compilers at a time. Errors show up again, and
- * are told, when the plans are made. */
-static void prefetch(rfg_context *ctx, const struct rfg_shapes *shapes)
-{
-    struct rfg_jit_request *reqs = calloc(shapes->n, sizeof(*reqs));
-    char(*names)[RFG_CONFIG_STRLEN] = calloc(shapes->n, sizeof(*names));
-    struct rfg_kernel *kernels = calloc(shapes->n, sizeof(*kernels));
-    int n = 0;
-    for (size_t i = 0; reqs && names && kernels && i < shapes->n; i++) {
-        struct rfg_choice c;
-        struct rfg_problem prob;
-        if (rfg_context_problem(ctx, &shapes->v[i].problem, &prob) == RFG_OK &&
-            rfg_choose(ctx, &prob, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK &&
-            c.variant->kind == RFG_VARIANT_KERNEL &&
-            rfg_variant_request(&ctx->dev, &prob, c.variant, c.params, &reqs[n], names[n], &kernels[n]) == RFG_OK)
-            n++;
-    }
-    if (n > 1) {
-        struct rfg_device cpu;
-        rfg_device_cpu(&cpu, 0);
-        int workers = cpu.cu_count < n ? cpu.cu_count : n;
-        struct rfg_jit_pool *pool = rfg_jit_pool_create(workers, 60);
-        if (pool)
-            rfg_jit_prefetch(ctx->cache, pool, workers, reqs, n, NULL, NULL);
-        rfg_jit_pool_destroy(&pool);
-    }
-    for (int i = 0; i < n; i++)
-        free((char *)reqs[i].source);
-    free(reqs);
-    free(names);
-    free(kernels);
-}
-
-rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path)
-{
-    struct rfg_shapes shapes = { 0 };
-    char *first_bad = NULL;
-    if (!ctx || !path)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_from_csv: %s is NULL: must be a %s",
-                        ctx ? "path" : "ctx", ctx ? "file's name" : "context");
-    if (rfg_context_forked(ctx))
-        return rfg_fork_refuse(ctx);
-    rfg_status st = rfg_shapes_read(path, &shapes, first_bad_line, &first_bad);
-    if (st == RFG_OK && ctx->hip)
-        prefetch(ctx, &shapes);
-    for (size_t i = 0; st == RFG_OK && i < shapes.n; i++) {
-        struct rfg_problem own;
-        if (rfg_context_problem(ctx, &shapes.v[i].problem, &own) == RFG_OK) {
-            st = prepare(ctx, &own);
-            continue;
-        }
-        shapes.n_bad++; /* overlap=1 in a context that has none */
-        if (!first_bad)
-            first_bad = rfg_asprintf("%s:%d: %s", path, shapes.v[i].line, rfg_last_error());
-    }
-    if (st == RFG_OK && shapes.n_bad)
-        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s", first_bad ? first_bad : path);
-    free(first_bad);
-    rfg_shapes_free(&shapes);
-    return st;
-}
+/* ---- what it did so far ----------------------------------------------------------------------------------------- */
 
 void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
 {

@@ -26,8 +26,6 @@ rfg_status rfg_context_stream(rfg_context *ctx, hipStream_t *stream);
 rfg_status rfg_hip_fail(const rfg_context *ctx, const char *what, hipError_t error);
 /* The runtime's version, e.g. "CUDA 13.0"; "" on cpu. */
 const char *rfg_context_driver(const rfg_context *ctx);
-/* What hipDriverGetVersion() means: "CUDA 13.0", "HIP 6.2.41134". */
-void rfg_driver_name(enum rfg_platform platform, int version, char *buf, size_t size);
 /* The product's name, "NVIDIA H200"; the arch where the runtime has none. */
 const char *rfg_context_product(const rfg_context *ctx);
 

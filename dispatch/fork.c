@@ -17,12 +17,14 @@ static void before_fork(void)
         pthread_mutex_lock(&c->lock);
         pthread_mutex_lock(&c->cpu_lock);
         pthread_mutex_lock(&c->warn_lock);
+        pthread_mutex_lock(&c->streams_lock);
     }
 }
 
 static void unlock_all(void)
 {
     for (rfg_context *c = first; c; c = c->next) {
+        pthread_mutex_unlock(&c->streams_lock);
         pthread_mutex_unlock(&c->warn_lock);
         pthread_mutex_unlock(&c->cpu_lock);
         pthread_mutex_unlock(&c->lock);
@@ -43,6 +45,7 @@ static void in_child(void)
 
 static void install(void)
 {
+    rfg_log_watch_forks(); /* first: contexts log under their locks */
     (void)pthread_atfork(before_fork, unlock_all, in_child);
 }
 

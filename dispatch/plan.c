@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Plans: a variant with fixed parameters, compiled, loaded and ready to launch; and the streams' workspaces. */
+ * Plans: a variant with fixed parameters, compiled, loaded and ready to launch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,79 +128,6 @@ static void drop_module(rfg_context *ctx, struct module *module)
         free(module);
     }
     pthread_mutex_unlock(&ctx->module_lock);
-}
-
-/* ---- workspaces ------------------------------------------------------------------------------------------------ */
-
-static const struct stream_space *find_space(const rfg_context *ctx, rfg_stream stream)
-{
-    int n = atomic_load_explicit(&ctx->n_streams, memory_order_acquire);
-    for (int i = 0; i < n; i++)
-        if (ctx->streams[i].stream == stream)
-            return &ctx->streams[i];
-    return NULL;
-}
-
-/* The device is current. One allocation: the workspace, then the counters, which are zeroed once and for all. */
-static rfg_status add_space(rfg_context *ctx, rfg_stream stream, const struct stream_space **out)
-{
-    const struct rfg_hip *hip = ctx->hip;
-    hipStreamCaptureStatus capture = hipStreamCaptureStatusNone;
-    void *mem = NULL;
-    rfg_status st = RFG_OK;
-    pthread_mutex_lock(&ctx->lock);
-    int n = atomic_load(&ctx->n_streams);
-    hipError_t e;
-    if ((*out = find_space(ctx, stream)))
-        ;
-    else if (n == RFG_MAX_STREAMS)
-        st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: stream %p would be number %d: a context serves at most %d streams",
-                      ctx->dev.name, stream, n + 1, RFG_MAX_STREAMS);
-    else if ((e = hip->hipStreamIsCapturing(stream, &capture)) != hipSuccess)
-        st = rfg_hip_fail(ctx, "hipStreamIsCapturing", e);
-    else if (capture != hipStreamCaptureStatusNone)
-        st = rfg_fail(RFG_ERROR_NOT_READY,
-                      "stream %p has no workspace yet and is being captured: call "
-                      "rfg_prepare_stream() before the capture",
-                      stream);
-    else if ((e = hip->hipMalloc(&mem, RFG_WORKSPACE_BYTES + RFG_COUNTERS * sizeof(uint32_t))) != hipSuccess)
-        st = rfg_hip_fail(ctx, "hipMalloc", e);
-    else {
-        uint32_t *counters = (uint32_t *)((char *)mem + RFG_WORKSPACE_BYTES);
-        e = hip->hipMemsetD8Async((hipDeviceptr_t)counters, 0, RFG_COUNTERS * sizeof(uint32_t), (hipStream_t)stream);
-        if (e != hipSuccess) {
-            (void)hip->hipFree(mem);
-            st = rfg_hip_fail(ctx, "hipMemsetD8Async", e);
-        } else {
-            ctx->streams[n] = (struct stream_space){ stream, mem, counters };
-            atomic_store_explicit(&ctx->n_streams, n + 1, memory_order_release);
-            *out = &ctx->streams[n];
-        }
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    return st;
-}
-
-rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream)
-{
-    const struct stream_space *space;
-    int previous;
-    if (!ctx)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_stream: ctx is NULL: must be a context");
-    if (!ctx->hip)
-        return stream ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_stream: stream is %p: must be NULL on cpu",
-                                 stream)
-                      : RFG_OK;
-    if (rfg_context_forked(ctx))
-        return rfg_fork_refuse(ctx);
-    if (find_space(ctx, stream))
-        return RFG_OK;
-    rfg_status st = rfg_device_enter(ctx, &previous);
-    if (st == RFG_OK) {
-        st = add_space(ctx, stream, &space);
-        rfg_device_leave(ctx, previous);
-    }
-    return st;
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------------------ */
@@ -340,8 +267,8 @@ static rfg_status launch(rfg_context *ctx, const struct rfg_plan *plan, void *ka
     if (own) {
         *head = *own;
     } else if (plan->workspace) {
-        const struct stream_space *space = find_space(ctx, stream);
-        rfg_status st = space ? RFG_OK : add_space(ctx, stream, &space);
+        const struct stream_space *space;
+        rfg_status st = rfg_workspace_of(ctx, stream, &space);
         if (st != RFG_OK)
             return st;
         head->workspace = space->workspace;

@@ -13,7 +13,6 @@
 #include "dispatch/context.h"
 #include "dispatch/db/db.h"
 #include "dispatch/hip/hip.h"
-#include "emu/hip/hip_emu.h"
 #include "dispatch/jit/jit.h"
 #include "base/util.h"
 #include "output.h"
@@ -59,11 +58,11 @@ static json_t *device_json(const struct rfg_device *d)
 }
 
 /* What the models go by, and where it comes from. */
-static json_t *numbers_json(struct rfg_device *d, const char *product, const char *driver)
+static json_t *numbers_json(struct rfg_device *d, bool hardware, const char *product, const char *driver)
 {
     char *path = rfg_db_user_path();
     struct rfg_calibration c;
-    bool measured = d->platform != RFG_PLATFORM_EMU && rfg_device_calibration(d, product, driver, path, &c) == 1;
+    bool measured = hardware && rfg_device_calibration(d, product, driver, path, &c) == 1;
     if (measured)
         rfg_device_calibrate(d, &c);
     json_t *o = json_pack("{s:f, s:f, s:f, s:f, s:f, s:s}", "mem_gbps", d->mem_gbps, "cache_gbps", d->cache_gbps,
@@ -77,16 +76,16 @@ static json_t *numbers_json(struct rfg_device *d, const char *product, const cha
     return o;
 }
 
-static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordinal)
+static json_t *gpu_json(const struct rfg_hip *hip, const struct rfg_hip_platform *p, int ordinal)
 {
     struct rfg_device d;
     char name[128] = "";
     size_t memory = 0;
     hipError_t e = hip->describe(ordinal, &d);
     if (e != hipSuccess)
-        return json_pack("{s:o, s:s}", "name", json_sprintf("%s:%d", prefix, ordinal), "problem", hip->error_name(e));
+        return json_pack("{s:o, s:s}", "name", json_sprintf("%s:%d", p->name, ordinal), "problem", hip->error_name(e));
     json_t *o = device_json(&d);
-    json_object_set_new(o, "name", json_sprintf("%s:%d", prefix, ordinal));
+    json_object_set_new(o, "name", json_sprintf("%s:%d", p->name, ordinal));
     if (hip->hipDeviceGetName(name, sizeof(name), ordinal) == hipSuccess && name[0])
         json_object_set_new(o, "product", rfg_json_text(name));
     if (hip->hipDeviceTotalMem(&memory, ordinal) == hipSuccess)
@@ -98,19 +97,19 @@ static json_t *gpu_json(const struct rfg_hip *hip, const char *prefix, int ordin
     char driver[64];
     int version = 0;
     (void)hip->hipDriverGetVersion(&version);
-    rfg_driver_name(hip->platform, version, driver, sizeof(driver));
-    json_object_set_new(o, "numbers", numbers_json(&d, *name ? name : d.arch, driver));
+    p->driver_name(version, driver, sizeof(driver));
+    json_object_set_new(o, "numbers", numbers_json(&d, p->hardware, *name ? name : d.arch, driver));
     return o;
 }
 
-static json_t *platform_json(const struct rfg_hip *(*load)(struct rfg_platform_report *), const char *prefix)
+static json_t *platform_json(const struct rfg_hip_platform *p)
 {
     struct rfg_platform_report r = { 0 };
-    const struct rfg_hip *hip = load(&r);
+    const struct rfg_hip *hip = p->load(&r);
     json_t *devices = json_array();
     for (int i = 0; hip && i < r.devices; i++)
-        json_array_append_new(devices, gpu_json(hip, prefix, i));
-    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : prefix, "found",
+        json_array_append_new(devices, gpu_json(hip, p, i));
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : p->name, "found",
                      r.found, "library", rfg_json_text(r.library), "version", rfg_json_text(r.version), "problem",
                      rfg_json_text(r.problem), "advice", rfg_json_text(r.advice), "devices", devices);
 }
@@ -183,11 +182,12 @@ static json_t *collect(void)
     json_t *c = device_json(&cpu);
     json_object_del(c, "cu_count");
     json_object_set_new(c, "threads", json_integer(cpu.cu_count));
-    json_object_set_new(c, "numbers", numbers_json(&cpu, cpu.arch, ""));
-    return json_pack("{s:s, s:[o, o, o], s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms",
-                     platform_json(rfg_hip_amd, "amd"), platform_json(rfg_hip_nvidia, "nvidia"),
-                     platform_json(rfg_hip_emu, "emu"), "cpu", c, "compilers", compilers_json(), "database",
-                     path_json(rfg_db_user_path()), "cache", cache_json());
+    json_object_set_new(c, "numbers", numbers_json(&cpu, true, cpu.arch, ""));
+    json_t *platforms = json_array();
+    for (int i = 0; rfg_platforms[i]; i++)
+        json_array_append_new(platforms, platform_json(rfg_platforms[i]));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms", platforms, "cpu", c,
+                     "compilers", compilers_json(), "database", path_json(rfg_db_user_path()), "cache", cache_json());
 }
 
 /* ---- printing ------------------------------------------------------------------------------------------------ */

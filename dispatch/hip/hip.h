@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The HIP function table: everything rfg asks of a GPU runtime, under HIP's own names and types. Implementers: AMD
- * (dlopen of libamdhip64 + libhiprtc), NVIDIA (dlopen of libcuda, adapters), later the emulator; tests wrap one to
- * make calls fail. Nothing GPU is linked. Run-time compilation is behind jit.h. */
+ * (dlopen of libamdhip64 + libhiprtc), NVIDIA (dlopen of libcuda, adapters), the emulator; tests wrap one to make
+ * calls fail. Nothing GPU is linked. Run-time compilation is behind jit.h. */
 #ifndef RFG_DISPATCH_HIP_H
 #define RFG_DISPATCH_HIP_H
 
@@ -28,6 +28,8 @@
     X(hipError_t, hipFree, (void *ptr), (ptr))                                                                         \
     X(hipError_t, hipMemcpyHtoD, (hipDeviceptr_t dst, void *src, size_t size), (dst, src, size))                       \
     X(hipError_t, hipMemcpyDtoH, (void *dst, hipDeviceptr_t src, size_t size), (dst, src, size))                       \
+    X(hipError_t, hipMemcpyAsync, (void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream),   \
+      (dst, src, size, kind, stream))                                                                                  \
     X(hipError_t, hipMemsetD8Async, (hipDeviceptr_t dst, unsigned char value, size_t n, hipStream_t stream),           \
       (dst, value, n, stream))                                                                                         \
     X(hipError_t, hipStreamCreateWithFlags, (hipStream_t * stream, unsigned flags), (stream, flags))                   \
@@ -84,9 +86,28 @@ struct rfg_platform_report {
     char advice[256];  /* what to install or check */
 };
 
-/* Load once per process (thread-safe), NULL if the library is missing or unusable. The table lives for ever. */
-const struct rfg_hip *rfg_hip_amd(struct rfg_platform_report *report);
-const struct rfg_hip *rfg_hip_nvidia(struct rfg_platform_report *report);
+/* A platform, as platforms.def lists it. Nobody else needs to know which there are. */
+struct rfg_hip_platform {
+    enum rfg_platform id;
+    const char *name;    /* its devices are "name:..." */
+    const char *devices; /* how they are written: "amd:N" */
+    bool hardware;       /* a default device may be one of its; $RFG_HIP_DISABLE knows it; times are worth measuring */
+    /* The table; loaded once per process (thread-safe), lives for ever. NULL: the runtime is missing or unusable.
+     * report may be NULL. */
+    const struct rfg_hip *(*load)(struct rfg_platform_report *report);
+    /* The ordinal of the device that is written "name:" spec, whether there is such a device or not; -1 with the reason
+     * in error, "" if that is no way to write one. */
+    int (*find)(const char *spec, char *error, size_t size);
+    /* What hipDriverGetVersion() means: "CUDA 13.0", "HIP 6.2.41134". */
+    void (*driver_name)(int version, char *buf, size_t size);
+};
+#define RFG_PLATFORM(name) extern const struct rfg_hip_platform rfg_platform_##name;
+#include "platforms.def"
+#undef RFG_PLATFORM
+extern const struct rfg_hip_platform *const rfg_platforms[]; /* NULL-terminated */
+
+/* "hipErrorOutOfMemory"; without asking any library. */
+const char *rfg_hip_error_name(hipError_t error);
 
 /* Ranking estimates by arch (bandwidth, rates, latencies) for what describe() can't know. */
 void rfg_device_peaks(struct rfg_device *dev);

@@ -113,6 +113,16 @@ static void version_of_file(char *version, size_t size)
     snprintf(version, size, "%s", so ? so + 4 : "");
 }
 
+static void version_text(const char *before, int v, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s%d.%d.%d", before, v / 10000000, v / 100000 % 100, v % 100000);
+}
+
+static void driver_name(int version, char *buf, size_t size)
+{
+    version_text("HIP ", version, buf, size);
+}
+
 static void load(void)
 {
     static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
@@ -143,7 +153,7 @@ static void load(void)
     if (e == hipSuccess) {
         int v;
         if (amd.hipDriverGetVersion(&v) == hipSuccess)
-            snprintf(found.version, sizeof(found.version), "%d.%d.%d", v / 10000000, v / 100000 % 100, v % 100000);
+            version_text("", v, found.version, sizeof(found.version));
         call = "hipGetDeviceCount";
         e = amd.hipGetDeviceCount(&found.devices);
     }
@@ -168,7 +178,7 @@ static void load(void)
         "open (group render, on some systems video); HIP_VISIBLE_DEVICES must not hide it");
 }
 
-const struct rfg_hip *rfg_hip_amd(struct rfg_platform_report *report)
+static const struct rfg_hip *get(struct rfg_platform_report *report)
 {
     const struct rfg_hip *hip = rfg_hip_overridden(RFG_PLATFORM_AMD, report);
     if (hip)
@@ -178,3 +188,13 @@ const struct rfg_hip *rfg_hip_amd(struct rfg_platform_report *report)
         *report = found;
     return loaded;
 }
+
+const struct rfg_hip_platform rfg_platform_amd = {
+    .id = RFG_PLATFORM_AMD,
+    .name = "amd",
+    .devices = "amd:N",
+    .hardware = true,
+    .load = get,
+    .find = rfg_platform_ordinal,
+    .driver_name = driver_name,
+};

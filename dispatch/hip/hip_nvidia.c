@@ -49,6 +49,9 @@ struct launch_config {
     X(cuMemFree_v2, (CUdeviceptr))                                                                                     \
     X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                                                            \
     X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                                                  \
+    X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, void *))                                               \
+    X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, void *))                                                     \
+    X(cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, void *))                                                \
     X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, void *))                                                   \
     X(cuStreamCreate, (void **, unsigned))                                                                             \
     X(cuStreamDestroy_v2, (void *))                                                                                    \
@@ -269,6 +272,21 @@ static hipError_t nv_MemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
     return check(cu.cuMemcpyDtoH_v2(dst, (CUdeviceptr)(uintptr_t)src, size));
 }
 
+static hipError_t nv_MemcpyAsync(void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream)
+{
+    CUdeviceptr to = (CUdeviceptr)(uintptr_t)dst, from = (CUdeviceptr)(uintptr_t)src;
+    switch (kind) {
+    case hipMemcpyHostToDevice:
+        return check(cu.cuMemcpyHtoDAsync_v2(to, src, size, stream));
+    case hipMemcpyDeviceToHost:
+        return check(cu.cuMemcpyDtoHAsync_v2(dst, from, size, stream));
+    case hipMemcpyDeviceToDevice:
+        return check(cu.cuMemcpyDtoDAsync_v2(to, from, size, stream));
+    default:
+        return hipErrorInvalidValue;
+    }
+}
+
 static hipError_t nv_MemsetD8Async(hipDeviceptr_t dst, unsigned char value, size_t n, hipStream_t stream)
 {
     return check(cu.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst, value, n, stream));
@@ -450,6 +468,7 @@ static const struct rfg_hip table = {
     .hipFree = nv_Free,
     .hipMemcpyHtoD = nv_MemcpyHtoD,
     .hipMemcpyDtoH = nv_MemcpyDtoH,
+    .hipMemcpyAsync = nv_MemcpyAsync,
     .hipMemsetD8Async = nv_MemsetD8Async,
     .hipStreamCreateWithFlags = nv_StreamCreateWithFlags,
     .hipStreamDestroy = nv_StreamDestroy,
@@ -485,6 +504,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct rfg_platform_report loaded;
 static bool usable;
 
+static void driver_name(int version, char *buf, size_t size)
+{
+    snprintf(buf, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
 static void load(void)
 {
     static const struct {
@@ -513,7 +537,7 @@ static void load(void)
     }
     CUresult e = cu.cuInit(0);
     if (cu.cuDriverGetVersion(&version) == 0)
-        snprintf(r->version, sizeof(r->version), "CUDA %d.%d", version / 1000, version % 1000 / 10);
+        driver_name(version, r->version, sizeof(r->version));
     if (e == 0)
         e = cu.cuDeviceGetCount(&n_devices);
     if (n_devices > MAX_DEVICES)
@@ -530,7 +554,7 @@ static void load(void)
     }
 }
 
-const struct rfg_hip *rfg_hip_nvidia(struct rfg_platform_report *report)
+static const struct rfg_hip *get(struct rfg_platform_report *report)
 {
     const struct rfg_hip *override = rfg_hip_overridden(RFG_PLATFORM_NVIDIA, report);
     if (override)
@@ -540,3 +564,13 @@ const struct rfg_hip *rfg_hip_nvidia(struct rfg_platform_report *report)
         *report = loaded;
     return usable ? &table : NULL;
 }
+
+const struct rfg_hip_platform rfg_platform_nvidia = {
+    .id = RFG_PLATFORM_NVIDIA,
+    .name = "nvidia",
+    .devices = "nvidia:N",
+    .hardware = true,
+    .load = get,
+    .find = rfg_platform_ordinal,
+    .driver_name = driver_name,
+};

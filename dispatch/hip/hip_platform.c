@@ -9,6 +9,22 @@
 
 #include "base/util.h"
 
+const struct rfg_hip_platform *const rfg_platforms[] = {
+#define RFG_PLATFORM(name) &rfg_platform_##name,
+#include "platforms.def"
+#undef RFG_PLATFORM
+    NULL
+};
+
+int rfg_platform_ordinal(const char *spec, char *error, size_t size)
+{
+    char *end;
+    long n = *spec >= '0' && *spec <= '9' ? strtol(spec, &end, 10) : -1;
+    if (size)
+        *error = 0;
+    return n >= 0 && n < 1024 && !*end ? (int)n : -1;
+}
+
 static bool switched_off(const char *key)
 {
     const char *list = rfg_env("RFG_HIP_DISABLE");

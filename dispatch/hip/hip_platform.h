@@ -14,7 +14,7 @@ void *rfg_platform_open(struct rfg_platform_report *r, const char *key, const ch
 /* The table set by rfg_hip_override(), with the report filled; NULL if none is. */
 const struct rfg_hip *rfg_hip_overridden(enum rfg_platform p, struct rfg_platform_report *report);
 
-/* "hipErrorOutOfMemory"; without asking any library. */
-const char *rfg_hip_error_name(hipError_t error);
+/* rfg_hip_platform.find of platforms that number their devices: "0", "1". */
+int rfg_platform_ordinal(const char *spec, char *error, size_t size);
 
 #endif

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dispatch/hip/hip_platform.h"
 #include "hip_impl.h"
 #include "emu/isa/llvm.h"
 #include "emu/check/watch.h"
@@ -324,30 +323,59 @@ hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
     return hipSuccess;
 }
 
-hipError_t emu_run_memset(const struct node *n)
+/* What a copy or a memset touches is the device's where it should be. */
+static bool is_there(const struct node *n, struct emu_block **to)
 {
-    struct emu_block *b = emu_find_range(n->dst, n->size, true, "hipMemsetD8Async");
-    if (!b)
+    const char *call = n->src ? "hipMemcpyAsync" : "hipMemsetD8Async";
+    bool writes = n->kind != hipMemcpyDeviceToHost, reads = n->src && n->kind != hipMemcpyHostToDevice;
+    *to = writes ? emu_find_range(n->dst, n->size, true, call) : NULL;
+    return (*to || !writes) && (!reads || emu_find_range(n->src, n->size, false, call));
+}
+
+hipError_t emu_run_copy(const struct node *n)
+{
+    struct emu_block *to;
+    if (!is_there(n, &to))
         return hipErrorInvalidValue;
-    memset(n->dst, n->value, n->size);
-    host_wrote(b, n->dst, n->size);
+    if (n->src)
+        memmove(n->dst, n->src, n->size);
+    else
+        memset(n->dst, n->value, n->size);
+    if (to)
+        host_wrote(to, n->dst, n->size);
     return hipSuccess;
+}
+
+static hipError_t submit_copy(const struct node *copy, hipStream_t stream)
+{
+    struct emu_block *to;
+    if (!emu_stream_ok(stream))
+        return hipErrorInvalidHandle;
+    if (!copy->size)
+        return hipSuccess;
+    if (!is_there(copy, &to))
+        return hipErrorInvalidValue;
+    struct node *n = malloc(sizeof(*n));
+    if (!n)
+        return hipErrorOutOfMemory;
+    *n = *copy;
+    return emu_submit(stream, n);
+}
+
+hipError_t emu_hipMemcpyAsync(void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream)
+{
+    LOCKED;
+    if (kind != hipMemcpyHostToDevice && kind != hipMemcpyDeviceToHost && kind != hipMemcpyDeviceToDevice)
+        return hipErrorInvalidValue;
+    if (size && (!dst || !src))
+        return hipErrorInvalidValue;
+    return submit_copy(&(struct node){ .dst = dst, .src = src, .kind = kind, .size = size }, stream);
 }
 
 hipError_t emu_hipMemsetD8Async(hipDeviceptr_t dst, unsigned char value, size_t size, hipStream_t stream)
 {
     LOCKED;
-    if (!emu_stream_ok(stream))
-        return hipErrorInvalidHandle;
-    if (!size)
-        return hipSuccess;
-    if (!emu_find_range(dst, size, true, "hipMemsetD8Async"))
-        return hipErrorInvalidValue;
-    struct node *n = calloc(1, sizeof(*n));
-    if (!n)
-        return hipErrorOutOfMemory;
-    *n = (struct node){ .dst = dst, .value = value, .size = size };
-    return emu_submit(stream, n);
+    return submit_copy(&(struct node){ .dst = dst, .value = value, .size = size }, stream);
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------------------
@@ -372,3 +400,18 @@ const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report)
     }
     return &table;
 }
+
+static void driver_name(int version, char *buf, size_t size)
+{
+    (void)version;
+    snprintf(buf, size, "emulator " RFG_VERSION);
+}
+
+const struct rfg_hip_platform rfg_platform_emu = {
+    .id = RFG_PLATFORM_EMU,
+    .name = "emu",
+    .devices = "emu:ARCH[:CUS]",
+    .load = rfg_hip_emu,
+    .find = rfg_emu_open,
+    .driver_name = driver_name,
+};

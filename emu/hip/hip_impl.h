@@ -31,10 +31,12 @@ struct device {
 
 struct node {
     struct node *next;
-    struct function *fn; /* NULL: a memset */
+    struct function *fn; /* NULL: a copy or a memset */
     uint32_t grid[3], block[3], lds;
     uint8_t *kernarg;
     void *dst;
+    const void *src; /* NULL: a memset */
+    hipMemcpyKind kind;
     unsigned char value;
     size_t size;
 };
@@ -101,7 +103,7 @@ hipError_t emu_submit(hipStream_t stream, struct node *n);
 
 /* hip_emu.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
 struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call);
-hipError_t emu_run_memset(const struct node *n);
+hipError_t emu_run_copy(const struct node *n); /* or a memset */
 /* hip_module.c */
 hipError_t emu_run_kernel(const struct node *n);
 

@@ -60,7 +60,7 @@ hipError_t emu_submit(hipStream_t stream, struct node *n)
         s->graph->end = &n->next;
         return hipSuccess;
     } else if (e == hipSuccess)
-        e = n->fn ? emu_run_kernel(n) : emu_run_memset(n);
+        e = n->fn ? emu_run_kernel(n) : emu_run_copy(n);
     free_node(n);
     return e;
 }
@@ -234,7 +234,7 @@ hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
     for (const struct node *n = ((struct graph *)exec)->first; n && e == hipSuccess; n = n->next) {
         if (n->fn && !emu_is(n->fn, FUNCTION))
             return hipErrorInvalidHandle; /* its module was unloaded */
-        e = n->fn ? emu_run_kernel(n) : emu_run_memset(n);
+        e = n->fn ? emu_run_kernel(n) : emu_run_copy(n);
     }
     return e;
 }

@@ -54,7 +54,7 @@ typedef struct rfg_act_params {
  * NaN but for relu and relu2. Exponentials and reciprocals are the device's: good to a few ulps of fp32. Results
  * smaller than 2^-116 may come as 0. Results are bitwise reproducible for the same problem, variant and device.
  *
- * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
+ * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.

@@ -136,7 +136,8 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
 
 typedef struct rfg_context rfg_context;
 
-/* A hipStream_t on "amd:*", a CUstream/cudaStream_t on "nvidia:*"; must be NULL on "cpu". */
+/* A hipStream_t on "amd:*", a CUstream/cudaStream_t on "nvidia:*", one of rfg_stream_create() (rfg/device.h) on every
+ * device. NULL: the device's default stream, on "cpu" the only one besides those. */
 typedef void *rfg_stream;
 
 /* All fields may be zero: rfg_context_params p = {0} asks for the defaults. Strings are copied. */
@@ -168,7 +169,7 @@ typedef struct rfg_context_params {
 } rfg_context_params;
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
- * device. A missing or corrupt database is a warning on stderr, not an error.
+ * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
  * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP or
  * $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't; $RFG_KERNEL_DIR without kernel
  * sources), DEVICE (no such device; the platform's library is missing),
@@ -184,14 +185,21 @@ RFG_API const char *rfg_context_device(const rfg_context *ctx);
 
 /* Allocates the workspace of a stream ahead of time, so that ops on it never allocate: needed before the first op
  * on a stream that is already being captured. A captured graph uses the workspace of the stream that it was
- * captured from: do not replay it at the same time as other rfg work on that stream or another replay of it.
- * Errors: OUT_OF_MEMORY, DEVICE, INVALID_ARGUMENT (a stream on "cpu"). */
+ * captured from: do not replay it at the same time as other rfg work on that stream or another replay of it. A stream
+ * of the engine's that is destroyed should give its workspace back: rfg_stream_set_workspace(ctx, stream, NULL, 0), in
+ * rfg/device.h, with which an engine can also give the memory itself. A context serves at most 256 streams at a time.
+ * Errors: OUT_OF_MEMORY, DEVICE, INVALID_ARGUMENT (on "cpu", a stream that rfg_stream_create() didn't make). */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream);
 
 /* Finds, compiles and loads the variant for a problem string such as "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", so
  * that the first op call neither compiles nor allocates and is legal under stream capture. The string must be the one
  * of the call, strides and alignment included: rfg_describe_begin() tells it.
- * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE. */
+ *
+ * One key may have a range: M=1..256 in place of M=8 above prepares what each of these M needs; at most 4096 of them
+ * (RFG_PREPARE_MAX). Problems share kernels; each kernel is compiled once, on all cores, in worker processes. A range
+ * that is refused prepares nothing; one of which a problem fails stops there.
+ * Errors: INVALID_ARGUMENT (the string, with the offending part), UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY. */
+#define RFG_PREPARE_MAX 4096
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
 
 /* The same for every row of a shapes file (header: op,dtype,M,N,K[,attrs][,weight]; AITER's untuned_*.csv columns
@@ -223,6 +231,30 @@ RFG_API RFG_NODISCARD rfg_status rfg_explain(rfg_context *ctx, const char *probl
 RFG_API RFG_NODISCARD rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size);
 /* Calls are made again. Without a beginning it does nothing; ctx may be NULL. */
 RFG_API void rfg_describe_end(rfg_context *ctx);
+
+/* ---- the log ------------------------------------------------------------------------------------------------ */
+
+/* What a line is about. $RFG_LOG=dispatch,calls,jit or all switches the last three on; warnings are always on. */
+typedef enum rfg_log_topic {
+    RFG_LOG_DISPATCH = 1, /* which variant serves a problem, and why */
+    RFG_LOG_CALLS = 2,    /* each op call's problem */
+    RFG_LOG_JIT = 4,      /* compiles */
+    RFG_LOG_WARNING = 8   /* something is wrong that a call gets around: a corrupt database, a variant that fails */
+} rfg_log_topic;
+
+/* line: one line of text without its newline, unprintable characters escaped; valid during the call. */
+typedef void (*rfg_log_fn)(void *user, rfg_log_topic topic, const char *line);
+
+/* From now on, in the whole process, fn gets the lines of the log and the warnings in place of stderr. topics: bits of
+ * rfg_log_topic that are wanted besides those of $RFG_LOG; 0: none. fn NULL: stderr again, $RFG_LOG alone.
+ *
+ * fn is called by whichever thread has something to say, the library's own threads included, one call at a time. It
+ * runs inside of rfg's calls: it must return soon, and must call nothing of rfg, nor fork(). When
+ * rfg_set_log_callback() returns, the function that was set before is not running and won't be called any more. In the
+ * child of a fork() it stays set. */
+RFG_API void rfg_set_log_callback(rfg_log_fn fn, void *user, unsigned topics);
+
+/* ---- statistics --------------------------------------------------------------------------------------------- */
 
 /* What the context did so far. */
 typedef struct rfg_stats {

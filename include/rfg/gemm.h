@@ -34,7 +34,7 @@ typedef struct rfg_gemm_params {
  * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
  * reproducible for the same problem, variant and device.
  *
- * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
+ * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
@@ -79,7 +79,7 @@ static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64
  * both. Variants that read rows refuse it; gemm_portable and the cpu's take every problem. Prepacking is a write of
  * weights: with launch_overlap (rfg_context_params) it must have ended before the stream's first overlapped call.
  *
- * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a size
+ * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a size
  * may compile (rfg_prepare() does that ahead); it is legal under stream capture after that. Errors: as for
  * rfg_op_gemm(). On an error nothing was written.
  * Problem string: "gemm_prepack bf16->bf16 N=1024 K=7168"; ld=: src's row stride, where it isn't K; and of the product

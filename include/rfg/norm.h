@@ -43,7 +43,7 @@ typedef struct rfg_norm_params {
  * elements of about 1e19, and the row becomes 0. The reciprocal square root is the device's, good to two ulps. Results
  * are bitwise reproducible for the same problem, variant and device.
  *
- * Asynchronous on `stream`; on "cpu" the result is there on return and stream must be NULL. The first call of a
+ * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.

@@ -29,6 +29,7 @@ struct work { /* of a captured stream: a launch, or a memset if there is no kern
     struct gemm_args args;
     double us; /* of a kernel of ops/calibrate */
     void *dst;
+    const void *src; /* of a copy; NULL: a memset */
     int value;
     size_t n;
 };
@@ -275,6 +276,8 @@ static void perform(const struct work *w)
         clock_ms += 1e-3 * w->us;
     else if (w->is_gemm)
         gemm(&w->args);
+    else if (w->src)
+        memmove(w->dst, w->src, w->n);
     else if (!*w->kernel)
         memset(w->dst, w->value, w->n);
 }
@@ -396,6 +399,23 @@ static hipError_t do_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
     if (!is_device(src, size))
         return misused(hipErrorInvalidValue, "copy from what is no allocation");
     memcpy(dst, src, size);
+    return hipSuccess;
+}
+
+static hipError_t do_hipMemcpyAsync(void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream)
+{
+    struct object *s = find(stream, STREAM);
+    hipError_t e = usable(s, "a copy in the null stream during a capture");
+    if (e != hipSuccess)
+        return e;
+    if (kind != hipMemcpyHostToDevice && kind != hipMemcpyDeviceToHost && kind != hipMemcpyDeviceToDevice)
+        return misused(hipErrorInvalidValue, "a copy in no direction");
+    if (kind != hipMemcpyDeviceToDevice && s->capturing)
+        return misused(hipErrorStreamCaptureUnsupported, "a copy of the host's memory during a capture");
+    if (is_device(dst, size) != (kind != hipMemcpyDeviceToHost) ||
+        is_device(src, size) != (kind != hipMemcpyHostToDevice))
+        return misused(hipErrorInvalidValue, "a copy of what isn't where its direction says");
+    submit(s, &(struct work){ .dst = dst, .src = src, .n = size });
     return hipSuccess;
 }
 

@@ -355,7 +355,8 @@ END_TEST
 
 START_TEST(context_refusals)
 {
-    static const char *const devices[] = { "", "gpu", "amd", "amd:", "amd:x", "nvidia:-1", "nvidia:1 ", "CPU" };
+    static const char *const devices[] = { "",          "gpu", "amd",   "amd:", "amd:x", "nvidia:-1",
+                                           "nvidia:1 ", "CPU", "amd.0", "emu",  "emu:",  "emu:gfx9" };
     rfg_context *ctx;
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
         rfg_status st = rfg_context_create(&ctx, &(rfg_context_params){ .device = devices[i] });

@@ -299,6 +299,67 @@ static void harness(struct scene *s)
     destroy_context(s);
 }
 
+/* hipFree that fails has freed: it is not to be called again. */
+static void free_memory(struct scene *s, void *memory)
+{
+    rfg_status st = rfg_device_free(s->ctx, memory);
+    bool freed = faulty_fired_in(FAULTY_hipFree);
+    returned(s);
+    if (st == RFG_OK)
+        return;
+    told(s, st, "rfg_device_free");
+    if (!freed)
+        MUST_RECOVER(s, rfg_device_free(s->ctx, memory));
+}
+
+/* rfg/device.h: what a program does that has no runtime of its own. */
+static void whole_program(struct scene *s)
+{
+    rfg_stream stream, left;
+    rfg_graph *graph;
+    void *copy, *workspace;
+    size_t bytes = M * N * 4;
+    open_context(s);
+    MUST_RECOVER(s, rfg_stream_create(s->ctx, &stream));
+    MUST_RECOVER(s, rfg_stream_create(s->ctx, &left)); /* to the context */
+    MUST_RECOVER(s, rfg_device_alloc(s->ctx, &copy, bytes));
+    MUST_RECOVER(s, rfg_device_alloc(s->ctx, &workspace, rfg_workspace_size(s->ctx)));
+    MUST_RECOVER(s, rfg_stream_set_workspace(s->ctx, stream, workspace, rfg_workspace_size(s->ctx)));
+    call_op(s, stream);
+    expect_right(s);
+    for (;;) {
+        MUST_RECOVER(s, rfg_stream_begin_capture(s->ctx, stream));
+        call_op(s, stream);
+        MUST_RECOVER(s, rfg_device_copy(s->ctx, copy, s->y.data, bytes, RFG_DEVICE_TO_DEVICE, stream));
+        MUST_RECOVER(s, rfg_device_memset(s->ctx, s->y.data, 0, bytes, stream));
+        graph = (rfg_graph *)&graph;
+        rfg_status st = rfg_stream_end_capture(s->ctx, stream, &graph);
+        returned(s);
+        if (st == RFG_OK)
+            break;
+        told(s, st, "rfg_stream_end_capture");
+        ck_assert_ptr_null(graph);
+        if (faulty_calls(FAULTY_hipStreamEndCapture) == 0) /* it is going on */
+            MUST_RECOVER(s, rfg_stream_end_capture(s->ctx, stream, &graph));
+        if (graph)
+            break;
+    }
+    MUST_RECOVER(s, rfg_graph_replay(s->ctx, graph, stream));
+    MUST_RECOVER(s, rfg_device_copy(s->ctx, s->y.data, copy, bytes, RFG_DEVICE_TO_DEVICE, stream));
+    MUST_RECOVER(s, rfg_stream_sync(s->ctx, stream));
+    expect_right(s);
+    MUST_RECOVER(s, rfg_graph_destroy(s->ctx, &graph));
+    /* The given workspace goes, one is allocated, and goes with the stream. */
+    MUST_RECOVER(s, rfg_stream_set_workspace(s->ctx, stream, NULL, 0));
+    call_op(s, stream);
+    expect_right(s);
+    MUST_RECOVER(s, rfg_stream_destroy(s->ctx, &stream));
+    free_memory(s, copy);
+    free_memory(s, workspace);
+    call_op(s, left);
+    destroy_context(s);
+}
+
 static struct scene scenes[] = {
     { .name = "calls", .run = calls },
     { .name = "calls of split-K, matrix cores", .run = calls, .variants = "gemm_splitk_mma", .k = LONG_K },
@@ -307,6 +368,8 @@ static struct scene scenes[] = {
     { .name = "a captured call of split-K", .run = captures, .variants = "gemm_splitk_mma", .k = LONG_K },
     { .name = "preparing a file", .run = prepares_a_file },
     { .name = "the harness", .run = harness },
+    { .name = "a program of rfg/device.h", .run = whole_program },
+    { .name = "a program of rfg/device.h, split-K", .run = whole_program, .variants = "gemm_splitk_mma", .k = LONG_K },
 };
 
 static void play(struct scene *s)

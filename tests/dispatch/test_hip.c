@@ -12,14 +12,12 @@
 
 /* ---- loaders ------------------------------------------------------------------------------------------------- */
 
-typedef const struct rfg_hip *(*loader)(struct rfg_platform_report *report);
-
 static const struct {
-    const char *platform, *lib_env, *key;
-    loader load;
+    const char *platform, *lib_env;
+    const struct rfg_hip_platform *p;
 } platforms[] = {
-    { "AMD", "RFG_LIBAMDHIP64", "amd", rfg_hip_amd },
-    { "NVIDIA", "RFG_LIBCUDA", "nvidia", rfg_hip_nvidia },
+    { "AMD", "RFG_LIBAMDHIP64", &rfg_platform_amd },
+    { "NVIDIA", "RFG_LIBCUDA", &rfg_platform_nvidia },
 };
 
 START_TEST(library_missing)
@@ -27,7 +25,7 @@ START_TEST(library_missing)
     struct rfg_platform_report r, again;
     unsetenv("RFG_HIP_DISABLE");
     setenv(platforms[_i].lib_env, "/nonexistent/library.so", 1);
-    ck_assert_ptr_null(platforms[_i].load(&r));
+    ck_assert_ptr_null(platforms[_i].p->load(&r));
     ck_assert_str_eq(r.platform, platforms[_i].platform);
     ck_assert(!r.found);
     ck_assert_int_eq(r.devices, 0);
@@ -35,8 +33,8 @@ START_TEST(library_missing)
     ck_assert_str_ne(r.advice, "");
     ck_assert_str_eq(r.library, "/nonexistent/library.so");
     /* The answer stays, and no report may be asked for. */
-    ck_assert_ptr_null(platforms[_i].load(NULL));
-    ck_assert_ptr_null(platforms[_i].load(&again));
+    ck_assert_ptr_null(platforms[_i].p->load(NULL));
+    ck_assert_ptr_null(platforms[_i].p->load(&again));
     ck_assert_str_eq(again.problem, r.problem);
 }
 END_TEST
@@ -47,7 +45,7 @@ START_TEST(symbol_missing)
     struct rfg_platform_report r;
     unsetenv("RFG_HIP_DISABLE");
     setenv(platforms[_i].lib_env, "libm.so.6", 1);
-    ck_assert_ptr_null(platforms[_i].load(&r));
+    ck_assert_ptr_null(platforms[_i].p->load(&r));
     ck_assert(r.found);
     ck_assert_msg(strstr(r.problem, "libm.so.6") != NULL, "problem: %s", r.problem);
     ck_assert_msg(strstr(r.problem, _i == 0 ? "hipInit" : "cuInit") != NULL, "problem: %s", r.problem);
@@ -59,7 +57,7 @@ START_TEST(switched_off)
 {
     struct rfg_platform_report r;
     setenv("RFG_HIP_DISABLE", "amd,nvidia", 1);
-    ck_assert_ptr_null(platforms[_i].load(&r));
+    ck_assert_ptr_null(platforms[_i].p->load(&r));
     ck_assert_msg(strstr(r.problem, "RFG_HIP_DISABLE") != NULL, "problem: %s", r.problem);
     ck_assert_int_eq(r.devices, 0);
 }
@@ -68,9 +66,9 @@ END_TEST
 START_TEST(other_one_switched_off)
 {
     struct rfg_platform_report r;
-    setenv("RFG_HIP_DISABLE", platforms[1 - _i].key, 1);
+    setenv("RFG_HIP_DISABLE", platforms[1 - _i].p->name, 1);
     setenv(platforms[_i].lib_env, "/nonexistent/library.so", 1);
-    ck_assert_ptr_null(platforms[_i].load(&r));
+    ck_assert_ptr_null(platforms[_i].p->load(&r));
     ck_assert_ptr_null(strstr(r.problem, "RFG_HIP_DISABLE"));
 }
 END_TEST
@@ -81,7 +79,7 @@ START_TEST(this_machine)
     struct rfg_platform_report r;
     unsetenv("RFG_HIP_DISABLE");
     unsetenv(platforms[_i].lib_env);
-    const struct rfg_hip *hip = platforms[_i].load(&r);
+    const struct rfg_hip *hip = platforms[_i].p->load(&r);
     ck_assert_str_ne(r.library, "");
     if (!hip) {
         ck_assert_int_eq(r.devices, 0);
@@ -163,7 +161,7 @@ START_TEST(runtime_without_device)
     unsetenv("RFG_HIP_DISABLE");
     unsetenv("RFG_LIBAMDHIP64");
     setenv("HIP_VISIBLE_DEVICES", "-1", 1); /* on one that has some, hide them */
-    const struct rfg_hip *hip = rfg_hip_amd(&r);
+    const struct rfg_hip *hip = rfg_platform_amd.load(&r);
     if (!r.found) {
         printf("skipped: %s\n", r.problem);
         return;
@@ -185,6 +183,23 @@ START_TEST(runtime_without_device)
 }
 END_TEST
 
+/* An emulated device is there for who names it, and nobody's default. */
+START_TEST(default_device)
+{
+    rfg_context *emulated, *ctx;
+    rfg_context_params p = { .device = "emu:gfx942:4", .user_db = "", .system_db = "", .cache_dir = "" };
+    setenv("RFG_HIP_DISABLE", "amd,nvidia", 1);
+    unsetenv("RFG_DEVICE");
+    ck_assert_msg(rfg_context_create(&emulated, &p) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_str_eq(rfg_context_device(emulated), "emu:gfx942:4");
+    p.device = NULL;
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_str_eq(rfg_context_device(ctx), "cpu");
+    rfg_context_destroy(&ctx);
+    rfg_context_destroy(&emulated);
+}
+END_TEST
+
 /* ---- overriding ---------------------------------------------------------------------------------------------- */
 
 static hipError_t two_devices(int *count)
@@ -199,13 +214,13 @@ START_TEST(overriding)
     struct rfg_platform_report r;
     setenv("RFG_HIP_DISABLE", "amd,nvidia", 1);
     rfg_hip_override(RFG_PLATFORM_AMD, &fake);
-    ck_assert_ptr_eq(rfg_hip_amd(&r), &fake);
+    ck_assert_ptr_eq(rfg_platform_amd.load(&r), &fake);
     ck_assert(r.found);
     ck_assert_str_eq(r.problem, "");
-    ck_assert_ptr_eq(rfg_hip_amd(NULL), &fake);
-    ck_assert_ptr_null(rfg_hip_nvidia(&r));
+    ck_assert_ptr_eq(rfg_platform_amd.load(NULL), &fake);
+    ck_assert_ptr_null(rfg_platform_nvidia.load(&r));
     rfg_hip_override(RFG_PLATFORM_AMD, NULL);
-    ck_assert_ptr_null(rfg_hip_amd(&r));
+    ck_assert_ptr_null(rfg_platform_amd.load(&r));
 }
 END_TEST
 
@@ -341,6 +356,7 @@ int main(void)
     tcase_add_loop_test(tc, other_one_switched_off, 0, 2);
     tcase_add_loop_test(tc, this_machine, 0, 2);
     tcase_add_test(tc, runtime_without_device);
+    tcase_add_test(tc, default_device);
     tcase_add_test(tc, overriding);
     tc = tcase_create("devices");
     suite_add_tcase(s, tc);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/util.h"
 #include "args.h"
 #include "rfg/dlpack.h"
@@ -519,6 +520,60 @@ static void describe(void)
     rfg_context_destroy(&ctx);
 }
 
+static void log_callback(void)
+{
+    rfg_set_log_callback(NULL, NULL, ~0u);
+    ck_assert(!rfg_log_on(RFG_LOG_CALLS));
+}
+
+/* Of rfg/device.h: tests/dispatch/test_device.c has what depends on a stream's state. */
+static void device(void)
+{
+    rfg_context *ctx = open_cpu();
+    rfg_stream stream = ctx, none;
+    rfg_graph *graph = (rfg_graph *)ctx;
+    void *memory = ctx;
+    char a[16] = "as it was", b[16] = "other";
+    refused(rfg_device_alloc(NULL, &memory, 1), INVALID, "rfg_device_alloc", "ctx");
+    ck_assert_ptr_null(memory);
+    refused(rfg_device_alloc(ctx, NULL, 1), INVALID, "rfg_device_alloc", "memory");
+    refused(rfg_device_free(NULL, NULL), INVALID, "rfg_device_free", "ctx");
+    refused(rfg_device_copy(NULL, a, b, 1, RFG_DEVICE_TO_DEVICE, NULL), INVALID, "rfg_device_copy", "ctx");
+    refused(rfg_device_copy(ctx, NULL, b, 1, RFG_DEVICE_TO_DEVICE, NULL), INVALID, "rfg_device_copy", "to");
+    refused(rfg_device_copy(ctx, a, NULL, 1, RFG_DEVICE_TO_DEVICE, NULL), INVALID, "rfg_device_copy", "from");
+    refused(rfg_device_copy(ctx, a, b, 1, (rfg_copy_kind)-1, NULL), INVALID, "rfg_device_copy", "kind");
+    refused(rfg_device_copy(ctx, a, b, 1, RFG_DEVICE_TO_DEVICE, ctx), INVALID, "rfg_device_copy", "stream");
+    refused(rfg_device_memset(NULL, a, 0, 1, NULL), INVALID, "rfg_device_memset", "ctx");
+    refused(rfg_device_memset(ctx, NULL, 0, 1, NULL), INVALID, "rfg_device_memset", "memory");
+    refused(rfg_device_memset(ctx, a, INT_MIN, 1, NULL), INVALID, "rfg_device_memset", "value");
+    refused(rfg_device_memset(ctx, a, 0, 1, ctx), INVALID, "rfg_device_memset", "stream");
+    ck_assert(!strcmp(a, "as it was") && !strcmp(b, "other"));
+    refused(rfg_stream_create(NULL, &stream), INVALID, "rfg_stream_create", "ctx");
+    ck_assert_ptr_null(stream);
+    refused(rfg_stream_create(ctx, NULL), INVALID, "rfg_stream_create", "stream");
+    refused(rfg_stream_sync(NULL, NULL), INVALID, "rfg_stream_sync", "ctx");
+    refused(rfg_stream_sync(ctx, ctx), INVALID, "rfg_stream_sync", "stream");
+    none = ctx;
+    refused(rfg_stream_destroy(NULL, &none), INVALID, "rfg_stream_destroy", "ctx");
+    refused(rfg_stream_destroy(ctx, &none), INVALID, "rfg_stream_destroy", "stream");
+    ck_assert_ptr_eq(none, ctx);
+    ck_assert_uint_eq(rfg_workspace_size(NULL), 0);
+    refused(INVALID, INVALID, "rfg_workspace_size", "ctx");
+    refused(rfg_stream_set_workspace(NULL, NULL, NULL, 0), INVALID, "rfg_stream_set_workspace", "ctx");
+    refused(rfg_stream_set_workspace(ctx, ctx, NULL, 0), INVALID, "rfg_stream_set_workspace", "stream");
+    refused(rfg_stream_set_workspace(ctx, NULL, NULL, 1), INVALID, "rfg_stream_set_workspace", "memory");
+    refused(rfg_stream_begin_capture(NULL, NULL), INVALID, "rfg_stream_begin_capture", "ctx");
+    refused(rfg_stream_begin_capture(ctx, NULL), INVALID, "rfg_stream_begin_capture", "stream");
+    refused(rfg_stream_end_capture(NULL, NULL, &graph), INVALID, "rfg_stream_end_capture", "ctx");
+    ck_assert_ptr_null(graph);
+    refused(rfg_stream_end_capture(ctx, ctx, &graph), INVALID, "rfg_stream_end_capture", "stream");
+    refused(rfg_stream_end_capture(ctx, ctx, NULL), INVALID, "rfg_stream_end_capture", "graph");
+    refused(rfg_graph_replay(NULL, NULL, NULL), INVALID, "rfg_graph_replay", "ctx");
+    refused(rfg_graph_replay(ctx, NULL, NULL), INVALID, "rfg_graph_replay", "graph");
+    refused(rfg_graph_destroy(NULL, &graph), INVALID, "rfg_graph_destroy", "ctx");
+    rfg_context_destroy(&ctx);
+}
+
 static void context_stats(void)
 {
     rfg_context *ctx = open_cpu();
@@ -611,6 +666,20 @@ static const struct {
     { "rfg_context_stats", context_stats },
     { "rfg_describe_begin", describe },
     { "rfg_describe_end", describe },
+    { "rfg_set_log_callback", log_callback },
+    { "rfg_device_alloc", device },
+    { "rfg_device_copy", device },
+    { "rfg_device_free", device },
+    { "rfg_device_memset", device },
+    { "rfg_stream_begin_capture", device },
+    { "rfg_stream_create", device },
+    { "rfg_stream_destroy", device },
+    { "rfg_stream_end_capture", device },
+    { "rfg_stream_set_workspace", device },
+    { "rfg_stream_sync", device },
+    { "rfg_workspace_size", device },
+    { "rfg_graph_destroy", device },
+    { "rfg_graph_replay", device },
     { "rfg_dtype_from_dlpack", dlpack },
     { "rfg_tensor_from_dlpack", dlpack },
     { "rfg_tensor_from_dlpack_for", dlpack },
