@@ -669,14 +669,14 @@ static hipError_t launch(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz
     /* Split along k: partial sums, of which we write a few, and one counter a tile, which must be zero. */
     /* gemm_stream_mma has tiles in y as well: there the workspace says whether it is split. */
     bool tiles_in_y = !strcmp(w.kernel, "gemm_stream_mma");
-    if (w.is_gemm && gy > 1 && (!tiles_in_y || w.args.head.workspace)) {
-        const uint32_t *counters = w.args.head.counters;
-        if (!is_device(w.args.head.workspace, (size_t)gx * gy * 4) || !is_device(counters, gx * sizeof(*counters)))
+    if (w.is_gemm && gy > 1 && (!tiles_in_y || w.args.workspace)) {
+        const uint32_t *counters = w.args.counters;
+        if (!is_device(w.args.workspace, (size_t)gx * gy * 4) || !is_device(counters, gx * sizeof(*counters)))
             return misused(hipErrorInvalidValue, "a split launch without a workspace");
         for (unsigned i = 0; i < gx; i++)
             if (counters[i])
                 return misused(hipErrorInvalidValue, "a split launch whose counters are not zero");
-        memset(w.args.head.workspace, 0xee, (size_t)gx * gy * 4);
+        memset(w.args.workspace, 0xee, (size_t)gx * gy * 4);
         splits++;
     }
     submit(s, &w);

@@ -64,6 +64,7 @@ static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *w
 static inline void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
 {
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
 }

@@ -15,7 +15,7 @@
  * Grid: (tiles along m, fastest, times tiles along n; split). Needs rows of X and W aligned to 16 bytes and
  * K % 8 = 0. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
+#include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 
 #define WAVES_M (TILE_M >= 64 ? 2 : 1)
@@ -162,11 +162,11 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     c.row = tid / CHUNKS;
     c.x_rows = a.m - m0 < TILE_M ? a.m - m0 : TILE_M;
     c.w_rows = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    c.x_pass = ROWS_A_PASS * GEMM_LDX(&a) * 2;
-    c.w_pass = ROWS_A_PASS * GEMM_LDW(&a) * 2;
-    c.x = (const char *)a.x + (m0 + c.row) * GEMM_LDX(&a) * 2;
-    c.w = (const char *)a.w + (n0 + c.row) * GEMM_LDW(&a) * 2;
-    c.k_chunks = a.k / 8;
+    c.x_pass = ROWS_A_PASS * GEMM_LDX(&a) * X_BYTES;
+    c.w_pass = ROWS_A_PASS * GEMM_LDW(&a) * W_BYTES;
+    c.x = x_row(&a, m0 + c.row);
+    c.w = w_row_of(&a, n0 + c.row);
+    c.k_chunks = a.k / X_VEC;
 
     struct place p;
     p.row_m = wave % WAVES_M * (TILE_M / WAVES_M);
@@ -250,12 +250,12 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
         if (splits > 1)
             rfg_store_f32x4(parts + (long long)split * (TILE_M * TILE_N) + q * 4, sum);
         else if (col < a.n - n0)
-            store_quad(&a, (long long)m0 + row, n0 + col, sum);
+            store_4(&a, (long long)m0 + row, n0 + col, sum);
     }
     if (splits == 1)
         return;
 
     /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
     if (rfg_last_to_arrive(a.counters + rfg_group_x(), splits, (rfg_u32 *)rfg_lds))
-        store_parts(&a, parts, splits, TILE_M * TILE_N, quads, THREADS, TILE_N, m0, n0);
+        reduce_partials(&a, parts, splits, TILE_M * TILE_N, quads, THREADS, TILE_N, m0, n0);
 }

@@ -18,8 +18,8 @@
  * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W
  * aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
-#include "gemm/gpu/pair.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
 
 #define THREADS  (K_WAVES * RFG_WAVE)
 #define TILE_N   (FRAGS_N * 8)
@@ -58,7 +58,7 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 {
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
-        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * GEMM_W_STEP) : zero16();
+        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
 }
 
 RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
@@ -85,9 +85,9 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int unit, int lane, const float *v)
 {
     int m = m0 + unit % FRAGS_M * 16 + lane / 4, n = n0 + unit / FRAGS_M * 8 + lane % 4 * 2;
-    store_pair(a, m, n, v[0], v[1]);
+    store_2(a, m, n, v[0], v[1]);
     if (FLOATS == 4)
-        store_pair(a, m + 8, n, v[2], v[3]);
+        store_2(a, m + 8, n, v[2], v[3]);
 }
 
 #if SPLIT > 1
@@ -178,7 +178,7 @@ gemm_thin_mma(struct gemm_args a)
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         int n = n0 + j * 8 + lane / 4;
-        p.w[j] = GEMM_W_CHUNK(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * GEMM_W_STEP;
+        p.w[j] = W_FRAG_AT(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * W_FRAG_STEP;
     }
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {

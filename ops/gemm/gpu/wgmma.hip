@@ -20,8 +20,8 @@
  * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs
  * rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
-#include "gemm/gpu/pair.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
 
 #if SWAP
 #define ROWS_A TILE_N
@@ -131,9 +131,7 @@ RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
 {
     if (m >= a->m || n >= a->n)
         return;
-    if (a->bias)
-        x += rfg_load_float(a->bias, n, IN_DTYPE);
-    rfg_store_float(a->y, m * GEMM_LDY(a) + n, x, OUT_DTYPE);
+    store_1(a, m, n, 0, x);
 }
 
 /* Bias, rounding and store of a unit: wave (of those that multiply), eight columns of B. */
@@ -146,8 +144,8 @@ RFG_DEVICE void store_unit(const struct gemm_args *a, int m0, int n0, int unit, 
         store_one(a, m0 + col, n0 + row + 8, v.z);
         store_one(a, m0 + col + 1, n0 + row + 8, v.w);
     } else {
-        store_pair(a, m0 + row, n0 + col, v.x, v.y);
-        store_pair(a, m0 + row + 8, n0 + col, v.z, v.w);
+        store_2(a, m0 + row, n0 + col, v.x, v.y);
+        store_2(a, m0 + row + 8, n0 + col, v.z, v.w);
     }
 }
 
