@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "format.h"
 #include "problem.h"
 #include "rfg/core.h"
 

@@ -183,16 +183,16 @@ void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_
 
 double rfg_outputs_bytes(const struct rfg_problem *prob, int64_t rows, int64_t cols, int64_t scale, int64_t plain)
 {
-    double n = (double)rows * (double)cols, in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    double m = (double)rows, y = m * (double)rfg_format_bytes(prob->dtype[0], cols);
     double groups = (double)((cols + RFG_SCALE_COLUMNS - 1) / RFG_SCALE_COLUMNS);
-    double scales = scale == RFG_SCALE_GROUP ? (double)rows * groups : scale == RFG_SCALE_TOKEN ? (double)rows : 1;
-    return (!scale || plain ? n * in : 0) + (scale ? n + 4 * scales : 0);
+    double scales = scale == RFG_SCALE_GROUP ? m * groups : scale == RFG_SCALE_TOKEN ? m : 1;
+    return (!scale || plain ? y : 0) + (scale ? m * (double)rfg_format_bytes(prob->dtype[1], cols) + 4 * scales : 0);
 }
 
 int rfg_chunk_width(const struct rfg_problem *prob, int64_t cols, int64_t align, int64_t align_out, bool plain,
                     bool quantised)
 {
-    int size = (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]), width = 16;
+    int size = (int)rfg_format_bytes(prob->dtype[0], 1), width = 16;
     while (width > size && (cols * size % width || align < width || (plain && align_out < width) ||
                             (quantised && align_out < width / size)))
         width /= 2;

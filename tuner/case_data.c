@@ -56,12 +56,13 @@ static double exact_value(const struct place *p, uint64_t *seed)
 
 static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
 {
-    /* Elements are drawn from a table: filling is a load and a store, whatever the format. */
-    size_t size = rfg_dtype_size(p->spec.dtype);
+    /* Blocks are drawn from a table: filling is a load and a store, whatever the format. */
+    const struct rfg_format *format = rfg_format((int)p->spec.dtype);
+    size_t size = (size_t)format->bytes;
     char *table = malloc(65536 * size);
     if (!table)
         abort();
-    for (int i = 0; i < 65536; i++) {
+    for (int i = 0; i < 65536 * format->elements; i++) {
         double v = (double)(int64_t)rfg_random(seed) * 0x1p-63;
         if (c->params.data == RFG_DATA_INTS)
             v = p->spec.role == RFG_ROLE_QUERIES ? 0 : (double)(rfg_random(seed) % 7) - 3;
@@ -90,7 +91,7 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
 static void make_spikes(struct rfg_case *c, const struct place *p, uint64_t seed)
 {
     int64_t heads = p->spec.shape[1];
-    size_t size = rfg_dtype_size(p->spec.dtype);
+    size_t size = (size_t)rfg_format_bytes((int)p->spec.dtype, 1);
     char codes[32 * sizeof(float)]; /* of each size, sign, and whether it is at an end */
     for (int i = 0; i < 32; i++)
         rfg_store(codes, p->spec.dtype, i, (24 + i % 8) * (i & 8 ? -1 : 1) * (i & 16 ? 2 : 1));
@@ -110,7 +111,7 @@ static void make_spikes(struct rfg_case *c, const struct place *p, uint64_t seed
 static void make_cancelling(struct rfg_case *c, const struct place *p, bool negate)
 {
     rfg_dtype d = p->spec.dtype;
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(d));
+    int64_t cols = rfg_format_elements((int)d, (int64_t)p->seg);
     for (int64_t r = 0; r < p->segs; r++) {
         char *row = c->host + p->offset + (size_t)r * p->stride;
         for (int64_t i = 1; i < cols; i += 2)
@@ -124,7 +125,7 @@ static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t
     const double values[] = {
         NAN, INFINITY, -INFINITY, -0.0, rfg_ulp(p->spec.dtype, 0), -3 * rfg_ulp(p->spec.dtype, 0)
     };
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(p->spec.dtype)), n = p->segs * cols;
+    int64_t cols = rfg_format_elements((int)p->spec.dtype, (int64_t)p->seg), n = p->segs * cols;
     /* Few rows: others stay finite and are checked as ever. A key is seen by all queries of its sequence. */
     int64_t rows = 2 + (p->spec.role == RFG_ROLE_NONE || p->spec.role == RFG_ROLE_QUERIES ? p->segs / 4 : 0);
     for (int64_t i = 0; i < rows && n; i++) {

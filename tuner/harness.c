@@ -62,20 +62,20 @@ static size_t align_up(size_t n, size_t a)
 static void measure(struct place *p)
 {
     const struct rfg_tensor_spec *s = &p->spec;
-    size_t size = rfg_dtype_size(s->dtype);
+    int d = (int)s->dtype;
     int64_t inner = s->ndim == 3 ? s->shape[1] : 1;
     p->cols = s->shape[s->ndim - 1];
     p->rows = s->ndim == 1 ? 1 : s->shape[0] * inner;
     p->segs = s->ndim == 1 ? 1 : s->column_major ? p->cols : s->shape[0];
-    p->seg = (size_t)(s->column_major ? p->rows : inner * p->cols) * size;
-    p->stride = s->ndim == 1 || s->column_major ? p->seg : (size_t)s->row_stride * size;
+    p->seg = (size_t)rfg_format_bytes(d, s->column_major ? p->rows : inner * p->cols);
+    p->stride = s->ndim == 1 || s->column_major ? p->seg : (size_t)rfg_format_bytes(d, s->row_stride);
     p->extent = p->segs && p->seg ? (size_t)(p->segs - 1) * p->stride + p->seg : 0;
 }
 
 /* Bytes from a tensor's first element to the one in row r and column i. */
 static size_t place_of(const struct place *p, int64_t r, int64_t i)
 {
-    size_t size = rfg_dtype_size(p->spec.dtype);
+    size_t size = (size_t)rfg_format_bytes((int)p->spec.dtype, 1);
     if (p->spec.column_major)
         return (size_t)i * p->stride + (size_t)r * size;
     int64_t inner = p->spec.ndim == 3 ? p->spec.shape[1] : 1;
@@ -122,7 +122,7 @@ static void lay_out(struct rfg_case *c)
     for (int i = 0; i < c->n_tensors; i++) {
         struct place *p = &c->place[i];
         int key = spec[i].align_key;
-        size_t size = rfg_dtype_size(spec[i].dtype), align = key >= 0 ? (size_t)c->prob.v[key] : 16;
+        size_t size = (size_t)rfg_format((int)spec[i].dtype)->bytes, align = key >= 0 ? (size_t)c->prob.v[key] : 16;
         p->spec = spec[i];
         if (spec[i].absent)
             continue;
@@ -141,7 +141,7 @@ static void lay_out(struct rfg_case *c)
             p->offset = c->place[spec[i].same_as - 1].offset;
         if (p->extent && spec[i].align_key >= 0)
             bits[spec[i].align_key] |= 16 | p->offset | (p->segs > 1 ? p->stride : 0) |
-                                       (spec[i].ndim == 3 ? (size_t)p->cols * rfg_dtype_size(spec[i].dtype) : 0);
+                                       (spec[i].ndim == 3 ? (size_t)rfg_format_bytes((int)spec[i].dtype, p->cols) : 0);
     }
     c->set_bytes = align_up(c->set_bytes, 4096);
     for (int k = 0; k < c->prob.op->n_keys; k++)
@@ -291,7 +291,7 @@ static void mark_untouched(struct rfg_case *c)
         for (int64_t i = 0; is_output(p) && i < c->n_rows * p->cols; i++)
             if (c->expected[t].allow[i] < 0)
                 memset(c->host + p->offset + place_of(p, c->rows[i / p->cols], i % p->cols), UNTOUCHED,
-                       rfg_dtype_size(p->spec.dtype));
+                       (size_t)rfg_format_bytes((int)p->spec.dtype, 1));
     }
 }
 
@@ -608,7 +608,7 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
         for (int64_t n = 0; n < p->cols; n++) {
             int64_t r = c->rows[i];
             double e = want->value[i * p->cols + n], allow = want->allow[i * p->cols + n], bound = 0, ratio;
-            size_t place = p->offset + place_of(p, r, n), size = rfg_dtype_size(p->spec.dtype);
+            size_t place = p->offset + place_of(p, r, n), size = (size_t)rfg_format_bytes((int)p->spec.dtype, 1);
             double got = rfg_load(bytes + place, p->spec.dtype, 0);
             if (allow < 0) {
                 ratio = memcmp(bytes + place, c->host + place, size) ? INFINITY : 0;

@@ -134,7 +134,7 @@ static void spoil_outputs(const struct measure *m, int set)
     int n = m->prob.op->tensors(&m->prob, spec);
     for (int i = 0; i < n; i++)
         if (spec[i].output && t[i].data) {
-            size_t size = rfg_dtype_size(t[i].dtype);
+            size_t size = (size_t)rfg_format((int)t[i].dtype)->bytes;
             if (!hip)
                 memset(t[i].data, 0x42, size);
             else

@@ -198,7 +198,8 @@ static struct rfg_problem packed_call(const struct rfg_problem *key)
     for (int i = 0; i < n; i++)
         if (!spec[i].absent && spec[i].align_key >= 0) {
             bool rows = spec[i].ndim > 1 && spec[i].shape[0] > 1;
-            bits[spec[i].align_key] |= 16 | (rows ? (uint64_t)spec[i].row_stride * rfg_dtype_size(spec[i].dtype) : 0);
+            bits[spec[i].align_key] |=
+                16 | (rows ? (uint64_t)rfg_format_bytes((int)spec[i].dtype, spec[i].row_stride) : 0);
         }
     for (int k = 0; k < key->op->n_keys; k++)
         if (bits[k])

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/params.h"
+
 static const char *const act_names[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none" };
 
 static const struct rfg_key act_keys[ACT_NKEYS] = {
@@ -61,8 +63,8 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void act_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double m = (double)v[ACT_M], in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    *bytes = m * (double)x_cols(prob) * in + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
+    double m = (double)v[ACT_M], row = (double)rfg_format_bytes(prob->dtype[0], x_cols(prob));
+    *bytes = m * row + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
     *flops = 10 * m * (double)v[ACT_N];
 }
 
@@ -87,15 +89,18 @@ static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, con
                            rfg_stream stream)
 {
     rfg_quant quant = { (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2] };
-    rfg_act_params params = { .act = (rfg_act)prob->v[ACT_ACT], .interleaved = (int)prob->v[ACT_INTERLEAVED] };
-    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(
-        ctx, act_is_plain(prob) ? &t[0] : NULL, prob->v[ACT_SCALE] ? &quant : NULL, &t[3], &params, stream);
+    rfg_act_params params = { .size = sizeof(params),
+                              .act = (rfg_act)prob->v[ACT_ACT],
+                              .interleaved = (int)prob->v[ACT_INTERLEAVED],
+                              .quant = prob->v[ACT_SCALE] ? &quant : NULL };
+    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(ctx, act_is_plain(prob) ? &t[0] : NULL, &t[3],
+                                                                    &params, stream);
 }
 
 /* What follows from the sizes. */
 static void set_chunks(struct act_args *a, const struct rfg_problem *prob)
 {
-    unsigned vec = 16 / (unsigned)rfg_dtype_size((rfg_dtype)prob->dtype[0]), d = (unsigned)(a->n - 1) / vec + 1;
+    unsigned vec = (unsigned)rfg_format_elements(prob->dtype[0], 16), d = (unsigned)(a->n - 1) / vec + 1;
     unsigned group = RFG_SCALE_COLUMNS / vec;
     if (prob->v[ACT_SCALE] == RFG_SCALE_GROUP)
         d = (d + group - 1) / group * group;
@@ -132,18 +137,21 @@ static void act_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_
 
 /* ---- the public functions --------------------------------------------------------------------------------------- */
 
+RFG_PARAMS_END(rfg_act_params, quant);
+
 static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx, const rfg_tensor *y,
-                      const rfg_quant *quant, const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
+                      const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
 {
-    rfg_act_params params = { .act = RFG_ACT_SILU };
+    rfg_act_params params = RFG_ACT_PARAMS_INIT;
     struct rfg_operand ox;
     struct rfg_outputs o;
     bool mul = op == &rfg_op_act_and_mul_desc;
     rfg_status st;
-    if (given)
-        params = *given;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: ctx is NULL: must be a context", fn);
+    if ((st = RFG_TAKE_PARAMS(fn, rfg_act_params, &params, given)))
+        return st;
+    const rfg_quant *quant = params.quant;
     if ((st = rfg_check_operand(&ox, fn, "x", x, 1, 3)))
         return st;
     if (!rfg_dtype_is_float((int)x->dtype))
@@ -214,16 +222,16 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
-rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                              const rfg_act_params *params, rfg_stream stream)
+rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
+                              rfg_stream stream)
 {
-    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, quant, x, params, stream);
+    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, x, params, stream);
 }
 
-rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                      const rfg_act_params *params, rfg_stream stream)
+rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
+                      rfg_stream stream)
 {
-    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, quant, x, params, stream);
+    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, x, params, stream);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */

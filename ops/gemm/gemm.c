@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/operand.h"
+#include "ops/params.h"
 #include "rfg/gemm.h"
 
 #define MAX_SIZE RFG_MAX_SIZE
@@ -56,10 +57,12 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 
 static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
-    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    double out = (double)rfg_dtype_size((rfg_dtype)prob->dtype[2]);
-    *bytes = (m * k + n * k) * in + m * n * out + (prob->v[GEMM_BIAS] ? n * in : 0);
+    const uint8_t *d = prob->dtype;
+    const int64_t *v = prob->v;
+    double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
+    *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)rfg_format_bytes(d[1], v[GEMM_K]) +
+             m * (double)rfg_format_bytes(d[2], v[GEMM_N]) +
+             (v[GEMM_BIAS] ? (double)rfg_format_bytes(d[1], v[GEMM_N]) : 0);
     *flops = 2 * m * n * k;
 }
 
@@ -99,7 +102,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
     rfg_tensor w = t[2];
     if (prob->v[GEMM_PREPACKED])
         w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
-    return rfg_op_gemm(ctx, &t[0], &t[1], &w, prob->v[GEMM_BIAS] ? &t[3] : NULL, stream);
+    rfg_gemm_params p = { .size = sizeof(p), .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL };
+    return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 
 static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
@@ -121,6 +125,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
+RFG_PARAMS_END(rfg_gemm_params, bias);
 
 /* Tensors of the right kind and a dtype that gemm computes with. */
 static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tensor *t, int ndim)
@@ -133,12 +138,16 @@ static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tenso
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
-                       const rfg_tensor *bias, rfg_stream stream)
+                       const rfg_gemm_params *params, rfg_stream stream)
 {
     struct rfg_operand oy, ox, ow, ob = { 0 };
+    rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
+    rfg_status st;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
-    rfg_status st;
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, &p, params)))
+        return st;
+    const rfg_tensor *bias = p.bias;
     bool prepacked = w && w->ndim == 5;
     if ((st = check(&oy, "y", y, 2)) || (st = check(&ox, "x", x, 2)) || (st = check(&ow, "w", w, prepacked ? 5 : 2)) ||
         (bias && (st = check(&ob, "bias", bias, 1))))

@@ -70,7 +70,7 @@ static void unpack_doubles(const rfg_tensor *w, int64_t row, int64_t k, double *
 
 static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 {
-    const char *base = (const char *)t->data + row * t->strides[0] * (int64_t)rfg_dtype_size(t->dtype);
+    const char *base = (const char *)t->data + rfg_format_bytes((int)t->dtype, row * t->strides[0]);
     if (t->dtype == RFG_F32) {
         for (int64_t i = 0; i < k; i++)
             out[i] = ((const float *)base)[i];

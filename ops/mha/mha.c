@@ -183,8 +183,8 @@ static void visible(const struct rfg_problem *prob, int64_t sq, int64_t skv, dou
 static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    double kv_size = (double)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob)), pairs = 0, keys = 0, queries = 0;
+    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_format_bytes(prob->dtype[0], 1);
+    double kv_size = (double)rfg_format_bytes(mha_kv_dtype(prob), 1), pairs = 0, keys = 0, queries = 0;
     int64_t alike = !v[MHA_VARLEN] && !v[MHA_LENS] ? 1 : 4096; /* a sample of these stands for all */
     int64_t n = v[MHA_B] < alike ? v[MHA_B] : alike;
     for (int64_t b = 0; b < n; b++) {
@@ -371,7 +371,7 @@ static rfg_tensor drop(rfg_tensor t, int dim)
 
 static rfg_tensor older_vllm(const rfg_tensor *t, int64_t blocks, int64_t heads, int64_t page, int64_t d, bool is_k)
 {
-    int64_t x = 16 / (int64_t)rfg_dtype_size(t->dtype);
+    int64_t x = rfg_format_elements((int)t->dtype, 16);
     if (is_k)
         return (rfg_tensor){
             t->data, t->dtype, 5, { blocks, heads, d / x, page, x }, { heads * page * d, page * d, page * x, x, 1 }
@@ -422,9 +422,8 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSOR
         .q = &w[MHA_T_Q],
         .k = &w[MHA_T_K],
         .v = &w[MHA_T_V],
-        .table = paged ? &w[MHA_T_TABLE] : NULL,
-        .lens = has_lens(prob) ? &w[MHA_T_LENS] : NULL,
-        .p = { .soft_cap = (float)v[MHA_CAP],
+        .p = { .size = sizeof(rfg_mha_params),
+               .soft_cap = (float)v[MHA_CAP],
                .causal = v[MHA_CAUSAL] != 0,
                .window = windowed,
                .window_left = (int32_t)v[MHA_LEFT],
@@ -438,12 +437,10 @@ void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSOR
                .cu_seqlens_k = v[MHA_VARLEN] && !paged ? &w[MHA_T_CU_K] : NULL,
                .max_seqlen_q = (int32_t)v[MHA_SQ],
                .max_seqlen_k = (int32_t)v[MHA_S],
-               .mean_seqlen_k = v[MHA_LENS] ? 0 : (int32_t)v[MHA_S] },
+               .mean_seqlen_k = v[MHA_LENS] ? 0 : (int32_t)v[MHA_S],
+               .block_table = paged ? &w[MHA_T_TABLE] : NULL,
+               .kv_lens = has_lens(prob) ? &w[MHA_T_LENS] : NULL },
     };
-    if (!mha_is_decode(prob)) {
-        views->call.p.block_table = views->call.table;
-        views->call.p.kv_lens = views->call.lens;
-    }
 }
 
 static rfg_status mha_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
@@ -452,8 +449,7 @@ static rfg_status mha_call(rfg_context *ctx, const struct rfg_problem *prob, con
     struct mha_views w;
     mha_views(prob, t, &w);
     const struct mha_call *c = &w.call;
-    return mha_is_decode(prob) ? rfg_op_mha_decode(ctx, c->out, c->q, c->k, c->v, c->table, c->lens, &c->p, stream)
-                               : rfg_op_mha(ctx, c->out, c->q, c->k, c->v, &c->p, stream);
+    return (mha_is_decode(prob) ? rfg_op_mha_decode : rfg_op_mha)(ctx, c->out, c->q, c->k, c->v, &c->p, stream);
 }
 
 static void mha_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
@@ -494,7 +490,7 @@ static struct mha_cache cache_of(const struct mha_call *c, const rfg_tensor *t)
 int64_t mha_held(const struct mha_call *c)
 {
     int64_t page = c->k->shape[is_older_vllm(c) ? 3 : 1];
-    return c->table ? c->table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
+    return c->p.block_table ? c->p.block_table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
 }
 
 static int scale_stride(const rfg_tensor *t)
@@ -512,12 +508,12 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
     a->out = rows_of(c, c->out);
     a->k = cache_of(c, c->k);
     a->v = cache_of(c, c->v);
-    if (c->table) {
-        a->block_table = c->table->data;
-        a->table_stride = stride(c->table, 0);
+    if (c->p.block_table) {
+        a->block_table = c->p.block_table->data;
+        a->table_stride = stride(c->p.block_table, 0);
         a->page_shift = __builtin_ctzll((unsigned long long)page);
     }
-    a->kv_lens = c->lens ? c->lens->data : NULL;
+    a->kv_lens = c->p.kv_lens ? c->p.kv_lens->data : NULL;
     a->q_begin = packed ? p->cu_seqlens_q->data : NULL;
     a->kv_begin = packed && p->cu_seqlens_k ? p->cu_seqlens_k->data : NULL;
     a->sinks = p->sinks ? p->sinks->data : NULL;

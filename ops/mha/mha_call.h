@@ -11,7 +11,7 @@
 struct mha_call {
     const char *fn;
     const struct rfg_op *op;
-    const rfg_tensor *out, *q, *k, *v, *table, *lens; /* table and lens: of either operator */
+    const rfg_tensor *out, *q, *k, *v;
     rfg_mha_params p;
 };
 

@@ -139,7 +139,7 @@ static struct {
     int32_t table[4 * 2], lens[4];
 } m;
 
-static rfg_status decode(const rfg_mha_params *params)
+static rfg_status decode(rfg_mha_params p)
 {
     rfg_tensor q = { m.q, RFG_BF16, 3, { 4, 8, 64 }, { 8 * 64, 64, 1 } }, o = q;
     rfg_tensor k = { m.k, RFG_BF16, 4, { 8, 16, 2, 64 }, { 16 * 2 * 64, 2 * 64, 64, 1 } }, v = k;
@@ -150,7 +150,10 @@ static rfg_status decode(const rfg_mha_params *params)
         m.table[i] = i;
     for (int i = 0; i < 4; i++)
         m.lens[i] = 5 + i;
-    return rfg_op_mha_decode(ctx, &o, &q, &k, &v, &table, &lens, params, NULL);
+    p.size = sizeof(p);
+    p.block_table = &table;
+    p.kv_lens = &lens;
+    return rfg_op_mha_decode(ctx, &o, &q, &k, &v, &p, NULL);
 }
 
 static const struct {
@@ -174,7 +177,7 @@ START_TEST(asked_prepared_called)
     memset(m.out, 0x77, sizeof(m.out));
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
     ck_assert_str_eq(text, "");
-    ck_assert_msg(decode(&decodes[_i].params) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(decode(decodes[_i].params) == RFG_OK, "%s", rfg_last_error());
     rfg_describe_end(ctx);
     ck_assert_str_eq(text, decodes[_i].poses);
     for (size_t i = 0; i < sizeof(m.out) / 2; i++)
@@ -183,7 +186,7 @@ START_TEST(asked_prepared_called)
     ck_assert_uint_eq(stats.plans, 0);
     ck_assert_uint_eq(stats.calls, 0);
     ck_assert_msg(rfg_prepare(ctx, text) == RFG_OK, "%s", rfg_last_error());
-    ck_assert_msg(decode(&decodes[_i].params) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(decode(decodes[_i].params) == RFG_OK, "%s", rfg_last_error());
     rfg_context_stats(ctx, &stats);
     ck_assert_uint_eq(stats.plans, 1); /* the call found what was prepared */
     ck_assert_uint_eq(stats.calls, 1);
@@ -198,7 +201,7 @@ static rfg_status act(int rows)
 {
     static uint16_t x[64], y[64];
     rfg_tensor tx = rfg_tensor_2d(x, RFG_BF16, rows, 8, 8), ty = rfg_tensor_2d(y, RFG_BF16, rows, 8, 8);
-    return rfg_op_act(ctx, &ty, NULL, &tx, NULL, NULL);
+    return rfg_op_act(ctx, &ty, &tx, NULL, NULL);
 }
 
 static void *call_elsewhere(void *arg)
@@ -266,7 +269,7 @@ START_TEST(refusals)
     PRINTS(rfg_last_error(), "size is 255: must be at least 256");
     ck_assert_str_eq(text, "before");
     ck_assert_int_eq(rfg_describe_begin(ctx, text, sizeof(text)), RFG_OK);
-    ck_assert_int_eq(rfg_op_act(ctx, NULL, NULL, NULL, NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(rfg_op_act(ctx, NULL, NULL, NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_str_eq(text, ""); /* a call that is refused poses nothing, */
     ck_assert_int_eq(act(0), RFG_OK);
     ck_assert_str_eq(text, ""); /* nor does one with nothing to do */

@@ -251,7 +251,9 @@ START_TEST(ragged_means)
     to.data = put(&m, out, sizeof(out));
     rfg_tensor tl = { put(&m, lse, sizeof(lse)), RFG_F32, 2, { 1, T }, { T, 1 } };
     rfg_tensor cu = rfg_tensor_1d(put(&m, begin, sizeof(begin)), RFG_I32, 4);
-    rfg_mha_params p = { .causal = 1, .lse = &tl, .cu_seqlens_q = &cu, .cu_seqlens_k = &cu, .max_seqlen_q = 4 };
+    rfg_mha_params p = {
+        .size = sizeof(p), .causal = 1, .lse = &tl, .cu_seqlens_q = &cu, .cu_seqlens_k = &cu, .max_seqlen_q = 4
+    };
     ck_assert_msg(rfg_op_mha(ctx, &to, &tq, &tk, &tv, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     get(&m, out, to.data, sizeof(out));
     get(&m, lse, tl.data, sizeof(lse));
@@ -285,7 +287,7 @@ START_TEST(scales)
     rfg_tensor tl = { lse, RFG_F32, 3, { 1, 2, 1 }, { 7, 1, 9 } };
     tv.data = v;
     to.data = out;
-    rfg_mha_params p = { .lse = &tl };
+    rfg_mha_params p = { .size = sizeof(p), .lse = &tl };
     ck_assert_msg(rfg_op_mha(ctx, &to, &tq, &tk, &tv, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(fabs((double)lse[0] - log(exp(4) + 1)) < 1e-5, "%g", (double)lse[0]); /* 32 / sqrt(64) */
     ck_assert(fabs((double)lse[1] - log(exp(8) + 1)) < 1e-5);
@@ -330,7 +332,7 @@ static void fresh(void)
     g.tt = rfg_tensor_2d(g.table, RFG_I32, 2, 2, 2);
     g.tn = rfg_tensor_1d(g.lens, RFG_I32, 2);
     g.tcu = rfg_tensor_1d(g.cu, RFG_I32, 3);
-    g.p = (rfg_mha_params){ .lse = &g.tl, .sinks = &g.ts, .alibi = &g.ts };
+    g.p = (rfg_mha_params){ .size = sizeof(g.p), .lse = &g.tl, .sinks = &g.ts, .alibi = &g.ts };
     for (int i = 0; i < 4; i++) {
         g.table[i] = i;
         g.lens[i] = 16;
@@ -340,10 +342,11 @@ static void fresh(void)
 
 static rfg_status call(bool decode)
 {
-    if (decode)
-        return rfg_op_mha_decode(g.ctx, &g.to, &g.tq, &g.tk, &g.tv, g.tt.data ? &g.tt : NULL, g.tn.data ? &g.tn : NULL,
-                                 &g.p, NULL);
-    return rfg_op_mha(g.ctx, &g.to, &g.tq, &g.tk, &g.tv, &g.p, NULL);
+    if (decode) {
+        g.p.block_table = g.tt.data ? &g.tt : NULL;
+        g.p.kv_lens = g.tn.data ? &g.tn : NULL;
+    }
+    return (decode ? rfg_op_mha_decode : rfg_op_mha)(g.ctx, &g.to, &g.tq, &g.tk, &g.tv, &g.p, NULL);
 }
 
 static void refused(int line, bool decode, const char *const *words)
@@ -466,8 +469,7 @@ START_TEST(refusals)
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "ctx is NULL"));
     ck_assert_int_eq(rfg_op_mha(g.ctx, &g.to, NULL, &g.tk, &g.tv, &g.p, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "q is NULL"));
-    ck_assert_int_eq(rfg_op_mha_decode(g.ctx, &g.to, &g.tq, NULL, &g.tv, NULL, NULL, NULL, NULL),
-                     RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(rfg_op_mha_decode(g.ctx, &g.to, &g.tq, NULL, &g.tv, NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "k is NULL"));
     rfg_context_destroy(&g.ctx);
 }

@@ -55,7 +55,7 @@ static int query_rows(const struct rfg_problem *prob)
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
+    int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
