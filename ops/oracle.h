@@ -26,8 +26,8 @@ typedef rfg_status rfg_oracle_fn(const struct rfg_problem *prob, const rfg_tenso
 rfg_oracle_fn rfg_oracle;
 
 /* Scalar conversions of the host, independent of what kernels use and of ops/format.c: to nearest, ties to even. The
- * 16-bit formats overflow to infinity, narrower ones and i32 saturate; a NaN becomes a NaN, 0 in i4, i8 and i32, and the
- * largest value in e2m1. */
+ * 16-bit formats overflow to infinity, narrower ones and i32 saturate; a NaN becomes a NaN, 0 in i4, i8 and i32, and
+ * the largest value in e2m1. */
 double rfg_load(const void *base, rfg_dtype dtype, int64_t index);
 void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value);
 /* ulp of the dtype at |x|, in double. */

@@ -13,13 +13,14 @@
 #define MAX_GRID_Y 65535
 #define FRAG_K     32 /* as in rfg_frag.h */
 
-/* What dot products of few rows issue on CDNA after their data has come, and ask of the caches for X, is not in the
- * model, and no kernel has been timed there: taken for a microsecond. */
+/* A guess, since no dot-product kernel has been timed on CDNA: the arithmetic that follows the last load, and reads of
+ * X from the caches, take a microsecond. The model has neither. */
 #define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
 
-/* Also a guess, and AMD's alone: X of the first loads comes before the weights are in flow, and further reads of W come
- * from beyond an L2, for neighbouring workgroups have different ones: a part of the caches' time for themselves. Bytes.
- */
+/* A guess for AMD: time in microseconds of cache traffic that doesn't overlap with reading the weights once. x_traffic:
+ * bytes of X read by all workgroups; half of them delay the first weights, by one load's latency at most. w_again:
+ * bytes of W read more than once, which come from the last-level cache, since neighbouring workgroups are on XCDs with
+ * L2 caches of their own. */
 static inline double amd_again_us(const struct rfg_device *dev, double x_traffic, double w_again)
 {
     double cache = 3e3 * dev->mem_gbps;

@@ -9,8 +9,9 @@
  * instructions, nothing else. What lies outside of a buffer reads as 0 and is not fetched: rows of X and W that don't
  * exist are masked by that alone. The parts of k follow each other, so that a line of W is one wave's.
  *
- * k is split across K_WAVES waves, whose sums meet in LDS, and across SPLIT workgroups, whose sums meet in the workspace:
- * of each wave's quads the last one to arrive adds them, in their order: the same bits whoever is last.
+ * k is split across K_WAVES waves, whose sums are added in LDS, and across SPLIT workgroups, whose partial sums go through
+ * the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one to arrive
+ * adds their partials in the order of the splits.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT, EXACT
  * (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps), TAIL
@@ -21,6 +22,7 @@
 #include "rfg_amd_stream.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/stream_layout.h"
 
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 16)
@@ -30,9 +32,10 @@
 /* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
-#define FINISHERS  (QUADS < K_WAVES ? QUADS : K_WAVES) /* waves that own quads: every FINISHERS-th */
+#define FINISHERS  STREAM_FINISHERS(QUADS, K_WAVES) /* waves that own quads: every FINISHERS-th */
 #define OWN_QUADS  (QUADS / FINISHERS)
-#define PART_BYTES (TILE_M * TILE_N * 4)
+#define PART_BYTES STREAM_PARTIAL_BYTES(TILE_M, TILE_N)
+static_assert(QUADS * RFG_WAVE * 16 == PART_BYTES, "a wave's quads are not the tile");
 
 /* One step of a wave. */
 struct step {
