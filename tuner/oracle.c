@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The oracles' common ground: the scalar conversions that they rest on, and the way to each op's (ops/<op>/oracle.c).
+ * The oracles' common ground (ops/oracle.h): the scalar conversions that they rest on.
  * Written without a look at any kernel: plain arithmetic on values, tables for 8-bit formats, no bit tricks. */
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 
-#include "harness.h"
+#include "ops/oracle.h"
 
 /* ---- number formats ------------------------------------------------------------------------------------------ */
 
@@ -220,39 +219,20 @@ double rfg_element(const rfg_tensor *t, int64_t row, int64_t i)
     return rfg_load(t->data, t->dtype, at + i * (t->ndim == 2 ? t->strides[1] : 1));
 }
 
-void rfg_expect_scales(const struct rfg_problem *prob, int64_t group, int64_t n, int64_t n_rows,
-                       struct rfg_expected expected[RFG_MAX_TENSORS])
+void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struct rfg_expected *codes,
+                       struct rfg_expected *scales)
 {
-    int64_t groups = (n + group - 1) / group;
-    double max = rfg_largest((rfg_dtype)prob->dtype[1]);
-    for (int64_t r = 0; r < n_rows; r++)
+    int64_t groups = (cols + group - 1) / group;
+    double max = rfg_largest(dtype);
+    for (int64_t r = 0; r < scales->n_rows; r++)
         for (int64_t g = 0; g < groups; g++) {
             double largest = 0, allow = 0;
-            for (int64_t i = g * group; i < n && i < (g + 1) * group; i++) {
-                largest = fmax(largest, fabs(expected[1].value[r * n + i]));
-                allow = fmax(allow, expected[1].allow[r * n + i]);
+            for (int64_t i = g * group; i < cols && i < (g + 1) * group; i++) {
+                largest = fmax(largest, fabs(codes->value[r * cols + i]));
+                allow = fmax(allow, codes->allow[r * cols + i]);
             }
             double scale = fmax(largest / max, 1 / (512 * max));
-            expected[2].value[r * groups + g] = scale;
-            expected[2].allow[r * groups + g] = isfinite(scale) ? allow / max + 4 * 0x1p-24 * scale : 0;
+            scales->value[r * groups + g] = scale;
+            scales->allow[r * groups + g] = isfinite(scale) ? allow / max + 4 * 0x1p-24 * scale : 0;
         }
-}
-
-/* ---- the operators' oracles -------------------------------------------------------------------------------------- */
-
-rfg_status rfg_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                      int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    static const struct {
-        const char *op;
-        rfg_oracle_fn *fn;
-    } oracles[] = {
-#define RFG_OP(name) { #name, rfg_oracle_##name },
-#include "ops/registry.def"
-#undef RFG_OP
-    };
-    for (size_t i = 0; i < sizeof(oracles) / sizeof(oracles[0]); i++)
-        if (!strcmp(prob->op->name, oracles[i].op))
-            return oracles[i].fn(prob, host, rows, n_rows, expected);
-    return rfg_fail(RFG_ERROR_UNSUPPORTED, "oracle: none for %s", prob->op->name);
 }

@@ -33,12 +33,6 @@ static const struct rfg_key act_keys[ACT_NKEYS] = {
     [ACT_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
-/* Columns of x. */
-static int64_t x_cols(const struct rfg_problem *prob)
-{
-    return prob->v[ACT_N] * (act_multiplies(prob) ? 2 : 1);
-}
-
 static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
@@ -48,8 +42,8 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "%s: only of act_and_mul", v[ACT_INTERLEAVED] ? "interleaved=1" : "act=swigluoai");
     if (v[ACT_INPLACE] && (act_multiplies(prob) || !act_is_plain(prob) || v[ACT_LDX] != v[ACT_LDY]))
         return rfg_refuse(why, "inplace=1: only of act with a plain output and ldy=ldx");
-    if (v[ACT_LDX] && v[ACT_LDX] < x_cols(prob))
-        return rfg_refuse(why, "ldx=%" PRId64 ": must be at least %" PRId64, v[ACT_LDX], x_cols(prob));
+    if (v[ACT_LDX] && v[ACT_LDX] < act_x_cols(prob))
+        return rfg_refuse(why, "ldx=%" PRId64 ": must be at least %" PRId64, v[ACT_LDX], act_x_cols(prob));
     if (v[ACT_LDY] && v[ACT_LDY] < v[ACT_N])
         return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[ACT_LDY], v[ACT_N]);
     if (v[ACT_SCALE_COLUMNS] && v[ACT_SCALE] != RFG_SCALE_GROUP)
@@ -63,42 +57,12 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void act_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double m = (double)v[ACT_M], row = (double)rfg_format_bytes(prob->dtype[0], x_cols(prob));
+    double m = (double)v[ACT_M], row = (double)rfg_format_bytes(prob->dtype[0], act_x_cols(prob));
     *bytes = m * row + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
     *flops = 10 * m * (double)v[ACT_N];
 }
 
-static int act_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
-{
-    const int64_t *v = prob->v;
-    struct rfg_outputs_shape s = { .rows = v[ACT_M],
-                                   .cols = v[ACT_N],
-                                   .heads = 1,
-                                   .ld = v[ACT_LDY],
-                                   .scale = v[ACT_SCALE],
-                                   .plain = v[ACT_PLAIN],
-                                   .scale_columns = v[ACT_SCALE_COLUMNS],
-                                   .align_key = ACT_ALIGN_Y };
-    rfg_outputs_specs(prob, &s, spec);
-    spec[0].same_as = v[ACT_INPLACE] ? 4 : 0;
-    spec[3] = rfg_rows_spec("x", (rfg_dtype)prob->dtype[0], v[ACT_M], x_cols(prob), 1, v[ACT_LDX], ACT_ALIGN);
-    return 4;
-}
-
-static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                           rfg_stream stream)
-{
-    rfg_quant quant = { (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2] };
-    rfg_act_params params = { .size = sizeof(params),
-                              .act = (rfg_act)prob->v[ACT_ACT],
-                              .interleaved = (int)prob->v[ACT_INTERLEAVED],
-                              .quant = prob->v[ACT_SCALE] ? &quant : NULL };
-    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(ctx, act_is_plain(prob) ? &t[0] : NULL, &t[3],
-                                                                    &params, stream);
-}
-
-/* What follows from the sizes. */
-static void set_chunks(struct act_args *a, const struct rfg_problem *prob)
+void act_set_chunks(struct act_args *a, const struct rfg_problem *prob)
 {
     unsigned vec = (unsigned)rfg_format_elements(prob->dtype[0], 16), d = (unsigned)(a->n - 1) / vec + 1;
     unsigned group = RFG_SCALE_COLUMNS / vec;
@@ -107,32 +71,6 @@ static void set_chunks(struct act_args *a, const struct rfg_problem *prob)
     a->row_chunks = d;
     a->shift = d > 1 ? 32 - (unsigned)__builtin_clz(d - 1) : 0;
     a->mul = (unsigned)((((uint64_t)1 << (31 + a->shift)) + d - 1) / d);
-}
-
-static void act_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
-{
-    const int64_t *v = prob->v;
-    struct act_args *a = kargs;
-    bool columns = v[ACT_SCALE_COLUMNS];
-    memset(a, 0, sizeof(*a));
-    a->x = t[3].data;
-    a->ldx = t[3].strides[0];
-    if (act_is_plain(prob)) {
-        a->y = t[0].data;
-        a->ldy = t[0].strides[0];
-    }
-    if (v[ACT_SCALE]) {
-        a->q = t[1].data;
-        a->ldq = t[1].strides[0];
-        a->scale = t[2].data;
-        a->scale_row = v[ACT_SCALE] == RFG_SCALE_STATIC ? 0 : t[2].strides[0];
-        a->scale_col = columns ? t[2].strides[1] : 1;
-    }
-    a->alpha = ACT_DEFAULT_ALPHA;
-    a->limit = ACT_DEFAULT_LIMIT;
-    a->m = (int)v[ACT_M];
-    a->n = (int)v[ACT_N];
-    set_chunks(a, prob);
 }
 
 /* ---- the public functions --------------------------------------------------------------------------------------- */
@@ -218,7 +156,7 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
                           .limit = params.limit != 0 ? params.limit : ACT_DEFAULT_LIMIT,
                           .m = (int)ox.rows,
                           .n = (int)n };
-    set_chunks(&a, &prob);
+    act_set_chunks(&a, &prob);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
@@ -259,9 +197,6 @@ VARIANTS(act);
         .head = offsetof(struct act_args, workspace),                                                                  \
         .valid = act_valid,                                                                                            \
         .cost = act_cost,                                                                                              \
-        .tensors = act_tensors,                                                                                        \
-        .call = act_call,                                                                                              \
-        .pack = act_pack,                                                                                              \
     }
 DESC(act_and_mul, 2);
 DESC(act, 3);

@@ -66,62 +66,6 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
     *flops = 2 * m * n * k;
 }
 
-static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dtype, int64_t rows, int64_t cols,
-                                      int64_t ld)
-{
-    struct rfg_tensor_spec s = { .name = name,
-                                 .output = output,
-                                 .dtype = (rfg_dtype)dtype,
-                                 .ndim = 2,
-                                 .shape = { rows, cols },
-                                 .row_stride = ld ? ld : cols,
-                                 .align_key = output ? GEMM_ALIGN_Y : GEMM_ALIGN };
-    return s;
-}
-
-static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
-{
-    const int64_t *v = prob->v;
-    spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
-    spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
-    spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
-    if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
-        spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N] / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
-    spec[3] = (struct rfg_tensor_spec){ .name = "bias",
-                                        .dtype = (rfg_dtype)prob->dtype[1],
-                                        .ndim = 1,
-                                        .shape = { v[GEMM_N] },
-                                        .absent = !v[GEMM_BIAS],
-                                        .align_key = GEMM_ALIGN_Y };
-    return 4;
-}
-
-static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                            rfg_stream stream)
-{
-    rfg_tensor w = t[2];
-    if (prob->v[GEMM_PREPACKED])
-        w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
-    rfg_gemm_params p = { .size = sizeof(p), .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL };
-    return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
-}
-
-static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
-{
-    struct gemm_args *a = kargs;
-    memset(a, 0, sizeof(*a));
-    a->y = t[0].data;
-    a->x = t[1].data;
-    a->w = t[2].data;
-    a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
-    a->ldy = t[0].strides[0];
-    a->ldx = t[1].strides[0];
-    a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];
-    a->m = (int32_t)prob->v[GEMM_M];
-    a->n = (int32_t)prob->v[GEMM_N];
-    a->k = (int32_t)prob->v[GEMM_K];
-}
-
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
@@ -215,7 +159,4 @@ const struct rfg_op rfg_op_gemm_desc = {
     .head = offsetof(struct gemm_args, workspace),
     .valid = gemm_valid,
     .cost = gemm_cost,
-    .tensors = gemm_tensors,
-    .call = gemm_call,
-    .pack = gemm_pack,
 };

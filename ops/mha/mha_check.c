@@ -365,7 +365,7 @@ static void pose(const struct mha_call *c, const struct facts *f, struct rfg_pro
     v[MHA_HQ] = f->hq;
     v[MHA_HKV] = f->hkv;
     v[MHA_D] = f->d;
-    v[MHA_S] = mha_posed_keys(p->max_seqlen_k, held, f->varlen && !c->p.block_table);
+    v[MHA_S] = mha_called_keys(p->max_seqlen_k, held, f->varlen && !c->p.block_table);
     v[MHA_SQ] = f->sq;
     v[MHA_DV] = f->dv == f->d ? 0 : f->dv;
     v[MHA_CAUSAL] = p->causal && !lone;

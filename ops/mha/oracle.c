@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "ops/oracle.h"
-#include "mha_call.h"
+#include "mha_case.h"
 
 #define EPS   0x1p-24 /* half an ulp of 1 in fp32 */
 #define MAX_D 256
@@ -223,10 +223,10 @@ static void *run_heads(void *arg)
     return NULL;
 }
 
-static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                         int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
-    struct job j = { .prob = prob, .rows = rows, .n_rows = n_rows, .expected = expected };
+    int64_t n_rows = expected[MHA_T_OUT].n_rows;
+    struct job j = { .prob = prob, .rows = expected[MHA_T_OUT].rows, .n_rows = n_rows, .expected = expected };
     rfg_dtype kv = (rfg_dtype)mha_kv_dtype(prob);
     int codes = rfg_format_bytes((int)kv, 1) == 1 ? 256 : 65536;
     mha_views(prob, host, &j.w);
@@ -250,16 +250,4 @@ static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[R
     return j.no_memory && j.next < n_rows * prob->v[MHA_HQ]
                ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row")
                : RFG_OK;
-}
-
-rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                          int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    return oracle(prob, host, rows, n_rows, expected);
-}
-
-rfg_status rfg_oracle_mha_decode(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
-                                 const int64_t *rows, int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    return oracle(prob, host, rows, n_rows, expected);
 }
