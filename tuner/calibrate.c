@@ -7,24 +7,18 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "ops/calibrate/calibrate_args.h"
 #include "ops/cpu/pool.h"
 #include "harness.h"
 
-#define THREADS  256       /* as in calibrate.hip */
-#define STEP     (8 * 256) /* chunks of 16 bytes that a workgroup reads at once */
-#define LAUNCHES 20        /* of a graph */
+#define THREADS  CALIBRATE_THREADS
+#define STEP     (CALIBRATE_UNROLL * THREADS) /* chunks of 16 bytes that a workgroup reads at once */
+#define LAUNCHES 20                           /* of a graph */
 #define SAMPLES  15
-#define SPLIT    8          /* workgroups of a cross-workgroup reduction */
-#define COUNTERS 1024       /* of 4 bytes; as in calibrate.hip */
+#define SHARERS  8 /* workgroups that share a reduction */
+#define COUNTERS CALIBRATE_COUNTERS
 #define OUT      (1u << 20) /* bytes */
 #define CHASE    256        /* loads, and as many more */
-
-struct args { /* struct calibrate_args */
-    const char *data;
-    uint32_t *out, *counters;
-    int32_t groups, n, times;
-    uint32_t mask;
-};
 
 struct bench {
     rfg_context *ctx;
@@ -35,7 +29,7 @@ struct bench {
     hipEvent_t start, stop;
     char *mem;    /* data, then out, then counters */
     size_t bytes; /* of data; a power of two */
-    struct args args;
+    struct calibrate_args args;
 };
 
 #define TRY(b, st, entry, ...)                                                                                         \
@@ -142,10 +136,10 @@ static rfg_status open_bench(struct bench *b)
     TRY(b, &st, hipEventCreateWithFlags, &event[1], hipEventDefault);
     if (st == RFG_OK)
         b->stop = event[1];
-    b->args = (struct args){ .data = b->mem,
-                             .out = (uint32_t *)(b->mem + b->bytes),
-                             .counters = (uint32_t *)(b->mem + b->bytes + OUT),
-                             .mask = (uint32_t)(b->bytes - 1) };
+    b->args = (struct calibrate_args){ .data = b->mem,
+                                       .out = (uint32_t *)(b->mem + b->bytes),
+                                       .counters = (uint32_t *)(b->mem + b->bytes + OUT),
+                                       .mask = (uint32_t)(b->bytes - 1) };
     return st == RFG_OK ? load(b) : st;
 }
 
@@ -209,14 +203,14 @@ static rfg_status measure_gpu(rfg_context *ctx, struct rfg_calibration *c)
         st = time_kernel(&b, "calibrate_chase", 1, &twice);
     c->load_us = (twice - once) / CHASE;
 
-    /* Tiles of SPLIT workgroups, one a CU, within what OUT and COUNTERS have room for. */
-    int tiles = cus / SPLIT < 1 ? 1 : cus / SPLIT > 64 ? 64 : cus / SPLIT;
-    b.args.groups = tiles * SPLIT;
-    b.args.times = SPLIT;
+    /* Tiles of SHARERS workgroups, one a CU, within what OUT and COUNTERS have room for. */
+    int tiles = cus / SHARERS < 1 ? 1 : cus / SHARERS > 64 ? 64 : cus / SHARERS;
+    b.args.groups = tiles * SHARERS;
+    b.args.times = SHARERS;
     if (st == RFG_OK)
         st = time_kernel(&b, "calibrate_empty", 10 * LAUNCHES, &once);
     if (st == RFG_OK)
-        st = time_kernel(&b, "calibrate_meet", 10 * LAUNCHES, &twice);
+        st = time_kernel(&b, "calibrate_reduce", 10 * LAUNCHES, &twice);
     c->sync_us = twice - once;
     close_bench(&b);
     return st;

@@ -2,19 +2,11 @@
  *
  * What tuner/calibrate.c times to learn a device's numbers. All in workgroups of THREADS; one compile. */
 #include "rfg_device.h"
+#include "calibrate/calibrate_args.h"
 
-#define THREADS  256
-#define UNROLL   8
-#define COUNTERS 1024
-
-/* tuner/calibrate.c has the same. */
-struct calibrate_args {
-    const char *data;     /* zeroes */
-    rfg_u32 *out;         /* as many as there are threads */
-    rfg_u32 *counters;    /* zeroes; the last one is where the chase has come to */
-    int groups, n, times; /* n: chunks of 16 bytes in a slice; loads; workgroups of a reduction */
-    rfg_u32 mask;         /* of the chase: bytes of data - 1 */
-};
+#define THREADS  CALIBRATE_THREADS
+#define UNROLL   CALIBRATE_UNROLL
+#define COUNTERS CALIBRATE_COUNTERS
 
 /* A launch, a load of what the launch before has stored, a store. */
 RFG_KERNEL(THREADS) calibrate_empty(struct calibrate_args a)
@@ -67,8 +59,9 @@ RFG_KERNEL(THREADS) calibrate_chase(struct calibrate_args a)
     }
 }
 
-/* calibrate_empty, and in between `times` workgroups write a partial sum each, which the last to arrive adds. */
-RFG_KERNEL(THREADS) calibrate_meet(struct calibrate_args a)
+/* calibrate_empty with a cross-workgroup reduction in it: `times` workgroups write a partial sum each, the last to arrive adds
+ * them. */
+RFG_KERNEL(THREADS) calibrate_reduce(struct calibrate_args a)
 {
     RFG_SHARED rfg_u32 flag;
     rfg_start_next();

@@ -168,7 +168,7 @@ const struct rfg_op rfg_op_gemm_desc = {
     .n_variants = sizeof(gemm_variants) / sizeof(gemm_variants[0]),
     .variants = gemm_variants,
     .kargs_size = sizeof(struct gemm_args),
-    .head = offsetof(struct gemm_args, head),
+    .head = offsetof(struct gemm_args, workspace),
     .valid = gemm_valid,
     .cost = gemm_cost,
 };

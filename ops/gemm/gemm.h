@@ -4,6 +4,8 @@
 
 #include "ops/op.h"
 #include "ops/operand.h"
+#include "gemm_args.h"
+#include "prepack_layout.h"
 
 /* Indices of the problem's keys, in the order of gemm_keys. */
 enum {
@@ -26,35 +28,20 @@ enum {
 /* What variants without a loader for more take: x, w and y of f32, f16 or bf16, x and w of one. Says why not. */
 bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why);
 
-/* What every gemm kernel, on GPU and CPU, is given (by value, as its only parameter). ops/device/rfg_gemm_args.h is
- * the kernels' view of the same bytes. */
-struct gemm_args {
-    /* The first 48 bytes: all that packed operands take without a workspace (see act_args.h). */
-    void *y;
-    const void *x, *w, *bias; /* bias NULL: none */
-    int32_t m, n, k;
-    int32_t pad;
-    int64_t ldx, ldw, ldy;
-    struct rfg_kargs_head head; /* workspace: fp32 partials; counters: one a tile */
-};
+_Static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES &&
+                   offsetof(struct gemm_args, counters) ==
+                       offsetof(struct gemm_args, workspace) + offsetof(struct rfg_kargs_head, counters),
+               "arguments must be the kernels', and end with struct rfg_kargs_head");
 
 extern const struct rfg_op rfg_op_gemm_desc;
 
 /* The rearranging of W (prepack.c). dtype[0] = source, dtype[1] = destination: the same. */
 enum { PREPACK_N, PREPACK_K, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
 
-/* A prepacked W in elements: [N/16][K/32][4][16][8]. */
-#define PREPACK_ROWS  16
-#define PREPACK_COLS  32
-#define PREPACK_CHUNK 8 /* 16 bytes */
-#define PREPACK_BLOCK (PREPACK_ROWS * PREPACK_COLS)
-
 /* Where element k of row n is in a prepacked W of K columns. */
 static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)
 {
-    return n / PREPACK_ROWS * PREPACK_ROWS * cols + k / PREPACK_COLS * PREPACK_BLOCK +
-           k % PREPACK_COLS / PREPACK_CHUNK * (PREPACK_ROWS * PREPACK_CHUNK) + n % PREPACK_ROWS * PREPACK_CHUNK +
-           k % PREPACK_CHUNK;
+    return PREPACKED_AT(n, k, cols);
 }
 
 /* Can N x K elements of this dtype be prepacked? Says why not. */

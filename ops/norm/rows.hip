@@ -212,17 +212,16 @@ RFG_DEVICE H held(const struct state *s, const H *kept, int c, int step)
 
 RFG_DEVICE float reduce(struct state *s, float v, float (*part)[PARTS], bool largest)
 {
-#if RFG_HAS_CLUSTER
-    if (SPLIT > 1) {
-        if (!s->slot) /* the others run: see rfg_cluster_arrive() */
-            rfg_cluster_wait();
-        return rfg_cluster_reduce(v, part[s->slot++], ROW_WAVES, SPLIT, largest);
-    }
-#endif
+#if SPLIT > 1
+    if (!s->slot) /* the others run: see rfg_cluster_arrive() */
+        rfg_cluster_wait();
+    return rfg_cluster_reduce(v, part[s->slot++], ROW_WAVES, SPLIT, largest);
+#else
     if (THREADS <= RFG_WAVE)
         return rfg_reduce_lanes(v, THREADS, largest);
     s->slot ^= 1;
     return rfg_group_reduce(v, part[s->slot] + s->sub * ROW_WAVES, ROW_WAVES, rfg_wave() - s->sub * ROW_WAVES, largest);
+#endif
 }
 
 /* Loads a step's chunks, adds the residual, keeps what is normalised, and returns the sum of it or of its squares. */
@@ -384,11 +383,9 @@ norm_rows(struct norm_args args)
     s.t = rfg_thread() - s.sub * THREADS;
     s.slot = 0;
     rfg_start_next();
-#if RFG_HAS_CLUSTER
-    if (SPLIT > 1) {
-        rfg_cluster_arrive();
-        s.t += rfg_cluster_rank() * STEP;
-    }
+#if SPLIT > 1
+    rfg_cluster_arrive();
+    s.t += rfg_cluster_rank() * STEP;
 #endif
     int chunks = (int)(((rfg_u32)row_length(&s) + VEC - 1u) / VEC);
     int end = KEEP == 1 ? 1 : chunks; /* of steps' beginnings */

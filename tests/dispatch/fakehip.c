@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "dispatch/hip/hip_platform.h"
+#include "ops/calibrate/calibrate_args.h"
 #include "ops/gemm/gemm.h"
 #include "tuner/harness.h"
 
@@ -244,14 +245,6 @@ static void gemm(const struct gemm_args *a)
     free(x);
 }
 
-/* The bytes of ops/calibrate's arguments. */
-struct calibrate_args {
-    const char *data;
-    uint32_t *out, *counters;
-    int32_t groups, n, times;
-    uint32_t mask;
-};
-
 /* Reads of memory are those of all, once; further ones find their bytes in the cache. */
 static double calibrate_us(const char *kernel, const struct calibrate_args *a)
 {
@@ -260,7 +253,7 @@ static double calibrate_us(const char *kernel, const struct calibrate_args *a)
         us += a->times == 1 ? 1e-3 * bytes / speed.mem_gbps : 1e-3 * bytes * a->times / speed.cache_gbps;
     else if (strstr(kernel, "_chase"))
         us += a->n * speed.load_us;
-    else if (strstr(kernel, "_meet"))
+    else if (strstr(kernel, "_reduce"))
         us += speed.sync_us;
     return us;
 }
@@ -676,7 +669,7 @@ static hipError_t launch(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz
         if (a->groups != (int)gx || !is_device(a->data, (size_t)a->mask + 1) ||
             (strstr(w.kernel, "_read") && 16ull * (unsigned)a->n * gx > (size_t)a->mask + 1) ||
             !is_device(a->counters, gx / (unsigned)(a->times > 0 ? a->times : 1) * 4) ||
-            (strstr(w.kernel, "_meet") && (gx % (unsigned)a->times || !is_device(a->out, (size_t)gx * bx * 4))))
+            (strstr(w.kernel, "_reduce") && (gx % (unsigned)a->times || !is_device(a->out, (size_t)gx * bx * 4))))
             return misused(hipErrorInvalidValue, "a calibration beyond its memory");
         w.us = calibrate_us(w.kernel, a);
         submit(s, &w);
@@ -689,14 +682,14 @@ static hipError_t launch(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz
     /* Split along k: partial sums, of which we write a few, and one counter a tile, which must be zero. */
     /* gemm_stream_mma has tiles in y as well: there the workspace says whether it is split. */
     bool tiles_in_y = !strcmp(w.kernel, "gemm_stream_mma");
-    if (w.is_gemm && gy > 1 && (!tiles_in_y || w.args.head.workspace)) {
-        const uint32_t *counters = w.args.head.counters;
-        if (!is_device(w.args.head.workspace, (size_t)gx * gy * 4) || !is_device(counters, gx * sizeof(*counters)))
+    if (w.is_gemm && gy > 1 && (!tiles_in_y || w.args.workspace)) {
+        const uint32_t *counters = w.args.counters;
+        if (!is_device(w.args.workspace, (size_t)gx * gy * 4) || !is_device(counters, gx * sizeof(*counters)))
             return misused(hipErrorInvalidValue, "a split launch without a workspace");
         for (unsigned i = 0; i < gx; i++)
             if (counters[i])
                 return misused(hipErrorInvalidValue, "a split launch whose counters are not zero");
-        memset(w.args.head.workspace, 0xee, (size_t)gx * gy * 4);
+        memset(w.args.workspace, 0xee, (size_t)gx * gy * 4);
         splits++;
     }
     submit(s, &w);

@@ -300,7 +300,7 @@ START_TEST(registry)
 }
 END_TEST
 
-/* ops/device/rfg_gemm_args.h must describe the same bytes. */
+/* The first 48 bytes are all that a kernel reads of packed operands without a workspace. */
 START_TEST(kernel_argument_layout)
 {
     ck_assert_uint_eq(sizeof(struct gemm_args), 88);
@@ -311,7 +311,7 @@ START_TEST(kernel_argument_layout)
     ck_assert_uint_eq(offsetof(struct gemm_args, k), 40);
     ck_assert_uint_eq(offsetof(struct gemm_args, ldx), 48); /* from here on only if they aren't packed */
     ck_assert_uint_eq(offsetof(struct gemm_args, ldy), 64);
-    ck_assert_uint_eq(offsetof(struct gemm_args, head), 72);
+    ck_assert_uint_eq(offsetof(struct gemm_args, workspace), 72);
 }
 END_TEST
 

@@ -592,30 +592,6 @@ START_TEST(each_variant_is_compiled)
 }
 END_TEST
 
-/* The kernels' view of the arguments is the host's. */
-START_TEST(arguments)
-{
-#define gemm_args device_gemm_args
-#include "ops/device/rfg_gemm_args.h"
-#undef gemm_args
-    ck_assert_uint_eq(sizeof(struct device_gemm_args), sizeof(struct gemm_args));
-#define SAME(device, host)                                                                                             \
-    ck_assert_uint_eq(offsetof(struct device_gemm_args, device), offsetof(struct gemm_args, host))
-    SAME(workspace, head.workspace);
-    SAME(counters, head.counters);
-    SAME(y, y);
-    SAME(x, x);
-    SAME(w, w);
-    SAME(bias, bias);
-    SAME(ldx, ldx);
-    SAME(ldw, ldw);
-    SAME(ldy, ldy);
-    SAME(m, m);
-    SAME(n, n);
-    SAME(k, k);
-}
-END_TEST
-
 /* Sizes of the problem are no macros: problems that differ only in them share code objects, so that the tuner's
  * compiles stay few. */
 static const struct sweep {
@@ -698,7 +674,6 @@ int main(void)
     Suite *s = suite_create("compile");
     TCase *tc = tcase_create("compile");
     tcase_set_timeout(tc, 0); /* meson's limit holds */
-    tcase_add_test(tc, arguments);
     tcase_add_test(tc, each_variant_is_compiled);
     tcase_add_loop_test(tc, code_objects_of_the_decode_grid, 0, (int)COUNT(sweeps));
     tcase_add_test(tc, something_for_every_problem);

@@ -55,8 +55,8 @@ START_TEST(table_is_right)
 #define AT(arg, field)                                                                                                 \
     if (!strcmp(a->macros[i].name, "ARG_" arg))                                                                        \
     ck_assert_uint_eq((size_t)a->macros[i].value, offsetof(struct gemm_args, field))
-            AT("WORKSPACE", head.workspace);
-            AT("COUNTERS", head.counters);
+            AT("WORKSPACE", workspace);
+            AT("COUNTERS", counters);
             AT("Y", y);
             AT("X", x);
             AT("W", w);

@@ -306,7 +306,7 @@ static void run_with(struct setting *g, const struct rfg_variant *var, int threa
     struct rfg_device dev = host(threads);
     size_t size = var->workspace(&dev, &g->prob, p);
     /* Exact size, so that ASan sees any overrun. */
-    void *ws = g->a.head.workspace = size ? aligned_alloc(256, (size + 255) & ~(size_t)255) : NULL;
+    void *ws = g->a.workspace = size ? aligned_alloc(256, (size + 255) & ~(size_t)255) : NULL;
     if (ws)
         memset(ws, 0xff, size);
     memset(g->block[0], 0xff, g->y_size);

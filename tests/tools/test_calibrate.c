@@ -205,7 +205,7 @@ START_TEST(kernels_compile)
     struct rfg_cache *cache = rfg_cache_open("", 0);
     const struct rfg_blob *code;
     ck_assert_msg(rfg_cache_get(cache, &req, NULL, NULL, &code) == RFG_OK, "%s", rfg_last_error());
-    static const char *const entries[] = { "calibrate_empty", "calibrate_read", "calibrate_chase", "calibrate_meet" };
+    static const char *const entries[] = { "calibrate_empty", "calibrate_read", "calibrate_chase", "calibrate_reduce" };
     for (int i = 0; i < 4; i++)
         ck_assert_ptr_nonnull(memmem(code->data, code->size, entries[i], strlen(entries[i])));
     free(source);

@@ -281,9 +281,9 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      p[P_ROWS],
                      p[P_COLS],
                      prob->v[GEMM_PREPACKED] ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
-                     a->head.workspace,
+                     a->workspace,
                      NULL };
-    j.tiles = (char *)a->head.workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
+    j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;
     int tasks = (int)(j.t.m_tiles * j.t.n_chunks);

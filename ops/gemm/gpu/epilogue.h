@@ -1,22 +1,96 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of gemm kernels whose sums of a tile lie in rows of quads (4 neighbours along n): bias, rounding and store,
- * and what several workgroups have of one tile added up through memory. */
-#define RFG_PARTS_BATCH 16 /* partials in flight in the last reduction */
+ * The end of every gemm kernel: fp32 sums become what is stored in Y. store_1(), store_2() and store_4() take sums of
+ * 1, 2 or 4 neighbouring columns of a row. reduce_partials() is the cross-workgroup reduction of split-K through
+ * memory.
+ *
+ * Macros: IN_DTYPE (the bias), OUT_DTYPE (Y), PACKED. */
+#include "gemm/gemm_args.h"
 
-/* Bias, rounding and store of 4 neighbours in a row; those from column n on don't exist. */
-RFG_DEVICE void store_quad(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
+#define GEMM_LDY(a) (PACKED ? (long long)(a)->n : (a)->ldy)
+#define Y_BYTES     RFG_DTYPE_BYTES(OUT_DTYPE)
+
+/* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: the bias, and once there are any,
+ * scales, a residual and an activation belong here. Called only if finishes(), which is the same for all sums. */
+RFG_DEVICE bool finishes(const struct gemm_args *a)
+{
+    return a->bias != 0;
+}
+RFG_DEVICE float column_bias(const struct gemm_args *a, long long n)
+{
+    return rfg_load_float(a->bias, n, IN_DTYPE);
+}
+RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n, float sum, float bias)
+{
+    (void)a, (void)m, (void)n;
+    return sum + bias;
+}
+RFG_DEVICE float finish(const struct gemm_args *a, long long m, long long n, float sum)
+{
+    return finish_with(a, m, n, sum, column_bias(a, n));
+}
+
+/* Row m, column n0 + dn, which exists. */
+RFG_DEVICE void store_1(const struct gemm_args *a, long long m, int n0, int dn, float sum)
+{
+    if (finishes(a))
+        sum = finish(a, m, n0 + dn, sum);
+    rfg_store_float(a->y, m * GEMM_LDY(a) + n0 + dn, sum, OUT_DTYPE);
+}
+
+/* Columns n and n + 1 of row m, as far as they exist. */
+RFG_DEVICE void store_2(const struct gemm_args *a, int m, int n, float x, float y)
+{
+    if (m >= a->m || n >= a->n)
+        return;
+    long long at = m * GEMM_LDY(a) + n;
+    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)at * Y_BYTES;
+    if (finishes(a)) {
+        x = finish(a, m, n, x);
+        if (n + 1 < a->n)
+            y = finish(a, m, n + 1, y);
+    }
+    if (n + 1 < a->n && address % (2 * Y_BYTES) == 0) {
+        if (OUT_DTYPE == RFG_F32) {
+            rfg_u32x2 v;
+            v.x = rfg_as_u32(x);
+            v.y = rfg_as_u32(y);
+            rfg_store8((void *)address, v);
+        } else {
+            rfg_store4((void *)address, OUT_DTYPE == RFG_F16 ? rfg_pack_f16(x, y) : rfg_pack_bf16(x, y));
+        }
+    } else {
+        rfg_store_float(a->y, at, x, OUT_DTYPE);
+        if (n + 1 < a->n)
+            rfg_store_float(a->y, at + 1, y, OUT_DTYPE);
+    }
+}
+
+/* Columns n to n + 3 of row m, all of which exist and are aligned to four elements. */
+RFG_DEVICE void store_4_whole(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
+{
+    if (finishes(a)) {
+        f.x = finish(a, m, n, f.x);
+        f.y = finish(a, m, n + 1, f.y);
+        f.z = finish(a, m, n + 2, f.z);
+        f.w = finish(a, m, n + 3, f.w);
+    }
+    rfg_store_float4(a->y, m * GEMM_LDY(a) + n, f, OUT_DTYPE);
+}
+
+/* Columns n to n + 3 of row m, as far as they exist (n does). Rows of Y need not be aligned: only X and W are read in
+ * chunks. */
+RFG_DEVICE void store_4(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
 {
     float v[4] = { f.x, f.y, f.z, f.w };
-    if (a->bias) {
+    if (finishes(a)) {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             if (i < a->n - n)
-                v[i] += rfg_load_float(a->bias, n + i, IN_DTYPE);
+                v[i] = finish(a, m, n + i, v[i]);
     }
-    /* Rows of Y need not be aligned: only X and W are read in chunks. */
-    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)(m * GEMM_LDY(a) + n) * RFG_DTYPE_BYTES(OUT_DTYPE);
-    if (a->n - n >= 4 && address % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0) {
+    rfg_u64 address = (rfg_u64)a->y + (rfg_u64)(m * GEMM_LDY(a) + n) * Y_BYTES;
+    if (a->n - n >= 4 && address % (4 * Y_BYTES) == 0) {
         f.x = v[0];
         f.y = v[1];
         f.z = v[2];
@@ -30,28 +104,29 @@ RFG_DEVICE void store_quad(const struct gemm_args *a, long long m, int n, rfg_f3
     }
 }
 
-/* The tile's sums of all splits, `stride` floats apart, in their order: quads of TILE_N / 4 a row, from row m0 and
- * column n0 of Y on. */
-RFG_DEVICE void store_parts(const struct gemm_args *a, const float *parts, int splits, int stride, int quads,
-                            int threads, int tile_n, int m0, int n0)
+/* Adds the partial sums of a tile, `stride` floats from split to split, in the order of the splits, and stores the
+ * result: `quads` times four columns, tile_n / 4 of them a row, from row m0 and column n0 of Y on. */
+#define PARTIALS_IN_FLIGHT 16
+RFG_DEVICE void reduce_partials(const struct gemm_args *a, const float *partials, int splits, int stride, int quads,
+                                int threads, int tile_n, int m0, int n0)
 {
 #pragma unroll 1
     for (int q = rfg_thread(); q < quads; q += threads) {
         int row = q / (tile_n / 4), col = q % (tile_n / 4) * 4;
-        rfg_f32x4 sum = rfg_load_f32x4(parts + q * 4);
+        rfg_f32x4 sum = rfg_load_f32x4(partials + q * 4);
 #pragma unroll 1
-        for (int s0 = 1; s0 < splits; s0 += RFG_PARTS_BATCH) {
-            rfg_f32x4 part[RFG_PARTS_BATCH];
+        for (int s0 = 1; s0 < splits; s0 += PARTIALS_IN_FLIGHT) {
+            rfg_f32x4 part[PARTIALS_IN_FLIGHT];
 #pragma unroll
-            for (int i = 0; i < RFG_PARTS_BATCH; i++)
+            for (int i = 0; i < PARTIALS_IN_FLIGHT; i++)
                 if (s0 + i < splits)
-                    part[i] = rfg_load_f32x4(parts + (long long)(s0 + i) * stride + q * 4);
+                    part[i] = rfg_load_f32x4(partials + (long long)(s0 + i) * stride + q * 4);
 #pragma unroll
-            for (int i = 0; i < RFG_PARTS_BATCH; i++)
+            for (int i = 0; i < PARTIALS_IN_FLIGHT; i++)
                 if (s0 + i < splits)
                     sum = rfg_add_f32x4(sum, part[i]);
         }
         if (col < a->n - n0)
-            store_quad(a, (long long)m0 + row, n0 + col, sum);
+            store_4(a, (long long)m0 + row, n0 + col, sum);
     }
 }

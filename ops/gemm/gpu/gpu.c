@@ -3,6 +3,7 @@
  * The gemm variants that are kernels of ours: what each can do, how it is launched, and how long it should take. */
 #include "ops/asm.h"
 #include "gpu.h"
+#include "splitk_layout.h"
 
 /* ---- gemm_portable -------------------------------------------------------------------------------------------- */
 
@@ -356,16 +357,14 @@ static struct mma_shape mma_shape(const struct rfg_device *dev, const struct rfg
 {
     bool async = dev->features & RFG_FEATURE_ASYNC, rdna = !async && dev->wave_size == 32;
     int tile_m = p[MMA_TILE_M], tile_n = p[MMA_TILE_N], tile_k = p[MMA_TILE_K];
-    int waves_m = tile_m >= 64 ? 2 : 1, waves_n = tile_n >= 32 ? tile_n / 32 : 1;
-    struct mma_shape s = { .waves = waves_m * waves_n * p[MMA_K_WAVES],
-                           .frags_m = tile_m / waves_m / 16,
-                           .frags_n = tile_n / waves_n / 16 };
+    struct mma_shape s = { .waves = SPLITK_WAVES(tile_m, tile_n, p[MMA_K_WAVES]),
+                           .frags_m = tile_m / SPLITK_WAVES_M(tile_m) / 16,
+                           .frags_n = tile_n / SPLITK_WAVES_N(tile_n) / 16 };
     s.threads = s.waves * dev->wave_size;
     int rows_a_pass = MAX(s.threads / (tile_k / 8), 1);
     s.copies = (int)(ceil_div(tile_m, rows_a_pass) + ceil_div(tile_n, rows_a_pass));
-    int ring = (async ? p[MMA_STAGES] : 2) * (tile_m + tile_n) * tile_k * 2;
-    int sums = p[MMA_K_WAVES] * tile_m * (tile_n + 4) * 4;
-    s.lds = MAX(ring, sums);
+    int ring = (async ? p[MMA_STAGES] : 2) * SPLITK_STEP_CHUNKS(tile_m, tile_n, tile_k) * 16;
+    s.lds = MAX(ring, SPLITK_SUMS(tile_m, tile_n, p[MMA_K_WAVES]) * (int)sizeof(float));
     int c = dev->wave_size == 64 ? 4 : 8, ab = dev->wave_size == 64 ? 4 : rdna ? 16 : 8;
     s.registers = s.frags_m * s.frags_n * c + (s.frags_m + s.frags_n) * ab +
                   (async ? 0 : (p[MMA_STAGES] - 1) * s.copies * 4) + 64;
@@ -380,7 +379,8 @@ static size_t mma_workspace(const struct rfg_device *dev, const struct rfg_probl
     struct mma_shape s = mma_shape(dev, prob, p);
     if (p[MMA_SPLIT_K] == 1)
         return 0;
-    return (size_t)(s.tiles_m * s.tiles_n * p[MMA_SPLIT_K] * p[MMA_TILE_M] * p[MMA_TILE_N]) * sizeof(float);
+    return (size_t)(s.tiles_m * s.tiles_n * p[MMA_SPLIT_K] * SPLITK_PARTIALS(p[MMA_TILE_M], p[MMA_TILE_N])) *
+           sizeof(float);
 }
 
 static bool mma_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

@@ -13,13 +13,14 @@
 #define MAX_GRID_Y 65535
 #define FRAG_K     32 /* as in rfg_frag.h */
 
-/* What dot products of few rows issue on CDNA after their data has come, and ask of the caches for X, is not in the
- * model, and no kernel has been timed there: taken for a microsecond. */
+/* A guess, since no dot-product kernel has been timed on CDNA: the arithmetic that follows the last load, and reads of
+ * X from the caches, take a microsecond. The model has neither. */
 #define CDNA_DOT_US(dev) ((dev)->platform != RFG_PLATFORM_NVIDIA && (dev)->wave_size == 64 ? 1.0 : 0.0)
 
-/* Also a guess, and AMD's alone: X of the first loads comes before the weights are in flow, and further reads of W come
- * from beyond an L2, for neighbouring workgroups have different ones: a part of the caches' time for themselves. Bytes.
- */
+/* A guess for AMD: time in microseconds of cache traffic that doesn't overlap with reading the weights once. x_traffic:
+ * bytes of X read by all workgroups; half of them delay the first weights, by one load's latency at most. w_again:
+ * bytes of W read more than once, which come from the last-level cache, since neighbouring workgroups are on XCDs with
+ * L2 caches of their own. */
 static inline double amd_again_us(const struct rfg_device *dev, double x_traffic, double w_again)
 {
     double cache = 3e3 * dev->mem_gbps;
@@ -64,6 +65,7 @@ static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *w
 static inline void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
 {
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
 }

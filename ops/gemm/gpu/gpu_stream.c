@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu.h"
+#include "stream_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
 #define MAX_RING_32 112
@@ -48,7 +49,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.twice = rdna3;
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
-    s.lds = (p[P_K_WAVES] > 1 ? p[P_K_WAVES] : 0) * p[P_TILE_M] * s.tile_n * 4 + (p[P_K_WAVES] > 1 ? 0 : 16);
+    s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
     s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
@@ -70,7 +71,7 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
     struct shape s = shape_of(dev, prob, p);
     if (p[P_SPLIT_K] == 1)
         return 0;
-    return (size_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K] * p[P_TILE_M] * s.tile_n) * sizeof(float);
+    return (size_t)(s.tiles_m * s.tiles_n * p[P_SPLIT_K] * STREAM_PARTIAL_BYTES(p[P_TILE_M], s.tile_n));
 }
 
 /* Do registers and the count of loads under way suffice? */
@@ -107,7 +108,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%" PRId64 " workgroups along y: must be at most %d", s.tiles_n * p[P_SPLIT_K],
                           MAX_GRID_Y);
     /* Waves that end up with sums, four at a time: each has a counter. */
-    int quads = p[P_FRAGS_N] * s.frags_m * (dev->wave_size == 64 ? 1 : 2), finishers = MIN(p[P_K_WAVES], quads);
+    int quads = p[P_FRAGS_N] * s.frags_m * (dev->wave_size == 64 ? 1 : 2),
+        finishers = STREAM_FINISHERS(quads, p[P_K_WAVES]);
     if (p[P_SPLIT_K] > 1 && quads / finishers > MAX_OWN)
         return rfg_refuse(why, "k_waves=%d: %d quads of sums a wave: must be at most %d if split, or masks spill",
                           p[P_K_WAVES], quads / finishers, MAX_OWN);

@@ -2,6 +2,7 @@
  *
  * gemm_thin_mma: what it can do, how it is launched, and how long it should take. */
 #include "gpu.h"
+#include "thin_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
 #define FRAG_N 8
@@ -21,28 +22,25 @@ struct shape {
     int pieces;    /* loads of a step that a lane has under way, of 16 bytes */
     int registers; /* an estimate */
     int lds;       /* bytes */
-    int sent;      /* of a unit, to its owner */
+    int sent;      /* of a block of sums, to its owner */
     int64_t tiles_m, tiles_n, steps;
     int64_t longest; /* steps of the wave that has most */
 };
 
 static int registers_of(const int *p, int unroll)
 {
-    int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
-    return unroll * 4 * pieces + 4 * units + 3 * pieces + 34;
+    int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
+    return unroll * 4 * pieces + 4 * blocks + 3 * pieces + 34;
 }
 
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .threads = p[P_K_WAVES] * 32, .tile_n = p[P_FRAGS_N] * FRAG_N };
-    int units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N], split = p[P_SPLIT_K], bytes = p[P_TILE_M] == 8 ? 8 : 16;
-    bool join = split == 1 || units > 1;
-    int shares = split > units && split % units == 0 && 32 % (split / units) == 0 ? split / units : 1;
+    int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), split = p[P_SPLIT_K];
     s.pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
     s.registers = registers_of(p, p[P_UNROLL]);
-    s.sent = split * (join ? 1 : p[P_K_WAVES]);
-    s.lds = 16 + (split > 1 ? (int)ceil_div(units, split) * s.sent * (32 / shares) * bytes : 0) +
-            (join ? units * p[P_K_WAVES] * 32 * bytes : 0);
+    s.sent = THIN_SENT(blocks, p[P_K_WAVES], split);
+    s.lds = THIN_LDS_BYTES(blocks, THIN_FLOATS(p[P_TILE_M]), p[P_K_WAVES], split);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
     s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
@@ -143,13 +141,13 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double waves = p[P_K_WAVES], longest = (double)s.longest;
-    int split = p[P_SPLIT_K], units = (p[P_TILE_M] + 15) / 16 * p[P_FRAGS_N];
+    int split = p[P_SPLIT_K], blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
     f.per_cu = resident(dev, &s, p);
     f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
     f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
     f.in_flight = f.bytes;
-    f.issue = waves * (longest * (s.pieces * c->thin_load + units * c->thin_mma) + c->thin_wave);
+    f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * c->thin_mma) + c->thin_wave);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
     f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu.h"
+#include "wgmma_layout.h"
 
 enum { SWAP, TILE_M, TILE_N, TILE_K, STAGES, SPLIT };
 
@@ -27,12 +28,9 @@ struct shape {
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .rows_a = p[SWAP] ? p[TILE_N] : p[TILE_M], .rows_b = p[SWAP] ? p[TILE_M] : p[TILE_N] };
-    int groups = (s.rows_a + 63) / 64, units = s.rows_b / 8 * ((s.rows_a + 15) / 16),
-        own = (int)ceil_div(units, p[SPLIT]);
-    s.threads = 128 * groups + MIN(p[TILE_M] * p[TILE_K] / 8, 128) + MIN(p[TILE_N] * p[TILE_K] / 8, 128);
-    s.step = (p[TILE_M] + p[TILE_N]) * p[TILE_K] * 2;
-    s.lds = (512 + (p[SPLIT] > 1 ? own * p[SPLIT] * 512 : 0) + 1023) / 1024 * 1024 + p[STAGES] * s.step +
-            (64 * groups - s.rows_a) * 128;
+    s.threads = WGMMA_THREADS(s.rows_a, p[TILE_M], p[TILE_N], p[TILE_K]);
+    s.step = WGMMA_STEP_BYTES(p[TILE_M], p[TILE_N], p[TILE_K]);
+    s.lds = WGMMA_RING_AT(s.rows_a, s.rows_b, p[SPLIT]) + p[STAGES] * s.step + WGMMA_BEYOND(s.rows_a);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
     s.groups = s.tiles_m * s.tiles_n * p[SPLIT];
@@ -137,7 +135,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double longest = (double)ceil_div(s.steps, p[SPLIT]), rows = MIN(m, p[TILE_M]) + MIN(n, p[TILE_N]);
-    int warpgroups = (s.rows_a + 63) / 64;
+    int warpgroups = WGMMA_GROUPS(s.rows_a);
     struct gemm_flow f = { .groups = (double)s.groups, .cluster = p[SPLIT] };
     f.per_cu = resident(dev, &s);
     f.memory = (m + n) * k * 2;

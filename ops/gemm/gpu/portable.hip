@@ -5,7 +5,8 @@
  * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), TILE_M (16 or 64), PREPACKED (W is). A workgroup of 256 threads computes tiles of TILE_M x
  * 64, each thread TILE_M / 16 rows by 4 columns; tiles beyond the grid are taken in strides of the grid. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
 
 #define THREADS 256
 #define TILE_N  64
@@ -13,21 +14,15 @@
 #define MY_M    (TILE_M / 16)
 #define MY_N    (TILE_N / 16)
 
-/* Element k of a row of a matrix; packed: as rfg_gemm_prepack() leaves it, with ld columns. */
-RFG_DEVICE long long place(long long row, int k, long long ld, int packed)
-{
-    return packed ? row / 16 * 16 * ld + k / 32 * 512 + k % 32 / 8 * 128 + row % 16 * 8 + k % 8 : row * ld + k;
-}
-
-/* rows x TILE_K elements from row0, k0 of a matrix to LDS, k-major; zeroes outside. */
-RFG_DEVICE void load_tile(float *lds, int rows, const void *base, long long ld, int row0, int n_rows, int k0, int k,
-                          int packed)
+/* rows x TILE_K elements from row0, k0 of X or W, which has n_rows rows, to LDS, k-major; zeroes outside. */
+RFG_DEVICE void load_tile(float *lds, int rows, const struct gemm_args *a, bool of_w, int row0, int n_rows, int k0)
 {
     for (int i = rfg_thread(); i < rows * TILE_K; i += THREADS) {
         int row = i / TILE_K, kk = i % TILE_K;
-        bool in = row < n_rows - row0 && kk < k - k0;
-        lds[kk * (rows + 1) + row] =
-            in ? rfg_load_float(base, place(row0 + (long long)row, k0 + kk, ld, packed), IN_DTYPE) : 0.0f;
+        bool in = row < n_rows - row0 && kk < a->k - k0;
+        lds[kk * (rows + 1) + row] = !in    ? 0.0f
+                                     : of_w ? w_element(a, row0 + (long long)row, k0 + kk, PREPACKED)
+                                            : x_element(a, row0 + (long long)row, k0 + kk);
     }
 }
 
@@ -52,8 +47,8 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
 
         /* k0 stays below k, so that k0 += TILE_K can't overflow before it is compared. */
         for (int left = a.k, k0 = 0; left > 0; left -= TILE_K, k0 += TILE_K) {
-            load_tile(xs, TILE_M, a.x, a.ldx, m0, a.m, k0, a.k, 0);
-            load_tile(ws, TILE_N, a.w, a.ldw, n0, a.n, k0, a.k, PREPACKED);
+            load_tile(xs, TILE_M, &a, false, m0, a.m, k0);
+            load_tile(ws, TILE_N, &a, true, n0, a.n, k0);
             rfg_barrier();
 #pragma unroll
             for (int kk = 0; kk < TILE_K; kk++) {

@@ -8,23 +8,24 @@
  * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL.
  * ROWS * M_TILE <= 32. Needs rows of X and W aligned to 16 bytes and K a multiple of 16 bytes. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
 
 #define THREADS (WAVES * RFG_WAVE)
-#define VEC     RFG_DTYPE_VEC(IN_DTYPE)
+#define PARTS   (W_VEC / X_VEC) /* 16-byte chunks of X that a chunk of W is multiplied with */
 #define SUMS    (ROWS * M_TILE)
 
 /* Chunk c of the rows: loads first, then arithmetic. UNROLL chunks THREADS apart, those from `end` on count as zero. */
-RFG_DEVICE void dot(float *acc, const char *const *xp, const char *const *wp, int c, int end, bool guarded)
+RFG_DEVICE void dot(float *acc, const char *const *xp, const w_row *wp, int c, int end, bool guarded)
 {
-    rfg_u32x4 w[UNROLL][ROWS];
+    w_chunk w[UNROLL][ROWS];
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) {
         int at = c + u * THREADS;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (!guarded || at < end)
-                w[u][r] = rfg_load16_stream(wp[r] + (long long)at * 16);
+                w[u][r] = w_load(wp[r], at);
         }
     }
 #pragma unroll
@@ -32,21 +33,24 @@ RFG_DEVICE void dot(float *acc, const char *const *xp, const char *const *wp, in
         int at = c + u * THREADS;
         if (guarded && at >= end)
             continue;
-        float wf[ROWS][VEC];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            rfg_unpack(wf[r], w[u][r], IN_DTYPE);
-#pragma unroll
-        for (int m = 0; m < M_TILE; m++) {
-            if (m && m % 4 == 0)
-                rfg_keep_order(); /* or all of X would be loaded first, into registers that there aren't */
-            float xf[VEC];
-            rfg_unpack(xf, rfg_load16(xp[m] + (long long)at * 16), IN_DTYPE);
+        for (int part = 0; part < PARTS; part++) {
+            float wf[ROWS][X_VEC];
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
+                w_unpack(wf[r], w[u][r], part);
 #pragma unroll
-                for (int i = 0; i < VEC; i++)
-                    acc[r * M_TILE + m] = rfg_fma(wf[r][i], xf[i], acc[r * M_TILE + m]);
+            for (int m = 0; m < M_TILE; m++) {
+                if (m && m % 4 == 0)
+                    rfg_keep_order(); /* or all of X would be loaded first, into registers that there aren't */
+                float xf[X_VEC];
+                x_vector(xf, xp[m], at * PARTS + part);
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                    for (int i = 0; i < X_VEC; i++)
+                        acc[r * M_TILE + m] = rfg_fma(wf[r][i], xf[i], acc[r * M_TILE + m]);
+            }
         }
     }
 }
@@ -57,7 +61,7 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     RFG_SHARED rfg_u32 flag;
     int n0 = rfg_group_x() * ROWS;
     int splits = rfg_groups_y(), split = rfg_group_y();
-    int chunks = a.k / VEC;
+    int chunks = a.k / W_VEC;
     int begin = rfg_share_begin(chunks, split, splits);
     int end = rfg_share_begin(chunks, split + 1, splits);
 
@@ -65,13 +69,13 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     rfg_await_previous();
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     const char *xp[M_TILE];
-    const char *wp[ROWS];
+    w_row wp[ROWS];
 #pragma unroll
     for (int m = 0; m < M_TILE; m++)
-        xp[m] = (const char *)a.x + (m < a.m ? m : a.m - 1) * GEMM_LDX(&a) * RFG_DTYPE_BYTES(IN_DTYPE);
+        xp[m] = x_row(&a, m < a.m ? m : a.m - 1);
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-        wp[r] = (const char *)a.w + (r < a.n - n0 ? n0 + r : a.n - 1) * GEMM_LDW(&a) * RFG_DTYPE_BYTES(IN_DTYPE);
+        wp[r] = w_row_of(&a, r < a.n - n0 ? n0 + r : a.n - 1);
 
     float acc[SUMS];
 #pragma unroll
@@ -108,9 +112,6 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
         }
     }
     int r = i / M_TILE, m = i % M_TILE;
-    if (i < SUMS && m < a.m && r < a.n - n0) {
-        if (a.bias)
-            sum += rfg_load_float(a.bias, n0 + r, IN_DTYPE);
-        rfg_store_float(a.y, m * GEMM_LDY(&a) + n0 + r, sum, OUT_DTYPE);
-    }
+    if (i < SUMS && m < a.m && r < a.n - n0)
+        store_1(&a, m, n0, r, sum);
 }

@@ -4,9 +4,9 @@
  * TILE_K steps; across K_WAVES groups of waves, each of which takes a slice of every step; and in time, through a ring
  * of tiles in LDS (STAGES of them) that keeps loads in flight while the matrix cores work.
  *
- * The sums of the K_WAVES groups meet in LDS. Across workgroups fp32 partials go to the workspace,
- * [tile][split][row][column], and the last workgroup of a tile to arrive adds them in the order of the splits: the same
- * bits whoever is last.
+ * The K_WAVES groups of waves add their sums in LDS. The workgroups of a tile write fp32 partial sums to the workspace,
+ * [tile][split][row][column]; the last one to arrive adds them in the order of the splits, so that the result doesn't
+ * depend on which one that is.
  *
  * Without asynchronous copies (AMD) the ring is in registers, STAGES - 1 steps deep, and LDS holds two steps.
  *
@@ -15,12 +15,13 @@
  * Grid: (tiles along m, fastest, times tiles along n; split). Needs rows of X and W aligned to 16 bytes and
  * K % 8 = 0. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
+#include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/splitk_layout.h"
 
-#define WAVES_M (TILE_M >= 64 ? 2 : 1)
-#define WAVES_N (TILE_N >= 32 ? TILE_N / 32 : 1)
-#define WAVES   (WAVES_M * WAVES_N * K_WAVES)
+#define WAVES_M SPLITK_WAVES_M(TILE_M)
+#define WAVES_N SPLITK_WAVES_N(TILE_N)
+#define WAVES   SPLITK_WAVES(TILE_M, TILE_N, K_WAVES)
 #define THREADS (WAVES * RFG_WAVE)
 #define FRAGS_M (TILE_M / WAVES_M / 16)
 #define FRAGS_N (TILE_N / WAVES_N / 16)
@@ -28,14 +29,15 @@
 #define STEPS   (TILE_K / RFG_FRAG_K / K_WAVES) /* fragments along k of one wave's slice */
 
 /* One step in LDS: TILE_M rows of X, then TILE_N rows of W. */
-#define STEP_CHUNKS ((TILE_M + TILE_N) * CHUNKS)
+#define STEP_CHUNKS SPLITK_STEP_CHUNKS(TILE_M, TILE_N, TILE_K)
+static_assert(STEP_CHUNKS == (TILE_M + TILE_N) * CHUNKS, "a step in LDS is not the rows of a tile");
 /* A thread copies chunk tid % CHUNKS of every ROWS_A_PASS-th row. */
 #define ROWS_A_PASS (THREADS / CHUNKS)
 #define X_COPIES    ((TILE_M + ROWS_A_PASS - 1) / ROWS_A_PASS)
 #define W_COPIES    ((TILE_N + ROWS_A_PASS - 1) / ROWS_A_PASS)
 
 /* The epilogue's view of LDS: K_WAVES sums of TILE_M rows, padded against bank conflicts. */
-#define SUM_STRIDE (TILE_N + 4)
+#define SUM_STRIDE SPLITK_SUM_STRIDE(TILE_N)
 #define QUADS_ROW  (TILE_N / 4)
 
 /* What a thread copies: where it is in the tile, and its first addresses. */
@@ -52,7 +54,7 @@ RFG_DEVICE int lds_at(int row, int chunk)
     return row * CHUNKS + (chunk ^ rfg_swizzle(row));
 }
 
-#if RFG_HAS_ASYNC
+#if RFG_HAS_ASYNC /* copies go from memory to LDS by themselves; else through registers: other state and other loops */
 
 /* Rows that don't exist are left as they are: they only reach rows or columns of Y that don't exist. Chunks beyond K
  * must be zero. */
@@ -162,11 +164,11 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     c.row = tid / CHUNKS;
     c.x_rows = a.m - m0 < TILE_M ? a.m - m0 : TILE_M;
     c.w_rows = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    c.x_pass = ROWS_A_PASS * GEMM_LDX(&a) * 2;
-    c.w_pass = ROWS_A_PASS * GEMM_LDW(&a) * 2;
-    c.x = (const char *)a.x + (m0 + c.row) * GEMM_LDX(&a) * 2;
-    c.w = (const char *)a.w + (n0 + c.row) * GEMM_LDW(&a) * 2;
-    c.k_chunks = a.k / 8;
+    c.x_pass = ROWS_A_PASS * GEMM_LDX(&a) * X_BYTES;
+    c.w_pass = ROWS_A_PASS * GEMM_LDW(&a) * W_BYTES;
+    c.x = x_row(&a, m0 + c.row);
+    c.w = w_row_of(&a, n0 + c.row);
+    c.k_chunks = a.k / X_VEC;
 
     struct place p;
     p.row_m = wave % WAVES_M * (TILE_M / WAVES_M);
@@ -179,7 +181,7 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
         for (int j = 0; j < FRAGS_N; j++)
             rfg_frag_zero(&acc[i][j]);
 
-#if RFG_HAS_ASYNC
+#if RFG_HAS_ASYNC /* as copy_step() */
     /* Groups are committed even when there is nothing left to copy, so that one constant wait serves every step. */
 #pragma unroll
     for (int i = 0; i < STAGES - 1; i++) {
@@ -239,7 +241,7 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     rfg_barrier();
 
     int quads = c.x_rows * QUADS_ROW; /* rows that don't exist are not worth a trip through memory */
-    float *parts = (float *)a.workspace + (long long)rfg_group_x() * splits * (TILE_M * TILE_N);
+    float *parts = (float *)a.workspace + (long long)rfg_group_x() * splits * SPLITK_PARTIALS(TILE_M, TILE_N);
 #pragma unroll 1
     for (int q = tid; q < quads; q += THREADS) {
         int row = q / QUADS_ROW, col = q % QUADS_ROW * 4;
@@ -248,14 +250,14 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
         for (int w = 1; w < K_WAVES; w++)
             sum = rfg_add_f32x4(sum, *(const rfg_f32x4 *)(sums + (w * TILE_M + row) * SUM_STRIDE + col));
         if (splits > 1)
-            rfg_store_f32x4(parts + (long long)split * (TILE_M * TILE_N) + q * 4, sum);
+            rfg_store_f32x4(parts + (long long)split * SPLITK_PARTIALS(TILE_M, TILE_N) + q * 4, sum);
         else if (col < a.n - n0)
-            store_quad(&a, (long long)m0 + row, n0 + col, sum);
+            store_4(&a, (long long)m0 + row, n0 + col, sum);
     }
     if (splits == 1)
         return;
 
     /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
     if (rfg_last_to_arrive(a.counters + rfg_group_x(), splits, (rfg_u32 *)rfg_lds))
-        store_parts(&a, parts, splits, TILE_M * TILE_N, quads, THREADS, TILE_N, m0, n0);
+        reduce_partials(&a, parts, splits, SPLITK_PARTIALS(TILE_M, TILE_N), quads, THREADS, TILE_N, m0, n0);
 }

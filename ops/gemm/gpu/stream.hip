@@ -9,8 +9,9 @@
  * instructions, nothing else. What lies outside of a buffer reads as 0 and is not fetched: rows of X and W that don't
  * exist are masked by that alone. The parts of k follow each other, so that a line of W is one wave's.
  *
- * k is split across K_WAVES waves, whose sums meet in LDS, and across SPLIT workgroups, whose sums meet in the workspace:
- * of each wave's quads the last one to arrive adds them, in their order: the same bits whoever is last.
+ * k is split across K_WAVES waves, whose sums are added in LDS, and across SPLIT workgroups, whose partial sums go through
+ * the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one to arrive
+ * adds their partials in the order of the splits.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT, EXACT
  * (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps), TAIL
@@ -19,19 +20,22 @@
  * that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
-#include "rfg_gemm_args.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/stream_layout.h"
 
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 16)
 #define FRAGS_M    (TILE_M / 16)
-#define STEP_BYTES (RFG_FRAG_K * 2) /* of X; of W: GEMM_W_STEP */
+#define STEP_BYTES (RFG_FRAG_K * 2) /* of X; of W: W_FRAG_STEP */
 #define REACH      4096             /* of an instruction's own offset: steps of W further on are by the scalar one */
 /* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
-#define FINISHERS  (QUADS < K_WAVES ? QUADS : K_WAVES) /* waves that own quads: every FINISHERS-th */
+#define FINISHERS  STREAM_FINISHERS(QUADS, K_WAVES) /* waves that own quads: every FINISHERS-th */
 #define OWN_QUADS  (QUADS / FINISHERS)
-#define PART_BYTES (TILE_M * TILE_N * 4)
+#define PART_BYTES STREAM_PARTIAL_BYTES(TILE_M, TILE_N)
+static_assert(QUADS * RFG_WAVE * 16 == PART_BYTES, "a wave's quads are not the tile");
 
 /* One step of a wave. */
 struct step {
@@ -60,8 +64,8 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
             s->w[j].v[i] = rfg_buffer_load16_stream(p->w,
-                                                    offset_of(p, p->w_at[j][i], step + u, i) + u * GEMM_W_STEP % REACH,
-                                                    step * GEMM_W_STEP + u * GEMM_W_STEP / REACH * REACH);
+                                                    offset_of(p, p->w_at[j][i], step + u, i) + u * W_FRAG_STEP % REACH,
+                                                    step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
@@ -105,15 +109,8 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
 #pragma unroll
         for (int i = 0; i < OWN_QUADS; i++) {
             int q = i * FINISHERS + wave, m = m0 + row_of(q), n = column_of(n0, q, 0);
-            if (m >= a->m || n >= a->n)
-                continue;
-            if (a->bias) {
-                own[i].x += rfg_load_float(a->bias, n, IN_DTYPE);
-                own[i].y += rfg_load_float(a->bias, n + 1, IN_DTYPE);
-                own[i].z += rfg_load_float(a->bias, n + 2, IN_DTYPE);
-                own[i].w += rfg_load_float(a->bias, n + 3, IN_DTYPE);
-            }
-            rfg_store_float4(a->y, m * GEMM_LDY(a) + n, own[i], OUT_DTYPE);
+            if (m < a->m && n < a->n)
+                store_4_whole(a, m, n, own[i]);
         }
         return;
     }
@@ -123,12 +120,8 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
 #pragma unroll 1
         for (int e = 0; e < 4; e++) {
             int n = column_of(n0, q, e);
-            float v = own[0].x;
-            if (m < a->m && n < a->n) {
-                if (a->bias)
-                    v += rfg_load_float(a->bias, n, IN_DTYPE);
-                rfg_store_float(a->y, m * GEMM_LDY(a) + n, v, OUT_DTYPE);
-            }
+            if (m < a->m && n < a->n)
+                store_1(a, m, n, 0, own[0].x);
             own[0].x = own[0].y;
             own[0].y = own[0].z;
             own[0].z = own[0].w;
@@ -149,10 +142,10 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 
     struct place p;
     p.chunks = a.k / 8;
-    int ldx = (int)GEMM_LDX(&a) * 2, ldw = (int)GEMM_LDW(&a) * 2;
+    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)GEMM_LDW(&a) * W_BYTES;
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    p.x = rfg_buffer_of((const char *)a.x + m0 * GEMM_LDX(&a) * 2, (rows_m - 1) * ldx + a.k * 2);
-    p.w = rfg_buffer_of((const char *)a.w + n0 * GEMM_LDW(&a) * 2, (rows_n - 1) * ldw + a.k * 2);
+    p.x = rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
+    p.w = rfg_buffer_of(w_row_of(&a, n0), (rows_n - 1) * ldw + a.k * W_BYTES);
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll

@@ -5,37 +5,40 @@
  * FRAGS_N x 8 rows of W and its own range of k: its first UNROLL steps of 32 are under way before anything is waited for,
  * and each is asked for again as soon as it is used. At best all of a problem's weights are in flight at once.
  *
- * k is split across K_WAVES waves and a cluster of SPLIT workgroups. Sums are moved in units: the 16 x 8 that a wave has in
- * two or four registers of each lane. With one unit to a wave, waves send theirs to the unit's owner in the cluster at
- * once, straight from registers to its LDS; with more of them a workgroup's waves add theirs up in LDS first, which costs
- * a barrier and saves traffic. Owners have units of their own, or a share of a unit's lanes, and add what they were sent
- * in the order of ranks and waves. No memory, no counters, and the same bits whoever is first.
+ * k is split across K_WAVES waves and a cluster of SPLIT workgroups. Partial sums are reduced in blocks of 16 x 8, which a
+ * wave holds in two or four registers of each lane. Each workgroup of the cluster owns some blocks, or some lanes of a
+ * block, and is sent the partial sums of these, which it adds in the order of ranks and waves. If a tile is one block,
+ * every wave sends its sums from registers to the owner's LDS; if it has more, the waves of a workgroup first add theirs
+ * in LDS, which costs a barrier and saves traffic. The reduction uses no global memory and no counters, and its result
+ * doesn't depend on the order of arrival.
  *
- * X_FIRST: which loads are issued first. X, unless the launch overlaps the one before it, which writes X.
+ * X_FIRST: X is loaded before W. 0 where the launch overlaps the previous one, which writes X.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL,
  * SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
- * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: LDS_BYTES. Needs rows of X and W
+ * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows of X and W
  * aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
-#include "gemm/gpu/pair.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/thin_layout.h"
 
 #define THREADS  (K_WAVES * RFG_WAVE)
 #define TILE_N   (FRAGS_N * 8)
 #define PIECES_X (TILE_M / 8)                       /* 8 rows each */
-#define FRAGS_M  (TILE_M == 8 ? 1 : TILE_M / 16)    /* A's 16 rows; of 8, the others count as zero */
-#define UNITS    (FRAGS_M * FRAGS_N)
-#define FLOATS   (TILE_M == 8 ? 2 : 4)              /* of a unit in a lane */
-#define JOIN     (SPLIT == 1 || UNITS > 1)          /* waves add theirs up in LDS */
-#define SHARES   (SPLIT > UNITS && SPLIT % UNITS == 0 && RFG_WAVE % (SPLIT / UNITS) == 0 ? SPLIT / UNITS : 1)
-#define LANES    (RFG_WAVE / SHARES)                /* each owner of a unit has so many of its lanes, */
-#define OWN      ((UNITS + SPLIT - 1) / SPLIT)      /* of so many units; */
-#define SENT     (SPLIT * (JOIN ? 1 : K_WAVES))     /* and is sent so many of each */
-/* LDS in bytes: the arrival, what is sent, what waves add up. */
-#define SENT_AT    16
-#define JOIN_AT    (SENT_AT + (SPLIT > 1 ? OWN * SENT * LANES * FLOATS * 4 : 0))
-#define LDS_BYTES  (JOIN_AT + (JOIN ? UNITS * K_WAVES * RFG_WAVE * FLOATS * 4 : 0))
+#define FRAGS_M  THIN_FRAGS_M(TILE_M)              /* A's 16 rows */
+#define BLOCKS   THIN_BLOCKS(TILE_M, FRAGS_N)
+#define FLOATS   THIN_FLOATS(TILE_M)
+#define COMBINE  THIN_COMBINES(BLOCKS, SPLIT)
+#define SHARES   THIN_SHARES(BLOCKS, SPLIT)
+#define LANES    THIN_LANES(BLOCKS, SPLIT)
+#define OWN      THIN_OWNED(BLOCKS, SPLIT)
+#define SENT     THIN_SENT(BLOCKS, K_WAVES, SPLIT)
+#define COMBINE_AT THIN_COMBINE_AT(BLOCKS, FLOATS, K_WAVES, SPLIT)
+
+static_assert(THIN_LANES_OF_WAVE == RFG_WAVE, "the layout's waves are not this machine's");
+static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT * LANES * FLOATS * 4 == COMBINE_AT),
+              "what is sent does not end where the waves' sums begin");
 
 struct step {
     rfg_u32x4 w[FRAGS_N], x[PIECES_X];
@@ -58,7 +61,7 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 {
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
-        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * GEMM_W_STEP) : zero16();
+        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
 }
 
 RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
@@ -81,17 +84,17 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
     }
 }
 
-/* A lane of a unit; lane: as rfg_mma_16x8() has it. */
-RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int unit, int lane, const float *v)
+/* Stores the sums of a block that lane `lane` holds, in the order of rfg_mma_16x8(). */
+RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int block, int lane, const float *v)
 {
-    int m = m0 + unit % FRAGS_M * 16 + lane / 4, n = n0 + unit / FRAGS_M * 8 + lane % 4 * 2;
-    store_pair(a, m, n, v[0], v[1]);
+    int m = m0 + block % FRAGS_M * 16 + lane / 4, n = n0 + block / FRAGS_M * 8 + lane % 4 * 2;
+    store_2(a, m, n, v[0], v[1]);
     if (FLOATS == 4)
-        store_pair(a, m + 8, n, v[2], v[3]);
+        store_2(a, m + 8, n, v[2], v[3]);
 }
 
 #if SPLIT > 1
-/* rfg_cluster_send16() for 8 bytes. (Here, since a change of the prelude makes every tuned row stale.) */
+/* rfg_cluster_send16() for 8 bytes. */
 RFG_DEVICE void send8(void *p, rfg_u64 *arrival, int rank, rfg_u32x2 v)
 {
     rfg_u32 at, count;
@@ -104,11 +107,11 @@ RFG_DEVICE void send8(void *p, rfg_u64 *arrival, int rank, rfg_u32x2 v)
                  : "memory");
 }
 
-/* This lane's of a unit to its owner, as number `from` of those sent. */
-RFG_DEVICE void send(char *lds, int unit, int from, const float *v)
+/* Sends this lane's sums of a block to the block's owner, as number `from` of those that it is sent. */
+RFG_DEVICE void send(char *lds, int block, int from, const float *v)
 {
-    char *to = lds + SENT_AT + ((unit % OWN * SENT + from) * LANES + rfg_lane() % LANES) * (FLOATS * 4);
-    int rank = unit / OWN * SHARES + rfg_lane() / LANES;
+    char *to = lds + THIN_SENT_AT + ((block % OWN * SENT + from) * LANES + rfg_lane() % LANES) * (FLOATS * 4);
+    int rank = block / OWN * SHARES + rfg_lane() / LANES;
     if (FLOATS == 4) {
         rfg_u32x4 u;
         u.x = rfg_as_u32(v[0]);
@@ -124,14 +127,14 @@ RFG_DEVICE void send(char *lds, int unit, int from, const float *v)
     }
 }
 
-/* Adds what this workgroup was sent, and stores it. Where lanes are shared out, SHARES groups of a wave's lanes each add
- * a part. */
-RFG_DEVICE void finish(const struct gemm_args *a, const char *lds, int m0, int n0, int split, int owned)
+/* Adds the partial sums that this workgroup was sent, and stores the results. If workgroups own lanes of a block, SHARES
+ * groups of a wave's lanes each add a part. */
+RFG_DEVICE void reduce_sent(const struct gemm_args *a, const char *lds, int m0, int n0, int split, int owned)
 {
     int group = rfg_lane() / LANES, lane = rfg_lane() % LANES;
 #pragma unroll 1
     for (int own = rfg_wave(); own < owned; own += K_WAVES) {
-        const float *p = (const float *)(lds + SENT_AT) + ((own * SENT + group * (SENT / SHARES)) * LANES + lane) * FLOATS;
+        const float *p = (const float *)(lds + THIN_SENT_AT) + ((own * SENT + group * (SENT / SHARES)) * LANES + lane) * FLOATS;
         float sum[4] = { 0, 0, 0, 0 };
 #pragma unroll
         for (int i = 0; i < SENT / SHARES; i++)
@@ -178,7 +181,7 @@ gemm_thin_mma(struct gemm_args a)
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         int n = n0 + j * 8 + lane / 4;
-        p.w[j] = GEMM_W_CHUNK(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * GEMM_W_STEP;
+        p.w[j] = W_FRAG_AT(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * W_FRAG_STEP;
     }
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
@@ -199,7 +202,7 @@ gemm_thin_mma(struct gemm_args a)
         if (EXACT || u < steps)
             load_w(&ring[u], &p, u);
 #if SPLIT > 1
-    int owned = UNITS - split / SHARES * OWN; /* units; some of the last workgroups may have none */
+    int owned = BLOCKS - split / SHARES * OWN; /* blocks; some of the last workgroups may have none */
     owned = owned > OWN ? OWN : owned;
     if (rfg_thread() == 0) {
         rfg_arrival_init((rfg_u64 *)lds, 1);
@@ -214,9 +217,9 @@ gemm_thin_mma(struct gemm_args a)
             if (EXACT || u < steps)
                 load_x(&ring[u], &p, u);
     }
-    float d[UNITS][4];
+    float d[BLOCKS][4];
 #pragma unroll
-    for (int i = 0; i < UNITS; i++)
+    for (int i = 0; i < BLOCKS; i++)
         d[i][0] = d[i][1] = d[i][2] = d[i][3] = 0.0f;
 #pragma unroll 1
     for (int step = 0; step < steps; step += UNROLL) {
@@ -232,25 +235,25 @@ gemm_thin_mma(struct gemm_args a)
         }
     }
 
-#if JOIN
-    float *join = (float *)(lds + JOIN_AT);
+#if COMBINE
+    float *sums = (float *)(lds + COMBINE_AT);
 #pragma unroll
-    for (int i = 0; i < UNITS; i++)
+    for (int i = 0; i < BLOCKS; i++)
 #pragma unroll
         for (int e = 0; e < FLOATS; e++)
-            join[((i * K_WAVES + wave) * RFG_WAVE + lane) * FLOATS + e] = d[i][e];
+            sums[((i * K_WAVES + wave) * RFG_WAVE + lane) * FLOATS + e] = d[i][e];
     rfg_barrier_lds();
 #if SPLIT > 1
     rfg_cluster_wait();
 #endif
 #pragma unroll 1
-    for (int i = wave; i < UNITS; i += K_WAVES) {
+    for (int i = wave; i < BLOCKS; i += K_WAVES) {
         float sum[4] = { 0, 0, 0, 0 };
 #pragma unroll
         for (int w = 0; w < K_WAVES; w++)
 #pragma unroll
             for (int e = 0; e < FLOATS; e++)
-                sum[e] += join[((i * K_WAVES + w) * RFG_WAVE + lane) * FLOATS + e];
+                sum[e] += sums[((i * K_WAVES + w) * RFG_WAVE + lane) * FLOATS + e];
 #if SPLIT > 1
         send(lds, i, split, sum);
 #else
@@ -265,6 +268,6 @@ gemm_thin_mma(struct gemm_args a)
     if (wave >= owned)
         return;
     rfg_arrival_wait((rfg_u64 *)lds, 0);
-    finish(&a, lds, m0, n0, split, owned);
+    reduce_sent(&a, lds, m0, n0, split, owned);
 #endif
 }

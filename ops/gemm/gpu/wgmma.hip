@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm on Hopper's asynchronous matrix instructions, for decode's few rows of X: all that matters is to have W under way
- * at once and to get at the end of it fast.
+ * gemm on Hopper's asynchronous matrix instructions, for decode's few rows of X: loads of W are issued as early and as
+ * many as possible, and little is left to do after the last of them.
  *
- * An instruction takes 64 rows of one operand, A, and 8 to 128 of the other, B; SWAP makes A of W and B of X, for small M,
- * without it A is of X, for small N, and if X has less than 64 rows, the others are whatever follows in LDS: they only reach
- * sums that nobody takes. A warpgroup for each 64 rows of A multiplies; other waves copy W, and others X, so
- * that nothing of W waits for X, or for the launch before this one. They meet in a ring of steps of TILE_K in LDS, as many
- * as the launch gives LDS for: of each, an arrival counts the copiers' threads, and another one the waves that are done
- * with it.
+ * An instruction takes 64 rows of one operand, A, and 8 to 128 of the other, B. With SWAP, for small M, A is of W and B of
+ * X. Without, for small N, A is of X; if X has less than 64 rows, the rows that follow in LDS are multiplied as well, and
+ * their sums are not stored. One warpgroup multiplies for each 64 rows of A. Other waves copy W, and others X, so that
+ * copies of W wait neither for X nor for the previous launch. Copies go to a ring of steps of TILE_K in LDS, as many as the
+ * launch gives LDS for. Each step has two arrivals: one counts the threads that copy, the other the waves that have used
+ * it.
  *
- * k is split across a cluster of SPLIT workgroups. Each owns a slice of the tile of Y and is sent that slice's partial
- * sums by all, straight from registers to LDS; it adds them in the order of the ranks. No memory, no counters, and the
- * same bits whoever is first. A slice is made of units: the four registers of each lane that one wave holds of eight
- * columns of B, 512 bytes as they lie, so that nobody meets a bank conflict.
+ * k is split across a cluster of SPLIT workgroups. Each owns some blocks of the tile of Y; all send their partial sums of a
+ * block from registers to the owner's LDS, and the owner adds them in the order of the ranks. The reduction uses no global
+ * memory and no counters, and its result doesn't depend on the order of arrival. A block is what a wave holds of eight
+ * columns of B: four registers of each lane, 512 contiguous bytes in LDS, so that there are no bank conflicts.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128; A's
  * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16).
  * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs
  * rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
 #include "rfg_device.h"
-#include "rfg_gemm_args.h"
-#include "gemm/gpu/pair.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/wgmma_layout.h"
 
 #if SWAP
 #define ROWS_A TILE_N
@@ -31,26 +32,26 @@
 #define ROWS_B TILE_N
 #endif
 #define CHUNKS      (TILE_K / 8)
-#define GROUPS      ((ROWS_A + 63) / 64)
-#define MMA_THREADS (128 * GROUPS)
-#define W_THREADS   (TILE_N * CHUNKS < 128 ? TILE_N * CHUNKS : 128)
-#define X_THREADS   (TILE_M * CHUNKS < 128 ? TILE_M * CHUNKS : 128)
-#define THREADS     (MMA_THREADS + W_THREADS + X_THREADS)
+#define MMA_THREADS (128 * WGMMA_GROUPS(ROWS_A))
+#define W_THREADS   WGMMA_COPIERS(TILE_N, TILE_K)
+#define X_THREADS   WGMMA_COPIERS(TILE_M, TILE_K)
+#define THREADS     WGMMA_THREADS(ROWS_A, TILE_M, TILE_N, TILE_K)
 #define WAVES       (THREADS / RFG_WAVE)
 
-/* LDS in bytes: the arrivals of partial sums, of steps' copies, and of those who are done with them; the partial sums of
- * the units that this workgroup owns, [unit][rank][lane]; steps, each TILE_M rows of X, then TILE_N rows of W. */
-#define MAX_STAGES 16
-#define A_WAVES    ((ROWS_A + 15) / 16) /* that have rows of the tile */
-#define UNITS      (ROWS_B / 8 * A_WAVES)
-#define OWN        ((UNITS + SPLIT - 1) / SPLIT)
-#define UNIT_BYTES 512
-#define PARTS_AT   512
-#define PARTS      (SPLIT > 1 ? OWN * SPLIT * UNIT_BYTES : 0)
-#define RING_AT    ((PARTS_AT + PARTS + 1023) / 1024 * 1024)
-#define STEP_BYTES ((TILE_M + TILE_N) * TILE_K * 2)
-#define X_BYTES    (TILE_M * TILE_K * 2)
-#define BEYOND     ((GROUPS * 64 - ROWS_A) * 128) /* read after the last step */
+#define MAX_STAGES  WGMMA_MAX_STAGES
+#define A_WAVES     WGMMA_A_WAVES(ROWS_A)
+#define BLOCKS      WGMMA_BLOCKS(ROWS_A, ROWS_B)
+#define OWN         WGMMA_OWNED(ROWS_A, ROWS_B, SPLIT)
+#define BLOCK_BYTES WGMMA_BLOCK_BYTES
+#define RING_AT     WGMMA_RING_AT(ROWS_A, ROWS_B, SPLIT)
+#define STEP_BYTES  WGMMA_STEP_BYTES(TILE_M, TILE_N, TILE_K)
+#define X_STEP_BYTES (TILE_M * TILE_K * 2)
+#define BEYOND      WGMMA_BEYOND(ROWS_A)
+
+static_assert(THREADS == MMA_THREADS + W_THREADS + X_THREADS, "threads of the workgroup that have nothing to do");
+static_assert((1 + 2 * MAX_STAGES) * sizeof(rfg_u64) <= WGMMA_PARTIALS_AT, "arrivals reach into the partial sums");
+static_assert(BLOCK_BYTES == RFG_WAVE * sizeof(rfg_f32x4), "a block is not four floats of each lane");
+static_assert(SPLIT == 1 || WGMMA_PARTIALS_AT + OWN * SPLIT * BLOCK_BYTES <= RING_AT, "partial sums reach into the ring");
 
 /* A stage of the ring, one step after the other. */
 struct stage {
@@ -131,23 +132,21 @@ RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
 {
     if (m >= a->m || n >= a->n)
         return;
-    if (a->bias)
-        x += rfg_load_float(a->bias, n, IN_DTYPE);
-    rfg_store_float(a->y, m * GEMM_LDY(a) + n, x, OUT_DTYPE);
+    store_1(a, m, n, 0, x);
 }
 
-/* Bias, rounding and store of a unit: wave (of those that multiply), eight columns of B. */
-RFG_DEVICE void store_unit(const struct gemm_args *a, int m0, int n0, int unit, rfg_f32x4 v)
+/* Stores a block: number `wave of those that multiply` + A_WAVES * `eight columns of B`. */
+RFG_DEVICE void store_block(const struct gemm_args *a, int m0, int n0, int block, rfg_f32x4 v)
 {
-    int row = unit % A_WAVES * 16 + rfg_lane() / 4, col = unit / A_WAVES * 8 + rfg_lane() % 4 * 2;
+    int row = block % A_WAVES * 16 + rfg_lane() / 4, col = block / A_WAVES * 8 + rfg_lane() % 4 * 2;
     if (SWAP) {
         store_one(a, m0 + col, n0 + row, v.x);
         store_one(a, m0 + col + 1, n0 + row, v.y);
         store_one(a, m0 + col, n0 + row + 8, v.z);
         store_one(a, m0 + col + 1, n0 + row + 8, v.w);
     } else {
-        store_pair(a, m0 + row, n0 + col, v.x, v.y);
-        store_pair(a, m0 + row + 8, n0 + col, v.z, v.w);
+        store_2(a, m0 + row, n0 + col, v.x, v.y);
+        store_2(a, m0 + row + 8, n0 + col, v.z, v.w);
     }
 }
 
@@ -167,7 +166,7 @@ gemm_wgmma(struct gemm_args a)
     int all_steps = (a.k - 1) / TILE_K + 1;
     int first = rfg_share_begin(all_steps, rank, SPLIT);
     int steps = rfg_share_begin(all_steps, rank + 1, SPLIT) - first;
-    int owned = UNITS - rank * OWN < OWN ? UNITS - rank * OWN : OWN; /* units; 0 or less: none */
+    int owned = BLOCKS - rank * OWN < OWN ? BLOCKS - rank * OWN : OWN; /* blocks; 0 or less: none */
     struct copier c;
 
     rfg_start_next();
@@ -178,7 +177,7 @@ gemm_wgmma(struct gemm_args a)
         }
         if (SPLIT > 1) {
             rfg_arrival_init(arrival, 1);
-            rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (SPLIT * UNIT_BYTES) : 0);
+            rfg_arrive_expect(arrival, owned > 0 ? (rfg_u32)owned * (SPLIT * BLOCK_BYTES) : 0);
         }
     }
     if (SPLIT > 1)
@@ -192,7 +191,7 @@ gemm_wgmma(struct gemm_args a)
         copy_all(&c, steps, stages, full, empty, TILE_M, X_THREADS, false);
         rfg_async_wait_all();
     } else if (tid >= MMA_THREADS) {
-        copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, GEMM_LDW(&a), a.k, n0, first, rfg_lds_address(ring) + X_BYTES,
+        copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, GEMM_LDW(&a), a.k, n0, first, rfg_lds_address(ring) + X_STEP_BYTES,
                     TILE_N);
         copy_all(&c, steps, stages, full, empty, TILE_N, W_THREADS, true);
         rfg_await_previous();
@@ -204,8 +203,8 @@ gemm_wgmma(struct gemm_args a)
 #pragma unroll
         for (int i = 0; i < ROWS_B / 2; i++)
             d[i] = 0.0f;
-        rfg_u64 rows_a = rfg_wg_rows(ring + (SWAP ? X_BYTES : 0) + tid / 128 * (64 * 128));
-        rfg_u64 rows_b = rfg_wg_rows(ring + (SWAP ? 0 : X_BYTES));
+        rfg_u64 rows_a = rfg_wg_rows(ring + (SWAP ? X_STEP_BYTES : 0) + tid / 128 * (64 * 128));
+        rfg_u64 rows_b = rfg_wg_rows(ring + (SWAP ? 0 : X_STEP_BYTES));
         rfg_await_previous();
         do { /* there is one, always; if the compiler had to think of none, it would wait after each instruction */
             rfg_arrival_wait(full + s.at, s.odd);
@@ -231,7 +230,7 @@ gemm_wgmma(struct gemm_args a)
             rfg_cluster_wait(); /* since the beginning: the others are there, and expect something */
 #pragma unroll
         for (int j = 0; j < ROWS_B / 8; j++) {
-            int unit = j * A_WAVES + rfg_wave();
+            int block = j * A_WAVES + rfg_wave();
             rfg_f32x4 v;
             v.x = d[4 * j];
             v.y = d[4 * j + 1];
@@ -245,10 +244,10 @@ gemm_wgmma(struct gemm_args a)
                 u.y = rfg_as_u32(v.y);
                 u.z = rfg_as_u32(v.z);
                 u.w = rfg_as_u32(v.w);
-                rfg_cluster_send16(lds + PARTS_AT + (unit % OWN * SPLIT + rank) * UNIT_BYTES + rfg_lane() * 16, arrival,
-                                   unit / OWN, u);
+                rfg_cluster_send16(lds + WGMMA_PARTIALS_AT + (block % OWN * SPLIT + rank) * BLOCK_BYTES + rfg_lane() * 16, arrival,
+                                   block / OWN, u);
             } else {
-                store_unit(&a, m0, n0, unit, v);
+                store_block(&a, m0, n0, block, v);
             }
         }
     }
@@ -260,14 +259,14 @@ gemm_wgmma(struct gemm_args a)
     rfg_arrival_wait(arrival, 0);
 #pragma unroll 1
     for (int own = rfg_wave(); own < owned; own += WAVES) {
-        const rfg_f32x4 *parts = (const rfg_f32x4 *)(lds + PARTS_AT + own * SPLIT * UNIT_BYTES) + rfg_lane();
+        const rfg_f32x4 *parts = (const rfg_f32x4 *)(lds + WGMMA_PARTIALS_AT + own * SPLIT * BLOCK_BYTES) + rfg_lane();
         rfg_f32x4 part[SPLIT];
 #pragma unroll
         for (int i = 0; i < SPLIT; i++)
-            part[i] = parts[i * (UNIT_BYTES / 16)];
+            part[i] = parts[i * (BLOCK_BYTES / 16)];
 #pragma unroll
         for (int i = 1; i < SPLIT; i++)
             part[0] = rfg_add_f32x4(part[0], part[i]);
-        store_unit(&a, m0, n0, rank * OWN + own, part[0]);
+        store_block(&a, m0, n0, rank * OWN + own, part[0]);
     }
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What every gemm kernel, on GPU and CPU, is given, by value; the host and the kernels read this same text. The last
+ * two members are struct rfg_kargs_head. */
+#ifndef RFG_GEMM_ARGS_H
+#define RFG_GEMM_ARGS_H
+
+struct gemm_args {
+    /* The first 48 bytes: all that packed operands take without a workspace (see act_args.h). */
+    void *y;
+    const void *x, *w, *bias; /* bias NULL: none */
+    int m, n, k;
+    int pad;
+    long long ldx, ldw, ldy; /* row strides in elements; only read if the rows don't follow each other */
+    void *workspace;         /* fp32 partials */
+    unsigned int *counters;  /* one a tile */
+};
+
+#define GEMM_ARGS_BYTES 88 /* gemm.h and load.h assert it */
+
+#endif

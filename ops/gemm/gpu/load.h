@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How gemm kernels read X and W. This is the only text that knows W's formats: a kernel's main loop sees floats or
+ * matrix fragments. A format of W is a branch of the #if below, with
+ *
+ *   W_VEC                elements in 16 bytes of a row of W
+ *   w_element()          one element as a float (gemm_portable)
+ *   struct w_row, w_row_of(), w_chunk, w_load(), w_unpack()
+ *                        a lane's vector: 16 bytes of a row, loaded first, dequantised to floats later (gemm_skinny)
+ *   W_IS_FRAGMENTS       1: 16-byte chunks of W are those of matrix fragments, elements of X's format
+ *
+ * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between.
+ *
+ * Macros: IN_DTYPE (X and the bias), W_DTYPE, PACKED (rows of X, W and Y follow each other), PREPACKED (W is; see
+ * prepack_layout.h). Kernels that only read rows of W have no macro PREPACKED. */
+#include "gemm/gemm_args.h"
+#include "gemm/prepack_layout.h"
+
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES, "arguments are not laid out as the host's");
+
+/* Row strides in elements. */
+#define GEMM_LDX(a) (PACKED ? (long long)(a)->k : (a)->ldx)
+#define GEMM_LDW(a) (PACKED ? (long long)(a)->k : (a)->ldw)
+
+/* ---- X: as it lies in memory ------------------------------------------------------------------------------------ */
+
+#define X_BYTES RFG_DTYPE_BYTES(IN_DTYPE)
+#define X_VEC   RFG_DTYPE_VEC(IN_DTYPE)
+
+RFG_DEVICE float x_element(const struct gemm_args *a, long long m, int k)
+{
+    return rfg_load_float(a->x, m * a->ldx + k, IN_DTYPE);
+}
+
+RFG_DEVICE const char *x_row(const struct gemm_args *a, int m)
+{
+    return (const char *)a->x + m * GEMM_LDX(a) * X_BYTES;
+}
+
+/* X_VEC elements of a row, from element chunk * X_VEC on. */
+RFG_DEVICE void x_vector(float *f, const char *row, int chunk)
+{
+    rfg_unpack(f, rfg_load16(row + (long long)chunk * 16), IN_DTYPE);
+}
+
+/* ---- W ---------------------------------------------------------------------------------------------------------- */
+
+#if W_DTYPE == RFG_F32 || W_DTYPE == RFG_F16 || W_DTYPE == RFG_BF16
+
+#define W_BYTES        RFG_DTYPE_BYTES(W_DTYPE)
+#define W_VEC          RFG_DTYPE_VEC(W_DTYPE)
+#define W_IS_FRAGMENTS (W_DTYPE == IN_DTYPE && W_DTYPE != RFG_F32)
+
+RFG_DEVICE long long w_place(long long n, int k, long long ld, bool prepacked)
+{
+    return prepacked ? PREPACKED_AT(n, k, ld) : n * ld + k;
+}
+RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
+{
+    return rfg_load_float(a->w, w_place(n, k, a->ldw, prepacked), W_DTYPE);
+}
+
+typedef const char *w_row;
+typedef rfg_u32x4 w_chunk;
+
+RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
+{
+    return (const char *)a->w + n * GEMM_LDW(a) * W_BYTES;
+}
+RFG_DEVICE w_chunk w_load(w_row row, int chunk)
+{
+    return rfg_load16_stream(row + (long long)chunk * 16);
+}
+/* The part-th X_VEC elements of a chunk. */
+RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
+{
+    (void)part; /* there is one */
+    rfg_unpack(f, chunk, W_DTYPE);
+}
+
+#else
+#error "gemm has no loader for this format of W"
+#endif
+
+/* ---- W as matrix fragments -------------------------------------------------------------------------------------- */
+
+#if W_IS_FRAGMENTS
+
+/* Chunk `chunk` of row n's first 32 columns of W, and bytes from there to the one 32 columns on. */
+#if PREPACKED
+#define W_FRAG_AT(a, n, chunk)                                                                                         \
+    ((const char *)(a)->w + (n) / PREPACK_ROWS * (long long)(a)->k * (PREPACK_ROWS * 2) +                              \
+     (chunk) * (PREPACK_ROWS * 16) + (n) % PREPACK_ROWS * 16)
+#define W_FRAG_STEP (PREPACK_BLOCK * 2)
+#else
+#define W_FRAG_AT(a, n, chunk) (w_row_of(a, n) + (chunk)*16)
+#define W_FRAG_STEP            (PREPACK_COLS * 2)
+#endif
+#endif
