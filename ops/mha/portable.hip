@@ -8,6 +8,7 @@
  * turns, each with an online softmax of its own: first a lane has a key and scores it, then it has elements of v and
  * goes through the keys. At the end the waves' sums are joined in LDS. */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 
@@ -132,7 +133,7 @@ struct sums {
 RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const float *q, struct sums *acc, int first,
                       int n, bool masks, float *weights, long long *places)
 {
-    struct mha_args all = args_anew(args), *a = &all;
+    struct mha_args all = reread_args(args), *a = &all;
     int lane = rfg_lane(), key = first + (lane < n ? lane : n - 1);
     long long at, at_v;
     key_at(u, a, key, &at, &at_v);
@@ -151,7 +152,7 @@ RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const f
             for (int i = 0; i < PIECE; i++)
                 s[r] = rfg_fma(k[i], q[r * D + p * PIECE + i], s[r]);
     }
-    all = args_anew(args);
+    all = reread_args(args);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         bool seen = lane < n && (!masks || sees(a, u, key, r));
@@ -170,7 +171,7 @@ RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const f
 RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const float *weights, const long long *places,
                            int n, bool masks)
 {
-    struct mha_args a = args_anew(args);
+    struct mha_args a = reread_args(args);
 #pragma unroll 2
     for (int k = 0; k < n; k++) {
         float w[ROWS];
@@ -196,7 +197,7 @@ RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const 
 /* False: there is nothing in it. */
 RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long n, int tiles)
 {
-    struct mha_args all = args_anew(args), *a = &all;
+    struct mha_args all = reread_args(args), *a = &all;
     u->row0 = (int)(n % tiles) * ROWS;
     u->head = (int)(n / tiles % a->hkv);
     u->b = (int)(n / tiles / a->hkv);
@@ -240,14 +241,14 @@ RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const floa
     if (a->lse && d == 0) {
         long long at = (a->q_begin ? 0 : u->b) * a->lse_batch + head * a->lse_head +
                        (u->q_first + query_of(u, r)) * a->lse_token;
-        rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + log2_of(l)) * LN_2));
+        rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + rfg_log2(l)) * LN_2));
     }
 }
 
 /* The waves' sums, joined and stored. ml and o: room for them. */
 RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, struct sums *acc, float *ml, float *o)
 {
-    struct mha_args a = args_anew(args);
+    struct mha_args a = reread_args(args);
     int wave = rfg_wave(), lane = rfg_lane();
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -271,7 +272,7 @@ RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, st
 
 RFG_DEVICE void load_queries(const struct mha_args *args, const struct unit *u, float *q)
 {
-    struct mha_args a = args_anew(args);
+    struct mha_args a = reread_args(args);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         long long at = row_at(u, &a, &a.q, r);
@@ -314,7 +315,7 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
         /* All waves go round as often, for the barriers. (begin + THREADS may be beyond an int, left isn't.) */
 #pragma unroll 1
         for (int left = u.end - u.begin; left > 0; left -= THREADS) {
-            struct mha_args a = args_anew(&args);
+            struct mha_args a = reread_args(&args);
             int mine = left - wave * RFG_WAVE, here = mine < RFG_WAVE ? mine : RFG_WAVE, first = u.end - mine;
             bool masks = here > 0 && (!sees(&a, &u, first, ROWS - 1) || !sees(&a, &u, first + here - 1, 0));
             if (here > 0)

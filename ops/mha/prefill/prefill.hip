@@ -25,6 +25,7 @@
  * Grid: x: tiles x heads x batch (see find_place()); y: parts that the keys are divided into (DIVIDED), evenly by the length that
  * the device finds; each leaves its sums in the workspace, and the last to arrive joins them in order. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #if RFG_AMD
 #include "rfg_amd_stream.h"
 #endif
@@ -460,7 +461,7 @@ RFG_KERNEL(THREADS) RESIDENT mha_prefill_mma(struct mha_args a)
         }
     }
     /* Rather than in registers through the loop. */
-    struct mha_args end_args = args_anew(&a);
+    struct mha_args end_args = reread_args(&a);
 #if DIVIDED
     if (!join_parts(&end_args, &w, factor_of(&end_args), part_anew(), parts_anew()))
         return;

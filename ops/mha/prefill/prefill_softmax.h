@@ -135,7 +135,7 @@ RFG_DEVICE bool find_top(const struct state *w, rfg_frag_c (*s)[BLOCKS], float (
             top[f][h] = t;
             above |= t > w->top[f][h] + slack;
         }
-    return any_lane(above);
+    return rfg_any_lane(above);
 }
 
 /* The maximum catches up. scale: what the output is to be multiplied by. */
@@ -255,12 +255,12 @@ RFG_DEVICE struct row_end end_row(const struct mha_args *a, const struct place *
     r.in = row < p->rows;
     int at = r.in ? row : p->rows - 1;
     r.scale = sum > 0.0f ? rfg_rcp(sum) : sum * 0.0f; /* no key: 0; a NaN stays one */
-    float lse = sum > 0.0f ? factor * top + log2_of(sum) : sum == 0.0f ? rfg_as_float(0xff800000u) : sum;
+    float lse = sum > 0.0f ? factor * top + rfg_log2(sum) : sum == 0.0f ? rfg_as_float(0xff800000u) : sum;
     if (a->sinks) {
         float sink = LOG2_E * rfg_as_float(rfg_load4(a->sinks + head_of(p, at)));
         float most = rfg_max(lse, sink);
         if (most > rfg_as_float(0xff800000u)) {
-            float all = most + log2_of(rfg_exp2(lse - most) + rfg_exp2(sink - most));
+            float all = most + rfg_log2(rfg_exp2(lse - most) + rfg_exp2(sink - most));
             r.scale = sum > 0.0f ? r.scale * rfg_exp2(lse - all) : r.scale;
             lse = sum == sum ? all : sum;
         }

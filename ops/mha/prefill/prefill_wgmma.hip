@@ -14,6 +14,7 @@
  * Grid: PARTS 1: any number; else PARTS for each tile. LDS: V_BEGIN and the ring of V; PARTS > 1: at least Q_BEGIN +
  * JOIN_BYTES. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 
