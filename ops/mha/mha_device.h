@@ -4,7 +4,8 @@
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
 
-/* n, but at least `least` and at most `most`: a length or an offset that stays within the tensors, whatever the caller's says. */
+/* n, but at least `least` and at most `most`: a length or an offset that stays within the tensors, whatever the
+ * caller's says. */
 RFG_DEVICE int within(int n, int least, int most)
 {
     n = n < most ? n : most;

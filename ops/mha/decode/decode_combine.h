@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decode's reductions: the partials of a workgroup's waves are combined in LDS, those of several workgroups in the LDS of a cluster
- * (CLUSTER > 1) or in the workspace, and the result is stored. Included by decode_amd.hip and decode_nvidia.hip after decode_item.h.
+ * Decode's reductions: the partials of a workgroup's waves are combined in LDS, those of several workgroups in the LDS
+ * of a cluster (CLUSTER > 1) or in the workspace, and the result is stored. Included by decode_amd.hip and
+ * decode_nvidia.hip after decode_item.h.
  *
- * A partial is, for a row, the maximum m that was subtracted from its scores, the sum l of their probabilities relative to m, and the
- * output o, not yet divided by l. A thread combines a quad at a time: four neighbouring elements of a row. */
+ * A partial is, for a row, the maximum m that was subtracted from its scores, the sum l of their probabilities relative
+ * to m, and the output o, not yet divided by l. A thread combines a quad at a time: four neighbouring elements of a
+ * row. */
 
 /* Neighbouring elements of a row that a lane stores together. */
 #define RUN (PIECE < 4 ? 2 : 4)
@@ -15,7 +17,8 @@ typedef rfg_f32x4 run;
 #endif
 #define RUN_OF(acc, t, i, e, k) (acc)->o[t][((e) + (k)) % BLOCKS][((e) + (k)) / BLOCKS * (RFG_PV_O / RFG_PV_ROWS) + (i)]
 
-/* The partials of a wave to LDS, at the place of wave `at`; if not `first`, combined with what another wave wrote there. */
+/* The partials of a wave to LDS, at the place of wave `at`; if not `first`, combined with what another wave wrote
+ * there. */
 RFG_DEVICE void write_wave(float *lds, struct sums *acc, int at, bool first)
 {
     float *sums = lds + OUTPUTS_AT + at * WAVE_OUTPUTS;
@@ -107,7 +110,8 @@ RFG_DEVICE bool is_output(const struct work_item *it, int quad)
     return GROUP * SQ % ROWS == 0 || it->row0 + quad / (DV / 4) < GROUP * SQ;
 }
 
-/* Divides a quad by its sum of probabilities, with the sink's and the scale of v, and stores it; and the log-sum-exp. */
+/* Divides a quad by its sum of probabilities, with the sink's and the scale of v, and stores it; and the log-sum-exp.
+ */
 RFG_DEVICE void store_quad(const struct mha_args *a, const struct work_item *it, int quad, struct partial p)
 {
     int row = it->row0 + quad / (DV / 4), at = quad % (DV / 4) * 4;
@@ -157,8 +161,8 @@ struct partials {
     rfg_u32x2 ml[AT_ONCE];
     rfg_f32x4 o[AT_ONCE];
 };
-RFG_DEVICE void load_partials(struct partials *p, const float *first, const float *others, int stride, int from, int n, int i,
-                              int row);
+RFG_DEVICE void load_partials(struct partials *p, const float *first, const float *others, int stride, int from, int n,
+                              int i, int row);
 RFG_DEVICE struct partial combine_partials(const float *first, const float *others, int stride, int n, int i, int row)
 {
     struct partial p;
@@ -198,11 +202,13 @@ RFG_DEVICE void send_partials(float *lds, rfg_u64 *arrival, int rank)
         v.y = rfg_as_u32(p.o.y);
         v.z = rfg_as_u32(p.o.z);
         v.w = rfg_as_u32(p.o.w);
-        rfg_cluster_send16(lds + SENT_OUTPUTS + (rank * OWNED_QUADS + quad % OWNED_QUADS) * 4, arrival, quad / OWNED_QUADS, v);
+        rfg_cluster_send16(lds + SENT_OUTPUTS + (rank * OWNED_QUADS + quad % OWNED_QUADS) * 4, arrival,
+                           quad / OWNED_QUADS, v);
         if (quad % OWNED_QUADS == 0 || quad % (DV / 4) == 0) {
             v.x = rfg_as_u32(p.m);
             v.y = rfg_as_u32(p.l);
-            rfg_cluster_send16(lds + SENT_ML + (rank * OWNED_ROWS + quad % OWNED_QUADS / (DV / 4)) * 4, arrival, quad / OWNED_QUADS, v);
+            rfg_cluster_send16(lds + SENT_ML + (rank * OWNED_ROWS + quad % OWNED_QUADS / (DV / 4)) * 4, arrival,
+                               quad / OWNED_QUADS, v);
         }
     }
 }
@@ -224,11 +230,11 @@ RFG_DEVICE struct partial combine_sent(const float *lds, int i)
 #endif
 
 #if !CLUSTER
-/* The cross-workgroup reduction of an item whose steps several workgroups shared, `from` to `to` of every streams-th one: each writes
- * its partials to the workspace, and the last to arrive combines them in order and stores the result. begins: this workgroup has
- * the item's first step. */
-RFG_DEVICE void reduce_across_groups(const struct mha_args *a, const struct work_item *it, float *lds, int from, int to, int streams,
-                     bool begins)
+/* The cross-workgroup reduction of an item whose steps several workgroups shared, `from` to `to` of every streams-th
+ * one: each writes its partials to the workspace, and the last to arrive combines them in order and stores the result.
+ * begins: this workgroup has the item's first step. */
+RFG_DEVICE void reduce_across_groups(const struct mha_args *a, const struct work_item *it, float *lds, int from, int to,
+                                     int streams, bool begins)
 {
     float *all = (float *)a->workspace, *slot = all + (long long)(rfg_group_x() * 2 + begins) * PARTIAL;
 #pragma unroll 1

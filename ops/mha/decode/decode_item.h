@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decode's work item: which rows of queries against which keys, where its keys and values are, and its scores. Included by
- * decode_amd.hip and decode_nvidia.hip after decode_pieces.h; they define LDS_WAVES, QUERY_ROW, REAL_ROWS, ROW_AT, LOADS_LATE, ROW_OFFSETS,
- * WHOLE_STEPS, SCALE_FMA and ALWAYS_LOADS before.
+ * Decode's work item: which rows of queries against which keys, where its keys and values are, and its scores. Included
+ * by decode_amd.hip and decode_nvidia.hip after decode_pieces.h; they define LDS_WAVES, QUERY_ROW, REAL_ROWS, ROW_AT,
+ * LOADS_LATE, ROW_OFFSETS, WHOLE_STEPS, SCALE_FMA and ALWAYS_LOADS before.
  *
- * A work item is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group. */
-#define THREADS   (WAVES * RFG_WAVE)
-#define ROWS      (TILES * RFG_FRAG_X_ROWS)
-#define ROW_TILES ((GROUP * SQ + ROWS - 1) / ROWS)
-#define SPLITS    (CLUSTER ? CLUSTER : 1)
-#define MINUS_INFINITY  rfg_as_float(0xff800000u)
-#define LOWEST    -1e30f /* the maximum over no keys: below any score, but finite, so that differences are */
-#define SLACK     8.0f   /* powers of two by which scores may exceed the maximum that was subtracted */
-#define K_STEPS   (D / 32)
-#define QUADS     (REAL_ROWS * DV / 4) /* of a work item's output: four neighbouring elements each */
-#define OWNED_QUADS (QUADS / SPLITS)   /* by each workgroup of a cluster */
-#define OWNED_ROWS  MHA_DECODE_OWNED_ROWS(REAL_ROWS, SPLITS)
+ * A work item is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group.
+ */
+#define THREADS        (WAVES * RFG_WAVE)
+#define ROWS           (TILES * RFG_FRAG_X_ROWS)
+#define ROW_TILES      ((GROUP * SQ + ROWS - 1) / ROWS)
+#define SPLITS         (CLUSTER ? CLUSTER : 1)
+#define MINUS_INFINITY rfg_as_float(0xff800000u)
+#define LOWEST         -1e30f /* the maximum over no keys: below any score, but finite, so that differences are */
+#define SLACK          8.0f   /* powers of two by which scores may exceed the maximum that was subtracted */
+#define K_STEPS        (D / 32)
+#define QUADS          (REAL_ROWS * DV / 4) /* of a work item's output: four neighbouring elements each */
+#define OWNED_QUADS    (QUADS / SPLITS)     /* by each workgroup of a cluster */
+#define OWNED_ROWS     MHA_DECODE_OWNED_ROWS(REAL_ROWS, SPLITS)
 
 /* LDS, in floats: decode_layout.h. */
 #define ML_AT        0
@@ -31,7 +32,10 @@ static_assert(LDS_BYTES == 4 * MHA_DECODE_LDS_FLOATS(SENT_AT, CLUSTER, REAL_ROWS
               "LDS_BYTES must be what decode_layout.h says of this kernel's macros");
 static_assert(OUTPUTS_AT + LDS_WAVES * WAVE_OUTPUTS == QUERIES_AT, "queries follow the waves' outputs");
 static_assert(ROW_AT(ROWS - 1) + DV <= WAVE_OUTPUTS, "a wave's last row ends within its outputs");
-static_assert(4 * (CLUSTER > 1 ? SENT_OUTPUTS + QUADS * 4 : CLUSTER ? SENT_AT : STEPS_AT + MHA_DECODE_MAX_BATCH / 16 * 17) == LDS_BYTES,
+static_assert(4 * (CLUSTER > 1 ? SENT_OUTPUTS + QUADS * 4
+                   : CLUSTER   ? SENT_AT
+                               : STEPS_AT + MHA_DECODE_MAX_BATCH / 16 * 17) ==
+                  LDS_BYTES,
               "the last thing in LDS ends where LDS does");
 
 /* Keys and values of a step of MHA_DECODE_STEP tokens. */
@@ -55,7 +59,8 @@ struct sums {
 };
 
 #if ROW_OFFSETS
-/* Pages of whole steps: the bytes from a step's first row, which is the same for all lanes, to each of this lane's rows. */
+/* Pages of whole steps: the bytes from a step's first row, which is the same for all lanes, to each of this lane's
+ * rows. */
 struct offsets {
     rfg_u32 k[RFG_FRAG_AB], v[RFG_PV_TOKENS];
 };
@@ -92,8 +97,8 @@ struct rows {
     int last; /* of the sequence: rows beyond it repeat it, their weight is 0 */
     rfg_u32 stride;
 };
-RFG_DEVICE struct rows rows_of(const struct mha_args *a, const struct work_item *it, const struct mha_cache *c, const char *base,
-                               int block, int step)
+RFG_DEVICE struct rows rows_of(const struct mha_args *a, const struct work_item *it, const struct mha_cache *c,
+                               const char *base, int block, int step)
 {
     struct rows r;
     r.last = it->len - 1 - step * MHA_DECODE_STEP;
@@ -112,13 +117,15 @@ RFG_DEVICE const char *row_at(const struct mha_args *a, const struct work_item *
     row = row < r->last ? row : r->last;
     if (PAGED == 2) {
         int t = step * MHA_DECODE_STEP + row, block = on ? rfg_load4_global(it->table + (t >> a->page_shift)) : 0;
-        return rfg_opaque_pointer(r->first + block * row_bytes(c->block) + (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride);
+        return rfg_opaque_pointer(r->first + block * row_bytes(c->block) +
+                                  (rfg_u64)(rfg_u32)(t & ((1 << a->page_shift) - 1)) * r->stride);
     }
     return rfg_opaque_pointer(r->first + (rfg_u64)(rfg_u32)row * r->stride);
 }
 
 /* A step's keys, if `on`. */
-RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step, bool on)
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,
+                          bool on)
 {
     if (!ALWAYS_LOADS && !on)
         return;
@@ -174,12 +181,12 @@ RFG_DEVICE float score(const struct mha_args *a, const struct work_item *it, flo
 #define UP(t, i) it->scale
 #endif
 
-
 RFG_DEVICE void convert_queries(const struct work_item *it, struct queries *q)
 {
 #if MMA_DTYPE != DTYPE
-    /* fp16 has all of bf16's digits, but not its range: the queries of a row are divided by the power of two that brings their
-     * largest to 1...2, and its scores are multiplied by it. What is less than 2^-24 of the largest is lost. */
+    /* fp16 has all of bf16's digits, but not its range: the queries of a row are divided by the power of two that
+     * brings their largest to 1...2, and its scores are multiplied by it. What is less than 2^-24 of the largest is
+     * lost. */
     float largest = 0.0f;
 #pragma unroll
     for (int i = 0; i < RFG_FRAG_X; i++)

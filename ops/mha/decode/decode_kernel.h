@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention of few queries (mha_decode_stream_mma): keys and values go straight from global memory to the registers of matrix
- * instructions. Included last by decode_amd.hip and decode_nvidia.hip.
+ * Attention of few queries (mha_decode_stream_mma): keys and values go straight from global memory to the registers of
+ * matrix instructions. Included last by decode_amd.hip and decode_nvidia.hip.
  *
- * A work item is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group. Its keys are
- * processed in steps of 16 tokens. Each wave takes every n-th step with an online softmax of its own, so that waves wait for each
- * other only at the end, when the workgroup combines their partials in LDS. Each wave has the loads of UNROLL steps under way, and
- * issues the next step's as soon as registers are free.
+ * A work item is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group.
+ * Its keys are processed in steps of 16 tokens. Each wave takes every n-th step with an online softmax of its own, so
+ * that waves wait for each other only at the end, when the workgroup combines their partials in LDS. Each wave has the
+ * loads of UNROLL steps under way, and issues the next step's as soon as registers are free.
  *
- * CLUSTER > 0: groups_y clusters of CLUSTER workgroups share an item's steps. The workgroups of a cluster (NVIDIA) send their
- * partials to the LDS of the workgroup that owns that part of the output; clusters write partials to the workspace, and the last one
- * to arrive combines them in order. CLUSTER 0: the steps of all items, one after the other, are divided evenly among the grid's
- * workgroups, whatever the sequences' lengths; workgroups that share an item combine their partials in the workspace. Which they
- * are follows from the lengths alone, so results are bitwise reproducible.
+ * CLUSTER > 0: groups_y clusters of CLUSTER workgroups share an item's steps. The workgroups of a cluster (NVIDIA) send
+ * their partials to the LDS of the workgroup that owns that part of the output; clusters write partials to the
+ * workspace, and the last one to arrive combines them in order. CLUSTER 0: the steps of all items, one after the other,
+ * are divided evenly among the grid's workgroups, whatever the sequences' lengths; workgroups that share an item
+ * combine their partials in the workspace. Which they are follows from the lengths alone, so results are bitwise
+ * reproducible.
  *
- * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS rows, of a work
- * item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps, 2: shorter ones), MASK
- * (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and workspace: decode_layout.h. */
+ * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
+ * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
+ * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
+ * workspace: decode_layout.h. */
 /* This wave's partials of the item's steps first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *lds, struct sums *acc, int first, int by,
                        int end)
@@ -87,8 +89,10 @@ RFG_DEVICE void open_item(const struct mha_args *a, struct work_item *it, int b,
     it->row0 = inner % ROW_TILES * ROWS;
     it->block = b;
     it->table = a->block_table + b * a->table_stride;
-    it->k = (const char *)a->k.data + row_bytes(it->head * a->k.head) + (ROW_OFFSETS ? 0 : rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES));
-    it->v = (const char *)a->v.data + row_bytes(it->head * a->v.head) + (ROW_OFFSETS ? 0 : rfg_pv_lane() * (PIECE * KV_BYTES));
+    it->k = (const char *)a->k.data + row_bytes(it->head * a->k.head) +
+            (ROW_OFFSETS ? 0 : rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES));
+    it->v = (const char *)a->v.data + row_bytes(it->head * a->v.head) +
+            (ROW_OFFSETS ? 0 : rfg_pv_lane() * (PIECE * KV_BYTES));
 #if WHOLE_STEPS
     it->k += (rfg_u64)(rfg_u32)rfg_frag_row(0) * ((rfg_u32)a->k.token * KV_BYTES);
     it->v += (rfg_u64)(rfg_u32)rfg_pv_token(0) * ((rfg_u32)a->v.token * KV_BYTES);
@@ -97,7 +101,7 @@ RFG_DEVICE void open_item(const struct mha_args *a, struct work_item *it, int b,
     it->table = (const int *)rfg_opaque_pointer((const char *)it->table);
 #endif
     it->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + it->head * a->k_scale_stride)) : 1.0f) *
-               (SCALE_FMA ? LOG2_E : 1.0f);
+                (SCALE_FMA ? LOG2_E : 1.0f);
 }
 
 /* The first step that the window reaches. */
@@ -134,7 +138,8 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     it.len = length_of(&a, it.b);
     attend(&a, &it, lds, &acc, first_step(&a, it.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
            parts * CLUSTER * WAVES, (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
-    rfg_start_next(); /* not before: the next kernel's workgroups could only wait, and would take the place of this one's */
+    rfg_start_next(); /* not before: the next kernel's workgroups could only wait, and would take the place of this
+                         one's */
     write_waves(lds, &acc);
 #if CLUSTER > 1
     if (rfg_thread() == 0) /* the arrival's phase cannot complete before this, whatever has arrived */
@@ -184,8 +189,8 @@ RFG_DEVICE int share_of(int n, int x, int parts)
     return (int)((rfg_u32)x < head ? (rfg_u32)x / (each + 1) : more + ((rfg_u32)x - head) / each);
 }
 
-/* With enough workgroups, the work items of a sequence are processed side by side, each in a stream of workgroups of its own: a token's
- * heads, which are neighbours in memory, are then read at about the same time. */
+/* With enough workgroups, the work items of a sequence are processed side by side, each in a stream of workgroups of
+ * its own: a token's heads, which are neighbours in memory, are then read at about the same time. */
 RFG_DEVICE int streams_of(const struct mha_args *a)
 {
     int inner = a->hkv * ROW_TILES;
@@ -261,7 +266,8 @@ DECODE_KERNEL mha_decode(struct mha_args a)
                 store_quad(&now, &it, quad, combine_waves(lds, quad));
         } else {
             int begin = before + which * n;
-            reduce_across_groups(&now, &it, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups), streams, from == 0);
+            reduce_across_groups(&now, &it, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups),
+                                 streams, from == 0);
         }
         rfg_barrier_lds();
         x += to - from;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What decode's lanes hold of keys and values: pieces as they are loaded, and as matrix instructions take them. Included by
- * decode_amd.hip and decode_nvidia.hip, which define load16_if(), load8_if(), load4_if(), KEY_STEPS and PAIRED_VALUES before.
+ * What decode's lanes hold of keys and values: pieces as they are loaded, and as matrix instructions take them.
+ * Included by decode_amd.hip and decode_nvidia.hip, which define load16_if(), load8_if(), load4_if(), KEY_STEPS and
+ * PAIRED_VALUES before.
  *
- * O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T: row r of block j of O stands for an element of V's rows that a lane has. All that a
- * lane holds of a token is pieces of PIECE neighbouring elements; the pieces of a row's lanes lie one behind the other. */
+ * O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T: row r of block j of O stands for an element of V's rows that a lane has.
+ * All that a lane holds of a token is pieces of PIECE neighbouring elements; the pieces of a row's lanes lie one behind
+ * the other. */
 #define BLOCKS     (DV / 16)
 #define V_ELEMENTS (RFG_PV_ROWS * BLOCKS) /* of a token in a lane */
 #define KV_BYTES   RFG_DTYPE_BYTES(KV_DTYPE)
@@ -30,7 +32,8 @@ typedef rfg_u32x4 key_piece;
 #define load_key load16_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
-    rfg_u32x2 lo = rfg_f8_to_f16x4(step % 2 ? k.z : k.x, KV_DTYPE), hi = rfg_f8_to_f16x4(step % 2 ? k.w : k.y, KV_DTYPE);
+    rfg_u32x2 lo = rfg_f8_to_f16x4(step % 2 ? k.z : k.x, KV_DTYPE),
+              hi = rfg_f8_to_f16x4(step % 2 ? k.w : k.y, KV_DTYPE);
     rfg_u32x4 v;
     v.x = lo.x;
     v.y = lo.y;
@@ -40,7 +43,7 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 }
 #elif KV_SMALL
 typedef rfg_u32x2 key_piece;
-#define load_key  load8_if
+#define load_key load8_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
     (void)step;
@@ -54,7 +57,7 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 }
 #else
 typedef rfg_u32x4 key_piece;
-#define load_key  load16_if
+#define load_key load16_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
     (void)step;
@@ -102,7 +105,8 @@ RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
 #pragma unroll
         for (int w = 0; w < V_LOADED; w++) {
             rfg_u32 a = VALUE_WORD(in[2 * i], w), b = VALUE_WORD(in[2 * i + 1], w);
-            rfg_u32x2 lo = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x5140), KV_DTYPE), hi = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x7362), KV_DTYPE);
+            rfg_u32x2 lo = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x5140), KV_DTYPE),
+                      hi = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x7362), KV_DTYPE);
             v->pair[i][4 * w] = lo.x;
             v->pair[i][4 * w + 1] = lo.y;
             v->pair[i][4 * w + 2] = hi.x;
@@ -150,8 +154,8 @@ RFG_DEVICE void multiply_values(float (*o)[RFG_PV_O], const struct values *v, co
     rfg_pv_mma(o[block], a, p, MMA_DTYPE);
 }
 
-/* A lane has V_ELEMENTS elements e of O, and of each RFG_PV_O / RFG_PV_ROWS floats i: float e / BLOCKS * (RFG_PV_O / RFG_PV_ROWS) + i
- * of block e % BLOCKS. The element of V's rows that it is; its query is rfg_frag_wx_col(i). */
+/* A lane has V_ELEMENTS elements e of O, and of each RFG_PV_O / RFG_PV_ROWS floats i: float e / BLOCKS * (RFG_PV_O /
+ * RFG_PV_ROWS) + i of block e % BLOCKS. The element of V's rows that it is; its query is rfg_frag_wx_col(i). */
 RFG_DEVICE int output_element(int e, int i)
 {
     return pv_element(rfg_pv_o_lane(i), e);

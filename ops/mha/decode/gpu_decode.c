@@ -52,9 +52,10 @@ static int query_rows(const struct rfg_problem *prob)
     return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
 }
 
-/* Registers of a lane, guessed: nobody knows them before the kernel is compiled, and the tuner prunes by them so that it need not
- * compile what spills. A stage of keys and values, Q and O are counted (RDNA 3's lanes hold what is multiplied twice); the rest is
- * fitted to what hipRTC of ROCm 5.2, clang 19 and NVRTC 13 compile. tests/jit/test_compile.c compares it with compiled kernels. */
+/* Registers of a lane, guessed: nobody knows them before the kernel is compiled, and the tuner prunes by them so that
+ * it need not compile what spills. A stage of keys and values, Q and O are counted (RDNA 3's lanes hold what is
+ * multiplied twice); the rest is fitted to what hipRTC of ROCm 5.2, clang 19 and NVRTC 13 compile.
+ * tests/jit/test_compile.c compares it with compiled kernels. */
 static int registers_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, int rows)
 {
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob));
@@ -135,8 +136,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (!p[P_CLUSTER] && prob->v[MHA_B] > MHA_DECODE_MAX_BATCH)
         return rfg_refuse(why, "cluster=0: B=%" PRId64 " must be at most %d", prob->v[MHA_B], MHA_DECODE_MAX_BATCH);
     if (!p[P_CLUSTER] && s.items * MAX(s.steps, 1) > INT32_MAX)
-        return rfg_refuse(why, "cluster=0: %" PRId64 " work items of %" PRId64 " steps, must be fewer than 2^31", s.items,
-                          s.steps);
+        return rfg_refuse(why, "cluster=0: %" PRId64 " work items of %" PRId64 " steps, must be fewer than 2^31",
+                          s.items, s.steps);
     if (s.registers > limit)
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, limit);
     if (s.lds > dev->lds_bytes)
@@ -165,7 +166,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
     if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
         return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
-    bool enough = s.items * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MHA_DECODE_MAX_BATCH; /* for cluster=0 */
+    bool enough =
+        s.items * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MHA_DECODE_MAX_BATCH; /* for cluster=0 */
     if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough)
         return rfg_refuse(why, "cluster=%d: the sequences differ", p[P_CLUSTER]);
     if (!p[P_CLUSTER]) {
@@ -214,7 +216,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double chain = rounds * longest * MAX(CHAIN_US * tiles, crowd * BUSY_US * (1 + tiles) / 2);
     data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
     double combine = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.48 + 0.02 * p[P_CLUSTER] : 0) +
-                  (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
+                     (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
     /* The last to arrive reads all parts of what it owns, alone. */
     if (p[P_PARTS] > 1)
         combine += p[P_PARTS] * 4.0 * s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The host side of mha_prefill_mma and of mha_decode_tile_mma, which is the same kernel for few queries of many heads each. */
+ * The host side of mha_prefill_mma and of mha_decode_tile_mma, which is the same kernel for few queries of many heads
+ * each. */
 #include <math.h>
 #include <string.h>
 
@@ -177,7 +178,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
         efficiency *= 0.99;
     if (p[P_TILE_KV] != 64)
         efficiency *= 0.97;
-    double waste = wasted_work(prob, (double)rows_of_tiles(prob, p[P_PACK]), (double)s.tiles * s.tile_q, s.tile_q, p[P_TILE_KV]);
+    double waste =
+        wasted_work(prob, (double)rows_of_tiles(prob, p[P_PACK]), (double)s.tiles * s.tile_q, s.tile_q, p[P_TILE_KV]);
     double resident = MAX(1, MIN(dev->lds_bytes / MAX(s.lds, 1), 512 / s.threads));
     /* One workgroup a CU multiplies or computes its softmax, two do both at a time. */
     if (s.groups * p[P_PARTS] < 2 * (int64_t)dev->cu_count || resident < 2)

@@ -22,7 +22,8 @@ static inline bool reads_tiles(const struct rfg_problem *prob, struct rfg_reason
     return true;
 }
 
-/* What either kernel must be true of: pack, LDS, and registers of a lane for data, which are counted and not measured. */
+/* What either kernel must be true of: pack, LDS, and registers of a lane for data, which are counted and not measured.
+ */
 static inline bool tile_is_valid(const struct rfg_device *dev, const struct rfg_problem *prob, int pack, int lds,
                                  int registers, int limit, struct rfg_reason *why)
 {
@@ -48,7 +49,8 @@ static inline bool pack_is_worth(const struct rfg_problem *prob, int pack, bool 
     return true;
 }
 
-/* Query heads that a tile has side by side; rows that tiles have of a sequence and one of these groups of heads, tiles of them. */
+/* Query heads that a tile has side by side; rows that tiles have of a sequence and one of these groups of heads, tiles
+ * of them. */
 static inline int64_t heads_of_tile(const struct rfg_problem *prob, int pack)
 {
     return pack ? prob->v[MHA_HQ] / prob->v[MHA_HKV] : 1;
@@ -68,7 +70,8 @@ static inline int64_t all_tiles(const struct rfg_problem *prob, int pack, int ti
 }
 
 /* Work over what it would be without padding rows and, if causal, without masked corners of tiles. */
-static inline double wasted_work(const struct rfg_problem *prob, double rows, double padded_rows, int tile_q, int tile_kv)
+static inline double wasted_work(const struct rfg_problem *prob, double rows, double padded_rows, int tile_q,
+                                 int tile_kv)
 {
     double waste = rows > 0 ? padded_rows / rows : 1;
     if (prob->v[MHA_CAUSAL])

@@ -23,21 +23,19 @@ struct source_own {
     int even_end;      /* the last whole tile's first key, if its offsets fit into 31 bits; else less than any */
 #endif
 };
+#if PAGED
+#define START_SOURCE(s, chunks)
+#else
+#define START_SOURCE(s, chunks)                                                                                        \
+    rfg_u64 bytes = (rfg_u64)s.last * (rfg_u64)s.token + 16u * (rfg_u32)chunks;                                        \
+    s.own.even_end = (rfg_u64)s.token < 1u << 24 && bytes < 1ull << 31 ? s.last - (TILE_KV - 1) : -1;                  \
+    s.own.buffer = rfg_buffer_of(s.data, (int)bytes)
+#endif
 #include "mha/prefill/prefill_tiles.h"
 #include "mha/prefill/prefill_softmax.h"
 #include "mha/prefill/prefill_stages.h"
 
 /* ---- tiles into LDS, and fragments out of it --------------------------------------------------------------------- */
-
-RFG_DEVICE void start_source(struct source *s, int chunks, int begin)
-{
-    (void)s, (void)chunks, (void)begin;
-#if !PAGED
-    rfg_u64 bytes = (rfg_u64)s->last * (rfg_u64)s->token + 16u * (rfg_u32)chunks;
-    s->own.even_end = (rfg_u64)s->token < 1u << 24 && bytes < 1ull << 31 ? s->last - (TILE_KV - 1) : -1;
-    s->own.buffer = rfg_buffer_of(s->data, (int)bytes);
-#endif
-}
 
 /* Chunk c of row r is at r * chunks + (c ^ swizzle(r)): 8 neighbouring rows' chunk c are in different banks, and so is
  * what 16 lanes write of V: 4 chunks of 4 times 4 keys. */
@@ -307,43 +305,44 @@ RFG_DEVICE void store_chunk(rfg_u16 *p, const float *f)
     v.w = DTYPE == RFG_F16 ? rfg_pack_f16(f[6], f[7]) : rfg_pack_bf16(f[6], f[7]);
     rfg_store16(p, v);
 }
-RFG_DEVICE void store_row(const struct row_end *r, const struct state *w, int f, int h)
+/* Divides each row by its sum and stores it. */
+RFG_DEVICE void store_rows(const struct mha_args *a, const struct work_item *p, struct state *w, float factor)
 {
-    (void)h;
-    if (r->in)
 #pragma unroll
-        for (int d = 0; d < D_BLOCKS * RFG_FRAG_C / 8; d++) {
-            float v[8];
+    for (int f = 0; f < FRAGS_Q; f++)
 #pragma unroll
-            for (int e = 0; e < 8; e++)
-                v[e] = w->o[f][(8 * d + e) / RFG_FRAG_C].v[e % RFG_FRAG_C] * r->scale;
-            store_chunk(r->to + rfg_s_key(8 * d / RFG_FRAG_C, 0) + rfg_s_lane_key(rfg_lane()), v);
+        for (int h = 0; h < RFG_S_ROWS; h++) {
+            struct row_end r = end_row(a, p, w->row0 + rfg_s_query(rfg_lane(), f, h), w->top[f][h],
+                                       rfg_s_reduce(whole_sum(w, f, h), false), factor, true);
+            if (r.in)
+#pragma unroll
+                for (int d = 0; d < D_BLOCKS * RFG_FRAG_C / 8; d++) {
+                    float v[8];
+#pragma unroll
+                    for (int e = 0; e < 8; e++)
+                        v[e] = w->o[f][(8 * d + e) / RFG_FRAG_C].v[e % RFG_FRAG_C] * r.scale;
+                    store_chunk(r.to + rfg_s_key(8 * d / RFG_FRAG_C, 0) + rfg_s_lane_key(rfg_lane()), v);
+                }
         }
 }
 
 /* ---- the pipeline -------------------------------------------------------------------------------------------------- */
 
-/* The next tile is loaded into registers while this one, in LDS, is multiplied. */
-struct pipeline {
-    struct staged staged;
-};
-RFG_DEVICE void begin_tiles(struct source *k, struct source *v, struct pipeline *p, int begin, int end)
-{
-    (void)end;
-    load_tile(k, v, &p->staged, begin);
-}
-RFG_DEVICE void await_keys(struct source *k, struct source *v, struct pipeline *p, rfg_u32x4 *tile, int stage, int key0, int end)
-{
-    (void)stage;
-    if (STAGES == 1)
-        rfg_barrier_lds(); /* all are done with the tile before */
-    store_tile(&p->staged, tile, tile + K_TILE);
-    if (key0 + TILE_KV < end)
-        load_tile(k, v, &p->staged, key0 + TILE_KV);
-    rfg_barrier_lds();
-}
-#define await_values(k, tile, key0, end) ((void)0) /* they came with the keys */
+/* The next tile is loaded into registers while this one, in LDS, is multiplied. (Macros: see prefill_nvidia.hip.) */
+#define BEGIN_TILES(k, v, begin, end)                                                                                  \
+    struct staged staged;                                                                                              \
+    load_tile(&k, &v, &staged, begin)
+/* With STAGES 1 all must be done with the tile before. */
+#define AWAIT_KEYS(k, v, tile, stage, key0, end)                                                                       \
+    if (STAGES == 1)                                                                                                   \
+        rfg_barrier_lds();                                                                                             \
+    store_tile(&staged, tile, tile + K_TILE);                                                                          \
+    if (key0 + TILE_KV < end)                                                                                          \
+        load_tile(&k, &v, &staged, key0 + TILE_KV);                                                                    \
+    rfg_barrier_lds()
+#define AWAIT_VALUES(k, tile, key0, end) ((void)0) /* they came with the keys */
 
 /* Two waves a SIMD: one computes its softmax while the other multiplies. */
+#define START_LANES(k, v, begin)
 #define PREFILL_KERNEL RFG_KERNEL(THREADS) RFG_TWO_WAVES
 #include "mha/prefill/prefill_kernel.h"

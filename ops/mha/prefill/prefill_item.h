@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prefill's work item, of prefill_amd.hip, prefill_nvidia.hip and prefill_wgmma.hip: a tile of queries of a sequence and a head, and
- * what follows from the kernels' macros. */
+ * Prefill's work item, of prefill_amd.hip, prefill_nvidia.hip and prefill_wgmma.hip: a tile of queries of a sequence
+ * and a head, and what follows from the kernels' macros. */
 #define THREADS  (WAVES * RFG_WAVE)
 #define WAVE_Q   (16 * FRAGS_Q)
 #define TILE_Q   (WAVES * WAVE_Q)
 #define BLOCKS   (TILE_KV / 16)
 #define D_BLOCKS (DV / 16)
 #define STEPS    (D / RFG_FRAG_K)
-#define SLACK    8.0f /* powers of two by which scores may exceed the maximum that was subtracted */
+#define SLACK    8.0f   /* powers of two by which scores may exceed the maximum that was subtracted */
 #define LOWEST   -1e30f /* rather than -inf, whose differences are NaN */
 
 struct work_item {
@@ -19,9 +19,9 @@ struct work_item {
     long long q_row, kv_row; /* first rows of the sequence */
 };
 
-/* The tile-th work item; false: it has no queries. Tiles with the most keys come first (causal: the last queries), of all heads whose keys
- * and values fit into the caches together, then those of the next heads. Neighbours have different kv heads, so that on an MI300 a
- * head stays on one of eight dies. */
+/* The tile-th work item; false: it has no queries. Tiles with the most keys come first (causal: the last queries), of
+ * all heads whose keys and values fit into the caches together, then those of the next heads. Neighbours have different
+ * kv heads, so that on an MI300 a head stays on one of eight dies. */
 #define CACHE_BYTES (32ll << 20)
 RFG_DEVICE bool find_item(const struct mha_args *a, struct work_item *p, int tile)
 {

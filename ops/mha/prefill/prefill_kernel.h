@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention of many queries a sequence on matrix cores (mha_prefill_mma, mha_decode_tile_mma), as FlashAttention-2 (Dao, 2023) has
- * it: a workgroup keeps TILE_Q queries of a head and goes through the keys and values, TILE_KV at a time out of LDS, with an online
- * softmax. 16-bit dtypes; out has q's. Included last by prefill_amd.hip and prefill_nvidia.hip.
+ * Attention of many queries a sequence on matrix cores (mha_prefill_mma, mha_decode_tile_mma), as FlashAttention-2
+ * (Dao, 2023) has it: a workgroup keeps TILE_Q queries of a head and goes through the keys and values, TILE_KV at a
+ * time out of LDS, with an online softmax. 16-bit dtypes; out has q's. Included last by prefill_amd.hip and
+ * prefill_nvidia.hip.
  *
- * Each wave has 16 FRAGS_Q queries of its own, so that no wave waits for another's scores. Scores become probabilities in the
- * registers that matrix instructions left them in, and go into the next ones as they are:
+ * Each wave has 16 FRAGS_Q queries of its own, so that no wave waits for another's scores. Scores become probabilities
+ * in the registers that matrix instructions left them in, and go into the next ones as they are:
  *
- *   NVIDIA  S = Q K^T has queries as rows; two neighbouring 16x8 pieces of it are an A of 16 keys. V's rows are keys in LDS, and
- *           ldmatrix transposes them.
- *   AMD     S = K Q^T has queries as columns, one a lane, so that maxima and sums hardly leave the lane. V is transposed on its
- *           way into LDS. The order of rows in LDS is rfg_s_place()'s: see rfg_attention.h.
+ *   NVIDIA  S = Q K^T has queries as rows; two neighbouring 16x8 pieces of it are an A of 16 keys. V's rows are keys in
+ * LDS, and ldmatrix transposes them. AMD     S = K Q^T has queries as columns, one a lane, so that maxima and sums
+ * hardly leave the lane. V is transposed on its way into LDS. The order of rows in LDS is rfg_s_place()'s: see
+ * rfg_attention.h.
  *
- * The maximum that is subtracted lags: sums and outputs are rescaled only when a score is more than SLACK powers of two above it,
- * which after the first few tiles is rare. Probabilities are then at most 2^SLACK rather than 1, and as precise.
+ * The maximum that is subtracted lags: sums and outputs are rescaled only when a score is more than SLACK powers of two
+ * above it, which after the first few tiles is rare. Probabilities are then at most 2^SLACK rather than 1, and as
+ * precise.
  *
- * Macros: DTYPE; D, DV (multiples of 32); WAVES; FRAGS_Q (1, 2); TILE_KV (32 on NVIDIA, 64, 128); STAGES: tiles of K and V in LDS
- * (NVIDIA: 1 is one of each, V of this tile and K of the next copied by turns; AMD: 1 or 2, and another tile in registers, one ahead);
- * Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv head, side by side; MASK (1: causal, window_right;
- * 3: window_left, too), CAP, ALIBI, PAGED: what there is of these; DIVIDED: keys are divided into parts; LDS_BYTES.
- * Grid: x: tiles x heads x batch (see find_item()); y: parts that the keys are divided into (DIVIDED), evenly by the length that the
- * device finds; each writes its partials to the workspace, and the last to arrive combines them in order. Pointers, strides: whole
- * multiples of 16 bytes. */
+ * Macros: DTYPE; D, DV (multiples of 32); WAVES; FRAGS_Q (1, 2); TILE_KV (32 on NVIDIA, 64, 128); STAGES: tiles of K
+ * and V in LDS (NVIDIA: 1 is one of each, V of this tile and K of the next copied by turns; AMD: 1 or 2, and another
+ * tile in registers, one ahead); Q_LDS: Q is in LDS, not in registers; PACK: a tile has all query heads of a kv head,
+ * side by side; MASK (1: causal, window_right; 3: window_left, too), CAP, ALIBI, PAGED: what there is of these;
+ * DIVIDED: keys are divided into parts; LDS_BYTES. Grid: x: tiles x heads x batch (see find_item()); y: parts that the
+ * keys are divided into (DIVIDED), evenly by the length that the device finds; each writes its partials to the
+ * workspace, and the last to arrive combines them in order. Pointers, strides: whole multiples of 16 bytes. */
 
 #if DIVIDED
 /* ---- parts of the keys ------------------------------------------------------------------------------------------ */
@@ -31,8 +33,8 @@
 #define PART        (PART_FLOATS * THREADS)
 static_assert(PART <= MHA_PREFILL_PART_FLOATS(TILE_Q, DV), "a part fits into the workspace that the host asks for");
 
-/* The cross-workgroup reduction of a tile's parts: writes this part's partials to the workspace; in the last workgroup to arrive, for
- * which it returns true, w becomes all parts' combined, in order. */
+/* The cross-workgroup reduction of a tile's parts: writes this part's partials to the workspace; in the last workgroup
+ * to arrive, for which it returns true, w becomes all parts' combined, in order. */
 RFG_DEVICE bool combine_parts(const struct mha_args *a, struct state *w, float factor, int part, int parts)
 {
     float *all = (float *)a->workspace + (long long)rfg_group_x() * parts * PART +
@@ -123,8 +125,7 @@ PREFILL_KERNEL mha_prefill_mma(struct mha_args a)
                 w.sum[f][h][i] = 0.0f;
 #if ALIBI
             int row = w.row0 + rfg_s_query(rfg_lane(), f, h);
-            w.slope[f][h] =
-                LOG2_E * rfg_as_float(rfg_load4(a.alibi + head_of(&p, row < p.rows ? row : p.rows - 1)));
+            w.slope[f][h] = LOG2_E * rfg_as_float(rfg_load4(a.alibi + head_of(&p, row < p.rows ? row : p.rows - 1)));
 #endif
         }
     }
@@ -152,17 +153,17 @@ PREFILL_KERNEL mha_prefill_mma(struct mha_args a)
     }
 #endif
     if (begin < end && p.skv > 0) {
-        struct source k = source_of(&a, &a.k, &p, D / 8, begin), v = source_of(&a, &a.v, &p, DV / 8, begin);
+        struct source k = source_of(&a, &a.k, &p, D / 8), v = source_of(&a, &a.v, &p, DV / 8);
         struct queries q;
+        START_LANES(k, v, begin);
         load_queries(&a, &p, &q, w.row0);
 
-        struct pipeline pipeline;
-        begin_tiles(&k, &v, &pipeline, begin, end);
+        BEGIN_TILES(k, v, begin, end);
         int stage = 0;
 #pragma unroll 1
         for (int key0 = begin; key0 < end; key0 += TILE_KV) {
             rfg_u32x4 *tile = rfg_lds + stage * STAGE;
-            await_keys(&k, &v, &pipeline, tile, stage, key0, end);
+            AWAIT_KEYS(k, v, tile, stage, key0, end);
             bool any = !idle && key0 < wave_end && key0 + TILE_KV > wave_begin;
             rfg_frag_c s[FRAGS_Q][BLOCKS];
             if (any) {
@@ -179,7 +180,7 @@ PREFILL_KERNEL mha_prefill_mma(struct mha_args a)
                 }
                 softmax_step(&w, s, factor);
             }
-            await_values(&k, tile, key0, end);
+            AWAIT_VALUES(k, tile, key0, end);
             if (any)
                 add_values(&w, s, tile + K_TILE);
             stage = stage + 1 >= STAGES ? 0 : stage + 1;

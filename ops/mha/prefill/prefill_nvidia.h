@@ -28,9 +28,17 @@ RFG_DEVICE void store_chunks(const struct row_end *r, const float *a, const floa
     if (r->in)
         rfg_store16(r->to + column + 8 * t, make_uint4(c[0], c[1], c[2], c[3]));
 }
-RFG_DEVICE void store_row(const struct row_end *r, const struct state *w, int f, int h)
+/* Divides each row by its sum and stores it. */
+RFG_DEVICE void store_rows(const struct mha_args *a, const struct work_item *p, struct state *w, float factor)
 {
 #pragma unroll
-    for (int d = 0; d < D_BLOCKS; d += 2)
-        store_chunks(r, w->o[f][d].v + 2 * h, w->o[f][d + 1].v + 2 * h, 16 * d);
+    for (int f = 0; f < FRAGS_Q; f++)
+#pragma unroll
+        for (int h = 0; h < RFG_S_ROWS; h++) {
+            struct row_end r = end_row(a, p, w->row0 + rfg_s_query(rfg_lane(), f, h), w->top[f][h],
+                                       rfg_s_reduce(whole_sum(w, f, h), false), factor, true);
+#pragma unroll
+            for (int d = 0; d < D_BLOCKS; d += 2)
+                store_chunks(&r, w->o[f][d].v + 2 * h, w->o[f][d + 1].v + 2 * h, 16 * d);
+        }
 }

@@ -17,17 +17,13 @@
 struct source_own {
     const char *lane; /* not paged: this lane's first chunk of the next tile */
 };
+#define START_SOURCE(s, chunks)
 #include "mha/prefill/prefill_tiles.h"
 #include "mha/prefill/prefill_softmax.h"
 #include "mha/prefill/prefill_nvidia.h"
 #include "mha/prefill/prefill_stages.h"
 
 /* ---- tiles into LDS ------------------------------------------------------------------------------------------------ */
-
-RFG_DEVICE void start_source(struct source *s, int chunks, int begin)
-{
-    s->own.lane = s->data + (begin + item_row(rfg_thread(), chunks)) * s->token + item_chunk(rfg_thread(), 0, chunks) * 16;
-}
 
 /* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order.
  */
@@ -198,60 +194,51 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
 
 /* ---- the pipeline -------------------------------------------------------------------------------------------------- */
 
-/* Copies are asynchronous; they arrive in order. STAGES 1: K of the next tile is copied while this one's V is multiplied. */
-struct pipeline {
-    char none;
-};
-/* The first copies. */
-RFG_DEVICE void begin_tiles(struct source *k, struct source *v, struct pipeline *p, int begin, int end)
-{
-    (void)v, (void)p, (void)end;
+/* Copies are asynchronous, and arrive in order. These are macros, because functions change which registers compilers spill:
+ * BEGIN_TILES: the first copies. AWAIT_KEYS: waits for a tile's keys (STAGES > 1: and its values), and has the next one copied.
+ * AWAIT_VALUES: waits for its values (STAGES 1: K of the next tile is copied while this one's V is multiplied). */
 #if STAGES == 1
-    copy_k(k, rfg_lds, begin);
-    rfg_async_commit();
+#define BEGIN_TILES(k, v, begin, end)                                                                                  \
+    copy_k(&k, rfg_lds, begin);                                                                                        \
+    rfg_async_commit()
+/* First K is there, and all are done with V; then V is there, and all are done with K. */
+#define AWAIT_KEYS(k, v, tile, stage, key0, end)                                                                       \
+    rfg_async_wait(0);                                                                                                 \
+    rfg_barrier_lds();                                                                                                 \
+    copy_v(&v, tile + K_TILE, key0);                                                                                   \
+    rfg_async_commit()
+#define AWAIT_VALUES(k, tile, key0, end)                                                                               \
+    rfg_async_wait(0);                                                                                                 \
+    rfg_barrier_lds();                                                                                                 \
+    if (key0 + TILE_KV < end)                                                                                          \
+        copy_k(&k, tile, key0 + TILE_KV);                                                                              \
+    rfg_async_commit()
 #else
-#pragma unroll
-    for (int i = 0; i < STAGES - 1; i++) {
-        if (begin + i * TILE_KV < end) {
-            copy_k(k, rfg_lds + i * STAGE, begin + i * TILE_KV);
-            copy_v(v, rfg_lds + i * STAGE + K_TILE, begin + i * TILE_KV);
-        }
-        rfg_async_commit();
+#define BEGIN_TILES(k, v, begin, end)                                                                                  \
+    _Pragma("unroll") for (int i = 0; i < STAGES - 1; i++)                                                             \
+    {                                                                                                                  \
+        if (begin + i * TILE_KV < end) {                                                                               \
+            copy_k(&k, rfg_lds + i * STAGE, begin + i * TILE_KV);                                                      \
+            copy_v(&v, rfg_lds + i * STAGE + K_TILE, begin + i * TILE_KV);                                             \
+        }                                                                                                              \
+        rfg_async_commit();                                                                                            \
     }
+/* All threads' copies of this tile are there; all are done with the one before. */
+#define AWAIT_KEYS(k, v, tile, stage, key0, end)                                                                       \
+    rfg_async_wait(STAGES - 2);                                                                                        \
+    rfg_barrier_lds();                                                                                                 \
+    if (key0 + (STAGES - 1) * TILE_KV < end) {                                                                         \
+        int ahead = stage ? stage - 1 : STAGES - 1;                                                                    \
+        copy_k(&k, rfg_lds + ahead * STAGE, key0 + (STAGES - 1) * TILE_KV);                                            \
+        copy_v(&v, rfg_lds + ahead * STAGE + K_TILE, key0 + (STAGES - 1) * TILE_KV);                                   \
+    }                                                                                                                  \
+    rfg_async_commit()
+#define AWAIT_VALUES(k, tile, key0, end) ((void)0)
 #endif
-}
-/* Waits for the tile's keys (STAGES > 1: and its values). */
-RFG_DEVICE void await_keys(struct source *k, struct source *v, struct pipeline *p, rfg_u32x4 *tile, int stage, int key0, int end)
-{
-    (void)k, (void)p, (void)tile, (void)stage, (void)end;
-#if STAGES == 1
-    rfg_async_wait(0);
-    rfg_barrier_lds(); /* K is there, and all are done with V */
-    copy_v(v, tile + K_TILE, key0);
-    rfg_async_commit();
-#else
-    rfg_async_wait(STAGES - 2);
-    rfg_barrier_lds(); /* all threads' copies of this tile are there; all are done with the one before */
-    if (key0 + (STAGES - 1) * TILE_KV < end) {
-        int ahead = stage ? stage - 1 : STAGES - 1;
-        copy_k(k, rfg_lds + ahead * STAGE, key0 + (STAGES - 1) * TILE_KV);
-        copy_v(v, rfg_lds + ahead * STAGE + K_TILE, key0 + (STAGES - 1) * TILE_KV);
-    }
-    rfg_async_commit();
-#endif
-}
-/* Waits for its values. */
-RFG_DEVICE void await_values(struct source *k, rfg_u32x4 *tile, int key0, int end)
-{
-    (void)k, (void)tile, (void)key0, (void)end;
-#if STAGES == 1
-    rfg_async_wait(0);
-    rfg_barrier_lds(); /* V is there, and all are done with K */
-    if (key0 + TILE_KV < end)
-        copy_k(k, tile, key0 + TILE_KV);
-    rfg_async_commit();
-#endif
-}
 
+/* Where a lane's copies begin. */
+#define START_LANES(k, v, begin)                                                                                       \
+    k.own.lane = k.data + (begin + item_row(rfg_thread(), D / 8)) * k.token + item_chunk(rfg_thread(), 0, D / 8) * 16; \
+    v.own.lane = v.data + (begin + item_row(rfg_thread(), DV / 8)) * v.token + item_chunk(rfg_thread(), 0, DV / 8) * 16
 #define PREFILL_KERNEL RFG_KERNEL(THREADS)
 #include "mha/prefill/prefill_kernel.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prefill's online softmax, of prefill_amd.hip, prefill_nvidia.hip and prefill_wgmma.hip: scores in registers become probabilities
- * relative to a maximum that lags, and at the end outputs are divided by their sum and stored. The kernels define store_row(). */
+ * Prefill's online softmax, of prefill_amd.hip, prefill_nvidia.hip and prefill_wgmma.hip: scores in registers become
+ * probabilities relative to a maximum that lags, and at the end outputs are divided by their sum and stored. The
+ * kernels define store_rows(). */
 
 /* What a wave has of its queries. */
 struct state {
     rfg_frag_c o[FRAGS_Q][D_BLOCKS];
-    float top[FRAGS_Q][RFG_S_ROWS];       /* the maximum that is subtracted */
+    float top[FRAGS_Q][RFG_S_ROWS];             /* the maximum that is subtracted */
     float sum[FRAGS_Q][RFG_S_ROWS][RFG_S_SUMS]; /* of this lane's probabilities */
 #if ALIBI
     float slope[FRAGS_Q][RFG_S_ROWS];
@@ -194,7 +195,8 @@ struct row_end {
     bool in; /* is there such a row? */
 };
 
-/* top, sum: the row's maximum and sum of probabilities, of all lanes. With sinks they take part in the scale and in the log-sum-exp. */
+/* top, sum: the row's maximum and sum of probabilities, of all lanes. With sinks they take part in the scale and in the
+ * log-sum-exp. */
 RFG_DEVICE struct row_end end_row(const struct mha_args *a, const struct work_item *p, int row, float top, float sum,
                                   float factor, bool store_lse)
 {
@@ -220,19 +222,4 @@ RFG_DEVICE struct row_end end_row(const struct mha_args *a, const struct work_it
     }
     r.to = element_of(a, &a->out, p, at);
     return r;
-}
-
-/* Divides row h of a lane's in fragment f by its sum, and stores it; all lanes of the wave come here. */
-RFG_DEVICE void store_row(const struct row_end *r, const struct state *w, int f, int h);
-
-RFG_DEVICE void store_rows(const struct mha_args *a, const struct work_item *p, struct state *w, float factor)
-{
-#pragma unroll
-    for (int f = 0; f < FRAGS_Q; f++)
-#pragma unroll
-        for (int h = 0; h < RFG_S_ROWS; h++) {
-            struct row_end r = end_row(a, p, w->row0 + rfg_s_query(rfg_lane(), f, h), w->top[f][h],
-                                       rfg_s_reduce(whole_sum(w, f, h), false), factor, true);
-            store_row(&r, w, f, h);
-        }
 }

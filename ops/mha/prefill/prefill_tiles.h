@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prefill's tiles of keys and values, of prefill_amd.hip and prefill_nvidia.hip: where the rows of a tile are, and which thread copies
- * what of them into LDS. The kernels define struct source_own and start_source(). */
+ * Prefill's tiles of keys and values, of prefill_amd.hip and prefill_nvidia.hip: where the rows of a tile are, and
+ * which thread copies what of them into LDS. The kernels define struct source_own and START_SOURCE(). */
 struct source {
     const char *data;       /* row 0 of the sequence's head; paged: of block 0 */
     long long token, block; /* bytes */
@@ -10,10 +10,8 @@ struct source {
     struct source_own own;
 };
 
-/* begin: the first key of the tiles. */
-RFG_DEVICE void start_source(struct source *s, int chunks, int begin);
 RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct work_item *p,
-                                   int chunks, int begin)
+                                   int chunks)
 {
     struct source s;
     long long b = PAGED || a->kv_begin ? 0 : p->b;
@@ -23,7 +21,8 @@ RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_ca
     s.table = a->block_table + p->b * a->table_stride;
     s.shift = a->page_shift;
     s.last = p->skv - 1;
-    start_source(&s, chunks, begin);
+    (void)chunks;
+    START_SOURCE(s, chunks);
     return s;
 }
 /* Keys beyond the last one repeat it: they are masked, and hold no NaN unless the last one does. */

@@ -38,7 +38,7 @@
                  : WG_F##registers(c, 0)                                                                               \
                  : "l"(rows_a), "l"(rows_b), "r"(add))
 /* c += A B, A's rows in registers, B's rows in LDS are those of the product's k. a0 ... b: as above. */
-#define WG_TRANSPOSED(width, registers, a0, a1, a2, a3, b)                                                                 \
+#define WG_TRANSPOSED(width, registers, a0, a1, a2, a3, b)                                                             \
     asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"                                                        \
                  "wgmma.mma_async.sync.aligned.m64n" width "k16.f32." WG_TYPE "." WG_TYPE " {" WG_R##registers         \
                  "}, {%" a0 ", %" a1 ", %" a2 ", %" a3 "}, %" b ", add, 1, 1, 1;\n}"                                   \
