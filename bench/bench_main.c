@@ -428,7 +428,7 @@ static rfg_status bench_forced(const struct options *o, rfg_context *ctx, struct
 static rfg_status bench_public(const struct options *o, rfg_context *ctx, struct rfg_case *c, struct result *r)
 {
     rfg_status st = time_one(o, c, NULL, r);
-    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_posed(c)) : NULL;
+    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_as_called(c)) : NULL;
     if (plan) {
         const struct rfg_choice *choice = rfg_plan_choice(plan);
         rfg_config_format(choice->variant, choice->params, r->config, sizeof(r->config));

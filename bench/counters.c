@@ -63,7 +63,7 @@ static rfg_status count(rfg_context *ctx, struct rfg_case *c, const char *varian
         st = rfg_case_run(c, 0, forced, NULL);
     rfg_emu_count(&d->n);
     d->n_kernels = rfg_emu_count_kernels(&d->kernels);
-    const struct rfg_plan *plan = st != RFG_OK ? NULL : forced ? forced : rfg_plan_find(ctx, rfg_case_posed(c));
+    const struct rfg_plan *plan = st != RFG_OK ? NULL : forced ? forced : rfg_plan_find(ctx, rfg_case_as_called(c));
     if (plan) {
         const struct rfg_choice *choice = rfg_plan_choice(plan);
         rfg_config_format(choice->variant, choice->params, d->config, sizeof(d->config));

@@ -44,13 +44,13 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
         st = rfg_fail(RFG_ERROR_DEVICE, "hipStreamCreateWithFlags failed");
     if (st == RFG_OK)
         st = rfg_case_run(c, 0, NULL, stream); /* makes the plan */
-    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_posed(c)) : NULL;
+    const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_as_called(c)) : NULL;
     void *kargs = calloc(1, prob->op->kargs_size), *kparams[] = { kargs };
     if (st == RFG_OK && (!plan || !kargs))
         st = rfg_fail(RFG_ERROR_INTERNAL, "no plan to measure");
     bool have_raw = false;
     if (st == RFG_OK) {
-        prob->op->pack(rfg_case_problem(c), rfg_case_tensors(c, 0), kargs);
+        rfg_op_case_of(prob->op)->pack(rfg_case_problem(c), rfg_case_tensors(c, 0), kargs);
         st = rfg_plan_launch(ctx, plan, kargs, stream); /* completes kargs */
         have_raw = hip && rfg_plan_raw(plan, &raw.fn, &raw.l);
         raw.overlap = rfg_plan_choice(plan)->overlap;
@@ -59,7 +59,7 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
     for (int b = 0; st == RFG_OK && b < BATCHES; b++) {
         double t0 = rfg_now();
         for (int i = 0; i < 1000; i++)
-            sum += (uintptr_t)rfg_plan_find(ctx, rfg_case_posed(c));
+            sum += (uintptr_t)rfg_plan_find(ctx, rfg_case_as_called(c));
         double t1 = rfg_now();
         for (int i = 0; st == RFG_OK && i < BATCH; i++)
             st = rfg_case_run(c, 0, NULL, stream);

@@ -73,6 +73,8 @@ rfg_status rfg_plan_launch_with(rfg_context *ctx, const struct rfg_plan *plan, v
                                 const struct rfg_kargs_head *own, rfg_stream stream);
 /* Registers, LDS, spills as the runtime knows them: -1 where it doesn't. */
 void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *registers, int *lds, int *spill_bytes);
+/* Hex SHA-256 of the code object that it launches; "" for other kinds than kernels. */
+void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65]);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
 bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "config.h"
 #include "context_impl.h"
 
@@ -29,6 +30,7 @@ rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_pr
     req->entry = kernel->entry;
     req->target = dev->target;
     req->assembly = rfg_jit_is_assembly(kernel);
+    req->provider = NULL;
     req->source = rfg_jit_expand(kernel);
     return req->source ? RFG_OK : RFG_ERROR_IO;
 }
@@ -391,6 +393,13 @@ bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_lau
     *fn = plan->fn;
     *launch = plan->launch;
     return plan->choice.variant->kind == RFG_VARIANT_KERNEL;
+}
+
+void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65])
+{
+    hex[0] = 0;
+    if (plan->module)
+        rfg_sha256_hex(hex, (const char *const[]){ plan->module->code->data }, &plan->module->code->size, 1);
 }
 
 const struct rfg_choice *rfg_plan_choice(const struct rfg_plan *plan)

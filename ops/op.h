@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "format.h"
 #include "problem.h"
 #include "rfg/core.h"
 
@@ -174,33 +175,6 @@ bool rfg_config_parse(const struct rfg_op *op, const char *text, const struct rf
 
 /* ---- operators ---------------------------------------------------------------------------------------------- */
 
-#define RFG_MAX_TENSORS 16
-
-/* Attention's inputs, whose data must be as no other's for its mistakes to be seen: see enum rfg_data. */
-enum rfg_role { RFG_ROLE_NONE, RFG_ROLE_QUERIES, RFG_ROLE_KEYS, RFG_ROLE_VALUES };
-
-struct rfg_tensor_spec {
-    const char *name;
-    bool output;
-    rfg_dtype dtype;
-    int ndim; /* 1, 2 or 3 */
-    int64_t shape[RFG_MAX_DIMS];
-    int64_t row_stride; /* ndim >= 2: elements from one shape[0] to the next; what is inside is packed */
-    bool column_major;  /* ndim 2, packed: shape[1] columns of shape[0] elements */
-    bool absent;        /* an optional tensor that this problem does not have: pass NULL */
-    int align_key;      /* the LAYOUT key that says how its pointer and rows are aligned */
-    int same_as;        /* 1 + an input: this output lies where that input lies */
-    double fill;        /* not 0: what all elements of an input are in tests (a scale, say) */
-    /* A quantised output: element (row, column) times element (row, column / scale_group) of that tensor is what it
-     * stands for. A scale tensor of one row serves all rows. */
-    int scaled_by; /* 1 + the tensor of scales; 0: not quantised */
-    int64_t scale_group;
-    bool on_request; /* an output that the problem is without, but every variant gives: checked runs of plans ask for it
-                      */
-    enum rfg_role role;
-    int64_t period; /* of keys and values: rows of a page, or of a sequence where there are none */
-};
-
 struct rfg_op {
     const char *name;
     uint16_t id;     /* stable; part of hashes */
@@ -217,19 +191,6 @@ struct rfg_op {
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
     /* Bytes that must move (each tensor once) and floating-point operations. */
     void (*cost)(const struct rfg_problem *prob, double *bytes, double *flops);
-    /* The tensors of a problem in the order that call() and pack() take them. Returns their number. */
-    int (*tensors)(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS]);
-    /* Through the public function, as an engine would. t[i] is ignored where the spec says absent. */
-    rfg_status (*call)(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                       rfg_stream stream);
-    /* Fills the kernel argument struct but for its head (tuner: launch a given variant). */
-    void (*pack)(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs);
-    /* What the harness is to put into an i32 input, one that all else depends on: any numbers won't do. data has room
-     * for the spec's shape, packed. NULL if the op has no such tensor. */
-    void (*indices)(const struct rfg_problem *prob, int tensor, uint64_t seed, int32_t *data);
-    /* Makes a problem the one that its call() poses, where LAYOUT keys say what only tests choose and the public
-     * function can't see. NULL: they are the same. */
-    void (*posed)(struct rfg_problem *prob);
 };
 
 /* Every operator's last key: the launch may begin before the kernel before it in the stream has ended (struct

@@ -5,11 +5,15 @@
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-static rfg_status check_stride(const char *fn, const char *name, int64_t ld, int64_t least)
+static rfg_status check_stride(const char *fn, const struct rfg_operand *o, int64_t ld, int64_t least)
 {
+    const struct rfg_format *f = rfg_format((int)o->t->dtype);
     if (ld < least || ld > RFG_MAX_STRIDE)
         return BAD("%s: %s has row stride %" PRId64 ": must be at least its %" PRId64 " columns and at most %d", fn,
-                   name, ld, least, RFG_MAX_STRIDE);
+                   o->name, ld, least, RFG_MAX_STRIDE);
+    if (ld & (f->elements - 1))
+        return BAD("%s: %s has row stride %" PRId64 " of %s: must be whole blocks of %d", fn, o->name, ld, f->name,
+                   f->elements);
     return RFG_OK;
 }
 
@@ -19,12 +23,12 @@ static rfg_status fold(struct rfg_operand *o, const char *fn)
     const rfg_tensor *t = o->t;
     int64_t outer = t->shape[0], inner = t->shape[1];
     o->ld_inner = inner > 1 ? t->strides[1] : o->cols;
-    rfg_status st = check_stride(fn, o->name, o->ld_inner, o->cols);
+    rfg_status st = check_stride(fn, o, o->ld_inner, o->cols);
     if (st != RFG_OK)
         return st;
     int64_t span = inner > 0 ? (inner - 1) * o->ld_inner + o->cols : 0;
     o->ld = outer > 1 ? t->strides[0] : inner * o->ld_inner;
-    if (outer > 1 && (st = check_stride(fn, o->name, o->ld, span)) != RFG_OK)
+    if (outer > 1 && (st = check_stride(fn, o, o->ld, span)) != RFG_OK)
         return st;
     o->inner = inner;
     if (outer <= 1 || inner <= 1 || o->ld == inner * o->ld_inner) {
@@ -42,9 +46,11 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
     o->t = t;
     if (!t)
         return BAD("%s: %s is NULL: must be a tensor", fn, name);
-    size_t size = rfg_dtype_size(t->dtype);
-    if (!size)
-        return BAD("%s: %s has dtype %d: must be bf16, f16 or f32", fn, name, (int)t->dtype);
+    const struct rfg_format *f = rfg_format((int)t->dtype);
+    char formats[RFG_FORMAT_NAMES];
+    if (!f)
+        return BAD("%s: %s has dtype %d: must be one of %s", fn, name, (int)t->dtype,
+                   rfg_format_names(formats, sizeof(formats)));
     int n = t->ndim;
     if (n < min_dims || n > max_dims)
         return min_dims == max_dims
@@ -60,10 +66,13 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
     o->cols = t->shape[n - 1];
     if (o->cols > 1 && t->strides[n - 1] != 1)
         return BAD("%s: %s has stride %" PRId64 " in its last dimension: must be 1", fn, name, t->strides[n - 1]);
+    if (o->cols & (f->elements - 1))
+        return BAD("%s: %s has %" PRId64 " columns of %s: must be whole blocks of %d", fn, name, o->cols, f->name,
+                   f->elements);
     o->inner = 1;
     o->ld_inner = o->cols;
     o->ld = n == 2 && o->rows > 1 ? t->strides[0] : o->cols;
-    rfg_status st = n == 3 ? fold(o, fn) : check_stride(fn, name, o->ld, o->cols);
+    rfg_status st = n == 3 ? fold(o, fn) : check_stride(fn, o, o->ld, o->cols);
     if (st != RFG_OK)
         return st;
     o->begin = o->end = (uintptr_t)t->data;
@@ -73,16 +82,16 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
     if (!t->data)
         return BAD("%s: %s's data is NULL: must point to %" PRId64 " x %" PRId64 " elements", fn, name, o->rows,
                    o->cols);
-    if (o->begin % size)
-        return BAD("%s: %s's data is %p: must be aligned to its element, %zu bytes", fn, name, t->data, size);
-    uintptr_t last =
-        (uintptr_t)(o->rows / o->inner - 1) * (uintptr_t)o->ld + (uintptr_t)(o->inner - 1) * (uintptr_t)o->ld_inner;
-    uintptr_t extent = (last + (uintptr_t)o->cols) * size;
-    if (o->begin + extent < o->begin)
+    int aligned = f->bytes & -f->bytes;
+    if (o->begin % (uintptr_t)aligned)
+        return BAD("%s: %s's data is %p: must be aligned to its element, %d bytes", fn, name, t->data, aligned);
+    int64_t last = (o->rows / o->inner - 1) * o->ld + (o->inner - 1) * o->ld_inner;
+    uintptr_t extent = (uintptr_t)rfg_format_bytes((int)t->dtype, last + o->cols); /* 0: beyond 64 bits */
+    if (!extent || o->begin + extent < o->begin)
         return BAD("%s: %s at %p wraps around the address space", fn, name, t->data);
     o->end = o->begin + extent;
-    o->bits = o->begin | (o->rows > o->inner ? (uintptr_t)o->ld * size : 0) |
-              (o->inner > 1 ? (uintptr_t)o->ld_inner * size : 0);
+    o->bits = o->begin | (o->rows > o->inner ? (uintptr_t)rfg_format_bytes((int)t->dtype, o->ld) : 0) |
+              (o->inner > 1 ? (uintptr_t)rfg_format_bytes((int)t->dtype, o->ld_inner) : 0);
     return RFG_OK;
 }
 

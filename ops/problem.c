@@ -28,24 +28,17 @@ int rfg_op_key(const struct rfg_op *op, const char *name)
     return -1;
 }
 
-static rfg_dtype dtype_find(const char *name, size_t len)
-{
-    for (int d = RFG_DTYPE_NONE + 1; d < RFG_DTYPE_COUNT; d++)
-        if (strlen(rfg_dtype_name((rfg_dtype)d)) == len && !strncmp(rfg_dtype_name((rfg_dtype)d), name, len))
-            return (rfg_dtype)d;
-    return RFG_DTYPE_NONE;
-}
-
 bool rfg_problem_parse_dtypes(struct rfg_problem *p, const char *text, struct rfg_reason *why)
 {
     const struct rfg_op *op = p->op;
     const char *s = text;
+    char names[RFG_FORMAT_NAMES];
     for (int i = 0; i < op->n_in + op->n_out; i++) {
         size_t len = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_");
-        rfg_dtype d = dtype_find(s, len);
+        rfg_dtype d = rfg_format_find(s, len);
         if (d == RFG_DTYPE_NONE)
-            return rfg_refuse(why, "dtype '%.*s' in '%.60s': must be bf16, f16, f32, e4m3, e4m3fnuz, e5m2, i8 or i32",
-                              (int)(len ? len : strlen(s)), s, text);
+            return rfg_refuse(why, "dtype '%.*s' in '%.60s': must be %s", (int)(len ? len : strlen(s)), s, text,
+                              rfg_format_names(names, sizeof(names)));
         p->dtype[i] = (uint8_t)d;
         s += len;
         const char *sep = i + 1 == op->n_in + op->n_out ? "" : i + 1 == op->n_in ? "->" : ",";

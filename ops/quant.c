@@ -136,63 +136,18 @@ bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t pl
     return true;
 }
 
-struct rfg_tensor_spec rfg_rows_spec(const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t heads,
-                                     int64_t ld, int align_key)
-{
-    struct rfg_tensor_spec s = { .name = name,
-                                 .dtype = dtype,
-                                 .ndim = 2,
-                                 .shape = { rows, cols },
-                                 .row_stride = ld ? ld : cols,
-                                 .align_key = align_key };
-    if (heads > 1) {
-        s.ndim = 3;
-        s.shape[0] = rows / heads;
-        s.shape[1] = heads;
-        s.shape[2] = cols;
-        s.row_stride = ld ? ld : heads * cols;
-    }
-    return s;
-}
-
-void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_shape *s,
-                       struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
-{
-    int64_t groups = (s->cols + RFG_SCALE_COLUMNS - 1) / RFG_SCALE_COLUMNS;
-    rfg_dtype in = (rfg_dtype)prob->dtype[0], out = (rfg_dtype)prob->dtype[1];
-    spec[0] = rfg_rows_spec("y", in, s->rows, s->cols, s->heads, s->ld, s->align_key);
-    spec[0].output = true;
-    spec[0].absent = s->scale && !s->plain;
-    spec[1] = rfg_rows_spec("q", out, s->rows, s->cols, s->heads, s->ld, s->align_key);
-    spec[1].output = true;
-    spec[1].absent = !s->scale;
-    spec[1].scaled_by = 3;
-    spec[1].scale_group = s->scale == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : INT64_MAX;
-    spec[2] = rfg_rows_spec("scale", RFG_F32, s->scale == RFG_SCALE_STATIC ? 1 : s->rows,
-                            s->scale == RFG_SCALE_GROUP ? groups : 1, 1, 0, -1);
-    spec[2].output = s->scale != RFG_SCALE_STATIC;
-    spec[2].absent = !s->scale;
-    spec[2].column_major = s->scale == RFG_SCALE_GROUP && s->scale_columns;
-    if (s->scale == RFG_SCALE_STATIC) { /* some values saturate, most don't */
-        spec[2].ndim = 1;
-        spec[2].shape[0] = 1;
-        spec[2].shape[1] = 0;
-        spec[2].fill = out == RFG_E5M2 ? 0x1.23p-15 : 0x1.23p-8;
-    }
-}
-
 double rfg_outputs_bytes(const struct rfg_problem *prob, int64_t rows, int64_t cols, int64_t scale, int64_t plain)
 {
-    double n = (double)rows * (double)cols, in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    double m = (double)rows, y = m * (double)rfg_format_bytes(prob->dtype[0], cols);
     double groups = (double)((cols + RFG_SCALE_COLUMNS - 1) / RFG_SCALE_COLUMNS);
-    double scales = scale == RFG_SCALE_GROUP ? (double)rows * groups : scale == RFG_SCALE_TOKEN ? (double)rows : 1;
-    return (!scale || plain ? n * in : 0) + (scale ? n + 4 * scales : 0);
+    double scales = scale == RFG_SCALE_GROUP ? m * groups : scale == RFG_SCALE_TOKEN ? m : 1;
+    return (!scale || plain ? y : 0) + (scale ? m * (double)rfg_format_bytes(prob->dtype[1], cols) + 4 * scales : 0);
 }
 
 int rfg_chunk_width(const struct rfg_problem *prob, int64_t cols, int64_t align, int64_t align_out, bool plain,
                     bool quantised)
 {
-    int size = (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]), width = 16;
+    int size = (int)rfg_format_bytes(prob->dtype[0], 1), width = 16;
     while (width > size && (cols * size % width || align < width || (plain && align_out < width) ||
                             (quantised && align_out < width / size)))
         width /= 2;

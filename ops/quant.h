@@ -33,18 +33,6 @@ rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *f
 /* Is the combination of dtypes and the keys scale and plain one that there is? */
 bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t plain, struct rfg_reason *why);
 
-/* Specs of y, q and scale at spec[0..2] for rows x cols (in `heads` rows of rows if > 1). */
-struct rfg_outputs_shape {
-    int64_t rows, cols, heads;
-    int64_t ld; /* of y and q; 0: packed */
-    int64_t scale, plain, scale_columns;
-    int align_key;
-};
-void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_shape *s,
-                       struct rfg_tensor_spec spec[RFG_MAX_TENSORS]);
-/* A spec of rows x cols (heads > 1: 3-d) at row stride ld (0: packed). */
-struct rfg_tensor_spec rfg_rows_spec(const char *name, rfg_dtype dtype, int64_t rows, int64_t cols, int64_t heads,
-                                     int64_t ld, int align_key);
 /* Bytes of the outputs, scales included. */
 double rfg_outputs_bytes(const struct rfg_problem *prob, int64_t rows, int64_t cols, int64_t scale, int64_t plain);
 

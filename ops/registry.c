@@ -5,12 +5,12 @@
 
 #include "op.h"
 
-#define RFG_OP(name) extern const struct rfg_op rfg_op_##name##_desc;
+#define RFG_OP(name, folder) extern const struct rfg_op rfg_op_##name##_desc;
 #include "registry.def"
 #undef RFG_OP
 
 const struct rfg_op *const rfg_ops[] = {
-#define RFG_OP(name) &rfg_op_##name##_desc,
+#define RFG_OP(name, folder) &rfg_op_##name##_desc,
 #include "registry.def"
 #undef RFG_OP
     NULL,

@@ -97,7 +97,7 @@ class Tree:
         programs = ["tuner/rfg-" + name for name in ("tune", "db", "info", "compile", "emu", "bench")]
         programs += ["tests/" + name for name in ("mock-blas.so", "mock-blas-old.so", "rfg-tune-fake", "rfg-bench-fake")]
         if mutant.run[0] == "tests/test-rfg_db":
-            programs += ["tuned_configs/%s-v1.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
+            programs += ["tuned_configs/%s-v2.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
         target = mutant.run[0] if mutant.run[0].startswith(("tests/", "tuner/", "bench/")) else "all"
         done = subprocess.run(["ninja", "-C", self.build, target] + programs, capture_output=True, text=True)
         return None if done.returncode == 0 else done.stdout[-3000:]

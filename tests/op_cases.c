@@ -257,7 +257,7 @@ static void run_case(rfg_context *ctx, const struct op_case *oc, const struct rf
     ck_assert_msg(rfg_case_create(ctx, prob, &params, &c) == RFG_OK, "%s: %s", where, rfg_last_error());
 
     ck_assert_msg(run_once(c, NULL, &check, &first, &size) == RFG_OK, "%s: %s", where, rfg_last_error());
-    const struct rfg_plan *called = rfg_plan_find(ctx, rfg_case_posed(c));
+    const struct rfg_plan *called = rfg_plan_find(ctx, rfg_case_as_called(c));
     bool was_right = right(&check);
     ck_assert_msg(was_right || (called && may_flush(ctx, rfg_plan_choice(called)->variant, oc->data)),
                   "%s: the public function: %s", where, check.message);
@@ -402,7 +402,7 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
     ck_assert(rfg_plan_raw(plan, &fn, &l) && l.grid[0] > groups && l.grid[1] == 1 && !rfg_plan_workspace(plan));
     void *kargs = calloc(1, prob.op->kargs_size), *args[] = { kargs };
     ck_assert_ptr_nonnull(kargs);
-    prob.op->pack(&prob, rfg_case_tensors(c, 0), kargs);
+    rfg_op_case_of(prob.op)->pack(&prob, rfg_case_tensors(c, 0), kargs);
     hipError_t e =
         hip->hipModuleLaunchKernel(fn, groups, 1, 1, l.block[0], l.block[1], l.block[2], l.lds, NULL, args, NULL);
     ck_assert_msg(e == hipSuccess, "%s: %s by %s in %u workgroups: error %d", device, problem, config, groups, (int)e);

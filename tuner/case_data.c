@@ -11,7 +11,6 @@
 #include "base/util.h"
 #include "case.h"
 
-#define STEP       16        /* keys that attention's kernels take at once; pages are multiples */
 #define FILL_ALONE (4 << 20) /* bytes of a tensor that one thread fills */
 
 struct fill {
@@ -56,21 +55,24 @@ static double exact_value(const struct place *p, uint64_t *seed)
 
 static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *seed)
 {
-    /* Elements are drawn from a table: filling is a load and a store, whatever the format. */
-    size_t size = rfg_dtype_size(p->spec.dtype);
+    /* Blocks are drawn from a table: filling is a load and a store, whatever the format. */
+    const struct rfg_format *format = rfg_format((int)p->spec.dtype);
+    size_t size = (size_t)format->bytes;
     char *table = malloc(65536 * size);
     if (!table)
         abort();
-    for (int i = 0; i < 65536; i++) {
+    for (int i = 0; i < 65536 * format->elements; i++) {
         double v = (double)(int64_t)rfg_random(seed) * 0x1p-63;
         if (c->params.data == RFG_DATA_INTS)
-            v = p->spec.role == RFG_ROLE_QUERIES ? 0 : (double)(rfg_random(seed) % 7) - 3;
+            v = (double)(rfg_random(seed) % 7) - 3;
         else if (c->params.data == RFG_DATA_CANCEL)
             v *= 64;
         else if (c->params.data == RFG_DATA_EXACT)
             v = exact_value(p, seed);
-        if (p->spec.fill != 0)
-            v = p->spec.fill;
+        if (p->spec.constant != 0)
+            v = p->spec.constant;
+        if (p->spec.dtype == RFG_I32)
+            v = p->spec.index_end ? (double)(rfg_random(seed) % (uint64_t)p->spec.index_end) : 0;
         rfg_store(table, p->spec.dtype, i, v);
     }
     struct fill f = { .host = c->host, .place = p, .table = table, .size = size, .seed = rfg_random(seed) };
@@ -85,32 +87,11 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
     free(table);
 }
 
-/* In each head's row of values one element stands out, twice as far at the first and last key of each step, page and
- * sequence. */
-static void make_spikes(struct rfg_case *c, const struct place *p, uint64_t seed)
-{
-    int64_t heads = p->spec.shape[1];
-    size_t size = rfg_dtype_size(p->spec.dtype);
-    char codes[32 * sizeof(float)]; /* of each size, sign, and whether it is at an end */
-    for (int i = 0; i < 32; i++)
-        rfg_store(codes, p->spec.dtype, i, (24 + i % 8) * (i & 8 ? -1 : 1) * (i & 16 ? 2 : 1));
-    for (int64_t r = 0; r < p->segs; r++) {
-        int64_t key = r % p->spec.period;
-        bool end = key % STEP == 0 || key % STEP == STEP - 1 || key == p->spec.period - 1;
-        for (int64_t h = 0; h < heads; h++) {
-            uint64_t draw = rfg_random(&seed);
-            int64_t at = h * p->cols + (int64_t)(draw >> 16) % p->cols;
-            memcpy(c->host + p->offset + (size_t)r * p->stride + (size_t)at * size,
-                   codes + ((draw & 15) + (end ? 16 : 0)) * size, size);
-        }
-    }
-}
-
 /* Neighbouring products cancel almost entirely, so that the result is far below its terms. */
 static void make_cancelling(struct rfg_case *c, const struct place *p, bool negate)
 {
     rfg_dtype d = p->spec.dtype;
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(d));
+    int64_t cols = rfg_format_elements((int)d, (int64_t)p->seg);
     for (int64_t r = 0; r < p->segs; r++) {
         char *row = c->host + p->offset + (size_t)r * p->stride;
         for (int64_t i = 1; i < cols; i += 2)
@@ -124,9 +105,8 @@ static void sprinkle_special(struct rfg_case *c, const struct place *p, uint64_t
     const double values[] = {
         NAN, INFINITY, -INFINITY, -0.0, rfg_ulp(p->spec.dtype, 0), -3 * rfg_ulp(p->spec.dtype, 0)
     };
-    int64_t cols = (int64_t)(p->seg / rfg_dtype_size(p->spec.dtype)), n = p->segs * cols;
-    /* Few rows: others stay finite and are checked as ever. A key is seen by all queries of its sequence. */
-    int64_t rows = 2 + (p->spec.role == RFG_ROLE_NONE || p->spec.role == RFG_ROLE_QUERIES ? p->segs / 4 : 0);
+    int64_t cols = rfg_format_elements((int)p->spec.dtype, (int64_t)p->seg), n = p->segs * cols;
+    int64_t rows = 2 + (p->spec.few_special ? 0 : p->segs / 4); /* others stay finite and are checked as ever */
     for (int64_t i = 0; i < rows && n; i++) {
         int64_t at = (int64_t)(rfg_random(seed) % (uint64_t)n);
         rfg_store(c->host + p->offset + (size_t)(at / cols) * p->stride, p->spec.dtype, at % cols,
@@ -144,9 +124,15 @@ static void surround(struct rfg_case *c, int input)
     memset(c->host + p->offset - GUARD, POISON, p->extent + 2 * GUARD);
 }
 
+/* What no kernel leaves there by chance: NaN, or, where a format has none, its lowest number or one near it. */
+static int poison_of(rfg_dtype dtype)
+{
+    return dtype == RFG_I32 || dtype == RFG_I8 || dtype == RFG_E4M3FNUZ ? 0x80 : POISON;
+}
+
 void rfg_case_make_data(struct rfg_case *c)
 {
-    uint64_t seed = c->params.seed;
+    uint64_t seed = c->params.seed ^ (uint64_t)c->rank * 0xa0761d6478bd642f, first = seed;
     memset(c->host, GUARD_BYTE, c->set_bytes);
     for (int i = 0; i < c->n_tensors; i++) {
         const struct place *p = &c->place[i];
@@ -156,22 +142,20 @@ void rfg_case_make_data(struct rfg_case *c)
             continue;
         if (p->spec.output) {
             for (int64_t r = 0; r < p->segs; r++)
-                memset(c->host + p->offset + (size_t)r * p->stride, POISON, p->seg);
+                memset(c->host + p->offset + (size_t)r * p->stride, poison_of(p->spec.dtype), p->seg);
             continue;
         }
         surround(c, i);
-        if (p->spec.dtype == RFG_I32) {
-            c->prob.op->indices(&c->prob, i, rfg_random(&seed), (int32_t *)(void *)(c->host + p->offset));
-            continue;
-        }
         fill_random(c, p, &seed);
-        if (p->spec.fill != 0)
-            continue;
-        if (c->params.data == RFG_DATA_RANDOM && p->spec.role == RFG_ROLE_VALUES)
-            make_spikes(c, p, rfg_random(&seed));
-        if (c->params.data == RFG_DATA_CANCEL)
+        bool numbers = p->spec.constant == 0 && p->spec.dtype != RFG_I32;
+        if (numbers && c->params.data == RFG_DATA_CANCEL)
             make_cancelling(c, p, i % 2 == 1);
-        if (c->params.data == RFG_DATA_SPECIAL)
+        if (numbers && c->params.data == RFG_DATA_SPECIAL)
             sprinkle_special(c, p, &seed);
+        if (c->of->fill) {
+            rfg_tensor t = rfg_case_tensor_at(p, c->host + p->offset);
+            uint64_t own = first ^ ((uint64_t)i + 1) * 0x9e3779b97f4a7c15;
+            c->of->fill(&c->prob, i, &t, c->params.data, own);
+        }
     }
 }

@@ -14,13 +14,15 @@
 #include "dispatch/db/db_internal.h"
 #include "base/tempdir.h"
 #include "base/util.h"
+#include "db_restamp.h"
 #include "output.h"
+#include "stamp.h"
 
 enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
 
 struct options {
     const char *arch, *out, *db;
-    bool json, keep_how, newest, system;
+    bool json, keep_how, newest, system, all;
     int argc;
     char **argv;
 };
@@ -391,7 +393,7 @@ static int cmd_merge(const struct options *o)
 
 struct verify {
     const char *path;
-    int problems, stale, unchecked;
+    int problems, stale, changed, unchecked;
     size_t rows;
 };
 
@@ -411,27 +413,13 @@ static bool date_ok(const char *s)
     return true;
 }
 
-/* Is the kernel that was measured the one in this library? Unknown counts as current. */
-static bool is_stale(const struct rfg_row *row, const struct rfg_variant *var, const struct rfg_device *dev,
-                     const int *p)
-{
-    char hash[65] = "";
-    if (var->kind == RFG_VARIANT_HOST)
-        snprintf(hash, sizeof(hash), "rfg-%s", RFG_VERSION);
-    if (var->kind == RFG_VARIANT_KERNEL && dev && var->kernel) {
-        struct rfg_kernel k = { 0 };
-        var->kernel(dev, &row->problem, p, &k);
-        rfg_jit_source_hash(k.source, hash);
-    }
-    return hash[0] && strcmp(hash, row->source_hash);
-}
-
 static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
 {
     struct verify *v = ctx;
     char text[RFG_PROBLEM_STRLEN], name[64];
     int p[RFG_MAX_PARAMS];
     struct rfg_device device, *dev = &device;
+    struct rfg_stamp_check check;
     struct rfg_reason why = { "" };
     const char *column = NULL;
     v->rows++;
@@ -471,11 +459,14 @@ static bool verify_row(void *ctx, const struct rfg_row *row, const char *bad)
         v->problems++;
         rfg_print(stdout, "%s: %s, %s, %d CUs: %s%s%s%s\n", v->path, text, row->arch, row->cu_count,
                   plausible ? "" : "column ", plausible ? "" : column, plausible ? "" : ": ", why.text);
-    } else if (is_stale(row, var, dev, p)) {
-        v->stale++;
-        rfg_print(stdout, "%s: %s, %s, %d CUs: stale: %s has changed since it was measured (source_hash '%s')\n",
-                  v->path, text, row->arch, row->cu_count, row->variant, row->source_hash);
+        return true;
     }
+    rfg_stamp_look(&check, row, NULL);
+    v->changed += check.state == RFG_STAMP_CHANGED;
+    v->stale += check.state == RFG_STAMP_STALE;
+    if (check.state == RFG_STAMP_STALE)
+        rfg_print(stdout, "%s: %s, %s, %d CUs: stale: %s: %s (source_hash '%s')\n", v->path, text, row->arch,
+                  row->cu_count, row->variant, check.why, row->source_hash);
     return true;
 }
 
@@ -499,11 +490,24 @@ static int cmd_verify(const struct options *o)
     rfg_db_close(&db);
     rfg_print(stdout, "%s: schema %d, %zu rows, %d problem%s, %d stale\n", v.path, schema, v.rows, v.problems,
               v.problems == 1 ? "" : "s", v.stale);
+    if (v.changed)
+        rfg_print(stdout,
+                  "%s: %d rows' kernels have another text than was measured: rfg-db restamp %s tells whether their "
+                  "code has changed\n",
+                  v.path, v.changed, v.path);
     if (v.unchecked)
         rfg_print(stdout,
                   "%s: %d rows name a vendor's library that is not on this machine: only their form was checked\n",
                   v.path, v.unchecked);
     return v.problems ? PROBLEMS : FINE;
+}
+
+static int cmd_restamp(const struct options *o)
+{
+    int problems = 0;
+    if (!rfg_db_restamp_files((const char *const *)o->argv, o->argc, o->arch, o->all, &problems))
+        return BAD_USAGE;
+    return problems ? PROBLEMS : FINE;
 }
 
 /* ---- misses, path ------------------------------------------------------------------------------------------------ */
@@ -571,6 +575,12 @@ static const char usage[] =
     "  merge --db OUT [--prefer fastest|newest] IN...\n"
     "                                           IN's rows into OUT; says who wins each conflict (default: fastest)\n"
     "  verify [--arch A] DB                     integrity, schema, and each row against this version's variants\n"
+    "  restamp [--arch A] [--all] DB|FILE.csv...\n"
+    "                                           compiles kernels whose text has changed with their rows' compilers; "
+    "says\n"
+    "                                           which rows are stale, and marks those whose code is the same as "
+    "current\n"
+    "                                           (--all: compiles every row's)\n"
     "  misses [--arch A] DB                     problems that were run without an exact row\n"
     "  path                                     where the default databases are\n"
     "  -h, --help  -V, --version                alone, or after a command\n"
@@ -581,10 +591,15 @@ static const struct {
     int min, max;
     int (*run)(const struct options *o);
 } commands[] = {
-    { "list", "aj", 1, 1, cmd_list },           { "show", "a", 2, 2, cmd_show },
-    { "export", "ao", 1, 1, cmd_export },       { "import", "dws", 1, INT32_MAX, cmd_import },
-    { "merge", "dp", 1, INT32_MAX, cmd_merge }, { "verify", "a", 1, 1, cmd_verify },
-    { "misses", "a", 1, 1, cmd_misses },        { "path", "", 0, 0, cmd_path },
+    { "list", "aj", 1, 1, cmd_list },
+    { "show", "a", 2, 2, cmd_show },
+    { "export", "ao", 1, 1, cmd_export },
+    { "import", "dws", 1, INT32_MAX, cmd_import },
+    { "merge", "dp", 1, INT32_MAX, cmd_merge },
+    { "verify", "a", 1, 1, cmd_verify },
+    { "restamp", "aA", 1, INT32_MAX, cmd_restamp },
+    { "misses", "a", 1, 1, cmd_misses },
+    { "path", "", 0, 0, cmd_path },
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -603,11 +618,17 @@ static int version(void)
 static int run(int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "arch", required_argument, NULL, 'a' },   { "json", no_argument, NULL, 'j' },
-        { "output", required_argument, NULL, 'o' }, { "db", required_argument, NULL, 'd' },
-        { "how", required_argument, NULL, 'w' },    { "system", no_argument, NULL, 's' },
-        { "prefer", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },      { 0 },
+        { "arch", required_argument, NULL, 'a' },
+        { "json", no_argument, NULL, 'j' },
+        { "output", required_argument, NULL, 'o' },
+        { "db", required_argument, NULL, 'd' },
+        { "how", required_argument, NULL, 'w' },
+        { "system", no_argument, NULL, 's' },
+        { "prefer", required_argument, NULL, 'p' },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { "all", no_argument, NULL, 'A' },
+        { 0 },
     };
     struct options o = { 0 };
     size_t c = 0;
@@ -655,6 +676,9 @@ static int run(int argc, char **argv)
             break;
         case 's':
             o.system = true;
+            break;
+        case 'A':
+            o.all = true;
             break;
         case 'w':
             o.keep_how = !strcmp(optarg, "keep");

@@ -10,57 +10,52 @@
 #include "dispatch/db/db.h"
 #include "ops/oracle.h"
 
-enum rfg_data {
-    /* Uniform in [-1, 1): what is timed and checked by default. Attention's values: in each row one element stands out,
-     * most at the ends of steps, pages and sequences, so that a key that is lost or counted twice is seen among
-     * 100,000. */
-    RFG_DATA_RANDOM,
-    /* Small integers: sums are exact in fp32, so any order gives the same answer: error 0. Attention's queries: zeros,
-     * so that weights are all alike. (Results are exact where their number is a power of two.) */
-    RFG_DATA_INTS,
-    RFG_DATA_CANCEL,  /* large terms that cancel: exposes 16-bit accumulation */
-    RFG_DATA_SPECIAL, /* random with NaN, +-inf, denormals, -0 sprinkled in */
-    RFG_DATA_EXACT,   /* gemm: sums are exact in fp32 and of more bits than 16-bit formats have: they must be rounded
-                         once, to nearest even */
-};
-
 struct rfg_case_params {
     uint64_t seed;
     enum rfg_data data;
     size_t rotate_bytes; /* make as many sets as it takes for their inputs to exceed this; 0: one set */
-    int64_t check_rows;  /* rows of the output that the oracle computes: 0 all; else first, last and random ones */
+    int64_t check_rows;  /* rows of each output that the oracle computes: 0 all; else first, last and random ones */
     bool unaligned;      /* offset every tensor by one element from its natural alignment (layout align= size) */
     /* Each tensor, and the workspace of each run of a plan, in memory of its own that ends where it does (fenced.h):
      * who reads or writes outside is seen by the emulator, compute-sanitizer, on cpu a page fault. One set. A plan's
      * run waits for its end, and fails if it doesn't leave its counters zero. */
     bool fenced;
+    const struct rfg_op_case *of; /* of an operator that isn't in the registry; NULL: rfg_op_case_of() */
 };
 
 struct rfg_case;
 rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,
                            struct rfg_case **out);
+/* The same for an operator that several devices work on together (struct rfg_op_case, ranks): one case a rank, each
+ * with data of its own on ctx[rank], to be checked by itself. Run by rfg_case_run_ranks() alone: not by plans. */
+rfg_status rfg_case_create_ranks(rfg_context *const *ctx, int n, const struct rfg_problem *prob,
+                                 const struct rfg_case_params *params, struct rfg_case **out /* n */);
 void rfg_case_destroy(struct rfg_case **c);
 int rfg_case_sets(const struct rfg_case *c);
 rfg_context *rfg_case_context(const struct rfg_case *c);
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c);
-/* The one that its calls pose, by which rfg_plan_find() finds their plan (struct rfg_op, posed). */
-const struct rfg_problem *rfg_case_posed(const struct rfg_case *c);
+/* The one that its calls are dispatched as, by which rfg_plan_find() finds their plan (struct rfg_op_case, as_called).
+ */
+const struct rfg_problem *rfg_case_as_called(const struct rfg_case *c);
 /* Tensors of a set in the op's order; those absent have data NULL. */
 const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);
 
 /* How a set is run: through the public op function (plan NULL) or by a given plan. */
 rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
-/* The same to be checked: a plan is asked for all outputs that its variant can give (attention's lse), which the check
- * then looks at, too. Not for timing. */
+/* A set of every rank, by the call that is all ranks' calls; streams NULL: the default ones. */
+rfg_status rfg_case_run_ranks(struct rfg_case *const *cases, int n, int set, const rfg_stream *streams);
+/* rfg_case_run() to be checked: a plan is asked for all outputs that its variant can give (attention's lse), which the
+ * check then looks at, too. Not for timing. */
 rfg_status rfg_case_run_checked(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
-/* Fills the outputs of a set with 0xFF.. poison (NaN), what of them must stay as it is with a number, and renews the
- * guards. */
+/* Fills the outputs of a set with poison (NaN, of integers a large negative number), what of them must stay as it is
+ * with a number, and renews inputs and guards. */
 rfg_status rfg_case_poison(struct rfg_case *c, int set);
 
 /* Tolerance. |got - expected| <= bound per element of every output, where expected and allow are the oracle's and bound
  * = allow + half an ulp of the output's dtype at the expected value (the final rounding may go the other way). A
  * quantised output is compared as what it stands for, with the scales that were stored beside it; beyond its largest
- * value times the scale it must be saturated. */
+ * value times the scale it must be saturated. Of an output by predicate (struct rfg_tensor_spec) a row that is not
+ * accepted counts as one wrong element. */
 struct rfg_check {
     bool ok;
     double max_ratio; /* max |got - expected| / bound; ok means <= 1 */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The oracles' common ground: the scalar conversions that they rest on, and the way to each op's (ops/<op>/oracle.c).
+ * The oracles' common ground (ops/oracle.h): the scalar conversions that they rest on.
  * Written without a look at any kernel: plain arithmetic on values, tables for 8-bit formats, no bit tricks. */
 #include <math.h>
 #include <pthread.h>
-#include <string.h>
 
-#include "harness.h"
+#include "ops/oracle.h"
 
 /* ---- number formats ------------------------------------------------------------------------------------------ */
 
@@ -27,13 +26,18 @@ static struct format format_of(rfg_dtype dtype)
         return (struct format){ 3, -7, 7 };
     case RFG_E5M2:
         return (struct format){ 2, -14, 15 };
+    case RFG_E2M1:
+        return (struct format){ 1, 0, 2 };
+    case RFG_E8M0:
+        return (struct format){ 0, -127, 127 };
     default:
         return (struct format){ 23, -126, 127 };
     }
 }
 
-/* The value of each code of an 8-bit format, from its definition (OCP's specification of 8-bit floating point; the
- * fnuz ones: Noune et al., "8-bit numerical formats for deep neural networks", 2022, as gfx942 has it). */
+/* The value of each code of a format of 8 or 4 bits, from its definition (OCP's specifications of 8-bit floating point
+ * and of microscaling formats; the fnuz ones: Noune et al., "8-bit numerical formats for deep neural networks", 2022,
+ * as gfx942 has it). */
 static double bytes[RFG_DTYPE_COUNT][256];
 static pthread_once_t bytes_once = PTHREAD_ONCE_INIT;
 
@@ -49,7 +53,21 @@ static void bytes_init(void)
         bytes[RFG_E4M3FNUZ][code] = code == 0x80 ? NAN : sign * fnuz;
         bytes[RFG_E5M2][code] = e5 == 31 ? (m2 ? NAN : sign * INFINITY) : sign * e5m2;
         bytes[RFG_I8][code] = code < 128 ? code : code - 256;
+        bytes[RFG_E8M0][code] = code == 255 ? NAN : exp2(code - 127);
     }
+    static const double e2m1[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
+    for (int code = 0; code < 16; code++) {
+        bytes[RFG_E2M1][code] = code < 8 ? e2m1[code] : -e2m1[code - 8];
+        bytes[RFG_I4][code] = code < 8 ? code : code - 16;
+    }
+}
+
+/* Of formats of 8 and 4 bits; 0 for others. */
+static int codes_of(rfg_dtype dtype)
+{
+    return dtype == RFG_I4 || dtype == RFG_E2M1                          ? 16
+           : (dtype >= RFG_E4M3 && dtype <= RFG_I8) || dtype == RFG_E8M0 ? 256
+                                                                         : 0;
 }
 
 static const double *byte_table(rfg_dtype dtype)
@@ -59,23 +77,26 @@ static const double *byte_table(rfg_dtype dtype)
 }
 
 /* The code of the value nearest to v; of two as near, the even one; the largest finite one beyond. */
-static uint8_t byte_store(rfg_dtype dtype, double v)
+static int nearest_code(rfg_dtype dtype, double v)
 {
     const double *table = byte_table(dtype);
+    int codes = codes_of(dtype);
     double beyond = 2 * rfg_largest(dtype) + 2; /* further away differences would round to one another */
     int best = -1;
-    v = isnan(v) ? v : fmin(fmax(v, -beyond), beyond);
-    for (int code = 0; code < 256; code++) {
-        if (isnan(v) && (isnan(table[code]) || dtype == RFG_I8))
-            return (uint8_t)code;
+    if (isnan(v) && dtype == RFG_E2M1) /* it has no NaN */
+        v = rfg_largest(dtype);
+    v = isnan(v) ? v : fmin(fmax(v, dtype == RFG_E8M0 ? table[0] : -beyond), beyond);
+    for (int code = 0; code < codes; code++) {
+        if (isnan(v) && (isnan(table[code]) || dtype == RFG_I8 || dtype == RFG_I4))
+            return code;
         if (!isfinite(table[code]) || isnan(v))
             continue;
         double d = fabs(table[code] - v), least = best < 0 ? INFINITY : fabs(table[best] - v);
         bool zero = table[code] == 0 && best >= 0 && table[best] == 0;
-        if (zero ? !!signbit(v) == code >> 7 : d < least || (d == least && !(code & 1)))
+        if (zero ? !!signbit(v) == code / (codes / 2) : d < least || (d == least && !(code & 1)))
             best = code;
     }
-    return (uint8_t)best;
+    return best;
 }
 
 double rfg_largest(rfg_dtype dtype)
@@ -95,6 +116,12 @@ double rfg_largest(rfg_dtype dtype)
         return 127;
     case RFG_I32:
         return INT32_MAX;
+    case RFG_I4:
+        return 7;
+    case RFG_E2M1:
+        return 6;
+    case RFG_E8M0:
+        return 0x1p127;
     default:
         return 0x1.fffffep127;
     }
@@ -106,8 +133,10 @@ double rfg_load(const void *base, rfg_dtype dtype, int64_t index)
         return ((const float *)base)[index];
     if (dtype == RFG_I32)
         return ((const int32_t *)base)[index];
-    if (rfg_dtype_size(dtype) == 1)
+    if (codes_of(dtype) == 256)
         return byte_table(dtype)[((const uint8_t *)base)[index]];
+    if (codes_of(dtype) == 16)
+        return byte_table(dtype)[((const uint8_t *)base)[index / 2] >> (index % 2 ? 4 : 0) & 15];
     struct format f = format_of(dtype);
     int bits = ((const uint16_t *)base)[index];
     int exp_bits = 15 - f.mantissa, mant = bits & ((1 << f.mantissa) - 1);
@@ -126,7 +155,7 @@ double rfg_ulp(rfg_dtype dtype, double x)
     int e;
     if (!isfinite(x))
         return 0;
-    if (dtype == RFG_I8 || dtype == RFG_I32)
+    if (dtype == RFG_I8 || dtype == RFG_I32 || dtype == RFG_I4)
         return 1;
     frexp(x, &e); /* |x| = m * 2^e, m in [0.5, 1) */
     e = x == 0 || e - 1 < f.min_exp ? f.min_exp : e - 1;
@@ -155,8 +184,14 @@ void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value)
         ((int32_t *)base)[index] = (int32_t)value;
         return;
     }
-    if (rfg_dtype_size(dtype) == 1) {
-        ((uint8_t *)base)[index] = byte_store(dtype, value);
+    if (codes_of(dtype) == 256) {
+        ((uint8_t *)base)[index] = (uint8_t)nearest_code(dtype, value);
+        return;
+    }
+    if (codes_of(dtype) == 16) {
+        uint8_t *b = (uint8_t *)base + index / 2;
+        int code = nearest_code(dtype, value);
+        *b = (uint8_t)(index % 2 ? (*b & 15) | code << 4 : (*b & 0xf0) | code);
         return;
     }
     struct format f = format_of(dtype);
@@ -184,39 +219,20 @@ double rfg_element(const rfg_tensor *t, int64_t row, int64_t i)
     return rfg_load(t->data, t->dtype, at + i * (t->ndim == 2 ? t->strides[1] : 1));
 }
 
-void rfg_expect_scales(const struct rfg_problem *prob, int64_t group, int64_t n, int64_t n_rows,
-                       struct rfg_expected expected[RFG_MAX_TENSORS])
+void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struct rfg_expected *codes,
+                       struct rfg_expected *scales)
 {
-    int64_t groups = (n + group - 1) / group;
-    double max = rfg_largest((rfg_dtype)prob->dtype[1]);
-    for (int64_t r = 0; r < n_rows; r++)
+    int64_t groups = (cols + group - 1) / group;
+    double max = rfg_largest(dtype);
+    for (int64_t r = 0; r < scales->n_rows; r++)
         for (int64_t g = 0; g < groups; g++) {
             double largest = 0, allow = 0;
-            for (int64_t i = g * group; i < n && i < (g + 1) * group; i++) {
-                largest = fmax(largest, fabs(expected[1].value[r * n + i]));
-                allow = fmax(allow, expected[1].allow[r * n + i]);
+            for (int64_t i = g * group; i < cols && i < (g + 1) * group; i++) {
+                largest = fmax(largest, fabs(codes->value[r * cols + i]));
+                allow = fmax(allow, codes->allow[r * cols + i]);
             }
             double scale = fmax(largest / max, 1 / (512 * max));
-            expected[2].value[r * groups + g] = scale;
-            expected[2].allow[r * groups + g] = isfinite(scale) ? allow / max + 4 * 0x1p-24 * scale : 0;
+            scales->value[r * groups + g] = scale;
+            scales->allow[r * groups + g] = isfinite(scale) ? allow / max + 4 * 0x1p-24 * scale : 0;
         }
-}
-
-/* ---- the operators' oracles -------------------------------------------------------------------------------------- */
-
-rfg_status rfg_oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                      int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    static const struct {
-        const char *op;
-        rfg_oracle_fn *fn;
-    } oracles[] = {
-#define RFG_OP(name) { #name, rfg_oracle_##name },
-#include "ops/registry.def"
-#undef RFG_OP
-    };
-    for (size_t i = 0; i < sizeof(oracles) / sizeof(oracles[0]); i++)
-        if (!strcmp(prob->op->name, oracles[i].op))
-            return oracles[i].fn(prob, host, rows, n_rows, expected);
-    return rfg_fail(RFG_ERROR_UNSUPPORTED, "oracle: none for %s", prob->op->name);
 }

@@ -11,6 +11,7 @@
 
 #include "base/tempdir.h"
 #include "harness.h"
+#include "stamp.h"
 
 /* Exit codes; --help says what they mean. */
 enum {
@@ -101,6 +102,8 @@ struct tune_shape {
     char disturbance[120]; /* the first of them */
     char doubt[200];       /* why the row is provisional; "": it isn't */
     bool had_row;          /* row is what the database had when this run began */
+    bool text_changed;     /* its kernel's text isn't the one that was measured: its code may be */
+    bool code_unknown;     /* SHAPE_CURRENT, but the row's compiler is not here */
     struct rfg_row row;    /* SHAPE_TUNED, SHAPE_CURRENT */
     double floor_us, seconds;
     const char *floor_of; /* "memory", ... as rfg_floor_us says */
@@ -135,6 +138,9 @@ extern volatile sig_atomic_t tune_stop;
 
 /* Looks into the database whether the shape needs tuning. */
 void tune_look_up_shape(struct tune *t, struct tune_shape *s);
+/* Once all are looked up: compiles what rows of another text were measured with; the same code is current. False: no
+ * memory. */
+bool tune_look_up_code(struct tune *t);
 /* Lists the candidates of a shape that waits, in the order of the analytical model: pruned, without those that failed
  * before. */
 void tune_plan_shape(struct tune *t, struct tune_shape *s);
@@ -216,6 +222,7 @@ double tune_mean_of(const struct tune_geomean *g);
 
 struct tune_summary {
     int tuned, current, failed, left, empty;
+    int unknown;            /* of current: the row's compiler is not here */
     int swamped, cut_short; /* tune_spread_swamps() says so; candidates were not reached */
     struct tune_geomean vs_default, vs_vendor, floor;
     bool weighted;               /* weights were given: */

@@ -237,7 +237,7 @@ static int64_t check_rows(const struct rfg_problem *prob)
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
-    int n = prob->op->tensors(prob, spec);
+    int n = rfg_op_case_of(prob->op)->tensors(prob, spec);
     double outputs = 0;
     for (int i = 0; i < n; i++)
         if (spec[i].output && !spec[i].absent) {

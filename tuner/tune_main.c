@@ -607,6 +607,10 @@ static int run(struct tune *t)
     int waiting = 0;
     for (int i = 0; i < t->n_shapes && !tune_is_over(t); i++)
         tune_look_up_shape(t, &t->shapes[i]);
+    if (!tune_look_up_code(t)) {
+        fprintf(stderr, "rfg-tune: no memory to compare code objects\n");
+        return TUNE_EXIT_FAILED;
+    }
     for (int i = 0; i < t->n_shapes; i++)
         waiting += t->shapes[i].state == SHAPE_WAITING;
     if (t->opt.dry_run || t->opt.predict)

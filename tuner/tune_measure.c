@@ -6,7 +6,7 @@
  *   {"cmd":"try","config":C,"rounds":N,"max_s":T,"limit_us":L} checks the candidate, then times it; if its check alone
  *                                                             took longer than the limit: "slow", not timed
  *   {"cmd":"race","configs":[C...],"plain":[B...],"rounds":N,"max_s":T}  times checked candidates in turns
- *   {"cmd":"verify","config":C}                               checks it again
+ *   {"cmd":"verify","config":C}                               checks it again; says the hash of its code object
  * try and verify, too, take "plain":true: launch without overlap though the problem says overlap=1.
  * Answers: {"ok":true, ...} or {"ok":false,"kind":K,"error":E} with K wrong, refused, memory, compile, device, error.
  * After "device" the process ends: the runtime's state can't be trusted any more. */
@@ -131,10 +131,10 @@ static void spoil_outputs(const struct measure *m, int set)
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     const rfg_tensor *t = rfg_case_tensors(m->c, set);
     const struct rfg_hip *hip = rfg_context_hip(m->ctx);
-    int n = m->prob.op->tensors(&m->prob, spec);
+    int n = rfg_op_case_of(m->prob.op)->tensors(&m->prob, spec);
     for (int i = 0; i < n; i++)
         if (spec[i].output && t[i].data) {
-            size_t size = rfg_dtype_size(t[i].dtype);
+            size_t size = (size_t)rfg_format((int)t[i].dtype)->bytes;
             if (!hip)
                 memset(t[i].data, 0x42, size);
             else
@@ -369,8 +369,11 @@ static void do_verify(struct measure *m, const json_t *cmd)
     const char *config = text_of(cmd, "config");
     struct ready *r = config ? find(m, config, truth_of(cmd, "plain")) : NULL;
     double seconds;
-    if (r && check(m, r, 0, false, &seconds))
-        answer(m, json_pack("{sb sf}", "ok", 1, "ratio", r->ratio));
+    char code[65];
+    if (!r || !check(m, r, 0, false, &seconds))
+        return;
+    rfg_plan_code_hash(r->plan, code);
+    answer(m, json_pack("{sb sf ss}", "ok", 1, "ratio", r->ratio, "code_hash", code));
 }
 
 int tune_measure_main(int argc, char **argv)

@@ -175,16 +175,24 @@ static int by_need(const void *pa, const void *pb)
 
 /* ---- up to date? ------------------------------------------------------------------------------------------------- */
 
-/* Is what it says of this library and this call? */
-static bool row_is_true(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row)
+/* Is what it says of this library and this call? CHANGED: only compiling its kernel can tell. */
+static enum rfg_stamp_state row_state(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row)
 {
     const struct rfg_variant *var = rfg_variant_find(s->problem.op, row->variant);
     struct hashes hashes = { .n = 0 };
+    struct rfg_stamp_check c;
     struct rfg_reason why;
     int p[RFG_MAX_PARAMS] = { 0 };
-    return var && rfg_variant_listed(t->opt.variants, s->problem.op, var) && rfg_row_params(row, var, p, &why) &&
-           rfg_variant_check(var, &t->dev, &s->call, p, &why) &&
-           (!t->ctx || !strcmp(row->source_hash, source_hash(t, s, var, &hashes)));
+    if (!var || !rfg_variant_listed(t->opt.variants, s->problem.op, var) || !rfg_row_params(row, var, p, &why) ||
+        !rfg_variant_check(var, &t->dev, &s->call, p, &why))
+        return RFG_STAMP_STALE;
+    if (!t->ctx)
+        return RFG_STAMP_CURRENT;
+    if (var->kind != RFG_VARIANT_KERNEL)
+        return strcmp(row->source_hash, source_hash(t, s, var, &hashes)) ? RFG_STAMP_STALE : RFG_STAMP_CURRENT;
+    rfg_stamp_look(&c, row, &t->dev);
+    bool missing = *row->compiler && !rfg_jit_provider_of_version(row->compiler, t->dev.target);
+    return missing && c.state <= RFG_STAMP_CHANGED ? RFG_STAMP_UNKNOWN : c.state;
 }
 
 /* The problem that a call with packed tensors poses: rows of an odd length are aligned to less than the key's default,
@@ -194,11 +202,12 @@ static struct rfg_problem packed_call(const struct rfg_problem *key)
     struct rfg_problem call = *key;
     struct rfg_tensor_spec spec[RFG_MAX_TENSORS];
     uint64_t bits[RFG_MAX_KEYS] = { 0 };
-    int n = key->op->tensors(key, spec);
+    int n = rfg_op_case_of(key->op)->tensors(key, spec);
     for (int i = 0; i < n; i++)
         if (!spec[i].absent && spec[i].align_key >= 0) {
             bool rows = spec[i].ndim > 1 && spec[i].shape[0] > 1;
-            bits[spec[i].align_key] |= 16 | (rows ? (uint64_t)spec[i].row_stride * rfg_dtype_size(spec[i].dtype) : 0);
+            bits[spec[i].align_key] |=
+                16 | (rows ? (uint64_t)rfg_format_bytes((int)spec[i].dtype, spec[i].row_stride) : 0);
         }
     for (int k = 0; k < key->op->n_keys; k++)
         if (bits[k])
@@ -218,7 +227,8 @@ bool tune_done_elsewhere(struct tune *t, struct tune_shape *s)
         (s->had_row && now.seed == s->row.seed && now.median_us == s->row.median_us && !strcmp(now.date, s->row.date)))
         return false;
     bool measured = now.how == RFG_SOURCE_MEASURED || now.how == RFG_SOURCE_PROVISIONAL;
-    if (!measured || !row_is_true(t, s, &now))
+    enum rfg_stamp_state state = measured ? row_state(t, s, &now) : RFG_STAMP_STALE;
+    if (state != RFG_STAMP_CURRENT && state != RFG_STAMP_UNKNOWN)
         return false;
     s->row = now;
     s->state = SHAPE_CURRENT;
@@ -228,7 +238,7 @@ bool tune_done_elsewhere(struct tune *t, struct tune_shape *s)
 void tune_look_up_shape(struct tune *t, struct tune_shape *s)
 {
     double bytes, flops;
-    s->call = packed_call(&s->problem);
+    s->call = rfg_packed_call(&s->problem);
     s->problem.op->cost(&s->problem, &bytes, &flops);
     s->floor_us = rfg_floor_us(&t->dev, &s->problem, &s->floor_of);
     if (flops <= 0) {
@@ -238,8 +248,39 @@ void tune_look_up_shape(struct tune *t, struct tune_shape *s)
     }
     s->had_row = get_row(t, s, &s->row);
     /* Provisional rows are tuned again, as predicted and imported ones are. */
-    if (s->had_row && !t->opt.force && s->row.how == RFG_SOURCE_MEASURED && row_is_true(t, s, &s->row))
+    if (!s->had_row || t->opt.force || s->row.how != RFG_SOURCE_MEASURED)
+        return;
+    enum rfg_stamp_state state = row_state(t, s, &s->row);
+    s->text_changed = state == RFG_STAMP_CHANGED;
+    s->code_unknown = state == RFG_STAMP_UNKNOWN;
+    if (state == RFG_STAMP_CURRENT || state == RFG_STAMP_UNKNOWN)
         s->state = SHAPE_CURRENT;
+}
+
+bool tune_look_up_code(struct tune *t)
+{
+    struct rfg_stamp_check *c = calloc((size_t)t->n_shapes + 1, sizeof(*c));
+    struct rfg_stamp *stamps = calloc((size_t)t->n_shapes + 1, sizeof(*stamps));
+    size_t n = 0, same = 0, written;
+    for (int i = 0; c && i < t->n_shapes; i++)
+        if (t->shapes[i].text_changed)
+            rfg_stamp_look(&c[n++], &t->shapes[i].row, &t->dev);
+    if (n)
+        tune_say("the kernels of %zu rows have another text than was measured: compiling them to see if the code is "
+                 "the same",
+                 n);
+    bool ok = c && stamps && (!n || rfg_stamp_compile(c, n, rfg_context_cache(t->ctx), t->opt.jobs, NULL));
+    for (size_t i = 0, k = 0; ok && n && i < (size_t)t->n_shapes; i++)
+        if (t->shapes[i].text_changed && c[k++].state == RFG_STAMP_CURRENT) {
+            t->shapes[i].state = SHAPE_CURRENT;
+            stamps[same++] = c[k - 1].stamp;
+        }
+    /* So that the next run needn't compile. */
+    if (ok && same && !t->opt.dry_run && rfg_db_restamp(t->db, stamps, same, &written) != RFG_OK)
+        tune_say("rows are not restamped: %s", rfg_last_error());
+    free(c);
+    free(stamps);
+    return ok;
 }
 
 void tune_plan_shape(struct tune *t, struct tune_shape *s)

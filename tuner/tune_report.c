@@ -40,6 +40,7 @@ struct tune_summary tune_summarize(const struct tune *t)
         const struct tune_shape *s = &t->shapes[i];
         m.tuned += s->state == SHAPE_TUNED;
         m.current += s->state == SHAPE_CURRENT;
+        m.unknown += s->state == SHAPE_CURRENT && s->code_unknown;
         m.failed += s->state == SHAPE_FAILED;
         m.left += s->state == SHAPE_WAITING;
         m.empty += s->state == SHAPE_EMPTY;
@@ -119,5 +120,10 @@ void tune_print_table(const struct tune *t, FILE *out)
     fprintf(out, "%d tuned, %d up to date, %d failed, %d left out%s in %.1f s; seed %llu; %s\n", m.tuned, m.current,
             m.failed, m.left, m.empty ? ", some with nothing to compute" : "", rfg_now() - t->started,
             (unsigned long long)t->opt.seed, t->db ? rfg_db_path(t->db) : "");
+    if (m.unknown)
+        fprintf(out,
+                "%d of those up to date were measured with code of a compiler that is not here (--force tunes them "
+                "again)\n",
+                m.unknown);
     fflush(out);
 }

@@ -132,6 +132,7 @@ static json_t *shape_json(const struct tune_shape *s)
     if (*s->doubt)
         json_object_set_new(o, "provisional", rfg_json_text(s->doubt));
     json_object_set_new(o, "source_hash", rfg_json_text(r->source_hash));
+    json_object_set_new(o, "code_hash", rfg_json_text(r->code_hash));
     json_object_set_new(o, "compiler", rfg_json_text(r->compiler));
     json_object_set_new(o, "date", rfg_json_text(r->date));
     return o;

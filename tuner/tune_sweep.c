@@ -25,7 +25,8 @@ struct search {
     double limit_s; /* for measuring this shape */
     double spent_s; /* so far; waiting for compilers doesn't count */
     double best_us;
-    bool broken; /* the shape can't be measured at all: s->why */
+    bool broken;        /* the shape can't be measured at all: s->why */
+    char code_hash[65]; /* of the candidate that was verified last: the winner */
 };
 
 static bool is_cpu(const struct tune *t)
@@ -375,6 +376,8 @@ static bool verify(struct search *q, struct tune_candidate *c)
     struct tune_times *times = faster_plainly(c) ? &c->plain : &c->t;
     if (a == ANSWER_OK && json_number_value(json_object_get(reply, "ratio")) > times->ratio)
         times->ratio = json_number_value(json_object_get(reply, "ratio"));
+    const char *code_hash = json_string_value(json_object_get(reply, "code_hash"));
+    snprintf(q->code_hash, sizeof(q->code_hash), "%s", code_hash ? code_hash : "");
     judge(q, c, a, reply, &why);
     json_decref(reply);
     return a == ANSWER_OK;
@@ -441,6 +444,7 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
     snprintf(row->arch, sizeof(row->arch), "%s", t->dev.arch);
     rfg_row_set_config(row, winner->var, winner->p, has_both(q, winner) && !faster_plainly(winner));
     rfg_variant_provenance(t->ctx, &q->s->problem, winner->var, row->source_hash, row->compiler, sizeof(row->compiler));
+    snprintf(row->code_hash, sizeof(row->code_hash), "%s", q->code_hash);
     snprintf(row->driver, sizeof(row->driver), "%s", rfg_context_driver(t->ctx));
     snprintf(row->version, sizeof(row->version), "%s", rfg_version());
     snprintf(row->device, sizeof(row->device), "%s", t->dev.name);

@@ -35,20 +35,41 @@ class ContextParams(c.Structure):
     ]  # room for fields of later versions: 0
 
 
-class NormParams(c.Structure):
-    _fields_ = [("eps", c.c_float), ("one_plus_weight", c.c_int)]
-
-
-class ActParams(c.Structure):
-    _fields_ = [("act", c.c_int), ("interleaved", c.c_int), ("alpha", c.c_float), ("limit", c.c_float)]
-
-
 class Quant(c.Structure):
     _fields_ = [("kind", c.c_int), ("q", c.POINTER(Tensor)), ("scale", c.POINTER(Tensor))]
 
 
-class MhaParams(c.Structure):
+class Params(c.Structure):
+    """Of an operator: its size comes first."""
+
+    def __init__(self, **members):
+        super().__init__(size=c.sizeof(self), **members)
+
+
+class NormParams(Params):
     _fields_ = [
+        ("size", c.c_size_t),
+        ("eps", c.c_float),
+        ("one_plus_weight", c.c_int),
+        ("quant", c.POINTER(Quant)),
+        ("bias", c.POINTER(Tensor)),
+    ]
+
+
+class ActParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("act", c.c_int),
+        ("interleaved", c.c_int),
+        ("alpha", c.c_float),
+        ("limit", c.c_float),
+        ("quant", c.POINTER(Quant)),
+    ]
+
+
+class MhaParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
         ("scale", c.c_float),
         ("soft_cap", c.c_float),
         ("causal", c.c_int),
@@ -93,7 +114,7 @@ def by_token(q, scale):
     """A rfg_quant with a scale a row; None stays NULL."""
     if q is None:
         return None
-    return c.byref(Quant(SCALE_TOKEN, pointer(q), pointer(scale)))
+    return c.pointer(Quant(SCALE_TOKEN, pointer(q), pointer(scale)))
 
 
 class Rfg:
@@ -110,12 +131,12 @@ class Rfg:
         f.rfg_explain.argtypes = [p, c.c_char_p, c.c_char_p, c.c_size_t]
         f.rfg_context_destroy.argtypes = [c.POINTER(c.c_void_p)]
         # Tensors and parameter structures are references or NULL.
-        f.rfg_op_add_rmsnorm.argtypes = [p] + [c.c_void_p] * 8
-        f.rfg_op_act_and_mul.argtypes = [p] + [c.c_void_p] * 5
+        f.rfg_op_add_rmsnorm.argtypes = [p] + [c.c_void_p] * 7
+        f.rfg_op_act_and_mul.argtypes = [p] + [c.c_void_p] * 4
         f.rfg_op_gemm.argtypes = [p] + [c.c_void_p] * 5
         if hasattr(f, "rfg_op_mha"):
             f.rfg_op_mha.argtypes = [p] + [c.c_void_p] * 6
-            f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 8
+            f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 6
         f.rfg_dtype_name.restype, f.rfg_dtype_name.argtypes = c.c_char_p, [c.c_int]
         DTYPES["int32"] = ([i for i in range(32) if f.rfg_dtype_name(i) in (b"i32", b"int32")] or [0])[0]
         self.stream = stream
@@ -151,18 +172,17 @@ class Rfg:
     def add_rmsnorm(self, y, residual_out, x, residual, weight, eps, q=None, scale=None):
         keep = [
             tensor(y),
-            by_token(q, scale),
             tensor(residual_out),
             tensor(x),
             tensor(residual),
             tensor(weight),
-            c.byref(NormParams(eps, 0)),
+            c.byref(NormParams(eps=eps, quant=by_token(q, scale))),
         ]
         fn, ctx, stream, check = self.lib.rfg_op_add_rmsnorm, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
     def act_and_mul(self, y, x, act, q=None, scale=None):
-        keep = [tensor(y), by_token(q, scale), tensor(x), c.byref(ActParams(ACTS[act], 0, 0, 0))]
+        keep = [tensor(y), tensor(x), c.byref(ActParams(act=ACTS[act], quant=by_token(q, scale)))]
         fn, ctx, stream, check = self.lib.rfg_op_act_and_mul, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
@@ -183,8 +203,10 @@ class Rfg:
             v_scale=pointer(v_scale),
             max_seqlen_k=max_seqlen_k,
             mean_seqlen_k=mean_seqlen_k,
+            block_table=pointer(block_table),
+            kv_lens=pointer(kv_lens),
         )
-        keep = [tensor(t) for t in (out, q, k, v, block_table, kv_lens)] + [c.byref(params)]
+        keep = [tensor(t) for t in (out, q, k, v)] + [c.byref(params)]
         fn, ctx, stream, check = self.lib.rfg_op_mha_decode, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 

@@ -20,6 +20,7 @@
 #include "config.h"
 #include "dispatch/context.h"
 #include "base/paths.h"
+#include "base/tempdir.h"
 #include "base/util.h"
 
 #define STR2(x)  #x
@@ -56,6 +57,7 @@ static const char *const migrations[] = {
     " M INTEGER NOT NULL, N INTEGER NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL,"
     " config TEXT NOT NULL, source_hash TEXT NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL, date TEXT NOT NULL,"
     " PRIMARY KEY (op, dtypes, attrs, M, N, K, arch, cu_count, config)) WITHOUT ROWID;",
+    "ALTER TABLE tuned ADD COLUMN code_hash TEXT NOT NULL DEFAULT '';",
 };
 _Static_assert(sizeof(migrations) / sizeof(migrations[0]) == RFG_DB_SCHEMA, "one migration for each schema");
 
@@ -292,10 +294,6 @@ static rfg_status inspect(struct rfg_db *db, bool *corrupt)
                         "%s: schema %" PRId64 ": must be at most %d, the newest that rfg %s knows: written by a newer "
                         "version",
                         db->path, schema, RFG_DB_SCHEMA, RFG_VERSION);
-    if (db->mode == RFG_DB_READ && schema > 0 && schema < RFG_DB_SCHEMA)
-        return rfg_fail(RFG_ERROR_DATABASE,
-                        "%s: schema %" PRId64 " is older than %d: must be opened once for writing to be migrated",
-                        db->path, schema, RFG_DB_SCHEMA);
     db->schema = (int)schema;
     return refuse_programs(db);
 }
@@ -592,6 +590,37 @@ rfg_status rfg_db_seal(struct rfg_db *db)
 
 /* ---- default paths ----------------------------------------------------------------------------------------------- */
 
+/* Copies the database of an older version, whole and under a new name: that version goes on with its own. False:
+ * there is nothing at path, and last_error says why. */
+static bool adopt(const char *older, const char *path)
+{
+    struct rfg_db *db;
+    struct rfg_tempdir dir = { NULL, -1 };
+    if (rfg_db_open(&db, older, RFG_DB_READ) != RFG_OK)
+        return false;
+    char *prefix = rfg_asprintf("%s.tmp-", path);
+    char *tmp = prefix && rfg_tempdir_make(&dir, prefix) ? rfg_asprintf("%s/db", dir.path) : NULL;
+    sqlite3_stmt *s = tmp ? rfg_db_prepare(db, "VACUUM INTO ?1") : NULL;
+    bool copied =
+        s && sqlite3_bind_text(s, 1, tmp, -1, SQLITE_STATIC) == SQLITE_OK && rfg_db_step(db, s) == SQLITE_DONE;
+    if (s && !copied)
+        rfg_db_fail(db, "cannot be copied");
+    else if (!tmp)
+        rfg_fail(RFG_ERROR_IO, "%s: cannot make a temporary directory beside it: %s", path, strerror(errno));
+    sqlite3_finalize(s);
+    rfg_db_close(&db);
+    int fd = copied ? open(tmp, O_RDONLY | O_CLOEXEC) : -1;
+    bool ok = fd >= 0 && fsync(fd) == 0 && (rename_new(tmp, path) || errno == EEXIST); /* another process was faster */
+    if (copied && !ok)
+        rfg_fail(RFG_ERROR_IO, "%s: cannot be made: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    rfg_tempdir_remove(&dir);
+    free(prefix);
+    free(tmp);
+    return ok;
+}
+
 char *rfg_db_user_path(void)
 {
     const char *env = rfg_env("RFG_DB");
@@ -599,6 +628,22 @@ char *rfg_db_user_path(void)
         return strdup(env);
     char *dir = rfg_xdg_dir("XDG_DATA_HOME", ".local/share");
     char *path = dir ? rfg_asprintf("%s/user" V_SUFFIX, dir) : calloc(1, 1);
+    bool missing = path && *path && access(path, F_OK) && errno == ENOENT;
+    for (int v = RFG_DB_SCHEMA - 1; missing && v > 0; v--) {
+        char *older = rfg_asprintf("%s/user-v%d.db", dir, v);
+        if (!older || access(older, F_OK)) {
+            free(older);
+            continue;
+        }
+        missing = false;
+        if (adopt(older, path)) {
+            free(older);
+        } else {
+            rfg_warn("%s; going on with %s", rfg_last_error(), older);
+            free(path);
+            path = older;
+        }
+    }
     free(dir);
     return path;
 }

@@ -11,7 +11,7 @@
 #include "ops/op.h"
 
 #define RFG_DB_APPLICATION_ID 0x52464731 /* "RFG1" */
-#define RFG_DB_SCHEMA         1          /* PRAGMA user_version; part of the default file name */
+#define RFG_DB_SCHEMA         2          /* PRAGMA user_version; part of the default file name */
 
 /* How a row was obtained; a better one always beats a worse one in lookups. */
 enum rfg_source {
@@ -35,6 +35,7 @@ struct rfg_row {
     double error, error_bound; /* largest error against the oracle and what was allowed, in units of the bound's rule */
     double default_us, vendor_us; /* in the same run; 0: none */
     char source_hash[65];         /* of the kernel source, or the library version for a vendor's */
+    char code_hash[65]; /* hex SHA-256 of the code object that was measured; "" where unknown or there is none */
     char compiler[96], driver[64], version[24], date[24], device[64]; /* date: "2026-11-21T03:40:00Z" */
     uint64_t seed;
     enum rfg_source how;
@@ -56,13 +57,15 @@ enum rfg_db_mode {
  * schema (which says both numbers), one with views or triggers, locked (2 s, for RFG_DB_WRITE 15 s), unwritable.
  * RFG_DB_WRITE moves a corrupt file aside to PATH.corrupt-N, warns, and makes a new one, but only a file that has
  * SQLite's header and our application id; it never overwrites or deletes. Older schemas are migrated in one
- * transaction. */
+ * transaction; RFG_DB_READ reads them as they are. */
 rfg_status rfg_db_open(struct rfg_db **db, const char *path, enum rfg_db_mode mode);
 void rfg_db_close(struct rfg_db **db);
 const char *rfg_db_path(const struct rfg_db *db);
 
-/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v1.db; $RFG_SYSTEM_DB (a file, or a directory of
- * ARCH_CUS-v1.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed. */
+/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v2.db; $RFG_SYSTEM_DB (a file, or a directory of
+ * ARCH_CUS-v2.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed.
+ * The number is the schema's, so that versions side by side don't share a file. The user database that an older version
+ * left (user-v1.db) is copied to the new name first, and stays; where that can't be done, its own path is returned. */
 char *rfg_db_user_path(void);
 char *rfg_db_system_path(const char *arch, int cu_count);
 
@@ -90,6 +93,14 @@ char *rfg_params_json(const struct rfg_variant *var, const int *p, char *buf, si
 /* For people: "gemm_skinny{waves=4}", "gemm_skinny{waves=4} launched plainly"; as it is stored if this version does not
  * know it. */
 char *rfg_row_config(const struct rfg_row *row, char *buf, size_t size);
+
+/* What a row should say of its code: restamping changes these columns and no other. */
+struct rfg_stamp {
+    const struct rfg_row *row; /* as it was read */
+    char source_hash[65], code_hash[65], compiler[96];
+};
+/* One transaction. A row that was written anew since it was read stays as it is. written: how many were stored. */
+rfg_status rfg_db_restamp(struct rfg_db *db, const struct rfg_stamp *stamps, size_t n, size_t *written);
 
 /* Misses: problems that were run without an exact row. */
 rfg_status rfg_db_add_misses(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count,
@@ -131,7 +142,8 @@ void rfg_device_calibrate(struct rfg_device *dev, const struct rfg_calibration *
 /* The text form kept in tuned_configs/: CSV with a header, one line a row, every column of struct rfg_row. */
 rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path /* NULL: stdout */);
 /* keep_how: rows keep the `how` they say; else measured ones become IMPORTED. All or nothing: one bad line (said with
- * file, line, column, value and rule) imports nothing. *rows: how many were stored. */
+ * file, line, column, value and rule) imports nothing. *rows: how many were stored. A file of rfg 0.1, without the
+ * column code_hash, is fine. */
 rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how, int *rows);
 
 /* ---- what a context looks up --------------------------------------------------------------------------------- */

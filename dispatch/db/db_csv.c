@@ -44,6 +44,7 @@ const struct rfg_column rfg_columns[RFG_N_COLUMNS] = {
     FLAT("default_us", RFG_COLUMN_REAL, row.default_us),
     FLAT("vendor_us", RFG_COLUMN_REAL, row.vendor_us),
     FLAT("source_hash", RFG_COLUMN_TEXT, row.source_hash),
+    FLAT("code_hash", RFG_COLUMN_TEXT, row.code_hash),
     FLAT("compiler", RFG_COLUMN_TEXT, row.compiler),
     FLAT("driver", RFG_COLUMN_TEXT, row.driver),
     FLAT("rfg_version", RFG_COLUMN_TEXT, row.version),
@@ -397,7 +398,7 @@ static rfg_status import_header(struct import *im, int line, int n, char *const 
         im->column[i] = c;
     }
     for (int c = 0; c < RFG_N_COLUMNS; c++)
-        if (!seen[c])
+        if (!seen[c] && strcmp(rfg_columns[c].name, "code_hash")) /* which rfg 0.1 didn't have */
             return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                             "%s:%d: column %s is missing: must have every column that "
                             "rfg-db export writes",
@@ -539,12 +540,6 @@ rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how,
 
 /* ---- export ------------------------------------------------------------------------------------------------------ */
 
-struct export
-{
-    FILE *f;
-    char *bad; /* the first row that can't be written */
-};
-
 static void write_field(FILE *f, const char *text)
 {
     if (text[strcspn(text, ",\"# ")])
@@ -553,26 +548,20 @@ static void write_field(FILE *f, const char *text)
         fputs(text, f);
 }
 
-static bool export_row(void *ctx, const struct rfg_row *row, const char *bad)
+static void write_row(FILE *f, const struct rfg_row *row)
 {
-    struct export *ex = ctx;
     char text[512];
     struct rfg_flat flat;
-    if (bad) {
-        ex->bad = strdup(bad);
-        return false;
-    }
     rfg_flatten(row, &flat);
     for (int i = 0; i < RFG_N_COLUMNS; i++) {
         if (i)
-            fputc(',', ex->f);
-        write_field(ex->f, rfg_column_format(&flat, i, text, sizeof(text)));
+            fputc(',', f);
+        write_field(f, rfg_column_format(&flat, i, text, sizeof(text)));
     }
-    fputc('\n', ex->f);
-    return true;
+    fputc('\n', f);
 }
 
-rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path)
+rfg_status rfg_db_write_csv(const struct rfg_row *rows, size_t n, const char *path)
 {
     /* Written beside the target and renamed, so that a full disk or a kill leaves the old file; a device or a pipe is
      * written as it is. */
@@ -582,28 +571,45 @@ rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *pa
     char *prefix = beside ? rfg_asprintf("%s.tmp-", path) : NULL;
     char *tmp = prefix && rfg_tempdir_make(&dir, prefix) ? rfg_asprintf("%s/csv", dir.path) : NULL;
     const char *target = beside ? tmp : path;
-    struct export ex = { .f = !path ? stdout : target ? fopen(target, "wbe") : NULL };
-    rfg_status st = RFG_OK;
-    if (!ex.f)
-        st = rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
-    for (int i = 0; ex.f && i < RFG_N_COLUMNS; i++)
-        fprintf(ex.f, "%s%s", rfg_columns[i].name, i + 1 < RFG_N_COLUMNS ? "," : "\n");
-    if (st == RFG_OK)
-        st = rfg_db_each(db, arch, export_row, &ex);
-    if (ex.bad)
-        st = rfg_fail(RFG_ERROR_DATABASE, "%s: row not understood: %s", rfg_db_path(db), ex.bad);
-    if (ex.f) {
-        bool failed = fflush(ex.f) || ferror(ex.f) || (beside && fsync(fileno(ex.f)));
+    FILE *f = !path ? stdout : target ? fopen(target, "wbe") : NULL;
+    rfg_status st = f ? RFG_OK : rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (f) {
+        for (int i = 0; i < RFG_N_COLUMNS; i++)
+            fprintf(f, "%s%s", rfg_columns[i].name, i + 1 < RFG_N_COLUMNS ? "," : "\n");
+        for (size_t i = 0; i < n; i++)
+            write_row(f, &rows[i]);
+        bool failed = fflush(f) || ferror(f) || (beside && fsync(fileno(f)));
         int e = errno;
-        failed |= path && fclose(ex.f);
-        if (failed && st == RFG_OK)
+        failed |= path && fclose(f);
+        if (failed)
             st = rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", path ? path : "standard output", strerror(e));
         if (beside && st == RFG_OK && rename(tmp, path))
             st = rfg_fail(RFG_ERROR_IO, "%s: cannot rename to it: %s", path, strerror(errno));
     }
-    free(ex.bad);
     free(tmp);
     free(prefix);
     rfg_tempdir_remove(&dir);
+    return st;
+}
+
+static void keep_first(void *ctx, const struct rfg_row *row, const char *why)
+{
+    char *first = ctx;
+    (void)row;
+    if (!*first)
+        snprintf(first, 200, "%s", why);
+}
+
+rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path)
+{
+    struct rfg_row *rows;
+    size_t n;
+    char bad[200] = "";
+    rfg_status st = rfg_db_all(db, arch, &rows, &n, keep_first, bad);
+    if (st == RFG_OK && *bad)
+        st = rfg_fail(RFG_ERROR_DATABASE, "%s: row not understood: %s", rfg_db_path(db), bad);
+    if (st == RFG_OK)
+        st = rfg_db_write_csv(rows, n, path);
+    free(rows);
     return st;
 }

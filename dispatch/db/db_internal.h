@@ -64,7 +64,7 @@ struct rfg_column {
     size_t offset, size; /* in struct rfg_flat */
 };
 #define RFG_KEY_COLUMNS 8
-#define RFG_N_COLUMNS   25
+#define RFG_N_COLUMNS   26
 extern const struct rfg_column rfg_columns[RFG_N_COLUMNS];
 
 void rfg_flatten(const struct rfg_row *row, struct rfg_flat *f);
@@ -100,6 +100,9 @@ int rfg_db_schema(const struct rfg_db *db);
 
 /* The rows of several text files, to free(): all or nothing. */
 rfg_status rfg_db_read_files(const char *const *paths, int n, bool keep_how, struct rfg_row **rows, size_t *n_rows);
+
+/* Rows as a text file, in the order given. path NULL: stdout. A file is replaced as a whole, or stays. */
+rfg_status rfg_db_write_csv(const struct rfg_row *rows, size_t n, const char *path);
 
 /* The directory of the system databases: $RFG_SYSTEM_DB if that is one, else the installed share/rfg. malloc'ed; NULL
  * if RFG_SYSTEM_DB names a file. */

@@ -116,14 +116,26 @@ static bool read_columns(sqlite3_stmt *s, int n, struct rfg_flat *f, struct rfg_
     return ok;
 }
 
-/* "op, dtypes, ..., how" or "?1, ?2, ..., ?25" */
-static char *column_list(char *buf, size_t size, bool names)
+/* "op, dtypes, ..., how"; of schema 1, whose rows have no code_hash, an empty one. */
+static char *column_names(const struct rfg_db *db, char *buf, size_t size)
+{
+    size_t at = 0;
+    buf[0] = 0;
+    for (int i = 0; i < RFG_N_COLUMNS && at < size; i++) {
+        bool missing = db->schema < 2 && !strcmp(rfg_columns[i].name, "code_hash");
+        at += (size_t)snprintf(buf + at, size - at, "%s%s%s", i ? ", " : "", missing ? "'' AS " : "",
+                               rfg_columns[i].name);
+    }
+    return buf;
+}
+
+/* "?1, ?2, ..., ?26" */
+static char *column_values(char *buf, size_t size)
 {
     size_t at = 0;
     buf[0] = 0;
     for (int i = 0; i < RFG_N_COLUMNS && at < size; i++)
-        at += (size_t)(names ? snprintf(buf + at, size - at, "%s%s", i ? ", " : "", rfg_columns[i].name)
-                             : snprintf(buf + at, size - at, "%s?%d", i ? ", " : "", i + 1));
+        at += (size_t)snprintf(buf + at, size - at, "%s?%d", i ? ", " : "", i + 1);
     return buf;
 }
 
@@ -133,7 +145,7 @@ static sqlite3_stmt *prepare_put(struct rfg_db *db)
     /* A better `how` stays: nothing predicted or imported replaces a measurement. */
     size_t at = (size_t)snprintf(
         sql, sizeof(sql), "INSERT INTO tuned (%s, how_rank) VALUES (%s, ?%d) ON CONFLICT DO UPDATE SET ",
-        column_list(names, sizeof(names), true), column_list(values, sizeof(values), false), RFG_N_COLUMNS + 1);
+        column_names(db, names, sizeof(names)), column_values(values, sizeof(values)), RFG_N_COLUMNS + 1);
     for (int i = RFG_KEY_COLUMNS; i < RFG_N_COLUMNS; i++)
         at +=
             (size_t)snprintf(sql + at, sizeof(sql) - at, "%s=excluded.%s, ", rfg_columns[i].name, rfg_columns[i].name);
@@ -206,6 +218,39 @@ rfg_status rfg_db_put(struct rfg_db *db, const struct rfg_row *row)
     return rfg_db_put_all(db, row, 1, NULL);
 }
 
+rfg_status rfg_db_restamp(struct rfg_db *db, const struct rfg_stamp *stamps, size_t n, size_t *written)
+{
+    /* A tuner may have written the row anew while its old code was compiled: then nothing of it is ours to change. */
+    static const char sql[] = "UPDATE tuned SET source_hash=?9, code_hash=?10, compiler=?11 WHERE " KEY_WHERE
+                              " AND variant=?12 AND params=?13 AND date=?14 AND source_hash=?15 AND code_hash=?16";
+    size_t stored = 0;
+    rfg_db_lock(db);
+    rfg_status st = rfg_db_begin(db);
+    sqlite3_stmt *s = st == RFG_OK ? rfg_db_prepare(db, sql) : NULL;
+    if (st == RFG_OK && !s)
+        st = RFG_ERROR_DATABASE;
+    for (size_t i = 0; st == RFG_OK && i < n; i++) {
+        const struct rfg_row *row = stamps[i].row;
+        const char *const texts[] = { stamps[i].source_hash, stamps[i].code_hash, stamps[i].compiler, row->variant,
+                                      row->params,           row->date,           row->source_hash,   row->code_hash };
+        struct rfg_flat f;
+        rfg_flatten(row, &f);
+        bind(s, &f, RFG_KEY_COLUMNS);
+        for (int k = 0; k < 8; k++)
+            bind_text(s, 9 + k, texts[k]);
+        if (rfg_db_step(db, s) != SQLITE_DONE)
+            st = rfg_db_fail(db, "cannot write a row");
+        stored += (size_t)sqlite3_changes(db->h);
+        sqlite3_reset(s);
+    }
+    sqlite3_finalize(s);
+    if (!sqlite3_get_autocommit(db->h))
+        st = rfg_db_finish(db, st);
+    rfg_db_unlock(db);
+    *written = st == RFG_OK ? stored : 0;
+    return st;
+}
+
 static void flatten_key(const struct rfg_problem *prob, const char *arch, int cu_count, struct rfg_flat *f)
 {
     struct rfg_row row = { .problem = *prob, .cu_count = cu_count };
@@ -234,7 +279,7 @@ int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *ar
     const char *column;
     if (db->schema == 0)
         return 0;
-    snprintf(sql, sizeof(sql), "SELECT %s FROM tuned WHERE " KEY_WHERE, column_list(names, sizeof(names), true));
+    snprintf(sql, sizeof(sql), "SELECT %s FROM tuned WHERE " KEY_WHERE, column_names(db, names, sizeof(names)));
     rfg_db_lock(db);
     int found = -1;
     sqlite3_stmt *s = prepare_key(db, sql, prob, arch, cu_count);
@@ -263,7 +308,7 @@ rfg_status rfg_db_each(struct rfg_db *db, const char *arch,
         return RFG_OK;
     snprintf(sql, sizeof(sql),
              "SELECT %s FROM tuned WHERE ?1 IS NULL OR arch = ?1 ORDER BY op, dtypes, attrs, N, K, M, arch, cu_count",
-             column_list(names, sizeof(names), true));
+             column_names(db, names, sizeof(names)));
     rfg_db_lock(db);
     rfg_status st = RFG_OK;
     bool more = true;

@@ -317,7 +317,7 @@ rfg_status rfg_cache_get(struct rfg_cache *c, const struct rfg_jit_request *req,
                          const struct rfg_blob **code)
 {
     *code = NULL;
-    const struct rfg_jit_provider *prov = rfg_jit_provider_for(req->target);
+    const struct rfg_jit_provider *prov = req->provider ? req->provider : rfg_jit_provider_for(req->target);
     if (!prov)
         return RFG_ERROR_COMPILE;
     char key[65];

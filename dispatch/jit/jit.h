@@ -33,12 +33,15 @@ void rfg_jit_strip(char *text);
 
 /* ---- compiling ---------------------------------------------------------------------------------------------- */
 
+struct rfg_jit_provider;
+
 struct rfg_jit_request {
-    const char *name;   /* for messages: the variant's configuration */
-    const char *entry;  /* the kernel function */
-    const char *target; /* "gfx942", "sm_90a" */
-    const char *source; /* expanded */
-    bool assembly;      /* not HIP but AMD GPU assembly */
+    const char *name;                        /* for messages: the variant's configuration */
+    const char *entry;                       /* the kernel function */
+    const char *target;                      /* "gfx942", "sm_90a" */
+    const char *source;                      /* expanded */
+    bool assembly;                           /* not HIP but AMD GPU assembly */
+    const struct rfg_jit_provider *provider; /* NULL: the target's preferred one */
 };
 
 bool rfg_jit_is_assembly(const struct rfg_kernel *k);
@@ -62,6 +65,8 @@ extern const struct rfg_jit_provider *const rfg_jit_providers[];
 
 /* The provider for a target, or NULL with rfg_last_error() saying which were asked and why each can't. */
 const struct rfg_jit_provider *rfg_jit_provider_for(const char *target);
+/* The one of that version, as a tuned row names its compiler; NULL: it isn't here, or doesn't know the target. */
+const struct rfg_jit_provider *rfg_jit_provider_of_version(const char *version, const char *target);
 
 /* ---- the cache ---------------------------------------------------------------------------------------------- */
 

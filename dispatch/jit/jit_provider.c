@@ -68,6 +68,19 @@ const struct rfg_jit_provider *rfg_jit_provider_for(const char *target)
     return NULL;
 }
 
+const struct rfg_jit_provider *rfg_jit_provider_of_version(const char *version, const char *target)
+{
+    const char *forced = rfg_env("RFG_JIT");
+    char mine[128];
+    for (int i = -1; i < 0 || rfg_jit_providers[i]; i++) {
+        const struct rfg_jit_provider *p = i < 0 ? rfg_jit_extra_provider : rfg_jit_providers[i];
+        bool allowed = p && (i < 0 || !forced || !strcmp(forced, p->name));
+        if (allowed && p->has_target(target) && p->available(mine, sizeof(mine), NULL) && !strcmp(mine, version))
+            return p;
+    }
+    return NULL;
+}
+
 /* ---- libraries ---------------------------------------------------------------------------------------------- */
 
 void *rfg_jit_open(const char *const *names, char *tried, size_t size)

@@ -20,15 +20,21 @@ typedef enum rfg_act {
     RFG_ACT_NONE       /* v: the product alone; alone, a copy, or a quantisation */
 } rfg_act;
 
-/* All fields may be zero: rfg_act_params p = {RFG_ACT_SILU}. */
+/* All members but size may be zero. */
 typedef struct rfg_act_params {
+    size_t size; /* sizeof(rfg_act_params): see rfg/core.h */
     rfg_act act;
     /* act_and_mul: 0: a row of x is [a, b], each of N columns (vLLM's and AITER's *_and_mul). 1: a and b take turns,
      * a0 b0 a1 b1 ..., as gpt-oss has its gate and up projections (vLLM's swigluoai_and_mul). */
     int interleaved;
-    float alpha; /* swigluoai; 0: 1.702 */
-    float limit; /* swigluoai; 0: 7; else > 0 */
+    float alpha;            /* swigluoai; 0: 1.702 */
+    float limit;            /* swigluoai; 0: 7; else > 0 */
+    const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
 } rfg_act_params;
+#define RFG_ACT_PARAMS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(rfg_act_params), RFG_ACT_SILU, 0, 0, 0, NULL                                                            \
+    }
 
 /* Y[M,N] = act(A) * B with X = [A, B] of [M,2N]: the gated activations of LLMs' MLPs (vLLM's and AITER's silu_and_mul,
  * gelu_and_mul, gelu_tanh_and_mul). Computed in fp32 and rounded once, to nearest even, to Y's dtype. (vLLM rounds
@@ -36,9 +42,8 @@ typedef struct rfg_act_params {
  *
  *   y       [M,N]   x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride;
  *                   what lies between the rows is not touched
- *   quant   quantised output: see rfg/quant.h; or NULL
  *   x       [M,2N]  bf16, fp16 or fp32; row stride >= 2N, unit column stride
- *   params  or NULL: silu
+ *   params  or NULL: silu, not quantised
  *
  * Tensors may have one dimension (M = 1) or three ([.., .., N]) whose first two fold into one by their strides.
  * M = 0 or N = 0 does nothing; data of an empty tensor may be NULL. The stride of a dimension of size 1 is ignored.
@@ -60,9 +65,8 @@ typedef struct rfg_act_params {
  * tuned rows don't go by: ldx=, ldy= (y and q): row strides in elements, where rows don't follow one another;
  * scale_columns=1: column-major scales; inplace=1: y is x (rfg_op_act()); align= (x), align_y= (outputs): where
  * pointers and row strides are multiples of fewer than 16 bytes. overlap=1: as for rfg_op_gemm(). */
-RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
-                                                    const rfg_tensor *x, const rfg_act_params *params,
-                                                    rfg_stream stream);
+RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
+                                                    const rfg_act_params *params, rfg_stream stream);
 
 /* Y[M,N] = act(X): the activation without the product; with RFG_ACT_NONE and a quant, plain quantisation (vLLM's
  * scaled_fp8_quant and scaled_int8_quant). All as above but:
@@ -71,8 +75,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_
  *
  * y may be x itself (same address, shape, strides). interleaved must be 0, act not RFG_ACT_SWIGLUOAI.
  * Problem string: "act bf16->bf16 M=64 N=14336 act=relu2", "act bf16->e4m3 M=64 N=4096 act=none scale=token". */
-RFG_API RFG_NODISCARD rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
-                                            const rfg_tensor *x, const rfg_act_params *params, rfg_stream stream);
+RFG_API RFG_NODISCARD rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
+                                            const rfg_act_params *params, rfg_stream stream);
 
 #ifdef __cplusplus
 }

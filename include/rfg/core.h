@@ -31,9 +31,9 @@ extern "C" {
 #endif
 
 #define RFG_VERSION_MAJOR 0
-#define RFG_VERSION_MINOR 1
+#define RFG_VERSION_MINOR 2
 #define RFG_VERSION_PATCH 0
-#define RFG_VERSION       "0.1.0"
+#define RFG_VERSION       "0.2.0"
 
 /* ---- status ------------------------------------------------------------------------------------------------- */
 
@@ -57,14 +57,18 @@ RFG_API const char *rfg_status_name(rfg_status status);
  * rule. Never NULL; "" if nothing failed yet. Valid until the thread's next failing rfg call. */
 RFG_API const char *rfg_last_error(void);
 
-/* "0.1.0" */
+/* "0.2.0" */
 RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
 
 /* The 8-bit ones are what operators quantise to, i32 what they find their way by (block tables, lengths). fp8 has two
  * encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and, on gfx942, one without infinity and negative zero
- * (e4m3fnuz). Either can be asked for on every device. */
+ * (e4m3fnuz). Either can be asked for on every device.
+ *
+ * Of the 4-bit ones two elements are in a byte, the first in its low four bits (as DLPack, ONNX and PyTorch's
+ * float4_e2m1fn_x2 have it). Shapes and strides count elements; rows and row strides must be whole bytes. Each operator
+ * says which dtypes it takes. Later versions only add to the list. */
 typedef enum rfg_dtype {
     RFG_DTYPE_NONE = 0,
     RFG_F32,
@@ -75,14 +79,18 @@ typedef enum rfg_dtype {
     RFG_E5M2,     /* largest 57344; infinity and NaN as in IEEE formats */
     RFG_I8,
     RFG_I32,
+    RFG_I4,   /* -8 to 7, two in a byte */
+    RFG_E2M1, /* elements of mxfp4 and nvfp4, two in a byte; largest 6; neither infinity nor NaN */
+    RFG_E8M0, /* scales of the mx formats: powers of two from 2^-127 to 2^127; NaN 0xff */
     RFG_DTYPE_COUNT
 } rfg_dtype;
 
-/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32"; "none" for RFG_DTYPE_NONE and "?" for a value out of
- * range. */
+/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0"; "none" for RFG_DTYPE_NONE and
+ * "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
-/* Bytes of one element; 0 for a value out of range. */
-RFG_API size_t rfg_dtype_size(rfg_dtype dtype);
+/* Bytes of so many elements that follow one another: a row. 0 if elements is not above 0 or not whole bytes (an odd
+ * number of a 4-bit dtype), or for a value out of range. */
+RFG_API size_t rfg_dtype_bytes(rfg_dtype dtype, int64_t elements);
 
 #define RFG_MAX_DIMS 5
 
@@ -110,6 +118,20 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
     return t;
 }
 
+/* ---- parameters of operators ---------------------------------------------------------------------------------
+
+ * An operator's function takes the tensors that it can't do without, then one const rfg_<op>_params *, then the stream.
+ * NULL asks for the defaults. The struct's first member is its size, so that it can grow in later versions:
+ *
+ *   rfg_gemm_params p = { .size = sizeof(p), .bias = &bias };     (in C++ before C++20: p = RFG_GEMM_PARAMS_INIT,
+ *   rfg_op_gemm(ctx, &y, &x, &w, &p, stream);                      then p.bias = &bias)
+ *
+ * A caller that was compiled with an older rfg has a smaller size: what it doesn't have counts as zero. One that was
+ * compiled with a newer rfg has a larger size: all bytes that this library doesn't know must be zero, so nothing that
+ * was asked for goes unnoticed. RFG_<OP>_PARAMS_INIT sets size, and every other member to what NULL stands for.
+ * Errors: INVALID_ARGUMENT if size is 0 (not set), no multiple of sizeof(size_t) or above 4096, or if a byte beyond
+ * what this library knows is not 0. The struct is read during the call only, and so are the views it points to. */
+
 /* ---- contexts ----------------------------------------------------------------------------------------------- */
 
 typedef struct rfg_context rfg_context;
@@ -122,7 +144,7 @@ typedef struct rfg_context_params {
     /* "cpu", "amd:0", "nvidia:0", "emu:gfx942:304". NULL: $RFG_DEVICE, else the first AMD device, else the first
      * NVIDIA device, else "cpu". */
     const char *device;
-    /* The writable tuned database. NULL: $RFG_DB, else $XDG_DATA_HOME/rfg/user-v1.db. "": none. */
+    /* The writable tuned database. NULL: $RFG_DB, else $XDG_DATA_HOME/rfg/user-v2.db. "": none. */
     const char *user_db;
     /* The read-only tuned database. NULL: $RFG_SYSTEM_DB, else the installed one for the device. "": none. */
     const char *system_db;

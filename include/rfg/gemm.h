@@ -8,13 +8,23 @@
 extern "C" {
 #endif
 
+typedef struct rfg_gemm_params {
+    size_t size;            /* sizeof(rfg_gemm_params): see rfg/core.h */
+    const rfg_tensor *bias; /* or NULL: none */
+} rfg_gemm_params;
+#define RFG_GEMM_PARAMS_INIT                                                                                           \
+    {                                                                                                                  \
+        sizeof(rfg_gemm_params), NULL                                                                                  \
+    }
+
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
  * gemm_a16w16). The sum over k and the bias are accumulated in fp32 and rounded once, to nearest even, to Y's dtype.
  *
  *   x     [M,K]  bf16, fp16 or fp32; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack()
- *   bias  [N]    the same dtype as w, unit stride; or NULL
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
+ *   params  or NULL: no bias
+ *   bias  [N]    of params: the same dtype as w, unit stride
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
@@ -34,7 +44,7 @@ extern "C" {
  * (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. All operators: overlap=1 in a
  * context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
-                                             const rfg_tensor *w, const rfg_tensor *bias, rfg_stream stream);
+                                             const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 
 /* ---- prepacked weights -------------------------------------------------------------------------------------- */
 

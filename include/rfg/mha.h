@@ -22,6 +22,7 @@ extern "C" {
  * speculative decoding). A query with no key left gives 0, and lse -inf (with a sink: the sink). Scores, exponentials
  * and sums are fp32; weights are rounded to the 16-bit dtype before they meet V. */
 typedef struct rfg_mha_params {
+    size_t size;    /* sizeof(rfg_mha_params): see rfg/core.h. All other members may be zero */
     float scale;    /* 0: 1 / sqrt(D) */
     float soft_cap; /* 0: none; else > 0 */
     int causal;
@@ -44,10 +45,14 @@ typedef struct rfg_mha_params {
      * quarters) it has a kernel chosen for sequences that are alike; else one that bears their differences, which costs
      * a few percent where there are none. */
     int32_t mean_seqlen_k;
-    /* rfg_op_mha only: a paged cache as rfg_op_mha_decode() has it; k and v are then as there. int32. */
+    /* A paged cache, int32: see rfg_op_mha_decode(). rfg_op_mha() takes both or neither; k and v are then as there. */
     const rfg_tensor *block_table; /* [B, blocks of a sequence], unit column stride */
     const rfg_tensor *kv_lens;     /* [B] */
 } rfg_mha_params;
+#define RFG_MHA_PARAMS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(rfg_mha_params), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL        \
+    }
 
 /* Prefill: many queries a sequence.
  *
@@ -87,15 +92,15 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  *                                             dimension: vLLM's [blocks,Hkv,page,D] is this view with its strides.
  *                                             Or vLLM's older form, with x = 16 bytes' worth of elements:
  *                                             k [blocks,Hkv,D/x,page,x], v [blocks,Hkv,D,page]
- *   block_table  [B,n] int32                  key j of sequence b is row j % page of block block_table[b, j / page];
+ *   block_table  [B,n] int32 (of params)      key j of sequence b is row j % page of block block_table[b, j / page];
  *                                             NULL: block b is all of sequence b ([B,S,Hkv,D])
- *   kv_lens      [B] int32, 0 to n page       keys of each sequence, its queries' own included; NULL: all there are.
- *                                             Others count as the nearest of these
+ *   kv_lens      [B] int32 (of params)        keys of each sequence, its queries' own included, 0 to n page (others
+ *                                             count as the nearest of these); NULL: all there are
  *   lse          [B,Hq,Sq] f32, any strides   ([B,Hq] without Sq)
  *
  * Rows of the cache past a sequence's length may hold anything, NaN included; entries of the table past its last block
  * must be numbers of blocks, no matter which.
- * page: a power of two. cu_seqlens, block_table and kv_lens of params are not looked at; causal matters with Sq > 1.
+ * page: a power of two. cu_seqlens of params are not looked at; causal matters with Sq > 1.
  * Legal in a captured graph whose lengths and tables change between replays: the host reads neither. One launch: work
  * is divided among workgroups by the lengths that the device finds, and partial results are combined in an order that
  * depends on the lengths alone, so results are bitwise reproducible.
@@ -106,7 +111,6 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * k and v in vLLM's older form. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                                    const rfg_tensor *k, const rfg_tensor *v,
-                                                   const rfg_tensor *block_table, const rfg_tensor *kv_lens,
                                                    const rfg_mha_params *params, rfg_stream stream);
 
 #ifdef __cplusplus

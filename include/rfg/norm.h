@@ -11,9 +11,16 @@ extern "C" {
 /* epsilon is an argument of the call and no part of the problem: it changes neither speed nor code, so that models that
  * differ in it share tuned rows and code objects. */
 typedef struct rfg_norm_params {
-    float eps;           /* >= 0, finite; taken as it is */
-    int one_plus_weight; /* not 0: the weight is 1 + w (Gemma) */
+    size_t size;            /* sizeof(rfg_norm_params): see rfg/core.h */
+    float eps;              /* >= 0, finite; taken as it is: 0 is 0. RFG_NORM_PARAMS_INIT and NULL params have 1e-6 */
+    int one_plus_weight;    /* not 0: the weight is 1 + w (Gemma) */
+    const rfg_quant *quant; /* quantised output: see rfg/quant.h; or NULL */
+    const rfg_tensor *bias; /* layernorms only; or NULL: 0 */
 } rfg_norm_params;
+#define RFG_NORM_PARAMS_INIT                                                                                           \
+    {                                                                                                                  \
+        sizeof(rfg_norm_params), 1e-6f, 0, NULL, NULL                                                                  \
+    }
 
 /* Y = X / sqrt(mean(X^2) + eps) * weight, row by row: RMSNorm (Zhang and Sennrich 2019; torch.nn.functional.rms_norm,
  * vLLM's rms_norm, AITER's rms_norm). Computed in fp32 and rounded once, to nearest even, to Y's dtype. (vLLM's kernel
@@ -21,10 +28,9 @@ typedef struct rfg_norm_params {
  *
  *   y       [M,N]  x's dtype, or NULL if only the quantised output is wanted; row stride >= N, unit column stride; what
  *                  lies between the rows is not touched
- *   quant   quantised output: see rfg/quant.h; or NULL
  *   x       [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride
  *   weight  [N]    x's dtype, unit stride; or NULL: 1
- *   params  or NULL: eps 1e-6, the weight as it is
+ *   params  or NULL: eps 1e-6, the weight as it is, not quantised
  *
  * Tensors may have one dimension (M = 1), or three: [T,H,N] with any strides >= N and >= H rows, so that the queries or
  * keys inside a fused QKV buffer are normalised per head (QK-norm) where they lie: M = T H. x, y, q (and the residuals)
@@ -49,9 +55,9 @@ typedef struct rfg_norm_params {
  * in elements (with heads=, those over T), where rows don't follow one another; scale_columns=1: column-major scales;
  * inplace=; align= (inputs), align_y= (outputs): where pointers and row strides are multiples of fewer than 16 bytes.
  * overlap=1: as for rfg_op_gemm(). */
-RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
-                                                const rfg_tensor *x, const rfg_tensor *weight,
-                                                const rfg_norm_params *params, rfg_stream stream);
+RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
+                                                const rfg_tensor *weight, const rfg_norm_params *params,
+                                                rfg_stream stream);
 
 /* residual_out = X + residual, rounded to their dtype; Y = rmsnorm(residual_out): what stands between the layers of
  * every decoder (vLLM's fused_add_rms_norm, AITER's rmsnorm2d_fwd_with_add).
@@ -65,7 +71,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tens
  *
  * All else as above. Problem string: "add_rmsnorm bf16->bf16 M=16 N=4096"; inplace=1: y is x; inplace=2: residual_out
  * is residual; 3: both. */
-RFG_API RFG_NODISCARD rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+RFG_API RFG_NODISCARD rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y,
                                                     const rfg_tensor *residual_out, const rfg_tensor *x,
                                                     const rfg_tensor *residual, const rfg_tensor *weight,
                                                     const rfg_norm_params *params, rfg_stream stream);
@@ -73,19 +79,18 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_
 /* Y = (X - mean(X)) / sqrt(var(X) + eps) * weight + bias, row by row, with the biased variance, computed from the
  * differences to the mean (torch.nn.functional.layer_norm).
  *
- *   bias  [N]  x's dtype, unit stride; or NULL: 0
+ *   bias  [N]  of params: x's dtype, unit stride; or NULL: 0
  *
  * All else as for rfg_op_rmsnorm(). Problem string: "layernorm bf16->bf16 M=16 N=4096 bias=1". */
-RFG_API RFG_NODISCARD rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
-                                                  const rfg_tensor *x, const rfg_tensor *weight, const rfg_tensor *bias,
-                                                  const rfg_norm_params *params, rfg_stream stream);
+RFG_API RFG_NODISCARD rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
+                                                  const rfg_tensor *weight, const rfg_norm_params *params,
+                                                  rfg_stream stream);
 
 /* The same of X + residual; see rfg_op_add_rmsnorm(). */
-RFG_API RFG_NODISCARD rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
+RFG_API RFG_NODISCARD rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y,
                                                       const rfg_tensor *residual_out, const rfg_tensor *x,
                                                       const rfg_tensor *residual, const rfg_tensor *weight,
-                                                      const rfg_tensor *bias, const rfg_norm_params *params,
-                                                      rfg_stream stream);
+                                                      const rfg_norm_params *params, rfg_stream stream);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/params.h"
+
 static const char *const act_names[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none" };
 
 static const struct rfg_key act_keys[ACT_NKEYS] = {
@@ -31,12 +33,6 @@ static const struct rfg_key act_keys[ACT_NKEYS] = {
     [ACT_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
-/* Columns of x. */
-static int64_t x_cols(const struct rfg_problem *prob)
-{
-    return prob->v[ACT_N] * (act_multiplies(prob) ? 2 : 1);
-}
-
 static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
@@ -46,8 +42,8 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "%s: only of act_and_mul", v[ACT_INTERLEAVED] ? "interleaved=1" : "act=swigluoai");
     if (v[ACT_INPLACE] && (act_multiplies(prob) || !act_is_plain(prob) || v[ACT_LDX] != v[ACT_LDY]))
         return rfg_refuse(why, "inplace=1: only of act with a plain output and ldy=ldx");
-    if (v[ACT_LDX] && v[ACT_LDX] < x_cols(prob))
-        return rfg_refuse(why, "ldx=%" PRId64 ": must be at least %" PRId64, v[ACT_LDX], x_cols(prob));
+    if (v[ACT_LDX] && v[ACT_LDX] < act_x_cols(prob))
+        return rfg_refuse(why, "ldx=%" PRId64 ": must be at least %" PRId64, v[ACT_LDX], act_x_cols(prob));
     if (v[ACT_LDY] && v[ACT_LDY] < v[ACT_N])
         return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[ACT_LDY], v[ACT_N]);
     if (v[ACT_SCALE_COLUMNS] && v[ACT_SCALE] != RFG_SCALE_GROUP)
@@ -61,41 +57,14 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void act_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double m = (double)v[ACT_M], in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    *bytes = m * (double)x_cols(prob) * in + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
+    double m = (double)v[ACT_M], row = (double)rfg_format_bytes(prob->dtype[0], act_x_cols(prob));
+    *bytes = m * row + rfg_outputs_bytes(prob, v[ACT_M], v[ACT_N], v[ACT_SCALE], v[ACT_PLAIN]);
     *flops = 10 * m * (double)v[ACT_N];
 }
 
-static int act_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+void act_set_chunks(struct act_args *a, const struct rfg_problem *prob)
 {
-    const int64_t *v = prob->v;
-    struct rfg_outputs_shape s = { .rows = v[ACT_M],
-                                   .cols = v[ACT_N],
-                                   .heads = 1,
-                                   .ld = v[ACT_LDY],
-                                   .scale = v[ACT_SCALE],
-                                   .plain = v[ACT_PLAIN],
-                                   .scale_columns = v[ACT_SCALE_COLUMNS],
-                                   .align_key = ACT_ALIGN_Y };
-    rfg_outputs_specs(prob, &s, spec);
-    spec[0].same_as = v[ACT_INPLACE] ? 4 : 0;
-    spec[3] = rfg_rows_spec("x", (rfg_dtype)prob->dtype[0], v[ACT_M], x_cols(prob), 1, v[ACT_LDX], ACT_ALIGN);
-    return 4;
-}
-
-static rfg_status act_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                           rfg_stream stream)
-{
-    rfg_quant quant = { (rfg_scale_kind)prob->v[ACT_SCALE], &t[1], &t[2] };
-    rfg_act_params params = { .act = (rfg_act)prob->v[ACT_ACT], .interleaved = (int)prob->v[ACT_INTERLEAVED] };
-    return (act_multiplies(prob) ? rfg_op_act_and_mul : rfg_op_act)(
-        ctx, act_is_plain(prob) ? &t[0] : NULL, prob->v[ACT_SCALE] ? &quant : NULL, &t[3], &params, stream);
-}
-
-/* What follows from the sizes. */
-static void set_chunks(struct act_args *a, const struct rfg_problem *prob)
-{
-    unsigned vec = 16 / (unsigned)rfg_dtype_size((rfg_dtype)prob->dtype[0]), d = (unsigned)(a->n - 1) / vec + 1;
+    unsigned vec = (unsigned)rfg_format_elements(prob->dtype[0], 16), d = (unsigned)(a->n - 1) / vec + 1;
     unsigned group = RFG_SCALE_COLUMNS / vec;
     if (prob->v[ACT_SCALE] == RFG_SCALE_GROUP)
         d = (d + group - 1) / group * group;
@@ -104,46 +73,23 @@ static void set_chunks(struct act_args *a, const struct rfg_problem *prob)
     a->mul = (unsigned)((((uint64_t)1 << (31 + a->shift)) + d - 1) / d);
 }
 
-static void act_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
-{
-    const int64_t *v = prob->v;
-    struct act_args *a = kargs;
-    bool columns = v[ACT_SCALE_COLUMNS];
-    memset(a, 0, sizeof(*a));
-    a->x = t[3].data;
-    a->ldx = t[3].strides[0];
-    if (act_is_plain(prob)) {
-        a->y = t[0].data;
-        a->ldy = t[0].strides[0];
-    }
-    if (v[ACT_SCALE]) {
-        a->q = t[1].data;
-        a->ldq = t[1].strides[0];
-        a->scale = t[2].data;
-        a->scale_row = v[ACT_SCALE] == RFG_SCALE_STATIC ? 0 : t[2].strides[0];
-        a->scale_col = columns ? t[2].strides[1] : 1;
-    }
-    a->alpha = ACT_DEFAULT_ALPHA;
-    a->limit = ACT_DEFAULT_LIMIT;
-    a->m = (int)v[ACT_M];
-    a->n = (int)v[ACT_N];
-    set_chunks(a, prob);
-}
-
 /* ---- the public functions --------------------------------------------------------------------------------------- */
 
+RFG_PARAMS_END(rfg_act_params, quant);
+
 static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx, const rfg_tensor *y,
-                      const rfg_quant *quant, const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
+                      const rfg_tensor *x, const rfg_act_params *given, rfg_stream stream)
 {
-    rfg_act_params params = { .act = RFG_ACT_SILU };
+    rfg_act_params params = RFG_ACT_PARAMS_INIT;
     struct rfg_operand ox;
     struct rfg_outputs o;
     bool mul = op == &rfg_op_act_and_mul_desc;
     rfg_status st;
-    if (given)
-        params = *given;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: ctx is NULL: must be a context", fn);
+    if ((st = RFG_TAKE_PARAMS(fn, rfg_act_params, &params, given)))
+        return st;
+    const rfg_quant *quant = params.quant;
     if ((st = rfg_check_operand(&ox, fn, "x", x, 1, 3)))
         return st;
     if (!rfg_dtype_is_float((int)x->dtype))
@@ -210,20 +156,20 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
                           .limit = params.limit != 0 ? params.limit : ACT_DEFAULT_LIMIT,
                           .m = (int)ox.rows,
                           .n = (int)n };
-    set_chunks(&a, &prob);
+    act_set_chunks(&a, &prob);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
-rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                              const rfg_act_params *params, rfg_stream stream)
+rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
+                              rfg_stream stream)
 {
-    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, quant, x, params, stream);
+    return run("rfg_op_act_and_mul", &rfg_op_act_and_mul_desc, ctx, y, x, params, stream);
 }
 
-rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                      const rfg_act_params *params, rfg_stream stream)
+rfg_status rfg_op_act(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_act_params *params,
+                      rfg_stream stream)
 {
-    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, quant, x, params, stream);
+    return run("rfg_op_act", &rfg_op_act_desc, ctx, y, x, params, stream);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
@@ -251,9 +197,6 @@ VARIANTS(act);
         .head = offsetof(struct act_args, workspace),                                                                  \
         .valid = act_valid,                                                                                            \
         .cost = act_cost,                                                                                              \
-        .tensors = act_tensors,                                                                                        \
-        .call = act_call,                                                                                              \
-        .pack = act_pack,                                                                                              \
     }
 DESC(act_and_mul, 2);
 DESC(act, 3);

@@ -30,6 +30,11 @@ static inline bool act_multiplies(const struct rfg_problem *prob)
 {
     return prob->op->name[3] != 0; /* "act_and_mul", not "act" */
 }
+/* Columns of x. */
+static inline int64_t act_x_cols(const struct rfg_problem *prob)
+{
+    return prob->v[ACT_N] * (act_multiplies(prob) ? 2 : 1);
+}
 static inline bool act_is_plain(const struct rfg_problem *prob)
 {
     return !prob->v[ACT_SCALE] || prob->v[ACT_PLAIN];
@@ -37,6 +42,9 @@ static inline bool act_is_plain(const struct rfg_problem *prob)
 
 #define ACT_DEFAULT_ALPHA 1.702f
 #define ACT_DEFAULT_LIMIT 7.0f
+
+/* Fills in what follows from the sizes. */
+void act_set_chunks(struct act_args *a, const struct rfg_problem *prob);
 
 extern const struct rfg_op rfg_op_act_and_mul_desc, rfg_op_act_desc;
 

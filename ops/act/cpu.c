@@ -16,7 +16,7 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     const struct job *j = ctx;
     const struct act_args *a = j->a;
     int dtype = j->prob->dtype[0];
-    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)dtype);
+    int64_t size = rfg_format_bytes(dtype, 1);
     const char *x = (const char *)a->x + row * a->ldx * size;
     bool turns = j->prob->v[ACT_INTERLEAVED];
     struct rfg_cpu_act r = { .out = { .n = a->n,

@@ -8,7 +8,7 @@
 
 static int vec_of(const struct rfg_problem *prob)
 {
-    return 16 / (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    return (int)rfg_format_elements(prob->dtype[0], 16);
 }
 
 /* Chunks of 16 bytes of x in a row of the output, as in struct act_args. */
@@ -26,7 +26,7 @@ static int width_of(const struct rfg_problem *prob)
 
 static bool width_valid(const struct rfg_problem *prob, int width, struct rfg_reason *why)
 {
-    int size = (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    int size = (int)rfg_format_bytes(prob->dtype[0], 1);
     if (width < size)
         return rfg_refuse(why, "width=%d: must be at least an element, %d bytes", width, size);
     return width <= width_of(prob) ||
@@ -277,7 +277,7 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[ROWS_THREADS] = 256;
     p[ROWS_CHUNKS] = 2;
     p[ROWS_KEEP] = 0;
-    p[ROWS_WIDTH] = (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    p[ROWS_WIDTH] = (int)rfg_format_bytes(prob->dtype[0], 1);
     p[ROWS_STREAM] = 0;
 }
 

@@ -56,32 +56,16 @@ static double value(const struct rfg_problem *prob, const rfg_tensor *x, int64_t
     return isfinite(y) && fabs(y) > 0x1.fffffep127 ? copysign(INFINITY, y) : y;
 }
 
-static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                         int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+rfg_status rfg_oracle_act(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
     int64_t n = prob->v[ACT_N];
-    for (int64_t r = 0; r < n_rows; r++)
-        for (int64_t i = 0; i < n; i++) {
-            double allow, y = value(prob, &host[3], rows[r], i, &allow);
-            for (int t = 0; t < 2; t++)
-                if (expected[t].value) {
-                    expected[t].value[r * n + i] = y;
-                    expected[t].allow[r * n + i] = allow;
-                }
-        }
+    for (int t = 0; t < 2; t++)
+        for (int64_t r = 0; r < expected[t].n_rows; r++)
+            for (int64_t i = 0; i < n; i++)
+                expected[t].value[r * n + i] =
+                    value(prob, &host[3], expected[t].rows[r], i, &expected[t].allow[r * n + i]);
     if (expected[2].value)
-        rfg_expect_scales(prob, prob->v[ACT_SCALE] == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : n, n, n_rows, expected);
+        rfg_expect_scales((rfg_dtype)prob->dtype[1], prob->v[ACT_SCALE] == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : n, n,
+                          &expected[1], &expected[2]);
     return RFG_OK;
-}
-
-rfg_status rfg_oracle_act_and_mul(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
-                                  const int64_t *rows, int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    return oracle(prob, host, rows, n_rows, expected);
-}
-
-rfg_status rfg_oracle_act(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                          int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    return oracle(prob, host, rows, n_rows, expected);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/operand.h"
+#include "ops/params.h"
 #include "rfg/gemm.h"
 
 #define MAX_SIZE RFG_MAX_SIZE
@@ -56,71 +57,19 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 
 static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
-    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    double out = (double)rfg_dtype_size((rfg_dtype)prob->dtype[2]);
-    *bytes = (m * k + n * k) * in + m * n * out + (prob->v[GEMM_BIAS] ? n * in : 0);
-    *flops = 2 * m * n * k;
-}
-
-static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dtype, int64_t rows, int64_t cols,
-                                      int64_t ld)
-{
-    struct rfg_tensor_spec s = { .name = name,
-                                 .output = output,
-                                 .dtype = (rfg_dtype)dtype,
-                                 .ndim = 2,
-                                 .shape = { rows, cols },
-                                 .row_stride = ld ? ld : cols,
-                                 .align_key = output ? GEMM_ALIGN_Y : GEMM_ALIGN };
-    return s;
-}
-
-static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
-{
+    const uint8_t *d = prob->dtype;
     const int64_t *v = prob->v;
-    spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
-    spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
-    spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
-    if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
-        spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N] / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
-    spec[3] = (struct rfg_tensor_spec){ .name = "bias",
-                                        .dtype = (rfg_dtype)prob->dtype[1],
-                                        .ndim = 1,
-                                        .shape = { v[GEMM_N] },
-                                        .absent = !v[GEMM_BIAS],
-                                        .align_key = GEMM_ALIGN_Y };
-    return 4;
-}
-
-static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                            rfg_stream stream)
-{
-    rfg_tensor w = t[2];
-    if (prob->v[GEMM_PREPACKED])
-        w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
-    return rfg_op_gemm(ctx, &t[0], &t[1], &w, prob->v[GEMM_BIAS] ? &t[3] : NULL, stream);
-}
-
-static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
-{
-    struct gemm_args *a = kargs;
-    memset(a, 0, sizeof(*a));
-    a->y = t[0].data;
-    a->x = t[1].data;
-    a->w = t[2].data;
-    a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
-    a->ldy = t[0].strides[0];
-    a->ldx = t[1].strides[0];
-    a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];
-    a->m = (int32_t)prob->v[GEMM_M];
-    a->n = (int32_t)prob->v[GEMM_N];
-    a->k = (int32_t)prob->v[GEMM_K];
+    double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
+    *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)rfg_format_bytes(d[1], v[GEMM_K]) +
+             m * (double)rfg_format_bytes(d[2], v[GEMM_N]) +
+             (v[GEMM_BIAS] ? (double)rfg_format_bytes(d[1], v[GEMM_N]) : 0);
+    *flops = 2 * m * n * k;
 }
 
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
+RFG_PARAMS_END(rfg_gemm_params, bias);
 
 /* Tensors of the right kind and a dtype that gemm computes with. */
 static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tensor *t, int ndim)
@@ -133,12 +82,16 @@ static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tenso
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
-                       const rfg_tensor *bias, rfg_stream stream)
+                       const rfg_gemm_params *params, rfg_stream stream)
 {
     struct rfg_operand oy, ox, ow, ob = { 0 };
+    rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
+    rfg_status st;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
-    rfg_status st;
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, &p, params)))
+        return st;
+    const rfg_tensor *bias = p.bias;
     bool prepacked = w && w->ndim == 5;
     if ((st = check(&oy, "y", y, 2)) || (st = check(&ox, "x", x, 2)) || (st = check(&ow, "w", w, prepacked ? 5 : 2)) ||
         (bias && (st = check(&ob, "bias", bias, 1))))
@@ -206,7 +159,4 @@ const struct rfg_op rfg_op_gemm_desc = {
     .head = offsetof(struct gemm_args, head),
     .valid = gemm_valid,
     .cost = gemm_cost,
-    .tensors = gemm_tensors,
-    .call = gemm_call,
-    .pack = gemm_pack,
 };

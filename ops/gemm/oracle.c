@@ -70,7 +70,7 @@ static void unpack_doubles(const rfg_tensor *w, int64_t row, int64_t k, double *
 
 static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 {
-    const char *base = (const char *)t->data + row * t->strides[0] * (int64_t)rfg_dtype_size(t->dtype);
+    const char *base = (const char *)t->data + rfg_format_bytes((int)t->dtype, row * t->strides[0]);
     if (t->dtype == RFG_F32) {
         for (int64_t i = 0; i < k; i++)
             out[i] = ((const float *)base)[i];
@@ -109,10 +109,9 @@ static void *gemm_columns(void *arg)
 /* The kernel sums fp32 products in some order: the error of a sum of K terms is at most (K-1) eps sum|terms|; with
  * rounding errors of random sign it grows like sqrt(K), and sqrt(K) + 4 (the bias, the split-K partials, a few ulps of
  * bad luck) is what is allowed: a 16-bit accumulator is far outside it. fp32 denormals may be flushed. */
-rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                           int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
-    int64_t k = prob->v[GEMM_K];
+    int64_t k = prob->v[GEMM_K], n_rows = expected[0].n_rows;
     double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
     struct gemm_job j = { .x = &host[1],
                           .w = &host[2],
@@ -129,7 +128,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor host
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows of x", (long long)n_rows);
     pthread_once(&half_once, half_init);
     for (int64_t r = 0; r < n_rows; r++)
-        to_doubles(j.x, rows[r], k, xd + r * k);
+        to_doubles(j.x, expected[0].rows[r], k, xd + r * k);
 
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int threads = (double)n_rows * (double)j.n * (double)k < 1e6 ? 1 : cores > 16 ? 16 : (int)cores, started = 0;
@@ -148,15 +147,15 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor host
 }
 
 /* Bits are moved, none is rounded: what is expected is exactly what was there. */
-rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
-                                   const int64_t *rows, int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_tensor *host,
+                                   struct rfg_expected *expected)
 {
     int64_t k = prob->v[PREPACK_K];
-    for (int64_t b = 0; b < n_rows; b++) /* of 16 rows of W */
+    for (int64_t b = 0; b < expected[0].n_rows; b++) /* of 16 rows of W */
         for (int64_t r = 0; r < 16; r++)
             for (int64_t i = 0; i < k; i++) {
                 int64_t at = b * 16 * k + ((i / 32 * 4 + i % 32 / 8) * 16 + r) * 8 + i % 8;
-                expected[0].value[at] = rfg_element(&host[1], rows[b] * 16 + r, i);
+                expected[0].value[at] = rfg_element(&host[1], expected[0].rows[b] * 16 + r, i);
                 expected[0].allow[at] = 0;
             }
     return RFG_OK;

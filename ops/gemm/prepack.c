@@ -88,43 +88,6 @@ static void problem_cost(const struct rfg_problem *prob, double *bytes, double *
     *flops = (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K]; /* moves: 0 would mean nothing to do */
 }
 
-static int problem_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
-{
-    const int64_t *v = prob->v;
-    /* The destination as 16 rows of W each. */
-    spec[0] = (struct rfg_tensor_spec){ .name = "dst",
-                                        .output = true,
-                                        .dtype = (rfg_dtype)prob->dtype[1],
-                                        .ndim = 2,
-                                        .shape = { v[PREPACK_N] / PREPACK_ROWS, v[PREPACK_K] * PREPACK_ROWS },
-                                        .row_stride = v[PREPACK_K] * PREPACK_ROWS,
-                                        .align_key = -1 };
-    spec[1] = (struct rfg_tensor_spec){ .name = "src",
-                                        .dtype = (rfg_dtype)prob->dtype[0],
-                                        .ndim = 2,
-                                        .shape = { v[PREPACK_N], v[PREPACK_K] },
-                                        .row_stride = v[PREPACK_LD] ? v[PREPACK_LD] : v[PREPACK_K],
-                                        .align_key = -1 };
-    return 2;
-}
-
-static rfg_status problem_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                               rfg_stream stream)
-{
-    rfg_tensor dst = rfg_tensor_prepacked(t[0].data, t[0].dtype, prob->v[PREPACK_N], prob->v[PREPACK_K]);
-    return rfg_gemm_prepack(ctx, &dst, &t[1], stream);
-}
-
-static void problem_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
-{
-    struct prepack_args *a = kargs;
-    *a = (struct prepack_args){ .dst = t[0].data,
-                                .src = t[1].data,
-                                .n = (int)prob->v[PREPACK_N],
-                                .k = (int)prob->v[PREPACK_K],
-                                .ld = t[1].strides[0] };
-}
-
 rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src, rfg_stream stream)
 {
     struct rfg_operand od, os;
@@ -287,7 +250,4 @@ const struct rfg_op rfg_op_gemm_prepack_desc = {
     .head = offsetof(struct prepack_args, workspace),
     .valid = problem_valid,
     .cost = problem_cost,
-    .tensors = problem_tensors,
-    .call = problem_call,
-    .pack = problem_pack,
 };

@@ -14,7 +14,6 @@ static const char *const form_names[] = { "nhd", "hnd", "vllm", "gaps" };
 static const char *const lens_names[] = { "all", "log", "any" };
 
 #define MAX_PAGE (1 << 30)
-#define GAP      64 /* elements between rows with form=gaps: keeps every alignment */
 
 /* clang-format off */
 #define KEYS                                                                                                          \
@@ -92,7 +91,7 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     return true;
 }
 
-static int64_t columns_of_table(const struct rfg_problem *prob)
+int64_t mha_table_columns(const struct rfg_problem *prob)
 {
     int64_t page = prob->v[MHA_PAGE];
     return page ? (prob->v[MHA_S] + page - 1) / page : 0;
@@ -101,7 +100,7 @@ static int64_t columns_of_table(const struct rfg_problem *prob)
 static bool mha_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    int64_t dv = mha_dv(prob), columns = columns_of_table(prob);
+    int64_t dv = mha_dv(prob), columns = mha_table_columns(prob);
     if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
         return rfg_refuse(why, "dtype %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (prob->dtype[1] != prob->dtype[0])
@@ -183,8 +182,8 @@ static void visible(const struct rfg_problem *prob, int64_t sq, int64_t skv, dou
 static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    double kv_size = (double)rfg_dtype_size((rfg_dtype)mha_kv_dtype(prob)), pairs = 0, keys = 0, queries = 0;
+    double d = (double)v[MHA_D], dv = mha_dv(prob), size = (double)rfg_format_bytes(prob->dtype[0], 1);
+    double kv_size = (double)rfg_format_bytes(mha_kv_dtype(prob), 1), pairs = 0, keys = 0, queries = 0;
     int64_t alike = !v[MHA_VARLEN] && !v[MHA_LENS] ? 1 : 4096; /* a sample of these stands for all */
     int64_t n = v[MHA_B] < alike ? v[MHA_B] : alike;
     for (int64_t b = 0; b < n; b++) {
@@ -201,128 +200,7 @@ static void mha_cost(const struct rfg_problem *prob, double *bytes, double *flop
     *flops = share * 2 * (d + dv) * pairs * hq;
 }
 
-/* ---- tensors ---------------------------------------------------------------------------------------------------- */
-
-static struct rfg_tensor_spec rows_spec(const struct rfg_problem *prob, const char *name, int dtype, int64_t rows,
-                                        int64_t heads, int64_t d)
-{
-    return (struct rfg_tensor_spec){ .name = name,
-                                     .dtype = (rfg_dtype)dtype,
-                                     .ndim = 3,
-                                     .shape = { rows, heads, d },
-                                     .row_stride = heads * d + (prob->v[MHA_FORM] == MHA_FORM_GAPS ? GAP : 0),
-                                     .align_key = MHA_ALIGN };
-}
-
-static struct rfg_tensor_spec vector_spec(const char *name, rfg_dtype dtype, int64_t n, bool present)
-{
-    return (struct rfg_tensor_spec){
-        .name = name, .dtype = dtype, .ndim = 1, .shape = { n }, .absent = !present, .align_key = -1
-    };
-}
-
-/* Blocks of sequence b, and of the cache: as many as its keys fill, as a server has it. */
-static int64_t blocks_of_sequence(const struct rfg_problem *prob, int64_t b)
-{
-    int64_t page = prob->v[MHA_PAGE];
-    return (mha_test_length(prob, false, b) + page - 1) / page;
-}
-
-static int64_t blocks_of_cache(const struct rfg_problem *prob)
-{
-    int64_t blocks = 0;
-    if (!prob->v[MHA_PAGE] || prob->v[MHA_LENS] == MHA_LENS_ALL)
-        return prob->v[MHA_B] * columns_of_table(prob);
-    for (int64_t b = 0; b < prob->v[MHA_B]; b++)
-        blocks += blocks_of_sequence(prob, b);
-    return blocks;
-}
-
-static bool has_lens(const struct rfg_problem *prob)
-{
-    return prob->v[MHA_PAGE] || (mha_is_decode(prob) && prob->v[MHA_LENS]);
-}
-
-static int mha_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
-{
-    const int64_t *v = prob->v;
-    int64_t tokens = v[MHA_B] * v[MHA_SQ], columns = columns_of_table(prob), hq = v[MHA_HQ], dv = mha_dv(prob);
-    int64_t keys = v[MHA_PAGE] ? blocks_of_cache(prob) * v[MHA_PAGE] : v[MHA_B] * v[MHA_S];
-    int64_t scales = v[MHA_SCALES] == MHA_SCALES_HEAD ? v[MHA_HKV] : 1;
-    int kv = mha_kv_dtype(prob);
-    _Static_assert(MHA_T_COUNT <= RFG_MAX_TENSORS, "room for all");
-    spec[MHA_T_OUT] = rows_spec(prob, "out", prob->dtype[1], tokens, 1, hq * dv);
-    spec[MHA_T_OUT].ndim = 2;
-    spec[MHA_T_OUT].shape[1] = hq * dv;
-    spec[MHA_T_OUT].shape[2] = 0;
-    spec[MHA_T_OUT].output = true;
-    spec[MHA_T_LSE] = (struct rfg_tensor_spec){ .name = "lse",
-                                                .output = true,
-                                                .dtype = RFG_F32,
-                                                .ndim = 2,
-                                                .shape = { tokens, hq },
-                                                .row_stride = hq,
-                                                .on_request = !v[MHA_LSE],
-                                                .align_key = -1 };
-    spec[MHA_T_Q] = rows_spec(prob, "q", prob->dtype[0], tokens, hq, v[MHA_D]);
-    spec[MHA_T_K] = rows_spec(prob, "k", kv, keys, v[MHA_HKV], v[MHA_D]);
-    spec[MHA_T_V] = rows_spec(prob, "v", kv, keys, v[MHA_HKV], dv);
-    spec[MHA_T_Q].role = RFG_ROLE_QUERIES;
-    spec[MHA_T_K].role = RFG_ROLE_KEYS;
-    spec[MHA_T_V].role = RFG_ROLE_VALUES;
-    spec[MHA_T_K].period = spec[MHA_T_V].period = v[MHA_PAGE] ? v[MHA_PAGE] : v[MHA_S];
-    spec[MHA_T_SINKS] = vector_spec("sinks", RFG_F32, hq, v[MHA_SINK]);
-    spec[MHA_T_ALIBI] = vector_spec("alibi", RFG_F32, hq, v[MHA_ALIBI]);
-    spec[MHA_T_K_SCALE] = vector_spec("k_scale", RFG_F32, scales, v[MHA_SCALES]);
-    spec[MHA_T_V_SCALE] = vector_spec("v_scale", RFG_F32, scales, v[MHA_SCALES]);
-    spec[MHA_T_CU_Q] = vector_spec("cu_seqlens_q", RFG_I32, v[MHA_B] + 1, v[MHA_VARLEN]);
-    spec[MHA_T_CU_K] = vector_spec("cu_seqlens_k", RFG_I32, v[MHA_B] + 1, v[MHA_VARLEN] && !v[MHA_PAGE]);
-    spec[MHA_T_TABLE] = vector_spec("block_table", RFG_I32, v[MHA_B], v[MHA_PAGE]);
-    spec[MHA_T_TABLE].ndim = 2;
-    spec[MHA_T_TABLE].shape[1] = spec[MHA_T_TABLE].row_stride = columns;
-    spec[MHA_T_LENS] = vector_spec("kv_lens", RFG_I32, v[MHA_B], has_lens(prob));
-    return MHA_T_COUNT;
-}
-
-/* Which block holds what is arbitrary, and none holds two things; entries past a sequence's end say some block. */
-static void fill_table(const struct rfg_problem *prob, uint64_t seed, int32_t *table)
-{
-    int64_t blocks = blocks_of_cache(prob), columns = columns_of_table(prob), left = blocks;
-    for (int64_t i = 0; i < blocks; i++) {
-        int64_t j = (int64_t)(draw(seed + (uint64_t)i) % (uint64_t)(i + 1));
-        table[i] = table[j];
-        table[j] = (int32_t)i;
-    }
-    /* From the last sequence on, so that what is still to be handed out lies before the row that is written. */
-    for (int64_t b = prob->v[MHA_B] - 1; b >= 0 && blocks; b--) {
-        int64_t n = blocks_of_sequence(prob, b);
-        left -= n;
-        memmove(table + b * columns, table + left, (size_t)n * sizeof(*table));
-        for (int64_t i = n; i < columns; i++)
-            table[b * columns + i] = (int32_t)(draw(seed ^ (uint64_t)(b * columns + i)) % (uint64_t)blocks);
-    }
-}
-
-static void mha_indices(const struct rfg_problem *prob, int tensor, uint64_t seed, int32_t *data)
-{
-    int64_t batch = prob->v[MHA_B], sum = 0;
-    switch (tensor) {
-    case MHA_T_TABLE:
-        fill_table(prob, seed, data);
-        break;
-    case MHA_T_LENS:
-        for (int64_t b = 0; b < batch; b++)
-            data[b] = (int32_t)mha_test_length(prob, false, b);
-        break;
-    default:
-        for (int64_t b = 0; b <= batch; b++) {
-            data[b] = (int32_t)sum;
-            sum += b < batch ? mha_test_length(prob, tensor == MHA_T_CU_Q, b) : 0;
-        }
-    }
-}
-
-int64_t mha_posed_keys(int64_t most, int64_t held, bool varlen)
+int64_t mha_called_keys(int64_t most, int64_t held, bool varlen)
 {
     int64_t s = 1;
     if (!most || (most >= held && !varlen))
@@ -331,136 +209,6 @@ int64_t mha_posed_keys(int64_t most, int64_t held, bool varlen)
     while (s < most)
         s *= 2;
     return s < RFG_MAX_SIZE ? s : RFG_MAX_SIZE;
-}
-
-static void mha_posed(struct rfg_problem *prob)
-{
-    int64_t *v = prob->v, page = v[MHA_PAGE] ? v[MHA_PAGE] : 1;
-    v[MHA_S] = mha_posed_keys(v[MHA_S], (v[MHA_S] + page - 1) / page * page, v[MHA_VARLEN] && !v[MHA_PAGE]);
-    v[MHA_LENS] = mha_is_decode(prob) && v[MHA_LENS] && v[MHA_B] > 1 ? MHA_LENS_LOG : MHA_LENS_ALL;
-    if (prob->v[MHA_FORM] != MHA_FORM_VLLM)
-        prob->v[MHA_FORM] = MHA_FORM_NHD;
-}
-
-/* ---- views of the harness' memory ------------------------------------------------------------------------------- */
-
-/* [groups, tokens, heads, d] in memory that has rows of heads `ld` apart, or, with heads outside, a group's heads one
- * after the other. */
-static rfg_tensor heads_view(const rfg_tensor *t, int64_t groups, int64_t tokens, int64_t heads, int64_t d, int64_t ld,
-                             bool heads_outside)
-{
-    rfg_tensor view = { t->data, t->dtype, 4, { groups, tokens, heads, d }, { tokens * ld, ld, d, 1 } };
-    if (heads_outside) {
-        view.strides[0] = heads * tokens * d;
-        view.strides[1] = d;
-        view.strides[2] = tokens * d;
-    }
-    return view;
-}
-
-/* Without a dimension. */
-static rfg_tensor drop(rfg_tensor t, int dim)
-{
-    t.ndim--;
-    for (int i = dim; i < t.ndim; i++) {
-        t.shape[i] = t.shape[i + 1];
-        t.strides[i] = t.strides[i + 1];
-    }
-    return t;
-}
-
-static rfg_tensor older_vllm(const rfg_tensor *t, int64_t blocks, int64_t heads, int64_t page, int64_t d, bool is_k)
-{
-    int64_t x = 16 / (int64_t)rfg_dtype_size(t->dtype);
-    if (is_k)
-        return (rfg_tensor){
-            t->data, t->dtype, 5, { blocks, heads, d / x, page, x }, { heads * page * d, page * d, page * x, x, 1 }
-        };
-    return (rfg_tensor){ t->data, t->dtype, 4, { blocks, heads, d, page }, { heads * page * d, page * d, page, 1 } };
-}
-
-static rfg_tensor cache_view(const struct rfg_problem *prob, const rfg_tensor *t, int64_t d, bool is_k)
-{
-    const int64_t *v = prob->v;
-    int64_t page = v[MHA_PAGE], heads = v[MHA_HKV], blocks = v[MHA_B], tokens = v[MHA_S];
-    bool hnd = v[MHA_FORM] == MHA_FORM_HND;
-    if (page) {
-        blocks = blocks_of_cache(prob);
-        tokens = page;
-    }
-    if (v[MHA_FORM] == MHA_FORM_VLLM)
-        return older_vllm(t, blocks, heads, page, d, is_k);
-    if (v[MHA_VARLEN] && !page)
-        return drop(heads_view(t, 1, v[MHA_B] * v[MHA_S], heads, d, t->strides[0], hnd), 0);
-    return heads_view(t, blocks, tokens, heads, d, t->strides[0], hnd);
-}
-
-void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], struct mha_views *views)
-{
-    const int64_t *v = prob->v;
-    int64_t batch = v[MHA_VARLEN] ? 1 : v[MHA_B], sq = v[MHA_VARLEN] ? v[MHA_B] * v[MHA_SQ] : v[MHA_SQ];
-    int64_t hq = v[MHA_HQ], dv = mha_dv(prob);
-    /* Varlen has no batch; one query a sequence is passed without its dimension. */
-    int gone = v[MHA_VARLEN] ? 0 : mha_is_decode(prob) && sq == 1 ? 1 : -1;
-    rfg_tensor *w = views->t;
-    memcpy(w, t, MHA_T_COUNT * sizeof(*w));
-    w[MHA_T_Q] = heads_view(&t[MHA_T_Q], batch, sq, hq, v[MHA_D], t[MHA_T_Q].strides[0], v[MHA_FORM] == MHA_FORM_HND);
-    w[MHA_T_OUT] = heads_view(&t[MHA_T_OUT], batch, sq, hq, dv, t[MHA_T_OUT].strides[0], false);
-    w[MHA_T_LSE] = (rfg_tensor){ t[MHA_T_LSE].data, RFG_F32, 3, { batch, hq, sq }, { sq * hq, 1, hq } };
-    if (gone >= 0) {
-        w[MHA_T_Q] = drop(w[MHA_T_Q], gone);
-        w[MHA_T_OUT] = drop(w[MHA_T_OUT], gone);
-        w[MHA_T_LSE] = drop(w[MHA_T_LSE], gone ? 2 : 0);
-    }
-    w[MHA_T_K] = cache_view(prob, &t[MHA_T_K], v[MHA_D], true);
-    w[MHA_T_V] = cache_view(prob, &t[MHA_T_V], dv, false);
-    bool paged = v[MHA_PAGE] != 0, windowed = v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0;
-    const rfg_tensor *scales[2] = { &w[MHA_T_K_SCALE], &w[MHA_T_V_SCALE] };
-    views->call = (struct mha_call){
-        .op = prob->op,
-        .out = &w[MHA_T_OUT],
-        .q = &w[MHA_T_Q],
-        .k = &w[MHA_T_K],
-        .v = &w[MHA_T_V],
-        .table = paged ? &w[MHA_T_TABLE] : NULL,
-        .lens = has_lens(prob) ? &w[MHA_T_LENS] : NULL,
-        .p = { .soft_cap = (float)v[MHA_CAP],
-               .causal = v[MHA_CAUSAL] != 0,
-               .window = windowed,
-               .window_left = (int32_t)v[MHA_LEFT],
-               .window_right = (int32_t)v[MHA_RIGHT],
-               .sinks = v[MHA_SINK] ? &w[MHA_T_SINKS] : NULL,
-               .alibi = v[MHA_ALIBI] ? &w[MHA_T_ALIBI] : NULL,
-               .lse = w[MHA_T_LSE].data ? &w[MHA_T_LSE] : NULL,
-               .k_scale = v[MHA_SCALES] ? scales[0] : NULL,
-               .v_scale = v[MHA_SCALES] ? scales[1] : NULL,
-               .cu_seqlens_q = v[MHA_VARLEN] ? &w[MHA_T_CU_Q] : NULL,
-               .cu_seqlens_k = v[MHA_VARLEN] && !paged ? &w[MHA_T_CU_K] : NULL,
-               .max_seqlen_q = (int32_t)v[MHA_SQ],
-               .max_seqlen_k = (int32_t)v[MHA_S],
-               .mean_seqlen_k = v[MHA_LENS] ? 0 : (int32_t)v[MHA_S] },
-    };
-    if (!mha_is_decode(prob)) {
-        views->call.p.block_table = views->call.table;
-        views->call.p.kv_lens = views->call.lens;
-    }
-}
-
-static rfg_status mha_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                           rfg_stream stream)
-{
-    struct mha_views w;
-    mha_views(prob, t, &w);
-    const struct mha_call *c = &w.call;
-    return mha_is_decode(prob) ? rfg_op_mha_decode(ctx, c->out, c->q, c->k, c->v, c->table, c->lens, &c->p, stream)
-                               : rfg_op_mha(ctx, c->out, c->q, c->k, c->v, &c->p, stream);
-}
-
-static void mha_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
-{
-    struct mha_views w;
-    mha_views(prob, t, &w);
-    mha_fill_args(&w.call, kargs);
 }
 
 /* ---- kernel arguments ------------------------------------------------------------------------------------------- */
@@ -494,7 +242,7 @@ static struct mha_cache cache_of(const struct mha_call *c, const rfg_tensor *t)
 int64_t mha_held(const struct mha_call *c)
 {
     int64_t page = c->k->shape[is_older_vllm(c) ? 3 : 1];
-    return c->table ? c->table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
+    return c->p.block_table ? c->p.block_table->shape[1] * page : c->k->ndim == 3 ? c->k->shape[0] : page;
 }
 
 static int scale_stride(const rfg_tensor *t)
@@ -512,12 +260,12 @@ void mha_fill_args(const struct mha_call *c, struct mha_args *a)
     a->out = rows_of(c, c->out);
     a->k = cache_of(c, c->k);
     a->v = cache_of(c, c->v);
-    if (c->table) {
-        a->block_table = c->table->data;
-        a->table_stride = stride(c->table, 0);
+    if (c->p.block_table) {
+        a->block_table = c->p.block_table->data;
+        a->table_stride = stride(c->p.block_table, 0);
         a->page_shift = __builtin_ctzll((unsigned long long)page);
     }
-    a->kv_lens = c->lens ? c->lens->data : NULL;
+    a->kv_lens = c->p.kv_lens ? c->p.kv_lens->data : NULL;
     a->q_begin = packed ? p->cu_seqlens_q->data : NULL;
     a->kv_begin = packed && p->cu_seqlens_k ? p->cu_seqlens_k->data : NULL;
     a->sinks = p->sinks ? p->sinks->data : NULL;
@@ -562,8 +310,7 @@ static const struct rfg_variant *const decode_variants[] = {
         .name = #op_name, .id = op_id, .n_in = 1, .n_out = 1, .n_keys = MHA_NKEYS, .keys = op_keys,                    \
         .column_key = { "B", "S", "Hq" }, .n_variants = sizeof(op_variants) / sizeof(op_variants[0]),                  \
         .variants = op_variants, .kargs_size = sizeof(struct mha_args), .head = offsetof(struct mha_args, workspace),  \
-        .valid = mha_valid, .cost = mha_cost, .tensors = mha_tensors, .call = mha_call, .pack = mha_pack,              \
-        .indices = mha_indices, .posed = mha_posed,                                                                    \
+        .valid = mha_valid, .cost = mha_cost,                                                                          \
     }
 const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys, mha_variants);
 const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys, decode_variants);

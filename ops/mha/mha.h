@@ -13,7 +13,7 @@ enum {
     MHA_HQ,
     MHA_HKV,
     MHA_D,
-    MHA_S, /* keys: the most of a sequence; see mha_posed_keys() */
+    MHA_S, /* keys: the most of a sequence; see mha_called_keys() */
     MHA_SQ,
     MHA_DV,     /* 0: D */
     MHA_CAUSAL, /* 1: mha */

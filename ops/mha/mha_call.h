@@ -11,42 +11,19 @@
 struct mha_call {
     const char *fn;
     const struct rfg_op *op;
-    const rfg_tensor *out, *q, *k, *v, *table, *lens; /* table and lens: of either operator */
+    const rfg_tensor *out, *q, *k, *v;
     rfg_mha_params p;
 };
 
-/* The tensors' places in the lists of call() and pack(). */
-enum {
-    MHA_T_OUT,
-    MHA_T_LSE,
-    MHA_T_Q,
-    MHA_T_K,
-    MHA_T_V,
-    MHA_T_SINKS,
-    MHA_T_ALIBI,
-    MHA_T_K_SCALE,
-    MHA_T_V_SCALE,
-    MHA_T_CU_Q,
-    MHA_T_CU_K,
-    MHA_T_TABLE,
-    MHA_T_LENS,
-    MHA_T_COUNT
-};
-
-/* The call that a problem with the harness' tensors stands for: there the tensors are rows of memory, here they are
- * the views that the problem's form makes of them. */
-struct mha_views {
-    rfg_tensor t[MHA_T_COUNT];
-    struct mha_call call;
-};
-void mha_views(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], struct mha_views *views);
+/* Columns of the block table of a problem; 0 without pages. */
+int64_t mha_table_columns(const struct rfg_problem *prob);
 
 /* The most keys that a sequence of the call's tensors can have. */
 int64_t mha_held(const struct mha_call *c);
 
 /* The key S of a call with max_seqlen_k = most. An engine's may grow by one with every token: a power of two above it
  * serves many calls. (Of sequences one behind the other what the tensors hold says nothing.) */
-int64_t mha_posed_keys(int64_t most, int64_t held, bool varlen);
+int64_t mha_called_keys(int64_t most, int64_t held, bool varlen);
 
 /* The kernel arguments of a call that was checked. */
 void mha_fill_args(const struct mha_call *c, struct mha_args *a);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "ops/operand.h"
+#include "ops/params.h"
 #include "mha_call.h"
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
@@ -30,7 +31,7 @@ struct facts {
 static rfg_status check_extent(struct view *v, const char *fn)
 {
     const rfg_tensor *t = v->t;
-    int64_t size = (int64_t)rfg_dtype_size(t->dtype), last = 1, part;
+    int64_t size = rfg_format_bytes((int)t->dtype, 1), last = 1, part;
     bool over = false;
     v->bits = (uintptr_t)t->data;
     for (int i = 0; i < t->ndim; i++)
@@ -53,9 +54,12 @@ static rfg_status check_view(struct view *v, const char *fn, const char *name, c
     *v = (struct view){ .name = name, .t = t };
     if (!t)
         return BAD("%s: %s is NULL: must be a tensor", fn, name);
-    size_t size = rfg_dtype_size(t->dtype);
-    if (!size)
+    const struct rfg_format *f = rfg_format((int)t->dtype);
+    if (!f)
         return BAD("%s: %s has dtype %d: must be one of enum rfg_dtype", fn, name, (int)t->dtype);
+    if (f->elements > 1)
+        return BAD("%s: %s is %s: attention takes no format of more than one element a block", fn, name, f->name);
+    size_t size = (size_t)f->bytes;
     if (t->ndim != dims)
         return BAD("%s: %s has %d dimensions: must have %d", fn, name, (int)t->ndim, dims);
     bool empty = false;
@@ -183,10 +187,10 @@ static rfg_status check_older_vllm(const struct mha_call *c, struct facts *f)
     rfg_status st;
     if ((st = check_view(&f->k, fn, "k", c->k, 5, true)) || (st = check_view(&f->v, fn, "v", c->v, 4, true)))
         return st;
-    int64_t x = 16 / (int64_t)rfg_dtype_size(c->k->dtype);
+    int64_t x = rfg_format_elements((int)c->k->dtype, 16);
     f->hkv = c->k->shape[1];
     f->page = c->k->shape[3];
-    if (!c->table)
+    if (!c->p.block_table)
         return BAD("%s: block_table is NULL: k of 5 dimensions is a cache of pages and needs one", fn);
     if ((st = check_size(&f->k, fn, 4, x, "16 bytes' worth")) || (st = check_size(&f->k, fn, 2, f->d / x, "D / x")) ||
         (st = check_size(&f->v, fn, 0, c->k->shape[0], "k's blocks")) ||
@@ -216,7 +220,7 @@ static rfg_status check_cache(const struct mha_call *c, struct facts *f)
             return st;
         f->hkv = c->k->shape[dims - 2];
         f->page = dims == 4 ? c->k->shape[1] : 0;
-        if (dims == 4 && !c->table && (st = check_size(&f->k, fn, 0, f->batch, "q's sequences")))
+        if (dims == 4 && !c->p.block_table && (st = check_size(&f->k, fn, 0, f->batch, "q's sequences")))
             return st;
     }
     if (!is_kv_dtype(c->k->dtype, c->q->dtype))
@@ -237,18 +241,18 @@ static rfg_status check_lengths(const struct mha_call *c, struct facts *f)
     const rfg_mha_params *p = &c->p;
     rfg_status st;
     f->table = (struct view){ .name = "block_table" };
-    if (c->table) {
-        if ((st = check_view(&f->table, fn, "block_table", c->table, 2, true)) ||
+    if (c->p.block_table) {
+        if ((st = check_view(&f->table, fn, "block_table", c->p.block_table, 2, true)) ||
             (st = check_dtype(&f->table, fn, RFG_I32, "")) ||
             (st = check_size(&f->table, fn, 0, f->batch, "q's sequences")))
             return st;
         if (f->page < 1 || (f->page & (f->page - 1)))
             return BAD("%s: k has pages of %" PRId64 " rows: must be a power of two", fn, f->page);
-        if (c->table->shape[1] > RFG_MAX_SIZE / f->page)
+        if (c->p.block_table->shape[1] > RFG_MAX_SIZE / f->page)
             return BAD("%s: block_table has %" PRId64 " columns: times k's page of %" PRId64 " must be at most %d", fn,
-                       c->table->shape[1], f->page, RFG_MAX_SIZE);
+                       c->p.block_table->shape[1], f->page, RFG_MAX_SIZE);
     }
-    if ((st = check_vector(&f->lens, fn, "kv_lens", c->lens, RFG_I32, f->batch, "q's sequences")) ||
+    if ((st = check_vector(&f->lens, fn, "kv_lens", c->p.kv_lens, RFG_I32, f->batch, "q's sequences")) ||
         (st = check_vector(&f->cu_q, fn, "cu_seqlens_q", f->varlen ? p->cu_seqlens_q : NULL, RFG_I32, f->batch + 1,
                            "sequences + 1")) ||
         (st = check_vector(&f->cu_k, fn, "cu_seqlens_k", f->varlen ? p->cu_seqlens_k : NULL, RFG_I32, f->batch + 1,
@@ -287,7 +291,7 @@ static rfg_status check_scale(const struct mha_call *c, const struct facts *f, s
 {
     bool heads = t && t->ndim == 1 && t->shape[0] != 1;
     rfg_status st = check_vector(v, c->fn, name, t, RFG_F32, heads ? f->hkv : 1, "1 or k's heads");
-    if (st == RFG_OK && t && rfg_dtype_size(c->k->dtype) != 1)
+    if (st == RFG_OK && t && rfg_format_bytes((int)c->k->dtype, 1) != 1)
         return BAD("%s: %s is given, and k is %s: only 8-bit k and v have scales", c->fn, name,
                    rfg_dtype_name(c->k->dtype));
     return st;
@@ -361,7 +365,7 @@ static void pose(const struct mha_call *c, const struct facts *f, struct rfg_pro
     v[MHA_HQ] = f->hq;
     v[MHA_HKV] = f->hkv;
     v[MHA_D] = f->d;
-    v[MHA_S] = mha_posed_keys(p->max_seqlen_k, held, f->varlen && !c->table);
+    v[MHA_S] = mha_called_keys(p->max_seqlen_k, held, f->varlen && !c->p.block_table);
     v[MHA_SQ] = f->sq;
     v[MHA_DV] = f->dv == f->d ? 0 : f->dv;
     v[MHA_CAUSAL] = p->causal && !lone;
@@ -372,18 +376,18 @@ static void pose(const struct mha_call *c, const struct facts *f, struct rfg_pro
     v[MHA_ALIBI] = p->alibi != NULL;
     v[MHA_LSE] = p->lse != NULL;
     v[MHA_VARLEN] = f->varlen;
-    v[MHA_PAGE] = c->table ? f->page : 0;
+    v[MHA_PAGE] = c->p.block_table ? f->page : 0;
     v[MHA_KV] = c->k->dtype == c->q->dtype ? MHA_KV_SAME : MHA_KV_E4M3 + (int)c->k->dtype - RFG_E4M3;
     bool heads = (p->k_scale && p->k_scale->shape[0] > 1) || (p->v_scale && p->v_scale->shape[0] > 1);
     v[MHA_SCALES] = heads ? MHA_SCALES_HEAD : p->k_scale || p->v_scale ? MHA_SCALES_TENSOR : MHA_SCALES_NONE;
     int64_t most = p->max_seqlen_k && p->max_seqlen_k < held ? p->max_seqlen_k : held;
-    if (f->decode && f->batch > 1 && c->lens && p->mean_seqlen_k < most - most / 4)
+    if (f->decode && f->batch > 1 && c->p.kv_lens && p->mean_seqlen_k < most - most / 4)
         v[MHA_LENS] = MHA_LENS_LOG;
     v[MHA_FORM] = f->older_vllm ? MHA_FORM_VLLM : MHA_FORM_NHD;
     v[MHA_ALIGN] = rfg_alignment(f->q.bits | f->k.bits | f->v.bits | f->out.bits);
 }
 
-static rfg_status run(rfg_context *ctx, const struct mha_call *c, rfg_stream stream)
+static rfg_status run(rfg_context *ctx, struct mha_call *c, const rfg_mha_params *params, rfg_stream stream)
 {
     const rfg_mha_params *p = &c->p;
     struct facts f = { 0 };
@@ -392,8 +396,9 @@ static rfg_status run(rfg_context *ctx, const struct mha_call *c, rfg_stream str
     rfg_status st;
     if (!ctx)
         return BAD("%s: ctx is NULL: must be a context", c->fn);
-    if ((st = check_numbers(c)) || (st = check_kind(c, &f)) || (st = check_queries(c, &f)) ||
-        (st = check_cache(c, &f)) || (st = check_lengths(c, &f)) || (st = check_lse(c, &f)) ||
+    if ((st = RFG_TAKE_PARAMS(c->fn, rfg_mha_params, &c->p, params)) || (st = check_numbers(c)) ||
+        (st = check_kind(c, &f)) || (st = check_queries(c, &f)) || (st = check_cache(c, &f)) ||
+        (st = check_lengths(c, &f)) || (st = check_lse(c, &f)) ||
         (st = check_vector(&f.sinks, c->fn, "sinks", p->sinks, RFG_F32, f.hq, "q's heads")) ||
         (st = check_vector(&f.alibi, c->fn, "alibi", p->alibi, RFG_F32, f.hq, "q's heads")) ||
         (st = check_scale(c, &f, &f.k_scale, "k_scale", p->k_scale)) ||
@@ -406,30 +411,20 @@ static rfg_status run(rfg_context *ctx, const struct mha_call *c, rfg_stream str
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
+RFG_PARAMS_END(rfg_mha_params, kv_lens);
+
 rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q, const rfg_tensor *k,
                       const rfg_tensor *v, const rfg_mha_params *params, rfg_stream stream)
 {
     struct mha_call c = { .fn = "rfg_op_mha", .op = &rfg_op_mha_desc, .out = out, .q = q, .k = k, .v = v };
-    if (params)
-        c.p = *params;
-    c.table = c.p.block_table;
-    c.lens = c.p.kv_lens;
-    return run(ctx, &c, stream);
+    return run(ctx, &c, params, stream);
 }
 
 rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q, const rfg_tensor *k,
-                             const rfg_tensor *v, const rfg_tensor *block_table, const rfg_tensor *kv_lens,
-                             const rfg_mha_params *params, rfg_stream stream)
+                             const rfg_tensor *v, const rfg_mha_params *params, rfg_stream stream)
 {
-    struct mha_call c = { .fn = "rfg_op_mha_decode",
-                          .op = &rfg_op_mha_decode_desc,
-                          .out = out,
-                          .q = q,
-                          .k = k,
-                          .v = v,
-                          .table = block_table,
-                          .lens = kv_lens };
-    if (params)
-        c.p = *params;
-    return run(ctx, &c, stream);
+    struct mha_call c = {
+        .fn = "rfg_op_mha_decode", .op = &rfg_op_mha_decode_desc, .out = out, .q = q, .k = k, .v = v
+    };
+    return run(ctx, &c, params, stream);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "ops/oracle.h"
-#include "mha_call.h"
+#include "mha_case.h"
 
 #define EPS   0x1p-24 /* half an ulp of 1 in fp32 */
 #define MAX_D 256
@@ -57,9 +57,9 @@ static bool find(const struct job *j, int64_t token, struct place *at)
         at->b = token / at->sq;
         at->i = token % at->sq;
     }
-    at->skv = c->lens ? index_at(c->lens, at->b)
-              : cu_k  ? index_at(cu_k, at->b + 1) - index_at(cu_k, at->b)
-                      : mha_held(c);
+    at->skv = c->p.kv_lens ? index_at(c->p.kv_lens, at->b)
+              : cu_k       ? index_at(cu_k, at->b + 1) - index_at(cu_k, at->b)
+                           : mha_held(c);
     return true;
 }
 
@@ -70,8 +70,8 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
     const struct mha_call *c = &j->w.call;
     bool older = c->k->ndim == 5; /* [blocks,Hkv,D/x,page,x] and [blocks,Hkv,D,page] */
     int64_t page = older ? c->k->shape[3] : c->k->shape[1], block = b, row = key;
-    if (c->table) {
-        block = index_at(c->table, b * c->table->strides[0] + key / page);
+    if (c->p.block_table) {
+        block = index_at(c->p.block_table, b * c->p.block_table->strides[0] + key / page);
         row = key % page;
     }
     int64_t at, x = older && t->ndim == 5 ? t->shape[4] : older ? 1 : n, chunk = older ? t->strides[2] : 0;
@@ -81,7 +81,7 @@ static void load_key(const struct job *j, const rfg_tensor *t, double scale, int
         at = (index_at(c->p.cu_seqlens_k, b) + key) * t->strides[0] + h * t->strides[1];
     else
         at = block * t->strides[0] + row * t->strides[1] + h * t->strides[2];
-    bool byte = rfg_dtype_size(t->dtype) == 1;
+    bool byte = rfg_format_bytes((int)t->dtype, 1) == 1;
     for (int64_t d = 0; d < n; d++) {
         int64_t e = at + d / x * chunk + d % x;
         out[d] = scale * j->value[byte ? ((const uint8_t *)t->data)[e] : ((const uint16_t *)t->data)[e]];
@@ -223,12 +223,12 @@ static void *run_heads(void *arg)
     return NULL;
 }
 
-static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                         int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
+rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
-    struct job j = { .prob = prob, .rows = rows, .n_rows = n_rows, .expected = expected };
+    int64_t n_rows = expected[MHA_T_OUT].n_rows;
+    struct job j = { .prob = prob, .rows = expected[MHA_T_OUT].rows, .n_rows = n_rows, .expected = expected };
     rfg_dtype kv = (rfg_dtype)mha_kv_dtype(prob);
-    int codes = rfg_dtype_size(kv) == 1 ? 256 : 65536;
+    int codes = rfg_format_bytes((int)kv, 1) == 1 ? 256 : 65536;
     mha_views(prob, host, &j.w);
     j.value = malloc((size_t)codes * sizeof(*j.value));
     if (!j.value)
@@ -250,16 +250,4 @@ static rfg_status oracle(const struct rfg_problem *prob, const rfg_tensor host[R
     return j.no_memory && j.next < n_rows * prob->v[MHA_HQ]
                ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for a row")
                : RFG_OK;
-}
-
-rfg_status rfg_oracle_mha(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS], const int64_t *rows,
-                          int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    return oracle(prob, host, rows, n_rows, expected);
-}
-
-rfg_status rfg_oracle_mha_decode(const struct rfg_problem *prob, const rfg_tensor host[RFG_MAX_TENSORS],
-                                 const int64_t *rows, int64_t n_rows, struct rfg_expected expected[RFG_MAX_TENSORS])
-{
-    return oracle(prob, host, rows, n_rows, expected);
 }

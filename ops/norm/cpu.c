@@ -19,7 +19,7 @@ static char *row_of(const struct norm_rows *r, const struct norm_args *a, int64_
 static struct rfg_cpu_input input(const struct job *j, int64_t row, char *scratch)
 {
     const struct norm_args *a = j->a;
-    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)j->prob->dtype[0]);
+    int64_t size = rfg_format_bytes(j->prob->dtype[0], 1);
     return (struct rfg_cpu_input){ row_of(&a->x, a, row, size), row_of(&a->residual, a, row, size),
                                    row_of(&a->residual_out, a, row, size),
                                    (float *)(void *)(scratch + (size_t)(row % 2) * rfg_cpu_row_bytes(a->n)) };
@@ -43,7 +43,7 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
         r.next = input(j, row + 1, scratch);
     r.out = (struct rfg_cpu_out){ .n = a->n,
                                   .dtype = dtype,
-                                  .y = row_of(&a->y, a, row, (int64_t)rfg_dtype_size((rfg_dtype)dtype)),
+                                  .y = row_of(&a->y, a, row, rfg_format_bytes(dtype, 1)),
                                   .q = (uint8_t *)row_of(&a->q, a, row, 1),
                                   .q_dtype = j->prob->dtype[1],
                                   .scale_kind = (int)j->prob->v[NORM_SCALE],

@@ -24,7 +24,7 @@ static const struct rfg_param rows_params[] = {
 
 static int size_of(const struct rfg_problem *prob)
 {
-    return (int)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    return (int)rfg_format_bytes(prob->dtype[0], 1);
 }
 
 /* Chunks of 16 bytes in a row. */

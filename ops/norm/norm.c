@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/params.h"
+
 #define MAX_N (RFG_MAX_SIZE / 2)
 
 static const char *const weight_names[] = { "w", "1+w", "none" };
@@ -68,74 +70,14 @@ static bool norm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 static void norm_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
     const int64_t *v = prob->v;
-    double n = (double)v[NORM_N], elements = (double)v[NORM_M] * n;
-    double in = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
-    *bytes = elements * in * (norm_adds(prob) ? 3 : 1) +
-             n * in * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
+    double m = (double)v[NORM_M], elements = m * (double)v[NORM_N];
+    double row = (double)rfg_format_bytes(prob->dtype[0], v[NORM_N]);
+    *bytes = m * row * (norm_adds(prob) ? 3 : 1) + row * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
              rfg_outputs_bytes(prob, v[NORM_M], v[NORM_N], v[NORM_SCALE], v[NORM_PLAIN]);
     *flops = elements * (norm_is_layer(prob) ? 8 : 5);
 }
 
-/* The tensors' places in the lists of call() and pack(). */
-enum { T_Y, T_Q, T_SCALE, T_RESIDUAL_OUT, T_X, T_RESIDUAL, T_WEIGHT, T_BIAS, T_COUNT };
-
-static struct rfg_tensor_spec vector_spec(const char *name, const struct rfg_problem *prob, bool absent)
-{
-    struct rfg_tensor_spec s = { .name = name,
-                                 .dtype = (rfg_dtype)prob->dtype[0],
-                                 .ndim = 1,
-                                 .shape = { prob->v[NORM_N] },
-                                 .absent = absent,
-                                 .align_key = NORM_ALIGN };
-    return s;
-}
-
-static int norm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
-{
-    const int64_t *v = prob->v;
-    rfg_dtype in = (rfg_dtype)prob->dtype[0];
-    struct rfg_outputs_shape s = { .rows = v[NORM_M],
-                                   .cols = v[NORM_N],
-                                   .heads = v[NORM_HEADS],
-                                   .ld = v[NORM_LDY],
-                                   .scale = v[NORM_SCALE],
-                                   .plain = v[NORM_PLAIN],
-                                   .scale_columns = v[NORM_SCALE_COLUMNS],
-                                   .align_key = NORM_ALIGN_Y };
-    _Static_assert(T_COUNT <= RFG_MAX_TENSORS, "room for all");
-    rfg_outputs_specs(prob, &s, spec);
-    spec[T_X] = rfg_rows_spec("x", in, v[NORM_M], v[NORM_N], v[NORM_HEADS], v[NORM_LDX], NORM_ALIGN);
-    spec[T_RESIDUAL] = rfg_rows_spec("residual", in, v[NORM_M], v[NORM_N], v[NORM_HEADS], v[NORM_LDR], NORM_ALIGN);
-    spec[T_RESIDUAL_OUT] = spec[T_RESIDUAL];
-    spec[T_RESIDUAL_OUT].name = "residual_out";
-    spec[T_RESIDUAL_OUT].output = true;
-    spec[T_RESIDUAL_OUT].align_key = NORM_ALIGN_Y;
-    spec[T_RESIDUAL].absent = spec[T_RESIDUAL_OUT].absent = !norm_adds(prob);
-    spec[T_WEIGHT] = vector_spec("weight", prob, v[NORM_WEIGHT] == NORM_WEIGHT_NONE);
-    spec[T_BIAS] = vector_spec("bias", prob, !v[NORM_BIAS]);
-    spec[T_Y].same_as = v[NORM_INPLACE] & 1 ? 1 + T_X : 0;
-    spec[T_RESIDUAL_OUT].same_as = v[NORM_INPLACE] & 2 ? 1 + T_RESIDUAL : 0;
-    return T_COUNT;
-}
-
-static rfg_status norm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS],
-                            rfg_stream stream)
-{
-    rfg_quant q = { (rfg_scale_kind)prob->v[NORM_SCALE], &t[T_Q], &t[T_SCALE] };
-    rfg_norm_params p = { NORM_DEFAULT_EPS, prob->v[NORM_WEIGHT] == NORM_WEIGHT_1W };
-    const rfg_quant *quant = prob->v[NORM_SCALE] ? &q : NULL;
-    const rfg_tensor *y = norm_is_plain(prob) ? &t[T_Y] : NULL, *bias = prob->v[NORM_BIAS] ? &t[T_BIAS] : NULL;
-    const rfg_tensor *w = prob->v[NORM_WEIGHT] != NORM_WEIGHT_NONE ? &t[T_WEIGHT] : NULL;
-    if (prob->op == &rfg_op_rmsnorm_desc)
-        return rfg_op_rmsnorm(ctx, y, quant, &t[T_X], w, &p, stream);
-    if (prob->op == &rfg_op_layernorm_desc)
-        return rfg_op_layernorm(ctx, y, quant, &t[T_X], w, bias, &p, stream);
-    if (prob->op == &rfg_op_add_rmsnorm_desc)
-        return rfg_op_add_rmsnorm(ctx, y, quant, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, &p, stream);
-    return rfg_op_add_layernorm(ctx, y, quant, &t[T_RESIDUAL_OUT], &t[T_X], &t[T_RESIDUAL], w, bias, &p, stream);
-}
-
-static void fill_packed(struct norm_args *a)
+void norm_fill_packed(struct norm_args *a)
 {
     a->packed.x = a->x.data;
     a->packed.residual = a->residual.data;
@@ -146,49 +88,15 @@ static void fill_packed(struct norm_args *a)
     a->packed.eps = a->eps;
 }
 
-static struct norm_rows rows_of_tensor(const rfg_tensor *t)
-{
-    return (struct norm_rows){ t->data, t->strides[0], t->ndim == 3 ? t->strides[1] : t->shape[1] };
-}
-
-static void norm_pack(const struct rfg_problem *prob, const rfg_tensor t[RFG_MAX_TENSORS], void *kargs)
-{
-    const int64_t *v = prob->v;
-    struct norm_args *a = kargs;
-    memset(a, 0, sizeof(*a));
-    a->x = rows_of_tensor(&t[T_X]);
-    if (norm_adds(prob)) {
-        a->residual = rows_of_tensor(&t[T_RESIDUAL]);
-        a->residual_out = rows_of_tensor(&t[T_RESIDUAL_OUT]);
-    }
-    if (norm_is_plain(prob))
-        a->y = rows_of_tensor(&t[T_Y]);
-    if (v[NORM_SCALE]) {
-        a->q = rows_of_tensor(&t[T_Q]);
-        a->scale = t[T_SCALE].data;
-        a->scale_row = v[NORM_SCALE] == RFG_SCALE_STATIC ? 0 : t[T_SCALE].strides[0];
-        a->scale_col = v[NORM_SCALE_COLUMNS] ? t[T_SCALE].strides[1] : 1;
-    }
-    a->weight = v[NORM_WEIGHT] != NORM_WEIGHT_NONE ? t[T_WEIGHT].data : NULL;
-    a->bias = v[NORM_BIAS] ? t[T_BIAS].data : NULL;
-    a->m = (int)v[NORM_M];
-    a->n = (int)v[NORM_N];
-    a->heads = (int)v[NORM_HEADS];
-    a->eps = NORM_DEFAULT_EPS;
-    a->inverse_n = 1.0f / (float)a->n;
-    fill_packed(a);
-}
-
 /* ---- the public functions --------------------------------------------------------------------------------------- */
 
 struct call {
     const char *fn;
     const struct rfg_op *op;
-    const rfg_tensor *y;
-    const rfg_quant *quant;
-    const rfg_tensor *residual_out, *x, *residual, *weight, *bias;
-    const rfg_norm_params *params;
+    const rfg_tensor *y, *residual_out, *x, *residual, *weight;
+    rfg_norm_params p;
 };
+RFG_PARAMS_END(rfg_norm_params, bias);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
@@ -239,31 +147,33 @@ static int64_t stride_key(const struct rfg_operand *o, int64_t heads)
     return ld == heads * o->cols ? 0 : ld;
 }
 
-static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
+static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *params, rfg_stream stream)
 {
-    rfg_norm_params params = { NORM_DEFAULT_EPS, 0 };
     struct rfg_operand ox, or = { 0 }, oo = { 0 }, ow = { 0 }, ob = { 0 };
     struct rfg_outputs o;
     struct rfg_problem prob = { .op = c->op };
     rfg_status st;
     bool adds = norm_adds(&prob);
-    if (c->params)
-        params = *c->params;
     if (!ctx)
         return BAD("%s: ctx is NULL: must be a context", c->fn);
+    c->p = (rfg_norm_params)RFG_NORM_PARAMS_INIT;
+    if ((st = RFG_TAKE_PARAMS(c->fn, rfg_norm_params, &c->p, params)))
+        return st;
     if ((st = rfg_check_operand(&ox, c->fn, "x", c->x, 1, 3)))
         return st;
     if (!rfg_dtype_is_float((int)c->x->dtype))
         return BAD("%s: x is %s: must be bf16, f16 or f32", c->fn, rfg_dtype_name(c->x->dtype));
     if (ox.cols > MAX_N)
         return BAD("%s: x has %" PRId64 " columns: must be at most %d", c->fn, ox.cols, MAX_N);
-    if (!isfinite(params.eps) || params.eps < 0)
-        return BAD("%s: eps is %g: must be finite and 0 or above", c->fn, (double)params.eps);
+    if (!isfinite(c->p.eps) || c->p.eps < 0)
+        return BAD("%s: eps is %g: must be finite and 0 or above", c->fn, (double)c->p.eps);
+    if (c->p.bias && !norm_is_layer(&prob))
+        return BAD("%s: bias is given: must be NULL, only layernorms have one", c->fn);
     if ((adds && ((st = check_residual(& or, c, "residual", c->residual, &ox)) ||
                   (st = check_residual(&oo, c, "residual_out", c->residual_out, &ox)))) ||
         (c->weight && (st = check_vector(&ow, c, "weight", c->weight, ox.cols))) ||
-        (c->bias && (st = check_vector(&ob, c, "bias", c->bias, ox.cols))) ||
-        (st = rfg_check_outputs(&o, c->fn, c->y, c->quant, &ox, ox.cols)))
+        (c->p.bias && (st = check_vector(&ob, c, "bias", c->p.bias, ox.cols))) ||
+        (st = rfg_check_outputs(&o, c->fn, c->y, c->p.quant, &ox, ox.cols)))
         return st;
     if (ox.rows == 0 || ox.cols == 0)
         return RFG_OK;
@@ -274,9 +184,9 @@ static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
           (st = rfg_check_outputs_apart(&o, c->fn, &oo, false)) || (st = rfg_check_overlap(c->fn, &oo, &ox, false)) ||
           (st = rfg_check_overlap(c->fn, &oo, & or, true)) ||
           (c->weight && (st = rfg_check_overlap(c->fn, &oo, &ow, false))) ||
-          (c->bias && (st = rfg_check_overlap(c->fn, &oo, &ob, false))))) ||
+          (c->p.bias && (st = rfg_check_overlap(c->fn, &oo, &ob, false))))) ||
         (c->weight && (st = rfg_check_outputs_apart(&o, c->fn, &ow, false))) ||
-        (c->bias && (st = rfg_check_outputs_apart(&o, c->fn, &ob, false))) ||
+        (c->p.bias && (st = rfg_check_outputs_apart(&o, c->fn, &ob, false))) ||
         (st = rfg_check_outputs_distinct(&o, c->fn)))
         return st;
 
@@ -291,13 +201,13 @@ static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
                        " apart: must be at most %d elements in all",
                        c->fn, all[i]->name, heads, all[i]->ld, RFG_MAX_STRIDE);
     prob.dtype[0] = (uint8_t)c->x->dtype;
-    prob.dtype[1] = (uint8_t)(c->quant ? c->quant->q->dtype : c->x->dtype);
+    prob.dtype[1] = (uint8_t)(c->p.quant ? c->p.quant->q->dtype : c->x->dtype);
     prob.v[NORM_M] = ox.rows;
     prob.v[NORM_N] = ox.cols;
-    prob.v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : params.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
-    prob.v[NORM_BIAS] = c->bias != NULL;
-    prob.v[NORM_SCALE] = c->quant ? c->quant->kind : 0;
-    prob.v[NORM_PLAIN] = c->quant && c->y;
+    prob.v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : c->p.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
+    prob.v[NORM_BIAS] = c->p.bias != NULL;
+    prob.v[NORM_SCALE] = c->p.quant ? c->p.quant->kind : 0;
+    prob.v[NORM_PLAIN] = c->p.quant && c->y;
     prob.v[NORM_HEADS] = heads;
     prob.v[NORM_LDX] = stride_key(&ox, heads);
     prob.v[NORM_LDR] = !adds ? 0 : stride_key(& or, heads) ? stride_key(& or, heads) : stride_key(&oo, heads);
@@ -309,14 +219,14 @@ static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
 
     struct norm_args a = { .x = rows_of(&ox, heads),
                            .weight = c->weight ? c->weight->data : NULL,
-                           .bias = c->bias ? c->bias->data : NULL,
-                           .scale = c->quant ? c->quant->scale->data : NULL,
+                           .bias = c->p.bias ? c->p.bias->data : NULL,
+                           .scale = c->p.quant ? c->p.quant->scale->data : NULL,
                            .scale_row = o.scale_row,
                            .scale_col = o.scale_col,
                            .m = (int)ox.rows,
                            .n = (int)ox.cols,
                            .heads = (int)heads,
-                           .eps = params.eps,
+                           .eps = c->p.eps,
                            .inverse_n = 1.0f / (float)ox.cols };
     if (adds) {
         a.residual = rows_of(& or, heads);
@@ -326,44 +236,38 @@ static rfg_status run(rfg_context *ctx, const struct call *c, rfg_stream stream)
         a.y = rows_of(&o.y, heads);
     if (o.quantised)
         a.q = rows_of(&o.q, heads);
-    fill_packed(&a);
+    norm_fill_packed(&a);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
-rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                          const rfg_tensor *weight, const rfg_norm_params *params, rfg_stream stream)
+rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *weight,
+                          const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { "rfg_op_rmsnorm", &rfg_op_rmsnorm_desc, y, quant, NULL, x, NULL, weight, NULL, params };
-    return run(ctx, &c, stream);
+    struct call c = { .fn = "rfg_op_rmsnorm", .op = &rfg_op_rmsnorm_desc, .y = y, .x = x, .weight = weight };
+    return run(ctx, &c, params, stream);
 }
 
-rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
-                              const rfg_tensor *residual_out, const rfg_tensor *x, const rfg_tensor *residual,
-                              const rfg_tensor *weight, const rfg_norm_params *params, rfg_stream stream)
+rfg_status rfg_op_add_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *residual_out,
+                              const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
+                              const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = {
-        "rfg_op_add_rmsnorm", &rfg_op_add_rmsnorm_desc, y, quant, residual_out, x, residual, weight, NULL, params
-    };
-    return run(ctx, &c, stream);
+    struct call c = { "rfg_op_add_rmsnorm", &rfg_op_add_rmsnorm_desc, y, residual_out, x, residual, weight, { 0 } };
+    return run(ctx, &c, params, stream);
 }
 
-rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant, const rfg_tensor *x,
-                            const rfg_tensor *weight, const rfg_tensor *bias, const rfg_norm_params *params,
-                            rfg_stream stream)
+rfg_status rfg_op_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *weight,
+                            const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = { "rfg_op_layernorm", &rfg_op_layernorm_desc, y, quant, NULL, x, NULL, weight, bias, params };
-    return run(ctx, &c, stream);
+    struct call c = { .fn = "rfg_op_layernorm", .op = &rfg_op_layernorm_desc, .y = y, .x = x, .weight = weight };
+    return run(ctx, &c, params, stream);
 }
 
-rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_quant *quant,
-                                const rfg_tensor *residual_out, const rfg_tensor *x, const rfg_tensor *residual,
-                                const rfg_tensor *weight, const rfg_tensor *bias, const rfg_norm_params *params,
-                                rfg_stream stream)
+rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *residual_out,
+                                const rfg_tensor *x, const rfg_tensor *residual, const rfg_tensor *weight,
+                                const rfg_norm_params *params, rfg_stream stream)
 {
-    struct call c = {
-        "rfg_op_add_layernorm", &rfg_op_add_layernorm_desc, y, quant, residual_out, x, residual, weight, bias, params
-    };
-    return run(ctx, &c, stream);
+    struct call c = { "rfg_op_add_layernorm", &rfg_op_add_layernorm_desc, y, residual_out, x, residual, weight, { 0 } };
+    return run(ctx, &c, params, stream);
 }
 
 /* ---- the tables ------------------------------------------------------------------------------------------------- */
@@ -387,9 +291,6 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
         .head = offsetof(struct norm_args, workspace),                                                                 \
         .valid = norm_valid,                                                                                           \
         .cost = norm_cost,                                                                                             \
-        .tensors = norm_tensors,                                                                                       \
-        .call = norm_call,                                                                                             \
-        .pack = norm_pack,                                                                                             \
     }
 DESC(rmsnorm, 4);
 DESC(add_rmsnorm, 5);

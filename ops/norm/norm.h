@@ -48,6 +48,9 @@ static inline bool norm_is_plain(const struct rfg_problem *prob)
     return !prob->v[NORM_SCALE] || prob->v[NORM_PLAIN];
 }
 
+/* Fills in a->packed, from the rest. */
+void norm_fill_packed(struct norm_args *a);
+
 /* gpu.c, cpu.c; one for each operator, which differ by name only. */
 #define NORM_VARIANTS(op)                                                                                              \
     extern const struct rfg_variant op##_rows, op##_portable, op##_cpu_avx512, op##_cpu_avx2, op##_cpu_portable

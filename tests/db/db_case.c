@@ -65,6 +65,7 @@ struct rfg_row make(struct rfg_problem prob, const char *arch, int cus, double u
                           .default_us = us * 2,
                           .vendor_us = us * 0.7,
                           .source_hash = "abc",
+                          .code_hash = "def",
                           .compiler = "gcc 12, \"quoted\", #1",
                           .driver = " x ",
                           .version = RFG_VERSION,

@@ -274,6 +274,51 @@ START_TEST(csv_round_trip)
 }
 END_TEST
 
+/* A text file of rfg 0.1 has no code_hash; every other column must be there. */
+START_TEST(csv_of_0_1)
+{
+    char a[160];
+    int rows;
+    struct rfg_row r = make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED), got;
+    snprintf(a, sizeof(a), "%s/a.csv", dir);
+    ck_assert_int_eq(rfg_db_write_csv(&r, 1, a), RFG_OK);
+    ck_assert_int_eq(shell("sed -i 's/,code_hash//; s/,def,/,/' %s && ! grep -q code_hash %s", a, a), 0);
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    OK(rfg_db_import_csv(db, a, true, &rows));
+    ck_assert_int_eq(rfg_db_get(db, &r.problem, "a", 1, &got), 1);
+    rfg_db_close(&db);
+    ck_assert_str_eq(got.code_hash, "");
+    strcpy(r.code_hash, "");
+    assert_same(&r, &got);
+}
+END_TEST
+
+/* Only the stamp changes; and not if the row was written anew since it was read. */
+START_TEST(restamping)
+{
+    struct rfg_row rows[2] = { make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED),
+                               make(gemm(2, 2), "a", 1, 1, RFG_SOURCE_MEASURED) },
+                   newer = rows[1], got;
+    struct rfg_stamp stamps[2] = { { &rows[0], "s", "c", "clang" }, { &rows[1], "s", "c", "clang" } };
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    size_t written;
+    OK(rfg_db_put_all(db, rows, 2, NULL));
+    strcpy(newer.date, "2026-11-23T00:00:00Z");
+    OK(rfg_db_put(db, &newer));
+    OK(rfg_db_restamp(db, stamps, 2, &written));
+    ck_assert_uint_eq(written, 1);
+    ck_assert_int_eq(rfg_db_get(db, &rows[1].problem, "a", 1, &got), 1);
+    assert_same(&got, &newer);
+    ck_assert_int_eq(rfg_db_get(db, &rows[0].problem, "a", 1, &got), 1);
+    ck_assert_str_eq(got.source_hash, "s");
+    strcpy(rows[0].source_hash, "s");
+    strcpy(rows[0].code_hash, "c");
+    strcpy(rows[0].compiler, "clang");
+    assert_same(&got, &rows[0]);
+    rfg_db_close(&db);
+}
+END_TEST
+
 /* What sed does to a good file's third line (or to the header), and what is said. */
 static const struct {
     const char *sed, *says;
@@ -292,7 +337,7 @@ static const struct {
     { "3s/gemm_cpu_portable/gemm_gone/", "x.csv:3: column variant: 'gemm_gone'" },
     { "3s/\"\"rows\"\":[0-9]*/\"\"rows\"\":77/", "x.csv:3: column params: rows=77" },
     { "3s/\"\"rows\"\"/\"\"rowz\"\"/", "x.csv:3: column params: " },
-    { "3s/,2026-/,0,2026-/", "x.csv:3: 26 fields: must be 25" },
+    { "3s/,2026-/,0,2026-/", "x.csv:3: 27 fields: must be 26" },
     { "3s/measured/guessed/", "x.csv:3: column how: 'guessed'" },
     { "3s/,11,/,many,/", "x.csv:3: column samples: 'many'" },
     { "3s/,0.1,1,/,nan,1,/", "x.csv:3: column error: 'nan'" },
@@ -352,6 +397,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, csv_round_trip);
+    tcase_add_test(tc, csv_of_0_1);
+    tcase_add_test(tc, restamping);
     tcase_add_loop_test(tc, bad_lines_import_nothing, 0, (int)(sizeof(bad_lines) / sizeof(bad_lines[0])));
     suite_add_tcase(s, tc);
 

@@ -62,11 +62,125 @@ START_TEST(older_schemas_are_migrated)
 }
 END_TEST
 
+/* A database as rfg 0.1.0 made it. */
+static const char schema_1[] =
+    "PRAGMA application_id=1380337457; PRAGMA user_version=1;"
+    "CREATE TABLE failures ( op TEXT NOT NULL, dtypes TEXT NOT NULL, attrs TEXT NOT NULL, M INTEGER NOT NULL, N INTEGER"
+    " NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL, config TEXT NOT NULL, source_hash"
+    " TEXT NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL, date TEXT NOT NULL, PRIMARY KEY (op, dtypes, attrs, M,"
+    " N, K, arch, cu_count, config)) WITHOUT ROWID;"
+    "CREATE TABLE misses ( op TEXT NOT NULL, dtypes TEXT NOT NULL, attrs TEXT NOT NULL, M INTEGER NOT NULL, N INTEGER"
+    " NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL, rung INTEGER NOT NULL, calls INTEGER"
+    " NOT NULL, last TEXT NOT NULL, PRIMARY KEY (op, dtypes, attrs, M, N, K, arch, cu_count)) WITHOUT ROWID;"
+    "CREATE TABLE tuned ( op TEXT NOT NULL, dtypes TEXT NOT NULL, attrs TEXT NOT NULL, M INTEGER NOT NULL, N INTEGER"
+    " NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL, variant TEXT NOT NULL, params TEXT"
+    " NOT NULL, median_us REAL NOT NULL, spread_us REAL NOT NULL, samples INTEGER NOT NULL, error REAL NOT NULL,"
+    " error_bound REAL NOT NULL, default_us REAL NOT NULL, vendor_us REAL NOT NULL, source_hash TEXT NOT NULL, compiler"
+    " TEXT NOT NULL, driver TEXT NOT NULL, rfg_version TEXT NOT NULL, date TEXT NOT NULL, device TEXT NOT NULL, seed"
+    " INTEGER NOT NULL, how TEXT NOT NULL, how_rank INTEGER NOT NULL, PRIMARY KEY (op, dtypes, attrs, M, N, K, arch,"
+    " cu_count)) WITHOUT ROWID;"
+    "INSERT INTO tuned VALUES('act_and_mul','bf16->bf16','',1,1536,0,'sm_90',132,'act_and_mul_flat','{\"threads\":64,"
+    "\"unroll\":1,\"width\":16,\"stream\":1,\"persist\":0}',1.2107968796044588,0.011031283076566915,13,"
+    "0.9993993684490333,1.0,1.2161718914285302,0.0,'e326acebba45da10e877c4217f1492828f67e5b3b19d5a5a0ff15488460a7d21',"
+    "'nvrtc 13.0','CUDA 13.0','0.1.0','2026-11-21T14:12:12Z','nvidia:0',1677322558,'measured',2);"
+    "INSERT INTO tuned VALUES('act_and_mul','bf16->bf16','',2,1536,0,'sm_90',132,'act_and_mul_flat','{\"threads\":128,"
+    "\"unroll\":1,\"width\":16,\"stream\":2,\"persist\":0}',1.3758905697613954,0.02470301024631914,11,"
+    "0.9993993684490333,1.0,1.514359377324581,0.0,'e326acebba45da10e877c4217f1492828f67e5b3b19d5a5a0ff15488460a7d21',"
+    "'nvrtc 13.0','CUDA 13.0','0.1.0','2026-11-21T14:12:13Z','nvidia:0',1677322558,'measured',2);"
+    "INSERT INTO misses VALUES('gemm','bf16,bf16->bf16','',7,64,512,'sm_90',132,4,12,'2026-11-21T14:12:13Z');"
+    "INSERT INTO failures VALUES('act_and_mul','bf16->bf16','',1,1536,0,'sm_90',132,'c','h','hung','d','now');";
+
+static void assert_rows_of_schema_1(const char *p, int schema, const char *code_hash)
+{
+    struct rfg_problem key = problem("act_and_mul bf16->bf16 M=2 N=1536"), failed = key;
+    struct rfg_row row;
+    char misses[100] = "", what[20] = "";
+    failed.v[rfg_op_key(key.op, "M")] = 1;
+    struct rfg_db *db = open_db(p, RFG_DB_READ);
+    ck_assert_int_eq(rfg_db_schema(db), schema);
+    ck_assert_uint_eq(count_all(db), 2);
+    ck_assert_msg(rfg_db_get(db, &key, "sm_90", 132, &row) == 1, "%s", rfg_last_error());
+    ck_assert_double_eq(row.median_us, 1.3758905697613954);
+    ck_assert_str_eq(row.code_hash, code_hash);
+    ck_assert_str_eq(row.compiler, "nvrtc 13.0");
+    ck_assert_int_eq(row.how, RFG_SOURCE_MEASURED);
+    OK(rfg_db_each_miss(db, see_miss, misses));
+    ck_assert_str_eq(misses, "M7 sm_90 132 r4 x12;");
+    ck_assert_int_eq(rfg_db_failed(db, &failed, "sm_90", 132, "c", "h", what, sizeof(what)), 1);
+    ck_assert_str_eq(what, "hung");
+    rfg_db_close(&db);
+}
+
+/* Reading leaves a file of schema 1 as it is; the first that writes migrates it, with everything that is in it. */
+START_TEST(schema_1_is_read_and_migrated)
+{
+    struct rfg_problem key = problem("act_and_mul bf16->bf16 M=2 N=1536");
+    struct rfg_row row;
+    sql(path, schema_1);
+    ck_assert_int_eq(shell("cp %s %s.before", path, path), 0);
+    assert_rows_of_schema_1(path, 1, "");
+    ck_assert_int_eq(shell("cmp %s %s.before", path, path), 0);
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    rfg_db_close(&db);
+    assert_rows_of_schema_1(path, 2, "");
+    assert_sound(path);
+    db = open_db(path, RFG_DB_WRITE);
+    ck_assert_int_eq(rfg_db_get(db, &key, "sm_90", 132, &row), 1);
+    strcpy(row.code_hash, "c0de");
+    OK(rfg_db_put(db, &row));
+    rfg_db_close(&db);
+    assert_rows_of_schema_1(path, 2, "c0de");
+}
+END_TEST
+
+/* The user's database of rfg 0.1 is copied to the new name, once; the old one stays for whoever still uses it. */
+START_TEST(older_user_databases_are_taken_over)
+{
+    char old[100], new[100];
+    unsetenv("RFG_DB");
+    setenv("XDG_DATA_HOME", dir, 1);
+    ck_assert_int_eq(shell("mkdir %s/rfg", dir), 0);
+    snprintf(old, sizeof(old), "%s/rfg/user-v1.db", dir);
+    snprintf(new, sizeof(new), "%s/rfg/user-v2.db", dir);
+    sql(old, "PRAGMA journal_mode=WAL");
+    sql(old, schema_1);
+    ck_assert_int_eq(shell("cp %s %s.before", old, old), 0);
+    if (_i == 0) {
+        char *p = rfg_db_user_path();
+        ck_assert_str_eq(p, new);
+        free(p);
+        assert_rows_of_schema_1(new, 1, "");
+        put(new, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
+        ck_assert_uint_eq(count(new), 3);
+        p = rfg_db_user_path(); /* not again */
+        free(p);
+        ck_assert_uint_eq(count(new), 3);
+        ck_assert_int_eq(shell("cmp %s %s.before && test $(ls %s/rfg | grep -c tmp) = 0", old, old, dir), 0);
+    } else if (_i == 1) { /* where nothing can be written, the old one is read */
+        ck_assert_int_eq(shell("chmod 755 %s; chmod 644 %s; chmod 555 %s/rfg", dir, old, dir), 0);
+        if (geteuid() == 0)
+            ck_assert_int_eq(seteuid(65534), 0);
+        char *p = rfg_db_user_path();
+        ck_assert_str_eq(p, old);
+        free(p);
+        assert_rows_of_schema_1(old, 1, "");
+        if (getuid() == 0)
+            ck_assert_int_eq(seteuid(0), 0);
+    } else { /* a file named by hand is the file */
+        setenv("RFG_DB", new, 1);
+        char *p = rfg_db_user_path();
+        ck_assert_str_eq(p, new);
+        free(p);
+        ck_assert_int_ne(access(new, F_OK), 0);
+    }
+}
+END_TEST
+
 static const struct {
     const char *sql, *says, *says_too;
 } foreign[] = {
-    { "pragma user_version=7", "schema 7", "at most 1" },
-    { "pragma user_version=-1", "schema -1", "at most 1" },
+    { "pragma user_version=7", "schema 7", "at most 2" },
+    { "pragma user_version=-1", "schema -1", "at most 2" },
     { "pragma application_id=1196444487", "application_id 0x47504b47", "must be 0x52464731" },
     { "pragma application_id=0", "application_id 0x00000000", "another application" },
 };
@@ -374,7 +488,7 @@ START_TEST(default_paths)
     char built[200];
     snprintf(built, sizeof(built), "%s/share", dir);
     setenv("RFG_SYSTEM_DB", built, 1);
-    ck_assert_int_eq(shell("mkdir -p %s; cd %s; touch zz7_60-v1.db zz7_80-v1.db zz7_x_64-v1.db zz77_64-v1.db "
+    ck_assert_int_eq(shell("mkdir -p %s; cd %s; touch zz7_60-v2.db zz7_80-v2.db zz7_x_64-v2.db zz77_64-v2.db "
                            "zz7_64-v9.db",
                            built, built),
                      0);
@@ -384,7 +498,7 @@ START_TEST(default_paths)
     static const int cus[][2] = { { 60, 60 }, { 64, 60 }, { 70, 60 }, { 71, 80 }, { 500, 80 } };
     for (int i = 0; i < 5; i++) {
         p = rfg_db_system_path("zz7", cus[i][0]);
-        snprintf(expect, sizeof(expect), "%s/zz7_%d-v1.db", built, cus[i][1]);
+        snprintf(expect, sizeof(expect), "%s/zz7_%d-v2.db", built, cus[i][1]);
         ck_assert_str_eq(p, expect);
         free(p);
     }
@@ -524,6 +638,63 @@ START_TEST(killed_writers_lose_nothing)
 }
 END_TEST
 
+/* Restamping is one transaction: whenever its process dies, all rows say the same. */
+START_TEST(killed_restamping_writes_all_or_nothing)
+{
+    enum { N = 200 };
+    uint64_t seed = (uint64_t)getpid();
+    printf("killed_restamping_writes_all_or_nothing: seed %llu\n", (unsigned long long)seed);
+    srand((unsigned)seed);
+    struct rfg_row *rows = calloc(N, sizeof(*rows)), *read;
+    struct rfg_stamp *stamps = calloc(N, sizeof(*stamps));
+    size_t n, written;
+    for (int i = 0; i < N; i++)
+        rows[i] = make(gemm(1 + i, 2), "a", 1, 1, RFG_SOURCE_MEASURED);
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    OK(rfg_db_put_all(db, rows, N, NULL));
+    rfg_db_close(&db);
+    int changes = 0;
+    char last[65] = "abc";
+    for (int round = 0; round < 20; round++) {
+        pid_t pid = fork();
+        if (!pid) {
+            db = open_db(path, RFG_DB_WRITE);
+            for (int k = 0;; k++) {
+                if (rfg_db_all(db, NULL, &read, &n, NULL, NULL) != RFG_OK || n != N)
+                    _exit(1);
+                for (int i = 0; i < N; i++) {
+                    stamps[i] = (struct rfg_stamp){ .row = &read[i] };
+                    snprintf(stamps[i].source_hash, 65, "%d.%d", round, k);
+                    snprintf(stamps[i].code_hash, 65, "%d.%d", round, k);
+                }
+                if (rfg_db_restamp(db, stamps, N, &written) != RFG_OK || written != N)
+                    _exit(2);
+                free(read);
+            }
+        }
+        usleep((useconds_t)(rand() % (20000 + 10000 * round)));
+        kill(pid, SIGKILL);
+        int status;
+        waitpid(pid, &status, 0);
+        ck_assert_msg(WIFSIGNALED(status), "exit %d", WEXITSTATUS(status));
+        db = open_db(path, RFG_DB_READ);
+        OK(rfg_db_all(db, NULL, &read, &n, NULL, NULL));
+        ck_assert_uint_eq(n, N);
+        for (int i = 1; i < N; i++) {
+            ck_assert_str_eq(read[i].source_hash, read[0].source_hash);
+            ck_assert_str_eq(read[i].code_hash, read[0].code_hash);
+        }
+        changes += strcmp(last, read[0].source_hash) != 0;
+        strcpy(last, read[0].source_hash);
+        free(read);
+        rfg_db_close(&db);
+    }
+    ck_assert_int_gt(changes, 0);
+    free(rows);
+    free(stamps);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("db_files");
@@ -532,6 +703,8 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, odd_names, 0, 5);
     tcase_add_loop_test(tc, older_schemas_are_migrated, 0, 2);
+    tcase_add_test(tc, schema_1_is_read_and_migrated);
+    tcase_add_loop_test(tc, older_user_databases_are_taken_over, 0, 3);
     tcase_add_loop_test(tc, strangers_files_are_refused, 0, 4);
     tcase_add_loop_test(tc, strangers_are_not_moved, 0, (int)(sizeof(strangers) / sizeof(strangers[0])));
     tcase_add_test(tc, pipes_are_refused);
@@ -558,6 +731,7 @@ int main(void)
     tcase_add_loop_test(tc, many_threads, 0, 2);
     tcase_add_loop_test(tc, many_processes, 0, 2);
     tcase_add_test(tc, killed_writers_lose_nothing);
+    tcase_add_test(tc, killed_restamping_writes_all_or_nothing);
     suite_add_tcase(s, tc);
 
     return run_suite(s);

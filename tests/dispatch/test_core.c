@@ -325,8 +325,8 @@ START_TEST(names)
     ck_assert_str_eq(rfg_dtype_name(RFG_BF16), "bf16");
     ck_assert_str_eq(rfg_dtype_name((rfg_dtype)99), "?");
     ck_assert_str_eq(rfg_dtype_name((rfg_dtype)-1), "?");
-    ck_assert_uint_eq(rfg_dtype_size(RFG_BF16), 2);
-    ck_assert_uint_eq(rfg_dtype_size((rfg_dtype)-1), 0);
+    ck_assert_uint_eq(rfg_dtype_bytes(RFG_BF16, 3), 6);
+    ck_assert_uint_eq(rfg_dtype_bytes((rfg_dtype)-1, 3), 0);
 }
 END_TEST
 

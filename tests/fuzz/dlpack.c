@@ -43,7 +43,7 @@ static __int128 extent(const rfg_tensor *t)
             return 0;
         last += t->shape[i] > 1 ? (__int128)(t->shape[i] - 1) * t->strides[i] : 0;
     }
-    return (last + 1) * (__int128)rfg_dtype_size(t->dtype);
+    return t->dtype == RFG_I4 || t->dtype == RFG_E2M1 ? last / 2 + 1 : (last + 1) * rfg_format_bytes((int)t->dtype, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(!memcmp(&t, &was, sizeof(t)));
         return 0;
     }
-    FUZZ_CHECK(t.ndim >= 0 && t.ndim <= RFG_MAX_DIMS && rfg_dtype_size(t.dtype));
+    FUZZ_CHECK(t.ndim >= 0 && t.ndim <= RFG_MAX_DIMS && rfg_dtype_bytes(t.dtype, 2));
     FUZZ_CHECK((uintptr_t)t.data - in.data == in.byte_offset && (uintptr_t)t.data >= in.data);
     if (rfg_check_operand(&o, "fuzz", "t", &t, 1, 3) != RFG_OK) {
         FUZZ_CHECK(!strncmp(rfg_last_error(), "fuzz: t", 7));
@@ -75,7 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(extent(&t) == 0 || (o.begin && extent(&t) <= (__int128)UINTPTR_MAX - o.begin));
     int64_t align = rfg_alignment(o.bits);
     for (int64_t r = 0; r < o.rows && r < 20 && extent(&t); r++) {
-        uintptr_t row = o.begin + (uintptr_t)(r / o.inner * o.ld + r % o.inner * o.ld_inner) * rfg_dtype_size(t.dtype);
+        int64_t at = r / o.inner * o.ld + r % o.inner * o.ld_inner;
+        uintptr_t row = o.begin + (uintptr_t)rfg_format_bytes((int)t.dtype, at);
         FUZZ_CHECK(row % (uintptr_t)align == 0 && row >= o.begin && row < o.end);
     }
     return 0;

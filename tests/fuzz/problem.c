@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dispatch/hip/hip.h"
-#include "ops/op.h"
+#include "ops/op_case.h"
 #include "fuzz.h"
 
 const char fuzz_name[] = "problem";
@@ -73,7 +73,7 @@ static void ask_variants(const struct rfg_problem *p, const struct rfg_device *d
     double bytes = -1, flops = -1;
     p->op->cost(p, &bytes, &flops);
     FUZZ_CHECK(bytes >= 0 && flops >= 0 && isfinite(bytes) && isfinite(flops));
-    int n = p->op->tensors(p, spec);
+    int n = rfg_op_case_of(p->op)->tensors(p, spec);
     FUZZ_CHECK(n > 0 && n <= RFG_MAX_TENSORS);
     for (int i = 0; i < p->op->n_variants; i++) {
         struct tries t = { p->op->variants[i], dev, p, 3 };

@@ -2,6 +2,7 @@
 #include "args.h"
 
 #include <math.h>
+#include <string.h>
 
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
@@ -49,51 +50,72 @@ static const struct wrong no_wrongs[] = { { NULL, NULL } };
 
 /* ---- gemm ------------------------------------------------------------------------------------------------------- */
 
+/* The call's params struct as its caller has it: see struct foreign. */
+size_t params_size;
+
+static void *params_of(const struct call *c, const void *params, size_t own)
+{
+    static _Alignas(64) unsigned char caller[8192];
+    const struct foreign *f = &c->foreign;
+    size_t size = f->sized ? f->size : own;
+    memset(caller, f->rest, sizeof(caller));
+    memcpy(caller, params, f->kept ? f->kept : own);
+    memcpy(caller, &size, sizeof(size));
+    if (f->dirt)
+        caller[f->dirt] = 1;
+    params_size = own;
+    return caller;
+}
+#define PARAMS(p) params_of(c, &(p), sizeof(p))
+
 static rfg_status gemm(const struct call *c)
 {
-    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], c->stream);
+    rfg_gemm_params p = { .bias = c->t[3] };
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
 static rfg_status prepack(const struct call *c)
 {
+    params_size = 0;
     return rfg_gemm_prepack(c->ctx, c->t[0], c->t[1], c->stream);
 }
 
 /* ---- norms: y, q, scale, residual_out, x, residual, weight, bias; those an operator lacks are left out ---------- */
 
-static const rfg_quant *quant_of(const struct call *c, const rfg_tensor *q, const rfg_tensor *scale, rfg_quant *quant)
-{
-    *quant = (rfg_quant){ c->kind, q, scale };
-    return quant;
-}
-
 static rfg_status rmsnorm(const struct call *c)
 {
-    return rfg_op_rmsnorm(c->ctx, c->t[0], NULL, c->t[1], c->t[2], &c->norm, c->stream);
+    rfg_norm_params p = c->norm;
+    return rfg_op_rmsnorm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
 static rfg_status rmsnorm_quant(const struct call *c)
 {
-    rfg_quant q;
-    return rfg_op_rmsnorm(c->ctx, c->t[0], quant_of(c, c->t[2], c->t[3], &q), c->t[1], c->t[4], &c->norm, c->stream);
+    rfg_quant q = { c->kind, c->t[2], c->t[3] };
+    rfg_norm_params p = c->norm;
+    p.quant = &q;
+    return rfg_op_rmsnorm(c->ctx, c->t[0], c->t[1], c->t[4], PARAMS(p), c->stream);
 }
 
 static rfg_status layernorm(const struct call *c)
 {
-    return rfg_op_layernorm(c->ctx, c->t[0], NULL, c->t[1], c->t[2], c->t[3], &c->norm, c->stream);
+    rfg_norm_params p = c->norm;
+    p.bias = c->t[3];
+    return rfg_op_layernorm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
 static rfg_status add_rmsnorm(const struct call *c)
 {
-    rfg_quant q;
-    return rfg_op_add_rmsnorm(c->ctx, c->t[0], quant_of(c, c->t[4], c->t[5], &q), c->t[2], c->t[1], c->t[3], c->t[6],
-                              &c->norm, c->stream);
+    rfg_quant q = { c->kind, c->t[4], c->t[5] };
+    rfg_norm_params p = c->norm;
+    p.quant = &q;
+    return rfg_op_add_rmsnorm(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[6], PARAMS(p), c->stream);
 }
 
 static rfg_status add_layernorm(const struct call *c)
 {
-    return rfg_op_add_layernorm(c->ctx, c->t[0], NULL, c->t[2], c->t[1], c->t[3], c->t[4], c->t[5], &c->norm,
-                                c->stream);
+    rfg_norm_params p = c->norm;
+    p.bias = c->t[5];
+    return rfg_op_add_layernorm(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[4], PARAMS(p), c->stream);
 }
 
 static void eps_nan(struct call *c)
@@ -107,6 +129,11 @@ static void eps_inf(struct call *c)
 static void eps_negative(struct call *c)
 {
     c->norm.eps = -1e-30f;
+}
+static rfg_tensor some_bias = { &some_bias, RFG_BF16, 1, { 20 }, { 1 } };
+static void rms_bias(struct call *c)
+{
+    c->norm.bias = &some_bias;
 }
 static void kind_0(struct call *c)
 {
@@ -124,27 +151,36 @@ static void kind_negative(struct call *c)
 static const struct wrong norm_wrongs[] = {
     { "eps", eps_nan }, { "eps", eps_inf }, { "eps", eps_negative }, { NULL, NULL }
 };
+static const struct wrong rmsnorm_wrongs[] = {
+    { "eps", eps_nan }, { "eps", eps_inf }, { "eps", eps_negative }, { "bias", rms_bias }, { NULL, NULL }
+};
 static const struct wrong norm_quant_wrongs[] = {
-    { "eps", eps_nan }, { "quant", kind_0 }, { "quant", kind_4 }, { "quant", kind_negative }, { NULL, NULL },
+    { "eps", eps_nan },  { "bias", rms_bias },       { "quant", kind_0 },
+    { "quant", kind_4 }, { "quant", kind_negative }, { NULL, NULL },
 };
 
 /* ---- activations ------------------------------------------------------------------------------------------------ */
 
 static rfg_status act(const struct call *c)
 {
-    return rfg_op_act(c->ctx, c->t[0], NULL, c->t[1], &c->act, c->stream);
+    rfg_act_params p = c->act;
+    return rfg_op_act(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
 }
 
 static rfg_status act_quant(const struct call *c)
 {
-    rfg_quant q;
-    return rfg_op_act(c->ctx, c->t[0], quant_of(c, c->t[2], c->t[3], &q), c->t[1], &c->act, c->stream);
+    rfg_quant q = { c->kind, c->t[2], c->t[3] };
+    rfg_act_params p = c->act;
+    p.quant = &q;
+    return rfg_op_act(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
 }
 
 static rfg_status act_and_mul(const struct call *c)
 {
-    rfg_quant q;
-    return rfg_op_act_and_mul(c->ctx, c->t[0], quant_of(c, c->t[2], c->t[3], &q), c->t[1], &c->act, c->stream);
+    rfg_quant q = { c->kind, c->t[2], c->t[3] };
+    rfg_act_params p = c->act;
+    p.quant = &q;
+    return rfg_op_act_and_mul(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
 }
 
 static void act_negative(struct call *c)
@@ -194,7 +230,7 @@ static rfg_status mha(const struct call *c)
 {
     rfg_mha_params p = c->mha;
     p.lse = c->t[4], p.sinks = c->t[5], p.alibi = c->t[6];
-    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], &p, c->stream);
+    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
 }
 
 /* out, q, k, v, lse, cu_seqlens_q, cu_seqlens_k */
@@ -202,7 +238,7 @@ static rfg_status mha_varlen(const struct call *c)
 {
     rfg_mha_params p = c->mha;
     p.lse = c->t[4], p.cu_seqlens_q = c->t[5], p.cu_seqlens_k = c->t[6];
-    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], &p, c->stream);
+    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
 }
 
 /* out, q, k, v, k_scale, v_scale, block_table, kv_lens */
@@ -210,15 +246,16 @@ static rfg_status mha_paged(const struct call *c)
 {
     rfg_mha_params p = c->mha;
     p.k_scale = c->t[4], p.v_scale = c->t[5], p.block_table = c->t[6], p.kv_lens = c->t[7];
-    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], &p, c->stream);
+    return rfg_op_mha(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
 }
 
 /* out, q, k, v, block_table, kv_lens, lse, k_scale, v_scale, sinks, alibi */
 static rfg_status decode(const struct call *c)
 {
     rfg_mha_params p = c->mha;
-    p.lse = c->t[6], p.k_scale = c->t[7], p.v_scale = c->t[8], p.sinks = c->t[9], p.alibi = c->t[10];
-    return rfg_op_mha_decode(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], c->t[4], c->t[5], &p, c->stream);
+    p.block_table = c->t[4], p.kv_lens = c->t[5], p.lse = c->t[6], p.k_scale = c->t[7], p.v_scale = c->t[8];
+    p.sinks = c->t[9], p.alibi = c->t[10];
+    return rfg_op_mha_decode(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
 }
 
 static void scale_nan(struct call *c)
@@ -294,11 +331,11 @@ const struct form forms[] = {
                 { "bias", T1(RFG_F16, 32), ARG_OPTIONAL } } },
     { "rfg_gemm_prepack", "gemm_prepack", "plain", prepack, .wrongs = no_wrongs, .n = 2,
       .args = { { "dst", T5(B, 2, 2, 4, 16, 8), ARG_OUT }, { "src", T2(B, 32, 64), 0 } } },
-    { "rfg_op_rmsnorm", "rmsnorm", "plain", rmsnorm, .wrongs = norm_wrongs, .n = 3,
+    { "rfg_op_rmsnorm", "rmsnorm", "plain", rmsnorm, .wrongs = rmsnorm_wrongs, .n = 3,
       .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
                 { "x", T2(B, 3, 20), 0 },
                 { "weight", T1(B, 20), ARG_OPTIONAL } } },
-    { "rfg_op_rmsnorm", "rmsnorm", "heads", rmsnorm, .wrongs = norm_wrongs, .n = 3,
+    { "rfg_op_rmsnorm", "rmsnorm", "heads", rmsnorm, .wrongs = rmsnorm_wrongs, .n = 3,
       .args = { { "y", T3(B, 2, 3, 8), ARG_OUT | ARG_SAME_AS_NEXT },
                 { "x", { NULL, B, 3, { 2, 3, 8 }, { 40, 8, 1 } }, 0 },
                 { "weight", T1(B, 8), ARG_OPTIONAL } } },

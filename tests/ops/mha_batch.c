@@ -98,12 +98,12 @@ void upload(rfg_context *ctx, const struct batch *b, struct result *r, struct up
 bool attend(rfg_context *ctx, const struct batch *b, const struct uploaded *u, rfg_stream stream)
 {
     rfg_mha_params p = b->p;
+    p.size = sizeof(p);
     p.lse = &u->lse;
     p.max_seqlen_k = 107;
     p.block_table = &u->table;
     p.kv_lens = &u->lens;
-    rfg_status st = b->decode ? rfg_op_mha_decode(ctx, &u->out, &u->q, &u->k, &u->v, &u->table, &u->lens, &p, stream)
-                              : rfg_op_mha(ctx, &u->out, &u->q, &u->k, &u->v, &p, stream);
+    rfg_status st = (b->decode ? rfg_op_mha_decode : rfg_op_mha)(ctx, &u->out, &u->q, &u->k, &u->v, &p, stream);
     ck_assert_msg(st == RFG_OK || st == RFG_ERROR_UNSUPPORTED, "%s: %s", rfg_context_device(ctx), rfg_last_error());
     return st == RFG_OK;
 }

@@ -167,8 +167,8 @@ static void check_codes(rfg_context *ctx, rfg_dtype dtype, const char *device)
     rfg_tensor tx = rfg_tensor_2d(mem, RFG_F32, 1, n, n), tq = rfg_tensor_2d(mem + 6144, dtype, 1, n, n);
     rfg_tensor ts = rfg_tensor_1d(mem + 4800, RFG_F32, 1);
     rfg_quant quant = { RFG_SCALE_STATIC, &tq, &ts };
-    rfg_act_params params = { .act = RFG_ACT_NONE };
-    ck_assert_msg(rfg_op_act(ctx, NULL, &quant, &tx, &params, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_act_params params = { .size = sizeof(params), .act = RFG_ACT_NONE, .quant = &quant };
+    ck_assert_msg(rfg_op_act(ctx, NULL, &tx, &params, NULL) == RFG_OK, "%s", rfg_last_error());
     if (hip) {
         ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
         ck_assert_int_eq(hip->hipMemcpyDtoH(host, (hipDeviceptr_t)dev, 8192), hipSuccess);
@@ -225,15 +225,15 @@ static void fresh(void)
     g.ty = rfg_tensor_2d(g.y, RFG_BF16, 4, 256, 256);
     g.tq = rfg_tensor_2d(g.q, RFG_E4M3, 4, 256, 256);
     g.ts = rfg_tensor_2d(g.s, RFG_F32, 4, 2, 2);
-    g.p = (rfg_act_params){ .act = RFG_ACT_GELU };
+    g.p = (rfg_act_params){ .size = sizeof(g.p), .act = RFG_ACT_GELU };
 }
 
 /* The call must say each of the words and write nothing. kind 0: no quant. */
 static void refused(bool mul, bool plain, int kind, const char *const *words)
 {
     rfg_quant quant = { (rfg_scale_kind)kind, &g.tq, &g.ts };
-    rfg_status got =
-        (mul ? rfg_op_act_and_mul : rfg_op_act)(g.ctx, plain ? &g.ty : NULL, kind ? &quant : NULL, &g.tx, &g.p, NULL);
+    g.p.quant = kind ? &quant : NULL;
+    rfg_status got = (mul ? rfg_op_act_and_mul : rfg_op_act)(g.ctx, plain ? &g.ty : NULL, &g.tx, &g.p, NULL);
     ck_assert_msg(got == RFG_ERROR_INVALID_ARGUMENT, "%s: %s", rfg_status_name(got), rfg_last_error());
     for (; *words; words++)
         ck_assert_msg(strstr(rfg_last_error(), *words) != NULL, "no '%s' in: %s", *words, rfg_last_error());
@@ -248,7 +248,8 @@ START_TEST(refusals)
     g.ctx = op_context("cpu");
     fresh();
     rfg_quant quant = { RFG_SCALE_GROUP, &g.tq, &g.ts };
-    ck_assert_msg(rfg_op_act_and_mul(g.ctx, &g.ty, &quant, &g.tx, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_act_params p = { .size = sizeof(p), .quant = &quant };
+    ck_assert_msg(rfg_op_act_and_mul(g.ctx, &g.ty, &g.tx, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     ck_assert(g.y[0] != 0x7777 && g.q[0] != 0x77);
     fresh();
 

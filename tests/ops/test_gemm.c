@@ -333,7 +333,8 @@ static void fresh(void)
 /* The call must fail with st, say each of the words, and write nothing. */
 static void refused(rfg_status st, const rfg_tensor *bias, const char *const *words)
 {
-    rfg_status got = rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, bias, NULL);
+    rfg_gemm_params p = { .size = sizeof(p), .bias = bias };
+    rfg_status got = rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &p, NULL);
     ck_assert_msg(got == st, "%s, not %s: %s", rfg_status_name(got), rfg_status_name(st), rfg_last_error());
     for (; *words; words++)
         ck_assert_msg(strstr(rfg_last_error(), *words) != NULL, "no '%s' in: %s", *words, rfg_last_error());
@@ -346,9 +347,10 @@ static void refused(rfg_status st, const rfg_tensor *bias, const char *const *wo
 START_TEST(refusals)
 {
     const rfg_status bad = RFG_ERROR_INVALID_ARGUMENT;
+    rfg_gemm_params p = { .size = sizeof(p), .bias = &g.tb };
     g.ctx = op_context("cpu");
     fresh();
-    ck_assert_msg(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &g.tb, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     ck_assert_int_ne(g.y[0], 0x7777);
     fresh();
 

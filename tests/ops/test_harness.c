@@ -152,7 +152,7 @@ END_TEST
 START_TEST(i32_values)
 {
     int32_t got;
-    ck_assert(rfg_dtype_size(RFG_I32) == 4 && !strcmp(rfg_dtype_name(RFG_I32), "i32"));
+    ck_assert(!strcmp(rfg_dtype_name(RFG_I32), "i32"));
     ck_assert(rfg_largest(RFG_I32) == INT32_MAX && rfg_ulp(RFG_I32, 1e6) == 1);
     for (int i = 0; i < 2; i++) {
         rfg_store(&got, RFG_I32, 0, i ? -123456789.0 : 16777217.0);
@@ -177,15 +177,17 @@ START_TEST(oracle_by_hand)
         { 0 }, rfg_tensor_2d(x, RFG_F32, 2, 3, 4), rfg_tensor_2d(w, RFG_F32, 2, 3, 3), rfg_tensor_1d(b, RFG_F32, 2)
     };
     double e[4], a[4];
-    struct rfg_expected want[RFG_MAX_TENSORS] = { { e, a } };
-    int64_t rows[] = { 0, 1 };
-    ck_assert_int_eq(rfg_oracle(&p, t, rows, 2, want), RFG_OK);
+    const int64_t rows[] = { 0, 1 };
+    struct rfg_expected want[RFG_MAX_TENSORS] = { { rows, 2, e, a } };
+    ck_assert_int_eq(rfg_oracle_gemm(&p, t, want), RFG_OK);
     for (int i = 0; i < 4; i++) {
         double allow = (sqrt(3) + 4) * 0x1p-24 * mags[i] + 0x1p-126;
         ck_assert_msg(e[i] == sums[i] && a[i] == allow, "[%d] is %g +- %g, not %g +- %g", i, e[i], a[i], sums[i],
                       allow);
     }
-    ck_assert_int_eq(rfg_oracle(&p, t, rows + 1, 1, want), RFG_OK);
+    want[0].rows = rows + 1;
+    want[0].n_rows = 1;
+    ck_assert_int_eq(rfg_oracle_gemm(&p, t, want), RFG_OK);
     ck_assert(e[0] == -1 && e[1] == 37);
 }
 END_TEST
@@ -688,7 +690,7 @@ START_TEST(cpu_floor_is_one)
         const char *which;
         begin(problems[i], RFG_DATA_RANDOM);
         double floor = rfg_floor_us(rfg_context_info(ctx), rfg_case_problem(c), &which);
-        ck_assert_int_eq(rfg_case_time(c, rfg_plan_find(ctx, rfg_case_posed(c)), 41, 1, &t), RFG_OK);
+        ck_assert_int_eq(rfg_case_time(c, rfg_plan_find(ctx, rfg_case_as_called(c)), 41, 1, &t), RFG_OK);
         ck_assert_msg(floor > 0 && floor <= rfg_times_at(&t, 0), "%s: %g us by %s is no floor: it took %g", problems[i],
                       floor, which, rfg_times_at(&t, 0));
         rfg_times_free(&t);

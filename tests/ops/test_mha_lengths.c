@@ -71,7 +71,9 @@ static bool run_packed(rfg_context *ctx, struct packed *b, const int32_t (*cu)[S
     rfg_tensor lse = { put(&m, b->lse, sizeof(b->lse)), RFG_F32, 2, { 1, T }, { T, 1 } };
     rfg_tensor cu_q = rfg_tensor_1d(put(&m, cu[0], sizeof(cu[0])), RFG_I32, SEQUENCES + 1);
     rfg_tensor cu_k = rfg_tensor_1d(put(&m, cu[1], sizeof(cu[1])), RFG_I32, SEQUENCES + 1);
-    rfg_mha_params p = { .lse = &lse, .cu_seqlens_q = &cu_q, .cu_seqlens_k = &cu_k, .max_seqlen_q = INT32_MAX };
+    rfg_mha_params p = {
+        .size = sizeof(p), .lse = &lse, .cu_seqlens_q = &cu_q, .cu_seqlens_k = &cu_k, .max_seqlen_q = INT32_MAX
+    };
     rfg_status st = rfg_op_mha(ctx, &out, &q, &k, &v, &p, NULL);
     ck_assert_msg(st == RFG_OK || st == RFG_ERROR_UNSUPPORTED, "%s", rfg_last_error());
     get(&m, b->out, out.data, sizeof(b->out));

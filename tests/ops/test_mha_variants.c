@@ -89,16 +89,16 @@ struct call {
 static void run(rfg_context *ctx, const struct call *c)
 {
     int64_t b = c->b, sq = c->sq, hq = c->hq, s = c->s, hkv = c->hkv, d = c->d;
-    size_t nq = (size_t)(b * sq * hq * d) * 2, nk = (size_t)(b * s * hkv * d) * rfg_dtype_size(c->kv);
+    size_t nq = (size_t)(b * sq * hq * d) * 2, nk = rfg_dtype_bytes(c->kv, b * s * hkv * d);
     rfg_tensor q = { put(ctx, c->q, nq), c->dtype, 4, { b, sq, hq, d }, { sq * hq * d, hq * d, d, 1 } }, out = q;
     rfg_tensor k = { put(ctx, c->k, nk), c->kv, 4, { b, s, hkv, d }, { s * hkv * d, hkv * d, d, 1 } }, v = k;
     rfg_tensor lse = { put(ctx, c->lse, (size_t)(b * hq * sq) * 4), RFG_F32, 3, { b, hq, sq }, { hq * sq, sq, 1 } };
     rfg_mha_params p = c->p;
     v.data = put(ctx, c->v, nk);
     out.data = put(ctx, c->out, nq);
+    p.size = sizeof(p);
     p.lse = &lse;
-    rfg_status st = c->decode ? rfg_op_mha_decode(ctx, &out, &q, &k, &v, NULL, NULL, &p, NULL)
-                              : rfg_op_mha(ctx, &out, &q, &k, &v, &p, NULL);
+    rfg_status st = (c->decode ? rfg_op_mha_decode : rfg_op_mha)(ctx, &out, &q, &k, &v, &p, NULL);
     ck_assert_msg(st == RFG_OK, "%s: %s", rfg_context_device(ctx), rfg_last_error());
     take(ctx, c->out, out.data, nq);
     take(ctx, c->lse, lse.data, (size_t)(b * hq * sq) * 4);

@@ -126,8 +126,8 @@ START_TEST(large_mean)
         ck_assert_int_eq(hip->hipMemcpyHtoD((hipDeviceptr_t)dx, x, bytes), hipSuccess);
     }
     rfg_tensor tx = rfg_tensor_2d(dx, RFG_F32, 2, 3000, 3000), ty = rfg_tensor_2d(dy, RFG_F32, 2, 3000, 3000);
-    rfg_norm_params p = { .eps = 0 };
-    ck_assert_msg(rfg_op_layernorm(ctx, &ty, NULL, &tx, NULL, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_norm_params p = { .size = sizeof(p), .eps = 0 };
+    ck_assert_msg(rfg_op_layernorm(ctx, &ty, &tx, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     if (hip) {
         ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
         ck_assert_int_eq(hip->hipMemcpyDtoH(y, (hipDeviceptr_t)dy, bytes), hipSuccess);
@@ -176,8 +176,7 @@ START_TEST(residuals_of_unequal_strides)
         rfg_tensor ty = rfg_tensor_2d(dev->y, RFG_F32, ROWS, COLS, COLS);
         rfg_tensor tr = rfg_tensor_2d(dev->r, RFG_F32, ROWS, COLS, ldr);
         rfg_tensor to = rfg_tensor_2d(dev->ro, RFG_F32, ROWS, COLS, ldo);
-        ck_assert_msg(rfg_op_add_rmsnorm(ctx, &ty, NULL, &to, &tx, &tr, NULL, NULL, NULL) == RFG_OK, "%s",
-                      rfg_last_error());
+        ck_assert_msg(rfg_op_add_rmsnorm(ctx, &ty, &to, &tx, &tr, NULL, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
         if (hip) {
             ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
             ck_assert_int_eq(hip->hipMemcpyDtoH(&host, (hipDeviceptr_t)dev, sizeof(host)), hipSuccess);
@@ -211,10 +210,10 @@ START_TEST(large_eps)
     char *at = mem;
     size_t half = sizeof(host) / 2;
     rfg_tensor x = rfg_tensor_2d(at, RFG_F32, 2, 300, 300), y = rfg_tensor_2d(at + half, RFG_F32, 2, 300, 300);
-    rfg_norm_params p = { .eps = 3 };
+    rfg_norm_params p = { .size = sizeof(p), .eps = 3 };
     for (int layer = 0; layer < 2; layer++) {
-        rfg_status st = layer ? rfg_op_layernorm(ctx, &y, NULL, &x, NULL, NULL, &p, NULL)
-                              : rfg_op_rmsnorm(ctx, &y, NULL, &x, NULL, &p, NULL);
+        rfg_status st =
+            layer ? rfg_op_layernorm(ctx, &y, &x, NULL, &p, NULL) : rfg_op_rmsnorm(ctx, &y, &x, NULL, &p, NULL);
         ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
         if (hip) {
             ck_assert_int_eq(hip->hipDeviceSynchronize(), hipSuccess);
@@ -240,13 +239,13 @@ START_TEST(arguments)
         x[i] = 2;
     rfg_tensor tx = { x, RFG_F32, 3, { 2, 3, 2 }, { 12, 3, 1 } }, ty = { y, RFG_F32, 3, { 2, 3, 2 }, { 6, 2, 1 } };
     rfg_tensor tw = rfg_tensor_1d(w, RFG_F32, 2);
-    rfg_norm_params p = { .eps = 0 };
-    ck_assert_msg(rfg_op_rmsnorm(ctx, &ty, NULL, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_norm_params p = { .size = sizeof(p), .eps = 0 };
+    ck_assert_msg(rfg_op_rmsnorm(ctx, &ty, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     for (int i = 0; i < 12; i++)
         ck_assert(y[i] == (i % 2 ? -3.0f : 1.0f));
     p.eps = 12;
     p.one_plus_weight = 1;
-    ck_assert_msg(rfg_op_rmsnorm(ctx, &ty, NULL, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_op_rmsnorm(ctx, &ty, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     for (int i = 0; i < 12; i++) /* 2 / sqrt(4 + 12) = 0.5 */
         ck_assert(y[i] == (i % 2 ? -1.0f : 1.0f));
     rfg_context_destroy(&ctx);
@@ -262,8 +261,8 @@ START_TEST(scale_of_few_columns)
     rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 1, 3, 3), tq = rfg_tensor_2d(q, RFG_I8, 1, 3, 3);
     rfg_tensor ts = rfg_tensor_1d(&scale, RFG_F32, 1);
     rfg_quant quant = { RFG_SCALE_TOKEN, &tq, &ts };
-    rfg_norm_params p = { .eps = 0 };
-    ck_assert_msg(rfg_op_layernorm(ctx, NULL, &quant, &tx, NULL, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_norm_params p = { .size = sizeof(p), .quant = &quant };
+    ck_assert_msg(rfg_op_layernorm(ctx, NULL, &tx, NULL, &p, NULL) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(fabs((double)scale - sqrt(1.5) / 127) < 1e-6, "scale is %g", (double)scale);
     ck_assert(q[0] == -127 && q[1] == 0 && q[2] == 127);
     rfg_context_destroy(&ctx);
@@ -289,12 +288,12 @@ static void fresh(void)
     g.tr = rfg_tensor_2d(g.r, RFG_BF16, 4, 128, 128);
     g.tro = rfg_tensor_2d(g.ro, RFG_BF16, 4, 128, 128);
     g.tw = rfg_tensor_1d(g.w, RFG_BF16, 128);
-    g.p = (rfg_norm_params){ .eps = 1e-5f };
+    g.p = (rfg_norm_params){ .size = sizeof(g.p), .eps = 1e-5f };
 }
 
 static void refused(const char *const *words)
 {
-    rfg_status got = rfg_op_add_rmsnorm(g.ctx, &g.ty, NULL, &g.tro, &g.tx, &g.tr, &g.tw, &g.p, NULL);
+    rfg_status got = rfg_op_add_rmsnorm(g.ctx, &g.ty, &g.tro, &g.tx, &g.tr, &g.tw, &g.p, NULL);
     ck_assert_msg(got == RFG_ERROR_INVALID_ARGUMENT, "%s: %s", rfg_status_name(got), rfg_last_error());
     for (; *words; words++)
         ck_assert_msg(strstr(rfg_last_error(), *words) != NULL, "no '%s' in: %s", *words, rfg_last_error());
@@ -309,11 +308,11 @@ START_TEST(refusals)
 {
     g.ctx = op_context("cpu");
     fresh();
-    ck_assert_msg(rfg_op_add_rmsnorm(g.ctx, &g.ty, NULL, &g.tro, &g.tx, &g.tr, &g.tw, &g.p, NULL) == RFG_OK, "%s",
+    ck_assert_msg(rfg_op_add_rmsnorm(g.ctx, &g.ty, &g.tro, &g.tx, &g.tr, &g.tw, &g.p, NULL) == RFG_OK, "%s",
                   rfg_last_error());
     ck_assert(g.y[0] != 0x7777 && g.ro[0] == 0x4000);
     fresh();
-    ck_assert_msg(rfg_op_add_rmsnorm(g.ctx, &g.tx, NULL, &g.tr, &g.tx, &g.tr, NULL, NULL, NULL) == RFG_OK, "%s",
+    ck_assert_msg(rfg_op_add_rmsnorm(g.ctx, &g.tx, &g.tr, &g.tx, &g.tr, NULL, NULL, NULL) == RFG_OK, "%s",
                   rfg_last_error());
     ck_assert(g.x[0] == 0x3f80 && g.r[0] == 0x4000); /* in place: 1, and 1 + 1 */
     fresh();
@@ -355,7 +354,7 @@ START_TEST(refusals)
     refused(WORDS("y is e4m3", "x's dtype, bf16"));
     g.tx.ndim = 4;
     refused(WORDS("x has 4 dimensions", "must have 1 to 3"));
-    ck_assert_int_eq(rfg_op_add_rmsnorm(g.ctx, &g.ty, NULL, &g.tro, &g.tx, NULL, &g.tw, &g.p, NULL),
+    ck_assert_int_eq(rfg_op_add_rmsnorm(g.ctx, &g.ty, &g.tro, &g.tx, NULL, &g.tw, &g.p, NULL),
                      RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "residual is NULL"));
     struct rfg_problem prob;

@@ -26,8 +26,8 @@ static void ask(const char *problem, const rfg_tensor t[RFG_MAX_TENSORS], unsign
     ck_assert_msg(rfg_problem_parse(&p, problem, &why), "%s: %s", problem, why.text);
     for (int i = 0; i < RFG_MAX_TENSORS; i++)
         if (outputs >> i & 1)
-            want[i] = (struct rfg_expected){ value[i], allow[i] };
-    ck_assert_msg(rfg_oracle(&p, t, &row, 1, want) == RFG_OK, "%s", rfg_last_error());
+            want[i] = (struct rfg_expected){ &row, 1, value[i], allow[i] };
+    ck_assert_msg(rfg_op_case_of(p.op)->oracle(&p, t, want) == RFG_OK, "%s", rfg_last_error());
 }
 
 static void is(const char *what, double got, double want)

@@ -209,7 +209,7 @@ static void run_plan(const struct pair *pr, const struct rfg_problem *prob, cons
     rfg_config_format(pr->var, p, name, sizeof(name));
     memset(y, 0x77, pr->y_bytes);
     ck_assert_msg(rfg_plan_create(ctx, prob, pr->var, p, &plan) == RFG_OK, "%s: %s", name, rfg_last_error());
-    prob->op->pack(prob, t, &a);
+    rfg_op_case_of(prob->op)->pack(prob, t, &a);
     ck_assert_msg(rfg_plan_launch(ctx, plan, &a, NULL) == RFG_OK, "%s: %s", name, rfg_last_error());
     to_host(y, t[0].data, pr->y_bytes);
     rfg_plan_destroy(ctx, &plan);

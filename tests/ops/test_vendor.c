@@ -81,7 +81,7 @@ enum { GUARD = 64 };
 /* n values of -limit to limit, in memory of exactly that size. */
 static char *random_ints(int64_t n, rfg_dtype dtype, int limit, uint32_t *seed)
 {
-    char *p = malloc((size_t)n * rfg_dtype_size(dtype));
+    char *p = malloc(rfg_dtype_bytes(dtype, n));
     ck_assert_ptr_nonnull(p);
     for (int64_t i = 0; i < n; i++) {
         *seed = *seed * 1664525 + 1013904223;
@@ -104,7 +104,7 @@ static void make(struct product *t, const char *text)
     t->x = random_ints((v[GEMM_M] - 1) * t->ldx + v[GEMM_K], in, 3, &seed);
     t->w = random_ints((v[GEMM_N] - 1) * t->ldw + v[GEMM_K], in, 3, &seed);
     t->bias = v[GEMM_BIAS] ? random_ints(v[GEMM_N], in, 16, &seed) : NULL;
-    t->y_bytes = (size_t)((v[GEMM_M] - 1) * t->ldy + v[GEMM_N]) * rfg_dtype_size(out) + 2 * GUARD;
+    t->y_bytes = rfg_dtype_bytes(out, (v[GEMM_M] - 1) * t->ldy + v[GEMM_N]) + 2 * GUARD;
     t->y = malloc(t->y_bytes);
     ck_assert_ptr_nonnull(t->y);
     memset(t->y, 0x77, t->y_bytes);
@@ -124,7 +124,7 @@ static void expect_right(const struct product *t, const char *where)
 {
     const int64_t *v = t->prob.v;
     rfg_dtype in = (rfg_dtype)t->prob.dtype[0], out = (rfg_dtype)t->prob.dtype[2];
-    size_t size = rfg_dtype_size(out);
+    size_t size = rfg_dtype_bytes(out, 1);
     for (size_t at = 0; at < t->y_bytes; at++) {
         int64_t e = ((int64_t)at - GUARD) / (int64_t)size;
         bool output = at >= GUARD && at < t->y_bytes - GUARD && e % t->ldy < v[GEMM_N];

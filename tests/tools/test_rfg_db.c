@@ -10,6 +10,7 @@
 
 #include "dispatch/context.h"
 #include "dispatch/db/db_internal.h"
+#include "dispatch/jit/jit.h"
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "tests/program.h"
@@ -203,11 +204,12 @@ START_TEST(verifying)
     struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
     put("a.db", r);
     ck_assert_int_eq(run("verify a.db"), 0);
-    PRINTS(out, "a.db: schema 1, 1 rows, 0 problems, 0 stale");
+    PRINTS(out, "a.db: schema 2, 1 rows, 0 problems, 0 stale");
     strcpy(r.source_hash, "rfg-0.0.1");
     put("stale.db", r);
     ck_assert_int_eq(run("verify stale.db"), 0);
-    PRINTS(out, "stale: gemm_cpu_portable has changed since it was measured (source_hash 'rfg-0.0.1')");
+    PRINTS(out, "stale: gemm_cpu_portable: it is part of the library, and that is another version now (source_hash "
+                "'rfg-0.0.1')");
     strcpy(r.params, "{\"rows\":1}");
     put("b.db", r);
     r = make(9, 5, RFG_SOURCE_MEASURED, DAY1);
@@ -225,12 +227,210 @@ START_TEST(verifying)
     PRINTS(out, "M=9 N=2 K=64, cpu-x, 2 CUs: variant 'gemm_gone': gemm has no such variant");
     PRINTS(out, "M=10 N=2 K=64, cpu-x, 2 CUs: date 'yesterday'");
     PRINTS(out, "M=11 N=2 K=64, cpu-x, 2 CUs: rows=9: not a value");
-    PRINTS(out, "b.db: schema 1, 4 rows, 4 problems");
+    PRINTS(out, "b.db: schema 2, 4 rows, 4 problems");
     ck_assert_int_eq(system("cp a.db c.db && truncate -s 5000 c.db"), 0);
     ck_assert_int_eq(run("verify c.db"), 1);
     PRINTS(err, "c.db: damaged");
     ck_assert_int_eq(run("verify d.db"), 2);
     PRINTS(err, "d.db: cannot read: No such file");
+}
+END_TEST
+
+/* ---- restamp --------------------------------------------------------------------------------------------------- */
+
+#define ACT   "act_and_mul bf16->bf16 M=1 N=1536"
+#define TITLE ACT ", gfx90a, 104 CUs: "
+
+/* A row of an act_and_mul kernel on gfx90a, as it would have been measured with this library and its compiler. False:
+ * no compiler is here. */
+static bool make_kernel_row(struct rfg_row *r)
+{
+    struct rfg_reason why;
+    struct rfg_device dev;
+    struct rfg_kernel k = { 0 };
+    const struct rfg_variant *var;
+    int p[RFG_MAX_PARAMS];
+    const struct rfg_jit_provider *prov = rfg_jit_provider_for("gfx90a");
+    *r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
+    if (!prov) {
+        printf("skipped: %s\n", rfg_last_error());
+        return false;
+    }
+    r->cu_count = 104;
+    strcpy(r->arch, "gfx90a");
+    ck_assert(rfg_device_imagine(&dev, "gfx90a:104"));
+    ck_assert(rfg_problem_parse(&r->problem, ACT, &why));
+    ck_assert_msg(rfg_config_parse(r->problem.op, "act_and_mul_flat{threads=64,unroll=1,width=16,stream=1,persist=0}",
+                                   &var, p, &why),
+                  "%s", why.text);
+    rfg_row_set_config(r, var, p, false);
+    var->kernel(&dev, &r->problem, p, &k);
+    rfg_jit_source_hash(k.source, r->source_hash);
+    prov->available(r->compiler, sizeof(r->compiler), &why);
+    setenv("RFG_CACHE_DIR", "cache", 1);
+    unsetenv("RFG_KERNEL_DIR");
+    return true;
+}
+
+static struct rfg_row get(const char *path)
+{
+    struct rfg_row *rows, row;
+    struct rfg_db *db;
+    size_t n;
+    ck_assert_msg(rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_int_eq(rfg_db_all(db, NULL, &rows, &n, NULL, NULL), RFG_OK);
+    rfg_db_close(&db);
+    ck_assert_uint_eq(n, 1);
+    row = rows[0];
+    free(rows);
+    return row;
+}
+
+/* From here on, kernels are those of ops/ with an edit of act/act_device.h. */
+static void edit_kernels(const char *sed)
+{
+    char cmd[500];
+    snprintf(cmd, sizeof(cmd), "mkdir -p k/act && sed '%s' %s/ops/act/act_device.h > k/act/act_device.h", sed,
+             rfg_env("RFG_SOURCE_ROOT"));
+    ck_assert_int_eq(system(cmd), 0);
+    setenv("RFG_KERNEL_DIR", "k", 1);
+}
+
+#define OTHER_BRANCH "$ a #if RFG_NVIDIA\\n#error other\\n#endif"
+#define OTHER_CODE   "s/both(-1.4426950408889634f), a/both(-1.5f), a/"
+#define OTHER_WORDS  "$ a /* a comment */"
+
+/* An edit that leaves the code as it was costs no row, one that changes it makes the row stale; text files too. */
+START_TEST(restamp_compares_code)
+{
+    struct rfg_row r, stamped, got;
+    if (!make_kernel_row(&r))
+        return;
+    put("a.db", r);
+    ck_assert_int_eq(run("export -o a.csv a.db"), 0);
+    ck_assert_int_eq(system("sed -i 's/,code_hash//; s/\\([0-9a-f]\\{64\\}\\),,/\\1,/' a.csv && cp a.csv old.csv"), 0);
+    /* Rows of before: the text is the one that was measured. */
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "a.db: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    stamped = get("a.db");
+    ck_assert_uint_eq(strlen(stamped.code_hash), 64);
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
+    /* Words are no text. */
+    edit_kernels(OTHER_WORDS);
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
+    /* Another text with the same code. */
+    edit_kernels(OTHER_BRANCH);
+    ck_assert_int_eq(run("verify a.db"), 0);
+    PRINTS(out, "0 stale\n");
+    PRINTS(out, "a.db: 1 rows' kernels have another text than was measured: rfg-db restamp a.db tells");
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "a.db: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    got = get("a.db");
+    ck_assert_str_eq(got.code_hash, stamped.code_hash);
+    ck_assert_str_ne(got.source_hash, stamped.source_hash);
+    ck_assert_int_eq(run("verify a.db"), 0);
+    ck_assert_ptr_null(strstr(out, "another text"));
+    /* Another code: the row stays as it is, for the tuner to replace. */
+    edit_kernels(OTHER_CODE);
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "a.db: " TITLE "stale: act_and_mul_flat: it makes other code than was measured\n");
+    PRINTS(out, "a.db: 1 rows, 0 current, 1 stale, 0 unknown, 0 problems; 0 restamped\n");
+    r = get("a.db");
+    ck_assert_str_eq(r.source_hash, got.source_hash);
+    ck_assert_str_eq(r.code_hash, got.code_hash);
+    /* Nothing to compare with. */
+    ck_assert_int_eq(run("restamp a.csv"), 0);
+    PRINTS(out, "stale: act_and_mul_flat: its text has changed, and the row has no code_hash to compare with");
+    ck_assert_int_eq(system("cmp -s a.csv old.csv"), 0);
+    /* And text files, of 0.1 at that. */
+    unsetenv("RFG_KERNEL_DIR");
+    ck_assert_int_eq(run("restamp a.csv a.db"), 0);
+    PRINTS(out, "a.csv: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    PRINTS(out, "a.db: 1 rows, 1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    ck_assert_int_eq(run("export -o b.csv a.db"), 0);
+    ck_assert_int_eq(system("cmp a.csv b.csv"), 0);
+}
+END_TEST
+
+/* A row whose compiler isn't here is neither current nor stale; one that doesn't compile is a problem; --all believes
+ * no text; a predicted row, for which nothing was measured, takes the compiler that is here. */
+START_TEST(restamp_knows_what_it_does_not_know)
+{
+    struct rfg_row r, got;
+    if (!make_kernel_row(&r))
+        return;
+    strcpy(r.compiler, "hiprtc of old");
+    put("none.db", r); /* no code_hash yet, and none can be had: the text is the same all the same */
+    ck_assert_int_eq(run("restamp none.db"), 0);
+    PRINTS(out, "none.db: 1 rows have no code_hash yet: their compilers are not here\n");
+    PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 0 restamped\n");
+    strcpy(r.code_hash, "c0de");
+    put("a.db", r);
+    edit_kernels(OTHER_BRANCH);
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "a.db: 1 rows unknown: its text has changed, and its compiler, 'hiprtc of old', is not here");
+    PRINTS(out, "a.db: 1 rows, 0 current, 0 stale, 1 unknown, 0 problems; 0 restamped\n");
+    got = get("a.db");
+    ck_assert_str_eq(got.source_hash, r.source_hash);
+    unsetenv("RFG_KERNEL_DIR");
+    ck_assert(make_kernel_row(&r));
+    strcpy(r.code_hash, "c0de");
+    put("a.db", r);
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "1 current, 0 stale");
+    ck_assert_int_eq(run("restamp --all --arch gfx942 a.db"), 0);
+    PRINTS(out, "a.db: 0 rows, ");
+    ck_assert_int_eq(run("restamp --all a.db"), 0); /* found once, its text doesn't pass for current any more */
+    PRINTS(out, "0 current, 1 stale, 0 unknown, 0 problems; 1 restamped\n");
+    ck_assert_int_eq(run("verify a.db"), 0);
+    PRINTS(out, "1 rows' kernels have another text");
+    ck_assert_int_eq(run("restamp a.db"), 0);
+    PRINTS(out, "0 current, 1 stale, 0 unknown, 0 problems; 0 restamped\n");
+    got = get("a.db");
+    ck_assert_str_eq(got.code_hash, "c0de");
+    edit_kernels("$ a #error no");
+    ck_assert_int_eq(run("restamp a.db"), 1);
+    PRINTS(out, TITLE "problem: act_and_mul_flat: ");
+    PRINTS(out, "0 stale, 0 unknown, 1 problem; 0 restamped\n");
+    got = get("a.db");
+    ck_assert_str_eq(got.code_hash, "c0de");
+    unsetenv("RFG_KERNEL_DIR");
+    struct rfg_row predicted = r;
+    predicted.how = RFG_SOURCE_PREDICTED;
+    predicted.compiler[0] = predicted.code_hash[0] = 0;
+    put("p.db", predicted);
+    ck_assert_int_eq(run("restamp p.db"), 0);
+    PRINTS(out, "1 current, 0 stale, 0 unknown, 0 problems; 1 restamped\n");
+    got = get("p.db");
+    ck_assert_str_eq(got.compiler, r.compiler);
+    ck_assert_uint_eq(strlen(got.code_hash), 64);
+    strcpy(r.variant, "act_gone");
+    put("gone.db", r);
+    ck_assert_int_eq(run("restamp gone.db"), 1);
+    PRINTS(out, TITLE "problem: act_gone: variant 'act_gone': act_and_mul has no such variant");
+}
+END_TEST
+
+/* Killed while it compiles, it has written nothing. */
+START_TEST(restamp_killed)
+{
+    struct rfg_row r;
+    if (!make_kernel_row(&r))
+        return;
+    put("a.db", r);
+    ck_assert_int_eq(run("export -o a.csv a.db"), 0);
+    ck_assert_int_eq(system("cp a.db b.db; cp a.csv b.csv"), 0);
+    setenv("RFG_TEST_WORKER_HANG", "act_and_mul_flat", 1);
+    char cmd[300];
+    snprintf(cmd, sizeof(cmd), "timeout -s KILL 1 %s/rfg-db restamp a.csv a.db > out 2> err", rfg_env("RFG_BINDIR"));
+    ck_assert_int_ne(system(cmd), 0);
+    unsetenv("RFG_TEST_WORKER_HANG");
+    ck_assert_int_eq(system("cmp a.db b.db && cmp a.csv b.csv && test ! -s out"), 0);
+    ck_assert_int_eq(run("restamp a.csv nothere.db"), 2);
+    PRINTS(err, "nothere.db: cannot open: No such file");
+    ck_assert_int_eq(system("cmp a.csv b.csv"), 0);
 }
 END_TEST
 
@@ -300,6 +500,8 @@ static const struct {
     { "import --db x.db nothere.csv", "nothere.csv: cannot read: No such file" },
     { "merge --db x.db --prefer best a.db", "--prefer 'best': must be fastest or newest" },
     { "merge a.db", "--db is missing" },
+    { "restamp", "restamp: 0 arguments: must be 1 or more" },
+    { "verify --all a.db", "verify does not take --all" },
 };
 
 START_TEST(wrong_usage)
@@ -347,6 +549,9 @@ int main(void)
     tcase_add_test(tc, a_few_messages_of_a_kind);
     tcase_add_test(tc, merging);
     tcase_add_test(tc, verifying);
+    tcase_add_test(tc, restamp_compares_code);
+    tcase_add_test(tc, restamp_knows_what_it_does_not_know);
+    tcase_add_test(tc, restamp_killed);
     tcase_add_test(tc, misses_and_path);
     tcase_add_test(tc, hostile_text);
     tcase_add_loop_test(tc, wrong_usage, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "dispatch/jit/jit.h"
 #include "tune_case.h"
 
 START_TEST(writes_checked_rows_and_does_not_tune_twice)
@@ -61,6 +62,95 @@ START_TEST(writes_checked_rows_and_does_not_tune_twice)
     ck_assert(get_row(P1, &again) == 1 && again.seed == 9 && strcmp(again.source_hash, "of old"));
     assert_exit(run("--problem", P3, "--force", "--seed", "10", "--per-shape", "0.3"), 0);
     ck_assert(get_row(P3, &again) == 1 && again.seed == 10);
+}
+END_TEST
+
+/* The hash of the code object that a row of emu:gfx90a names, as the cache has it. */
+static void hash_of_code(const struct rfg_row *row, char hex[65])
+{
+    const struct rfg_variant *var = rfg_variant_find(row->problem.op, row->variant);
+    struct rfg_cache *cache = rfg_cache_open(dir, 0);
+    struct rfg_device gpu;
+    struct rfg_jit_request req;
+    struct rfg_kernel k;
+    struct rfg_reason why;
+    const struct rfg_blob *code;
+    char name[RFG_CONFIG_STRLEN];
+    int p[RFG_MAX_PARAMS];
+    ck_assert(rfg_device_imagine(&gpu, "gfx90a:4") && var && rfg_row_params(row, var, p, &why));
+    ck_assert_int_eq(rfg_variant_request(&gpu, &row->problem, var, p, &req, name, &k), RFG_OK);
+    ck_assert_int_eq(rfg_cache_get(cache, &req, NULL, NULL, &code), RFG_OK);
+    rfg_sha256_hex(hex, (const char *const[]){ code->data }, &code->size, 1);
+    free((char *)req.source);
+    rfg_cache_close(&cache);
+}
+
+/* Kernels are those of ops/ with an edit of act/act_device.h. */
+static void edit_kernels(const char *sed)
+{
+    char cmd[1000];
+    const char *root = rfg_env("RFG_SOURCE_ROOT");
+    snprintf(cmd, sizeof(cmd), "mkdir -p %s/k/act && sed '%s' %s/ops/act/act_device.h > %s/k/act/act_device.h", dir,
+             sed, root ? root : ".", dir);
+    ck_assert_int_eq(system(cmd), 0);
+    snprintf(cmd, sizeof(cmd), "%s/k", dir);
+    setenv("RFG_KERNEL_DIR", cmd, 1);
+}
+
+/* A row is up to date while its kernel makes the code that was measured, whatever became of the text. */
+START_TEST(rows_outlive_edits)
+{
+#define EMULATED "--device", "emu:gfx90a:4", "--problem", "act_and_mul bf16->bf16 M=1 N=64", "--candidates", "4"
+    struct rfg_row row, again;
+    char code[65];
+    if (!rfg_jit_provider_for("gfx90a")) {
+        printf("skipped: %s\n", rfg_last_error());
+        return;
+    }
+    strcpy(dev.arch, "emu-gfx90a");
+    dev.cu_count = 4;
+    setenv("RFG_TEST_MEASURE", "steady:act", 1);
+    setenv("RFG_VARIANTS", "act_and_mul_flat", 1);
+    assert_exit(run(EMULATED, "--seed", "1"), 0);
+    assert_in(out, "1 tuned, 0 up to date");
+    ck_assert_int_eq(get_row("act_and_mul bf16->bf16 M=1 N=64", &row), 1);
+    ck_assert_int_eq(row.how, RFG_SOURCE_MEASURED);
+    hash_of_code(&row, code);
+    ck_assert_str_eq(row.code_hash, code);
+
+    edit_kernels("$ a #if RFG_NVIDIA\\n#error other\\n#endif");
+    assert_exit(run(EMULATED, "--seed", "2", "--dry-run"), 0);
+    assert_in(out, "up to date: act_and_mul_flat");
+    assert_exit(run(EMULATED, "--seed", "2"), 0);
+    assert_in(err, "the kernels of 1 rows have another text than was measured");
+    assert_in(out, "0 tuned, 1 up to date");
+    ck_assert_int_eq(get_row("act_and_mul bf16->bf16 M=1 N=64", &again), 1);
+    ck_assert_str_ne(again.source_hash, row.source_hash);
+    ck_assert_str_eq(again.code_hash, code);
+    ck_assert_uint_eq(again.seed, 1);
+    assert_exit(run(EMULATED, "--seed", "2"), 0); /* restamped: no compile tells it again */
+    assert_not_in(err, "another text");
+    assert_in(out, "0 tuned, 1 up to date");
+
+    edit_kernels("/rfg_f32x2 activate/,/{/s/{/{ asm volatile(\"s_nop 1\");/");
+    assert_exit(run(EMULATED, "--seed", "3"), 0);
+    assert_in(out, "1 tuned, 0 up to date");
+    ck_assert_int_eq(get_row("act_and_mul bf16->bf16 M=1 N=64", &again), 1);
+    ck_assert_uint_eq(again.seed, 3);
+    hash_of_code(&again, code);
+    ck_assert_str_eq(again.code_hash, code);
+
+    /* Of a compiler that isn't here nothing can be told: the row stays, and that is said. */
+    struct rfg_db *db = open_db(RFG_DB_WRITE);
+    strcpy(again.compiler, "hiprtc of old");
+    strcpy(again.source_hash, "of old");
+    ck_assert_int_eq(rfg_db_put(db, &again), RFG_OK);
+    rfg_db_close(&db);
+    assert_exit(run(EMULATED, "--seed", "4"), 0);
+    assert_in(out, "0 tuned, 1 up to date");
+    assert_in(out, "1 of those up to date were measured with code of a compiler that is not here (--force");
+    unsetenv("RFG_VARIANTS");
+    unsetenv("RFG_KERNEL_DIR");
 }
 END_TEST
 
@@ -266,6 +356,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, writes_checked_rows_and_does_not_tune_twice);
+    tcase_add_test(tc, rows_outlive_edits);
     tcase_add_test(tc, names_bad_lines_and_tunes_the_others);
     tcase_add_test(tc, refuses_wrong_usage);
     tcase_add_test(tc, dry_run_lists_candidates_and_reasons);

@@ -29,7 +29,7 @@ static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
 static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]), tile_m = p[PORTABLE_TILE_M];
+    double size = (double)rfg_format_bytes(prob->dtype[0], 1), tile_m = p[PORTABLE_TILE_M];
     double steps = (double)ceil_div(prob->v[GEMM_K], PORTABLE_TILE_K),
            step = tile_m * PORTABLE_TILE_N * PORTABLE_TILE_K;
     struct gemm_flow f = { .groups = (double)portable_tiles(prob, p), .per_cu = 4, .cluster = 1 };
@@ -95,7 +95,7 @@ static bool skinny_supports(const struct rfg_device *dev, const struct rfg_probl
 /* 16-byte chunks in a row of W. */
 static int64_t skinny_chunks(const struct rfg_problem *prob)
 {
-    return prob->v[GEMM_K] * (int64_t)rfg_dtype_size((rfg_dtype)prob->dtype[0]) / 16;
+    return rfg_format_bytes(prob->dtype[1], prob->v[GEMM_K]) / 16;
 }
 
 static int64_t skinny_groups(const struct rfg_problem *prob, const int *p)
@@ -154,7 +154,7 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
 {
     const struct gemm_model *c = gemm_model(dev);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double size = (double)rfg_dtype_size((rfg_dtype)prob->dtype[0]);
+    double size = (double)rfg_format_bytes(prob->dtype[0], 1);
     int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE], unroll = p[SKINNY_UNROLL], split = p[SKINNY_SPLIT_K];
     int threads = p[SKINNY_WAVES] * dev->wave_size;
     /* W's chunks, sums, and the rows of X that the compiler loads ahead: as nvcc has it, within a few. */

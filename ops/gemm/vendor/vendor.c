@@ -76,8 +76,9 @@ bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platfo
     int64_t align = prob->v[GEMM_ALIGN] < prob->v[GEMM_ALIGN_Y] ? prob->v[GEMM_ALIGN] : prob->v[GEMM_ALIGN_Y];
     if (prob->v[GEMM_BIAS] && align < 16)
         return rfg_refuse(why, "bias=1 with operands aligned to %d bytes: must be 16", (int)align);
-    int64_t size = (int64_t)rfg_dtype_size((rfg_dtype)prob->dtype[0]); /* y's is a multiple */
-    if (prob->v[GEMM_BIAS] && (prob->v[GEMM_N] * size % 16 || prob->v[GEMM_K] * size % 16))
+    int in = prob->dtype[0]; /* a row of y is a multiple of what it would be in this format */
+    if (prob->v[GEMM_BIAS] &&
+        (rfg_format_bytes(in, prob->v[GEMM_N]) % 16 || rfg_format_bytes(in, prob->v[GEMM_K]) % 16))
         return rfg_refuse(why, "bias=1 with N=%" PRId64 " K=%" PRId64 ": must be multiples of 16 bytes",
                           prob->v[GEMM_N], prob->v[GEMM_K]);
     return true;

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm and gemm_prepack as the harness has them. */
+#include <string.h>
+
+#include "ops/oracle.h"
+#include "rfg/gemm.h"
+#include "gemm.h"
+#include "prepack_args.h"
+
+/* ---- gemm ------------------------------------------------------------------------------------------------------- */
+
+static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dtype, int64_t rows, int64_t cols,
+                                      int64_t ld)
+{
+    struct rfg_tensor_spec s = { .name = name,
+                                 .output = output,
+                                 .dtype = (rfg_dtype)dtype,
+                                 .ndim = 2,
+                                 .shape = { rows, cols },
+                                 .row_stride = ld ? ld : cols,
+                                 .align_key = output ? GEMM_ALIGN_Y : GEMM_ALIGN };
+    return s;
+}
+
+static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    const int64_t *v = prob->v;
+    spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
+    spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
+    spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
+    if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
+        spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N] / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
+    spec[3] = (struct rfg_tensor_spec){ .name = "bias",
+                                        .dtype = (rfg_dtype)prob->dtype[1],
+                                        .ndim = 1,
+                                        .shape = { v[GEMM_N] },
+                                        .absent = !v[GEMM_BIAS],
+                                        .align_key = GEMM_ALIGN_Y };
+    return 4;
+}
+
+static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
+{
+    rfg_tensor w = t[2];
+    if (prob->v[GEMM_PREPACKED])
+        w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
+    rfg_gemm_params p = { .size = sizeof(p), .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL };
+    return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
+}
+
+static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)
+{
+    struct gemm_args *a = kargs;
+    memset(a, 0, sizeof(*a));
+    a->y = t[0].data;
+    a->x = t[1].data;
+    a->w = t[2].data;
+    a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
+    a->ldy = t[0].strides[0];
+    a->ldx = t[1].strides[0];
+    a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];
+    a->m = (int32_t)prob->v[GEMM_M];
+    a->n = (int32_t)prob->v[GEMM_N];
+    a->k = (int32_t)prob->v[GEMM_K];
+}
+
+const struct rfg_op_case rfg_op_case_gemm = {
+    .tensors = gemm_tensors,
+    .call = gemm_call,
+    .pack = gemm_pack,
+    .oracle = rfg_oracle_gemm,
+};
+
+/* ---- gemm_prepack ----------------------------------------------------------------------------------------------- */
+
+static int prepack_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
+{
+    const int64_t *v = prob->v;
+    /* The destination as 16 rows of W each. */
+    spec[0] = (struct rfg_tensor_spec){ .name = "dst",
+                                        .output = true,
+                                        .dtype = (rfg_dtype)prob->dtype[1],
+                                        .ndim = 2,
+                                        .shape = { v[PREPACK_N] / PREPACK_ROWS, v[PREPACK_K] * PREPACK_ROWS },
+                                        .row_stride = v[PREPACK_K] * PREPACK_ROWS,
+                                        .align_key = -1 };
+    spec[1] = (struct rfg_tensor_spec){ .name = "src",
+                                        .dtype = (rfg_dtype)prob->dtype[0],
+                                        .ndim = 2,
+                                        .shape = { v[PREPACK_N], v[PREPACK_K] },
+                                        .row_stride = v[PREPACK_LD] ? v[PREPACK_LD] : v[PREPACK_K],
+                                        .align_key = -1 };
+    return 2;
+}
+
+static rfg_status prepack_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
+{
+    rfg_tensor dst = rfg_tensor_prepacked(t[0].data, t[0].dtype, prob->v[PREPACK_N], prob->v[PREPACK_K]);
+    return rfg_gemm_prepack(ctx, &dst, &t[1], stream);
+}
+
+static void prepack_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)
+{
+    struct prepack_args *a = kargs;
+    *a = (struct prepack_args){ .dst = t[0].data,
+                                .src = t[1].data,
+                                .n = (int)prob->v[PREPACK_N],
+                                .k = (int)prob->v[PREPACK_K],
+                                .ld = t[1].strides[0] };
+}
+
+const struct rfg_op_case rfg_op_case_gemm_prepack = {
+    .tensors = prepack_tensors,
+    .call = prepack_call,
+    .pack = prepack_pack,
+    .oracle = rfg_oracle_gemm_prepack,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The parameter structs of public functions, which grow from version to version: rfg/core.h has the rules. */
+#ifndef RFG_OPS_PARAMS_H
+#define RFG_OPS_PARAMS_H
+
+#include <string.h>
+
+#include "base/error.h"
+
+/* Fills *own, of own_size bytes, from a caller's struct of another size. type: its name, "rfg_gemm_params". */
+rfg_status rfg_take_other_params(const char *fn, const char *type, void *own, size_t own_size, const void *theirs);
+
+static inline rfg_status rfg_take_params(const char *fn, const char *type, void *own, size_t own_size,
+                                         const void *theirs)
+{
+    size_t size;
+    if (!theirs)
+        return RFG_OK;
+    memcpy(&size, theirs, sizeof(size));
+    if (size != own_size)
+        return rfg_take_other_params(fn, type, own, own_size, theirs);
+    memcpy(own, theirs, own_size);
+    return RFG_OK;
+}
+
+/* Copies a caller's params to the struct *own of this library's version, which has the defaults and keeps them if
+ * params is NULL. An error names `fn`, the size and the rule, and leaves *own as it was. */
+#define RFG_TAKE_PARAMS(fn, type, own, params)                                                                         \
+    rfg_take_params(fn, #type, (type *){ own }, sizeof(type), (const type *){ params })
+
+/* The struct ends with `last` and no padding: a member that a later version appended into padding would be read from
+ * bytes that a caller of this version never wrote. */
+#define RFG_PARAMS_END(type, last)                                                                                     \
+    _Static_assert(offsetof(type, size) == 0 && offsetof(type, last) + sizeof(((type *)0)->last) == sizeof(type),      \
+                   #type " has padding behind " #last)
+
+#endif
