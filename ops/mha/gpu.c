@@ -9,7 +9,7 @@
 enum { P_ROWS };
 
 static const struct rfg_param params[] = {
-    [P_ROWS] = { "rows", 2, { 1, 4 } }, /* queries times q heads of a group, to a unit */
+    [P_ROWS] = { "rows", 2, { 1, 4 } }, /* queries times q heads of a group, of a work item */
 };
 #define WAVES 4 /* as in portable.hip */
 
@@ -19,7 +19,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     return is_gpu(dev, why);
 }
 
-static int64_t units_of(const struct rfg_problem *prob, const int *p)
+static int64_t items_of(const struct rfg_problem *prob, const int *p)
 {
     const int64_t *v = prob->v;
     return v[MHA_B] * v[MHA_HKV] * ((v[MHA_SQ] * (v[MHA_HQ] / v[MHA_HKV]) + p[P_ROWS] - 1) / p[P_ROWS]);
@@ -28,13 +28,13 @@ static int64_t units_of(const struct rfg_problem *prob, const int *p)
 static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     double bytes, flops, rows = p[P_ROWS], of_group = (double)(prob->v[MHA_SQ] * prob->v[MHA_HQ] / prob->v[MHA_HKV]);
-    double units = (double)units_of(prob, p), cus = dev->cu_count;
+    double items = (double)items_of(prob, p), cus = dev->cu_count;
     prob->op->cost(prob, &bytes, &flops);
-    /* Keys and values come, and are unpacked, for each unit; a tile's rows beyond the last one are work, too. */
+    /* Keys and values come, and are unpacked, for each work item; a tile's rows beyond the last one are work, too. */
     double waste = of_group > 0 ? ceil(of_group / rows) * rows / of_group : 1;
     double work = flops * waste * (1 + 3 / rows) / (0.25e6 * dev->fma_tflops);
-    work *= MAX(1, 2 * cus / MAX(units, 1)); /* fewer than two workgroups a CU */
-    double rounds = ceil((double)prob->v[MHA_S] / (WAVES * dev->wave_size)), at_once = ceil(units / (4 * cus));
+    work *= MAX(1, 2 * cus / MAX(items, 1)); /* fewer than two workgroups a CU */
+    double rounds = ceil((double)prob->v[MHA_S] / (WAVES * dev->wave_size)), at_once = ceil(items / (4 * cus));
     double chain = at_once * (rounds * 4 + 4) * dev->load_us;
     return dev->latency_us + 2 * dev->load_us + MAX(MAX(work, chain), bytes / (0.5e3 * dev->mem_gbps));
 }
@@ -55,7 +55,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
 {
-    uint32_t groups = (uint32_t)MIN(MAX(units_of(prob, p), 1), MAX_GROUPS);
+    uint32_t groups = (uint32_t)MIN(MAX(items_of(prob, p), 1), MAX_GROUPS);
     *l = (struct rfg_launch){ { groups, 1, 1 }, { (uint32_t)(WAVES * dev->wave_size), 1, 1 }, 0 };
 }
 

@@ -3,11 +3,12 @@
  * Attention for every GPU and every problem: any alignment, masks, caches, lengths; fp32 FMA. Simple and right.
  *
  * Macros: DTYPE (q, out), KV_DTYPE, D, DV, ROWS, WIDE (rows of k can be read 16 bytes at a time), VLLM (its older form
- * of the cache). A unit is a sequence, a kv head and ROWS rows, a row being a query and a q head of that kv head's
- * group; a workgroup takes one, units beyond the grid in strides of the grid. Its waves take chunks of a key a lane by
+ * of the cache). A work item is a sequence, a kv head and ROWS rows, a row being a query and a q head of that kv head's
+ * group; a workgroup takes one, items beyond the grid in strides of the grid. Its waves take chunks of a key a lane by
  * turns, each with an online softmax of its own: first a lane has a key and scores it, then it has elements of v and
- * goes through the keys. At the end the waves' sums are joined in LDS. */
+ * goes through the keys. At the end the waves' partials are combined in LDS. */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 
@@ -17,9 +18,9 @@
 #define PIECE    (16 / KV_BYTES) /* elements of k that are read together, and lie together whatever the form */
 #define MINE     ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
 #define NOTHING  rfg_as_float(0xff800000u) /* minus infinity */
-#define MASKED   (-1.0f)                   /* a weight that isn't one: what v holds there must not count, even NaN */
+#define MASKED   (-1.0f)                   /* a masked key's weight: what v holds there must not count, not even NaN */
 
-struct unit {
+struct work_item {
     int b, head, row0, rows; /* kv head; rows: of the sequence */
     int group;               /* q heads of a kv head */
     int before;              /* keys before the first query's own place; may be negative */
@@ -39,23 +40,23 @@ RFG_DEVICE int load_i32(const int *p, long long i)
 
 /* ---- rows, keys, elements --------------------------------------------------------------------------------------- */
 
-RFG_DEVICE int query_of(const struct unit *u, int r)
+RFG_DEVICE int query_of(const struct work_item *u, int r)
 {
     int row = u->row0 + r < u->rows ? u->row0 + r : u->rows - 1;
     return row / u->group;
 }
-RFG_DEVICE int head_of(const struct unit *u, int r)
+RFG_DEVICE int head_of(const struct work_item *u, int r)
 {
     int row = u->row0 + r < u->rows ? u->row0 + r : u->rows - 1;
     return u->head * u->group + row % u->group;
 }
-RFG_DEVICE long long row_at(const struct unit *u, const struct mha_args *a, const struct mha_rows *t, int r)
+RFG_DEVICE long long row_at(const struct work_item *u, const struct mha_args *a, const struct mha_rows *t, int r)
 {
     int batch = a->q_begin ? 0 : u->b;
     return batch * t->batch + (u->q_first + query_of(u, r)) * t->token + head_of(u, r) * t->head;
 }
 /* Of both k and v, since their strides differ but not their places. */
-RFG_DEVICE void key_at(const struct unit *u, const struct mha_args *a, int key, long long *k, long long *v)
+RFG_DEVICE void key_at(const struct work_item *u, const struct mha_args *a, int key, long long *k, long long *v)
 {
     long long block = u->b, row = key;
     if (a->block_table) {
@@ -109,7 +110,7 @@ RFG_DEVICE void load_piece(float *f, const void *base, long long at)
 /* ---- a chunk of keys -------------------------------------------------------------------------------------------- */
 
 /* As a power of two. */
-RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float dot, int key, int r)
+RFG_DEVICE float score(const struct mha_args *a, const struct work_item *u, float dot, int key, int r)
 {
     float s = dot * u->scale;
     if (a->soft_cap > 0.0f) /* by tanh x = 1 - 2 / (1 + exp 2x) */
@@ -120,7 +121,7 @@ RFG_DEVICE float score(const struct mha_args *a, const struct unit *u, float dot
     }
     return s * LOG2_E;
 }
-RFG_DEVICE bool sees(const struct mha_args *a, const struct unit *u, int key, int r)
+RFG_DEVICE bool sees(const struct mha_args *a, const struct work_item *u, int key, int r)
 {
     long long far = (long long)key - query_of(u, r) - u->before;
     return far <= a->window_right && -far <= a->window_left;
@@ -133,10 +134,10 @@ struct sums {
 };
 
 /* n keys from `first`: their weights to LDS, and where their rows of v are. */
-RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const float *q, struct sums *acc, int first,
+RFG_DEVICE void softmax_step(const struct mha_args *args, const struct work_item *u, const float *q, struct sums *acc, int first,
                       int n, bool masks, float *weights, long long *places)
 {
-    struct mha_args all = args_anew(args), *a = &all;
+    struct mha_args all = reread_args(args), *a = &all;
     int lane = rfg_lane(), key = first + (lane < n ? lane : n - 1);
     long long at, at_v;
     key_at(u, a, key, &at, &at_v);
@@ -155,7 +156,7 @@ RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const f
             for (int i = 0; i < PIECE; i++)
                 s[r] = rfg_fma(k[i], q[r * D + p * PIECE + i], s[r]);
     }
-    all = args_anew(args);
+    all = reread_args(args);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         bool seen = lane < n && (!masks || sees(a, u, key, r));
@@ -174,7 +175,7 @@ RFG_DEVICE void weigh(const struct mha_args *args, const struct unit *u, const f
 RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const float *weights, const long long *places,
                            int n, bool masks)
 {
-    struct mha_args a = args_anew(args);
+    struct mha_args a = reread_args(args);
 #pragma unroll 2
     for (int k = 0; k < n; k++) {
         float w[ROWS];
@@ -195,12 +196,12 @@ RFG_DEVICE void add_values(const struct mha_args *args, struct sums *acc, const 
     }
 }
 
-/* ---- units ------------------------------------------------------------------------------------------------------ */
+/* ---- work items -------------------------------------------------------------------------------------------------- */
 
 /* False: there is nothing in it. */
-RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long n, int tiles)
+RFG_DEVICE bool open_item(const struct mha_args *args, struct work_item *u, long long n, int tiles)
 {
-    struct mha_args all = args_anew(args), *a = &all;
+    struct mha_args all = reread_args(args), *a = &all;
     u->row0 = (int)(n % tiles) * ROWS;
     u->head = (int)(n / tiles % a->hkv);
     u->b = (int)(n / tiles / a->hkv);
@@ -224,7 +225,7 @@ RFG_DEVICE bool open_unit(const struct mha_args *args, struct unit *u, long long
 }
 
 /* Element d of row r, from the waves' sums: ml[wave][row][2], o[wave][row][DV]. */
-RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const float *ml, const float *o, int r, int d)
+RFG_DEVICE void store(const struct mha_args *a, const struct work_item *u, const float *ml, const float *o, int r, int d)
 {
     int head = head_of(u, r);
     float sink = a->sinks ? load_f32(a->sinks, head) * LOG2_E : NOTHING, top = sink, l = 0.0f, sum = 0.0f;
@@ -244,14 +245,14 @@ RFG_DEVICE void store(const struct mha_args *a, const struct unit *u, const floa
     if (a->lse && d == 0) {
         long long at = (a->q_begin ? 0 : u->b) * a->lse_batch + head * a->lse_head +
                        (u->q_first + query_of(u, r)) * a->lse_token;
-        rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + log2_of(l)) * LN_2));
+        rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + rfg_log2(l)) * LN_2));
     }
 }
 
-/* The waves' sums, joined and stored. ml and o: room for them. */
-RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, struct sums *acc, float *ml, float *o)
+/* Combines the waves' partials and stores the output. ml and o: room for them. */
+RFG_DEVICE void close_item(const struct mha_args *args, const struct work_item *u, struct sums *acc, float *ml, float *o)
 {
-    struct mha_args a = args_anew(args);
+    struct mha_args a = reread_args(args);
     int wave = rfg_wave(), lane = rfg_lane();
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -273,9 +274,9 @@ RFG_DEVICE void close_unit(const struct mha_args *args, const struct unit *u, st
     rfg_barrier();
 }
 
-RFG_DEVICE void load_queries(const struct mha_args *args, const struct unit *u, float *q)
+RFG_DEVICE void load_queries(const struct mha_args *args, const struct work_item *u, float *q)
 {
-    struct mha_args a = args_anew(args);
+    struct mha_args a = reread_args(args);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         long long at = row_at(u, &a, &a.q, r);
@@ -296,15 +297,15 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
     float *weights = all_weights + wave * RFG_WAVE * ROWS;
     long long *places = all_places + wave * RFG_WAVE;
     int tiles = (int)(((long long)args.sq * (args.hq / args.hkv) + ROWS - 1) / ROWS);
-    long long units = (long long)args.batch * args.hkv * tiles;
+    long long items = (long long)args.batch * args.hkv * tiles;
 
     rfg_start_next();
     rfg_await_previous();
 #pragma unroll 1
-    for (long long n = rfg_group_x(); n < units; n += rfg_groups_x(THREADS)) {
-        struct unit u;
+    for (long long n = rfg_group_x(); n < items; n += rfg_groups_x(THREADS)) {
+        struct work_item u;
         struct sums acc;
-        if (!open_unit(&args, &u, n, tiles))
+        if (!open_item(&args, &u, n, tiles))
             continue;
         load_queries(&args, &u, q);
 #pragma unroll
@@ -318,16 +319,16 @@ RFG_KERNEL(THREADS) mha_portable(struct mha_args args)
         /* All waves go round as often, for the barriers. (begin + THREADS may be beyond an int, left isn't.) */
 #pragma unroll 1
         for (int left = u.end - u.begin; left > 0; left -= THREADS) {
-            struct mha_args a = args_anew(&args);
+            struct mha_args a = reread_args(&args);
             int mine = left - wave * RFG_WAVE, here = mine < RFG_WAVE ? mine : RFG_WAVE, first = u.end - mine;
             bool masks = here > 0 && (!sees(&a, &u, first, ROWS - 1) || !sees(&a, &u, first + here - 1, 0));
             if (here > 0)
-                weigh(&args, &u, q, &acc, first, here, masks, weights, places);
+                softmax_step(&args, &u, q, &acc, first, here, masks, weights, places);
             rfg_barrier();
             if (here > 0)
                 add_values(&args, &acc, weights, places, here, masks);
             rfg_barrier();
         }
-        close_unit(&args, &u, &acc, ml, o);
+        close_item(&args, &u, &acc, ml, o);
     }
 }

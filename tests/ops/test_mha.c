@@ -95,6 +95,8 @@ static const struct op_case speculative[] = {
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 lse=1 page=16", R, false }, /* rows see nothing */
     { "mha_decode bf16->bf16 B=2 Hq=4 Hkv=2 D=64 S=5 Sq=8 causal=1 sink=1 lse=1", R, false },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=64 S=150 window=40 sink=1 lse=1 page=16 lens=log", R, false },
+    /* Sinks above the one score, and below it. */
+    { "mha_decode bf16->bf16 B=2 Hq=32 Hkv=2 D=64 S=1 sink=1 lse=1 page=16", R, false },
     { "mha_decode bf16->bf16 B=2 Hq=8 Hkv=2 D=128 S=90 cap=2 alibi=1 lse=1 page=16", R, false },
 };
 

@@ -8,28 +8,28 @@
 #include "ops/model/model.h"
 #include "ops/gpu.h"
 #include "ops/mha/mha.h"
+#include "decode_layout.h"
 
 enum { P_TILES, P_WAVES, P_UNROLL, P_CLUSTER, P_PARTS, P_GROUPS };
 
 static const struct rfg_param params[] = {
-    [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, to a unit */
-    [P_WAVES] = { "waves", 6, { 2, 4, 6, 8, 12, 16 } },    /* that share a unit's keys */
+    [P_TILES] = { "tiles", 2, { 1, 2 } },                  /* of the matrix instruction's queries, a work item */
+    [P_WAVES] = { "waves", 6, { 2, 4, 6, 8, 12, 16 } },    /* that share an item's keys */
     [P_UNROLL] = { "unroll", 2, { 1, 2 } },                /* steps under way in each */
     [P_CLUSTER] = { "cluster", 6, { 0, 1, 2, 4, 8, 16 } }, /* workgroups to a cluster; 0: all steps shared out evenly */
-    [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters to a unit */
+    [P_PARTS] = { "parts", 13, { 1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64 } }, /* clusters a work item */
     [P_GROUPS] = { "groups", 6, { 1, 2, 3, 4, 6, 8 } }, /* workgroups a CU: as many as cluster=0 has, and
                                                         NVIDIA's compiler makes room for */
 };
-#define STEP       16   /* as in decode_frag.h */
-#define MOST_BATCH 1024 /* as in decode.hip */
+#define STEP MHA_DECODE_STEP
 
-/* What decode.hip derives from its macros. */
+/* What the kernel derives from its macros. */
 struct shape {
     int rows, real_rows, row_tiles, threads;
     int lds;           /* bytes */
-    int registers;     /* an estimate */
+    int registers;     /* of a lane: a guess, see registers_of() */
     double step_bytes; /* of keys and values */
-    int64_t units, steps, groups;
+    int64_t items, steps, groups;
 };
 
 static int q_tile(const struct rfg_device *dev)
@@ -42,15 +42,35 @@ static bool is_rdna(const struct rfg_device *dev)
     return dev->platform != RFG_PLATFORM_NVIDIA && dev->wave_size == 32;
 }
 
-/* As in decode.hip. */
-static bool late(const struct rfg_device *dev, const struct rfg_problem *prob)
+static bool loads_late(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
-    return is_rdna(dev) || (dev->wave_size == 32 && prob->v[MHA_D] + mha_dv(prob) > 384);
+    return MHA_DECODE_LOADS_LATE(dev->platform == RFG_PLATFORM_NVIDIA, dev->wave_size, prob->v[MHA_D], mha_dv(prob));
 }
 
 static int query_rows(const struct rfg_problem *prob)
 {
     return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
+}
+
+/* Registers of a lane, guessed: nobody knows them before the kernel is compiled, and the tuner prunes by them so that
+ * it need not compile what spills. A stage of keys and values, Q and O are counted (RDNA 3's lanes hold what is
+ * multiplied twice); the rest is fitted to what hipRTC of ROCm 5.2, clang 19 and NVRTC 13 compile.
+ * tests/jit/test_compile.c compares it with compiled kernels. */
+static int registers_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, int rows)
+{
+    int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
+    bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = !strncmp(dev->target, "gfx11", 5);
+    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * size;
+    int n = (stage + rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + rows * dv / dev->wave_size;
+    n += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
+    if (twice && size == 1)
+        n += dv / 4;
+    if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
+        n += 80;
+    if (nvidia)
+        n += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
+             (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
+    return n;
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -59,34 +79,16 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     struct shape s = { .rows = p[P_TILES] * q_tile(dev), .threads = p[P_WAVES] * dev->wave_size };
     s.row_tiles = (query_rows(prob) + s.rows - 1) / s.rows;
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA;
-    s.real_rows = s.rows;
-    while (nvidia && s.real_rows > s.rows / 4 && query_rows(prob) <= s.real_rows / 2)
-        s.real_rows /= 2;
-    int left = nvidia ? p[P_WAVES] : p[P_WAVES] / 2;
-    int floats = left * s.rows * (2 + dv + 4) + (nvidia ? 0 : s.rows * (d / 2 + (dev->wave_size == 64 ? 8 : 4))) + 4;
-    if (p[P_CLUSTER] > 1)
-        floats += p[P_CLUSTER] * MAX(s.real_rows / p[P_CLUSTER], 1) * 4 + s.real_rows * dv;
-    else if (!p[P_CLUSTER])
-        floats += MOST_BATCH / 16 * 17;
-    s.lds = floats * 4;
-    /* A stage, Q, O, by lane. RDNA 3's lanes hold everything twice. */
-    bool twice = !strncmp(dev->target, "gfx11", 5);
-    int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (late(dev, prob) ? MAX(d, dv) : d + dv) * size;
-    s.registers = (stage + s.rows * d * (twice ? 4 : 2)) / dev->wave_size / 4 + s.rows * dv / dev->wave_size;
-    /* What else there is, as the compilers have it: RDNA's waves have twice the lanes' worth of it. */
-    s.registers += nvidia ? 56 : is_rdna(dev) ? 74 : 44;
-    if (twice && size == 1)
-        s.registers += dv / 4;
-    if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
-        s.registers += 80;
-    if (nvidia)
-        s.registers += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
-                       (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
+    s.real_rows = nvidia ? MHA_DECODE_REAL_ROWS(query_rows(prob), s.rows) : s.rows;
+    int tail = MHA_DECODE_TAIL_AT(nvidia ? p[P_WAVES] : p[P_WAVES] / 2, s.rows, dv,
+                                  nvidia ? 0 : MHA_DECODE_QUERY_ROW(d, dev->wave_size));
+    s.lds = 4 * MHA_DECODE_LDS_FLOATS(tail, p[P_CLUSTER], s.real_rows, dv);
+    s.registers = registers_of(dev, prob, p, s.rows);
     s.step_bytes = STEP * (double)(d + dv) * size;
-    s.units = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
+    s.items = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
-    s.groups = p[P_CLUSTER] ? s.units * p[P_CLUSTER] * p[P_PARTS]
-                            : MIN((int64_t)p[P_GROUPS] * dev->cu_count, s.units * MAX(s.steps, 1));
+    s.groups = p[P_CLUSTER] ? s.items * p[P_CLUSTER] * p[P_PARTS]
+                            : MIN((int64_t)p[P_GROUPS] * dev->cu_count, s.items * MAX(s.steps, 1));
     return s;
 }
 
@@ -122,20 +124,20 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "waves=6: must be a power of two on %s, or registers spill", dev->arch);
     if (p[P_CLUSTER] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "cluster=%d: must be 0 or 1, %s has no clusters", p[P_CLUSTER], dev->arch);
-    if (late(dev, prob) && p[P_UNROLL] != 1)
+    if (loads_late(dev, prob) && p[P_UNROLL] != 1)
         return rfg_refuse(why, "unroll=%d: must be 1 with D=%" PRId64 " on %s", p[P_UNROLL], prob->v[MHA_D], dev->arch);
     if (!p[P_CLUSTER] && p[P_PARTS] != 1)
         return rfg_refuse(why, "parts=%d: must be 1, cluster=0 has none", p[P_PARTS]);
     if (p[P_CLUSTER] && !nvidia && p[P_GROUPS] != 1)
         return rfg_refuse(why, "groups=%d: must be 1 unless cluster=0", p[P_GROUPS]);
-    if (p[P_PARTS] > 1 && s.units * p[P_CLUSTER] > RFG_COUNTERS)
+    if (p[P_PARTS] > 1 && s.items * p[P_CLUSTER] > RFG_COUNTERS)
         return rfg_refuse(why, "parts=%d: %" PRId64 " results, must be at most %d, the number of counters", p[P_PARTS],
-                          s.units * p[P_CLUSTER], RFG_COUNTERS);
-    if (!p[P_CLUSTER] && prob->v[MHA_B] > MOST_BATCH)
-        return rfg_refuse(why, "cluster=0: B=%" PRId64 " must be at most %d", prob->v[MHA_B], MOST_BATCH);
-    if (!p[P_CLUSTER] && s.units * MAX(s.steps, 1) > INT32_MAX)
-        return rfg_refuse(why, "cluster=0: %" PRId64 " units of %" PRId64 " steps, must be fewer than 2^31", s.units,
-                          s.steps);
+                          s.items * p[P_CLUSTER], RFG_COUNTERS);
+    if (!p[P_CLUSTER] && prob->v[MHA_B] > MHA_DECODE_MAX_BATCH)
+        return rfg_refuse(why, "cluster=0: B=%" PRId64 " must be at most %d", prob->v[MHA_B], MHA_DECODE_MAX_BATCH);
+    if (!p[P_CLUSTER] && s.items * MAX(s.steps, 1) > INT32_MAX)
+        return rfg_refuse(why, "cluster=0: %" PRId64 " work items of %" PRId64 " steps, must be fewer than 2^31",
+                          s.items, s.steps);
     if (s.registers > limit)
         return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, limit);
     if (s.lds > dev->lds_bytes)
@@ -164,13 +166,14 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tiles=%d: %d rows read the keys %d times", p[P_TILES], rows, s.row_tiles);
     if (p[P_UNROLL] > 1 && s.steps <= (int64_t)p[P_WAVES] * MAX(p[P_CLUSTER], 1))
         return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
-    bool enough = s.units * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MOST_BATCH; /* for cluster=0 */
+    bool enough =
+        s.items * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MHA_DECODE_MAX_BATCH; /* for cluster=0 */
     if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough)
         return rfg_refuse(why, "cluster=%d: the sequences differ", p[P_CLUSTER]);
     if (!p[P_CLUSTER]) {
         if (p[P_GROUPS] > resident(dev, &s, p))
             return rfg_refuse(why, "groups=%d: not at once", p[P_GROUPS]);
-        return s.units * s.steps >= 2 * s.groups || rfg_refuse(why, "groups=%d: too little for each", p[P_GROUPS]);
+        return s.items * s.steps >= 2 * s.groups || rfg_refuse(why, "groups=%d: too little for each", p[P_GROUPS]);
     }
     double at_once = resident(dev, &s, p) * dev->cu_count;
     int split = p[P_CLUSTER] * p[P_PARTS];
@@ -197,7 +200,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     /* Of the largest clusters there is one to a GPC, however much room. */
     double at_once = gemm_at_once(dev, MAX(p[P_CLUSTER], 1), p[P_CLUSTER] > 8 ? 1 : per_cu),
            rounds = ceil(groups / at_once);
-    double active = MIN(groups, at_once), cus = MIN(active, dev->cu_count), all = (double)(s.units * s.steps);
+    double active = MIN(groups, at_once), cus = MIN(active, dev->cu_count), all = (double)(s.items * s.steps);
     /* Where sequences differ, or a window leaves most keys out. */
     all *= MIN(1, bytes / MAX((double)(prob->v[MHA_B] * prob->v[MHA_HKV] * s.steps) * s.step_bytes, 1));
     int split = p[P_CLUSTER] * p[P_PARTS];
@@ -212,30 +215,29 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double data = MAX(bytes / rate, all * s.step_bytes / MIN(1e3 * dev->cache_gbps, cus * CU_GBPS * 1e3));
     double chain = rounds * longest * MAX(CHAIN_US * tiles, crowd * BUSY_US * (1 + tiles) / 2);
     data *= split ? 1 + (MIN(uneven, 3) - 1) * 0.3 : 1;
-    double join = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.48 + 0.02 * p[P_CLUSTER] : 0) +
-                  (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
+    double combine = 0.5 + 0.005 * s.lds / 1024 * active / cus + (p[P_CLUSTER] > 1 ? 0.48 + 0.02 * p[P_CLUSTER] : 0) +
+                     (p[P_PARTS] > 1 ? dev->sync_us + 0.3 + 0.03 * p[P_PARTS] : 0) + (split ? 0 : 1 + 2 * dev->sync_us);
     /* The last to arrive reads all parts of what it owns, alone. */
     if (p[P_PARTS] > 1)
-        join += p[P_PARTS] * 4.0 * s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
-    /* Who has parts of several units begins anew with each; meanwhile a CU's other workgroups go on. */
+        combine += p[P_PARTS] * 4.0 * s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
+    /* A workgroup with parts of several items starts anew with each; meanwhile a CU's other workgroups go on. */
     if (!split)
-        join += (double)s.units / groups * (2 * dev->load_us + CHAIN_US + 1) / (active / cus);
-    return dev->latency_us + 2 * dev->load_us + MAX(data, chain) + CHAIN_US + rounds * join +
+        combine += (double)s.items / groups * (2 * dev->load_us + CHAIN_US + 1) / (active / cus);
+    return dev->latency_us + 2 * dev->load_us + MAX(data, chain) + CHAIN_US + rounds * combine +
            (rounds - 1) * 2 * dev->load_us;
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
-    size_t each = (size_t)s.rows * 2 + (size_t)(s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1));
+    size_t each = (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, mha_dv(prob), p[P_CLUSTER]);
     return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     const int64_t *v = prob->v;
-    (void)dev;
-    k->source = "mha/decode/decode.hip";
+    k->source = dev->platform == RFG_PLATFORM_NVIDIA ? "mha/decode/decode_nvidia.hip" : "mha/decode/decode_amd.hip";
     k->entry = "mha_decode";
     rfg_kernel_macro(k, "DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "KV_DTYPE", mha_kv_dtype(prob));
@@ -252,6 +254,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", v[MHA_ALIBI] != 0);
+    rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mha_prefill_mma and mha_decode_tile_mma, the same for few queries of many heads each: prefill.hip's host side. */
+ * The host side of mha_prefill_mma and of mha_decode_tile_mma, which is the same kernel for few queries of many heads
+ * each. */
 #include <math.h>
 #include <string.h>
 
@@ -27,18 +28,18 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     return reads_tiles(prob, why);
 }
 
-/* What prefill.hip derives from its macros. */
+/* What the kernel derives from its macros. */
 struct shape {
     int threads, tile_q;
     int bases;             /* rows at constant distances that a thread copies from */
     int lds;               /* bytes */
-    int registers;         /* what a lane holds through a tile, weighed: see below */
+    int registers;         /* of a lane, for data: a count, see below */
     int limit;             /* of them */
     int64_t tiles, groups; /* groups: of each part */
-    uint64_t part_bytes;   /* of a workgroup's sums in the workspace */
+    uint64_t part_bytes;   /* of a workgroup's partials in the workspace */
 };
 
-/* How many times all threads go over `rows` rows, or units of 4 of them, of so many chunks: neighbours have
+/* How many times all threads go over `rows` rows, or blocks of 4 of them, of so many chunks: neighbours have
  * neighbouring chunks, as many as a power of two allows, so that a row may take several goes. */
 static int passes_of(int rows, int chunks, int threads, int *goes)
 {
@@ -55,9 +56,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int d = (int)v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV], frags = p[P_FRAGS_Q];
     struct shape s = { .threads = p[P_WAVES] * dev->wave_size, .tile_q = p[P_WAVES] * frags * 16 };
     int c = wide ? 4 : 8, ab = wide ? 4 : twice ? 16 : 8; /* registers of 16x16 sums, of 16x32 that are multiplied */
-    int k_row = (d / 8 + 7) / 8 * 8 * 16, v_row = async ? (dv / 8 + 7) / 8 * 8 * 16 : dv * 2;
     int out = frags * (dv / 16) * c, scores = frags * (kv / 16) * c, q = frags * (d / 32) * ab;
-    s.lds = p[P_STAGES] * kv * (k_row + v_row) + (p[P_Q_LDS] ? q * 4 * s.threads : 0);
+    s.lds = p[P_STAGES] * MHA_PREFILL_TILE_BYTES(kv, d, dv, !async) + (p[P_Q_LDS] ? q * 4 * s.threads : 0);
     int k_goes, v_goes, k_passes = passes_of(kv, d / 8, s.threads, &k_goes);
     int v_passes = 4 * passes_of(kv / 4, dv / 8, s.threads, &v_goes);
     int copies = k_passes * k_goes + v_passes * v_goes; /* of a thread and tile, without asynchronous ones */
@@ -76,10 +76,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                       (d > 128 ? 8 : 0);
         s.limit = wide ? 163 : 199;
     }
-    int64_t of_head = p[P_PACK] ? v[MHA_HQ] / v[MHA_HKV] : 1;
-    s.tiles = ceil_div(v[MHA_SQ] * of_head, s.tile_q);
-    s.groups = s.tiles * v[MHA_B] * (v[MHA_HQ] / of_head);
-    s.part_bytes = (uint64_t)s.tile_q * (uint64_t)(dv + 8) * 4; /* PART, or a little more */
+    s.tiles = tiles_of(prob, p[P_PACK], s.tile_q);
+    s.groups = all_tiles(prob, p[P_PACK], s.tile_q);
+    s.part_bytes = (uint64_t)MHA_PREFILL_PART_FLOATS(s.tile_q, dv) * 4;
     return s;
 }
 
@@ -98,22 +97,15 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
                           p[P_TILE_KV]);
     if (!strcmp(dev->target, "gfx908") && p[P_WAVES] > 4) /* vector and accumulation registers apart */
         return rfg_refuse(why, "waves=%d: must be at most 4 on %s, or registers spill", p[P_WAVES], dev->arch);
-    if (p[P_PACK] && prob->v[MHA_HQ] == prob->v[MHA_HKV])
-        return rfg_refuse(why, "pack=1: Hq=Hkv=%" PRId64 " has no heads to pack", prob->v[MHA_HQ]);
     if (s.threads > dev->max_threads)
         return rfg_refuse(why, "%d threads: must be at most %d", s.threads, dev->max_threads);
-    if (s.lds > dev->lds_bytes)
-        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
-    if (s.registers > s.limit)
-        return rfg_refuse(why, "%d registers for data: must be at most %d", s.registers, s.limit);
+    if (!tile_is_valid(dev, prob, p[P_PACK], s.lds, s.registers, s.limit, why))
+        return false;
     if (!async && p[P_PARTS] > 1 && prob->v[MHA_PAGE] && (prob->v[MHA_CAP] || prob->v[MHA_ALIBI]))
         return rfg_refuse(why, "parts=%d: must be 1 with pages and a soft cap or slopes, or scalar registers spill",
                           p[P_PARTS]);
     if (!async && s.bases > 12) /* two scalar registers each */
         return rfg_refuse(why, "%d rows a thread and tile: must be at most 12, or their addresses spill", s.bases);
-    if (mha_is_decode(prob) && !p[P_PACK] && prob->v[MHA_HQ] != prob->v[MHA_HKV])
-        return rfg_refuse(why, "pack=0: a kv head's %" PRId64 " heads belong together",
-                          prob->v[MHA_HQ] / prob->v[MHA_HKV]);
     if (p[P_PARTS] > 1 && s.groups > RFG_COUNTERS)
         return rfg_refuse(why, "parts=%d: %" PRId64 " workgroups each, must be at most %d, the number of counters",
                           p[P_PARTS], s.groups, RFG_COUNTERS);
@@ -147,11 +139,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (mha_is_decode(prob) && !rdna && prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]) <= 16)
         return rfg_refuse(why, "%" PRId64 " rows: too few for tiles",
                           prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]));
-    int64_t group = prob->v[MHA_HQ] / prob->v[MHA_HKV], rows = prob->v[MHA_SQ] * group;
-    int64_t of_tile = p[P_PACK] ? rows : prob->v[MHA_SQ];
-    if (p[P_PACK] != (group > 1 && prob->v[MHA_SQ] <= 64))
-        return rfg_refuse(why, "pack=%d: Sq=%" PRId64 " is %s", p[P_PACK], prob->v[MHA_SQ],
-                          p[P_PACK] ? "enough for tiles of one head" : "too few for tiles of one head");
+    int64_t of_tile = rows_of_tiles(prob, p[P_PACK]);
+    if (!pack_is_worth(prob, p[P_PACK], prob->v[MHA_SQ] <= 64, why))
+        return false;
     if (s.tile_q > 32 && s.tile_q >= 2 * of_tile && smaller_is_valid(dev, prob, p))
         return rfg_refuse(why, "waves=%d, frags_q=%d: %d queries a tile, there are %" PRId64, p[P_WAVES], p[P_FRAGS_Q],
                           s.tile_q, of_tile);
@@ -188,12 +178,10 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
         efficiency *= 0.99;
     if (p[P_TILE_KV] != 64)
         efficiency *= 0.97;
-    double rows = (double)prob->v[MHA_SQ] * (p[P_PACK] ? (double)(prob->v[MHA_HQ] / prob->v[MHA_HKV]) : 1);
-    double waste = rows > 0 ? (double)s.tiles * s.tile_q / rows : 1;
-    if (prob->v[MHA_CAUSAL])
-        waste += 0.5 * (s.tile_q + p[P_TILE_KV]) / MAX((double)prob->v[MHA_S], 1);
+    double waste =
+        wasted_work(prob, (double)rows_of_tiles(prob, p[P_PACK]), (double)s.tiles * s.tile_q, s.tile_q, p[P_TILE_KV]);
     double resident = MAX(1, MIN(dev->lds_bytes / MAX(s.lds, 1), 512 / s.threads));
-    /* One workgroup a CU multiplies or weighs, two do both at a time. */
+    /* One workgroup a CU multiplies or computes its softmax, two do both at a time. */
     if (s.groups * p[P_PARTS] < 2 * (int64_t)dev->cu_count || resident < 2)
         efficiency *= p[P_WAVES] == 8 ? 0.8 : 0.6;
     double slots = dev->cu_count * resident, rounds = (double)s.groups * p[P_PARTS] / slots;
@@ -202,14 +190,13 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double steps = (double)ceil_div(ceil_div(prob->v[MHA_S], p[P_TILE_KV]), p[P_PARTS]);
     double chain = dev->load_us * (1 + 0.1 * steps) * ceil(rounds);
     /* The last to arrive reads all parts of its tile alone. */
-    double join = p[P_PARTS] > 1 ? dev->sync_us + p[P_PARTS] * (double)s.part_bytes / 60e3 : 0;
-    return dev->latency_us + MAX(MAX(compute, bytes / (1e3 * dev->mem_gbps)), chain) + join;
+    double combine = p[P_PARTS] > 1 ? dev->sync_us + p[P_PARTS] * (double)s.part_bytes / 60e3 : 0;
+    return dev->latency_us + MAX(MAX(compute, bytes / (1e3 * dev->mem_gbps)), chain) + combine;
 }
 
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
-    (void)dev;
-    k->source = "mha/prefill/prefill.hip";
+    k->source = dev->platform == RFG_PLATFORM_NVIDIA ? "mha/prefill/prefill_nvidia.hip" : "mha/prefill/prefill_amd.hip";
     k->entry = "mha_prefill_mma";
     tile_macros(k, prob);
     rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
@@ -220,6 +207,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "PACK", p[P_PACK]);
     mask_macros(k, prob);
     rfg_kernel_macro(k, "DIVIDED", p[P_PARTS] > 1);
+    rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mha_prefill_wgmma and mha_decode_wgmma, the same for few queries of many heads each: prefill_wgmma.hip's host side.
+ * The host side of mha_prefill_wgmma and of mha_decode_wgmma, which is the same kernel for few queries of many heads
+ * each.
  */
 #include <math.h>
 #include <string.h>
@@ -39,19 +40,18 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 {
     const int64_t *v = prob->v;
     int d = (int)v[MHA_D], dv = mha_dv(prob), kv = p[P_TILE_KV];
-    int k_blocks = (d + 63) / 64, v_blocks = (dv + 63) / 64;
     struct shape s = { .threads = 128 * (p[P_GROUPS] + 1), .tile_q = 64 * p[P_GROUPS] };
-    int q = s.tile_q * 128 * k_blocks, ring = p[P_STAGES] * kv * 128 * (k_blocks + v_blocks);
+    int q = MHA_WGMMA_Q_BYTES(p[P_GROUPS], d);
+    int ring = MHA_WGMMA_RING_BYTES(p[P_STAGES], kv, d) + MHA_WGMMA_RING_BYTES(p[P_STAGES], kv, dv);
     /* The next tile's queries come ahead, where there is room. */
-    s.q_stages = p[P_PARTS] == 1 && 1024 + 2 * q + ring <= dev->lds_bytes ? 2 : 1;
-    int join = p[P_PARTS] > 1 ? 2 * (8 + dv) * s.tile_q * 2 : 0; /* JOIN_BYTES, in place of queries and tiles */
-    s.lds = 1024 + MAX(s.q_stages * q + ring, join);
+    s.q_stages = p[P_PARTS] == 1 && MHA_WGMMA_Q_BEGIN + 2 * q + ring <= dev->lds_bytes ? 2 : 1;
+    int combine = p[P_PARTS] > 1 ? MHA_WGMMA_COMBINE_BYTES(p[P_GROUPS], dv) : 0; /* in place of queries and tiles */
+    s.lds = MHA_WGMMA_Q_BEGIN + MAX(s.q_stages * q + ring, combine);
     /* Output, scores, weights. Compiled by CUDA 13, what this makes more than the limit spills, or its products wait
      * for each other. */
     s.registers = dv / 2 + kv / 2 + kv / 4 + (d > 128 && (v[MHA_CAP] || v[MHA_ALIBI]) ? 4 : 0);
     s.limit = p[P_GROUPS] == 3 ? 112 : p[P_GROUPS] == 2 ? 160 : 208;
-    int64_t of_head = p[P_PACK] ? v[MHA_HQ] / v[MHA_HKV] : 1;
-    s.tiles = ceil_div(v[MHA_SQ] * of_head, s.tile_q) * v[MHA_B] * (v[MHA_HQ] / of_head);
+    s.tiles = all_tiles(prob, p[P_PACK], s.tile_q);
     s.groups = p[P_PARTS] > 1 ? s.tiles * p[P_PARTS] : MIN(s.tiles, dev->cu_count);
     return s;
 }
@@ -59,15 +59,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(dev, prob, p);
-    if (p[P_PACK] && prob->v[MHA_HQ] == prob->v[MHA_HKV])
-        return rfg_refuse(why, "pack=1: Hq=Hkv=%" PRId64 " has no heads to pack", prob->v[MHA_HQ]);
-    if (mha_is_decode(prob) && !p[P_PACK] && prob->v[MHA_HQ] != prob->v[MHA_HKV])
-        return rfg_refuse(why, "pack=0: a kv head's %" PRId64 " heads belong together",
-                          prob->v[MHA_HQ] / prob->v[MHA_HKV]);
-    if (s.lds > dev->lds_bytes)
-        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
-    if (s.registers > s.limit)
-        return rfg_refuse(why, "%d registers for data: must be at most %d", s.registers, s.limit);
+    if (!tile_is_valid(dev, prob, p[P_PACK], s.lds, s.registers, s.limit, why))
+        return false;
     if (p[P_GROUPS] == 3 && (prob->v[MHA_CAUSAL] || prob->v[MHA_LEFT] >= 0 || prob->v[MHA_RIGHT] >= 0 ||
                              prob->v[MHA_CAP] || prob->v[MHA_ALIBI]))
         return rfg_refuse(why, "groups=3: must have no mask, soft cap or slopes, or registers spill");
@@ -85,13 +78,12 @@ static int64_t clusters_at_once(const struct rfg_device *dev, int parts)
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(dev, prob, p);
-    int64_t group = prob->v[MHA_HQ] / prob->v[MHA_HKV], rows = prob->v[MHA_SQ] * group;
-    if (p[P_PACK] != (group > 1 && (mha_is_decode(prob) || prob->v[MHA_SQ] <= 64)))
-        return rfg_refuse(why, "pack=%d: Sq=%" PRId64 " is %s", p[P_PACK], prob->v[MHA_SQ],
-                          p[P_PACK] ? "enough for tiles of one head" : "too few for tiles of one head");
+    int64_t rows = prob->v[MHA_SQ] * (prob->v[MHA_HQ] / prob->v[MHA_HKV]);
+    if (!pack_is_worth(prob, p[P_PACK], mha_is_decode(prob) || prob->v[MHA_SQ] <= 64, why))
+        return false;
     if (mha_is_decode(prob) && rows <= 16)
         return rfg_refuse(why, "%" PRId64 " rows: too few for tiles", rows);
-    int64_t of_tile = p[P_PACK] ? rows : prob->v[MHA_SQ];
+    int64_t of_tile = rows_of_tiles(prob, p[P_PACK]);
     if (p[P_GROUPS] > 1 && s.tile_q - 64 >= of_tile)
         return rfg_refuse(why, "groups=%d: %d queries a tile, there are %" PRId64, p[P_GROUPS], s.tile_q, of_tile);
     if (p[P_PARTS] > 1 &&
@@ -113,21 +105,19 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     struct shape s = shape_of(dev, prob, p);
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
-    /* Of the matrix cores' peak; one warpgroup alone multiplies or weighs. */
+    /* Of the matrix cores' peak; one warpgroup alone multiplies or computes its softmax. */
     double efficiency = p[P_GROUPS] == 1 ? 0.4 : p[P_GROUPS] == 3 ? 0.62 : p[P_TILE_KV] == 128 ? 0.65 : 0.55;
     if (p[P_STAGES] == 1)
         efficiency *= 0.7;
     double rows = (double)prob->v[MHA_SQ] * (double)prob->v[MHA_B] * (double)prob->v[MHA_HQ];
-    double waste = rows > 0 ? (double)s.tiles * s.tile_q / rows : 1;
-    if (prob->v[MHA_CAUSAL])
-        waste += 0.5 * (s.tile_q + p[P_TILE_KV]) / MAX((double)prob->v[MHA_S], 1);
+    double waste = wasted_work(prob, rows, (double)s.tiles * s.tile_q, s.tile_q, p[P_TILE_KV]);
     /* All of a tile's keys at a CU, tile after tile. */
     double at_once = (double)clusters_at_once(dev, p[P_PARTS]), rounds = MAX(ceil((double)s.tiles / at_once), 1);
     double busy = (double)s.tiles * p[P_PARTS] / (rounds * dev->cu_count);
     if (rounds > 2) /* heavy ones first, the rest fills up */
         busy = (double)s.tiles / ((double)s.tiles + 0.5 * at_once);
     double compute = flops * waste / (1e6 * dev->mma_tflops * efficiency * MAX(busy, 1e-3));
-    /* Queries, then keys, then the products of a first tile and of a last one; parts meet. */
+    /* Queries, then keys, then the products of a first tile and of a last one; parts are combined. */
     double chain = rounds * (2 * dev->load_us + 1.5) + (p[P_PARTS] > 1 ? 2 + 0.1 * p[P_PARTS] : 0);
     double fill = MIN((double)s.tiles * p[P_PARTS] / dev->cu_count * 1.3, 1); /* of memory's bandwidth */
     return dev->latency_us + MAX(compute, bytes / (1e3 * dev->mem_gbps * MAX(fill, 1e-3))) + chain;
@@ -145,6 +135,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "PACK", p[P_PACK]);
     rfg_kernel_macro(k, "PARTS", p[P_PARTS]);
     mask_macros(k, prob);
+    rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)

@@ -2,43 +2,47 @@
  *
  * Attention of many queries a sequence on Hopper's asynchronous matrix instructions, as FlashAttention-3 (Shah et al., 2024)
  * has it: warpgroups of 64 queries each multiply, another one copies keys and values, TILE_KV at a time, into rings of
- * STAGES tiles in LDS. A warpgroup has the scores of the next tile and the output of this one multiplied while it makes
- * weights of scores; two of them take turns, so that one's weights are made under the other's products.
+ * STAGES tiles in LDS. A warpgroup's products for the scores of the next tile and for the output of this one run while it computes
+ * the softmax; two warpgroups take turns, so that one's softmax runs under the other's products.
  *
- * Workgroups stay: each goes through every grid-th tile of queries, back and forth, so that the heavy ones that come first
- * are evenly shared, and the queries and keys of the next tile are on their way while this one's output is stored. Or there
- * is a cluster of PARTS workgroups to a tile, each with its share of the keys; they join their sums in LDS.
+ * Workgroups are persistent: each goes through every grid-th tile of queries, back and forth, so that the tiles with the most keys, which
+ * come first, are evenly shared, and the queries and keys of the next tile are under way while this one's output is stored. Or a
+ * cluster of PARTS workgroups works on a tile, each on its share of the keys; they combine their partials in LDS.
  *
  * Macros: DTYPE; D, DV; GROUPS: warpgroups that multiply (1 to 3); TILE_KV (64, 128); STAGES; Q_STAGES: tiles of queries in
- * LDS (1, 2); PARTS (1 to 16); PACK, MASK, CAP, ALIBI, PAGED: as prefill.hip has them.
- * Grid: PARTS 1: any number; else PARTS for each tile. LDS: V_BEGIN and the ring of V; PARTS > 1: at least Q_BEGIN +
- * JOIN_BYTES. Pointers, strides: whole multiples of 16 bytes. */
+ * LDS (1, 2); PARTS (1 to 16); PACK, MASK, CAP, ALIBI, PAGED: as in prefill_kernel.h.
+ * Grid: PARTS 1: any number; else PARTS for each tile. LDS: LDS_BYTES, as prefill_layout.h has it. Pointers, strides: whole multiples of 16 bytes. */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
+#include "mha/prefill/prefill_layout.h"
 
 #define WAVES   (4 * GROUPS)
 #define FRAGS_Q 1
-#include "mha/prefill/prefill_place.h"
+#include "mha/prefill/prefill_item.h"
 #include "mha/prefill/prefill_softmax.h"
-#if RFG_HAS_WGMMA
+#include "mha/prefill/prefill_nvidia.h"
 #include "mha/prefill/wgmma_frag.h"
 
 #define COPIERS  128
-#define K_BLOCKS ((D + 63) / 64)
-#define V_BLOCKS ((DV + 63) / 64)
+#define K_BLOCKS MHA_WGMMA_BLOCKS(D)
+#define V_BLOCKS MHA_WGMMA_BLOCKS(DV)
 #define BLOCK    (TILE_KV * 128) /* bytes: a tile's rows of 64 elements */
 #define Q_BLOCK  (64 * 128)
 
-/* LDS in bytes: arrivals; Q, a warpgroup after the other; the rings of K and of V. */
-#define Q_BEGIN 1024
-#define Q_TILE  (GROUPS * K_BLOCKS * Q_BLOCK)
+/* LDS in bytes: prefill_layout.h. */
+#define Q_BEGIN MHA_WGMMA_Q_BEGIN
+#define Q_TILE  MHA_WGMMA_Q_BYTES(GROUPS, D)
 #define K_BEGIN (Q_BEGIN + Q_STAGES * Q_TILE)
-#define V_BEGIN (K_BEGIN + STAGES * K_BLOCKS * BLOCK)
-struct meetings {
+#define V_BEGIN (K_BEGIN + MHA_WGMMA_RING_BYTES(STAGES, TILE_KV, D))
+#define LDS_END (V_BEGIN + MHA_WGMMA_RING_BYTES(STAGES, TILE_KV, DV))
+struct barriers {
     rfg_u64 q_full[Q_STAGES], q_empty[Q_STAGES];
     rfg_u64 k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
 };
+static_assert(sizeof(struct barriers) <= Q_BEGIN, "queries follow the barriers");
+static_assert(STAGES * V_BLOCKS * BLOCK == LDS_END - V_BEGIN && GROUPS * K_BLOCKS * Q_BLOCK == Q_TILE, "tiles are blocks of 64 columns");
 
 struct stage {
     int at, odd; /* odd: in its second, fourth, ... round */
@@ -68,7 +72,7 @@ RFG_DEVICE int tiles_of(const struct mha_args *a)
 struct span {
     int begin, end;
 };
-RFG_DEVICE struct span span_of(const struct mha_args *a, const struct place *p)
+RFG_DEVICE struct span span_of(const struct mha_args *a, const struct work_item *p)
 {
     int last_row = (p->row0 + TILE_Q < p->rows ? p->row0 + TILE_Q : p->rows) - 1;
     struct seen first = seen_by(a, p, query_of(p, p->row0)), last = seen_by(a, p, query_of(p, last_row));
@@ -98,7 +102,7 @@ struct source {
     const char *data;       /* row 0 of the sequence's head; paged: of block 0 */
     long long token, block; /* bytes */
 };
-RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct place *p)
+RFG_DEVICE struct source source_of(const struct mha_args *a, const struct mha_cache *c, const struct work_item *p)
 {
     struct source s;
     long long b = PAGED || a->kv_begin ? 0 : p->b;
@@ -114,7 +118,7 @@ struct row {
     int block, at; /* not paged: 0 and the key */
 };
 /* The one that this lane knows of. */
-RFG_DEVICE struct row my_row(const struct mha_args *a, const struct place *p, int key0, int thread, int chunks)
+RFG_DEVICE struct row my_row(const struct mha_args *a, const struct work_item *p, int key0, int thread, int chunks)
 {
     int lane = thread % RFG_WAVE;
     int key = key0 + lane / ROWS(chunks) * PASS(chunks) + thread / RFG_WAVE * ROWS(chunks) + lane % ROWS(chunks);
@@ -127,7 +131,7 @@ RFG_DEVICE struct row my_row(const struct mha_args *a, const struct place *p, in
     return r;
 }
 
-RFG_DEVICE void copy_rows(const struct source *s, const struct place *p, rfg_u32 to, int key0, int thread, int chunks,
+RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg_u32 to, int key0, int thread, int chunks,
                           struct row mine)
 {
     int lane = thread % RFG_WAVE, row = thread / LANES(chunks), c = thread % LANES(chunks);
@@ -159,7 +163,7 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct place *p, rfg_u32
     }
 }
 
-RFG_DEVICE void copy_queries(const struct mha_args *a, const struct place *p, rfg_u32 to, int thread)
+RFG_DEVICE void copy_queries(const struct mha_args *a, const struct work_item *p, rfg_u32 to, int thread)
 {
 #pragma unroll 1
     for (int i = thread; i < TILE_Q * (D / 8); i += COPIERS) {
@@ -169,15 +173,15 @@ RFG_DEVICE void copy_queries(const struct mha_args *a, const struct place *p, rf
     }
 }
 
-RFG_DEVICE void copy_all(const struct mha_args *a, struct meetings *m, char *lds, int thread)
+RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds, int thread)
 {
     struct stage s = { 0, 0 }, sq = { 0, 0 };
     rfg_u32 base = rfg_lds_address(lds);
     int tiles = tiles_of(a);
 #pragma unroll 1
     for (int i = 0, tile; (tile = tile_of(i)) < tiles; i++) {
-        struct place p;
-        if (!find_place(a, &p, tile))
+        struct work_item p;
+        if (!find_item(a, &p, tile))
             continue;
         struct span span = span_of(a, &p);
         if (span.begin >= span.end)
@@ -244,8 +248,8 @@ RFG_DEVICE void pack_all(rfg_u32x4 *to, rfg_frag_c *s)
 #pragma unroll
     for (int j = 0; j < BLOCKS; j++) {
         const float *v = s[j].v;
-        to[j] = make_uint4(pack_weights(v[0], v[1]), pack_weights(v[2], v[3]), pack_weights(v[4], v[5]),
-                           pack_weights(v[6], v[7]));
+        to[j] = make_uint4(rfg_pack_probabilities(v[0], v[1], DTYPE, true), rfg_pack_probabilities(v[2], v[3], DTYPE, true), rfg_pack_probabilities(v[4], v[5], DTYPE, true),
+                           rfg_pack_probabilities(v[6], v[7], DTYPE, true));
     }
 }
 
@@ -256,18 +260,18 @@ RFG_DEVICE void release(rfg_u64 *arrival)
         rfg_arrive(arrival);
 }
 
-RFG_DEVICE void start(const struct mha_args *a, const struct place *p, struct state *w)
+RFG_DEVICE void start(const struct mha_args *a, const struct work_item *p, struct state *w)
 {
     w->row0 = p->row0 + rfg_wave() * WAVE_Q;
 #pragma unroll
     for (int d = 0; d < D_BLOCKS; d++)
         rfg_frag_zero(&w->o[0][d]);
 #pragma unroll
-    for (int h = 0; h < HALVES; h++) {
+    for (int h = 0; h < RFG_S_ROWS; h++) {
         w->top[0][h] = LOWEST;
         w->sum[0][h][0] = 0.0f;
 #if ALIBI
-        int row = w->row0 + lane_row(rfg_lane(), 0, h);
+        int row = w->row0 + rfg_s_query(rfg_lane(), 0, h);
         w->slope[0][h] = LOG2_E * rfg_as_float(rfg_load4(a->alibi + head_of(p, row < p->rows ? row : p->rows - 1)));
 #endif
     }
@@ -285,10 +289,13 @@ RFG_DEVICE void negate(char *q, int group)
 #if PARTS > 1
 /* ---- parts of the keys, a workgroup of the cluster each ----------------------------------------------------------- */
 
-/* LDS: of each half of a wave's rows, for each thread: the maximum and the sum; 16 columns' of o, 4 floats. */
+/* LDS, in place of queries and tiles: of each half of a wave's rows, for each thread, the maximum and the sum; 4 floats of each 16 columns
+ * of the output. */
 #define ENDS_BYTES (8 * THREADS)
 #define O_BYTES    (16 * THREADS)
-#define JOIN_BYTES (HALVES * (ENDS_BYTES + D_BLOCKS * O_BYTES))
+#define COMBINE_BYTES (RFG_S_ROWS * (ENDS_BYTES + D_BLOCKS * O_BYTES))
+static_assert(COMBINE_BYTES == MHA_WGMMA_COMBINE_BYTES(GROUPS, DV), "what is combined is what prefill_layout.h says");
+static_assert(LDS_BYTES == (Q_BEGIN + COMBINE_BYTES > LDS_END ? Q_BEGIN + COMBINE_BYTES : LDS_END), "LDS_BYTES: see prefill_layout.h");
 
 RFG_DEVICE rfg_u32x4 load_of(rfg_u32 at, int rank)
 {
@@ -310,28 +317,28 @@ RFG_DEVICE rfg_u32x2 load_ends_of(rfg_u32 at, int rank)
     return v;
 }
 
-/* Each workgroup joins all parts of some rows' columns, in order, and stores them. */
-RFG_DEVICE void join_parts(const struct mha_args *a, const struct place *p, struct state *w, float factor, char *lds)
+/* The cross-workgroup reduction: each workgroup of the cluster combines all parts of some rows' columns, in order, and stores them. */
+RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *p, struct state *w, float factor, char *lds)
 {
     int tid = rfg_thread();
-    char *o = lds + HALVES * ENDS_BYTES;
+    char *o = lds + RFG_S_ROWS * ENDS_BYTES;
     asm volatile("bar.sync 7, %0;" ::"n"(THREADS) : "memory"); /* all are done with tiles */
 #pragma unroll
-    for (int h = 0; h < HALVES; h++) {
+    for (int h = 0; h < RFG_S_ROWS; h++) {
         ((rfg_f32x2 *)(lds + h * ENDS_BYTES))[tid] = rfg_pair(w->top[0][h], w->sum[0][h][0]);
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++) {
             const float *v = w->o[0][d].v + 2 * h;
-            ((rfg_f32x4 *)(o + (d * HALVES + h) * O_BYTES))[tid] = make_float4(v[0], v[1], v[4], v[5]);
+            ((rfg_f32x4 *)(o + (d * RFG_S_ROWS + h) * O_BYTES))[tid] = make_float4(v[0], v[1], v[4], v[5]);
         }
     }
     rfg_cluster_arrive();
     rfg_cluster_wait();
 #pragma unroll 1
-    for (int i = rfg_group_x() % PARTS; i < D_BLOCKS / 2 * HALVES; i += PARTS) {
-        int h = i % HALVES, d = i / HALVES * 2;
+    for (int i = rfg_group_x() % PARTS; i < D_BLOCKS / 2 * RFG_S_ROWS; i += PARTS) {
+        int h = i % RFG_S_ROWS, d = i / RFG_S_ROWS * 2;
         rfg_u32 ends = rfg_lds_address(lds + h * ENDS_BYTES) + 8 * tid;
-        rfg_u32 from = rfg_lds_address(o + (d * HALVES + h) * O_BYTES) + 16 * tid;
+        rfg_u32 from = rfg_lds_address(o + (d * RFG_S_ROWS + h) * O_BYTES) + 16 * tid;
         rfg_u32x2 end[PARTS];
         rfg_u32x4 its[PARTS][2];
         float top = LOWEST, sum = 0.0f, v[2][8];
@@ -339,7 +346,7 @@ RFG_DEVICE void join_parts(const struct mha_args *a, const struct place *p, stru
         for (int part = 0; part < PARTS; part++) {
             end[part] = load_ends_of(ends, part);
             its[part][0] = load_of(from, part);
-            its[part][1] = load_of(from + HALVES * O_BYTES, part);
+            its[part][1] = load_of(from + RFG_S_ROWS * O_BYTES, part);
         }
 #pragma unroll
         for (int part = 0; part < PARTS; part++)
@@ -359,7 +366,7 @@ RFG_DEVICE void join_parts(const struct mha_args *a, const struct place *p, stru
                 v[j][5] = rfg_fma(rfg_as_float(its[part][j].w), by, v[j][5]);
             }
         }
-        struct row_end r = end_row(a, p, w->row0 + rfg_lane() / 4 + 8 * h, top, join_lanes(sum, false), factor, d == 0);
+        struct row_end r = end_row(a, p, w->row0 + rfg_lane() / 4 + 8 * h, top, rfg_s_reduce(sum, false), factor, d == 0);
         store_chunks(&r, v[0], v[1], 16 * d);
     }
     rfg_cluster_arrive(); /* what others read stays until they have */
@@ -367,21 +374,21 @@ RFG_DEVICE void join_parts(const struct mha_args *a, const struct place *p, stru
 }
 #endif
 
-RFG_DEVICE void multiply_all(const struct mha_args *a, struct meetings *m, char *lds)
+RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char *lds)
 {
     struct stage sk = { 0, 0 }, sv = { 0, 0 }, sq = { 0, 0 };
     int tiles = tiles_of(a);
     int group = __shfl_sync(0xffffffffu, rfg_wave() / 4, 0); /* the compiler is to know that it is one of all lanes' */
     rfg_u64 q_rows = rfg_wg_rows(lds + Q_BEGIN + group * (K_BLOCKS * Q_BLOCK));
-    rfg_u64 k_rows = rfg_wg_rows(lds + K_BEGIN), v_rows = wg_rows_turned(lds + V_BEGIN, BLOCK);
+    rfg_u64 k_rows = rfg_wg_rows(lds + K_BEGIN), v_rows = wg_rows_transposed(lds + V_BEGIN, BLOCK);
     float factor = factor_of(a), slack = rfg_min(SLACK * rfg_rcp(factor), 1e30f);
     if (group == 0)
         give_turn(GROUPS - 1);
 #pragma unroll 1
     for (int i = 0, tile; (tile = tile_of(i)) < tiles; i++) {
-        struct place p;
+        struct work_item p;
         struct state w;
-        if (!find_place(a, &p, tile))
+        if (!find_item(a, &p, tile))
             continue;
         struct span span = span_of(a, &p);
         start(a, &p, &w);
@@ -392,7 +399,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct meetings *m, char 
             int all_begin = last.first, all_end = first.first + first.count;
             rfg_frag_c s[1][BLOCKS];
             rfg_u32x4 weights[BLOCKS];
-            float top[1][HALVES], scale[1][HALVES];
+            float top[1][RFG_S_ROWS], scale[1][RFG_S_ROWS];
             int key0 = span.begin;
 
             rfg_arrival_wait(m->q_full + sq.at, sq.odd);
@@ -416,7 +423,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct meetings *m, char 
                 mask_scores(a, &p, &w, s, key0);
             if (find_top(&w, s, top, slack))
                 raise_top(&w, top, scale, factor);
-            weigh(&w, s, factor);
+            softmax_step(&w, s, factor);
             pack_all(weights, s[0]);
 #pragma unroll 1
             for (key0 += TILE_KV; key0 < span.end; key0 += TILE_KV) {
@@ -442,7 +449,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct meetings *m, char 
                 bool raised = find_top(&w, s, top, slack);
                 if (raised)
                     raise_top(&w, top, scale, factor);
-                weigh(&w, s, factor);
+                softmax_step(&w, s, factor);
                 rfg_wg_wait(0);
                 wg_settle(w.o[0], D_BLOCKS);
                 release(m->v_empty + sv.at);
@@ -465,7 +472,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct meetings *m, char 
             next_stage(&sv, STAGES);
         }
 #if PARTS > 1
-        join_parts(a, &p, &w, factor, lds + Q_BEGIN);
+        combine_parts(a, &p, &w, factor, lds + Q_BEGIN);
 #else
         store_rows(a, &p, &w, factor);
 #endif
@@ -486,7 +493,7 @@ RFG_KERNEL((THREADS + COPIERS))
 mha_prefill_wgmma(struct mha_args a)
 {
     char *lds = (char *)rfg_wg_lds;
-    struct meetings *m = (struct meetings *)lds;
+    struct barriers *m = (struct barriers *)lds;
     rfg_start_next();
     if (rfg_thread() == 0) {
         for (int i = 0; i < Q_STAGES; i++) {
@@ -514,4 +521,3 @@ mha_prefill_wgmma(struct mha_args a)
         multiply_all(&a, m, lds);
     }
 }
-#endif

@@ -2,7 +2,7 @@
  *
  * Of prefill_wgmma.hip: the forms of Hopper's matrix instruction that it takes (rfg_wgmma.h has tiles' layout and the
  * rest). Sums are rfg_frag_c in a row, of 16 columns each: rows l / 4 and l / 4 + 8 of the wave's 16, columns 2 (l % 4)
- * and one more, 8 further on in the second half: as prefill_place.h has it. */
+ * and one more, 8 further on in the second half: as rfg_attention.h has it. */
 
 #define WG_F2(c, i)   "+f"((c)[(i) / 8].v[(i) % 8]), "+f"((c)[(i) / 8].v[(i) % 8 + 1])
 #define WG_F4(c, i)   WG_F2(c, i), WG_F2(c, (i) + 2)
@@ -38,7 +38,7 @@
                  : WG_F##registers(c, 0)                                                                               \
                  : "l"(rows_a), "l"(rows_b), "r"(add))
 /* c += A B, A's rows in registers, B's rows in LDS are those of the product's k. a0 ... b: as above. */
-#define WG_TURNED(width, registers, a0, a1, a2, a3, b)                                                                 \
+#define WG_TRANSPOSED(width, registers, a0, a1, a2, a3, b)                                                             \
     asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"                                                        \
                  "wgmma.mma_async.sync.aligned.m64n" width "k16.f32." WG_TYPE "." WG_TYPE " {" WG_R##registers         \
                  "}, {%" a0 ", %" a1 ", %" a2 ", %" a3 "}, %" b ", add, 1, 1, 1;\n}"                                   \
@@ -61,15 +61,15 @@ RFG_DEVICE void wg_scores(rfg_frag_c *c, rfg_u64 rows_a, rfg_u64 rows_b, int add
 RFG_DEVICE void wg_values(rfg_frag_c *c, rfg_u32x4 a, rfg_u64 rows_b)
 {
 #if DV == 64
-    WG_TURNED("64", 32, "32", "33", "34", "35", "36");
+    WG_TRANSPOSED("64", 32, "32", "33", "34", "35", "36");
 #elif DV == 96
-    WG_TURNED("96", 48, "48", "49", "50", "51", "52");
+    WG_TRANSPOSED("96", 48, "48", "49", "50", "51", "52");
 #elif DV == 128
-    WG_TURNED("128", 64, "64", "65", "66", "67", "68");
+    WG_TRANSPOSED("128", 64, "64", "65", "66", "67", "68");
 #elif DV == 192
-    WG_TURNED("192", 96, "96", "97", "98", "99", "100");
+    WG_TRANSPOSED("192", 96, "96", "97", "98", "99", "100");
 #elif DV == 256
-    WG_TURNED("256", 128, "128", "129", "130", "131", "132");
+    WG_TRANSPOSED("256", 128, "128", "129", "130", "131", "132");
 #else
 #error "DV"
 #endif
@@ -86,7 +86,7 @@ RFG_DEVICE void wg_settle(rfg_frag_c *c, int blocks)
 }
 
 /* rfg_wg_rows() for rows that are the product's k: blocks of 64 columns begin `block` bytes from each other. */
-RFG_DEVICE rfg_u64 wg_rows_turned(const void *p, int block)
+RFG_DEVICE rfg_u64 wg_rows_transposed(const void *p, int block)
 {
     rfg_u32 at = rfg_lds_address(p);
     return (rfg_u64)((at & 0x3ffffu) >> 4) | (rfg_u64)(rfg_u32)(block >> 4) << 16 | (rfg_u64)(1024 >> 4) << 32 |

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention of few queries (mha_decode_stream_mma): keys and values go straight from global memory to the registers of
+ * matrix instructions. Included last by decode_amd.hip and decode_nvidia.hip.
+ *
+ * A work item is a sequence, a kv head and up to ROWS rows, a row being a query and a q head of that kv head's group.
+ * Its keys are processed in steps of 16 tokens. Each wave takes every n-th step with an online softmax of its own, so
+ * that waves wait for each other only at the end, when the workgroup combines their partials in LDS. Each wave has the
+ * loads of UNROLL steps under way, and issues the next step's as soon as registers are free.
+ *
+ * CLUSTER > 0: groups_y clusters of CLUSTER workgroups share an item's steps. The workgroups of a cluster (NVIDIA) send
+ * their partials to the LDS of the workgroup that owns that part of the output; clusters write partials to the
+ * workspace, and the last one to arrive combines them in order. CLUSTER 0: the steps of all items, one after the other,
+ * are divided evenly among the grid's workgroups, whatever the sequences' lengths; workgroups that share an item
+ * combine their partials in the workspace. Which they are follows from the lengths alone, so results are bitwise
+ * reproducible.
+ *
+ * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
+ * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
+ * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
+ * workspace: decode_layout.h. */
+/* This wave's partials of the item's steps first, first + by, ... below end. */
+RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *lds, struct sums *acc, int first, int by,
+                       int end)
+{
+    struct stage ring[UNROLL];
+    int block[UNROLL], next_block[UNROLL];
+    struct query_pieces pieces;
+    begin_queries(a, it, &pieces);
+#if ROW_OFFSETS
+    find_offsets(a, &it->at, MHA_DECODE_STEP);
+#endif
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++) {
+        /* Without a look at the length, which is still on its way. */
+        int step = first + i * by, last = (a->skv - 1) / MHA_DECODE_STEP;
+        block[i] = PAGED == 1 && a->skv < 1 ? 0 : block_of(a, it, step < last ? step : last);
+    }
+    struct queries q[TILES];
+    queries_before_keys(a, it, q);
+#pragma unroll
+    for (int i = 0; i < UNROLL && !LOADS_LATE; i++) {
+        load_keys(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
+        load_values(a, it, &ring[i], block[i], first + i * by, first + i * by < end);
+    }
+#pragma unroll
+    for (int i = 0; i < UNROLL; i++)
+        if (first + (UNROLL + i) * by < end)
+            next_block[i] = block_of(a, it, first + (UNROLL + i) * by);
+
+    queries_after_keys(lds, &pieces);
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        read_queries(it, lds, &q[t], it->row0 + t * RFG_FRAG_X_ROWS);
+        convert_queries(it, &q[t]);
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+#pragma unroll
+        for (int j = 0; j < RFG_FRAG_WX_COLS; j++) {
+            acc->m[t][j] = LOWEST;
+            acc->l[t][j] = 0.0f;
+        }
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++)
+#pragma unroll
+            for (int i = 0; i < RFG_PV_O; i++)
+                acc->o[t][b][i] = 0.0f;
+    }
+#pragma unroll 1
+    for (int step = first; step < end; step += UNROLL * by) {
+#pragma unroll
+        for (int i = 0; i < UNROLL; i++) {
+            int now = step + i * by, next = now + UNROLL * by;
+            if (now < end) {
+                one_step(a, it, q, &ring[i], acc, now, next, end, block[i], next_block[i]);
+                block[i] = next_block[i];
+                if (next + UNROLL * by < end)
+                    next_block[i] = block_of(a, it, next + UNROLL * by);
+            }
+        }
+    }
+}
+
+RFG_DEVICE void open_item(const struct mha_args *a, struct work_item *it, int b, int inner)
+{
+    it->b = b;
+    it->head = inner / ROW_TILES;
+    it->row0 = inner % ROW_TILES * ROWS;
+    it->block = b;
+    it->table = a->block_table + b * a->table_stride;
+    it->k = (const char *)a->k.data + row_bytes(it->head * a->k.head) +
+            (ROW_OFFSETS ? 0 : rfg_frag_chunk(0) * (8 * KEY_STEPS * KV_BYTES));
+    it->v = (const char *)a->v.data + row_bytes(it->head * a->v.head) +
+            (ROW_OFFSETS ? 0 : rfg_pv_lane() * (PIECE * KV_BYTES));
+#if WHOLE_STEPS
+    it->k += (rfg_u64)(rfg_u32)rfg_frag_row(0) * ((rfg_u32)a->k.token * KV_BYTES);
+    it->v += (rfg_u64)(rfg_u32)rfg_pv_token(0) * ((rfg_u32)a->v.token * KV_BYTES);
+    it->k = rfg_opaque_pointer(it->k);
+    it->v = rfg_opaque_pointer(it->v);
+    it->table = (const int *)rfg_opaque_pointer((const char *)it->table);
+#endif
+    it->scale = a->scale * (a->k_scale ? rfg_as_float(rfg_load4(a->k_scale + it->head * a->k_scale_stride)) : 1.0f) *
+                (SCALE_FMA ? LOG2_E : 1.0f);
+}
+
+/* The first step that the window reaches. */
+RFG_DEVICE int first_step(const struct mha_args *a, int len)
+{
+    int before = MASK && len - SQ > a->window_left ? len - SQ - a->window_left : 0;
+    return before / MHA_DECODE_STEP;
+}
+RFG_DEVICE int length_of(const struct mha_args *a, int b) /* b is the same in all lanes, or each lane's own */
+{
+    return a->kv_lens ? within((int)rfg_load4_uniform(a->kv_lens + b), 0, a->skv) : a->skv;
+}
+
+#if CLUSTER
+
+DECODE_KERNEL mha_decode(struct mha_args a)
+{
+    float *lds = (float *)rfg_lds;
+    int rank = CLUSTER == 1 ? 0 : rfg_group_x() % CLUSTER, item = rfg_group_x() / CLUSTER;
+    int part = rfg_group_y(), parts = rfg_groups_y(), inner = a.hkv * ROW_TILES;
+    struct work_item it;
+    struct sums acc;
+#if CLUSTER > 1
+    rfg_u64 *arrival = (rfg_u64 *)(lds + SENT_AT);
+    if (rfg_thread() == 0)
+        rfg_arrival_init(arrival, 1);
+    rfg_cluster_arrive_first();
+#endif
+    rfg_await_previous();
+    int b = 0;
+    if (a.batch > 1) /* divisions are slow */
+        b = item / inner;
+    open_item(&a, &it, b, item - b * inner);
+    it.len = length_of(&a, it.b);
+    attend(&a, &it, lds, &acc, first_step(&a, it.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
+           parts * CLUSTER * WAVES, (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
+    rfg_start_next(); /* not before: the next kernel's workgroups could only wait, and would take the place of this
+                         one's */
+    write_waves(lds, &acc);
+#if CLUSTER > 1
+    if (rfg_thread() == 0) /* the arrival's phase cannot complete before this, whatever has arrived */
+        rfg_arrive_expect(arrival, CLUSTER * (OWNED_ROWS + OWNED_QUADS) * 16);
+    send_partials(lds, arrival, rank);
+    rfg_arrival_wait(arrival, 0);
+#define OWNED(i) combine_sent(lds, i)
+#else
+#define OWNED(i) combine_waves(lds, i)
+#endif
+    if (parts == 1) {
+#pragma unroll 1
+        for (int i = rfg_thread(); i < OWNED_QUADS; i += THREADS)
+            store_quad(&a, &it, rank * OWNED_QUADS + i, OWNED(i));
+        return;
+    }
+    float *all = (float *)a.workspace + (long long)rfg_group_x() * parts * PARTIAL;
+#pragma unroll 1
+    for (int i = rfg_thread(); i < OWNED_QUADS; i += THREADS) {
+        int quad = rank * OWNED_QUADS + i;
+        if (is_output(&it, quad))
+            write_quad(all + (long long)part * PARTIAL, i, quad / (DV / 4), i == 0 || quad % (DV / 4) == 0, OWNED(i));
+    }
+    if (last_to_arrive(a.counters + rfg_group_x(), parts, (rfg_u32 *)lds)) {
+#pragma unroll 1
+        for (int i = rfg_thread(); i < OWNED_QUADS; i += THREADS) {
+            int quad = rank * OWNED_QUADS + i;
+            if (is_output(&it, quad))
+                store_quad(&a, &it, quad, combine_partials(all, all + PARTIAL, PARTIAL, parts, i, quad / (DV / 4)));
+        }
+    }
+}
+
+#else /* the steps of all work items, one after the other, divided among the workgroups */
+
+/* Steps of a sequence: at least one, so that a sequence of no keys has its zeros stored. */
+RFG_DEVICE int steps_of(const struct mha_args *a, int b)
+{
+    int len = length_of(a, b), n = (len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP - first_step(a, len);
+    return n > 0 ? n : 1;
+}
+
+/* The workgroup of `parts` that has step x of n: rfg_share_begin()'s inverse. */
+RFG_DEVICE int share_of(int n, int x, int parts)
+{
+    rfg_u32 each = (rfg_u32)n / (rfg_u32)parts, more = (rfg_u32)n - each * (rfg_u32)parts, head = more * (each + 1);
+    return (int)((rfg_u32)x < head ? (rfg_u32)x / (each + 1) : more + ((rfg_u32)x - head) / each);
+}
+
+/* With enough workgroups, the work items of a sequence are processed side by side, each in a stream of workgroups of
+ * its own: a token's heads, which are neighbours in memory, are then read at about the same time. */
+RFG_DEVICE int streams_of(const struct mha_args *a)
+{
+    int inner = a->hkv * ROW_TILES;
+    return rfg_groups_x(THREADS) >= 8 * inner ? inner : 1;
+}
+
+DECODE_KERNEL mha_decode(struct mha_args a)
+{
+    float *lds = (float *)rfg_lds;
+    int inner = a.hkv * ROW_TILES, groups = rfg_groups_x(THREADS), streams = streams_of(&a);
+    int stream = rfg_group_x() % streams, group = rfg_group_x() / streams;
+    groups /= streams;
+    inner /= streams;
+    rfg_await_previous();
+    if (group >= groups)
+        return;
+    /* Steps of every sequence, and sums of 16 of them. */
+    int *steps = (int *)(lds + STEPS_AT), *sums = steps + MHA_DECODE_MAX_BATCH;
+    for (int i = rfg_thread(); i < (a.batch + 15) / 16 * 16; i += THREADS)
+        steps[i] = i < a.batch ? steps_of(&a, i) : 0;
+    rfg_barrier_lds();
+    for (int i = rfg_thread(); i < (a.batch + 15) / 16; i += THREADS) {
+        int sum = 0;
+#pragma unroll
+        for (int k = 0; k < 16; k++)
+            sum += steps[i * 16 + k];
+        sums[i] = sum;
+    }
+    rfg_barrier_lds();
+    int total = 0;
+    for (int i = 0; i < (a.batch + 15) / 16; i++)
+        total += sums[i];
+    total = rfg_uniform_int(total) * inner;
+    int x = rfg_share_begin(total, group, groups), end = rfg_share_begin(total, group + 1, groups);
+    if (x == end)
+        return;
+
+    /* The sequence of step x. */
+    int b = 0, before = 0;
+    while (before + sums[b / 16] * inner <= x) {
+        before += sums[b / 16] * inner;
+        b += 16;
+    }
+    while (before + steps[b] * inner <= x)
+        before += steps[b++] * inner;
+    b = rfg_uniform_int(b);
+    before = rfg_uniform_int(before);
+    int n = rfg_uniform_int(steps[b]);
+#pragma unroll 1
+    while (x < end) {
+        struct work_item it;
+        struct sums acc;
+        int which = (x - before) / n, from = x - before - which * n;
+        int to = from + (end - x) < n ? from + (end - x) : n;
+        struct mha_args now = reread_args(&a);
+        if (RFG_REREADS_ARGS) { /* rather than keep them in registers all the time */
+            streams = streams_of(&now);
+            stream = rfg_group_x() % streams;
+        }
+        open_item(&now, &it, b, which + stream);
+        it.len = length_of(&now, b);
+        int skip = first_step(&now, it.len), last = (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP;
+        attend(&now, &it, lds, &acc, skip + from + rfg_wave(), WAVES, skip + to < last ? skip + to : last);
+        if (x + to - from >= end)
+            rfg_start_next();
+        write_waves(lds, &acc);
+        now = reread_args(&a);
+        if (RFG_REREADS_ARGS)
+            streams = streams_of(&now);
+        if (from == 0 && to == n) {
+#pragma unroll 1
+            for (int quad = rfg_thread(); quad < QUADS; quad += THREADS)
+                store_quad(&now, &it, quad, combine_waves(lds, quad));
+        } else {
+            int begin = before + which * n;
+            reduce_across_groups(&now, &it, lds, share_of(total, begin, groups), share_of(total, begin + n - 1, groups),
+                                 streams, from == 0);
+        }
+        rfg_barrier_lds();
+        x += to - from;
+        if (x >= before + n * inner) {
+            before += n * inner;
+            b++;
+            n = rfg_uniform_int(b < a.batch ? steps[b] : 1);
+        }
+    }
+}
+#endif

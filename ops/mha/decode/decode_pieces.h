@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What decode's lanes hold of keys and values: pieces as they are loaded, and as matrix instructions take them.
+ * Included by decode_amd.hip and decode_nvidia.hip, which define load16_if(), load8_if(), load4_if(), KEY_STEPS and
+ * PAIRED_VALUES before.
+ *
+ * O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T: row r of block j of O stands for an element of V's rows that a lane has.
+ * All that a lane holds of a token is pieces of PIECE neighbouring elements; the pieces of a row's lanes lie one behind
+ * the other. */
+#define BLOCKS     (DV / 16)
+#define V_ELEMENTS (RFG_PV_ROWS * BLOCKS) /* of a token in a lane */
+#define KV_BYTES   RFG_DTYPE_BYTES(KV_DTYPE)
+#define KV_SMALL   (KV_BYTES == 1)
+/* What is multiplied: 8-bit keys and values as fp16, which takes an instruction where bf16 takes four; queries with
+ * them. */
+#define MMA_DTYPE   (KV_SMALL ? RFG_F16 : DTYPE)
+#define FITS(n)     (V_ELEMENTS % (n) == 0 && (n)*KV_BYTES <= 16)
+#define PIECE       (FITS(16) ? 16 : FITS(8) ? 8 : FITS(4) ? 4 : 2)
+#define PIECES      (V_ELEMENTS / PIECE)
+#define LANES_A_ROW (16 / RFG_PV_ROWS)
+#define P_WORDS     (RFG_PV_TOKENS / 2)
+
+/* The element of V that is a lane's e-th. */
+RFG_DEVICE int pv_element(int lane, int e)
+{
+    return e / PIECE * (LANES_A_ROW * PIECE) + lane * PIECE + e % PIECE;
+}
+
+/* 8 elements of a key for each of KEY_STEPS neighbouring parts of D. */
+#if KEY_STEPS == 2
+typedef rfg_u32x4 key_piece;
+#define load_key load16_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
+{
+    rfg_u32x2 lo = rfg_f8_to_f16x4(step % 2 ? k.z : k.x, KV_DTYPE),
+              hi = rfg_f8_to_f16x4(step % 2 ? k.w : k.y, KV_DTYPE);
+    rfg_u32x4 v;
+    v.x = lo.x;
+    v.y = lo.y;
+    v.z = hi.x;
+    v.w = hi.y;
+    return v;
+}
+#elif KV_SMALL
+typedef rfg_u32x2 key_piece;
+#define load_key load8_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
+{
+    (void)step;
+    rfg_u32x2 lo = rfg_f8_to_f16x4(k.x, KV_DTYPE), hi = rfg_f8_to_f16x4(k.y, KV_DTYPE);
+    rfg_u32x4 v;
+    v.x = lo.x;
+    v.y = lo.y;
+    v.z = hi.x;
+    v.w = hi.y;
+    return v;
+}
+#else
+typedef rfg_u32x4 key_piece;
+#define load_key load16_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
+{
+    (void)step;
+    return k;
+}
+#endif
+
+#define V_LOADED (V_ELEMENTS * KV_BYTES / 4) /* words of a token in a lane, as they come, */
+#define V_WORDS  (V_ELEMENTS / 2)            /* and as 16-bit numbers */
+#if PIECE * KV_BYTES < 4
+#error "DV: must be a multiple of 64 with 8-bit values"
+#endif
+
+typedef union value_piece {
+    rfg_u32 w[PIECE * KV_BYTES / 4];
+#if PIECE * KV_BYTES == 16
+    rfg_u32x4 v;
+#define load_piece load16_if
+#elif PIECE * KV_BYTES == 8
+    rfg_u32x2 v;
+#define load_piece load8_if
+#else
+    rfg_u32 v;
+#define load_piece load4_if
+#endif
+} value_piece;
+RFG_DEVICE void load_value(value_piece *v, const char *row, bool on)
+{
+#pragma unroll
+    for (int i = 0; i < PIECES; i++)
+        load_piece(&v[i].v, row + i * (LANES_A_ROW * PIECE * KV_BYTES), on);
+}
+#define VALUE_WORD(v, i) ((v)[(i) / (PIECE * KV_BYTES / 4)].w[(i) % (PIECE * KV_BYTES / 4)])
+
+/* A step's values as 16-bit numbers. */
+#if KV_SMALL && PAIRED_VALUES
+struct values {
+    rfg_u32 pair[RFG_PV_TOKENS / 2][V_ELEMENTS];
+};
+/* The bytes of two tokens side by side before they are converted: half the work. */
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
+{
+#pragma unroll
+    for (int i = 0; i < RFG_PV_TOKENS / 2; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+            rfg_u32 a = VALUE_WORD(in[2 * i], w), b = VALUE_WORD(in[2 * i + 1], w);
+            rfg_u32x2 lo = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x5140), KV_DTYPE),
+                      hi = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x7362), KV_DTYPE);
+            v->pair[i][4 * w] = lo.x;
+            v->pair[i][4 * w + 1] = lo.y;
+            v->pair[i][4 * w + 2] = hi.x;
+            v->pair[i][4 * w + 3] = hi.y;
+        }
+}
+/* Element e of tokens 2 i and 2 i + 1. */
+RFG_DEVICE rfg_u32 two_tokens(const struct values *v, int i, int e)
+{
+    return v->pair[i][e];
+}
+#else
+struct values {
+    rfg_u32 w[RFG_PV_TOKENS][V_WORDS];
+};
+RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
+{
+#pragma unroll
+    for (int i = 0; i < RFG_PV_TOKENS; i++)
+#pragma unroll
+        for (int w = 0; w < V_LOADED; w++) {
+#if KV_SMALL
+            rfg_u32x2 two = rfg_f8_to_f16x4(VALUE_WORD(in[i], w), KV_DTYPE);
+            v->w[i][2 * w] = two.x;
+            v->w[i][2 * w + 1] = two.y;
+#else
+            v->w[i][w] = VALUE_WORD(in[i], w);
+#endif
+        }
+}
+RFG_DEVICE rfg_u32 two_tokens(const struct values *v, int i, int e)
+{
+    return rfg_byte_perm(v->w[2 * i][e / 2], v->w[2 * i + 1][e / 2], e % 2 ? 0x7632 : 0x5410);
+}
+#endif
+
+RFG_DEVICE void multiply_values(float (*o)[RFG_PV_O], const struct values *v, const rfg_u32 *p, int block)
+{
+    rfg_u32 a[P_WORDS * RFG_PV_ROWS];
+#pragma unroll
+    for (int i = 0; i < P_WORDS; i++)
+#pragma unroll
+        for (int r = 0; r < RFG_PV_ROWS; r++)
+            a[i * RFG_PV_ROWS + r] = two_tokens(v, i, r * BLOCKS + block);
+    rfg_pv_mma(o[block], a, p, MMA_DTYPE);
+}
+
+/* A lane has V_ELEMENTS elements e of O, and of each RFG_PV_O / RFG_PV_ROWS floats i: float e / BLOCKS * (RFG_PV_O /
+ * RFG_PV_ROWS) + i of block e % BLOCKS. The element of V's rows that it is; its query is rfg_frag_wx_col(i). */
+RFG_DEVICE int output_element(int e, int i)
+{
+    return pv_element(rfg_pv_o_lane(i), e);
+}
