@@ -217,23 +217,36 @@ RFG_DEVICE rfg_u32 rfg_pack_operand(float lo, float hi, int dtype)
     return dtype == RFG_F16 ? rfg_pack_f16(lo, hi) : rfg_pack_bf16(lo, hi);
 }
 
-/* The same of probabilities, which are neither negative nor infinite: where there is no instruction for bf16, ties go up, which
- * saves an instruction each. wide: on gfx942 both by one addition of 64 bits, the lower of which does not overflow. */
-RFG_DEVICE rfg_u32 rfg_pack_probabilities(float lo, float hi, int dtype, bool wide)
+#if RFG_AMD
+/* The lower or upper halves of two words. */
+RFG_DEVICE rfg_u32 rfg_halves(rfg_u32 lo, rfg_u32 hi, bool upper)
 {
+    return __builtin_amdgcn_perm(hi, lo, upper ? 0x07060302u : 0x05040100u);
+}
+#endif
+/* The same of probabilities, which are neither negative nor infinite: where there is no instruction for bf16, ties go up, which
+ * saves an instruction each. prefill: how prefill has it, decode otherwise; results are the same. (Decode has not been measured with
+ * gfx942's single addition of 64 bits, whose lower half does not overflow; and by another call LLVM 15 allocates other registers.) */
+RFG_DEVICE rfg_u32 rfg_pack_probabilities(float lo, float hi, int dtype, bool prefill)
+{
+    (void)prefill;
 #if RFG_AMD && !defined(__gfx950__)
-    if (dtype != RFG_F16) {
-#if defined(__gfx942__)
-        if (wide) {
-            rfg_u64 both = ((rfg_u64)rfg_as_u32(hi) << 32 | rfg_as_u32(lo)) + 0x0000800000008000ull;
-            return __builtin_amdgcn_perm((rfg_u32)(both >> 32), (rfg_u32)both, 0x07060302u);
-        }
-#endif
-        return __builtin_amdgcn_perm(rfg_as_u32(hi) + 0x8000u, rfg_as_u32(lo) + 0x8000u, 0x07060302u);
+    if (dtype == RFG_F16) {
+        rfg_f16x2 v = { (_Float16)lo, (_Float16)hi };
+        return __builtin_bit_cast(rfg_u32, v);
     }
+    if (prefill) {
+#if defined(__gfx942__)
+        rfg_u64 both = ((rfg_u64)rfg_as_u32(hi) << 32 | rfg_as_u32(lo)) + 0x0000800000008000ull;
+        return rfg_halves((rfg_u32)both, (rfg_u32)(both >> 32), true);
+#else
+        return rfg_halves(rfg_as_u32(lo) + 0x8000u, rfg_as_u32(hi) + 0x8000u, true);
 #endif
-    (void)wide;
+    }
+    return __builtin_amdgcn_perm(rfg_as_u32(hi) + 0x8000u, rfg_as_u32(lo) + 0x8000u, 0x07060302u);
+#else
     return rfg_pack_operand(lo, hi, dtype);
+#endif
 }
 
 #if RFG_HAS_MMA

@@ -131,12 +131,6 @@ RFG_DEVICE void load_tile(const struct source *k, const struct source *v, struct
         load_rows(k, v, s, key0, false);
 }
 
-/* The lower or upper halves of two words. */
-RFG_DEVICE rfg_u32 halves_of(rfg_u32 lo, rfg_u32 hi, bool upper)
-{
-    return __builtin_amdgcn_perm(hi, lo, upper ? 0x07060302u : 0x05040100u);
-}
-
 RFG_DEVICE void store_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 *v_tile)
 {
     int thread = rfg_recompute(rfg_thread()), first = first_of_wave();
@@ -154,8 +148,8 @@ RFG_DEVICE void store_tile(const struct staged *s, rfg_u32x4 *k_tile, rfg_u32x4 
             for (int e = 0; e < 8; e++) {
                 int at = rfg_s_place(d0 + e);
                 rfg_u32x2 w;
-                w.x = halves_of(s->v[i][0][e / 2], s->v[i][1][e / 2], e % 2);
-                w.y = halves_of(s->v[i][2][e / 2], s->v[i][3][e / 2], e % 2);
+                w.x = rfg_halves(s->v[i][0][e / 2], s->v[i][1][e / 2], e % 2);
+                w.y = rfg_halves(s->v[i][2][e / 2], s->v[i][3][e / 2], e % 2);
                 ((rfg_u32x2 *)(v_tile + at * KV_CHUNKS + (keys / 2 ^ swizzle(at))))[keys % 2] = w;
             }
         }
