@@ -59,8 +59,8 @@ RFG_KERNEL(THREADS) calibrate_chase(struct calibrate_args a)
     }
 }
 
-/* calibrate_empty with a cross-workgroup reduction in it: `times` workgroups write a partial sum each, the last to arrive adds
- * them. */
+/* calibrate_empty with a cross-workgroup reduction in it: `times` workgroups write a partial sum each, the last to
+ * arrive adds them. */
 RFG_KERNEL(THREADS) calibrate_reduce(struct calibrate_args a)
 {
     RFG_SHARED rfg_u32 flag;

@@ -19,8 +19,8 @@ typedef int rfg_buffer __attribute__((ext_vector_type(4)));
 #define RFG_BUFFER_STREAM 2 /* slc; nt on gfx940 and later */
 #endif
 /* By its name: older compilers have no builtin. */
-__attribute__((device)) rfg_u32x4
-rfg_llvm_buffer_load16(rfg_buffer, int at, int uniform, int how) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+__attribute__((device)) rfg_u32x4 rfg_llvm_buffer_load16(rfg_buffer, int at, int uniform,
+                                                         int how) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
 
 /* base and bytes: the same in all lanes. */
 RFG_DEVICE rfg_buffer rfg_buffer_of(const void *base, int bytes)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What attention asks of an architecture: how the scores S = Q K^T lie in registers, how they become the operand of O += P V
- * without passing through LDS, and a few operations that only attention needs. Not part of rfg_device.h, whose text all tuned
- * rows' source hashes cover.
+ * What attention asks of an architecture: how the scores S = Q K^T lie in registers, how they become the operand of O
+ * += P V without passing through LDS, and a few operations that only attention needs. Not part of rfg_device.h, whose
+ * text all tuned rows' source hashes cover.
  *
- * There are two ways to hold S. Decode has few queries, and takes fragments straight from global memory (rfg_frag_mma_wx):
- * tokens are the rows of S, queries its columns, on every architecture. Prefill has tiles in LDS (rfg_frag_mma), and queries are
- * the rows of S on NVIDIA, its columns on AMD: see RFG_S_ROWS. */
+ * There are two ways to hold S. Decode has few queries, and takes fragments straight from global memory
+ * (rfg_frag_mma_wx): tokens are the rows of S, queries its columns, on every architecture. Prefill has tiles in LDS
+ * (rfg_frag_mma), and queries are the rows of S on NVIDIA, its columns on AMD: see RFG_S_ROWS. */
 
 /* ---- operations of a lane and of a wave -------------------------------------------------------------------------- */
 
@@ -48,8 +48,8 @@ RFG_DEVICE rfg_u32 rfg_byte_perm(rfg_u32 a, rfg_u32 b, rfg_u32 which)
 #endif
 }
 
-/* Sets `copy` to the kernel's arguments, of which `args` points to the parameter. AMD's scalar registers do not hold all of
- * attention's arguments from the kernel's start to its end: there they are read from memory again. */
+/* Sets `copy` to the kernel's arguments, of which `args` points to the parameter. AMD's scalar registers do not hold
+ * all of attention's arguments from the kernel's start to its end: there they are read from memory again. */
 #if RFG_AMD
 RFG_DEVICE const void *rfg_kernel_args(void)
 {
@@ -63,8 +63,8 @@ RFG_DEVICE const void *rfg_kernel_args(void)
 #endif
 #define RFG_REREADS_ARGS RFG_AMD /* and what follows from them cheaply is computed again, too */
 
-/* The same value, of which the compiler does not know that it is: what is computed from it is computed where it is used, and not
- * kept in registers through a loop. */
+/* The same value, of which the compiler does not know that it is: what is computed from it is computed where it is
+ * used, and not kept in registers through a loop. */
 RFG_DEVICE int rfg_recompute(int v)
 {
 #if RFG_NVIDIA
@@ -118,8 +118,8 @@ RFG_DEVICE int rfg_uniform_int(int n)
     return n;
 }
 
-/* A word that no kernel writes meanwhile, at an address that is the same in all lanes. On AMD a scalar load, which the compiler
- * would not make of it behind a barrier. */
+/* A word that no kernel writes meanwhile, at an address that is the same in all lanes. On AMD a scalar load, which the
+ * compiler would not make of it behind a barrier. */
 RFG_DEVICE rfg_u32 rfg_load4_uniform(const int *p)
 {
 #if RFG_AMD
@@ -149,9 +149,9 @@ RFG_DEVICE int rfg_load4_global(const int *p)
 #endif
 }
 
-/* For a kernel that wants two waves on each of a CU's SIMDs. Without it AMD's compiler, from MI200 on, keeps accumulators in
- * AGPRs and copies them around each matrix instruction. RFG_TWO_WAVES_LIMIT: with more registers of data than that in a lane the
- * copies are better than the spills. */
+/* For a kernel that wants two waves on each of a CU's SIMDs. Without it AMD's compiler, from MI200 on, keeps
+ * accumulators in AGPRs and copies them around each matrix instruction. RFG_TWO_WAVES_LIMIT: with more registers of
+ * data than that in a lane the copies are better than the spills. */
 #if RFG_MFMA && !defined(__gfx908__)
 #define RFG_TWO_WAVES __attribute__((amdgpu_waves_per_eu(2)))
 #else
@@ -161,10 +161,11 @@ RFG_DEVICE int rfg_load4_global(const int *p)
 #define RFG_TWO_WAVES_LIMIT (__clang_major__ < 17 ? 128 : 160)
 #endif
 
-/* ---- conversions --------------------------------------------------------------------------------------------------- */
+/* ---- conversions ---------------------------------------------------------------------------------------------------
+ */
 
-/* Two 8-bit codes, in the upper bytes of u's halves, as fp16. e5m2 is fp16 cut short. e4m3 has its exponent a bit lower and
- * another bias, which a multiplication settles, exactly, for subnormals too. */
+/* Two 8-bit codes, in the upper bytes of u's halves, as fp16. e5m2 is fp16 cut short. e4m3 has its exponent a bit lower
+ * and another bias, which a multiplication settles, exactly, for subnormals too. */
 RFG_DEVICE rfg_u32 rfg_f8_to_f16x2(rfg_u32 u, int dtype)
 {
     if (dtype == RFG_E5M2)
@@ -199,8 +200,8 @@ RFG_DEVICE rfg_u32x2 rfg_f8_to_f16x4(rfg_u32 u, int dtype)
     return r;
 }
 
-/* Two floats as an operand of a matrix instruction that follows. On AMD not by rfg_pack_f16() or rfg_pack_bf16(), which are
- * assembly: the compiler would not see in it what the matrix instruction must wait for. */
+/* Two floats as an operand of a matrix instruction that follows. On AMD not by rfg_pack_f16() or rfg_pack_bf16(), which
+ * are assembly: the compiler would not see in it what the matrix instruction must wait for. */
 RFG_DEVICE rfg_u32 rfg_pack_operand(float lo, float hi, int dtype)
 {
 #if RFG_AMD
@@ -224,9 +225,10 @@ RFG_DEVICE rfg_u32 rfg_halves(rfg_u32 lo, rfg_u32 hi, bool upper)
     return __builtin_amdgcn_perm(hi, lo, upper ? 0x07060302u : 0x05040100u);
 }
 #endif
-/* The same of probabilities, which are neither negative nor infinite: where there is no instruction for bf16, ties go up, which
- * saves an instruction each. prefill: how prefill has it, decode otherwise; results are the same. (Decode has not been measured with
- * gfx942's single addition of 64 bits, whose lower half does not overflow; and by another call LLVM 15 allocates other registers.) */
+/* The same of probabilities, which are neither negative nor infinite: where there is no instruction for bf16, ties go
+ * up, which saves an instruction each. prefill: how prefill has it, decode otherwise; results are the same. (Decode has
+ * not been measured with gfx942's single addition of 64 bits, whose lower half does not overflow; and by another call
+ * LLVM 15 allocates other registers.) */
 RFG_DEVICE rfg_u32 rfg_pack_probabilities(float lo, float hi, int dtype, bool prefill)
 {
     (void)prefill;
@@ -250,14 +252,15 @@ RFG_DEVICE rfg_u32 rfg_pack_probabilities(float lo, float hi, int dtype, bool pr
 }
 
 #if RFG_HAS_MMA
-/* ---- decode: S = K Q^T by rfg_frag_mma_wx(), O = V^T P^T from registers -------------------------------------------- */
+/* ---- decode: S = K Q^T by rfg_frag_mma_wx(), O = V^T P^T from registers --------------------------------------------
+ */
 
-/* S has 16 tokens as rows (rfg_frag_c_row()) and RFG_FRAG_X_ROWS queries as columns (rfg_frag_c_col()); a lane has scores of
- * RFG_FRAG_WX_COLS queries, element i of query i % RFG_FRAG_WX_COLS.
+/* S has 16 tokens as rows (rfg_frag_c_row()) and RFG_FRAG_X_ROWS queries as columns (rfg_frag_c_col()); a lane has
+ * scores of RFG_FRAG_WX_COLS queries, element i of query i % RFG_FRAG_WX_COLS.
  *
  * Then O[16,Q] += V[16 tokens, 16]^T P[Q, 16]^T with V as A, transposed, and P as rfg_frag_mma_wx() left it. A matrix
- * instruction takes any tokens in any order if V and P agree: rfg_pv_token(i) is the i-th of RFG_PV_TOKENS that a lane has of V.
- * Of O's 16 rows RFG_PV_ROWS are a lane's; which elements of V they stand for is the caller's choice. */
+ * instruction takes any tokens in any order if V and P agree: rfg_pv_token(i) is the i-th of RFG_PV_TOKENS that a lane
+ * has of V. Of O's 16 rows RFG_PV_ROWS are a lane's; which elements of V they stand for is the caller's choice. */
 #if RFG_NVIDIA
 #define RFG_FRAG_WX_COLS  2
 #define RFG_FRAG_WX_LANES 4 /* the first lanes, which have all queries between them */
@@ -294,7 +297,8 @@ RFG_DEVICE int rfg_pv_token(int i)
     return i % 8 * 2 + i / 8;
 #endif
 }
-/* Of the 16 / RFG_PV_ROWS lanes that have a token of V: which one this is, and which one's elements are in float i of O. */
+/* Of the 16 / RFG_PV_ROWS lanes that have a token of V: which one this is, and which one's elements are in float i of
+ * O. */
 RFG_DEVICE int rfg_pv_lane(void)
 {
 #if RFG_NVIDIA
@@ -343,7 +347,8 @@ RFG_DEVICE void rfg_pv_probabilities(rfg_u32 *p, const float *s, int dtype)
 #endif
 }
 
-/* v: of each two tokens (rfg_pv_token(2 i) and the next one in a word) RFG_PV_ROWS elements, p: rfg_pv_probabilities()'s. */
+/* v: of each two tokens (rfg_pv_token(2 i) and the next one in a word) RFG_PV_ROWS elements, p:
+ * rfg_pv_probabilities()'s. */
 RFG_DEVICE void rfg_pv_mma(float *o, const rfg_u32 *v, const rfg_u32 *p, int dtype)
 {
 #if RFG_NVIDIA
@@ -431,12 +436,14 @@ RFG_DEVICE float rfg_frag_wx_reduce(float v, bool largest)
     return v;
 }
 
-/* ---- prefill: S by rfg_frag_mma() from tiles in LDS ------------------------------------------------------------------ */
+/* ---- prefill: S by rfg_frag_mma() from tiles in LDS
+ * ------------------------------------------------------------------ */
 
-/* A lane has scores of RFG_S_ROWS queries in a fragment. NVIDIA: S = Q K^T, queries are rows. AMD: S = K Q^T, queries are
- * columns, one a lane; keys lie in LDS in the order of rfg_s_place(), so that a lane's elements belong to consecutive keys,
- * which is what a lane of the next B holds of consecutive k (RDNA 3: with the other half wave's beside it). V's rows d, which
- * are transposed on their way into LDS, lie in the same order, so that a lane ends with consecutive d. */
+/* A lane has scores of RFG_S_ROWS queries in a fragment. NVIDIA: S = Q K^T, queries are rows. AMD: S = K Q^T, queries
+ * are columns, one a lane; keys lie in LDS in the order of rfg_s_place(), so that a lane's elements belong to
+ * consecutive keys, which is what a lane of the next B holds of consecutive k (RDNA 3: with the other half wave's
+ * beside it). V's rows d, which are transposed on their way into LDS, lie in the same order, so that a lane ends with
+ * consecutive d. */
 #if RFG_NVIDIA
 #define RFG_S_ROWS 2
 #else
@@ -468,8 +475,8 @@ RFG_DEVICE int rfg_s_half(int e)
     return 0;
 #endif
 }
-/* The key, of a tile's, that element e of a lane's fragment `block` is of: the sum of a part that depends on the lane and of one
- * that does not. AMD, with d for key: what it is of the output. */
+/* The key, of a tile's, that element e of a lane's fragment `block` is of: the sum of a part that depends on the lane
+ * and of one that does not. AMD, with d for key: what it is of the output. */
 RFG_DEVICE int rfg_s_lane_key(int lane)
 {
 #if RFG_NVIDIA

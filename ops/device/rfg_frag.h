@@ -208,8 +208,8 @@ RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag
 
 /* ---- straight from global memory --------------------------------------------------------------------------------
  *
- * The same without LDS, for W[16,32] (A) and the narrowest X (B) there is: C[n,m] has rows of W as rows and rows of X as
- * columns. A fragment is loaded in 16-byte pieces; these say which row and chunk of it piece i of this lane is. */
+ * The same without LDS, for W[16,32] (A) and the narrowest X (B) there is: C[n,m] has rows of W as rows and rows of X
+ * as columns. A fragment is loaded in 16-byte pieces; these say which row and chunk of it piece i of this lane is. */
 #if RFG_NVIDIA
 #define RFG_FRAG_X_ROWS 8
 #define RFG_FRAG_X      1

@@ -8,7 +8,8 @@
 #define RFG_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
 /* A kernel whose workgroups x come in clusters of n, which are on neighbouring CUs at one time; the grid must be whole
  * clusters. */
-#define RFG_KERNEL_CLUSTER(threads, n) extern "C" __global__ void __cluster_dims__(n, 1, 1) __launch_bounds__(threads, 1)
+#define RFG_KERNEL_CLUSTER(threads, n)                                                                                 \
+    extern "C" __global__ void __cluster_dims__(n, 1, 1) __launch_bounds__(threads, 1)
 
 typedef unsigned short rfg_u16;
 typedef unsigned int rfg_u32;
@@ -120,26 +121,29 @@ RFG_DEVICE void rfg_cluster_arrive_first(void)
  * when `threads` have arrived, and all bytes that it was to expect. */
 RFG_DEVICE void rfg_arrival_init(rfg_u64 *arrival, int threads)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival)), "r"(threads)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival)),
+                 "r"(threads)
                  : "memory");
 }
 RFG_DEVICE void rfg_arrive(rfg_u64 *arrival)
 {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival)) : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival))
+                 : "memory");
 }
 /* Arrives, and says how many bytes others of the cluster send. */
 RFG_DEVICE void rfg_arrive_expect(rfg_u64 *arrival, rfg_u32 bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     (rfg_u32)__cvta_generic_to_shared(arrival)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival)),
+        "r"(bytes)
+        : "memory");
 }
 /* This thread arrives when the asynchronous copies that it has issued are there. */
 RFG_DEVICE void rfg_arrive_copies(rfg_u64 *arrival)
 {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival))
-                 : "memory");
+    asm volatile(
+        "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"((rfg_u32)__cvta_generic_to_shared(arrival))
+        : "memory");
 }
 /* Waits for the end of an even (odd = 0) or odd round. That of the round before it counts as ended. What was written
  * before the arrivals, copied, or sent is seen by this thread. */

@@ -32,12 +32,12 @@
 #undef RFG_WMMA12
 #define RFG_WMMA12 1
 #endif
-#define RFG_HAS_MMA   (RFG_MFMA || RFG_WMMA11 || RFG_WMMA12)
-#define RFG_HAS_ASYNC 0
+#define RFG_HAS_MMA     (RFG_MFMA || RFG_WMMA11 || RFG_WMMA12)
+#define RFG_HAS_ASYNC   0
 #define RFG_HAS_CLUSTER 0
 #else
-#define RFG_WAVE      32
-#define RFG_HAS_MMA   (__CUDA_ARCH__ >= 800)
-#define RFG_HAS_ASYNC (__CUDA_ARCH__ >= 800)
+#define RFG_WAVE        32
+#define RFG_HAS_MMA     (__CUDA_ARCH__ >= 800)
+#define RFG_HAS_ASYNC   (__CUDA_ARCH__ >= 800)
 #define RFG_HAS_CLUSTER (__CUDA_ARCH__ >= 900)
 #endif

@@ -74,9 +74,9 @@ RFG_DEVICE float rfg_group_reduce(float v, float *part, int waves, int wave, boo
 }
 
 #if RFG_HAS_CLUSTER
-/* The same over the `waves` waves of each of `splits` workgroups, a cluster (constants), with one barrier of the cluster.
- * part: waves * splits words of LDS, which the next calls don't use. The largest of what isn't negative. The caller has
- * called rfg_cluster_arrive() and rfg_cluster_wait() before the first of these. */
+/* The same over the `waves` waves of each of `splits` workgroups, a cluster (constants), with one barrier of the
+ * cluster. part: waves * splits words of LDS, which the next calls don't use. The largest of what isn't negative. The
+ * caller has called rfg_cluster_arrive() and rfg_cluster_wait() before the first of these. */
 RFG_DEVICE float rfg_cluster_reduce(float v, float *part, int waves, int splits, bool largest)
 {
     v = rfg_reduce_lanes(v, RFG_WAVE, largest);

@@ -40,9 +40,9 @@ RFG_DEVICE void rfg_wg_see(void)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* The descriptor of the rows that begin at p: bits 0 to 13 are the address / 16, so that n more is 16 n bytes further; 32
- * to 45 the distance of 8-row groups / 16; 62 to 63 the swizzle, 1: 128 bytes. (Another distance, bits 16 to 29, is not
- * used with it.) */
+/* The descriptor of the rows that begin at p: bits 0 to 13 are the address / 16, so that n more is 16 n bytes further;
+ * 32 to 45 the distance of 8-row groups / 16; 62 to 63 the swizzle, 1: 128 bytes. (Another distance, bits 16 to 29, is
+ * not used with it.) */
 RFG_DEVICE rfg_u64 rfg_wg_rows(const void *p)
 {
     rfg_u32 at = (rfg_u32)__cvta_generic_to_shared(p);
@@ -52,8 +52,7 @@ RFG_DEVICE rfg_u64 rfg_wg_rows(const void *p)
 #define RFG_WG_R4  "%0, %1, %2, %3"
 #define RFG_WG_R8  RFG_WG_R4 ", %4, %5, %6, %7"
 #define RFG_WG_R16 RFG_WG_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define RFG_WG_R32                                                                                                     \
-    RFG_WG_R16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define RFG_WG_R32 RFG_WG_R16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define RFG_WG_R64                                                                                                     \
     RFG_WG_R32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "     \
                "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
@@ -85,7 +84,7 @@ RFG_WG_DEFINE(rfg_wg_mma_128, "128", 64, "64", "65")
 
 /* Under way until rfg_wg_wait(): nobody touches the width / 2 elements of d until then. width: a literal 8, 16, 32, 64
  * or 128; dtype: a constant. */
-#define RFG_WG_NAME(width)                            rfg_wg_mma_##width
+#define RFG_WG_NAME(width)                          rfg_wg_mma_##width
 #define rfg_wg_mma(width, d, rows_a, rows_b, dtype) RFG_WG_NAME(width)(d, rows_a, rows_b, dtype)
 
 /* d is read after this, not before. */

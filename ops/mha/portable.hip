@@ -17,8 +17,8 @@
 #define KV_BYTES RFG_DTYPE_BYTES(KV_DTYPE)
 #define PIECE    (16 / KV_BYTES) /* elements of k that are read together, and lie together whatever the form */
 #define MINE     ((DV + RFG_WAVE - 1) / RFG_WAVE) /* elements of v that a lane has */
-#define NOTHING  rfg_as_float(0xff800000u) /* minus infinity */
-#define MASKED   (-1.0f)                   /* a masked key's weight: what v holds there must not count, not even NaN */
+#define NOTHING  rfg_as_float(0xff800000u)        /* minus infinity */
+#define MASKED   (-1.0f) /* a masked key's weight: what v holds there must not count, not even NaN */
 
 struct work_item {
     int b, head, row0, rows; /* kv head; rows: of the sequence */
@@ -134,8 +134,8 @@ struct sums {
 };
 
 /* n keys from `first`: their weights to LDS, and where their rows of v are. */
-RFG_DEVICE void softmax_step(const struct mha_args *args, const struct work_item *u, const float *q, struct sums *acc, int first,
-                      int n, bool masks, float *weights, long long *places)
+RFG_DEVICE void softmax_step(const struct mha_args *args, const struct work_item *u, const float *q, struct sums *acc,
+                             int first, int n, bool masks, float *weights, long long *places)
 {
     struct mha_args all = reread_args(args), *a = &all;
     int lane = rfg_lane(), key = first + (lane < n ? lane : n - 1);
@@ -225,7 +225,8 @@ RFG_DEVICE bool open_item(const struct mha_args *args, struct work_item *u, long
 }
 
 /* Element d of row r, from the waves' sums: ml[wave][row][2], o[wave][row][DV]. */
-RFG_DEVICE void store(const struct mha_args *a, const struct work_item *u, const float *ml, const float *o, int r, int d)
+RFG_DEVICE void store(const struct mha_args *a, const struct work_item *u, const float *ml, const float *o, int r,
+                      int d)
 {
     int head = head_of(u, r);
     float sink = a->sinks ? load_f32(a->sinks, head) * LOG2_E : NOTHING, top = sink, l = 0.0f, sum = 0.0f;
@@ -243,14 +244,15 @@ RFG_DEVICE void store(const struct mha_args *a, const struct work_item *u, const
     float v_scale = a->v_scale ? load_f32(a->v_scale, u->head * a->v_scale_stride) : 1.0f;
     rfg_store_float(a->out.data, row_at(u, a, &a->out, r) + d, l == 0.0f ? 0.0f : sum * (v_scale / l), DTYPE);
     if (a->lse && d == 0) {
-        long long at = (a->q_begin ? 0 : u->b) * a->lse_batch + head * a->lse_head +
-                       (u->q_first + query_of(u, r)) * a->lse_token;
+        long long at =
+            (a->q_begin ? 0 : u->b) * a->lse_batch + head * a->lse_head + (u->q_first + query_of(u, r)) * a->lse_token;
         rfg_store4(a->lse + at, rfg_as_u32(l == 0.0f ? NOTHING : (top + rfg_log2(l)) * LN_2));
     }
 }
 
 /* Combines the waves' partials and stores the output. ml and o: room for them. */
-RFG_DEVICE void close_item(const struct mha_args *args, const struct work_item *u, struct sums *acc, float *ml, float *o)
+RFG_DEVICE void close_item(const struct mha_args *args, const struct work_item *u, struct sums *acc, float *ml,
+                           float *o)
 {
     struct mha_args a = reread_args(args);
     int wave = rfg_wave(), lane = rfg_lane();

@@ -9,11 +9,12 @@
  * as what is normalised, the rounded sum of x and the residual.
  *
  * Macros: IN_DTYPE, OUT_DTYPE (codes), ADD (a residual), LAYER (subtract the mean), WEIGHT (0: w, 1: 1 + w, 2: none),
- * BIAS, RESIDUAL_F32, WEIGHT_F32 (defined: the residuals, or weight and bias, are f32 and x isn't), SCALE (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows
- * follow each other), ONCE (each row has its workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results
- * are not worth caching; 2: nor are x and the residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights
- * are loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT
- * (a row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
+ * BIAS, RESIDUAL_F32, WEIGHT_F32 (defined: the residuals, or weight and bias, are f32 and x isn't), SCALE
+ * (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows follow each other), ONCE (each row has its
+ * workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results are not worth caching; 2: nor are x and the
+ * residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights are loaded before the first row and kept;
+ * KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT (a row is shared by that many workgroups,
+ * a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
 #include "rfg_device.h"
 #include "norm/norm_args.h"
 
@@ -27,7 +28,7 @@
 #define FUSED (SCALE == RFG_SCALE_TOKEN && !LAYER && !BIAS && KEEP == 1 && (AHEAD || WEIGHT == 2))
 
 #if defined(RESIDUAL_F32) || defined(WEIGHT_F32)
-#define WIDE 1
+#define WIDE  1
 #define PIECE (WIDTH < 4 ? 4 : WIDTH) /* bytes of a load of f32: WIDTH is one that its alignment allows */
 
 /* The f32 elements that belong to a chunk of x; `at` are x's bytes. */
@@ -62,10 +63,10 @@ RFG_DEVICE struct floats no_floats(void)
 
 /* A chunk of what is normalised, as it is kept and as the residuals have it. */
 #ifdef RESIDUAL_F32
-#define H_SIZE 4
-#define H      struct floats
-#define no_h   no_floats
-#define load_h load_floats
+#define H_SIZE         4
+#define H              struct floats
+#define no_h           no_floats
+#define load_h         load_floats
 #define unpack_h(f, v) unpack_floats(f, v)
 
 RFG_DEVICE void store_h(void *row, rfg_u32 at, int n, H v, bool once)
@@ -88,30 +89,30 @@ RFG_DEVICE rfg_f32x2 sum_h(H v, rfg_f32x2 sum, bool squares)
     return rfg_chunk_sum(v.high, rfg_chunk_sum(v.low, sum, squares, RFG_F32), squares, RFG_F32);
 }
 #else
-#define H_SIZE SIZE
-#define H      rfg_u32x4
-#define no_h   zeroes
-#define load_h(row, at, n, once) rfg_load_chunk(row, at, n, IN_DTYPE, WIDTH, once)
-#define unpack_h(f, v) rfg_unpack(f, v, IN_DTYPE)
+#define H_SIZE                       SIZE
+#define H                            rfg_u32x4
+#define no_h                         zeroes
+#define load_h(row, at, n, once)     rfg_load_chunk(row, at, n, IN_DTYPE, WIDTH, once)
+#define unpack_h(f, v)               rfg_unpack(f, v, IN_DTYPE)
 #define store_h(row, at, n, v, once) rfg_store_chunk(row, at, n, v, IN_DTYPE, WIDTH, once)
-#define add_h(x, r) rfg_chunk_add(x, r, IN_DTYPE)
-#define sum_h(v, sum, squares) rfg_chunk_sum(v, sum, squares, IN_DTYPE)
+#define add_h(x, r)                  rfg_chunk_add(x, r, IN_DTYPE)
+#define sum_h(v, sum, squares)       rfg_chunk_sum(v, sum, squares, IN_DTYPE)
 #endif
 #define H_BYTES (16ll * H_SIZE / SIZE)
 
 /* And of the weight or the bias. */
 #ifdef WEIGHT_F32
-#define W      struct floats
-#define W_BYTES 32ll
-#define no_w   no_floats
+#define W                  struct floats
+#define W_BYTES            32ll
+#define no_w               no_floats
 #define load_w(row, at, n) load_floats(row, at, n, false)
-#define unpack_w(f, v) unpack_floats(f, v)
+#define unpack_w(f, v)     unpack_floats(f, v)
 #else
-#define W      rfg_u32x4
-#define W_BYTES 16ll
-#define no_w   zeroes
+#define W                  rfg_u32x4
+#define W_BYTES            16ll
+#define no_w               zeroes
 #define load_w(row, at, n) rfg_load_chunk(row, at, n, IN_DTYPE, WIDTH, false)
-#define unpack_w(f, v) rfg_unpack(f, v, IN_DTYPE)
+#define unpack_w(f, v)     rfg_unpack(f, v, IN_DTYPE)
 #endif
 
 struct state {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm for every GPU and every problem: any shape, stride and alignment, K = 0, W prepacked or not, fp32 FMA. Simple and right.
+ * gemm for every GPU and every problem: any shape, stride and alignment, K = 0, W prepacked or not, fp32 FMA. Simple
+ * and right.
  *
- * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), TILE_M (16 or 64), PREPACKED (W is). A workgroup of 256 threads computes tiles of TILE_M x
- * 64, each thread TILE_M / 16 rows by 4 columns; tiles beyond the grid are taken in strides of the grid. */
+ * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), TILE_M (16 or 64), PREPACKED (W is). A workgroup of 256 threads
+ * computes tiles of TILE_M x 64, each thread TILE_M / 16 rows by 4 columns; tiles beyond the grid are taken in strides
+ * of the grid. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * gemm for few rows of X (M <= M_TILE <= 16): dot products. The weights are read once, 16 bytes a lane, ROWS rows of W
- * and UNROLL chunks in flight; X comes from the caches. Each wave of a workgroup works on the same ROWS rows of W and on
- * its share of k; the grid is (N / ROWS, split), and if split > 1 the last workgroup of a group of rows to arrive adds
- * the others' sums, in order.
+ * and UNROLL chunks in flight; X comes from the caches. Each wave of a workgroup works on the same ROWS rows of W and
+ * on its share of k; the grid is (N / ROWS, split), and if split > 1 the last workgroup of a group of rows to arrive
+ * adds the others' sums, in order.
  *
  * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL.
  * ROWS * M_TILE <= 32. Needs rows of X and W aligned to 16 bytes and K a multiple of 16 bytes. */

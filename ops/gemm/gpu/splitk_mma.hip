@@ -42,11 +42,11 @@ static_assert(STEP_CHUNKS == (TILE_M + TILE_N) * CHUNKS, "a step in LDS is not t
 
 /* What a thread copies: where it is in the tile, and its first addresses. */
 struct copier {
-    const char *x, *w;       /* chunk 0 of its first rows, at k = 0 */
+    const char *x, *w;        /* chunk 0 of its first rows, at k = 0 */
     long long x_pass, w_pass; /* bytes from one of its rows to the next */
-    int x_rows, w_rows;      /* rows of the tile that exist */
+    int x_rows, w_rows;       /* rows of the tile that exist */
     int row, chunk;
-    int k_chunks;            /* of the whole problem */
+    int k_chunks; /* of the whole problem */
 };
 
 RFG_DEVICE int lds_at(int row, int chunk)
@@ -54,7 +54,8 @@ RFG_DEVICE int lds_at(int row, int chunk)
     return row * CHUNKS + (chunk ^ rfg_swizzle(row));
 }
 
-#if RFG_HAS_ASYNC /* copies go from memory to LDS by themselves; else through registers: other state and other loops */
+#if RFG_HAS_ASYNC /* copies go from memory to LDS by themselves; else through registers: other state and other loops   \
+                   */
 
 /* Rows that don't exist are left as they are: they only reach rows or columns of Y that don't exist. Chunks beyond K
  * must be zero. */
@@ -182,7 +183,8 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
             rfg_frag_zero(&acc[i][j]);
 
 #if RFG_HAS_ASYNC /* as copy_step() */
-    /* Groups are committed even when there is nothing left to copy, so that one constant wait serves every step. */
+            /* Groups are committed even when there is nothing left to copy, so that one constant wait serves every
+             * step. */
 #pragma unroll
     for (int i = 0; i < STAGES - 1; i++) {
         if (i < steps)

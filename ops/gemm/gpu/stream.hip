@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm for few rows of X on AMD's matrix cores, in as few instructions as it takes: weights stream through registers once,
- * each wave multiplies FRAGS_N x 16 rows of W by all TILE_M rows of X in its own part of k, and a part is asked for whole,
- * UNROLL steps of 32, before anything is waited for.
+ * gemm for few rows of X on AMD's matrix cores, in as few instructions as it takes: weights stream through registers
+ * once, each wave multiplies FRAGS_N x 16 rows of W by all TILE_M rows of X in its own part of k, and a part is asked
+ * for whole, UNROLL steps of 32, before anything is waited for.
  *
- * What keeps it lean: buffer loads, whose address is a base for the workgroup in scalar registers, an offset for the lane
- * that never changes, one for the wave in a scalar register and one in the instruction: a step costs loads and matrix
- * instructions, nothing else. What lies outside of a buffer reads as 0 and is not fetched: rows of X and W that don't
- * exist are masked by that alone. The parts of k follow each other, so that a line of W is one wave's.
+ * What keeps it lean: buffer loads, whose address is a base for the workgroup in scalar registers, an offset for the
+ * lane that never changes, one for the wave in a scalar register and one in the instruction: a step costs loads and
+ * matrix instructions, nothing else. What lies outside of a buffer reads as 0 and is not fetched: rows of X and W that
+ * don't exist are masked by that alone. The parts of k follow each other, so that a line of W is one wave's.
  *
- * k is split across K_WAVES waves, whose sums are added in LDS, and across SPLIT workgroups, whose partial sums go through
- * the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one to arrive
- * adds their partials in the order of the splits.
+ * k is split across K_WAVES waves, whose sums are added in LDS, and across SPLIT workgroups, whose partial sums go
+ * through the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one
+ * to arrive adds their partials in the order of the splits.
  *
- * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT, EXACT
- * (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps), TAIL
- * (K % 32 != 0), PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's follows it). Grid: (tiles along
- * m, SPLIT neighbours for each tile along n). Needs rows of X and W aligned to 16 bytes, K % 8 = 0, and tiles of X and W
- * that span less than 2 GiB. */
+ * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT,
+ * EXACT (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps),
+ * TAIL (K % 32 != 0), PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's follows it). Grid:
+ * (tiles along m, SPLIT neighbours for each tile along n). Needs rows of X and W aligned to 16 bytes, K % 8 = 0, and
+ * tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "gemm/gpu/load.h"
@@ -63,15 +63,15 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            s->w[j].v[i] = rfg_buffer_load16_stream(p->w,
-                                                    offset_of(p, p->w_at[j][i], step + u, i) + u * W_FRAG_STEP % REACH,
-                                                    step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
+            s->w[j].v[i] =
+                rfg_buffer_load16_stream(p->w, offset_of(p, p->w_at[j][i], step + u, i) + u * W_FRAG_STEP % REACH,
+                                         step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_X; i++)
-            s->x[j].v[i] = rfg_buffer_load16(p->x, offset_of(p, p->x_at[j][i], step + u, i) + u * STEP_BYTES,
-                                             step * STEP_BYTES);
+            s->x[j].v[i] =
+                rfg_buffer_load16(p->x, offset_of(p, p->x_at[j][i], step + u, i) + u * STEP_BYTES, step * STEP_BYTES);
 }
 
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
@@ -102,7 +102,8 @@ RFG_DEVICE bool whole_quads(const struct gemm_args *a)
     return !RFG_WMMA11 && a->n % 4 == 0 && bits % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0;
 }
 
-/* Bias, rounding and store of the wave's quads. What is rare is short rather than quick: code has to be fetched, too. */
+/* Bias, rounding and store of the wave's quads. What is rare is short rather than quick: code has to be fetched, too.
+ */
 RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave, int m0, int n0)
 {
     if (whole_quads(a)) {
@@ -241,7 +242,8 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
         rfg_f32x4 part[SPLIT];
 #pragma unroll
         for (int s = 0; s < SPLIT; s++)
-            part[s] = rfg_load_f32x4((const float *)(partials + s * PART_BYTES + q * (RFG_WAVE * 16) + rfg_lane() * 16));
+            part[s] =
+                rfg_load_f32x4((const float *)(partials + s * PART_BYTES + q * (RFG_WAVE * 16) + rfg_lane() * 16));
         own[i] = part[0];
 #pragma unroll
         for (int s = 1; s < SPLIT; s++)

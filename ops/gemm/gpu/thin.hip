@@ -2,38 +2,38 @@
  *
  * gemm for few rows of X on NVIDIA's mma.sync, W and X straight from memory to registers. X is the instruction's A (16
  * rows), W its B (8 rows), so that there are tiles of 8 rows of W for as many workgroups as possible. A wave takes
- * FRAGS_N x 8 rows of W and its own range of k: its first UNROLL steps of 32 are under way before anything is waited for,
- * and each is asked for again as soon as it is used. At best all of a problem's weights are in flight at once.
+ * FRAGS_N x 8 rows of W and its own range of k: its first UNROLL steps of 32 are under way before anything is waited
+ * for, and each is asked for again as soon as it is used. At best all of a problem's weights are in flight at once.
  *
- * k is split across K_WAVES waves and a cluster of SPLIT workgroups. Partial sums are reduced in blocks of 16 x 8, which a
- * wave holds in two or four registers of each lane. Each workgroup of the cluster owns some blocks, or some lanes of a
- * block, and is sent the partial sums of these, which it adds in the order of ranks and waves. If a tile is one block,
- * every wave sends its sums from registers to the owner's LDS; if it has more, the waves of a workgroup first add theirs
- * in LDS, which costs a barrier and saves traffic. The reduction uses no global memory and no counters, and its result
- * doesn't depend on the order of arrival.
+ * k is split across K_WAVES waves and a cluster of SPLIT workgroups. Partial sums are reduced in blocks of 16 x 8,
+ * which a wave holds in two or four registers of each lane. Each workgroup of the cluster owns some blocks, or some
+ * lanes of a block, and is sent the partial sums of these, which it adds in the order of ranks and waves. If a tile is
+ * one block, every wave sends its sums from registers to the owner's LDS; if it has more, the waves of a workgroup
+ * first add theirs in LDS, which costs a barrier and saves traffic. The reduction uses no global memory and no
+ * counters, and its result doesn't depend on the order of arrival.
  *
  * X_FIRST: X is loaded before W. 0 where the launch overlaps the previous one, which writes X.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL,
  * SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
- * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows of X and W
- * aligned to 16 bytes and K % 8 = 0. */
+ * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows of X
+ * and W aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/thin_layout.h"
 
-#define THREADS  (K_WAVES * RFG_WAVE)
-#define TILE_N   (FRAGS_N * 8)
-#define PIECES_X (TILE_M / 8)                       /* 8 rows each */
-#define FRAGS_M  THIN_FRAGS_M(TILE_M)              /* A's 16 rows */
-#define BLOCKS   THIN_BLOCKS(TILE_M, FRAGS_N)
-#define FLOATS   THIN_FLOATS(TILE_M)
-#define COMBINE  THIN_COMBINES(BLOCKS, SPLIT)
-#define SHARES   THIN_SHARES(BLOCKS, SPLIT)
-#define LANES    THIN_LANES(BLOCKS, SPLIT)
-#define OWN      THIN_OWNED(BLOCKS, SPLIT)
-#define SENT     THIN_SENT(BLOCKS, K_WAVES, SPLIT)
+#define THREADS    (K_WAVES * RFG_WAVE)
+#define TILE_N     (FRAGS_N * 8)
+#define PIECES_X   (TILE_M / 8)         /* 8 rows each */
+#define FRAGS_M    THIN_FRAGS_M(TILE_M) /* A's 16 rows */
+#define BLOCKS     THIN_BLOCKS(TILE_M, FRAGS_N)
+#define FLOATS     THIN_FLOATS(TILE_M)
+#define COMBINE    THIN_COMBINES(BLOCKS, SPLIT)
+#define SHARES     THIN_SHARES(BLOCKS, SPLIT)
+#define LANES      THIN_LANES(BLOCKS, SPLIT)
+#define OWN        THIN_OWNED(BLOCKS, SPLIT)
+#define SENT       THIN_SENT(BLOCKS, K_WAVES, SPLIT)
 #define COMBINE_AT THIN_COMBINE_AT(BLOCKS, FLOATS, K_WAVES, SPLIT)
 
 static_assert(THIN_LANES_OF_WAVE == RFG_WAVE, "the layout's waves are not this machine's");
@@ -127,14 +127,15 @@ RFG_DEVICE void send(char *lds, int block, int from, const float *v)
     }
 }
 
-/* Adds the partial sums that this workgroup was sent, and stores the results. If workgroups own lanes of a block, SHARES
- * groups of a wave's lanes each add a part. */
+/* Adds the partial sums that this workgroup was sent, and stores the results. If workgroups own lanes of a block,
+ * SHARES groups of a wave's lanes each add a part. */
 RFG_DEVICE void reduce_sent(const struct gemm_args *a, const char *lds, int m0, int n0, int split, int owned)
 {
     int group = rfg_lane() / LANES, lane = rfg_lane() % LANES;
 #pragma unroll 1
     for (int own = rfg_wave(); own < owned; own += K_WAVES) {
-        const float *p = (const float *)(lds + THIN_SENT_AT) + ((own * SENT + group * (SENT / SHARES)) * LANES + lane) * FLOATS;
+        const float *p =
+            (const float *)(lds + THIN_SENT_AT) + ((own * SENT + group * (SENT / SHARES)) * LANES + lane) * FLOATS;
         float sum[4] = { 0, 0, 0, 0 };
 #pragma unroll
         for (int i = 0; i < SENT / SHARES; i++)

@@ -3,22 +3,23 @@
  * gemm on Hopper's asynchronous matrix instructions, for decode's few rows of X: loads of W are issued as early and as
  * many as possible, and little is left to do after the last of them.
  *
- * An instruction takes 64 rows of one operand, A, and 8 to 128 of the other, B. With SWAP, for small M, A is of W and B of
- * X. Without, for small N, A is of X; if X has less than 64 rows, the rows that follow in LDS are multiplied as well, and
- * their sums are not stored. One warpgroup multiplies for each 64 rows of A. Other waves copy W, and others X, so that
- * copies of W wait neither for X nor for the previous launch. Copies go to a ring of steps of TILE_K in LDS, as many as the
- * launch gives LDS for. Each step has two arrivals: one counts the threads that copy, the other the waves that have used
- * it.
+ * An instruction takes 64 rows of one operand, A, and 8 to 128 of the other, B. With SWAP, for small M, A is of W and B
+ * of X. Without, for small N, A is of X; if X has less than 64 rows, the rows that follow in LDS are multiplied as
+ * well, and their sums are not stored. One warpgroup multiplies for each 64 rows of A. Other waves copy W, and others
+ * X, so that copies of W wait neither for X nor for the previous launch. Copies go to a ring of steps of TILE_K in LDS,
+ * as many as the launch gives LDS for. Each step has two arrivals: one counts the threads that copy, the other the
+ * waves that have used it.
  *
- * k is split across a cluster of SPLIT workgroups. Each owns some blocks of the tile of Y; all send their partial sums of a
- * block from registers to the owner's LDS, and the owner adds them in the order of the ranks. The reduction uses no global
- * memory and no counters, and its result doesn't depend on the order of arrival. A block is what a wave holds of eight
- * columns of B: four registers of each lane, 512 contiguous bytes in LDS, so that there are no bank conflicts.
+ * k is split across a cluster of SPLIT workgroups. Each owns some blocks of the tile of Y; all send their partial sums
+ * of a block from registers to the owner's LDS, and the owner adds them in the order of the ranks. The reduction uses
+ * no global memory and no counters, and its result doesn't depend on the order of arrival. A block is what a wave holds
+ * of eight columns of B: four registers of each lane, 512 contiguous bytes in LDS, so that there are no bank conflicts.
  *
  * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128; A's
  * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16).
- * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs
- * rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
+ * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps,
+ * BEYOND. Needs rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut
+ * short. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -38,20 +39,21 @@
 #define THREADS     WGMMA_THREADS(ROWS_A, TILE_M, TILE_N, TILE_K)
 #define WAVES       (THREADS / RFG_WAVE)
 
-#define MAX_STAGES  WGMMA_MAX_STAGES
-#define A_WAVES     WGMMA_A_WAVES(ROWS_A)
-#define BLOCKS      WGMMA_BLOCKS(ROWS_A, ROWS_B)
-#define OWN         WGMMA_OWNED(ROWS_A, ROWS_B, SPLIT)
-#define BLOCK_BYTES WGMMA_BLOCK_BYTES
-#define RING_AT     WGMMA_RING_AT(ROWS_A, ROWS_B, SPLIT)
-#define STEP_BYTES  WGMMA_STEP_BYTES(TILE_M, TILE_N, TILE_K)
+#define MAX_STAGES   WGMMA_MAX_STAGES
+#define A_WAVES      WGMMA_A_WAVES(ROWS_A)
+#define BLOCKS       WGMMA_BLOCKS(ROWS_A, ROWS_B)
+#define OWN          WGMMA_OWNED(ROWS_A, ROWS_B, SPLIT)
+#define BLOCK_BYTES  WGMMA_BLOCK_BYTES
+#define RING_AT      WGMMA_RING_AT(ROWS_A, ROWS_B, SPLIT)
+#define STEP_BYTES   WGMMA_STEP_BYTES(TILE_M, TILE_N, TILE_K)
 #define X_STEP_BYTES (TILE_M * TILE_K * 2)
-#define BEYOND      WGMMA_BEYOND(ROWS_A)
+#define BEYOND       WGMMA_BEYOND(ROWS_A)
 
 static_assert(THREADS == MMA_THREADS + W_THREADS + X_THREADS, "threads of the workgroup that have nothing to do");
 static_assert((1 + 2 * MAX_STAGES) * sizeof(rfg_u64) <= WGMMA_PARTIALS_AT, "arrivals reach into the partial sums");
 static_assert(BLOCK_BYTES == RFG_WAVE * sizeof(rfg_f32x4), "a block is not four floats of each lane");
-static_assert(SPLIT == 1 || WGMMA_PARTIALS_AT + OWN * SPLIT * BLOCK_BYTES <= RING_AT, "partial sums reach into the ring");
+static_assert(SPLIT == 1 || WGMMA_PARTIALS_AT + OWN * SPLIT * BLOCK_BYTES <= RING_AT,
+              "partial sums reach into the ring");
 
 /* A stage of the ring, one step after the other. */
 struct stage {
@@ -74,12 +76,12 @@ struct copier {
     int rows;         /* how many of them exist */
     int left;         /* chunks left of the row; 0 or less: beyond K */
 };
-#define PASS_ROWS(threads)      ((threads) / CHUNKS)
+#define PASS_ROWS(threads)    ((threads) / CHUNKS)
 #define PASSES(rows, threads) ((rows) / PASS_ROWS(threads))
 
 /* t: this thread among those who copy; rows: of the matrix; ld: elements from row to row; tile: in stage 0. */
-RFG_DEVICE void copier_init(struct copier *c, int t, int threads, const void *base, int rows, long long ld, int k, int row0,
-                            int first_step, rfg_u32 tile, int tile_rows)
+RFG_DEVICE void copier_init(struct copier *c, int t, int threads, const void *base, int rows, long long ld, int k,
+                            int row0, int first_step, rfg_u32 tile, int tile_rows)
 {
     int row = t / CHUNKS, chunk = t % CHUNKS, at = first_step * CHUNKS + chunk;
     int exist = rows - row0 < tile_rows ? rows - row0 : tile_rows;
@@ -90,8 +92,8 @@ RFG_DEVICE void copier_init(struct copier *c, int t, int threads, const void *ba
     c->left = k / 8 - at;
 }
 
-/* Rows that don't exist are left as they are: they only reach rows or columns of Y that don't exist. Chunks beyond K must
- * be zero. */
+/* Rows that don't exist are left as they are: they only reach rows or columns of Y that don't exist. Chunks beyond K
+ * must be zero. */
 RFG_DEVICE void copy_step(struct copier *c, int stage, int tile_rows, int threads, bool once)
 {
     bool in = c->left > 0;
@@ -191,8 +193,8 @@ gemm_wgmma(struct gemm_args a)
         copy_all(&c, steps, stages, full, empty, TILE_M, X_THREADS, false);
         rfg_async_wait_all();
     } else if (tid >= MMA_THREADS) {
-        copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, GEMM_LDW(&a), a.k, n0, first, rfg_lds_address(ring) + X_STEP_BYTES,
-                    TILE_N);
+        copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, GEMM_LDW(&a), a.k, n0, first,
+                    rfg_lds_address(ring) + X_STEP_BYTES, TILE_N);
         copy_all(&c, steps, stages, full, empty, TILE_N, W_THREADS, true);
         rfg_await_previous();
         rfg_async_wait_all();
@@ -244,8 +246,9 @@ gemm_wgmma(struct gemm_args a)
                 u.y = rfg_as_u32(v.y);
                 u.z = rfg_as_u32(v.z);
                 u.w = rfg_as_u32(v.w);
-                rfg_cluster_send16(lds + WGMMA_PARTIALS_AT + (block % OWN * SPLIT + rank) * BLOCK_BYTES + rfg_lane() * 16, arrival,
-                                   block / OWN, u);
+                rfg_cluster_send16(lds + WGMMA_PARTIALS_AT + (block % OWN * SPLIT + rank) * BLOCK_BYTES +
+                                       rfg_lane() * 16,
+                                   arrival, block / OWN, u);
             } else {
                 store_block(&a, m0, n0, block, v);
             }

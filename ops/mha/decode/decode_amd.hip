@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decode attention on AMD's matrix cores: mha_decode_stream_mma there. See decode_kernel.h for the algorithm and the macros, and
- * decode_nvidia.hip for the other half. */
+ * Decode attention on AMD's matrix cores: mha_decode_stream_mma there. See decode_kernel.h for the algorithm and the
+ * macros, and decode_nvidia.hip for the other half. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 #include "mha/decode/decode_layout.h"
 
-#define LDS_WAVES     (WAVES / 2) /* one half of the waves writes its partials to LDS, the other combines its own with them */
+#define LDS_WAVES                                                                                                      \
+    (WAVES / 2) /* one half of the waves writes its partials to LDS, the other combines its own with them */
 #define QUERY_ROW     MHA_DECODE_QUERY_ROW(D, RFG_WAVE)
 #define REAL_ROWS     ROWS
 #define ROW_AT(row)   ((row) * (DV + 4)) /* of a wave's outputs: so that its stores, of 16 rows, hit all banks */
@@ -43,7 +44,8 @@ RFG_DEVICE int load_block(const int *entry)
 #include "mha/decode/decode_item.h"
 
 /* Two waves a SIMD, unless keys, values, queries and outputs leave too few of the 256 registers for the rest. */
-#define DATA_REGISTERS ((UNROLL * MHA_DECODE_STEP * (D + DV) * KV_BYTES + ROWS * D * 2 + ROWS * DV * 4) / (4 * RFG_WAVE))
+#define DATA_REGISTERS                                                                                                 \
+    ((UNROLL * MHA_DECODE_STEP * (D + DV) * KV_BYTES + ROWS * D * 2 + ROWS * DV * 4) / (4 * RFG_WAVE))
 #if DATA_REGISTERS < RFG_TWO_WAVES_LIMIT
 #define DECODE_KERNEL RFG_KERNEL(THREADS) RFG_TWO_WAVES
 #else
@@ -90,7 +92,8 @@ RFG_DEVICE void load_keys(const struct mha_args *a, struct work_item *it, struct
         for (int k = 0; k < K_STEPS; k++)
             load_key(&s->k[k][i], first + it->at.k[i] + k * (32 * KV_BYTES), true);
 }
-RFG_DEVICE void load_values(const struct mha_args *a, struct work_item *it, struct stage *s, int block, int step, bool on)
+RFG_DEVICE void load_values(const struct mha_args *a, struct work_item *it, struct stage *s, int block, int step,
+                            bool on)
 {
     if (!on)
         return;
@@ -109,8 +112,8 @@ RFG_DEVICE void load_values(const struct mha_args *a, struct work_item *it, stru
 struct shifted {
     float w[TILES][RFG_FRAG_WX], factor[TILES];
 };
-RFG_DEVICE void subtract_max(const struct mha_args *a, const struct work_item *it, const struct queries *q, const struct sums *acc,
-                       rfg_frag_wx *s, struct shifted *r, int first)
+RFG_DEVICE void subtract_max(const struct mha_args *a, const struct work_item *it, const struct queries *q,
+                             const struct sums *acc, rfg_frag_wx *s, struct shifted *r, int first)
 {
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
@@ -133,7 +136,7 @@ RFG_DEVICE void subtract_max(const struct mha_args *a, const struct work_item *i
 }
 /* Then masks and a new m, by branches that are seldom taken. */
 RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *it, struct sums *acc, rfg_frag_wx *s,
-                      struct shifted *r, int first, bool masks)
+                             struct shifted *r, int first, bool masks)
 {
     float(*w)[RFG_FRAG_WX] = r->w;
     bool raise = false;
@@ -184,7 +187,8 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
         }
 }
 
-/* One step: S = K Q^T, P, O += V^T P^T. Loads for step `next` (below `end`) go to the registers of what has been used. */
+/* One step: S = K Q^T, P, O += V^T P^T. Loads for step `next` (below `end`) go to the registers of what has been used.
+ */
 RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const struct queries *q, struct stage *st,
                          struct sums *acc, int step, int next, int end, int block, int next_block)
 {
@@ -216,8 +220,8 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
 #endif
 
     int first = step * MHA_DECODE_STEP, at = it->len - SQ;
-    bool masks = first + MHA_DECODE_STEP > it->len || (MASK && (first + MHA_DECODE_STEP - 1 - at > a->window_right ||
-                                                    at + SQ - 1 - first > a->window_left));
+    bool masks = first + MHA_DECODE_STEP > it->len ||
+                 (MASK && (first + MHA_DECODE_STEP - 1 - at > a->window_right || at + SQ - 1 - first > a->window_left));
     rfg_u32 p[TILES][P_WORDS];
     softmax_step(a, it, acc, s, &r, first, masks);
 #pragma unroll
@@ -296,8 +300,10 @@ RFG_DEVICE void write_waves(float *lds, struct sums *acc)
     rfg_barrier_lds();
 }
 
-/* Partials from, from + 1, ... of n. Eight lanes have the same row, and each reads the maximum and the sum of one of them. */
-RFG_DEVICE void load_partials(struct partials *p, const float *first, const float *others, int stride, int from, int n, int i, int row)
+/* Partials from, from + 1, ... of n. Eight lanes have the same row, and each reads the maximum and the sum of one of
+ * them. */
+RFG_DEVICE void load_partials(struct partials *p, const float *first, const float *others, int stride, int from, int n,
+                              int i, int row)
 {
     int mine = from + rfg_lane() % AT_ONCE;
     rfg_u32x2 its = rfg_load8(PART(mine < n ? mine : n - 1) + row * 2);

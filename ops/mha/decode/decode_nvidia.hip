@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decode attention on NVIDIA's tensor cores: mha_decode_stream_mma there. See decode_kernel.h for the algorithm and the macros, and
- * decode_amd.hip for the other half. */
+ * Decode attention on NVIDIA's tensor cores: mha_decode_stream_mma there. See decode_kernel.h for the algorithm and the
+ * macros, and decode_amd.hip for the other half. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "mha/mha_args.h"
 #include "mha/mha_device.h"
 #include "mha/decode/decode_layout.h"
 
-#define LDS_WAVES     WAVES
-#define QUERY_ROW     0
-#define REAL_ROWS     MHA_DECODE_REAL_ROWS(GROUP * SQ, ROWS)
-/* Of a wave's outputs: so that its stores hit all banks. Lanes hold pieces of four rows, every other one, by turns with their
- * neighbours'. */
-#define ROW_AT(row)   ((row)*DV + (row) / 2 % 2 * 4 + (row) / 4 * 16)
-#define LOADS_LATE    MHA_DECODE_LOADS_LATE(1, RFG_WAVE, D, DV)
-#define ROW_OFFSETS   0
-/* Where pages are whole steps, all rows of a step can be read, those beyond the sequence's end too, so that a lane's rows are at
- * constant distances. Values past the end are zeroed after the load. The largest heads leave no registers for that. */
-#define WHOLE_STEPS   (PAGED == 1 && D + DV <= 384)
+#define LDS_WAVES WAVES
+#define QUERY_ROW 0
+#define REAL_ROWS MHA_DECODE_REAL_ROWS(GROUP *SQ, ROWS)
+/* Of a wave's outputs: so that its stores hit all banks. Lanes hold pieces of four rows, every other one, by turns with
+ * their neighbours'. */
+#define ROW_AT(row) ((row)*DV + (row) / 2 % 2 * 4 + (row) / 4 * 16)
+#define LOADS_LATE  MHA_DECODE_LOADS_LATE(1, RFG_WAVE, D, DV)
+#define ROW_OFFSETS 0
+/* Where pages are whole steps, all rows of a step can be read, those beyond the sequence's end too, so that a lane's
+ * rows are at constant distances. Values past the end are zeroed after the load. The largest heads leave no registers
+ * for that. */
+#define WHOLE_STEPS (PAGED == 1 && D + DV <= 384)
 /* Scores are nothing but products: scaled, and the maximum subtracted, by one instruction. */
 #define SCALE_FMA     (!CAP && !ALIBI)
 #define KEY_STEPS     (KV_SMALL && D % 64 == 0 ? 2 : 1)
@@ -70,7 +71,8 @@ RFG_DEVICE const char *step_at(const struct mha_args *a, const struct mha_cache 
     base += (rfg_u64)(rfg_u32)block * (rfg_u64)row_bytes(c->block);
     return rfg_opaque_pointer(base + (rfg_u64)t * ((rfg_u32)c->token * KV_BYTES));
 }
-RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step, bool on)
+RFG_DEVICE void load_keys(const struct mha_args *a, const struct work_item *it, struct stage *s, int block, int step,
+                          bool on)
 {
     const char *p = step_at(a, &a->k, it->k, block, step);
 #pragma unroll
@@ -108,8 +110,8 @@ RFG_DEVICE void clear_values(struct stage *s, int left)
 /* ---- softmax ---------------------------------------------------------------------------------------------------- */
 
 /* Scores to weights. */
-RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *it, const struct queries *q, struct sums *acc,
-                      rfg_frag_wx *s, int first, bool masks)
+RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *it, const struct queries *q,
+                             struct sums *acc, rfg_frag_wx *s, int first, bool masks)
 {
     bool raise = false;
 #if SCALE_FMA
@@ -137,8 +139,8 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_WX; i++) {
-            s[t].v[i] =
-                score(a, it, s[t].v[i], first + rfg_frag_c_row(i), it->row0 + t * RFG_FRAG_X_ROWS + rfg_frag_c_col(i), masks);
+            s[t].v[i] = score(a, it, s[t].v[i], first + rfg_frag_c_row(i),
+                              it->row0 + t * RFG_FRAG_X_ROWS + rfg_frag_c_col(i), masks);
             raise |= s[t].v[i] > acc->m[t][i % RFG_FRAG_WX_COLS] + SLACK;
         }
 #endif
@@ -189,7 +191,8 @@ RFG_DEVICE void softmax_step(const struct mha_args *a, const struct work_item *i
     }
 }
 
-/* One step: S = K Q^T, P, O += V^T P^T. Loads for step `next` (below `end`) go to the registers of what has been used. */
+/* One step: S = K Q^T, P, O += V^T P^T. Loads for step `next` (below `end`) go to the registers of what has been used.
+ */
 RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const struct queries *q, struct stage *st,
                          struct sums *acc, int step, int next, int end, int block, int next_block)
 {
@@ -228,8 +231,8 @@ RFG_DEVICE void one_step(const struct mha_args *a, struct work_item *it, const s
 #endif
 
     int first = step * MHA_DECODE_STEP, at = it->len - SQ;
-    bool masks = first + MHA_DECODE_STEP > it->len || (MASK && (first + MHA_DECODE_STEP - 1 - at > a->window_right ||
-                                                    at + SQ - 1 - first > a->window_left));
+    bool masks = first + MHA_DECODE_STEP > it->len ||
+                 (MASK && (first + MHA_DECODE_STEP - 1 - at > a->window_right || at + SQ - 1 - first > a->window_left));
     rfg_u32 p[TILES][P_WORDS];
     softmax_step(a, it, q, acc, s, first, masks);
 #pragma unroll
@@ -272,7 +275,8 @@ RFG_DEVICE void load_queries(const struct mha_args *a, const struct work_item *i
                 q->x[k].v[i].x = q->x[k].v[i].y = q->x[k].v[i].z = q->x[k].v[i].w = 0;
 }
 
-/* attend() calls these: before the first loads of keys and values, between the table's and the keys', and after them. */
+/* attend() calls these: before the first loads of keys and values, between the table's and the keys', and after them.
+ */
 struct query_pieces {
     char none;
 };
@@ -328,7 +332,8 @@ RFG_DEVICE void write_waves(float *lds, struct sums *acc)
 }
 
 /* Partials from, from + 1, ... of n. */
-RFG_DEVICE void load_partials(struct partials *p, const float *first, const float *others, int stride, int from, int n, int i, int row)
+RFG_DEVICE void load_partials(struct partials *p, const float *first, const float *others, int stride, int from, int n,
+                              int i, int row)
 {
 #pragma unroll
     for (int k = 0; k < AT_ONCE; k++) {

@@ -54,8 +54,7 @@ static int query_rows(const struct rfg_problem *prob)
 
 /* Registers of a lane, guessed: nobody knows them before the kernel is compiled, and the tuner prunes by them so that
  * it need not compile what spills. A stage of keys and values, Q and O are counted (RDNA 3's lanes hold what is
- * multiplied twice); the rest is fitted to what hipRTC of ROCm 5.2, clang 19 and NVRTC 13 compile.
- * tests/jit/test_compile.c compares it with compiled kernels. */
+ * multiplied twice); the rest is fitted to what hipRTC of ROCm 5.2, clang 19 and NVRTC 13 compile. */
 static int registers_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, int rows)
 {
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);

@@ -44,11 +44,12 @@ RFG_DEVICE int swizzle(int row)
     return (row & 7) ^ (row >> 2 & 2);
 }
 
-/* V is transposed in blocks of 4 keys by 8 d. Of 16 neighbouring lanes 4 have chunks side by side, times 4 blocks of keys. */
-#define V_LANES  (DV / 32 % 8 == 0 ? 8 : DV / 32 % 4 == 0 ? 4 : DV / 32 % 2 == 0 ? 2 : 1) /* times 4 chunks */
-#define V_PARTS  (DV / 32 / V_LANES)
-#define V_BLOCKS_A_PASS  (THREADS / (4 * V_LANES)) /* of keys, in a pass */
-#define V_PASSES (V_PARTS * ((TILE_KV / 4 + V_BLOCKS_A_PASS - 1) / V_BLOCKS_A_PASS))
+/* V is transposed in blocks of 4 keys by 8 d. Of 16 neighbouring lanes 4 have chunks side by side, times 4 blocks of
+ * keys. */
+#define V_LANES         (DV / 32 % 8 == 0 ? 8 : DV / 32 % 4 == 0 ? 4 : DV / 32 % 2 == 0 ? 2 : 1) /* times 4 chunks */
+#define V_PARTS         (DV / 32 / V_LANES)
+#define V_BLOCKS_A_PASS (THREADS / (4 * V_LANES)) /* of keys, in a pass */
+#define V_PASSES        (V_PARTS * ((TILE_KV / 4 + V_BLOCKS_A_PASS - 1) / V_BLOCKS_A_PASS))
 
 struct staged {
     rfg_u32x4 k[ITEMS(D / 8)];
@@ -67,8 +68,8 @@ RFG_DEVICE bool block_exists(int thread, int i)
 {
     return TILE_KV / 4 % V_BLOCKS_A_PASS == 0 || block_keys(thread, i) < TILE_KV / 4;
 }
-/* Items and blocks exist for whole waves: the wave's first thread asks block_exists() and item_exists(), for a branch that is the same in
- * all lanes. */
+/* Items and blocks exist for whole waves: the wave's first thread asks block_exists() and item_exists(), for a branch
+ * that is the same in all lanes. */
 RFG_DEVICE int first_of_wave(void)
 {
     return rfg_wave() * RFG_WAVE;
@@ -95,7 +96,8 @@ RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int
     return rfg_load16(key_address(s, key0 + base + row) + chunk * 16);
 }
 
-/* An undefined value: rather than what the registers held before, which would have to be kept and copied where branches join. */
+/* An undefined value: rather than what the registers held before, which would have to be kept and copied where branches
+ * join. */
 RFG_DEVICE rfg_u32x4 nothing(void)
 {
     rfg_u32x4 v;
@@ -320,7 +322,8 @@ RFG_DEVICE void store_rows(const struct mha_args *a, const struct work_item *p, 
         }
 }
 
-/* ---- the pipeline -------------------------------------------------------------------------------------------------- */
+/* ---- the pipeline --------------------------------------------------------------------------------------------------
+ */
 
 /* The next tile is loaded into registers while this one, in LDS, is multiplied. (Macros: see prefill_nvidia.hip.) */
 #define BEGIN_TILES(k, v, begin, end)                                                                                  \

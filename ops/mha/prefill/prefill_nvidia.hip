@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prefill attention on NVIDIA's tensor cores by mma.sync: mha_prefill_mma and mha_decode_tile_mma there. See prefill_kernel.h for the
- * algorithm and the macros. */
+ * Prefill attention on NVIDIA's tensor cores by mma.sync: mha_prefill_mma and mha_decode_tile_mma there. See
+ * prefill_kernel.h for the algorithm and the macros. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "mha/mha_args.h"
@@ -23,7 +23,8 @@ struct source_own {
 #include "mha/prefill/prefill_nvidia.h"
 #include "mha/prefill/prefill_stages.h"
 
-/* ---- tiles into LDS ------------------------------------------------------------------------------------------------ */
+/* ---- tiles into LDS ------------------------------------------------------------------------------------------------
+ */
 
 /* Chunk c of a row is at c ^ (row & 7), so that ldmatrix finds 8 rows' in different banks. Tiles are copied in order.
  */
@@ -153,7 +154,8 @@ RFG_DEVICE void find_scores(rfg_frag_c (*s)[BLOCKS], const struct queries *q, co
             qf[f] = query_piece(q, f, k / 2, k % 2);
 #pragma unroll
         for (int j = 0; j < BLOCKS; j++) {
-            rfg_u32x4 b = load_matrices((at ^ (rfg_u32)(k % 4 * 32)) + (rfg_u32)(k / 4 * 128 + j * (16 * K_CHUNKS * 16)));
+            rfg_u32x4 b =
+                load_matrices((at ^ (rfg_u32)(k % 4 * 32)) + (rfg_u32)(k / 4 * 128 + j * (16 * K_CHUNKS * 16)));
 #pragma unroll
             for (int f = 0; f < FRAGS_Q; f++) {
                 mma_16x8(s[f][j].v, qf[f], b.x, b.y);
@@ -177,12 +179,14 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
 #pragma unroll
         for (int f = 0; f < FRAGS_Q; f++) {
             const float *v = s[f][j].v;
-            p[f] = make_uint4(rfg_pack_probabilities(v[0], v[1], DTYPE, true), rfg_pack_probabilities(v[2], v[3], DTYPE, true), rfg_pack_probabilities(v[4], v[5], DTYPE, true),
-                              rfg_pack_probabilities(v[6], v[7], DTYPE, true));
+            p[f] = make_uint4(
+                rfg_pack_probabilities(v[0], v[1], DTYPE, true), rfg_pack_probabilities(v[2], v[3], DTYPE, true),
+                rfg_pack_probabilities(v[4], v[5], DTYPE, true), rfg_pack_probabilities(v[6], v[7], DTYPE, true));
         }
 #pragma unroll
         for (int d = 0; d < D_BLOCKS; d++) {
-            rfg_u32x4 b = load_transposed((at ^ (rfg_u32)(d % 4 * 32)) + (rfg_u32)(d / 4 * 128 + j * (16 * V_CHUNKS * 16)));
+            rfg_u32x4 b =
+                load_transposed((at ^ (rfg_u32)(d % 4 * 32)) + (rfg_u32)(d / 4 * 128 + j * (16 * V_CHUNKS * 16)));
 #pragma unroll
             for (int f = 0; f < FRAGS_Q; f++) {
                 mma_16x8(w->o[f][d].v, p[f], b.x, b.y);
@@ -192,11 +196,13 @@ RFG_DEVICE void add_values(struct state *w, rfg_frag_c (*s)[BLOCKS], const rfg_u
     }
 }
 
-/* ---- the pipeline -------------------------------------------------------------------------------------------------- */
+/* ---- the pipeline --------------------------------------------------------------------------------------------------
+ */
 
-/* Copies are asynchronous, and arrive in order. These are macros, because functions change which registers compilers spill:
- * BEGIN_TILES: the first copies. AWAIT_KEYS: waits for a tile's keys (STAGES > 1: and its values), and has the next one copied.
- * AWAIT_VALUES: waits for its values (STAGES 1: K of the next tile is copied while this one's V is multiplied). */
+/* Copies are asynchronous, and arrive in order. These are macros, because functions change which registers compilers
+ * spill: BEGIN_TILES: the first copies. AWAIT_KEYS: waits for a tile's keys (STAGES > 1: and its values), and has the
+ * next one copied. AWAIT_VALUES: waits for its values (STAGES 1: K of the next tile is copied while this one's V is
+ * multiplied). */
 #if STAGES == 1
 #define BEGIN_TILES(k, v, begin, end)                                                                                  \
     copy_k(&k, rfg_lds, begin);                                                                                        \

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention of many queries a sequence on Hopper's asynchronous matrix instructions, as FlashAttention-3 (Shah et al., 2024)
- * has it: warpgroups of 64 queries each multiply, another one copies keys and values, TILE_KV at a time, into rings of
- * STAGES tiles in LDS. A warpgroup's products for the scores of the next tile and for the output of this one run while it computes
- * the softmax; two warpgroups take turns, so that one's softmax runs under the other's products.
+ * Attention of many queries a sequence on Hopper's asynchronous matrix instructions, as FlashAttention-3 (Shah et al.,
+ * 2024) has it: warpgroups of 64 queries each multiply, another one copies keys and values, TILE_KV at a time, into
+ * rings of STAGES tiles in LDS. A warpgroup's products for the scores of the next tile and for the output of this one
+ * run while it computes the softmax; two warpgroups take turns, so that one's softmax runs under the other's products.
  *
- * Workgroups are persistent: each goes through every grid-th tile of queries, back and forth, so that the tiles with the most keys, which
- * come first, are evenly shared, and the queries and keys of the next tile are under way while this one's output is stored. Or a
- * cluster of PARTS workgroups works on a tile, each on its share of the keys; they combine their partials in LDS.
+ * Workgroups are persistent: each goes through every grid-th tile of queries, back and forth, so that the tiles with
+ * the most keys, which come first, are evenly shared, and the queries and keys of the next tile are under way while
+ * this one's output is stored. Or a cluster of PARTS workgroups works on a tile, each on its share of the keys; they
+ * combine their partials in LDS.
  *
- * Macros: DTYPE; D, DV; GROUPS: warpgroups that multiply (1 to 3); TILE_KV (64, 128); STAGES; Q_STAGES: tiles of queries in
- * LDS (1, 2); PARTS (1 to 16); PACK, MASK, CAP, ALIBI, PAGED: as in prefill_kernel.h.
- * Grid: PARTS 1: any number; else PARTS for each tile. LDS: LDS_BYTES, as prefill_layout.h has it. Pointers, strides: whole multiples of 16 bytes. */
+ * Macros: DTYPE; D, DV; GROUPS: warpgroups that multiply (1 to 3); TILE_KV (64, 128); STAGES; Q_STAGES: tiles of
+ * queries in LDS (1, 2); PARTS (1 to 16); PACK, MASK, CAP, ALIBI, PAGED: as in prefill_kernel.h. Grid: PARTS 1: any
+ * number; else PARTS for each tile. LDS: LDS_BYTES, as prefill_layout.h has it. Pointers, strides: whole multiples of
+ * 16 bytes. */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "mha/mha_args.h"
@@ -42,7 +44,8 @@ struct barriers {
     rfg_u64 k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
 };
 static_assert(sizeof(struct barriers) <= Q_BEGIN, "queries follow the barriers");
-static_assert(STAGES * V_BLOCKS * BLOCK == LDS_END - V_BEGIN && GROUPS * K_BLOCKS * Q_BLOCK == Q_TILE, "tiles are blocks of 64 columns");
+static_assert(STAGES * V_BLOCKS * BLOCK == LDS_END - V_BEGIN && GROUPS * K_BLOCKS * Q_BLOCK == Q_TILE,
+              "tiles are blocks of 64 columns");
 
 struct stage {
     int at, odd; /* odd: in its second, fourth, ... round */
@@ -131,8 +134,8 @@ RFG_DEVICE struct row my_row(const struct mha_args *a, const struct work_item *p
     return r;
 }
 
-RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg_u32 to, int key0, int thread, int chunks,
-                          struct row mine)
+RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg_u32 to, int key0, int thread,
+                          int chunks, struct row mine)
 {
     int lane = thread % RFG_WAVE, row = thread / LANES(chunks), c = thread % LANES(chunks);
     bool whole = !PAGED && key0 + TILE_KV <= p->skv;
@@ -152,7 +155,8 @@ RFG_DEVICE void copy_rows(const struct source *s, const struct work_item *p, rfg
     } else {
 #pragma unroll
         for (int i = 0; i < TILE_KV / PASS(chunks); i++) {
-            const char *from = (const char *)__shfl_sync(0xffffffffu, (rfg_u64)known, i * ROWS(chunks) + lane / LANES(chunks));
+            const char *from =
+                (const char *)__shfl_sync(0xffffffffu, (rfg_u64)known, i * ROWS(chunks) + lane / LANES(chunks));
 #pragma unroll
             for (int part = 0; part < chunks / LANES(chunks); part++) {
                 int chunk = c + part * LANES(chunks);
@@ -187,7 +191,8 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
         if (span.begin >= span.end)
             continue;
         struct source k = source_of(a, &a->k, &p), v = source_of(a, &a->v, &p);
-        struct row next_k = my_row(a, &p, span.begin, thread, D / 8), next_v = my_row(a, &p, span.begin, thread, DV / 8);
+        struct row next_k = my_row(a, &p, span.begin, thread, D / 8),
+                   next_v = my_row(a, &p, span.begin, thread, DV / 8);
         rfg_arrival_wait(m->q_empty + sq.at, sq.odd ^ 1);
         copy_queries(a, &p, base + Q_BEGIN + (rfg_u32)(sq.at * Q_TILE), thread);
         rfg_arrive_copies(m->q_full + sq.at);
@@ -248,8 +253,9 @@ RFG_DEVICE void pack_all(rfg_u32x4 *to, rfg_frag_c *s)
 #pragma unroll
     for (int j = 0; j < BLOCKS; j++) {
         const float *v = s[j].v;
-        to[j] = make_uint4(rfg_pack_probabilities(v[0], v[1], DTYPE, true), rfg_pack_probabilities(v[2], v[3], DTYPE, true), rfg_pack_probabilities(v[4], v[5], DTYPE, true),
-                           rfg_pack_probabilities(v[6], v[7], DTYPE, true));
+        to[j] = make_uint4(
+            rfg_pack_probabilities(v[0], v[1], DTYPE, true), rfg_pack_probabilities(v[2], v[3], DTYPE, true),
+            rfg_pack_probabilities(v[4], v[5], DTYPE, true), rfg_pack_probabilities(v[6], v[7], DTYPE, true));
     }
 }
 
@@ -287,15 +293,17 @@ RFG_DEVICE void negate(char *q, int group)
 }
 
 #if PARTS > 1
-/* ---- parts of the keys, a workgroup of the cluster each ----------------------------------------------------------- */
+/* ---- parts of the keys, a workgroup of the cluster each -----------------------------------------------------------
+ */
 
-/* LDS, in place of queries and tiles: of each half of a wave's rows, for each thread, the maximum and the sum; 4 floats of each 16 columns
- * of the output. */
-#define ENDS_BYTES (8 * THREADS)
-#define O_BYTES    (16 * THREADS)
+/* LDS, in place of queries and tiles: of each half of a wave's rows, for each thread, the maximum and the sum; 4 floats
+ * of each 16 columns of the output. */
+#define ENDS_BYTES    (8 * THREADS)
+#define O_BYTES       (16 * THREADS)
 #define COMBINE_BYTES (RFG_S_ROWS * (ENDS_BYTES + D_BLOCKS * O_BYTES))
 static_assert(COMBINE_BYTES == MHA_WGMMA_COMBINE_BYTES(GROUPS, DV), "what is combined is what prefill_layout.h says");
-static_assert(LDS_BYTES == (Q_BEGIN + COMBINE_BYTES > LDS_END ? Q_BEGIN + COMBINE_BYTES : LDS_END), "LDS_BYTES: see prefill_layout.h");
+static_assert(LDS_BYTES == (Q_BEGIN + COMBINE_BYTES > LDS_END ? Q_BEGIN + COMBINE_BYTES : LDS_END),
+              "LDS_BYTES: see prefill_layout.h");
 
 RFG_DEVICE rfg_u32x4 load_of(rfg_u32 at, int rank)
 {
@@ -317,8 +325,10 @@ RFG_DEVICE rfg_u32x2 load_ends_of(rfg_u32 at, int rank)
     return v;
 }
 
-/* The cross-workgroup reduction: each workgroup of the cluster combines all parts of some rows' columns, in order, and stores them. */
-RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *p, struct state *w, float factor, char *lds)
+/* The cross-workgroup reduction: each workgroup of the cluster combines all parts of some rows' columns, in order, and
+ * stores them. */
+RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *p, struct state *w, float factor,
+                              char *lds)
 {
     int tid = rfg_thread();
     char *o = lds + RFG_S_ROWS * ENDS_BYTES;
@@ -366,7 +376,8 @@ RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *
                 v[j][5] = rfg_fma(rfg_as_float(its[part][j].w), by, v[j][5]);
             }
         }
-        struct row_end r = end_row(a, p, w->row0 + rfg_lane() / 4 + 8 * h, top, rfg_s_reduce(sum, false), factor, d == 0);
+        struct row_end r =
+            end_row(a, p, w->row0 + rfg_lane() / 4 + 8 * h, top, rfg_s_reduce(sum, false), factor, d == 0);
         store_chunks(&r, v[0], v[1], 16 * d);
     }
     rfg_cluster_arrive(); /* what others read stays until they have */
@@ -482,7 +493,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
 }
 
 /* Of 65536: warpgroups that multiply take what the copying one gives back. */
-#define COPY_REGISTERS (GROUPS == 3 ? 56 : D > 128 ? 88 : 72)
+#define COPY_REGISTERS     (GROUPS == 3 ? 56 : D > 128 ? 88 : 72)
 #define MULTIPLY_REGISTERS ((65536 / (THREADS + COPIERS) / 8 * 8 * (GROUPS + 1) - COPY_REGISTERS) / GROUPS)
 
 #if PARTS > 1
