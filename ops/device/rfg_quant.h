@@ -15,7 +15,11 @@ RFG_DEVICE rfg_u32x4 rfg_load_chunk(const void *row, rfg_u32 at, int n, int dtyp
         return once ? rfg_load16_once(p) : rfg_load16(p);
     rfg_u32 u[4] = { 0, 0, 0, 0 };
     int bytes = n * RFG_DTYPE_BYTES(dtype);
+#ifdef __clang__ /* its plain "unroll" stops half-way in large kernels, and u would lie in scratch */
+#pragma clang loop unroll(full)
+#else
 #pragma unroll
+#endif
     for (int k = 0; k < 16 / width; k++) {
         if (k * width >= bytes)
             continue;

@@ -31,12 +31,12 @@ static const struct {
     void (*add[2])(struct pairs *p);
     const char *sources[3];
 } families[] = {
-    { "hazards", { pairs_hazards }, { "check_hazards.c", "check_hazards_gfx11.c" } },
-    { "registers", { pairs_waits, pairs_registers }, { "check_registers.c", "check_memory.c" } },
-    { "lds", { pairs_lds }, { "check_lds.c", "watch.c" } },
-    { "races", { pairs_races }, { "check_races.c" } },
-    { "access", { pairs_access }, { "memory.c", "isa.c" } },
-    { "nan", { pairs_nan }, { "check_nan.c" } },
+    { "hazards", { pairs_hazards }, { "check/check_hazards.c", "check/check_hazards_gfx11.c" } },
+    { "registers", { pairs_waits, pairs_registers }, { "check/check_registers.c", "check/check_memory.c" } },
+    { "lds", { pairs_lds }, { "check/check_lds.c", "check/watch.c" } },
+    { "races", { pairs_races }, { "check/check_races.c" } },
+    { "access", { pairs_access }, { "run/memory.c", "isa/isa.c" } },
+    { "nan", { pairs_nan }, { "check/check_nan.c" } },
 };
 #define N_FAMILIES (int)(sizeof(families) / sizeof(families[0]))
 
@@ -315,7 +315,7 @@ static int unsaid(const char *source)
     /* said to the user of an environment variable, of memory that was never there, or by other tests */
     static const char *const others[] = { "emu: ", "RFG_EMU_CHECKS", "the host wrote to", "code object",
                                           "scratch memory" };
-    const char *path = text("%s/emu/check/%s", getenv("RFG_SOURCE_ROOT"), source);
+    const char *path = text("%s/emu/%s", getenv("RFG_SOURCE_ROOT"), source);
     size_t size;
     char *file = rfg_read_file(path, &size), sentence[500], part[500];
     int n = 0;

@@ -257,12 +257,16 @@ static const struct {
     const char *macro;                   /* the one to be wrong; NULL: none */
     int good, bad;
 } formats[] = {
-    { "gemm/gpu/portable.hip", "gemm_portable", "OUT_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL, "IN_DTYPE", 3, 9 },
-    { "gemm/gpu/portable.hip", "gemm_portable", "IN_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL, "OUT_DTYPE", 3, 4 },
-    { "gemm/gpu/skinny.hip", "gemm_skinny", "OUT_DTYPE=1 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL,
-      "IN_DTYPE", 2, 0 },
-    { "gemm/gpu/skinny.hip", "gemm_skinny", "IN_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL,
-      "OUT_DTYPE", 1, 12 },
+    { "gemm/gpu/portable.hip", "gemm_portable", "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL,
+      "IN_DTYPE", 3, 9 },
+    { "gemm/gpu/portable.hip", "gemm_portable", "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL,
+      "OUT_DTYPE", 3, 4 },
+    { "gemm/gpu/portable.hip", "gemm_portable", "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL,
+      "W_DTYPE", 3, 9 },
+    { "gemm/gpu/skinny.hip", "gemm_skinny",
+      "OUT_DTYPE=1 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL, "IN_DTYPE", 2, 0 },
+    { "gemm/gpu/skinny.hip", "gemm_skinny",
+      "IN_DTYPE=2 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL, "OUT_DTYPE", 1, 12 },
     { NULL, NULL, NULL, "rfg_store4(y, rfg_as_u32(rfg_load_float(y, 0, X)))", "X", 3, 9 },
     { NULL, NULL, NULL, "rfg_store_float(y, 0, 1.0f, X)", "X", 2, 6 },
     { NULL, NULL, NULL, "rfg_f32x4 f; f.x = f.y = f.z = f.w = 0; rfg_store_float4(y, 0, f, X)", "X", 2, 8 },

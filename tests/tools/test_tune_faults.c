@@ -75,7 +75,7 @@ START_TEST(looks_at_lse)
     const char *root = getenv("RFG_SOURCE_ROOT");
     snprintf(kernels, sizeof(kernels), "%s/kernels", dir);
     snprintf(cmd, sizeof(cmd),
-             "cp -r '%s/ops' '%s' && sed -i 's/(top + log2_of(l)) \\* LN_2/(top + log2_of(l)) * 0.69f/' "
+             "cp -r '%s/ops' '%s' && sed -i 's/(top + rfg_log2(l)) \\* LN_2/(top + rfg_log2(l)) * 0.69f/' "
              "'%s/mha/portable.hip'",
              root ? root : ".", kernels, kernels);
     ck_assert_msg(system(cmd) == 0, "%s", cmd);
