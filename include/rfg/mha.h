@@ -65,6 +65,7 @@ typedef struct rfg_mha_params {
  * block_table and kv_lens: k and v are a paged cache (chunked prefill: kv_lens[b] counts the chunk's own keys, too).
  * D = Dv in {64, 96, 128, 256}, or D = 192 with Dv = 128 (or 192). Unit stride in the last dimension, any others;
  * pointers and strides that are whole multiples of 16 bytes are fast.
+ * The matrix instructions of MI100 and MI200 take subnormal fp16 for 0: there an fp16 weight below 2^-14 is none.
  * NaN codes of 8-bit k and v may be taken for numbers (480 in e4m3, 0 in e4m3fnuz), by variants that are quick.
  * Hq must be a multiple of Hkv. Sizes of 0 do nothing, Skv = 0 gives zeros.
  * Aliasing: out and lse may not overlap anything else (refused, by the extents of the views). What lies between their
