@@ -6,15 +6,19 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_OPTIONS 8
 
 bool rfg_rtc_bind(struct rfg_rtc *rtc, void *lib, const char *prefix, const char *code, char missing[64])
 {
+    char name[64];
 #define LOAD(member, ...)                                                                                              \
-    snprintf(missing, 64, __VA_ARGS__);                                                                                \
-    if (!(*(void **)&rtc->member = dlsym(lib, missing)))                                                               \
-        return false;
+    snprintf(name, sizeof(name), __VA_ARGS__);                                                                         \
+    if (!(*(void **)&rtc->member = dlsym(lib, name))) {                                                                \
+        memcpy(missing, name, sizeof(name));                                                                           \
+        return false;                                                                                                  \
+    }
     LOAD(version_fn, "%sVersion", prefix)
     LOAD(error_string, "%sGetErrorString", prefix)
     LOAD(create, "%sCreateProgram", prefix)
