@@ -502,7 +502,8 @@ static hipError_t do_hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph,
     x->work = malloc((size_t)g->n_work * sizeof(*x->work) + 1);
     if (!x->work)
         abort();
-    memcpy(x->work, g->work, (size_t)g->n_work * sizeof(*x->work));
+    if (g->n_work)
+        memcpy(x->work, g->work, (size_t)g->n_work * sizeof(*x->work));
     *exec = (hipGraphExec_t)x;
     return hipSuccess;
 }

@@ -100,11 +100,13 @@ START_TEST(of_a_run)
     }
     ck_assert(timed == candidates && timed > 2);
     json_decref(run);
-    /* The rows are there now: a page without candidates. */
-    ck_assert_int_eq(run_program("rfg-tune", "--device cpu --db t.db --json r.json --report r.html "
-                                             "--problem 'gemm f32,f32->f32 M=5 N=17 K=33'"),
-                     0);
-    read_page("r.html", "r.json", &problems, &candidates);
+    /* The rows are there now: a page without candidates. (A busy machine makes them provisional: tuned once more.) */
+    for (int i = 0; i == 0 || (i < 5 && candidates > 0); i++) {
+        ck_assert_int_eq(run_program("rfg-tune", "--device cpu --db t.db --json r.json --report r.html "
+                                                 "--problem 'gemm f32,f32->f32 M=5 N=17 K=33'"),
+                         0);
+        read_page("r.html", "r.json", &problems, &candidates);
+    }
     ck_assert(problems == 1 && candidates == 0);
 }
 END_TEST
