@@ -4,6 +4,7 @@
 #ifndef RFG_ENV_H
 #define RFG_ENV_H
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* $name if set and not empty, else NULL. Always NULL in a program with more rights than its caller (set-uid, file
@@ -12,6 +13,13 @@ static inline const char *rfg_env(const char *name)
 {
     const char *s = secure_getenv(name);
     return s && *s ? s : NULL;
+}
+
+/* Is it set, but empty? */
+static inline bool rfg_env_empty(const char *name)
+{
+    const char *s = secure_getenv(name);
+    return s && !*s;
 }
 
 #endif

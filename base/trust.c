@@ -210,19 +210,34 @@ int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *w
 
 /* ---- programs ------------------------------------------------------------------------------------------------- */
 
-bool rfg_program_trusted(const char *path, struct rfg_reason *why)
+/* A regular file whose owner is root, us, or the owner of `beside` (may be NULL), and that others can't write. */
+static bool is_trusted(const char *path, const char *beside, struct rfg_reason *why)
 {
-    struct stat st, module;
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK))
-        return rfg_refuse(why, "%.80s: no program that can be run", path);
-    char *file = rfg_module_path();
-    bool same = file && stat(file, &module) == 0 && st.st_uid == module.st_uid;
-    free(file);
+    struct stat st, other;
+    if (stat(path, &st) || !S_ISREG(st.st_mode))
+        return rfg_refuse(why, "%.80s: no regular file", path);
+    bool same = beside && stat(beside, &other) == 0 && st.st_uid == other.st_uid;
     if (!same && !is_root(st.st_uid) && st.st_uid != geteuid())
         return rfg_refuse(why, "%.80s: belongs to another user", path);
     if (st.st_mode & S_IWOTH)
         return rfg_refuse(why, "%.80s: can be written by others (chmod o-w)", path);
     return true;
+}
+
+bool rfg_program_trusted(const char *path, struct rfg_reason *why)
+{
+    struct stat st;
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK))
+        return rfg_refuse(why, "%.80s: no program that can be run", path);
+    char *file = rfg_module_path();
+    bool ok = is_trusted(path, file, why);
+    free(file);
+    return ok;
+}
+
+bool rfg_library_trusted(const char *path, const char *beside, struct rfg_reason *why)
+{
+    return is_trusted(path, beside, why);
 }
 
 bool rfg_find_program(const char *name, char *path, size_t size)

@@ -26,6 +26,10 @@ int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *w
  * librfg.so (of the program that librfg.a is linked into); others must not be able to write it. */
 bool rfg_program_trusted(const char *path, struct rfg_reason *why);
 
+/* May a library that was found beside another, and named by nobody, be loaded? The same rule, with the owner of
+ * `beside` in place of librfg.so's. */
+bool rfg_library_trusted(const char *path, const char *beside, struct rfg_reason *why);
+
 /* The path of a program: itself if it has a slash, else the first of $PATH's absolute directories that has it; of
  * the system's own where the environment isn't to be believed. False: there is none. */
 bool rfg_find_program(const char *name, char *path, size_t size);

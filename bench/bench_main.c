@@ -243,18 +243,13 @@ struct result {
     struct rfg_check check;
 };
 
-static size_t rotation(const struct rfg_device *dev)
-{
-    return (size_t)dev->cache_bytes * (dev->platform == RFG_PLATFORM_CPU ? 2 : 4);
-}
-
 static struct rfg_case_params case_params(const struct options *o, const struct rfg_device *dev,
                                           const struct rfg_problem *prob)
 {
     double bytes, flops;
     prob->op->cost(prob, &bytes, &flops);
     return (struct rfg_case_params){ .seed = o->seed,
-                                     .rotate_bytes = rotation(dev),
+                                     .rotate_bytes = rfg_rotate_bytes(dev),
                                      .check_rows = !o->check     ? 1
                                                    : flops > 4e9 ? 16
                                                                  : 0 };

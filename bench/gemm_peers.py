@@ -46,7 +46,7 @@ import torch  # noqa: E402
 import race  # noqa: E402
 import triton_gemm  # noqa: E402
 from floor import Floor, built, checked  # noqa: E402
-from race import GpuLost, attempt, say  # noqa: E402
+from race import attempt, say  # noqa: E402
 
 GRID = [(m, n, 7168) for n in (64, 384, 512, 1024) for m in (1, 2, 4, 8, 16, 32, 64, 128)]
 DTYPES = {"bf16": "bfloat16", "f16": "float16"}
@@ -273,22 +273,13 @@ def measure(p, bench, args, contexts, peers):
     """Times all contestants of a problem; returns its record."""
     p.allocate(bench)
     calls, labels, left_out = contestants_of(p, bench, args, contexts, peers)
-    t = time.monotonic()
-    graphs, errors = {}, {}
-    for name, call in calls.items():
-        what = "%s, %s" % (p.text, name)
+    errors = {}
+
+    def check(name):
         if not name.startswith("floor"):
-            error = attempt(what, lambda: largest_error(p, call))
-            if error is None:
-                continue
-            errors[name] = error
-        g = attempt(what, lambda: bench.capture(call, p.n_sets, p.n_calls))
-        if g:
-            graphs[name] = g
-    bench.phase("checks, captures", t)
-    t = time.monotonic()
-    times = bench.race(graphs, p.n_calls, bench.rounds)
-    bench.phase("timing", t)
+            errors[name] = largest_error(p, calls[name])
+
+    times = bench.times(p, calls, check)
     if "lt" in peers and getattr(peers["lt"], "plan", None):
         peers["lt"].close()
     return {
@@ -569,23 +560,18 @@ def main(argv=None):
     gc.disable()  # not in the middle of a capture, but after each problem
     bench = race.Bench(args.rounds, max_sets=1024, least=64)
     bench.phase("start", race.T0)
-    records, head, code = [], None, 0
-    try:
-        with torch.cuda.stream(bench.stream):
-            if args.repeat:
-                code = run_repeat(args, bench, todo)
-            else:
-                head = run(args, bench, todo, ahead, records)
-    except GpuLost as e:
-        say("# the GPU failed: %s" % e)
-        code = 1
+    if args.repeat:
+        code = bench.on_stream(lambda: run_repeat(args, bench, todo))
+        bench.say_seconds()
+        return int(code is None or code)
+    records = []
+    head = bench.on_stream(lambda: run(args, bench, todo, ahead, records))
     for ours in ("rfg", "rfg+ov"):
         if any(ours in r["us"] for r in records):
             say("\n%s:" % ours)
             say("\n".join("  " + x for x in bars.lines(records, ours, head["copy_gbps"] if head else math.nan)))
-    spent = ", ".join("%s %.1f" % x for x in bench.seconds.items())
-    say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - race.T0))
-    return int(code or not (records or args.repeat))
+    bench.say_seconds()
+    return int(not head or not records)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ import triton  # noqa: E402
 
 import kernels as k  # noqa: E402
 import race  # noqa: E402
-from race import GpuLost, attempt, say  # noqa: E402
+from race import attempt, say  # noqa: E402
 
 BF16, FP8, F32 = torch.bfloat16, torch.float8_e4m3fn, torch.float32
 EPS = 1e-6
@@ -355,17 +355,9 @@ def measure(p, bench, args, contexts, libs, forms):
             line for ctx in contexts.values() for line in ctx.explain(p.text).splitlines() if line.startswith("chosen")
         ],
     )
-    graphs = {}
-    for name, c in contestants.items():
-        if c[1] and attempt("%s, %s" % (p.text, name), lambda: (check(name, p, c), True)[1]) is None:
-            continue
-        g = attempt("%s, %s" % (p.text, name), lambda: bench.capture(c[0], p.n_sets, p.n_calls))
-        if g:
-            graphs[name] = g
-    bench.phase("checks, captures", t)
-    t = time.monotonic()
-    times = bench.race(graphs, p.n_calls, bench.rounds)
-    bench.phase("timing", t)
+    bench.phase("explaining, libraries", t)
+    checked = lambda name: contestants[name][1] and check(name, p, contestants[name])
+    times = bench.times(p, {name: c[0] for name, c in contestants.items()}, checked)
     return {
         "problem": p.text,
         "op": p.op,
@@ -527,21 +519,15 @@ def main(argv=None):
     gc.disable()  # not in the middle of a capture, but after each problem
     bench = race.Bench(args.rounds)
     bench.phase("start", race.T0)
-    records, head, code = [], None, 0
-    try:
-        with torch.cuda.stream(bench.stream):
-            head = run(args, bench, records)
-    except GpuLost as e:
-        say("# the GPU failed: %s" % e)
-        code = 1
+    records = []
+    head = bench.on_stream(lambda: run(args, bench, records))
     gbps = head["copy_gbps"] if head else math.nan
     for ours in ("rfg", "rfg+ov"):
         if any(ours in r["us"] for r in records):
             say("\n%s:" % ours)
             say("\n".join("  " + line for line in bars.lines(records, ours, gbps)))
-    spent = ", ".join("%s %.1f" % x for x in bench.seconds.items())
-    say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - race.T0))
-    return code or not records
+    bench.say_seconds()
+    return int(not head or not records)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ static bool allowed(const rfg_context *ctx, const struct rfg_op *op, const struc
  */
 #define NEAR   2
 #define FASTER 1.5
+/* A predicted row of another CU count is what the model said of that device, and knows nothing else: it is left when
+ * the model, asked for this device, expects its own pick to be AGREES times as fast. */
+#define AGREES 1.1
 
 struct walk {
     rfg_context *ctx;
@@ -27,6 +30,13 @@ struct walk {
     struct rfg_choice *out;
     void (*say)(void *arg, const char *line);
     void *arg;
+    struct model_answer *model;
+};
+
+/* The model's pick, asked for once a walk, however many rows are compared with it. */
+struct model_answer {
+    bool asked, found;
+    struct rfg_choice pick;
 };
 
 __attribute__((format(printf, 2, 3))) static void tell(const struct walk *w, const char *fmt, ...)
@@ -79,29 +89,43 @@ static bool rank(void *arg, const int *p)
     return true;
 }
 
-/* What the model would take; false: it knows none. */
-static bool model_pick(const struct walk *w, struct rfg_choice *out)
+/* What the model would take; NULL: it knows none. */
+static const struct rfg_choice *model_pick(const struct walk *w)
 {
     const struct rfg_op *op = w->prob->op;
-    struct ranking r = { .w = w, .out = out, .best = DBL_MAX };
-    for (int i = 0; i < op->n_variants; i++) {
+    struct model_answer *m = w->model;
+    struct ranking r = { .w = w, .out = &m->pick, .best = DBL_MAX };
+    for (int i = 0; !m->asked && i < op->n_variants; i++) {
         r.var = op->variants[i];
         if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var) && r.var->predict)
             rfg_variant_each(r.var, &w->ctx->dev, w->prob, rank, &r);
     }
-    return r.best < DBL_MAX;
+    m->found = m->asked ? m->found : r.best < DBL_MAX;
+    m->asked = true;
+    return m->found ? &m->pick : NULL;
 }
 
-/* Has the row, of a far M, parameters that this call should not have? */
+/* Has the row, of a far M or foretold for another device, parameters that this call should not have? */
 static bool too_far(const struct walk *w, const struct rfg_row *row, const struct rfg_choice *c, struct rfg_reason *why)
 {
-    struct rfg_choice pick;
     int64_t m = rfg_problem_rows(w->prob), its = rfg_problem_rows(&row->problem);
-    if ((m <= NEAR * its && its <= NEAR * m) || !c->variant->predict || !model_pick(w, &pick))
+    bool foretold = c->rung == RFG_RUNG_OTHER_CUS && row->how == RFG_SOURCE_PREDICTED;
+    if ((m <= NEAR * its && its <= NEAR * m && !foretold) || !c->variant->predict)
         return false;
+    const struct rfg_choice *pick = model_pick(w);
     double us = c->variant->predict(&w->ctx->dev, w->prob, c->params);
-    return us > FASTER * pick.predicted_us &&
-           !rfg_refuse(why, "the model expects %.2f us of it, and %.2f us of its own pick", us, pick.predicted_us);
+    return pick && us > (foretold ? AGREES : FASTER) * pick->predicted_us &&
+           !rfg_refuse(why, "the model expects %.2f us of it, and %.2f us of its own pick", us, pick->predicted_us);
+}
+
+/* Are the row's parameters those of another version of a library, for which they meant something else? */
+static bool other_version(const struct walk *w, const struct rfg_row *row, const struct rfg_variant *var,
+                          struct rfg_reason *why)
+{
+    const char *here = var->by_version ? var->vendor_version(&w->ctx->dev) : "";
+    return *here && strcmp(row->source_hash, here) != 0 &&
+           !rfg_refuse(why, "measured with %s, and this is %s: its parameters mean something else here",
+                       row->source_hash, here);
 }
 
 /* Is what the row says still true of this library and this call? */
@@ -117,6 +141,8 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
         rfg_refuse(&why, "variant '%s' does not exist in this version", row->variant);
     else if (!allowed(w->ctx, w->prob->op, c.variant))
         broken = rfg_refuse(&why, "variant %s is switched off by RFG_VARIANTS", row->variant);
+    else if (other_version(w, row, c.variant, &why))
+        ;
     else if (rfg_row_params(row, c.variant, c.params, &why) &&
              rfg_variant_check(c.variant, &w->ctx->dev, &row->problem, c.params, &why)) {
         broken = false;
@@ -183,13 +209,15 @@ static bool by_other_cus(const struct walk *w)
 static bool by_model(const struct walk *w)
 {
     char config[RFG_CONFIG_STRLEN];
-    bool found = model_pick(w, w->out);
-    if (found)
-        tell(w, "rung 4: the model picks %s, %.2f us predicted",
-             rfg_config_format(w->out->variant, w->out->params, config, sizeof(config)), w->out->predicted_us);
-    else
+    const struct rfg_choice *pick = model_pick(w);
+    if (!pick) {
         tell(w, "rung 4: the model knows no variant for this problem");
-    return found;
+        return false;
+    }
+    *w->out = *pick;
+    tell(w, "rung 4: the model picks %s, %.2f us predicted",
+         rfg_config_format(pick->variant, pick->params, config, sizeof(config)), pick->predicted_us);
+    return true;
 }
 
 static bool first(void *arg, const int *p)
@@ -243,9 +271,15 @@ rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg
         [RFG_RUNG_EXACT] = by_exact, [RFG_RUNG_NEAREST] = by_nearest,   [RFG_RUNG_OTHER_CUS] = by_other_cus,
         [RFG_RUNG_MODEL] = by_model, [RFG_RUNG_PORTABLE] = by_portable,
     };
-    struct walk w = {
-        .ctx = ctx, .prob = prob, .key = rfg_problem_key(prob), .skip = skip, .out = out, .say = say, .arg = arg
-    };
+    struct model_answer model = { 0 };
+    struct walk w = { .ctx = ctx,
+                      .prob = prob,
+                      .key = rfg_problem_key(prob),
+                      .skip = skip,
+                      .out = out,
+                      .say = say,
+                      .arg = arg,
+                      .model = &model };
     bool overlaps = rfg_problem_overlaps(prob);
     for (int r = from; r <= RFG_RUNG_PORTABLE; r++)
         /* Rows tuned for overlap, then the others, which tell more than the next rung. */

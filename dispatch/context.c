@@ -186,6 +186,7 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     pthread_mutex_init(&ctx->cpu_lock, NULL);
     pthread_mutex_init(&ctx->warn_lock, NULL);
     pthread_mutex_init(&ctx->module_lock, NULL);
+    pthread_mutex_init(&ctx->vendor_lock, NULL);
     pthread_mutex_init(&ctx->streams_lock, NULL);
 
     const char *variants = setting(p->variants, "RFG_VARIANTS");
@@ -217,6 +218,7 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
             ctx->dev.cu_count, ctx->hip ? "CUs" : "threads", rfg_snapshot_rows(ctx->snap), ctx->user_db);
     if (ctx->pool)
         rfg_fork_watch(ctx);
+    rfg_vendor_begin(ctx);
     *out = ctx;
     return RFG_OK;
 }
@@ -274,6 +276,8 @@ void rfg_context_destroy(rfg_context **pctx)
     rfg_plan_free_all(ctx);
     rfg_stream_destroy_all(ctx);
     rfg_workspace_free_all(ctx);
+    if (entered)
+        rfg_vendor_end(ctx);
     if (ctx->own_stream)
         (void)ctx->hip->hipStreamDestroy(ctx->own_stream);
     if (entered)
@@ -289,6 +293,7 @@ void rfg_context_destroy(rfg_context **pctx)
     pthread_mutex_destroy(&ctx->cpu_lock);
     pthread_mutex_destroy(&ctx->warn_lock);
     pthread_mutex_destroy(&ctx->module_lock);
+    pthread_mutex_destroy(&ctx->vendor_lock);
     pthread_mutex_destroy(&ctx->streams_lock);
     free(ctx);
 }
@@ -478,6 +483,8 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     struct rfg_graph *record = NULL;
     int previous = -1;
     rfg_status st = RFG_OK;
+    if (rfg_stream_is_special(ctx, stream))
+        return rfg_stream_refuse_special(prob->op->name, stream);
     if (!ctx->hip && stream && (st = rfg_stream_record(ctx, prob->op->name, stream, &record)) != RFG_OK)
         return st;
     if (atomic_load_explicit(&ctx->describing, memory_order_relaxed) && description.ctx == ctx) {

@@ -89,6 +89,12 @@ rfg_status rfg_variant_request(const struct rfg_device *dev, const struct rfg_pr
                                const struct rfg_variant *var, const int *p, struct rfg_jit_request *req,
                                char name[RFG_CONFIG_STRLEN], struct rfg_kernel *kernel);
 
+/* Variants whose first use may end the process are tried in a child process first: by fn from now on (tests; NULL: by
+ * the child again), or not at all (what the child calls). */
+typedef bool (*rfg_vendor_try_fn)(const rfg_context *ctx, const struct rfg_variant *var, struct rfg_reason *why);
+void rfg_vendor_override_try(rfg_vendor_try_fn fn);
+void rfg_vendor_alone(void);
+
 /* "hiprtc 5.2..." for kernels, the C compiler for host variants, the library for vendors: tuned row columns. */
 void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
                             char source_hash[65], char *compiler, size_t size);

@@ -39,7 +39,8 @@ struct stream_space {
     _Atomic(rfg_stream) stream;
     void *workspace;
     uint32_t *counters;
-    bool given; /* by rfg_stream_set_workspace(): not ours to free */
+    bool given;           /* by rfg_stream_set_workspace(): not ours to free */
+    _Atomic bool settled; /* the counters are zero for all streams, not only for what follows on this one */
 };
 #define RFG_NO_STREAM ((rfg_stream)UINTPTR_MAX)
 
@@ -81,6 +82,9 @@ struct rfg_context {
     pthread_mutex_t streams_lock; /* of made_streams and what is in it; no other lock is taken under it */
     struct made_stream *made_streams;
 
+    pthread_mutex_t vendor_lock; /* held to add handles and to give them to streams; capture_lock is taken under it */
+    _Atomic(struct vendor_handle *) vendor_handles; /* only added to: readers take no lock */
+
     pthread_mutex_t module_lock;
     struct module *modules;
 
@@ -108,11 +112,20 @@ rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob);
 
 /* workspace.c. The stream's, allocated now if it has none; the device is current. */
 rfg_status rfg_workspace_of(rfg_context *ctx, rfg_stream stream, const struct stream_space **out);
+/* The same, and waits until its counters are zero whatever stream they are used from: a graph of this stream's launches
+ * may be replayed on another. (But not if the stream is being captured: then it is too late.) */
+rfg_status rfg_workspace_settle(rfg_context *ctx, const char *fn, rfg_stream stream);
 /* Frees the stream's, if it has one that is ours, and forgets it. Under ctx->lock, the device is current. */
 hipError_t rfg_workspace_drop(rfg_context *ctx, rfg_stream stream);
 void rfg_workspace_free_all(rfg_context *ctx);
 
-/* streams.c. Is the stream captured? fn: whose argument it is. */
+/* streams.c. hipStreamLegacy and hipStreamPerThread, or CUDA's, which have the same values. */
+static inline bool rfg_stream_is_special(const rfg_context *ctx, rfg_stream stream)
+{
+    return ctx->hip && (uintptr_t)stream - 1 < 2;
+}
+rfg_status rfg_stream_refuse_special(const char *fn, rfg_stream stream);
+/* Is the stream captured? fn: whose argument it is. */
 rfg_status rfg_stream_captured(rfg_context *ctx, const char *fn, rfg_stream stream, bool *captured);
 /* On cpu: the capture's record that calls in the stream go to, NULL: they are done. */
 rfg_status rfg_stream_record(rfg_context *ctx, const char *fn, rfg_stream stream, struct rfg_graph **record);
@@ -120,6 +133,28 @@ rfg_status rfg_graph_add_launch(struct rfg_graph *g, const struct rfg_plan *plan
 /* The stream, if it is one of rfg_stream_create(). Under streams_lock. */
 struct made_stream *rfg_stream_made(rfg_context *ctx, rfg_stream stream);
 void rfg_stream_destroy_all(rfg_context *ctx);
+
+/* vendor.c. Handles of the libraries that can be used at once, when the context is made. */
+void rfg_vendor_begin(rfg_context *ctx);
+/* A stream that begins to be used gets a handle of each library in use, so far as that can be. The device is current.
+ */
+void rfg_vendor_stream(rfg_context *ctx, rfg_stream stream);
+/* The stream's; NULL: the variant has none. The device is current. NOT_READY: there is none, and none can be made now.
+ */
+rfg_status rfg_vendor_handle(rfg_context *ctx, const struct rfg_variant *var, rfg_stream stream, void **handle);
+/* The stream is idle, and gone: its handles are closed. They are no other stream's: kernels that it left would share
+ * them. */
+void rfg_vendor_leave(rfg_context *ctx, rfg_stream stream);
+bool rfg_vendor_serves(const rfg_context *ctx, rfg_stream stream);
+void rfg_vendor_end(rfg_context *ctx);
+rfg_status rfg_vendor_prepare(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
+                              const int *p, void **plan);
+/* Captures of this library: handles are not made beside them. forget: of a stream that is destroyed in its capture. */
+hipError_t rfg_capture_begin(const rfg_context *ctx, rfg_stream stream);
+hipError_t rfg_capture_end(const rfg_context *ctx, rfg_stream stream, hipGraph_t *graph);
+void rfg_capture_forget(void);
+void rfg_capture_before_fork(void);
+void rfg_capture_after_fork(bool child);
 
 /* fork.c. A cpu context that is made is watched until it is destroyed. */
 void rfg_fork_watch(rfg_context *ctx);

@@ -11,99 +11,209 @@
 #include "dispatch/hip/hip.h"
 #include "base/util.h"
 
+#define AMD    RFG_PLATFORM_AMD
+#define NVIDIA RFG_PLATFORM_NVIDIA
 #define MMA    RFG_FEATURE_MMA
 #define ASYNC  RFG_FEATURE_ASYNC
 #define HOPPER (MMA | ASYNC | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP)
 #define KIB    1024
 #define MIB    (1024 * 1024)
 
-/* Peaks from vendors' data sheets, except sm_90: an H200 as measured (docs/perf). Latencies of the AMD rows are guesses
- * that only rank. */
-static const struct known {
-    const char *arch, *target;
+/* Transfers of a pin in one clock of the memory, as amdgpu counts clocks: HIP's memoryClockRate is the highest state of
+ * pp_dpm_mclk in kHz (clr 6.2, rocdevice.cpp: HSA_AMD_AGENT_INFO_MEMORY_MAX_FREQUENCY; Linux 6.8, amdgpu_amdkfd:
+ * mem_clk_max). MI210 says 1600 MHz for 3.2 Gbit/s, MI300X 1300 for 5.2, RX 7900 XTX 1249 for 20, Strix Halo 1000
+ * for 8. */
+#define HBM2   2
+#define HBM3   4
+#define GDDR6  16
+#define LPDDR5 8
+#define DDR5   2
+/* LPDDR5X's fastest grade: 10.7 Gbit/s. The same chips with DDR5 say 2400 MHz and more. */
+#define LPDDR5_MOST_KHZ 1400000
+
+/* An architecture, or several of one kind: what its CUs can do. Peaks from vendors' data sheets, except sm_90: an H200
+ * as measured (docs/perf). Latencies of AMD's are guesses that only rank; gfx1100's launch was measured by others
+ * (ROCm/rocm-systems, issue 10834: 941 nodes of a graph on a W7900). */
+static const struct family {
+    const char *name; /* what the names of its archs begin with; the first that fits counts */
     enum rfg_platform platform;
-    int cus, wave, lds;
+    int cus; /* that have these peaks; others have their share */
+    int wave, lds;
     unsigned features;
-    double gbps, mma_tflops, fma_tflops, latency_us, sync_us, load_us, cache_gbps;
-    int64_t cache;
-} table[] = {
-    { "gfx908", "gfx908", RFG_PLATFORM_AMD, 120, 64, 64 * KIB, MMA, 1228, 92, 23, 2.5, 1.5, 1, 3000, 8 * MIB },
-    { "gfx90a", "gfx90a", RFG_PLATFORM_AMD, 104, 64, 64 * KIB, MMA, 1638, 181, 23, 2.5, 1.5, 1, 3500, 8 * MIB },
-    { "gfx942", "gfx942", RFG_PLATFORM_AMD, 304, 64, 64 * KIB, MMA, 5300, 1307, 163, 2.0, 0.9, 0.9, 10000, 256 * MIB },
-    { "gfx950", "gfx950", RFG_PLATFORM_AMD, 256, 64, 160 * KIB, MMA, 8000, 2500, 157, 2.0, 0.9, 0.9, 12000, 256 * MIB },
-    { "gfx1030", "gfx1030", RFG_PLATFORM_AMD, 80, 32, 64 * KIB, 0, 512, 0, 20, 2.5, 1.5, 0.7, 1800, 128 * MIB },
-    { "gfx1100", "gfx1100", RFG_PLATFORM_AMD, 96, 32, 64 * KIB, MMA, 960, 122, 61, 2.0, 1.5, 0.7, 3000, 96 * MIB },
-    { "gfx1201", "gfx1201", RFG_PLATFORM_AMD, 64, 32, 64 * KIB, MMA, 640, 195, 48, 2.0, 1.5, 0.7, 2500, 64 * MIB },
-    { "sm_80", "sm_80", RFG_PLATFORM_NVIDIA, 108, 32, 163 * KIB, MMA | ASYNC, 2039, 312, 19, 1.5, 1.2, 0.7, 4500,
-      40 * MIB },
-    { "sm_90", "sm_90a", RFG_PLATFORM_NVIDIA, 132, 32, 227 * KIB, HOPPER, 4300, 790, 60, 1.25, 1.4, 0.6, 8400,
-      60 * MIB },
-    { "sm_100", "sm_100a", RFG_PLATFORM_NVIDIA, 148, 32, 227 * KIB, HOPPER, 8000, 2250, 75, 1.25, 1.0, 0.6, 9000,
-      126 * MIB },
+    int transfers; /* of each pin of the memory in a clock as HIP counts them; 0: the platform knows */
+    double mma_tflops, fma_tflops, latency_us, sync_us, load_us, cache_gbps;
+} families[] = {
+    { "gfx908", AMD, 120, 64, 64 * KIB, MMA, HBM2, 92, 23, 2.5, 1.5, 1, 3000 },
+    { "gfx90a", AMD, 104, 64, 64 * KIB, MMA, HBM2, 181, 23, 2.5, 1.5, 1, 3500 },
+    { "gfx94", AMD, 304, 64, 64 * KIB, MMA, HBM3, 1307, 163, 2.0, 0.9, 0.9, 10000 },
+    { "gfx950", AMD, 256, 64, 160 * KIB, MMA, HBM3, 2500, 157, 2.0, 0.9, 0.9, 12000 },
+    { "gfx103", AMD, 80, 32, 64 * KIB, 0, GDDR6, 0, 20, 2.5, 1.5, 0.7, 1800 },
+    { "gfx1101", AMD, 60, 32, 64 * KIB, MMA, GDDR6, 75, 37, 2.0, 1.5, 0.7, 2000 },
+    { "gfx1102", AMD, 32, 32, 64 * KIB, MMA, GDDR6, 43, 21, 2.0, 1.5, 0.7, 1000 },
+    { "gfx1103", AMD, 12, 32, 64 * KIB, MMA, LPDDR5, 17, 8, 2.0, 1.5, 0.9, 400 },
+    { "gfx110", AMD, 96, 32, 64 * KIB, MMA, GDDR6, 122, 61, 3.85, 1.5, 0.7, 3000 },
+    { "gfx115", AMD, 40, 32, 64 * KIB, MMA, LPDDR5, 59, 30, 2.0, 1.5, 0.9, 1000 },
+    { "gfx1200", AMD, 32, 32, 64 * KIB, MMA, GDDR6, 103, 26, 2.0, 1.5, 0.7, 1250 },
+    { "gfx120", AMD, 64, 32, 64 * KIB, MMA, GDDR6, 195, 48, 2.0, 1.5, 0.7, 2500 },
+    { "sm_80", NVIDIA, 108, 32, 163 * KIB, MMA | ASYNC, 0, 312, 19, 1.5, 1.2, 0.7, 4500 },
+    { "sm_90", NVIDIA, 132, 32, 227 * KIB, HOPPER, 0, 790, 60, 1.25, 1.4, 0.6, 8400 },
+    { "sm_100", NVIDIA, 148, 32, 227 * KIB, HOPPER, 0, 2250, 75, 1.25, 1.0, 0.6, 9000 },
 };
 
-static const struct known *find(const char *arch, size_t len)
+/* What is sold with an arch: its memory, and the last cache before it. The first of an arch is what its name alone
+ * stands for. */
+static const struct product {
+    const char *arch;
+    const char *name; /* part of the one that the runtime tells */
+    int cus, xcds;    /* as one device; a partition has some of the XCDs */
+    double gbps;
+    int64_t cache;
+} products[] = {
+    { "gfx908", "MI100", 120, 1, 1228, 8 * MIB },       { "gfx90a", "MI210", 104, 1, 1638, 8 * MIB },
+    { "gfx90a", "MI250", 104, 1, 1638, 8 * MIB }, /* each of its two dies is a device */
+    { "gfx90a", "MI250X", 110, 1, 1638, 8 * MIB },      { "gfx942", "MI300X", 304, 8, 5300, 256 * MIB },
+    { "gfx942", "MI325X", 304, 8, 6000, 256 * MIB },    { "gfx942", "MI300A", 228, 6, 5300, 256 * MIB },
+    { "gfx942", "MI308X", 80, 4, 5300, 256 * MIB },     { "gfx950", "MI355X", 256, 8, 8000, 256 * MIB },
+    { "gfx950", "MI350X", 256, 8, 8000, 256 * MIB },    { "gfx1030", "RX 6900 XT", 80, 1, 512, 128 * MIB },
+    { "gfx1030", "RX 6950 XT", 80, 1, 576, 128 * MIB }, { "gfx1030", "RX 6800 XT", 72, 1, 512, 128 * MIB },
+    { "gfx1030", "RX 6800", 60, 1, 512, 128 * MIB },    { "gfx1100", "RX 7900 XTX", 96, 1, 960, 96 * MIB },
+    { "gfx1100", "W7900", 96, 1, 864, 96 * MIB },       { "gfx1100", "RX 7900 XT", 84, 1, 800, 80 * MIB },
+    { "gfx1100", "RX 7900 GRE", 80, 1, 576, 64 * MIB }, { "gfx1100", "W7800", 70, 1, 576, 64 * MIB },
+    { "gfx1101", "RX 7800 XT", 60, 1, 624, 64 * MIB },  { "gfx1101", "RX 7700 XT", 54, 1, 432, 48 * MIB },
+    { "gfx1101", "W7700", 48, 1, 576, 64 * MIB },       { "gfx1102", "RX 7600", 32, 1, 288, 32 * MIB },
+    { "gfx1103", "780M", 12, 1, 120, 2 * MIB },         { "gfx1150", "890M", 16, 1, 120, 2 * MIB },
+    { "gfx1151", "8060S", 40, 1, 256, 32 * MIB },       { "gfx1152", "860M", 8, 1, 120, 2 * MIB },
+    { "gfx1153", "840M", 4, 1, 120, 2 * MIB },          { "gfx1200", "RX 9060 XT", 32, 1, 320, 32 * MIB },
+    { "gfx1201", "RX 9070 XT", 64, 1, 640, 64 * MIB },  { "gfx1201", "RX 9070", 56, 1, 640, 64 * MIB },
+    { "gfx1201", "RX 9070 GRE", 48, 1, 432, 48 * MIB }, { "sm_80", "A100", 108, 1, 2039, 40 * MIB },
+    { "sm_90", "H200", 132, 1, 4300, 60 * MIB },        { "sm_100", "B200", 148, 1, 8000, 126 * MIB },
+};
+
+static const struct family *family_of(const char *arch)
 {
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (strlen(table[i].arch) == len && !strncmp(table[i].arch, arch, len))
-            return &table[i];
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        if (!strncmp(families[i].name, arch, strlen(families[i].name)))
+            return &families[i];
     return NULL;
 }
 
-void rfg_device_peaks(struct rfg_device *dev)
+/* XCDs of a device that has `cus` of the product's CUs; 0: that is no partition of it. AMD's modes give every one of
+ * the partitions as many. */
+static int xcds_of(const struct product *p, int cus)
 {
-    const struct known *k = find(dev->arch, strlen(dev->arch));
-    if (k) {
-        dev->features |= k->features;
-        dev->mem_gbps = k->gbps;
-        dev->mma_tflops = k->mma_tflops * dev->cu_count / k->cus;
-        dev->fma_tflops = k->fma_tflops * dev->cu_count / k->cus;
-        dev->latency_us = k->latency_us;
-        dev->sync_us = k->sync_us;
-        dev->load_us = k->load_us;
-        dev->cache_gbps = k->cache_gbps;
-        if (!dev->cache_bytes)
-            dev->cache_bytes = k->cache;
+    int64_t part = (int64_t)cus * p->xcds;
+    int n = (int)(part / p->cus);
+    return part % p->cus || n < 1 || p->xcds % n ? 0 : n;
+}
+
+/* By its name and CUs, as more than one name may be in the runtime's ("RX 9070", "RX 9070 XT"); else by its name (cut
+ * down, or a partition); by its CUs; as a partition by them. */
+static const struct product *product_of(const char *arch, int cus, const char *name)
+{
+    const struct product *best = NULL;
+    int most = 0;
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        const struct product *p = &products[i];
+        if (strcmp(p->arch, arch))
+            continue;
+        int fits = 4 * (strstr(name, p->name) != NULL) + 2 * (p->cus == cus) + (xcds_of(p, cus) > 0);
+        if (fits > most) {
+            most = fits;
+            best = p;
+        }
+    }
+    return best;
+}
+
+static const struct product *usual_product(const char *arch, size_t len)
+{
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++)
+        if (strlen(products[i].arch) == len && !strncmp(products[i].arch, arch, len))
+            return &products[i];
+    return NULL;
+}
+
+/* What the clock and the width say; 0: nothing. */
+static double clocked_gbps(const struct family *f, const struct rfg_memory *m)
+{
+    int transfers = f ? f->transfers : HBM2;
+    if (transfers == LPDDR5 && m->clock_khz > LPDDR5_MOST_KHZ)
+        transfers = DDR5;
+    return 1e-6 * m->clock_khz * transfers * m->bus_bits / 8;
+}
+
+/* Bandwidth of the whole of which the device may be a partition. The clock knows about siblings that no table has, and
+ * about half a laptop's memory; of a known product it isn't believed if it is far off: amdkfd says 100 MHz where clocks
+ * aren't managed, a virtual function may say nothing. */
+static double whole_gbps(const struct rfg_device *dev, const struct family *f, const struct product *p,
+                         const struct rfg_memory *m)
+{
+    double gbps = clocked_gbps(f, m);
+    if (p)
+        return gbps > p->gbps / 4 && gbps < p->gbps * 4 ? gbps : p->gbps;
+    return gbps >= 1 ? gbps : dev->mem_gbps > 0 ? dev->mem_gbps : 8.0 * dev->cu_count;
+}
+
+void rfg_device_peaks(struct rfg_device *dev, const struct rfg_memory *memory)
+{
+    static const struct rfg_memory unsaid = { "", 0, 0, 0 };
+    const struct rfg_memory *m = memory ? memory : &unsaid;
+    const struct family *f = family_of(dev->arch);
+    const struct product *p = product_of(dev->arch, dev->cu_count, m->product);
+    if (!p && f)
+        p = usual_product(dev->arch, strlen(dev->arch));
+    /* A partition is told the clock and width of the whole, and has it to itself only while the others rest. */
+    int xcds = !p ? 0 : m->xcds > 0 ? m->xcds : xcds_of(p, dev->cu_count), all = p ? p->xcds : 1;
+    double share = xcds > 0 && xcds < all ? (double)xcds / all : 1;
+    dev->xcds = xcds > 0 ? xcds : all;
+    dev->mem_gbps = share * whole_gbps(dev, f, p, m);
+    if (p && p->cache > dev->cache_bytes)
+        dev->cache_bytes = p->cache;
+    if (!dev->cache_bytes)
+        dev->cache_bytes = 64 * MIB;
+    if (f) {
+        dev->features |= f->features;
+        dev->mma_tflops = f->mma_tflops * dev->cu_count / f->cus;
+        dev->fma_tflops = f->fma_tflops * dev->cu_count / f->cus;
+        dev->latency_us = f->latency_us;
+        dev->sync_us = f->sync_us;
+        dev->load_us = f->load_us;
+        dev->cache_gbps = share * f->cache_gbps;
         return;
     }
     /* An arch nobody has written down: middling numbers, and only what every GPU can do. */
     if (dev->platform == RFG_PLATFORM_NVIDIA && !strncmp(dev->arch, "sm_", 3) && atoi(dev->arch + 3) >= 80)
         dev->features |= MMA | ASYNC;
-    if (dev->mem_gbps <= 0)
-        dev->mem_gbps = 8.0 * dev->cu_count;
     dev->mma_tflops = 1.0 * dev->cu_count;
     dev->fma_tflops = 0.25 * dev->cu_count;
     dev->latency_us = 2;
     dev->sync_us = 1.5;
     dev->load_us = 0.9;
     dev->cache_gbps = 2.5 * dev->mem_gbps;
-    if (!dev->cache_bytes)
-        dev->cache_bytes = 64 * MIB;
 }
 
 bool rfg_device_imagine(struct rfg_device *dev, const char *arch)
 {
     size_t len = strcspn(arch, ":");
-    const struct known *k = find(arch, len);
-    long cus = k ? k->cus : 0;
-    if (k && arch[len]) {
+    const struct product *p = usual_product(arch, len);
+    long cus = p ? p->cus : 0;
+    if (p && arch[len]) {
         char *end;
         cus = strtol(arch + len + 1, &end, 10);
         if (end == arch + len + 1 || *end || cus < 1 || cus > 65535)
             return false;
     }
-    if (!k)
+    if (!p)
         return false;
-    *dev = (struct rfg_device){ .platform = k->platform,
-                                .cu_count = (int)cus,
-                                .wave_size = k->wave,
-                                .lds_bytes = k->lds,
-                                .max_threads = 1024,
-                                .cache_bytes = k->cache };
-    snprintf(dev->name, sizeof(dev->name), "%s:%ld", k->arch, cus);
-    snprintf(dev->arch, sizeof(dev->arch), "%s", k->arch);
-    snprintf(dev->target, sizeof(dev->target), "%s", k->target);
-    rfg_device_peaks(dev);
+    const struct family *f = family_of(p->arch);
+    *dev = (struct rfg_device){
+        .platform = f->platform, .cu_count = (int)cus, .wave_size = f->wave, .lds_bytes = f->lds, .max_threads = 1024
+    };
+    snprintf(dev->name, sizeof(dev->name), "%s:%ld", p->arch, cus);
+    snprintf(dev->arch, sizeof(dev->arch), "%s", p->arch);
+    /* wgmma, clusters and their kin exist only in the arch-specific targets. */
+    snprintf(dev->target, sizeof(dev->target), "%s%s", p->arch, f->features & RFG_FEATURE_CLUSTER ? "a" : "");
+    rfg_device_peaks(dev, NULL);
     return true;
 }
 

@@ -12,6 +12,7 @@ atomic_uint rfg_forks;
 
 static void before_fork(void)
 {
+    rfg_capture_before_fork();
     pthread_mutex_lock(&lock);
     for (rfg_context *c = first; c; c = c->next) {
         pthread_mutex_lock(&c->lock);
@@ -21,7 +22,7 @@ static void before_fork(void)
     }
 }
 
-static void unlock_all(void)
+static void unlock(bool child)
 {
     for (rfg_context *c = first; c; c = c->next) {
         pthread_mutex_unlock(&c->streams_lock);
@@ -30,6 +31,12 @@ static void unlock_all(void)
         pthread_mutex_unlock(&c->lock);
     }
     pthread_mutex_unlock(&lock);
+    rfg_capture_after_fork(child);
+}
+
+static void in_parent(void)
+{
+    unlock(false);
 }
 
 static void in_child(void)
@@ -40,13 +47,13 @@ static void in_child(void)
         c->save_misses = false; /* SQLite may be in any state; and the parent counts what was before */
         c->forks = atomic_load(&rfg_forks);
     }
-    unlock_all();
+    unlock(true);
 }
 
 static void install(void)
 {
     rfg_log_watch_forks(); /* first: contexts log under their locks */
-    (void)pthread_atfork(before_fork, unlock_all, in_child);
+    (void)pthread_atfork(before_fork, in_parent, in_child);
 }
 
 unsigned rfg_fork_count(void)

@@ -203,11 +203,9 @@ rfg_status rfg_plan_create(rfg_context *ctx, const struct rfg_problem *prob, con
     case RFG_VARIANT_HOST:
         st = prepare_host(ctx, plan);
         break;
-    case RFG_VARIANT_VENDOR: {
-        struct rfg_vendor_env env = { .hip = ctx->hip, .device = ctx->ordinal };
-        st = var->vendor_prepare(&ctx->dev, prob, p, &env, &plan->vendor);
+    case RFG_VARIANT_VENDOR:
+        st = rfg_vendor_prepare(ctx, prob, var, p, &plan->vendor);
         break;
-    }
     }
     if (st != RFG_OK)
         rfg_plan_destroy(ctx, &plan);
@@ -278,8 +276,9 @@ static rfg_status launch(rfg_context *ctx, const struct rfg_plan *plan, void *ka
         head->counters = NULL;
     }
     if (var->kind == RFG_VARIANT_VENDOR) {
-        struct rfg_vendor_env env = { ctx->hip, ctx->ordinal, head->workspace, stream };
-        return var->vendor_run(plan->vendor, kargs, &env);
+        struct rfg_vendor_env env = { ctx->hip, ctx->ordinal, head->workspace, stream, NULL };
+        rfg_status st = rfg_vendor_handle(ctx, var, stream, &env.handle);
+        return st == RFG_OK ? var->vendor_run(plan->vendor, kargs, &env) : st;
     }
     const struct rfg_launch *l = &plan->launch;
     void *params[] = { kargs };

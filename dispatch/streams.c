@@ -85,10 +85,27 @@ rfg_status rfg_stream_record(rfg_context *ctx, const char *fn, rfg_stream stream
                         "%s: stream is %p: must be NULL on cpu, or one of rfg_stream_create()", fn, stream);
 }
 
+/* ROCm/clr, hipamd/src/hip_stream.cpp, isValid(): 2 becomes a stream of the calling thread; 1 is the default stream
+ * since 2024, and to 6.2.2 no stream at all. */
+rfg_status rfg_stream_refuse_special(const char *fn, rfg_stream stream)
+{
+    return (uintptr_t)stream == 1
+               ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                          "%s: stream is %p, the runtime's name for the default stream: must be NULL for that one", fn,
+                          stream)
+               : rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                          "%s: stream is %p, which means another stream in each thread: must be one stream, which has "
+                          "one workspace",
+                          fn, stream);
+}
+
 rfg_status rfg_stream_captured(rfg_context *ctx, const char *fn, rfg_stream stream, bool *captured)
 {
     struct rfg_graph *record = NULL;
     hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+    *captured = false;
+    if (rfg_stream_is_special(ctx, stream))
+        return rfg_stream_refuse_special(fn, stream);
     rfg_status st = ctx->hip ? RFG_OK : rfg_stream_record(ctx, fn, stream, &record);
     hipError_t e = ctx->hip ? ctx->hip->hipStreamIsCapturing((hipStream_t)stream, &status) : hipSuccess;
     *captured = record || status != hipStreamCaptureStatusNone;
@@ -331,6 +348,9 @@ static rfg_status destroy_stream(rfg_context *ctx, struct made_stream *s)
         hipError_t e = ctx->hip->hipStreamSynchronize((hipStream_t)s->stream);
         if (e != hipSuccess)
             st = rfg_hip_fail(ctx, "hipStreamSynchronize", e);
+        rfg_vendor_leave(ctx, s->stream);
+        if (s->capturing)
+            rfg_capture_forget();
         pthread_mutex_lock(&ctx->lock);
         e = rfg_workspace_drop(ctx, s->stream);
         pthread_mutex_unlock(&ctx->lock);
@@ -415,15 +435,14 @@ rfg_status rfg_stream_begin_capture(rfg_context *ctx, rfg_stream stream)
     int previous;
     struct made_stream *s;
     struct rfg_graph *record = NULL;
-    const struct stream_space *space;
     rfg_status st = enter_outside_captures(ctx, fn, &previous);
     if (st != RFG_OK)
         return st;
     st = find_made(ctx, fn, stream, false, &s);
     if (st == RFG_OK && ctx->hip)
-        st = rfg_workspace_of(ctx, stream, &space);
+        st = rfg_workspace_settle(ctx, fn, stream);
     if (st == RFG_OK && ctx->hip) {
-        hipError_t e = ctx->hip->hipStreamBeginCapture((hipStream_t)stream, hipStreamCaptureModeThreadLocal);
+        hipError_t e = rfg_capture_begin(ctx, stream);
         if (e != hipSuccess)
             st = rfg_hip_fail(ctx, "hipStreamBeginCapture", e);
     } else if (st == RFG_OK && !(record = new_graph(s)))
@@ -440,7 +459,7 @@ static rfg_status end_on_gpu(rfg_context *ctx, struct made_stream *s, struct rfg
     hipGraph_t captured = NULL;
     hipGraphExec_t exec;
     struct rfg_graph *g = NULL;
-    hipError_t e = ctx->hip->hipStreamEndCapture((hipStream_t)s->stream, &captured);
+    hipError_t e = rfg_capture_end(ctx, s->stream, &captured);
     if (e != hipSuccess)
         return rfg_hip_fail(ctx, "hipStreamEndCapture", e);
     e = ctx->hip->hipGraphInstantiate(&exec, captured, NULL, NULL, 0);

@@ -12,7 +12,7 @@ size_t rfg_workspace_size(const rfg_context *ctx)
 {
     if (!ctx)
         (void)rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_workspace_size: ctx is NULL: must be a context");
-    return ctx && ctx->hip ? RFG_WORKSPACE_BYTES + COUNTER_BYTES : 0;
+    return ctx && ctx->hip ? rfg_workspace_bytes(&ctx->dev) + COUNTER_BYTES : 0;
 }
 
 static struct stream_space *find_space(rfg_context *ctx, rfg_stream stream)
@@ -46,10 +46,10 @@ static rfg_status set_space(rfg_context *ctx, rfg_stream stream, void *memory, s
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY,
                         "%s: stream %p would be number %d: a context serves at most %d streams", ctx->dev.name, stream,
                         RFG_MAX_STREAMS + 1, RFG_MAX_STREAMS);
-    hipError_t e = mem ? hipSuccess : hip->hipMalloc(&mem, RFG_WORKSPACE_BYTES + COUNTER_BYTES);
+    hipError_t e = mem ? hipSuccess : hip->hipMalloc(&mem, rfg_workspace_size(ctx));
     if (e != hipSuccess)
         return rfg_hip_fail(ctx, "hipMalloc", e);
-    uint32_t *counters = (uint32_t *)((char *)mem + RFG_WORKSPACE_BYTES);
+    uint32_t *counters = (uint32_t *)((char *)mem + rfg_workspace_bytes(&ctx->dev));
     e = hip->hipMemsetD8Async((hipDeviceptr_t)counters, 0, COUNTER_BYTES, (hipStream_t)stream);
     if (e != hipSuccess) {
         if (!memory)
@@ -59,8 +59,10 @@ static rfg_status set_space(rfg_context *ctx, rfg_stream stream, void *memory, s
     space->workspace = mem;
     space->counters = counters;
     space->given = memory != NULL;
+    atomic_store(&space->settled, false);
     atomic_store_explicit(&space->stream, stream, memory_order_release);
     *out = space;
+    rfg_vendor_stream(ctx, stream);
     return RFG_OK;
 }
 
@@ -100,22 +102,44 @@ rfg_status rfg_workspace_of(rfg_context *ctx, rfg_stream stream, const struct st
     return st;
 }
 
-rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream)
+/* What was queued on the stream so far, the memset of its counters among it, has ended. */
+static rfg_status settle(rfg_context *ctx, rfg_stream stream, struct stream_space *space)
+{
+    hipError_t e = ctx->hip->hipStreamSynchronize((hipStream_t)stream);
+    if (e != hipSuccess)
+        return rfg_hip_fail(ctx, "hipStreamSynchronize", e);
+    atomic_store(&space->settled, true);
+    return RFG_OK;
+}
+
+rfg_status rfg_workspace_settle(rfg_context *ctx, const char *fn, rfg_stream stream)
 {
     const struct stream_space *space;
+    bool captured = false;
+    rfg_status st = rfg_workspace_of(ctx, stream, &space);
+    if (st != RFG_OK || atomic_load(&space->settled))
+        return st;
+    st = rfg_stream_captured(ctx, fn, stream, &captured);
+    return st != RFG_OK || captured ? st : settle(ctx, stream, find_space(ctx, stream));
+}
+
+rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream stream)
+{
+    static const char *const fn = "rfg_prepare_stream";
     struct rfg_graph *record;
     int previous;
     if (!ctx)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_prepare_stream: ctx is NULL: must be a context");
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: ctx is NULL: must be a context", fn);
     if (!ctx->hip)
-        return rfg_stream_record(ctx, "rfg_prepare_stream", stream, &record);
+        return rfg_stream_record(ctx, fn, stream, &record);
     if (rfg_context_forked(ctx))
         return rfg_fork_refuse(ctx);
-    if (find_space(ctx, stream))
+    const struct stream_space *space = find_space(ctx, stream);
+    if (space && atomic_load(&space->settled))
         return RFG_OK;
     rfg_status st = rfg_device_enter(ctx, &previous);
     if (st == RFG_OK) {
-        st = rfg_workspace_of(ctx, stream, &space);
+        st = rfg_workspace_settle(ctx, fn, stream);
         rfg_device_leave(ctx, previous);
     }
     return st;
@@ -143,10 +167,15 @@ static rfg_status replace(rfg_context *ctx, rfg_stream stream, void *memory)
                         stream, graphs);
     if (!ctx->hip)
         return RFG_OK;
+    if (!memory && rfg_vendor_serves(ctx, stream)) {
+        (void)ctx->hip->hipStreamSynchronize((hipStream_t)stream); /* its owner may have destroyed it */
+        rfg_vendor_leave(ctx, stream);
+    }
     hipError_t e = rfg_workspace_drop(ctx, stream);
     if (e != hipSuccess)
         return rfg_hip_fail(ctx, "hipFree", e);
-    return memory ? set_space(ctx, stream, memory, &space) : RFG_OK;
+    st = memory ? set_space(ctx, stream, memory, &space) : RFG_OK;
+    return st == RFG_OK && memory ? settle(ctx, stream, space) : st;
 }
 
 rfg_status rfg_stream_set_workspace(rfg_context *ctx, rfg_stream stream, void *memory, size_t bytes)

@@ -16,7 +16,8 @@ static const struct emu_arch archs[] = {
       .waves_per_simd = 10,
       .vgprs_per_simd = 256,
       .vgpr_granule = 4,
-      .xcds = 1 },
+      .xcds = 1,
+      .l2_kib = 8192 },
     { .name = "gfx90a",
       .gfx = 0x90a,
       .mach = 0x03f,
@@ -28,6 +29,7 @@ static const struct emu_arch archs[] = {
       .vgprs_per_simd = 512,
       .vgpr_granule = 8,
       .xcds = 1,
+      .l2_kib = 8192,
       .unified_agprs = true,
       .packed_tid = true,
       .emulated = true },
@@ -42,6 +44,7 @@ static const struct emu_arch archs[] = {
       .vgprs_per_simd = 512,
       .vgpr_granule = 8,
       .xcds = 8,
+      .l2_kib = 4096,
       .unified_agprs = true,
       .fnuz = true,
       .packed_tid = true,
@@ -58,6 +61,7 @@ static const struct emu_arch archs[] = {
       .vgprs_per_simd = 512,
       .vgpr_granule = 8,
       .xcds = 8,
+      .l2_kib = 4096,
       .unified_agprs = true,
       .packed_tid = true,
       .architected_scratch = true },
@@ -71,7 +75,8 @@ static const struct emu_arch archs[] = {
       .waves_per_simd = 16,
       .vgprs_per_simd = 1024,
       .vgpr_granule = 16,
-      .xcds = 1 },
+      .xcds = 1,
+      .l2_kib = 4096 },
     { .name = "gfx1100",
       .gfx = 0x1100,
       .mach = 0x041,
@@ -83,6 +88,7 @@ static const struct emu_arch archs[] = {
       .vgprs_per_simd = 1536,
       .vgpr_granule = 24,
       .xcds = 1,
+      .l2_kib = 6144,
       .packed_tid = true,
       .architected_scratch = true,
       .emulated = true },
@@ -97,6 +103,7 @@ static const struct emu_arch archs[] = {
       .vgprs_per_simd = 1536,
       .vgpr_granule = 24,
       .xcds = 1,
+      .l2_kib = 8192,
       .packed_tid = true,
       .architected_scratch = true },
 };
@@ -116,4 +123,20 @@ const struct emu_arch *emu_arch_of_mach(unsigned mach)
         if ((unsigned)archs[i].mach == mach)
             return &archs[i];
     return NULL;
+}
+
+/* CUs of one XCD, of products whose XCDs have so many. */
+int emu_xcds(const struct emu_arch *arch, int cu_count)
+{
+    static const struct {
+        int gfx, cus, most;
+    } xcd[] = {
+        { 0x942, 38, 8 }, /* MI300X, MI325X: 8; MI300A: 6; their partitions */
+        { 0x942, 20, 4 }, /* MI308X */
+        { 0x950, 32, 8 }, /* MI350X, MI355X */
+    };
+    for (size_t i = 0; i < sizeof(xcd) / sizeof(xcd[0]); i++)
+        if (arch->gfx == xcd[i].gfx && cu_count % xcd[i].cus == 0 && cu_count / xcd[i].cus <= xcd[i].most)
+            return cu_count / xcd[i].cus;
+    return arch->xcds;
 }

@@ -7,6 +7,7 @@
  *   check/  check_*.c (what a sanitizer would say)
  *   count/  counters.c, events
  *   hip/    the HIP table
+ *   rocm/   libamdhip64 of several ROCm releases, made of it (tests only)
  *
  * Device addresses are host addresses. Memory operations take effect when they are issued; what the hardware leaves
  * pending until an s_waitcnt is bookkeeping of the checks, so a program that waits properly can't tell. */
@@ -26,7 +27,8 @@ struct emu_arch {
     int lds_bytes, cu_count, simds, waves_per_simd;
     int vgprs_per_simd; /* of 64-lane (gfx9) or 32-lane (gfx10+) registers, for occupancy */
     int vgpr_granule;
-    int xcds;                 /* chiplets with an L2 of their own: 8 on gfx942, else 1 */
+    int xcds;                 /* chiplets with an L2 of their own: 8 on gfx942, else 1; see emu_xcds() */
+    int l2_kib;               /* of one of them */
     bool unified_agprs;       /* gfx90a+: AGPRs are the upper part of the VGPR file */
     bool fnuz;                /* fp8 is e4m3fnuz/e5m2fnuz */
     int mach;                 /* EF_AMDGPU_MACH in an ELF's flags */
@@ -36,6 +38,8 @@ struct emu_arch {
 };
 const struct emu_arch *emu_arch_find(const char *name);
 const struct emu_arch *emu_arch_of_mach(unsigned mach);
+/* The XCDs of a device with so many CUs: a whole GPU, another product, or a partition of it. */
+int emu_xcds(const struct emu_arch *arch, int cu_count);
 
 /* ---- operands --------------------------------------------------------------------------------------------------- */
 

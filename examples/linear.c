@@ -25,7 +25,8 @@ int main(void)
     rfg_tensor tw = rfg_tensor_2d(w, RFG_F32, N, K, K);
     rfg_tensor tb = rfg_tensor_1d(bias, RFG_F32, N);
     rfg_tensor ty = rfg_tensor_2d(y, RFG_F32, M, N, N);
-    rfg_gemm_params p = { .size = sizeof(p), .bias = &tb };
+    rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
+    p.bias = &tb;
     rfg_status st = rfg_op_gemm(ctx, &ty, &tx, &tw, &p, NULL);
     if (st != RFG_OK)
         fprintf(stderr, "rfg_op_gemm: %s\n", rfg_last_error());

@@ -103,6 +103,22 @@ static void int_encode(const struct rfg_format *f, void *block, const double *va
     }
 }
 
+/* i64: beyond 2^53 a double can't say which. */
+static void long_decode(const struct rfg_format *f, const void *block, double *values)
+{
+    int64_t v;
+    (void)f;
+    memcpy(&v, block, sizeof(v));
+    values[0] = (double)v;
+}
+
+static void long_encode(const struct rfg_format *f, void *block, const double *values)
+{
+    double v = isnan(values[0]) ? 0 : rint(values[0]);
+    int64_t code = v >= f->largest ? INT64_MAX : v <= -f->largest ? INT64_MIN : (int64_t)v;
+    memcpy(block, &code, sizeof(code));
+}
+
 /* ---- powers of two ----------------------------------------------------------------------------------------------- */
 
 static void scale_decode(const struct rfg_format *f, const void *block, double *values)
@@ -142,6 +158,7 @@ static const struct rfg_format formats[RFG_DTYPE_COUNT] = {
     [RFG_I4] = INT("i4", 1, 2, 7),
     [RFG_E2M1] = FLOAT("e2m1", 1, 2, 6, 1, 1, RFG_FORMAT_NONE),
     [RFG_E8M0] = { "e8m0", 1, 1, RFG_FORMAT_SCALE, 0x1p127, { 0, 127, RFG_FORMAT_NONE }, scale_decode, scale_encode },
+    [RFG_I64] = { "i64", 1, 8, RFG_FORMAT_INT, 0x1p63, { 0, 0, RFG_FORMAT_NONE }, long_decode, long_encode },
 };
 
 const struct rfg_format *rfg_format(int dtype)

@@ -13,6 +13,13 @@
 #define MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+/* For kernels whose order of tiles depends on it. Most GPUs' have no such macro. */
+static inline void xcd_macro(const struct rfg_device *dev, struct rfg_kernel *k)
+{
+    if (dev->xcds > 1)
+        rfg_kernel_macro(k, "XCDS", dev->xcds);
+}
+
 static inline bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
 {
     return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);

@@ -43,10 +43,11 @@ struct rfg_device {
     enum rfg_platform platform;
     char arch[32];       /* the tuned row's arch: "gfx942", "sm_90", "cpu-avx512bf16" */
     char target[32];     /* what the compiler is asked for: "gfx942", "sm_90a"; "" on cpu */
-    int cu_count;        /* CUs, SMs, or CPU threads */
+    int cu_count;        /* CUs (of RDNA too, where HIP counts WGPs), SMs, or CPU threads */
     int wave_size;       /* 64, 32; 1 on cpu */
     int lds_bytes;       /* a workgroup's limit */
     int max_threads;     /* of a workgroup */
+    int xcds;            /* dies with an L2 of their own, which workgroups go round; 0 and 1: one for all */
     unsigned features;   /* enum rfg_feature */
     double mem_gbps;     /* device memory bandwidth, GB/s */
     double mma_tflops;   /* dense bf16/fp16 with fp32 accumulation */
@@ -55,7 +56,7 @@ struct rfg_device {
     double sync_us;      /* a reduction across workgroups through memory, over and above latency_us */
     double load_us;      /* from a load's issue to its data out of memory */
     double cache_gbps;   /* what all CUs together take from the last-level cache they share, GB/s */
-    int64_t cache_bytes; /* the last-level cache */
+    int64_t cache_bytes; /* the largest cache in front of memory: AMD's Infinity Cache, else the L2, the cpu's L3 */
     bool calibrated;     /* what of this is a time or a rate was measured here */
 };
 
@@ -104,15 +105,22 @@ struct rfg_kargs_head {
     uint32_t *counters; /* RFG_COUNTERS zeroes (GPU only); a launch must leave them zero */
 };
 #define RFG_COUNTERS        65536
-#define RFG_WORKSPACE_BYTES ((size_t)32 << 20) /* what a GPU's stream has */
+#define RFG_WORKSPACE_BYTES ((size_t)32 << 20) /* what kernels may use of a stream's */
+/* What a stream of the device has: more on large AMD GPUs, where hipBLASLt's Stream-K keeps a tile of 256 x 256 fp32
+ * sums a CU. A multiple of RFG_WORKSPACE_BYTES: 96 MiB on an MI300X, 64 on an MI300A (AMD advises 64 to 128 on gfx942).
+ */
+size_t rfg_workspace_bytes(const struct rfg_device *dev);
 
 /* What a vendor variant may use while it prepares and runs. */
 struct rfg_vendor_env {
     const struct rfg_hip *hip;
-    int device;      /* ordinal of the platform */
-    void *workspace; /* of variant->workspace() bytes; NULL during prepare */
+    int device; /* ordinal of the platform */
+    void
+        *workspace; /* of variant->workspace() bytes; NULL while a handle is opened, and in prepare but for first_run */
     rfg_stream stream;
+    void *handle; /* of vendor_open(): the stream's; NULL if the variant has none */
 };
+#define RFG_FIRST_RUN_BYTES ((size_t)1 << 20) /* the workspace in prepare of a variant with first_run */
 
 /* All functions but launch-time ones are pure. `p` holds the parameter values in the order of `params`. */
 struct rfg_variant {
@@ -144,12 +152,25 @@ struct rfg_variant {
                 struct rfg_cpu_pool *pool);
 
     /* RFG_VARIANT_VENDOR. prepare finds the library and an algorithm (slow; not under capture); run only launches.
-     * version is the library's, for the tuned row ("" if it isn't there). */
+     * version is the library's, for the tuned row ("" if it isn't there).
+     * Libraries of which a handle serves one stream at a time have one for each stream, and one for prepare: opens says
+     * whether there are handles on a device, open makes one, bind (may be NULL) tells it its stream. That is done while
+     * nothing is captured: libraries allocate then, and end the process if they can't. open NULL: there are no handles.
+     */
+    bool (*vendor_opens)(const struct rfg_device *dev);
+    rfg_status (*vendor_open)(const struct rfg_device *dev, const struct rfg_vendor_env *env, void **handle);
+    rfg_status (*vendor_bind)(void *handle, const struct rfg_vendor_env *env);
+    void (*vendor_close)(void *handle);
     rfg_status (*vendor_prepare)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                                  const struct rfg_vendor_env *env, void **plan);
     rfg_status (*vendor_run)(void *plan, const void *kargs, const struct rfg_vendor_env *env);
     void (*vendor_release)(void *plan);
     const char *(*vendor_version)(const struct rfg_device *dev);
+    bool by_version; /* parameters mean something to the version that they were measured with only */
+    /* The first use may end the process: it is tried in a child before, which takes the same library by setting ("NAME=
+     * VALUE"), and prepare does a product. */
+    bool first_run;
+    void (*vendor_setting)(char *buf, size_t size);
 };
 
 /* Calls fn for every parameter set that is listed, supported, valid and worth it, in the order of the parameter list.

@@ -32,9 +32,10 @@ struct rfg_tensor_spec {
     int align_key;      /* the LAYOUT key that says how its pointer and rows are aligned; -1: none */
 
     /* Inputs. */
-    double constant;   /* not 0: what all elements are (a scale, say) */
-    int64_t index_end; /* i32: elements are drawn from 0 to index_end - 1; 0: they are 0 until fill() says better */
-    bool few_special;  /* RFG_DATA_SPECIAL has few of its values here: each spoils many rows of the outputs */
+    double constant; /* not 0: what all elements are (a scale, say) */
+    int64_t
+        index_end;    /* i32, i64: elements are drawn from 0 to index_end - 1; 0: they are 0 until fill() says better */
+    bool few_special; /* RFG_DATA_SPECIAL has few of its values here: each spoils many rows of the outputs */
 
     /* Outputs. */
     int same_as; /* 1 + an input: this output lies where that input lies, and holds what that holds until it is written

@@ -5,19 +5,20 @@
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-rfg_status rfg_take_other_params(const char *fn, const char *type, void *own, size_t own_size, const void *theirs)
+rfg_status rfg_take_other_struct(const char *fn, const char *name, const char *type, void *own, size_t own_size,
+                                 const void *theirs)
 {
     const unsigned char *bytes = theirs;
     size_t size;
     memcpy(&size, theirs, sizeof(size));
     if (size < sizeof(size) || size % sizeof(size) || size > MAX_PARAMS_SIZE)
-        return BAD("%s: params has size %zu: must be sizeof(%s), a multiple of %zu up to %d (%zu in this version)", fn,
-                   size, type, sizeof(size), MAX_PARAMS_SIZE, own_size);
+        return BAD("%s: %s has size %zu: must be sizeof(%s), a multiple of %zu up to %d (%zu in this version)", fn,
+                   name, size, type, sizeof(size), MAX_PARAMS_SIZE, own_size);
     for (size_t i = own_size; i < size; i++)
         if (bytes[i])
-            return BAD("%s: params has size %zu and byte %zu is not 0: this version's %s has %zu bytes, those beyond "
+            return BAD("%s: %s has size %zu and byte %zu is not 0: this version's %s has %zu bytes, those beyond "
                        "must be 0",
-                       fn, size, i, type, own_size);
+                       fn, name, size, i, type, own_size);
     memset(own, 0, own_size);
     memcpy(own, theirs, size < own_size ? size : own_size);
     return RFG_OK;

@@ -8,10 +8,12 @@
 
 #include "base/error.h"
 
-/* Fills *own, of own_size bytes, from a caller's struct of another size. type: its name, "rfg_gemm_params". */
-rfg_status rfg_take_other_params(const char *fn, const char *type, void *own, size_t own_size, const void *theirs);
+/* Fills *own, of own_size bytes, from a caller's struct of another size. name, type: of the struct, for errors:
+ * "params", "rfg_gemm_params". */
+rfg_status rfg_take_other_struct(const char *fn, const char *name, const char *type, void *own, size_t own_size,
+                                 const void *theirs);
 
-static inline rfg_status rfg_take_params(const char *fn, const char *type, void *own, size_t own_size,
+static inline rfg_status rfg_take_struct(const char *fn, const char *name, const char *type, void *own, size_t own_size,
                                          const void *theirs)
 {
     size_t size;
@@ -19,15 +21,17 @@ static inline rfg_status rfg_take_params(const char *fn, const char *type, void 
         return RFG_OK;
     memcpy(&size, theirs, sizeof(size));
     if (size != own_size)
-        return rfg_take_other_params(fn, type, own, own_size, theirs);
+        return rfg_take_other_struct(fn, name, type, own, own_size, theirs);
     memcpy(own, theirs, own_size);
     return RFG_OK;
 }
 
 /* Copies a caller's params to the struct *own of this library's version, which has the defaults and keeps them if
  * params is NULL. An error names `fn`, the size and the rule, and leaves *own as it was. */
-#define RFG_TAKE_PARAMS(fn, type, own, params)                                                                         \
-    rfg_take_params(fn, #type, (type *){ own }, sizeof(type), (const type *){ params })
+#define RFG_TAKE_PARAMS(fn, type, own, params) RFG_TAKE_STRUCT(fn, "params", type, own, params)
+/* The same of a struct with another name that params point to. */
+#define RFG_TAKE_STRUCT(fn, name, type, own, theirs)                                                                   \
+    rfg_take_struct(fn, name, #type, (type *){ own }, sizeof(type), (const type *){ theirs })
 
 /* The struct ends with `last` and no padding: a member that a later version appended into padding would be read from
  * bytes that a caller of this version never wrote. */

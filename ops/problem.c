@@ -251,5 +251,8 @@ uint64_t rfg_problem_hash(const struct rfg_problem *p)
     _Static_assert(sizeof(dtypes) == sizeof(p->dtype), "a word holds the dtypes");
     memcpy(&dtypes, p->dtype, sizeof(dtypes));
     uint64_t seed = dtypes * 0x9e3779b97f4a7c15 ^ p->op->id; /* odd: no two lists become one */
-    return XXH3_64bits_withSeed(p->v, (size_t)p->op->n_keys * sizeof(p->v[0]), seed);
+    uint32_t v[RFG_MAX_KEYS]; /* of a constant size, which is what makes it fast; they are of 31 bits */
+    for (int i = 0; i < RFG_MAX_KEYS; i++)
+        v[i] = (uint32_t)p->v[i];
+    return XXH3_64bits_withSeed(v, sizeof(v), seed);
 }

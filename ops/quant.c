@@ -2,6 +2,9 @@
 #include "quant.h"
 
 #include <inttypes.h>
+#include <stddef.h>
+
+#include "params.h"
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
@@ -67,20 +70,25 @@ static rfg_status check_scale(struct rfg_outputs *o, const char *fn, const rfg_t
     return RFG_OK;
 }
 
-rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_tensor *y, const rfg_quant *quant,
+RFG_PARAMS_END(rfg_quant, scale);
+
+rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_tensor *y, const rfg_quant *given,
                              const struct rfg_operand *like, int64_t cols)
 {
+    const rfg_quant *quant = &o->quant;
     rfg_status st;
-    *o = (struct rfg_outputs){ .plain = y != NULL, .quantised = quant != NULL };
-    if (!y && !quant)
+    *o = (struct rfg_outputs){ .plain = y != NULL, .quantised = given != NULL };
+    if (!y && !given)
         return BAD("%s: y and quant are NULL: one must be given", fn);
     if (y && (st = check_output(&o->y, fn, "y", y, like, cols)) != RFG_OK)
         return st;
     if (y && y->dtype != like->t->dtype)
         return BAD("%s: y is %s: must be %s's dtype, %s", fn, rfg_dtype_name(y->dtype), like->name,
                    rfg_dtype_name(like->t->dtype));
-    if (!quant)
+    if (!given)
         return RFG_OK;
+    if ((st = RFG_TAKE_STRUCT(fn, "quant", rfg_quant, &o->quant, given)))
+        return st;
     if (quant->kind < RFG_SCALE_STATIC || quant->kind > RFG_SCALE_GROUP)
         return BAD("%s: quant's kind is %d: must be RFG_SCALE_STATIC, _TOKEN or _GROUP", fn, (int)quant->kind);
     if ((st = check_output(&o->q, fn, "q", quant->q, like, cols)) != RFG_OK)

@@ -16,6 +16,7 @@
 /* The outputs of a call: plain, quantised, or both. */
 struct rfg_outputs {
     bool plain, quantised;
+    rfg_quant quant; /* as the caller gave it */
     struct rfg_operand y, q, scale;
     int64_t scale_row, scale_col; /* strides of the scales, in elements */
     bool scale_columns;           /* column-major */

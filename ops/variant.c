@@ -25,6 +25,15 @@ bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why
                       dev->arch);
 }
 
+#define STREAM_K_TILE ((size_t)256 * 256 * sizeof(float))
+
+size_t rfg_workspace_bytes(const struct rfg_device *dev)
+{
+    size_t tiles = dev->platform == RFG_PLATFORM_AMD ? (size_t)dev->cu_count * STREAM_K_TILE : 0;
+    return tiles < RFG_WORKSPACE_BYTES ? RFG_WORKSPACE_BYTES
+                                       : (tiles + RFG_WORKSPACE_BYTES - 1) / RFG_WORKSPACE_BYTES * RFG_WORKSPACE_BYTES;
+}
+
 /* What no device can launch isn't valid, whatever a variant's own rules say. */
 static bool fits_launch(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                         const int *p, struct rfg_reason *why)
@@ -32,8 +41,9 @@ static bool fits_launch(const struct rfg_variant *var, const struct rfg_device *
     if (var->kind == RFG_VARIANT_HOST) /* takes from the heap what it needs */
         return true;
     size_t workspace = var->workspace ? var->workspace(dev, prob, p) : 0;
-    if (workspace > RFG_WORKSPACE_BYTES)
-        return rfg_refuse(why, "needs a workspace of %zu bytes: a stream has %zu", workspace, RFG_WORKSPACE_BYTES);
+    size_t has = var->kind == RFG_VARIANT_VENDOR ? rfg_workspace_bytes(dev) : RFG_WORKSPACE_BYTES;
+    if (workspace > has)
+        return rfg_refuse(why, "needs a workspace of %zu bytes: a stream has %zu", workspace, has);
     if (var->kind == RFG_VARIANT_VENDOR)
         return true;
     struct rfg_launch l;

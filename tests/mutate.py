@@ -84,12 +84,15 @@ class Tree:
                 os.makedirs(os.path.dirname(b), exist_ok=True)
                 shutil.copyfile(a, b)
                 shutil.copymode(a, b)
+        # Trees compile the same files, and each file again when its mutant goes: all but once that is ccache's work.
+        cached = {"CC": "ccache gcc"} if shutil.which("ccache") and "CC" not in os.environ else {}
+        self.env = dict(os.environ, CCACHE_DIR=os.path.dirname(where) + "/ccache", CCACHE_BASEDIR=os.path.dirname(where), CCACHE_NOHASHDIR="1", **cached)
         if self.builds and not os.path.exists(self.build + "/build.ninja"):
-            self.must(["meson", "setup", "-Dtests=enabled", self.build, self.source])
+            self.must(["meson", "setup", "-Dtests=enabled", self.build, self.source], self.env)
 
     @staticmethod
-    def must(command):
-        done = subprocess.run(command, capture_output=True, text=True)
+    def must(command, env=None):
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
         if done.returncode:
             sys.exit("%s\n%s%s" % (" ".join(command), done.stdout[-4000:], done.stderr[-4000:]))
 
@@ -98,11 +101,11 @@ class Tree:
         if not self.builds:
             return None
         programs = ["tuner/rfg-" + name for name in ("tune", "db", "info", "compile", "emu", "bench")]
-        programs += ["tests/" + name for name in ("mock-blas.so", "mock-blas-old.so", "rfg-tune-fake", "rfg-bench-fake")]
+        programs += ["tests/" + name for name in ("mock-blas.so", "mock-blas-old.so", "mock-hip.so", "rfg-tune-fake", "rfg-bench-fake")]
         if mutant.run[0] == "tests/test-rfg_db":
             programs += ["tuned_configs/%s-v2.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
         target = mutant.run[0] if mutant.run[0].startswith(("tests/", "tuner/", "bench/")) else "all"
-        done = subprocess.run(["ninja", "-C", self.build, target] + programs, capture_output=True, text=True)
+        done = subprocess.run(["ninja", "-C", self.build, target] + programs, capture_output=True, text=True, env=self.env)
         return None if done.returncode == 0 else done.stdout[-3000:]
 
     def test(self, mutant, kernels):
@@ -206,6 +209,10 @@ def main():
     trees = queue.Queue()
     for i in range(max(1, min(a.jobs, len(mutants)))):
         trees.put(Tree("%s/%d" % (a.dir, i), a.programs and os.path.abspath(a.programs)))
+    if len(mutants) > 10:  # one after the other: what the first compiles the others find in the cache
+        for tree in list(trees.queue):
+            if tree.builds:
+                tree.must(["ninja", "-C", tree.build], tree.env)
     count = dict.fromkeys(("killed", "survived", "explained", "broken", "skipped"), 0)
     lock = threading.Lock()
 

@@ -17,6 +17,14 @@ static const char *const data_names[] = { "random", "ints", "cancel", "special",
 /* ---- what the environment says ------------------------------------------------------------------------------------
  */
 
+struct rfg_problem op_problem(const char *text)
+{
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    ck_assert_msg(rfg_problem_parse(&prob, text, &why), "%s: %s", text, why.text);
+    return prob;
+}
+
 uint64_t op_seed(void)
 {
     const char *s = getenv("RFG_TEST_SEED");

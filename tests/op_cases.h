@@ -47,6 +47,9 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
 /* A context without databases, with a code cache that the process shares; fails the test on an error. */
 rfg_context *op_context(const char *device);
 
+/* The problem that a string says; fails the test if it says none. */
+struct rfg_problem op_problem(const char *text);
+
 /* 20260101 or $RFG_TEST_SEED */
 uint64_t op_seed(void);
 

@@ -19,6 +19,12 @@ __attribute__((constructor)) static void say_where(void)
     snprintf(path, sizeof(path), "%s/../tuner/rfg-compile", dir);
     setenv("RFG_COMPILE_WORKER", path, 0);
     setenv("RFG_FAKE_BINDIR", dir, 0);
+    snprintf(path, sizeof(path), "%s/fake-rocm.so", dir);
+    setenv("RFG_FAKE_ROCM", path, 0);
+    snprintf(path, sizeof(path), "%s/../emulated-rocm", dir);
+    setenv("RFG_EMULATED_ROCM", path, 0);
+    snprintf(path, sizeof(path), "%s/mock-hip.so", dir);
+    setenv("RFG_MOCK_HIP", path, 0);
     setenv("RFG_SOURCE_ROOT", RFG_SOURCE_ROOT, 0);
     setenv("RFG_PYTHON", "python3", 0);
 }

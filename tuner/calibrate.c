@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a device's launches, memory, caches and meetings of workgroups take: the numbers that the analytical models
+ * What a device's launches, memory, caches and cross-workgroup reductions take: the numbers that the analytical models
  * start from. A second or two, by the kernels of ops/calibrate; on cpu, by the threads that its variants use. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "ops/calibrate/calibrate_args.h"
 #include "ops/cpu/pool.h"
 #include "harness.h"
+#include "replay.h"
 
 #define THREADS  CALIBRATE_THREADS
 #define STEP     (CALIBRATE_UNROLL * THREADS) /* chunks of 16 bytes that a workgroup reads at once */
@@ -21,22 +22,20 @@
 #define CHASE    256        /* loads, and as many more */
 
 struct bench {
-    rfg_context *ctx;
-    const struct rfg_hip *hip;
+    struct rfg_stopwatch watch;
     const struct rfg_device *dev;
-    hipStream_t stream;
     hipModule_t module;
-    hipEvent_t start, stop;
-    char *mem;    /* data, then out, then counters */
-    size_t bytes; /* of data; a power of two */
+    hipFunction_t fn; /* that is timed */
+    char *mem;        /* data, then out, then counters */
+    size_t bytes;     /* of data; a power of two */
     struct calibrate_args args;
 };
 
 #define TRY(b, st, entry, ...)                                                                                         \
     do {                                                                                                               \
-        hipError_t e_ = *(st) == RFG_OK ? (b)->hip->entry(__VA_ARGS__) : hipSuccess;                                   \
+        hipError_t e_ = *(st) == RFG_OK ? (b)->watch.hip->entry(__VA_ARGS__) : hipSuccess;                             \
         if (e_ != hipSuccess)                                                                                          \
-            *(st) = rfg_hip_fail((b)->ctx, "calibration: " #entry, e_);                                                \
+            *(st) = rfg_hip_fail((b)->watch.ctx, "calibration: " #entry, e_);                                          \
     } while (0)
 
 static rfg_status load(struct bench *b)
@@ -48,7 +47,7 @@ static rfg_status load(struct bench *b)
     if (!source)
         return RFG_ERROR_IO;
     req.source = source;
-    rfg_status st = rfg_cache_get(rfg_context_cache(b->ctx), &req, NULL, NULL, &code);
+    rfg_status st = rfg_cache_get(rfg_context_cache(b->watch.ctx), &req, NULL, NULL, &code);
     free(source);
     hipModule_t module = NULL;
     TRY(b, &st, hipModuleLoadData, &module, code->data);
@@ -56,11 +55,14 @@ static rfg_status load(struct bench *b)
     return st;
 }
 
-static rfg_status launch(struct bench *b, hipFunction_t fn)
+static rfg_status launch(void *arg, const struct rfg_stopwatch *w, int i)
 {
+    struct bench *b = arg;
     void *params[] = { &b->args };
     rfg_status st = RFG_OK;
-    TRY(b, &st, hipModuleLaunchKernel, fn, (unsigned)b->args.groups, 1, 1, THREADS, 1, 1, 0, b->stream, params, NULL);
+    (void)i;
+    TRY(b, &st, hipModuleLaunchKernel, b->fn, (unsigned)b->args.groups, 1, 1, THREADS, 1, 1, 0, w->stream, params,
+        NULL);
     return st;
 }
 
@@ -73,41 +75,20 @@ static int by_value(const void *pa, const void *pb)
 /* Median microseconds of one of `launches` dependent launches in a replayed graph. */
 static rfg_status time_kernel(struct bench *b, const char *name, int launches, double *us)
 {
-    hipFunction_t fn;
-    hipGraph_t graph = NULL;
-    hipGraphExec_t exec = NULL, made;
-    double sample[SAMPLES];
+    struct rfg_replay replay = { 0 };
+    double sample[SAMPLES], warm_up;
     rfg_status st = RFG_OK;
-    TRY(b, &st, hipModuleGetFunction, &fn, b->module, name);
-    st = st == RFG_OK ? launch(b, fn) : st;
-    TRY(b, &st, hipStreamSynchronize, b->stream);
-    TRY(b, &st, hipStreamBeginCapture, b->stream, hipStreamCaptureModeThreadLocal);
-    if (st != RFG_OK)
-        return st;
-    for (int i = 0; st == RFG_OK && i < launches; i++)
-        st = launch(b, fn);
-    hipError_t e = b->hip->hipStreamEndCapture(b->stream, &graph);
-    if (e != hipSuccess)
-        graph = NULL;
-    if (st == RFG_OK && e != hipSuccess)
-        st = rfg_hip_fail(b->ctx, "calibration: hipStreamEndCapture", e);
-    TRY(b, &st, hipGraphInstantiate, &made, graph, NULL, NULL, 0);
+    TRY(b, &st, hipModuleGetFunction, &b->fn, b->module, name);
+    st = st == RFG_OK ? launch(b, &b->watch, 0) : st;
+    TRY(b, &st, hipStreamSynchronize, b->watch.stream);
     if (st == RFG_OK)
-        exec = made;
-    for (int i = -2; st == RFG_OK && i < SAMPLES; i++) { /* the first two warm up */
-        float ms = 0;
-        TRY(b, &st, hipEventRecord, b->start, b->stream);
-        TRY(b, &st, hipGraphLaunch, exec, b->stream);
-        TRY(b, &st, hipEventRecord, b->stop, b->stream);
-        TRY(b, &st, hipEventSynchronize, b->stop);
-        TRY(b, &st, hipEventElapsedTime, &ms, b->start, b->stop);
-        if (i >= 0)
-            sample[i] = 1e3 * (double)ms / launches;
-    }
-    if (exec)
-        (void)b->hip->hipGraphExecDestroy(exec);
-    if (graph)
-        (void)b->hip->hipGraphDestroy(graph);
+        st = rfg_replay_capture(&b->watch, launch, b, 1, launches, &replay);
+    double until = rfg_now() + 1e-3 * b->watch.hip->warm_up_ms;
+    for (int i = 0; st == RFG_OK && (i < 2 || rfg_now() < until); i++)
+        st = rfg_replay_time(&b->watch, &replay, &warm_up);
+    for (int i = 0; st == RFG_OK && i < SAMPLES; i++)
+        st = rfg_replay_time(&b->watch, &replay, &sample[i]);
+    rfg_replay_free(&b->watch, &replay);
     if (st == RFG_OK) {
         qsort(sample, SAMPLES, sizeof(*sample), by_value);
         *us = sample[SAMPLES / 2];
@@ -119,23 +100,20 @@ static rfg_status open_bench(struct bench *b)
 {
     size_t total = 0;
     void *mem = NULL;
-    hipEvent_t event[2];
-    rfg_status st = rfg_context_stream(b->ctx, &b->stream);
-    TRY(b, &st, hipSetDevice, rfg_context_ordinal(b->ctx));
-    TRY(b, &st, hipDeviceTotalMem, &total, rfg_context_ordinal(b->ctx));
+    rfg_status st = rfg_stopwatch_open(&b->watch);
+    TRY(b, &st, hipDeviceTotalMem, &total, rfg_context_ordinal(b->watch.ctx));
     /* Four times the cache, so that nothing of the last launch is left; at most a quarter of the memory. */
     b->bytes = (size_t)64 << 20;
     while (b->bytes < 4 * (size_t)b->dev->cache_bytes && b->bytes < (size_t)2 << 30 && b->bytes * 8 <= total)
         b->bytes *= 2;
+    if (st == RFG_OK && b->bytes < 2 * (size_t)b->dev->cache_bytes)
+        rfg_warn(
+            "calibration: %s: a quarter of its %zu MiB of memory is less than twice its cache of %zu MiB: the memory's "
+            "bandwidth will be in part the cache's",
+            b->dev->name, total >> 20, (size_t)b->dev->cache_bytes >> 20);
     TRY(b, &st, hipMalloc, &mem, b->bytes + OUT + COUNTERS * 4);
     b->mem = mem;
-    TRY(b, &st, hipMemsetD8Async, (hipDeviceptr_t)mem, 0, b->bytes + OUT + COUNTERS * 4, b->stream);
-    TRY(b, &st, hipEventCreateWithFlags, &event[0], hipEventDefault);
-    if (st == RFG_OK)
-        b->start = event[0];
-    TRY(b, &st, hipEventCreateWithFlags, &event[1], hipEventDefault);
-    if (st == RFG_OK)
-        b->stop = event[1];
+    TRY(b, &st, hipMemsetD8Async, (hipDeviceptr_t)mem, 0, b->bytes + OUT + COUNTERS * 4, b->watch.stream);
     b->args = (struct calibrate_args){ .data = b->mem,
                                        .out = (uint32_t *)(b->mem + b->bytes),
                                        .counters = (uint32_t *)(b->mem + b->bytes + OUT),
@@ -145,21 +123,19 @@ static rfg_status open_bench(struct bench *b)
 
 static void close_bench(struct bench *b)
 {
-    if (b->stream)
-        (void)b->hip->hipStreamSynchronize(b->stream);
+    const struct rfg_hip *hip = b->watch.hip;
+    if (b->watch.stream)
+        (void)hip->hipStreamSynchronize(b->watch.stream);
     if (b->module)
-        (void)b->hip->hipModuleUnload(b->module);
-    if (b->start)
-        (void)b->hip->hipEventDestroy(b->start);
-    if (b->stop)
-        (void)b->hip->hipEventDestroy(b->stop);
+        (void)hip->hipModuleUnload(b->module);
     if (b->mem)
-        (void)b->hip->hipFree(b->mem);
+        (void)hip->hipFree(b->mem);
+    rfg_stopwatch_close(&b->watch);
 }
 
 static rfg_status measure_gpu(rfg_context *ctx, struct rfg_calibration *c)
 {
-    struct bench b = { .ctx = ctx, .hip = rfg_context_hip(ctx), .dev = rfg_context_info(ctx) };
+    struct bench b = { .watch = { .ctx = ctx, .what = "calibration" }, .dev = rfg_context_info(ctx) };
     int cus = b.dev->cu_count;
     double empty = 0, full = 0, once = 0, twice = 0;
     rfg_status st = open_bench(&b);

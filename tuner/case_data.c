@@ -52,11 +52,12 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
     /* Blocks are drawn from a table: filling is a load and a store, whatever the format. */
     const struct rfg_format *format = rfg_format((int)p->spec.dtype);
     size_t size = (size_t)format->bytes;
+    bool few = format->kind == RFG_FORMAT_INT || format->elements > 1; /* numbers below 1: all of them are drawn */
     char *table = malloc(65536 * size);
     if (!table)
         abort();
     for (int i = 0; i < 65536 * format->elements; i++) {
-        double v = (double)(int64_t)rfg_random(seed) * 0x1p-63;
+        double v = (double)(int64_t)rfg_random(seed) * 0x1p-63 * (few ? rfg_largest(p->spec.dtype) + 1 : 1);
         if (c->params.data == RFG_DATA_INTS)
             v = (double)(rfg_random(seed) % 7) - 3;
         else if (c->params.data == RFG_DATA_CANCEL)
@@ -65,7 +66,7 @@ static void fill_random(struct rfg_case *c, const struct place *p, uint64_t *see
             v = exact_value(p, seed);
         if (p->spec.constant != 0)
             v = p->spec.constant;
-        if (p->spec.dtype == RFG_I32)
+        if (p->spec.dtype == RFG_I32 || p->spec.dtype == RFG_I64)
             v = p->spec.index_end ? (double)(rfg_random(seed) % (uint64_t)p->spec.index_end) : 0;
         rfg_store(table, p->spec.dtype, i, v);
     }
@@ -115,7 +116,7 @@ static void surround(struct rfg_case *c, int input)
 /* What no kernel leaves there by chance: NaN, or, where a format has none, its lowest number or one near it. */
 static int poison_of(rfg_dtype dtype)
 {
-    return dtype == RFG_I32 || dtype == RFG_I8 || dtype == RFG_E4M3FNUZ ? 0x80 : POISON;
+    return dtype == RFG_I32 || dtype == RFG_I64 || dtype == RFG_I8 || dtype == RFG_E4M3FNUZ ? 0x80 : POISON;
 }
 
 void rfg_case_make_data(struct rfg_case *c)
@@ -135,7 +136,7 @@ void rfg_case_make_data(struct rfg_case *c)
         }
         surround(c, i);
         fill_random(c, p, &seed);
-        bool numbers = p->spec.constant == 0 && p->spec.dtype != RFG_I32;
+        bool numbers = p->spec.constant == 0 && p->spec.dtype != RFG_I32 && p->spec.dtype != RFG_I64;
         if (numbers && c->params.data == RFG_DATA_CANCEL)
             make_cancelling(c, p, i % 2 == 1);
         if (numbers && c->params.data == RFG_DATA_SPECIAL)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "dispatch/context.h"
 #include "dispatch/jit/jit_internal.h"
@@ -26,6 +28,8 @@ static const char usage[] =
     "  --source           print the expanded source instead of compiling it\n"
     "  --list-targets     which compilers are here, and which of the usual targets each knows\n"
     "  --worker           serve compile requests on a socket at fd 0\n"
+    "  --first-run NAME   use a vendor's library for the first time, on --device, with NAME=VALUE... set: what the\n"
+    "                     library does the first time may end the process\n"
     "  -h, --help         -V, --version\n";
 
 struct job {
@@ -154,19 +158,42 @@ static int compile_chosen(struct job *job, const char *text)
     return job->failed != 0;
 }
 
+#define FIRST_RUN_SECONDS 60
+
+static int first_run(const char *variant, const char *device, char *const *settings)
+{
+    struct rlimit none = { 0 };
+    rfg_context *ctx = NULL;
+    rfg_context_params p = { .device = device, .variants = variant, .user_db = "", .system_db = "", .no_misses = 1 };
+    alarm(FIRST_RUN_SECONDS);
+    (void)setrlimit(RLIMIT_CORE, &none);
+    for (; *settings; settings++)
+        if (strncmp(*settings, "RFG_LIB", 7) == 0)
+            putenv(*settings);
+    rfg_vendor_alone();
+    rfg_status st = rfg_context_create(&ctx, &p);
+    if (st == RFG_OK)
+        st = rfg_prepare(ctx, "gemm f16,f16->f16 M=16 N=16 K=16");
+    if (st != RFG_OK)
+        fprintf(stderr, "rfg-compile: %s\n", rfg_last_error());
+    rfg_context_destroy(&ctx);
+    return st != RFG_OK;
+}
+
 static int run(int argc, char **argv)
 {
-    enum { ARCH = 256, PROBLEM, VARIANT, PROVIDER, SOURCE, LIST, WORKER };
+    enum { ARCH = 256, PROBLEM, VARIANT, PROVIDER, SOURCE, LIST, WORKER, FIRST_RUN, DEVICE };
     static const struct option options[] = {
         { "arch", required_argument, NULL, ARCH },       { "problem", required_argument, NULL, PROBLEM },
         { "variant", required_argument, NULL, VARIANT }, { "provider", required_argument, NULL, PROVIDER },
         { "source", no_argument, NULL, SOURCE },         { "list-targets", no_argument, NULL, LIST },
-        { "worker", no_argument, NULL, WORKER },         { "help", no_argument, NULL, 'h' },
+        { "worker", no_argument, NULL, WORKER },         { "first-run", required_argument, NULL, FIRST_RUN },
+        { "device", required_argument, NULL, DEVICE },   { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },           { 0 }
     };
     struct job job = { 0 };
     struct rfg_reason why = { "" };
-    const char *arch = NULL, *problem = NULL, *variant = NULL;
+    const char *arch = NULL, *problem = NULL, *variant = NULL, *first = NULL, *device = NULL;
     for (int c; (c = getopt_long(argc, argv, "o:hV", options, NULL)) != -1;) {
         switch (c) {
         case ARCH:
@@ -193,6 +220,12 @@ static int run(int argc, char **argv)
             return list_targets();
         case WORKER:
             return rfg_jit_worker_main();
+        case FIRST_RUN:
+            first = optarg;
+            break;
+        case DEVICE:
+            device = optarg;
+            break;
         case 'h':
             fputs(usage, stdout);
             return 0;
@@ -204,6 +237,8 @@ static int run(int argc, char **argv)
             return 2;
         }
     }
+    if (first)
+        return device ? first_run(first, device, argv + optind) : bad("--%s is missing; %s", "device", "amd:0");
     if (optind < argc)
         return bad("%s: %s", argv[optind], "not an option; a problem goes to --problem");
     if (!arch || !problem)

@@ -115,10 +115,10 @@ static void lay_out(struct rfg_case *c)
     for (int i = 0; i < c->n_tensors; i++) {
         struct place *p = &c->place[i];
         int key = spec[i].align_key;
-        size_t size = (size_t)rfg_format((int)spec[i].dtype)->bytes, align = key >= 0 ? (size_t)c->prob.v[key] : 16;
         p->spec = spec[i];
-        if (spec[i].absent)
+        if (spec[i].absent) /* of no format, maybe */
             continue;
+        size_t size = (size_t)rfg_format((int)spec[i].dtype)->bytes, align = key >= 0 ? (size_t)c->prob.v[key] : 16;
         measure(p);
         if (!spec[i].same_as) {
             size_t shift = c->params.unaligned ? size : align < 16 ? (align > size ? align : size) : 0;
@@ -208,16 +208,51 @@ static rfg_status make_arena(struct rfg_case *c)
     return RFG_OK;
 }
 
+size_t rfg_rotate_bytes(const struct rfg_device *dev)
+{
+    size_t cache = (size_t)dev->cache_bytes, twice = 2 * cache,
+           most = twice > (size_t)1 << 30 ? twice : (size_t)1 << 30;
+    return dev->platform == RFG_PLATFORM_CPU ? twice : 2 * twice < most ? 2 * twice : most;
+}
+
+/* Leaves as many of the sets as are within a quarter of the device's memory: the rest is others', and a context's own.
+ */
+static rfg_status limit_sets(struct rfg_case *c, size_t in)
+{
+    const struct rfg_device *dev = rfg_context_info(c->ctx);
+    size_t total = 0;
+    hipError_t e = c->hip ? c->hip->hipDeviceTotalMem(&total, rfg_context_ordinal(c->ctx)) : hipSuccess;
+    if (e != hipSuccess)
+        return rfg_hip_fail(c->ctx, "hipDeviceTotalMem", e);
+    size_t fit = total / 4 / c->set_bytes;
+    if (!c->hip || (size_t)c->n_sets <= fit)
+        return RFG_OK;
+    fit = fit ? fit : 1;
+    if (fit * in < 2 * (size_t)dev->cache_bytes)
+        rfg_warn(
+            "%s: %zu MiB of memory have room for %zu MiB of inputs to go round: less than twice its cache of %zu MiB, "
+            "which may hold some of them while they are timed",
+            dev->name, total >> 20, fit * in >> 20, (size_t)dev->cache_bytes >> 20);
+    c->n_sets = (int)fit;
+    return RFG_OK;
+}
+
 static rfg_status make_sets(struct rfg_case *c)
 {
     size_t in = 0;
     for (int i = 0; i < c->n_tensors; i++)
         in += c->place[i].spec.output ? 0 : c->place[i].extent;
     c->n_sets = 1;
-    /* Small problems take many; not on the emulator, which has no cache and all the time in the world. */
+    /* Small problems take many; not on the emulator, which has no cache and all the time in the world. Of inputs so
+     * small that 2048 sets of them fit into a cache, an engine's call finds its own there too: who made them left them
+     * there. */
     size_t most = rfg_context_info(c->ctx)->platform == RFG_PLATFORM_EMU ? 256 : 2048;
-    if (c->params.rotate_bytes && in && !c->params.fenced)
+    if (c->params.rotate_bytes && in && !c->params.fenced) {
         c->n_sets = (int)(c->params.rotate_bytes / in < most ? c->params.rotate_bytes / in + 1 : most);
+        rfg_status st = limit_sets(c, in);
+        if (st != RFG_OK)
+            return st;
+    }
     c->tensors = calloc((size_t)c->n_sets, sizeof(*c->tensors));
     if (!c->tensors)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "harness: no memory for %d sets", c->n_sets);

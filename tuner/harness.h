@@ -23,6 +23,11 @@ struct rfg_case_params {
     const struct rfg_op_case *of; /* of an operator that isn't in the registry; NULL: rfg_op_case_of() */
 };
 
+/* rotate_bytes that no cache holds, so that a call finds its inputs in memory as an engine's does: four times the last
+ * one, on cpu and beyond 1 GiB twice. The case takes fewer sets where they don't fit a quarter of the device's memory,
+ * and warns if that is less than twice. */
+size_t rfg_rotate_bytes(const struct rfg_device *dev);
+
 struct rfg_case;
 rfg_status rfg_case_create(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_case_params *params,
                            struct rfg_case **out);
@@ -84,9 +89,10 @@ struct rfg_times {
 void rfg_times_free(struct rfg_times *t);
 double rfg_times_at(const struct rfg_times *t, double quantile);
 
-/* rounds samples of one call's time. On GPUs a captured graph of `sets` dependent launches is replayed and each
- * sample is one replay divided by its launches; on cpu each sample is one call, sets rotating. max_s bounds the
- * whole measurement (at least 3 samples are taken). */
+/* rounds samples of one call's time. On GPUs whole turns of the sets, dependent launches, are captured and replayed,
+ * and each sample is one replay divided by its launches (or the difference of two, where a replay has a tail:
+ * replay.h); on cpu each sample is one call, sets rotating. max_s bounds the whole measurement (at least 3 samples are
+ * taken). */
 rfg_status rfg_case_time(struct rfg_case *c, const struct rfg_plan *plan, int rounds, double max_s,
                          struct rfg_times *out);
 /* The same for several plans at once, interleaved round by round, so that drift hits all alike. */

@@ -12,9 +12,11 @@
 
 #include "dispatch/context.h"
 #include "dispatch/db/db.h"
-#include "dispatch/hip/hip.h"
+#include "dispatch/hip/hip_platform.h"
 #include "dispatch/jit/jit.h"
+#include "base/rocm.h"
 #include "base/util.h"
+#include "ops/gemm/vendor/vendor.h"
 #include "output.h"
 #include "rfg/rfg.h"
 
@@ -22,8 +24,9 @@ static const char usage[] =
     "usage: rfg-info [--json]\n"
     "       rfg-info --keys [OPERATOR]\n"
     "\n"
-    "Says what rfg finds on this machine: platforms and their devices, compilers, the tuned\n"
-    "database and the cache of compiled kernels; and for what is missing, what to do.\n"
+    "Says what rfg finds on this machine: platforms, their devices and what hides them, compilers,\n"
+    "ROCm's libraries, the tuned database and the cache of compiled kernels; and for what is\n"
+    "missing, what to do.\n"
     "\n"
     "  --json           for programs\n"
     "  --keys           of problem strings, in place of that: what operators know, and what it means\n"
@@ -102,6 +105,18 @@ static json_t *gpu_json(const struct rfg_hip *hip, const struct rfg_hip_platform
     return o;
 }
 
+/* What decides which GPUs a process sees; where there is no runtime to see them with, that is all there is to say. */
+static json_t *facts_json(const struct rfg_hip_platform *p, bool found)
+{
+    struct rfg_platform_fact facts[RFG_PLATFORM_FACTS];
+    int n = found && p->facts ? p->facts("", facts, RFG_PLATFORM_FACTS) : 0;
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:o, s:o, s:b}", "what", rfg_json_text(facts[i].what), "says",
+                                              rfg_json_text(facts[i].says), "misleads", facts[i].misleads));
+    return list;
+}
+
 static json_t *platform_json(const struct rfg_hip_platform *p)
 {
     struct rfg_platform_report r = { 0 };
@@ -109,9 +124,31 @@ static json_t *platform_json(const struct rfg_hip_platform *p)
     json_t *devices = json_array();
     for (int i = 0; hip && i < r.devices; i++)
         json_array_append_new(devices, gpu_json(hip, p, i));
-    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : p->name, "found",
+    return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "platform", r.platform ? r.platform : p->name, "found",
                      r.found, "library", rfg_json_text(r.library), "version", rfg_json_text(r.version), "problem",
-                     rfg_json_text(r.problem), "advice", rfg_json_text(r.advice), "devices", devices);
+                     rfg_json_text(r.problem), "advice", rfg_json_text(r.advice), "devices", devices, "facts",
+                     facts_json(p, r.found));
+}
+
+static json_t *rocm_json(void)
+{
+    struct rfg_platform_report unused;
+    bool off = rfg_platform_switched_off(&unused, "amd"), hip = false;
+    json_t *list = json_array();
+    for (int i = 0; i < RFG_ROCM_COUNT && !off; i++) {
+        if (i >= RFG_ROCM_HIPBLASLT && (!hip || gemm_vendor_off())) /* of use with a GPU alone */
+            break;
+        const struct rfg_rocm_library *l = rfg_rocm_open((enum rfg_rocm)i);
+        struct rfg_reason differs = { "" };
+        (void)rfg_rocm_differs((enum rfg_rocm)i, &differs);
+        hip = hip || (i == RFG_ROCM_HIP && l->handle);
+        json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:s}", "name", l->name, "path",
+                                              rfg_json_text(l->handle ? l->path : ""), "soname",
+                                              rfg_json_text(l->soname), "found", l->handle ? l->found : "", "problem",
+                                              rfg_json_text(l->problem), "differs", rfg_json_text(differs.text),
+                                              "variable", rfg_rocm_variable((enum rfg_rocm)i)));
+    }
+    return list;
 }
 
 static json_t *compilers_json(void)
@@ -186,8 +223,9 @@ static json_t *collect(void)
     json_t *platforms = json_array();
     for (int i = 0; rfg_platforms[i]; i++)
         json_array_append_new(platforms, platform_json(rfg_platforms[i]));
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms", platforms, "cpu", c,
-                     "compilers", compilers_json(), "database", path_json(rfg_db_user_path()), "cache", cache_json());
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "version", rfg_version(), "platforms", platforms, "cpu", c,
+                     "compilers", compilers_json(), "rocm", rocm_json(), "database", path_json(rfg_db_user_path()),
+                     "cache", cache_json());
 }
 
 /* ---- printing ------------------------------------------------------------------------------------------------ */
@@ -267,6 +305,8 @@ static void print_text(const json_t *info)
             printf("\n");
             print_numbers(d);
         }
+        json_array_foreach(json_object_get(o, "facts"), j, d)
+            rfg_print(stdout, "  %s: %s\n", str(d, "what"), str(d, "says"));
     }
     o = json_object_get(info, "cpu");
     printf("cpu: %s, %lld threads", str(o, "arch"), num(o, "threads"));
@@ -280,6 +320,18 @@ static void print_text(const json_t *info)
             printf("  %s: %s\n", str(o, "name"), str(o, "version"));
         else
             printf("  %s: not available: %s\n", str(o, "name"), str(o, "problem"));
+    }
+    if (json_array_size(json_object_get(info, "rocm")))
+        printf("\nROCm's libraries:\n");
+    json_array_foreach(json_object_get(info, "rocm"), i, o)
+    {
+        if (*str(o, "path"))
+            rfg_print(stdout, "  %s: %s (%s%s%s)\n", str(o, "name"), str(o, "path"), str(o, "soname"),
+                      *str(o, "soname") ? ", " : "", str(o, "found"));
+        else
+            rfg_print(stdout, "  %s: %s\n", str(o, "name"), str(o, "problem"));
+        if (*str(o, "differs"))
+            rfg_print(stdout, "    warning: another release: %s\n", str(o, "differs"));
     }
     printf("\n");
     print_path("Tuned database", json_object_get(info, "database"));

@@ -119,6 +119,8 @@ double rfg_largest(rfg_dtype dtype)
         return 127;
     case RFG_I32:
         return INT32_MAX;
+    case RFG_I64:
+        return 0x1p63;
     case RFG_I4:
         return 7;
     case RFG_E2M1:
@@ -136,6 +138,8 @@ double rfg_load(const void *base, rfg_dtype dtype, int64_t index)
         return ((const float *)base)[index];
     if (dtype == RFG_I32)
         return ((const int32_t *)base)[index];
+    if (dtype == RFG_I64)
+        return (double)((const int64_t *)base)[index];
     if (codes_of(dtype) == 256)
         return byte_table(dtype)[((const uint8_t *)base)[index]];
     if (codes_of(dtype) == 16)
@@ -158,7 +162,7 @@ double rfg_ulp(rfg_dtype dtype, double x)
     int e;
     if (!isfinite(x))
         return 0;
-    if (dtype == RFG_I8 || dtype == RFG_I32 || dtype == RFG_I4)
+    if (dtype == RFG_I8 || dtype == RFG_I32 || dtype == RFG_I64 || dtype == RFG_I4)
         return 1;
     frexp(x, &e); /* |x| = m * 2^e, m in [0.5, 1) */
     e = x == 0 || e - 1 < f.min_exp ? f.min_exp : e - 1;
@@ -185,6 +189,11 @@ void rfg_store(void *base, rfg_dtype dtype, int64_t index, double value)
     if (dtype == RFG_I32) {
         value = isnan(value) ? 0 : fmin(fmax(nearbyint(value), INT32_MIN), INT32_MAX);
         ((int32_t *)base)[index] = (int32_t)value;
+        return;
+    }
+    if (dtype == RFG_I64) {
+        value = isnan(value) ? 0 : nearbyint(value);
+        ((int64_t *)base)[index] = value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
         return;
     }
     if (codes_of(dtype) == 256) {

@@ -41,7 +41,7 @@ bool rfg_stamp_compile(struct rfg_stamp_check *c, size_t n, struct rfg_cache *ca
 /* Does the stamp differ from what the row says? */
 bool rfg_stamp_differs(const struct rfg_stamp *s);
 
-/* The problem that a call with packed tensors poses: rows of an odd length are aligned to less than the key's default,
+/* The problem of a call with packed tensors: rows of an odd length are aligned to less than the key's default,
  * and a variant that needs more must not become the row. The harness lays its tensors out like this. */
 struct rfg_problem rfg_packed_call(const struct rfg_problem *key);
 

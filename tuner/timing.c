@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timing: on GPUs the replay of a captured graph of dependent launches, on cpu single calls; several plans interleaved.
- */
+ * Timing: on GPUs replays of dependent launches (replay.h), on cpu single calls; several plans interleaved. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "harness.h"
+#include "replay.h"
 
 #define MIN_LAUNCHES 20 /* in a graph: its edges and the events around it are shared by so many */
 
@@ -22,130 +22,75 @@ double rfg_times_at(const struct rfg_times *t, double q)
 }
 
 struct runner {
-    const struct rfg_plan *plan;
-    hipGraphExec_t exec;
-    int launches;
-};
-
-struct race {
     struct rfg_case *c;
-    const struct rfg_hip *hip;
-    hipStream_t stream;
-    hipEvent_t start, stop;
+    const struct rfg_plan *plan;
+    struct rfg_replay replay;
     int next_set; /* cpu */
 };
 
-/* Calls an entry of the table unless something failed before; says what failed. */
-#define TRY(r, st, entry, ...)                                                                                         \
-    do {                                                                                                               \
-        hipError_t e_ = *(st) == RFG_OK ? (r)->hip->entry(__VA_ARGS__) : hipSuccess;                                   \
-        if (e_ != hipSuccess)                                                                                          \
-            *(st) = rfg_hip_fail(rfg_case_context((r)->c), "timing: " #entry, e_);                                     \
-    } while (0)
-
-/* Runs each set once outside the capture (everything is loaded, workspaces exist), then captures. */
-static rfg_status capture(struct race *r, struct runner *run)
+static rfg_status launch(void *arg, const struct rfg_stopwatch *w, int i)
 {
-    hipGraph_t graph = NULL;
-    hipGraphExec_t exec;
-    int sets = rfg_case_sets(r->c);
-    rfg_status st = rfg_case_run(r->c, 0, run->plan, r->stream);
-    TRY(r, &st, hipStreamSynchronize, r->stream);
-    TRY(r, &st, hipStreamBeginCapture, r->stream, hipStreamCaptureModeThreadLocal);
-    if (st != RFG_OK)
-        return st;
-    run->launches = sets * ((MIN_LAUNCHES + sets - 1) / sets);
-    for (int i = 0; st == RFG_OK && i < run->launches; i++)
-        st = rfg_case_run(r->c, i % sets, run->plan, r->stream);
-    /* The capture is ended whatever happened; what happened first is told. */
-    hipError_t e = r->hip->hipStreamEndCapture(r->stream, &graph);
+    const struct runner *run = arg;
+    return rfg_case_run(run->c, i % rfg_case_sets(run->c), run->plan, w->stream);
+}
+
+/* Runs the plan outside the capture (everything is loaded, workspaces exist), then captures. */
+static rfg_status capture(const struct rfg_stopwatch *w, struct runner *run)
+{
+    rfg_status st = launch(run, w, 0);
+    hipError_t e = st == RFG_OK ? w->hip->hipStreamSynchronize(w->stream) : hipSuccess;
     if (e != hipSuccess)
-        graph = NULL;
-    if (st == RFG_OK && e != hipSuccess)
-        st = rfg_hip_fail(rfg_case_context(r->c), "timing: hipStreamEndCapture", e);
-    TRY(r, &st, hipGraphInstantiate, &exec, graph, NULL, NULL, 0);
-    if (st == RFG_OK)
-        run->exec = exec;
-    if (graph)
-        (void)r->hip->hipGraphDestroy(graph);
-    TRY(r, &st, hipGraphLaunch, run->exec, r->stream);
-    TRY(r, &st, hipStreamSynchronize, r->stream);
+        st = rfg_hip_fail(w->ctx, "timing: hipStreamSynchronize", e);
+    return st == RFG_OK ? rfg_replay_capture(w, launch, run, rfg_case_sets(run->c), MIN_LAUNCHES, &run->replay) : st;
+}
+
+/* w NULL: on cpu. */
+static rfg_status sample(const struct rfg_stopwatch *w, struct runner *run, double *us)
+{
+    if (w)
+        return rfg_replay_time(w, &run->replay, us);
+    double t = rfg_now();
+    rfg_status st = rfg_case_run(run->c, run->next_set++ % rfg_case_sets(run->c), run->plan, NULL);
+    *us = 1e6 * (rfg_now() - t);
     return st;
 }
 
-static rfg_status sample(struct race *r, struct runner *run, double *us)
+static rfg_status get_ready(struct rfg_stopwatch *w, struct runner *run, int n)
 {
-    if (!r->hip) {
-        double t = rfg_now();
-        rfg_status st = rfg_case_run(r->c, r->next_set++ % rfg_case_sets(r->c), run->plan, NULL);
-        *us = 1e6 * (rfg_now() - t);
-        return st;
-    }
-    float ms = 0;
-    rfg_status st = RFG_OK;
-    TRY(r, &st, hipEventRecord, r->start, r->stream);
-    TRY(r, &st, hipGraphLaunch, run->exec, r->stream);
-    TRY(r, &st, hipEventRecord, r->stop, r->stream);
-    TRY(r, &st, hipEventSynchronize, r->stop);
-    TRY(r, &st, hipEventElapsedTime, &ms, r->start, r->stop);
-    *us = 1e3 * (double)ms / run->launches;
+    double us;
+    rfg_status st = w ? rfg_stopwatch_open(w) : RFG_OK;
+    for (int i = 0; st == RFG_OK && i < n; i++)
+        st = w ? capture(w, &run[i]) : sample(NULL, &run[i], &us); /* the first call is a warm-up */
+    double until = rfg_now() + 1e-3 * (w ? w->hip->warm_up_ms : 0);
+    for (int i = 0; st == RFG_OK && rfg_now() < until; i++)
+        st = sample(w, &run[i % n], &us);
     return st;
-}
-
-static rfg_status open_race(struct race *r, struct runner *run, int n)
-{
-    rfg_status st = RFG_OK;
-    if (r->hip) {
-        hipEvent_t event[2];
-        rfg_context *ctx = rfg_case_context(r->c);
-        /* One stream for all timing of a context: it keeps a workspace for every stream it has ever seen. */
-        st = rfg_context_stream(ctx, &r->stream);
-        TRY(r, &st, hipSetDevice, rfg_context_ordinal(ctx));
-        TRY(r, &st, hipEventCreateWithFlags, &event[0], hipEventDefault);
-        if (st == RFG_OK)
-            r->start = event[0];
-        TRY(r, &st, hipEventCreateWithFlags, &event[1], hipEventDefault);
-        if (st == RFG_OK)
-            r->stop = event[1];
-    }
-    for (int i = 0; st == RFG_OK && i < n; i++) {
-        double us;
-        st = r->hip ? capture(r, &run[i]) : sample(r, &run[i], &us); /* the first call is a warm-up */
-    }
-    return st;
-}
-
-static void close_race(struct race *r, struct runner *run, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (run[i].exec)
-            (void)r->hip->hipGraphExecDestroy(run[i].exec);
-    if (r->start)
-        (void)r->hip->hipEventDestroy(r->start);
-    if (r->stop)
-        (void)r->hip->hipEventDestroy(r->stop);
 }
 
 rfg_status rfg_case_race(struct rfg_case *c, const struct rfg_plan *const *plans, int n, int rounds, double max_s,
                          struct rfg_times *out)
 {
-    struct race r = { .c = c, .hip = rfg_context_hip(rfg_case_context(c)) };
+    struct rfg_stopwatch watch = { .ctx = rfg_case_context(c), .what = "timing" };
+    struct rfg_stopwatch *w = rfg_context_hip(watch.ctx) ? &watch : NULL;
     struct runner *run = calloc((size_t)n, sizeof(*run));
     rfg_status st = run ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "timing: no memory");
     memset(out, 0, (size_t)n * sizeof(*out));
     for (int i = 0; st == RFG_OK && i < n; i++) {
+        run[i].c = c;
         run[i].plan = plans[i];
         if (!(out[i].us = calloc((size_t)rounds, sizeof(double))))
             st = rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "timing: no memory for %d samples", rounds);
     }
     if (st == RFG_OK)
-        st = open_race(&r, run, n);
+        st = get_ready(w, run, n);
     double start = rfg_now();
     for (int round = 0; st == RFG_OK && round < rounds && (round < 3 || rfg_now() - start < max_s); round++)
         for (int i = 0; st == RFG_OK && i < n; i++) /* the order turns, so that nobody always follows the same one */
-            st = sample(&r, &run[(i + round) % n], &out[(i + round) % n].us[out[(i + round) % n].n++]);
-    if (run)
-        close_race(&r, run, n);
+            st = sample(w, &run[(i + round) % n], &out[(i + round) % n].us[out[(i + round) % n].n++]);
+    for (int i = 0; w && run && i < n; i++)
+        rfg_replay_free(w, &run[i].replay);
+    if (w)
+        rfg_stopwatch_close(w);
     free(run);
     for (int i = 0; i < n; i++) {
         if (st != RFG_OK)

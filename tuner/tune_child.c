@@ -223,12 +223,10 @@ static enum tune_answer exchange(struct tune_child *c, json_t *cmd, double timeo
     return ANSWER_REFUSED;
 }
 
-/* More than the last-level cache holds, so that every call finds its inputs in memory as an engine's does. */
 static int64_t rotate_bytes(const struct rfg_device *dev)
 {
-    int64_t bytes = dev->platform == RFG_PLATFORM_CPU ? 2 * dev->cache_bytes : 4 * dev->cache_bytes;
-    int64_t least = 64 << 20, most = 1 << 30;
-    return bytes < least ? least : bytes > most ? most : bytes;
+    size_t bytes = rfg_rotate_bytes(dev), least = (size_t)64 << 20;
+    return (int64_t)(bytes < least ? least : bytes);
 }
 
 /* The oracle computes all rows where that is cheap. */

@@ -419,6 +419,19 @@ static void private_cache(struct rfg_tempdir *own)
         rfg_tempdir_make(own, NULL);
 }
 
+/* Rows that would be kept under another GPU's name. */
+static void warn_of_facts(enum rfg_platform platform)
+{
+    struct rfg_platform_fact facts[RFG_PLATFORM_FACTS];
+    for (int i = 0; rfg_platforms[i]; i++) {
+        bool ours = rfg_platforms[i]->id == platform && rfg_platforms[i]->facts;
+        int n = ours ? rfg_platforms[i]->facts("", facts, RFG_PLATFORM_FACTS) : 0;
+        for (int j = 0; j < n; j++)
+            if (facts[j].misleads)
+                rfg_warn("%s: %s", facts[j].what, facts[j].says);
+    }
+}
+
 static bool open_device(struct tune *t)
 {
     if ((t->opt.dry_run || t->opt.predict) && t->opt.device && rfg_device_imagine(&t->dev, t->opt.device))
@@ -436,6 +449,7 @@ static bool open_device(struct tune *t)
     }
     t->dev = *rfg_context_info(t->ctx);
     t->opt.device = t->dev.name;
+    warn_of_facts(t->dev.platform);
     return true;
 }
 

@@ -13,7 +13,7 @@ import mha_rows
 import mha_torch
 import race
 import rfg
-from race import GpuLost, attempt, say
+from race import attempt, say
 
 SDPA = {"fa2": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 
@@ -101,16 +101,7 @@ def measure(p, bench, contexts, peers, reader):
     p.allocate(bench)
     bench.stream.synchronize()
     calls, labels, errors = contestants_of(p, bench, contexts, peers, reader if not p.row.prefill else None)
-    t = time.monotonic()
-    graphs = {}
-    for name, call in calls.items():
-        g = attempt("%s, %s" % (p.text, name), lambda: bench.capture(call, p.n_sets, p.n_calls))
-        if g:
-            graphs[name] = g
-    bench.phase("captures", t)
-    t = time.monotonic()
-    times = bench.race(graphs, p.n_calls, bench.rounds)
-    bench.phase("timing", t)
+    times = bench.times(p, calls)
     return {
         **vars(p.row),
         "text": p.text,
@@ -169,14 +160,8 @@ def main(args):
     torch.manual_seed(0)
     bench = race.Bench(args.rounds)
     bench.phase("start", race.T0)
-    records, head, code = [], None, 0
-    try:
-        with torch.cuda.stream(bench.stream):
-            head = run(args, bench, records)
-    except GpuLost as e:
-        say("# the GPU failed: %s" % e)
-        code = 1
+    records = []
+    head = bench.on_stream(lambda: run(args, bench, records))
     say("\n".join(bars.verdict(records, head["copy_gbps"] if head else math.nan)))
-    spent = ", ".join("%s %.1f" % x for x in bench.seconds.items())
-    say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - race.T0))
-    return int(code or not records)
+    bench.say_seconds()
+    return int(not head or not records)

@@ -104,6 +104,35 @@ class Bench:
                 times[n].append(1e3 * start.elapsed_time(stop) / calls)
         return {n: sorted(t) for n, t in times.items()}
 
+    def times(self, p, calls, check=lambda name: True):
+        """race() of a problem's contestants {name: call}, but those that fail check(name) or can't be captured."""
+        t = time.monotonic()
+        graphs = {}
+        for name, call in calls.items():
+            what = "%s, %s" % (p.text, name)
+            if attempt(what, lambda: (check(name), True)[1]):
+                g = attempt(what, lambda: self.capture(call, p.n_sets, p.n_calls))
+                if g:
+                    graphs[name] = g
+        self.phase("checks, captures", t)
+        t = time.monotonic()
+        times = self.race(graphs, p.n_calls, self.rounds)
+        self.phase("timing", t)
+        return times
+
+    def on_stream(self, run):
+        """run() with the stream current: what it returns, or None if the GPU failed on the way."""
+        try:
+            with torch.cuda.stream(self.stream):
+                return run()
+        except GpuLost as e:
+            say("# the GPU failed: %s" % e)
+            return None
+
+    def say_seconds(self):
+        spent = ", ".join("%s %.1f" % x for x in self.seconds.items())
+        say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - T0))
+
     def fastest(self, what, candidates, sets, calls, rounds=5, finalists=0, most=64):
         """The call among candidates [(label, call)] that wins a short race: (label, call), or None. finalists: so many
         of the fastest race again, longer. most: calls in a graph."""

@@ -36,7 +36,7 @@ class ContextParams(c.Structure):
 
 
 class Quant(c.Structure):
-    _fields_ = [("kind", c.c_int), ("q", c.POINTER(Tensor)), ("scale", c.POINTER(Tensor))]
+    _fields_ = [("size", c.c_size_t), ("kind", c.c_int), ("q", c.POINTER(Tensor)), ("scale", c.POINTER(Tensor))]
 
 
 class Params(c.Structure):
@@ -114,7 +114,7 @@ def by_token(q, scale):
     """A rfg_quant with a scale a row; None stays NULL."""
     if q is None:
         return None
-    return c.pointer(Quant(SCALE_TOKEN, pointer(q), pointer(scale)))
+    return c.pointer(Quant(c.sizeof(Quant), SCALE_TOKEN, pointer(q), pointer(scale)))
 
 
 class Rfg:

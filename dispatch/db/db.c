@@ -441,7 +441,8 @@ static rfg_status set_aside(struct rfg_db *db)
                                     db->path);
     disconnect(db, corrupt);
     if (st != RFG_OK && corrupt && db->ours) {
-        static const char *const suffix[] = { "-wal", "-shm", "-journal", "" }; /* a log must not meet the new file */
+        static const char *const suffix[] = { "-wal", "-shm", "-journal",
+                                              "" }; /* the file last: else its log might be replayed into the new one */
         char from[4096], to[4096] = "";
         bool ok = false, taken = true;
         for (int n = 1; n < 10000 && taken; n++) {

@@ -27,7 +27,7 @@ const char *rfg_source_name(enum rfg_source s);
 struct rfg_row {
     struct rfg_problem problem; /* without LAYOUT keys */
     char arch[32];
-    int cu_count;
+    int cu_count; /* as struct rfg_device's: of RDNA, CUs and not WGPs */
     char variant[48];
     char params[256];            /* JSON object of named parameters, keys in the variant's order: {"waves":4} */
     double median_us, spread_us; /* spread: p95 - p5 of the samples */

@@ -82,7 +82,8 @@ bool rfg_row_check(const struct rfg_row *row, const char **column, struct rfg_re
 
 /* ---- files --------------------------------------------------------------------------------------------------- */
 
-/* Several rows in one transaction. written: how many were stored (the others met a better `how`); may be NULL. */
+/* Several rows in one transaction. written: how many were stored (for the others a row with a better `how` is there);
+ * may be NULL. */
 rfg_status rfg_db_put_all(struct rfg_db *db, const struct rfg_row *rows, size_t n, int *written);
 
 /* Every row, in an array to free(). bad is called for those that can't be understood; may be NULL. */

@@ -154,7 +154,7 @@ static sqlite3_stmt *prepare_put(struct rfg_db *db)
     return rfg_db_prepare(db, sql);
 }
 
-/* A row that was not stored must have met a better one; else something in the file swallowed it. */
+/* A row that was not stored: is a better one there? If not, something in the file (a trigger) swallowed it. */
 static rfg_status explain_unstored(struct rfg_db *db, const struct rfg_flat *f)
 {
     char text[RFG_PROBLEM_STRLEN];

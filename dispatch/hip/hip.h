@@ -73,18 +73,30 @@ struct rfg_hip {
      * launch need not wait for the end of the one before it in the stream. NULL where there is no such thing. */
     hipError_t (*launch_overlapped)(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params);
     enum rfg_platform platform;
+    /* For who takes times: a replayed graph ends with work of the runtime's own, within events around it; and work of
+     * so many milliseconds brings the clocks up. */
+    bool graph_tail;
+    int warm_up_ms;
 };
 
 /* What a platform's loader looked for and found; for rfg-info and error messages. */
 struct rfg_platform_report {
     const char *platform; /* "AMD", "NVIDIA" */
     bool found;           /* the runtime library */
-    char library[128];    /* path or soname that was loaded, or what was looked for */
+    char library[512];    /* path or soname that was loaded, or what was looked for */
     char version[64];     /* "5.2.21153", "13.0 (driver 580.126)"; "" if unknown */
     int devices;
-    char problem[256]; /* why there is no usable device; "" if there is one */
+    char problem[320]; /* why there is no usable device; "" if there is one */
     char advice[256];  /* what to install or check */
 };
+
+/* Something outside of the runtime that decides which GPUs a process sees, and as what: a variable, a device node. */
+struct rfg_platform_fact {
+    char what[80];  /* "HIP_VISIBLE_DEVICES=0,2", "/dev/kfd" */
+    char says[320]; /* its effect; where something is wrong, what to do */
+    bool misleads;  /* a row tuned under it is another GPU's: whoever tunes must be told */
+};
+#define RFG_PLATFORM_FACTS 32
 
 /* A platform, as platforms.def lists it. Nobody else needs to know which there are. */
 struct rfg_hip_platform {
@@ -100,6 +112,9 @@ struct rfg_hip_platform {
     int (*find)(const char *spec, char *error, size_t size);
     /* What hipDriverGetVersion() means: "CUDA 13.0", "HIP 6.2.41134". */
     void (*driver_name)(int version, char *buf, size_t size);
+    /* What there is of such things: fills at most max and returns how many; NULL: the platform knows of none. root: the
+     * root directory, "" but in tests. */
+    int (*facts)(const char *root, struct rfg_platform_fact *facts, int max);
 };
 #define RFG_PLATFORM(name) extern const struct rfg_hip_platform rfg_platform_##name;
 #include "platforms.def"
@@ -109,8 +124,33 @@ extern const struct rfg_hip_platform *const rfg_platforms[]; /* NULL-terminated 
 /* "hipErrorOutOfMemory"; without asking any library. */
 const char *rfg_hip_error_name(hipError_t error);
 
-/* Ranking estimates by arch (bandwidth, rates, latencies) for what describe() can't know. */
-void rfg_device_peaks(struct rfg_device *dev);
+/* What a runtime says of a device's memory; 0 and "": nothing. */
+struct rfg_memory {
+    char product[128];       /* "AMD Instinct MI300X" */
+    int clock_khz, bus_bits; /* as AMD's count them, of the whole GPU */
+    int xcds;                /* of this device, which may be a partition */
+};
+
+/* Ranking estimates by arch, product and CU count (bandwidth, rates, latencies) for what describe() can't know: sets
+ * all rates and times and the XCDs, adds features, raises cache_bytes to what the product has. A mem_gbps that is set
+ * already stands where the arch is unknown. memory may be NULL. */
+void rfg_device_peaks(struct rfg_device *dev, const struct rfg_memory *memory);
+/* Is HIP in WGP mode, in which a gfx10 to gfx12 calls two CUs one processor, and hipRTC compiles for that? As HIP reads
+ * $GPU_ENABLE_WGP_MODE, when its library is loaded: yes unless that says otherwise. */
+bool rfg_wgp_mode(void);
+/* Does the arch have WGPs? */
+bool rfg_has_wgps(const char *arch);
+
+/* What the kernel's driver knows of an AMD GPU and HIP doesn't tell. */
+struct rfg_kfd {
+    int64_t cache_bytes; /* of level 3, the Infinity Cache; 0: none */
+    int xcds;            /* of the device or partition; 0: not said */
+};
+/* By its place on the bus (domain, bus, device), or with NULL the first of that arch. False: not found. */
+bool rfg_kfd_find(struct rfg_kfd *out, const char *arch, const int pci[3]);
+/* Tests: another topology than the kernel's; NULL: that again. Stays the caller's. */
+void rfg_kfd_override(const char *topology);
+
 /* The cpu device with that many threads (0: online cores), by cpuid and $RFG_CPU_ISA (portable, avx2, avx512). */
 void rfg_device_cpu(struct rfg_device *dev, int threads);
 /* An imagined device for compile tests and --dry-run: "gfx942", "gfx942:304", "sm_90", "gfx90a:104". False if the

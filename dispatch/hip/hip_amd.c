@@ -2,13 +2,16 @@
  *
  * AMD: libamdhip64, loaded at run time. The functions of the table are the library's own. */
 #include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "amd_facts.h"
+#include "base/env.h"
 #include "hip_platform.h"
+#include "base/log.h"
+#include "base/rocm.h"
 
 static struct rfg_hip amd;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -61,6 +64,32 @@ static hipError_t arch_of(int device, char arch[32])
     return e;
 }
 
+/* HIP calls two CUs, a WGP, one processor where it is in that mode (clr 5.7 to 7.0, rocdevice.cpp and rocsettings.cpp:
+ * enableWgpMode_, for gfx10 and later; since 7.0 not for gfx1250): hipDeviceAttributePhysicalMultiProcessorCount too.
+ */
+bool rfg_has_wgps(const char *arch)
+{
+    return strlen(arch) == 7 &&
+           (!strncmp(arch, "gfx10", 5) || !strncmp(arch, "gfx11", 5) || !strncmp(arch, "gfx120", 6));
+}
+
+/* As clr's flags.cpp takes a bool from the environment. */
+bool rfg_wgp_mode(void)
+{
+    const char *mode = rfg_env("GPU_ENABLE_WGP_MODE");
+    return !mode || !strcmp(mode, "true") || atoi(mode) != 0;
+}
+
+/* hipDeviceAttributeNumberOfXccs, of HIP 7. Older ones aren't asked: an error would be the thread's last one, which the
+ * host program may look at. */
+#define NUMBER_OF_XCCS ((hipDeviceAttribute_t)10018)
+
+static int attribute(hipDeviceAttribute_t attr, int device)
+{
+    int value;
+    return amd.hipDeviceGetAttribute(&value, attr, device) == hipSuccess && value > 0 ? value : 0;
+}
+
 static hipError_t amd_describe(int device, struct rfg_device *out)
 {
     *out = (struct rfg_device){ .platform = RFG_PLATFORM_AMD };
@@ -83,13 +112,29 @@ static hipError_t amd_describe(int device, struct rfg_device *out)
         return e;
     snprintf(out->name, sizeof(out->name), "amd:%d", device);
     memcpy(out->target, out->arch, sizeof(out->target));
-    int khz, bits, l2;
-    if (amd.hipDeviceGetAttribute(&khz, hipDeviceAttributeMemoryClockRate, device) == hipSuccess &&
-        amd.hipDeviceGetAttribute(&bits, hipDeviceAttributeMemoryBusWidth, device) == hipSuccess)
-        out->mem_gbps = khz * 1e3 * 2 * (bits / 8.0) / 1e9;
-    if (amd.hipDeviceGetAttribute(&l2, hipDeviceAttributeL2CacheSize, device) == hipSuccess)
-        out->cache_bytes = l2;
-    rfg_device_peaks(out); /* of an arch that it knows, it knows the cache behind the L2 too */
+    if (rfg_has_wgps(out->arch) && rfg_wgp_mode())
+        out->cu_count *= 2;
+
+    struct rfg_memory memory = { .clock_khz = attribute(hipDeviceAttributeMemoryClockRate, device),
+                                 .bus_bits = attribute(hipDeviceAttributeMemoryBusWidth, device) };
+    struct rfg_kfd kfd;
+    int version, pci[3];
+    if (amd.hipDeviceGetName(memory.product, sizeof(memory.product), device) != hipSuccess)
+        memory.product[0] = 0;
+    bool placed = amd.hipDeviceGetAttribute(&pci[0], hipDeviceAttributePciDomainID, device) == hipSuccess &&
+                  amd.hipDeviceGetAttribute(&pci[1], hipDeviceAttributePciBusId, device) == hipSuccess &&
+                  amd.hipDeviceGetAttribute(&pci[2], hipDeviceAttributePciDeviceId, device) == hipSuccess;
+    rfg_kfd_find(&kfd, out->arch, placed ? pci : NULL);
+    if (amd.hipDriverGetVersion(&version) == hipSuccess && version >= 70000000)
+        memory.xcds = attribute(NUMBER_OF_XCCS, device);
+    if (!memory.xcds)
+        memory.xcds = kfd.xcds;
+    /* HIP's is the L2: one XCD's before 7.0, all of them since (ROCR, amd_gpu_agent.cpp: HSA_AGENT_INFO_CACHE_SIZE).
+     * The Infinity Cache behind it is KFD's level 3, or the table's. */
+    out->cache_bytes = attribute(hipDeviceAttributeL2CacheSize, device);
+    if (kfd.cache_bytes > out->cache_bytes)
+        out->cache_bytes = kfd.cache_bytes;
+    rfg_device_peaks(out, &memory);
     return hipSuccess;
 }
 
@@ -97,20 +142,8 @@ static void *symbol(void *lib, const char *name)
 {
     void *p = dlsym(lib, name);
     if (!p && !found.problem[0])
-        snprintf(found.problem, sizeof(found.problem), "%s has no %s", found.library, name);
+        snprintf(found.problem, sizeof(found.problem), "%.240s has no %s", found.library, name);
     return p;
-}
-
-/* The runtime tells its version only where there is a device; the file's name does everywhere: libamdhip64.so.5.2.21153
- */
-static void version_of_file(char *version, size_t size)
-{
-    Dl_info info;
-    char path[PATH_MAX];
-    if (!dladdr(*(void **)&amd.hipInit, &info) || !info.dli_fname || !realpath(info.dli_fname, path))
-        return;
-    const char *so = strstr(path, ".so.");
-    snprintf(version, size, "%s", so ? so + 4 : "");
 }
 
 static void version_text(const char *before, int v, char *buf, size_t size)
@@ -123,13 +156,32 @@ static void driver_name(int version, char *buf, size_t size)
     version_text("HIP ", version, buf, size);
 }
 
+static void *open_runtime(void)
+{
+    const struct rfg_rocm_library *hip = rfg_rocm_open(RFG_ROCM_HIP);
+    snprintf(found.library, sizeof(found.library), "%s", hip->path);
+    /* What the file says; the runtime says more, but only where there is a device. */
+    snprintf(found.version, sizeof(found.version), "%s", hip->version);
+    found.found = hip->handle;
+    if (!hip->handle) {
+        snprintf(found.problem, sizeof(found.problem), "%s", hip->problem);
+        snprintf(found.advice, sizeof(found.advice),
+                 "for an AMD GPU: apt-get install libamdhip64-5 libhiprtc-builtins5, or AMD's ROCm packages");
+        return NULL;
+    }
+    char paths[2][512];
+    if (rfg_rocm_runtimes(paths, 2) > 1)
+        rfg_warn("two HIP runtimes are loaded, %s and %s; rfg uses %s, to which streams and memory of the other mean "
+                 "nothing (RFG_LIBHIP names the one to use)",
+                 paths[0], paths[1], hip->path);
+    return hip->handle;
+}
+
 static void load(void)
 {
-    static const char *const names[] = { "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                                         NULL };
-    static const char *const dirs[] = { "/opt/rocm/lib", NULL };
     found.platform = "AMD";
-    void *lib = rfg_platform_open(&found, "amd", "RFG_LIBAMDHIP64", names, dirs);
+    snprintf(found.library, sizeof(found.library), "libamdhip64.so");
+    void *lib = rfg_platform_switched_off(&found, "amd") ? NULL : open_runtime();
     if (!lib)
         return;
 #define X(ret, name, params, args) amd.name = (ret(*) params)symbol(lib, #name);
@@ -146,8 +198,9 @@ static void load(void)
     amd.error_name = amd_error_name;
     amd.describe = amd_describe;
     amd.platform = RFG_PLATFORM_AMD;
+    amd.graph_tail = true;
+    amd.warm_up_ms = 30;
 
-    version_of_file(found.version, sizeof(found.version));
     hipError_t e = amd.hipInit(0);
     const char *call = "hipInit";
     if (e == hipSuccess) {
@@ -197,4 +250,5 @@ const struct rfg_hip_platform rfg_platform_amd = {
     .load = get,
     .find = rfg_platform_ordinal,
     .driver_name = driver_name,
+    .facts = rfg_amd_facts,
 };

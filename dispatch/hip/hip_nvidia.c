@@ -450,7 +450,7 @@ static hipError_t nv_describe(int device, struct rfg_device *out)
     out->lds_bytes = v[3];
     out->cache_bytes = v[4];
     out->mem_gbps = 2.0 * v[7] * v[8] / 8 * 1e-6;
-    rfg_device_peaks(out);
+    rfg_device_peaks(out, NULL);
     return hipSuccess;
 }
 
@@ -509,6 +509,26 @@ static void driver_name(int version, char *buf, size_t size)
     snprintf(buf, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
 }
 
+static void *open_driver(struct rfg_platform_report *r)
+{
+    const char *path = rfg_env("RFG_LIBCUDA"), *const names[] = { path ? path : "libcuda.so.1",
+                                                                  path ? NULL : "libcuda.so" };
+    void *lib = NULL;
+    for (size_t i = 0; i < 2 && names[i] && !lib; i++) {
+        snprintf(r->library, sizeof(r->library), "%s", names[i]);
+        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    r->found = lib;
+    if (!lib) {
+        const char *error = dlerror();
+        snprintf(r->library, sizeof(r->library), "%s", names[0]);
+        snprintf(r->problem, sizeof(r->problem), "%.100s not found%s%.100s", names[0], path && error ? ": " : "",
+                 path && error ? error : "");
+        snprintf(r->advice, sizeof(r->advice), "for an NVIDIA GPU: install NVIDIA's driver, which brings libcuda.so.1");
+    }
+    return lib;
+}
+
 static void load(void)
 {
     static const struct {
@@ -519,11 +539,11 @@ static void load(void)
         CUDA_ENTRIES(X)
 #undef X
     };
-    static const char *const names[] = { "libcuda.so.1", "libcuda.so", NULL };
     struct rfg_platform_report *r = &loaded;
     int version = 0;
     r->platform = "NVIDIA";
-    void *lib = rfg_platform_open(r, "nvidia", "RFG_LIBCUDA", names, NULL);
+    snprintf(r->library, sizeof(r->library), "libcuda.so.1");
+    void *lib = rfg_platform_switched_off(r, "nvidia") ? NULL : open_driver(r);
     if (!lib)
         return;
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {

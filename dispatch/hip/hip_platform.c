@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "hip_platform.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,57 +24,17 @@ int rfg_platform_ordinal(const char *spec, char *error, size_t size)
     return n >= 0 && n < 1024 && !*end ? (int)n : -1;
 }
 
-static bool switched_off(const char *key)
+bool rfg_platform_switched_off(struct rfg_platform_report *r, const char *key)
 {
     const char *list = rfg_env("RFG_HIP_DISABLE");
     for (size_t len; list && *list; list += len + (list[len] == ',')) {
         len = strcspn(list, ",");
-        if (strlen(key) == len && !strncmp(list, key, len))
+        if (strlen(key) == len && !strncmp(list, key, len)) {
+            snprintf(r->problem, sizeof(r->problem), "switched off by RFG_HIP_DISABLE");
             return true;
+        }
     }
     return false;
-}
-
-static void *try_open(struct rfg_platform_report *r, const char *path)
-{
-    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (lib) {
-        snprintf(r->library, sizeof(r->library), "%s", path);
-        r->found = true;
-    }
-    return lib;
-}
-
-void *rfg_platform_open(struct rfg_platform_report *r, const char *key, const char *env, const char *const *names,
-                        const char *const *dirs)
-{
-    const char *path = rfg_env(env);
-    void *lib = NULL;
-    snprintf(r->library, sizeof(r->library), "%s", path ? path : names[0]);
-    if (switched_off(key)) {
-        snprintf(r->problem, sizeof(r->problem), "switched off by RFG_HIP_DISABLE");
-        return NULL;
-    }
-    if (path)
-        lib = try_open(r, path);
-    for (int i = 0; !path && !lib && names[i]; i++)
-        lib = try_open(r, names[i]);
-    for (int d = 0; !path && !lib && dirs && dirs[d]; d++)
-        for (int i = 0; !lib && names[i]; i++) {
-            char *full = rfg_asprintf("%s/%s", dirs[d], names[i]);
-            lib = full ? try_open(r, full) : NULL;
-            free(full);
-        }
-    if (!lib) {
-        const char *error = dlerror();
-        bool amd = !strcmp(key, "amd");
-        snprintf(r->problem, sizeof(r->problem), "%s not found%s%.100s", r->library, path && error ? ": " : "",
-                 path && error ? error : "");
-        snprintf(r->advice, sizeof(r->advice), "%s",
-                 amd ? "for an AMD GPU: apt-get install libamdhip64-5 libhiprtc-builtins5, or AMD's ROCm packages"
-                     : "for an NVIDIA GPU: install NVIDIA's driver, which brings libcuda.so.1");
-    }
-    return lib;
 }
 
 static _Atomic(const struct rfg_hip *) overrides[RFG_PLATFORM_EMU + 1];

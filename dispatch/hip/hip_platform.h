@@ -6,10 +6,8 @@
 
 #include "hip.h"
 
-/* Opens the platform's runtime: $env if set, else the first of names (and of dirs/name for each of dirs, NULL: none).
- * Fills the report's library, found, problem and advice. `key` in $RFG_HIP_DISABLE switches the platform off. */
-void *rfg_platform_open(struct rfg_platform_report *r, const char *key, const char *env, const char *const *names,
-                        const char *const *dirs);
+/* Does $RFG_HIP_DISABLE name the platform? Then the report's problem says so. */
+bool rfg_platform_switched_off(struct rfg_platform_report *r, const char *key);
 
 /* The table set by rfg_hip_override(), with the report filled; NULL if none is. */
 const struct rfg_hip *rfg_hip_overridden(enum rfg_platform p, struct rfg_platform_report *report);

@@ -64,32 +64,29 @@ static void checksum(const struct header *h, const void *code, char hex[65])
                    (const size_t[]){ offsetof(struct header, checksum), h->size }, 2);
 }
 
-static bool read_all(int fd, void *data, size_t size)
+/* Reads (or writes) all of data. */
+static bool move_all(int fd, char *data, size_t size, bool writes)
 {
-    for (char *s = data; size;) {
-        ssize_t n = read(fd, s, size);
+    while (size) {
+        ssize_t n = writes ? write(fd, data, size) : read(fd, data, size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return false;
-        s += n;
+        data += n;
         size -= (size_t)n;
     }
     return true;
 }
 
+static bool read_all(int fd, void *data, size_t size)
+{
+    return move_all(fd, data, size, false);
+}
+
 static bool write_all(int fd, const void *data, size_t size)
 {
-    for (const char *s = data; size;) {
-        ssize_t n = write(fd, s, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        s += n;
-        size -= (size_t)n;
-    }
-    return true;
+    return move_all(fd, (char *)data, size, true);
 }
 
 /* NULL, or what is wrong with the header of a file of that size. */

@@ -28,7 +28,8 @@ struct clang {
 };
 
 /* No HIP headers, no device library: the prelude brings what kernels need. No CUID: it hashes the temporary file's
- * name into the code object, which would then differ from compile to compile. */
+ * name into the code object, which would then differ from compile to compile. Code object version 5 is clang 18's and
+ * 19's default; from 20 on that is 6, which ROCm loads from 6.3 on. */
 static const char *const options[] = { "--no-default-config",
                                        "-x",
                                        "hip",
@@ -38,6 +39,7 @@ static const char *const options[] = { "--no-default-config",
                                        "-nogpuinc",
                                        "-nogpulib",
                                        "-fuse-cuid=none",
+                                       "-mcode-object-version=5",
                                        "-O3",
                                        NULL };
 

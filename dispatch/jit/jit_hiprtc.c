@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch/hip/hip.h"
 #include "jit_rtc.h"
+#include "base/rocm.h"
 
 static struct rfg_rtc rtc;
 static void *comgr_lib; /* assembles */
@@ -19,7 +21,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Old hipRTCs are not safe to use from several threads; the newer ones hold a lock of their own. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static const char *const options[] = { "-O3", NULL };
+static const char *options[] = { "-O3", NULL, NULL };
 
 /* Fills targets with comgr's names, "gfx90a" of "amdgcn-amd-amdhsa--gfx90a". */
 static bool list_targets(void *comgr)
@@ -40,38 +42,32 @@ static bool list_targets(void *comgr)
 
 static void load(void)
 {
-    static const char *const libs[] = {
-        "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so", "libamdhip64.so.5", "/opt/rocm/lib/libhiprtc.so", NULL
-    };
-    static const char *const comgrs[] = { "libamd_comgr.so.3", "libamd_comgr.so.2", "libamd_comgr.so",
-                                          "/opt/rocm/lib/libamd_comgr.so", NULL };
-    char tried[120] = "", number[64], comgr_number[64], missing[64];
-    void *lib = rfg_jit_open(libs, tried, sizeof(tried));
+    char missing[64];
+    const struct rfg_rocm_library *hiprtc = rfg_rocm_open(RFG_ROCM_HIPRTC);
+    void *lib = hiprtc->handle;
     if (!lib) {
-        rfg_refuse(&rtc.why, "%s not found (Debian: libamdhip64-5; ROCm: hip-runtime-amd)", tried);
+        rfg_refuse(&rtc.why, "%s (Debian: libamdhip64-5; ROCm: hip-runtime-amd)", hiprtc->problem);
         return;
     }
     if (!rfg_rtc_bind(&rtc, lib, "hiprtc", "Code", missing)) {
-        rfg_refuse(&rtc.why, "the library has no %s", missing);
+        rfg_refuse(&rtc.why, "%.80s has no %s", hiprtc->path, missing);
         return;
     }
-    void *comgr = NULL; /* the one that hipRTC brought in, rather than another ROCm's */
-    for (int i = 0; comgrs[i] && !comgr; i++)
-        comgr = dlopen(comgrs[i], RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (!comgr)
-        comgr = rfg_jit_open(comgrs, tried, sizeof(tried));
+    const struct rfg_rocm_library *comgr_library = rfg_rocm_open(RFG_ROCM_COMGR);
+    void *comgr = comgr_library->handle;
     if (!comgr || !list_targets(comgr)) {
-        rfg_refuse(&rtc.why, "hipRTC is there, but no libamd_comgr that lists its targets (%s)", tried);
+        rfg_refuse(&rtc.why, "hipRTC is there, but no libamd_comgr that lists its targets (%s)",
+                   comgr ? comgr_library->path : comgr_library->problem);
         return;
     }
-    /* hiprtcVersion() says 9.0 for every ROCm 5; the file names say more. */
-    rfg_jit_library_version(dlsym(lib, "hiprtcVersion"), number, sizeof(number));
-    rfg_jit_library_version(dlsym(comgr, "amd_comgr_get_isa_count"), comgr_number, sizeof(comgr_number));
-    int major = 0, minor = 0;
-    rtc.version_fn(&major, &minor);
-    if (!number[0])
-        snprintf(number, sizeof(number), "%d.%d", major, minor);
-    snprintf(rtc.version, sizeof(rtc.version), "hiprtc %.50s (comgr %.50s)", number, comgr_number);
+    /* hipRTC takes -mcumode from the environment (clr 5.7 to 7.0, hiprtcInternal.cpp; 5.7 the wrong way round): what it
+     * compiles then is another compiler's, in the code's key and in tuned rows. */
+    snprintf(rtc.version, sizeof(rtc.version), "hiprtc %.40s (comgr %.40s)%s", hiprtc->version, comgr_library->version,
+             rfg_wgp_mode() ? "" : ", GPU_ENABLE_WGP_MODE=0");
+    /* The runtime may be another ROCm's than this: see jit_clang.c. (Older ones that don't make version 6: as they
+     * are.) */
+    if (atoi(hiprtc->version) >= 7)
+        options[1] = "-mcode-object-version=5";
     comgr_lib = comgr;
     rtc.ok = true;
 }

@@ -11,13 +11,6 @@ extern const struct rfg_jit_provider *rfg_jit_extra_provider;
 
 const struct rfg_jit_provider *rfg_jit_provider_find(const char *name);
 
-/* Opens the first library of a NULL-terminated list; a comma-separated account of what was tried goes to tried. */
-void *rfg_jit_open(const char *const *names, char *tried, size_t size);
-
-/* The version in the real file name of the library that a symbol is in ("5.2.21153" of libamdhip64.so.5.2.21153);
- * "" if there is none. */
-void rfg_jit_library_version(const void *symbol, char *buf, size_t size);
-
 /* RFG_ERROR_COMPILE, with a message of the variant, the target, the provider, and the first error line of log (or
  * fallback, if the log says nothing). RFG_ERROR_IO if that tells of the machine rather than of the source: a full disk,
  * no descriptors, no memory, a compiler that was killed or couldn't be started. */
@@ -27,6 +20,9 @@ rfg_status rfg_jit_failed(const struct rfg_jit_provider *prov, const struct rfg_
 /* Assembles and links with the comgr that `lib` is; called for targets that it lists. One at a time. */
 rfg_status rfg_comgr_assemble(void *lib, const struct rfg_jit_provider *prov, const struct rfg_jit_request *req,
                               struct rfg_blob *code, char **log);
+
+/* rfg-compile, or what $RFG_COMPILE_WORKER names: malloc'ed, NULL: there is none (a log's line says so). */
+char *rfg_jit_worker_program(void);
 
 /* Runs a program without a shell, in the directory / (paths among its arguments must be absolute); stdin is empty,
  * *output gets stdout and stderr (malloc'ed; output may be NULL). tmpdir (may be NULL) becomes its $TMPDIR. False if it

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The list of compilers, the choice among them, and what they share: opening libraries, running programs,
- * messages. */
+ * The list of compilers, the choice among them, and what they share: running programs, messages. */
 #include "jit_internal.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -79,33 +77,6 @@ const struct rfg_jit_provider *rfg_jit_provider_of_version(const char *version, 
             return p;
     }
     return NULL;
-}
-
-/* ---- libraries ---------------------------------------------------------------------------------------------- */
-
-void *rfg_jit_open(const char *const *names, char *tried, size_t size)
-{
-    size_t used = 0;
-    tried[0] = 0;
-    for (int i = 0; names[i]; i++) {
-        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (lib)
-            return lib;
-        int n = snprintf(tried + used, size - used, "%s%s", used ? ", " : "", names[i]);
-        used += (size_t)n < size - used ? (size_t)n : size - used - 1;
-    }
-    return NULL;
-}
-
-void rfg_jit_library_version(const void *symbol, char *buf, size_t size)
-{
-    Dl_info info;
-    buf[0] = 0;
-    char *real = dladdr(symbol, &info) && info.dli_fname ? realpath(info.dli_fname, NULL) : NULL;
-    const char *so = real ? strstr(real, ".so.") : NULL;
-    if (so)
-        snprintf(buf, size, "%s", so + 4);
-    free(real);
 }
 
 /* ---- messages ----------------------------------------------------------------------------------------------- */

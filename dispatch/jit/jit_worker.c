@@ -23,6 +23,7 @@
 
 #include "base/log.h"
 #include "jit_internal.h"
+#include "base/rocm.h"
 #include "base/tempdir.h"
 #include "base/trust.h"
 #include "base/util.h"
@@ -61,39 +62,33 @@ static enum io wait_for(int fd, short events, double deadline)
     }
 }
 
-static enum io get_bytes(int fd, void *data, size_t size, double deadline)
+/* Receives (POLLIN) or sends (POLLOUT) all of data. */
+static enum io move_bytes(int fd, short events, char *data, size_t size, double deadline)
 {
-    for (char *s = data; size;) {
-        enum io io = wait_for(fd, POLLIN, deadline);
+    while (size) {
+        enum io io = wait_for(fd, events, deadline);
         if (io != IO_OK)
             return io;
-        ssize_t n = read(fd, s, size);
+        /* Not write(): a peer that died must be an error, not a SIGPIPE in a host that never asked for one. */
+        ssize_t n = events == POLLIN ? read(fd, data, size) : send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n <= 0)
             return IO_CLOSED;
-        s += n;
+        data += n;
         size -= (size_t)n;
     }
     return IO_OK;
 }
 
+static enum io get_bytes(int fd, void *data, size_t size, double deadline)
+{
+    return move_bytes(fd, POLLIN, data, size, deadline);
+}
+
 static enum io put_bytes(int fd, const void *data, size_t size, double deadline)
 {
-    for (const char *s = data; size;) {
-        enum io io = wait_for(fd, POLLOUT, deadline);
-        if (io != IO_OK)
-            return io;
-        /* Not write(): a peer that died must be an error, not a SIGPIPE in a host that never asked for one. */
-        ssize_t n = send(fd, s, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            continue;
-        if (n <= 0)
-            return IO_CLOSED;
-        s += n;
-        size -= (size_t)n;
-    }
-    return IO_OK;
+    return move_bytes(fd, POLLOUT, (char *)data, size, deadline);
 }
 
 static enum io put_frame(int fd, rfg_status status, const void *const *fields, const size_t *sizes, int n,
@@ -164,7 +159,7 @@ struct rfg_jit_pool {
     struct worker workers[];
 };
 
-static char *find_program(void)
+char *rfg_jit_worker_program(void)
 {
     const char *env = rfg_env("RFG_COMPILE_WORKER");
     if (env) {
@@ -190,7 +185,7 @@ struct rfg_jit_pool *rfg_jit_pool_create(int workers, double timeout_s)
     pthread_cond_init(&p->cond, NULL);
     p->timeout_s = timeout_s > 0 ? timeout_s : 120;
     p->n = workers;
-    p->program = find_program();
+    p->program = rfg_jit_worker_program();
     if (p->program)
         rfg_tempdir_make(&p->tmpdir, NULL); /* without it theirs is ours */
     return p;
@@ -245,7 +240,14 @@ static bool start(struct rfg_jit_pool *p, struct worker *w, struct rfg_reason *w
     /* $TMPDIR, and the same under our own name, by which the worker knows that it may delete it. */
     char *tmp = p->tmpdir.path ? rfg_asprintf("TMPDIR=%s", p->tmpdir.path) : NULL;
     char *own = p->tmpdir.path ? rfg_asprintf("RFG_WORKER_TMPDIR=%s", p->tmpdir.path) : NULL;
-    char **env = rfg_program_env((char *[]){ own ? tmp : NULL, own, NULL });
+    char *rocm[RFG_ROCM_COUNT], *set[RFG_ROCM_COUNT + 3] = { 0 };
+    int n = rfg_rocm_settings(rocm);
+    memcpy(set, rocm, sizeof(rocm));
+    if (own && tmp) {
+        set[n++] = tmp;
+        set[n] = own;
+    }
+    char **env = rfg_program_env(set);
 
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -267,11 +269,13 @@ static bool start(struct rfg_jit_pool *p, struct worker *w, struct rfg_reason *w
     free(env);
     free(tmp);
     free(own);
+    for (int i = 0; i < RFG_ROCM_COUNT; i++)
+        free(rocm[i]);
     close(ends[1]);
     if (err) {
         close(ends[0]);
         w->pid = 0;
-        return rfg_refuse(why, "%.80s could not be started: %s", p->program, strerror(err));
+        return rfg_refuse(why, "the compiler could not be started: %s", strerror(err));
     }
     w->fd = ends[0];
     w->greeted = false;
@@ -325,8 +329,8 @@ static bool exchange(struct rfg_jit_pool *p, struct worker *w, const struct rfg_
     if (!w->greeted && io == IO_OK && strcmp(mine, theirs)) {
         kill_worker(w);
         reap(w);
-        return rfg_refuse(why, "version mismatch: the compiler is %s, this program %s: %s",
-                          *theirs ? theirs : "no rfg that says its version", mine, p->program);
+        return rfg_refuse(why, "version mismatch: the compiler is %s, this program %s",
+                          *theirs ? theirs : "no rfg that says its version", mine);
     }
     w->greeted |= io == IO_OK;
     if (io == IO_OK)
@@ -349,8 +353,7 @@ static bool exchange(struct rfg_jit_pool *p, struct worker *w, const struct rfg_
     else
         snprintf(end, sizeof(end), "%d", WEXITSTATUS(status));
     if (!w->greeted) /* those that know no greeting break off */
-        return rfg_refuse(why, "the compiler ended with %s before it said its version, which must be %s: %s", end, mine,
-                          p->program);
+        return rfg_refuse(why, "the compiler ended with %s before it said its version, which must be %s", end, mine);
     if (WIFSIGNALED(status))
         return rfg_refuse(why, "the compiler crashed: %s", end);
     return rfg_refuse(why, "the compiler process ended with %s before it answered", end);
@@ -372,8 +375,12 @@ rfg_status rfg_jit_pool_compile(void *pool, const struct rfg_jit_provider *prov,
         reap(w);
     bool ok = (w->pid || start(p, w, &why)) && exchange(p, w, prov, req, &reply, fields, &why);
     put_back(p, w);
-    if (!ok)
-        return rfg_jit_failed(prov, req, NULL, why.text);
+    if (!ok) { /* a reason has no room for a path */
+        char *text = rfg_asprintf("%s: %s", why.text, p->program);
+        rfg_status st = rfg_jit_failed(prov, req, NULL, text ? text : why.text);
+        free(text);
+        return st;
+    }
 
     rfg_status st = (rfg_status)reply.status;
     if (reply.size[REP_LOG]) {

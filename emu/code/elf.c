@@ -109,7 +109,7 @@ static bool check_header(struct loader *l, const struct emu_arch *want)
         return fail(l, "ELF of type %u: must be a linked one (3)", h->e_type);
     unsigned mach = h->e_flags & MACH_MASK;
     const struct emu_arch *is = emu_arch_of_mach(mach);
-    if (want && !(is == want || generic_covers(mach, want)))
+    if (want && !((is && is->mach == want->mach) || generic_covers(mach, want)))
         return fail(l, "code object for %s (machine 0x%02x): must be for %s (0x%02x)", is ? is->name : "another GPU",
                     mach, want->name, (unsigned)want->mach);
     if (!want && !is)

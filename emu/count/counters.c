@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "events.h"
 #include "footprint.h"
+#include "l2.h"
 #include "emu/check/watch.h"
 
 #define MAX_KERNELS 64
@@ -31,6 +33,7 @@ struct emu_count_launch {
     const struct emu_effect *effects; /* NULL: no memory */
     struct note *note;                /* by instruction */
     struct emu_footprint *footprint;
+    struct emu_l2 *l2;          /* NULL: not asked for */
     struct emu_event_sink sink; /* .event NULL: none */
     bool counting;              /* else for events only */
     struct emu_counters n;      /* under lock */
@@ -42,6 +45,7 @@ struct emu_counts {
     struct emu_count_launch *launch;
     const struct emu_inst *branch; /* the instruction before, if it was one */
     struct emu_footprint_page *page;
+    struct emu_l2_wave *l2; /* NULL: not asked for */
 };
 
 static void add(struct emu_counters *to, const struct emu_counters *from)
@@ -219,8 +223,38 @@ static void emit(const struct emu_count_launch *c, const struct emu_event *e)
 static void launch_free(struct emu_count_launch *c)
 {
     emu_footprint_destroy(c->footprint);
+    emu_l2_destroy(c->l2);
     free(c->note);
     free(c);
+}
+
+/* RFG_EMU_L2: "on", or an L2's size in KiB. 0: not asked for. */
+static uint64_t l2_bytes(const struct emu_arch *arch)
+{
+    const char *text = rfg_env("RFG_EMU_L2");
+    char *end;
+    if (!text || !strcmp(text, "off"))
+        return 0;
+    if (!strcmp(text, "on"))
+        return (uint64_t)arch->l2_kib << 10;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*end || text[0] == '-' || n < 1 || n > 1 << 20) {
+        rfg_warn("RFG_EMU_L2='%s': must be on, off or a number of KiB from 1 to 1048576; it is ignored", text);
+        return 0;
+    }
+    return (uint64_t)n << 10;
+}
+
+static struct emu_l2 *l2_begin(const struct emu_launch *l, uint64_t bytes)
+{
+    struct emu_residency at;
+    emu_residency(l->arch, l->kernel, (int)(l->block[0] * l->block[1] * l->block[2]), l->lds_bytes, &at);
+    int cus = (l->cu_count + l->xcds - 1) / l->xcds, places = at.groups * (at.wgp ? (cus + 1) / 2 : cus);
+    struct emu_l2 *l2 = emu_l2_create(&(struct emu_l2_shape){
+        .bytes = bytes, .xcds = l->xcds, .resident = places, .workgroups = l->n_workgroups, .waves = l->waves });
+    if (!l2)
+        rfg_warn("emu: counters: no memory: the L2 traffic of '%s' is not counted", l->kernel->name);
+    return l2;
 }
 
 struct emu_count_launch *emu_counts_begin(const struct emu_launch *l, const struct emu_effect *effects)
@@ -245,6 +279,8 @@ struct emu_count_launch *emu_counts_begin(const struct emu_launch *l, const stru
     if (counting)
         add_kernel(l);
     pthread_mutex_unlock(&lock);
+    uint64_t l2 = c->counting ? l2_bytes(l->arch) : 0;
+    c->l2 = l2 ? l2_begin(l, l2) : NULL;
     c->n.launches = 1;
     c->n.workgroups = l->n_workgroups;
     emit(c, &(struct emu_event){ .kind = EMU_EVENT_LAUNCH_BEGIN, .launch = l });
@@ -270,6 +306,8 @@ void emu_counts_end(struct emu_count_launch *c, const struct emu_launch *l)
     }
     c->n.unique64 = lines64[EMU_TOUCHES];
     c->n.unique128 = lines128[EMU_TOUCHES];
+    if (c->l2 && !emu_l2_count(c->l2, &c->n.l2_asked, &c->n.l2_fetched))
+        rfg_warn("emu: counters: no memory: the L2 traffic of '%s' is more than was counted", l->kernel->name);
     pthread_mutex_lock(&lock);
     if (c->counting)
         add(&sums, &c->n);
@@ -304,6 +342,12 @@ void emu_counts_wave(struct emu_wave *w, bool begins)
 {
     struct emu_counts *c = w->counts;
     c->n.waves += begins;
+    if (begins && c->launch->l2) {
+        const struct emu_launch *l = w->launch;
+        const uint32_t *id = w->wg->id;
+        c->l2 =
+            emu_l2_wave(c->launch->l2, id[0] + (uint64_t)l->grid[0] * (id[1] + (uint64_t)l->grid[1] * id[2]), w->index);
+    }
     c->branch = NULL;
     emit(c->launch,
          &(struct emu_event){
@@ -409,6 +453,8 @@ static void count_global(struct emu_counts *c, const struct emu_access *a, const
         t->lines128 += !k || line[k] / 2 != line[k - 1] / 2;
         emu_footprint_touch(c->launch->footprint, &c->page, kind, line[k]);
     }
+    if (c->l2 && n_lines)
+        emu_l2_record(c->launch->l2, c->l2, line, n_lines, kind != EMU_TOUCH_STORE);
 }
 
 static void count_lds(struct emu_counters *n, const struct emu_access *a, unsigned ideal, unsigned conflicts)

@@ -29,7 +29,8 @@ struct emu_counters {
     uint64_t matrix, matrix_cycles;               /* MFMA and WMMA; the cycles that they keep a matrix core busy */
     uint64_t by_matrix[EMU_MATRIX_ROWS];          /* ... by row of the table: emu_matrix_name() */
     struct emu_traffic loads, stores, atomics, scalar;
-    uint64_t unique64, unique128; /* lines that any of these touched */
+    uint64_t unique64, unique128;  /* lines that any of these touched */
+    uint64_t l2_asked, l2_fetched; /* lines of 128 bytes, with RFG_EMU_L2: l2.h */
     uint64_t scratch_load_bytes, scratch_store_bytes;
     uint64_t lds_requests, lds_load_bytes, lds_store_bytes, lds_atomic_bytes;
     uint64_t lds_ideal_cycles, lds_conflict_cycles; /* lds_banks.c */

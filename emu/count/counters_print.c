@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "counters.h"
+#include "l2.h"
 
 const char *emu_class_name(enum emu_class cls)
 {
@@ -112,7 +113,7 @@ static json_t *matrix_json(const struct emu_counters *n)
 json_t *emu_counters_json(const struct emu_counters *n, const struct emu_kernel_use *kernels, int n_kernels)
 {
     json_t *j = json_object(), *by = json_object(), *vector = json_object(), *global = json_object(),
-           *scratch = json_object(), *lds = json_object(), *list = json_array();
+           *l2 = json_object(), *scratch = json_object(), *lds = json_object(), *list = json_array();
     put(j, "launches", n->launches);
     put(j, "workgroups", n->workgroups);
     put(j, "waves", n->waves);
@@ -134,6 +135,13 @@ json_t *emu_counters_json(const struct emu_counters *n, const struct emu_kernel_
     put(global, "unique64", n->unique64);
     put(global, "unique128", n->unique128);
     json_object_set_new(j, "global", global);
+    if (n->l2_asked) {
+        put(l2, "lines", n->l2_asked);
+        put(l2, "fetched", n->l2_fetched);
+        put(l2, "fetched_bytes", n->l2_fetched * EMU_L2_LINE);
+        json_object_set_new(j, "l2", json_incref(l2));
+    }
+    json_decref(l2);
     put(scratch, "load_bytes", n->scratch_load_bytes);
     put(scratch, "store_bytes", n->scratch_store_bytes);
     json_object_set_new(j, "scratch", scratch);
@@ -208,6 +216,10 @@ void emu_counters_print(FILE *f, const struct emu_counters *n, const struct emu_
     print_traffic(f, "scalar loads", &n->scalar);
     fprintf(f, "    %-12s %12s %14s %12s %12" PRIu64 " %12s %12" PRIu64 "\n", "any", "", "", "", n->unique64, "",
             n->unique128);
+    if (n->l2_asked)
+        fprintf(f, "  L2: lines of %d bytes asked for %" PRIu64 ", fetched %" PRIu64 " (%.1f%%), %" PRIu64 " bytes\n",
+                EMU_L2_LINE, n->l2_asked, n->l2_fetched, 100 * ratio(n->l2_fetched, n->l2_asked),
+                n->l2_fetched * EMU_L2_LINE);
     fprintf(f, "  scratch bytes: loaded %" PRIu64 ", stored %" PRIu64 "\n", n->scratch_load_bytes,
             n->scratch_store_bytes);
     fprintf(f,

@@ -15,7 +15,6 @@
 #include "emu/isa/llvm.h"
 #include "emu/check/watch.h"
 
-#define VERSION 60000000 /* HIP 6.0: what the table's calls behave like */
 #define MAX_CUS 65535
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -23,6 +22,16 @@ static _Thread_local int current;
 struct device emu_devices[EMU_MAX_DEVICES];
 int emu_n_devices;
 struct object *emu_objects;
+/* emu:ARCH is strict where the releases differ. */
+struct emu_rules emu_rules = { .version = 60000000,
+                               .code_object = 6,
+                               .capture_breaks = true,
+                               .sync_breaks = true,
+                               .bad_stream = hipErrorInvalidHandle,
+                               .bad_launch_stream = hipErrorInvalidHandle,
+                               .no_grid = hipErrorInvalidConfiguration,
+                               .no_block = hipErrorInvalidConfiguration,
+                               .large_block = hipErrorInvalidConfiguration };
 
 bool emu_hip_lock(void)
 {
@@ -77,6 +86,19 @@ struct device *emu_here(void)
 
 static pthread_once_t watched = PTHREAD_ONCE_INIT;
 
+int emu_add_device(const struct emu_arch *arch, int cu_count, const struct card *card)
+{
+    if (emu_n_devices == EMU_MAX_DEVICES)
+        return -1;
+    pthread_once(&watched, emu_watch);
+    struct device *d = &emu_devices[emu_n_devices];
+    d->arch = arch;
+    d->cu_count = cu_count;
+    d->card = *card;
+    d->memory.limit = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    return emu_n_devices++;
+}
+
 int rfg_emu_open(const char *name, char *error, size_t size)
 {
     char arch_name[32];
@@ -101,21 +123,15 @@ int rfg_emu_open(const char *name, char *error, size_t size)
             return -1;
         }
     }
-    pthread_once(&watched, emu_watch);
     LOCKED;
     for (int i = 0; i < emu_n_devices; i++)
         if (emu_devices[i].arch == arch && emu_devices[i].cu_count == (int)cus)
             return i;
-    if (emu_n_devices == EMU_MAX_DEVICES) {
+    int n = emu_add_device(arch, (int)cus, &(struct card){ .multiprocessors = (int)cus });
+    if (n < 0)
         snprintf(error, size, "it would be number %d: there may be %d emulated devices", emu_n_devices + 1,
                  EMU_MAX_DEVICES);
-        return -1;
-    }
-    struct device *d = &emu_devices[emu_n_devices];
-    d->arch = arch;
-    d->cu_count = (int)cus;
-    d->memory.limit = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    return emu_n_devices++;
+    return n;
 }
 
 hipError_t emu_hipInit(unsigned flags)
@@ -127,7 +143,7 @@ hipError_t emu_hipDriverGetVersion(int *version)
 {
     if (!version)
         return hipErrorInvalidValue;
-    *version = VERSION;
+    *version = emu_rules.version;
     return hipSuccess;
 }
 
@@ -170,7 +186,8 @@ hipError_t emu_hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attr, int 
         hipDeviceAttribute_t attr;
         int value;
     } known[] = {
-        { hipDeviceAttributeMultiprocessorCount, d->cu_count },
+        { hipDeviceAttributeMultiprocessorCount, d->card.multiprocessors },
+        { hipDeviceAttributePhysicalMultiProcessorCount, d->card.multiprocessors },
         { hipDeviceAttributeWarpSize, d->arch->wave_size },
         { hipDeviceAttributeMaxSharedMemoryPerBlock, d->arch->lds_bytes },
         { hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, d->arch->lds_bytes },
@@ -184,10 +201,26 @@ hipError_t emu_hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attr, int 
         { hipDeviceAttributeMaxGridDimX, 0x7FFFFFFF },
         { hipDeviceAttributeMaxGridDimY, 65536 },
         { hipDeviceAttributeMaxGridDimZ, 65536 },
-        { hipDeviceAttributeComputeCapabilityMajor, d->arch->gfx >> 8 },
+        { hipDeviceAttributeComputeCapabilityMajor, emu_major(d->arch) },
         { hipDeviceAttributeComputeCapabilityMinor, d->arch->gfx >> 4 & 15 },
         { hipDeviceAttributeCooperativeLaunch, 0 },
+        { hipDeviceAttributeL2CacheSize, d->card.l2_bytes },
+        { hipDeviceAttributeMemoryBusWidth, d->card.bus_bits },
+        { hipDeviceAttributeMemoryClockRate, d->card.mem_khz },
+        { hipDeviceAttributeClockRate, d->card.clock_khz },
+        { hipDeviceAttributePciDomainID, 0 },
+        { hipDeviceAttributePciBusId, d->card.pci_bus },
+        { hipDeviceAttributePciDeviceId, 0 },
+        { hipDeviceAttributeIntegrated, 0 },
+        { hipDeviceAttributeManagedMemory, 0 },
+        { hipDeviceAttributeMemoryPoolsSupported, 0 },
+        { hipDeviceAttributeCanMapHostMemory, 1 },
+        { hipDeviceAttributeUnifiedAddressing, 1 },
     };
+    if (value && d->card.xccs && (int)attr == 10018) { /* hipDeviceAttributeNumberOfXccs, of HIP 7 */
+        *value = d->card.xccs;
+        return hipSuccess;
+    }
     for (size_t i = 0; value && i < sizeof(known) / sizeof(known[0]); i++)
         if (known[i].attr == attr) {
             *value = known[i].value;
@@ -203,7 +236,8 @@ hipError_t emu_hipDeviceGetName(char *name, int len, hipDevice_t device)
         return hipErrorInvalidDevice;
     if (!name || len < 1)
         return hipErrorInvalidValue;
-    snprintf(name, (size_t)len, "emulated %s", emu_devices[device].arch->name);
+    const struct device *d = &emu_devices[device];
+    snprintf(name, (size_t)len, "%s%s", d->card.name ? "" : "emulated ", d->card.name ? d->card.name : d->arch->name);
     return hipSuccess;
 }
 
@@ -257,6 +291,31 @@ hipError_t emu_hipMalloc(void **ptr, size_t size)
     return hipSuccess;
 }
 
+struct emu_block *emu_find_block(const void *p)
+{
+    for (int i = 0; i < emu_n_devices; i++) {
+        struct emu_block *b = emu_memory_find(&emu_devices[i].memory, (uint64_t)(uintptr_t)p);
+        if (b && !b->freed && (uint64_t)(uintptr_t)p < b->hi)
+            return b;
+    }
+    return NULL;
+}
+
+static void host_wrote(struct emu_block *b, const void *p, size_t size)
+{
+    if (emu_hooks->host_write)
+        emu_hooks->host_write(b, (uint64_t)(uintptr_t)p, size);
+}
+
+void *emu_host_alloc(size_t size)
+{
+    struct emu_block *b = emu_here() ? emu_memory_alloc(&emu_here()->memory, size) : NULL;
+    if (!b)
+        return NULL;
+    host_wrote(b, (void *)(uintptr_t)b->lo, size);
+    return (void *)(uintptr_t)b->lo;
+}
+
 hipError_t emu_hipFree(void *ptr)
 {
     LOCKED;
@@ -287,18 +346,10 @@ struct emu_block *emu_find_range(const void *p, size_t size, bool write, const c
     return NULL;
 }
 
-static void host_wrote(struct emu_block *b, const void *p, size_t size)
-{
-    if (emu_hooks->host_write)
-        emu_hooks->host_write(b, (uint64_t)(uintptr_t)p, size);
-}
-
 hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
 {
     LOCKED;
-    hipError_t e = emu_not_while_capturing();
-    if (e == hipSuccess)
-        e = emu_implicit_ok(NULL);
+    hipError_t e = emu_blocking_ok();
     if (e != hipSuccess || !size)
         return e;
     struct emu_block *b = src ? emu_find_range(dst, size, true, "hipMemcpyHtoD") : NULL;
@@ -312,9 +363,7 @@ hipError_t emu_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
 hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
 {
     LOCKED;
-    hipError_t e = emu_not_while_capturing();
-    if (e == hipSuccess)
-        e = emu_implicit_ok(NULL);
+    hipError_t e = emu_blocking_ok();
     if (e != hipSuccess || !size)
         return e;
     if (!dst || !emu_find_range(src, size, false, "hipMemcpyDtoH"))
@@ -327,7 +376,8 @@ hipError_t emu_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
 static bool is_there(const struct node *n, struct emu_block **to)
 {
     const char *call = n->src ? "hipMemcpyAsync" : "hipMemsetD8Async";
-    bool writes = n->kind != hipMemcpyDeviceToHost, reads = n->src && n->kind != hipMemcpyHostToDevice;
+    bool writes = !n->src || n->kind == hipMemcpyHostToDevice || n->kind == hipMemcpyDeviceToDevice;
+    bool reads = n->src && (n->kind == hipMemcpyDeviceToHost || n->kind == hipMemcpyDeviceToDevice);
     *to = writes ? emu_find_range(n->dst, n->size, true, call) : NULL;
     return (*to || !writes) && (!reads || emu_find_range(n->src, n->size, false, call));
 }
@@ -340,7 +390,8 @@ hipError_t emu_run_copy(const struct node *n)
     if (n->src)
         memmove(n->dst, n->src, n->size);
     else
-        memset(n->dst, n->value, n->size);
+        for (size_t i = 0; i < n->size; i += (size_t)n->width)
+            memcpy((char *)n->dst + i, &n->value, (size_t)n->width);
     if (to)
         host_wrote(to, n->dst, n->size);
     return hipSuccess;
@@ -349,8 +400,8 @@ hipError_t emu_run_copy(const struct node *n)
 static hipError_t submit_copy(const struct node *copy, hipStream_t stream)
 {
     struct emu_block *to;
-    if (!emu_stream_ok(stream))
-        return hipErrorInvalidHandle;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
     if (!copy->size)
         return hipSuccess;
     if (!is_there(copy, &to))
@@ -365,17 +416,27 @@ static hipError_t submit_copy(const struct node *copy, hipStream_t stream)
 hipError_t emu_hipMemcpyAsync(void *dst, const void *src, size_t size, hipMemcpyKind kind, hipStream_t stream)
 {
     LOCKED;
-    if (kind != hipMemcpyHostToDevice && kind != hipMemcpyDeviceToHost && kind != hipMemcpyDeviceToDevice)
+    if ((unsigned)kind > hipMemcpyDefault || (size && (!dst || !src)))
         return hipErrorInvalidValue;
-    if (size && (!dst || !src))
-        return hipErrorInvalidValue;
+    if (kind == hipMemcpyDefault)
+        kind = emu_find_block(dst)   ? emu_find_block(src) ? hipMemcpyDeviceToDevice : hipMemcpyHostToDevice
+               : emu_find_block(src) ? hipMemcpyDeviceToHost
+                                     : hipMemcpyHostToHost;
     return submit_copy(&(struct node){ .dst = dst, .src = src, .kind = kind, .size = size }, stream);
 }
 
 hipError_t emu_hipMemsetD8Async(hipDeviceptr_t dst, unsigned char value, size_t size, hipStream_t stream)
 {
+    return emu_memset(dst, value, 1, size, stream);
+}
+
+hipError_t emu_memset(void *dst, uint32_t value, int width, size_t count, hipStream_t stream)
+{
     LOCKED;
-    return submit_copy(&(struct node){ .dst = dst, .value = value, .size = size }, stream);
+    if ((uintptr_t)dst % (unsigned)width || count > SIZE_MAX / 4)
+        return hipErrorInvalidValue;
+    return submit_copy(&(struct node){ .dst = dst, .value = value, .width = width, .size = count * (size_t)width },
+                       stream);
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------------------

@@ -23,21 +23,49 @@ struct object {
     enum kind kind;
 };
 
+/* What a device says of itself beside its architecture; zeroes where emu:ARCH doesn't need it. */
+struct card {
+    const char *name;     /* NULL: "emulated gfx942" */
+    const char *features; /* ":sramecc+:xnack-", which code must suit; NULL: any does */
+    int multiprocessors;  /* HIP's count: WGPs in RDNA's WGP mode */
+    int l2_bytes, bus_bits, mem_khz, clock_khz;
+    int pci_bus;
+    int xccs; /* what hipDeviceAttributeNumberOfXccs says; 0: there is no such attribute yet */
+};
+
 struct device {
     const struct emu_arch *arch;
     int cu_count;
+    struct card card;
     struct emu_memory memory;
 };
 
+/* Where HIP runtimes differ. */
+struct emu_rules {
+    int version;          /* what hipDriverGetVersion() says */
+    int code_object;      /* the newest code object version that a module may have */
+    bool capture_breaks;  /* a call that may not be made during a capture invalidates it too */
+    bool sync_breaks;     /* hipDeviceSynchronize() is such a call */
+    bool implicit_copies; /* hipMemcpy() beside a capture is hipErrorStreamCaptureImplicit */
+    bool legacy_handle;   /* hipStreamLegacy, (hipStream_t)1, is the default stream */
+    double node_seconds;  /* of submitting a graph's node */
+    double tail_seconds;  /* of what ends a graph */
+    /* errors of: a handle that is no stream's, the same in a launch, empty grids and blocks, blocks of over 1024 */
+    hipError_t bad_stream, bad_launch_stream, no_grid, no_block, large_block;
+};
+extern struct emu_rules emu_rules; /* set once, before the first call */
+
 struct node {
     struct node *next;
-    struct function *fn; /* NULL: a copy or a memset */
+    struct function *fn; /* NULL: a copy or a memset, or a function of the host's */
+    void (*host)(void *data);
     uint32_t grid[3], block[3], lds;
     uint8_t *kernarg;
-    void *dst;
+    void *dst;       /* or the host function's data */
     const void *src; /* NULL: a memset */
     hipMemcpyKind kind;
-    unsigned char value;
+    uint32_t value; /* of a memset: its low `width` bytes, again and again */
+    int width;
     size_t size;
 };
 
@@ -86,24 +114,44 @@ extern struct device emu_devices[EMU_MAX_DEVICES];
 extern int emu_n_devices;
 extern struct object *emu_objects;
 
+/* gfx1100 is 0x1100 in the table, and 11.0. */
+static inline int emu_major(const struct emu_arch *a)
+{
+    return (a->gfx >> 12) * 10 + (a->gfx >> 8 & 15);
+}
+
 void *emu_make(enum kind kind, size_t size); /* zeroed; NULL: no memory */
 bool emu_is(const void *handle, enum kind kind);
 void emu_forget(void *handle);
 struct device *emu_here(void); /* the thread's device; NULL: there is none */
+/* A device of its own, its memory empty; -1: there are EMU_MAX_DEVICES. */
+int emu_add_device(const struct emu_arch *arch, int cu_count, const struct card *card);
 
 /* hip_stream.c. Calls that may not be made while something is captured (globally, or by this thread) break the
  * capture. */
 hipError_t emu_not_while_capturing(void);
 /* The default stream waits for every blocking stream: while one is captured, that can't be. */
 hipError_t emu_implicit_ok(hipStream_t stream);
-/* NULL is the device's default stream: always there, never captured. */
-bool emu_stream_ok(hipStream_t stream);
+/* Calls that wait for the device, as hipMemcpy(), beside a capture of any mode. */
+hipError_t emu_blocking_ok(void);
+/* NULL is the device's default stream: always there, never captured. hipStreamPerThread becomes the thread's own. */
+bool emu_stream_ok(hipStream_t *stream);
 /* Takes the node: runs it, or adds it to the capture. */
 hipError_t emu_submit(hipStream_t stream, struct node *n);
+
+/* Not in the table: rfg needs none. emu/rocm shows it as hipLaunchHostFunc(). fn runs under the emulator's lock: as on
+ * a GPU it may not call HIP. */
+hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), void *data);
 
 /* hip_emu.c: the block that [p, p + size) is in; NULL, and a report, if it isn't in one. */
 struct emu_block *emu_find_range(const void *p, size_t size, bool write, const char *call);
 hipError_t emu_run_copy(const struct node *n); /* or a memset */
+/* Is p in memory that a device may touch? */
+struct emu_block *emu_find_block(const void *p);
+/* count elements of width bytes, 1, 2 or 4 */
+hipError_t emu_memset(void *dst, uint32_t value, int width, size_t count, hipStream_t stream);
+/* Memory that the host writes as it likes: a device takes it for written. NULL: none is left. */
+void *emu_host_alloc(size_t size);
 /* hip_module.c */
 hipError_t emu_run_kernel(const struct node *n);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The emulated GPU's modules, functions and launches. */
+#include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,10 +64,11 @@ static hipError_t check_launch(const struct function *f, const uint32_t grid[3],
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
     for (int i = 0; i < 3; i++) {
         if (!grid[i] || !block[i])
-            return refuse(f, hipErrorInvalidConfiguration, "grid %ux%ux%u of %ux%ux%u: none may be 0", grid[0], grid[1],
-                          grid[2], block[0], block[1], block[2]);
+            return refuse(f, grid[i] ? emu_rules.no_block : emu_rules.no_grid,
+                          "grid %ux%ux%u of %ux%ux%u: none may be 0", grid[0], grid[1], grid[2], block[0], block[1],
+                          block[2]);
         if ((uint64_t)grid[i] * block[i] > MAX_GRID || block[i] > 1024)
-            return refuse(f, hipErrorInvalidConfiguration,
+            return refuse(f, block[i] > 1024 ? emu_rules.large_block : hipErrorInvalidConfiguration,
                           "dimension %d has %u workgroups of %u: must be less than "
                           "2^32 work-items, in workgroups of at most 1024",
                           i, grid[i], block[i]);
@@ -77,7 +79,7 @@ static hipError_t check_launch(const struct function *f, const uint32_t grid[3],
     if ((uint64_t)grid[0] * grid[1] > UINT64_MAX / grid[2])
         return refuse(f, hipErrorInvalidConfiguration, "too many workgroups");
     if (threads > 1024)
-        return refuse(f, hipErrorInvalidConfiguration, "%llu work-items a workgroup: must be at most 1024",
+        return refuse(f, emu_rules.large_block, "%llu work-items a workgroup: must be at most 1024",
                       (unsigned long long)threads);
     if (threads > (uint64_t)k->max_threads)
         return refuse(f, hipErrorLaunchFailure, "%llu work-items a workgroup: the kernel's launch bounds say %d",
@@ -112,7 +114,9 @@ hipError_t emu_hipModuleLaunchKernel(hipFunction_t fn, unsigned gx, unsigned gy,
     LOCKED;
     const uint32_t grid[3] = { gx, gy, gz }, block[3] = { bx, by, bz };
     struct function *f = (struct function *)fn;
-    if (!emu_is(fn, FUNCTION) || !emu_stream_ok(stream) || device_of(stream) != f->module->device)
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_launch_stream;
+    if (!emu_is(fn, FUNCTION) || device_of(stream) != f->module->device)
         return hipErrorInvalidHandle;
     hipError_t e = check_launch(f, grid, block, lds);
     if (e != hipSuccess)
@@ -162,6 +166,16 @@ static void unload(struct module *m)
     emu_forget(m);
 }
 
+/* Is the code for any setting of a feature, or for the device's? Two bits of the ELF's flags say for which: 2 off, 3
+ * on.
+ */
+static bool suits(const struct emu_code *code, const char *features, const char *feature, int bit)
+{
+    unsigned is = ((const Elf64_Ehdr *)(const void *)code->file)->e_flags >> bit & 3;
+    const char *at = features ? strstr(features, feature) : NULL;
+    return !at || is < 2 || at[strlen(feature)] == (is == 3 ? '+' : '-');
+}
+
 hipError_t emu_hipModuleLoadData(hipModule_t *module, const void *image)
 {
     char error[512];
@@ -182,6 +196,16 @@ hipError_t emu_hipModuleLoadData(hipModule_t *module, const void *image)
     }
     m->device = emu_here();
     hipError_t e = hipSuccess;
+    if (m->code->version > emu_rules.code_object) {
+        rfg_warn("emu: code object refused: v%d: this runtime takes up to v%d", m->code->version,
+                 emu_rules.code_object);
+        e = hipErrorNoBinaryForGpu;
+    }
+    const char *features = m->device->card.features;
+    if (!suits(m->code, features, "xnack", 8) || !suits(m->code, features, "sramecc", 10)) {
+        rfg_warn("emu: code object refused: compiled for other settings than the device's %s", features);
+        e = hipErrorNoBinaryForGpu;
+    }
     for (int i = 0; i < m->code->n_segments && e == hipSuccess; i++) {
         const struct emu_segment *s = &m->code->segment[i];
         struct emu_block *b =

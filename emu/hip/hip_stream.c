@@ -18,16 +18,54 @@ hipError_t emu_not_while_capturing(void)
         if (o->kind != STREAM || s->capture == hipStreamCaptureStatusNone || s->mode == hipStreamCaptureModeRelaxed)
             continue;
         if (s->mode == hipStreamCaptureModeGlobal || pthread_equal(s->owner, pthread_self())) {
-            s->capture = hipStreamCaptureStatusInvalidated;
+            if (emu_rules.capture_breaks)
+                s->capture = hipStreamCaptureStatusInvalidated;
             e = hipErrorStreamCaptureUnsupported;
         }
     }
     return e;
 }
 
-bool emu_stream_ok(hipStream_t stream)
+hipError_t emu_blocking_ok(void)
 {
-    return !stream ? emu_here() != NULL : emu_is(stream, STREAM);
+    if (!emu_rules.implicit_copies) {
+        hipError_t e = emu_not_while_capturing();
+        return e != hipSuccess ? e : emu_implicit_ok(NULL);
+    }
+    hipError_t e = hipSuccess;
+    for (struct object *o = emu_objects; o; o = o->next) {
+        struct stream *s = (struct stream *)o;
+        if (o->kind != STREAM || s->capture == hipStreamCaptureStatusNone)
+            continue;
+        if (emu_rules.capture_breaks)
+            s->capture = hipStreamCaptureStatusInvalidated;
+        else if (s->mode != hipStreamCaptureModeGlobal)
+            continue;
+        e = hipErrorStreamCaptureImplicit;
+    }
+    return e;
+}
+
+/* The calling thread's stream of its device, made when it is first named. */
+static struct stream *per_thread(void)
+{
+    static _Thread_local struct stream *own[EMU_MAX_DEVICES];
+    struct device *d = emu_here();
+    struct stream **s = d ? &own[d - emu_devices] : NULL;
+    if (s && !*s && (*s = emu_make(STREAM, sizeof(**s))))
+        (*s)->device = d;
+    return s ? *s : NULL;
+}
+
+bool emu_stream_ok(hipStream_t *stream)
+{
+    if (*stream == (hipStream_t)1 && emu_rules.legacy_handle)
+        *stream = NULL;
+    if (!*stream)
+        return emu_here() != NULL;
+    if (*stream == hipStreamPerThread && (*stream = (hipStream_t)per_thread()))
+        return true;
+    return *stream && emu_is(*stream, STREAM);
 }
 
 hipError_t emu_implicit_ok(hipStream_t stream)
@@ -35,7 +73,8 @@ hipError_t emu_implicit_ok(hipStream_t stream)
     for (struct object *o = emu_objects; o && !stream; o = o->next) {
         struct stream *s = (struct stream *)o;
         if (o->kind == STREAM && s->capture != hipStreamCaptureStatusNone && !(s->flags & hipStreamNonBlocking)) {
-            s->capture = hipStreamCaptureStatusInvalidated;
+            if (emu_rules.capture_breaks)
+                s->capture = hipStreamCaptureStatusInvalidated;
             return hipErrorStreamCaptureImplicit;
         }
     }
@@ -49,6 +88,14 @@ static void free_node(struct node *n)
     free(n);
 }
 
+static hipError_t run_node(const struct node *n)
+{
+    if (!n->host)
+        return n->fn ? emu_run_kernel(n) : emu_run_copy(n);
+    n->host(n->dst);
+    return hipSuccess;
+}
+
 hipError_t emu_submit(hipStream_t stream, struct node *n)
 {
     struct stream *s = (struct stream *)stream;
@@ -60,9 +107,24 @@ hipError_t emu_submit(hipStream_t stream, struct node *n)
         s->graph->end = &n->next;
         return hipSuccess;
     } else if (e == hipSuccess)
-        e = n->fn ? emu_run_kernel(n) : emu_run_copy(n);
+        e = run_node(n);
     free_node(n);
     return e;
+}
+
+hipError_t emu_hipLaunchHostFunc(hipStream_t stream, void (*fn)(void *data), void *data)
+{
+    LOCKED;
+    if (!fn)
+        return hipErrorInvalidValue;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
+    struct node *n = calloc(1, sizeof(*n));
+    if (!n)
+        return hipErrorOutOfMemory;
+    n->host = fn;
+    n->dst = data;
+    return emu_submit(stream, n);
 }
 
 /* ---- streams and graphs ---------------------------------------------------------------------------------------------
@@ -96,9 +158,11 @@ static void free_graph(struct graph *g)
 hipError_t emu_hipStreamDestroy(hipStream_t stream)
 {
     LOCKED;
-    struct stream *s = (struct stream *)stream;
-    if (!emu_is(stream, STREAM))
+    if (!stream || stream == hipStreamPerThread)
         return hipErrorInvalidHandle;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
+    struct stream *s = (struct stream *)stream;
     if (s->graph)
         free_graph(s->graph);
     emu_forget(s);
@@ -108,9 +172,9 @@ hipError_t emu_hipStreamDestroy(hipStream_t stream)
 hipError_t emu_hipStreamSynchronize(hipStream_t stream)
 {
     LOCKED;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
     struct stream *s = (struct stream *)stream;
-    if (!emu_stream_ok(stream))
-        return hipErrorInvalidHandle;
     if (s && s->capture != hipStreamCaptureStatusNone) {
         s->capture = hipStreamCaptureStatusInvalidated;
         return hipErrorStreamCaptureUnsupported;
@@ -121,7 +185,9 @@ hipError_t emu_hipStreamSynchronize(hipStream_t stream)
 hipError_t emu_hipDeviceSynchronize(void)
 {
     LOCKED;
-    return emu_here() ? emu_not_while_capturing() : hipErrorNoDevice;
+    if (!emu_here())
+        return hipErrorNoDevice;
+    return emu_rules.sync_breaks ? emu_not_while_capturing() : hipSuccess;
 }
 
 hipError_t emu_hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *status)
@@ -129,8 +195,8 @@ hipError_t emu_hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *
     LOCKED;
     if (!status)
         return hipErrorInvalidValue;
-    if (!emu_stream_ok(stream))
-        return hipErrorInvalidHandle;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
     *status = hipStreamCaptureStatusNone;
     hipError_t e = emu_implicit_ok(stream);
     if (e == hipSuccess && stream)
@@ -141,11 +207,11 @@ hipError_t emu_hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *
 hipError_t emu_hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode)
 {
     LOCKED;
-    struct stream *s = (struct stream *)stream;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
     if (!stream)
         return hipErrorStreamCaptureUnsupported;
-    if (!emu_is(stream, STREAM))
-        return hipErrorInvalidHandle;
+    struct stream *s = (struct stream *)stream;
     if (mode != hipStreamCaptureModeGlobal && mode != hipStreamCaptureModeThreadLocal &&
         mode != hipStreamCaptureModeRelaxed)
         return hipErrorInvalidValue;
@@ -164,8 +230,10 @@ hipError_t emu_hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mo
 hipError_t emu_hipStreamEndCapture(hipStream_t stream, hipGraph_t *graph)
 {
     LOCKED;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
     struct stream *s = (struct stream *)stream;
-    if (!stream || !emu_is(stream, STREAM))
+    if (!stream)
         return hipErrorInvalidHandle;
     if (!graph)
         return hipErrorInvalidValue;
@@ -219,13 +287,20 @@ hipError_t emu_hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph, hipGr
     return hipSuccess;
 }
 
+/* Time that events see. */
+static void spend(double seconds)
+{
+    for (double end = rfg_now() + seconds; seconds > 0 && rfg_now() < end;)
+        ;
+}
+
 hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
 {
     LOCKED;
     if (!emu_is(exec, GRAPH_EXEC))
         return hipErrorInvalidValue;
-    if (!emu_stream_ok(stream))
-        return hipErrorInvalidHandle;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
     hipError_t e = emu_implicit_ok(stream);
     if (e == hipSuccess && stream && ((struct stream *)stream)->capture != hipStreamCaptureStatusNone) {
         ((struct stream *)stream)->capture = hipStreamCaptureStatusInvalidated;
@@ -234,8 +309,10 @@ hipError_t emu_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
     for (const struct node *n = ((struct graph *)exec)->first; n && e == hipSuccess; n = n->next) {
         if (n->fn && !emu_is(n->fn, FUNCTION))
             return hipErrorInvalidHandle; /* its module was unloaded */
-        e = n->fn ? emu_run_kernel(n) : emu_run_copy(n);
+        e = run_node(n);
+        spend(emu_rules.node_seconds);
     }
+    spend(emu_rules.tail_seconds);
     return e;
 }
 
@@ -286,9 +363,11 @@ hipError_t emu_hipEventRecord(hipEvent_t event, hipStream_t stream)
 {
     LOCKED;
     struct event *v = (struct event *)event;
-    struct stream *s = (struct stream *)stream;
-    if (!emu_is(event, EVENT) || !emu_stream_ok(stream))
+    if (!emu_is(event, EVENT))
         return hipErrorInvalidHandle;
+    if (!emu_stream_ok(&stream))
+        return emu_rules.bad_stream;
+    struct stream *s = (struct stream *)stream;
     hipError_t e = emu_implicit_ok(stream);
     if (e != hipSuccess)
         return e;

@@ -389,7 +389,8 @@ static bool sweep(struct build *b, struct emu_disasm *d)
         b->inst_size = (uint32_t)(n ? n : 4);
         b->inst_text = text;
         p->at[at / 4] = p->n;
-        if (n && n % 4 == 0 && at + n <= b->size) {
+        /* Zeroes, with which linkers fill, are gfx11's v_illegal. */
+        if (n && n % 4 == 0 && at + n <= b->size && !strstr(text, "v_illegal")) {
             char *second = strstr(text, " :: ");
             if (second) {
                 char copy[256];

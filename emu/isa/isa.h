@@ -269,14 +269,23 @@ static inline const uint32_t *src(const struct emu_wave *w, const struct emu_ins
 {
     return src_word(w, i, k, 0, tmp);
 }
-static inline const float *srcf(const struct emu_wave *w, const struct emu_inst *i, int k, uint32_t *tmp)
+/* A row as floats, denormals as the mode has them. */
+static inline const float *flushed(const struct emu_wave *w, const uint32_t *r, uint32_t *tmp)
 {
-    const uint32_t *r = src_word(w, i, k, 0, tmp);
     if (unlikely(ftz_in32(w))) {
         LANES tmp[l] = flush32(r[l]);
         r = tmp;
     }
     return (const float *)r;
+}
+static inline const float *srcf(const struct emu_wave *w, const struct emu_inst *i, int k, uint32_t *tmp)
+{
+    return flushed(w, src_word(w, i, k, 0, tmp), tmp);
+}
+/* The destination's row as it is, an accumulator. */
+static inline const float *accf(const struct emu_wave *w, const struct emu_inst *i, uint32_t *tmp)
+{
+    return flushed(w, vrow(w, i->reg[0]), tmp);
 }
 /* A 16-bit float operand as f32. */
 static inline void srch(const struct emu_wave *w, const struct emu_inst *i, int k, float *out)
@@ -330,8 +339,47 @@ static inline void put_mask(struct emu_wave *w, const struct emu_inst *i, int k,
     write_mask(w, i, k, m & w->exec);
 }
 
-/* ---- host SIMD tables -------------------------------------------------------------------------------------------- */
+/* ---- handlers ---------------------------------------------------------------------------------------------------- */
 
 #define H(name) static void h_##name(struct emu_wave *w, const struct emu_inst *i)
+
+/* The row x_ of source operand k: unsigned, float, half (as f32), double, 64 bits; ROW_ACC: of the destination, as
+ * float. */
+#define ROW_U(x, k)                                                                                                    \
+    row32 t##x;                                                                                                        \
+    const uint32_t *x##_ = src(w, i, k, t##x);
+#define ROW_F(x, k)                                                                                                    \
+    row32 t##x;                                                                                                        \
+    const float *x##_ = srcf(w, i, k, t##x);
+#define ROW_H(x, k)                                                                                                    \
+    rowf x##_;                                                                                                         \
+    srch(w, i, k, x##_);
+#define ROW_D(x, k)                                                                                                    \
+    rowd x##_;                                                                                                         \
+    srcd(w, i, k, x##_);
+#define ROW_U64(x, k)                                                                                                  \
+    row64 x##_;                                                                                                        \
+    src64(w, i, k, x##_);
+#define ROW_ACC(x)                                                                                                     \
+    row32 t##x;                                                                                                        \
+    const float *x##_ = accf(w, i, t##x);
+/* A lane's elements of the rows a_, b_, c_. */
+#define LANE(x) const __typeof__(*x##_) x = x##_[l];
+#define LANE1   LANE(a)
+#define LANE2   LANE1 LANE(b)
+#define LANE3   LANE2 LANE(c)
+/* The handler of one expression: fetches `rows`, commits e of each lane's elements, which `lane` names. e may ask for
+ * `ieee`, the mode bit. */
+#define OP(n, result, rows, lane, e, commit)                                                                           \
+    H(n)                                                                                                               \
+    {                                                                                                                  \
+        const int ieee __attribute__((unused)) = (w->mode & EMU_MODE_IEEE) != 0;                                       \
+        result r;                                                                                                      \
+        rows LANES                                                                                                     \
+        {                                                                                                              \
+            lane r[l] = e;                                                                                             \
+        }                                                                                                              \
+        commit(w, i, r);                                                                                               \
+    }
 
 #endif

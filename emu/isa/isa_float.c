@@ -26,206 +26,27 @@ static inline float cube_tc(float a, float b, float c)
     return face == 2 ? c : face == 3 ? -c : -b;
 }
 
-#define IEEE ieee
-#define PRE  const int ieee __attribute__((unused)) = (w->mode & EMU_MODE_IEEE) != 0;
-#define F1(n, e)                                                                                                       \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowf r;                                                                                                        \
-        row32 ta;                                                                                                      \
-        const float *A_ = srcf(w, i, 1, ta);                                                                           \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = A_[l];                                                                                           \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        putf(w, i, r);                                                                                                 \
-    }
-#define F2(n, e)                                                                                                       \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        PRE rowf r;                                                                                                    \
-        row32 ta, tb;                                                                                                  \
-        const float *A_ = srcf(w, i, 1, ta), *B_ = srcf(w, i, 2, tb);                                                  \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = A_[l], b = B_[l];                                                                                \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        putf(w, i, r);                                                                                                 \
-    }
-#define F3(n, e)                                                                                                       \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        PRE rowf r;                                                                                                    \
-        row32 ta, tb, tc;                                                                                              \
-        const float *A_ = srcf(w, i, 1, ta), *B_ = srcf(w, i, 2, tb), *C_ = srcf(w, i, 3, tc);                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = A_[l], b = B_[l], c = C_[l];                                                                     \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        putf(w, i, r);                                                                                                 \
-    }
-#define FACC(n, e)                                                                                                     \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowf r;                                                                                                        \
-        row32 ta, tb, tc;                                                                                              \
-        const float *A_ = srcf(w, i, 1, ta), *B_ = srcf(w, i, 2, tb);                                                  \
-        const uint32_t *d = vrow(w, i->reg[0]);                                                                        \
-        if (unlikely(ftz_in32(w))) {                                                                                   \
-            LANES tc[l] = flush32(d[l]);                                                                               \
-            d = tc;                                                                                                    \
-        }                                                                                                              \
-        const float *C_ = (const float *)d;                                                                            \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = A_[l], b = B_[l], c = C_[l];                                                                     \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        putf(w, i, r);                                                                                                 \
-    }
-#define FU1(n, e)                                                                                                      \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        row32 r, ta;                                                                                                   \
-        const float *A_ = srcf(w, i, 1, ta);                                                                           \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = A_[l];                                                                                           \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        put(w, i, r);                                                                                                  \
-    }
-#define UF1(n, e)                                                                                                      \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowf r;                                                                                                        \
-        row32 ta;                                                                                                      \
-        const uint32_t *A_ = src(w, i, 1, ta);                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            uint32_t a = A_[l];                                                                                        \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        putf(w, i, r);                                                                                                 \
-    }
-#define F2I(n, e)                                                                                                      \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowf r;                                                                                                        \
-        row32 ta, tb;                                                                                                  \
-        const float *A_ = srcf(w, i, 1, ta);                                                                           \
-        const uint32_t *B_ = src(w, i, 2, tb);                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = A_[l];                                                                                           \
-            uint32_t b = B_[l];                                                                                        \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        putf(w, i, r);                                                                                                 \
-    }
-#define T1(n, e)                                                                                                       \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowf r;                                                                                                        \
-        row32 ta;                                                                                                      \
-        const uint32_t *A_ = src(w, i, 1, ta);                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = as_f32(flush32(A_[l]));                                                                          \
-            r[l] = flushf(e);                                                                                          \
-        }                                                                                                              \
-        putf(w, i, r);                                                                                                 \
-    }
-#define DBODY(n, fetch, e)                                                                                             \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        PRE rowd r, A_, B_, C_;                                                                                        \
-        fetch;                                                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            double a = A_[l], b __attribute__((unused)) = B_[l], c __attribute__((unused)) = C_[l];                    \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        EMU_N(putd)(w, i, r);                                                                                          \
-    }
-#define D1(n, e)   DBODY(n, (srcd(w, i, 1, A_), memset(B_, 0, sizeof(B_)), memset(C_, 0, sizeof(C_))), e)
-#define D2(n, e)   DBODY(n, (srcd(w, i, 1, A_), srcd(w, i, 2, B_), memset(C_, 0, sizeof(C_))), e)
-#define D3(n, e)   DBODY(n, (srcd(w, i, 1, A_), srcd(w, i, 2, B_), srcd(w, i, 3, C_)), e)
-#define DACC(n, e) DBODY(n, (srcd(w, i, 1, A_), srcd(w, i, 2, B_), srcd(w, i, 0, C_)), e)
-#define DU1(n, e)                                                                                                      \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        row32 r;                                                                                                       \
-        rowd A_;                                                                                                       \
-        srcd(w, i, 1, A_);                                                                                             \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            double a = A_[l];                                                                                          \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        put(w, i, r);                                                                                                  \
-    }
-#define UD1(n, e)                                                                                                      \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowd r;                                                                                                        \
-        row32 ta;                                                                                                      \
-        const uint32_t *A_ = src(w, i, 1, ta);                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            uint32_t a = A_[l];                                                                                        \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        EMU_N(putd)(w, i, r);                                                                                          \
-    }
-#define UD1F(n, e)                                                                                                     \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowd r;                                                                                                        \
-        row32 ta;                                                                                                      \
-        const float *A_ = srcf(w, i, 1, ta);                                                                           \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            uint32_t a = as_u32(A_[l]);                                                                                \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        EMU_N(putd)(w, i, r);                                                                                          \
-    }
-#define D2I(n, e)                                                                                                      \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        rowd r, A_;                                                                                                    \
-        row32 tb;                                                                                                      \
-        srcd(w, i, 1, A_);                                                                                             \
-        const uint32_t *B_ = src(w, i, 2, tb);                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            double a = A_[l];                                                                                          \
-            uint32_t b = B_[l];                                                                                        \
-            r[l] = e;                                                                                                  \
-        }                                                                                                              \
-        EMU_N(putd)(w, i, r);                                                                                          \
-    }
-#define HBODY(n, fetch, e)                                                                                             \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        PRE rowf A_, B_, C_;                                                                                           \
-        row32 r;                                                                                                       \
-        fetch;                                                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            float a = A_[l], b __attribute__((unused)) = B_[l], c __attribute__((unused)) = C_[l];                     \
-            r[l] = d2h(e);                                                                                             \
-        }                                                                                                              \
-        EMU_N(puth)(w, i, r);                                                                                          \
-    }
-#define H1(n, e)   HBODY(n, (srch(w, i, 1, A_), memset(B_, 0, sizeof(B_)), memset(C_, 0, sizeof(C_))), e)
-#define H2(n, e)   HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), memset(C_, 0, sizeof(C_))), e)
-#define H3(n, e)   HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), srch(w, i, 3, C_)), e)
-#define HACC(n, e) HBODY(n, (srch(w, i, 1, A_), srch(w, i, 2, B_), srch(w, i, 0, C_)), e)
+#define IEEE       ieee
+#define F1(n, e)   OP(n, rowf, ROW_F(a, 1), LANE1, e, putf)
+#define F2(n, e)   OP(n, rowf, ROW_F(a, 1) ROW_F(b, 2), LANE2, e, putf)
+#define F3(n, e)   OP(n, rowf, ROW_F(a, 1) ROW_F(b, 2) ROW_F(c, 3), LANE3, e, putf)
+#define FACC(n, e) OP(n, rowf, ROW_F(a, 1) ROW_F(b, 2) ROW_ACC(c), LANE3, e, putf)
+#define FU1(n, e)  OP(n, row32, ROW_F(a, 1), LANE1, e, put)
+#define UF1(n, e)  OP(n, rowf, ROW_U(a, 1), LANE1, e, putf)
+#define F2I(n, e)  OP(n, rowf, ROW_F(a, 1) ROW_U(b, 2), LANE2, e, putf)
+#define T1(n, e)   OP(n, rowf, ROW_U(a, 1), float a = as_f32(flush32(a_[l]));, flushf(e), putf)
+#define D1(n, e)   OP(n, rowd, ROW_D(a, 1), LANE1, e, EMU_N(putd))
+#define D2(n, e)   OP(n, rowd, ROW_D(a, 1) ROW_D(b, 2), LANE2, e, EMU_N(putd))
+#define D3(n, e)   OP(n, rowd, ROW_D(a, 1) ROW_D(b, 2) ROW_D(c, 3), LANE3, e, EMU_N(putd))
+#define DACC(n, e) OP(n, rowd, ROW_D(a, 1) ROW_D(b, 2) ROW_D(c, 0), LANE3, e, EMU_N(putd))
+#define DU1(n, e)  OP(n, row32, ROW_D(a, 1), LANE1, e, put)
+#define UD1(n, e)  OP(n, rowd, ROW_U(a, 1), LANE1, e, EMU_N(putd))
+#define UD1F(n, e) OP(n, rowd, ROW_F(a, 1), uint32_t a = as_u32(a_[l]);, e, EMU_N(putd))
+#define D2I(n, e)  OP(n, rowd, ROW_D(a, 1) ROW_U(b, 2), LANE2, e, EMU_N(putd))
+#define H1(n, e)   OP(n, row32, ROW_H(a, 1), LANE1, d2h(e), EMU_N(puth))
+#define H2(n, e)   OP(n, row32, ROW_H(a, 1) ROW_H(b, 2), LANE2, d2h(e), EMU_N(puth))
+#define H3(n, e)   OP(n, row32, ROW_H(a, 1) ROW_H(b, 2) ROW_H(c, 3), LANE3, d2h(e), EMU_N(puth))
+#define HACC(n, e) OP(n, row32, ROW_H(a, 1) ROW_H(b, 2) ROW_H(c, 0), LANE3, d2h(e), EMU_N(puth))
 #define TH1        H1
 #define TD1        D1
 #define A(n, f, s)
@@ -406,24 +227,8 @@ static inline float div_fixup(float q, float d, float n)
         return copysignf(INFINITY, sign);
     return copysignf(fabsf(q), sign);
 }
-H(v_div_fixup_f32)
-{
-    rowf r;
-    row32 ta, tb, tc;
-    const float *q = srcf(w, i, 1, ta), *d = srcf(w, i, 2, tb), *n = srcf(w, i, 3, tc);
-    LANES r[l] = div_fixup(q[l], d[l], n[l]);
-    putf(w, i, r);
-}
-H(v_div_fixup_f16)
-{
-    row32 r;
-    rowf q, d, n;
-    srch(w, i, 1, q);
-    srch(w, i, 2, d);
-    srch(w, i, 3, n);
-    LANES r[l] = f2h(div_fixup(q[l], d[l], n[l]));
-    EMU_N(puth)(w, i, r);
-}
+OP(v_div_fixup_f32, rowf, ROW_F(a, 1) ROW_F(b, 2) ROW_F(c, 3), LANE3, div_fixup(a, b, c), putf)
+OP(v_div_fixup_f16, row32, ROW_H(a, 1) ROW_H(b, 2) ROW_H(c, 3), LANE3, f2h(div_fixup(a, b, c)), EMU_N(puth))
 H(v_div_fixup_f64)
 {
     rowd r, q, d, n;

@@ -208,13 +208,7 @@ static inline uint32_t cvt_h(const struct emu_wave *w, float f)
     uint32_t h = f2h(f);
     return unlikely(w->mode & EMU_MODE_FP16_OVFL) && (h & 0x7fff) == 0x7c00 && !isinf(f) ? (h & 0x8000) | 0x7bff : h;
 }
-H(v_cvt_f16_f32)
-{
-    row32 r, t;
-    const float *a = srcf(w, i, 1, t);
-    LANES r[l] = cvt_h(w, a[l]);
-    EMU_N(puth)(w, i, r);
-}
+OP(v_cvt_f16_f32, row32, ROW_F(a, 1), LANE1, cvt_h(w, a), EMU_N(puth))
 /* f32 -> f16 towards zero: the f16 below or at the value's magnitude. */
 static inline uint32_t f2h_rtz(float f)
 {
@@ -228,93 +222,28 @@ static inline uint32_t f2h_rtz(float f)
         h--;
     return h | sign;
 }
-H(v_cvt_pkrtz_f16_f32)
-{
-    row32 r, ta, tb;
-    const float *a = srcf(w, i, 1, ta), *b = srcf(w, i, 2, tb);
-    LANES r[l] = f2h_rtz(a[l]) | f2h_rtz(b[l]) << 16;
-    put(w, i, r);
-}
-H(v_cvt_f16_u16)
-{
-    row32 r, t;
-    const uint32_t *a = src(w, i, 1, t);
-    LANES r[l] = f2h((float)(a[l] & 0xffff));
-    EMU_N(puth)(w, i, r);
-}
-H(v_cvt_f16_i16)
-{
-    row32 r, t;
-    const uint32_t *a = src(w, i, 1, t);
-    LANES r[l] = f2h((float)(int16_t)a[l]);
-    EMU_N(puth)(w, i, r);
-}
-H(v_cvt_u16_f16)
-{
-    row32 r;
-    rowf a;
-    srch(w, i, 1, a);
-    LANES r[l] = a[l] >= 65535.0f ? 65535 : a[l] > 0 ? (uint32_t)a[l] : 0;
-    EMU_N(put16)(w, i, r);
-}
-H(v_cvt_i16_f16)
-{
-    row32 r;
-    rowf a;
-    srch(w, i, 1, a);
-    LANES r[l] = a[l] >= 32767.0f ? 32767 : a[l] > -32769.0f ? (uint32_t)(int32_t)a[l] : a[l] != a[l] ? 0 : 0x8000;
-    EMU_N(put16)(w, i, r);
-}
-H(v_frexp_exp_i16_f16)
-{
-    row32 r;
-    rowf a;
-    srch(w, i, 1, a);
-    LANES r[l] = frexp_exp32(a[l]);
-    EMU_N(put16)(w, i, r);
-}
-H(v_ldexp_f16)
-{
-    row32 r, t;
-    rowf a;
-    srch(w, i, 1, a);
-    const uint32_t *b = src(w, i, 2, t);
-    LANES r[l] = d2h(ldexp((double)a[l], (int16_t)b[l]));
-    EMU_N(puth)(w, i, r);
-}
-H(v_pack_b32_f16)
-{
-    row32 r, ta, tb;
-    const uint32_t *a = src(w, i, 1, ta), *b = src(w, i, 2, tb);
-    LANES r[l] = (a[l] & 0xffff) | b[l] << 16;
-    put(w, i, r);
-}
+OP(v_cvt_pkrtz_f16_f32, row32, ROW_F(a, 1) ROW_F(b, 2), LANE2, f2h_rtz(a) | f2h_rtz(b) << 16, put)
+OP(v_cvt_f16_u16, row32, ROW_U(a, 1), LANE1, f2h((float)(a & 0xffff)), EMU_N(puth))
+OP(v_cvt_f16_i16, row32, ROW_U(a, 1), LANE1, f2h((float)(int16_t)a), EMU_N(puth))
+OP(v_cvt_u16_f16, row32, ROW_H(a, 1), LANE1, a >= 65535.0f ? 65535 : a > 0 ? (uint32_t)a : 0, EMU_N(put16))
+OP(v_cvt_i16_f16, row32, ROW_H(a, 1), LANE1,
+   a >= 32767.0f   ? 32767
+   : a > -32769.0f ? (uint32_t)(int32_t)a
+   : a != a        ? 0
+                   : 0x8000,
+   EMU_N(put16))
+OP(v_frexp_exp_i16_f16, row32, ROW_H(a, 1), LANE1, frexp_exp32(a), EMU_N(put16))
+OP(v_ldexp_f16, row32, ROW_H(a, 1) ROW_U(b, 2), LANE2, d2h(ldexp((double)a, (int16_t)b)), EMU_N(puth))
+OP(v_pack_b32_f16, row32, ROW_U(a, 1) ROW_U(b, 2), LANE2, (a & 0xffff) | b << 16, put)
 static inline uint32_t norm16(float f, bool is_signed)
 {
     float s = is_signed ? (f > 1 ? 1 : f < -1 ? -1 : f) * 32767.0f : (f > 1 ? 1 : f > 0 ? f : 0) * 65535.0f;
     return f != f ? 0 : (uint32_t)(int32_t)rintf(s) & 0xffff;
 }
-H(v_cvt_pknorm_i16_f32)
-{
-    row32 r, ta, tb;
-    const float *a = srcf(w, i, 1, ta), *b = srcf(w, i, 2, tb);
-    LANES r[l] = norm16(a[l], true) | norm16(b[l], true) << 16;
-    put(w, i, r);
-}
-H(v_cvt_pknorm_u16_f32)
-{
-    row32 r, ta, tb;
-    const float *a = srcf(w, i, 1, ta), *b = srcf(w, i, 2, tb);
-    LANES r[l] = norm16(a[l], false) | norm16(b[l], false) << 16;
-    put(w, i, r);
-}
-H(v_cvt_pk_u16_u32)
-{
-    row32 r, ta, tb;
-    const uint32_t *a = src(w, i, 1, ta), *b = src(w, i, 2, tb);
-    LANES r[l] = (a[l] > 0xffff ? 0xffff : a[l]) | (b[l] > 0xffff ? 0xffff : b[l]) << 16;
-    put(w, i, r);
-}
+OP(v_cvt_pknorm_i16_f32, row32, ROW_F(a, 1) ROW_F(b, 2), LANE2, norm16(a, true) | norm16(b, true) << 16, put)
+OP(v_cvt_pknorm_u16_f32, row32, ROW_F(a, 1) ROW_F(b, 2), LANE2, norm16(a, false) | norm16(b, false) << 16, put)
+OP(v_cvt_pk_u16_u32, row32, ROW_U(a, 1) ROW_U(b, 2), LANE2, (a > 0xffff ? 0xffff : a) | (b > 0xffff ? 0xffff : b) << 16,
+   put)
 H(v_cvt_pk_i16_i32)
 {
     row32 r, ta, tb;

@@ -98,57 +98,39 @@ static inline int32_t dot8(uint32_t a, uint32_t b, unsigned sa, unsigned sb)
     return s;
 }
 
-#define BODY(n, fetch, e, commit)                                                                                      \
-    H(n)                                                                                                               \
-    {                                                                                                                  \
-        row32 r, ta, tb, tc;                                                                                           \
-        const bool C __attribute__((unused)) = i->mods->clamp;                                                         \
-        const unsigned M __attribute__((unused)) = i->mods->neg_lo;                                                    \
-        (void)ta, (void)tb, (void)tc;                                                                                  \
-        fetch;                                                                                                         \
-        LANES                                                                                                          \
-        {                                                                                                              \
-            uint32_t a = A_[l], b __attribute__((unused)) = B_[l], c __attribute__((unused)) = C_[l];                  \
-            r[l] = (uint32_t)(e);                                                                                      \
-        }                                                                                                              \
-        commit(w, i, r);                                                                                               \
-    }
-#define FETCH1   const uint32_t *A_ = src(w, i, 1, ta), *B_ = A_, *C_ = A_
-#define FETCH2   const uint32_t *A_ = src(w, i, 1, ta), *B_ = src(w, i, 2, tb), *C_ = A_
-#define FETCH3   const uint32_t *A_ = src(w, i, 1, ta), *B_ = src(w, i, 2, tb), *C_ = src(w, i, 3, tc)
-#define FETCHACC const uint32_t *A_ = src(w, i, 1, ta), *B_ = src(w, i, 2, tb), *C_ = vrow(w, i->reg[0])
-
-#define I1(n, e)  BODY(n, FETCH1, e, put)
-#define I2(n, e)  BODY(n, FETCH2, e, put)
-#define I3(n, e)  BODY(n, FETCH3, e, put)
-#define ACC(n, e) BODY(n, FETCHACC, e, put)
-#define W1(n, e)  BODY(n, FETCH1, e, EMU_N(put16))
-#define W2(n, e)  BODY(n, FETCH2, e, EMU_N(put16))
-#define W3K(n, e) BODY(n, FETCH3, e, EMU_N(put16))
+/* C: clamp, M: the sources' signs. */
+#define MODS                                                                                                           \
+    const bool C __attribute__((unused)) = i->mods->clamp;                                                             \
+    const unsigned M __attribute__((unused)) = i->mods->neg_lo;
+#define ROWS2     ROW_U(a, 1) ROW_U(b, 2)
+#define ROWS3     ROWS2 ROW_U(c, 3)
+#define I1(n, e)  OP(n, row32, MODS ROW_U(a, 1), LANE1, (uint32_t)(e), put)
+#define I2(n, e)  OP(n, row32, MODS ROWS2, LANE2, (uint32_t)(e), put)
+#define I3(n, e)  OP(n, row32, MODS ROWS3, LANE3, (uint32_t)(e), put)
+#define ACC(n, e) OP(n, row32, MODS ROWS2 const uint32_t *c_ = vrow(w, i->reg[0]);, LANE3, (uint32_t)(e), put)
+#define W1(n, e)  OP(n, row32, MODS ROW_U(a, 1), LANE1, (uint32_t)(e), EMU_N(put16))
+#define W2(n, e)  OP(n, row32, MODS ROWS2, LANE2, (uint32_t)(e), EMU_N(put16))
+#define W3K(n, e) OP(n, row32, MODS ROWS3, LANE3, (uint32_t)(e), EMU_N(put16))
 #define A(n, f, s)
-#define PK(n, fetch, e)                                                                                                \
+/* Each half of the words by itself. */
+#define HALF(x, k) uint32_t x = x##_[l] >> (sel & (k) ? 16 : 0) & 0xffff;
+#define PK(n, rows, halves, e)                                                                                         \
     H(n)                                                                                                               \
     {                                                                                                                  \
-        row32 r, ta, tb, tc;                                                                                           \
-        const struct emu_mods *m = i->mods;                                                                            \
-        const bool C __attribute__((unused)) = m->clamp;                                                               \
-        (void)tc;                                                                                                      \
-        fetch;                                                                                                         \
-        for (int h = 0; h < 2; h++) {                                                                                  \
-            unsigned sel = h ? m->op_sel_hi : m->op_sel;                                                               \
-            unsigned sa = sel & 1 ? 16 : 0, sb = sel & 2 ? 16 : 0, sc = sel & 4 ? 16 : 0;                              \
+        row32 r;                                                                                                       \
+        MODS rows for (int h = 0; h < 2; h++)                                                                          \
+        {                                                                                                              \
+            unsigned sel = h ? i->mods->op_sel_hi : i->mods->op_sel;                                                   \
             LANES                                                                                                      \
             {                                                                                                          \
-                uint32_t a = A_[l] >> sa & 0xffff, b = B_[l] >> sb & 0xffff;                                           \
-                uint32_t c __attribute__((unused)) = C_[l] >> sc & 0xffff;                                             \
-                uint32_t x = (uint32_t)(e);                                                                            \
+                halves uint32_t x = (uint32_t)(e);                                                                     \
                 r[l] = h ? r[l] | x << 16 : (x & 0xffff);                                                              \
             }                                                                                                          \
         }                                                                                                              \
         put(w, i, r);                                                                                                  \
     }
-#define P2(n, e) PK(n, FETCH2, e)
-#define P3(n, e) PK(n, FETCH3, e)
+#define P2(n, e) PK(n, ROWS2, HALF(a, 1) HALF(b, 2), e)
+#define P3(n, e) PK(n, ROWS3, HALF(a, 1) HALF(b, 2) HALF(c, 4), e)
 #include "ops_int.def"
 #undef I1
 #undef I2
@@ -218,37 +200,15 @@ H(v_subbrev_co_u32)
 }
 
 /* d, condition's mask last; without one it is VCC. */
-H(v_cndmask_b32)
-{
-    row32 r, ta, tb, m;
-    const uint32_t *a = src(w, i, 1, ta), *b = src(w, i, 2, tb);
-    expand_mask(m, i->n > 3 ? read_mask(w, i, 3) : read_vcc(w));
-    LANES r[l] = (a[l] & ~m[l]) | (b[l] & m[l]);
-    put(w, i, r);
-}
-H(v_cndmask_b16)
-{
-    row32 r, ta, tb, m;
-    const uint32_t *a = src(w, i, 1, ta), *b = src(w, i, 2, tb);
-    expand_mask(m, i->n > 3 ? read_mask(w, i, 3) : read_vcc(w));
-    LANES r[l] = (a[l] & ~m[l]) | (b[l] & m[l]);
-    EMU_N(put16)(w, i, r);
-}
+#define ROW_MASK                                                                                                       \
+    row32 m_;                                                                                                          \
+    expand_mask(m_, i->n > 3 ? read_mask(w, i, 3) : read_vcc(w));
+OP(v_cndmask_b32, row32, ROWS2 ROW_MASK, LANE2 LANE(m), (a & ~m) | (b & m), put)
+OP(v_cndmask_b16, row32, ROWS2 ROW_MASK, LANE2 LANE(m), (a & ~m) | (b & m), EMU_N(put16))
 
-H(v_mbcnt_lo_u32_b32)
-{
-    row32 r, ta, tb;
-    const uint32_t *a = src(w, i, 1, ta), *b = src(w, i, 2, tb);
-    LANES r[l] = b[l] + (uint32_t)__builtin_popcount(a[l] & (l < 32 ? (1u << l) - 1 : ~0u));
-    put(w, i, r);
-}
-H(v_mbcnt_hi_u32_b32)
-{
-    row32 r, ta, tb;
-    const uint32_t *a = src(w, i, 1, ta), *b = src(w, i, 2, tb);
-    LANES r[l] = b[l] + (uint32_t)__builtin_popcount(a[l] & (l >= 32 ? (1u << (l - 32)) - 1 : 0));
-    put(w, i, r);
-}
+OP(v_mbcnt_lo_u32_b32, row32, ROWS2, LANE2, b + (uint32_t)__builtin_popcount(a & (l < 32 ? (1u << l) - 1 : ~0u)), put)
+OP(v_mbcnt_hi_u32_b32, row32, ROWS2, LANE2, b + (uint32_t)__builtin_popcount(a & (l >= 32 ? (1u << (l - 32)) - 1 : 0)),
+   put)
 
 H(v_swap_b32)
 {
@@ -273,43 +233,10 @@ H(v_mov_b64)
     src64(w, i, 1, a);
     EMU_N(put64)(w, i, a);
 }
-H(v_lshlrev_b64)
-{
-    row32 ta;
-    row64 b;
-    const uint32_t *a = src(w, i, 1, ta);
-    src64(w, i, 2, b);
-    LANES b[l] <<= a[l] & 63;
-    EMU_N(put64)(w, i, b);
-}
-H(v_lshrrev_b64)
-{
-    row32 ta;
-    row64 b;
-    const uint32_t *a = src(w, i, 1, ta);
-    src64(w, i, 2, b);
-    LANES b[l] >>= a[l] & 63;
-    EMU_N(put64)(w, i, b);
-}
-H(v_ashrrev_i64)
-{
-    row32 ta;
-    row64 b;
-    const uint32_t *a = src(w, i, 1, ta);
-    src64(w, i, 2, b);
-    LANES b[l] = (uint64_t)((int64_t)b[l] >> (a[l] & 63));
-    EMU_N(put64)(w, i, b);
-}
-H(v_lshl_add_u64)
-{
-    row32 tb;
-    row64 a, c;
-    const uint32_t *b = src(w, i, 2, tb);
-    src64(w, i, 1, a);
-    src64(w, i, 3, c);
-    LANES a[l] = (a[l] << (b[l] & 7)) + c[l];
-    EMU_N(put64)(w, i, a);
-}
+OP(v_lshlrev_b64, row64, ROW_U(a, 1) ROW_U64(b, 2), LANE2, b << (a & 63), EMU_N(put64))
+OP(v_lshrrev_b64, row64, ROW_U(a, 1) ROW_U64(b, 2), LANE2, b >> (a & 63), EMU_N(put64))
+OP(v_ashrrev_i64, row64, ROW_U(a, 1) ROW_U64(b, 2), LANE2, (uint64_t)((int64_t)b >> (a & 63)), EMU_N(put64))
+OP(v_lshl_add_u64, row64, ROW_U64(a, 1) ROW_U(b, 2) ROW_U64(c, 3), LANE3, (a << (b & 7)) + c, EMU_N(put64))
 /* d2, carry out, a, b, c2 */
 H(v_mad_u64_u32)
 {

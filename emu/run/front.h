@@ -103,6 +103,7 @@ struct emu_launch {
     /* The rest is the scheduler's. */
     uint32_t lds_bytes;
     int waves;    /* of a workgroup */
+    int xcds;     /* workgroup w runs on XCD w % xcds */
     int resident; /* workgroups that the device holds at a time */
     uint64_t n_workgroups;
     struct emu_packet *packet;

@@ -209,7 +209,7 @@ void emu_slot_start(struct emu_launch *l, struct emu_slot *slot, uint64_t number
     wg->id[0] = (uint32_t)(number % l->grid[0]);
     wg->id[1] = (uint32_t)(number / l->grid[0] % l->grid[1]);
     wg->id[2] = (uint32_t)(number / l->grid[0] / l->grid[1]);
-    wg->xcd = (int)(number % (uint64_t)l->arch->xcds);
+    wg->xcd = (int)(number % (uint64_t)l->xcds);
     wg->at_barrier = wg->ended = 0;
     slot->budget = EMU_BUDGET;
     if (emu_hooks->group_begin)

@@ -530,6 +530,7 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     l->prog = emu_code_program(l->code, l->kernel);
     l->lds_bytes = l->kernel->lds_bytes + l->dynamic_lds;
     l->waves = (int)((threads + (uint32_t)l->kernel->wave_size - 1) / (uint32_t)l->kernel->wave_size);
+    l->xcds = emu_xcds(l->arch, l->cu_count);
     l->resident = emu_occupancy(l->arch, l->kernel, l->cu_count, (int)threads, l->lds_bytes);
     l->n_workgroups = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     l->executed = 0;

@@ -62,8 +62,8 @@ RFG_API const char *rfg_version(void);
 
 /* ---- tensors ------------------------------------------------------------------------------------------------ */
 
-/* The 8-bit ones are what operators quantise to, i32 what they find their way by (block tables, lengths). fp8 has two
- * encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and, on gfx942, one without infinity and negative zero
+/* The 8-bit ones are what operators quantise to, i32 and i64 what they find their way by (tables, lengths, ids). fp8
+ * has two encodings: OCP's (e4m3, e5m2: NVIDIA, gfx950, gfx12) and, on gfx942, one without infinity and negative zero
  * (e4m3fnuz). Either can be asked for on every device.
  *
  * Of the 4-bit ones two elements are in a byte, the first in its low four bits (as DLPack, ONNX and PyTorch's
@@ -82,10 +82,12 @@ typedef enum rfg_dtype {
     RFG_I4,   /* -8 to 7, two in a byte */
     RFG_E2M1, /* elements of mxfp4 and nvfp4, two in a byte; largest 6; neither infinity nor NaN */
     RFG_E8M0, /* scales of the mx formats: powers of two from 2^-127 to 2^127; NaN 0xff */
+    RFG_I64,  /* token ids, positions, slots */
     RFG_DTYPE_COUNT
 } rfg_dtype;
 
-/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0"; "none" for RFG_DTYPE_NONE and
+/* "f32", "f16", "bf16", "e4m3", "e4m3fnuz", "e5m2", "i8", "i32", "i4", "e2m1", "e8m0", "i64"; "none" for RFG_DTYPE_NONE
+ * and
  * "?" for a value out of range. */
 RFG_API const char *rfg_dtype_name(rfg_dtype dtype);
 /* Bytes of so many elements that follow one another: a row. 0 if elements is not above 0 or not whole bytes (an odd
@@ -137,7 +139,10 @@ static inline rfg_tensor rfg_tensor_2d(void *data, rfg_dtype dtype, int64_t rows
 typedef struct rfg_context rfg_context;
 
 /* A hipStream_t on "amd:*", a CUstream/cudaStream_t on "nvidia:*", one of rfg_stream_create() (rfg/device.h) on every
- * device. NULL: the device's default stream, on "cpu" the only one besides those. */
+ * device. NULL: the device's default stream, on "cpu" the only one besides those. Not hipStreamPerThread and not
+ * hipStreamLegacy (CUDA: CU_STREAM_PER_THREAD, CU_STREAM_LEGACY): all functions refuse them (INVALID_ARGUMENT), since a
+ * workspace belongs to one stream, and the former is one value for a stream of each thread. NULL is the latter's
+ * stream; for the former pass a stream of the thread's own. */
 typedef void *rfg_stream;
 
 /* All fields may be zero: rfg_context_params p = {0} asks for the defaults. Strings are copied. */
@@ -184,7 +189,9 @@ RFG_API void rfg_context_destroy(rfg_context **ctx);
 RFG_API const char *rfg_context_device(const rfg_context *ctx);
 
 /* Allocates the workspace of a stream ahead of time, so that ops on it never allocate: needed before the first op
- * on a stream that is already being captured. A captured graph uses the workspace of the stream that it was
+ * on a stream that is already being captured. Waits, the first time, for what was queued on the stream: graphs captured
+ * from it may then be replayed on any stream. (After an op that had it allocated the stream must be waited for in some
+ * way before that.) A captured graph uses the workspace of the stream that it was
  * captured from: do not replay it at the same time as other rfg work on that stream or another replay of it. A stream
  * of the engine's that is destroyed should give its workspace back: rfg_stream_set_workspace(ctx, stream, NULL, 0), in
  * rfg/device.h, with which an engine can also give the memory itself. A context serves at most 256 streams at a time.

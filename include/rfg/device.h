@@ -64,8 +64,9 @@ RFG_API rfg_status rfg_stream_destroy(rfg_context *ctx, rfg_stream *stream);
 
 /* ---- workspaces --------------------------------------------------------------------------------------------- */
 
-/* Bytes that the operators on a stream may need to work in: the same for all streams and problems of a context (32 MiB
- * and 256 KiB on GPUs). 0 on "cpu", where a context has its own, and if ctx is NULL. */
+/* Bytes that the operators on a stream may need to work in: the same for all streams and problems of a context (256 KiB
+ * and 32 MiB on GPUs; up to 128 MiB on AMD's largest, for hipBLASLt). 0 on "cpu", where a context has its own, and if
+ * ctx is NULL. */
 RFG_API size_t rfg_workspace_size(const rfg_context *ctx);
 
 /* Gives a stream (any of the device's, the engine's too, NULL too) its workspace, in place of the one that a context
@@ -74,9 +75,8 @@ RFG_API size_t rfg_workspace_size(const rfg_context *ctx);
  *
  *   memory  device memory, aligned to 256 bytes; the caller's: it must stay until the stream is given another, or is
  *           destroyed, or the context is, and nothing else may write to it. Any contents: what must be zero is zeroed
- *           here, on the stream. Two streams must not share it. NULL, with 0 bytes: the stream has none any more; the
- *           next operator that needs one has it allocated
- *   bytes   rfg_workspace_size() or more
+ *           here, on the stream, which is waited for. Two streams must not share it. NULL, with 0 bytes: the stream has
+ * none any more; the next operator that needs one has it allocated bytes   rfg_workspace_size() or more
  *
  * No operator may be running on the stream, none be called on it by another thread. Graphs captured from it would go on
  * using the workspace that it had: destroy them first (refused, if they are rfg_graphs). Not during a capture. After a
@@ -90,8 +90,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_stream_set_workspace(rfg_context *ctx, rfg_
 typedef struct rfg_graph rfg_graph;
 
 /* From here on what the calling thread queues on the stream, one of rfg_stream_create(), is recorded and not run. The
- * stream's workspace is allocated first if it has none. An operator must have been called or prepared before
- * (rfg_prepare()): else it is refused with NOT_READY, and the capture goes on without it. */
+ * stream's workspace is allocated first if it has none, as by rfg_prepare_stream(). An operator must have been called
+ * or prepared before (rfg_prepare()): else it is refused with NOT_READY, and the capture goes on without it. */
 RFG_API RFG_NODISCARD rfg_status rfg_stream_begin_capture(rfg_context *ctx, rfg_stream stream);
 
 /* Ends the capture: *graph is what was recorded, NULL on an error (DEVICE: something broke the capture). Memory that

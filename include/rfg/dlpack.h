@@ -30,6 +30,8 @@ static inline rfg_dtype rfg_dtype_from_dlpack(DLDataType t)
         return RFG_I8;
     if (t.code == kDLInt && t.bits == 32)
         return RFG_I32;
+    if (t.code == kDLInt && t.bits == 64)
+        return RFG_I64;
     if (t.code == kDLInt && t.bits == 4)
         return RFG_I4;
 #if defined(DLPACK_MAJOR_VERSION) &&                                                                                   \

@@ -9,12 +9,13 @@ extern "C" {
 #endif
 
 typedef struct rfg_gemm_params {
-    size_t size;            /* sizeof(rfg_gemm_params): see rfg/core.h */
-    const rfg_tensor *bias; /* or NULL: none */
+    size_t size;               /* sizeof(rfg_gemm_params): see rfg/core.h */
+    const rfg_tensor *bias;    /* or NULL: none */
+    const rfg_tensor *w_scale; /* of formats of w that have scales; NULL with those of this version */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_gemm_params), NULL                                                                                  \
+        sizeof(rfg_gemm_params), NULL, NULL                                                                            \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
@@ -24,7 +25,8 @@ typedef struct rfg_gemm_params {
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack()
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
  *   params  or NULL: no bias
- *   bias  [N]    of params: the same dtype as w, unit stride
+ *   bias  [N]    of params: x's dtype, or fp32, unit stride
+ *   w_scale      of params: must be NULL: the dtypes that w has in this version have no scales
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
@@ -39,7 +41,8 @@ typedef struct rfg_gemm_params {
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
- * bias=1: there is one; packed=1: w is prepacked. Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=: row
+ * bias=1: there is one; btype=f32: it is fp32, x is not; packed=1: w is prepacked. w_scale=, w_group=: of formats of
+ * w with scales, of which there are none yet. Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=: row
  * strides in elements, where rows don't follow one another; align=, align_y=: where pointers and row strides of x and w
  * (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. All operators: overlap=1 in a
  * context with launch_overlap. */

@@ -107,7 +107,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * depends on the lengths alone, so results are bitwise reproducible.
  * All else as rfg_op_mha(), but for two keys of the problem string: Sq= is left out if it is 1; and lens=log says that
  * sequences may be of any lengths: that there are kv_lens and B > 1, and mean_seqlen_k is less than 3/4 of the most.
- * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 lens=log" is what a call without params poses,
+ * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 lens=log" is the problem of a call without params,
  * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16" one with a mean_seqlen_k of 3072 or more. form=vllm:
  * k and v in vLLM's older form. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,

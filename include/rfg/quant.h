@@ -34,6 +34,7 @@ typedef enum rfg_scale_kind {
  *
  * Neither may overlap any other tensor of the call. */
 typedef struct rfg_quant {
+    size_t size; /* sizeof(rfg_quant): it grows as the params structs do, see rfg/core.h */
     rfg_scale_kind kind;
     const rfg_tensor *q, *scale;
 } rfg_quant;

@@ -8,6 +8,7 @@
 #include "rfg/act.h"
 #include "rfg/core.h"
 #include "rfg/device.h"
+#include "rfg/embedding.h"
 #include "rfg/gemm.h"
 #include "rfg/mha.h"
 #include "rfg/norm.h"

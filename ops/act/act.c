@@ -97,7 +97,6 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: ctx is NULL: must be a context", fn);
     if ((st = RFG_TAKE_PARAMS(fn, rfg_act_params, &params, given)))
         return st;
-    const rfg_quant *quant = params.quant;
     if ((st = rfg_check_float_operand(&ox, fn, "x", x, 1, 3)))
         return st;
     if (ox.inner != 1)
@@ -121,7 +120,7 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     if (n > RFG_MAX_SIZE / 2)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns: must be at most %d", fn, ox.cols,
                         RFG_MAX_SIZE / 2);
-    if ((st = rfg_check_outputs(&o, fn, y, quant, &ox, n)))
+    if ((st = rfg_check_outputs(&o, fn, y, params.quant, &ox, n)))
         return st;
     if ((o.plain && o.y.inner != 1) || (o.quantised && o.q.inner != 1))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
@@ -133,14 +132,14 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
         return st;
 
     struct rfg_problem prob = { .op = op,
-                                .dtype = { (uint8_t)x->dtype, (uint8_t)(quant ? quant->q->dtype : x->dtype) } };
+                                .dtype = { (uint8_t)x->dtype, (uint8_t)(o.quantised ? o.quant.q->dtype : x->dtype) } };
     int64_t ldy = o.plain ? o.y.ld : o.q.ld;
     prob.v[ACT_M] = ox.rows;
     prob.v[ACT_N] = n;
     prob.v[ACT_ACT] = params.act;
     prob.v[ACT_INTERLEAVED] = params.interleaved != 0;
-    prob.v[ACT_SCALE] = quant ? quant->kind : 0;
-    prob.v[ACT_PLAIN] = quant && y;
+    prob.v[ACT_SCALE] = o.quantised ? o.quant.kind : 0;
+    prob.v[ACT_PLAIN] = o.quantised && y;
     prob.v[ACT_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[ACT_LDY] = ldy == n ? 0 : ldy;
     prob.v[ACT_SCALE_COLUMNS] = o.scale_columns;
@@ -150,8 +149,8 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
 
     struct act_args a = { .x = x->data,
                           .y = o.plain ? y->data : NULL,
-                          .q = quant ? quant->q->data : NULL,
-                          .scale = quant ? quant->scale->data : NULL,
+                          .q = o.quantised ? o.quant.q->data : NULL,
+                          .scale = o.quantised ? o.quant.scale->data : NULL,
                           .ldx = ox.ld,
                           .ldy = o.y.ld,
                           .ldq = o.q.ld,

@@ -374,10 +374,41 @@ RFG_DEVICE float rfg_shuffle_xor(float v, int mask)
     return rfg_as_float((rfg_u32)__builtin_amdgcn_ds_bpermute((rfg_lane() ^ mask) * 4, (int)rfg_as_u32(v)));
 }
 
+/* An agent of several dies, each with an L2 of its own: releases write it back. */
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#define RFG_MANY_L2 1
+#else
+#define RFG_MANY_L2 0
+#endif
 /* What this thread wrote before is seen by whoever sees what it writes (atomically) after. */
 RFG_DEVICE void rfg_release_device(void)
 {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+#if RFG_MANY_L2
+    /* For the write-back. LLVM 19 drops the fence's own wait where one for older loads stands right before it, as if
+     * buffer_wbl2 were nothing to wait for; the emulator's race check found it. */
+    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+#endif
+}
+/* The same of a whole workgroup: each wave calls rfg_release_wave() before a barrier, and the thread that answers for
+ * all of them rfg_release_group() after it. A workgroup's waves run on one CU, behind one L2, so that one wave's
+ * write-back (LLVM, AMDGPUUsage, memory model gfx942: fence release agent is buffer_wbl2 sc1 and s_waitcnt vmcnt(0))
+ * takes the stores of all that have got there. That they have, each wave sees to itself: a barrier's fences of
+ * workgroup scope leave the wait out where waves share an L1, and what another wave only sees it can't release (LLVM's
+ * pull requests 160501 and 161638 say so of gfx10's CU mode). Without a write-back the waits are all there is to it. */
+RFG_DEVICE void rfg_release_wave(void)
+{
+#if RFG_MANY_L2
+    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+#else
+    rfg_release_device();
+#endif
+}
+RFG_DEVICE void rfg_release_group(void)
+{
+#if RFG_MANY_L2
+    rfg_release_device();
+#endif
 }
 /* What others released before this thread's last atomic is seen by its loads from here on. */
 RFG_DEVICE void rfg_acquire_device(void)

@@ -18,9 +18,12 @@ typedef int rfg_buffer __attribute__((ext_vector_type(4)));
 #else
 #define RFG_BUFFER_STREAM 2 /* slc; nt on gfx940 and later */
 #endif
-/* By its name: older compilers have no builtin. */
+#define RFG_BUFFER_SC1 16
+/* By their names: older compilers have no builtins. */
 __attribute__((device)) rfg_u32x4 rfg_llvm_buffer_load16(rfg_buffer, int at, int uniform,
                                                          int how) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+__attribute__((device)) void rfg_llvm_buffer_store16(rfg_u32x4, rfg_buffer, int at, int uniform,
+                                                     int how) __asm("llvm.amdgcn.raw.buffer.store.v4i32");
 
 /* base and bytes: the same in all lanes. */
 RFG_DEVICE rfg_buffer rfg_buffer_of(const void *base, int bytes)
@@ -71,16 +74,24 @@ RFG_DEVICE void rfg_settle(rfg_f32x4 *v)
 #endif
 }
 
-/* rfg_last_to_arrive() for a wave by itself: n waves, of n workgroups, wrote parts. All lanes must be on. */
+/* 16 bytes at base + at, of `bytes`, that other workgroups are to see: for rfg_last_wave_to_arrive(), which writes no
+ * L2 back. Where there are several, the store goes through its own at once (sc1: LLVM, AMDGPUUsage, memory model
+ * gfx942, an atomic store of agent scope). base and bytes: the same in all lanes. */
+RFG_DEVICE void rfg_store16_shared(char *base, int bytes, rfg_u32 at, rfg_f32x4 v)
+{
+#if RFG_MANY_L2
+    rfg_llvm_buffer_store16(__builtin_bit_cast(rfg_u32x4, v), rfg_buffer_of(base, bytes), (int)at, 0, RFG_BUFFER_SC1);
+#else
+    (void)bytes;
+    *(RFG_GLOBAL rfg_f32x4 *)(base + at) = v;
+#endif
+}
+/* rfg_last_to_arrive() for a wave by itself: n waves, of n workgroups, wrote parts by rfg_store16_shared(). A wave has
+ * no barrier to wait at, and a write-back for each is what this saves. All lanes must be on. */
 RFG_DEVICE bool rfg_last_wave_to_arrive(rfg_u32 *counter, int n)
 {
     rfg_u32 before = 0;
-    rfg_release_device();
-#if defined(__gfx942__) || defined(__gfx950__)
-    /* For the write-back. LLVM 19 drops the fence's own wait where one for older loads stands right before it, as if
-     * buffer_wbl2 were nothing to wait for; the emulator's race check found it. */
-    asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
-#endif
+    rfg_release_wave();
     if (rfg_lane() == 0) {
         before = rfg_atomic_add(counter, 1u);
         if (before == (rfg_u32)n - 1u)

@@ -426,12 +426,12 @@ RFG_DEVICE void rfg_frag_x_to_cols(float *to, float v)
 RFG_DEVICE float rfg_frag_wx_reduce(float v, bool largest)
 {
 #if RFG_NVIDIA
-    v = rfg_join(v, rfg_shuffle_xor(v, 4), largest);
-    v = rfg_join(v, rfg_shuffle_xor(v, 8), largest);
+    v = rfg_combine(v, rfg_shuffle_xor(v, 4), largest);
+    v = rfg_combine(v, rfg_shuffle_xor(v, 8), largest);
 #endif
-    v = rfg_join(v, rfg_shuffle_xor(v, 16), largest);
+    v = rfg_combine(v, rfg_shuffle_xor(v, 16), largest);
 #if RFG_WAVE == 64
-    v = rfg_join(v, rfg_shuffle_xor(v, 32), largest);
+    v = rfg_combine(v, rfg_shuffle_xor(v, 32), largest);
 #endif
     return v;
 }
@@ -499,12 +499,12 @@ RFG_DEVICE int rfg_s_key(int block, int e)
 RFG_DEVICE float rfg_s_reduce(float v, bool largest)
 {
 #if RFG_NVIDIA
-    v = rfg_join(v, rfg_shuffle_xor(v, 1), largest);
-    v = rfg_join(v, rfg_shuffle_xor(v, 2), largest);
+    v = rfg_combine(v, rfg_shuffle_xor(v, 1), largest);
+    v = rfg_combine(v, rfg_shuffle_xor(v, 2), largest);
 #else
-    v = rfg_join(v, rfg_other_row(v), largest);
+    v = rfg_combine(v, rfg_other_row(v), largest);
 #if RFG_WAVE == 64
-    v = rfg_join(v, rfg_shuffle_xor(v, 32), largest);
+    v = rfg_combine(v, rfg_shuffle_xor(v, 32), largest);
 #endif
 #endif
     return v;

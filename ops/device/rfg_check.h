@@ -8,6 +8,9 @@
 #if defined(IN_DTYPE) && !RFG_IS_FLOAT(IN_DTYPE)
 #error "IN_DTYPE: must be f32, f16 or bf16"
 #endif
+#if defined(BIAS_DTYPE) && !RFG_IS_FLOAT(BIAS_DTYPE)
+#error "BIAS_DTYPE: must be f32, f16 or bf16"
+#endif
 #if defined(OUT_DTYPE) && !RFG_IS_FLOAT(OUT_DTYPE) && !RFG_IS_CODE(OUT_DTYPE)
 #error "OUT_DTYPE: must be f32, f16, bf16, e4m3, e4m3fnuz, e5m2 or i8"
 #endif

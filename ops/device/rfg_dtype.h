@@ -13,6 +13,7 @@
 #define RFG_I4       9
 #define RFG_E2M1     10
 #define RFG_E8M0     11
+#define RFG_I64      12
 
 #define RFG_IS_FLOAT(d) ((d) == RFG_F32 || (d) == RFG_F16 || (d) == RFG_BF16)
 #define RFG_IS_HALF(d)  ((d) == RFG_F16 || (d) == RFG_BF16)

@@ -392,6 +392,14 @@ RFG_DEVICE void rfg_release_device(void)
 {
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
+/* The same for a workgroup: by all threads before a barrier, and by the one that answers for them after it. */
+RFG_DEVICE void rfg_release_wave(void)
+{
+    rfg_release_device();
+}
+RFG_DEVICE void rfg_release_group(void)
+{
+}
 /* What others released before this thread's last atomic is seen by its loads from here on. */
 RFG_DEVICE void rfg_acquire_device(void)
 {

@@ -2,40 +2,41 @@
  *
  * What lanes and workgroups do together. */
 
-/* The sum, or the largest, of each `lanes` neighbours (16, 32 or 64, at most the wave; a constant), in all of them. The
- * same bits in every lane: each step adds the same two. All lanes of the wave must be on. */
-RFG_DEVICE float rfg_join(float a, float b, bool largest)
+/* One step of a reduction: to the sum, or to the largest. */
+RFG_DEVICE float rfg_combine(float a, float b, bool largest)
 {
     return largest ? rfg_max(a, b) : a + b;
 }
 #if RFG_AMD && RFG_WAVE == 64
 /* v is the same within each row of 16 lanes: in the last row, of all rows. */
-RFG_DEVICE float rfg_join_rows(float v, bool largest)
+RFG_DEVICE float rfg_combine_rows(float v, bool largest)
 {
-    v = rfg_join(v, RFG_ROW_BEFORE(v), largest); /* in rows 1 and 3, of two rows */
-    return rfg_join(v, RFG_HALF_BEFORE(v), largest);
+    v = rfg_combine(v, RFG_ROW_BEFORE(v), largest); /* in rows 1 and 3, of two rows */
+    return rfg_combine(v, RFG_HALF_BEFORE(v), largest);
 }
 #endif
+/* The sum, or the largest, of each `lanes` neighbours (16, 32 or 64, at most the wave; a constant), in all of them. The
+ * same bits in every lane: each step adds the same two. All lanes of the wave must be on. */
 RFG_DEVICE float rfg_reduce_lanes(float v, int lanes, bool largest)
 {
 #if RFG_AMD
-    v = rfg_join(v, RFG_ROW_ROTATE(v, 8), largest);
-    v = rfg_join(v, RFG_ROW_ROTATE(v, 4), largest);
-    v = rfg_join(v, RFG_ROW_ROTATE(v, 2), largest);
-    v = rfg_join(v, RFG_ROW_ROTATE(v, 1), largest);
+    v = rfg_combine(v, RFG_ROW_ROTATE(v, 8), largest);
+    v = rfg_combine(v, RFG_ROW_ROTATE(v, 4), largest);
+    v = rfg_combine(v, RFG_ROW_ROTATE(v, 2), largest);
+    v = rfg_combine(v, RFG_ROW_ROTATE(v, 1), largest);
     if (lanes == 16)
         return v;
     if (lanes < RFG_WAVE)
-        return rfg_join(v, rfg_other_row(v), largest);
+        return rfg_combine(v, rfg_other_row(v), largest);
 #if RFG_WAVE == 64
-    return rfg_of_lane(rfg_join_rows(v, largest), 63);
+    return rfg_of_lane(rfg_combine_rows(v, largest), 63);
 #else
-    return rfg_join(rfg_of_lane(v, 0), rfg_of_lane(v, 16), largest);
+    return rfg_combine(rfg_of_lane(v, 0), rfg_of_lane(v, 16), largest);
 #endif
 #else
 #pragma unroll
     for (int mask = lanes / 2; mask > 0; mask /= 2)
-        v = rfg_join(v, rfg_shuffle_xor(v, mask), largest);
+        v = rfg_combine(v, rfg_shuffle_xor(v, mask), largest);
     return v;
 #endif
 }
@@ -45,7 +46,7 @@ RFG_DEVICE float rfg_reduce_lanes(float v, int lanes, bool largest)
 #define RFG_REDUCED_LANE 63
 RFG_DEVICE float rfg_reduce_to_lane(float v, bool largest)
 {
-    return rfg_join_rows(rfg_reduce_lanes(v, 16, largest), largest);
+    return rfg_combine_rows(rfg_reduce_lanes(v, 16, largest), largest);
 }
 #else
 #define RFG_REDUCED_LANE 0
@@ -69,7 +70,7 @@ RFG_DEVICE float rfg_group_reduce(float v, float *part, int waves, int wave, boo
     v = part[0];
 #pragma unroll
     for (int w = 1; w < waves; w++)
-        v = rfg_join(v, part[w], largest);
+        v = rfg_combine(v, part[w], largest);
     return v;
 }
 
@@ -88,7 +89,7 @@ RFG_DEVICE float rfg_cluster_reduce(float v, float *part, int waves, int splits,
 #pragma unroll
     for (int i = 0; i < waves * splits; i += RFG_WAVE)
         if (i + rfg_lane() < waves * splits)
-            v = rfg_join(v, part[i + rfg_lane()], largest);
+            v = rfg_combine(v, part[i + rfg_lane()], largest);
     return rfg_reduce_lanes(v, RFG_WAVE, largest);
 }
 #endif
@@ -148,9 +149,10 @@ RFG_DEVICE int rfg_share_begin(int n, int i, int parts)
  * else uses meanwhile. */
 RFG_DEVICE bool rfg_last_to_arrive(rfg_u32 *counter, int n, rfg_u32 *flag)
 {
-    rfg_release_device();
+    rfg_release_wave();
     rfg_barrier();
     if (rfg_thread() == 0) {
+        rfg_release_group();
         rfg_u32 before = rfg_atomic_add(counter, 1u);
         if (before == (rfg_u32)n - 1u)
             rfg_atomic_store(counter, 0u);

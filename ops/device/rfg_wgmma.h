@@ -94,6 +94,18 @@ RFG_DEVICE void rfg_wg_settle(float *d, int n)
     for (int i = 0; i < n; i++)
         asm volatile("" : "+f"(d[i])::"memory");
 }
+
+/* A stage of a ring in LDS, one step after the other. */
+struct rfg_stage {
+    int at, odd; /* odd: in its second, fourth, ... round */
+};
+RFG_DEVICE void rfg_next_stage(struct rfg_stage *s, int stages)
+{
+    if (++s->at == stages) {
+        s->at = 0;
+        s->odd ^= 1;
+    }
+}
 #else
 #define RFG_HAS_WGMMA 0
 #endif

@@ -32,12 +32,16 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
         spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N] / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
     spec[3] = (struct rfg_tensor_spec){ .name = "bias",
-                                        .dtype = (rfg_dtype)prob->dtype[1],
+                                        .dtype = gemm_bias_dtype(prob),
                                         .ndim = 1,
                                         .shape = { v[GEMM_N] },
                                         .absent = !v[GEMM_BIAS],
                                         .align_key = GEMM_ALIGN_Y };
-    return 4;
+    int64_t groups = v[GEMM_W_GROUP] ? v[GEMM_K] / v[GEMM_W_GROUP] : 0;
+    spec[4] = rfg_rows_spec("w_scale", (rfg_dtype)v[GEMM_W_SCALE], v[GEMM_N], groups, 1, 0, -1);
+    spec[4].few_special = true;
+    spec[4].absent = !v[GEMM_W_SCALE];
+    return 5;
 }
 
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
@@ -45,7 +49,9 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
     rfg_tensor w = t[2];
     if (prob->v[GEMM_PREPACKED])
         w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
-    rfg_gemm_params p = { .size = sizeof(p), .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL };
+    rfg_gemm_params p = { .size = sizeof(p),
+                          .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
+                          .w_scale = prob->v[GEMM_W_SCALE] ? &t[4] : NULL };
     return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 
@@ -57,6 +63,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->x = t[1].data;
     a->w = t[2].data;
     a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
+    a->w_scale = prob->v[GEMM_W_SCALE] ? t[4].data : NULL;
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
     a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];

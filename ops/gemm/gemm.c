@@ -12,11 +12,18 @@
 
 #define MAX_SIZE RFG_MAX_SIZE
 
+static const char *const btype_names[] = { "x" }, *const w_scale_names[] = { "none" };
+
 static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "rows of x and y" },
     [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "columns of y, rows of w" },
     [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "columns of x and w" },
     [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: there is a bias" },
+    [GEMM_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, btype_names,
+                     "dtype of the bias: x's, or f32 with a 16-bit x", 1u << RFG_F32 },
+    [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, w_scale_names,
+                       "dtype of w's scales, of a w that has any", 1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 },
+    [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL, "columns of w that share a scale" },
     [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of x to the next; 0: they follow one another" },
@@ -35,25 +42,80 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "x", false, RFG_FORMAT_LISTED, 0, 0 },
     { "w", false, RFG_FORMAT_LISTED, 1, 0 },
     { "y", true, RFG_FORMAT_LISTED, 2, 0 },
-    { "bias", false, RFG_FORMAT_AS, 1, 0 },
+    { "bias", false, RFG_FORMAT_KEYED, GEMM_BTYPE, 1 },
+    { "w_scale", false, RFG_FORMAT_KEYED, GEMM_W_SCALE, 0 },
 };
+
+/* Ends with one of no format. */
+static const struct gemm_w_format w_formats[] = {
+    { RFG_DTYPE_NONE, 0, 0, 0 },
+};
+
+const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
+{
+    const struct gemm_w_format *f = w_formats;
+    while (f->w && (f->w != prob->dtype[1] || !(f->x >> prob->dtype[0] & 1)))
+        f++;
+    return f->w ? f : NULL;
+}
+
+int64_t gemm_w_row_bytes(const struct rfg_problem *prob)
+{
+    int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP];
+    return rfg_format_bytes(prob->dtype[1], k) + (group ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], k / group) : 0);
+}
+
+static bool is_float(const struct rfg_problem *prob, int i, struct rfg_reason *why)
+{
+    return rfg_dtype_is_float(prob->dtype[i]) ||
+           rfg_refuse(why, "dtype of %s is %s: must be bf16, f16 or f32", prob->op->operands[i].name,
+                      rfg_dtype_name((rfg_dtype)prob->dtype[i]));
+}
 
 bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     for (int i = 0; i < 3; i++)
-        if (!rfg_dtype_is_float(prob->dtype[i]))
-            return rfg_refuse(why, "dtype of %s is %s: must be bf16, f16 or f32", prob->op->operands[i].name,
-                              rfg_dtype_name((rfg_dtype)prob->dtype[i]));
+        if (!is_float(prob, i, why))
+            return false;
     return prob->dtype[0] == prob->dtype[1] ||
            rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                       rfg_dtype_name((rfg_dtype)prob->dtype[0]));
 }
 
+bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return gemm_w_format(prob) ? is_float(prob, 2, why) : gemm_is_plain(prob, why);
+}
+
+/* The scales and columns that W's format asks for. */
+static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const struct gemm_w_format *f = gemm_w_format(prob);
+    rfg_dtype w = (rfg_dtype)prob->dtype[1], scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
+    if (scale != (f ? f->w_scale : RFG_DTYPE_NONE))
+        return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name(scale),
+                          rfg_dtype_name(f ? f->w_scale : RFG_DTYPE_NONE), rfg_dtype_name(w));
+    int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP], ldw = prob->v[GEMM_LDW];
+    int least = f ? f->group : 0, block = rfg_format((int)w)->elements;
+    if (least ? group < least || group % least || k % group : group != 0)
+        return least ? rfg_refuse(why,
+                                  "w_group=%" PRId64 ": must be a multiple of %d that divides K=%" PRId64 ", w is %s",
+                                  group, least, k, rfg_dtype_name(w))
+                     : rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w has no scales", group);
+    if (k % block || ldw % block)
+        return rfg_refuse(why, "K=%" PRId64 ", ldw=%" PRId64 ": must be whole blocks of %s, %d elements", k, ldw,
+                          rfg_dtype_name(w), block);
+    return true;
+}
+
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    if (!gemm_is_plain(prob, why))
+    if (!gemm_has_loader(prob, why) || !w_valid(prob, why))
         return false;
+    if (v[GEMM_BTYPE] && (!v[GEMM_BIAS] || prob->dtype[0] == RFG_F32))
+        return rfg_refuse(why,
+                          v[GEMM_BIAS] ? "btype=f32: is what it is without, x is f32" : "btype=f32: there is no bias");
     if ((v[GEMM_LDX] && v[GEMM_LDX] < v[GEMM_K]) || (v[GEMM_LDW] && v[GEMM_LDW] < v[GEMM_K]))
         return rfg_refuse(why, "ldx=%" PRId64 ", ldw=%" PRId64 ": must be at least K=%" PRId64, v[GEMM_LDX],
                           v[GEMM_LDW], v[GEMM_K]);
@@ -74,37 +136,58 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
     const uint8_t *d = prob->dtype;
     const int64_t *v = prob->v;
     double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
-    *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)rfg_format_bytes(d[1], v[GEMM_K]) +
+    *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)gemm_w_row_bytes(prob) +
              m * (double)rfg_format_bytes(d[2], v[GEMM_N]) +
-             (v[GEMM_BIAS] ? (double)rfg_format_bytes(d[1], v[GEMM_N]) : 0);
+             (v[GEMM_BIAS] ? (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0);
     *flops = 2 * m * n * k;
 }
 
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
-RFG_PARAMS_END(rfg_gemm_params, bias);
+RFG_PARAMS_END(rfg_gemm_params, w_scale);
 
-/* Tensors of the right kind and a dtype that gemm computes with. */
-static rfg_status check(struct rfg_operand *o, const char *name, const rfg_tensor *t, int ndim)
+#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
+
+/* W and its scales, if its format has any, go with each other and with x. Fills in how they are grouped. */
+static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w, const rfg_tensor *w_scale,
+                          struct rfg_operand *os)
 {
-    return ndim == 5 ? prepack_operand(o, FN, name, t) : rfg_check_float_operand(o, FN, name, t, ndim, ndim);
+    const struct gemm_w_format *f = gemm_w_format(prob);
+    struct rfg_reason why;
+    rfg_status st;
+    if (prob->dtype[1] != prob->dtype[0] && !f)
+        return BAD("x is %s, w %s: must be of one dtype", rfg_dtype_name((rfg_dtype)prob->dtype[0]),
+                   rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    if (w_scale && (st = rfg_check_operand(os, FN, "w_scale", w_scale, 2, 2)))
+        return st;
+    if (w_scale)
+        prob->v[GEMM_W_GROUP] = os->cols ? w->cols / os->cols : f ? f->group : 0;
+    if (!w_valid(prob, &why))
+        return BAD("%s", why.text);
+    if (w_scale && (os->rows != w->rows || os->cols * prob->v[GEMM_W_GROUP] != w->cols || os->ld != os->cols))
+        return BAD("w_scale is %" PRId64 " x %" PRId64 ", rows %" PRId64
+                   " apart: must be [N,K/group], packed, w is %" PRId64 " x %" PRId64,
+                   os->rows, os->cols, os->ld, w->rows, w->cols);
+    return RFG_OK;
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_gemm_params *params, rfg_stream stream)
 {
-    struct rfg_operand oy, ox, ow, ob = { 0 };
+    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 };
     rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
     rfg_status st;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, &p, params)))
         return st;
-    const rfg_tensor *bias = p.bias;
+    const rfg_tensor *bias = p.bias, *w_scale = p.w_scale;
     bool prepacked = w && w->ndim == 5;
-    if ((st = check(&oy, "y", y, 2)) || (st = check(&ox, "x", x, 2)) || (st = check(&ow, "w", w, prepacked ? 5 : 2)) ||
-        (bias && (st = check(&ob, "bias", bias, 1))))
+    if ((st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) ||
+        (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) ||
+        (st = prepacked ? prepack_operand(&ow, FN, "w", w) : rfg_check_operand(&ow, FN, "w", w, 2, 2)) ||
+        (bias && (st = rfg_check_float_operand(&ob, FN, "bias", bias, 1, 1))))
         return st;
     if (ox.rows != oy.rows || ow.rows != oy.cols || ow.cols != ox.cols || (bias && ob.cols != oy.cols))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
@@ -112,22 +195,25 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                         " x %" PRId64 ", bias %" PRId64 ": must be [M,N], [M,K], [N,K], "
                         "[N]",
                         oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : oy.cols);
-    if (w->dtype != x->dtype || (bias && bias->dtype != w->dtype))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: x is %s, w %s%s%s: must be of one dtype",
-                        rfg_dtype_name(x->dtype), rfg_dtype_name(w->dtype), bias ? ", bias " : "",
-                        bias ? rfg_dtype_name(bias->dtype) : "");
-    if (oy.rows == 0 || oy.cols == 0)
-        return RFG_OK;
-    if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
-        (bias && (st = rfg_check_overlap(FN, &oy, &ob, false))))
-        return st;
-
+    if (bias && bias->dtype != x->dtype && bias->dtype != RFG_F32)
+        return BAD("bias is %s: must be x's dtype, %s, or f32", rfg_dtype_name(bias->dtype), rfg_dtype_name(x->dtype));
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
     prob.v[GEMM_M] = oy.rows;
     prob.v[GEMM_N] = oy.cols;
     prob.v[GEMM_K] = ox.cols;
+    prob.v[GEMM_W_SCALE] = w_scale ? w_scale->dtype : RFG_DTYPE_NONE;
+    if ((w->dtype != x->dtype || w_scale) && (st = check_w(&prob, &ow, w_scale, &os)))
+        return st;
+    if (oy.rows == 0 || oy.cols == 0)
+        return RFG_OK;
+    if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
+        (bias && (st = rfg_check_overlap(FN, &oy, &ob, false))) ||
+        (w_scale && (st = rfg_check_overlap(FN, &oy, &os, false))))
+        return st;
+
     prob.v[GEMM_BIAS] = bias != NULL;
+    prob.v[GEMM_BTYPE] = bias && bias->dtype != x->dtype ? bias->dtype : RFG_DTYPE_NONE;
     prob.v[GEMM_PREPACKED] = prepacked;
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
@@ -144,7 +230,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .ldy = oy.ld,
                            .m = (int32_t)oy.rows,
                            .n = (int32_t)oy.cols,
-                           .k = (int32_t)ox.cols };
+                           .k = (int32_t)ox.cols,
+                           .w_scale = w_scale ? w_scale->data : NULL };
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 

@@ -13,6 +13,9 @@ enum {
     GEMM_N,
     GEMM_K,
     GEMM_BIAS,
+    GEMM_BTYPE,     /* the bias' rfg_dtype; 0: x's */
+    GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
+    GEMM_W_GROUP,   /* columns of w that share a scale */
     GEMM_PREPACKED, /* "packed": W is as rfg_gemm_prepack() leaves it */
     GEMM_LDX,       /* row strides in elements; 0: rows follow each other (K, K, N) */
     GEMM_LDW,
@@ -23,15 +26,36 @@ enum {
     GEMM_NKEYS
 };
 
-/* dtype[0] = X, dtype[1] = W (and bias), dtype[2] = Y. */
+/* dtype[0] = X, dtype[1] = W, dtype[2] = Y. */
+
+static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
+{
+    return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : prob->dtype[0]);
+}
+
+/* A format of W, other than X's, that gpu/load.h has a loader for, which gemm_portable and gemm_skinny then take.
+ * gemm_cpu_portable decodes any of them by ops/format.c. */
+struct gemm_w_format {
+    rfg_dtype w;
+    uint32_t x;        /* formats of X: bits 1 << rfg_dtype */
+    rfg_dtype w_scale; /* RFG_DTYPE_NONE: it has no scales */
+    int group;         /* columns that share a scale: a multiple of this, which is of w's blocks; 0: no scales */
+};
+
+/* Of W and X of the problem's formats; NULL: W is of X's, or there is none. */
+const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob);
+/* Bytes of a row of W, with its scales. */
+int64_t gemm_w_row_bytes(const struct rfg_problem *prob);
 
 /* What variants without a loader for more take: x, w and y of f32, f16 or bf16, x and w of one. Says why not. */
 bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why);
+/* What variants with the loaders of gpu/load.h take: that, and W of a format of the list. */
+bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why);
 
-_Static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES &&
+_Static_assert(offsetof(struct gemm_args, w_scale) == GEMM_ARGS_BYTES &&
                    offsetof(struct gemm_args, counters) ==
                        offsetof(struct gemm_args, workspace) + offsetof(struct rfg_kargs_head, counters),
-               "arguments must be the kernels', and end with struct rfg_kargs_head");
+               "arguments must be the kernels', struct rfg_kargs_head among them");
 
 extern const struct rfg_op rfg_op_gemm_desc;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every gemm kernel, on GPU and CPU, is given, by value; the host and the kernels read this same text. The last
- * two members are struct rfg_kargs_head. */
+ * What every gemm kernel, on GPU and CPU, is given, by value; the host and the kernels read this same text.
+ * workspace and counters are struct rfg_kargs_head. */
 #ifndef RFG_GEMM_ARGS_H
 #define RFG_GEMM_ARGS_H
 
@@ -11,11 +11,14 @@ struct gemm_args {
     const void *x, *w, *bias; /* bias NULL: none */
     int m, n, k;
     int pad;
-    long long ldx, ldw, ldy; /* row strides in elements; only read if the rows don't follow each other */
-    void *workspace;         /* fp32 partials */
-    unsigned int *counters;  /* one a tile */
+    long long ldx, ldw, ldy;              /* row strides in elements; only read if the rows don't follow each other */
+    void *workspace;                      /* fp32 partials */
+    unsigned int *counters;               /* one a tile */
+#if !defined(RFG_DEVICE) || W_SCALE_DTYPE /* the host, and kernels of formats of W with scales */
+    const void *w_scale;                  /* [n][k / group], packed */
+#endif
 };
 
-#define GEMM_ARGS_BYTES 88 /* gemm.h and load.h assert it */
+#define GEMM_ARGS_BYTES 88 /* without w_scale; gemm.h and load.h assert it */
 
 #endif

@@ -10,11 +10,11 @@
 #include "gemm.h"
 
 struct gemm_job {
-    const rfg_tensor *x, *w, *bias;
-    bool packed;      /* W is */
-    const double *xd; /* the rows of X wanted, as doubles, k-major rows */
-    int64_t n_rows, n, k;
-    double eps; /* allowed error, of the sum of magnitudes */
+    const rfg_tensor *x, *w, *bias, *w_scale;
+    bool packed;                 /* W is */
+    const double *xd;            /* the rows of X wanted, as doubles, k-major rows */
+    int64_t n_rows, n, k, group; /* columns of W that share a scale */
+    double eps;                  /* allowed error, of the sum of magnitudes */
     double *expected, *allow;
 };
 
@@ -87,6 +87,8 @@ static void gemm_column(void *job, int64_t n, void *scratch)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
+    for (int64_t i = 0; j->w_scale && i < j->k; i++)
+        w[i] *= rfg_load(j->w_scale->data, j->w_scale->dtype, n * (j->k / j->group) + i / j->group);
     for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
         double sum[ROW_BLOCK], mag[ROW_BLOCK];
         int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
@@ -99,8 +101,9 @@ static void gemm_column(void *job, int64_t n, void *scratch)
 }
 
 /* The kernel sums fp32 products in some order: the error of a sum of K terms is at most (K-1) eps sum|terms|; with
- * rounding errors of random sign it grows like sqrt(K), and sqrt(K) + 4 (the bias, the split-K partials, a few ulps of
- * bad luck) is what is allowed: a 16-bit accumulator is far outside it. fp32 denormals may be flushed. */
+ * rounding errors of random sign it grows like sqrt(K), and sqrt(K) + 4 (the bias, scaled weights, the split-K
+ * partials, a few ulps of bad luck) is what is allowed: a 16-bit accumulator is far outside it. fp32 denormals may be
+ * flushed. */
 rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
     int64_t k = prob->v[GEMM_K], n_rows = expected[0].n_rows;
@@ -108,6 +111,8 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
     struct gemm_job j = { .x = &host[1],
                           .w = &host[2],
                           .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
+                          .w_scale = prob->v[GEMM_W_SCALE] ? &host[4] : NULL,
+                          .group = prob->v[GEMM_W_GROUP],
                           .packed = prob->v[GEMM_PREPACKED],
                           .xd = xd,
                           .n_rows = n_rows,

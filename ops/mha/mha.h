@@ -86,5 +86,7 @@ extern const struct rfg_variant mha_prefill_wgmma, mha_decode_wgmma, mha_prefill
     mha_cpu_avx2, mha_cpu_portable;
 extern const struct rfg_variant mha_decode_stream_mma, mha_decode_tile_mma, mha_decode_portable, mha_decode_cpu_avx512,
     mha_decode_cpu_avx2, mha_decode_cpu_portable;
+/* Registers of a lane of mha_decode_stream_mma with these parameters, guessed. */
+int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem *prob, const int *params);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_mha and rfg_op_mha_decode: what they refuse, and the problem that a call poses. */
+ * rfg_op_mha and rfg_op_mha_decode: what they refuse, and the problem of a call. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -353,7 +353,7 @@ static rfg_status check_apart(const struct mha_call *c, const struct facts *f)
 
 /* ---- the problem ------------------------------------------------------------------------------------------------ */
 
-static void pose(const struct mha_call *c, const struct facts *f, struct rfg_problem *prob)
+static void problem_of(const struct mha_call *c, const struct facts *f, struct rfg_problem *prob)
 {
     const rfg_mha_params *p = &c->p;
     int64_t *v = prob->v, held = mha_held(c);
@@ -406,7 +406,7 @@ static rfg_status run(rfg_context *ctx, struct mha_call *c, const rfg_mha_params
         return st;
     if (f.batch == 0 || f.sq == 0 || f.hq == 0)
         return RFG_OK;
-    pose(c, &f, &prob);
+    problem_of(c, &f, &prob);
     mha_fill_args(c, &a);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

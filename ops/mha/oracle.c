@@ -160,10 +160,10 @@ static void attend(const struct job *j, const struct place *at, int64_t h, const
     /* The sum of the exponentials, in fp32 in any order, errs by about sqrt(n) eps. */
     double sum_error = worst + (sqrt(n) + 8) * EPS;
     a->lse_allow = sum_error + 8 * EPS * (fabs(a->lse) + fabs(max)) + 4 * EPS;
-    /* Weights meet V rounded to 16 bits: half an ulp of each at most. Roundings are as good as independent, so that
-     * they add up as squares do (0.42 half ulps are a standard deviation: 2.3 half ulps are five and a half), but for
-     * the weights that are equal and round alike, which moves the result by its own share. Never more than all at
-     * their worst. */
+    /* The kernels round softmax weights to 16 bits before they multiply V: an error of half an ulp of each at most.
+     * The errors are as good as independent, so their squares add up (one has a standard deviation of 0.42 half ulps:
+     * 2.3 are five and a half of them). Equal weights have equal errors, which scale the result: `out` allows that.
+     * Never more than all errors at their worst. */
     double ulp = prob->dtype[0] == RFG_F16 ? 0x1p-11 : 0x1p-8; /* half an ulp of 1: the most, relative */
     for (int i = 0; i < dv; i++) {
         double norm = sqrt(squares[i]), out = fabs(a->out[i]);

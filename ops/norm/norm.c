@@ -222,7 +222,7 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
                        " apart: must be at most %d elements in all",
                        c->fn, all[i]->name, heads, all[i]->ld, RFG_MAX_STRIDE);
     prob.dtype[0] = (uint8_t)c->x->dtype;
-    prob.dtype[1] = (uint8_t)(c->p.quant ? c->p.quant->q->dtype : c->x->dtype);
+    prob.dtype[1] = (uint8_t)(o.quantised ? o.quant.q->dtype : c->x->dtype);
     prob.v[NORM_M] = ox.rows;
     prob.v[NORM_N] = ox.cols;
     prob.v[NORM_WEIGHT] = !c->weight ? NORM_WEIGHT_NONE : c->p.one_plus_weight ? NORM_WEIGHT_1W : NORM_WEIGHT_W;
@@ -230,8 +230,8 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     prob.v[NORM_RESIDUAL] = adds && c->residual->dtype != c->x->dtype;
     prob.v[NORM_WTYPE] =
         (c->weight && c->weight->dtype != c->x->dtype) || (c->p.bias && c->p.bias->dtype != c->x->dtype);
-    prob.v[NORM_SCALE] = c->p.quant ? c->p.quant->kind : 0;
-    prob.v[NORM_PLAIN] = c->p.quant && c->y;
+    prob.v[NORM_SCALE] = o.quantised ? o.quant.kind : 0;
+    prob.v[NORM_PLAIN] = o.quantised && c->y;
     prob.v[NORM_HEADS] = heads;
     prob.v[NORM_LDX] = stride_key(&ox, heads);
     prob.v[NORM_LDR] = !adds ? 0 : stride_key(& or, heads) ? stride_key(& or, heads) : stride_key(&oo, heads);
@@ -244,7 +244,7 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     struct norm_args a = { .x = rows_of(&ox, heads),
                            .weight = c->weight ? c->weight->data : NULL,
                            .bias = c->p.bias ? c->p.bias->data : NULL,
-                           .scale = c->p.quant ? c->p.quant->scale->data : NULL,
+                           .scale = o.quantised ? o.quant.scale->data : NULL,
                            .scale_row = o.scale_row,
                            .scale_col = o.scale_col,
                            .m = (int)ox.rows,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two devices, so that one can be the wrong one. Every handle is a struct object in one list. A capturing stream
- * records its launches and memsets, a graph is such a record, replaying is doing it (on NVIDIA's, where the tuner works
- * for a while, its first launch only). One lock around everything. */
+ * Two devices, so that one can be the wrong one. Every handle is a struct object (fakehip_objects.h). A capturing
+ * stream records its launches and memsets, a graph is such a record, replaying is doing it (on NVIDIA's, where the
+ * tuner works for a while, its first launch only). Memsets in a stream are done as late as may be: before the next that
+ * is done in it, or when it is waited for. One lock around everything. */
 #include "fakehip.h"
 
 #include <elf.h>
@@ -12,153 +13,11 @@
 #include <string.h>
 
 #include "dispatch/hip/hip_platform.h"
-#include "ops/calibrate/calibrate_args.h"
-#include "ops/gemm/gemm.h"
-#include "tuner/harness.h"
+#include "fakehip_kernels.h"
+#include "fakehip_objects.h"
 
-enum kind { ALLOCATION, STREAM, EVENT, MODULE, GRAPH, EXEC, N_KINDS };
-static const char *const kind_names[] = { "allocation", "stream", "event", "module", "graph", "executable graph" };
-
-#define DEVICES  2
-#define EDGE     ((size_t)512 << 10)
-#define MOST_LDS 232448 /* an sm_90's */
-
-struct work { /* of a captured stream: a launch, or a memset if there is no kernel */
-    char kernel[64];
-    unsigned threads;      /* of a workgroup */
-    bool is_gemm, overlap; /* other kernels do nothing */
-    struct gemm_args args;
-    double us; /* of a kernel of ops/calibrate */
-    void *dst;
-    const void *src; /* of a copy; NULL: a memset */
-    int value;
-    size_t n;
-};
-
-struct object {
-    struct object *next;
-    enum kind kind;
-    int device; /* that was current when it was made */
-    void *mem;  /* ALLOCATION; MODULE: the code object */
-    size_t size;
-    bool blocking, capturing, invalidated; /* STREAM */
-    hipStreamCaptureMode mode;
-    pthread_t captor; /* the thread that began the capture */
-    struct work *work;
-    int n_work;
-    struct function *functions; /* MODULE */
-    double at;                  /* EVENT: counts up */
-};
-
-struct function {
-    struct function *next;
-    int device;
-    char name[64];
-    unsigned lds; /* that launches may take: NVIDIA's 48 KiB, or what was asked for last */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct object *objects, null_streams[DEVICES];
-static char misuse[200];
-static int launches, splits, overlapped;
-static bool nvidia;
-static double clock_ms;
-static rfg_dtype in_dtype = RFG_BF16, out_dtype = RFG_F32;
-static struct rfg_calibration speed; /* mem_gbps 0: none */
-static _Thread_local int current;
-
-/* ---- accounts -----------------------------------------------------------------------------------------------------
+/* ---- what tests ask ------------------------------------------------------------------------------------------------
  */
-
-static hipError_t misused(hipError_t e, const char *what)
-{
-    if (!*misuse)
-        snprintf(misuse, sizeof(misuse), "%s", what);
-    return e;
-}
-
-static struct object *add(enum kind kind)
-{
-    struct object *o = calloc(1, sizeof(*o));
-    if (!o)
-        abort();
-    o->kind = kind;
-    o->device = current;
-    o->next = objects;
-    objects = o;
-    return o;
-}
-
-static struct object *find(const void *handle, enum kind kind)
-{
-    if (kind == STREAM && !handle)
-        return &null_streams[current];
-    for (struct object *o = objects; o; o = o->next)
-        if ((o == handle || (kind == ALLOCATION && o->mem == handle)) && o->kind == kind)
-            return o;
-    return NULL;
-}
-
-static hipError_t destroy(void *handle, enum kind kind)
-{
-    struct object *o = find(handle, kind);
-    if (!o || !handle)
-        return misused(hipErrorInvalidHandle, "an unknown object is destroyed");
-    struct object **at = &objects;
-    while (*at != o)
-        at = &(*at)->next;
-    *at = o->next;
-    for (struct function *f = o->functions, *next; f; f = next) {
-        next = f->next;
-        free(f);
-    }
-    free(o->mem);
-    free(o->work);
-    free(o);
-    return hipSuccess;
-}
-
-/* Does a capture forbid this thread what may allocate or wait? Asking for it all the same ends the capture: whoever
- * captures finds out when it is over. */
-static bool forbidden(const char *what)
-{
-    bool any = false;
-    for (struct object *o = objects; o; o = o->next)
-        if (o->kind == STREAM && o->capturing &&
-            (o->mode == hipStreamCaptureModeGlobal ||
-             (o->mode == hipStreamCaptureModeThreadLocal && pthread_equal(o->captor, pthread_self()))))
-            any = o->invalidated = true;
-    char text[100];
-    snprintf(text, sizeof(text), "%s during a capture", what);
-    if (any)
-        misused(hipErrorStreamCaptureUnsupported, text);
-    return any;
-}
-
-/* A stream that may be given work now, by this thread; else the error. */
-static hipError_t usable(const struct object *s, const char *what)
-{
-    if (!s)
-        return misused(hipErrorInvalidHandle, "work in what is no stream");
-    if (s->device != current)
-        return misused(hipErrorInvalidHandle, "work in a stream of a device that is not current");
-    for (struct object *o = objects; s == &null_streams[current] && o; o = o->next)
-        if (o->kind == STREAM && o->capturing && o->blocking && o->device == current) {
-            o->invalidated = true;
-            return misused(hipErrorStreamCaptureImplicit, what);
-        }
-    return s->invalidated ? hipErrorStreamCaptureInvalidated : hipSuccess;
-}
-
-/* Do n bytes at p lie in one allocation? */
-static bool is_device(const void *p, size_t n)
-{
-    for (struct object *o = objects; o; o = o->next)
-        if (o->kind == ALLOCATION && (const char *)p >= (char *)o->mem &&
-            (const char *)p + n <= (char *)o->mem + o->size)
-            return true;
-    return false;
-}
 
 char *fakehip_live(char *buf, size_t size)
 {
@@ -215,6 +74,16 @@ void fakehip_speed(double mem_gbps, double cache_gbps, double latency_us, double
     speed = (struct rfg_calibration){ mem_gbps, cache_gbps, latency_us, load_us, sync_us, "", "", "" };
 }
 
+void fakehip_tail(double us)
+{
+    tail_us = us;
+}
+
+int fakehip_replays(void)
+{
+    return replays; /* of the one thread that asks */
+}
+
 void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out)
 {
     in_dtype = in;
@@ -224,51 +93,20 @@ void fakehip_gemm_dtypes(rfg_dtype in, rfg_dtype out)
 /* ---- work ---------------------------------------------------------------------------------------------------------
  */
 
-static void gemm(const struct gemm_args *a)
-{
-    size_t k_size = (size_t)a->k;
-    double *x = malloc(((size_t)a->m + 1) * k_size * sizeof(double) + 1), *w = x + (size_t)a->m * k_size;
-    if (!x)
-        abort();
-    for (int64_t i = 0; i < (int64_t)a->m * a->k; i++)
-        x[i] = rfg_load(a->x, in_dtype, i / a->k * a->ldx + i % a->k);
-    for (int64_t n = 0; n < a->n; n++) {
-        for (int64_t k = 0; k < a->k; k++)
-            w[k] = rfg_load(a->w, in_dtype, n * a->ldw + k);
-        for (int64_t m = 0; m < a->m; m++) {
-            double sum = a->bias ? rfg_load(a->bias, in_dtype, n) : 0;
-            for (int64_t k = 0; k < a->k; k++)
-                sum += x[m * a->k + k] * w[k];
-            rfg_store(a->y, out_dtype, m * a->ldy + n, sum);
-        }
-    }
-    free(x);
-}
-
-/* Reads of memory are those of all, once; further ones find their bytes in the cache. */
-static double calibrate_us(const char *kernel, const struct calibrate_args *a)
-{
-    double us = speed.latency_us, bytes = 16.0 * a->n * a->groups;
-    if (strstr(kernel, "_read"))
-        us += a->times == 1 ? 1e-3 * bytes / speed.mem_gbps : 1e-3 * bytes * a->times / speed.cache_gbps;
-    else if (strstr(kernel, "_chase"))
-        us += a->n * speed.load_us;
-    else if (strstr(kernel, "_reduce"))
-        us += speed.sync_us;
-    return us;
-}
-
-static bool calibrates(const char *kernel)
-{
-    return !strncmp(kernel, "calibrate_", 10);
-}
-
 static void perform(const struct work *w)
 {
+    const uint32_t *counters = w->args.counters;
+    for (unsigned i = 0; i < w->counters; i++)
+        if (counters[i])
+            misused(hipErrorInvalidValue, "a split launch whose counters are not zero");
+    if (w->counters)
+        memset(w->args.workspace, 0xee, w->n);
+    if (*w->kernel)
+        clock_ms += 1e-3 * (calibrates(w->kernel) ? w->us : speed.latency_us);
     if (calibrates(w->kernel))
-        clock_ms += 1e-3 * w->us;
+        ;
     else if (w->is_gemm)
-        gemm(&w->args);
+        gemm(&w->args, in_dtype, out_dtype);
     else if (w->src)
         memmove(w->dst, w->src, w->n);
     else if (!*w->kernel)
@@ -282,16 +120,24 @@ static double time_us(const struct work *w)
     return !w->overlap ? 3 - wide : w->args.n < FAKEHIP_MANY_COLUMNS ? 1 + wide : 3 + 4 * wide;
 }
 
+static void add_work(struct work **list, int *n, const struct work *w)
+{
+    *list = realloc(*list, (size_t)(*n + 1) * sizeof(*w));
+    if (!*list)
+        abort();
+    (*list)[(*n)++] = *w;
+}
+
 static void submit(struct object *stream, const struct work *w)
 {
-    if (!stream->capturing) {
+    if (stream->capturing) {
+        add_work(&stream->work, &stream->n_work, w);
+    } else if (!*w->kernel && !w->src) {
+        add_work(&stream->late, &stream->n_late, w);
+    } else {
+        catch_up(stream);
         perform(w);
-        return;
     }
-    stream->work = realloc(stream->work, (size_t)(stream->n_work + 1) * sizeof(*w));
-    if (!stream->work)
-        abort();
-    stream->work[stream->n_work++] = *w;
 }
 
 /* ---- entries: each is called with the lock held -------------------------------------------------------------------
@@ -349,7 +195,10 @@ static hipError_t do_hipDeviceTotalMem(size_t *bytes, hipDevice_t device)
 
 static hipError_t do_hipDeviceSynchronize(void)
 {
-    return forbidden("hipDeviceSynchronize") ? hipErrorStreamCaptureUnsupported : hipSuccess;
+    if (forbidden("hipDeviceSynchronize"))
+        return hipErrorStreamCaptureUnsupported;
+    catch_up_all();
+    return hipSuccess;
 }
 
 static hipError_t do_hipMalloc(void **ptr, size_t size)
@@ -372,6 +221,7 @@ static hipError_t do_hipFree(void *ptr)
 {
     if (forbidden("hipFree"))
         return hipErrorStreamCaptureUnsupported;
+    catch_up_all();
     return ptr ? destroy(ptr, ALLOCATION) : hipSuccess;
 }
 
@@ -381,6 +231,7 @@ static hipError_t do_hipMemcpyHtoD(hipDeviceptr_t dst, void *src, size_t size)
         return hipErrorStreamCaptureUnsupported;
     if (!is_device(dst, size))
         return misused(hipErrorInvalidValue, "copy to what is no allocation");
+    catch_up(&null_streams[current]);
     memcpy(dst, src, size);
     return hipSuccess;
 }
@@ -391,6 +242,7 @@ static hipError_t do_hipMemcpyDtoH(void *dst, hipDeviceptr_t src, size_t size)
         return hipErrorStreamCaptureUnsupported;
     if (!is_device(src, size))
         return misused(hipErrorInvalidValue, "copy from what is no allocation");
+    catch_up(&null_streams[current]);
     memcpy(dst, src, size);
     return hipSuccess;
 }
@@ -434,6 +286,9 @@ static hipError_t do_hipStreamCreateWithFlags(hipStream_t *stream, unsigned flag
 
 static hipError_t do_hipStreamDestroy(hipStream_t stream)
 {
+    struct object *s = find(stream, STREAM);
+    if (s)
+        catch_up(s);
     return destroy(stream, STREAM);
 }
 
@@ -443,6 +298,7 @@ static hipError_t do_hipStreamSynchronize(hipStream_t stream)
     if (!s)
         return misused(hipErrorInvalidHandle, "hipStreamSynchronize of no stream");
     s->invalidated |= s->capturing;
+    catch_up(s);
     return s->capturing ? misused(hipErrorStreamCaptureUnsupported, "hipStreamSynchronize of a captured stream")
                         : hipSuccess;
 }
@@ -516,12 +372,15 @@ static hipError_t do_hipGraphLaunch(hipGraphExec_t exec, hipStream_t stream)
         return err;
     if (!x || s->capturing)
         return misused(hipErrorInvalidHandle, "hipGraphLaunch of no graph, or while the stream is captured");
+    catch_up(s);
     for (int i = 0; i < x->n_work; i++) {
         if (i == 0 || !nvidia)
             perform(&x->work[i]);
         if (nvidia)
             clock_ms += 1e-3 * time_us(&x->work[i]);
     }
+    clock_ms += 1e-3 * tail_us;
+    replays++;
     return hipSuccess;
 }
 
@@ -555,6 +414,7 @@ static hipError_t do_hipEventRecord(hipEvent_t event, hipStream_t stream)
         return err;
     if (!e || e->device != s->device)
         return misused(hipErrorInvalidHandle, "hipEventRecord of no event, or of another device's");
+    catch_up(s);
     e->at = clock_ms += nvidia || speed.mem_gbps > 0 ? 0 : 0.5;
     return hipSuccess;
 }
@@ -672,7 +532,7 @@ static hipError_t launch(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz
             !is_device(a->counters, gx / (unsigned)(a->times > 0 ? a->times : 1) * 4) ||
             (strstr(w.kernel, "_reduce") && (gx % (unsigned)a->times || !is_device(a->out, (size_t)gx * bx * 4))))
             return misused(hipErrorInvalidValue, "a calibration beyond its memory");
-        w.us = calibrate_us(w.kernel, a);
+        w.us = calibrate_us(&speed, w.kernel, a);
         submit(s, &w);
         launches++;
         return hipSuccess;
@@ -684,13 +544,10 @@ static hipError_t launch(hipFunction_t fn, unsigned gx, unsigned gy, unsigned gz
     /* gemm_stream_mma has tiles in y as well: there the workspace says whether it is split. */
     bool tiles_in_y = !strcmp(w.kernel, "gemm_stream_mma");
     if (w.is_gemm && gy > 1 && (!tiles_in_y || w.args.workspace)) {
-        const uint32_t *counters = w.args.counters;
-        if (!is_device(w.args.workspace, (size_t)gx * gy * 4) || !is_device(counters, gx * sizeof(*counters)))
+        if (!is_device(w.args.workspace, (size_t)gx * gy * 4) || !is_device(w.args.counters, gx * sizeof(uint32_t)))
             return misused(hipErrorInvalidValue, "a split launch without a workspace");
-        for (unsigned i = 0; i < gx; i++)
-            if (counters[i])
-                return misused(hipErrorInvalidValue, "a split launch whose counters are not zero");
-        memset(w.args.workspace, 0xee, (size_t)gx * gy * 4);
+        w.counters = gx;
+        w.n = (size_t)gx * gy * 4;
         splits++;
     }
     submit(s, &w);
@@ -749,6 +606,8 @@ const struct rfg_hip *fakehip(void)
             .error_name = rfg_hip_error_name,
         .describe = describe,
         .platform = RFG_PLATFORM_AMD,
+        .graph_tail = true,
+        .warm_up_ms = FAKEHIP_WARM_UP_MS,
     };
     return &table;
 }
@@ -768,6 +627,8 @@ const struct rfg_hip *fakehip_nvidia(void)
     table.launch_overlapped = launch_overlapped;
     table.describe = describe_nvidia;
     table.platform = RFG_PLATFORM_NVIDIA;
+    table.graph_tail = false;
+    table.warm_up_ms = 0;
     nvidia = true;
     return &table;
 }

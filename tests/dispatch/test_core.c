@@ -303,7 +303,7 @@ END_TEST
 /* The first 48 bytes are all that a kernel reads of packed operands without a workspace. */
 START_TEST(kernel_argument_layout)
 {
-    ck_assert_uint_eq(sizeof(struct gemm_args), 88);
+    ck_assert_uint_eq(offsetof(struct gemm_args, w_scale), 88); /* kernels without scales have no more */
     ck_assert_uint_eq(offsetof(struct gemm_args, y), 0);
     ck_assert_uint_eq(offsetof(struct gemm_args, x), 8);
     ck_assert_uint_eq(offsetof(struct gemm_args, bias), 24);
@@ -397,6 +397,9 @@ START_TEST(dlpack)
     dl.dtype = (DLDataType){ kDLInt, 32, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
     ck_assert_int_eq(t.dtype, RFG_I32);
+    dl.dtype = (DLDataType){ kDLInt, 64, 1 };
+    ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
+    ck_assert_int_eq(t.dtype, RFG_I64);
     dl.dtype = (DLDataType){ kDLInt, 4, 1 };
     ck_assert_int_eq(rfg_tensor_from_dlpack(&t, &dl), 0);
     ck_assert_int_eq(t.dtype, RFG_I4);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dispatch/hip/hip.h"
+#include "emu/emu.h"
 #include "tests/suite.h"
 
 /* ---- loaders ------------------------------------------------------------------------------------------------- */
@@ -16,7 +17,7 @@ static const struct {
     const char *platform, *lib_env;
     const struct rfg_hip_platform *p;
 } platforms[] = {
-    { "AMD", "RFG_LIBAMDHIP64", &rfg_platform_amd },
+    { "AMD", "RFG_LIBHIP", &rfg_platform_amd },
     { "NVIDIA", "RFG_LIBCUDA", &rfg_platform_nvidia },
 };
 
@@ -159,7 +160,7 @@ START_TEST(runtime_without_device)
 {
     struct rfg_platform_report r;
     unsetenv("RFG_HIP_DISABLE");
-    unsetenv("RFG_LIBAMDHIP64");
+    unsetenv("RFG_LIBHIP");
     setenv("HIP_VISIBLE_DEVICES", "-1", 1); /* on one that has some, hide them */
     const struct rfg_hip *hip = rfg_platform_amd.load(&r);
     if (!r.found) {
@@ -280,14 +281,39 @@ START_TEST(not_imaginable)
 }
 END_TEST
 
+/* Dies of products, of their partitions, and of imagined ones that are neither. */
+START_TEST(xcds)
+{
+    static const struct {
+        const char *device;
+        int xcds;
+    } cases[] = { { "gfx942", 8 },     { "gfx942:228", 6 }, { "gfx942:152", 4 }, { "gfx942:80", 4 },
+                  { "gfx942:76", 2 },  { "gfx942:40", 2 },  { "gfx942:38", 1 },  { "gfx942:20", 1 },
+                  { "gfx942:4", 8 },   { "gfx942:100", 8 }, { "gfx950", 8 },     { "gfx942:380", 8 },
+                  { "gfx950:128", 4 }, { "gfx950:32", 1 },  { "gfx950:5", 8 },   { "gfx90a", 1 },
+                  { "gfx908:20", 1 },  { "gfx1100", 1 },    { "gfx1100:38", 1 }, { "sm_90", 1 } };
+    struct rfg_device d;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert(rfg_device_imagine(&d, cases[i].device));
+        ck_assert_msg(d.xcds == cases[i].xcds, "%s: %d dies", cases[i].device, d.xcds);
+        ck_assert_int_eq(d.platform == RFG_PLATFORM_NVIDIA ? 1 : emu_xcds(emu_arch_find(d.arch), d.cu_count), d.xcds);
+    }
+}
+END_TEST
+
 START_TEST(fewer_units_compute_less)
 {
-    struct rfg_device whole, half;
+    struct rfg_device whole, half, sibling;
     ck_assert(rfg_device_imagine(&whole, "gfx942:304"));
     ck_assert(rfg_device_imagine(&half, "gfx942:152"));
     ck_assert_double_eq_tol(half.mma_tflops * 2, whole.mma_tflops, 1e-6);
     ck_assert_double_eq_tol(half.fma_tflops * 2, whole.fma_tflops, 1e-6);
-    ck_assert_double_eq(half.mem_gbps, whole.mem_gbps);
+    /* 152 are four of eight XCDs, a partition, with its share of the memory; an MI300A has all of its own. */
+    ck_assert_double_eq(half.mem_gbps * 2, whole.mem_gbps);
+    ck_assert_double_eq(half.cache_gbps * 2, whole.cache_gbps);
+    ck_assert(rfg_device_imagine(&sibling, "gfx942:228"));
+    ck_assert_double_eq(sibling.mem_gbps, whole.mem_gbps);
+    ck_assert_double_eq_tol(sibling.mma_tflops * 4, whole.mma_tflops * 3, 1e-6);
 }
 END_TEST
 
@@ -295,13 +321,13 @@ END_TEST
 START_TEST(unknown_arch_peaks)
 {
     struct rfg_device d = { .arch = "sm_999", .cu_count = 10, .mem_gbps = 1234, .features = RFG_FEATURE_MMA };
-    rfg_device_peaks(&d);
+    rfg_device_peaks(&d, NULL);
     ck_assert_double_eq(d.mem_gbps, 1234);
     ck_assert_uint_eq(d.features, RFG_FEATURE_MMA);
     ck_assert(d.mma_tflops > d.fma_tflops && d.fma_tflops > 0 && d.latency_us > 0 && d.sync_us > 0 &&
               d.cache_bytes > 0);
     struct rfg_device known = { .arch = "sm_90", .cu_count = 132, .mem_gbps = 1234 };
-    rfg_device_peaks(&known);
+    rfg_device_peaks(&known, NULL);
     ck_assert_double_ne(known.mem_gbps, 1234);
 }
 END_TEST
@@ -362,6 +388,7 @@ int main(void)
     suite_add_tcase(s, tc);
     tcase_add_loop_test(tc, imagining, 0, sizeof(imagined) / sizeof(imagined[0]));
     tcase_add_test(tc, not_imaginable);
+    tcase_add_test(tc, xcds);
     tcase_add_test(tc, fewer_units_compute_less);
     tcase_add_test(tc, unknown_arch_peaks);
     tcase_add_loop_test(tc, cpu, 0, sizeof(isas) / sizeof(isas[0]));

@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "ops/gemm/gemm.h"
 #include "rfg/rfg.h"
+#include "tests/op_cases.h"
 #include "tests/suite.h"
 
 static char dir[64], user_db[96], system_db[96];
@@ -46,14 +47,6 @@ static rfg_context *open_ctx(const char *variants)
     return ctx;
 }
 
-static struct rfg_problem problem(const char *text)
-{
-    struct rfg_problem p;
-    struct rfg_reason why;
-    ck_assert_msg(rfg_problem_parse(&p, text, &why), "%s", why.text);
-    return p;
-}
-
 struct pick {
     struct rfg_device dev;
     struct rfg_problem prob;
@@ -78,10 +71,10 @@ static bool valid_everywhere(void *arg, const int *p)
 /* Writes a row for the portable variant, which nothing but the row would choose. */
 static void put_row(const char *path, const char *text, int cu_offset, double us)
 {
-    struct pick pick = { .prob = problem(text) };
+    struct pick pick = { .prob = op_problem(text) };
     struct rfg_db *db;
     rfg_device_cpu(&pick.dev, 2);
-    struct rfg_row row = { .problem = problem(text),
+    struct rfg_row row = { .problem = op_problem(text),
                            .cu_count = pick.dev.cu_count + cu_offset,
                            .median_us = us,
                            .samples = 9,
@@ -113,7 +106,7 @@ static void damage_row(const char *sql)
 
 static struct rfg_choice choose(rfg_context *ctx, const char *text)
 {
-    struct rfg_problem p = problem(text);
+    struct rfg_problem p = op_problem(text);
     struct rfg_choice c;
     ck_assert_msg(rfg_choose(ctx, &p, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
     return c;
@@ -134,7 +127,7 @@ static enum rfg_rung run(rfg_context *ctx, int m, int n, int k)
         ck_assert_float_eq(y[i], 2.0f * (float)k);
     char text[RFG_PROBLEM_STRLEN];
     snprintf(text, sizeof(text), "gemm f32,f32->f32 M=%d N=%d K=%d", m, n, k);
-    struct rfg_problem p = problem(text);
+    struct rfg_problem p = op_problem(text);
     const struct rfg_plan *plan = NULL; /* the plan's key holds the alignment of what calloc gave */
     for (int64_t a = 4; a <= 16; a *= 2)
         for (int64_t b = 4; b <= 16 && !plan; b *= 2) {
@@ -211,17 +204,6 @@ START_TEST(rung_3_other_cu_count)
 }
 END_TEST
 
-START_TEST(rung_4_model)
-{
-    rfg_context *ctx = open_ctx(NULL);
-    struct rfg_choice c = choose(ctx, P8);
-    ck_assert_int_eq(c.rung, RFG_RUNG_MODEL);
-    ck_assert_double_gt(c.predicted_us, 0);
-    ck_assert_int_eq(run(ctx, 8, 32, 64), RFG_RUNG_MODEL);
-    rfg_context_destroy(&ctx);
-}
-END_TEST
-
 struct first_best {
     const struct rfg_variant *var;
     const struct rfg_problem *prob;
@@ -245,6 +227,93 @@ static bool keep_first_best(void *arg, const int *p)
     return true;
 }
 
+static struct first_best model_of(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    struct first_best f = { .prob = prob, .dev = dev };
+    for (int i = 0; i < prob->op->n_variants; i++) {
+        f.var = prob->op->variants[i];
+        if (f.var->predict && f.var->kind != RFG_VARIANT_VENDOR)
+            rfg_variant_each(f.var, dev, prob, keep_first_best, &f);
+    }
+    ck_assert_ptr_nonnull(f.best);
+    return f;
+}
+
+static void put_of_model(const struct first_best *f, enum rfg_source how)
+{
+    struct rfg_db *db;
+    struct rfg_row row = { .problem = *f->prob,
+                           .cu_count = f->dev->cu_count,
+                           .median_us = f->us,
+                           .samples = how == RFG_SOURCE_PREDICTED ? 0 : 9,
+                           .error_bound = how == RFG_SOURCE_PREDICTED ? 0 : 1,
+                           .how = how,
+                           .date = "2026-11-21T00:00:00Z",
+                           .version = RFG_VERSION,
+                           .device = "another" };
+    snprintf(row.arch, sizeof(row.arch), "%s", f->dev->arch);
+    snprintf(row.variant, sizeof(row.variant), "%s", f->best->name);
+    rfg_params_json(f->best, f->p, row.params, sizeof(row.params));
+    ck_assert_msg(rfg_db_open(&db, user_db, RFG_DB_WRITE) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_db_put(db, &row) == RFG_OK, "%s", rfg_last_error());
+    rfg_db_close(&db);
+}
+
+static enum rfg_rung rung_on(const char *device, const struct rfg_problem *prob)
+{
+    rfg_context *ctx;
+    struct rfg_choice c;
+    rfg_context_params p = { .device = device, .user_db = user_db, .system_db = "", .cache_dir = "", .no_misses = 1 };
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_choose(ctx, prob, RFG_RUNG_EXACT, 0, &c, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_destroy(&ctx);
+    return c.rung;
+}
+
+/* What the model foretold for an MI300X is taken on one of its XCDs where the model, asked again, is of the same mind;
+ * what was measured there is always. */
+START_TEST(rung_3_predicted)
+{
+    static const char *const problems[] = {
+        "gemm bf16,bf16->bf16 M=64 N=3072 K=1536",  "gemm bf16,bf16->bf16 M=128 N=64 K=7168",
+        "gemm bf16,bf16->bf16 M=96 N=2112 K=7168",  "gemm bf16,bf16->bf16 M=8 N=7168 K=2048",
+        "gemm bf16,bf16->bf16 M=16 N=8192 K=8192",  "gemm bf16,bf16->bf16 M=48 N=129280 K=7168",
+        "gemm bf16,bf16->bf16 M=256 N=5120 K=640",  "gemm bf16,bf16->bf16 M=32 N=384 K=7168",
+        "gemm bf16,bf16->bf16 M=256 N=14336 K=8192"
+    };
+    struct rfg_device whole, part;
+    int left = 0, nearly = 0, taken = 0;
+    ck_assert(rfg_device_imagine(&whole, "gfx942:304") && rfg_device_imagine(&part, "gfx942:38"));
+    strcpy(whole.arch, "emu-gfx942");
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+        struct rfg_problem prob = op_problem(problems[i]);
+        struct first_best there = model_of(&whole, &prob), here = model_of(&part, &prob);
+        double ratio = there.best->predict(&part, &prob, there.p) / here.us;
+        put_of_model(&there, RFG_SOURCE_PREDICTED);
+        ck_assert_int_eq(rung_on("emu:gfx942:304", &prob), RFG_RUNG_EXACT);
+        ck_assert_msg(rung_on("emu:gfx942:38", &prob) == (ratio > 1.1 ? RFG_RUNG_MODEL : RFG_RUNG_OTHER_CUS),
+                      "%s: %.3f of the model's best", problems[i], ratio);
+        left += ratio > 1.5;
+        nearly += ratio > 1.12 && ratio < 1.45;
+        taken += ratio < 1.08;
+        put_of_model(&there, RFG_SOURCE_MEASURED);
+        ck_assert_int_eq(rung_on("emu:gfx942:38", &prob), RFG_RUNG_OTHER_CUS);
+    }
+    ck_assert_msg(left && nearly && taken, "%d, %d, %d: problems that show it", left, nearly, taken);
+}
+END_TEST
+
+START_TEST(rung_4_model)
+{
+    rfg_context *ctx = open_ctx(NULL);
+    struct rfg_choice c = choose(ctx, P8);
+    ck_assert_int_eq(c.rung, RFG_RUNG_MODEL);
+    ck_assert_double_gt(c.predicted_us, 0);
+    ck_assert_int_eq(run(ctx, 8, 32, 64), RFG_RUNG_MODEL);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* Of what the model thinks alike, the first of the operator's list. */
 START_TEST(ties_go_to_the_first)
 {
@@ -253,7 +322,7 @@ START_TEST(ties_go_to_the_first)
     rfg_context *ctx = open_ctx(NULL);
     int ties = 0;
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
-        struct rfg_problem p = problem(problems[i]);
+        struct rfg_problem p = op_problem(problems[i]);
         struct first_best f = { .prob = &p, .dev = rfg_context_info(ctx) };
         for (int v = 0; v < p.op->n_variants; v++) {
             f.var = p.op->variants[v];
@@ -273,7 +342,7 @@ END_TEST
 START_TEST(rung_5_portable)
 {
     rfg_context *ctx = open_ctx(NULL);
-    struct rfg_problem p = problem(P8);
+    struct rfg_problem p = op_problem(P8);
     struct rfg_choice c;
     ck_assert_int_eq(rfg_choose(ctx, &p, RFG_RUNG_PORTABLE, 0, &c, NULL, NULL), RFG_OK);
     ck_assert_int_eq(c.rung, RFG_RUNG_PORTABLE);
@@ -285,7 +354,7 @@ END_TEST
 START_TEST(no_variant_allowed)
 {
     rfg_context *ctx = open_ctx("gemm_skinny,act_portable");
-    struct rfg_problem p = problem(P8);
+    struct rfg_problem p = op_problem(P8);
     struct rfg_choice c;
     ck_assert_int_eq(rfg_choose(ctx, &p, RFG_RUNG_EXACT, 0, &c, NULL, NULL), RFG_ERROR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "gemm_cpu_portable: switched off by RFG_VARIANTS"));
@@ -343,7 +412,7 @@ END_TEST
 static void put_emu_row(const char *text, const char *variant, const char *params, double us)
 {
     struct rfg_db *db;
-    struct rfg_row row = { .problem = problem(text),
+    struct rfg_row row = { .problem = op_problem(text),
                            .arch = "emu-gfx942",
                            .cu_count = 4,
                            .median_us = us,
@@ -565,7 +634,7 @@ END_TEST
 START_TEST(preparing)
 {
     rfg_context *ctx = open_ctx(NULL);
-    struct rfg_problem p = problem(P8);
+    struct rfg_problem p = op_problem(P8);
     ck_assert_ptr_null(rfg_plan_find(ctx, &p));
     ck_assert_int_eq(rfg_prepare(ctx, P8), RFG_OK);
     ck_assert_ptr_nonnull(rfg_plan_find(ctx, &p));
@@ -614,7 +683,7 @@ START_TEST(explaining)
     ck_assert_int_eq(rfg_explain(ctx, P8, tiny, sizeof(tiny)), RFG_OK);
     ck_assert_uint_eq(strlen(tiny), 4);
     ck_assert_int_eq(rfg_explain(ctx, "nonsense", buf, sizeof(buf)), RFG_ERROR_INVALID_ARGUMENT);
-    struct rfg_problem p = problem(P8);
+    struct rfg_problem p = op_problem(P8);
     ck_assert_ptr_null(rfg_plan_find(ctx, &p));
     rfg_context_destroy(&ctx);
 }
@@ -656,6 +725,7 @@ int main(void)
     tcase_add_test(tc, rung_1_exact);
     tcase_add_test(tc, rung_2_nearest_m);
     tcase_add_test(tc, rung_3_other_cu_count);
+    tcase_add_test(tc, rung_3_predicted);
     tcase_add_test(tc, rung_4_model);
     tcase_add_test(tc, ties_go_to_the_first);
     tcase_add_test(tc, rung_5_portable);

@@ -194,6 +194,7 @@ static const struct fault {
     { PALL, 1, "trap", "s_trap 2", "", "s_trap 2", "s_nop 2" },
     { PALL, 1, "illegal-instruction", "are not an instruction", "", ".long 0xbfffffff",
       "s_branch 1f\n.long 0xbfffffff\n1:" },
+    { P11, 1, "illegal-instruction", "are not an instruction", "", ".long 0", "s_branch 1f\n.long 0\n1:" },
     { PALL, 1, "illegal-branch", "0x10 is not an instruction of this code object", "s_getpc_b64 s[20:21]\n",
       "s_mov_b64 s[20:21], 16\ns_setpc_b64 s[20:21]",
       "s_add_u32 s20, s20, 1f-.\ns_addc_u32 s21, s21, 0\ns_setpc_b64 s[20:21]\n.long 0xbfffffff\n1:" },

@@ -471,6 +471,34 @@ START_TEST(footprints)
 }
 END_TEST
 
+/* ---- the L2 -------------------------------------------------------------------------------------------------------
+ */
+
+/* 256 bytes that each workgroup loads: once for each XCD that has one. */
+START_TEST(l2_of_a_launch)
+{
+    static const struct {
+        unsigned groups;
+        int lines[N_ARCHS];
+    } cases[] = { { 1, { 2, 2, 1 } }, { 5, { 2, 10, 1 } }, { 8, { 2, 16, 1 } }, { 40, { 2, 16, 1 } } };
+    setup(_i);
+    addresses(0, 4);
+    EQ(own(LOAD, 8, 64).l2_asked, 0);
+    setenv("RFG_EMU_L2", "on", 1);
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        struct emu_counters c = own(LOAD, cases[k].groups, archs[_i].wave);
+        EQ(c.l2_asked, cases[k].groups * WAVE * 4 / 128);
+        EQ(c.l2_fetched, cases[k].lines[_i]);
+    }
+    static const char *const bad[] = { "0", "-1", "4M", "", "1048577" };
+    for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
+        setenv("RFG_EMU_L2", bad[k], 1);
+        EQ(count(LOAD, 1, 64).l2_asked, 0);
+    }
+    unsetenv("RFG_EMU_L2");
+}
+END_TEST
+
 /* ---- whoever runs it, and what it leaves ----------------------------------------------------------------------------
  */
 
@@ -479,6 +507,7 @@ START_TEST(the_same_however_it_runs)
     setup(_i);
     addresses(0, 4);
     static const int cases[] = { LOAD, STORE, LDS_READ, TRANS_3_LANES, WALK, WAITS, SCRATCH, LOAD_STORE };
+    setenv("RFG_EMU_L2", "1", 1);
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         setenv("RFG_EMU_THREADS", "1", 1);
         struct emu_counters one = count(cases[k], 40, 128);
@@ -496,6 +525,7 @@ START_TEST(the_same_however_it_runs)
         setenv("RFG_EMU_CHECKS", "0", 1);
         ck_assert_msg(!memcmp(&one, &checked, sizeof(one)), "%s, case %d: checks", archs[arch].name, cases[k]);
     }
+    unsetenv("RFG_EMU_L2");
     EQ(emu_reports(NULL), 0);
     /* One workgroup's own: 64 lanes add 1 each, counted or not. */
     memset(buffer + DATA, 0, 1024);
@@ -722,6 +752,7 @@ int main(void)
     tcase_add_test(tc, occupancy);
     tcase_add_loop_test(tc, kernels_are_listed, 0, N_ARCHS);
     tcase_add_test(tc, footprints);
+    tcase_add_loop_test(tc, l2_of_a_launch, 0, N_ARCHS);
     tcase_add_loop_test(tc, the_same_however_it_runs, 0, N_ARCHS);
     tcase_add_loop_test(tc, a_fault_is_counted, 0, N_ARCHS);
     tcase_add_loop_test(tc, events, 0, N_ARCHS);

@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "tests/suite.h"
 #include "ops/gemm/gemm.h"
+#include "ops/mha/mha.h"
 #include "ops/op_case.h"
 
 #define MAX_SETS 16384
@@ -84,7 +85,7 @@ static const char *const norm_problems[] = {
 static const char *const prepack_problems[] = {
     "gemm_prepack bf16->bf16 N=8192 K=7168",
     "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1",
-    "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 packed=1",
+    "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 btype=f32 packed=1",
     "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
 };
 /* For mha_portable: each head size, dtype, cache and way to read it. */
@@ -327,6 +328,7 @@ static int choose(struct sets *s, bool all, bool alone)
 
 struct resources {
     long vgpr_spills, sgpr_spills, scratch, lds, registers; /* -1: it doesn't say */
+    long accumulators;                                      /* of the registers, those of CDNA's matrix instructions */
 };
 
 /* An unsigned integer of the metadata note of an AMD code object (MessagePack: a short string, then the value). */
@@ -371,18 +373,28 @@ static struct resources resources_of(const struct rfg_device *dev, const struct 
                                    .scratch = reported(log, " bytes stack frame", -1),
                                    .lds = reported(log, " bytes smem", 0),
                                    .registers = reported(log, " registers", -1) };
+    long accumulators = metadata(code, ".agpr_count"); /* CDNA's */
     return (struct resources){ .vgpr_spills = metadata(code, ".vgpr_spill_count"),
                                .sgpr_spills = metadata(code, ".sgpr_spill_count"),
                                .scratch = metadata(code, ".private_segment_fixed_size"),
                                .lds = metadata(code, ".group_segment_fixed_size"),
-                               .registers = metadata(code, ".vgpr_count") };
+                               .registers = metadata(code, ".vgpr_count"),
+                               .accumulators = accumulators < 0 ? 0 : accumulators };
 }
 
 /* ---- compiling ----------------------------------------------------------------------------------------------------
  */
 
+/* How far mha_decode_registers() may be from what the compiler takes: a little more than it was when this was written.
+ * Accumulators don't count. With cluster=0 CDNA's kernels take many more than are guessed. */
+static const struct margin {
+    const char *arch;
+    int below, below_shared, above; /* guesses; below_shared: with cluster=0 */
+} margins[] = { { "sm_90", 36, 42, 20 }, { "gfx942", 20, 92, 90 }, { "gfx90a", 64, 92, 84 }, { "gfx1100", 8, 8, 40 } };
+
 struct work {
     const struct rfg_jit_provider *prov;
+    const struct margin *margin; /* or NULL: guesses are not looked at */
     struct rfg_jit_pool *pool;
     struct sets *sets;
     atomic_int next;
@@ -407,6 +419,18 @@ static const char *judge(const struct rfg_device *dev, const struct set *set, co
     return NULL;
 }
 
+static const char *judge_guess(const struct margin *m, const struct rfg_device *dev, const struct set *set,
+                               const struct resources *r, char text[100])
+{
+    int cluster = 1, guess = mha_decode_registers(dev, &set->prob, set->params);
+    for (int i = 0; i < set->kernel.n_macros; i++)
+        if (!strcmp(set->kernel.macros[i].name, "CLUSTER"))
+            cluster = set->kernel.macros[i].value;
+    long above = guess - (r->registers - r->accumulators);
+    snprintf(text, 100, "%d registers are guessed, which is %ld %s", guess, labs(above), above < 0 ? "below" : "above");
+    return above > m->above || -above > (cluster ? m->below : m->below_shared) ? text : NULL;
+}
+
 static void compile_one(struct work *w, const struct set *set)
 {
     const struct rfg_device *dev = w->sets->dev;
@@ -421,10 +445,13 @@ static void compile_one(struct work *w, const struct set *set)
         st = rfg_jit_pool_compile(w->pool, w->prov, &req, &code, &log);
     double took = rfg_now() - start;
     struct resources r = { 0 };
+    char guess[100];
     const char *wrong = "does not compile";
     if (st == RFG_OK) {
         r = resources_of(dev, &code, log);
         wrong = judge(dev, set, &r, log);
+        if (!wrong && w->margin)
+            wrong = judge_guess(w->margin, dev, set, &r, guess);
     }
     pthread_mutex_lock(&w->lock);
     w->compiled++;
@@ -669,6 +696,39 @@ START_TEST(something_for_every_problem)
 }
 END_TEST
 
+/* The tuner never compiles what mha_decode_stream_mma guesses to spill, and predicts by the same guess. */
+START_TEST(register_guesses)
+{
+    static struct sets sets;
+    const struct margin *margin = &margins[_i];
+    const struct arch *arch = archs;
+    const char *just = getenv("RFG_TEST_ARCH");
+    struct rfg_device dev;
+    struct rfg_reason why = { "" };
+    if (just && strcmp(just, margin->arch))
+        return;
+    while (strcmp(arch->name, margin->arch))
+        arch++;
+    ck_assert(rfg_device_imagine(&dev, arch->name));
+    const struct rfg_jit_provider *prov = find_provider(arch, dev.target, &why);
+    if (!prov) {
+        ck_assert_msg(arch->optional, "%s: %s", dev.target, why.text);
+        printf("SKIPPED: guesses of %s's registers: %s\n", dev.target, why.text);
+        return;
+    }
+    sets = (struct sets){ .dev = &dev };
+    collect_family(&sets,
+                   &(struct family){ .problems = decode_problems, .n = COUNT(decode_problems), .only = "_stream_mma" });
+    choose(&sets, false, true);
+    struct work w = { .prov = prov, .margin = margin, .sets = &sets, .lock = PTHREAD_MUTEX_INITIALIZER };
+    w.pool = rfg_jit_pool_create(WORKERS, 120);
+    compile_chosen(&w);
+    rfg_jit_pool_destroy(&w.pool);
+    ck_assert_int_gt(w.compiled, 0);
+    ck_assert_int_eq(w.failed, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("compile");
@@ -678,6 +738,11 @@ int main(void)
     tcase_add_loop_test(tc, code_objects_of_the_decode_grid, 0, (int)COUNT(sweeps));
     tcase_add_test(tc, something_for_every_problem);
     tcase_add_loop_test(tc, compiles, 0, (int)(sizeof(archs) / sizeof(archs[0])));
+    suite_add_tcase(s, tc);
+
+    tc = tcase_create("registers");
+    tcase_set_timeout(tc, 0);
+    tcase_add_loop_test(tc, register_guesses, 0, (int)COUNT(margins));
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

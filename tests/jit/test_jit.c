@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Expansion, the compilers that are here, and worker processes. */
+ * Expansion, the compilers that are here, and what the machine does to them. */
 #include <check.h>
-#include <dirent.h>
 #include <elf.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "dispatch/context.h"
@@ -19,31 +16,7 @@
 #include "base/tempdir.h"
 #include "base/util.h"
 #include "tests/suite.h"
-#include "tests/tempfiles.h"
-
-/* All compilers take it: hipRTC and NVRTC know threadIdx, a bare clang knows only its builtins. */
-#define KERNEL                                                                                                         \
-    "#if defined(__clang__) && !defined(__HIPCC_RTC__)\n"                                                              \
-    "#define __global__ __attribute__((global))\n"                                                                     \
-    "#define TID __builtin_amdgcn_workitem_id_x()\n"                                                                   \
-    "#else\n"                                                                                                          \
-    "#define TID threadIdx.x\n"                                                                                        \
-    "#endif\n"                                                                                                         \
-    "#line 1 \"jit/scale.hip\"\n"                                                                                      \
-    "extern \"C\" __global__ void scale(float *y, const float *x)\n"                                                   \
-    "{\n"                                                                                                              \
-    "    y[TID] = x[TID] * 2;\n"
-
-static int entries_in(const char *path)
-{
-    int n = 0;
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    if (d)
-        closedir(d);
-    return n;
-}
+#include "jit_case.h"
 
 /* ---- expansion ---------------------------------------------------------------------------------------------- */
 
@@ -180,17 +153,6 @@ END_TEST
 
 /* ---- compilers ---------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const struct rfg_jit_provider *prov;
-    const char *target;
-    int machine;
-} compilers[] = {
-    { &rfg_jit_hiprtc, "gfx90a", 224 },    { &rfg_jit_hiprtc, "gfx1030", 224 }, { &rfg_jit_nvrtc, "sm_80", EM_CUDA },
-    { &rfg_jit_nvrtc, "sm_90a", EM_CUDA }, { &rfg_jit_clang, "gfx942", 224 },   { &rfg_jit_clang, "gfx1100", 224 },
-    { &rfg_jit_clang, "gfx1201", 224 },    { &rfg_jit_ziglang, "gfx950", 224 },
-};
-#define N_COMPILERS (int)(sizeof(compilers) / sizeof(compilers[0]))
-
 /* The i-th compiler, or NULL (and says why) where it isn't installed. */
 static const struct rfg_jit_provider *compiler(int i)
 {
@@ -205,19 +167,6 @@ static const struct rfg_jit_provider *compiler(int i)
     ck_assert_str_ne(why.text, "");
     fprintf(stderr, "skipped: %s by %s: %s\n", compilers[i].target, compilers[i].prov->name, why.text);
     return NULL;
-}
-
-/* The first compiler that is here, for what is not about compilers. */
-static struct rfg_jit_request request(const char *name, const char *source)
-{
-    struct rfg_jit_request req = { .name = name, .entry = "scale", .source = source };
-    for (int i = 0; i < N_COMPILERS && !req.target; i++) {
-        char version[128];
-        if (compilers[i].prov->available(version, sizeof(version), NULL) &&
-            compilers[i].prov->has_target(compilers[i].target))
-            req.target = compilers[i].target;
-    }
-    return req;
 }
 
 START_TEST(compiles)
@@ -251,22 +200,29 @@ START_TEST(compiles)
 END_TEST
 
 /* A format that a kernel, or a function of the prelude, knows nothing of never becomes another one. */
+#define GEMM "W_SCALE_DTYPE=0 BIAS_DTYPE=2 PACKED=0 "
 static const struct {
     const char *source, *entry, *macros; /* a kernel as it stands, or NULL and: */
     const char *statement;               /* of a kernel of the prelude alone */
     const char *macro;                   /* the one to be wrong; NULL: none */
     int good, bad;
 } formats[] = {
-    { "gemm/gpu/portable.hip", "gemm_portable", "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL,
-      "IN_DTYPE", 3, 9 },
-    { "gemm/gpu/portable.hip", "gemm_portable", "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL,
-      "OUT_DTYPE", 3, 4 },
-    { "gemm/gpu/portable.hip", "gemm_portable", "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0 PACKED=0", NULL,
-      "W_DTYPE", 3, 9 },
-    { "gemm/gpu/skinny.hip", "gemm_skinny",
-      "OUT_DTYPE=1 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL, "IN_DTYPE", 2, 0 },
-    { "gemm/gpu/skinny.hip", "gemm_skinny",
-      "IN_DTYPE=2 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1 PREPACKED=0 PACKED=0", NULL, "OUT_DTYPE", 1, 12 },
+    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "IN_DTYPE", 3,
+      9 },
+    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "OUT_DTYPE", 3,
+      4 },
+    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
+      9 },
+    { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
+      2 },
+    { "gemm/gpu/portable.hip", "gemm_portable",
+      "W_SCALE_DTYPE=0 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "BIAS_DTYPE", 1, 9 },
+    { "gemm/gpu/portable.hip", "gemm_portable",
+      "BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_SCALE_DTYPE", 0, 1 },
+    { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "OUT_DTYPE=1 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
+      "IN_DTYPE", 2, 0 },
+    { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "IN_DTYPE=2 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
+      "OUT_DTYPE", 1, 12 },
     { NULL, NULL, NULL, "rfg_store4(y, rfg_as_u32(rfg_load_float(y, 0, X)))", "X", 3, 9 },
     { NULL, NULL, NULL, "rfg_store_float(y, 0, 1.0f, X)", "X", 2, 6 },
     { NULL, NULL, NULL, "rfg_f32x4 f; f.x = f.y = f.z = f.w = 0; rfg_store_float4(y, 0, f, X)", "X", 2, 8 },
@@ -291,9 +247,9 @@ static const struct {
 
 static void add_macros(struct rfg_kernel *k, const char *text)
 {
-    static char names[8][16];
+    static char names[10][16];
     int value, used;
-    for (int i = 0; i < 8 && sscanf(text, " %15[A-Z_]=%d%n", names[i], &value, &used) == 2; i++, text += used)
+    for (int i = 0; i < 10 && sscanf(text, " %15[A-Z_]=%d%n", names[i], &value, &used) == 2; i++, text += used)
         rfg_kernel_macro(k, names[i], value);
 }
 
@@ -304,18 +260,17 @@ START_TEST(unknown_formats_are_refused)
         return;
     for (int bad = 0; bad < 2; bad++) {
         struct rfg_kernel k = { .source = formats[_i].source, .entry = formats[_i].entry };
-        if (!k.source) {
-            char *text = rfg_asprintf("#include \"rfg_device.h\"\nRFG_KERNEL(64) scale(char *y) { %s; }\n",
-                                      formats[_i].statement);
-            put_file("t/format.hip", text);
-            free(text);
-            setenv("RFG_KERNEL_DIR", root, 1);
-            k = (struct rfg_kernel){ .source = "t/format.hip", .entry = "scale" };
-        }
+        if (!k.source) /* its kernel is appended: RFG_KERNEL_DIR stays that of whoever runs this, as mutate.py does */
+            k = (struct rfg_kernel){ .source = "device/rfg_device.h", .entry = "scale" };
         add_macros(&k, formats[_i].macros ? formats[_i].macros : "");
         rfg_kernel_macro(&k, formats[_i].macro, bad ? formats[_i].bad : formats[_i].good);
         char *text = rfg_jit_expand(&k), *log = NULL;
         ck_assert_msg(text != NULL, "%s", rfg_last_error());
+        if (!formats[_i].source) {
+            char *prelude = text;
+            text = rfg_asprintf("%sRFG_KERNEL(64) scale(char *y) { %s; }\n", prelude, formats[_i].statement);
+            free(prelude);
+        }
         struct rfg_jit_request req = { .name = "f{}", .entry = k.entry, .target = compilers[0].target, .source = text };
         struct rfg_blob code;
         rfg_status st = prov->compile(&req, &code, &log);
@@ -427,201 +382,7 @@ START_TEST(second_run_calls_no_compiler)
 }
 END_TEST
 
-/* ---- worker processes --------------------------------------------------------------------------------------- */
-
-static rfg_status pool_compile(struct rfg_jit_pool *pool, const struct rfg_jit_request *req, struct rfg_blob *code)
-{
-    char *log = NULL;
-    rfg_status st = rfg_jit_pool_compile(pool, rfg_jit_provider_for(req->target), req, code, &log);
-    free(log);
-    return st;
-}
-
-static void expect_good(struct rfg_jit_pool *pool, const char *name)
-{
-    struct rfg_jit_request req = request(name, KERNEL "}\n");
-    struct rfg_blob code;
-    rfg_status st = pool_compile(pool, &req, &code);
-    ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
-    ck_assert_ptr_nonnull(memmem(code.data, code.size, "\0scale", 7));
-    rfg_blob_free(&code);
-}
-
-/* st: RFG_ERROR_COMPILE, the source's fault; RFG_ERROR_IO, the machine's. */
-static void expect_error(struct rfg_jit_pool *pool, const char *name, const char *source, rfg_status st,
-                         const char *error)
-{
-    struct rfg_jit_request req = request(name, source);
-    struct rfg_blob code;
-    ck_assert_int_eq(pool_compile(pool, &req, &code), st);
-    ck_assert_ptr_null(code.data);
-    ck_assert_msg(strstr(rfg_last_error(), error) && strstr(rfg_last_error(), name), "%s", rfg_last_error());
-}
-
-START_TEST(worker_compiles_the_same)
-{
-    struct rfg_jit_request req = request("scale{}", KERNEL "}\n");
-    if (!req.target)
-        return;
-    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
-    const struct rfg_jit_provider *prov = rfg_jit_provider_for(req.target);
-    struct rfg_blob here, there;
-    char *log = NULL;
-    ck_assert_int_eq(prov->compile(&req, &here, &log), RFG_OK);
-    ck_assert_int_eq(pool_compile(pool, &req, &there), RFG_OK);
-    ck_assert_uint_eq(here.size, there.size);
-    ck_assert_int_eq(memcmp(here.data, there.data, here.size), 0);
-    expect_error(pool, "scale{}", KERNEL "nonsense;\n}\n", RFG_ERROR_COMPILE, "nonsense");
-    rfg_jit_pool_destroy(&pool);
-    ck_assert_ptr_null(pool);
-    ck_assert_int_eq(entries_in(root), 0);
-    rfg_blob_free(&here);
-    rfg_blob_free(&there);
-    free(log);
-}
-END_TEST
-
-START_TEST(worker_crash_costs_one)
-{
-    if (!request("", "").target)
-        return;
-    setenv("RFG_TEST_WORKER_CRASH", "crashes", 1);
-    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
-    expect_good(pool, "first");
-    expect_error(pool, "crashes{}", KERNEL "}\n", RFG_ERROR_COMPILE, "SIGABRT");
-    expect_good(pool, "next");
-    rfg_jit_pool_destroy(&pool);
-    ck_assert_int_eq(entries_in(root), 0);
-}
-END_TEST
-
-START_TEST(worker_hang_costs_one)
-{
-    if (!request("", "").target)
-        return;
-    setenv("RFG_TEST_WORKER_HANG", "hangs", 1);
-    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 2);
-    double start = rfg_now();
-    expect_error(pool, "hangs{}", KERNEL "}\n", RFG_ERROR_COMPILE, "after 2.0 s");
-    ck_assert_double_lt(rfg_now() - start, 10);
-    expect_good(pool, "next");
-    rfg_jit_pool_destroy(&pool);
-    ck_assert_int_eq(entries_in(root), 0);
-}
-END_TEST
-
-/* A worker that ends at once, with or without an error, one that can't be started: an error, and no SIGPIPE. */
-START_TEST(worker_that_is_none)
-{
-    static const char *const programs[] = { "/bin/true", "/bin/false", "/etc" };
-    if (!request("", "").target)
-        return;
-    setenv("RFG_COMPILE_WORKER", programs[_i], 1);
-    struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 2);
-    expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, "");
-    char *large = rfg_asprintf("%4000000s%s", "", KERNEL "}\n"); /* more than the socket holds: sent to a dead peer */
-    expect_error(pool, "scale{}", large, RFG_ERROR_IO, "");
-    free(large);
-    rfg_jit_pool_destroy(&pool);
-}
-END_TEST
-
-/* A worker of another version says which; one from before there was a greeting breaks off at it. */
-START_TEST(worker_of_another_version)
-{
-    char *old = rfg_asprintf("%s/rfg-compile", root), *ours = strdup(getenv("RFG_COMPILE_WORKER"));
-    if (!request("", "").target)
-        return;
-    put_file("rfg-compile", "#!/bin/sh\nhead -c 56 >/dev/null\nkill -KILL $$\n");
-    ck_assert_int_eq(chmod(old, 0755), 0);
-    struct rfg_jit_pool *pool;
-    for (int known = 0; known < 2; known++) {
-        if (known)
-            setenv("RFG_TEST_WORKER_VERSION", "99.7.1", 1);
-        else
-            setenv("RFG_COMPILE_WORKER", old, 1);
-        pool = rfg_jit_pool_create(1, 30);
-        double start = rfg_now();
-        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO,
-                     known ? "version mismatch" : "SIGKILL before it said its version");
-        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, known ? "the compiler is rfg 99.7.1, protocol" : old);
-        expect_error(pool, "scale{}", KERNEL "}\n", RFG_ERROR_IO, "rfg " RFG_VERSION ", protocol");
-        ck_assert_double_lt(rfg_now() - start, 10);
-        rfg_jit_pool_destroy(&pool);
-        setenv("RFG_COMPILE_WORKER", ours, 1);
-    }
-    free(ours);
-    unsetenv("RFG_TEST_WORKER_VERSION");
-    pool = rfg_jit_pool_create(1, 60);
-    expect_good(pool, "same");
-    expect_good(pool, "again"); /* one greeting a worker */
-    rfg_jit_pool_destroy(&pool);
-    free(old);
-}
-END_TEST
-
-enum { DONE = 3 };
-
-START_TEST(no_worker_program)
-{
-    if (!request("", "").target)
-        _exit(DONE);
-    setenv("RFG_COMPILE_WORKER", "/nowhere/rfg-compile", 1);
-    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* it warns */
-    struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 60);
-    expect_good(pool, "here");
-    rfg_jit_pool_destroy(&pool);
-    /* LeakSanitizer looks at each thread's storage and crashes on that of comgr, which ran in a thread that has ended.
-     */
-    teardown();
-    _exit(DONE);
-}
-END_TEST
-
-static int seen[6];
-static char errors[6][400];
-
-static void note(void *ctx, int i, rfg_status st, const char *error)
-{
-    ck_assert_ptr_eq(ctx, seen);
-    seen[i]++;
-    snprintf(errors[i], sizeof(errors[i]), "%s", st ? error : "");
-}
-
-START_TEST(prefetch_survives_crash_and_hang)
-{
-    static const char *const names[6] = { "a", "b", "crashes", "c", "hangs", "d" };
-    if (!request("", "").target)
-        return;
-    setenv("RFG_TEST_WORKER_CRASH", "crashes", 1);
-    setenv("RFG_TEST_WORKER_HANG", "hangs", 1);
-    char sources[6][1000];
-    struct rfg_jit_request reqs[6];
-    for (int i = 0; i < 6; i++) {
-        snprintf(sources[i], sizeof(sources[i]), KERNEL "    y[%d] = 1;\n}\n", i);
-        reqs[i] = request(names[i], sources[i]);
-    }
-    struct rfg_cache *cache = rfg_cache_open("", 0);
-    struct rfg_jit_pool *pool = rfg_jit_pool_create(2, 8);
-    ck_assert_int_eq(rfg_jit_prefetch(cache, pool, 2, reqs, 6, note, seen), 2);
-    for (int i = 0; i < 6; i++) {
-        bool bad = i == 2 || i == 4;
-        ck_assert_int_eq(seen[i], 1);
-        ck_assert_msg((errors[i][0] != 0) == bad, "%s: '%s'", names[i], errors[i]);
-    }
-    ck_assert_ptr_nonnull(strstr(errors[2], "SIGABRT"));
-    ck_assert_ptr_nonnull(strstr(errors[4], "8.0 s"));
-    struct rfg_cache_stats s;
-    ck_assert_int_eq(rfg_jit_prefetch(cache, pool, 2, reqs, 2, NULL, NULL), 0);
-    rfg_cache_get_stats(cache, &s);
-    ck_assert_uint_eq(s.memory_hits, 2);
-    ck_assert_uint_eq(s.compiles, 6);
-    ck_assert_int_eq(rfg_jit_prefetch(cache, NULL, 2, reqs, 6, NULL, NULL), 0); /* without a pool: in this process */
-    rfg_jit_pool_destroy(&pool);
-    rfg_cache_close(&cache);
-    ck_assert_int_eq(entries_in(root), 0);
-}
-END_TEST
+/* ---- the machine ------------------------------------------------------------------------------------------------- */
 
 /* What the machine did is no verdict about a kernel. */
 static const struct {
@@ -659,6 +420,25 @@ START_TEST(passing_faults_are_no_verdict)
     free(log);
     free(path);
     free(text);
+}
+END_TEST
+
+START_TEST(code_objects_are_of_version_5)
+{
+    struct rfg_jit_request req = { .name = "x", .entry = "x", .target = "gfx942", .source = KERNEL "}\n" };
+    struct rfg_blob code;
+    char *log, *path = rfg_asprintf("%s/clang", root);
+    if (system("command -v clang-19 > /dev/null"))
+        return;
+    put_file("clang", "#!/bin/sh\ncase \"$*\" in --version|--print*|*-cpus) exec clang-19 \"$@\";; esac\n"
+                      "exec clang-19 -mcode-object-version=6 \"$@\"\n"); /* as a default: the last one is taken */
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    setenv("RFG_CLANG", path, 1);
+    ck_assert_msg(rfg_jit_clang.compile(&req, &code, &log) == RFG_OK, "%s", rfg_last_error());
+    free(log);
+    ck_assert_int_eq(((unsigned char *)code.data)[EI_ABIVERSION], 3); /* ELFABIVERSION_AMDGPU_HSA_V5 */
+    rfg_blob_free(&code);
+    free(path);
 }
 END_TEST
 
@@ -713,33 +493,6 @@ START_TEST(temporary_directories_are_swept)
 }
 END_TEST
 
-/* A program that is killed leaves neither workers nor temporary files. */
-START_TEST(workers_end_with_their_program)
-{
-    if (!request("", "").target)
-        return;
-    int ready[2];
-    ck_assert_int_eq(pipe(ready), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        setenv("RFG_TEST_WORKER_HANG", "hangs", 1);
-        struct rfg_jit_pool *pool = rfg_jit_pool_create(1, 60);
-        expect_good(pool, "first");
-        ck_assert_int_eq(write(ready[1], "x", 1), 1);
-        expect_good(pool, "hangs");
-        _exit(0);
-    }
-    char c;
-    ck_assert_int_eq(read(ready[0], &c, 1), 1);
-    ck_assert_int_gt(entries_in(root), 0);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    for (int i = 0; i < 500 && entries_in(root) > 0; i++)
-        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-    ck_assert_int_eq(entries_in(root), 0);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("jit");
@@ -759,14 +512,6 @@ int main(void)
     tcase_add_test(tc, provider_choice);
     tcase_add_test(tc, missing_compilers_say_so);
     tcase_add_test(tc, second_run_calls_no_compiler);
-    tcase_add_test(tc, worker_compiles_the_same);
-    tcase_add_test(tc, worker_crash_costs_one);
-    tcase_add_test(tc, worker_hang_costs_one);
-    tcase_add_loop_test(tc, worker_that_is_none, 0, 3);
-    tcase_add_test(tc, worker_of_another_version);
-    tcase_add_exit_test(tc, no_worker_program, DONE);
-    tcase_add_test(tc, prefetch_survives_crash_and_hang);
-    tcase_add_test(tc, workers_end_with_their_program);
     suite_add_tcase(s, tc);
 
     tc = tcase_create("machine");
@@ -774,6 +519,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, temporary_directories_are_swept);
     tcase_add_loop_test(tc, passing_faults_are_no_verdict, 0, (int)(sizeof(breaking) / sizeof(breaking[0])));
+    tcase_add_test(tc, code_objects_are_of_version_5);
     tcase_add_test(tc, no_temporary_directory_is_no_verdict);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -629,7 +629,9 @@ START_TEST(privileged_program_takes_nothing_from_its_caller)
                 { "RFG_COMPILE_WORKER", "worker" },
                 { "RFG_ZIGLANG_PYTHON", "python3" },
                 { "RFG_LIBNVRTC", "libevil.so" },
+                { "RFG_LIBHIP", "libevil.so" },
                 { "RFG_LIBHIPRTC", "libevil.so" },
+                { "RFG_LIBCOMGR", "libevil.so" },
                 { "RFG_CACHE_DIR", "evil-cache" },
                 { "XDG_CACHE_HOME", "evil-xdg" },
                 { "HOME", "evil-home" },
@@ -656,6 +658,29 @@ START_TEST(privileged_program_takes_nothing_from_its_caller)
         ck_assert_msg(!strstr(text, "evil") && !strstr(text, root), "%s", text);
         free(text);
     }
+}
+END_TEST
+
+/* A ROCm of its caller's: its hipRTC would be loaded into the program. */
+START_TEST(privileged_program_does_not_heed_rocm_path)
+{
+    const char *fake = rfg_env("RFG_FAKE_ROCM");
+    char path[700];
+    if (!is_root("a set-uid program"))
+        return;
+    ck_assert_msg(fake, "RFG_FAKE_ROCM must name a library");
+    snprintf(path, sizeof(path), "%s/evil-rocm/lib", root);
+    ck_assert(rfg_mkdirs(path));
+    snprintf(path, sizeof(path), "%s/evil-rocm/lib/libhiprtc.so", root);
+    ck_assert_int_eq(symlink(fake, path), 0);
+    snprintf(path, sizeof(path), "%s/evil-rocm", root);
+    setenv("ROCM_PATH", path, 1);
+    char *text = run_as(false);
+    ck_assert_msg(strstr(text, "evil-rocm/lib/libhiprtc.so has no hiprtcVersion") != NULL, "%s", text);
+    free(text);
+    text = run_as(true);
+    ck_assert_msg(strstr(text, "privileged 1") && !strstr(text, "evil"), "%s", text);
+    free(text);
 }
 END_TEST
 
@@ -695,7 +720,7 @@ static int look_for_getenv(const char *path, const struct stat *st, int kind, st
 
 START_TEST(environment_has_one_door)
 {
-    static const char *const dirs[] = { "dispatch", "ops", "emu", "tuner", "bench" };
+    static const char *const dirs[] = { "base", "dispatch", "ops", "emu", "tuner", "bench" };
     const char *source = rfg_env("RFG_SOURCE_ROOT"), *bin = rfg_env("RFG_BINDIR");
     ck_assert_msg(source && bin, "RFG_SOURCE_ROOT and RFG_BINDIR must be set");
     char path[600], cmd[1300];
@@ -751,6 +776,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, modules_of_the_current_directory);
     tcase_add_loop_test(tc, output_of_a_compiler, 0, 2);
     tcase_add_test(tc, privileged_program_takes_nothing_from_its_caller);
+    tcase_add_test(tc, privileged_program_does_not_heed_rocm_path);
     tcase_add_test(tc, environment_has_one_door);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -13,13 +13,14 @@
 
 /* How a caller's params struct differs from the one this library was compiled with. All zero: not at all. */
 struct foreign {
+    bool quant; /* of the rfg_quant that params point to, not of params */
     bool sized;
     size_t size;        /* what its member says, if sized */
     size_t kept;        /* bytes that are as this library has them; 0: all */
     unsigned char rest; /* what the bytes after those are */
     size_t dirt;        /* a byte that is 1; 0: none */
 };
-extern size_t params_size; /* sizeof the params struct of the last call; 0: it takes none */
+extern size_t params_size; /* sizeof the params struct (or rfg_quant) of the last call; 0: it takes none */
 
 /* A call of any operator. */
 struct call {
@@ -29,6 +30,7 @@ struct call {
     rfg_norm_params norm;
     rfg_act_params act;
     rfg_mha_params mha;
+    rfg_embedding_params embedding;
     struct foreign foreign;
     rfg_stream stream;
 };

@@ -50,13 +50,17 @@ static const struct wrong no_wrongs[] = { { NULL, NULL } };
 
 /* ---- gemm ------------------------------------------------------------------------------------------------------- */
 
-/* The call's params struct as its caller has it: see struct foreign. */
+/* The call's params struct, or its quant, as its caller has it: see struct foreign. */
 size_t params_size;
 
-static void *params_of(const struct call *c, const void *params, size_t own)
+static void *params_of(const struct call *c, bool quant, void *params, size_t own)
 {
     static _Alignas(64) unsigned char caller[8192];
     const struct foreign *f = &c->foreign;
+    if (f->quant != quant) {
+        memcpy(params, &own, sizeof(own));
+        return params;
+    }
     size_t size = f->sized ? f->size : own;
     memset(caller, f->rest, sizeof(caller));
     memcpy(caller, params, f->kept ? f->kept : own);
@@ -66,7 +70,8 @@ static void *params_of(const struct call *c, const void *params, size_t own)
     params_size = own;
     return caller;
 }
-#define PARAMS(p) params_of(c, &(p), sizeof(p))
+#define PARAMS(p) params_of(c, false, &(p), sizeof(p))
+#define QUANT(q)  params_of(c, true, &(q), sizeof(q))
 
 static rfg_status gemm(const struct call *c)
 {
@@ -90,9 +95,9 @@ static rfg_status rmsnorm(const struct call *c)
 
 static rfg_status rmsnorm_quant(const struct call *c)
 {
-    rfg_quant q = { c->kind, c->t[2], c->t[3] };
+    rfg_quant q = { 0, c->kind, c->t[2], c->t[3] };
     rfg_norm_params p = c->norm;
-    p.quant = &q;
+    p.quant = QUANT(q);
     return rfg_op_rmsnorm(c->ctx, c->t[0], c->t[1], c->t[4], PARAMS(p), c->stream);
 }
 
@@ -105,9 +110,9 @@ static rfg_status layernorm(const struct call *c)
 
 static rfg_status add_rmsnorm(const struct call *c)
 {
-    rfg_quant q = { c->kind, c->t[4], c->t[5] };
+    rfg_quant q = { 0, c->kind, c->t[4], c->t[5] };
     rfg_norm_params p = c->norm;
-    p.quant = &q;
+    p.quant = QUANT(q);
     return rfg_op_add_rmsnorm(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[6], PARAMS(p), c->stream);
 }
 
@@ -169,17 +174,17 @@ static rfg_status act(const struct call *c)
 
 static rfg_status act_quant(const struct call *c)
 {
-    rfg_quant q = { c->kind, c->t[2], c->t[3] };
+    rfg_quant q = { 0, c->kind, c->t[2], c->t[3] };
     rfg_act_params p = c->act;
-    p.quant = &q;
+    p.quant = QUANT(q);
     return rfg_op_act(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
 }
 
 static rfg_status act_and_mul(const struct call *c)
 {
-    rfg_quant q = { c->kind, c->t[2], c->t[3] };
+    rfg_quant q = { 0, c->kind, c->t[2], c->t[3] };
     rfg_act_params p = c->act;
-    p.quant = &q;
+    p.quant = QUANT(q);
     return rfg_op_act_and_mul(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
 }
 
@@ -306,6 +311,25 @@ static void max_q_negative(struct call *c)
 static const struct wrong mha_wrongs[] = { MHA_WRONGS, { NULL, NULL } };
 static const struct wrong varlen_wrongs[] = { MHA_WRONGS, { "max_seqlen_q", max_q_negative }, { NULL, NULL } };
 
+/* ---- embedding: y, ids, table ------------------------------------------------------------------------------------ */
+
+static rfg_status embedding(const struct call *c)
+{
+    rfg_embedding_params p = c->embedding;
+    return rfg_op_embedding(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+static void embedding_scale_nan(struct call *c)
+{
+    c->embedding.scale = NAN;
+}
+static void embedding_scale_inf(struct call *c)
+{
+    c->embedding.scale = -INFINITY;
+}
+static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan },
+                                                 { "scale", embedding_scale_inf },
+                                                 { NULL, NULL } };
+
 /* ---- the calls ----------------------------------------------------------------------------------------------------
  */
 
@@ -318,17 +342,17 @@ const struct form forms[] = {
       .args = { { "y", T2(B, 4, 6), ARG_OUT, FLOATS },
                 { "x", T2(B, 4, 8), 0 },
                 { "w", T2(B, 6, 8), 0 },
-                { "bias", T1(B, 6), ARG_OPTIONAL } } },
+                { "bias", T1(B, 6), ARG_OPTIONAL, 1u << RFG_F32 } } },
     { "rfg_op_gemm", "gemm", "rows apart", gemm, .wrongs = no_wrongs, .n = 4,
       .args = { { "y", { NULL, RFG_F32, 2, { 4, 6 }, { 7, 1 } }, ARG_OUT, FLOATS },
                 { "x", { NULL, B, 2, { 4, 8 }, { 9, 1 } }, 0 },
                 { "w", { NULL, B, 2, { 6, 8 }, { 16, 1 } }, 0 },
-                { "bias", T1(B, 6), ARG_OPTIONAL } } },
+                { "bias", T1(B, 6), ARG_OPTIONAL, 1u << RFG_F32 } } },
     { "rfg_op_gemm", "gemm", "prepacked", gemm, .wrongs = no_wrongs, .n = 4,
       .args = { { "y", T2(RFG_F16, 3, 32), ARG_OUT, FLOATS },
                 { "x", T2(RFG_F16, 3, 64), 0 },
                 { "w", T5(RFG_F16, 2, 2, 4, 16, 8), 0 },
-                { "bias", T1(RFG_F16, 32), ARG_OPTIONAL } } },
+                { "bias", T1(RFG_F16, 32), ARG_OPTIONAL, 1u << RFG_F32 } } },
     { "rfg_gemm_prepack", "gemm_prepack", "plain", prepack, .wrongs = no_wrongs, .n = 2,
       .args = { { "dst", T5(B, 2, 2, 4, 16, 8), ARG_OUT }, { "src", T2(B, 32, 64), 0 } } },
     { "rfg_op_rmsnorm", "rmsnorm", "plain", rmsnorm, .wrongs = rmsnorm_wrongs, .n = 3,
@@ -396,6 +420,10 @@ const struct form forms[] = {
                 { "x", T2(RFG_F16, 3, 260), 0 },
                 { "q", T2(RFG_E4M3, 3, 130), ARG_OUT, CODES },
                 { "scale", T2(RFG_F32, 3, 2), ARG_OUT } } },
+    { "rfg_op_embedding", "embedding", "plain", embedding, .wrongs = embedding_wrongs, .n = 3,
+      .args = { { "y", T2(B, 3, 20), ARG_OUT, 1u << RFG_F32 },
+                { "ids", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 4 } },
+                { "table", T2(B, 5, 20), 0, .sizes = 1 } } },
     { "rfg_op_mha", "mha", "dense", mha, .wrongs = mha_wrongs, .n = 7,
       .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
                 { "q", T4(B, 2, 3, 4, 64), 0 },

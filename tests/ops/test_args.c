@@ -285,16 +285,20 @@ START_TEST(sizes_of_params)
 {
     rfg_context *ctx = open_cpu();
     struct trial r;
-    start(&r, &forms[_i], ctx);
+    start(&r, &forms[_i / 2], ctx);
+    bool quant = _i % 2; /* what params point to */
+    const char *says = quant ? "quant has size" : "params has size";
+    params_size = 0;
+    ck_assert_int_eq(foreign_call(&r, ctx, (struct foreign){ .quant = quant }), RFG_OK);
     const size_t own = params_size,
                  wrong[] = { 0, 1, 7, own - 1, own + 1, own + 4, 4104, 1 << 20, SIZE_MAX - 7, SIZE_MAX };
     const size_t larger[] = { own + 8, own + 64, 4096 };
     for (int i = 0; own && i < COUNT(wrong); i++) {
-        r.call.foreign = (struct foreign){ .sized = true, .size = wrong[i] };
-        expect_refusal(&r, ctx, "size", "of that size");
+        r.call.foreign = (struct foreign){ .quant = quant, .sized = true, .size = wrong[i] };
+        expect_refusal(&r, ctx, says, "of that size");
     }
     for (int i = 0; own && i < COUNT(larger); i++) {
-        struct foreign f = { .sized = true, .size = larger[i] };
+        struct foreign f = { .quant = quant, .sized = true, .size = larger[i] };
         ck_assert_msg(foreign_call(&r, ctx, f) == RFG_OK, "%s: %zu: %s", r.f->fn, larger[i], rfg_last_error());
         f.dirt = larger[i]; /* right behind it */
         ck_assert_msg(foreign_call(&r, ctx, f) == RFG_OK, "%s: %zu: %s", r.f->fn, larger[i], rfg_last_error());
@@ -302,16 +306,17 @@ START_TEST(sizes_of_params)
             lay(&r);
             f.dirt = last ? larger[i] - 1 : own;
             r.call.foreign = f;
-            expect_refusal(&r, ctx, "size", "with something behind what is known");
+            expect_refusal(&r, ctx, says, "with something behind what is known");
         }
     }
     /* What a smaller one lacks is as if it were 0, whatever lies behind it. */
     for (size_t size = sizeof(size_t); size < own; size += sizeof(size_t)) {
-        rfg_status st = foreign_call(&r, ctx, (struct foreign){ .sized = true, .size = own, .kept = size });
+        rfg_status st =
+            foreign_call(&r, ctx, (struct foreign){ .quant = quant, .sized = true, .size = own, .kept = size });
         char *error = st == RFG_OK ? NULL : strdup(rfg_last_error());
         memcpy(r.before, r.arena, BYTES);
-        rfg_status got =
-            foreign_call(&r, ctx, (struct foreign){ .sized = true, .size = size, .kept = size, .rest = 255 });
+        rfg_status got = foreign_call(
+            &r, ctx, (struct foreign){ .quant = quant, .sized = true, .size = size, .kept = size, .rest = 255 });
         ck_assert_msg(got == st, "%s: %zu: %s", r.f->fn, size, rfg_last_error());
         ck_assert_msg(!error || !strcmp(error, rfg_last_error()), "%s: %zu: '%s'", r.f->fn, size, rfg_last_error());
         ck_assert_msg(!memcmp(r.before, r.arena, BYTES), "%s: %zu: another result", r.f->fn, size);
@@ -760,7 +765,7 @@ int main(void)
     suite_add_tcase(s, tc);
     tcase_add_loop_test(tc, operators, 0, n_forms);
     tcase_add_loop_test(tc, in_place, 0, n_forms);
-    tcase_add_loop_test(tc, sizes_of_params, 0, n_forms);
+    tcase_add_loop_test(tc, sizes_of_params, 0, 2 * n_forms);
     tcase_add_test(tc, default_params);
     tcase_add_loop_test(tc, other_functions, 0, COUNT(functions));
     tcase_add_test(tc, all_public_functions_are_here);

@@ -16,6 +16,7 @@
 #include "ops/embed.h"
 #include "ops/gemm/gemm.h"
 #include "tuner/harness.h"
+#include "tests/op_cases.h"
 #include "tests/suite.h"
 #include "tests/tempfiles.h"
 
@@ -27,14 +28,6 @@ static struct rfg_device device(const char *arch)
     struct rfg_device dev;
     ck_assert_msg(rfg_device_imagine(&dev, arch), "%s", arch);
     return dev;
-}
-
-static struct rfg_problem problem(const char *text)
-{
-    struct rfg_problem prob;
-    struct rfg_reason why;
-    ck_assert_msg(rfg_problem_parse(&prob, text, &why), "%s", why.text);
-    return prob;
 }
 
 /* ---- the manifest --------------------------------------------------------------------------------------------- */
@@ -68,7 +61,7 @@ START_TEST(table_is_right)
             AT("N", n);
             AT("K", k);
             if (!strcmp(a->macros[i].name, "ARG_BYTES"))
-                ck_assert_uint_eq((size_t)a->macros[i].value, op->kargs_size);
+                ck_assert_uint_eq((size_t)a->macros[i].value, GEMM_ARGS_BYTES);
         }
     }
     ck_assert_int_eq(n, N_ARCHS);
@@ -182,7 +175,7 @@ START_TEST(only_where_it_was_written_for)
         { "gfx942", "gemm f32,f32->f32 M=1 N=64 K=512", "f32,f32->f32: not one of the dtypes" },
         { "gfx90a", "gemm f16,f16->f16 M=1 N=64 K=512", "f16,f16->f16: not one of the dtypes" },
     };
-    struct rfg_problem prob = problem("gemm bf16,bf16->bf16 M=1 N=1024 K=7168");
+    struct rfg_problem prob = op_problem("gemm bf16,bf16->bf16 M=1 N=1024 K=7168");
     struct rfg_reason why;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         struct rfg_device dev = device(others[i]);
@@ -198,12 +191,12 @@ START_TEST(only_where_it_was_written_for)
     }
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         struct rfg_device dev = device(refused[i].arch);
-        prob = problem(refused[i].problem);
+        prob = op_problem(refused[i].problem);
         ck_assert_msg(!gemm_skinny_mma_asm.supports(&dev, &prob, &why), "%s", refused[i].problem);
         ck_assert_msg(strstr(why.text, refused[i].says) != NULL, "%s: %s", refused[i].problem, why.text);
     }
     struct rfg_device dev = device("gfx942");
-    prob = problem("gemm f16,f16->f32 M=5 N=64 K=512");
+    prob = op_problem("gemm f16,f16->f32 M=5 N=64 K=512");
     ck_assert(gemm_skinny_mma_asm.supports(&dev, &prob, &why));
     ck_assert(!rfg_variant_check(&gemm_skinny_mma_asm, &dev, &prob, (const int[]){ 4, 4, 4, 4 }, &why));
     ck_assert_msg(strstr(why.text, "m_tile=4: must be at least M=5") != NULL, "%s", why.text);
@@ -245,7 +238,7 @@ START_TEST(the_model_ranks_it)
         struct rfg_device dev = device(archs[a]);
         for (size_t m = 0; m < 6; m++)
             for (size_t n = 0; n < 4; n++) {
-                struct rfg_problem prob = problem("gemm bf16,bf16->bf16 M=1 N=1 K=7168");
+                struct rfg_problem prob = op_problem("gemm bf16,bf16->bf16 M=1 N=1 K=7168");
                 prob.v[GEMM_M] = ms[m];
                 prob.v[GEMM_N] = ns[n];
                 double floor = ns[n] * 7168.0 * 2 / (1e3 * dev.mem_gbps);
@@ -276,7 +269,7 @@ static int each_set(const struct rfg_device *dev,
 {
     const struct rfg_variant *var = &gemm_skinny_mma_asm;
     const struct rfg_asm *a = rfg_asm_find(var->name, dev, NULL);
-    struct rfg_problem prob = problem("gemm bf16,bf16->bf16 M=1 N=64 K=512");
+    struct rfg_problem prob = op_problem("gemm bf16,bf16->bf16 M=1 N=64 K=512");
     int n = 0, n_dtypes = 0, p[RFG_MAX_PARAMS];
     while (n_dtypes < 12 && a->dtypes[n_dtypes])
         n_dtypes++;
@@ -345,7 +338,7 @@ static struct rfg_jit_request request(const struct rfg_device *dev, const char *
                                       struct rfg_kernel *kernel)
 {
     struct rfg_jit_request req;
-    struct rfg_problem prob = problem(text);
+    struct rfg_problem prob = op_problem(text);
     ck_assert_msg(rfg_variant_request(dev, &prob, &gemm_skinny_mma_asm, p, &req, name, kernel) == RFG_OK, "%s",
                   rfg_last_error());
     return req;
@@ -483,7 +476,7 @@ END_TEST
 
 static void run_right(rfg_context *ctx, const char *text, const int *p, enum rfg_data data)
 {
-    struct rfg_problem prob = problem(text);
+    struct rfg_problem prob = op_problem(text);
     struct rfg_case_params params = { .seed = 7, .data = data };
     struct rfg_case *c;
     struct rfg_plan *plan;
@@ -570,7 +563,7 @@ START_TEST(same_bits_in_any_schedule)
         snprintf(text, sizeof(text), "%d", seed);
         setenv("RFG_EMU_SCHEDULE", text, 1);
         rfg_context *ctx = context(archs[_i]);
-        struct rfg_problem prob = problem("gemm bf16,bf16->f32 M=8 N=13 K=4104");
+        struct rfg_problem prob = op_problem("gemm bf16,bf16->f32 M=8 N=13 K=4104");
         struct rfg_case_params params = { .seed = 3 };
         struct rfg_case *c;
         struct rfg_plan *plan;

@@ -416,6 +416,73 @@ START_TEST(same_bits_from_any_threads)
 }
 END_TEST
 
+/* A W of another format than X's has the bits of the fp32 one that it stands for, whether any kernel of a GPU takes
+ * that format or not: each of the format's codes, with scales and without. */
+static const struct {
+    rfg_dtype w, w_scale;
+    int group;
+} w_formats[] = {
+    { RFG_I4, RFG_F32, 32 }, { RFG_I4, RFG_F16, 64 },         { RFG_E2M1, RFG_E8M0, 32 },
+    { RFG_I8, RFG_BF16, 2 }, { RFG_E4M3, RFG_DTYPE_NONE, 0 }, { RFG_F16, RFG_DTYPE_NONE, 0 },
+};
+
+START_TEST(decoded_w)
+{
+    static const struct shape shapes[] = { { 1, 33, 128, 1 }, { 5, 37, 64, 0 }, { 130, 9, 2112, 1 }, { 3, 4, 0, 1 } };
+    const struct rfg_format *f = rfg_format((int)w_formats[_i].w), *fs = rfg_format((int)w_formats[_i].w_scale);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct setting g;
+        struct shape s = shapes[i];
+        s.dtype = s.dtype_y = RFG_F32;
+        s.pad = 2;
+        make(&g, s);
+        int64_t ldw = g.a.ldw, groups = fs ? s.k / w_formats[_i].group : 0;
+        char *codes = malloc((size_t)rfg_format_bytes((int)w_formats[_i].w, s.n * ldw) + 1);
+        char *scales = malloc((size_t)(s.n * groups) * 4 + 1);
+        float *as_fp32 = (float *)(uintptr_t)g.a.w; /* make()'s */
+        double values[RFG_FORMAT_MAX_ELEMENTS], scale = 1;
+        for (int64_t at = 0; at < s.n * groups; at++) {
+            scale = ldexp(1 + (double)(at % 3) / 4, (int)(at % 5) - 2);
+            fs->encode(fs, scales + at * fs->bytes, &scale);
+        }
+        for (int64_t at = 0; at < s.n * ldw; at += f->elements) {
+            int64_t n = at / ldw, k = at % ldw;
+            char *block = codes + at / f->elements * f->bytes;
+            for (int b = 0; b < f->bytes; b++)
+                block[b] = (char)(rfg_random(&seed) & (f->kind == RFG_FORMAT_FLOAT ? 0x77 : 0xff)); /* no NaN */
+            f->decode(f, block, values);
+            for (int e = 0; e < f->elements && k + e < s.k; e++) {
+                if (fs && (k + e) % w_formats[_i].group == 0)
+                    fs->decode(fs, scales + (n * groups + (k + e) / w_formats[_i].group) * fs->bytes, &scale);
+                as_fp32[at + e] = (float)(values[e] * (fs ? scale : 1));
+            }
+        }
+        struct setting d = g;
+        d.prob.dtype[1] = (uint8_t)w_formats[_i].w;
+        d.prob.v[GEMM_W_SCALE] = w_formats[_i].w_scale;
+        d.prob.v[GEMM_W_GROUP] = w_formats[_i].group;
+        d.a.w = codes;
+        d.a.w_scale = fs ? scales : NULL;
+        char *want = malloc(g.y_size);
+        int p[RFG_MAX_PARAMS] = { 0 }, tried = 0;
+        for (p[0] = 1; p[0] <= 4; p[0] *= 2)
+            for (p[1] = 1; p[0] * p[1] <= 8; p[1] *= 2)
+                for (p[2] = 0; p[2] <= 1024; p[2] += 1024, tried++) {
+                    run_with(&g, &gemm_cpu_portable, 2, p);
+                    memcpy(want, g.block[0], g.y_size);
+                    run_with(&d, &gemm_cpu_portable, 2, p);
+                    ck_assert_msg(!memcmp(want, d.block[0], g.y_size), "%s M=%d rows=%d cols=%d k_block=%d: other bits",
+                                  f->name, s.m, p[0], p[1], p[2]);
+                }
+        ck_assert_int_eq(tried, 18);
+        free(want);
+        free(codes);
+        free(scales);
+        drop(&g);
+    }
+}
+END_TEST
+
 START_TEST(special_values)
 {
     for (int d = 0; d < 3; d++) {
@@ -523,6 +590,7 @@ int main(void)
     tcase_add_test(t, odd_shapes);
     tcase_add_loop_test(t, blocked, 0, 4);
     tcase_add_loop_test(t, same_bits_from_any_threads, 0, 4);
+    tcase_add_loop_test(t, decoded_w, 0, (int)(sizeof(w_formats) / sizeof(w_formats[0])));
     tcase_add_test(t, special_values);
     tcase_add_test(t, tiny_values);
     tcase_add_test(t, rounding);

@@ -3,6 +3,7 @@
  * The table of formats (ops/format.h): every code of every format both ways, what rounds where, blocks and bytes. The
  * expected values are literals and C's own types; the harness' conversions, written apart, must agree too. */
 #include <check.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static const struct {
     { RFG_I4, "i4", 2, 1, RFG_FORMAT_INT, 7, 1 },
     { RFG_E2M1, "e2m1", 2, 1, RFG_FORMAT_FLOAT, 6, 0.5 },
     { RFG_E8M0, "e8m0", 1, 1, RFG_FORMAT_SCALE, 0x1p127, 0x1p-127 },
+    { RFG_I64, "i64", 1, 8, RFG_FORMAT_INT, 0x1p63, 1 },
 };
 #define ROWS ((int)(sizeof(rows) / sizeof(rows[0])))
 
@@ -40,7 +42,7 @@ static int bits_of(rfg_dtype d)
 }
 
 /* One element of a block whose other one must stay out of it. */
-static double value_of(rfg_dtype d, uint32_t code)
+static double value_of(rfg_dtype d, uint64_t code)
 {
     const struct rfg_format *f = rfg_format((int)d);
     double v[RFG_FORMAT_MAX_ELEMENTS];
@@ -55,10 +57,10 @@ static double value_of(rfg_dtype d, uint32_t code)
     return v[0];
 }
 
-static uint32_t code_of(rfg_dtype d, double value)
+static uint64_t code_of(rfg_dtype d, double value)
 {
     const struct rfg_format *f = rfg_format((int)d);
-    uint32_t code = 0;
+    uint64_t code = 0;
     if (f->elements == 2) {
         uint8_t b = 0xff;
         double first[] = { value, 1 }, second[] = { 1, value };
@@ -99,16 +101,16 @@ START_TEST(table)
     ck_assert(rfg_format_find("bf16", 3) == RFG_DTYPE_NONE && rfg_format_find("f16x", 3) == RFG_F16 &&
               rfg_format_find("none", 4) == RFG_DTYPE_NONE && rfg_format_find("", 0) == RFG_DTYPE_NONE);
     ck_assert_str_eq(rfg_format_names(names, sizeof(names)),
-                     "f32, f16, bf16, e4m3, e4m3fnuz, e5m2, i8, i32, i4, e2m1 or e8m0");
+                     "f32, f16, bf16, e4m3, e4m3fnuz, e5m2, i8, i32, i4, e2m1, e8m0 or i64");
     ck_assert_str_eq(rfg_format_names(names, 8), "f32, f1");
 }
 END_TEST
 
 /* From C's types and literals. */
-static double expected(rfg_dtype d, uint32_t code)
+static double expected(rfg_dtype d, uint64_t at)
 {
     static const double e2m1[] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
-    uint32_t wide = code << 16;
+    uint32_t code = (uint32_t)at, wide = code << 16;
     uint16_t half = (uint16_t)code;
     float f;
     _Float16 h;
@@ -138,6 +140,8 @@ static double expected(rfg_dtype d, uint32_t code)
         return (int8_t)code;
     case RFG_I32:
         return (int32_t)code;
+    case RFG_I64:
+        return (double)(int64_t)at;
     case RFG_I4:
         return code < 8 ? code : (double)code - 16;
     case RFG_E2M1:
@@ -149,34 +153,37 @@ static double expected(rfg_dtype d, uint32_t code)
     }
 }
 
+#define DOUBLES 53 /* bits: of integers that are all doubles */
+
+/* A prime: all exponents, all ends. */
+static uint64_t step_of(int bits)
+{
+    return bits == 64 ? 68718952447 : bits == 32 ? 65521 : 1;
+}
+
 START_TEST(codes)
 {
     rfg_dtype d = rows[_i].dtype;
     int bits = bits_of(d);
-    uint64_t end = (uint64_t)1 << bits;
-    uint64_t step = bits == 32 ? 65521 : 1; /* a prime: all exponents, all ends */
-    for (uint64_t at = 0; at < end; at += step) {
-        uint32_t code = (uint32_t)at;
+    uint64_t end = (uint64_t)1 << (bits < DOUBLES ? bits : DOUBLES), step = step_of(bits);
+    for (uint64_t code = 0; code < end; code += step) {
         double v = value_of(d, code), want = expected(d, code);
-        uint8_t one[4];
-        memcpy(one, &code, 4);
-        ck_assert_msg(same(v, want), "%s: code 0x%x is %a, not %a", rows[_i].name, code, v, want);
-        ck_assert_msg(same(rfg_load(one, d, 0), want), "%s: the harness takes 0x%x for %a", rows[_i].name, code,
-                      rfg_load(one, d, 0));
+        ck_assert_msg(same(v, want), "%s: code 0x%" PRIx64 " is %a, not %a", rows[_i].name, code, v, want);
+        ck_assert_msg(same(rfg_load(&code, d, 0), want), "%s: the harness takes 0x%" PRIx64 " for %a", rows[_i].name,
+                      code, rfg_load(&code, d, 0));
         if (isfinite(v) || (isinf(v) && bits > 8)) /* 8-bit formats saturate */
-            ck_assert_msg(code_of(d, v) == code, "%s: %a is 0x%x, not 0x%x", rows[_i].name, v, code_of(d, v), code);
+            ck_assert_msg(code_of(d, v) == code, "%s: %a is 0x%" PRIx64 ", not 0x%" PRIx64, rows[_i].name, v,
+                          code_of(d, v), code);
     }
 }
 END_TEST
 
-static void expect_code(rfg_dtype d, const char *name, double v, uint32_t code)
+static void expect_code(rfg_dtype d, const char *name, double v, uint64_t code)
 {
-    uint8_t one[8] = { 0 };
-    uint32_t stored = 0;
-    ck_assert_msg(code_of(d, v) == code, "%s: %a becomes 0x%x, not 0x%x", name, v, code_of(d, v), code);
-    rfg_store(one, d, 0, v);
-    memcpy(&stored, one, 4);
-    ck_assert_msg(stored == code, "%s: the harness stores %a as 0x%x, not 0x%x", name, v, stored, code);
+    uint64_t stored = 0;
+    ck_assert_msg(code_of(d, v) == code, "%s: %a becomes 0x%" PRIx64 ", not 0x%" PRIx64, name, v, code_of(d, v), code);
+    rfg_store(&stored, d, 0, v);
+    ck_assert_msg(stored == code, "%s: the harness stores %a as 0x%" PRIx64 ", not 0x%" PRIx64, name, v, stored, code);
 }
 
 /* Between each two neighbours: the middle goes to the even one, all else to the nearer one. */
@@ -185,8 +192,8 @@ START_TEST(rounding)
     rfg_dtype d = rows[_i].dtype;
     int bits = bits_of(d);
     bool is_signed = rows[_i].kind != RFG_FORMAT_SCALE;
-    uint32_t half = (uint32_t)((uint64_t)1 << (bits - is_signed)), step = bits == 32 ? 65521 : 1;
-    for (uint32_t code = 0; code + 1 < half; code += step) {
+    uint64_t half = (uint64_t)1 << ((bits < DOUBLES ? bits : DOUBLES) - is_signed), step = step_of(bits);
+    for (uint64_t code = 0; code + 1 < half; code += step) {
         double a = value_of(d, code), b = value_of(d, code + 1), middle = (a + b) / 2;
         if (!isfinite(a) || !isfinite(b))
             continue;
@@ -204,7 +211,7 @@ END_TEST
 static const struct {
     rfg_dtype dtype;
     double value;
-    uint32_t code;
+    uint64_t code;
 } ends[] = {
     { RFG_F32, INFINITY, 0x7f800000 },
     { RFG_F32, 0x1.ffffffp127, 0x7f800000 },
@@ -236,6 +243,10 @@ static const struct {
     { RFG_I32, 1e30, 0x7fffffff },
     { RFG_I32, -INFINITY, 0x80000000 },
     { RFG_I32, NAN, 0 },
+    { RFG_I64, 1e30, INT64_MAX },
+    { RFG_I64, -INFINITY, 1ull << 63 },
+    { RFG_I64, -1, ~0ull },
+    { RFG_I64, NAN, 0 },
     { RFG_I4, 7.5, 7 },
     { RFG_I4, -INFINITY, 8 },
     { RFG_I4, -0.5, 0 },

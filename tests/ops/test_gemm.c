@@ -71,6 +71,11 @@ static const struct op_case layouts[] = {
       "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=1}" },
     { "gemm bf16,bf16->bf16 M=20 N=71 K=256 ldy=72 bias=1", R, false,
       "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=1}" },
+    /* More tiles along m than a die takes before the next ones: rfg_xcd_tile(). */
+    { "gemm bf16,bf16->bf16 M=600 N=40 K=136", R, false,
+      "gemm_splitk_mma{tile_m=16,tile_n=16,tile_k=64,k_waves=1,stages=2,split_k=2}" },
+    { "gemm bf16,bf16->bf16 M=200 N=70 K=256", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=2}" },
     { "gemm bf16,bf16->bf16 M=40 N=96 K=512 align=8 align_y=2 bias=1", R, false },
     { "gemm f16,f16->f16 M=16 N=128 K=1024 align=2 align_y=8", R, false },
 };
@@ -122,10 +127,33 @@ static const struct op_case partials[] = {
       "gemm_splitk_mma{tile_m=16,tile_n=32,tile_k=128,k_waves=4,stages=2,split_k=20}" },
 };
 
+/* A bias of fp32 in each kernel's epilogue. */
+static const struct op_case fp32_bias[] = {
+    { "gemm bf16,bf16->f32 M=7 N=130 K=512 bias=1 btype=f32", R, false },
+    { "gemm f16,f16->f16 M=33 N=72 K=136 bias=1 btype=f32", E, false },
+    { "gemm bf16,bf16->bf16 M=2 N=9 K=33 bias=1 btype=f32", R, true },
+    { "gemm f16,f16->f32 M=3 N=17 K=0 bias=1 btype=f32 ldy=19", R, false },
+    { "gemm bf16,bf16->bf16 M=12 N=48 K=256 bias=1 btype=f32 packed=1", E, false },
+    { "gemm bf16,bf16->f16 M=40 N=24 K=96 bias=1 btype=f32 align=8 align_y=4", S, false },
+    { "gemm bf16,bf16->f32 M=3 N=10 K=1024 bias=1 btype=f32", R, false,
+      "gemm_skinny{m_tile=4,rows=2,waves=1,unroll=4,split_k=4}" },
+    { "gemm f16,f16->f32 M=20 N=41 K=1024 bias=1 btype=f32", R, false,
+      "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=4}" },
+    { "gemm bf16,bf16->f32 M=20 N=70 K=256 bias=1 btype=f32", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=1}" },
+    { "gemm f16,f16->f32 M=20 N=45 K=1024 bias=1 btype=f32", R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=8}" },
+    { "gemm bf16,bf16->f32 M=70 N=48 K=1024 bias=1 btype=f32", R, false,
+      "gemm_wgmma{swap=0,tile_m=64,tile_n=32,tile_k=64,stages=2,split=16}" },
+    { "gemm f16,f16->f32 M=6 N=150 K=2048 bias=1 btype=f32", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=128,stages=2,split=16}" },
+};
+
 OP_CASES(right_shapes, shapes, "shapes")
 OP_CASES(right_partials, partials, "partial sums, large K")
 OP_CASES(right_zero_sizes, zeroes, "zero sizes")
 OP_CASES(right_layouts, layouts, "strides and alignment")
+OP_CASES(right_fp32_bias, fp32_bias, "fp32 bias")
 OP_CASES(right_values, values, "exact, cancelling, NaN and inf")
 
 START_TEST(tiles_by_turns)
@@ -360,8 +388,15 @@ START_TEST(refusals)
     refused(bad, NULL, WORDS("x has dtype 77", "bf16, f16 or f32"));
     g.tw.dtype = RFG_F16;
     refused(bad, NULL, WORDS("x is bf16, w f16: must be of one dtype"));
+    g.tw.dtype = RFG_E2M1;
+    refused(bad, NULL, WORDS("x is bf16, w e2m1: must be of one dtype"));
+    g.tb.dtype = RFG_F16;
+    refused(bad, &g.tb, WORDS("bias is f16", "must be x's dtype, bf16, or f32"));
+    g.tb.dtype = RFG_I8;
+    refused(bad, &g.tb, WORDS("bias is i8"));
+    g.tb.data = (char *)g.bias + 2;
     g.tb.dtype = RFG_F32;
-    refused(bad, &g.tb, WORDS("bias f32", "of one dtype"));
+    refused(bad, &g.tb, WORDS("bias's data is", "aligned to its element, 4 bytes"));
     g.tx.ndim = 1;
     refused(bad, NULL, WORDS("x has 1 dimensions", "must have 2"));
     g.tb.ndim = 2;
@@ -394,6 +429,11 @@ START_TEST(refusals)
     refused(bad, NULL, WORDS("overlaps w"));
     g.ty.data = g.bias;
     refused(bad, &g.tb, WORDS("overlaps bias"));
+    rfg_tensor scales = rfg_tensor_2d(g.bias, RFG_F32, 8, 1, 1);
+    p = (rfg_gemm_params){ .size = sizeof(p), .w_scale = &scales };
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &p, NULL), bad);
+    ck_assert_str_eq(rfg_last_error(), "rfg_op_gemm: w_scale=f32: must be none, w is bf16");
+    ck_assert_int_eq(g.y[0], 0x7777);
     g.tx = g.tw;
     g.tx.shape[0] = 4; /* inputs may overlap each other */
     ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, NULL, NULL), RFG_OK);
@@ -408,11 +448,34 @@ START_TEST(refusals)
 }
 END_TEST
 
+START_TEST(bad_problems)
+{
+    static const char *const bad[][2] = {
+        { "gemm e4m3,e4m3->bf16 M=1 N=8 K=8", "dtype of x is e4m3: must be bf16, f16 or f32" },
+        { "gemm bf16,bf16->i8 M=1 N=8 K=8", "dtype of y is i8" },
+        { "gemm bf16,f16->bf16 M=1 N=8 K=8", "dtype of w is f16: must be x's, bf16" },
+        { "gemm bf16,e2m1->bf16 M=1 N=8 K=8", "dtype of w is e2m1" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=f32 w_group=8", "w_scale=f32: must be none, w is bf16" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=i8", "w_scale=i8: must be one of none, f32, f16, bf16" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_group=8", "w_group=8: must be 0, w has no scales" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 btype=f32", "btype=f32: there is no bias" },
+        { "gemm f32,f32->bf16 M=1 N=8 K=8 bias=1 btype=f32", "btype=f32: is what it is without, x is f32" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 bias=1 btype=f16", "btype=f16: must be one of x, f32" },
+    };
+    struct rfg_problem p;
+    struct rfg_reason why;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(!rfg_problem_parse(&p, bad[i][0], &why), "%s is taken", bad[i][0]);
+        ck_assert_msg(strstr(why.text, bad[i][1]) != NULL, "%s: %s", bad[i][0], why.text);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return op_main("gemm",
-                   OP_TESTS(right_shapes, right_partials, right_zero_sizes, right_layouts, right_values, tiles_by_turns,
-                            workspace_limit, right_random, one_rounding_where_there_were_two, one_rounding,
-                            many_threads_one_context),
-                   OP_TESTS(refusals));
+                   OP_TESTS(right_shapes, right_partials, right_zero_sizes, right_layouts, right_fp32_bias,
+                            right_values, tiles_by_turns, workspace_limit, right_random,
+                            one_rounding_where_there_were_two, one_rounding, many_threads_one_context),
+                   OP_TESTS(refusals, bad_problems));
 }

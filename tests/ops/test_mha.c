@@ -23,6 +23,10 @@ static const struct op_case prefill[] = {
     { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=256 S=63 Sq=30 causal=1 lse=1", R, false },
     { "mha f16->f16 B=2 Hq=6 Hkv=2 D=64 S=1 Sq=1 lse=1", R, false },
     { "mha bf16->bf16 B=1 Hq=2 Hkv=1 D=64 S=300 Sq=3 lse=1", R, false },
+    /* kv heads that don't come out even on 8 dies: 4, 2 and 1 by turns; 8 that the caches hold, then 2 and 1. */
+    { "mha bf16->bf16 B=7 Hq=2 Hkv=1 D=64 S=70 Sq=70 causal=1 lse=1", R, false },
+    { "mha bf16->bf16 B=11 Hq=1 Hkv=1 D=64 S=16384 Sq=16 causal=1 window=20", R, false,
+      "mha_prefill_mma{waves=4,frags_q=1,tile_kv=64,stages=1,q_lds=0,pack=0,parts=1}" },
     { "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=64 S=80 Sq=80 lse=1", C, false }, /* nearly one key takes all */
     { "mha f16->f16 B=1 Hq=4 Hkv=2 D=128 S=66 Sq=18 causal=1 lse=1", C, false },
     { "mha bf16->bf16 B=0 Hq=2 Hkv=1 D=64 S=8 Sq=8", R, false },

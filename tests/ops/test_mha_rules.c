@@ -45,91 +45,82 @@ START_TEST(permuted_pages)
 }
 END_TEST
 
-/* Rows past a sequence's length are memory that nobody wrote: NaN there, and in blocks of no sequence. */
 /* A negative scale is queries of the other sign. */
-START_TEST(negative_scale)
+static void positive_scale(struct batch *b)
 {
-    rfg_context *ctx = op_context(op_device(_i));
-    static struct result want, got;
-    for (int kind = 0; kind < N_KINDS; kind++) {
-        struct batch *b = make_kind(kind);
-        b->p.scale = 0.3f;
-        run(ctx, b, &want);
-        for (int i = 0; i < Q; i++)
-            b->q[i] ^= 0x8000;
-        b->p.scale = -0.3f;
-        run(ctx, b, &got);
-        must_equal(op_device(_i), kind, "scale and queries change their sign", &want, &got);
-        free(b);
-    }
-    rfg_context_destroy(&ctx);
+    b->p.scale = 0.3f;
 }
-END_TEST
+static void negative_scale(struct batch *b)
+{
+    for (int i = 0; i < Q; i++)
+        b->q[i] ^= 0x8000;
+    b->p.scale = -0.3f;
+}
 
-START_TEST(rows_past_the_end)
+/* Rows past a sequence's length are memory that nobody wrote: NaN there, and in blocks of no sequence. */
+static void rows_past_the_end(struct batch *b)
 {
-    rfg_context *ctx = op_context(op_device(_i));
-    static struct result want, got;
-    for (int kind = 0; kind < N_KINDS; kind++) {
-        struct batch *b = make_kind(kind);
-        run(ctx, b, &want);
-        for (int n = 0; n < BLOCKS; n++)
-            for (int r = 0; r < PAGE; r++) {
-                int s = n / b->columns, key = n % b->columns * PAGE + r;
-                for (int i = 0; (s >= B || key >= b->lens[s]) && i < ROW; i++)
-                    b->k[n * BLOCK + r * ROW + i] = b->v[n * BLOCK + r * ROW + i] = 0x7fc0;
-            }
-        run(ctx, b, &got);
-        must_equal(op_device(_i), kind, "NaN in rows that hold no key", &want, &got);
-        free(b);
-    }
-    rfg_context_destroy(&ctx);
+    for (int n = 0; n < BLOCKS; n++)
+        for (int r = 0; r < PAGE; r++) {
+            int s = n / b->columns, key = n % b->columns * PAGE + r;
+            for (int i = 0; (s >= B || key >= b->lens[s]) && i < ROW; i++)
+                b->k[n * BLOCK + r * ROW + i] = b->v[n * BLOCK + r * ROW + i] = 0x7fc0;
+        }
 }
-END_TEST
 
-START_TEST(longer_table)
+static void longer_table(struct batch *b)
 {
-    rfg_context *ctx = op_context(op_device(_i));
-    static struct result want, got;
-    for (int kind = 0; kind < N_KINDS; kind++) {
-        struct batch *b = make_kind(kind);
-        run(ctx, b, &want);
-        int few = b->columns;
-        b->columns = COLUMNS;
-        for (int s = B - 1; s >= 0; s--)
-            for (int i = COLUMNS - 1; i >= 0; i--)
-                b->table[s * COLUMNS + i] = i < few ? s * few + i : 0;
-        run(ctx, b, &got);
-        must_equal(op_device(_i), kind, "more columns in the table", &want, &got);
-        free(b);
-    }
-    rfg_context_destroy(&ctx);
+    int few = b->columns;
+    b->columns = COLUMNS;
+    for (int s = B - 1; s >= 0; s--)
+        for (int i = COLUMNS - 1; i >= 0; i--)
+            b->table[s * COLUMNS + i] = i < few ? s * few + i : 0;
 }
-END_TEST
 
 /* What keys outside of the window hold doesn't matter, as long as it is finite. */
-START_TEST(keys_outside_the_window)
+static void window(struct batch *b)
+{
+    b->p.window = 1;
+    b->p.window_left = 11;
+    b->p.window_right = -1;
+}
+static void keys_outside_the_window(struct batch *b)
+{
+    for (int s = 0; s < B; s++)
+        for (int key = 0; key < b->lens[s] - b->sq - 11; key++) {
+            int at = b->table[s * b->columns + key / PAGE] * BLOCK + key % PAGE * ROW;
+            for (int i = 0; i < ROW; i++) {
+                b->k[at + i] = 0x447a; /* 1000 */
+                b->v[at + i] = 0x7149; /* 1e30 */
+            }
+        }
+}
+
+static const struct {
+    const char *says;
+    void (*before)(struct batch *b), (*change)(struct batch *b);
+} unchanged[] = {
+    { "scale and queries change their sign", positive_scale, negative_scale },
+    { "NaN in rows that hold no key", NULL, rows_past_the_end },
+    { "more columns in the table", NULL, longer_table },
+    { "other keys before the window", window, keys_outside_the_window },
+};
+
+START_TEST(no_bit_changes)
 {
     rfg_context *ctx = op_context(op_device(_i));
     static struct result want, got;
-    for (int kind = 0; kind < N_KINDS; kind++) {
-        struct batch *b = make_kind(kind);
-        b->p.window = 1;
-        b->p.window_left = 11;
-        b->p.window_right = -1;
-        run(ctx, b, &want);
-        for (int s = 0; s < B; s++)
-            for (int key = 0; key < b->lens[s] - kinds[kind].sq - 11; key++) {
-                int at = b->table[s * b->columns + key / PAGE] * BLOCK + key % PAGE * ROW;
-                for (int i = 0; i < ROW; i++) {
-                    b->k[at + i] = 0x447a; /* 1000 */
-                    b->v[at + i] = 0x7149; /* 1e30 */
-                }
-            }
-        run(ctx, b, &got);
-        must_equal(op_device(_i), kind, "other keys before the window", &want, &got);
-        free(b);
-    }
+    for (size_t n = 0; n < sizeof(unchanged) / sizeof(unchanged[0]); n++)
+        for (int kind = 0; kind < N_KINDS; kind++) {
+            struct batch *b = make_kind(kind);
+            if (unchanged[n].before)
+                unchanged[n].before(b);
+            run(ctx, b, &want);
+            unchanged[n].change(b);
+            run(ctx, b, &got);
+            must_equal(op_device(_i), kind, unchanged[n].says, &want, &got);
+            free(b);
+        }
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -228,7 +219,7 @@ END_TEST
 /* ---- calls that are easy to compute by hand -----------------------------------------------------------------------
  */
 
-/* Zero queries: every visible key weighs the same, so that the result is the mean of V, and lse says how many.
+/* Zero queries: every visible key has the same weight, so that the result is the mean of V, and lse says how many.
  * Sequences of 3, 0 and 5 rows; max_seqlen_q = 4 leaves the last one's fifth query out. */
 START_TEST(ragged_means)
 {
@@ -510,8 +501,8 @@ START_TEST(problem_strings)
 }
 END_TEST
 
-/* The call that a problem's string makes poses that very problem, but for what only tests say of forms and lengths. */
-START_TEST(calls_pose_their_problem)
+/* The call made from a problem's string has that very problem, but for what only tests say of forms and lengths. */
+START_TEST(calls_have_their_problem)
 {
     static const char *const text[] = {
         "mha bf16->bf16 B=1 Hq=2 Hkv=2 D=192 S=20 Sq=8 Dv=128 window=3 window_right=2 cap=30 lse=1",
@@ -681,9 +672,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("mha_rules",
-                   OP_TESTS(permuted_pages, negative_scale, rows_past_the_end, longer_table, keys_outside_the_window,
-                            halves, captured, ragged_means),
-                   OP_TESTS(scales, refusals, parts_that_fit, problem_strings, calls_pose_their_problem,
+    return op_main("mha_rules", OP_TESTS(permuted_pages, no_bit_changes, halves, captured, ragged_means),
+                   OP_TESTS(scales, refusals, parts_that_fit, problem_strings, calls_have_their_problem,
                             tables_and_costs, costs_by_counting));
 }

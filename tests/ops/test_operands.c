@@ -13,9 +13,11 @@
 static const char *const problems[] = {
     "gemm bf16,bf16->bf16 M=8 N=2112 K=7168",
     "gemm f16,f16->f32 M=3 N=1 K=2 bias=1 ldx=9 align=2",
+    "gemm bf16,bf16->bf16 M=8 N=64 K=64 bias=1 btype=f32",
     "gemm f32,f32->bf16 M=0 N=0 K=0",
     "gemm bf16,bf16->bf16 M=64 N=64 K=7168 packed=1 overlap=1",
     "gemm_prepack bf16->bf16 N=32 K=64",
+    "embedding i64,bf16->f32 M=64 N=4096 V=128256 scaled=1",
     "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
     "act_and_mul f16->i8 M=16 N=28672 scale=token",
     "act_and_mul bf16->e4m3fnuz M=16 N=4096 scale=token plain=1",
@@ -202,7 +204,7 @@ START_TEST(eight_formats)
     ck_assert(!rfg_problem_parse_dtypes(&p, "bf16,int4->f32", &why));
     ck_assert_msg(strstr(why.text,
                          "dtype 'int4' in 'bf16,int4->f32': must be f32, f16, bf16, e4m3, e4m3fnuz, e5m2, i8, "
-                         "i32, i4, e2m1 or e8m0"),
+                         "i32, i4, e2m1, e8m0 or i64"),
                   "%s", why.text);
 }
 END_TEST

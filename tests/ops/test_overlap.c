@@ -17,6 +17,7 @@
 #include "tests/dispatch/fakehip.h"
 #include "tests/program.h"
 #include "rfg/rfg.h"
+#include "tests/op_cases.h"
 #include "tests/suite.h"
 
 #define P4 "gemm bf16,bf16->f32 M=4 N=64 K=256"
@@ -55,17 +56,9 @@ static rfg_context *open_ctx(int overlap)
     return open_on("nvidia:0", overlap);
 }
 
-static struct rfg_problem problem(const char *text)
-{
-    struct rfg_problem p;
-    struct rfg_reason why;
-    ck_assert_msg(rfg_problem_parse(&p, text, &why), "%s: %s", text, why.text);
-    return p;
-}
-
 static struct rfg_row make_row(const char *text, int cus, const char *config, int overlap, double us)
 {
-    struct rfg_row row = { .problem = problem(text),
+    struct rfg_row row = { .problem = op_problem(text),
                            .arch = "sm_90",
                            .cu_count = cus,
                            .median_us = us,
@@ -104,7 +97,7 @@ static void put(struct rfg_row row)
 /* Runs the op with packed operands: what was chosen for it, and was its launch an overlapping one? */
 static const struct rfg_choice *call(rfg_context *ctx, const char *text, bool *overlapped)
 {
-    struct rfg_problem prob = problem(text);
+    struct rfg_problem prob = op_problem(text);
     struct rfg_case_params params = { .seed = 1 };
     struct rfg_case *c;
     struct rfg_check check;
@@ -148,7 +141,7 @@ START_TEST(every_operator_has_the_key)
                 ck_assert_str_ne(op->variants[v]->params[n].name, "overlap");
     }
     char text[RFG_PROBLEM_STRLEN];
-    struct rfg_problem plain = problem(P8 " overlap=0"), with = problem(P8 OV);
+    struct rfg_problem plain = op_problem(P8 " overlap=0"), with = op_problem(P8 OV);
     ck_assert_str_eq(rfg_problem_format(&plain, text, sizeof(text)), P8);
     ck_assert_str_eq(rfg_problem_format(&with, text, sizeof(text)), P8 OV);
     ck_assert(!rfg_problem_overlaps(&plain) && rfg_problem_overlaps(&with));
@@ -257,7 +250,7 @@ START_TEST(refused_where_launches_cannot_overlap)
     char buf[4096];
     struct rfg_plan *plan;
     const struct rfg_variant *var;
-    struct rfg_problem prob = problem(P8 OV);
+    struct rfg_problem prob = op_problem(P8 OV);
     int p[RFG_MAX_PARAMS];
     rfg_context *ctx = open_on("cpu", 1);
     static const char rule[] = "can't overlap launches: must be an NVIDIA GPU from sm_90 on";
@@ -381,7 +374,7 @@ END_TEST
 
 static void get(const char *text, struct rfg_row *row)
 {
-    struct rfg_problem p = problem(text);
+    struct rfg_problem p = op_problem(text);
     struct rfg_db *db;
     ck_assert_msg(rfg_db_open(&db, "t.db", RFG_DB_READ) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(rfg_db_get(db, &p, "sm_90", 132, row) == 1, "%s: no row", text);
@@ -514,7 +507,7 @@ START_TEST(plans_with_less_lds_take_nothing_from_others)
         const struct rfg_variant *var;
         int p[RFG_MAX_PARAMS];
         struct rfg_reason why;
-        struct rfg_problem prob = problem(texts[i]);
+        struct rfg_problem prob = op_problem(texts[i]);
         ck_assert_msg(rfg_config_parse(prob.op, config, &var, p, &why), "%s", why.text);
         struct rfg_case_params params = { .seed = 1, .check_rows = 1 };
         ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c[i]) == RFG_OK, "%s", rfg_last_error());

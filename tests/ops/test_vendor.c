@@ -13,7 +13,7 @@
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/vendor/vendor.h"
 #include "tuner/harness.h"
-#include "mock_blas.h"
+#include "emu/rocm/mock_blas.h"
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
 #include "tests/suite.h"
@@ -25,12 +25,13 @@ static const struct library {
     const char *env, *arch, *title;
     const char *first, *last; /* entry points */
     bool lt, nvidia;          /* lt: with algorithms to choose from, and a bias */
-    int fallible;             /* calls that a product with its first handle makes */
+    int fallible;             /* calls that a product with its first handle makes, */
+    int opening;              /* those of them that make the handle */
 } libraries[] = {
-    { &gemm_cublaslt, "RFG_LIBCUBLASLT", "sm_90", "cublasLt", "cublasLtCreate", "cublasLtMatmul", true, true, 19 },
-    { &gemm_hipblaslt, "RFG_LIBHIPBLASLT", "gfx942", "hipBLASLt", "hipblasLtCreate", "hipblasLtMatmul", true, false,
-      14 },
-    { &gemm_rocblas, "RFG_LIBROCBLAS", "gfx90a", "rocBLAS", "rocblas_create_handle", "rocblas_gemm_ex", false, false,
+    { &gemm_cublaslt, "RFG_LIBCUBLASLT", "sm_90", "cublasLt", "cublasLtCreate", "cublasLtMatmul", true, true, 19, 1 },
+    { &gemm_hipblaslt, "RFG_LIBHIPBLASLT", "gfx942", "hipBLASLt", "hipblasLtCreate", "hipblasLtMatmul", true, false, 14,
+      1 },
+    { &gemm_rocblas, "RFG_LIBROCBLAS", "gfx90a", "rocBLAS", "rocblas_create_handle", "rocblas_gemm_ex", false, false, 9,
       4 },
 };
 #define N_LIBRARIES (int)(sizeof(libraries) / sizeof(libraries[0]))
@@ -45,6 +46,17 @@ static const char *path_in(const char *variable)
     return path;
 }
 
+/* rocBLAS's file of kernels for the architecture, where it looks. */
+static void kernels_for(const char *arch)
+{
+    char dir[] = "/tmp/rfg-rocblas-XXXXXX", path[100];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/TensileLibrary_lazy_%s.dat", dir, arch);
+    FILE *f = fopen(path, "w");
+    ck_assert(f && !fclose(f));
+    setenv("ROCBLAS_TENSILE_LIBPATH", dir, 1);
+}
+
 static const struct library *use(int i)
 {
     const char *path = path_in("RFG_MOCK_BLAS");
@@ -54,15 +66,9 @@ static const struct library *use(int i)
     mock = dlsym(lib, "mock_blas");
     ck_assert_ptr_nonnull(mock);
     ck_assert(rfg_device_imagine(&dev, libraries[i].arch));
+    if (!libraries[i].lt)
+        kernels_for(libraries[i].arch);
     return &libraries[i];
-}
-
-static struct rfg_problem parse(const char *text)
-{
-    struct rfg_problem p;
-    struct rfg_reason why;
-    ck_assert_msg(rfg_problem_parse(&p, text, &why), "%s: %s", text, why.text);
-    return p;
 }
 
 /* ---- products -----------------------------------------------------------------------------------------------------
@@ -94,7 +100,7 @@ static char *random_ints(int64_t n, rfg_dtype dtype, int limit, uint32_t *seed)
 static void make(struct product *t, const char *text)
 {
     uint32_t seed = 12345;
-    t->prob = parse(text);
+    t->prob = op_problem(text);
     const int64_t *v = t->prob.v;
     rfg_dtype in = (rfg_dtype)t->prob.dtype[0], out = (rfg_dtype)t->prob.dtype[2];
     ck_assert_int_le(v[GEMM_K], 24);
@@ -148,10 +154,39 @@ static void drop(struct product *t)
     free(t->bias);
 }
 
+/* As the dispatcher does it: a handle a stream of a device, for libraries that have handles. */
+static rfg_status handle_for(const struct library *lib, struct rfg_vendor_env *env)
+{
+    static struct {
+        int device;
+        rfg_stream stream;
+        void *handle;
+    } made[80];
+    static int n;
+    if (!lib->var->vendor_open || env->device < 0 || env->device > 63)
+        return RFG_OK;
+    for (int i = 0; i < n && !env->handle; i++)
+        if (made[i].device == env->device && made[i].stream == env->stream)
+            env->handle = made[i].handle;
+    if (env->handle)
+        return RFG_OK;
+    ck_assert(lib->var->vendor_opens(&dev));
+    rfg_status st = lib->var->vendor_open(&dev, env, &env->handle);
+    if (st == RFG_OK && lib->var->vendor_bind && (st = lib->var->vendor_bind(env->handle, env)) != RFG_OK)
+        lib->var->vendor_close(env->handle);
+    ck_assert_int_lt(n, 80);
+    if (st == RFG_OK) {
+        made[n].device = env->device;
+        made[n].stream = env->stream;
+        made[n++].handle = env->handle;
+    }
+    return st;
+}
+
 /* On a poisoned y, with a workspace of just the size that the variant asks for. */
 static rfg_status run_once(const struct library *lib, struct product *t, int rank, int device, rfg_stream stream)
 {
-    static char *workspace;
+    static char *workspace, first[RFG_FIRST_RUN_BYTES];
     static size_t size;
     struct rfg_vendor_env env = { .device = device, .stream = stream };
     void *plan = NULL;
@@ -161,7 +196,10 @@ static rfg_status run_once(const struct library *lib, struct product *t, int ran
         ck_assert_ptr_nonnull(workspace = malloc(size));
     }
     memset(t->y, 0x77, t->y_bytes);
-    rfg_status st = lib->var->vendor_prepare(&dev, &t->prob, p, &env, &plan);
+    rfg_status st = handle_for(lib, &env);
+    env.workspace = lib->var->first_run ? first : NULL;
+    if (st == RFG_OK)
+        st = lib->var->vendor_prepare(&dev, &t->prob, p, &env, &plan);
     ck_assert((st == RFG_OK) == (plan != NULL));
     if (st == RFG_OK) {
         env.workspace = workspace;
@@ -235,9 +273,10 @@ START_TEST(one_handle_a_device)
     }
     ck_assert_int_eq(mock->handles, 2);
     ck_assert_int_eq(run_once(lib, &t, 0, 64, NULL), RFG_ERROR_UNSUPPORTED);
-    PRINTS(rfg_last_error(), "device 64: must be below 64");
+    const char *says = lib->var->vendor_open ? "there is no handle" : "must be below 64";
+    PRINTS(rfg_last_error(), says);
     ck_assert_int_eq(run_once(lib, &t, 0, -1, NULL), RFG_ERROR_UNSUPPORTED);
-    PRINTS(rfg_last_error(), "device -1");
+    PRINTS(rfg_last_error(), says);
     ck_assert_int_eq(mock->handles, 2);
     drop(&t);
 }
@@ -259,7 +298,7 @@ START_TEST(every_call_fails_once)
             mock->fail_at = 0;
             if (mock->calls < n) {
                 ck_assert_int_eq(st, RFG_OK);
-                ck_assert_int_eq(n - 1, lib->fallible - round);
+                ck_assert_int_eq(n - 1, lib->fallible - round * lib->opening);
                 break;
             }
             ck_assert_msg(st == RFG_ERROR_UNSUPPORTED || st == RFG_ERROR_DEVICE, "call %d, %s, fails: status %d", n,
@@ -274,7 +313,7 @@ START_TEST(every_call_fails_once)
                 ck_assert_msg(t.y[at] == 0x77, "call %d, %s, fails: y is written", n, mock->last);
             ck_assert_msg(run_once(lib, &t, 0, device, NULL) == RFG_OK, "after %s: %s", mock->last, rfg_last_error());
             expect_right(&t, "the call after");
-            ck_assert_int_eq(mock->handles, handles + (n == 1));
+            ck_assert_int_eq(mock->handles, handles + (round ? n == 1 : n <= lib->opening));
         }
     drop(&t);
 }
@@ -301,11 +340,13 @@ START_TEST(heuristic_declines)
     ck_assert_int_eq(run_once(lib, &t, 2, 0, NULL), RFG_ERROR_UNSUPPORTED);
     PRINTS(rfg_last_error(), "algo=2: the heuristic gives it status 15");
     mock->state = 0;
-    mock->needs = GEMM_VENDOR_WORKSPACE;
+    mock->needs = rfg_workspace_bytes(&dev);
+    ck_assert_uint_eq(mock->needs, lib->nvidia ? (size_t)32 << 20 : (size_t)96 << 20);
     ck_assert_int_eq(run_once(lib, &t, 2, 0, NULL), RFG_OK);
     mock->needs++;
     ck_assert_int_eq(run_once(lib, &t, 2, 0, NULL), RFG_ERROR_UNSUPPORTED);
-    PRINTS(rfg_last_error(), "algo=2: wants a workspace of 33554433 bytes: must be at most 33554432");
+    PRINTS(rfg_last_error(), lib->nvidia ? "algo=2: wants a workspace of 33554433 bytes: must be at most 33554432"
+                                         : "algo=2: wants a workspace of 100663297 bytes: must be at most 100663296");
     drop(&t);
 }
 END_TEST
@@ -339,14 +380,15 @@ START_TEST(refusals)
         { "gemm bf16,bf16->bf16 M=2 N=8 K=0", "is 0" },
         { "gemm bf16,bf16->bf16 M=0 N=8 K=8", "is 0" },
         { "gemm bf16,bf16->bf16 M=2 N=8 K=8 bias=1 align_y=2", "aligned to 2 bytes: must be 16" },
+        { "gemm bf16,bf16->bf16 M=2 N=8 K=8 bias=1 btype=f32", "btype=f32: must be x's dtype" },
     };
     struct rfg_reason why;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct rfg_problem p = parse(bad[i].problem);
+        struct rfg_problem p = op_problem(bad[i].problem);
         ck_assert_msg(!lib->var->supports(&dev, &p, &why), "%s is not refused", bad[i].problem);
         PRINTS(why.text, bad[i].says);
     }
-    struct rfg_problem p = parse("gemm bf16,bf16->bf16 M=2 N=8 K=8");
+    struct rfg_problem p = op_problem("gemm bf16,bf16->bf16 M=2 N=8 K=8");
     for (int i = 0; i < 3; i++) { /* of formats that there are no numbers for */
         struct rfg_problem other = p;
         other.dtype[i] = RFG_I4;
@@ -366,7 +408,7 @@ END_TEST
 /* Refused for that reason, without a version, and not to be prepared all the same. */
 static void expect_absent(const struct library *lib, const char *says, const char *too)
 {
-    struct rfg_problem p = parse("gemm bf16,bf16->bf16 M=2 N=8 K=8");
+    struct rfg_problem p = op_problem("gemm bf16,bf16->bf16 M=2 N=8 K=8");
     struct rfg_reason why;
     ck_assert(rfg_device_imagine(&dev, lib->arch));
     for (int i = 0; i < 2; i++) { /* the second time it remembers */
@@ -436,11 +478,13 @@ END_TEST
 START_TEST(versions_and_estimates)
 {
     const struct library *lib = use(_i);
-    struct rfg_problem p = parse("gemm bf16,bf16->bf16 M=64 N=4096 K=4096");
+    struct rfg_problem p = op_problem("gemm bf16,bf16->bf16 M=64 N=4096 K=4096");
     const char *version = lib->var->vendor_version(&dev);
     PRINTS(version, lib->title);
     if (lib->nvidia)
         ck_assert_str_eq(version, "cublasLt 13.1.2");
+    else if (!lib->lt)
+        ck_assert_str_eq(version, "rocBLAS 4.4.0.mock");
     int params[RFG_MAX_PARAMS] = { 0 };
     double us = lib->var->predict(&dev, &p, params);
     ck_assert(us > 1 && us < 1e4);
@@ -449,9 +493,17 @@ START_TEST(versions_and_estimates)
     double vector_us = lib->var->predict(&dev, &p, params);
     ck_assert_msg(vector_us > us && vector_us < 1e6, "predicts %g us for an arch without matrix instructions",
                   vector_us);
-    ck_assert_uint_le(lib->var->workspace(&dev, &p, params), (size_t)32 << 20);
+    ck_assert_uint_le(lib->var->workspace(&dev, &p, params), rfg_workspace_bytes(&dev));
 }
 END_TEST
+
+static bool no_child(const rfg_context *ctx, const struct rfg_variant *var, struct rfg_reason *why)
+{
+    (void)ctx;
+    (void)var;
+    (void)why;
+    return true;
+}
 
 /* The whole way, on the emulator's memory, which is the host's: rfg_plan_launch() with a library that adds a bias to
  * what it has rounded where operands are not aligned to 16 bytes, as cuBLASLt does. Sums are exact in fp32, and must be
@@ -467,6 +519,7 @@ START_TEST(bias_is_rounded_once)
     if (lib->nvidia)
         return; /* the emulator's devices are AMD's */
     char name[40];
+    rfg_vendor_override_try(no_child);
     snprintf(name, sizeof(name), "emu:%s:4", lib->arch);
     rfg_context *ctx = op_context(name);
     ((struct rfg_device *)rfg_context_info(ctx))->platform = RFG_PLATFORM_AMD;
@@ -479,7 +532,7 @@ START_TEST(bias_is_rounded_once)
         struct rfg_plan *plan;
         int p[RFG_MAX_PARAMS] = { 0 };
         snprintf(text, sizeof(text), "gemm %s %s%s", dtypes[i / 8 % 4], shapes[i % 8], i < 32 ? " bias=1" : "");
-        struct rfg_problem prob = parse(text);
+        struct rfg_problem prob = op_problem(text);
         ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s: %s", text, rfg_last_error());
         if (!lib->var->supports(rfg_context_info(ctx), rfg_case_problem(c), NULL)) {
             ck_assert_msg(i < 32, "%s: refused without a bias", text);
@@ -498,6 +551,7 @@ START_TEST(bias_is_rounded_once)
         rfg_plan_destroy(ctx, &plan);
         rfg_case_destroy(&c);
     }
+    ck_assert_msg(!mock->end, "%s", mock->end);
     ck_assert_int_eq(served, lib->lt ? 6 : 0); /* M=8 in each dtype, M=12 and M=4 in fp32 */
     rfg_context_destroy(&ctx);
 }

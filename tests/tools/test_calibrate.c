@@ -61,6 +61,7 @@ START_TEST(measures_what_kernels_take)
     const struct rfg_hip *hip = fakehip();
     rfg_hip_override(RFG_PLATFORM_AMD, hip);
     fakehip_speed(some.mem_gbps, some.cache_gbps, some.latency_us, some.load_us, some.sync_us);
+    fakehip_tail(30); /* us, as of AMD's replays: in none of the numbers */
     rfg_context *ctx = open_context("amd:0");
     ck_assert_msg(rfg_calibrate(ctx, &c) == RFG_OK, "%s", rfg_last_error());
     ck_assert_double_eq_tol(c.mem_gbps, some.mem_gbps, 1e-3 * some.mem_gbps);
@@ -86,6 +87,40 @@ START_TEST(measures_what_kernels_take)
     ck_assert_double_eq(dev->load_us, c.load_us);
     ck_assert_double_eq(dev->sync_us, c.sync_us);
     rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* What a replay takes besides its launches is in no sample; clocks get their time to rise. */
+START_TEST(times_launches_alone)
+{
+    static const double tails[] = { 0, 30, 500 };
+    struct rfg_problem prob;
+    struct rfg_reason why;
+    struct rfg_case *c;
+    struct rfg_times t;
+    struct rfg_case_params params = { .seed = 1, .rotate_bytes = _i ? 1 << 20 : 0 };
+    rfg_hip_override(RFG_PLATFORM_AMD, fakehip());
+    fakehip_gemm_dtypes(RFG_BF16, RFG_F32);
+    fakehip_speed(1000, 1000, 2.5, 1, 1);
+    fakehip_tail(tails[_i]);
+    rfg_context *ctx = open_context("amd:0");
+    ck_assert_msg(rfg_problem_parse(&prob, "gemm bf16,bf16->f32 M=1 N=64 K=64", &why), "%s", why.text);
+    ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_int_eq(rfg_case_run(c, 0, NULL, NULL), RFG_OK);
+    const struct rfg_plan *plan = rfg_plan_find(ctx, rfg_case_as_called(c));
+    int replays = fakehip_replays();
+    double start = rfg_now();
+    ck_assert_msg(rfg_case_time(c, plan, 5, 1, &t) == RFG_OK, "%s", rfg_last_error());
+    double took = rfg_now() - start;
+    ck_assert_int_ge(t.n, 3);
+    for (int i = 0; i < t.n; i++)
+        ck_assert_double_eq_tol(t.us[i], 2.5, 1e-3);
+    ck_assert_double_ge(took, 1e-3 * FAKEHIP_WARM_UP_MS);
+    ck_assert_int_gt(fakehip_replays() - replays, 3 + 2 * t.n); /* those of captures and samples */
+    rfg_times_free(&t);
+    rfg_case_destroy(&c);
+    rfg_context_destroy(&ctx);
+    ck_assert_msg(!fakehip_misuse(), "%s", fakehip_misuse());
 }
 END_TEST
 
@@ -213,6 +248,113 @@ START_TEST(kernels_compile)
 }
 END_TEST
 
+/* ---- cold inputs ----------------------------------------------------------------------------------------------------
+ */
+
+/* fakehip() with a cache and a memory of these sizes. */
+static struct rfg_hip sized;
+static int64_t cache_size;
+static size_t memory_size;
+
+static hipError_t describe_sized(int device, struct rfg_device *out)
+{
+    hipError_t e = fakehip()->describe(device, out);
+    out->cache_bytes = cache_size;
+    return e;
+}
+
+static hipError_t total_sized(size_t *bytes, hipDevice_t device)
+{
+    (void)device;
+    *bytes = memory_size;
+    return hipSuccess;
+}
+
+static rfg_context *open_sized(int64_t cache, size_t memory)
+{
+    sized = *fakehip();
+    sized.describe = describe_sized;
+    sized.hipDeviceTotalMem = total_sized;
+    cache_size = cache;
+    memory_size = memory;
+    rfg_hip_override(RFG_PLATFORM_AMD, &sized);
+    return open_context("amd:0");
+}
+
+static void keep_line(void *user, rfg_log_topic topic, const char *line)
+{
+    (void)topic;
+    snprintf(user, 400, "%s", line);
+}
+
+#define MIB ((int64_t)1 << 20)
+
+/* No cache keeps the inputs from one turn to the next: at least twice the last one. */
+START_TEST(rotation)
+{
+    struct rfg_device dev;
+    static const char *const archs[] = { "gfx908",  "gfx90a",  "gfx942",  "gfx942:38", "gfx950",
+                                         "gfx1100", "gfx1201", "gfx1151", "sm_90" };
+    for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++) {
+        ck_assert(rfg_device_imagine(&dev, archs[i]));
+        ck_assert_msg((int64_t)rfg_rotate_bytes(&dev) == 4 * dev.cache_bytes, "%s", archs[i]);
+    }
+    ck_assert(rfg_device_imagine(&dev, "gfx942"));
+    ck_assert_int_eq(rfg_rotate_bytes(&dev), 1024 * MIB);
+    dev.cache_bytes = 384 * MIB;
+    ck_assert_int_eq(rfg_rotate_bytes(&dev), 1024 * MIB);
+    dev.cache_bytes = 768 * MIB;
+    ck_assert_int_eq(rfg_rotate_bytes(&dev), 1536 * MIB);
+    rfg_device_cpu(&dev, 2);
+    ck_assert_int_eq(rfg_rotate_bytes(&dev), 2 * dev.cache_bytes);
+    dev.cache_bytes = 0;
+    ck_assert_int_eq(rfg_rotate_bytes(&dev), 0);
+}
+END_TEST
+
+/* Sets of 1 MiB of inputs and as much output, and more on guards: a quarter of the memory, which is said where it is
+ * too little. */
+static const struct {
+    int64_t memory;
+    int sets;
+    bool said;
+} rooms[] = { { 1024 * MIB, 33, false }, { 264 * MIB, 32, false }, { 32 * MIB, 3, true }, { MIB, 1, true } };
+
+START_TEST(rotation_within_the_memory)
+{
+    char line[400] = "";
+    struct rfg_case *c;
+    struct rfg_problem p;
+    rfg_context *ctx = open_sized(8 * MIB, (size_t)rooms[_i].memory);
+    rfg_set_log_callback(keep_line, line, 0);
+    struct rfg_case_params params = { .seed = 1, .rotate_bytes = rfg_rotate_bytes(rfg_context_info(ctx)) };
+    ck_assert(rfg_problem_parse(&p, "act bf16->bf16 M=128 N=4096", NULL));
+    ck_assert_msg(rfg_case_create(ctx, &p, &params, &c) == RFG_OK, "%s", rfg_last_error());
+    rfg_set_log_callback(NULL, NULL, 0);
+    ck_assert_int_eq(rfg_case_sets(c), rooms[_i].sets);
+    ck_assert_msg(rooms[_i].said == (strstr(line, "less than twice its cache of 8 MiB") != NULL), "'%s'", line);
+    rfg_case_destroy(&c);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+START_TEST(calibration_within_the_memory)
+{
+    char line[400] = "";
+    struct rfg_calibration c;
+    fakehip_speed(some.mem_gbps, some.cache_gbps, some.latency_us, some.load_us, some.sync_us);
+    for (int enough = 0; enough < 2; enough++) {
+        rfg_context *ctx = open_sized((enough ? 32 : 256) * MIB, (size_t)512 * MIB);
+        *line = 0;
+        rfg_set_log_callback(keep_line, line, 0);
+        ck_assert_msg(rfg_calibrate(ctx, &c) == RFG_OK, "%s", rfg_last_error());
+        rfg_set_log_callback(NULL, NULL, 0);
+        ck_assert_msg(enough ? !*line : strstr(line, "less than twice its cache of 256 MiB") != NULL, "'%s'", line);
+        rfg_context_destroy(&ctx);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *su = suite_create("calibrate");
@@ -220,12 +362,16 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, measures_what_kernels_take);
+    tcase_add_loop_test(tc, times_launches_alone, 0, 3);
     tcase_add_test(tc, holds_for_its_device_alone);
     tcase_add_test(tc, refuses_what_no_machine_has);
     tcase_add_test(tc, no_table_is_no_calibration);
     tcase_add_test(tc, cpu_is_measured);
     tcase_add_test(tc, emulator_is_refused);
     tcase_add_loop_test(tc, kernels_compile, 0, 7);
+    tcase_add_test(tc, rotation);
+    tcase_add_loop_test(tc, rotation_within_the_memory, 0, 4);
+    tcase_add_test(tc, calibration_within_the_memory);
     suite_add_tcase(su, tc);
     return run_suite(su);
 }

@@ -5,9 +5,10 @@
   tests/tools/verified.py [SUPPORTS]          writes them
   tests/tools/verified.py [SUPPORTS] --check  fails if the files say something else
 
-SUPPORTS is the program tests/supports of a build (default: build/tests/supports): which variants take which formats. Tests append lines to
-$RFG_VERIFIED_FILE only when they passed; runs worth keeping are in docs/verified/*.jsonl. That a variant ran on a GPU is also said by the measured rows
-of tuned_configs/: rfg-tune checks each winner against the oracle."""
+SUPPORTS is the program tests/supports of a build (default: build/tests/supports): which variants take which problems of a row. Tests append lines to
+$RFG_VERIFIED_FILE only when they passed; runs worth keeping are in docs/verified/*.jsonl. A problem counts as run where its group of test cases ran one of
+its variants, or where tuned_configs/ has a measured row of its operator, formats and options: rfg-tune checks each winner against the oracle. A cell is the
+least that holds for all problems of its row. Rows and columns that are the same become one."""
 import collections
 import csv
 import glob
@@ -18,13 +19,28 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BEGIN, END = "<!-- %s:begin -->\n", "<!-- %s:end -->\n"
-PRODUCTS = {"cpu": "CPU", "sm_90": "H100, H200", "sm_80": "A100", "gfx942": "MI300", "gfx950": "MI350", "gfx90a": "MI200", "gfx908": "MI100",
-            "gfx1100": "RX 7900", "gfx1201": "RX 9070", "gfx1030": "RX 6800"}
+PRODUCTS = {"cpu": "CPU, x86-64", "sm_90": "H200 `sm_90`", "sm_80": "A100 `sm_80`", "gfx942": "MI300X, MI300A `gfx942`",
+            "gfx950": "MI350X, MI355X `gfx950`", "gfx90a": "MI210, MI250 `gfx90a`", "gfx908": "MI100 `gfx908`",
+            "gfx1100": "RX 7900 XT, XTX `gfx1100`", "gfx1201": "RX 9070 `gfx1201`", "gfx1030": "RX 6800, 6900 `gfx1030`"}
+LEVELS = ["no", "untested", "compiled", "emulated", "hardware"]
+LEGEND = [("hardware", "ran there, and results were compared with a double-precision oracle."),
+          ("in part", "some of the row's operators or formats ran there; the others were compiled for it, without register spills."),
+          ("emulated", "compiled by the real compiler; that code ran in [our emulator](docs/emulator.md) of the architecture, against the same oracle."),
+          ("compiled", "compiled for the architecture without register spills, but not run."),
+          ("untested", "there are kernels; none was compiled for it."),
+          ("no", "there is no kernel."),
+          ("°", "only a slow portable kernel exists.")]
 
 runs = collections.OrderedDict()      # device title -> variant -> runs that were right
 cases = collections.Counter()         # device title -> cases
 compiled = collections.OrderedDict()  # (target, compiler) -> variant -> code objects
-ran = collections.defaultdict(set)    # "hardware" or "emulated", arch -> variants
+ran = collections.defaultdict(set)    # "hardware" or "emulated", arch, group of test cases -> variants
+tuned = collections.defaultdict(set)  # arch, operator, formats, options -> variants
+
+
+def options(words):
+    """Of a problem's words those that are no size."""
+    return frozenset(w for w in words if not w[0].isupper())
 
 
 def title(line):
@@ -46,11 +62,11 @@ for path in sorted(glob.glob(os.path.join(ROOT, "docs", "verified", "*.jsonl")))
             arch = "cpu" if line["device"] == "cpu" else line["arch"].replace("emu-", "")
             for name, n in line["variants"].items():
                 variants[name] = variants.get(name, 0) + n
-                ran["emulated" if line["device"].startswith("emu") else "hardware", arch].add(name)
+                ran["emulated" if line["device"].startswith("emu") else "hardware", arch, line["group"]].add(name)
 for path in glob.glob(os.path.join(ROOT, "tuned_configs", "*", "*.csv")):
     for row in csv.DictReader(open(path)):
         if row["how"] == "measured":
-            ran["hardware", row["arch"]].add(row["variant"])
+            tuned[row["arch"], row["op"], row["dtypes"], options(row["attrs"].split())].add(row["variant"])
 
 
 def tables():
@@ -65,27 +81,47 @@ def tables():
 
 
 def matrix(supports):
-    rows, archs = collections.OrderedDict(), []
+    problems = collections.OrderedDict()  # row, formats -> arch -> what holds for each problem
+    archs = []
     for line in subprocess.run([supports], check=True, capture_output=True, text=True).stdout.splitlines():
-        name, formats, arch, variants = line.split("|")
+        name, formats, group, arch, problem, variants = line.split("|")
         archs += [] if arch in archs else [arch]
-        key = (len(rows) if not archs.index(arch) else len(rows) - 1, name, formats)
-        rows.setdefault(key, []).append(cell(arch, set(variants.split(",")) - {""}))
-    out = ["| operator | formats | %s |\n" % " | ".join(PRODUCTS[a] if a == "cpu" else "%s `%s`" % (PRODUCTS[a], a) for a in archs),
-           "|---" * (2 + len(archs)) + "|\n"]
-    return "".join(out + ["| %s | %s | %s |\n" % (name, formats, " | ".join(cells)) for (_, name, formats), cells in rows.items()])
+        problems.setdefault((name, formats), {}).setdefault(arch, []).append(level(arch, group, problem, set(variants.split(",")) - {""}))
+    cells = {row: [cell(arch, of[arch]) for arch in archs] for row, of in problems.items()}
+    columns = merged((tuple(row[i] for row in cells.values()), arch) for i, arch in enumerate(archs))
+    rows = merged(((formats, tuple(of)), name) for (name, formats), of in cells.items())
+    out = ["| operator | formats | %s |\n" % " | ".join("; ".join(PRODUCTS[a] for a in of) for of in columns.values()), "|---" * (2 + len(columns)) + "|\n"]
+    for (formats, of), names in rows.items():
+        out.append("| %s | %s | %s |\n" % ("; ".join(names), formats, " | ".join(of[archs.index(c[0])] for c in columns.values())))
+    words = {w for of in cells.values() for c in of for w in ([c[:-2], "°"] if c.endswith(" °") else [c])}
+    return "".join(out + ["\n"] + ["* %s: %s\n" % entry for entry in LEGEND if entry[0] in words])
 
 
-def cell(arch, variants):
+def merged(pairs):
+    """What is the same -> the names it has."""
+    out = collections.OrderedDict()
+    for key, name in pairs:
+        out.setdefault(key, []).append(name)
+    return out
+
+
+def level(arch, group, problem, variants):
+    op, formats, *words = problem.split()
     if not variants:
-        return "no"
-    if variants & ran["hardware", arch]:
+        how = "no"
+    elif variants & (ran["hardware", arch, group] | tuned[arch, op, formats, options(words)]):
         how = "hardware"
-    elif variants & ran["emulated", arch]:
+    elif variants & ran["emulated", arch, group]:
         how = "emulated"
     else:
-        how = "compiled" if any(target.rstrip("a") == arch or target == arch for target, _ in compiled) else "untested"
-    return how + ("" if arch == "cpu" or any(not v.endswith("_portable") for v in variants) else " °")
+        how = "compiled" if any(target in (arch, arch + "a") for target, _ in compiled) else "untested"
+    return how, arch != "cpu" and all(v.endswith("_portable") for v in variants)
+
+
+def cell(arch, levels):
+    least, most = [f(levels, key=lambda of: LEVELS.index(of[0]))[0] for f in (min, max)]
+    how = "in part" if (least, most) == ("compiled", "hardware") else least
+    return how + (" °" if how != "no" and any(slow for _, slow in levels) else "")
 
 
 arguments = [a for a in sys.argv[1:] if a != "--check"]

@@ -12,7 +12,8 @@
  * Every output is computed by one task, as a sum in an order that depends on the instruction set and `dot` only: not on
  * threads, M, or the place in a tile. (But see dot_is_exact.)
  *
- * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. */
+ * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. So
+ * is a W of another format than X's, as fp32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,17 +58,22 @@ static double max_d(double a, double b)
 /* ---- the way a problem is cut ----------------------------------------------------------------------------------- */
 
 struct tiling {
-    enum cpu_kind kind;
-    int element;      /* bytes of one of X and W */
-    int64_t padded_k; /* k rounded up to whole groups */
-    size_t row_bytes; /* of one row of packed X */
+    enum cpu_kind kind, w_kind; /* of X, and of W as it is multiplied */
+    int element, w_element;     /* bytes of one */
+    int64_t padded_k;           /* k rounded up to whole groups */
+    size_t row_bytes;           /* of one row of packed X */
     int64_t k_block;
     int64_t strip; /* rows of W */
     int64_t m_tile, m_tiles;
     int64_t n_chunk, n_chunks;
     size_t tile_bytes, acc_bytes, strip_bytes; /* of one thread's workspace */
-    bool prepacked;                            /* W is; the strip's rows of it go to the workspace's end */
+    bool prepacked, decoded;                   /* W is; the strip's rows of it go to the workspace's end */
 };
+
+static bool is_decoded(const struct rfg_problem *prob)
+{
+    return prob->dtype[1] != prob->dtype[0];
+}
 
 static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
 {
@@ -77,9 +83,11 @@ static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
 static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
                                  bool dot)
 {
-    struct tiling t = { .kind = kind_of(prob, dot), .prepacked = prob->v[GEMM_PREPACKED] };
+    struct tiling t = { .kind = kind_of(prob, dot), .prepacked = prob->v[GEMM_PREPACKED], .decoded = is_decoded(prob) };
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
+    t.w_kind = t.decoded ? CPU_F32 : t.kind;
     t.element = t.kind == CPU_F32 ? 4 : 2;
+    t.w_element = t.w_kind == CPU_F32 ? 4 : 2;
     t.padded_k = ceil_div(k, isa->group) * isa->group;
     t.row_bytes = (size_t)t.padded_k * (t.kind == CPU_BF16_DOT ? 2 : 4);
     t.k_block = p[P_KBLOCK] ? p[P_KBLOCK] : t.padded_k;
@@ -92,14 +100,14 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.strip = !p[P_KBLOCK] ? p[P_ROWS] : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? SHORT_STRIP : STRIP_ROWS;
     if (t.prepacked) /* the rows of its blocks */
         t.strip = PREPACK_ROWS;
-    t.strip_bytes = t.prepacked ? round_256((size_t)t.strip * (size_t)k * (size_t)t.element) : 0;
+    t.strip_bytes = t.prepacked || t.decoded ? round_256((size_t)(t.strip * k * t.w_element)) : 0;
     t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
     t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
     int64_t tasks = ceil_div((int64_t)threads * TASKS, t.m_tiles);
     t.n_chunk = ceil_div(n, tasks);
     if (t.m_tiles > 1)
-        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.element + 1) + t.strip);
+        t.n_chunk = min64(t.n_chunk, CHUNK_BYTES / (t.padded_k * t.w_element + 1) + t.strip);
     if (t.n_chunk < ceil_div(n * t.m_tiles, MAX_TASKS))
         t.n_chunk = ceil_div(n * t.m_tiles, MAX_TASKS);
     t.n_chunk = ceil_div(t.n_chunk, t.strip) * t.strip;
@@ -168,13 +176,34 @@ static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to
             memcpy(to + (size_t)(r * j->a->k + k) * 2, from + r * 2 * PREPACK_CHUNK, 2 * PREPACK_CHUNK);
 }
 
+/* `rows` rows of W from n0 on, as fp32. */
+static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *to)
+{
+    const struct gemm_args *a = j->a;
+    int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE];
+    const struct rfg_format *w = rfg_format(dtype), *s = rfg_format(scale_dtype);
+    int64_t group = j->prob->v[GEMM_W_GROUP], groups = s ? a->k / group : 0;
+    double values[RFG_FORMAT_MAX_ELEMENTS], scale = 1;
+    for (int64_t n = n0; n < n0 + rows; n++) {
+        const char *codes = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
+        const char *scales = s ? (const char *)a->w_scale + rfg_format_bytes(scale_dtype, n * groups) : NULL;
+        for (int64_t k = 0; k < a->k; k++) {
+            if (k % w->elements == 0)
+                w->decode(w, codes + k / w->elements * w->bytes, values);
+            if (s && k % group == 0)
+                s->decode(s, scales + k / group * s->bytes, &scale);
+            *to++ = (float)(values[k % w->elements] * scale);
+        }
+    }
+}
+
 /* acc[rows][m] = `rows` rows of W from n0 on, which begin at w, times the packed tile of m rows; the task goes on to
  * row `end`. Returns the smallest magnitude of W's. */
 static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, const char *tile, int64_t m, const char *w,
                          int64_t n0, int64_t rows, int64_t end, float *acc)
 {
     int height = panel_height(j, m), lanes = j->isa->group / 2;
-    size_t stride = (size_t)(j->t.prepacked ? j->a->k : j->a->ldw) * (size_t)j->t.element;
+    size_t stride = (size_t)(j->t.strip_bytes ? j->a->k : j->a->ldw) * (size_t)j->t.w_element;
     struct cpu_block b = { .w_stride = stride, .acc_stride = (size_t)m * (size_t)lanes, .min_w = 0xffff };
     memset(acc, 0, (size_t)rows * b.acc_stride * sizeof(float));
     if (j->a->k == 0)
@@ -182,7 +211,7 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
     const char *next = w + (size_t)rows * stride, *next_end = next + (size_t)min64(rows, end - n0 - rows) * stride;
     int64_t panels = ceil_div(m, height), share = panels < 2 ? 1 : panels < 4 ? 2 : 4;
     enum cpu_pace pace = share == 1 ? CPU_PACE_FULL : share == 2 ? CPU_PACE_HALF : CPU_PACE_QUARTER;
-    size_t group_bytes = (size_t)(j->isa->group * j->t.element);
+    size_t group_bytes = (size_t)(j->isa->group * j->t.w_element);
     for (int64_t k0 = 0; k0 < j->a->k; k0 += j->t.k_block) {
         b.k = min64(j->t.k_block, j->a->k - k0);
         for (int64_t panel = 0, at = 0; at < m; at += height, panel++) {
@@ -192,7 +221,7 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
             for (int64_t r = 0; r < rows; r += step) {
                 for (step = most; step > rows - r; step /= 2)
                     ;
-                b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.element;
+                b.w = w + (size_t)r * stride + (size_t)k0 * (size_t)j->t.w_element;
                 b.acc = acc + (size_t)r * b.acc_stride + (size_t)(at * lanes);
                 b.pace = CPU_PACE_NONE;
                 if (j->prefetch == CPU_PREFETCH_NEXT && next < next_end) {
@@ -210,9 +239,9 @@ static uint16_t multiply(const struct job *j, enum cpu_kind kind, int most, cons
                     if (j->t.k_block >= j->a->k)
                         b.ahead += ROWS_AHEAD;
                     else if (k0 + j->t.k_block < j->a->k)
-                        b.ahead += j->t.k_block * j->t.element;
+                        b.ahead += j->t.k_block * j->t.w_element;
                     else
-                        b.ahead += (size_t)rows * stride - (size_t)k0 * (size_t)j->t.element;
+                        b.ahead += (size_t)rows * stride - (size_t)k0 * (size_t)j->t.w_element;
                 }
                 j->isa->kernel[kind][__builtin_ctz((unsigned)step)][cols - 1](&b);
                 if (j->prefetch == CPU_PREFETCH_NEXT && b.pace != CPU_PACE_NONE)
@@ -234,9 +263,9 @@ static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
 
 static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
 {
-    int dtype_w = j->prob->dtype[1], dtype_y = j->prob->dtype[2];
+    int dtype_bias = gemm_bias_dtype(j->prob), dtype_y = j->prob->dtype[2];
     for (int64_t r = 0; r < rows; r++) {
-        float sums[MAX_TILE], bias = j->a->bias ? rfg_float_get(j->a->bias, dtype_w, n0 + r) : 0;
+        float sums[MAX_TILE], bias = j->a->bias ? rfg_float_get(j->a->bias, dtype_bias, n0 + r) : 0;
         j->isa->sum(sums, acc + r * m * (j->isa->group / 2), m);
         for (int64_t i = 0; i < m; i++)
             rfg_float_put(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r, j->a->bias ? sums[i] + bias : sums[i]);
@@ -259,10 +288,13 @@ static void run_task(void *ctx, int task, int worker)
         if (j->t.prepacked) {
             unpack_strip(j, n, rows, strip);
             w = strip;
+        } else if (j->t.decoded) {
+            decode_strip(j, n, rows, (float *)(void *)strip);
+            w = strip;
         } else if (j->a->k) {
-            w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.element;
+            w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.w_element;
         }
-        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, w, n, rows, end, acc);
+        uint16_t min_w = multiply(j, j->t.w_kind, j->rows, tile, m, w, n, rows, end, acc);
         if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
             multiply(j, CPU_BF16_EXACT, 1, tile, m, w, n, rows, end, acc);
         store(j, m0, m, n, rows, acc);
@@ -280,7 +312,7 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      make_tiling(isa, dev->cu_count, prob, p, dot),
                      p[P_ROWS],
                      p[P_COLS],
-                     prob->v[GEMM_PREPACKED] ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
+                     prob->v[GEMM_PREPACKED] || is_decoded(prob) ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,
                      NULL };
     j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
@@ -332,9 +364,10 @@ static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *param
         return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
     if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
         return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
-    if (prob->v[GEMM_PREPACKED])
+    if (prob->v[GEMM_PREPACKED] || is_decoded(prob))
         return p[P_PREFETCH] == CPU_PREFETCH_NONE ||
-               rfg_refuse(why, "prefetch=%d: does nothing with packed=1", p[P_PREFETCH]);
+               rfg_refuse(why, "prefetch=%d: does nothing with %s", p[P_PREFETCH],
+                          prob->v[GEMM_PREPACKED] ? "packed=1" : "a w that is not of x's dtype");
     if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
         return rfg_refuse(why, "prefetch=0: only for M < 4");
     return true;
@@ -362,7 +395,7 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
         cycles = 2 * rows * cols + (t.kind == CPU_F16 ? 8 : 2) * rows;
     /* Lines of X and W that come from the L2 cache. */
     double part = t.k_block ? (double)min64(t.k_block, t.padded_k) / (double)max_d((double)t.padded_k, 1) : 1;
-    double x_lines = cols * isa->group * (dot ? 2 : 4) / 64, w_lines = rows * isa->group * t.element / 64;
+    double x_lines = cols * isa->group * (dot ? 2 : 4) / 64, w_lines = rows * isa->group * t.w_element / 64;
     bool x_in_l1 = cols * (double)t.row_bytes * part <= 32 << 10;
     double lines = 1.2 * w_lines + (x_in_l1 ? 0 : x_lines * (panels == 1 ? 4 : 2));
     cycles = max_d(cycles, lines);
@@ -371,7 +404,7 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     double steps = (double)(t.padded_k / isa->group) * n / rows * (double)(panels * t.m_tiles);
     double compute = (steps * cycles + 10 * m * n) / hertz * 1e6;
 
-    double bytes = n * k * t.element, rate = max_d(dev->mem_gbps, 1) * 1e3;
+    double bytes = n * (double)gemm_w_row_bytes(prob), rate = max_d(dev->mem_gbps, 1) * 1e3;
     double stream = p[P_KBLOCK]                          ? 1.1
                     : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? 1.02 + 0.02 * rows
                     : p[P_PREFETCH] == CPU_PREFETCH_ROWS ? (rows == 1 ? 1.1 : 1.2)
@@ -381,17 +414,16 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
     if (t.prepacked) /* unpacking, by each tile of X */
         compute += 2 * bytes * (double)t.m_tiles / (threads * 10e3);
+    if (t.decoded) /* a few nanoseconds an element */
+        compute += 5e-3 * n * k * (double)t.m_tiles / threads;
     if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
         memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
     return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);
 }
 
-/* What does not depend on the instruction set. */
-static bool supports_any(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+static bool is_cpu(const struct rfg_device *dev, struct rfg_reason *why)
 {
-    if (dev->platform != RFG_PLATFORM_CPU)
-        return rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
-    return gemm_is_plain(prob, why);
+    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "needs the cpu device, this is %s", dev->name);
 }
 
 /* ---- the variants ---------------------------------------------------------------------------------------------------
@@ -448,7 +480,7 @@ static const struct rfg_param portable_params[] = {
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return supports_any(dev, prob, why);
+    return is_cpu(dev, why) && gemm_has_loader(prob, why);
 }
 
 VARIANT(portable, false);
@@ -464,7 +496,7 @@ static const struct rfg_param avx2_params[] = {
 
 static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!supports_any(dev, prob, why))
+    if (!is_cpu(dev, why) || !gemm_is_plain(prob, why)) /* their halves of a group are not W's order */
         return false;
     return (dev->features & RFG_FEATURE_AVX2) ||
            rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
@@ -482,7 +514,7 @@ static const struct rfg_param avx512_params[] = {
 
 static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!supports_any(dev, prob, why))
+    if (!is_cpu(dev, why) || !gemm_is_plain(prob, why)) /* their halves of a group are not W's order */
         return false;
     return (dev->features & RFG_FEATURE_AVX512) ||
            rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, this cpu has %s",

@@ -4,7 +4,7 @@
  * 1, 2 or 4 neighbouring columns of a row. reduce_partials() is the cross-workgroup reduction of split-K through
  * memory.
  *
- * Macros: IN_DTYPE (the bias), OUT_DTYPE (Y), PACKED. */
+ * Macros: BIAS_DTYPE, OUT_DTYPE (Y), PACKED. */
 #include "gemm/gemm_args.h"
 
 #define GEMM_LDY(a) (PACKED ? (long long)(a)->n : (a)->ldy)
@@ -18,7 +18,7 @@ RFG_DEVICE bool finishes(const struct gemm_args *a)
 }
 RFG_DEVICE float column_bias(const struct gemm_args *a, long long n)
 {
-    return rfg_load_float(a->bias, n, IN_DTYPE);
+    return rfg_load_float(a->bias, n, BIAS_DTYPE);
 }
 RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n, float sum, float bias)
 {

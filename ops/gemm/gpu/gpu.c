@@ -18,7 +18,7 @@ static const struct rfg_param portable_params[] = {
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return is_gpu(dev, why) && gemm_is_plain(prob, why);
+    return is_gpu(dev, why) && gemm_has_loader(prob, why);
 }
 
 static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
@@ -28,13 +28,13 @@ static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
 
 static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double size = (double)rfg_format_bytes(prob->dtype[0], 1), tile_m = p[PORTABLE_TILE_M];
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], tile_m = p[PORTABLE_TILE_M];
+    double x_row = (double)rfg_format_bytes(prob->dtype[0], prob->v[GEMM_K]), w_row = (double)gemm_w_row_bytes(prob);
     double steps = (double)ceil_div(prob->v[GEMM_K], PORTABLE_TILE_K),
            step = tile_m * PORTABLE_TILE_N * PORTABLE_TILE_K;
     struct gemm_flow f = { .groups = (double)portable_tiles(prob, p), .per_cu = 4, .cluster = 1 };
-    f.memory = (m + n) * k * size;
-    f.bytes = (MIN(m, tile_m) + MIN(n, PORTABLE_TILE_N)) * k * size;
+    f.memory = m * x_row + n * w_row;
+    f.bytes = MIN(m, tile_m) * x_row + MIN(n, PORTABLE_TILE_N) * w_row;
     f.in_flight = f.bytes / steps;
     /* Nothing hides the loads of a step but other workgroups; element-wise loads keep the FMA units far from full. */
     f.issue = steps * step * 2 / (0.15e6 * dev->fma_tflops / dev->cu_count);
@@ -85,7 +85,7 @@ static const struct rfg_param skinny_params[] = {
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_gpu(dev, why) || !gemm_is_plain(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
+    if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
         return false;
     if (prob->v[GEMM_M] > SKINNY_MAX_M)
         return rfg_refuse(why, "M=%" PRId64 ": must be at most %d", prob->v[GEMM_M], SKINNY_MAX_M);
@@ -153,8 +153,8 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
 static double skinny_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     const struct gemm_model *c = gemm_model(dev);
-    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double size = (double)rfg_format_bytes(prob->dtype[0], 1);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N];
+    double x_row = (double)rfg_format_bytes(prob->dtype[0], prob->v[GEMM_K]), w_row = (double)gemm_w_row_bytes(prob);
     int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE], unroll = p[SKINNY_UNROLL], split = p[SKINNY_SPLIT_K];
     int threads = p[SKINNY_WAVES] * dev->wave_size;
     /* W's chunks, sums, and the rows of X that the compiler loads ahead: as nvcc has it, within a few. */
@@ -162,11 +162,12 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     int64_t chunks = ceil_div(skinny_chunks(prob), split), steps = ceil_div(chunks, (int64_t)threads * unroll);
     struct gemm_flow f = { .groups = (double)skinny_groups(prob, p) * split, .cluster = 1 };
     f.per_cu = gemm_resident(dev, threads, MIN(registers, register_limit(dev, threads)), 0);
-    f.memory = (n + m) * k * size;
+    f.memory = m * x_row + n * w_row;
     f.bytes = (double)(rows * chunks * 16);
     f.in_flight = MIN((double)(rows * unroll * 16 * threads), f.bytes);
     /* Lane operations of a chunk: unpacking, FMAs, and X, which the caches send for each row of W again. */
-    double ops = rows * 8 * (m_tile + 1) + m_tile * c->skinny_x;
+    double elements = (double)MAX(rfg_format_elements(prob->dtype[1], 16), 8);
+    double ops = elements * (rows * (m_tile + 1) + m_tile * c->skinny_x / 8);
     double waves = p[SKINNY_WAVES] * MIN(f.per_cu, ceil(f.groups / dev->cu_count));
     f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves);
     /* Up to four rows of X are asked for with all chunks of a step at once, more four by four (rfg_keep_order()). */
@@ -174,7 +175,7 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
     f.latency = c->skinny_tail;
     return gemm_flow_us(dev, &f) + gemm_reduce_us(dev, split, rows * m_tile * 4.0) + CDNA_DOT_US(dev) +
-           amd_again_us(dev, m * k * size * f.groups / split, 0);
+           amd_again_us(dev, m * x_row * f.groups / split, 0);
 }
 
 static void skinny_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -476,10 +477,10 @@ static double mma_predict(const struct rfg_device *dev, const struct rfg_problem
 
 static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
-    (void)dev;
     k->source = "gemm/gpu/splitk_mma.hip";
     k->entry = "gemm_splitk_mma";
     common_macros(prob, k);
+    xcd_macro(dev, k);
     rfg_kernel_macro(k, "TILE_M", p[MMA_TILE_M]);
     rfg_kernel_macro(k, "TILE_N", p[MMA_TILE_N]);
     rfg_kernel_macro(k, "TILE_K", p[MMA_TILE_K]);

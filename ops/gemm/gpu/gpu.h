@@ -19,8 +19,7 @@
 
 /* A guess for AMD: time in microseconds of cache traffic that doesn't overlap with reading the weights once. x_traffic:
  * bytes of X read by all workgroups; half of them delay the first weights, by one load's latency at most. w_again:
- * bytes of W read more than once, which come from the last-level cache, since neighbouring workgroups are on XCDs with
- * L2 caches of their own. */
+ * bytes of W read more than once, by workgroups that share an L2 (rfg_xcd_tile()). */
 static inline double amd_again_us(const struct rfg_device *dev, double x_traffic, double w_again)
 {
     double cache = 3e3 * dev->mem_gbps;
@@ -39,8 +38,9 @@ static inline int64_t next_pow2(int64_t v)
 /* What reading X and W in chunks of 16 bytes takes. */
 static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (prob->v[GEMM_K] < 8 || prob->v[GEMM_K] % 8)
-        return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of 8", prob->v[GEMM_K]);
+    int64_t of_w = rfg_format_elements(prob->dtype[1], 16), k = MAX(of_w, 8);
+    if (prob->v[GEMM_K] < k || prob->v[GEMM_K] % k)
+        return rfg_refuse(why, "K=%" PRId64 ": must be a positive multiple of %" PRId64, prob->v[GEMM_K], k);
     if (prob->v[GEMM_ALIGN] < 16)
         return rfg_refuse(why, "align=%" PRId64 ": must be 16", prob->v[GEMM_ALIGN]);
     return true;
@@ -66,6 +66,9 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
 {
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
+    rfg_kernel_macro(k, "W_SCALE_DTYPE", (int)prob->v[GEMM_W_SCALE]);
+    rfg_kernel_macro(k, "W_GROUP", (int)prob->v[GEMM_W_GROUP]);
+    rfg_kernel_macro(k, "BIAS_DTYPE", gemm_bias_dtype(prob));
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
 }

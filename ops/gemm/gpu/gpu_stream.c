@@ -207,6 +207,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     k->source = "gemm/gpu/stream.hip";
     k->entry = "gemm_stream_mma";
     common_macros(prob, k);
+    xcd_macro(dev, k);
     rfg_kernel_macro(k, "TILE_M", p[P_TILE_M]);
     rfg_kernel_macro(k, "FRAGS_N", p[P_FRAGS_N]);
     rfg_kernel_macro(k, "K_WAVES", p[P_K_WAVES]);

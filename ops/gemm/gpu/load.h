@@ -11,12 +11,14 @@
  *
  * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between.
  *
- * Macros: IN_DTYPE (X and the bias), W_DTYPE, PACKED (rows of X, W and Y follow each other), PREPACKED (W is; see
- * prepack_layout.h). Kernels that only read rows of W have no macro PREPACKED. */
+ * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP (columns of W that share a scale), PACKED (rows
+ * of X, W and Y follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no
+ * macro PREPACKED. */
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
 
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES, "arguments are not laid out as the host's");
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (W_SCALE_DTYPE ? 8 : 0),
+              "arguments are not laid out as the host's");
 
 /* Row strides in elements. */
 #define GEMM_LDX(a) (PACKED ? (long long)(a)->k : (a)->ldx)
@@ -45,11 +47,11 @@ RFG_DEVICE void x_vector(float *f, const char *row, int chunk)
 
 /* ---- W ---------------------------------------------------------------------------------------------------------- */
 
-#if W_DTYPE == RFG_F32 || W_DTYPE == RFG_F16 || W_DTYPE == RFG_BF16
+#if (W_DTYPE == RFG_F32 || W_DTYPE == RFG_F16 || W_DTYPE == RFG_BF16) && W_DTYPE == IN_DTYPE && !W_SCALE_DTYPE
 
 #define W_BYTES        RFG_DTYPE_BYTES(W_DTYPE)
 #define W_VEC          RFG_DTYPE_VEC(W_DTYPE)
-#define W_IS_FRAGMENTS (W_DTYPE == IN_DTYPE && W_DTYPE != RFG_F32)
+#define W_IS_FRAGMENTS (W_DTYPE != RFG_F32)
 
 RFG_DEVICE long long w_place(long long n, int k, long long ld, bool prepacked)
 {
@@ -79,7 +81,7 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 }
 
 #else
-#error "gemm has no loader for this format of W"
+#error "gemm has no loader for this format of W (with these of X and scales)"
 #endif
 
 /* ---- W as matrix fragments -------------------------------------------------------------------------------------- */

@@ -3,9 +3,9 @@
  * gemm for every GPU and every problem: any shape, stride and alignment, K = 0, W prepacked or not, fp32 FMA. Simple
  * and right.
  *
- * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), TILE_M (16 or 64), PREPACKED (W is). A workgroup of 256 threads
- * computes tiles of TILE_M x 64, each thread TILE_M / 16 rows by 4 columns; tiles beyond the grid are taken in strides
- * of the grid. */
+ * Macros: those of load.h and epilogue.h, TILE_M (16 or 64), PREPACKED (W is). A workgroup of 256 threads computes
+ * tiles of TILE_M x 64, each thread TILE_M / 16 rows by 4 columns; tiles beyond the grid are taken in strides of the
+ * grid. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -69,7 +69,7 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
             int dn = tx + 16 * j;
             if (dn >= a.n - n0)
                 continue;
-            float bias = a.bias ? rfg_load_float(a.bias, n0 + dn, IN_DTYPE) : 0.0f;
+            float bias = finishes(&a) ? column_bias(&a, n0 + dn) : 0.0f;
 #pragma unroll
             for (int i = 0; i < MY_M; i++) {
                 int dm = ty + 16 * i;

@@ -5,8 +5,8 @@
  * on its share of k; the grid is (N / ROWS, split), and if split > 1 the last workgroup of a group of rows to arrive
  * adds the others' sums, in order.
  *
- * Macros: IN_DTYPE (X, W, bias), OUT_DTYPE (Y), M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL.
- * ROWS * M_TILE <= 32. Needs rows of X and W aligned to 16 bytes and K a multiple of 16 bytes. */
+ * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL. ROWS * M_TILE <= 32.
+ * Needs rows of X and W aligned to 16 bytes and K a multiple of W_VEC. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -14,6 +14,7 @@
 #define THREADS (WAVES * RFG_WAVE)
 #define PARTS   (W_VEC / X_VEC) /* 16-byte chunks of X that a chunk of W is multiplied with */
 #define SUMS    (ROWS * M_TILE)
+static_assert(PARTS * X_VEC == W_VEC, "a chunk of W must be whole chunks of X");
 
 /* Chunk c of the rows: loads first, then arithmetic. UNROLL chunks THREADS apart, those from `end` on count as zero. */
 RFG_DEVICE void dot(float *acc, const char *const *xp, const w_row *wp, int c, int end, bool guarded)

@@ -10,11 +10,11 @@
  *
  * Without asynchronous copies (AMD) the ring is in registers, STAGES - 1 steps deep, and LDS holds two steps.
  *
- * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M, TILE_N (16, 32, 64, 128), TILE_K (64, 128, 256),
- * K_WAVES (K_WAVES * RFG_FRAG_K <= TILE_K), STAGES >= 2.
- * Grid: (tiles along m, fastest, times tiles along n; split). Needs rows of X and W aligned to 16 bytes and
- * K % 8 = 0. */
+ * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), TILE_M, TILE_N (16, 32, 64, 128), TILE_K (64, 128,
+ * 256), K_WAVES (K_WAVES * RFG_FRAG_K <= TILE_K), STAGES >= 2. Grid: (tiles along m, fastest, times tiles along n;
+ * split), in rfg_xcd_tile()'s order on several dies. Needs rows of X and W aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
+#include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/splitk_layout.h"
@@ -152,8 +152,14 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
 {
     int tid = rfg_thread(), wave = rfg_wave();
     int tiles_m = (a.m - 1) / TILE_M + 1;
-    int m0 = rfg_group_x() % tiles_m * TILE_M, n0 = rfg_group_x() / tiles_m * TILE_N;
-    int splits = rfg_groups_y(), split = rfg_group_y();
+    int splits = rfg_groups_y();
+    struct rfg_tile t = { rfg_group_x() % tiles_m, rfg_group_x() / tiles_m, rfg_group_y() };
+    if (XCDS > 1 && tiles_m > 1) {
+        int tiles_n = (a.n - 1) / TILE_N + 1;
+        t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * (tiles_m * tiles_n), TILE_M, tiles_m, tiles_n, splits);
+    }
+    int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
+    int tile = XCDS > 1 ? t.n * tiles_m + t.m : rfg_group_x();
     int all_steps = (a.k - 1) / TILE_K + 1;
     int first = rfg_share_begin(all_steps, split, splits);
     int steps = rfg_share_begin(all_steps, split + 1, splits) - first;
@@ -243,7 +249,7 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
     rfg_barrier();
 
     int quads = c.x_rows * QUADS_ROW; /* rows that don't exist are not worth a trip through memory */
-    float *parts = (float *)a.workspace + (long long)rfg_group_x() * splits * SPLITK_PARTIALS(TILE_M, TILE_N);
+    float *parts = (float *)a.workspace + (long long)tile * splits * SPLITK_PARTIALS(TILE_M, TILE_N);
 #pragma unroll 1
     for (int q = tid; q < quads; q += THREADS) {
         int row = q / QUADS_ROW, col = q % QUADS_ROW * 4;
@@ -260,6 +266,6 @@ RFG_KERNEL(THREADS) gemm_splitk_mma(struct gemm_args a)
         return;
 
     /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
-    if (rfg_last_to_arrive(a.counters + rfg_group_x(), splits, (rfg_u32 *)rfg_lds))
+    if (rfg_last_to_arrive(a.counters + tile, splits, (rfg_u32 *)rfg_lds))
         reduce_partials(&a, parts, splits, SPLITK_PARTIALS(TILE_M, TILE_N), quads, THREADS, TILE_N, m0, n0);
 }

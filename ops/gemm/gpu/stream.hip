@@ -13,13 +13,14 @@
  * through the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one
  * to arrive adds their partials in the order of the splits.
  *
- * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT,
+ * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT,
  * EXACT (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps),
  * TAIL (K % 32 != 0), PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's follows it). Grid:
- * (tiles along m, SPLIT neighbours for each tile along n). Needs rows of X and W aligned to 16 bytes, K % 8 = 0, and
- * tiles of X and W that span less than 2 GiB. */
+ * (tiles along m, SPLIT neighbours for each tile along n), in rfg_xcd_tile()'s order on several dies. Needs rows of X
+ * and W aligned to 16 bytes, K % 8 = 0, and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
+#include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/stream_layout.h"
@@ -135,8 +136,11 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
 
 RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 {
-    int wave = rfg_wave(), split = SPLIT == 1 ? 0 : rfg_group_y() % SPLIT;
-    int m0 = rfg_group_x() * TILE_M, n0 = rfg_group_y() / SPLIT * TILE_N;
+    int wave = rfg_wave(), tiles_m = (a.m - 1) / TILE_M + 1;
+    struct rfg_tile t = { rfg_group_x(), rfg_group_y() / SPLIT, SPLIT == 1 ? 0 : rfg_group_y() % SPLIT };
+    if (XCDS > 1 && tiles_m > 1)
+        t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * tiles_m, TILE_M, tiles_m, (a.n - 1) / TILE_N + 1, SPLIT);
+    int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
     int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / RFG_FRAG_K + 1;
     int step = EXACT && ONCE ? part * UNROLL : rfg_share_begin(all, part, parts);
     int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts);
@@ -224,13 +228,14 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
         }
     }
 #if SPLIT > 1
-    int tile = rfg_group_y() / SPLIT * rfg_groups_x(THREADS) + rfg_group_x();
+    int tile = t.n * tiles_m + t.m;
     char *partials = (char *)a.workspace + (long long)tile * (SPLIT * PART_BYTES);
 #pragma unroll
     for (int i = 0; i < OWN_QUADS; i++) {
         int q = i * FINISHERS + wave;
         if (row_of(q) < rows_m)
-            rfg_store_f32x4((float *)(partials + split * PART_BYTES + q * (RFG_WAVE * 16) + rfg_lane() * 16), own[i]);
+            rfg_store16_shared(partials + split * PART_BYTES, PART_BYTES,
+                               (rfg_u32)(q * (RFG_WAVE * 16) + rfg_lane() * 16), own[i]);
     }
     if (!rfg_last_wave_to_arrive(a.counters + tile * FINISHERS + wave, SPLIT))
         return;

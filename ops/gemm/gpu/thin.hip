@@ -14,10 +14,10 @@
  *
  * X_FIRST: X is loaded before W. 0 where the launch overlaps the previous one, which writes X.
  *
- * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL,
- * SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32 !=
- * 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows of X
- * and W aligned to 16 bytes and K % 8 = 0. */
+ * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES,
+ * UNROLL, SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32
+ * != 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows
+ * of X and W aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"

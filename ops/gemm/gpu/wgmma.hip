@@ -15,11 +15,10 @@
  * no global memory and no counters, and its result doesn't depend on the order of arrival. A block is what a wave holds
  * of eight columns of B: four registers of each lane, 512 contiguous bytes in LDS, so that there are no bank conflicts.
  *
- * Macros: IN_DTYPE (X, W, bias: fp16 or bf16), OUT_DTYPE (Y), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128; A's
- * TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16).
- * Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps,
- * BEYOND. Needs rows of X and W aligned to 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut
- * short. */
+ * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128;
+ * A's TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16). Grid: tiles along m, fastest, times
+ * tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs rows of X and W aligned to
+ * 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -54,19 +53,6 @@ static_assert((1 + 2 * MAX_STAGES) * sizeof(rfg_u64) <= WGMMA_PARTIALS_AT, "arri
 static_assert(BLOCK_BYTES == RFG_WAVE * sizeof(rfg_f32x4), "a block is not four floats of each lane");
 static_assert(SPLIT == 1 || WGMMA_PARTIALS_AT + OWN * SPLIT * BLOCK_BYTES <= RING_AT,
               "partial sums reach into the ring");
-
-/* A stage of the ring, one step after the other. */
-struct stage {
-    int at, odd; /* odd: in its second, fourth, ... round */
-};
-
-RFG_DEVICE void next_stage(struct stage *s, int stages)
-{
-    if (++s->at == stages) {
-        s->at = 0;
-        s->odd ^= 1;
-    }
-}
 
 /* What a thread copies of a tile: one chunk of every PASS_ROWS-th row. */
 struct copier {
@@ -119,14 +105,14 @@ RFG_DEVICE void copy_step(struct copier *c, int stage, int tile_rows, int thread
 RFG_DEVICE void copy_all(struct copier *c, int steps, int stages, rfg_u64 *full, rfg_u64 *empty, int tile_rows,
                          int threads, bool once)
 {
-    struct stage s = { 0, 0 };
+    struct rfg_stage s = { 0, 0 };
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         if (step >= stages)
             rfg_arrival_wait(empty + s.at, s.odd ^ 1);
         copy_step(c, s.at, tile_rows, threads, once);
         rfg_arrive_copies(full + s.at);
-        next_stage(&s, stages);
+        rfg_next_stage(&s, stages);
     }
 }
 
@@ -199,7 +185,7 @@ gemm_wgmma(struct gemm_args a)
         rfg_await_previous();
         rfg_async_wait_all();
     } else {
-        struct stage s = { 0, 0 };
+        struct rfg_stage s = { 0, 0 };
         int before = 0, step = 0; /* before: the stage of the step before */
         float d[ROWS_B / 2];
 #pragma unroll
@@ -223,7 +209,7 @@ gemm_wgmma(struct gemm_args a)
             if (step > 0 && rfg_lane() == 0)
                 rfg_arrive(empty + before);
             before = s.at;
-            next_stage(&s, stages);
+            rfg_next_stage(&s, stages);
         } while (++step < steps);
         rfg_wg_wait(0);
         rfg_wg_settle(d, ROWS_B / 2);

@@ -32,6 +32,17 @@ static void list_names(const char *const *names, char *buf, size_t size)
     }
 }
 
+/* lib, if it has all the symbols. */
+static void *bind(void *lib, const char *name, const char *const *symbols, void **slots, struct rfg_reason *why)
+{
+    for (int i = 0; lib && symbols[i]; i++)
+        if (!(slots[i] = dlsym(lib, symbols[i]))) {
+            rfg_refuse(why, "%.100s lacks %s", name, symbols[i]);
+            return NULL; /* not closed: GPU libraries don't take unloading well */
+        }
+    return lib;
+}
+
 void *gemm_vendor_load(const char *env, const char *const *names, const char *const *symbols, void **slots,
                        struct rfg_reason *why)
 {
@@ -49,12 +60,15 @@ void *gemm_vendor_load(const char *env, const char *const *names, const char *co
             rfg_refuse(why, "%s not found (or set %s)", tried, env);
         }
     }
-    for (int i = 0; lib && symbols[i]; i++)
-        if (!(slots[i] = dlsym(lib, symbols[i]))) {
-            rfg_refuse(why, "%.100s lacks %s", name, symbols[i]);
-            return NULL; /* not closed: GPU libraries don't take unloading well */
-        }
-    return lib;
+    return bind(lib, name, symbols, slots, why);
+}
+
+void *gemm_vendor_load_rocm(enum rfg_rocm which, const char *const *symbols, void **slots, struct rfg_reason *why)
+{
+    const struct rfg_rocm_library *l = rfg_rocm_open(which);
+    if (!l->handle)
+        rfg_refuse(why, "%s", l->problem);
+    return bind(l->handle, l->path, symbols, slots, why);
 }
 
 bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platform, const struct rfg_problem *prob,
@@ -69,6 +83,8 @@ bool gemm_vendor_supports(const struct rfg_device *dev, enum rfg_platform platfo
         return false;
     if (prob->v[GEMM_PREPACKED])
         return rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
+    if (prob->v[GEMM_BTYPE])
+        return rfg_refuse(why, "btype=%s: must be x's dtype", rfg_dtype_name((rfg_dtype)prob->v[GEMM_BTYPE]));
     if (prob->v[GEMM_K] == 0 || prob->v[GEMM_M] == 0 || prob->v[GEMM_N] == 0)
         return rfg_refuse(why, "M, N or K is 0");
     if (prob->dtype[2] != prob->dtype[0] && prob->dtype[2] != RFG_F32)
@@ -102,8 +118,7 @@ double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_proble
 
 size_t gemm_vendor_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    (void)dev;
     (void)prob;
     (void)p;
-    return GEMM_VENDOR_WORKSPACE;
+    return rfg_workspace_bytes(dev);
 }

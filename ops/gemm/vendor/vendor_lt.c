@@ -4,9 +4,15 @@
  * heuristic's list for a problem is the variant's parameter range; the tuner sweeps it.
  *
  * cuBLASLt's numbers, sizes and prototypes were checked against cublasLt.h 13.1, hipBLASLt's against ROCm 6's
- * hipblaslt.h; the latter has run nowhere yet. (ROCm 5's hipBLASLt numbers types otherwise: not served.) */
+ * hipblaslt.h; the latter has run nowhere yet. (ROCm 5's hipBLASLt numbers types otherwise: not served.)
+ *
+ * A cuBLASLt handle serves all streams of its device. A hipBLASLt handle owns the one buffer by which the workgroups of
+ * a kernel wait for each other (Synchronizer: hipblasLtCreate() in ROCm/hipBLASLt,
+ * library/src/amd_detail/hipblaslt.cpp, from ROCm 6.2 on): kernels of two streams that share it wait for ever. So it
+ * has a handle a stream. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +64,7 @@ struct hip_result {
 enum { MAX_DEVICES = 64 };
 
 struct lt {
-    const char *title, *env;
+    const char *title, *env; /* env and libraries: not ROCm's, which base/rocm.h finds */
     const char *const *libraries;
     const char *names[N_ENTRIES + 1];
     int type[4];                                   /* by rfg_dtype */
@@ -72,12 +78,14 @@ struct lt {
     enum rfg_platform platform;
     pthread_once_t once;
     void (*load)(void);
+    void *library;
     void *fn[N_ENTRIES];
     bool ok;
     struct rfg_reason why;
     char version[64];
     pthread_mutex_t lock;
-    void *handle[MAX_DEVICES];
+    void *handle[MAX_DEVICES]; /* cuBLASLt's */
+    atomic_bool versioned;     /* hipBLASLt tells its version to who has a handle: until then it is the title */
 };
 
 static void load_cuda(void);
@@ -117,12 +125,8 @@ static struct lt cuda = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-static const char *const hip_libraries[] = { "libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so",
-                                             "/opt/rocm/lib/libhipblaslt.so", NULL };
 static struct lt hip = {
     .title = "hipBLASLt",
-    .env = "RFG_LIBHIPBLASLT",
-    .libraries = hip_libraries,
     .names = { "hipblasLtCreate", "hipblasLtMatmulDescCreate", "hipblasLtMatmulDescDestroy",
                "hipblasLtMatmulDescSetAttribute", "hipblasLtMatrixLayoutCreate", "hipblasLtMatrixLayoutDestroy",
                "hipblasLtMatmulPreferenceCreate", "hipblasLtMatmulPreferenceDestroy",
@@ -150,7 +154,8 @@ static struct lt hip = {
 
 static void load(struct lt *lt)
 {
-    void *lib = gemm_vendor_load(lt->env, lt->libraries, lt->names, lt->fn, &lt->why);
+    void *lib = lt->hip ? gemm_vendor_load_rocm(RFG_ROCM_HIPBLASLT, lt->names, lt->fn, &lt->why)
+                        : gemm_vendor_load(lt->env, lt->libraries, lt->names, lt->fn, &lt->why);
     lt->ok = lib;
     size_t (*cuda_version)(void) = NULL;
     void *symbol = lib && !lt->hip ? dlsym(lib, "cublasLtGetVersion") : NULL;
@@ -158,8 +163,11 @@ static void load(struct lt *lt)
         memcpy(&cuda_version, &symbol, sizeof(symbol));
         size_t v = cuda_version();
         snprintf(lt->version, sizeof(lt->version), "cublasLt %zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
-    } else if (lt->ok)
+    }
+    if (lt->ok && !lt->version[0])
         snprintf(lt->version, sizeof(lt->version), "%s", lt->title);
+    atomic_store(&lt->versioned, !lt->hip);
+    lt->library = lib;
 }
 
 static void load_cuda(void)
@@ -192,7 +200,9 @@ typedef int (*matmul_fn)(void *handle, void *desc, const void *alpha, const void
 
 struct lt_plan {
     struct lt *lt;
-    void *handle, *desc, *a, *b, *d;
+    void *handle; /* cuBLASLt's; hipBLASLt's to ask the heuristic with */
+    void *desc, *a, *b, *d;
+    size_t workspace;
     struct algo algo; /* cuda's */
     struct hip_algo hip_algo;
     bool bias;
@@ -220,11 +230,15 @@ static void release(void *plan)
 }
 
 /* A status other than 0: the library's, of the call p->at. */
-static int get_handle(struct lt_plan *p, int device)
+static int get_handle(struct lt_plan *p, const struct rfg_vendor_env *env)
 {
     struct lt *lt = p->lt;
+    int device = env->device;
     int st = 0;
     p->at = CREATE;
+    p->handle = env->handle;
+    if (lt->hip)
+        return 0;
     pthread_mutex_lock(&lt->lock);
     if (!lt->handle[device]) {
         void *handle = NULL;
@@ -286,7 +300,6 @@ static int describe(struct lt_plan *p, const struct rfg_problem *prob)
 static int prefer(struct lt_plan *p, const struct rfg_problem *prob, void *pref)
 {
     const struct lt *lt = p->lt;
-    size_t workspace = GEMM_VENDOR_WORKSPACE;
     uint32_t in = (uint32_t)prob->v[GEMM_ALIGN], out = (uint32_t)prob->v[GEMM_ALIGN_Y];
     /* Split-K may add up in fp32 only (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE): sums kept in Y's dtype are wrong here.
      */
@@ -297,7 +310,7 @@ static int prefer(struct lt_plan *p, const struct rfg_problem *prob, void *pref)
         const void *value;
         size_t size;
     } all[] = {
-        { lt->pref_workspace, &workspace, sizeof(workspace) },
+        { lt->pref_workspace, &p->workspace, sizeof(p->workspace) },
         { lt->pref_reduction, &reduction, sizeof(reduction) },
         { lt->pref_align_a, &in, sizeof(in) },
         { lt->pref_align_b, &in, sizeof(in) },
@@ -341,27 +354,30 @@ static rfg_status find_algo(struct lt_plan *p, const struct rfg_problem *prob, i
     st = lt->hip ? hr[rank].state : cr[rank].state;
     if (st)
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: algo=%d: the heuristic gives it status %d", lt->title, rank, st);
-    if (workspace > GEMM_VENDOR_WORKSPACE)
+    if (workspace > p->workspace)
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: algo=%d: wants a workspace of %zu bytes: must be at most %zu",
-                        lt->title, rank, workspace, GEMM_VENDOR_WORKSPACE);
+                        lt->title, rank, workspace, p->workspace);
     return RFG_OK;
 }
 
-static rfg_status prepare(struct lt *lt, const struct rfg_problem *prob, const int *params,
-                          const struct rfg_vendor_env *env, void **plan)
+static rfg_status prepare(struct lt *lt, const struct rfg_device *dev, const struct rfg_problem *prob,
+                          const int *params, const struct rfg_vendor_env *env, void **plan)
 {
     struct rfg_reason why;
     if (!ready(lt, &why))
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: %s", lt->title, why.text);
-    if (env->device < 0 || env->device >= MAX_DEVICES)
+    if (!lt->hip && (env->device < 0 || env->device >= MAX_DEVICES))
         return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: device %d: must be below %d", lt->title, env->device, MAX_DEVICES);
+    if (lt->hip && !env->handle)
+        return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s: there is no handle", lt->title);
     struct lt_plan *p = calloc(1, sizeof(*p));
     if (!p)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", lt->title);
     p->lt = lt;
     p->bias = prob->v[GEMM_BIAS];
+    p->workspace = rfg_workspace_bytes(dev);
     pthread_mutex_init(&p->lock, NULL);
-    int st = get_handle(p, env->device);
+    int st = get_handle(p, env);
     if (!st)
         st = describe(p, prob);
     rfg_status status = st ? failed(RFG_ERROR_UNSUPPORTED, lt, p->at, st) : find_algo(p, prob, params[0]);
@@ -380,25 +396,73 @@ static rfg_status run(void *plan, const void *kargs, const struct rfg_vendor_env
     const struct gemm_args *a = kargs;
     const void *algo = p->lt->hip ? (const void *)&p->hip_algo : (const void *)&p->algo;
     const struct lt *lt = p->lt;
+    void *handle = lt->hip ? env->handle : p->handle;
     enum entry at = MATMUL;
     int st = 0;
+    if (!handle)
+        return rfg_fail(RFG_ERROR_NOT_READY, "%s: stream %p has no handle", lt->title, env->stream);
     if (p->bias) {
         pthread_mutex_lock(&p->lock);
         st = ((set_fn)lt->fn[DESC_SET])(p->desc, lt->bias_pointer, &a->bias, sizeof(a->bias));
         at = st ? DESC_SET : MATMUL;
     }
     if (!st)
-        st = ((matmul_fn)lt->fn[MATMUL])(p->handle, p->desc, &one, a->w, p->a, a->x, p->b, &zero, a->y, p->d, a->y,
-                                         p->d, algo, env->workspace, GEMM_VENDOR_WORKSPACE, env->stream);
+        st = ((matmul_fn)lt->fn[MATMUL])(handle, p->desc, &one, a->w, p->a, a->x, p->b, &zero, a->y, p->d, a->y, p->d,
+                                         algo, env->workspace, p->workspace, env->stream);
     if (p->bias)
         pthread_mutex_unlock(&p->lock);
     return st ? failed(RFG_ERROR_DEVICE, lt, at, st) : RFG_OK;
 }
 
+/* ---- hipBLASLt's handles ----------------------------------------------------------------------------------------- */
+
+/* Of a row's rank only this version of the library knows what it means. Under lock. */
+static void ask_version(struct lt *lt, void *handle)
+{
+    int (*get_version)(void *handle, int *version) = NULL;
+    int v = 0;
+    void *symbol = dlsym(lt->library, "hipblasLtGetVersion");
+    memcpy(&get_version, &symbol, sizeof(symbol));
+    if (get_version && !get_version(handle, &v))
+        snprintf(lt->version, sizeof(lt->version), "%s %d.%d.%d", lt->title, v / 100000, v / 100 % 1000, v % 100);
+    atomic_store(&lt->versioned, true);
+}
+
+static bool has_handles(const struct rfg_device *dev)
+{
+    return dev->platform == RFG_PLATFORM_AMD && !gemm_vendor_off() && ready(&hip, NULL);
+}
+
+static rfg_status open_handle(const struct rfg_device *dev, const struct rfg_vendor_env *env, void **handle)
+{
+    struct lt *lt = &hip;
+    (void)dev;
+    (void)env; /* the handle is of the device that is current */
+    int st = ((create_fn)lt->fn[CREATE])(handle);
+    if (st) {
+        *handle = NULL;
+        return failed(RFG_ERROR_UNSUPPORTED, lt, CREATE, st);
+    }
+    pthread_mutex_lock(&lt->lock);
+    if (!atomic_load(&lt->versioned))
+        ask_version(lt, *handle);
+    pthread_mutex_unlock(&lt->lock);
+    return RFG_OK;
+}
+
+static void close_handle(void *handle)
+{
+    int (*destroy)(void *) = NULL;
+    void *symbol = dlsym(hip.library, "hipblasLtDestroy");
+    memcpy(&destroy, &symbol, sizeof(symbol));
+    if (destroy)
+        destroy(handle);
+}
+
 /* ---- the two variants -----------------------------------------------------------------------------------------------
  */
 
-#define VARIANT(variable, text, lt)                                                                                    \
+#define VARIANT(variable, text, lt, ...)                                                                               \
     static bool variable##_supports(const struct rfg_device *dev, const struct rfg_problem *prob,                      \
                                     struct rfg_reason *why)                                                            \
     {                                                                                                                  \
@@ -411,27 +475,26 @@ static rfg_status run(void *plan, const void *kargs, const struct rfg_vendor_env
     static rfg_status variable##_prepare(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,   \
                                          const struct rfg_vendor_env *env, void **plan)                                \
     {                                                                                                                  \
-        (void)dev;                                                                                                     \
-        return prepare(&(lt), prob, p, env, plan);                                                                     \
+        return prepare(&(lt), dev, prob, p, env, plan);                                                                \
     }                                                                                                                  \
     static const char *variable##_version(const struct rfg_device *dev)                                                \
     {                                                                                                                  \
         (void)dev;                                                                                                     \
-        return ready(&(lt), NULL) ? (lt).version : "";                                                                 \
+        return !ready(&(lt), NULL) ? "" : atomic_load(&(lt).versioned) ? (lt).version : (lt).title;                    \
     }                                                                                                                  \
-    const struct rfg_variant variable = {                                                                              \
-        .name = text,                                                                                                  \
-        .kind = RFG_VARIANT_VENDOR,                                                                                    \
-        .n_params = 1,                                                                                                 \
-        .params = gemm_lt_params,                                                                                      \
-        .supports = variable##_supports,                                                                               \
-        .predict = variable##_predict,                                                                                 \
-        .workspace = gemm_vendor_workspace,                                                                            \
-        .vendor_prepare = variable##_prepare,                                                                          \
-        .vendor_run = run,                                                                                             \
-        .vendor_release = release,                                                                                     \
-        .vendor_version = variable##_version,                                                                          \
-    }
+    const struct rfg_variant variable = { .name = text,                                                                \
+                                          .kind = RFG_VARIANT_VENDOR,                                                  \
+                                          .n_params = 1,                                                               \
+                                          .params = gemm_lt_params,                                                    \
+                                          .supports = variable##_supports,                                             \
+                                          .predict = variable##_predict,                                               \
+                                          .workspace = gemm_vendor_workspace,                                          \
+                                          .vendor_prepare = variable##_prepare,                                        \
+                                          .vendor_run = run,                                                           \
+                                          .vendor_release = release,                                                   \
+                                          .vendor_version = variable##_version,                                        \
+                                          __VA_ARGS__ }
 
-VARIANT(gemm_cublaslt, "gemm_cublaslt", cuda);
-VARIANT(gemm_hipblaslt, "gemm_hipblaslt", hip);
+VARIANT(gemm_cublaslt, "gemm_cublaslt", cuda, );
+VARIANT(gemm_hipblaslt, "gemm_hipblaslt", hip, .vendor_opens = has_handles, .vendor_open = open_handle,
+        .vendor_close = close_handle, .by_version = true, );

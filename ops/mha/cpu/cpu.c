@@ -48,8 +48,9 @@ struct state {
     float max, sum, acc[MAX_D];
 };
 
-/* Scores s[0..n-1] of the keys from `first` join what was there. */
-static void absorb(const struct job *j, struct state *st, const float *s, int n, int b, int kv_head, long long first)
+/* A softmax step: adds the keys from `first`, whose scores are s[0..n-1], to the state. */
+static void softmax_step(const struct job *j, struct state *st, const float *s, int n, int b, int kv_head,
+                         long long first)
 {
     float max = st->max, row[MAX_D];
     bool any = false;
@@ -103,7 +104,7 @@ static void run_query(const struct job *j, int b, int head, int i)
             if (a->alibi)
                 s[c] -= a->alibi[head] * (float)llabs(at - (block + c));
         }
-        absorb(j, &st, s, n, b, kv_head, block);
+        softmax_step(j, &st, s, n, b, kv_head, block);
     }
 
     float inverse = st.sum == 0 ? 0 : v_scale / st.sum;

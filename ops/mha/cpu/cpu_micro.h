@@ -139,8 +139,8 @@ INLINE void scores(const struct mha_cpu_block *b, const int rows, const int kv, 
     }
 }
 
-/* Scores to weights, of a row: those not seen to 0. O and the sums shrink as the largest score grows. */
-INLINE void weigh(const struct mha_cpu_block *b, int r, float *s)
+/* A row's softmax step: scores to weights, 0 where masked. Where the maximum grows, O and the sum are scaled down. */
+INLINE void softmax_step(const struct mha_cpu_block *b, int r, float *s)
 {
     static const float count[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     vf lane = get(count), most = SPLAT(-INFINITY), total = SPLAT(0.0f);
@@ -221,7 +221,7 @@ INLINE void block(const struct mha_cpu_block *b, const int rows, const int kv)
     bool all = true;
     scores(b, rows, kv, s);
     for (int r = 0; r < rows; r++) {
-        weigh(b, r, s[r]);
+        softmax_step(b, r, s[r]);
         all &= b->from[r] <= 0 && b->to[r] >= b->n;
     }
     if (all) {

@@ -25,11 +25,11 @@ struct job {
     const struct mha_cpu_isa *isa;
     int q_dtype, kv_dtype, size, d, dv; /* size: bytes of an element of k and v */
     bool older_vllm;
-    int heads, tiles, parts; /* kv heads of a unit; tiles of a head; parts of its keys */
-    int64_t units, each;     /* of an unsplit task */
+    int heads, tiles, parts; /* kv heads of a work item; tiles of a head; parts of its keys */
+    int64_t items, each;     /* of an unsplit task */
 };
 
-/* How a problem is divided into units and their parts. */
+/* How a problem is divided into items and their parts. */
 static void divide(const struct rfg_problem *prob, struct job *j)
 {
     const int64_t *v = prob->v;
@@ -37,8 +37,8 @@ static void divide(const struct rfg_problem *prob, struct job *j)
     heads = heads < 1 ? 1 : heads < v[MHA_HKV] ? heads : v[MHA_HKV];
     j->heads = (int)heads;
     j->tiles = (int)((rows + TILE - 1) / TILE);
-    j->units = v[MHA_B] * ((v[MHA_HKV] + heads - 1) / heads) * j->tiles;
-    int64_t parts = j->units < 1 ? 1 : TASKS / j->units, keys = v[MHA_S] / LEAST_KEYS;
+    j->items = v[MHA_B] * ((v[MHA_HKV] + heads - 1) / heads) * j->tiles;
+    int64_t parts = j->items < 1 ? 1 : TASKS / j->items, keys = v[MHA_S] / LEAST_KEYS;
     parts = parts < keys ? parts : keys;
     j->parts = parts > 1 ? (int)parts : 1;
 }
@@ -54,25 +54,26 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
     struct job j;
     (void)dev, (void)p;
     divide(prob, &j);
-    return j.parts > 1 ? (size_t)(j.units * j.parts) * partial(mha_dv(prob)) * sizeof(float) : 0;
+    return j.parts > 1 ? (size_t)(j.items * j.parts) * partial(mha_dv(prob)) * sizeof(float) : 0;
 }
 
-/* ---- a unit: a sequence, kv heads, a tile ----------------------------------------------------------------------- */
+/* ---- a work item: a sequence, kv heads, a tile
+ * ----------------------------------------------------------------------- */
 
-struct unit {
+struct work_item {
     int b, head0, heads; /* kv heads */
     int row0, rows;      /* the tile's, of each head */
     int group, sq, skv, q_first, kv_first;
     int64_t first, end; /* keys that some row sees */
 };
 
-static int64_t place_of(const struct unit *u, int row)
+static int64_t place_of(const struct work_item *u, int row)
 {
     return (int64_t)((u->row0 + row) / u->group) + u->skv - u->sq;
 }
 
 /* False: no rows. */
-static bool open_unit(const struct job *j, int64_t n, struct unit *u)
+static bool open_item(const struct job *j, int64_t n, struct work_item *u)
 {
     const struct mha_args *a = j->a;
     int spans = (a->hkv + j->heads - 1) / j->heads;
@@ -98,12 +99,12 @@ static bool open_unit(const struct job *j, int64_t n, struct unit *u)
 }
 
 /* The q head of a row of kv head h. */
-static int q_head(const struct unit *u, int h, int row)
+static int q_head(const struct work_item *u, int h, int row)
 {
     return (u->head0 + h) * u->group + (u->row0 + row) % u->group;
 }
 
-static long long row_at(const struct job *j, const struct unit *u, const struct mha_rows *t, int h, int row)
+static long long row_at(const struct job *j, const struct work_item *u, const struct mha_rows *t, int h, int row)
 {
     const struct mha_args *a = j->a;
     int query = (u->row0 + row) / u->group;
@@ -112,7 +113,7 @@ static long long row_at(const struct job *j, const struct unit *u, const struct 
 }
 
 /* From the sums o of weights times values, relative to the largest score m, and the sum l of weights. */
-static void finish(const struct job *j, const struct unit *u, int h, int row, const float *o, float m, float l)
+static void finish(const struct job *j, const struct work_item *u, int h, int row, const float *o, float m, float l)
 {
     const struct mha_args *a = j->a;
     int query = (u->row0 + row) / u->group, head = q_head(u, h, row);
@@ -135,7 +136,7 @@ static void finish(const struct job *j, const struct unit *u, int h, int row, co
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */
 
-static const char *key_row(const struct job *j, const struct unit *u, const struct mha_cache *c, int64_t key)
+static const char *key_row(const struct job *j, const struct work_item *u, const struct mha_cache *c, int64_t key)
 {
     const struct mha_args *a = j->a;
     long long block = u->b, t = key;
@@ -153,7 +154,7 @@ static const char *key_row(const struct job *j, const struct unit *u, const stru
 struct rows {
     const char *k[BLOCK], *v[BLOCK];
 };
-static int find_rows(const struct job *j, const struct unit *u, int64_t first, int64_t end, struct rows *r)
+static int find_rows(const struct job *j, const struct work_item *u, int64_t first, int64_t end, struct rows *r)
 {
     int n = end - first < BLOCK ? (int)(end - first) : BLOCK;
     for (int i = 0; i < n; i++) {
@@ -186,7 +187,7 @@ static void gather(const struct job *j, int n, struct mha_cpu_rows *r, struct de
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
 /* The rows of kv head h against the block at key `first`. blk: what does not depend on rows. */
-static void one_block(const struct job *j, const struct unit *u, int h, int64_t first, struct mha_cpu_block *blk,
+static void one_block(const struct job *j, const struct work_item *u, int h, int64_t first, struct mha_cpu_block *blk,
                       const float *q, float *o, float *m, float *l)
 {
     const struct mha_args *a = j->a;
@@ -217,9 +218,10 @@ static void one_block(const struct job *j, const struct unit *u, int h, int64_t 
     }
 }
 
-/* All rows of a unit and the keys from `first` to end - 1. A block is in the first-level cache for all rows but the
- * first few, and then, too, if it was fetched while the one before it was worked on. */
-static void attend(const struct job *j, const struct unit *u, int64_t first, int64_t end, float *o, float *m, float *l)
+/* All rows of a work item and the keys from `first` to end - 1. A block is in the first-level cache for all rows but
+ * the first few, and then, too, if it was fetched while the one before it was worked on. */
+static void attend(const struct job *j, const struct work_item *u, int64_t first, int64_t end, float *o, float *m,
+                   float *l)
 {
     const struct mha_args *a = j->a;
     float q[TILE * MAX_D] __attribute__((aligned(64)));
@@ -256,18 +258,18 @@ static void attend(const struct job *j, const struct unit *u, int64_t first, int
 static void run_unit(const struct job *j, int64_t n)
 {
     float o[TILE * MAX_D] __attribute__((aligned(64))), m[TILE], l[TILE];
-    struct unit u;
-    if (!open_unit(j, n, &u))
+    struct work_item u;
+    if (!open_item(j, n, &u))
         return;
     attend(j, &u, u.first, u.end, o, m, l);
     for (int row = 0; row < u.heads * u.rows; row++)
         finish(j, &u, row / u.rows, row % u.rows, o + row * j->dv, m[row], l[row]);
 }
 
-static void unit_task(void *ctx, int task, int worker)
+static void item_task(void *ctx, int task, int worker)
 {
     const struct job *j = ctx;
-    int64_t first = task * j->each, end = first + j->each < j->units ? first + j->each : j->units;
+    int64_t first = task * j->each, end = first + j->each < j->items ? first + j->each : j->items;
     (void)worker;
     for (int64_t n = first; n < end; n++)
         run_unit(j, n);
@@ -278,9 +280,9 @@ static void part_task(void *ctx, int task, int worker)
 {
     const struct job *j = ctx;
     float *to = (float *)j->a->workspace + (size_t)task * partial(j->dv);
-    struct unit u;
+    struct work_item u;
     (void)worker;
-    if (!open_unit(j, task / j->parts, &u))
+    if (!open_item(j, task / j->parts, &u))
         return;
     int64_t part = task % j->parts, blocks = u.end > u.first ? (u.end - u.first + BLOCK - 1) / BLOCK : 0;
     int64_t first = u.first + blocks * part / j->parts * BLOCK, end = u.first + blocks * (part + 1) / j->parts * BLOCK;
@@ -291,9 +293,9 @@ static void combine_task(void *ctx, int task, int worker)
 {
     const struct job *j = ctx;
     const float *from = (const float *)j->a->workspace + (size_t)task * (size_t)j->parts * partial(j->dv);
-    struct unit u;
+    struct work_item u;
     (void)worker;
-    if (!open_unit(j, task, &u))
+    if (!open_item(j, task, &u))
         return;
     for (int r = 0; r < u.heads * u.rows; r++) {
         float top = -INFINITY, l = 0, o[MAX_D] = { 0 };
@@ -323,12 +325,12 @@ static void run(const struct mha_cpu_isa *isa, const struct rfg_problem *prob, c
                      .dv = mha_dv(prob),
                      .older_vllm = prob->v[MHA_FORM] == MHA_FORM_VLLM };
     divide(prob, &j);
-    j.each = 1 + j.units / (1 << 20);
+    j.each = 1 + j.items / (1 << 20);
     if (j.parts == 1) {
-        rfg_cpu_pool_run(pool, (int)((j.units + j.each - 1) / j.each), unit_task, &j);
+        rfg_cpu_pool_run(pool, (int)((j.items + j.each - 1) / j.each), item_task, &j);
     } else {
-        rfg_cpu_pool_run(pool, (int)j.units * j.parts, part_task, &j);
-        rfg_cpu_pool_run(pool, (int)j.units, combine_task, &j);
+        rfg_cpu_pool_run(pool, (int)j.items * j.parts, part_task, &j);
+        rfg_cpu_pool_run(pool, (int)j.items, combine_task, &j);
     }
 }
 

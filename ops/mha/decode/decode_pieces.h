@@ -26,14 +26,11 @@ RFG_DEVICE int pv_element(int lane, int e)
     return e / PIECE * (LANES_A_ROW * PIECE) + lane * PIECE + e % PIECE;
 }
 
-/* 8 elements of a key for each of KEY_STEPS neighbouring parts of D. */
-#if KEY_STEPS == 2
-typedef rfg_u32x4 key_piece;
-#define load_key load16_if
-RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
+#if KV_SMALL
+/* 8 elements of 8 bits as fp16. */
+RFG_DEVICE rfg_u32x4 widened(rfg_u32 first, rfg_u32 second)
 {
-    rfg_u32x2 lo = rfg_f8_to_f16x4(step % 2 ? k.z : k.x, KV_DTYPE),
-              hi = rfg_f8_to_f16x4(step % 2 ? k.w : k.y, KV_DTYPE);
+    rfg_u32x2 lo = rfg_f8_to_f16x4(first, KV_DTYPE), hi = rfg_f8_to_f16x4(second, KV_DTYPE);
     rfg_u32x4 v;
     v.x = lo.x;
     v.y = lo.y;
@@ -41,19 +38,23 @@ RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
     v.w = hi.y;
     return v;
 }
+#endif
+
+/* 8 elements of a key for each of KEY_STEPS neighbouring parts of D. */
+#if KEY_STEPS == 2
+typedef rfg_u32x4 key_piece;
+#define load_key load16_if
+RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
+{
+    return widened(step % 2 ? k.z : k.x, step % 2 ? k.w : k.y);
+}
 #elif KV_SMALL
 typedef rfg_u32x2 key_piece;
 #define load_key load8_if
 RFG_DEVICE rfg_u32x4 key_of(key_piece k, int step)
 {
     (void)step;
-    rfg_u32x2 lo = rfg_f8_to_f16x4(k.x, KV_DTYPE), hi = rfg_f8_to_f16x4(k.y, KV_DTYPE);
-    rfg_u32x4 v;
-    v.x = lo.x;
-    v.y = lo.y;
-    v.z = hi.x;
-    v.w = hi.y;
-    return v;
+    return widened(k.x, k.y);
 }
 #else
 typedef rfg_u32x4 key_piece;

@@ -27,7 +27,7 @@ static const struct rfg_param params[] = {
 struct shape {
     int rows, real_rows, row_tiles, threads;
     int lds;           /* bytes */
-    int registers;     /* of a lane: a guess, see registers_of() */
+    int registers;     /* of a lane: a guess */
     double step_bytes; /* of keys and values */
     int64_t items, steps, groups;
 };
@@ -52,11 +52,12 @@ static int query_rows(const struct rfg_problem *prob)
     return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
 }
 
-/* Registers of a lane, guessed: nobody knows them before the kernel is compiled, and the tuner prunes by them so that
+/* Nobody knows them before the kernel is compiled, and the tuner prunes by them so that
  * it need not compile what spills. A stage of keys and values, Q and O are counted (RDNA 3's lanes hold what is
  * multiplied twice); the rest is fitted to what hipRTC of ROCm 5.2, clang 19 and NVRTC 13 compile. */
-static int registers_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, int rows)
+int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
+    int rows = p[P_TILES] * q_tile(dev);
     int dv = mha_dv(prob), d = (int)prob->v[MHA_D], size = (int)rfg_format_bytes(mha_kv_dtype(prob), 1);
     bool nvidia = dev->platform == RFG_PLATFORM_NVIDIA, twice = !strncmp(dev->target, "gfx11", 5);
     int stage = p[P_UNROLL] * STEP * (twice ? 2 : 1) * (loads_late(dev, prob) ? MAX(d, dv) : d + dv) * size;
@@ -82,7 +83,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int tail = MHA_DECODE_TAIL_AT(nvidia ? p[P_WAVES] : p[P_WAVES] / 2, s.rows, dv,
                                   nvidia ? 0 : MHA_DECODE_QUERY_ROW(d, dev->wave_size));
     s.lds = 4 * MHA_DECODE_LDS_FLOATS(tail, p[P_CLUSTER], s.real_rows, dv);
-    s.registers = registers_of(dev, prob, p, s.rows);
+    s.registers = mha_decode_registers(dev, prob, p);
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.items = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;

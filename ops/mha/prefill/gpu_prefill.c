@@ -199,6 +199,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     k->source = dev->platform == RFG_PLATFORM_NVIDIA ? "mha/prefill/prefill_nvidia.hip" : "mha/prefill/prefill_amd.hip";
     k->entry = "mha_prefill_mma";
     tile_macros(k, prob);
+    xcd_macro(dev, k);
     rfg_kernel_macro(k, "WAVES", p[P_WAVES]);
     rfg_kernel_macro(k, "FRAGS_Q", p[P_FRAGS_Q]);
     rfg_kernel_macro(k, "TILE_KV", p[P_TILE_KV]);

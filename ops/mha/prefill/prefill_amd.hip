@@ -97,7 +97,7 @@ RFG_DEVICE rfg_u32x4 load_chunk(const struct source *s, bool even, int key0, int
 }
 
 /* An undefined value: rather than what the registers held before, which would have to be kept and copied where branches
- * join. */
+ * merge. */
 RFG_DEVICE rfg_u32x4 nothing(void)
 {
     rfg_u32x4 v;

@@ -2,6 +2,8 @@
  *
  * Prefill's work item, of prefill_amd.hip, prefill_nvidia.hip and prefill_wgmma.hip: a tile of queries of a sequence
  * and a head, and what follows from the kernels' macros. */
+#include "rfg_xcd.h"
+
 #define THREADS  (WAVES * RFG_WAVE)
 #define WAVE_Q   (16 * FRAGS_Q)
 #define TILE_Q   (WAVES * WAVE_Q)
@@ -21,7 +23,7 @@ struct work_item {
 
 /* The tile-th work item; false: it has no queries. Tiles with the most keys come first (causal: the last queries), of
  * all heads whose keys and values fit into the caches together, then those of the next heads. Neighbours have different
- * kv heads, so that on an MI300 a head stays on one of eight dies. */
+ * kv heads, so that on a GPU of several dies a head stays on one of them, or on as few as it takes to keep all busy. */
 #define CACHE_BYTES (32ll << 20)
 RFG_DEVICE bool find_item(const struct mha_args *a, struct work_item *p, int tile)
 {
@@ -32,14 +34,31 @@ RFG_DEVICE bool find_item(const struct mha_args *a, struct work_item *p, int til
     int share = 1, kvs = a->batch * a->hkv;
     while (share < kvs && share * 2 * bytes <= CACHE_BYTES)
         share *= 2;
+    if (XCDS > 1) {
+        share = share < XCDS ? XCDS : share;
+        share = rfg_xcd_turns(share < kvs ? share : kvs);
+    }
     rfg_u32 x = (rfg_u32)tile, section_groups = (rfg_u32)(share * per_kv) * (rfg_u32)tiles;
     int section = (int)(x / section_groups), rest = (int)(x - (rfg_u32)section * section_groups);
     int here = kvs - section * share < share ? kvs - section * share : share;
     if (here < 1)
         return false;
+    int first = section * share;
+    if (XCDS > 1 && here < share) { /* the last ones */
+        int few = rfg_xcd_turns(here);
+        while (rest >= few * per_kv * tiles) {
+            rest -= few * per_kv * tiles;
+            first += few;
+            here -= few;
+            if (here < 1)
+                return false;
+            few = rfg_xcd_turns(here);
+        }
+        here = few;
+    }
     int rank = rest / (here * per_kv);
     rest -= rank * here * per_kv;
-    int kv = section * share + rest % here;
+    int kv = first + rest % here;
     p->b = kv / a->hkv;
     p->kv_head = kv - p->b * a->hkv;
     p->head = p->kv_head * p->group + (PACK ? 0 : rest / here);

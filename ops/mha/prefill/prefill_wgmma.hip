@@ -47,17 +47,6 @@ static_assert(sizeof(struct barriers) <= Q_BEGIN, "queries follow the barriers")
 static_assert(STAGES * V_BLOCKS * BLOCK == LDS_END - V_BEGIN && GROUPS * K_BLOCKS * Q_BLOCK == Q_TILE,
               "tiles are blocks of 64 columns");
 
-struct stage {
-    int at, odd; /* odd: in its second, fourth, ... round */
-};
-RFG_DEVICE void next_stage(struct stage *s, int stages)
-{
-    if (++s->at == stages) {
-        s->at = 0;
-        s->odd ^= 1;
-    }
-}
-
 /* The i-th tile of queries that a workgroup goes through. */
 RFG_DEVICE int tile_of(int i)
 {
@@ -179,7 +168,7 @@ RFG_DEVICE void copy_queries(const struct mha_args *a, const struct work_item *p
 
 RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds, int thread)
 {
-    struct stage s = { 0, 0 }, sq = { 0, 0 };
+    struct rfg_stage s = { 0, 0 }, sq = { 0, 0 };
     rfg_u32 base = rfg_lds_address(lds);
     int tiles = tiles_of(a);
 #pragma unroll 1
@@ -196,7 +185,7 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
         rfg_arrival_wait(m->q_empty + sq.at, sq.odd ^ 1);
         copy_queries(a, &p, base + Q_BEGIN + (rfg_u32)(sq.at * Q_TILE), thread);
         rfg_arrive_copies(m->q_full + sq.at);
-        next_stage(&sq, Q_STAGES);
+        rfg_next_stage(&sq, Q_STAGES);
 #pragma unroll 1
         for (int key0 = span.begin; key0 < span.end; key0 += TILE_KV) {
             struct row k_row = next_k, v_row = next_v;
@@ -208,7 +197,7 @@ RFG_DEVICE void copy_all(const struct mha_args *a, struct barriers *m, char *lds
             rfg_arrival_wait(m->v_empty + s.at, s.odd ^ 1);
             copy_rows(&v, &p, base + V_BEGIN + (rfg_u32)(s.at * (V_BLOCKS * BLOCK)), key0, thread, DV / 8, v_row);
             rfg_arrive_copies(m->v_full + s.at);
-            next_stage(&s, STAGES);
+            rfg_next_stage(&s, STAGES);
         }
     }
     rfg_async_wait_all();
@@ -387,7 +376,7 @@ RFG_DEVICE void combine_parts(const struct mha_args *a, const struct work_item *
 
 RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char *lds)
 {
-    struct stage sk = { 0, 0 }, sv = { 0, 0 }, sq = { 0, 0 };
+    struct rfg_stage sk = { 0, 0 }, sv = { 0, 0 }, sq = { 0, 0 };
     int tiles = tiles_of(a);
     int group = __shfl_sync(0xffffffffu, rfg_wave() / 4, 0); /* the compiler is to know that it is one of all lanes' */
     rfg_u64 q_rows = rfg_wg_rows(lds + Q_BEGIN + group * (K_BLOCKS * Q_BLOCK));
@@ -426,7 +415,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
             rfg_wg_wait(0);
             wg_settle(s[0], BLOCKS);
             release(m->k_empty + sk.at);
-            next_stage(&sk, STAGES);
+            rfg_next_stage(&sk, STAGES);
 #if CAP || ALIBI
             change_scores(a, &p, &w, s, key0);
 #endif
@@ -451,7 +440,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
                 rfg_wg_wait(1);
                 wg_settle(s[0], BLOCKS);
                 release(m->k_empty + sk.at);
-                next_stage(&sk, STAGES);
+                rfg_next_stage(&sk, STAGES);
 #if CAP || ALIBI
                 change_scores(a, &p, &w, s, key0);
 #endif
@@ -464,13 +453,13 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
                 rfg_wg_wait(0);
                 wg_settle(w.o[0], D_BLOCKS);
                 release(m->v_empty + sv.at);
-                next_stage(&sv, STAGES);
+                rfg_next_stage(&sv, STAGES);
                 if (raised)
                     scale_output(&w, scale);
                 pack_all(weights, s[0]);
             }
             release(m->q_empty + sq.at);
-            next_stage(&sq, Q_STAGES);
+            rfg_next_stage(&sq, Q_STAGES);
             rfg_arrival_wait(m->v_full + sv.at, sv.odd);
             rfg_wg_see();
             await_turn(group);
@@ -480,7 +469,7 @@ RFG_DEVICE void multiply_all(const struct mha_args *a, struct barriers *m, char 
             rfg_wg_wait(0);
             wg_settle(w.o[0], D_BLOCKS);
             release(m->v_empty + sv.at);
-            next_stage(&sv, STAGES);
+            rfg_next_stage(&sv, STAGES);
         }
 #if PARTS > 1
         combine_parts(a, &p, &w, factor, lds + Q_BEGIN);

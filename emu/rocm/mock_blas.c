@@ -4,16 +4,21 @@
  * They do what they are told, in double precision, column-major; a wrong layout, stride, transpose or type gives a
  * wrong answer or a status. Numbers from cublasLt.h and library_types.h (CUDA 13), hipblaslt.h and hipblas-common.h
  * (github.com/ROCm/hipBLASLt, library/include/hipblaslt; ROCm 6), rocblas-types.h (github.com/ROCm/rocBLAS,
- * library/include/internal). With MOCK_LACKS_PRODUCT each library lacks its last function. */
+ * library/include/internal). With MOCK_LACKS_PRODUCT each library lacks its last function.
+ *
+ * Where they have a runtime (struct mock_hip) the AMD ones do in it what the real ones do, sources at each place; what
+ * is fatal there says so and ends the process. The stubs of emu/rocm are built from this file: MOCK_ONLY_LT and
+ * MOCK_ONLY_ROCBLAS leave out what is another library's. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mock_blas.h"
 
-struct mock_blas mock_blas = { .offers = 5, .needs = 1024 };
+struct mock_blas mock_blas = { .offers = 5, .needs = 1024, .rocm = 60400 };
 
 enum { INVALID = MOCK_INVALID, FAILED = MOCK_FAILED };
 
@@ -24,6 +29,20 @@ static int failing(const char *name)
         return 0;
     mock_blas.last = name;
     return 1;
+}
+
+/* The process ends here: exit(1) with a status, abort() without. */
+static int ends(int status, const char *why)
+{
+    if (!mock_blas.gentle) {
+        fprintf(stderr, "%s\n", why);
+        fflush(stderr);
+        if (!status)
+            abort();
+        exit(status);
+    }
+    mock_blas.end = why;
+    return FAILED;
 }
 
 /* What a failed creation leaves behind: nothing to be used. */
@@ -134,12 +153,43 @@ static int multiply(const struct factors *f, const struct matrix *la, const void
     return 0;
 }
 
-/* The memory must be as large as was said. */
-static void scribble(void *workspace, size_t size)
+/* A product as it is launched. */
+struct job {
+    struct factors f;
+    float alpha, beta;
+    struct matrix la, lb, lc, ld;
+    const void *a, *b, *c;
+    int ta, tb;
+    void *d, *workspace;
+    size_t size;
+};
+
+static int run_job(struct job *j)
 {
-    mock_blas.told = size;
-    if (size)
-        ((char *)workspace)[0] = ((char *)workspace)[size - 1] = 0x5a;
+    if (j->size) /* the memory must be as large as was said */
+        ((char *)j->workspace)[0] = ((char *)j->workspace)[j->size - 1] = 0x5a;
+    j->f.alpha = &j->alpha;
+    j->f.beta = &j->beta;
+    return multiply(&j->f, &j->la, j->a, j->ta, &j->lb, j->b, j->tb, &j->lc, j->c, &j->ld, j->d);
+}
+
+static void run_launched(void *data)
+{
+    (void)run_job(data);
+}
+
+/* A captured one is run as often as its graph is, so none is ever freed. */
+static int launch(void *stream, const struct job *job)
+{
+    struct job now = *job, *kept;
+    mock_blas.told = job->size;
+    mock_blas.workspace = job->workspace;
+    if (!mock_blas.hip.launch)
+        return run_job(&now);
+    if (!(kept = malloc(sizeof(*kept))))
+        return FAILED;
+    *kept = now;
+    return mock_blas.hip.launch(stream, run_launched, kept) ? FAILED : 0;
 }
 
 /* ---- cuBLASLt and hipBLASLt ---------------------------------------------------------------------------------------
@@ -178,13 +228,36 @@ static int is(const void *p, int magic)
     return p && *(const int *)p == magic;
 }
 
-/* Handles are for ever: a library's user keeps one a device. */
-static int make_handle(void **out)
+struct handle {
+    int magic;
+    void *synchronizer; /* hipBLASLt */
+    bool used;
+    void *user; /* the stream of its products */
+    /* rocBLAS */
+    void *stream, *memory, *workspace;
+    size_t size;
+    int atomics;
+};
+
+static int make_handle(void **out, struct handle **made)
 {
-    static int handles[64];
-    int *handle = &handles[mock_blas.handles++ & 63];
-    *handle = HANDLE;
-    *out = handle;
+    struct handle *h = calloc(1, sizeof(*h));
+    if (!h)
+        return FAILED;
+    h->magic = HANDLE;
+    h->atomics = 1; /* allowed, unless it is told otherwise */
+    mock_blas.handles++;
+    *out = *made = h;
+    return 0;
+}
+
+static int drop_handle(struct handle *h)
+{
+    if (!is(h, HANDLE))
+        return INVALID;
+    h->magic = 0;
+    free(h);
+    mock_blas.destroyed++;
     return 0;
 }
 
@@ -199,7 +272,8 @@ static const struct numbers hip = { 2, 0, 1, 2, 3, 4, 111, 112, 1, -1, -1, 24 };
 
 static int desc_create(const struct numbers *k, void **out, int compute, int scale)
 {
-    if (compute != k->compute || scale != 0)
+    /* ROCm 5's hipBLASLt had numbers of its own: HIPBLASLT_COMPUTE_F32 was 300, HIPBLASLT_R_32F 151. */
+    if (compute != k->compute || scale != 0 || (k->op_t == 112 && mock_blas.rocm < 60000))
         return INVALID;
     struct desc *d = *out = make(sizeof(*d), DESC);
     d->transa = d->transb = k->op_n;
@@ -278,9 +352,20 @@ static int heuristic(const struct numbers *k, void *handle, struct desc *d, stru
     return 0;
 }
 
-static int matmul(const struct numbers *k, void *handle, struct desc *d, const struct factors *f, const void *a,
-                  struct matrix *la, const void *b, struct matrix *lb, const void *c, struct matrix *lc, void *out,
-                  struct matrix *ld, const char *algo, void *workspace, size_t size)
+/* From ROCm 6.2 on a handle has one buffer, and its kernels' workgroups wait for each other by what they find there
+ * (hipBLASLt, library/src/amd_detail/hipblaslt.cpp and rocblaslt_auxiliary.cpp: Synchronizer). Nobody asks here whether
+ * the first stream's product is still running: on a GPU it may be. */
+static bool alone(const struct numbers *k, struct handle *h, void *stream)
+{
+    bool other = h->used && h->user != stream;
+    h->used = true;
+    h->user = stream;
+    return k->op_t != 112 || mock_blas.rocm < 60200 || !other;
+}
+
+static int matmul(const struct numbers *k, void *stream, void *handle, struct desc *d, const struct factors *f,
+                  const void *a, struct matrix *la, const void *b, struct matrix *lb, const void *c, struct matrix *lc,
+                  void *out, struct matrix *ld, const char *algo, void *workspace, size_t size)
 {
     if (!is(handle, HANDLE) || !sound(k, d, la, lb, ld) || !is(lc, LAYOUT) || !workspace || size < mock_blas.needs)
         return INVALID;
@@ -288,11 +373,18 @@ static int matmul(const struct numbers *k, void *handle, struct desc *d, const s
         if (algo[i] < 1 || algo[i] > mock_blas.offers || algo[i] != algo[0])
             return INVALID;
     mock_blas.algo = algo[0] - 1;
-    scribble(workspace, size);
-    struct factors with = *f;
-    with.bias = d->epilogue == 4 ? d->bias : NULL;
-    with.bias_type = d->bias_type == -1 ? ld->type : lt_type(d->bias_type);
-    return multiply(&with, la, a, d->transa == k->op_t, lb, b, d->transb == k->op_t, lc, c, ld, out);
+    if (!alone(k, handle, stream))
+        return ends(1, "hipBLASLt: kernels of two streams wait for each other by one handle's buffer, for ever");
+    struct job job = { .f = *f, .la = *la, .lb = *lb, .lc = *lc, .ld = *ld, .a = a, .b = b, .c = c, .d = out };
+    job.f.bias = d->epilogue == 4 ? d->bias : NULL;
+    job.f.bias_type = d->bias_type == -1 ? ld->type : lt_type(d->bias_type);
+    job.alpha = *(const float *)f->alpha;
+    job.beta = *(const float *)f->beta;
+    job.ta = d->transa == k->op_t;
+    job.tb = d->transb == k->op_t;
+    job.workspace = workspace;
+    job.size = size;
+    return launch(stream, &job);
 }
 
 #define DEFINE(visibility, type, name, params)                                                                         \
@@ -305,10 +397,39 @@ static int matmul(const struct numbers *k, void *handle, struct desc *d, const s
 #define PRODUCT ENTRY
 #endif
 
+static int lt_create(const struct numbers *k, void **out)
+{
+    enum {
+        BYTES = 16 * 1024 * 4
+    }; /* hipblasLtCreate(), 6.2 on: hipMalloc() and hipMemset(), each in CHECK_HIP_ERROR() */
+    static char zeroes[BYTES];
+    struct handle *h;
+    void *memory = NULL;
+    const struct mock_hip *hip = &mock_blas.hip;
+    if (k->op_t == 112 && mock_blas.rocm >= 60200 && hip->allocate &&
+        (hip->allocate(&memory, BYTES) || hip->write(memory, zeroes, BYTES)))
+        return ends(1, "Hip error: in hipblasLtCreate(): a stream of the process is being captured");
+    int st = make_handle(out, &h);
+    if (!st)
+        h->synchronizer = memory;
+    return st;
+}
+
+static int lt_destroy(struct handle *h)
+{
+    if (is(h, HANDLE) && h->synchronizer && mock_blas.hip.release(h->synchronizer))
+        return FAILED;
+    return drop_handle(h);
+}
+
 #define LT(prefix, k)                                                                                                  \
     ENTRY(int, prefix##Create, (void **out))                                                                           \
     {                                                                                                                  \
-        return failing(#prefix "Create") ? not_made(out) : make_handle(out);                                           \
+        return failing(#prefix "Create") ? not_made(out) : lt_create(&(k), out);                                       \
+    }                                                                                                                  \
+    ENTRY(int, prefix##Destroy, (void *handle))                                                                        \
+    {                                                                                                                  \
+        return lt_destroy(handle);                                                                                     \
     }                                                                                                                  \
     ENTRY(int, prefix##MatmulDescCreate, (void **out, int compute, int scale))                                         \
     {                                                                                                                  \
@@ -353,13 +474,28 @@ static int matmul(const struct numbers *k, void *handle, struct desc *d, const s
         return is(c, LAYOUT) ? heuristic(&(k), handle, desc, a, b, d, pref, n, results, got) : INVALID;                \
     }
 
-LT(cublasLt, cuda)
+#ifndef MOCK_ONLY_ROCBLAS
 LT(hipblasLt, hip)
+
+/* hipBLASLt's version header: major * 100000 + minor * 100 + patch. */
+ENTRY(int, hipblasLtGetVersion, (void *handle, int *version))
+{
+    *version = mock_blas.rocm < 60000   ? 300
+               : mock_blas.rocm < 60200 ? 700
+               : mock_blas.rocm < 70000 ? 1200
+               : mock_blas.rocm < 70100 ? 100000
+                                        : 100100;
+    return is(handle, HANDLE) ? 0 : INVALID;
+}
+#endif
+#if !defined(MOCK_ONLY_LT) && !defined(MOCK_ONLY_ROCBLAS)
+LT(cublasLt, cuda)
 
 ENTRY(size_t, cublasLtGetVersion, (void))
 {
     return 130102;
 }
+#endif
 
 #define LT_PRODUCT(prefix, k)                                                                                          \
     PRODUCT(int, prefix##Matmul,                                                                                       \
@@ -371,40 +507,97 @@ ENTRY(size_t, cublasLtGetVersion, (void))
         mock_blas.stream = stream;                                                                                     \
         return failing(#prefix "Matmul")                                                                               \
                    ? FAILED                                                                                            \
-                   : matmul(&(k), handle, desc, &f, a, la, b, lb, c, lc, d, ld, algo, workspace, size);                \
+                   : matmul(&(k), stream, handle, desc, &f, a, la, b, lb, c, lc, d, ld, algo, workspace, size);        \
     }
 
-LT_PRODUCT(cublasLt, cuda)
+#ifndef MOCK_ONLY_ROCBLAS
 LT_PRODUCT(hipblasLt, hip)
+#endif
+#if !defined(MOCK_ONLY_LT) && !defined(MOCK_ONLY_ROCBLAS)
+LT_PRODUCT(cublasLt, cuda)
+#endif
 
 /* ---- rocBLAS ------------------------------------------------------------------------------------------------------
  */
 
-static struct {
-    void *stream, *workspace;
-    size_t size;
-} roc;
+#ifndef MOCK_ONLY_LT
+
+/* The memory that a handle begins with (handle.cpp: DEFAULT_DEVICE_MEMORY_SIZE, or what the thread set for its next
+ * one). To 6.x it is allocated at once; 7.0 takes and returns it by hipMallocAsync(), and has none then. */
+static _Thread_local size_t first_memory;
+
+ENTRY(void, rocblas_device_malloc_set_default_memory_size, (size_t size))
+{
+    first_memory = size;
+}
 
 ENTRY(int, rocblas_create_handle, (void **out))
 {
-    return failing("rocblas_create_handle") ? not_made(out) : make_handle(out);
+    struct handle *h;
+    void *memory = NULL;
+    if (failing("rocblas_create_handle"))
+        return not_made(out);
+    if (mock_blas.rocm < 70000 && mock_blas.hip.allocate &&
+        mock_blas.hip.allocate(&memory, first_memory ? first_memory : (size_t)32 << 20))
+        return FAILED;
+    first_memory = 0;
+    int st = make_handle(out, &h);
+    if (!st)
+        h->memory = memory;
+    return st;
+}
+
+ENTRY(int, rocblas_destroy_handle, (void *handle))
+{
+    struct handle *h = handle;
+    if (is(h, HANDLE) && h->memory && mock_blas.hip.release(h->memory))
+        return ends(0, "rocBLAS error during freeing of allocated memory in handle destructor");
+    return drop_handle(h);
+}
+
+ENTRY(int, rocblas_set_atomics_mode, (void *handle, int mode))
+{
+    if (failing("rocblas_set_atomics_mode"))
+        return FAILED;
+    if (!is(handle, HANDLE) || (mode != 0 && mode != 1))
+        return INVALID;
+    ((struct handle *)handle)->atomics = mode;
+    return 0;
+}
+
+ENTRY(int, rocblas_get_version_string, (char *text, size_t size))
+{
+    int major = mock_blas.rocm < 60000 ? 3 : mock_blas.rocm < 70000 ? 4 : 5;
+    snprintf(text, size, "%d.%d.0.mock", major, mock_blas.rocm / 100 % 100);
+    return 0;
 }
 
 ENTRY(int, rocblas_set_stream, (void *handle, void *stream))
 {
+    struct handle *h = handle;
     if (failing("rocblas_set_stream"))
         return FAILED;
-    roc.stream = stream;
-    return is(handle, HANDLE) ? 0 : INVALID;
+    if (!is(h, HANDLE))
+        return INVALID;
+    if (stream && stream != h->stream && mock_blas.hip.ask && mock_blas.hip.ask(stream))
+        return FAILED; /* it asks HIP whether there is such a stream */
+    h->stream = stream;
+    return 0;
 }
 
 ENTRY(int, rocblas_set_workspace, (void *handle, void *workspace, size_t size))
 {
+    struct handle *h = handle;
     if (failing("rocblas_set_workspace"))
         return FAILED;
-    roc.workspace = workspace;
-    roc.size = size;
-    return is(handle, HANDLE) && workspace ? 0 : INVALID;
+    if (!is(h, HANDLE) || !workspace)
+        return INVALID;
+    if (h->memory && mock_blas.hip.release(h->memory)) /* free_existing_device_memory() */
+        return FAILED;
+    h->memory = NULL;
+    h->workspace = workspace;
+    h->size = size;
+    return 0;
 }
 
 PRODUCT(int, rocblas_gemm_ex,
@@ -412,8 +605,11 @@ PRODUCT(int, rocblas_gemm_ex,
          int lda, const void *b, int b_type, int ldb, const void *beta, const void *c, int c_type, int ldc, void *d,
          int d_type, int ldd, int compute_type, int algo, int32_t solution_index, uint32_t flags))
 {
+    struct handle *h = handle;
     if (failing("rocblas_gemm_ex"))
         return FAILED;
+    if (mock_blas.no_kernels) /* tensile_host.cpp, initialize(): rocblas_abort() */
+        return ends(0, "rocBLAS error: Cannot read TensileLibrary.dat: No such file or directory");
     int ta = transa == 112, tb = transb == 112;
     struct matrix la = { LAYOUT, roc_type(a_type), ta ? k : m, ta ? m : k, lda };
     struct matrix lb = { LAYOUT, roc_type(b_type), tb ? n : k, tb ? k : n, ldb };
@@ -422,8 +618,13 @@ PRODUCT(int, rocblas_gemm_ex,
     if (!is(handle, HANDLE) || (transa != 111 && !ta) || (transb != 111 && !tb) || la.type == UNKNOWN ||
         lb.type == UNKNOWN || ld.type == UNKNOWN || compute_type != 151 || algo || solution_index || flags)
         return INVALID;
-    mock_blas.stream = roc.stream;
-    scribble(roc.workspace, roc.size);
-    struct factors f = { .alpha = alpha, .beta = beta };
-    return multiply(&f, &la, a, ta, &lb, b, tb, &lc, c, &ld, d);
+    mock_blas.stream = h->stream;
+    mock_blas.atomics = h->atomics;
+    struct job job = { .la = la, .lb = lb, .lc = lc, .ld = ld, .a = a, .b = b, .c = c, .d = d, .ta = ta, .tb = tb };
+    job.alpha = *(const float *)alpha;
+    job.beta = *(const float *)beta;
+    job.workspace = h->workspace;
+    job.size = h->size;
+    return launch(h->stream, &job);
 }
+#endif

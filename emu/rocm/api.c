@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What rfg asks of HIP, under HIP's names. */
+#include "rocm.h"
+
+/* Here it takes kernels by their functions on the host. */
+#define emu_hipFuncSetAttribute rocm_hipFuncSetAttribute
+
+#define X(ret, name, params, args)                                                                                     \
+    ret name params                                                                                                    \
+    {                                                                                                                  \
+        rocm_start();                                                                                                  \
+        return rocm_end(emu_##name args);                                                                              \
+    }
+RFG_HIP_ENTRIES(X)
+#undef X
+
+hipError_t hipRuntimeGetVersion(int *version)
+{
+    return hipDriverGetVersion(version);
+}

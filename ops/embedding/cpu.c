@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * embedding on the cpu: rows shared out among threads. */
+#include <string.h>
+
+#include "embedding.h"
+#include "ops/cpu/pool.h"
+#include "ops/cpu/rows.h"
+
+struct job {
+    const struct embedding_args *a;
+    const struct rfg_problem *prob;
+};
+
+static void run_row(void *ctx, int64_t row, int place, void *scratch)
+{
+    const struct job *j = ctx;
+    const struct embedding_args *a = j->a;
+    const uint8_t *d = j->prob->dtype;
+    int64_t id = d[0] == RFG_I64 ? ((const int64_t *)a->ids)[row] : ((const int32_t *)a->ids)[row];
+    char *y = (char *)a->y + rfg_format_bytes(d[2], 1) * row * a->ldy;
+    (void)place, (void)scratch;
+    if (id < a->first || id - a->first >= a->v) {
+        memset(y, 0, (size_t)rfg_format_bytes(d[2], a->n));
+        return;
+    }
+    const char *from = (const char *)a->table + rfg_format_bytes(d[1], 1) * (id - a->first) * a->ldt;
+    bool scaled = j->prob->v[EMBEDDING_SCALED];
+    if (!scaled && d[1] == d[2]) {
+        memcpy(y, from, (size_t)rfg_format_bytes(d[1], a->n));
+        return;
+    }
+    for (int64_t i = 0; i < a->n; i++) {
+        float f = rfg_float_get(from, d[1], i);
+        rfg_float_put(y, d[2], i, scaled ? f * a->scale : f);
+    }
+}
+
+static bool cpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be the cpu", dev->name);
+}
+
+static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)p;
+    return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_portable, false);
+}
+
+static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
+                    struct rfg_cpu_pool *pool)
+{
+    struct job j = { kargs, prob };
+    double bytes, flops;
+    (void)p;
+    prob->op->cost(prob, &bytes, &flops);
+    if (j.a->m && j.a->n)
+        rfg_cpu_rows_run(dev, pool, j.a->m, bytes / j.a->m, NULL, 0, run_row, &j);
+}
+
+const struct rfg_variant embedding_cpu = {
+    .name = "embedding_cpu",
+    .kind = RFG_VARIANT_HOST,
+    .supports = cpu_supports,
+    .predict = cpu_predict,
+    .run = cpu_run,
+};
