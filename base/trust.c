@@ -215,12 +215,12 @@ static bool is_trusted(const char *path, const char *beside, struct rfg_reason *
 {
     struct stat st, other;
     if (stat(path, &st) || !S_ISREG(st.st_mode))
-        return rfg_refuse(why, "%.80s: no regular file", path);
+        return rfg_refuse(why, "%.120s: no regular file", path);
     bool same = beside && stat(beside, &other) == 0 && st.st_uid == other.st_uid;
     if (!same && !is_root(st.st_uid) && st.st_uid != geteuid())
-        return rfg_refuse(why, "%.80s: belongs to another user", path);
+        return rfg_refuse(why, "%.120s: belongs to another user", path);
     if (st.st_mode & S_IWOTH)
-        return rfg_refuse(why, "%.80s: can be written by others (chmod o-w)", path);
+        return rfg_refuse(why, "%.120s: can be written by others (chmod o-w)", path);
     return true;
 }
 
@@ -228,7 +228,7 @@ bool rfg_program_trusted(const char *path, struct rfg_reason *why)
 {
     struct stat st;
     if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK))
-        return rfg_refuse(why, "%.80s: no program that can be run", path);
+        return rfg_refuse(why, "%.120s: no program that can be run", path);
     char *file = rfg_module_path();
     bool ok = is_trusted(path, file, why);
     free(file);

@@ -50,7 +50,7 @@ static void load(void)
         return;
     }
     if (!rfg_rtc_bind(&rtc, lib, "hiprtc", "Code", missing)) {
-        rfg_refuse(&rtc.why, "%.80s has no %s", hiprtc->path, missing);
+        rfg_refuse(&rtc.why, "%.120s has no %s", hiprtc->path, missing);
         return;
     }
     const struct rfg_rocm_library *comgr_library = rfg_rocm_open(RFG_ROCM_COMGR);
