@@ -80,13 +80,19 @@ static long next_line(FILE *f, char *line, bool *too_long)
     return n && line[n - 1] == '\r' && c == '\n' ? n - 1 : n;
 }
 
-rfg_status rfg_csv_read(const char *path,
-                        rfg_status (*fn)(void *ctx, int line, int n, char *const *field, const char *bad), void *ctx)
+rfg_status rfg_csv_read(const char *path, rfg_csv_fn fn, void *ctx)
 {
-    static const char bom[] = "\xef\xbb\xbf";
     FILE *f = fopen(path, "rbe");
     if (!f)
         return rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", path, strerror(errno));
+    rfg_status st = rfg_csv_read_stream(f, path, fn, ctx);
+    fclose(f);
+    return st;
+}
+
+rfg_status rfg_csv_read_stream(FILE *f, const char *path, rfg_csv_fn fn, void *ctx)
+{
+    static const char bom[] = "\xef\xbb\xbf";
     char *buf = malloc(MAX_LINE);
     rfg_status st = buf ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a line", path);
     bool too_long;
@@ -110,6 +116,5 @@ rfg_status rfg_csv_read(const char *path,
     if (st == RFG_OK && ferror(f))
         st = rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", path, strerror(errno));
     free(buf);
-    fclose(f);
     return st;
 }

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "db_internal.h"
 
 #define MAX_SIZE   2147483647
@@ -299,6 +300,41 @@ static bool read_row(const struct reader *r, char *const *field, struct rfg_shap
     return true;
 }
 
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+/* "1..256" in a field. */
+struct range {
+    int field;               /* -1: the line has none */
+    const char *begin, *end; /* in the field's text */
+    int64_t low, high;
+};
+
+static bool find_range(const struct reader *r, char *const *field, struct range *range, struct rfg_reason *why)
+{
+    *range = (struct range){ .field = -1 };
+    for (int i = 0; i < r->n_header; i++) {
+        const char *dots = strstr(field[i], "..");
+        if (!dots)
+            continue;
+        if (range->field >= 0 || strstr(dots + 1, ".."))
+            return rfg_refuse(why, "'%.40s': has a second range: a line may have one", field[i]);
+        range->field = i;
+        range->begin = dots;
+        while (range->begin > field[i] && range->begin[-1] >= '0' && range->begin[-1] <= '9')
+            range->begin--;
+        size_t digits = strspn(dots + 2, "0123456789");
+        range->end = dots + 2 + digits;
+        if (range->begin == dots || dots - range->begin > 10 || !digits || digits > 10)
+            return rfg_refuse(why, "'%.40s': a range must be low..high, two whole numbers", field[i]);
+        range->low = strtoll(range->begin, NULL, 10);
+        range->high = strtoll(dots + 2, NULL, 10);
+        if (range->low > range->high || range->high - range->low >= RFG_PREPARE_MAX)
+            return rfg_refuse(why, "'%.40s': low must not be above high, and at most %d problems", field[i],
+                              RFG_PREPARE_MAX);
+    }
+    return true;
+}
+
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 static bool grow(struct reader *r)
@@ -364,6 +400,29 @@ static bool wants_k(const struct reader *r, char *const *field)
     return op && op->column_key[2];
 }
 
+/* What each number of the range makes of the line; a line of which one is refused adds those before it. */
+static rfg_status add_range(struct reader *r, char *const *field, const struct range *range, struct rfg_shape *shape)
+{
+    char *one[RFG_CSV_FIELDS], *text = field[range->field];
+    rfg_status st = RFG_OK;
+    memcpy(one, field, (size_t)r->n_header * sizeof(*one));
+    for (int64_t v = range->low; v <= range->high && st == RFG_OK; v++) {
+        struct rfg_reason why = { "" };
+        const char *column;
+        one[range->field] = rfg_asprintf("%.*s%" PRId64 "%s", (int)(range->begin - text), text, v, range->end);
+        if (!one[range->field])
+            return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s:%d: out of memory", r->path, shape->line);
+        bool ok = read_row(r, one, shape, &column, &why);
+        free(one[range->field]);
+        if (!ok) {
+            refuse(r, shape->line, "column %s: %s", column, why.text);
+            break;
+        }
+        st = add(r, shape);
+    }
+    return st;
+}
+
 static rfg_status read_line(void *ctx, int line, int n, char *const *field, const char *bad)
 {
     struct reader *r = ctx;
@@ -375,12 +434,17 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
     if (!r->n_header)
         return bad ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s:%d: header: %s", r->path, line, bad)
                    : read_header(r, line, n, field);
+    struct range range;
     if (bad)
         refuse(r, line, "%s", bad);
     else if (n == r->n_header && !has(r, C_K) && wants_k(r, field))
         return no_column(r, r->header_line, C_K);
     else if (n != r->n_header)
         refuse(r, line, "%d fields: must be %d, as in the header", n, r->n_header);
+    else if (!find_range(r, field, &range, &why))
+        refuse(r, line, "%s", why.text);
+    else if (range.field >= 0)
+        return add_range(r, field, &range, &shape);
     else if (!read_row(r, field, &shape, &column, &why))
         refuse(r, line, "column %s: %s", column, why.text);
     else
