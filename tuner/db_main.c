@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "db_pack.h"
 #include "db_restamp.h"
+#include "db_shapes.h"
 #include "output.h"
 #include "stamp.h"
 
@@ -26,7 +27,7 @@ struct options {
     const char *arch, *out, *db;
     const char **shapes;
     int n_shapes, jobs;
-    bool json, keep_how, newest, system, all;
+    bool json, keep_how, newest, system, all, tunableop;
     int argc;
     char **argv;
 };
@@ -539,6 +540,11 @@ static int cmd_unpack(const struct options *o)
     return BAD_USAGE;
 }
 
+static int cmd_shapes(const struct options *o)
+{
+    return rfg_db_shapes((const char *const *)o->argv, o->argc, o->tunableop, o->out);
+}
+
 static int cmd_inspect(const struct options *o)
 {
     return rfg_db_inspect(o->argv[0]);
@@ -619,6 +625,10 @@ static const char usage[] =
     "                                           rows and compiled kernels for these GPUs and problems, in one file\n"
     "  inspect PACK; verify PACK                what is in it; is every byte of it right, and for this build\n"
     "  unpack -o DIR PACK                       its rows as CSV and its code objects as files, in a new directory\n"
+    "  shapes [--form csv|tunableop] [-o FILE] FILE|DB...\n"
+    "                                           problems of shapes files, logs (RFG_LOG=calls, TunableOp, hipBLASLt) "
+    "and rows\n"
+    "                                           as a shapes file, or as a list for PyTorch to tune offline\n"
     "  misses [--arch A] DB                     problems that were run without an exact row\n"
     "  path                                     where the default databases are\n"
     "  -h, --help  -V, --version                alone, or after a command\n"
@@ -639,6 +649,7 @@ static const struct {
     { "pack", "aSdJo", 0, 0, cmd_pack },
     { "unpack", "o", 1, 1, cmd_unpack },
     { "inspect", "", 1, 1, cmd_inspect },
+    { "shapes", "fo", 1, INT32_MAX, cmd_shapes },
     { "misses", "a", 1, 1, cmd_misses },
     { "path", "", 0, 0, cmd_path },
 };
@@ -661,19 +672,13 @@ static int version(void)
 static int run(int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "arch", required_argument, NULL, 'a' },
-        { "json", no_argument, NULL, 'j' },
-        { "output", required_argument, NULL, 'o' },
-        { "db", required_argument, NULL, 'd' },
-        { "how", required_argument, NULL, 'w' },
-        { "system", no_argument, NULL, 's' },
-        { "prefer", required_argument, NULL, 'p' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { "all", no_argument, NULL, 'A' },
-        { "shapes", required_argument, NULL, 'S' },
-        { "jobs", required_argument, NULL, 'J' },
-        { 0 },
+        { "arch", required_argument, NULL, 'a' },   { "json", no_argument, NULL, 'j' },
+        { "output", required_argument, NULL, 'o' }, { "db", required_argument, NULL, 'd' },
+        { "how", required_argument, NULL, 'w' },    { "system", no_argument, NULL, 's' },
+        { "prefer", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },      { "all", no_argument, NULL, 'A' },
+        { "shapes", required_argument, NULL, 'S' }, { "form", required_argument, NULL, 'f' },
+        { "jobs", required_argument, NULL, 'J' },   { 0 },
     };
     const char *shapes[MOST_SHAPES];
     struct options o = { .shapes = shapes };
@@ -740,6 +745,10 @@ static int run(int argc, char **argv)
                 return BAD_USAGE;
             }
             break;
+        case 'f':
+            o.tunableop = !strcmp(optarg, "tunableop");
+            ok = o.tunableop || !strcmp(optarg, "csv");
+            break;
         case 'w':
             o.keep_how = !strcmp(optarg, "keep");
             ok = o.keep_how || !strcmp(optarg, "imported");
@@ -750,8 +759,14 @@ static int run(int argc, char **argv)
             break;
         }
         if (!ok) {
-            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n", opt == 'w' ? "how" : "prefer", optarg,
-                    opt == 'w' ? "keep or imported" : "fastest or newest");
+            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n",
+                    opt == 'w'   ? "how"
+                    : opt == 'f' ? "form"
+                                 : "prefer",
+                    optarg,
+                    opt == 'w'   ? "keep or imported"
+                    : opt == 'f' ? "csv or tunableop"
+                                 : "fastest or newest");
             return BAD_USAGE;
         }
     }

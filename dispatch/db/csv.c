@@ -10,7 +10,7 @@
 #include "db_internal.h"
 #include "base/util.h"
 
-#define MAX_LINE 65536
+#define MAX_LINE RFG_MAX_LINE
 
 struct record {
     int n;
@@ -64,8 +64,7 @@ static const char *parse_line(const char *line, size_t len, struct record *r)
     return bad;
 }
 
-/* The next line without its end, as far as there is room; its length, -1 at the end of the file. */
-static long next_line(FILE *f, char *line, bool *too_long)
+long rfg_next_line(FILE *f, char *line, bool *too_long)
 {
     long n = 0;
     int c;
@@ -98,7 +97,7 @@ rfg_status rfg_csv_read_stream(FILE *f, const char *path, rfg_csv_fn fn, void *c
     bool too_long;
     long len;
     errno = 0;
-    for (int line = 1; st == RFG_OK && (len = next_line(f, buf, &too_long)) >= 0; line++) {
+    for (int line = 1; st == RFG_OK && (len = rfg_next_line(f, buf, &too_long)) >= 0; line++) {
         const char *s = buf, *stop = buf + len;
         if (line == 1 && len >= 3 && !memcmp(s, bom, 3))
             s += 3;

@@ -118,6 +118,11 @@ char *rfg_db_system_dir(void);
 /* ---- CSV ----------------------------------------------------------------------------------------------------- */
 
 #define RFG_CSV_FIELDS 64
+#define RFG_MAX_LINE   65536
+
+/* The next line without its end, as far as there is room in RFG_MAX_LINE bytes; no NUL follows. Its length, -1 at the
+ * end of the file. */
+long rfg_next_line(FILE *f, char *line, bool *too_long);
 
 /* Reads path with libcsv, one line a record, of at most 64 KiB; '#' lines and blank ones are skipped, a byte order mark
  * and CRLF are fine. The first call is the header. bad: why the line is malformed (field is then empty), else NULL. fn

@@ -82,7 +82,7 @@ static void make_pack(void)
 /* From here on no compiler can be found. */
 static void lose_compilers(void)
 {
-    static const char *const names[] = { "RFG_LIBHIPRTC", "RFG_LIBNVRTC",       "RFG_LIBCOMGR",        "RFG_LIBHIP",
+    static const char *const names[] = { "RFG_LIBHIPRTC", "RFG_LIBNVRTC",       "RFG_LIBCOMGR",      "RFG_LIBHIP",
                                          "RFG_CLANG",     "RFG_ZIGLANG_PYTHON", "RFG_COMPILE_WORKER" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         setenv(names[i], "/nowhere", 1);
@@ -208,7 +208,8 @@ START_TEST(engines_refuse_what_is_not_for_them)
     ck_assert_int_eq(system("mkdir -p k/gemm/gpu && echo '// another' > k/gemm/gpu/portable.hip"), 0);
     setenv("RFG_KERNEL_DIR", cwd_path("k"), 1);
     ck_assert_int_eq(open_engine(DEVICE, "m.rfgpack"), RFG_ERROR_DATABASE);
-    PRINTS(rfg_last_error(), "made by another build, rfg " RFG_VERSION ": its code for gfx942 is of a gemm/gpu/portable");
+    PRINTS(rfg_last_error(),
+           "made by another build, rfg " RFG_VERSION ": its code for gfx942 is of a gemm/gpu/portable");
     ck_assert_int_eq(run("verify m.rfgpack"), 1);
     PRINTS(out, "made by another build");
 }
