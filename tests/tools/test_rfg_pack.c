@@ -73,6 +73,12 @@ static void setup(void)
     write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1..4,64,64\n");
 }
 
+static void teardown(void)
+{
+    setenv("PATH", "/usr/bin:/bin", 1); /* it takes rm */
+    program_teardown();
+}
+
 static void make_pack(void)
 {
     ck_assert_msg(run("pack --arch " DEVICE " --shapes s.csv --db user.db -o m.rfgpack") == 0, "%s", err);
@@ -282,7 +288,7 @@ int main(void)
         return 77;
     Suite *s = suite_create("rfg_pack");
     TCase *tc = tcase_create("rfg_pack");
-    tcase_add_checked_fixture(tc, setup, program_teardown);
+    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 100);
     tcase_add_test(tc, an_engine_never_compiles);
     tcase_add_test(tc, engines_refuse_what_is_not_for_them);
