@@ -70,7 +70,7 @@ static void setup(void)
     setenv("RFG_SYSTEM_DB", cwd_path("none.db"), 1);
     put_row("user.db");
     put_row("none.db"); /* so that there is nothing to warn of */
-    write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1..4,64,64\n");
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1..4,64,64\ngemm,f16,4,64,64\n");
 }
 
 static void teardown(void)
@@ -82,7 +82,7 @@ static void teardown(void)
 static void make_pack(void)
 {
     ck_assert_msg(run("pack --arch " DEVICE " --shapes s.csv --db user.db -o m.rfgpack") == 0, "%s", err);
-    PRINTS(out, "m.rfgpack: 4 problems on 1 arch: 1 rows, ");
+    PRINTS(out, "m.rfgpack: 5 problems on 1 arch: 1 rows, ");
 }
 
 /* From here on no compiler can be found. */
@@ -101,12 +101,15 @@ static rfg_status open_engine(const char *device, const char *pack)
     return rfg_context_create(&ctx, &p);
 }
 
-static uint16_t bf16_of(int small)
+static uint16_t number_of(int small, rfg_dtype dtype)
 {
     float f = (float)small;
+    _Float16 half = (_Float16)small;
     uint32_t bits;
+    uint16_t half_bits;
     memcpy(&bits, &f, sizeof(bits));
-    return (uint16_t)(bits >> 16);
+    memcpy(&half_bits, &half, sizeof(half_bits));
+    return dtype == RFG_F16 ? half_bits : (uint16_t)(bits >> 16);
 }
 
 /* Small whole numbers: the result is exact. */
@@ -116,9 +119,9 @@ static rfg_status gemm(int m, int n, rfg_dtype dtype)
     size_t sizes[3] = { (size_t)m * K * 2, (size_t)n * K * 2, (size_t)m * n * 2 };
     void *dev[3];
     for (int i = 0; i < m * K; i++)
-        host[0][i] = bf16_of(i % K % 3);
+        host[0][i] = number_of(i % K % 3, dtype);
     for (int i = 0; i < n * K; i++)
-        host[1][i] = bf16_of((i / K + i % K) % 2);
+        host[1][i] = number_of((i / K + i % K) % 2, dtype);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(rfg_device_alloc(ctx, &dev[i], sizes[i]), RFG_OK);
         ck_assert_int_eq(rfg_device_copy(ctx, dev[i], host[i], sizes[i], RFG_HOST_TO_DEVICE, NULL), RFG_OK);
@@ -132,7 +135,7 @@ static rfg_status gemm(int m, int n, rfg_dtype dtype)
         int sum = 0;
         for (int k = 0; k < K; k++)
             sum += k % 3 * ((i % n + k) % 2);
-        ck_assert_uint_eq(host[2][i], bf16_of(sum));
+        ck_assert_uint_eq(host[2][i], number_of(sum, dtype));
     }
     for (int i = 0; i < 3; i++) {
         free(host[i]);
@@ -162,9 +165,13 @@ START_TEST(an_engine_never_compiles)
     /* what it was not made for takes what there is: */
     ck_assert_msg(gemm(70, 48, RFG_BF16) == RFG_OK, "%s", rfg_last_error());
     ck_assert_int_eq(rfg_prepare(ctx, "gemm bf16,bf16->bf16 M=5..9 N=64 K=64"), RFG_OK);
+    /* where that has no row of its own, too, and of any size and alignment; */
+    ck_assert_msg(gemm(4, N, RFG_F16) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_prepare(ctx, "gemm f16,f16->f16 M=3 N=7 K=5 align=2 align_y=2") == RFG_OK, "%s",
+                  rfg_last_error());
     /* of other formats there is nothing */
-    ck_assert_int_eq(gemm(4, N, RFG_F16), RFG_ERROR_COMPILE);
-    PRINTS(rfg_last_error(), "gemm f16,f16->f16 M=4 N=64 K=64");
+    ck_assert_int_eq(rfg_prepare(ctx, "gemm f32,f32->f32 M=4 N=64 K=64"), RFG_ERROR_COMPILE);
+    PRINTS(rfg_last_error(), "gemm f32,f32->f32 M=4 N=64 K=64");
     PRINTS(rfg_last_error(), "nothing is compiled with a pack, and m.rfgpack has no code that serves it");
     ck_assert_int_eq(rfg_prepare(ctx, "rmsnorm bf16->bf16 M=4 N=64"), RFG_ERROR_COMPILE);
     rfg_context_stats(ctx, &stats);
