@@ -30,14 +30,12 @@ static void write_text(const char *path, const char *text)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* A row that says something else than the model would. */
-static void put_row(const char *path)
+static void put_row(const char *path, const char *arch, int cus, const struct rfg_variant *var)
 {
     struct rfg_db *db;
     struct rfg_reason why;
     int p[RFG_MAX_PARAMS];
-    struct rfg_row r = { .arch = "emu-gfx942",
-                         .cu_count = 4,
+    struct rfg_row r = { .cu_count = cus,
                          .median_us = 0.3,
                          .samples = 9,
                          .error_bound = 1,
@@ -47,9 +45,10 @@ static void put_row(const char *path)
                          .seed = 1,
                          .how = RFG_SOURCE_MEASURED };
     ck_assert(rfg_problem_parse(&r.problem, "gemm bf16,bf16->bf16 M=4 N=64 K=64", &why));
-    for (int i = 0; i < gemm_portable.n_params; i++)
-        p[i] = gemm_portable.params[i].values[gemm_portable.params[i].n - 1];
-    rfg_row_set_config(&r, &gemm_portable, p, false);
+    snprintf(r.arch, sizeof(r.arch), "%s", arch);
+    for (int i = 0; i < var->n_params; i++)
+        p[i] = var->params[i].values[var->params[i].n - 1];
+    rfg_row_set_config(&r, var, p, false);
     ck_assert_int_eq(rfg_db_open(&db, path, RFG_DB_WRITE), RFG_OK);
     ck_assert_int_eq(rfg_db_put(db, &r), RFG_OK);
     rfg_db_close(&db);
@@ -68,8 +67,9 @@ static void setup(void)
 {
     program_setup();
     setenv("RFG_SYSTEM_DB", cwd_path("none.db"), 1);
-    put_row("user.db");
-    put_row("none.db"); /* so that there is nothing to warn of */
+    /* something else than the model would say */
+    put_row("user.db", "emu-gfx942", 4, &gemm_portable);
+    put_row("none.db", "gfx9", 1, &gemm_portable); /* so that there is nothing to warn of */
     write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1..4,64,64\ngemm,f16,4,64,64\n");
 }
 
@@ -256,6 +256,42 @@ START_TEST(looking_into_a_pack)
 }
 END_TEST
 
+/* A winner of a library needs no code where the library is; elsewhere the best of ours serves. */
+START_TEST(a_librarys_row_goes_along)
+{
+    put_row("blas.db", "gfx942", 304, &gemm_hipblaslt);
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,4,64,64\n");
+    ck_assert_msg(run("pack --arch gfx942 --shapes s.csv --db blas.db -o m.rfgpack") == 0, "%s", err);
+    PRINTS(out, "m.rfgpack: 1 problems on 1 arch: 1 rows, 2 code objects");
+    ck_assert_int_eq(run("inspect m.rfgpack"), 0);
+    PRINTS(out, "row gemm bf16,bf16->bf16 M=4 N=64 K=64, gfx942, 304 CUs: gemm_hipblaslt{algo=15}");
+    lose_compilers();
+    ck_assert_msg(open_engine("emu:gfx942:304", "m.rfgpack") == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(gemm(4, N, RFG_BF16) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* As a context goes on to the next variant, so does the packing. */
+START_TEST(what_a_compiler_refuses_is_passed_over)
+{
+    setenv("RFG_CACHE_DIR", cwd_path("cache"), 1);
+    setenv("RFG_TEST_WORKER_CRASH", "gemm_stream_mma", 1);
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,f16,4,64,64\n");
+    ck_assert_msg(run("pack --arch " DEVICE " --shapes s.csv --db none.db -o m.rfgpack") == 0, "%s", err);
+    PRINTS(err, "gemm_stream_mma{");
+    PRINTS(err, "; the next best is packed");
+    ck_assert_int_eq(run("inspect m.rfgpack"), 0);
+    ck_assert_ptr_null(strstr(out, "stream.hip"));
+    setenv("RFG_TEST_WORKER_CRASH", "gemm", 1); /* all of them */
+    ck_assert_int_eq(system("rm -r cache m.rfgpack"), 0);
+    ck_assert_int_eq(run("pack --arch " DEVICE " --shapes s.csv --db none.db -o m.rfgpack"), 1);
+    PRINTS(err, DEVICE ": gemm f16,f16->f16 M=4 N=64 K=64");
+    PRINTS(err, "m.rfgpack: not written");
+    ck_assert_int_ne(access("m.rfgpack", F_OK), 0);
+}
+END_TEST
+
 START_TEST(bad_usage)
 {
     ck_assert_int_eq(run("pack --shapes s.csv -o m.rfgpack"), 2);
@@ -300,6 +336,8 @@ int main(void)
     tcase_add_test(tc, an_engine_never_compiles);
     tcase_add_test(tc, engines_refuse_what_is_not_for_them);
     tcase_add_test(tc, looking_into_a_pack);
+    tcase_add_test(tc, a_librarys_row_goes_along);
+    tcase_add_test(tc, what_a_compiler_refuses_is_passed_over);
     tcase_add_test(tc, bad_usage);
     suite_add_tcase(s, tc);
     return run_suite(s);
