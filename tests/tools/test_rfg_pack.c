@@ -292,6 +292,26 @@ START_TEST(what_a_compiler_refuses_is_passed_over)
 }
 END_TEST
 
+/* Contexts with launch_overlap run other kernels of some variants. */
+START_TEST(for_overlapping_launches)
+{
+    if (!rfg_jit_provider_for("sm_90a")) {
+        printf("SKIPPED: overlapping launches: takes a compiler for sm_90a\n");
+        return;
+    }
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,8,2112,7168\n");
+    for (int with = 0; with < 2; with++) {
+        ck_assert_msg(run("pack --arch sm_90 %s --shapes s.csv --db none.db -o m.rfgpack", with ? "--overlap" : "") ==
+                          0,
+                      "%s", err);
+        PRINTS(out, "m.rfgpack: 1 problems on 1 arch");
+        ck_assert_int_eq(run("inspect m.rfgpack"), 0);
+        PRINTS(out, "X_FIRST=1");
+        ck_assert(with == (strstr(out, "X_FIRST=0") != NULL));
+    }
+}
+END_TEST
+
 START_TEST(bad_usage)
 {
     ck_assert_int_eq(run("pack --shapes s.csv -o m.rfgpack"), 2);
@@ -338,6 +358,7 @@ int main(void)
     tcase_add_test(tc, looking_into_a_pack);
     tcase_add_test(tc, a_librarys_row_goes_along);
     tcase_add_test(tc, what_a_compiler_refuses_is_passed_over);
+    tcase_add_test(tc, for_overlapping_launches);
     tcase_add_test(tc, bad_usage);
     suite_add_tcase(s, tc);
     return run_suite(s);
