@@ -21,6 +21,7 @@
 #define DEVICE   "emu:gfx942:4"
 #define N        64
 #define K        64
+#define PROBLEM  "gemm bf16,bf16->bf16 M=4 N=64 K=64"
 
 static void write_text(const char *path, const char *text)
 {
@@ -30,10 +31,11 @@ static void write_text(const char *path, const char *text)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-static void put_row(const char *path, const char *arch, int cus, const struct rfg_variant *var)
+static void put_row(const char *path, const char *arch, int cus, const char *problem, const char *config)
 {
     struct rfg_db *db;
     struct rfg_reason why;
+    const struct rfg_variant *var;
     int p[RFG_MAX_PARAMS];
     struct rfg_row r = { .cu_count = cus,
                          .median_us = 0.3,
@@ -44,10 +46,9 @@ static void put_row(const char *path, const char *arch, int cus, const struct rf
                          .device = "an emulator",
                          .seed = 1,
                          .how = RFG_SOURCE_MEASURED };
-    ck_assert(rfg_problem_parse(&r.problem, "gemm bf16,bf16->bf16 M=4 N=64 K=64", &why));
+    ck_assert_msg(rfg_problem_parse(&r.problem, problem, &why), "%s", why.text);
+    ck_assert_msg(rfg_config_parse(r.problem.op, config, &var, p, &why), "%s", why.text);
     snprintf(r.arch, sizeof(r.arch), "%s", arch);
-    for (int i = 0; i < var->n_params; i++)
-        p[i] = var->params[i].values[var->params[i].n - 1];
     rfg_row_set_config(&r, var, p, false);
     ck_assert_int_eq(rfg_db_open(&db, path, RFG_DB_WRITE), RFG_OK);
     ck_assert_int_eq(rfg_db_put(db, &r), RFG_OK);
@@ -68,8 +69,8 @@ static void setup(void)
     program_setup();
     setenv("RFG_SYSTEM_DB", cwd_path("none.db"), 1);
     /* something else than the model would say */
-    put_row("user.db", "emu-gfx942", 4, &gemm_portable);
-    put_row("none.db", "gfx9", 1, &gemm_portable); /* so that there is nothing to warn of */
+    put_row("user.db", "emu-gfx942", 4, PROBLEM, "gemm_portable{tile_m=64}");
+    put_row("none.db", "gfx9", 1, PROBLEM, "gemm_portable{tile_m=64}"); /* so that there is nothing to warn of */
     write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1..4,64,64\ngemm,f16,4,64,64\n");
 }
 
@@ -259,7 +260,7 @@ END_TEST
 /* A winner of a library needs no code where the library is; elsewhere the best of ours serves. */
 START_TEST(a_librarys_row_goes_along)
 {
-    put_row("blas.db", "gfx942", 304, &gemm_hipblaslt);
+    put_row("blas.db", "gfx942", 304, PROBLEM, "gemm_hipblaslt{algo=15}");
     write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,4,64,64\n");
     ck_assert_msg(run("pack --arch gfx942 --shapes s.csv --db blas.db -o m.rfgpack") == 0, "%s", err);
     PRINTS(out, "m.rfgpack: 1 problems on 1 arch: 1 rows, 2 code objects");
@@ -299,9 +300,11 @@ START_TEST(for_overlapping_launches)
         printf("SKIPPED: overlapping launches: takes a compiler for sm_90a\n");
         return;
     }
+    put_row("thin.db", "sm_90", 132, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168",
+            "gemm_thin_mma{tile_m=8,frags_n=4,k_waves=14,unroll=4,split_k=2}");
     write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,8,2112,7168\n");
     for (int with = 0; with < 2; with++) {
-        ck_assert_msg(run("pack --arch sm_90 %s --shapes s.csv --db none.db -o m.rfgpack", with ? "--overlap" : "") ==
+        ck_assert_msg(run("pack --arch sm_90 %s --shapes s.csv --db thin.db -o m.rfgpack", with ? "--overlap" : "") ==
                           0,
                       "%s", err);
         PRINTS(out, "m.rfgpack: 1 problems on 1 arch");
