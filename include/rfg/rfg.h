@@ -13,5 +13,6 @@
 #include "rfg/mha.h"
 #include "rfg/norm.h"
 #include "rfg/quant.h"
+#include "rfg/sample.h"
 
 #endif

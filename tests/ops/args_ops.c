@@ -330,6 +330,14 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { "scale", embedding_scale_inf },
                                                  { NULL, NULL } };
 
+/* ---- argmax: y, x ------------------------------------------------------------------------------------------------ */
+
+static rfg_status argmax(const struct call *c)
+{
+    params_size = 0;
+    return rfg_op_argmax(c->ctx, c->t[0], c->t[1], c->stream);
+}
+
 /* ---- the calls ----------------------------------------------------------------------------------------------------
  */
 
@@ -424,6 +432,8 @@ const struct form forms[] = {
       .args = { { "y", T2(B, 3, 20), ARG_OUT, 1u << RFG_F32 },
                 { "ids", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 4 } },
                 { "table", T2(B, 5, 20), 0, .sizes = 1 } } },
+    { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
+      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
     { "rfg_op_mha", "mha", "dense", mha, .wrongs = mha_wrongs, .n = 7,
       .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
                 { "q", T4(B, 2, 3, 4, 64), 0 },

@@ -18,6 +18,7 @@ static const char *const problems[] = {
     "gemm bf16,bf16->bf16 M=64 N=64 K=7168 packed=1 overlap=1",
     "gemm_prepack bf16->bf16 N=32 K=64",
     "embedding i64,bf16->f32 M=64 N=4096 V=128256 scaled=1",
+    "argmax f32->i64 M=32 V=128256",
     "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
     "act_and_mul f16->i8 M=16 N=28672 scale=token",
     "act_and_mul bf16->e4m3fnuz M=16 N=4096 scale=token plain=1",
