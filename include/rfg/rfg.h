@@ -14,5 +14,6 @@
 #include "rfg/norm.h"
 #include "rfg/quant.h"
 #include "rfg/rope.h"
+#include "rfg/sample.h"
 
 #endif

@@ -33,6 +33,7 @@ struct call {
     rfg_embedding_params embedding;
     rfg_rope_params rope;
     rfg_rope_append_params rope_append;
+    int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;
 };
