@@ -341,29 +341,29 @@ static void rope_as_called(struct rfg_problem *prob)
 }
 
 static const char *const rope_compiled[] = {
-    "rope bf16,i64->bf16 T=64 D=128 Hq=8 Hkv=2",
-    "rope f16,i32->f16 T=64 D=128 Hq=8 Hkv=2 R=64 pairs=gptj table=f32",
-    "rope bf16,i32->bf16 T=64 D=64 Hq=8 Hkv=2 axes=3 table=f32",
-    "rope f16,i64->f16 T=64 D=128 Hq=8 Hkv=2 axes=3 mrope=interleaved",
-    "rope bf16,i64->bf16 T=64 D=256 Hq=8 Hkv=2 R=64 align=8",
-    "rope bf16,i64->bf16 T=64 D=40 Hq=8 Hkv=2 align=4",
-    "rope bf16,i64->bf16 T=64 D=8 Hq=8 Hkv=2 align=2",
+    "rope bf16,i64->bf16 T=8192 D=128 Hq=8 Hkv=2",
+    "rope f16,i32->f16 T=8192 D=128 Hq=8 Hkv=2 R=64 pairs=gptj table=f32",
+    "rope bf16,i32->bf16 T=8192 D=64 Hq=8 Hkv=2 axes=3 table=f32",
+    "rope f16,i64->f16 T=8192 D=128 Hq=8 Hkv=2 axes=3 mrope=interleaved",
+    "rope bf16,i64->bf16 T=8192 D=256 Hq=8 Hkv=2 R=64 align=8",
+    "rope bf16,i64->bf16 T=8192 D=40 Hq=8 Hkv=2 align=4",
+    "rope bf16,i64->bf16 T=8192 D=8 Hq=8 Hkv=2 align=2",
     NULL,
 };
 static const char *const kv_append_compiled[] = {
-    "kv_append bf16->bf16 T=64 D=128 Hkv=8 page=16",
-    "kv_append f16->e4m3 T=64 D=64 Hkv=8 page=16 scales=tensor",
-    "kv_append bf16->e4m3fnuz T=64 D=256 Hkv=8 page=16 form=vllm",
-    "kv_append f16->f16 T=64 D=128 Hkv=8 page=16 form=vllm",
-    "kv_append bf16->e5m2 T=64 D=12 Hkv=8 page=16 align=4",
+    "kv_append bf16->bf16 T=8192 D=128 Hkv=8 page=16",
+    "kv_append f16->e4m3 T=8192 D=64 Hkv=8 page=16 scales=tensor",
+    "kv_append bf16->e4m3fnuz T=8192 D=256 Hkv=8 page=16 form=vllm",
+    "kv_append f16->f16 T=8192 D=128 Hkv=8 page=16 form=vllm",
+    "kv_append bf16->e5m2 T=8192 D=12 Hkv=8 page=16 align=4",
     NULL,
 };
 static const char *const rope_append_compiled[] = {
-    "rope_append bf16,i64->bf16 T=64 D=128 Hq=32 Hkv=8 page=16 norm=w table=f32",
-    "rope_append f16,i32->e4m3 T=64 D=64 Hq=8 Hkv=2 page=16 norm=1+w wtype=f32 scales=head",
-    "rope_append bf16,i64->e4m3fnuz T=64 D=256 Hq=8 Hkv=2 page=16 R=64 pairs=gptj last=1",
-    "rope_append bf16,i32->e5m2 T=64 D=128 Hq=8 Hkv=2 page=16 form=vllm axes=3 mrope=interleaved",
-    "rope_append bf16,i64->bf16 T=64 D=512 Hq=8 Hkv=1 page=16 norm=w axes=3",
+    "rope_append bf16,i64->bf16 T=8192 D=128 Hq=32 Hkv=8 page=16 norm=w table=f32",
+    "rope_append f16,i32->e4m3 T=8192 D=64 Hq=8 Hkv=2 page=16 norm=1+w wtype=f32 scales=head",
+    "rope_append bf16,i64->e4m3fnuz T=8192 D=256 Hq=8 Hkv=2 page=16 R=64 pairs=gptj last=1",
+    "rope_append bf16,i32->e5m2 T=8192 D=128 Hq=8 Hkv=2 page=16 form=vllm axes=3 mrope=interleaved",
+    "rope_append bf16,i64->bf16 T=8192 D=512 Hq=8 Hkv=1 page=16 norm=w axes=3",
     NULL,
 };
 
