@@ -129,16 +129,22 @@ static int rope_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     return ROPE_T_COUNT;
 }
 
-/* One in eight is none of the `rows`: right before or behind them, far off, or among them but for its upper half. */
-static int64_t beside(uint64_t draw, int64_t rows, bool wide)
+/* Of few tokens every third is none of the `rows`, of many one in a hundred or so: right before or behind them, far
+ * off, or among them but for its upper half. Which, differs from problem to problem. */
+static bool is_beside(const struct rfg_problem *prob, int64_t i)
 {
+    return i % (prob->v[ROPE_T] > 64 ? 97 : 3) == 2;
+}
+static int64_t beside(const struct rfg_problem *prob, int64_t i, int64_t rows, bool wide)
+{
+    uint64_t draw = (uint64_t)(i / 3 + prob->v[ROPE_T] + prob->v[ROPE_D] / 8 + 2 * prob->v[ROPE_HKV]);
     const int64_t values[] = { -1, rows, wide ? INT64_MIN : INT32_MIN, wide ? rows / 2 + ((int64_t)1 << 32) : INT32_MAX,
                                wide ? INT64_MAX : -rows };
     return values[draw % 5];
 }
 
 /* Each slot once, in an order that is none. */
-static void fill_slots(int64_t *slots, int64_t n, int64_t rows, uint64_t seed)
+static void fill_slots(const struct rfg_problem *prob, int64_t *slots, int64_t rows, uint64_t seed)
 {
     uint64_t step = rfg_random(&seed) % (uint64_t)rows + 1, first = rfg_random(&seed) % (uint64_t)rows;
     for (bool whole = false; !whole; step += !whole) { /* until it has no divisor in common with rows */
@@ -150,11 +156,9 @@ static void fill_slots(int64_t *slots, int64_t n, int64_t rows, uint64_t seed)
         }
         whole = a == 1;
     }
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t r = rfg_random(&seed);
-        int64_t slot = (int64_t)((first + (uint64_t)i * step) % (uint64_t)rows);
-        slots[i] = r % 8 == 0 ? beside(r >> 8, rows, true) : slot;
-    }
+    for (int64_t i = 0; i < prob->v[ROPE_T]; i++)
+        slots[i] =
+            is_beside(prob, i) ? beside(prob, i, rows, true) : (int64_t)((first + (uint64_t)i * step) % (uint64_t)rows);
 }
 
 static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
@@ -166,8 +170,8 @@ static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         for (int64_t i = 0; i < t->shape[0] * t->shape[1]; i++) {
             uint64_t r = rfg_random(&seed);
             int64_t rows = table_rows(prob), p = (int64_t)((r >> 8) % (uint64_t)rows);
-            if (r % 16 == 0)
-                p = beside(r >> 8, rows, wide);
+            if (is_beside(prob, i))
+                p = beside(prob, i, rows, wide);
             if (wide)
                 ((int64_t *)t->data)[i] = p;
             else
@@ -175,7 +179,7 @@ static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         }
         break;
     case ROPE_T_SLOTS:
-        fill_slots(t->data, t->shape[0], blocks_of(prob) * prob->v[ROPE_PAGE], seed);
+        fill_slots(prob, t->data, blocks_of(prob) * prob->v[ROPE_PAGE], seed);
         break;
     case ROPE_T_K_SCALE:
     case ROPE_T_V_SCALE: /* some so small that values saturate; exact data stay exact */

@@ -146,7 +146,7 @@ static double portable_predict(const struct rfg_device *dev, const struct rfg_pr
     double bytes, flops;
     (void)none;
     prob->op->cost(prob, &bytes, &flops);
-    return dev->latency_us + dev->load_us + 2 * LOAD_US + 8 * bytes / (1e3 * dev->mem_gbps) +
+    return 2 * (dev->latency_us + dev->load_us + 2 * LOAD_US) + 8 * bytes / (1e3 * dev->mem_gbps) +
            0.15 * (double)portable_groups(prob) / dev->cu_count;
 }
 

@@ -13,6 +13,7 @@
  * norms' weights), ROPE, APPEND, NORM, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved), VLLM, WIDTH,
  * LANES, THREADS, UNROLL. */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #include "rope/rope_args.h"
 
 #if ROPE && POS_DTYPE != RFG_I32 && POS_DTYPE != RFG_I64
@@ -373,28 +374,33 @@ RFG_KERNEL(THREADS) rope_rows(struct rope_args args)
 }
 #else
 
-RFG_KERNEL(THREADS) rope_portable(struct rope_args args)
+RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
 {
     RFG_SHARED float part[2][THREADS / RFG_WAVE];
-    int rows = rows_of(&args), units = units_of(&args), turn = 0;
-    rfg_u32 total = (rfg_u32)args.tokens * (rfg_u32)rows;
+    int turn = 0;
     rfg_start_next();
     rfg_await_previous();
-    for (rfg_u32 at = (rfg_u32)rfg_group_x(); at < total; at += (rfg_u32)rfg_groups_x(THREADS)) {
-        int token = (int)(at / (rfg_u32)rows);
-        struct row r = row_of(&args, token, (int)(at % (rfg_u32)rows), slot_of(&args, token));
+    for (rfg_u32 at = (rfg_u32)rfg_group_x();; at += (rfg_u32)rfg_groups_x(THREADS)) {
+        struct rope_args args;
+        RFG_REREAD_ARGS(args, &given);
+        int rows = rows_of(&args), token = (int)(at / (rfg_u32)rows), i = (int)(at % (rfg_u32)rows);
         float rms = 1.0f;
+        if (token >= args.tokens)
+            return;
 #if NORM
+        struct row x = row_of(&args, token, i, 0);
         float sum = 0.0f;
-        for (int u = rfg_thread(); u < units && r.kind != V; u += THREADS) {
-            struct unit t = unit_of(&args, r.kind, u);
-            sum += squares(load_chunk(r.from, t.a)) + squares(load_chunk(r.from, t.b));
+        for (int u = rfg_thread(); u < units_of(&args) && x.kind != V; u += THREADS) {
+            struct unit t = unit_of(&args, x.kind, u);
+            sum += squares(load_chunk(x.from, t.a)) + squares(load_chunk(x.from, t.b));
         }
         sum = rfg_group_reduce(sum, part[turn], THREADS / RFG_WAVE, rfg_wave(), false);
         rms = rfg_rsqrt(rfg_fma(sum, args.inverse_d, args.eps));
         turn ^= 1;
+        RFG_REREAD_ARGS(args, &given);
 #endif
-        for (int u = rfg_thread(); u < units; u += THREADS) {
+        struct row r = row_of(&args, token, i, slot_of(&args, token));
+        for (int u = rfg_thread(); u < units_of(&args); u += THREADS) {
             struct unit t = unit_of(&args, r.kind, u);
             float c[RFG_MAX_VEC], s[RFG_MAX_VEC];
 #if ROPE
