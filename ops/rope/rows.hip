@@ -377,16 +377,15 @@ RFG_KERNEL(THREADS) rope_rows(struct rope_args args)
 RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
 {
     RFG_SHARED float part[2][THREADS / RFG_WAVE];
+    rfg_u32 total = (rfg_u32)given.tokens * (rfg_u32)rows_of(&given);
     int turn = 0;
     rfg_start_next();
     rfg_await_previous();
-    for (rfg_u32 at = (rfg_u32)rfg_group_x();; at += (rfg_u32)rfg_groups_x(THREADS)) {
+    for (rfg_u32 at = (rfg_u32)rfg_group_x(); at < total; at += (rfg_u32)rfg_groups_x(THREADS)) {
         struct rope_args args;
         RFG_REREAD_ARGS(args, &given);
         int rows = rows_of(&args), token = (int)(at / (rfg_u32)rows), i = (int)(at % (rfg_u32)rows);
         float rms = 1.0f;
-        if (token >= args.tokens)
-            return;
 #if NORM
         struct row x = row_of(&args, token, i, 0);
         float sum = 0.0f;
