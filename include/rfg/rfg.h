@@ -14,5 +14,6 @@
 #include "rfg/norm.h"
 #include "rfg/quant.h"
 #include "rfg/sample.h"
+#include "rfg/rope.h"
 
 #endif
