@@ -70,6 +70,7 @@ struct rfg_context {
     struct rfg_cache *cache;
     struct rfg_snapshot *snap;
     struct rfg_cpu_pool *pool;
+    struct rfg_trace *trace; /* NULL: not asked for */
 
     pthread_mutex_t lock; /* everything below but the atomics */
     _Atomic(struct plan_table *) table;

@@ -117,6 +117,7 @@ class Tree:
             os.makedirs(scratch + "/" + d)
         env = dict(os.environ, RFG_BINDIR=self.build + "/bin", RFG_SOURCE_ROOT=self.source, RFG_PYTHON=sys.executable,
                    RFG_MOCK_BLAS=self.build + "/tests/mock-blas.so", RFG_MOCK_BLAS_OLD=self.build + "/tests/mock-blas-old.so",
+                   RFG_MOCK_TX=self.build + "/tests/mock-tx.so",
                    RFG_FAKE_BINDIR=self.build + "/tests", XDG_DATA_HOME=scratch + "/data", XDG_CACHE_HOME=self.where + "/cache",
                    TMPDIR=scratch + "/tmp", CK_VERBOSITY="normal", **mutant.env)
         if kernels:
