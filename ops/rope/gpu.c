@@ -22,7 +22,7 @@ static const struct rfg_param rows_params[] = {
 static int width_of(const struct rfg_problem *prob)
 {
     int64_t r = rope_r(prob), d = prob->v[ROPE_D], dv = rope_appends(prob) ? rope_dv(prob) : 0;
-    int width = (int)prob->v[ROPE_ALIGN];
+    int width = (int)MAX(prob->v[ROPE_ALIGN], 2); /* 1: of 8-bit caches */
     while (width > 2 && (r / 2 % (width / 2) || (d - r) % (width / 2) || dv % (width / 2)))
         width /= 2;
     return width;

@@ -9,7 +9,7 @@
  * rows: a lane's unit is the same in all of them, and so are its angles, which are read once. rope_portable: a
  * workgroup a row, elements one by one, whatever D is.
  *
- * Macros: IN_DTYPE (q, k, v, q_out), KV_DTYPE (the caches; none without APPEND), POS_DTYPE, TABLE_DTYPE, W_DTYPE (of
+ * Macros: IN_DTYPE (q, k, v, q_out), KV_DTYPE (the caches, with APPEND), POS_DTYPE, TABLE_DTYPE, W_DTYPE (of
  * norms' weights), ROPE, APPEND, NORM, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved), VLLM, WIDTH,
  * LANES, THREADS, UNROLL. */
 #include "rfg_device.h"
@@ -26,10 +26,14 @@
 #endif
 
 #define E     (WIDTH / 2) /* elements of a chunk */
-#define CODES (APPEND && KV_DTYPE != IN_DTYPE)
+#define CODES (KV_DTYPE != IN_DTYPE)
 #define NAN_  rfg_as_float(0x7fc00000u)
 /* Elements in 16 bytes of the cache. */
 #define X (CODES ? 16 : 8)
+#if !APPEND
+#undef KV_DTYPE
+#define KV_DTYPE IN_DTYPE
+#endif
 
 /* Kinds of rows. */
 #define Q 0
@@ -89,28 +93,20 @@ struct unit {
     bool pairs; /* they are rotated */
 };
 
-/* Unit u of n elements from `first` on that stay what they are. */
-RFG_DEVICE struct unit plain_unit(int u, int first, int n)
-{
-    int chunks = n / E, half = (chunks + 1) / 2;
-    struct unit t;
-    t.pairs = false;
-    t.a = u < half ? first + u * E : -1;
-    t.b = u + half < chunks ? first + (u + half) * E : -1;
-    return t;
-}
-
+/* Without branches: lanes differ in which part of a row they have. */
 RFG_DEVICE struct unit unit_of(const struct rope_args *args, int kind, int u)
 {
-    int pairs = args->r / (2 * E);
-    if (!ROPE || kind == V)
-        return plain_unit(u, 0, kind == V ? args->dv : args->d);
-    if (u >= pairs)
-        return plain_unit(u - pairs, args->rotated ? 0 : args->r, args->d - args->r);
+    bool rotates = ROPE && kind != V;
+    int pairs = rotates ? args->r / (2 * E) : 0, w = u - pairs;
+    /* Of what stays what it is: n elements from `first` on. */
+    int first = rotates && !args->rotated ? args->r : 0;
+    int n = kind == V ? args->dv : rotates ? args->d - args->r : args->d;
+    int chunks = n / E, half = (chunks + 1) / 2;
+    int a = args->rotated + (GPTJ ? 2 * u : u) * E, b = a + (GPTJ ? E : args->r / 2);
     struct unit t;
-    t.pairs = true;
-    t.a = args->rotated + (GPTJ ? 2 * u : u) * E;
-    t.b = t.a + (GPTJ ? E : args->r / 2);
+    t.pairs = u < pairs;
+    t.a = t.pairs ? a : w < half ? first + w * E : -1;
+    t.b = t.pairs ? b : w + half < chunks ? first + (w + half) * E : -1;
     return t;
 }
 

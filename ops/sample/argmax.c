@@ -86,7 +86,7 @@ static const struct rfg_variant *const argmax_variants[] = { &argmax_cluster, &a
 
 const struct rfg_op rfg_op_argmax_desc = {
     .name = "argmax",
-    .id = 12,
+    .id = 15,
     .n_in = 1,
     .n_out = 1,
     .n_operands = sizeof(argmax_operands) / sizeof(argmax_operands[0]),

@@ -180,12 +180,6 @@ const struct rfg_variant argmax_cluster = {
     .launch = rows_launch,
 };
 
-static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)
-{
-    (void)none;
-    return 4 * rows_predict(dev, prob, portable_params);
-}
-
 static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
                             struct rfg_kernel *k)
 {
@@ -198,6 +192,12 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
 {
     (void)none;
     rows_launch(dev, prob, portable_params, l);
+}
+
+static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)
+{
+    (void)none;
+    return 4 * rows_predict(dev, prob, portable_params);
 }
 
 const struct rfg_variant argmax_portable = {
