@@ -319,11 +319,15 @@ static json_t *report(const struct state *s)
     printf(
         "\nweights %.1f MB and keys %.1f MB a step at copy speed (%.0f GB/s): %.3f ms, %.2f of the last rung's time\n",
         weights / 1e6, keys / 1e6, s->copy_rate / 1e9, bytes_ms, bytes_ms / last);
-    printf("memory beside weights and cache: %.1f MB\n", (double)s->base->bytes / 1e6);
-    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:f, s:f, s:f, s:f}", "model", s->m->c.name, "device",
-                     rfg_context_device(s->ctx), "batch", (json_int_t)s->p->batch, "prompt", (json_int_t)s->p->prompt,
-                     "rungs", list, "operator_ms", shares, "ttft", s->prefill, "copy_bytes_per_second", s->copy_rate,
-                     "weight_bytes", weights, "key_bytes", keys, "share_of_copy_speed", bytes_ms / last);
+    printf("weights %.1f MB, cache %.1f MB, activations %.1f MB, workspace of a stream %.1f MB\n",
+           (double)s->m->bytes / 1e6, (double)s->base->cache.bytes / 1e6, (double)s->base->bytes / 1e6,
+           (double)rfg_workspace_size(s->ctx) / 1e6);
+    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:I, s:I}", "model", s->m->c.name,
+                     "device", rfg_context_device(s->ctx), "batch", (json_int_t)s->p->batch, "prompt",
+                     (json_int_t)s->p->prompt, "rungs", list, "operator_ms", shares, "ttft", s->prefill,
+                     "copy_bytes_per_second", s->copy_rate, "weight_bytes", weights, "key_bytes", keys,
+                     "share_of_copy_speed", bytes_ms / last, "activation_bytes", (json_int_t)s->base->bytes,
+                     "workspace_bytes", (json_int_t)rfg_workspace_size(s->ctx));
 }
 
 static void save(const char *option, const char *path, const json_t *root)
