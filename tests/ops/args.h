@@ -31,6 +31,7 @@ struct call {
     rfg_act_params act;
     rfg_mha_params mha;
     rfg_embedding_params embedding;
+    int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;
 };

@@ -338,6 +338,33 @@ static rfg_status argmax(const struct call *c)
     return rfg_op_argmax(c->ctx, c->t[0], c->t[1], c->stream);
 }
 
+/* ---- sample: y, logits, seed, offset, and the params' in their order --------------------------------------------- */
+
+static rfg_status draw(const struct call *c)
+{
+    rfg_sample_params p = { .temperature = c->t[4],
+                            .top_k = c->t[5],
+                            .top_p = c->t[6],
+                            .min_p = c->t[7],
+                            .repetition = c->t[8],
+                            .frequency = c->t[9],
+                            .presence = c->t[10],
+                            .bias = c->t[11],
+                            .counts = c->t[12],
+                            .prompt = c->t[13],
+                            .order = c->sample_order };
+    return rfg_op_sample(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
+}
+static void order_unknown(struct call *c)
+{
+    c->sample_order = 2;
+}
+static void order_negative(struct call *c)
+{
+    c->sample_order = -1;
+}
+static const struct wrong sample_wrongs[] = { { "order", order_unknown }, { "order", order_negative }, { NULL, NULL } };
+
 /* ---- the calls ----------------------------------------------------------------------------------------------------
  */
 
@@ -434,6 +461,26 @@ const struct form forms[] = {
                 { "table", T2(B, 5, 20), 0, .sizes = 1 } } },
     { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
       .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
+    { "rfg_op_sample", "sample", "all", draw, .wrongs = sample_wrongs, .n = 14,
+      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 },
+                { "logits", T2(B, 3, 20), 0, FLOATS },
+                { "seed", T1(RFG_I64, 3), 0 },
+                { "offset", T1(RFG_I64, 3), 0 },
+                { "temperature", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "top_k", T1(RFG_I32, 3), ARG_OPTIONAL, .values = { 5, 0, 30 } },
+                { "top_p", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "min_p", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "repetition", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "frequency", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "presence", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "bias", T2(RFG_F32, 3, 20), ARG_OPTIONAL },
+                { "counts", T2(RFG_I32, 3, 20), ARG_OPTIONAL },
+                { "prompt", T2(RFG_I8, 3, 20), ARG_OPTIONAL } } },
+    { "rfg_op_sample", "sample", "logits alone", draw, .wrongs = sample_wrongs, .n = 4,
+      .args = { { "y", T1(RFG_I32, 3), ARG_OUT, 1u << RFG_I64 },
+                { "logits", T2(RFG_F32, 3, 20), 0, FLOATS, .sizes = 2 },
+                { "seed", T1(RFG_I64, 3), 0 },
+                { "offset", T1(RFG_I64, 3), 0 } } },
     { "rfg_op_mha", "mha", "dense", mha, .wrongs = mha_wrongs, .n = 7,
       .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
                 { "q", T4(B, 2, 3, 4, 64), 0 },

@@ -19,6 +19,8 @@ static const char *const problems[] = {
     "gemm_prepack bf16->bf16 N=32 K=64",
     "embedding i64,bf16->f32 M=64 N=4096 V=128256 scaled=1",
     "argmax f32->i64 M=32 V=128256",
+    "sample bf16->i32 B=4 V=1000 temperature=1 top_k=1 top_p=1 min_p=1 joint=1",
+    "sample f32->i64 B=4 V=1000 repetition=1 frequency=1 presence=1 bias=1 counts=1 prompt=1",
     "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
     "act_and_mul f16->i8 M=16 N=28672 scale=token",
     "act_and_mul bf16->e4m3fnuz M=16 N=4096 scale=token plain=1",
