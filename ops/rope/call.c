@@ -26,23 +26,29 @@ static bool is_older_vllm(const struct rope_call *c)
 
 /* ---- heads ------------------------------------------------------------------------------------------------------ */
 
+#define RULE 32
+static const char *of(char *buf, const struct rfg_view *v, const char *what)
+{
+    snprintf(buf, RULE, "%s's %s", v->name, what);
+    return buf;
+}
+
 /* q, k or v; the first of them says what the others' dtype, tokens and elements must be. */
 static rfg_status check_heads(struct rfg_view *v, const struct rope_call *c, const char *name, const rfg_tensor *t,
                               const struct rfg_view *first, bool same_d)
 {
+    char rule[RULE];
     rfg_status st;
     if ((st = rfg_check_view(v, c->fn, name, t, 3, true)))
         return st;
     if (first) {
-        char rule[32];
-        snprintf(rule, sizeof(rule), "%s's dtype, ", first->name);
-        if ((st = rfg_check_dtype(v, c->fn, first->t->dtype, rule)) ||
-            (st = rfg_check_size(v, c->fn, 0, first->t->shape[0], "all's tokens")))
+        if ((st = rfg_check_dtype(v, c->fn, first->t->dtype, of(rule, first, "dtype, "))) ||
+            (st = rfg_check_size(v, c->fn, 0, first->t->shape[0], of(rule, first, "tokens"))))
             return st;
     } else if (t->dtype != RFG_BF16 && t->dtype != RFG_F16) {
         return BAD("%s: %s is %s: must be bf16 or f16", c->fn, name, rfg_dtype_name(t->dtype));
     }
-    if (first && same_d && (st = rfg_check_size(v, c->fn, 2, first->t->shape[2], "the heads' elements")))
+    if (first && same_d && (st = rfg_check_size(v, c->fn, 2, first->t->shape[2], of(rule, first, "elements"))))
         return st;
     if (t->shape[2] < 1 || t->shape[2] > ROPE_MAX_D)
         return BAD("%s: %s has heads of %" PRId64 " elements: must be from 1 to %d", c->fn, name, t->shape[2],
@@ -54,13 +60,13 @@ static rfg_status check_heads(struct rfg_view *v, const struct rope_call *c, con
 static rfg_status check_rotated(struct rfg_view *v, const struct rope_call *c, const char *name, const rfg_tensor *t,
                                 const struct rfg_view *in)
 {
-    char rule[32];
+    char rule[RULE];
     rfg_status st;
-    snprintf(rule, sizeof(rule), "%s's dtype, ", in->name);
-    if ((st = rfg_check_view(v, c->fn, name, t, 3, true)) || (st = rfg_check_dtype(v, c->fn, in->t->dtype, rule)))
+    if ((st = rfg_check_view(v, c->fn, name, t, 3, true)) ||
+        (st = rfg_check_dtype(v, c->fn, in->t->dtype, of(rule, in, "dtype, "))))
         return st;
     for (int i = 0; i < 3; i++)
-        if ((st = rfg_check_size(v, c->fn, i, in->t->shape[i], "its input's")))
+        if ((st = rfg_check_size(v, c->fn, i, in->t->shape[i], of(rule, in, "size"))))
             return st;
     return rfg_check_distinct(v, c->fn);
 }
@@ -162,7 +168,9 @@ static rfg_status check_norm(const struct rope_call *c, struct facts *f)
     if (!wq != !wk)
         return BAD("%s: %s is NULL: q_norm and k_norm go together", c->fn, wq ? "k_norm" : "q_norm");
     if ((st = rfg_check_vector(&f->q_norm, c->fn, "q_norm", wq, dtype, f->d, "the heads' elements")) ||
-        (st = rfg_check_vector(&f->k_norm, c->fn, "k_norm", wk, dtype, f->d, "the heads' elements")))
+        (st = rfg_check_vector(&f->k_norm, c->fn, "k_norm", wk, wk ? wk->dtype : RFG_DTYPE_NONE, f->d,
+                               "the heads' elements")) ||
+        (st = wk ? rfg_check_dtype(&f->k_norm, c->fn, dtype, "q_norm's dtype, ") : RFG_OK))
         return st;
     if (wq && (!isfinite(c->p.eps) || c->p.eps < 0))
         return BAD("%s: eps is %g: must be finite and 0 or above", c->fn, (double)c->p.eps);

@@ -31,7 +31,12 @@ struct call {
     rfg_act_params act;
     rfg_mha_params mha;
     rfg_embedding_params embedding;
+<<<<<<< HEAD
     int64_t sample_order;
+=======
+    rfg_rope_params rope;
+    rfg_rope_append_params rope_append;
+>>>>>>> w-rope
     struct foreign foreign;
     rfg_stream stream;
 };
@@ -70,5 +75,8 @@ struct form {
 
 extern const struct form forms[];
 extern const int n_forms;
+
+/* Of a function that is no operator's but has a params struct of one. */
+void rope_table(void);
 
 #endif
