@@ -159,6 +159,7 @@ struct engine_params {
 struct rows {
     int64_t count, sequences;
     int64_t *slots;           /* [count]; -1: no key is written */
+    int64_t *draws;           /* [count]: the number of the draw of the token after this one; the engine sets it */
     int32_t *positions;       /* [count] */
     int32_t *lens;            /* [sequences], the rows' own keys included */
     int32_t *table;           /* [sequences, cache.per_sequence] */
@@ -184,17 +185,15 @@ struct engine {
     int32_t *next_host;
     char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
     float *logits;                                                 /* [batch, vocab] */
-    struct {
-        float *temperature, *top_p;
-        int32_t *top_k;
-        int64_t *seed, *offset; /* [batch]; the offset is the draw's number in its sequence */
-    } draw;
+    float *temperature, *top_p;                                    /* [batch], of draws, and the next two */
+    int32_t *top_k;
+    int64_t *seed;
     unsigned only;    /* bits of op_kind; 0: all */
     int64_t launches; /* of kernels so far; replays don't count */
     rfg_graph *graph;
 };
 
-/* The seed of a row's draws; they begin anew. */
+/* The seed of a row's draws, which count positions: a request draws the same tokens in any row, beside any others. */
 void engine_seed(struct engine *e, int64_t row, uint64_t seed);
 struct engine *engine_create(rfg_context *ctx, const struct model *m, const struct engine_params *p);
 void engine_destroy(struct engine **e);

@@ -97,16 +97,16 @@ static void prefill(struct batch *b)
     }
 }
 
-static bool in_any_prompt(const struct batch *b)
+static bool any_active(const struct batch *b)
 {
     for (int64_t row = 0; row < b->e->p.batch; row++)
-        if (in_prompt(b, &b->rows[row]))
+        if (b->rows[row].active)
             return true;
     return false;
 }
 
-/* A token of each sequence whose prompt is in the cache. False: there is none. */
-static bool decode(struct batch *b)
+/* A token of each sequence whose prompt is in the cache. */
+static void decode(struct batch *b)
 {
     struct engine *e = b->e;
     struct rows *r = engine_next_rows(e);
@@ -125,7 +125,7 @@ static bool decode(struct batch *b)
             }
     }
     if (!any)
-        return false;
+        return;
     engine_decode(e);
     const int32_t *tokens = engine_tokens(e);
     double now = seconds();
@@ -134,7 +134,6 @@ static bool decode(struct batch *b)
             b->rows[row].keys++;
             produced(b, &b->rows[row], tokens[row], now);
         }
-    return true;
 }
 
 void request_check(const struct request *q, size_t number, const struct config *c, int64_t context)
@@ -176,8 +175,12 @@ void generate(struct engine *e, const struct request *requests, size_t n, bool g
     b.begin = seconds();
     do {
         join(&b);
+        if (!any_active(&b) && b.waiting < n)
+            die("prompt %zu: the cache has no room for its %lld tokens and %lld to generate", b.waiting,
+                (long long)requests[b.waiting].count, (long long)requests[b.waiting].tokens);
         prefill(&b);
-    } while (decode(&b) || b.waiting < n || in_any_prompt(&b));
+        decode(&b);
+    } while (any_active(&b) || b.waiting < n);
     for (size_t i = 0; t && i < n; i++)
         t->prompt_tokens += requests[i].count;
     if (t)

@@ -165,7 +165,7 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
 
 /* ---- the next token ---------------------------------------------------------------------------------------------- */
 
-void op_sample(struct engine *e, int64_t row, int64_t rows)
+void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws)
 {
     if (!wanted(e, OP_SAMPLE))
         return;
@@ -175,5 +175,9 @@ void op_sample(struct engine *e, int64_t row, int64_t rows)
         CHECK(rfg_op_argmax(e->ctx, &y, &x, e->stream));
         return;
     }
-    die("--temperature: there is no sampling yet");
+    rfg_tensor seed = rfg_tensor_1d(e->seed + row, RFG_I64, rows), offset = rfg_tensor_1d((void *)draws, RFG_I64, rows);
+    rfg_tensor temperature = rfg_tensor_1d(e->temperature + row, RFG_F32, rows), top_k = ints(e->top_k + row, rows);
+    rfg_tensor top_p = rfg_tensor_1d(e->top_p + row, RFG_F32, rows);
+    rfg_sample_params p = { .size = sizeof(p), .temperature = &temperature, .top_k = &top_k, .top_p = &top_p };
+    CHECK(rfg_op_sample(e->ctx, &y, &x, &seed, &offset, &p, e->stream));
 }

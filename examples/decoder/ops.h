@@ -22,7 +22,7 @@ void op_rope_append(struct engine *e, int64_t layer, const struct rows *r);
 void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest);
 /* e->act = act(gate) up */
 void op_act(struct engine *e, int64_t rows);
-/* next[row..] = tokens chosen by logits[row..] */
-void op_sample(struct engine *e, int64_t row, int64_t rows);
+/* next[row..] = tokens chosen by logits[row..]; draws: the number of each one's draw in its sequence. */
+void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws);
 
 #endif

@@ -70,22 +70,23 @@ static void all_layers(struct engine *e, const struct rows *r, bool prefill, int
 }
 
 /* logits[row..] of rows of e->normed from `from` on, and the tokens that they choose. */
-static void head(struct engine *e, int64_t from, int64_t row, int64_t rows)
+static void head(struct engine *e, int64_t from, int64_t row, int64_t rows, const int64_t *draws)
 {
     const struct config *c = &e->m->c;
     op_gemm(e, e->logits + row * c->vocab, RFG_F32, c->vocab, e->normed + (size_t)(from * c->hidden) * sizeof(uint16_t),
             e->m->head, rows, c->vocab, c->hidden);
-    op_sample(e, row, rows);
+    op_sample(e, row, rows, draws);
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------
  */
 
-/* An image's parts: slots (64-bit) first, the table, which changes seldom, last. Its bytes. */
+/* An image's parts: slots and draws (64-bit) first, the table, which changes seldom, last. Its bytes. */
 static size_t place_rows(struct rows *r, char *image, int64_t count, int64_t sequences, int64_t columns, bool tokens)
 {
-    size_t at = (size_t)count * sizeof(int64_t), n = (size_t)count * sizeof(int32_t);
+    size_t at = 2 * (size_t)count * sizeof(int64_t), n = (size_t)count * sizeof(int32_t);
     *r = (struct rows){ .count = count, .sequences = sequences, .slots = (int64_t *)image };
+    r->draws = r->slots + count;
     r->positions = (int32_t *)(image + at);
     r->lens = (int32_t *)(image + (at += n));
     at += (size_t)sequences * sizeof(int32_t);
@@ -122,11 +123,30 @@ static void lay_out(struct engine *e, struct arena *a)
     e->gate_up = arena_take(a, rows * (size_t)(2 * c->intermediate));
     e->act = arena_take(a, rows * (size_t)c->intermediate);
     e->logits = arena_take(a, (size_t)(batch * c->vocab) * sizeof(float));
-    e->draw.temperature = arena_take(a, ints);
-    e->draw.top_p = arena_take(a, ints);
-    e->draw.top_k = arena_take(a, ints);
-    e->draw.seed = arena_take(a, 2 * ints);
-    e->draw.offset = arena_take(a, 2 * ints);
+    e->temperature = arena_take(a, ints);
+    e->top_p = arena_take(a, ints);
+    e->top_k = arena_take(a, ints);
+    e->seed = arena_take(a, 2 * ints);
+}
+
+void engine_seed(struct engine *e, int64_t row, uint64_t seed)
+{
+    CHECK(rfg_device_copy(e->ctx, e->seed + row, &seed, sizeof(seed), RFG_HOST_TO_DEVICE, e->stream));
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+}
+
+/* All rows draw alike; an engine's requests would bring values of their own. */
+static void set_sampling(struct engine *e)
+{
+    const struct sampling *s = &e->p.sampling;
+    float temperature = (float)s->temperature, top_p = (float)s->top_p;
+    int32_t top_k = (int32_t)s->top_k;
+    for (int64_t b = 0; b < e->p.batch; b++) {
+        CHECK(rfg_device_copy(e->ctx, e->temperature + b, &temperature, 4, RFG_HOST_TO_DEVICE, e->stream));
+        CHECK(rfg_device_copy(e->ctx, e->top_p + b, &top_p, 4, RFG_HOST_TO_DEVICE, e->stream));
+        CHECK(rfg_device_copy(e->ctx, e->top_k + b, &top_k, 4, RFG_HOST_TO_DEVICE, e->stream));
+    }
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
 }
 
 struct engine *engine_create(rfg_context *ctx, const struct model *m, const struct engine_params *p)
@@ -157,7 +177,7 @@ struct engine *engine_create(rfg_context *ctx, const struct model *m, const stru
     place_rows(&e->chunk_host, at, p->chunk, 1, e->cache.per_sequence, true);
     e->next_host = allocate((size_t)p->batch, sizeof(*e->next_host));
     e->table_changed = true;
-    CHECK(rfg_stream_sync(ctx, e->stream));
+    set_sampling(e);
     return e;
 }
 
@@ -175,11 +195,6 @@ void engine_destroy(struct engine **e)
     *e = NULL;
 }
 
-void engine_seed(struct engine *e, int64_t row, uint64_t seed)
-{
-    (void)e, (void)row, (void)seed;
-}
-
 /* ---- steps --------------------------------------------------------------------------------------------------------
  */
 
@@ -192,6 +207,7 @@ void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_
     memcpy(host->table, table, (size_t)e->cache.per_sequence * sizeof(*table));
     for (int64_t i = 0; i < count; i++) {
         host->positions[i] = (int32_t)(first + i);
+        host->draws[i] = first + i + 1;
         host->slots[i] = cache_slot(table, first + i);
     }
     host->lens[0] = (int32_t)(first + count);
@@ -199,7 +215,7 @@ void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_
     device->count = count;
     all_layers(e, device, true, first + count);
     if (last)
-        head(e, count - 1, row, 1);
+        head(e, count - 1, row, 1, device->draws + count - 1);
 }
 
 struct rows *engine_next_rows(struct engine *e)
@@ -216,12 +232,14 @@ struct rows *engine_next_rows(struct engine *e)
 static void decode_kernels(struct engine *e)
 {
     all_layers(e, &e->decode, false, 0);
-    head(e, 0, 0, e->decode.count);
+    head(e, 0, 0, e->decode.count, e->decode.draws);
 }
 
 void engine_decode(struct engine *e)
 {
     const struct rows *r = &e->decode_host[e->image];
+    for (int64_t i = 0; i < r->count; i++)
+        r->draws[i] = r->positions[i] + 1;
     CHECK(rfg_device_copy(e->ctx, e->decode.slots, r->slots, e->table_changed ? r->bytes : r->head_bytes,
                           RFG_HOST_TO_DEVICE, e->stream));
     e->table_changed = false;

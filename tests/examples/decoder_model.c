@@ -111,6 +111,7 @@ static void write_number(const struct tiny *t, FILE *f, double v)
     uint32_t bits;
     memcpy(&bits, &single, sizeof(bits));
     uint16_t upper = (uint16_t)(bits >> 16);
+    single *= t->f32 ? 1 - 0x1p-10f : 1; /* bf16's nearest is the number, and what is cut off isn't */
     if (t->f32)
         fwrite(&single, sizeof(single), 1, f);
     else if (t->f16)

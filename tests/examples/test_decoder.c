@@ -157,8 +157,10 @@ START_TEST(graph_is_the_step)
                 ck_assert_msg(!captured || !memcmp(got, eager[i], sizeof(got)), "%s on %s: replay %d has other bits",
                               t->name, name, i);
             }
-            if (!captured)
+            if (!captured) { /* another sequence takes the blocks: who still reads them, reads that */
+                engine_prefill(e, ROW, words + 1, 18, 0, true, tables[0]);
                 engine_capture(e);
+            }
         }
         engine_destroy(&e);
         close_rig(&r);
@@ -268,7 +270,7 @@ START_TEST(files_of_all_kinds)
     logits_of("sharded", other);
     ck_assert_mem_eq(one, other, sizeof(one));
     t = tiny_models[1];
-    t.f32 = true; /* numbers that bf16 has */
+    t.f32 = true; /* numbers that bf16 rounds to the same */
     tiny_write(&t, "f32");
     logits_of("f32", other);
     ck_assert_mem_eq(one, other, sizeof(one));
@@ -441,7 +443,7 @@ int main(void)
         int n;
     } cases[] = { { "reference", like_the_reference, TINY_MODELS },
                   { "graph", graph_is_the_step, TINY_MODELS },
-                  { "batch", beside_others_as_alone, 1 },
+                  { "batch", beside_others_as_alone, 2 },
                   { "end", ends_itself, 1 },
                   { "files", files_of_all_kinds, 1 },
                   { "bad_files", bad_files, 1 },
