@@ -220,6 +220,40 @@ START_TEST(beside_others_as_alone)
 }
 END_TEST
 
+/* Each token of a sequence is another draw. At this temperature all tokens are about as likely, so that a draw's number
+ * is the place of its token among the logits. */
+START_TEST(draws_differ)
+{
+    enum { DRAWS = 8 };
+    float logits[TINY_VOCAB];
+    int least = TINY_VOCAB, most = 0;
+    tiny_write(&tiny_models[0], "model");
+    struct rig r = open_rig("cpu", "model", CONTEXT);
+    struct engine_params p = {
+        .batch = 2, .context = CONTEXT, .chunk = 32, .sampling = { .temperature = 1000, .top_p = 1 }
+    };
+    struct engine *e = engine_create(r.ctx, r.m, &p);
+    int32_t table[COLUMNS];
+    ck_assert(cache_take(&e->cache, table, CONTEXT));
+    engine_seed(e, ROW, 7);
+    engine_prefill(e, ROW, words, 5, 0, true, table);
+    for (int i = 0; i < DRAWS; i++) {
+        int32_t token = engine_tokens(e)[ROW];
+        int place = 0;
+        engine_logits(e, ROW, logits);
+        for (int n = 0; n < TINY_VOCAB; n++)
+            place += logits[n] > logits[token];
+        least = place < least ? place : least;
+        most = place > most ? place : most;
+        set_rows(e, table, 5 + i, token);
+        engine_decode(e);
+    }
+    ck_assert_int_gt(most - least, TINY_VOCAB / 4);
+    engine_destroy(&e);
+    close_rig(&r);
+}
+END_TEST
+
 /* A model that ends after its first token, which is not given out. */
 START_TEST(ends_itself)
 {
@@ -444,6 +478,7 @@ int main(void)
     } cases[] = { { "reference", like_the_reference, TINY_MODELS },
                   { "graph", graph_is_the_step, TINY_MODELS },
                   { "batch", beside_others_as_alone, 2 },
+                  { "draws", draws_differ, 1 },
                   { "end", ends_itself, 1 },
                   { "files", files_of_all_kinds, 1 },
                   { "bad_files", bad_files, 1 },
