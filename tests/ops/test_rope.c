@@ -237,7 +237,53 @@ START_TEST(tables)
     rfg_tensor t = rfg_tensor_2d(half, RFG_BF16, 1, 2, 2);
     rfg_rope_table_params p = { .size = sizeof(p), .first = 1 };
     ok(rfg_rope_table(&t, &p));
+    rfg_rope_table_params init = RFG_ROPE_TABLE_PARAMS_INIT;
+    float by_init[2][4], by_null[2][4];
+    rfg_tensor ti = rfg_tensor_2d(by_init, RFG_F32, 2, 4, 4), tn = rfg_tensor_2d(by_null, RFG_F32, 2, 4, 4);
+    ok(rfg_rope_table(&ti, &init));
+    ok(rfg_rope_table(&tn, NULL));
+    ck_assert(!memcmp(by_init, by_null, sizeof(by_init)));
     ck_assert(half[0] == 0x3f0a && half[1] == 0x3f57); /* cos 1 = 0.5403, sin 1 = 0.8415 */
+}
+END_TEST
+
+/* What lies interleaved in one buffer is apart or not, element by element: a fused QKV of 2 tokens, 2 heads of q and 1
+ * of k and v; caches of K beside V. */
+START_TEST(interleaved)
+{
+    enum { D = 8, W = 4 * D };
+    rfg_context *ctx = op_context("cpu");
+    uint16_t qkv[2 * W + D] = { 0 }, cache[4 * 2 * D];
+    float table[2 * D] = { 0 };
+    int32_t positions[2] = { 0, 1 };
+    int64_t slots[2] = { 2, 0 };
+    rfg_tensor q = { qkv, RFG_BF16, 3, { 2, 2, D }, { W, D, 1 } }, k = q, v = q, q_out = q;
+    rfg_tensor kc = { cache, RFG_BF16, 4, { 2, 2, 1, D }, { 4 * D, 2 * D, 2 * D, 1 } }, vc = kc;
+    rfg_tensor tt = rfg_tensor_2d(table, RFG_F32, 2, D, D), tp = rfg_tensor_1d(positions, RFG_I32, 2),
+               ts = rfg_tensor_1d(slots, RFG_I64, 2);
+    k.shape[1] = v.shape[1] = 1;
+    k.data = qkv + 2 * D;
+    v.data = qkv + 3 * D;
+    vc.data = cache + D;
+    ok(rfg_op_rope_append(ctx, &q_out, &kc, &vc, &q, &k, &v, &tt, &tp, &ts, NULL, NULL));
+    ok(rfg_op_rope(ctx, &q, &k, &q, &k, &tt, &tp, NULL, NULL));
+    for (int shift = -1; shift <= W + 1; shift++) { /* of q_out: over q, k, v, and q of the next token */
+        q_out.data = qkv + shift;
+        bool one = shift == 0;
+        ck_assert_msg((rfg_op_rope(ctx, &q_out, NULL, &q, NULL, &tt, &tp, NULL, NULL) == RFG_OK) ==
+                          (one || (shift >= 2 * D && shift <= W - 2 * D)),
+                      "q_out %d behind q: %s", shift, rfg_last_error());
+        ck_assert_msg((rfg_op_rope_append(ctx, &q_out, &kc, &vc, &q, &k, &v, &tt, &tp, &ts, NULL, NULL) == RFG_OK) ==
+                          one,
+                      "q_out %d behind q, of three: %s", shift, rfg_last_error());
+    }
+    for (int shift = 0; shift <= 2 * D; shift++) {
+        vc.data = cache + shift;
+        vc.shape[0] = kc.shape[0] = 1; /* room for the shift */
+        ck_assert_msg((rfg_op_kv_append(ctx, &kc, &vc, &k, &v, &ts, NULL, NULL) == RFG_OK) == (shift == D),
+                      "v_cache %d behind k_cache: %s", shift, rfg_last_error());
+    }
+    rfg_context_destroy(&ctx);
 }
 END_TEST
 
@@ -245,5 +291,5 @@ int main(void)
 {
     return op_main("rope",
                    OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_values, rows_by_turns),
-                   OP_TESTS(by_hand, codes, tables));
+                   OP_TESTS(by_hand, codes, tables, interleaved));
 }
