@@ -77,7 +77,7 @@ rfg_dtype weights_dtype(const struct weights *w);
  * frequencies and a second copy of a tied lm_head all the same. NULL: none. */
 const char *weights_unused(const struct weights *w);
 /* Elements first .. first + count - 1 of a [rows, cols] tensor (cols 0: [rows]) as 16-bit numbers; fp32 is rounded to
- * bf16. mean, spread: of random weights, uniform in mean +- spread. */
+ * bf16. mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to);
 

@@ -10,10 +10,11 @@
 #include <string.h>
 
 /* One kernel for each operator that takes any problem, the slowest there is. */
-static const char portable[] = "embedding_portable,embedding_cpu,rmsnorm_portable,rmsnorm_cpu_portable,"
-                               "add_rmsnorm_portable,add_rmsnorm_cpu_portable,gemm_portable,gemm_cpu_portable,"
-                               "mha_decode_portable,mha_decode_cpu_portable,act_and_mul_portable,"
-                               "act_and_mul_cpu_portable";
+static const char portable[] =
+    "embedding_portable,embedding_cpu,rmsnorm_portable,rmsnorm_cpu_portable,"
+    "add_rmsnorm_portable,add_rmsnorm_cpu_portable,gemm_portable,gemm_cpu_portable,"
+    "mha_decode_portable,mha_decode_cpu_portable,act_and_mul_portable,rope_portable,rope_cpu,"
+    "act_and_mul_cpu_portable,kv_append_portable,kv_append_cpu,argmax_portable,argmax_cpu";
 
 static const struct rung {
     const char *name, *variants;

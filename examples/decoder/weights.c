@@ -6,6 +6,7 @@
 #include "decoder.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,14 +207,17 @@ static uint64_t draw(uint64_t seed, uint64_t counter)
     return z ^ z >> 31;
 }
 
-/* To nearest, ties to even. */
-static uint16_t to_bf16(float f)
+/* To nearest, ties to even; not for NaN. */
+static uint16_t round_to_bf16(float f)
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof(bits));
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); /* NaN */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static uint16_t to_bf16(float f)
+{
+    return f == f ? round_to_bf16(f) : 0x7fc0;
 }
 
 struct weights *weights_random(uint64_t seed)
@@ -270,17 +274,48 @@ rfg_dtype weights_dtype(const struct weights *w)
     return !w->random && need(w, "model.embed_tokens.weight")->dtype == F16 ? RFG_F16 : RFG_BF16;
 }
 
+/* Part of a tensor; first is a multiple of 4. */
+struct part {
+    uint64_t seed;
+    float mean, scale;
+    int64_t first, count;
+    uint16_t *to;
+};
+
+static void *fill_part(void *arg)
+{
+    const struct part *p = arg;
+    for (int64_t i = 0; i < p->count; i += 4) {
+        uint64_t bits = draw(p->seed, (uint64_t)(p->first + i) / 4);
+        uint16_t four[4];
+        for (int n = 0; n < 4; n++)
+            four[n] = round_to_bf16(p->mean + p->scale * (float)(int16_t)(bits >> 16 * n));
+        memcpy(p->to + i, four, sizeof(four[0]) * (size_t)(p->count - i < 4 ? p->count - i : 4));
+    }
+    return NULL;
+}
+
+/* By all cores: billions of numbers are wanted. */
 static void get_random(const struct weights *w, const char *name, double mean, double spread, int64_t first,
                        int64_t count, uint16_t *to)
 {
-    uint64_t seed = w->seed ^ hash_name(name), bits = 0;
-    float scale = (float)(spread / 32768), middle = (float)mean;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = first + i;
-        if (i == 0 || at % 4 == 0)
-            bits = draw(seed, (uint64_t)at / 4);
-        to[i] = to_bf16(middle + scale * (float)(int16_t)(bits >> at % 4 * 16));
+    enum { MOST = 32, LEAST = 1 << 18 };
+    pthread_t threads[MOST];
+    struct part parts[MOST];
+    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN), n = count / LEAST + 1, at = 0;
+    n = n > cores ? cores : n;
+    n = n > MOST ? MOST : n < 1 ? 1 : n;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t size = i == n - 1 ? count - at : count / n / 4 * 4;
+        parts[i] =
+            (struct part){ w->seed ^ hash_name(name), (float)mean, (float)(spread / 32768), first + at, size, to + at };
+        at += size;
+        if (i > 0 && pthread_create(&threads[i], NULL, fill_part, &parts[i]) != 0)
+            die("a thread can't be started");
     }
+    fill_part(&parts[0]);
+    for (int64_t i = 1; i < n; i++)
+        pthread_join(threads[i], NULL);
 }
 
 /* cols 0: one dimension. */

@@ -483,6 +483,7 @@ int main(void)
                   { "draws", draws_differ, 1 },
                   { "end", ends_itself, 1 },
                   { "files", files_of_all_kinds, 1 },
+                  { "random", random_numbers, 1 },
                   { "bad_files", bad_files, 1 },
                   { "bad_config", bad_config, 1 },
                   { "bad_options", bad_options, 1 },
