@@ -37,8 +37,7 @@ struct rfg_trace {
     double base_time;
 };
 
-/* ---- the file, one for the process
- * ----------------------------------------------------------------------------------- */
+/* ---- the file, one for the process ------------------------------------------------------------------------------ */
 
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
@@ -112,8 +111,7 @@ static void write_call(const struct rfg_trace *t, const struct rfg_traced *c, do
     write_event(text);
 }
 
-/* ---- device time
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- device time ------------------------------------------------------------------------------------------------ */
 
 static void drop(const struct rfg_trace *t, struct rfg_traced *c)
 {
@@ -177,8 +175,7 @@ static void begin_device_time(struct rfg_trace *t, struct rfg_traced *c)
     }
 }
 
-/* ---- calls
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
 
 struct rfg_traced *rfg_trace_begin(struct rfg_trace *t, const struct rfg_plan *plan, rfg_stream stream)
 {
@@ -217,8 +214,7 @@ void rfg_trace_end(struct rfg_trace *t, struct rfg_traced *c, bool launched, boo
     pthread_mutex_unlock(&t->lock);
 }
 
-/* ---- contexts
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- contexts --------------------------------------------------------------------------------------------------- */
 
 static const struct profiler {
     const char *env, *names[4], *push, *pop;

@@ -63,7 +63,7 @@ static bool is_true(const struct source *s, const char *key)
     return json_is_true(json_object_get(s->object, key));
 }
 
-/* ---- parts ----------------------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------------------------------ */
 
 /* transformers' rope_scaling: {"rope_type": ..., "factor": ...}; older files say "type". */
 static void read_scaling(rfg_rope_table_params *r, const struct source *config, int64_t positions)

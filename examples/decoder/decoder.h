@@ -34,7 +34,7 @@ double seconds(void);                      /* of a clock that only goes forward 
 /* The value below which a share of n values lies: 0.5 is the median. */
 double percentile(const double *values, size_t n, double share);
 
-/* ---- config.c ------------------------------------------------------------------------------------------------- */
+/* ---- config.c --------------------------------------------------------------------------------------------------- */
 
 enum { MOST_LAYERS = 256 };
 
@@ -60,7 +60,7 @@ void config_read(struct config *c, const char *folder);
 /* "llama3-8b", "qwen3-8b", "gemma3-4b", "llama3-70b-tp8" (the share of one of eight ranks) or "small". */
 void config_builtin(struct config *c, const char *name);
 
-/* ---- weights.c ------------------------------------------------------------------------------------------------ */
+/* ---- weights.c -------------------------------------------------------------------------------------------------- */
 
 struct weights;
 /* Maps folder/model.safetensors, or the files of folder/model.safetensors.index.json, and checks all of their headers.
@@ -81,7 +81,7 @@ const char *weights_unused(const struct weights *w);
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to);
 
-/* ---- model.c -------------------------------------------------------------------------------------------------- */
+/* ---- model.c ---------------------------------------------------------------------------------------------------- */
 
 struct layer {
     void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;
@@ -112,7 +112,7 @@ struct arena {
 };
 void *arena_take(struct arena *a, size_t bytes);
 
-/* ---- cache.c -------------------------------------------------------------------------------------------------- */
+/* ---- cache.c ---------------------------------------------------------------------------------------------------- */
 
 enum { PAGE = 16 }; /* keys of a block */
 
@@ -133,7 +133,7 @@ void cache_give(struct cache *k, const int32_t *table, int64_t keys);
 /* Where key `at` of a sequence is written: the slot mapping's number. */
 int64_t cache_slot(const int32_t *table, int64_t at);
 
-/* ---- step.c, ops.c ------------------------------------------------------------------------------------------- */
+/* ---- step.c, ops.c ---------------------------------------------------------------------------------------------- */
 
 /* What kernels are for; a step can be asked for some of them alone, to time them. */
 enum op_kind { OP_EMBEDDING, OP_NORM, OP_GEMM, OP_ROPE, OP_APPEND, OP_ATTENTION, OP_ACT, OP_SAMPLE, OP_KINDS };
@@ -213,7 +213,7 @@ const int32_t *engine_tokens(struct engine *e);
 /* Waits, and copies logits of a row. */
 void engine_logits(struct engine *e, int64_t row, float *to);
 
-/* ---- generate.c ------------------------------------------------------------------------------------------------ */
+/* ---- generate.c ------------------------------------------------------------------------------------------------- */
 
 struct request {
     const int32_t *prompt;
@@ -240,7 +240,7 @@ json_t *times_json(const struct times *t);
 /* A request that a cache of so many keys a sequence can't serve ends the program. */
 void request_check(const struct request *q, size_t number, const struct config *c, int64_t context);
 
-/* ---- ladder.c ---------------------------------------------------------------------------------------------------- */
+/* ---- ladder.c --------------------------------------------------------------------------------------------------- */
 
 struct ladder_params {
     const char *json, *save_baseline, *baseline; /* NULL: none */

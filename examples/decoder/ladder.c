@@ -255,8 +255,7 @@ static bool run_rung(struct state *s, int rung)
     return right;
 }
 
-/* ---- the memory's speed
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the memory's speed ----------------------------------------------------------------------------------------- */
 
 static void measure_copy(struct state *s)
 {
@@ -275,8 +274,7 @@ static void measure_copy(struct state *s)
     CHECK(rfg_device_free(s->ctx, memory));
 }
 
-/* ---- what is said
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- what is said ----------------------------------------------------------------------------------------------- */
 
 /* Bytes that a step can't do without: the weights, and the keys and values. (A sliding layer reads its window.) */
 static void step_bytes(const struct state *s, double *weights, double *keys)

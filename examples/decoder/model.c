@@ -109,8 +109,7 @@ static void load_all(struct loader *l)
         m->angles[i] = arena_take(&l->arena, (size_t)(m->context * m->c.head_dim) * sizeof(float));
 }
 
-/* ---- rotary angles
- * --------------------------------------------------------------------------------------------------- */
+/* ---- rotary angles ---------------------------------------------------------------------------------------------- */
 
 /* Angles are a table in device memory, so that a model's scaling of them is the table's business alone. */
 static void fill_angles(rfg_context *ctx, const struct model *m, int which, const rfg_rope_table_params *p)
@@ -124,8 +123,7 @@ static void fill_angles(rfg_context *ctx, const struct model *m, int which, cons
     free(host);
 }
 
-/* ---- the model
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the model -------------------------------------------------------------------------------------------------- */
 
 /* Gemma's embeddings are multiplied with sqrt(hidden), which transformers rounds to the weights' dtype first. */
 static float embedding_scale(const struct model *m)

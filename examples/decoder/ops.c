@@ -163,7 +163,7 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
     CHECK(rfg_op_mha(e->ctx, &out, &q, &k, &v, &p, e->stream));
 }
 
-/* ---- the next token ---------------------------------------------------------------------------------------------- */
+/* ---- the next token --------------------------------------------------------------------------------------------- */
 
 void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the layers -------------------------------------------------------------------------------------------------- */
+/* ---- the layers ------------------------------------------------------------------------------------------------- */
 
 /* e->x = attention of e->normed */
 static void attention_block(struct engine *e, int64_t l, const struct rows *r, bool prefill, int64_t longest)

@@ -40,8 +40,7 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .window = 5 },
 };
 
-/* ---- weights
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- weights ---------------------------------------------------------------------------------------------------- */
 
 /* Element i of a tensor: an integer of at most 7 bits by a power of two. cols 0: a norm's, near 1 (Gemma: near 0). */
 static double weight(const struct tiny *t, const char *name, int64_t cols, int64_t i)
@@ -101,8 +100,7 @@ static int all_items(const struct tiny *t, struct item *list)
     return n;
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------ */
 
 static void write_number(const struct tiny *t, FILE *f, double v)
 {
@@ -215,8 +213,7 @@ int64_t tiny_write(const struct tiny *t, const char *folder)
     return bytes;
 }
 
-/* ---- in double
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- in double -------------------------------------------------------------------------------------------------- */
 
 /* y [n, rows] = x [n, cols] w^T */
 static void linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols)

@@ -168,8 +168,7 @@ START_TEST(graph_is_the_step)
 }
 END_TEST
 
-/* ---- the continuous batch
- * -------------------------------------------------------------------------------------------- */
+/* ---- the continuous batch --------------------------------------------------------------------------------------- */
 
 struct taken {
     int32_t tokens[8][CONTEXT];
@@ -279,8 +278,7 @@ START_TEST(ends_itself)
 }
 END_TEST
 
-/* ---- files
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------ */
 
 static void logits_of(const char *folder, float *to)
 {
@@ -313,8 +311,31 @@ START_TEST(files_of_all_kinds)
 }
 END_TEST
 
-/* ---- bad input
- * -------------------------------------------------------------------------------------------------------- */
+/* Numbers that another program made by docs/decoder.md's formula; the same whole and in pieces, by any threads. */
+START_TEST(random_numbers)
+{
+    enum { N = 1000004 };
+    static uint16_t whole[N], piece[N];
+    static const struct {
+        int at;
+        uint16_t value;
+    } known[] = {
+        { 0, 0x3f8c }, { 1, 0x3f7f }, { 2, 0x3f88 }, { 3, 0x3f69 }, { 1000001, 0x3f83 }, { 1000002, 0x3f67 }
+    };
+    struct weights *w = weights_random(7);
+    weights_get(w, "model.norm.weight", N, 0, 1, 0.1, 0, N, whole);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        ck_assert_uint_eq(whole[known[i].at], known[i].value);
+    for (int at = 0, n; at < N; at += n) {
+        n = N - at < 333332 ? N - at : 333332;
+        weights_get(w, "model.norm.weight", N, 0, 1, 0.1, at, n, piece + at);
+    }
+    ck_assert_mem_eq(whole, piece, sizeof(whole));
+    weights_close(w);
+}
+END_TEST
+
+/* ---- bad input -------------------------------------------------------------------------------------------------- */
 
 /* The program must say one line with `says` in it, print nothing, write nothing, and exit with 1. */
 static void refused(const char *says, const char *args)
@@ -424,8 +445,7 @@ START_TEST(bad_options)
 }
 END_TEST
 
-/* ---- the program
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the program ------------------------------------------------------------------------------------------------ */
 
 START_TEST(prints_tokens)
 {
