@@ -31,9 +31,9 @@ struct call {
     rfg_act_params act;
     rfg_mha_params mha;
     rfg_embedding_params embedding;
-    int64_t sample_order;
     rfg_rope_params rope;
     rfg_rope_append_params rope_append;
+    int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;
 };

@@ -331,40 +331,6 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { "scale", embedding_scale_inf },
                                                  { NULL, NULL } };
 
-/* ---- argmax: y, x ------------------------------------------------------------------------------------------------ */
-
-static rfg_status argmax(const struct call *c)
-{
-    params_size = 0;
-    return rfg_op_argmax(c->ctx, c->t[0], c->t[1], c->stream);
-}
-
-/* ---- sample: y, logits, seed, offset, and the params' in their order --------------------------------------------- */
-
-static rfg_status draw(const struct call *c)
-{
-    rfg_sample_params p = { .temperature = c->t[4],
-                            .top_k = c->t[5],
-                            .top_p = c->t[6],
-                            .min_p = c->t[7],
-                            .repetition = c->t[8],
-                            .frequency = c->t[9],
-                            .presence = c->t[10],
-                            .bias = c->t[11],
-                            .counts = c->t[12],
-                            .prompt = c->t[13],
-                            .order = c->sample_order };
-    return rfg_op_sample(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
-}
-static void order_unknown(struct call *c)
-{
-    c->sample_order = 2;
-}
-static void order_negative(struct call *c)
-{
-    c->sample_order = -1;
-}
-static const struct wrong sample_wrongs[] = { { "order", order_unknown }, { "order", order_negative }, { NULL, NULL } };
 /* ---- rope: q_out, q, k_out, k, cos_sin, positions ---------------------------------------------------------------- */
 
 static rfg_status rope(const struct call *c)
@@ -467,6 +433,40 @@ void rope_table(void)
     ck_assert_int_eq(rfg_rope_table(&right, NULL), RFG_OK);
     ck_assert(data[0] == 1 && data[2] == 0);
 }
+/* ---- argmax: y, x ------------------------------------------------------------------------------------------------ */
+
+static rfg_status argmax(const struct call *c)
+{
+    params_size = 0;
+    return rfg_op_argmax(c->ctx, c->t[0], c->t[1], c->stream);
+}
+
+/* ---- sample: y, logits, seed, offset, and the params' in their order --------------------------------------------- */
+
+static rfg_status draw(const struct call *c)
+{
+    rfg_sample_params p = { .temperature = c->t[4],
+                            .top_k = c->t[5],
+                            .top_p = c->t[6],
+                            .min_p = c->t[7],
+                            .repetition = c->t[8],
+                            .frequency = c->t[9],
+                            .presence = c->t[10],
+                            .bias = c->t[11],
+                            .counts = c->t[12],
+                            .prompt = c->t[13],
+                            .order = c->sample_order };
+    return rfg_op_sample(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
+}
+static void order_unknown(struct call *c)
+{
+    c->sample_order = 2;
+}
+static void order_negative(struct call *c)
+{
+    c->sample_order = -1;
+}
+static const struct wrong sample_wrongs[] = { { "order", order_unknown }, { "order", order_negative }, { NULL, NULL } };
 
 /* ---- the calls ----------------------------------------------------------------------------------------------------
  */
@@ -562,28 +562,6 @@ const struct form forms[] = {
       .args = { { "y", T2(B, 3, 20), ARG_OUT, 1u << RFG_F32 },
                 { "ids", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 4 } },
                 { "table", T2(B, 5, 20), 0, .sizes = 1 } } },
-    { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
-      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
-    { "rfg_op_sample", "sample", "all", draw, .wrongs = sample_wrongs, .n = 14,
-      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 },
-                { "logits", T2(B, 3, 20), 0, FLOATS },
-                { "seed", T1(RFG_I64, 3), 0 },
-                { "offset", T1(RFG_I64, 3), 0 },
-                { "temperature", T1(RFG_F32, 3), ARG_OPTIONAL },
-                { "top_k", T1(RFG_I32, 3), ARG_OPTIONAL, .values = { 5, 0, 30 } },
-                { "top_p", T1(RFG_F32, 3), ARG_OPTIONAL },
-                { "min_p", T1(RFG_F32, 3), ARG_OPTIONAL },
-                { "repetition", T1(RFG_F32, 3), ARG_OPTIONAL },
-                { "frequency", T1(RFG_F32, 3), ARG_OPTIONAL },
-                { "presence", T1(RFG_F32, 3), ARG_OPTIONAL },
-                { "bias", T2(RFG_F32, 3, 20), ARG_OPTIONAL },
-                { "counts", T2(RFG_I32, 3, 20), ARG_OPTIONAL },
-                { "prompt", T2(RFG_I8, 3, 20), ARG_OPTIONAL } } },
-    { "rfg_op_sample", "sample", "logits alone", draw, .wrongs = sample_wrongs, .n = 4,
-      .args = { { "y", T1(RFG_I32, 3), ARG_OUT, 1u << RFG_I64 },
-                { "logits", T2(RFG_F32, 3, 20), 0, FLOATS, .sizes = 2 },
-                { "seed", T1(RFG_I64, 3), 0 },
-                { "offset", T1(RFG_I64, 3), 0 } } },
     { "rfg_op_rope", "rope", "plain", rope, .wrongs = no_wrongs, .n = 6,
       .args = { { "q_out", T3(B, 3, 4, 16), ARG_OUT | ARG_SAME_AS_NEXT },
                 { "q", { NULL, B, 3, { 3, 4, 16 }, { 64, 16, 1 } }, 0 },
@@ -628,6 +606,28 @@ const struct form forms[] = {
                 { "k_norm", T1(B, 16), 0 },
                 { "k_scale", T1(RFG_F32, 1), ARG_OPTIONAL, .sizes = 1 },
                 { "v_scale", T1(RFG_F32, 2), ARG_OPTIONAL } } },
+    { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
+      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
+    { "rfg_op_sample", "sample", "all", draw, .wrongs = sample_wrongs, .n = 14,
+      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 },
+                { "logits", T2(B, 3, 20), 0, FLOATS },
+                { "seed", T1(RFG_I64, 3), 0 },
+                { "offset", T1(RFG_I64, 3), 0 },
+                { "temperature", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "top_k", T1(RFG_I32, 3), ARG_OPTIONAL, .values = { 5, 0, 30 } },
+                { "top_p", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "min_p", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "repetition", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "frequency", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "presence", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "bias", T2(RFG_F32, 3, 20), ARG_OPTIONAL },
+                { "counts", T2(RFG_I32, 3, 20), ARG_OPTIONAL },
+                { "prompt", T2(RFG_I8, 3, 20), ARG_OPTIONAL } } },
+    { "rfg_op_sample", "sample", "logits alone", draw, .wrongs = sample_wrongs, .n = 4,
+      .args = { { "y", T1(RFG_I32, 3), ARG_OUT, 1u << RFG_I64 },
+                { "logits", T2(RFG_F32, 3, 20), 0, FLOATS, .sizes = 2 },
+                { "seed", T1(RFG_I64, 3), 0 },
+                { "offset", T1(RFG_I64, 3), 0 } } },
     { "rfg_op_mha", "mha", "dense", mha, .wrongs = mha_wrongs, .n = 7,
       .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
                 { "q", T4(B, 2, 3, 4, 64), 0 },
