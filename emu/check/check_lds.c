@@ -97,7 +97,7 @@ static uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_t at, u
 }
 
 static void store(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, uint32_t at, uint8_t bytes,
-                  int lane, bool defined)
+                  int lane, uint8_t defined)
 {
     struct emu_lds_shadow *s = w->wg->shadow;
     struct word *b = word_at(s, at);
@@ -113,44 +113,60 @@ static void store(struct emu_wave *w, const struct emu_inst *i, const struct emu
     b->writer = me;
     b->by_load = a->indirect;
     b->seq = a->indirect ? p->vm_issued : p->lgkm_issued;
-    b->defined = defined ? b->defined | bytes : b->defined & (uint8_t)~bytes;
+    b->defined = (b->defined & (uint8_t)~bytes) | (defined & bytes);
+}
+
+/* Byte by byte: which were written. */
+static void touch(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int l, uint16_t *known)
+{
+    uint32_t from = (uint32_t)a->addr[l], to = from + a->bytes;
+    uint32_t stored = UINT32_MAX;
+    if (a->kind == EMU_STORE && a->data != EMU_NONE)
+        for (unsigned d = 0; d < (a->bytes < 4 ? 1 : a->bytes / 4u); d++) {
+            unsigned bytes = emu_regs_bytes(w, i, a, d, l);
+            stored &= ~(15u << 4 * d) | bytes << 4 * d;
+        }
+    *known = UINT16_MAX;
+    for (uint32_t at = from / 4; at * 4 < to && w->stop != EMU_FAULT; at++) {
+        uint32_t lo = from > at * 4 ? from - at * 4 : 0, hi = to < at * 4 + 4 ? to - at * 4 : 4;
+        uint8_t part = (uint8_t)((1u << hi) - (1u << lo));
+        uint32_t first = at * 4 + lo - from; /* of the access' bytes */
+        if (a->kind == EMU_LOAD)
+            *known &= (uint16_t) ~(load(w, i, at, part, l) >> lo << first);
+        else if (a->kind == EMU_STORE)
+            store(w, i, a, at, part, l, (uint8_t)(stored >> first << lo));
+        else {
+            struct word *b = word_at(w->wg->shadow, at);
+            b->defined |= part;
+            b->write_epoch = b->write_epoch < w->wg->shadow->first ? w->wg->shadow->first : b->write_epoch;
+        }
+    }
 }
 
 void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
 {
-    uint64_t bad[4] = { 0 };
-    uint64_t known[4] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
-    unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u;
-    if (a->kind == EMU_STORE && a->data != EMU_NONE)
-        for (unsigned d = 0; d < words; d++)
-            known[d] = emu_regs_defined(w, a->data + d);
+    uint16_t known[64];
+    uint64_t bad = 0;
+    unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u, want = a->bytes < 4 ? (1u << a->bytes) - 1 : 15;
     for (uint64_t m = a->lanes; m && w->stop != EMU_FAULT; m &= m - 1) {
         int l = __builtin_ctzll(m);
-        uint32_t from = (uint32_t)a->addr[l], to = from + a->bytes;
-        for (uint32_t at = from / 4; at * 4 < to; at++) {
-            uint32_t lo = from > at * 4 ? from - at * 4 : 0, hi = to < at * 4 + 4 ? to - at * 4 : 4;
-            uint8_t part = (uint8_t)((1u << hi) - (1u << lo));
-            unsigned first =
-                at * 4 > from ? (at * 4 - from) / 4 : 0; /* of the register's words: that with the part's first byte */
-            if (a->kind == EMU_LOAD) {
-                if (load(w, i, at, part, l)) {
-                    bad[first] |= 1ull << l;
-                    if (at * 4 > from && (at * 4 - from) % 4 && first + 1 < words)
-                        bad[first + 1] |= 1ull << l;
-                }
-            } else if (a->kind == EMU_STORE)
-                store(w, i, a, at, part, l, known[first < words ? first : words - 1] >> l & 1);
-            else {
-                struct word *b = word_at(w->wg->shadow, at);
-                b->defined |= part;
-                b->write_epoch = b->write_epoch < w->wg->shadow->first ? w->wg->shadow->first : b->write_epoch;
-            }
-        }
+        touch(w, i, a, l, &known[l]);
+        bad |= (uint64_t)(known[l] != UINT16_MAX) << l;
     }
-    if (a->data != EMU_NONE && (w->checks->groups & EMU_CHECK_REGISTERS))
-        for (unsigned d = 0; d < words; d++)
-            if (bad[d])
-                emu_regs_undefined(w, a->data + d, bad[d], w->checks->current, true);
+    if (!bad || a->data == EMU_NONE || !(w->checks->groups & EMU_CHECK_REGISTERS))
+        return;
+    for (unsigned d = 0; d < words; d++) {
+        uint64_t lanes = 0;
+        uint32_t bits[64] = { 0 };
+        for (uint64_t m = bad; m; m &= m - 1) {
+            int l = __builtin_ctzll(m);
+            unsigned bytes = known[l] >> 4 * d & 15;
+            bits[l] = emu_bits_of_bytes(bytes);
+            lanes |= (uint64_t)((bytes & want) != want) << l;
+        }
+        if (lanes)
+            emu_regs_loaded(w, i, a, d, lanes, bits, EMU_FROM_LDS);
+    }
 }
 
 void emu_lds_barrier(struct emu_workgroup *wg)

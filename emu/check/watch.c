@@ -105,26 +105,30 @@ static void checks_free(struct emu_checks *c)
 {
     if (!c)
         return;
-    free(c->regs);
+    emu_regs_destroy(c->regs);
+    free(c->scratch);
     free(c->hazards);
     free(c->nans);
     emu_clocks_destroy(c->clocks);
     free(c);
 }
 
-static struct emu_checks *checks_create(const struct emu_launch_watch *watch)
+static struct emu_checks *checks_create(const struct emu_launch *l)
 {
+    const struct emu_launch_watch *watch = l->watch;
+    bool scratch = l->scratch && watch->groups & EMU_CHECK_REGISTERS;
     struct emu_checks *c = calloc(1, sizeof(*c));
     if (!c)
         return NULL;
     c->groups = watch->groups;
     c->effects = watch->effects;
     c->regs = emu_regs_create();
+    c->scratch = scratch ? emu_scratch_create(l->scratch_per_wave) : NULL;
     c->clocks = watch->races ? emu_clocks_create() : NULL;
     c->hazards = c->groups & EMU_CHECK_HAZARDS ? emu_hazards_create() : NULL;
     c->nans = c->groups & EMU_CHECK_NAN ? emu_nans_create() : NULL;
-    if (c->regs && (c->clocks || !watch->races) && (c->hazards || !(c->groups & EMU_CHECK_HAZARDS)) &&
-        (c->nans || !(c->groups & EMU_CHECK_NAN)))
+    if (c->regs && (c->scratch || !scratch) && (c->clocks || !watch->races) &&
+        (c->hazards || !(c->groups & EMU_CHECK_HAZARDS)) && (c->nans || !(c->groups & EMU_CHECK_NAN)))
         return c;
     checks_free(c);
     return NULL;
@@ -136,10 +140,12 @@ static void wave_begin(struct emu_wave *w)
     if (!watch)
         return;
     if (watch->groups && !w->checks)
-        w->checks = checks_create(watch);
+        w->checks = checks_create(w->launch);
     if (w->checks) {
         emu_regs_begin(w);
         w->checks->barriers = 0;
+        if (w->checks->scratch)
+            emu_scratch_begin(w->checks->scratch);
         if (w->checks->clocks)
             emu_clocks_begin(w);
         if (w->checks->hazards)
@@ -251,9 +257,15 @@ static uint64_t on_access(struct emu_wave *w, const struct emu_inst *i, const st
         emu_counts_access(w, i, a, b);
     if (c && a->space == EMU_LDS_SPACE && w->wg->shadow)
         emu_lds_access(w, i, a);
-    if (c && a->space == EMU_GLOBAL && (c->groups & EMU_CHECK_REGISTERS))
+    bool scratch = a->space == EMU_SCRATCH || (b && b->kind == EMU_BLOCK_SCRATCH);
+    if (c && scratch && c->scratch)
+        emu_scratch_access(w, i, a);
+    if (c && a->space == EMU_GLOBAL && !scratch && (c->groups & EMU_CHECK_REGISTERS)) {
+        if (a->kind == EMU_STORE)
+            emu_regs_stored(w, i, a);
         emu_memory_access(w, i, a, b);
-    if (c && c->clocks && a->space == EMU_GLOBAL)
+    }
+    if (c && c->clocks && a->space == EMU_GLOBAL && !scratch)
         emu_races_access(w, i, a, b);
     return w->stop == EMU_FAULT ? 0 : a->lanes;
 }
