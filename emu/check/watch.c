@@ -19,8 +19,9 @@ static const struct {
     { "barriers", EMU_CHECK_BARRIERS },
     { "nan", EMU_CHECK_NAN },
     { "strict", EMU_CHECK_HAZARDS | EMU_CHECK_STRICT },
+    { "notes", EMU_CHECK_NOTES },
     { "usual", EMU_CHECK_USUAL },
-    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN | EMU_CHECK_STRICT },
+    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN | EMU_CHECK_STRICT | EMU_CHECK_NOTES },
     { "1", EMU_CHECK_USUAL },
     { "none", 0 },
     { "0", 0 },
@@ -43,8 +44,7 @@ unsigned emu_checks_wanted(void)
             k++;
         if (k == count) {
             rfg_warn("RFG_EMU_CHECKS: '%.*s': must be registers, waits, lds, races, hazards, barriers, nan, strict, "
-                     "usual, all "
-                     "or none; the usual ones run",
+                     "notes, usual, all or none; the usual ones run",
                      (int)n, text);
             return EMU_CHECK_USUAL;
         }
@@ -182,8 +182,8 @@ static void group_free(struct emu_workgroup *wg)
 /* ---- barriers -----------------------------------------------------------------------------------------------------
  */
 
-/* All waves that are left have arrived: at the same one? And is nobody gone who was at the ones before? (To leave
- * before the first, as a whole wave, is usual.) */
+/* All waves that are left have arrived: is nobody gone who was at the ones before? (To leave before the first, as a
+ * whole wave, is usual.) The hardware only counts who arrives: specialised waves may have instructions of their own. */
 static void same_barrier(struct emu_workgroup *wg)
 {
     struct emu_wave *first = NULL;
@@ -191,11 +191,9 @@ static void same_barrier(struct emu_workgroup *wg)
         struct emu_wave *w = &wg->wave[k];
         if (w->stop == EMU_BARRIER && !first)
             first = w;
-        else if (w->stop == EMU_BARRIER && w->pc != first->pc) {
-            emu_report(w, w->pc - 1, "divergent-barrier", 0, "waits here while wave %d waits at 0x%x", first->index,
-                       first->pc[-1].address);
-            return;
-        }
+        else if (w->stop == EMU_BARRIER && w->pc != first->pc && w->checks->groups & EMU_CHECK_NOTES)
+            emu_note(w, w->pc - 1, "divergent-barrier", 0, "waits here while wave %d waits at 0x%x", first->index,
+                     first->pc[-1].address);
     }
     for (int k = 0; first && k < wg->n_waves; k++)
         if (wg->wave[k].stop == EMU_END && wg->wave[k].checks->barriers) {

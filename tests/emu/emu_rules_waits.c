@@ -324,10 +324,10 @@ static const struct lds {
     { PALL, 1, 1, "uninitialised-lds", "comes from LDS", "", "", "ds_add_u32 v2, v2" LGKM,
       "ds_read_b32 v20, v2" LGKM "global_store_dword v1, v20, s[2:3]" },
     /* barriers */
-    { PALL, 2, 1, "divergent-barrier", "waits here while wave 0 waits at 0x", "",
+    { PALL, 2, 1, "divergent-barrier", NULL, "", NULL, WAVE0("s_barrier\ns_endpgm") "s_barrier", "" },
+    { PALL, 2, 1, "note: divergent-barrier", "waits here while wave 0 waits at 0x", "",
       WAVE0("s_barrier\ns_endpgm") "s_barrier", "s_barrier", "" },
-    { PALL, 3, 1, "divergent-barrier", "waits here while wave 0 waits at 0x", "s_barrier\n",
-      WAVE2("s_barrier\ns_endpgm") "s_barrier", "s_barrier", "" },
+    { PALL, 3, 1, "divergent-barrier", NULL, "s_barrier\n", NULL, WAVE2("s_barrier\ns_endpgm") "s_barrier", "" },
     { PALL, 2, 1, "divergent-barrier", "waits here, wave 1 has ended after 1 barriers", "",
       "s_barrier\n" WAVE1("s_endpgm") "s_barrier", WAVE1("s_endpgm") "s_barrier\ns_barrier", "" },
     { PALL, 2, 1, "divergent-barrier", "waits here, wave 0 has ended after 2 barriers", "s_barrier\ns_barrier\n",
@@ -345,7 +345,9 @@ void pairs_lds(struct pairs *p)
                                     .rule = text("%s: %s, row %zu", s->check, s->says ? s->says : "none", k),
                                     .check = s->check,
                                     .says = s->says,
-                                    .groups = words ? "registers" : "lds,waits,barriers",
+                                    .groups = words                           ? "registers"
+                                              : !strncmp(s->check, "note", 4) ? "lds,waits,barriers,notes"
+                                                                              : "lds,waits,barriers",
                                     .waves = s->waves,
                                     .workgroups = s->workgroups,
                                     .bad = s->bad ? text(BEGIN "%s%s\n%s", s->before, s->bad, s->after) : NULL,
