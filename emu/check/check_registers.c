@@ -327,6 +327,20 @@ unsigned emu_regs_bytes(const struct emu_wave *w, const struct emu_inst *i, cons
     return bytes;
 }
 
+void emu_stored_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
+                      uint8_t *bytes)
+{
+    for (unsigned d = 0; d < (a->bytes + 3u) / 4; d++) {
+        unsigned reg = a->data + d;
+        uint32_t x = reg < EMU_VGPR    ? w->s[reg]
+                     : reg >= EMU_AGPR ? w->a[reg - EMU_AGPR][lane]
+                                       : w->v[reg - EMU_VGPR][lane];
+        if (a->bytes < 4 && strstr(i->op->name, "d16_hi"))
+            x >>= 16;
+        memcpy(bytes + 4 * d, &x, a->bytes < 4 ? a->bytes : 4);
+    }
+}
+
 void emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
 {
     unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u, want = a->bytes < 4 ? (1u << a->bytes) - 1 : 15;

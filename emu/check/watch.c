@@ -166,13 +166,17 @@ static void wave_begin(struct emu_wave *w)
 
 static void wave_end(struct emu_wave *w)
 {
+    if (w->checks && w->wg->shadow)
+        emu_lds_wave_end(w);
+    if (w->checks && w->checks->clocks)
+        emu_races_wave_end(w);
     if (w->counts)
         emu_counts_wave(w, false);
 }
 
 static void group_free(struct emu_workgroup *wg)
 {
-    free(wg->shadow);
+    emu_lds_destroy(wg->shadow);
     for (int k = 0; k < wg->n_waves; k++) {
         checks_free(wg->wave[k].checks);
         emu_counts_destroy(wg->wave[k].counts);

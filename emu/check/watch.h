@@ -74,12 +74,17 @@ uint32_t emu_regs_bits(const struct emu_wave *w, unsigned reg, int lane);
 /* Of what a lane stores, the bytes of a word that were written: bit by byte. */
 unsigned emu_regs_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
                         int lane);
+/* What a lane stores: a->bytes of them. */
+void emu_stored_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
+                      uint8_t *bytes);
 /* What a store to memory takes from registers must have been written. */
 void emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
 
 /* check_lds.c */
 struct emu_lds_shadow *emu_lds_create(uint32_t bytes, int waves); /* NULL: no memory */
+void emu_lds_destroy(struct emu_lds_shadow *s);
 void emu_lds_begin(struct emu_workgroup *wg);
+void emu_lds_wave_end(struct emu_wave *w);
 void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
 void emu_lds_barrier(struct emu_workgroup *wg);
 
@@ -110,6 +115,7 @@ void emu_races_before(struct emu_wave *w, const struct emu_inst *i);
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                       const struct emu_block *b);
 void emu_races_barrier(struct emu_workgroup *wg);
+void emu_races_wave_end(struct emu_wave *w);
 
 /* check_hazards.c */
 struct emu_hazards *emu_hazards_create(void);
