@@ -12,9 +12,9 @@
 /* Any finding makes its launch fail in the end; most let it go on: others may follow. These end it at once, as the
  * hardware would or because nothing after them means anything. */
 static const char *const fatal[] = {
-    "global-out-of-bounds",  "use-after-free", "write-to-read-only", "lds-out-of-bounds",
-    "scratch-out-of-bounds", "misaligned",     "deadlock",           "illegal-instruction",
-    "illegal-branch",        "trap",           "register-range",     "not-implemented",
+    "global-out-of-bounds", "use-after-free",  "write-to-read-only",  "lds-out-of-bounds", "scratch-out-of-bounds",
+    "misaligned",           "deadlock",        "illegal-instruction", "illegal-branch",    "trap",
+    "register-range",       "not-implemented", "instruction-limit",
 };
 
 struct seen {
