@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gfx11: what its hardware doesn't look after, as far as LLVM 19's GCNHazardRecognizer does; its guide has no such
- * tables. Time is counted in vector ALU instructions. */
+ * tables. Time is counted in vector ALU instructions. gfx10.3 has one of the rules, gfx12 two. */
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +77,10 @@ void emu_hazard_classes_gfx11(struct emu_effect *e, const struct emu_program *pr
         m |= G11_S_NOP;
     if (!strcmp(name, "s_sendmsg") && (i->k[0] & 0xff) == 3)
         m |= G11_DEALLOC;
+    if (prog->arch->gfx < 0x1100)
+        m &= G11_VALU | G11_CMPX | G11_PERMLANE | G11_V_NOP;
+    else if (prog->arch->gfx >= 0x1200)
+        m &= G11_VALU | G11_WMMA | G11_V_NOP | G11_S_NOP | G11_DEALLOC;
     e->makes = m;
 }
 

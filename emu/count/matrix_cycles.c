@@ -13,6 +13,7 @@
 static const struct {
     const char *name;
     unsigned cycles;
+    bool gfx12; /* of gfx12, which has some of gfx11's names */
 } table[] = {
     /* gfx90a */
     { "mfma_f32_32x32x1f32", 64 },
@@ -97,14 +98,38 @@ static const struct {
     { "wmma_bf16_16x16x16_bf16", 32 },
     { "wmma_i32_16x16x16_iu8", 32 },
     { "wmma_i32_16x16x16_iu4", 16 },
+    /* gfx12: from RX 9070 XT's published peaks (64 CUs of two SIMDs: 195 TFLOP/s of fp16, twice of fp8 and int8, four
+       times of int4) */
+    { "wmma_f32_16x16x16_f16", 16, true },
+    { "wmma_f32_16x16x16_bf16", 16, true },
+    { "wmma_f16_16x16x16_f16", 16, true },
+    { "wmma_bf16_16x16x16_bf16", 16, true },
+    { "wmma_f32_16x16x16_fp8_fp8", 8, true },
+    { "wmma_f32_16x16x16_fp8_bf8", 8, true },
+    { "wmma_f32_16x16x16_bf8_fp8", 8, true },
+    { "wmma_f32_16x16x16_bf8_bf8", 8, true },
+    { "wmma_i32_16x16x16_iu8", 8, true },
+    { "wmma_i32_16x16x16_iu4", 8, true },
+    { "wmma_i32_16x16x32_iu4", 8, true },
+    { "swmmac_f32_16x16x32_f16", 16, true },
+    { "swmmac_f32_16x16x32_bf16", 16, true },
+    { "swmmac_f16_16x16x32_f16", 16, true },
+    { "swmmac_bf16_16x16x32_bf16", 16, true },
+    { "swmmac_f32_16x16x32_fp8_fp8", 8, true },
+    { "swmmac_f32_16x16x32_fp8_bf8", 8, true },
+    { "swmmac_f32_16x16x32_bf8_fp8", 8, true },
+    { "swmmac_f32_16x16x32_bf8_bf8", 8, true },
+    { "swmmac_i32_16x16x32_iu8", 8, true },
+    { "swmmac_i32_16x16x32_iu4", 8, true },
+    { "swmmac_i32_16x16x64_iu4", 8, true },
 };
 #define ROWS (int)(sizeof(table) / sizeof(table[0]))
 static_assert(sizeof(table) / sizeof(table[0]) <= EMU_MATRIX_ROWS, "emu_counters.by_matrix is too small");
 
-int emu_matrix_find(const char *op_name)
+int emu_matrix_find(const char *op_name, int gfx)
 {
     for (int row = 0; row < ROWS && !strncmp(op_name, "v_", 2); row++)
-        if (!strcmp(op_name + 2, table[row].name))
+        if (table[row].gfx12 == (gfx >= 0x1200) && !strcmp(op_name + 2, table[row].name))
             return row;
     return -1;
 }

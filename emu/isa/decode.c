@@ -214,6 +214,10 @@ static const char *unknown_value(const struct emu_inst *i, char *buf, size_t siz
             ? i->k[0] & 15
             : !strcmp(name, "s_setreg_imm32_b32") && reg == 1 && (i->k[1] & ((1ull << bits) - 1)) << at & 15)
         return "a rounding mode other than to nearest even";
+    if (!strncmp(name, "s_barrier_", 10) && i->reg[0] == EMU_CONST && (i->k[0] & 0xffff) != 0xffff)
+        return "a barrier other than the workgroup's (-1)";
+    if (!strncmp(name, "s_barrier_", 10) && i->reg[0] != EMU_CONST)
+        return "a barrier named by M0";
     if (!strcmp(name, "s_getreg_b32") ? reg <= 31 && readable >> reg & 1 : reg == 1 || reg == 3)
         return NULL;
     snprintf(buf, size, "hardware register %u", reg);
@@ -264,6 +268,12 @@ static bool emit(struct build *b, const char *text)
     if (s.any) {
         i->k[0] = raw32(b) & 0xffff;
         i->wait = emu_text_wait(t.name, t.rest);
+        if (gfx >= 0x1200 && op->cls == EMU_CACHE) { /* the scope decides what is invalidated */
+            uint32_t word = 0;
+            if (b->inst_size > 4)
+                memcpy(&word, b->text + b->address + 4, 4);
+            i->k[0] = word >> 18 & 3;
+        }
         return true;
     }
     i->n = (uint8_t)t.n;

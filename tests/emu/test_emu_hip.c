@@ -37,7 +37,7 @@ START_TEST(names)
 {
     static const struct {
         const char *name, *word;
-    } bad[] = { { "gfx908", "'gfx908' is not emulated" },
+    } bad[] = { { "gfx906", "'gfx906' is not emulated" },
                 { "gfx942x", "gfx942x" },
                 { "", "''" },
                 { "gfx90a:", "''" },
