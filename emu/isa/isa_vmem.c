@@ -465,6 +465,13 @@ static const struct emu_op rows[] = {
     ATOMICS("add_f32", "1", "1", 4 | OP_FADD << MEM_OP) ATOMICS("add_f64", "2", "2", 8 | OP_FADD << MEM_OP)
     ATOMICS("min_f32", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("max_f32", "1", "1", 4 | OP_FMAX << MEM_OP)
     ATOMICS("min_f64", "2", "2", 8 | OP_FMIN << MEM_OP) ATOMICS("max_f64", "2", "2", 8 | OP_FMAX << MEM_OP)
+    /* gfx10's names */
+    ATOMICS("fmin", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("fmin_x2", "2", "2", 8 | OP_FMIN << MEM_OP)
+    ATOMICS("fmax", "1", "1", 4 | OP_FMAX << MEM_OP) ATOMICS("fmax_x2", "2", "2", 8 | OP_FMAX << MEM_OP)
+    ATOMICS("fcmpswap", "1", "2", 4 | OP_FCMPSWAP << MEM_OP) ATOMICS("fcmpswap_x2", "2", "4", 8 | OP_FCMPSWAP << MEM_OP)
+    { "global_atomic_csub", h_global_atomic, "s0 s1 s0", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
+    { "global_atomic_csub", h_global_atomic, "d1 s0 s1 s0", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
+    { "buffer_atomic_csub", h_buffer_atomic, "b1 s0 s4 s1", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
     ATOMICS("min_num_f32", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("max_num_f32", "1", "1", 4 | OP_FMAX << MEM_OP)
     ATOMICS("sub_clamp_u32", "1", "1", 4 | OP_CSUB << MEM_OP) ATOMICS("cond_sub_u32", "1", "1", 4 | OP_COND_SUB << MEM_OP)
     ATOMICS("pk_add_f16", "1", "1", 4 | OP_PK_F16 << MEM_OP) ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
