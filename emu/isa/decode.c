@@ -203,7 +203,7 @@ static void mark_slow(struct emu_inst *i, const struct emu_sig *s, int gfx)
 }
 
 /* Values of immediates that the handlers don't know: said now, not when it is run. */
-static const char *unknown_value(const struct emu_inst *i, char *buf, size_t size)
+static const char *unknown_value(const struct emu_inst *i, int gfx, char *buf, size_t size)
 {
     static const uint32_t readable =
         1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 15 | 1u << 20 | 1u << 23 | 1u << 24 | 1u << 29;
@@ -218,6 +218,8 @@ static const char *unknown_value(const struct emu_inst *i, char *buf, size_t siz
         return "a barrier other than the workgroup's (-1)";
     if (!strncmp(name, "s_barrier_", 10) && i->reg[0] != EMU_CONST)
         return "a barrier named by M0";
+    if (gfx >> 8 == 0x10 && !strcmp(name, "s_setreg_b32") && (reg == 20 || reg == 21))
+        return NULL; /* FLAT_SCRATCH, which is known anyway */
     if (!strcmp(name, "s_getreg_b32") ? reg <= 31 && readable >> reg & 1 : reg == 1 || reg == 3)
         return NULL;
     snprintf(buf, size, "hardware register %u", reg);
@@ -226,7 +228,7 @@ static const char *unknown_value(const struct emu_inst *i, char *buf, size_t siz
 static bool check_values(struct build *b, struct emu_inst *i)
 {
     char buf[64];
-    const char *what = unknown_value(i, buf, sizeof(buf));
+    const char *what = unknown_value(i, b->prog->arch->gfx, buf, sizeof(buf));
     if (!what)
         return true;
     if (!b->allow_unknown)

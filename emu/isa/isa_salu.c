@@ -321,7 +321,7 @@ static void setreg(struct emu_wave *w, const struct emu_inst *i, uint64_t reg, u
     uint32_t field = (n == 32 ? ~0u : (1u << n) - 1) << at;
     if (id == REG_MODE) {
         set_mode(w, i, (w->mode & ~field) | (v << at & field));
-    } else if (id != REG_TRAPSTS) {
+    } else if (id != REG_TRAPSTS && !(w->prog->arch->gfx >> 8 == 0x10 && (id == 20 || id == 21))) {
         emu_report(w, i, "not-implemented", w->exec, "s_setreg of hardware register %u", id);
         w->stop = EMU_FAULT;
     }

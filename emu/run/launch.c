@@ -119,7 +119,7 @@ static int put_scratch_buffer(const struct emu_launch *l, uint32_t *s, int at)
     s[at + 1] |= 1u << 31 | 4u << 16;
     s[at + 2] = 0xFFFFFFFFu;
     if (l->arch->gfx >= 0x1000)
-        s[at + 3] = (wave32 ? 2u : 3u) << 21 | 1u << 23 | 22u << 12 | 0xFACu;
+        s[at + 3] = 2u << 28 /* no bounds */ | (wave32 ? 2u : 3u) << 21 | 1u << 23 | 22u << 12 | 0xFACu;
     else
         s[at + 3] = 3u << 21 | 1u << 23 | 1u << 19 | 0x27FACu;
     return at + 4;
