@@ -330,6 +330,7 @@ START_TEST(every_matrix_instruction_has_cycles)
     for (; emu_matrix_name(rows); rows++) {
         char name[80];
         snprintf(name, sizeof(name), "v_%s", emu_matrix_name(rows));
+        name[strlen(name) - (strstr(name, "_gfx12") ? 6 : 0)] = 0;
         ck_assert(emu_matrix_find(name, 0x1100) == rows || emu_matrix_find(name, 0x1200) == rows); /* each once */
         ck_assert_msg(emu_op_find(name) != NULL, "%s is no instruction", name);
     }
