@@ -73,22 +73,23 @@ static const struct emu_arch archs[] = {
       .xcds = 1,
       .l2_kib = 4096,
       .emulated = true },
-#define RDNA3(name_, gfx_, mach_, cus, vgprs, granule, l2)                                                             \
+/* The last: whether there are such devices; a generic code object runs on them. */
+#define RDNA(name_, gfx_, mach_, cus, vgprs, granule, l2, device)                                                      \
     {                                                                                                                  \
         .name = name_, .gfx = gfx_, .mach = mach_, .wave_size = 32, .lds_bytes = 65536, .cu_count = cus, .simds = 2,   \
         .waves_per_simd = 16, .vgprs_per_simd = vgprs, .vgpr_granule = granule, .xcds = 1, .l2_kib = l2,               \
-        .packed_tid = true, .architected_scratch = true, .emulated = true                                              \
+        .packed_tid = true, .architected_scratch = true, .emulated = device                                            \
     }
-    RDNA3("gfx1100", 0x1100, 0x041, 96, 1536, 24, 6144),
-    RDNA3("gfx1101", 0x1100, 0x046, 60, 1536, 24, 4096),
-    RDNA3("gfx1102", 0x1100, 0x047, 32, 1024, 16, 2048),
-    RDNA3("gfx1103", 0x1100, 0x044, 12, 1024, 16, 2048),
-    RDNA3("gfx1150", 0x1150, 0x043, 16, 1024, 16, 2048),
-    RDNA3("gfx1151", 0x1150, 0x04a, 40, 1536, 24, 2048),
-    RDNA3("gfx11-generic", 0x1100, 0x054, 96, 1024, 16, 6144),
-    RDNA3("gfx1200", 0x1200, 0x048, 32, 1536, 24, 4096),
-    RDNA3("gfx1201", 0x1200, 0x04e, 64, 1536, 24, 8192),
-#undef RDNA3
+    RDNA("gfx1100", 0x1100, 0x041, 96, 1536, 24, 6144, true),
+    RDNA("gfx1101", 0x1100, 0x046, 60, 1536, 24, 4096, true),
+    RDNA("gfx1102", 0x1100, 0x047, 32, 1024, 16, 2048, true),
+    RDNA("gfx1103", 0x1100, 0x044, 12, 1024, 16, 2048, true),
+    RDNA("gfx1150", 0x1150, 0x043, 16, 1024, 16, 2048, true),
+    RDNA("gfx1151", 0x1150, 0x04a, 40, 1536, 24, 2048, true),
+    RDNA("gfx11-generic", 0x1100, 0x054, 96, 1024, 16, 6144, false),
+    RDNA("gfx1200", 0x1200, 0x048, 32, 1536, 24, 4096, true),
+    RDNA("gfx1201", 0x1200, 0x04e, 64, 1536, 24, 8192, true),
+#undef RDNA
 };
 #define N_ARCHS (sizeof(archs) / sizeof(archs[0]))
 

@@ -260,10 +260,14 @@ static hipError_t describe(int device, struct rfg_device *out)
         return hipErrorInvalidDevice;
     const struct device *d = &emu_devices[device];
     char spec[32];
-    snprintf(spec, sizeof(spec), "%.16s:%d", d->arch->name, d->cu_count);
+    /* gfx940 and gfx941 were never sold: gfx942's figures are theirs. */
+    const char *sold = d->arch->gfx == 0x942 ? "gfx942" : d->arch->name;
+    snprintf(spec, sizeof(spec), "%.16s:%d", sold, d->cu_count);
     if (!rfg_device_imagine(out, spec))
         return hipErrorInvalidDevice;
-    snprintf(out->name, sizeof(out->name), "emu:%s", spec);
+    snprintf(out->name, sizeof(out->name), "emu:%s:%d", d->arch->name, d->cu_count);
+    if (sold != d->arch->name)
+        snprintf(out->target, sizeof(out->target), "%s", d->arch->name);
     /* An emulator's times are not the GPU's: its tuned rows bear a name that no GPU has. */
     snprintf(out->arch, sizeof(out->arch), RFG_EMU_PREFIX "%s", d->arch->name);
     out->platform = RFG_PLATFORM_EMU;
