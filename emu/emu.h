@@ -22,8 +22,8 @@
 
 struct emu_arch {
     const char *name; /* "gfx942": also LLVM's -mcpu */
-    int gfx;          /* 0x908, 0x90a, 0x942, 0x950, 0x1030, 0x1100, 0x1201 */
-    int wave_size;    /* default; kernels on gfx10+ may be wave64 by their descriptor */
+    int gfx; /* what it runs as: 0x908, 0x90a, 0x942, 0x950, 0x1030, 0x1100, 0x1150, 0x1200; gfx940, 941 as 0x942 */
+    int wave_size; /* default; kernels on gfx10+ may be wave64 by their descriptor */
     int lds_bytes, cu_count, simds, waves_per_simd;
     int vgprs_per_simd; /* of 64-lane (gfx9) or 32-lane (gfx10+) registers, for occupancy */
     int vgpr_granule;
@@ -38,6 +38,8 @@ struct emu_arch {
 };
 const struct emu_arch *emu_arch_find(const char *name);
 const struct emu_arch *emu_arch_of_mach(unsigned mach);
+/* "gfx908, gfx90a, ...": those that are emulated. */
+void emu_arch_names(char *buf, size_t size);
 /* The XCDs of a device with so many CUs: a whole GPU, another product, or a partition of it. */
 int emu_xcds(const struct emu_arch *arch, int cu_count);
 
@@ -101,7 +103,8 @@ struct emu_mods {
     uint8_t cbsz, abid, blgp;                   /* MFMA */
     int32_t offset, offset1;                    /* memory, LDS */
     bool offen, idxen, addr64, lds, gds, tfe, d16_hi;
-    bool glc, slc, dlc, nt, sc0, sc1; /* cache policy as the text says it */
+    bool glc, slc, dlc, nt, sc0, sc1; /* cache policy as the text says it; glc: th:TH_ATOMIC_RETURN too */
+    uint8_t scope;                    /* gfx12: 0 CU, 1 SE, 2 DEV, 3 SYS */
 };
 
 struct emu_wave;
@@ -169,8 +172,9 @@ struct emu_inst {
     uint8_t src0;                   /* operand that is the instruction's source 0: DPP and SDWA change it */
     uint16_t need_v, need_a;        /* rows that must exist: the highest named + 1 */
 };
-/* emu_inst.wait: a counter's limit + 1 in each byte, 0: not waited for. */
-enum { EMU_WAIT_VM = 0, EMU_WAIT_LGKM = 8, EMU_WAIT_EXP = 16, EMU_WAIT_VS = 24 };
+/* emu_inst.wait: a counter's limit + 1 in each byte, 0: not waited for. gfx12's loadcnt is VM, dscnt LGKM, storecnt VS;
+ * kmcnt has a byte of its own, expcnt's (nothing that is emulated there counts by it). */
+enum { EMU_WAIT_VM = 0, EMU_WAIT_LGKM = 8, EMU_WAIT_EXP = 16, EMU_WAIT_KM = 16, EMU_WAIT_VS = 24 };
 
 /* A decoded .text: every instruction that is reached from the kernels' entries and from functions whose address is
  * taken or called; linear sweep of each symbol. */
@@ -240,6 +244,7 @@ struct emu_wave {
     uint64_t stores; /* to global memory, counted by emu_access(): how the scheduler sees that things move */
     uint64_t trap_pc;
     bool vskip;        /* s_setvskip: vector instructions do nothing */
+    bool signalled;    /* s_barrier_signal, whose s_barrier_wait hasn't come yet */
     uint8_t gpr_index; /* s_set_gpr_idx_on: which operands M0 shifts; 0: off */
 };
 

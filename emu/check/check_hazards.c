@@ -269,7 +269,7 @@ void emu_hazard_classes(struct emu_effect *e, const struct emu_program *prog, co
 {
     int gfx = prog->arch->gfx, arch = gfx == 0x90a ? G90A : G942;
     e->states = !strcmp(i->op->name, "s_nop") ? (uint8_t)((i->k[0] & 15) + 1) : 1;
-    if (gfx >= 0x1100 && gfx < 0x1200)
+    if (gfx >= 0x1000)
         emu_hazard_classes_gfx11(e, prog, i);
     if (gfx != 0x90a && gfx != 0x942)
         return;

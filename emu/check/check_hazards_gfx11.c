@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * gfx11: what its hardware doesn't look after, as far as LLVM 19's GCNHazardRecognizer does; its guide has no such
- * tables. Time is counted in vector ALU instructions. */
+ * tables. Time is counted in vector ALU instructions. gfx10.3 has one of the rules, gfx11.5 all but
+ * VALUTransUse, gfx12 two. */
 #include <stdio.h>
 #include <string.h>
 
@@ -78,6 +79,12 @@ void emu_hazard_classes_gfx11(struct emu_effect *e, const struct emu_program *pr
         m |= G11_S_NOP;
     if (!strcmp(name, "s_sendmsg") && (i->k[0] & 0xff) == 3)
         m |= G11_DEALLOC;
+    if (prog->arch->gfx < 0x1100)
+        m &= G11_VALU | G11_CMPX | G11_PERMLANE | G11_V_NOP;
+    else if (prog->arch->gfx >= 0x1150 && prog->arch->gfx < 0x1200)
+        m &= ~(uint32_t)G11_TRANS; /* gfx11.5 forwards it rightly */
+    else if (prog->arch->gfx >= 0x1200)
+        m &= G11_VALU | G11_WMMA | G11_V_NOP | G11_S_NOP | G11_DEALLOC;
     e->makes = m;
 }
 
@@ -177,7 +184,9 @@ static void vector_gfx11(struct emu_wave *w, const struct emu_inst *i, const str
     if (e->makes & G11_WMMA && h->last_valu) {
         const struct emu_effect *pe = effect_of(w, h->last_valu);
         for (int k = 0; pe->makes & G11_WMMA && k < e->n_reads; k++)
-            if (vector(&e->read[k]) && e->read[k].operand != 3 && overlap(&e->read[k], &pe->write[0])) {
+            /* C isn't minded; a sparse one's is D's operand, and the index comes last */
+            if (vector(&e->read[k]) && e->read[k].operand != (i->role[0] == 'b' ? 0 : 3) &&
+                overlap(&e->read[k], &pe->write[0])) {
                 emu_hazard_report(w, i, h->last_valu, "reads a WMMA's result as A or B",
                                   "1 VALU instruction (v_nop will do) is needed, there are 0");
                 break;

@@ -258,9 +258,18 @@ static void cache_op(struct emu_wave *w, const struct emu_inst *i)
         copy(&c->written_back, &c->known);
         c->writing_back = emu_regs_progress(w)->vm_issued;
         c->wb_pending = true;
-    } else if (is_named(i, "buffer_gl1_inv"))
+    } else if (!strncmp(i->op->name, "global_inv", 10) || is_named(i, "global_wbinv")) {
+        if (i->k[0] >= 2) /* scope DEV or SYS; SE: what the workgroup's two CUs see of each other */
+            join(&c->near, &c->known);
+        if (i->k[0] >= 1)
+            join(&c->cached, &c->near);
+    } else if (is_named(i, "buffer_gl1_inv")) {
         join(&c->near, &c->known);
-    else if (is_named(i, "buffer_gl0_inv"))
+        /* gfx10's compilers before LLVM 17 put them the other way round: what another wave fetches in between isn't
+         * looked at. */
+        if (gfx_of(w) < 0x1100 && i > w->prog->inst && is_named(i - 1, "buffer_gl0_inv"))
+            join(&c->cached, &c->near);
+    } else if (is_named(i, "buffer_gl0_inv"))
         join(&c->cached, &c->near);
     else if (is_named(i, "buffer_inv") ? sc1 : !strncmp(i->op->name, "buffer_wbinvl1", 14))
         copy(&c->cached, &c->known);
@@ -625,7 +634,9 @@ static struct touch how(const struct emu_wave *w, const struct emu_inst *i, cons
         t.surely = gfx940 && inst->mods->sc1;
         t.sync = t.atomic = !a->scalar && (gfx940 && !inst->mods->sc1 ? (a->lanes & (a->lanes - 1)) == 0 : few);
     } else
-        t.bypass = t.atomic = t.sync = !a->scalar && (gfx940 ? inst->mods->sc1 : inst->mods->glc);
+        t.bypass = t.atomic = t.sync = !a->scalar && (gfx940                ? inst->mods->sc1
+                                                      : gfx_of(w) >= 0x1200 ? inst->mods->scope > 0
+                                                                            : inst->mods->glc);
     uint32_t clock_w = apart ? p->vs_issued : p->vm_issued;
     if (a->kind == EMU_ATOMIC && apart && w->checks->effects[number].returns)
         clock_w = p->vs_done; /* counted by vmcnt: its own wait is the acquire's */

@@ -6,8 +6,9 @@
  *       branch or a lane mask that becomes EXEC. Copies and arithmetic carry the mark on: check_defined.c.
  *   missing-wait   a register is read, or written, while a load into it is under way that no s_waitcnt waited for.
  *
- * Vector memory operations return in order, as do LDS's; scalar loads in any, so that only lgkmcnt(0) waits for them.
- * FLAT ones count twice, and before gfx10 return in any order too. */
+ * gfx12 counts scalar loads (kmcnt) apart from LDS (dscnt). Vector memory operations return in order, as do LDS's;
+ * scalar loads in any, so that only lgkmcnt(0) waits for them. FLAT ones count twice, and before gfx10 return in any
+ * order too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ void emu_regs_begin(struct emu_wave *w)
     struct emu_regs *r = w->checks->regs;
     free(r->partial);
     memset(r, 0, sizeof(*r));
+    r->split = w->prog->arch->gfx >= 0x1200;
     memset(r->sdef, 0xff, w->init_sgprs * sizeof(r->sdef[0]));
     memset(&r->sdef[EMU_TTMP], 0xff, 16 * sizeof(r->sdef[0]));
     memset(&r->sdef[EMU_NULL], 0xff, 3 * sizeof(r->sdef[0])); /* and EXEC */
@@ -67,6 +69,8 @@ static void waits(struct emu_regs *r, uint32_t wait)
         wait_until(r->at.lgkm_issued, &r->at.lgkm_done, lgkm - 1);
     if (lgkm == 1)
         r->unordered = 0;
+    if (r->split && (wait >> EMU_WAIT_KM & 255) == 1)
+        r->at.km_done = r->at.km_issued;
 }
 
 static bool arrived(const struct emu_regs *r, uint8_t kind, uint32_t seq, uint32_t lgkm)
@@ -77,6 +81,8 @@ static bool arrived(const struct emu_regs *r, uint8_t kind, uint32_t seq, uint32
         return vm;
     case EMU_PENDING_FLAT:
         return vm && (int32_t)(r->at.lgkm_done - lgkm) >= 0;
+    case EMU_PENDING_SMEM:
+        return (int32_t)((r->split ? r->at.km_done : r->at.lgkm_done) - seq) >= 0;
     default:
         return (int32_t)(r->at.lgkm_done - seq) >= 0;
     }
@@ -96,15 +102,18 @@ static bool touch(struct emu_wave *w, const struct emu_inst *i, unsigned reg, bo
     *kind = EMU_NOTHING_PENDING;
     if (there || !(w->checks->groups & EMU_CHECK_WAITS))
         return true;
-    emu_report(w, i, "missing-wait", w->exec, "%s %s while a %s into it is under way: no s_waitcnt %s waited for it",
+    emu_report(w, i, "missing-wait", w->exec, "%s %s while a %s into it is under way: no %s %s waited for it",
                write ? "writes" : "reads", emu_register_name(reg, name),
                was == EMU_PENDING_LOAD   ? "vector load"
                : was == EMU_PENDING_LDS  ? "load from LDS"
                : was == EMU_PENDING_FLAT ? "FLAT load"
                                          : "scalar load",
-               was == EMU_PENDING_LOAD   ? "vmcnt"
-               : was == EMU_PENDING_FLAT ? "vmcnt and lgkmcnt"
-                                         : "lgkmcnt");
+               r->split ? "s_wait of" : "s_waitcnt",
+               was == EMU_PENDING_LOAD   ? r->split ? "loadcnt" : "vmcnt"
+               : was == EMU_PENDING_FLAT ? r->split ? "loadcnt and dscnt" : "vmcnt and lgkmcnt"
+               : !r->split               ? "lgkmcnt"
+               : was == EMU_PENDING_SMEM ? "kmcnt"
+                                         : "dscnt");
     return false;
 }
 
@@ -132,6 +141,10 @@ static void issue(struct emu_wave *w, const struct emu_effect *e)
             r->at.vm_issued++;
         break;
     case EMU_PENDING_SMEM:
+        if (r->split) {
+            r->at.km_issued++;
+            break;
+        }
         r->unordered++;
         r->at.lgkm_issued++;
         break;
@@ -185,7 +198,7 @@ static void set_known(const struct emu_wave *w, unsigned reg, uint64_t lanes, co
     r->sfrom[reg] = from;
     if (kind) {
         r->skind[reg] = kind;
-        r->sseq[reg] = r->at.lgkm_issued;
+        r->sseq[reg] = r->split ? r->at.km_issued : r->at.lgkm_issued;
     }
 }
 

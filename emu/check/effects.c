@@ -33,6 +33,10 @@ static bool is_register(unsigned reg)
 static uint8_t pending_of(const struct emu_inst *i, const struct emu_effect *e)
 {
     switch (i->op->cls) {
+    case EMU_CACHE: /* gfx12's are counted, an invalidate with the loads, a write-back with the stores */
+        return !strcmp(i->op->name, "global_inv")     ? EMU_PENDING_LOAD
+               : emu_begins(i->op->name, "global_wb") ? EMU_PENDING_STORE
+                                                      : EMU_NOTHING_PENDING;
     case EMU_VMEM_LOAD:
     case EMU_SCRATCH_LOAD:
         return EMU_PENDING_LOAD;

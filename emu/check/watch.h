@@ -56,6 +56,7 @@ struct emu_launch_watch {
 /* A wave's memory operations by counter: how many left, and up to which one they are known to have returned. */
 struct emu_progress {
     uint32_t vm_issued, vm_done, vs_issued, vs_done, lgkm_issued, lgkm_done;
+    uint32_t km_issued, km_done; /* gfx12: scalar loads, apart from LDS */
 };
 
 /* check_registers.c */

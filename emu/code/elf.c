@@ -88,8 +88,8 @@ static bool generic_covers(unsigned mach, const struct emu_arch *arch)
 {
     return (mach == 0x5f && (arch->gfx == 0x942 || arch->gfx == 0x950)) || /* gfx9-4-generic */
            (mach == 0x53 && arch->gfx == 0x1030) ||                        /* gfx10-3-generic */
-           (mach == 0x54 && arch->gfx == 0x1100) ||                        /* gfx11-generic */
-           (mach == 0x59 && arch->gfx == 0x1201);                          /* gfx12-generic */
+           (mach == 0x54 && arch->gfx >> 8 == 0x11) ||                     /* gfx11-generic */
+           (mach == 0x59 && arch->gfx >> 8 == 0x12);                       /* gfx12-generic */
 }
 
 static bool check_header(struct loader *l, const struct emu_arch *want)

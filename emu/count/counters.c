@@ -165,12 +165,12 @@ static void take_notes(struct note *note, const struct emu_program *p, const str
             continue;
         const char *name = i->op->name;
         if (i->op->cls == EMU_MFMA)
-            note[k].matrix = (int8_t)(emu_matrix_find(name) + 1);
+            note[k].matrix = (int8_t)(emu_matrix_find(name, p->arch->gfx) + 1);
         else if (i->op->cls == EMU_WAIT)
-            note[k].is = !strncmp(name, "s_wait", 6)    ? WAITCNT
-                         : !strcmp(name, "s_barrier")   ? BARRIER
-                         : !strncmp(name, "s_sleep", 7) ? SLEEP
-                                                        : 0;
+            note[k].is = !strncmp(name, "s_wait", 6)                                     ? WAITCNT
+                         : !strcmp(name, "s_barrier") || !strcmp(name, "s_barrier_wait") ? BARRIER
+                         : !strncmp(name, "s_sleep", 7)                                  ? SLEEP
+                                                                                         : 0;
         else if (i->op->cls == EMU_BRANCH && i->target >= 0 && i->target <= k && k - i->target < SPIN_MOST && effects &&
                  only_waits(p, effects, i->target, k))
             note[k].is = SPIN;

@@ -6,10 +6,12 @@
  * MI300X's published peak rates. Names are distinct where the cycles are: those without an underscore before the type
  * are gfx90a's, those with one gfx942's. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "counters.h"
 
+#define GFX12 "_gfx12" /* where gfx11 has an instruction of that name too */
 static const struct {
     const char *name;
     unsigned cycles;
@@ -97,16 +99,43 @@ static const struct {
     { "wmma_bf16_16x16x16_bf16", 32 },
     { "wmma_i32_16x16x16_iu8", 32 },
     { "wmma_i32_16x16x16_iu4", 16 },
+    /* gfx12: from RX 9070 XT's published peaks (64 CUs of two SIMDs: 195 TFLOP/s of fp16, twice of fp8 and int8, four
+       times of int4) */
+    { "wmma_f32_16x16x16_f16" GFX12, 16 },
+    { "wmma_f32_16x16x16_bf16" GFX12, 16 },
+    { "wmma_f16_16x16x16_f16" GFX12, 16 },
+    { "wmma_bf16_16x16x16_bf16" GFX12, 16 },
+    { "wmma_f32_16x16x16_fp8_fp8", 8 },
+    { "wmma_f32_16x16x16_fp8_bf8", 8 },
+    { "wmma_f32_16x16x16_bf8_fp8", 8 },
+    { "wmma_f32_16x16x16_bf8_bf8", 8 },
+    { "wmma_i32_16x16x16_iu8" GFX12, 8 },
+    { "wmma_i32_16x16x16_iu4" GFX12, 8 },
+    { "wmma_i32_16x16x32_iu4", 8 },
+    { "swmmac_f32_16x16x32_f16", 16 },
+    { "swmmac_f32_16x16x32_bf16", 16 },
+    { "swmmac_f16_16x16x32_f16", 16 },
+    { "swmmac_bf16_16x16x32_bf16", 16 },
+    { "swmmac_f32_16x16x32_fp8_fp8", 8 },
+    { "swmmac_f32_16x16x32_fp8_bf8", 8 },
+    { "swmmac_f32_16x16x32_bf8_fp8", 8 },
+    { "swmmac_f32_16x16x32_bf8_bf8", 8 },
+    { "swmmac_i32_16x16x32_iu8", 8 },
+    { "swmmac_i32_16x16x32_iu4", 8 },
+    { "swmmac_i32_16x16x64_iu4", 8 },
 };
 #define ROWS (int)(sizeof(table) / sizeof(table[0]))
 static_assert(sizeof(table) / sizeof(table[0]) <= EMU_MATRIX_ROWS, "emu_counters.by_matrix is too small");
 
-int emu_matrix_find(const char *op_name)
+int emu_matrix_find(const char *op_name, int gfx)
 {
+    char own[80];
+    int found = -1;
+    snprintf(own, sizeof(own), "%s" GFX12, op_name);
     for (int row = 0; row < ROWS && !strncmp(op_name, "v_", 2); row++)
-        if (!strcmp(op_name + 2, table[row].name))
-            return row;
-    return -1;
+        if (!strcmp(op_name + 2, table[row].name) || (gfx >= 0x1200 && !strcmp(own + 2, table[row].name)))
+            found = row; /* gfx12's comes later */
+    return found;
 }
 
 const char *emu_matrix_name(int row)

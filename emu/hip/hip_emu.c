@@ -110,8 +110,9 @@ int rfg_emu_open(const char *name, char *error, size_t size)
         arch = emu_arch_find(arch_name);
     }
     if (!arch || !arch->emulated) {
-        snprintf(error, size, "'%.*s' is not emulated: must be gfx90a, gfx942 or gfx1100", (int)(len < 40 ? len : 40),
-                 name);
+        char names[256];
+        emu_arch_names(names, sizeof(names));
+        snprintf(error, size, "'%.*s' is not emulated: must be one of %s", (int)(len < 40 ? len : 40), name, names);
         return -1;
     }
     long cus = arch->cu_count;
@@ -259,10 +260,14 @@ static hipError_t describe(int device, struct rfg_device *out)
         return hipErrorInvalidDevice;
     const struct device *d = &emu_devices[device];
     char spec[32];
-    snprintf(spec, sizeof(spec), "%.16s:%d", d->arch->name, d->cu_count);
+    /* gfx940 and gfx941 were never sold: gfx942's figures are theirs. */
+    const char *sold = d->arch->gfx == 0x942 ? "gfx942" : d->arch->name;
+    snprintf(spec, sizeof(spec), "%.16s:%d", sold, d->cu_count);
     if (!rfg_device_imagine(out, spec))
         return hipErrorInvalidDevice;
-    snprintf(out->name, sizeof(out->name), "emu:%s", spec);
+    snprintf(out->name, sizeof(out->name), "emu:%s:%d", d->arch->name, d->cu_count);
+    if (sold != d->arch->name)
+        snprintf(out->target, sizeof(out->target), "%s", d->arch->name);
     /* An emulator's times are not the GPU's: its tuned rows bear a name that no GPU has. */
     snprintf(out->arch, sizeof(out->arch), RFG_EMU_PREFIX "%s", d->arch->name);
     out->platform = RFG_PLATFORM_EMU;
@@ -453,9 +458,11 @@ static const struct rfg_hip table = {
 const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report)
 {
     if (report) {
+        char names[256];
         *report = (struct rfg_platform_report){ .platform = "emulator" };
         report->found = emu_disasm_ready(report->problem, sizeof(report->problem));
-        snprintf(report->library, sizeof(report->library), "emu:gfx90a, emu:gfx942, emu:gfx1100 (with :CUS)");
+        emu_arch_names(names, sizeof(names));
+        snprintf(report->library, sizeof(report->library), "emu:ARCH[:CUS] of %s", names);
         if (!report->found)
             snprintf(report->advice, sizeof(report->advice), "apt-get install libllvm19, or set RFG_LIBLLVM");
     }

@@ -203,7 +203,7 @@ static void mark_slow(struct emu_inst *i, const struct emu_sig *s, int gfx)
 }
 
 /* Values of immediates that the handlers don't know: said now, not when it is run. */
-static const char *unknown_value(const struct emu_inst *i, char *buf, size_t size)
+static const char *unknown_value(const struct emu_inst *i, int gfx, char *buf, size_t size)
 {
     static const uint32_t readable =
         1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 15 | 1u << 20 | 1u << 23 | 1u << 24 | 1u << 29;
@@ -214,6 +214,12 @@ static const char *unknown_value(const struct emu_inst *i, char *buf, size_t siz
             ? i->k[0] & 15
             : !strcmp(name, "s_setreg_imm32_b32") && reg == 1 && (i->k[1] & ((1ull << bits) - 1)) << at & 15)
         return "a rounding mode other than to nearest even";
+    if (!strncmp(name, "s_barrier_", 10) && i->reg[0] == EMU_CONST && (i->k[0] & 0xffff) != 0xffff)
+        return "a barrier other than the workgroup's (-1)";
+    if (!strncmp(name, "s_barrier_", 10) && i->reg[0] != EMU_CONST)
+        return "a barrier named by M0";
+    if (gfx >> 8 == 0x10 && !strcmp(name, "s_setreg_b32") && (reg == 20 || reg == 21))
+        return NULL; /* FLAT_SCRATCH, which is known anyway */
     if (!strcmp(name, "s_getreg_b32") ? reg <= 31 && readable >> reg & 1 : reg == 1 || reg == 3)
         return NULL;
     snprintf(buf, size, "hardware register %u", reg);
@@ -222,7 +228,7 @@ static const char *unknown_value(const struct emu_inst *i, char *buf, size_t siz
 static bool check_values(struct build *b, struct emu_inst *i)
 {
     char buf[64];
-    const char *what = unknown_value(i, buf, sizeof(buf));
+    const char *what = unknown_value(i, b->prog->arch->gfx, buf, sizeof(buf));
     if (!what)
         return true;
     if (!b->allow_unknown)
@@ -264,6 +270,12 @@ static bool emit(struct build *b, const char *text)
     if (s.any) {
         i->k[0] = raw32(b) & 0xffff;
         i->wait = emu_text_wait(t.name, t.rest);
+        if (gfx >= 0x1200 && op->cls == EMU_CACHE) { /* the scope decides what is invalidated */
+            uint32_t word = 0;
+            if (b->inst_size > 4)
+                memcpy(&word, b->text + b->address + 4, 4);
+            i->k[0] = word >> 18 & 3;
+        }
         return true;
     }
     i->n = (uint8_t)t.n;

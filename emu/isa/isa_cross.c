@@ -48,6 +48,29 @@ H(v_permlanex16_b32)
 {
     permlane16(w, i, true);
 }
+/* gfx12: each lane's own selector. */
+static void permlane16_var(struct emu_wave *w, const struct emu_inst *i, bool other)
+{
+    row32 ta, ts, r;
+    const uint32_t *a = src(w, i, 1, ta), *sel = src(w, i, 2, ts);
+    uint64_t lanes = 0;
+    bool fi = i->mods->op_sel & 1, bound = i->mods->op_sel & 2;
+    for (unsigned l = 0; l < 64; l++) {
+        unsigned s = ((l & 48) ^ (other ? 16 : 0)) | (sel[l] & 15);
+        bool ok = fi || (w->exec >> s & 1);
+        r[l] = ok ? a[s] : 0;
+        lanes |= (uint64_t)(ok || bound) << l;
+    }
+    blend(vrow(w, i->reg[0]), r, w->exec & lanes);
+}
+H(v_permlane16_var_b32)
+{
+    permlane16_var(w, i, false);
+}
+H(v_permlanex16_var_b32)
+{
+    permlane16_var(w, i, true);
+}
 /* Swaps the wave's halves. */
 H(v_permlane64_b32)
 {
@@ -96,6 +119,8 @@ static const struct emu_op rows[] = {
     ROW(v_writelane_b32, "b1 s1 s1")
     ROW(v_permlane16_b32, "b1 s1 s1 s1")
     ROW(v_permlanex16_b32, "b1 s1 s1 s1")
+    ROW(v_permlane16_var_b32, "b1 s1 s1")
+    ROW(v_permlanex16_var_b32, "b1 s1 s1")
     ROW(v_permlane64_b32, "d1 s1")
     ROW(v_movrels_b32, "d1 s1|M")
     ROW(v_movreld_b32, "d1 s1|M")

@@ -55,6 +55,8 @@ PKH(v_pk_add_f16, 2, (double)a + (double)b)
 PKH(v_pk_mul_f16, 2, (double)a *(double)b)
 PKH(v_pk_min_f16, 2, (double)fmin_(a, b, IEEE))
 PKH(v_pk_max_f16, 2, (double)fmax_(a, b, IEEE))
+PKH(v_pk_minimum_f16, 2, (double)fminimum_(a, b))
+PKH(v_pk_maximum_f16, 2, (double)fmaximum_(a, b))
 PKH(v_pk_fma_f16, 3, (double)a *(double)b + (double)c)
 H(v_pk_fmac_f16)
 {
@@ -209,19 +211,6 @@ static inline uint32_t cvt_h(const struct emu_wave *w, float f)
     return unlikely(w->mode & EMU_MODE_FP16_OVFL) && (h & 0x7fff) == 0x7c00 && !isinf(f) ? (h & 0x8000) | 0x7bff : h;
 }
 OP(v_cvt_f16_f32, row32, ROW_F(a, 1), LANE1, cvt_h(w, a), EMU_N(puth))
-/* f32 -> f16 towards zero: the f16 below or at the value's magnitude. */
-static inline uint32_t f2h_rtz(float f)
-{
-    uint32_t a = as_u32(f) & 0x7fffffff, sign = as_u32(f) >> 16 & 0x8000;
-    uint32_t h = f2h(as_f32(a));
-    if (a > 0x7f800000)
-        return h | sign;
-    if (a == 0x7f800000)
-        return 0x7c00 | sign;
-    if (h == 0x7c00 || h2f(h) > as_f32(a))
-        h--;
-    return h | sign;
-}
 OP(v_cvt_pkrtz_f16_f32, row32, ROW_F(a, 1) ROW_F(b, 2), LANE2, f2h_rtz(a) | f2h_rtz(b) << 16, put)
 OP(v_cvt_f16_u16, row32, ROW_U(a, 1), LANE1, f2h((float)(a & 0xffff)), EMU_N(puth))
 OP(v_cvt_f16_i16, row32, ROW_U(a, 1), LANE1, f2h((float)(int16_t)a), EMU_N(puth))
@@ -418,6 +407,39 @@ H(v_cvt_sr_bf8_f32)
     cvt_sr_fp8(w, i, 2);
 }
 
+/* gfx12: four products of bytes, summed in double (exact but for far-apart exponents) and rounded once. */
+static void dot4_fp8(struct emu_wave *w, const struct emu_inst *i, int ma, int mb)
+{
+    row32 ta, tb, tc;
+    rowf r;
+    const uint32_t *a = src(w, i, 1, ta), *b = src(w, i, 2, tb);
+    const float *c = srcf(w, i, 3, tc);
+    LANES
+    {
+        double sum = (double)(i->mods->neg_lo & 4 ? -c[l] : c[l]);
+        for (int k = 0; k < 32; k += 8)
+            sum += (double)fp8_value(a[l] >> k & 255, ma, false) * (double)fp8_value(b[l] >> k & 255, mb, false);
+        r[l] = (float)sum;
+    }
+    putf(w, i, r);
+}
+H(v_dot4_f32_fp8_fp8)
+{
+    dot4_fp8(w, i, 3, 3);
+}
+H(v_dot4_f32_fp8_bf8)
+{
+    dot4_fp8(w, i, 3, 2);
+}
+H(v_dot4_f32_bf8_fp8)
+{
+    dot4_fp8(w, i, 2, 3);
+}
+H(v_dot4_f32_bf8_bf8)
+{
+    dot4_fp8(w, i, 2, 2);
+}
+
 /* clang-format off */
 static const struct emu_op rows[] = {
 #define ROW(n, s) { #n, h_##n, s, EMU_VALU, 0 },
@@ -425,6 +447,14 @@ static const struct emu_op rows[] = {
     ROW(v_pk_mul_f16, "d1 s1p s1p")
     ROW(v_pk_min_f16, "d1 s1p s1p")
     ROW(v_pk_max_f16, "d1 s1p s1p")
+    { "v_pk_min_num_f16", h_v_pk_min_f16, "d1 s1p s1p", EMU_VALU, 0 },
+    { "v_pk_max_num_f16", h_v_pk_max_f16, "d1 s1p s1p", EMU_VALU, 0 },
+    ROW(v_pk_minimum_f16, "d1 s1p s1p")
+    ROW(v_pk_maximum_f16, "d1 s1p s1p")
+    ROW(v_dot4_f32_fp8_fp8, "d1 s1 s1 s1f")
+    ROW(v_dot4_f32_fp8_bf8, "d1 s1 s1 s1f")
+    ROW(v_dot4_f32_bf8_fp8, "d1 s1 s1 s1f")
+    ROW(v_dot4_f32_bf8_bf8, "d1 s1 s1 s1f")
     ROW(v_pk_fma_f16, "d1 s1p s1p s1p")
     ROW(v_pk_fmac_f16, "b1 s1p s1p")
     { "v_fma_mix_f32", h_v_fma_mix_f32, "d1 s1p s1p s1p", EMU_VALU, 0 },

@@ -313,6 +313,8 @@ static const struct emu_op rows[] = {
     ROW(v_lshl_add_u64, "d2 s2 s1 s2", EMU_VALU)
     ROW(v_mad_u64_u32, "d2 m s1 s1 s2", EMU_VALU)
     ROW(v_mad_i64_i32, "d2 m s1 s1 s2j", EMU_VALU)
+    A(v_mad_co_u64_u32, v_mad_u64_u32, "d2 m s1 s1 s2")
+    A(v_mad_co_i64_i32, v_mad_i64_i32, "d2 m s1 s1 s2j")
     ROW(v_pk_mov_b32, "d2 s2p s2p", EMU_VALU)
 };
 /* clang-format on */

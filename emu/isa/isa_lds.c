@@ -168,6 +168,8 @@ static const struct emu_op rows[] = {
     BOTH("max", OP_SMAX, "i32", "i64") BOTH("min", OP_UMIN, "u32", "u64") BOTH("max", OP_UMAX, "u32", "u64")
     BOTH("and", OP_AND, "b32", "b64") BOTH("or", OP_OR, "b32", "b64") BOTH("xor", OP_XOR, "b32", "b64")
     BOTH("add", OP_FADD, "f32", "f64") BOTH("min", OP_FMIN, "f32", "f64") BOTH("max", OP_FMAX, "f32", "f64")
+    BOTH("min_num", OP_FMIN, "f32", "f64") BOTH("max_num", OP_FMAX, "f32", "f64")
+    ATOMIC("sub_clamp", "s1", "d1", OP_CSUB, 4, "u32") ATOMIC("cond_sub", "s1", "d1", OP_COND_SUB, 4, "u32")
     ATOMIC("pk_add", "s1", "d1", OP_PK_F16, 4, "f16") ATOMIC("pk_add", "s1", "d1", OP_PK_BF16, 4, "bf16")
     ATOMIC("mskor", "s1 s1", "d1", OP_MSKOR, 4, "b32") ATOMIC("mskor", "s2 s2", "d2", OP_MSKOR, 8, "b64")
     ATOMIC("cmpst", "s1 s1", "d1", OP_CMPSWAP, 4, "b32") ATOMIC("cmpst", "s2 s2", "d2", OP_CMPSWAP, 8, "b64")

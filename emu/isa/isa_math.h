@@ -37,6 +37,17 @@ static inline float fmed3_(float a, float b, float c, int ieee)
     float mid = fmax_(fmin_(a, b, ieee), fmin_(fmax_(a, b, ieee), c, ieee), ieee);
     return a != a || b != b || c != c ? lo : mid;
 }
+/* IEEE 754-2019 minimum and maximum (gfx12): a NaN wins. */
+static inline float fminimum_(float a, float b)
+{
+    float r = fmin_(a, b, 0);
+    return a != a ? quiet(a) : b != b ? quiet(b) : r;
+}
+static inline float fmaximum_(float a, float b)
+{
+    float r = fmax_(a, b, 0);
+    return a != a ? quiet(a) : b != b ? quiet(b) : r;
+}
 static inline double dquiet(double a)
 {
     return as_f64(as_u64(a) | 1ull << 51);
@@ -58,6 +69,16 @@ static inline double dmax_(double a, double b, int ieee)
     r = a != a ? b : b != b ? a : r;
     r = ieee && is_dsnan(b) ? dquiet(b) : r;
     return ieee && is_dsnan(a) ? dquiet(a) : r;
+}
+static inline double dminimum_(double a, double b)
+{
+    double r = dmin_(a, b, 0);
+    return a != a ? dquiet(a) : b != b ? dquiet(b) : r;
+}
+static inline double dmaximum_(double a, double b)
+{
+    double r = dmax_(a, b, 0);
+    return a != a ? dquiet(a) : b != b ? dquiet(b) : r;
 }
 
 static inline float flushf(float a)
@@ -216,6 +237,38 @@ static inline float sin2pi_(float a)
 static inline float cos2pi_(float a)
 {
     return isinf(a) || a != a ? NAN : (float)turn_(a, 1);
+}
+
+/* f32 -> f16 towards zero: the f16 below or at the value's magnitude. */
+static inline uint32_t f2h_rtz(float f)
+{
+    uint32_t a = as_u32(f) & 0x7fffffff, sign = as_u32(f) >> 16 & 0x8000;
+    uint32_t h = f2h(as_f32(a));
+    if (a > 0x7f800000)
+        return h | sign;
+    if (a == 0x7f800000)
+        return 0x7c00 | sign;
+    if (h == 0x7c00 || h2f(h) > as_f32(a))
+        h--;
+    return h | sign;
+}
+
+/* fp8 to f32, exact: e4m3 (m 3) or e5m2 (m 2), fnuz or OCP. */
+static inline float fp8(uint32_t x, int m, bool fnuz)
+{
+    int bias = (m == 3 ? 7 : 15) + fnuz;
+    uint32_t em = x & 0x7f, sign = x << 24 & 0x80000000;
+    float normal = as_f32((em << (23 - m)) + ((uint32_t)(127 - bias) << 23));
+    float sub = (float)(int32_t)em * as_f32((uint32_t)(127 + 1 - bias - m) << 23);
+    float v = em >> m ? normal : sub;
+    uint32_t r = as_u32(v) | sign;
+    if (fnuz)
+        r = x == 0x80 ? 0x7fc00000 : r;
+    else if (m == 3)
+        r = em == 0x7f ? 0x7fc00000 : r;
+    else
+        r = em > 0x7c ? 0x7fc00000 : em == 0x7c ? 0x7f800000 | sign : r;
+    return as_f32(r);
 }
 
 #endif

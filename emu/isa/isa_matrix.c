@@ -12,7 +12,7 @@
  * 8-bit inputs are exact in f32 anyway). Hardware adds groups of products in an order and width that is not published,
  * so no emulation of the last place is claimed. Subnormal f16 and bf16 inputs and results are flushed on gfx90a (MI200:
  * rocm.docs.amd.com, MIOpen, "MI200 MFMA behavior specifics") and kept elsewhere. EXEC is not looked at. */
-#include "isa.h"
+#include "isa_math.h"
 
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -41,24 +41,6 @@ static inline int shape_a(uint32_t s)
 static inline int shape_bt(uint32_t s)
 {
     return (int)(s >> 25 & 15);
-}
-
-/* fp8 to f32, exact: e4m3 (m 3) or e5m2 (m 2), fnuz or OCP. */
-static inline float fp8(uint32_t x, int m, bool fnuz)
-{
-    int bias = (m == 3 ? 7 : 15) + fnuz;
-    uint32_t em = x & 0x7f, sign = x << 24 & 0x80000000;
-    float normal = as_f32((em << (23 - m)) + ((uint32_t)(127 - bias) << 23));
-    float sub = (float)(int32_t)em * as_f32((uint32_t)(127 + 1 - bias - m) << 23);
-    float v = em >> m ? normal : sub;
-    uint32_t r = as_u32(v) | sign;
-    if (fnuz)
-        r = x == 0x80 ? 0x7fc00000 : r;
-    else if (m == 3)
-        r = em == 0x7f ? 0x7fc00000 : r;
-    else
-        r = em > 0x7c ? 0x7fc00000 : em == 0x7c ? 0x7f800000 | sign : r;
-    return as_f32(r);
 }
 
 static int elements_per_word(int type)

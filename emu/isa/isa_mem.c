@@ -212,6 +212,8 @@ uint64_t EMU_N(mem_apply64)(int op, uint64_t m, uint64_t v, uint64_t c)
         return v - m;
     case OP_CSUB:
         return m < v ? 0 : m - v;
+    case OP_COND_SUB:
+        return m < v ? m : m - v;
     case OP_SMIN:
         return sv < sm ? v : m;
     case OP_UMIN:

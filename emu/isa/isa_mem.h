@@ -39,7 +39,8 @@ enum mem_op {
     OP_PK_F16,
     OP_PK_BF16,
     OP_CSUB,
-    OP_FCMPSWAP
+    OP_FCMPSWAP,
+    OP_COND_SUB
 };
 
 typedef struct emu_access access_t;

@@ -225,6 +225,23 @@ H(s_barrier)
     (void)i;
     w->stop = EMU_BARRIER;
 }
+/* The workgroup's barrier in two steps. Waves are counted where they wait: what one does between its signal and its
+ * wait is taken to be before the barrier. */
+H(s_barrier_signal)
+{
+    (void)i;
+    w->signalled = true;
+}
+H(s_barrier_wait)
+{
+    if (!w->signalled) {
+        emu_report(w, i, "deadlock", 0, "waits at a barrier without s_barrier_signal: nobody completes it");
+        w->stop = EMU_FAULT;
+        return;
+    }
+    w->signalled = false;
+    w->stop = EMU_BARRIER;
+}
 H(s_sleep)
 {
     (void)i;
@@ -304,7 +321,7 @@ static void setreg(struct emu_wave *w, const struct emu_inst *i, uint64_t reg, u
     uint32_t field = (n == 32 ? ~0u : (1u << n) - 1) << at;
     if (id == REG_MODE) {
         set_mode(w, i, (w->mode & ~field) | (v << at & field));
-    } else if (id != REG_TRAPSTS) {
+    } else if (id != REG_TRAPSTS && !(w->prog->arch->gfx >> 8 == 0x10 && (id == 20 || id == 21))) {
         emu_report(w, i, "not-implemented", w->exec, "s_setreg of hardware register %u", id);
         w->stop = EMU_FAULT;
     }
@@ -446,6 +463,25 @@ static const struct emu_op rows[] = {
     NOP(s_waitcnt_expcnt, "*", EMU_WAIT)
     NOP(s_waitcnt_lgkmcnt, "*", EMU_WAIT)
     NOP(s_wait_idle, "*", EMU_WAIT)
+    NOP(s_wait_loadcnt, "*", EMU_WAIT)
+    NOP(s_wait_storecnt, "*", EMU_WAIT)
+    NOP(s_wait_dscnt, "*", EMU_WAIT)
+    NOP(s_wait_kmcnt, "*", EMU_WAIT)
+    NOP(s_wait_loadcnt_dscnt, "*", EMU_WAIT)
+    NOP(s_wait_storecnt_dscnt, "*", EMU_WAIT)
+    NOP(s_wait_samplecnt, "*", EMU_WAIT)
+    NOP(s_wait_bvhcnt, "*", EMU_WAIT)
+    NOP(s_wait_expcnt, "*", EMU_WAIT)
+    NOP(s_wait_alu, "*", EMU_WAIT)
+    NOP(s_wait_event, "*", EMU_WAIT)
+    NOP(s_singleuse_vdst, "*", EMU_WAIT)
+    NOP(s_prefetch_inst, "*", EMU_MESSAGE)
+    NOP(s_prefetch_inst_pc_rel, "*", EMU_MESSAGE)
+    NOP(s_prefetch_data, "*", EMU_MESSAGE)
+    NOP(s_prefetch_data_pc_rel, "*", EMU_MESSAGE)
+    ROW(s_barrier_signal, "s1", EMU_MESSAGE)
+    ROW(s_barrier_wait, "i", EMU_WAIT)
+    { "s_sleep_var", h_s_sleep, "s1", EMU_WAIT, 0 },
     NOP(s_delay_alu, "*", EMU_WAIT)
     NOP(s_clause, "*", EMU_MESSAGE)
     NOP(s_setprio, "*", EMU_MESSAGE)

@@ -321,7 +321,7 @@ static bool smem(struct emu_wave *w, const struct emu_inst *i, int kind, uint64_
 {
     access_t a;
     start(&a, w, EMU_GLOBAL, kind, bytes);
-    a.align = kind == EMU_ATOMIC ? (uint8_t)bytes : 4;
+    a.align = kind == EMU_ATOMIC || bytes < 4 ? (uint8_t)bytes : 4;
     a.scalar = true;
     a.lanes = 1;
     a.addr[0] = address;
@@ -337,6 +337,16 @@ H(s_load)
         memcpy(x, (const void *)(uintptr_t)p, bytes);
     for (unsigned d = 0; d < bytes / 4; d++)
         ws_reg(w, i->reg[0] + d, x[d]);
+}
+/* gfx12: a byte or two, extended. */
+H(s_load_small)
+{
+    unsigned bytes = i->op->info & MEM_BYTES;
+    uint64_t p = rs2(w, i, 1) + (uint64_t)smem_offset(w, i, 2);
+    uint16_t x = 0;
+    if (smem(w, i, EMU_LOAD, p, bytes))
+        memcpy(&x, (const void *)(uintptr_t)p, bytes);
+    ws(w, i, 0, !(i->op->info & MEM_SIGNED) ? x : bytes == 1 ? (uint32_t)(int8_t)x : (uint32_t)(int16_t)x);
 }
 H(s_buffer_load)
 {
@@ -455,8 +465,16 @@ static const struct emu_op rows[] = {
     ATOMICS("add_f32", "1", "1", 4 | OP_FADD << MEM_OP) ATOMICS("add_f64", "2", "2", 8 | OP_FADD << MEM_OP)
     ATOMICS("min_f32", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("max_f32", "1", "1", 4 | OP_FMAX << MEM_OP)
     ATOMICS("min_f64", "2", "2", 8 | OP_FMIN << MEM_OP) ATOMICS("max_f64", "2", "2", 8 | OP_FMAX << MEM_OP)
-    ATOMICS("pk_add_f16", "1", "1", 4 | OP_PK_F16 << MEM_OP)
-    GLOBAL_ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
+    /* gfx10's names */
+    ATOMICS("fmin", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("fmin_x2", "2", "2", 8 | OP_FMIN << MEM_OP)
+    ATOMICS("fmax", "1", "1", 4 | OP_FMAX << MEM_OP) ATOMICS("fmax_x2", "2", "2", 8 | OP_FMAX << MEM_OP)
+    ATOMICS("fcmpswap", "1", "2", 4 | OP_FCMPSWAP << MEM_OP) ATOMICS("fcmpswap_x2", "2", "4", 8 | OP_FCMPSWAP << MEM_OP)
+    { "global_atomic_csub", h_global_atomic, "s0 s1 s0", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
+    { "global_atomic_csub", h_global_atomic, "d1 s0 s1 s0", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
+    { "buffer_atomic_csub", h_buffer_atomic, "b1 s0 s4 s1", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
+    ATOMICS("min_num_f32", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("max_num_f32", "1", "1", 4 | OP_FMAX << MEM_OP)
+    ATOMICS("sub_clamp_u32", "1", "1", 4 | OP_CSUB << MEM_OP) ATOMICS("cond_sub_u32", "1", "1", 4 | OP_COND_SUB << MEM_OP)
+    ATOMICS("pk_add_f16", "1", "1", 4 | OP_PK_F16 << MEM_OP) ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
     ATOMICS("cmpswap", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_x2", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
     ATOMICS("cmpswap_b32", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_b64", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
     ATOMICS("cmpswap_f32", "1", "2", 4 | OP_FCMPSWAP << MEM_OP)
@@ -465,13 +483,17 @@ static const struct emu_op rows[] = {
     { "buffer_atomic_csub_u32", h_buffer_atomic, "b1 s0 s4 s1", EMU_VMEM_ATOMIC, 4 | OP_CSUB << MEM_OP },
 #define CACHE(n) { n, h_nothing, "*", EMU_CACHE, 0 },
     CACHE("buffer_inv") CACHE("buffer_wbl2") CACHE("buffer_invl2") CACHE("buffer_wbinvl1") CACHE("buffer_wbinvl1_vol")
-    CACHE("buffer_gl0_inv") CACHE("buffer_gl1_inv")
+    CACHE("buffer_gl0_inv") CACHE("buffer_gl1_inv") CACHE("global_inv") CACHE("global_wb") CACHE("global_wbinv")
 #define SLOADS(n, d, bytes)                                                                                            \
     { "s_load_" n, h_s_load, d " s2 s1?", EMU_SMEM, bytes },                                                           \
     { "s_buffer_load_" n, h_s_buffer_load, d " s4 s1?", EMU_SMEM, bytes },
     SLOADS("dword", "d1", 4) SLOADS("dwordx2", "d2", 8) SLOADS("dwordx4", "d4", 16) SLOADS("dwordx8", "d8", 32)
     SLOADS("dwordx16", "d16", 64) SLOADS("b32", "d1", 4) SLOADS("b64", "d2", 8) SLOADS("b128", "d4", 16)
-    SLOADS("b256", "d8", 32) SLOADS("b512", "d16", 64)
+    SLOADS("b256", "d8", 32) SLOADS("b512", "d16", 64) SLOADS("b96", "d3", 12)
+    { "s_load_u8", h_s_load_small, "d1 s2 s1?", EMU_SMEM, 1 },
+    { "s_load_i8", h_s_load_small, "d1 s2 s1?", EMU_SMEM, 1 | MEM_SIGNED },
+    { "s_load_u16", h_s_load_small, "d1 s2 s1?", EMU_SMEM, 2 },
+    { "s_load_i16", h_s_load_small, "d1 s2 s1?", EMU_SMEM, 2 | MEM_SIGNED },
     { "s_store_dword", h_s_store, "s1 s2 s1?", EMU_SMEM, 4 },
     { "s_store_dwordx2", h_s_store, "s2 s2 s1?", EMU_SMEM, 8 },
     { "s_store_dwordx4", h_s_store, "s4 s2 s1?", EMU_SMEM, 16 },

@@ -85,7 +85,7 @@ struct emu_disasm *emu_disasm_open(const char *cpu, int gfx, int wave_size, char
         return NULL;
     }
     d->context = c;
-    d->sdwa = gfx < 0x1000;
+    d->sdwa = gfx < 0x1100;
     return d;
 }
 
@@ -97,7 +97,7 @@ void emu_disasm_close(struct emu_disasm *d)
 }
 
 /* LLVM 19 crashes on SDWA words whose selectors have values that mean nothing (7; 3 for dst_unused). Such words are no
- * instructions. SDWA: VOP1, VOP2 or VOPC with 0xf9 for source 0, gfx9. */
+ * instructions. SDWA: VOP1, VOP2 or VOPC with 0xf9 for source 0, gfx9 and gfx10. */
 static bool crashes(const struct emu_disasm *d, const uint8_t *bytes, size_t n)
 {
     uint32_t w[2];

@@ -316,6 +316,22 @@ static bool parse_modifier(char *s, struct emu_text *t)
                 *((bool *)m + flags[i].at) = true;
                 return true;
             }
+    if (!strcmp(s, "scope")) {
+        static const char *const scopes[] = { "SCOPE_CU", "SCOPE_SE", "SCOPE_DEV", "SCOPE_SYS" };
+        for (int i = 0; i < COUNT(scopes); i++)
+            if (!strcmp(value, scopes[i]))
+                m->scope = (uint8_t)i;
+        return true;
+    }
+    if (!strcmp(s, "th")) { /* of the hints only this changes what is done */
+        m->glc = !strncmp(value, "TH_ATOMIC", 9) && strstr(value, "RETURN");
+        return true;
+    }
+    if (!strcmp(s, "byte_sel")) { /* where op_sel has it: of a source; of a destination with random rounding */
+        unsigned n = (unsigned)strtoul(value, NULL, 0);
+        m->op_sel = (uint8_t)(strncmp(t->name, "v_cvt_sr", 8) ? n >> 1 | (n & 1) << 1 : n << 2);
+        return true;
+    }
     if (!strcmp(s, "op_sel"))
         return (t->op_sels = parse_bits(value, &m->op_sel)) > 0;
     if (!strcmp(s, "op_sel_hi"))
@@ -346,7 +362,7 @@ static bool parse_modifier(char *s, struct emu_text *t)
         m->fi = value[0] == '1';
     else if (!strcmp(s, "cbsz"))
         m->cbsz = (uint8_t)strtol(value, NULL, 0);
-    else if (!strcmp(s, "abid"))
+    else if (!strcmp(s, "abid") || !strcmp(s, "index_key"))
         m->abid = (uint8_t)strtol(value, NULL, 0);
     else if (!strcmp(s, "blgp"))
         m->blgp = (uint8_t)strtol(value, NULL, 0);
@@ -459,8 +475,33 @@ bool emu_text_parse(const char *text, struct emu_text *t, char *why, size_t why_
     return true;
 }
 
+/* gfx12: each counter has an instruction, or two share one: the second in bits 5:0, the first from bit 8 on. */
+static uint32_t wait_gfx12(const char *name, const char *rest)
+{
+    static const struct {
+        const char *name;
+        int low, high;
+    } waits[] = { { "loadcnt", EMU_WAIT_VM, -1 },
+                  { "storecnt", EMU_WAIT_VS, -1 },
+                  { "dscnt", EMU_WAIT_LGKM, -1 },
+                  { "kmcnt", EMU_WAIT_KM, -1 },
+                  { "loadcnt_dscnt", EMU_WAIT_LGKM, EMU_WAIT_VM },
+                  { "storecnt_dscnt", EMU_WAIT_LGKM, EMU_WAIT_VS } };
+    unsigned long n = strtoul(rest, NULL, 0);
+    if (!strcmp(name, "s_wait_idle"))
+        return 0x01010101;
+    for (int i = 0; i < COUNT(waits); i++)
+        if (!strcmp(name + strlen("s_wait_"), waits[i].name))
+            return (uint32_t)((n & 63) + 1) << waits[i].low |
+                   (waits[i].high < 0 ? 0 : (uint32_t)((n >> 8 & 63) + 1) << waits[i].high);
+    return 0;
+}
+
 uint32_t emu_text_wait(const char *name, const char *rest)
 {
+    if (!strncmp(name, "s_wait_", 7))
+        return wait_gfx12(name, rest);
+
     static const struct {
         const char *counter;
         int at;

@@ -119,7 +119,7 @@ static int put_scratch_buffer(const struct emu_launch *l, uint32_t *s, int at)
     s[at + 1] |= 1u << 31 | 4u << 16;
     s[at + 2] = 0xFFFFFFFFu;
     if (l->arch->gfx >= 0x1000)
-        s[at + 3] = (wave32 ? 2u : 3u) << 21 | 1u << 23 | 22u << 12 | 0xFACu;
+        s[at + 3] = 2u << 28 /* no bounds */ | (wave32 ? 2u : 3u) << 21 | 1u << 23 | 22u << 12 | 0xFACu;
     else
         s[at + 3] = 3u << 21 | 1u << 23 | 1u << 19 | 0x27FACu;
     return at + 4;
@@ -150,7 +150,8 @@ static void set_sgprs(struct emu_launch *l, struct emu_wave *w, uint64_t scratch
     for (int i = 0; i < k->preload_length && at < user && at < 102; i++)
         memcpy(&s[at++], l->kernarg + 4 * (k->preload_offset + i), 4);
     at = user;
-    for (int d = 0; d < 3; d++)
+    bool in_ttmp = l->arch->gfx >= 0x1200; /* where the workgroup's number is; the descriptor's bits say nothing */
+    for (int d = 0; d < 3 && !in_ttmp; d++)
         if (k->rsrc2 >> (7 + d) & 1)
             s[at++] = wg->id[d];
     if (k->rsrc2 >> 10 & 1)
@@ -162,6 +163,11 @@ static void set_sgprs(struct emu_launch *l, struct emu_wave *w, uint64_t scratch
         put64(s, 102, l->arch->architected_scratch ? (uint64_t)(uintptr_t)w->scratch : 0);
     for (int i = 0; i < 16; i++)
         s[EMU_TTMP + i] = 0;
+    if (in_ttmp) {
+        s[EMU_TTMP + 9] = wg->id[0];
+        s[EMU_TTMP + 7] = (wg->id[1] & 0xffff) | wg->id[2] << 16;
+        s[EMU_TTMP + 8] = (uint32_t)w->index << 25;
+    }
     s[EMU_NULL] = 0;
 }
 
@@ -195,9 +201,12 @@ static void set_vgprs(const struct emu_launch *l, struct emu_wave *w)
     }
 }
 
-/* MODE from the descriptor: rounding and denormals (12..19), DX10_CLAMP (21), IEEE (23), FP16_OVFL (26). */
-static uint32_t mode_of(uint32_t rsrc1)
+/* MODE from the descriptor: rounding and denormals (12..19), DX10_CLAMP (21), IEEE (23), FP16_OVFL (26). gfx12 has the
+ * former two no more: it clamps NaN to 0, and a number wins against any NaN. */
+static uint32_t mode_of(const struct emu_arch *arch, uint32_t rsrc1)
 {
+    if (arch->gfx >= 0x1200)
+        return (rsrc1 >> 12 & 0xff) | 1 << 8 | (rsrc1 >> 26 & 1) << 23;
     return (rsrc1 >> 12 & 0xff) | (rsrc1 >> 21 & 1) << 8 | (rsrc1 >> 23 & 1) << 9 | (rsrc1 >> 26 & 1) << 23;
 }
 
@@ -218,7 +227,7 @@ void emu_slot_start(struct emu_launch *l, struct emu_slot *slot, uint64_t number
         struct emu_wave *w = &wg->wave[i];
         struct emu_wave fresh = { .pc = entry,
                                   .wave_size = (uint8_t)k->wave_size,
-                                  .mode = mode_of(k->rsrc1),
+                                  .mode = mode_of(l->arch, k->rsrc1),
                                   .n_vgprs = w->n_vgprs,
                                   .n_agprs = w->n_agprs,
                                   .v = w->v,

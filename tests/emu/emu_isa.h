@@ -12,17 +12,20 @@
 
 #include "emu/emu.h"
 
-/* gfx908 has handlers, but is no device. */
 enum {
     G908 = 1,
     G90A = 2,
     G942 = 4,
     G11 = 8,
     G11W64 = 16,
+    /* These run what is said of gfx9 or gfx11 too, as far as their assembler knows it: runs_on(). */
+    G10 = 32,
+    G12 = 64,
+    G115 = 128,
 
     G9 = G90A | G942,
     GALL = G9 | G11,
-    EMU_TESTED = 5
+    EMU_TESTED = 8
 };
 struct tested {
     struct emu_arch arch;
@@ -41,6 +44,8 @@ void snippets_build(struct snippets *s, int arch, const char *const *text, int n
 void snippets_free(struct snippets *s);
 /* Sets ok[k]: the assembler knows text k on this architecture. */
 void snippets_known(int arch, const char *const *text, int n, bool *ok);
+/* Is a snippet that is flagged so for this architecture, if it knows it? */
+bool runs_on(int arch, int flags, const char *text);
 
 /* ---- forms that are generated: emu_isa_forms.c
  * -----------------------------------------------------------------------

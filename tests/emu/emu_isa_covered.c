@@ -30,6 +30,7 @@ static const struct {
     { "s_trap", "test_emu_checks: a report" },
     { "s_sendmsg_rtn_b32", "a fault: no message is answered" },
     { "s_sendmsg_rtn_b64", "a fault" },
+    { "s_sleep_var", "s_sleep's handler" },
     { "v_mov_b16_", "v_mov_b16's handler" },
     { "v_cvt_i32_i16_", "v_cvt_i32_i16's handler" },
     { "v_cvt_u32_u16_", "v_cvt_u32_u16's handler" },

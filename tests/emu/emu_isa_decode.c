@@ -42,6 +42,14 @@ static const struct {
     { 2, "s_waitcnt vmcnt(1) expcnt(2) lgkmcnt(0)", 2 << EMU_WAIT_VM | 3 << EMU_WAIT_EXP | 1 << EMU_WAIT_LGKM },
     { 3, "s_waitcnt_vscnt null, 0x2", 3 << EMU_WAIT_VS },
     { 3, "s_waitcnt lgkmcnt(1)", 2 << EMU_WAIT_LGKM },
+    { 6, "s_wait_loadcnt 0x3f", 64 << EMU_WAIT_VM },
+    { 6, "s_wait_storecnt 0x0", 1 << EMU_WAIT_VS },
+    { 6, "s_wait_dscnt 0x2", 3 << EMU_WAIT_LGKM },
+    { 6, "s_wait_kmcnt 0x0", 1 << EMU_WAIT_KM },
+    { 6, "s_wait_loadcnt_dscnt 0x102", 2 << EMU_WAIT_VM | 3 << EMU_WAIT_LGKM },
+    { 6, "s_wait_storecnt_dscnt 0x201", 3 << EMU_WAIT_VS | 2 << EMU_WAIT_LGKM },
+    { 6, "s_wait_idle", 0x01010101 },
+    { 6, "s_wait_bvhcnt 0x0", 0 },
 };
 
 START_TEST(waiting)
@@ -124,6 +132,32 @@ START_TEST(stops)
 }
 END_TEST
 
+/* gfx12's barrier: signalled, then waited for; only the workgroup's is known. */
+START_TEST(barrier_in_two_steps)
+{
+    const char *text[] = { "s_barrier_signal -1\ns_mov_b32 s0, 1\ns_barrier_wait -1\ns_mov_b32 s0, 2",
+                           "s_barrier_wait -1" };
+    static const char *const unknown[] = { "s_barrier_signal m0", "s_barrier_signal -2", "s_barrier_wait 0xfffe" };
+    struct snippets s;
+    snippets_build(&s, 6, text, 2);
+    struct bare *b = bare_new(6, &s.prog);
+    b->w.pc = s.start[0];
+    ck_assert_int_eq(emu_run(&b->w, 100), EMU_BARRIER);
+    ck_assert_uint_eq(b->w.s[0], 1);
+    ck_assert_int_eq(emu_run(&b->w, 100), EMU_END);
+    ck_assert_uint_eq(b->w.s[0], 2);
+    ck_assert_int_eq(bare_run(b, s.start[1]), EMU_FAULT);
+    ck_assert_msg(strstr(reported, "without s_barrier_signal") != NULL, "%s", reported);
+    free(b);
+    snippets_free(&s);
+    for (size_t k = 0; k < sizeof(unknown) / sizeof(unknown[0]); k++) {
+        char error[512];
+        decode_error(6, unknown[k], error, sizeof(error));
+        ck_assert_msg(strstr(error, "not implemented: a barrier") != NULL, "%s: %s", unknown[k], error);
+    }
+}
+END_TEST
+
 static int seen;
 static void count(struct emu_wave *w, const struct emu_inst *i)
 {
@@ -149,7 +183,7 @@ END_TEST
 /* Random bytes decode to something or are refused, and what decodes runs without touching what is not the wave's. */
 START_TEST(garbage)
 {
-    int arch = 1 + _i, accepted = 0, instructions = 0;
+    int arch = _i < 3 ? 1 + _i : 2 + _i, accepted = 0, instructions = 0;
     static uint8_t code[256] __attribute__((aligned(4)));
     for (int repeat = 0; repeat < 4000; repeat++) {
         struct emu_program prog;
@@ -208,8 +242,9 @@ TCase *emu_case_decode(void)
     tcase_add_test(c, operands);
     tcase_add_test(c, faults);
     tcase_add_test(c, stops);
+    tcase_add_test(c, barrier_in_two_steps);
     tcase_add_test(c, hook);
-    tcase_add_loop_test(c, garbage, 0, 3);
+    tcase_add_loop_test(c, garbage, 0, 6);
     tcase_add_test(c, table);
     return c;
 }

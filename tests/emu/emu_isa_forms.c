@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-enum { TEXTS = 2048 };
+enum { TEXTS = 4096 };
 static char *texts[TEXTS];
 static int n_texts;
 
@@ -192,6 +192,13 @@ static const struct {
     { NULL, "pk_add_bf16", NULL, 'b' },
     { NULL, "cmpswap_f32", NULL, 'e' },
     { "csub", "csub_u32", NULL, 's' },
+    { "fmin", NULL, NULL, 'l' },
+    { "fmax", NULL, NULL, 'g' },
+    { "fcmpswap", NULL, NULL, 'e' },
+    { NULL, "min_num_f32", NULL, 'l' },
+    { NULL, "max_num_f32", NULL, 'g' },
+    { NULL, "sub_clamp_u32", NULL, 's' },
+    { NULL, "cond_sub_u32", NULL, 'S' },
 };
 static const struct {
     const char *name, *b32, *b64;
@@ -209,6 +216,8 @@ static const struct {
     { "pk_add", "bf16", NULL, 'b', false },   { "mskor", "b32", "b64", 'k', false },
     { "cmpst", "b32", "b64", 'C', false },    { "cmpst", "f32", "f64", 'E', false },
     { "cmpstore", "b32", "b64", 'c', false }, { "cmpstore", "f32", "f64", 'e', false },
+    { "min_num", "f32", "f64", 'l', false },  { "max_num", "f32", "f64", 'g', false },
+    { "sub_clamp", "u32", NULL, 's', false }, { "cond_sub", "u32", NULL, 'S', false },
     { "wrxchg", "b32", "b64", 'x', true },    { "storexchg", "b32", "b64", 'x', true },
 };
 

@@ -138,6 +138,11 @@ static uint64_t element(int type, int gfx, double *value)
     case FP8:
     case BF8:
         x = r & 255;
+        if (gfx >= 0x1200) { /* OCP's bias is one less; not its NaNs and infinities */
+            x = (x & 0x78) == 0x78 ? x & 0x87 : x;
+            *value = 2 * fp8_of(x, type == FP8 ? 3 : 2);
+            return x;
+        }
         x = x == 128 ? 1 : x;
         *value = fp8_of(x, type == FP8 ? 3 : 2);
         return x;
@@ -256,19 +261,47 @@ static void check_matrix(const struct matrix_case *c, int arch, struct bare *b, 
             }
 }
 
+/* gfx908's C and D are in AGPRs. */
+static struct matrix_case for_gfx908(const struct matrix_case *c, char text[128])
+{
+    struct matrix_case m = *c;
+    snprintf(text, 128, "%s", c->text);
+    char *d = strstr(text, " v[64"), *from = strstr(text, "v[16");
+    if (d && (from || c->c < 0)) {
+        d[1] = 'a';
+        m.d += 1000;
+        if (from) {
+            *from = 'a';
+            m.c += 1000;
+        }
+    }
+    m.text = text;
+    return m;
+}
+
 START_TEST(mfma)
 {
+    static struct matrix_case mine[CASES];
+    static char buffer[CASES][128];
+    static bool known[CASES];
     const char *text[CASES];
-    int arch = _i + 1, n = 0;
+    int arch = _i, n = 0;
     struct snippets s;
-    for (int k = 0; k < CASES; k++)
-        n += *(text[k] = cases[k].archs & 1 << arch ? cases[k].text : "") != 0;
+    for (int k = 0; k < CASES; k++) {
+        mine[k] = arch ? cases[k] : for_gfx908(&cases[k], buffer[k]);
+        text[k] = cases[k].archs & (arch ? 1 << arch : G90A) ? mine[k].text : "";
+    }
+    snippets_known(arch, text, CASES, known);
+    for (int k = 0; k < CASES; k++) {
+        ck_assert_msg(known[k] || !arch, "%s: unknown", text[k]);
+        n += *(text[k] = known[k] ? text[k] : "") != 0;
+    }
     snippets_build(&s, arch, text, CASES);
     struct bare *b = bare_new(arch, &s.prog);
     for (int k = 0; k < CASES; k++)
         for (int repeat = 0; *text[k] && repeat < 6; repeat++) {
             rnd_seed((uint64_t)(100 * k + repeat));
-            check_matrix(&cases[k], arch, b, s.start[k]);
+            check_matrix(&mine[k], arch, b, s.start[k]);
         }
     printf("%s: %d MFMA forms\n", tested[arch].arch.name, n);
     free(b);
@@ -494,13 +527,152 @@ START_TEST(sparse)
 }
 END_TEST
 
+/* ---- gfx12's: lane l holds row l % 16 of A and column l % 16 of B, the half of K that l / 16 says; column l % 16 of
+ * D, rows from 8 (l / 16) on. Sparse: of each four of K, A's two elements and their places, two bits each -------------
+ */
+
+static const struct {
+    const char *text;
+    int k, type_a, type_b, out; /* out: 0 f32, 1 i32, 2 f16, 3 bf16 */
+    bool unsigned_a, unsigned_b;
+    int key;          /* sparse: first bit of the index register */
+    double sign_a, c; /* A's sign; C times that, 0: |C| */
+} wmma12s[] = {
+#define W(t, ...)                                                                                                      \
+    {                                                                                                                  \
+        "v_wmma_" t, __VA_ARGS__                                                                                       \
+    }
+#define S(t, ...)                                                                                                      \
+    {                                                                                                                  \
+        "v_swmmac_" t, __VA_ARGS__                                                                                     \
+    }
+    W("f32_16x16x16_f16 v[64:71], v[0:3], v[8:11], v[32:39]", 16, HALF, HALF, 0, 0, 0, -1, 1, 1),
+    W("f32_16x16x16_f16 v[64:71], v[0:3], v[8:11], v[32:39] neg_lo:[1,0,1] neg_hi:[1,0,0]", 16, HALF, HALF, 0, 0, 0, -1,
+      -1, -1),
+    W("f32_16x16x16_bf16 v[64:71], v[0:3], v[8:11], v[32:39] neg_hi:[0,0,1]", 16, BF16, BF16, 0, 0, 0, -1, 1, 0),
+    W("f16_16x16x16_f16 v[64:67], v[0:3], v[8:11], v[32:35]", 16, HALF, HALF, 2, 0, 0, -1, 1, 1),
+    W("bf16_16x16x16_bf16 v[64:67], v[0:3], v[8:11], v[32:35]", 16, BF16, BF16, 3, 0, 0, -1, 1, 1),
+    W("f32_16x16x16_fp8_fp8 v[64:71], v[0:1], v[8:9], v[32:39]", 16, FP8, FP8, 0, 0, 0, -1, 1, 1),
+    W("f32_16x16x16_fp8_bf8 v[64:71], v[0:1], v[8:9], v[32:39]", 16, FP8, BF8, 0, 0, 0, -1, 1, 1),
+    W("f32_16x16x16_bf8_fp8 v[64:71], v[0:1], v[8:9], v[32:39]", 16, BF8, FP8, 0, 0, 0, -1, 1, 1),
+    W("f32_16x16x16_bf8_bf8 v[64:71], v[0:1], v[8:9], v[32:39]", 16, BF8, BF8, 0, 0, 0, -1, 1, 1),
+    W("i32_16x16x16_iu8 v[64:71], v[0:1], v[8:9], v[32:39] neg_lo:[1,1,0]", 16, SIGNED8, SIGNED8, 1, 0, 0, -1, 1, 1),
+    W("i32_16x16x16_iu8 v[64:71], v[0:1], v[8:9], v[32:39] neg_lo:[1,0,0]", 16, SIGNED8, SIGNED8, 1, 0, 1, -1, 1, 1),
+    W("i32_16x16x16_iu4 v[64:71], v0, v8, v[32:39] neg_lo:[0,1,0]", 16, SIGNED4, SIGNED4, 1, 1, 0, -1, 1, 1),
+    W("i32_16x16x32_iu4 v[64:71], v[0:1], v[8:9], v[32:39] neg_lo:[1,1,0]", 32, SIGNED4, SIGNED4, 1, 0, 0, -1, 1, 1),
+    S("f32_16x16x32_f16 v[64:71], v[0:3], v[8:15], v5", 32, HALF, HALF, 0, 0, 0, 0, 1, 1),
+    S("f32_16x16x32_f16 v[64:71], v[0:3], v[8:15], v5 index_key:1", 32, HALF, HALF, 0, 0, 0, 16, 1, 1),
+    S("f32_16x16x32_bf16 v[64:71], v[0:3], v[8:15], v5", 32, BF16, BF16, 0, 0, 0, 0, 1, 1),
+    S("f16_16x16x32_f16 v[64:67], v[0:3], v[8:15], v5", 32, HALF, HALF, 2, 0, 0, 0, 1, 1),
+    S("bf16_16x16x32_bf16 v[64:67], v[0:3], v[8:15], v5", 32, BF16, BF16, 3, 0, 0, 0, 1, 1),
+    S("f32_16x16x32_fp8_fp8 v[64:71], v[0:1], v[8:11], v5 index_key:1", 32, FP8, FP8, 0, 0, 0, 16, 1, 1),
+    S("f32_16x16x32_fp8_bf8 v[64:71], v[0:1], v[8:11], v5", 32, FP8, BF8, 0, 0, 0, 0, 1, 1),
+    S("f32_16x16x32_bf8_fp8 v[64:71], v[0:1], v[8:11], v5", 32, BF8, FP8, 0, 0, 0, 0, 1, 1),
+    S("f32_16x16x32_bf8_bf8 v[64:71], v[0:1], v[8:11], v5", 32, BF8, BF8, 0, 0, 0, 0, 1, 1),
+    S("i32_16x16x32_iu8 v[64:71], v[0:1], v[8:11], v5 neg_lo:[1,1,0]", 32, SIGNED8, SIGNED8, 1, 0, 0, 0, 1, 1),
+    S("i32_16x16x32_iu4 v[64:71], v0, v[8:9], v5 neg_lo:[1,1,0]", 32, SIGNED4, SIGNED4, 1, 0, 0, 0, 1, 1),
+    S("i32_16x16x64_iu4 v[64:71], v[0:1], v[8:11], v5 neg_lo:[1,0,0]", 64, SIGNED4, SIGNED4, 1, 0, 1, 0, 1, 1),
+#undef W
+#undef S
+};
+enum { WMMA12S = sizeof(wmma12s) / sizeof(wmma12s[0]) };
+
+static double unsigned_of(double v, int type, bool is_unsigned)
+{
+    return is_unsigned && v < 0 ? v + (type == SIGNED8 ? 256 : 16) : v;
+}
+/* The register and the bits of D's or C's element [i][j]; its lane is 16 (i / 8) + j. */
+static uint32_t taken(const struct bare *b, int reg, int out, int i, int j)
+{
+    uint32_t x = b->v[reg + i % 8 / (out >= 2 ? 2 : 1)][16 * (i / 8) + j];
+    return out >= 2 ? x >> 16 * (i % 2) & 0xffff : x;
+}
+
+static void check_wmma12(int c, struct bare *b, const struct emu_inst *at)
+{
+    static double A[16][64], B[64][16], C[16][16];
+    int k = wmma12s[c].k, out = wmma12s[c].out, key = wmma12s[c].key, cd = key < 0 ? 32 : 64;
+    int ta = wmma12s[c].type_a, tb = wmma12s[c].type_b, bits = type_bits[ta];
+    memset(A, 0, sizeof(A));
+    bare_randomize(b);
+    for (int l = 0; l < 32; l++) {
+        int first = l / 16 * k / 2;
+        for (int e = 0; e < (key < 0 ? k / 2 : k / 4); e += 2) {
+            unsigned one = (unsigned)(rnd() % 3), two = one + 1 + (unsigned)(rnd() % (3 - one));
+            for (int h = 0; h < 2; h++) {
+                double v;
+                put_element(b, 0, bits, e + h, l, element(ta, 0x1200, &v));
+                v = wmma12s[c].sign_a * unsigned_of(v, ta, wmma12s[c].unsigned_a);
+                A[l % 16][key < 0 ? first + e + h : first + 2 * e + (int)(h ? two : one)] = v;
+            }
+            if (key >= 0)
+                b->v[5][l] = (b->v[5][l] & ~(15u << (key + 2 * e))) | (one | two << 2) << (key + 2 * e);
+        }
+        for (int e = 0; e < k / 2; e++) {
+            double v;
+            put_element(b, 8, bits, e, l, element(tb, 0x1200, &v));
+            B[first + e][l % 16] = unsigned_of(v, tb, wmma12s[c].unsigned_b);
+        }
+    }
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            float v = ((float)(rnd() % 20001) - 10000) / 5000;
+            uint32_t x = out == 0 ? u32(v) : out == 1 ? rnd32() : out == 2 ? u16((_Float16)v) : u32(v) >> 16;
+            put_element(b, cd, out >= 2 ? 16 : 32, i % 8, 16 * (i / 8) + j, x);
+            double old = out == 0   ? (double)v
+                         : out == 1 ? (double)(int32_t)x
+                         : out == 2 ? (double)f16(x)
+                                    : (double)f32(x << 16);
+            C[i][j] = wmma12s[c].c == 0 ? fabs(old) : wmma12s[c].c * old;
+        }
+    ck_assert_int_eq(bare_run(b, at), EMU_END);
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < 16; j++) {
+            double want = C[i][j], size = fabs(want);
+            for (int e = 0; e < k; e++) {
+                want += A[i][e] * B[e][j];
+                size += fabs(A[i][e] * B[e][j]);
+            }
+            uint32_t x = taken(b, 64, out, i, j);
+            double got = out == 0   ? (double)f32(x)
+                         : out == 1 ? (double)(int32_t)x
+                         : out == 2 ? (double)f16(x)
+                                    : (double)f32(x << 16);
+            if (out == 1)
+                want = (double)(int32_t)(uint32_t)(int64_t)want;
+            double bound = out == 1 ? 0 : size * 1.2e-7 * k + fabs(want) * (out == 3 ? 0x1p-8 : out == 2 ? 0x1p-11 : 0);
+            ck_assert_msg(fabs(got - want) <= bound + (out == 1 ? 0 : 1e-7), "%s: D[%d][%d]: got %.9g, expected %.9g",
+                          wmma12s[c].text, i, j, got, want);
+        }
+}
+
+START_TEST(wmma12)
+{
+    const char *text[WMMA12S];
+    struct snippets s;
+    for (int k = 0; k < WMMA12S; k++)
+        text[k] = wmma12s[k].text;
+    snippets_build(&s, 6, text, WMMA12S);
+    struct bare *b = bare_new(6, &s.prog);
+    for (int k = 0; k < WMMA12S; k++)
+        for (int repeat = 0; repeat < 8; repeat++) {
+            rnd_seed((uint64_t)(100 * k + repeat));
+            check_wmma12(k, b, s.start[k]);
+        }
+    printf("gfx1201: %d WMMA forms\n", WMMA12S);
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
 TCase *emu_case_matrix(void)
 {
     TCase *c = tcase_create("matrix");
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, mfma, 0, 2);
+    tcase_add_loop_test(c, mfma, 0, 3);
     tcase_add_test(c, aliases);
     tcase_add_test(c, sparse);
     tcase_add_loop_test(c, wmma, 0, 2);
+    tcase_add_test(c, wmma12);
     return c;
 }

@@ -151,7 +151,7 @@ static void check_memory(const char *text)
 START_TEST(load_store)
 {
     const char *text[MOVES];
-    int index[MOVES], arch = _i + 1, n = 0, all;
+    int index[MOVES], arch = _i < 3 ? _i + 1 : _i + 2, n = 0, all;
     struct snippets s;
     memcpy(moves, by_hand, sizeof(by_hand));
     all = BY_HAND + forms_moves(arch, moves + BY_HAND, MOVES - BY_HAND);
@@ -245,6 +245,8 @@ static uint64_t combine(char op, int bytes, uint64_t m, uint64_t v, uint64_t v2)
         return bytes == 8 ? (f64(m) == f64(v) ? v2 : m) : f32((uint32_t)m) == f32((uint32_t)v) ? v2 : m;
     case 'k':
         return (m & ~v) | v2;
+    case 'S':
+        return m < v ? m : m - v;
     case 's':
         return m < v ? 0 : m - v;
     case 'm':
@@ -341,7 +343,7 @@ static void check_atomic(int k, const struct emu_inst *at, uint64_t seed)
 START_TEST(atomic)
 {
     const char *text[ATOMICS];
-    int index[ATOMICS], arch = _i + 1, n = 0, all;
+    int index[ATOMICS], arch = _i < 3 ? _i + 1 : _i + 2, n = 0, all;
     struct snippets s;
     memcpy(atomics, atomics_by_hand, sizeof(atomics_by_hand));
     all = ATOMICS_BY_HAND + forms_atomics(arch, atomics + ATOMICS_BY_HAND, ATOMICS - ATOMICS_BY_HAND);
@@ -417,6 +419,8 @@ START_TEST(scalar_loads)
         { 3, 4, "s_buffer_load_b128 s[16:19], s[4:7], 0x40" },
         { 3, 8, "s_buffer_load_b256 s[16:23], s[4:7], 0x40" },
         { 3, 16, "s_buffer_load_b512 s[16:31], s[4:7], s2 offset:0x20" },
+        { 6, 3, "s_load_b96 s[16:18], s[0:1], 0x40" },
+        { 6, 3, "s_buffer_load_b96 s[16:18], s[4:7], 0x40" },
     };
     for (size_t k = 0; k < sizeof(loads) / sizeof(loads[0]); k++) {
         run_one(loads[k].arch, loads[k].text, 0xffffffff);
@@ -424,6 +428,17 @@ START_TEST(scalar_loads)
         ck_assert_uint_eq(b->w.s[16 + loads[k].words], before.w.s[16 + loads[k].words]);
         done();
     }
+    run_one(6,
+            "s_load_u8 s8, s[0:1], 0x41\ns_load_i8 s9, s[0:1], 0x42\ns_load_u16 s10, s[0:1], 0x42\n"
+            "s_load_i16 s11, s[0:1], 0x44",
+            0xffffffff);
+    int16_t short_at;
+    memcpy(&short_at, memory + 68, 2);
+    ck_assert_uint_eq(b->w.s[8], memory[65]);
+    ck_assert_uint_eq(b->w.s[9], (uint32_t)(int8_t)memory[66]);
+    ck_assert_uint_eq(b->w.s[10], memory[66] | (uint32_t)memory[67] << 8);
+    ck_assert_uint_eq(b->w.s[11], (uint32_t)short_at);
+    done();
     run_one(2, "s_store_dword s8, s[0:1], 0x20\ns_store_dwordx4 s[12:15], s[0:1], 0x40", ~0ull);
     ck_assert(!memcmp(&b->w.s[8], memory + 32, 4) && !memcmp(was + 36, memory + 36, 4));
     ck_assert(!memcmp(&b->w.s[12], memory + 64, 16));
@@ -709,8 +724,8 @@ TCase *emu_case_memory(void)
 {
     TCase *c = tcase_create("memory");
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, load_store, 0, 3);
-    tcase_add_loop_test(c, atomic, 0, 3);
+    tcase_add_loop_test(c, load_store, 0, 5);
+    tcase_add_loop_test(c, atomic, 0, 5);
     tcase_add_test(c, scalar_loads);
     tcase_add_test(c, scalar_atomics);
     tcase_add_test(c, buffer_range);

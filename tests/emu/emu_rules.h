@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { P90A = 1, P942 = 2, P11 = 4, P11W64 = 8, P9 = 3, PALL = 7, P_ARCHS = 4 };
+enum { P90A = 1, P942 = 2, P11 = 4, P11W64 = 8, P12 = 16, P9 = 3, PALL = 7, P_ARCHS = 5 };
 
 struct pair {
     int archs;
@@ -50,5 +50,6 @@ void pairs_races(struct pairs *p);
 void pairs_registers(struct pairs *p);
 void pairs_access(struct pairs *p);
 void pairs_nan(struct pairs *p);
+void pairs_gfx12(struct pairs *p);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the emulated GPU watches: each check finds its bad kernel and says nothing of the good one beside it;
- * split-K under many schedules. Kernels are compiled here, by hipRTC for gfx90a and by clang for gfx942 and gfx1100. */
+ * split-K under many schedules. Kernels are compiled here, by hipRTC for gfx90a and gfx1030 and by clang for gfx942,
+ * gfx1100 and gfx1201. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -37,7 +37,7 @@ START_TEST(names)
 {
     static const struct {
         const char *name, *word;
-    } bad[] = { { "gfx908", "'gfx908' is not emulated" },
+    } bad[] = { { "gfx906", "'gfx906' is not emulated" },
                 { "gfx942x", "gfx942x" },
                 { "", "''" },
                 { "gfx90a:", "''" },
@@ -374,7 +374,9 @@ static const char *const source =
 
 static const struct {
     const char *name, *arch;
-} archs[] = { { "gfx90a:4", "gfx90a" }, { "gfx942:4", "gfx942" }, { "gfx1100:4", "gfx1100" } };
+} archs[] = { { "gfx90a:4", "gfx90a" }, { "gfx942:4", "gfx942" },   { "gfx1100:4", "gfx1100" },
+              { "gfx908:4", "gfx908" }, { "gfx1030:4", "gfx1030" }, { "gfx1201:4", "gfx1201" } };
+#define N_ARCHS (int)(sizeof(archs) / sizeof(archs[0]))
 
 static hipModule_t module;
 static hipStream_t stream;
@@ -524,9 +526,9 @@ START_TEST(groups_wait_for_each_other)
 {
     enum { N = 60 };
     uint32_t y[N];
-    if (!load_kernels(_i % 3))
+    if (!load_kernels(_i % N_ARCHS))
         return;
-    if (_i >= 3)
+    if (_i >= N_ARCHS)
         setenv("RFG_EMU_SCHEDULE", "5", 1);
     void *pf = device_copy(NULL, N * 4), *py = device_copy(NULL, sizeof(y)), *params[] = { &pf, &py };
     OK(hip->hipModuleLaunchKernel(kernel("chain"), N, 1, 1, 64, 1, 1, 0, stream, params, NULL));
@@ -778,13 +780,13 @@ int main(void)
     tc = tcase_create("kernels");
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, adds_vectors, 0, 3);
-    tcase_add_loop_test(tc, dynamic_lds_and_globals, 0, 3);
-    tcase_add_loop_test(tc, ids_in_three_dimensions, 0, 3);
-    tcase_add_loop_test(tc, calls_and_scratch, 0, 3);
-    tcase_add_loop_test(tc, groups_wait_for_each_other, 0, 6);
-    tcase_add_loop_test(tc, faults_and_deadlocks, 0, 3);
-    tcase_add_loop_test(tc, launches_are_checked, 0, 3);
+    tcase_add_loop_test(tc, adds_vectors, 0, N_ARCHS);
+    tcase_add_loop_test(tc, dynamic_lds_and_globals, 0, N_ARCHS);
+    tcase_add_loop_test(tc, ids_in_three_dimensions, 0, N_ARCHS);
+    tcase_add_loop_test(tc, calls_and_scratch, 0, N_ARCHS);
+    tcase_add_loop_test(tc, groups_wait_for_each_other, 0, 2 * N_ARCHS);
+    tcase_add_loop_test(tc, faults_and_deadlocks, 0, N_ARCHS);
+    tcase_add_loop_test(tc, launches_are_checked, 0, N_ARCHS);
     tcase_add_test(tc, many_threads);
     tcase_add_test(tc, modules_are_checked);
     tcase_add_test(tc, program_runs_code_objects);

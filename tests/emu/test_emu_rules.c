@@ -23,16 +23,19 @@ static const struct {
     { "gfx942", "", 64 },
     { "gfx1100", "-mattr=+wavefrontsize32", 32 },
     { "gfx1100", "-mattr=-wavefrontsize32,+wavefrontsize64", 64 },
+    { "gfx1201", "-mattr=+wavefrontsize32", 32 },
 };
 
 /* sources: whose words the pairs must all have brought out. */
 static const struct {
     const char *name;
-    void (*add[2])(struct pairs *p);
+    void (*add[3])(struct pairs *p);
     const char *sources[3];
 } families[] = {
     { "hazards", { pairs_hazards }, { "check/check_hazards.c", "check/check_hazards_gfx11.c" } },
-    { "registers", { pairs_waits, pairs_registers }, { "check/check_registers.c", "check/check_memory.c" } },
+    { "registers",
+      { pairs_waits, pairs_registers, pairs_gfx12 },
+      { "check/check_registers.c", "check/check_memory.c" } },
     { "lds", { pairs_lds }, { "check/check_lds.c", "check/watch.c" } },
     { "races", { pairs_races }, { "check/check_races.c" } },
     { "access", { pairs_access }, { "run/memory.c", "isa/isa.c" } },
@@ -394,7 +397,7 @@ static int run_family(int family, int arch)
 {
     struct pairs p = { .arch = arch };
     int bad = 0, good = 0, wrong = 0;
-    for (int k = 0; k < 2 && families[family].add[k]; k++)
+    for (int k = 0; k < 3 && families[family].add[k]; k++)
         families[family].add[k](&p);
     if (!p.n)
         return 0;
