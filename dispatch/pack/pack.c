@@ -18,6 +18,8 @@
 #include "dispatch/db/db_internal.h"
 #include "ops/embed.h"
 
+/* Also another when the host comes to expect of code what its text doesn't tell: a compiler's option (wave size, ABI).
+ */
 #define FORMAT    1
 #define MAX_INDEX (64u << 20)
 #define MAX_CODE  (256u << 20) /* of one code object */

@@ -303,7 +303,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("pack");
+    Suite *s = suite_create("packs");
     TCase *tc = tcase_create("pack");
     tcase_add_checked_fixture(tc, setup_pack, teardown);
     tcase_set_timeout(tc, 60);
