@@ -57,7 +57,8 @@ typedef struct rfg_rope_params {
  *   positions  [T] or [A,T] int32 or int64, unit stride in the last dimension; read by the device, not by the host
  *   params     or NULL: NeoX, the first R, forward
  *
- * T = 0 (or no heads) does nothing. D <= 8192, T (Hq + Hkv) <= 2^31 - 1. Pointers must be aligned to their element's
+ * T = 0 (or no heads) does nothing. D <= 8192; T (Hq + Hkv) <= 2^31 - 1, and so many elements from the first head of a
+ * token to its last. Pointers must be aligned to their element's
  * size; pointers and strides that are whole multiples of 16 bytes are fast.
  * Aliasing: q_out may be q itself (same address, shape, strides) and k_out k: in place, what isn't rotated is then not
  * touched. No element of an output may lie anywhere else in another tensor of the call (refused): q and k may lie in
@@ -102,9 +103,10 @@ typedef struct rfg_kv_append_params {
  * (fp32, by the scale's reciprocal) to nearest even, saturating: infinities become the largest number, a NaN a NaN. Two
  * tokens with one slot: its row is then one's or the other's, or a mixture. Rows of no slot are not touched. T = 0 does
  * nothing. Aliasing: no element of a cache may lie anywhere else in another tensor of the call (refused); the two
- * caches may lie in one buffer, interleaved. D, Dv <= 8192, T (Hq + 2 Hkv) <= 2^31 - 1. All else as rfg_op_rope().
- * Problem string: "kv_append bf16->e4m3 T=64 D=128 Hkv=8 page=16 scales=tensor" (k -> k_cache). Dv=: if not D; scales=:
- * of 8-bit caches, tensor or head. Of the layout: form=vllm: vLLM's older form (hnd, packed, gaps: tests'). */
+ * caches may lie in one buffer, interleaved. D, Dv <= 8192; T 2 Hkv <= 2^31 - 1, and so many elements from a row's
+ * first head to its last. All else as rfg_op_rope(). Problem string: "kv_append bf16->e4m3 T=64 D=128 Hkv=8 page=16
+ * scales=tensor" (k -> k_cache). Dv=: if not D; scales=: of 8-bit caches, tensor or head. Of the layout: form=vllm:
+ * vLLM's older form (hnd, packed, gaps: tests'). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_kv_append(rfg_context *ctx, const rfg_tensor *k_cache,
                                                   const rfg_tensor *v_cache, const rfg_tensor *k, const rfg_tensor *v,
                                                   const rfg_tensor *slots, const rfg_kv_append_params *params,

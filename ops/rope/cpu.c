@@ -164,7 +164,7 @@ static void run_token(void *ctx, int64_t token, int place, void *scratch)
 static bool cpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     (void)prob;
-    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be the cpu", dev->name);
+    return rfg_cpu_supports(dev, &rfg_cpu_rows_portable, why);
 }
 
 static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
