@@ -18,8 +18,6 @@
 #define DECODER_H
 
 #include <rfg/rfg.h>
-#include <rfg/rope.h>
-#include <rfg/sample.h>
 
 #include <jansson.h>
 #include <stdbool.h>
