@@ -179,7 +179,8 @@ rfg_status rfg_op_sample(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 
-static const struct rfg_variant *const sample_variants[] = { &sample_rows, &sample_portable, &sample_cpu };
+static const struct rfg_variant *const sample_variants[] = { &sample_split, &sample_rows, &sample_portable,
+                                                             &sample_cpu };
 
 const struct rfg_op rfg_op_sample_desc = {
     .name = "sample",

@@ -32,6 +32,6 @@ enum {
 extern const struct rfg_op rfg_op_sample_desc;
 
 /* sample_gpu.c, sample_cpu.c */
-extern const struct rfg_variant sample_rows, sample_portable, sample_cpu;
+extern const struct rfg_variant sample_split, sample_rows, sample_portable, sample_cpu;
 
 #endif

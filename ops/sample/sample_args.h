@@ -7,6 +7,14 @@
 
 #define SAMPLE_MAX_V (1 << 20) /* so that sums of weights, of which each is at most 2^40, are below 2^61 */
 
+/* sample_split: tokens of all of a row's lists, 8 bytes each, in LDS; before each list in the workspace is its length.
+ */
+#define SAMPLE_LIST               4096
+#define SAMPLE_LISTS_BYTES(split) ((SAMPLE_LIST + (split)) * 8)
+
+/* Words of a row's orders in the workspace, where a bias or penalties change the logits: whole chunks. */
+#define SAMPLE_ORDERS(v) (((v) + 7ll) / 8 * 8)
+
 struct sample_args {
     const void *logits;
     void *y;

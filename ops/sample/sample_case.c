@@ -298,11 +298,10 @@ rfg_status rfg_oracle_sample(const struct rfg_problem *prob, const rfg_tensor *h
 
 static const char *const compiled[] = {
     "sample f32->i32 B=32 V=128256 temperature=1 top_k=1 top_p=1",
-    "sample bf16->i64 B=1 V=151936 min_p=1",
-    "sample f16->i64 B=8 V=32000 bias=1 align=4",
-    "sample f32->i64 B=8 V=32001 counts=1 frequency=1 align=8",
-    "sample bf16->i32 B=8 V=32001 prompt=1 repetition=1 align=2",
-    "sample f32->i32 B=8 V=50257 top_k=1 align=4",
+    "sample bf16->i64 B=8 V=151936 top_k=1 bias=1",
+    "sample f16->i64 B=8 V=128001 top_k=1 align=2",
+    "sample bf16->i32 B=8 V=32001 align=4",
+    "sample f32->i64 B=8 V=32002 align=8",
     NULL,
 };
 

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * The GPU variants of sample: sample_rows, a workgroup a row, and sample_portable, which is rows with the one set of
- * parameters that any problem takes. */
+ * The GPU variants of sample: sample_split, several workgroups a row with top-k, sample_rows, a workgroup a row, and
+ * sample_portable, which is rows with the one set of parameters that any problem takes. */
+#include <inttypes.h>
+
 #include "ops/gpu.h"
 #include "sample.h"
 
-enum { P_THREADS };
+enum { P_THREADS, P_SPLIT };
 
 static const struct rfg_param rows_params[] = {
-    [P_THREADS] = { "threads", 3, { 256, 512, 1024 } },
+    [P_THREADS] = { "threads", 2, { 512, 1024 } },
+};
+/* split: workgroups that share a row */
+static const struct rfg_param split_params[] = {
+    [P_THREADS] = { "threads", 2, { 256, 512 } },
+    [P_SPLIT] = { "split", 3, { 4, 8, 16 } },
 };
 static const int portable_params[] = { [P_THREADS] = 512 };
 
@@ -24,6 +31,29 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
     (void)prob;
     return p[P_THREADS] <= dev->max_threads ||
            rfg_refuse(why, "threads=%d: must be at most %d", p[P_THREADS], dev->max_threads);
+}
+
+static bool has_extras(const struct rfg_problem *prob)
+{
+    return prob->v[SAMPLE_BIAS] || prob->v[SAMPLE_COUNTS] || prob->v[SAMPLE_PROMPT];
+}
+
+static size_t orders_bytes(const struct rfg_problem *prob)
+{
+    return has_extras(prob) ? (size_t)SAMPLE_ORDERS(prob->v[SAMPLE_V]) * 4 : 0;
+}
+
+/* Each workgroup has its row's orders in the workspace. */
+static int64_t rows_groups(const struct rfg_problem *prob)
+{
+    int64_t most = has_extras(prob) ? (int64_t)(RFG_WORKSPACE_BYTES / orders_bytes(prob)) : MAX_GROUPS;
+    return MIN(prob->v[SAMPLE_B], most);
+}
+
+static size_t rows_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev, (void)p;
+    return (size_t)rows_groups(prob) * orders_bytes(prob);
 }
 
 /* Passes over a row: for its largest, a digit of each place, a digit of the id. */
@@ -47,7 +77,7 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
 {
     int width = 16;
     (void)dev;
-    while (width > rfg_format_bytes(prob->dtype[0], 1) && prob->v[SAMPLE_ALIGN] < width)
+    while (!has_extras(prob) && width > rfg_format_bytes(prob->dtype[0], 1) && prob->v[SAMPLE_ALIGN] < width)
         width /= 2;
     k->source = "sample/sample.hip";
     k->entry = "sample_rows";
@@ -55,16 +85,14 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "ID_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "WIDTH", width);
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
-    rfg_kernel_macro(k, "EXTRAS", prob->v[SAMPLE_BIAS] || prob->v[SAMPLE_COUNTS] || prob->v[SAMPLE_PROMPT]);
+    rfg_kernel_macro(k, "EXTRAS", has_extras(prob));
 }
 
 static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_launch *l)
 {
     (void)dev;
-    *l = (struct rfg_launch){ { (uint32_t)MIN(prob->v[SAMPLE_B], MAX_GROUPS), 1, 1 },
-                              { (uint32_t)p[P_THREADS], 1, 1 },
-                              0 };
+    *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob), 1, 1 }, { (uint32_t)p[P_THREADS], 1, 1 }, 0 };
 }
 
 const struct rfg_variant sample_rows = {
@@ -75,9 +103,86 @@ const struct rfg_variant sample_rows = {
     .supports = rows_supports,
     .valid = rows_valid,
     .predict = rows_predict,
+    .workspace = rows_workspace,
     .kernel = rows_kernel,
     .launch = rows_launch,
 };
+
+/* ---- split ------------------------------------------------------------------------------------------------------ */
+
+static bool split_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_gpu(dev, why))
+        return false;
+    if (!prob->v[SAMPLE_TOP_K])
+        return rfg_refuse(why, "top_k=0: must be 1, it keeps the lists short");
+    return prob->v[SAMPLE_B] <= RFG_COUNTERS ||
+           rfg_refuse(why, "B=%" PRId64 ": must be at most %d, the number of counters", prob->v[SAMPLE_B],
+                      RFG_COUNTERS);
+}
+
+static bool split_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_reason *why)
+{
+    int64_t chunks = prob->v[SAMPLE_V] / rfg_format_elements(prob->dtype[0], 16);
+    if (chunks < (int64_t)p[P_THREADS] * p[P_SPLIT])
+        return rfg_refuse(why, "split=%d: the row is short", p[P_SPLIT]);
+    return p[P_SPLIT] == 4 || prob->v[SAMPLE_B] * (p[P_SPLIT] / 2) * p[P_THREADS] < 4096 * (int64_t)dev->cu_count ||
+           rfg_refuse(why, "split=%d: half as many keep all CUs busy", p[P_SPLIT]);
+}
+
+static double split_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops, groups = (double)prob->v[SAMPLE_B] * p[P_SPLIT];
+    prob->op->cost(prob, &bytes, &flops);
+    double at_once = MIN(groups, MAX(2048 / p[P_THREADS], 1) * (double)dev->cu_count);
+    double rate = MIN(1e3 * dev->mem_gbps, at_once * MIN(p[P_THREADS] * 64.0, bytes / groups) / LOAD_US);
+    rate = MIN(rate, 1.5e3 * dev->mem_gbps * MIN(at_once, dev->cu_count) / dev->cu_count);
+    /* The bound is a comparison of each thread with each; then digits of places, in LDS. */
+    double bound = 0.002 * p[P_THREADS] * MAX(groups / at_once, 1),
+           draw = 0.5 * 4 * (2 + (double)prob->v[SAMPLE_TOP_P]);
+    return dev->latency_us + 2 * LOAD_US + dev->sync_us + bytes / MAX(rate, 1) + bound + draw;
+}
+
+static size_t split_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)dev;
+    return (size_t)prob->v[SAMPLE_B] * (SAMPLE_LISTS_BYTES(p[P_SPLIT]) + orders_bytes(prob));
+}
+
+static void split_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_kernel *k)
+{
+    rows_kernel(dev, prob, p, k);
+    k->source = "sample/sample_split.hip";
+    k->entry = "sample_split";
+    rfg_kernel_macro(k, "SPLIT", p[P_SPLIT]);
+}
+
+static void split_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                         struct rfg_launch *l)
+{
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)(prob->v[SAMPLE_B] * p[P_SPLIT]), 1, 1 },
+                              { (uint32_t)p[P_THREADS], 1, 1 },
+                              0 };
+}
+
+const struct rfg_variant sample_split = {
+    .name = "sample_split",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(split_params),
+    .params = split_params,
+    .supports = split_supports,
+    .valid = rows_valid,
+    .worth = split_worth,
+    .predict = split_predict,
+    .workspace = split_workspace,
+    .kernel = split_kernel,
+    .launch = split_launch,
+};
+
+/* ---- portable --------------------------------------------------------------------------------------------------- */
 
 static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
                             struct rfg_kernel *k)
@@ -104,6 +209,7 @@ const struct rfg_variant sample_portable = {
     .kind = RFG_VARIANT_KERNEL,
     .supports = rows_supports,
     .predict = portable_predict,
+    .workspace = rows_workspace,
     .kernel = portable_kernel,
     .launch = portable_launch,
 };

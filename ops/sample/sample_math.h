@@ -73,11 +73,11 @@ SAMPLE_FN void sample_defaults(struct sample_row *r)
 
 SAMPLE_FN float sample_penalised(const struct sample_row *r, float l, int count, int in_prompt)
 {
-    if (count > 0 || in_prompt)
-        l = l > 0.0f ? SAMPLE_MUL(l, r->inverse_repetition) : SAMPLE_MUL(l, r->repetition);
-    if (count > 0)
-        l = SAMPLE_FMA(-r->frequency, (float)count, l) - r->presence;
-    return l;
+    float divided = SAMPLE_MUL(l, r->inverse_repetition), multiplied = SAMPLE_MUL(l, r->repetition);
+    float repeated = l > 0.0f ? divided : multiplied;
+    l = count > 0 || in_prompt ? repeated : l;
+    float fewer = SAMPLE_FMA(-r->frequency, (float)count, l) - r->presence;
+    return count > 0 ? fewer : l;
 }
 
 /* exp((l - largest) / temperature), in units of 2^-40, rounded down; 0 below min_p. l by its order, as sample_order()
@@ -85,12 +85,9 @@ SAMPLE_FN float sample_penalised(const struct sample_row *r, float l, int count,
 SAMPLE_FN unsigned long long sample_weight(const struct sample_row *r, unsigned int order, unsigned int largest,
                                            int filtered)
 {
-    if (order >= largest)
-        return SAMPLE_ONE;
     float t = SAMPLE_MUL(SAMPLE_MUL(sample_of_order(order) - sample_of_order(largest), r->inverse_temperature),
                          0x1.715476p+0f);
-    if (!(t > -41.0f))
-        return 0;
+    t = t > -41.0f ? t : -41.0f;
     int n = (int)t;
     float f = t - (float)n; /* in (-1, 0]; 2^f by a polynomial that is 1 at 0, within 2.2e-8 */
     float p = SAMPLE_FMA(f, 0x1.c8c1aap-14f, 0x1.4e10eep-10f);
@@ -100,7 +97,8 @@ SAMPLE_FN unsigned long long sample_weight(const struct sample_row *r, unsigned 
     p = SAMPLE_FMA(f, p, 0x1.62e42cp-1f);
     p = SAMPLE_FMA(f, p, 1.0f);
     unsigned long long w = (unsigned long long)(unsigned int)SAMPLE_MUL(p, 0x1p24f) << 16 >> -n;
-    return filtered && w >> 16 < r->min_p ? 0 : w;
+    w = filtered && w >> 16 < r->min_p ? 0 : w;
+    return order >= largest ? SAMPLE_ONE : w;
 }
 
 /* The upper half of a product. */

@@ -58,14 +58,29 @@ static const struct op_case layouts[] = {
     { "sample f32->i64 B=2 V=128256 top_k=1 top_p=1", R, false },
 };
 
+/* Rows shared by workgroups: lists that are full, that are not, parts without a token. */
+static const struct op_case parts[] = {
+    { "sample f32->i32 B=6 V=40000 temperature=1 top_k=1", I, false, "sample_split{threads=256,split=4}" },
+    { "sample f32->i32 B=24 V=3001 temperature=1 top_k=1 top_p=1 min_p=1", R, false,
+      "sample_split{threads=256,split=8}" },
+    { "sample bf16->i64 B=24 V=2500 top_k=1 top_p=1 repetition=1 counts=1", R, false,
+      "sample_split{threads=256,split=4}" },
+    { "sample f16->i32 B=24 V=77 temperature=1 top_k=1 top_p=1 joint=1", R, false,
+      "sample_split{threads=256,split=16}" },
+    { "sample f32->i32 B=24 V=9 top_k=1", S, false, "sample_split{threads=256,split=16}" },
+    { "sample f32->i32 B=16 V=600 temperature=1 top_k=1", S, false, "sample_split{threads=512,split=4}" },
+    { "sample bf16->i32 B=6 V=5000 temperature=1 top_k=1", I, false, "sample_split{threads=512,split=8}" },
+};
+
 OP_CASES(right_filters, filters, "filters of samples")
 OP_CASES(right_penalties, penalties, "penalties of samples")
+OP_CASES(right_parts, parts, "samples of rows in parts")
 OP_CASES(right_values, values, "samples of NaN, inf, integers")
 OP_CASES(right_layouts, layouts, "strides and alignment of samples")
 
 START_TEST(rows_by_turns)
 {
-    op_few_groups(op_device(_i), "sample f32->i32 B=20 V=300 top_k=1 top_p=1", "sample_rows{threads=256}", 3);
+    op_few_groups(op_device(_i), "sample f32->i32 B=20 V=300 top_k=1 top_p=1", "sample_rows{threads=512}", 3);
     op_few_groups(op_device(_i), "sample bf16->i64 B=20 V=300", "sample_portable{}", 2);
 }
 END_TEST
@@ -268,8 +283,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main(
-        "sample",
-        OP_TESTS(right_filters, right_penalties, right_values, right_layouts, rows_by_turns, any_batch, frequency),
-        OP_TESTS(generator));
+    return op_main("sample",
+                   OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, rows_by_turns,
+                            any_batch, frequency),
+                   OP_TESTS(generator));
 }
