@@ -276,6 +276,10 @@ const char *emu_host(void);
 __attribute__((format(printf, 5, 6))) void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check,
                                                       uint64_t lanes, const char *fmt, ...);
 
+/* The same of what is right but may not be meant: neither counted nor a failure. */
+__attribute__((format(printf, 5, 6))) void emu_note(struct emu_wave *w, const struct emu_inst *i, const char *what,
+                                                    uint64_t lanes, const char *fmt, ...);
+
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 enum emu_space { EMU_GLOBAL, EMU_LDS_SPACE, EMU_SCRATCH };

@@ -158,6 +158,20 @@ static void totals(const struct counts *c, uint64_t *all, uint64_t *missing)
     }
 }
 
+/* Is it a word that no disassembler knows, where a wave would run it: what pads and data come after an end or a jump.
+ */
+static bool is_undecodable(const struct emu_program *prog, const struct emu_inst *inst)
+{
+    if (strcmp(inst->op->name, ".long") || inst == prog->inst || inst->address >= prog->size)
+        return false;
+    const struct emu_inst *before = inst - 1;
+    while (before > prog->inst && before->op && !strcmp(before->op->name, ".long"))
+        before--;
+    const char *name = before->op ? before->op->name : "";
+    return strcmp(name, ".long") && strcmp(name, "s_endpgm") && strcmp(name, "s_branch") &&
+           strcmp(name, "s_setpc_b64") && strcmp(name, "s_code_end");
+}
+
 /* The kernels' own code, without what pads it. */
 static void count_code(const struct emu_code *code, struct counts *c)
 {
@@ -171,7 +185,8 @@ static void count_code(const struct emu_code *code, struct counts *c)
                 text[strcspn(text, " \t\n")] = 0;
                 name = text;
             }
-            add(c, name, 1, !inst->fn);
+            bool undecodable = inst->op && is_undecodable(&code->program[p], inst);
+            add(c, undecodable ? "(undecodable)" : name, 1, !inst->fn || undecodable);
         }
 }
 

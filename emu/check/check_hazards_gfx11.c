@@ -70,7 +70,8 @@ void emu_hazard_classes_gfx11(struct emu_effect *e, const struct emu_program *pr
     }
     if (i->op->cls == EMU_SALU || i->op->cls == EMU_BRANCH)
         m |= G11_SALU | (writes(e, is_exec) ? G11_SALU_EXEC : 0);
-    if (is_flat_or_vmem(i) || is_lds(i) || !(depctr >> 12))
+    /* buffer_gl0_inv and buffer_gl1_inv are MUBUF: isVMEM() in fixVALUTransUseHazard() */
+    if (is_flat_or_vmem(i) || is_lds(i) || !(depctr >> 12) || emu_begins(name, "buffer_gl"))
         m |= G11_DONE;
     if (!(depctr & 1))
         m |= G11_SALU_DONE;

@@ -1,40 +1,68 @@
 /* SPDX-License-Identifier: MIT
  *
- * A workgroup's LDS, by words of four bytes:
+ * A workgroup's LDS, by words of four bytes; by bytes from the first store of less than a word on:
  *
- *   lds-race   two waves touch the same bytes, one of them writing, with no barrier between; or with one that the
- * writer reached before its store had been waited for missing-wait   a wave reads what its own load from memory to LDS
- * still has under way
+ *   lds-race   two waves touch the same bytes of LDS, one of them writing, not both atomically, with no barrier
+ *       between; or with one that the writer reached before its store had been waited for. Not: waves that store the
+ *       same; the plain load that a compare-and-swap loop begins with
+ *   missing-wait   a wave reads what its own load from memory to LDS still has under way
  *
- * and which bytes were written at all (check_registers.c says where those that weren't end up). Atomics order
- * themselves. */
+ * and which bytes were written at all (check_registers.c says where those that weren't end up). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "watch.h"
 
+enum { BY_STORE, BY_LOAD, BY_ATOMIC };
+
 /* Who wrote last and who read since, which of its bytes, in which epoch (barriers so far). */
-struct word {
+struct cell {
     uint32_t write_epoch, read_epoch;
-    uint32_t seq; /* of the writer's operation: lgkm, or vm if by_load */
-    uint8_t writer, reader, written, read, defined;
-    bool many_readers, by_load;
+    uint32_t seq;              /* of the writer's operation: lgkm, or vm if by a load to LDS */
+    uint32_t writers, readers; /* waves; several writers: atomics, or stores of the same */
+    uint8_t writer;            /* the last one + 1 */
+    uint8_t by, written, read, defined;
 };
 
+/* A plain load and another wave's atomic: right if the loading wave's compare-and-swap follows. */
+struct maybe {
+    const struct emu_inst *inst;
+    uint32_t at;
+    int reader, lane, other;
+    bool wrote; /* the other had written, else it does now */
+};
+#define MAYBES 64
+
 struct emu_lds_shadow {
-    uint32_t epoch, first;           /* first: of this workgroup; what is older is another's */
+    uint32_t epoch, first; /* first: of this workgroup; what is older is another's */
+    uint32_t bytes;
+    unsigned shift;                  /* of a cell: 2: words, 0: bytes */
     struct emu_progress *at_barrier; /* of each wave */
-    struct word word[];
+    struct maybe maybe[MAYBES];
+    int n_maybe;
+    struct cell *cell;
 };
 
 struct emu_lds_shadow *emu_lds_create(uint32_t bytes, int waves)
 {
-    size_t words = bytes / 4 + 1;
-    struct emu_lds_shadow *s =
-        calloc(1, sizeof(*s) + words * sizeof(struct word) + (size_t)waves * sizeof(*s->at_barrier));
+    struct emu_lds_shadow *s = calloc(1, sizeof(*s) + (size_t)waves * sizeof(*s->at_barrier));
+    if (!s)
+        return NULL;
+    s->at_barrier = (struct emu_progress *)(s + 1);
+    s->bytes = bytes;
+    s->shift = 2;
+    s->cell = calloc(bytes / 4 + 5, sizeof(*s->cell));
+    if (s->cell)
+        return s;
+    free(s);
+    return NULL;
+}
+
+void emu_lds_destroy(struct emu_lds_shadow *s)
+{
     if (s)
-        s->at_barrier = (struct emu_progress *)&s->word[words];
-    return s;
+        free(s->cell);
+    free(s);
 }
 
 void emu_lds_begin(struct emu_workgroup *wg)
@@ -42,120 +70,278 @@ void emu_lds_begin(struct emu_workgroup *wg)
     struct emu_lds_shadow *s = wg->shadow;
     memset(s->at_barrier, 0, (size_t)wg->n_waves * sizeof(*s->at_barrier));
     s->first = ++s->epoch;
+    s->n_maybe = 0;
 }
 
-static struct word *word_at(struct emu_lds_shadow *s, uint32_t at)
+/* From words to bytes. */
+static void split(struct emu_lds_shadow *s)
 {
-    struct word *b = &s->word[at];
-    if (b->write_epoch < s->first && b->read_epoch < s->first)
-        *b = (struct word){ 0 };
-    return b;
+    struct cell *cell = calloc((size_t)s->bytes + 20, sizeof(*cell));
+    if (!cell)
+        return;
+    for (uint32_t k = 0; k < s->bytes + 16; k++) {
+        const struct cell *from = &s->cell[k / 4];
+        cell[k] = *from;
+        cell[k].written = from->written >> (k & 3) & 1;
+        cell[k].read = from->read >> (k & 3) & 1;
+        cell[k].defined = from->defined >> (k & 3) & 1;
+    }
+    free(s->cell);
+    s->cell = cell;
+    s->shift = 0;
 }
 
-static bool done(const struct word *b, const struct emu_progress *p)
+static struct cell *cell_at(struct emu_lds_shadow *s, uint32_t at)
 {
-    return (int32_t)((b->by_load ? p->vm_done : p->lgkm_done) - b->seq) >= 0;
+    struct cell *c = &s->cell[at];
+    if (c->write_epoch < s->first && c->read_epoch < s->first)
+        *c = (struct cell){ 0 };
+    return c;
+}
+
+static bool done(const struct cell *c, const struct emu_progress *p)
+{
+    return (int32_t)((c->by == BY_LOAD ? p->vm_done : p->lgkm_done) - c->seq) >= 0;
 }
 
 static void race(struct emu_wave *w, const struct emu_inst *i, int lane, const char *does, uint32_t at, const char *did,
                  int other, const char *why)
 {
     if (w->checks->groups & EMU_CHECK_LDS)
-        emu_report(w, i, "lds-race", 1ull << lane, "%s LDS at offset %u, which wave %d %s %s", does, at * 4, other - 1,
-                   did, why);
+        emu_report(w, i, "lds-race", 1ull << lane, "%s LDS at offset %u, which wave %d %s %s", does, at, other, did,
+                   why);
 }
+
+static int other_of(uint32_t waves, uint32_t me)
+{
+    return __builtin_ctz(waves & ~me);
+}
+
+/* ---- compare-and-swap loops -------------------------------------------------------------------------------------- */
+
+static void may_be_right(struct emu_workgroup *wg, const struct maybe *m)
+{
+    struct emu_lds_shadow *s = wg->shadow;
+    if (s->n_maybe < MAYBES)
+        s->maybe[s->n_maybe++] = *m;
+}
+
+static void compare_and_swap(struct emu_workgroup *wg, uint32_t at, int wave)
+{
+    struct emu_lds_shadow *s = wg->shadow;
+    int n = 0;
+    for (int k = 0; k < s->n_maybe; k++)
+        if (s->maybe[k].at != at || s->maybe[k].reader != wave)
+            s->maybe[n++] = s->maybe[k];
+    s->n_maybe = n;
+}
+
+/* What no compare-and-swap followed; wave < 0: of all waves. */
+static void tell_maybes(struct emu_workgroup *wg, int wave)
+{
+    struct emu_lds_shadow *s = wg->shadow;
+    int n = 0;
+    for (int k = 0; k < s->n_maybe; k++) {
+        const struct maybe *m = &s->maybe[k];
+        if (wave >= 0 && m->reader != wave)
+            s->maybe[n++] = *m;
+        else
+            race(&wg->wave[m->reader], m->inst, m->lane, "reads", m->at, m->wrote ? "wrote" : "writes", m->other,
+                 "by an atomic, with no barrier between");
+    }
+    s->n_maybe = n;
+}
+
+void emu_lds_wave_end(struct emu_wave *w)
+{
+    if (w->wg->shadow->n_maybe)
+        tell_maybes(w->wg, w->index);
+}
+
+/* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the bytes that nothing wrote. */
 static uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_t at, uint8_t bytes, int lane)
 {
     struct emu_lds_shadow *s = w->wg->shadow;
-    struct word *b = word_at(s, at);
-    uint8_t me = (uint8_t)(w->index + 1);
-    if (b->writer && (b->written & bytes)) {
-        if (b->writer == me) {
-            if (b->by_load && !done(b, emu_regs_progress(w)) && (w->checks->groups & EMU_CHECK_WAITS))
-                emu_report(
-                    w, i, "missing-wait", 1ull << lane,
-                    "reads LDS at offset %u while a load from memory to it is under way: no s_waitcnt vmcnt waited "
-                    "for it",
-                    at * 4);
-        } else if (b->write_epoch == s->epoch)
-            race(w, i, lane, "reads", at, "wrote", b->writer, "with no barrier between");
-        else if (!done(b, &s->at_barrier[b->writer - 1]))
-            race(w, i, lane, "reads", at, "wrote", b->writer, "and reached the barrier without waiting for it");
+    struct cell *c = cell_at(s, at);
+    uint32_t me = 1u << w->index;
+    if (c->writer && (c->written & bytes)) {
+        bool now = c->write_epoch == s->epoch;
+        if (now && (c->by == BY_ATOMIC ? c->writers & ~me : !(c->writers & me))) {
+            int other = other_of(c->writers, me);
+            if (c->by == BY_ATOMIC)
+                may_be_right(w->wg, &(struct maybe){ w->checks->current, at << s->shift, w->index, lane, other, true });
+            else
+                race(w, i, lane, "reads", at << s->shift, "wrote", other, "with no barrier between");
+        } else if (!now && c->writer != w->index + 1 && !done(c, &s->at_barrier[c->writer - 1]))
+            race(w, i, lane, "reads", at << s->shift, "wrote", c->writer - 1,
+                 "and reached the barrier without waiting for it");
+        else if (c->writer == w->index + 1 && c->by == BY_LOAD && !done(c, emu_regs_progress(w)) &&
+                 (w->checks->groups & EMU_CHECK_WAITS))
+            emu_report(w, i, "missing-wait", 1ull << lane,
+                       "reads LDS at offset %u while a load from memory to it is under way: no s_waitcnt vmcnt waited "
+                       "for it",
+                       at << s->shift);
     }
-    if (b->read_epoch != s->epoch) {
-        b->read_epoch = s->epoch;
-        b->reader = me;
-        b->read = bytes;
-        b->many_readers = false;
-    } else {
-        b->read |= bytes;
-        b->many_readers |= b->reader != me;
+    if (c->read_epoch != s->epoch) {
+        c->read_epoch = s->epoch;
+        c->readers = c->read = 0;
     }
-    return bytes & (uint8_t)~b->defined;
+    c->readers |= me;
+    c->read |= bytes;
+    return bytes & (uint8_t)~c->defined;
+}
+
+/* Does LDS hold already what the lane stores there? */
+static bool same_there(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
+                       uint32_t from, uint32_t to)
+{
+    uint8_t bytes[16];
+    if (a->data == EMU_NONE)
+        return false;
+    emu_stored_bytes(w, i, a, lane, bytes);
+    for (uint32_t b = from; b < to; b++)
+        if (w->wg->lds[b] != bytes[b - a->addr[lane]])
+            return false;
+    return true;
+}
+
+static void written(const struct emu_wave *w, struct cell *c, uint8_t bytes, uint8_t by, bool together)
+{
+    const struct emu_lds_shadow *s = w->wg->shadow;
+    const struct emu_progress *p = emu_regs_progress(w);
+    bool more = c->write_epoch == s->epoch && (together || c->writer == w->index + 1);
+    c->written = more ? c->written | bytes : bytes;
+    c->writers = (more && together ? c->writers : 0) | 1u << w->index;
+    c->write_epoch = s->epoch;
+    c->writer = (uint8_t)(w->index + 1);
+    c->by = by;
+    c->seq = by == BY_LOAD ? p->vm_issued : p->lgkm_issued;
 }
 
 static void store(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, uint32_t at, uint8_t bytes,
-                  int lane, bool defined)
+                  int lane, uint8_t defined)
 {
     struct emu_lds_shadow *s = w->wg->shadow;
-    struct word *b = word_at(s, at);
-    const struct emu_progress *p = emu_regs_progress(w);
-    uint8_t me = (uint8_t)(w->index + 1);
-    bool current = b->write_epoch == s->epoch;
-    if (current && b->writer != me && (b->written & bytes))
-        race(w, i, lane, "writes", at, "wrote", b->writer, "with no barrier between");
-    else if (b->read_epoch == s->epoch && (b->reader != me || b->many_readers) && (b->read & bytes))
-        race(w, i, lane, "writes", at, "read", b->reader, "with no barrier between");
-    b->written = current && b->writer == me ? b->written | bytes : bytes;
-    b->write_epoch = s->epoch;
-    b->writer = me;
-    b->by_load = a->indirect;
-    b->seq = a->indirect ? p->vm_issued : p->lgkm_issued;
-    b->defined = defined ? b->defined | bytes : b->defined & (uint8_t)~bytes;
+    struct cell *c = cell_at(s, at);
+    uint32_t me = 1u << w->index, lo = (at << s->shift) + (uint32_t)__builtin_ctz(bytes);
+    bool together = false;
+    if (c->write_epoch == s->epoch && (c->written & bytes) && (c->writers & ~me)) {
+        together = c->by == BY_STORE && same_there(w, i, a, lane, lo, lo + (uint32_t)__builtin_popcount(bytes));
+        if (!together)
+            race(w, i, lane, "writes", at << s->shift, "wrote", other_of(c->writers, me), "with no barrier between");
+        else if (w->checks->groups & EMU_CHECK_NOTES)
+            emu_note(w, i, "equal-stores", 1ull << lane, "stores to LDS at offset %u what wave %d stored there",
+                     at << s->shift, other_of(c->writers, me));
+    } else if (c->read_epoch == s->epoch && (c->read & bytes) && (c->readers & ~me))
+        race(w, i, lane, "writes", at << s->shift, "read", other_of(c->readers, me), "with no barrier between");
+    written(w, c, bytes, a->indirect ? BY_LOAD : BY_STORE, together);
+    c->defined = (c->defined & (uint8_t)~bytes) | (defined & bytes);
+}
+
+/* Returns the bytes that nothing wrote. */
+static uint8_t atomic(struct emu_wave *w, const struct emu_inst *i, uint32_t at, uint8_t bytes, int lane)
+{
+    struct emu_lds_shadow *s = w->wg->shadow;
+    struct cell *c = cell_at(s, at);
+    uint32_t me = 1u << w->index, place = at << s->shift;
+    uint8_t unknown = bytes & (uint8_t)~c->defined;
+    if (c->write_epoch == s->epoch && (c->written & bytes) && c->by != BY_ATOMIC && (c->writers & ~me))
+        race(w, i, lane, "writes", place, "wrote", other_of(c->writers, me), "with no barrier between");
+    else if (c->writer && c->write_epoch != s->epoch && (c->written & bytes) && c->writer != w->index + 1 &&
+             !done(c, &s->at_barrier[c->writer - 1]))
+        race(w, i, lane, "writes", place, "wrote", c->writer - 1, "and reached the barrier without waiting for it");
+    if (strstr(i->op->name, "cmps")) {
+        c->readers &= ~me;
+        compare_and_swap(w->wg, place, w->index);
+    }
+    if (c->read_epoch == s->epoch && (c->read & bytes))
+        for (uint32_t readers = c->readers & ~me; readers; readers &= readers - 1) {
+            int reader = __builtin_ctz(readers);
+            if (w->wg->wave[reader].stop == EMU_END)
+                race(w, i, lane, "writes", place, "read", reader, "with no barrier between");
+            else
+                may_be_right(w->wg, &(struct maybe){ w->checks->current, place, reader, lane, w->index, false });
+        }
+    /* After a store of its own the wave's atomic doesn't make that one. */
+    bool stored = c->write_epoch == s->epoch && c->by == BY_STORE && c->writers == me;
+    written(w, c, bytes, stored ? BY_STORE : BY_ATOMIC, c->by == BY_ATOMIC);
+    c->defined |= bytes;
+    return unknown;
+}
+
+/* Byte by byte: which were written. stored: of what goes there, those that are known. */
+static uint16_t touch(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int l, uint16_t stored)
+{
+    unsigned shift = w->wg->shadow->shift, size = 1u << shift;
+    uint32_t from = (uint32_t)a->addr[l], to = from + a->bytes;
+    uint16_t known = UINT16_MAX;
+    for (uint32_t at = from >> shift; at << shift < to && w->stop != EMU_FAULT; at++) {
+        uint32_t base = at << shift, lo = from > base ? from - base : 0, hi = to < base + size ? to - base : size;
+        uint8_t part = (uint8_t)((1u << hi) - (1u << lo)), unknown = 0;
+        uint32_t first = base + lo - from; /* of the access' bytes */
+        if (a->kind == EMU_LOAD)
+            unknown = load(w, i, at, part, l);
+        else if (a->kind == EMU_STORE)
+            store(w, i, a, at, part, l, (uint8_t)(stored >> first << lo));
+        else
+            unknown = atomic(w, i, at, part, l);
+        known &= (uint16_t) ~(unknown >> lo << first);
+    }
+    return known;
+}
+
+/* The bytes that a lane stores of which all is known. */
+static uint16_t known_stored(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane)
+{
+    uint16_t known = 0;
+    for (unsigned d = 0; d < (a->bytes + 3u) / 4; d++)
+        known |= (uint16_t)(emu_regs_bytes(w, i, a, d, lane) << 4 * d);
+    return known;
 }
 
 void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
 {
-    uint64_t bad[4] = { 0 };
-    uint64_t known[4] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
-    unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u;
-    if (a->kind == EMU_STORE && a->data != EMU_NONE)
-        for (unsigned d = 0; d < words; d++)
-            known[d] = emu_regs_defined(w, a->data + d);
+    uint16_t known[64];
+    uint64_t bad = 0, partly = 0;
+    unsigned words = (a->bytes + 3u) / 4, want = a->bytes < 4 ? (1u << a->bytes) - 1 : 15;
+    bool small = a->bytes < 4;
+    for (uint64_t m = a->kind == EMU_LOAD ? 0 : a->lanes; m; m &= m - 1)
+        small |= a->addr[__builtin_ctzll(m)] & 3;
+    if (small && a->kind != EMU_LOAD && w->wg->shadow->shift)
+        split(w->wg->shadow);
+    for (unsigned d = 0; d < words && a->kind == EMU_STORE && a->data != EMU_NONE; d++)
+        partly |= ~emu_regs_defined(w, a->data + d);
     for (uint64_t m = a->lanes; m && w->stop != EMU_FAULT; m &= m - 1) {
         int l = __builtin_ctzll(m);
-        uint32_t from = (uint32_t)a->addr[l], to = from + a->bytes;
-        for (uint32_t at = from / 4; at * 4 < to; at++) {
-            uint32_t lo = from > at * 4 ? from - at * 4 : 0, hi = to < at * 4 + 4 ? to - at * 4 : 4;
-            uint8_t part = (uint8_t)((1u << hi) - (1u << lo));
-            unsigned first =
-                at * 4 > from ? (at * 4 - from) / 4 : 0; /* of the register's words: that with the part's first byte */
-            if (a->kind == EMU_LOAD) {
-                if (load(w, i, at, part, l)) {
-                    bad[first] |= 1ull << l;
-                    if (at * 4 > from && (at * 4 - from) % 4 && first + 1 < words)
-                        bad[first + 1] |= 1ull << l;
-                }
-            } else if (a->kind == EMU_STORE)
-                store(w, i, a, at, part, l, known[first < words ? first : words - 1] >> l & 1);
-            else {
-                struct word *b = word_at(w->wg->shadow, at);
-                b->defined |= part;
-                b->write_epoch = b->write_epoch < w->wg->shadow->first ? w->wg->shadow->first : b->write_epoch;
-            }
-        }
+        known[l] = touch(w, i, a, l, partly >> l & 1 ? known_stored(w, i, a, l) : UINT16_MAX);
+        bad |= (uint64_t)(known[l] != UINT16_MAX) << l;
     }
-    if (a->data != EMU_NONE && (w->checks->groups & EMU_CHECK_REGISTERS))
-        for (unsigned d = 0; d < words; d++)
-            if (bad[d])
-                emu_regs_undefined(w, a->data + d, bad[d], w->checks->current, true);
+    if (!bad || !(w->checks->groups & EMU_CHECK_REGISTERS))
+        return;
+    if (a->kind == EMU_ATOMIC)
+        emu_report(w, i, "uninitialised-lds", bad, "an atomic on LDS that nothing wrote, at offset %u",
+                   (uint32_t)a->addr[__builtin_ctzll(bad)]);
+    for (unsigned d = 0; d < words && a->kind == EMU_LOAD && a->data != EMU_NONE; d++) {
+        uint64_t lanes = 0;
+        uint32_t bits[64] = { 0 };
+        for (uint64_t m = bad; m; m &= m - 1) {
+            int l = __builtin_ctzll(m);
+            unsigned bytes = known[l] >> 4 * d & 15;
+            bits[l] = emu_bits_of_bytes(bytes);
+            lanes |= (uint64_t)((bytes & want) != want) << l;
+        }
+        if (lanes)
+            emu_regs_loaded(w, i, a, d, lanes, bits, EMU_FROM_LDS);
+    }
 }
 
 void emu_lds_barrier(struct emu_workgroup *wg)
 {
     struct emu_lds_shadow *s = wg->shadow;
+    if (s->n_maybe)
+        tell_maybes(wg, -1);
     s->epoch++;
     for (int k = 0; k < wg->n_waves; k++)
         s->at_barrier[k] = *emu_regs_progress(&wg->wave[k]);

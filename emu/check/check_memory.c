@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which bytes of device memory were ever written: a bit each, an eighth of the allocation, and nothing at all once all
- * of it was. What reads others marks its registers (check_registers.c); an atomic on them is reported at once. */
+ * of it was. What reads others marks its registers (check_registers.c); an atomic on them is reported at once.
+ *
+ * A wave's scratch has marks too: what was stored there with one keeps it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -84,13 +86,38 @@ void emu_memory_trust(const struct emu_memory *m)
             all_defined(m->block[k]->shadow);
 }
 
-/* Of four bytes, or fewer, those that nothing wrote. */
+/* Of four bytes, or fewer, those that were written: bit by byte. */
+static unsigned known_bytes(const struct emu_shadow *s, size_t at, size_t n)
+{
+    unsigned known = 0;
+    for (unsigned b = 0; b < n; b++)
+        known |= (unsigned)(s->bits[(at + b) / 8] >> (at + b) % 8 & 1) << b;
+    return known;
+}
+
 static bool undefined(const struct emu_shadow *s, size_t at, size_t n)
 {
     for (; n; at++, n--)
         if (!(s->bits[at / 8] >> at % 8 & 1))
             return true;
     return false;
+}
+
+uint32_t emu_bits_of_bytes(unsigned bytes)
+{
+    return (bytes & 1 ? 0xffu : 0) | (bytes & 2 ? 0xff00u : 0) | (bytes & 4 ? 0xff0000u : 0) |
+           (bytes & 8 ? 0xff000000u : 0);
+}
+
+void emu_regs_loaded(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
+                     uint64_t lanes, uint32_t *bits, enum emu_origin origin)
+{
+    for (int l = 0; l < 64 && a->bytes < 4; l++)
+        if (strstr(i->op->name, "d16_hi"))
+            bits[l] = bits[l] << 16 | 0xffff;
+        else if (bits[l] >> (8 * a->bytes - 1) & 1) /* its sign */
+            bits[l] |= ~0u << 8 * a->bytes;
+    emu_regs_undefined(w, a->data + word, lanes, bits, w->checks->current, origin);
 }
 
 static bool undefined_words(const struct emu_shadow *s, size_t at, unsigned bytes)
@@ -108,6 +135,7 @@ void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struc
                        const struct emu_block *b)
 {
     uint64_t bad[16] = { 0 }, any = 0;
+    uint32_t known[16][64];
     unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u;
     for (uint64_t m = a->lanes; m; m &= m - 1) {
         int l = __builtin_ctzll(m);
@@ -125,9 +153,13 @@ void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struc
         if (!undefined_words(s, at, a->bytes))
             continue;
         any |= 1ull << l;
-        for (unsigned d = 0; d < words; d++)
-            if (undefined(s, at + 4 * d, a->bytes < 4 ? a->bytes : 4))
+        for (unsigned d = 0; d < words; d++) {
+            unsigned size = a->bytes < 4 ? a->bytes : 4;
+            unsigned bytes = known_bytes(s, at + 4 * d, size);
+            known[d][l] = emu_bits_of_bytes(bytes);
+            if (bytes != (1u << size) - 1)
                 bad[d] |= 1ull << l;
+        }
         if (a->kind == EMU_ATOMIC)
             define(s, at, a->bytes);
     }
@@ -140,5 +172,67 @@ void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struc
     } else if (a->data != EMU_NONE)
         for (unsigned d = 0; d < words; d++)
             if (bad[d])
-                emu_regs_undefined(w, a->data + d, bad[d], w->checks->current, false);
+                emu_regs_loaded(w, i, a, d, bad[d], known[d], EMU_FROM_MEMORY);
+}
+
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
+
+struct emu_scratch_shadow {
+    size_t bytes, used; /* used: the marks from there on are clear */
+    uint8_t known[];    /* bits of each byte, as they lie in memory: spilled lane masks are known in part */
+};
+
+struct emu_scratch_shadow *emu_scratch_create(size_t bytes)
+{
+    struct emu_scratch_shadow *s = calloc(1, sizeof(*s) + bytes);
+    if (s)
+        s->bytes = bytes;
+    return s;
+}
+
+void emu_scratch_begin(struct emu_scratch_shadow *s)
+{
+    memset(s->known, 0, s->used);
+    s->used = 0;
+}
+
+/* Scratch instructions give offsets of a work-item's own, others addresses. Bytes of a word are together; its next word
+ * is behind those of the other lanes, but for a buffer's, whose words are asked for one by one. */
+static size_t scratch_place(const struct emu_wave *w, const struct emu_access *a, int lane, unsigned byte)
+{
+    uint64_t at = a->addr[lane] + byte;
+    if (a->space == EMU_SCRATCH)
+        return (at & ~3ull) * w->wave_size + (size_t)lane * 4 + (at & 3);
+    return at - (uint64_t)(uintptr_t)w->scratch;
+}
+
+void emu_scratch_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
+{
+    struct emu_scratch_shadow *s = w->checks->scratch;
+    unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u, size = a->bytes < 4 ? a->bytes : 4;
+    bool store = a->kind != EMU_LOAD, from_register = a->kind == EMU_STORE && a->data != EMU_NONE;
+    for (unsigned d = 0; d < words; d++) {
+        uint64_t bad = 0;
+        uint32_t known[64] = { 0 };
+        for (uint64_t m = a->lanes; m; m &= m - 1) {
+            int l = __builtin_ctzll(m);
+            uint32_t bits = from_register ? emu_regs_bits(w, a->data + d, l) : UINT32_MAX;
+            if (a->bytes < 4 && strstr(i->op->name, "d16_hi"))
+                bits >>= 16;
+            for (unsigned b = 0; b < size; b++) {
+                size_t at = scratch_place(w, a, l, 4 * d + b);
+                if (at >= s->bytes)
+                    continue;
+                if (store) {
+                    s->known[at] = (uint8_t)(bits >> 8 * b);
+                    s->used = at >= s->used ? at + 1 : s->used;
+                } else
+                    known[l] |= (uint32_t)s->known[at] << 8 * b;
+            }
+            if (!store && known[l] != (uint32_t)((1ull << 8 * size) - 1))
+                bad |= 1ull << l;
+        }
+        if (bad && a->data != EMU_NONE)
+            emu_regs_loaded(w, i, a, d, bad, known, EMU_FROM_SCRATCH);
+    }
 }

@@ -12,29 +12,32 @@
  * buffer_gl0_inv). The rules are those of LLVM's AMDGPU memory models for agent scope.
  *
  * Each wave has a vector clock whose time is its count of memory operations (the counters of s_waitcnt), so that what a
- * wait covers needs no other book. Memory's side is kept for pages that a kernel wrote, by granules of 16 bytes: the
- * last writer and the last reader; of several readers the last. So a write that follows reads of a page that no kernel
- * wrote before goes unseen, as does what hides behind another wave's disjoint bytes of a granule, or behind those that
- * the same wave wrote after a release. */
+ * wait covers needs no other book. Memory's side is kept by granules of 16 bytes, the last writer and the last reader
+ * of each; a page's become granules of 4 bytes, then of one, where one writer is no longer enough. Of several readers
+ * the last counts.
+ *
+ * No race: waves that store the same (who reads then needs no order with any of them); the plain load that a
+ * compare-and-swap loop begins with, if the swap follows. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "check_clocks.h"
 #include "watch.h"
 
 #define PAGE     4096
-#define GRANULE  16
 #define MAX_WAVE ((1u << 22) - 2)
 #define FEW      4 /* lanes of an atomic or a store that may be for synchronisation */
 
 /* ---- epochs: who, where, when --------------------------------------------------------------------------------------
  */
 
-enum { ATOMIC = 1, THROUGH = 2 };
+/* ATOMIC: or a store that may be one; SURELY: is one, or says that it is atomic. */
+enum { ATOMIC = 1, THROUGH = 2, SURELY = 4 };
 
 static uint64_t pack(uint32_t wave, uint32_t inst, uint32_t clock, unsigned flags)
 {
-    return (uint64_t)(wave + 1) << 42 | (uint64_t)(inst & 0x1ffff) << 25 | (uint64_t)(clock & 0x7fffff) << 2 | flags;
+    return (uint64_t)(wave + 1) << 42 | (uint64_t)(inst & 0xffff) << 26 | (uint64_t)(clock & 0x7fffff) << 3 | flags;
 }
 static uint32_t wave_of(uint64_t e)
 {
@@ -42,94 +45,11 @@ static uint32_t wave_of(uint64_t e)
 }
 static uint32_t inst_of(uint64_t e)
 {
-    return e >> 25 & 0x1ffff;
+    return e >> 26 & 0xffff;
 }
 static uint32_t clock_of(uint64_t e)
 {
-    return e >> 2 & 0x7fffff;
-}
-
-/* ---- vector clocks --------------------------------------------------------------------------------------------------
- */
-
-/* Of a wave: its writes up to w are ordered before, those up to wb were written back too; its reads up to r. */
-struct entry {
-    uint32_t wave, w, wb, r;
-};
-struct clock {
-    struct entry *e; /* by wave */
-    int n, room;
-};
-
-static const struct entry *find(const struct clock *c, uint32_t wave)
-{
-    int lo = 0, hi = c->n;
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-        if (c->e[mid].wave < wave)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < c->n && c->e[lo].wave == wave ? &c->e[lo] : NULL;
-}
-
-static bool reserve(struct clock *c, int n)
-{
-    if (n <= c->room)
-        return true;
-    struct entry *e = realloc(c->e, (size_t)(n + n / 2 + 8) * sizeof(*e));
-    if (!e)
-        return false;
-    c->e = e;
-    c->room = n + n / 2 + 8;
-    return true;
-}
-
-static void raise_to(struct entry *to, const struct entry *from)
-{
-    to->w = from->w > to->w ? from->w : to->w;
-    to->wb = from->wb > to->wb ? from->wb : to->wb;
-    to->r = from->r > to->r ? from->r : to->r;
-}
-
-/* to: the later of both, wave by wave. Out of memory: what isn't known is reported as a race, never the other way. */
-static void join_entries(struct clock *to, const struct entry *from, int n)
-{
-    if (!n || !reserve(to, to->n + n))
-        return;
-    int a = to->n - 1, b = n - 1, new = 0;
-    for (int i = 0, k = 0; k < n; k++) {
-        while (i < to->n && to->e[i].wave < from[k].wave)
-            i++;
-        new += i == to->n || to->e[i].wave != from[k].wave;
-    }
-    int at = to->n + new - 1;
-    to->n += new;
-    for (; b >= 0; at--)
-        if (a >= 0 && to->e[a].wave > from[b].wave)
-            to->e[at] = to->e[a--];
-        else if (a >= 0 && to->e[a].wave == from[b].wave) {
-            to->e[at] = to->e[a--];
-            raise_to(&to->e[at], &from[b--]);
-        } else
-            to->e[at] = from[b--];
-}
-
-static void join(struct clock *to, const struct clock *from)
-{
-    join_entries(to, from->e, from->n);
-}
-
-static void copy(struct clock *to, const struct clock *from)
-{
-    if (!reserve(to, from->n)) {
-        to->n = 0;
-        return;
-    }
-    if (from->n)
-        memcpy(to->e, from->e, (size_t)from->n * sizeof(*from->e));
-    to->n = from->n;
+    return e >> 3 & 0x7fffff;
 }
 
 /* ---- a wave's
@@ -217,10 +137,21 @@ struct sync {
     uint64_t address; /* 0: free */
     struct clock released;
 };
+/* A plain load and another wave's atomic: right if the loading wave's compare-and-swap follows. */
+struct maybe {
+    uint64_t address, lanes, other;
+    const struct emu_inst *inst;
+    uint32_t reader;
+    uint8_t order;
+    bool wrote; /* the other is a write */
+};
 struct emu_races {
     struct sync *sync;
     size_t n, room; /* room: a power of two */
     uint32_t generation;
+    struct maybe *maybe;
+    size_t n_maybe, maybe_room;
+    uint8_t *ended; /* a bit for each wave */
 };
 
 static uint32_t generations; /* launches so far; one at a time runs checks that share pages */
@@ -233,6 +164,10 @@ struct emu_races *emu_races_create(struct emu_launch *l)
         return NULL;
     }
     struct emu_races *r = calloc(1, sizeof(*r));
+    if (r && !(r->ended = calloc(l->n_workgroups * (uint64_t)l->waves / 8 + 1, 1))) {
+        free(r);
+        return NULL;
+    }
     if (r)
         r->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
     return r;
@@ -245,6 +180,8 @@ void emu_races_destroy(struct emu_races *r)
     for (size_t k = 0; k < r->room; k++)
         free(r->sync[k].released.e);
     free(r->sync);
+    free(r->maybe);
+    free(r->ended);
     free(r);
 }
 
@@ -407,53 +344,82 @@ void emu_races_barrier(struct emu_workgroup *wg)
 struct granule {
     uint64_t writer, reader;
     uint16_t written, read; /* bytes */
+    bool same;              /* more than one wave stored the same */
 };
 struct page {
     uint32_t generation;
-    struct granule granule[PAGE / GRANULE];
+    unsigned shift; /* of a granule's size: 4, 2, 0 */
+    struct granule *granule;
 };
 struct emu_pages {
     size_t n;
-    struct page *page[];
+    struct page page[];
 };
 
 void emu_races_forget(struct emu_pages **pages)
 {
     for (size_t k = 0; *pages && k < (*pages)->n; k++)
-        free((*pages)->page[k]);
+        free((*pages)->page[k].granule);
     free(*pages);
     *pages = NULL;
 }
 
-/* NULL: no kernel wrote there, and this one doesn't now; or there is no memory. */
-static struct page *page_at(const struct emu_races *r, const struct emu_block *b, uint64_t address, bool make)
+/* NULL: there is no memory, or it isn't watched. */
+static struct page *page_at(const struct emu_races *r, const struct emu_block *b, uint64_t address)
 {
     struct emu_pages **pages = emu_memory_pages(b);
     uint64_t base = b->lo & ~(uint64_t)(PAGE - 1);
-    size_t at = (address - base) / PAGE;
-    if (!pages || (!*pages && !make))
+    if (!pages)
         return NULL;
     if (!*pages) {
         size_t n = (b->hi - 1 - base) / PAGE + 1;
-        *pages = calloc(1, sizeof(**pages) + n * sizeof(struct page *));
+        *pages = calloc(1, sizeof(**pages) + n * sizeof(struct page));
         if (!*pages)
             return NULL;
         (*pages)->n = n;
     }
-    struct page **p = &(*pages)->page[at];
-    if (!*p && make)
-        *p = calloc(1, sizeof(**p));
-    if (*p && (*p)->generation != r->generation) {
-        memset((*p)->granule, 0, sizeof((*p)->granule));
-        (*p)->generation = r->generation;
+    struct page *p = &(*pages)->page[(address - base) / PAGE];
+    if (p->granule && p->generation != r->generation) {
+        if (p->shift != 4) {
+            free(p->granule);
+            p->granule = NULL;
+        } else
+            memset(p->granule, 0, (PAGE >> 4) * sizeof(struct granule));
     }
-    return *p;
+    if (!p->granule) {
+        p->shift = 4;
+        p->granule = calloc(PAGE >> 4, sizeof(struct granule));
+    }
+    p->generation = r->generation;
+    return p->granule ? p : NULL;
+}
+
+/* Each granule becomes four; or sixteen, of one byte. False: there is no memory. */
+static bool split(struct page *p, unsigned shift)
+{
+    struct granule *finer = calloc(PAGE >> shift, sizeof(*finer));
+    if (!finer)
+        return false;
+    for (size_t k = 0; k < (size_t)PAGE >> shift; k++) {
+        const struct granule *from = &p->granule[k << shift >> p->shift];
+        unsigned at = (unsigned)(k << shift) & ((1u << p->shift) - 1), mask = (1u << (1u << shift)) - 1;
+        finer[k].written = from->written >> at & mask;
+        finer[k].read = from->read >> at & mask;
+        finer[k].writer = finer[k].written ? from->writer : 0;
+        finer[k].reader = finer[k].read ? from->reader : 0;
+        finer[k].same = from->same;
+    }
+    free(p->granule);
+    p->granule = finer;
+    p->shift = shift;
+    return true;
 }
 
 /* How an instruction touches memory. */
 struct touch {
     const struct emu_inst *inst;
-    bool reads, writes, atomic, bypass, through, sync;
+    const struct emu_access *access;
+    bool reads, writes, atomic, surely, bypass, through, sync, swaps;
     uint64_t epoch_w, epoch_r;
     bool reported;
 };
@@ -506,26 +472,148 @@ static void tell(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t
                inst_of(other) < (uint32_t)w->prog->n ? w->prog->inst[inst_of(other)].address : 0, why[order]);
 }
 
-static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g, uint64_t address, uint16_t bytes,
-                          uint64_t lanes)
+/* Who looked by a plain load at what another wave's atomic changes: perhaps it will compare and swap. */
+static void may_be_right(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t lanes, uint64_t other,
+                         bool was_write, enum order order)
+{
+    struct emu_races *r = w->launch->watch->races;
+    struct maybe m = { .address = address & ~3ull,
+                       .lanes = lanes,
+                       .other = other,
+                       .inst = w->checks->current,
+                       .reader = w->checks->clocks->id,
+                       .order = (uint8_t)order,
+                       .wrote = true };
+    if (!was_write) {
+        m.reader = wave_of(other);
+        m.inst = inst_of(other) < (uint32_t)w->prog->n ? &w->prog->inst[inst_of(other)] : t->inst;
+        m.other = t->epoch_w;
+    }
+    if (r->n_maybe == r->maybe_room) {
+        size_t room = 2 * r->maybe_room + 64;
+        struct maybe *grown = realloc(r->maybe, room * sizeof(*grown));
+        if (!grown)
+            return;
+        r->maybe = grown;
+        r->maybe_room = room;
+    }
+    if (r->ended[m.reader / 8] >> m.reader % 8 & 1)
+        tell(w, t, address, lanes, other, was_write, order);
+    else
+        r->maybe[r->n_maybe++] = m;
+}
+
+static void compare_and_swap(struct emu_races *r, uint32_t wave, uint64_t address, unsigned bytes)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < r->n_maybe; k++)
+        if (r->maybe[k].reader != wave || r->maybe[k].address - address >= bytes)
+            r->maybe[n++] = r->maybe[k];
+    r->n_maybe = n;
+}
+
+void emu_races_wave_end(struct emu_wave *w)
+{
+    struct emu_races *r = w->launch->watch->races;
+    uint32_t me = w->checks->clocks->id;
+    size_t n = 0;
+    r->ended[me / 8] |= (uint8_t)(1u << me % 8);
+    for (size_t k = 0; k < r->n_maybe; k++) {
+        struct maybe *m = &r->maybe[k];
+        struct touch t = { .inst = m->inst, .reads = true };
+        if (m->reader == me)
+            tell(w, &t, m->address, m->lanes, m->other, true, (enum order)m->order);
+        else
+            r->maybe[n++] = *m;
+    }
+    r->n_maybe = n;
+}
+
+/* Is what these lanes store already there? */
+static bool same_there(const struct emu_wave *w, const struct touch *t, uint64_t from, unsigned size, uint64_t lanes)
+{
+    const struct emu_access *a = t->access;
+    uint8_t bytes[64];
+    if (a->kind != EMU_STORE || a->data == EMU_NONE || a->bytes > 16)
+        return false;
+    for (uint64_t m = lanes; m; m &= m - 1) {
+        int l = __builtin_ctzll(m);
+        emu_stored_bytes(w, t->inst, a, l, bytes);
+        for (unsigned b = 0; b < a->bytes; b++) {
+            uint64_t at = a->addr[l] + b;
+            if (at >= from && at < from + size && *(const uint8_t *)(uintptr_t)at != bytes[b])
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Would what is known of other bytes of the granule be lost? */
+static bool crowded(const struct emu_wave *w, const struct touch *t, const struct granule *g, uint16_t bytes)
+{
+    const struct emu_clocks *c = w->checks->clocks;
+    if (t->writes && g->writer && (g->written & ~bytes))
+        return wave_of(g->writer) != c->id || ((g->writer ^ t->epoch_w) & (ATOMIC | THROUGH | SURELY)) ||
+               clock_of(g->writer) <= c->told;
+    return !t->writes && g->writer && g->reader && (g->read & ~bytes) && g->reader != t->epoch_r;
+}
+
+/* lanes: those that touch it. address: the granule's. */
+static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g, uint64_t address, unsigned size,
+                          uint16_t bytes, uint64_t lanes)
 {
     uint32_t me = w->checks->clocks->id;
+    uint64_t at = address + (unsigned)__builtin_ctz(bytes);
+    bool both = t->atomic && (g->writer & ATOMIC) && (t->reads || t->surely || (g->writer & SURELY)), same = false;
     enum order order;
-    if (g->writer && (g->written & bytes) && wave_of(g->writer) != me && !(t->atomic && (g->writer & ATOMIC)) &&
-        (order = order_of(w, g->writer, true, t)) != ORDERED)
-        tell(w, t, address, lanes, g->writer, true, order);
-    if (t->writes && g->reader && (g->read & bytes) && wave_of(g->reader) != me &&
-        !(t->atomic && (g->reader & ATOMIC)) && (order = order_of(w, g->reader, false, t)) != ORDERED)
-        tell(w, t, address, lanes, g->reader, false, order);
-    if (t->writes) {
-        /* One time stands for all of its bytes: not for those that others may know of already. */
-        bool more = g->writer && wave_of(g->writer) == me && !((g->writer ^ t->epoch_w) & (ATOMIC | THROUGH)) &&
-                    clock_of(g->writer) > w->checks->clocks->told;
-        g->written = more ? g->written | bytes : bytes;
+    if (g->writer && (g->written & bytes) && wave_of(g->writer) != me && !both &&
+        (order = order_of(w, g->writer, true, t)) != ORDERED) {
+        if (t->writes && !t->reads && !(g->writer & SURELY) && same_there(w, t, address, size, lanes)) {
+            same = true;
+            if (w->checks->groups & EMU_CHECK_NOTES)
+                emu_note(w, t->inst, "equal-stores", lanes, "stores what wave %u of workgroup number %u stored there",
+                         wave_of(g->writer) % (uint32_t)w->launch->waves,
+                         wave_of(g->writer) / (uint32_t)w->launch->waves);
+        } else if (t->reads && !t->writes && !t->atomic && (g->writer & SURELY))
+            may_be_right(w, t, at, lanes, g->writer, true, order);
+        else if (!(t->reads && !t->writes && g->same))
+            tell(w, t, at, lanes, g->writer, true, order);
+    }
+    if (t->writes && g->reader && (g->read & bytes) && wave_of(g->reader) != me && !same &&
+        !(t->atomic && (g->reader & ATOMIC)) && (order = order_of(w, g->reader, false, t)) != ORDERED) {
+        if (t->reads && t->surely && !(g->reader & ATOMIC))
+            may_be_right(w, t, at, lanes, g->reader, false, order);
+        else
+            tell(w, t, at, lanes, g->reader, false, order);
+    }
+    if (t->writes && !same) {
+        bool more = g->writer && wave_of(g->writer) == me;
+        g->written = more && !crowded(w, t, g, bytes) ? g->written | bytes : bytes;
         g->writer = t->epoch_w;
-    } else {
+        g->same = false;
+    } else if (!t->writes) {
         g->read = g->reader == t->epoch_r ? g->read | bytes : bytes;
         g->reader = t->epoch_r;
+    }
+    g->same |= same;
+    if (t->swaps && wave_of(g->reader) == me)
+        g->reader = g->read = 0;
+}
+
+/* Bytes [from, to) of one granule of the page, or of several once it is split. */
+static void touch_bytes(struct emu_wave *w, struct touch *t, struct page *p, uint64_t from, uint64_t to, uint64_t lanes)
+{
+    unsigned size = 1u << p->shift;
+    while (from < to) {
+        uint64_t base = from & ~(uint64_t)(size - 1), end = to < base + size ? to : base + size;
+        uint16_t bytes = (uint16_t)((1u << (end - base)) - (1u << (from - base)));
+        struct granule *g = &p->granule[(base & (PAGE - 1)) >> p->shift];
+        if (p->shift && crowded(w, t, g, bytes) && split(p, p->shift == 4 ? 2 : 0)) {
+            size = 1u << p->shift;
+            continue;
+        }
+        touch_granule(w, t, g, base, size, bytes, lanes);
+        from = end;
     }
 }
 
@@ -536,12 +624,14 @@ static struct touch how(const struct emu_wave *w, const struct emu_inst *i, cons
     bool gfx940 = gfx_of(w) >= 0x940 && gfx_of(w) < 0x1000, apart = gfx_of(w) >= 0x1000;
     bool few = __builtin_popcountll(a->lanes) <= FEW;
     uint32_t number = (uint32_t)(inst - w->prog->inst);
-    struct touch t = { .inst = i, .reads = a->kind != EMU_STORE, .writes = a->kind != EMU_LOAD };
+    struct touch t = { .inst = i, .access = a, .reads = a->kind != EMU_STORE, .writes = a->kind != EMU_LOAD };
     if (a->kind == EMU_ATOMIC) {
-        t.atomic = t.bypass = t.through = true;
+        t.atomic = t.surely = t.bypass = t.through = true;
         t.sync = few;
+        t.swaps = strstr(i->op->name, "cmpswap");
     } else if (a->kind == EMU_STORE) {
         t.through = gfx940 ? inst->mods->sc1 : true;
+        t.surely = gfx940 && inst->mods->sc1;
         t.sync = t.atomic = !a->scalar && (gfx940 && !inst->mods->sc1 ? (a->lanes & (a->lanes - 1)) == 0 : few);
     } else
         t.bypass = t.atomic = t.sync = !a->scalar && (gfx940                ? inst->mods->sc1
@@ -550,55 +640,94 @@ static struct touch how(const struct emu_wave *w, const struct emu_inst *i, cons
     uint32_t clock_w = apart ? p->vs_issued : p->vm_issued;
     if (a->kind == EMU_ATOMIC && apart && w->checks->effects[number].returns)
         clock_w = p->vs_done; /* counted by vmcnt: its own wait is the acquire's */
-    t.epoch_w = pack(w->checks->clocks->id, number, clock_w, (t.atomic ? ATOMIC : 0) | (t.through ? THROUGH : 0));
+    t.epoch_w = pack(w->checks->clocks->id, number, clock_w,
+                     (t.atomic ? ATOMIC : 0) | (t.through ? THROUGH : 0) | (t.surely ? SURELY : 0));
     t.epoch_r = pack(w->checks->clocks->id, number, p->vm_issued, t.atomic ? ATOMIC : 0);
     return t;
+}
+
+/* Do the lanes that are on, all of them, touch neighbouring bytes in one block? */
+static bool in_a_row(const struct emu_access *a, const struct emu_block *b)
+{
+    uint64_t off = 0;
+    if (a->lanes != UINT64_MAX && a->lanes != UINT32_MAX)
+        return false;
+    int n = a->lanes == UINT64_MAX ? 64 : 32;
+    for (int l = 0; l < n; l++)
+        off |= a->addr[l] ^ (a->addr[0] + (uint64_t)l * a->bytes);
+    return !off && a->addr[0] >= b->lo && a->addr[n - 1] < b->hi && !(a->addr[0] & 3) && !(a->bytes & 3);
+}
+
+static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_block *b)
+{
+    const struct emu_races *r = w->launch->watch->races;
+    const struct emu_access *a = t->access;
+    uint64_t first = a->addr[0], end = first + (uint64_t)a->bytes * (a->lanes == UINT64_MAX ? 64 : 32);
+    struct page *page = NULL;
+    for (uint64_t x = first; x < end;) {
+        uint64_t to = (x & ~15ull) + 16 < end ? (x & ~15ull) + 16 : end;
+        if (!page || !(x & (PAGE - 1)))
+            page = page_at(r, b, x);
+        if (!page)
+            return;
+        unsigned from_lane = (unsigned)((x - first) / a->bytes), to_lane = (unsigned)((to - 1 - first) / a->bytes);
+        uint64_t lanes = (to_lane == 63 ? UINT64_MAX : (1ull << (to_lane + 1)) - 1) & ~((1ull << from_lane) - 1);
+        touch_bytes(w, t, page, x, to, lanes);
+        x = to;
+    }
 }
 
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                       const struct emu_block *b)
 {
-    const struct emu_races *r = w->launch->watch->races;
+    struct emu_races *r = w->launch->watch->races;
     struct touch t = how(w, i, a);
-    struct granule *g = NULL;
-    uint64_t at = 0, lanes = 0;
-    uint16_t bytes = 0;
     struct page *page = NULL;
-    uint64_t page_number = 0;
+    uint64_t page_number = 0, from16 = 0, lanes = 0;
+    uint32_t bytes = 0;
+    if (!t.atomic && !a->scalar && in_a_row(a, b)) {
+        touch_row(w, &t, b);
+        return;
+    }
+#define FLUSH()                                                                                                        \
+    for (; bytes; bytes &= bytes + (bytes & -bytes)) { /* runs of bytes */                                             \
+        unsigned lo = (unsigned)__builtin_ctz(bytes), hi = lo + (unsigned)__builtin_ctz(~(bytes >> lo));               \
+        touch_bytes(w, &t, page, from16 + lo, from16 + hi, lanes);                                                     \
+    }                                                                                                                  \
+    lanes = 0
     /* Neighbouring lanes share granules: those are looked at once. */
     for (uint64_t m = a->lanes; m; m &= m - 1) {
         int l = __builtin_ctzll(m);
         uint64_t from = a->addr[l], to = from + a->bytes;
         if (from < b->lo || from >= b->hi) {
+            FLUSH();
             b = emu_memory_find(w->launch->memory, from);
             page = NULL;
+            if (!b)
+                return;
         }
-        for (uint64_t x = from & ~(uint64_t)(GRANULE - 1); b && x < to; x += GRANULE) {
+        for (uint64_t x = from; x < to; x = (x & ~15ull) + 16) {
+            if (bytes && (x & ~15ull) != from16) {
+                FLUSH();
+            }
             if (!page || page_number != x / PAGE) {
-                page = page_at(r, b, x < b->lo ? b->lo : x, t.writes);
+                page = page_at(r, b, x);
                 page_number = x / PAGE;
             }
             if (!page)
                 continue;
-            unsigned lo = from > x ? (unsigned)(from - x) : 0, hi = to < x + GRANULE ? (unsigned)(to - x) : GRANULE;
-            uint16_t part = (uint16_t)((1u << hi) - (1u << lo));
-            struct granule *next = &page->granule[x % PAGE / GRANULE];
-            if (next != g) {
-                if (g)
-                    touch_granule(w, &t, g, at, bytes, lanes);
-                g = next;
-                bytes = 0;
-                lanes = 0;
-                at = from;
-            }
-            bytes |= part;
+            unsigned lo = x & 15, hi = to < (x & ~15ull) + 16 ? (unsigned)(to & 15) : 16;
+            from16 = x & ~15ull;
+            bytes |= (1u << hi) - (1u << lo);
             lanes |= 1ull << l;
-            if (t.sync && t.reads && (g->writer & ATOMIC))
-                acquire(w, from);
         }
+        if (t.sync && t.reads && page && page->granule[(from & (PAGE - 1)) >> page->shift].writer & ATOMIC)
+            acquire(w, from);
+        if (t.swaps)
+            compare_and_swap(r, w->checks->clocks->id, from, a->bytes);
         if (t.sync && t.writes)
             release(w, from);
     }
-    if (g)
-        touch_granule(w, &t, g, at, bytes, lanes);
+    FLUSH();
+#undef FLUSH
 }

@@ -2,9 +2,8 @@
  *
  * What a wave's registers hold: nothing that was ever written, or what is still under way.
  *
- *   uninitialised-register, -lds, -memory   what nothing wrote reaches a store to memory, an address, a branch or a
- *       lane mask that becomes EXEC. Copies and arithmetic carry the mark on, lane by lane; a selection that of its
- *       chosen source.
+ *   uninitialised-register, -lds, -scratch, -memory   what nothing wrote reaches a store to memory, an address, a
+ *       branch or a lane mask that becomes EXEC. Copies and arithmetic carry the mark on: check_defined.c.
  *   missing-wait   a register is read, or written, while a load into it is under way that no s_waitcnt waited for.
  *
  * gfx12 counts scalar loads (kmcnt) apart from LDS (dscnt). Vector memory operations return in order, as do LDS's;
@@ -14,26 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watch.h"
-
-#define VECTORS 512 /* rows: VGPRs, then AGPRs */
-#define SCALARS (EMU_EXECZ + 1)
-
-struct emu_regs {
-    uint64_t vdef[VECTORS]; /* lanes that were written */
-    uint8_t sdef[SCALARS];
-    uint8_t vkind[VECTORS], skind[SCALARS];  /* enum emu_pending */
-    uint32_t vseq[VECTORS], sseq[SCALARS];   /* ... and its number */
-    uint32_t vlgkm[VECTORS];                 /* of a FLAT one: the other counter's */
-    uint32_t vfrom[VECTORS], sfrom[SCALARS]; /* where undefined bytes came from: 0, or 2 * instruction + (LDS) + 1 */
-    struct emu_progress at;
-    uint32_t unordered; /* lgkm operations that return in any order */
-    bool split;         /* gfx12 */
-};
+#include "check_registers.h"
 
 struct emu_regs *emu_regs_create(void)
 {
-    return malloc(sizeof(struct emu_regs));
+    return calloc(1, sizeof(struct emu_regs));
+}
+
+void emu_regs_destroy(struct emu_regs *r)
+{
+    if (r)
+        free(r->partial);
+    free(r);
 }
 
 const struct emu_progress *emu_regs_progress(const struct emu_wave *w)
@@ -45,13 +36,15 @@ const struct emu_progress *emu_regs_progress(const struct emu_wave *w)
 void emu_regs_begin(struct emu_wave *w)
 {
     struct emu_regs *r = w->checks->regs;
+    free(r->partial);
     memset(r, 0, sizeof(*r));
     r->split = w->prog->arch->gfx >= 0x1200;
-    memset(r->sdef, 1, w->init_sgprs);
-    memset(&r->sdef[EMU_TTMP], 1, 16);
-    r->sdef[EMU_NULL] = r->sdef[EMU_EXEC] = r->sdef[EMU_EXEC + 1] = r->sdef[EMU_EXECZ] = r->sdef[EMU_VCCZ] = 1;
+    memset(r->sdef, 0xff, w->init_sgprs * sizeof(r->sdef[0]));
+    memset(&r->sdef[EMU_TTMP], 0xff, 16 * sizeof(r->sdef[0]));
+    memset(&r->sdef[EMU_NULL], 0xff, 3 * sizeof(r->sdef[0])); /* and EXEC */
+    r->sdef[EMU_EXECZ] = r->sdef[EMU_VCCZ] = UINT32_MAX;
     if (w->prog->arch->gfx < 0x1000)
-        r->sdef[102] = r->sdef[103] = 1; /* FLAT_SCRATCH */
+        r->sdef[102] = r->sdef[103] = UINT32_MAX; /* FLAT_SCRATCH */
     for (int k = 0; k < w->init_vgprs; k++)
         r->vdef[k] = UINT64_MAX;
 }
@@ -163,164 +156,37 @@ static void issue(struct emu_wave *w, const struct emu_effect *e)
     }
 }
 
-/* ---- definedness ------------------------------------------------------------------------------------------------ */
+/* ---- what is known ---------------------------------------------------------------------------------------------- */
 
-/* Must what the operand says be defined? Else the mark travels on. */
-static bool is_sink(const struct emu_inst *i, const struct emu_range *range)
+/* Is all known of this register, as far as the instruction reads it? */
+static bool all_known(const struct emu_wave *w, const struct emu_effect *e, unsigned reg)
 {
-    bool data;
-    switch (i->op->cls) {
-    case EMU_SMEM:
-    case EMU_BRANCH:
-    case EMU_VMEM_LOAD:
-    case EMU_VMEM_STORE:
-    case EMU_VMEM_ATOMIC:
-    case EMU_FLAT_LOAD:
-    case EMU_FLAT_STORE:
-    case EMU_FLAT_ATOMIC:
-    case EMU_SCRATCH_LOAD:
-        return true;
-    case EMU_SCRATCH_STORE:
-        data = range->operand == 1;
-        return !data;
-    case EMU_LDS: /* what is stored may be garbage that nobody reads */
-        return range->operand == 0 || i->role[0] == 'd';
-    case EMU_LDS_ATOMIC:
-        return true;
-    default:
-        return false;
-    }
+    const struct emu_regs *r = w->checks->regs;
+    if (reg >= EMU_VGPR)
+        return !(~r->vdef[reg - EMU_VGPR] & (e->cross ? emu_wave_lanes(w) : w->exec));
+    return r->sdef[reg] == UINT32_MAX;
 }
 
-static void say_undefined(struct emu_wave *w, const struct emu_inst *i, unsigned reg, uint64_t lanes)
+/* An unknown lane keeps the bits that don't differ. */
+static void set_row(struct emu_regs *r, unsigned v, uint64_t lanes, const uint32_t *differs)
+{
+    r->vdef[v] |= lanes;
+    for (int l = 0; differs && l < 64; l++)
+        if (differs[l] && lanes >> l & 1) {
+            r->vdef[v] &= ~(1ull << l);
+            r->partial->bits[v][l] = ~differs[l];
+        }
+}
+
+/* differs: bits of the row's lanes, NULL: none; known: of a scalar. */
+static void set_known(const struct emu_wave *w, unsigned reg, uint64_t lanes, const uint32_t *differs, uint32_t known,
+                      uint32_t from, uint8_t kind)
 {
     struct emu_regs *r = w->checks->regs;
-    uint32_t from = reg >= EMU_VGPR ? r->vfrom[reg - EMU_VGPR] : r->sfrom[reg];
-    char name[16], text[128];
-    emu_register_name(reg, name);
-    if (from) {
-        const struct emu_inst *load = &w->prog->inst[(from - 1) / 2];
-        bool lds = (from - 1) & 1;
-        emu_inst_text(w->prog, load, text, sizeof(text));
-        emu_report(w, i, lds ? "uninitialised-lds" : "uninitialised-memory", lanes,
-                   "%s comes from %s that nothing wrote, read by '%s' at 0x%x", name, lds ? "LDS" : "memory", text,
-                   load->address);
-    } else
-        emu_report(w, i, "uninitialised-register", lanes, "%s was never written%s", name,
-                   reg >= EMU_VGPR ? " in these lanes" : "");
-}
-
-/* What is known of an instruction's result, while its sources are looked at. */
-struct result {
-    uint64_t low, high; /* its first word; its others */
-    uint32_t from;
-};
-
-static void weaken(struct result *res, uint64_t def, uint32_t from, bool low, bool high)
-{
-    if (low)
-        res->low &= def;
-    if (high)
-        res->high &= def;
-    if (~def && from)
-        res->from = from;
-}
-
-/* Which of the sources a selection takes, in each lane. */
-static uint64_t not_chosen(const struct emu_wave *w, const struct emu_inst *i, unsigned operand)
-{
-    uint64_t second;
-    if (i->op->cls == EMU_SALU)
-        second = w->scc ? 0 : UINT64_MAX;
-    else if (i->n < 4 || i->reg[3] >= EMU_SCC)
-        second = w->s[EMU_VCC] | (uint64_t)w->s[EMU_VCC + 1] << 32;
-    else
-        second = w->s[i->reg[3]] | (uint64_t)w->s[i->reg[3] + (w->wave_size == 64)] << 32;
-    return operand == 1 ? second : operand == 2 ? ~second : 0;
-}
-
-/* Does the other source of scalar logic alone make word n of the result known? A mask of the lanes that count, and'ed
- * with what others hold: 0. */
-static bool absorbed(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e, unsigned operand,
-                     int n)
-{
-    if (!e->absorbs || (operand != 1 && operand != 2))
-        return false;
-    int other = operand == 1 ? 2 : 1;
-    bool ones = e->absorbs == EMU_ONES || e->absorbs == (other == 1 ? EMU_ONES_ZEROES : EMU_ZEROES_ONES);
-    unsigned reg = i->reg[other] + (unsigned)n;
-    uint32_t value = i->reg[other] == EMU_CONST ? (uint32_t)(i->k[other] >> 32 * n) : reg < EMU_NULL ? w->s[reg] : ~0u;
-    bool known = i->reg[other] == EMU_CONST || (reg < EMU_NULL && w->checks->regs->sdef[reg]);
-    return known && value == (ones ? UINT32_MAX : 0);
-}
-
-/* One register that is read. False: reported. */
-static bool read_one(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e,
-                     const struct emu_range *range, int n, struct result *res)
-{
-    struct emu_regs *r = w->checks->regs;
-    unsigned reg = range->reg + (unsigned)n, k = range->operand;
-    int low_word = 0, high_word = 1;
-    if (e->packed32 && k != EMU_IMPLICIT && k) {
-        low_word = i->mods->op_sel >> (k - 1) & 1;
-        high_word = i->mods->op_sel_hi >> (k - 1) & 1;
-        if (e->pk_mov)
-            high_word = low_word;
-        if (range->words == 2 && n != low_word && n != high_word)
-            return true; /* this word isn't read */
-    }
-    if (!touch(w, i, reg, false))
-        return false;
-    if (!(w->checks->groups & EMU_CHECK_REGISTERS))
-        return true;
-    if (e->half && k == 0)
-        return true; /* marks are of whole registers: the half that is written defines it */
-    bool vector = reg >= EMU_VGPR;
-    uint64_t def = vector ? r->vdef[reg - EMU_VGPR] : r->sdef[reg] ? UINT64_MAX : 0;
-    uint64_t lanes = vector ? w->exec : UINT64_MAX;
-    if ((def & lanes) == lanes)
-        return true;
-    if (is_sink(i, range)) {
-        say_undefined(w, i, reg, ~def & (vector ? w->exec : w->exec ? w->exec : 1));
-        return false;
-    }
-    if (e->select && k <= 2)
-        def |= not_chosen(w, i, k);
-    if (absorbed(w, i, e, k, n))
-        def = UINT64_MAX;
-    if (e->cross && vector) /* whose lanes these are is the instruction's business: all or nothing */
-        def = r->vdef[reg - EMU_VGPR] ? UINT64_MAX : 0;
-    uint32_t from = vector ? r->vfrom[reg - EMU_VGPR] : r->sfrom[reg];
-    if (e->pk_mov)
-        weaken(res, def, from, k == 1, k == 2);
-    else if (e->packed32 && range->words == 2)
-        weaken(res, def, from, n == low_word, n == high_word);
-    else if (e->wordwise)
-        weaken(res, def, from, n == 0, n > 0);
-    else
-        weaken(res, def, from, !(n > 0 && e->low_first), true);
-    return true;
-}
-
-static uint64_t written_lanes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e)
-{
-    if (i->op->cls == EMU_MFMA || e->lane == EMU_WRITE_LANE)
-        return UINT64_MAX; /* whatever EXEC says */
-    return w->exec;
-}
-
-static void set_defined(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e, unsigned reg,
-                        bool low, const struct result *res, uint8_t kind)
-{
-    struct emu_regs *r = w->checks->regs;
-    uint64_t def = low ? res->low : res->high;
-    /* Of what comes from memory emu_regs_undefined() says what isn't; permutes through LDS move registers. */
-    bool loaded = kind != EMU_NOTHING_PENDING && i->op->cls != EMU_CROSS;
     if (reg >= EMU_VGPR) {
         unsigned v = reg - EMU_VGPR;
-        uint64_t lanes = written_lanes(w, i, e);
-        r->vdef[v] = (r->vdef[v] & ~lanes) | ((loaded ? UINT64_MAX : def) & lanes);
-        r->vfrom[v] = res->from;
+        set_row(r, v, lanes, differs);
+        r->vfrom[v] = from;
         if (kind) {
             r->vkind[v] = kind;
             r->vseq[v] = kind == EMU_PENDING_LDS ? r->at.lgkm_issued : r->at.vm_issued;
@@ -328,35 +194,22 @@ static void set_defined(struct emu_wave *w, const struct emu_inst *i, const stru
         }
         return;
     }
-    /* A mask of lanes, of which some are known, is known. */
-    bool mask = e->vector && i->op->cls != EMU_CROSS;
-    r->sdef[reg] = loaded || (mask ? !w->exec || (def & w->exec) : def != 0 && !~def);
-    r->sfrom[reg] = res->from;
+    r->sdef[reg] = known;
+    r->sfrom[reg] = from;
     if (kind) {
         r->skind[reg] = kind;
         r->sseq[reg] = r->split ? r->at.km_issued : r->at.lgkm_issued;
     }
 }
 
-/* v_readlane, v_readfirstlane, v_writelane: that lane's alone (compilers keep scalars in lanes). */
-static void of_one_lane(const struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e,
-                        struct result *res)
+/* EXEC, of which the rest of the program hangs. */
+static void exec_known(struct emu_wave *w, const struct emu_inst *i, unsigned reg)
 {
-    const struct emu_regs *r = w->checks->regs;
-    bool first = e->lane == EMU_READ_FIRST_LANE, write = e->lane == EMU_WRITE_LANE;
-    unsigned row = i->reg[write ? 0 : 1];
-    if (row < EMU_VGPR || row >= EMU_NONE)
-        return;
-    unsigned lane = first                    ? (w->exec ? (unsigned)__builtin_ctzll(w->exec) : 0)
-                    : i->reg[2] == EMU_CONST ? (unsigned)i->k[2]
-                    : i->reg[2] < EMU_NULL   ? w->s[i->reg[2]]
-                                             : 0;
-    uint64_t bit = 1ull << (lane & (w->wave_size - 1u)), old = r->vdef[row - EMU_VGPR];
-    if (write)
-        res->low = i->reg[1] < EMU_NULL && !r->sdef[i->reg[1]] ? old & ~bit : old | bit;
-    else
-        res->low = res->high = old & bit ? UINT64_MAX : 0;
-    res->from = r->vfrom[row - EMU_VGPR];
+    struct emu_regs *r = w->checks->regs;
+    uint32_t unknown = ~r->sdef[reg] & (uint32_t)(emu_wave_lanes(w) >> (reg == EMU_EXEC ? 0 : 32));
+    if (unknown && (w->checks->groups & EMU_CHECK_REGISTERS))
+        emu_say_undefined(w, i, reg, (uint64_t)unknown << (reg == EMU_EXEC ? 0 : 32));
+    r->sdef[reg] = UINT32_MAX;
 }
 
 static uint8_t pending_kind(const struct emu_effect *e)
@@ -372,58 +225,87 @@ static void indexed(const struct emu_wave *w, struct emu_regs *r, const struct e
         for (int n = 0; n < e->write[k].words; n++) {
             unsigned reg = e->write[k].reg + (unsigned)n;
             if (reg < EMU_VGPR)
-                r->sdef[reg] = 1;
-            else if (reg + shift < EMU_VGPR + VECTORS)
+                r->sdef[reg] = UINT32_MAX;
+            else if (reg + shift < EMU_VGPR + EMU_VECTORS)
                 r->vdef[reg + shift - EMU_VGPR] |= w->exec;
         }
+}
+
+/* Is what the instruction writes to its registers something that it made of others? */
+static bool is_computed(const struct emu_inst *i)
+{
+    enum emu_class c = i->op->cls;
+    return c == EMU_SALU || c == EMU_VALU || c == EMU_TRANS || c == EMU_MFMA || c == EMU_CROSS;
 }
 
 void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e)
 {
     struct emu_regs *r = w->checks->regs;
-    struct result res = { UINT64_MAX, UINT64_MAX, 0 };
+    bool known = true;
     if (i->wait)
         waits(r, i->wait);
     if (w->gpr_index && e->vector && !e->pending) {
         indexed(w, r, e);
         return;
     }
-    for (int k = 0; k < e->n_reads; k++)
-        for (int n = 0; n < e->read[k].words; n++)
-            if (!read_one(w, i, e, &e->read[k], n, &res))
+    for (int k = 0; k < e->n_reads; k++) {
+        unsigned first = emu_first_register(w, e, &e->read[k], false);
+        for (unsigned reg = first; reg < first + e->read[k].words; reg++) {
+            if (!touch(w, i, reg, false))
                 return;
+            known &= all_known(w, e, reg);
+        }
+    }
+    uint32_t from = 0;
+    if (!known && !(w->checks->groups & EMU_CHECK_REGISTERS))
+        known = true;
+    if (!known && e->lane && emu_lane_known(w, i, e))
+        known = true;
+    if (!known && !is_computed(i)) {
+        if (!emu_sinks_known(w, i, e))
+            return;
+        known = true; /* what is loaded memory says */
+    }
+    if (!known && !emu_find_dependence(w, i, e, &from))
+        known = true;
     issue(w, e);
-    if (e->lane)
-        of_one_lane(w, i, e, &res);
     uint8_t kind = pending_kind(e);
-    for (int k = 0; k < e->n_writes; k++)
-        for (int n = 0; n < e->write[k].words; n++) {
-            unsigned reg = e->write[k].reg + (unsigned)n;
+    uint64_t lanes = emu_written_lanes(w, i, e);
+    int row = 0;
+    for (int k = 0; k < e->n_writes; k++) {
+        unsigned first = emu_first_register(w, e, &e->write[k], true);
+        for (unsigned reg = first; reg < first + e->write[k].words; reg++) {
             /* Loads of one kind return in order: one may follow another into the same register, say in the other
              * branch. */
             bool follows = kind && kind != EMU_PENDING_SMEM && kind != EMU_PENDING_FLAT && reg >= EMU_VGPR &&
                            r->vkind[reg - EMU_VGPR] == kind;
             if (!follows && !touch(w, i, reg, true))
                 return;
-            set_defined(w, i, e, reg, n == 0, &res, e->write[k].operand == EMU_IMPLICIT ? 0 : kind);
-            if ((reg == EMU_EXEC || reg == EMU_EXEC + 1) && !r->sdef[reg]) {
-                if (w->checks->groups & EMU_CHECK_REGISTERS)
-                    say_undefined(w, i, reg, w->exec);
-                r->sdef[reg] = 1;
-            }
+            const uint32_t *differs = !known && reg >= EMU_VGPR ? r->partial->differs[row++] : NULL;
+            set_known(w, reg, lanes, differs, known || reg >= EMU_VGPR ? UINT32_MAX : ~r->partial->scalar_differs[reg],
+                      from, e->write[k].operand == EMU_IMPLICIT ? 0 : kind);
+            if ((reg == EMU_EXEC || reg == EMU_EXEC + 1) && r->sdef[reg] != UINT32_MAX)
+                exec_known(w, i, reg);
         }
+    }
 }
 
 /* ---- memory's part ------------------------------------------------------------------------------------------------
  */
 
-void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const struct emu_inst *load, bool lds)
+void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const uint32_t *known,
+                        const struct emu_inst *load, enum emu_origin origin)
 {
     struct emu_regs *r = w->checks->regs;
-    uint32_t from = (uint32_t)(load - w->prog->inst) * 2 + lds + 1;
+    uint32_t from = (uint32_t)(load - w->prog->inst) * 4 + origin + 1;
     if (reg >= EMU_VGPR && reg < EMU_NONE) {
+        if (!r->partial)
+            r->partial = calloc(1, sizeof(*r->partial));
         r->vdef[reg - EMU_VGPR] &= ~lanes;
         r->vfrom[reg - EMU_VGPR] = from;
+        for (int l = 0; r->partial && l < 64; l++)
+            if (lanes >> l & 1)
+                r->partial->bits[reg - EMU_VGPR][l] = known ? known[l] : 0;
     } else if (reg < EMU_NULL) {
         r->sdef[reg] = 0;
         r->sfrom[reg] = from;
@@ -433,7 +315,56 @@ void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const 
 uint64_t emu_regs_defined(const struct emu_wave *w, unsigned reg)
 {
     const struct emu_regs *r = w->checks->regs;
-    return reg >= EMU_VGPR && reg < EMU_NONE ? r->vdef[reg - EMU_VGPR]
-           : reg < SCALARS && !r->sdef[reg]  ? 0
-                                             : UINT64_MAX;
+    return reg >= EMU_VGPR && reg < EMU_NONE    ? r->vdef[reg - EMU_VGPR]
+           : reg < EMU_SCALARS && ~r->sdef[reg] ? 0
+                                                : UINT64_MAX;
+}
+
+uint32_t emu_regs_bits(const struct emu_wave *w, unsigned reg, int lane)
+{
+    const struct emu_regs *r = w->checks->regs;
+    if (reg < EMU_VGPR || reg >= EMU_NONE)
+        return reg < EMU_SCALARS ? r->sdef[reg] : UINT32_MAX;
+    return r->vdef[reg - EMU_VGPR] >> lane & 1 ? UINT32_MAX : r->partial ? r->partial->bits[reg - EMU_VGPR][lane] : 0;
+}
+
+unsigned emu_regs_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
+                        int lane)
+{
+    uint32_t bits = emu_regs_bits(w, a->data + word, lane);
+    unsigned bytes = 0;
+    if (a->bytes < 4 && strstr(i->op->name, "d16_hi"))
+        bits >>= 16;
+    for (unsigned b = 0; b < 4; b++)
+        bytes |= (unsigned)((bits >> 8 * b & 0xff) == 0xff) << b;
+    return bytes;
+}
+
+void emu_stored_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
+                      uint8_t *bytes)
+{
+    for (unsigned d = 0; d < (a->bytes + 3u) / 4; d++) {
+        unsigned reg = a->data + d;
+        uint32_t x = reg < EMU_VGPR    ? w->s[reg]
+                     : reg >= EMU_AGPR ? w->a[reg - EMU_AGPR][lane]
+                                       : w->v[reg - EMU_VGPR][lane];
+        if (a->bytes < 4 && strstr(i->op->name, "d16_hi"))
+            x >>= 16;
+        memcpy(bytes + 4 * d, &x, a->bytes < 4 ? a->bytes : 4);
+    }
+}
+
+void emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a)
+{
+    unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u, want = a->bytes < 4 ? (1u << a->bytes) - 1 : 15;
+    for (unsigned d = 0; d < words && a->data != EMU_NONE && !a->scalar; d++) {
+        uint64_t unknown = 0;
+        for (uint64_t m = a->lanes & ~emu_regs_defined(w, a->data + d); m; m &= m - 1)
+            if ((emu_regs_bytes(w, i, a, d, __builtin_ctzll(m)) & want) != want)
+                unknown |= m & -m;
+        if (unknown) {
+            emu_say_undefined(w, i, a->data + d, unknown);
+            return;
+        }
+    }
 }

@@ -94,23 +94,6 @@ static void implicit(struct emu_effect *e, const char *sig, unsigned mask_words)
         }
 }
 
-static enum emu_absorbs absorbing(const char *name)
-{
-    static const struct {
-        const char *begins;
-        enum emu_absorbs what;
-    } logic[] = {
-        { "s_andn2_b", EMU_ZEROES_ONES }, { "s_and_not1_b", EMU_ZEROES_ONES },
-        { "s_orn2_b", EMU_ONES_ZEROES },  { "s_or_not1_b", EMU_ONES_ZEROES },
-        { "s_and_b", EMU_ZEROES },        { "s_nand_b", EMU_ZEROES },
-        { "s_or_b", EMU_ONES },           { "s_nor_b", EMU_ONES },
-    };
-    for (size_t k = 0; k < sizeof(logic) / sizeof(logic[0]); k++)
-        if (emu_begins(name, logic[k].begins))
-            return logic[k].what;
-    return EMU_NO_ABSORBING;
-}
-
 static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_size)
 {
     const char *name = i->op->name;
@@ -137,17 +120,13 @@ static void work_out(struct emu_effect *e, const struct emu_inst *i, int wave_si
     e->pending = pending_of(i, e);
     e->cross = i->mods->dpp || cls == EMU_CROSS || cls == EMU_MFMA;
     e->select = emu_begins(name, "v_cndmask_b32") || emu_begins(name, "s_cselect");
-    e->absorbs = (uint8_t)absorbing(name);
-    e->packed32 = emu_begins(name, "v_pk_") && i->n && i->words[0] == 2;
-    e->half = emu_begins(name, "v_fma_mixlo_") || emu_begins(name, "v_fma_mixhi_");
-    e->pk_mov = !strcmp(name, "v_pk_mov_b32");
+    e->relative = strstr(name, "_movrels_")   ? EMU_RELATIVE_SOURCE
+                  : strstr(name, "_movreld_") ? EMU_RELATIVE_RESULT
+                                              : EMU_NOT_RELATIVE;
     e->lane = !strcmp(name, "v_readfirstlane_b32") ? EMU_READ_FIRST_LANE
               : emu_begins(name, "v_readlane")     ? EMU_READ_LANE
               : emu_begins(name, "v_writelane")    ? EMU_WRITE_LANE
                                                    : EMU_NO_LANE;
-    e->wordwise = !strcmp(name, "v_mov_b64") || !strcmp(name, "s_mov_b64");
-    e->low_first = emu_begins(name, "v_mad_u64") || emu_begins(name, "v_mad_i64") || emu_begins(name, "v_mad_co") ||
-                   !strcmp(name, "v_lshl_add_u64") || !strcmp(name, "v_lshlrev_b64");
 }
 
 const struct emu_effect *emu_effects(const struct emu_program *prog)

@@ -38,30 +38,19 @@ enum emu_pending {
 /* Those that read or write one lane alone. */
 enum emu_lane_op { EMU_NO_LANE, EMU_READ_FIRST_LANE, EMU_READ_LANE, EMU_WRITE_LANE };
 
-/* Scalar logic: what of one source makes the result known, whatever the other is. */
-enum emu_absorbs {
-    EMU_NO_ABSORBING,
-    EMU_ZEROES,      /* and, nand: of either */
-    EMU_ONES,        /* or, nor: of either */
-    EMU_ZEROES_ONES, /* and-not: 0 of the first, ones of the second */
-    EMU_ONES_ZEROES, /* or-not */
-};
+/* Registers that M0 shifts. */
+enum emu_relative { EMU_NOT_RELATIVE, EMU_RELATIVE_SOURCE, EMU_RELATIVE_RESULT };
 
 struct emu_effect {
     struct emu_range read[EMU_MAX_READS], write[EMU_MAX_WRITES];
     uint8_t n_reads, n_writes;
-    uint8_t pending; /* enum emu_pending */
-    bool vector;     /* a lane that EXEC switches off is neither read nor written */
-    bool cross;      /* reads other lanes than it writes */
-    bool select;     /* of sources 1 and 2 the one that the mask (or SCC) chooses counts */
-    uint8_t absorbs; /* enum emu_absorbs */
-    bool packed32;   /* v_pk_*_f32: op_sel chooses the words */
-    bool pk_mov;     /* ... and of each source one */
-    uint8_t lane;    /* enum emu_lane_op */
-    bool wordwise;   /* word n of the result depends on words n of the sources only */
-    bool low_first;  /* the result's first word doesn't depend on the sources' second one */
-    bool half;       /* writes half of a register, and is said to read the other (which stays what it is) */
-    bool returns;    /* an atomic with a result */
+    uint8_t pending;  /* enum emu_pending */
+    bool vector;      /* a lane that EXEC switches off is neither read nor written */
+    bool cross;       /* reads other lanes than it writes */
+    bool select;      /* of sources 1 and 2 the one that the mask (or SCC) chooses counts */
+    uint8_t relative; /* enum emu_relative */
+    uint8_t lane;     /* enum emu_lane_op */
+    bool returns;     /* an atomic with a result */
     /* check_hazards.c's */
     uint32_t makes, minds, awaits;
     uint8_t passes; /* of an MFMA: 0: 2, 1: 4, 2: 8, 3: 16 */

@@ -19,8 +19,9 @@ static const struct {
     { "barriers", EMU_CHECK_BARRIERS },
     { "nan", EMU_CHECK_NAN },
     { "strict", EMU_CHECK_HAZARDS | EMU_CHECK_STRICT },
+    { "notes", EMU_CHECK_NOTES },
     { "usual", EMU_CHECK_USUAL },
-    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN | EMU_CHECK_STRICT },
+    { "all", EMU_CHECK_USUAL | EMU_CHECK_NAN | EMU_CHECK_STRICT | EMU_CHECK_NOTES },
     { "1", EMU_CHECK_USUAL },
     { "none", 0 },
     { "0", 0 },
@@ -43,8 +44,7 @@ unsigned emu_checks_wanted(void)
             k++;
         if (k == count) {
             rfg_warn("RFG_EMU_CHECKS: '%.*s': must be registers, waits, lds, races, hazards, barriers, nan, strict, "
-                     "usual, all "
-                     "or none; the usual ones run",
+                     "notes, usual, all or none; the usual ones run",
                      (int)n, text);
             return EMU_CHECK_USUAL;
         }
@@ -105,26 +105,30 @@ static void checks_free(struct emu_checks *c)
 {
     if (!c)
         return;
-    free(c->regs);
+    emu_regs_destroy(c->regs);
+    free(c->scratch);
     free(c->hazards);
     free(c->nans);
     emu_clocks_destroy(c->clocks);
     free(c);
 }
 
-static struct emu_checks *checks_create(const struct emu_launch_watch *watch)
+static struct emu_checks *checks_create(const struct emu_launch *l)
 {
+    const struct emu_launch_watch *watch = l->watch;
+    bool scratch = l->scratch && watch->groups & EMU_CHECK_REGISTERS;
     struct emu_checks *c = calloc(1, sizeof(*c));
     if (!c)
         return NULL;
     c->groups = watch->groups;
     c->effects = watch->effects;
     c->regs = emu_regs_create();
+    c->scratch = scratch ? emu_scratch_create(l->scratch_per_wave) : NULL;
     c->clocks = watch->races ? emu_clocks_create() : NULL;
     c->hazards = c->groups & EMU_CHECK_HAZARDS ? emu_hazards_create() : NULL;
     c->nans = c->groups & EMU_CHECK_NAN ? emu_nans_create() : NULL;
-    if (c->regs && (c->clocks || !watch->races) && (c->hazards || !(c->groups & EMU_CHECK_HAZARDS)) &&
-        (c->nans || !(c->groups & EMU_CHECK_NAN)))
+    if (c->regs && (c->scratch || !scratch) && (c->clocks || !watch->races) &&
+        (c->hazards || !(c->groups & EMU_CHECK_HAZARDS)) && (c->nans || !(c->groups & EMU_CHECK_NAN)))
         return c;
     checks_free(c);
     return NULL;
@@ -136,10 +140,12 @@ static void wave_begin(struct emu_wave *w)
     if (!watch)
         return;
     if (watch->groups && !w->checks)
-        w->checks = checks_create(watch);
+        w->checks = checks_create(w->launch);
     if (w->checks) {
         emu_regs_begin(w);
         w->checks->barriers = 0;
+        if (w->checks->scratch)
+            emu_scratch_begin(w->checks->scratch);
         if (w->checks->clocks)
             emu_clocks_begin(w);
         if (w->checks->hazards)
@@ -160,13 +166,17 @@ static void wave_begin(struct emu_wave *w)
 
 static void wave_end(struct emu_wave *w)
 {
+    if (w->checks && w->wg->shadow)
+        emu_lds_wave_end(w);
+    if (w->checks && w->checks->clocks)
+        emu_races_wave_end(w);
     if (w->counts)
         emu_counts_wave(w, false);
 }
 
 static void group_free(struct emu_workgroup *wg)
 {
-    free(wg->shadow);
+    emu_lds_destroy(wg->shadow);
     for (int k = 0; k < wg->n_waves; k++) {
         checks_free(wg->wave[k].checks);
         emu_counts_destroy(wg->wave[k].counts);
@@ -176,8 +186,8 @@ static void group_free(struct emu_workgroup *wg)
 /* ---- barriers -----------------------------------------------------------------------------------------------------
  */
 
-/* All waves that are left have arrived: at the same one? And is nobody gone who was at the ones before? (To leave
- * before the first, as a whole wave, is usual.) */
+/* All waves that are left have arrived: is nobody gone who was at the ones before? (To leave before the first, as a
+ * whole wave, is usual.) The hardware only counts who arrives: specialised waves may have instructions of their own. */
 static void same_barrier(struct emu_workgroup *wg)
 {
     struct emu_wave *first = NULL;
@@ -185,11 +195,9 @@ static void same_barrier(struct emu_workgroup *wg)
         struct emu_wave *w = &wg->wave[k];
         if (w->stop == EMU_BARRIER && !first)
             first = w;
-        else if (w->stop == EMU_BARRIER && w->pc != first->pc) {
-            emu_report(w, w->pc - 1, "divergent-barrier", 0, "waits here while wave %d waits at 0x%x", first->index,
-                       first->pc[-1].address);
-            return;
-        }
+        else if (w->stop == EMU_BARRIER && w->pc != first->pc && w->checks->groups & EMU_CHECK_NOTES)
+            emu_note(w, w->pc - 1, "divergent-barrier", 0, "waits here while wave %d waits at 0x%x", first->index,
+                     first->pc[-1].address);
     }
     for (int k = 0; first && k < wg->n_waves; k++)
         if (wg->wave[k].stop == EMU_END && wg->wave[k].checks->barriers) {
@@ -251,9 +259,15 @@ static uint64_t on_access(struct emu_wave *w, const struct emu_inst *i, const st
         emu_counts_access(w, i, a, b);
     if (c && a->space == EMU_LDS_SPACE && w->wg->shadow)
         emu_lds_access(w, i, a);
-    if (c && a->space == EMU_GLOBAL && (c->groups & EMU_CHECK_REGISTERS))
+    bool scratch = a->space == EMU_SCRATCH || (b && b->kind == EMU_BLOCK_SCRATCH);
+    if (c && scratch && c->scratch)
+        emu_scratch_access(w, i, a);
+    if (c && a->space == EMU_GLOBAL && !scratch && (c->groups & EMU_CHECK_REGISTERS)) {
+        if (a->kind == EMU_STORE)
+            emu_regs_stored(w, i, a);
         emu_memory_access(w, i, a, b);
-    if (c && c->clocks && a->space == EMU_GLOBAL)
+    }
+    if (c && c->clocks && a->space == EMU_GLOBAL && !scratch)
         emu_races_access(w, i, a, b);
     return w->stop == EMU_FAULT ? 0 : a->lanes;
 }

@@ -19,16 +19,18 @@ enum emu_check_group {
     EMU_CHECK_BARRIERS = 32, /* waves that part at barriers */
     EMU_CHECK_NAN = 64,      /* NaN out of none: only if asked for */
     EMU_CHECK_STRICT = 128,  /* hazards of which AMD's own kernels take no notice: only if asked for */
+    EMU_CHECK_NOTES = 256,   /* what is right but may not be meant: only if asked for */
     EMU_CHECK_USUAL = 63,
 };
 /* RFG_EMU_CHECKS, read at each launch: what it says that isn't known is warned of, and the usual ones run. */
 unsigned emu_checks_wanted(void);
 
-struct emu_regs;    /* check_registers.c: of a wave */
-struct emu_hazards; /* check_hazards.c: of a wave */
-struct emu_nans;    /* check_nan.c: of a wave */
-struct emu_clocks;  /* check_races.c: of a wave */
-struct emu_races;   /* ... of a launch */
+struct emu_regs;           /* check_registers.c: of a wave */
+struct emu_scratch_shadow; /* check_memory.c: of a wave */
+struct emu_hazards;        /* check_hazards.c: of a wave */
+struct emu_nans;           /* check_nan.c: of a wave */
+struct emu_clocks;         /* check_races.c: of a wave */
+struct emu_races;          /* ... of a launch */
 
 /* Of a wave; kept by its place from one workgroup to the next. A member is NULL if its group isn't wanted. */
 struct emu_checks {
@@ -37,6 +39,7 @@ struct emu_checks {
     const struct emu_inst *current;   /* the instruction as the program has it */
     const struct emu_effect *effects; /* of the program: index by instruction */
     struct emu_regs *regs;
+    struct emu_scratch_shadow *scratch; /* NULL: the kernel has none */
     struct emu_hazards *hazards;
     struct emu_nans *nans;
     struct emu_clocks *clocks;
@@ -58,27 +61,48 @@ struct emu_progress {
 
 /* check_registers.c */
 struct emu_regs *emu_regs_create(void); /* NULL: no memory */
+void emu_regs_destroy(struct emu_regs *r);
 void emu_regs_begin(struct emu_wave *w);
 void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 const struct emu_progress *emu_regs_progress(const struct emu_wave *w);
-/* These lanes of the register got bytes by `load` that nothing wrote. */
-void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const struct emu_inst *load, bool lds);
-/* Lanes of the register that were written. */
+/* These lanes of the register got bytes by `load` that nothing wrote. known: bits of each lane; NULL: none. */
+enum emu_origin { EMU_FROM_MEMORY, EMU_FROM_LDS, EMU_FROM_SCRATCH };
+void emu_regs_undefined(struct emu_wave *w, unsigned reg, uint64_t lanes, const uint32_t *known,
+                        const struct emu_inst *load, enum emu_origin origin);
+/* Lanes of the register that were written, all bits of them; the bits of one lane. */
 uint64_t emu_regs_defined(const struct emu_wave *w, unsigned reg);
+uint32_t emu_regs_bits(const struct emu_wave *w, unsigned reg, int lane);
+/* Of what a lane stores, the bytes of a word that were written: bit by byte. */
+unsigned emu_regs_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
+                        int lane);
+/* What a lane stores: a->bytes of them. */
+void emu_stored_bytes(const struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, int lane,
+                      uint8_t *bytes);
+/* What a store to memory takes from registers must have been written. */
+void emu_regs_stored(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
 
 /* check_lds.c */
 struct emu_lds_shadow *emu_lds_create(uint32_t bytes, int waves); /* NULL: no memory */
+void emu_lds_destroy(struct emu_lds_shadow *s);
 void emu_lds_begin(struct emu_workgroup *wg);
+void emu_lds_wave_end(struct emu_wave *w);
 void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
 void emu_lds_barrier(struct emu_workgroup *wg);
 
 /* check_memory.c */
 void emu_memory_begin(struct emu_block *b);
 void emu_memory_end(struct emu_block *b);
+/* Of a word that these lanes loaded only some bits were written. */
+uint32_t emu_bits_of_bytes(unsigned bytes);
+void emu_regs_loaded(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
+                     uint64_t lanes, uint32_t *bits, enum emu_origin origin);
 void emu_memory_host_write(struct emu_block *b, uint64_t address, size_t size);
 void emu_memory_trust(const struct emu_memory *m); /* all of it counts as written */
 void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                        const struct emu_block *b);
+struct emu_scratch_shadow *emu_scratch_create(size_t bytes); /* of a wave; NULL: no memory */
+void emu_scratch_begin(struct emu_scratch_shadow *s);
+void emu_scratch_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a);
 struct emu_pages **emu_memory_pages(const struct emu_block *b); /* NULL: isn't watched */
 
 /* check_races.c */
@@ -92,6 +116,7 @@ void emu_races_before(struct emu_wave *w, const struct emu_inst *i);
 void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
                       const struct emu_block *b);
 void emu_races_barrier(struct emu_workgroup *wg);
+void emu_races_wave_end(struct emu_wave *w);
 
 /* check_hazards.c */
 struct emu_hazards *emu_hazards_create(void);

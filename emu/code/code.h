@@ -91,6 +91,7 @@ struct emu_code {
     uint64_t text, text_size; /* virtual address */
     struct emu_symbol *symbol;
     size_t n_symbols;
+    uint64_t n_entries; /* of symbol tables and relocations read so far */
     struct emu_kernel *kernel;
     int n_kernels;
     struct emu_program program[2]; /* decoded for wave64, wave32: size 0 until emu_code_decode() */

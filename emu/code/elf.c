@@ -224,6 +224,10 @@ static bool read_symbols(struct loader *l, const Elf64_Shdr *s)
     if (s->sh_entsize != sizeof(Elf64_Sym) || !at(l, s->sh_offset, s->sh_size) || !section(l, s->sh_link, &strings))
         return fail(l, "a symbol table of 0x%llx bytes at offset 0x%llx is broken", (unsigned long long)s->sh_size,
                     (unsigned long long)s->sh_offset);
+    if (n > c->file_size / sizeof(Elf64_Sym) - c->n_entries)
+        return fail(l, "its symbol tables and relocations are more than the file of %zu bytes has room for",
+                    c->file_size);
+    c->n_entries += n;
     struct emu_symbol *grown = realloc(c->symbol, (c->n_symbols + n + 1) * sizeof(*grown));
     if (!grown)
         return fail(l, "no memory for %llu symbols", (unsigned long long)n);
@@ -262,12 +266,17 @@ static bool symbol_address(struct loader *l, const Elf64_Shdr *table, uint64_t i
 
 static bool relocate(struct loader *l, const Elf64_Shdr *s)
 {
+    struct emu_code *c = l->code;
     Elf64_Shdr table = { 0 };
     uint64_t n = s->sh_size / sizeof(Elf64_Rela);
     if (s->sh_entsize != sizeof(Elf64_Rela) || !at(l, s->sh_offset, s->sh_size) || !section(l, s->sh_link, &table) ||
         !at(l, table.sh_offset, table.sh_size))
         return fail(l, "a relocation table of 0x%llx bytes at offset 0x%llx is broken", (unsigned long long)s->sh_size,
                     (unsigned long long)s->sh_offset);
+    if (n > c->file_size / sizeof(Elf64_Sym) - c->n_entries)
+        return fail(l, "its symbol tables and relocations are more than the file of %zu bytes has room for",
+                    c->file_size);
+    c->n_entries += n;
     for (uint64_t i = 0; i < n; i++) {
         Elf64_Rela r;
         uint64_t sym = 0;
@@ -352,10 +361,16 @@ static bool read_notes(struct loader *l, const Elf64_Phdr *p, bool *found)
 static bool read_metadata(struct loader *l)
 {
     bool found = false;
+    uint64_t size = 0;
     for (unsigned i = 0; i < l->header->e_phnum; i++) {
         Elf64_Phdr p;
         read_at(l, l->header->e_phoff + i * sizeof(p), &p, sizeof(p));
-        if (p.p_type == PT_NOTE && !read_notes(l, &p, &found))
+        if (p.p_type != PT_NOTE)
+            continue;
+        if (p.p_filesz > l->code->file_size - size)
+            return fail(l, "notes: more than the file of %zu bytes has room for", l->code->file_size);
+        size += p.p_filesz;
+        if (!read_notes(l, &p, &found))
             return false;
     }
     return found || fail(l, "no metadata: must have a note of type %d by AMDGPU", NOTE_METADATA);
@@ -635,6 +650,14 @@ void emu_code_free(struct emu_code **pcode)
 
 bool emu_code_decode(struct emu_code *c, bool allow_unknown, char *error, size_t error_size)
 {
+    if (!c->arch->emulated) { /* LLVM may not even know it, and then ends the process */
+        snprintf(error, error_size, "it is for %s, which is not emulated", c->arch->name);
+        return false;
+    }
+    if (!emu_op_next(NULL)) {
+        snprintf(error, error_size, "no memory for the table of instructions");
+        return false;
+    }
     for (int i = 0; i < c->n_kernels; i++) {
         struct emu_program *p = &c->program[c->kernel[i].wave_size == 32];
         if (!p->size && !emu_decode(p, c->arch, c->kernel[i].wave_size, c->image + c->text, c->text_size,

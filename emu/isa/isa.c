@@ -52,8 +52,10 @@ static void choose(void)
     for (const struct emu_ops *const *t = hosts[chosen].tables; *t; t++)
         isa.n += (*t)->n;
     isa.sorted = malloc((size_t)isa.n * sizeof(*isa.sorted));
-    if (!isa.sorted)
-        abort();
+    if (!isa.sorted) { /* nothing is known, then: decoding says so */
+        isa.n = 0;
+        return;
+    }
     int n = 0;
     for (const struct emu_ops *const *t = hosts[chosen].tables; *t; t++)
         for (int k = 0; k < (*t)->n; k++)

@@ -12,7 +12,7 @@ static void lds_addr(struct emu_wave *w, const struct emu_inst *i, int k, uint32
     a->space = EMU_LDS_SPACE;
     a->kind = (uint8_t)kind;
     a->bytes = (uint8_t)bytes;
-    a->align = (uint8_t)(kind == EMU_ATOMIC ? bytes : bytes < 4 ? bytes : 4);
+    a->align = (uint8_t)(kind == EMU_ATOMIC ? bytes : 1); /* as ROCm has SH_MEM_CONFIG.alignment_mode: unaligned */
     a->scalar = a->indirect = false;
     a->data = EMU_NONE;
     a->lanes = w->exec;

@@ -149,11 +149,11 @@ enum emu_result emu_launch_run(struct emu_launch *l);
 /* Wave-instructions of all launches so far. */
 uint64_t emu_executed(void);
 
-/* RFG_EMU_THREADS, RFG_EMU_SCHEDULE, RFG_EMU_MAX_SPIN, read at each launch. */
+/* RFG_EMU_THREADS, RFG_EMU_SCHEDULE, RFG_EMU_MAX_SPIN, RFG_EMU_MAX_INSTRUCTIONS, read at each launch. */
 struct emu_settings {
     int threads;
     bool shuffle;
-    uint64_t seed, max_spin;
+    uint64_t seed, max_spin, max_instructions;
 };
 void emu_settings_read(struct emu_settings *s);
 

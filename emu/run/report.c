@@ -12,9 +12,9 @@
 /* Any finding makes its launch fail in the end; most let it go on: others may follow. These end it at once, as the
  * hardware would or because nothing after them means anything. */
 static const char *const fatal[] = {
-    "global-out-of-bounds",  "use-after-free", "write-to-read-only", "lds-out-of-bounds",
-    "scratch-out-of-bounds", "misaligned",     "deadlock",           "illegal-instruction",
-    "illegal-branch",        "trap",           "register-range",     "not-implemented",
+    "global-out-of-bounds", "use-after-free",  "write-to-read-only",  "lds-out-of-bounds", "scratch-out-of-bounds",
+    "misaligned",           "deadlock",        "illegal-instruction", "illegal-branch",    "trap",
+    "register-range",       "not-implemented", "instruction-limit",
 };
 
 struct seen {
@@ -113,20 +113,13 @@ static void place(const struct emu_launch *l, uint32_t address, char *buf, size_
         snprintf(buf, size, "0x%x%s%s%s", address, known ? " (" : "", known ? line : "", known ? ")" : "");
 }
 
-void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check, uint64_t lanes, const char *fmt, ...)
+/* Told once for each instruction. */
+static void describe(struct emu_wave *w, const struct emu_inst *i, const char *check, uint64_t lanes, const char *fmt,
+                     va_list ap)
 {
-    char what[500], inst[160] = "?", where[256] = "?", key[256], text[1100], who[96] = "";
-    struct emu_launch *l = w->launch;
-    va_list ap;
-    if (emu_report_is_fatal(check))
-        w->stop = EMU_FAULT;
-    found(l, check);
-    snprintf(key, sizeof(key), "%s %.120s %x", check, l->kernel->name, i ? i->address : ~0u);
-    if (!enter(check, key))
-        return;
-    va_start(ap, fmt);
+    char what[500], inst[160] = "?", where[256] = "?", text[1100], who[96] = "";
+    const struct emu_launch *l = w->launch;
     vsnprintf(what, sizeof(what), fmt, ap);
-    va_end(ap);
     if (i) {
         emu_inst_text(w->prog, i, inst, sizeof(inst));
         place(l, i->address, where, sizeof(where));
@@ -137,6 +130,42 @@ void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check,
     snprintf(text, sizeof(text), "%s: %s; kernel %.120s, '%s' at %s, workgroup (%u,%u,%u), wave %d%s", check, what,
              l->kernel->name, inst, where, w->wg->id[0], w->wg->id[1], w->wg->id[2], w->index, who);
     tell(text);
+}
+
+static void key_of(const struct emu_wave *w, const struct emu_inst *i, const char *check, char *key, size_t size)
+{
+    snprintf(key, size, "%s %.120s %x", check, w->launch->kernel->name, i ? i->address : ~0u);
+}
+
+void emu_report(struct emu_wave *w, const struct emu_inst *i, const char *check, uint64_t lanes, const char *fmt, ...)
+{
+    char key[256];
+    va_list ap;
+    if (emu_report_is_fatal(check))
+        w->stop = EMU_FAULT;
+    found(w->launch, check);
+    key_of(w, i, check, key, sizeof(key));
+    if (!enter(check, key))
+        return;
+    va_start(ap, fmt);
+    describe(w, i, check, lanes, fmt, ap);
+    va_end(ap);
+}
+
+void emu_note(struct emu_wave *w, const struct emu_inst *i, const char *what, uint64_t lanes, const char *fmt, ...)
+{
+    char key[256], name[64];
+    va_list ap;
+    snprintf(name, sizeof(name), "note: %s", what);
+    key_of(w, i, name, key, sizeof(key));
+    pthread_mutex_lock(&lock);
+    bool fresh = is_new(key);
+    pthread_mutex_unlock(&lock);
+    if (!fresh)
+        return;
+    va_start(ap, fmt);
+    describe(w, i, name, lanes, fmt, ap);
+    va_end(ap);
 }
 
 void emu_report_launch(struct emu_launch *l, const char *check, const char *fmt, ...)

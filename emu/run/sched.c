@@ -14,13 +14,14 @@
 #include "base/util.h"
 #include "slot.h"
 
-#define BUDGET_LEAST 64 /* instructions of a wave in its turn: from EMU_BUDGET down to this, if it only waits */
-#define ROUNDS       64 /* of a workgroup that gets somewhere, in its turn */
-#define QUIET_ROUNDS 5  /* of one that may be waiting for others, without saying so by s_sleep */
-#define SLEEP        64 /* what a yield counts as */
-#define MAX_SPIN     100000000
-#define MAX_THREADS  256
-#define SCRATCH_MOST (3ull << 30) /* of a launch: its offsets have 32 bits */
+#define BUDGET_LEAST     64 /* instructions of a wave in its turn: from EMU_BUDGET down to this, if it only waits */
+#define ROUNDS           64 /* of a workgroup that gets somewhere, in its turn */
+#define QUIET_ROUNDS     5  /* of one that may be waiting for others, without saying so by s_sleep */
+#define SLEEP            64 /* what a yield counts as */
+#define MAX_SPIN         100000000
+#define MAX_INSTRUCTIONS (1ull << 40) /* of a launch: hours */
+#define MAX_THREADS      256
+#define SCRATCH_MOST     (3ull << 30) /* of a launch: its offsets have 32 bits */
 
 struct sched {
     struct emu_launch *l;
@@ -28,6 +29,7 @@ struct sched {
     _Atomic uint64_t next; /* the next workgroup to start */
     _Atomic int live;      /* workgroups started and not ended */
     _Atomic int slots;
+    _Atomic uint64_t executed;
     _Atomic uint64_t quiet; /* instructions since anything was stored or a wave ended */
     _Atomic bool no_memory;
 };
@@ -71,7 +73,8 @@ void emu_settings_read(struct emu_settings *s)
 {
     uint64_t n = 0;
     cpu_set_t set;
-    *s = (struct emu_settings){ .max_spin = MAX_SPIN };
+    *s = (struct emu_settings){ .max_spin = MAX_SPIN, .max_instructions = MAX_INSTRUCTIONS };
+    number("RFG_EMU_MAX_INSTRUCTIONS", 1, UINT64_MAX, &s->max_instructions);
     number("RFG_EMU_MAX_SPIN", 1, UINT64_MAX, &s->max_spin);
     s->shuffle = number("RFG_EMU_SCHEDULE", 0, UINT64_MAX, &s->seed);
     if (number("RFG_EMU_THREADS", 1, MAX_THREADS, &n))
@@ -210,10 +213,10 @@ static uint64_t patience(const struct sched *s)
     return s->set.max_spin + waves * (uint64_t)s->set.threads * QUIET_ROUNDS * EMU_BUDGET;
 }
 
-static void give_up(struct sched *s)
+static void give_up(struct sched *s, const char *why)
 {
     const char *none = NULL;
-    atomic_compare_exchange_strong(&s->l->why, &none, "deadlock");
+    atomic_compare_exchange_strong(&s->l->why, &none, why);
     atomic_store(&s->l->stop, true);
 }
 
@@ -229,6 +232,8 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
     bool progress = w->stores != stores || why == EMU_END;
     w->stop = (uint8_t)why;
     k->executed += executed;
+    if (atomic_fetch_add_explicit(&s->executed, executed, memory_order_relaxed) + executed > s->set.max_instructions)
+        give_up(s, "instruction-limit");
     if (why == EMU_END) {
         wg->ended++;
         if (emu_hooks->wave_end)
@@ -240,7 +245,7 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
         not_quiet(s);
     else if (atomic_fetch_add_explicit(&s->quiet, executed + (why == EMU_YIELD ? SLEEP : 0), memory_order_relaxed) >
              patience(s))
-        give_up(s);
+        give_up(s, "deadlock");
     return progress || w->lds_stores != lds;
 }
 
@@ -258,7 +263,7 @@ static void turn(struct worker *k, struct emu_slot *slot)
                 progress |= run_wave(k, &wg->wave[i], slot->budget);
             }
         if (!ran && !stopped(k->s)) /* at a barrier that nobody can complete */
-            give_up(k->s);
+            give_up(k->s, "deadlock");
         for (int i = 0; i < wg->n_waves; i++)
             ready |= wg->wave[i].stop == EMU_RUNNING;
         if (stopped(k->s) || wg->ended == wg->n_waves || (!progress && !ready))
@@ -318,7 +323,7 @@ static void run_shuffled(struct worker *k)
         for (int n_waves = wg->n_waves; n_waves && !can_run(&wg->wave[i]); n_waves--)
             i = (i + 1) % wg->n_waves;
         if (!can_run(&wg->wave[i])) {
-            give_up(k->s); /* at a barrier that nobody can complete */
+            give_up(k->s, "deadlock"); /* at a barrier that nobody can complete */
             return;
         }
         run_wave(k, &wg->wave[i], 1 + (int64_t)(rfg_random(&k->random) % (1ull << rfg_random(&k->random) % 12)));
@@ -505,6 +510,9 @@ static void run_workers(struct emu_launch *l, struct sched *s)
     const char *why = atomic_load(&l->why);
     if (why && !strcmp(why, "deadlock"))
         report_deadlock(l, workers, started);
+    if (why && !strcmp(why, "instruction-limit"))
+        emu_report_launch(l, why, "it was stopped after RFG_EMU_MAX_INSTRUCTIONS, %llu wave-instructions",
+                          (unsigned long long)s->set.max_instructions);
     for (int i = 0; i < wanted; i++) {
         struct worker *k = &workers[i];
         l->executed += k->executed;

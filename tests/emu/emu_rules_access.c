@@ -154,15 +154,13 @@ static const struct fault {
     OFF("misaligned", "must be 4-byte aligned", 2, 4, "buffer_atomic_add v2, v20, s[12:15], 0 offen"),
     OFF("misaligned", "must be 4-byte aligned", 2, 4,
         "v_lshl_add_u32 v22, v20, 0, s2\nv_mov_b32 v23, s3\nflat_atomic_add v[22:23], v2"),
-    OFF("misaligned", "must be 2-byte aligned", 1, 2, "ds_read_u16 v30, v20"),
-    OFF("misaligned", "must be 2-byte aligned", 3, 6, "ds_write_b16 v20, v2"),
-    OFF("misaligned", "must be 4-byte aligned", 2, 4, "ds_read_b32 v30, v20"),
-    OFF("misaligned", "must be 4-byte aligned", 1, 4, "ds_write_b32 v20, v2"),
-    OFF("misaligned", "must be 4-byte aligned", 6, 4, "ds_read_b64 v[30:31], v20"),
-    OFF("misaligned", "must be 4-byte aligned", 2, 4, "ds_write_b128 v20, v[2:5]"),
     OFF("misaligned", "must be 4-byte aligned", 2, 4, "ds_add_u32 v20, v2"),
     OFF("misaligned", "must be 8-byte aligned", 4, 8, "ds_add_u64 v20, v[2:3]"),
-    OFF("misaligned", "must be 4-byte aligned", 2, 4, "ds_read2_b32 v[30:31], v20 offset1:1"),
+    /* LDS is at any byte's, but for atomics */
+    { PALL, 1, "misaligned", "must be 4-byte aligned", "", AT(2, "ds_add_rtn_u32 v30, v20, v2"),
+      AT(1, "ds_write_b128 v20, v[2:5]\nds_write_b16 v20, v2 offset:20\nds_write_b32 v20, v2 offset:16\ns_waitcnt "
+            "lgkmcnt(0)\nds_read_b128 v[30:33], v20\nds_read2_b32 v[30:31], v20 offset1:1\nds_read_b64 v[30:31], v20 "
+            "offset:2\nds_read_u16 v30, v20 offset:20") },
     { PALL, 1, "misaligned", "must be 4-byte aligned", "", AT(2, "global_atomic_add v20, v2, s[2:3]"),
       AT(1, "global_load_dwordx4 v[30:33], v20, s[2:3]\nglobal_store_dwordx2 v20, v[2:3], s[2:3]") },
     { P9, 1, "misaligned", "must be 4-byte aligned", "", "s_mov_b32 m0, 2\nbuffer_load_dword v2, s[12:15], 0 offen lds",

@@ -480,12 +480,48 @@ static const struct special {
     { P11, NULL, "", NULL, BEFORE "s_mov_b32 exec_lo, -1\n" AFTER "v_add_nc_u32 v42, v40, v41", "" },
 };
 
+/* Each of them. */
+static void pairs_transcendentals(struct pairs *p)
+{
+    static const char *const names[] = { "exp_f32", "log_f32", "rcp_f32", "rcp_iflag_f32", "rsq_f32",  "sqrt_f32",
+                                         "sin_f32", "cos_f32", "rcp_f16", "rsq_f16",       "sqrt_f16", "exp_f16",
+                                         "log_f16", "sin_f16", "cos_f16", "rcp_f64",       "rsq_f64",  "sqrt_f64" };
+    for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+        bool wide = strstr(names[k], "f64");
+        const char *first = text(SETUP "v_%s %s, %s\n", names[k], wide ? "v[40:41]" : "v40", wide ? "v[42:43]" : "v42");
+        const char *reads = wide ? "v_mov_b32 v50, v41" : "v_mov_b32 v50, v40";
+        pair_add(p, &(struct pair){ .archs = P942,
+                                    .rule = text("v_%s is read", names[k]),
+                                    .check = "hazard",
+                                    .says = "a transcendental wrote a VGPR that is read",
+                                    .groups = "hazards",
+                                    .bad = text("%s%s", first, reads),
+                                    .good = text("%ss_nop 0\n%s", first, reads) });
+        pair_add(p, &(struct pair){ .archs = P11 | P11W64,
+                                    .rule = text("v_%s is read", names[k]),
+                                    .check = "hazard",
+                                    .says = TRANS11,
+                                    .groups = "hazards",
+                                    .bad = text("%s%s", first, reads),
+                                    .good = text("%s" DEPCTR "0xfff\n%s", first, reads) });
+        /* What goes by the memory's way waits for the results of the vector ALU. */
+        pair_add(p, &(struct pair){ .archs = P11 | P11W64,
+                                    .rule = text("v_%s is read, caches invalidated", names[k]),
+                                    .check = "hazard",
+                                    .says = TRANS11,
+                                    .groups = "hazards",
+                                    .bad = text("%ss_nop 7\n%s", first, reads),
+                                    .good = text("%sbuffer_gl%zu_inv\n%s", first, k & 1, reads) });
+    }
+}
+
 void pairs_hazards(struct pairs *p)
 {
     if (p->arch < 2) {
         pairs_gfx9(p);
         every_rule_has_one(p);
     }
+    pairs_transcendentals(p);
     for (size_t k = 0; k < sizeof(specials) / sizeof(specials[0]); k++) {
         const struct special *s = &specials[k];
         pair_add(p, &(struct pair){ .archs = s->archs,

@@ -5,10 +5,10 @@
  * is at its barrier when wave 1 begins. */
 #include "emu_rules.h"
 
-/* v1: 4 * the work-item, v2: 0, v3: 7, s9: the wave. FLAG is 2048 bytes behind the data. */
+/* v1: 4 * the work-item, v2: 0, v3: another value in each wave, s9: the wave. FLAG is 2048 bytes behind the data. */
 #define BEGIN                                                                                                          \
-    "v_lshlrev_b32 v1, 2, v0\nv_mov_b32 v2, 0\nv_mov_b32 v3, 7\nv_readfirstlane_b32 s9, v0\n"                          \
-    "s_lshr_b32 s9, s9, WSHIFT\n"
+    "v_lshlrev_b32 v1, 2, v0\nv_mov_b32 v2, 0\nv_readfirstlane_b32 s9, v0\ns_lshr_b32 s9, s9, WSHIFT\n"                \
+    "s_lshl_b32 s10, s8, 4\ns_add_u32 s10, s10, s9\ns_add_u32 s10, s10, 7\nv_mov_b32 v3, s10\n"
 #define WAVE0(x)  "s_cmp_lg_u32 s9, 0\ns_cbranch_scc1 1f\n" x "1:\n"
 #define WAVE1(x)  "s_cmp_lg_u32 s9, 1\ns_cbranch_scc1 1f\n" x "1:\n"
 #define GROUP0(x) "s_cmp_lg_u32 s8, 0\ns_cbranch_scc1 2f\n" x "2:\n"
@@ -37,6 +37,9 @@
 #define NOT_WAITED "it had not been waited for (s_waitcnt) when that wave released"
 #define NOT_BACK   "it was not written back (buffer_wbl2 sc1, s_waitcnt vmcnt(0)) before that wave released"
 #define STALE      "no invalidate since the acquire: a cache may still hold the old bytes"
+
+#define SWAP "v_mov_b32 v6, 1\nv_mov_b32 v7, 1\nv_mov_b32 v8, 0\nv_mov_b32 v9, 0\n"
+static const char NOTED[] = "stores what wave 0 of workgroup number 0 stored there";
 
 /* G0 gives p[0...] to G1. */
 #define GIVE(g0, g1) GROUP0(g0) GROUP1(g1)
@@ -71,6 +74,45 @@ static const struct race {
       GIVE(STORE, "v_mov_b32 v4, s2\nv_mov_b32 v5, s3\nflat_load_dword v21, v[4:5]\ns_waitcnt vmcnt(0) lgkmcnt(0)\n"),
       GIVE(STORE RELEASE, ACQUIRE
            "v_mov_b32 v4, s2\nv_mov_b32 v5, s3\nflat_load_dword v21, v[4:5]\ns_waitcnt vmcnt(0) lgkmcnt(0)\n") },
+    /* the same value; a load of it then; another value by few lanes, which may be synchronisation, and by many */
+    { PALL, 1, 2, 0, UNORDERED, STORE, "v_mov_b32 v3, 7\n" STORE },
+    { PALL, 1, 2, 0, UNORDERED, FLAG, "v_mov_b32 v3, 7\n" FLAG },
+    { PALL, 1, 2, 0, NOTED, "v_mov_b32 v3, 7\n" STORE, GROUP0(STORE) },
+    { PALL, 2, 1, 0, "writes byte", "s_mov_b32 s10, 7\n" STORE WAVE1("global_store_dword v2, v3, s[2:3] offset:4\n"),
+      "v_mov_b32 v3, 7\n" STORE WAVE1("global_store_dword v2, v3, s[2:3] offset:4\n") },
+    { PALL, 1, 3, 0, UNORDERED,
+      "v_mov_b32 v4, 9\nv_mov_b32 v3, 7\n" GROUP0(STORE) GROUP1(STORE) GROUP2("global_store_dword v1, v4, s[2:3]\n"),
+      "v_mov_b32 v3, 7\n" GROUP0(STORE) GROUP1(STORE) GROUP2(LOAD VM STORE) },
+    /* a compare-and-swap loop's first load is plain */
+    { PALL, 1, 2, 0, UNORDERED,
+      SWAP GIVE("global_atomic_add v2, v3, s[2:3]\n", ONE("global_load_dword v21, v2, s[2:3]\n" VM)),
+      SWAP GIVE("global_atomic_add v2, v3, s[2:3]\n",
+                ONE("global_load_dword v21, v2, s[2:3]\n" VM "global_atomic_cmpswap v2, v[6:7], s[2:3]\n")) },
+    { PALL, 1, 2, 0, UNORDERED,
+      SWAP GIVE("global_atomic_add v2, v3, s[2:3]\n",
+                ONE("global_load_dword v21, v2, s[2:3]\n" VM "global_atomic_cmpswap v2, v[6:7], s[2:3] offset:4\n")),
+      SWAP GIVE("global_atomic_add_x2 v2, v[6:7], s[2:3]\n",
+                ONE("global_load_dwordx2 v[22:23], v2, s[2:3]\n" VM "global_atomic_cmpswap_x2 v2, v[6:9], s[2:3]\n")) },
+    { PALL, 1, 2, 0, "read by",
+      SWAP GIVE(ONE("global_load_dword v21, v2, s[2:3]\n" VM), "global_atomic_add v2, v3, s[2:3]\n"),
+      SWAP GIVE(ONE("global_load_dword v21, v2, s[2:3]\n" VM "global_atomic_cmpswap v2, v[6:7], s[2:3]\n"),
+                "global_atomic_add v2, v3, s[2:3]\n") },
+    /* reads before any write to the page */
+    { PALL, 1, 2, 0, "read by 'global_load", GIVE(LOAD VM, STORE),
+      GIVE(LOAD VM, "global_store_dword " AT(" offset:1024")) },
+    /* more than one writer of a word, of the 16 bytes around a lock */
+    { PALL, 1, 3, 0, "which wave 0 of workgroup (0,0,0) wrote",
+      GROUP0(ONE("global_store_byte v2, v3, s[2:3]\n")) GROUP1(ONE("global_store_byte v2, v3, s[2:3] offset:1\n"))
+          GROUP2("global_load_ubyte v21, v2, s[2:3]\n" VM),
+      GROUP0(ONE("global_store_byte v2, v3, s[2:3]\n")) GROUP1(ONE("global_store_byte v2, v3, s[2:3] offset:1\n"))
+          GROUP2("global_load_ubyte v21, v2, s[2:3] offset:2\n" VM) },
+    { PALL, 1, 2, 0, UNORDERED,
+      GIVE(ONE("global_store_dword v2, v3, s[2:3] offset:2052\n" ATOMIC),
+           ONE("RETURNS global_atomic_add, v20, v2, v3, s[2:3] offset:2048\n"
+               "global_load_dword v21, v2, s[2:3] offset:2052\n" VM)),
+      GIVE(ONE("global_store_dword v2, v3, s[2:3] offset:2052\n" WRITEBACK WAIT ATOMIC),
+           ONE("RETURNS global_atomic_add, v20, v2, v3, s[2:3] offset:2048\n" VM INVALIDATE
+               "global_load_dword v21, v2, s[2:3] offset:2052\n" VM)) },
     /* atomics and what isn't one */
     { PALL, 1, 2, 0, UNORDERED, GIVE("global_atomic_add " AT(""), STORE), "global_atomic_add " AT("") },
     { PALL, 1, 2, 0, UNORDERED, GIVE("global_atomic_add " AT(""), LOAD VM), "global_atomic_add " AT("") },
@@ -186,9 +228,9 @@ void pairs_races(struct pairs *p)
         const struct race *r = &races[k];
         pair_add(p, &(struct pair){ .archs = r->archs,
                                     .rule = text("%s, row %zu", r->says, k),
-                                    .check = "global-race",
+                                    .check = r->says == NOTED ? "note: equal-stores" : "global-race",
                                     .says = r->says,
-                                    .groups = "races",
+                                    .groups = r->says == NOTED ? "races,notes" : "races",
                                     .waves = r->waves,
                                     .workgroups = r->workgroups,
                                     .wgp = r->wgp,

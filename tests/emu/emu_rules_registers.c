@@ -11,13 +11,13 @@
     "s_and_b32 s13, s3, 0xffff\ns_mov_b32 s14, 0x10000\n.if GFX < 0x1000\ns_mov_b32 s15, 0x27000\n.else\n"             \
     "s_mov_b32 s15, 0x31016000\n.endif\n"
 #define KNOWN                                                                                                          \
-    "v_mov_b32 v20, 1\nv_mov_b32 v21, 1\nv_mov_b32 v22, 1\nv_mov_b32 v23, 1\ns_mov_b32 s20, 1\ns_mov_b64 s[22:23], "   \
-    "1\n"
+    "v_mov_b32 v20, -1\nv_mov_b32 v21, -1\nv_mov_b32 v22, -1\nv_mov_b32 v23, -1\ns_mov_b32 s20, 0xffffdead\n"          \
+    "s_mov_b32 s22, s20\ns_mov_b32 s23, s20\n"
+/* What nobody wrote the emulator fills with ones, scalars with 0xffffdead. */
 #define ZERO                                                                                                           \
-    "v_and_b32 v20, 0, v20\nv_and_b32 v21, 0, v21\nv_and_b32 v22, 0, v22\nv_or_b32 v22, s2, v22\nv_and_b32 v23, 0, "   \
-    "v23\n"                                                                                                            \
-    "v_or_b32 v23, s3, v23\ns_sub_u32 s20, s20, s20\ns_sub_u32 s22, s22, s22\ns_or_b32 s22, s22, s2\n"                 \
-    "s_sub_u32 s23, s23, s23\ns_or_b32 s23, s23, s3\n"
+    "v_not_b32 v20, v20\nv_not_b32 v21, v21\nv_not_b32 v22, v22\nv_or_b32 v22, s2, v22\nv_not_b32 v23, v23\n"          \
+    "v_or_b32 v23, s3, v23\ns_xor_b32 s20, s20, 0xffffdead\ns_xor_b32 s22, s22, 0xffffdead\ns_or_b32 s22, s22, s2\n"   \
+    "s_xor_b32 s23, s23, 0xffffdead\ns_or_b32 s23, s23, s3\n"
 #define KEEP  "global_store_dword v1, v30, s[2:3]\n" /* where v30 ends */
 #define KEEP1 "global_store_dword v1, v31, s[2:3]\n"
 #define VM    "s_waitcnt vmcnt(0)\n"
@@ -54,9 +54,9 @@ static const struct sink {
     { P942 | P11, "s20 was never written", "scratch_store_dword off, v2, s20" },
     { PALL, "v20 was never written", "ds_write_b32 v20, v2" },
     { PALL, "v20 was never written", "ds_read_b32 v30, v20\n" LGKM },
-    { PALL, "v20 was never written", "ds_add_u32 v2, v20" },
-    { PALL, "v20 was never written", "ds_add_u32 v20, v2" },
-    { PALL, "v20 was never written", "ds_add_rtn_u32 v30, v2, v20\n" LGKM },
+    { PALL, "v20 was never written", "ds_write_b32 v2, v2\nds_add_u32 v2, v20" },
+    { PALL, "v20 was never written", "ds_write_b32 v2, v2\nds_add_u32 v20, v2" },
+    { PALL, "v20 was never written", "ds_write_b32 v2, v2\nds_add_rtn_u32 v30, v2, v20\n" LGKM },
     { PALL, "s22 was never written", "s_load_dword s30, s[22:23], 0\n" LGKM },
     { PALL, "s20 was never written", "s_load_dword s30, s[2:3], s20\n" LGKM },
     { PALL, "scc was never written", "s_cmp_eq_u32 s20, 0\ns_cbranch_scc0 1f\n1:" },
@@ -64,9 +64,9 @@ static const struct sink {
     { PALL, "vcc_lo was never written",
       ".if WAVE == 64\nv_cmp_eq_u32 vcc, v20, v2\n.else\nv_cmp_eq_u32 vcc_lo, v20, v2\n.endif\ns_cbranch_vccnz "
       "1f\n1:" },
-    { PALL, "exec_lo was never written", "s_or_b32 exec_lo, exec_lo, s20" },
+    { PALL, "exec_lo was never written", "s_and_b32 exec_lo, exec_lo, s20" },
     { PALL, "exec_lo was never written",
-      "v_mov_b32 v20, v20\n.if GFX < 0x1000\nv_cmpx_eq_u32 vcc, v20, v20\n.else\nv_cmpx_eq_u32 v20, v20\n.endif" },
+      "v_mov_b32 v20, v20\n.if GFX < 0x1000\nv_cmpx_eq_u32 vcc, v20, v2\n.else\nv_cmpx_eq_u32 v20, v2\n.endif" },
 /* ways */
 #define WAY(archs, op)                                                                                                 \
     {                                                                                                                  \
@@ -87,16 +87,16 @@ static const struct sink {
     WAY(PALL, "s_lshl_b64 s[30:31], s[22:23], 1\nv_mov_b32 v30, s30"),
     WAY(PALL, "ds_swizzle_b32 v30, v20 offset:0x1f\n" LGKM),
     WAY(PALL, "ds_bpermute_b32 v30, v2, v20\n" LGKM),
-    WAY(PALL, "ds_bpermute_b32 v30, v20, v2\n" LGKM),
-    WAY(PALL, "v_mov_b32_dpp v30, v20 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:0"),
+    WAY(PALL, "ds_bpermute_b32 v30, v20, v1\n" LGKM),
+    WAY(PALL, "v_mov_b32_dpp v30, v20 row_shr:1 row_mask:0xf bank_mask:0xf bound_ctrl:1"),
     WAY(PALL, ".if WAVE == 64\ns_mov_b64 vcc, 0\nv_cndmask_b32 v30, v20, v2, vcc\n.else\ns_mov_b32 vcc_lo, "
               "0\nv_cndmask_b32 v30, v20, v2, vcc_lo\n.endif"),
     WAY(PALL, ".if WAVE == 64\ns_mov_b64 vcc, -1\nv_cndmask_b32 v30, v2, v20, vcc\n.else\ns_mov_b32 vcc_lo, "
               "-1\nv_cndmask_b32 v30, v2, v20, vcc_lo\n.endif"),
     WAY(PALL, ".if WAVE == 64\ns_mov_b64 s[40:41], -1\nv_cndmask_b32 v30, v2, v20, s[40:41]\n.else\ns_mov_b32 s40, "
               "-1\nv_cndmask_b32 v30, v2, v20, s40\n.endif"),
-    WAY(PALL, ".if WAVE == 64\nv_cmp_eq_u32 vcc, v20, v2\nv_cndmask_b32 v30, v2, v3, vcc\n.else\nv_cmp_eq_u32 vcc_lo, "
-              "v20, v2\nv_cndmask_b32 v30, v2, v3, vcc_lo\n.endif"),
+    WAY(PALL, ".if WAVE == 64\nv_cmp_eq_u32 vcc, v20, v2\nv_cndmask_b32 v30, v2, v1, vcc\n.else\nv_cmp_eq_u32 vcc_lo, "
+              "v20, v2\nv_cndmask_b32 v30, v2, v1, vcc_lo\n.endif"),
     WAY(PALL, "s_cmp_eq_u32 s2, s2\ns_cselect_b32 s30, s20, s2\nv_mov_b32 v30, s30"),
     WAY(PALL, "s_cmp_lg_u32 s2, s2\ns_cselect_b32 s30, s2, s20\nv_mov_b32 v30, s30"),
     WAY(P9, "v_accvgpr_write_b32 a4, v20\nv_accvgpr_read_b32 v30, a4"),
@@ -183,8 +183,8 @@ static const struct pieces {
       "v_lshlrev_b64 v[30:31], 2, v[20:21]\n" KEEP },
     { P942, 1, 1, REGISTER, "v31 was never written", "v_mov_b32 v20, 0\nv_lshl_add_u64 v[30:31], v[20:21], 2, v[2:3]\n",
       KEEP1, KEEP },
-    { PALL, 1, 1, REGISTER, "v30 was never written", "", "v_fma_mixlo_f16 v30, v20, v2, v2\n" KEEP,
-      "v_fma_mixlo_f16 v30, v2, v2, v2\n" KEEP },
+    { PALL, 1, 1, REGISTER, "v30 was never written", "", "v_fma_mixlo_f16 v30, v2, v2, v2\n" KEEP,
+      "v_fma_mixlo_f16 v30, v2, v2, v2\nv_fma_mixhi_f16 v30, v2, v2, v2\n" KEEP },
     { PALL, 1, 1, REGISTER, "v33 was never written", "v_mov_b32 v30, 0\nv_mov_b32 v31, 0\nv_mov_b32 v32, 0\n",
       "global_store_dwordx4 v1, v[30:33], s[2:3]\n", "global_store_dwordx3 v1, v[30:32], s[2:3]\n" },
     { P90A, 1, 1, REGISTER, "a5 was never written", "v_accvgpr_write_b32 a4, v2\n",
@@ -194,6 +194,84 @@ static const struct pieces {
       HALF "v_mfma_f32_4x4x4f16 v[30:33], v[2:3], v[2:3], 0\n" ALL KEEP },
     /* masks of lanes: known if some are; EXEC itself */
     { PALL, 1, 1, REGISTER, "exec_lo was never written", "", "s_mov_b32 exec_lo, s20\n", "s_mov_b32 exec_lo, s2\n" },
+    /* bit by bit: a mask, a comparison, a branch */
+    { PALL, 1, 1, REGISTER, "exec_lo was never written", "s_and_b32 s30, s20, 6\n", "s_or_b32 exec_lo, s30, 1\n",
+      "s_or_b32 exec_lo, s30, 7\n" },
+    { PALL, 1, 1, REGISTER, "exec_lo was never written", "s_and_b32 s30, s20, 6\n",
+      "s_mov_b32 exec_lo, 1\ns_or_b32 exec_lo, s30, exec_lo\n",
+      "s_mov_b32 exec_lo, 6\ns_or_b32 exec_lo, s30, exec_lo\n" },
+    { PALL, 1, 1, REGISTER, "exec_lo was never written", "s_and_b32 s30, s20, 6\n",
+      ".if WAVE == 64\ns_mov_b32 s31, 0\ns_mov_b64 exec, 7\ns_and_saveexec_b64 s[40:41], s[30:31]\n.else\n"
+      "s_mov_b32 exec_lo, 7\ns_and_saveexec_b32 s40, s30\n.endif\n",
+      ".if WAVE == 64\ns_mov_b32 s31, 0\ns_mov_b64 exec, 1\ns_and_saveexec_b64 s[40:41], s[30:31]\n.else\n"
+      "s_mov_b32 exec_lo, 1\ns_and_saveexec_b32 s40, s30\n.endif\n" },
+    { PALL, 1, 1, REGISTER, "scc was never written", "", "s_and_b32 s30, s20, 6\ns_cbranch_scc1 1f\n1:\n",
+      "s_or_b32 s30, s20, 6\ns_cbranch_scc1 1f\n1:\n" },
+    { PALL, 1, 1, REGISTER, "scc was never written", "s_and_b32 s30, s20, 1\n",
+      "s_cmp_eq_u32 s30, 1\ns_cbranch_scc1 1f\n1:\n", "s_cmp_eq_u32 s30, 4\ns_cbranch_scc1 1f\n1:\n" },
+    { PALL, 1, 1, REGISTER, "vcc_lo was never written",
+      "LANES 1\nv_mov_b32 v30, 0\nLANES 3\n.if WAVE == 64\n.set mask, vcc\n.else\n.set mask, vcc_lo\n.endif\n",
+      ".if WAVE == 64\nv_cmp_lt_u32 vcc, v2, v30\n.else\nv_cmp_lt_u32 vcc_lo, v2, v30\n.endif\ns_cbranch_vccnz "
+      "1f\n1:\n",
+      ".if WAVE == 64\nv_cmp_ge_u32 vcc, v2, v30\n.else\nv_cmp_ge_u32 vcc_lo, v2, v30\n.endif\ns_cbranch_vccnz "
+      "1f\n1:\n" },
+    { PALL, 1, 1, REGISTER, "lanes 0x2 (",
+      "LANES 1\nv_mov_b32 v30, 0\nLANES 3\n.if WAVE == 64\nv_cmp_eq_u32 vcc, v30, v2\nv_cndmask_b32 v31, v2, v1, "
+      "vcc\n.else\nv_cmp_eq_u32 vcc_lo, v30, v2\nv_cndmask_b32 v31, v2, v1, vcc_lo\n.endif\n",
+      KEEP1, "LANES 1\n" KEEP1 },
+    { PALL, 1, 1, REGISTER, "s30 was never written", "s_and_b32 s30, s20, 6\n",
+      "v_writelane_b32 v31, s30, 3\nv_readlane_b32 s30, v31, 3\ns_load_dword s31, s[2:3], s30\n" LGKM,
+      "v_writelane_b32 v31, s30, 3\nv_readlane_b32 s30, v31, 3\ns_and_b32 s30, s30, 8\ns_load_dword s31, s[2:3], "
+      "s30\n" LGKM },
+    { PALL, 1, 1, REGISTER, "v30 was never written", "v_mov_b32 v30, 0\ns_mov_b32 s30, 0xffff\n",
+      "v_bfi_b32 v31, s30, v30, v31\ns_not_b32 s30, s30\ns_bitset0_b32 s30, 20\nv_bfi_b32 v31, s30, v30, "
+      "v31\nv_mov_b32 v30, v31\n" KEEP,
+      "v_bfi_b32 v31, s30, v30, v31\ns_not_b32 s30, s30\nv_bfi_b32 v31, s30, v30, v31\nv_mov_b32 v30, v31\n" KEEP },
+    { PALL, 1, 1, REGISTER, "v30 was never written", "v_fma_mixlo_f16 v30, v2, v2, v2\n",
+      "global_store_dword v1, v30, s[2:3]\n", "global_store_short v1, v30, s[2:3]\n" },
+    { PALL, 1, 1, REGISTER, "v30 was never written", "v_fma_mixhi_f16 v30, v2, v2, v2\n",
+      "global_store_short v1, v30, s[2:3]\n", "global_store_short_d16_hi v1, v30, s[2:3]\n" },
+    /* lanes that move */
+    { PALL, 1, 1, REGISTER, "lanes 0x4 (", "LANES 3\nv_mov_b32 v30, 0\nLANES 15\n",
+      "v_mov_b32_dpp v31, v30 quad_perm:[0,1,2,1] row_mask:0xf bank_mask:0xf bound_ctrl:1\n" KEEP1,
+      "v_mov_b32_dpp v31, v30 quad_perm:[0,1,0,1] row_mask:0xf bank_mask:0xf bound_ctrl:1\n" KEEP1 },
+    { PALL, 1, 1, REGISTER, "lanes 0x2 (", "LANES 3\n",
+      "v_mov_b32_dpp v31, v2 quad_perm:[0,2,0,1] row_mask:0xf bank_mask:0xf\n" KEEP1,
+      "v_mov_b32_dpp v31, v2 quad_perm:[0,0,0,1] row_mask:0xf bank_mask:0xf\n" KEEP1 },
+    { PALL, 1, 1, REGISTER, "lanes 0x8 (", "LANES 3\nv_mov_b32 v30, 0\nLANES 15\n",
+      "ds_swizzle_b32 v31, v30 offset:swizzle(QUAD_PERM,0,1,1,3)\n" LGKM KEEP1,
+      "ds_swizzle_b32 v31, v30 offset:swizzle(QUAD_PERM,0,1,1,0)\n" LGKM KEEP1 },
+    { PALL, 1, 1, REGISTER, "lanes 0xc (", "LANES 3\nv_mov_b32 v30, 0\nLANES 15\n",
+      "ds_bpermute_b32 v31, v1, v30\n" LGKM KEEP1, "ds_bpermute_b32 v31, v2, v30\n" LGKM KEEP1 },
+    { P11, 1, 1, REGISTER, "v31 was never written", "v_mov_b32 v30, 0\ns_mov_b32 s30, 0\n",
+      "v_permlanex16_b32 v31, v30, s30, s30\nv_permlanex16_b32 v31, v20, s30, s30\n" KEEP1,
+      "v_permlanex16_b32 v31, v30, s30, s30\n" KEEP1 },
+    { P9, 1, 1, REGISTER, "in these lanes", "LANES 15\nv_mov_b32 v32, 0\nv_mov_b32 v33, 0\n" ALL,
+      "v_mfma_f32_4x4x4f16 v[36:39], v[32:33], v[2:3], 0\nv_mov_b32 v30, v36\n" KEEP,
+      "v_mfma_f32_4x4x4f16 v[36:39], v[32:33], v[2:3], 0\nv_mov_b32 v30, v36\nLANES 15\n" KEEP },
+    /* what M0 names */
+    { P11, 1, 1, REGISTER, "v30 was never written", "", "s_mov_b32 m0, 3\nv_movreld_b32 v28, v2\n" KEEP,
+      "s_mov_b32 m0, 2\nv_movreld_b32 v28, v2\n" KEEP },
+    { P11, 1, 1, REGISTER, "v30 was never written", "v_mov_b32 v34, 0\n",
+      "s_mov_b32 m0, 3\nv_movrels_b32 v30, v32\n" KEEP, "s_mov_b32 m0, 2\nv_movrels_b32 v30, v32\n" KEEP },
+    /* scratch */
+    { P942 | P11, 1, 1, "uninitialised-scratch", "v30 comes from scratch that nothing wrote",
+      "scratch_store_dword off, v2, off\n", "scratch_load_dword v30, off, off offset:4\n" VM KEEP,
+      "scratch_load_dword v30, off, off\n" VM KEEP },
+    { P942 | P11, 1, 1, "uninitialised-scratch", "v31 comes from scratch",
+      "v_mov_b32 v31, 0\nscratch_store_dword off, v20, off\n",
+      "scratch_load_dword v30, off, off\n" VM "v_add_u32 v31, v30, v2\n" KEEP1,
+      "scratch_load_dword v30, off, off\n" VM KEEP1 },
+    { P942 | P11, 1, 1, "uninitialised-scratch", "lanes 0x2 (", "LANES 1\nscratch_store_dword off, v2, off\nLANES 3\n",
+      "scratch_load_dword v30, off, off\n" VM KEEP, "scratch_load_dword v30, off, off\n" VM "LANES 1\n" KEEP },
+    { P942 | P11, 1, 1, "uninitialised-scratch", "v30 comes from scratch",
+      "scratch_store_short off, v2, off offset:2\n", "scratch_load_ushort v30, off, off\n" VM KEEP,
+      "scratch_load_ushort v30, off, off offset:2\n" VM KEEP },
+    { P942 | P11, 2, 1, "uninitialised-scratch", "v30 comes from scratch",
+      "s_cmp_eq_u32 s8, 0\nv_readfirstlane_b32 s30, v0\n",
+      "s_cmp_eq_u32 s30, 0\ns_cbranch_scc1 1f\nscratch_store_dword "
+      "off, v2, off\n1:\nscratch_load_dword v30, off, off\n" VM KEEP,
+      "scratch_store_dword off, v2, off\nscratch_load_dword v30, off, off\n" VM KEEP },
     /* what the hardware sets */
     { PALL, 1, 1, REGISTER, "v30 was never written", "", "v_mov_b32 v30, s10\n" KEEP, "v_mov_b32 v30, s8\n" KEEP },
     { PALL, 1, 1, REGISTER, "v30 was never written", "", "v_mov_b32 v30, m0\n" KEEP, "v_mov_b32 v30, ttmp3\n" KEEP },
@@ -205,7 +283,8 @@ static const struct pieces {
       "s_cmp_lg_u32 s8, 0\ns_cbranch_scc1 1f\nv_mov_b32 v30, 0\n1:\nglobal_store_dword v1, v30, s[2:3] offset:1024\n",
       "v_mov_b32 v30, 0\nglobal_store_dword v1, v30, s[2:3] offset:1024\n" },
     { PALL, 1, 2, REGISTER, "s30 was never written", "",
-      "s_cmp_lg_u32 s8, 0\ns_cbranch_scc1 1f\ns_mov_b32 s30, 0\n1:\ns_sub_u32 s30, s30, s30\ns_load_dword s31, s[2:3], "
+      "s_cmp_lg_u32 s8, 0\ns_cbranch_scc1 1f\ns_mov_b32 s30, 0\n1:\ns_xor_b32 s30, s30, 0xffffdead\ns_and_b32 s30, "
+      "s30, 4\ns_load_dword s31, s[2:3], "
       "s30\n" LGKM,
       "s_mov_b32 s30, 0\ns_load_dword s31, s[2:3], s30\n" LGKM },
     /* what is stored nowhere is nobody's business */
@@ -222,11 +301,11 @@ static const struct pieces {
     { PALL, 1, 1, MEMORY, "v31 comes from memory", "", FRESH "v_add_f32 v31, v2, v30\n" KEEP1,
       FRESH "v_mov_b32 v31, v2\n" KEEP1 },
     { PALL, 1, 1, MEMORY, "v30 comes from memory", "",
-      "v_and_b32 v30, 0, v30\n" FRESH "v_and_b32 v30, 0, v30\nglobal_load_dword v31, v30, s[2:3]\n" VM,
+      "v_mov_b32 v30, 0\n" FRESH "v_and_b32 v30, 4, v30\nglobal_load_dword v31, v30, s[2:3]\n" VM,
       "v_mov_b32 v30, 0\nglobal_load_dword v31, v30, s[2:3]\n" VM },
     { PALL, 1, 1, MEMORY, "s30 comes from memory", "",
       "s_load_dword s30, s[4:5], 0\n" LGKM
-      "v_mov_b32 v30, 0\ns_sub_u32 s30, s30, s30\ns_load_dword s31, s[2:3], s30\n" LGKM,
+      "v_mov_b32 v30, 0\ns_and_b32 s30, s30, 4\ns_load_dword s31, s[2:3], s30\n" LGKM,
       "s_load_dword s30, s[2:3], 0\n" LGKM "s_load_dword s31, s[2:3], s30\n" LGKM },
     { PALL, 1, 1, MEMORY, "comes from memory", "",
       "s_load_dword s30, s[4:5], 0\n" LGKM "s_cmp_eq_u32 s30, 0\ns_cbranch_scc1 1f\n1:\n",

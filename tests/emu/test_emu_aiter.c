@@ -627,9 +627,6 @@ int main(void)
         printf("skipped: RFG_AITER_DIR names no directory of amd-aiter's gfx942 code objects\n");
         return 77;
     }
-    /* All but the barriers' check: the waves of these GEMMs and attention kernels are specialised, each sort with
-     * s_barrier instructions of its own, which the hardware allows and the check calls divergent. */
-    setenv("RFG_EMU_CHECKS", "registers,waits,lds,races,hazards", 0);
     Suite *s = suite_create("emu_aiter");
     TCase *c = tcase_create("aiter");
     tcase_set_timeout(c, 120);

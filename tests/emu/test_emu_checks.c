@@ -57,7 +57,7 @@ static const struct check {
       "0\\n\\tv_fma_mixhi_f16 %0, %1, %1, 0\" : \"=&v\"(v) : \"v\"(1.0f));\n#endif\np[ME] = v; }",
       EVERY, NULL },
     { "uninitialised-memory", "{ if (GROUP == 0) p[128 + TID] = p[TID]; }", EVERY, NULL },
-    { "global-race", "{ p[TID + (n ? 0 : GROUP * 128)] = 1; }", EVERY, "nothing orders the two" },
+    { "global-race", "{ p[TID + (n ? 0 : GROUP * 128)] = GROUP; }", EVERY, "nothing orders the two" },
     { "global-race", "{ p[ME] = 1; p[ME] = p[n ? 255 - ME : ME ^ 1]; }", EVERY, "nothing orders the two" },
     /* Group 0 gives p[0...127] to group 1, by a flag. */
     { "global-race",
@@ -174,6 +174,25 @@ START_TEST(memory_that_was_freed)
 }
 END_TEST
 
+/* It stores, and so is no deadlock, but doesn't end. */
+START_TEST(endless_loop)
+{
+    char last[1200];
+    hipFunction_t fn;
+    emu_open_device(archs[_i]);
+    hipModule_t m = build(archs[_i], "{ for (;;) ((volatile int *)p)[ME] = n; }", false, &fn);
+    int *p = buffer();
+    setenv("RFG_EMU_MAX_INSTRUCTIONS", "100000", 1);
+    ck_assert_int_ne(launch(fn, p, 1), hipSuccess);
+    unsetenv("RFG_EMU_MAX_INSTRUCTIONS");
+    emu_reports_last(last, sizeof(last));
+    PRINTS(last, "instruction-limit: it was stopped after RFG_EMU_MAX_INSTRUCTIONS, 100000 wave-instructions");
+    ck_assert_int_eq(hip->hipFree(p), hipSuccess);
+    ck_assert_int_eq(hip->hipModuleUnload(m), hipSuccess);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* Split-K reduces inside of the launch: whoever comes last adds up, whatever the order; the sum is the same, bit by
  * bit. */
 START_TEST(split_k_under_many_schedules)
@@ -234,6 +253,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, checks_find_what_is_wrong, 0, N_ARCHS * N_CHECKS);
     tcase_add_loop_test(tc, memory_that_was_freed, 0, N_ARCHS);
+    tcase_add_loop_test(tc, endless_loop, 0, N_ARCHS);
     tcase_add_loop_test(tc, split_k_under_many_schedules, 0, N_ARCHS);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -220,6 +220,29 @@ START_TEST(says_why_not)
     WITH(Elf64_Ehdr, e_phoff, UINT64_MAX - 8, "program headers");
     WITH(Elf64_Ehdr, e_shoff, UINT64_MAX - 8, "section headers");
     WITH(Elf64_Ehdr, e_shnum, 60000, "section headers");
+    /* One symbol table, told of thousands of times. */
+    Elf64_Ehdr h;
+    memcpy(&h, data, sizeof(h));
+    size_t n_headers = 20000, bomb_size = size + n_headers * sizeof(Elf64_Shdr);
+    char *bomb = malloc(bomb_size), *table = bomb + size;
+    ck_assert_ptr_nonnull(bomb);
+    memcpy(bomb, data, size);
+    Elf64_Shdr symbols = { 0 };
+    for (unsigned i = 0; i < h.e_shnum; i++) {
+        memcpy(table + i * sizeof(Elf64_Shdr), data + h.e_shoff + i * sizeof(Elf64_Shdr), sizeof(Elf64_Shdr));
+        Elf64_Shdr one;
+        memcpy(&one, table + i * sizeof(one), sizeof(one));
+        if (one.sh_type == SHT_SYMTAB)
+            symbols = one;
+    }
+    ck_assert_uint_eq(symbols.sh_type, SHT_SYMTAB);
+    for (size_t i = h.e_shnum; i < n_headers; i++)
+        memcpy(table + i * sizeof(symbols), &symbols, sizeof(symbols));
+    h.e_shoff = size;
+    h.e_shnum = (Elf64_Half)n_headers;
+    memcpy(bomb, &h, sizeof(h));
+    expect_refusal(bomb, bomb_size, "gfx90a", "has room for");
+    free(bomb);
     for (size_t n = 64; n < size; n += 61) {
         char error[512], *cut = malloc(n);
         struct emu_code *c;

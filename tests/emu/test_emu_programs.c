@@ -36,6 +36,12 @@ static void write_floats(const char *path, int n, float value)
     ck_assert_int_eq(fclose(f), 0);
 }
 
+static void write_bytes(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    ck_assert(f && fwrite(bytes, 1, size, f) == size && !fclose(f));
+}
+
 START_TEST(programs)
 {
     static int buffer[DATA + 8192];
@@ -63,6 +69,25 @@ START_TEST(programs)
     ck_assert_int_eq(member(counters, "global", "loads", "lines64"), 2 * (4 + 8));
     ck_assert_int_eq(member(counters, "wave_instructions", NULL, NULL), member(j, "executed", NULL, NULL));
     json_decref(j);
+    /* A word that is none before the end; a target that isn't emulated, whose file doesn't lose the others. */
+    char *bytes = malloc(code->size);
+    ck_assert_ptr_nonnull(bytes);
+    memcpy(bytes, code->data, code->size);
+    bytes[0x30] = 0x36;
+    write_bytes("gfx1030.co", bytes, code->size);
+    bytes[0x30] = ((const char *)code->data)[0x30];
+    size_t end = 256;
+    uint32_t word = 0, ends = strcmp(arch, "gfx1100") ? 0xbf810000 : 0xbfb00000;
+    for (; end + 4 < code->size && word != ends; end += 4)
+        memcpy(&word, bytes + end, 4);
+    ck_assert_uint_eq(word, ends);
+    memset(bytes + end - 8, 0xff, 4);
+    write_bytes("bad.co", bytes, code->size);
+    free(bytes);
+    ck_assert_int_eq(run_program("rfg-emu", "--coverage gfx1030.co k.co bad.co"), 1);
+    PRINTS(err, "gfx1030.co: it is for gfx1030, which is not emulated");
+    PRINTS(out, "(undecodable)");
+    PRINTS(out, "3 files, 1 wholly implemented, 1 not readable or not decodable");
     ck_assert_int_eq(run_program("rfg-emu", "run k.co %s %s --counters --args in:in.bin i32:1", device, how), 0);
     PRINTS(out, "2 launches, 2 workgroups");
     PRINTS(out, "limited by");

@@ -351,7 +351,7 @@ static int unsaid(const char *source)
 static const char *run_pair(const struct pairs *p, int k)
 {
     const struct pair *pair = &p->pair[k];
-    char last[1200];
+    char last[1200] = "";
     if (pair->good) {
         enum emu_result r = run_program(p, k, true);
         emu_reports_last(last, sizeof(last));
@@ -360,8 +360,17 @@ static const char *run_pair(const struct pairs *p, int k)
     }
     if (!pair->bad)
         return "";
+    bool note = !strncmp(pair->check, "note: ", 6);
+    if (note && pair->good && *last)
+        return text("the good program is noted: %s\n%s\n", last, pair->good);
     enum emu_result r = run_program(p, k, false);
     emu_reports_last(last, sizeof(last));
+    if (note) {
+        hear(last);
+        return r == EMU_DONE && !emu_reports(NULL) && strstr(last, pair->check) && strstr(last, pair->says)
+                   ? ""
+                   : text("no note, or more than that: '%s'\n%s\n", last, pair->bad);
+    }
     if (r != EMU_FAILED || !emu_reports(pair->check))
         return text("the bad program isn't reported as %s: '%s'\n%s\n", pair->check, last, pair->bad);
     if (emu_reports(pair->check) != emu_reports(NULL))
