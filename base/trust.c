@@ -208,6 +208,28 @@ int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *w
     return refused(why, name, bad);
 }
 
+int rfg_open_trusted_file(const char *path, struct rfg_reason *why)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        rfg_refuse(why, "cannot open: %s", strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    const char *bad = !S_ISREG(st.st_mode)                            ? "is no regular file"
+                      : st.st_uid != geteuid() && !is_root(st.st_uid) ? "belongs to another user"
+                      : st.st_mode & (S_IWGRP | S_IWOTH)              ? "can be written by others (chmod go-w)"
+                                                                      : NULL;
+    if (!bad)
+        return fd;
+    close(fd);
+    rfg_refuse(why, "%s", bad);
+    errno = EPERM;
+    return -1;
+}
+
 /* ---- programs ------------------------------------------------------------------------------------------------- */
 
 /* A regular file whose owner is root, us, or the owner of `beside` (may be NULL), and that others can't write. */

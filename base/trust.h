@@ -22,6 +22,10 @@ int rfg_open_own_subdir(int dir, const char *name, bool make, struct rfg_reason 
 /* A regular file that is ours alone, by a name in dir (or a path with AT_FDCWD); flags as open(2), made 0600. */
 int rfg_open_own_file(int dir, const char *name, int flags, struct rfg_reason *why);
 
+/* A regular file that the user named, read-only: root's or ours, and written by nobody else. Links are followed: what
+ * they lead to counts. */
+int rfg_open_trusted_file(const char *path, struct rfg_reason *why);
+
 /* May a program that was found (not named by the user) be started? Its owner must be root, us, or the owner of
  * librfg.so (of the program that librfg.a is linked into); others must not be able to write it. */
 bool rfg_program_trusted(const char *path, struct rfg_reason *why);

@@ -14,6 +14,17 @@ static bool allowed(const rfg_context *ctx, const struct rfg_op *op, const struc
     return rfg_variant_listed(ctx->variants, op, var);
 }
 
+/* With a pack: has it the kernel's code? (The other kinds of variants need none.) */
+static bool has_code(const rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
+                     const int *p)
+{
+    struct rfg_kernel kernel = { 0 };
+    if (!ctx->pack || var->kind != RFG_VARIANT_KERNEL)
+        return true;
+    var->kernel(&ctx->dev, prob, p, &kernel);
+    return rfg_pack_find(ctx->pack, ctx->dev.target, &kernel) != NULL;
+}
+
 /* A row whose M is more than NEAR times another is left when the model expects its own pick to be FASTER times as fast.
  */
 #define NEAR   2
@@ -81,7 +92,7 @@ static bool rank(void *arg, const int *p)
 {
     struct ranking *r = arg;
     double us = r->var->predict(&r->w->ctx->dev, r->w->prob, p);
-    if (us < r->best) {
+    if (us < r->best && has_code(r->w->ctx, r->w->prob, r->var, p)) {
         r->best = us;
         *r->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_MODEL, .predicted_us = us };
         memcpy(r->out->params, p, (size_t)r->var->n_params * sizeof(int));
@@ -147,6 +158,7 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
              rfg_variant_check(c.variant, &w->ctx->dev, &row->problem, c.params, &why)) {
         broken = false;
         if (rfg_variant_check(c.variant, &w->ctx->dev, w->prob, c.params, &why) &&
+            (has_code(w->ctx, w->prob, c.variant, c.params) || rfg_refuse(&why, "its code is not in the pack")) &&
             (rung == RFG_RUNG_EXACT || !too_far(w, row, &c, &why))) {
             tell(w, "rung %d: row %s on %d CUs -> %s, %.2f us %s %s", (int)rung,
                  rfg_problem_format(&row->problem, text, sizeof(text)), row->cu_count,
@@ -165,6 +177,12 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
         rfg_warn("tuned row '%s' (%s, %d CUs) skipped: %s %s: %s", text, row->arch, row->cu_count, row->variant,
                  row->params, why.text);
     return false;
+}
+
+const struct rfg_row *rfg_context_row(const rfg_context *ctx, const struct rfg_problem *prob)
+{
+    struct rfg_problem key = rfg_problem_key(prob);
+    return rfg_snapshot_exact(ctx->snap, &key, ctx->dev.cu_count);
 }
 
 static bool by_exact(const struct walk *w)
@@ -223,6 +241,8 @@ static bool by_model(const struct walk *w)
 static bool first(void *arg, const int *p)
 {
     struct ranking *r = arg;
+    if (!has_code(r->w->ctx, r->w->prob, r->var, p))
+        return true;
     *r->w->out = (struct rfg_choice){ .variant = r->var, .rung = RFG_RUNG_PORTABLE };
     memcpy(r->w->out->params, p, (size_t)r->var->n_params * sizeof(int));
     return false;
@@ -233,8 +253,10 @@ static bool by_portable(const struct walk *w)
     const struct rfg_op *op = w->prob->op;
     for (int i = op->n_variants - 1; i >= 0; i--) {
         struct ranking r = { .w = w, .var = op->variants[i] };
-        if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var) &&
-            rfg_variant_each(r.var, &w->ctx->dev, w->prob, first, &r)) {
+        w->out->variant = NULL;
+        if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var))
+            rfg_variant_each(r.var, &w->ctx->dev, w->prob, first, &r);
+        if (w->out->variant) {
             char config[RFG_CONFIG_STRLEN];
             tell(w, "rung 5: portable variant %s", rfg_config_format(r.var, w->out->params, config, sizeof(config)));
             return true;
@@ -248,6 +270,7 @@ static rfg_status nothing_serves(const struct walk *w)
 {
     const struct rfg_op *op = w->prob->op;
     char text[RFG_PROBLEM_STRLEN], reasons[600] = "";
+    bool without_pack = false; /* could one serve it, had the pack its code? */
     rfg_problem_format(w->prob, text, sizeof(text));
     for (int i = op->n_variants - 1; i >= 0; i--) {
         struct rfg_reason why = { "no valid parameters" };
@@ -255,11 +278,16 @@ static rfg_status nothing_serves(const struct walk *w)
             rfg_refuse(&why, "switched off by RFG_VARIANTS");
         else if (w->skip >> i & 1)
             rfg_refuse(&why, "could not be made ready");
-        else
-            op->variants[i]->supports(&w->ctx->dev, w->prob, &why);
+        else if (op->variants[i]->supports(&w->ctx->dev, w->prob, &why) && w->ctx->pack)
+            without_pack = !rfg_refuse(&why, "its code is not in the pack");
         size_t at = strlen(reasons);
         snprintf(reasons + at, sizeof(reasons) - at, "%s%s: %s", at ? "; " : "", op->variants[i]->name, why.text);
     }
+    if (without_pack)
+        return rfg_fail(RFG_ERROR_COMPILE,
+                        "%s on %s: nothing is compiled with a pack, and %s has no code that serves it: pack it with "
+                        "this problem's shape: %s",
+                        text, w->ctx->dev.name, rfg_pack_path(w->ctx->pack), reasons);
     return rfg_fail(RFG_ERROR_UNSUPPORTED, "%s on %s (%s): no variant can serve it: %s", text, w->ctx->dev.name,
                     w->ctx->dev.arch, reasons);
 }
@@ -342,6 +370,10 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
              : c.overlap   ? ", launched with overlap"
                            : ", launched plainly");
     add_line(&t, line);
+    if (ctx->pack) {
+        snprintf(line, sizeof(line), "code: of the pack %.250s, nothing is compiled", rfg_pack_path(ctx->pack));
+        add_line(&t, line);
+    }
     if (c.row) {
         snprintf(line, sizeof(line),
                  "row: %.2f us (spread %.2f, %d samples), default %.2f us, vendor %.2f us, error %.3g of %.3g allowed",

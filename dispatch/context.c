@@ -168,13 +168,33 @@ static void calibrate(rfg_context *ctx)
         rfg_context_calibrate(ctx, &c);
 }
 
-rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *params)
+/* The pack's rows in place of the databases, and no cache on disk: reads nothing else. */
+static rfg_status open_pack(rfg_context *ctx, const char *path)
 {
-    static const rfg_context_params defaults;
-    const rfg_context_params *p = params ? params : &defaults;
-    if (!out)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: ctx is NULL: must point to a context pointer");
-    *out = NULL;
+    size_t n;
+    rfg_status st = rfg_pack_open(&ctx->pack, path);
+    if (st == RFG_OK && *ctx->dev.target)
+        st = rfg_pack_check_target(ctx->pack, ctx->dev.target);
+    if (st != RFG_OK)
+        return st;
+    const struct rfg_row *rows = rfg_pack_rows(ctx->pack, &n);
+    ctx->cache = rfg_cache_open("", 0);
+    ctx->snap = rfg_snapshot_of(rows, n, ctx->dev.arch);
+    return RFG_OK;
+}
+
+static void open_databases(rfg_context *ctx, const rfg_context_params *p)
+{
+    calibrate(ctx);
+    char *system_db = p->system_db ? strdup(p->system_db) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
+    ctx->cache = rfg_cache_open(p->cache_dir, 0);
+    ctx->snap = rfg_snapshot_load(ctx->user_db ? ctx->user_db : "", system_db ? system_db : "", ctx->dev.arch);
+    free(system_db);
+}
+
+static rfg_status create(rfg_context **out, const rfg_context_params *p,
+                         rfg_status (*open)(rfg_context *ctx, const char *name, int threads))
+{
     if (p->threads < 0 || p->threads > RFG_MAX_THREADS)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: threads is %d: must be from 0 to %d",
                         p->threads, RFG_MAX_THREADS);
@@ -194,33 +214,50 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     rfg_status st;
     if ((st = check_variants(p, variants)) || (!overlap && (st = read_switch("RFG_LAUNCH_OVERLAP", &overlap))) ||
         (st = read_switch("RFG_VENDOR", &vendor)) || (st = rfg_check_disabled()) ||
-        (st = rfg_open_device(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
+        (st = open(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
         rfg_context_destroy(&ctx);
         return st;
     }
-    const char *user = setting(p->user_db, "RFG_DB"), *system = setting(p->system_db, "RFG_SYSTEM_DB");
+    const char *user = setting(p->user_db, "RFG_DB"), *pack = setting(p->pack, "RFG_PACK");
     ctx->user_db = user ? strdup(user) : rfg_db_user_path();
     if (!*ctx->product)
         snprintf(ctx->product, sizeof(ctx->product), "%s", ctx->dev.arch);
-    calibrate(ctx);
-    char *system_db = system ? strdup(system) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
     ctx->overlap = overlap && rfg_device_can_overlap(&ctx->dev, NULL);
     ctx->variants = variants ? strdup(variants) : NULL;
     ctx->save_misses = !p->no_misses && ctx->user_db && *ctx->user_db;
-    ctx->cache = rfg_cache_open(p->cache_dir, 0);
-    ctx->snap = rfg_snapshot_load(ctx->user_db ? ctx->user_db : "", system_db ? system_db : "", ctx->dev.arch);
-    free(system_db);
+    if (!pack || !*pack) {
+        open_databases(ctx, p);
+    } else if ((st = open_pack(ctx, pack))) {
+        rfg_context_destroy(&ctx);
+        return st;
+    }
     if (!ctx->cache || !ctx->snap || (variants && !ctx->variants)) {
         rfg_context_destroy(&ctx);
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "rfg_context_create: no memory for the cache or the database");
     }
     rfg_log(RFG_LOG_DISPATCH, "device %s: %s, %d %s; %zu tuned rows from '%s'", ctx->dev.name, ctx->dev.arch,
-            ctx->dev.cu_count, ctx->hip ? "CUs" : "threads", rfg_snapshot_rows(ctx->snap), ctx->user_db);
+            ctx->dev.cu_count, ctx->hip ? "CUs" : "threads", rfg_snapshot_rows(ctx->snap),
+            ctx->pack ? rfg_pack_path(ctx->pack) : ctx->user_db);
     if (ctx->pool)
         rfg_fork_watch(ctx);
     rfg_vendor_begin(ctx);
     *out = ctx;
     return RFG_OK;
+}
+
+rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *params)
+{
+    static const rfg_context_params defaults;
+    if (!out)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: ctx is NULL: must point to a context pointer");
+    *out = NULL;
+    return create(out, params ? params : &defaults, rfg_open_device);
+}
+
+rfg_status rfg_context_imagine(rfg_context **out, const rfg_context_params *params)
+{
+    *out = NULL;
+    return create(out, params, rfg_open_imagined);
 }
 
 /* ---- misses ---------------------------------------------------------------------------------------------------- */
@@ -284,6 +321,7 @@ void rfg_context_destroy(rfg_context **pctx)
         rfg_device_leave(ctx, previous);
     rfg_cpu_pool_destroy(&ctx->pool);
     rfg_cache_close(&ctx->cache);
+    rfg_pack_close(&ctx->pack);
     rfg_snapshot_free(&ctx->snap);
     free(ctx->cpu_workspace);
     free(ctx->warned);

@@ -11,6 +11,9 @@
 #include "dispatch/jit/jit.h"
 
 const struct rfg_device *rfg_context_info(const rfg_context *ctx);
+/* A context of a GPU that nobody has at hand: "gfx942", "gfx942:228", "emu:gfx942:4". It can be asked what the ladder
+ * would choose (rfg_choose(), rfg_explain()), and no more. */
+rfg_status rfg_context_imagine(rfg_context **ctx, const rfg_context_params *params);
 /* NULL on cpu. */
 const struct rfg_hip *rfg_context_hip(const rfg_context *ctx);
 int rfg_context_ordinal(const rfg_context *ctx);
@@ -49,6 +52,9 @@ struct rfg_choice {
     const struct rfg_row *row; /* rungs 1-3 */
     bool overlap;              /* the launch may begin before the one before it has ended */
 };
+
+/* The tuned row of this very problem, arch and CU count, whatever it says; NULL: there is none. */
+const struct rfg_row *rfg_context_row(const rfg_context *ctx, const struct rfg_problem *prob);
 
 /* Walks the ladder from `from` on; compiles and loads nothing. Rungs 4 and 5 leave out the operator's variants whose
  * bits (by their place in its list) are in `skip`: those that turned out not to work. UNSUPPORTED if nothing serves the

@@ -9,6 +9,7 @@
 
 #include "ops/cpu/pool.h"
 #include "context.h"
+#include "pack/pack.h"
 
 #define RFG_MAX_STREAMS 256
 
@@ -68,6 +69,7 @@ struct rfg_context {
     char *user_db, *variants;
     bool save_misses;
     struct rfg_cache *cache;
+    struct rfg_pack *pack; /* NULL: none; else nothing is compiled */
     struct rfg_snapshot *snap;
     struct rfg_cpu_pool *pool;
 
@@ -99,6 +101,8 @@ struct rfg_context {
 
 /* open.c: the device of a new context; NULL: the default one. */
 rfg_status rfg_open_device(rfg_context *ctx, const char *name, int threads);
+/* The same of a GPU that nobody has at hand. */
+rfg_status rfg_open_imagined(rfg_context *ctx, const char *name, int threads);
 /* Does $RFG_HIP_DISABLE name platforms that there are? */
 rfg_status rfg_check_disabled(void);
 

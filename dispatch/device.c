@@ -125,6 +125,20 @@ static const struct product *product_of(const char *arch, int cus, const char *n
     return best;
 }
 
+bool rfg_device_has_cus(const char *arch, int cus)
+{
+    bool known = false, has = false;
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        const struct product *p = &products[i];
+        bool any = !strcmp(arch, "gfx") && !strncmp(p->arch, "gfx", 3);
+        if (!any && strcmp(p->arch, arch))
+            continue;
+        known = true;
+        has |= p->cus == cus || (cus > 0 && xcds_of(p, cus) > 0);
+    }
+    return has || !known;
+}
+
 static const struct product *usual_product(const char *arch, size_t len)
 {
     for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++)

@@ -95,6 +95,25 @@ rfg_status rfg_open_device(rfg_context *ctx, const char *name, int threads)
                     list_platforms(false, ways, sizeof(ways)));
 }
 
+rfg_status rfg_open_imagined(rfg_context *ctx, const char *name, int threads)
+{
+    bool emulated = !strncmp(name, "emu:", 4);
+    (void)threads;
+    if (!rfg_device_imagine(&ctx->dev, emulated ? name + 4 : name))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "'%.40s': must be an arch that this version knows, such as gfx942, gfx942:228 (CUs) or "
+                        "emu:gfx942:4",
+                        name);
+    if (emulated) {
+        char arch[sizeof(ctx->dev.arch)];
+        snprintf(arch, sizeof(arch), "%s", ctx->dev.arch);
+        snprintf(ctx->dev.arch, sizeof(ctx->dev.arch), RFG_EMU_PREFIX "%.20s", arch);
+        ctx->dev.platform = RFG_PLATFORM_EMU;
+    }
+    snprintf(ctx->dev.name, sizeof(ctx->dev.name), "%s", name);
+    return RFG_OK;
+}
+
 rfg_status rfg_check_disabled(void)
 {
     const char *list = rfg_env("RFG_HIP_DISABLE");

@@ -132,20 +132,41 @@ static void drop_module(rfg_context *ctx, struct module *module)
 
 /* ---- plans ------------------------------------------------------------------------------------------------------ */
 
-static rfg_status prepare_kernel(rfg_context *ctx, struct rfg_plan *plan)
+/* The code out of the pack, which the ladder has looked into. */
+static rfg_status code_of_pack(rfg_context *ctx, const struct rfg_plan *plan, struct rfg_kernel *kernel,
+                               const struct rfg_blob **code)
 {
     const struct rfg_variant *var = plan->choice.variant;
-    const int *p = plan->choice.params;
+    var->kernel(&ctx->dev, &plan->prob, plan->choice.params, kernel);
+    const struct rfg_pack_code *c = rfg_pack_find(ctx->pack, ctx->dev.target, kernel);
+    if (c)
+        return rfg_pack_load(ctx->pack, c, code);
+    char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
+    return rfg_fail(RFG_ERROR_COMPILE, "%s: %s has no code of %s for %s, and nothing is compiled with a pack",
+                    rfg_problem_format(&plan->prob, text, sizeof(text)), rfg_pack_path(ctx->pack),
+                    rfg_config_format(var, plan->choice.params, config, sizeof(config)), ctx->dev.target);
+}
+
+static rfg_status code_of_cache(rfg_context *ctx, const struct rfg_plan *plan, struct rfg_kernel *kernel,
+                                const struct rfg_blob **code)
+{
     char name[RFG_CONFIG_STRLEN];
     struct rfg_jit_request req;
-    struct rfg_kernel kernel;
-    const struct rfg_blob *code;
-    var->launch(&ctx->dev, &plan->prob, p, &plan->launch);
-    rfg_status st = rfg_variant_request(&ctx->dev, &plan->prob, var, p, &req, name, &kernel);
+    rfg_status st =
+        rfg_variant_request(&ctx->dev, &plan->prob, plan->choice.variant, plan->choice.params, &req, name, kernel);
     if (st != RFG_OK)
         return st;
-    st = rfg_cache_get(ctx->cache, &req, NULL, NULL, &code);
+    st = rfg_cache_get(ctx->cache, &req, NULL, NULL, code);
     free((char *)req.source);
+    return st;
+}
+
+static rfg_status prepare_kernel(rfg_context *ctx, struct rfg_plan *plan)
+{
+    struct rfg_kernel kernel = { 0 };
+    const struct rfg_blob *code;
+    plan->choice.variant->launch(&ctx->dev, &plan->prob, plan->choice.params, &plan->launch);
+    rfg_status st = ctx->pack ? code_of_pack(ctx, plan, &kernel, &code) : code_of_cache(ctx, plan, &kernel, &code);
     if (st == RFG_OK)
         st = load_module(ctx, code, &plan->module);
     if (st != RFG_OK)

@@ -70,7 +70,7 @@ static void prefetch(rfg_context *ctx, const struct rfg_problem *probs, size_t n
 static rfg_status prepare_all(rfg_context *ctx, const struct rfg_problem *probs, size_t n)
 {
     rfg_status st = RFG_OK;
-    if (ctx->hip && n > 1)
+    if (ctx->hip && !ctx->pack && n > 1)
         prefetch(ctx, probs, n);
     for (size_t i = 0; i < n && st == RFG_OK; i++)
         st = rfg_plan_prepare(ctx, &probs[i]);

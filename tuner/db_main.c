@@ -12,9 +12,12 @@
 
 #include "dispatch/context.h"
 #include "dispatch/db/db_internal.h"
+#include "dispatch/pack/pack.h"
 #include "base/tempdir.h"
 #include "base/util.h"
+#include "db_pack.h"
 #include "db_restamp.h"
+#include "db_shapes.h"
 #include "output.h"
 #include "stamp.h"
 
@@ -22,7 +25,9 @@ enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
 
 struct options {
     const char *arch, *out, *db;
-    bool json, keep_how, newest, system, all;
+    const char **shapes;
+    int n_shapes, jobs;
+    bool json, keep_how, newest, system, all, tunableop;
     int argc;
     char **argv;
 };
@@ -478,6 +483,8 @@ static int cmd_verify(const struct options *o)
         fprintf(stderr, "rfg-db: %s: cannot read: %s\n", v.path, strerror(errno));
         return BAD_USAGE;
     }
+    if (rfg_pack_is(v.path))
+        return rfg_db_verify_pack(v.path, verify_row, &v, &v.problems);
     if (rfg_db_open(&db, v.path, RFG_DB_READ) != RFG_OK) {
         complain();
         return PROBLEMS;
@@ -508,6 +515,39 @@ static int cmd_restamp(const struct options *o)
     if (!rfg_db_restamp_files((const char *const *)o->argv, o->argc, o->arch, o->all, &problems))
         return BAD_USAGE;
     return problems ? PROBLEMS : FINE;
+}
+
+/* ---- packs ------------------------------------------------------------------------------------------------------- */
+
+static int cmd_pack(const struct options *o)
+{
+    struct rfg_pack_options p = { o->arch, o->out, o->db, o->shapes, o->n_shapes, o->jobs };
+    const char *missing = !o->arch       ? "--arch is missing: must name GPUs, such as gfx942,gfx950,sm_90"
+                          : !o->n_shapes ? "--shapes is missing: must name a file of problems"
+                          : !o->out      ? "-o is missing: must name the pack to write"
+                                         : NULL;
+    if (!missing)
+        return rfg_db_pack(&p);
+    fprintf(stderr, "rfg-db: pack: %s\n", missing);
+    return BAD_USAGE;
+}
+
+static int cmd_unpack(const struct options *o)
+{
+    if (o->out)
+        return rfg_db_unpack(o->argv[0], o->out);
+    fprintf(stderr, "rfg-db: unpack: -o is missing: must name the directory to make\n");
+    return BAD_USAGE;
+}
+
+static int cmd_shapes(const struct options *o)
+{
+    return rfg_db_shapes((const char *const *)o->argv, o->argc, o->tunableop, o->out);
+}
+
+static int cmd_inspect(const struct options *o)
+{
+    return rfg_db_inspect(o->argv[0]);
 }
 
 /* ---- misses, path ------------------------------------------------------------------------------------------------ */
@@ -581,6 +621,14 @@ static const char usage[] =
     "                                           which rows are stale, and marks those whose code is the same as "
     "current\n"
     "                                           (--all: compiles every row's)\n"
+    "  pack --arch A,... --shapes FILE... [--db DB] [--jobs N] -o PACK\n"
+    "                                           rows and compiled kernels for these GPUs and problems, in one file\n"
+    "  inspect PACK; verify PACK                what is in it; is every byte of it right, and for this build\n"
+    "  unpack -o DIR PACK                       its rows as CSV and its code objects as files, in a new directory\n"
+    "  shapes [--form csv|tunableop] [-o FILE] FILE|DB...\n"
+    "                                           problems of shapes files, logs (RFG_LOG=calls, TunableOp, hipBLASLt) "
+    "and rows\n"
+    "                                           as a shapes file, or as a list for PyTorch to tune offline\n"
     "  misses [--arch A] DB                     problems that were run without an exact row\n"
     "  path                                     where the default databases are\n"
     "  -h, --help  -V, --version                alone, or after a command\n"
@@ -598,10 +646,16 @@ static const struct {
     { "merge", "dp", 1, INT32_MAX, cmd_merge },
     { "verify", "a", 1, 1, cmd_verify },
     { "restamp", "aA", 1, INT32_MAX, cmd_restamp },
+    { "pack", "aSdJo", 0, 0, cmd_pack },
+    { "unpack", "o", 1, 1, cmd_unpack },
+    { "inspect", "", 1, 1, cmd_inspect },
+    { "shapes", "fo", 1, INT32_MAX, cmd_shapes },
     { "misses", "a", 1, 1, cmd_misses },
     { "path", "", 0, 0, cmd_path },
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+#define MOST_SHAPES 64 /* files of one pack */
 
 static int help(void)
 {
@@ -618,19 +672,16 @@ static int version(void)
 static int run(int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "arch", required_argument, NULL, 'a' },
-        { "json", no_argument, NULL, 'j' },
-        { "output", required_argument, NULL, 'o' },
-        { "db", required_argument, NULL, 'd' },
-        { "how", required_argument, NULL, 'w' },
-        { "system", no_argument, NULL, 's' },
-        { "prefer", required_argument, NULL, 'p' },
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { "all", no_argument, NULL, 'A' },
-        { 0 },
+        { "arch", required_argument, NULL, 'a' },   { "json", no_argument, NULL, 'j' },
+        { "output", required_argument, NULL, 'o' }, { "db", required_argument, NULL, 'd' },
+        { "how", required_argument, NULL, 'w' },    { "system", no_argument, NULL, 's' },
+        { "prefer", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },      { "all", no_argument, NULL, 'A' },
+        { "shapes", required_argument, NULL, 'S' }, { "form", required_argument, NULL, 'f' },
+        { "jobs", required_argument, NULL, 'J' },   { 0 },
     };
-    struct options o = { 0 };
+    const char *shapes[MOST_SHAPES];
+    struct options o = { .shapes = shapes };
     size_t c = 0;
     const char *first = argc > 1 ? argv[1] : "";
     if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help"))
@@ -680,6 +731,24 @@ static int run(int argc, char **argv)
         case 'A':
             o.all = true;
             break;
+        case 'S':
+            if (o.n_shapes == MOST_SHAPES) {
+                fprintf(stderr, "rfg-db: --shapes: must be there at most %d times\n", MOST_SHAPES);
+                return BAD_USAGE;
+            }
+            shapes[o.n_shapes++] = optarg;
+            break;
+        case 'J':
+            o.jobs = atoi(optarg);
+            if (o.jobs < 1 || o.jobs > 1024) {
+                fprintf(stderr, "rfg-db: --jobs '%s': must be a number from 1 to 1024\n", optarg);
+                return BAD_USAGE;
+            }
+            break;
+        case 'f':
+            o.tunableop = !strcmp(optarg, "tunableop");
+            ok = o.tunableop || !strcmp(optarg, "csv");
+            break;
         case 'w':
             o.keep_how = !strcmp(optarg, "keep");
             ok = o.keep_how || !strcmp(optarg, "imported");
@@ -690,8 +759,14 @@ static int run(int argc, char **argv)
             break;
         }
         if (!ok) {
-            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n", opt == 'w' ? "how" : "prefer", optarg,
-                    opt == 'w' ? "keep or imported" : "fastest or newest");
+            fprintf(stderr, "rfg-db: --%s '%s': must be %s\n",
+                    opt == 'w'   ? "how"
+                    : opt == 'f' ? "form"
+                                 : "prefer",
+                    optarg,
+                    opt == 'w'   ? "keep or imported"
+                    : opt == 'f' ? "csv or tunableop"
+                                 : "fastest or newest");
             return BAD_USAGE;
         }
     }

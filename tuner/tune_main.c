@@ -442,7 +442,8 @@ static bool open_device(struct tune *t)
                              .system_db = "",
                              .cache_dir = t->cache_dir.path,
                              .variants = t->opt.variants,
-                             .no_misses = 1 };
+                             .no_misses = 1,
+                             .pack = "" };
     if (rfg_context_create(&t->ctx, &p) != RFG_OK) {
         fprintf(stderr, "rfg-tune: %s\n", rfg_last_error());
         return false;

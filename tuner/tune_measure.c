@@ -259,7 +259,8 @@ static void do_open(struct measure *m, const json_t *cmd)
                              .user_db = "",
                              .system_db = "",
                              .cache_dir = text_of(cmd, "cache"),
-                             .no_misses = 1 };
+                             .no_misses = 1,
+                             .pack = "" };
     rfg_status st = rfg_context_create(&m->ctx, &p);
     if (st != RFG_OK)
         refuse(m, "error", rfg_last_error());

@@ -10,7 +10,7 @@
 #include "db_internal.h"
 #include "base/util.h"
 
-#define MAX_LINE 65536
+#define MAX_LINE RFG_MAX_LINE
 
 struct record {
     int n;
@@ -64,8 +64,7 @@ static const char *parse_line(const char *line, size_t len, struct record *r)
     return bad;
 }
 
-/* The next line without its end, as far as there is room; its length, -1 at the end of the file. */
-static long next_line(FILE *f, char *line, bool *too_long)
+long rfg_next_line(FILE *f, char *line, bool *too_long)
 {
     long n = 0;
     int c;
@@ -80,19 +79,25 @@ static long next_line(FILE *f, char *line, bool *too_long)
     return n && line[n - 1] == '\r' && c == '\n' ? n - 1 : n;
 }
 
-rfg_status rfg_csv_read(const char *path,
-                        rfg_status (*fn)(void *ctx, int line, int n, char *const *field, const char *bad), void *ctx)
+rfg_status rfg_csv_read(const char *path, rfg_csv_fn fn, void *ctx)
 {
-    static const char bom[] = "\xef\xbb\xbf";
     FILE *f = fopen(path, "rbe");
     if (!f)
         return rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", path, strerror(errno));
+    rfg_status st = rfg_csv_read_stream(f, path, fn, ctx);
+    fclose(f);
+    return st;
+}
+
+rfg_status rfg_csv_read_stream(FILE *f, const char *path, rfg_csv_fn fn, void *ctx)
+{
+    static const char bom[] = "\xef\xbb\xbf";
     char *buf = malloc(MAX_LINE);
     rfg_status st = buf ? RFG_OK : rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a line", path);
     bool too_long;
     long len;
     errno = 0;
-    for (int line = 1; st == RFG_OK && (len = next_line(f, buf, &too_long)) >= 0; line++) {
+    for (int line = 1; st == RFG_OK && (len = rfg_next_line(f, buf, &too_long)) >= 0; line++) {
         const char *s = buf, *stop = buf + len;
         if (line == 1 && len >= 3 && !memcmp(s, bom, 3))
             s += 3;
@@ -110,6 +115,5 @@ rfg_status rfg_csv_read(const char *path,
     if (st == RFG_OK && ferror(f))
         st = rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", path, strerror(errno));
     free(buf);
-    fclose(f);
     return st;
 }

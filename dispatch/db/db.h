@@ -153,6 +153,8 @@ struct rfg_snapshot;
 
 /* Never fails but for memory: a file that can't be read is a warning. */
 struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch);
+/* Of these rows, those of the arch. NULL: no memory. */
+struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const char *arch);
 void rfg_snapshot_free(struct rfg_snapshot **snap);
 size_t rfg_snapshot_rows(const struct rfg_snapshot *snap);
 
@@ -182,11 +184,14 @@ struct rfg_shapes {
 
 /* Reads op,dtype,M,N,K[,attrs][,weight] with libcsv (columns by header name, any order). dtype: "bf16" means
  * in,in->in; "bf16,bf16->f32" (quoted) as in a problem string; attrs: "bias=1 ...". Without an op column, AITER's
- * untuned_*.csv: M,N,K[,bias][,dtype][,outdtype] -> gemm. Duplicate problems are kept once (said as a note). bad is
- * called with "file:line: column: value: rule" for each refused line; if there are many, for the first 10, and once
- * more with their number. After 65536 problems or 1000000 lines the rest is left out, which counts as a refused line.
- * RFG_ERROR_IO if the file can't be read, INVALID_ARGUMENT if the header is unusable; bad lines alone are RFG_OK with
- * n_bad > 0. */
+ * untuned_*.csv: M,N,K[,bias][,dtype][,outdtype] -> gemm. One number of a line may be a range, 1..256 in column M: a
+ * problem for each (at most RFG_PREPARE_MAX). AITER's rows of GPUs that there aren't (gfx942 with 256 CUs) are said in
+ * a note. Also understood, by what is in them: lines of RFG_LOG=calls, TunableOp's files, hipBLASLt's log
+ * (shapes_logs.c); there strides are kept, other lines passed over, and weight counts how often a problem came.
+ * Duplicate problems are kept once (said as a note). bad is called with "file:line: column: value: rule" for each
+ * refused line; if there are many, for the first 10, and once more with their number. After 65536 problems or 1000000
+ * lines the rest is left out, which counts as a refused line. RFG_ERROR_IO if the file can't be read, INVALID_ARGUMENT
+ * if the header is unusable; bad lines alone are RFG_OK with n_bad > 0. */
 rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)(void *ctx, const char *message),
                            void *ctx);
 void rfg_shapes_free(struct rfg_shapes *s);

@@ -493,28 +493,44 @@ static rfg_status refuse_repeats(struct import *im)
     return st;
 }
 
+static rfg_status import_text(struct import *im, FILE *f, const char *name)
+{
+    im->path = name;
+    im->n_header = 0;
+    rfg_status st = f ? rfg_csv_read_stream(f, name, import_line, im) : rfg_csv_read(name, import_line, im);
+    if (st == RFG_OK && !im->n_header)
+        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: empty: must begin with a header line", name);
+    return st;
+}
+
+static rfg_status finish_import(struct import *im, rfg_status st, struct rfg_row **rows, size_t *n_rows)
+{
+    if (st == RFG_OK)
+        st = refuse_repeats(im);
+    free(im->origin);
+    if (st != RFG_OK) {
+        free(im->rows);
+        im->rows = NULL;
+        im->n = 0;
+    }
+    *rows = im->rows;
+    *n_rows = im->n;
+    return st;
+}
+
 rfg_status rfg_db_read_files(const char *const *paths, int n, bool keep_how, struct rfg_row **rows, size_t *n_rows)
 {
     struct import im = { .keep_how = keep_how };
     rfg_status st = RFG_OK;
-    for (int i = 0; i < n && st == RFG_OK; i++) {
-        im.path = paths[i];
-        im.n_header = 0;
-        st = rfg_csv_read(paths[i], import_line, &im);
-        if (st == RFG_OK && !im.n_header)
-            st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: empty: must begin with a header line", paths[i]);
-    }
-    if (st == RFG_OK)
-        st = refuse_repeats(&im);
-    free(im.origin);
-    if (st != RFG_OK) {
-        free(im.rows);
-        im.rows = NULL;
-        im.n = 0;
-    }
-    *rows = im.rows;
-    *n_rows = im.n;
-    return st;
+    for (int i = 0; i < n && st == RFG_OK; i++)
+        st = import_text(&im, NULL, paths[i]);
+    return finish_import(&im, st, rows, n_rows);
+}
+
+rfg_status rfg_db_read_rows(FILE *f, const char *name, struct rfg_row **rows, size_t *n_rows)
+{
+    struct import im = { .keep_how = true };
+    return finish_import(&im, import_text(&im, f, name), rows, n_rows);
 }
 
 rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how, int *written)
@@ -552,6 +568,14 @@ static void write_row(FILE *f, const struct rfg_row *row)
     fputc('\n', f);
 }
 
+void rfg_db_write_rows(FILE *f, const struct rfg_row *rows, size_t n)
+{
+    for (int i = 0; i < RFG_N_COLUMNS; i++)
+        fprintf(f, "%s%s", rfg_columns[i].name, i + 1 < RFG_N_COLUMNS ? "," : "\n");
+    for (size_t i = 0; i < n; i++)
+        write_row(f, &rows[i]);
+}
+
 rfg_status rfg_db_write_csv(const struct rfg_row *rows, size_t n, const char *path)
 {
     /* Written beside the target and renamed, so that a full disk or a kill leaves the old file; a device or a pipe is
@@ -565,10 +589,7 @@ rfg_status rfg_db_write_csv(const struct rfg_row *rows, size_t n, const char *pa
     FILE *f = !path ? stdout : target ? fopen(target, "wbe") : NULL;
     rfg_status st = f ? RFG_OK : rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
     if (f) {
-        for (int i = 0; i < RFG_N_COLUMNS; i++)
-            fprintf(f, "%s%s", rfg_columns[i].name, i + 1 < RFG_N_COLUMNS ? "," : "\n");
-        for (size_t i = 0; i < n; i++)
-            write_row(f, &rows[i]);
+        rfg_db_write_rows(f, rows, n);
         bool failed = fflush(f) || ferror(f) || (beside && fsync(fileno(f)));
         int e = errno;
         failed |= path && fclose(f);

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdio.h>
 
 #include "db.h"
 
@@ -102,6 +103,11 @@ int rfg_db_schema(const struct rfg_db *db);
 /* The rows of several text files, to free(): all or nothing. */
 rfg_status rfg_db_read_files(const char *const *paths, int n, bool keep_how, struct rfg_row **rows, size_t *n_rows);
 
+/* The rows of one such text in a stream; name is for messages. */
+rfg_status rfg_db_read_rows(FILE *f, const char *name, struct rfg_row **rows, size_t *n_rows);
+/* Writes them there; ferror() tells. */
+void rfg_db_write_rows(FILE *f, const struct rfg_row *rows, size_t n);
+
 /* Rows as a text file, in the order given. path NULL: stdout. A file is replaced as a whole, or stays. */
 rfg_status rfg_db_write_csv(const struct rfg_row *rows, size_t n, const char *path);
 
@@ -112,11 +118,18 @@ char *rfg_db_system_dir(void);
 /* ---- CSV ----------------------------------------------------------------------------------------------------- */
 
 #define RFG_CSV_FIELDS 64
+#define RFG_MAX_LINE   65536
+
+/* The next line without its end, as far as there is room in RFG_MAX_LINE bytes; no NUL follows. Its length, -1 at the
+ * end of the file. */
+long rfg_next_line(FILE *f, char *line, bool *too_long);
 
 /* Reads path with libcsv, one line a record, of at most 64 KiB; '#' lines and blank ones are skipped, a byte order mark
  * and CRLF are fine. The first call is the header. bad: why the line is malformed (field is then empty), else NULL. fn
  * false stops with its own error set. Errors: RFG_ERROR_IO, RFG_ERROR_OUT_OF_MEMORY. */
-rfg_status rfg_csv_read(const char *path,
-                        rfg_status (*fn)(void *ctx, int line, int n, char *const *field, const char *bad), void *ctx);
+typedef rfg_status (*rfg_csv_fn)(void *ctx, int line, int n, char *const *field, const char *bad);
+rfg_status rfg_csv_read(const char *path, rfg_csv_fn fn, void *ctx);
+/* The same of an open stream, which stays open; path is for messages. */
+rfg_status rfg_csv_read_stream(FILE *f, const char *path, rfg_csv_fn fn, void *ctx);
 
 #endif

@@ -9,9 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "db_internal.h"
+#include "dispatch/hip/hip.h"
+#include "shapes_logs.h"
 
 #define MAX_SIZE   2147483647
 #define MAX_SHAPES 65536 /* problems of one file, and */
@@ -31,6 +35,8 @@ enum column {
     C_SCALED,      /* scaleAB: true is refused */
     C_PRESHUFFLED, /* bpreshuffle: packed=1 */
     C_QUANTISED,   /* q_dtype_w, q_dtype_a: a value is refused */
+    C_GFX,         /* gfx, cu_num: what it was tuned on, if there is such a thing */
+    C_CUS,
     C_IGNORED,
     C_KEY, /* + index: a column named like a key of the op, e.g. bias */
 };
@@ -52,6 +58,8 @@ static const struct {
     { "bpreshuffle", C_PRESHUFFLED, true },
     { "q_dtype_w", C_QUANTISED, true },
     { "q_dtype_a", C_QUANTISED, true },
+    { "gfx", C_GFX, true },
+    { "cu_num", C_CUS, true },
 };
 #define N_KNOWN (sizeof(known) / sizeof(known[0]))
 
@@ -73,6 +81,9 @@ struct reader {
     } * seen;
     size_t mask;
     int n_same, first_same_line, first_same_as;
+    int n_impossible; /* lines of GPUs that there aren't */
+    char impossible[100];
+    bool is_log; /* a problem that comes again counts again */
     int lines;
     int left_out; /* the line from which on the file is left out; 0: none */
 };
@@ -299,6 +310,55 @@ static bool read_row(const struct reader *r, char *const *field, struct rfg_shap
     return true;
 }
 
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+/* "1..256" in a field. */
+struct range {
+    int field;               /* -1: the line has none */
+    const char *begin, *end; /* in the field's text */
+    int64_t low, high;
+};
+
+static bool find_range(const struct reader *r, char *const *field, struct range *range, struct rfg_reason *why)
+{
+    *range = (struct range){ .field = -1 };
+    for (int i = 0; i < r->n_header; i++) {
+        const char *dots = strstr(field[i], "..");
+        if (!dots)
+            continue;
+        if (range->field >= 0 || strstr(dots + 1, ".."))
+            return rfg_refuse(why, "'%.40s': has a second range: a line may have one", field[i]);
+        range->field = i;
+        range->begin = dots;
+        while (range->begin > field[i] && range->begin[-1] >= '0' && range->begin[-1] <= '9')
+            range->begin--;
+        size_t digits = strspn(dots + 2, "0123456789");
+        range->end = dots + 2 + digits;
+        if (range->begin == dots || dots - range->begin > 10 || !digits || digits > 10)
+            return rfg_refuse(why, "'%.40s': a range must be low..high, two whole numbers", field[i]);
+        range->low = strtoll(range->begin, NULL, 10);
+        range->high = strtoll(dots + 2, NULL, 10);
+        if (range->low > range->high || range->high - range->low >= RFG_PREPARE_MAX)
+            return rfg_refuse(why, "'%.40s': low must not be above high, and at most %d problems", field[i],
+                              RFG_PREPARE_MAX);
+    }
+    return true;
+}
+
+/* AITER's tuned rows of a GPU with that many CUs, which there isn't, match no GPU there; the problem is one all the
+ * same.
+ */
+static void look_at_gpu(struct reader *r, char *const *field, int line)
+{
+    const char *gfx = value(r, C_GFX, field), *cus = value(r, C_CUS, field);
+    int64_t n;
+    if (!cus || !*cus || (parse_size(cus, &n) && n <= 65535 && rfg_device_has_cus(gfx ? gfx : "gfx", (int)n)))
+        return;
+    if (!r->n_impossible++)
+        snprintf(r->impossible, sizeof(r->impossible), "line %d, cu_num %.20s of %.20s", line, cus,
+                 gfx ? gfx : "any AMD GPU");
+}
+
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 static bool grow(struct reader *r)
@@ -346,6 +406,8 @@ static rfg_status add(struct reader *r, const struct rfg_shape *shape)
                 r->first_same_line = shape->line;
                 r->first_same_as = other->line;
             }
+            if (r->is_log)
+                out->v[r->seen[i].shape - 1].weight += shape->weight;
             return RFG_OK;
         }
     }
@@ -364,6 +426,29 @@ static bool wants_k(const struct reader *r, char *const *field)
     return op && op->column_key[2];
 }
 
+/* What each number of the range makes of the line; a line of which one is refused adds those before it. */
+static rfg_status add_range(struct reader *r, char *const *field, const struct range *range, struct rfg_shape *shape)
+{
+    char *one[RFG_CSV_FIELDS], *text = field[range->field];
+    rfg_status st = RFG_OK;
+    memcpy(one, field, (size_t)r->n_header * sizeof(*one));
+    for (int64_t v = range->low; v <= range->high && st == RFG_OK; v++) {
+        struct rfg_reason why = { "" };
+        const char *column;
+        one[range->field] = rfg_asprintf("%.*s%" PRId64 "%s", (int)(range->begin - text), text, v, range->end);
+        if (!one[range->field])
+            return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s:%d: out of memory", r->path, shape->line);
+        bool ok = read_row(r, one, shape, &column, &why);
+        free(one[range->field]);
+        if (!ok) {
+            refuse(r, shape->line, "column %s: %s", column, why.text);
+            break;
+        }
+        st = add(r, shape);
+    }
+    return st;
+}
+
 static rfg_status read_line(void *ctx, int line, int n, char *const *field, const char *bad)
 {
     struct reader *r = ctx;
@@ -375,12 +460,19 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
     if (!r->n_header)
         return bad ? rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s:%d: header: %s", r->path, line, bad)
                    : read_header(r, line, n, field);
+    struct range range;
+    if (!bad && n == r->n_header)
+        look_at_gpu(r, field, line);
     if (bad)
         refuse(r, line, "%s", bad);
     else if (n == r->n_header && !has(r, C_K) && wants_k(r, field))
         return no_column(r, r->header_line, C_K);
     else if (n != r->n_header)
         refuse(r, line, "%d fields: must be %d, as in the header", n, r->n_header);
+    else if (!find_range(r, field, &range, &why))
+        refuse(r, line, "%s", why.text);
+    else if (range.field >= 0)
+        return add_range(r, field, &range, &shape);
     else if (!read_row(r, field, &shape, &column, &why))
         refuse(r, line, "column %s: %s", column, why.text);
     else
@@ -388,13 +480,61 @@ static rfg_status read_line(void *ctx, int line, int n, char *const *field, cons
     return RFG_OK;
 }
 
+/* The first 64 KiB of a file; NULL for what can be read but once. */
+static char *read_head(const char *path)
+{
+    struct stat st;
+    FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rbe") : NULL;
+    char *head = f ? calloc(1, RFG_MAX_LINE + 1) : NULL;
+    size_t n = head ? fread(head, 1, RFG_MAX_LINE, f) : 0;
+    for (size_t i = 0; i < n; i++)
+        head[i] = head[i] ? head[i] : ' ';
+    if (f)
+        fclose(f);
+    return head;
+}
+
+/* A log, line by line; what else is in it is passed over. */
+static rfg_status read_log(struct reader *r, rfg_shapes_line_fn parse)
+{
+    FILE *f = fopen(r->path, "rbe");
+    char *text = malloc(RFG_MAX_LINE + 1);
+    bool too_long;
+    rfg_status st = !f      ? rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", r->path, strerror(errno))
+                    : !text ? rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "%s: no memory for a line", r->path)
+                            : RFG_OK;
+    for (long len; st == RFG_OK && (len = rfg_next_line(f, text, &too_long)) >= 0;) {
+        struct rfg_shape shape = { .weight = 1, .line = ++r->lines };
+        struct rfg_reason why = { "" };
+        text[len] = 0;
+        if (r->lines > MAX_LINES) {
+            st = leave_out_rest(r, r->lines);
+            break;
+        }
+        int found = !too_long && strlen(text) == (size_t)len ? parse(text, &shape.problem, &why) : 0;
+        if (found < 0)
+            refuse(r, r->lines, "%s", why.text);
+        else if (found)
+            st = add(r, &shape);
+    }
+    if (st == RFG_OK && ferror(f))
+        st = rfg_fail(RFG_ERROR_IO, "%s: cannot read: %s", r->path, strerror(errno));
+    free(text);
+    if (f)
+        fclose(f);
+    return st;
+}
+
 rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)(void *ctx, const char *message),
                            void *ctx)
 {
     struct reader r = { .path = path, .out = out, .bad = bad, .ctx = ctx };
     memset(out, 0, sizeof(*out));
-    rfg_status st = rfg_csv_read(path, read_line, &r);
-    char message[500];
+    char message[500], *head = read_head(path);
+    rfg_shapes_line_fn parse = head ? rfg_shapes_form(head) : NULL;
+    free(head);
+    r.is_log = parse != NULL;
+    rfg_status st = parse ? read_log(&r, parse) : rfg_csv_read(path, read_line, &r);
     if (r.left_out)
         st = RFG_OK;
     if (r.left_out && bad) {
@@ -407,11 +547,15 @@ rfg_status rfg_shapes_read(const char *path, struct rfg_shapes *out, void (*bad)
         snprintf(message, sizeof(message), "%.300s: %zu lines refused in all", path, out->n_bad);
         bad(ctx, message);
     }
-    if (st == RFG_OK && !r.n_header)
+    if (st == RFG_OK && !r.is_log && !r.n_header)
         st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: empty: must begin with a header line, op,dtype,M,N,K", path);
     if (st == RFG_OK && !out->n && !out->n_bad)
-        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: has a header and no shapes: must have a line for each", path);
-    if (r.n_same)
+        st = rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: has %s and no shapes: must have a line for each", path,
+                      r.is_log ? "a log's lines" : "a header");
+    if (r.n_impossible)
+        rfg_warn("%s: note: %d rows are of GPUs that there aren't, and match none (the first: %s); taken as shapes",
+                 path, r.n_impossible, r.impossible);
+    if (r.n_same && !r.is_log)
         rfg_warn("%s: note: %d lines repeat a problem, which is taken once (the first: line %d, as line %d)", path,
                  r.n_same, r.first_same_line, r.first_same_as);
     for (int i = 0; i < r.n_header; i++)

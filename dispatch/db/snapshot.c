@@ -189,6 +189,20 @@ struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system
     return s;
 }
 
+struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const char *arch)
+{
+    struct rfg_snapshot *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->rows = malloc((n + 1) * sizeof(*s->rows));
+    for (size_t i = 0; s->rows && i < n; i++)
+        if (!strcmp(rows[i].arch, arch))
+            s->rows[s->n++] = rows[i];
+    if (!s->rows || !build(s, s->rows))
+        rfg_snapshot_free(&s);
+    return s;
+}
+
 void rfg_snapshot_free(struct rfg_snapshot **snap)
 {
     if (!snap || !*snap)

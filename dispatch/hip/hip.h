@@ -153,6 +153,11 @@ void rfg_kfd_override(const char *topology);
 
 /* The cpu device with that many threads (0: online cores), by cpuid and $RFG_CPU_ISA (portable, avx2, avx512). */
 void rfg_device_cpu(struct rfg_device *dev, int threads);
+/* Is there a GPU of that arch (or one whose name begins so) with as many CUs, whole or as a partition? True of an arch
+ * that this version doesn't know. */
+bool rfg_device_has_cus(const char *arch, int cus);
+/* Of an emulated GPU's tuned rows: "emu-gfx942". A time measured there says nothing about the GPU. */
+#define RFG_EMU_PREFIX "emu-"
 /* An imagined device for compile tests and --dry-run: "gfx942", "gfx942:304", "sm_90", "gfx90a:104". False if the
  * arch is unknown. Fills features, wave size, LDS, CU count (the arch's usual one unless given). */
 bool rfg_device_imagine(struct rfg_device *dev, const char *arch);

@@ -6,9 +6,6 @@
 
 #include "dispatch/hip/hip.h"
 
-/* Tuned rows' arch is "emu-gfx942": a time measured here says nothing about the GPU. */
-#define RFG_EMU_PREFIX "emu-"
-
 /* The ordinal of the emulated device "gfx942" or "gfx942:304", made when it is first named; -1 with the reason, to
  * follow "device 'emu:...': ". */
 int rfg_emu_open(const char *name, char *error, size_t size);

@@ -43,8 +43,9 @@ typedef enum rfg_status {
     RFG_ERROR_UNSUPPORTED,      /* a legal request that no variant on this device can serve */
     RFG_ERROR_OUT_OF_MEMORY,    /* host or device memory */
     RFG_ERROR_DEVICE,           /* the HIP/CUDA runtime or the device reported an error */
-    RFG_ERROR_COMPILE,          /* the run-time compiler refused the kernel, or there is none for this arch */
-    RFG_ERROR_DATABASE,         /* a tuned database could not be opened, read or written */
+    RFG_ERROR_COMPILE,          /* the run-time compiler refused the kernel, or there is none for this arch, or a pack
+                                   has no code for it */
+    RFG_ERROR_DATABASE,         /* a tuned database or a pack could not be opened, read or written */
     RFG_ERROR_IO,               /* a file could not be read or written, a program not be run */
     RFG_ERROR_NOT_READY,        /* the stream is being captured and the variant is not loaded: rfg_prepare() first */
     RFG_ERROR_INTERNAL          /* a bug in rfg */
@@ -171,14 +172,21 @@ typedef struct rfg_context_params {
      * --overlap) is preferred, and launched without where that is faster; other tuned rows serve where there is none.
      */
     int launch_overlap;
+    /* A file of rfg-db pack ($RFG_PACK if NULL, "": none). Nothing is compiled then, and neither the tuned databases
+     * (but that misses are written to user_db) nor the code cache is read: the pack's rows and code objects are all
+     * there is. A problem that it was not made for takes what of it fits best, by the same rules as ever; if nothing
+     * does, its call is COMPILE, with the problem in the message. Host variants and vendors' libraries need no code.
+     */
+    const char *pack;
 } rfg_context_params;
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
  * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
  * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP or
  * $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't; $RFG_KERNEL_DIR without kernel
- * sources), DEVICE (no such device; the platform's library is missing),
- * OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
+ * sources), DEVICE (no such device; the platform's library is missing), DATABASE (a pack that is damaged, of another
+ * build of rfg, not ours or root's alone, or without code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params
+ * may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg_context_params *params);
 
 /* Waits for nothing: work that the caller queued must have finished. Writes the recorded misses, frees everything
@@ -209,9 +217,10 @@ RFG_API RFG_NODISCARD rfg_status rfg_prepare_stream(rfg_context *ctx, rfg_stream
 #define RFG_PREPARE_MAX 4096
 RFG_API RFG_NODISCARD rfg_status rfg_prepare(rfg_context *ctx, const char *problem);
 
-/* The same for every row of a shapes file (header: op,dtype,M,N,K[,attrs][,weight]; AITER's untuned_*.csv columns
- * are understood). Compiles on all cores, in worker processes. Bad lines are reported and skipped: the call then
- * returns INVALID_ARGUMENT with the first one's file, line, column, value and rule, after preparing the good ones. */
+/* The same for every row of a shapes file (header: op,dtype,M,N,K[,attrs][,weight], where one number of a line may be a
+ * range; AITER's untuned_*.csv columns are understood). Compiles on all cores, in worker processes. Bad lines are
+ * reported and skipped: the call then returns INVALID_ARGUMENT with the first one's file, line, column, value and rule,
+ * after preparing the good ones. */
 RFG_API RFG_NODISCARD rfg_status rfg_prepare_from_csv(rfg_context *ctx, const char *path);
 
 /* Writes what the dispatcher does with a problem and why, as text of several lines: the rung taken, the variant

@@ -6,133 +6,18 @@
 
 #include "ops/operand.h"
 #include "ops/params.h"
+#include "ops/view.h"
 #include "mha_call.h"
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-/* A checked tensor: the bytes from its first to its last element; begin == end if it is empty or not there. */
-struct view {
-    const char *name;
-    const rfg_tensor *t;
-    uintptr_t begin, end;
-    uintptr_t bits; /* the lowest set one is the alignment of the pointer and all strides */
-};
-
 /* Everything about a call that its checks found out. */
 struct facts {
-    struct view out, q, k, v, lse, sinks, alibi, k_scale, v_scale, cu_q, cu_k, table, lens;
+    struct rfg_view out, q, k, v, lse, sinks, alibi, k_scale, v_scale, cu_q, cu_k, table, lens;
     int64_t batch, sq, tokens; /* tokens: of varlen, all together; sq: the most of a sequence */
     int64_t hq, hkv, d, dv, page;
     bool decode, varlen, older_vllm;
 };
-
-/* ---- one tensor ------------------------------------------------------------------------------------------------- */
-
-static rfg_status check_extent(struct view *v, const char *fn)
-{
-    const rfg_tensor *t = v->t;
-    int64_t size = rfg_format_bytes((int)t->dtype, 1), last = 1, part;
-    bool over = false;
-    v->bits = (uintptr_t)t->data;
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] > 1) {
-            over |= __builtin_mul_overflow(t->shape[i] - 1, t->strides[i], &part);
-            over |= !over && __builtin_add_overflow(last, part, &last);
-            v->bits |= t->strides[i] > 1 ? (uintptr_t)t->strides[i] * (uintptr_t)size : 0;
-        }
-    over |= !over && __builtin_mul_overflow(last, size, &last);
-    if (over || (uintptr_t)t->data + (uintptr_t)last < (uintptr_t)t->data)
-        return BAD("%s: %s at %p: its strides reach past the address space", fn, v->name, t->data);
-    v->begin = (uintptr_t)t->data;
-    v->end = v->begin + (uintptr_t)last;
-    return RFG_OK;
-}
-
-static rfg_status check_view(struct view *v, const char *fn, const char *name, const rfg_tensor *t, int dims,
-                             bool unit_last)
-{
-    *v = (struct view){ .name = name, .t = t };
-    if (!t)
-        return BAD("%s: %s is NULL: must be a tensor", fn, name);
-    const struct rfg_format *f = rfg_format((int)t->dtype);
-    if (!f)
-        return BAD("%s: %s has dtype %d: must be one of enum rfg_dtype", fn, name, (int)t->dtype);
-    if (f->elements > 1)
-        return BAD("%s: %s is %s: attention takes no format of more than one element a block", fn, name, f->name);
-    size_t size = (size_t)f->bytes;
-    if (t->ndim != dims)
-        return BAD("%s: %s has %d dimensions: must have %d", fn, name, (int)t->ndim, dims);
-    bool empty = false;
-    for (int i = 0; i < dims; i++) {
-        if (t->shape[i] < 0 || t->shape[i] > RFG_MAX_SIZE)
-            return BAD("%s: %s has %" PRId64 " in dimension %d: must be from 0 to %d", fn, name, t->shape[i], i,
-                       RFG_MAX_SIZE);
-        empty |= t->shape[i] == 0;
-    }
-    if (empty)
-        return RFG_OK;
-    for (int i = 0; i < dims; i++)
-        if (t->shape[i] > 1 && t->strides[i] <= 0)
-            return BAD("%s: %s has stride %" PRId64 " in dimension %d: must be above 0", fn, name, t->strides[i], i);
-    if (unit_last && t->shape[dims - 1] > 1 && t->strides[dims - 1] != 1)
-        return BAD("%s: %s has stride %" PRId64 " in its last dimension: must be 1", fn, name, t->strides[dims - 1]);
-    if (!t->data)
-        return BAD("%s: %s's data is NULL: must point to its elements", fn, name);
-    if ((uintptr_t)t->data % size)
-        return BAD("%s: %s's data is %p: must be aligned to its element, %zu bytes", fn, name, t->data, size);
-    return check_extent(v, fn);
-}
-
-/* No element of an output may be another one, too: from the smallest stride up, each must step over all below. */
-static rfg_status check_distinct(const struct view *v, const char *fn)
-{
-    const rfg_tensor *t = v->t;
-    int64_t span = 1, below = 0;
-    for (int n = 0; n < t->ndim && v->begin != v->end; n++) {
-        int next = -1;
-        for (int i = 0; i < t->ndim; i++)
-            if (t->shape[i] > 1 && t->strides[i] > below && (next < 0 || t->strides[i] < t->strides[next]))
-                next = i;
-        for (int i = 0; next >= 0 && i < t->ndim; i++)
-            if (i != next && t->shape[i] > 1 && t->strides[i] == t->strides[next])
-                span = INT64_MAX; /* two alike */
-        if (next < 0)
-            break;
-        if (t->strides[next] < span)
-            return BAD("%s: %s has stride %" PRId64 " in dimension %d: its elements would overlap one another", fn,
-                       v->name, t->strides[next], next);
-        span += (t->shape[next] - 1) * t->strides[next];
-        below = t->strides[next];
-    }
-    return RFG_OK;
-}
-
-static rfg_status check_dtype(const struct view *v, const char *fn, rfg_dtype dtype, const char *rule)
-{
-    return v->t->dtype == dtype ? RFG_OK
-                                : BAD("%s: %s is %s: must be %s%s", fn, v->name, rfg_dtype_name(v->t->dtype), rule,
-                                      rfg_dtype_name(dtype));
-}
-
-static rfg_status check_size(const struct view *v, const char *fn, int dim, int64_t size, const char *what)
-{
-    return v->t->shape[dim] == size ? RFG_OK
-                                    : BAD("%s: %s has %" PRId64 " in dimension %d: must be %s, %" PRId64, fn, v->name,
-                                          v->t->shape[dim], dim, what, size);
-}
-
-/* An optional vector of n elements; NULL is fine. */
-static rfg_status check_vector(struct view *v, const char *fn, const char *name, const rfg_tensor *t, rfg_dtype dtype,
-                               int64_t n, const char *what)
-{
-    rfg_status st;
-    *v = (struct view){ .name = name };
-    if (!t)
-        return RFG_OK;
-    if ((st = check_view(v, fn, name, t, 1, true)) || (st = check_dtype(v, fn, dtype, "")))
-        return st;
-    return check_size(v, fn, 0, n, what);
-}
 
 /* ---- queries, keys, values -------------------------------------------------------------------------------------- */
 
@@ -141,17 +26,17 @@ static rfg_status check_queries(const struct mha_call *c, struct facts *f)
     const char *fn = c->fn;
     rfg_status st;
     int dims = f->varlen ? 3 : f->decode && c->q && c->q->ndim == 3 ? 3 : 4;
-    if ((st = check_view(&f->q, fn, "q", c->q, dims, true)))
+    if ((st = rfg_check_view(&f->q, fn, "q", c->q, dims, true)))
         return st;
     if (c->q->dtype != RFG_BF16 && c->q->dtype != RFG_F16)
         return BAD("%s: q is %s: must be bf16 or f16", fn, rfg_dtype_name(c->q->dtype));
-    if ((st = check_view(&f->out, fn, "out", c->out, dims, true)) ||
-        (st = check_dtype(&f->out, fn, c->q->dtype, "q's dtype, ")))
+    if ((st = rfg_check_view(&f->out, fn, "out", c->out, dims, true)) ||
+        (st = rfg_check_dtype(&f->out, fn, c->q->dtype, "q's dtype, ")))
         return st;
     for (int i = 0; i < dims - 1; i++)
-        if ((st = check_size(&f->out, fn, i, c->q->shape[i], "as q's")))
+        if ((st = rfg_check_size(&f->out, fn, i, c->q->shape[i], "as q's")))
             return st;
-    if ((st = check_distinct(&f->out, fn)))
+    if ((st = rfg_check_distinct(&f->out, fn)))
         return st;
     f->hq = c->q->shape[dims - 2];
     f->d = c->q->shape[dims - 1];
@@ -185,19 +70,20 @@ static rfg_status check_older_vllm(const struct mha_call *c, struct facts *f)
 {
     const char *fn = c->fn;
     rfg_status st;
-    if ((st = check_view(&f->k, fn, "k", c->k, 5, true)) || (st = check_view(&f->v, fn, "v", c->v, 4, true)))
+    if ((st = rfg_check_view(&f->k, fn, "k", c->k, 5, true)) || (st = rfg_check_view(&f->v, fn, "v", c->v, 4, true)))
         return st;
     int64_t x = rfg_format_elements((int)c->k->dtype, 16);
     f->hkv = c->k->shape[1];
     f->page = c->k->shape[3];
     if (!c->p.block_table)
         return BAD("%s: block_table is NULL: k of 5 dimensions is a cache of pages and needs one", fn);
-    if ((st = check_size(&f->k, fn, 4, x, "16 bytes' worth")) || (st = check_size(&f->k, fn, 2, f->d / x, "D / x")) ||
-        (st = check_size(&f->v, fn, 0, c->k->shape[0], "k's blocks")) ||
-        (st = check_size(&f->v, fn, 1, f->hkv, "k's heads")) ||
-        (st = check_size(&f->v, fn, 2, f->dv, "out's elements of a head")))
+    if ((st = rfg_check_size(&f->k, fn, 4, x, "16 bytes' worth")) ||
+        (st = rfg_check_size(&f->k, fn, 2, f->d / x, "D / x")) ||
+        (st = rfg_check_size(&f->v, fn, 0, c->k->shape[0], "k's blocks")) ||
+        (st = rfg_check_size(&f->v, fn, 1, f->hkv, "k's heads")) ||
+        (st = rfg_check_size(&f->v, fn, 2, f->dv, "out's elements of a head")))
         return st;
-    return check_size(&f->v, fn, 3, f->page, "k's page");
+    return rfg_check_size(&f->v, fn, 3, f->page, "k's page");
 }
 
 static rfg_status check_cache(const struct mha_call *c, struct facts *f)
@@ -210,23 +96,24 @@ static rfg_status check_cache(const struct mha_call *c, struct facts *f)
         if ((st = check_older_vllm(c, f)))
             return st;
     } else {
-        if ((st = check_view(&f->k, fn, "k", c->k, dims, true)) || (st = check_view(&f->v, fn, "v", c->v, dims, true)))
+        if ((st = rfg_check_view(&f->k, fn, "k", c->k, dims, true)) ||
+            (st = rfg_check_view(&f->v, fn, "v", c->v, dims, true)))
             return st;
         for (int i = 0; i < dims - 1; i++)
-            if ((st = check_size(&f->v, fn, i, c->k->shape[i], "as k's")))
+            if ((st = rfg_check_size(&f->v, fn, i, c->k->shape[i], "as k's")))
                 return st;
-        if ((st = check_size(&f->k, fn, dims - 1, f->d, "q's elements of a head")) ||
-            (st = check_size(&f->v, fn, dims - 1, f->dv, "out's elements of a head")))
+        if ((st = rfg_check_size(&f->k, fn, dims - 1, f->d, "q's elements of a head")) ||
+            (st = rfg_check_size(&f->v, fn, dims - 1, f->dv, "out's elements of a head")))
             return st;
         f->hkv = c->k->shape[dims - 2];
         f->page = dims == 4 ? c->k->shape[1] : 0;
-        if (dims == 4 && !c->p.block_table && (st = check_size(&f->k, fn, 0, f->batch, "q's sequences")))
+        if (dims == 4 && !c->p.block_table && (st = rfg_check_size(&f->k, fn, 0, f->batch, "q's sequences")))
             return st;
     }
     if (!is_kv_dtype(c->k->dtype, c->q->dtype))
         return BAD("%s: k is %s: must be q's dtype, %s, or e4m3, e4m3fnuz or e5m2", fn, rfg_dtype_name(c->k->dtype),
                    rfg_dtype_name(c->q->dtype));
-    if ((st = check_dtype(&f->v, fn, c->k->dtype, "k's dtype, ")))
+    if ((st = rfg_check_dtype(&f->v, fn, c->k->dtype, "k's dtype, ")))
         return st;
     if (f->hkv < 1 || f->hq % f->hkv)
         return BAD("%s: k has %" PRId64 " heads: must divide q's, %" PRId64, fn, f->hkv, f->hq);
@@ -240,11 +127,11 @@ static rfg_status check_lengths(const struct mha_call *c, struct facts *f)
     const char *fn = c->fn;
     const rfg_mha_params *p = &c->p;
     rfg_status st;
-    f->table = (struct view){ .name = "block_table" };
+    f->table = (struct rfg_view){ .name = "block_table" };
     if (c->p.block_table) {
-        if ((st = check_view(&f->table, fn, "block_table", c->p.block_table, 2, true)) ||
-            (st = check_dtype(&f->table, fn, RFG_I32, "")) ||
-            (st = check_size(&f->table, fn, 0, f->batch, "q's sequences")))
+        if ((st = rfg_check_view(&f->table, fn, "block_table", c->p.block_table, 2, true)) ||
+            (st = rfg_check_dtype(&f->table, fn, RFG_I32, "")) ||
+            (st = rfg_check_size(&f->table, fn, 0, f->batch, "q's sequences")))
             return st;
         if (f->page < 1 || (f->page & (f->page - 1)))
             return BAD("%s: k has pages of %" PRId64 " rows: must be a power of two", fn, f->page);
@@ -252,11 +139,11 @@ static rfg_status check_lengths(const struct mha_call *c, struct facts *f)
             return BAD("%s: block_table has %" PRId64 " columns: times k's page of %" PRId64 " must be at most %d", fn,
                        c->p.block_table->shape[1], f->page, RFG_MAX_SIZE);
     }
-    if ((st = check_vector(&f->lens, fn, "kv_lens", c->p.kv_lens, RFG_I32, f->batch, "q's sequences")) ||
-        (st = check_vector(&f->cu_q, fn, "cu_seqlens_q", f->varlen ? p->cu_seqlens_q : NULL, RFG_I32, f->batch + 1,
-                           "sequences + 1")) ||
-        (st = check_vector(&f->cu_k, fn, "cu_seqlens_k", f->varlen ? p->cu_seqlens_k : NULL, RFG_I32, f->batch + 1,
-                           "sequences + 1, as cu_seqlens_q")))
+    if ((st = rfg_check_vector(&f->lens, fn, "kv_lens", c->p.kv_lens, RFG_I32, f->batch, "q's sequences")) ||
+        (st = rfg_check_vector(&f->cu_q, fn, "cu_seqlens_q", f->varlen ? p->cu_seqlens_q : NULL, RFG_I32, f->batch + 1,
+                               "sequences + 1")) ||
+        (st = rfg_check_vector(&f->cu_k, fn, "cu_seqlens_k", f->varlen ? p->cu_seqlens_k : NULL, RFG_I32, f->batch + 1,
+                               "sequences + 1, as cu_seqlens_q")))
         return st;
     if (p->max_seqlen_k < 0)
         return BAD("%s: max_seqlen_k is %" PRId32 ": must be 0 or above", fn, p->max_seqlen_k);
@@ -270,27 +157,27 @@ static rfg_status check_lse(const struct mha_call *c, struct facts *f)
     const rfg_tensor *q = c->q, *lse = c->p.lse;
     const char *fn = c->fn;
     rfg_status st;
-    f->lse = (struct view){ .name = "lse" };
+    f->lse = (struct rfg_view){ .name = "lse" };
     if (!lse)
         return RFG_OK;
-    if ((st = check_view(&f->lse, fn, "lse", lse, q->ndim - 1, false)) ||
-        (st = check_dtype(&f->lse, fn, RFG_F32, "")) || (st = check_distinct(&f->lse, fn)))
+    if ((st = rfg_check_view(&f->lse, fn, "lse", lse, q->ndim - 1, false)) ||
+        (st = rfg_check_dtype(&f->lse, fn, RFG_F32, "")) || (st = rfg_check_distinct(&f->lse, fn)))
         return st;
     if (f->varlen)
-        return (st = check_size(&f->lse, fn, 0, f->hq, "q's heads"))
+        return (st = rfg_check_size(&f->lse, fn, 0, f->hq, "q's heads"))
                    ? st
-                   : check_size(&f->lse, fn, 1, f->tokens, "q's tokens");
-    if ((st = check_size(&f->lse, fn, 0, f->batch, "q's sequences")) ||
-        (st = check_size(&f->lse, fn, 1, f->hq, "q's heads")) || q->ndim == 3)
+                   : rfg_check_size(&f->lse, fn, 1, f->tokens, "q's tokens");
+    if ((st = rfg_check_size(&f->lse, fn, 0, f->batch, "q's sequences")) ||
+        (st = rfg_check_size(&f->lse, fn, 1, f->hq, "q's heads")) || q->ndim == 3)
         return st;
-    return check_size(&f->lse, fn, 2, f->sq, "q's queries");
+    return rfg_check_size(&f->lse, fn, 2, f->sq, "q's queries");
 }
 
-static rfg_status check_scale(const struct mha_call *c, const struct facts *f, struct view *v, const char *name,
+static rfg_status check_scale(const struct mha_call *c, const struct facts *f, struct rfg_view *v, const char *name,
                               const rfg_tensor *t)
 {
     bool heads = t && t->ndim == 1 && t->shape[0] != 1;
-    rfg_status st = check_vector(v, c->fn, name, t, RFG_F32, heads ? f->hkv : 1, "1 or k's heads");
+    rfg_status st = rfg_check_vector(v, c->fn, name, t, RFG_F32, heads ? f->hkv : 1, "1 or k's heads");
     if (st == RFG_OK && t && rfg_format_bytes((int)c->k->dtype, 1) != 1)
         return BAD("%s: %s is given, and k is %s: only 8-bit k and v have scales", c->fn, name,
                    rfg_dtype_name(c->k->dtype));
@@ -339,9 +226,9 @@ static rfg_status check_kind(const struct mha_call *c, struct facts *f)
 
 static rfg_status check_apart(const struct mha_call *c, const struct facts *f)
 {
-    const struct view *out[] = { &f->out, &f->lse };
-    const struct view *all[] = { &f->q,       &f->k,    &f->v,    &f->sinks, &f->alibi, &f->k_scale,
-                                 &f->v_scale, &f->cu_q, &f->cu_k, &f->table, &f->lens,  &f->lse };
+    const struct rfg_view *out[] = { &f->out, &f->lse };
+    const struct rfg_view *all[] = { &f->q,       &f->k,    &f->v,    &f->sinks, &f->alibi, &f->k_scale,
+                                     &f->v_scale, &f->cu_q, &f->cu_k, &f->table, &f->lens,  &f->lse };
     for (int o = 0; o < 2; o++)
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
             if (all[i] != out[o] && out[o]->begin < all[i]->end && all[i]->begin < out[o]->end)
@@ -399,8 +286,8 @@ static rfg_status run(rfg_context *ctx, struct mha_call *c, const rfg_mha_params
     if ((st = RFG_TAKE_PARAMS(c->fn, rfg_mha_params, &c->p, params)) || (st = check_numbers(c)) ||
         (st = check_kind(c, &f)) || (st = check_queries(c, &f)) || (st = check_cache(c, &f)) ||
         (st = check_lengths(c, &f)) || (st = check_lse(c, &f)) ||
-        (st = check_vector(&f.sinks, c->fn, "sinks", p->sinks, RFG_F32, f.hq, "q's heads")) ||
-        (st = check_vector(&f.alibi, c->fn, "alibi", p->alibi, RFG_F32, f.hq, "q's heads")) ||
+        (st = rfg_check_vector(&f.sinks, c->fn, "sinks", p->sinks, RFG_F32, f.hq, "q's heads")) ||
+        (st = rfg_check_vector(&f.alibi, c->fn, "alibi", p->alibi, RFG_F32, f.hq, "q's heads")) ||
         (st = check_scale(c, &f, &f.k_scale, "k_scale", p->k_scale)) ||
         (st = check_scale(c, &f, &f.v_scale, "v_scale", p->v_scale)) || (st = check_apart(c, &f)))
         return st;

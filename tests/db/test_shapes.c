@@ -100,6 +100,123 @@ START_TEST(good_files)
 }
 END_TEST
 
+#define CALLS "rfg: calls: gemm bf16,bf16->bf16 M=8 N=2112 K=7168"
+#define BENCH                                                                                                          \
+    "hipblaslt-bench --api_method c -m 2112 -n 8 -k 7168 --lda 7168 --ldb 7168 --ldc 2112 --ldd 2112  --stride_a 0 "   \
+    "--alpha 1.000000 --beta 0.000000 --transA T --transB N --batch_count 1 --scaleA 0 --scaleB 0  --a_type bf16_r "   \
+    "--b_type bf16_r --c_type bf16_r --d_type bf16_r --scale_type f32_r --compute_type f32_r "
+
+/* What engines and libraries write down, and the problems in it with their weights. */
+static const struct {
+    const char *text;
+    size_t n, n_bad;
+    double weight; /* of the first */
+    const char *problem, *says;
+} logs[] = {
+    { CALLS "\n", 1, 0, 1, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", NULL },
+    { "engine starts\n2026-11-23T01:02:03Z " CALLS "\nrfg: dispatch: rung 1\n" CALLS "\n\xff\n" CALLS " align=8\n", 2,
+      0, 2, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", NULL },
+    { CALLS " ldx=8192 bias=1\r\n", 1, 0, 1, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168 bias=1 ldx=8192", NULL },
+    { CALLS "\nrfg: calls: gemm bf16,bf16->bf16 M=8\n", 1, 1, 1, NULL, "shapes.csv:2: " },
+    { "Validator,PT_VERSION,2.9.0\nGemmTunableOp_BFloat16_TN,tn_2112_8_7168_ld_7168_7168_2112,Gemm_Rocblas_45,0.1\n", 1,
+      0, 1, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", NULL },
+    { "GemmTunableOp_Half_TN,tn_2112_8_7168,Default,0.1\n", 1, 0, 1, "gemm f16,f16->f16 M=8 N=2112 K=7168", NULL },
+    { "GemmAndBiasTunableOp_float_TN,tn_12_8_64_ld_96_80_16\r\n", 1, 0, 1,
+      "gemm f32,f32->f32 M=8 N=12 K=64 bias=1 ldx=80 ldw=96 ldy=16", NULL },
+    { "GemmTunableOp_BFloat16_NN,nn_1_2_3\nGemmTunableOp_BFloat16_TN,tn_1_2_3\n", 1, 1, 1,
+      "gemm bf16,bf16->bf16 M=2 N=1 K=3", "shapes.csv:1: transposed NN: must be TN" },
+    { "GemmTunableOp_BFloat16_TN,tn_1_2\n", 0, 1, 0, NULL, "'tn_1_2': must be tn_M_N_K" },
+    { "GemmTunableOp_BFloat16_TN,tn_1_2_3x\n", 0, 1, 0, NULL, "'tn_1_2_3x': must be" },
+    { "GemmTunableOp_BFloat16_TN,tn_1_2_3_ld_3_3\n", 0, 1, 0, NULL, "must be tn_M_N_K or" },
+    { "GemmTunableOp_BFloat16_TN,tn_99999999999_2_3\n", 0, 1, 0, NULL, "must be tn_M_N_K" },
+    { "GemmTunableOp_BFloat16_TN,tn_0_2_3\n", 0, 1, 0, NULL, "must be at least 1" },
+    { "GemmTunableOp_BFloat16_TN,tn_4_2_3_ld_2_3_4\n", 0, 1, 0, NULL, "leading dimension 2: must be at least 3" },
+    { "GemmTunableOp_double_TN,tn_1_2_3\n", 0, 1, 0, NULL, "type must be BFloat16, Half or float" },
+    { "Validator,a,b\nScaledGemmTunableOp_BFloat16_TN,tn_1_2_3\n", 0, 1, 0, NULL, "must be GemmTunableOp_" },
+    { BENCH "\nother\n" BENCH "\n", 1, 0, 2, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", NULL },
+    { BENCH "--bias_vector --bias_type bf16_r\n", 1, 0, 1, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168 bias=1", NULL },
+    { BENCH "--activation_type gelu\n", 0, 1, 0, NULL, "--activation_type gelu: must be none" },
+    { "hipblaslt-bench -m 4 -n 2 -k 3 --transA T --a_type f16_r --b_type f16_r --d_type f32_r\n", 1, 0, 1,
+      "gemm f16,f16->f32 M=2 N=4 K=3", NULL },
+    { "hipblaslt-bench -m 4 -n 2 -k 3 --a_type f16_r --b_type f16_r --d_type f16_r\n", 0, 1, 0, NULL,
+      "transposed NN: must be TN" },
+    { "hipblaslt-bench -m 4 -n 2 -k 3 --transA T --a_type f8_r --b_type f8_r --d_type f16_r\n", 0, 1, 0, NULL,
+      "--a_type, --b_type and --d_type: must be" },
+    { "hipblaslt-bench -m 4 -n 2 -k 3 --transA T --batch_count 2 --a_type f16_r --b_type f16_r --d_type f16_r\n", 0, 1,
+      0, NULL, "--batch_count 2: must be 1" },
+    { "hipblaslt-bench -m 4x -n 2 -k 3 --transA T --a_type f16_r --b_type f16_r --d_type f16_r\n", 0, 1, 0, NULL,
+      "-m 4x: must be a whole number" },
+    { "# made of rfg: calls: lines, and hipblaslt-bench ones\nM,N,K\n1,2,3\n", 1, 0, 1,
+      "gemm bf16,bf16->bf16 M=1 N=2 K=3", NULL },
+    { "op,dtype,M,N,K\ngemm,bf16,2..4,5,6\n", 3, 0, 1, "gemm bf16,bf16->bf16 M=2 N=5 K=6", NULL },
+    { "op,dtype,M,N,K,attrs\nmha_decode,bf16,1,64,8,Hkv=1..2 D=128\n", 2, 0, 1,
+      "mha_decode bf16->bf16 B=1 Hq=8 Hkv=1 D=128 S=64", NULL },
+    { "op,dtype,M,N,K\ngemm,bf16,2..4,5..6,6\n", 0, 1, 0, NULL, "has a second range" },
+    { "op,dtype,M,N,K\ngemm,bf16,4..2,5,6\n", 0, 1, 0, NULL, "'4..2': low must not be above high" },
+    { "op,dtype,M,N,K\ngemm,bf16,1..4097,5,6\n", 0, 1, 0, NULL, "at most 4096 problems" },
+    { "op,dtype,M,N,K\ngemm,bf16,..4,5,6\n", 0, 1, 0, NULL, "'..4': a range must be low..high" },
+    { "op,dtype,M,N,K\ngemm,bf16,0..4,5,6\n", 0, 1, 0, NULL, "column M: '0': must be a whole number" },
+    { "op,dtype,M,N,K\ngemm,bf16,2...4,5,6\n", 0, 1, 0, NULL, "'2...4': " },
+};
+
+START_TEST(logs_and_ranges)
+{
+    struct rfg_shapes s;
+    struct said said;
+    char text[RFG_PROBLEM_STRLEN];
+    ck_assert_msg(read_text(logs[_i].text, &s, &said) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(s.n == logs[_i].n && s.n_bad == logs[_i].n_bad, "%d: %zu problems, %zu bad: %s", _i, s.n, s.n_bad,
+                  said.first);
+    if (logs[_i].problem) {
+        ck_assert_str_eq(rfg_problem_format(&s.v[0].problem, text, sizeof(text)), logs[_i].problem);
+        ck_assert_double_eq(s.v[0].weight, logs[_i].weight);
+    }
+    ck_assert_msg(!logs[_i].says || strstr(said.first, logs[_i].says), "'%s' does not say '%s'", said.first,
+                  logs[_i].says);
+    rfg_shapes_free(&s);
+}
+END_TEST
+
+static char warning[700];
+
+static void hear_warning(void *user, rfg_log_topic topic, const char *line)
+{
+    (void)user;
+    if (topic == RFG_LOG_WARNING && strstr(line, "there aren't"))
+        snprintf(warning, sizeof(warning), "%s", line);
+}
+
+/* Rows that were tuned on GPUs that there aren't match none there; as shapes they are as good as others. */
+START_TEST(impossible_gpus)
+{
+    static const struct {
+        const char *gfx;
+        int cus;
+        bool possible;
+    } gpus[] = { { "gfx942", 304, true }, { "gfx942", 38, true },  { "gfx942", 80, true },   { "gfx942", 256, false },
+                 { "gfx950", 256, true }, { "gfx950", 128, true }, { "gfx950", 304, false }, { "gfx950", 0, false },
+                 { NULL, 304, true },     { NULL, 305, false },    { "gfx9999", 7, true } };
+    for (size_t i = 0; i < sizeof(gpus) / sizeof(gpus[0]); i++) {
+        struct rfg_shapes s;
+        struct said said;
+        char text[200];
+        if (gpus[i].gfx)
+            snprintf(text, sizeof(text), "gfx,cu_num,M,N,K\n%s,%d,4,5,6\n", gpus[i].gfx, gpus[i].cus);
+        else
+            snprintf(text, sizeof(text), "cu_num,M,N,K\n%d,4,5,6\n", gpus[i].cus);
+        *warning = 0;
+        rfg_set_log_callback(hear_warning, NULL, 0);
+        ck_assert_int_eq(read_text(text, &s, &said), RFG_OK);
+        rfg_set_log_callback(NULL, NULL, 0);
+        ck_assert_uint_eq(s.n, 1);
+        ck_assert_msg(!*warning == gpus[i].possible, "%s %d: '%s'", gpus[i].gfx, gpus[i].cus, warning);
+        snprintf(text, sizeof(text), "line 2, cu_num %d of", gpus[i].cus);
+        ck_assert(gpus[i].possible || strstr(warning, text));
+        rfg_shapes_free(&s);
+    }
+}
+END_TEST
+
 /* A header, one bad line, and what is said; a good line follows and must be read. */
 static const struct {
     const char *header, *line, *says;
@@ -281,6 +398,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, good_files, 0, COUNT(good));
+    tcase_add_loop_test(tc, logs_and_ranges, 0, COUNT(logs));
+    tcase_add_test(tc, impossible_gpus);
     tcase_add_loop_test(tc, bad_lines, 0, COUNT(bad));
     tcase_add_loop_test(tc, unusable_headers, 0, COUNT(unusable));
     tcase_add_test(tc, odd_bytes);

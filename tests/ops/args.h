@@ -31,6 +31,9 @@ struct call {
     rfg_act_params act;
     rfg_mha_params mha;
     rfg_embedding_params embedding;
+    rfg_rope_params rope;
+    rfg_rope_append_params rope_append;
+    int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;
 };
@@ -69,5 +72,8 @@ struct form {
 
 extern const struct form forms[];
 extern const int n_forms;
+
+/* Of a function that is no operator's but has a params struct of one. */
+void rope_table(void);
 
 #endif

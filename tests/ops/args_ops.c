@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "args.h"
 
+#include <check.h>
 #include <math.h>
 #include <string.h>
 
@@ -330,6 +331,143 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { "scale", embedding_scale_inf },
                                                  { NULL, NULL } };
 
+/* ---- rope: q_out, q, k_out, k, cos_sin, positions ---------------------------------------------------------------- */
+
+static rfg_status rope(const struct call *c)
+{
+    rfg_rope_params p = c->rope;
+    return rfg_op_rope(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[4], c->t[5], PARAMS(p), c->stream);
+}
+static void section_negative(struct call *c)
+{
+    c->rope.sections[0] += 3;
+    c->rope.sections[1] -= 3;
+}
+static void sections_short(struct call *c)
+{
+    c->rope.sections[1]--;
+}
+static const struct wrong axes_wrongs[] = { { "sections", section_negative },
+                                            { "sections", sections_short },
+                                            { NULL, NULL } };
+
+/* k_cache, v_cache, k, v, slots, k_scale, v_scale */
+static rfg_status kv_append(const struct call *c)
+{
+    rfg_kv_append_params p = { .k_scale = c->t[5], .v_scale = c->t[6] };
+    return rfg_op_kv_append(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], c->t[4], PARAMS(p), c->stream);
+}
+
+/* q_out, q, k_cache, v_cache, k, v, cos_sin, positions, slots, q_norm, k_norm, k_scale, v_scale */
+static rfg_status rope_append(const struct call *c)
+{
+    rfg_rope_append_params p = c->rope_append;
+    p.q_norm = c->t[9], p.k_norm = c->t[10], p.k_scale = c->t[11], p.v_scale = c->t[12];
+    return rfg_op_rope_append(c->ctx, c->t[0], c->t[2], c->t[3], c->t[1], c->t[4], c->t[5], c->t[6], c->t[7], c->t[8],
+                              PARAMS(p), c->stream);
+}
+static void append_eps_nan(struct call *c)
+{
+    c->rope_append.eps = NAN;
+}
+static void append_eps_negative(struct call *c)
+{
+    c->rope_append.eps = -1;
+}
+static void rope_without_size(struct call *c)
+{
+    static const rfg_rope_params none;
+    c->rope_append.rope = &none;
+}
+static const struct wrong append_wrongs[] = {
+    { "eps", append_eps_nan }, { "eps", append_eps_negative }, { "rope", rope_without_size }, { NULL, NULL }
+};
+
+/* Wrong params and tables; nothing is written. */
+void rope_table(void)
+{
+    static const rfg_rope_table_params wrong[] = {
+        { .scaling = (rfg_rope_scaling)-1 },
+        { .scaling = (rfg_rope_scaling)4 },
+        { .theta = 1 },
+        { .theta = NAN },
+        { .factor = 0.5 },
+        { .factor = INFINITY },
+        { .scaling = RFG_ROPE_LLAMA3 },
+        { .scaling = RFG_ROPE_YARN, .original = -1 },
+        { .scaling = RFG_ROPE_LLAMA3, .original = 8192, .low_freq_factor = 4 },
+        { .scaling = RFG_ROPE_YARN, .original = 8192, .beta_slow = 33 },
+        { .low_freq_factor = -1 },
+        { .attention_factor = -1 },
+        { .mscale = NAN },
+        { .mscale_all_dim = -1 },
+        { .first = -1 },
+        { .reserved = 1 },
+    };
+    static const char *const named[] = { "scaling",          "scaling",        "theta",           "theta",
+                                         "factor",           "factor",         "original",        "original",
+                                         "high_freq_factor", "beta_fast",      "low_freq_factor", "attention_factor",
+                                         "mscale",           "mscale_all_dim", "first",           "reserved" };
+    float data[8] = { 7 };
+    const rfg_tensor right = rfg_tensor_2d(data, RFG_F32, 2, 4, 4);
+    for (int i = 0; i < COUNT(wrong); i++) {
+        rfg_rope_table_params p = wrong[i];
+        p.size = sizeof(p);
+        ck_assert_msg(rfg_rope_table(&right, &p) == RFG_ERROR_INVALID_ARGUMENT, "%s: taken", named[i]);
+        ck_assert_msg(strstr(rfg_last_error(), named[i]), "'%s' lacks '%s'", rfg_last_error(), named[i]);
+    }
+    rfg_rope_table_params sizeless = { .size = 0 };
+    rfg_tensor t[] = { right, right, right, right, right };
+    t[0].dtype = RFG_I32;
+    t[1].shape[1] = 3;
+    t[2].shape[1] = 0;
+    t[3].strides[0] = 3;
+    t[4].data = NULL;
+    for (int i = 0; i < COUNT(t); i++) {
+        ck_assert_msg(rfg_rope_table(&t[i], NULL) == RFG_ERROR_INVALID_ARGUMENT, "table %d: taken", i);
+        ck_assert_msg(strstr(rfg_last_error(), "table"), "'%s'", rfg_last_error());
+    }
+    ck_assert_int_eq(rfg_rope_table(NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(rfg_rope_table(&right, &sizeless), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert(data[0] == 7 && data[7] == 0);
+    ck_assert_int_eq(rfg_rope_table(&right, NULL), RFG_OK);
+    ck_assert(data[0] == 1 && data[2] == 0);
+}
+/* ---- argmax: y, x ------------------------------------------------------------------------------------------------ */
+
+static rfg_status argmax(const struct call *c)
+{
+    params_size = 0;
+    return rfg_op_argmax(c->ctx, c->t[0], c->t[1], c->stream);
+}
+
+/* ---- sample: y, logits, seed, offset, and the params' in their order --------------------------------------------- */
+
+static rfg_status draw(const struct call *c)
+{
+    rfg_sample_params p = { .temperature = c->t[4],
+                            .top_k = c->t[5],
+                            .top_p = c->t[6],
+                            .min_p = c->t[7],
+                            .repetition = c->t[8],
+                            .frequency = c->t[9],
+                            .presence = c->t[10],
+                            .bias = c->t[11],
+                            .counts = c->t[12],
+                            .prompt = c->t[13],
+                            .order = c->sample_order };
+    return rfg_op_sample(c->ctx, c->t[0], c->t[1], c->t[2], c->t[3], PARAMS(p), c->stream);
+}
+static void order_unknown(struct call *c)
+{
+    c->sample_order = 2;
+}
+static void order_negative(struct call *c)
+{
+    c->sample_order = -1;
+}
+static const struct wrong sample_wrongs[] = { { "order", order_unknown }, { "order", order_negative }, { NULL, NULL } };
+
 /* ---- the calls ----------------------------------------------------------------------------------------------------
  */
 
@@ -424,6 +562,72 @@ const struct form forms[] = {
       .args = { { "y", T2(B, 3, 20), ARG_OUT, 1u << RFG_F32 },
                 { "ids", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 4 } },
                 { "table", T2(B, 5, 20), 0, .sizes = 1 } } },
+    { "rfg_op_rope", "rope", "plain", rope, .wrongs = no_wrongs, .n = 6,
+      .args = { { "q_out", T3(B, 3, 4, 16), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "q", { NULL, B, 3, { 3, 4, 16 }, { 64, 16, 1 } }, 0 },
+                { "k_out", T3(B, 3, 2, 16), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "k", { NULL, B, 3, { 3, 2, 16 }, { 40, 16, 1 } }, 0 },
+                { "cos_sin", T2(RFG_F32, 8, 16), 0, 1u << B, .sizes = 1 },
+                { "positions", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 7 } } } },
+    { "rfg_op_rope", "rope", "axes", rope, .call = { .rope = { .sections = { 2, 1, 1 } } }, .wrongs = axes_wrongs,
+      .n = 6,
+      .args = { { "q_out", T3(RFG_F16, 2, 3, 16), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "q", T3(RFG_F16, 2, 3, 16), 0 },
+                { "k_out", T3(RFG_F16, 2, 1, 16), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "k", T3(RFG_F16, 2, 1, 16), 0 },
+                { "cos_sin", T2(RFG_F16, 8, 8), 0, 1u << RFG_F32, .sizes = 1 },
+                { "positions", T2(RFG_I32, 3, 2), 0, 1u << RFG_I64, .sizes = 1, .values = { 1, 0, 7, 2, 9, 3 } } } },
+    { "rfg_op_kv_append", "kv_append", "plain", kv_append, .wrongs = no_wrongs, .n = 5,
+      .args = { { "k_cache", T4(B, 2, 4, 2, 16), ARG_OUT },
+                { "v_cache", T4(B, 2, 4, 2, 8), ARG_OUT },
+                { "k", T3(B, 3, 2, 16), 0 },
+                { "v", T3(B, 3, 2, 8), 0 },
+                { "slots", T1(RFG_I64, 3), 0 } } },
+    { "rfg_op_kv_append", "kv_append", "older vLLM, codes", kv_append, .wrongs = no_wrongs, .n = 7,
+      .args = { { "k_cache", T5(RFG_E4M3, 3, 2, 2, 4, 16), ARG_OUT },
+                { "v_cache", T4(RFG_E4M3, 3, 2, 32, 4), ARG_OUT },
+                { "k", T3(RFG_F16, 3, 2, 32), 0 },
+                { "v", T3(RFG_F16, 3, 2, 32), 0 },
+                { "slots", T1(RFG_I64, 3), 0 },
+                { "k_scale", T1(RFG_F32, 2), ARG_OPTIONAL },
+                { "v_scale", T1(RFG_F32, 1), ARG_OPTIONAL, .sizes = 1 } } }, /* 2: one a head */
+    { "rfg_op_rope_append", "rope_append", "norm, codes", rope_append, .call = { .rope_append = { .eps = 1e-6f } },
+      .wrongs = append_wrongs, .n = 13,
+      .args = { { "q_out", T3(B, 3, 4, 16), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "q", T3(B, 3, 4, 16), 0 },
+                { "k_cache", T4(RFG_E5M2, 2, 4, 2, 16), ARG_OUT },
+                { "v_cache", T4(RFG_E5M2, 2, 4, 2, 16), ARG_OUT },
+                { "k", T3(B, 3, 2, 16), 0 },
+                { "v", T3(B, 3, 2, 16), 0 },
+                { "cos_sin", T2(RFG_F32, 8, 16), 0, 1u << B, .sizes = 1 },
+                { "positions", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 7 } },
+                { "slots", T1(RFG_I64, 3), 0 },
+                { "q_norm", T1(B, 16), 0 },
+                { "k_norm", T1(B, 16), 0 },
+                { "k_scale", T1(RFG_F32, 1), ARG_OPTIONAL, .sizes = 1 },
+                { "v_scale", T1(RFG_F32, 2), ARG_OPTIONAL } } },
+    { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
+      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
+    { "rfg_op_sample", "sample", "all", draw, .wrongs = sample_wrongs, .n = 14,
+      .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 },
+                { "logits", T2(B, 3, 20), 0, FLOATS },
+                { "seed", T1(RFG_I64, 3), 0 },
+                { "offset", T1(RFG_I64, 3), 0 },
+                { "temperature", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "top_k", T1(RFG_I32, 3), ARG_OPTIONAL, .values = { 5, 0, 30 } },
+                { "top_p", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "min_p", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "repetition", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "frequency", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "presence", T1(RFG_F32, 3), ARG_OPTIONAL },
+                { "bias", T2(RFG_F32, 3, 20), ARG_OPTIONAL },
+                { "counts", T2(RFG_I32, 3, 20), ARG_OPTIONAL },
+                { "prompt", T2(RFG_I8, 3, 20), ARG_OPTIONAL } } },
+    { "rfg_op_sample", "sample", "logits alone", draw, .wrongs = sample_wrongs, .n = 4,
+      .args = { { "y", T1(RFG_I32, 3), ARG_OUT, 1u << RFG_I64 },
+                { "logits", T2(RFG_F32, 3, 20), 0, FLOATS, .sizes = 2 },
+                { "seed", T1(RFG_I64, 3), 0 },
+                { "offset", T1(RFG_I64, 3), 0 } } },
     { "rfg_op_mha", "mha", "dense", mha, .wrongs = mha_wrongs, .n = 7,
       .args = { { "out", T4(B, 2, 3, 4, 64), ARG_OUT },
                 { "q", T4(B, 2, 3, 4, 64), 0 },

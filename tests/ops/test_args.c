@@ -685,6 +685,7 @@ static const struct {
     { "rfg_workspace_size", device },
     { "rfg_graph_destroy", device },
     { "rfg_graph_replay", device },
+    { "rfg_rope_table", rope_table },
     { "rfg_dtype_from_dlpack", dlpack },
     { "rfg_tensor_from_dlpack", dlpack },
     { "rfg_tensor_from_dlpack_for", dlpack },

@@ -537,6 +537,57 @@ START_TEST(system_databases_verify)
 }
 END_TEST
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Through each form and back: the same problems with the same weights. */
+START_TEST(shapes_go_round)
+{
+    static const char csv[] = "op,dtype,M,N,K,attrs,weight\n"
+                              "gemm,\"bf16,bf16->bf16\",8,2112,7168,,3\n"
+                              "gemm,\"f16,f16->f16\",16,64,128,bias=1,0.10000000000000001\n"
+                              "rmsnorm,bf16->bf16,8,7168,,,1\n"
+                              "gemm,\"bf16,bf16->f32\",8,64,128,packed=1,1\n";
+    write_text("a.csv", csv);
+    ck_assert_int_eq(run("shapes a.csv"), 0);
+    ck_assert_str_eq(out, csv);
+    ck_assert_int_eq(run("shapes -o b.csv a.csv a.csv"), 0);
+    ck_assert_int_eq(run("shapes b.csv"), 0);
+    PRINTS(out, "8,2112,7168,,6\n"); /* twice the weight */
+    /* PyTorch can be told of two of them */
+    ck_assert_int_eq(run("shapes --form tunableop -o t.csv a.csv"), 1);
+    PRINTS(err, "left out: rmsnorm bf16->bf16 M=8 N=7168: must be a gemm");
+    PRINTS(err, "left out: gemm bf16,bf16->f32 M=8 N=64 K=128 packed=1: TunableOp can't say all of it");
+    PRINTS(err, "2 problems of 4 can't be said");
+    ck_assert_int_eq(run("shapes --form tunableop t.csv"), 0);
+    ck_assert_str_eq(out, "GemmTunableOp_BFloat16_TN,tn_2112_8_7168_ld_7168_7168_2112\n"
+                          "GemmAndBiasTunableOp_Half_TN,tn_64_16_128_ld_128_128_64\n");
+    ck_assert_int_eq(run("shapes t.csv"), 0);
+    PRINTS(out, "gemm,\"f16,f16->f16\",16,64,128,bias=1,1\n");
+    /* strides are TunableOp's, not a shapes file's */
+    write_text("log", "rfg: calls: gemm bf16,bf16->bf16 M=8 N=64 K=128 ldx=256\n"
+                      "rfg: calls: gemm bf16,bf16->bf16 M=8 N=64 K=128\n");
+    ck_assert_int_eq(run("shapes --form tunableop log"), 0);
+    PRINTS(out, "tn_64_8_128_ld_128_256_64\n");
+    ck_assert_int_eq(run("shapes log"), 0);
+    PRINTS(out, "gemm,\"bf16,bf16->bf16\",8,64,128,,2\n");
+    PRINTS(err, "1 problems have strides");
+    /* and a database's rows */
+    put("a.db", make(8, 5, RFG_SOURCE_MEASURED, DAY1));
+    ck_assert_int_eq(run("shapes a.db"), 0);
+    PRINTS(out, "gemm,\"bf16,bf16->bf16\",8,2,64,,1\n");
+    ck_assert_int_eq(run("shapes --form aiter a.db"), 2);
+    PRINTS(err, "--form 'aiter': must be csv or tunableop");
+    ck_assert_int_eq(run("shapes nowhere.csv"), 2);
+    PRINTS(err, "nowhere.csv: cannot read");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rfg-db");
@@ -545,6 +596,7 @@ int main(void)
     tcase_set_timeout(tc, 30);
     tcase_add_test(tc, list_and_show);
     tcase_add_test(tc, export_and_import);
+    tcase_add_test(tc, shapes_go_round);
     tcase_add_test(tc, leaves_and_follows_nothing);
     tcase_add_test(tc, a_few_messages_of_a_kind);
     tcase_add_test(tc, merging);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The GPU variants: <op>_rows, whose lanes have WIDTH bytes of a row at a time and a row at most two a lane, and
+ * <op>_portable, which goes by elements and takes everything. */
+#include <inttypes.h>
+
+#include "ops/gpu.h"
+#include "rope.h"
+
+#define MAX_LANES        32 /* of a row */
+#define PORTABLE_THREADS 64
+
+enum { P_THREADS, P_UNROLL };
+
+static const struct rfg_param rows_params[] = {
+    [P_THREADS] = { "threads", 3, { 64, 128, 256 } },
+    [P_UNROLL] = { "unroll", 4, { 1, 2, 3, 4 } },
+};
+
+/* Bytes of the widest access of q's dtype: what pointers and strides allow, and what whole chunks make up each part of
+ * a row (either half of what is rotated, the rest of it). */
+static int width_of(const struct rfg_problem *prob)
+{
+    int64_t r = rope_r(prob), d = prob->v[ROPE_D], dv = rope_appends(prob) ? rope_dv(prob) : 0;
+    int width = (int)MAX(prob->v[ROPE_ALIGN], 2); /* 1: of 8-bit caches */
+    while (width > 2 && (r / 2 % (width / 2) || (d - r) % (width / 2) || dv % (width / 2)))
+        width /= 2;
+    return width;
+}
+
+/* Lanes of a row: a power of two. */
+static int lanes_of(const struct rfg_problem *prob)
+{
+    int64_t e = width_of(prob) / 2, r = rope_r(prob);
+    int64_t d = r / (2 * e) + ceil_div((prob->v[ROPE_D] - r) / e, 2);
+    int64_t dv = rope_appends(prob) ? ceil_div(rope_dv(prob) / e, 2) : 0;
+    int lanes = 4;
+    while (lanes < MAX(d, dv))
+        lanes *= 2;
+    return lanes;
+}
+
+static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_gpu(dev, why))
+        return false;
+    return lanes_of(prob) <= MAX_LANES || rfg_refuse(why, "a row is %d accesses of %d bytes: must be at most %d",
+                                                     2 * lanes_of(prob), width_of(prob), 2 * MAX_LANES);
+}
+
+static int64_t rows_groups(const struct rfg_problem *prob, const int *p)
+{
+    int64_t at_once = (int64_t)p[P_THREADS] / lanes_of(prob) * p[P_UNROLL];
+    return MIN(prob->v[ROPE_T] * ceil_div(rope_heads_of_token(prob), at_once), MAX_GROUPS);
+}
+
+static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    int64_t groups = rows_groups(prob, p);
+    int at_once = p[P_THREADS] / lanes_of(prob);
+    if (p[P_UNROLL] > 1 && groups < dev->cu_count)
+        return rfg_refuse(why, "unroll=%d: leaves CUs idle", p[P_UNROLL]);
+    if (p[P_THREADS] > 64 && (groups * 2 < dev->cu_count || at_once >= 2 * rope_heads_of_token(prob)))
+        return rfg_refuse(why, "threads=%d: leaves CUs or lanes idle", p[P_THREADS]);
+    if (p[P_UNROLL] > 1 && at_once * (p[P_UNROLL] - 1) >= rope_heads_of_token(prob))
+        return rfg_refuse(why, "unroll=%d: a token has fewer rows", p[P_UNROLL]);
+    return true;
+}
+
+static double rows_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops, groups = (double)rows_groups(prob, p);
+    prob->op->cost(prob, &bytes, &flops);
+    double at_once = MIN(groups, MIN(2048.0 / p[P_THREADS], 32) * dev->cu_count);
+    double used = (double)(prob->v[ROPE_T] * rope_heads_of_token(prob) * lanes_of(prob)) /
+                  MAX(groups * p[P_THREADS] * p[P_UNROLL], 1); /* of the lanes */
+    double width = 2.0 * width_of(prob);
+    double rate = MIN(1e3 * dev->mem_gbps, at_once * p[P_THREADS] * p[P_UNROLL] * MIN(used, 1) * width / LOAD_US);
+    double us = MAX(bytes / MAX(rate, 1), 0.15 * groups / dev->cu_count); /* as embedding_rows */
+    /* A position, then its angles; a dependent load more than a copy has. */
+    return dev->latency_us + dev->load_us + (rope_rotates(prob) ? LOAD_US : 0) + us + 0.002 * MIN(groups, 4096) / 64;
+}
+
+static void kernel(const struct rfg_problem *prob, int width, int lanes, int threads, int unroll, struct rfg_kernel *k)
+{
+    const int64_t *v = prob->v;
+    bool rotate = rope_rotates(prob), append = rope_appends(prob);
+    k->source = "rope/rows.hip";
+    k->entry = lanes ? "rope_rows" : "rope_portable";
+    rfg_kernel_macro(k, "IN_DTYPE", rope_dtype(prob));
+    rfg_kernel_macro(k, "ROPE", rotate);
+    rfg_kernel_macro(k, "APPEND", append);
+    if (append)
+        rfg_kernel_macro(k, "KV_DTYPE", rope_cache_dtype(prob));
+    rfg_kernel_macro(k, "POS_DTYPE", rope_position_dtype(prob));
+    rfg_kernel_macro(k, "TABLE_DTYPE", rope_table_dtype(prob));
+    rfg_kernel_macro(k, "W_DTYPE", rope_weight_dtype(prob));
+    rfg_kernel_macro(k, "NORM", v[ROPE_NORM] != ROPE_NORM_NONE);
+    rfg_kernel_macro(k, "GPTJ", (int)v[ROPE_PAIRS]);
+    rfg_kernel_macro(k, "MROPE", !v[ROPE_AXES] ? 0 : v[ROPE_MROPE] == ROPE_MROPE_INTERLEAVED ? 2 : 1);
+    rfg_kernel_macro(k, "VLLM", v[ROPE_FORM] == ROPE_FORM_VLLM);
+    rfg_kernel_macro(k, "WIDTH", width);
+    rfg_kernel_macro(k, "LANES", lanes);
+    rfg_kernel_macro(k, "THREADS", threads);
+    rfg_kernel_macro(k, "UNROLL", unroll);
+}
+
+static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_kernel *k)
+{
+    (void)dev;
+    kernel(prob, width_of(prob), lanes_of(prob), p[P_THREADS], p[P_UNROLL], k);
+}
+
+static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_launch *l)
+{
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob, p), 1, 1 }, { (uint32_t)p[P_THREADS], 1, 1 }, 0 };
+}
+
+static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return is_gpu(dev, why);
+}
+
+static int64_t portable_groups(const struct rfg_problem *prob)
+{
+    return MIN(prob->v[ROPE_T] * rope_heads_of_token(prob), MAX_GROUPS);
+}
+
+static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none)
+{
+    double bytes, flops;
+    (void)none;
+    prob->op->cost(prob, &bytes, &flops);
+    return dev->latency_us + dev->load_us + 2 * LOAD_US + 8 * bytes / (1e3 * dev->mem_gbps) +
+           0.15 * (double)portable_groups(prob) / dev->cu_count;
+}
+
+static void portable_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
+                            struct rfg_kernel *k)
+{
+    (void)dev, (void)none;
+    kernel(prob, 2, 0, PORTABLE_THREADS, 1, k);
+}
+
+static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
+                            struct rfg_launch *l)
+{
+    (void)dev, (void)none;
+    *l = (struct rfg_launch){ { (uint32_t)portable_groups(prob), 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
+}
+
+#define VARIANTS(op)                                                                                                   \
+    const struct rfg_variant op##_rows = {                                                                             \
+        .name = #op "_rows",                                                                                           \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .n_params = COUNT(rows_params),                                                                                \
+        .params = rows_params,                                                                                         \
+        .supports = rows_supports,                                                                                     \
+        .worth = rows_worth,                                                                                           \
+        .predict = rows_predict,                                                                                       \
+        .kernel = rows_kernel,                                                                                         \
+        .launch = rows_launch,                                                                                         \
+    };                                                                                                                 \
+    const struct rfg_variant op##_portable = {                                                                         \
+        .name = #op "_portable",                                                                                       \
+        .kind = RFG_VARIANT_KERNEL,                                                                                    \
+        .supports = portable_supports,                                                                                 \
+        .predict = portable_predict,                                                                                   \
+        .kernel = portable_kernel,                                                                                     \
+        .launch = portable_launch,                                                                                     \
+    }
+VARIANTS(rope);
+VARIANTS(kv_append);
+VARIANTS(rope_append);

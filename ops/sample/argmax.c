@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The operator argmax: its public function, argument rules and tables. Variants are in argmax_gpu.c and argmax_cpu.c.
+ */
+#include "argmax.h"
+
+#include <inttypes.h>
+
+#include "ops/operand.h"
+
+#define FN       "rfg_op_argmax"
+#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
+
+static const struct rfg_key argmax_keys[ARGMAX_NKEYS] = {
+    [ARGMAX_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of x" },
+    [ARGMAX_V] = { "V", RFG_KEY_SIZE, 0, 1, RFG_MAX_SIZE, NULL, "columns of x" },
+    [ARGMAX_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                     "elements from a row of x to the next; 0: they follow one another" },
+    [ARGMAX_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                       "bytes, up to 16, of which x's pointer and row stride are multiples" },
+    [ARGMAX_OVERLAP] = RFG_KEY_OVERLAP,
+};
+
+static const struct rfg_op_operand argmax_operands[] = {
+    { "x", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "y", true, RFG_FORMAT_LISTED, 1, 0 },
+};
+
+static bool dtypes_valid(const uint8_t *d, struct rfg_reason *why)
+{
+    if (!rfg_dtype_is_float(d[0]))
+        return rfg_refuse(why, "dtype of x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)d[0]));
+    return d[1] == RFG_I32 || d[1] == RFG_I64 ||
+           rfg_refuse(why, "dtype of y is %s: must be i32 or i64", rfg_dtype_name((rfg_dtype)d[1]));
+}
+
+static bool argmax_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    if (!dtypes_valid(prob->dtype, why))
+        return false;
+    if (v[ARGMAX_LDX] && v[ARGMAX_LDX] < v[ARGMAX_V])
+        return rfg_refuse(why, "ldx=%" PRId64 ": must be at least V=%" PRId64, v[ARGMAX_LDX], v[ARGMAX_V]);
+    return !(v[ARGMAX_ALIGN] & (v[ARGMAX_ALIGN] - 1)) ||
+           rfg_refuse(why, "align=%" PRId64 ": must be a power of two", v[ARGMAX_ALIGN]);
+}
+
+static void argmax_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    double m = (double)prob->v[ARGMAX_M], v = (double)prob->v[ARGMAX_V];
+    *bytes = m * (v * (double)rfg_format_bytes(prob->dtype[0], 1) + (double)rfg_format_bytes(prob->dtype[1], 1));
+    *flops = m * v; /* comparisons */
+}
+
+rfg_status rfg_op_argmax(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, rfg_stream stream)
+{
+    struct rfg_operand oy, ox;
+    struct rfg_reason why;
+    rfg_status st;
+    if (!ctx)
+        return BAD("ctx is NULL: must be a context");
+    if ((st = rfg_check_operand(&oy, FN, "y", y, 1, 1)) || (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)))
+        return st;
+    struct rfg_problem prob = { .op = &rfg_op_argmax_desc, .dtype = { (uint8_t)x->dtype, (uint8_t)y->dtype } };
+    if (!dtypes_valid(prob.dtype, &why))
+        return BAD("%s", why.text);
+    if (oy.cols != ox.rows)
+        return BAD("y is %" PRId64 ", x %" PRId64 " x %" PRId64 ": must be [M], [M,V]", oy.cols, ox.rows, ox.cols);
+    if (ox.cols == 0)
+        return BAD("x is %" PRId64 " x 0: must have a column", ox.rows);
+    if (ox.rows == 0)
+        return RFG_OK;
+    if ((st = rfg_check_overlap(FN, &oy, &ox, false)))
+        return st;
+
+    prob.v[ARGMAX_M] = ox.rows;
+    prob.v[ARGMAX_V] = ox.cols;
+    prob.v[ARGMAX_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
+    prob.v[ARGMAX_ALIGN] = rfg_alignment(ox.bits);
+    struct argmax_args a = { .x = x->data, .y = y->data, .m = (int)ox.rows, .v = (int)ox.cols, .ldx = ox.ld };
+    return rfg_dispatch(ctx, &prob, &a, stream);
+}
+
+static const struct rfg_variant *const argmax_variants[] = { &argmax_cluster, &argmax_rows, &argmax_portable,
+                                                             &argmax_cpu };
+
+const struct rfg_op rfg_op_argmax_desc = {
+    .name = "argmax",
+    .id = 15,
+    .n_in = 1,
+    .n_out = 1,
+    .n_operands = sizeof(argmax_operands) / sizeof(argmax_operands[0]),
+    .operands = argmax_operands,
+    .n_keys = ARGMAX_NKEYS,
+    .keys = argmax_keys,
+    .column_key = { "M", "V", NULL },
+    .n_variants = sizeof(argmax_variants) / sizeof(argmax_variants[0]),
+    .variants = argmax_variants,
+    .kargs_size = sizeof(struct argmax_args),
+    .head = offsetof(struct argmax_args, workspace),
+    .valid = argmax_valid,
+    .cost = argmax_cost,
+};

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_rope, rfg_op_kv_append and rfg_op_rope_append on the cpu and on the devices of $RFG_TEST_DEVICES: dtypes,
+ * pairs, partial rotation, axes, layouts, special values; and rfg_rope_table(). (What they refuse: test_args.c.) */
+#include <check.h>
+#include <math.h>
+
+#include "tests/op_cases.h"
+#include "tests/program.h"
+#include "rfg/rfg.h"
+
+#define R RFG_DATA_RANDOM
+#define I RFG_DATA_INTS
+#define S RFG_DATA_SPECIAL
+
+static const struct op_case rotations[] = {
+    { "rope bf16,i64->bf16 T=7 D=128 Hq=8 Hkv=2", R, false },
+    { "rope f16,i32->f16 T=5 D=64 Hq=9 Hkv=3 table=f32", R, false },
+    { "rope bf16,i32->bf16 T=6 D=64 Hq=4 Hkv=2 pairs=gptj table=f32", R, false },
+    { "rope f16,i64->f16 T=3 D=256 Hq=4 Hkv=1 R=64 qkv=gaps", R, false },
+    { "rope bf16,i64->bf16 T=4 D=192 Hq=3 Hkv=1 R=64 last=1 pairs=gptj qkv=fused", R, false },
+    { "rope bf16,i64->bf16 T=5 D=128 Hq=5 Hkv=2 qkv=fused inplace=1 backward=1", R, false },
+    { "rope f16,i32->f16 T=5 D=128 Hq=5 Hkv=2 R=32 last=1 inplace=1 table=f32", R, false },
+    { "rope bf16,i64->bf16 T=6 D=96 Hq=4 Hkv=2 R=48 inplace=1 qkv=gaps", R, false },
+    { "rope bf16,i64->bf16 T=9 D=128 Hq=6 Hkv=2 axes=3", R, false },
+    { "rope f16,i32->f16 T=9 D=128 Hq=6 Hkv=2 axes=3 mrope=interleaved table=f32 pairs=gptj", R, false },
+    { "rope bf16,i32->bf16 T=4 D=80 Hq=3 Hkv=1 axes=4 R=40", R, false },
+    { "rope bf16,i32->bf16 T=4 D=64 Hq=3 Hkv=1 axes=2 qkv=fused inplace=1", R, false },
+    { "rope bf16,i64->bf16 T=11 D=64 Hq=8 Hkv=0", R, false },
+    { "rope f16,i64->f16 T=11 D=64 Hq=0 Hkv=3 table=f32", R, false },
+    { "rope bf16,i64->bf16 T=3 D=100 Hq=3 Hkv=2 R=60", R, false },
+    { "rope f16,i32->f16 T=3 D=7 Hq=3 Hkv=2 R=6 last=1", R, false },
+    { "rope bf16,i32->bf16 T=2 D=1026 Hq=2 Hkv=1 pairs=gptj R=1022", R, false },
+    { "rope bf16,i32->bf16 T=0 D=64 Hq=2 Hkv=1", R, false },
+};
+
+static const struct op_case appends[] = {
+    { "kv_append bf16->bf16 T=9 D=128 Hkv=3 page=4", R, false },
+    { "kv_append f16->f16 T=9 D=64 Hkv=2 page=16 form=hnd qkv=gaps", R, false },
+    { "kv_append bf16->bf16 T=5 D=64 Hkv=2 page=8 form=packed qkv=fused", R, false },
+    { "kv_append bf16->bf16 T=6 D=64 Hkv=2 page=16 form=vllm", R, false },
+    { "kv_append f16->f16 T=6 D=192 Dv=128 Hkv=2 page=4 form=gaps", R, false },
+    { "kv_append bf16->e4m3 T=9 D=128 Hkv=3 page=4 scales=head", R, false },
+    { "kv_append f16->e4m3fnuz T=9 D=64 Dv=32 Hkv=3 page=2 scales=tensor form=packed", R, false },
+    { "kv_append bf16->e5m2 T=9 D=96 Hkv=2 page=1", R, false },
+    { "kv_append bf16->e4m3 T=9 D=64 Hkv=2 page=16 form=vllm scales=head qkv=fused", R, false },
+    { "kv_append f16->e5m2 T=7 D=33 Dv=18 Hkv=2 page=8 form=hnd scales=head", R, false },
+    { "kv_append bf16->bf16 T=3 D=2050 Dv=16 Hkv=1 page=8", R, false },
+    { "kv_append bf16->bf16 T=0 D=64 Hkv=1 page=8", R, false },
+};
+
+static const struct op_case fused[] = {
+    { "rope_append bf16,i64->bf16 T=7 D=128 Hq=8 Hkv=2 page=16 norm=w table=f32", R, false },
+    { "rope_append bf16,i64->bf16 T=6 D=128 Hq=6 Hkv=2 page=4 qkv=fused inplace=1 norm=w wtype=f32", R, false },
+    { "rope_append f16,i32->f16 T=5 D=256 Hq=4 Hkv=2 page=8 norm=1+w form=hnd qkv=gaps", R, false },
+    { "rope_append bf16,i64->bf16 T=5 D=64 Hq=4 Hkv=1 page=16 form=packed qkv=fused inplace=1 pairs=gptj", R, false },
+    { "rope_append bf16,i32->e4m3 T=5 D=128 Hq=4 Hkv=2 page=16 norm=w scales=head qkv=fused", R, false },
+    { "rope_append f16,i64->e4m3fnuz T=5 D=64 Hq=5 Hkv=2 page=8 scales=tensor table=f32 R=32", R, false },
+    { "rope_append bf16,i64->e5m2 T=5 D=128 Hq=4 Hkv=2 page=16 form=vllm norm=1+w wtype=f32 scales=head", R, false },
+    { "rope_append f16,i64->f16 T=5 D=128 Hq=4 Hkv=2 page=32 form=vllm qkv=fused inplace=1 R=64 last=1", R, false },
+    { "rope_append bf16,i32->bf16 T=4 D=192 Dv=128 Hq=3 Hkv=3 page=2 R=64 last=1 norm=w", R, false },
+    { "rope_append bf16,i32->bf16 T=4 D=64 Dv=256 Hq=3 Hkv=1 page=2 norm=w inplace=1", R, false },
+    { "rope_append bf16,i64->bf16 T=6 D=128 Hq=4 Hkv=2 page=4 axes=3 mrope=interleaved norm=w inplace=1", R, false },
+    { "rope_append f16,i64->e4m3 T=4 D=50 Hq=3 Hkv=2 page=4 R=22 norm=w scales=head", R, false },
+    { "rope_append f16,i32->f16 T=2 D=1100 Hq=2 Hkv=1 page=4 R=500 norm=1+w", R, false },
+    { "rope_append bf16,i64->bf16 T=1 D=128 Hq=32 Hkv=8 page=16 norm=w qkv=fused inplace=1", R, false },
+};
+
+static const struct op_case layouts[] = {
+    { "rope bf16,i64->bf16 T=5 D=128 Hq=3 Hkv=2 align=8", R, false },
+    { "rope f16,i64->f16 T=5 D=64 Hq=3 Hkv=2 align=4 table=f32 qkv=fused inplace=1", R, false },
+    { "rope bf16,i32->bf16 T=5 D=32 Hq=3 Hkv=2 R=16 table=f32", R, true },
+    { "kv_append bf16->e4m3 T=5 D=128 Hkv=2 page=4 align=8", R, false },
+    { "kv_append bf16->e4m3 T=5 D=64 Hkv=2 page=4 scales=tensor", R, true },
+    { "kv_append f16->f16 T=5 D=16 Hkv=2 page=16 form=vllm", R, true },
+    { "rope_append bf16,i64->bf16 T=5 D=64 Hq=3 Hkv=2 page=4 align=8 norm=w wtype=f32", R, false },
+    { "rope_append f16,i64->e4m3 T=5 D=32 Hq=3 Hkv=2 page=4 norm=w table=f32 form=hnd", R, true },
+};
+
+static const struct op_case values[] = {
+    { "rope bf16,i64->bf16 T=24 D=64 Hq=3 Hkv=1 R=32", S, false },
+    { "rope f16,i32->f16 T=24 D=64 Hq=3 Hkv=1 table=f32 inplace=1", S, false },
+    { "rope bf16,i64->bf16 T=9 D=64 Hq=3 Hkv=1 pairs=gptj", I, false },
+    { "kv_append bf16->bf16 T=24 D=64 Hkv=3 page=4", S, false },
+    { "kv_append f16->e4m3 T=24 D=64 Hkv=3 page=4 scales=tensor", S, false },
+    { "kv_append bf16->e4m3fnuz T=24 D=64 Hkv=3 page=4 form=vllm", S, false },
+    { "kv_append f16->e5m2 T=24 D=64 Hkv=3 page=4 scales=head form=hnd", S, false },
+    { "rope_append bf16,i64->e4m3 T=24 D=64 Hq=4 Hkv=2 page=4 norm=w", S, false },
+    { "rope_append f16,i64->f16 T=24 D=64 Hq=4 Hkv=2 page=4 norm=1+w wtype=f32 R=32 qkv=fused inplace=1", S, false },
+    { "rope_append bf16,i64->bf16 T=9 D=128 Hq=4 Hkv=2 page=4 norm=w", I, false },
+};
+
+OP_CASES(right_rotations, rotations, "rotary embeddings")
+OP_CASES(right_appends, appends, "writes to caches")
+OP_CASES(right_fused, fused, "norm, rotation and write in one launch")
+OP_CASES(right_layouts, layouts, "alignment of heads and caches")
+OP_CASES(right_values, values, "rotations and writes of NaN, inf, integers")
+
+START_TEST(rows_by_turns)
+{
+    op_few_groups(op_device(_i), "rope bf16,i64->bf16 T=9 D=128 Hq=20 Hkv=4", "rope_rows{threads=64,unroll=2}", 4);
+    op_few_groups(op_device(_i), "rope_append bf16,i64->bf16 T=5 D=128 Hq=8 Hkv=2 page=16 norm=w",
+                  "rope_append_portable{}", 3);
+}
+END_TEST
+
+static void ok(rfg_status st)
+{
+    ck_assert_msg(st == RFG_OK, "%s", rfg_last_error());
+}
+
+/* By hand: pairs of either kind, forward and back; a position that the table doesn't have; a NaN's bits. */
+START_TEST(by_hand)
+{
+    rfg_context *ctx = op_context("cpu");
+    float table[] = { 1, 1, 0, 0, 0, 0.5f, 1, 0.5f };
+    int32_t positions[] = { 1, 2 };
+    uint16_t x[10], y[10];
+    static const double in[] = { 1, 2, 3, 4 };
+    static const double want[2][2][4] = { { { -3, -1, 1, 3 }, { 3, 3, -1, 1 } },
+                                          { { -2, 1, -0.5, 3.5 }, { 2, -1, 3.5, 0.5 } } };
+    rfg_tensor tt = rfg_tensor_2d(table, RFG_F32, 2, 4, 4), tp = rfg_tensor_1d(positions, RFG_I32, 2);
+    rfg_tensor tx = { x, RFG_F16, 3, { 2, 1, 5 }, { 5, 5, 1 } }, ty = tx;
+    ty.data = y;
+    for (int gptj = 0; gptj < 2; gptj++)
+        for (int back = 0; back < 2; back++) {
+            rfg_rope_params p = { .size = sizeof(p), .gptj = gptj, .backward = back };
+            for (int i = 0; i < 10; i++)
+                rfg_store(x, RFG_F16, i, in[i % 5 % 4]);
+            x[4] = 0x7d01; /* a signalling NaN */
+            memset(y, 0x55, sizeof(y));
+            ok(rfg_op_rope(ctx, &ty, NULL, &tx, NULL, &tt, &tp, &p, NULL));
+            for (int i = 0; i < 4; i++) {
+                ck_assert_double_eq(rfg_load(y, RFG_F16, i), want[gptj][back][i]);
+                ck_assert(isnan(rfg_load(y, RFG_F16, 5 + i)));
+            }
+            ck_assert_uint_eq(y[4], 0x7d01);
+            ck_assert_uint_eq(y[9], x[9]);
+        }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Codes by hand, and rows that nobody writes: 3 tokens, one without a slot, one behind the cache. */
+START_TEST(codes)
+{
+    rfg_context *ctx = op_context("cpu");
+    uint16_t k[6], v[6];
+    uint8_t cache[2][8];
+    int64_t slots[] = { 3, -1, 4 };
+    float scales[] = { 0.5f, 0.001f };
+    static const double in[] = { 1, NAN };
+    rfg_tensor tk = { k, RFG_BF16, 3, { 3, 1, 2 }, { 2, 2, 1 } }, tv = tk, ts = rfg_tensor_1d(slots, RFG_I64, 3);
+    rfg_tensor kc = { cache[0], RFG_E4M3, 4, { 2, 2, 1, 2 }, { 4, 2, 2, 1 } }, vc = kc;
+    rfg_tensor k_scale = rfg_tensor_1d(&scales[0], RFG_F32, 1), v_scale = rfg_tensor_1d(&scales[1], RFG_F32, 1);
+    rfg_kv_append_params p = { .size = sizeof(p), .k_scale = &k_scale, .v_scale = &v_scale };
+    tv.data = v;
+    vc.data = cache[1];
+    for (int i = 0; i < 6; i++) {
+        rfg_store(k, RFG_BF16, i, in[i % 2]);
+        rfg_store(v, RFG_BF16, i, i % 2 ? -INFINITY : 3);
+    }
+    memset(cache, 0x11, sizeof(cache));
+    ok(rfg_op_kv_append(ctx, &kc, &vc, &tk, &tv, &ts, &p, NULL));
+    for (int i = 0; i < 6; i++)
+        ck_assert(cache[0][i] == 0x11 && cache[1][i] == 0x11);
+    ck_assert_double_eq(rfg_load(cache[0], RFG_E4M3, 6), 2);
+    ck_assert(isnan(rfg_load(cache[0], RFG_E4M3, 7)));
+    ck_assert_double_eq(rfg_load(cache[1], RFG_E4M3, 6), 448); /* 3000 */
+    ck_assert_double_eq(rfg_load(cache[1], RFG_E4M3, 7), -448);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Of a table with these parameters, pair i at position `at`: its frequency and the factor of cosine and sine. */
+static void pair_is(rfg_rope_table_params p, int64_t r, int i, double f, double m, const char *what)
+{
+    float row[2][128];
+    rfg_tensor t = rfg_tensor_2d(row, RFG_F32, 2, r, 128);
+    const double at = 5;
+    p.size = sizeof(p);
+    p.first = (int64_t)at - 1;
+    memset(row, 0x55, sizeof(row));
+    ck_assert_msg(rfg_rope_table(&t, &p) == RFG_OK, "%s: %s", what, rfg_last_error());
+    ck_assert_msg(fabs((double)row[1][i] - m * cos(at * f)) < 1e-7 * m &&
+                      fabs((double)row[1][r / 2 + i] - m * sin(at * f)) < 1e-7 * m,
+                  "%s: pair %d: %.9g, %.9g: must be %.9g, %.9g", what, i, (double)row[1][i], (double)row[1][r / 2 + i],
+                  m * cos(at * f), m * sin(at * f));
+    for (int64_t c = r; c < 128; c++)
+        ck_assert_msg(((uint32_t *)row[0])[c] == 0x55555555, "%s: wrote between the rows", what);
+}
+
+/* Frequencies as the models' reference code has them, worked out apart from this library's. */
+START_TEST(tables)
+{
+    static const struct {
+        const char *what;
+        rfg_rope_table_params p;
+        int64_t r;
+        double m;
+        struct {
+            int i;
+            double f;
+        } pair[4];
+    } models[] = {
+        { "default", { .theta = 10000 }, 4, 1, { { 0, 1 }, { 1, 0.01 }, { 0, 1 }, { 1, 0.01 } } },
+        { "linear",
+          { .scaling = RFG_ROPE_LINEAR, .factor = 4 },
+          4,
+          1,
+          { { 0, .25 }, { 1, .0025 }, { 0, .25 }, { 1, .0025 } } },
+        { "Llama 3.1",
+          { .scaling = RFG_ROPE_LLAMA3, .theta = 500000, .factor = 8, .original = 8192 },
+          128,
+          1,
+          { { 0, 1 }, { 20, 0.016560440080994446 }, { 31, 0.0008567514129196321 }, { 63, 3.068925988914511e-07 } } },
+        { "DeepSeek V3",
+          { .scaling = RFG_ROPE_YARN, .factor = 40, .original = 4096, .mscale = 1, .mscale_all_dim = 1 },
+          64,
+          1,
+          { { 0, 1 }, { 12, 0.026879360111431223 }, { 17, 0.0035619974943291656 }, { 31, 3.33380358040831e-06 } } },
+        { "DeepSeek V2's other mscale",
+          { .scaling = RFG_ROPE_YARN, .factor = 40, .original = 4096, .mscale = 1, .mscale_all_dim = 0.707 },
+          64,
+          1.0857263992561355,
+          { { 0, 1 }, { 12, 0.026879360111431223 }, { 0, 1 }, { 31, 3.33380358040831e-06 } } },
+        { "gpt-oss",
+          { .scaling = RFG_ROPE_YARN, .theta = 150000, .factor = 32, .original = 4096, .untruncated = 1 },
+          64,
+          1.3465735902799727,
+          { { 0, 1 }, { 9, 0.03170569618466377 }, { 13, 0.0038603593171920685 }, { 31, 3.0235114281192144e-07 } } },
+    };
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+        for (int k = 0; k < 4; k++)
+            pair_is(models[i].p, models[i].r, models[i].pair[k].i, models[i].pair[k].f, models[i].m, models[i].what);
+    uint16_t half[2];
+    rfg_tensor t = rfg_tensor_2d(half, RFG_BF16, 1, 2, 2);
+    rfg_rope_table_params p = { .size = sizeof(p), .first = 1 };
+    ok(rfg_rope_table(&t, &p));
+    rfg_rope_table_params init = RFG_ROPE_TABLE_PARAMS_INIT;
+    float by_init[2][4], by_null[2][4];
+    rfg_tensor ti = rfg_tensor_2d(by_init, RFG_F32, 2, 4, 4), tn = rfg_tensor_2d(by_null, RFG_F32, 2, 4, 4);
+    ok(rfg_rope_table(&ti, &init));
+    ok(rfg_rope_table(&tn, NULL));
+    ck_assert(!memcmp(by_init, by_null, sizeof(by_init)));
+    ck_assert(half[0] == 0x3f0a && half[1] == 0x3f57); /* cos 1 = 0.5403, sin 1 = 0.8415 */
+}
+END_TEST
+
+/* What lies interleaved in one buffer is apart or not, element by element: a fused QKV of 2 tokens, 2 heads of q and 1
+ * of k and v; caches of K beside V. */
+START_TEST(interleaved)
+{
+    enum { D = 8, W = 4 * D };
+    rfg_context *ctx = op_context("cpu");
+    uint16_t qkv[2 * W + D] = { 0 }, cache[4 * 2 * D];
+    float table[2 * D] = { 0 };
+    int32_t positions[2] = { 0, 1 };
+    int64_t slots[2] = { 2, 0 };
+    rfg_tensor q = { qkv, RFG_BF16, 3, { 2, 2, D }, { W, D, 1 } }, k = q, v = q, q_out = q;
+    rfg_tensor kc = { cache, RFG_BF16, 4, { 2, 2, 1, D }, { 4 * D, 2 * D, 2 * D, 1 } }, vc = kc;
+    rfg_tensor tt = rfg_tensor_2d(table, RFG_F32, 2, D, D), tp = rfg_tensor_1d(positions, RFG_I32, 2),
+               ts = rfg_tensor_1d(slots, RFG_I64, 2);
+    k.shape[1] = v.shape[1] = 1;
+    k.data = qkv + 2 * D;
+    v.data = qkv + 3 * D;
+    vc.data = cache + D;
+    ok(rfg_op_rope_append(ctx, &q_out, &kc, &vc, &q, &k, &v, &tt, &tp, &ts, NULL, NULL));
+    ok(rfg_op_rope(ctx, &q, &k, &q, &k, &tt, &tp, NULL, NULL));
+    for (int shift = -1; shift <= W + 1; shift++) { /* of q_out: over q, k, v, and q of the next token */
+        q_out.data = qkv + shift;
+        bool one = shift == 0;
+        ck_assert_msg((rfg_op_rope(ctx, &q_out, NULL, &q, NULL, &tt, &tp, NULL, NULL) == RFG_OK) ==
+                          (one || (shift >= 2 * D && shift <= W - 2 * D)),
+                      "q_out %d behind q: %s", shift, rfg_last_error());
+        ck_assert_msg((rfg_op_rope_append(ctx, &q_out, &kc, &vc, &q, &k, &v, &tt, &tp, &ts, NULL, NULL) == RFG_OK) ==
+                          one,
+                      "q_out %d behind q, of three: %s", shift, rfg_last_error());
+    }
+    for (int shift = 0; shift <= 2 * D; shift++) {
+        vc.data = cache + shift;
+        vc.shape[0] = kc.shape[0] = 1; /* room for the shift */
+        ck_assert_msg((rfg_op_kv_append(ctx, &kc, &vc, &k, &v, &ts, NULL, NULL) == RFG_OK) == (shift == D),
+                      "v_cache %d behind k_cache: %s", shift, rfg_last_error());
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("rope",
+                   OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_values, rows_by_turns),
+                   OP_TESTS(by_hand, codes, tables, interleaved));
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg-db pack, unpack, inspect, verify; and an engine that lives on a pack, with no compiler to be found. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "dispatch/context.h"
+#include "dispatch/db/db_internal.h"
+#include "dispatch/pack/pack.h"
+#include "ops/gemm/gemm.h"
+#include "rfg/rfg.h"
+#include "tests/emu/emu_kernel.h"
+#include "tests/program.h"
+#include "tests/suite.h"
+
+#define run(...) run_program("rfg-db", __VA_ARGS__)
+#define DEVICE   "emu:gfx942:4"
+#define N        64
+#define K        64
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* A row that says something else than the model would. */
+static void put_row(const char *path)
+{
+    struct rfg_db *db;
+    struct rfg_reason why;
+    int p[RFG_MAX_PARAMS];
+    struct rfg_row r = { .arch = "emu-gfx942",
+                         .cu_count = 4,
+                         .median_us = 0.3,
+                         .samples = 9,
+                         .error_bound = 1,
+                         .date = "2026-11-01T00:00:00Z",
+                         .version = RFG_VERSION,
+                         .device = "an emulator",
+                         .seed = 1,
+                         .how = RFG_SOURCE_MEASURED };
+    ck_assert(rfg_problem_parse(&r.problem, "gemm bf16,bf16->bf16 M=4 N=64 K=64", &why));
+    for (int i = 0; i < gemm_portable.n_params; i++)
+        p[i] = gemm_portable.params[i].values[gemm_portable.params[i].n - 1];
+    rfg_row_set_config(&r, &gemm_portable, p, false);
+    ck_assert_int_eq(rfg_db_open(&db, path, RFG_DB_WRITE), RFG_OK);
+    ck_assert_int_eq(rfg_db_put(db, &r), RFG_OK);
+    rfg_db_close(&db);
+}
+
+static char *cwd_path(const char *name)
+{
+    static char path[4200];
+    char dir[4096];
+    ck_assert_ptr_nonnull(getcwd(dir, sizeof(dir)));
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+static void setup(void)
+{
+    program_setup();
+    setenv("RFG_SYSTEM_DB", cwd_path("none.db"), 1);
+    put_row("user.db");
+    put_row("none.db"); /* so that there is nothing to warn of */
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1..4,64,64\ngemm,f16,4,64,64\n");
+}
+
+static void teardown(void)
+{
+    setenv("PATH", "/usr/bin:/bin", 1); /* it takes rm */
+    program_teardown();
+}
+
+static void make_pack(void)
+{
+    ck_assert_msg(run("pack --arch " DEVICE " --shapes s.csv --db user.db -o m.rfgpack") == 0, "%s", err);
+    PRINTS(out, "m.rfgpack: 5 problems on 1 arch: 1 rows, ");
+}
+
+/* From here on no compiler can be found. */
+static void lose_compilers(void)
+{
+    static const char *const names[] = { "RFG_LIBHIPRTC", "RFG_LIBNVRTC",       "RFG_LIBCOMGR",      "RFG_LIBHIP",
+                                         "RFG_CLANG",     "RFG_ZIGLANG_PYTHON", "RFG_COMPILE_WORKER" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        setenv(names[i], "/nowhere", 1);
+    setenv("PATH", "/nowhere", 1);
+}
+
+static rfg_status open_engine(const char *device, const char *pack)
+{
+    rfg_context_params p = { .device = device, .user_db = "", .cache_dir = "", .no_misses = 1, .pack = pack };
+    return rfg_context_create(&ctx, &p);
+}
+
+static uint16_t number_of(int small, rfg_dtype dtype)
+{
+    float f = (float)small;
+    _Float16 half = (_Float16)small;
+    uint32_t bits;
+    uint16_t half_bits;
+    memcpy(&bits, &f, sizeof(bits));
+    memcpy(&half_bits, &half, sizeof(half_bits));
+    return dtype == RFG_F16 ? half_bits : (uint16_t)(bits >> 16);
+}
+
+/* Small whole numbers: the result is exact. */
+static rfg_status gemm(int m, int n, rfg_dtype dtype)
+{
+    uint16_t *host[3] = { calloc((size_t)m * K, 2), calloc((size_t)n * K, 2), calloc((size_t)m * n, 2) };
+    size_t sizes[3] = { (size_t)m * K * 2, (size_t)n * K * 2, (size_t)m * n * 2 };
+    void *dev[3];
+    for (int i = 0; i < m * K; i++)
+        host[0][i] = number_of(i % K % 3, dtype);
+    for (int i = 0; i < n * K; i++)
+        host[1][i] = number_of((i / K + i % K) % 2, dtype);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(rfg_device_alloc(ctx, &dev[i], sizes[i]), RFG_OK);
+        ck_assert_int_eq(rfg_device_copy(ctx, dev[i], host[i], sizes[i], RFG_HOST_TO_DEVICE, NULL), RFG_OK);
+    }
+    rfg_tensor x = rfg_tensor_2d(dev[0], dtype, m, K, K), w = rfg_tensor_2d(dev[1], dtype, n, K, K),
+               y = rfg_tensor_2d(dev[2], dtype, m, n, n);
+    rfg_status st = rfg_op_gemm(ctx, &y, &x, &w, NULL, NULL);
+    if (st == RFG_OK)
+        ck_assert_int_eq(rfg_device_copy(ctx, host[2], dev[2], sizes[2], RFG_DEVICE_TO_HOST, NULL), RFG_OK);
+    for (int i = 0; i < m * n && st == RFG_OK; i++) {
+        int sum = 0;
+        for (int k = 0; k < K; k++)
+            sum += k % 3 * ((i % n + k) % 2);
+        ck_assert_uint_eq(host[2][i], number_of(sum, dtype));
+    }
+    for (int i = 0; i < 3; i++) {
+        free(host[i]);
+        rfg_device_free(ctx, dev[i]);
+    }
+    return st;
+}
+
+static void explains(const char *problem, const char *says)
+{
+    static char text[8192];
+    ck_assert_msg(rfg_explain(ctx, problem, text, sizeof(text)) == RFG_OK, "%s", rfg_last_error());
+    PRINTS(text, says);
+}
+
+START_TEST(an_engine_never_compiles)
+{
+    rfg_stats stats;
+    make_pack();
+    lose_compilers();
+    ck_assert_msg(open_engine(DEVICE, "m.rfgpack") == RFG_OK, "%s", rfg_last_error());
+    for (int m = 1; m <= 4; m++)
+        ck_assert_msg(gemm(m, N, RFG_BF16) == RFG_OK, "%s", rfg_last_error());
+    explains("gemm bf16,bf16->bf16 M=4 N=64 K=64", "rung 1: row gemm bf16,bf16->bf16 M=4 N=64 K=64 on 4 CUs -> "
+                                                   "gemm_portable{");
+    explains("gemm bf16,bf16->bf16 M=4 N=64 K=64", "code: of the pack m.rfgpack, nothing is compiled");
+    /* what it was not made for takes what there is: */
+    ck_assert_msg(gemm(70, 48, RFG_BF16) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_int_eq(rfg_prepare(ctx, "gemm bf16,bf16->bf16 M=5..9 N=64 K=64"), RFG_OK);
+    /* where that has no row of its own, too, and of any size and alignment; */
+    ck_assert_msg(gemm(4, N, RFG_F16) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_prepare(ctx, "gemm f16,f16->f16 M=3 N=7 K=5 align=2 align_y=2") == RFG_OK, "%s",
+                  rfg_last_error());
+    /* of other formats there is nothing */
+    ck_assert_int_eq(rfg_prepare(ctx, "gemm f32,f32->f32 M=4 N=64 K=64"), RFG_ERROR_COMPILE);
+    PRINTS(rfg_last_error(), "gemm f32,f32->f32 M=4 N=64 K=64");
+    PRINTS(rfg_last_error(), "nothing is compiled with a pack, and m.rfgpack has no code that serves it");
+    ck_assert_int_eq(rfg_prepare(ctx, "rmsnorm bf16->bf16 M=4 N=64"), RFG_ERROR_COMPILE);
+    rfg_context_stats(ctx, &stats);
+    ck_assert_uint_eq(stats.compiles, 0);
+    rfg_context_destroy(&ctx);
+    /* the environment names it as well, and "" none */
+    setenv("RFG_PACK", "m.rfgpack", 1);
+    ck_assert_int_eq(open_engine(DEVICE, NULL), RFG_OK);
+    ck_assert_msg(gemm(2, N, RFG_BF16) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_destroy(&ctx);
+    ck_assert_int_eq(open_engine(DEVICE, ""), RFG_OK);
+    ck_assert_int_ne(gemm(2, N, RFG_BF16), RFG_OK); /* so there really was no compiler */
+    ck_assert_ptr_null(strstr(rfg_last_error(), "pack"));
+    rfg_context_destroy(&ctx);
+    ck_assert_int_eq(open_engine("cpu", NULL), RFG_OK); /* has no need of code */
+    ck_assert_msg(gemm(2, N, RFG_BF16) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+START_TEST(engines_refuse_what_is_not_for_them)
+{
+    size_t size;
+    make_pack();
+    ck_assert_int_eq(open_engine("emu:gfx90a:4", "m.rfgpack"), RFG_ERROR_DATABASE);
+    PRINTS(rfg_last_error(), "m.rfgpack: has no code for gfx90a: must be packed with --arch for it (has gfx942)");
+    ck_assert_ptr_null(ctx);
+    ck_assert_int_eq(open_engine(DEVICE, "none.rfgpack"), RFG_ERROR_DATABASE);
+    PRINTS(rfg_last_error(), "none.rfgpack: cannot open: No such file");
+    /* damaged code is found when it is to run, and nothing stands in for it */
+    char *bytes = rfg_read_file("m.rfgpack", &size);
+    for (size_t i = size / 2; i < size; i++)
+        bytes[i] = (char)~bytes[i];
+    FILE *f = fopen("damaged.rfgpack", "wb");
+    ck_assert_uint_eq(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+    free(bytes);
+    rfg_status st = open_engine(DEVICE, "damaged.rfgpack");
+    for (int m = 1; m <= 4 && st == RFG_OK; m++)
+        st = gemm(m, N, RFG_BF16);
+    ck_assert_int_eq(st, RFG_ERROR_DATABASE);
+    PRINTS(rfg_last_error(), "damaged.rfgpack: damaged: wrong checksum of the code of gemm/");
+    rfg_context_destroy(&ctx);
+    ck_assert_int_eq(run("verify damaged.rfgpack"), 1);
+    PRINTS(out, "damaged: wrong checksum");
+    /* kernels of another text: what this build would launch is not what was packed */
+    ck_assert_int_eq(system("mkdir -p k/gemm/gpu && echo '// another' > k/gemm/gpu/portable.hip"), 0);
+    setenv("RFG_KERNEL_DIR", cwd_path("k"), 1);
+    ck_assert_int_eq(open_engine(DEVICE, "m.rfgpack"), RFG_ERROR_DATABASE);
+    PRINTS(rfg_last_error(),
+           "made by another build, rfg " RFG_VERSION ": its code for gfx942 is of a gemm/gpu/portable");
+    ck_assert_int_eq(run("verify m.rfgpack"), 1);
+    PRINTS(out, "made by another build");
+}
+END_TEST
+
+START_TEST(looking_into_a_pack)
+{
+    make_pack();
+    ck_assert_int_eq(run("verify m.rfgpack"), 0);
+    PRINTS(out, "m.rfgpack: pack of rfg " RFG_VERSION ", 1 rows, ");
+    PRINTS(out, " 0 problems");
+    ck_assert_int_eq(run("inspect m.rfgpack"), 0);
+    PRINTS(out, "gfx942: its kernels are those of this rfg");
+    PRINTS(out, "gfx942 gemm/gpu/portable.hip gemm_portable IN_DTYPE=");
+    PRINTS(out, "row gemm bf16,bf16->bf16 M=4 N=64 K=64, emu-gfx942, 4 CUs: gemm_portable{");
+    /* again: the same file */
+    ck_assert_int_eq(system("cp m.rfgpack first.rfgpack"), 0);
+    make_pack();
+    ck_assert_int_eq(system("cmp m.rfgpack first.rfgpack"), 0);
+    /* out and back: rows keep every bit, code its hash */
+    ck_assert_msg(run("unpack -o u m.rfgpack") == 0, "%s", err);
+    ck_assert_int_eq(run("export -o user.csv user.db"), 0);
+    ck_assert_int_eq(system("cmp u/rows.csv user.csv"), 0);
+    ck_assert_int_eq(run("import --how keep --db back.db u/rows.csv"), 0);
+    ck_assert_int_eq(run("export -o back.csv back.db"), 0);
+    ck_assert_int_eq(system("cmp back.csv user.csv"), 0);
+    ck_assert_int_eq(system("for f in u/gfx942/*.co; do head -c 4 $f | grep -q ELF || exit 1; done"), 0);
+    ck_assert_int_eq(system("test $(ls u/gfx942/*.co | wc -l) = $(wc -l < u/code.txt)"), 0);
+    ck_assert_int_eq(run("unpack -o u m.rfgpack"), 2);
+    PRINTS(err, "-o u: cannot be made: File exists");
+}
+END_TEST
+
+START_TEST(bad_usage)
+{
+    ck_assert_int_eq(run("pack --shapes s.csv -o m.rfgpack"), 2);
+    PRINTS(err, "--arch is missing");
+    ck_assert_int_eq(run("pack --arch gfx942 -o m.rfgpack"), 2);
+    PRINTS(err, "--shapes is missing");
+    ck_assert_int_eq(run("pack --arch gfx942 --shapes s.csv"), 2);
+    PRINTS(err, "-o is missing");
+    ck_assert_int_eq(run("pack --arch gfx9 --shapes s.csv -o m.rfgpack"), 2);
+    PRINTS(err, "--arch 'gfx9': must be an arch that this version knows");
+    ck_assert_int_eq(run("pack --arch gfx942,gfx942 --shapes s.csv -o m.rfgpack"), 2);
+    PRINTS(err, "gfx942 is there twice");
+    ck_assert_int_eq(run("pack --arch , --shapes s.csv -o m.rfgpack"), 2);
+    PRINTS(err, "must name archs");
+    write_text("bad.csv", "op,dtype,M,N,K\ngemm,bf16,4..1,64,64\n");
+    ck_assert_int_eq(run("pack --arch gfx942 --shapes bad.csv -o m.rfgpack"), 2);
+    PRINTS(err, "bad.csv:2: '4..1': low must not be above high");
+    ck_assert_int_eq(run("pack --arch gfx942 --jobs 0 --shapes s.csv -o m.rfgpack"), 2);
+    PRINTS(err, "--jobs '0': must be");
+    ck_assert_int_eq(run("unpack m.rfgpack"), 2);
+    PRINTS(err, "-o is missing");
+    ck_assert_int_eq(run("inspect s.csv"), 2);
+    PRINTS(err, "s.csv: not a pack");
+    /* what can't be had is said, and nothing is written */
+    ck_assert_int_eq(access("m.rfgpack", F_OK), -1);
+    setenv("RFG_JIT", "nvrtc", 1);
+    ck_assert_int_eq(run("pack --arch gfx942 --shapes s.csv -o m.rfgpack"), 1);
+    PRINTS(err, "--arch gfx942: no compiler for gfx942 with RFG_JIT=nvrtc");
+    PRINTS(err, "m.rfgpack: not written");
+    ck_assert_int_eq(access("m.rfgpack", F_OK), -1);
+}
+END_TEST
+
+int main(void)
+{
+    if (!emu_is_there() || !rfg_jit_provider_for("gfx942"))
+        return 77;
+    Suite *s = suite_create("rfg_pack");
+    TCase *tc = tcase_create("rfg_pack");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 100);
+    tcase_add_test(tc, an_engine_never_compiles);
+    tcase_add_test(tc, engines_refuse_what_is_not_for_them);
+    tcase_add_test(tc, looking_into_a_pack);
+    tcase_add_test(tc, bad_usage);
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
