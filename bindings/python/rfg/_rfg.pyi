@@ -18,6 +18,7 @@ class Context:
         no_misses: bool = False,
         variants: Optional[str] = None,
         launch_overlap: bool = False,
+        pack: Optional[str] = None,
     ) -> None: ...
     @property
     def device(self) -> str: ...
@@ -55,3 +56,9 @@ add_layernorm: Op
 embedding: Op
 mha: Op
 mha_decode: Op
+rope: Op
+kv_append: Op
+rope_append: Op
+rope_table: Op
+argmax: Op
+sample: Op

@@ -7,7 +7,7 @@ stream=; on cpu the result is there on return. ctx=: a rfg.Context in place of t
 
 None of these has a backward, and PyTorch's compiler can't look into them: rfg.torch has those. What C refuses is an rfg.Error."""
 
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from . import _rfg
 from .view import empty
@@ -212,4 +212,78 @@ def mha_decode(
         sinks=sinks, alibi=alibi, lse=lse, k_scale=k_scale, v_scale=v_scale, max_seqlen_k=max_seqlen_k,
         mean_seqlen_k=mean_seqlen_k, block_table=block_table, kv_lens=kv_lens, stream=stream, ctx=ctx,
     )  # fmt: skip
+    return out
+
+
+def rope(
+    q: Tensor, k: Optional[Tensor], cos_sin: Tensor, positions: Tensor, *, q_out: Optional[Tensor] = None, k_out: Optional[Tensor] = None,
+    gptj: bool = False, last: bool = False, backward: bool = False, mrope_interleaved: bool = False, sections: Sequence[int] = (),
+    stream: Any = None, ctx: Ctx = None
+) -> Tuple[Tensor, Tensor]:
+    """rfg_op_rope: q [T,Hq,D] and k [T,Hkv,D] rotated by their positions [T] (or [A,T], sections); cos_sin [maxpos,R] is
+    rope_table()'s. k may be None. q_out may be q, k_out k: in place. Returns (q_out, k_out)."""
+    q_out = empty(q, tuple(q.shape)) if q_out is None and q is not None else q_out
+    k_out = empty(k, tuple(k.shape)) if k_out is None and k is not None else k_out
+    options: Dict[str, Any] = dict(gptj=gptj, last=last, backward=backward, mrope_interleaved=mrope_interleaved, sections=sections)
+    _rfg.rope(q_out, k_out, q, k, cos_sin, positions, **options, stream=stream, ctx=ctx)
+    return q_out, k_out
+
+
+def kv_append(
+    k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, slots: Tensor, *, k_scale: Optional[Tensor] = None,
+    v_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> None:
+    """rfg_op_kv_append: writes k [T,Hkv,D] and v to rows slots [T] (int64; -1: none) of caches [blocks,page,Hkv,D], where
+    mha_decode() reads them (vLLM's reshape_and_cache). k_scale, v_scale: of 8-bit caches."""
+    _rfg.kv_append(k_cache, v_cache, k, v, slots, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx)
+
+
+def rope_append(
+    k_cache: Tensor, v_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, cos_sin: Tensor, positions: Tensor, slots: Tensor, *,
+    q_out: Optional[Tensor] = None, rope: Optional[Dict[str, Any]] = None, q_norm: Optional[Tensor] = None,
+    k_norm: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False, k_scale: Optional[Tensor] = None,
+    v_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_rope_append: rope() of q and k, and kv_append() of k and v, in one launch; with q_norm and k_norm [D] an RMSNorm of
+    each head before. rope: a dict of rope()'s options, {"gptj": True}. Returns q_out."""
+    q_out = empty(q, tuple(q.shape)) if q_out is None else q_out
+    options: Dict[str, Any] = dict(rope=rope, q_norm=q_norm, k_norm=k_norm, eps=eps, one_plus_weight=one_plus_weight)
+    _rfg.rope_append(
+        q_out, k_cache, v_cache, q, k, v, cos_sin, positions, slots, **options, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx
+    )
+    return q_out
+
+
+def rope_table(table: Tensor, scaling: str = "default", theta: float = 10000.0, **options: Any) -> Tensor:
+    """rfg_rope_table: fills table [maxpos,R] in host memory, f32, bf16 or f16, for rope(). scaling: default, linear, llama3, yarn.
+    options: rfg_rope_table_params' other members: original, factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow,
+    attention_factor, mscale, mscale_all_dim, first, untruncated."""
+    _rfg.rope_table(table, scaling=scaling, theta=theta, **options)
+    return table
+
+
+def argmax(x: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", stream: Any = None, ctx: Ctx = None) -> Tensor:
+    """rfg_op_argmax: Y[m] = the column of the largest element of row m of X [M,V]; of equal ones the first. dtype: i32 or i64."""
+    if out is None:
+        out = empty(x, (x.shape[0],), dtype)
+    _rfg.argmax(out, x, stream=stream, ctx=ctx)
+    return out
+
+
+def sample(
+    logits: Tensor, seed: Tensor, offset: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", temperature: Optional[Tensor] = None,
+    top_k: Optional[Tensor] = None, top_p: Optional[Tensor] = None, min_p: Optional[Tensor] = None, repetition: Optional[Tensor] = None,
+    frequency: Optional[Tensor] = None, presence: Optional[Tensor] = None, bias: Optional[Tensor] = None, counts: Optional[Tensor] = None,
+    prompt: Optional[Tensor] = None, joint: bool = False, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_sample: a token drawn from each row of logits [B,V], by seed and offset [B] i64 alone: the same in any batch.
+
+    Of each row, [B] f32: temperature, top_p, min_p, repetition, frequency, presence; i32: top_k. Of each token, [B,V]: bias f32,
+    counts i32, prompt i8. joint: top-p is of all tokens, not of what top-k left (RFG_SAMPLE_JOINT). dtype: i32 or i64."""
+    if out is None:
+        out = empty(logits, (logits.shape[0],), dtype)
+    _rfg.sample(
+        out, logits, seed, offset, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition=repetition,
+        frequency=frequency, presence=presence, bias=bias, counts=counts, prompt=prompt, order=int(joint), stream=stream, ctx=ctx
+    )
     return out

@@ -164,10 +164,10 @@ static int context_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct context *c = (struct context *)self;
     static char *names[] = { "device",    "user_db",  "system_db",      "cache_dir", "threads",
-                             "no_misses", "variants", "launch_overlap", NULL };
+                             "no_misses", "variants", "launch_overlap", "pack",      NULL };
     rfg_context_params p = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzzipzp:Context", names, &p.device, &p.user_db, &p.system_db,
-                                     &p.cache_dir, &p.threads, &p.no_misses, &p.variants, &p.launch_overlap) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzzipzpz:Context", names, &p.device, &p.user_db, &p.system_db,
+                                     &p.cache_dir, &p.threads, &p.no_misses, &p.variants, &p.launch_overlap, &p.pack) ||
         !rfgpy_need_library())
         return -1;
     if (c->ctx) {

@@ -12,7 +12,7 @@
 /* ---- what an operator is ------------------------------------------------------------------------------------------
  */
 
-enum member_kind { FLOAT, INT32, INT64, INT32_4, INPUT, OUTPUT, QUANT, ACT, NESTED };
+enum member_kind { FLOAT, DOUBLE, INT32, INT64, INT32_4, INPUT, OUTPUT, QUANT, ACT, SCALING, NESTED };
 
 struct member {
     const char *name;
@@ -101,6 +101,53 @@ PARAMS(mha, MEMBER(rfg_mha_params, scale, FLOAT), MEMBER(rfg_mha_params, soft_ca
 CALLER(rfg_op_mha, rfg_mha_params, t[0], t[1], t[2], t[3])
 CALLER(rfg_op_mha_decode, rfg_mha_params, t[0], t[1], t[2], t[3])
 
+static const rfg_rope_params rope_init = RFG_ROPE_PARAMS_INIT;
+PARAMS(rope, MEMBER(rfg_rope_params, gptj, INT32), MEMBER(rfg_rope_params, last, INT32),
+       MEMBER(rfg_rope_params, backward, INT32), MEMBER(rfg_rope_params, mrope_interleaved, INT32),
+       MEMBER(rfg_rope_params, sections, INT32_4));
+CALLER(rfg_op_rope, rfg_rope_params, t[0], t[1], t[2], t[3], t[4], t[5])
+
+static const rfg_kv_append_params kv_append_init = RFG_KV_APPEND_PARAMS_INIT;
+PARAMS(kv_append, MEMBER(rfg_kv_append_params, k_scale, INPUT), MEMBER(rfg_kv_append_params, v_scale, INPUT));
+CALLER(rfg_op_kv_append, rfg_kv_append_params, t[0], t[1], t[2], t[3], t[4])
+
+static const rfg_rope_append_params rope_append_init = RFG_ROPE_APPEND_PARAMS_INIT;
+PARAMS(rope_append, { "rope", NESTED, offsetof(rfg_rope_append_params, rope), &rope_params },
+       MEMBER(rfg_rope_append_params, q_norm, INPUT), MEMBER(rfg_rope_append_params, k_norm, INPUT),
+       MEMBER(rfg_rope_append_params, eps, FLOAT), MEMBER(rfg_rope_append_params, one_plus_weight, INT32),
+       MEMBER(rfg_rope_append_params, k_scale, INPUT), MEMBER(rfg_rope_append_params, v_scale, INPUT));
+CALLER(rfg_op_rope_append, rfg_rope_append_params, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8])
+
+static const rfg_rope_table_params rope_table_init = RFG_ROPE_TABLE_PARAMS_INIT;
+PARAMS(rope_table, MEMBER(rfg_rope_table_params, scaling, SCALING), MEMBER(rfg_rope_table_params, original, INT32),
+       MEMBER(rfg_rope_table_params, theta, DOUBLE), MEMBER(rfg_rope_table_params, factor, DOUBLE),
+       MEMBER(rfg_rope_table_params, low_freq_factor, DOUBLE), MEMBER(rfg_rope_table_params, high_freq_factor, DOUBLE),
+       MEMBER(rfg_rope_table_params, beta_fast, DOUBLE), MEMBER(rfg_rope_table_params, beta_slow, DOUBLE),
+       MEMBER(rfg_rope_table_params, attention_factor, DOUBLE), MEMBER(rfg_rope_table_params, mscale, DOUBLE),
+       MEMBER(rfg_rope_table_params, mscale_all_dim, DOUBLE), MEMBER(rfg_rope_table_params, first, INT64),
+       MEMBER(rfg_rope_table_params, untruncated, INT32));
+
+/* In host memory: without a context and a stream. */
+static rfg_status call_rfg_rope_table(function fn, rfg_context *ctx, const rfg_tensor *const *t, const void *params,
+                                      rfg_stream stream)
+{
+    (void)ctx;
+    (void)stream;
+    const rfg_rope_table_params *p = params;
+    return ((__typeof__(&rfg_rope_table))fn)(t[0], p);
+}
+
+CALLER_WITHOUT_PARAMS(rfg_op_argmax, t[0], t[1])
+
+static const rfg_sample_params sample_init = RFG_SAMPLE_PARAMS_INIT;
+PARAMS(sample, MEMBER(rfg_sample_params, temperature, INPUT), MEMBER(rfg_sample_params, top_k, INPUT),
+       MEMBER(rfg_sample_params, top_p, INPUT), MEMBER(rfg_sample_params, min_p, INPUT),
+       MEMBER(rfg_sample_params, repetition, INPUT), MEMBER(rfg_sample_params, frequency, INPUT),
+       MEMBER(rfg_sample_params, presence, INPUT), MEMBER(rfg_sample_params, bias, INPUT),
+       MEMBER(rfg_sample_params, counts, INPUT), MEMBER(rfg_sample_params, prompt, INPUT),
+       MEMBER(rfg_sample_params, order, INT64));
+CALLER(rfg_op_sample, rfg_sample_params, t[0], t[1], t[2], t[3])
+
 static const struct op ops[] = {
     { "gemm", "rfg_op_gemm", "y - x w", &gemm_params, call_rfg_op_gemm },
     { "gemm_prepack", "rfg_gemm_prepack", "dst - src", NULL, call_rfg_gemm_prepack },
@@ -115,6 +162,13 @@ static const struct op ops[] = {
     { "embedding", "rfg_op_embedding", "y - ids table", &embedding_params, call_rfg_op_embedding },
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
+    { "rope", "rfg_op_rope", "q_out k_out - q k cos_sin positions", &rope_params, call_rfg_op_rope },
+    { "kv_append", "rfg_op_kv_append", "k_cache v_cache - k v slots", &kv_append_params, call_rfg_op_kv_append },
+    { "rope_append", "rfg_op_rope_append", "q_out k_cache v_cache - q k v cos_sin positions slots", &rope_append_params,
+      call_rfg_op_rope_append },
+    { "rope_table", "rfg_rope_table", "table -", &rope_table_params, call_rfg_rope_table },
+    { "argmax", "rfg_op_argmax", "y - x", NULL, call_rfg_op_argmax },
+    { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
 };
 
 /* ---- one call -----------------------------------------------------------------------------------------------------
@@ -194,18 +248,23 @@ static bool set_nested(struct scratch *s, const struct member *m, PyObject *valu
 
 static bool set_member(struct scratch *s, char *params, const struct member *m, PyObject *value)
 {
+    static const char *const scalings[] = { "default", "linear", "llama3", "yarn", NULL };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };
     void *to = params + m->offset;
     if (value == Py_None)
         return true; /* as RFG_<OP>_PARAMS_INIT has it */
     switch (m->kind) {
-    case FLOAT: {
+    case FLOAT:
+    case DOUBLE: {
         double d = PyFloat_AsDouble(value);
         if (d == -1 && PyErr_Occurred()) {
             PyErr_Clear();
             return rfgpy_raise("%s: %s: is a %s: must be a number", s->views.op, m->name, Py_TYPE(value)->tp_name);
         }
-        *(float *)to = (float)d;
+        if (m->kind == DOUBLE)
+            *(double *)to = d;
+        else
+            *(float *)to = (float)d;
         return true;
     }
     case INT32:
@@ -229,6 +288,8 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
         return set_quant(s, value, to);
     case ACT:
         return words(value, "act", acts, RFG_ACT_SILU, to);
+    case SCALING:
+        return words(value, "scaling", scalings, RFG_ROPE_DEFAULT, to);
     case NESTED:
         return set_nested(s, m, value) && (*(const void **)to = s->nested, true);
     }

@@ -167,6 +167,69 @@ def test_mha_decode(rng):
     close(rfg.mha_decode(q, k, v, table, lens, mean_seqlen_k=30).astype(np.float32), want[:, 0], 3e-3)
 
 
+def rotated(x, table, positions, gptj=False):
+    c, s = np.split(table[positions].astype(np.float64)[:, None], 2, -1)
+    a, b = (x[..., ::2], x[..., 1::2]) if gptj else np.split(x, 2, -1)
+    pairs = a * c - b * s, b * c + a * s
+    return np.stack(pairs, -1).reshape(x.shape) if gptj else np.concatenate(pairs, -1)
+
+
+@pytest.fixture
+def rope_inputs(rng):
+    q, k, v = (normal(rng, 5, h, 64).astype(np.float16) for h in (4, 2, 2))
+    return q, k, v, rfg.rope_table(np.empty((32, 64), np.float32)), np.array([3, 0, 31, 7, 8], np.int64)
+
+
+def test_rope(rope_inputs):
+    q, k, _, table, positions = rope_inputs
+    angles = np.arange(32)[:, None] * 10000.0 ** (-np.arange(32) / 32)
+    close(table, np.concatenate([np.cos(angles), np.sin(angles)], 1), 1e-6)
+    for gptj in (False, True):
+        q_out, k_out = rfg.rope(q, k, table, positions, gptj=gptj)
+        close(q_out.astype(np.float32), rotated(q, table, positions, gptj), 2e-3)
+        close(k_out.astype(np.float32), rotated(k, table, positions, gptj), 2e-3)
+    assert rfg.rope(q, None, table, positions)[1] is None
+    sections = rfg.rope(q, None, table, np.stack([positions, positions * 0]), sections=[20, 12])[0].astype(np.float64)
+    pairs = np.r_[0:20, 32:52]
+    close(sections[..., pairs].astype(np.float32), rotated(q, table, positions)[..., pairs], 2e-3)
+    assert (sections[..., 20:32] == q[..., 20:32]).all()
+    scaled = rfg.rope_table(np.empty((32, 64), np.float32), "linear", factor=2.0, first=4)
+    close(scaled[:, :32], np.cos((angles + 4 * angles[1]) / 2), 1e-6)
+    with pytest.raises(rfg.Error, match="scaling: 'ntk': must be one of default, linear, llama3, yarn"):
+        rfg.rope_table(scaled, "ntk")
+
+
+def test_cache_writes(rope_inputs):
+    q, k, v, table, positions = rope_inputs
+    slots = np.array([17, 3, -1, 0, 31], np.int64)
+    k_cache, v_cache = np.zeros((2, 16, 2, 64), np.float16), np.zeros((2, 16, 2, 64), np.float16)
+    assert rfg.kv_append(k_cache, v_cache, k, v, slots) is None
+    there = slots >= 0
+    assert (k_cache.reshape(32, 2, 64)[slots[there]] == k[there]).all() and (v_cache.reshape(32, 2, 64)[slots[there]] == v[there]).all()
+    assert (np.abs(k_cache).sum((2, 3)) > 0).sum() == 4
+    q_out = rfg.rope_append(k_cache, v_cache, q, k, v, table, positions, slots, rope={"gptj": True})
+    close(q_out.astype(np.float32), rotated(q, table, positions, True), 2e-3)
+    close(k_cache.reshape(32, 2, 64)[slots[there]].astype(np.float32), rotated(k, table, positions, True)[there], 2e-3)
+    with pytest.raises(rfg.Error, match="rope: has no such member: half"):
+        rfg.rope_append(k_cache, v_cache, q, k, v, table, positions, slots, rope={"half": True})
+
+
+def test_sampling(rng):
+    logits = normal(rng, 6, 50)
+    assert (rfg.argmax(logits) == logits.argmax(1)).all()
+    assert rfg.argmax(logits, dtype="i32").dtype == np.int32
+    seed, offset = np.arange(6, dtype=np.int64), np.zeros(6, np.int64)
+    greedy = rfg.sample(logits, seed, offset, temperature=np.zeros(6, np.float32))
+    assert (greedy == logits.argmax(1)).all()
+    assert (rfg.sample(logits, seed, offset, top_k=np.ones(6, np.int32)) == greedy).all()
+    drawn = np.stack([rfg.sample(logits, seed, offset + i) for i in range(20)])
+    assert len(np.unique(drawn)) > 10 and drawn.min() >= 0 and drawn.max() < 50
+    assert (drawn[0] == rfg.sample(logits, seed, offset)).all()
+    bias = np.full((6, 50), -np.inf, np.float32)
+    bias[:, 7] = 0
+    assert (rfg.sample(logits, seed, offset, bias=bias, joint=True) == 7).all()
+
+
 def test_nothing_to_do():
     empty = np.zeros((0, 8), np.float32)
     assert rfg.gemm(empty, np.zeros((4, 8), np.float32)).shape == (0, 4)

@@ -124,6 +124,14 @@ def gated_linear(ctx: Any, g: Tensor) -> Grads:
     return (ga @ gate + gb @ up).view(x.shape), ga.t() @ rows, gb.t() @ rows, None
 
 
+def rope(ctx: Any, gq: Optional[Tensor], gk: Optional[Tensor]) -> Grads:
+    """Turned back by the same angles."""
+    q, k, cos_sin, positions = ctx.saved_tensors[:4]
+    gptj, last, backward, interleaved, sections = ctx.rest[4:9]
+    gq, gk = (torch.zeros_like(x) if g is None else g.to(x.dtype).contiguous() for g, x in ((gq, q), (gk, k)))
+    return torch.ops.rfg.rope(gq, gk, cos_sin, positions, gptj, last, not backward, interleaved, sections) + (None,) * 7
+
+
 BACKWARDS: Dict[str, Tuple[Callable[..., Grads], Callable[..., None]]] = {
     "gemm": (gemm, _save),
     "gated_linear": (gated_linear, _save),
@@ -132,6 +140,7 @@ BACKWARDS: Dict[str, Tuple[Callable[..., Grads], Callable[..., None]]] = {
     "act": (act, _save),
     "act_and_mul": (act_and_mul, _save),
     "embedding": (embedding, _save),
+    "rope": (rope, _save),
 }
 
 
@@ -144,5 +153,7 @@ def _none(name: str) -> Callable[..., Grads]:
 
 for _function, _schema, _meta in custom.OPS:
     _name = _function.__name__
+    if "!" in _schema:
+        continue  # what writes to its arguments has no autograd: PyTorch refuses it
     _backward, _setup = BACKWARDS.get(_name, (_none(_name), None))
     torch.library.register_autograd("rfg::" + _name, _backward, setup_context=_setup, lib=custom._library)

@@ -149,6 +149,42 @@ def mha_decode(q: Tensor, k: Tensor, v: Tensor, *rest: Any, **options: Any) -> T
     return ops.mha_decode(q, k, v, **_named(_OF_DECODE, rest, options))
 
 
+def rope(
+    q: Tensor, k: Tensor, cos_sin: Tensor, positions: Tensor, gptj: bool = False, last: bool = False, backward: bool = False,
+    mrope_interleaved: bool = False, sections: Sequence[int] = ()
+) -> Tuple[Tensor, Tensor]:
+    options: Dict[str, Any] = dict(gptj=gptj, last=last, backward=backward, mrope_interleaved=mrope_interleaved, sections=sections)
+    return ops.rope(q, k, cos_sin, positions, **options)
+
+
+def kv_append(
+    k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, slots: Tensor, k_scale: Optional[Tensor] = None,
+    v_scale: Optional[Tensor] = None
+) -> None:
+    ops.kv_append(k_cache, v_cache, k, v, slots, k_scale=k_scale, v_scale=v_scale)
+
+
+def rope_append(
+    k_cache: Tensor, v_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, cos_sin: Tensor, positions: Tensor, slots: Tensor,
+    q_norm: Optional[Tensor] = None, k_norm: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False,
+    k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, gptj: bool = False, last: bool = False
+) -> Tensor:
+    options: Dict[str, Any] = dict(q_norm=q_norm, k_norm=k_norm, eps=eps, one_plus_weight=one_plus_weight, k_scale=k_scale, v_scale=v_scale)
+    return ops.rope_append(k_cache, v_cache, q, k, v, cos_sin, positions, slots, rope={"gptj": gptj, "last": last}, **options)
+
+
+def argmax(x: Tensor) -> Tensor:
+    return ops.argmax(_rows(x)).view(x.shape[:-1])
+
+
+_OF_SAMPLE = "temperature top_k top_p min_p repetition frequency presence bias counts prompt joint".split()
+
+
+def sample(logits: Tensor, seed: Tensor, offset: Tensor, *rest: Any, **options: Any) -> Tensor:
+    options.update(zip(_OF_SAMPLE, rest))
+    return ops.sample(logits, seed, offset, **options)
+
+
 def _lse(q: Tensor) -> Tensor:
     """[B,Hq,Sq] of [B,Sq,Hq,D], [Hq,T] of [T,Hq,D]."""
     shape = q.shape[:-3] + (q.shape[-2], q.shape[-3])
@@ -254,6 +290,32 @@ OPS: List[Op] = [
         + _MHA
         + "SymInt max_seqlen_k=0, SymInt mean_seqlen_k=0) -> Tensor",
         _attended,
+    ),
+    (
+        rope,
+        "(Tensor q, Tensor k, Tensor cos_sin, Tensor positions, bool gptj=False, bool last=False, bool backward=False, "
+        "bool mrope_interleaved=False, int[] sections=[]) -> (Tensor, Tensor)",
+        lambda q, k, *_, **__: (q.new_empty(q.shape), k.new_empty(k.shape)),
+    ),
+    (
+        kv_append,
+        "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k, Tensor v, Tensor slots, Tensor? k_scale=None, Tensor? v_scale=None) -> ()",
+        lambda *_, **__: None,
+    ),
+    (
+        rope_append,
+        "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor q, Tensor k, Tensor v, Tensor cos_sin, Tensor positions, Tensor slots, "
+        "Tensor? q_norm=None, Tensor? k_norm=None, " + _NORM + ", Tensor? k_scale=None, Tensor? v_scale=None, bool gptj=False, "
+        "bool last=False) -> Tensor",
+        lambda k_cache, v_cache, q, *_, **__: q.new_empty(q.shape),
+    ),
+    (argmax, "(Tensor x) -> Tensor", lambda x: x.new_empty(x.shape[:-1], dtype=torch.int64)),
+    (
+        sample,
+        "(Tensor logits, Tensor seed, Tensor offset, Tensor? temperature=None, Tensor? top_k=None, Tensor? top_p=None, "
+        "Tensor? min_p=None, Tensor? repetition=None, Tensor? frequency=None, Tensor? presence=None, Tensor? bias=None, "
+        "Tensor? counts=None, Tensor? prompt=None, bool joint=False) -> Tensor",
+        lambda logits, *_, **__: logits.new_empty(logits.shape[:1], dtype=torch.int64),
     ),
 ]
 
