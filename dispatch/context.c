@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "context_impl.h"
+#include "trace.h"
 #include "base/util.h"
 
 const struct rfg_device *rfg_context_info(const rfg_context *ctx)
@@ -241,6 +242,7 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p,
     if (ctx->pool)
         rfg_fork_watch(ctx);
     rfg_vendor_begin(ctx);
+    ctx->trace = rfg_trace_open(ctx);
     *out = ctx;
     return RFG_OK;
 }
@@ -310,6 +312,7 @@ void rfg_context_destroy(rfg_context **pctx)
     bool entered = whole && ctx->hip && rfg_device_enter(ctx, &previous) == RFG_OK;
     if (whole)
         save_misses(ctx, RFG_DB_LAST_NOTE);
+    rfg_trace_close(&ctx->trace);
     rfg_plan_free_all(ctx);
     rfg_stream_destroy_all(ctx);
     rfg_workspace_free_all(ctx);
@@ -535,8 +538,11 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     struct rfg_plan *plan = probe(ctx, prob, hash);
     if (!plan)
         st = first_call(ctx, prob, hash, stream, true, &plan);
+    struct rfg_traced *traced = ctx->trace && st == RFG_OK ? rfg_trace_begin(ctx->trace, plan, stream) : NULL;
     if (st == RFG_OK)
         st = record ? rfg_graph_add_launch(record, plan, kargs) : rfg_plan_launch(ctx, plan, kargs, stream);
+    if (traced)
+        rfg_trace_end(ctx->trace, traced, st == RFG_OK, record != NULL);
     if (st == RFG_OK) {
         atomic_fetch_add_explicit(&plan->calls, 1, memory_order_relaxed);
         if (rfg_log_on(RFG_LOG_CALLS)) {

@@ -72,6 +72,7 @@ struct rfg_context {
     struct rfg_pack *pack; /* NULL: none; else nothing is compiled */
     struct rfg_snapshot *snap;
     struct rfg_cpu_pool *pool;
+    struct rfg_trace *trace; /* NULL: not asked for */
 
     pthread_mutex_t lock; /* everything below but the atomics */
     _Atomic(struct plan_table *) table;

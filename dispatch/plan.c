@@ -139,9 +139,12 @@ static rfg_status code_of_pack(rfg_context *ctx, const struct rfg_plan *plan, st
     const struct rfg_variant *var = plan->choice.variant;
     var->kernel(&ctx->dev, &plan->prob, plan->choice.params, kernel);
     const struct rfg_pack_code *c = rfg_pack_find(ctx->pack, ctx->dev.target, kernel);
-    if (c)
-        return rfg_pack_load(ctx->pack, c, code);
     char text[RFG_PROBLEM_STRLEN], config[RFG_CONFIG_STRLEN];
+    if (c) {
+        rfg_log(RFG_LOG_JIT, "from the pack %s for %s",
+                rfg_config_format(var, plan->choice.params, config, sizeof(config)), ctx->dev.target);
+        return rfg_pack_load(ctx->pack, c, code);
+    }
     return rfg_fail(RFG_ERROR_COMPILE, "%s: %s has no code of %s for %s, and nothing is compiled with a pack",
                     rfg_problem_format(&plan->prob, text, sizeof(text)), rfg_pack_path(ctx->pack),
                     rfg_config_format(var, plan->choice.params, config, sizeof(config)), ctx->dev.target);

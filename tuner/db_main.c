@@ -27,7 +27,7 @@ struct options {
     const char *arch, *out, *db;
     const char **shapes;
     int n_shapes, jobs;
-    bool json, keep_how, newest, system, all, tunableop;
+    bool json, keep_how, newest, system, all, tunableop, overlap;
     int argc;
     char **argv;
 };
@@ -521,23 +521,13 @@ static int cmd_restamp(const struct options *o)
 
 static int cmd_pack(const struct options *o)
 {
-    struct rfg_pack_options p = { o->arch, o->out, o->db, o->shapes, o->n_shapes, o->jobs };
-    const char *missing = !o->arch       ? "--arch is missing: must name GPUs, such as gfx942,gfx950,sm_90"
-                          : !o->n_shapes ? "--shapes is missing: must name a file of problems"
-                          : !o->out      ? "-o is missing: must name the pack to write"
-                                         : NULL;
-    if (!missing)
-        return rfg_db_pack(&p);
-    fprintf(stderr, "rfg-db: pack: %s\n", missing);
-    return BAD_USAGE;
+    struct rfg_pack_options p = { o->arch, o->out, o->db, o->shapes, o->n_shapes, o->jobs, o->overlap };
+    return rfg_db_pack(&p);
 }
 
 static int cmd_unpack(const struct options *o)
 {
-    if (o->out)
-        return rfg_db_unpack(o->argv[0], o->out);
-    fprintf(stderr, "rfg-db: unpack: -o is missing: must name the directory to make\n");
-    return BAD_USAGE;
+    return rfg_db_unpack(o->argv[0], o->out);
 }
 
 static int cmd_shapes(const struct options *o)
@@ -621,7 +611,7 @@ static const char usage[] =
     "                                           which rows are stale, and marks those whose code is the same as "
     "current\n"
     "                                           (--all: compiles every row's)\n"
-    "  pack --arch A,... --shapes FILE... [--db DB] [--jobs N] -o PACK\n"
+    "  pack --arch A,... --shapes FILE... [--db DB] [--overlap] [--jobs N] -o PACK\n"
     "                                           rows and compiled kernels for these GPUs and problems, in one file\n"
     "  inspect PACK; verify PACK                what is in it; is every byte of it right, and for this build\n"
     "  unpack -o DIR PACK                       its rows as CSV and its code objects as files, in a new directory\n"
@@ -646,7 +636,7 @@ static const struct {
     { "merge", "dp", 1, INT32_MAX, cmd_merge },
     { "verify", "a", 1, 1, cmd_verify },
     { "restamp", "aA", 1, INT32_MAX, cmd_restamp },
-    { "pack", "aSdJo", 0, 0, cmd_pack },
+    { "pack", "aSdJoO", 0, 0, cmd_pack },
     { "unpack", "o", 1, 1, cmd_unpack },
     { "inspect", "", 1, 1, cmd_inspect },
     { "shapes", "fo", 1, INT32_MAX, cmd_shapes },
@@ -672,13 +662,21 @@ static int version(void)
 static int run(int argc, char **argv)
 {
     static const struct option longs[] = {
-        { "arch", required_argument, NULL, 'a' },   { "json", no_argument, NULL, 'j' },
-        { "output", required_argument, NULL, 'o' }, { "db", required_argument, NULL, 'd' },
-        { "how", required_argument, NULL, 'w' },    { "system", no_argument, NULL, 's' },
-        { "prefer", required_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },      { "all", no_argument, NULL, 'A' },
-        { "shapes", required_argument, NULL, 'S' }, { "form", required_argument, NULL, 'f' },
-        { "jobs", required_argument, NULL, 'J' },   { 0 },
+        { "arch", required_argument, NULL, 'a' },
+        { "json", no_argument, NULL, 'j' },
+        { "output", required_argument, NULL, 'o' },
+        { "db", required_argument, NULL, 'd' },
+        { "how", required_argument, NULL, 'w' },
+        { "system", no_argument, NULL, 's' },
+        { "prefer", required_argument, NULL, 'p' },
+        { "help", no_argument, NULL, 'h' },
+        { "version", no_argument, NULL, 'V' },
+        { "all", no_argument, NULL, 'A' },
+        { "shapes", required_argument, NULL, 'S' },
+        { "form", required_argument, NULL, 'f' },
+        { "overlap", no_argument, NULL, 'O' },
+        { "jobs", required_argument, NULL, 'J' },
+        { 0 },
     };
     const char *shapes[MOST_SHAPES];
     struct options o = { .shapes = shapes };
@@ -730,6 +728,9 @@ static int run(int argc, char **argv)
             break;
         case 'A':
             o.all = true;
+            break;
+        case 'O':
+            o.overlap = true;
             break;
         case 'S':
             if (o.n_shapes == MOST_SHAPES) {

@@ -55,7 +55,8 @@ struct packing {
     struct code *codes;
     struct rfg_row *rows;
     size_t n_wants, n_codes, n_rows, room_wants, room_codes, room_rows;
-    size_t problems;
+    size_t n_problems; /* of the shapes files */
+    size_t problems;   /* that can't be packed */
     char *arch_names;
     struct rfg_cache *cache;
 };
@@ -152,9 +153,15 @@ static int read_shapes(struct packing *p)
         for (size_t k = 0; k < shapes.n && code == FINE; k++) {
             const struct rfg_problem *prob = &shapes.v[k].problem, key = rfg_problem_key(prob);
             struct rfg_problem call = rfg_problem_equal(prob, &key) ? rfg_packed_call(&key) : *prob;
-            for (int a = 0; a < p->n_archs && code == FINE; a++)
-                if (!want(p, p->ctxs[a], &call, false) || !want(p, p->ctxs[a], &call, true))
+            for (int a = 0; a < p->n_archs && code == FINE; a++) {
+                const struct rfg_problem over = rfg_problem_with_overlap(&call, true);
+                bool both = p->o->overlap && !rfg_problem_overlaps(&call) &&
+                            rfg_device_can_overlap(rfg_context_info(p->ctxs[a]), NULL);
+                if (!want(p, p->ctxs[a], &call, false) || !want(p, p->ctxs[a], &call, true) ||
+                    (both && !want(p, p->ctxs[a], &over, false)))
                     code = complain();
+            }
+            p->n_problems++;
         }
         rfg_shapes_free(&shapes);
         if (code != FINE)
@@ -423,8 +430,8 @@ static int write_pack(struct packing *p)
     if (st != RFG_OK || !try_out(p, &other))
         return complain();
     rfg_print(stdout, "%s: %zu problems on %d arch%s: %zu rows, %zu code objects of %.1f KiB, %.1f KiB in all\n",
-              p->o->out, p->n_wants / 2 / (size_t)p->n_archs, p->n_archs, p->n_archs == 1 ? "" : "s", p->n_rows, n,
-              (double)bytes / 1024, stat(p->o->out, &sb) == 0 ? (double)sb.st_size / 1024 : 0);
+              p->o->out, p->n_problems, p->n_archs, p->n_archs == 1 ? "" : "s", p->n_rows, n, (double)bytes / 1024,
+              stat(p->o->out, &sb) == 0 ? (double)sb.st_size / 1024 : 0);
     if (other)
         rfg_print(stdout, "%s: %zu problems get another of the pack's variants than the one chosen for them\n",
                   p->o->out, other);
@@ -434,6 +441,14 @@ static int write_pack(struct packing *p)
 int rfg_db_pack(const struct rfg_pack_options *o)
 {
     struct packing p = { .o = o };
+    const char *missing = !o->archs      ? "--arch is missing: must name GPUs, such as gfx942,gfx950,sm_90"
+                          : !o->n_shapes ? "--shapes is missing: must name a file of problems"
+                          : !o->out      ? "-o is missing: must name the pack to write"
+                                         : NULL;
+    if (missing) {
+        fprintf(stderr, "rfg-db: pack: %s\n", missing);
+        return BAD_USAGE;
+    }
     int code = open_archs(&p);
     if (code == FINE)
         code = read_shapes(&p);

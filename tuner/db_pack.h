@@ -13,11 +13,12 @@ struct rfg_pack_options {
     const char *archs, *out, *db; /* archs: "gfx942,gfx90a:104"; db NULL: the default one */
     const char *const *shapes;
     int n_shapes, jobs;
+    bool overlap; /* also as contexts with launch_overlap ask for them, where that can be */
 };
 /* Chooses for each problem and arch, compiles, writes the pack; if something can't be had, lines say what, and nothing
  * is written. */
 int rfg_db_pack(const struct rfg_pack_options *o);
-/* Rows and code objects as files in a directory that is made. */
+/* Rows and code objects as files in a directory that is made; NULL is refused. */
 int rfg_db_unpack(const char *path, const char *dir);
 int rfg_db_inspect(const char *path);
 /* Every byte, and whether this build can use it; check_row (of rfg-db verify) is called for each row. */

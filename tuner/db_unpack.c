@@ -140,6 +140,10 @@ static bool write_all(struct rfg_pack *p, const char *dir)
 int rfg_db_unpack(const char *path, const char *dir)
 {
     struct rfg_pack *p;
+    if (!dir) {
+        fprintf(stderr, "rfg-db: unpack: -o is missing: must name the directory to make\n");
+        return BAD_USAGE;
+    }
     if (rfg_pack_open(&p, path) != RFG_OK)
         return complain(BAD_USAGE);
     bool made = mkdir(dir, 0777) == 0;

@@ -90,6 +90,30 @@ static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64
 RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
                                                   rfg_stream stream);
 
+/* ---- joined weights --------------------------------------------------------------------------------------------- */
+
+/* Joins weights that are multiplied with the same activations, once and ahead of time, so that one product does for
+ * all: the rows of q, then those of k, then those of v. A row of Y = X dst^T then is [q, k, v], in which norms, RoPE,
+ * cache writes and attention find their parts by strides (vLLM's QKVParallelLinear has the same order).
+ *
+ *   dst      [Nq+Nk+Nv,K]  f32, f16 or bf16; row stride >= K, unit column stride; or prepacked (rfg_tensor_prepacked(),
+ * of all the rows): then Nq, Nk and Nv are multiples of 16, K of 32, it is bf16 or f16, and pointers and row strides of
+ * q, k and v are multiples of 16 bytes q, k, v  [N.,K]        dst's dtype; row stride >= K, unit column stride
+ *
+ * A part may have no rows. Elements are copied bit for bit. Aliasing: dst may not overlap a part (refused).
+ * Asynchronous on `stream`: copies, a row at a time where rows are apart (so for loading, not for serving), or
+ * rfg_gemm_prepack()s. With launch_overlap it is a write of weights, as prepacking is. Plain copies are made even
+ * between rfg_describe_begin() and rfg_describe_end(). Errors: as rfg_gemm_prepack(). If arguments are wrong nothing
+ * was written. */
+RFG_API RFG_NODISCARD rfg_status rfg_pack_qkv(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *q,
+                                              const rfg_tensor *k, const rfg_tensor *v, rfg_stream stream);
+
+/* The same of a gated MLP's two: gate's rows, then up's, as rfg_op_act_and_mul() reads their product; or, interleaved
+ * (not 0), gate's and up's in turn, gate first, as it does with rfg_act_params' interleaved: then both have as many
+ * rows. Interleaved weights can't be prepacked in the same call. */
+RFG_API RFG_NODISCARD rfg_status rfg_pack_gate_up(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *gate,
+                                                  const rfg_tensor *up, int interleaved, rfg_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

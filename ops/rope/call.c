@@ -33,6 +33,17 @@ static const char *of(char *buf, const struct rfg_view *v, const char *what)
     return buf;
 }
 
+/* From a head to the last, kernels count in 32 bits. */
+static rfg_status check_reach(const struct rfg_view *v, const char *fn, int dim)
+{
+    int64_t n = v->begin == v->end ? 0 : v->t->shape[dim] - 1, stride = v->t->strides[dim];
+    return n <= 0 || stride <= RFG_MAX_STRIDE / n
+               ? RFG_OK
+               : BAD("%s: %s has stride %" PRId64
+                     " in dimension %d: from its first head to the last must be at most %d",
+                     fn, v->name, stride, dim, RFG_MAX_STRIDE);
+}
+
 /* q, k or v; the first of them says what the others' dtype, tokens and elements must be. */
 static rfg_status check_heads(struct rfg_view *v, const struct rope_call *c, const char *name, const rfg_tensor *t,
                               const struct rfg_view *first, bool same_d)
@@ -49,6 +60,8 @@ static rfg_status check_heads(struct rfg_view *v, const struct rope_call *c, con
         return BAD("%s: %s is %s: must be bf16 or f16", c->fn, name, rfg_dtype_name(t->dtype));
     }
     if (first && same_d && (st = rfg_check_size(v, c->fn, 2, first->t->shape[2], of(rule, first, "elements"))))
+        return st;
+    if ((st = check_reach(v, c->fn, 1)))
         return st;
     if (t->shape[2] < 1 || t->shape[2] > ROPE_MAX_D)
         return BAD("%s: %s has heads of %" PRId64 " elements: must be from 1 to %d", c->fn, name, t->shape[2],
@@ -68,7 +81,7 @@ static rfg_status check_rotated(struct rfg_view *v, const struct rope_call *c, c
     for (int i = 0; i < 3; i++)
         if ((st = rfg_check_size(v, c->fn, i, in->t->shape[i], of(rule, in, "size"))))
             return st;
-    return rfg_check_distinct(v, c->fn);
+    return (st = check_reach(v, c->fn, 1)) ? st : rfg_check_distinct(v, c->fn);
 }
 
 static rfg_status check_inputs(const struct rope_call *c, struct facts *f)
@@ -240,7 +253,9 @@ static rfg_status check_caches(const struct rope_call *c, struct facts *f)
     if (f->page < 1 || f->page > ROPE_MAX_PAGE || f->page & (f->page - 1))
         return BAD("%s: k_cache has pages of %" PRId64 " rows: must be a power of two, at most %d", fn, f->page,
                    ROPE_MAX_PAGE);
-    if ((st = rfg_check_distinct(&f->k_cache, fn)) || (st = rfg_check_distinct(&f->v_cache, fn)) ||
+    int heads = f->older_vllm ? 1 : 2;
+    if ((st = check_reach(&f->k_cache, fn, heads)) || (st = check_reach(&f->v_cache, fn, heads)) ||
+        (st = rfg_check_distinct(&f->k_cache, fn)) || (st = rfg_check_distinct(&f->v_cache, fn)) ||
         (st = rfg_check_view(&f->slots, fn, "slots", c->slots, 1, true)) ||
         (st = rfg_check_dtype(&f->slots, fn, RFG_I64, "")) ||
         (st = rfg_check_size(&f->slots, fn, 0, f->tokens, "k's tokens")) ||

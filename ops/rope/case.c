@@ -129,16 +129,22 @@ static int rope_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     return ROPE_T_COUNT;
 }
 
-/* One in eight is none of the `rows`: right before or behind them, far off, or among them but for its upper half. */
-static int64_t beside(uint64_t draw, int64_t rows, bool wide)
+/* Of few tokens every third is none of the `rows`, of many one in a hundred or so: right before or behind them, far
+ * off, or among them but for its upper half. Which, differs from problem to problem. */
+static bool is_beside(const struct rfg_problem *prob, int64_t i)
 {
+    return i % (prob->v[ROPE_T] > 64 ? 97 : 3) == 2;
+}
+static int64_t beside(const struct rfg_problem *prob, int64_t i, int64_t rows, bool wide)
+{
+    uint64_t draw = (uint64_t)(i / 3 + prob->v[ROPE_T] + prob->v[ROPE_D] / 8 + 2 * prob->v[ROPE_HKV]);
     const int64_t values[] = { -1, rows, wide ? INT64_MIN : INT32_MIN, wide ? rows / 2 + ((int64_t)1 << 32) : INT32_MAX,
                                wide ? INT64_MAX : -rows };
     return values[draw % 5];
 }
 
 /* Each slot once, in an order that is none. */
-static void fill_slots(int64_t *slots, int64_t n, int64_t rows, uint64_t seed)
+static void fill_slots(const struct rfg_problem *prob, int64_t *slots, int64_t rows, uint64_t seed)
 {
     uint64_t step = rfg_random(&seed) % (uint64_t)rows + 1, first = rfg_random(&seed) % (uint64_t)rows;
     for (bool whole = false; !whole; step += !whole) { /* until it has no divisor in common with rows */
@@ -150,11 +156,9 @@ static void fill_slots(int64_t *slots, int64_t n, int64_t rows, uint64_t seed)
         }
         whole = a == 1;
     }
-    for (int64_t i = 0; i < n; i++) {
-        uint64_t r = rfg_random(&seed);
-        int64_t slot = (int64_t)((first + (uint64_t)i * step) % (uint64_t)rows);
-        slots[i] = r % 8 == 0 ? beside(r >> 8, rows, true) : slot;
-    }
+    for (int64_t i = 0; i < prob->v[ROPE_T]; i++)
+        slots[i] =
+            is_beside(prob, i) ? beside(prob, i, rows, true) : (int64_t)((first + (uint64_t)i * step) % (uint64_t)rows);
 }
 
 static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
@@ -166,8 +170,8 @@ static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         for (int64_t i = 0; i < t->shape[0] * t->shape[1]; i++) {
             uint64_t r = rfg_random(&seed);
             int64_t rows = table_rows(prob), p = (int64_t)((r >> 8) % (uint64_t)rows);
-            if (r % 16 == 0)
-                p = beside(r >> 8, rows, wide);
+            if (is_beside(prob, i))
+                p = beside(prob, i, rows, wide);
             if (wide)
                 ((int64_t *)t->data)[i] = p;
             else
@@ -175,7 +179,7 @@ static void rope_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         }
         break;
     case ROPE_T_SLOTS:
-        fill_slots(t->data, t->shape[0], blocks_of(prob) * prob->v[ROPE_PAGE], seed);
+        fill_slots(prob, t->data, blocks_of(prob) * prob->v[ROPE_PAGE], seed);
         break;
     case ROPE_T_K_SCALE:
     case ROPE_T_V_SCALE: /* some so small that values saturate; exact data stay exact */
@@ -341,29 +345,29 @@ static void rope_as_called(struct rfg_problem *prob)
 }
 
 static const char *const rope_compiled[] = {
-    "rope bf16,i64->bf16 T=64 D=128 Hq=8 Hkv=2",
-    "rope f16,i32->f16 T=64 D=128 Hq=8 Hkv=2 R=64 pairs=gptj table=f32",
-    "rope bf16,i32->bf16 T=64 D=64 Hq=8 Hkv=2 axes=3 table=f32",
-    "rope f16,i64->f16 T=64 D=128 Hq=8 Hkv=2 axes=3 mrope=interleaved",
-    "rope bf16,i64->bf16 T=64 D=256 Hq=8 Hkv=2 R=64 align=8",
-    "rope bf16,i64->bf16 T=64 D=40 Hq=8 Hkv=2 align=4",
-    "rope bf16,i64->bf16 T=64 D=8 Hq=8 Hkv=2 align=2",
+    "rope bf16,i64->bf16 T=8192 D=128 Hq=8 Hkv=2",
+    "rope f16,i32->f16 T=8192 D=128 Hq=8 Hkv=2 R=64 pairs=gptj table=f32",
+    "rope bf16,i32->bf16 T=8192 D=64 Hq=8 Hkv=2 axes=3 table=f32",
+    "rope f16,i64->f16 T=8192 D=128 Hq=8 Hkv=2 axes=3 mrope=interleaved",
+    "rope bf16,i64->bf16 T=8192 D=256 Hq=8 Hkv=2 R=64 align=8",
+    "rope bf16,i64->bf16 T=8192 D=40 Hq=8 Hkv=2 align=4",
+    "rope bf16,i64->bf16 T=8192 D=8 Hq=8 Hkv=2 align=2",
     NULL,
 };
 static const char *const kv_append_compiled[] = {
-    "kv_append bf16->bf16 T=64 D=128 Hkv=8 page=16",
-    "kv_append f16->e4m3 T=64 D=64 Hkv=8 page=16 scales=tensor",
-    "kv_append bf16->e4m3fnuz T=64 D=256 Hkv=8 page=16 form=vllm",
-    "kv_append f16->f16 T=64 D=128 Hkv=8 page=16 form=vllm",
-    "kv_append bf16->e5m2 T=64 D=12 Hkv=8 page=16 align=4",
+    "kv_append bf16->bf16 T=8192 D=128 Hkv=8 page=16",
+    "kv_append f16->e4m3 T=8192 D=64 Hkv=8 page=16 scales=tensor",
+    "kv_append bf16->e4m3fnuz T=8192 D=256 Hkv=8 page=16 form=vllm",
+    "kv_append f16->f16 T=8192 D=128 Hkv=8 page=16 form=vllm",
+    "kv_append bf16->e5m2 T=8192 D=12 Hkv=8 page=16 align=4",
     NULL,
 };
 static const char *const rope_append_compiled[] = {
-    "rope_append bf16,i64->bf16 T=64 D=128 Hq=32 Hkv=8 page=16 norm=w table=f32",
-    "rope_append f16,i32->e4m3 T=64 D=64 Hq=8 Hkv=2 page=16 norm=1+w wtype=f32 scales=head",
-    "rope_append bf16,i64->e4m3fnuz T=64 D=256 Hq=8 Hkv=2 page=16 R=64 pairs=gptj last=1",
-    "rope_append bf16,i32->e5m2 T=64 D=128 Hq=8 Hkv=2 page=16 form=vllm axes=3 mrope=interleaved",
-    "rope_append bf16,i64->bf16 T=64 D=512 Hq=8 Hkv=1 page=16 norm=w axes=3",
+    "rope_append bf16,i64->bf16 T=8192 D=128 Hq=32 Hkv=8 page=16 norm=w table=f32",
+    "rope_append f16,i32->e4m3 T=8192 D=64 Hq=8 Hkv=2 page=16 norm=1+w wtype=f32 scales=head",
+    "rope_append bf16,i64->e4m3fnuz T=8192 D=256 Hq=8 Hkv=2 page=16 R=64 pairs=gptj last=1",
+    "rope_append bf16,i32->e5m2 T=8192 D=128 Hq=8 Hkv=2 page=16 form=vllm axes=3 mrope=interleaved",
+    "rope_append bf16,i64->bf16 T=8192 D=512 Hq=8 Hkv=1 page=16 norm=w axes=3",
     NULL,
 };
 

@@ -51,7 +51,17 @@ static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem
 static int64_t rows_groups(const struct rfg_problem *prob, const int *p)
 {
     int64_t at_once = (int64_t)p[P_THREADS] / lanes_of(prob) * p[P_UNROLL];
-    return MIN(prob->v[ROPE_T] * ceil_div(rope_heads_of_token(prob), at_once), MAX_GROUPS);
+    return prob->v[ROPE_T] * ceil_div(rope_heads_of_token(prob), at_once);
+}
+
+/* A dispatch counts its threads in 32 bits; these kernels don't go through the rest in turn. */
+static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    (void)dev;
+    return rows_groups(prob, p) * p[P_THREADS] <= UINT32_MAX ||
+           rfg_refuse(why, "%" PRId64 " workgroups of %d: must be fewer than 2^32 threads", rows_groups(prob, p),
+                      p[P_THREADS]);
 }
 
 static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -136,7 +146,7 @@ static double portable_predict(const struct rfg_device *dev, const struct rfg_pr
     double bytes, flops;
     (void)none;
     prob->op->cost(prob, &bytes, &flops);
-    return dev->latency_us + dev->load_us + 2 * LOAD_US + 8 * bytes / (1e3 * dev->mem_gbps) +
+    return 2 * (dev->latency_us + dev->load_us + 2 * LOAD_US) + 8 * bytes / (1e3 * dev->mem_gbps) +
            0.15 * (double)portable_groups(prob) / dev->cu_count;
 }
 
@@ -161,6 +171,7 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
         .n_params = COUNT(rows_params),                                                                                \
         .params = rows_params,                                                                                         \
         .supports = rows_supports,                                                                                     \
+        .valid = rows_valid,                                                                                           \
         .worth = rows_worth,                                                                                           \
         .predict = rows_predict,                                                                                       \
         .kernel = rows_kernel,                                                                                         \

@@ -13,6 +13,7 @@
  * norms' weights), ROPE, APPEND, NORM, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved), VLLM, WIDTH,
  * LANES, THREADS, UNROLL. */
 #include "rfg_device.h"
+#include "rfg_attention.h"
 #include "rope/rope_args.h"
 
 #if ROPE && POS_DTYPE != RFG_I32 && POS_DTYPE != RFG_I64
@@ -28,8 +29,9 @@
 #define E     (WIDTH / 2) /* elements of a chunk */
 #define CODES (KV_DTYPE != IN_DTYPE)
 #define NAN_  rfg_as_float(0x7fc00000u)
-/* Elements in 16 bytes of the cache. */
-#define X (CODES ? 16 : 8)
+/* Bytes of an element of the cache, and elements in 16. */
+#define KV_BYTES (CODES ? 1 : 2)
+#define X        (CODES ? 16 : 8)
 #if !APPEND
 #undef KV_DTYPE
 #define KV_DTYPE IN_DTYPE
@@ -59,30 +61,33 @@ RFG_DEVICE int rows_of(const struct rope_args *args)
     return args->hq + args->hkv * (APPEND ? 2 : 1);
 }
 
-/* The i-th row of a token, which has slot `slot` (APPEND). */
+/* The i-th row of a token, which has slot `slot` (APPEND). What all lanes have alike is in 64 bits, heads in 32. */
 RFG_DEVICE struct row row_of(const struct rope_args *args, int token, int i, long long slot)
 {
+    const struct rope_cache *kc = &args->k_cache, *vc = &args->v_cache;
     struct row r;
     r.kind = i < args->hq ? Q : i < args->hq + args->hkv ? K : V;
-    r.head = i - (r.kind == Q ? 0 : r.kind == K ? args->hq : args->hq + args->hkv);
     bool q = r.kind == Q, k = r.kind == K;
-    const char *data = (const char *)(q ? args->q.data : k ? args->k.data : args->v.data);
-    long long step = q ? args->q.token : k ? args->k.token : args->v.token;
-    long long head = q ? args->q.head : k ? args->k.head : args->v.head;
-    r.from = data + (token * step + r.head * head) * 2;
-    if (APPEND && !q) {
-        char *cache = (char *)(k ? args->k_cache.data : args->v_cache.data);
+    r.head = i - (q ? 0 : k ? args->hq : args->hq + args->hkv);
+    const char *from_q = (const char *)args->q.data + token * args->q.token * 2;
+    const char *from_k = (const char *)args->k.data + token * args->k.token * 2;
+    const char *from_v = (const char *)args->v.data + token * args->v.token * 2;
+    char *to_q = (char *)args->q_out.data + token * args->q_out.token * 2, *to_k, *to_v = (char *)0;
+    if (APPEND) {
         long long block = slot >> args->page_shift, row = slot & ((1 << args->page_shift) - 1);
-        long long at = block * (k ? args->k_cache.block : args->v_cache.block) +
-                       row * (k ? args->k_cache.row : args->v_cache.row) +
-                       r.head * (k ? args->k_cache.head : args->v_cache.head);
-        r.to = (rfg_u64)slot < (rfg_u64)args->n_slots ? cache + at * (CODES ? 1 : 2) : (char *)0;
-        return r;
+        bool there = (rfg_u64)slot < (rfg_u64)args->n_slots;
+        to_k = there ? (char *)kc->data + (block * kc->block + row * kc->row) * KV_BYTES : (char *)0;
+        to_v = there ? (char *)vc->data + (block * vc->block + row * vc->row) * KV_BYTES : (char *)0;
+    } else {
+        to_k = (char *)args->k_out.data + token * args->k_out.token * 2;
     }
-    char *out = (char *)(q ? args->q_out.data : args->k_out.data);
-    step = q ? args->q_out.token : args->k_out.token;
-    head = q ? args->q_out.head : args->k_out.head;
-    r.to = out + (token * step + r.head * head) * 2;
+    rfg_u32 in = (rfg_u32)(q ? args->q.head : k ? args->k.head : args->v.head) * 2u;
+    rfg_u32 out = q        ? (rfg_u32)args->q_out.head * 2u
+                  : APPEND ? (rfg_u32)(k ? kc->head : vc->head) * (rfg_u32)KV_BYTES
+                           : (rfg_u32)args->k_out.head * 2u;
+    r.from = (q ? from_q : k ? from_k : from_v) + (rfg_u32)r.head * in;
+    r.to = q ? to_q : k ? to_k : to_v;
+    r.to = r.to ? r.to + (rfg_u32)r.head * out : r.to;
     return r;
 }
 
@@ -174,7 +179,7 @@ RFG_DEVICE int axis_of(const struct rope_args *args, int pair)
 RFG_DEVICE void load_angles(const struct rope_args *args, int token, int pair, float *c, float *s)
 {
     if (!MROPE) {
-        const char *row = table_row(args, token, 0);
+        const char *row = rfg_uniform((char *)table_row(args, token, 0)); /* all lanes have one token */
 #pragma unroll
         for (int i = 0; i < RFG_MAX_VEC; i++)
             c[i] = s[i] = NAN_;
@@ -256,7 +261,7 @@ RFG_DEVICE void store_chunk(const struct rope_args *args, struct row r, int at, 
     if (VLLM && r.kind == V) {
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            char *p = r.to + (at + i) * args->v_cache.chunk * (CODES ? 1 : 2);
+            char *p = r.to + (at + i) * args->v_cache.chunk * KV_BYTES;
             rfg_u32x4 packed = same ? raw : rfg_pack(f, IN_DTYPE);
             rfg_u32 word[4] = { packed.x, packed.y, packed.z, packed.w };
             if (CODES)
@@ -268,7 +273,7 @@ RFG_DEVICE void store_chunk(const struct rope_args *args, struct row r, int at, 
     }
     if (r.kind != Q) {
         if (VLLM)
-            r.to += (at / X * args->k_cache.chunk + at % X - at) * (CODES ? 1 : 2);
+            r.to += (at / X * args->k_cache.chunk + at % X - at) * KV_BYTES;
         if (CODES) {
             rfg_store_codes(r.to, (rfg_u32)at, E, f, inverse, KV_DTYPE, IN_DTYPE, WIDTH, false);
             return;
@@ -307,7 +312,7 @@ RFG_DEVICE void finish(const struct rope_args *args, struct row r, struct unit t
 
 RFG_DEVICE long long slot_of(const struct rope_args *args, int token)
 {
-    return APPEND ? load_i64((const long long *)args->slots + token) : 0;
+    return APPEND ? (long long)rfg_uniform((char *)load_i64((const long long *)args->slots + token)) : 0;
 }
 
 /* ---- kernels ---------------------------------------------------------------------------------------------------- */
@@ -330,70 +335,71 @@ RFG_DEVICE float sum_of_row(float v)
 RFG_KERNEL(THREADS) rope_rows(struct rope_args args)
 {
     int rows = rows_of(&args), splits = (rows + GROUPS * UNROLL - 1) / (GROUPS * UNROLL);
-    int u = rfg_thread() % LANES, group = rfg_thread() / LANES;
-    rfg_u32 total = (rfg_u32)args.tokens * (rfg_u32)splits;
+    int u = rfg_thread() % LANES, token = (int)((rfg_u32)rfg_group_x() / (rfg_u32)splits);
+    int first = (rfg_group_x() - token * splits) * (GROUPS * UNROLL) + rfg_thread() / LANES;
+    float c[RFG_MAX_VEC], s[RFG_MAX_VEC];
+    rfg_u32x4 a[UNROLL], b[UNROLL];
     rfg_start_next();
     rfg_await_previous(); /* who made q, k, v, positions and slots */
-    for (rfg_u32 at = (rfg_u32)rfg_group_x(); at < total; at += (rfg_u32)rfg_groups_x(THREADS)) {
-        int token = (int)(at / (rfg_u32)splits), first = (int)(at % (rfg_u32)splits) * (GROUPS * UNROLL) + group;
-        long long slot = slot_of(&args, token);
-        float c[RFG_MAX_VEC], s[RFG_MAX_VEC];
-        rfg_u32x4 a[UNROLL], b[UNROLL];
+    long long slot = slot_of(&args, token);
 #pragma unroll
-        for (int j = 0; j < UNROLL; j++) {
-            int i = first + j * GROUPS;
-            a[j] = b[j] = load_chunk((const char *)0, -1);
-            if (i >= rows)
-                continue;
-            struct row r = row_of(&args, token, i, slot);
-            struct unit t = unit_of(&args, r.kind, u);
-            if (!NORM && !t.pairs && r.from == r.to)
-                continue; /* in place, and stays as it is */
-            a[j] = load_chunk(r.from, t.a);
-            b[j] = load_chunk(r.from, t.b);
-        }
+    for (int j = 0; j < UNROLL; j++) {
+        int i = first + j * GROUPS;
+        a[j] = b[j] = load_chunk((const char *)0, -1);
+        if (i >= rows)
+            continue;
+        struct row r = row_of(&args, token, i, slot);
+        struct unit t = unit_of(&args, r.kind, u);
+        if (!NORM && !t.pairs && r.from == r.to)
+            continue; /* in place, and stays as it is */
+        a[j] = load_chunk(r.from, t.a);
+        b[j] = load_chunk(r.from, t.b);
+    }
 #if ROPE
-        if (u < args.r / (2 * E) && first < args.hq + args.hkv)
-            load_angles(&args, token, u * E, c, s);
+    if (u < args.r / (2 * E) && first < args.hq + args.hkv)
+        load_angles(&args, token, u * E, c, s);
 #endif
 #pragma unroll
-        for (int j = 0; j < UNROLL; j++) {
-            int i = first + j * GROUPS;
-            float rms = 1.0f;
+    for (int j = 0; j < UNROLL; j++) {
+        int i = first + j * GROUPS;
+        float rms = 1.0f;
 #if NORM
-            rms = rfg_rsqrt(rfg_fma(sum_of_row(squares(a[j]) + squares(b[j])), args.inverse_d, args.eps));
+        rms = rfg_rsqrt(rfg_fma(sum_of_row(squares(a[j]) + squares(b[j])), args.inverse_d, args.eps));
 #endif
-            if (i >= rows)
-                continue;
-            struct row r = row_of(&args, token, i, slot);
-            finish(&args, r, unit_of(&args, r.kind, u), a[j], b[j], c, s, rms);
-        }
+        if (i >= rows)
+            continue;
+        struct row r = row_of(&args, token, i, slot);
+        finish(&args, r, unit_of(&args, r.kind, u), a[j], b[j], c, s, rms);
     }
 }
 #else
 
-RFG_KERNEL(THREADS) rope_portable(struct rope_args args)
+RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
 {
     RFG_SHARED float part[2][THREADS / RFG_WAVE];
-    int rows = rows_of(&args), units = units_of(&args), turn = 0;
-    rfg_u32 total = (rfg_u32)args.tokens * (rfg_u32)rows;
+    rfg_u32 total = (rfg_u32)given.tokens * (rfg_u32)rows_of(&given);
+    int turn = 0;
     rfg_start_next();
     rfg_await_previous();
     for (rfg_u32 at = (rfg_u32)rfg_group_x(); at < total; at += (rfg_u32)rfg_groups_x(THREADS)) {
-        int token = (int)(at / (rfg_u32)rows);
-        struct row r = row_of(&args, token, (int)(at % (rfg_u32)rows), slot_of(&args, token));
+        struct rope_args args;
+        RFG_REREAD_ARGS(args, &given);
+        int rows = rows_of(&args), token = (int)(at / (rfg_u32)rows), i = (int)(at % (rfg_u32)rows);
         float rms = 1.0f;
 #if NORM
+        struct row x = row_of(&args, token, i, 0);
         float sum = 0.0f;
-        for (int u = rfg_thread(); u < units && r.kind != V; u += THREADS) {
-            struct unit t = unit_of(&args, r.kind, u);
-            sum += squares(load_chunk(r.from, t.a)) + squares(load_chunk(r.from, t.b));
+        for (int u = rfg_thread(); u < units_of(&args) && x.kind != V; u += THREADS) {
+            struct unit t = unit_of(&args, x.kind, u);
+            sum += squares(load_chunk(x.from, t.a)) + squares(load_chunk(x.from, t.b));
         }
         sum = rfg_group_reduce(sum, part[turn], THREADS / RFG_WAVE, rfg_wave(), false);
         rms = rfg_rsqrt(rfg_fma(sum, args.inverse_d, args.eps));
         turn ^= 1;
+        RFG_REREAD_ARGS(args, &given);
 #endif
-        for (int u = rfg_thread(); u < units; u += THREADS) {
+        struct row r = row_of(&args, token, i, slot_of(&args, token));
+        for (int u = rfg_thread(); u < units_of(&args); u += THREADS) {
             struct unit t = unit_of(&args, r.kind, u);
             float c[RFG_MAX_VEC], s[RFG_MAX_VEC];
 #if ROPE

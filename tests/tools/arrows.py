@@ -31,7 +31,7 @@ BELOW = {
     "emu": ["include", "base"],
     "tuner": ["include", "base", "ops", "dispatch"],
     "bench": ["include", "base", "ops", "dispatch", "tuner"],
-    "tests": ["include", "base", "ops", "dispatch", "emu", "tuner", "bench"],
+    "tests": ["include", "base", "ops", "dispatch", "emu", "tuner", "bench", "examples"],
     "examples": ["include"],
     "bindings": ["include"],
 }

@@ -21,6 +21,7 @@
 #define DEVICE   "emu:gfx942:4"
 #define N        64
 #define K        64
+#define PROBLEM  "gemm bf16,bf16->bf16 M=4 N=64 K=64"
 
 static void write_text(const char *path, const char *text)
 {
@@ -30,14 +31,13 @@ static void write_text(const char *path, const char *text)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* A row that says something else than the model would. */
-static void put_row(const char *path)
+static void put_row(const char *path, const char *arch, int cus, const char *problem, const char *config)
 {
     struct rfg_db *db;
     struct rfg_reason why;
+    const struct rfg_variant *var;
     int p[RFG_MAX_PARAMS];
-    struct rfg_row r = { .arch = "emu-gfx942",
-                         .cu_count = 4,
+    struct rfg_row r = { .cu_count = cus,
                          .median_us = 0.3,
                          .samples = 9,
                          .error_bound = 1,
@@ -46,10 +46,10 @@ static void put_row(const char *path)
                          .device = "an emulator",
                          .seed = 1,
                          .how = RFG_SOURCE_MEASURED };
-    ck_assert(rfg_problem_parse(&r.problem, "gemm bf16,bf16->bf16 M=4 N=64 K=64", &why));
-    for (int i = 0; i < gemm_portable.n_params; i++)
-        p[i] = gemm_portable.params[i].values[gemm_portable.params[i].n - 1];
-    rfg_row_set_config(&r, &gemm_portable, p, false);
+    ck_assert_msg(rfg_problem_parse(&r.problem, problem, &why), "%s", why.text);
+    ck_assert_msg(rfg_config_parse(r.problem.op, config, &var, p, &why), "%s", why.text);
+    snprintf(r.arch, sizeof(r.arch), "%s", arch);
+    rfg_row_set_config(&r, var, p, false);
     ck_assert_int_eq(rfg_db_open(&db, path, RFG_DB_WRITE), RFG_OK);
     ck_assert_int_eq(rfg_db_put(db, &r), RFG_OK);
     rfg_db_close(&db);
@@ -68,8 +68,9 @@ static void setup(void)
 {
     program_setup();
     setenv("RFG_SYSTEM_DB", cwd_path("none.db"), 1);
-    put_row("user.db");
-    put_row("none.db"); /* so that there is nothing to warn of */
+    /* something else than the model would say */
+    put_row("user.db", "emu-gfx942", 4, PROBLEM, "gemm_portable{tile_m=64}");
+    put_row("none.db", "gfx9", 1, PROBLEM, "gemm_portable{tile_m=64}"); /* so that there is nothing to warn of */
     write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,1..4,64,64\ngemm,f16,4,64,64\n");
 }
 
@@ -201,6 +202,10 @@ START_TEST(engines_refuse_what_is_not_for_them)
     ck_assert_ptr_null(ctx);
     ck_assert_int_eq(open_engine(DEVICE, "none.rfgpack"), RFG_ERROR_DATABASE);
     PRINTS(rfg_last_error(), "none.rfgpack: cannot open: No such file");
+    /* the tuner compiles, whatever the environment says */
+    setenv("RFG_PACK", "none.rfgpack", 1);
+    ck_assert_msg(run_program("rfg-tune", "--dry-run --device cpu --db tune.db --shapes s.csv") == 0, "%s", err);
+    unsetenv("RFG_PACK");
     /* damaged code is found when it is to run, and nothing stands in for it */
     char *bytes = rfg_read_file("m.rfgpack", &size);
     for (size_t i = size / 2; i < size; i++)
@@ -256,6 +261,64 @@ START_TEST(looking_into_a_pack)
 }
 END_TEST
 
+/* A winner of a library needs no code where the library is; elsewhere the best of ours serves. */
+START_TEST(a_librarys_row_goes_along)
+{
+    put_row("blas.db", "gfx942", 304, PROBLEM, "gemm_hipblaslt{algo=15}");
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,4,64,64\n");
+    ck_assert_msg(run("pack --arch gfx942 --shapes s.csv --db blas.db -o m.rfgpack") == 0, "%s", err);
+    PRINTS(out, "m.rfgpack: 1 problems on 1 arch: 1 rows, 2 code objects");
+    ck_assert_int_eq(run("inspect m.rfgpack"), 0);
+    PRINTS(out, "row gemm bf16,bf16->bf16 M=4 N=64 K=64, gfx942, 304 CUs: gemm_hipblaslt{algo=15}");
+    lose_compilers();
+    ck_assert_msg(open_engine("emu:gfx942:304", "m.rfgpack") == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(gemm(4, N, RFG_BF16) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* As a context goes on to the next variant, so does the packing. */
+START_TEST(what_a_compiler_refuses_is_passed_over)
+{
+    setenv("RFG_CACHE_DIR", cwd_path("cache"), 1);
+    setenv("RFG_TEST_WORKER_CRASH", "gemm_stream_mma", 1);
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,f16,4,64,64\n");
+    ck_assert_msg(run("pack --arch " DEVICE " --shapes s.csv --db none.db -o m.rfgpack") == 0, "%s", err);
+    PRINTS(err, "gemm_stream_mma{");
+    PRINTS(err, "; the next best is packed");
+    ck_assert_int_eq(run("inspect m.rfgpack"), 0);
+    ck_assert_ptr_null(strstr(out, "stream.hip"));
+    setenv("RFG_TEST_WORKER_CRASH", "gemm", 1); /* all of them */
+    ck_assert_int_eq(system("rm -r cache m.rfgpack"), 0);
+    ck_assert_int_eq(run("pack --arch " DEVICE " --shapes s.csv --db none.db -o m.rfgpack"), 1);
+    PRINTS(err, DEVICE ": gemm f16,f16->f16 M=4 N=64 K=64");
+    PRINTS(err, "m.rfgpack: not written");
+    ck_assert_int_ne(access("m.rfgpack", F_OK), 0);
+}
+END_TEST
+
+/* Contexts with launch_overlap run other kernels of some variants. */
+START_TEST(for_overlapping_launches)
+{
+    if (!rfg_jit_provider_for("sm_90a")) {
+        printf("SKIPPED: overlapping launches: takes a compiler for sm_90a\n");
+        return;
+    }
+    put_row("thin.db", "sm_90", 132, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168",
+            "gemm_thin_mma{tile_m=8,frags_n=4,k_waves=14,unroll=4,split_k=2}");
+    write_text("s.csv", "op,dtype,M,N,K\ngemm,bf16,8,2112,7168\n");
+    for (int with = 0; with < 2; with++) {
+        ck_assert_msg(run("pack --arch sm_90 %s --shapes s.csv --db thin.db -o m.rfgpack", with ? "--overlap" : "") ==
+                          0,
+                      "%s", err);
+        PRINTS(out, "m.rfgpack: 1 problems on 1 arch");
+        ck_assert_int_eq(run("inspect m.rfgpack"), 0);
+        PRINTS(out, "X_FIRST=1");
+        ck_assert(with == (strstr(out, "X_FIRST=0") != NULL));
+    }
+}
+END_TEST
+
 START_TEST(bad_usage)
 {
     ck_assert_int_eq(run("pack --shapes s.csv -o m.rfgpack"), 2);
@@ -300,6 +363,9 @@ int main(void)
     tcase_add_test(tc, an_engine_never_compiles);
     tcase_add_test(tc, engines_refuse_what_is_not_for_them);
     tcase_add_test(tc, looking_into_a_pack);
+    tcase_add_test(tc, a_librarys_row_goes_along);
+    tcase_add_test(tc, what_a_compiler_refuses_is_passed_over);
+    tcase_add_test(tc, for_overlapping_launches);
     tcase_add_test(tc, bad_usage);
     suite_add_tcase(s, tc);
     return run_suite(s);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A decoder for Llama-, Qwen3- and Gemma3-like dense models on rfg's operators alone: docs/decoder.md.
+ *
+ *   config.c    what a model is: config.json of a Hugging Face folder, or one of the built-in shapes
+ *   weights.c   tensors by name: safetensors files, or random numbers
+ *   model.c     the weights in device memory, projections joined, tables of rotary angles
+ *   cache.c     one paged cache for all sequences: which blocks are whose
+ *   ops.c       rfg_op_* as the layers call them
+ *   step.c      the layers: prefill of a chunk, decode of one token a sequence, and its graph
+ *   generate.c  the continuous batch: sequences join, are prefilled, decode, leave
+ *   ladder.c    what each step towards speed gains
+ *   main.c      options
+ *   util.c      errors, clock
+ *
+ * Whatever goes wrong ends the program with one line: die(). */
+#ifndef DECODER_H
+#define DECODER_H
+
+#include <rfg/rfg.h>
+#include <rfg/rope.h>
+#include <rfg/sample.h>
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+_Noreturn __attribute__((format(printf, 1, 2))) void die(const char *format, ...);
+void check(rfg_status st, const char *call);
+#define CHECK(call) check(call, #call)
+void *allocate(size_t count, size_t size); /* zeroed */
+double seconds(void);                      /* of a clock that only goes forward */
+/* The value below which a share of n values lies: 0.5 is the median. */
+double percentile(const double *values, size_t n, double share);
+
+/* ---- config.c --------------------------------------------------------------------------------------------------- */
+
+enum { MOST_LAYERS = 256 };
+
+struct config {
+    char name[64];
+    int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
+    float eps;
+    rfg_act act;
+    bool qk_norm;          /* RMSNorm of each head of Q and K before the rotation (Qwen3, Gemma3) */
+    bool gemma;            /* norms multiply with 1 + w, and there are four a layer; the embedding is scaled */
+    bool tied;             /* lm_head is the embedding table */
+    bool bytes;            /* "tokenizer": "bytes": token ids are bytes */
+    float attention_scale; /* 0: 1 / sqrt(head_dim) */
+    int64_t window;        /* keys that a sliding layer sees, the token's own included */
+    bool sliding[MOST_LAYERS];
+    rfg_rope_table_params rope, sliding_rope; /* of full and of sliding layers */
+    int64_t eos[4];
+    int eos_count;
+};
+
+/* folder/config.json */
+void config_read(struct config *c, const char *folder);
+/* "llama3-8b", "qwen3-8b", "gemma3-4b", "llama3-70b-tp8" (the share of one of eight ranks) or "small". */
+void config_builtin(struct config *c, const char *name);
+
+/* ---- weights.c -------------------------------------------------------------------------------------------------- */
+
+struct weights;
+/* Maps folder/model.safetensors, or the files of folder/model.safetensors.index.json, and checks all of their headers.
+ */
+struct weights *weights_open(const char *folder);
+/* Any tensor that is asked for, from a generator that counts: element i of a tensor depends on seed, name and i. */
+struct weights *weights_random(uint64_t seed);
+void weights_close(struct weights *w);
+/* Whether the files hold it (random weights: yes). */
+bool weights_has(const struct weights *w, const char *name);
+/* What model memory holds: bf16, or fp16 if the files do. */
+rfg_dtype weights_dtype(const struct weights *w);
+/* A tensor that nobody got: what the model would compute without it is something else. Files may hold rotary
+ * frequencies and a second copy of a tied lm_head all the same. NULL: none. */
+const char *weights_unused(const struct weights *w);
+/* Elements first .. first + count - 1 of a [rows, cols] tensor (cols 0: [rows]) as 16-bit numbers; fp32 is rounded to
+ * bf16. mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
+void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
+                 int64_t first, int64_t count, uint16_t *to);
+
+/* ---- model.c ---------------------------------------------------------------------------------------------------- */
+
+struct layer {
+    void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;
+    void *after_attention_norm, *after_mlp_norm; /* Gemma */
+};
+
+struct model {
+    struct config c;
+    rfg_dtype dtype;
+    int64_t qkv;     /* columns of the joined projection: (heads + 2 kv_heads) head_dim */
+    int64_t context; /* positions that the rotary tables have */
+    void *memory;    /* one allocation holds all */
+    void *embedding, *norm, *head;
+    void *angles[2]; /* [context, head_dim] fp32: cosines, then sines; of full and of sliding layers */
+    struct layer layer[MOST_LAYERS];
+    size_t bytes;      /* of memory */
+    size_t step_bytes; /* of weights that a decode step reads */
+    float embedding_scale;
+};
+
+struct model *model_create(rfg_context *ctx, const struct config *c, struct weights *w, int64_t context);
+void model_destroy(rfg_context *ctx, struct model **m);
+
+/* Lays buffers out in one allocation: called with base NULL first, used is what they take. */
+struct arena {
+    char *base;
+    size_t used;
+};
+void *arena_take(struct arena *a, size_t bytes);
+
+/* ---- cache.c ---------------------------------------------------------------------------------------------------- */
+
+enum { PAGE = 16 }; /* keys of a block */
+
+struct cache {
+    int64_t blocks, per_sequence; /* of a layer; columns of a block table */
+    void *memory;                 /* [layers][k, v][blocks, PAGE, kv_heads, head_dim] */
+    size_t bytes, layer_bytes;    /* of all; of the keys of a layer */
+    int32_t *free;
+    int64_t free_count;
+};
+
+/* Room for `sequences` of `context` keys each, in the model's dtype. */
+void cache_create(struct cache *k, rfg_context *ctx, const struct model *m, int64_t sequences, int64_t context);
+void cache_destroy(struct cache *k, rfg_context *ctx);
+/* Blocks for so many keys into a row of a block table, whose rest gets block 0. False: not so many are free. */
+bool cache_take(struct cache *k, int32_t *table, int64_t keys);
+void cache_give(struct cache *k, const int32_t *table, int64_t keys);
+/* Where key `at` of a sequence is written: the slot mapping's number. */
+int64_t cache_slot(const int32_t *table, int64_t at);
+
+/* ---- step.c, ops.c ---------------------------------------------------------------------------------------------- */
+
+/* What kernels are for; a step can be asked for some of them alone, to time them. */
+enum op_kind { OP_EMBEDDING, OP_NORM, OP_GEMM, OP_ROPE, OP_APPEND, OP_ATTENTION, OP_ACT, OP_SAMPLE, OP_KINDS };
+extern const char *const op_names[OP_KINDS];
+
+struct sampling {
+    double temperature; /* 0: the largest logit */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 1: all */
+    uint64_t seed;
+};
+
+/* How a step is made of operators. */
+struct engine_params {
+    int64_t batch, context, chunk; /* sequences, keys of one at most, tokens of a prefill chunk at most */
+    bool separate;                 /* q, k, v and gate, up by products of their own */
+    bool unfused;                  /* norms of heads, rotation and cache write by kernels of their own */
+    struct sampling sampling;
+};
+
+/* Tokens that go through the layers together: in host memory, and in device memory for the kernels. The images are
+ * alike, so that one copy brings all of it. */
+struct rows {
+    int64_t count, sequences;
+    int64_t *slots;           /* [count]; -1: no key is written */
+    int64_t *draws;           /* [count]: the number of the draw of the token after this one; the engine sets it */
+    int32_t *positions;       /* [count] */
+    int32_t *lens;            /* [sequences], the rows' own keys included */
+    int32_t *table;           /* [sequences, cache.per_sequence] */
+    int32_t *tokens;          /* [count]; of a decode step they are outside of the image: the device has them already */
+    size_t bytes, head_bytes; /* of the image; of all before the table */
+};
+
+enum { IMAGES = 8 }; /* host images of a decode step: that many may be queued before the host waits */
+
+struct engine {
+    rfg_context *ctx;
+    rfg_stream stream;
+    const struct model *m;
+    struct engine_params p;
+    struct cache cache;
+    void *memory, *host; /* one allocation each */
+    size_t bytes;
+    struct rows decode, chunk;                   /* on the device */
+    struct rows decode_host[IMAGES], chunk_host; /* on the host */
+    int image;                                   /* the newest of them */
+    bool table_changed;                          /* set by who edits a table */
+    int32_t *next;                               /* device [batch]: the tokens that a decode step reads and replaces */
+    int32_t *next_host;
+    char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
+    float *logits;                                                 /* [batch, vocab] */
+    float *temperature, *top_p;                                    /* [batch], of draws, and the next two */
+    int32_t *top_k;
+    int64_t *seed;
+    unsigned only;    /* bits of op_kind; 0: all */
+    int64_t launches; /* of kernels so far; replays don't count */
+    rfg_graph *graph;
+};
+
+/* The seed of a row's draws, which count positions: a request draws the same tokens in any row, beside any others. */
+void engine_seed(struct engine *e, int64_t row, uint64_t seed);
+struct engine *engine_create(rfg_context *ctx, const struct model *m, const struct engine_params *p);
+void engine_destroy(struct engine **e);
+/* A chunk of a sequence's prompt: tokens at positions first .. first + count - 1. If it is the prompt's last one, the
+ * token after it becomes next[row], and logits[row] are its logits. table: the sequence's row of the block table. */
+void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_t count, int64_t first, bool last,
+                    const int32_t *table);
+/* The image to fill for the next engine_decode(): as the last one was. */
+struct rows *engine_next_rows(struct engine *e);
+/* One token of each sequence: next[] becomes logits[], and the tokens after them next[]. Replays the graph if there is
+ * one. Doesn't wait. */
+void engine_decode(struct engine *e);
+/* Captures the decode step; it must have run once. From here on engine_decode() replays it. */
+void engine_capture(struct engine *e);
+/* Waits; next_host[] are then the newest tokens. */
+const int32_t *engine_tokens(struct engine *e);
+/* Waits, and copies logits of a row. */
+void engine_logits(struct engine *e, int64_t row, float *to);
+
+/* ---- generate.c ------------------------------------------------------------------------------------------------- */
+
+struct request {
+    const int32_t *prompt;
+    int64_t count, tokens; /* of the prompt; to generate at most, 1 or more */
+    uint64_t seed;         /* of its draws: the same request gives the same tokens alone and beside others */
+};
+
+/* When tokens came: seconds from a request's arrival (the call of generate()) to its first token, and between tokens.
+ */
+struct times {
+    double *first, *between;
+    size_t firsts, betweens;
+    int64_t prompt_tokens, tokens;
+    double seconds;
+};
+
+/* Runs all requests, as many at a time as the engine has rows; the others wait for one to leave. Each token is given to
+ * token(user, request's number, token). With `graph` decode steps replay a captured graph. t may be NULL. */
+void generate(struct engine *e, const struct request *requests, size_t n, bool graph,
+              void (*token)(void *user, size_t request, int32_t token), void *user, struct times *t);
+void times_free(struct times *t);
+/* {"ttft_ms": {"p50": ...}, "tpot_ms": {...}, "tokens_per_second": ...} */
+json_t *times_json(const struct times *t);
+/* A request that a cache of so many keys a sequence can't serve ends the program. */
+void request_check(const struct request *q, size_t number, const struct config *c, int64_t context);
+
+/* ---- ladder.c --------------------------------------------------------------------------------------------------- */
+
+struct ladder_params {
+    const char *json, *save_baseline, *baseline; /* NULL: none */
+    int64_t batch, prompt, steps, chunk;         /* prompt: keys in the cache before the first timed step */
+};
+
+/* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */
+int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *p);
+
+#endif

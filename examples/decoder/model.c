@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The weights in device memory, under the names that Hugging Face's files have. What is multiplied with the same
+ * activations lies together: q, k and v are one matrix, gate and up are another, whether they are used as one or not.
+ */
+#include "decoder.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *arena_take(struct arena *a, size_t bytes)
+{
+    a->used = (a->used + 255) / 256 * 256;
+    void *at = a->base ? a->base + a->used : NULL;
+    a->used += bytes;
+    return at;
+}
+
+/* ---- loading --------------------------------------------------------------------------------------------------------
+ */
+
+enum { PIECE = 16 << 20 }; /* elements that go through host memory at a time */
+
+struct loader {
+    rfg_context *ctx;
+    struct model *m;
+    struct weights *w;
+    struct arena arena;
+    uint16_t *piece;
+};
+
+/* rows x cols more elements, or a vector (cols 0), into the arena; the first pass only counts. */
+static void load(struct loader *l, const char *name, int64_t rows, int64_t cols, double mean, double spread)
+{
+    int64_t n = rows * (cols ? cols : 1);
+    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
+    l->arena.used += (size_t)n * sizeof(*l->piece);
+    for (int64_t at = 0, count; to && at < n; at += count) {
+        count = n - at < PIECE ? n - at : PIECE;
+        weights_get(l->w, name, rows, cols, mean, spread, at, count, l->piece);
+        CHECK(rfg_device_copy(l->ctx, to + (size_t)at * sizeof(*l->piece), l->piece, (size_t)count * sizeof(*l->piece),
+                              RFG_HOST_TO_DEVICE, NULL));
+        CHECK(rfg_stream_sync(l->ctx, NULL));
+    }
+}
+
+/* A matrix whose products with activations of size 1 have size 1, if it is random. */
+static void *matrix(struct loader *l, const char *name, int64_t rows, int64_t cols)
+{
+    void *at = arena_take(&l->arena, 0);
+    load(l, name, rows, cols, 0, sqrt(3.0 / (double)cols));
+    return at;
+}
+
+static void *norm(struct loader *l, const char *name, int64_t n)
+{
+    void *at = arena_take(&l->arena, 0);
+    load(l, name, n, 0, l->m->c.gemma ? 0 : 1, 0.1);
+    return at;
+}
+
+static void load_layer(struct loader *l, int64_t i)
+{
+    const struct config *c = &l->m->c;
+    struct layer *to = &l->m->layer[i];
+    char name[128];
+    int prefix = snprintf(name, sizeof(name), "model.layers.%lld.", (long long)i);
+#define NAMED(suffix) (snprintf(name + prefix, sizeof(name) - (size_t)prefix, "%s.weight", suffix), name)
+    to->attention_norm = norm(l, NAMED("input_layernorm"), c->hidden);
+    to->qkv = matrix(l, NAMED("self_attn.q_proj"), c->heads * c->head_dim, c->hidden);
+    load(l, NAMED("self_attn.k_proj"), c->kv_heads * c->head_dim, c->hidden, 0, sqrt(3.0 / (double)c->hidden));
+    load(l, NAMED("self_attn.v_proj"), c->kv_heads * c->head_dim, c->hidden, 0, sqrt(3.0 / (double)c->hidden));
+    if (c->qk_norm) {
+        to->q_norm = norm(l, NAMED("self_attn.q_norm"), c->head_dim);
+        to->k_norm = norm(l, NAMED("self_attn.k_norm"), c->head_dim);
+    }
+    to->o = matrix(l, NAMED("self_attn.o_proj"), c->hidden, c->heads * c->head_dim);
+    if (c->gemma) {
+        to->after_attention_norm = norm(l, NAMED("post_attention_layernorm"), c->hidden);
+        to->mlp_norm = norm(l, NAMED("pre_feedforward_layernorm"), c->hidden);
+        to->after_mlp_norm = norm(l, NAMED("post_feedforward_layernorm"), c->hidden);
+    } else {
+        to->mlp_norm = norm(l, NAMED("post_attention_layernorm"), c->hidden);
+    }
+    to->gate_up = matrix(l, NAMED("mlp.gate_proj"), c->intermediate, c->hidden);
+    load(l, NAMED("mlp.up_proj"), c->intermediate, c->hidden, 0, sqrt(3.0 / (double)c->hidden));
+    to->down = matrix(l, NAMED("mlp.down_proj"), c->hidden, c->intermediate);
+#undef NAMED
+}
+
+/* Called twice: to know how many bytes it takes, and to fill them. */
+static void load_all(struct loader *l)
+{
+    struct model *m = l->m;
+    for (int64_t i = 0; i < m->c.layers; i++)
+        load_layer(l, i);
+    m->norm = norm(l, "model.norm.weight", m->c.hidden);
+    if (!m->c.tied)
+        m->head = matrix(l, "lm_head.weight", m->c.vocab, m->c.hidden);
+    m->step_bytes = l->arena.used;
+    m->embedding = matrix(l, "model.embed_tokens.weight", m->c.vocab, m->c.hidden);
+    if (m->c.tied) {
+        m->head = m->embedding;
+        m->step_bytes = l->arena.used;
+    }
+    for (int i = 0; i < 2; i++)
+        m->angles[i] = arena_take(&l->arena, (size_t)(m->context * m->c.head_dim) * sizeof(float));
+}
+
+/* ---- rotary angles ---------------------------------------------------------------------------------------------- */
+
+/* Angles are a table in device memory, so that a model's scaling of them is the table's business alone. */
+static void fill_angles(rfg_context *ctx, const struct model *m, int which, const rfg_rope_table_params *p)
+{
+    int64_t rows = m->context, d = m->c.head_dim;
+    float *host = allocate((size_t)(rows * d), sizeof(*host));
+    rfg_tensor t = rfg_tensor_2d(host, RFG_F32, rows, d, d);
+    CHECK(rfg_rope_table(&t, p));
+    CHECK(rfg_device_copy(ctx, m->angles[which], host, (size_t)(rows * d) * sizeof(*host), RFG_HOST_TO_DEVICE, NULL));
+    CHECK(rfg_stream_sync(ctx, NULL));
+    free(host);
+}
+
+/* ---- the model -------------------------------------------------------------------------------------------------- */
+
+/* Gemma's embeddings are multiplied with sqrt(hidden), which transformers rounds to the weights' dtype first. */
+static float embedding_scale(const struct model *m)
+{
+    if (!m->c.gemma)
+        return 0;
+    double scale = sqrt((double)m->c.hidden), ulp = ldexp(1, ilogb(scale) - (m->dtype == RFG_BF16 ? 7 : 10));
+    return (float)(nearbyint(scale / ulp) * ulp);
+}
+
+struct model *model_create(rfg_context *ctx, const struct config *c, struct weights *w, int64_t context)
+{
+    struct model *m = allocate(1, sizeof(*m));
+    m->c = *c;
+    m->context = context;
+    m->dtype = weights_dtype(w);
+    m->qkv = (c->heads + 2 * c->kv_heads) * c->head_dim;
+    m->embedding_scale = embedding_scale(m);
+    struct loader l = { .ctx = ctx, .m = m, .w = w };
+    load_all(&l);
+    m->bytes = l.arena.used;
+    CHECK(rfg_device_alloc(ctx, &m->memory, m->bytes));
+    l.piece = allocate(PIECE, sizeof(*l.piece));
+    l.arena = (struct arena){ m->memory, 0 };
+    load_all(&l);
+    free(l.piece);
+    if (weights_unused(w))
+        die("tensor '%s': the model has no such part here", weights_unused(w));
+    fill_angles(ctx, m, 0, &c->rope);
+    if (c->gemma)
+        fill_angles(ctx, m, 1, &c->sliding_rope);
+    return m;
+}
+
+void model_destroy(rfg_context *ctx, struct model **m)
+{
+    CHECK(rfg_device_free(ctx, (*m)->memory));
+    free(*m);
+    *m = NULL;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "ops.h"
+
+const char *const op_names[OP_KINDS] = { "embedding", "norm", "gemm", "rope", "append", "attention", "act", "sample" };
+
+/* Whether a step is to launch a kernel of this kind. */
+static bool wanted(struct engine *e, enum op_kind kind)
+{
+    bool yes = !e->only || (e->only >> kind & 1);
+    e->launches += yes;
+    return yes;
+}
+
+static rfg_tensor matrix(const struct engine *e, const void *data, int64_t rows, int64_t cols)
+{
+    return rfg_tensor_2d((void *)data, e->m->dtype, rows, cols, cols);
+}
+
+static rfg_tensor ints(const int32_t *data, int64_t n)
+{
+    return rfg_tensor_1d((void *)data, RFG_I32, n);
+}
+
+void op_embedding(struct engine *e, void *to, const struct rows *r)
+{
+    if (!wanted(e, OP_EMBEDDING))
+        return;
+    const struct model *m = e->m;
+    rfg_tensor y = matrix(e, to, r->count, m->c.hidden), ids = ints(r->tokens, r->count);
+    rfg_tensor table = matrix(e, m->embedding, m->c.vocab, m->c.hidden);
+    rfg_embedding_params p = { .size = sizeof(p), .scale = m->embedding_scale };
+    CHECK(rfg_op_embedding(e->ctx, &y, &ids, &table, &p, e->stream));
+}
+
+static rfg_norm_params norm_params(const struct engine *e)
+{
+    return (rfg_norm_params){ .size = sizeof(rfg_norm_params), .eps = e->m->c.eps, .one_plus_weight = e->m->c.gemma };
+}
+
+void op_norm(struct engine *e, void *y, const void *x, const void *weight, int64_t rows)
+{
+    if (!wanted(e, OP_NORM))
+        return;
+    int64_t n = e->m->c.hidden;
+    rfg_tensor ty = matrix(e, y, rows, n), tx = matrix(e, x, rows, n);
+    rfg_tensor tw = rfg_tensor_1d((void *)weight, e->m->dtype, n);
+    rfg_norm_params p = norm_params(e);
+    CHECK(rfg_op_rmsnorm(e->ctx, &ty, &tx, &tw, &p, e->stream));
+}
+
+void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const void *weight, int64_t rows)
+{
+    if (!wanted(e, OP_NORM))
+        return;
+    int64_t n = e->m->c.hidden;
+    rfg_tensor ty = matrix(e, y, rows, n), tx = matrix(e, x, rows, n), tr = matrix(e, residual, rows, n);
+    rfg_tensor tw = rfg_tensor_1d((void *)weight, e->m->dtype, n);
+    rfg_norm_params p = norm_params(e);
+    CHECK(rfg_op_add_rmsnorm(e->ctx, &ty, &tr, &tx, &tr, &tw, &p, e->stream));
+}
+
+void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t rows,
+             int64_t n, int64_t k)
+{
+    if (!wanted(e, OP_GEMM))
+        return;
+    rfg_tensor ty = rfg_tensor_2d(y, dtype, rows, n, ldy), tx = matrix(e, x, rows, k), tw = matrix(e, w, n, k);
+    CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, NULL, e->stream));
+}
+
+void op_act(struct engine *e, int64_t rows)
+{
+    if (!wanted(e, OP_ACT))
+        return;
+    int64_t n = e->m->c.intermediate;
+    rfg_tensor y = matrix(e, e->act, rows, n), x = matrix(e, e->gate_up, rows, 2 * n);
+    rfg_act_params p = { .size = sizeof(p), .act = e->m->c.act };
+    CHECK(rfg_op_act_and_mul(e->ctx, &y, &x, &p, e->stream));
+}
+
+/* ---- attention -------------------------------------------------------------------------------------------------- */
+
+/* Heads first .. first + n - 1 of the joined projection: [rows, n, head_dim] where they lie. */
+static rfg_tensor heads(const struct engine *e, int64_t rows, int64_t first, int64_t n)
+{
+    int64_t d = e->m->c.head_dim;
+    char *at = e->qkv + (size_t)(first * d) * sizeof(uint16_t);
+    return (rfg_tensor){ at, e->m->dtype, 3, { rows, n, d }, { e->m->qkv, d, 1 } };
+}
+
+/* A layer's keys (0) or values (1): [blocks, PAGE, kv_heads, head_dim]. */
+static rfg_tensor pages(const struct engine *e, int64_t layer, int which)
+{
+    int64_t h = e->m->c.kv_heads, d = e->m->c.head_dim;
+    char *at = (char *)e->cache.memory + (size_t)(2 * layer + which) * e->cache.layer_bytes;
+    return (rfg_tensor){ at, e->m->dtype, 4, { e->cache.blocks, PAGE, h, d }, { PAGE * h * d, h * d, d, 1 } };
+}
+
+void op_rope_append(struct engine *e, int64_t layer, const struct rows *r)
+{
+    const struct config *c = &e->m->c;
+    const struct layer *l = &e->m->layer[layer];
+    rfg_tensor q = heads(e, r->count, 0, c->heads), k = heads(e, r->count, c->heads, c->kv_heads);
+    rfg_tensor v = heads(e, r->count, c->heads + c->kv_heads, c->kv_heads);
+    rfg_tensor keys = pages(e, layer, 0), values = pages(e, layer, 1);
+    rfg_tensor angles =
+        rfg_tensor_2d(e->m->angles[c->sliding[layer]], RFG_F32, e->m->context, c->head_dim, c->head_dim);
+    rfg_tensor positions = ints(r->positions, r->count), slots = rfg_tensor_1d(r->slots, RFG_I64, r->count);
+    rfg_tensor q_norm = rfg_tensor_1d(l->q_norm, e->m->dtype, c->head_dim), k_norm = q_norm;
+    k_norm.data = l->k_norm;
+    if (!e->p.unfused) {
+        rfg_rope_append_params p = { .size = sizeof(p),
+                                     .q_norm = c->qk_norm ? &q_norm : NULL,
+                                     .k_norm = c->qk_norm ? &k_norm : NULL,
+                                     .eps = c->eps,
+                                     .one_plus_weight = c->gemma };
+        if (wanted(e, OP_ROPE))
+            CHECK(
+                rfg_op_rope_append(e->ctx, &q, &keys, &values, &q, &k, &v, &angles, &positions, &slots, &p, e->stream));
+        return;
+    }
+    if (c->qk_norm && wanted(e, OP_NORM)) {
+        rfg_norm_params p = norm_params(e);
+        CHECK(rfg_op_rmsnorm(e->ctx, &q, &q, &q_norm, &p, e->stream));
+        CHECK(rfg_op_rmsnorm(e->ctx, &k, &k, &k_norm, &p, e->stream));
+        e->launches++;
+    }
+    if (wanted(e, OP_ROPE))
+        CHECK(rfg_op_rope(e->ctx, &q, &k, &q, &k, &angles, &positions, NULL, e->stream));
+    if (wanted(e, OP_APPEND))
+        CHECK(rfg_op_kv_append(e->ctx, &keys, &values, &k, &v, &slots, NULL, e->stream));
+}
+
+void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest)
+{
+    if (!wanted(e, OP_ATTENTION))
+        return;
+    const struct config *c = &e->m->c;
+    rfg_tensor q = heads(e, r->count, 0, c->heads), out = q, k = pages(e, layer, 0), v = pages(e, layer, 1);
+    rfg_tensor lens = ints(r->lens, r->sequences);
+    rfg_tensor table = rfg_tensor_2d(r->table, RFG_I32, r->sequences, e->cache.per_sequence, e->cache.per_sequence);
+    out.data = e->attention;
+    out.strides[0] = c->heads * c->head_dim;
+    rfg_mha_params p = { .size = sizeof(p),
+                         .scale = c->attention_scale,
+                         .causal = 1,
+                         .window = c->sliding[layer],
+                         .window_left = (int32_t)c->window - 1, /* a window counts the query's own key */
+                         .max_seqlen_k = (int32_t)longest,
+                         .block_table = &table,
+                         .kv_lens = &lens };
+    if (!prefill) {
+        CHECK(rfg_op_mha_decode(e->ctx, &out, &q, &k, &v, &p, e->stream));
+        return;
+    }
+    /* One sequence: [1, rows, heads, head_dim]. */
+    for (rfg_tensor *t = &q; t; t = t == &q ? &out : NULL)
+        *t = (rfg_tensor){ t->data,
+                           t->dtype,
+                           4,
+                           { 1, t->shape[0], t->shape[1], t->shape[2] },
+                           { t->shape[0] * t->strides[0], t->strides[0], t->strides[1], 1 } };
+    CHECK(rfg_op_mha(e->ctx, &out, &q, &k, &v, &p, e->stream));
+}
+
+/* ---- the next token --------------------------------------------------------------------------------------------- */
+
+void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws)
+{
+    if (!wanted(e, OP_SAMPLE))
+        return;
+    int64_t n = e->m->c.vocab;
+    rfg_tensor y = ints(e->next + row, rows), x = rfg_tensor_2d(e->logits + row * n, RFG_F32, rows, n, n);
+    if (e->p.sampling.temperature == 0) {
+        CHECK(rfg_op_argmax(e->ctx, &y, &x, e->stream));
+        return;
+    }
+    rfg_tensor seed = rfg_tensor_1d(e->seed + row, RFG_I64, rows), offset = rfg_tensor_1d((void *)draws, RFG_I64, rows);
+    rfg_tensor temperature = rfg_tensor_1d(e->temperature + row, RFG_F32, rows), top_k = ints(e->top_k + row, rows);
+    rfg_tensor top_p = rfg_tensor_1d(e->top_p + row, RFG_F32, rows);
+    rfg_sample_params p = { .size = sizeof(p), .temperature = &temperature, .top_k = &top_k, .top_p = &top_p };
+    CHECK(rfg_op_sample(e->ctx, &y, &x, &seed, &offset, &p, e->stream));
+}

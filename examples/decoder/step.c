@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The layers, as a prefill of a chunk and a decode of one token a sequence go through them, and the graph of the
+ * latter. Nothing that changes from step to step is an argument of a kernel: tokens, positions, lengths, pages and
+ * slots are in device memory, at the same addresses, so that one graph serves all steps. */
+#include "ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the layers ------------------------------------------------------------------------------------------------- */
+
+/* e->x = attention of e->normed */
+static void attention_block(struct engine *e, int64_t l, const struct rows *r, bool prefill, int64_t longest)
+{
+    const struct model *m = e->m;
+    const struct config *c = &m->c;
+    const char *w = m->layer[l].qkv;
+    int64_t part[] = { c->heads * c->head_dim, c->kv_heads * c->head_dim, c->kv_heads * c->head_dim };
+    if (e->p.separate) {
+        size_t at = 0; /* columns of qkv, rows of w */
+        for (int i = 0; i < 3; at += (size_t)part[i++])
+            op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
+                    w + at * (size_t)c->hidden * sizeof(uint16_t), r->count, part[i], c->hidden);
+    } else {
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, r->count, m->qkv, c->hidden);
+    }
+    op_rope_append(e, l, r);
+    op_attention(e, l, r, prefill, longest);
+    op_gemm(e, e->x, m->dtype, c->hidden, e->attention, m->layer[l].o, r->count, c->hidden, part[0]);
+    if (c->gemma)
+        op_norm(e, e->x, e->x, m->layer[l].after_attention_norm, r->count);
+}
+
+/* e->x = mlp of e->normed */
+static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
+{
+    const struct model *m = e->m;
+    const struct config *c = &m->c;
+    const char *w = m->layer[l].gate_up;
+    if (e->p.separate) {
+        size_t half = (size_t)c->intermediate * sizeof(uint16_t);
+        op_gemm(e, e->gate_up, m->dtype, 2 * c->intermediate, e->normed, w, r->count, c->intermediate, c->hidden);
+        op_gemm(e, e->gate_up + half, m->dtype, 2 * c->intermediate, e->normed, w + half * (size_t)c->hidden, r->count,
+                c->intermediate, c->hidden);
+    } else {
+        op_gemm(e, e->gate_up, m->dtype, 2 * c->intermediate, e->normed, w, r->count, 2 * c->intermediate, c->hidden);
+    }
+    op_act(e, r->count);
+    op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, r->count, c->hidden, c->intermediate);
+    if (c->gemma)
+        op_norm(e, e->x, e->x, m->layer[l].after_mlp_norm, r->count);
+}
+
+/* e->normed = what lm_head reads. longest: the most keys that a sequence may have. */
+static void all_layers(struct engine *e, const struct rows *r, bool prefill, int64_t longest)
+{
+    const struct model *m = e->m;
+    op_embedding(e, e->residual, r);
+    for (int64_t l = 0; l < m->c.layers; l++) {
+        if (l == 0)
+            op_norm(e, e->normed, e->residual, m->layer[l].attention_norm, r->count);
+        else
+            op_add_norm(e, e->normed, e->residual, e->x, m->layer[l].attention_norm, r->count);
+        attention_block(e, l, r, prefill, longest);
+        op_add_norm(e, e->normed, e->residual, e->x, m->layer[l].mlp_norm, r->count);
+        mlp_block(e, l, r);
+    }
+    op_add_norm(e, e->normed, e->residual, e->x, m->norm, r->count);
+}
+
+/* logits[row..] of rows of e->normed from `from` on, and the tokens that they choose. */
+static void head(struct engine *e, int64_t from, int64_t row, int64_t rows, const int64_t *draws)
+{
+    const struct config *c = &e->m->c;
+    op_gemm(e, e->logits + row * c->vocab, RFG_F32, c->vocab, e->normed + (size_t)(from * c->hidden) * sizeof(uint16_t),
+            e->m->head, rows, c->vocab, c->hidden);
+    op_sample(e, row, rows, draws);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------
+ */
+
+/* An image's parts: slots and draws (64-bit) first, the table, which changes seldom, last. Its bytes. */
+static size_t place_rows(struct rows *r, char *image, int64_t count, int64_t sequences, int64_t columns, bool tokens)
+{
+    size_t at = 2 * (size_t)count * sizeof(int64_t), n = (size_t)count * sizeof(int32_t);
+    *r = (struct rows){ .count = count, .sequences = sequences, .slots = (int64_t *)image };
+    r->draws = r->slots + count;
+    r->positions = (int32_t *)(image + at);
+    r->lens = (int32_t *)(image + (at += n));
+    at += (size_t)sequences * sizeof(int32_t);
+    if (tokens) {
+        r->tokens = (int32_t *)(image + at);
+        at += n;
+    }
+    r->table = (int32_t *)(image + at);
+    r->head_bytes = at;
+    r->bytes = at + (size_t)(sequences * columns) * sizeof(int32_t);
+    return r->bytes;
+}
+
+/* Device memory: called once to know how much, and once to give it out. */
+static void lay_out(struct engine *e, struct arena *a)
+{
+    const struct config *c = &e->m->c;
+    int64_t batch = e->p.batch, columns = e->cache.per_sequence;
+    size_t rows = (size_t)(batch > e->p.chunk ? batch : e->p.chunk) * sizeof(uint16_t);
+    size_t hidden = rows * (size_t)c->hidden, ints = (size_t)batch * sizeof(int32_t);
+    struct rows unplaced;
+    char *image = arena_take(a, place_rows(&unplaced, (char *)e, batch, batch, columns, false));
+    if (image)
+        place_rows(&e->decode, image, batch, batch, columns, false);
+    image = arena_take(a, place_rows(&unplaced, (char *)e, e->p.chunk, 1, columns, true));
+    if (image)
+        place_rows(&e->chunk, image, e->p.chunk, 1, columns, true);
+    e->next = e->decode.tokens = arena_take(a, ints);
+    e->x = arena_take(a, hidden);
+    e->residual = arena_take(a, hidden);
+    e->normed = arena_take(a, hidden);
+    e->qkv = arena_take(a, rows * (size_t)e->m->qkv);
+    e->attention = arena_take(a, rows * (size_t)(c->heads * c->head_dim));
+    e->gate_up = arena_take(a, rows * (size_t)(2 * c->intermediate));
+    e->act = arena_take(a, rows * (size_t)c->intermediate);
+    e->logits = arena_take(a, (size_t)(batch * c->vocab) * sizeof(float));
+    e->temperature = arena_take(a, ints);
+    e->top_p = arena_take(a, ints);
+    e->top_k = arena_take(a, ints);
+    e->seed = arena_take(a, 2 * ints);
+}
+
+void engine_seed(struct engine *e, int64_t row, uint64_t seed)
+{
+    CHECK(rfg_device_copy(e->ctx, e->seed + row, &seed, sizeof(seed), RFG_HOST_TO_DEVICE, e->stream));
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+}
+
+/* All rows draw alike; an engine's requests would bring values of their own. */
+static void set_sampling(struct engine *e)
+{
+    const struct sampling *s = &e->p.sampling;
+    float temperature = (float)s->temperature, top_p = (float)s->top_p;
+    int32_t top_k = (int32_t)s->top_k;
+    for (int64_t b = 0; b < e->p.batch; b++) {
+        CHECK(rfg_device_copy(e->ctx, e->temperature + b, &temperature, 4, RFG_HOST_TO_DEVICE, e->stream));
+        CHECK(rfg_device_copy(e->ctx, e->top_p + b, &top_p, 4, RFG_HOST_TO_DEVICE, e->stream));
+        CHECK(rfg_device_copy(e->ctx, e->top_k + b, &top_k, 4, RFG_HOST_TO_DEVICE, e->stream));
+    }
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+}
+
+struct engine *engine_create(rfg_context *ctx, const struct model *m, const struct engine_params *p)
+{
+    struct engine *e = allocate(1, sizeof(*e));
+    e->ctx = ctx;
+    e->m = m;
+    e->p = *p;
+    CHECK(rfg_stream_create(ctx, &e->stream));
+    CHECK(rfg_prepare_stream(ctx, e->stream));
+    cache_create(&e->cache, ctx, m, p->batch, p->context);
+    struct arena a = { 0 };
+    lay_out(e, &a);
+    e->bytes = a.used;
+    CHECK(rfg_device_alloc(ctx, &e->memory, e->bytes));
+    a = (struct arena){ e->memory, 0 };
+    lay_out(e, &a);
+    CHECK(rfg_device_memset(ctx, e->memory, 0, e->bytes, e->stream));
+    CHECK(rfg_device_memset(ctx, e->cache.memory, 0, e->cache.bytes, e->stream));
+
+    e->host = allocate(1, IMAGES * (e->decode.bytes + 8) + e->chunk.bytes + 8);
+    char *at = e->host;
+    for (int i = 0; i < IMAGES; i++, at += (e->decode.bytes + 7) / 8 * 8) {
+        place_rows(&e->decode_host[i], at, p->batch, p->batch, e->cache.per_sequence, false);
+        for (int64_t b = 0; b < p->batch; b++)
+            e->decode_host[i].slots[b] = -1; /* nobody is there */
+    }
+    place_rows(&e->chunk_host, at, p->chunk, 1, e->cache.per_sequence, true);
+    e->next_host = allocate((size_t)p->batch, sizeof(*e->next_host));
+    e->table_changed = true;
+    set_sampling(e);
+    return e;
+}
+
+void engine_destroy(struct engine **e)
+{
+    rfg_context *ctx = (*e)->ctx;
+    CHECK(rfg_stream_sync(ctx, (*e)->stream));
+    CHECK(rfg_graph_destroy(ctx, &(*e)->graph));
+    CHECK(rfg_stream_destroy(ctx, &(*e)->stream));
+    CHECK(rfg_device_free(ctx, (*e)->memory));
+    cache_destroy(&(*e)->cache, ctx);
+    free((*e)->host);
+    free((*e)->next_host);
+    free(*e);
+    *e = NULL;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------------------
+ */
+
+void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_t count, int64_t first, bool last,
+                    const int32_t *table)
+{
+    struct rows *host = &e->chunk_host, *device = &e->chunk;
+    CHECK(rfg_stream_sync(e->ctx, e->stream)); /* the image's last copy has ended */
+    memcpy(host->tokens, tokens, (size_t)count * sizeof(*tokens));
+    memcpy(host->table, table, (size_t)e->cache.per_sequence * sizeof(*table));
+    for (int64_t i = 0; i < count; i++) {
+        host->positions[i] = (int32_t)(first + i);
+        host->draws[i] = first + i + 1;
+        host->slots[i] = cache_slot(table, first + i);
+    }
+    host->lens[0] = (int32_t)(first + count);
+    CHECK(rfg_device_copy(e->ctx, device->slots, host->slots, host->bytes, RFG_HOST_TO_DEVICE, e->stream));
+    device->count = count;
+    all_layers(e, device, true, first + count);
+    if (last)
+        head(e, count - 1, row, 1, device->draws + count - 1);
+}
+
+struct rows *engine_next_rows(struct engine *e)
+{
+    const struct rows *was = &e->decode_host[e->image];
+    e->image = (e->image + 1) % IMAGES;
+    if (e->image == 0)
+        CHECK(rfg_stream_sync(e->ctx, e->stream)); /* their copies have ended */
+    struct rows *r = &e->decode_host[e->image];
+    memcpy(r->slots, was->slots, was->bytes);
+    return r;
+}
+
+static void decode_kernels(struct engine *e)
+{
+    all_layers(e, &e->decode, false, 0);
+    head(e, 0, 0, e->decode.count, e->decode.draws);
+}
+
+void engine_decode(struct engine *e)
+{
+    const struct rows *r = &e->decode_host[e->image];
+    for (int64_t i = 0; i < r->count; i++)
+        r->draws[i] = r->positions[i] + 1;
+    CHECK(rfg_device_copy(e->ctx, e->decode.slots, r->slots, e->table_changed ? r->bytes : r->head_bytes,
+                          RFG_HOST_TO_DEVICE, e->stream));
+    e->table_changed = false;
+    if (e->graph)
+        CHECK(rfg_graph_replay(e->ctx, e->graph, e->stream));
+    else
+        decode_kernels(e);
+}
+
+void engine_capture(struct engine *e)
+{
+    CHECK(rfg_graph_destroy(e->ctx, &e->graph));
+    CHECK(rfg_stream_begin_capture(e->ctx, e->stream));
+    decode_kernels(e);
+    CHECK(rfg_stream_end_capture(e->ctx, e->stream, &e->graph));
+}
+
+const int32_t *engine_tokens(struct engine *e)
+{
+    size_t bytes = (size_t)e->p.batch * sizeof(*e->next);
+    CHECK(rfg_device_copy(e->ctx, e->next_host, e->next, bytes, RFG_DEVICE_TO_HOST, e->stream));
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+    return e->next_host;
+}
+
+void engine_logits(struct engine *e, int64_t row, float *to)
+{
+    int64_t n = e->m->c.vocab;
+    CHECK(rfg_device_copy(e->ctx, to, e->logits + row * n, (size_t)n * sizeof(*to), RFG_DEVICE_TO_HOST, e->stream));
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+}

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * examples/decoder: tiny models of each family, in files that the test writes, against the same model in double, in
+ * plain loops, without a cache. What the program says of bad input. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "decoder_model.h"
+#include "examples/decoder/decoder.h"
+#include "tests/program.h"
+#include "tests/suite.h"
+
+/* $RFG_TEST_DEVICES, one after the other; cpu. */
+static const char *device(int i)
+{
+    static char list[512], *at[8];
+    const char *env = getenv("RFG_TEST_DEVICES");
+    int n = 0;
+    snprintf(list, sizeof(list), "%s", env && *env ? env : "cpu");
+    for (char *s = strtok(list, ","); s && n < 8; s = strtok(NULL, ","))
+        at[n++] = s;
+    return i < n ? at[i] : NULL;
+}
+
+struct rig {
+    rfg_context *ctx;
+    struct model *m;
+};
+
+static struct rig open_rig(const char *name, const char *folder, int64_t context)
+{
+    struct rig r;
+    struct config c;
+    config_read(&c, folder);
+    struct weights *w = weights_open(folder);
+    rfg_context_params p = { .device = name };
+    ck_assert_msg(rfg_context_create(&r.ctx, &p) == RFG_OK, "%s: %s", name, rfg_last_error());
+    r.m = model_create(r.ctx, &c, w, context);
+    weights_close(w);
+    return r;
+}
+
+static void close_rig(struct rig *r)
+{
+    model_destroy(r->ctx, &r->m);
+    rfg_context_destroy(&r->ctx);
+}
+
+static const int32_t words[] = { 3, 77, 12, 200, 5, 5, 131, 90, 41, 8, 255, 0, 17, 66, 123, 9, 31, 240, 2, 54 };
+enum { WORDS = sizeof(words) / sizeof(words[0]), CONTEXT = 40, ROW = 1, COLUMNS = (CONTEXT + PAGE - 1) / PAGE };
+
+/* ---- against the reference ------------------------------------------------------------------------------------------
+ */
+
+/* Ten roundings a layer to the model's dtype, each off by up to half an ulp relative to what it rounds, that add up at
+ * random; three times that, since what is rounded is not all of the same size. Found: a third of it. */
+static double allowed(const struct tiny *t)
+{
+    return 3 * (t->f16 ? 0x1p-12 : 0x1p-9) * sqrt(10.0 * t->layers);
+}
+
+static void expect_logits(const struct tiny *t, const char *what, int64_t at, const float *got, const double *want)
+{
+    double d = 0, all = 0;
+    for (int i = 0; i < TINY_VOCAB; i++) {
+        d += (got[i] - want[i]) * (got[i] - want[i]);
+        all += want[i] * want[i];
+    }
+    ck_assert_msg(sqrt(d / all) <= allowed(t),
+                  "%s %s, token %d: rms of the difference is %.4g of the logits': %.4g allowed", t->name, what, (int)at,
+                  sqrt(d / all), allowed(t));
+}
+
+/* Sets the next decode step to one token of the sequence in row ROW; nobody is in the others. */
+static void set_rows(struct engine *e, const int32_t *table, int64_t keys, int32_t token)
+{
+    struct rows *r = engine_next_rows(e);
+    memcpy(r->table + ROW * COLUMNS, table, COLUMNS * sizeof(*table));
+    e->table_changed = true;
+    r->slots[ROW] = cache_slot(table, keys);
+    r->positions[ROW] = (int32_t)keys;
+    r->lens[ROW] = (int32_t)keys + 1;
+    CHECK(rfg_device_copy(e->ctx, e->next + ROW, &token, sizeof(token), RFG_HOST_TO_DEVICE, e->stream));
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+}
+
+/* Prompts through the layers in chunks, then token by token; with all the ways a step can be made. */
+START_TEST(like_the_reference)
+{
+    const struct tiny *t = &tiny_models[_i];
+    static double want[WORDS][TINY_VOCAB];
+    float got[TINY_VOCAB];
+    tiny_write(t, "model");
+    tiny_reference(t, words, WORDS, &want[0][0]);
+    const char *name;
+    for (int d = 0; (name = device(d)); d++) {
+        struct rig r = open_rig(name, "model", CONTEXT);
+        for (int way = 0; way < (strcmp(name, "cpu") ? 2 : 4); way++) {
+            struct engine_params p = { .batch = 3,
+                                       .context = CONTEXT,
+                                       .chunk = way % 2 ? 8 : 32,
+                                       .separate = way == 1 || way == 2,
+                                       .unfused = way == 1 || way == 2 };
+            struct engine *e = engine_create(r.ctx, r.m, &p);
+            int32_t table[COLUMNS], gap[COLUMNS];
+            ck_assert(cache_take(&e->cache, gap, PAGE)); /* so that blocks aren't those of the row */
+            ck_assert(cache_take(&e->cache, table, CONTEXT));
+            int64_t prompt = 13, at = 0;
+            for (int64_t n; at < prompt; at += n) {
+                n = prompt - at < p.chunk ? prompt - at : p.chunk;
+                engine_prefill(e, ROW, words + at, n, at, at + n == prompt, table);
+            }
+            engine_logits(e, ROW, got);
+            expect_logits(t, "prefill", prompt - 1, got, want[prompt - 1]);
+            int best = 0;
+            for (int i = 0; i < TINY_VOCAB; i++)
+                best = got[i] > got[best] ? i : best;
+            ck_assert_int_eq(engine_tokens(e)[ROW], best);
+            for (; at < WORDS; at++) {
+                set_rows(e, table, at, words[at]);
+                engine_decode(e);
+                engine_logits(e, ROW, got);
+                expect_logits(t, "decode", at, got, want[at]);
+            }
+            engine_destroy(&e);
+        }
+        close_rig(&r);
+    }
+}
+END_TEST
+
+/* A replay has the bits of the step called kernel by kernel, at lengths and pages that the capture never saw. */
+START_TEST(graph_is_the_step)
+{
+    enum { STEPS = 4 };
+    const struct tiny *t = &tiny_models[_i];
+    static float eager[STEPS][TINY_VOCAB];
+    float got[TINY_VOCAB];
+    tiny_write(t, "model");
+    const char *name;
+    for (int d = 0; (name = device(d)); d++) {
+        struct rig r = open_rig(name, "model", CONTEXT);
+        struct engine_params p = { .batch = 2, .context = CONTEXT, .chunk = 32 };
+        struct engine *e = engine_create(r.ctx, r.m, &p);
+        int32_t tables[2][COLUMNS];
+        for (int captured = 0; captured < 2; captured++) { /* the second time in other blocks */
+            ck_assert(cache_take(&e->cache, tables[captured], CONTEXT));
+            engine_prefill(e, ROW, words, 14, 0, true, tables[captured]);
+            for (int i = 0; i < STEPS; i++) { /* 14 to 18 keys: a block more on the way */
+                set_rows(e, tables[captured], 14 + i, words[14 + i]);
+                engine_decode(e);
+                engine_logits(e, ROW, captured ? got : eager[i]);
+                ck_assert_msg(!captured || !memcmp(got, eager[i], sizeof(got)), "%s on %s: replay %d has other bits",
+                              t->name, name, i);
+            }
+            if (!captured) { /* another sequence takes the blocks: who still reads them, reads that */
+                engine_prefill(e, ROW, words + 1, 18, 0, true, tables[0]);
+                engine_capture(e);
+            }
+        }
+        engine_destroy(&e);
+        close_rig(&r);
+    }
+}
+END_TEST
+
+/* ---- the continuous batch --------------------------------------------------------------------------------------- */
+
+struct taken {
+    int32_t tokens[8][CONTEXT];
+    int count[8];
+};
+
+static void take(void *user, size_t request, int32_t token)
+{
+    struct taken *t = user;
+    t->tokens[request][t->count[request]++] = token;
+}
+
+/* Five requests of all lengths through two rows, against each of them alone: drawn tokens too. */
+START_TEST(beside_others_as_alone)
+{
+    tiny_write(&tiny_models[0], "model");
+    struct rig r = open_rig("cpu", "model", CONTEXT);
+    struct engine_params p = { .batch = 2, .context = CONTEXT, .chunk = 4 };
+    if (_i)
+        p.sampling = (struct sampling){ .temperature = 1, .top_k = 40, .top_p = 0.95 };
+    const struct request requests[] = { { words, 9, 12, 1 },
+                                        { words + 4, 2, 3, 2 },
+                                        { words + 1, 15, 1, 3 },
+                                        { words + 7, 1, 20, 4 },
+                                        { words, 5, 8, 5 } };
+    enum { N = sizeof(requests) / sizeof(requests[0]) };
+    struct taken all = { 0 }, again = { 0 };
+    struct times t;
+    struct engine *e = engine_create(r.ctx, r.m, &p);
+    generate(e, requests, N, true, take, &all, &t);
+    ck_assert_uint_eq(t.firsts, N);
+    ck_assert_int_eq(t.tokens, 12 + 3 + 1 + 20 + 8);
+    ck_assert_int_eq(e->cache.free_count, e->cache.blocks);
+    times_free(&t);
+    generate(e, requests, N, true, take, &again, NULL);
+    engine_destroy(&e);
+    for (int i = 0; i < N; i++) {
+        struct taken alone = { 0 };
+        e = engine_create(r.ctx, r.m, &p);
+        generate(e, &requests[i], 1, false, take, &alone, NULL);
+        engine_destroy(&e);
+        ck_assert_int_eq(all.count[i], requests[i].tokens);
+        ck_assert_int_eq(alone.count[0], all.count[i]);
+        ck_assert_mem_eq(all.tokens[i], alone.tokens[0], (size_t)all.count[i] * sizeof(int32_t));
+        ck_assert_mem_eq(all.tokens[i], again.tokens[i], (size_t)all.count[i] * sizeof(int32_t));
+    }
+    close_rig(&r);
+}
+END_TEST
+
+/* Each token of a sequence is another draw. At this temperature all tokens are about as likely, so that a draw's number
+ * is the place of its token among the logits. */
+START_TEST(draws_differ)
+{
+    enum { DRAWS = 8 };
+    float logits[TINY_VOCAB];
+    int least = TINY_VOCAB, most = 0;
+    tiny_write(&tiny_models[0], "model");
+    struct rig r = open_rig("cpu", "model", CONTEXT);
+    struct engine_params p = {
+        .batch = 2, .context = CONTEXT, .chunk = 32, .sampling = { .temperature = 1000, .top_p = 1 }
+    };
+    struct engine *e = engine_create(r.ctx, r.m, &p);
+    int32_t table[COLUMNS];
+    ck_assert(cache_take(&e->cache, table, CONTEXT));
+    engine_seed(e, ROW, 7);
+    engine_prefill(e, ROW, words, 5, 0, true, table);
+    for (int i = 0; i < DRAWS; i++) {
+        int32_t token = engine_tokens(e)[ROW];
+        int place = 0;
+        engine_logits(e, ROW, logits);
+        for (int n = 0; n < TINY_VOCAB; n++)
+            place += logits[n] > logits[token];
+        if (i > 0) { /* of decode steps */
+            least = place < least ? place : least;
+            most = place > most ? place : most;
+        }
+        set_rows(e, table, 5 + i, token);
+        engine_decode(e);
+    }
+    ck_assert_int_gt(most - least, TINY_VOCAB / 4);
+    engine_destroy(&e);
+    close_rig(&r);
+}
+END_TEST
+
+/* A model that ends after its first token, which is not given out. */
+START_TEST(ends_itself)
+{
+    struct tiny t = tiny_models[0];
+    tiny_write(&t, "model");
+    struct rig r = open_rig("cpu", "model", CONTEXT);
+    struct engine_params p = { .batch = 1, .context = CONTEXT, .chunk = 8 };
+    struct engine *e = engine_create(r.ctx, r.m, &p);
+    struct request q = { words, 6, 5, 1 };
+    struct taken free_run = { 0 }, ended = { 0 };
+    generate(e, &q, 1, false, take, &free_run, NULL);
+    r.m->c.eos[0] = free_run.tokens[0][2];
+    r.m->c.eos_count = 1;
+    int first = 0;
+    while (free_run.tokens[0][first] != free_run.tokens[0][2])
+        first++;
+    generate(e, &q, 1, false, take, &ended, NULL);
+    ck_assert_int_eq(ended.count[0], first);
+    engine_destroy(&e);
+    close_rig(&r);
+}
+END_TEST
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+static void logits_of(const char *folder, float *to)
+{
+    struct rig r = open_rig("cpu", folder, CONTEXT);
+    struct engine_params p = { .batch = 2, .context = CONTEXT, .chunk = 32 };
+    struct engine *e = engine_create(r.ctx, r.m, &p);
+    int32_t table[COLUMNS];
+    ck_assert(cache_take(&e->cache, table, CONTEXT));
+    engine_prefill(e, ROW, words, WORDS, 0, true, table);
+    engine_logits(e, ROW, to);
+    engine_destroy(&e);
+    close_rig(&r);
+}
+
+START_TEST(files_of_all_kinds)
+{
+    float one[TINY_VOCAB], other[TINY_VOCAB];
+    struct tiny t = tiny_models[1];
+    tiny_write(&t, "one");
+    logits_of("one", one);
+    t.shards = 3;
+    tiny_write(&t, "sharded");
+    logits_of("sharded", other);
+    ck_assert_mem_eq(one, other, sizeof(one));
+    t = tiny_models[1];
+    t.f32 = true; /* numbers that bf16 rounds to the same */
+    tiny_write(&t, "f32");
+    logits_of("f32", other);
+    ck_assert_mem_eq(one, other, sizeof(one));
+}
+END_TEST
+
+/* Numbers that another program made by docs/decoder.md's formula; the same whole and in pieces, by any threads. */
+START_TEST(random_numbers)
+{
+    enum { N = 1000004 };
+    static uint16_t whole[N], piece[N];
+    static const struct {
+        int at;
+        uint16_t value;
+    } known[] = {
+        { 0, 0x3f8c }, { 1, 0x3f7f }, { 2, 0x3f88 }, { 3, 0x3f69 }, { 1000001, 0x3f83 }, { 1000002, 0x3f67 }
+    };
+    struct weights *w = weights_random(7);
+    weights_get(w, "model.norm.weight", N, 0, 1, 0.1, 0, N, whole);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        ck_assert_uint_eq(whole[known[i].at], known[i].value);
+    for (int at = 0, n; at < N; at += n) {
+        n = N - at < 333332 ? N - at : 333332;
+        weights_get(w, "model.norm.weight", N, 0, 1, 0.1, at, n, piece + at);
+    }
+    ck_assert_mem_eq(whole, piece, sizeof(whole));
+    weights_close(w);
+}
+END_TEST
+
+/* ---- bad input -------------------------------------------------------------------------------------------------- */
+
+/* The program must say one line with `says` in it, print nothing, write nothing, and exit with 1. */
+static void refused(const char *says, const char *args)
+{
+    int code = run_program("rfg-decoder", "%s --json times.json", args);
+    ck_assert_msg(code == 1, "%s: exit code %d, '%s'", args, code, err);
+    PRINTS(err, says);
+    ck_assert_msg(!strncmp(err, "decoder: ", 9) && strchr(err, '\n') == err + strlen(err) - 1, "'%s': one line", err);
+    ck_assert_str_eq(out, "");
+    ck_assert_msg(access("times.json", F_OK) != 0, "%s: wrote its --json", args);
+}
+
+static void edit(const char *file, const char *from, const char *to)
+{
+    char command[512];
+    snprintf(command, sizeof(command), "sed -i 's/%s/%s/' %s", from, to, file);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(bad_files)
+{
+    const char *run = "--model model --device cpu --ids 1,2,3 --tokens 2";
+    struct tiny t = tiny_models[0];
+    tiny_write(&t, "model");
+    ck_assert_msg(run_program("rfg-decoder", "%s", run) == 0, "%s", err);
+    static const int64_t cuts[] = { 5, 100, -1, -30000 };
+    static const char *const says[] = { "has 5 bytes", "it is truncated, or no safetensors file", "truncated",
+                                        "truncated" };
+    for (int i = 0; i < 4; i++) {
+        int64_t bytes = tiny_write(&t, "model");
+        ck_assert_int_eq(truncate("model/model.safetensors", cuts[i] > 0 ? cuts[i] : bytes + cuts[i]), 0);
+        refused(says[i], run);
+    }
+    tiny_write(&t, "model");
+    edit("model/model.safetensors", "\"F16\"", "\"I16\"");
+    refused("must be BF16, F16 or F32", run);
+    tiny_write(&t, "model");
+    ck_assert_int_eq(unlink("model/model.safetensors"), 0);
+    refused("model/model.safetensors: No such file", run);
+
+    t.hidden_of_norm = 80;
+    tiny_write(&t, "model");
+    refused("'model.norm.weight' has shape [80]: config.json asks for [64]", run);
+    t = tiny_models[0];
+    t.without = "model.layers.1.mlp.up_proj.weight";
+    tiny_write(&t, "model");
+    refused("'model.layers.1.mlp.up_proj.weight' is in none of the files", run);
+    t = tiny_models[0];
+    t.also = "model.layers.0.self_attn.q_proj.bias";
+    tiny_write(&t, "model");
+    refused("'model.layers.0.self_attn.q_proj.bias': the model has no such part", run);
+    t = tiny_models[0];
+    t.shards = 2;
+    tiny_write(&t, "sharded");
+    edit("sharded/model.safetensors.index.json", "part0", "part1");
+    refused("and isn't", "--model sharded --device cpu --ids 1 --tokens 2");
+    edit("sharded/model.safetensors.index.json", "part1", "..\\/part1");
+    refused("must be the name of one in this folder", "--model sharded --device cpu --ids 1 --tokens 2");
+}
+END_TEST
+
+START_TEST(bad_config)
+{
+    const char *run = "--model model --device cpu --ids 1,2,3 --tokens 2";
+    const struct tiny *t = &tiny_models[2];
+    static const struct {
+        const char *from, *to, *says;
+    } edits[] = {
+        { "\"hidden_size\"", "\"hidden\"", "model/config.json: the key 'hidden_size' is missing" },
+        { "\"rope_theta\"", "\"theta\"", "the key 'rope_theta' is missing" },
+        { "\"query_pre_attn_scalar\"", "\"scalar\"", "the key 'query_pre_attn_scalar' is missing" },
+        { "\"vocab_size\": 256", "\"vocab_size\": \"256\"", "'vocab_size' must be an integer" },
+        { "\"head_dim\": 64", "\"head_dim\": 72", "'head_dim' is 72: must be 64, 96, 128 or 256" },
+        { "\"num_key_value_heads\": 1", "\"num_key_value_heads\": 3", "must be a multiple of" },
+        { "Gemma3ForCausalLM", "GPT2LMHeadModel", "'architectures' is 'GPT2LMHeadModel'" },
+        { "gelu_pytorch_tanh", "swish", "'hidden_activation' is 'swish'" },
+        { "\"sliding_attention\"", "\"local\"", "must say sliding_attention or full_attention" },
+        { "\"linear\"", "\"dynamic\"", "type is 'dynamic'" },
+        { "}$", "", "config.json:" },
+        { "\"intermediate_size\": 96", "\"intermediate_size\": 104", "config.json asks for [104, 64]" },
+    };
+    for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
+        tiny_write(t, "model");
+        edit("model/config.json", edits[i].from, edits[i].to);
+        refused(edits[i].says, run);
+    }
+}
+END_TEST
+
+START_TEST(bad_options)
+{
+    tiny_write(&tiny_models[1], "model");
+    refused("prompt 0: its 9 tokens and 128 to generate are more than the cache holds of a sequence: 64 (--context)",
+            "--model model --device cpu --ids 1,2,3,4,5,6,7,8,9 --context 64");
+    refused("the model has 64 positions", "--model model --device cpu --ids 1 --context 65");
+    refused("its token 1 is 256: the vocabulary has 256", "--model model --device cpu --ids 1,256 --tokens 1");
+    refused("must be token ids between commas", "--model model --device cpu --ids 1,x");
+    refused("--tokens '0': must be an integer from 1", "--model model --ids 1 --tokens 0");
+    refused("--top-p '2': must be a number from 0 to 1", "--model model --ids 1 --top-p 2");
+    refused("the model's tokens aren't bytes", "--model model --device cpu --prompt hello");
+    refused("there is no --prompt and no --ids", "--model model");
+    refused("one of --model DIR and --random NAME", "--ids 1");
+    refused("--random 'large': must be", "--random large --ids 1");
+    refused("'rest': no such argument", "--random small rest");
+    refused("must be cpu or one of", "--random small --device cpu:7 --ids 1");
+    refused("need --context ", "--random small --device cpu --ladder --context 100");
+}
+END_TEST
+
+/* ---- the program ------------------------------------------------------------------------------------------------ */
+
+START_TEST(prints_tokens)
+{
+    tiny_write(&tiny_models[1], "model");
+    ck_assert_int_eq(run_program("rfg-decoder", "--model model --device cpu --ids 1,2,3 --tokens 5"), 0);
+    int commas = 0;
+    for (const char *c = out; *c; c++)
+        commas += *c == ',';
+    ck_assert_int_eq(commas, 4);
+    PRINTS(err, "5 tokens in ");
+    char first[256];
+    snprintf(first, sizeof(first), "%s", out);
+    ck_assert_int_eq(run_program("rfg-decoder", "--model model --device cpu --ids 1,2,3 --tokens 5 --no-graph"), 0);
+    ck_assert_str_eq(out, first);
+    ck_assert_int_eq(
+        run_program("rfg-decoder", "--random small --device cpu --prompt He --prompt She --tokens 4 --json t.json"), 0);
+    PRINTS(out, "[0] ");
+    PRINTS(out, "\n[1] ");
+    ck_assert_int_eq(access("t.json", F_OK), 0);
+}
+END_TEST
+
+START_TEST(ladder_and_baseline)
+{
+    const char *run = "--random small --device cpu --ladder --batch 2 --prompt-tokens 20 --steps 2 --context 64";
+    ck_assert_msg(run_program("rfg-decoder", "%s --save-baseline base.json", run) == 0, "%s", err);
+    static const char *const rungs[] = { "portable kernels",         "tuned kernels",
+                                         "captured graph",           "joined projections",
+                                         "fused norm, rope, append", "launch overlap" };
+    for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]); i++)
+        PRINTS(out, rungs[i]);
+    PRINTS(out, "TTFT of 20 tokens");
+    PRINTS(out, "at copy speed");
+    edit("base.json", "\"ms\": [0-9.e-]*", "\"ms\": 100000.0");
+    ck_assert_msg(run_program("rfg-decoder", "%s --baseline base.json", run) == 0, "%s", out);
+    edit("base.json", "\"ms\": 100000.0", "\"ms\": 0.001");
+    ck_assert_int_eq(run_program("rfg-decoder", "%s --baseline base.json", run), 1);
+    PRINTS(out, "SLOWER");
+    edit("base.json", "\"batch\": 2", "\"batch\": 3");
+    ck_assert_int_eq(run_program("rfg-decoder", "%s --baseline base.json", run), 1);
+    PRINTS(err, "is of another batch");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("decoder");
+    const struct {
+        const char *name;
+        const TTest *test;
+        int n;
+    } cases[] = { { "reference", like_the_reference, TINY_MODELS },
+                  { "graph", graph_is_the_step, TINY_MODELS },
+                  { "batch", beside_others_as_alone, 2 },
+                  { "draws", draws_differ, 1 },
+                  { "end", ends_itself, 1 },
+                  { "files", files_of_all_kinds, 1 },
+                  { "random", random_numbers, 1 },
+                  { "bad_files", bad_files, 1 },
+                  { "bad_config", bad_config, 1 },
+                  { "bad_options", bad_options, 1 },
+                  { "program", prints_tokens, 1 },
+                  { "ladder", ladder_and_baseline, 1 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        TCase *c = tcase_create(cases[i].name);
+        tcase_add_checked_fixture(c, program_setup, program_teardown);
+        tcase_add_loop_test(c, cases[i].test, 0, cases[i].n);
+        tcase_set_timeout(c, 120);
+        suite_add_tcase(s, c);
+    }
+    return run_suite(s);
+}

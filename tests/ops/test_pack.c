@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_pack_qkv(), rfg_pack_gate_up(): where each row goes, on the cpu, an emulated GPU and $RFG_TEST_DEVICES; what is
+ * refused, with nothing written. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rfg/rfg.h"
+#include "tests/program.h"
+#include "tests/suite.h"
+
+enum { K = 64, APART = 80, MOST = 160 * APART };
+
+static rfg_context *ctx;
+static uint16_t *device, *host;
+
+static void open_device(const char *name)
+{
+    rfg_context_params p = { .device = name, .user_db = "", .system_db = "", .cache_dir = "" };
+    ck_assert_msg(rfg_context_create(&ctx, &p) == RFG_OK, "%s: %s", name, rfg_last_error());
+    ck_assert_int_eq(rfg_device_alloc(ctx, (void **)&device, 3 * MOST * sizeof(*device)), RFG_OK);
+    host = calloc(3 * MOST, sizeof(*host));
+    ck_assert_ptr_nonnull(host);
+    for (int i = MOST; i < 3 * MOST; i++)
+        host[i] = (uint16_t)(i * 40503 + 7); /* any bits, NaNs too */
+    ck_assert_int_eq(rfg_device_copy(ctx, device, host, 3 * MOST * sizeof(*host), RFG_HOST_TO_DEVICE, NULL), RFG_OK);
+}
+
+static void fetch(void)
+{
+    ck_assert_int_eq(rfg_device_copy(ctx, host, device, MOST * sizeof(*host), RFG_DEVICE_TO_HOST, NULL), RFG_OK);
+    ck_assert_int_eq(rfg_stream_sync(ctx, NULL), RFG_OK);
+}
+
+static void close_device(void)
+{
+    ck_assert_int_eq(rfg_device_free(ctx, device), RFG_OK);
+    rfg_context_destroy(&ctx);
+    free(host);
+}
+
+/* Sources lie behind dst's place, one after the other; ld elements from row to row. */
+static rfg_tensor source(int first_row, int rows, int64_t ld)
+{
+    return rfg_tensor_2d(device + MOST + first_row * ld, RFG_BF16, rows, K, ld);
+}
+
+static void expect_row(const uint16_t *row, int source_row, int64_t ld, const char *what)
+{
+    ck_assert_msg(!memcmp(row, host + MOST + source_row * ld, K * sizeof(*row)), "%s: source's row %d", what,
+                  source_row);
+}
+
+static const char *const devices[] = { "cpu", "emu:gfx942:4" };
+
+START_TEST(joins_rows)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        int64_t ld = apart ? APART : K;
+        open_device(devices[_i]);
+        rfg_tensor q = source(0, 48, ld), k = source(48, 16, ld), v = source(64, 16, ld);
+        rfg_tensor dst = rfg_tensor_2d(device, RFG_BF16, 80, K, ld);
+        ck_assert_msg(rfg_pack_qkv(ctx, &dst, &q, &k, &v, NULL) == RFG_OK, "%s", rfg_last_error());
+        fetch();
+        for (int r = 0; r < 80; r++) {
+            expect_row(host + r * ld, r, ld, "qkv");
+            for (int c = K; apart && c < APART; c++)
+                ck_assert_uint_eq(host[r * ld + c], 0); /* between rows */
+        }
+        ck_assert_uint_eq(host[80 * ld], 0);
+        rfg_tensor gate = source(0, 40, ld), up = source(40, 40, ld);
+        for (int interleaved = 0; interleaved < 2; interleaved++) {
+            ck_assert_msg(rfg_pack_gate_up(ctx, &dst, &gate, &up, interleaved, NULL) == RFG_OK, "%s", rfg_last_error());
+            fetch();
+            for (int r = 0; r < 80; r++)
+                expect_row(host + r * ld, interleaved ? r / 2 + r % 2 * 40 : r, ld, "gate and up");
+        }
+        close_device();
+    }
+}
+END_TEST
+
+/* As prepacking what was joined. */
+START_TEST(joins_prepacked)
+{
+    static uint16_t want[80 * K];
+    open_device(devices[_i]);
+    rfg_tensor q = source(0, 48, APART), k = source(48, 16, APART), v = source(64, 16, APART),
+               all = source(0, 80, APART);
+    rfg_tensor dst = rfg_tensor_prepacked(device, RFG_BF16, 80, K);
+    ck_assert_msg(rfg_gemm_prepack(ctx, &dst, &all, NULL) == RFG_OK, "%s", rfg_last_error());
+    fetch();
+    memcpy(want, host, sizeof(want));
+    ck_assert_int_eq(rfg_device_memset(ctx, device, 0, sizeof(want), NULL), RFG_OK);
+    ck_assert_msg(rfg_pack_qkv(ctx, &dst, &q, &k, &v, NULL) == RFG_OK, "%s", rfg_last_error());
+    fetch();
+    ck_assert_mem_eq(host, want, sizeof(want));
+    rfg_tensor gate = source(0, 48, APART), up = source(48, 32, APART);
+    ck_assert_int_eq(rfg_device_memset(ctx, device, 0, sizeof(want), NULL), RFG_OK);
+    ck_assert_msg(rfg_pack_gate_up(ctx, &dst, &gate, &up, 0, NULL) == RFG_OK, "%s", rfg_last_error());
+    fetch();
+    ck_assert_mem_eq(host, want, sizeof(want));
+    close_device();
+}
+END_TEST
+
+#define REFUSED(call, says)                                                                                            \
+    do {                                                                                                               \
+        ck_assert_int_eq(call, RFG_ERROR_INVALID_ARGUMENT);                                                            \
+        PRINTS(rfg_last_error(), says);                                                                                \
+    } while (0)
+
+START_TEST(refused)
+{
+    open_device("cpu");
+    rfg_tensor a = source(0, 16, K), b = source(16, 16, K), c = source(32, 16, K), wrong;
+    rfg_tensor dst = rfg_tensor_2d(device, RFG_BF16, 48, K, K), two = rfg_tensor_2d(device, RFG_BF16, 32, K, K);
+    rfg_tensor packed = rfg_tensor_prepacked(device, RFG_BF16, 48, K),
+               packed2 = rfg_tensor_prepacked(device, RFG_BF16, 32, K);
+    REFUSED(rfg_pack_qkv(NULL, &dst, &a, &b, &c, NULL), "rfg_pack_qkv: ctx is NULL");
+    REFUSED(rfg_pack_qkv(ctx, NULL, &a, &b, &c, NULL), "dst is NULL");
+    REFUSED(rfg_pack_qkv(ctx, &dst, NULL, &b, &c, NULL), "q is NULL");
+    REFUSED(rfg_pack_qkv(ctx, &dst, &a, NULL, &c, NULL), "k is NULL");
+    REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, NULL, NULL), "v is NULL");
+    REFUSED(rfg_pack_gate_up(ctx, &two, NULL, &b, 0, NULL), "rfg_pack_gate_up: gate is NULL");
+    REFUSED(rfg_pack_gate_up(ctx, &two, &a, NULL, 0, NULL), "up is NULL");
+    REFUSED(rfg_pack_gate_up(ctx, &dst, &a, &b, 0, NULL), "dst has 48 rows: must have 32");
+    REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, &c, ctx), "stream");
+    wrong = b;
+    wrong.dtype = RFG_F16;
+    REFUSED(rfg_pack_qkv(ctx, &dst, &a, &wrong, &c, NULL), "k f16: must be of one dtype");
+    wrong.dtype = RFG_E4M3;
+    REFUSED(rfg_pack_qkv(ctx, &dst, &a, &wrong, &c, NULL), "k");
+    wrong = b;
+    wrong.shape[1] = K - 1;
+    REFUSED(rfg_pack_gate_up(ctx, &two, &a, &wrong, 0, NULL), "up has 63 columns: must have dst's 64");
+    wrong = b;
+    wrong.data = device + 32 * K - 1;
+    REFUSED(rfg_pack_qkv(ctx, &dst, &a, &b, &wrong, NULL), "overlap");
+    wrong = source(16, 15, K);
+    REFUSED(rfg_pack_qkv(ctx, &packed, &a, &wrong, &c, NULL), "k: N=15: must be a multiple of 16");
+    wrong = b;
+    wrong.data = device + MOST + 1;
+    REFUSED(rfg_pack_qkv(ctx, &packed, &a, &b, &wrong, NULL), "multiples of 16 bytes");
+    wrong = packed;
+    wrong.data = device + 1;
+    REFUSED(rfg_pack_qkv(ctx, &wrong, &a, &b, &c, NULL), "dst is at");
+    REFUSED(rfg_pack_gate_up(ctx, &packed2, &a, &b, 1, NULL), "interleaved is 1 and dst prepacked");
+    wrong = source(0, 20, K);
+    rfg_tensor other = source(20, 12, K);
+    REFUSED(rfg_pack_gate_up(ctx, &two, &wrong, &other, 1, NULL), "must have as many");
+    fetch();
+    for (int i = 0; i < MOST; i++)
+        ck_assert_uint_eq(host[i], 0);
+    close_device();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("pack");
+    TCase *c = tcase_create("pack");
+    tcase_add_loop_test(c, joins_rows, 0, 2);
+    tcase_add_loop_test(c, joins_prepacked, 0, 2);
+    tcase_add_test(c, refused);
+    tcase_set_timeout(c, 60);
+    suite_add_tcase(s, c);
+    return run_suite(s);
+}
