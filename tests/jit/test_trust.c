@@ -720,7 +720,7 @@ static int look_for_getenv(const char *path, const struct stat *st, int kind, st
 
 START_TEST(environment_has_one_door)
 {
-    static const char *const dirs[] = { "base", "dispatch", "ops", "emu", "tuner", "bench" };
+    static const char *const dirs[] = { "base", "dispatch", "ops", "emu", "tuner", "bench", "bindings" };
     const char *source = rfg_env("RFG_SOURCE_ROOT"), *bin = rfg_env("RFG_BINDIR");
     ck_assert_msg(source && bin, "RFG_SOURCE_ROOT and RFG_BINDIR must be set");
     char path[600], cmd[1300];

@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 
-ROOMS = "include base ops dispatch emu tuner bench tests examples".split()
+ROOMS = "include base ops dispatch emu tuner bench tests examples bindings".split()
 MOST_LINES = 800
 MOST_FILE_CYCLES = 2
 MOST_CONDITIONALS = 4  # each says why it is there
@@ -33,6 +33,7 @@ BELOW = {
     "bench": ["include", "base", "ops", "dispatch", "tuner"],
     "tests": ["include", "base", "ops", "dispatch", "emu", "tuner", "bench", "examples"],
     "examples": ["include"],
+    "bindings": ["include"],
 }
 # In ops/ these are for all operators; every other folder is an operator's.
 SHARED_OPS = ["device", "model", "cpu"]

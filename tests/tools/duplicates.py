@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-ROOMS = "include base ops dispatch emu tuner bench tests examples".split()
+ROOMS = "include base ops dispatch emu tuner bench tests examples bindings".split()
 LEAST = 6
 MOST = 10  # passages that may stay
 LIST = "docs/architecture.md"

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""rfg: GPU operators for LLM inference, an autotuner and a dispatcher that remembers. On PyTorch's and NumPy's tensors.
+
+    y = rfg.gemm(x, w)                          # x [M,K], w [N,K]
+    print(rfg.explain(rfg.describe(rfg.gemm, x, w)))
+
+rfg.torch (imported by itself) has custom operators for torch.compile and autograd, and enable(model).
+docs/python.md of rfg's sources says more."""
+
+from ._rfg import Error
+from .context import Context, Stats, context, describe, explain, prepare, prepare_from_csv, stats, version
+from .ops import (
+    Quant,
+    act,
+    act_and_mul,
+    add_layernorm,
+    add_rmsnorm,
+    argmax,
+    embedding,
+    gemm,
+    gemm_prepack,
+    kv_append,
+    layernorm,
+    mha,
+    mha_decode,
+    new_quant,
+    rmsnorm,
+    rope,
+    rope_append,
+    rope_table,
+    sample,
+)
+from .tuning import tune
+from .view import View, bf16, empty, f32, view
+
+__all__ = [
+    "Context",
+    "Error",
+    "Quant",
+    "Stats",
+    "View",
+    "act",
+    "act_and_mul",
+    "add_layernorm",
+    "add_rmsnorm",
+    "argmax",
+    "bf16",
+    "context",
+    "describe",
+    "embedding",
+    "empty",
+    "explain",
+    "f32",
+    "gemm",
+    "gemm_prepack",
+    "kv_append",
+    "layernorm",
+    "mha",
+    "mha_decode",
+    "new_quant",
+    "prepare",
+    "prepare_from_csv",
+    "rmsnorm",
+    "rope",
+    "rope_append",
+    "rope_table",
+    "sample",
+    "stats",
+    "tune",
+    "version",
+    "view",
+]

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: MIT
+LIBRARY: str
+SONAME: str

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+from typing import Any, Optional, Tuple
+
+built_for: str
+
+class Error(RuntimeError):
+    status: str
+
+class Context:
+    def __init__(
+        self,
+        device: Optional[str] = None,
+        *,
+        user_db: Optional[str] = None,
+        system_db: Optional[str] = None,
+        cache_dir: Optional[str] = None,
+        threads: int = 0,
+        no_misses: bool = False,
+        variants: Optional[str] = None,
+        launch_overlap: bool = False,
+        pack: Optional[str] = None,
+    ) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def close(self) -> None: ...
+    def prepare(self, problem: str) -> None: ...
+    def prepare_from_csv(self, path: str) -> None: ...
+    def prepare_stream(self, stream: int) -> None: ...
+    def explain(self, problem: str) -> str: ...
+    def describe_begin(self) -> None: ...
+    def describe_end(self) -> str: ...
+    def stats(self) -> Tuple[int, int, int, int, int]: ...
+
+class Op:
+    __name__: str
+    symbol: str
+    tensors: Tuple[str, ...]
+    members: Tuple[str, ...]
+    def __call__(self, *tensors: Any, stream: Any = None, ctx: Optional[Context] = None, **members: Any) -> None: ...
+
+def load(path: str) -> None: ...
+def privileged() -> bool: ...
+def version() -> str: ...
+def dtype_number(name: str) -> int: ...
+def context(device: str) -> Any: ...
+def close_all() -> None: ...
+
+gemm: Op
+gemm_prepack: Op
+act: Op
+act_and_mul: Op
+rmsnorm: Op
+layernorm: Op
+add_rmsnorm: Op
+add_layernorm: Op
+embedding: Op
+mha: Op
+mha_decode: Op
+rope: Op
+kv_append: Op
+rope_append: Op
+rope_table: Op
+argmax: Op
+sample: Op

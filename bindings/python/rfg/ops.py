@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""The operators of include/rfg/*.h, one function each. The headers say shapes, dtypes, aliasing, errors and formulas.
+
+Tensors are PyTorch's (any device that rfg has), NumPy's and rfg.view()'s (cpu); nothing is copied. All tensors of a call are
+on one device. Outputs are new tensors, or the ones given as out=. Calls are asynchronous on PyTorch's current stream, or on
+stream=; on cpu the result is there on return. ctx=: a rfg.Context in place of the device's default one.
+
+None of these has a backward, and PyTorch's compiler can't look into them: rfg.torch has those. What C refuses is an rfg.Error."""
+
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+
+from . import _rfg
+from .view import empty
+
+Tensor = Any  #: torch.Tensor, numpy.ndarray, rfg.View
+Ctx = Optional[_rfg.Context]
+
+
+class Quant(NamedTuple):
+    """rfg_quant: a quantised output.
+
+    kind   "static" (scale [1] is read), "token" (one a row), "group" (one for each 128 columns of a row)
+    q      the output's shape, e4m3, e4m3fnuz, e5m2 or i8
+    scale  f32: static [1], token [M], group [M, ceil(N / 128)]"""
+
+    kind: str
+    q: Tensor
+    scale: Tensor
+
+
+def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ...]] = None) -> Quant:
+    """A Quant of new tensors for an output of like's shape (or of another), kind "token" or "group"."""
+    shape = tuple(like.shape if shape is None else shape)
+    rows = 1
+    for n in shape[:-1]:
+        rows *= n
+    if kind not in ("token", "group"):
+        raise _rfg.Error("new_quant: kind: '%s': must be token or group (static has a scale of the caller's)" % kind)
+    scales = (rows,) if kind == "token" else (rows, -(-shape[-1] // 128))
+    return Quant(kind, empty(like, shape, dtype), empty(like, scales, "f32"))
+
+
+def gemm(
+    x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
+    w_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]), a linear layer (torch.nn.functional.linear).
+
+    x [M,K] bf16, f16, f32; w [N,K], x's dtype, or of gemm_prepack(); bias [N], x's dtype or f32; dtype: of a new out."""
+    if out is None:
+        shape = w.shape
+        out = empty(x, (x.shape[0], shape[0] if len(shape) != 5 else shape[0] * 16), dtype)
+    if bias is None and w_scale is None:
+        _rfg.gemm(out, x, w, stream=stream, ctx=ctx)
+    else:
+        _rfg.gemm(out, x, w, bias=bias, w_scale=w_scale, stream=stream, ctx=ctx)
+    return out
+
+
+def gemm_prepack(src: Tensor, *, out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None) -> Tensor:
+    """rfg_gemm_prepack: a weight [N,K] laid out as matrix cores load it, [N/16, K/32, 4, 16, 8]; N % 16 = 0, K % 32 = 0."""
+    if out is None:
+        n, k = src.shape
+        out = empty(src, (n // 16, k // 32, 4, 16, 8))
+    _rfg.gemm_prepack(out, src, stream=stream, ctx=ctx)
+    return out
+
+
+def act(
+    x: Tensor, act: str = "silu", *, out: Optional[Tensor] = None, quant: Optional[Quant] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_act: Y[M,N] = act(X). act: silu, gelu, gelu_tanh, relu, relu2, none.
+
+    With quant the quantised output is written; the plain one too if there is an out, which may be x; else None is returned."""
+    if out is None and quant is None:
+        out = empty(x, tuple(x.shape))
+    _rfg.act(out, x, act=act, quant=quant, stream=stream, ctx=ctx)
+    return out
+
+
+def act_and_mul(
+    x: Tensor, act: str = "silu", *, out: Optional[Tensor] = None, interleaved: bool = False, alpha: float = 0.0, limit: float = 0.0,
+    quant: Optional[Quant] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_act_and_mul: Y[M,N] = act(A) B with X = [A, B] of [M,2N] (silu_and_mul of vLLM and AITER).
+
+    act: silu, gelu, gelu_tanh, relu, relu2, swigluoai (alpha, limit), none; interleaved: a row of x is a0 b0 a1 b1 ...
+    quant: as for act()."""
+    if out is None and quant is None:
+        out = empty(x, tuple(x.shape[:-1]) + (x.shape[-1] // 2,))
+    _rfg.act_and_mul(out, x, act=act, interleaved=interleaved, alpha=alpha, limit=limit, quant=quant, stream=stream, ctx=ctx)
+    return out
+
+
+def rmsnorm(
+    x: Tensor, weight: Optional[Tensor] = None, eps: float = 1e-6, *, out: Optional[Tensor] = None, one_plus_weight: bool = False,
+    quant: Optional[Quant] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_rmsnorm: Y = X / sqrt(mean(X^2) + eps) * weight, row by row. x [M,N] (or [N], [T,H,N]); weight [N], x's dtype or
+    f32, None: 1; one_plus_weight: the weight is 1 + w (Gemma). out may be x. quant: as for act()."""
+    if out is None and quant is None:
+        out = empty(x, tuple(x.shape))
+    _rfg.rmsnorm(out, x, weight, eps=eps, one_plus_weight=one_plus_weight, quant=quant, stream=stream, ctx=ctx)
+    return out
+
+
+def layernorm(
+    x: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-6, *, out: Optional[Tensor] = None,
+    one_plus_weight: bool = False, quant: Optional[Quant] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_layernorm: Y = (X - mean(X)) / sqrt(var(X) + eps) * weight + bias, row by row. All else as for rmsnorm().
+    (torch.nn.LayerNorm's eps is 1e-5.)"""
+    if out is None and quant is None:
+        out = empty(x, tuple(x.shape))
+    _rfg.layernorm(out, x, weight, eps=eps, one_plus_weight=one_plus_weight, quant=quant, bias=bias, stream=stream, ctx=ctx)
+    return out
+
+
+def add_rmsnorm(
+    x: Tensor, residual: Tensor, weight: Optional[Tensor] = None, eps: float = 1e-6, *, out: Optional[Tensor] = None,
+    residual_out: Optional[Tensor] = None, one_plus_weight: bool = False, quant: Optional[Quant] = None, stream: Any = None,
+    ctx: Ctx = None
+) -> Tuple[Tensor, Tensor]:
+    """rfg_op_add_rmsnorm: residual_out = X + residual, Y = rmsnorm(residual_out) (fused_add_rms_norm of vLLM and AITER).
+    residual: x's dtype or f32. out may be x, residual_out may be residual: in place. Returns (out, residual_out)."""
+    if out is None and quant is None:
+        out = empty(x, tuple(x.shape))
+    if residual_out is None:
+        residual_out = empty(residual, tuple(residual.shape))
+    _rfg.add_rmsnorm(
+        out, residual_out, x, residual, weight, eps=eps, one_plus_weight=one_plus_weight, quant=quant, stream=stream, ctx=ctx
+    )
+    return out, residual_out
+
+
+def add_layernorm(
+    x: Tensor, residual: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-6, *,
+    out: Optional[Tensor] = None, residual_out: Optional[Tensor] = None, one_plus_weight: bool = False, quant: Optional[Quant] = None,
+    stream: Any = None, ctx: Ctx = None
+) -> Tuple[Tensor, Tensor]:
+    """rfg_op_add_layernorm: the same with layernorm(). Returns (out, residual_out)."""
+    if out is None and quant is None:
+        out = empty(x, tuple(x.shape))
+    if residual_out is None:
+        residual_out = empty(residual, tuple(residual.shape))
+    options: Dict[str, Any] = dict(eps=eps, one_plus_weight=one_plus_weight, quant=quant, bias=bias)
+    _rfg.add_layernorm(out, residual_out, x, residual, weight, **options, stream=stream, ctx=ctx)
+    return out, residual_out
+
+
+def embedding(
+    ids: Tensor, table: Tensor, *, scale: float = 0.0, first: int = 0, dtype: Any = None, out: Optional[Tensor] = None, stream: Any = None,
+    ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_embedding: Y[m] = scale table[ids[m] - first], zeros for ids that aren't the table's. ids [M] i32 or i64,
+    table [V,N]; scale 0: 1; first: the id of the table's first row (vocabulary-parallel ranks)."""
+    if out is None:
+        out = empty(table, (ids.shape[0], table.shape[1]), dtype)
+    _rfg.embedding(out, ids, table, scale=scale, first=first, stream=stream, ctx=ctx)
+    return out
+
+
+def _window(window: Optional[Tuple[int, int]]) -> Tuple[bool, int, int]:
+    return (False, 0, 0) if window is None else (True, window[0], window[1])
+
+
+def mha(
+    q: Tensor, k: Tensor, v: Tensor, *, out: Optional[Tensor] = None, scale: float = 0.0, soft_cap: float = 0.0, causal: bool = False,
+    window: Optional[Tuple[int, int]] = None, sinks: Optional[Tensor] = None, alibi: Optional[Tensor] = None, lse: Optional[Tensor] = None,
+    k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, cu_seqlens_q: Optional[Tensor] = None,
+    cu_seqlens_k: Optional[Tensor] = None, max_seqlen_q: int = 0, max_seqlen_k: int = 0, block_table: Optional[Tensor] = None,
+    kv_lens: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_mha: prefill attention. q [B,Sq,Hq,D], k [B,Skv,Hkv,D], v [B,Skv,Hkv,Dv]; causal is aligned to the bottom right.
+
+    scale 0: 1 / sqrt(D); window: (keys before, keys after) that a query sees, -1: all; sinks, alibi [Hq] f32; lse: an output,
+    [B,Hq,Sq] f32; k_scale, v_scale: of 8-bit k and v. cu_seqlens_q, cu_seqlens_k [B+1] int32 and max_seqlen_q: ragged batches
+    without a batch dimension. block_table, kv_lens: k and v are a paged cache."""
+    if out is None:
+        dv = v.shape[-1] if len(v.shape) != 4 or len(k.shape) != 5 else v.shape[2]
+        out = empty(q, tuple(q.shape[:-1]) + (dv,))
+    has_window, left, right = _window(window)
+    _rfg.mha(
+        out, q, k, v,
+        scale=scale, soft_cap=soft_cap, causal=causal, window=has_window, window_left=left, window_right=right,
+        sinks=sinks, alibi=alibi, lse=lse, k_scale=k_scale, v_scale=v_scale, cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k, block_table=block_table,
+        kv_lens=kv_lens, stream=stream, ctx=ctx,
+    )  # fmt: skip
+    return out
+
+
+def mha_decode(
+    q: Tensor, k: Tensor, v: Tensor, block_table: Optional[Tensor] = None, kv_lens: Optional[Tensor] = None, *,
+    out: Optional[Tensor] = None, scale: float = 0.0, soft_cap: float = 0.0, causal: bool = False,
+    window: Optional[Tuple[int, int]] = None, sinks: Optional[Tensor] = None, alibi: Optional[Tensor] = None, lse: Optional[Tensor] = None,
+    k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, max_seqlen_k: int = 0, mean_seqlen_k: int = 0, stream: Any = None,
+    ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_mha_decode: 1 to 8 queries a sequence against a cache of pages. q [B,Hq,D] or [B,Sq,Hq,D];
+    k, v [blocks,page,Hkv,D], or vLLM's older form (k [blocks,Hkv,D/x,page,x], v [blocks,Hkv,D,page]).
+
+    block_table [B,n] int32; None: block b is all of sequence b. kv_lens [B] int32. mean_seqlen_k: about how many keys a
+    sequence has, 0: not known. The rest as for mha()."""
+    if out is None:
+        dv = v.shape[-1] if len(k.shape) != 5 else v.shape[2]
+        out = empty(q, tuple(q.shape[:-1]) + (dv,))
+    has_window, left, right = _window(window)
+    _rfg.mha_decode(
+        out, q, k, v,
+        scale=scale, soft_cap=soft_cap, causal=causal, window=has_window, window_left=left, window_right=right,
+        sinks=sinks, alibi=alibi, lse=lse, k_scale=k_scale, v_scale=v_scale, max_seqlen_k=max_seqlen_k,
+        mean_seqlen_k=mean_seqlen_k, block_table=block_table, kv_lens=kv_lens, stream=stream, ctx=ctx,
+    )  # fmt: skip
+    return out
+
+
+def rope(
+    q: Tensor, k: Optional[Tensor], cos_sin: Tensor, positions: Tensor, *, q_out: Optional[Tensor] = None, k_out: Optional[Tensor] = None,
+    gptj: bool = False, last: bool = False, backward: bool = False, mrope_interleaved: bool = False, sections: Sequence[int] = (),
+    stream: Any = None, ctx: Ctx = None
+) -> Tuple[Tensor, Tensor]:
+    """rfg_op_rope: q [T,Hq,D] and k [T,Hkv,D] rotated by their positions [T] (or [A,T], sections); cos_sin [maxpos,R] is
+    rope_table()'s. k may be None. q_out may be q, k_out k: in place. Returns (q_out, k_out)."""
+    q_out = empty(q, tuple(q.shape)) if q_out is None and q is not None else q_out
+    k_out = empty(k, tuple(k.shape)) if k_out is None and k is not None else k_out
+    options: Dict[str, Any] = dict(gptj=gptj, last=last, backward=backward, mrope_interleaved=mrope_interleaved, sections=sections)
+    _rfg.rope(q_out, k_out, q, k, cos_sin, positions, **options, stream=stream, ctx=ctx)
+    return q_out, k_out
+
+
+def kv_append(
+    k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, slots: Tensor, *, k_scale: Optional[Tensor] = None,
+    v_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> None:
+    """rfg_op_kv_append: writes k [T,Hkv,D] and v to rows slots [T] (int64; -1: none) of caches [blocks,page,Hkv,D], where
+    mha_decode() reads them (vLLM's reshape_and_cache). k_scale, v_scale: of 8-bit caches."""
+    _rfg.kv_append(k_cache, v_cache, k, v, slots, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx)
+
+
+def rope_append(
+    k_cache: Tensor, v_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, cos_sin: Tensor, positions: Tensor, slots: Tensor, *,
+    q_out: Optional[Tensor] = None, rope: Optional[Dict[str, Any]] = None, q_norm: Optional[Tensor] = None,
+    k_norm: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False, k_scale: Optional[Tensor] = None,
+    v_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_rope_append: rope() of q and k, and kv_append() of k and v, in one launch; with q_norm and k_norm [D] an RMSNorm of
+    each head before. rope: a dict of rope()'s options, {"gptj": True}. Returns q_out."""
+    q_out = empty(q, tuple(q.shape)) if q_out is None else q_out
+    options: Dict[str, Any] = dict(rope=rope, q_norm=q_norm, k_norm=k_norm, eps=eps, one_plus_weight=one_plus_weight)
+    _rfg.rope_append(
+        q_out, k_cache, v_cache, q, k, v, cos_sin, positions, slots, **options, k_scale=k_scale, v_scale=v_scale, stream=stream, ctx=ctx
+    )
+    return q_out
+
+
+def rope_table(table: Tensor, scaling: str = "default", theta: float = 10000.0, **options: Any) -> Tensor:
+    """rfg_rope_table: fills table [maxpos,R] in host memory, f32, bf16 or f16, for rope(). scaling: default, linear, llama3, yarn.
+    options: rfg_rope_table_params' other members: original, factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow,
+    attention_factor, mscale, mscale_all_dim, first, untruncated."""
+    _rfg.rope_table(table, scaling=scaling, theta=theta, **options)
+    return table
+
+
+def argmax(x: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", stream: Any = None, ctx: Ctx = None) -> Tensor:
+    """rfg_op_argmax: Y[m] = the column of the largest element of row m of X [M,V]; of equal ones the first. dtype: i32 or i64."""
+    if out is None:
+        out = empty(x, (x.shape[0],), dtype)
+    _rfg.argmax(out, x, stream=stream, ctx=ctx)
+    return out
+
+
+def sample(
+    logits: Tensor, seed: Tensor, offset: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", temperature: Optional[Tensor] = None,
+    top_k: Optional[Tensor] = None, top_p: Optional[Tensor] = None, min_p: Optional[Tensor] = None, repetition: Optional[Tensor] = None,
+    frequency: Optional[Tensor] = None, presence: Optional[Tensor] = None, bias: Optional[Tensor] = None, counts: Optional[Tensor] = None,
+    prompt: Optional[Tensor] = None, joint: bool = False, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_sample: a token drawn from each row of logits [B,V], by seed and offset [B] i64 alone: the same in any batch.
+
+    Of each row, [B] f32: temperature, top_p, min_p, repetition, frequency, presence; i32: top_k. Of each token, [B,V]: bias f32,
+    counts i32, prompt i8. joint: top-p is of all tokens, not of what top-k left (RFG_SAMPLE_JOINT). dtype: i32 or i64."""
+    if out is None:
+        out = empty(logits, (logits.shape[0],), dtype)
+    _rfg.sample(
+        out, logits, seed, offset, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition=repetition,
+        frequency=frequency, presence=presence, bias=bias, counts=counts, prompt=prompt, order=int(joint), stream=stream, ctx=ctx
+    )
+    return out

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: MIT
+"""Custom operators torch.ops.rfg.*: what rfg's functions are to PyTorch's compiler. Each row of OPS is a schema, what computes it
+and what its results look like (the meta function); autograd.py has the backwards.
+
+Tensors may have any leading dimensions where rows are meant: they are folded, with a copy if their strides can't be."""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from .. import _rfg, ops
+
+_library = torch.library.Library("rfg", "DEF")
+DEVICES = ("CPU", "CUDA")  # ROCm's tensors are of PyTorch's CUDA key
+
+
+def _rows(x: Tensor) -> Tensor:
+    """[..., N] as [M,N]."""
+    return x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _norm_rows(x: Tensor) -> Tensor:
+    """The same for norms, which take [N], [M,N] and [T,H,N] with its strides."""
+    return x if x.dim() <= 3 else x.reshape(-1, x.shape[-1])
+
+
+def _width(w: Tensor) -> Any:
+    """N of a weight, plain or prepacked."""
+    return w.shape[0] if w.dim() != 5 else w.shape[0] * 16
+
+
+def _scales(x: Tensor, columns: Any, kind: str) -> Tensor:
+    rows = x.numel() // x.shape[-1]
+    return x.new_empty((rows,) if kind == "token" else (rows, (columns + 127) // 128), dtype=torch.float32)
+
+
+# ---- what computes them ------------------------------------------------------------------------------------------------
+
+
+def gemm(x: Tensor, w: Tensor, bias: Optional[Tensor] = None, dtype: Optional[torch.dtype] = None) -> Tensor:
+    return ops.gemm(_rows(x), w, bias, dtype=dtype).view(*x.shape[:-1], _width(w))
+
+
+def gemm_prepack(src: Tensor) -> Tensor:
+    return ops.gemm_prepack(src)
+
+
+def gated_linear(x: Tensor, gate: Tensor, up: Tensor, act: str = "silu") -> Tensor:
+    rows, n = _rows(x), gate.shape[0]
+    both = x.new_empty((rows.shape[0], 2 * n))
+    _rfg.gemm(both[:, :n], rows, gate)
+    _rfg.gemm(both[:, n:], rows, up)
+    return ops.act_and_mul(both, act).view(*x.shape[:-1], n)
+
+
+def act(x: Tensor, act: str = "silu") -> Tensor:
+    return ops.act(_rows(x), act).view(x.shape)
+
+
+def act_and_mul(x: Tensor, act: str = "silu", interleaved: bool = False, alpha: float = 0.0, limit: float = 0.0) -> Tensor:
+    y = ops.act_and_mul(_rows(x), act, interleaved=interleaved, alpha=alpha, limit=limit)
+    return y.view(*x.shape[:-1], x.shape[-1] // 2)
+
+
+def rmsnorm(x: Tensor, weight: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False) -> Tensor:
+    return ops.rmsnorm(_norm_rows(x), weight, eps, one_plus_weight=one_plus_weight).view(x.shape)
+
+
+def layernorm(
+    x: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False
+) -> Tensor:
+    return ops.layernorm(_norm_rows(x), weight, bias, eps, one_plus_weight=one_plus_weight).view(x.shape)
+
+
+def add_rmsnorm(
+    x: Tensor, residual: Tensor, weight: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False
+) -> Tuple[Tensor, Tensor]:
+    y, out = ops.add_rmsnorm(_norm_rows(x), _norm_rows(residual), weight, eps, one_plus_weight=one_plus_weight)
+    return y.view(x.shape), out.view(x.shape)
+
+
+def add_layernorm(
+    x: Tensor, residual: Tensor, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-6,
+    one_plus_weight: bool = False
+) -> Tuple[Tensor, Tensor]:
+    y, out = ops.add_layernorm(_norm_rows(x), _norm_rows(residual), weight, bias, eps, one_plus_weight=one_plus_weight)
+    return y.view(x.shape), out.view(x.shape)
+
+
+def act_quant(x: Tensor, dtype: torch.dtype, act: str = "none", kind: str = "token") -> Tuple[Tensor, Tensor]:
+    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape))
+    ops.act(_rows(x), act, quant=quant)
+    return quant.q.view(x.shape), quant.scale
+
+
+def act_and_mul_quant(x: Tensor, dtype: torch.dtype, act: str = "silu", kind: str = "token") -> Tuple[Tensor, Tensor]:
+    rows, n = _rows(x), x.shape[-1] // 2
+    quant = ops.new_quant(x, kind, dtype, (rows.shape[0], n))
+    ops.act_and_mul(rows, act, quant=quant)
+    return quant.q.view(*x.shape[:-1], n), quant.scale
+
+
+def rmsnorm_quant(
+    x: Tensor, weight: Optional[Tensor], dtype: torch.dtype, eps: float = 1e-6, one_plus_weight: bool = False, kind: str = "token"
+) -> Tuple[Tensor, Tensor]:
+    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape))
+    ops.rmsnorm(_rows(x), weight, eps, one_plus_weight=one_plus_weight, quant=quant)
+    return quant.q.view(x.shape), quant.scale
+
+
+def add_rmsnorm_quant(
+    x: Tensor, residual: Tensor, weight: Optional[Tensor], dtype: torch.dtype, eps: float = 1e-6, one_plus_weight: bool = False,
+    kind: str = "token"
+) -> Tuple[Tensor, Tensor, Tensor]:
+    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape))
+    _, out = ops.add_rmsnorm(_rows(x), _rows(residual), weight, eps, one_plus_weight=one_plus_weight, quant=quant)
+    return quant.q.view(x.shape), quant.scale, out.view(x.shape)
+
+
+def embedding(ids: Tensor, table: Tensor, scale: float = 0.0, first: int = 0, dtype: Optional[torch.dtype] = None) -> Tensor:
+    y = ops.embedding(ids.reshape(-1), table, scale=scale, first=first, dtype=dtype)
+    return y.view(*ids.shape, table.shape[1])
+
+
+_ATTENTION = ("scale", "soft_cap", "causal", "window", "sinks", "alibi", "k_scale", "v_scale")
+_OF_MHA = _ATTENTION + ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k", "block_table", "kv_lens")
+_OF_DECODE = ("block_table", "kv_lens") + _ATTENTION + ("max_seqlen_k", "mean_seqlen_k")
+
+
+def _named(names: Sequence[str], rest: Sequence[Any], options: Dict[str, Any]) -> Dict[str, Any]:
+    """Arguments by name: PyTorch's dispatcher gives them by place. (Tensors that it takes by name only have no autograd.)"""
+    options.update(zip(names, rest))
+    if options.get("window") is not None:
+        options["window"] = tuple(options["window"])
+    return options
+
+
+def mha(q: Tensor, k: Tensor, v: Tensor, *rest: Any, **options: Any) -> Tensor:
+    return ops.mha(q, k, v, **_named(_OF_MHA, rest, options))
+
+
+def mha_lse(q: Tensor, k: Tensor, v: Tensor, *rest: Any, **options: Any) -> Tuple[Tensor, Tensor]:
+    lse = _lse(q)
+    return ops.mha(q, k, v, lse=lse, **_named(_OF_MHA, rest, options)), lse
+
+
+def mha_decode(q: Tensor, k: Tensor, v: Tensor, *rest: Any, **options: Any) -> Tensor:
+    return ops.mha_decode(q, k, v, **_named(_OF_DECODE, rest, options))
+
+
+def rope(
+    q: Tensor, k: Tensor, cos_sin: Tensor, positions: Tensor, gptj: bool = False, last: bool = False, backward: bool = False,
+    mrope_interleaved: bool = False, sections: Sequence[int] = ()
+) -> Tuple[Tensor, Tensor]:
+    options: Dict[str, Any] = dict(gptj=gptj, last=last, backward=backward, mrope_interleaved=mrope_interleaved, sections=sections)
+    return ops.rope(q, k, cos_sin, positions, **options)
+
+
+def kv_append(
+    k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, slots: Tensor, k_scale: Optional[Tensor] = None,
+    v_scale: Optional[Tensor] = None
+) -> None:
+    ops.kv_append(k_cache, v_cache, k, v, slots, k_scale=k_scale, v_scale=v_scale)
+
+
+def rope_append(
+    k_cache: Tensor, v_cache: Tensor, q: Tensor, k: Tensor, v: Tensor, cos_sin: Tensor, positions: Tensor, slots: Tensor,
+    q_norm: Optional[Tensor] = None, k_norm: Optional[Tensor] = None, eps: float = 1e-6, one_plus_weight: bool = False,
+    k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None, gptj: bool = False, last: bool = False
+) -> Tensor:
+    options: Dict[str, Any] = dict(q_norm=q_norm, k_norm=k_norm, eps=eps, one_plus_weight=one_plus_weight, k_scale=k_scale, v_scale=v_scale)
+    return ops.rope_append(k_cache, v_cache, q, k, v, cos_sin, positions, slots, rope={"gptj": gptj, "last": last}, **options)
+
+
+def argmax(x: Tensor) -> Tensor:
+    return ops.argmax(_rows(x)).view(x.shape[:-1])
+
+
+_OF_SAMPLE = "temperature top_k top_p min_p repetition frequency presence bias counts prompt joint".split()
+
+
+def sample(logits: Tensor, seed: Tensor, offset: Tensor, *rest: Any, **options: Any) -> Tensor:
+    options.update(zip(_OF_SAMPLE, rest))
+    return ops.sample(logits, seed, offset, **options)
+
+
+def _lse(q: Tensor) -> Tensor:
+    """[B,Hq,Sq] of [B,Sq,Hq,D], [Hq,T] of [T,Hq,D]."""
+    shape = q.shape[:-3] + (q.shape[-2], q.shape[-3])
+    return q.new_empty(shape, dtype=torch.float32)
+
+
+def _attended(q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> Tensor:
+    dv = v.shape[-1] if k.dim() != 5 else v.shape[2]
+    return q.new_empty((*q.shape[:-1], dv))
+
+
+# ---- schemas and meta functions ----------------------------------------------------------------------------------------
+
+_MHA = (
+    "float scale=0.0, float soft_cap=0.0, bool causal=False, int[]? window=None, Tensor? sinks=None, Tensor? alibi=None, "
+    "Tensor? k_scale=None, Tensor? v_scale=None, "
+)
+_PREFILL = (
+    "(Tensor q, Tensor k, Tensor v, " + _MHA + "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, SymInt max_seqlen_q=0, "
+    "SymInt max_seqlen_k=0, Tensor? block_table=None, Tensor? kv_lens=None)"
+)
+_NORM = "float eps=1e-6, bool one_plus_weight=False"
+
+Op = Tuple[Callable[..., Any], str, Callable[..., Any]]
+OPS: List[Op] = [
+    (
+        gemm,
+        "(Tensor x, Tensor w, Tensor? bias=None, ScalarType? dtype=None) -> Tensor",
+        lambda x, w, bias=None, dtype=None: x.new_empty((*x.shape[:-1], _width(w)), dtype=dtype or x.dtype),
+    ),
+    (
+        gemm_prepack,
+        "(Tensor src) -> Tensor",
+        lambda src: src.new_empty((src.shape[0] // 16, src.shape[1] // 32, 4, 16, 8)),
+    ),
+    (
+        gated_linear,
+        '(Tensor x, Tensor gate, Tensor up, str act="silu") -> Tensor',
+        lambda x, gate, up, act="silu": x.new_empty((*x.shape[:-1], gate.shape[0])),
+    ),
+    (act, '(Tensor x, str act="silu") -> Tensor', lambda x, act="silu": x.new_empty(x.shape)),
+    (
+        act_and_mul,
+        '(Tensor x, str act="silu", bool interleaved=False, float alpha=0.0, float limit=0.0) -> Tensor',
+        lambda x, *_, **__: x.new_empty((*x.shape[:-1], x.shape[-1] // 2)),
+    ),
+    (rmsnorm, "(Tensor x, Tensor? weight=None, " + _NORM + ") -> Tensor", lambda x, *_, **__: x.new_empty(x.shape)),
+    (
+        layernorm,
+        "(Tensor x, Tensor? weight=None, Tensor? bias=None, " + _NORM + ") -> Tensor",
+        lambda x, *_, **__: x.new_empty(x.shape),
+    ),
+    (
+        add_rmsnorm,
+        "(Tensor x, Tensor residual, Tensor? weight=None, " + _NORM + ") -> (Tensor, Tensor)",
+        lambda x, residual, *_, **__: (x.new_empty(x.shape), residual.new_empty(x.shape)),
+    ),
+    (
+        add_layernorm,
+        "(Tensor x, Tensor residual, Tensor? weight=None, Tensor? bias=None, " + _NORM + ") -> (Tensor, Tensor)",
+        lambda x, residual, *_, **__: (x.new_empty(x.shape), residual.new_empty(x.shape)),
+    ),
+    (
+        act_quant,
+        '(Tensor x, ScalarType dtype, str act="none", str kind="token") -> (Tensor, Tensor)',
+        lambda x, dtype, act="none", kind="token": (x.new_empty(x.shape, dtype=dtype), _scales(x, x.shape[-1], kind)),
+    ),
+    (
+        act_and_mul_quant,
+        '(Tensor x, ScalarType dtype, str act="silu", str kind="token") -> (Tensor, Tensor)',
+        lambda x, dtype, act="silu", kind="token": (
+            x.new_empty((*x.shape[:-1], x.shape[-1] // 2), dtype=dtype),
+            _scales(x, x.shape[-1] // 2, kind),
+        ),
+    ),
+    (
+        rmsnorm_quant,
+        "(Tensor x, Tensor? weight, ScalarType dtype, " + _NORM + ', str kind="token") -> (Tensor, Tensor)',
+        lambda x, weight, dtype, eps=0.0, one_plus_weight=False, kind="token": (
+            x.new_empty(x.shape, dtype=dtype),
+            _scales(x, x.shape[-1], kind),
+        ),
+    ),
+    (
+        add_rmsnorm_quant,
+        "(Tensor x, Tensor residual, Tensor? weight, ScalarType dtype, " + _NORM + ', str kind="token") -> (Tensor, Tensor, Tensor)',
+        lambda x, residual, weight, dtype, eps=0.0, one_plus_weight=False, kind="token": (
+            x.new_empty(x.shape, dtype=dtype),
+            _scales(x, x.shape[-1], kind),
+            residual.new_empty(x.shape),
+        ),
+    ),
+    (
+        embedding,
+        "(Tensor ids, Tensor table, float scale=0.0, int first=0, ScalarType? dtype=None) -> Tensor",
+        lambda ids, table, scale=0.0, first=0, dtype=None: table.new_empty((*ids.shape, table.shape[1]), dtype=dtype or table.dtype),
+    ),
+    (mha, _PREFILL + " -> Tensor", _attended),
+    (mha_lse, _PREFILL + " -> (Tensor, Tensor)", lambda q, k, v, *_, **__: (_attended(q, k, v), _lse(q))),
+    (
+        mha_decode,
+        "(Tensor q, Tensor k, Tensor v, Tensor? block_table=None, Tensor? kv_lens=None, "
+        + _MHA
+        + "SymInt max_seqlen_k=0, SymInt mean_seqlen_k=0) -> Tensor",
+        _attended,
+    ),
+    (
+        rope,
+        "(Tensor q, Tensor k, Tensor cos_sin, Tensor positions, bool gptj=False, bool last=False, bool backward=False, "
+        "bool mrope_interleaved=False, int[] sections=[]) -> (Tensor, Tensor)",
+        lambda q, k, *_, **__: (q.new_empty(q.shape), k.new_empty(k.shape)),
+    ),
+    (
+        kv_append,
+        "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k, Tensor v, Tensor slots, Tensor? k_scale=None, Tensor? v_scale=None) -> ()",
+        lambda *_, **__: None,
+    ),
+    (
+        rope_append,
+        "(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor q, Tensor k, Tensor v, Tensor cos_sin, Tensor positions, Tensor slots, "
+        "Tensor? q_norm=None, Tensor? k_norm=None, " + _NORM + ", Tensor? k_scale=None, Tensor? v_scale=None, bool gptj=False, "
+        "bool last=False) -> Tensor",
+        lambda k_cache, v_cache, q, *_, **__: q.new_empty(q.shape),
+    ),
+    (argmax, "(Tensor x) -> Tensor", lambda x: x.new_empty(x.shape[:-1], dtype=torch.int64)),
+    (
+        sample,
+        "(Tensor logits, Tensor seed, Tensor offset, Tensor? temperature=None, Tensor? top_k=None, Tensor? top_p=None, "
+        "Tensor? min_p=None, Tensor? repetition=None, Tensor? frequency=None, Tensor? presence=None, Tensor? bias=None, "
+        "Tensor? counts=None, Tensor? prompt=None, bool joint=False) -> Tensor",
+        lambda logits, *_, **__: logits.new_empty(logits.shape[:1], dtype=torch.int64),
+    ),
+]
+
+for _function, _schema, _meta in OPS:
+    _name = _function.__name__
+    _library.define(_name + _schema)
+    for _key in DEVICES:
+        _library.impl(_name, _function, _key)
+    torch.library.register_fake("rfg::" + _name, _meta, lib=_library)

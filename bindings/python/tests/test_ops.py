@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: MIT
+"""Operators on NumPy's arrays against the formulas."""
+
+import numpy as np
+import pytest
+import reference
+import rfg
+from rfg import _rfg
+
+ACTS = ["silu", "gelu", "gelu_tanh", "relu", "relu2", "none"]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def close(a, b, rel=1e-5):
+    a, b = rfg.f32(a), np.asarray(b)
+    assert a.shape == b.shape
+    assert np.abs(a - b).max() <= rel * max(1.0, np.abs(b).max())
+
+
+@pytest.mark.parametrize("m,n,k", [(1, 16, 32), (5, 33, 70), (64, 48, 256)])
+def test_gemm(rng, m, n, k):
+    x, w, bias = normal(rng, m, k), normal(rng, n, k), normal(rng, n)
+    close(rfg.gemm(x, w), x @ w.T)
+    close(rfg.gemm(x, w, bias), x @ w.T + bias)
+    half = rfg.gemm(x.astype(np.float16), w.astype(np.float16), dtype="f32")
+    assert half.dtype == np.float32
+    close(half, x.astype(np.float16).astype(float) @ w.astype(np.float16).astype(float).T)
+    b = rfg.gemm(rfg.bf16(x), rfg.bf16(w))
+    assert b.dtype == "bf16"
+    close(b, rfg.f32(rfg.bf16(x)).astype(float) @ rfg.f32(rfg.bf16(w)).astype(float).T, 2**-8)
+
+
+def test_views_keep_their_strides(rng):
+    """Nothing is copied: rows of a larger array are read, and written, where they lie."""
+    big, w = normal(rng, 6, 100), normal(rng, 9, 40)
+    x = big[1:5, 20:60]
+    room = np.full((8, 30), 7, np.float32)
+    out = room[::2, 3:12]
+    assert rfg.gemm(x, w, out=out) is out
+    close(out, x @ w.T)
+    assert (room[1::2] == 7).all() and (room[:, :3] == 7).all() and (room[:, 12:] == 7).all()
+
+
+def test_prepacked(rng):
+    w, x = rfg.bf16(normal(rng, 32, 64)), rfg.bf16(normal(rng, 3, 64))
+    packed = rfg.gemm_prepack(w)
+    assert packed.shape == (2, 2, 4, 16, 8)
+    assert (packed.array == w.array.reshape(2, 16, 2, 4, 8).transpose(0, 2, 3, 1, 4)).all()
+    assert np.abs(rfg.f32(rfg.gemm(x, packed)) - rfg.f32(rfg.gemm(x, w))).max() <= 0.1
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_act(rng, name):
+    x = normal(rng, 4, 24)
+    close(rfg.act(x, name), reference.act(x, name))
+    close(rfg.act_and_mul(x, name), reference.act(x[:, :12], name) * x[:, 12:])
+    close(rfg.act_and_mul(x, name, interleaved=True), reference.act(x[:, ::2], name) * x[:, 1::2])
+    y = x.copy()
+    assert rfg.act(y, name, out=y) is y
+    close(y, reference.act(x, name))
+
+
+def test_swigluoai(rng):
+    x = 6 * normal(rng, 4, 24)
+    a, b = np.minimum(x[:, :12], 3.0), np.clip(x[:, 12:], -3, 3)
+    close(rfg.act_and_mul(x, "swigluoai", alpha=1.5, limit=3.0), a / (1 + np.exp(-1.5 * a)) * (b + 1))
+
+
+def test_norms(rng):
+    x, r, w, b = normal(rng, 5, 96), normal(rng, 5, 96), normal(rng, 96), normal(rng, 96)
+    close(rfg.rmsnorm(x), reference.rms(x))
+    close(rfg.rmsnorm(x, w, 0.5), reference.rms(x, w, 0.5))
+    close(rfg.rmsnorm(x, w, one_plus_weight=True), reference.rms(x, w + 1))
+    close(rfg.layernorm(x, w, b, 0.25), reference.layer(x, w, b, 0.25))
+    y, s = rfg.add_rmsnorm(x, r, w, 0.5)
+    close(s, x + r)
+    close(y, reference.rms(x + r, w, 0.5))
+    y, s = rfg.add_layernorm(x, r, w, b, 0.25)
+    close(s, x + r)
+    close(y, reference.layer(x + r, w, b, 0.25))
+    heads = normal(rng, 4, 3, 32)  # [T,H,N] inside of a wider buffer
+    wide = np.zeros((4, 5, 32), np.float32)
+    wide[:, 1:4] = heads
+    close(rfg.rmsnorm(wide[:, 1:4]), reference.rms(heads))
+
+
+def test_in_place(rng):
+    x, r = normal(rng, 3, 64), normal(rng, 3, 64)
+    y, s = rfg.add_rmsnorm(x.copy(), r.copy())
+    x2, r2 = x.copy(), r.copy()
+    y2, s2 = rfg.add_rmsnorm(x2, r2, out=x2, residual_out=r2)
+    assert y2 is x2 and s2 is r2
+    assert (y2 == y).all() and (s2 == s).all()
+
+
+@pytest.mark.parametrize("kind", ["token", "group"])
+def test_quantised(rng, kind):
+    x = normal(rng, 4, 200)
+    quant = rfg.new_quant(x, kind, "i8")
+    assert quant.q.dtype == np.int8 and quant.scale.shape == ((4,) if kind == "token" else (4, 2))
+    assert rfg.rmsnorm(x, quant=quant) is None
+    y = reference.rms(x)
+    scale = quant.scale[:, None] if kind == "token" else np.repeat(quant.scale, 128, 1)[:, :200]
+    assert np.abs(quant.q * scale - y).max() <= scale.max() * 0.51
+    assert np.abs(quant.q.astype(int)).max() == 127
+    out = np.empty_like(x)
+    assert rfg.rmsnorm(x, out=out, quant=quant) is out
+    close(out, y)
+
+
+def test_quantised_with_a_given_scale(rng):
+    x = normal(rng, 4, 64)
+    q, scale = np.zeros((4, 64), np.int8), np.array([0.05], np.float32)
+    rfg.act(x, "none", quant=rfg.Quant("static", q, scale))
+    assert (q == np.clip(np.rint(x / scale), -128, 127)).mean() > 0.99
+    assert scale[0] == np.float32(0.05)
+    e4m3 = rfg.new_quant(x, "token", "e4m3")
+    rfg.act_and_mul(x, "silu", quant=e4m3._replace(q=e4m3.q[:, :32]))
+    assert (e4m3.q.array[:, :32] & 0x7F).max() == 0x7E  # 448, the largest
+
+
+def test_embedding(rng):
+    table, ids = normal(rng, 10, 24), np.array([3, 9, 0, 10, -1], np.int64)
+    want = np.where(((ids >= 0) & (ids < 10))[:, None], table[np.clip(ids, 0, 9)], 0)
+    assert (rfg.embedding(ids, table) == want).all()
+    close(rfg.embedding(ids.astype(np.int32), table, scale=2.0), 2 * want)
+    assert (rfg.embedding(ids + 1000, table, first=1000) == want).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (2, 1)}, {"scale": 0.3}, {"sinks": True}])
+def test_mha(rng, options):
+    q, k, v = (normal(rng, 2, n, h, 64).astype(np.float16) for n, h in ((5, 4), (9, 2), (9, 2)))
+    sinks = normal(rng, 4) if options.get("sinks") else None
+    options = {**options, "sinks": sinks}
+    lse = np.empty((2, 4, 5), np.float32)
+    out, want_lse = reference.attention(q, k, v, **options)
+    got = rfg.mha(q, k, v, lse=lse, **options)
+    assert got.dtype == np.float16
+    close(got.astype(np.float32), out, 3e-3)
+    close(lse, want_lse, 1e-3)
+
+
+def test_mha_ragged(rng):
+    q, k, v = (normal(rng, 7, 2, 64).astype(np.float16) for _ in range(3))
+    starts = np.array([0, 3, 7], np.int32)
+    got = rfg.mha(q, k, v, causal=True, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=4)
+    for a, b in ((0, 3), (3, 7)):
+        want, _ = reference.attention(q[None, a:b], k[None, a:b], v[None, a:b], causal=True)
+        close(got[a:b].astype(np.float32), want[0], 3e-3)
+
+
+def test_mha_decode(rng):
+    page, lens = 16, np.array([20, 3], np.int32)
+    k, v = (normal(rng, 4, page, 2, 64).astype(np.float16) for _ in range(2))
+    table = np.array([[2, 0], [1, 3]], np.int32)
+    q = normal(rng, 2, 4, 64).astype(np.float16)
+    want, _ = reference.attention(q[:, None], k[table].reshape(2, 32, 2, 64), v[table].reshape(2, 32, 2, 64), kv_lens=lens)
+    close(rfg.mha_decode(q, k, v, table, lens).astype(np.float32), want[:, 0], 3e-3)
+    close(rfg.mha_decode(q, k, v, table, lens, mean_seqlen_k=30).astype(np.float32), want[:, 0], 3e-3)
+
+
+def rotated(x, table, positions, gptj=False):
+    c, s = np.split(table[positions].astype(np.float64)[:, None], 2, -1)
+    a, b = (x[..., ::2], x[..., 1::2]) if gptj else np.split(x, 2, -1)
+    pairs = a * c - b * s, b * c + a * s
+    return np.stack(pairs, -1).reshape(x.shape) if gptj else np.concatenate(pairs, -1)
+
+
+@pytest.fixture
+def rope_inputs(rng):
+    q, k, v = (normal(rng, 5, h, 64).astype(np.float16) for h in (4, 2, 2))
+    return q, k, v, rfg.rope_table(np.empty((32, 64), np.float32)), np.array([3, 0, 31, 7, 8], np.int64)
+
+
+def test_rope(rope_inputs):
+    q, k, _, table, positions = rope_inputs
+    angles = np.arange(32)[:, None] * 10000.0 ** (-np.arange(32) / 32)
+    close(table, np.concatenate([np.cos(angles), np.sin(angles)], 1), 1e-6)
+    for gptj in (False, True):
+        q_out, k_out = rfg.rope(q, k, table, positions, gptj=gptj)
+        close(q_out.astype(np.float32), rotated(q, table, positions, gptj), 2e-3)
+        close(k_out.astype(np.float32), rotated(k, table, positions, gptj), 2e-3)
+    assert rfg.rope(q, None, table, positions)[1] is None
+    sections = rfg.rope(q, None, table, np.stack([positions, positions * 0]), sections=[20, 12])[0].astype(np.float64)
+    pairs = np.r_[0:20, 32:52]
+    close(sections[..., pairs].astype(np.float32), rotated(q, table, positions)[..., pairs], 2e-3)
+    assert (sections[..., 20:32] == q[..., 20:32]).all()
+    scaled = rfg.rope_table(np.empty((32, 64), np.float32), "linear", factor=2.0, first=4)
+    close(scaled[:, :32], np.cos((angles + 4 * angles[1]) / 2), 1e-6)
+    with pytest.raises(rfg.Error, match="scaling: 'ntk': must be one of default, linear, llama3, yarn"):
+        rfg.rope_table(scaled, "ntk")
+
+
+def test_cache_writes(rope_inputs):
+    q, k, v, table, positions = rope_inputs
+    slots = np.array([17, 3, -1, 0, 31], np.int64)
+    k_cache, v_cache = np.zeros((2, 16, 2, 64), np.float16), np.zeros((2, 16, 2, 64), np.float16)
+    assert rfg.kv_append(k_cache, v_cache, k, v, slots) is None
+    there = slots >= 0
+    assert (k_cache.reshape(32, 2, 64)[slots[there]] == k[there]).all() and (v_cache.reshape(32, 2, 64)[slots[there]] == v[there]).all()
+    assert (np.abs(k_cache).sum((2, 3)) > 0).sum() == 4
+    q_out = rfg.rope_append(k_cache, v_cache, q, k, v, table, positions, slots, rope={"gptj": True})
+    close(q_out.astype(np.float32), rotated(q, table, positions, True), 2e-3)
+    close(k_cache.reshape(32, 2, 64)[slots[there]].astype(np.float32), rotated(k, table, positions, True)[there], 2e-3)
+    with pytest.raises(rfg.Error, match="rope: has no such member: half"):
+        rfg.rope_append(k_cache, v_cache, q, k, v, table, positions, slots, rope={"half": True})
+
+
+def test_sampling(rng):
+    logits = normal(rng, 6, 50)
+    assert (rfg.argmax(logits) == logits.argmax(1)).all()
+    assert rfg.argmax(logits, dtype="i32").dtype == np.int32
+    seed, offset = np.arange(6, dtype=np.int64), np.zeros(6, np.int64)
+    greedy = rfg.sample(logits, seed, offset, temperature=np.zeros(6, np.float32))
+    assert (greedy == logits.argmax(1)).all()
+    assert (rfg.sample(logits, seed, offset, top_k=np.ones(6, np.int32)) == greedy).all()
+    drawn = np.stack([rfg.sample(logits, seed, offset + i) for i in range(20)])
+    assert len(np.unique(drawn)) > 10 and drawn.min() >= 0 and drawn.max() < 50
+    assert (drawn[0] == rfg.sample(logits, seed, offset)).all()
+    bias = np.full((6, 50), -np.inf, np.float32)
+    bias[:, 7] = 0
+    assert (rfg.sample(logits, seed, offset, bias=bias, joint=True) == 7).all()
+
+
+def test_nothing_to_do():
+    empty = np.zeros((0, 8), np.float32)
+    assert rfg.gemm(empty, np.zeros((4, 8), np.float32)).shape == (0, 4)
+    assert rfg.rmsnorm(empty).shape == (0, 8)
+
+
+def test_threads_share_a_context(rng):
+    """The interpreter's lock is not held while the library works."""
+    import threading
+
+    x, w = normal(rng, 40, 300), normal(rng, 200, 300)
+    want, wrong = rfg.gemm(x, w), []
+
+    def work():
+        for _ in range(50):
+            if not (rfg.gemm(x, w) == want).all():
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_raw_calls_take_the_c_order(rng):
+    """_rfg.<op>(outputs, inputs, members by name), for those who want no new tensors."""
+    x, y = normal(rng, 2, 8), np.empty((2, 8), np.float32)
+    assert _rfg.rmsnorm(y, x, None, eps=0.5) is None
+    close(y, reference.rms(x, None, 0.5))
+    name = "".join(["e", "p", "s"])  # not interned
+    _rfg.rmsnorm(y, x, None, **{name: 0.25})
+    close(y, reference.rms(x, None, 0.25))
+
+
+def test_raw_defaults(rng):
+    """What isn't given is as RFG_<OP>_PARAMS_INIT has it: eps 1e-6."""
+    x, y = 1e-4 * normal(rng, 2, 8), np.empty((2, 8), np.float32)
+    _rfg.rmsnorm(y, x, None)
+    close(y, reference.rms(x, None, 1e-6))

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""enable(), disable() and compare() on a model of torch.nn's modules and such as transformers has."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import rfg
+import rfg.torch as rt
+
+BF16 = torch.bfloat16
+
+
+class LlamaRMSNorm(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n))
+        self.variance_epsilon = 1e-5
+
+    def forward(self, x):
+        h = x.float()
+        return self.weight * (h * torch.rsqrt(h.square().mean(-1, keepdim=True) + self.variance_epsilon)).to(x.dtype)
+
+
+class MLP(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.gate_proj, self.up_proj = nn.Linear(n, 2 * n, bias=False), nn.Linear(n, 2 * n, bias=False)
+        self.down_proj, self.act_fn = nn.Linear(2 * n, n, bias=False), nn.SiLU()
+
+    def forward(self, x):
+        return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.norm1, self.norm2 = LlamaRMSNorm(n), nn.RMSNorm(n, eps=1e-5)
+        self.qkv, self.o, self.mlp, self.dropout = nn.Linear(n, 3 * n), nn.Linear(n, n), MLP(n), nn.Dropout(0.0)
+
+    def forward(self, x):
+        b, s, n = x.shape
+        q, k, v = (t.view(b, s, 2, n // 2).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.o(a.transpose(1, 2).reshape(b, s, n))
+        return x + self.dropout(self.mlp(self.norm2(x)))
+
+
+class Model(nn.Module):
+    def __init__(self, n=64, vocabulary=100):
+        super().__init__()
+        self.embed, self.layers = nn.Embedding(vocabulary, n), nn.ModuleList(Layer(n) for _ in range(2))
+        self.norm, self.gelu, self.head = nn.LayerNorm(n), nn.GELU(), nn.Linear(n, vocabulary)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.gelu(self.norm(x)))
+
+
+@pytest.fixture(params=[torch.float32, BF16])
+def model(request):
+    torch.manual_seed(1)
+    return Model().to(request.param).eval()
+
+
+IDS = torch.arange(10).view(2, 5)
+
+
+def near(a, b):
+    tolerance = 1e-4 if a.dtype == torch.float32 else 0.1
+    return (a.float() - b.float()).abs().max() <= tolerance * max(1, b.abs().max())
+
+
+def used(model, ids=IDS):
+    """The rfg operators that a forward calls."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    names = []
+
+    class Record(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with torch.no_grad(), Record():
+        model(ids)
+    return [n.split(".")[1] for n in names if n.startswith("rfg.")]
+
+
+def test_enable_and_disable(model):
+    with torch.no_grad():
+        want = model(IDS)
+    report = rt.enable(model)
+    ops = {name: op for name, _, op in report.replaced}
+    assert ops["layers.0.norm1"] == ops["layers.1.norm2"] == "rmsnorm"
+    assert ops["layers.0.mlp"] == "gated" and ops["embed"] == "embedding" and ops["norm"] == "layernorm" and ops["gelu"] == "act"
+    assert len(ops) == 4 + 2 * 9
+    assert [(name, why) for name, _, why in report.kept] == [("layers.%d.dropout" % i, "rfg has no operator for it") for i in range(2)]
+    assert "replaced: 22 modules" in str(report) and "2 x LlamaRMSNorm -> rmsnorm" in str(report)
+    calls = used(model)
+    assert {n: calls.count(n) for n in set(calls)} == {"gemm": 7, "gated_linear": 2, "rmsnorm": 4, "layernorm": 1, "embedding": 1, "act": 1}
+    with torch.no_grad():
+        assert near(model(IDS), want)
+    assert rt.enable(model).replaced == []
+    assert rt.disable(model) == 22 and rt.disable(model) == 0
+    assert used(model) == []
+    with torch.no_grad():
+        assert torch.equal(model(IDS), want)
+
+
+def test_chosen_ops(model):
+    report = rt.enable(model, ops=["rmsnorm"])
+    assert {op for _, _, op in report.replaced} == {"rmsnorm"}
+    assert ("head", "Linear", "not asked for") in report.kept
+    with pytest.raises(rfg.Error, match="ops: 'conv'"):
+        rt.enable(model, ops=["conv"])
+
+
+def test_many_rows_stay_pytorchs(model):
+    rt.enable(model, most_rows=9)
+    assert "gemm" not in used(model) and "gated_linear" not in used(model)
+    assert used(model, IDS[:, :4]).count("gated_linear") == 2
+
+
+def test_what_is_left_alone():
+    m = nn.ModuleDict({
+        "f64": nn.Linear(4, 4).double(), "conv": nn.Conv1d(2, 2, 1), "planes": nn.LayerNorm((3, 4)), "meta": nn.Linear(4, 4, device="meta"),
+        "sparse": nn.Embedding(4, 4, sparse=True), "in_place": nn.ReLU(inplace=True), "patched": nn.Linear(4, 4),
+    })  # fmt: skip
+    m["patched"].forward = lambda x: x
+    report = rt.enable(m)
+    assert report.replaced == []
+    why = {name: reason for name, _, reason in report.kept}
+    assert why["f64"] == "dtype torch.float64" and why["planes"] == "it normalises over 2 dimensions" and why["meta"] == "on device meta"
+    assert "sparse" in why["sparse"] and why["in_place"] == "it works in place" and "replaced by others" in why["patched"]
+    assert rt.disable(m) == 0 and m["patched"](3) == 3
+
+
+def test_gemmas_weight_is_one_more():
+    class GemmaRMSNorm(LlamaRMSNorm):
+        def forward(self, x):
+            return F.rms_norm(x, x.shape[-1:], self.weight + 1, 1e-5)
+
+    m = GemmaRMSNorm(32)
+    x = torch.randn(3, 32)
+    with torch.no_grad():
+        want = m(x)
+        assert len(rt.enable(m).replaced) == 1
+        assert near(m(x), want)
+
+
+def test_autocast_is_pytorchs(model):
+    rt.enable(model)
+    with torch.autocast("cpu", dtype=BF16):
+        assert set(used(model)) <= {"embedding"}
+
+
+def test_trains_as_before(model):
+    other = copy.deepcopy(model)
+    model(IDS).float().square().mean().backward()
+    rt.enable(other)
+    other(IDS).float().square().mean().backward()
+    for (name, a), (_, b) in zip(model.named_parameters(), other.named_parameters()):
+        assert near(b.grad, a.grad) or (b.grad - a.grad).abs().max() <= 0.05 * a.grad.abs().max(), name
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiles_without_a_break(model, backend):
+    torch._dynamo.reset()
+    rt.enable(model)
+    with torch.no_grad():
+        want = model(IDS)
+        assert torch.equal(torch.compile(model, fullgraph=True, backend=backend)(IDS), want)
+
+
+def test_compare(model):
+    c = rt.compare(model, (IDS,), runs=3)
+    assert set(c.by_op) == {"linear", "rmsnorm", "layernorm", "embedding", "act", "gated"}
+    assert c.before > 0 and c.after > 0 and 0 <= c.difference <= 0.1 * max(1, c.largest) and c.same_argmax >= 0.7
+    assert "forward" in str(c) and used(model) == []
+    rt.enable(model, ops=["rmsnorm"])
+    assert "rmsnorm" not in rt.compare(model, {"ids": IDS}, ops=["linear"], runs=1).by_op
+    assert set(used(model)) == {"rmsnorm"}

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT
+"""PyTorch's tensors on cpu: values against PyTorch, the compiler, gradients."""
+
+import numpy as np
+import pytest
+import reference
+import torch
+import torch.nn.functional as F
+
+import rfg
+import rfg.torch as rt
+from rfg import _rfg
+from rfg.torch import autograd, custom
+
+torch.manual_seed(3)
+BF16 = torch.bfloat16
+
+
+def randn(*shape, dtype=torch.float32, grad=False):
+    return torch.randn(*shape, dtype=dtype).requires_grad_(grad)
+
+
+def close(a, b, rel=1e-5):
+    assert a.shape == b.shape
+    assert (a.double() - b.double()).abs().max() <= rel * max(1, b.abs().max())
+
+
+def table():
+    return rfg.rope_table(torch.empty(16, 64))
+
+
+def caches():
+    return torch.zeros(2, 16, 2, 64, dtype=BF16), torch.zeros(2, 16, 2, 64, dtype=BF16)
+
+
+CALLS = {
+    "gemm": lambda: (randn(2, 3, 32), randn(16, 32), randn(16)),
+    "gemm_prepack": lambda: (randn(32, 64, dtype=BF16),),
+    "gated_linear": lambda: (randn(2, 3, 32), randn(16, 32), randn(16, 32), "gelu"),
+    "act": lambda: (randn(2, 3, 32), "gelu_tanh"),
+    "act_and_mul": lambda: (randn(2, 3, 32), "silu", True),
+    "rmsnorm": lambda: (randn(2, 3, 2, 32), randn(32), 1e-5, True),
+    "layernorm": lambda: (randn(2, 3, 32), randn(32), randn(32), 1e-5),
+    "add_rmsnorm": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32)),
+    "add_layernorm": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32), randn(32)),
+    "act_quant": lambda: (randn(2, 3, 200), torch.int8, "relu", "group"),
+    "act_and_mul_quant": lambda: (randn(2, 3, 64), torch.float8_e4m3fn),
+    "rmsnorm_quant": lambda: (randn(2, 3, 32), None, torch.float8_e4m3fn),
+    "add_rmsnorm_quant": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32), torch.int8),
+    "embedding": lambda: (torch.tensor([[1, 5], [9, 0]]), randn(10, 32), 2.0),
+    "mha": lambda: (randn(2, 4, 4, 64, dtype=BF16), randn(2, 6, 2, 64, dtype=BF16), randn(2, 6, 2, 64, dtype=BF16), 0.1, 0.0, True, [3, 0]),
+    "mha_lse": lambda: tuple(randn(2, 4, 2, 64, dtype=BF16) for _ in range(3)),
+    "mha_decode": lambda: (
+        randn(2, 4, 64, dtype=BF16), randn(4, 16, 2, 64, dtype=BF16), randn(4, 16, 2, 64, dtype=BF16),
+        torch.tensor([[2, 0], [1, 3]], dtype=torch.int32), torch.tensor([20, 3], dtype=torch.int32)),
+    "rope": lambda: (randn(3, 4, 64, dtype=BF16), randn(3, 2, 64, dtype=BF16), table(), torch.tensor([1, 0, 9]), True),
+    "kv_append": lambda: (*caches(), randn(3, 2, 64, dtype=BF16), randn(3, 2, 64, dtype=BF16), torch.tensor([5, -1, 17])),
+    "rope_append": lambda: (
+        *caches(), randn(3, 4, 64, dtype=BF16), randn(3, 2, 64, dtype=BF16), randn(3, 2, 64, dtype=BF16), table(), torch.tensor([1, 0, 9]),
+        torch.tensor([5, -1, 17]), randn(64), randn(64)),
+    "argmax": lambda: (randn(2, 3, 50),),
+    "sample": lambda: (randn(3, 50), torch.arange(3), torch.zeros(3, dtype=torch.int64), torch.tensor([0.5, 1.0, 0.0])),
+}  # fmt: skip
+NAMES = [f.__name__ for f, _, _ in custom.OPS]
+
+
+def test_every_operator_has_a_custom_one():
+    assert set(CALLS) == set(NAMES)
+    ops = {op.__name__ for op in vars(_rfg).values() if isinstance(op, type(_rfg.gemm))}
+    assert ops - {"rope_table"} <= set(NAMES)  # which is for host memory
+    assert all(getattr(rt, name) is getattr(torch.ops.rfg, name) for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_custom_operators_keep_pytorchs_rules(name):
+    """Schema, meta function (shapes, strides and dtypes), autograd's registration, tracing with static and dynamic shapes."""
+    tests = ["test_schema", "test_faketensor", "test_aot_dispatch_static", "test_aot_dispatch_dynamic"]
+    args = tuple(a.requires_grad_() if isinstance(a, torch.Tensor) and name in autograd.BACKWARDS and a.is_floating_point() else a for a in CALLS[name]())
+    torch.library.opcheck(getattr(torch.ops.rfg, name).default, args, test_utils=tests + ["test_autograd_registration"] * (name in autograd.BACKWARDS))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", NAMES)
+def test_compiles_without_a_break(name, backend):
+    torch._dynamo.reset()
+    op, args = getattr(rt, name), CALLS[name]()
+    compiled = torch.compile(lambda *a: op(*a), fullgraph=True, backend=backend)
+    copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+    with torch.no_grad():
+        got, want = compiled(*args), op(*copies)
+    got, want = (x if isinstance(x, tuple) else () if x is None else (x,) for x in (got, want))
+    written = [(a, b) for a, b in zip(args, copies) if name.endswith("append") and isinstance(a, torch.Tensor)]
+    for a, b in list(zip(got, want, strict=True)) + written:
+        assert a.dtype == b.dtype and a.stride() == b.stride() and torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, BF16])
+def test_values(dtype):
+    rel = {torch.float32: 1e-5, torch.float16: 2e-3, BF16: 1e-2}[dtype]
+    x, w, b, r = randn(2, 3, 64, dtype=dtype), randn(48, 64, dtype=dtype), randn(48, dtype=dtype), randn(2, 3, 64, dtype=dtype)
+    n, c = randn(64, dtype=dtype), randn(64, dtype=dtype)
+    close(rt.gemm(x, w, b), F.linear(x.double(), w.double(), b.double()), rel)
+    close(rt.gemm(x, w, None, torch.float32), F.linear(x.double(), w.double()), 1e-5)
+    close(rt.gated_linear(x, w, w, "silu"), F.silu(F.linear(x, w)) * F.linear(x, w), 3 * rel)
+    close(rt.rmsnorm(x, n, 1e-5), F.rms_norm(x.double(), (64,), n.double(), 1e-5), rel)
+    close(rt.layernorm(x, n, c, 1e-5), F.layer_norm(x.double(), (64,), n.double(), c.double(), 1e-5), rel)
+    y, s = rt.add_rmsnorm(x, r, n, 1e-5)
+    assert torch.equal(s, x + r)
+    close(y, F.rms_norm((x + r).double(), (64,), n.double(), 1e-5), rel)
+    close(rt.act(x, "gelu"), F.gelu(x.double()), rel)
+    close(rt.act_and_mul(x), F.silu(x[..., :32].double()) * x[..., 32:].double(), rel)
+
+
+def test_attention_values():
+    q, k, v = randn(2, 5, 4, 64, dtype=BF16), randn(2, 9, 2, 64, dtype=BF16), randn(2, 9, 2, 64, dtype=BF16)
+    out, lse = rt.mha_lse(q, k, v, causal=True)
+    want, want_lse = reference.attention(*(t.float().numpy() for t in (q, k, v)), causal=True)
+    close(out, torch.from_numpy(want), 1e-2)
+    close(lse, torch.from_numpy(want_lse), 1e-3)
+    q, k, v, table, lens = CALLS["mha_decode"]()
+    want, _ = reference.attention(q[:, None].float().numpy(), *(t[table.long()].reshape(2, 32, 2, 64).float().numpy() for t in (k, v)), kv_lens=lens)
+    close(rt.mha_decode(q, k, v, table, lens), torch.from_numpy(want[:, 0]), 1e-2)
+
+
+def test_quantised_values():
+    x = randn(4, 200)
+    q, scale = rt.rmsnorm_quant(x, None, torch.float8_e4m3fn, kind="group")
+    assert q.dtype == torch.float8_e4m3fn and scale.shape == (4, 2)
+    back = q.float() * scale.repeat_interleave(128, 1)[:, :200]
+    close(back, F.rms_norm(x, (200,), eps=1e-6), 2**-4)
+
+
+# ---- gradients ---------------------------------------------------------------------------------------------------------
+
+def turned(x, t):
+    (a, b), (c, s) = x.float().chunk(2, -1), t.chunk(2, -1)
+    return torch.cat((a * c - b * s, b * c + a * s), -1).to(x.dtype)
+
+
+GRADS = {
+    "gemm": (lambda: (randn(2, 3, 32, grad=True), randn(16, 32, grad=True), randn(16, grad=True)), F.linear),
+    "gated_linear": (
+        lambda: (randn(2, 3, 32, grad=True), randn(16, 32, grad=True), randn(16, 32, grad=True)),
+        lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u)),
+    "rmsnorm": (
+        lambda: (randn(2, 3, 32, grad=True), randn(32, grad=True), 0.1, True),
+        lambda x, w, eps, _: F.rms_norm(x, (32,), w + 1, eps)),
+    "add_rmsnorm": (
+        lambda: (randn(2, 3, 32, grad=True), randn(2, 3, 32, grad=True), randn(32, grad=True), 0.1, False),
+        lambda x, r, w, eps, _: (F.rms_norm(x + r, (32,), w, eps), x + r)),
+    "embedding": (
+        lambda: (torch.tensor([[1, 5, 1], [9, 0, 3]]), randn(10, 32, grad=True), 3.0),
+        lambda ids, t, s: F.embedding(ids, t) * s),
+    "rope": (
+        lambda: (randn(3, 4, 64, dtype=BF16, grad=True), randn(3, 2, 64, dtype=BF16, grad=True), table(), torch.tensor([1, 0, 9])),
+        lambda q, k, t, p: tuple(turned(x, t[p][:, None]) for x in (q, k))),
+}  # fmt: skip
+ACTS = {"silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda a: F.gelu(a, approximate="tanh"), "relu": F.relu, "relu2": lambda a: F.relu(a) ** 2, "none": lambda a: a}
+for _name, _f in ACTS.items():
+    GRADS["act " + _name] = (lambda n=_name: (randn(3, 32, grad=True), n), lambda x, n: ACTS[n](x))
+    GRADS["act_and_mul " + _name] = (lambda n=_name: (randn(3, 32, grad=True), n), lambda x, n: ACTS[n](x[:, :16]) * x[:, 16:])
+GRADS["act_and_mul interleaved"] = (lambda: (randn(3, 32, grad=True), "silu", True), lambda x, n, _: F.silu(x[:, ::2]) * x[:, 1::2])
+
+
+def gradients(function, args):
+    outputs = function(*args)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    generator = torch.Generator().manual_seed(5)
+    weights = [torch.randn(o.shape, generator=generator) for o in outputs]
+    inputs = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    return torch.autograd.grad(sum((o * w).sum() for o, w in zip(outputs, weights)), inputs)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", GRADS)
+def test_gradients(name, compiled):
+    torch._dynamo.reset()
+    make, reference_of = GRADS[name]
+    args, op = make(), getattr(rt, name.split()[0])
+    call = torch.compile(lambda *a: op(*a), fullgraph=True, backend="aot_eager") if compiled else op
+    for got, want in zip(gradients(call, args), gradients(reference_of, args)):
+        close(got, want, 1e-4 if got.dtype == torch.float32 else 2e-2)
+
+
+def test_backwards_are_tested():
+    assert {name.split()[0] for name in GRADS} == set(autograd.BACKWARDS)
+
+
+def test_embedding_of_ids_elsewhere_has_no_gradient():
+    table = randn(4, 8, grad=True)
+    rt.embedding(torch.tensor([1, 7, -2]), table).sum().backward()
+    assert table.grad[1].eq(1).all() and table.grad[[0, 2, 3]].eq(0).all()
+
+
+def test_no_backward():
+    q = [randn(1, 2, 2, 64, dtype=BF16, grad=True) for _ in range(3)]
+    with pytest.raises(rfg.Error, match="rfg::mha: has no backward"):
+        rt.mha(*q).sum().backward()
+    x = randn(2, 32, grad=True)
+    with pytest.raises(rfg.Error, match="rfg::layernorm: has no backward"):
+        rt.layernorm(x).sum().backward()
+    k = randn(3, 2, 64, dtype=BF16, grad=True)
+    with pytest.raises((rfg.Error, RuntimeError), match="requires a gradient|doesn't support|not support|leaf"):
+        rt.kv_append(*caches(), k, k, torch.tensor([5, -1, 17]))
+    with pytest.raises(rfg.Error, match="no backward of swigluoai"):
+        rt.act_and_mul(x, "swigluoai").sum().backward()
+    w = randn(32, 64, dtype=BF16)
+    with pytest.raises(rfg.Error, match="no backward with a prepacked w"):
+        rt.gemm(randn(2, 64, dtype=BF16, grad=True), rt.gemm_prepack(w)).sum().backward()
+    assert rt.rmsnorm(x).requires_grad and not rt.rmsnorm(x.detach()).requires_grad
+
+
+# ---- rfg's own functions on tensors ------------------------------------------------------------------------------------
+
+
+def test_plain_functions_take_tensors_without_copies():
+    big, w = randn(6, 100), randn(9, 40)
+    room = torch.full((8, 30), 7.0)
+    out = room[::2, 3:12]
+    assert rfg.gemm(big[1:5, 20:60], w, out=out) is out
+    close(out, F.linear(big[1:5, 20:60], w))
+    assert (room[1::2] == 7).all() and (room[:, :3] == 7).all() and (room[:, 12:] == 7).all()
+    x = big.numpy()
+    assert (rfg.rmsnorm(x) == rfg.rmsnorm(big).numpy()).all()
+    assert rfg.gemm(big, torch.randn(3, 100), dtype="f32").dtype == torch.float32
+    q = rfg.new_quant(big, "token", "e4m3")
+    assert q.q.dtype == torch.float8_e4m3fn
+    rfg.rmsnorm(big, quant=q)
+    assert torch.equal(q.q.view(torch.uint8), rt.rmsnorm_quant(big, None, torch.float8_e4m3fn)[0].view(torch.uint8))
+
+
+class ByAttributes:
+    """A tensor as PyTorch before 2.9 shows it, without the DLPack exchange interface."""
+
+    def __init__(self, t):
+        self.t = t
+
+    def __getattr__(self, name):
+        return getattr(self.t, name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, BF16])
+def test_older_pytorch(dtype):
+    x, w = randn(3, 64, dtype=dtype)[:, :32], randn(16, 32, dtype=dtype)
+    y = torch.empty(3, 16, dtype=dtype)
+    _rfg.gemm(ByAttributes(y), ByAttributes(x), ByAttributes(w))
+    assert torch.equal(y, rfg.gemm(x, w))
+    problem = rfg.describe(_rfg.gemm, y, x, w)
+    assert problem == rfg.describe(_rfg.gemm, *map(ByAttributes, (y, x, w))) and "ldx=64" in problem
+
+
+def test_plain_functions_refuse_what_they_cannot():
+    x, w = randn(3, 32), torch.nn.Parameter(randn(16, 32))
+    with pytest.raises(rfg.Error, match="w requires a gradient, which this function can't give: call the one of rfg.torch"):
+        rfg.gemm(x, w)
+    with torch.no_grad():
+        close(rfg.gemm(x, w), F.linear(x, w))
+    with torch.inference_mode():
+        close(rfg.gemm(x, w), F.linear(x, w))
+    with pytest.raises(rfg.Error, match="w has a dtype that rfg has no name for"):
+        rfg.gemm(x, w.detach().double(), out=x)
+    with pytest.raises(rfg.Error, match="must be 1"):
+        rfg.gemm(x, randn(32, 16).t())
+    with pytest.raises(rfg.Error, match="no tensor with memory of its own|on a device that rfg doesn't know"):
+        rfg.rmsnorm(torch.empty(3, 32, device="meta"))
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode() as mode, pytest.raises(rfg.Error, match="data is NULL|no tensor with memory of its own"):
+        rfg.rmsnorm(mode.from_tensor(x), out=mode.from_tensor(x))
+    with pytest.raises(rfg.Error, match="x is on cpu, y on nvidia:0"):
+        _rfg.rmsnorm(OnGpu(x), x, None)
+    with pytest.raises(rfg.Error, match="no tensor with memory of its own|has a dtype"):
+        rfg.rmsnorm(x.to_sparse(), out=x)
+
+
+class OnGpu(ByAttributes):
+    device = torch.device("cuda:0")
+
+
+def test_views_of_numpy_share_memory():
+    a = np.zeros((2, 8), np.float32)
+    rfg.rmsnorm(torch.ones(2, 8), out=torch.from_numpy(a))
+    assert np.allclose(a, 1)
