@@ -110,8 +110,8 @@ int rfg_emu_open(const char *name, char *error, size_t size)
         arch = emu_arch_find(arch_name);
     }
     if (!arch || !arch->emulated) {
-        snprintf(error, size, "'%.*s' is not emulated: must be gfx90a, gfx942 or gfx1100", (int)(len < 40 ? len : 40),
-                 name);
+        snprintf(error, size, "'%.*s' is not emulated: must be gfx90a, gfx942, gfx950 or gfx1100",
+                 (int)(len < 40 ? len : 40), name);
         return -1;
     }
     long cus = arch->cu_count;
@@ -455,7 +455,8 @@ const struct rfg_hip *rfg_hip_emu(struct rfg_platform_report *report)
     if (report) {
         *report = (struct rfg_platform_report){ .platform = "emulator" };
         report->found = emu_disasm_ready(report->problem, sizeof(report->problem));
-        snprintf(report->library, sizeof(report->library), "emu:gfx90a, emu:gfx942, emu:gfx1100 (with :CUS)");
+        snprintf(report->library, sizeof(report->library),
+                 "emu:gfx90a, emu:gfx942, emu:gfx950, emu:gfx1100 (with :CUS)");
         if (!report->found)
             snprintf(report->advice, sizeof(report->advice), "apt-get install libllvm19, or set RFG_LIBLLVM");
     }

@@ -419,6 +419,7 @@ static const struct emu_op rows[] = {
     { "scratch_store_" n, h_scratch_store, "s0 " s " s0", EMU_SCRATCH_STORE, info },                                   \
     { "buffer_store_" n, h_buffer_store, s " s0 s4 s1", EMU_VMEM_STORE, info },
     LOADS("dword", "d1", 4) LOADS("dwordx2", "d2", 8) LOADS("dwordx3", "d3", 12) LOADS("dwordx4", "d4", 16)
+    LDS_LOADS("dwordx3", 12) LDS_LOADS("dwordx4", 16)
     LOADS("b32", "d1", 4) LOADS("b64", "d2", 8) LOADS("b96", "d3", 12) LOADS("b128", "d4", 16)
     LOADS("ubyte", "d1", 1) LOADS("u8", "d1", 1) LOADS("sbyte", "d1", 1 | MEM_SIGNED) LOADS("i8", "d1", 1 | MEM_SIGNED)
     LOADS("ushort", "d1", 2) LOADS("u16", "d1", 2) LOADS("sshort", "d1", 2 | MEM_SIGNED) LOADS("i16", "d1", 2 | MEM_SIGNED)
@@ -456,7 +457,7 @@ static const struct emu_op rows[] = {
     ATOMICS("min_f32", "1", "1", 4 | OP_FMIN << MEM_OP) ATOMICS("max_f32", "1", "1", 4 | OP_FMAX << MEM_OP)
     ATOMICS("min_f64", "2", "2", 8 | OP_FMIN << MEM_OP) ATOMICS("max_f64", "2", "2", 8 | OP_FMAX << MEM_OP)
     ATOMICS("pk_add_f16", "1", "1", 4 | OP_PK_F16 << MEM_OP)
-    GLOBAL_ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
+    ATOMICS("pk_add_bf16", "1", "1", 4 | OP_PK_BF16 << MEM_OP)
     ATOMICS("cmpswap", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_x2", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
     ATOMICS("cmpswap_b32", "1", "2", 4 | OP_CMPSWAP << MEM_OP) ATOMICS("cmpswap_b64", "2", "4", 8 | OP_CMPSWAP << MEM_OP)
     ATOMICS("cmpswap_f32", "1", "2", 4 | OP_FCMPSWAP << MEM_OP)
