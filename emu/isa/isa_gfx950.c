@@ -83,7 +83,7 @@ H(to_narrow)
         wide_element(w, i, apart ? 1 + j : 1, apart ? 0 : j, a);
         LANES
         {
-            r[l] |= narrow_round(a[l] / scale[l], type, sat, sr, random[l]) << narrow_bits(type) * j;
+            r[l] |= narrow_round(copysign(a[l] / scale[l], a[l]), type, sat, sr, random[l]) << narrow_bits(type) * j;
             random[l] = prng(random[l]);
         }
     }
@@ -106,7 +106,7 @@ H(to_narrow32)
         wide_element(w, i, both ? 1 + j % 2 : 1, both ? j / 2 : j, a);
         LANES
         {
-            uint32_t x = narrow_round(a[l] / scale[l], type, true, sr, random[l]);
+            uint32_t x = narrow_round(copysign(a[l] / scale[l], a[l]), type, true, sr, random[l]);
             random[l] = prng(random[l]);
             r[word][l] |= x << shift;
             if (shift > 26)

@@ -17,7 +17,14 @@ const struct tested tested[EMU_TESTED] = {
     { { .name = "gfx942", .gfx = 0x942, .wave_size = 64, .xcds = 8, .unified_agprs = true, .fnuz = true }, 64 },
     { { .name = "gfx1100", .gfx = 0x1100, .wave_size = 32, .xcds = 1 }, 32 },
     { { .name = "gfx1100", .gfx = 0x1100, .wave_size = 32, .xcds = 1 }, 64 },
+    { { .name = "gfx950", .gfx = 0x950, .wave_size = 64, .xcds = 8, .unified_agprs = true }, 64 },
 };
+
+const struct gfx950_words gfx950_words[] = {
+#define WORDS(text, ...) { text, sizeof((uint32_t[]){ __VA_ARGS__ }) / 4, { __VA_ARGS__ } },
+#include "gfx950_words.def"
+};
+const int gfx950_n_words = sizeof(gfx950_words) / sizeof(gfx950_words[0]);
 
 uint8_t memory[MEMORY] __attribute__((aligned(64)));
 int stray;
@@ -114,6 +121,15 @@ static uint8_t *read_text(const char *path, size_t *size)
     return text;
 }
 
+/* NULL: gfx942 has it too. */
+static const struct gfx950_words *words_of(const char *text)
+{
+    for (int k = 0; k < gfx950_n_words; k++)
+        if (!strcmp(gfx950_words[k].text, text))
+            return &gfx950_words[k];
+    return NULL;
+}
+
 /* known: which texts have no error in them, one line each; NULL: an error ends the test. */
 static uint8_t *assemble(int arch, const char *const *text, int n, size_t *size, bool *known)
 {
@@ -122,7 +138,10 @@ static uint8_t *assemble(int arch, const char *const *text, int n, size_t *size,
     int fd = mkstemp(source);
     FILE *f = fdopen(fd, "w");
     for (int k = 0; k < n; k++) {
-        for (const char *c = text[k]; *c; c++) { /* a mask is vcc_lo in wave32 */
+        const struct gfx950_words *words = t->arch.gfx == 0x950 ? words_of(text[k]) : NULL;
+        for (int w = 0; words && w < words->n; w++)
+            fprintf(f, "%s 0x%x", w ? "," : ".long", words->word[w]);
+        for (const char *c = words ? "" : text[k]; *c; c++) { /* a mask is vcc_lo in wave32 */
             fputc(*c, f);
             if (t->wave_size == 32 && c >= text[k] + 2 && !strncmp(c - 2, "vcc", 3) &&
                 !strchr("_zn", c[1] ? c[1] : ' '))
@@ -133,7 +152,7 @@ static uint8_t *assemble(int arch, const char *const *text, int n, size_t *size,
     fclose(f);
     snprintf(object, sizeof(object), "%s.o", source);
     snprintf(command, sizeof(command), LLVM_MC " -triple=amdgcn-amd-amdhsa -mcpu=%s %s -filetype=obj -o %s %s",
-             t->arch.name,
+             t->arch.gfx == 0x950 ? "gfx942" : t->arch.name,
              t->arch.gfx < 0x1000 ? ""
              : t->wave_size == 32 ? "-mattr=+wavefrontsize32"
                                   : "-mattr=-wavefrontsize32,+wavefrontsize64",
