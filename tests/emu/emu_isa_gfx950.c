@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What gfx950 has and gfx942 hasn't, and emu_isa_lanes.def and emu_isa_matrix.c can't say: narrow floats with scales, scaled
- * MFMA, transposed loads, swaps. Expectations by the formulas and tables of AMD's "CDNA4 Instruction Set Architecture" (7.1.5,
- * 7.2, 7.3, 11.4, 12), in double. */
+ * What gfx950 has and gfx942 hasn't, and emu_isa_lanes.def and emu_isa_matrix.c can't say: narrow floats with scales,
+ * scaled MFMA, transposed loads, swaps. Expectations by the formulas and tables of AMD's "CDNA4 Instruction Set
+ * Architecture" (7.1.5, 7.2, 7.3, 11.4, 12), in double. */
 #include "emu_isa.h"
 
 enum { ARCH = 5 };
@@ -51,7 +51,8 @@ static uint32_t nearest(double v, enum narrow t, int64_t random)
     return r > last ? over : sign | r;
 }
 
-/* ---- decoding ----------------------------------------------------------------------------------------------------- */
+/* ---- decoding -----------------------------------------------------------------------------------------------------
+ */
 
 /* Without _e32 and _e64, which the assembler takes or leaves. */
 static void plain(const char *from, char *to)
@@ -71,8 +72,8 @@ START_TEST(words)
     for (int k = 0; k < gfx950_n_words; k++) {
         const struct gfx950_words *w = &gfx950_words[k];
         size_t size = 4 * (size_t)w->n;
-        ck_assert_msg(emu_decode(&prog, &tested[ARCH].arch, 64, w->word, size, (uint64_t)(uintptr_t)w->word, false, error,
-                                 sizeof(error)),
+        ck_assert_msg(emu_decode(&prog, &tested[ARCH].arch, 64, w->word, size, (uint64_t)(uintptr_t)w->word, false,
+                                 error, sizeof(error)),
                       "%s: %s", w->text, error);
         emu_inst_text(&prog, prog.inst, text, sizeof(text));
         plain(text, got);
@@ -82,8 +83,8 @@ START_TEST(words)
         emu_program_free(&prog);
         /* Cut short, it is no instruction. */
         if (size > 4) {
-            ck_assert(emu_decode(&prog, &tested[ARCH].arch, 64, w->word, size - 4, (uint64_t)(uintptr_t)w->word, true, error,
-                                 sizeof(error)));
+            ck_assert(emu_decode(&prog, &tested[ARCH].arch, 64, w->word, size - 4, (uint64_t)(uintptr_t)w->word, true,
+                                 error, sizeof(error)));
             ck_assert_str_eq(prog.inst[0].op ? prog.inst[0].op->name : ".long", ".long");
             emu_program_free(&prog);
         }
@@ -108,14 +109,16 @@ START_TEST(no_instruction)
     char error[512];
     struct emu_program prog;
     for (size_t k = 0; k < sizeof(none) / sizeof(none[0]); k++) {
-        ck_assert(emu_decode(&prog, &tested[ARCH].arch, 64, none[k], none[k][2] ? 16 : 8, 0, false, error, sizeof(error)));
+        ck_assert(
+            emu_decode(&prog, &tested[ARCH].arch, 64, none[k], none[k][2] ? 16 : 8, 0, false, error, sizeof(error)));
         ck_assert_msg(!strcmp(prog.inst[0].op->name, ".long"), "%zu: %s", k, prog.inst[0].op->name);
         emu_program_free(&prog);
     }
 }
 END_TEST
 
-/* ---- conversions --------------------------------------------------------------------------------------------------- */
+/* ---- conversions ---------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t bits_of(const struct bare *b, int reg, int l, int at, int n)
 {
@@ -223,7 +226,8 @@ static void prepare(struct bare *b, const struct conversion *c)
     }
 }
 
-static void check_conversion(const char *text, const struct conversion *c, const struct bare *before, const struct bare *b)
+static void check_conversion(const char *text, const struct conversion *c, const struct bare *before,
+                             const struct bare *b)
 {
     int to = format_of(c->to), from = format_of(c->from);
     for (int l = 0; l < 64; l++) {
@@ -248,7 +252,9 @@ static void check_conversion(const char *text, const struct conversion *c, const
                 x = nearest(copysign(v / scale, v), (enum narrow)to, c->sr ? (int64_t)random : -1);
                 random = prng(random);
             } else {
-                int bits = formats[from].bits, base = c->n == 32 ? 0 : c->n * bits == 16 ? 16 * (c->op_sel & 1) : 8 * (c->op_sel & 3);
+                int bits = formats[from].bits, base = c->n == 32          ? 0
+                                                      : c->n * bits == 16 ? 16 * (c->op_sel & 1)
+                                                                          : 8 * (c->op_sel & 3);
                 x = wide_bits(value_of(bits_of(before, 0, l, base + j * bits, bits), (enum narrow)from) * scale, c->to);
             }
             int at = shift + j * size;
@@ -262,18 +268,23 @@ static void check_conversion(const char *text, const struct conversion *c, const
             }
         }
         for (int k = 0; k < 32; k++)
-            ck_assert_msg(b->v[64 + k][l] == want[k], "%s: lane %d (%s), a %08x %08x scale %08x random %08x: word %d is %08x, expected %08x",
-                          text, l, on ? "on" : "off", before->v[0][l], before->v[1][l], before->v[40][l], before->v[32][l], k,
+            ck_assert_msg(b->v[64 + k][l] == want[k],
+                          "%s: lane %d (%s), a %08x %08x scale %08x random %08x: word %d is %08x, expected %08x", text,
+                          l, on ? "on" : "off", before->v[0][l], before->v[1][l], before->v[40][l], before->v[32][l], k,
                           b->v[64 + k][l], want[k]);
     }
 }
 
 START_TEST(conversions)
 {
-    static const char *const ocp[] = { "v_cvt_pk_fp8_f32 v64, v0, v32", "v_cvt_pk_bf8_f32 v64, v0, v32 op_sel:[0,0,1]",
-                                       "v_cvt_sr_fp8_f32 v64, v0, v32 op_sel:[0,0,1,0]", "v_cvt_sr_bf8_f32 v64, v0, v32",
-                                       "v_cvt_pk_f32_fp8 v[64:65], v0", "v_cvt_pk_f32_bf8 v[64:65], v0",
-                                       "v_cvt_f32_fp8 v64, v0", "v_cvt_f32_bf8 v64, v0" };
+    static const char *const ocp[] = { "v_cvt_pk_fp8_f32 v64, v0, v32",
+                                       "v_cvt_pk_bf8_f32 v64, v0, v32 op_sel:[0,0,1]",
+                                       "v_cvt_sr_fp8_f32 v64, v0, v32 op_sel:[0,0,1,0]",
+                                       "v_cvt_sr_bf8_f32 v64, v0, v32",
+                                       "v_cvt_pk_f32_fp8 v[64:65], v0",
+                                       "v_cvt_pk_f32_bf8 v[64:65], v0",
+                                       "v_cvt_f32_fp8 v64, v0",
+                                       "v_cvt_f32_bf8 v64, v0" };
     static const char *text[1024];
     static struct bare before;
     struct conversion c;
@@ -304,7 +315,8 @@ START_TEST(conversions)
 }
 END_TEST
 
-/* ---- scaled MFMA --------------------------------------------------------------------------------------------------- */
+/* ---- scaled MFMA ---------------------------------------------------------------------------------------------------
+ */
 
 /* Lane and element of A[i][k] (B[k][i]). */
 static void narrow_place(int m, int depth, int bits, int i, int k, int *lane, int *element)
@@ -328,7 +340,8 @@ static void put_bits(struct bare *b, int reg, int l, int at, int n, uint32_t x)
 static void check_scaled(const char *text, struct bare *b, const struct emu_inst *at)
 {
     static double A[32][128], B[32][128], C[32][32];
-    int m = strstr(text, "16x16") ? 16 : 32, depth = m == 16 ? 128 : 64, ta = 0, tb = 0, lo[2] = { 0, 0 }, hi[2] = { 0, 0 };
+    int m = strstr(text, "16x16") ? 16 : 32, depth = m == 16 ? 128 : 64, ta = 0, tb = 0, lo[2] = { 0, 0 },
+        hi[2] = { 0, 0 };
     bool scaled = strstr(text, "_scale_");
     const char *p;
     if ((p = strstr(text, "cbsz:")))
@@ -373,7 +386,8 @@ static void check_scaled(const char *text, struct bare *b, const struct emu_inst
                 want += A[i][k] * B[j][k];
                 size += fabs(A[i][k] * B[j][k]);
             }
-            ck_assert_msg(fabs(got - want) <= size * 5e-7, "%s: D[%d][%d]: got %.9g, expected %.9g", text, i, j, got, want);
+            ck_assert_msg(fabs(got - want) <= size * 5e-7, "%s: D[%d][%d]: got %.9g, expected %.9g", text, i, j, got,
+                          want);
         }
 }
 
@@ -402,7 +416,9 @@ END_TEST
 /* A scale of 255 and a NaN in A make NaNs of one row; fp4 has none. */
 START_TEST(scaled_nan)
 {
-    static const char *text[] = { "v_mfma_scale_f32_16x16x128_f8f6f4 v[64:67], v[0:7], v[8:15], v[16:19], v40, v41 op_sel_hi:[0,0,0]" };
+    static const char *text[] = {
+        "v_mfma_scale_f32_16x16x128_f8f6f4 v[64:67], v[0:7], v[8:15], v[16:19], v40, v41 op_sel_hi:[0,0,0]"
+    };
     struct snippets s;
     snippets_build(&s, ARCH, text, 1);
     struct bare *b = bare_new(ARCH, &s.prog);
@@ -426,7 +442,8 @@ START_TEST(scaled_nan)
 }
 END_TEST
 
-/* ---- lanes --------------------------------------------------------------------------------------------------------- */
+/* ---- lanes ---------------------------------------------------------------------------------------------------------
+ */
 
 /* 16 lanes read the rows of a matrix of 16 columns, from wherever each one's address is; lane c gets column c. */
 START_TEST(transposed)
@@ -461,7 +478,9 @@ START_TEST(transposed)
                 for (int e = 0; e < rows; e++) {
                     uint32_t x = 0;
                     for (int bit = 0; bit < bits; bit++)
-                        x |= (uint32_t)(b->lds[from[l] + 48 + (uint32_t)(e * bits + bit) / 8] >> (e * bits + bit) % 8 & 1) << bit;
+                        x |= (uint32_t)(b->lds[from[l] + 48 + (uint32_t)(e * bits + bit) / 8] >> (e * bits + bit) % 8 &
+                                        1)
+                             << bit;
                     int number = l % 16 * rows + e; /* in its group of lanes */
                     element[l / 16][number / 16][number % 16] = x;
                 }
@@ -484,7 +503,8 @@ START_TEST(swaps)
     struct snippets s;
     static struct bare before;
     for (int k = 0; k < 6; k++) {
-        snprintf(buffer[k], sizeof(buffer[k]), "v_permlane%d_swap_b32%s v64, v65%s", k < 3 ? 16 : 32, mods[k % 3], ends[k % 3]);
+        snprintf(buffer[k], sizeof(buffer[k]), "v_permlane%d_swap_b32%s v64, v65%s", k < 3 ? 16 : 32, mods[k % 3],
+                 ends[k % 3]);
         text[k] = buffer[k];
     }
     snippets_build(&s, ARCH, text, 6);

@@ -349,15 +349,17 @@ static uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c, float sign)
 {
     uint32_t r = 0;
     for (int h = 0; h < 32; h += 16)
-        r |= (uint32_t)u16((_Float16)(sign * least(sign * (float)f16(a >> h & 0xffff), sign * (float)f16(b >> h & 0xffff),
-                                                   sign * (float)f16(c >> h & 0xffff))))
+        r |= (uint32_t)u16(
+                 (_Float16)(sign * least(sign * (float)f16(a >> h & 0xffff), sign * (float)f16(b >> h & 0xffff),
+                                         sign * (float)f16(c >> h & 0xffff))))
              << h;
     return r;
 }
 /* The nearer of the two next to it, ties to even; in steps of bf16. */
 static uint32_t to_bf16(uint32_t a)
 {
-    double x = (double)f32(a & 0x7fffffff), low = (double)f32(a & 0x7fff0000), high = (double)f32((a & 0x7fff0000) + 0x10000);
+    double x = (double)f32(a & 0x7fffffff), low = (double)f32(a & 0x7fff0000),
+           high = (double)f32((a & 0x7fff0000) + 0x10000);
     if (isnan(x))
         return a >> 16 | 0x40;
     if (isinf(high))

@@ -67,8 +67,10 @@ static const struct matrix_case {
     { G942, "v_mfma_f32_32x32x8_bf16 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 8, 1, BF16, BF16, 0, 8, 16, 64 },
     { G942, "v_mfma_f32_32x32x4_2b_bf16 v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, BF16, BF16, 0, 8, 16, 64 },
     { G942, "v_mfma_f32_16x16x32_fp8_fp8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, FP8, 0, 8, 16, 64 },
-    { G942 | G950, "v_mfma_f32_16x16x32_fp8_bf8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, BF8, 0, 8, 16, 64 },
-    { G942 | G950, "v_mfma_f32_32x32x16_bf8_fp8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, BF8, FP8, 0, 8, 16, 64 },
+    { G942 | G950, "v_mfma_f32_16x16x32_fp8_bf8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, BF8, 0, 8, 16,
+      64 },
+    { G942 | G950, "v_mfma_f32_32x32x16_bf8_fp8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, BF8, FP8, 0, 8, 16,
+      64 },
     { G942, "v_mfma_i32_16x16x32_i8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, INT8, INT8, 0, 8, 16, 64 },
     { G942, "v_mfma_i32_32x32x16_i8 a[64:79], v[0:1], v[8:9], a[16:31]", 32, 16, 1, INT8, INT8, 0, 8, 1016, 1064 },
     { G942, "v_mfma_f32_16x16x8_xf32 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 8, 1, XFLOAT, XFLOAT, 0, 8, 16, 64 },
@@ -97,7 +99,8 @@ static const struct matrix_case {
     { G950, "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[8:11], v[16:19]", 16, 32, 1, BF16, BF16, 0, 8, 16, 64 },
     { G950, "v_mfma_f32_32x32x16_f16 v[64:79], v[0:3], v[8:11], v[16:31]", 32, 16, 1, HALF, HALF, 0, 8, 16, 64 },
     { G950, "v_mfma_f32_32x32x16_bf16 v[64:79], v[0:3], v[8:11], v[16:31]", 32, 16, 1, BF16, BF16, 0, 8, 16, 64 },
-    { G950, "v_mfma_f32_16x16x32_f16 a[64:67], a[128:131], v[8:11], a[16:19]", 16, 32, 1, HALF, HALF, 1128, 8, 1016, 1064 },
+    { G950, "v_mfma_f32_16x16x32_f16 a[64:67], a[128:131], v[8:11], a[16:19]", 16, 32, 1, HALF, HALF, 1128, 8, 1016,
+      1064 },
     { G950, "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[8:11], 1.0", 16, 32, 1, BF16, BF16, 0, 8, -1, 64, 1 },
     { G950, "v_mfma_i32_16x16x64_i8 v[64:67], v[0:3], v[8:11], v[16:19]", 16, 64, 1, INT8, INT8, 0, 8, 16, 64 },
     { G950, "v_mfma_i32_32x32x32_i8 v[64:79], v[0:3], v[8:11], v[16:31]", 32, 32, 1, INT8, INT8, 0, 8, 16, 64 },
@@ -458,8 +461,8 @@ static void check_sparse(int k, struct bare *b, const struct emu_inst *at)
 {
     static double A[32][128], B[128][32], C[32][32]; /* A dense: with its zeroes */
     bool deep = sparses[k].archs == G950;
-    int gfx = deep ? 0x950 : 0x942, m = sparses[k].m, per = sparses[k].type_a == HALF || sparses[k].type_a == BF16 ? 4 : 8,
-        n = per << deep, depth = 2 * n * 64 / m;
+    int gfx = deep ? 0x950 : 0x942, m = sparses[k].m,
+        per = sparses[k].type_a == HALF || sparses[k].type_a == BF16 ? 4 : 8, n = per << deep, depth = 2 * n * 64 / m;
     int d = strstr(sparses[k].text, " a[64") ? 1064 : 64;
     bool integer = sparses[k].type_a == INT8;
     const struct matrix_case place = { .m = m, .blocks = 1, .type_a = sparses[k].type_a };
@@ -467,7 +470,7 @@ static void check_sparse(int k, struct bare *b, const struct emu_inst *at)
     bare_randomize(b);
     for (int l = 0; l < 64; l++) {
         int base = l / m * 2 * per, half = depth / 2; /* gfx950: the second half of K is in the upper registers */
-        for (int e = 0; e < n; e += 2) { /* two different places of four, the first before the second */
+        for (int e = 0; e < n; e += 2) {              /* two different places of four, the first before the second */
             unsigned first = (unsigned)(rnd() % 3), second = first + 1 + (unsigned)(rnd() % (3 - first)),
                      at_bit = (unsigned)sparses[k].shift + 2 * (unsigned)e;
             b->v[5][l] = (b->v[5][l] & ~(15u << at_bit)) | (first | second << 2) << at_bit;
@@ -478,8 +481,7 @@ static void check_sparse(int k, struct bare *b, const struct emu_inst *at)
         }
         for (int e = 0; e < 2 * n; e++)
             put_element(b, 8, type_bits[sparses[k].type_b], e, l,
-                        element(sparses[k].type_b, gfx,
-                                &B[e < 2 * per ? base + e : half + base + e - 2 * per][l % m]));
+                        element(sparses[k].type_b, gfx, &B[e < 2 * per ? base + e : half + base + e - 2 * per][l % m]));
     }
     for (int i = 0; i < m; i++)
         for (int j = 0; j < m; j++) {

@@ -18,7 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { P90A = 1, P942 = 2, P11 = 4, P11W64 = 8, P9 = 3, PALL = 7, P_ARCHS = 4 };
+enum {
+    P90A = 1,
+    P942 = 2,
+    P11 = 4,
+    P11W64 = 8,
+    P950 = 16,
+    P94 = P942 | P950,
+    P9 = P90A | P94,
+    PALL = P9 | P11,
+    P_ARCHS = 5
+};
 
 struct pair {
     int archs;

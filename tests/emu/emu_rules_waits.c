@@ -101,7 +101,7 @@ static void add_wait(struct pairs *p, const struct kind *k, const char *rule, bo
 
 static void depths(struct pairs *p, const struct kind *k)
 {
-    bool gfx11 = p->arch >= 2;
+    bool gfx11 = p->arch == 2 || p->arch == 3;
     int limit = k->counter == VMCNT || gfx11 ? 63 : 15; /* which means: don't wait */
     const char *read = with(k->read, 20), *write = with(k->write, 20);
     for (int d = 0; d < (k->every_depth ? limit : 3); d++) {
@@ -134,7 +134,7 @@ static void counters(struct pairs *p, const struct kind *k)
     if (k->counter == VMCNT || k->counter == BOTH)
         add_wait(p, k, "lgkmcnt alone", false, text("%ss_waitcnt lgkmcnt(0)\n%s", one, read), good);
     add_wait(p, k, "expcnt alone", false, text("%ss_waitcnt expcnt(0)\n%s", one, read), good);
-    if (p->arch >= 2) {
+    if (p->arch == 2 || p->arch == 3) {
         add_wait(p, k, "vscnt alone", false, text("%ss_waitcnt_vscnt null, 0x0\n%s", one, read), good);
         if (k->counter == VMCNT)
             add_wait(p, k, "s_waitcnt_vmcnt", false, text("%ss_waitcnt_vmcnt null, 0x1\n%s", one, read),
