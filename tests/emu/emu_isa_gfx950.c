@@ -536,6 +536,46 @@ START_TEST(swaps)
 }
 END_TEST
 
+/* Two bf16 added, each rounded to nearest even. */
+START_TEST(buffer_atomic)
+{
+    static const char *text[] = { "buffer_atomic_pk_add_bf16 v1, v0, s[4:7], 0 offen offset:8" };
+    struct snippets s;
+    static uint32_t was[64];
+    uint64_t base = (uint64_t)(uintptr_t)memory;
+    snippets_build(&s, ARCH, text, 1);
+    struct bare *b = bare_new(ARCH, &s.prog);
+    for (int repeat = 0; repeat < 20; repeat++) {
+        rnd_seed((uint64_t)repeat);
+        bare_randomize(b);
+        b->w.s[4] = (uint32_t)base;
+        b->w.s[5] = (uint32_t)(base >> 32) & 0xffff;
+        b->w.s[6] = MEMORY;
+        b->w.s[7] = 0x00027000;
+        for (int l = 0; l < 64; l++) {
+            uint32_t x[4];
+            for (int k = 0; k < 4; k++)
+                x[k] = u32(((float)(rnd() % 20001) - 10000) / 300) >> 16;
+            was[l] = x[0] | x[1] << 16;
+            b->v[1][l] = x[2] | x[3] << 16;
+            b->v[0][l] = 16 * (uint32_t)l;
+            memcpy(memory + 16 * l + 8, &was[l], 4);
+        }
+        ck_assert_int_eq(bare_run(b, s.start[0]), EMU_END);
+        for (int l = 0; l < 64; l++) {
+            uint32_t got, want = was[l];
+            memcpy(&got, memory + 16 * l + 8, 4);
+            if (b->w.exec >> l & 1)
+                want = wide_bits((double)(f32(was[l] << 16) + f32(b->v[1][l] << 16)), "bf16") |
+                       wide_bits((double)(f32(was[l] & 0xffff0000) + f32(b->v[1][l] & 0xffff0000)), "bf16") << 16;
+            ck_assert_uint_eq(got, want);
+        }
+    }
+    free(b);
+    snippets_free(&s);
+}
+END_TEST
+
 TCase *emu_case_gfx950(void)
 {
     TCase *c = tcase_create("gfx950");
@@ -547,5 +587,6 @@ TCase *emu_case_gfx950(void)
     tcase_add_test(c, scaled_nan);
     tcase_add_test(c, transposed);
     tcase_add_test(c, swaps);
+    tcase_add_test(c, buffer_atomic);
     return c;
 }

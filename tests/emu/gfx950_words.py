@@ -71,6 +71,7 @@ def texts():
                 yield "v_mfma_scale_f32_%s, v40, v41%s op_sel_hi:[%d,%d,0]%s" % (ops, lo, sel[0] >> 1, sel[1] >> 1, mods)
     for reads in "b64_tr_b16 v[64:65]", "b64_tr_b8 v[64:65]", "b64_tr_b4 v[64:65]", "b96_tr_b6 v[64:66]", "b64_tr_b16 v[0:1]":
         yield "ds_read_%s, v0 offset:48" % reads
+    yield "buffer_atomic_pk_add_bf16 v1, v0, s[4:7], 0 offen offset:8"
     for n in 16, 32:
         yield "v_permlane%d_swap_b32 v64, v65" % n
         yield "v_permlane%d_swap_b32_e64 v64, v65 bound_ctrl:1" % n
