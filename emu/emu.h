@@ -101,6 +101,7 @@ struct emu_mods {
     bool sdwa;
     uint8_t sdwa_dst, sdwa_unused, sdwa_src[2]; /* byte_0..3 = 0..3, word_0/1 = 4/5, dword = 6 */
     uint8_t cbsz, abid, blgp;                   /* MFMA */
+    uint8_t bitop3;                             /* its truth table */
     int32_t offset, offset1;                    /* memory, LDS */
     bool offen, idxen, addr64, lds, gds, tfe, d16_hi;
     bool glc, slc, dlc, nt, sc0, sc1; /* cache policy as the text says it; glc: th:TH_ATOMIC_RETURN too */

@@ -7,13 +7,14 @@
  *   nops    "Manually Inserted Wait States (NOPs)" of AMD's ISA guides for MI200 (CDNA2) and MI300 (CDNA3)
  *   mfma    "Dependency Resolution: Required Independent Instructions" of the same guides
  *   llvm    what LLVM 19's GCNHazardRecognizer keeps apart; for gfx11, whose guide has no such tables, all there is
+ * gfx950: chapters 4.5 and 7.6 of the CDNA4 guide; llvm: LLVM 22's.
  * The guides were not at hand: where LLVM has a rule too, its counts are the ones here, and tests take LLVM's s_nops
  * for expectation; the rest (vccz, execz, s_setvskip, MODE.vskip) is from memory. docs/emulator.md has all of it in
  * words.
  *
- * gfx90a, gfx942: time is counted in wait states. An instruction is one, s_nop N is N + 1. So that what is sure to take
- * longer isn't reported: an MFMA is issued once the one before it is through its passes, a branch that is taken is 4
- * (LLVM inserts its s_nops before it turns branches round). gfx11: time is counted in vector ALU instructions.
+ * gfx90a, gfx942, gfx950: time is counted in wait states. An instruction is one, s_nop N is N + 1. So that what is sure
+ * to take longer isn't reported: an MFMA is issued once the one before it is through its passes, a branch that is taken
+ * is 4 (LLVM inserts its s_nops before it turns branches round). gfx11: time is counted in vector ALU instructions.
  *
  * The rules marked STRICT are LLVM's, but AMD's own hand-written gfx942 kernels break them everywhere: only with
  * RFG_EMU_CHECKS=+strict. */
@@ -42,58 +43,65 @@ const struct emu_hazard_rule emu_hazard_rules[] = {
     { M0_USER, G9, SALU_M0, ALL(1), "a SALU instruction wrote M0, which this reads" },                      /* nops */
     { M0_LDS_DMA, G9 | STRICT, SALU_M0, ALL(1), "a SALU instruction wrote M0, which a load to LDS reads" }, /* llvm */
     { WRITES_VGPR, G90A, WIDE_STORE, ALL(1), "overwrites the data of a store of more than 64 bits" },       /* nops */
-    { WRITES_VGPR, G942, WIDE_STORE, ALL(2), "overwrites the data of a store of more than 64 bits" },       /* nops */
+    { WRITES_VGPR, G94, WIDE_STORE, ALL(2), "overwrites the data of a store of more than 64 bits" },        /* nops */
     { HWREG, G9 | HW_REGISTER, SETREG, ALL(2), "s_setreg wrote the same hardware register" },               /* nops */
     { GETREG_MODE, G9, SETVSKIP, ALL(2), "s_setvskip changed MODE" },                                       /* nops */
     { VECTOR, G9, SET_MODE_VSKIP, ALL(2), "s_setreg wrote MODE.vskip before a vector instruction" },        /* nops */
-    { VALU_READS_VGPR, G942, PART, ALL(1), "a part of a VGPR was written by SDWA or op_sel" },          /* nops, llvm */
+    { VALU_READS_VGPR, G94, PART, ALL(1), "a part of a VGPR was written by SDWA or op_sel" },           /* nops, llvm */
     { VALU_READS_VGPR, G9 | NOT_SAME_DOT, DOT, ALL(3), "a dot instruction wrote a VGPR that is read" }, /* mfma, llvm */
-    { VALU_READS_VGPR, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that a VALU instruction reads" },  /* mfma */
-    { VALU_READS_VGPR, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that a VALU instruction reads" },   /* mfma */
-    { VALU_READS_VGPR, G942, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that a VALU instruction reads" }, /* mfma */
-    { VALU_READS_VGPR, G9, DGEMM4, ALL(6), "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },       /* mfma */
-    { VALU_READS_VGPR, G9, DGEMM16, ALL(11), "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },     /* mfma */
-    { NOT_TRANS_READS_VGPR, G942, TRANS, ALL(1), "a transcendental wrote a VGPR that is read" },              /* nops */
-    { VALU_READS_SGPR, G942 | STRICT, VALU_SGPR, ALL(2),
+    { VALU_READS_VGPR, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that a VALU instruction reads" }, /* mfma */
+    { VALU_READS_VGPR, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that a VALU instruction reads" },  /* mfma */
+    { VALU_READS_VGPR, G950, XDL, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that a VALU instruction reads" },  /* mfma */
+    { VALU_READS_VGPR, G94, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that a VALU instruction reads" }, /* mfma */
+    { VALU_READS_VGPR, G9, DGEMM4, ALL(6), "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },      /* mfma */
+    { VALU_READS_VGPR, G90A | G942, DGEMM16, ALL(11),
+      "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },                                          /* mfma */
+    { VALU_READS_VGPR, G950, DGEMM16, ALL(19), "an fp64 MFMA wrote a VGPR that a VALU instruction reads" }, /* mfma */
+    { NOT_TRANS_READS_VGPR, G94, TRANS, ALL(1), "a transcendental wrote a VGPR that is read" },             /* nops */
+    { VALU_READS_SGPR, G94 | STRICT, VALU_SGPR, ALL(2),
       "a VALU instruction wrote an SGPR or VCC that is read" }, /* llvm */
     { VALU_WRITES_VGPR, G9 | NOT_SAME_DOT, DOT, ALL(3),
-      "a dot instruction wrote a VGPR that is overwritten" },                                              /* llvm */
-    { VALU_WRITES_VGPR, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that is overwritten" },        /* mfma */
-    { VALU_WRITES_VGPR, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that is overwritten" },         /* mfma */
-    { VALU_WRITES_VGPR, G942, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that is overwritten" },       /* mfma */
-    { VALU_WRITES_VGPR, G9, DGEMM4, ALL(6), "an fp64 MFMA wrote a VGPR that is overwritten" },             /* mfma */
-    { VALU_WRITES_VGPR, G9, DGEMM16, ALL(11), "an fp64 MFMA wrote a VGPR that is overwritten" },           /* mfma */
-    { VALU_WRITES_VGPR, G9 | READ_AS_C, XDL, { 1, 3, 7, 15 }, "overwrites an MFMA's operand C" },          /* mfma */
-    { READLANE, G942, VALU_VGPR, ALL(1), "a VALU instruction wrote the VGPR that v_readlane reads" },      /* nops */
-    { RWLANE, G942, VALU_EXEC, ALL(4), "a VALU instruction wrote EXEC before a lane is read or written" }, /* nops */
-    { MEM_VGPR, G9 | NOT_SAME_DOT, DOT, ALL(3), "a dot instruction wrote a VGPR that is read" },           /* llvm */
+      "a dot instruction wrote a VGPR that is overwritten" },                                             /* llvm */
+    { VALU_WRITES_VGPR, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that is overwritten" },       /* mfma */
+    { VALU_WRITES_VGPR, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that is overwritten" },        /* mfma */
+    { VALU_WRITES_VGPR, G950, XDL, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that is overwritten" },        /* mfma */
+    { VALU_WRITES_VGPR, G94, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that is overwritten" },       /* mfma */
+    { VALU_WRITES_VGPR, G9, DGEMM4, ALL(6), "an fp64 MFMA wrote a VGPR that is overwritten" },            /* mfma */
+    { VALU_WRITES_VGPR, G90A | G942, DGEMM16, ALL(11), "an fp64 MFMA wrote a VGPR that is overwritten" }, /* mfma */
+    { VALU_WRITES_VGPR, G950, DGEMM16, ALL(19), "an fp64 MFMA wrote a VGPR that is overwritten" },        /* mfma */
+    { VALU_WRITES_VGPR, G9 | READ_AS_C, XDL, { 1, 3, 7, 15 }, "overwrites an MFMA's operand C" },         /* mfma */
+    { READLANE, G94, VALU_VGPR, ALL(1), "a VALU instruction wrote the VGPR that v_readlane reads" },      /* nops */
+    { RWLANE, G94, VALU_EXEC, ALL(4), "a VALU instruction wrote EXEC before a lane is read or written" }, /* nops */
+    { MEM_VGPR, G9 | NOT_SAME_DOT, DOT, ALL(3), "a dot instruction wrote a VGPR that is read" },          /* llvm */
     { MEM_VGPR, G90A | DGEMM_SINCE, VALU_VGPR, ALL(2),
       "a VALU instruction wrote a VGPR that memory reads, an fp64 "
-      "MFMA between" },                                                                                  /* llvm */
-    { MEM_VGPR, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that memory reads" },                /* mfma */
-    { MEM_VGPR, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that memory reads" },                 /* mfma */
-    { MEM_VGPR, G942, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that memory reads" },               /* mfma */
-    { MEM_VGPR, G9, DGEMM4, ALL(9), "an fp64 MFMA wrote a VGPR that memory reads" },                     /* mfma */
-    { MEM_VGPR, G9, DGEMM16, ALL(18), "an fp64 MFMA wrote a VGPR that memory reads" },                   /* mfma */
-    { MFMA_ANY, G9, VALU_EXEC, ALL(4), "a VALU instruction wrote EXEC before an MFMA" },                 /* nops */
-    { MFMA_VGPR, G9, VALU_NO_DOT, ALL(2), "a VALU instruction wrote a VGPR that an MFMA reads" },        /* nops */
-    { MFMA_AB, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that an MFMA reads as A or B" },      /* mfma */
-    { MFMA_AB, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },       /* mfma */
-    { MFMA_AB, G942, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },     /* mfma */
-    { MFMA_AB, G9, DGEMM4, ALL(6), "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },           /* mfma */
-    { MFMA_AB, G9, DGEMM16, ALL(11), "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },         /* mfma */
-    { XDL_C, G90A | OVERLAP, XDL, PASSES(2, 8, 16), "an MFMA wrote a part of what an MFMA reads as C" }, /* mfma */
-    { XDL_C, G942 | OVERLAP, XDL, { 3, 5, 9, 17 }, "an MFMA wrote a part of what an MFMA reads as C" },  /* mfma */
-    { XDL_C,
-      G942 | EXACT,
-      XDL | SGEMM,
-      { 2, 0, 0, 0 },
-      "an MFMA of 2 passes wrote what an MFMA reads as C" },                                                /* mfma */
-    { SGEMM_C, G942 | OVERLAP, XDL, { 3, 5, 9, 17 }, "an MFMA wrote a part of what an MFMA reads as C" },   /* mfma */
-    { SGEMM_C, G942 | OVERLAP, SGEMM, { 2, 4, 8, 16 }, "an MFMA wrote a part of what an MFMA reads as C" }, /* mfma */
-    { SGEMM_C, G942 | EXACT, XDL | SGEMM, { 2, 0, 0, 0 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
-    { SGEMM_C, G942 | OVERLAP, DGEMM4, ALL(4), "an fp64 MFMA wrote a part of what an MFMA reads as C" },  /* mfma */
-    { SGEMM_C, G942 | OVERLAP, DGEMM16, ALL(9), "an fp64 MFMA wrote a part of what an MFMA reads as C" }, /* mfma */
+      "MFMA between" },                                                                                       /* llvm */
+    { MEM_VGPR, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that memory reads" },                     /* mfma */
+    { MEM_VGPR, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that memory reads" },                      /* mfma */
+    { MEM_VGPR, G950, XDL, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that memory reads" },                      /* mfma */
+    { MEM_VGPR, G94, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that memory reads" },                     /* mfma */
+    { MEM_VGPR, G9, DGEMM4, ALL(9), "an fp64 MFMA wrote a VGPR that memory reads" },                          /* mfma */
+    { MEM_VGPR, G9, DGEMM16, ALL(18), "an fp64 MFMA wrote a VGPR that memory reads" },                        /* mfma */
+    { MFMA_ANY, G9, VALU_EXEC, ALL(4), "a VALU instruction wrote EXEC before an MFMA" },                      /* nops */
+    { MFMA_VGPR, G9, VALU_NO_DOT, ALL(2), "a VALU instruction wrote a VGPR that an MFMA reads" },             /* nops */
+    { MFMA_AB, G90A, XDL, PASSES(5, 11, 19), "an MFMA wrote a VGPR that an MFMA reads as A or B" },           /* mfma */
+    { MFMA_AB, G942, XDL, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },            /* mfma */
+    { MFMA_AB, G950, XDL, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },            /* mfma */
+    { MFMA_AB, G94, SGEMM, { 4, 6, 10, 18 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },           /* mfma */
+    { MFMA_AB, G9, DGEMM4, ALL(6), "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },                /* mfma */
+    { MFMA_AB, G90A | G942, DGEMM16, ALL(11), "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },     /* mfma */
+    { MFMA_AB, G950, DGEMM16, ALL(19), "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },            /* mfma */
+    { XDL_C, G90A | OVERLAP, XDL, PASSES(2, 8, 16), "an MFMA wrote a part of what an MFMA reads as C" },      /* mfma */
+    { XDL_C, G942 | OVERLAP, XDL, { 3, 5, 9, 17 }, "an MFMA wrote a part of what an MFMA reads as C" },       /* mfma */
+    { XDL_C, G950 | OVERLAP, XDL, { 3, 6, 10, 18 }, "an MFMA wrote a part of what an MFMA reads as C" },      /* mfma */
+    { XDL_C, G94 | EXACT, XDL | SGEMM, { 2, 0, 0, 0 }, "an MFMA of 2 passes wrote what an MFMA reads as C" }, /* mfma */
+    { SGEMM_C, G942 | OVERLAP, XDL, { 3, 5, 9, 17 }, "an MFMA wrote a part of what an MFMA reads as C" },     /* mfma */
+    { SGEMM_C, G950 | OVERLAP, XDL, { 3, 6, 10, 18 }, "an MFMA wrote a part of what an MFMA reads as C" },    /* mfma */
+    { SGEMM_C, G94 | OVERLAP, SGEMM, { 2, 4, 8, 16 }, "an MFMA wrote a part of what an MFMA reads as C" },    /* mfma */
+    { SGEMM_C, G94 | EXACT, XDL | SGEMM, { 2, 0, 0, 0 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
+    { SGEMM_C, G94 | OVERLAP, DGEMM4, ALL(4), "an fp64 MFMA wrote a part of what an MFMA reads as C" },    /* mfma */
+    { SGEMM_C, G942 | OVERLAP, DGEMM16, ALL(9), "an fp64 MFMA wrote a part of what an MFMA reads as C" },  /* mfma */
+    { SGEMM_C, G950 | OVERLAP, DGEMM16, ALL(17), "an fp64 MFMA wrote a part of what an MFMA reads as C" }, /* mfma */
     { DGEMM_C, G90A | OVERLAP, XDL, PASSES(3, 9, 17),
       "an MFMA wrote a part of what an fp64 MFMA reads as C" }, /* mfma */
     { DGEMM_C,
@@ -102,17 +110,28 @@ const struct emu_hazard_rule emu_hazard_rules[] = {
       { 3, 5, 9, 17 },
       "an MFMA wrote a part of what an fp64 MFMA reads as C" }, /* mfma */
     { DGEMM_C,
-      G942 | OVERLAP,
+      G950 | OVERLAP,
+      XDL,
+      { 3, 6, 10, 18 },
+      "an MFMA wrote a part of what an fp64 MFMA reads as C" }, /* mfma */
+    { DGEMM_C,
+      G94 | OVERLAP,
       SGEMM,
       { 2, 4, 8, 16 },
-      "an MFMA wrote a part of what an fp64 MFMA reads as C" },                                              /* mfma */
-    { DGEMM_C, G9, DGEMM4, ALL(4), "an fp64 MFMA wrote what an fp64 MFMA reads as C" },                      /* mfma */
-    { DGEMM_C, G9 | OVERLAP, DGEMM16, ALL(9), "an fp64 MFMA wrote a part of what an fp64 MFMA reads as C" }, /* mfma */
-    { FMA64, G9, DGEMM, ALL(2), "an fp64 MFMA is followed by v_fma_f64" },                                   /* mfma */
+      "an MFMA wrote a part of what an fp64 MFMA reads as C" },                         /* mfma */
+    { DGEMM_C, G9, DGEMM4, ALL(4), "an fp64 MFMA wrote what an fp64 MFMA reads as C" }, /* mfma */
+    { DGEMM_C, G90A | G942 | OVERLAP, DGEMM16, ALL(9),
+      "an fp64 MFMA wrote a part of what an fp64 MFMA reads as C" }, /* mfma */
+    { DGEMM_C, G950 | OVERLAP, DGEMM16, ALL(17),
+      "an fp64 MFMA wrote a part of what an fp64 MFMA reads as C" },       /* mfma */
+    { FMA64, G9, DGEMM, ALL(2), "an fp64 MFMA is followed by v_fma_f64" }, /* mfma */
+    { SWAP_VGPR, G950, VALU_VGPR, ALL(2),
+      "a VALU instruction wrote a VGPR that v_permlane*_swap exchanges" },                          /* llvm */
+    { SWAP_ANY, G950, VALU_EXEC, ALL(4), "a VALU instruction wrote EXEC before v_permlane*_swap" }, /* llvm */
 };
 #define N_RULES (int)(sizeof(emu_hazard_rules) / sizeof(emu_hazard_rules[0]))
 const int emu_n_hazard_rules = N_RULES;
-#define LONGEST 19
+#define LONGEST 20
 #define TAKEN   4 /* wait states of a branch that is taken */
 
 /* ---- classes: once for each instruction -------------------------------------------------------------------------- */
@@ -123,8 +142,9 @@ static bool is_m0(const struct emu_range *r)
 }
 
 /* Of 4x4x4 ... 32x32x16: 0: 2 passes, 1: 4, 2: 8, 3: 16. The guides' tables of matrix instructions. */
-static uint8_t passes_of(const char *name, int gfx)
+static uint8_t passes_of(const struct emu_inst *i, int gfx)
 {
+    const char *name = i->op->name;
     int m = 16, n = 16, k = 4;
     bool f64 = emu_begins(name, "v_mfma_f64"), smfmac = emu_begins(name, "v_smfmac");
     for (const char *c = name; *c; c++)
@@ -133,6 +153,10 @@ static uint8_t passes_of(const char *name, int gfx)
     bool quick = gfx >= 0x942 && (k >= 8 || smfmac || strstr(name, "xf32"));
     if (m == 4)
         return f64;
+    if (gfx == 0x950 && f64)
+        return 3;
+    if (strstr(name, "f8f6f4")) /* twice as long with an 8-bit one */
+        return (uint8_t)((m == 16 ? 1 : 2) + (i->mods->cbsz < 2 || i->mods->blgp < 2));
     if (m == 16)
         return quick && !f64 ? 1 : 2;
     return quick ? 2 : 3;
@@ -159,6 +183,16 @@ static const struct emu_range *wide_data(const struct emu_effect *e, const struc
     return NULL;
 }
 
+/* gfx950: conversions to one byte, the lowest of fp8 excepted. */
+static bool writes_byte(const struct emu_inst *i)
+{
+    const char *name = i->op->name;
+    if (!emu_begins(name, "v_cvt_scalef32_"))
+        return false;
+    return emu_begins(name + 15, "pk_fp4_") || emu_begins(name + 15, "sr_pk_fp4_") ||
+           (emu_begins(name + 15, "sr_") && i->mods->op_sel & 12);
+}
+
 static uint32_t gfx9_makes(const struct emu_effect *e, const struct emu_inst *i, int gfx)
 {
     const char *name = i->op->name;
@@ -174,7 +208,7 @@ static uint32_t gfx9_makes(const struct emu_effect *e, const struct emu_inst *i,
             makes |= VALU_VGPR | (dot ? DOT : VALU_NO_DOT);
             if (i->op->cls == EMU_TRANS)
                 makes |= TRANS;
-            if (i->mods->sdwa ? i->mods->sdwa_dst != 6 : i->mods->op_sel & 8)
+            if (i->mods->sdwa ? i->mods->sdwa_dst != 6 : i->mods->op_sel & 8 || writes_byte(i))
                 makes |= PART;
         }
         if (writes(e, scalar))
@@ -252,6 +286,10 @@ static uint32_t gfx9_minds(const struct emu_effect *e, const struct emu_inst *i)
         if (emu_begins(name, "v_fma_f64") || emu_begins(name, "v_fmac_f64"))
             NEED(FMA64);
     }
+    if (emu_begins(name, "v_permlane") && strstr(name, "_swap")) {
+        NEED(SWAP_VGPR);
+        NEED(SWAP_ANY);
+    }
     if (emu_begins(name, "s_movrel") || emu_begins(name, "s_sendmsg") || emu_begins(name, "s_ttracedata") ||
         emu_begins(name, "ds_gws") || strstr(name, "addtid") || i->mods->gds)
         NEED(M0_USER);
@@ -265,16 +303,21 @@ static uint32_t gfx9_minds(const struct emu_effect *e, const struct emu_inst *i)
     return minds;
 }
 
+static int arch_of(int gfx)
+{
+    return gfx == 0x90a ? G90A : gfx == 0x942 ? G942 : gfx == 0x950 ? G950 : 0;
+}
+
 void emu_hazard_classes(struct emu_effect *e, const struct emu_program *prog, const struct emu_inst *i)
 {
-    int gfx = prog->arch->gfx, arch = gfx == 0x90a ? G90A : G942;
+    int gfx = prog->arch->gfx, arch = arch_of(gfx);
     e->states = !strcmp(i->op->name, "s_nop") ? (uint8_t)((i->k[0] & 15) + 1) : 1;
     if (gfx >= 0x1000)
         emu_hazard_classes_gfx11(e, prog, i);
-    if (gfx != 0x90a && gfx != 0x942)
+    if (!arch)
         return;
     if (i->op->cls == EMU_MFMA)
-        e->passes = passes_of(i->op->name, gfx);
+        e->passes = passes_of(i, gfx);
     e->makes = gfx9_makes(e, i, gfx);
     e->minds = gfx9_minds(e, i);
     for (int r = 0; r < N_RULES; r++)
@@ -323,7 +366,8 @@ static bool counts(enum emu_hazard_need need, const struct emu_inst *i, const st
 static bool needs_no_register(enum emu_hazard_need need)
 {
     return need == DPP_ANY || need == EXECZ || need == M0_USER || need == M0_LDS_DMA || need == HWREG ||
-           need == GETREG_MODE || need == VECTOR || need == RWLANE || need == MFMA_ANY || need == FMA64;
+           need == GETREG_MODE || need == VECTOR || need == RWLANE || need == MFMA_ANY || need == FMA64 ||
+           need == SWAP_ANY;
 }
 
 /* The earlier instruction's registers that this rule is about, against one of the later one's. */
@@ -439,7 +483,7 @@ static void gfx9_before(struct emu_wave *w, const struct emu_inst *i, const stru
     }
     if (e->awaits & h->live && e->awaits & (h->live = live(w))) {
         struct finding f = { 0 };
-        int arch = w->prog->arch->gfx == 0x90a ? G90A : G942;
+        int arch = arch_of(w->prog->arch->gfx);
         int without = w->checks->groups & EMU_CHECK_STRICT ? 0 : STRICT;
         for (const struct emu_hazard_rule *r = emu_hazard_rules; r < emu_hazard_rules + N_RULES; r++)
             if (r->how & arch && !(r->how & without) && r->makes & h->live && e->minds >> r->need & 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between check_hazards.c (the wave's book, gfx90a and gfx942) and check_hazards_gfx11.c. */
+ * Between check_hazards.c (the wave's book, gfx90a, gfx942, gfx950) and check_hazards_gfx11.c. */
 #ifndef RFG_EMU_CHECK_HAZARDS_H
 #define RFG_EMU_CHECK_HAZARDS_H
 
@@ -8,7 +8,8 @@
 
 #include "watch.h"
 
-/* ---- gfx90a, gfx942: the rules -------------------------------------------------------------------------------- */
+/* ---- gfx90a, gfx942, gfx950: the rules
+ * -------------------------------------------------------------------------------- */
 
 /* emu_effect.makes on gfx9: what it does that a later instruction may come too soon after. */
 enum {
@@ -61,13 +62,17 @@ enum emu_hazard_need {
     SGEMM_C,
     DGEMM_C,
     FMA64,
+    SWAP_VGPR, /* v_permlane*_swap */
+    SWAP_ANY,
     NEEDS
 };
 
 enum {
     G90A = 1,
     G942 = 2,
-    G9 = 3,
+    G950 = 512,
+    G94 = G942 | G950,
+    G9 = G90A | G94,
     EXACT = 4,         /* only if the earlier one's whole result is the operand: it is forwarded */
     OVERLAP = 8,       /* only if it isn't */
     READ_AS_C = 16,    /* what counts is the earlier one's operand C */

@@ -197,6 +197,8 @@ static enum format matrix_format(const char *name)
 static enum format operand_format(const struct emu_inst *i, int k, enum format result)
 {
     const char *name = i->op->name;
+    if (strstr(name, "f8f6f4") && k != 0 && k != 3) /* fp6 and fp4 have no NaN; scales aren't looked at */
+        return k > 3 || (k == 1 ? i->mods->cbsz : i->mods->blgp) > 1 ? NO_FLOAT : FP8X4;
     if (i->op->cls == EMU_MFMA && k < 3)
         return matrix_format(name);
     if (i->op->cls == EMU_MFMA)

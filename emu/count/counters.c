@@ -25,7 +25,7 @@ static struct emu_event_sink sink;
 enum { WAITCNT = 1, BARRIER = 2, SLEEP = 4, SPIN = 8 /* the branch back of a loop that only waits */, DUAL = 16 };
 struct note {
     uint8_t is;
-    int8_t matrix; /* row + 1, 0: none */
+    uint8_t matrix; /* row + 1, 0: none */
 };
 
 struct emu_count_launch {
@@ -165,7 +165,7 @@ static void take_notes(struct note *note, const struct emu_program *p, const str
             continue;
         const char *name = i->op->name;
         if (i->op->cls == EMU_MFMA)
-            note[k].matrix = (int8_t)(emu_matrix_find(name, p->arch->gfx) + 1);
+            note[k].matrix = (uint8_t)(emu_matrix_row(p->arch, i) + 1);
         else if (i->op->cls == EMU_WAIT)
             note[k].is = !strncmp(name, "s_wait", 6)                                     ? WAITCNT
                          : !strcmp(name, "s_barrier") || !strcmp(name, "s_barrier_wait") ? BARRIER

@@ -10,7 +10,7 @@
 
 #include "emu/run/front.h"
 
-#define EMU_MATRIX_ROWS 112 /* room for matrix_cycles.c's table */
+#define EMU_MATRIX_ROWS 160 /* room for matrix_cycles.c's table */
 
 /* Global memory by one kind of instruction: loads, stores, atomics of lanes, scalar loads. */
 struct emu_traffic {
@@ -58,6 +58,7 @@ int rfg_emu_count_kernels(const struct emu_kernel_use **list);
 const char *emu_class_name(enum emu_class cls);
 /* matrix_cycles.c: rows of the table, -1: none; names without "v_", NULL: no such row. */
 int emu_matrix_find(const char *op_name, int gfx);
+int emu_matrix_row(const struct emu_arch *arch, const struct emu_inst *i);
 const char *emu_matrix_name(int row);
 unsigned emu_matrix_cycles(int row);
 

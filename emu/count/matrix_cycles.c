@@ -3,8 +3,9 @@
  * How long matrix instructions keep their SIMD's matrix core busy: until the next one may begin. In cycles; the ISA
  * guides count passes of 4. gfx90a and gfx1100: AMD's matrix instruction calculator. gfx942: LLVM 19's scheduling model
  * (llvm-mca's reciprocal throughput in passes), which agrees with the calculator on every row of gfx90a, and with
- * MI300X's published peak rates. Names are distinct where the cycles are: those without an underscore before the type
- * are gfx90a's, those with one gfx942's. */
+ * MI300X's published peak rates. gfx950: AMD's "CDNA4 Instruction Set Architecture", 7.1.5, table 33, and MI355X's
+ * published peak rates; its 16x16x4 of fp64 takes twice as long as gfx942's. Names are distinct where the cycles are:
+ * those without an underscore before the type are gfx90a's, those with one gfx942's. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +93,36 @@ static const struct {
     { "smfmac_f32_32x32x32_bf8_fp8", 32 },
     { "smfmac_f32_16x16x64_bf8_bf8", 16 },
     { "smfmac_f32_32x32x32_bf8_bf8", 32 },
+    /* gfx950; f8f6f4 without more: of fp6 and fp4 */
+    { "mfma_f64_16x16x4_f64 of gfx950", 64 },
+    { "mfma_f32_16x16x32_f16", 16 },
+    { "mfma_f32_16x16x32_bf16", 16 },
+    { "mfma_f32_32x32x16_f16", 32 },
+    { "mfma_f32_32x32x16_bf16", 32 },
+    { "mfma_i32_16x16x64_i8", 16 },
+    { "mfma_i32_32x32x32_i8", 32 },
+    { "mfma_f32_16x16x128_f8f6f4", 16 },
+    { "mfma_f32_16x16x128_f8f6f4 with 8 bits", 32 },
+    { "mfma_f32_32x32x64_f8f6f4", 32 },
+    { "mfma_f32_32x32x64_f8f6f4 with 8 bits", 64 },
+    { "mfma_scale_f32_16x16x128_f8f6f4", 16 },
+    { "mfma_scale_f32_16x16x128_f8f6f4 with 8 bits", 32 },
+    { "mfma_scale_f32_32x32x64_f8f6f4", 32 },
+    { "mfma_scale_f32_32x32x64_f8f6f4 with 8 bits", 64 },
+    { "smfmac_f32_16x16x64_f16", 16 },
+    { "smfmac_f32_16x16x64_bf16", 16 },
+    { "smfmac_i32_16x16x128_i8", 16 },
+    { "smfmac_f32_16x16x128_fp8_fp8", 16 },
+    { "smfmac_f32_16x16x128_fp8_bf8", 16 },
+    { "smfmac_f32_16x16x128_bf8_fp8", 16 },
+    { "smfmac_f32_16x16x128_bf8_bf8", 16 },
+    { "smfmac_f32_32x32x32_f16", 32 },
+    { "smfmac_f32_32x32x32_bf16", 32 },
+    { "smfmac_i32_32x32x64_i8", 32 },
+    { "smfmac_f32_32x32x64_fp8_fp8", 32 },
+    { "smfmac_f32_32x32x64_fp8_bf8", 32 },
+    { "smfmac_f32_32x32x64_bf8_fp8", 32 },
+    { "smfmac_f32_32x32x64_bf8_bf8", 32 },
     /* gfx1100; the calculator has one number for waves of 32 and of 64 */
     { "wmma_f32_16x16x16_f16", 32 },
     { "wmma_f32_16x16x16_bf16", 32 },
@@ -141,6 +172,16 @@ int emu_matrix_find(const char *op_name, int gfx)
 const char *emu_matrix_name(int row)
 {
     return row >= 0 && row < ROWS ? table[row].name : NULL;
+}
+
+/* Longer ones of a name have rows of their own. */
+int emu_matrix_row(const struct emu_arch *arch, const struct emu_inst *i)
+{
+    char name[80];
+    bool narrow = strstr(i->op->name, "f8f6f4") && (i->mods->cbsz < 2 || i->mods->blgp < 2),
+         f64 = arch->gfx == 0x950 && !strcmp(i->op->name, "v_mfma_f64_16x16x4_f64");
+    snprintf(name, sizeof(name), "%s%s", i->op->name, narrow ? " with 8 bits" : f64 ? " of gfx950" : "");
+    return emu_matrix_find(name, arch->gfx);
 }
 
 unsigned emu_matrix_cycles(int row)

@@ -80,8 +80,6 @@ H(v_permlane64_b32)
         r[l] = w->wave_size == 64 ? a[l ^ 32] : a[l];
     blend(vrow(w, i->reg[0]), r, w->exec);
 }
-/* gfx950: odd rows (of 16 or 32 lanes) of the first and even rows of the second change places. */
-
 /* Registers M0 names. */
 static uint32_t *relative_row(struct emu_wave *w, const struct emu_inst *i, int k)
 {

@@ -163,6 +163,10 @@ H(v_dot2c_f32_f16)
 {
     dot2(w, i, false, 1);
 }
+H(v_dot2c_f32_bf16)
+{
+    dot2(w, i, true, 1);
+}
 H(v_dot2_f32_bf16)
 {
     dot2(w, i, true, 0);
@@ -463,6 +467,7 @@ static const struct emu_op rows[] = {
     ROW(v_dot2_f32_f16, "d1 s1p s1p s1f")
     { "v_dot2acc_f32_f16", h_v_dot2c_f32_f16, "b1 s1p s1p", EMU_VALU, 0 },
     ROW(v_dot2c_f32_f16, "b1 s1p s1p")
+    ROW(v_dot2c_f32_bf16, "b1 s1y s1y")
     ROW(v_dot2_f32_bf16, "d1 s1y s1y s1f")
     ROW(v_dot2_f16_f16, "d1 s1 s1 s1")
     ROW(v_dot2_bf16_bf16, "d1 s1 s1 s1")

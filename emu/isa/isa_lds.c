@@ -31,6 +31,28 @@ H(ds_read)
     lds_addr(w, i, 1, (uint32_t)i->mods->offset, EMU_LOAD, &a);
     EMU_N(mem_load)(w, i, 0, &a, i->op->info, 0);
 }
+/* gfx950: of each 16 lanes, what they read is a matrix of 16 columns, rows one after another; lane c gets column c.
+ * Source: AMD, "CDNA4 Instruction Set Architecture", 11.4, by the values of K that it says the instructions load. */
+H(ds_read_tr)
+{
+    access_t a;
+    int bits = (int)(i->op->info >> MEM_OP), words = (int)(i->op->info & MEM_BYTES) / 4, n = 32 * words / bits;
+    uint32_t in[3][64], out[3][64] = { 0 };
+    lds_addr(w, i, 1, (uint32_t)i->mods->offset, EMU_LOAD, &a);
+    EMU_N(mem_load)(w, i, 0, &a, i->op->info & 0xffff, 0);
+    for (int k = 0; k < words; k++)
+        memcpy(in[k], vrow(w, i->reg[0] + (unsigned)k), 256);
+    for (int l = 0; l < 64; l++)
+        for (int row = 0; row < n; row++) {
+            int element = 16 * row + l % 16, from = (l & ~15) + element / n, at = element % n * bits, to = row * bits;
+            for (int bit = 0; bit < bits; bit += 2) { /* of 6-bit elements, some lie in two words */
+                uint32_t x = in[(at + bit) / 32][from] >> (at + bit) % 32 & 3;
+                out[(to + bit) / 32][l] |= x << (to + bit) % 32;
+            }
+        }
+    for (int k = 0; k < words; k++)
+        blend(vrow(w, i->reg[0] + (unsigned)k), out[k], w->exec);
+}
 /* The second half goes to the registers after the first's; the address may be one of them. */
 H(ds_read2)
 {
@@ -149,6 +171,9 @@ static const struct emu_op rows[] = {
     WRITE("b8", "b8", "s1", 1) WRITE("b16", "b16", "s1", 2) WRITE("b32", "b32", "s1", 4) WRITE("b64", "b64", "s2", 8)
     WRITE("b96", "b96", "s3", 12) WRITE("b128", "b128", "s4", 16) WRITE("b8_d16_hi", "b8_d16_hi", "s1", 1 | MEM_D16_HI)
     WRITE("b16_d16_hi", "b16_d16_hi", "s1", 2 | MEM_D16_HI)
+#define TRANSPOSED(n, d, bytes, bits) { "ds_read_" n, h_ds_read_tr, d " s1", EMU_LDS, bytes | bits << MEM_OP },
+    TRANSPOSED("b64_tr_b16", "d2", 8, 16) TRANSPOSED("b64_tr_b8", "d2", 8, 8) TRANSPOSED("b64_tr_b4", "d2", 8, 4)
+    TRANSPOSED("b96_tr_b6", "d3", 12, 6)
 #define TWO(b, d, s, bytes)                                                                                            \
     { "ds_read2_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO },                                                  \
     { "ds_read2st64_" b, h_ds_read2, d " s1", EMU_LDS, bytes | MEM_TWO | MEM_ST64 },                                   \

@@ -349,7 +349,7 @@ H(mfma_i32)
 {
     uint32_t s = i->op->info;
     int m = shape_m(s), k = shape_k(s), blocks = shape_b(s), kl = k * m * blocks / 64, regs = m * m * blocks / 64;
-    int32_t a[4][64] __attribute__((aligned(64))), b[4][64] __attribute__((aligned(64)));
+    int32_t a[8][64] __attribute__((aligned(64))), b[8][64] __attribute__((aligned(64)));
     int32_t acc[32][64] __attribute__((aligned(64)));
     unpack_pairs(a, w, i, 1, kl / 4);
     unpack_pairs(b, w, i, 2, kl / 4);
@@ -542,6 +542,8 @@ static const struct emu_op rows[] = {
     MFMA("4x4x4bf16_1k", "d4 s2 s2 s4f", 4, 4, 16, M_BF16) MFMA("4x4x4_16b_bf16", "d4 s2 s2 s4f", 4, 4, 16, M_BF16)
     MFMA("32x32x8bf16_1k", "d16 s2 s2 s16f", 32, 8, 1, M_BF16) MFMA("32x32x8_bf16", "d16 s2 s2 s16f", 32, 8, 1, M_BF16)
     MFMA("16x16x16bf16_1k", "d4 s2 s2 s4f", 16, 16, 1, M_BF16) MFMA("16x16x16_bf16", "d4 s2 s2 s4f", 16, 16, 1, M_BF16)
+    MFMA("16x16x32_f16", "d4 s4 s4 s4f", 16, 32, 1, M_F16) MFMA("32x32x16_f16", "d16 s4 s4 s16f", 32, 16, 1, M_F16)
+    MFMA("16x16x32_bf16", "d4 s4 s4 s4f", 16, 32, 1, M_BF16) MFMA("32x32x16_bf16", "d16 s4 s4 s16f", 32, 16, 1, M_BF16)
     MFMA("16x16x8_xf32", "d4 s2 s2 s4f", 16, 8, 1, M_XF32) MFMA("32x32x4_xf32", "d16 s2 s2 s16f", 32, 4, 1, M_XF32)
 #define FP8(na, nb, ta, tb)                                                                                            \
     { "v_mfma_f32_16x16x32_" na "_" nb, h_mfma_f32, "d4 s2 s2 s4f", EMU_MFMA, SHAPE(16, 32, 1, ta, tb) },              \
@@ -553,6 +555,7 @@ static const struct emu_op rows[] = {
     MFMAI("16x16x4i8", "d16 s1 s1 s16", 16, 4, 4) MFMAI("16x16x4_4b_i8", "d16 s1 s1 s16", 16, 4, 4)
     MFMAI("4x4x4i8", "d4 s1 s1 s4", 4, 4, 16) MFMAI("4x4x4_16b_i8", "d4 s1 s1 s4", 4, 4, 16)
     MFMAI("32x32x8i8", "d16 s1 s1 s16", 32, 8, 1) MFMAI("16x16x16i8", "d4 s1 s1 s4", 16, 16, 1)
+    MFMAI("32x32x32_i8", "d16 s4 s4 s16", 32, 32, 1) MFMAI("16x16x64_i8", "d4 s4 s4 s4", 16, 64, 1)
     MFMAI("32x32x16_i8", "d16 s2 s2 s16", 32, 16, 1) MFMAI("16x16x32_i8", "d4 s2 s2 s4", 16, 32, 1)
 #define MFMAD(name, sig, m) { "v_mfma_f64_" name, h_mfma_f64, sig, EMU_MFMA, SHAPE(m, 4, 1, M_F64, M_F64) },
     MFMAD("16x16x4f64", "d8 s2 s2 s8d", 16) MFMAD("16x16x4_f64", "d8 s2 s2 s8d", 16)

@@ -159,7 +159,9 @@ void EMU_N(mem_to_lds)(struct emu_wave *w, const struct emu_inst *i, access_t *a
                     .indirect = true,
                     .data = EMU_NONE,
                     .lanes = all };
-    uint32_t base = (w->s[EMU_M0] & 0xffff) + (uint32_t)i->mods->offset;
+    uint32_t m0 =
+        w->prog->arch->lds_bytes > 65536 ? 0x3ffff : 0xffff; /* gfx950: not in its guide, but it has 160 KiB */
+    uint32_t base = (w->s[EMU_M0] & m0) + (uint32_t)i->mods->offset;
     for (int l = 0; l < 64; l++)
         to.addr[l] = base + (uint32_t)l * to.bytes;
     if (!all)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * v_smfmac_*: sparse matrix multiply-accumulate of gfx942, D += A B. Of each four values of K, A holds two (the others
- * are 0) and the index operand says which: 2 bits for each element of A, lowest first. A lane's elements of A are of
- * row l % M, and of as many fours as it holds pairs, from l / M on; B and D are as those of an MFMA with all of K.
- * Sources: "AMD Instinct MI300" ISA guide, sparse matrix multiplication.
+ * v_smfmac_*: sparse matrix multiply-accumulate of gfx942 and gfx950, D += A B. Of each four values of K, A holds two
+ * (the others are 0) and the index operand says which: 2 bits for each element of A, lowest first. A lane's elements of
+ * A are of row l % M, and of as many fours as it holds pairs, from l / M on; B and D are as those of an MFMA with all
+ * of K. Sources: "AMD Instinct MI300" ISA guide, sparse matrix multiplication.
  *
  * With CBSZ 0, ABID says which of the index register's sets is taken: four of 8 bits where A has 16-bit elements, two
- * of 16 bits where it has bytes; else it is the first. */
+ * of 16 bits where it has bytes; else it is the first. gfx950's with twice the K have half as many sets, of
+ * twice the bits, and hold of K what two instructions with half of it would: its second half is in the upper half of
+ * A's and B's registers (AMD, "CDNA4 Instruction Set Architecture", 7.5.1.3). */
 #include "isa_math.h"
 
 enum type { S_F16, S_BF16, S_FP8, S_BF8, S_I8 };
 #define SPARSE(m, ta, tb) ((m) | (unsigned)(ta) << 8 | (unsigned)(tb) << 12)
+#define DEEP              0x10000 /* gfx950: twice the K */
 
 static float narrow_float(uint32_t x, int mantissa, bool fnuz)
 {
@@ -39,10 +42,11 @@ static float element(const struct emu_wave *w, const struct emu_inst *i, int k, 
 static void smfmac(struct emu_wave *w, const struct emu_inst *i, bool integer)
 {
     int m = (int)(i->op->info & 255), ta = (int)(i->op->info >> 8 & 15), tb = (int)(i->op->info >> 12 & 15);
-    int n = ta <= S_BF16 ? 4 : 8 /* elements of A a lane */, groups = 64 / m, regs = m * m / 64;
-    unsigned shift = i->mods->cbsz ? 0 : ta <= S_BF16 ? 8u * (i->mods->abid & 3) : 16u * (i->mods->abid & 1);
-    float a[8][64], b[16][64];
-    uint8_t from[8][64];
+    bool deep = i->op->info & DEEP;
+    int n = (ta <= S_BF16 ? 4 : 8) << deep /* elements of A a lane */, groups = 64 / m, regs = m * m / 64;
+    unsigned set = 2u * (unsigned)n, shift = i->mods->cbsz ? 0 : set * (i->mods->abid & (32 / set - 1));
+    float a[16][64], b[32][64];
+    uint8_t from[16][64];
     const uint32_t *index = vrow(w, i->reg[3]);
     for (int l = 0; l < 64; l++) {
         for (int e = 0; e < n; e++) {
@@ -82,6 +86,16 @@ H(smfmac_i32)
 
 /* clang-format off */
 static const struct emu_op rows[] = {
+#define DEEPER(n16, n32, fn, ta, tb)                                                                                   \
+    { "v_smfmac_" n16, fn, "b4 s4 s8 s1", EMU_MFMA, SPARSE(16, ta, tb) | DEEP },                                       \
+    { "v_smfmac_" n32, fn, "b16 s4 s8 s1", EMU_MFMA, SPARSE(32, ta, tb) | DEEP },
+    DEEPER("f32_16x16x64_f16", "f32_32x32x32_f16", h_smfmac_f32, S_F16, S_F16)
+    DEEPER("f32_16x16x64_bf16", "f32_32x32x32_bf16", h_smfmac_f32, S_BF16, S_BF16)
+    DEEPER("i32_16x16x128_i8", "i32_32x32x64_i8", h_smfmac_i32, S_I8, S_I8)
+    DEEPER("f32_16x16x128_fp8_fp8", "f32_32x32x64_fp8_fp8", h_smfmac_f32, S_FP8, S_FP8)
+    DEEPER("f32_16x16x128_fp8_bf8", "f32_32x32x64_fp8_bf8", h_smfmac_f32, S_FP8, S_BF8)
+    DEEPER("f32_16x16x128_bf8_fp8", "f32_32x32x64_bf8_fp8", h_smfmac_f32, S_BF8, S_FP8)
+    DEEPER("f32_16x16x128_bf8_bf8", "f32_32x32x64_bf8_bf8", h_smfmac_f32, S_BF8, S_BF8)
 #define ROW(n16, n32, fn, ab, d16, d32, ta, tb)                                                                        \
     { "v_smfmac_" n16, fn, d16 ab " s1", EMU_MFMA, SPARSE(16, ta, tb) },                                               \
     { "v_smfmac_" n32, fn, d32 ab " s1", EMU_MFMA, SPARSE(32, ta, tb) },

@@ -429,6 +429,7 @@ static const struct emu_op rows[] = {
     { "scratch_store_" n, h_scratch_store, "s0 " s " s0", EMU_SCRATCH_STORE, info },                                   \
     { "buffer_store_" n, h_buffer_store, s " s0 s4 s1", EMU_VMEM_STORE, info },
     LOADS("dword", "d1", 4) LOADS("dwordx2", "d2", 8) LOADS("dwordx3", "d3", 12) LOADS("dwordx4", "d4", 16)
+    LDS_LOADS("dwordx3", 12) LDS_LOADS("dwordx4", 16)
     LOADS("b32", "d1", 4) LOADS("b64", "d2", 8) LOADS("b96", "d3", 12) LOADS("b128", "d4", 16)
     LOADS("ubyte", "d1", 1) LOADS("u8", "d1", 1) LOADS("sbyte", "d1", 1 | MEM_SIGNED) LOADS("i8", "d1", 1 | MEM_SIGNED)
     LOADS("ushort", "d1", 2) LOADS("u16", "d1", 2) LOADS("sshort", "d1", 2 | MEM_SIGNED) LOADS("i16", "d1", 2 | MEM_SIGNED)

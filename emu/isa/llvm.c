@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "words.h"
 
 /* llvm-c/Disassembler.h, as it has been since LLVM 3.4. */
 typedef void *context_ref;
@@ -26,7 +27,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 struct emu_disasm {
     context_ref context;
-    bool sdwa;
+    bool sdwa, gfx950;
 };
 
 static void load(void)
@@ -78,7 +79,8 @@ struct emu_disasm *emu_disasm_open(const char *cpu, int gfx, int wave_size, char
                            : wave_size == 32 ? "+wavefrontsize32,-wavefrontsize64"
                                              : "-wavefrontsize32,+wavefrontsize64";
     struct emu_disasm *d = malloc(sizeof(*d));
-    context_ref c = d ? llvm.create("amdgcn-amd-amdhsa", cpu, features, NULL, 0, NULL, NULL) : NULL;
+    bool gfx950 = gfx == 0x950; /* words.c knows what gfx942 hasn't */
+    context_ref c = d ? llvm.create("amdgcn-amd-amdhsa", gfx950 ? "gfx942" : cpu, features, NULL, 0, NULL, NULL) : NULL;
     if (!c) {
         snprintf(error, error_size, "LLVM has no disassembler for %s", cpu);
         free(d);
@@ -86,6 +88,7 @@ struct emu_disasm *emu_disasm_open(const char *cpu, int gfx, int wave_size, char
     }
     d->context = c;
     d->sdwa = gfx < 0x1100;
+    d->gfx950 = gfx950;
     return d;
 }
 
@@ -110,6 +113,43 @@ static bool crashes(const struct emu_disasm *d, const uint8_t *bytes, size_t n)
     return (w[1] >> 16 & 7) == 7 || (w[1] >> 24 & 7) == 7 || (!vopc && ((w[1] >> 8 & 7) == 7 || (w[1] >> 11 & 3) == 3));
 }
 
+static size_t llvm_one(struct emu_disasm *d, uint8_t *bytes, size_t n, uint64_t pc, char *text, size_t text_size)
+{
+    return crashes(d, bytes, n) ? 0 : llvm.disassemble(d->context, bytes, n, pc, text, text_size);
+}
+
+static size_t gfx950_one(struct emu_disasm *d, uint8_t *bytes, size_t n, uint64_t pc, char *text, size_t text_size)
+{
+    uint32_t word[8];
+    struct emu_words_found f;
+    memcpy(word, bytes, n / 4 * 4);
+    switch (emu_words_gfx950(word, n / 4, &f)) {
+    case EMU_WORDS_OTHER:
+        return llvm_one(d, bytes, n, pc, text, text_size);
+    case EMU_WORDS_NONE:
+        return 0;
+    case EMU_WORDS_TEXT:
+        snprintf(text, text_size, "%s", f.text);
+        return f.size;
+    case EMU_WORDS_LIKE:
+        break;
+    }
+    /* "v_mov_b32_sdwa v1, v2": the new name, the old suffix and operands. */
+    static const char *const suffixes[] = { "_e32", "_e64", "_sdwa", "_dpp" };
+    char like[256] = "";
+    memcpy(bytes, &f.like, 4);
+    size_t size = llvm_one(d, bytes, n, pc, like, sizeof(like)), skip = strspn(like, " \t"),
+           end = skip + strcspn(like + skip, " \t");
+    const char *suffix = "";
+    for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]); k++) {
+        size_t len = strlen(suffixes[k]);
+        if (end > skip + len && !strncmp(like + end - len, suffixes[k], len))
+            suffix = suffixes[k];
+    }
+    snprintf(text, text_size, "%s%s%s", f.name, suffix, like + end);
+    return size;
+}
+
 size_t emu_disasm_one(struct emu_disasm *d, const void *code, size_t size, uint64_t pc, char *text, size_t text_size)
 {
     /* LLVM takes the bytes as not const and does not write to them; it may look at more than one instruction's. */
@@ -117,7 +157,7 @@ size_t emu_disasm_one(struct emu_disasm *d, const void *code, size_t size, uint6
     size_t n = size < sizeof(bytes) ? size : sizeof(bytes);
     memcpy(bytes, code, n);
     text[0] = 0;
-    if (crashes(d, bytes, n))
-        return 0;
-    return llvm.disassemble(d->context, bytes, n, pc, text, text_size);
+    if (d->gfx950)
+        return gfx950_one(d, bytes, n, pc, text, text_size);
+    return llvm_one(d, bytes, n, pc, text, text_size);
 }

@@ -366,6 +366,8 @@ static bool parse_modifier(char *s, struct emu_text *t)
         m->abid = (uint8_t)strtol(value, NULL, 0);
     else if (!strcmp(s, "blgp"))
         m->blgp = (uint8_t)strtol(value, NULL, 0);
+    else if (!strcmp(s, "bitop3"))
+        m->bitop3 = (uint8_t)strtol(value, NULL, 0);
     else if (!strcmp(s, "dst_sel"))
         return parse_sel(value, &m->sdwa_dst);
     else if (!strcmp(s, "src0_sel"))

@@ -22,10 +22,11 @@ enum {
     G10 = 32,
     G12 = 64,
     G115 = 128,
+    G950 = 256,
 
     G9 = G90A | G942,
     GALL = G9 | G11,
-    EMU_TESTED = 8
+    EMU_TESTED = 9
 };
 struct tested {
     struct emu_arch arch;
@@ -147,6 +148,14 @@ TCase *emu_case_scalar(void);
 TCase *emu_case_memory(void);
 TCase *emu_case_matrix(void);
 TCase *emu_case_decode(void);
+TCase *emu_case_gfx950(void);
 int emu_bench(void);
+/* gfx950's instructions that LLVM 19 doesn't know, assembled: gfx950_words.def. */
+extern const struct gfx950_words {
+    const char *text;
+    int n;
+    uint32_t word[4];
+} gfx950_words[];
+extern const int gfx950_n_words;
 
 #endif

@@ -333,6 +333,53 @@ static uint32_t three_halves(uint32_t a, uint32_t b, uint32_t c, int n)
     }
     return two_halves(two_halves(a, b, n == 2), c, n == 2);
 }
+/* gfx950's minimum3, maximum3: a NaN comes out, -0 is below 0. */
+static float least(float x, float y, float z)
+{
+    float v[] = { x, y, z }, r = x;
+    for (int k = 0; k < 3; k++) {
+        if (isnan(v[k]))
+            return NAN;
+        if (v[k] < r || (v[k] == r && signbit(v[k])))
+            r = v[k];
+    }
+    return r;
+}
+static uint32_t least_halves(uint32_t a, uint32_t b, uint32_t c, float sign)
+{
+    uint32_t r = 0;
+    for (int h = 0; h < 32; h += 16)
+        r |= (uint32_t)u16(
+                 (_Float16)(sign * least(sign * (float)f16(a >> h & 0xffff), sign * (float)f16(b >> h & 0xffff),
+                                         sign * (float)f16(c >> h & 0xffff))))
+             << h;
+    return r;
+}
+/* The nearer of the two next to it, ties to even; in steps of bf16. */
+static uint32_t to_bf16(uint32_t a)
+{
+    double x = (double)f32(a & 0x7fffffff), low = (double)f32(a & 0x7fff0000),
+           high = (double)f32((a & 0x7fff0000) + 0x10000);
+    if (isnan(x))
+        return a >> 16 | 0x40;
+    if (isinf(high))
+        high = 0x1p128;
+    bool up = isfinite(x) && (x - low > high - x || (x - low == high - x && a >> 16 & 1));
+    return (a >> 16) + up;
+}
+/* Random's bits are added below what f16 keeps. */
+static uint32_t half_random(float x, uint32_t random)
+{
+    double a = fabs((double)x), step = a < 0x1p-14 ? 0x1p-24 : exp2(floor(log2(a)) - 10);
+    if (isnan(x) || isinf(x) || x == 0)
+        return u16((_Float16)x);
+    double r = floor(a / step + (double)random * 0x1p-32) * step;
+    return u16((_Float16)copysign(r, (double)x));
+}
+static uint32_t clamped(int32_t x, int32_t lo, int32_t hi)
+{
+    return (uint32_t)(x < lo ? lo : x > hi ? hi : x) & 255;
+}
 static int ilog(double x)
 {
     return (int)(u64(x) >> 52 & 2047);

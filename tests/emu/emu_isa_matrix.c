@@ -67,8 +67,10 @@ static const struct matrix_case {
     { G942, "v_mfma_f32_32x32x8_bf16 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 8, 1, BF16, BF16, 0, 8, 16, 64 },
     { G942, "v_mfma_f32_32x32x4_2b_bf16 v[64:95], v[0:1], v[8:9], v[16:47]", 32, 4, 2, BF16, BF16, 0, 8, 16, 64 },
     { G942, "v_mfma_f32_16x16x32_fp8_fp8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, FP8, 0, 8, 16, 64 },
-    { G942, "v_mfma_f32_16x16x32_fp8_bf8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, BF8, 0, 8, 16, 64 },
-    { G942, "v_mfma_f32_32x32x16_bf8_fp8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, BF8, FP8, 0, 8, 16, 64 },
+    { G942 | G950, "v_mfma_f32_16x16x32_fp8_bf8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, FP8, BF8, 0, 8, 16,
+      64 },
+    { G942 | G950, "v_mfma_f32_32x32x16_bf8_fp8 v[64:79], v[0:1], v[8:9], v[16:31]", 32, 16, 1, BF8, FP8, 0, 8, 16,
+      64 },
     { G942, "v_mfma_i32_16x16x32_i8 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 32, 1, INT8, INT8, 0, 8, 16, 64 },
     { G942, "v_mfma_i32_32x32x16_i8 a[64:79], v[0:1], v[8:9], a[16:31]", 32, 16, 1, INT8, INT8, 0, 8, 1016, 1064 },
     { G942, "v_mfma_f32_16x16x8_xf32 v[64:67], v[0:1], v[8:9], v[16:19]", 16, 8, 1, XFLOAT, XFLOAT, 0, 8, 16, 64 },
@@ -93,6 +95,15 @@ static const struct matrix_case {
     { G942, "v_mfma_i32_16x16x4_4b_i8 v[64:79], v0, v8, v[16:31]", 16, 4, 4, INT8, INT8, 0, 8, 16, 64 },
     { G942, "v_mfma_i32_4x4x4_16b_i8 v[64:67], v0, v8, v[16:19]", 4, 4, 16, INT8, INT8, 0, 8, 16, 64 },
     { G942, "v_mfma_f64_16x16x4_f64 v[64:71], v[0:1], v[8:9], v[16:23]", 16, 4, 1, DOUBLE, DOUBLE, 0, 8, 16, 64 },
+    { G950, "v_mfma_f32_16x16x32_f16 v[64:67], v[0:3], v[8:11], v[16:19]", 16, 32, 1, HALF, HALF, 0, 8, 16, 64 },
+    { G950, "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[8:11], v[16:19]", 16, 32, 1, BF16, BF16, 0, 8, 16, 64 },
+    { G950, "v_mfma_f32_32x32x16_f16 v[64:79], v[0:3], v[8:11], v[16:31]", 32, 16, 1, HALF, HALF, 0, 8, 16, 64 },
+    { G950, "v_mfma_f32_32x32x16_bf16 v[64:79], v[0:3], v[8:11], v[16:31]", 32, 16, 1, BF16, BF16, 0, 8, 16, 64 },
+    { G950, "v_mfma_f32_16x16x32_f16 a[64:67], a[128:131], v[8:11], a[16:19]", 16, 32, 1, HALF, HALF, 1128, 8, 1016,
+      1064 },
+    { G950, "v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[8:11], 1.0", 16, 32, 1, BF16, BF16, 0, 8, -1, 64, 1 },
+    { G950, "v_mfma_i32_16x16x64_i8 v[64:67], v[0:3], v[8:11], v[16:19]", 16, 64, 1, INT8, INT8, 0, 8, 16, 64 },
+    { G950, "v_mfma_i32_32x32x32_i8 v[64:79], v[0:3], v[8:11], v[16:31]", 32, 32, 1, INT8, INT8, 0, 8, 16, 64 },
     { G942, "v_mfma_f64_4x4x4_4b_f64 v[64:65], v[0:1], v[8:9], v[16:17]", 4, 4, 4, DOUBLE, DOUBLE, 0, 8, 16, 64 },
 };
 enum { CASES = sizeof(cases) / sizeof(cases[0]) };
@@ -105,9 +116,9 @@ static uint32_t *row_of(struct bare *b, int reg)
 /* ---- numbers
  * ------------------------------------------------------------------------------------------------------------ */
 
-static double fp8_of(uint32_t x, int mantissa)
+static double fp8_of(uint32_t x, int mantissa, bool ocp)
 {
-    int bits = 7 - mantissa, e = (int)(x >> mantissa & ((1u << bits) - 1)), bias = 1 << (bits - 1);
+    int bits = 7 - mantissa, e = (int)(x >> mantissa & ((1u << bits) - 1)), bias = (1 << (bits - 1)) - ocp;
     double m = (double)(x & ((1u << mantissa) - 1)) / (1 << mantissa);
     return (x & 128 ? -1 : 1) * (e ? ldexp(1 + m, e - bias) : ldexp(m, 1 - bias));
 }
@@ -138,13 +149,12 @@ static uint64_t element(int type, int gfx, double *value)
     case FP8:
     case BF8:
         x = r & 255;
-        if (gfx >= 0x1200) { /* OCP's bias is one less; not its NaNs and infinities */
+        if (gfx == 0x950 && (x & 127) >= (type == FP8 ? 0x7f : 0x7c)) /* NaN, infinities */
+            x ^= 0x40;
+        if (gfx >= 0x1200) /* not its NaNs and infinities */
             x = (x & 0x78) == 0x78 ? x & 0x87 : x;
-            *value = 2 * fp8_of(x, type == FP8 ? 3 : 2);
-            return x;
-        }
         x = x == 128 ? 1 : x;
-        *value = fp8_of(x, type == FP8 ? 3 : 2);
+        *value = fp8_of(x, type == FP8 ? 3 : 2, gfx == 0x950);
         return x;
     case DOUBLE:
         *value = ((double)(r % 2000001) - 1000000) / 300000;
@@ -201,7 +211,7 @@ static void d_place(const struct matrix_case *c, int i, int j, int blk, int *e, 
 
 static void check_matrix(const struct matrix_case *c, int arch, struct bare *b, const struct emu_inst *at)
 {
-    static double A[16][32][32], B[16][32][32], C[16][32][32], raw_b[64][32];
+    static double A[16][32][64], B[16][32][64], C[16][32][32], raw_b[64][32];
     int per = c->k * c->m * c->blocks / 64, out = c->type_a == DOUBLE ? 64 : 32, gfx = tested[arch].arch.gfx;
     bool integer = c->type_a == INT8;
     if (per == 0)
@@ -285,7 +295,8 @@ START_TEST(mfma)
     static char buffer[CASES][128];
     static bool known[CASES];
     const char *text[CASES];
-    int arch = _i, n = 0;
+    static const int archs[] = { 0, 1, 2, 8 };
+    int arch = archs[_i], n = 0;
     struct snippets s;
     for (int k = 0; k < CASES; k++) {
         mine[k] = arch ? cases[k] : for_gfx908(&cases[k], buffer[k]);
@@ -435,50 +446,72 @@ END_TEST
  */
 
 static const struct {
+    int archs;
     const char *text;
     int m, type_a, type_b, shift; /* of the set of indices */
 } sparses[] = {
-    { "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5", 16, HALF, HALF, 0 },
-    { "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5 abid:3", 16, HALF, HALF, 24 },
-    { "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5 cbsz:1 abid:1", 16, HALF, HALF, 0 },
-    { "v_smfmac_f32_32x32x16_f16 v[64:79], v[0:1], v[8:11], v5 abid:1", 32, HALF, HALF, 8 },
-    { "v_smfmac_f32_16x16x32_bf16 a[64:67], v[0:1], v[8:11], v5", 16, BF16, BF16, 0 },
-    { "v_smfmac_f32_32x32x16_bf16 v[64:79], v[0:1], v[8:11], v5", 32, BF16, BF16, 0 },
-    { "v_smfmac_i32_16x16x64_i8 v[64:67], v[0:1], v[8:11], v5 abid:1", 16, INT8, INT8, 16 },
-    { "v_smfmac_i32_32x32x32_i8 v[64:79], v[0:1], v[8:11], v5", 32, INT8, INT8, 0 },
-    { "v_smfmac_f32_16x16x64_fp8_fp8 v[64:67], v[0:1], v[8:11], v5", 16, FP8, FP8, 0 },
-    { "v_smfmac_f32_16x16x64_fp8_bf8 v[64:67], v[0:1], v[8:11], v5", 16, FP8, BF8, 0 },
-    { "v_smfmac_f32_16x16x64_bf8_fp8 v[64:67], v[0:1], v[8:11], v5", 16, BF8, FP8, 0 },
-    { "v_smfmac_f32_16x16x64_bf8_bf8 v[64:67], v[0:1], v[8:11], v5", 16, BF8, BF8, 0 },
-    { "v_smfmac_f32_32x32x32_fp8_fp8 v[64:79], v[0:1], v[8:11], v5", 32, FP8, FP8, 0 },
-    { "v_smfmac_f32_32x32x32_fp8_bf8 v[64:79], v[0:1], v[8:11], v5", 32, FP8, BF8, 0 },
-    { "v_smfmac_f32_32x32x32_bf8_fp8 v[64:79], v[0:1], v[8:11], v5", 32, BF8, FP8, 0 },
-    { "v_smfmac_f32_32x32x32_bf8_bf8 v[64:79], v[0:1], v[8:11], v5", 32, BF8, BF8, 0 },
+    { G942, "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5", 16, HALF, HALF, 0 },
+    { G942, "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5 abid:3", 16, HALF, HALF, 24 },
+    { G942, "v_smfmac_f32_16x16x32_f16 v[64:67], v[0:1], v[8:11], v5 cbsz:1 abid:1", 16, HALF, HALF, 0 },
+    { G942, "v_smfmac_f32_32x32x16_f16 v[64:79], v[0:1], v[8:11], v5 abid:1", 32, HALF, HALF, 8 },
+    { G942, "v_smfmac_f32_16x16x32_bf16 a[64:67], v[0:1], v[8:11], v5", 16, BF16, BF16, 0 },
+    { G942, "v_smfmac_f32_32x32x16_bf16 v[64:79], v[0:1], v[8:11], v5", 32, BF16, BF16, 0 },
+    { G942, "v_smfmac_i32_16x16x64_i8 v[64:67], v[0:1], v[8:11], v5 abid:1", 16, INT8, INT8, 16 },
+    { G942, "v_smfmac_i32_32x32x32_i8 v[64:79], v[0:1], v[8:11], v5", 32, INT8, INT8, 0 },
+    { G942, "v_smfmac_f32_16x16x64_fp8_fp8 v[64:67], v[0:1], v[8:11], v5", 16, FP8, FP8, 0 },
+    { G942, "v_smfmac_f32_16x16x64_fp8_bf8 v[64:67], v[0:1], v[8:11], v5", 16, FP8, BF8, 0 },
+    { G942, "v_smfmac_f32_16x16x64_bf8_fp8 v[64:67], v[0:1], v[8:11], v5", 16, BF8, FP8, 0 },
+    { G942, "v_smfmac_f32_16x16x64_bf8_bf8 v[64:67], v[0:1], v[8:11], v5", 16, BF8, BF8, 0 },
+    { G942, "v_smfmac_f32_32x32x32_fp8_fp8 v[64:79], v[0:1], v[8:11], v5", 32, FP8, FP8, 0 },
+    { G942, "v_smfmac_f32_32x32x32_fp8_bf8 v[64:79], v[0:1], v[8:11], v5", 32, FP8, BF8, 0 },
+    { G942, "v_smfmac_f32_32x32x32_bf8_fp8 v[64:79], v[0:1], v[8:11], v5", 32, BF8, FP8, 0 },
+    { G942, "v_smfmac_f32_32x32x32_bf8_bf8 v[64:79], v[0:1], v[8:11], v5", 32, BF8, BF8, 0 },
+    { G950, "v_smfmac_f32_16x16x64_f16 v[64:67], v[0:3], v[8:15], v5", 16, HALF, HALF, 0 },
+    { G950, "v_smfmac_f32_16x16x64_bf16 v[64:67], v[0:3], v[8:15], v5", 16, BF16, BF16, 0 },
+    { G950, "v_smfmac_f32_16x16x64_f16 v[64:67], v[0:3], v[8:15], v5 abid:1", 16, HALF, HALF, 16 },
+    { G950, "v_smfmac_f32_16x16x64_f16 v[64:67], v[0:3], v[8:15], v5 cbsz:1 abid:1", 16, HALF, HALF, 0 },
+    { G950, "v_smfmac_i32_16x16x128_i8 v[64:67], v[0:3], v[8:15], v5", 16, INT8, INT8, 0 },
+    { G950, "v_smfmac_f32_16x16x128_fp8_fp8 v[64:67], v[0:3], v[8:15], v5", 16, FP8, FP8, 0 },
+    { G950, "v_smfmac_f32_16x16x128_fp8_bf8 v[64:67], v[0:3], v[8:15], v5", 16, FP8, BF8, 0 },
+    { G950, "v_smfmac_f32_16x16x128_bf8_fp8 v[64:67], v[0:3], v[8:15], v5", 16, BF8, FP8, 0 },
+    { G950, "v_smfmac_f32_16x16x128_bf8_bf8 v[64:67], v[0:3], v[8:15], v5", 16, BF8, BF8, 0 },
+    { G950, "v_smfmac_f32_32x32x32_f16 v[64:79], v[0:3], v[8:15], v5", 32, HALF, HALF, 0 },
+    { G950, "v_smfmac_f32_32x32x32_bf16 v[64:79], v[0:3], v[8:15], v5", 32, BF16, BF16, 0 },
+    { G950, "v_smfmac_f32_32x32x32_f16 v[64:79], v[0:3], v[8:15], v5 abid:1", 32, HALF, HALF, 16 },
+    { G950, "v_smfmac_f32_32x32x32_f16 v[64:79], v[0:3], v[8:15], v5 cbsz:1 abid:1", 32, HALF, HALF, 0 },
+    { G950, "v_smfmac_i32_32x32x64_i8 v[64:79], v[0:3], v[8:15], v5", 32, INT8, INT8, 0 },
+    { G950, "v_smfmac_f32_32x32x64_fp8_fp8 v[64:79], v[0:3], v[8:15], v5", 32, FP8, FP8, 0 },
+    { G950, "v_smfmac_f32_32x32x64_fp8_bf8 v[64:79], v[0:3], v[8:15], v5", 32, FP8, BF8, 0 },
+    { G950, "v_smfmac_f32_32x32x64_bf8_fp8 v[64:79], v[0:3], v[8:15], v5", 32, BF8, FP8, 0 },
+    { G950, "v_smfmac_f32_32x32x64_bf8_bf8 v[64:79], v[0:3], v[8:15], v5", 32, BF8, BF8, 0 },
 };
 enum { SPARSES = sizeof(sparses) / sizeof(sparses[0]) };
 
 static void check_sparse(int k, struct bare *b, const struct emu_inst *at)
 {
-    static double A[32][64], B[64][32], C[32][32]; /* A dense: with its zeroes */
-    int m = sparses[k].m, n = sparses[k].type_a == HALF || sparses[k].type_a == BF16 ? 4 : 8, depth = 2 * n * 64 / m;
+    static double A[32][128], B[128][32], C[32][32]; /* A dense: with its zeroes */
+    bool deep = sparses[k].archs == G950;
+    int gfx = deep ? 0x950 : 0x942, m = sparses[k].m,
+        per = sparses[k].type_a == HALF || sparses[k].type_a == BF16 ? 4 : 8, n = per << deep, depth = 2 * n * 64 / m;
     int d = strstr(sparses[k].text, " a[64") ? 1064 : 64;
     bool integer = sparses[k].type_a == INT8;
     const struct matrix_case place = { .m = m, .blocks = 1, .type_a = sparses[k].type_a };
     memset(A, 0, sizeof(A));
     bare_randomize(b);
     for (int l = 0; l < 64; l++) {
-        int base = l / m * 2 * n;
-        for (int e = 0; e < n; e += 2) { /* two different places of four, the first before the second */
+        int base = l / m * 2 * per, half = depth / 2; /* gfx950: the second half of K is in the upper registers */
+        for (int e = 0; e < n; e += 2) {              /* two different places of four, the first before the second */
             unsigned first = (unsigned)(rnd() % 3), second = first + 1 + (unsigned)(rnd() % (3 - first)),
                      at_bit = (unsigned)sparses[k].shift + 2 * (unsigned)e;
             b->v[5][l] = (b->v[5][l] & ~(15u << at_bit)) | (first | second << 2) << at_bit;
+            int four = e < per ? base + 2 * e : half + base + 2 * (e - per);
             for (int h = 0; h < 2; h++)
                 put_element(b, 0, type_bits[sparses[k].type_a], e + h, l,
-                            element(sparses[k].type_a, 0x942, &A[l % m][base + 2 * e + (int)(h ? second : first)]));
+                            element(sparses[k].type_a, gfx, &A[l % m][four + (int)(h ? second : first)]));
         }
         for (int e = 0; e < 2 * n; e++)
             put_element(b, 8, type_bits[sparses[k].type_b], e, l,
-                        element(sparses[k].type_b, 0x942, &B[base + e][l % m]));
+                        element(sparses[k].type_b, gfx, &B[e < 2 * per ? base + e : half + base + e - 2 * per][l % m]));
     }
     for (int i = 0; i < m; i++)
         for (int j = 0; j < m; j++) {
@@ -512,16 +545,17 @@ START_TEST(sparse)
 {
     const char *text[SPARSES];
     struct snippets s;
+    int arch = _i ? 8 : 2, n = 0;
     for (int k = 0; k < SPARSES; k++)
-        text[k] = sparses[k].text;
-    snippets_build(&s, 2, text, SPARSES);
-    struct bare *b = bare_new(2, &s.prog);
+        n += *(text[k] = sparses[k].archs & 1 << arch ? sparses[k].text : "") != 0;
+    snippets_build(&s, arch, text, SPARSES);
+    struct bare *b = bare_new(arch, &s.prog);
     for (int k = 0; k < SPARSES; k++)
-        for (int repeat = 0; repeat < 8; repeat++) {
+        for (int repeat = 0; *text[k] && repeat < 8; repeat++) {
             rnd_seed((uint64_t)(100 * k + repeat));
             check_sparse(k, b, s.start[k]);
         }
-    printf("gfx942: %d sparse MFMA forms\n", SPARSES);
+    printf("%s: %d sparse MFMA forms\n", tested[arch].arch.name, n);
     free(b);
     snippets_free(&s);
 }
@@ -669,9 +703,9 @@ TCase *emu_case_matrix(void)
 {
     TCase *c = tcase_create("matrix");
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, mfma, 0, 3);
+    tcase_add_loop_test(c, mfma, 0, 4);
     tcase_add_test(c, aliases);
-    tcase_add_test(c, sparse);
+    tcase_add_loop_test(c, sparse, 0, 2);
     tcase_add_loop_test(c, wmma, 0, 2);
     tcase_add_test(c, wmma12);
     return c;

@@ -448,7 +448,7 @@ TCase *emu_case_scalar(void)
 {
     TCase *c = tcase_create("scalar");
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, scalar, 0, EMU_TESTED - 1);
+    tcase_add_loop_test(c, scalar, 0, EMU_TESTED - 2);
     tcase_add_loop_test(c, program, 0, sizeof(programs) / sizeof(programs[0]));
     tcase_add_loop_test(c, division, 0, 2);
     return c;

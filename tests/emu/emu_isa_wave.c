@@ -20,7 +20,14 @@ const struct tested tested[EMU_TESTED] = {
     { { .name = "gfx1030", .gfx = 0x1030, .wave_size = 32, .xcds = 1 }, 32 },
     { { .name = "gfx1201", .gfx = 0x1200, .wave_size = 32, .xcds = 1 }, 32 },
     { { .name = "gfx1150", .gfx = 0x1150, .wave_size = 32, .xcds = 1 }, 32 },
+    { { .name = "gfx950", .gfx = 0x950, .wave_size = 64, .xcds = 8, .unified_agprs = true }, 64 },
 };
+
+const struct gfx950_words gfx950_words[] = {
+#define WORDS(text, ...) { text, sizeof((uint32_t[]){ __VA_ARGS__ }) / 4, { __VA_ARGS__ } },
+#include "gfx950_words.def"
+};
+const int gfx950_n_words = sizeof(gfx950_words) / sizeof(gfx950_words[0]);
 
 uint8_t memory[MEMORY] __attribute__((aligned(64)));
 int stray;
@@ -138,7 +145,7 @@ bool runs_on(int arch, int flags, const char *text)
 {
     if (flags & 1 << arch)
         return true;
-    if (arch < 5 || !(flags & (G9 | G11)))
+    if (arch < 5 || arch == 8 || !(flags & (G9 | G11)))
         return false;
     if (strstr(text, "exec_b64")) /* of waves of 64 */
         return false;
@@ -147,6 +154,15 @@ bool runs_on(int arch, int flags, const char *text)
         return false;
     /* gfx90a and gfx942 alone have fp8 of another format, and a register file that clears what d16 loads leave. */
     return !strstr(text, "fp8") && !strstr(text, "bf8") && !(arch == 6 && flags & G11 && strstr(text, "wmma"));
+}
+
+/* NULL: gfx942 has it too. */
+static const struct gfx950_words *words_of(const char *text)
+{
+    for (int k = 0; k < gfx950_n_words; k++)
+        if (!strcmp(gfx950_words[k].text, text))
+            return &gfx950_words[k];
+    return NULL;
 }
 
 /* known: which texts have no error in them, one line each; NULL: an error ends the test. */
@@ -159,7 +175,10 @@ static uint8_t *assemble(int arch, const char *const *text, int n, size_t *size,
     for (int k = 0; k < n; k++) {
         char other[256];
         const char *what = said(t, text[k], other, sizeof(other));
-        for (const char *c = what; *c; c++) { /* a mask is vcc_lo in wave32 */
+        const struct gfx950_words *words = t->arch.gfx == 0x950 ? words_of(text[k]) : NULL;
+        for (int w = 0; words && w < words->n; w++)
+            fprintf(f, "%s 0x%x", w ? "," : ".long", words->word[w]);
+        for (const char *c = words ? "" : what; *c; c++) { /* a mask is vcc_lo in wave32 */
             fputc(*c, f);
             if (t->wave_size == 32 && c >= what + 2 && !strncmp(c - 2, "vcc", 3) && !strchr("_zn", c[1] ? c[1] : ' '))
                 fputs("_lo", f);
@@ -169,7 +188,7 @@ static uint8_t *assemble(int arch, const char *const *text, int n, size_t *size,
     fclose(f);
     snprintf(object, sizeof(object), "%s.o", source);
     snprintf(command, sizeof(command), LLVM_MC " -triple=amdgcn-amd-amdhsa -mcpu=%s %s -filetype=obj -o %s %s",
-             t->arch.name,
+             t->arch.gfx == 0x950 ? "gfx942" : t->arch.name,
              t->arch.gfx < 0x1000 ? ""
              : t->wave_size == 32 ? "-mattr=+wavefrontsize32"
                                   : "-mattr=-wavefrontsize32,+wavefrontsize64",

@@ -18,7 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { P90A = 1, P942 = 2, P11 = 4, P11W64 = 8, P12 = 16, P9 = 3, PALL = 7, P_ARCHS = 5 };
+enum {
+    P90A = 1,
+    P942 = 2,
+    P11 = 4,
+    P11W64 = 8,
+    P12 = 16,
+    P950 = 32,
+    P94 = P942 | P950,
+    P9 = P90A | P94,
+    PALL = P9 | P11,
+    P_ARCHS = 6
+};
 
 struct pair {
     int archs;

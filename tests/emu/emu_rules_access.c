@@ -83,7 +83,7 @@ static const struct space {
       "s_mov_b32 m0, %d\nbuffer_load_dword v2, s[12:15], 0 offen lds\n" VM, 256 },
 #define SCRATCH_(what, n)                                                                                              \
     {                                                                                                                  \
-        P942 | P11, "scratch-out-of-bounds", "the work-item's scratch has 64 bytes", 64, 1, GLOBAL_ what, n            \
+        P94 | P11, "scratch-out-of-bounds", "the work-item's scratch has 64 bytes", 64, 1, GLOBAL_ what, n             \
     }
     SCRATCH_("scratch_load_dword v30, v20, off", 4),
     SCRATCH_("scratch_load_ubyte v30, v20, off", 1),
@@ -310,9 +310,9 @@ static const struct nan {
       { 0, 0x7ff80000 },
       "v_mul_f64 v[32:33], v[10:11], v[2:3]\nv_cvt_f32_f64 v30, v[32:33]",
       NULL },
-    { P942, "all finite", { 0x49742400 }, ONE32, NAN32, "v_mov_b32 v30, 0\nv_cvt_pk_fp8_f32 v30, v10, v2", NULL },
+    { P94, "all finite", { 0x49742400 }, ONE32, NAN32, "v_mov_b32 v30, 0\nv_cvt_pk_fp8_f32 v30, v10, v2", NULL },
     { P942, "all finite", { 0x49742400 }, ONE32, NAN32, "v_mov_b32 v30, 0\nv_cvt_pk_bf8_f32 v30, v2, v10", NULL },
-    { P942,
+    { P94,
       "all finite",
       { 0x49742400 },
       ONE32,

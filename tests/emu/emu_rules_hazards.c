@@ -28,60 +28,86 @@ static const struct want {
     { P9, M0_USER, SALU_M0, 0, { 1 }, "wrote M0, which this reads" },
     { P9, M0_LDS_DMA, SALU_M0, STRICT, { 1 }, "wrote M0, which a load to LDS reads" },
     { P90A, WRITES_VGPR, WIDE_STORE, 0, { 1 }, "overwrites the data of a store of more than 64 bits" },
-    { P942, WRITES_VGPR, WIDE_STORE, 0, { 2 }, "overwrites the data of a store of more than 64 bits" },
+    { P94, WRITES_VGPR, WIDE_STORE, 0, { 2 }, "overwrites the data of a store of more than 64 bits" },
     { P9, HWREG, SETREG, 0, { 2 }, "s_setreg wrote the same hardware register" },
     { P9, GETREG_MODE, SETVSKIP, 0, { 2 }, "s_setvskip changed MODE" },
     { P9, VECTOR, SET_MODE_VSKIP, 0, { 2 }, "s_setreg wrote MODE.vskip before a vector instruction" },
-    { P942, VALU_READS_VGPR, PART, 0, { 1 }, "a part of a VGPR was written by SDWA or op_sel" },
+    { P94, VALU_READS_VGPR, PART, 0, { 1 }, "a part of a VGPR was written by SDWA or op_sel" },
     { P9, VALU_READS_VGPR, DOT, 0, { 3 }, "a dot instruction wrote a VGPR that is read" },
     { P90A, VALU_READS_VGPR, XDL, 0, { 5, 0, 11, 19 }, "an MFMA wrote a VGPR that a VALU instruction reads" },
     { P942, VALU_READS_VGPR, XDL, 0, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that a VALU instruction reads" },
-    { P942, VALU_READS_VGPR, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that a VALU instruction reads" },
+    { P950, VALU_READS_VGPR, XDL, 0, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that a VALU instruction reads" },
+    { P94, VALU_READS_VGPR, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that a VALU instruction reads" },
     { P9, VALU_READS_VGPR, DGEMM4, 0, { 0, 6 }, "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },
-    { P9, VALU_READS_VGPR, DGEMM16, 0, { 0, 0, 11 }, "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },
-    { P942, NOT_TRANS_READS_VGPR, TRANS, 0, { 1 }, "a transcendental wrote a VGPR that is read" },
-    { P942, VALU_READS_SGPR, VALU_SGPR, STRICT, { 2 }, "an SGPR or VCC that is read" },
+    { P90A | P942,
+      VALU_READS_VGPR,
+      DGEMM16,
+      0,
+      { 0, 0, 11 },
+      "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },
+    { P950, VALU_READS_VGPR, DGEMM16, 0, { 0, 0, 0, 19 }, "an fp64 MFMA wrote a VGPR that a VALU instruction reads" },
+    { P94, NOT_TRANS_READS_VGPR, TRANS, 0, { 1 }, "a transcendental wrote a VGPR that is read" },
+    { P94, VALU_READS_SGPR, VALU_SGPR, STRICT, { 2 }, "an SGPR or VCC that is read" },
     { P9, VALU_WRITES_VGPR, DOT, 0, { 3 }, "a dot instruction wrote a VGPR that is overwritten" },
     { P90A, VALU_WRITES_VGPR, XDL, 0, { 5, 0, 11, 19 }, "an MFMA wrote a VGPR that is overwritten" },
     { P942, VALU_WRITES_VGPR, XDL, 0, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that is overwritten" },
-    { P942, VALU_WRITES_VGPR, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that is overwritten" },
+    { P950, VALU_WRITES_VGPR, XDL, 0, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that is overwritten" },
+    { P94, VALU_WRITES_VGPR, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that is overwritten" },
     { P9, VALU_WRITES_VGPR, DGEMM4, 0, { 0, 6 }, "an fp64 MFMA wrote a VGPR that is overwritten" },
-    { P9, VALU_WRITES_VGPR, DGEMM16, 0, { 0, 0, 11 }, "an fp64 MFMA wrote a VGPR that is overwritten" },
+    { P90A | P942, VALU_WRITES_VGPR, DGEMM16, 0, { 0, 0, 11 }, "an fp64 MFMA wrote a VGPR that is overwritten" },
+    { P950, VALU_WRITES_VGPR, DGEMM16, 0, { 0, 0, 0, 19 }, "an fp64 MFMA wrote a VGPR that is overwritten" },
     { P90A, VALU_WRITES_VGPR, XDL, READ_AS_C, { 1, 0, 7, 15 }, "overwrites an MFMA's operand C" },
-    { P942, VALU_WRITES_VGPR, XDL, READ_AS_C, { 1, 3, 7, 15 }, "overwrites an MFMA's operand C" },
-    { P942, READLANE, VALU_VGPR, 0, { 1 }, "the VGPR that v_readlane reads" },
-    { P942, RWLANE, VALU_EXEC, 0, { 4 }, "EXEC before a lane is read or written" },
+    { P94, VALU_WRITES_VGPR, XDL, READ_AS_C, { 1, 3, 7, 15 }, "overwrites an MFMA's operand C" },
+    { P94, READLANE, VALU_VGPR, 0, { 1 }, "the VGPR that v_readlane reads" },
+    { P94, RWLANE, VALU_EXEC, 0, { 4 }, "EXEC before a lane is read or written" },
     { P9, MEM_VGPR, DOT, 0, { 3 }, "a dot instruction wrote a VGPR that is read" },
     { P90A, MEM_VGPR, VALU_VGPR, DGEMM_SINCE, { 2 }, "a VGPR that memory reads, an fp64 MFMA between" },
     { P90A, MEM_VGPR, XDL, 0, { 5, 0, 11, 19 }, "an MFMA wrote a VGPR that memory reads" },
     { P942, MEM_VGPR, XDL, 0, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that memory reads" },
-    { P942, MEM_VGPR, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that memory reads" },
+    { P950, MEM_VGPR, XDL, 0, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that memory reads" },
+    { P94, MEM_VGPR, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that memory reads" },
     { P9, MEM_VGPR, DGEMM4, 0, { 0, 9 }, "an fp64 MFMA wrote a VGPR that memory reads" },
-    { P9, MEM_VGPR, DGEMM16, 0, { 0, 0, 18 }, "an fp64 MFMA wrote a VGPR that memory reads" },
+    { P90A | P942, MEM_VGPR, DGEMM16, 0, { 0, 0, 18 }, "an fp64 MFMA wrote a VGPR that memory reads" },
+    { P950, MEM_VGPR, DGEMM16, 0, { 0, 0, 0, 18 }, "an fp64 MFMA wrote a VGPR that memory reads" },
     { P9, MFMA_ANY, VALU_EXEC, 0, { 4 }, "EXEC before an MFMA" },
     { P9, MFMA_VGPR, VALU_NO_DOT, 0, { 2 }, "a VGPR that an MFMA reads" },
     { P90A, MFMA_AB, XDL, 0, { 5, 0, 11, 19 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },
     { P942, MFMA_AB, XDL, 0, { 5, 7, 11, 19 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },
-    { P942, MFMA_AB, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },
+    { P950, MFMA_AB, XDL, 0, { 5, 8, 12, 20 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },
+    { P94, MFMA_AB, SGEMM, 0, { 4, 0, 10, 18 }, "an MFMA wrote a VGPR that an MFMA reads as A or B" },
     { P9, MFMA_AB, DGEMM4, 0, { 0, 6 }, "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },
-    { P9, MFMA_AB, DGEMM16, 0, { 0, 0, 11 }, "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },
+    { P90A | P942, MFMA_AB, DGEMM16, 0, { 0, 0, 11 }, "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },
+    { P950, MFMA_AB, DGEMM16, 0, { 0, 0, 0, 19 }, "an fp64 MFMA wrote a VGPR that an MFMA reads as A or B" },
     { P90A, XDL_C, XDL, OVERLAP, { 2, 0, 8, 16 }, "an MFMA wrote a part of what an MFMA reads as C" },
     { P942, XDL_C, XDL, OVERLAP, { 3, 5, 9, 17 }, "an MFMA wrote a part of what an MFMA reads as C" },
-    { P942, XDL_C, XDL, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
-    { P942, XDL_C, SGEMM, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
+    { P950, XDL_C, XDL, OVERLAP, { 3, 6, 10, 18 }, "an MFMA wrote a part of what an MFMA reads as C" },
+    { P94, XDL_C, XDL, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
+    { P94, XDL_C, SGEMM, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
     { P942, SGEMM_C, XDL, OVERLAP, { 3, 5, 9, 17 }, "an MFMA wrote a part of what an MFMA reads as C" },
-    { P942, SGEMM_C, SGEMM, OVERLAP, { 2, 0, 8, 16 }, "an MFMA wrote a part of what an MFMA reads as C" },
-    { P942, SGEMM_C, XDL, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
-    { P942, SGEMM_C, SGEMM, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
-    { P942, SGEMM_C, DGEMM4, OVERLAP, { 0, 4 }, "an fp64 MFMA wrote a part of what an MFMA reads as C" },
+    { P950, SGEMM_C, XDL, OVERLAP, { 3, 6, 10, 18 }, "an MFMA wrote a part of what an MFMA reads as C" },
+    { P94, SGEMM_C, SGEMM, OVERLAP, { 2, 0, 8, 16 }, "an MFMA wrote a part of what an MFMA reads as C" },
+    { P94, SGEMM_C, XDL, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
+    { P94, SGEMM_C, SGEMM, EXACT, { 2 }, "an MFMA of 2 passes wrote what an MFMA reads as C" },
+    { P94, SGEMM_C, DGEMM4, OVERLAP, { 0, 4 }, "an fp64 MFMA wrote a part of what an MFMA reads as C" },
     { P942, SGEMM_C, DGEMM16, OVERLAP, { 0, 0, 9 }, "an fp64 MFMA wrote a part of what an MFMA reads as C" },
+    { P950, SGEMM_C, DGEMM16, OVERLAP, { 0, 0, 0, 17 }, "an fp64 MFMA wrote a part of what an MFMA reads as C" },
     { P90A, DGEMM_C, XDL, OVERLAP, { 3, 0, 9, 17 }, "an MFMA wrote a part of what an fp64 MFMA reads as C" },
     { P942, DGEMM_C, XDL, OVERLAP, { 3, 5, 9, 17 }, "an MFMA wrote a part of what an fp64 MFMA reads as C" },
-    { P942, DGEMM_C, SGEMM, OVERLAP, { 2, 0, 8, 16 }, "an MFMA wrote a part of what an fp64 MFMA reads as C" },
+    { P950, DGEMM_C, XDL, OVERLAP, { 3, 6, 10, 18 }, "an MFMA wrote a part of what an fp64 MFMA reads as C" },
+    { P94, DGEMM_C, SGEMM, OVERLAP, { 2, 0, 8, 16 }, "an MFMA wrote a part of what an fp64 MFMA reads as C" },
     { P9, DGEMM_C, DGEMM4, 0, { 0, 4 }, "an fp64 MFMA wrote what an fp64 MFMA reads as C" },
-    { P9, DGEMM_C, DGEMM16, OVERLAP, { 0, 0, 9 }, "an fp64 MFMA wrote a part of what an fp64 MFMA reads as C" },
+    { P90A | P942,
+      DGEMM_C,
+      DGEMM16,
+      OVERLAP,
+      { 0, 0, 9 },
+      "an fp64 MFMA wrote a part of what an fp64 MFMA reads as C" },
+    { P950, DGEMM_C, DGEMM16, OVERLAP, { 0, 0, 0, 17 }, "an fp64 MFMA wrote a part of what an fp64 MFMA reads as C" },
     { P9, FMA64, DGEMM4, 0, { 0, 2 }, "an fp64 MFMA is followed by v_fma_f64" },
-    { P9, FMA64, DGEMM16, 0, { 0, 0, 2 }, "an fp64 MFMA is followed by v_fma_f64" },
+    { P90A | P942, FMA64, DGEMM16, 0, { 0, 0, 2 }, "an fp64 MFMA is followed by v_fma_f64" },
+    { P950, FMA64, DGEMM16, 0, { 0, 0, 0, 2 }, "an fp64 MFMA is followed by v_fma_f64" },
+    { P950, SWAP_VGPR, VALU_VGPR, 0, { 2 }, "a VGPR that v_permlane*_swap exchanges" },
+    { P950, SWAP_ANY, VALU_EXEC, 0, { 4 }, "EXEC before v_permlane*_swap" },
 };
 #define N_WANTS (int)(sizeof(wants) / sizeof(wants[0]))
 
@@ -126,17 +152,28 @@ static const struct maker {
     { P90A, XDL, 2, 4, 4, "v_mfma_f32_16x16x16f16 v[40:43], v[80:81], v[82:83], v[8:11]" },
     { P90A, XDL, 2, 4, 4, "v_mfma_f32_16x16x4f32 v[40:43], v80, v82, v[8:11]" },
     { P90A, XDL, 3, 16, 16, "v_mfma_f32_32x32x8f16 v[40:55], v[80:81], v[82:83], v[8:23]" },
-    { P942, XDL, 1, 4, 4, "v_mfma_f32_16x16x16f16 v[40:43], v[80:81], v[82:83], v[8:11]" },
+    { P94, XDL, 1, 4, 4, "v_mfma_f32_16x16x16f16 v[40:43], v[80:81], v[82:83], v[8:11]" },
     { P942, XDL, 1, 4, 4, "v_mfma_f32_16x16x8_xf32 v[40:43], v[80:81], v[82:83], v[8:11]" },
-    { P942, XDL, 1, 4, 0, "v_smfmac_f32_16x16x32_f16 v[40:43], v[80:81], v[84:87], v30" },
-    { P942, XDL, 2, 16, 16, "v_mfma_f32_32x32x8f16 v[40:55], v[80:81], v[82:83], v[8:23]" },
-    { P942, XDL, 2, 16, 16, "v_mfma_f32_16x16x4f16 v[40:55], v[80:81], v[82:83], v[8:23]" },
-    { P942, XDL, 3, 32, 32, "v_mfma_f32_32x32x4f16 v[40:71], v[80:81], v[82:83], v[8:39]" },
-    { P942, SGEMM, 0, 4, 4, "v_mfma_f32_4x4x1f32 v[40:43], v80, v81, v[8:11]" },
-    { P942, SGEMM, 2, 4, 4, "v_mfma_f32_16x16x4f32 v[40:43], v80, v81, v[8:11]" },
-    { P942, SGEMM, 3, 16, 16, "v_mfma_f32_32x32x2f32 v[40:55], v80, v81, v[8:23]" },
+    { P94, XDL, 1, 4, 0, "v_smfmac_f32_16x16x32_f16 v[40:43], v[80:81], v[84:87], v30" },
+    { P94, XDL, 2, 16, 16, "v_mfma_f32_32x32x8f16 v[40:55], v[80:81], v[82:83], v[8:23]" },
+    { P94, XDL, 2, 16, 16, "v_mfma_f32_16x16x4f16 v[40:55], v[80:81], v[82:83], v[8:23]" },
+    { P94, XDL, 3, 32, 32, "v_mfma_f32_32x32x4f16 v[40:71], v[80:81], v[82:83], v[8:39]" },
+    { P94, SGEMM, 0, 4, 4, "v_mfma_f32_4x4x1f32 v[40:43], v80, v81, v[8:11]" },
+    { P94, SGEMM, 2, 4, 4, "v_mfma_f32_16x16x4f32 v[40:43], v80, v81, v[8:11]" },
+    { P94, SGEMM, 3, 16, 16, "v_mfma_f32_32x32x2f32 v[40:55], v80, v81, v[8:23]" },
     { P9, DGEMM4, 1, 2, 2, "v_mfma_f64_4x4x4f64 v[40:41], v[80:81], v[82:83], v[8:9]" },
-    { P9, DGEMM16, 2, 8, 8, "v_mfma_f64_16x16x4f64 v[40:47], v[80:81], v[82:83], v[8:15]" },
+    { P950, XDL, 1, 4, 4,
+      ".long 0xd3d40028, 0x0422a950" }, /* v_mfma_f32_16x16x32_f16 v[40:43], v[80:83], v[84:87], v[8:11] */
+    { P950, XDL, 2, 16, 16,
+      ".long 0xd3b80028, 0x0422a950" }, /* v_mfma_i32_32x32x32_i8 v[40:55], v[80:83], v[84:87], v[8:23] */
+    { P950, XDL, 1, 4, 4, ".long 0xd3ad0428, 0x8422a950" }, /* v_mfma_f32_16x16x128_f8f6f4 of fp4, the same registers */
+    { P950, XDL, 2, 4, 4, ".long 0xd3ad0028, 0x8422a950" }, /* of fp8 and fp4 */
+    { P950, XDL, 3, 16, 16, ".long 0xd3ae0428, 0x0422a950" }, /* v_mfma_f32_32x32x64_f8f6f4 v[40:55], of fp4 and fp8 */
+    { P950, PART, 0, 1, 0, ".long 0xd24c0028, 0x0002a350" },  /* v_cvt_scalef32_pk_fp4_f16 v40, v80, v81 */
+    { P950, PART, 0, 1, 0,
+      ".long 0xd2422028, 0x054aa350" }, /* v_cvt_scalef32_sr_fp8_f16 v40, v80, v81, v82 op_sel:[0,0,1,0] */
+    { P950, DGEMM16, 3, 8, 8, "v_mfma_f64_16x16x4f64 v[40:47], v[80:81], v[82:83], v[8:15]" },
+    { P90A | P942, DGEMM16, 2, 8, 8, "v_mfma_f64_16x16x4f64 v[40:47], v[80:81], v[82:83], v[8:15]" },
 };
 #define N_MAKERS (int)(sizeof(makers) / sizeof(makers[0]))
 
@@ -159,7 +196,7 @@ static const struct minder {
     { P9, M0_USER, 0, 0, "s_movrels_b32 s60, s61" },
     { P9, M0_USER, 0, 0, "s_sendmsg sendmsg(MSG_INTERRUPT)" },
     { P9, M0_LDS_DMA, 0, 0, "buffer_load_dword v90, s[12:15], 0 offen lds\ns_waitcnt vmcnt(0)" },
-    { P942, M0_LDS_DMA, 0, 0, "global_load_lds_dword v90, s[2:3]\ns_waitcnt vmcnt(0)" },
+    { P94, M0_LDS_DMA, 0, 0, "global_load_lds_dword v90, s[2:3]\ns_waitcnt vmcnt(0)" },
     { P9, WRITES_VGPR, 1, 'v', "v_mov_b32 v%d, 0" },
     { P9, WRITES_VGPR, 4, 'm', "v_mfma_f32_4x4x4f16 v[%d:%d], v[92:93], v[94:95], 0" },
     { P9, HWREG, 0, 0, "s_getreg_b32 s60, hwreg(HW_REG_MODE)" },
@@ -191,13 +228,16 @@ static const struct minder {
     { P9, MFMA_AB, 2, 'v', "v_mfma_f32_4x4x4f16 v[96:99], v[92:93], v[%d:%d], 0" },
     { P9, MFMA_AB, 1, 'v', "v_mfma_f32_4x4x1f32 v[96:99], v%d, v94, 0" },
     { P9, MFMA_AB, 2, 'v', "v_mfma_f64_4x4x4f64 v[96:97], v[92:93], v[%d:%d], 0" },
-    { P942, MFMA_AB, 2, 'v', "v_smfmac_f32_16x16x32_f16 v[96:99], v[%d:%d], v[92:95], v100" },
-    { P942, MFMA_AB, 1, 'v', "v_smfmac_f32_16x16x32_f16 v[96:99], v[94:95], v[104:107], v%d" }, /* the index */
+    { P94, MFMA_AB, 2, 'v', "v_smfmac_f32_16x16x32_f16 v[96:99], v[%d:%d], v[92:95], v100" },
+    { P94, MFMA_AB, 1, 'v', "v_smfmac_f32_16x16x32_f16 v[96:99], v[94:95], v[104:107], v%d" }, /* the index */
     { P9, XDL_C, 4, 'v', "v_mfma_f32_16x16x16f16 v[96:99], v[92:93], v[94:95], v[%d:%d]" },
-    { P942, XDL_C, 4, 'v', "v_smfmac_f32_16x16x32_f16 v[%d:%d], v[92:93], v[104:107], v100" },
-    { P942, SGEMM_C, 4, 'v', "v_mfma_f32_4x4x1f32 v[96:99], v92, v94, v[%d:%d]" },
+    { P94, XDL_C, 4, 'v', "v_smfmac_f32_16x16x32_f16 v[%d:%d], v[92:93], v[104:107], v100" },
+    { P94, SGEMM_C, 4, 'v', "v_mfma_f32_4x4x1f32 v[96:99], v92, v94, v[%d:%d]" },
     { P9, DGEMM_C, 2, 'v', "v_mfma_f64_4x4x4f64 v[96:97], v[92:93], v[94:95], v[%d:%d]" },
     { P9, DGEMM_C, 8, 'v', "v_mfma_f64_16x16x4f64 v[104:111], v[92:93], v[94:95], v[%d:%d]" },
+    { P950, SWAP_VGPR, 1, 'v', ".long 0x7e00b300 | 23 << 17 | %d" }, /* v_permlane16_swap_b32 v23, v%d */
+    { P950, SWAP_VGPR, 1, 'v', ".long 0x7e00b500 | %d << 17 | 23" }, /* v_permlane32_swap_b32 v%d, v23 */
+    { P950, SWAP_ANY, 0, 0, ".long 0x7eb4b35b" },                    /* v_permlane16_swap_b32 v90, v91 */
     { P9, FMA64, 0, 0, "v_fma_f64 v[96:97], v[92:93], v[94:95], v[100:101]" },
     { P9, FMA64, 0, 0, "v_fmac_f64 v[96:97], v[92:93], v[94:95]" },
 };
@@ -306,6 +346,10 @@ static void pairs_gfx9(struct pairs *p)
 
 /* Is there a pair for each rule, each sort of instruction that it names, each number of passes that such an instruction
  * has? */
+static int bit_of(int arch)
+{
+    return arch == 0 ? G90A : arch == 1 ? G942 : G950;
+}
 static void every_rule_has_one(const struct pairs *p)
 {
     int shape = EXACT | OVERLAP | READ_AS_C | DGEMM_SINCE | STRICT, rules = 0;
@@ -313,7 +357,7 @@ static void every_rule_has_one(const struct pairs *p)
         for (int k = 0; k < N_MAKERS; k++) {
             uint32_t makes = makers[k].makes & r->makes;
             int passes = makers[k].passes, found = 0;
-            if (!makes || !(r->how >> p->arch & 1) || !(makers[k].archs >> p->arch & 1) || !r->wait[passes])
+            if (!makes || !(r->how & bit_of(p->arch)) || !(makers[k].archs >> p->arch & 1) || !r->wait[passes])
                 continue;
             for (int n = 0; n < N_WANTS; n++) {
                 const struct want *w = &wants[n];
@@ -517,7 +561,7 @@ static void pairs_transcendentals(struct pairs *p)
 
 void pairs_hazards(struct pairs *p)
 {
-    if (p->arch < 2) {
+    if (p->arch < 2 || p->arch == 4) {
         pairs_gfx9(p);
         every_rule_has_one(p);
     }

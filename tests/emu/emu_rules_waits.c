@@ -35,11 +35,11 @@ static const struct kind {
     { PALL, "global load", VMCNT, "vector load", "global_load_dword v%d, v1, s[2:3] offset:%d", READ_V, WRITE_V, true },
     { PALL, "buffer load", VMCNT, "vector load", "buffer_load_dword v%d, off, s[12:15], 0 offset:%d", READ_V, WRITE_V,
       false },
-    { P942 | P11, "scratch load", VMCNT, "vector load", "scratch_load_dword v%d, off, off offset:%d", READ_V, WRITE_V,
+    { P94 | P11, "scratch load", VMCNT, "vector load", "scratch_load_dword v%d, off, off offset:%d", READ_V, WRITE_V,
       false },
     { P90A | P11, "global atomic", VMCNT, "vector load", "global_atomic_add v%d, v1, v2, s[2:3] offset:%d glc", READ_V,
       WRITE_V, false },
-    { P942, "global atomic", VMCNT, "vector load", "global_atomic_add v%d, v1, v2, s[2:3] offset:%d sc0", READ_V,
+    { P94, "global atomic", VMCNT, "vector load", "global_atomic_add v%d, v1, v2, s[2:3] offset:%d sc0", READ_V,
       WRITE_V, false },
     { P90A, "buffer atomic", VMCNT, "vector load",
       "v_mov_b32 v%1$d, 0\nbuffer_atomic_add v%1$d, off, s[12:15], 0 offset:%2$d glc", READ_V, WRITE_V, false },
@@ -101,7 +101,7 @@ static void add_wait(struct pairs *p, const struct kind *k, const char *rule, bo
 
 static void depths(struct pairs *p, const struct kind *k)
 {
-    bool gfx11 = p->arch >= 2;
+    bool gfx11 = p->arch == 2 || p->arch == 3;
     int limit = k->counter == VMCNT || gfx11 ? 63 : 15; /* which means: don't wait */
     const char *read = with(k->read, 20), *write = with(k->write, 20);
     for (int d = 0; d < (k->every_depth ? limit : 3); d++) {
@@ -134,7 +134,7 @@ static void counters(struct pairs *p, const struct kind *k)
     if (k->counter == VMCNT || k->counter == BOTH)
         add_wait(p, k, "lgkmcnt alone", false, text("%ss_waitcnt lgkmcnt(0)\n%s", one, read), good);
     add_wait(p, k, "expcnt alone", false, text("%ss_waitcnt expcnt(0)\n%s", one, read), good);
-    if (p->arch >= 2) {
+    if (p->arch == 2 || p->arch == 3) {
         add_wait(p, k, "vscnt alone", false, text("%ss_waitcnt_vscnt null, 0x0\n%s", one, read), good);
         if (k->counter == VMCNT)
             add_wait(p, k, "s_waitcnt_vmcnt", false, text("%ss_waitcnt_vmcnt null, 0x1\n%s", one, read),
@@ -292,7 +292,7 @@ static const struct lds {
       "s_waitcnt vmcnt(2)", "s_waitcnt vmcnt(1)", "\nds_read_b32 v20, v2" LGKM },
     { P9, 2, 1, "lds-race", NOT_WAITED, WAVE0(DMA), LGKM, VM, BARRIER WAVE1("ds_read_b32 v20, v2" LGKM) },
     { P9, 2, 1, "lds-race", "writes LDS", WAVE0(DMA VM), "", BARRIER, WAVE1("ds_write_b32 v2, v0" LGKM) },
-    { P942, 1, 1, "missing-wait", "no s_waitcnt vmcnt waited for it",
+    { P94, 1, 1, "missing-wait", "no s_waitcnt vmcnt waited for it",
       "s_mov_b32 m0, 0\nglobal_load_lds_dword v1, s[2:3]", "", VM, "\nds_read_b32 v20, v2" LGKM },
     /* who stores the same */
     { PALL, 2, 1, "lds-race", "writes LDS", "",

@@ -24,6 +24,7 @@ static const struct {
     { "gfx1100", "-mattr=+wavefrontsize32", 32 },
     { "gfx1100", "-mattr=-wavefrontsize32,+wavefrontsize64", 64 },
     { "gfx1201", "-mattr=+wavefrontsize32", 32 },
+    { "gfx950", "", 64 }, /* assembled as gfx942's */
 };
 
 /* sources: whose words the pairs must all have brought out. */
@@ -153,11 +154,12 @@ static void assemble(const struct pairs *p)
 {
     char source[] = "/tmp/rfg-rules-XXXXXX", object[64], command[400], error[400] = "";
     size_t size;
+    const char *name = targets[p->arch].name, *assembled_as = strcmp(name, "gfx950") ? name : "gfx942";
     int fd = mkstemp(source), wave = targets[p->arch].wave_size;
     FILE *f = fdopen(fd, "w");
     ck_assert_ptr_nonnull(f);
     fprintf(f, ".set WAVE, %d\n.set WSHIFT, %d\n.set GFX, 0x%x\n%s", wave, wave == 64 ? 6 : 5,
-            emu_arch_find(targets[p->arch].name)->gfx, macros);
+            emu_arch_find(assembled_as)->gfx, macros);
     for (int k = 0; k < p->n; k++)
         for (int good = 0; good <= 1; good++)
             if (good ? p->pair[k].good : p->pair[k].bad)
@@ -166,7 +168,7 @@ static void assemble(const struct pairs *p)
     ck_assert_int_eq(fclose(f), 0);
     snprintf(object, sizeof(object), "%s.o", source);
     snprintf(command, sizeof(command), LLVM_MC " -triple=amdgcn-amd-amdhsa -mcpu=%s %s -filetype=obj -o %s %s",
-             targets[p->arch].name, targets[p->arch].options, object, source);
+             assembled_as, targets[p->arch].options, object, source);
     ck_assert_msg(system(command) == 0, "%s", command);
     m.object = (uint8_t *)rfg_read_file(object, &size);
     unlink(source);
@@ -181,7 +183,7 @@ static void assemble(const struct pairs *p)
     m.kernel = (struct emu_kernel){ .name = (char *)(uintptr_t) "pair",
                                     .wave_size = wave,
                                     .n_vgprs = 128,
-                                    .n_agprs = p->arch < 2 ? 64 : 0,
+                                    .n_agprs = p->arch < 2 || p->arch == 4 ? 64 : 0,
                                     .n_sgprs = 96,
                                     .scratch_bytes = 64,
                                     .kernarg_bytes = 64,
