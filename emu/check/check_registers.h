@@ -33,7 +33,7 @@ struct emu_regs {
                                                         enum emu_origin + 1 */
     struct emu_progress at;
     uint32_t unordered;          /* lgkm operations that return in any order */
-    bool split;                  /* gfx12 */
+    bool split;                  /* gfx12: counters apart */
     struct emu_partial *partial; /* NULL: every lane is known or it isn't */
 };
 

@@ -70,8 +70,8 @@ static const struct rule {
       "flat_load_b32 v20, v[4:5]\ns_wait_loadcnt 0x0\n" READ_20,
       "flat_load_b32 v20, v[4:5]\ns_wait_loadcnt_dscnt 0x0\n" READ_20, "waits" },
     /* barriers in two steps */
-    { "divergent-barrier", "waits here while wave 0 waits at 0x", WAVE0(BARRIER "s_endpgm\n") BARRIER, BARRIER,
-      "barriers", .waves = 2 },
+    { "divergent-barrier", "waits here, wave 1 has ended after 1 barriers", BARRIER WAVE1("s_endpgm\n") BARRIER,
+      WAVE1("s_endpgm\n") BARRIER BARRIER, "barriers", .waves = 2 },
     { "lds-race", NULL, WAVE0("ds_store_b32 v2, v3\n") BARRIER WAVE1("ds_load_b32 v20, v2\ns_wait_dscnt 0x0\n"),
       WAVE0("ds_store_b32 v2, v3\ns_wait_dscnt 0x0\n") BARRIER WAVE1("ds_load_b32 v20, v2\ns_wait_dscnt 0x0\n"),
       "lds,waits,barriers", .waves = 2 },
