@@ -166,13 +166,9 @@ RFG_DEVICE int axis_of(const struct rope_args *args, int pair)
         int axis = pair % 3;
         return axis == 1 && pair < 3 * args->sections[1] ? 1 : axis == 2 && pair < 3 * args->sections[2] ? 2 : 0;
     }
-    int axis = 0, end = 0;
-#pragma unroll
-    for (int i = 0; i < 3; i++) {
-        end += args->sections[i];
-        axis += pair >= end && i + 1 < args->axes;
-    }
-    return axis;
+    /* No loop: the arguments would lie in scratch. */
+    int first = args->sections[0], second = first + args->sections[1], third = second + args->sections[2];
+    return (pair >= first) + (pair >= second && args->axes > 2) + (pair >= third && args->axes > 3);
 }
 
 /* Cosines and sines of the E pairs from `pair` on. */
