@@ -227,10 +227,7 @@ static PyObject *context_close(PyObject *self, PyObject *none)
 static void context_dealloc(PyObject *self)
 {
     context_close(self, NULL);
-    PyTypeObject *type = Py_TYPE(self);
-    type->tp_free(self);
-    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
-        Py_DECREF(type);
+    Py_TYPE(self)->tp_free(self); /* a subclass in Python drops its own reference to its type */
 }
 
 /* One string to a function of the library that may take its time. */
