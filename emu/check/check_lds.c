@@ -161,11 +161,14 @@ void emu_lds_wave_end(struct emu_wave *w)
 /* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the bytes that nothing wrote. */
-static uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_t at, uint8_t bytes, int lane)
+static inline uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_t at, uint8_t bytes, int lane)
 {
     struct emu_lds_shadow *s = w->wg->shadow;
     struct cell *c = cell_at(s, at);
     uint32_t me = 1u << w->index;
+    if (c->read_epoch == s->epoch && c->readers & me && !(bytes & ~c->read) && c->write_epoch < s->epoch &&
+        c->by == BY_STORE) /* looked at, since the barrier */
+        return bytes & (uint8_t)~c->defined;
     if (c->writer && (c->written & bytes)) {
         bool now = c->write_epoch == s->epoch;
         if (now && (c->by == BY_ATOMIC ? c->writers & ~me : !(c->writers & me))) {
@@ -277,6 +280,15 @@ static uint16_t touch(struct emu_wave *w, const struct emu_inst *i, const struct
     unsigned shift = w->wg->shadow->shift, size = 1u << shift;
     uint32_t from = (uint32_t)a->addr[l], to = from + a->bytes;
     uint16_t known = UINT16_MAX;
+    if (shift == 2 && !(from & 3) && !(a->bytes & 3) && a->kind != EMU_ATOMIC) { /* whole words */
+        uint16_t unknown = 0;
+        for (uint32_t at = from / 4, d = 0; at * 4 < to; at++, d += 4)
+            if (a->kind == EMU_LOAD)
+                unknown |= (uint16_t)(load(w, i, at, 15, l) << d);
+            else
+                store(w, i, a, at, 15, l, stored >> d & 15);
+        return (uint16_t)~unknown;
+    }
     for (uint32_t at = from >> shift; at << shift < to && w->stop != EMU_FAULT; at++) {
         uint32_t base = at << shift, lo = from > base ? from - base : 0, hi = to < base + size ? to - base : size;
         uint8_t part = (uint8_t)((1u << hi) - (1u << lo)), unknown = 0;
@@ -307,8 +319,9 @@ void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct e
     uint64_t bad = 0, partly = 0;
     unsigned words = (a->bytes + 3u) / 4, want = a->bytes < 4 ? (1u << a->bytes) - 1 : 15;
     bool small = a->bytes < 4;
-    for (uint64_t m = a->kind == EMU_LOAD ? 0 : a->lanes; m; m &= m - 1)
-        small |= a->addr[__builtin_ctzll(m)] & 3;
+    if (w->wg->shadow->shift)
+        for (uint64_t m = a->kind == EMU_LOAD ? 0 : a->lanes; m; m &= m - 1)
+            small |= a->addr[__builtin_ctzll(m)] & 3;
     if (small && a->kind != EMU_LOAD && w->wg->shadow->shift)
         split(w->wg->shadow);
     for (unsigned d = 0; d < words && a->kind == EMU_STORE && a->data != EMU_NONE; d++)

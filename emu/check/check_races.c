@@ -670,6 +670,13 @@ static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_bloc
             page = page_at(r, b, x);
         if (!page)
             return;
+        struct granule *g = &page->granule[(x & (PAGE - 1)) >> 4];
+        if (page->shift == 4 && !g->writer && to - x == 16 && (!t->writes || !g->reader)) { /* nobody's, so far */
+            *(t->writes ? &g->writer : &g->reader) = t->writes ? t->epoch_w : t->epoch_r;
+            *(t->writes ? &g->written : &g->read) = 0xffff;
+            x = to;
+            continue;
+        }
         unsigned from_lane = (unsigned)((x - first) / a->bytes), to_lane = (unsigned)((to - 1 - first) / a->bytes);
         uint64_t lanes = (to_lane == 63 ? UINT64_MAX : (1ull << (to_lane + 1)) - 1) & ~((1ull << from_lane) - 1);
         touch_bytes(w, t, page, x, to, lanes);

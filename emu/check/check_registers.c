@@ -88,13 +88,11 @@ static bool arrived(const struct emu_regs *r, uint8_t kind, uint32_t seq, uint32
     }
 }
 
-static bool touch(struct emu_wave *w, const struct emu_inst *i, unsigned reg, bool write)
+static bool touch_pending(struct emu_wave *w, const struct emu_inst *i, unsigned reg, bool write)
 {
     struct emu_regs *r = w->checks->regs;
     bool vector = reg >= EMU_VGPR;
     uint8_t *kind = vector ? &r->vkind[reg - EMU_VGPR] : &r->skind[reg];
-    if (!*kind)
-        return true;
     char name[16];
     uint8_t was = *kind;
     bool there =
@@ -115,6 +113,12 @@ static bool touch(struct emu_wave *w, const struct emu_inst *i, unsigned reg, bo
                : was == EMU_PENDING_SMEM ? "kmcnt"
                                          : "dscnt");
     return false;
+}
+
+static inline bool touch(struct emu_wave *w, const struct emu_inst *i, unsigned reg, bool write)
+{
+    const struct emu_regs *r = w->checks->regs;
+    return !(reg >= EMU_VGPR ? r->vkind[reg - EMU_VGPR] : r->skind[reg]) || touch_pending(w, i, reg, write);
 }
 
 /* An operation leaves: its number among its kind's. */
@@ -159,7 +163,7 @@ static void issue(struct emu_wave *w, const struct emu_effect *e)
 /* ---- what is known ---------------------------------------------------------------------------------------------- */
 
 /* Is all known of this register, as far as the instruction reads it? */
-static bool all_known(const struct emu_wave *w, const struct emu_effect *e, unsigned reg)
+static inline bool all_known(const struct emu_wave *w, const struct emu_effect *e, unsigned reg)
 {
     const struct emu_regs *r = w->checks->regs;
     if (reg >= EMU_VGPR)
@@ -168,7 +172,7 @@ static bool all_known(const struct emu_wave *w, const struct emu_effect *e, unsi
 }
 
 /* An unknown lane keeps the bits that don't differ. */
-static void set_row(struct emu_regs *r, unsigned v, uint64_t lanes, const uint32_t *differs)
+static inline void set_row(struct emu_regs *r, unsigned v, uint64_t lanes, const uint32_t *differs)
 {
     r->vdef[v] |= lanes;
     for (int l = 0; differs && l < 64; l++)
@@ -179,8 +183,8 @@ static void set_row(struct emu_regs *r, unsigned v, uint64_t lanes, const uint32
 }
 
 /* differs: bits of the row's lanes, NULL: none; known: of a scalar. */
-static void set_known(const struct emu_wave *w, unsigned reg, uint64_t lanes, const uint32_t *differs, uint32_t known,
-                      uint32_t from, uint8_t kind)
+static inline void set_known(const struct emu_wave *w, unsigned reg, uint64_t lanes, const uint32_t *differs,
+                             uint32_t known, uint32_t from, uint8_t kind)
 {
     struct emu_regs *r = w->checks->regs;
     if (reg >= EMU_VGPR) {
@@ -270,7 +274,8 @@ void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct 
         known = true;
     issue(w, e);
     uint8_t kind = pending_kind(e);
-    uint64_t lanes = emu_written_lanes(w, i, e);
+    bool usual = !i->mods->dpp && !e->lane && i->op->cls != EMU_MFMA;
+    uint64_t lanes = usual ? w->exec : emu_written_lanes(w, i, e);
     int row = 0;
     for (int k = 0; k < e->n_writes; k++) {
         unsigned first = emu_first_register(w, e, &e->write[k], true);
