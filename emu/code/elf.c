@@ -650,10 +650,6 @@ void emu_code_free(struct emu_code **pcode)
 
 bool emu_code_decode(struct emu_code *c, bool allow_unknown, char *error, size_t error_size)
 {
-    if (!c->arch->emulated) { /* LLVM may not even know it, and then ends the process */
-        snprintf(error, error_size, "it is for %s, which is not emulated", c->arch->name);
-        return false;
-    }
     if (!emu_op_next(NULL)) {
         snprintf(error, error_size, "no memory for the table of instructions");
         return false;

@@ -91,3 +91,15 @@ double rfg_cpu_predict(const struct rfg_device *dev, const struct rfg_problem *p
     double compute = flops / (threads * lanes * 1.5e3);
     return 1 + (memory > compute ? memory : compute) + 0.1 * compute;
 }
+
+bool rfg_cpu_plain_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    (void)prob;
+    return rfg_cpu_supports(dev, &rfg_cpu_rows_portable, why);
+}
+
+double rfg_cpu_plain_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    (void)p;
+    return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_portable, false);
+}

@@ -79,5 +79,8 @@ bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *i
 /* Microseconds. */
 double rfg_cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const struct rfg_cpu_rows *isa,
                        bool stream);
+/* The same for a variant in plain C: supports() and predict() of its description. */
+bool rfg_cpu_plain_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why);
+double rfg_cpu_plain_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p);
 
 #endif

@@ -36,18 +36,6 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     }
 }
 
-static bool cpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return dev->platform == RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be the cpu", dev->name);
-}
-
-static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
-{
-    (void)p;
-    return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_portable, false);
-}
-
 static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
                     struct rfg_cpu_pool *pool)
 {
@@ -62,7 +50,7 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
 const struct rfg_variant embedding_cpu = {
     .name = "embedding_cpu",
     .kind = RFG_VARIANT_HOST,
-    .supports = cpu_supports,
-    .predict = cpu_predict,
+    .supports = rfg_cpu_plain_supports,
+    .predict = rfg_cpu_plain_predict,
     .run = cpu_run,
 };

@@ -161,18 +161,6 @@ static void run_token(void *ctx, int64_t token, int place, void *scratch)
     }
 }
 
-static bool cpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return rfg_cpu_supports(dev, &rfg_cpu_rows_portable, why);
-}
-
-static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
-{
-    (void)p;
-    return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_portable, false);
-}
-
 static size_t cpu_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     (void)p;
@@ -197,8 +185,8 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
     const struct rfg_variant op##_cpu = {                                                                              \
         .name = #op "_cpu",                                                                                            \
         .kind = RFG_VARIANT_HOST,                                                                                      \
-        .supports = cpu_supports,                                                                                      \
-        .predict = cpu_predict,                                                                                        \
+        .supports = rfg_cpu_plain_supports,                                                                            \
+        .predict = rfg_cpu_plain_predict,                                                                              \
         .workspace = cpu_workspace,                                                                                    \
         .run = cpu_run,                                                                                                \
     }

@@ -63,18 +63,6 @@ static void run_piece(void *ctx, int task, int worker)
     j->found[task] = search(x, j->dtype, from, n);
 }
 
-static bool cpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return rfg_cpu_supports(dev, &rfg_cpu_rows_portable, why);
-}
-
-static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
-{
-    (void)p;
-    return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_portable, false);
-}
-
 static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
                     struct rfg_cpu_pool *pool)
 {
@@ -104,7 +92,7 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
 const struct rfg_variant argmax_cpu = {
     .name = "argmax_cpu",
     .kind = RFG_VARIANT_HOST,
-    .supports = cpu_supports,
-    .predict = cpu_predict,
+    .supports = rfg_cpu_plain_supports,
+    .predict = rfg_cpu_plain_predict,
     .run = cpu_run,
 };

@@ -174,16 +174,9 @@ static void run_row(void *ctx, int task, int worker)
         ((int32_t *)j->a->y)[task] = (int32_t)y;
 }
 
-static bool cpu_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
-{
-    (void)prob;
-    return rfg_cpu_supports(dev, &rfg_cpu_rows_portable, why);
-}
-
 static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    (void)p;
-    return 20 * rfg_cpu_predict(dev, prob, &rfg_cpu_rows_portable, false);
+    return 20 * rfg_cpu_plain_predict(dev, prob, p);
 }
 
 static size_t cpu_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -208,7 +201,7 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
 const struct rfg_variant sample_cpu = {
     .name = "sample_cpu",
     .kind = RFG_VARIANT_HOST,
-    .supports = cpu_supports,
+    .supports = rfg_cpu_plain_supports,
     .predict = cpu_predict,
     .workspace = cpu_workspace,
     .run = cpu_run,

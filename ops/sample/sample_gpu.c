@@ -17,7 +17,7 @@ static const struct rfg_param split_params[] = {
     [P_THREADS] = { "threads", 2, { 256, 512 } },
     [P_SPLIT] = { "split", 3, { 4, 8, 16 } },
 };
-static const int portable_params[] = { [P_THREADS] = 512 };
+static const int portable_params[] = { [P_THREADS] = 256 };
 
 static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -29,8 +29,9 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
                        struct rfg_reason *why)
 {
     (void)prob;
-    return p[P_THREADS] <= dev->max_threads ||
-           rfg_refuse(why, "threads=%d: must be at most %d", p[P_THREADS], dev->max_threads);
+    /* 1024 threads leave a lane of RDNA half as many registers as it needs. */
+    int most = dev->platform != RFG_PLATFORM_NVIDIA && dev->wave_size == 32 ? 512 : dev->max_threads;
+    return p[P_THREADS] <= most || rfg_refuse(why, "threads=%d: must be at most %d", p[P_THREADS], most);
 }
 
 static bool has_extras(const struct rfg_problem *prob)

@@ -154,7 +154,7 @@ static uint64_t element(int type, int gfx, double *value)
         if (gfx >= 0x1200) /* not its NaNs and infinities */
             x = (x & 0x78) == 0x78 ? x & 0x87 : x;
         x = x == 128 ? 1 : x;
-        *value = fp8_of(x, type == FP8 ? 3 : 2, gfx == 0x950);
+        *value = fp8_of(x, type == FP8 ? 3 : 2, gfx == 0x950 || gfx >= 0x1200);
         return x;
     case DOUBLE:
         *value = ((double)(r % 2000001) - 1000000) / 300000;

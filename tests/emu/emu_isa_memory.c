@@ -626,10 +626,10 @@ START_TEST(loads_to_lds)
         { 2, 1, 1, "buffer_load_sbyte v2, s[4:7], 0 offen lds" },
         { 2, 2, 0, "buffer_load_ushort v2, s[4:7], 0 offen lds" },
         { 2, 2, 1, "buffer_load_sshort v2, s[4:7], 0 offen lds" },
-        { 5, 12, 0, "global_load_lds_dwordx3 v[0:1], off" },
-        { 5, 16, 0, "global_load_lds_dwordx4 v[0:1], off" },
-        { 5, 12, 0, "buffer_load_dwordx3 v2, s[4:7], 0 offen lds" },
-        { 5, 16, 0, "buffer_load_dwordx4 v2, s[4:7], 0 offen lds" },
+        { 8, 12, 0, "global_load_lds_dwordx3 v[0:1], off" },
+        { 8, 16, 0, "global_load_lds_dwordx4 v[0:1], off" },
+        { 8, 12, 0, "buffer_load_dwordx3 v2, s[4:7], 0 offen lds" },
+        { 8, 16, 0, "buffer_load_dwordx4 v2, s[4:7], 0 offen lds" },
     };
     for (size_t k = 0; k < sizeof(loads) / sizeof(loads[0]); k++) {
         run_one(loads[k].arch, loads[k].text, ~0ull);

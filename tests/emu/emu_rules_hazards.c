@@ -561,7 +561,7 @@ static void pairs_transcendentals(struct pairs *p)
 
 void pairs_hazards(struct pairs *p)
 {
-    if (p->arch < 2 || p->arch == 4) {
+    if (p->arch < 2 || p->arch == 5) {
         pairs_gfx9(p);
         every_rule_has_one(p);
     }

@@ -84,7 +84,7 @@ START_TEST(contexts)
     static const struct {
         const char *device, *word;
     } bad[] = { { "emu:gfx942:0", "device 'emu:gfx942:0': '0'" },
-                { "emu:gfx1030", "not emulated" },
+                { "emu:gfx906", "not emulated" },
                 { "emu:", "''" },
                 { "emu", "emu:ARCH[:CUS]" } };
     rfg_context *ctx;

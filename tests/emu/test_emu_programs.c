@@ -73,8 +73,8 @@ START_TEST(programs)
     char *bytes = malloc(code->size);
     ck_assert_ptr_nonnull(bytes);
     memcpy(bytes, code->data, code->size);
-    bytes[0x30] = 0x36;
-    write_bytes("gfx1030.co", bytes, code->size);
+    bytes[0x30] = 0x33;
+    write_bytes("gfx1010.co", bytes, code->size);
     bytes[0x30] = ((const char *)code->data)[0x30];
     size_t end = 256;
     uint32_t word = 0, ends = strcmp(arch, "gfx1100") ? 0xbf810000 : 0xbfb00000;
@@ -84,8 +84,8 @@ START_TEST(programs)
     memset(bytes + end - 8, 0xff, 4);
     write_bytes("bad.co", bytes, code->size);
     free(bytes);
-    ck_assert_int_eq(run_program("rfg-emu", "--coverage gfx1030.co k.co bad.co"), 1);
-    PRINTS(err, "gfx1030.co: it is for gfx1030, which is not emulated");
+    ck_assert_int_eq(run_program("rfg-emu", "--coverage gfx1010.co k.co bad.co"), 1);
+    PRINTS(err, "gfx1010.co: code object for machine 0x33: not an architecture that is known here");
     PRINTS(out, "(undecodable)");
     PRINTS(out, "3 files, 1 wholly implemented, 1 not readable or not decodable");
     ck_assert_int_eq(run_program("rfg-emu", "run k.co %s %s --counters --args in:in.bin i32:1", device, how), 0);

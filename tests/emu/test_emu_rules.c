@@ -183,7 +183,7 @@ static void assemble(const struct pairs *p)
     m.kernel = (struct emu_kernel){ .name = (char *)(uintptr_t) "pair",
                                     .wave_size = wave,
                                     .n_vgprs = 128,
-                                    .n_agprs = p->arch < 2 || p->arch == 4 ? 64 : 0,
+                                    .n_agprs = p->arch < 2 || p->arch == 5 ? 64 : 0,
                                     .n_sgprs = 96,
                                     .scratch_bytes = 64,
                                     .kernarg_bytes = 64,
