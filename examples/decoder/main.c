@@ -22,6 +22,7 @@ static const char usage[] =
     "  --seed S            of draws and of random weights (1)\n"
     "  --no-graph          call each kernel of each step, in place of replaying a graph\n"
     "  --json FILE         times as JSON\n"
+    "  --logits FILE       of one prompt: the logits that each token was chosen by, fp32, one row after the other\n"
     "  --ladder            measure each step from portable kernels to graphs with launch overlap: docs/decoder.md\n"
     "  --prompt-tokens N   of the ladder: keys in the cache before the first step (1024)\n"
     "  --steps N           of the ladder: timed decode steps of a rung (32)\n"
@@ -31,7 +32,7 @@ static const char usage[] =
 enum { MOST_PROMPTS = 256 };
 
 struct options {
-    const char *model, *random, *device, *json, *save_baseline, *baseline;
+    const char *model, *random, *device, *json, *logits, *save_baseline, *baseline;
     struct request requests[MOST_PROMPTS];
     const char *texts[MOST_PROMPTS], *ids[MOST_PROMPTS]; /* of a request one is set */
     size_t count;
@@ -69,17 +70,29 @@ static void add_prompt(struct options *o, const char *text, const char *ids)
 
 static void read_options(struct options *o, int argc, char **argv)
 {
-    static const struct option names[] = { { "model", 1, 0, 'm' },         { "random", 1, 0, 'r' },
-                                           { "device", 1, 0, 'd' },        { "prompt", 1, 0, 'p' },
-                                           { "ids", 1, 0, 'i' },           { "tokens", 1, 0, 'n' },
-                                           { "batch", 1, 0, 'b' },         { "context", 1, 0, 'c' },
-                                           { "chunk", 1, 0, 'C' },         { "temperature", 1, 0, 't' },
-                                           { "top-k", 1, 0, 'k' },         { "top-p", 1, 0, 'P' },
-                                           { "seed", 1, 0, 's' },          { "no-graph", 0, 0, 'g' },
-                                           { "json", 1, 0, 'j' },          { "ladder", 0, 0, 'l' },
-                                           { "prompt-tokens", 1, 0, 'q' }, { "steps", 1, 0, 'S' },
-                                           { "save-baseline", 1, 0, 'B' }, { "baseline", 1, 0, 'L' },
-                                           { "help", 0, 0, 'h' },          { 0 } };
+    static const struct option names[] = { { "model", 1, 0, 'm' },
+                                           { "random", 1, 0, 'r' },
+                                           { "device", 1, 0, 'd' },
+                                           { "prompt", 1, 0, 'p' },
+                                           { "ids", 1, 0, 'i' },
+                                           { "tokens", 1, 0, 'n' },
+                                           { "batch", 1, 0, 'b' },
+                                           { "context", 1, 0, 'c' },
+                                           { "chunk", 1, 0, 'C' },
+                                           { "temperature", 1, 0, 't' },
+                                           { "top-k", 1, 0, 'k' },
+                                           { "top-p", 1, 0, 'P' },
+                                           { "seed", 1, 0, 's' },
+                                           { "no-graph", 0, 0, 'g' },
+                                           { "json", 1, 0, 'j' },
+                                           { "ladder", 0, 0, 'l' },
+                                           { "logits", 1, 0, 'o' },
+                                           { "prompt-tokens", 1, 0, 'q' },
+                                           { "steps", 1, 0, 'S' },
+                                           { "save-baseline", 1, 0, 'B' },
+                                           { "baseline", 1, 0, 'L' },
+                                           { "help", 0, 0, 'h' },
+                                           { 0 } };
     *o = (struct options){
         .tokens = 128, .chunk = 2048, .prompt_tokens = 1024, .steps = 32, .sampling = { .top_p = 1, .seed = 1 }
     };
@@ -132,6 +145,9 @@ static void read_options(struct options *o, int argc, char **argv)
         case 'j':
             o->json = optarg;
             break;
+        case 'o':
+            o->logits = optarg;
+            break;
         case 'l':
             o->ladder = true;
             break;
@@ -160,6 +176,8 @@ static void read_options(struct options *o, int argc, char **argv)
         die("one of --model DIR and --random NAME must be given (--help)");
     if ((o->baseline || o->save_baseline) && !o->ladder)
         die("--baseline and --save-baseline are --ladder's");
+    if (o->logits && (o->ladder || o->count != 1))
+        die("--logits: there must be one prompt");
 }
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------
@@ -186,6 +204,9 @@ static void read_prompt(struct request *q, const struct config *c, const char *t
 }
 
 struct printer {
+    struct engine *e;
+    FILE *logits; /* NULL: not asked for */
+    float *row;
     bool bytes, stream;
     size_t count;
     struct {
@@ -209,6 +230,10 @@ static void take_token(void *user, size_t request, int32_t token)
     if (p->stream) {
         print_token(p->bytes, token, p->of[0].count == 0);
         fflush(stdout);
+    }
+    if (p->logits) {
+        engine_logits(p->e, 0, p->row);
+        fwrite(p->row, sizeof(*p->row), (size_t)p->e->m->c.vocab, p->logits);
     }
     p->of[request].tokens[p->of[request].count++] = token;
 }
@@ -236,7 +261,7 @@ static void write_json(const char *path, json_t *root)
 
 static void run_prompts(rfg_context *ctx, const struct model *m, struct options *o)
 {
-    struct printer out = { .bytes = m->c.bytes, .stream = o->count == 1, .count = o->count };
+    struct printer out = { .bytes = m->c.bytes && o->texts[0], .stream = o->count == 1, .count = o->count };
     struct engine_params p = { .batch = o->batch ? o->batch : (int64_t)o->count,
                                .context = m->context,
                                .chunk = o->chunk < m->context ? o->chunk : m->context,
@@ -244,10 +269,20 @@ static void run_prompts(rfg_context *ctx, const struct model *m, struct options 
     struct engine *e = engine_create(ctx, m, &p);
     for (size_t i = 0; i < o->count; i++)
         out.of[i].tokens = allocate((size_t)o->tokens, sizeof(int32_t));
+    if (o->logits) {
+        out.e = e;
+        out.row = allocate((size_t)m->c.vocab, sizeof(*out.row));
+        out.logits = fopen(o->logits, "wb");
+        if (!out.logits)
+            die("--logits %s: can't be written: %m", o->logits);
+    }
     struct times t;
     generate(e, o->requests, o->count, !o->no_graph, take_token, &out, &t);
     print_all(&out);
     fflush(stdout);
+    if (out.logits && (ferror(out.logits) | fclose(out.logits)))
+        die("--logits %s: can't be written: %m", o->logits);
+    free(out.row);
     fprintf(stderr,
             "%s on %s: %lld tokens in %.2f s, %.1f a second; to the first one %.1f ms; between tokens p50 %.2f, p95 "
             "%.2f, p99 %.2f ms\n",

@@ -22,9 +22,8 @@ extern "C" {
  * The R are the first of a head, or the last ("nope first"); the other D - R stay as they are.
  *
  * Several position axes (mRoPE: time, height, width of a picture's tokens): positions are [A,T], A = 2 to 4, and pair i
- * goes by one of them. Sections, of which there are A, sum to R/2: chunked (Qwen2-VL), the first sections[0] pairs go
- by
- * axis 0, the next sections[1] by axis 1 and so on; interleaved (Qwen3-VL, A = 3), pair i goes by axis i % 3 if
+ * goes by one of them. Sections, of which there are A, sum to R/2: chunked (Qwen2-VL), the first sections[0] pairs
+ * go by axis 0, the next sections[1] by axis 1 and so on; interleaved (Qwen3-VL, A = 3), pair i goes by axis i % 3 if
  * i < 3 sections[i % 3], else by axis 0.
  *
  * All arithmetic is in fp32, whatever the table's dtype; results are rounded once, to nearest even. (Engines' reference
@@ -136,9 +135,10 @@ typedef struct rfg_rope_append_params {
  *
  *   q_out               [T,Hq,D]  q's dtype; may be q itself
  *   k_cache, v_cache    as rfg_op_kv_append() has them
- *   q, k, v             [T,Hq,D], [T,Hkv,D], [T,Hkv,Dv], bf16 or fp16, all of one dtype: views of a fused QKV buffer,
- * or tensors of their own. k and v are not changed cos_sin, positions  as rfg_op_rope() has them slots [T] int64, as
- * rfg_op_kv_append() has them. The q of a token without a slot is rotated as others
+ *   q, k, v             [T,Hq,D], [T,Hkv,D], [T,Hkv,Dv], bf16 or fp16, all of one dtype: views of a fused QKV
+ *                       buffer, or tensors of their own; k and v are not changed
+ *   cos_sin, positions  as rfg_op_rope() has them
+ *   slots               [T] int64, as rfg_op_kv_append() has them; the q of a token without one is rotated all the same
  *
  * From loading x to storing results all is fp32: one rounding, to nearest even, of what goes to q_out or a cache in the
  * dtype (8-bit caches: codes are of the fp32 value, by the scale's reciprocal; no 16-bit rounding before). Engines'
@@ -194,7 +194,8 @@ typedef struct rfg_rope_table_params {
  * table[r, i] = m cos((first + r) f(i)), table[r, R/2 + i] = m sin((first + r) f(i)), m the attention factor.
  *
  *   table   [maxpos,R]  f32, bf16 or f16; R even; row stride >= R, unit column stride; what lies between the rows is
- * not touched params  or NULL: no scaling, theta 10000
+ *                       not touched
+ *   params  or NULL: no scaling, theta 10000
  *
  * (Frameworks take f(i) in fp32, and so angles that are off by up to 2^-24 of them: at position 100,000 by 0.006.)
  * Errors: INVALID_ARGUMENT (dtype, shape, strides; a number of params out of its range). On an error nothing was

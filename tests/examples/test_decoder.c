@@ -11,6 +11,7 @@
 
 #include "decoder_model.h"
 #include "examples/decoder/decoder.h"
+#include "base/util.h"
 #include "tests/program.h"
 #include "tests/suite.h"
 
@@ -441,6 +442,8 @@ START_TEST(bad_options)
     refused("--random 'large': must be", "--random large --ids 1");
     refused("'rest': no such argument", "--random small rest");
     refused("must be cpu or one of", "--random small --device cpu:7 --ids 1");
+    refused("--logits: there must be one prompt", "--random small --ids 1 --ids 2 --logits l");
+    refused("--logits no/where: can't be written", "--random small --device cpu --ids 1 --logits no/where");
     refused("need --context ", "--random small --device cpu --ladder --context 100");
 }
 END_TEST
@@ -464,6 +467,21 @@ START_TEST(prints_tokens)
         run_program("rfg-decoder", "--random small --device cpu --prompt He --prompt She --tokens 4 --json t.json"), 0);
     PRINTS(out, "[0] ");
     PRINTS(out, "\n[1] ");
+    /* The largest of each row of logits is the token; ids in, ids out, also of a model of bytes. */
+    ck_assert_int_eq(run_program("rfg-decoder", "--random small --device cpu --ids 72,101 --tokens 3 --logits l"), 0);
+    size_t bytes;
+    char *data = rfg_read_file("l", &bytes);
+    ck_assert_uint_eq(bytes, 3 * 256 * sizeof(float));
+    const float *logits = (const float *)data;
+    char want[64] = "";
+    for (int t = 0; t < 3; t++, logits += 256) {
+        int best = 0;
+        for (int v = 1; v < 256; v++)
+            best = logits[v] > logits[best] ? v : best;
+        snprintf(want + strlen(want), sizeof(want) - strlen(want), t < 2 ? "%d," : "%d\n", best);
+    }
+    ck_assert_str_eq(out, want);
+    free(data);
     ck_assert_int_eq(access("t.json", F_OK), 0);
 }
 END_TEST
