@@ -104,15 +104,15 @@ static int open_archs(struct packing *p)
             fprintf(stderr, "rfg-db: --arch: must name at most %d\n", MAX_ARCHS);
             return BAD_USAGE;
         }
-        if (rfg_context_imagine(&p->ctxs[p->n_archs], &params) != RFG_OK) {
-            fprintf(stderr, "rfg-db: --arch %s\n", rfg_last_error());
-            return BAD_USAGE;
-        }
         for (int i = 0; i < p->n_archs; i++)
             if (!strcmp(p->archs[i], name)) {
                 fprintf(stderr, "rfg-db: --arch: %s is there twice\n", name);
                 return BAD_USAGE;
             }
+        if (rfg_context_imagine(&p->ctxs[p->n_archs], &params) != RFG_OK) {
+            fprintf(stderr, "rfg-db: --arch %s\n", rfg_last_error());
+            return BAD_USAGE;
+        }
         p->archs[p->n_archs++] = name;
         const char *target = rfg_context_info(p->ctxs[p->n_archs - 1])->target;
         if (!rfg_jit_provider_for(target)) {
