@@ -67,6 +67,8 @@ static const struct op_case parts[] = {
       "sample_split{threads=256,split=4}" },
     { "sample f16->i32 B=24 V=77 temperature=1 top_k=1 top_p=1 joint=1", R, false,
       "sample_split{threads=256,split=16}" },
+    { "sample f32->i32 B=24 V=3000 temperature=1 top_k=1 top_p=1 joint=1", R, false,
+      "sample_split{threads=256,split=4}" },
     { "sample f32->i32 B=24 V=9 top_k=1", S, false, "sample_split{threads=256,split=16}" },
     { "sample f32->i32 B=16 V=600 temperature=1 top_k=1", S, false, "sample_split{threads=512,split=4}" },
     { "sample bf16->i32 B=6 V=5000 temperature=1 top_k=1", I, false, "sample_split{threads=512,split=8}" },
