@@ -328,8 +328,9 @@ RFG_DEVICE float sum_of_row(float v)
 #endif
 }
 
-RFG_KERNEL(THREADS) rope_rows(struct rope_args args)
+RFG_KERNEL(THREADS) rope_rows(struct rope_args given)
 {
+    struct rope_args args = given;
     int rows = rows_of(&args), splits = (rows + GROUPS * UNROLL - 1) / (GROUPS * UNROLL);
     int u = rfg_thread() % LANES, token = (int)((rfg_u32)rfg_group_x() / (rfg_u32)splits);
     int first = (rfg_group_x() - token * splits) * (GROUPS * UNROLL) + rfg_thread() / LANES;
@@ -351,6 +352,7 @@ RFG_KERNEL(THREADS) rope_rows(struct rope_args args)
         a[j] = load_chunk(r.from, t.a);
         b[j] = load_chunk(r.from, t.b);
     }
+    RFG_REREAD_ARGS(args, &given); /* rather than keep them in registers over the loads */
 #if ROPE
     if (u < args.r / (2 * E) && first < args.hq + args.hkv)
         load_angles(&args, token, u * E, c, s);

@@ -29,8 +29,8 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
                        struct rfg_reason *why)
 {
     (void)prob;
-    /* 1024 threads leave a lane of RDNA half as many registers as it needs. */
-    int most = dev->platform != RFG_PLATFORM_NVIDIA && dev->wave_size == 32 ? 512 : dev->max_threads;
+    /* 1024 threads leave a lane of AMD's GPUs too few registers. */
+    int most = dev->platform == RFG_PLATFORM_NVIDIA ? dev->max_threads : 512;
     return p[P_THREADS] <= most || rfg_refuse(why, "threads=%d: must be at most %d", p[P_THREADS], most);
 }
 

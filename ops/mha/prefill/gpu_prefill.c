@@ -97,6 +97,9 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
                           p[P_TILE_KV]);
     if (!strcmp(dev->target, "gfx908") && p[P_WAVES] > 4) /* vector and accumulation registers apart */
         return rfg_refuse(why, "waves=%d: must be at most 4 on %s, or registers spill", p[P_WAVES], dev->arch);
+    if (async && p[P_FRAGS_Q] == 2 && p[P_TILE_KV] == 64 && p[P_STAGES] == 2 && p[P_Q_LDS])
+        return rfg_refuse(why,
+                          "q_lds=1: must be 0 with frags_q=2, tile_kv=64, stages=2, or registers spill (NVRTC 13.0)");
     if (s.threads > dev->max_threads)
         return rfg_refuse(why, "%d threads: must be at most %d", s.threads, dev->max_threads);
     if (!tile_is_valid(dev, prob, p[P_PACK], s.lds, s.registers, s.limit, why))
