@@ -260,18 +260,6 @@ static inline float maximum(float a, float b)
 {
     return -minimum(-a, -b);
 }
-H(v_minimum3_f32)
-{
-    rowf r;
-    ROW_F(a, 1) ROW_F(b, 2) ROW_F(c, 3) LANES r[l] = minimum(minimum(a_[l], b_[l]), c_[l]);
-    putf(w, i, r);
-}
-H(v_maximum3_f32)
-{
-    rowf r;
-    ROW_F(a, 1) ROW_F(b, 2) ROW_F(c, 3) LANES r[l] = maximum(maximum(a_[l], b_[l]), c_[l]);
-    putf(w, i, r);
-}
 static inline void pk3(struct emu_wave *w, const struct emu_inst *i, bool max)
 {
     const struct emu_mods *m = i->mods;
@@ -392,7 +380,6 @@ static const struct emu_op rows[] = {
 #define ROW(n, s) { #n, h_##n, s, EMU_VALU, 0 },
     ROW(v_cvt_pk_bf16_f32, "d1 s1f s1f") ROW(v_cvt_pk_f16_f32, "d1 s1f s1f")
     ROW(v_cvt_sr_bf16_f32, "b1 s1f s1") ROW(v_cvt_sr_f16_f32, "b1 s1f s1") ROW(v_cvt_f32_bf16, "d1 s1h")
-    ROW(v_minimum3_f32, "d1 s1f s1f s1f") ROW(v_maximum3_f32, "d1 s1f s1f s1f")
     ROW(v_pk_minimum3_f16, "d1 s1p s1p s1p") ROW(v_pk_maximum3_f16, "d1 s1p s1p s1p")
     ROW(v_prng_b32, "d1 s1") ROW(v_bitop3_b32, "d1 s1 s1 s1")
     { "v_bitop3_b16", h_v_bitop3_b16, "d1 s1w s1w s1w", EMU_VALU, EMU_KEEPS_HI },
