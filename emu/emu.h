@@ -294,15 +294,19 @@ enum emu_access_kind { EMU_LOAD, EMU_STORE, EMU_ATOMIC };
  * whole. LDS and scratch belong to one thread at a time. */
 struct emu_access {
     uint8_t space, kind;
-    uint8_t bytes; /* of a lane, 1..16 */
-    uint8_t align; /* what the instruction demands */
-    bool scalar;   /* SMEM: lane 0 only, bytes up to 64 */
-    bool indirect; /* its data go between memory and LDS, to no register */
-    uint16_t data; /* the first register of what is loaded or stored; EMU_NONE: none */
+    uint8_t bytes;      /* of a lane, 1..16 */
+    uint8_t align;      /* what the instruction demands */
+    bool scalar;        /* SMEM: lane 0 only, bytes up to 64 */
+    bool indirect;      /* its data go between memory and LDS, to no register */
+    uint8_t transposed; /* 0, or a transposing load: bits of an element, EMU_TR_GFX12 added for gfx12's */
+    uint16_t data;      /* the first register of what is loaded or stored; EMU_NONE: none */
     uint64_t lanes;
     uint64_t addr[64];
 };
 uint64_t emu_access(struct emu_wave *w, const struct emu_inst *i, struct emu_access *a);
+/* What the lanes of a transposing load get, of what each loaded: words rows, at most 4. */
+enum { EMU_TR_GFX12 = 64 };
+void emu_transpose(unsigned layout, int words, uint32_t (*rows)[64]);
 uint8_t *emu_scratch(struct emu_wave *w, int lane, uint32_t offset);
 
 /* FLAT apertures: 64 KiB-aligned fake ranges that never are host memory. */

@@ -15,19 +15,23 @@
 
 enum { BY_STORE, BY_LOAD, BY_ATOMIC };
 
-/* Who wrote last and who read since, which of its bytes, in which epoch (barriers so far). */
+/* Who wrote last and who read since, which of its bytes, in which epoch (barriers so far). Two of them are a cache
+ * line.
+ */
 struct cell {
     uint32_t write_epoch, read_epoch;
     uint32_t seq;              /* of the writer's operation: lgkm, or vm if by a load to LDS */
     uint32_t writers, readers; /* waves; several writers: atomics, or stores of the same */
     uint8_t writer;            /* the last one + 1 */
     uint8_t by, written, read, defined;
+    uint16_t write_inst, read_inst; /* of the last ones: the program's instruction, UINT16_MAX: one further on */
 };
 
 /* A plain load and another wave's atomic: right if the loading wave's compare-and-swap follows. */
 struct maybe {
     const struct emu_inst *inst;
     uint32_t at;
+    const struct emu_inst *others; /* NULL: not known */
     int reader, lane, other;
     bool wrote; /* the other had written, else it does now */
 };
@@ -104,12 +108,33 @@ static bool done(const struct cell *c, const struct emu_progress *p)
     return (int32_t)((c->by == BY_LOAD ? p->vm_done : p->lgkm_done) - c->seq) >= 0;
 }
 
-static void race(struct emu_wave *w, const struct emu_inst *i, int lane, const char *does, uint32_t at, const char *did,
-                 int other, const char *why)
+/* The instruction under way, as cells remember it. */
+static inline uint16_t current(const struct emu_wave *w)
 {
-    if (w->checks->groups & EMU_CHECK_LDS)
-        emu_report(w, i, "lds-race", 1ull << lane, "%s LDS at offset %u, which wave %d %s %s", does, at, other, did,
-                   why);
+    ptrdiff_t n = w->checks->current - w->prog->inst;
+    return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+}
+
+/* What that wave wrote there, or read there, by: NULL if others did it, too. */
+static const struct emu_inst *wrote_by(const struct emu_wave *w, const struct cell *c, int other)
+{
+    return c->writer != other + 1 || c->write_inst == UINT16_MAX ? NULL : &w->prog->inst[c->write_inst];
+}
+static const struct emu_inst *read_by(const struct emu_wave *w, const struct cell *c, int other)
+{
+    return c->readers != 1u << other || c->read_inst == UINT16_MAX ? NULL : &w->prog->inst[c->read_inst];
+}
+
+static void race(struct emu_wave *w, const struct emu_inst *i, int lane, const char *does, uint32_t at, const char *did,
+                 int other, const char *why, const struct emu_inst *others)
+{
+    char by[400] = "";
+    if (!(w->checks->groups & EMU_CHECK_LDS))
+        return;
+    if (others)
+        emu_report_place(w->launch, others, by, sizeof(by));
+    emu_report(w, i, "lds-race", 1ull << lane, "%s LDS at offset %u, which wave %d %s %s%s%s", does, at, other, did,
+               why, others ? ": " : "", by);
 }
 
 static int other_of(uint32_t waves, uint32_t me)
@@ -147,7 +172,7 @@ static void tell_maybes(struct emu_workgroup *wg, int wave)
             s->maybe[n++] = *m;
         else
             race(&wg->wave[m->reader], m->inst, m->lane, "reads", m->at, m->wrote ? "wrote" : "writes", m->other,
-                 "by an atomic, with no barrier between");
+                 "by an atomic, with no barrier between", m->others);
     }
     s->n_maybe = n;
 }
@@ -174,12 +199,14 @@ static inline uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_
         if (now && (c->by == BY_ATOMIC ? c->writers & ~me : !(c->writers & me))) {
             int other = other_of(c->writers, me);
             if (c->by == BY_ATOMIC)
-                may_be_right(w->wg, &(struct maybe){ w->checks->current, at << s->shift, w->index, lane, other, true });
+                may_be_right(w->wg, &(struct maybe){ w->checks->current, at << s->shift, wrote_by(w, c, other),
+                                                     w->index, lane, other, true });
             else
-                race(w, i, lane, "reads", at << s->shift, "wrote", other, "with no barrier between");
+                race(w, i, lane, "reads", at << s->shift, "wrote", other, "with no barrier between",
+                     wrote_by(w, c, other));
         } else if (!now && c->writer != w->index + 1 && !done(c, &s->at_barrier[c->writer - 1]))
             race(w, i, lane, "reads", at << s->shift, "wrote", c->writer - 1,
-                 "and reached the barrier without waiting for it");
+                 "and reached the barrier without waiting for it", wrote_by(w, c, c->writer - 1));
         else if (c->writer == w->index + 1 && c->by == BY_LOAD && !done(c, emu_regs_progress(w)) &&
                  (w->checks->groups & EMU_CHECK_WAITS))
             emu_report(w, i, "missing-wait", 1ull << lane,
@@ -193,6 +220,7 @@ static inline uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_
     }
     c->readers |= me;
     c->read |= bytes;
+    c->read_inst = current(w);
     return bytes & (uint8_t)~c->defined;
 }
 
@@ -220,6 +248,7 @@ static void written(const struct emu_wave *w, struct cell *c, uint8_t bytes, uin
     c->write_epoch = s->epoch;
     c->writer = (uint8_t)(w->index + 1);
     c->by = by;
+    c->write_inst = current(w);
     c->seq = by == BY_LOAD ? p->vm_issued : p->lgkm_issued;
 }
 
@@ -233,12 +262,14 @@ static void store(struct emu_wave *w, const struct emu_inst *i, const struct emu
     if (c->write_epoch == s->epoch && (c->written & bytes) && (c->writers & ~me)) {
         together = c->by == BY_STORE && same_there(w, i, a, lane, lo, lo + (uint32_t)__builtin_popcount(bytes));
         if (!together)
-            race(w, i, lane, "writes", at << s->shift, "wrote", other_of(c->writers, me), "with no barrier between");
+            race(w, i, lane, "writes", at << s->shift, "wrote", other_of(c->writers, me), "with no barrier between",
+                 wrote_by(w, c, other_of(c->writers, me)));
         else if (w->checks->groups & EMU_CHECK_NOTES)
             emu_note(w, i, "equal-stores", 1ull << lane, "stores to LDS at offset %u what wave %d stored there",
                      at << s->shift, other_of(c->writers, me));
     } else if (c->read_epoch == s->epoch && (c->read & bytes) && (c->readers & ~me))
-        race(w, i, lane, "writes", at << s->shift, "read", other_of(c->readers, me), "with no barrier between");
+        race(w, i, lane, "writes", at << s->shift, "read", other_of(c->readers, me), "with no barrier between",
+             read_by(w, c, other_of(c->readers, me)));
     written(w, c, bytes, a->indirect ? BY_LOAD : BY_STORE, together);
     c->defined = (c->defined & (uint8_t)~bytes) | (defined & bytes);
 }
@@ -251,10 +282,12 @@ static uint8_t atomic(struct emu_wave *w, const struct emu_inst *i, uint32_t at,
     uint32_t me = 1u << w->index, place = at << s->shift;
     uint8_t unknown = bytes & (uint8_t)~c->defined;
     if (c->write_epoch == s->epoch && (c->written & bytes) && c->by != BY_ATOMIC && (c->writers & ~me))
-        race(w, i, lane, "writes", place, "wrote", other_of(c->writers, me), "with no barrier between");
+        race(w, i, lane, "writes", place, "wrote", other_of(c->writers, me), "with no barrier between",
+             wrote_by(w, c, other_of(c->writers, me)));
     else if (c->writer && c->write_epoch != s->epoch && (c->written & bytes) && c->writer != w->index + 1 &&
              !done(c, &s->at_barrier[c->writer - 1]))
-        race(w, i, lane, "writes", place, "wrote", c->writer - 1, "and reached the barrier without waiting for it");
+        race(w, i, lane, "writes", place, "wrote", c->writer - 1, "and reached the barrier without waiting for it",
+             wrote_by(w, c, c->writer - 1));
     if (strstr(i->op->name, "cmps")) {
         c->readers &= ~me;
         compare_and_swap(w->wg, place, w->index);
@@ -262,16 +295,85 @@ static uint8_t atomic(struct emu_wave *w, const struct emu_inst *i, uint32_t at,
     if (c->read_epoch == s->epoch && (c->read & bytes))
         for (uint32_t readers = c->readers & ~me; readers; readers &= readers - 1) {
             int reader = __builtin_ctz(readers);
+            const struct emu_inst *by = read_by(w, c, reader);
             if (w->wg->wave[reader].stop == EMU_END)
-                race(w, i, lane, "writes", place, "read", reader, "with no barrier between");
+                race(w, i, lane, "writes", place, "read", reader, "with no barrier between", by);
             else
-                may_be_right(w->wg, &(struct maybe){ w->checks->current, place, reader, lane, w->index, false });
+                may_be_right(w->wg, &(struct maybe){ by ? by : w->checks->current, place,
+                                                     by ? w->checks->current : NULL, reader, lane, w->index, false });
         }
     /* After a store of its own the wave's atomic doesn't make that one. */
     bool stored = c->write_epoch == s->epoch && c->by == BY_STORE && c->writers == me;
     written(w, c, bytes, stored ? BY_STORE : BY_ATOMIC, c->by == BY_ATOMIC);
     c->defined |= bytes;
     return unknown;
+}
+
+/* The usual access of whole words, by a short way: what was stored before the last barrier, and waited for, is loaded;
+ * or words are stored that nobody else touched since it. False: nothing or a part was done, ask touch(). */
+struct usual {
+    const struct emu_lds_shadow *s;
+    uint32_t me, seq, upto; /* upto: a writer's stores are waited for up to there */
+    int index, writer;      /* me; that writer */
+    uint16_t inst;
+};
+
+static inline bool usual_load(struct usual *u, struct cell *c, uint32_t words)
+{
+    uint32_t epoch = u->s->epoch, first = u->s->first;
+    for (uint32_t d = 0; d < words; c++, d++) {
+        if (c->write_epoch - first >= epoch - first) /* of this epoch, or of another workgroup */
+            return false;
+        if (c->writer != u->writer) {
+            u->writer = c->writer;
+            u->upto = u->s->at_barrier[u->writer - 1].lgkm_done;
+        }
+        if (c->by != BY_STORE || (c->written & c->defined) != 15 || (int32_t)(u->upto - c->seq) < 0)
+            return false;
+        c->readers = (c->read_epoch == epoch ? c->readers : 0) | u->me;
+        c->read_epoch = epoch;
+        c->read_inst = u->inst;
+        c->read = 15;
+    }
+    return true;
+}
+
+static inline bool usual_store(const struct usual *u, struct cell *c, uint32_t words)
+{
+    uint32_t epoch = u->s->epoch;
+    for (uint32_t d = 0; d < words; c++, d++) {
+        bool alone = c->write_epoch != epoch || c->writers == u->me;
+        if (!alone || (c->read_epoch == epoch && c->readers & ~u->me))
+            return false;
+        c->write_epoch = epoch;
+        c->seq = u->seq;
+        c->writers = u->me;
+        c->writer = (uint8_t)(u->index + 1);
+        c->by = BY_STORE;
+        c->write_inst = u->inst;
+        c->written = c->defined = 15;
+    }
+    return true;
+}
+
+/* Returns the lanes that are left. */
+static uint64_t usual(const struct emu_wave *w, const struct emu_access *a)
+{
+    struct usual u = { .s = w->wg->shadow,
+                       .me = 1u << w->index,
+                       .seq = emu_regs_progress(w)->lgkm_issued,
+                       .index = w->index,
+                       .inst = current(w) };
+    uint32_t words = a->bytes / 4u;
+    uint64_t left = 0;
+    for (uint64_t m = a->lanes; m; m &= m - 1) {
+        int l = __builtin_ctzll(m);
+        struct cell *c = &u.s->cell[a->addr[l] / 4];
+        bool whole = !(a->addr[l] & 3);
+        if (!whole || !(a->kind == EMU_LOAD ? usual_load(&u, c, words) : usual_store(&u, c, words)))
+            left |= m & -m;
+    }
+    return left;
 }
 
 /* Byte by byte: which were written. stored: of what goes there, those that are known. */
@@ -326,7 +428,9 @@ void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct e
         split(w->wg->shadow);
     for (unsigned d = 0; d < words && a->kind == EMU_STORE && a->data != EMU_NONE; d++)
         partly |= ~emu_regs_defined(w, a->data + d);
-    for (uint64_t m = a->lanes; m && w->stop != EMU_FAULT; m &= m - 1) {
+    bool whole = w->wg->shadow->shift && !small && !(a->bytes & 3) && !partly && !a->indirect && a->kind != EMU_ATOMIC;
+    uint64_t left = whole ? usual(w, a) : a->lanes;
+    for (uint64_t m = left; m && w->stop != EMU_FAULT; m &= m - 1) {
         int l = __builtin_ctzll(m);
         known[l] = touch(w, i, a, l, partly >> l & 1 ? known_stored(w, i, a, l) : UINT16_MAX);
         bad |= (uint64_t)(known[l] != UINT16_MAX) << l;
@@ -336,6 +440,15 @@ void emu_lds_access(struct emu_wave *w, const struct emu_inst *i, const struct e
     if (a->kind == EMU_ATOMIC)
         emu_report(w, i, "uninitialised-lds", bad, "an atomic on LDS that nothing wrote, at offset %u",
                    (uint32_t)a->addr[__builtin_ctzll(bad)]);
+    if (a->transposed) {
+        uint32_t bits[4][64];
+        memset(bits, 0xff, sizeof(bits));
+        for (uint64_t m = bad; m; m &= m - 1)
+            for (unsigned d = 0, l = (unsigned)__builtin_ctzll(m); d < words; d++)
+                bits[d][l] = emu_bits_of_bytes(known[l] >> 4 * d & 15);
+        emu_regs_transposed(w, i, a, bits, EMU_FROM_LDS);
+        return;
+    }
     for (unsigned d = 0; d < words && a->kind == EMU_LOAD && a->data != EMU_NONE; d++) {
         uint64_t lanes = 0;
         uint32_t bits[64] = { 0 };

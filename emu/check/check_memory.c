@@ -120,6 +120,20 @@ void emu_regs_loaded(struct emu_wave *w, const struct emu_inst *i, const struct 
     emu_regs_undefined(w, a->data + word, lanes, bits, w->checks->current, origin);
 }
 
+void emu_regs_transposed(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                         uint32_t (*known)[64], enum emu_origin origin)
+{
+    int words = a->bytes / 4;
+    emu_transpose(a->transposed, words, known);
+    for (int d = 0; d < words; d++) {
+        uint64_t bad = 0;
+        for (int l = 0; l < 64; l++)
+            bad |= (uint64_t)(known[d][l] != UINT32_MAX) << l;
+        if (bad & w->exec)
+            emu_regs_loaded(w, i, a, (unsigned)d, bad & w->exec, known[d], origin);
+    }
+}
+
 static bool undefined_words(const struct emu_shadow *s, size_t at, unsigned bytes)
 {
     if (at % 4 == 0 && (bytes == 16 || bytes == 8 || bytes == 4)) {
@@ -137,6 +151,8 @@ void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struc
     uint64_t bad[16] = { 0 }, any = 0;
     uint32_t known[16][64];
     unsigned words = a->bytes < 4 ? 1 : a->bytes / 4u;
+    if (a->transposed)
+        memset(known, 0xff, sizeof(known));
     for (uint64_t m = a->lanes; m; m &= m - 1) {
         int l = __builtin_ctzll(m);
         uint64_t addr = a->addr[l];
@@ -169,7 +185,9 @@ void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struc
         char where[256];
         emu_memory_describe(w->launch->memory, a->addr[__builtin_ctzll(any)], where, sizeof(where));
         emu_report(w, i, "uninitialised-memory", any, "an atomic on what nothing wrote: %s", where);
-    } else if (a->data != EMU_NONE)
+    } else if (a->transposed)
+        emu_regs_transposed(w, i, a, known, EMU_FROM_MEMORY);
+    else if (a->data != EMU_NONE)
         for (unsigned d = 0; d < words; d++)
             if (bad[d])
                 emu_regs_loaded(w, i, a, d, bad[d], known[d], EMU_FROM_MEMORY);

@@ -136,6 +136,7 @@ static struct entry own(const struct emu_wave *w, bool finished)
 struct sync {
     uint64_t address; /* 0: free */
     struct clock released;
+    struct clock seen; /* who read what the last release put there: r: when */
 };
 /* A plain load and another wave's atomic: right if the loading wave's compare-and-swap follows. */
 struct maybe {
@@ -177,8 +178,10 @@ void emu_races_destroy(struct emu_races *r)
 {
     if (!r)
         return;
-    for (size_t k = 0; k < r->room; k++)
+    for (size_t k = 0; k < r->room; k++) {
         free(r->sync[k].released.e);
+        free(r->sync[k].seen.e);
+    }
     free(r->sync);
     free(r->maybe);
     free(r->ended);
@@ -227,17 +230,34 @@ static void release(struct emu_wave *w, uint64_t address)
         return;
     join(&s->released, &w->checks->clocks->out);
     join_entries(&s->released, &me, 1);
+    s->seen.n = 0;
     w->checks->clocks->told = me.w;
 }
 
 static void acquire(struct emu_wave *w, uint64_t address)
 {
-    const struct sync *s = sync_at(w->launch->watch->races, address, false);
+    struct sync *s = sync_at(w->launch->watch->races, address, false);
     struct emu_clocks *c = w->checks->clocks;
     if (!s)
         return;
-    join(&c->acquired, &s->released);
     c->acquired_at = emu_regs_progress(w)->vm_issued;
+    join(&c->acquired, &s->released);
+    join_entries(&s->seen, &(struct entry){ .wave = c->id, .r = c->acquired_at }, 1);
+}
+
+/* Has what the last release stored there been read, and does that come before what this wave does now? Then it is
+ * there, waited for or not. */
+static bool seen(const struct emu_wave *w, uint64_t address)
+{
+    const struct sync *s = sync_at(w->launch->watch->races, address, false);
+    const struct emu_clocks *c = w->checks->clocks;
+    for (int k = 0; s && k < s->seen.n; k++) {
+        const struct entry *reader = &s->seen.e[k], *known = find(&c->known, reader->wave);
+        if (reader->wave == c->id ? (int32_t)(emu_regs_progress(w)->vm_done - reader->r) >= 0
+                                  : known && known->r >= reader->r)
+            return true;
+    }
+    return false;
 }
 
 /* ---- instructions
@@ -342,9 +362,9 @@ void emu_races_barrier(struct emu_workgroup *wg)
  * ------------------------------------------------------------------------------------------------------------------ */
 
 struct granule {
-    uint64_t writer, reader;
-    uint16_t written, read; /* bytes */
-    bool same;              /* more than one wave stored the same */
+    uint64_t writer, reader, before;     /* before: the last reader of another wave than reader's */
+    uint16_t written, read, read_before; /* bytes */
+    bool same;                           /* more than one wave stored the same */
 };
 struct page {
     uint32_t generation;
@@ -407,6 +427,8 @@ static bool split(struct page *p, unsigned shift)
         finer[k].read = from->read >> at & mask;
         finer[k].writer = finer[k].written ? from->writer : 0;
         finer[k].reader = finer[k].read ? from->reader : 0;
+        finer[k].read_before = from->read_before >> at & mask;
+        finer[k].before = finer[k].read_before ? from->before : 0;
         finer[k].same = from->same;
     }
     free(p->granule);
@@ -420,6 +442,7 @@ struct touch {
     const struct emu_inst *inst;
     const struct emu_access *access;
     bool reads, writes, atomic, surely, bypass, through, sync, swaps;
+    bool seen; /* what was there had been read */
     uint64_t epoch_w, epoch_r;
     bool reported;
 };
@@ -459,17 +482,16 @@ static void tell(struct emu_wave *w, struct touch *t, uint64_t address, uint64_t
     };
     const struct emu_launch *l = w->launch;
     uint32_t id = wave_of(other), waves = (uint32_t)l->waves, group = id / waves;
-    char text[128] = "?", where[200];
+    char by[400] = "?", where[300];
     if (t->reported)
         return;
     t->reported = true;
     if (inst_of(other) < (uint32_t)w->prog->n)
-        emu_inst_text(w->prog, &w->prog->inst[inst_of(other)], text, sizeof(text));
+        emu_report_place(l, &w->prog->inst[inst_of(other)], by, sizeof(by));
     emu_memory_describe(l->memory, address, where, sizeof(where));
-    emu_report(w, t->inst, "global-race", lanes, "%s %s, which wave %u of workgroup (%u,%u,%u) %s by '%s' at 0x%x: %s",
+    emu_report(w, t->inst, "global-race", lanes, "%s %s, which wave %u of workgroup (%u,%u,%u) %s by %s: %s",
                t->writes ? "writes" : "reads", where, id % waves, group % l->grid[0], group / l->grid[0] % l->grid[1],
-               group / l->grid[0] / l->grid[1], was_write ? "wrote" : "read", text,
-               inst_of(other) < (uint32_t)w->prog->n ? w->prog->inst[inst_of(other)].address : 0, why[order]);
+               group / l->grid[0] / l->grid[1], was_write ? "wrote" : "read", by, why[order]);
 }
 
 /* Who looked by a plain load at what another wave's atomic changes: perhaps it will compare and swap. */
@@ -558,13 +580,25 @@ static bool crowded(const struct emu_wave *w, const struct touch *t, const struc
     return !t->writes && g->writer && g->reader && (g->read & ~bytes) && g->reader != t->epoch_r;
 }
 
+/* Of any number of readers two are enough: the wave that writes can only be one of them. */
+static inline void read_by(struct granule *g, uint64_t epoch, uint16_t bytes)
+{
+    if (g->reader && wave_of(g->reader) != wave_of(epoch)) {
+        g->before = g->reader;
+        g->read_before = g->read;
+    }
+    g->read = g->reader == epoch ? g->read | bytes : bytes;
+    g->reader = epoch;
+}
+
 /* lanes: those that touch it. address: the granule's. */
 static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g, uint64_t address, unsigned size,
                           uint16_t bytes, uint64_t lanes)
 {
     uint32_t me = w->checks->clocks->id;
     uint64_t at = address + (unsigned)__builtin_ctz(bytes);
-    bool both = t->atomic && (g->writer & ATOMIC) && (t->reads || t->surely || (g->writer & SURELY)), same = false;
+    bool both = t->atomic && (g->writer & ATOMIC) && (t->reads || t->surely || t->seen || (g->writer & SURELY));
+    bool same = false;
     enum order order;
     if (g->writer && (g->written & bytes) && wave_of(g->writer) != me && !both &&
         (order = order_of(w, g->writer, true, t)) != ORDERED) {
@@ -579,25 +613,28 @@ static void touch_granule(struct emu_wave *w, struct touch *t, struct granule *g
         else if (!(t->reads && !t->writes && g->same))
             tell(w, t, at, lanes, g->writer, true, order);
     }
-    if (t->writes && g->reader && (g->read & bytes) && wave_of(g->reader) != me && !same &&
-        !(t->atomic && (g->reader & ATOMIC)) && (order = order_of(w, g->reader, false, t)) != ORDERED) {
-        if (t->reads && t->surely && !(g->reader & ATOMIC))
-            may_be_right(w, t, at, lanes, g->reader, false, order);
+    for (int k = 0; k < 2 && t->writes && !same; k++) {
+        uint64_t reader = k ? g->before : g->reader;
+        if (!reader || !((k ? g->read_before : g->read) & bytes) || wave_of(reader) == me ||
+            (t->atomic && (reader & ATOMIC)) || (order = order_of(w, reader, false, t)) == ORDERED)
+            continue;
+        if (t->reads && t->surely && !(reader & ATOMIC))
+            may_be_right(w, t, at, lanes, reader, false, order);
         else
-            tell(w, t, at, lanes, g->reader, false, order);
+            tell(w, t, at, lanes, reader, false, order);
     }
     if (t->writes && !same) {
         bool more = g->writer && wave_of(g->writer) == me;
         g->written = more && !crowded(w, t, g, bytes) ? g->written | bytes : bytes;
         g->writer = t->epoch_w;
         g->same = false;
-    } else if (!t->writes) {
-        g->read = g->reader == t->epoch_r ? g->read | bytes : bytes;
-        g->reader = t->epoch_r;
-    }
+    } else if (!t->writes)
+        read_by(g, t->epoch_r, bytes);
     g->same |= same;
     if (t->swaps && wave_of(g->reader) == me)
         g->reader = g->read = 0;
+    if (t->swaps && wave_of(g->before) == me)
+        g->before = g->read_before = 0;
 }
 
 /* Bytes [from, to) of one granule of the page, or of several once it is split. */
@@ -672,8 +709,11 @@ static void touch_row(struct emu_wave *w, struct touch *t, const struct emu_bloc
             return;
         struct granule *g = &page->granule[(x & (PAGE - 1)) >> 4];
         if (page->shift == 4 && !g->writer && to - x == 16 && (!t->writes || !g->reader)) { /* nobody's, so far */
-            *(t->writes ? &g->writer : &g->reader) = t->writes ? t->epoch_w : t->epoch_r;
-            *(t->writes ? &g->written : &g->read) = 0xffff;
+            if (t->writes) {
+                g->writer = t->epoch_w;
+                g->written = 0xffff;
+            } else
+                read_by(g, t->epoch_r, 0xffff);
             x = to;
             continue;
         }
@@ -732,8 +772,10 @@ void emu_races_access(struct emu_wave *w, const struct emu_inst *i, const struct
             acquire(w, from);
         if (t.swaps)
             compare_and_swap(r, w->checks->clocks->id, from, a->bytes);
-        if (t.sync && t.writes)
+        if (t.sync && t.writes) {
+            t.seen = (t.seen || m == a->lanes) && seen(w, from);
             release(w, from);
+        }
     }
     FLUSH();
 #undef FLUSH

@@ -242,6 +242,13 @@ static bool is_computed(const struct emu_inst *i)
     return c == EMU_SALU || c == EMU_VALU || c == EMU_TRANS || c == EMU_MFMA || c == EMU_CROSS;
 }
 
+/* A load from memory, in a register that a FLAT one is under way to, of which all is waited for that may come from LDS:
+ * what is left comes in memory's order. */
+static bool follows_flat(const struct emu_regs *r, unsigned v, uint8_t kind)
+{
+    return kind == EMU_PENDING_LOAD && r->vkind[v] == EMU_PENDING_FLAT && (int32_t)(r->at.lgkm_done - r->vlgkm[v]) >= 0;
+}
+
 void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e)
 {
     struct emu_regs *r = w->checks->regs;
@@ -283,7 +290,7 @@ void emu_regs_before(struct emu_wave *w, const struct emu_inst *i, const struct 
             /* Loads of one kind return in order: one may follow another into the same register, say in the other
              * branch. */
             bool follows = kind && kind != EMU_PENDING_SMEM && kind != EMU_PENDING_FLAT && reg >= EMU_VGPR &&
-                           r->vkind[reg - EMU_VGPR] == kind;
+                           (r->vkind[reg - EMU_VGPR] == kind || follows_flat(r, reg - EMU_VGPR, kind));
             if (!follows && !touch(w, i, reg, true))
                 return;
             const uint32_t *differs = !known && reg >= EMU_VGPR ? r->partial->differs[row++] : NULL;

@@ -96,6 +96,9 @@ void emu_memory_end(struct emu_block *b);
 uint32_t emu_bits_of_bytes(unsigned bytes);
 void emu_regs_loaded(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
                      uint64_t lanes, uint32_t *bits, enum emu_origin origin);
+/* The same of a transposing load: known[word][lane] as it was loaded, ones where it was written. */
+void emu_regs_transposed(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,
+                         uint32_t (*known)[64], enum emu_origin origin);
 void emu_memory_host_write(struct emu_block *b, uint64_t address, size_t size);
 void emu_memory_trust(const struct emu_memory *m); /* all of it counts as written */
 void emu_memory_access(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a,

@@ -183,6 +183,8 @@ static void mark_slow(struct emu_inst *i, const struct emu_sig *s, int gfx)
     for (int k = 0; k < i->n; k++) {
         if (s->role[k] == 's' && i->src0 == 255)
             i->src0 = (uint8_t)k;
+        if (s->role[k] == 'b' && (i->type[k] == EMU_F16 || i->type[k] == EMU_I16) && m->op_sel & 8)
+            i->slow |= (uint8_t)(1 << k);
         if (i->reg[k] < EMU_VGPR || m->src[k])
             i->slow |= (uint8_t)(1 << k);
     }

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/env.h"
 
@@ -101,9 +102,38 @@ static void lacks_registers(struct emu_wave *w, const struct emu_inst *i)
                i->need_a, w->n_vgprs, w->n_agprs);
     w->stop = EMU_FAULT;
 }
+/* Where AGPRs are the file's upper part, VGPRs may be named beyond the first of them, and are the same (AITER's
+ * attention does so). */
 static inline bool fits(const struct emu_wave *w, const struct emu_inst *i)
 {
-    return i->need_v <= w->n_vgprs && i->need_a <= w->n_agprs;
+    return (i->need_v <= w->n_vgprs || (w->prog->arch->unified_agprs && i->need_v <= w->n_vgprs + w->n_agprs)) &&
+           i->need_a <= w->n_agprs;
+}
+
+/* gfx950: of each 16 lanes, what they read is a matrix of 16 columns, rows one after another; lane c gets column c.
+ * Source: AMD, "CDNA4 Instruction Set Architecture", 11.4, by the values of K that it says the instructions load.
+ *
+ * gfx12, waves of 32: A or B of a 16x16x16 WMMA, whose lane l has column l % 16 and the 8 rows from 8 (l / 16) on. Of
+ * 16 bits: 8 lanes transpose an 8x8 matrix (ROCm's "HIP C++ language extensions", the fragment layout of transpose
+ * loads; a kernel in public use). Of 8 bits: the 8 lanes are those whose numbers have the bits 0, 1 and 3 free
+ * (measured on gfx1201: two public sources that agree). */
+void emu_transpose(unsigned layout, int words, uint32_t (*rows)[64])
+{
+    uint32_t out[4][64] = { 0 };
+    int bits = layout & (EMU_TR_GFX12 - 1), n = 32 * words / bits;
+    for (int l = 0; l < 64; l++)
+        for (int row = 0; row < n; row++) {
+            int element = 16 * row + l % 16, from = (l & ~15) + element / n, at = element % n * bits, to = row * bits;
+            if (layout & EMU_TR_GFX12) {
+                from = bits == 16 ? (l & ~7) + row : (l & ~15) + 8 * (row >> 2) + (row & 3) + (l >> 1 & 4);
+                at = l % 8 * bits;
+            }
+            for (int bit = 0; bit < bits; bit += 2) { /* of 6-bit elements, some lie in two words */
+                uint32_t x = rows[(at + bit) / 32][from] >> (at + bit) % 32 & 3;
+                out[(to + bit) / 32][l] |= x << (to + bit) % 32;
+            }
+        }
+    memcpy(rows, out, (size_t)words * sizeof(*rows));
 }
 
 /* X and Y of a pair that each read what the other writes: both see the old registers. */

@@ -166,7 +166,7 @@ static const struct emu_op rows[] = {
     { "v_cmpx_class_" #ty, h_v_cmpx_class_##ty, "m " sig "|e", EMU_VALU, 0 },                                          \
     { "v_cmpx_class_" #ty, h_v_cmpx_class_##ty, sig "|e", EMU_VALU, 0 },
     CROW(f32, "s1f s1")
-    CROW(f16, "s1h s1")
+    CROW(f16, "s1h s1w")
     CROW(f64, "s2d s1")
 };
 /* clang-format on */

@@ -233,6 +233,10 @@ static inline uint32_t norm16(float f, bool is_signed)
     float s = is_signed ? (f > 1 ? 1 : f < -1 ? -1 : f) * 32767.0f : (f > 1 ? 1 : f > 0 ? f : 0) * 65535.0f;
     return f != f ? 0 : (uint32_t)(int32_t)rintf(s) & 0xffff;
 }
+OP(v_cvt_norm_i16_f16, row32, ROW_H(a, 1), LANE1, norm16(a, true), EMU_N(put16))
+OP(v_cvt_norm_u16_f16, row32, ROW_H(a, 1), LANE1, norm16(a, false), EMU_N(put16))
+OP(v_cvt_pk_norm_i16_f16, row32, ROW_H(a, 1) ROW_H(b, 2), LANE2, norm16(a, true) | norm16(b, true) << 16, put)
+OP(v_cvt_pk_norm_u16_f16, row32, ROW_H(a, 1) ROW_H(b, 2), LANE2, norm16(a, false) | norm16(b, false) << 16, put)
 OP(v_cvt_pknorm_i16_f32, row32, ROW_F(a, 1) ROW_F(b, 2), LANE2, norm16(a, true) | norm16(b, true) << 16, put)
 OP(v_cvt_pknorm_u16_f32, row32, ROW_F(a, 1) ROW_F(b, 2), LANE2, norm16(a, false) | norm16(b, false) << 16, put)
 OP(v_cvt_pk_u16_u32, row32, ROW_U(a, 1) ROW_U(b, 2), LANE2, (a > 0xffff ? 0xffff : a) | (b > 0xffff ? 0xffff : b) << 16,
@@ -482,6 +486,12 @@ static const struct emu_op rows[] = {
     ROW(v_frexp_exp_i16_f16, "d1 s1h")
     ROW(v_ldexp_f16, "d1 s1h s1w")
     ROW(v_pack_b32_f16, "d1 s1h s1h")
+    ROW(v_cvt_norm_i16_f16, "d1 s1h")
+    ROW(v_cvt_norm_u16_f16, "d1 s1h")
+    ROW(v_cvt_pk_norm_i16_f16, "d1 s1h s1h")
+    ROW(v_cvt_pk_norm_u16_f16, "d1 s1h s1h")
+    { "v_cvt_pknorm_i16_f16", h_v_cvt_pk_norm_i16_f16, "d1 s1h s1h", EMU_VALU, 0 },
+    { "v_cvt_pknorm_u16_f16", h_v_cvt_pk_norm_u16_f16, "d1 s1h s1h", EMU_VALU, 0 },
     ROW(v_cvt_pknorm_i16_f32, "d1 s1f s1f")
     ROW(v_cvt_pknorm_u16_f32, "d1 s1f s1f")
     { "v_cvt_pk_norm_i16_f32", h_v_cvt_pknorm_i16_f32, "d1 s1f s1f", EMU_VALU, 0 },

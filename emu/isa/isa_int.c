@@ -218,6 +218,18 @@ H(v_swap_b32)
     blend(vrow(w, i->reg[0]), b, w->exec);
     blend(vrow(w, i->reg[1]), a, w->exec);
 }
+/* op_sel: bit 0 the second operand's half, bit 1 the first's. */
+H(v_swap_b16)
+{
+    uint32_t *a = vrow(w, i->reg[0]), *b = vrow(w, i->reg[1]);
+    unsigned at = i->mods->op_sel & 2 ? 16 : 0, bt = i->mods->op_sel & 1 ? 16 : 0;
+    LANES if (w->exec >> l & 1)
+    {
+        uint32_t x = a[l] >> at & 0xffff, y = b[l] >> bt & 0xffff;
+        a[l] = (a[l] & ~(0xffffu << at)) | y << at;
+        b[l] = (b[l] & ~(0xffffu << bt)) | x << bt;
+    }
+}
 
 H(v_nop)
 {
@@ -305,6 +317,7 @@ static const struct emu_op rows[] = {
     ROW(v_mbcnt_lo_u32_b32, "d1 s1 s1", EMU_VALU)
     ROW(v_mbcnt_hi_u32_b32, "d1 s1 s1", EMU_VALU)
     ROW(v_swap_b32, "b1 b1", EMU_VALU)
+    ROW(v_swap_b16, "b1 b1", EMU_VALU)
     ROW(v_nop, "*", EMU_VALU)
     ROW(v_mov_b64, "d2 s2", EMU_VALU)
     ROW(v_lshlrev_b64, "d2 s1 s2", EMU_VALU)

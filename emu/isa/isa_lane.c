@@ -160,7 +160,7 @@ const uint32_t *EMU_N(src_slow)(const struct emu_wave *w, const struct emu_inst 
         r = tmp;
     }
     bool half = type == EMU_F16 || type == EMU_I16;
-    if (half && number >= 0 && (m->op_sel >> number & 1)) {
+    if (half && m->op_sel >> (number >= 0 ? number : 3) & 1) { /* an accumulator: the destination's half */
         LANES tmp[l] = r[l] >> 16;
         r = tmp;
     }

@@ -14,6 +14,7 @@ static void lds_addr(struct emu_wave *w, const struct emu_inst *i, int k, uint32
     a->bytes = (uint8_t)bytes;
     a->align = (uint8_t)(kind == EMU_ATOMIC ? bytes : 1); /* as ROCm has SH_MEM_CONFIG.alignment_mode: unaligned */
     a->scalar = a->indirect = false;
+    a->transposed = 0;
     a->data = EMU_NONE;
     a->lanes = w->exec;
     LANES a->addr[l] = addr[l] + offset;
@@ -31,27 +32,11 @@ H(ds_read)
     lds_addr(w, i, 1, (uint32_t)i->mods->offset, EMU_LOAD, &a);
     EMU_N(mem_load)(w, i, 0, &a, i->op->info, 0);
 }
-/* gfx950: of each 16 lanes, what they read is a matrix of 16 columns, rows one after another; lane c gets column c.
- * Source: AMD, "CDNA4 Instruction Set Architecture", 11.4, by the values of K that it says the instructions load. */
 H(ds_read_tr)
 {
     access_t a;
-    int bits = (int)(i->op->info >> MEM_OP), words = (int)(i->op->info & MEM_BYTES) / 4, n = 32 * words / bits;
-    uint32_t in[3][64], out[3][64] = { 0 };
     lds_addr(w, i, 1, (uint32_t)i->mods->offset, EMU_LOAD, &a);
-    EMU_N(mem_load)(w, i, 0, &a, i->op->info & 0xffff, 0);
-    for (int k = 0; k < words; k++)
-        memcpy(in[k], vrow(w, i->reg[0] + (unsigned)k), 256);
-    for (int l = 0; l < 64; l++)
-        for (int row = 0; row < n; row++) {
-            int element = 16 * row + l % 16, from = (l & ~15) + element / n, at = element % n * bits, to = row * bits;
-            for (int bit = 0; bit < bits; bit += 2) { /* of 6-bit elements, some lie in two words */
-                uint32_t x = in[(at + bit) / 32][from] >> (at + bit) % 32 & 3;
-                out[(to + bit) / 32][l] |= x << (to + bit) % 32;
-            }
-        }
-    for (int k = 0; k < words; k++)
-        blend(vrow(w, i->reg[0] + (unsigned)k), out[k], w->exec);
+    EMU_N(mem_load_tr)(w, i, &a, i->op->info);
 }
 /* The second half goes to the registers after the first's; the address may be one of them. */
 H(ds_read2)

@@ -54,6 +54,25 @@ static bool adjacent(const uint64_t *addr)
     return off == 0;
 }
 
+/* A lane's words of scratch; at any byte, as LLVM's code for gfx942 and gfx10 counts on. */
+static void scratch_word(struct emu_wave *w, const access_t *a, int l, uint32_t more, uint32_t *x, unsigned bytes,
+                         bool store)
+{
+    uint8_t *p = lane_ptr(w, a, l, more);
+    if (((uint32_t)a->addr[l] & 3) + bytes > 4) { /* in two words, which are not adjacent */
+        for (unsigned b = 0; b < bytes; b++) {
+            p = lane_ptr(w, a, l, more + b);
+            if (store)
+                memcpy(p, (uint8_t *)x + b, 1);
+            else
+                memcpy((uint8_t *)x + b, p, 1);
+        }
+    } else if (store)
+        memcpy(p, x, bytes);
+    else
+        memcpy(x, p, bytes);
+}
+
 /* Lanes in `zero` were out of a buffer's range and get 0. */
 void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access_t *a, uint32_t info, uint64_t zero)
 {
@@ -67,8 +86,14 @@ void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access
             memset(t[d], 0, 256);
     if (bytes < 4) {
         for (int l = 0; l < 64; l++)
-            if (lanes >> l & 1)
-                t[0][l] = load_small(lane_ptr(w, a, l, 0), bytes, info & MEM_SIGNED);
+            if (lanes >> l & 1) {
+                uint32_t x = 0;
+                if (a->space == EMU_SCRATCH)
+                    scratch_word(w, a, l, 0, &x, bytes, false);
+                else
+                    memcpy(&x, lane_ptr(w, a, l, 0), bytes);
+                t[0][l] = load_small((uint8_t *)&x, bytes, info & MEM_SIGNED);
+            }
         if (info & (MEM_D16 | MEM_D16_HI)) {
             /* With ECC on the register file (gfx9 from gfx908 on) a load writes whole registers: the other half is 0.
              */
@@ -82,7 +107,7 @@ void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access
     } else if (a->space == EMU_SCRATCH) {
         for (int l = 0; l < 64; l++)
             for (int d = 0; lanes >> l & 1 && d < words; d++)
-                memcpy(&t[d][l], lane_ptr(w, a, l, 4 * (uint32_t)d), 4);
+                scratch_word(w, a, l, 4 * (uint32_t)d, &t[d][l], 4, false);
     } else {
         const uint8_t *base = a->space == EMU_LDS_SPACE ? w->wg->lds : (const uint8_t *)0;
         if (lanes == ~0ull && words == 4) {
@@ -129,15 +154,24 @@ void EMU_N(mem_store)(struct emu_wave *w, const struct emu_inst *i, int k, acces
     const uint32_t *r[4];
     for (int d = 0; d < words; d++)
         r[d] = src_word(w, i, k, d, t[d]);
+    if (a->space == EMU_LDS_SPACE && bytes == 4 && lanes == ~0ull && adjacent(a->addr)) {
+        memcpy(w->wg->lds + a->addr[0], r[0], 256);
+        return;
+    }
     for (int l = 0; l < 64; l++) {
         if (!(lanes >> l & 1))
             continue;
         if (bytes < 4) {
             uint32_t x = info & MEM_D16_HI ? r[0][l] >> 16 : r[0][l];
-            memcpy(lane_ptr(w, a, l, 0), &x, bytes);
+            if (a->space == EMU_SCRATCH)
+                scratch_word(w, a, l, 0, &x, bytes, true);
+            else
+                memcpy(lane_ptr(w, a, l, 0), &x, bytes);
         } else if (a->space == EMU_SCRATCH) {
-            for (int d = 0; d < words; d++)
-                memcpy(lane_ptr(w, a, l, 4 * (uint32_t)d), &r[d][l], 4);
+            for (int d = 0; d < words; d++) {
+                uint32_t x = r[d][l];
+                scratch_word(w, a, l, 4 * (uint32_t)d, &x, 4, true);
+            }
         } else {
             uint32_t x[4];
             for (int d = 0; d < words; d++)

@@ -57,6 +57,8 @@ static inline uint8_t *lane_ptr(struct emu_wave *w, const access_t *a, int l, ui
 
 /* The register file's rows that a data operand names; loads go to operand k, words rows. */
 void EMU_N(mem_load)(struct emu_wave *w, const struct emu_inst *i, int k, access_t *a, uint32_t info, uint64_t zero);
+/* Operand 0 gets it, transposed. */
+void EMU_N(mem_load_tr)(struct emu_wave *w, const struct emu_inst *i, access_t *a, uint32_t info);
 void EMU_N(mem_store)(struct emu_wave *w, const struct emu_inst *i, int k, access_t *a, uint32_t info);
 /* Operand kd gets what was there (-1: nobody wants it), kv is the first data operand, kc cmpswap's other one or -1:
  * both in kv, the new value first. */

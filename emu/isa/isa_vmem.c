@@ -10,6 +10,7 @@ static void start(access_t *a, const struct emu_wave *w, int space, int kind, ui
     a->bytes = info & MEM_BYTES;
     a->align = kind == EMU_ATOMIC ? info & MEM_BYTES : 1;
     a->scalar = a->indirect = false;
+    a->transposed = 0;
     a->data = EMU_NONE;
     a->lanes = w->exec;
 }
@@ -41,6 +42,24 @@ H(global_load)
     access_t a;
     global_addr(w, i, 1, 2, EMU_LOAD, &a);
     EMU_N(mem_load)(w, i, 0, &a, i->op->info, 0);
+}
+void EMU_N(mem_load_tr)(struct emu_wave *w, const struct emu_inst *i, access_t *a, uint32_t info)
+{
+    uint32_t rows[4][64];
+    int words = (int)(info & MEM_BYTES) / 4;
+    a->transposed = (uint8_t)(info >> MEM_OP);
+    EMU_N(mem_load)(w, i, 0, a, info & 0xffff, 0);
+    for (int k = 0; k < words; k++)
+        memcpy(rows[k], vrow(w, i->reg[0] + (unsigned)k), 256);
+    emu_transpose(a->transposed, words, rows);
+    for (int k = 0; k < words; k++)
+        blend(vrow(w, i->reg[0] + (unsigned)k), rows[k], w->exec);
+}
+H(global_load_tr)
+{
+    access_t a;
+    global_addr(w, i, 1, 2, EMU_LOAD, &a);
+    EMU_N(mem_load_tr)(w, i, &a, i->op->info);
 }
 H(global_load_lds)
 {
@@ -439,6 +458,9 @@ static const struct emu_op rows[] = {
     LOADS("sbyte_d16_hi", "d1", 1 | MEM_SIGNED | MEM_D16_HI) LOADS("d16_hi_i8", "d1", 1 | MEM_SIGNED | MEM_D16_HI)
     LOADS("short_d16", "d1", 2 | MEM_D16) LOADS("d16_b16", "d1", 2 | MEM_D16)
     LOADS("short_d16_hi", "d1", 2 | MEM_D16_HI) LOADS("d16_hi_b16", "d1", 2 | MEM_D16_HI)
+    /* waves of 32; of 64, with half the registers, their layout is not known */
+    { "global_load_tr_b64", h_global_load_tr, "d2 s0 s0", EMU_VMEM_LOAD, 8 | (8 | EMU_TR_GFX12) << MEM_OP },
+    { "global_load_tr_b128", h_global_load_tr, "d4 s0 s0", EMU_VMEM_LOAD, 16 | (16 | EMU_TR_GFX12) << MEM_OP },
     LDS_LOADS("dword", 4) LDS_LOADS("ubyte", 1) LDS_LOADS("sbyte", 1 | MEM_SIGNED) LDS_LOADS("ushort", 2)
     LDS_LOADS("sshort", 2 | MEM_SIGNED)
     STORES("dword", "s1", 4) STORES("dwordx2", "s2", 8) STORES("dwordx3", "s3", 12) STORES("dwordx4", "s4", 16)

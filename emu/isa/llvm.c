@@ -27,7 +27,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 struct emu_disasm {
     context_ref context;
-    bool sdwa, gfx950;
+    int gfx;
 };
 
 static void load(void)
@@ -87,8 +87,7 @@ struct emu_disasm *emu_disasm_open(const char *cpu, int gfx, int wave_size, char
         return NULL;
     }
     d->context = c;
-    d->sdwa = gfx < 0x1100;
-    d->gfx950 = gfx950;
+    d->gfx = gfx;
     return d;
 }
 
@@ -104,7 +103,7 @@ void emu_disasm_close(struct emu_disasm *d)
 static bool crashes(const struct emu_disasm *d, const uint8_t *bytes, size_t n)
 {
     uint32_t w[2];
-    if (!d->sdwa || n < 8)
+    if (d->gfx >= 0x1100 || n < 8)
         return false;
     memcpy(w, bytes, 8);
     if (w[0] >> 31 || (w[0] & 0x1ff) != 0xf9)
@@ -116,6 +115,20 @@ static bool crashes(const struct emu_disasm *d, const uint8_t *bytes, size_t n)
 static size_t llvm_one(struct emu_disasm *d, uint8_t *bytes, size_t n, uint64_t pc, char *text, size_t text_size)
 {
     return crashes(d, bytes, n) ? 0 : llvm.disassemble(d->context, bytes, n, pc, text, text_size);
+}
+
+/* "v_mov_b32_sdwa v1, v2" with another name. */
+static void rename_to(const char *name, const char *like, char *text, size_t text_size)
+{
+    static const char *const suffixes[] = { "_e64_dpp", "_e32", "_e64", "_sdwa", "_dpp" };
+    size_t skip = strspn(like, " \t"), end = skip + strcspn(like + skip, " \t");
+    const char *suffix = "";
+    for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]) && !*suffix; k++) {
+        size_t len = strlen(suffixes[k]);
+        if (end > skip + len && !strncmp(like + end - len, suffixes[k], len))
+            suffix = suffixes[k];
+    }
+    snprintf(text, text_size, "%s%s%s", name, suffix, like + end);
 }
 
 static size_t gfx950_one(struct emu_disasm *d, uint8_t *bytes, size_t n, uint64_t pc, char *text, size_t text_size)
@@ -134,20 +147,28 @@ static size_t gfx950_one(struct emu_disasm *d, uint8_t *bytes, size_t n, uint64_
     case EMU_WORDS_LIKE:
         break;
     }
-    /* "v_mov_b32_sdwa v1, v2": the new name, the old suffix and operands. */
-    static const char *const suffixes[] = { "_e32", "_e64", "_sdwa", "_dpp" };
     char like[256] = "";
     memcpy(bytes, &f.like, 4);
-    size_t size = llvm_one(d, bytes, n, pc, like, sizeof(like)), skip = strspn(like, " \t"),
-           end = skip + strcspn(like + skip, " \t");
-    const char *suffix = "";
-    for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]); k++) {
-        size_t len = strlen(suffixes[k]);
-        if (end > skip + len && !strncmp(like + end - len, suffixes[k], len))
-            suffix = suffixes[k];
-    }
-    snprintf(text, text_size, "%s%s%s", f.name, suffix, like + end);
+    size_t size = llvm_one(d, bytes, n, pc, like, sizeof(like));
+    rename_to(f.name, like, text, text_size);
     return size;
+}
+
+/* gfx11 and gfx12. */
+static size_t canonical_one(struct emu_disasm *d, uint8_t *bytes, size_t n, uint64_t pc, char *text, size_t text_size)
+{
+    uint32_t word[8];
+    char raw[256] = "";
+    struct emu_canonical c;
+    memcpy(word, bytes, n / 4 * 4);
+    emu_canonical(d->gfx, word, n / 4, &c);
+    size_t size = llvm_one(d, (uint8_t *)c.word, 4 * c.n, pc, c.name ? raw : text, c.name ? sizeof(raw) : text_size);
+    if (c.name && size)
+        rename_to(c.name, raw, text, text_size);
+    size_t len = strlen(text);
+    if (size)
+        snprintf(text + len, text_size - len, "%s", c.op_sel);
+    return size ? size - 4 * (size_t)c.grown : 0;
 }
 
 size_t emu_disasm_one(struct emu_disasm *d, const void *code, size_t size, uint64_t pc, char *text, size_t text_size)
@@ -157,7 +178,9 @@ size_t emu_disasm_one(struct emu_disasm *d, const void *code, size_t size, uint6
     size_t n = size < sizeof(bytes) ? size : sizeof(bytes);
     memcpy(bytes, code, n);
     text[0] = 0;
-    if (d->gfx950)
+    if (d->gfx == 0x950)
         return gfx950_one(d, bytes, n, pc, text, text_size);
+    if (d->gfx >= 0x1100)
+        return canonical_one(d, bytes, n, pc, text, text_size);
     return llvm_one(d, bytes, n, pc, text, text_size);
 }

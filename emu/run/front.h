@@ -23,6 +23,7 @@ struct emu_block {
     bool writable, freed;
     uint64_t number;     /* the device's n-th; for reports */
     const char *label;   /* kernel or segment, NULL: none; for reports */
+    char argument[80];   /* of the last launch, that pointed into it; for reports: "argument 2 'out'" */
     uint8_t *mapping;    /* what the allocator obtained, red zones included; NULL: someone else's */
     size_t mapping_size; /* of a free that is remembered: address space only, where it is whole pages */
     void *shadow;        /* the checks' */
@@ -53,6 +54,8 @@ struct emu_block *emu_memory_find(const struct emu_memory *m, uint64_t address);
 bool emu_memory_check(const struct emu_memory *m, const void *p, size_t size, bool write, char *why, size_t why_size);
 /* "4 bytes past the end of allocation 7 (4096 bytes at 0x7f...)" */
 void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf, size_t size);
+/* Which allocations a launch's arguments point into. */
+void emu_memory_arguments(struct emu_memory *m, const struct emu_kernel *k, const uint8_t *kernarg);
 void emu_memory_destroy(struct emu_memory *m);
 
 /* ---- launches -------------------------------------------------------------------------------------------------------
@@ -149,17 +152,20 @@ enum emu_result emu_launch_run(struct emu_launch *l);
 /* Wave-instructions of all launches so far. */
 uint64_t emu_executed(void);
 
-/* RFG_EMU_THREADS, RFG_EMU_SCHEDULE, RFG_EMU_MAX_SPIN, RFG_EMU_MAX_INSTRUCTIONS, read at each launch. */
+/* RFG_EMU_THREADS, RFG_EMU_SCHEDULE, RFG_EMU_TURN, RFG_EMU_MAX_SPIN, RFG_EMU_MAX_INSTRUCTIONS, read at each launch.
+ * turn: the most instructions that a wave executes before the next has its turn. */
 struct emu_settings {
     int threads;
     bool shuffle;
-    uint64_t seed, max_spin, max_instructions;
+    uint64_t seed, turn, max_spin, max_instructions;
 };
 void emu_settings_read(struct emu_settings *s);
 
 /* ---- reports --------------------------------------------------------------------------------------------------------
  */
 
+/* "'ds_read_b32 v1, v2' at kernel+0x10 (kernel.hip:12)": of whom else a report tells. */
+void emu_report_place(const struct emu_launch *l, const struct emu_inst *i, char *buf, size_t size);
 /* Each distinct one (kernel, check, instruction) is printed once; all are counted. */
 int emu_reports(const char *check);            /* how many since the start or the last clear; NULL: of all checks */
 void emu_reports_last(char *buf, size_t size); /* the text of the latest that was printed; "" if none */

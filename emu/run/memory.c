@@ -211,9 +211,29 @@ static void name_block(const struct emu_block *b, char *buf, size_t size)
     char number[32] = "";
     if (b->kind == EMU_BLOCK_DEVICE)
         snprintf(number, sizeof(number), " %llu", (unsigned long long)b->number);
-    snprintf(buf, size, "%s%s%s%s%.60s (%llu bytes at 0x%llx)", b->freed ? "freed " : "", kinds[b->kind], number,
+    snprintf(buf, size, "%s%s%s%s%.60s (%llu bytes at 0x%llx%s%s)", b->freed ? "freed " : "", kinds[b->kind], number,
              b->label ? " of " : "", b->label ? b->label : "", (unsigned long long)(b->hi - b->lo),
-             (unsigned long long)b->lo);
+             (unsigned long long)b->lo, *b->argument ? ", " : "", b->argument);
+}
+
+void emu_memory_arguments(struct emu_memory *m, const struct emu_kernel *k, const uint8_t *kernarg)
+{
+    for (int i = 0; i < m->n; i++)
+        m->block[i]->argument[0] = 0;
+    for (int a = 0; a < k->n_explicit; a++)
+        for (uint32_t at = 0; at + 8 <= k->arg[a].size; at += 8) {
+            const char *name = k->arg[a].name;
+            char more[16] = "";
+            uint64_t p;
+            memcpy(&p, kernarg + k->arg[a].offset + at, 8);
+            struct emu_block *b = emu_memory_find(m, p);
+            if (!b || b->kind != EMU_BLOCK_DEVICE || p >= b->hi || *b->argument)
+                continue;
+            if (at)
+                snprintf(more, sizeof(more), " + %u", at);
+            snprintf(b->argument, sizeof(b->argument), "argument %d%s%.40s%s%s", a, name ? " '" : "", name ? name : "",
+                     name ? "'" : "", more);
+        }
 }
 
 void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf, size_t size)
@@ -222,7 +242,7 @@ void emu_memory_describe(const struct emu_memory *m, uint64_t address, char *buf
     const struct emu_block *before = i ? m->block[i - 1] : NULL, *after = i < m->n ? m->block[i] : NULL;
     uint64_t past = before && address >= before->hi ? address - before->hi : UINT64_MAX;
     uint64_t until = after ? after->lo - address : UINT64_MAX;
-    char name[160];
+    char name[260];
     if (before && address < before->hi) {
         name_block(before, name, sizeof(name));
         snprintf(buf, size, "byte %llu of %s", (unsigned long long)(address - before->lo), name);

@@ -30,7 +30,7 @@ struct tally {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct seen *printed;
 static struct tally *tallies;
-static char last[1200];
+static char last[1300];
 
 bool emu_report_is_fatal(const char *check)
 {
@@ -113,22 +113,28 @@ static void place(const struct emu_launch *l, uint32_t address, char *buf, size_
         snprintf(buf, size, "0x%x%s%s%s", address, known ? " (" : "", known ? line : "", known ? ")" : "");
 }
 
+void emu_report_place(const struct emu_launch *l, const struct emu_inst *i, char *buf, size_t size)
+{
+    char inst[160], where[256];
+    emu_inst_text(l->prog, i, inst, sizeof(inst));
+    place(l, i->address, where, sizeof(where));
+    snprintf(buf, size, "'%s' at %s", inst, where);
+}
+
 /* Told once for each instruction. */
 static void describe(struct emu_wave *w, const struct emu_inst *i, const char *check, uint64_t lanes, const char *fmt,
                      va_list ap)
 {
-    char what[500], inst[160] = "?", where[256] = "?", text[1100], who[96] = "";
+    char what[700], where[420] = "?", text[1300], who[96] = "";
     const struct emu_launch *l = w->launch;
     vsnprintf(what, sizeof(what), fmt, ap);
-    if (i) {
-        emu_inst_text(w->prog, i, inst, sizeof(inst));
-        place(l, i->address, where, sizeof(where));
-    }
+    if (i)
+        emu_report_place(l, i, where, sizeof(where));
     if (lanes)
         snprintf(who, sizeof(who), ", lanes 0x%llx (%d, first %d)", (unsigned long long)lanes,
                  __builtin_popcountll(lanes), __builtin_ctzll(lanes));
-    snprintf(text, sizeof(text), "%s: %s; kernel %.120s, '%s' at %s, workgroup (%u,%u,%u), wave %d%s", check, what,
-             l->kernel->name, inst, where, w->wg->id[0], w->wg->id[1], w->wg->id[2], w->index, who);
+    snprintf(text, sizeof(text), "%s: %s; kernel %.120s, %s, workgroup (%u,%u,%u), wave %d%s", check, what,
+             l->kernel->name, where, w->wg->id[0], w->wg->id[1], w->wg->id[2], w->index, who);
     tell(text);
 }
 

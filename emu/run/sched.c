@@ -73,9 +73,10 @@ void emu_settings_read(struct emu_settings *s)
 {
     uint64_t n = 0;
     cpu_set_t set;
-    *s = (struct emu_settings){ .max_spin = MAX_SPIN, .max_instructions = MAX_INSTRUCTIONS };
+    *s = (struct emu_settings){ .max_spin = MAX_SPIN, .max_instructions = MAX_INSTRUCTIONS, .turn = EMU_BUDGET };
     number("RFG_EMU_MAX_INSTRUCTIONS", 1, UINT64_MAX, &s->max_instructions);
     number("RFG_EMU_MAX_SPIN", 1, UINT64_MAX, &s->max_spin);
+    number("RFG_EMU_TURN", 1, EMU_BUDGET, &s->turn);
     s->shuffle = number("RFG_EMU_SCHEDULE", 0, UINT64_MAX, &s->seed);
     if (number("RFG_EMU_THREADS", 1, MAX_THREADS, &n))
         s->threads = (int)n;
@@ -254,13 +255,14 @@ static bool run_wave(struct worker *k, struct emu_wave *w, int64_t budget)
 static void turn(struct worker *k, struct emu_slot *slot)
 {
     struct emu_workgroup *wg = &slot->wg;
+    const uint64_t most = k->s->set.turn;
     int quiet = 0;
     for (int round = 0; round < ROUNDS; round++) {
         bool progress = false, ready = false, ran = false;
         for (int i = 0; i < wg->n_waves && !stopped(k->s); i++)
             if (can_run(&wg->wave[i])) {
                 ran = true;
-                progress |= run_wave(k, &wg->wave[i], slot->budget);
+                progress |= run_wave(k, &wg->wave[i], (uint64_t)slot->budget < most ? slot->budget : (int64_t)most);
             }
         if (!ran && !stopped(k->s)) /* at a barrier that nobody can complete */
             give_up(k->s, "deadlock");
@@ -546,6 +548,7 @@ enum emu_result emu_launch_run(struct emu_launch *l)
     atomic_store(&l->why, NULL);
     double start = rfg_now();
     if (surround(l, &u)) {
+        emu_memory_arguments(l->memory, l->kernel, l->kernarg);
         if (emu_hooks->launch_begin)
             emu_hooks->launch_begin(l);
         if (l->one_thread)

@@ -28,28 +28,60 @@ static inline bool emu_can_compile(void)
     return false;
 }
 
-/* malloc'ed. options: e.g. "-mcode-object-version=4 --no-gpu-bundle-output". */
-static inline char *emu_compile(const char *source, const char *arch, const char *options, size_t *size)
+/* A directory of its own for source, and what is made of it. */
+static inline void emu_compile_begin(char dir[40], const char *source)
 {
-    char dir[] = "/tmp/rfg-emu-XXXXXX", cmd[800], path[64];
+    char path[64];
+    strcpy(dir, "/tmp/rfg-emu-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/in.hip", dir);
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     fprintf(f, "%s%s", emu_hip_words, source);
     ck_assert_int_eq(fclose(f), 0);
-    snprintf(cmd, sizeof(cmd),
-             EMU_CLANG " -w -x hip -nogpuinc -nogpulib --cuda-device-only --offload-arch=%s -O2 %s -o %s/out.co %s",
-             arch, options, dir, path);
-    ck_assert_msg(system(cmd) == 0, "failed: %s", cmd);
+}
+
+static inline char *emu_compile_end(const char *dir, const char *command, size_t *size)
+{
+    static const char *const files[] = { "out.co", "in.hip", "mid.s", "mid.o" };
+    char path[64];
+    ck_assert_msg(system(command) == 0, "failed: %s", command);
     snprintf(path, sizeof(path), "%s/out.co", dir);
     char *code = rfg_read_file(path, size);
     ck_assert_ptr_nonnull(code);
-    unlink(path);
-    snprintf(path, sizeof(path), "%s/in.hip", dir);
-    unlink(path);
+    for (int k = 0; k < 4; k++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, files[k]);
+        unlink(path);
+    }
     rmdir(dir);
     return code;
+}
+
+#define EMU_COMPILE_OPTIONS "-w -x hip -nogpuinc -nogpulib --cuda-device-only"
+
+/* malloc'ed. options: e.g. "-mcode-object-version=4 --no-gpu-bundle-output". */
+static inline char *emu_compile(const char *source, const char *arch, const char *options, size_t *size)
+{
+    char dir[40], cmd[800];
+    emu_compile_begin(dir, source);
+    snprintf(cmd, sizeof(cmd), EMU_CLANG " " EMU_COMPILE_OPTIONS " --offload-arch=%s -O2 %s -o %s/out.co %s/in.hip",
+             arch, options, dir, dir);
+    return emu_compile_end(dir, cmd, size);
+}
+
+/* The same by the clang of PyPI's ziglang ($RFG_ZIGLANG_PYTHON), which links nothing for GPUs. */
+static inline char *emu_compile_ziglang(const char *source, const char *arch, const char *options, size_t *size)
+{
+    char dir[40], cmd[1200];
+    emu_compile_begin(dir, source);
+    snprintf(
+        cmd, sizeof(cmd),
+        "${RFG_ZIGLANG_PYTHON:-python3} -m ziglang clang --no-default-config " EMU_COMPILE_OPTIONS
+        " --offload-arch=%s -O2 %s -fuse-cuid=none -S -o %s/mid.s %s/in.hip && "
+        "${RFG_ZIGLANG_PYTHON:-python3} -m ziglang clang -target amdgcn-amd-amdhsa -mcpu=%s -c -o %s/mid.o %s/mid.s && "
+        "ld.lld-19 -shared --no-undefined -o %s/out.co %s/mid.o",
+        arch, options, dir, dir, arch, dir, dir, dir, dir);
+    return emu_compile_end(dir, cmd, size);
 }
 
 #endif

@@ -149,6 +149,7 @@ TCase *emu_case_memory(void);
 TCase *emu_case_matrix(void);
 TCase *emu_case_decode(void);
 TCase *emu_case_gfx950(void);
+TCase *emu_case_words(void);
 int emu_bench(void);
 /* gfx950's instructions that LLVM 19 doesn't know, assembled: gfx950_words.def. */
 extern const struct gfx950_words {

@@ -177,9 +177,11 @@ static const struct fault {
     { P90A, 1, "misaligned", "must be 8-byte aligned", "", "s_atomic_add_x2 s[30:31], s[2:3], 4",
       "s_atomic_add_x2 s[30:31], s[2:3], 8" },
     /* registers that the kernel doesn't have: it has v0..v127, a0..a63 */
-    { PALL, 1, "register-range", "needs 129 VGPRs", "", "v_mov_b32 v128, 0", "v_mov_b32 v127, 0" },
-    { PALL, 1, "register-range", "needs 129 VGPRs", "", "v_add_f64 v[30:31], v[2:3], v[126:127]\nv_mov_b32 v30, v128",
+    { P11, 1, "register-range", "needs 129 VGPRs", "", "v_mov_b32 v128, 0", "v_mov_b32 v127, 0" },
+    { P11, 1, "register-range", "needs 129 VGPRs", "", "v_add_f64 v[30:31], v[2:3], v[126:127]\nv_mov_b32 v30, v128",
       "v_add_f64 v[30:31], v[2:3], v[126:127]" },
+    /* 128 VGPRs and 64 AGPRs in one file */
+    { P9, 1, "register-range", "needs 193 VGPRs", "", "v_mov_b32 v192, 0", "v_mov_b32 v191, 0" },
     { P9, 1, "register-range", "and 65 AGPRs", "", "v_accvgpr_write_b32 a64, v2", "v_accvgpr_write_b32 a63, v2" },
     { P11, 1, "register-range", "v128 by M0: the wave has 128 VGPRs", "", "s_mov_b32 m0, 100\nv_movrels_b32 v30, v28",
       "s_mov_b32 m0, 99\nv_movrels_b32 v30, v28" },

@@ -50,6 +50,14 @@ static const struct race {
     bool wgp;
     const char *says, *bad, *good;
 } races[] = {
+    /* a flag that is there can be set again, by who saw it */
+    { PALL, 1, 2, 0, UNORDERED, GIVE(FLAG, SEE_FLAG FLAG VM), GIVE(FLAG, SEE_FLAG VM FLAG) },
+    /* of three readers that aren't the writer each counts */
+    { PALL, 1, 3, 0, UNORDERED,
+      GROUP0("global_load_dword v21, v1, s[2:3]\n" VM) GROUP1("global_load_dword v21, v1, s[2:3] offset:4\n" VM) GROUP2(
+          "global_load_dword v21, v1, s[2:3] offset:8\n" VM LANES("0xff", "global_store_dword v1, v3, s[2:3]\n")),
+      GROUP0("global_load_dword v21, v1, s[2:3]\n" VM) GROUP1("global_load_dword v21, v1, s[2:3] offset:4\n" VM)
+          GROUP2("global_load_dword v21, v1, s[2:3] offset:8\n" VM "global_store_dword v1, v3, s[2:3] offset:1024\n") },
     /* nothing at all between them */
     { PALL, 1, 2, 0, UNORDERED, STORE, "v_lshl_add_u32 v1, s8, 8, v1\n" STORE },
     { PALL, 1, 2, 0, "writes byte", STORE, "v_lshl_add_u32 v1, s8, 8, v1\n" STORE },

@@ -174,6 +174,9 @@ static const struct wait {
     { PALL, "a load of another sort into it", LDS(20), GLOBAL(20), LDS(20), "" },
     { PALL, "a scalar load into it", SCALAR(20), "", LGKM, SCALAR(20) },
     { PALL, "a FLAT load into it", FLAT(20), "", VM LGKM, FLAT(20) },
+    /* What isn't LDS's of a FLAT one returns in order with other loads from memory. */
+    { PALL, "a load from memory into a FLAT one's", FLAT(20), "", LGKM, GLOBAL(20) },
+    { PALL, "an LDS load into a FLAT one's", FLAT(20), VM, VM LGKM, LDS(20) },
     /* The latest one counts. */
     { PALL, "followed", GLOBAL(20) GLOBAL(20), "s_waitcnt vmcnt(1)", "s_waitcnt vmcnt(0)", "\nv_mov_b32 v30, v20" },
     /* What returns in any order keeps lgkmcnt from counting. */
@@ -238,9 +241,9 @@ static const struct lds {
     const char *check, *says, *before, *bad, *good, *after;
 } lds[] = {
     /* written, then read */
-    { PALL, 2, 1, "lds-race", "reads LDS at offset 16, which wave 0 wrote " NO_BARRIER,
+    { PALL, 2, 1, "lds-race", "reads LDS at offset 16, which wave 0 wrote " NO_BARRIER ": 'ds_",
       WAVE0("ds_write_b32 v2, v2 offset:16" LGKM), "", BARRIER, WAVE1("ds_read_b32 v20, v2 offset:16" LGKM) },
-    { PALL, 2, 1, "lds-race", "reads LDS at offset 16, which wave 0 wrote " NOT_WAITED,
+    { PALL, 2, 1, "lds-race", "reads LDS at offset 16, which wave 0 wrote " NOT_WAITED ": 'ds_",
       WAVE0("ds_write_b32 v2, v2 offset:16"), "", LGKM, BARRIER WAVE1("ds_read_b32 v20, v2 offset:16" LGKM) },
     { PALL, 2, 1, "lds-race", NOT_WAITED, WAVE0("ds_write_b32 v2, v2\nds_write_b32 v2, v2 offset:16"),
       "s_waitcnt lgkmcnt(2)", "s_waitcnt lgkmcnt(1)", BARRIER WAVE1("ds_read_b32 v20, v2" LGKM) },
@@ -263,12 +266,12 @@ static const struct lds {
     { PALL, 2, 1, "lds-race", "writes LDS", WAVE0("ds_write_b8 v2, v2 offset:4\nds_write_b8 v2, v2 offset:5" LGKM),
       WAVE1("ds_write_b8 v2, v0 offset:4" LGKM), WAVE1("ds_write_b8 v2, v0 offset:6" LGKM), "" },
     /* written twice */
-    { PALL, 2, 1, "lds-race", "writes LDS at offset 0, which wave 0 wrote " NO_BARRIER,
+    { PALL, 2, 1, "lds-race", "writes LDS at offset 0, which wave 0 wrote " NO_BARRIER ": 'ds_",
       WAVE0("ds_write_b32 v2, v2" LGKM), "", BARRIER, WAVE1("ds_write_b32 v2, v0" LGKM) },
     { PALL, 2, 1, "lds-race", "writes LDS", WAVE0("ds_write2_b32 v2, v2, v2 offset1:8" LGKM),
       WAVE1("ds_write_b32 v2, v0 offset:32" LGKM), WAVE1("ds_write_b32 v2, v0 offset:36" LGKM), "" },
     /* read, then written */
-    { PALL, 2, 1, "lds-race", "writes LDS at offset 0, which wave 0 read " NO_BARRIER,
+    { PALL, 2, 1, "lds-race", "writes LDS at offset 0, which wave 0 read " NO_BARRIER ": 'ds_",
       WAVE0("ds_read_b32 v20, v2" LGKM), "", BARRIER, WAVE1("ds_write_b32 v2, v0" LGKM) },
     { PALL, 3, 1, "lds-race", "which wave 0 read", WAVE0("ds_read_b32 v20, v2" LGKM), WAVE1("ds_read_b32 v20, v2" LGKM),
       WAVE1("ds_read_b32 v20, v2 offset:16" LGKM) BARRIER, WAVE2("ds_write_b32 v2, v0" LGKM) },

@@ -1,172 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hand-written kernels of the public wheel amd-aiter, run on the emulated gfx942 with the checks on and compared with
- * plain C. RFG_AITER_DIR says where the wheel's code objects are:
+ * Hand-written kernels of the public wheel amd-aiter, run on the emulated gfx942 and gfx950 with the checks on and
+ * compared with plain C. RFG_AITER_DIR says where the wheel's code objects are, gfx950's beside gfx942's:
  *
- *   pip download --no-deps amd-aiter && unzip amd_aiter-*.whl 'aiter_meta/hsa/gfx942/<star>'
+ *   pip download --no-deps amd-aiter && unzip amd_aiter-*.whl 'aiter_meta/hsa/<star>'
  *   RFG_AITER_DIR=$PWD/aiter_meta/hsa/gfx942 build/tests/test-emu_aiter
  *
  * Without it the tests are skipped. The kernels' arguments are each padded to 16 bytes; their names are in the code
  * objects' metadata (rfg-emu list), their meaning is in AITER's csrc/py_itfs_cu/asm_*.cu. */
-#include <check.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/util.h"
-#include "emu/run/front.h"
-#include "emu/hip/hip_emu.h"
-#include "tests/suite.h"
-
-static const struct rfg_hip *hip;
-static const char *dir;
-#define OK(call) ck_assert_msg((call) == hipSuccess, "%s", #call)
-
-/* ---- numbers --------------------------------------------------------------------------------------------------------
- */
-
-static uint64_t state;
-static uint32_t random_bits(void)
-{
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)(state >> 33);
-}
-/* From -1 to 1. */
-static float uniform(void)
-{
-    return (float)random_bits() / 1073741824.0f - 1;
-}
-static float bf16_value(uint16_t b)
-{
-    uint32_t x = (uint32_t)b << 16;
-    float f;
-    memcpy(&f, &x, 4);
-    return f;
-}
-static uint16_t bf16_bits(float f)
-{
-    uint32_t x;
-    memcpy(&x, &f, 4);
-    return (uint16_t)((x + 0x7fff + (x >> 16 & 1)) >> 16);
-}
-static uint16_t *random_bf16(size_t n, float scale)
-{
-    uint16_t *p = malloc(2 * n);
-    ck_assert_ptr_nonnull(p);
-    for (size_t i = 0; i < n; i++)
-        p[i] = bf16_bits(scale * uniform());
-    return p;
-}
-
-/* ---- device ---------------------------------------------------------------------------------------------------------
- */
-
-static void *upload(const void *data, size_t size)
-{
-    void *p;
-    OK(hip->hipMalloc(&p, size));
-    OK(hip->hipMemcpyHtoD(p, (void *)(uintptr_t)data, size));
-    return p;
-}
-static void *zeroes(size_t size)
-{
-    void *p;
-    OK(hip->hipMalloc(&p, size));
-    OK(hip->hipMemsetD8Async(p, 0, size, NULL));
-    return p;
-}
-static void *download(const void *p, size_t size)
-{
-    void *host = malloc(size);
-    ck_assert_ptr_nonnull(host);
-    OK(hip->hipMemcpyDtoH(host, (void *)(uintptr_t)p, size));
-    return host;
-}
-
-struct arguments {
-    uint8_t byte[768];
-    size_t size;
-};
-static void put(struct arguments *a, const void *x, size_t size)
-{
-    ck_assert(a->size + 16 <= sizeof(a->byte));
-    memcpy(a->byte + a->size, x, size);
-    a->size += 16;
-}
-static void put_pointer(struct arguments *a, const void *p)
-{
-    put(a, &p, 8);
-}
-static void put_u32(struct arguments *a, uint32_t x)
-{
-    put(a, &x, 4);
-}
-static void put_f32(struct arguments *a, float x)
-{
-    put(a, &x, 4);
-}
-
-/* How many findings the checks of this list (with spaces between) made; fails if one made none. */
-static int found_by(const char *checks)
-{
-    int sum = 0;
-    char name[40];
-    for (const char *c = checks; c && *c; c += strspn(c, " ")) {
-        size_t n = strcspn(c, " ");
-        snprintf(name, sizeof(name), "%.*s", (int)n, c);
-        int found = emu_reports(name);
-        ck_assert_msg(found > 0, "%s: finds nothing", name);
-        sum += found;
-        c += n;
-    }
-    return sum;
-}
-
-/* The file's only kernel. known: the checks that find something in it; NULL: none does. "hazard" is where fewer wait
- * states lie between an MFMA (or a VALU instruction) and who reads its result (by DPP) than LLVM puts there: AMD's
- * authors may know better. */
-static void launch(const char *file, const char *known, struct arguments *a, unsigned gx, unsigned gy, unsigned gz,
-                   unsigned threads)
-{
-    char path[1024], error[512];
-    size_t size;
-    struct emu_code *code = NULL;
-    hipModule_t module;
-    hipFunction_t fn;
-    void *extra[] = { HIP_LAUNCH_PARAM_BUFFER_POINTER, a->byte, HIP_LAUNCH_PARAM_BUFFER_SIZE, &a->size,
-                      HIP_LAUNCH_PARAM_END };
-    snprintf(path, sizeof(path), "%s/%s", dir, file);
-    char *data = rfg_read_file(path, &size);
-    ck_assert_msg(data != NULL, "%s: cannot be read", path);
-    ck_assert_msg(emu_code_load(&code, data, size, NULL, error, sizeof(error)), "%s: %s", path, error);
-    ck_assert_int_eq(code->n_kernels, 1);
-    OK(hip->hipModuleLoadData(&module, data));
-    OK(hip->hipModuleGetFunction(&fn, module, code->kernel[0].name));
-    emu_reports_clear();
-    uint64_t before = emu_executed();
-    hipError_t e = hip->hipModuleLaunchKernel(fn, gx, gy, gz, threads, 1, 1, 0, NULL, NULL, extra);
-    if (e == hipSuccess)
-        e = hip->hipDeviceSynchronize();
-    int reports = emu_reports(NULL);
-    printf("%s: %llu wave-instructions, %d findings\n", file, (unsigned long long)(emu_executed() - before), reports);
-    ck_assert_msg(e == (known ? hipErrorLaunchFailure : hipSuccess), "%s: %s", file, hip->error_name(e));
-    ck_assert_int_eq(reports, found_by(known));
-    OK(hip->hipModuleUnload(module));
-    emu_code_free(&code);
-    free(data);
-}
-
-static void open_device(void)
-{
-    char error[256];
-    int d = rfg_emu_open("gfx942:304", error, sizeof(error));
-    ck_assert_msg(d >= 0, "%s", error);
-    hip = rfg_hip_emu(NULL);
-    OK(hip->hipSetDevice(d));
-    state = 12345;
-}
+#include "tests/emu/emu_aiter.h"
 
 /* ---- GEMM: D[M][N] += A[M][K] B[N][K]^T, fp32 of bf16 ---------------------------------------------------------------
  */
@@ -184,8 +26,8 @@ static const struct {
 
 START_TEST(gemm)
 {
-    int m = gemms[_i].m, n = gemms[_i].n, k = gemms[_i].k, split = gemms[_i].split, tile = gemms[_i].tile_m;
-    open_device();
+    int p = open_for(_i, COUNT_OF(gemms));
+    int m = gemms[p].m, n = gemms[p].n, k = gemms[p].k, split = gemms[p].split, tile = gemms[p].tile_m;
     uint16_t *a = random_bf16((size_t)m * (size_t)k, 1), *b = random_bf16((size_t)n * (size_t)k, 1);
     struct arguments x = { 0 };
     float *d = zeroes(4 * (size_t)m * (size_t)n);
@@ -202,7 +44,7 @@ START_TEST(gemm)
     put_u32(&x, (uint32_t)n);
     put_u32(&x, (uint32_t)k);
     put_u32(&x, (uint32_t)split);
-    launch(gemms[_i].file, NULL, &x, (unsigned)n / 64, (unsigned)((m + tile - 1) / tile), (unsigned)split, 256);
+    launch(gemms[p].file, NULL, &x, (unsigned)n / 64, (unsigned)((m + tile - 1) / tile), (unsigned)split, 256);
     float *got = download(d, 4 * (size_t)m * (size_t)n);
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
@@ -220,6 +62,116 @@ START_TEST(gemm)
     free(got);
     free(a);
     free(b);
+}
+END_TEST
+
+/* ---- GEMM of fp4 with scales of 32: D[M][N] = A[M][K] B[N][K]^T, bf16; gfx950's
+ * --------------------------------------
+ */
+
+static const struct {
+    int tile_m, tile_n, m, n, k, split; /* split: of K, by log2 */
+} f4gemms[] = {
+    { 128, 128, 128, 128, 512, 0 }, { 128, 256, 128, 256, 256, 0 }, { 128, 384, 100, 384, 512, 0 },
+    { 128, 512, 128, 512, 256, 0 }, { 160, 128, 160, 256, 512, 0 }, { 160, 256, 160, 256, 256, 0 },
+    { 160, 384, 160, 384, 256, 0 }, { 192, 128, 192, 128, 512, 0 }, { 192, 256, 130, 256, 256, 0 },
+    { 224, 128, 224, 128, 256, 0 }, { 224, 256, 224, 256, 256, 0 }, { 256, 128, 256, 128, 512, 0 },
+    { 256, 256, 256, 256, 256, 0 }, { 32, 128, 32, 128, 1024, 0 },  { 32, 128, 64, 256, 512, 0 },
+    { 32, 256, 32, 256, 512, 0 },   { 32, 384, 17, 384, 512, 0 },   { 32, 512, 32, 512, 512, 0 },
+    { 32, 640, 32, 640, 256, 0 },   { 32, 768, 32, 768, 256, 0 },   { 32, 896, 32, 896, 256, 0 },
+    { 32, 1024, 32, 1024, 256, 0 }, { 64, 128, 64, 128, 512, 0 },   { 64, 256, 64, 256, 256, 0 },
+    { 64, 384, 64, 384, 256, 0 },   { 64, 512, 50, 512, 256, 0 },   { 64, 640, 64, 640, 256, 0 },
+    { 64, 768, 64, 768, 256, 0 },   { 64, 896, 64, 896, 256, 0 },   { 64, 1024, 64, 1024, 256, 0 },
+    { 96, 128, 96, 128, 512, 0 },   { 96, 256, 96, 256, 256, 0 },   { 96, 384, 96, 384, 256, 0 },
+    { 96, 512, 96, 512, 256, 0 },   { 96, 640, 96, 640, 256, 0 },
+};
+
+/* Scales of rows padded to 256 and columns to 8: [rows / 32][columns / 8][column % 4][row % 16][column / 4 % 2][row /
+ * 16 % 2]. */
+static size_t scale_at(int row, int column, int columns)
+{
+    return (size_t)((row / 32 * (columns / 8) + column / 8) * 256 + column % 4 * 64 + row % 16 * 4 +
+                    column / 4 % 2 * 2 + row / 16 % 2);
+}
+static uint8_t *random_scales(int rows, int columns)
+{
+    uint8_t *s = malloc((size_t)(rows * columns));
+    ck_assert_ptr_nonnull(s);
+    for (int i = 0; i < rows * columns; i++)
+        s[i] = (uint8_t)(124 + random_bits() % 7);
+    return s;
+}
+static double e2m1(const uint8_t *bytes, size_t at)
+{
+    static const double values[8] = { 0, 0.5, 1, 1.5, 2, 3, 4, 6 };
+    unsigned x = bytes[at / 2] >> at % 2 * 4 & 15;
+    return x & 8 ? -values[x & 7] : values[x];
+}
+
+START_TEST(f4gemm)
+{
+    open_for(1, 1);
+    int m = f4gemms[_i].m, n = f4gemms[_i].n, k = f4gemms[_i].k, rows = (m + 31) / 32 * 32,
+        columns = (k / 32 + 7) / 8 * 8;
+    int rows_a = (m + 255) / 256 * 256, rows_b = (n + 255) / 256 * 256;
+    size_t na = (size_t)(rows * k / 2), nb = (size_t)(n * k / 2);
+    uint8_t *a = malloc(na), *b = malloc(nb), *shuffled = malloc(nb), *sa = random_scales(rows_a, columns),
+            *sb = random_scales(rows_b, columns);
+    for (size_t i = 0; i < na; i++)
+        a[i] = (uint8_t)(random_bits() >> 8);
+    for (size_t i = 0; i < nb; i++)
+        b[i] = (uint8_t)(random_bits() >> 8);
+    for (int j = 0; j < n; j++) /* [N / 16][K / 64][2][16][16 bytes] */
+        for (int x = 0; x < k / 2; x++)
+            shuffled[(size_t)(j / 16 * 16 * (k / 2) + x / 16 * 256 + j % 16 * 16 + x % 16)] = b[j * (k / 2) + x];
+    uint16_t *d = zeroes(2 * (size_t)(rows * n));
+    struct arguments x = { 0 };
+    put_pointer(&x, d);
+    put_pointer(&x, NULL);
+    put_pointer(&x, upload(a, na));
+    put_pointer(&x, upload(shuffled, nb));
+    put_f32(&x, 1);
+    put_f32(&x, 0);
+    const uint32_t rest[] = { 0,           0, (uint32_t)n, 0,           (uint32_t)k, 0,
+                              (uint32_t)k, 0, (uint32_t)m, (uint32_t)n, (uint32_t)k };
+    for (int i = 0; i < COUNT_OF(rest); i++)
+        put_u32(&x, rest[i]);
+    put_pointer(&x, upload(sa, (size_t)(rows_a * columns)));
+    put_pointer(&x, upload(sb, (size_t)(rows_b * columns)));
+    put_u32(&x, (uint32_t)columns);
+    put_u32(&x, 0);
+    put_u32(&x, (uint32_t)columns);
+    put_u32(&x, 0);
+    put_u32(&x, (uint32_t)f4gemms[_i].split);
+    char file[96];
+    snprintf(file, sizeof(file), "f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_%dx%d.co", f4gemms[_i].tile_m,
+             f4gemms[_i].tile_n);
+    launch(file, NULL, &x, (unsigned)((n + f4gemms[_i].tile_n - 1) / f4gemms[_i].tile_n),
+           (unsigned)((m + f4gemms[_i].tile_m - 1) / f4gemms[_i].tile_m), 1, 256);
+    uint16_t *got = download(d, 2 * (size_t)(rows * n));
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double want = 0, size = 0;
+            for (int g = 0; g < k / 32; g++) {
+                double sum = 0, most = 0;
+                for (int e = 32 * g; e < 32 * g + 32; e++) {
+                    double p = e2m1(a, (size_t)(i * k + e)) * e2m1(b, (size_t)(j * k + e));
+                    sum += p;
+                    most += fabs(p);
+                }
+                double s = ldexp(1, sa[scale_at(i, g, columns)] + sb[scale_at(j, g, columns)] - 254);
+                want += s * sum;
+                size += s * most;
+            }
+            double was = (double)bf16_value(got[(size_t)i * (size_t)n + (size_t)j]);
+            ck_assert_msg(fabs(was - want) <= 0x1p-8 * fabs(want) + 1e-5 * size, "D[%d][%d]: got %g, expected %g", i, j,
+                          was, want);
+        }
+    printf("%s M=%d N=%d K=%d: right\n", file, m, n, k);
+    free(got);
+    free(a);
+    free(b);
+    free(shuffled);
 }
 END_TEST
 
@@ -375,68 +327,116 @@ static float *values(const uint16_t *bits, size_t n)
     return p;
 }
 
+/* first: two sequences one after another, and the first's length; 0: one. lockstep: the waves of a workgroup take turns
+ * of one instruction. In the hd192 kernels a wave loads tile 2 of K into LDS over tile 0, which it has read, and in the
+ * causal ones the next rows' Q over the last V, with no barrier since (lds-race): on hardware the load takes longer
+ * than the others take to read it. */
 static const struct {
-    const char *file;
-    int heads, kv_heads, q, kv;
+    const char *arch, *file, *known;
+    int heads, kv_heads, q, kv, d;
     bool causal;
+    int first;
+    bool lockstep;
 } attentions[] = {
-    { "fmha_v3_fwd/MI300/fwd_hd128_bf16_rtne.co", 2, 1, 256, 256, false },
-    { "fmha_v3_fwd/MI300/fwd_hd128_bf16_rtz.co", 1, 1, 200, 320, false },
-    { "fmha_v3_fwd/MI300/fwd_hd128_bf16_rtna.co", 1, 1, 256, 160, false },
-    { "fmha_v3_fwd/MI300/fwd_hd128_bf16_causal_rtne.co", 8, 4, 512, 512, true },
-    { "fmha_v3_fwd/MI308/fwd_hd128_bf16_rtne.co", 1, 1, 256, 192, false },
+    { "gfx942", "MI300/fwd_hd128_bf16_rtne.co", "hazard", 2, 1, 256, 256, 128, false, 0, false },
+    { "gfx942", "MI300/fwd_hd128_bf16_rtz.co", "hazard", 1, 1, 200, 320, 128, false, 0, false },
+    { "gfx942", "MI300/fwd_hd128_bf16_rtna.co", "hazard", 1, 1, 256, 160, 128, false, 0, false },
+    { "gfx942", "MI300/fwd_hd128_bf16_causal_rtne.co", "hazard", 8, 4, 512, 512, 128, true, 0, false },
+    { "gfx942", "MI308/fwd_hd128_bf16_rtne.co", "hazard", 1, 1, 256, 192, 128, false, 0, false },
+    { "gfx950", "fwd_hd128_bf16.co", "hazard", 2, 1, 256, 256, 128, false, 0, false },
+    { "gfx950", "fwd_hd128_bf16.co", "hazard", 1, 1, 200, 320, 128, false, 0, false },
+    { "gfx950", "fwd_hd128_bf16_causal.co", "hazard", 8, 4, 256, 384, 128, true, 0, false },
+    { "gfx950", "fwd_hd128_bf16_group.co", "hazard", 2, 1, 300, 200, 128, false, 75, false },
+    { "gfx950", "fwd_hd128_bf16_causal_group.co", "hazard", 8, 4, 356, 400, 128, true, 100, false },
+    { "gfx950", "fwd_hd192_hd128_bf16.co", "lds-race missing-wait hazard", 2, 2, 128, 256, 192, false, 0, true },
+    { "gfx950", "fwd_hd192_hd128_bf16_causal.co", "lds-race missing-wait hazard", 8, 8, 128, 256, 192, true, 0, true },
+    { "gfx950", "fwd_hd192_hd128_bf16_group.co", "lds-race missing-wait hazard", 2, 2, 200, 256, 192, false, 60, true },
+    { "gfx950", "fwd_hd192_hd128_bf16_causal_group.co", "lds-race missing-wait hazard", 8, 8, 188, 256, 192, true, 60,
+      32 },
+    { "gfx950", "fwd_hd128_bf16_causal.co", "lds-race hazard", 8, 4, 512, 512, 128, true, 0, true },
 };
 
 START_TEST(attention)
 {
-    enum { D = 128 };
-    int h = attentions[_i].heads, hk = attentions[_i].kv_heads, sq = attentions[_i].q, sk = attentions[_i].kv;
-    bool causal = attentions[_i].causal;
-    size_t nq = (size_t)(sq * h * D), nk = (size_t)(sk * hk * D);
-    float scale = 0.08838834764f; /* 1 / sqrt(128) */
-    open_device();
-    uint16_t *q = random_bf16(nq, 2), *k = random_bf16(nk, 2), *v = random_bf16(nk, 1), *o = zeroes(2 * nq);
+    enum { DV = 128 };
+    int h = attentions[_i].heads, hk = attentions[_i].kv_heads, sq = attentions[_i].q, sk = attentions[_i].kv,
+        d = attentions[_i].d, tile = d == 192 ? 128 : 256;
+    int first = attentions[_i].first;
+    bool causal = attentions[_i].causal, group = first > 0;
+    const int q_at[3] = { 0, group ? first : sq, sq }, k_at[3] = { 0, group ? first : sk, sk };
+    size_t nq = (size_t)(sq * h * d), nk = (size_t)(sk * hk * d), nv = (size_t)(sk * hk * DV),
+           no = (size_t)(sq * h * DV);
+    float scale = 1 / sqrtf((float)d);
+    open_for(strcmp(attentions[_i].arch, "gfx950") == 0, 1);
+    uint16_t *q = random_bf16(nq, 2), *k = random_bf16(nk, 2), *v = random_bf16(nv, 1), *o = zeroes(2 * no);
     float *lse = zeroes(4 * (size_t)(h * sq));
     struct arguments x = { 0 };
     put_pointer(&x, o);
     put_pointer(&x, upload(q, 2 * nq));
     put_pointer(&x, upload(k, 2 * nk));
-    put_pointer(&x, upload(v, 2 * nk));
+    put_pointer(&x, upload(v, 2 * nv));
     put_pointer(&x, lse);
     put_f32(&x, scale);
-    const uint32_t row_q = 2 * (uint32_t)h * D, row_k = 2 * (uint32_t)hk * D, head = 2 * D, q_len = (uint32_t)sq,
-                   k_len = (uint32_t)sk, lens = 4 * (uint32_t)sq;
-    const uint32_t rest[] = {
-        q_len, row_q, 256 * row_q, head,  q_len * row_q, (uint32_t)(h / hk), row_k, head, k_len * row_k, 5, 1, k_len,
-        D,     D,     (uint32_t)h, row_k, head,          k_len * row_k,      row_q, head, q_len * row_q
-    };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+    const uint32_t head = 2 * (uint32_t)d, head_v = 2 * DV, row_q = (uint32_t)h * head, row_k = (uint32_t)hk * head,
+                   row_v = (uint32_t)hk * head_v, row_o = (uint32_t)h * head_v, q_len = (uint32_t)sq,
+                   k_len = (uint32_t)sk, each = group ? 0 : 1;
+    const uint32_t rest[] = { q_len,
+                              row_q,
+                              (uint32_t)tile * row_q,
+                              head,
+                              each * q_len * row_q,
+                              (uint32_t)(h / hk),
+                              row_k,
+                              head,
+                              each * k_len * row_k,
+                              5,
+                              1,
+                              k_len,
+                              (uint32_t)d,
+                              DV,
+                              (uint32_t)h,
+                              row_v,
+                              head_v,
+                              each * k_len * row_v,
+                              row_o,
+                              head_v,
+                              each * q_len * row_o };
+    for (int i = 0; i < COUNT_OF(rest); i++)
         put_u32(&x, rest[i]);
-    put_pointer(&x, NULL);
-    put_pointer(&x, NULL);
-    put_u32(&x, lens);
-    put_pointer(&x, NULL);
-    put_pointer(&x, NULL);
-    int tiles = (sq + 255) / 256;
-    launch(attentions[_i].file, "hazard", &x, (unsigned)(causal ? (tiles + 1) / 2 : tiles), (unsigned)h, 1, 512);
-    float *fq = values(q, nq), *fk = values(k, nk), *fv = values(v, nk), *got_lse = download(lse, 4 * (size_t)(h * sq));
-    uint16_t *got = download(o, 2 * nq);
+    void *q_begins = group ? upload(q_at, sizeof(q_at)) : NULL, *k_begins = group ? upload(k_at, sizeof(k_at)) : NULL;
+    put_pointer(&x, q_begins);
+    put_pointer(&x, k_begins);
+    put_u32(&x, 4 * q_len);
+    put_pointer(&x, q_begins);
+    put_pointer(&x, k_begins);
+    unsigned tiles = (unsigned)((sq + tile - 1) / tile), heads = (unsigned)h;
+    if (causal)
+        tiles = (tiles + 1) / 2;
+    char file[96];
+    snprintf(file, sizeof(file), "fmha_v3_fwd/%s", attentions[_i].file);
+    if (attentions[_i].lockstep)
+        setenv("RFG_EMU_TURN", "1", 1);
+    launch(file, attentions[_i].known, &x, group ? heads : tiles, group ? 2 : heads, group ? tiles : 1,
+           d == 192 ? 256 : 512);
+    float *fq = values(q, nq), *fk = values(k, nk), *fv = values(v, nv), *got_lse = download(lse, 4 * (size_t)(h * sq));
+    uint16_t *got = download(o, 2 * no);
     for (int i = 0; i < sq; i++)
         for (int j = 0; j < h; j++) {
-            double want[D];
-            int g = j / (h / hk), n = causal ? i + 1 + sk - sq : sk;
-            double l = attend(fq + (i * h + j) * D, fk + g * D, fv + g * D, n, D, D, (size_t)hk * D, (size_t)hk * D,
-                              (double)scale, want);
+            double want[DV];
+            int g = j / (h / hk), s = i >= q_at[1], from = k_at[s], len = k_at[s + 1] - from;
+            int keys = causal ? i + 1 - q_at[s] + len - (q_at[s + 1] - q_at[s]) : len;
+            double l = attend(fq + (i * h + j) * d, fk + (from * hk + g) * d, fv + (from * hk + g) * DV, keys, d, DV,
+                              (size_t)(hk * d), (size_t)hk * DV, (double)scale, want);
             ck_assert_msg(fabs((double)got_lse[j * sq + i] - l) <= 1e-3, "lse of row %d, head %d: got %g, expected %g",
                           i, j, (double)got_lse[j * sq + i], l);
-            for (int e = 0; e < D; e++) {
+            for (int e = 0; e < DV; e++) {
                 /* probabilities and the result are rounded to bf16, by rtz's rule down */
-                double was = (double)bf16_value(got[(i * h + j) * D + e]);
+                double was = (double)bf16_value(got[(i * h + j) * DV + e]);
                 ck_assert_msg(fabs(was - want[e]) <= 0x1p-7 * fabs(want[e]) + 4e-3,
                               "O[%d][%d][%d]: got %g, expected %g", i, j, e, was, want[e]);
             }
         }
-    printf("%s, %d x %d, %d heads of %d: right\n", attentions[_i].file, sq, sk, h, hk);
+    printf("%s, %d x %d, %d heads of %d: right\n", file, sq, sk, h, hk);
 }
 END_TEST
 
@@ -463,45 +463,32 @@ static const struct {
     { "pa/pa_bf16_pertokenInt8_gqa16_2tg_4w.co", "missing-wait hazard", 16, KV_INT8 },
 };
 
-static float e4m3fnuz(unsigned x)
-{
-    int e = (int)(x >> 3 & 15), m = (int)(x & 7);
-    float v = e ? ldexpf((float)(8 + m), e - 11) : ldexpf((float)m, -10);
-    return x & 128 ? -v : v;
-}
 static float cache_value(const void *cache, size_t i, enum kv_type type)
 {
     if (type == KV_BF16)
         return bf16_value(((const uint16_t *)cache)[i]);
-    return type == KV_FP8 ? e4m3fnuz(((const uint8_t *)cache)[i]) : (float)((const int8_t *)cache)[i];
+    return type == KV_FP8 ? e4m3(((const uint8_t *)cache)[i]) : (float)((const int8_t *)cache)[i];
 }
 /* A cache with elements up to about 1 when its scales are applied. */
 static void *random_cache(size_t n, enum kv_type type, float size)
 {
     if (type == KV_BF16)
         return random_bf16(n, size);
-    uint8_t *p = malloc(n);
-    ck_assert_ptr_nonnull(p);
-    for (size_t i = 0; i < n; i++) { /* fp8: below 16, and not the NaN 0x80 */
-        uint8_t x = (uint8_t)(random_bits() >> 8);
-        p[i] = type == KV_FP8 && (x & 0x78) > 0x58 ? x & 0xdf : x;
-        p[i] = p[i] == 0x80 ? 0 : p[i];
-    }
-    return p;
+    return random_bytes(n, type == KV_FP8);
 }
 
 START_TEST(paged_attention)
 {
     enum { D = 128, PAGE = 16, SEQS = 2, KV_HEADS = 2, PAGES = 40, MOST = 20 };
-    enum kv_type type = paged[_i].type;
+    int problem = open_for(_i, COUNT_OF(paged));
+    enum kv_type type = paged[problem].type;
     /* K is [page][head][D / x][token][x], V [page][head][token / x][D][x], x elements of 16 bytes */
-    int gqa = paged[_i].gqa, heads = gqa * KV_HEADS, bytes = type == KV_BF16 ? 2 : 1, x = 16 / bytes;
+    int gqa = paged[problem].gqa, heads = gqa * KV_HEADS, bytes = type == KV_BF16 ? 2 : 1, x = 16 / bytes;
     static const int lens[SEQS] = { 300, 77 };
     size_t nq = (size_t)(SEQS * heads * D), nk = (size_t)(PAGES * KV_HEADS * PAGE * D), ns = PAGES * KV_HEADS * PAGE;
-    open_device();
     uint16_t *q = random_bf16(nq, 2), *o = zeroes(2 * nq);
     void *k = random_cache(nk, type, 2), *v = random_cache(nk, type, 1);
-    float *scale_k = malloc(4 * ns), *scale_v = malloc(4 * ns), unit = type == KV_FP8 ? 16 : 128;
+    float *scale_k = malloc(4 * ns), *scale_v = malloc(4 * ns), unit = type == KV_INT8 ? 128 : 16 * e4m3(0x38) * 2;
     for (size_t i = 0; i < ns; i++) {
         scale_k[i] = type == KV_BF16 ? 1 : (1.5f + uniform()) / unit;
         scale_v[i] = type == KV_BF16 ? 1 : (1.5f + uniform()) / unit;
@@ -525,7 +512,7 @@ START_TEST(paged_attention)
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
         put_u32(&a, rest[i]);
     put_pointer(&a, NULL);
-    launch(paged[_i].file, paged[_i].known, &a, KV_HEADS, SEQS, 1, 256);
+    launch(paged[problem].file, paged[problem].known, &a, KV_HEADS, SEQS, 1, 256);
     uint16_t *got = download(o, 2 * nq);
     float *fq = values(q, nq), *rows = malloc(2 * sizeof(*rows) * MOST * PAGE * D);
     double worst = 0;
@@ -553,7 +540,7 @@ START_TEST(paged_attention)
                 }
             }
         }
-    printf("%s, %d sequences, %d heads: right, error at most %.2g\n", paged[_i].file, SEQS, heads, worst);
+    printf("%s, %d sequences, %d heads: right, error at most %.2g\n", paged[problem].file, SEQS, heads, worst);
 }
 END_TEST
 
@@ -566,7 +553,7 @@ START_TEST(mla)
 {
     enum { H = 16, D = 576, DV = 512, SEQS = 2, SPLITS = 3, TOKENS = 400 };
     static const int lens[SEQS] = { 300, 65 };
-    open_device();
+    open_for(_i, 1);
     uint16_t *q = random_bf16(SEQS * H * D, 1), *kv = random_bf16(TOKENS * D, 1);
     float *out = zeroes(4 * SEQS * SPLITS * H * DV), *lse = zeroes(4 * SEQS * SPLITS * H);
     int32_t page[TOKENS], begin[SEQS + 1] = { 0, 300, 365 }, last[SEQS] = { 1, 1 }, queries[SEQS + 1] = { 0, 1, 2 },
@@ -591,7 +578,7 @@ START_TEST(mla)
     put_pointer(&x, NULL);
     put_pointer(&x, NULL);
     put_u32(&x, SPLITS);
-    launch("mla/mla_dec_stage1_bf16_a16w16_subQ16_mqa16.co", "lds-race global-race", &x, 1, SEQS, SPLITS, 256);
+    launch("mla/mla_dec_stage1_bf16_a16w16_subQ16_mqa16.co", "lds-race", &x, 1, SEQS, SPLITS, 256);
     float *got = download(out, 4 * SEQS * SPLITS * H * DV), *got_lse = download(lse, 4 * SEQS * SPLITS * H);
     float *fq = values(q, SEQS * H * D), *rows = malloc(sizeof(*rows) * TOKENS * D);
     for (int s = 0; s < SEQS; s++) {
@@ -622,20 +609,20 @@ END_TEST
 
 int main(void)
 {
-    dir = getenv("RFG_AITER_DIR");
-    if (!dir || !*dir) {
-        printf("skipped: RFG_AITER_DIR names no directory of amd-aiter's gfx942 code objects\n");
+    const int both = architectures();
+    if (!both)
         return 77;
-    }
     Suite *s = suite_create("emu_aiter");
     TCase *c = tcase_create("aiter");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, gemm, 0, (int)(sizeof(gemms) / sizeof(gemms[0])));
+    if (both == 2)
+        tcase_add_loop_test(c, f4gemm, 0, COUNT_OF(f4gemms));
+    tcase_add_loop_test(c, gemm, 0, both * COUNT_OF(gemms));
     tcase_add_test(c, layer_norm);
     tcase_add_loop_test(c, topk, 0, (int)(sizeof(topks) / sizeof(topks[0])));
-    tcase_add_loop_test(c, attention, 0, (int)(sizeof(attentions) / sizeof(attentions[0])));
-    tcase_add_loop_test(c, paged_attention, 0, (int)(sizeof(paged) / sizeof(paged[0])));
-    tcase_add_test(c, mla);
+    tcase_add_loop_test(c, attention, 0, both == 2 ? COUNT_OF(attentions) : 5);
+    tcase_add_loop_test(c, paged_attention, 0, both * COUNT_OF(paged));
+    tcase_add_loop_test(c, mla, 0, both);
     suite_add_tcase(s, c);
     return run_suite(s);
 }

@@ -104,6 +104,54 @@ START_TEST(offsets)
 }
 END_TEST
 
+/* A word in two words of scratch, which are not adjacent: LLVM makes such code from gfx942 on. */
+START_TEST(scratch)
+{
+    static const char source[] =
+        "#ifndef __global__\n#define __global__ __attribute__((global))\n#endif\n"
+        "#ifdef __gfx1100__\n#define WORD \"b32\"\n#define WAIT \"s_waitcnt_vscnt null, 0\"\n"
+        "#else\n#define WORD \"dword\"\n#define WAIT \"s_waitcnt vmcnt(0)\"\n#endif\n"
+        "extern \"C\" __global__ void odd(unsigned *y)\n"
+        "{\n"
+        "    volatile unsigned char b[32];\n"
+        "    unsigned t = __builtin_amdgcn_workitem_id_x(), x, z, word = t * 0x01010101u;\n"
+        "    for (unsigned j = 0; j < 32; j++) b[j] = (unsigned char)(t + j * 9);\n"
+        "    unsigned at = (unsigned)(__UINTPTR_TYPE__)(__attribute__((address_space(5))) char *)b;\n"
+        "    asm volatile(WAIT \"\\nscratch_store_\" WORD \" %0, %1, off\\n\" WAIT : : \"v\"(at + t % 8 + 17), "
+        "\"v\"(word) : \"memory\");\n"
+        "    asm volatile(\"scratch_load_\" WORD \" %0, %1, off\\ns_waitcnt vmcnt(0)\" : \"=v\"(x) : \"v\"(at + t % 4 "
+        "+ 1) "
+        ": \"memory\");\n"
+        "    asm volatile(\"scratch_load_\" WORD \" %0, %1, off\\ns_waitcnt vmcnt(0)\" : \"=v\"(z) : \"v\"(at + t % 8 "
+        "+ 16) "
+        ": \"memory\");\n"
+        "    y[t] = x ^ z;\n"
+        "}\n";
+    uint32_t back[64];
+    void *y, *params[] = { &y };
+    hipFunction_t f;
+    if (!strcmp(archs[_i], "gfx90a")) /* has no such instructions */
+        return;
+    emu_open_device(archs[_i]);
+    hipModule_t module = emu_build(archs[_i], "odd", source, NULL);
+    ck_assert_int_eq(hip->hipModuleGetFunction(&f, module, "odd"), hipSuccess);
+    ck_assert_int_eq(hip->hipMalloc(&y, sizeof(back)), hipSuccess);
+    ck_assert_int_eq(hip->hipModuleLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL), hipSuccess);
+    ck_assert_int_eq(hip->hipMemcpyDtoH(back, y, sizeof(back)), hipSuccess);
+    for (uint32_t i = 0; i < 64; i++) {
+        uint8_t b[32];
+        uint32_t word = i * 0x01010101u, x[2];
+        for (uint32_t j = 0; j < 32; j++)
+            b[j] = (uint8_t)(i + j * 9);
+        memcpy(b + i % 8 + 17, &word, 4);
+        memcpy(&x[0], b + i % 4 + 1, 4);
+        memcpy(&x[1], b + i % 8 + 16, 4);
+        ck_assert_uint_eq(back[i], x[0] ^ x[1]);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 int main(void)
 {
     if (!emu_is_there())
@@ -112,6 +160,7 @@ int main(void)
     TCase *tc = tcase_create("emu_align");
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, scratch, 0, (int)(sizeof(archs) / sizeof(archs[0])));
     tcase_add_loop_test(tc, offsets, 0, (int)(sizeof(archs) / sizeof(archs[0])));
     return run_suite(s);
 }

@@ -319,6 +319,20 @@ START_TEST(seeds)
 }
 END_TEST
 
+START_TEST(turns)
+{
+    static const emu_exec_fn fns[] = { i_order, i_order, i_end, NULL };
+    static const uint32_t whole[8] = { 0, 0, 1, 1, 2, 2, 3, 3 }, each[8] = { 0, 1, 2, 3, 0, 1, 2, 3 };
+    setenv("RFG_EMU_THREADS", "1", 1);
+    if (_i)
+        setenv("RFG_EMU_TURN", "1", 1);
+    set_up("gfx90a", 1, 256, fns);
+    ck_assert_int_eq(emu_launch_run(&m.l), EMU_DONE);
+    ck_assert_int_eq(n_order, 8);
+    ck_assert_mem_eq(order, _i ? each : whole, sizeof(each));
+}
+END_TEST
+
 /* ---- the gate
  * -------------------------------------------------------------------------------------------------------------- */
 
@@ -465,10 +479,12 @@ START_TEST(bad_settings_are_told_and_ignored)
     setenv("RFG_EMU_THREADS", "many", 1);
     setenv("RFG_EMU_SCHEDULE", "-1", 1);
     setenv("RFG_EMU_MAX_SPIN", "0", 1);
+    setenv("RFG_EMU_TURN", "0", 1);
     emu_settings_read(&s);
     ck_assert_int_ge(s.threads, 1);
     ck_assert(!s.shuffle);
     ck_assert_uint_gt(s.max_spin, 1000000);
+    ck_assert_uint_gt(s.turn, 1000);
 }
 END_TEST
 
@@ -483,6 +499,7 @@ int main(void)
     suite_add_tcase(s, tc);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, every_wave_of_every_group_runs, 0, 3);
+    tcase_add_loop_test(tc, turns, 0, 2);
     tcase_add_loop_test(tc, groups_may_wait_for_each_other, 0, 8);
     tcase_add_loop_test(tc, deadlock_is_reported, 0, 8);
     tcase_add_loop_test(tc, barriers, 0, 5);

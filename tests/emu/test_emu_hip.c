@@ -551,8 +551,8 @@ START_TEST(faults_and_deadlocks)
     ck_assert_int_eq(emu_reports("global-out-of-bounds"), 1);
     emu_reports_last(text, sizeof(text));
     ck_assert_msg(strstr(text, "0 bytes past the end of allocation") && strstr(text, "(3996 bytes") &&
-                      strstr(text, "kernel vadd, 'global_load_") && strstr(text, "vadd+0x") &&
-                      strstr(text, "workgroup (7,0,0)"),
+                      strstr(text, ", argument 0)") && strstr(text, "kernel vadd, 'global_load_") &&
+                      strstr(text, "vadd+0x") && strstr(text, "workgroup (7,0,0)"),
                   "%s", text);
     n = 999;
     OK(hip->hipModuleLaunchKernel(kernel("vadd"), 8, 1, 1, 128, 1, 1, 0, stream, params, NULL)); /* still usable */

@@ -17,6 +17,7 @@ int main(int argc, char **argv)
     suite_add_tcase(s, emu_case_memory());
     suite_add_tcase(s, emu_case_decode());
     suite_add_tcase(s, emu_case_gfx950());
+    suite_add_tcase(s, emu_case_words());
     suite_add_tcase(s, emu_case_covered()); /* the last */
     return run_suite(s);
 }

@@ -6,6 +6,7 @@
 /* Of small integers: exact. D = A B + C, 16x16x16 a wave of 64 (32), into `out` by rows. */
 #ifdef __AMDGCN__
 typedef _Float16 half4 __attribute__((ext_vector_type(4)));
+typedef _Float16 half8 __attribute__((ext_vector_type(8)));
 typedef _Float16 half16 __attribute__((ext_vector_type(16)));
 typedef float float4_ __attribute__((ext_vector_type(4)));
 typedef float float8_ __attribute__((ext_vector_type(8)));
@@ -20,7 +21,30 @@ KERNEL(matrix_16)
 {
     if (TID >= 64 || GROUP > 0)
         return;
-#if __gfx1100__
+#if __gfx1030__
+    for (int k = TID; k < 256; k += 64) {
+        float d = 0;
+        for (int s = 0; s < 16 * ((n & 3) + 1); s++)
+            d += small_of(in[64 * (k / 16) + s]) * small_of(in[64 * (k & 15) + s] >> 8);
+        out[k] = (unsigned)(int)d;
+    }
+#elif __gfx1201__
+    if (TID >= 32)
+        return;
+    half8 a, b;
+    float8_ d = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    for (int s = 0; s < (n & 3) + 1; s++) {
+        for (int k = 0; k < 8; k++) {
+            a[k] = (_Float16)small_of(in[s * 16 + 64 * (TID & 15) + TID / 16 * 8 + k]);
+            b[k] = (_Float16)small_of(in[s * 16 + 64 * (TID & 15) + TID / 16 * 8 + k] >> 8);
+        }
+        d = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, d);
+        if (d[0] > 1000)
+            break;
+    }
+    for (int k = 0; k < 8; k++)
+        out[16 * (k + TID / 16 * 8) + (TID & 15)] = (unsigned)(int)d[k];
+#elif __gfx1100__
     if (TID >= 32)
         return;
     half16 a, b;
@@ -76,7 +100,7 @@ KERNEL(matrix_32)
     int lane = TID & 63;
     if (TID >= 64 || GROUP > 0)
         return;
-#if __gfx1100__
+#if !MFMA
     for (int k = lane; k < 1024; k += 64) {
         float d = 0;
         for (int i = 0; i < 8; i++)
@@ -125,7 +149,7 @@ KERNEL(fp8_pairs)
     float f[4];
     for (int k = 0; k < 4; k++)
         f[k] = small_of(x >> 8 * k);
-#if __gfx942__
+#if __gfx942__ || __gfx950__ || __gfx1201__
     int packed = __builtin_amdgcn_cvt_pk_fp8_f32(f[0], f[1], 0, false);
     int other;
     if (x & 1) {

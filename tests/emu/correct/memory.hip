@@ -284,7 +284,7 @@ KERNEL(lane_to_lane)
     int row = shifted;
     if (v & 1)
         row += __builtin_amdgcn_mov_dpp(v, 0xb1, 0xf, 0xf, true); /* of lanes that are off: 0 */
-#if __gfx1100__
+#if RDNA
     other ^= __builtin_amdgcn_permlanex16(v, v, 0x76543210, 0xfedcba98, true, false) ^
              __builtin_amdgcn_ds_bpermute(4 * ((TID & 31) ^ 16), v);
 #endif
