@@ -6,6 +6,7 @@
 #define RFG_OPS_ORACLE_H
 
 #include "op_case.h"
+#include "rfg/act.h"
 
 /* Scalar conversions of the host, independent of what kernels use and of ops/format.c: to nearest, ties to even. The
  * 16-bit formats overflow to infinity, narrower ones and i32 saturate; a NaN becomes a NaN, 0 in i4, i8 and i32, and
@@ -26,6 +27,10 @@ void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struc
  * `scratch` bytes of its own. RFG_ERROR_OUT_OF_MEMORY if no thread could get them. */
 rfg_status rfg_share_out(int64_t n, bool shared, size_t scratch, void (*run)(void *job, int64_t i, void *scratch),
                          void *job);
+
+/* act(v) by rfg/act.h's formulas, but for swigluoai; in *steep by how many fp32 epsilons a relative error of one in the
+ * argument of its exponential shows. */
+double rfg_oracle_activate(rfg_act act, double v, double *steep);
 
 /* Element i of row r of a tensor whose rows are as in rfg_operand: [R,C] or [T,H,C]. */
 double rfg_element(const rfg_tensor *t, int64_t row, int64_t i);

@@ -2,36 +2,44 @@
 #ifndef RFG_GEMM_H
 #define RFG_GEMM_H
 
-#include "rfg/core.h"
+#include "rfg/act.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct rfg_gemm_params {
-    size_t size;               /* sizeof(rfg_gemm_params): see rfg/core.h */
-    const rfg_tensor *bias;    /* or NULL: none */
-    const rfg_tensor *w_scale; /* of formats of w that have scales; NULL with those of this version */
+    size_t size;                /* sizeof(rfg_gemm_params): see rfg/core.h */
+    const rfg_tensor *bias;     /* or NULL: none */
+    const rfg_tensor *w_scale;  /* of formats of w that have scales; NULL with those of this version */
+    const rfg_tensor *residual; /* added to the product, or NULL: none */
+    int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
+    rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu or relu2 */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_gemm_params), NULL, NULL                                                                            \
+        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU                                                     \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
- * gemm_a16w16). The sum over k and the bias are accumulated in fp32 and rounded once, to nearest even, to Y's dtype.
+ * gemm_a16w16). The sum over k, the bias and the residual are accumulated in fp32 and rounded once, to nearest even, to
+ * Y's dtype.
  *
  *   x     [M,K]  bf16, fp16 or fp32; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack()
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
- *   params  or NULL: no bias
+ *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype, or fp32, unit stride
  *   w_scale      of params: must be NULL: the dtypes that w has in this version have no scales
+ *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
+ *   gated        of params: w is what rfg_pack_gate_up() makes interleaved (row 2j gate's, row 2j+1 up's; a bias has
+ *                the same order), y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns 2j and 2j+1 of the
+ *                product with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual.
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
  * M, N, K and strides <= 2^31 - 1.
- * Aliasing: y may not overlap x, w or bias (refused); x, w and bias may overlap each other.
+ * Aliasing: y may not overlap x, w or bias (refused), nor the residual but as a whole; the others may overlap.
  * NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
  * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
  * reproducible for the same problem, variant and device.
@@ -41,11 +49,12 @@ typedef struct rfg_gemm_params {
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
+ * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2): gated.
  * bias=1: there is one; btype=f32: it is fp32, x is not; packed=1: w is prepacked. w_scale=, w_group=: of formats of
- * w with scales, of which there are none yet. Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=: row
- * strides in elements, where rows don't follow one another; align=, align_y=: where pointers and row strides of x and w
- * (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. All operators: overlap=1 in a
- * context with launch_overlap. */
+ * w with scales, of which there are none yet. Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr=
+ * (residual): row strides in elements, where rows don't follow one another; inplace=1: y is the residual; align=,
+ * align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16
+ * bytes: of 8, 4, 2. All operators: overlap=1 in a context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 

@@ -5,6 +5,7 @@
  * STREAM (1: results are not worth caching; 2: nor is x). And of each kernel, UNIFORM: a wave's lanes work on one row.
  */
 #include "rfg_device.h"
+#include "rfg_act.h"
 #include "act/act_args.h"
 
 #define VEC  RFG_DTYPE_VEC(IN_DTYPE)
@@ -16,51 +17,6 @@
 /* Is element i of a chunk there? Of whole chunks all are: one mask and not eight. */
 #define THERE(i, left) (WIDTH == 16 ? (left) > 0 : (i) < (left))
 
-#define ACT_SILU      0
-#define ACT_GELU      1
-#define ACT_GELU_TANH 2
-#define ACT_RELU      3
-#define ACT_RELU2     4
-#define ACT_SWIGLUOAI 5
-
-/* All by twos: see rfg_pair(). */
-RFG_DEVICE rfg_f32x2 both(float f)
-{
-    return rfg_pair(f, f);
-}
-
-RFG_DEVICE rfg_f32x2 sigmoid_exp2(rfg_f32x2 minus_log2e_v)
-{
-    rfg_f32x2 f = rfg_add2(rfg_pair(rfg_exp2(minus_log2e_v.x), rfg_exp2(minus_log2e_v.y)), both(1.0f));
-    return rfg_pair(rfg_rcp(f.x), rfg_rcp(f.y));
-}
-
-RFG_DEVICE float magnitude(float f)
-{
-    return rfg_as_float(rfg_as_u32(f) & 0x7fffffffu);
-}
-
-/* v Phi(v). erfc(z) = t exp(-z^2 + P(t)), t = 1 / (1 + z / 2): P is a Chebyshev fit of ours to log(erfc(z) / t) + z^2
- * on z in [0, 14], good to 9e-8 of erfc(z) everywhere, so that nothing cancels for negative v. */
-RFG_DEVICE rfg_f32x2 gelu(rfg_f32x2 v)
-{
-    rfg_f32x2 z = rfg_mul2(rfg_pair(magnitude(v.x), magnitude(v.y)), both(0.70710678f));
-    rfg_f32x2 t = rfg_fma2(z, both(0.5f), both(1.0f)), p = both(0.17100675404071808f);
-    t = rfg_pair(rfg_rcp(t.x), rfg_rcp(t.y));
-    p = rfg_fma2(p, t, both(-0.8196915984153748f));
-    p = rfg_fma2(p, t, both(1.4752486944198608f));
-    p = rfg_fma2(p, t, both(-1.107899785041809f));
-    p = rfg_fma2(p, t, both(0.2488659769296646f));
-    p = rfg_fma2(p, t, both(-0.16692271828651428f));
-    p = rfg_fma2(p, t, both(0.0893019437789917f));
-    p = rfg_fma2(p, t, both(0.3757663071155548f));
-    p = rfg_fma2(p, t, both(0.9998276829719543f));
-    p = rfg_fma2(p, t, both(-1.265503168106079f));
-    p = rfg_mul2(both(1.4426950408889634f), rfg_fma2(rfg_pair(-z.x, -z.y), z, p));
-    p = rfg_mul2(rfg_mul2(both(0.5f), t), rfg_pair(rfg_exp2(p.x), rfg_exp2(p.y))); /* erfc(z) / 2 */
-    return rfg_mul2(v, rfg_pair(v.x < 0.0f ? p.x : 1.0f - p.x, v.y < 0.0f ? p.y : 1.0f - p.y));
-}
-
 RFG_DEVICE float clamp(float f, float limit)
 {
     return f > limit ? limit : f < -limit ? -limit : f;
@@ -69,21 +25,11 @@ RFG_DEVICE float clamp(float f, float limit)
 /* What is multiplied with the second half; of swigluoai, all. */
 RFG_DEVICE rfg_f32x2 activate(rfg_f32x2 a, rfg_f32x2 b, struct act_args args)
 {
-    if (ACT == ACT_SILU)
-        return rfg_mul2(a, sigmoid_exp2(rfg_mul2(both(-1.4426950408889634f), a)));
-    if (ACT == ACT_GELU)
-        return gelu(a);
-    if (ACT == ACT_GELU_TANH) /* (1 + tanh(u)) / 2 = sigmoid(2u) */
-        return rfg_mul2(a, sigmoid_exp2(rfg_mul2(a, rfg_fma2(rfg_mul2(a, a), both(-0.10294324f), both(-2.3022082f)))));
-    if (ACT == ACT_RELU)
-        return rfg_pair(a.x < 0.0f ? 0.0f : a.x, a.y < 0.0f ? 0.0f : a.y);
-    if (ACT == ACT_RELU2)
-        return rfg_pair(a.x < 0.0f ? 0.0f : a.x * a.x, a.y < 0.0f ? 0.0f : a.y * a.y);
-    if (ACT != ACT_SWIGLUOAI)
-        return a;
+    if (ACT != RFG_ACT_SWIGLUOAI)
+        return rfg_activate(a, ACT);
     rfg_f32x2 gate = rfg_pair(a.x > args.limit ? args.limit : a.x, a.y > args.limit ? args.limit : a.y);
-    rfg_f32x2 up = rfg_add2(rfg_pair(clamp(b.x, args.limit), clamp(b.y, args.limit)), both(1.0f));
-    return rfg_mul2(rfg_mul2(gate, sigmoid_exp2(rfg_mul2(both(-1.4426950408889634f * args.alpha), gate))), up);
+    rfg_f32x2 up = rfg_add2(rfg_pair(clamp(b.x, args.limit), clamp(b.y, args.limit)), rfg_both(1.0f));
+    return rfg_mul2(rfg_mul2(gate, rfg_sigmoid_exp2(rfg_mul2(rfg_both(-1.4426950408889634f * args.alpha), gate))), up);
 }
 
 /* Element 0 of a row; of one that all lanes of the wave share if UNIFORM. */
@@ -113,7 +59,7 @@ RFG_DEVICE struct raw load(struct act_args args, rfg_u32 row, int chunk, int n)
     return raw;
 }
 
-#define WHOLE (ACT == ACT_SWIGLUOAI || !MUL) /* activate() leaves nothing to do */
+#define WHOLE (ACT == RFG_ACT_SWIGLUOAI || !MUL) /* activate() leaves nothing to do */
 
 RFG_DEVICE void compute(float *f, struct raw raw, struct act_args args)
 {

@@ -7,8 +7,7 @@
 #include "ops/quant.h"
 #include "act.h"
 
-/* act(v), and in *steep by how many fp32 epsilons a relative error of one in the argument of its exponential shows. */
-static double activate(rfg_act act, double v, double *steep)
+double rfg_oracle_activate(rfg_act act, double v, double *steep)
 {
     double u;
     *steep = 0;
@@ -46,7 +45,7 @@ static double value(const struct rfg_problem *prob, const rfg_tensor *x, int64_t
         v = a / (1 + exp(-alpha * a));
         steep = fabs(alpha * a);
     } else {
-        v = activate(act, a, &steep);
+        v = rfg_oracle_activate(act, a, &steep);
     }
     double y = mul ? v * b : v;
     *allow = isfinite(y) ? fabs(y) * 0x1p-24 * (16 + 4 * fmin(steep, 1e4)) + 0x1p-116 * fmax(1, fabs(b)) : 0;

@@ -81,6 +81,9 @@ RFG_DEVICE void rfg_frag_load(rfg_frag_ab *f, const rfg_u32x4 *tile, int chunks,
 #endif
 }
 
+/* Neighbouring rows of C are in lanes whose numbers differ by this; 0: in one lane, by twos. */
+#define RFG_FRAG_C_ACROSS (RFG_WMMA11 ? 16 : 0)
+
 RFG_DEVICE int rfg_frag_c_row(int i)
 {
     int lane = rfg_lane();

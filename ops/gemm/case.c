@@ -26,7 +26,8 @@ static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dty
 static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
-    spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDY]);
+    spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], gemm_y_cols(prob), v[GEMM_LDY]);
+    spec[0].same_as = v[GEMM_INPLACE] ? 1 + 5 : 0;
     spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
     spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
     if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
@@ -41,7 +42,10 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[4] = rfg_rows_spec("w_scale", (rfg_dtype)v[GEMM_W_SCALE], v[GEMM_N], groups, 1, 0, -1);
     spec[4].few_special = true;
     spec[4].absent = !v[GEMM_W_SCALE];
-    return 5;
+    spec[5] = spec_2d("residual", false, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDR]);
+    spec[5].absent = !v[GEMM_RESIDUAL];
+    spec[5].align_key = GEMM_ALIGN_Y;
+    return 6;
 }
 
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
@@ -51,7 +55,10 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
         w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
     rfg_gemm_params p = { .size = sizeof(p),
                           .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
-                          .w_scale = prob->v[GEMM_W_SCALE] ? &t[4] : NULL };
+                          .w_scale = prob->v[GEMM_W_SCALE] ? &t[4] : NULL,
+                          .residual = prob->v[GEMM_RESIDUAL] ? &t[5] : NULL,
+                          .gated = prob->v[GEMM_GATED] != 0,
+                          .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU };
     return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 
@@ -64,6 +71,8 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->w = t[2].data;
     a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
     a->w_scale = prob->v[GEMM_W_SCALE] ? t[4].data : NULL;
+    a->residual = prob->v[GEMM_RESIDUAL] ? t[5].data : NULL;
+    a->ldr = prob->v[GEMM_RESIDUAL] ? t[5].strides[0] : 0;
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
     a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];

@@ -13,14 +13,19 @@
 #define MAX_SIZE RFG_MAX_SIZE
 
 static const char *const btype_names[] = { "x" }, *const w_scale_names[] = { "none" };
+static const char *const act_names[] = { "none", "silu", "gelu", "gelu_tanh", "relu", "relu2" }; /* as rfg_act + 1 */
+#define GATED_LAST (RFG_ACT_RELU2 + 1)
 
 static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "rows of x and y" },
-    [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "columns of y, rows of w" },
+    [GEMM_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "rows of w; columns of y, twice those with an act" },
     [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "columns of x and w" },
     [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: there is a bias" },
     [GEMM_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, btype_names,
                      "dtype of the bias: x's, or f32 with a 16-bit x", 1u << RFG_F32 },
+    [GEMM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a residual, of y's dtype, is added" },
+    [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, GATED_LAST, act_names,
+                     "rows of w are gate's and up's in turn, y is act(gate) up" },
     [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, w_scale_names,
                        "dtype of w's scales, of a w that has any", 1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 },
     [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL, "columns of w that share a scale" },
@@ -31,6 +36,9 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                    "elements from a row of w to the next; 0: they follow one another" },
     [GEMM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of y to the next; 0: they follow one another" },
+    [GEMM_LDR] = { "ldr", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                   "elements from a row of the residual to the next; 0: they follow one another" },
+    [GEMM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: y is the residual" },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                      "bytes, up to 16, of which pointers and row strides of x and w are multiples" },
     [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
@@ -44,6 +52,7 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "y", true, RFG_FORMAT_LISTED, 2, 0 },
     { "bias", false, RFG_FORMAT_KEYED, GEMM_BTYPE, 1 },
     { "w_scale", false, RFG_FORMAT_KEYED, GEMM_W_SCALE, 0 },
+    { "residual", false, RFG_FORMAT_AS, 2, 0 },
 };
 
 /* Ends with one of no format. */
@@ -87,6 +96,13 @@ bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
     return gemm_w_format(prob) ? is_float(prob, 2, why) : gemm_is_plain(prob, why);
 }
 
+bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (prob->v[GEMM_RESIDUAL])
+        return rfg_refuse(why, "residual=1: it adds none");
+    return !prob->v[GEMM_GATED] || rfg_refuse(why, "act=%s: it has none", act_names[prob->v[GEMM_GATED]]);
+}
+
 /* The scales and columns that W's format asks for. */
 static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
@@ -123,8 +139,19 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "ldw=%" PRId64 ": must be 0 with packed=1", v[GEMM_LDW]);
     if (v[GEMM_PREPACKED] && !prepack_valid(v[GEMM_N], v[GEMM_K], prob->dtype[1], why))
         return false;
-    if (v[GEMM_LDY] && v[GEMM_LDY] < v[GEMM_N])
-        return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[GEMM_LDY], v[GEMM_N]);
+    if (v[GEMM_GATED] && v[GEMM_N] % 2)
+        return rfg_refuse(why, "N=%" PRId64 ": must be even with act=%s", v[GEMM_N], act_names[v[GEMM_GATED]]);
+    if (v[GEMM_GATED] && v[GEMM_RESIDUAL])
+        return rfg_refuse(why, "act=%s: has no residual", act_names[v[GEMM_GATED]]);
+    int64_t cols = gemm_y_cols(prob);
+    if ((v[GEMM_LDY] && v[GEMM_LDY] < cols) || (v[GEMM_LDR] && v[GEMM_LDR] < cols))
+        return rfg_refuse(why, "ldy=%" PRId64 ", ldr=%" PRId64 ": must be at least y's columns, %" PRId64, v[GEMM_LDY],
+                          v[GEMM_LDR], cols);
+    if ((v[GEMM_LDR] || v[GEMM_INPLACE]) && !v[GEMM_RESIDUAL])
+        return rfg_refuse(why, "ldr=%" PRId64 ", inplace=%" PRId64 ": there is no residual", v[GEMM_LDR],
+                          v[GEMM_INPLACE]);
+    if (v[GEMM_INPLACE] && v[GEMM_LDR] != v[GEMM_LDY])
+        return rfg_refuse(why, "inplace=1: needs ldr=ldy");
     for (int i = GEMM_ALIGN; i <= GEMM_ALIGN_Y; i++)
         if (v[i] & (v[i] - 1))
             return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", gemm_keys[i].name, v[i]);
@@ -137,7 +164,7 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
     const int64_t *v = prob->v;
     double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
     *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)gemm_w_row_bytes(prob) +
-             m * (double)rfg_format_bytes(d[2], v[GEMM_N]) +
+             m * (double)rfg_format_bytes(d[2], gemm_y_cols(prob)) * (v[GEMM_RESIDUAL] ? 2 : 1) +
              (v[GEMM_BIAS] ? (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0);
     *flops = 2 * m * n * k;
 }
@@ -145,7 +172,7 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
-RFG_PARAMS_END(rfg_gemm_params, w_scale);
+RFG_PARAMS_END(rfg_gemm_params, act);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
@@ -175,32 +202,40 @@ static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w,
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_gemm_params *params, rfg_stream stream)
 {
-    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 };
+    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, or = { 0 };
     rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
     rfg_status st;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, &p, params)))
         return st;
-    const rfg_tensor *bias = p.bias, *w_scale = p.w_scale;
+    const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *residual = p.residual;
     bool prepacked = w && w->ndim == 5;
     if ((st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) ||
         (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) ||
         (st = prepacked ? prepack_operand(&ow, FN, "w", w) : rfg_check_operand(&ow, FN, "w", w, 2, 2)) ||
-        (bias && (st = rfg_check_float_operand(&ob, FN, "bias", bias, 1, 1))))
+        (bias && (st = rfg_check_float_operand(&ob, FN, "bias", bias, 1, 1))) ||
+        (residual && (st = rfg_check_float_operand(& or, FN, "residual", residual, 2, 2))))
         return st;
-    if (ox.rows != oy.rows || ow.rows != oy.cols || ow.cols != ox.cols || (bias && ob.cols != oy.cols))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "rfg_op_gemm: y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64
-                        " x %" PRId64 ", bias %" PRId64 ": must be [M,N], [M,K], [N,K], "
-                        "[N]",
-                        oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : oy.cols);
+    int halves = p.gated ? 2 : 1; /* W's rows a column of Y */
+    if (ox.rows != oy.rows || ow.rows != oy.cols * halves || ow.cols != ox.cols || (bias && ob.cols != ow.rows))
+        return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
+                   ", bias %" PRId64 ": must be %s, [M,K], [N,K], [N]",
+                   oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,
+                   p.gated ? "[M,N/2] (gated)" : "[M,N]");
+    if (residual && (or.rows != oy.rows || or.cols != oy.cols || residual->dtype != y->dtype))
+        return BAD("residual is %s, %" PRId64 " x %" PRId64 ": must be as y, %s, %" PRId64 " x %" PRId64,
+                   rfg_dtype_name(residual->dtype), or.rows, or.cols, rfg_dtype_name(y->dtype), oy.rows, oy.cols);
+    if (p.gated && ((int)p.act < 0 || (int)p.act >= GATED_LAST))
+        return BAD("act is %d: must be silu, gelu, gelu_tanh, relu or relu2", (int)p.act);
+    if (p.gated && residual)
+        return BAD("gated, with a residual: must be one of them");
     if (bias && bias->dtype != x->dtype && bias->dtype != RFG_F32)
         return BAD("bias is %s: must be x's dtype, %s, or f32", rfg_dtype_name(bias->dtype), rfg_dtype_name(x->dtype));
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
     prob.v[GEMM_M] = oy.rows;
-    prob.v[GEMM_N] = oy.cols;
+    prob.v[GEMM_N] = ow.rows;
     prob.v[GEMM_K] = ox.cols;
     prob.v[GEMM_W_SCALE] = w_scale ? w_scale->dtype : RFG_DTYPE_NONE;
     if ((w->dtype != x->dtype || w_scale) && (st = check_w(&prob, &ow, w_scale, &os)))
@@ -209,11 +244,16 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
         (bias && (st = rfg_check_overlap(FN, &oy, &ob, false))) ||
-        (w_scale && (st = rfg_check_overlap(FN, &oy, &os, false))))
+        (w_scale && (st = rfg_check_overlap(FN, &oy, &os, false))) ||
+        (residual && (st = rfg_check_overlap(FN, &oy, & or, true))))
         return st;
 
     prob.v[GEMM_BIAS] = bias != NULL;
     prob.v[GEMM_BTYPE] = bias && bias->dtype != x->dtype ? bias->dtype : RFG_DTYPE_NONE;
+    prob.v[GEMM_RESIDUAL] = residual != NULL;
+    prob.v[GEMM_GATED] = p.gated ? (int)p.act + 1 : 0;
+    prob.v[GEMM_LDR] = or.ld == or.cols ? 0 : or.ld;
+    prob.v[GEMM_INPLACE] = residual && or.begin == oy.begin;
     prob.v[GEMM_PREPACKED] = prepacked;
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
@@ -229,9 +269,11 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .ldw = ow.ld,
                            .ldy = oy.ld,
                            .m = (int32_t)oy.rows,
-                           .n = (int32_t)oy.cols,
+                           .n = (int32_t)ow.rows,
                            .k = (int32_t)ox.cols,
-                           .w_scale = w_scale ? w_scale->data : NULL };
+                           .w_scale = w_scale ? w_scale->data : NULL,
+                           .residual = residual ? residual->data : NULL,
+                           .ldr = or.ld };
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 

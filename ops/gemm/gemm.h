@@ -10,16 +10,20 @@
 /* Indices of the problem's keys, in the order of gemm_keys. */
 enum {
     GEMM_M,
-    GEMM_N,
+    GEMM_N, /* rows of w */
     GEMM_K,
     GEMM_BIAS,
     GEMM_BTYPE,     /* the bias' rfg_dtype; 0: x's */
+    GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
+    GEMM_GATED,     /* "act": enum rfg_act + 1 of a gated activation; 0: none */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
     GEMM_W_GROUP,   /* columns of w that share a scale */
     GEMM_PREPACKED, /* "packed": W is as rfg_gemm_prepack() leaves it */
     GEMM_LDX,       /* row strides in elements; 0: rows follow each other (K, K, N) */
     GEMM_LDW,
     GEMM_LDY,
+    GEMM_LDR,     /* of the residual */
+    GEMM_INPLACE, /* y is the residual */
     GEMM_ALIGN,   /* 1, 2, 4, 8, 16: what x's and w's pointers and row strides, in bytes, are multiples of */
     GEMM_ALIGN_Y, /* the same for y and bias */
     GEMM_OVERLAP,
@@ -32,6 +36,15 @@ static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
 {
     return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : prob->dtype[0]);
 }
+
+/* Columns of Y. */
+static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_N] / (prob->v[GEMM_GATED] ? 2 : 1);
+}
+
+/* Has it no residual and no activation, which epilogues of ours alone know? Says why not. */
+bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why);
 
 /* A format of W, other than X's, that gpu/load.h has a loader for, which gemm_portable and gemm_skinny then take.
  * gemm_cpu_portable decodes any of them by ops/format.c. */

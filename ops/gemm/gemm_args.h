@@ -9,16 +9,21 @@ struct gemm_args {
     /* The first 48 bytes: all that packed operands take without a workspace (see act_args.h). */
     void *y;
     const void *x, *w, *bias; /* bias NULL: none */
-    int m, n, k;
+    int m, n, k;              /* n: rows of W */
     int pad;
-    long long ldx, ldw, ldy;              /* row strides in elements; only read if the rows don't follow each other */
-    void *workspace;                      /* fp32 partials */
-    unsigned int *counters;               /* one a tile */
-#if !defined(RFG_DEVICE) || W_SCALE_DTYPE /* the host, and kernels of formats of W with scales */
-    const void *w_scale;                  /* [n][k / group], packed */
+    long long ldx, ldw, ldy; /* row strides in elements; only read if the rows don't follow each other */
+    void *workspace;         /* fp32 partials */
+    unsigned int *counters;  /* one a tile */
+/* The rest is the host's, and kernels' that need it. */
+#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL
+    const void *w_scale; /* [n][k / group], packed */
+#endif
+#if !defined(RFG_DEVICE) || RESIDUAL
+    const void *residual;
+    long long ldr;
 #endif
 };
 
-#define GEMM_ARGS_BYTES 88 /* without w_scale; gemm.h and load.h assert it */
+#define GEMM_ARGS_BYTES 88 /* without the rest; gemm.h and load.h assert it */
 
 #endif

@@ -10,11 +10,14 @@
 #include "gemm.h"
 
 struct gemm_job {
-    const rfg_tensor *x, *w, *bias, *w_scale;
-    bool packed;                 /* W is */
-    const double *xd;            /* the rows of X wanted, as doubles, k-major rows */
-    int64_t n_rows, n, k, group; /* columns of W that share a scale */
-    double eps;                  /* allowed error, of the sum of magnitudes */
+    const rfg_tensor *x, *w, *bias, *w_scale, *residual;
+    const int64_t *rows;     /* of X and of the residual */
+    int gated;               /* enum rfg_act + 1 */
+    bool packed;             /* W is */
+    const double *xd;        /* the rows of X wanted, as doubles, k-major rows */
+    int64_t n_rows, cols, k; /* cols: of Y */
+    int64_t group;           /* columns of W that share a scale */
+    double eps;              /* allowed error, of the sum of magnitudes */
     double *expected, *allow;
 };
 
@@ -78,24 +81,62 @@ static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
         out[i] = values[((const uint16_t *)base)[i]];
 }
 
-/* A column of Y. */
-static void gemm_column(void *job, int64_t n, void *scratch)
+/* Row n of W, scaled. */
+static void w_row(const struct gemm_job *j, int64_t n, double *w)
 {
-    const struct gemm_job *j = job;
-    double *w = scratch, bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
     if (j->packed)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
     for (int64_t i = 0; j->w_scale && i < j->k; i++)
         w[i] *= rfg_load(j->w_scale->data, j->w_scale->dtype, n * (j->k / j->group) + i / j->group);
+}
+
+struct sum {
+    double v, error;
+};
+
+/* Column n of the product, with its bias, of `rows` rows from `row` on; w: row n of W. */
+static void sums_of(const struct gemm_job *j, int64_t n, const double *w, int64_t row, int rows, struct sum *s)
+{
+    double sum[ROW_BLOCK], mag[ROW_BLOCK], bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
+    dots(j->xd + row * j->k, w, rows, j->k, sum, mag);
+    for (int i = 0; i < rows; i++)
+        s[i] = (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 };
+}
+
+/* act(gate) * up. An activation's slope is at most 1.13, relu2's 2v. */
+static struct sum gate_up(rfg_act act, struct sum gate, struct sum up)
+{
+    double steep, a = rfg_oracle_activate(act, gate.v, &steep), y = a * up.v;
+    double slope = act == RFG_ACT_RELU2 ? 2 * (fabs(gate.v) + gate.error) : 1.2;
+    double error = slope * gate.error * (fabs(up.v) + up.error) + fabs(a) * up.error +
+                   fabs(y) * 0x1p-24 * (16 + 4 * fmin(steep, 1e4)) + 0x1p-116 * fmax(1, fabs(up.v));
+    /* fp32 may overflow where double does not. */
+    return (struct sum){ isfinite(y) && fabs(y) > 0x1.fffffep127 ? copysign(INFINITY, y) : y, isfinite(y) ? error : 0 };
+}
+
+/* A column of Y. */
+static void gemm_column(void *job, int64_t n, void *scratch)
+{
+    const struct gemm_job *j = job;
+    int halves = j->gated ? 2 : 1;
+    double *w = scratch;
+    for (int i = 0; i < halves; i++)
+        w_row(j, n * halves + i, w + i * j->k);
     for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
-        double sum[ROW_BLOCK], mag[ROW_BLOCK];
+        struct sum s[2][ROW_BLOCK];
         int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
-        dots(j->xd + r * j->k, w, rows, j->k, sum, mag);
+        for (int i = 0; i < halves; i++)
+            sums_of(j, n * halves + i, w + i * j->k, r, rows, s[i]);
         for (int i = 0; i < rows; i++) {
-            j->expected[(r + i) * j->n + n] = sum[i] + bias;
-            j->allow[(r + i) * j->n + n] = j->eps * (mag[i] + fabs(bias)) + 0x1p-126;
+            struct sum y = j->gated ? gate_up((rfg_act)(j->gated - 1), s[0][i], s[1][i]) : s[0][i];
+            if (j->residual) {
+                double d = rfg_element(j->residual, j->rows[r + i], n);
+                y = (struct sum){ y.v + d, y.error + fabs(d) * 0x1p-23 };
+            }
+            j->expected[(r + i) * j->cols + n] = y.v;
+            j->allow[(r + i) * j->cols + n] = y.error;
         }
     }
 }
@@ -112,11 +153,14 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .w = &host[2],
                           .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &host[4] : NULL,
+                          .residual = prob->v[GEMM_RESIDUAL] ? &host[5] : NULL,
+                          .rows = expected[0].rows,
+                          .gated = (int)prob->v[GEMM_GATED],
                           .group = prob->v[GEMM_W_GROUP],
                           .packed = prob->v[GEMM_PREPACKED],
                           .xd = xd,
                           .n_rows = n_rows,
-                          .n = prob->v[GEMM_N],
+                          .cols = gemm_y_cols(prob),
                           .k = k,
                           .eps = (sqrt((double)k) + 4) * 0x1p-24,
                           .expected = expected[0].value,
@@ -127,8 +171,8 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
     for (int64_t r = 0; r < n_rows; r++)
         to_doubles(j.x, expected[0].rows[r], k, xd + r * k);
 
-    bool large = (double)n_rows * (double)j.n * (double)k >= 1e6;
-    rfg_status st = rfg_share_out(j.n, large, (size_t)k * sizeof(double), gemm_column, &j);
+    bool large = (double)n_rows * (double)prob->v[GEMM_N] * (double)k >= 1e6;
+    rfg_status st = rfg_share_out(j.cols, large, (size_t)k * 2 * sizeof(double), gemm_column, &j);
     free(xd);
     return st;
 }

@@ -80,6 +80,18 @@ static rfg_status gemm(const struct call *c)
     return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
+static rfg_status gemm_residual(const struct call *c)
+{
+    rfg_gemm_params p = { .residual = c->t[1] };
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[2], c->t[3], PARAMS(p), c->stream);
+}
+
+static rfg_status gemm_gated(const struct call *c)
+{
+    rfg_gemm_params p = { .bias = c->t[3], .gated = 1, .act = RFG_ACT_GELU };
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+
 static rfg_status prepack(const struct call *c)
 {
     params_size = 0;
@@ -491,6 +503,16 @@ const struct form forms[] = {
                 { "x", T2(RFG_F16, 3, 64), 0 },
                 { "w", T5(RFG_F16, 2, 2, 4, 16, 8), 0 },
                 { "bias", T1(RFG_F16, 32), ARG_OPTIONAL, 1u << RFG_F32 } } },
+    { "rfg_op_gemm", "gemm", "residual", gemm_residual, .wrongs = no_wrongs, .n = 4,
+      .args = { { "y", T2(B, 4, 6), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "residual", T2(B, 4, 6), ARG_OPTIONAL },
+                { "x", T2(B, 4, 8), 0 },
+                { "w", T2(B, 6, 8), 0 } } },
+    { "rfg_op_gemm", "gemm", "gated", gemm_gated, .wrongs = no_wrongs, .n = 4,
+      .args = { { "y", T2(B, 4, 3), ARG_OUT, FLOATS },
+                { "x", T2(B, 4, 8), 0 },
+                { "w", T2(B, 6, 8), 0 },
+                { "bias", T1(B, 6), ARG_OPTIONAL, 1u << RFG_F32 } } },
     { "rfg_gemm_prepack", "gemm_prepack", "plain", prepack, .wrongs = no_wrongs, .n = 2,
       .args = { { "dst", T5(B, 2, 2, 4, 16, 8), ARG_OUT }, { "src", T2(B, 32, 64), 0 } } },
     { "rfg_op_rmsnorm", "rmsnorm", "plain", rmsnorm, .wrongs = rmsnorm_wrongs, .n = 3,

@@ -149,11 +149,61 @@ static const struct op_case fp32_bias[] = {
       "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=128,stages=2,split=16}" },
 };
 
+/* A residual or a gated activation in each kernel's epilogue. */
+static const struct op_case epilogues[] = {
+    { "gemm bf16,bf16->bf16 M=3 N=70 K=256 residual=1", R, false },
+    { "gemm f16,f16->f32 M=33 N=41 K=136 residual=1 bias=1 ldr=43 ldy=45", R, false },
+    { "gemm bf16,bf16->bf16 M=9 N=64 K=512 residual=1 inplace=1 ldr=66 ldy=66", R, false },
+    { "gemm f32,f32->bf16 M=5 N=31 K=67 residual=1", R, true },
+    { "gemm bf16,bf16->bf16 M=17 N=32 K=96 residual=1 packed=1 align_y=2", S, false },
+    { "gemm f16,f16->f16 M=4 N=24 K=0 residual=1 inplace=1", R, false },
+    { "gemm bf16,bf16->bf16 M=2 N=64 K=256 act=silu", R, false },
+    { "gemm f16,f16->f16 M=33 N=70 K=136 act=gelu bias=1 ldy=37", R, false },
+    { "gemm bf16,bf16->f32 M=17 N=30 K=67 act=gelu_tanh", R, true },
+    { "gemm f32,f32->f32 M=7 N=50 K=64 act=relu2 bias=1", R, false },
+    { "gemm bf16,bf16->bf16 M=70 N=96 K=128 act=relu packed=1", R, false },
+    { "gemm bf16,bf16->bf16 M=6 N=96 K=128 act=silu", S, false },
+    { "gemm f16,f16->f32 M=3 N=10 K=0 act=silu bias=1", R, false },
+    { "gemm bf16,bf16->f32 M=3 N=10 K=4096 act=silu", R, false,
+      "gemm_skinny{m_tile=4,rows=2,waves=1,unroll=4,split_k=8}" },
+    { "gemm bf16,bf16->f32 M=3 N=10 K=4096 residual=1", R, false,
+      "gemm_skinny{m_tile=4,rows=2,waves=1,unroll=4,split_k=8}" },
+    { "gemm bf16,bf16->f32 M=7 N=10 K=1024 act=silu", R, false,
+      "gemm_skinny{m_tile=8,rows=4,waves=2,unroll=2,split_k=2}" },
+    { "gemm bf16,bf16->f32 M=20 N=42 K=2048 bias=1 act=gelu", R, false,
+      "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=8}" },
+    { "gemm bf16,bf16->f32 M=20 N=41 K=2048 bias=1 residual=1", R, false,
+      "gemm_splitk_mma{tile_m=32,tile_n=64,tile_k=64,k_waves=1,stages=2,split_k=8}" },
+    { "gemm f16,f16->f32 M=20 N=72 K=1024 bias=1 act=silu", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,bf16->bf16 M=20 N=70 K=256 act=silu", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=1}" },
+    { "gemm f16,f16->f32 M=20 N=72 K=1024 bias=1 residual=1", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,bf16->bf16 M=20 N=70 K=256 residual=1 inplace=1", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->f32 M=7 N=50 K=7168 bias=1 act=silu", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=7,unroll=2,split_k=16}" },
+    { "gemm bf16,bf16->f32 M=7 N=49 K=7168 bias=1 residual=1", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=7,unroll=2,split_k=16}" },
+    { "gemm f16,f16->f16 M=30 N=46 K=2048 act=gelu_tanh", R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->f32 M=70 N=48 K=1024 act=silu", R, false,
+      "gemm_wgmma{swap=0,tile_m=64,tile_n=32,tile_k=64,stages=2,split=16}" },
+    { "gemm bf16,bf16->f32 M=6 N=150 K=2048 bias=1 act=silu", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=128,stages=2,split=16}" },
+    { "gemm bf16,bf16->bf16 M=6 N=150 K=2048 act=silu", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=64,stages=4,split=1}" },
+    { "gemm bf16,bf16->f32 M=6 N=150 K=2048 residual=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=128,stages=2,split=16}" },
+};
+
 OP_CASES(right_shapes, shapes, "shapes")
 OP_CASES(right_partials, partials, "partial sums, large K")
 OP_CASES(right_zero_sizes, zeroes, "zero sizes")
 OP_CASES(right_layouts, layouts, "strides and alignment")
 OP_CASES(right_fp32_bias, fp32_bias, "fp32 bias")
+OP_CASES(right_epilogues, epilogues, "residual and gated activation")
 OP_CASES(right_values, values, "exact, cancelling, NaN and inf")
 
 START_TEST(tiles_by_turns)
@@ -433,6 +483,19 @@ START_TEST(refusals)
     p = (rfg_gemm_params){ .size = sizeof(p), .w_scale = &scales };
     ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &g.tw, &p, NULL), bad);
     ck_assert_str_eq(rfg_last_error(), "rfg_op_gemm: w_scale=f32: must be none, w is bf16");
+    rfg_tensor other = g.ty, half = rfg_tensor_2d(g.y, g.ty.dtype, g.ty.shape[0], 4, 4);
+    other.dtype = RFG_F32;
+    other.data = g.bias;
+    static const char *const ends[] = { "residual is f32, 4 x 8: must be as y, bf16, 4 x 8",
+                                        "w 8 x 32, bias 8: must be [M,N/2] (gated), [M,K], [N,K], [N]",
+                                        "act is 5: must be silu, gelu, gelu_tanh, relu or relu2",
+                                        "gated, with a residual: must be one of them" };
+    for (int i = 0; i < 4; i++) {
+        p = (rfg_gemm_params){ .size = sizeof(p), .residual = i == 0 ? &other : i == 3 ? &half : NULL, .gated = i > 0 };
+        p.act = i == 2 ? RFG_ACT_SWIGLUOAI : RFG_ACT_SILU;
+        ck_assert_int_eq(rfg_op_gemm(g.ctx, i > 1 ? &half : &g.ty, &g.tx, &g.tw, &p, NULL), bad);
+        ck_assert_msg(strstr(rfg_last_error(), ends[i]) != NULL, "%d: %s", i, rfg_last_error());
+    }
     ck_assert_int_eq(g.y[0], 0x7777);
     g.tx = g.tw;
     g.tx.shape[0] = 4; /* inputs may overlap each other */
@@ -461,6 +524,12 @@ START_TEST(bad_problems)
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 btype=f32", "btype=f32: there is no bias" },
         { "gemm f32,f32->bf16 M=1 N=8 K=8 bias=1 btype=f32", "btype=f32: is what it is without, x is f32" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 bias=1 btype=f16", "btype=f16: must be one of x, f32" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 act=swigluoai", "act=swigluoai" },
+        { "gemm bf16,bf16->bf16 M=1 N=7 K=8 act=silu", "N=7: must be even with act=silu" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 act=silu residual=1", "act=silu: has no residual" },
+        { "gemm bf16,bf16->bf16 M=2 N=8 K=8 act=silu ldy=3", "ldy=3, ldr=0: must be at least y's columns, 4" },
+        { "gemm bf16,bf16->bf16 M=2 N=8 K=8 ldr=9", "ldr=9, inplace=0: there is no residual" },
+        { "gemm bf16,bf16->bf16 M=2 N=8 K=8 residual=1 inplace=1 ldr=9", "inplace=1: needs ldr=ldy" },
     };
     struct rfg_problem p;
     struct rfg_reason why;
@@ -475,7 +544,7 @@ int main(void)
 {
     return op_main("gemm",
                    OP_TESTS(right_shapes, right_partials, right_zero_sizes, right_layouts, right_fp32_bias,
-                            right_values, tiles_by_turns, workspace_limit, right_random,
+                            right_epilogues, right_values, tiles_by_turns, workspace_limit, right_random,
                             one_rounding_where_there_were_two, one_rounding, many_threads_one_context),
                    OP_TESTS(refusals, bad_problems));
 }

@@ -377,7 +377,7 @@ static void get(const char *text, struct rfg_row *row)
     struct rfg_problem p = op_problem(text);
     struct rfg_db *db;
     ck_assert_msg(rfg_db_open(&db, "t.db", RFG_DB_READ) == RFG_OK, "%s", rfg_last_error());
-    ck_assert_msg(rfg_db_get(db, &p, "sm_90", 132, row) == 1, "%s: no row", text);
+    ck_assert_msg(rfg_db_get(db, &p, "sm_90", 132, NULL, row) == 1, "%s: no row", text);
     rfg_db_close(&db);
 }
 

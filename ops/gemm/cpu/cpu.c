@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "ops/cpu/pool.h"
+#include "ops/cpu/rows.h"
 #include "cpu_kernels.h"
 #include "ops/gemm/gemm.h"
 
@@ -98,6 +99,8 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     t.m_tiles = ceil_div(m, t.m_tile);
     t.m_tile = ceil_div(m, t.m_tiles);
     t.strip = !p[P_KBLOCK] ? p[P_ROWS] : p[P_PREFETCH] == CPU_PREFETCH_NEXT ? SHORT_STRIP : STRIP_ROWS;
+    if (prob->v[GEMM_GATED] && t.strip == 1) /* gate's row and up's */
+        t.strip = 2;
     if (t.prepacked) /* the rows of its blocks */
         t.strip = PREPACK_ROWS;
     t.strip_bytes = t.prepacked || t.decoded ? round_256((size_t)(t.strip * k * t.w_element)) : 0;
@@ -261,14 +264,37 @@ static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
     return x > 0 && w > 0 && x - 127 + w - 127 >= -100;
 }
 
+/* Row n of the product and its bias; acc: the accumulators of the strip, whose first row is n0. */
+static void sum_row(const struct job *j, int64_t m, int64_t n0, int64_t n, const float *acc, float *sums)
+{
+    j->isa->sum(sums, acc + (n - n0) * m * (j->isa->group / 2), m);
+    if (!j->a->bias)
+        return;
+    float bias = rfg_float_get(j->a->bias, gemm_bias_dtype(j->prob), n);
+    for (int64_t i = 0; i < m; i++)
+        sums[i] += bias;
+}
+
 static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
 {
-    int dtype_bias = gemm_bias_dtype(j->prob), dtype_y = j->prob->dtype[2];
-    for (int64_t r = 0; r < rows; r++) {
-        float sums[MAX_TILE], bias = j->a->bias ? rfg_float_get(j->a->bias, dtype_bias, n0 + r) : 0;
-        j->isa->sum(sums, acc + r * m * (j->isa->group / 2), m);
-        for (int64_t i = 0; i < m; i++)
-            rfg_float_put(j->a->y, dtype_y, (m0 + i) * j->a->ldy + n0 + r, j->a->bias ? sums[i] + bias : sums[i]);
+    const struct gemm_args *a = j->a;
+    int dtype_y = j->prob->dtype[2], gated = (int)j->prob->v[GEMM_GATED], step = gated ? 2 : 1;
+    for (int64_t n = n0; n < n0 + rows; n += step) {
+        float sums[MAX_TILE], ups[MAX_TILE];
+        sum_row(j, m, n0, n, acc, sums);
+        if (gated) {
+            sum_row(j, m, n0, n + 1, acc, ups);
+            struct rfg_cpu_act r = { .out = { .n = m, .dtype = RFG_F32, .y = (char *)sums },
+                                     .a = (const char *)sums,
+                                     .b = (const char *)ups,
+                                     .act = gated - 1 };
+            j->isa->rows->act(&r);
+        }
+        for (int64_t i = 0; i < m; i++) {
+            if (a->residual)
+                sums[i] += rfg_float_get(a->residual, dtype_y, (m0 + i) * a->ldr + n);
+            rfg_float_put(a->y, dtype_y, (m0 + i) * a->ldy + n / step, sums[i]);
+        }
     }
 }
 

@@ -4,9 +4,10 @@
  * was asked. */
 #include <immintrin.h>
 
-#define ISA_TABLE rfg_cpu_isa_avx2
-#define LANES     8
-#define MAX_REGS  8
+#define ISA_TABLE  rfg_cpu_isa_avx2
+#define ROWS_TABLE rfg_cpu_rows_avx2
+#define LANES      8
+#define MAX_REGS   8
 
 typedef __m256 vec;
 #define vec_zero()        _mm256_setzero_ps()

@@ -5,10 +5,11 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define ISA_TABLE rfg_cpu_isa_avx512
-#define LANES     16
-#define MAX_REGS  24
-#define HAVE_DOT  1
+#define ISA_TABLE  rfg_cpu_isa_avx512
+#define ROWS_TABLE rfg_cpu_rows_avx512
+#define LANES      16
+#define MAX_REGS   24
+#define HAVE_DOT   1
 
 typedef __m512 vec;
 #define vec_zero()        _mm512_setzero_ps()

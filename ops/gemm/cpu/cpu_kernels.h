@@ -57,6 +57,7 @@ struct cpu_isa {
     uint16_t (*pack[CPU_KINDS])(char *to, const char *x, size_t x_stride, int cols, int64_t k);
     /* The sum of the lanes of each of n accumulators. */
     void (*sum)(float *sums, const float *acc, int64_t n);
+    const struct rfg_cpu_rows *rows; /* its activations */
 };
 
 extern const struct cpu_isa rfg_cpu_isa_portable;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cpu_kernels.h"
+#include "ops/cpu/rows.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -252,6 +253,7 @@ DEFINE_ROWS(CPU_BF16_EXACT, 1)
 const struct cpu_isa ISA_TABLE = {
     .group = GROUP,
     .sum = sum_lanes,
+    .rows = &ROWS_TABLE,
     .max_regs = MAX_REGS,
     .kernel = {
         [CPU_F32] = LIST_KIND(CPU_F32),

@@ -4,9 +4,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ISA_TABLE rfg_cpu_isa_portable
-#define LANES     4
-#define MAX_REGS  8
+#define ISA_TABLE  rfg_cpu_isa_portable
+#define ROWS_TABLE rfg_cpu_rows_portable
+#define LANES      4
+#define MAX_REGS   8
 
 typedef float vec __attribute__((vector_size(16)));
 typedef uint32_t u32x4 __attribute__((vector_size(16)));

@@ -1,29 +1,37 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of every gemm kernel: fp32 sums become what is stored in Y. store_1(), store_2() and store_4() take sums of
- * 1, 2 or 4 neighbouring columns of a row. reduce_partials() is the cross-workgroup reduction of split-K through
- * memory.
+ * The end of every gemm kernel: fp32 sums become what is stored in Y. store_lanes(), store_2() and store_4() take sums
+ * of 1, 2 or 4 neighbouring columns of a row. reduce_partials() is the cross-workgroup reduction of split-K through
+ * memory. Columns are those of the sums, rows of W; with a gated activation Y has half as many.
  *
- * Macros: BIAS_DTYPE, OUT_DTYPE (Y), PACKED. */
+ * Macros: BIAS_DTYPE, OUT_DTYPE (Y), PACKED, RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none). */
 #include "gemm/gemm_args.h"
+#if GATED
+#include "rfg_act.h"
+static_assert(GATED - 1 <= RFG_ACT_RELU2, "gemm has no such activation");
+#endif
 
-#define GEMM_LDY(a) (PACKED ? (long long)(a)->n : (a)->ldy)
+#define GEMM_LDY(a) (PACKED ? (long long)((a)->n / (GATED ? 2 : 1)) : (a)->ldy)
 #define Y_BYTES     RFG_DTYPE_BYTES(OUT_DTYPE)
 
-/* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: the bias, and once there are any,
- * scales, a residual and an activation belong here. Called only if finishes(), which is the same for all sums. */
+/* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: the bias and the residual, and
+ * once there are any, scales belong here. Called only if finishes(), which is the same for all sums. */
 RFG_DEVICE bool finishes(const struct gemm_args *a)
 {
-    return a->bias != 0;
+    return RESIDUAL || a->bias != 0;
 }
 RFG_DEVICE float column_bias(const struct gemm_args *a, long long n)
 {
-    return rfg_load_float(a->bias, n, BIAS_DTYPE);
+    return RESIDUAL && a->bias == 0 ? 0.0f : rfg_load_float(a->bias, n, BIAS_DTYPE);
 }
 RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n, float sum, float bias)
 {
+#if RESIDUAL
+    return sum + bias + rfg_load_float(a->residual, m * a->ldr + n, OUT_DTYPE);
+#else
     (void)a, (void)m, (void)n;
     return sum + bias;
+#endif
 }
 RFG_DEVICE float finish(const struct gemm_args *a, long long m, long long n, float sum)
 {
@@ -38,11 +46,40 @@ RFG_DEVICE void store_1(const struct gemm_args *a, long long m, int n0, int dn, 
     rfg_store_float(a->y, m * GEMM_LDY(a) + n0 + dn, sum, OUT_DTYPE);
 }
 
-/* Columns n and n + 1 of row m, as far as they exist. */
+/* Of row m, which exists: column n / 2 of Y, from columns n, even, and n + 1 of the sums. */
+RFG_DEVICE void store_gated(const struct gemm_args *a, long long m, int n, float gate, float up)
+{
+#if GATED
+    if (finishes(a)) {
+        gate = finish(a, m, n, gate);
+        up = finish(a, m, n + 1, up);
+    }
+    rfg_store_float(a->y, m * GEMM_LDY(a) + n / 2, rfg_activate(rfg_both(gate), GATED - 1).x * up, OUT_DTYPE);
+#endif
+}
+
+/* Row m, column n0 + dn, if that is there. All lanes of the wave call it; those whose numbers differ by `across`, a
+ * power of two, have columns 2i and 2i + 1. */
+RFG_DEVICE void store_lanes(const struct gemm_args *a, long long m, int n0, int dn, float sum, int across, bool there)
+{
+    if (GATED) {
+        float up = rfg_shuffle_xor(sum, across);
+        if (there && (n0 + dn) % 2 == 0)
+            store_gated(a, m, n0 + dn, sum, up);
+    } else if (there) {
+        store_1(a, m, n0, dn, sum);
+    }
+}
+
+/* Columns n, even, and n + 1 of row m, as far as they exist. */
 RFG_DEVICE void store_2(const struct gemm_args *a, int m, int n, float x, float y)
 {
     if (m >= a->m || n >= a->n)
         return;
+    if (GATED) {
+        store_gated(a, m, n, x, y);
+        return;
+    }
     long long at = m * GEMM_LDY(a) + n;
     rfg_u64 address = (rfg_u64)a->y + (rfg_u64)at * Y_BYTES;
     if (finishes(a)) {
@@ -66,9 +103,21 @@ RFG_DEVICE void store_2(const struct gemm_args *a, int m, int n, float x, float 
     }
 }
 
+/* Columns n to n + 3 of row m, n a multiple of four; n exists. */
+RFG_DEVICE void store_gated_4(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
+{
+    store_gated(a, m, n, f.x, f.y);
+    if (n + 2 < a->n)
+        store_gated(a, m, n + 2, f.z, f.w);
+}
+
 /* Columns n to n + 3 of row m, all of which exist and are aligned to four elements. */
 RFG_DEVICE void store_4_whole(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
 {
+    if (GATED) {
+        store_gated_4(a, m, n, f);
+        return;
+    }
     if (finishes(a)) {
         f.x = finish(a, m, n, f.x);
         f.y = finish(a, m, n + 1, f.y);
@@ -83,6 +132,10 @@ RFG_DEVICE void store_4_whole(const struct gemm_args *a, long long m, int n, rfg
 RFG_DEVICE void store_4(const struct gemm_args *a, long long m, int n, rfg_f32x4 f)
 {
     float v[4] = { f.x, f.y, f.z, f.w };
+    if (GATED) {
+        store_gated_4(a, m, n, f);
+        return;
+    }
     if (finishes(a)) {
 #pragma unroll
         for (int i = 0; i < 4; i++)

@@ -118,6 +118,8 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
     int threads = waves * dev->wave_size;
     if (m_tile < prob->v[GEMM_M])
         return rfg_refuse(why, "m_tile=%d: must be at least M=%" PRId64, m_tile, prob->v[GEMM_M]);
+    if (prob->v[GEMM_GATED] && rows % 2)
+        return rfg_refuse(why, "rows=%d: must be even, gate's and up's rows are neighbours", rows);
     if (m_tile * rows > 32)
         return rfg_refuse(why, "m_tile=%d, rows=%d: must make at most 32 sums a lane", m_tile, rows);
     if (threads > dev->max_threads)

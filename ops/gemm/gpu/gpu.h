@@ -70,6 +70,8 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "W_GROUP", (int)prob->v[GEMM_W_GROUP]);
     rfg_kernel_macro(k, "BIAS_DTYPE", gemm_bias_dtype(prob));
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+    rfg_kernel_macro(k, "RESIDUAL", (int)prob->v[GEMM_RESIDUAL]);
+    rfg_kernel_macro(k, "GATED", (int)prob->v[GEMM_GATED]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);
 }
 

@@ -25,10 +25,11 @@ static const struct rfg_param params[] = {
 /* What stream.hip derives from its macros. */
 struct shape {
     int threads, tile_n, frags_m;
-    int loads;  /* of a step */
-    int sums;   /* registers */
-    bool twice; /* both halves of a wave load the same */
-    int lds;    /* bytes */
+    int loads;     /* of a step */
+    int sums;      /* registers */
+    bool twice;    /* both halves of a wave load the same */
+    bool epilogue; /* a residual or an activation */
+    int lds;       /* bytes */
     int64_t tiles_m, tiles_n, steps;
     int64_t longest; /* steps of the wave that has most */
 };
@@ -47,6 +48,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     bool rdna3 = !strncmp(dev->target, "gfx11", 5);
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
     s.twice = rdna3;
+    s.epilogue = !gemm_ends_plain(prob, NULL);
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
@@ -79,7 +81,9 @@ static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int
 {
     /* CDNA's accumulators have registers of their own. */
     int ring = unroll * s->loads * 4, most = register_limit(dev, s->threads);
-    int registers = registers_of(s, unroll) + (dev->wave_size == 64 ? 0 : s->sums);
+    int registers = registers_of(s, unroll) + (dev->wave_size == 64 && !s->epilogue ? 0 : s->sums);
+    if (s->epilogue) /* takes the sums to VGPRs, and needs some more of those */
+        registers += 24;
     if (dev->wave_size == 32 && ring > MAX_RING_32)
         return rfg_refuse(why, "unroll=%d: %d registers of loads under way: must be at most %d, or some spill", unroll,
                           ring, MAX_RING_32);

@@ -27,6 +27,12 @@ struct shape {
     int64_t longest; /* steps of the wave that has most */
 };
 
+/* A residual or an activation takes a few that the compiler has before the sums are ready. */
+static int most_registers(const struct rfg_device *dev, const struct rfg_problem *prob, int threads)
+{
+    return register_limit(dev, threads) - (gemm_ends_plain(prob, NULL) ? 0 : 8);
+}
+
 static int registers_of(const int *p, int unroll)
 {
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
@@ -62,8 +68,9 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     struct shape s = shape_of(prob, p);
     if (p[P_SPLIT_K] > 1 && !(dev->features & RFG_FEATURE_CLUSTER))
         return rfg_refuse(why, "split_k=%d: must be 1, %s has no clusters", p[P_SPLIT_K], dev->arch);
-    if (s.registers > register_limit(dev, s.threads))
-        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, register_limit(dev, s.threads));
+    int most = most_registers(dev, prob, s.threads);
+    if (s.registers > most)
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, most);
     if (s.lds > dev->lds_bytes)
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (p[P_SPLIT_K] > s.steps)
@@ -73,10 +80,11 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 }
 
 /* The unroll that keeps most under way: all steps of a wave, or else an even share of them. */
-static int best_unroll(const struct rfg_device *dev, const struct shape *s, const int *p)
+static int best_unroll(const struct rfg_device *dev, const struct rfg_problem *prob, const struct shape *s,
+                       const int *p)
 {
     int most = MOST_UNROLL;
-    while (most > 1 && registers_of(p, most) > register_limit(dev, s->threads))
+    while (most > 1 && registers_of(p, most) > most_registers(dev, prob, s->threads))
         most--;
     if (s->longest <= most)
         most = (int)s->longest;
@@ -114,7 +122,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tile_m=%d: reads W %" PRId64 " times", p[P_TILE_M], s.tiles_m);
     if (s.tile_n > FRAG_N && s.tile_n / 2 >= n)
         return rfg_refuse(why, "tile of %d columns: N=%" PRId64, s.tile_n, n);
-    int best = best_unroll(dev, &s, p);
+    int best = best_unroll(dev, prob, &s, p);
     if (p[P_UNROLL] != best)
         return rfg_refuse(why, "unroll=%d: %d is better for %" PRId64 " steps", p[P_UNROLL], best, s.longest);
     /* Steps shared out evenly, unless CUs are idle anyway. */

@@ -17,7 +17,9 @@
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
 
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (W_SCALE_DTYPE ? 8 : 0),
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (RESIDUAL        ? 24
+                                                             : W_SCALE_DTYPE ? 8
+                                                                             : 0),
               "arguments are not laid out as the host's");
 
 /* Row strides in elements. */

@@ -28,6 +28,9 @@ RFG_DEVICE void load_tile(float *lds, int rows, const struct gemm_args *a, bool 
     }
 }
 
+/* Of the tile: column j of the thread's. A gated activation wants neighbours in one thread. */
+#define COLUMN(j) (GATED ? (j) / 2 * 32 + tx * 2 + (j) % 2 : tx + 16 * (j))
+
 RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
 {
     RFG_SHARED float xs[TILE_K * (TILE_M + 1)];
@@ -58,23 +61,32 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
                 for (int i = 0; i < MY_M; i++)
 #pragma unroll
                     for (int j = 0; j < MY_N; j++)
-                        acc[i][j] = rfg_fma(xs[kk * (TILE_M + 1) + ty + 16 * i], ws[kk * (TILE_N + 1) + tx + 16 * j],
-                                            acc[i][j]);
+                        acc[i][j] =
+                            rfg_fma(xs[kk * (TILE_M + 1) + ty + 16 * i], ws[kk * (TILE_N + 1) + COLUMN(j)], acc[i][j]);
             }
             rfg_barrier();
         }
 
 #pragma unroll
         for (int j = 0; j < MY_N; j++) {
-            int dn = tx + 16 * j;
+            int dn = COLUMN(j);
             if (dn >= a.n - n0)
                 continue;
+            if (GATED) {
+#pragma unroll
+                for (int i = 0; i < MY_M; i++)
+                    if (j % 2 == 0 && ty + 16 * i < a.m - m0)
+                        store_gated(&a, (long long)m0 + ty + 16 * i, n0 + dn, acc[i][j], acc[i][(j + 1) % MY_N]);
+                continue;
+            }
             float bias = finishes(&a) ? column_bias(&a, n0 + dn) : 0.0f;
 #pragma unroll
             for (int i = 0; i < MY_M; i++) {
                 int dm = ty + 16 * i;
                 if (dm < a.m - m0)
-                    rfg_store_float(a.y, (m0 + (long long)dm) * a.ldy + n0 + dn, acc[i][j] + bias, OUT_DTYPE);
+                    rfg_store_float(a.y, (m0 + (long long)dm) * a.ldy + n0 + dn,
+                                    finish_with(&a, m0 + (long long)dm, n0 + (long long)dn, acc[i][j], bias),
+                                    OUT_DTYPE);
             }
         }
     }

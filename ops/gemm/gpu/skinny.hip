@@ -113,6 +113,5 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
         }
     }
     int r = i / M_TILE, m = i % M_TILE;
-    if (i < SUMS && m < a.m && r < a.n - n0)
-        store_1(&a, m, n0, r, sum);
+    store_lanes(&a, m, n0, r, sum, M_TILE, i < SUMS && m < a.m && r < a.n - n0);
 }

@@ -100,7 +100,7 @@ RFG_DEVICE int row_of(int q)
 RFG_DEVICE bool whole_quads(const struct gemm_args *a)
 {
     rfg_u64 bits = (rfg_u64)a->y | (rfg_u64)(GEMM_LDY(a) * RFG_DTYPE_BYTES(OUT_DTYPE));
-    return !RFG_WMMA11 && a->n % 4 == 0 && bits % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0;
+    return !RFG_FRAG_C_ACROSS && a->n % 4 == 0 && bits % (4 * RFG_DTYPE_BYTES(OUT_DTYPE)) == 0;
 }
 
 /* Bias, rounding and store of the wave's quads. What is rare is short rather than quick: code has to be fetched, too.
@@ -122,8 +122,11 @@ RFG_DEVICE void store_quads(const struct gemm_args *a, rfg_f32x4 *own, int wave,
 #pragma unroll 1
         for (int e = 0; e < 4; e++) {
             int n = column_of(n0, q, e);
-            if (m < a->m && n < a->n)
-                store_1(a, m, n, 0, own[0].x);
+            bool there = m < a->m && n < a->n;
+            if (!GATED || RFG_FRAG_C_ACROSS)
+                store_lanes(a, m, n, 0, own[0].x, RFG_FRAG_C_ACROSS, there);
+            else if (there && e % 2 == 0)
+                store_gated(a, m, n, own[0].x, own[0].y);
             own[0].x = own[0].y;
             own[0].y = own[0].z;
             own[0].z = own[0].w;

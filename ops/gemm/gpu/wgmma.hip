@@ -118,6 +118,10 @@ RFG_DEVICE void copy_all(struct copier *c, int steps, int stages, rfg_u64 *full,
 
 RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
 {
+    if (GATED) { /* lanes that differ by 4 have neighbouring columns */
+        store_lanes(a, m, n, 0, x, 4, m < a->m && n < a->n);
+        return;
+    }
     if (m >= a->m || n >= a->n)
         return;
     store_1(a, m, n, 0, x);
