@@ -149,6 +149,7 @@ struct engine_params {
     int64_t batch, context, chunk; /* sequences, keys of one at most, tokens of a prefill chunk at most */
     bool separate;                 /* q, k, v and gate, up by products of their own */
     bool unfused;                  /* norms of heads, rotation and cache write by kernels of their own */
+    bool plain_gemms;              /* residuals and activations by kernels of their own, not in epilogues */
     struct sampling sampling;
 };
 

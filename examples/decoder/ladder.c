@@ -18,13 +18,14 @@ static const char portable[] =
 
 static const struct rung {
     const char *name, *variants;
-    bool graph, separate, unfused, overlap;
+    bool graph, separate, unfused, plain_gemms, overlap;
 } rungs[] = {
-    { "portable kernels", portable, .separate = true, .unfused = true },
-    { "tuned kernels", NULL, .separate = true, .unfused = true },
-    { "captured graph", NULL, .separate = true, .unfused = true, .graph = true },
-    { "joined projections", NULL, .unfused = true, .graph = true },
-    { "fused norm, rope, append", NULL, .graph = true },
+    { "portable kernels", portable, .separate = true, .unfused = true, .plain_gemms = true },
+    { "tuned kernels", NULL, .separate = true, .unfused = true, .plain_gemms = true },
+    { "captured graph", NULL, .separate = true, .unfused = true, .plain_gemms = true, .graph = true },
+    { "joined projections", NULL, .unfused = true, .plain_gemms = true, .graph = true },
+    { "fused norm, rope, append", NULL, .plain_gemms = true, .graph = true },
+    { "residual, act in gemms", NULL, .graph = true },
     { "launch overlap", NULL, .graph = true, .overlap = true },
 };
 enum { RUNGS = sizeof(rungs) / sizeof(rungs[0]), CHECKED = 8 /* steps */, WARM = 2, PREFILLS = 10 };
@@ -236,6 +237,7 @@ static bool run_rung(struct state *s, int rung)
     struct engine_params p = s->base->p;
     p.separate = r->separate;
     p.unfused = r->unfused;
+    p.plain_gemms = r->plain_gemms;
     p.chunk = 1;
     struct engine *e = engine_create(ctx, s->m, &p);
     CHECK(

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The weights in device memory, under the names that Hugging Face's files have. What is multiplied with the same
- * activations lies together: q, k and v are one matrix, gate and up are another, whether they are used as one or not.
- */
+ * activations lies together, whether it is used as one matrix or not: rows of q, of k and of v; rows of gate and of up
+ * in turn, which is how a product's epilogue finds both. */
 #include "decoder.h"
 
 #include <math.h>
@@ -46,6 +46,27 @@ static void load(struct loader *l, const char *name, int64_t rows, int64_t cols,
     }
 }
 
+/* Rows of two matrices in turn. */
+static void *interleaved(struct loader *l, const char *first, const char *second, int64_t rows, int64_t cols)
+{
+    const char *names[] = { first, second };
+    char *to = arena_take(&l->arena, (size_t)(2 * rows * cols) * sizeof(*l->piece));
+    int64_t many = PIECE / 3 / cols; /* rows of one: they take a third, and of both two */
+    for (int64_t at = 0, count; l->arena.base && at < rows; at += count) {
+        count = rows - at < many ? rows - at : many;
+        uint16_t *read = l->piece + 2 * count * cols;
+        for (int i = 0; i < 2; i++) {
+            weights_get(l->w, names[i], rows, cols, 0, sqrt(3.0 / (double)cols), at * cols, count * cols, read);
+            for (int64_t r = 0; r < count; r++)
+                memcpy(l->piece + (2 * r + i) * cols, read + r * cols, (size_t)cols * sizeof(*read));
+        }
+        CHECK(rfg_device_copy(l->ctx, to + (size_t)(2 * at * cols) * sizeof(*read), l->piece,
+                              (size_t)(2 * count * cols) * sizeof(*read), RFG_HOST_TO_DEVICE, NULL));
+        CHECK(rfg_stream_sync(l->ctx, NULL));
+    }
+    return to;
+}
+
 /* A matrix whose products with activations of size 1 have size 1, if it is random. */
 static void *matrix(struct loader *l, const char *name, int64_t rows, int64_t cols)
 {
@@ -84,8 +105,9 @@ static void load_layer(struct loader *l, int64_t i)
     } else {
         to->mlp_norm = norm(l, NAMED("post_attention_layernorm"), c->hidden);
     }
-    to->gate_up = matrix(l, NAMED("mlp.gate_proj"), c->intermediate, c->hidden);
-    load(l, NAMED("mlp.up_proj"), c->intermediate, c->hidden, 0, sqrt(3.0 / (double)c->hidden));
+    char gate[sizeof(name)];
+    snprintf(gate, sizeof(gate), "%s", NAMED("mlp.gate_proj"));
+    to->gate_up = interleaved(l, gate, NAMED("mlp.up_proj"), c->intermediate, c->hidden);
     to->down = matrix(l, NAMED("mlp.down_proj"), c->hidden, c->intermediate);
 #undef NAMED
 }

@@ -59,22 +59,32 @@ void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const
     CHECK(rfg_op_add_rmsnorm(e->ctx, &ty, &tr, &tx, &tr, &tw, &p, e->stream));
 }
 
-void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t rows,
-             int64_t n, int64_t k)
+void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
+             int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params)
 {
     if (!wanted(e, OP_GEMM))
         return;
-    rfg_tensor ty = rfg_tensor_2d(y, dtype, rows, n, ldy), tx = matrix(e, x, rows, k), tw = matrix(e, w, n, k);
-    CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, NULL, e->stream));
+    int64_t columns = params && params->gated ? n / 2 : n;
+    rfg_tensor ty = rfg_tensor_2d(y, dtype, rows, columns, ldy), tx = matrix(e, x, rows, k);
+    rfg_tensor tw = rfg_tensor_2d((void *)w, e->m->dtype, n, k, ldw);
+    CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, params, e->stream));
 }
 
-void op_act(struct engine *e, int64_t rows)
+void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, int64_t rows, int64_t k)
+{
+    int64_t n = e->m->c.hidden;
+    rfg_tensor r = matrix(e, residual, rows, n);
+    rfg_gemm_params p = { .size = sizeof(p), .residual = &r };
+    op_gemm(e, residual, e->m->dtype, n, x, w, k, rows, n, k, &p);
+}
+
+void op_act(struct engine *e, int64_t rows, bool interleaved)
 {
     if (!wanted(e, OP_ACT))
         return;
     int64_t n = e->m->c.intermediate;
     rfg_tensor y = matrix(e, e->act, rows, n), x = matrix(e, e->gate_up, rows, 2 * n);
-    rfg_act_params p = { .size = sizeof(p), .act = e->m->c.act };
+    rfg_act_params p = { .size = sizeof(p), .act = e->m->c.act, .interleaved = interleaved };
     CHECK(rfg_op_act_and_mul(e->ctx, &y, &x, &p, e->stream));
 }
 

@@ -10,7 +10,21 @@
 
 /* ---- the layers ------------------------------------------------------------------------------------------------- */
 
-/* e->x = attention of e->normed */
+/* Rows up to which epilogues add residuals and activate: the products of more are a vendor's as often as not, which has
+ * no such epilogue, and their kernels' launches don't count. */
+enum { EPILOGUE_ROWS = 64 };
+
+static bool epilogues(const struct engine *e, const struct rows *r)
+{
+    return !e->p.plain_gemms && r->count <= EPILOGUE_ROWS;
+}
+/* Gemma norms what it adds first. */
+static bool adds_in_gemm(const struct engine *e, const struct rows *r)
+{
+    return epilogues(e, r) && !e->m->c.gemma;
+}
+
+/* e->x = attention of e->normed, or, added in an epilogue, e->residual += it */
 static void attention_block(struct engine *e, int64_t l, const struct rows *r, bool prefill, int64_t longest)
 {
     const struct model *m = e->m;
@@ -21,52 +35,69 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
         size_t at = 0; /* columns of qkv, rows of w */
         for (int i = 0; i < 3; at += (size_t)part[i++])
             op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
-                    w + at * (size_t)c->hidden * sizeof(uint16_t), r->count, part[i], c->hidden);
+                    w + at * (size_t)c->hidden * sizeof(uint16_t), c->hidden, r->count, part[i], c->hidden, NULL);
     } else {
-        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, r->count, m->qkv, c->hidden);
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, c->hidden, r->count, m->qkv, c->hidden, NULL);
     }
     op_rope_append(e, l, r);
     op_attention(e, l, r, prefill, longest);
-    op_gemm(e, e->x, m->dtype, c->hidden, e->attention, m->layer[l].o, r->count, c->hidden, part[0]);
+    if (adds_in_gemm(e, r))
+        op_gemm_add(e, e->residual, e->attention, m->layer[l].o, r->count, part[0]);
+    else
+        op_gemm(e, e->x, m->dtype, c->hidden, e->attention, m->layer[l].o, part[0], r->count, c->hidden, part[0], NULL);
     if (c->gemma)
         op_norm(e, e->x, e->x, m->layer[l].after_attention_norm, r->count);
 }
 
-/* e->x = mlp of e->normed */
+/* The same of the mlp. */
 static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
 {
     const struct model *m = e->m;
     const struct config *c = &m->c;
     const char *w = m->layer[l].gate_up;
+    int64_t n = c->intermediate;
     if (e->p.separate) {
-        size_t half = (size_t)c->intermediate * sizeof(uint16_t);
-        op_gemm(e, e->gate_up, m->dtype, 2 * c->intermediate, e->normed, w, r->count, c->intermediate, c->hidden);
-        op_gemm(e, e->gate_up + half, m->dtype, 2 * c->intermediate, e->normed, w + half * (size_t)c->hidden, r->count,
-                c->intermediate, c->hidden);
+        for (int i = 0; i < 2; i++) /* every other row of w */
+            op_gemm(e, e->gate_up + (size_t)(i * n) * sizeof(uint16_t), m->dtype, 2 * n, e->normed,
+                    w + (size_t)(i * c->hidden) * sizeof(uint16_t), 2 * c->hidden, r->count, n, c->hidden, NULL);
+        op_act(e, r->count, false);
+    } else if (epilogues(e, r)) {
+        rfg_gemm_params p = { .size = sizeof(p), .gated = 1, .act = c->act };
+        op_gemm(e, e->act, m->dtype, n, e->normed, w, c->hidden, r->count, 2 * n, c->hidden, &p);
     } else {
-        op_gemm(e, e->gate_up, m->dtype, 2 * c->intermediate, e->normed, w, r->count, 2 * c->intermediate, c->hidden);
+        op_gemm(e, e->gate_up, m->dtype, 2 * n, e->normed, w, c->hidden, r->count, 2 * n, c->hidden, NULL);
+        op_act(e, r->count, true);
     }
-    op_act(e, r->count);
-    op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, r->count, c->hidden, c->intermediate);
+    if (adds_in_gemm(e, r))
+        op_gemm_add(e, e->residual, e->act, m->layer[l].down, r->count, n);
+    else
+        op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, n, r->count, c->hidden, n, NULL);
     if (c->gemma)
         op_norm(e, e->x, e->x, m->layer[l].after_mlp_norm, r->count);
+}
+
+/* e->normed = norm(e->residual), to which e->x, what the block before made, is added first if it isn't yet. */
+static void next_norm(struct engine *e, const struct rows *r, bool added, const void *weight)
+{
+    if (added)
+        op_norm(e, e->normed, e->residual, weight, r->count);
+    else
+        op_add_norm(e, e->normed, e->residual, e->x, weight, r->count);
 }
 
 /* e->normed = what lm_head reads. longest: the most keys that a sequence may have. */
 static void all_layers(struct engine *e, const struct rows *r, bool prefill, int64_t longest)
 {
     const struct model *m = e->m;
+    bool added = adds_in_gemm(e, r);
     op_embedding(e, e->residual, r);
     for (int64_t l = 0; l < m->c.layers; l++) {
-        if (l == 0)
-            op_norm(e, e->normed, e->residual, m->layer[l].attention_norm, r->count);
-        else
-            op_add_norm(e, e->normed, e->residual, e->x, m->layer[l].attention_norm, r->count);
+        next_norm(e, r, added || l == 0, m->layer[l].attention_norm);
         attention_block(e, l, r, prefill, longest);
-        op_add_norm(e, e->normed, e->residual, e->x, m->layer[l].mlp_norm, r->count);
+        next_norm(e, r, added, m->layer[l].mlp_norm);
         mlp_block(e, l, r);
     }
-    op_add_norm(e, e->normed, e->residual, e->x, m->norm, r->count);
+    next_norm(e, r, added, m->norm);
 }
 
 /* logits[row..] of rows of e->normed from `from` on, and the tokens that they choose. */
@@ -74,7 +105,7 @@ static void head(struct engine *e, int64_t from, int64_t row, int64_t rows, cons
 {
     const struct config *c = &e->m->c;
     op_gemm(e, e->logits + row * c->vocab, RFG_F32, c->vocab, e->normed + (size_t)(from * c->hidden) * sizeof(uint16_t),
-            e->m->head, rows, c->vocab, c->hidden);
+            e->m->head, c->hidden, rows, c->vocab, c->hidden, NULL);
     op_sample(e, row, rows, draws);
 }
 

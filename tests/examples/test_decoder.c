@@ -105,7 +105,8 @@ START_TEST(like_the_reference)
                                        .context = CONTEXT,
                                        .chunk = way % 2 ? 8 : 32,
                                        .separate = way == 1 || way == 2,
-                                       .unfused = way == 1 || way == 2 };
+                                       .unfused = way == 1 || way == 2,
+                                       .plain_gemms = way >= 2 };
             struct engine *e = engine_create(r.ctx, r.m, &p);
             int32_t table[COLUMNS], gap[COLUMNS];
             ck_assert(cache_take(&e->cache, gap, PAGE)); /* so that blocks aren't those of the row */
@@ -508,6 +509,22 @@ START_TEST(ladder_and_baseline)
 }
 END_TEST
 
+/* The model that comes with the decoder ends words as Debian's documentation does. */
+START_TEST(small_model)
+{
+    static const char *const words_of_debian[][2] = { { "To install the pack", "age" },
+                                                      { "The configurat", "ion" },
+                                                      { "For more informat", "ion" } };
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(run_program("rfg-decoder",
+                                     "--model %s/examples/decoder/small --device cpu --prompt '%s' --tokens 3",
+                                     rfg_env("RFG_SOURCE_ROOT"), words_of_debian[i][0]),
+                         0);
+        ck_assert_msg(!strncmp(out, words_of_debian[i][1], 3), "%s: %s", words_of_debian[i][0], out);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("decoder");
@@ -526,6 +543,7 @@ int main(void)
                   { "bad_config", bad_config, 1 },
                   { "bad_options", bad_options, 1 },
                   { "program", prints_tokens, 1 },
+                  { "small", small_model, 1 },
                   { "ladder", ladder_and_baseline, 1 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         TCase *c = tcase_create(cases[i].name);
