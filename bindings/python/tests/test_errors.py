@@ -153,3 +153,13 @@ def test_no_library_of_the_search_path(tmp_path):
     os.symlink(os.environ["RFG_LIBRARY"], tmp_path / "librfg.so.0.2")
     os.symlink(os.environ["RFG_LIBRARY"], tmp_path / "librfg.so")
     assert "built without one" in without_library({"LD_LIBRARY_PATH": str(tmp_path)}, "import os; os.chdir(%r); rfg.version()" % str(tmp_path))
+
+
+def test_damaged_pack(tmp_path):
+    for name, content in (("empty", b""), ("text", b"no pack\n" * 100)):
+        path = tmp_path / name
+        path.write_bytes(content)
+        path.chmod(0o600)
+        with pytest.raises(rfg.Error, match=str(path)) as e:
+            rfg.Context("cpu", pack=str(path))
+        assert "\n" not in str(e.value)

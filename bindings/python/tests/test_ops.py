@@ -38,6 +38,13 @@ def test_gemm(rng, m, n, k):
     close(b, rfg.f32(rfg.bf16(x)).astype(float) @ rfg.f32(rfg.bf16(w)).astype(float).T, 2**-8)
 
 
+def test_gemm_epilogues(rng):
+    x, w, residual = normal(rng, 5, 64), normal(rng, 12, 64), normal(rng, 5, 12)
+    close(rfg.gemm(x, w, residual=residual), x @ w.T + residual)
+    gate, up = (x @ w.T)[:, ::2], (x @ w.T)[:, 1::2]
+    close(rfg.gemm(x, w, act="silu"), gate / (1 + np.exp(-gate)) * up)
+
+
 def test_views_keep_their_strides(rng):
     """Nothing is copied: rows of a larger array are read, and written, where they lie."""
     big, w = normal(rng, 6, 100), normal(rng, 9, 40)

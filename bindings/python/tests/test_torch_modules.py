@@ -3,6 +3,7 @@
 
 import copy
 
+import models
 import pytest
 import torch
 import torch.nn.functional as F
@@ -77,19 +78,7 @@ def near(a, b):
 
 
 def used(model, ids=IDS):
-    """The rfg operators that a forward calls."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    names = []
-
-    class Record(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            names.append(str(func))
-            return func(*args, **(kwargs or {}))
-
-    with torch.no_grad(), Record():
-        model(ids)
-    return [n.split(".")[1] for n in names if n.startswith("rfg.")]
+    return models.used(lambda: model(ids))
 
 
 def test_enable_and_disable(model):

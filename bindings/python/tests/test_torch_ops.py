@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import rfg
 import rfg.torch as rt
 from rfg import _rfg
-from rfg.torch import autograd, custom
+from rfg.torch import autograd, custom, model_ops
 
 torch.manual_seed(3)
 BF16 = torch.bfloat16
@@ -33,9 +33,21 @@ def caches():
     return torch.zeros(2, 16, 2, 64, dtype=BF16), torch.zeros(2, 16, 2, 64, dtype=BF16)
 
 
+def beside(batch, n):
+    """Cosines and sines as hugging_face.rotary() has them."""
+    angles = torch.randn(batch, n, 32)
+    both = torch.cat((angles.cos(), angles.cos(), angles.sin(), angles.sin()), -1).to(BF16)
+    return both[..., :64], both[..., 64:]
+
+
+def caches_of_heads():
+    return randn(2, 2, 7, 64, dtype=BF16), randn(2, 2, 7, 64, dtype=BF16)
+
+
 CALLS = {
     "gemm": lambda: (randn(2, 3, 32), randn(16, 32), randn(16)),
     "gemm_prepack": lambda: (randn(32, 64, dtype=BF16),),
+    "linears": lambda: (randn(2, 3, 32), [randn(16, 32), randn(8, 32)], [randn(16), randn(8)]),
     "gated_linear": lambda: (randn(2, 3, 32), randn(16, 32), randn(16, 32), "gelu"),
     "act": lambda: (randn(2, 3, 32), "gelu_tanh"),
     "act_and_mul": lambda: (randn(2, 3, 32), "silu", True),
@@ -60,15 +72,23 @@ CALLS = {
         torch.tensor([5, -1, 17]), randn(64), randn(64)),
     "argmax": lambda: (randn(2, 3, 50),),
     "sample": lambda: (randn(3, 50), torch.arange(3), torch.zeros(3, dtype=torch.int64), torch.tensor([0.5, 1.0, 0.0])),
+    "rotate": lambda: (randn(2, 3, 4, 64, dtype=BF16), randn(2, 3, 2, 64, dtype=BF16), *beside(2, 3)),
+    "rotate_append": lambda: (
+        torch.zeros(2, 2, 16, 64, dtype=BF16), torch.zeros(2, 2, 16, 64, dtype=BF16), randn(2, 3, 4, 64, dtype=BF16),
+        randn(2, 3, 2, 64, dtype=BF16), randn(2, 3, 2, 64, dtype=BF16), *beside(2, 3), model_ops.places(2, 16, 3, 5, "cpu"), randn(64), randn(64)),
+    "mha_cached": lambda: (
+        randn(2, 3, 4, 64, dtype=BF16), randn(2, 2, 16, 64, dtype=BF16), randn(2, 2, 16, 64, dtype=BF16), model_ops.places(2, 16, 3, 5, "cpu"), 0.1),
+    "mha_heads": lambda: (*(randn(2, h, n, 64, dtype=BF16).transpose(1, 2) for h, n in ((4, 3),)), *caches_of_heads(), True, 0.1, 0.0, 4),
 }  # fmt: skip
-NAMES = [f.__name__ for f, _, _ in custom.OPS]
+OF_MODELS = [f.__name__ for f, _, _ in model_ops.OPS]
+NAMES = [f.__name__ for f, _, _ in custom.OPS] + OF_MODELS
 
 
 def test_every_operator_has_a_custom_one():
     assert set(CALLS) == set(NAMES)
     ops = {op.__name__ for op in vars(_rfg).values() if isinstance(op, type(_rfg.gemm))}
     assert ops - {"rope_table"} <= set(NAMES)  # which is for host memory
-    assert all(getattr(rt, name) is getattr(torch.ops.rfg, name) for name in NAMES)
+    assert all(getattr(rt, name) is getattr(torch.ops.rfg, name) for name in NAMES if name not in OF_MODELS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,13 +103,13 @@ def test_custom_operators_keep_pytorchs_rules(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_compiles_without_a_break(name, backend):
     torch._dynamo.reset()
-    op, args = getattr(rt, name), CALLS[name]()
+    op, args = getattr(torch.ops.rfg, name), CALLS[name]()
     compiled = torch.compile(lambda *a: op(*a), fullgraph=True, backend=backend)
     copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
     with torch.no_grad():
         got, want = compiled(*args), op(*copies)
     got, want = (x if isinstance(x, tuple) else () if x is None else (x,) for x in (got, want))
-    written = [(a, b) for a, b in zip(args, copies) if name.endswith("append") and isinstance(a, torch.Tensor)]
+    written = [(a, b) for a, b in zip(args[:2], copies) if name.endswith("append")]
     for a, b in list(zip(got, want, strict=True)) + written:
         assert a.dtype == b.dtype and a.stride() == b.stride() and torch.equal(a.view(torch.uint8), b.view(torch.uint8))
 
@@ -281,3 +301,51 @@ def test_views_of_numpy_share_memory():
     a = np.zeros((2, 8), np.float32)
     rfg.rmsnorm(torch.ones(2, 8), out=torch.from_numpy(a))
     assert np.allclose(a, 1)
+
+
+def rotated(x, cos, sin):
+    a, b = x.float().chunk(2, -1)
+    return x.float() * cos[:, :, None].float() + torch.cat((-b, a), -1) * sin[:, :, None].float()
+
+
+@pytest.mark.parametrize("how", ["beside", "apart", "one for all"])
+def test_rotate(how):
+    q, k, (cos, sin) = randn(2, 3, 4, 64, dtype=BF16), randn(2, 3, 2, 64, dtype=BF16), beside(2, 3)
+    if how == "apart":
+        cos, sin = cos.clone(), sin.clone()
+    if how == "one for all":
+        cos, sin = cos[:1], sin[:1]
+    for got, x in zip(torch.ops.rfg.rotate(q, k, cos, sin), (q, k)):
+        close(got.float(), rotated(x, cos, sin), 1e-2)
+
+
+@pytest.mark.parametrize("batch,n", [(1, 24), (2, 16)])
+def test_rotate_append_and_cached_attention(batch, n):
+    """Sequences of 5 keys in caches of n get 3 more; queries of one and of many rows."""
+    q, k, v, (cos, sin) = randn(batch, 3, 4, 64, dtype=BF16), *(randn(batch, 3, 2, 64, dtype=BF16) for _ in "kv"), beside(batch, 3)
+    caches = [randn(batch, 2, n, 64, dtype=BF16) for _ in "kv"]
+    before = [c.clone() for c in caches]
+    assert model_ops.can_append(caches[0]) and not model_ops.can_append(torch.zeros(2, 2, 24, 64)) and not model_ops.can_append(caches[0].transpose(1, 2))
+    given = model_ops.places(batch, n, 3, 5, "cpu")
+    close(torch.ops.rfg.rotate_append(*caches, q, k, v, cos, sin, given).float(), rotated(q, cos, sin), 1e-2)
+    close(caches[0][:, :, 5:8].float(), rotated(k, cos, sin).transpose(1, 2), 1e-2)
+    assert torch.equal(caches[1][:, :, 5:8], v.transpose(1, 2))
+    for c, old in zip(caches, before):
+        assert torch.equal(c[:, :, :5], old[:, :, :5]) and torch.equal(c[:, :, 8:], old[:, :, 8:])
+    for rows in (3, 12):
+        q, given = randn(batch, rows, 4, 64, dtype=BF16), model_ops.places(batch, n, rows, n - 1 - rows, "cpu")
+        wide = [c.repeat_interleave(2, 1).float() for c in caches]
+        for window in (0, 4):
+            mask = model_ops.mask_of(given, batch, rows, n, window)
+            want = F.scaled_dot_product_attention(q.transpose(1, 2).float(), *wide, attn_mask=mask, scale=0.1).transpose(1, 2)
+            close(torch.ops.rfg.mha_cached(q, *caches, given, 0.1, 0.0, window).float(), want, 2e-2)
+
+
+def test_joined_linears():
+    """One GEMM where weights adjoin: the same values."""
+    x, whole, bias = randn(3, 32), randn(24, 32), randn(24)
+    parts, biases = whole.split([16, 8]), bias.split([16, 8])
+    assert custom.adjoining(parts) is not None and custom.adjoining(parts[::-1]) is None and custom.adjoining([p.clone() for p in parts]) is None
+    for w, b in ((parts, biases), ([p.clone() for p in parts], biases), (parts, [b.clone() for b in biases])):
+        close(rt.linears(x, w, b), F.linear(x, whole, bias))
+    close(rt.linears(x, parts), F.linear(x, whole))

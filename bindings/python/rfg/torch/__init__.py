@@ -10,11 +10,14 @@ All return new tensors. rfg's own functions (rfg.gemm(x, w, out=y)) cost less in
 
 import torch as _torch
 
+from .. import _switch
 from . import autograd, custom
-from .modules import Comparison, Report, compare, disable, enable
+from .comparing import Comparison, compare
+from .modules import Report, disable, enable
 
 gemm = _torch.ops.rfg.gemm
 gemm_prepack = _torch.ops.rfg.gemm_prepack
+linears = _torch.ops.rfg.linears
 gated_linear = _torch.ops.rfg.gated_linear
 act = _torch.ops.rfg.act
 act_and_mul = _torch.ops.rfg.act_and_mul
@@ -35,3 +38,5 @@ kv_append = _torch.ops.rfg.kv_append
 rope_append = _torch.ops.rfg.rope_append
 argmax = _torch.ops.rfg.argmax
 sample = _torch.ops.rfg.sample
+
+_switch.install()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._rfg import Error
-from . import custom
+from . import custom, model_ops
 
 Grads = Tuple[Optional[Tensor], ...]
 
@@ -151,7 +151,7 @@ def _none(name: str) -> Callable[..., Grads]:
     return backward
 
 
-for _function, _schema, _meta in custom.OPS:
+for _function, _schema, _meta in custom.OPS + model_ops.OPS:
     _name = _function.__name__
     if "!" in _schema:
         continue  # what writes to its arguments has no autograd: PyTorch refuses it

@@ -46,12 +46,36 @@ def gemm_prepack(src: Tensor) -> Tensor:
     return ops.gemm_prepack(src)
 
 
+def adjoining(parts: Sequence[Tensor]) -> Optional[Tensor]:
+    """Tensors that lie one after the other in one storage (enable() has q, k and v's weights so) as one, along their first
+    dimension; None: they don't."""
+    first, at = parts[0], parts[0].data_ptr()
+    storage = first.untyped_storage().data_ptr()
+    for p in parts:
+        if p.data_ptr() != at or not p.is_contiguous() or p.dtype != first.dtype or p.untyped_storage().data_ptr() != storage:
+            return None
+        at += p.numel() * p.element_size()
+    return first.as_strided((sum(p.shape[0] for p in parts), *first.shape[1:]), first.stride())
+
+
+def linears(x: Tensor, weights: Sequence[Tensor], biases: Optional[Sequence[Tensor]] = None) -> Tensor:
+    """Several linear layers of one input, their outputs side by side: one GEMM where the weights adjoin."""
+    rows = _rows(x)
+    w = adjoining(weights)
+    bias = adjoining(biases) if biases else None
+    if w is not None and (bias is not None or not biases):
+        return ops.gemm(rows, w, bias).view(*x.shape[:-1], w.shape[0])
+    y = x.new_empty((rows.shape[0], sum(w.shape[0] for w in weights)))
+    at = 0
+    for i, w in enumerate(weights):
+        ops.gemm(rows, w, biases[i] if biases else None, out=y[:, at : at + w.shape[0]])
+        at += w.shape[0]
+    return y.view(*x.shape[:-1], at)
+
+
 def gated_linear(x: Tensor, gate: Tensor, up: Tensor, act: str = "silu") -> Tensor:
-    rows, n = _rows(x), gate.shape[0]
-    both = x.new_empty((rows.shape[0], 2 * n))
-    _rfg.gemm(both[:, :n], rows, gate)
-    _rfg.gemm(both[:, n:], rows, up)
-    return ops.act_and_mul(both, act).view(*x.shape[:-1], n)
+    y = ops.act_and_mul(linears(_rows(x), (gate, up)), act)
+    return y.view(*x.shape[:-1], gate.shape[0])
 
 
 def act(x: Tensor, act: str = "silu") -> Tensor:
@@ -119,7 +143,7 @@ def add_rmsnorm_quant(
 
 
 def embedding(ids: Tensor, table: Tensor, scale: float = 0.0, first: int = 0, dtype: Optional[torch.dtype] = None) -> Tensor:
-    y = ops.embedding(ids.reshape(-1), table, scale=scale, first=first, dtype=dtype)
+    y = ops.embedding(ids.reshape(-1).contiguous(), table, scale=scale, first=first, dtype=dtype)
     return y.view(*ids.shape, table.shape[1])
 
 
@@ -221,6 +245,11 @@ OPS: List[Op] = [
         lambda src: src.new_empty((src.shape[0] // 16, src.shape[1] // 32, 4, 16, 8)),
     ),
     (
+        linears,
+        "(Tensor x, Tensor[] weights, Tensor[]? biases=None) -> Tensor",
+        lambda x, weights, biases=None: x.new_empty((*x.shape[:-1], sum(w.shape[0] for w in weights))),
+    ),
+    (
         gated_linear,
         '(Tensor x, Tensor gate, Tensor up, str act="silu") -> Tensor',
         lambda x, gate, up, act="silu": x.new_empty((*x.shape[:-1], gate.shape[0])),
@@ -319,9 +348,14 @@ OPS: List[Op] = [
     ),
 ]
 
-for _function, _schema, _meta in OPS:
-    _name = _function.__name__
-    _library.define(_name + _schema)
-    for _key in DEVICES:
-        _library.impl(_name, _function, _key)
-    torch.library.register_fake("rfg::" + _name, _meta, lib=_library)
+
+def define(rows: List[Op]) -> None:
+    for function, schema, meta in rows:
+        name = function.__name__
+        _library.define(name + schema)
+        for key in DEVICES:
+            _library.impl(name, function, key)
+        torch.library.register_fake("rfg::" + name, meta, lib=_library)
+
+
+define(OPS)

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""enable(model): modules of torch.nn, and those of Hugging Face transformers that look like them, compute with rfg. disable(model)
-has them as they were. compare(model, inputs) says what it brings."""
+"""enable(model): modules of torch.nn, and those of Hugging Face transformers (hugging_face.py), compute with rfg.
+disable(model) has them as they were.
 
-import time
+A replaced module has two attributes more: its `forward`, a function of this package bound to it, so that copies of a model have
+their own and a model can be pickled; and SETTINGS, what enable() chose for it."""
+
 from collections import defaultdict
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
 
 from .._rfg import Error
+from ..context import version
 from . import custom
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-FORWARD = "_rfg_forward"  # attribute of a replaced module: the operator's name
+SETTINGS = "_rfg"  # attribute of a replaced module
+CALLS = "_rfg_enabled"  # attribute of a model: the arguments of enable()'s calls
 
 
 class Report(NamedTuple):
@@ -28,40 +34,99 @@ class Report(NamedTuple):
             groups: Dict[Tuple[str, str], List[str]] = defaultdict(list)
             for name, kind, why in rows:
                 groups[kind, why].append(name)
-            lines.append("%s: %d modules" % (title, len(rows)))
+            lines.append("%s: %d modules" % (title, len({name for name, _, _ in rows})))
             for (kind, why), names in groups.items():
                 lines.append("  %d x %s %s %s (%s%s)" % (len(names), kind, sign, why, names[0], ", ..." if len(names) > 1 else ""))
         return "\n".join(lines)
 
 
-Forward = Callable[..., Any]
-
-
-def _plain(x: Tensor, weight: Optional[Tensor]) -> bool:
+def plain(x: Tensor, weight: Optional[Tensor]) -> bool:
     """Does rfg compute what the module would? Not under autocast, which chooses dtypes by PyTorch's operators."""
     kind = x.device.type
     return (weight is None or x.dtype == weight.dtype) and x.dtype in DTYPES and not torch.is_autocast_enabled(kind)
 
 
-def _ops(x: Tensor) -> Any:
-    """Where the operators are: without PyTorch's dispatcher, which takes more than a short kernel does, where nothing is lost by it."""
+def direct(x: Tensor) -> bool:
+    """May an operator be called without PyTorch's dispatcher, which takes more than a short kernel does?"""
     compiling = torch.compiler.is_compiling() or torch.is_grad_enabled() or type(x) is not Tensor
-    return torch.ops.rfg if compiling or torch._C._len_torch_dispatch_stack() else custom
+    return not (compiling or torch._C._len_torch_dispatch_stack())
 
 
-def _linear(m: Any, old: Forward, most_rows: int) -> Union[Forward, str]:
-    if m.weight.stride(-1) != 1:
-        return "its weight's rows aren't contiguous"
-
-    def forward(x: Tensor) -> Tensor:
-        if x.dim() == 0 or x.numel() > most_rows * x.shape[-1] or not _plain(x, m.weight) or x.stride(-1) != 1:
-            return old(x)
-        return _ops(x).gemm(x, m.weight, m.bias)
-
-    return forward
+def ops_for(x: Tensor) -> Any:
+    return custom if direct(x) else torch.ops.rfg
 
 
-def _rmsnorm(m: Any, old: Forward, most_rows: int) -> Union[Forward, str]:
+def old(m: Any, *args: Any, **kwargs: Any) -> Any:
+    """What the module computes without rfg."""
+    return type(m).forward(m, *args, **kwargs)
+
+
+# ---- forwards ----------------------------------------------------------------------------------------------------------
+
+
+def few_rows(m: Any, x: Tensor) -> bool:
+    return bool(x.dim() and x.numel() <= getattr(m, SETTINGS).most_rows * x.shape[-1] and x.stride(-1) == 1)
+
+
+def linear(m: Any, x: Tensor) -> Tensor:
+    if not few_rows(m, x) or not plain(x, m.weight):
+        return old(m, x)
+    return ops_for(x).gemm(x, m.weight, m.bias)
+
+
+class Ahead:
+    """Of a norm: its input and output, where the layer before computed both in one operator (hugging_face.py)."""
+
+    def __init__(self) -> None:
+        self.pair: Optional[Tuple[Tensor, Tensor]] = None
+
+    def __deepcopy__(self, memo: Any) -> "Ahead":
+        return Ahead()
+
+
+def rmsnorm(m: Any, x: Tensor) -> Tensor:
+    settings = getattr(m, SETTINGS)
+    pair, settings.ahead.pair = settings.ahead.pair, None
+    if pair is not None and pair[0] is x:
+        return pair[1]
+    if not plain(x, m.weight):
+        return old(m, x)
+    return ops_for(x).rmsnorm(x, m.weight, torch.finfo(x.dtype).eps if settings.eps is None else settings.eps, settings.plus)
+
+
+def layernorm(m: Any, x: Tensor) -> Tensor:
+    if not plain(x, m.weight) or (torch.is_grad_enabled() and (x.requires_grad or (m.weight is not None and m.weight.requires_grad))):
+        return old(m, x)  # rfg has no backward
+    return ops_for(x).layernorm(x, m.weight, m.bias, m.eps)
+
+
+def embedding(m: Any, ids: Tensor) -> Tensor:
+    if ids.dtype not in (torch.int32, torch.int64):
+        return old(m, ids)
+    return ops_for(ids).embedding(ids, m.weight)
+
+
+def act(m: Any, x: Tensor) -> Tensor:
+    return ops_for(x).act(x, getattr(m, SETTINGS).act) if x.dim() and plain(x, None) else old(m, x)
+
+
+def gated(m: Any, x: Tensor) -> Tensor:
+    gate, up = m.gate_proj.weight, m.up_proj.weight
+    if not few_rows(m, x) or not plain(x, gate) or gate.dtype != up.dtype:
+        return old(m, x)
+    return m.down_proj(ops_for(x).gated_linear(x, gate, up, getattr(m, SETTINGS).act))
+
+
+# ---- which modules they are for: a reason not to, or what the forward wants to know ---------------------------------------
+
+Settings = Union[str, Dict[str, Any]]
+
+
+def _for_linear(m: Any) -> Settings:
+    return "its weight's rows aren't contiguous" if m.weight.stride(-1) != 1 else {}
+
+
+def norm_settings(m: Any) -> Settings:
     eps = getattr(m, "variance_epsilon", getattr(m, "eps", None))
     shape = getattr(m, "normalized_shape", None)
     if shape is not None and len(shape) != 1:
@@ -70,40 +135,19 @@ def _rmsnorm(m: Any, old: Forward, most_rows: int) -> Union[Forward, str]:
         return "its weight has %d dimensions" % m.weight.dim()
     if eps is None and shape is None:
         return "its epsilon isn't known"
-    plus = type(m).__name__.startswith("Gemma")
-
-    def forward(x: Tensor) -> Tensor:
-        if not _plain(x, m.weight):
-            return old(x)
-        return _ops(x).rmsnorm(x, m.weight, torch.finfo(x.dtype).eps if eps is None else eps, plus)
-
-    return forward
+    return {"eps": eps, "plus": type(m).__name__.startswith("Gemma"), "ahead": Ahead()}
 
 
-def _layernorm(m: Any, old: Forward, most_rows: int) -> Union[Forward, str]:
-    if len(m.normalized_shape) != 1:
-        return "it normalises over %d dimensions" % len(m.normalized_shape)
-
-    def forward(x: Tensor) -> Tensor:
-        if not _plain(x, m.weight) or (torch.is_grad_enabled() and (x.requires_grad or (m.weight is not None and m.weight.requires_grad))):
-            return old(x)  # rfg has no backward
-        return _ops(x).layernorm(x, m.weight, m.bias, m.eps)
-
-    return forward
+def _for_layernorm(m: Any) -> Settings:
+    return "it normalises over %d dimensions" % len(m.normalized_shape) if len(m.normalized_shape) != 1 else {}
 
 
-def _embedding(m: Any, old: Forward, most_rows: int) -> Union[Forward, str]:
+def _for_embedding(m: Any) -> Settings:
     if m.max_norm is not None or m.scale_grad_by_freq or m.sparse:
         return "it has max_norm, scale_grad_by_freq or sparse"
     if m.padding_idx is not None and m.weight.requires_grad and m.training:
         return "it is trained with a padding_idx"
-
-    def forward(ids: Tensor) -> Tensor:
-        if ids.dtype not in (torch.int32, torch.int64):
-            return old(ids)
-        return _ops(ids).embedding(ids, m.weight)
-
-    return forward
+    return {}
 
 
 def _act_name(m: Any) -> Optional[str]:
@@ -114,48 +158,60 @@ def _act_name(m: Any) -> Optional[str]:
     return names.get(type(m).__name__)
 
 
-def _act(m: Any, old: Forward, most_rows: int) -> Union[Forward, str]:
-    name = _act_name(m)
-    if getattr(m, "inplace", False):
-        return "it works in place"
-
-    def forward(x: Tensor) -> Tensor:
-        return _ops(x).act(x, name) if x.dim() and _plain(x, None) else old(x)
-
-    return forward
+def _for_act(m: Any) -> Settings:
+    return "it works in place" if getattr(m, "inplace", False) else {"act": _act_name(m)}
 
 
-def _gated(m: Any, old: Forward, most_rows: int) -> Union[Forward, str]:
+def untouched(m: Any) -> bool:
+    """May its forward be left out, and what it computes be computed elsewhere?"""
+    return not m._forward_hooks and not m._forward_pre_hooks and ("forward" not in vars(m) or SETTINGS in vars(m))
+
+
+def plain_linears(parts: Sequence[Any]) -> str:
+    """"" or why what a module computes with these linear layers can't be computed without calling them."""
+    for p in parts:
+        if type(p) is not nn.Linear:
+            return "a projection is a %s" % type(p).__name__
+        if not untouched(p):
+            return "a projection has hooks, or its forward was replaced by others"
+        if p.weight.dtype not in DTYPES or type(p.weight) is not nn.Parameter or p.weight.stride(-1) != 1:
+            return "a projection's weight is %s of class %s" % (p.weight.dtype, type(p.weight).__name__)
+    return ""
+
+
+def _for_gated(m: Any) -> Settings:
     name = _act_name(m.act_fn)
     if name is None:
         return "its activation, %s, isn't rfg's" % type(m.act_fn).__name__
     if m.gate_proj.bias is not None or m.up_proj.bias is not None:
         return "its projections have biases"
-
-    def forward(x: Tensor) -> Tensor:
-        gate, up = m.gate_proj.weight, m.up_proj.weight
-        if x.numel() > most_rows * x.shape[-1] or not _plain(x, gate) or gate.dtype != up.dtype:
-            return old(x)
-        return m.down_proj(_ops(x).gated_linear(x, gate, up, name))
-
-    return forward
+    return plain_linears((m.gate_proj, m.up_proj)) or {
+        "act": name, "parts": (("gate_proj", "up_proj"),), "absorbs": ("gate_proj", "up_proj", "act_fn"),
+    }  # fmt: skip
 
 
 def _is_gated(m: Any) -> bool:
     parts = [getattr(m, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
-    return all(type(p) is nn.Linear for p in parts) and hasattr(m, "act_fn") and len(list(m.children())) <= 4
+    return all(isinstance(p, nn.Module) for p in parts) and hasattr(m, "act_fn") and len(list(m.children())) <= 4
+
+
+class Rule(NamedTuple):
+    op: str
+    fits: Callable[[Any], bool]
+    settings: Callable[[Any], Settings]
+    forward: Callable[..., Any]
 
 
 # Which modules an operator replaces; the first that fits.
-RULES: List[Tuple[str, Callable[[Any], bool], Callable[[Any, Forward, int], Union[Forward, str]]]] = [
-    ("linear", lambda m: type(m) is nn.Linear, _linear),
-    ("layernorm", lambda m: type(m) is nn.LayerNorm, _layernorm),
-    ("embedding", lambda m: type(m) is nn.Embedding, _embedding),
-    ("rmsnorm", lambda m: type(m).__name__.endswith("RMSNorm") and isinstance(getattr(m, "weight", 0), (Tensor, type(None))), _rmsnorm),
-    ("act", lambda m: _act_name(m) is not None, _act),
-    ("gated", _is_gated, _gated),
-]
-OPS = tuple(name for name, _, _ in RULES)
+RULES: List[Rule] = [
+    Rule("linear", lambda m: type(m) is nn.Linear, _for_linear, linear),
+    Rule("layernorm", lambda m: type(m) is nn.LayerNorm, _for_layernorm, layernorm),
+    Rule("embedding", lambda m: type(m) is nn.Embedding, _for_embedding, embedding),
+    Rule("rmsnorm", lambda m: type(m).__name__.endswith("RMSNorm") and isinstance(getattr(m, "weight", 0), (Tensor, type(None))),
+         norm_settings, rmsnorm),
+    Rule("act", lambda m: _act_name(m) is not None, _for_act, act),
+    Rule("gated", _is_gated, _for_gated, gated),
+]  # fmt: skip
 
 
 def _why_not(m: Any) -> str:
@@ -170,142 +226,121 @@ def _why_not(m: Any) -> str:
     return "its forward was replaced by others" if "forward" in vars(m) else ""
 
 
-def enable(model: nn.Module, ops: Optional[Iterable[str]] = None, most_rows: int = 128) -> Report:
+# ---- weights side by side -------------------------------------------------------------------------------------------------
+
+
+def _join(m: Any, names: Sequence[str]) -> bool:
+    """Has the weights (and biases) of linear layers lie one after the other in memory, so that one GEMM takes them all."""
+    joined = False
+    parts = [getattr(m, name) for name in names]
+    for kind in ("weight", "bias"):
+        tensors = [getattr(p, kind) for p in parts]
+        if any(t is None for t in tensors) or custom.adjoining(tensors) is not None:
+            continue
+        if len({(t.dtype, t.device, t.shape[1:]) for t in tensors}) == 1:
+            with torch.no_grad():
+                whole = torch.cat([t.detach() for t in tensors])
+                for t, part in zip(tensors, whole.split([t.shape[0] for t in tensors])):
+                    t.data = part
+            joined = True
+    return joined
+
+
+def _part(m: Any, names: Sequence[str]) -> None:
+    """Each in memory of its own again."""
+    for name in names:
+        for t in (getattr(m, name).weight, getattr(m, name).bias):
+            if t is not None and t.untyped_storage().nbytes() > t.numel() * t.element_size():
+                t.data = t.detach().clone()
+
+
+def _apply(m: Any, function: Callable[..., Any], recurse: bool = True) -> Any:
+    """Of torch.nn.Module: to(), cuda() and half() go through it, and leave each weight in memory of its own."""
+    type(m)._apply(m, function, recurse)
+    for names in getattr(m, SETTINGS).joined:
+        _join(m, names)
+    return m
+
+
+# ---- the switch -----------------------------------------------------------------------------------------------------------
+
+
+def _models() -> Any:
+    from . import hugging_face
+
+    return hugging_face
+
+
+def all_rules() -> List[Rule]:
+    return _models().RULES + RULES
+
+
+def all_ops() -> Tuple[str, ...]:
+    return tuple(dict.fromkeys([r.op for r in RULES] + [r.op for r in _models().RULES] + ["attention"]))
+
+
+def check_ops(ops: Optional[Iterable[str]]) -> Tuple[str, ...]:
+    wanted = all_ops() if ops is None else (ops,) if isinstance(ops, str) else tuple(ops)
+    for name in wanted:
+        if name not in all_ops():
+            raise Error("enable: ops: '%s': must be of %s" % (name, ", ".join(all_ops())))
+    return wanted
+
+
+def enable(model: nn.Module, ops: Optional[Iterable[str]] = None, most_rows: int = 128, join: bool = True) -> Report:
     """Has the modules of a model compute with rfg, and says which. They keep their parameters, hooks and names.
 
     ops        of "linear", "layernorm", "embedding", "rmsnorm", "act", "gated" (an MLP with gate_proj, up_proj, down_proj and
-               act_fn); None: all
+               act_fn), and in models of transformers "rope" (all that an attention module does before its attention),
+               "attention" and "residual" (sums with the norms that follow them); None: all
     most_rows  linear layers of more rows stay PyTorch's
+    join       weights that have one input (q, k and v; gate and up) are moved next to each other in memory, so that one GEMM
+               takes them. They stay parameters of their own, which are views of it until disable()
 
-    A call that rfg doesn't take (autocast, another dtype of the input) is computed as before. Attention and RoPE stay the model's."""
-    wanted = OPS if ops is None else tuple(ops)
-    for name in wanted:
-        if name not in OPS:
-            raise Error("enable: ops: '%s': must be of %s" % (name, ", ".join(OPS)))
+    A call that rfg doesn't take (autocast, another dtype of the input, a mask with holes) is computed as before."""
+    if not isinstance(model, nn.Module):
+        raise Error("enable: model: is a %s: must be a torch.nn.Module" % type(model).__name__)
+    wanted = check_ops(ops)
+    version()  # a library that can't be loaded is said now, not in the first call
     report = Report([], [])
+    rules = all_rules()
     for name, m in model.named_modules():
-        if FORWARD in vars(m):
+        if SETTINGS in vars(m):
             continue  # enabled before
-        rule = next((r for r in RULES if r[1](m)), None)
+        rule = next((r for r in rules if r.fits(m)), None)
         kind = type(m).__name__
         if rule is None:
             if next(m.children(), None) is None:
                 report.kept.append((name, kind, "rfg has no operator for it"))
             continue
-        why: Union[Forward, str] = "not asked for" if rule[0] not in wanted else _why_not(m)
-        if not why:
-            why = rule[2](m, m.forward, most_rows)
-        if isinstance(why, str):
-            report.kept.append((name, kind, why))
-        else:
-            vars(m)["forward"] = why
-            vars(m)[FORWARD] = rule[0]
-            report.replaced.append((name, kind, rule[0]))
+        found: Settings = "not asked for" if rule.op not in wanted else _why_not(m)
+        if not found:
+            found = rule.settings(m)
+        if isinstance(found, str):
+            report.kept.append((name, kind, found))
+            continue
+        joined = [names for names in found.pop("parts", ()) if join and _join(m, names)]
+        vars(m)[SETTINGS] = SimpleNamespace(op=rule.op, most_rows=most_rows, joined=joined, **found)
+        vars(m)["forward"] = partial(rule.forward, m)
+        if joined:
+            vars(m)["_apply"] = partial(_apply, m)
+        report.replaced.append((name, kind, rule.op))
+    _models().finish(model, "attention" in wanted, report)
+    vars(model).setdefault(CALLS, []).append((wanted, most_rows, join))
     return report
 
 
 def disable(model: nn.Module) -> int:
     """Undoes enable(); returns how many modules are as they were again."""
     n = 0
+    _models().undo(model)
+    vars(model).pop(CALLS, None)
     for m in model.modules():
-        if vars(m).pop(FORWARD, None) is not None:
+        settings = vars(m).pop(SETTINGS, None)
+        if settings is not None:
             del vars(m)["forward"]
+            vars(m).pop("_apply", None)
+            for names in settings.joined:
+                _part(m, names)
             n += 1
     return n
-
-
-class Comparison(NamedTuple):
-    """compare()'s result. Times in seconds, of one forward. by_op: the modules of an operator together, (before, with rfg); they
-    are timed one by one, and waited for, so that their sum is more than the forward takes. A gated MLP's contains its linears'."""
-
-    before: float
-    after: float
-    by_op: Dict[str, Tuple[float, float]]
-    difference: float  #: largest |a - b| of the outputs
-    largest: float  #: largest |a| without rfg
-    same_argmax: float  #: share of rows whose largest output is the same one
-
-    def __str__(self) -> str:
-        lines = ["%-12s %10s %10s %8s" % ("", "before us", "rfg us", "gain")]
-        for name, (a, b) in list(self.by_op.items()) + [("forward", (self.before, self.after))]:
-            lines.append("%-12s %10.1f %10.1f %7.2fx" % (name, a * 1e6, b * 1e6, a / b))
-        lines.append("largest difference %.3g of outputs up to %.3g; argmax the same in %.1f %%" % (self.difference, self.largest, self.same_argmax * 100))
-        return "\n".join(lines)
-
-
-def _first(output: Any) -> Tensor:
-    """The tensor that a model's output is about: logits, or the first."""
-    if isinstance(output, Tensor):
-        return output
-    if hasattr(output, "logits"):
-        return output.logits
-    if isinstance(output, dict):
-        return _first(next(iter(output.values())))
-    return _first(output[0])
-
-
-def _synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def _clock(call: Callable[[], Any], runs: int) -> float:
-    """The median of so many runs."""
-    times = []
-    for _ in range(runs):
-        _synchronise()
-        start = time.perf_counter()
-        call()
-        _synchronise()
-        times.append(time.perf_counter() - start)
-    return sorted(times)[len(times) // 2]
-
-
-def _clock_ops(kinds: Dict[nn.Module, str], call: Callable[[], Any], runs: int) -> Dict[str, float]:
-    total: Dict[str, float] = defaultdict(float)
-    began: Dict[nn.Module, float] = {}
-
-    def before(m: nn.Module, *_: Any) -> None:
-        _synchronise()
-        began[m] = time.perf_counter()
-
-    def after(m: nn.Module, *_: Any) -> None:
-        _synchronise()
-        total[kinds[m]] += time.perf_counter() - began[m]
-
-    hooks = [h for m in kinds for h in (m.register_forward_pre_hook(before), m.register_forward_hook(after))]
-    try:
-        for _ in range(runs):
-            call()
-    finally:
-        for h in hooks:
-            h.remove()
-    return {name: t / runs for name, t in total.items()}
-
-
-def compare(model: nn.Module, inputs: Any, ops: Optional[Iterable[str]] = None, most_rows: int = 128, runs: int = 10) -> Comparison:
-    """Runs a model without rfg and with it: times by operator and of the forward, and how far the outputs differ. inputs: a
-    tensor, a tuple of arguments, or a dict of keyword arguments. The model is left as it was."""
-    enabled_before = {m: vars(m)["forward"] for m in model.modules() if FORWARD in vars(m)}
-    names_before = {m: vars(m)[FORWARD] for m in enabled_before}
-
-    def call() -> Any:
-        with torch.no_grad():
-            return model(**inputs) if isinstance(inputs, dict) else model(*inputs) if isinstance(inputs, tuple) else model(inputs)
-
-    disable(model)
-    try:
-        plain = _first(call()).float()
-        enable(model, ops, most_rows)
-        kinds: Dict[nn.Module, str] = {m: vars(m)[FORWARD] for m in model.modules() if FORWARD in vars(m)}
-        ours = _first(call()).float()
-        after, after_ops = _clock(call, runs), _clock_ops(kinds, call, runs)
-        disable(model)
-        before, before_ops = _clock(call, runs), _clock_ops(kinds, call, runs)
-    finally:
-        disable(model)
-        for m, forward in enabled_before.items():
-            vars(m)["forward"], vars(m)[FORWARD] = forward, names_before[m]
-    by_op = {name: (before_ops[name], after_ops[name]) for name in before_ops if name in after_ops}
-    same = float((plain.argmax(-1) == ours.argmax(-1)).float().mean())
-    return Comparison(before, after, by_op, float((plain - ours).abs().max()), float(plain.abs().max()), same)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Names and argument forms of other libraries, for engines that call those."""

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""Small models of transformers with random weights, and what a model's forward calls."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+HEAD = 64
+
+
+def build(family, dtype=torch.bfloat16, seed=1, **changes):
+    """A causal language model of two layers: "Llama", "Qwen3", "Gemma3" ..., its weights such that logits are of order 1."""
+    import transformers
+
+    sizes = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=HEAD,
+                 vocab_size=97, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=None)  # fmt: skip
+    if family == "Gemma3":
+        sizes.update(sliding_window=16, layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=HEAD)
+    if family == "Mistral":
+        sizes.update(sliding_window=16)
+    sizes.update(changes)
+    torch.manual_seed(seed)
+    name = "Gemma3TextConfig" if family == "Gemma3" else family + "Config"
+    model = getattr(transformers, family + "ForCausalLM")(getattr(transformers, name)(**sizes)).eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.normal_(0, 0.3 if p.dim() == 1 else p.shape[1] ** -0.5 * 1.5)
+            if p.dim() == 1 and family != "Gemma3" and name.endswith("weight"):
+                p.add_(1)
+    return model.to(dtype)
+
+
+def used(call):
+    """The rfg operators that a call runs."""
+    names = []
+
+    class Record(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with torch.no_grad(), Record():
+        call()
+    return [n.split(".")[1] for n in names if n.startswith("rfg.")]
