@@ -139,6 +139,26 @@ static bool other_version(const struct walk *w, const struct rfg_row *row, const
                        row->source_hash, here);
 }
 
+/* "1234 GB/s", and whether that was measured. */
+static const char *bandwidth(double measured, double estimate, char buf[48])
+{
+    if (measured > 0 || estimate > 0)
+        snprintf(buf, 48, "%.0f GB/s%s", measured > 0 ? measured : estimate, measured > 0 ? "" : " expected");
+    else
+        snprintf(buf, 48, "bandwidth not measured");
+    return buf;
+}
+
+/* A row of another product with as many CUs: its memory may be faster or slower. */
+static void tell_sibling(const struct walk *w, const struct rfg_row *row)
+{
+    const rfg_context *ctx = w->ctx;
+    char its[48], ours[48];
+    if (row->cu_count == ctx->dev.cu_count && rfg_row_of_sibling(row, rfg_context_named(ctx)))
+        tell(w, "a sibling's row: of %s (%s); there is none of %s (%s)", row->device, bandwidth(row->mem_gbps, 0, its),
+             ctx->product, bandwidth(ctx->measured_gbps, ctx->dev.mem_gbps, ours));
+}
+
 /* Is what the row says still true of this library and this call? */
 static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_rung rung)
 {
@@ -163,6 +183,7 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
             tell(w, "rung %d: row %s on %d CUs -> %s, %.2f us %s %s", (int)rung,
                  rfg_problem_format(&row->problem, text, sizeof(text)), row->cu_count,
                  rfg_row_config(row, config, sizeof(config)), row->median_us, rfg_source_name(row->how), row->date);
+            tell_sibling(w, row);
             *w->out = c;
             return true;
         }
@@ -381,8 +402,8 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
                  c.row->error_bound);
         add_line(&t, line);
         snprintf(line, sizeof(line), "row: %s on %s, compiler %s, driver %s, rfg %s, source %.12s",
-                 rfg_source_name(c.row->how), c.row->device, c.row->compiler, c.row->driver, c.row->version,
-                 c.row->source_hash);
+                 rfg_source_name(c.row->how), *c.row->device ? c.row->device : "an unnamed device", c.row->compiler,
+                 c.row->driver, c.row->version, c.row->source_hash);
         add_line(&t, line);
     }
     for (int i = 0; i < prob.op->n_variants; i++) {

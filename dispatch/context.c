@@ -44,6 +44,16 @@ const char *rfg_context_product(const rfg_context *ctx)
     return ctx->product;
 }
 
+const char *rfg_context_measured_on(const rfg_context *ctx, int i)
+{
+    return rfg_snapshot_device(ctx->snap, ctx->dev.cu_count, i);
+}
+
+const char *rfg_context_named(const rfg_context *ctx)
+{
+    return strcmp(ctx->product, ctx->dev.arch) ? ctx->product : "";
+}
+
 const char *rfg_context_device(const rfg_context *ctx)
 {
     if (ctx)
@@ -154,6 +164,7 @@ static rfg_status check_sources(const rfg_context *ctx)
 void rfg_context_calibrate(rfg_context *ctx, const struct rfg_calibration *c)
 {
     rfg_device_calibrate(&ctx->dev, c);
+    ctx->measured_gbps = c->mem_gbps;
     rfg_log(RFG_LOG_DISPATCH,
             "%s: calibrated %s: %.0f GB/s, caches %.0f GB/s, launch %.2f us, load %.2f us, sync %.2f us", ctx->dev.name,
             c->date, c->mem_gbps, c->cache_gbps, c->latency_us, c->load_us, c->sync_us);
@@ -180,7 +191,7 @@ static rfg_status open_pack(rfg_context *ctx, const char *path)
         return st;
     const struct rfg_row *rows = rfg_pack_rows(ctx->pack, &n);
     ctx->cache = rfg_cache_open("", 0);
-    ctx->snap = rfg_snapshot_of(rows, n, ctx->dev.arch);
+    ctx->snap = rfg_snapshot_of(rows, n, ctx->dev.arch, rfg_context_named(ctx));
     return RFG_OK;
 }
 
@@ -189,11 +200,13 @@ static void open_databases(rfg_context *ctx, const rfg_context_params *p)
     calibrate(ctx);
     char *system_db = p->system_db ? strdup(p->system_db) : rfg_db_system_path(ctx->dev.arch, ctx->dev.cu_count);
     ctx->cache = rfg_cache_open(p->cache_dir, 0);
-    ctx->snap = rfg_snapshot_load(ctx->user_db ? ctx->user_db : "", system_db ? system_db : "", ctx->dev.arch);
+    ctx->snap = rfg_snapshot_load(ctx->user_db ? ctx->user_db : "", system_db ? system_db : "", ctx->dev.arch,
+                                  rfg_context_named(ctx));
     free(system_db);
 }
 
-static rfg_status create(rfg_context **out, const rfg_context_params *p,
+/* product: what an imagined device is called; NULL: as it calls itself. */
+static rfg_status create(rfg_context **out, const rfg_context_params *p, const char *product,
                          rfg_status (*open)(rfg_context *ctx, const char *name, int threads))
 {
     if (p->threads < 0 || p->threads > RFG_MAX_THREADS)
@@ -221,6 +234,8 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p,
     }
     const char *user = setting(p->user_db, "RFG_DB"), *pack = setting(p->pack, "RFG_PACK");
     ctx->user_db = user ? strdup(user) : rfg_db_user_path();
+    if (product)
+        snprintf(ctx->product, sizeof(ctx->product), "%s", product);
     if (!*ctx->product)
         snprintf(ctx->product, sizeof(ctx->product), "%s", ctx->dev.arch);
     ctx->overlap = overlap && rfg_device_can_overlap(&ctx->dev, NULL);
@@ -253,13 +268,13 @@ rfg_status rfg_context_create(rfg_context **out, const rfg_context_params *param
     if (!out)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_context_create: ctx is NULL: must point to a context pointer");
     *out = NULL;
-    return create(out, params ? params : &defaults, rfg_open_device);
+    return create(out, params ? params : &defaults, NULL, rfg_open_device);
 }
 
-rfg_status rfg_context_imagine(rfg_context **out, const rfg_context_params *params)
+rfg_status rfg_context_imagine(rfg_context **out, const rfg_context_params *params, const char *product)
 {
     *out = NULL;
-    return create(out, params, rfg_open_imagined);
+    return create(out, params, product, rfg_open_imagined);
 }
 
 /* ---- misses ---------------------------------------------------------------------------------------------------- */

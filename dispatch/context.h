@@ -12,8 +12,8 @@
 
 const struct rfg_device *rfg_context_info(const rfg_context *ctx);
 /* A context of a GPU that nobody has at hand: "gfx942", "gfx942:228", "emu:gfx942:4". It can be asked what the ladder
- * would choose (rfg_choose(), rfg_explain()), and no more. */
-rfg_status rfg_context_imagine(rfg_context **ctx, const rfg_context_params *params);
+ * would choose (rfg_choose(), rfg_explain()), and no more. product: whose rows come first; NULL: no product's. */
+rfg_status rfg_context_imagine(rfg_context **ctx, const rfg_context_params *params, const char *product);
 /* NULL on cpu. */
 const struct rfg_hip *rfg_context_hip(const rfg_context *ctx);
 int rfg_context_ordinal(const rfg_context *ctx);
@@ -31,6 +31,11 @@ rfg_status rfg_hip_fail(const rfg_context *ctx, const char *what, hipError_t err
 const char *rfg_context_driver(const rfg_context *ctx);
 /* The product's name, "NVIDIA H200"; the arch where the runtime has none. */
 const char *rfg_context_product(const rfg_context *ctx);
+/* The same; "" where the runtime has none. */
+const char *rfg_context_named(const rfg_context *ctx);
+/* Whose rows for as many CUs its databases have, besides those whose device isn't known: the i-th name; NULL: no more.
+ */
+const char *rfg_context_measured_on(const rfg_context *ctx, int i);
 
 /* A variant with fixed parameters, made ready for a problem on a context. */
 struct rfg_plan;

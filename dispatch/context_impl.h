@@ -65,7 +65,8 @@ struct rfg_context {
     const struct rfg_hip *hip;
     int ordinal;
     char driver[64];
-    char product[64]; /* "NVIDIA H200"; on cpu its arch */
+    char product[64];     /* "NVIDIA H200"; on cpu its arch */
+    double measured_gbps; /* of its memory, by its calibration; 0: it has none */
     char *user_db, *variants;
     bool save_misses;
     struct rfg_cache *cache;

@@ -15,13 +15,13 @@
 #include "dispatch/pack/pack.h"
 #include "base/tempdir.h"
 #include "base/util.h"
+#include "db_exit.h"
+#include "db_merge.h"
 #include "db_pack.h"
 #include "db_restamp.h"
 #include "db_shapes.h"
 #include "output.h"
 #include "stamp.h"
-
-enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
 
 struct options {
     const char *arch, *out, *db;
@@ -31,40 +31,6 @@ struct options {
     int argc;
     char **argv;
 };
-
-static int complain(void)
-{
-    fprintf(stderr, "rfg-db: %s\n", rfg_last_error());
-    return BAD_USAGE;
-}
-
-struct bad_rows {
-    const char *path;
-    size_t n;
-};
-#define MOST_BAD_ROWS 10 /* that are told one by one */
-
-static void on_bad(void *ctx, const struct rfg_row *row, const char *why)
-{
-    struct bad_rows *b = ctx;
-    (void)row;
-    if (++b->n <= MOST_BAD_ROWS)
-        rfg_print(stderr, "rfg-db: %s: row not understood: %s\n", b->path, why);
-}
-
-/* All rows of a file; those that can't be understood are said on stderr. */
-static bool load(const char *path, const char *arch, struct rfg_row **rows, size_t *n)
-{
-    struct rfg_db *db;
-    struct bad_rows bad = { .path = path };
-    *rows = NULL;
-    *n = 0;
-    bool ok = rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK && rfg_db_all(db, arch, rows, n, on_bad, &bad) == RFG_OK;
-    if (bad.n > MOST_BAD_ROWS)
-        fprintf(stderr, "rfg-db: %s: %zu rows not understood in all\n", path, bad.n);
-    rfg_db_close(&db);
-    return ok;
-}
 
 static const struct rfg_variant *variant_of(const struct rfg_row *row, int *p, struct rfg_reason *why)
 {
@@ -102,9 +68,10 @@ static json_t *row_json(const struct rfg_row *row)
 
 /* ---- list, show -------------------------------------------------------------------------------------------------- */
 
-#define LIST_COLUMNS 10
-static const char *const list_titles[LIST_COLUMNS] = { "problem", "arch",       "CUs",       "variant", "median us",
-                                                       "spread",  "vs default", "vs vendor", "how",     "date" };
+#define LIST_COLUMNS 11
+static const char *const list_titles[LIST_COLUMNS] = { "problem",   "arch",   "CUs",        "variant",
+                                                       "median us", "spread", "vs default", "vs vendor",
+                                                       "how",       "device", "date" };
 static const bool list_right[LIST_COLUMNS] = { [2] = true, [4] = true, [5] = true, [6] = true, [7] = true };
 
 static char *list_cell(const struct rfg_row *row, int column)
@@ -130,6 +97,8 @@ static char *list_cell(const struct rfg_row *row, int column)
         return other > 0 ? rfg_asprintf("%.2fx", other / row->median_us) : strdup("-");
     case 8:
         return strdup(rfg_source_name(row->how));
+    case 9:
+        return strdup(*row->device ? row->device : "-");
     default:
         return strdup(row->date);
     }
@@ -164,8 +133,8 @@ static int cmd_list(const struct options *o)
 {
     struct rfg_row *rows;
     size_t n;
-    if (!load(o->argv[0], o->arch, &rows, &n))
-        return complain();
+    if (!rfg_db_load(o->argv[0], o->arch, &rows, &n))
+        return complain(BAD_USAGE);
     if (o->json) {
         json_t *all = json_array();
         for (size_t i = 0; i < n; i++)
@@ -191,8 +160,8 @@ static int cmd_show(const struct options *o)
         fprintf(stderr, "rfg-db: problem: %s\n", why.text);
         return BAD_USAGE;
     }
-    if (!load(o->argv[0], o->arch, &rows, &n))
-        return complain();
+    if (!rfg_db_load(o->argv[0], o->arch, &rows, &n))
+        return complain(BAD_USAGE);
     p = rfg_problem_key(&p);
     for (size_t i = 0; i < n; i++) {
         char text[512];
@@ -218,10 +187,10 @@ static int cmd_export(const struct options *o)
 {
     struct rfg_db *db;
     if (rfg_db_open(&db, o->argv[0], RFG_DB_READ) != RFG_OK)
-        return complain();
+        return complain(BAD_USAGE);
     rfg_status st = rfg_db_export_csv(db, o->arch, o->out && strcmp(o->out, "-") ? o->out : NULL);
     rfg_db_close(&db);
-    return st == RFG_OK ? FINE : complain();
+    return st == RFG_OK ? FINE : complain(BAD_USAGE);
 }
 
 /* A system database is made afresh beside its name and renamed, and needs no write-ahead log to be read. */
@@ -248,7 +217,7 @@ static int import_system(const struct options *o, const struct rfg_row *rows, si
     if (st == RFG_OK && rename(tmp, o->db))
         st = rfg_fail(RFG_ERROR_IO, "%s: cannot rename to it: %s", o->db, strerror(errno));
     if (st != RFG_OK)
-        complain();
+        complain(BAD_USAGE);
     else
         rfg_print(stdout, "%s: %zu rows\n", o->db, n);
     if (made)
@@ -270,7 +239,7 @@ static int cmd_import(const struct options *o)
     }
     /* Read first: bad text makes no database. */
     if (rfg_db_read_files((const char *const *)o->argv, o->argc, o->system || o->keep_how, &rows, &n) != RFG_OK)
-        return complain();
+        return complain(BAD_USAGE);
     if (o->system) {
         int code = import_system(o, rows, n);
         free(rows);
@@ -282,7 +251,7 @@ static int cmd_import(const struct options *o)
     free(rows);
     rfg_db_close(&db);
     if (st != RFG_OK)
-        return complain();
+        return complain(BAD_USAGE);
     rfg_print(stdout, "%s: %d rows imported", o->db, written);
     if ((size_t)written < n)
         rfg_print(stdout, ", %zu not: a row that ranks higher (measured > imported > provisional > predicted) is there",
@@ -291,107 +260,12 @@ static int cmd_import(const struct options *o)
     return FINE;
 }
 
-/* ---- merge ------------------------------------------------------------------------------------------------------- */
-
-struct merged {
-    struct rfg_row row;
-    const char *from;
-};
-
-static int by_key(const void *pa, const void *pb)
-{
-    const struct rfg_row *a = &((const struct merged *)pa)->row, *b = &((const struct merged *)pb)->row;
-    int c = memcmp(a->problem.v, b->problem.v, sizeof(a->problem.v));
-    c = c ? c : memcmp(a->problem.dtype, b->problem.dtype, sizeof(a->problem.dtype));
-    c = c ? c : strcmp(a->problem.op->name, b->problem.op->name);
-    c = c ? c : strcmp(a->arch, b->arch);
-    c = c ? c : (a->cu_count > b->cu_count) - (a->cu_count < b->cu_count);
-    return c ? c : (pa > pb) - (pa < pb); /* earlier files first */
-}
-
-static bool same_key(const struct rfg_row *a, const struct rfg_row *b)
-{
-    return rfg_problem_equal(&a->problem, &b->problem) && !strcmp(a->arch, b->arch) && a->cu_count == b->cu_count;
-}
-
-/* Does b beat a, and why does the winner win? */
-static bool beats(const struct rfg_row *b, const struct rfg_row *a, bool newest, const char **why)
-{
-    *why = "better evidence";
-    if (a->how != b->how)
-        return b->how > a->how;
-    int date = strcmp(b->date, a->date);
-    *why = newest ? "newest" : "fastest";
-    if (newest && date)
-        return date > 0;
-    if (!newest && a->median_us != b->median_us) /* dates settle what is equally fast */
-        return b->median_us < a->median_us;
-    *why = newest ? "fastest of one date" : date ? "newest of the equally fast" : "named first";
-    return newest ? b->median_us < a->median_us : date > 0;
-}
-
 static int cmd_merge(const struct options *o)
 {
-    struct merged *all = NULL;
-    size_t n = 0, stored = 0, conflicts = 0;
-    int rc = FINE;
-    if (!o->db) {
-        fprintf(stderr, "rfg-db: merge: --db is missing: must name the database to write\n");
-        return BAD_USAGE;
-    }
-    for (int i = -1; i < o->argc && rc == FINE; i++) {
-        const char *path = i < 0 ? o->db : o->argv[i];
-        struct rfg_row *rows;
-        size_t more;
-        if (i < 0 && access(path, F_OK))
-            continue;
-        if (!load(path, NULL, &rows, &more)) {
-            rc = complain();
-            break;
-        }
-        struct merged *grown = realloc(all, (n + more + 1) * sizeof(*all));
-        if (!grown) {
-            fprintf(stderr, "rfg-db: %s: no memory for %zu rows\n", path, more);
-            rc = BAD_USAGE;
-        }
-        all = grown ? grown : all;
-        for (size_t k = 0; grown && k < more; k++)
-            all[n++] = (struct merged){ rows[k], path };
-        free(rows);
-    }
-    struct rfg_row *winners = rc == FINE ? malloc((n + 1) * sizeof(*winners)) : NULL;
-    if (winners)
-        qsort(all, n, sizeof(*all), by_key);
-    for (size_t i = 0; winners && i < n;) {
-        size_t best = i, k = i + 1;
-        for (; k < n && same_key(&all[i].row, &all[k].row); k++) {
-            const char *why;
-            char text[RFG_PROBLEM_STRLEN];
-            if (!memcmp(&all[best].row, &all[k].row, sizeof(struct rfg_row)))
-                continue; /* one row in two files is no conflict */
-            bool later = beats(&all[k].row, &all[best].row, o->newest, &why);
-            const struct merged *win = &all[later ? k : best], *lose = &all[later ? best : k];
-            rfg_print(stdout, "%s, %s, %d CUs: %s (%.2f us, %s, %s) over %s (%.2f us, %s, %s): %s\n",
-                      rfg_problem_format(&win->row.problem, text, sizeof(text)), win->row.arch, win->row.cu_count,
-                      win->from, win->row.median_us, rfg_source_name(win->row.how), win->row.date, lose->from,
-                      lose->row.median_us, rfg_source_name(lose->row.how), lose->row.date, why);
-            conflicts++;
-            best = later ? k : best;
-        }
-        winners[stored++] = all[best].row;
-        i = k;
-    }
-    struct rfg_db *db = NULL;
-    if (winners &&
-        (rfg_db_open(&db, o->db, RFG_DB_WRITE) != RFG_OK || rfg_db_put_all(db, winners, stored, NULL) != RFG_OK))
-        rc = complain();
-    rfg_db_close(&db);
-    if (rc == FINE)
-        rfg_print(stdout, "%s: %zu rows, %zu conflict%s settled\n", o->db, stored, conflicts,
-                  conflicts == 1 ? "" : "s");
-    free(winners);
-    free(all);
-    return rc;
+    if (o->db)
+        return rfg_db_merge((const char *const *)o->argv, o->argc, o->db, o->newest);
+    fprintf(stderr, "rfg-db: merge: --db is missing: must name the database to write\n");
+    return BAD_USAGE;
 }
 
 /* ---- verify ------------------------------------------------------------------------------------------------------ */
@@ -486,12 +360,12 @@ static int cmd_verify(const struct options *o)
     if (rfg_pack_is(v.path))
         return rfg_db_verify_pack(v.path, verify_row, &v, &v.problems);
     if (rfg_db_open(&db, v.path, RFG_DB_READ) != RFG_OK) {
-        complain();
+        complain(BAD_USAGE);
         return PROBLEMS;
     }
     int schema = rfg_db_schema(db);
     if (rfg_db_integrity(db, finding, &v) < 0 || (!v.problems && rfg_db_each(db, o->arch, verify_row, &v) != RFG_OK)) {
-        complain();
+        complain(BAD_USAGE);
         v.problems++;
     }
     rfg_db_close(&db);
@@ -557,10 +431,10 @@ static int cmd_misses(const struct options *o)
 {
     struct rfg_db *db;
     if (rfg_db_open(&db, o->argv[0], RFG_DB_READ) != RFG_OK)
-        return complain();
+        return complain(BAD_USAGE);
     rfg_status st = rfg_db_each_miss(db, print_miss, (void *)(uintptr_t)o);
     rfg_db_close(&db);
-    return st == RFG_OK ? FINE : complain();
+    return st == RFG_OK ? FINE : complain(BAD_USAGE);
 }
 
 static int cmd_path(const struct options *o)
@@ -602,8 +476,12 @@ static const char usage[] =
     "  import [--how keep|imported] --db DB FILE.csv...\n"
     "                                           CSV into a database, all or nothing (default: imported)\n"
     "  import --system --db OUT FILE.csv...     makes a read-only system database\n"
-    "  merge --db OUT [--prefer fastest|newest] IN...\n"
-    "                                           IN's rows into OUT; says who wins each conflict (default: fastest)\n"
+    "  merge --db OUT [--prefer fastest|newest] IN|FILE.csv...\n"
+    "                                           IN's rows into OUT; says who wins each conflict: the better evidence\n"
+    "                                           (measured, imported, provisional, predicted), then the fastest "
+    "(default) "
+    "or the\n"
+    "                                           newest row of a problem, arch, CU count and device\n"
     "  verify [--arch A] DB                     integrity, schema, and each row against this version's variants\n"
     "  restamp [--arch A] [--all] DB|FILE.csv...\n"
     "                                           compiles kernels whose text has changed with their rows' compilers; "

@@ -16,9 +16,9 @@
 #include "dispatch/context.h"
 #include "dispatch/db/db_internal.h"
 #include "dispatch/pack/pack.h"
+#include "db_exit.h"
 #include "stamp.h"
 
-enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
 #define MAX_ARCHS       32
 #define MOST_PROBLEMS   10 /* that are told one by one */
 #define COMPILE_TIMEOUT 300.0
@@ -49,8 +49,8 @@ struct want {
 struct packing {
     const struct rfg_pack_options *o;
     rfg_context *ctxs[MAX_ARCHS];
-    const char *archs[MAX_ARCHS];
-    int n_archs;
+    const char *archs[MAX_ARCHS], *products[MAX_ARCHS]; /* NULL: no product in particular */
+    int n_archs, n_named;                               /* n_named: that --arch names */
     struct want *wants;
     struct code *codes;
     struct rfg_row *rows;
@@ -60,12 +60,6 @@ struct packing {
     char *arch_names;
     struct rfg_cache *cache;
 };
-
-static int complain(void)
-{
-    fprintf(stderr, "rfg-db: %s\n", rfg_last_error());
-    return BAD_USAGE;
-}
 
 /* Room for one more; false with the error set. */
 static bool grow(void **v, size_t n, size_t *room, size_t size)
@@ -109,15 +103,30 @@ static int open_archs(struct packing *p)
                 fprintf(stderr, "rfg-db: --arch: %s is there twice\n", name);
                 return BAD_USAGE;
             }
-        if (rfg_context_imagine(&p->ctxs[p->n_archs], &params) != RFG_OK) {
+        rfg_context **ctx = &p->ctxs[p->n_archs];
+        if (rfg_context_imagine(ctx, &params, NULL) != RFG_OK) {
             fprintf(stderr, "rfg-db: --arch %s\n", rfg_last_error());
             return BAD_USAGE;
         }
         p->archs[p->n_archs++] = name;
-        const char *target = rfg_context_info(p->ctxs[p->n_archs - 1])->target;
+        p->n_named++;
+        const char *target = rfg_context_info(*ctx)->target;
         if (!rfg_jit_provider_for(target)) {
             fprintf(stderr, "rfg-db: --arch %s: %s\n", name, rfg_last_error());
             p->problems++;
+        }
+        /* Siblings' rows too: each product takes its own. */
+        const char *product;
+        for (int i = 0; (product = rfg_context_measured_on(*ctx, i)); i++) {
+            if (p->n_archs == MAX_ARCHS) {
+                fprintf(stderr, "rfg-db: --arch: %s: with the products that rows were measured on more than %d\n", name,
+                        MAX_ARCHS);
+                return BAD_USAGE;
+            }
+            if (rfg_context_imagine(&p->ctxs[p->n_archs], &params, product) != RFG_OK)
+                return complain(BAD_USAGE);
+            p->products[p->n_archs] = product;
+            p->archs[p->n_archs++] = name;
         }
     }
     if (p->n_archs)
@@ -149,7 +158,7 @@ static int read_shapes(struct packing *p)
     for (int i = 0; i < p->o->n_shapes; i++) {
         struct rfg_shapes shapes;
         bool ok = rfg_shapes_read(p->o->shapes[i], &shapes, bad_line, NULL) == RFG_OK;
-        int code = !ok ? complain() : shapes.n_bad ? BAD_USAGE : FINE;
+        int code = !ok ? complain(BAD_USAGE) : shapes.n_bad ? BAD_USAGE : FINE;
         for (size_t k = 0; k < shapes.n && code == FINE; k++) {
             const struct rfg_problem *prob = &shapes.v[k].problem, key = rfg_problem_key(prob);
             struct rfg_problem call = rfg_problem_equal(prob, &key) ? rfg_packed_call(&key) : *prob;
@@ -159,7 +168,7 @@ static int read_shapes(struct packing *p)
                             rfg_device_can_overlap(rfg_context_info(p->ctxs[a]), NULL);
                 if (!want(p, p->ctxs[a], &call, false) || !want(p, p->ctxs[a], &call, true) ||
                     (both && !want(p, p->ctxs[a], &over, false)))
-                    code = complain();
+                    code = complain(BAD_USAGE);
             }
             p->n_problems++;
         }
@@ -180,7 +189,7 @@ static bool add_row(struct packing *p, const struct rfg_row *row)
 {
     for (size_t i = 0; i < p->n_rows; i++)
         if (rfg_problem_equal(&p->rows[i].problem, &row->problem) && !strcmp(p->rows[i].arch, row->arch) &&
-            p->rows[i].cu_count == row->cu_count)
+            p->rows[i].cu_count == row->cu_count && !strcmp(p->rows[i].device, row->device))
             return true;
     if (!grow((void **)&p->rows, p->n_rows, &p->room_rows, sizeof(*p->rows)))
         return false;
@@ -376,7 +385,8 @@ static int by_row(const void *pa, const void *pb)
     char x[RFG_PROBLEM_STRLEN], y[RFG_PROBLEM_STRLEN];
     int c = strcmp(a->arch, b->arch);
     c = c ? c : (a->cu_count > b->cu_count) - (a->cu_count < b->cu_count);
-    return c ? c : strcmp(rfg_problem_format(&a->problem, x, sizeof(x)), rfg_problem_format(&b->problem, y, sizeof(y)));
+    c = c ? c : strcmp(rfg_problem_format(&a->problem, x, sizeof(x)), rfg_problem_format(&b->problem, y, sizeof(y)));
+    return c ? c : strcmp(a->device, b->device);
 }
 
 /* Does an engine with the pack get what was chosen? *other: problems that get another choice of the pack's. */
@@ -385,7 +395,7 @@ static bool try_out(const struct packing *p, size_t *other)
     for (int a = 0; a < p->n_archs; a++) {
         rfg_context_params params = { .device = p->archs[a], .user_db = "", .no_misses = 1, .pack = p->o->out };
         rfg_context *ctx;
-        if (rfg_context_imagine(&ctx, &params) != RFG_OK)
+        if (rfg_context_imagine(&ctx, &params, p->products[a]) != RFG_OK)
             return false;
         bool ok = true;
         for (size_t i = 0; i < p->n_wants && ok; i++) {
@@ -428,9 +438,9 @@ static int write_pack(struct packing *p)
     free(codes);
     free(blobs);
     if (st != RFG_OK || !try_out(p, &other))
-        return complain();
+        return complain(BAD_USAGE);
     rfg_print(stdout, "%s: %zu problems on %d arch%s: %zu rows, %zu code objects of %.1f KiB, %.1f KiB in all\n",
-              p->o->out, p->n_problems, p->n_archs, p->n_archs == 1 ? "" : "s", p->n_rows, n, (double)bytes / 1024,
+              p->o->out, p->n_problems, p->n_named, p->n_named == 1 ? "" : "s", p->n_rows, n, (double)bytes / 1024,
               stat(p->o->out, &sb) == 0 ? (double)sb.st_size / 1024 : 0);
     if (other)
         rfg_print(stdout, "%s: %zu problems get another of the pack's variants than the one chosen for them\n",
@@ -454,7 +464,7 @@ int rfg_db_pack(const struct rfg_pack_options *o)
         code = read_shapes(&p);
     if (code == FINE) {
         p.cache = rfg_cache_open(NULL, 0);
-        code = p.cache && settle(&p) ? FINE : complain();
+        code = p.cache && settle(&p) ? FINE : complain(BAD_USAGE);
     }
     if (p.problems > MOST_PROBLEMS)
         fprintf(stderr, "rfg-db: %zu problems can't be packed in all\n", p.problems);

@@ -8,17 +8,11 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "db_exit.h"
 #include "dispatch/db/db_internal.h"
 #include "dispatch/db/shapes_logs.h"
 
-enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
 #define MOST_LEFT_OUT 10 /* that are told one by one */
-
-static int complain(void)
-{
-    fprintf(stderr, "rfg-db: %s\n", rfg_last_error());
-    return BAD_USAGE;
-}
 
 static void bad_line(void *ctx, const char *message)
 {
@@ -154,7 +148,7 @@ int rfg_db_shapes(const char *const *paths, int n, int tunableop, const char *ou
         if (!ok)
             rfg_fail(RFG_ERROR_IO, "%s: cannot write: %s", out, strerror(errno));
     }
-    int code = !ok ? complain() : all.n_bad || left_out ? PROBLEMS : FINE;
+    int code = !ok ? complain(BAD_USAGE) : all.n_bad || left_out ? PROBLEMS : FINE;
     if (ok && stridden)
         fprintf(stderr, "rfg-db: note: %zu problems have strides, which rows and shapes files know nothing of\n",
                 stridden);

@@ -10,17 +10,10 @@
 #include "base/log.h"
 #include "base/tempdir.h"
 #include "base/util.h"
+#include "db_exit.h"
 #include "db_pack.h"
 #include "dispatch/db/db_internal.h"
 #include "dispatch/pack/pack.h"
-
-enum { FINE = 0, PROBLEMS = 1, BAD_USAGE = 2 };
-
-static int complain(int code)
-{
-    fprintf(stderr, "rfg-db: %s\n", rfg_last_error());
-    return code;
-}
 
 static void print_code(FILE *f, const struct rfg_pack_code *c)
 {

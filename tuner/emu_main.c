@@ -45,7 +45,8 @@ static const char usage[] =
     "      null               a null pointer\n"
     "\n"
     "Files may be rfg's own (.rfgco, of its cache), and offload bundles if --device says which architecture is meant.\n"
-    "$RFG_EMU_THREADS, $RFG_EMU_SCHEDULE (a seed) and $RFG_EMU_MAX_SPIN say how workgroups are scheduled.\n"
+    "$RFG_EMU_THREADS, $RFG_EMU_SCHEDULE (a seed), $RFG_EMU_TURN and $RFG_EMU_MAX_SPIN say how workgroups are "
+    "scheduled.\n"
     "-h, --help, -V, --version: alone, or after a command. Exit status: 0; 1 if something is missing or failed; 2 for\n"
     "a wrong command line.\n";
 

@@ -30,6 +30,11 @@ enum {
     MEASURE_EXIT_NO_MEMORY = 4,
 };
 
+/* Every n-th problem of the list, from the i-th on; n 0: all of them. */
+struct tune_shard {
+    int i, n;
+};
+
 struct tune_options {
     const char *device, *db, *variants, *json, *report;
     const char **shapes; /* shapes files */
@@ -44,6 +49,7 @@ struct tune_options {
     int max_m; /* problems with more rows are left out; 0: none are */
     bool force, dry_run, predict, from_misses, keep_going, verbose, calibrate;
     bool overlap; /* every problem as overlap=1 */
+    struct tune_shard shard;
 };
 
 /* ---- what is tuned ----------------------------------------------------------------------------------------------- */
@@ -115,6 +121,7 @@ struct tune {
     struct tune_options opt;
     rfg_context *ctx; /* NULL: an imagined device */
     struct rfg_device dev;
+    double mem_gbps;              /* as a calibration measured it; 0: none did */
     struct rfg_tempdir cache_dir; /* path NULL: the default cache; else a private one that is removed at the end */
     struct rfg_db *db;
     struct rfg_snapshot *rows; /* if there are overlap=1 problems: what they are raced against */
@@ -133,6 +140,12 @@ struct tune {
 
 /* The signal that asked us to stop; 0: none. */
 extern volatile sig_atomic_t tune_stop;
+
+/* The product that rows are of; NULL: an imagined device. */
+static inline const char *tune_product(const struct tune *t)
+{
+    return t->ctx ? rfg_context_product(t->ctx) : NULL;
+}
 
 /* ---- tune_plan.c: which candidates ----------------------------------------------------------------------------- */
 
@@ -205,6 +218,20 @@ int tune_measure_main(int argc, char **argv);
 void tune_sweep(struct tune *t, struct tune_shape *shapes, int n);
 /* Is the time budget spent, or were we asked to stop? Sets out_of_time. */
 bool tune_is_over(struct tune *t);
+
+/* ---- tune_fleet.c: more than one GPU -------------------------------------------------------------------------------
+ */
+
+/* "I/N", or "auto": what Slurm's or MPI's variables say. False with a message. */
+bool tune_shard_parse(const char *text, struct tune_shard *out);
+/* Leaves the other shards' problems out. */
+void tune_shard_keep(struct tune *t);
+/* "nvidia:all"? */
+bool tune_is_fleet(const char *device);
+/* Runs the same command line on each of the platform's GPUs; the exit code. */
+int tune_fleet(const struct tune_options *o, int argc, char **argv);
+/* This process is one of those: it ends with its parent. */
+void tune_worker_of(long parent);
 
 /* ---- tune_predict.c --------------------------------------------------------------------------------------------- */
 

@@ -27,7 +27,9 @@ static const char help[] =
     "                       rank candidates; nothing else needs to be given\n"
     "  --from-misses        what was run on this device without a tuned row, most-called first\n"
     "where:\n"
-    "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu\n"
+    "  --device D           cpu, amd:0, nvidia:0; default: $RFG_DEVICE, else the first GPU, else cpu; amd:all, "
+    "nvidia:all:\n"
+    "                       every GPU of this host, which share out the shapes\n"
     "  --db FILE            default: $RFG_DB, else the user's database\n"
     "how:\n"
     "  --overlap            every problem as overlap=1: for contexts with launch_overlap, launched so that each "
@@ -46,6 +48,9 @@ static const char help[] =
     "  --predict            measure nothing: write what the analytical model ranks first, as rows marked `predicted`,\n"
     "                       which never take the place of others; the device may be imagined\n"
     "  --max-m M            leave out problems with more than M rows\n"
+    "  --shard I/N          every N-th shape, from the I-th on (0 to N - 1): one of N runs, whose databases rfg-db "
+    "merge\n"
+    "                       puts together; auto: I and N as Slurm's array, mpirun or srun say\n"
     "results:\n"
     "  --json FILE          \"-\": stdout (the table goes to stderr)\n"
     "  --report FILE.html   a page with a chart of every candidate, which needs nothing else\n"
@@ -120,7 +125,9 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         KEEP,
         CALIBRATE,
         PREDICT,
-        MAX_M
+        MAX_M,
+        SHARD,
+        WORKER_OF
     };
     static const struct option options[] = {
         { "shapes", required_argument, NULL, SHAPES },
@@ -143,6 +150,8 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "calibrate", no_argument, NULL, CALIBRATE },
         { "predict", no_argument, NULL, PREDICT },
         { "max-m", required_argument, NULL, MAX_M },
+        { "shard", required_argument, NULL, SHARD },
+        { "worker-of", required_argument, NULL, WORKER_OF }, /* tune_fleet()'s */
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
@@ -216,6 +225,12 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
             ok = parse_integer("max-m", optarg, INT32_MAX, &i);
             o->max_m = (int)i;
             break;
+        case SHARD:
+            ok = tune_shard_parse(optarg, &o->shard);
+            break;
+        case WORKER_OF:
+            tune_worker_of(atol(optarg));
+            break;
         case 'v':
             o->verbose = true;
             break;
@@ -238,6 +253,18 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
     bool measures = o->n_shapes || o->n_problems || o->from_misses;
     if (ok && o->predict && o->dry_run) {
         fprintf(stderr, "rfg-tune: --predict: can't be combined with --dry-run, which writes nothing\n");
+        ok = false;
+    }
+    if (ok && o->shard.n && o->from_misses) {
+        fprintf(stderr, "rfg-tune: --shard: can't be combined with --from-misses: each run would see another list\n");
+        ok = false;
+    }
+    if (ok && tune_is_fleet(o->device) && (o->json || o->report || o->dry_run || o->predict)) {
+        fprintf(stderr, "rfg-tune: --device %s: can't be combined with %s: must be one device\n", o->device,
+                o->json      ? "--json"
+                : o->report  ? "--report"
+                : o->dry_run ? "--dry-run"
+                             : "--predict");
         ok = false;
     }
     if (ok && (o->json || o->report) && (o->predict || o->dry_run || !measures)) {
@@ -472,6 +499,7 @@ static bool open_database(struct tune *t)
 static void use_calibration(struct tune *t, const struct rfg_calibration *c)
 {
     rfg_context_calibrate(t->ctx, c);
+    t->mem_gbps = c->mem_gbps;
     t->dev = *rfg_context_info(t->ctx);
 }
 
@@ -500,7 +528,8 @@ static int prepare_overlap(struct tune *t)
         return TUNE_EXIT_USAGE;
     }
     char *system = rfg_db_system_path(t->dev.arch, t->dev.cu_count);
-    t->rows = rfg_snapshot_load(t->db ? rfg_db_path(t->db) : "", system ? system : "", t->dev.arch);
+    t->rows = rfg_snapshot_load(t->db ? rfg_db_path(t->db) : "", system ? system : "", t->dev.arch,
+                                t->ctx ? rfg_context_named(t->ctx) : "");
     free(system);
     return -1;
 }
@@ -546,6 +575,14 @@ static void on_signal(int sig)
         _exit(TUNE_EXIT_SIGNAL + sig);
     }
     tune_stop = sig;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction sa = { .sa_handler = on_signal };
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a measuring process that died is noticed by other means */
 }
 
 static int exit_code(const struct tune *t)
@@ -630,10 +667,7 @@ static int run(struct tune *t)
         waiting += t->shapes[i].state == SHAPE_WAITING;
     if (t->opt.dry_run || t->opt.predict)
         return run_without_measuring(t);
-    struct sigaction sa = { .sa_handler = on_signal };
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a measuring process that died is noticed by other means */
+    catch_signals();
     fprintf(stderr, "rfg-tune: %s: %s, %d %s; %d of %d shapes to tune; seed %llu; %s\n", t->dev.name, t->dev.arch,
             t->dev.cu_count, t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", waiting, t->n_shapes,
             (unsigned long long)t->opt.seed, rfg_db_path(t->db));
@@ -667,6 +701,10 @@ int main(int argc, char **argv)
     if (code < 0 && (!rfg_output_check("rfg-tune", "--json", tune_to_stdout(t.opt.json) ? NULL : t.opt.json) ||
                      !rfg_output_check("rfg-tune", "--report", tune_to_stdout(t.opt.report) ? NULL : t.opt.report)))
         code = TUNE_EXIT_FAILED;
+    if (code < 0 && tune_is_fleet(t.opt.device)) {
+        catch_signals();
+        code = tune_fleet(&t.opt, argc, argv);
+    }
     if (code < 0)
         code = read_inputs(&t);
     if (code < 0 && !t.n_shapes && t.bad_lines && !t.opt.from_misses)
@@ -679,6 +717,8 @@ int main(int argc, char **argv)
         recall_calibration(&t);
     if (code < 0 && t.opt.from_misses)
         code = read_misses(&t);
+    if (code < 0)
+        tune_shard_keep(&t);
     if (code < 0 && t.opt.calibrate && !t.n_shapes)
         code = TUNE_EXIT_OK;
     if (code < 0)

@@ -197,7 +197,7 @@ static enum rfg_stamp_state row_state(const struct tune *t, const struct tune_sh
 
 static bool get_row(struct tune *t, const struct tune_shape *s, struct rfg_row *row)
 {
-    return t->db && rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, row) == 1;
+    return t->db && rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, tune_product(t), row) == 1;
 }
 
 bool tune_done_elsewhere(struct tune *t, struct tune_shape *s)

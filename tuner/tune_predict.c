@@ -22,7 +22,7 @@ static const struct tune_candidate *best_of(const struct tune_shape *s)
 void tune_predict_shape(struct tune *t, struct tune_shape *s)
 {
     const struct tune_candidate *c = best_of(s);
-    if (rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, &s->row) == 1 &&
+    if (rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, tune_product(t), &s->row) == 1 &&
         s->row.how > RFG_SOURCE_PREDICTED) { /* what was measured once, if with other sources, says more */
         s->state = SHAPE_CURRENT;
         return;
@@ -43,7 +43,7 @@ void tune_predict_shape(struct tune *t, struct tune_shape *s)
     c->var->kernel(&t->dev, &s->problem, c->p, &kernel);
     rfg_jit_source_hash(kernel.source, row->source_hash);
     snprintf(row->version, sizeof(row->version), "%s", rfg_version());
-    snprintf(row->device, sizeof(row->device), "%s", t->dev.name);
+    snprintf(row->device, sizeof(row->device), "%s", t->ctx ? tune_product(t) : "");
     rfg_date(row->date);
     if (rfg_db_put(t->db, row) == RFG_OK) {
         s->state = SHAPE_TUNED;

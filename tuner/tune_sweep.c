@@ -447,7 +447,8 @@ static void make_row(const struct search *q, const struct tune_candidate *winner
     snprintf(row->code_hash, sizeof(row->code_hash), "%s", q->code_hash);
     snprintf(row->driver, sizeof(row->driver), "%s", rfg_context_driver(t->ctx));
     snprintf(row->version, sizeof(row->version), "%s", rfg_version());
-    snprintf(row->device, sizeof(row->device), "%s", t->dev.name);
+    snprintf(row->device, sizeof(row->device), "%s", tune_product(t));
+    row->mem_gbps = t->mem_gbps;
     rfg_date(row->date);
     for (int i = 0; i < n; i++) {
         const struct tune_candidate *c = final[i];
@@ -519,7 +520,7 @@ bool tune_is_over(struct tune *t)
 
 static bool claim(const struct tune *t, const struct tune_shape *s, bool claimed)
 {
-    return rfg_db_claim(t->db, &s->problem, t->dev.arch, t->dev.cu_count, claimed);
+    return rfg_db_claim(t->db, &s->problem, t->dev.arch, t->dev.cu_count, tune_product(t), claimed);
 }
 
 void tune_sweep(struct tune *t, struct tune_shape *shapes, int n)

@@ -35,6 +35,11 @@ static const struct {
     [RFG_DB_READ] = { 2, 20 }, [RFG_DB_WRITE] = { 15, 60 }, [RFG_DB_NOTE] = { 0, 0.5 }, [RFG_DB_LAST_NOTE] = { 2, 2 }
 };
 
+/* But for the device. */
+#define COLUMNS_OF_2                                                                                                   \
+    "op, dtypes, attrs, M, N, K, arch, cu_count, variant, params, median_us, spread_us, samples, error, error_bound, " \
+    "default_us, vendor_us, source_hash, code_hash, compiler, driver, rfg_version, date, seed, how, how_rank"
+
 /* migrations[i] takes a file from schema i to i + 1. Never edited once released: a change is a new entry. */
 static const char *const migrations[] = {
     "CREATE TABLE tuned ("
@@ -58,6 +63,20 @@ static const char *const migrations[] = {
     " config TEXT NOT NULL, source_hash TEXT NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL, date TEXT NOT NULL,"
     " PRIMARY KEY (op, dtypes, attrs, M, N, K, arch, cu_count, config)) WITHOUT ROWID;",
     "ALTER TABLE tuned ADD COLUMN code_hash TEXT NOT NULL DEFAULT '';",
+    "CREATE TABLE tuned_3 ("
+    " op TEXT NOT NULL, dtypes TEXT NOT NULL, attrs TEXT NOT NULL,"
+    " M INTEGER NOT NULL, N INTEGER NOT NULL, K INTEGER NOT NULL, arch TEXT NOT NULL, cu_count INTEGER NOT NULL,"
+    " variant TEXT NOT NULL, params TEXT NOT NULL,"
+    " median_us REAL NOT NULL, spread_us REAL NOT NULL, samples INTEGER NOT NULL,"
+    " error REAL NOT NULL, error_bound REAL NOT NULL, default_us REAL NOT NULL, vendor_us REAL NOT NULL,"
+    " source_hash TEXT NOT NULL, code_hash TEXT NOT NULL, compiler TEXT NOT NULL, driver TEXT NOT NULL,"
+    " rfg_version TEXT NOT NULL, date TEXT NOT NULL, device TEXT NOT NULL, mem_gbps REAL NOT NULL,"
+    " seed INTEGER NOT NULL, how TEXT NOT NULL, how_rank INTEGER NOT NULL,"
+    " PRIMARY KEY (op, dtypes, attrs, M, N, K, arch, cu_count, device)) WITHOUT ROWID;"
+    "INSERT INTO tuned_3 (" COLUMNS_OF_2 ", device, mem_gbps) SELECT " COLUMNS_OF_2 ", " RFG_DB_OLD_DEVICE ", 0"
+    " FROM tuned;"
+    "DROP TABLE tuned;"
+    "ALTER TABLE tuned_3 RENAME TO tuned;",
 };
 _Static_assert(sizeof(migrations) / sizeof(migrations[0]) == RFG_DB_SCHEMA, "one migration for each schema");
 
@@ -563,11 +582,14 @@ int rfg_db_integrity(struct rfg_db *db, void (*say)(void *ctx, const char *findi
     return n;
 }
 
-bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, bool claim)
+bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *device,
+                  bool claim)
 {
     struct rfg_problem key = rfg_problem_key(prob);
     uint64_t hash = rfg_problem_hash(&key) + 31 * (uint64_t)cu_count;
     for (const char *s = arch; *s; s++)
+        hash = hash * 1099511628211u + (unsigned char)*s;
+    for (const char *s = device; *s; s++)
         hash = hash * 1099511628211u + (unsigned char)*s;
     /* A byte far behind the file's end and SQLite's own locks, which are a process's; these are the descriptor's. */
     struct flock lock = { .l_type = claim ? F_WRLCK : F_UNLCK,

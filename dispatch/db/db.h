@@ -11,7 +11,7 @@
 #include "ops/op.h"
 
 #define RFG_DB_APPLICATION_ID 0x52464731 /* "RFG1" */
-#define RFG_DB_SCHEMA         2          /* PRAGMA user_version; part of the default file name */
+#define RFG_DB_SCHEMA         3          /* PRAGMA user_version; part of the default file name */
 
 /* How a row was obtained; a better one always beats a worse one in lookups. */
 enum rfg_source {
@@ -23,7 +23,7 @@ enum rfg_source {
 };
 const char *rfg_source_name(enum rfg_source s);
 
-/* A tuned row: the winner for (problem, arch, CU count) and where it comes from. */
+/* A tuned row: the winner for (problem, arch, CU count, device) and where it comes from. */
 struct rfg_row {
     struct rfg_problem problem; /* without LAYOUT keys */
     char arch[32];
@@ -36,7 +36,10 @@ struct rfg_row {
     double default_us, vendor_us; /* in the same run; 0: none */
     char source_hash[65];         /* of the kernel source, or the library version for a vendor's */
     char code_hash[65]; /* hex SHA-256 of the code object that was measured; "" where unknown or there is none */
-    char compiler[96], driver[64], version[24], date[24], device[64]; /* date: "2026-11-21T03:40:00Z" */
+    char compiler[96], driver[64], version[24], date[24]; /* date: "2026-11-21T03:40:00Z" */
+    char device[64]; /* the product's name, as its runtime tells it: "NVIDIA H200"; "": not known (predicted for an
+                        imagined device, or a row of schema 2) */
+    double mem_gbps; /* of its memory, as `rfg-tune --calibrate` measured it there; 0: it wasn't */
     uint64_t seed;
     enum rfg_source how;
 };
@@ -62,21 +65,23 @@ rfg_status rfg_db_open(struct rfg_db **db, const char *path, enum rfg_db_mode mo
 void rfg_db_close(struct rfg_db **db);
 const char *rfg_db_path(const struct rfg_db *db);
 
-/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v2.db; $RFG_SYSTEM_DB (a file, or a directory of
- * ARCH_CUS-v2.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed.
+/* Default paths: $RFG_DB or $XDG_DATA_HOME/rfg/user-v3.db; $RFG_SYSTEM_DB (a file, or a directory of
+ * ARCH_CUS-v3.db) or the installed system database for (arch, cu_count), "" if there is none. malloc'ed.
  * The number is the schema's, so that versions side by side don't share a file. The user database that an older version
- * left (user-v1.db) is copied to the new name first, and stays; where that can't be done, its own path is returned. */
+ * left (user-v2.db) is copied to the new name first, and stays; where that can't be done, its own path is returned. */
 char *rfg_db_user_path(void);
 char *rfg_db_system_path(const char *arch, int cu_count);
 
-/* Inserts or replaces the row of its (problem, arch, cu_count), but for one with a better `how`, which stays. One
- * transaction; durable on return. INVALID_ARGUMENT if a figure is not plausible (not finite, negative, an error over
- * its bound) or a text is not one line. */
+/* Inserts or replaces the row of its (problem, arch, cu_count, device), but for one with a better `how`, which stays.
+ * One transaction; durable on return. INVALID_ARGUMENT if a figure is not plausible (not finite, negative, an error
+ * over its bound) or a text is not one line. */
 rfg_status rfg_db_put(struct rfg_db *db, const struct rfg_row *row);
-/* 1 found, 0 not there, -1 error. */
-int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, struct rfg_row *row);
-/* Every row in a stable order (op, dtypes, attrs, N, K, M, arch, cu_count). Rows that can't be understood (unknown
- * op, bad dtypes) are passed with row->problem.op == NULL and the reason; fn false stops. arch NULL: all. */
+/* The row of that device, else one whose device isn't known; device NULL: of all, the one with the best `how`. 1 found,
+ * 0 not there, -1 error. */
+int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *device,
+               struct rfg_row *row);
+/* Every row in a stable order (op, dtypes, attrs, N, K, M, arch, cu_count, device). Rows that can't be understood
+ * (unknown op, bad dtypes) are passed with row->problem.op == NULL and the reason; fn false stops. arch NULL: all. */
 rfg_status rfg_db_each(struct rfg_db *db, const char *arch,
                        bool (*fn)(void *ctx, const struct rfg_row *row, const char *bad), void *ctx);
 
@@ -121,7 +126,8 @@ int rfg_db_failed(struct rfg_db *db, const struct rfg_problem *prob, const char 
 
 /* Two tuners on one file share out its problems: claims one, or lets it go. False: another holds it. A claim ends with
  * its process; where files can't be locked, everybody has all. For programs with one connection to the file. */
-bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, bool claim);
+bool rfg_db_claim(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *device,
+                  bool claim);
 
 /* A device's own numbers as `rfg-tune --calibrate` measured them; the analytical models' rather than what the table in
  * device.c says. They hold for that product and driver. */
@@ -142,21 +148,29 @@ void rfg_device_calibrate(struct rfg_device *dev, const struct rfg_calibration *
 /* The text form kept in tuned_configs/: CSV with a header, one line a row, every column of struct rfg_row. */
 rfg_status rfg_db_export_csv(struct rfg_db *db, const char *arch, const char *path /* NULL: stdout */);
 /* keep_how: rows keep the `how` they say; else measured ones become IMPORTED. All or nothing: one bad line (said with
- * file, line, column, value and rule) imports nothing. *rows: how many were stored. A file of rfg 0.1, without the
- * column code_hash, is fine. */
+ * file, line, column, value and rule) imports nothing. *rows: how many were stored. Files of older schemas are fine:
+ * without the column code_hash, or without mem_gbps and with "nvidia:0" for a device, which names no product. */
 rfg_status rfg_db_import_csv(struct rfg_db *db, const char *path, bool keep_how, int *rows);
 
 /* ---- what a context looks up --------------------------------------------------------------------------------- */
 
-/* An immutable snapshot of both files for one arch; lookups are lock-free. */
+/* An immutable snapshot of both files for one arch; lookups are lock-free. Of the rows of one problem and CU count it
+ * holds one: this device's, else one whose device isn't known, else that of a sibling (another product with as many
+ * CUs); rows that are only predicted or provisional come after all of these. */
 struct rfg_snapshot;
 
-/* Never fails but for memory: a file that can't be read is a warning. */
-struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch);
+/* Never fails but for memory: a file that can't be read is a warning. device: the product's name; "": not known, and no
+ * row is nearer than another. */
+struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch,
+                                       const char *device);
 /* Of these rows, those of the arch. NULL: no memory. */
-struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const char *arch);
+struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const char *arch, const char *device);
+/* Is the row another product's? */
+bool rfg_row_of_sibling(const struct rfg_row *row, const char *device);
 void rfg_snapshot_free(struct rfg_snapshot **snap);
 size_t rfg_snapshot_rows(const struct rfg_snapshot *snap);
+/* The i-th name among the devices of all rows that were read for the CU count; NULL: there are no more. */
+const char *rfg_snapshot_device(const struct rfg_snapshot *snap, int cu_count, int i);
 
 /* Rung 1. prob must be without LAYOUT keys. */
 const struct rfg_row *rfg_snapshot_exact(const struct rfg_snapshot *snap, const struct rfg_problem *prob, int cu_count);

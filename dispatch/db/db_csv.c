@@ -50,9 +50,16 @@ const struct rfg_column rfg_columns[RFG_N_COLUMNS] = {
     FLAT("rfg_version", RFG_COLUMN_TEXT, row.version),
     FLAT("date", RFG_COLUMN_TEXT, row.date),
     FLAT("device", RFG_COLUMN_TEXT, row.device),
+    FLAT("mem_gbps", RFG_COLUMN_REAL, row.mem_gbps),
     FLAT("seed", RFG_COLUMN_U64, row.seed),
     FLAT("how", RFG_COLUMN_HOW, row.how),
 };
+
+void rfg_forget_opened_name(char *device)
+{
+    if (!strcmp(device, "cpu") || strchr(device, ':'))
+        *device = 0;
+}
 
 /* Sizes without a column of their own go with the attributes: "B=32 Hq=32 causal=1". */
 static bool has_column(const struct rfg_op *op, int key)
@@ -376,6 +383,7 @@ struct import {
     const char *path;
     bool keep_how;
     int n_header, column[RFG_CSV_FIELDS]; /* of rfg_columns, by position in the file; n_header 0: not read yet */
+    bool before_3;                        /* of a schema before 3 */
     struct rfg_row *rows;
     struct origin {
         const char *path;
@@ -397,12 +405,16 @@ static rfg_status import_header(struct import *im, int line, int n, char *const 
         seen[c] = true;
         im->column[i] = c;
     }
-    for (int c = 0; c < RFG_N_COLUMNS; c++)
-        if (!seen[c] && strcmp(rfg_columns[c].name, "code_hash")) /* which rfg 0.1 didn't have */
+    im->before_3 = false;
+    for (int c = 0; c < RFG_N_COLUMNS; c++) {
+        bool new_in_3 = !strcmp(rfg_columns[c].name, "mem_gbps"), new_in_2 = !strcmp(rfg_columns[c].name, "code_hash");
+        im->before_3 |= !seen[c] && new_in_3;
+        if (!seen[c] && !new_in_3 && !new_in_2)
             return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                             "%s:%d: column %s is missing: must have every column that "
                             "rfg-db export writes",
                             im->path, line, rfg_columns[c].name);
+    }
     im->n_header = n;
     return RFG_OK;
 }
@@ -416,6 +428,8 @@ static bool import_row(const struct import *im, struct rfg_flat *f, char *const 
         if (!rfg_column_parse(f, im->column[i], field[i], why))
             return false;
     }
+    if (im->before_3)
+        rfg_forget_opened_name(f->row.device);
     if (!rfg_unflatten(f, column, why) || !rfg_row_check(&f->row, column, why))
         return false;
     *column = "variant";
@@ -467,7 +481,8 @@ static int same_key_together(const void *pa, const void *pb, void *ctx)
     c = c ? c : memcmp(a->problem.dtype, b->problem.dtype, sizeof(a->problem.dtype));
     c = c ? c : memcmp(a->problem.v, b->problem.v, sizeof(a->problem.v));
     c = c ? c : strcmp(a->arch, b->arch);
-    return c ? c : (a->cu_count > b->cu_count) - (a->cu_count < b->cu_count);
+    c = c ? c : (a->cu_count > b->cu_count) - (a->cu_count < b->cu_count);
+    return c ? c : strcmp(a->device, b->device);
 }
 
 /* Two winners for one problem: text that was merged by hand. Which one is meant can't be guessed. */

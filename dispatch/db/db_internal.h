@@ -58,15 +58,20 @@ enum rfg_column_type {
     RFG_COLUMN_HOW, /* enum rfg_source by name */
 };
 
-/* The one list of columns: tables, text files and listings all follow it. The first eight are the primary key. */
+/* The one list of columns: tables, text files and listings all follow it. The first eight are the primary key of misses
+ * and failures; of tuned rows that is these and the device. */
 struct rfg_column {
     const char *name;
     enum rfg_column_type type;
     size_t offset, size; /* in struct rfg_flat */
 };
 #define RFG_KEY_COLUMNS 8
-#define RFG_N_COLUMNS   26
+#define RFG_N_COLUMNS   27
 extern const struct rfg_column rfg_columns[RFG_N_COLUMNS];
+
+/* Before schema 3 a row's device was the name that it was opened by ("nvidia:0", "gfx942:304", "cpu"): makes it "". */
+void rfg_forget_opened_name(char *device);
+#define RFG_DB_OLD_DEVICE "CASE WHEN device = 'cpu' OR instr(device, ':') THEN '' ELSE device END" /* the same */
 
 void rfg_flatten(const struct rfg_row *row, struct rfg_flat *f);
 /* Fills f->row.problem from the text; else row.problem.op is NULL, and column and why say what is wrong. */

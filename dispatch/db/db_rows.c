@@ -11,9 +11,10 @@
 
 #include "base/util.h"
 
-#define KEY_NAMES  "op, dtypes, attrs, M, N, K, arch, cu_count"
-#define KEY_WHERE  "op=?1 AND dtypes=?2 AND attrs=?3 AND M=?4 AND N=?5 AND K=?6 AND arch=?7 AND cu_count=?8"
-#define KEY_VALUES "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8"
+#define KEY_NAMES   "op, dtypes, attrs, M, N, K, arch, cu_count"
+#define KEY_WHERE   "op=?1 AND dtypes=?2 AND attrs=?3 AND M=?4 AND N=?5 AND K=?6 AND arch=?7 AND cu_count=?8"
+#define TUNED_WHERE KEY_WHERE " AND device=?9" /* a tuned row's */
+#define KEY_VALUES  "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8"
 
 const char *rfg_source_name(enum rfg_source s)
 {
@@ -116,20 +117,23 @@ static bool read_columns(sqlite3_stmt *s, int n, struct rfg_flat *f, struct rfg_
     return ok;
 }
 
-/* "op, dtypes, ..., how"; of schema 1, whose rows have no code_hash, an empty one. */
+/* "op, dtypes, ..., how"; what an older schema doesn't have as it would be migrated. */
 static char *column_names(const struct rfg_db *db, char *buf, size_t size)
 {
     size_t at = 0;
     buf[0] = 0;
     for (int i = 0; i < RFG_N_COLUMNS && at < size; i++) {
-        bool missing = db->schema < 2 && !strcmp(rfg_columns[i].name, "code_hash");
-        at += (size_t)snprintf(buf + at, size - at, "%s%s%s", i ? ", " : "", missing ? "'' AS " : "",
-                               rfg_columns[i].name);
+        const char *name = rfg_columns[i].name, *instead = db->schema < 2 && !strcmp(name, "code_hash")  ? "'' AS "
+                                                           : db->schema < 3 && !strcmp(name, "mem_gbps") ? "0 AS "
+                                                           : db->schema < 3 && !strcmp(name, "device")
+                                                               ? RFG_DB_OLD_DEVICE " AS "
+                                                               : "";
+        at += (size_t)snprintf(buf + at, size - at, "%s%s%s", i ? ", " : "", instead, name);
     }
     return buf;
 }
 
-/* "?1, ?2, ..., ?26" */
+/* "?1, ?2, ..., ?27" */
 static char *column_values(char *buf, size_t size)
 {
     size_t at = 0;
@@ -141,7 +145,7 @@ static char *column_values(char *buf, size_t size)
 
 static sqlite3_stmt *prepare_put(struct rfg_db *db)
 {
-    char sql[2000], names[500], values[300];
+    char sql[2400], names[700], values[300];
     /* A better `how` stays: nothing predicted or imported replaces a measurement. */
     size_t at = (size_t)snprintf(
         sql, sizeof(sql), "INSERT INTO tuned (%s, how_rank) VALUES (%s, ?%d) ON CONFLICT DO UPDATE SET ",
@@ -158,12 +162,13 @@ static sqlite3_stmt *prepare_put(struct rfg_db *db)
 static rfg_status explain_unstored(struct rfg_db *db, const struct rfg_flat *f)
 {
     char text[RFG_PROBLEM_STRLEN];
-    sqlite3_stmt *s = rfg_db_prepare(db, "SELECT 1 FROM tuned WHERE " KEY_WHERE " AND " BETTER("?9", "?10"));
+    sqlite3_stmt *s = rfg_db_prepare(db, "SELECT 1 FROM tuned WHERE " TUNED_WHERE " AND " BETTER("?10", "?11"));
     if (!s)
         return RFG_ERROR_DATABASE;
     bind(s, f, RFG_KEY_COLUMNS);
-    sqlite3_bind_int(s, 9, how_rank(f->row.how));
-    bind_text(s, 10, rfg_source_name(f->row.how));
+    bind_text(s, 9, f->row.device);
+    sqlite3_bind_int(s, 10, how_rank(f->row.how));
+    bind_text(s, 11, rfg_source_name(f->row.how));
     bool better = rfg_db_step(db, s) == SQLITE_ROW;
     sqlite3_finalize(s);
     return better ? RFG_OK
@@ -221,8 +226,8 @@ rfg_status rfg_db_put(struct rfg_db *db, const struct rfg_row *row)
 rfg_status rfg_db_restamp(struct rfg_db *db, const struct rfg_stamp *stamps, size_t n, size_t *written)
 {
     /* A tuner may have written the row anew while its old code was compiled: then nothing of it is ours to change. */
-    static const char sql[] = "UPDATE tuned SET source_hash=?9, code_hash=?10, compiler=?11 WHERE " KEY_WHERE
-                              " AND variant=?12 AND params=?13 AND date=?14 AND source_hash=?15 AND code_hash=?16";
+    static const char sql[] = "UPDATE tuned SET source_hash=?10, code_hash=?11, compiler=?12 WHERE " TUNED_WHERE
+                              " AND variant=?13 AND params=?14 AND date=?15 AND source_hash=?16 AND code_hash=?17";
     size_t stored = 0;
     rfg_db_lock(db);
     rfg_status st = rfg_db_begin(db);
@@ -231,12 +236,13 @@ rfg_status rfg_db_restamp(struct rfg_db *db, const struct rfg_stamp *stamps, siz
         st = RFG_ERROR_DATABASE;
     for (size_t i = 0; st == RFG_OK && i < n; i++) {
         const struct rfg_row *row = stamps[i].row;
-        const char *const texts[] = { stamps[i].source_hash, stamps[i].code_hash, stamps[i].compiler, row->variant,
-                                      row->params,           row->date,           row->source_hash,   row->code_hash };
+        const char *const texts[] = { row->device,        stamps[i].source_hash, stamps[i].code_hash,
+                                      stamps[i].compiler, row->variant,          row->params,
+                                      row->date,          row->source_hash,      row->code_hash };
         struct rfg_flat f;
         rfg_flatten(row, &f);
         bind(s, &f, RFG_KEY_COLUMNS);
-        for (int k = 0; k < 8; k++)
+        for (int k = 0; k < 9; k++)
             bind_text(s, 9 + k, texts[k]);
         if (rfg_db_step(db, s) != SQLITE_DONE)
             st = rfg_db_fail(db, "cannot write a row");
@@ -271,18 +277,25 @@ static sqlite3_stmt *prepare_key(struct rfg_db *db, const char *sql, const struc
     return s;
 }
 
-int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, struct rfg_row *row)
+int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *arch, int cu_count, const char *device,
+               struct rfg_row *row)
 {
-    char sql[1000], names[500];
+    const char *column_device = db->schema < 3 ? RFG_DB_OLD_DEVICE : "device";
+    char sql[1600], names[700];
     struct rfg_flat f;
     struct rfg_reason why = { "" };
     const char *column;
     if (db->schema == 0)
         return 0;
-    snprintf(sql, sizeof(sql), "SELECT %s FROM tuned WHERE " KEY_WHERE, column_names(db, names, sizeof(names)));
+    snprintf(sql, sizeof(sql),
+             "SELECT %s FROM tuned WHERE " KEY_WHERE " AND (?9 IS NULL OR %s IN (?9, '')) ORDER BY (?9 IS NOT NULL AND "
+             "%s = ''), how_rank DESC, how = 'provisional' DESC, %s LIMIT 1",
+             column_names(db, names, sizeof(names)), column_device, column_device, column_device);
     rfg_db_lock(db);
     int found = -1;
     sqlite3_stmt *s = prepare_key(db, sql, prob, arch, cu_count);
+    if (s && device)
+        bind_text(s, 9, device);
     int rc = s ? rfg_db_step(db, s) : SQLITE_ERROR;
     if (rc == SQLITE_DONE) {
         found = 0;
@@ -303,11 +316,12 @@ int rfg_db_get(struct rfg_db *db, const struct rfg_problem *prob, const char *ar
 rfg_status rfg_db_each(struct rfg_db *db, const char *arch,
                        bool (*fn)(void *ctx, const struct rfg_row *row, const char *bad), void *ctx)
 {
-    char sql[1000], names[500];
+    char sql[1600], names[700];
     if (db->schema == 0)
         return RFG_OK;
     snprintf(sql, sizeof(sql),
-             "SELECT %s FROM tuned WHERE ?1 IS NULL OR arch = ?1 ORDER BY op, dtypes, attrs, N, K, M, arch, cu_count",
+             "SELECT %s FROM tuned WHERE ?1 IS NULL OR arch = ?1 ORDER BY op, dtypes, attrs, N, K, M, arch, cu_count, "
+             "device",
              column_names(db, names, sizeof(names)));
     rfg_db_lock(db);
     rfg_status st = RFG_OK;

@@ -24,7 +24,7 @@ struct slot {
 /* Both tables: open addressing, at most half full. */
 struct rfg_snapshot {
     struct rfg_row *rows;
-    size_t n, mask;
+    size_t n, mask, n_read; /* n: of sorted; n_read: of rows */
     struct slot *exact;
     struct group *groups;
     const struct rfg_row **sorted;
@@ -95,24 +95,44 @@ static int compare(const struct rfg_row *a, const struct rfg_row *b)
     return c ? c : (ma > mb) - (ma < mb);
 }
 
-/* Rows of one key: the one to believe first. User rows come before system rows in memory; a user's row of any kind
- * beats a system row, unless it is only predicted or provisional and the system's is not. Within one file a better
- * `how` wins. */
-static int better_first(const struct rfg_row *a, const struct rfg_row *b, const struct rfg_row *system)
+bool rfg_row_of_sibling(const struct rfg_row *row, const char *device)
 {
-    bool sa = a >= system, sb = b >= system, pa = a->how < RFG_SOURCE_IMPORTED, pb = b->how < RFG_SOURCE_IMPORTED;
+    return *device && *row->device && strcmp(row->device, device);
+}
+
+/* How far from the device a row was measured: there, who knows where, on a sibling. */
+static int distance(const struct rfg_row *row, const char *device)
+{
+    return !*device || !strcmp(row->device, device) ? 0 : !*row->device ? 1 : 2;
+}
+
+struct order {
+    const struct rfg_row *system; /* the first of the system's rows, which follow the user's in memory */
+    const char *device;
+};
+
+/* Rows of one key: the one to believe first. What is only predicted or provisional comes last; then the device counts,
+ * then whose the row is (the user's, the system's), within one file the better `how`. */
+static int better_first(const struct rfg_row *a, const struct rfg_row *b, const struct order *o)
+{
+    bool sa = a >= o->system, sb = b >= o->system, pa = a->how < RFG_SOURCE_IMPORTED, pb = b->how < RFG_SOURCE_IMPORTED;
+    int da = distance(a, o->device), db = distance(b, o->device);
+    if (pa != pb)
+        return pa - pb;
+    if (da != db)
+        return da - db;
     if (sa != sb)
-        return pa != pb ? pa - pb : sa - sb;
+        return sa - sb;
     if (a->how != b->how)
         return a->how > b->how ? -1 : 1;
     return (a > b) - (a < b);
 }
 
-static int compare_rows(const void *pa, const void *pb, void *system)
+static int compare_rows(const void *pa, const void *pb, void *order)
 {
     const struct rfg_row *a = *(const struct rfg_row *const *)pa, *b = *(const struct rfg_row *const *)pb;
     int c = compare(a, b);
-    return c ? c : better_first(a, b, system);
+    return c ? c : better_first(a, b, order);
 }
 
 static void add_exact(struct rfg_snapshot *s, const struct rfg_row *row)
@@ -139,12 +159,14 @@ static void add_to_group(struct rfg_snapshot *s, uint32_t at)
     s->groups[i] = (struct group){ hash, at, 1 };
 }
 
-static bool build(struct rfg_snapshot *s, const struct rfg_row *system)
+static bool build(struct rfg_snapshot *s, const struct rfg_row *system, const char *device)
 {
+    struct order order = { system, device };
     size_t size = 16;
     while (size < 2 * s->n + 1)
         size *= 2;
     s->mask = size - 1;
+    s->n_read = s->n;
     s->exact = calloc(size, sizeof(*s->exact));
     s->groups = calloc(size, sizeof(*s->groups));
     s->sorted = malloc((s->n + 1) * sizeof(const struct rfg_row *));
@@ -152,7 +174,7 @@ static bool build(struct rfg_snapshot *s, const struct rfg_row *system)
         return false;
     for (size_t i = 0; i < s->n; i++)
         s->sorted[i] = &s->rows[i];
-    qsort_r(s->sorted, s->n, sizeof(const struct rfg_row *), compare_rows, (void *)(uintptr_t)system);
+    qsort_r(s->sorted, s->n, sizeof(const struct rfg_row *), compare_rows, &order);
     size_t kept = 0;
     for (size_t i = 0; i < s->n; i++)
         if (!kept || compare(s->sorted[kept - 1], s->sorted[i]))
@@ -165,7 +187,8 @@ static bool build(struct rfg_snapshot *s, const struct rfg_row *system)
     return true;
 }
 
-struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch)
+struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system_path, const char *arch,
+                                       const char *device)
 {
     struct rfg_row *user, *system;
     size_t n_user, n_system;
@@ -184,12 +207,12 @@ struct rfg_snapshot *rfg_snapshot_load(const char *user_path, const char *system
     }
     free(user);
     free(system);
-    if (!s->rows || !build(s, s->rows + n_user))
+    if (!s->rows || !build(s, s->rows + n_user, device))
         rfg_snapshot_free(&s);
     return s;
 }
 
-struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const char *arch)
+struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const char *arch, const char *device)
 {
     struct rfg_snapshot *s = calloc(1, sizeof(*s));
     if (!s)
@@ -198,7 +221,7 @@ struct rfg_snapshot *rfg_snapshot_of(const struct rfg_row *rows, size_t n, const
     for (size_t i = 0; s->rows && i < n; i++)
         if (!strcmp(rows[i].arch, arch))
             s->rows[s->n++] = rows[i];
-    if (!s->rows || !build(s, s->rows))
+    if (!s->rows || !build(s, s->rows, device))
         rfg_snapshot_free(&s);
     return s;
 }
@@ -218,6 +241,19 @@ void rfg_snapshot_free(struct rfg_snapshot **snap)
 size_t rfg_snapshot_rows(const struct rfg_snapshot *snap)
 {
     return snap->n;
+}
+
+const char *rfg_snapshot_device(const struct rfg_snapshot *s, int cu_count, int i)
+{
+    for (size_t k = 0; k < s->n_read; k++) {
+        const struct rfg_row *row = &s->rows[k];
+        bool first = row->cu_count == cu_count && *row->device;
+        for (size_t j = 0; j < k && first; j++)
+            first = s->rows[j].cu_count != cu_count || strcmp(s->rows[j].device, row->device);
+        if (first && i-- == 0)
+            return row->device;
+    }
+    return NULL;
 }
 
 /* ---- lookups ----------------------------------------------------------------------------------------------------- */

@@ -20,11 +20,12 @@
 
 /* Also another when the host comes to expect of code what its text doesn't tell: a compiler's option (wave size, ABI).
  */
-#define FORMAT    1
-#define MAX_INDEX (64u << 20)
-#define MAX_CODE  (256u << 20) /* of one code object */
-#define MAX_CODES 65536
-#define HEX_LEN   64
+#define FORMAT        1
+#define OLDEST_SCHEMA 2 /* of rows that are still understood */
+#define MAX_INDEX     (64u << 20)
+#define MAX_CODE      (256u << 20) /* of one code object */
+#define MAX_CODES     65536
+#define HEX_LEN       64
 
 /* The numbers are little-endian, as all hosts of GPUs are; elsewhere it is another format. */
 struct header {
@@ -273,9 +274,9 @@ static rfg_status read_header(struct rfg_pack *p)
     if (h->format != FORMAT)
         return rfg_fail(RFG_ERROR_DATABASE, "%s: pack format %u: must be %d, which rfg %s knows: pack anew", p->path,
                         h->format, FORMAT, rfg_version());
-    if (h->schema != RFG_DB_SCHEMA)
-        return rfg_fail(RFG_ERROR_DATABASE, "%s: rows of schema %u: must be %d, as rfg %s has them: pack anew", p->path,
-                        h->schema, RFG_DB_SCHEMA, rfg_version());
+    if (h->schema < OLDEST_SCHEMA || h->schema > RFG_DB_SCHEMA)
+        return rfg_fail(RFG_ERROR_DATABASE, "%s: rows of schema %u: must be %d to %d, which rfg %s knows: pack anew",
+                        p->path, h->schema, OLDEST_SCHEMA, RFG_DB_SCHEMA, rfg_version());
     uint64_t size = (uint64_t)st.st_size;
     bool sane = h->codes_size <= MAX_INDEX && h->rows_size <= MAX_INDEX &&
                 h->code_size <= (uint64_t)MAX_CODES * MAX_CODE && memchr(h->version, 0, sizeof(h->version)) &&

@@ -33,15 +33,15 @@ START_TEST(rows_come_back)
     put(path, r);
     struct rfg_db *db = open_db(path, RFG_DB_READ);
     ck_assert_str_eq(rfg_db_path(db), path);
-    ck_assert_int_eq(rfg_db_get(db, &r.problem, "gfx942", 304, &got), 1);
+    ck_assert_int_eq(rfg_db_get(db, &r.problem, "gfx942", 304, NULL, &got), 1);
     assert_same(&r, &got);
     /* strides and alignment are no part of the key; everything else is */
     struct rfg_problem layout = problem("gemm bf16,bf16->f32 M=8 N=2112 K=7168 bias=1 ldx=8000 align=2");
     struct rfg_problem other = problem("gemm bf16,bf16->f32 M=8 N=2112 K=7168");
-    ck_assert_int_eq(rfg_db_get(db, &layout, "gfx942", 304, &got), 1);
-    ck_assert_int_eq(rfg_db_get(db, &other, "gfx942", 304, &got), 0);
-    ck_assert_int_eq(rfg_db_get(db, &r.problem, "gfx942", 303, &got), 0);
-    ck_assert_int_eq(rfg_db_get(db, &r.problem, "gfx950", 304, &got), 0);
+    ck_assert_int_eq(rfg_db_get(db, &layout, "gfx942", 304, NULL, &got), 1);
+    ck_assert_int_eq(rfg_db_get(db, &other, "gfx942", 304, NULL, &got), 0);
+    ck_assert_int_eq(rfg_db_get(db, &r.problem, "gfx942", 303, NULL, &got), 0);
+    ck_assert_int_eq(rfg_db_get(db, &r.problem, "gfx950", 304, NULL, &got), 0);
     ck_assert_int_eq(rfg_db_put(db, &r), RFG_ERROR_DATABASE); /* read-only */
     rfg_db_close(&db);
     ck_assert_ptr_null(db);
@@ -70,8 +70,47 @@ START_TEST(better_evidence_stays)
     put(path, make(gemm(1, 2), "a", 1, 2, t[_i].second));
     struct rfg_db *db = open_db(path, RFG_DB_READ);
     struct rfg_problem p = gemm(1, 2);
-    ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, &got), 1);
+    ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, NULL, &got), 1);
     ck_assert_double_eq(got.median_us, t[_i].expect);
+    rfg_db_close(&db);
+}
+END_TEST
+
+/* Two products of one arch and CU count have a row each; one that isn't known stands in for either. */
+START_TEST(rows_of_siblings)
+{
+    struct rfg_row a = make(gemm(1, 2), "gfx942", 304, 1, RFG_SOURCE_MEASURED), b = a, unknown = a, got;
+    struct rfg_stamp stamp = { &b, "s", "c", "clang" };
+    size_t written;
+    strcpy(a.device, "AMD Instinct MI300X");
+    a.mem_gbps = 4101.5;
+    strcpy(b.device, "AMD Instinct MI325X");
+    b.median_us = 2;
+    strcpy(unknown.device, "");
+    unknown.median_us = 3;
+    put(path, a);
+    put(path, b);
+    ck_assert_uint_eq(count(path), 2);
+    struct rfg_db *db = open_db(path, RFG_DB_WRITE);
+    ck_assert_int_eq(rfg_db_get(db, &a.problem, "gfx942", 304, a.device, &got), 1);
+    assert_same(&got, &a);
+    ck_assert_int_eq(rfg_db_get(db, &a.problem, "gfx942", 304, b.device, &got), 1);
+    assert_same(&got, &b);
+    ck_assert_int_eq(rfg_db_get(db, &a.problem, "gfx942", 304, "AMD Instinct MI308X", &got), 0);
+    OK(rfg_db_restamp(db, &stamp, 1, &written));
+    ck_assert_uint_eq(written, 1);
+    ck_assert_int_eq(rfg_db_get(db, &a.problem, "gfx942", 304, a.device, &got), 1);
+    assert_same(&got, &a);
+    OK(rfg_db_put(db, &unknown));
+    ck_assert_int_eq(rfg_db_get(db, &a.problem, "gfx942", 304, "AMD Instinct MI308X", &got), 1);
+    assert_same(&got, &unknown);
+    ck_assert_int_eq(rfg_db_get(db, &a.problem, "gfx942", 304, a.device, &got), 1);
+    assert_same(&got, &a);
+    unknown.how = RFG_SOURCE_PREDICTED; /* a better one of its own device is there; the siblings' are none of its */
+    OK(rfg_db_put(db, &unknown));
+    ck_assert_int_eq(rfg_db_get(db, &a.problem, "gfx942", 304, "", &got), 1);
+    ck_assert_int_eq(got.how, RFG_SOURCE_MEASURED);
+    ck_assert_uint_eq(count_all(db), 3);
     rfg_db_close(&db);
 }
 END_TEST
@@ -251,8 +290,8 @@ START_TEST(csv_round_trip)
     for (int i = 0; i < 6; i++) {
         struct rfg_row x, y;
         struct rfg_problem p = gemm(1 + i, 2);
-        ck_assert_int_eq(rfg_db_get(db, &p, i % 2 ? "a" : "b_1", 1 + i, &x), 1);
-        ck_assert_int_eq(rfg_db_get(copy, &p, i % 2 ? "a" : "b_1", 1 + i, &y), 1);
+        ck_assert_int_eq(rfg_db_get(db, &p, i % 2 ? "a" : "b_1", 1 + i, NULL, &x), 1);
+        ck_assert_int_eq(rfg_db_get(copy, &p, i % 2 ? "a" : "b_1", 1 + i, NULL, &y), 1);
         assert_same(&x, &y);
         ck_assert_mem_eq(&x.spread_us, &y.spread_us, sizeof(double));
     }
@@ -267,14 +306,15 @@ START_TEST(csv_round_trip)
     OK(rfg_db_import_csv(copy, a, false, &rows));
     struct rfg_row r;
     struct rfg_problem p = gemm(3, 2);
-    ck_assert_int_eq(rfg_db_get(copy, &p, "b_1", 3, &r), 1);
+    ck_assert_int_eq(rfg_db_get(copy, &p, "b_1", 3, NULL, &r), 1);
     ck_assert_int_eq(r.how, RFG_SOURCE_IMPORTED);
     rfg_db_close(&copy);
     rfg_db_close(&db);
 }
 END_TEST
 
-/* A text file of rfg 0.1 has no code_hash; every other column must be there. */
+/* A text file of rfg 0.1 has no code_hash and no mem_gbps, and its device names no product; every other column must be
+ * there. */
 START_TEST(csv_of_0_1)
 {
     char a[160];
@@ -282,13 +322,17 @@ START_TEST(csv_of_0_1)
     struct rfg_row r = make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED), got;
     snprintf(a, sizeof(a), "%s/a.csv", dir);
     ck_assert_int_eq(rfg_db_write_csv(&r, 1, a), RFG_OK);
-    ck_assert_int_eq(shell("sed -i 's/,code_hash//; s/,def,/,/' %s && ! grep -q code_hash %s", a, a), 0);
+    ck_assert_int_eq(shell("sed -i 's/,code_hash//; s/,mem_gbps//; s/,def,/,/; s/,cpu,0,/,nvidia:0,/' %s && grep -q "
+                           "nvidia:0 %s && ! grep -qE 'code_hash|mem_gbps' %s",
+                           a, a, a),
+                     0);
     struct rfg_db *db = open_db(path, RFG_DB_WRITE);
     OK(rfg_db_import_csv(db, a, true, &rows));
-    ck_assert_int_eq(rfg_db_get(db, &r.problem, "a", 1, &got), 1);
+    ck_assert_int_eq(rfg_db_get(db, &r.problem, "a", 1, NULL, &got), 1);
     rfg_db_close(&db);
     ck_assert_str_eq(got.code_hash, "");
     strcpy(r.code_hash, "");
+    strcpy(r.device, "");
     assert_same(&r, &got);
 }
 END_TEST
@@ -307,9 +351,9 @@ START_TEST(restamping)
     OK(rfg_db_put(db, &newer));
     OK(rfg_db_restamp(db, stamps, 2, &written));
     ck_assert_uint_eq(written, 1);
-    ck_assert_int_eq(rfg_db_get(db, &rows[1].problem, "a", 1, &got), 1);
+    ck_assert_int_eq(rfg_db_get(db, &rows[1].problem, "a", 1, NULL, &got), 1);
     assert_same(&got, &newer);
-    ck_assert_int_eq(rfg_db_get(db, &rows[0].problem, "a", 1, &got), 1);
+    ck_assert_int_eq(rfg_db_get(db, &rows[0].problem, "a", 1, NULL, &got), 1);
     ck_assert_str_eq(got.source_hash, "s");
     strcpy(rows[0].source_hash, "s");
     strcpy(rows[0].code_hash, "c");
@@ -341,7 +385,7 @@ static const struct {
     { "3s/\"\"rows\"\"/\"\"rowz\"\":1,\"\"rows\"\"/", "gemm_cpu_portable has no parameter 'rowz'" },
     { "3s/\"\"rows\"\":/\"\"rows\"\":0/", "x.csv:3: column params: params" },
     { "3s/\"\"rows\"\":[0-9]*/\"\"rows\"\":\"\"4\"\"/", "rows must be a whole number" },
-    { "3s/,2026-/,0,2026-/", "x.csv:3: 27 fields: must be 26" },
+    { "3s/,2026-/,0,2026-/", "x.csv:3: 28 fields: must be 27" },
     { "3s/measured/guessed/", "x.csv:3: column how: 'guessed'" },
     { "3s/,11,/,many,/", "x.csv:3: column samples: 'many'" },
     { "3s/,0.1,1,/,nan,1,/", "x.csv:3: column error: 'nan'" },
@@ -391,6 +435,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, rows_come_back);
     tcase_add_loop_test(tc, better_evidence_stays, 0, 12);
+    tcase_add_test(tc, rows_of_siblings);
     tcase_add_test(tc, implausible_rows_are_refused);
     tcase_add_test(tc, each_is_ordered_and_tells_bad_rows);
     tcase_add_test(tc, parameters);

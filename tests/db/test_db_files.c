@@ -52,7 +52,7 @@ START_TEST(older_schemas_are_migrated)
     struct rfg_row got;
     struct rfg_problem p = gemm(1, 2);
     ck_assert_int_eq(rfg_db_schema(db), 0);
-    ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, &got), 0);
+    ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, NULL, &got), 0);
     rfg_db_close(&db);
     put(path, make(gemm(1, 2), "a", 1, 1, RFG_SOURCE_MEASURED));
     ck_assert_uint_eq(count(path), 1);
@@ -99,9 +99,11 @@ static void assert_rows_of_schema_1(const char *p, int schema, const char *code_
     struct rfg_db *db = open_db(p, RFG_DB_READ);
     ck_assert_int_eq(rfg_db_schema(db), schema);
     ck_assert_uint_eq(count_all(db), 2);
-    ck_assert_msg(rfg_db_get(db, &key, "sm_90", 132, &row) == 1, "%s", rfg_last_error());
+    ck_assert_msg(rfg_db_get(db, &key, "sm_90", 132, NULL, &row) == 1, "%s", rfg_last_error());
     ck_assert_double_eq(row.median_us, 1.3758905697613954);
     ck_assert_str_eq(row.code_hash, code_hash);
+    ck_assert_str_eq(row.device, ""); /* "nvidia:0" says no product */
+    ck_assert_double_eq(row.mem_gbps, 0);
     ck_assert_str_eq(row.compiler, "nvrtc 13.0");
     ck_assert_int_eq(row.how, RFG_SOURCE_MEASURED);
     OK(rfg_db_each_miss(db, see_miss, misses));
@@ -111,25 +113,30 @@ static void assert_rows_of_schema_1(const char *p, int schema, const char *code_
     rfg_db_close(&db);
 }
 
-/* Reading leaves a file of schema 1 as it is; the first that writes migrates it, with everything that is in it. */
-START_TEST(schema_1_is_read_and_migrated)
+/* What schema 2 changed. */
+static const char schema_2[] = "ALTER TABLE tuned ADD COLUMN code_hash TEXT NOT NULL DEFAULT ''; PRAGMA user_version=2";
+
+/* Reading leaves a file of schema 1 or 2 as it is; the first that writes migrates it, with everything that is in it. */
+START_TEST(old_schemas_are_read_and_migrated)
 {
     struct rfg_problem key = problem("act_and_mul bf16->bf16 M=2 N=1536");
     struct rfg_row row;
     sql(path, schema_1);
+    if (_i)
+        sql(path, schema_2);
     ck_assert_int_eq(shell("cp %s %s.before", path, path), 0);
-    assert_rows_of_schema_1(path, 1, "");
+    assert_rows_of_schema_1(path, 1 + _i, "");
     ck_assert_int_eq(shell("cmp %s %s.before", path, path), 0);
     struct rfg_db *db = open_db(path, RFG_DB_WRITE);
     rfg_db_close(&db);
-    assert_rows_of_schema_1(path, 2, "");
+    assert_rows_of_schema_1(path, RFG_DB_SCHEMA, "");
     assert_sound(path);
     db = open_db(path, RFG_DB_WRITE);
-    ck_assert_int_eq(rfg_db_get(db, &key, "sm_90", 132, &row), 1);
+    ck_assert_int_eq(rfg_db_get(db, &key, "sm_90", 132, NULL, &row), 1);
     strcpy(row.code_hash, "c0de");
     OK(rfg_db_put(db, &row));
     rfg_db_close(&db);
-    assert_rows_of_schema_1(path, 2, "c0de");
+    assert_rows_of_schema_1(path, RFG_DB_SCHEMA, "c0de");
 }
 END_TEST
 
@@ -141,7 +148,7 @@ START_TEST(older_user_databases_are_taken_over)
     setenv("XDG_DATA_HOME", dir, 1);
     ck_assert_int_eq(shell("mkdir %s/rfg", dir), 0);
     snprintf(old, sizeof(old), "%s/rfg/user-v1.db", dir);
-    snprintf(new, sizeof(new), "%s/rfg/user-v2.db", dir);
+    snprintf(new, sizeof(new), "%s/rfg/user-v3.db", dir);
     sql(old, "PRAGMA journal_mode=WAL");
     sql(old, schema_1);
     ck_assert_int_eq(shell("cp %s %s.before", old, old), 0);
@@ -179,8 +186,8 @@ END_TEST
 static const struct {
     const char *sql, *says, *says_too;
 } foreign[] = {
-    { "pragma user_version=7", "schema 7", "at most 2" },
-    { "pragma user_version=-1", "schema -1", "at most 2" },
+    { "pragma user_version=7", "schema 7", "at most 3" },
+    { "pragma user_version=-1", "schema -1", "at most 3" },
     { "pragma application_id=1196444487", "application_id 0x47504b47", "must be 0x52464731" },
     { "pragma application_id=0", "application_id 0x00000000", "another application" },
 };
@@ -488,7 +495,7 @@ START_TEST(default_paths)
     char built[200];
     snprintf(built, sizeof(built), "%s/share", dir);
     setenv("RFG_SYSTEM_DB", built, 1);
-    ck_assert_int_eq(shell("mkdir -p %s; cd %s; touch zz7_60-v2.db zz7_80-v2.db zz7_x_64-v2.db zz77_64-v2.db "
+    ck_assert_int_eq(shell("mkdir -p %s; cd %s; touch zz7_60-v3.db zz7_80-v3.db zz7_x_64-v3.db zz77_64-v3.db "
                            "zz7_64-v9.db",
                            built, built),
                      0);
@@ -498,7 +505,7 @@ START_TEST(default_paths)
     static const int cus[][2] = { { 60, 60 }, { 64, 60 }, { 70, 60 }, { 71, 80 }, { 500, 80 } };
     for (int i = 0; i < 5; i++) {
         p = rfg_db_system_path("zz7", cus[i][0]);
-        snprintf(expect, sizeof(expect), "%s/zz7_%d-v2.db", built, cus[i][1]);
+        snprintf(expect, sizeof(expect), "%s/zz7_%d-v3.db", built, cus[i][1]);
         ck_assert_str_eq(p, expect);
         free(p);
     }
@@ -629,7 +636,7 @@ START_TEST(killed_writers_lose_nothing)
     for (int i = 1; i < next; i++) {
         struct rfg_problem p = gemm(i, 2);
         struct rfg_row r;
-        ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, &r), 1);
+        ck_assert_int_eq(rfg_db_get(db, &p, "a", 1, NULL, &r), 1);
         ck_assert_double_eq(r.median_us, i);
     }
     rfg_db_close(&db);
@@ -703,7 +710,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, odd_names, 0, 5);
     tcase_add_loop_test(tc, older_schemas_are_migrated, 0, 2);
-    tcase_add_test(tc, schema_1_is_read_and_migrated);
+    tcase_add_loop_test(tc, old_schemas_are_read_and_migrated, 0, 2);
     tcase_add_loop_test(tc, older_user_databases_are_taken_over, 0, 3);
     tcase_add_loop_test(tc, strangers_files_are_refused, 0, 4);
     tcase_add_loop_test(tc, strangers_are_not_moved, 0, (int)(sizeof(strangers) / sizeof(strangers[0])));

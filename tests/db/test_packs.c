@@ -222,7 +222,7 @@ START_TEST(other_versions_are_refused)
     refused("pack format 2: must be 1");
     patch(8, 1);
     patch(12, RFG_DB_SCHEMA + 1);
-    refused("rows of schema 3: must be 2");
+    refused("rows of schema 4: must be 2 to 3");
     patch(12, RFG_DB_SCHEMA);
     struct rfg_pack *p = open_pack();
     rfg_pack_close(&p);

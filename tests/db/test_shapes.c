@@ -236,7 +236,7 @@ static const struct {
       "shapes.csv:2: column dtype: dtypes 'bf16->bf16': must be those of gemm's x,w->y" },
     { HEAD, "gemm,bf16,1,2,3,bias,", "shapes.csv:2: column attrs: 'bias': must be key=value" },
     { HEAD, "gemm,bf16,1,2,3,bias=2,", "shapes.csv:2: column attrs: bias=2: must be from 0 to 1" },
-    { HEAD, "gemm,bf16,1,2,3,act=gelu,", "shapes.csv:2: column attrs: key 'act': gemm has no such key" },
+    { HEAD, "gemm,bf16,1,2,3,page=16,", "shapes.csv:2: column attrs: key 'page': gemm has no such key" },
     { HEAD, "gemm,bf16,1,2,3,M=4,", "shapes.csv:2: column attrs: 'M': has a column of its own" },
     { HEAD, "gemm,bf16,1,2,3,ldx=64,", "shapes.csv:2: column attrs: 'ldx': strides and alignment" },
     { HEAD, "gemm,bf16,1,2,3,bias=1 bias=1,", "shapes.csv:2: column attrs: 'bias': is given twice" },

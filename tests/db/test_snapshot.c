@@ -92,7 +92,7 @@ START_TEST(exact_rows)
                               make(1, 32, "a", 8, 3, RFG_SOURCE_MEASURED),
                               make(1, 32, "b", 4, 4, RFG_SOURCE_MEASURED) };
     put(user, rows, 4);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
     ck_assert_uint_eq(rfg_snapshot_rows(s), 3);
     ck_assert_double_eq(exact(s, 1, 32, 4), 1);
     ck_assert_double_eq(exact(s, 2, 32, 4), 2);
@@ -117,7 +117,7 @@ START_TEST(nearest_m)
                               make(9, 32, "a", 5, 1, RFG_SOURCE_MEASURED) };
     char buf[500];
     put(user, rows, 5);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
     ck_assert_str_eq(order(s, 8, 4, false, buf), "4 16 64 "); /* 8/4 = 16/8: the smaller */
     ck_assert_str_eq(order(s, 9, 4, false, buf), "16 4 64 ");
     ck_assert_str_eq(order(s, 7, 4, false, buf), "4 16 64 ");
@@ -140,7 +140,7 @@ START_TEST(other_cu_counts)
     };
     char buf[500];
     put(user, rows, 7);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
     ck_assert_str_eq(order(s, 8, 100, true, buf), "96:8 96:4 96:16 104:8 304:8 "); /* 96 and 104 tie: the smaller */
     ck_assert_str_eq(order(s, 15, 101, true, buf), "100:8 104:8 96:16 96:8 96:4 304:8 ");
     ck_assert_str_eq(order(s, 8, 1000, true, buf), "304:8 104:8 100:8 96:8 96:4 96:16 ");
@@ -163,10 +163,49 @@ START_TEST(who_wins)
                    y[] = { make(1, 32, "a", 4, 2, t[_i].system), make(2, 32, "a", 4, 3, t[_i].system) };
     put(user, &u, 1);
     put(sys, y, 2);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a");
+    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a", "");
     ck_assert_uint_eq(rfg_snapshot_rows(s), 2);
     ck_assert_double_eq(exact(s, 1, 32, 4), t[_i].expect);
     ck_assert_double_eq(exact(s, 2, 32, 4), 3);
+    rfg_snapshot_free(&s);
+}
+END_TEST
+
+/* Of two siblings' rows for one problem each device has its own; what is known to be measured ranks first all the same.
+ */
+START_TEST(siblings)
+{
+    static const struct {
+        const char *device, *user, *system; /* whose rows there are */
+        enum rfg_source how_user, how_system;
+        double expect; /* 1: the user's */
+    } t[] = { { "MI300X", "MI325X", "MI300X", RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 2 },
+              { "MI325X", "MI325X", "MI300X", RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 1 },
+              { "MI325X", "MI300X", "MI325X", RFG_SOURCE_MEASURED, RFG_SOURCE_IMPORTED, 2 },
+              { "MI325X", "MI300X", "", RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 2 },
+              { "MI325X", "", "MI325X", RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 2 },
+              { "MI325X", "MI300X", "MI325X", RFG_SOURCE_MEASURED, RFG_SOURCE_PREDICTED, 1 },
+              { "MI325X", "MI300X", "MI325X", RFG_SOURCE_MEASURED, RFG_SOURCE_PROVISIONAL, 1 },
+              { "MI325X", "MI300X", "MI325X", RFG_SOURCE_PREDICTED, RFG_SOURCE_PREDICTED, 2 },
+              { "MI300A", "MI300X", "MI325X", RFG_SOURCE_IMPORTED, RFG_SOURCE_MEASURED, 1 },
+              { "", "MI300X", "", RFG_SOURCE_MEASURED, RFG_SOURCE_MEASURED, 1 } };
+    struct rfg_row u = make(1, 32, "a", 4, 1, t[_i].how_user), y = make(1, 32, "a", 4, 2, t[_i].how_system);
+    strcpy(u.device, t[_i].user);
+    strcpy(y.device, t[_i].system);
+    put(user, &u, 1);
+    put(sys, &y, 1);
+    struct rfg_snapshot *s = rfg_snapshot_load(user, sys, "a", t[_i].device);
+    ck_assert_uint_eq(rfg_snapshot_rows(s), 1);
+    ck_assert_double_eq(exact(s, 1, 32, 4), t[_i].expect);
+    rfg_snapshot_free(&s);
+    /* In one file they lie beside each other. */
+    put(user, &y, 1);
+    s = rfg_snapshot_load(user, "", "a", t[_i].device);
+    ck_assert_double_eq(exact(s, 1, 32, 4), *t[_i].device && _i != 8 ? t[_i].expect : exact(s, 1, 32, 4));
+    int names = (*u.device != 0) + (*y.device && strcmp(y.device, u.device));
+    ck_assert_ptr_null(rfg_snapshot_device(s, 4, names));
+    ck_assert(!names || rfg_snapshot_device(s, 4, names - 1));
+    ck_assert_ptr_null(rfg_snapshot_device(s, 5, 0));
     rfg_snapshot_free(&s);
 }
 END_TEST
@@ -186,21 +225,21 @@ START_TEST(unreadable_files_are_a_warning)
     struct rfg_row r = make(1, 32, "a", 4, 1, RFG_SOURCE_MEASURED);
     snprintf(log, sizeof(log), "%s/log", dir);
     ck_assert_ptr_nonnull(freopen(log, "w", stderr));
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a"); /* none before the first tuning: nothing to say */
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", ""); /* none before the first tuning: nothing to say */
     ck_assert_uint_eq(rfg_snapshot_rows(s), 0);
     ck_assert_double_eq(exact(s, 1, 32, 4), -1);
     rfg_snapshot_free(&s);
     ck_assert_int_eq(warnings(log), 0);
 
     put(user, &r, 1);
-    s = rfg_snapshot_load(user, sys, "a");
+    s = rfg_snapshot_load(user, sys, "a", "");
     ck_assert_double_eq(exact(s, 1, 32, 4), 1);
     rfg_snapshot_free(&s);
     ck_assert_int_eq(warnings(log), 1); /* a system file that was named but isn't there */
 
     snprintf(cmd, sizeof(cmd), "head -c 9000 /dev/urandom > %s; cp %s %s.before", sys, sys, sys);
     ck_assert_int_eq(system(cmd), 0);
-    s = rfg_snapshot_load(user, sys, "a");
+    s = rfg_snapshot_load(user, sys, "a", "");
     ck_assert_double_eq(exact(s, 1, 32, 4), 1);
     rfg_snapshot_free(&s);
     ck_assert_int_eq(warnings(log), 2);
@@ -271,7 +310,7 @@ START_TEST(as_a_plain_search_says)
     unsigned x = 7;
     make_many();
     put(user, many, n_many);
-    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a");
+    struct rfg_snapshot *s = rfg_snapshot_load(user, "", "a", "");
     ck_assert_uint_eq(rfg_snapshot_rows(s), n_many);
     for (size_t i = 0; i < n_many; i++)
         ck_assert_double_eq(exact(s, (int)many[i].problem.v[GEMM_M], (int)many[i].problem.v[GEMM_N], many[i].cu_count),
@@ -305,7 +344,7 @@ START_TEST(readers_share_it)
     void *failed;
     make_many();
     put(user, many, n_many);
-    shared = rfg_snapshot_load(user, "", "a");
+    shared = rfg_snapshot_load(user, "", "a", "");
     for (int i = 0; i < 8; i++)
         pthread_create(&t[i], NULL, reader, dir);
     for (int i = 0; i < 8; i++) {
@@ -329,6 +368,7 @@ int main(void)
     tcase_add_test(tc, nearest_m);
     tcase_add_test(tc, other_cu_counts);
     tcase_add_loop_test(tc, who_wins, 0, 9);
+    tcase_add_loop_test(tc, siblings, 0, 10);
     tcase_add_test(tc, unreadable_files_are_a_warning);
     tcase_add_test(tc, as_a_plain_search_says);
     tcase_add_test(tc, readers_share_it);

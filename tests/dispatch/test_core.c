@@ -56,7 +56,7 @@ static const struct {
     { "gemm bf16,bf16->bf16 M=8x N=1 K=1", "M=8x" },
     { "gemm bf16,bf16->bf16 M= N=1 K=1", "M=: must be a whole number" },
     { "gemm bf16,bf16->bf16 M=8 M=8 N=1 K=1", "given twice" },
-    { "gemm bf16,bf16->bf16 M=8 N=1 K=1 act=silu", "key 'act'" },
+    { "gemm bf16,bf16->bf16 M=8 N=1 K=1 page=16", "key 'page'" },
     { "gemm bf16,bf16->bf16 M=8 N=1 K=1 bias", "must be key=value" },
     { "gemm bf16,bf16->bf16 M=8 N=1 K=1 bias=2", "bias=2: must be from 0 to 1" },
     { "gemm bf16,bf16->bf16 M=8 N=1 K=9 ldx=8", "ldx=8" },
