@@ -104,7 +104,7 @@ class Tree:
         programs += ["tests/" + name for name in ("mock-blas.so", "mock-blas-old.so", "mock-hip.so", "mock-tx.so", "rfg-tune-fake", "rfg-bench-fake")]
         programs += ["examples/decoder/rfg-decoder"] if mutant.run[0] == "tests/test-decoder" else []
         if mutant.run[0] == "tests/test-rfg_db":
-            programs += ["tuned_configs/%s-v2.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
+            programs += ["tuned_configs/%s-v3.db" % os.path.basename(d[:-1]) for d in glob.glob(self.source + "/tuned_configs/*_*/")]
         target = mutant.run[0] if mutant.run[0].startswith(("tests/", "tuner/", "bench/")) else "all"
         done = subprocess.run(["ninja", "-C", self.build, target] + programs, capture_output=True, text=True, env=self.env)
         return None if done.returncode == 0 else done.stdout[-3000:]
@@ -150,6 +150,8 @@ class Tree:
             if problem:
                 sys.exit("the tree itself doesn't build:\n" + problem)
             self.passed[key] = self.test(mutant, False)
+        if self.passed[key][1] == "exit 77":
+            return "skipped", "its test is skipped here: " + self.passed[key][2].strip()
         if not self.passed[key][0]:
             return "broken", "fails without the mutant: %s\n%s" % self.passed[key][1:]
         saved = {}

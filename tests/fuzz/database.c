@@ -41,12 +41,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             fuzz_check_row(&rows[i], false);
     struct rfg_problem p;
     FUZZ_CHECK(rfg_problem_parse(&p, "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", NULL));
-    (void)rfg_db_get(db, &p, "sm_90", 132, &row);
+    (void)rfg_db_get(db, &p, "sm_90", 132, NULL, &row);
     char what[100];
     (void)rfg_db_failed(db, &p, "sm_90", 132, "gemm_portable{tile_m=16}", "abc", what, sizeof(what));
     rfg_db_close(&db);
     free(rows);
-    struct rfg_snapshot *snap = rfg_snapshot_load(path, "", "sm_90");
+    struct rfg_snapshot *snap = rfg_snapshot_load(path, "", "sm_90", "");
     FUZZ_CHECK(snap);
     const struct rfg_row *found = rfg_snapshot_exact(snap, &p, 132);
     if (found)

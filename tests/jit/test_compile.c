@@ -88,6 +88,13 @@ static const char *const prepack_problems[] = {
     "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 btype=f32 packed=1",
     "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
 };
+static const char *const epilogue_problems[] = {
+    "gemm bf16,bf16->bf16 M=1 N=28672 K=4096 act=silu",
+    "gemm bf16,bf16->bf16 M=8 N=4096 K=14336 residual=1",
+    "gemm f16,f16->f32 M=32 N=1024 K=7168 act=gelu bias=1",
+    "gemm f16,f16->f16 M=128 N=4096 K=4096 residual=1 bias=1",
+    "gemm bf16,bf16->bf16 M=4096 N=1024 K=1024 act=gelu_tanh packed=1",
+};
 /* For mha_portable: each head size, dtype, cache and way to read it. */
 static const char *const mha_problems[] = {
     "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
@@ -135,6 +142,7 @@ static const struct family {
     const char *only; /* or NULL: in the names of those of the problems' kernels that count */
 } families[] = {
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
+    { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
     { "act", NULL, act_problems, COUNT(act_problems), NULL },
     { "norm", NULL, norm_problems, COUNT(norm_problems), NULL },
     { "mha_portable", NULL, mha_problems, COUNT(mha_problems), "_portable" },

@@ -200,7 +200,8 @@ START_TEST(compiles)
 END_TEST
 
 /* A format that a kernel, or a function of the prelude, knows nothing of never becomes another one. */
-#define GEMM "W_SCALE_DTYPE=0 BIAS_DTYPE=2 PACKED=0 "
+#define ENDS "RESIDUAL=0 GATED=0 "
+#define GEMM ENDS "W_SCALE_DTYPE=0 BIAS_DTYPE=2 PACKED=0 "
 static const struct {
     const char *source, *entry, *macros; /* a kernel as it stands, or NULL and: */
     const char *statement;               /* of a kernel of the prelude alone */
@@ -216,9 +217,14 @@ static const struct {
     { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
       2 },
     { "gemm/gpu/portable.hip", "gemm_portable",
-      "W_SCALE_DTYPE=0 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "BIAS_DTYPE", 1, 9 },
+      ENDS "W_SCALE_DTYPE=0 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "BIAS_DTYPE", 1,
+      9 },
     { "gemm/gpu/portable.hip", "gemm_portable",
-      "BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_SCALE_DTYPE", 0, 1 },
+      ENDS "BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_SCALE_DTYPE", 0,
+      1 },
+    { "gemm/gpu/portable.hip", "gemm_portable",
+      "RESIDUAL=0 W_SCALE_DTYPE=0 BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL,
+      "GATED", 1, 6 },
     { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "OUT_DTYPE=1 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
       "IN_DTYPE", 2, 0 },
     { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "IN_DTYPE=2 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
@@ -247,9 +253,9 @@ static const struct {
 
 static void add_macros(struct rfg_kernel *k, const char *text)
 {
-    static char names[10][16];
+    static char names[12][16];
     int value, used;
-    for (int i = 0; i < 10 && sscanf(text, " %15[A-Z_]=%d%n", names[i], &value, &used) == 2; i++, text += used)
+    for (int i = 0; i < 12 && sscanf(text, " %15[A-Z_]=%d%n", names[i], &value, &used) == 2; i++, text += used)
         rfg_kernel_macro(k, names[i], value);
 }
 

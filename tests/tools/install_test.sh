@@ -55,6 +55,82 @@ gcc -std=c17 -Wall -Wextra -Werror "$tmp/linear.c" -o "$tmp/linear_static" -I"$r
 [ "$(XDG_DATA_HOME=$tmp XDG_CACHE_HOME=$tmp "$tmp/linear_static")" = "1.5 2.25 10
 5.5 6.25 26" ] || fail "linear with librfg.a"
 
+# The library's symbols have the version of its soname, and the programs that link it ask for that.
+readelf -d "$lib/librfg.so" | grep -q 'SONAME.*\[librfg.so.0.2\]' || fail "librfg.so: soname: $(readelf -d "$lib/librfg.so" | grep SONAME)"
+! nm -D --defined-only "$lib/librfg.so" | grep ' [TDBRVW] ' | grep -qv '@@RFG_0.2$' || fail "a symbol without the version RFG_0.2"
+readelf -V "$tmp/linear_c" | grep -q 'Name: RFG_0.2 ' || fail "linear_c does not ask for RFG_0.2"
+
+# A CMake project, with both libraries; a version that isn't this one's is refused.
+if command -v cmake >/dev/null; then
+    mkdir "$tmp/cmake"
+    cp "$source/examples/linear.c" "$tmp/cmake/"
+    cat >"$tmp/cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.16)
+project(linear C)
+find_package(rfg ${WANTED} REQUIRED)
+foreach(kind rfg rfg_static)
+    add_executable(linear_${kind} linear.c)
+    target_link_libraries(linear_${kind} PRIVATE rfg::${kind})
+endforeach()
+END
+    cmake_build() { # ROOT
+        rm -rf "$tmp/cmake/build"
+        cmake -S "$tmp/cmake" -B "$tmp/cmake/build" -DWANTED=0.2 -DCMAKE_PREFIX_PATH="$1" >"$tmp/log" 2>&1 &&
+            cmake --build "$tmp/cmake/build" >>"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "the CMake project"; }
+        for program in linear_rfg linear_rfg_static; do
+            [ "$(XDG_DATA_HOME=$tmp XDG_CACHE_HOME=$tmp "$tmp/cmake/build/$program")" = "1.5 2.25 10
+5.5 6.25 26" ] || fail "CMake's $program"
+        done
+        readelf -d "$tmp/cmake/build/linear_rfg" | grep -q 'NEEDED.*\[librfg.so.0.2\]' || fail "CMake's linear_rfg: $(readelf -d "$tmp/cmake/build/linear_rfg")"
+        ! readelf -d "$tmp/cmake/build/linear_rfg_static" | grep -q 'NEEDED.*librfg' || fail "CMake's linear_rfg_static uses the shared library"
+    }
+    cmake_build "$root"
+    for wanted in 0.1 0.2.99 1.0; do
+        ! cmake -S "$tmp/cmake" -B "$tmp/cmake/other" -DWANTED=$wanted -DCMAKE_PREFIX_PATH="$root" >"$tmp/log" 2>&1 || fail "CMake took rfg for version $wanted"
+        grep -q 'version: 0.2.0' "$tmp/log" || { cat "$tmp/log"; fail "CMake does not say which version there is"; }
+    done
+else
+    echo "SKIPPED: the CMake package: no cmake"
+fi
+
+# Manual pages: of every program, each option of --help is in them, and man finds nothing wrong.
+for program in "$root"/bin/rfg-*; do
+    name=$(basename "$program")
+    page=$root/share/man/man1/$name.1
+    [ -s "$page" ] || fail "no manual page of $name"
+    sed 's/\\//g' "$page" >"$tmp/page"
+    for option in $("$program" --help | grep -oE -- '--[a-z][a-z-]+' | sort -u); do
+        grep -qF -- "$option" "$tmp/page" || fail "$name.1 lacks $option"
+    done
+    if command -v man >/dev/null; then
+        said=$(LC_ALL=C.UTF-8 MANWIDTH=100 man --warnings -E UTF-8 -l "$page" 2>&1 >"$tmp/shown") || fail "man $page"
+        [ -z "$said" ] || fail "man says of $name.1: $said"
+        grep -q "^NAME" "$tmp/shown" && grep -q "^       $name - " "$tmp/shown" || fail "$name.1 has no name"
+    fi
+done
+
+# Completion: options, rfg-db's commands, devices.
+cat >"$tmp/complete.sh" <<'END'
+. "$1/share/bash-completion/completions/rfg-tune"
+try() { # WORD...: what the last one may become
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    _rfg "$1" "${COMP_WORDS[COMP_CWORD]}"
+    echo "${COMPREPLY[*]}"
+}
+try "$1/bin/rfg-tune" --sh
+try "$1/bin/rfg-db" me
+try "$1/bin/rfg-db" merge --pre
+try "$1/bin/rfg-bench" --device nvidia
+END
+out=$(cd "$tmp" && bash "$tmp/complete.sh" "$root") || fail "completion"
+[ "$out" = "--shapes --shard
+merge
+--prefer
+nvidia:0 nvidia:all" ] || fail "completion says: $out"
+for program in "$root"/bin/rfg-*; do
+    [ -s "$root/share/bash-completion/completions/$(basename "$program")" ] || fail "no completion of $(basename "$program")"
+done
+
 # Nothing that is installed says where it was built.
 ! grep -rlF -e "$build" -e "$source" "$tmp/root" >"$tmp/named" || fail "names the build or source tree: $(cat "$tmp/named")"
 
@@ -64,6 +140,7 @@ mv "$root" "$tmp/moved/rfg"
 lib=$tmp/moved/rfg${lib#"$root"}
 root=$tmp/moved/rfg
 export PKG_CONFIG_PATH="$lib/pkgconfig"
+! command -v cmake >/dev/null || cmake_build "$root"
 cat >"$tmp/prepare.c" <<'END'
 #include <rfg/rfg.h>
 #include <stdio.h>
@@ -112,7 +189,7 @@ else
     echo "SKIPPED: hiding the build tree takes root (unshare -m)"
     sh "$tmp/alone.sh" keep >"$tmp/out" || { cat "$tmp/out"; fail "the moved tree"; }
 fi
-grep -q "^system  $root/share/rfg/sm_90_132-v2.db" "$tmp/out" || { cat "$tmp/out"; fail "rfg-db path in the moved tree"; }
+grep -q "^system  $root/share/rfg/sm_90_132-v3.db" "$tmp/out" || { cat "$tmp/out"; fail "rfg-db path in the moved tree"; }
 [ ! -e "$tmp/planted-worker" ] || fail "a program in the build's path was started"
 [ -s "$tmp/installed-worker" ] || fail "the moved rfg-compile was not started"
 echo "install: $(wc -l <"$tmp/have") symbols exported, example runs from C and C++, shared and static; the tree can be moved"

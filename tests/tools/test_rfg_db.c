@@ -59,7 +59,7 @@ static double median(const char *path, int m)
     struct rfg_row r = make(m, 1, RFG_SOURCE_MEASURED, ""), got;
     struct rfg_db *db;
     ck_assert_msg(rfg_db_open(&db, path, RFG_DB_READ) == RFG_OK, "%s", rfg_last_error());
-    int found = rfg_db_get(db, &r.problem, r.arch, r.cu_count, &got);
+    int found = rfg_db_get(db, &r.problem, r.arch, r.cu_count, NULL, &got);
     rfg_db_close(&db);
     return found == 1 ? got.median_us : -found;
 }
@@ -204,7 +204,7 @@ START_TEST(verifying)
     struct rfg_row r = make(8, 5, RFG_SOURCE_MEASURED, DAY1);
     put("a.db", r);
     ck_assert_int_eq(run("verify a.db"), 0);
-    PRINTS(out, "a.db: schema 2, 1 rows, 0 problems, 0 stale");
+    PRINTS(out, "a.db: schema 3, 1 rows, 0 problems, 0 stale");
     strcpy(r.source_hash, "rfg-0.0.1");
     put("stale.db", r);
     ck_assert_int_eq(run("verify stale.db"), 0);
@@ -227,7 +227,7 @@ START_TEST(verifying)
     PRINTS(out, "M=9 N=2 K=64, cpu-x, 2 CUs: variant 'gemm_gone': gemm has no such variant");
     PRINTS(out, "M=10 N=2 K=64, cpu-x, 2 CUs: date 'yesterday'");
     PRINTS(out, "M=11 N=2 K=64, cpu-x, 2 CUs: rows=9: not a value");
-    PRINTS(out, "b.db: schema 2, 4 rows, 4 problems");
+    PRINTS(out, "b.db: schema 3, 4 rows, 4 problems");
     ck_assert_int_eq(system("cp a.db c.db && truncate -s 5000 c.db"), 0);
     ck_assert_int_eq(run("verify c.db"), 1);
     PRINTS(err, "c.db: damaged");
@@ -297,7 +297,7 @@ static void edit_kernels(const char *sed)
 }
 
 #define OTHER_BRANCH "$ a #if RFG_NVIDIA\\n#error other\\n#endif"
-#define OTHER_CODE   "s/both(-1.4426950408889634f), a/both(-1.5f), a/"
+#define OTHER_CODE   "s/rfg_activate(a, ACT)/rfg_activate(rfg_mul2(a, a), ACT)/"
 #define OTHER_WORDS  "$ a /* a comment */"
 
 /* An edit that leaves the code as it was costs no row, one that changes it makes the row stale; text files too. */

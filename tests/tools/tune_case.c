@@ -130,7 +130,7 @@ int get_row(const char *text, struct rfg_row *row)
 {
     struct rfg_problem p = problem(text);
     struct rfg_db *db = open_db(RFG_DB_READ);
-    int found = rfg_db_get(db, &p, dev.arch, dev.cu_count, row);
+    int found = rfg_db_get(db, &p, dev.arch, dev.cu_count, NULL, row);
     rfg_db_close(&db);
     return found;
 }
