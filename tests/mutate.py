@@ -179,6 +179,7 @@ def main():
     p.add_argument("names", nargs="*", help="mutants, or the beginnings of their names (default: all)")
     p.add_argument("--tenth", action="store_true", help="a tenth of them, drawn from a seed: the commit's, or --seed")
     p.add_argument("--seed", help="any text")
+    p.add_argument("--minutes", type=float, help="begin no mutant after so long; those left out are counted")
     p.add_argument("--list", action="store_true", help="only list them")
     p.add_argument("--check", action="store_true", help="only check that every patch applies")
     p.add_argument("--jobs", type=int, default=2, help="trees that work at once (default: %(default)s)")
@@ -219,11 +220,17 @@ def main():
                 tree.must(["ninja", "-C", tree.build], tree.env)
     count = dict.fromkeys(("killed", "survived", "explained", "broken", "skipped"), 0)
     lock = threading.Lock()
+    end = time.time() + 60 * (a.minutes or 0)
 
     def one(m):
         start, tree = time.time(), trees.get()
         try:
-            verdict, details = ("skipped", "needs %s" % m.env["RFG_TEST_DEVICES"]) if m.nvidia and a.device != "nvidia" else tree.judge(m)
+            if a.minutes is not None and start > end:
+                verdict, details = "skipped", "out of time"
+            elif m.nvidia and a.device != "nvidia":
+                verdict, details = "skipped", "needs %s" % m.env["RFG_TEST_DEVICES"]
+            else:
+                verdict, details = tree.judge(m)
         finally:
             trees.put(tree)
         if verdict == "survived" and m.survives:

@@ -140,9 +140,9 @@ class Decoder(torch.nn.Module):
         self.head = self.embedding if c.get("tie_word_embeddings") else matrix("lm_head", c["vocab_size"], h)
         self.dtype = self.embedding.dtype
         self.cos, self.sin = angles(c, context, device)
-        shape = (len(self.layers), batch, self.hkv, context, self.d)
-        self.k = torch.zeros(shape, dtype=self.dtype, device=device)
-        self.v = torch.zeros(shape, dtype=self.dtype, device=device)
+        # A tensor a layer: of views of one tensor torch.compile copies all of it at each write.
+        self.k, self.v = ([torch.zeros((batch, self.hkv, context, self.d), dtype=self.dtype, device=device)
+                           for _ in self.layers] for _ in range(2))
         self.rows = torch.arange(batch, device=device)
         self.columns = torch.arange(context, device=device)
         # What a step reads and writes: the newest token of each sequence and its position.
@@ -201,8 +201,8 @@ class Decoder(torch.nn.Module):
         x = F.embedding(tokens, self.embedding)
         for i, layer in enumerate(self.layers):
             q, k, v = self.projected(layer, x, cos, sin)
-            self.k[i, row, :, :n] = k.transpose(0, 1)
-            self.v[i, row, :, :n] = v.transpose(0, 1)
+            self.k[i][row, :, :n] = k.transpose(0, 1)
+            self.v[i][row, :, :n] = v.transpose(0, 1)
             q, k, v = (t.transpose(0, 1)[None] for t in (q, k, v))
             a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
             x = self.rest(layer, x, a[0].transpose(0, 1))

@@ -535,12 +535,25 @@ static void record(const struct rfg_device *dev, const char *family, const struc
     fclose(f);
 }
 
+/* Whether RFG_TEST_ARCH names it, among commas. */
+static bool asked_for(const char *arch)
+{
+    const char *list = getenv("RFG_TEST_ARCH");
+    size_t n = strlen(arch);
+    for (const char *p = list; p && strncmp(p, arch, n + 1) && !(!strncmp(p, arch, n) && p[n] == ',');)
+        if ((p = strchr(p, ',')))
+            p++;
+        else
+            return false;
+    return true;
+}
+
 START_TEST(compiles)
 {
     static struct sets sets;
     const struct arch *arch = &archs[_i];
-    const char *mode = getenv("RFG_TEST_COMPILE"), *just = getenv("RFG_TEST_ARCH");
-    if (just && strcmp(just, arch->name))
+    const char *mode = getenv("RFG_TEST_COMPILE");
+    if (!asked_for(arch->name))
         return;
     bool all = mode && (!strcmp(mode, "all") || !strcmp(mode, arch->name));
     struct rfg_device dev;
@@ -710,10 +723,9 @@ START_TEST(register_guesses)
     static struct sets sets;
     const struct margin *margin = &margins[_i];
     const struct arch *arch = archs;
-    const char *just = getenv("RFG_TEST_ARCH");
     struct rfg_device dev;
     struct rfg_reason why = { "" };
-    if (just && strcmp(just, margin->arch))
+    if (!asked_for(margin->arch))
         return;
     while (strcmp(arch->name, margin->arch))
         arch++;
