@@ -17,8 +17,9 @@
  *
  * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
  * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
- * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
- * workspace: decode_layout.h. */
+ * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES, AHEAD (steps that are asked for
+ * while the launch before is still under way; 0 without overlap). Needs 16-byte aligned rows. LDS and workspace:
+ * decode_layout.h. */
 /* This wave's partials of the item's steps first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *lds, struct sums *acc, int first, int by,
                        int end)
@@ -130,14 +131,18 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         rfg_arrival_init(arrival, 1);
     rfg_cluster_arrive_first();
 #endif
-    rfg_await_previous();
     int b = 0;
     if (a.batch > 1) /* divisions are slow */
         b = item / inner;
+    int first = (part * CLUSTER + rank) * WAVES + rfg_wave(), by = parts * CLUSTER * WAVES;
+#if AHEAD
+    int length = length_of(&a, b);
+    fetch_ahead(&a, b, (item - b * inner) / ROW_TILES, length, first_step(&a, length) + first, by);
+#endif
+    rfg_await_previous();
     open_item(&a, &it, b, item - b * inner);
     it.len = length_of(&a, it.b);
-    attend(&a, &it, lds, &acc, first_step(&a, it.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
-           parts * CLUSTER * WAVES, (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
+    attend(&a, &it, lds, &acc, first_step(&a, it.len) + first, by, (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
     rfg_start_next(); /* not before: the next kernel's workgroups could only wait, and would take the place of this
                          one's */
     write_waves(lds, &acc);
