@@ -147,9 +147,10 @@ struct sampling {
 /* How a step is made of operators. */
 struct engine_params {
     int64_t batch, context, chunk; /* sequences, keys of one at most, tokens of a prefill chunk at most */
-    bool separate;                 /* q, k, v and gate, up by products of their own */
-    bool unfused;                  /* norms of heads, rotation and cache write by kernels of their own */
-    bool plain_gemms;              /* residuals and activations by kernels of their own, not in epilogues */
+    int64_t longest, mean; /* keys that sequences will have in decode, by which its attention is chosen; 0: who knows */
+    bool separate;         /* q, k, v and gate, up by products of their own */
+    bool unfused;          /* norms of heads, rotation and cache write by kernels of their own */
+    bool plain_gemms;      /* residuals and activations by kernels of their own, not in epilogues */
     struct sampling sampling;
 };
 
@@ -241,9 +242,12 @@ void request_check(const struct request *q, size_t number, const struct config *
 
 /* ---- ladder.c --------------------------------------------------------------------------------------------------- */
 
+enum { LADDER_RUNGS = 7 };
+
 struct ladder_params {
     const char *json, *save_baseline, *baseline; /* NULL: none */
     int64_t batch, prompt, steps, chunk;         /* prompt: keys in the cache before the first timed step */
+    int64_t from;                                /* the first rung, from 1 */
 };
 
 /* Prints the table; the program's exit code: 1 if a rung is wrong, or slower than the baseline's by over 10 %. */

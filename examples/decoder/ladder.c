@@ -19,7 +19,7 @@ static const char portable[] =
 static const struct rung {
     const char *name, *variants;
     bool graph, separate, unfused, plain_gemms, overlap;
-} rungs[] = {
+} rungs[LADDER_RUNGS] = {
     { "portable kernels", portable, .separate = true, .unfused = true, .plain_gemms = true },
     { "tuned kernels", NULL, .separate = true, .unfused = true, .plain_gemms = true },
     { "captured graph", NULL, .separate = true, .unfused = true, .plain_gemms = true, .graph = true },
@@ -28,7 +28,7 @@ static const struct rung {
     { "residual, act in gemms", NULL, .graph = true },
     { "launch overlap", NULL, .graph = true, .overlap = true },
 };
-enum { RUNGS = sizeof(rungs) / sizeof(rungs[0]), CHECKED = 8 /* steps */, WARM = 2, PREFILLS = 10 };
+enum { CHECKED = 8 /* steps */, WARM = 2, PREFILLS = 10 };
 
 struct result {
     double ms, worst; /* a token; the largest rms difference of a row's logits, by their rms */
@@ -44,7 +44,7 @@ struct state {
     int32_t *tables;       /* [batch, columns] */
     int32_t *tokens;       /* [CHECKED + 1][batch]: what rungs are fed with while they are checked */
     float *logits, *newer; /* [CHECKED][batch, vocab], of the rung before; one step's of this one */
-    struct result result[RUNGS];
+    struct result result[LADDER_RUNGS];
     double share_ms[OP_KINDS];
     double copy_rate; /* bytes a second, read and written */
     json_t *prefill;
@@ -165,7 +165,7 @@ static bool check_rung(struct state *s, struct engine *e, int rung)
         for (int64_t b = 0; b < batch; b++) {
             float *before = s->logits + (i * batch + b) * vocab;
             engine_logits(e, b, s->newer);
-            if (rung == 0)
+            if (rung == s->p->from - 1)
                 s->tokens[(i + 1) * batch + b] = chosen[b];
             else
                 to->worst = fmax(to->worst, difference(s->newer, before, vocab));
@@ -239,6 +239,8 @@ static bool run_rung(struct state *s, int rung)
     p.unfused = r->unfused;
     p.plain_gemms = r->plain_gemms;
     p.chunk = 1;
+    p.longest = s->p->prompt + CHECKED + WARM + 2 * s->p->steps;
+    p.mean = (s->p->prompt + p.longest) / 2;
     struct engine *e = engine_create(ctx, s->m, &p);
     CHECK(
         rfg_device_copy(ctx, e->cache.memory, s->base->cache.memory, e->cache.bytes, RFG_DEVICE_TO_DEVICE, e->stream));
@@ -250,7 +252,7 @@ static bool run_rung(struct state *s, int rung)
     bool right = check_rung(s, e, rung);
     if (right)
         time_rung(s, e, &s->result[rung]);
-    if (right && rung == RUNGS - 1)
+    if (right && rung == LADDER_RUNGS - 1)
         time_shares(s, e);
     engine_destroy(&e);
     rfg_context_destroy(&ctx);
@@ -295,15 +297,16 @@ static void step_bytes(const struct state *s, double *weights, double *keys)
 static json_t *report(const struct state *s)
 {
     const struct result *r = s->result;
-    double weights, keys, last = r[RUNGS - 1].ms, all = 0;
+    double weights, keys, last = r[LADDER_RUNGS - 1].ms, all = 0;
     json_t *list = json_array(), *shares = json_object();
     step_bytes(s, &weights, &keys);
     printf("%-26s %10s %9s %8s %8s %9s %9s %9s  %s\n", "rung", "ms/token", "launches", "gain", "in all", "TPOT p50",
            "p95", "p99", "differs");
-    for (int i = 0; i < RUNGS; i++) {
+    int from = (int)s->p->from - 1;
+    for (int i = from; i < LADDER_RUNGS; i++) {
         printf("%-26s %10.3f %9lld %7.2fx %7.2fx %9.3f %9.3f %9.3f  %.2g\n", rungs[i].name, r[i].ms,
-               (long long)r[i].launches, i ? r[i - 1].ms / r[i].ms : 1, r[0].ms / r[i].ms, r[i].p50, r[i].p95, r[i].p99,
-               r[i].worst);
+               (long long)r[i].launches, i > from ? r[i - 1].ms / r[i].ms : 1, r[from].ms / r[i].ms, r[i].p50, r[i].p95,
+               r[i].p99, r[i].worst);
         json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:f, s:f, s:f, s:f}", "name", rungs[i].name, "ms",
                                               r[i].ms, "launches", (json_int_t)r[i].launches, "p50", r[i].p50, "p95",
                                               r[i].p95, "p99", r[i].p99, "differs", r[i].worst));
@@ -387,7 +390,7 @@ int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *
     prepare(&s);
     measure_copy(&s);
     bool right = true;
-    for (int i = 0; i < RUNGS && right; i++)
+    for (int i = (int)p->from - 1; i < LADDER_RUNGS && right; i++)
         right = run_rung(&s, i);
     int code = 1;
     if (right) {

@@ -26,6 +26,7 @@ static const char usage[] =
     "  --ladder            measure each step from portable kernels to graphs with launch overlap: docs/decoder.md\n"
     "  --prompt-tokens N   of the ladder: keys in the cache before the first step (1024)\n"
     "  --steps N           of the ladder: timed decode steps of a rung (32)\n"
+    "  --from N            of the ladder: begin with rung N, as docs/decoder.md counts them (1)\n"
     "  --save-baseline FILE, --baseline FILE   of the ladder: keep its times; exit 1 if slower than these by over 10 "
     "%\n";
 
@@ -36,7 +37,7 @@ struct options {
     struct request requests[MOST_PROMPTS];
     const char *texts[MOST_PROMPTS], *ids[MOST_PROMPTS]; /* of a request one is set */
     size_t count;
-    int64_t tokens, batch, context, chunk, prompt_tokens, steps;
+    int64_t tokens, batch, context, chunk, prompt_tokens, steps, from;
     struct sampling sampling;
     bool no_graph, ladder;
 };
@@ -70,32 +71,22 @@ static void add_prompt(struct options *o, const char *text, const char *ids)
 
 static void read_options(struct options *o, int argc, char **argv)
 {
-    static const struct option names[] = { { "model", 1, 0, 'm' },
-                                           { "random", 1, 0, 'r' },
-                                           { "device", 1, 0, 'd' },
-                                           { "prompt", 1, 0, 'p' },
-                                           { "ids", 1, 0, 'i' },
-                                           { "tokens", 1, 0, 'n' },
-                                           { "batch", 1, 0, 'b' },
-                                           { "context", 1, 0, 'c' },
-                                           { "chunk", 1, 0, 'C' },
-                                           { "temperature", 1, 0, 't' },
-                                           { "top-k", 1, 0, 'k' },
-                                           { "top-p", 1, 0, 'P' },
-                                           { "seed", 1, 0, 's' },
-                                           { "no-graph", 0, 0, 'g' },
-                                           { "json", 1, 0, 'j' },
-                                           { "ladder", 0, 0, 'l' },
-                                           { "logits", 1, 0, 'o' },
-                                           { "prompt-tokens", 1, 0, 'q' },
-                                           { "steps", 1, 0, 'S' },
-                                           { "save-baseline", 1, 0, 'B' },
-                                           { "baseline", 1, 0, 'L' },
-                                           { "help", 0, 0, 'h' },
-                                           { 0 } };
-    *o = (struct options){
-        .tokens = 128, .chunk = 2048, .prompt_tokens = 1024, .steps = 32, .sampling = { .top_p = 1, .seed = 1 }
+    static const struct option names[] = {
+        { "model", 1, 0, 'm' },       { "random", 1, 0, 'r' },   { "device", 1, 0, 'd' },
+        { "prompt", 1, 0, 'p' },      { "ids", 1, 0, 'i' },      { "tokens", 1, 0, 'n' },
+        { "batch", 1, 0, 'b' },       { "context", 1, 0, 'c' },  { "chunk", 1, 0, 'C' },
+        { "temperature", 1, 0, 't' }, { "top-k", 1, 0, 'k' },    { "top-p", 1, 0, 'P' },
+        { "seed", 1, 0, 's' },        { "no-graph", 0, 0, 'g' }, { "json", 1, 0, 'j' },
+        { "ladder", 0, 0, 'l' },      { "logits", 1, 0, 'o' },   { "prompt-tokens", 1, 0, 'q' },
+        { "steps", 1, 0, 'S' },       { "from", 1, 0, 'f' },     { "save-baseline", 1, 0, 'B' },
+        { "baseline", 1, 0, 'L' },    { "help", 0, 0, 'h' },     { 0 }
     };
+    *o = (struct options){ .tokens = 128,
+                           .chunk = 2048,
+                           .prompt_tokens = 1024,
+                           .steps = 32,
+                           .from = 1,
+                           .sampling = { .top_p = 1, .seed = 1 } };
     int index = 0;
     for (int c; (c = getopt_long(argc, argv, "", names, &index)) != -1;) {
         const char *name = c == '?' ? "" : names[index].name;
@@ -156,6 +147,9 @@ static void read_options(struct options *o, int argc, char **argv)
             break;
         case 'S':
             o->steps = integer(name, optarg, 1, 100000);
+            break;
+        case 'f':
+            o->from = integer(name, optarg, 1, LADDER_RUNGS);
             break;
         case 'B':
             o->save_baseline = optarg;
@@ -266,6 +260,11 @@ static void run_prompts(rfg_context *ctx, const struct model *m, struct options 
                                .context = m->context,
                                .chunk = o->chunk < m->context ? o->chunk : m->context,
                                .sampling = o->sampling };
+    for (size_t i = 0; i < o->count; i++) {
+        int64_t prompt = o->requests[i].count, all = prompt + o->requests[i].tokens;
+        p.longest = all > p.longest ? all : p.longest;
+        p.mean += (prompt + all) / 2 / (int64_t)o->count;
+    }
     struct engine *e = engine_create(ctx, m, &p);
     for (size_t i = 0; i < o->count; i++)
         out.of[i].tokens = allocate((size_t)o->tokens, sizeof(int32_t));
@@ -336,6 +335,7 @@ int main(int argc, char **argv)
                                                .batch = o.batch ? o.batch : 1,
                                                .prompt = o.prompt_tokens,
                                                .steps = o.steps,
+                                               .from = o.from,
                                                .chunk = o.chunk });
     else
         run_prompts(ctx, m, &o);

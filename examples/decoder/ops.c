@@ -157,6 +157,7 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
                          .window = c->sliding[layer],
                          .window_left = (int32_t)c->window - 1, /* a window counts the query's own key */
                          .max_seqlen_k = (int32_t)longest,
+                         .mean_seqlen_k = prefill ? 0 : (int32_t)e->p.mean,
                          .block_table = &table,
                          .kv_lens = &lens };
     if (!prefill) {

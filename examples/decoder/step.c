@@ -85,7 +85,8 @@ static void next_norm(struct engine *e, const struct rows *r, bool added, const 
         op_add_norm(e, e->normed, e->residual, e->x, weight, r->count);
 }
 
-/* e->normed = what lm_head reads. longest: the most keys that a sequence may have. */
+/* e->normed = what lm_head reads. longest: keys that a sequence is expected to have at most; 0: what the cache has room
+ * for. */
 static void all_layers(struct engine *e, const struct rows *r, bool prefill, int64_t longest)
 {
     const struct model *m = e->m;
@@ -262,7 +263,7 @@ struct rows *engine_next_rows(struct engine *e)
 
 static void decode_kernels(struct engine *e)
 {
-    all_layers(e, &e->decode, false, 0);
+    all_layers(e, &e->decode, false, e->p.longest);
     head(e, 0, 0, e->decode.count, e->decode.draws);
 }
 
