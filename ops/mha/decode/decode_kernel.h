@@ -118,6 +118,35 @@ RFG_DEVICE int length_of(const struct mha_args *a, int b) /* b is the same in al
 
 #if CLUSTER
 
+#if AHEAD
+/* Asks for what a wave reads first, AHEAD steps of keys and values, to the L2: before what makes the queries and the
+ * newest keys has ended. Lengths and the table are there already (rfg/mha.h); what is written until then is written to
+ * the L2, too. */
+RFG_DEVICE void fetch_ahead(const struct mha_args *a, int item, int first, int by)
+{
+    int inner = a->hkv * ROW_TILES, b = item / inner, head = (item - b * inner) / ROW_TILES, len = length_of(a, b);
+    first += first_step(a, len);
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+        int token = (first + i * by) * MHA_DECODE_STEP + rfg_lane() / 2;
+        if (token >= len)
+            continue;
+        long long block = PAGED ? load_block(a->block_table + b * a->table_stride + (token >> a->page_shift)) : b;
+        long long t = PAGED ? token & ((1 << a->page_shift) - 1) : token;
+        const char *k = (const char *)a->k.data + row_bytes(block * a->k.block + t * a->k.token + head * a->k.head);
+        const char *v = (const char *)a->v.data + row_bytes(block * a->v.block + t * a->v.token + head * a->v.head);
+#pragma unroll
+        for (int at = 0; at < (D > DV ? D : DV) * KV_BYTES; at += 256) { /* two lanes a token, a line each */
+            int mine = at + rfg_lane() % 2 * 128;
+            if (mine < D * KV_BYTES)
+                prefetch(k + mine);
+            if (mine < DV * KV_BYTES)
+                prefetch(v + mine);
+        }
+    }
+}
+#endif
+
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
     float *lds = (float *)rfg_lds;
@@ -131,18 +160,17 @@ DECODE_KERNEL mha_decode(struct mha_args a)
         rfg_arrival_init(arrival, 1);
     rfg_cluster_arrive_first();
 #endif
+#if AHEAD
+    fetch_ahead(&a, item, (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES);
+#endif
+    rfg_await_previous();
     int b = 0;
     if (a.batch > 1) /* divisions are slow */
         b = item / inner;
-    int first = (part * CLUSTER + rank) * WAVES + rfg_wave(), by = parts * CLUSTER * WAVES;
-#if AHEAD
-    int length = length_of(&a, b);
-    fetch_ahead(&a, b, (item - b * inner) / ROW_TILES, length, first_step(&a, length) + first, by);
-#endif
-    rfg_await_previous();
     open_item(&a, &it, b, item - b * inner);
     it.len = length_of(&a, it.b);
-    attend(&a, &it, lds, &acc, first_step(&a, it.len) + first, by, (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
+    attend(&a, &it, lds, &acc, first_step(&a, it.len) + (part * CLUSTER + rank) * WAVES + rfg_wave(),
+           parts * CLUSTER * WAVES, (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP);
     rfg_start_next(); /* not before: the next kernel's workgroups could only wait, and would take the place of this
                          one's */
     write_waves(lds, &acc);

@@ -52,6 +52,10 @@ RFG_DEVICE int load_block(const int *entry)
 {
     return rfg_load4_global(entry);
 }
+RFG_DEVICE void prefetch(const char *p)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+}
 #include "mha/decode/decode_pieces.h"
 #include "mha/decode/decode_item.h"
 
@@ -104,33 +108,6 @@ RFG_DEVICE void clear_values(struct stage *s, int left)
         for (int w = 0; w < V_LOADED; w++)
             if (rfg_pv_token(i) >= left)
                 VALUE_WORD(s->v[i], w) = 0;
-}
-#endif
-
-#if AHEAD
-/* Asks for what a wave reads first, AHEAD steps of keys and values, to the L2: before what makes the queries and the
- * newest keys has ended. Lengths and the table are there already (rfg/mha.h); what is written until then is written to
- * the L2, too. */
-RFG_DEVICE void fetch_ahead(const struct mha_args *a, int b, int head, int len, int first, int by)
-{
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
-        int token = (first + i * by) * MHA_DECODE_STEP + rfg_lane() / 2;
-        if (token >= len)
-            continue;
-        long long block = PAGED ? load_block(a->block_table + b * a->table_stride + (token >> a->page_shift)) : b;
-        long long t = PAGED ? token & ((1 << a->page_shift) - 1) : token;
-        const char *k = (const char *)a->k.data + row_bytes(block * a->k.block + t * a->k.token + head * a->k.head);
-        const char *v = (const char *)a->v.data + row_bytes(block * a->v.block + t * a->v.token + head * a->v.head);
-#pragma unroll
-        for (int at = 0; at < (D > DV ? D : DV) * KV_BYTES; at += 256) { /* two lanes a token, a line each */
-            int mine = at + rfg_lane() % 2 * 128;
-            if (mine < D * KV_BYTES)
-                asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(k + mine)));
-            if (mine < DV * KV_BYTES)
-                asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(v + mine)));
-        }
-    }
 }
 #endif
 
