@@ -13,7 +13,6 @@ before it, replayed in turn on cold buffers (peers/race.py). Each one's results 
   compile     torch.compile, max-autotune-no-cudagraphs; eager: torch.argmax as it is
   flashinfer  its cake_fused_qk_rope_append, of a folder with an unpacked flashinfer-python wheel (it builds kernels by
               nvcc, and needs tvm_ffi). 64 heads of q beside 8 of k, or 8 beside 1, are all that it has
-  copy        a copy of as many bytes
 
 A sampler is right if each token is one of those that top-k and top-p leave."""
 
@@ -27,9 +26,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "pee
 import rfg  # noqa: E402
 
 import torch  # noqa: E402
-import triton  # noqa: E402
 
-import kernels as k  # noqa: E402
 import race  # noqa: E402
 from race import attempt, say  # noqa: E402
 
@@ -79,8 +76,6 @@ class Problem:
         self.n_sets = bench.sets(self.bytes // 2) if bench else 2
         self.n_calls = bench.calls(self.n_sets, self.bytes) if bench else 2
         self.fill(range(self.n_sets), lambda *s: torch.randn(*s, device=race.DEV, dtype=BF16))
-        half = max(self.bytes // 4 // 64, 1) * 64
-        self.copies = torch.randn(self.n_sets, 2, half, device=race.DEV, dtype=BF16) if bench else None
 
 
 class RopeAppend(Problem):
@@ -125,7 +120,8 @@ class RopeAppend(Problem):
         starts = torch.tensor([0, self.t], **n) if one else torch.arange(self.t + 1, **n)
         table = self.page_of.to(torch.int32)
         table = table[None].contiguous() if one else table[:, None].expand(-1, 4096 // PAGE).contiguous()
-        norm = dict(zip(("q_norm_weight", "k_norm_weight"), (w.float() for w in self.weights)), qk_norm_policy=2, eps=EPS)
+        wq, wk = (w.float() for w in self.weights)
+        norm = dict(qk_norm_policy=2, q_norm_weight=wq, k_norm_weight=wk, eps=EPS)
         heads = dict(num_q_heads=self.hq, num_kv_heads=self.hkv, clear_unused_last_page_rows=False)
 
         def call(i):
@@ -154,7 +150,9 @@ class Rows(Problem):
     def __init__(self, op, b, v):
         self.op, self.b, self.v = op, b, v
         self.form = {"argmax": argmax, "sample": sample}[op]
-        text = "argmax bf16->i64 M=%d V=%d" if op == "argmax" else "sample bf16->i64 B=%d V=%d temperature=1 top_k=1 top_p=1"
+        text = "argmax bf16->i64 M=%d V=%d"
+        if op == "sample":
+            text = "sample bf16->i64 B=%d V=%d temperature=1 top_k=1 top_p=1"
         super().__init__(text % (b, v), 2 * b * v)
 
     def fill(self, sets, random):
@@ -219,22 +217,17 @@ def run(args, bench, records):
             say("%-90s right: %s" % (p.text, ", ".join(fine)))
             records.append(fine)
             continue
-        n = p.copies.shape[-1]
-        copy = [
-            ("%d" % b, lambda i, b=b, w=w: k.copy_kernel[(triton.cdiv(n, b),)](*p.copies[i], n, B=b, num_warps=w))
-            for b, w in race.COPIES
-        ]
-        calls["copy"] = (bench.fastest("copy", copy, p.n_sets, p.n_calls) or (0, None))[1]
-        calls = {name: call for name, call in calls.items() if call}
-        times = bench.times(p, calls, lambda name: name == "copy" or p.check(calls[name]))
-        r = dict(race.figures(times), problem=p.text, bytes=p.bytes, rfg=[race.chosen(c, p.text) for c in contexts.values()])
+        times = bench.times(p, calls, lambda name: p.check(calls[name]))
+        chosen = [race.chosen(c, p.text) for c in contexts.values()]
+        r = dict(race.figures(times), problem=p.text, bytes=p.bytes, rfg=chosen)
         peer = min((t for n, t in r["us"].items() if n in ("compile", "eager", "flashinfer")), default=math.nan)
         ours = min((t for n, t in r["us"].items() if n.startswith("rfg")), default=math.nan)
         us = "  ".join("%s %.2f" % x for x in r["us"].items())
-        say("%-90s %s | %.2fx, %.1f%% of the copy's bandwidth" % (p.text, us, peer / ours, p.bytes / ours / 10 / head["copy_gbps"]))
+        share = p.bytes / ours / 10 / head["copy_gbps"]
+        say("%-90s %s | %.2fx, %.1f%% of the copy's bandwidth" % (p.text, us, peer / ours, share))
         records.append(r)
         race.save(args.json, head, records)
-        del p, calls, copy
+        del p, calls
         gc.collect()
         torch.cuda.empty_cache()
     return True

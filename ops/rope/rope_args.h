@@ -39,12 +39,12 @@ struct rope_args {
 
     struct rope_cache k_cache, v_cache;
 
-    const float *k_scale, *v_scale; /* or NULL: 1 */
+    const float *k_scale, *v_scale;     /* or NULL: 1 */
     int k_scale_stride, v_scale_stride; /* 0 or 1, from one head to the next */
     int tokens, d, dv;
-    int r, rotated;        /* elements that are rotated, and the first of them */
+    int r, rotated; /* elements that are rotated, and the first of them */
     float inverse_d;
-    float sin_sign;          /* -1: backward */
+    float sin_sign;        /* -1: backward */
     int sections[4], axes; /* axes 0: one row of positions */
     long long axis_stride; /* of positions, from an axis to the next */
     long long k_chunk, v_chunk;

@@ -12,9 +12,10 @@
  * row, elements one by one, whatever D is.
  *
  * Macros: IN_DTYPE (q, k, v, q_out), KV_DTYPE (the caches, with APPEND), POS_DTYPE, TABLE_DTYPE, W_DTYPE (of
- * norms' weights), ROPE, APPEND, NORM, BACKWARD, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved), VLLM, WIDTH,
- * LANES, THREADS, UNROLL, WHOLE (heads are what LANES lanes have, all of it rotated if any is), AHEAD (weights are read
- * before the launch before has ended), STREAM (1: what is read is not worth caching; 2: nor is what is written). */
+ * norms' weights), ROPE, APPEND, NORM, BACKWARD, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved),
+ * VLLM, WIDTH, LANES, THREADS, UNROLL, WHOLE (heads are what LANES lanes have, all of it rotated if any is), AHEAD
+ * (weights are read before the launch before has ended), STREAM (1: what is read is not worth caching; 2: nor is what
+ * is written). */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "rope/rope_args.h"
@@ -29,7 +30,7 @@
 #error "KV_DTYPE: must be IN_DTYPE, e4m3, e4m3fnuz or e5m2"
 #endif
 
-#define E     (WIDTH / 2) /* elements of a chunk */
+#define E     (WIDTH / 2)     /* elements of a chunk */
 #define HEAD  (2 * E * LANES) /* elements of a WHOLE head */
 #define CODES (KV_DTYPE != IN_DTYPE)
 #define NAN_  rfg_as_float(0x7fc00000u)
