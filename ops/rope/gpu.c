@@ -99,8 +99,8 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
     prob->op->cost(prob, &bytes, &flops);
     if (p[P_UNROLL] > 1 && groups < dev->cu_count)
         return rfg_refuse(why, "unroll=%d: leaves CUs idle", p[P_UNROLL]);
-    if (p[P_THREADS] > 64 && (groups * 2 < dev->cu_count || at_once >= 2 * heads))
-        return rfg_refuse(why, "threads=%d: leaves CUs or lanes idle", p[P_THREADS]);
+    if (p[P_THREADS] > 64 && at_once >= 2 * heads)
+        return rfg_refuse(why, "threads=%d: leaves lanes idle", p[P_THREADS]);
     if (p[P_THREADS] * p[P_UNROLL] > 64 && used_of(prob, p) < 0.6)
         return rfg_refuse(why, "threads=%d, unroll=%d: a token has fewer rows", p[P_THREADS], p[P_UNROLL]);
     if (p[P_AHEAD] && !prob->v[ROPE_OVERLAP])
@@ -124,7 +124,8 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     if (p[P_AHEAD])
         us -= 0.1;
     /* A position, then its angles; a dependent load more than a copy has. */
-    return dev->latency_us + dev->load_us + (rope_rotates(prob) ? LOAD_US : 0) + us + 0.002 * MIN(groups, 4096) / 64;
+    return dev->latency_us + dev->load_us + (rope_rotates(prob) ? LOAD_US : 0) + us + 0.02 * groups / dev->cu_count +
+           0.0005 * threads;
 }
 
 /* Are heads exactly what their lanes have, and rotated from end to end, if at all? */
