@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What norms_peers.py, gemm_peers.py and mha_peers.py share: contestants captured in graphs and replayed in turn on
+"""What norms_, gemm_, mha_ and decode_ops_peers.py share: contestants captured in graphs and replayed in turn on
 cold buffers."""
 
 import json
@@ -32,7 +32,8 @@ def attempt(what, fn):
         lines = str(e).strip().splitlines() or [""]
         say("# left out: %s: %s: %s" % (what, type(e).__name__, lines[0][:300]))
         try:
-            torch.cuda.synchronize()
+            if DEV == "cuda":
+                torch.cuda.synchronize()
         except Exception as e2:
             raise GpuLost("after %s: %s" % (what, str(e2).splitlines()[0])) from e2
         return None

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The few functions of librfg that norms_peers.py, gemm_peers.py and mha_peers.py call, through ctypes. Tensors are
+"""The few functions of librfg that the *_peers.py call, through ctypes. Tensors are
 anything with data_ptr(), shape, stride() and dtype, such as torch's. Run alone it compares the structures here with
 what a C compiler ($CC, else cc) makes of the headers."""
 
 import ctypes as c
 
-# int32, of block tables and lengths, is read from the library if it has a name for it.
-DTYPES = {"int32": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4}
+# int32 and int64, of tables, lengths and tokens, are read from the library if it has names for them.
+DTYPES = {"int32": 0, "int64": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4}
 ACTS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 SCALE_TOKEN = 2
 
@@ -91,6 +91,36 @@ class MhaParams(Params):
     ]
 
 
+class RopeAppendParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("rope", c.c_void_p),
+        ("q_norm", c.POINTER(Tensor)),
+        ("k_norm", c.POINTER(Tensor)),
+        ("eps", c.c_float),
+        ("one_plus_weight", c.c_int32),
+        ("k_scale", c.POINTER(Tensor)),
+        ("v_scale", c.POINTER(Tensor)),
+    ]
+
+
+class SampleParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("temperature", c.POINTER(Tensor)),
+        ("top_k", c.POINTER(Tensor)),
+        ("top_p", c.POINTER(Tensor)),
+        ("min_p", c.POINTER(Tensor)),
+        ("repetition", c.POINTER(Tensor)),
+        ("frequency", c.POINTER(Tensor)),
+        ("presence", c.POINTER(Tensor)),
+        ("bias", c.POINTER(Tensor)),
+        ("counts", c.POINTER(Tensor)),
+        ("prompt", c.POINTER(Tensor)),
+        ("order", c.c_int64),
+    ]
+
+
 class RfgError(Exception):
     pass
 
@@ -137,8 +167,13 @@ class Rfg:
         if hasattr(f, "rfg_op_mha"):
             f.rfg_op_mha.argtypes = [p] + [c.c_void_p] * 6
             f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 6
+        if hasattr(f, "rfg_op_rope_append"):
+            f.rfg_op_rope_append.argtypes = [p] + [c.c_void_p] * 11
+            f.rfg_op_argmax.argtypes = [p] + [c.c_void_p] * 3
+            f.rfg_op_sample.argtypes = [p] + [c.c_void_p] * 6
         f.rfg_dtype_name.restype, f.rfg_dtype_name.argtypes = c.c_char_p, [c.c_int]
-        DTYPES["int32"] = ([i for i in range(32) if f.rfg_dtype_name(i) in (b"i32", b"int32")] or [0])[0]
+        for name, short in (("int32", b"i32"), ("int64", b"i64")):
+            DTYPES[name] = ([i for i in range(32) if f.rfg_dtype_name(i) in (short, name.encode())] or [0])[0]
         self.stream = stream
         self.ctx = c.c_void_p()
         params = ContextParams(
@@ -210,6 +245,23 @@ class Rfg:
         fn, ctx, stream, check = self.lib.rfg_op_mha_decode, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
+    def rope_append(self, q_out, k_cache, v_cache, q, k, v, cos_sin, positions, slots, q_norm, k_norm, eps):
+        params = RopeAppendParams(q_norm=pointer(q_norm), k_norm=pointer(k_norm), eps=eps)
+        keep = [tensor(t) for t in (q_out, k_cache, v_cache, q, k, v, cos_sin, positions, slots)] + [c.byref(params)]
+        fn, ctx, stream, check = self.lib.rfg_op_rope_append, self.ctx, self.stream, self.check
+        return lambda: check(fn(ctx, *keep, stream))
+
+    def argmax(self, y, x):
+        keep = [tensor(y), tensor(x)]
+        fn, ctx, stream, check = self.lib.rfg_op_argmax, self.ctx, self.stream, self.check
+        return lambda: check(fn(ctx, *keep, stream))
+
+    def sample(self, y, logits, seed, offset, temperature, top_k, top_p):
+        params = SampleParams(temperature=pointer(temperature), top_k=pointer(top_k), top_p=pointer(top_p))
+        keep = [tensor(t) for t in (y, logits, seed, offset)] + [c.byref(params)]
+        fn, ctx, stream, check = self.lib.rfg_op_sample, self.ctx, self.stream, self.check
+        return lambda: check(fn(ctx, *keep, stream))
+
 
 def self_test():
     """Sizes and offsets of all that is declared above, as C has them."""
@@ -225,10 +277,12 @@ def self_test():
         "rfg_act_params": ActParams,
         "rfg_quant": Quant,
         "rfg_mha_params": MhaParams,
+        "rfg_rope_append_params": RopeAppendParams,
+        "rfg_sample_params": SampleParams,
     }
     of_c = {name: [f[0] for f in s._fields_ if f[0] != "reserved"] for name, s in structures.items()}
     dtypes = {"float32": "RFG_F32", "float16": "RFG_F16", "bfloat16": "RFG_BF16", "float8_e4m3fn": "RFG_E4M3"}
-    code = "#include <stdio.h>\n" + "".join("#include <rfg/%s.h>\n" % h for h in ("rfg", "mha")) + "int main(void)\n{\n"
+    code = "#include <stdio.h>\n" + "".join("#include <rfg/%s.h>\n" % h for h in ("rfg", "mha", "rope", "sample")) + "int main(void)\n{\n"
     expected = []
 
     def say(expression, value):

@@ -167,8 +167,9 @@ typedef struct rfg_context_params {
     /* Nonzero ($RFG_LAUNCH_OVERLAP, 0 or 1, if 0): a kernel's launch may begin before the kernel before it in the
      * stream has ended (NVIDIA's programmatic dependent launch, from sm_90 on; ignored elsewhere). It still waits for
      * that end before it reads or writes anything that a kernel may write, except: the weights (w of rfg_op_gemm(),
-     * weight and bias of norms) may be fetched at once. The caller promises that nothing in the stream writes them,
-     * other than work which had ended before the stream's first overlapped call. What was tuned for it (rfg-tune
+     * weight and bias of norms, q_norm and k_norm of rfg_op_rope_append()) may be fetched at once. The caller promises
+     * that nothing in the stream writes them, other than work which had ended before the stream's first overlapped
+     * call. What was tuned for it (rfg-tune
      * --overlap) is preferred, and launched without where that is faster; other tuned rows serve where there is none.
      */
     int launch_overlap;

@@ -342,8 +342,7 @@ static struct rope_cache cache_of(const rfg_tensor *t, bool older_vllm)
 {
     /* Which dimensions are row and head; v's rows are the last one. */
     int row = older_vllm ? t->ndim - (t->ndim == 5 ? 2 : 1) : 1, head = older_vllm ? 1 : 2;
-    return (struct rope_cache){ t->data, t->strides[0], t->strides[row], t->strides[head],
-                                older_vllm ? t->strides[2] : 1 };
+    return (struct rope_cache){ t->data, t->strides[0], t->strides[row], t->strides[head] };
 }
 
 void rope_fill_args(const struct rope_call *c, struct rope_args *a)
@@ -365,6 +364,8 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
         int64_t page = c->k_cache->shape[older ? 3 : 1];
         a->k_cache = cache_of(c->k_cache, older);
         a->v_cache = cache_of(c->v_cache, older);
+        a->k_chunk = older ? c->k_cache->strides[2] : 1;
+        a->v_chunk = older ? c->v_cache->strides[2] : 1;
         a->slots = c->slots->data;
         a->n_slots = c->k_cache->shape[0] * page;
         a->page_shift = __builtin_ctzll((unsigned long long)page);
@@ -377,7 +378,7 @@ void rope_fill_args(const struct rope_call *c, struct rope_args *a)
         return;
     a->cos_sin = c->cos_sin->data;
     a->table_rows = c->cos_sin->shape[0];
-    a->table_stride = c->cos_sin->shape[0] > 1 ? c->cos_sin->strides[0] : 0;
+    a->table_stride = c->cos_sin->shape[0] > 1 ? (int)c->cos_sin->strides[0] : 0;
     a->r = (int)c->cos_sin->shape[1];
     a->rotated = c->rope.last ? a->d - a->r : 0;
     a->sin_sign = c->rope.backward ? -1.0f : 1.0f;

@@ -9,12 +9,15 @@
 
 #define MAX_LANES        32 /* of a row */
 #define PORTABLE_THREADS 64
+#define MAX_SHARES       65535 /* workgroups of a token: a grid's second dimension */
 
-enum { P_THREADS, P_UNROLL };
+enum { P_THREADS, P_UNROLL, P_AHEAD, P_STREAM };
 
 static const struct rfg_param rows_params[] = {
-    [P_THREADS] = { "threads", 3, { 64, 128, 256 } },
-    [P_UNROLL] = { "unroll", 4, { 1, 2, 3, 4 } },
+    [P_THREADS] = { "threads", 7, { 32, 64, 96, 128, 192, 256, 384 } },
+    [P_UNROLL] = { "unroll", 6, { 1, 2, 3, 4, 6, 8 } }, /* heads of one kind that a lane has */
+    [P_AHEAD] = { "ahead", 2, { 0, 1 } },               /* norms' weights are read before the launch before has ended */
+    [P_STREAM] = { "stream", 3, { 0, 1, 2 } },          /* 1: reads are not worth caching; 2: nor are writes */
 };
 
 /* Bytes of the widest access of q's dtype: what pointers and strides allow, and what whole chunks make up each part of
@@ -48,33 +51,62 @@ static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem
                                                      2 * lanes_of(prob), width_of(prob), 2 * MAX_LANES);
 }
 
+/* Blocks of a token: `unroll` heads of a kind at most. */
+static int64_t blocks_of(const struct rfg_problem *prob, const int *p)
+{
+    return ceil_div(prob->v[ROPE_HQ], p[P_UNROLL]) +
+           ceil_div(prob->v[ROPE_HKV], p[P_UNROLL]) * (rope_appends(prob) ? 2 : 1);
+}
+
+/* Workgroups of a token; one if it has no heads. */
+static int64_t shares_of(const struct rfg_problem *prob, const int *p)
+{
+    return MAX(ceil_div(blocks_of(prob, p), p[P_THREADS] / lanes_of(prob)), 1);
+}
+
 static int64_t rows_groups(const struct rfg_problem *prob, const int *p)
 {
-    int64_t at_once = (int64_t)p[P_THREADS] / lanes_of(prob) * p[P_UNROLL];
-    return prob->v[ROPE_T] * ceil_div(rope_heads_of_token(prob), at_once);
+    return prob->v[ROPE_T] * shares_of(prob, p);
+}
+
+/* Of the lanes' rows those that are there. */
+static double used_of(const struct rfg_problem *prob, const int *p)
+{
+    return (double)(rope_heads_of_token(prob) * lanes_of(prob)) /
+           (double)(shares_of(prob, p) * p[P_THREADS] * p[P_UNROLL]);
 }
 
 /* A dispatch counts its threads in 32 bits; these kernels don't go through the rest in turn. */
 static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
-    (void)dev;
-    return rows_groups(prob, p) * p[P_THREADS] <= UINT32_MAX ||
-           rfg_refuse(why, "%" PRId64 " workgroups of %d: must be fewer than 2^32 threads", rows_groups(prob, p),
-                      p[P_THREADS]);
+    if (p[P_THREADS] % dev->wave_size)
+        return rfg_refuse(why, "threads=%d: must make whole waves of %d", p[P_THREADS], dev->wave_size);
+    if (p[P_AHEAD] && !prob->v[ROPE_NORM])
+        return rfg_refuse(why, "ahead=1: there is no norm");
+    if (shares_of(prob, p) > MAX_SHARES)
+        return rfg_refuse(why, "%" PRId64 " workgroups of a token: must be at most %d", shares_of(prob, p), MAX_SHARES);
+    return prob->v[ROPE_T] * p[P_THREADS] <= UINT32_MAX ||
+           rfg_refuse(why, "%" PRId64 " tokens by %d: must be fewer than 2^32 threads", prob->v[ROPE_T], p[P_THREADS]);
 }
 
 static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
-    int64_t groups = rows_groups(prob, p);
+    int64_t groups = rows_groups(prob, p), heads = rope_heads_of_token(prob);
     int at_once = p[P_THREADS] / lanes_of(prob);
+    double bytes, flops;
+    prob->op->cost(prob, &bytes, &flops);
     if (p[P_UNROLL] > 1 && groups < dev->cu_count)
         return rfg_refuse(why, "unroll=%d: leaves CUs idle", p[P_UNROLL]);
-    if (p[P_THREADS] > 64 && (groups * 2 < dev->cu_count || at_once >= 2 * rope_heads_of_token(prob)))
-        return rfg_refuse(why, "threads=%d: leaves CUs or lanes idle", p[P_THREADS]);
-    if (p[P_UNROLL] > 1 && at_once * (p[P_UNROLL] - 1) >= rope_heads_of_token(prob))
-        return rfg_refuse(why, "unroll=%d: a token has fewer rows", p[P_UNROLL]);
+    if (p[P_THREADS] > 64 && at_once >= 2 * heads)
+        return rfg_refuse(why, "threads=%d: leaves lanes idle", p[P_THREADS]);
+    if (p[P_THREADS] * p[P_UNROLL] > 64 && used_of(prob, p) < 0.6)
+        return rfg_refuse(why, "threads=%d, unroll=%d: a token has fewer rows", p[P_THREADS], p[P_UNROLL]);
+    if (p[P_AHEAD] && !prob->v[ROPE_OVERLAP])
+        return rfg_refuse(why, "ahead=1: launches don't overlap");
+    if (p[P_STREAM] && bytes < (double)dev->cache_bytes / 2)
+        return rfg_refuse(why, "stream=%d: the caches hold all of it", p[P_STREAM]);
     return true;
 }
 
@@ -82,18 +114,32 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
 {
     double bytes, flops, groups = (double)rows_groups(prob, p);
     prob->op->cost(prob, &bytes, &flops);
-    double at_once = MIN(groups, MIN(2048.0 / p[P_THREADS], 32) * dev->cu_count);
-    double used = (double)(prob->v[ROPE_T] * rope_heads_of_token(prob) * lanes_of(prob)) /
-                  MAX(groups * p[P_THREADS] * p[P_UNROLL], 1); /* of the lanes */
-    double width = 2.0 * width_of(prob);
-    double rate = MIN(1e3 * dev->mem_gbps, at_once * p[P_THREADS] * p[P_UNROLL] * MIN(used, 1) * width / LOAD_US);
-    double us = MAX(bytes / MAX(rate, 1), 0.15 * groups / dev->cu_count); /* as embedding_rows */
+    /* A lane has some 60 registers and 12 a row of 64K; its instructions are 200 and 130 a row. */
+    double threads = p[P_THREADS], fit = MIN(2048, 65536 / (60.0 + 12 * p[P_UNROLL]));
+    double at_once = MIN(groups, MIN(fit / threads, 32) * dev->cu_count);
+    double used = MIN(used_of(prob, p), 1), width = 2.0 * width_of(prob);
+    double rate = MIN(1e3 * dev->mem_gbps, at_once * threads * p[P_UNROLL] * used * width / LOAD_US);
+    double issue = groups * threads * (200 + 130.0 * p[P_UNROLL]) / (dev->cu_count * 128e3);
+    double us = MAX(MAX(bytes / MAX(rate, 1), issue), 0.15 * groups / dev->cu_count); /* as embedding_rows */
+    if (p[P_AHEAD])
+        us -= 0.1;
     /* A position, then its angles; a dependent load more than a copy has. */
-    return dev->latency_us + dev->load_us + (rope_rotates(prob) ? LOAD_US : 0) + us + 0.002 * MIN(groups, 4096) / 64;
+    return dev->latency_us + dev->load_us + (rope_rotates(prob) ? LOAD_US : 0) + us + 0.02 * groups / dev->cu_count +
+           0.0005 * threads;
 }
 
-static void kernel(const struct rfg_problem *prob, int width, int lanes, int threads, int unroll, struct rfg_kernel *k)
+/* Are heads exactly what their lanes have, and rotated from end to end, if at all? */
+static bool is_whole(const struct rfg_problem *prob, int width, int lanes)
 {
+    int64_t d = prob->v[ROPE_D];
+    return d == (int64_t)lanes * width && (!rope_rotates(prob) || rope_r(prob) == d) &&
+           (!rope_appends(prob) || rope_dv(prob) == d);
+}
+
+/* p: of rows; NULL: portable. */
+static void kernel(const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    int width = p ? width_of(prob) : 2, lanes = p ? lanes_of(prob) : 0;
     const int64_t *v = prob->v;
     bool rotate = rope_rotates(prob), append = rope_appends(prob);
     k->source = "rope/rows.hip";
@@ -110,24 +156,30 @@ static void kernel(const struct rfg_problem *prob, int width, int lanes, int thr
     rfg_kernel_macro(k, "GPTJ", (int)v[ROPE_PAIRS]);
     rfg_kernel_macro(k, "MROPE", !v[ROPE_AXES] ? 0 : v[ROPE_MROPE] == ROPE_MROPE_INTERLEAVED ? 2 : 1);
     rfg_kernel_macro(k, "VLLM", v[ROPE_FORM] == ROPE_FORM_VLLM);
+    rfg_kernel_macro(k, "BACKWARD", v[ROPE_BACKWARD] != 0);
     rfg_kernel_macro(k, "WIDTH", width);
     rfg_kernel_macro(k, "LANES", lanes);
-    rfg_kernel_macro(k, "THREADS", threads);
-    rfg_kernel_macro(k, "UNROLL", unroll);
+    rfg_kernel_macro(k, "WHOLE", p && is_whole(prob, width, lanes));
+    rfg_kernel_macro(k, "THREADS", p ? p[P_THREADS] : PORTABLE_THREADS);
+    rfg_kernel_macro(k, "UNROLL", p ? p[P_UNROLL] : 1);
+    rfg_kernel_macro(k, "AHEAD", p && p[P_AHEAD]);
+    rfg_kernel_macro(k, "STREAM", p ? p[P_STREAM] : 0);
 }
 
 static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_kernel *k)
 {
     (void)dev;
-    kernel(prob, width_of(prob), lanes_of(prob), p[P_THREADS], p[P_UNROLL], k);
+    kernel(prob, p, k);
 }
 
 static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_launch *l)
 {
     (void)dev;
-    *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob, p), 1, 1 }, { (uint32_t)p[P_THREADS], 1, 1 }, 0 };
+    *l = (struct rfg_launch){ { (uint32_t)prob->v[ROPE_T], (uint32_t)shares_of(prob, p), 1 },
+                              { (uint32_t)p[P_THREADS], 1, 1 },
+                              0 };
 }
 
 static bool portable_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
@@ -154,7 +206,7 @@ static void portable_kernel(const struct rfg_device *dev, const struct rfg_probl
                             struct rfg_kernel *k)
 {
     (void)dev, (void)none;
-    kernel(prob, 2, 0, PORTABLE_THREADS, 1, k);
+    kernel(prob, NULL, k);
 }
 
 static void portable_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,

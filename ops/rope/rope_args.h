@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * What every kernel of rope, kv_append and rope_append is given, by value; the host and the kernels read this same
- * text. Strides are in elements. The last two members are struct rfg_kargs_head. */
+ * text. Strides are in elements. The last two members are struct rfg_kargs_head.
+ *
+ * A kernel on NVIDIA has the first 48 bytes by the time it runs; each 64 that follow are a trip to the L2, made when
+ * the first of them is needed. So what comes first is what comes first in a kernel: what its loads need, then the
+ * weights and q_out, then the caches. Behind those four lines is what few need. */
 #ifndef RFG_ROPE_ARGS_H
 #define RFG_ROPE_ARGS_H
 
@@ -15,27 +19,36 @@ struct rope_heads {
  * form its element d is at d / x * chunk + d % x for k (x = 16 / size), at d * chunk for v; else at d. */
 struct rope_cache {
     void *data;
-    long long block, row, head, chunk;
+    long long block, row, head;
 };
 
 struct rope_args {
-    struct rope_heads q, k, v, q_out, k_out; /* k_out: of rope, which has no v */
-    struct rope_cache k_cache, v_cache;
-    const void *cos_sin, *positions;
-    const void *slots;
+    const void *positions, *slots;
+    int hq, hkv;
+    struct rope_heads q;
+
+    struct rope_heads k, v;
+    const void *cos_sin;
+    int table_stride, page_shift;
+
+    long long table_rows, n_slots;
     const void *q_norm, *k_norm;
-    const float *k_scale, *v_scale; /* or NULL: 1 */
-    long long table_rows, table_stride;
-    long long axis_stride; /* of positions, from an axis to the next */
-    long long n_slots;
-    int tokens, hq, hkv, d, dv;
-    int r, rotated;        /* elements that are rotated, and the first of them */
-    int sections[4], axes; /* axes 0: one row of positions */
-    int page_shift;
-    int k_scale_stride, v_scale_stride; /* 0 or 1, from one head to the next */
-    float eps, inverse_d;
+    struct rope_heads q_out;
+    float eps;
     float weight_offset; /* weights of the norm are this + w */
-    float sin_sign;      /* -1: backward */
+
+    struct rope_cache k_cache, v_cache;
+
+    const float *k_scale, *v_scale;     /* or NULL: 1 */
+    int k_scale_stride, v_scale_stride; /* 0 or 1, from one head to the next */
+    int tokens, d, dv;
+    int r, rotated; /* elements that are rotated, and the first of them */
+    float inverse_d;
+    float sin_sign;        /* -1: backward */
+    int sections[4], axes; /* axes 0: one row of positions */
+    long long axis_stride; /* of positions, from an axis to the next */
+    long long k_chunk, v_chunk;
+    struct rope_heads k_out; /* of rope, which has no v */
     void *workspace;
     unsigned int *counters;
 };

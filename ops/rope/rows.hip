@@ -5,13 +5,17 @@
  * the table; elsewhere one is from the first half of what there is, one from the second. So rows are read and written
  * where they lie, and no lane needs another's elements but for the sum of squares.
  *
- * rope_rows: LANES lanes a row, a unit each. A workgroup has one token at a time and THREADS / LANES * UNROLL of its
- * rows: a lane's unit is the same in all of them, and so are its angles, which are read once. rope_portable: a
- * workgroup a row, elements one by one, whatever D is.
+ * rope_rows: LANES lanes a row, a unit each, and UNROLL heads of one kind (q, k or v) one after the other, a block:
+ * addresses, angles and weights are a block's, so that a row costs its loads, arithmetic and stores. Workgroups x are
+ * tokens, y the blocks of one. All that a block reads is asked for before the first of it is used, in the order of its
+ * use: position and slot, heads, weights, and angles as soon as the position is there. rope_portable: a workgroup a
+ * row, elements one by one, whatever D is.
  *
  * Macros: IN_DTYPE (q, k, v, q_out), KV_DTYPE (the caches, with APPEND), POS_DTYPE, TABLE_DTYPE, W_DTYPE (of
- * norms' weights), ROPE, APPEND, NORM, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved), VLLM, WIDTH,
- * LANES, THREADS, UNROLL. */
+ * norms' weights), ROPE, APPEND, NORM, BACKWARD, GPTJ, MROPE (0: one row of positions; 1: chunked; 2: interleaved),
+ * VLLM, WIDTH, LANES, THREADS, UNROLL, WHOLE (heads are what LANES lanes have, all of it rotated if any is), AHEAD
+ * (weights are read before the launch before has ended), STREAM (1: what is read is not worth caching; 2: nor is what
+ * is written). */
 #include "rfg_device.h"
 #include "rfg_attention.h"
 #include "rope/rope_args.h"
@@ -26,7 +30,8 @@
 #error "KV_DTYPE: must be IN_DTYPE, e4m3, e4m3fnuz or e5m2"
 #endif
 
-#define E     (WIDTH / 2) /* elements of a chunk */
+#define E     (WIDTH / 2)     /* elements of a chunk */
+#define HEAD  (2 * E * LANES) /* elements of a WHOLE head */
 #define CODES (KV_DTYPE != IN_DTYPE)
 #define NAN_  rfg_as_float(0x7fc00000u)
 /* Bytes of an element of the cache, and elements in 16. */
@@ -53,7 +58,8 @@ RFG_DEVICE long long load_i64(const void *p)
 struct row {
     int kind, head;
     const char *from;
-    char *to; /* NULL: nowhere */
+    char *to;        /* NULL: nowhere */
+    rfg_u32 in, out; /* bytes from a head to the next */
 };
 
 RFG_DEVICE int rows_of(const struct rope_args *args)
@@ -61,34 +67,46 @@ RFG_DEVICE int rows_of(const struct rope_args *args)
     return args->hq + args->hkv * (APPEND ? 2 : 1);
 }
 
-/* The i-th row of a token, which has slot `slot` (APPEND). What all lanes have alike is in 64 bits, heads in 32. */
-RFG_DEVICE struct row row_of(const struct rope_args *args, int token, int i, long long slot)
+/* Row `head` of a token; to_where() says where it goes. What all lanes have alike is in 64 bits, heads in 32. Of what
+ * differs by kind all three are read and one is kept: else what is selected would be addresses of arguments. */
+RFG_DEVICE struct row row_of(const struct rope_args *args, int token, int kind, int head)
 {
-    const struct rope_cache *kc = &args->k_cache, *vc = &args->v_cache;
     struct row r;
-    r.kind = i < args->hq ? Q : i < args->hq + args->hkv ? K : V;
-    bool q = r.kind == Q, k = r.kind == K;
-    r.head = i - (q ? 0 : k ? args->hq : args->hq + args->hkv);
+    bool q = kind == Q, k = kind == K;
     const char *from_q = (const char *)args->q.data + token * args->q.token * 2;
     const char *from_k = (const char *)args->k.data + token * args->k.token * 2;
     const char *from_v = (const char *)args->v.data + token * args->v.token * 2;
+    rfg_u32 in_q = (rfg_u32)args->q.head, in_k = (rfg_u32)args->k.head, in_v = (rfg_u32)args->v.head;
+    r.kind = kind;
+    r.head = head;
+    r.in = (q ? in_q : k ? in_k : in_v) * 2u;
+    r.from = (q ? from_q : k ? from_k : from_v) + (rfg_u32)head * r.in;
+    r.to = (char *)0;
+    r.out = 0;
+    return r;
+}
+
+/* slot: the token's (APPEND). */
+RFG_DEVICE void to_where(struct row *r, const struct rope_args *args, int token, long long slot)
+{
+    const struct rope_cache *kc = &args->k_cache, *vc = &args->v_cache;
+    bool q = r->kind == Q, k = r->kind == K;
     char *to_q = (char *)args->q_out.data + token * args->q_out.token * 2, *to_k, *to_v = (char *)0;
+    rfg_u32 out_q = (rfg_u32)args->q_out.head * 2u, out_k, out_v = 0;
     if (APPEND) {
         long long block = slot >> args->page_shift, row = slot & ((1 << args->page_shift) - 1);
         bool there = (rfg_u64)slot < (rfg_u64)args->n_slots;
         to_k = there ? (char *)kc->data + (block * kc->block + row * kc->row) * KV_BYTES : (char *)0;
         to_v = there ? (char *)vc->data + (block * vc->block + row * vc->row) * KV_BYTES : (char *)0;
+        out_k = (rfg_u32)kc->head * (rfg_u32)KV_BYTES;
+        out_v = (rfg_u32)vc->head * (rfg_u32)KV_BYTES;
     } else {
         to_k = (char *)args->k_out.data + token * args->k_out.token * 2;
+        out_k = (rfg_u32)args->k_out.head * 2u;
     }
-    rfg_u32 in = (rfg_u32)(q ? args->q.head : k ? args->k.head : args->v.head) * 2u;
-    rfg_u32 out = q        ? (rfg_u32)args->q_out.head * 2u
-                  : APPEND ? (rfg_u32)(k ? kc->head : vc->head) * (rfg_u32)KV_BYTES
-                           : (rfg_u32)args->k_out.head * 2u;
-    r.from = (q ? from_q : k ? from_k : from_v) + (rfg_u32)r.head * in;
-    r.to = q ? to_q : k ? to_k : to_v;
-    r.to = r.to ? r.to + (rfg_u32)r.head * out : r.to;
-    return r;
+    r->out = q ? out_q : k ? out_k : out_v;
+    r->to = q ? to_q : k ? to_k : to_v;
+    r->to = r->to ? r->to + (rfg_u32)r->head * r->out : r->to;
 }
 
 /* ---- units ------------------------------------------------------------------------------------------------------ */
@@ -109,6 +127,12 @@ RFG_DEVICE struct unit unit_of(const struct rope_args *args, int kind, int u)
     int chunks = n / E, half = (chunks + 1) / 2;
     int a = args->rotated + (GPTJ ? 2 * u : u) * E, b = a + (GPTJ ? E : args->r / 2);
     struct unit t;
+    if (WHOLE) { /* v's too: which two chunks a lane has of what is copied is all one */
+        t.pairs = rotates;
+        t.a = (GPTJ ? 2 * u : u) * E;
+        t.b = t.a + (GPTJ ? E : HEAD / 2);
+        return t;
+    }
     t.pairs = u < pairs;
     t.a = t.pairs ? a : w < half ? first + w * E : -1;
     t.b = t.pairs ? b : w + half < chunks ? first + (w + half) * E : -1;
@@ -125,24 +149,39 @@ RFG_DEVICE rfg_u32x4 load_chunk(const char *row, int at)
 {
     rfg_u32x4 none;
     none.x = none.y = none.z = none.w = 0;
-    return at < 0 ? none : rfg_load_chunk(row, (rfg_u32)at * 2u, E, IN_DTYPE, WIDTH, false);
+    return at < 0 ? none : rfg_load_chunk(row, (rfg_u32)at * 2u, E, IN_DTYPE, WIDTH, STREAM != 0);
 }
 
-/* E floats. A NaN may have any bits in memory; what rounds takes those of arithmetic. */
-RFG_DEVICE void load_floats(float *f, const char *p, int dtype)
+/* E floats as they lie in memory. */
+struct floats {
+    rfg_u32x4 raw[2];
+};
+
+RFG_DEVICE void read_floats(struct floats *f, const char *p, int dtype)
+{
+    if (dtype != RFG_F32) {
+        f->raw[0] = rfg_load_chunk(p, 0, E, IN_DTYPE, WIDTH, false);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < E; i += 4)
+        f->raw[i / 4] = rfg_load_chunk(p, (rfg_u32)i * 4u, E - i, RFG_F32, WIDTH < 4 ? 4 : WIDTH, false);
+}
+
+/* A NaN may have any bits in memory; what rounds takes those of arithmetic. */
+RFG_DEVICE void unpack_floats(float *f, const struct floats *from, int dtype)
 {
     if (dtype == RFG_F32) {
 #pragma unroll
         for (int i = 0; i < E; i += 4) {
-            rfg_unpack(f + i, rfg_load_chunk(p, (rfg_u32)i * 4u, E - i, RFG_F32, WIDTH < 4 ? 4 : WIDTH, false),
-                       RFG_F32);
+            rfg_unpack(f + i, from->raw[i / 4], RFG_F32);
 #pragma unroll
             for (int j = i; j < i + 4; j++)
                 f[j] = f[j] == f[j] ? f[j] : NAN_;
         }
         return;
     }
-    rfg_unpack(f, rfg_load_chunk(p, 0, E, IN_DTYPE, WIDTH, false), IN_DTYPE);
+    rfg_unpack(f, from->raw[0], IN_DTYPE);
 }
 
 /* ---- angles ----------------------------------------------------------------------------------------------------- */
@@ -171,31 +210,54 @@ RFG_DEVICE int axis_of(const struct rope_args *args, int pair)
     return (pair >= first) + (pair >= second && args->axes > 2) + (pair >= third && args->axes > 3);
 }
 
-/* Cosines and sines of the E pairs from `pair` on. */
-RFG_DEVICE void load_angles(const struct rope_args *args, int token, int pair, float *c, float *s)
+/* Cosines and sines of E pairs. */
+struct angles {
+#if MROPE
+    float c[RFG_MAX_VEC], s[RFG_MAX_VEC];
+#else
+    struct floats c, s;
+#endif
+};
+
+/* Of the pairs from `pair` on; row: of the table, which all of them go by without MROPE. */
+RFG_DEVICE void read_angles(struct angles *t, const struct rope_args *args, int token, const char *row, int pair)
 {
-    if (!MROPE) {
-        const char *row = rfg_uniform((char *)table_row(args, token, 0)); /* all lanes have one token */
+#if MROPE
 #pragma unroll
-        for (int i = 0; i < RFG_MAX_VEC; i++)
-            c[i] = s[i] = NAN_;
-        if (row) {
-            load_floats(c, row + pair * RFG_DTYPE_BYTES(TABLE_DTYPE), TABLE_DTYPE);
-            load_floats(s, row + (args->r / 2 + pair) * RFG_DTYPE_BYTES(TABLE_DTYPE), TABLE_DTYPE);
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < E; i++) {
-            const char *row = table_row(args, token, axis_of(args, pair + i));
-            c[i] = row ? rfg_load_float(row, pair + i, TABLE_DTYPE) : NAN_;
-            s[i] = row ? rfg_load_float(row, args->r / 2 + pair + i, TABLE_DTYPE) : NAN_;
-            c[i] = c[i] == c[i] ? c[i] : NAN_;
-            s[i] = s[i] == s[i] ? s[i] : NAN_;
-        }
+    for (int i = 0; i < E; i++) {
+        row = table_row(args, token, axis_of(args, pair + i));
+        t->c[i] = row ? rfg_load_float(row, pair + i, TABLE_DTYPE) : NAN_;
+        t->s[i] = row ? rfg_load_float(row, args->r / 2 + pair + i, TABLE_DTYPE) : NAN_;
     }
+#else
+    const rfg_u32 nan = TABLE_DTYPE == RFG_F32 ? 0x7fc00000u : TABLE_DTYPE == RFG_F16 ? 0x7e007e00u : 0x7fc07fc0u;
+    (void)token;
 #pragma unroll
-    for (int i = 0; i < E; i++)
-        s[i] *= args->sin_sign;
+    for (int i = 0; i < 2; i++) {
+        t->c.raw[i].x = t->c.raw[i].y = t->c.raw[i].z = t->c.raw[i].w = nan;
+        t->s.raw[i] = t->c.raw[i];
+    }
+    if (row) {
+        read_floats(&t->c, row + pair * RFG_DTYPE_BYTES(TABLE_DTYPE), TABLE_DTYPE);
+        read_floats(&t->s, row + (args->r / 2 + pair) * RFG_DTYPE_BYTES(TABLE_DTYPE), TABLE_DTYPE);
+    }
+#endif
+}
+
+RFG_DEVICE void unpack_angles(float *c, float *s, const struct angles *t)
+{
+#if !MROPE
+    unpack_floats(c, &t->c, TABLE_DTYPE);
+    unpack_floats(s, &t->s, TABLE_DTYPE);
+#endif
+#pragma unroll
+    for (int i = 0; i < E; i++) {
+#if MROPE
+        c[i] = t->c[i] == t->c[i] ? t->c[i] : NAN_;
+        s[i] = t->s[i] == t->s[i] ? t->s[i] : NAN_;
+#endif
+        s[i] = BACKWARD ? -s[i] : s[i];
+    }
 }
 
 RFG_DEVICE void rotate(float *a, float *b, const float *c, const float *s)
@@ -223,29 +285,48 @@ RFG_DEVICE float squares(rfg_u32x4 v)
     return sum;
 }
 
+/* What a unit's chunks are multiplied by, besides 1 / rms. */
+struct weights {
+    struct floats a, b;
+};
+
 #if NORM
-RFG_DEVICE void normalise(const struct rope_args *args, int kind, int at, float *f, float rms)
+RFG_DEVICE void read_weights(struct weights *w, const struct rope_args *args, int kind, struct unit t)
 {
-    const char *w = (const char *)(kind == Q ? args->q_norm : args->k_norm);
-    float g[RFG_MAX_VEC];
-    if (at < 0)
-        return;
-    load_floats(g, w + at * RFG_DTYPE_BYTES(W_DTYPE), W_DTYPE);
+    const char *p = (const char *)(kind == Q ? args->q_norm : args->k_norm);
+    if (WHOLE || (kind != V && t.a >= 0)) /* of v's whole heads, too: no branch, after which to wait */
+        read_floats(&w->a, p + t.a * RFG_DTYPE_BYTES(W_DTYPE), W_DTYPE);
+    if (WHOLE || (kind != V && t.b >= 0))
+        read_floats(&w->b, p + t.b * RFG_DTYPE_BYTES(W_DTYPE), W_DTYPE);
+}
+
+RFG_DEVICE void unpack_weights(float *f, const struct rope_args *args, const struct floats *w)
+{
+    unpack_floats(f, w, W_DTYPE);
 #pragma unroll
     for (int i = 0; i < E; i++)
-        f[i] = f[i] * rms * (args->weight_offset + g[i]);
+        f[i] = args->weight_offset + f[i];
+}
+
+RFG_DEVICE void normalise(float *f, const float *w, float rms)
+{
+#pragma unroll
+    for (int i = 0; i < E; i++)
+        f[i] = f[i] * rms * w[i];
 }
 #endif
 
-#if APPEND
-/* The scale of a row's codes, as its reciprocal. */
-RFG_DEVICE float inverse_scale(const struct rope_args *args, struct row r)
+/* The scale of a row's codes. */
+RFG_DEVICE float scale_of(const struct rope_args *args, int kind, int head)
 {
-    const float *scale = r.kind == K ? args->k_scale : args->v_scale;
-    int stride = r.kind == K ? args->k_scale_stride : args->v_scale_stride;
-    return CODES && r.kind != Q && scale ? 1.0f / rfg_load_float(scale, r.head * stride, RFG_F32) : 1.0f;
-}
+#if APPEND
+    const float *scale = kind == K ? args->k_scale : args->v_scale;
+    int stride = kind == K ? args->k_scale_stride : args->v_scale_stride;
+    return CODES && kind != Q && scale ? rfg_load_float(scale, head * stride, RFG_F32) : 1.0f;
+#else
+    return 1.0f;
 #endif
+}
 
 /* A chunk as it was read, or as `f` if that is no longer what it was. */
 RFG_DEVICE void store_chunk(const struct rope_args *args, struct row r, int at, rfg_u32x4 raw, const float *f,
@@ -257,7 +338,7 @@ RFG_DEVICE void store_chunk(const struct rope_args *args, struct row r, int at, 
     if (VLLM && r.kind == V) {
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            char *p = r.to + (at + i) * args->v_cache.chunk * KV_BYTES;
+            char *p = r.to + (at + i) * args->v_chunk * KV_BYTES;
             rfg_u32x4 packed = same ? raw : rfg_pack(f, IN_DTYPE);
             rfg_u32 word[4] = { packed.x, packed.y, packed.z, packed.w };
             if (CODES)
@@ -269,41 +350,43 @@ RFG_DEVICE void store_chunk(const struct rope_args *args, struct row r, int at, 
     }
     if (r.kind != Q) {
         if (VLLM)
-            r.to += (at / X * args->k_cache.chunk + at % X - at) * KV_BYTES;
+            r.to += (at / X * args->k_chunk + at % X - at) * KV_BYTES;
         if (CODES) {
-            rfg_store_codes(r.to, (rfg_u32)at, E, f, inverse, KV_DTYPE, IN_DTYPE, WIDTH, false);
+            rfg_store_codes(r.to, (rfg_u32)at, E, f, inverse, KV_DTYPE, IN_DTYPE, WIDTH, STREAM == 2);
             return;
         }
     }
 #endif
-    rfg_store_chunk(r.to, (rfg_u32)at * 2u, E, same ? raw : rfg_pack(f, IN_DTYPE), IN_DTYPE, WIDTH, false);
+    rfg_store_chunk(r.to, (rfg_u32)at * 2u, E, same ? raw : rfg_pack(f, IN_DTYPE), IN_DTYPE, WIDTH, STREAM == 2);
 }
 
-/* Turns what a unit holds into what is written, and writes it. rms: 1 / the row's, for NORM. */
-RFG_DEVICE void finish(const struct rope_args *args, struct row r, struct unit t, rfg_u32x4 va, rfg_u32x4 vb,
-                       const float *c, const float *s, float rms)
+/* What finish() goes by: angles, weights and offset, 1 / the row's rms, the reciprocal of the scale of its codes. */
+struct factors {
+    float c[RFG_MAX_VEC], s[RFG_MAX_VEC], wa[RFG_MAX_VEC], wb[RFG_MAX_VEC], rms, inverse;
+};
+
+/* Turns what a unit holds into what is written, and writes it. v: it is v's. r.to is somewhere. */
+RFG_DEVICE void finish(const struct rope_args *args, struct row r, struct unit t, bool v, rfg_u32x4 va, rfg_u32x4 vb,
+                       const struct factors *f)
 {
-    bool same = !(NORM && r.kind != V) && !t.pairs;
-    float a[RFG_MAX_VEC], b[RFG_MAX_VEC], inverse = 1.0f;
-    if (!r.to || (same && r.to == r.from))
-        return;
+    bool same = !(NORM && !v) && (v || !t.pairs);
+    float a[RFG_MAX_VEC], b[RFG_MAX_VEC];
+    if (same && !v && r.to == r.from)
+        return; /* in place */
     rfg_unpack(a, va, IN_DTYPE);
     rfg_unpack(b, vb, IN_DTYPE);
 #if NORM
-    if (r.kind != V) {
-        normalise(args, r.kind, t.a, a, rms);
-        normalise(args, r.kind, t.b, b, rms);
+    if (!v) {
+        normalise(a, f->wa, f->rms);
+        normalise(b, f->wb, f->rms);
     }
 #endif
 #if ROPE
-    if (t.pairs)
-        rotate(a, b, c, s);
+    if (!v && (WHOLE || t.pairs))
+        rotate(a, b, f->c, f->s);
 #endif
-#if APPEND
-    inverse = inverse_scale(args, r);
-#endif
-    store_chunk(args, r, t.a, va, a, same, inverse);
-    store_chunk(args, r, t.b, vb, b, same, inverse);
+    store_chunk(args, r, t.a, va, a, same, f->inverse);
+    store_chunk(args, r, t.b, vb, b, same, f->inverse);
 }
 
 RFG_DEVICE long long slot_of(const struct rope_args *args, int token)
@@ -328,47 +411,92 @@ RFG_DEVICE float sum_of_row(float v)
 #endif
 }
 
+/* What a kernel for WHOLE heads knows. */
+RFG_DEVICE void say_what_is_known(struct rope_args *args)
+{
+    if (!WHOLE)
+        return;
+    args->d = args->dv = HEAD;
+    args->r = ROPE ? HEAD : 0;
+    args->rotated = 0;
+    args->inverse_d = 1.0f / HEAD;
+}
+
 RFG_KERNEL(THREADS) rope_rows(struct rope_args given)
 {
     struct rope_args args = given;
-    int rows = rows_of(&args), splits = (rows + GROUPS * UNROLL - 1) / (GROUPS * UNROLL);
-    int u = rfg_thread() % LANES, token = (int)((rfg_u32)rfg_group_x() / (rfg_u32)splits);
-    int first = (rfg_group_x() - token * splits) * (GROUPS * UNROLL) + rfg_thread() / LANES;
-    float c[RFG_MAX_VEC], s[RFG_MAX_VEC];
+    say_what_is_known(&args);
+    int u = rfg_thread() % LANES, token = rfg_group_x();
+    int block = rfg_group_y() * GROUPS + rfg_thread() / LANES;
+    int nq = (args.hq + UNROLL - 1) / UNROLL, nkv = (args.hkv + UNROLL - 1) / UNROLL; /* blocks of a kind */
+    int kind = block < nq ? Q : !APPEND || block < nq + nkv ? K : V;
+    int head = (block - (kind == Q ? 0 : kind == K ? nq : nq + nkv)) * UNROLL;
+    int n = (kind == Q ? args.hq : args.hkv) - head; /* heads that are left: of the last block fewer, or none */
+    struct unit t = unit_of(&args, kind, u);
+    float scale[UNROLL];
     rfg_u32x4 a[UNROLL], b[UNROLL];
+    struct weights w;
+    struct factors f;
     rfg_start_next();
+#if NORM && AHEAD
+    read_weights(&w, &args, kind, t);
+#endif
     rfg_await_previous(); /* who made q, k, v, positions and slots */
+#if ROPE && !MROPE
+    const char *angles_at = table_row(&args, token, 0);
+#else
+    const char *angles_at = (const char *)0;
+#endif
     long long slot = slot_of(&args, token);
+    struct row r = row_of(&args, token, kind, head);
 #pragma unroll
     for (int j = 0; j < UNROLL; j++) {
-        int i = first + j * GROUPS;
         a[j] = b[j] = load_chunk((const char *)0, -1);
-        if (i >= rows)
+        if (j >= n)
             continue;
-        struct row r = row_of(&args, token, i, slot);
-        struct unit t = unit_of(&args, r.kind, u);
-        if (!NORM && !t.pairs && r.from == r.to)
-            continue; /* in place, and stays as it is */
-        a[j] = load_chunk(r.from, t.a);
-        b[j] = load_chunk(r.from, t.b);
+        a[j] = load_chunk(r.from + (rfg_u32)j * r.in, t.a);
+        b[j] = load_chunk(r.from + (rfg_u32)j * r.in, t.b);
     }
-    RFG_REREAD_ARGS(args, &given); /* rather than keep them in registers over the loads */
+#if NORM && !AHEAD
+    read_weights(&w, &args, kind, t);
+#endif
+#pragma unroll
+    for (int j = 0; j < UNROLL; j++)
+        scale[j] = j < n ? scale_of(&args, kind, head + j) : 1.0f;
 #if ROPE
-    if (u < args.r / (2 * E) && first < args.hq + args.hkv)
-        load_angles(&args, token, u * E, c, s);
+    struct angles angles;
+    if (t.pairs)
+        read_angles(&angles, &args, token, rfg_uniform((char *)angles_at), u * E); /* all lanes have one token */
+#endif
+    RFG_REREAD_ARGS(args, &given); /* rather than keep them in registers over the loads */
+    say_what_is_known(&args);
+    to_where(&r, &args, token, slot);
+    n = r.to ? n : 0;
+#if ROPE
+    if (t.pairs)
+        unpack_angles(f.c, f.s, &angles);
+#endif
+#if NORM
+    if (kind != V) {
+        unpack_weights(f.wa, &args, &w.a);
+        unpack_weights(f.wb, &args, &w.b);
+    }
 #endif
 #pragma unroll
     for (int j = 0; j < UNROLL; j++) {
-        int i = first + j * GROUPS;
-        float rms = 1.0f;
 #if NORM
-        rms = rfg_rsqrt(rfg_fma(sum_of_row(squares(a[j]) + squares(b[j])), args.inverse_d, args.eps));
+        f.rms = rfg_rsqrt(rfg_fma(sum_of_row(squares(a[j]) + squares(b[j])), args.inverse_d, args.eps));
 #endif
-        if (i >= rows)
-            continue;
-        struct row r = row_of(&args, token, i, slot);
-        finish(&args, r, unit_of(&args, r.kind, u), a[j], b[j], c, s, rms);
+        f.inverse = 1.0f / scale[j];
+        if (j < n && kind != V)
+            finish(&args, r, t, false, a[j], b[j], &f);
+        else if (APPEND && j < n)
+            finish(&args, r, t, true, a[j], b[j], &f);
+        r.from += r.in;
+        r.to += r.out;
+        r.head++;
     }
+    (void)angles_at, (void)w;
 }
 #else
 
@@ -383,9 +511,11 @@ RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
         struct rope_args args;
         RFG_REREAD_ARGS(args, &given);
         int rows = rows_of(&args), token = (int)(at / (rfg_u32)rows), i = (int)(at % (rfg_u32)rows);
+        int kind = i < args.hq ? Q : i < args.hq + args.hkv ? K : V;
+        int head = i - (kind == Q ? 0 : kind == K ? args.hq : args.hq + args.hkv);
         float rms = 1.0f;
 #if NORM
-        struct row x = row_of(&args, token, i, 0);
+        struct row x = row_of(&args, token, kind, head);
         float sum = 0.0f;
         for (int u = rfg_thread(); u < units_of(&args) && x.kind != V; u += THREADS) {
             struct unit t = unit_of(&args, x.kind, u);
@@ -396,15 +526,28 @@ RFG_KERNEL(THREADS) rope_portable(struct rope_args given)
         turn ^= 1;
         RFG_REREAD_ARGS(args, &given);
 #endif
-        struct row r = row_of(&args, token, i, slot_of(&args, token));
-        for (int u = rfg_thread(); u < units_of(&args); u += THREADS) {
+        struct row r = row_of(&args, token, kind, head);
+        to_where(&r, &args, token, slot_of(&args, token));
+        for (int u = rfg_thread(); u < units_of(&args) && r.to; u += THREADS) {
             struct unit t = unit_of(&args, r.kind, u);
-            float c[RFG_MAX_VEC], s[RFG_MAX_VEC];
+            struct factors f;
+            f.rms = rms;
+            f.inverse = 1.0f / scale_of(&args, kind, head);
 #if ROPE
-            if (t.pairs)
-                load_angles(&args, token, u * E, c, s);
+            if (t.pairs) {
+                struct angles angles;
+                const char *at = MROPE ? (const char *)0 : table_row(&args, token, 0);
+                read_angles(&angles, &args, token, rfg_uniform((char *)at), u * E);
+                unpack_angles(f.c, f.s, &angles);
+            }
 #endif
-            finish(&args, r, t, load_chunk(r.from, t.a), load_chunk(r.from, t.b), c, s, rms);
+#if NORM
+            struct weights w;
+            read_weights(&w, &args, kind, t);
+            unpack_weights(f.wa, &args, &w.a);
+            unpack_weights(f.wb, &args, &w.b);
+#endif
+            finish(&args, r, t, r.kind == V, load_chunk(r.from, t.a), load_chunk(r.from, t.b), &f);
         }
     }
     (void)part, (void)turn;

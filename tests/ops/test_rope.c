@@ -90,10 +90,38 @@ static const struct op_case values[] = {
     { "rope_append bf16,i64->bf16 T=9 D=128 Hq=4 Hkv=2 page=4 norm=w", I, false },
 };
 
+/* Blocks of heads: of several heads the last one has fewer, workgroups and lanes are left over; weights read ahead and
+ * what isn't worth caching, which no sample of such small problems has. Heads that lanes hold wholly, and others. */
+static const struct op_case blocks[] = {
+    { "rope bf16,i64->bf16 T=5 D=128 Hq=7 Hkv=3", R, false, "rope_rows{threads=64,unroll=4,ahead=0,stream=2}" },
+    { "rope f16,i32->f16 T=3 D=64 Hq=9 Hkv=0 pairs=gptj inplace=1", R, false,
+      "rope_rows{threads=64,unroll=6,ahead=0,stream=1}" },
+    { "rope bf16,i64->bf16 T=3 D=96 Hq=0 Hkv=3 R=32 backward=1", R, false,
+      "rope_rows{threads=64,unroll=2,ahead=0,stream=2}" },
+    { "kv_append bf16->bf16 T=9 D=128 Hkv=5 page=4", S, false, "kv_append_rows{threads=64,unroll=3,ahead=0,stream=2}" },
+    { "kv_append f16->e4m3 T=9 D=64 Hkv=5 page=4 scales=head", R, false,
+      "kv_append_rows{threads=128,unroll=2,ahead=0,stream=2}" },
+    { "rope_append bf16,i64->bf16 T=7 D=128 Hq=9 Hkv=3 page=16 norm=w table=f32", R, false,
+      "rope_append_rows{threads=64,unroll=4,ahead=1,stream=2}" },
+    { "rope_append bf16,i64->bf16 T=5 D=128 Hq=32 Hkv=8 page=16 norm=w table=f32", R, false,
+      "rope_append_rows{threads=128,unroll=3,ahead=0,stream=1}" },
+    { "rope_append f16,i32->f16 T=4 D=256 Hq=5 Hkv=5 page=8 norm=1+w wtype=f32 form=hnd qkv=fused inplace=1", R, false,
+      "rope_append_rows{threads=256,unroll=8,ahead=1,stream=2}" },
+    { "rope_append bf16,i32->e4m3 T=5 D=128 Hq=5 Hkv=3 page=16 norm=w scales=head pairs=gptj backward=1", R, false,
+      "rope_append_rows{threads=64,unroll=2,ahead=1,stream=2}" },
+    { "rope_append bf16,i32->bf16 T=4 D=192 Dv=128 Hq=3 Hkv=3 page=2 R=64 last=1 norm=w", R, false,
+      "rope_append_rows{threads=64,unroll=2,ahead=1,stream=1}" },
+    { "rope_append f16,i64->e5m2 T=6 D=64 Hq=5 Hkv=3 page=4 form=vllm norm=w scales=tensor", S, false,
+      "rope_append_rows{threads=128,unroll=2,ahead=0,stream=2}" },
+    { "rope_append bf16,i64->bf16 T=6 D=128 Hq=5 Hkv=2 page=4 axes=3 norm=w", R, false,
+      "rope_append_rows{threads=64,unroll=3,ahead=1,stream=0}" },
+};
+
 OP_CASES(right_rotations, rotations, "rotary embeddings")
 OP_CASES(right_appends, appends, "writes to caches")
 OP_CASES(right_fused, fused, "norm, rotation and write in one launch")
 OP_CASES(right_layouts, layouts, "alignment of heads and caches")
+OP_CASES(right_blocks, blocks, "blocks of heads")
 OP_CASES(right_values, values, "rotations and writes of NaN, inf, integers")
 
 START_TEST(rows_by_turns)
@@ -289,7 +317,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("rope",
-                   OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_values, rows_by_turns),
-                   OP_TESTS(by_hand, codes, tables, interleaved));
+    return op_main(
+        "rope",
+        OP_TESTS(right_rotations, right_appends, right_fused, right_layouts, right_blocks, right_values, rows_by_turns),
+        OP_TESTS(by_hand, codes, tables, interleaved));
 }
