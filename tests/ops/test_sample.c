@@ -12,7 +12,8 @@
 #include "tests/program.h"
 #include "rfg/rfg.h"
 
-#define R RFG_DATA_RANDOM
+#define R RFG_DATA_WILD
+#define E RFG_DATA_RANDOM /* what engines ask for */
 #define I RFG_DATA_INTS
 #define S RFG_DATA_SPECIAL
 
