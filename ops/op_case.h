@@ -18,7 +18,8 @@ enum rfg_data {
     RFG_DATA_SPECIAL, /* random with NaN, +-inf, denormals, -0 sprinkled in */
     RFG_DATA_EXACT,   /* gemm: sums are exact in fp32 and of more bits than 16-bit formats have: they must be rounded
                          once, to nearest even */
-    RFG_DATA_WILD,    /* sample: random, and rows' parameters all over their range, edges among them */
+    RFG_DATA_WILD, /* sample: random, and rows' parameters all over their range, edges among them; its sums are exact:
+                      all variants give the same bits */
 };
 
 struct rfg_tensor_spec {

@@ -508,8 +508,7 @@ rfg_status rfg_case_pack(const struct rfg_case *c, const rfg_tensor *tensors, co
         int key = c->place[i].spec.align_key;
         if (!c->place[i].spec.absent && key >= 0 && prob->v[key] > c->prob.v[key])
             return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "harness: %s=%d of the plan: %s has %d",
-                            c->prob.op->keys[key].name, (int)prob->v[key], c->place[i].spec.name,
-                            (int)c->prob.v[key]);
+                            c->prob.op->keys[key].name, (int)prob->v[key], c->place[i].spec.name, (int)c->prob.v[key]);
     }
     c->of->pack(&c->prob, tensors, kargs);
     return RFG_OK;

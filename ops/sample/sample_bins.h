@@ -4,9 +4,9 @@
  * their exponents, BINS_OF of them to a factor of 2, in the order of the logits. Each part of a row sums its weights by
  * bins, which takes the row's largest logit; the last workgroup to arrive adds the parts' sums up, sees in which bin
  * top-p ends and in which ones the draw can be, lists the tokens of these in LDS and goes on with digits of them. */
-#define BINS_OF 24 /* 41 * 24 < SAMPLE_BINS */
-#define EACH    (SAMPLE_BINS / THREADS)
-#define HALF    (SAMPLE_LIST / 2)
+#define BINS_OF   24 /* 41 * 24 < SAMPLE_BINS */
+#define EACH      (SAMPLE_BINS / THREADS)
+#define HALF      (SAMPLE_LIST / 2)
 #define CHUNKS(v) (EXTRAS ? ((v) + VEC - 1) / VEC : (v) / VEC) /* of a row; without extras, whole ones */
 static_assert(41 * BINS_OF < SAMPLE_BINS && EACH % 2 == 0, "bins");
 
@@ -35,9 +35,9 @@ struct wanted {
 
 RFG_DEVICE int bin_of(const struct row *w, rfg_u32 order)
 {
-    float t = rfg_mul_rounded(rfg_mul_rounded(sample_of_order(order) - sample_of_order(w->largest),
-                                              w->rules.inverse_temperature),
-                              0x1.715476p+0f);
+    float t = rfg_mul_rounded(
+        rfg_mul_rounded(sample_of_order(order) - sample_of_order(w->largest), w->rules.inverse_temperature),
+        0x1.715476p+0f);
     t = t > -41.0f ? t : -41.0f;
     return order >= w->largest ? 0 : (int)(t * -(float)BINS_OF);
 }
@@ -172,7 +172,7 @@ RFG_DEVICE bool draw_from_bins(struct split_lds *s, struct row *w, const rfg_u64
 #pragma unroll
     for (int i = 0; i < EACH; i++)
         own[i] = 0;
-#pragma unroll
+#pragma unroll 4 /* 8 loads in flight; all of 16 parts' would take more registers than there are */
     for (int part = 0; part < SPLIT; part++)
 #pragma unroll
         for (int i = 0; i < EACH; i += 2) {

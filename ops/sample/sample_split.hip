@@ -12,7 +12,7 @@
  * A large top-k, a joint top-p with another filter, and rows whose lists are longer than there is room for (many equal
  * logits): the last workgroup draws from the row itself, as sample_rows does.
  *
- * Macros: as sample_device.h, and SPLIT, UNROLL, CLUSTER. */
+ * Macros: as sample_device.h, and SPLIT, UNROLL, CLUSTER, BOUND (threads for which registers must do). */
 #include "rfg_device.h"
 #include "rfg_select.h"
 #include "sample/sample_args.h"
@@ -298,9 +298,9 @@ RFG_DEVICE rfg_u32 largest_of_all(struct split_lds *s, rfg_u32 best, int part)
 }
 
 #if CLUSTER
-RFG_KERNEL_CLUSTER(THREADS, SPLIT) sample_split(struct sample_args a)
+RFG_KERNEL_CLUSTER(BOUND, SPLIT) sample_split(struct sample_args a)
 #else
-RFG_KERNEL(THREADS) sample_split(struct sample_args a)
+RFG_KERNEL(BOUND) sample_split(struct sample_args a)
 #endif
 {
     RFG_SHARED struct split_lds s;
@@ -316,7 +316,8 @@ RFG_KERNEL(THREADS) sample_split(struct sample_args a)
     rfg_barrier_lds();
     rfg_await_previous();
     struct row w = row_at(&s.s.args, r);
-    int chunks = CHUNKS(a.v), begin = rfg_share_begin(chunks, part, SPLIT), end = rfg_share_begin(chunks, part + 1, SPLIT);
+    int chunks = CHUNKS(a.v), begin = rfg_share_begin(chunks, part, SPLIT),
+        end = rfg_share_begin(chunks, part + 1, SPLIT);
     rfg_u64 *lists = (rfg_u64 *)a.workspace + (long long)r * SPLIT * SAMPLE_PART(SPLIT);
     rfg_u64 *own = lists + part * SAMPLE_PART(SPLIT);
     rfg_u32 best;

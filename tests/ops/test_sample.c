@@ -60,7 +60,8 @@ static const struct op_case layouts[] = {
 };
 
 /* Rows shared by workgroups: lists that are full, that are not, parts without a token, parts in several steps. */
-#define SPLIT_BY(threads, split, unroll) "sample_split{threads=" #threads ",split=" #split ",unroll=" #unroll ",cluster=0}"
+#define SPLIT_BY(threads, split, unroll)                                                                               \
+    "sample_split{threads=" #threads ",split=" #split ",unroll=" #unroll ",cluster=0}"
 static const struct op_case parts[] = {
     { "sample f32->i32 B=6 V=40000 temperature=1 top_k=1", I, false, SPLIT_BY(256, 4, 4) },
     { "sample f32->i32 B=24 V=3001 ldx=3004 temperature=1 top_k=1 top_p=1 min_p=1", R, false, SPLIT_BY(256, 8, 16) },
@@ -300,7 +301,7 @@ END_TEST
 int main(void)
 {
     return op_main("sample",
-                   OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, right_bins, rows_by_turns,
-                            any_batch, frequency),
+                   OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, right_bins,
+                            rows_by_turns, any_batch, frequency),
                    OP_TESTS(generator));
 }
