@@ -194,7 +194,7 @@ RFG_DEVICE bool draw_from_bins(struct split_lds *s, struct row *w, const rfg_u64
         s->found = s->also = 0;
     rfg_barrier_lds();
     struct wanted of = { cut ? s->bin[CUT] : -1, s->bin[FIRST], s->bin[LAST] };
-    each_of(s, w, 0, CHUNKS(w->a->v), true, UNROLL, true, of);
+    each_of(s, w, 0, CHUNKS(w->a->v), true, PICK, true, of);
     rfg_barrier_lds();
     if (s->found > HALF || s->also > HALF)
         return false;

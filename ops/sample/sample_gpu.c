@@ -188,6 +188,8 @@ static void split_kernel(const struct rfg_device *dev, const struct rfg_problem 
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
     rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
     /* On NVIDIA two workgroups of 256 threads are to share an SM; AMD's compiler wants the size that is launched. */
+    /* AMD has too few scalar registers for the masks of more. */
+    rfg_kernel_macro(k, "PICK", dev->platform == RFG_PLATFORM_NVIDIA ? p[P_UNROLL] : 1);
     rfg_kernel_macro(k, "BOUND", dev->platform == RFG_PLATFORM_NVIDIA ? 512 : p[P_THREADS]);
 }
 

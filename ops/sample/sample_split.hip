@@ -12,7 +12,8 @@
  * A large top-k, a joint top-p with another filter, and rows whose lists are longer than there is room for (many equal
  * logits): the last workgroup draws from the row itself, as sample_rows does.
  *
- * Macros: as sample_device.h, and SPLIT, UNROLL, CLUSTER, BOUND (threads for which registers must do). */
+ * Macros: as sample_device.h, and SPLIT, UNROLL, CLUSTER, BOUND (threads for which registers must do),
+ * PICK (chunks in flight where tokens of bins are listed). */
 #include "rfg_device.h"
 #include "rfg_select.h"
 #include "sample/sample_args.h"
