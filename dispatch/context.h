@@ -86,6 +86,8 @@ void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *regi
 void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65]);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
 bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch);
+/* The problem that it was made for. */
+const struct rfg_problem *rfg_plan_problem(const struct rfg_plan *plan);
 
 /* The problem of a call in this context: overlap=1 with launch_overlap. Refuses an overlap=1 problem without.
  */

@@ -352,6 +352,11 @@ void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65])
         rfg_sha256_hex(hex, (const char *const[]){ plan->module->code->data }, &plan->module->code->size, 1);
 }
 
+const struct rfg_problem *rfg_plan_problem(const struct rfg_plan *plan)
+{
+    return &plan->prob;
+}
+
 const struct rfg_choice *rfg_plan_choice(const struct rfg_plan *plan)
 {
     return &plan->choice;

@@ -12,12 +12,14 @@
 
 /* What inputs hold. */
 enum rfg_data {
-    RFG_DATA_RANDOM,  /* uniform in [-1, 1): what is timed and checked by default */
+    RFG_DATA_RANDOM,  /* uniform in [-1, 1), or what engines have: what is timed and checked by default */
     RFG_DATA_INTS,    /* small integers: sums are exact in fp32, so any order gives the same answer: error 0 */
     RFG_DATA_CANCEL,  /* large terms that cancel: exposes 16-bit accumulation */
     RFG_DATA_SPECIAL, /* random with NaN, +-inf, denormals, -0 sprinkled in */
     RFG_DATA_EXACT,   /* gemm: sums are exact in fp32 and of more bits than 16-bit formats have: they must be rounded
                          once, to nearest even */
+    RFG_DATA_WILD, /* sample: random, and rows' parameters all over their range, edges among them; its sums are exact:
+                      all variants give the same bits */
 };
 
 struct rfg_tensor_spec {

@@ -501,9 +501,24 @@ static rfg_status run_fenced(struct rfg_case *c, const struct rfg_plan *plan, rf
     return st;
 }
 
+rfg_status rfg_case_pack(const struct rfg_case *c, const rfg_tensor *tensors, const struct rfg_plan *plan, void *kargs)
+{
+    const struct rfg_problem *prob = rfg_plan_problem(plan);
+    for (int i = 0; i < c->n_tensors; i++) {
+        int key = c->place[i].spec.align_key;
+        if (!c->place[i].spec.absent && key >= 0 && prob->v[key] > c->prob.v[key])
+            return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "harness: %s=%d of the plan: %s has %d",
+                            c->prob.op->keys[key].name, (int)prob->v[key], c->place[i].spec.name, (int)c->prob.v[key]);
+    }
+    c->of->pack(&c->prob, tensors, kargs);
+    return RFG_OK;
+}
+
 static rfg_status run(struct rfg_case *c, const rfg_tensor *tensors, const struct rfg_plan *plan, rfg_stream stream)
 {
-    c->of->pack(&c->prob, tensors, c->kargs);
+    rfg_status st = rfg_case_pack(c, tensors, plan, c->kargs);
+    if (st != RFG_OK)
+        return st;
     return c->params.fenced ? run_fenced(c, plan, stream) : rfg_plan_launch(c->ctx, plan, c->kargs, stream);
 }
 

@@ -45,6 +45,10 @@ const struct rfg_problem *rfg_case_as_called(const struct rfg_case *c);
 /* Tensors of a set in the op's order; those absent have data NULL. */
 const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set);
 
+/* Packs a set's tensors for a launch of a plan. Refuses a plan that relies on more alignment than they have: AMD's GPUs
+ * and the emulator take such loads, NVIDIA's don't. */
+rfg_status rfg_case_pack(const struct rfg_case *c, const rfg_tensor *tensors, const struct rfg_plan *plan, void *kargs);
+
 /* How a set is run: through the public op function (plan NULL) or by a given plan. */
 rfg_status rfg_case_run(struct rfg_case *c, int set, const struct rfg_plan *plan, rfg_stream stream);
 /* A set of every rank, by the call that is all ranks' calls; streams NULL: the default ones. */

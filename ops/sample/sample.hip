@@ -16,7 +16,8 @@ RFG_KERNEL(THREADS) sample_rows(struct sample_args a)
     rfg_barrier_lds();
     rfg_await_previous();
     for (int r = rfg_group_x(); r < a.b; r += rfg_groups_x(THREADS)) {
-        struct row w = row_of(&s.args, r);
+        struct row w = row_at(&s.args, r);
+        read_rules(&w);
 #if EXTRAS
         w.orders = (rfg_u32 *)a.workspace + rfg_group_x() * SAMPLE_ORDERS(a.v);
         for (int at = rfg_thread(); at < SAMPLE_ORDERS(a.v); at += THREADS)

@@ -7,10 +7,13 @@
 
 #define SAMPLE_MAX_V (1 << 20) /* so that sums of weights, of which each is at most 2^40, are below 2^61 */
 
-/* sample_split: tokens of all of a row's lists, 8 bytes each, in LDS; before each list in the workspace is its length.
- */
-#define SAMPLE_LIST               4096
-#define SAMPLE_LISTS_BYTES(split) ((SAMPLE_LIST + (split)) * 8)
+/* sample_split: tokens of all of a row's lists, 8 bytes each, in LDS. In the workspace each part has a list, whose
+ * first 8 bytes say how many tokens follow and what bounds them from below; or the sums of SAMPLE_BINS bins. */
+#define SAMPLE_LIST            4096
+#define SAMPLE_BINS            1024
+#define SAMPLE_ROOM(split)     (SAMPLE_LIST / (split))
+#define SAMPLE_PART(split)     (SAMPLE_ROOM(split) + 2 > SAMPLE_BINS ? SAMPLE_ROOM(split) + 2 : SAMPLE_BINS)
+#define SAMPLE_PARTS(b, split) ((long long)(b) * (split)*SAMPLE_PART(split) * 8)
 
 /* Words of a row's orders in the workspace, where a bias or penalties change the logits: whole chunks. */
 #define SAMPLE_ORDERS(v) (((v) + 7ll) / 8 * 8)

@@ -44,6 +44,7 @@ struct row {
     rfg_u32 *orders;     /* EXTRAS: of the row, in the workspace, so that what they are made of is read once */
     int tokens;          /* in the row, or the list */
     long long r;
+    rfg_u64 random;
     rfg_u32 largest;
     /* What filters left: tokens of a higher order than this one's, and the first so many of this. */
     rfg_u32 last;
@@ -62,6 +63,7 @@ enum {
     ALL,   /* weights of all tokens, up to top-p of them */
     LEFT,  /* weights of what filters left, up to top-p of them */
     DRAW,  /* the same, up to the draw */
+    SUM,   /* the same, up to the sum that is given */
     ID,    /* tokens of the order that was drawn, up to the draw, from the smallest id up */
 };
 
@@ -199,8 +201,7 @@ RFG_DEVICE struct place find(struct lds *s, const struct row *w, bool listed, in
             p.sum = p.left = sample_share(&w->rules, all);
         if (shift == 24 && kind == DRAW) {
             all = all < sum ? all : sum;
-            p.sum = p.left =
-                sample_mul_high(sample_random((rfg_u64)w->a->seed[w->r], (rfg_u64)w->a->offset[w->r]), all) + 1;
+            p.sum = p.left = sample_mul_high(w->random, all) + 1;
         }
         if (before < p.left && before + own >= p.left) {
             s->digit = (rfg_u32)bin;
@@ -307,8 +308,21 @@ RFG_DEVICE rfg_u32 draw(struct lds *s, struct row *w, bool listed)
     }
 }
 
+RFG_DEVICE rfg_u64 load_u64(const long long *p)
+{
+    rfg_u32x2 v = rfg_load8(p);
+    return (rfg_u64)v.y << 32 | v.x;
+}
+
+/* What is read of the row but its logits; the loads' wait is a caller's to hide. */
+RFG_DEVICE void read_rules(struct row *w)
+{
+    w->random = sample_random(load_u64(w->a->seed + w->r), load_u64(w->a->offset + w->r));
+    w->rules = rules_of(w->a, w->r);
+}
+
 /* a: in LDS. */
-RFG_DEVICE struct row row_of(const struct sample_args *a, int r)
+RFG_DEVICE struct row row_at(const struct sample_args *a, int r)
 {
     struct row w;
     w.a = a;
@@ -317,7 +331,6 @@ RFG_DEVICE struct row row_of(const struct sample_args *a, int r)
     w.list = 0;
     w.orders = 0;
     w.logits = (const char *)a->logits + r * a->ldx * RFG_DTYPE_BYTES(IN_DTYPE);
-    w.rules = rules_of(a, r);
     return w;
 }
 

@@ -7,15 +7,18 @@
 #include "ops/gpu.h"
 #include "sample.h"
 
-enum { P_THREADS, P_SPLIT };
+enum { P_THREADS, P_SPLIT, P_UNROLL, P_CLUSTER };
 
 static const struct rfg_param rows_params[] = {
     [P_THREADS] = { "threads", 2, { 512, 1024 } },
 };
-/* split: workgroups that share a row */
+/* split: workgroups that share a row; unroll: chunks of 16 bytes that a thread has in flight; cluster: a row's
+ * workgroups are one */
 static const struct rfg_param split_params[] = {
     [P_THREADS] = { "threads", 2, { 256, 512 } },
     [P_SPLIT] = { "split", 3, { 4, 8, 16 } },
+    [P_UNROLL] = { "unroll", 3, { 4, 8, 16 } },
+    [P_CLUSTER] = { "cluster", 2, { 0, 1 } },
 };
 static const int portable_params[] = { [P_THREADS] = 256 };
 
@@ -37,6 +40,15 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
 static bool has_extras(const struct rfg_problem *prob)
 {
     return prob->v[SAMPLE_BIAS] || prob->v[SAMPLE_COUNTS] || prob->v[SAMPLE_PROMPT];
+}
+
+/* Bytes of the widest load that the alignment allows. */
+static int width_of(const struct rfg_problem *prob)
+{
+    int width = 16;
+    while (!has_extras(prob) && width > rfg_format_bytes(prob->dtype[0], 1) && prob->v[SAMPLE_ALIGN] < width)
+        width /= 2;
+    return width;
 }
 
 static size_t orders_bytes(const struct rfg_problem *prob)
@@ -76,15 +88,12 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
 static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_kernel *k)
 {
-    int width = 16;
     (void)dev;
-    while (!has_extras(prob) && width > rfg_format_bytes(prob->dtype[0], 1) && prob->v[SAMPLE_ALIGN] < width)
-        width /= 2;
     k->source = "sample/sample.hip";
     k->entry = "sample_rows";
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "ID_DTYPE", prob->dtype[1]);
-    rfg_kernel_macro(k, "WIDTH", width);
+    rfg_kernel_macro(k, "WIDTH", width_of(prob));
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
     rfg_kernel_macro(k, "EXTRAS", has_extras(prob));
 }
@@ -115,11 +124,23 @@ static bool split_supports(const struct rfg_device *dev, const struct rfg_proble
 {
     if (!is_gpu(dev, why))
         return false;
-    if (!prob->v[SAMPLE_TOP_K])
-        return rfg_refuse(why, "top_k=0: must be 1, it keeps the lists short");
     return prob->v[SAMPLE_B] <= RFG_COUNTERS ||
            rfg_refuse(why, "B=%" PRId64 ": must be at most %d, the number of counters", prob->v[SAMPLE_B],
                       RFG_COUNTERS);
+}
+
+static bool split_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_reason *why)
+{
+    if (p[P_CLUSTER] && !(dev->features & RFG_FEATURE_CLUSTER))
+        return rfg_refuse(why, "cluster=1: %s has no clusters of workgroups", dev->arch);
+    if (p[P_CLUSTER] && p[P_SPLIT] > 8)
+        return rfg_refuse(why, "cluster=1: split=%d must be at most 8", p[P_SPLIT]);
+    if (width_of(prob) < 16 && p[P_UNROLL] > 4)
+        return rfg_refuse(why, "unroll=%d: more registers than there are, for loads of %d bytes", p[P_UNROLL],
+                          width_of(prob));
+    return p[P_THREADS] * p[P_UNROLL] <= 4096 ||
+           rfg_refuse(why, "threads=%d, unroll=%d: more registers than there are", p[P_THREADS], p[P_UNROLL]);
 }
 
 static bool split_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -128,6 +149,8 @@ static bool split_worth(const struct rfg_device *dev, const struct rfg_problem *
     int64_t chunks = prob->v[SAMPLE_V] / rfg_format_elements(prob->dtype[0], 16);
     if (chunks < (int64_t)p[P_THREADS] * p[P_SPLIT])
         return rfg_refuse(why, "split=%d: the row is short", p[P_SPLIT]);
+    if (p[P_UNROLL] > 4 && (has_extras(prob) || chunks <= (int64_t)p[P_THREADS] * p[P_SPLIT] * (p[P_UNROLL] / 2)))
+        return rfg_refuse(why, "unroll=%d: half as many hold a part", p[P_UNROLL]);
     return p[P_SPLIT] == 4 || prob->v[SAMPLE_B] * (p[P_SPLIT] / 2) * p[P_THREADS] < 4096 * (int64_t)dev->cu_count ||
            rfg_refuse(why, "split=%d: half as many keep all CUs busy", p[P_SPLIT]);
 }
@@ -137,18 +160,22 @@ static double split_predict(const struct rfg_device *dev, const struct rfg_probl
     double bytes, flops, groups = (double)prob->v[SAMPLE_B] * p[P_SPLIT];
     prob->op->cost(prob, &bytes, &flops);
     double at_once = MIN(groups, MAX(2048 / p[P_THREADS], 1) * (double)dev->cu_count);
-    double rate = MIN(1e3 * dev->mem_gbps, at_once * MIN(p[P_THREADS] * 64.0, bytes / groups) / LOAD_US);
+    double rate = MIN(1e3 * dev->mem_gbps, at_once * MIN(p[P_THREADS] * p[P_UNROLL] * 16.0, bytes / groups) / LOAD_US);
     rate = MIN(rate, 1.5e3 * dev->mem_gbps * MIN(at_once, dev->cu_count) / dev->cu_count);
-    /* The bound is a comparison of each thread with each; then digits of places, in LDS. */
-    double bound = 0.002 * p[P_THREADS] * MAX(groups / at_once, 1),
-           draw = 0.5 * 4 * (2 + (double)prob->v[SAMPLE_TOP_P]);
-    return dev->latency_us + 2 * LOAD_US + dev->sync_us + bytes / MAX(rate, 1) + bound + draw;
+    double first = dev->latency_us + 2 * LOAD_US + dev->sync_us + bytes / MAX(rate, 1);
+    /* The bound is a comparison of each thread with each; then few are sorted. */
+    if (prob->v[SAMPLE_TOP_K])
+        return first + 0.002 * p[P_THREADS] * MAX(groups / at_once, 1) + 4;
+    /* Weights; the largest, of which all who aren't told read the whole row; the last one's reading; digits in LDS. */
+    double row = bytes / MAX((double)prob->v[SAMPLE_B], 1), held = p[P_THREADS] * p[P_UNROLL] * 16.0;
+    double alone = row / (held / LOAD_US), largest = p[P_CLUSTER] ? 1 : alone;
+    return first + 0.3e-6 * flops / MAX(at_once, 1) * 16 + largest + alone + 8;
 }
 
 static size_t split_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     (void)dev;
-    return (size_t)prob->v[SAMPLE_B] * (SAMPLE_LISTS_BYTES(p[P_SPLIT]) + orders_bytes(prob));
+    return (size_t)SAMPLE_PARTS(prob->v[SAMPLE_B], p[P_SPLIT]) + (size_t)prob->v[SAMPLE_B] * orders_bytes(prob);
 }
 
 static void split_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -158,6 +185,12 @@ static void split_kernel(const struct rfg_device *dev, const struct rfg_problem 
     k->source = "sample/sample_split.hip";
     k->entry = "sample_split";
     rfg_kernel_macro(k, "SPLIT", p[P_SPLIT]);
+    rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+    rfg_kernel_macro(k, "CLUSTER", p[P_CLUSTER]);
+    /* On NVIDIA two workgroups of 256 threads are to share an SM; AMD's compiler wants the size that is launched. */
+    /* AMD has too few scalar registers for the masks of more. */
+    rfg_kernel_macro(k, "PICK", dev->platform == RFG_PLATFORM_NVIDIA ? p[P_UNROLL] : 1);
+    rfg_kernel_macro(k, "BOUND", dev->platform == RFG_PLATFORM_NVIDIA ? 512 : p[P_THREADS]);
 }
 
 static void split_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -175,7 +208,7 @@ const struct rfg_variant sample_split = {
     .n_params = COUNT(split_params),
     .params = split_params,
     .supports = split_supports,
-    .valid = rows_valid,
+    .valid = split_valid,
     .worth = split_worth,
     .predict = split_predict,
     .workspace = split_workspace,

@@ -12,7 +12,8 @@
 #include "tests/program.h"
 #include "rfg/rfg.h"
 
-#define R RFG_DATA_RANDOM
+#define R RFG_DATA_WILD
+#define E RFG_DATA_RANDOM /* what engines ask for */
 #define I RFG_DATA_INTS
 #define S RFG_DATA_SPECIAL
 
@@ -58,25 +59,39 @@ static const struct op_case layouts[] = {
     { "sample f32->i64 B=2 V=128256 top_k=1 top_p=1", R, false },
 };
 
-/* Rows shared by workgroups: lists that are full, that are not, parts without a token. */
+/* Rows shared by workgroups: lists that are full, that are not, parts without a token, parts in several steps. */
+#define SPLIT_BY(threads, split, unroll)                                                                               \
+    "sample_split{threads=" #threads ",split=" #split ",unroll=" #unroll ",cluster=0}"
 static const struct op_case parts[] = {
-    { "sample f32->i32 B=6 V=40000 temperature=1 top_k=1", I, false, "sample_split{threads=256,split=4}" },
-    { "sample f32->i32 B=24 V=3001 temperature=1 top_k=1 top_p=1 min_p=1", R, false,
-      "sample_split{threads=256,split=8}" },
-    { "sample bf16->i64 B=24 V=2500 top_k=1 top_p=1 repetition=1 counts=1", R, false,
-      "sample_split{threads=256,split=4}" },
-    { "sample f16->i32 B=24 V=77 temperature=1 top_k=1 top_p=1 joint=1", R, false,
-      "sample_split{threads=256,split=16}" },
-    { "sample f32->i32 B=24 V=3000 temperature=1 top_k=1 top_p=1 joint=1", R, false,
-      "sample_split{threads=256,split=4}" },
-    { "sample f32->i32 B=24 V=9 top_k=1", S, false, "sample_split{threads=256,split=16}" },
-    { "sample f32->i32 B=16 V=600 temperature=1 top_k=1", S, false, "sample_split{threads=512,split=4}" },
-    { "sample bf16->i32 B=6 V=5000 temperature=1 top_k=1", I, false, "sample_split{threads=512,split=8}" },
+    { "sample f32->i32 B=6 V=40000 temperature=1 top_k=1", I, false, SPLIT_BY(256, 4, 4) },
+    { "sample f32->i32 B=24 V=3001 ldx=3004 temperature=1 top_k=1 top_p=1 min_p=1", R, false, SPLIT_BY(256, 8, 16) },
+    { "sample f32->i32 B=12 V=9003 temperature=1 top_k=1 top_p=1", E, false, SPLIT_BY(256, 4, 4) },
+    { "sample bf16->i64 B=24 V=2500 top_k=1 top_p=1 repetition=1 counts=1", R, false, SPLIT_BY(256, 4, 4) },
+    { "sample f16->i32 B=24 V=77 temperature=1 top_k=1 top_p=1 joint=1", R, false, SPLIT_BY(256, 16, 4) },
+    { "sample f32->i32 B=24 V=3000 temperature=1 top_k=1 top_p=1 joint=1", R, false, SPLIT_BY(256, 4, 8) },
+    { "sample f32->i32 B=24 V=9 top_k=1", S, false, SPLIT_BY(256, 16, 4) },
+    { "sample f32->i32 B=16 V=600 temperature=1 top_k=1", S, false, SPLIT_BY(512, 4, 4) },
+    { "sample bf16->i32 B=6 V=5000 temperature=1 top_k=1", I, false, SPLIT_BY(512, 8, 8) },
+    { "sample bf16->i64 B=4 V=40001 top_k=1 top_p=1", E, true, SPLIT_BY(256, 4, 4) },
+};
+
+/* Rows shared by workgroups that have no top-k: bins that are full, that are not. */
+static const struct op_case bins[] = {
+    { "sample f32->i32 B=24 V=3001 temperature=1 top_p=1", R, false, SPLIT_BY(256, 4, 4) },
+    { "sample f32->i32 B=12 V=9003 ldx=9004 temperature=1 top_p=1", E, false, SPLIT_BY(256, 8, 8) },
+    { "sample bf16->i64 B=12 V=2500 ldx=2504 temperature=1 min_p=1", E, false, SPLIT_BY(512, 4, 8) },
+    { "sample f16->i32 B=24 V=1777 temperature=1 top_p=1 min_p=1 joint=1", R, true, SPLIT_BY(256, 4, 4) },
+    { "sample f32->i64 B=24 V=2000 temperature=1", R, false, SPLIT_BY(256, 16, 4) },
+    { "sample f32->i32 B=3 V=30000 temperature=1 top_p=1", I, false, SPLIT_BY(256, 4, 16) },
+    { "sample f32->i32 B=16 V=600 temperature=1 top_p=1", S, false, SPLIT_BY(512, 4, 4) },
+    { "sample bf16->i64 B=24 V=1500 top_p=1 repetition=1 counts=1 prompt=1", R, false, SPLIT_BY(256, 4, 4) },
+    { "sample f16->i32 B=24 V=5", R, false, SPLIT_BY(256, 8, 4) },
 };
 
 OP_CASES(right_filters, filters, "filters of samples")
 OP_CASES(right_penalties, penalties, "penalties of samples")
 OP_CASES(right_parts, parts, "samples of rows in parts")
+OP_CASES(right_bins, bins, "samples by sums of rows in parts")
 OP_CASES(right_values, values, "samples of NaN, inf, integers")
 OP_CASES(right_layouts, layouts, "strides and alignment of samples")
 
@@ -286,7 +301,7 @@ END_TEST
 int main(void)
 {
     return op_main("sample",
-                   OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, rows_by_turns,
-                            any_batch, frequency),
+                   OP_TESTS(right_filters, right_penalties, right_values, right_layouts, right_parts, right_bins,
+                            rows_by_turns, any_batch, frequency),
                    OP_TESTS(generator));
 }
