@@ -19,6 +19,7 @@ void tune_pace_worked(struct tune_pace *p, double s)
     p->busy_s += s;
     p->longest_s = s > p->longest_s ? s : p->longest_s;
     p->owed_s += s * (MINUTE / p->budget_s - 1);
+    p->most_owed_s = p->owed_s > p->most_owed_s ? p->owed_s : p->most_owed_s;
 }
 
 void tune_pace_rested(struct tune_pace *p, double s)

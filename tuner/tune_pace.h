@@ -8,6 +8,7 @@ struct tune_pace {
     double budget_s;                    /* of each minute; 0: no budget, nothing is owed */
     double owed_s;                      /* to stay away from the device for, before the next slice */
     double busy_s, paused_s, longest_s; /* in all; the longest slice */
+    double most_owed_s;                 /* at any time */
     int slices;
 };
 

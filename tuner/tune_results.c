@@ -190,9 +190,9 @@ static json_t *summary_json(const struct tune *t, const struct tune_summary *m)
     set_number(o, "seconds", rfg_now() - t->started);
     if (t->opt.online_ms)
         json_object_set_new(o, "online",
-                            json_pack("{si si sf sf sf}", "budget_ms", t->opt.online_ms, "slices", t->pace.slices,
+                            json_pack("{si si sf sf sf sf}", "budget_ms", t->opt.online_ms, "slices", t->pace.slices,
                                       "busy_s", t->pace.busy_s, "longest_s", t->pace.longest_s, "paused_s",
-                                      t->pace.paused_s));
+                                      t->pace.paused_s, "most_owed_s", t->pace.most_owed_s));
     return o;
 }
 

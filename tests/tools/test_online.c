@@ -34,7 +34,7 @@
 #define must(what)                                                                                                     \
     do {                                                                                                               \
         if (!(what)) {                                                                                                 \
-            fprintf(stderr, "engine: line %d: must be: %s: %s\n", __LINE__, #what, rfg_last_error());                 \
+            fprintf(stderr, "engine: line %d: must be: %s: %s\n", __LINE__, #what, rfg_last_error());                  \
             exit(1);                                                                                                   \
         }                                                                                                              \
     } while (0)
@@ -91,6 +91,13 @@ static void run_for(struct engine *e, rfg_stream stream, double seconds)
     }
 }
 
+static void run_until_started(struct engine *e, const char *log)
+{
+    for (double until = rfg_now() + 40; access(log, F_OK) && rfg_now() < until;)
+        run_for(e, e->stream, 0.01);
+    must(access(log, F_OK) == 0);
+}
+
 /* Until a row was taken up; the graph of before it stays. */
 static void run_until_tuned(struct engine *e)
 {
@@ -141,11 +148,69 @@ static void run_captured(struct engine *e, const char *log)
     must(stats(e).tuned == 0);
     must(rfg_stream_end_capture(e->ctx, e->stream, &graph) == RFG_OK);
     must(rfg_graph_destroy(e->ctx, &graph) == RFG_OK);
-    run_for(e, e->stream, 0.5);
-    must(access(log, F_OK) == 0);
+    run_until_started(e, log);
 }
 
-/* engine DEVICE DB WHAT [SECONDS] */
+#define SPLIT "gemm_skinny{m_tile=1,rows=2,waves=1,unroll=4,split_k=2}"
+
+/* A row comes whose kernel needs a workspace: on a stream of the program's own that has none, captured by the program,
+ * the old one serves. */
+static void run_unready(struct engine *e, const char *db_file, const char *log)
+{
+    const struct rfg_device *d = rfg_context_info(e->ctx);
+    const struct rfg_hip *hip = rfg_context_hip(e->ctx);
+    struct rfg_row row = {
+        .cu_count = d->cu_count, .median_us = 1, .samples = 1, .error_bound = 1, .how = RFG_SOURCE_MEASURED
+    };
+    const struct rfg_variant *var;
+    struct rfg_reason why;
+    struct rfg_db *db;
+    int p[RFG_MAX_PARAMS];
+    hipStream_t s;
+    hipGraph_t graph;
+    must(rfg_problem_parse(&row.problem, P, &why));
+    must(rfg_config_parse(row.problem.op, SPLIT, &var, p, &why));
+    rfg_row_set_config(&row, var, p, false);
+    strcpy(row.arch, d->arch);
+    run_for(e, NULL, 0.2);
+    must(rfg_db_open(&db, db_file, RFG_DB_WRITE) == RFG_OK);
+    must(rfg_db_put(db, &row) == RFG_OK);
+    rfg_db_close(&db);
+    FILE *f = fopen(log, "a");
+    must(f && fputs("a line\n", f) > 0 && fclose(f) == 0);
+    for (double until = rfg_now() + 20; !stats(e).tuned && rfg_now() < until; nap(0.01))
+        call(e, NULL);
+    run_for(e, NULL, 0);
+    call(e, NULL);
+    check_result(e, NULL);
+    must(stats(e).tuned == 1);
+    must(hip->hipStreamCreateWithFlags(&s, hipStreamNonBlocking) == hipSuccess);
+    must(hip->hipStreamBeginCapture(s, hipStreamCaptureModeThreadLocal) == hipSuccess);
+    call(e, (rfg_stream)s);
+    must(hip->hipStreamEndCapture(s, &graph) == hipSuccess);
+    must(hip->hipGraphDestroy(graph) == hipSuccess);
+    must(hip->hipStreamDestroy(s) == hipSuccess);
+}
+
+/* In the child of a fork; the parent calls nothing. */
+static void run_forked(struct engine *e)
+{
+    char problem_text[RFG_PROBLEM_MAX];
+    int status;
+    must(rfg_describe_begin(e->ctx, problem_text, sizeof(problem_text)) == RFG_OK);
+    call(e, NULL);
+    rfg_describe_end(e->ctx);
+    must(rfg_prepare(e->ctx, problem_text) == RFG_OK);
+    pid_t pid = fork();
+    if (!pid) {
+        run_for(e, NULL, 0.4);
+        rfg_context_destroy(&e->ctx);
+        _exit(0);
+    }
+    must(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+/* engine DEVICE DB WHAT SECONDS [PACK]: SECONDS are those after what it waits for. */
 static int engine_main(char **argv)
 {
     struct engine e = { 0 };
@@ -158,6 +223,9 @@ static int engine_main(char **argv)
         p.tune = "off";
     snprintf(log, sizeof(log), "%s.tuning", db);
     rfg_online_override_pace(0.05);
+    pid_t own = fork(); /* a child of the engine's, whose end is its own business */
+    if (!own)
+        _exit(7);
     if (!strcmp(what, "ignores-children"))
         signal(SIGCHLD, SIG_IGN);
     must(rfg_context_create(&e.ctx, &p) == RFG_OK);
@@ -169,8 +237,16 @@ static int engine_main(char **argv)
         run_until_tuned(&e);
     else if (!strcmp(what, "captured"))
         run_captured(&e, log);
-    else
+    else if (!strcmp(what, "unready"))
+        run_unready(&e, db, log);
+    else if (!strcmp(what, "forked"))
+        run_forked(&e);
+    else if (!strcmp(what, "run") || !strcmp(what, "ignores-children"))
+        run_until_started(&e, log);
+    if (*argv[4])
         run_for(&e, e.stream, atof(argv[4]));
+    int status;
+    must((waitpid(own, &status, 0) == own && WEXITSTATUS(status) == 7) || !strcmp(what, "ignores-children"));
     siginfo_t info;
     bool child = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
     printf("calls %d, child %d\n", stats(&e).calls > 0, child);
@@ -199,6 +275,8 @@ static void setup_online(void)
     setenv("RFG_VARIANTS", "gemm_portable", 1);
     unsetenv("RFG_TUNE");
     unsetenv("RFG_PACK");
+    struct rfg_db *db = open_db(RFG_DB_WRITE);
+    rfg_db_close(&db);
 }
 
 /* An rfg-tune beside the engine, of these lines of shell. */
@@ -231,7 +309,8 @@ static pid_t start_engine(const char *device, const char *db, const char *what, 
     snprintf(err_path, sizeof(err_path), "%s/err", dir);
     pid_t pid = fork();
     if (pid == 0) {
-        int o = open(out_path, O_CREAT | O_TRUNC | O_WRONLY, 0600), r = open(err_path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+        int o = open(out_path, O_CREAT | O_TRUNC | O_WRONLY, 0600),
+            r = open(err_path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
         setenv("CK_FORK", "no", 1);
         if (dup2(o, 1) >= 0 && dup2(r, 2) >= 0)
             execl(engine_path, "rfg-test-engine", device, db, what, seconds, more, (char *)NULL);
@@ -326,7 +405,7 @@ START_TEST(tunes_while_the_engine_goes_on)
     check_integrity();
     /* The next context begins with the row: nothing is missed, nothing is started. */
     ck_assert_int_eq(unlink(log_path), 0);
-    assert_exit(engine(devices[_i], "run", "0.5"), 0);
+    assert_exit(engine(devices[_i], "idle", "0.5"), 0);
     ck_assert_int_eq(access(log_path, F_OK), -1);
 }
 END_TEST
@@ -428,11 +507,16 @@ START_TEST(stays_within_the_budget)
     assert_exit(run("--from-misses", "--online", "6000", "--candidates", "3", "--json", json_path), 0);
     json_t *j = json_load_file(json_path, 0, NULL);
     const json_t *o = json_object_get(json_object_get(j, "summary"), "online");
-    double busy = json_number_value(json_object_get(o, "busy_s")), paused = json_number_value(json_object_get(o, "paused_s"));
+    double busy = json_number_value(json_object_get(o, "busy_s")),
+           paused = json_number_value(json_object_get(o, "paused_s"));
     ck_assert_int_eq(json_integer_value(json_object_get(o, "budget_ms")), 6000);
-    ck_assert_int_ge(json_integer_value(json_object_get(o, "slices")), 6); /* the data, 3 candidates, race, verification */
+    ck_assert_int_ge(json_integer_value(json_object_get(o, "slices")),
+                     6); /* the data, 3 candidates, race, verification */
     ck_assert_double_ge(busy, 0.06);
     ck_assert_double_ge(paused, 9 * busy - 1e-6);
+    /* Between the slices, not all of it in the end. */
+    ck_assert_double_le(json_number_value(json_object_get(o, "most_owed_s")),
+                        9 * json_number_value(json_object_get(o, "longest_s")) + 1e-6);
     json_decref(j);
 }
 END_TEST
@@ -450,16 +534,40 @@ START_TEST(starts_nothing_under_capture)
 }
 END_TEST
 
+START_TEST(a_stream_that_is_not_ready_keeps_the_old_kernel)
+{
+    if (skip_device(1))
+        return;
+    setenv("RFG_VARIANTS", "gemm_portable,gemm_skinny", 1);
+    plant_marker("exec sleep 20");
+    assert_exit(engine(devices[1], "unready", ""), 0);
+}
+END_TEST
+
 START_TEST(starts_nothing_where_it_may_not)
 {
     skip_device(0);
     plant_marker("sleep 1");
     assert_exit(engine("cpu", "off", "0.4"), 0);
     assert_exit(engine("cpu", "no-misses", "0.4"), 0);
-    assert_exit(finish(start_engine("cpu", "/proc/none/t.db", "run", "0.4", NULL)), 0);
+    assert_exit(finish(start_engine("cpu", "/proc/none/t.db", "idle", "0.4", NULL)), 0);
     assert_in(out, "calls 1");
     assert_in(err, "misses are not recorded");
-    char *pack = rfg_asprintf("%s/p.rfgpack", dir), *cmd = rfg_asprintf("echo 'op,dtype,M,N,K' > %s && echo 'gemm,bf16,1,16,32' >> %s && %s/rfg-db pack --arch emu:gfx90a:4 --shapes %s -o %s", csv_path, csv_path, rfg_env("RFG_BINDIR"), csv_path, pack);
+    assert_not_in(err, "nothing is tuned");
+    char *newer = rfg_asprintf("%s/newer.db", dir);
+    sqlite3 *h;
+    ck_assert_int_eq(sqlite3_open(newer, &h), SQLITE_OK);
+    ck_assert_int_eq(sqlite3_exec(h, "PRAGMA application_id=1380337457; PRAGMA user_version=99", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(h);
+    assert_exit(finish(start_engine("cpu", newer, "idle", "0.4", NULL)), 0);
+    assert_in(err, "schema 99");
+    free(newer);
+    assert_exit(engine("cpu", "forked", ""), 0);
+    char *pack = rfg_asprintf("%s/p.rfgpack", dir);
+    char *cmd =
+        rfg_asprintf("%s/rfg-db pack --arch emu:gfx90a:4 --shapes %s -o %s", rfg_env("RFG_BINDIR"), csv_path, pack);
+    write_file(csv_path, "op,dtype,M,N,K\ngemm,bf16,1,16,32\n");
     if (!skip_device(1)) {
         ck_assert_int_eq(system(cmd), 0);
         assert_exit(finish(start_engine(devices[1], db_path, "pack", "0.4", pack)), 0);
@@ -479,7 +587,7 @@ START_TEST(does_not_start_a_program_of_others)
     skip_device(0);
     plant_marker("");
     ck_assert_int_eq(chmod(tune_path, 0757), 0);
-    assert_exit(engine("cpu", "run", "0.5"), 0);
+    assert_exit(engine("cpu", "idle", "0.5"), 0);
     assert_in(out, "calls 1");
     assert_in(err, "can be written by others");
     assert_in(err, "nothing is tuned online");
@@ -562,6 +670,8 @@ START_TEST(ends_with_the_engine)
     if (killed)
         kill(pid, SIGKILL);
     assert_exit(finish(pid), killed ? -SIGKILL : 0);
+    if (!killed)
+        assert_in(out, "child at the end 0");
     ck_assert(tuner_is_gone());
     check_integrity();
     char keys[8192];
@@ -592,6 +702,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, stays_within_the_budget);
     add_case(s, "capture", &tc);
     tcase_add_loop_test(tc, starts_nothing_under_capture, 0, 2);
+    tcase_add_test(tc, a_stream_that_is_not_ready_keeps_the_old_kernel);
     add_case(s, "starts", &tc);
     tcase_add_test(tc, starts_nothing_where_it_may_not);
     tcase_add_test(tc, does_not_start_a_program_of_others);
