@@ -600,10 +600,11 @@ START_TEST(two_engines_start_one_tuner)
 {
     skip_device(0);
     plant_marker("exec sleep 20"); /* nor again while it works */
-    pid_t a = start_engine("cpu", db_path, "run", "60", NULL), b = start_engine("cpu", db_path, "run", "60", NULL);
+    pid_t a = start_engine("cpu", db_path, "run", "60", NULL);
     for (int i = 0; i < 400 && !starts(); i++)
         nap(0.05);
-    nap(2);           /* the other has looked, too */
+    pid_t b = start_engine("cpu", db_path, "run", "60", NULL); /* now: their misses don't meet a lock of the other's */
+    nap(3);
     kill(a, SIGKILL); /* the tuner, a script, doesn't notice: it goes on */
     kill(b, SIGKILL);
     assert_exit(finish(b), -SIGKILL);
