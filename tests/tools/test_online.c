@@ -43,6 +43,7 @@ struct engine {
     rfg_context *ctx;
     rfg_stream stream;
     void *x, *w, *y;
+    uint64_t calls;
 };
 
 static void *put(struct engine *e, int n, uint16_t value)
@@ -61,6 +62,7 @@ static void call(struct engine *e, rfg_stream stream)
     rfg_tensor x = rfg_tensor_2d(e->x, RFG_BF16, M, K, K), w = rfg_tensor_2d(e->w, RFG_BF16, N, K, K),
                y = rfg_tensor_2d(e->y, RFG_BF16, M, N, N);
     must(rfg_op_gemm(e->ctx, &y, &x, &w, NULL, stream) == RFG_OK);
+    e->calls++;
 }
 
 /* y holds the product's values; then it doesn't any more. */
@@ -118,6 +120,7 @@ static void run_until_tuned(struct engine *e)
     must(stats(e).tuned == 1);
     must(stats(e).misses == misses); /* those before */
     must(stats(e).calls > misses);
+    must(stats(e).calls == e->calls); /* the old kernel's, too */
     must(stats(e).plans == 1);
     must(rfg_graph_replay(e->ctx, graph, e->stream) == RFG_OK);
     check_result(e, e->stream);
