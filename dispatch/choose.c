@@ -203,12 +203,15 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
 const struct rfg_row *rfg_context_row(const rfg_context *ctx, const struct rfg_problem *prob)
 {
     struct rfg_problem key = rfg_problem_key(prob);
-    return rfg_snapshot_exact(ctx->snap, &key, ctx->dev.cu_count);
+    const struct learned_row *l = atomic_load_explicit(&ctx->learned, memory_order_acquire);
+    while (l && !rfg_problem_equal(&l->row.problem, &key))
+        l = l->next;
+    return l ? &l->row : rfg_snapshot_exact(ctx->snap, &key, ctx->dev.cu_count);
 }
 
 static bool by_exact(const struct walk *w)
 {
-    const struct rfg_row *row = rfg_snapshot_exact(w->ctx->snap, &w->key, w->ctx->dev.cu_count);
+    const struct rfg_row *row = rfg_context_row(w->ctx, &w->key);
     char text[RFG_PROBLEM_STRLEN];
     if (!row)
         tell(w, "rung 1: no row for %s", rfg_problem_format(&w->key, text, sizeof(text)));

@@ -225,9 +225,11 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
 
     const char *variants = setting(p->variants, "RFG_VARIANTS");
     bool overlap = p->launch_overlap != 0, vendor = true;
+    int tune_ms;
     rfg_status st;
     if ((st = check_variants(p, variants)) || (!overlap && (st = read_switch("RFG_LAUNCH_OVERLAP", &overlap))) ||
         (st = read_switch("RFG_VENDOR", &vendor)) || (st = rfg_check_disabled()) ||
+        (st = rfg_online_read(p->tune, &tune_ms)) ||
         (st = open(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
         rfg_context_destroy(&ctx);
         return st;
@@ -257,6 +259,7 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     if (ctx->pool)
         rfg_fork_watch(ctx);
     rfg_vendor_begin(ctx);
+    rfg_online_begin(ctx, tune_ms, p->cache_dir);
     ctx->trace = rfg_trace_open(ctx);
     *out = ctx;
     return RFG_OK;
@@ -311,6 +314,14 @@ static void save_misses(rfg_context *ctx, enum rfg_db_mode mode)
     ctx->save_misses_at = rfg_now() + (ctx->misses_failed > 5 ? SAVE_SELDOM : SAVE_EVERY);
 }
 
+bool rfg_context_save_misses(rfg_context *ctx)
+{
+    if (ctx->misses_failed && rfg_now() < ctx->save_misses_at)
+        return false;
+    save_misses(ctx, RFG_DB_NOTE);
+    return !ctx->misses_failed;
+}
+
 void rfg_context_destroy(rfg_context **pctx)
 {
     if (!pctx || !*pctx)
@@ -327,6 +338,7 @@ void rfg_context_destroy(rfg_context **pctx)
     bool entered = whole && ctx->hip && rfg_device_enter(ctx, &previous) == RFG_OK;
     if (whole)
         save_misses(ctx, RFG_DB_LAST_NOTE);
+    rfg_online_end(ctx);
     rfg_trace_close(&ctx->trace);
     rfg_plan_free_all(ctx);
     rfg_stream_destroy_all(ctx);
@@ -453,6 +465,25 @@ static rfg_status make_plan(rfg_context *ctx, const struct rfg_problem *prob, st
     }
 }
 
+bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old)
+{
+    struct plan_table *t = atomic_load(&ctx->table);
+    struct rfg_plan *plan;
+    if (make_plan(ctx, &old->prob, &plan) != RFG_OK)
+        return false;
+    if (plan->choice.rung != RFG_RUNG_EXACT) {
+        rfg_plan_destroy(ctx, &plan);
+        return false;
+    }
+    plan->hash = old->hash;
+    plan->replaced = old;
+    size_t i = old->hash;
+    while (atomic_load_explicit(&t->slot[i & t->mask], memory_order_relaxed) != old)
+        i++;
+    atomic_store_explicit(&t->slot[i & t->mask], plan, memory_order_release);
+    return true;
+}
+
 /* The first call of a problem. */
 static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, uint64_t hash, rfg_stream stream,
                              bool in_stream, struct rfg_plan **out)
@@ -556,6 +587,8 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     struct rfg_traced *traced = ctx->trace && st == RFG_OK ? rfg_trace_begin(ctx->trace, plan, stream) : NULL;
     if (st == RFG_OK)
         st = record ? rfg_graph_add_launch(record, plan, kargs) : rfg_plan_launch(ctx, plan, kargs, stream);
+    if (st == RFG_ERROR_NOT_READY && plan && plan->replaced) /* captured on a stream that the old plan was ready for */
+        st = rfg_plan_launch(ctx, plan->replaced, kargs, stream);
     if (traced)
         rfg_trace_end(ctx->trace, traced, st == RFG_OK, record != NULL);
     if (st == RFG_OK) {
@@ -564,6 +597,8 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
             char text[RFG_PROBLEM_STRLEN];
             rfg_log(RFG_LOG_CALLS, "%s", rfg_problem_format(prob, text, sizeof(text)));
         }
+        if (ctx->online && plan->choice.rung != RFG_RUNG_EXACT)
+            rfg_online_tick(ctx, stream);
     }
     if (ctx->hip)
         rfg_device_leave(ctx, previous);
@@ -618,11 +653,14 @@ void rfg_context_stats(rfg_context *ctx, rfg_stats *stats)
     stats->cache_hits = cache.memory_hits + cache.disk_hits;
     struct plan_table *t = atomic_load(&ctx->table);
     for (size_t i = 0; t && i <= t->mask; i++) {
-        struct rfg_plan *plan = atomic_load(&t->slot[i]);
-        uint64_t calls = plan ? atomic_load_explicit(&plan->calls, memory_order_relaxed) : 0;
+        const struct rfg_plan *plan = atomic_load(&t->slot[i]);
         stats->plans += plan != NULL;
-        stats->calls += calls;
-        stats->misses += plan && plan->choice.rung != RFG_RUNG_EXACT ? calls : 0;
+        for (; plan; plan = plan->replaced) {
+            uint64_t calls = atomic_load_explicit(&plan->calls, memory_order_relaxed);
+            stats->calls += calls;
+            stats->misses += plan->choice.rung != RFG_RUNG_EXACT ? calls : 0;
+        }
     }
+    stats->tuned = ctx->tuned;
     pthread_mutex_unlock(&ctx->lock);
 }

@@ -108,6 +108,9 @@ typedef bool (*rfg_vendor_try_fn)(const rfg_context *ctx, const struct rfg_varia
 void rfg_vendor_override_try(rfg_vendor_try_fn fn);
 void rfg_vendor_alone(void);
 
+/* Contexts that are made from now on look after online tuning that often; 0: as ever (tests). */
+void rfg_online_override_pace(double seconds);
+
 /* "hiprtc 5.2..." for kernels, the C compiler for host variants, the library for vendors: tuned row columns. */
 void rfg_variant_provenance(rfg_context *ctx, const struct rfg_problem *prob, const struct rfg_variant *var,
                             char source_hash[65], char *compiler, size_t size);

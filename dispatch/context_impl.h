@@ -24,6 +24,9 @@ struct rfg_plan {
     void *vendor;
     _Atomic uint64_t calls;
     uint64_t calls_saved; /* of them, already in the misses table; under the context's lock */
+    bool asked_for;       /* a tuner was started for it; under the lock */
+    /* The one whose place it took, with a row that was tuned since: calls under way and graphs may use it. */
+    struct rfg_plan *replaced;
 };
 
 /* Open addressing, never more than half full. Readers take no lock: a table is only ever added to, and one that
@@ -32,6 +35,12 @@ struct plan_table {
     struct plan_table *older;
     size_t mask, used;
     _Atomic(struct rfg_plan *) slot[];
+};
+
+/* A row that was tuned since the context was made; none is ever taken out. */
+struct learned_row {
+    struct learned_row *next;
+    struct rfg_row row;
 };
 
 /* What a stream's launches share. An entry is free while its stream is RFG_NO_STREAM; whoever changes one makes it so
@@ -73,7 +82,9 @@ struct rfg_context {
     struct rfg_pack *pack; /* NULL: none; else nothing is compiled */
     struct rfg_snapshot *snap;
     struct rfg_cpu_pool *pool;
-    struct rfg_trace *trace; /* NULL: not asked for */
+    struct rfg_trace *trace;               /* NULL: not asked for */
+    struct rfg_online *online;             /* the same, or it can't be */
+    _Atomic(struct learned_row *) learned; /* the newest first: before the snapshot's */
 
     pthread_mutex_t lock; /* everything below but the atomics */
     _Atomic(struct plan_table *) table;
@@ -82,6 +93,7 @@ struct rfg_context {
     hipStream_t own_stream; /* NULL until it is asked for */
     double save_misses_at;  /* the next attempt */
     int misses_failed;      /* attempts in a row */
+    uint64_t tuned;         /* plans that took up such a row */
 
     pthread_mutex_t streams_lock; /* of made_streams and what is in it; no other lock is taken under it */
     struct made_stream *made_streams;
@@ -115,6 +127,24 @@ void rfg_device_leave(const rfg_context *ctx, int previous);
 void rfg_plan_free_all(rfg_context *ctx);
 /* context.c. Makes the plan that op calls of the problem use, if there is none. */
 rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob);
+/* The problem's plan is made again, and takes the old one's place if a row of the very problem serves it now. Under
+ * ctx->lock, the device is current. */
+bool rfg_plan_renew(rfg_context *ctx, struct rfg_plan *old);
+/* Writes down what was missed, unless that failed a moment ago. False: not all of it is in the database. Under
+ * ctx->lock. */
+bool rfg_context_save_misses(rfg_context *ctx);
+
+/* online.c. RFG_TUNE, or the parameter in its place, and the budget; 0: off. */
+rfg_status rfg_online_read(const char *param, int *budget_ms);
+/* cache_dir: the context's parameter. */
+void rfg_online_begin(rfg_context *ctx, int budget_ms, const char *cache_dir);
+/* In a call without an exact row that was launched on the stream: now and then looks after the tuner and its rows. The
+ * device is current, no lock is held. Never fails, never waits. */
+void rfg_online_tick(rfg_context *ctx, rfg_stream stream);
+/* In the child of a fork: the tuner is the parent's. */
+void rfg_online_forked(rfg_context *ctx);
+/* Ends the tuner, if one runs, within seconds. */
+void rfg_online_end(rfg_context *ctx);
 
 /* workspace.c. The stream's, allocated now if it has none; the device is current. */
 rfg_status rfg_workspace_of(rfg_context *ctx, rfg_stream stream, const struct stream_space **out);
@@ -159,6 +189,8 @@ rfg_status rfg_vendor_prepare(rfg_context *ctx, const struct rfg_problem *prob, 
 hipError_t rfg_capture_begin(const rfg_context *ctx, rfg_stream stream);
 hipError_t rfg_capture_end(const rfg_context *ctx, rfg_stream stream, hipGraph_t *graph);
 void rfg_capture_forget(void);
+/* Does one go on, or is one about to begin? Waits for nothing. */
+bool rfg_capture_goes_on(void);
 void rfg_capture_before_fork(void);
 void rfg_capture_after_fork(bool child);
 

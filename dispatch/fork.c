@@ -46,6 +46,7 @@ static void in_child(void)
         rfg_cpu_pool_forked(c->pool);
         c->save_misses = false; /* SQLite may be in any state; and the parent counts what was before */
         c->forks = atomic_load(&rfg_forks);
+        rfg_online_forked(c);
     }
     unlock(true);
 }

@@ -258,8 +258,10 @@ void rfg_plan_free_all(rfg_context *ctx)
 {
     struct plan_table *t = atomic_load(&ctx->table), *older;
     for (size_t i = 0; t && i <= t->mask; i++) {
-        struct rfg_plan *plan = atomic_load(&t->slot[i]);
-        rfg_plan_destroy(ctx, &plan);
+        for (struct rfg_plan *plan = atomic_load(&t->slot[i]), *next; plan; plan = next) {
+            next = plan->replaced;
+            rfg_plan_destroy(ctx, &plan);
+        }
     }
     for (; t; t = older) {
         older = t->older;

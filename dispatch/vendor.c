@@ -59,6 +59,15 @@ void rfg_capture_forget(void)
     pthread_mutex_unlock(&capture_lock);
 }
 
+bool rfg_capture_goes_on(void)
+{
+    if (pthread_mutex_trylock(&capture_lock))
+        return true;
+    bool any = captures > 0;
+    pthread_mutex_unlock(&capture_lock);
+    return any;
+}
+
 void rfg_capture_before_fork(void)
 {
     pthread_mutex_lock(&capture_lock);

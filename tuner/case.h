@@ -36,6 +36,7 @@ struct rfg_case {
     int rank;
     struct rfg_case_params params;
     int n_tensors, n_sets;
+    double upload_s;
     struct place place[RFG_MAX_TENSORS];
     size_t set_bytes;
     char *host;  /* one set as it is before a run: inputs, poisoned outputs, guards */

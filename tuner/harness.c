@@ -32,6 +32,11 @@ int rfg_case_sets(const struct rfg_case *c)
     return c->n_sets;
 }
 
+double rfg_case_upload_s(const struct rfg_case *c)
+{
+    return c->upload_s;
+}
+
 const rfg_tensor *rfg_case_tensors(const struct rfg_case *c, int set)
 {
     return c->tensors[set];
@@ -405,7 +410,9 @@ rfg_status rfg_case_create_ranks(rfg_context *const *ctx, int n, const struct rf
     for (int r = 0; r < n && st == RFG_OK; r++)
         if ((st = make_current(out[r])) == RFG_OK) {
             mark_untouched(out[r]);
+            double start = rfg_now();
             st = make_sets(out[r]);
+            out[r]->upload_s = rfg_now() - start;
         }
     for (int r = 0; r < n && st != RFG_OK; r++)
         rfg_case_destroy(&out[r]);

@@ -37,6 +37,8 @@ rfg_status rfg_case_create_ranks(rfg_context *const *ctx, int n, const struct rf
                                  const struct rfg_case_params *params, struct rfg_case **out /* n */);
 void rfg_case_destroy(struct rfg_case **c);
 int rfg_case_sets(const struct rfg_case *c);
+/* How long its data took to be brought to the device, in seconds. */
+double rfg_case_upload_s(const struct rfg_case *c);
 rfg_context *rfg_case_context(const struct rfg_case *c);
 const struct rfg_problem *rfg_case_problem(const struct rfg_case *c);
 /* The one that its calls are dispatched as, by which rfg_plan_find() finds their plan (struct rfg_op_case, as_called).

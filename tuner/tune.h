@@ -12,6 +12,7 @@
 #include "base/tempdir.h"
 #include "harness.h"
 #include "stamp.h"
+#include "tune_pace.h"
 
 /* Exit codes; --help says what they mean. */
 enum {
@@ -48,7 +49,9 @@ struct tune_options {
     int jobs;  /* compiler processes; 0: the online cores */
     int max_m; /* problems with more rows are left out; 0: none are */
     bool force, dry_run, predict, from_misses, keep_going, verbose, calibrate;
-    bool overlap; /* every problem as overlap=1 */
+    bool overlap;  /* every problem as overlap=1 */
+    int online_ms; /* of each minute that the device may be used for; 0: as much as there is */
+    long engine;   /* the process that started us, with whose end we end; 0: none */
     struct tune_shard shard;
 };
 
@@ -136,6 +139,7 @@ struct tune {
     FILE *results; /* of the shapes that are done, for --json and --report */
     bool out_of_time, gave_up;
     int device_errors; /* shapes in a row that the device refused */
+    struct tune_pace pace;
 };
 
 /* The signal that asked us to stop; 0: none. */
@@ -154,6 +158,8 @@ void tune_look_up_shape(struct tune *t, struct tune_shape *s);
 /* Once all are looked up: compiles what rows of another text were measured with; the same code is current. False: no
  * memory. */
 bool tune_look_up_code(struct tune *t);
+/* Is what the row says of this library and this call? False, too, where only compiling its kernel could tell. */
+bool tune_row_is_current(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row);
 /* Lists the candidates of a shape that waits, in the order of the analytical model: pruned, without those that failed
  * before. */
 void tune_plan_shape(struct tune *t, struct tune_shape *s);
@@ -218,6 +224,25 @@ int tune_measure_main(int argc, char **argv);
 void tune_sweep(struct tune *t, struct tune_shape *shapes, int n);
 /* Is the time budget spent, or were we asked to stop? Sets out_of_time. */
 bool tune_is_over(struct tune *t);
+
+/* ---- tune_main.c ------------------------------------------------------------------------------------------------ */
+
+/* Plans, compiles for and tunes those of the shapes from..to - 1 that wait. False: no memory, or no threads. */
+bool tune_batches(struct tune *t, int from, int to);
+/* Adds what was missed on the device and isn't in the list. -1: go on; else the exit code. */
+int tune_read_misses(struct tune *t);
+
+/* ---- tune_online.c: beside an engine ------------------------------------------------------------------------------
+ */
+
+/* Before anything is tuned: low priority, one tuner a database, the engine is watched. False with a message. */
+bool tune_online_begin(struct tune *t, const char *db);
+/* Tunes misses until there are no new ones. */
+bool tune_online_run(struct tune *t);
+/* Stays away from the device as long as the budget asks for. False: we were asked to stop. */
+bool tune_rest(struct tune *t);
+/* rfg_now() without the time that it rested: what shapes and candidates are given. */
+double tune_now(const struct tune *t);
 
 /* ---- tune_fleet.c: more than one GPU -------------------------------------------------------------------------------
  */

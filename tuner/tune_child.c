@@ -247,6 +247,23 @@ static int64_t check_rows(const struct rfg_problem *prob)
     return outputs <= 1e6 && flops <= 4e9 ? 0 : flops <= 4e11 ? 64 : 8;
 }
 
+/* The same of a command that uses the device: after what earlier ones owe the engine, and counted. */
+static enum tune_answer exchange_in_turn(struct tune_child *c, json_t *cmd, double timeout_s, json_t **reply,
+                                         struct rfg_reason *why)
+{
+    struct tune *t = c->t;
+    if (!tune_rest(t)) {
+        json_decref(cmd);
+        *reply = NULL;
+        return ANSWER_STOPPED;
+    }
+    double start = rfg_now();
+    enum tune_answer a = exchange(c, cmd, timeout_s, reply, why);
+    const json_t *busy = json_object_get(*reply, "busy");
+    tune_pace_worked(&t->pace, json_is_number(busy) ? json_number_value(busy) : rfg_now() - start);
+    return a;
+}
+
 /* A process that has begun the shape. */
 static enum tune_answer make_ready(struct tune_child *c, const struct tune_shape *s, json_t **reply,
                                    struct rfg_reason *why)
@@ -266,7 +283,7 @@ static enum tune_answer make_ready(struct tune_child *c, const struct tune_shape
     c->begun = NULL;
     json_t *begin = json_pack("{ss ss sI sI sI}", "cmd", "begin", "problem", s->text, "seed", (json_int_t)t->opt.seed,
                               "rotate", (json_int_t)rotate_bytes(&t->dev), "rows", (json_int_t)check_rows(&s->problem));
-    enum tune_answer a = exchange(c, begin, BEGIN_TIMEOUT, reply, why);
+    enum tune_answer a = exchange_in_turn(c, begin, BEGIN_TIMEOUT, reply, why);
     if (a != ANSWER_OK)
         return a;
     json_decref(*reply);
@@ -289,7 +306,7 @@ enum tune_answer tune_child_ask(struct tune_child *c, const struct tune_shape *s
     *reply = NULL;
     enum tune_answer a = tune_child_ready(c, s, why);
     if (a == ANSWER_OK)
-        return exchange(c, cmd, timeout_s, reply, why);
+        return exchange_in_turn(c, cmd, timeout_s, reply, why);
     json_decref(cmd);
     /* An error of the kind "begin". */
     *reply = a == ANSWER_STOPPED ? NULL : json_pack("{ss}", "kind", "begin");

@@ -51,6 +51,11 @@ static const char help[] =
     "  --shard I/N          every N-th shape, from the I-th on (0 to N - 1): one of N runs, whose databases rfg-db "
     "merge\n"
     "                       puts together; auto: I and N as Slurm's array, mpirun or srun say\n"
+    "  --online MS          beside a program that computes on the same device: use at most MS milliseconds of each "
+    "minute,\n"
+    "                       in short slices, and write provisional rows; needs --from-misses, and goes on until no "
+    "new\n"
+    "                       ones are recorded. RFG_TUNE=online starts it so\n"
     "results:\n"
     "  --json FILE          \"-\": stdout (the table goes to stderr)\n"
     "  --report FILE.html   a page with a chart of every candidate, which needs nothing else\n"
@@ -127,7 +132,9 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         PREDICT,
         MAX_M,
         SHARD,
-        WORKER_OF
+        WORKER_OF,
+        ONLINE,
+        ENGINE
     };
     static const struct option options[] = {
         { "shapes", required_argument, NULL, SHAPES },
@@ -152,6 +159,8 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "max-m", required_argument, NULL, MAX_M },
         { "shard", required_argument, NULL, SHARD },
         { "worker-of", required_argument, NULL, WORKER_OF }, /* tune_fleet()'s */
+        { "online", required_argument, NULL, ONLINE },
+        { "engine", required_argument, NULL, ENGINE }, /* dispatch/online.c's */
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' },
@@ -231,6 +240,18 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         case WORKER_OF:
             tune_worker_of(atol(optarg));
             break;
+        case ONLINE:
+            ok = parse_integer("online", optarg, 60000, &i);
+            if (ok && !i) {
+                fprintf(stderr, "rfg-tune: --online '%s': must be at least 1\n", optarg);
+                ok = false;
+            }
+            o->online_ms = (int)i;
+            o->jobs = o->jobs ? o->jobs : 1;
+            break;
+        case ENGINE:
+            o->engine = atol(optarg);
+            break;
         case 'v':
             o->verbose = true;
             break;
@@ -257,6 +278,14 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
     }
     if (ok && o->shard.n && o->from_misses) {
         fprintf(stderr, "rfg-tune: --shard: can't be combined with --from-misses: each run would see another list\n");
+        ok = false;
+    }
+    if (ok && (o->online_ms || o->engine) &&
+        (!o->online_ms || !o->from_misses || o->n_shapes || o->n_problems || o->calibrate || o->predict || o->dry_run ||
+         o->force || tune_is_fleet(o->device))) {
+        fprintf(stderr,
+                "rfg-tune: --online: must come with --from-misses, on one device, and with neither other problems "
+                "nor --calibrate, --dry-run, --force, --predict\n");
         ok = false;
     }
     if (ok && tune_is_fleet(o->device) && (o->json || o->report || o->dry_run || o->predict)) {
@@ -413,7 +442,7 @@ static bool take_miss(void *ctx, const struct rfg_problem *prob, const char *arc
 }
 
 /* In the order of the database: most-called first. */
-static int read_misses(struct tune *t)
+int tune_read_misses(struct tune *t)
 {
     struct misses m = { .t = t };
     if (!t->db) /* a dry run without a database: none was recorded */
@@ -422,7 +451,7 @@ static int read_misses(struct tune *t)
         fprintf(stderr, "rfg-tune: %s\n", m.no_memory ? "no memory for the misses" : rfg_last_error());
         return TUNE_EXIT_FAILED;
     }
-    if (!m.n)
+    if (!m.n && !t->n_shapes)
         fprintf(stderr, "rfg-tune: no misses recorded for %s with %d %s in %s\n", t->dev.arch, t->dev.cu_count,
                 t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", rfg_db_path(t->db));
     return -1;
@@ -487,6 +516,8 @@ static bool open_database(struct tune *t)
     bool ok = path && *path;
     if (!ok)
         fprintf(stderr, "rfg-tune: no database: give --db, or set $RFG_DB or $HOME\n");
+    else if (t->opt.online_ms && !tune_online_begin(t, path))
+        ok = false;
     else if (!t->opt.dry_run || access(path, F_OK) == 0) {
         ok = rfg_db_open(&t->db, path, t->opt.dry_run ? RFG_DB_READ : RFG_DB_WRITE) == RFG_OK;
         if (!ok)
@@ -654,12 +685,20 @@ static int run_without_measuring(struct tune *t)
     return exit_code(t);
 }
 
+bool tune_batches(struct tune *t, int from, int to)
+{
+    bool ok = true;
+    for (int i = from; i < to && ok && !tune_is_over(t) && !t->gave_up; i += BATCH)
+        ok = tune_batch(t, &t->shapes[i], to - i < BATCH ? to - i : BATCH);
+    return ok;
+}
+
 static int run(struct tune *t)
 {
     int waiting = 0;
     for (int i = 0; i < t->n_shapes && !tune_is_over(t); i++)
         tune_look_up_shape(t, &t->shapes[i]);
-    if (!tune_look_up_code(t)) {
+    if (!t->opt.online_ms && !tune_look_up_code(t)) {
         fprintf(stderr, "rfg-tune: no memory to compare code objects\n");
         return TUNE_EXIT_FAILED;
     }
@@ -671,9 +710,7 @@ static int run(struct tune *t)
     fprintf(stderr, "rfg-tune: %s: %s, %d %s; %d of %d shapes to tune; seed %llu; %s\n", t->dev.name, t->dev.arch,
             t->dev.cu_count, t->dev.platform == RFG_PLATFORM_CPU ? "threads" : "CUs", waiting, t->n_shapes,
             (unsigned long long)t->opt.seed, rfg_db_path(t->db));
-    bool ok = true;
-    for (int i = 0; i < t->n_shapes && ok && !tune_is_over(t) && !t->gave_up; i += BATCH)
-        ok = tune_batch(t, &t->shapes[i], t->n_shapes - i < BATCH ? t->n_shapes - i : BATCH);
+    bool ok = t->opt.online_ms ? tune_online_run(t) : tune_batches(t, 0, t->n_shapes);
     if (!ok)
         tune_say("no memory, or no threads for the compilers");
     tune_child_destroy(&t->child);
@@ -716,7 +753,7 @@ int main(int argc, char **argv)
     if (code < 0 && !t.opt.calibrate)
         recall_calibration(&t);
     if (code < 0 && t.opt.from_misses)
-        code = read_misses(&t);
+        code = tune_read_misses(&t);
     if (code < 0)
         tune_shard_keep(&t);
     if (code < 0 && t.opt.calibrate && !t.n_shapes)

@@ -8,8 +8,9 @@
  *   {"cmd":"race","configs":[C...],"plain":[B...],"rounds":N,"max_s":T}  times checked candidates in turns
  *   {"cmd":"verify","config":C}                               checks it again; says the hash of its code object
  * try and verify, too, take "plain":true: launch without overlap though the problem says overlap=1.
- * Answers: {"ok":true, ...} or {"ok":false,"kind":K,"error":E} with K wrong, refused, memory, compile, device, error.
- * After "device" the process ends: the runtime's state can't be trusted any more. */
+ * Answers say how long the device was used for, at most ("busy"): {"ok":true, ...} or {"ok":false,"kind":K,"error":E}
+ * with K wrong, refused, memory, compile, device, error. After "device" the process ends: the runtime's state can't be
+ * trusted any more. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -39,12 +40,15 @@ struct measure {
     struct rfg_problem prob;
     struct rfg_case *c;
     struct ready *plans;
+    double since; /* when the device began to be used for the command */
 };
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 static void answer(const struct measure *m, json_t *reply)
 {
+    if (reply)
+        json_object_set_new(reply, "busy", json_real(rfg_now() - m->since));
     char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
     char *line = text ? rfg_asprintf("%s\n", text) : NULL;
     if (!line)
@@ -281,6 +285,8 @@ static void do_begin(struct measure *m, const json_t *cmd)
         return;
     }
     rfg_status st = rfg_case_create(m->ctx, &m->prob, &p, &m->c);
+    if (st == RFG_OK && rfg_context_hip(m->ctx)) /* the data and the oracle's answer are the host's work */
+        m->since = rfg_now() - rfg_case_upload_s(m->c);
     if (st != RFG_OK)
         refuse_status(m, st);
     else
@@ -407,6 +413,7 @@ int tune_measure_main(int argc, char **argv)
         json_t *cmd = json_loads(line, 0, &error);
         const char *name = cmd ? text_of(cmd, "cmd") : NULL;
         size_t i = 0, n = sizeof(commands) / sizeof(commands[0]);
+        m.since = rfg_now();
         while (i < n && (!name || strcmp(commands[i].name, name)))
             i++;
         if (i == n)

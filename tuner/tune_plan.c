@@ -195,6 +195,11 @@ static enum rfg_stamp_state row_state(const struct tune *t, const struct tune_sh
     return missing && c.state <= RFG_STAMP_CHANGED ? RFG_STAMP_UNKNOWN : c.state;
 }
 
+bool tune_row_is_current(const struct tune *t, const struct tune_shape *s, const struct rfg_row *row)
+{
+    return row_state(t, s, row) == RFG_STAMP_CURRENT;
+}
+
 static bool get_row(struct tune *t, const struct tune_shape *s, struct rfg_row *row)
 {
     return t->db && rfg_db_get(t->db, &s->problem, t->dev.arch, t->dev.cu_count, tune_product(t), row) == 1;

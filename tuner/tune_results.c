@@ -188,6 +188,11 @@ static json_t *summary_json(const struct tune *t, const struct tune_summary *m)
     set_number(o, "geomean_vs_vendor", tune_mean_of(&m->vs_vendor));
     set_number(o, "geomean_of_floor", tune_mean_of(&m->floor));
     set_number(o, "seconds", rfg_now() - t->started);
+    if (t->opt.online_ms)
+        json_object_set_new(o, "online",
+                            json_pack("{si si sf sf sf sf}", "budget_ms", t->opt.online_ms, "slices", t->pace.slices,
+                                      "busy_s", t->pace.busy_s, "longest_s", t->pace.longest_s, "paused_s",
+                                      t->pace.paused_s, "most_owed_s", t->pace.most_owed_s));
     return o;
 }
 

@@ -17,7 +17,8 @@
 #define MAX_FINALISTS     4   /* beside the default, the vendor's best and the winner without overlap */
 #define SLOW_FACTOR       3   /* a candidate whose first run alone takes so many times the best isn't timed */
 #define MAX_DEVICE_ERRORS 3
-#define MAX_RACES         3 /* while the winner's spread is above its median */
+#define ONLINE_S          0.4 /* a shape's time with --online: its longest slice, a race, is a quarter */
+#define MAX_RACES         3   /* while the winner's spread is above its median */
 
 struct search {
     struct tune *t;
@@ -202,7 +203,7 @@ static bool try_candidate(struct search *q, struct tune_candidate *c, bool plain
     enum tune_answer ready = tune_child_ready(q->t->child, q->s, &why); /* which is not the candidate's time */
     if (ready == ANSWER_STOPPED)
         return false;
-    double start = rfg_now();
+    double start = tune_now(q->t);
     rfg_config_format(c->var, c->p, config, sizeof(config));
     json_t *cmd = json_pack("{ss ss sb si sf sf}", "cmd", "try", "config", config, "plain", plain, "rounds", rounds,
                             "max_s", max_s, "limit_us", q->best_us < HUGE_VAL ? SLOW_FACTOR * q->best_us : 0.0);
@@ -217,7 +218,7 @@ static bool try_candidate(struct search *q, struct tune_candidate *c, bool plain
             q->best_us = best_us(c);
     }
     json_decref(reply);
-    q->spent_s += rfg_now() - start;
+    q->spent_s += tune_now(q->t) - start;
     tune_progress_update(q->t, q->s, q->s->tried, q->best_us, "");
     return on;
 }
@@ -327,7 +328,7 @@ static int finalists(const struct tune_shape *s, struct tune_candidate **order, 
  */
 static bool race(struct search *q, struct tune_candidate **final, int n)
 {
-    double start = rfg_now(), max_s = q->limit_s - q->spent_s, most = 0.25 * q->limit_s;
+    double start = tune_now(q->t), max_s = q->limit_s - q->spent_s, most = 0.25 * q->limit_s;
     max_s = max_s < 0.1 * q->limit_s ? 0.1 * q->limit_s : max_s > most ? most : max_s;
     json_t *reply, *configs = json_array(), *plain = json_array();
     struct rfg_reason why = { "" };
@@ -360,7 +361,7 @@ static bool race(struct search *q, struct tune_candidate **final, int n)
             for (int k = 0; k <= has_both(q, final[i]) && on; k++)
                 on = try_candidate(q, final[i], k, rounds, max_s / entries);
     json_decref(reply);
-    q->spent_s += rfg_now() - start;
+    q->spent_s += tune_now(q->t) - start;
     return on && !tune_stop;
 }
 
@@ -422,6 +423,8 @@ static void doubt_winner(struct search *q, const struct tune_candidate *c)
     else if (is_noisy(c))
         snprintf(s->doubt, sizeof(s->doubt), "the spread of %.2f us is above the median of %.2f us", t->p95 - t->p5,
                  t->us);
+    else if (q->t->opt.online_ms)
+        snprintf(s->doubt, sizeof(s->doubt), "it was measured beside an engine's work");
 }
 
 /* ---- the row --------------------------------------------------------------------------------------------------------
@@ -487,7 +490,10 @@ static void tune_shape(struct tune *t, struct tune_shape *s)
     struct search q = { .t = t, .s = s, .best_us = HUGE_VAL };
     struct tune_candidate **order = calloc((size_t)s->n, sizeof(*order)), *final[MAX_FINALISTS + 3], *winner = NULL;
     int n = 0;
-    q.limit_s = t->opt.per_shape > 0 ? t->opt.per_shape : is_cpu(t) || t->dev.platform == RFG_PLATFORM_EMU ? 8 : 1.5;
+    q.limit_s = t->opt.per_shape > 0                               ? t->opt.per_shape
+                : t->opt.online_ms                                 ? ONLINE_S
+                : is_cpu(t) || t->dev.platform == RFG_PLATFORM_EMU ? 8
+                                                                   : 1.5;
     if (!order)
         break_shape(&q, "no memory");
     if (order && first_round(&q) && second_round(&q, order))

@@ -179,15 +179,23 @@ typedef struct rfg_context_params {
      * does, its call is COMPILE, with the problem in the message. Host variants and vendors' libraries need no code.
      */
     const char *pack;
+    /* "online" ($RFG_TUNE if NULL; "" or "off": no): problems without a tuned row are tuned while the program goes on.
+     * A call that missed starts, in the background, the rfg-tune that lies beside the library or in its prefix, one for
+     * a user_db, which takes at most $RFG_TUNE_BUDGET_MS (500) of each minute of the device's time, verifies as ever
+     * and writes its rows, provisional ones, to user_db; a later call of the problem, outside of captures, takes them
+     * up: it loads the new kernel as a first call does. Graphs stay as they were captured. What goes wrong with it is a
+     * line of the log, never an error of a call. Not with a pack, no_misses or without a user_db. The tuner ends with
+     * the context or the process. docs/engine.md has more. */
+    const char *tune;
 } rfg_context_params;
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
  * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
  * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP or
  * $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't; $RFG_KERNEL_DIR without kernel
- * sources), DEVICE (no such device; the platform's library is missing), DATABASE (a pack that is damaged, of another
- * build of rfg, not ours or root's alone, or without code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params
- * may be NULL. */
+ * sources; tune, $RFG_TUNE or $RFG_TUNE_BUDGET_MS other than what they may be), DEVICE (no such device; the platform's
+ * library is missing), DATABASE (a pack that is damaged, of another build of rfg, not ours or root's alone, or without
+ * code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg_context_params *params);
 
 /* Waits for nothing: work that the caller queued must have finished. Writes the recorded misses, frees everything
@@ -280,6 +288,7 @@ typedef struct rfg_stats {
     uint64_t plans;      /* distinct problems seen */
     uint64_t compiles;   /* compiler runs */
     uint64_t cache_hits; /* code objects found in the cache on disk or in memory */
+    uint64_t tuned;      /* problems that took up a row which was tuned since the context was made (tune="online") */
 } rfg_stats;
 /* Zeroes if ctx is NULL; nothing at all if stats is. (Both say so in rfg_last_error().) */
 RFG_API void rfg_context_stats(rfg_context *ctx, rfg_stats *stats);

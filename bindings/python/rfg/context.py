@@ -14,6 +14,7 @@ class Stats(NamedTuple):
     plans: int  #: distinct problems seen
     compiles: int  #: compiler runs
     cache_hits: int  #: code objects found in the cache on disk or in memory
+    tuned: int  #: problems that took up a row which was tuned online
 
 
 class Context(_rfg.Context):

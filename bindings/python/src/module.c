@@ -163,11 +163,12 @@ static struct device device_of(const char *name)
 static int context_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct context *c = (struct context *)self;
-    static char *names[] = { "device",    "user_db",  "system_db",      "cache_dir", "threads",
-                             "no_misses", "variants", "launch_overlap", "pack",      NULL };
+    static char *names[] = { "device",   "user_db",        "system_db", "cache_dir", "threads", "no_misses",
+                             "variants", "launch_overlap", "pack",      "tune",      NULL };
     rfg_context_params p = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzzipzpz:Context", names, &p.device, &p.user_db, &p.system_db,
-                                     &p.cache_dir, &p.threads, &p.no_misses, &p.variants, &p.launch_overlap, &p.pack) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzzipzpzz:Context", names, &p.device, &p.user_db, &p.system_db,
+                                     &p.cache_dir, &p.threads, &p.no_misses, &p.variants, &p.launch_overlap, &p.pack,
+                                     &p.tune) ||
         !rfgpy_need_library())
         return -1;
     if (c->ctx) {
@@ -317,7 +318,7 @@ static PyObject *context_stats(PyObject *self, PyObject *none)
     rfg_stats s;
     api.rfg_context_stats(c->ctx, &s);
     rfgpy_context_leave(c);
-    return Py_BuildValue("(KKKKK)", s.calls, s.misses, s.plans, s.compiles, s.cache_hits);
+    return Py_BuildValue("(KKKKKK)", s.calls, s.misses, s.plans, s.compiles, s.cache_hits, s.tuned);
 }
 
 static PyObject *context_device(PyObject *self, void *unused)
