@@ -102,8 +102,6 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * Rows of the cache past a sequence's length may hold anything, NaN included; entries of the table past its last block
  * must be numbers of blocks, no matter which.
  * page: a power of two. cu_seqlens of params are not looked at; causal matters with Sq > 1.
- * With launch_overlap no operator of rfg that was called before on the stream may be what writes block_table or kv_lens
- * (copies and kernels of others may): they are read while such calls still run, to ask for keys early.
  * Legal in a captured graph whose lengths and tables change between replays: the host reads neither. One launch: work
  * is divided among workgroups by the lengths that the device finds, and partial results are combined in an order that
  * depends on the lengths alone, so results are bitwise reproducible.

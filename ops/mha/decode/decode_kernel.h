@@ -17,9 +17,8 @@
  *
  * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
  * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
- * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES, AHEAD (steps that are asked for
- * while the launch before is still under way; 0 without overlap). Needs 16-byte aligned rows. LDS and workspace:
- * decode_layout.h. */
+ * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
+ * workspace: decode_layout.h. */
 /* This wave's partials of the item's steps first, first + by, ... below end. */
 RFG_DEVICE void attend(const struct mha_args *a, struct work_item *it, float *lds, struct sums *acc, int first, int by,
                        int end)
@@ -118,35 +117,6 @@ RFG_DEVICE int length_of(const struct mha_args *a, int b) /* b is the same in al
 
 #if CLUSTER
 
-#if AHEAD
-/* Asks for what a wave reads first, AHEAD steps of keys and values, to the L2: before what makes the queries and the
- * newest keys has ended. Lengths and the table are there already (rfg/mha.h); what is written until then is written to
- * the L2, too. */
-RFG_DEVICE void fetch_ahead(const struct mha_args *a, int item, int first, int by)
-{
-    int inner = a->hkv * ROW_TILES, b = item / inner, head = (item - b * inner) / ROW_TILES, len = length_of(a, b);
-    first += first_step(a, len);
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
-        int token = (first + i * by) * MHA_DECODE_STEP + rfg_lane() / 2;
-        if (token >= len)
-            continue;
-        long long block = PAGED ? load_block(a->block_table + b * a->table_stride + (token >> a->page_shift)) : b;
-        long long t = PAGED ? token & ((1 << a->page_shift) - 1) : token;
-        const char *k = (const char *)a->k.data + row_bytes(block * a->k.block + t * a->k.token + head * a->k.head);
-        const char *v = (const char *)a->v.data + row_bytes(block * a->v.block + t * a->v.token + head * a->v.head);
-#pragma unroll
-        for (int at = 0; at < (D > DV ? D : DV) * KV_BYTES; at += 256) { /* two lanes a token, a line each */
-            int mine = at + rfg_lane() % 2 * 128;
-            if (mine < D * KV_BYTES)
-                prefetch(k + mine);
-            if (mine < DV * KV_BYTES)
-                prefetch(v + mine);
-        }
-    }
-}
-#endif
-
 DECODE_KERNEL mha_decode(struct mha_args a)
 {
     float *lds = (float *)rfg_lds;
@@ -159,9 +129,6 @@ DECODE_KERNEL mha_decode(struct mha_args a)
     if (rfg_thread() == 0)
         rfg_arrival_init(arrival, 1);
     rfg_cluster_arrive_first();
-#endif
-#if AHEAD
-    fetch_ahead(&a, item, (part * CLUSTER + rank) * WAVES + rfg_wave(), parts * CLUSTER * WAVES);
 #endif
     rfg_await_previous();
     int b = 0;

@@ -52,10 +52,6 @@ RFG_DEVICE int load_block(const int *entry)
 {
     return rfg_load4_global(entry);
 }
-RFG_DEVICE void prefetch(const char *p)
-{
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
-}
 #include "mha/decode/decode_pieces.h"
 #include "mha/decode/decode_item.h"
 

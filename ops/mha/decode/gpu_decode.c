@@ -254,7 +254,6 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", v[MHA_ALIBI] != 0);
-    rfg_kernel_macro(k, "AHEAD", rfg_problem_overlaps(prob) ? 2 : 0);
     rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 
