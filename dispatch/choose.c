@@ -29,8 +29,10 @@ static bool has_code(const rfg_context *ctx, const struct rfg_problem *prob, con
  */
 #define NEAR   2
 #define FASTER 1.5
-/* A predicted row of another CU count is what the model said of that device, and knows nothing else: it is left when
- * the model, asked for this device, expects its own pick to be AGREES times as fast. */
+/* A row whose M is more than FAR times another tells little, and a predicted row of another CU count is what the model
+ * said of that device, and knows nothing else: they are left when the model, asked for this problem and device, expects
+ * its own pick to be AGREES times as fast. */
+#define FAR    8
 #define AGREES 1.1
 
 struct walk {
@@ -123,9 +125,10 @@ static bool too_far(const struct walk *w, const struct rfg_row *row, const struc
     bool foretold = c->rung == RFG_RUNG_OTHER_CUS && row->how == RFG_SOURCE_PREDICTED;
     if ((m <= NEAR * its && its <= NEAR * m && !foretold) || !c->variant->predict)
         return false;
+    bool far = m > FAR * its || its > FAR * m;
     const struct rfg_choice *pick = model_pick(w);
     double us = c->variant->predict(&w->ctx->dev, w->prob, c->params);
-    return pick && us > (foretold ? AGREES : FASTER) * pick->predicted_us &&
+    return pick && us > (foretold || far ? AGREES : FASTER) * pick->predicted_us &&
            !rfg_refuse(why, "the model expects %.2f us of it, and %.2f us of its own pick", us, pick->predicted_us);
 }
 

@@ -186,6 +186,13 @@ START_TEST(rung_2_nearest_m)
     ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=1024 N=48 K=64").rung, RFG_RUNG_NEAREST);
     ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=1025 N=48 K=64").rung, RFG_RUNG_MODEL);
     rfg_context_destroy(&far);
+    /* Of this pick and the portable variant the model expects times that are 1.2 apart: enough more than eight times
+     * away. */
+    put_row(user_db, "gemm f32,f32->f32 M=64 N=40 K=64", 0, 64);
+    far = open_ctx(NULL);
+    ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=8 N=40 K=64").rung, RFG_RUNG_NEAREST);
+    ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=7 N=40 K=64").rung, RFG_RUNG_MODEL);
+    rfg_context_destroy(&far);
     ck_assert_int_eq(run(ctx, 9, 32, 64), RFG_RUNG_NEAREST);
     rfg_context_destroy(&ctx);
 }
