@@ -484,8 +484,8 @@ static void run_right(rfg_context *ctx, const char *text, const int *p, enum rfg
     char name[RFG_CONFIG_STRLEN];
     rfg_config_format(&gemm_skinny_mma_asm, p, name, sizeof(name));
     ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s: %s", text, rfg_last_error());
-    ck_assert_msg(rfg_plan_create(ctx, &prob, &gemm_skinny_mma_asm, p, &plan) == RFG_OK, "%s: %s: %s", text, name,
-                  rfg_last_error());
+    ck_assert_msg(rfg_plan_create(ctx, rfg_case_problem(c), &gemm_skinny_mma_asm, p, &plan) == RFG_OK, "%s: %s: %s",
+                  text, name, rfg_last_error());
     ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
     ck_assert_msg(rfg_case_run(c, 0, plan, NULL) == RFG_OK && rfg_case_check(c, 0, &check) == RFG_OK, "%s: %s: %s",
                   text, name, rfg_last_error());
@@ -570,7 +570,9 @@ START_TEST(same_bits_in_any_schedule)
         void *bytes;
         size_t size;
         ck_assert_int_eq(rfg_case_create(ctx, &prob, &params, &c), RFG_OK);
-        ck_assert_int_eq(rfg_plan_create(ctx, &prob, &gemm_skinny_mma_asm, (const int[]){ 8, 8, 8, 2 }, &plan), RFG_OK);
+        ck_assert_int_eq(
+            rfg_plan_create(ctx, rfg_case_problem(c), &gemm_skinny_mma_asm, (const int[]){ 8, 8, 8, 2 }, &plan),
+            RFG_OK);
         ck_assert_msg(rfg_case_run(c, 0, plan, NULL) == RFG_OK, "%s", rfg_last_error());
         ck_assert_int_eq(rfg_case_outputs(c, 0, &bytes, &size), RFG_OK);
         ck_assert_msg(!first || !memcmp(first, bytes, size), "schedule %d gives other bits", seed);
