@@ -80,12 +80,15 @@ RFG_DEVICE void each_of(struct split_lds *s, const struct row *w, int begin, int
     }
 }
 #else
-/* `loads` (a constant) of a thread's chunks from `at` on; in place of those behind the end, the last one. */
+/* `loads` (a constant, at most UNROLL) of a thread's chunks from `at` on; in place of those behind the end, the last
+ * one. (LLVM 15 keeps an array in registers only if loops over it have a number for a bound.) */
 RFG_DEVICE void hold(rfg_u32x4 *held, const struct row *w, int at, int end, int loads)
 {
 #pragma unroll
-    for (int u = 0; u < loads; u++) {
+    for (int u = 0; u < UNROLL; u++) {
         int c = at + rfg_thread() + u * THREADS;
+        if (u >= loads)
+            continue;
         held[u] = rfg_load_chunk(w->logits + (long long)(c < end ? c : end - 1) * 16, 0, VEC, IN_DTYPE, WIDTH, false);
     }
 }
@@ -112,9 +115,9 @@ RFG_DEVICE void each_of(struct split_lds *s, const struct row *w, int begin, int
         rfg_u32x4 v[UNROLL];
         hold(v, w, at, end, loads);
 #pragma unroll
-        for (int u = 0; u < loads; u++) {
+        for (int u = 0; u < UNROLL; u++) {
             int c = at + rfg_thread() + u * THREADS;
-            if (c >= end)
+            if (u >= loads || c >= end)
                 continue;
             float l[VEC];
             rfg_unpack(l, v[u], IN_DTYPE);

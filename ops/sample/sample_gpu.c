@@ -139,6 +139,9 @@ static bool split_valid(const struct rfg_device *dev, const struct rfg_problem *
     if (width_of(prob) < 16 && p[P_UNROLL] > 4)
         return rfg_refuse(why, "unroll=%d: more registers than there are, for loads of %d bytes", p[P_UNROLL],
                           width_of(prob));
+    int most = !strcmp(dev->target, "gfx90a") ? 4 : !strcmp(dev->target, "gfx908") ? 8 : 16; /* hipRTC 5.2 */
+    if (p[P_UNROLL] > most)
+        return rfg_refuse(why, "unroll=%d: must be at most %d, or scalar registers spill", p[P_UNROLL], most);
     return p[P_THREADS] * p[P_UNROLL] <= 4096 ||
            rfg_refuse(why, "threads=%d, unroll=%d: more registers than there are", p[P_THREADS], p[P_UNROLL]);
 }
