@@ -139,9 +139,6 @@ static bool split_valid(const struct rfg_device *dev, const struct rfg_problem *
     if (width_of(prob) < 16 && p[P_UNROLL] > 4)
         return rfg_refuse(why, "unroll=%d: more registers than there are, for loads of %d bytes", p[P_UNROLL],
                           width_of(prob));
-    int most = !strcmp(dev->target, "gfx90a") ? 4 : !strcmp(dev->target, "gfx908") ? 8 : 16; /* hipRTC 5.2 */
-    if (p[P_UNROLL] > most)
-        return rfg_refuse(why, "unroll=%d: must be at most %d, or scalar registers spill", p[P_UNROLL], most);
     return p[P_THREADS] * p[P_UNROLL] <= 4096 ||
            rfg_refuse(why, "threads=%d, unroll=%d: more registers than there are", p[P_THREADS], p[P_UNROLL]);
 }
@@ -152,6 +149,9 @@ static bool split_worth(const struct rfg_device *dev, const struct rfg_problem *
     int64_t chunks = prob->v[SAMPLE_V] / rfg_format_elements(prob->dtype[0], 16);
     if (chunks < (int64_t)p[P_THREADS] * p[P_SPLIT])
         return rfg_refuse(why, "split=%d: the row is short", p[P_SPLIT]);
+    int most = !strcmp(dev->target, "gfx90a") ? 4 : !strcmp(dev->target, "gfx908") ? 8 : 16; /* hipRTC 5.2 */
+    if (p[P_UNROLL] > most)
+        return rfg_refuse(why, "unroll=%d: must be at most %d, or scalar registers spill", p[P_UNROLL], most);
     if (p[P_UNROLL] > 4 && (has_extras(prob) || chunks <= (int64_t)p[P_THREADS] * p[P_SPLIT] * (p[P_UNROLL] / 2)))
         return rfg_refuse(why, "unroll=%d: half as many hold a part", p[P_UNROLL]);
     return p[P_SPLIT] == 4 || prob->v[SAMPLE_B] * (p[P_SPLIT] / 2) * p[P_THREADS] < 4096 * (int64_t)dev->cu_count ||
