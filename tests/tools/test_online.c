@@ -253,6 +253,10 @@ static int engine_main(char **argv)
     siginfo_t info;
     bool child = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
     printf("calls %d, child %d\n", stats(&e).calls > 0, child);
+    void *memory[] = { e.x, e.w, e.y };
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        must(rfg_device_free(e.ctx, memory[i]) == RFG_OK);
+    must(rfg_stream_destroy(e.ctx, &e.stream) == RFG_OK);
     rfg_context_destroy(&e.ctx);
     child = waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD;
     printf("child at the end %d\n", child);
@@ -695,10 +699,10 @@ static void add_case(Suite *s, const char *name, TCase **tc)
 
 int main(int argc, char **argv)
 {
-    Suite *s = suite_create("online");
-    TCase *tc;
     if (argc > 4 && !strcmp(argv[0], "rfg-test-engine"))
         return engine_main(argv);
+    Suite *s = suite_create("online");
+    TCase *tc;
     add_case(s, "rows", &tc);
     tcase_add_loop_test(tc, tunes_while_the_engine_goes_on, 0, 2);
     tcase_add_test(tc, a_miss_that_has_a_row_is_done);
