@@ -340,25 +340,34 @@ static void save(const char *option, const char *path, const json_t *root)
         die("--%s %s: can't be written: %m", option, path);
 }
 
-static json_t *read_baseline(const char *path)
+/* It must be of the same model, device and steps; said before anything is measured. */
+static json_t *read_baseline(const struct state *s, const char *path)
 {
+    static const char *const same[] = { "model", "device", "batch", "prompt" };
     json_error_t e;
     json_t *root = json_load_file(path, 0, &e);
     if (!root || !json_is_array(json_object_get(root, "rungs")))
         die("--baseline %s: must be a file that --save-baseline wrote%s%s", path, root ? "" : ": ", root ? "" : e.text);
+    json_t *now = json_pack("{s:s, s:s, s:I, s:I}", "model", s->m->c.name, "device", rfg_context_device(s->ctx),
+                            "batch", (json_int_t)s->p->batch, "prompt", (json_int_t)s->p->prompt);
+    const char *other = NULL;
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+        if (!json_equal(json_object_get(now, same[i]), json_object_get(root, same[i])))
+            other = same[i];
+    json_decref(now);
+    if (other) {
+        json_decref(root);
+        die("--baseline %s: is of another %s", path, other);
+    }
     return root;
 }
 
 /* 1 if a rung is slower than the baseline's of that name by over 10 %. */
-static int compare(const json_t *now, const json_t *was, const char *path)
+static int compare(const json_t *now, const json_t *was)
 {
-    static const char *const same[] = { "model", "device", "batch", "prompt" };
     int slower = 0;
     size_t i, j;
     json_t *a, *b;
-    for (i = 0; i < sizeof(same) / sizeof(same[0]); i++)
-        if (!json_equal(json_object_get(now, same[i]), json_object_get(was, same[i])))
-            die("--baseline %s: is of another %s", path, same[i]);
     json_array_foreach(json_object_get(now, "rungs"), i, a)
     {
         json_array_foreach(json_object_get(was, "rungs"), j, b)
@@ -382,7 +391,7 @@ int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *
     if (needed > m->context)
         die("--ladder: %lld keys and %lld steps need --context %lld: it is %lld", (long long)p->prompt,
             (long long)(needed - p->prompt), (long long)needed, (long long)m->context);
-    json_t *was = p->baseline ? read_baseline(p->baseline) : NULL;
+    json_t *was = p->baseline ? read_baseline(&s, p->baseline) : NULL;
     size_t row = (size_t)m->c.vocab, batch = (size_t)p->batch;
     s.tokens = allocate((CHECKED + 1) * batch, sizeof(*s.tokens));
     s.logits = allocate(CHECKED * batch * row, sizeof(*s.logits));
@@ -397,7 +406,7 @@ int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *
         json_t *now = report(&s);
         save("json", p->json, now);
         save("save-baseline", p->save_baseline, now);
-        code = was ? compare(now, was, p->baseline) : 0;
+        code = was ? compare(now, was) : 0;
         json_decref(now);
     }
     json_decref(was);
