@@ -540,12 +540,12 @@ static bool asked_for(const char *arch)
 {
     const char *list = getenv("RFG_TEST_ARCH");
     size_t n = strlen(arch);
-    for (const char *p = list; p && strncmp(p, arch, n + 1) && !(!strncmp(p, arch, n) && p[n] == ',');)
-        if ((p = strchr(p, ',')))
-            p++;
-        else
-            return false;
-    return true;
+    for (const char *p = list; p; p = strchr(p, ',')) {
+        p += *p == ',';
+        if (!strncmp(p, arch, n) && (!p[n] || p[n] == ','))
+            return true;
+    }
+    return !list;
 }
 
 START_TEST(compiles)
