@@ -11,8 +11,11 @@ before it, replayed in turn on cold buffers (peers/race.py). Each one's results 
 
   rfg         through ctypes; rfg+ov: with launch_overlap and the database's rows of overlap=1
   compile     torch.compile, max-autotune-no-cudagraphs; eager: torch.argmax as it is
-  flashinfer  its cake_fused_qk_rope_append, of a folder with an unpacked flashinfer-python wheel (it builds kernels by
-              nvcc, and needs tvm_ffi). 64 heads of q beside 8 of k, or 8 beside 1, are all that it has
+  flashinfer  of a folder with an unpacked flashinfer-python wheel (it builds kernels by nvcc, and needs tvm_ffi).
+              rope_append: cake_fused_qk_rope_append, with 64 heads of q beside 8 of k, or 8 beside 1: it has no others.
+              sample: top_k_top_p_sampling_from_logits, top_k_first ("joint" takes top-p of the whole vocabulary).
+              Its parameters are scalars, which are its fast path; rfg's are a row's own
+  cake        sample: FlashInfer's softmax and cake_sampling, scalars too
 
 A sampler is right if each token is one of those that top-k and top-p leave."""
 
@@ -31,6 +34,7 @@ import race  # noqa: E402
 from race import attempt, say  # noqa: E402
 
 BF16, F32, D, PAGE, EPS, TOP_K, TOP_P = torch.bfloat16, torch.float32, 128, 16, 1e-6, 50, 0.9
+DTYPES = {"bf16": BF16, "f32": F32}
 
 
 def rope_append(qkv, hq, hkv, table, positions, slots, wq, wk, kc, vc):
@@ -75,7 +79,11 @@ class Problem:
     def allocate(self, bench):
         self.n_sets = bench.sets(self.bytes // 2) if bench else 2
         self.n_calls = bench.calls(self.n_sets, self.bytes) if bench else 2
-        self.fill(range(self.n_sets), lambda *s: torch.randn(*s, device=race.DEV, dtype=BF16))
+        self.fill(range(self.n_sets), lambda *s, dtype=BF16: torch.randn(*s, device=race.DEV, dtype=dtype))
+
+    def peers(self):
+        """FlashInfer's contestants: {name: what makes its call}."""
+        return {"flashinfer": self.flashinfer}
 
 
 class RopeAppend(Problem):
@@ -147,35 +155,50 @@ class RopeAppend(Problem):
 class Rows(Problem):
     """argmax, sample: of logits [B,V]."""
 
-    def __init__(self, op, b, v):
-        self.op, self.b, self.v = op, b, v
+    def __init__(self, op, dtype, b, v):
+        self.op, self.dtype, self.b, self.v = op, DTYPES[dtype], b, v
         self.form = {"argmax": argmax, "sample": sample}[op]
-        text = "argmax bf16->i64 M=%d V=%d"
+        text = "argmax %s->i64 M=%d V=%d"
         if op == "sample":
-            text = "sample bf16->i64 B=%d V=%d temperature=1 top_k=1 top_p=1"
-        super().__init__(text % (b, v), 2 * b * v)
+            text = "sample %s->i64 B=%d V=%d temperature=1 top_k=1 top_p=1"
+        super().__init__(text % (dtype, b, v), self.dtype.itemsize * b * v)
 
     def fill(self, sets, random):
-        self.logits = [3 * random(self.b, self.v) for _ in sets]
+        self.logits = [3 * random(self.b, self.v, dtype=self.dtype) for _ in sets]
         u = torch.rand(self.b, 1, device=race.DEV)
         self.args = [[x] if self.op == "argmax" else [x, u] for x in self.logits]
         self.y = torch.full((len(sets), self.b), -1, device=race.DEV, dtype=torch.int64)
+        self.seeds = torch.arange(self.b, device=race.DEV), torch.full_like(self.y[0], 7)
 
     def rfg(self, ctx):
         def per_row(value, dtype):
             return torch.full((self.b,), value, device=race.DEV, dtype=dtype)
 
         self.params = per_row(1, F32), per_row(TOP_K, torch.int32), per_row(TOP_P, F32)
-        self.seeds = torch.arange(self.b, device=race.DEV), per_row(7, torch.int64)
         calls = [
             ctx.argmax(y, x) if self.op == "argmax" else ctx.sample(y, x, *self.seeds, *self.params)
             for y, x in zip(self.y, self.logits)
         ]
         return lambda i: (calls[i](), self.y[i])[1]
 
+    def peers(self):
+        return {"flashinfer": self.flashinfer, "cake": self.cake} if self.op == "sample" else {}
+
+    def flashinfer(self):
+        from flashinfer.sampling import top_k_top_p_sampling_from_logits as draw
+
+        seed, offset = self.seeds  # tensors: a captured call draws with what they hold at its replay
+        return lambda i: draw(self.logits[i], TOP_K, TOP_P, seed=seed, offset=offset)
+
+    def cake(self):
+        from flashinfer.cake_sampling import top_k_top_p_sampling_from_probs as draw
+        from flashinfer.sampling import softmax
+
+        return lambda i: draw(softmax(self.logits[i]), TOP_K, TOP_P, philox_seed=7, philox_offset=0)
+
     def check(self, call):
         self.y.fill_(-1)
-        got, x = call(0), self.logits[0]
+        got, x = call(0).long(), self.logits[0]
         picked = x.gather(-1, got.clamp(0, self.v - 1)[:, None])
         if self.op == "argmax":
             right = (picked == x.max(-1, keepdim=True).values).squeeze(-1)  # of equal ones any
@@ -192,8 +215,8 @@ def contestants(p, args, contexts, forms):
         out["eager"] = lambda i: argmax(*p.args[i])
     if forms:
         out["compile"] = lambda i: forms[p.form](*p.args[i])
-    if args.flashinfer and isinstance(p, RopeAppend):
-        out["flashinfer"] = attempt("flashinfer", p.flashinfer)
+    if args.flashinfer:
+        out |= {name: attempt(name, make) for name, make in p.peers().items()}
     return {name: call for name, call in out.items() if call}
 
 
@@ -208,7 +231,7 @@ def run(args, bench, records):
     forms = {} if args.no_compile else {f: compiled(f) for f in (rope_append, argmax, sample)}
     head = race.measure_machine(bench) if bench else {}
     todo = [RopeAppend(t, hq, hkv) for hq, hkv in args.heads for t in args.tokens]
-    todo += [Rows(op, b, args.vocabulary) for op in ("argmax", "sample") for b in args.rows]
+    todo += [Rows(op, t, b, args.vocabulary) for op in ("argmax", "sample") for t in args.dtype for b in args.rows]
     for p in todo:
         p.allocate(bench)
         calls = contestants(p, args, contexts, forms)
@@ -220,7 +243,7 @@ def run(args, bench, records):
         times = bench.times(p, calls, lambda name: p.check(calls[name]))
         chosen = [race.chosen(c, p.text) for c in contexts.values()]
         r = dict(race.figures(times), problem=p.text, bytes=p.bytes, rfg=chosen)
-        peer = min((t for n, t in r["us"].items() if n in ("compile", "eager", "flashinfer")), default=math.nan)
+        peer = min((t for n, t in r["us"].items() if not n.startswith("rfg")), default=math.nan)
         ours = min((t for n, t in r["us"].items() if n.startswith("rfg")), default=math.nan)
         us = "  ".join("%s %.2f" % x for x in r["us"].items())
         share = p.bytes / ours / 10 / head["copy_gbps"]
@@ -236,6 +259,7 @@ def run(args, bench, records):
 def main():
     numbers = lambda text: [int(t) for t in text.split(",")]  # noqa: E731
     heads = lambda text: [tuple(int(n) for n in t.split("x")) for t in text.split(",")]  # noqa: E731
+    names = lambda text: text.split(",")  # noqa: E731
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--lib", default="build/librfg.so")
     p.add_argument("--device", default="nvidia:0", help="rfg's name of PyTorch's device 0; cpu: check only")
@@ -245,6 +269,7 @@ def main():
     p.add_argument("--tokens", type=numbers, default=[1, 8, 32, 64, 8192], help="of rope_append")
     p.add_argument("--heads", type=heads, default=[(32, 8), (64, 8)], help="of rope_append (32x8,64x8)")
     p.add_argument("--rows", type=numbers, default=[1, 8, 32, 64], help="of argmax and sample")
+    p.add_argument("--dtype", type=names, default=list(DTYPES), help="of argmax's and sample's logits (bf16,f32)")
     p.add_argument("--vocabulary", type=int, default=128256)
     p.add_argument("--rounds", type=int, default=25)
     p.add_argument("--json", metavar="FILE", help="everything measured")
