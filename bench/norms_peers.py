@@ -40,7 +40,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 import triton  # noqa: E402
 
-import kernels as k  # noqa: E402
+import peer_kernels as k  # noqa: E402
 import race  # noqa: E402
 from race import attempt, say  # noqa: E402
 

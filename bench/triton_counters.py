@@ -43,7 +43,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
-import kernels as tk
+import peer_kernels as tk
 from emu_counters import Wrong, check, emulate, ours, row_of, to_bits, to_float
 
 NORMS = ["add_rmsnorm bf16->bf16 M=16 N=4096", "add_rmsnorm bf16->bf16 M=64 N=8192",

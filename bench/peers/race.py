@@ -10,7 +10,7 @@ import time
 import torch
 import triton
 
-import kernels as k
+import peer_kernels as k
 
 DEV = "cuda"
 T0 = time.monotonic()
