@@ -33,6 +33,7 @@ enum { CHECKED = 8 /* steps */, WARM = 2, PREFILLS = 10 };
 struct result {
     double ms, worst; /* a token; the largest rms difference of a row's logits, by their rms */
     double p50, p95, p99;
+    double host_us; /* of the host's time a launch, where the device waits for it */
     int64_t launches;
 };
 
@@ -186,7 +187,7 @@ static bool check_rung(struct state *s, struct engine *e, int rung)
 static void time_rung(struct state *s, struct engine *e, struct result *to)
 {
     int64_t keys = s->p->prompt + CHECKED, n = s->p->steps;
-    double *times = allocate((size_t)n, sizeof(*times));
+    double *times = allocate((size_t)n, sizeof(*times)), *queued = allocate((size_t)n, sizeof(*queued));
     for (int64_t i = 0; i < WARM; i++)
         step(e, s, keys++);
     engine_tokens(e);
@@ -198,12 +199,15 @@ static void time_rung(struct state *s, struct engine *e, struct result *to)
     for (int64_t i = 0; i < n; i++) { /* as a reader sees them: each token comes to the host */
         double t = seconds();
         step(e, s, keys++);
+        queued[i] = 1e6 * (seconds() - t);
         engine_tokens(e);
         times[i] = 1e3 * (seconds() - t);
     }
+    to->host_us = percentile(queued, (size_t)n, 0.5) / (double)to->launches;
     to->p50 = percentile(times, (size_t)n, 0.5);
     to->p95 = percentile(times, (size_t)n, 0.95);
     to->p99 = percentile(times, (size_t)n, 0.99);
+    free(queued);
     free(times);
 }
 
@@ -300,16 +304,17 @@ static json_t *report(const struct state *s)
     double weights, keys, last = r[LADDER_RUNGS - 1].ms, all = 0;
     json_t *list = json_array(), *shares = json_object();
     step_bytes(s, &weights, &keys);
-    printf("%-26s %10s %9s %8s %8s %9s %9s %9s  %s\n", "rung", "ms/token", "launches", "gain", "in all", "TPOT p50",
-           "p95", "p99", "differs");
+    printf("%-26s %10s %9s %8s %8s %9s %9s %9s %8s  %s\n", "rung", "ms/token", "launches", "gain", "in all", "TPOT p50",
+           "p95", "p99", "host us", "differs");
     int from = (int)s->p->from - 1;
     for (int i = from; i < LADDER_RUNGS; i++) {
-        printf("%-26s %10.3f %9lld %7.2fx %7.2fx %9.3f %9.3f %9.3f  %.2g\n", rungs[i].name, r[i].ms,
+        printf("%-26s %10.3f %9lld %7.2fx %7.2fx %9.3f %9.3f %9.3f %8.2f  %.2g\n", rungs[i].name, r[i].ms,
                (long long)r[i].launches, i > from ? r[i - 1].ms / r[i].ms : 1, r[from].ms / r[i].ms, r[i].p50, r[i].p95,
-               r[i].p99, r[i].worst);
-        json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:f, s:f, s:f, s:f}", "name", rungs[i].name, "ms",
+               r[i].p99, r[i].host_us, r[i].worst);
+        json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "name", rungs[i].name, "ms",
                                               r[i].ms, "launches", (json_int_t)r[i].launches, "p50", r[i].p50, "p95",
-                                              r[i].p95, "p99", r[i].p99, "differs", r[i].worst));
+                                              r[i].p95, "p99", r[i].p99, "host_us", r[i].host_us, "differs",
+                                              r[i].worst));
     }
     for (int i = 0; i < OP_KINDS; i++)
         all += s->share_ms[i];
