@@ -57,6 +57,7 @@ def parse(argv):
     p.add_argument("--steps", type=int, default=64, help="(default %(default)s)")
     p.add_argument("--ttft", type=int, default=2048, help="tokens of the prompt whose TTFT is compared; 0: none (default %(default)s)")
     p.add_argument("--greedy", type=int, default=0, metavar="N", help="greedy tokens that must be the same")
+    p.add_argument("--attention", choices=("sdpa", "products", "both"), default="both", help="PyTorch's; both: the faster (default)")
     p.add_argument("--peers", default=",".join(PEERS), help="(default %(default)s)")
     p.add_argument("--seed", type=int, default=1, help="of random weights (default %(default)s)")
     p.add_argument("--json", metavar="FILE", help="everything measured")
@@ -109,6 +110,13 @@ def sync():
         torch.cuda.synchronize()
 
 
+def place(model, positions):
+    """The next step's positions, in transformers' cache too, which counts them itself."""
+    model.positions.copy_(positions)
+    for layer in getattr(model, "static_layers", ()):
+        layer.cumulative_length.copy_(positions[0])
+
+
 def captured(model, step):
     """step() as a graph; the state that warming it up changed is put back."""
     was = model.tokens.clone(), model.positions.clone()
@@ -117,13 +125,13 @@ def captured(model, step):
     with torch.cuda.stream(side):
         for _ in range(3):
             step()
-            model.positions.copy_(was[1])
+            place(model, was[1])
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         logits = step()
     model.tokens.copy_(was[0])
-    model.positions.copy_(was[1])
+    place(model, was[1])
 
     def replay():
         graph.replay()
@@ -132,9 +140,9 @@ def captured(model, step):
     return replay
 
 
-def ways(model, name):
+def ways(model, args, name):
     """The steps that stand for a peer: callables that make one step and return its logits."""
-    for grouped in (False, True):
+    for grouped in {"sdpa": (False,), "products": (True,), "both": (False, True)}[args.attention]:
         model.grouped = grouped
         if name == "eager":
             yield model.forward, grouped
@@ -165,7 +173,7 @@ def compare(model, step, rfg, what):
         got = step()[0].float().cpu()
         worst = max(worst, float((got - logits[i]).pow(2).mean().sqrt() / logits[i].pow(2).mean().sqrt()))
         model.tokens.fill_(tokens[i])
-    model.positions.copy_(at)
+    place(model, at)
     allowed = 4 * 2**-9 * math.sqrt(8 * len(model.layers))
     if not worst <= allowed:
         say("# WRONG: %s: logits differ from rfg's by %.3g of their size (%.3g is allowed)" % (what, worst, allowed))
@@ -177,7 +185,7 @@ def timed(model, step, args):
     first = model.positions.clone()
     for _ in range(3):
         step()
-    model.positions.copy_(first)
+    place(model, first)
     sync()
     start = time.perf_counter()
     for _ in range(args.steps):
@@ -190,7 +198,7 @@ def timed(model, step, args):
         step()
         model.tokens.tolist()
         times.append(1e3 * (time.perf_counter() - start))
-    model.positions.copy_(first)
+    place(model, first)
     return ms, statistics.median(times)
 
 
@@ -221,6 +229,7 @@ def transformers_step(model, args):
     m.eval()
     batch = model.tokens.shape[0]
     cache = transformers.StaticCache(config=m.config, max_cache_len=args.context)
+    model.static_layers = cache.layers
     for row_tokens in [torch.stack([torch.tensor([torch_decoder.prompt_token(r, i, model.embedding.shape[0])
                                                   for i in range(int(model.positions[0]))]) for r in range(batch)])]:
         if row_tokens.shape[1]:
@@ -253,7 +262,7 @@ def attempt(what, fn):
 def run_peer(model, args, name, rfg, batch):
     """(ms, TPOT p50, difference, right) of the faster way; None: left out."""
     best = None
-    steps = [(transformers_step(model, args), None)] if name == "transformers" else ways(model, name)
+    steps = [(transformers_step(model, args), None)] if name == "transformers" else ways(model, args, name)
     for step, grouped in steps:
         what = "%s, B=%d%s" % (name, batch, "" if grouped is None else ", attention by " + ("products" if grouped else "SDPA"))
         differs, right = compare(model, step, rfg, what) if batch == 1 else (0.0, True)
@@ -272,8 +281,6 @@ def ttft(model, args):
     tokens = torch.tensor([torch_decoder.prompt_token(0, i, vocab) for i in range(args.ttft)])
     best = {}
     for name in ("eager", "compiled"):
-        if name not in args.peers:
-            continue
         torch._dynamo.reset()
         call = torch.compile(model.prefill, fullgraph=True) if name == "compiled" else model.prefill
 
