@@ -2,6 +2,7 @@
 """Contexts: a device, its tuned databases and its code cache (rfg/core.h)."""
 
 from typing import Any, Callable, NamedTuple, Optional, Union
+from weakref import WeakSet
 
 from . import _rfg
 
@@ -23,6 +24,10 @@ class Context(_rfg.Context):
 
     device: "cpu", "amd:0", "nvidia:0", "emu:gfx942:304"; None: $RFG_DEVICE, else the first GPU, else "cpu"."""
 
+    def __init__(self, device: Optional[str] = None, **settings: Any) -> None:
+        super().__init__(device, **settings)
+        contexts.add(self)
+
     def stats(self) -> Stats:
         """rfg_context_stats()."""
         return Stats(*super().stats())
@@ -39,6 +44,8 @@ class Context(_rfg.Context):
         except _rfg.Error:
             return "<rfg.Context, closed>"
 
+
+contexts: "WeakSet[Context]" = WeakSet()  # those that there are
 
 def context(device: Union[str, Context] = "cpu") -> Context:
     """The context that operators use for tensors on a device, if they aren't given one: "cpu", "nvidia:0", "amd:1"."""

@@ -92,4 +92,40 @@ except rfg.Error as e:
 with rfg.Context("amd:0", variants="rmsnorm_portable") as ctx:
     rfg.rmsnorm(x, weight, out=y, ctx=ctx)
     assert np.abs(y.read() - want).max() < 1e-4 and ctx.stats().calls == 1
+
+# PyTorch's captures begin on a stream that has its workspace, in all contexts of the GPU.
+import rfg._captures  # noqa: E402
+
+
+class Graph:
+    def capture_begin(self, mode):
+        must(hip.hipStreamBeginCapture(ctypes.c_void_p(current.cuda_stream), mode))
+        return "begun"
+
+
+def captured(begin):
+    """Are operators that take a workspace legal in a capture?"""
+    global current
+    current, graph = Stream(), ctypes.c_void_p()
+    assert begin(Graph(), 0) == "begun"
+    try:
+        ctx.prepare_stream(current.cuda_stream)
+        return True
+    except rfg.Error as e:
+        assert "has no workspace yet and is being captured" in str(e), e
+        return False
+    finally:
+        must(hip.hipStreamEndCapture(ctypes.c_void_p(current.cuda_stream), ctypes.byref(graph)))
+
+
+torch.cuda.CUDAGraph, torch.cuda.current_device = Graph, lambda: 0
+before = Graph.capture_begin
+rfg._captures.install(torch)
+after = Graph.capture_begin
+rfg._captures.install(torch)
+assert Graph.capture_begin is after  # once
+closed = rfg.Context("amd:0")
+closed.close()
+with rfg.Context("amd:0") as ctx:
+    assert not captured(before) and captured(after)
 print("right on amd:0")

@@ -10,7 +10,7 @@ All return new tensors. rfg's own functions (rfg.gemm(x, w, out=y)) cost less in
 
 import torch as _torch
 
-from .. import _switch
+from .. import _captures, _switch
 from . import autograd, custom
 from .comparing import Comparison, compare
 from .modules import Report, disable, enable
@@ -40,3 +40,4 @@ argmax = _torch.ops.rfg.argmax
 sample = _torch.ops.rfg.sample
 
 _switch.install()
+_captures.install(_torch)
