@@ -206,8 +206,12 @@ static hipError_t do_hipMalloc(void **ptr, size_t size)
     if (forbidden("hipMalloc"))
         return hipErrorStreamCaptureUnsupported;
     struct object *o = add(ALLOCATION);
-    o->mem = aligned_alloc(256, (size + 511) & ~(size_t)255);
-    if (!o->mem)
+#ifndef __SANITIZE_ADDRESS__ /* meson's MALLOC_PERTURB_ would fill all of it */
+    o->mapped = size > 2 * EDGE;
+#endif
+    o->mem = o->mapped ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                       : aligned_alloc(256, (size + 511) & ~(size_t)255);
+    if (!o->mem || o->mem == MAP_FAILED)
         abort();
     /* Nobody may take it for zeroes; the middle of something large is left out, it takes too long. */
     memset(o->mem, 0xdb, size < EDGE ? size : EDGE);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "dispatch/hip/hip_platform.h"
 #include "ops/gemm/gemm.h"
@@ -39,6 +40,7 @@ struct object {
     int device; /* that was current when it was made */
     void *mem;  /* ALLOCATION; MODULE: the code object */
     size_t size;
+    bool mapped;                           /* mem is */
     bool blocking, capturing, invalidated; /* STREAM */
     hipStreamCaptureMode mode;
     pthread_t captor;  /* the thread that began the capture */
@@ -132,7 +134,10 @@ static hipError_t destroy(void *handle, enum kind kind)
         next = f->next;
         free(f);
     }
-    free(o->mem);
+    if (o->mapped)
+        munmap(o->mem, o->size);
+    else
+        free(o->mem);
     free(o->work);
     free(o);
     return hipSuccess;

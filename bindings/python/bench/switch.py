@@ -8,7 +8,8 @@ several ways of running the same model, random weights. On a GPU, Llama-3-8B's s
 and anywhere, a small model on cpu:  ... switch.py --device cpu --size tiny --context 24 --cache 64 --tokens 8 --ways eager,rfg
 
 A way is eager, or words joined by +: rfg (enable()), compiled (torch.compile), autotuned (the same with max-autotune), captured (a
-graph of one token's work, replayed). Each way has a process of its own (--one), so that none sees another's memory or settings.
+graph of one token's work, replayed), overlap (RFG_LAUNCH_OVERLAP=1). Each way has a process of its own (--one), so that none sees another's
+memory or settings.
 
 Before it is timed each way is fed the same tokens after the same context. `difference` is the rms of its logits' difference to those
 of the first way (name eager first), over their rms; `same` how many of its likeliest tokens are those. It may be 4 2^-9 sqrt(8 layers),
@@ -31,8 +32,8 @@ SIZES = {
     "tiny": dict(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=64,
                  vocab_size=512),
 }  # fmt: skip
-WAYS = "eager,captured,compiled+captured,autotuned+captured,rfg,rfg+captured,rfg+compiled+captured"
-PARTS = {"eager", "rfg", "compiled", "autotuned", "captured"}
+WAYS = "eager,captured,compiled+captured,autotuned+captured,rfg,rfg+captured,rfg+overlap+captured,rfg+compiled+captured"
+PARTS = {"eager", "rfg", "overlap", "compiled", "autotuned", "captured"}
 FED = 8  # tokens by which ways are compared
 
 
@@ -151,7 +152,9 @@ def table(args, argv):
     failed = 0
     with tempfile.TemporaryDirectory() as keep:
         for way in args.ways.split(","):
-            done = subprocess.Popen([sys.executable, __file__, *argv, "--one", way, "--keep", keep], stdout=subprocess.PIPE, text=True)
+            command = [sys.executable, __file__, *argv, "--one", way, "--keep", keep]
+            env = dict(os.environ, RFG_LAUNCH_OVERLAP=str(int("overlap" in way)))
+            done = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
             for line in done.stdout:
                 failed |= row(way, json.loads(line), base, keep)
             if done.wait():

@@ -242,6 +242,8 @@ def _join(m: Any, names: Sequence[str]) -> bool:
                 whole = torch.cat([t.detach() for t in tensors])
                 for t, part in zip(tensors, whole.split([t.shape[0] for t in tensors])):
                     t.data = part
+                if whole.is_cuda:
+                    torch.cuda.synchronize(whole.device)  # with launch_overlap weights may be fetched before the stream comes to them
             joined = True
     return joined
 
