@@ -170,11 +170,12 @@ class Rows(Problem):
         self.y = torch.full((len(sets), self.b), -1, device=race.DEV, dtype=torch.int64)
         self.seeds = torch.arange(self.b, device=race.DEV), torch.full_like(self.y[0], 7)
 
-    def rfg(self, ctx):
         def per_row(value, dtype):
             return torch.full((self.b,), value, device=race.DEV, dtype=dtype)
 
-        self.params = per_row(1, F32), per_row(TOP_K, torch.int32), per_row(TOP_P, F32)
+        self.params = per_row(1, F32), per_row(TOP_K, torch.int32), per_row(TOP_P, F32)  # the calls have their addresses only
+
+    def rfg(self, ctx):
         calls = [
             ctx.argmax(y, x) if self.op == "argmax" else ctx.sample(y, x, *self.seeds, *self.params)
             for y, x in zip(self.y, self.logits)
