@@ -311,10 +311,10 @@ static json_t *report(const struct state *s)
         printf("%-26s %10.3f %9lld %7.2fx %7.2fx %9.3f %9.3f %9.3f %8.2f  %.2g\n", rungs[i].name, r[i].ms,
                (long long)r[i].launches, i > from ? r[i - 1].ms / r[i].ms : 1, r[from].ms / r[i].ms, r[i].p50, r[i].p95,
                r[i].p99, r[i].host_us, r[i].worst);
-        json_array_append_new(list, json_pack("{s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "name", rungs[i].name, "ms",
-                                              r[i].ms, "launches", (json_int_t)r[i].launches, "p50", r[i].p50, "p95",
-                                              r[i].p95, "p99", r[i].p99, "host_us", r[i].host_us, "differs",
-                                              r[i].worst));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "name", rungs[i].name, "ms",
+                                        r[i].ms, "launches", (json_int_t)r[i].launches, "p50", r[i].p50, "p95",
+                                        r[i].p95, "p99", r[i].p99, "host_us", r[i].host_us, "differs", r[i].worst));
     }
     for (int i = 0; i < OP_KINDS; i++)
         all += s->share_ms[i];
