@@ -123,6 +123,9 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     double us = MAX(MAX(bytes / MAX(rate, 1), issue), 0.15 * groups / dev->cu_count); /* as embedding_rows */
     if (p[P_AHEAD])
         us -= 0.1;
+    /* The first waves' instructions, one after the other: 64 heads at 64 tokens took an H200 0.8 us longer by 8 rows a
+     * lane than by one. */
+    us += 0.8e-3 * (200 + 130.0 * p[P_UNROLL]) * at_once / groups;
     /* A position, then its angles; a dependent load more than a copy has. */
     return dev->latency_us + dev->load_us + (rope_rotates(prob) ? LOAD_US : 0) + us + 0.02 * groups / dev->cu_count +
            0.0005 * threads;
