@@ -247,7 +247,8 @@ def test_weights_are_joined():
     model = build("Llama")
     layer = model.model.layers[0]
     groups = [[layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj], [layer.mlp.gate_proj, layer.mlp.up_proj]]
-    joined = lambda: [custom.adjoining([p.weight for p in g]) is not None for g in groups]  # noqa: E731
+    ways = (lambda *w: custom.adjoining(w)), custom.in_turn
+    joined = lambda: [way(*[p.weight for p in g]) is not None for way, g in zip(ways, groups)]  # noqa: E731
     state = {name: t.clone() for name, t in model.state_dict().items()}
     want = logits(rt_enabled("Llama"))
     rt.enable(model)
@@ -263,7 +264,9 @@ def test_weights_are_joined():
     assert joined() == [False, False]
     assert all(p.untyped_storage().nbytes() == p.numel() * 2 for g in groups for p in [q.weight for q in g])
     rt.enable(model, join=False)
-    assert joined() == [False, False] and torch.equal(logits(model), want)
+    assert joined() == [False, False]
+    apart = logits(model)  # gate and up are rounded before they are multiplied
+    assert (apart - want).abs().max() <= 0.02 * want.abs().max()
 
 
 def test_compare(capsys):

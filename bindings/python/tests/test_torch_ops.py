@@ -341,6 +341,18 @@ def test_rotate_append_and_cached_attention(batch, n):
             close(torch.ops.rfg.mha_cached(q, *caches, given, 0.1, 0.0, window).float(), want, 2e-2)
 
 
+def test_gated_in_turn():
+    """Where rows of gate and up lie in turn the product activates, or for many rows act_and_mul reads it so."""
+    whole = randn(24, 2, 32)
+    gate, up = whole.unbind(1)
+    assert custom.in_turn(gate, up) is not None and custom.in_turn(up, gate) is None
+    assert custom.in_turn(gate, up.clone()) is None and custom.in_turn(gate.contiguous(), up.contiguous()) is None
+    for rows in (3, custom.EPILOGUE_ROWS, custom.EPILOGUE_ROWS + 1):
+        x = randn(rows, 32)
+        close(rt.gated_linear(x, gate, up, "gelu"), F.gelu(F.linear(x, gate)) * F.linear(x, up))
+        close(rt.gated_linear(x, gate, up), rt.gated_linear(x, gate.contiguous(), up.contiguous()))
+
+
 def test_joined_linears():
     """One GEMM where weights adjoin: the same values."""
     x, whole, bias = randn(3, 32), randn(24, 32), randn(24)

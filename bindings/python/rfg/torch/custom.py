@@ -13,6 +13,7 @@ from .. import _rfg, ops
 
 _library = torch.library.Library("rfg", "DEF")
 DEVICES = ("CPU", "CUDA")  # ROCm's tensors are of PyTorch's CUDA key
+EPILOGUE_ROWS = 64  # up to which products activate: the products of more are a vendor's as often as not, which has no such epilogue
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -58,6 +59,17 @@ def adjoining(parts: Sequence[Tensor]) -> Optional[Tensor]:
     return first.as_strided((sum(p.shape[0] for p in parts), *first.shape[1:]), first.stride())
 
 
+def in_turn(gate: Tensor, up: Tensor) -> Optional[Tensor]:
+    """Two weights [N,K] whose rows lie in turn in one storage (enable() has gate's and up's so) as one of [2N,K]; None: they don't."""
+    n, k = gate.shape
+    strides, storage = (2 * k, 1), gate.untyped_storage().data_ptr()
+    if up.shape != gate.shape or gate.stride() != strides or up.stride() != strides or up.dtype != gate.dtype:
+        return None
+    if up.untyped_storage().data_ptr() != storage or up.data_ptr() != gate.data_ptr() + k * gate.element_size():
+        return None
+    return gate.as_strided((2 * n, k), (k, 1))
+
+
 def linears(x: Tensor, weights: Sequence[Tensor], biases: Optional[Sequence[Tensor]] = None) -> Tensor:
     """Several linear layers of one input, their outputs side by side: one GEMM where the weights adjoin."""
     rows = _rows(x)
@@ -74,7 +86,13 @@ def linears(x: Tensor, weights: Sequence[Tensor], biases: Optional[Sequence[Tens
 
 
 def gated_linear(x: Tensor, gate: Tensor, up: Tensor, act: str = "silu") -> Tensor:
-    y = ops.act_and_mul(linears(_rows(x), (gate, up)), act)
+    rows, w = _rows(x), in_turn(gate, up)
+    if w is None:
+        y = ops.act_and_mul(linears(rows, (gate, up)), act)
+    elif rows.shape[0] <= EPILOGUE_ROWS:
+        y = ops.gemm(rows, w, act=act)
+    else:
+        y = ops.act_and_mul(ops.gemm(rows, w), act, interleaved=True)
     return y.view(*x.shape[:-1], gate.shape[0])
 
 

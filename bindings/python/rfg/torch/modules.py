@@ -19,6 +19,7 @@ from . import custom
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 SETTINGS = "_rfg"  # attribute of a replaced module
+GATED = ("gate_proj", "up_proj")
 CALLS = "_rfg_enabled"  # attribute of a model: the arguments of enable()'s calls
 
 
@@ -186,7 +187,7 @@ def _for_gated(m: Any) -> Settings:
     if m.gate_proj.bias is not None or m.up_proj.bias is not None:
         return "its projections have biases"
     return plain_linears((m.gate_proj, m.up_proj)) or {
-        "act": name, "parts": (("gate_proj", "up_proj"),), "absorbs": ("gate_proj", "up_proj", "act_fn"),
+        "act": name, "parts": (GATED,), "absorbs": ("gate_proj", "up_proj", "act_fn"),
     }  # fmt: skip
 
 
@@ -230,17 +231,21 @@ def _why_not(m: Any) -> str:
 
 
 def _join(m: Any, names: Sequence[str]) -> bool:
-    """Has the weights (and biases) of linear layers lie one after the other in memory, so that one GEMM takes them all."""
+    """Has the weights (and biases) of linear layers lie one after the other in memory, so that one GEMM takes them all; the rows of
+    an MLP's gate_proj and up_proj in turn, so that it activates too."""
     joined = False
     parts = [getattr(m, name) for name in names]
+    turn = names == GATED
     for kind in ("weight", "bias"):
         tensors = [getattr(p, kind) for p in parts]
-        if any(t is None for t in tensors) or custom.adjoining(tensors) is not None:
+        if any(t is None for t in tensors) or (custom.in_turn(*tensors) if turn else custom.adjoining(tensors)) is not None:
             continue
-        if len({(t.dtype, t.device, t.shape[1:]) for t in tensors}) == 1:
+        if len({(t.dtype, t.device, t.shape if turn else t.shape[1:]) for t in tensors}) == 1:
             with torch.no_grad():
-                whole = torch.cat([t.detach() for t in tensors])
-                for t, part in zip(tensors, whole.split([t.shape[0] for t in tensors])):
+                data = [t.detach() for t in tensors]
+                whole = torch.stack(data, 1) if turn else torch.cat(data)
+                views = whole.unbind(1) if turn else whole.split([t.shape[0] for t in tensors])
+                for t, part in zip(tensors, views):
                     t.data = part
                 if whole.is_cuda:
                     torch.cuda.synchronize(whole.device)  # with launch_overlap weights may be fetched before the stream comes to them
