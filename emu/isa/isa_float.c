@@ -170,6 +170,11 @@ H(v_div_scale_f64)
     put_mask(w, i, 1, pack_mask(out));
     EMU_N(putd)(w, i, r);
 }
+#ifdef __SIZEOF_FLOAT128__
+typedef __float128 wide;
+#else
+typedef long double wide;
+#endif
 H(v_div_fmas_f32)
 {
     rowf r;
@@ -178,18 +183,13 @@ H(v_div_fmas_f32)
     const float *a = srcf(w, i, 1, ta), *b = srcf(w, i, 2, tb), *c = srcf(w, i, 3, tc);
     LANES
     {
-        /* 2^64 or 2^-64, as the addend's size tells; rounded once, so that subnormal quotients come out right. */
-        double f = __builtin_fma((double)a[l], (double)b[l], (double)c[l]);
+        /* 2^64 or 2^-64, as the addend's size tells; rounded once, so that subnormal quotients come out right, and
+         * those that lie next to the middle of two floats. */
         double scale = exponent32(c[l]) > 127 ? 0x1p64 : 0x1p-64;
-        r[l] = vcc >> l & 1 ? (float)(f * scale) : __builtin_fmaf(a[l], b[l], c[l]);
+        r[l] = vcc >> l & 1 ? (float)(((wide)a[l] * b[l] + c[l]) * scale) : __builtin_fmaf(a[l], b[l], c[l]);
     }
     putf(w, i, r);
 }
-#ifdef __SIZEOF_FLOAT128__
-typedef __float128 wide;
-#else
-typedef long double wide;
-#endif
 H(v_div_fmas_f64)
 {
     rowd r, a, b, c;

@@ -99,6 +99,13 @@ extern uint8_t memory[MEMORY];
 extern int stray;          /* accesses outside */
 extern char reported[512]; /* the last report */
 
+/* As ck_assert_msg(), which writes to a file that it was passed: too slow where it is passed for each lane. */
+#define ASSERT_LANE(condition, ...)                                                                                    \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            ck_abort_msg(__VA_ARGS__);                                                                                 \
+    } while (0)
+
 uint64_t rnd(void);
 uint32_t rnd32(void); /* half of them edges: denormals, infinities, NaN, shifts' ends */
 uint64_t rnd64(void);

@@ -114,11 +114,11 @@ START_TEST(compare)
             ck_assert_int_eq(bare_run(b, s.start[k]), EMU_END);
             uint64_t got = b->w.s[EMU_VCC] | (uint64_t)b->w.s[EMU_VCC + 1] << 32;
             want &= exec;
-            ck_assert_msg(b->w.exec == (x[k] ? want : exec), "%s %s: exec %llx, expected %llx", tested[arch].arch.name,
-                          text[k], (unsigned long long)b->w.exec, (unsigned long long)want);
-            ck_assert_msg((x[k] && arch >= 3 ? got == old : (got & all) == want) && (got & ~all) == (old & ~all),
-                          "%s %s: vcc %llx, expected %llx", tested[arch].arch.name, text[k], (unsigned long long)got,
-                          (unsigned long long)want);
+            ASSERT_LANE(b->w.exec == (x[k] ? want : exec), "%s %s: exec %llx, expected %llx", tested[arch].arch.name,
+                        text[k], (unsigned long long)b->w.exec, (unsigned long long)want);
+            ASSERT_LANE((x[k] && arch >= 3 ? got == old : (got & all) == want) && (got & ~all) == (old & ~all),
+                        "%s %s: vcc %llx, expected %llx", tested[arch].arch.name, text[k], (unsigned long long)got,
+                        (unsigned long long)want);
         }
     printf("%s: %d comparisons\n", tested[arch].arch.name, kept);
     ck_assert_int_gt(kept, 190);

@@ -268,10 +268,10 @@ static void check_conversion(const char *text, const struct conversion *c, const
             }
         }
         for (int k = 0; k < 32; k++)
-            ck_assert_msg(b->v[64 + k][l] == want[k],
-                          "%s: lane %d (%s), a %08x %08x scale %08x random %08x: word %d is %08x, expected %08x", text,
-                          l, on ? "on" : "off", before->v[0][l], before->v[1][l], before->v[40][l], before->v[32][l], k,
-                          b->v[64 + k][l], want[k]);
+            ASSERT_LANE(b->v[64 + k][l] == want[k],
+                        "%s: lane %d (%s), a %08x %08x scale %08x random %08x: word %d is %08x, expected %08x", text, l,
+                        on ? "on" : "off", before->v[0][l], before->v[1][l], before->v[40][l], before->v[32][l], k,
+                        b->v[64 + k][l], want[k]);
     }
 }
 
@@ -386,8 +386,8 @@ static void check_scaled(const char *text, struct bare *b, const struct emu_inst
                 want += A[i][k] * B[j][k];
                 size += fabs(A[i][k] * B[j][k]);
             }
-            ck_assert_msg(fabs(got - want) <= size * 5e-7, "%s: D[%d][%d]: got %.9g, expected %.9g", text, i, j, got,
-                          want);
+            ASSERT_LANE(fabs(got - want) <= size * 5e-7, "%s: D[%d][%d]: got %.9g, expected %.9g", text, i, j, got,
+                        want);
         }
 }
 
@@ -487,8 +487,8 @@ START_TEST(transposed)
             ck_assert_int_eq(bare_run(b, s.start[k]), EMU_END);
             for (int l = 0; l < 64; l++)
                 for (int row = 0; row < rows; row++)
-                    ck_assert_msg(bits_of(b, reads[k].at, l, row * bits, bits) == element[l / 16][row][l % 16],
-                                  "%s: lane %d, element %d of %d bytes", text[k], l, row, bytes);
+                    ASSERT_LANE(bits_of(b, reads[k].at, l, row * bits, bits) == element[l / 16][row][l % 16],
+                                "%s: lane %d, element %d of %d bytes", text[k], l, row, bytes);
         }
     free(b);
     snippets_free(&s);
@@ -528,7 +528,7 @@ START_TEST(swaps)
                         bool live = before.w.exec >> other & 1;
                         want = live || k % 3 == 2 ? there : k % 3 == 1 ? 0 : want;
                     }
-                    ck_assert_msg(b->v[r][l] == want, "%s: v%d of lane %d", text[k], r, l);
+                    ASSERT_LANE(b->v[r][l] == want, "%s: v%d of lane %d", text[k], r, l);
                 }
         }
     free(b);

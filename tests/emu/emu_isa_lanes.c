@@ -715,8 +715,8 @@ START_TEST(lanes)
             for (int l = 0; l < tested[arch].wave_size && ok; l++)
                 ok = check_lane(index[k], arch, l, &before, b);
             for (int r = 0; r < 6; r++)
-                ck_assert_msg(!memcmp(before.v[r], b->v[r], (size_t)tested[arch].wave_size * 4), "%s changed v%d",
-                              text[k], r);
+                ASSERT_LANE(!memcmp(before.v[r], b->v[r], (size_t)tested[arch].wave_size * 4), "%s changed v%d",
+                            text[k], r);
         }
         wrong += !ok;
     }

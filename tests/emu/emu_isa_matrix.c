@@ -266,8 +266,8 @@ static void check_matrix(const struct matrix_case *c, int arch, struct bare *b, 
                 if (integer)
                     want = (double)(int32_t)(uint32_t)(int64_t)want;
                 double bound = integer ? 0 : size * (c->type_a == DOUBLE ? 1e-15 : 1.2e-7) * (c->k + 2);
-                ck_assert_msg(fabs(got - want) <= bound, "%s: D[%d][%d] of block %d: got %.9g, expected %.9g +- %.2g",
-                              c->text, i, j, blk, got, want, bound);
+                ASSERT_LANE(fabs(got - want) <= bound, "%s: D[%d][%d] of block %d: got %.9g, expected %.9g +- %.2g",
+                            c->text, i, j, blk, got, want, bound);
             }
 }
 
@@ -411,11 +411,11 @@ static void check_wmma(int k, struct bare *b, const struct emu_inst *at)
             double bound = out == 0   ? size * 2e-6
                            : out == 1 ? 0
                                       : size * 2e-6 + fabs(want) * (out == 4 ? 0x1p-8 : 0x1p-11) + 1e-7;
-            ck_assert_msg(fabs(got - want) <= bound, "%s wave%d: D[%d][%d]: got %.9g, expected %.9g", wmmas[k].text,
-                          b->w.wave_size, i, j, got, want);
+            ASSERT_LANE(fabs(got - want) <= bound, "%s wave%d: D[%d][%d]: got %.9g, expected %.9g", wmmas[k].text,
+                        b->w.wave_size, i, j, got, want);
             if (out >= 2)
-                ck_assert_msg(out == 3 ? (x & 0xffff) == (old[i][j] & 0xffff) : x >> 16 == old[i][j] >> 16,
-                              "%s: the other half of D", wmmas[k].text);
+                ASSERT_LANE(out == 3 ? (x & 0xffff) == (old[i][j] & 0xffff) : x >> 16 == old[i][j] >> 16,
+                            "%s: the other half of D", wmmas[k].text);
         }
 }
 
@@ -536,8 +536,8 @@ static void check_sparse(int k, struct bare *b, const struct emu_inst *at)
             double got = integer ? (double)(int32_t)bits : (double)f32(bits);
             if (integer)
                 want = (double)(int32_t)(uint32_t)(int64_t)want;
-            ck_assert_msg(fabs(got - want) <= (integer ? 0 : size * 1.2e-7 * depth),
-                          "%s: D[%d][%d]: got %.9g, expected %.9g", sparses[k].text, i, j, got, want);
+            ASSERT_LANE(fabs(got - want) <= (integer ? 0 : size * 1.2e-7 * depth),
+                        "%s: D[%d][%d]: got %.9g, expected %.9g", sparses[k].text, i, j, got, want);
         }
 }
 
@@ -675,8 +675,8 @@ static void check_wmma12(int c, struct bare *b, const struct emu_inst *at)
             if (out == 1)
                 want = (double)(int32_t)(uint32_t)(int64_t)want;
             double bound = out == 1 ? 0 : size * 1.2e-7 * k + fabs(want) * (out == 3 ? 0x1p-8 : out == 2 ? 0x1p-11 : 0);
-            ck_assert_msg(fabs(got - want) <= bound + (out == 1 ? 0 : 1e-7), "%s: D[%d][%d]: got %.9g, expected %.9g",
-                          wmma12s[c].text, i, j, got, want);
+            ASSERT_LANE(fabs(got - want) <= bound + (out == 1 ? 0 : 1e-7), "%s: D[%d][%d]: got %.9g, expected %.9g",
+                        wmma12s[c].text, i, j, got, want);
         }
 }
 

@@ -179,8 +179,8 @@ START_TEST(load_store)
                 else
                     expect_load(k, l, want);
                 for (int d = 0; d < 4; d++)
-                    ck_assert_msg(b->v[12 + d][l] == want[d], "%s lane %d: v%d is %08x, expected %08x", text[c], l,
-                                  12 + d, b->v[12 + d][l], want[d]);
+                    ASSERT_LANE(b->v[12 + d][l] == want[d], "%s lane %d: v%d is %08x, expected %08x", text[c], l,
+                                12 + d, b->v[12 + d][l], want[d]);
             }
             check_memory(text[c]);
         }
@@ -330,12 +330,12 @@ static void check_atomic(int k, const struct emu_inst *at, uint64_t seed)
         uint64_t want_ret = atomics[k].returns && on ? m
                             : bytes == 8             ? before.v[r][l] | (uint64_t)before.v[r + 1][l] << 32
                                                      : before.v[r][l];
-        ck_assert_msg(same_number(atomics[k].op, bytes, got, want),
-                      "%s lane %d: memory %llx with %llx, %llx: got %llx, expected %llx", atomics[k].text, l,
-                      (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)got,
-                      (unsigned long long)want);
-        ck_assert_msg(ret == want_ret, "%s lane %d returns %llx, expected %llx", atomics[k].text, l,
-                      (unsigned long long)ret, (unsigned long long)want_ret);
+        ASSERT_LANE(same_number(atomics[k].op, bytes, got, want),
+                    "%s lane %d: memory %llx with %llx, %llx: got %llx, expected %llx", atomics[k].text, l,
+                    (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)got,
+                    (unsigned long long)want);
+        ASSERT_LANE(ret == want_ret, "%s lane %d returns %llx, expected %llx", atomics[k].text, l,
+                    (unsigned long long)ret, (unsigned long long)want_ret);
     }
     ck_assert_msg(!stray && !*reported, "%s: %d stray accesses %s", atomics[k].text, stray, reported);
 }
@@ -491,11 +491,11 @@ START_TEST(scalar_atomics)
             ck_assert_int_eq(bare_run(b, s.start[k]), EMU_END);
             uint64_t want = combine(ops[k / 8].op, bytes, m, v, v2) & (bytes == 8 ? ~0ull : 0xffffffff);
             memcpy(&now, memory + 64, (size_t)bytes);
-            ck_assert_msg(now == want, "%s: %llx with %llx, %llx: got %llx, expected %llx", text[k],
-                          (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)now,
-                          (unsigned long long)want);
-            ck_assert_msg(!memcmp(&b->w.s[8], k & 4 ? was + 64 : (uint8_t *)&before.w.s[8], (size_t)bytes),
-                          "%s: returns", text[k]);
+            ASSERT_LANE(now == want, "%s: %llx with %llx, %llx: got %llx, expected %llx", text[k],
+                        (unsigned long long)m, (unsigned long long)v, (unsigned long long)v2, (unsigned long long)now,
+                        (unsigned long long)want);
+            ASSERT_LANE(!memcmp(&b->w.s[8], k & 4 ? was + 64 : (uint8_t *)&before.w.s[8], (size_t)bytes), "%s: returns",
+                        text[k]);
             ck_assert(!memcmp(&b->w.s[8 + words], &before.w.s[8 + words], 8));
             ck_assert(!memcmp(memory, was, 64) && !memcmp(memory + 64 + bytes, was + 64 + bytes, 64) && !stray);
         }
@@ -517,7 +517,7 @@ START_TEST(buffer_range)
             uint32_t want = 0;
             if (4 * l + 4 * d + 4 <= 40)
                 memcpy(&want, was + 4 * l + 4 * d, 4);
-            ck_assert_msg(b->v[12 + d][l] == want, "lane %d dword %d: %x, expected %x", l, d, b->v[12 + d][l], want);
+            ASSERT_LANE(b->v[12 + d][l] == want, "lane %d dword %d: %x, expected %x", l, d, b->v[12 + d][l], want);
         }
     ck_assert(!memcmp(memory + 40, was + 40, MEMORY - 40));
     ck_assert_int_eq(stray, 0);

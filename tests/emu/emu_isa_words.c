@@ -95,8 +95,8 @@ START_TEST(random_words)
                 snprintf(expected, sizeof(expected), "%s%s", was, c.op_sel);
                 known++;
                 longer += c.op_sel[0] && !sel;
-                ck_assert_msg(now == old && (c.name || !strcmp(is, expected)), "%s: %08x %08x: '%s', LLVM has '%s'",
-                              cpus[g], w[0], w[1], is, was);
+                ASSERT_LANE(now == old && (c.name || !strcmp(is, expected)), "%s: %08x %08x: '%s', LLVM has '%s'",
+                            cpus[g], w[0], w[1], is, was);
             }
             uint32_t other[4] = { w[0], w[1], w[2], w[3] };
             char again[256] = "";
@@ -105,8 +105,8 @@ START_TEST(random_words)
                 other[1] = (w[1] & ~(0x1ffu << 18)) | (uint32_t)(rnd() & 0x1ff) << 18;
                 if (op >= 0x180 && op < 0x200)
                     other[1] = (other[1] & ~(0x1ffu << 9)) | (uint32_t)(rnd() & 0x1ff) << 9;
-                ck_assert_int_eq(emu_disasm_one(d, other, sizeof(w), 0, again, sizeof(again)), now);
-                ck_assert_str_eq(again, is);
+                ASSERT_LANE(emu_disasm_one(d, other, sizeof(w), 0, again, sizeof(again)) == now && !strcmp(again, is),
+                            "%08x %08x: '%s', then '%s'", w[0], w[1], is, again);
                 ignored++;
             }
         }
@@ -198,9 +198,9 @@ START_TEST(named_halves)
                     half_program(b, halves, arch, hi);
                     memcpy(same, a->v, sizeof(same));
                     for (int l = 0; l < 32; l++)
-                        ck_assert_msg(a->v[1][l] == b->v[1][l] || (isnan(f32(a->v[1][l])) && isnan(f32(b->v[1][l]))),
-                                      "%s: lane %d: %08x, expected %08x", text, l, b->v[1][l], a->v[1][l]);
-                    ck_assert_msg(a->w.exec == b->w.exec && a->w.s[EMU_VCC] == b->w.s[EMU_VCC], "%s: the mask", text);
+                        ASSERT_LANE(a->v[1][l] == b->v[1][l] || (isnan(f32(a->v[1][l])) && isnan(f32(b->v[1][l]))),
+                                    "%s: lane %d: %08x, expected %08x", text, l, b->v[1][l], a->v[1][l]);
+                    ASSERT_LANE(a->w.exec == b->w.exec && a->w.s[EMU_VCC] == b->w.s[EMU_VCC], "%s: the mask", text);
                 }
                 n++;
             }
@@ -264,7 +264,7 @@ START_TEST(load_tr)
                     const uint8_t *p = memory + 16 + (l / 16 * 8 + e) * stride + l % 16 * bytes;
                     unsigned want = k ? *p : (unsigned)(p[0] | p[1] << 8),
                              got = b->v[4 + e * bytes / 4][l] >> 8 * (e * bytes % 4) & (k ? 0xff : 0xffff);
-                    ck_assert_msg(got == want, "%s: lane %d, element %d: %x, expected %x", text[k], l, e, got, want);
+                    ASSERT_LANE(got == want, "%s: lane %d, element %d: %x, expected %x", text[k], l, e, got, want);
                 }
         }
     ck_assert_int_eq(stray, 0);
