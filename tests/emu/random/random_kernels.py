@@ -122,8 +122,7 @@ class Function:
         # Compilers go through f32 from wide integers, which rounds twice.
         if t == "f16" and f in INTS and WIDTH[f] > 16:
             return f"(f16)(i16){e}"
-        # LLVM makes v_fma_mixlo of a product or an fma that becomes an f16, which loses -0, and rounds once.
-        return f"({t})({e} + 0)" if t == "f16" and f in FLOATS else f"({t}){e}"
+        return f"(f16)APART({e})" if t == "f16" and f in FLOATS else f"({t}){e}"
 
     def expr(self, t, depth):
         r = self.r
@@ -229,7 +228,8 @@ class Function:
             return f"(({t})__builtin_sqrt{suffix}(({wide}){self.expr(t, d)}))"
         if way == "fma":
             a, b, c = (f"({wide}){self.expr(t, d)}" for _ in range(3))
-            return f"(({t})(__builtin_fma{'' if t == 'f64' else 'f'}({a}, {b}, {c}){' + 0' if t == 'f16' else ''}))"
+            e = f"__builtin_fma{'' if t == 'f64' else 'f'}({a}, {b}, {c})"
+            return f"((f16)APART({e}))" if t == "f16" else f"({e})"
         if way == "round":
             return f"(({t})__builtin_{r.choice(['floor', 'ceil', 'trunc', 'rint'])}{suffix}(({wide}){self.expr(t, d)}))"
         if way == "scale" and t != "f16":
