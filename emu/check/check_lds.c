@@ -4,7 +4,7 @@
  *
  *   lds-race   two waves touch the same bytes of LDS, one of them writing, not both atomically, with no barrier
  *       between; or with one that the writer reached before its store had been waited for. Not: waves that store the
- *       same; the plain load that a compare-and-swap loop begins with
+ *       same; the plain load that a compare-and-swap loop begins with; what a flag hands over
  *   missing-wait   a wave reads what its own load from memory to LDS still has under way
  *
  * and which bytes were written at all (check_registers.c says where those that weren't end up). */
@@ -25,6 +25,7 @@ struct cell {
     uint8_t writer;            /* the last one + 1 */
     uint8_t by, written, read, defined;
     uint16_t write_inst, read_inst; /* of the last ones: the program's instruction, UINT16_MAX: one further on */
+    uint16_t read_seq;              /* of the last reader's operation */
 };
 
 /* A plain load and another wave's atomic: right if the loading wave's compare-and-swap follows. */
@@ -42,6 +43,7 @@ struct emu_lds_shadow {
     uint32_t bytes;
     unsigned shift;                  /* of a cell: 2: words, 0: bytes */
     struct emu_progress *at_barrier; /* of each wave */
+    uint32_t *seen; /* [wave][other]: the other's LDS operations up to there come before the wave's next */
     struct maybe maybe[MAYBES];
     int n_maybe;
     struct cell *cell;
@@ -49,10 +51,12 @@ struct emu_lds_shadow {
 
 struct emu_lds_shadow *emu_lds_create(uint32_t bytes, int waves)
 {
-    struct emu_lds_shadow *s = calloc(1, sizeof(*s) + (size_t)waves * sizeof(*s->at_barrier));
+    size_t n = (size_t)waves;
+    struct emu_lds_shadow *s = calloc(1, sizeof(*s) + n * sizeof(*s->at_barrier) + n * n * sizeof(*s->seen));
     if (!s)
         return NULL;
     s->at_barrier = (struct emu_progress *)(s + 1);
+    s->seen = (uint32_t *)(s->at_barrier + n);
     s->bytes = bytes;
     s->shift = 2;
     s->cell = calloc(bytes / 4 + 5, sizeof(*s->cell));
@@ -73,6 +77,7 @@ void emu_lds_begin(struct emu_workgroup *wg)
 {
     struct emu_lds_shadow *s = wg->shadow;
     memset(s->at_barrier, 0, (size_t)wg->n_waves * sizeof(*s->at_barrier));
+    memset(s->seen, 0, (size_t)(wg->n_waves * wg->n_waves) * sizeof(*s->seen));
     s->first = ++s->epoch;
     s->n_maybe = 0;
 }
@@ -183,6 +188,70 @@ void emu_lds_wave_end(struct emu_wave *w)
         tell_maybes(w->wg, w->index);
 }
 
+/* ---- flags ------------------------------------------------------------------------------------------------------- */
+
+/* Does it make a scalar of the register: what a branch asks? */
+static bool decides(const struct emu_effect *e, unsigned reg)
+{
+    bool reads = false, scalar = false;
+    for (int k = 0; k < e->n_reads; k++)
+        reads |= e->read[k].reg <= reg && reg < e->read[k].reg + e->read[k].words;
+    for (int k = 0; k < e->n_writes; k++)
+        scalar |= e->write[k].reg < EMU_VGPR;
+    return reads && scalar;
+}
+
+/* LDS does a wave's operations in their order (not what comes from memory to LDS). So who sees a wave's store in a loop
+ * that only waits for it has all before it, too; or in the look before such a loop, by which a branch skips it. A
+ * single look may have come too soon: it orders nothing. */
+static bool polls(const struct emu_wave *w, unsigned look)
+{
+    const struct emu_program *p = w->prog;
+    const struct emu_effect *e = w->checks->effects;
+    int from = (int)look, next = 0, skip = 0; /* next: the first memory instruction behind it */
+    bool decided = false;
+    for (int k = from; look < UINT16_MAX && k < p->n && k <= from + 64; k++) {
+        const struct emu_inst *i = &p->inst[k];
+        if (!i->op || (i->op->cls == EMU_BRANCH && i->target < 0))
+            return false;
+        if (i->op->cls == EMU_BRANCH && i->target <= k)
+            return (i->target <= from || (skip > k && i->target <= next && p->inst[next].op == p->inst[from].op)) &&
+                   emu_only_waits(p, e, i->target, k, true);
+        if (i->op->cls == EMU_BRANCH && decided && i->target > skip)
+            skip = i->target;
+        if (k > from && !next && e[k].pending)
+            next = k;
+        decided |= !next && e[from].n_writes && decides(&e[k], e[from].write[0].reg);
+    }
+    return false;
+}
+
+static uint32_t *seen(const struct emu_wave *w, int other)
+{
+    return &w->wg->shadow->seen[w->index * w->wg->n_waves + other];
+}
+
+/* Does the store in the cell come before what the wave does now? Looking at a flag makes it so. */
+static bool handed_over(const struct emu_wave *w, const struct cell *c, bool loads)
+{
+    uint32_t *upto = seen(w, c->writer - 1);
+    if (c->by == BY_LOAD || (c->writers & ~(1u << (c->writer - 1) | 1u << w->index)))
+        return false;
+    if (loads && (int32_t)(c->seq - *upto) > 0 && polls(w, current(w)))
+        *upto = c->seq;
+    return (int32_t)(*upto - c->seq) >= 0;
+}
+
+/* Do the loads of the cell, or were they looks at a flag? */
+static bool read_before(const struct emu_wave *w, const struct cell *c)
+{
+    uint32_t others = c->readers & ~(1u << w->index);
+    if (polls(w, c->read_inst))
+        return true;
+    return others == c->readers && !(others & (others - 1)) &&
+           (int16_t)((uint16_t)*seen(w, __builtin_ctz(others)) - c->read_seq) >= 0;
+}
+
 /* ---- accesses ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the bytes that nothing wrote. */
@@ -192,11 +261,13 @@ static inline uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_
     struct cell *c = cell_at(s, at);
     uint32_t me = 1u << w->index;
     if (c->read_epoch == s->epoch && c->readers & me && !(bytes & ~c->read) && c->write_epoch < s->epoch &&
-        c->by == BY_STORE) /* looked at, since the barrier */
+        c->by == BY_STORE) { /* looked at, since the barrier */
+        c->read_seq = (uint16_t)emu_regs_progress(w)->lgkm_issued;
         return bytes & (uint8_t)~c->defined;
+    }
     if (c->writer && (c->written & bytes)) {
         bool now = c->write_epoch == s->epoch;
-        if (now && (c->by == BY_ATOMIC ? c->writers & ~me : !(c->writers & me))) {
+        if (now && (c->by == BY_ATOMIC ? c->writers & ~me : !(c->writers & me)) && !handed_over(w, c, true)) {
             int other = other_of(c->writers, me);
             if (c->by == BY_ATOMIC)
                 may_be_right(w->wg, &(struct maybe){ w->checks->current, at << s->shift, wrote_by(w, c, other),
@@ -221,6 +292,7 @@ static inline uint8_t load(struct emu_wave *w, const struct emu_inst *i, uint32_
     c->readers |= me;
     c->read |= bytes;
     c->read_inst = current(w);
+    c->read_seq = (uint16_t)emu_regs_progress(w)->lgkm_issued;
     return bytes & (uint8_t)~c->defined;
 }
 
@@ -259,7 +331,7 @@ static void store(struct emu_wave *w, const struct emu_inst *i, const struct emu
     struct cell *c = cell_at(s, at);
     uint32_t me = 1u << w->index, lo = (at << s->shift) + (uint32_t)__builtin_ctz(bytes);
     bool together = false;
-    if (c->write_epoch == s->epoch && (c->written & bytes) && (c->writers & ~me)) {
+    if (c->write_epoch == s->epoch && (c->written & bytes) && (c->writers & ~me) && !handed_over(w, c, false)) {
         together = c->by == BY_STORE && same_there(w, i, a, lane, lo, lo + (uint32_t)__builtin_popcount(bytes));
         if (!together)
             race(w, i, lane, "writes", at << s->shift, "wrote", other_of(c->writers, me), "with no barrier between",
@@ -267,7 +339,7 @@ static void store(struct emu_wave *w, const struct emu_inst *i, const struct emu
         else if (w->checks->groups & EMU_CHECK_NOTES)
             emu_note(w, i, "equal-stores", 1ull << lane, "stores to LDS at offset %u what wave %d stored there",
                      at << s->shift, other_of(c->writers, me));
-    } else if (c->read_epoch == s->epoch && (c->read & bytes) && (c->readers & ~me))
+    } else if (c->read_epoch == s->epoch && (c->read & bytes) && (c->readers & ~me) && !read_before(w, c))
         race(w, i, lane, "writes", at << s->shift, "read", other_of(c->readers, me), "with no barrier between",
              read_by(w, c, other_of(c->readers, me)));
     written(w, c, bytes, a->indirect ? BY_LOAD : BY_STORE, together);
@@ -292,7 +364,7 @@ static uint8_t atomic(struct emu_wave *w, const struct emu_inst *i, uint32_t at,
         c->readers &= ~me;
         compare_and_swap(w->wg, place, w->index);
     }
-    if (c->read_epoch == s->epoch && (c->read & bytes))
+    if (c->read_epoch == s->epoch && (c->read & bytes) && !polls(w, c->read_inst))
         for (uint32_t readers = c->readers & ~me; readers; readers &= readers - 1) {
             int reader = __builtin_ctz(readers);
             const struct emu_inst *by = read_by(w, c, reader);
@@ -333,6 +405,7 @@ static inline bool usual_load(struct usual *u, struct cell *c, uint32_t words)
         c->readers = (c->read_epoch == epoch ? c->readers : 0) | u->me;
         c->read_epoch = epoch;
         c->read_inst = u->inst;
+        c->read_seq = (uint16_t)u->seq;
         c->read = 15;
     }
     return true;

@@ -109,14 +109,20 @@ uint32_t emu_bits_of_bytes(unsigned bytes)
            (bytes & 8 ? 0xff000000u : 0);
 }
 
+/* Of a register that a load of 1 or 2 bytes fills: above them are zeros, or what the sign says. */
+static uint32_t extended(const char *name, unsigned bytes, uint32_t known)
+{
+    bool is_signed = strstr(name, "sbyte") || strstr(name, "sshort") || strstr(name, "_i8") || strstr(name, "_i16");
+    uint32_t above = ~0u << 8 * bytes;
+    known = is_signed && !(known >> (8 * bytes - 1) & 1) ? known & ~above : known | above;
+    return strstr(name, "d16_hi") ? known << 16 | 0xffff : strstr(name, "d16") ? known | 0xffff0000 : known;
+}
+
 void emu_regs_loaded(struct emu_wave *w, const struct emu_inst *i, const struct emu_access *a, unsigned word,
                      uint64_t lanes, uint32_t *bits, enum emu_origin origin)
 {
     for (int l = 0; l < 64 && a->bytes < 4; l++)
-        if (strstr(i->op->name, "d16_hi"))
-            bits[l] = bits[l] << 16 | 0xffff;
-        else if (bits[l] >> (8 * a->bytes - 1) & 1) /* its sign */
-            bits[l] |= ~0u << 8 * a->bytes;
+        bits[l] = extended(i->op->name, a->bytes, bits[l]);
     emu_regs_undefined(w, a->data + word, lanes, bits, w->checks->current, origin);
 }
 

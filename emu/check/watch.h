@@ -133,6 +133,9 @@ void emu_nans_before(struct emu_wave *w, const struct emu_inst *i, const struct 
 void emu_nans_after(struct emu_wave *w, const struct emu_inst *i, const struct emu_effect *e);
 
 /* counters.c: of a launch and of its waves, for the sums and for events */
+/* A loop that waits for others: it loads from where it loaded before (LDS: if asked for), or does atomics for their
+ * results, and neither stores nor computes with matrices. */
+bool emu_only_waits(const struct emu_program *p, const struct emu_effect *effects, int from, int to, bool lds);
 bool emu_counts_wanted(bool *one_thread);
 struct emu_count_launch *emu_counts_begin(const struct emu_launch *l, const struct emu_effect *effects);
 void emu_counts_end(struct emu_count_launch *c, const struct emu_launch *l);

@@ -93,6 +93,8 @@ bool emu_counts_wanted(bool *one_thread)
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
 
+#define SPIN_MOST 64 /* instructions of a loop that only waits */
+
 static bool writes(const struct emu_effect *e, unsigned reg, unsigned words)
 {
     for (int k = 0; k < e->n_writes; k++)
@@ -115,16 +117,20 @@ static bool address_moves(const struct emu_effect *e, const struct emu_effect *b
     return false;
 }
 
-/* A loop that waits for others: it loads from where it loaded before, or does atomics for their results, and neither
- * stores nor computes with matrices nor touches LDS. */
-static bool only_waits(const struct emu_program *p, const struct emu_effect *effects, int from, int to)
+bool emu_only_waits(const struct emu_program *p, const struct emu_effect *effects, int from, int to, bool lds)
 {
     bool looks = false;
+    if (to - from >= SPIN_MOST)
+        return false;
     for (int k = from; k < to; k++) {
         const struct emu_effect *e = &effects[k];
         if (!p->inst[k].op)
             return false;
         switch (p->inst[k].op->cls) {
+        case EMU_LDS:
+            if (!lds || !e->n_writes)
+                return false;
+            /* fall through */
         case EMU_SMEM:
         case EMU_VMEM_LOAD:
         case EMU_FLAT_LOAD:
@@ -155,8 +161,6 @@ static bool only_waits(const struct emu_program *p, const struct emu_effect *eff
     return looks;
 }
 
-#define SPIN_MOST 64 /* instructions of a loop that only waits */
-
 static void take_notes(struct note *note, const struct emu_program *p, const struct emu_effect *effects)
 {
     for (int k = 0; k < p->n; k++) {
@@ -171,8 +175,8 @@ static void take_notes(struct note *note, const struct emu_program *p, const str
                          : !strcmp(name, "s_barrier") || !strcmp(name, "s_barrier_wait") ? BARRIER
                          : !strncmp(name, "s_sleep", 7)                                  ? SLEEP
                                                                                          : 0;
-        else if (i->op->cls == EMU_BRANCH && i->target >= 0 && i->target <= k && k - i->target < SPIN_MOST && effects &&
-                 only_waits(p, effects, i->target, k))
+        else if (i->op->cls == EMU_BRANCH && i->target >= 0 && i->target <= k && effects &&
+                 emu_only_waits(p, effects, i->target, k, false))
             note[k].is = SPIN;
         if (k + 1 < p->n && i[1].address == i->address)
             note[k].is |= DUAL;

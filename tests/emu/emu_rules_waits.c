@@ -234,6 +234,10 @@ void pairs_waits(struct pairs *p)
 
 #define NO_BARRIER "with no barrier between"
 #define NOT_WAITED "and reached the barrier without waiting for it"
+#define RAISE(at)  "v_mov_b32 v21, 1\nds_write_b32 v2, v21 offset:" at "\n"
+#define LOOK(at)   "ds_read_b32 v20, v2 offset:" at LGKM "v_readfirstlane_b32 s30, v20\ns_cmp_eq_u32 s30, 0\n"
+#define AWAIT(at)  "3:\n" LOOK(at) "s_cbranch_scc1 3b\n"
+#define LOWERED    WAVE0("ds_write_b32 v2, v2 offset:64\nds_write_b32 v2, v2 offset:68" LGKM) BARRIER
 #define DMA        "s_mov_b32 m0, 0\nbuffer_load_dword v1, s[12:15], 0 offen lds\n"
 
 static const struct lds {
@@ -334,6 +338,36 @@ static const struct lds {
       WAVE1("ds_read_b32 v20, v2" LGKM "ds_cmpst_b32 v2, v20, v0" LGKM), "" },
     { P11, 2, 1, "lds-race", "by an atomic", WAVE0("ds_write_b32 v2, v2" LGKM) BARRIER "ds_add_u32 v2, v0" LGKM,
       WAVE1("ds_read_b32 v20, v2" LGKM), WAVE1("ds_read_b32 v20, v2" LGKM "ds_cmpstore_b32 v2, v20, v0" LGKM), "" },
+    /* a flag hands over what its wave did before it, to who waits for it in a loop */
+    { PALL, 2, 1, "lds-race", "reads LDS at offset 16", LOWERED WAVE0("ds_write_b32 v2, v0 offset:16\n" RAISE("64")),
+      WAVE1(LOOK("64")), WAVE1(AWAIT("64")), WAVE1("ds_read_b32 v20, v2 offset:16" LGKM) },
+    { PALL, 2, 1, "lds-race", "reads LDS at offset 16",
+      LOWERED WAVE0(RAISE("68") "ds_write_b32 v2, v0 offset:16\n" RAISE("64")), WAVE1(LOOK("64") AWAIT("68")),
+      WAVE1(LOOK("64") "s_cbranch_scc0 4f\n" AWAIT("64") "4:\n"), WAVE1("ds_read_b32 v20, v2 offset:16" LGKM) },
+    { PALL, 2, 1, "lds-race", "writes LDS at offset 16, which wave 0 read",
+      LOWERED WAVE1("ds_write_b32 v2, v2 offset:16\n" RAISE("64")), WAVE0(LOOK("68")), WAVE0(AWAIT("64")),
+      WAVE0("ds_read_b32 v20, v2 offset:16" LGKM) },
+    { PALL, 2, 1, "lds-race", "reads LDS at offset 16", LOWERED,
+      WAVE0(RAISE("64") "ds_write_b32 v2, v2 offset:16" LGKM), WAVE0("ds_write_b32 v2, v2 offset:16\n" RAISE("64")),
+      WAVE1(AWAIT("64") "ds_read_b32 v20, v2 offset:16" LGKM) },
+    { PALL, 2, 1, "lds-race", "reads LDS at offset 16", LOWERED WAVE0("ds_write_b32 v2, v2 offset:16\n" RAISE("64")),
+      WAVE1("ds_read_b32 v20, v2 offset:16" LGKM AWAIT("64")), WAVE1(AWAIT("64") "ds_read_b32 v20, v2 offset:16" LGKM),
+      "" },
+    { PALL, 3, 1, "lds-race", "reads LDS at offset 16, which wave 0 wrote",
+      LOWERED WAVE0("ds_write_b32 v2, v2 offset:16\n" RAISE("68")) WAVE1(RAISE("64")), WAVE2(AWAIT("64")),
+      WAVE2(AWAIT("68")), WAVE2("ds_read_b32 v20, v2 offset:16" LGKM) },
+    { P9, 2, 1, "lds-race", "reads LDS at offset 0", LOWERED WAVE0(DMA VM RAISE("64")) WAVE1(AWAIT("64")), "", BARRIER,
+      WAVE1("ds_read_b32 v20, v2" LGKM) },
+    /* ... and back, before it is overwritten */
+    { PALL, 2, 1, "lds-race", "writes LDS at offset 16, which wave 1 read",
+      LOWERED WAVE0("ds_write_b32 v2, v2 offset:16\n" RAISE("64"))
+          WAVE1(AWAIT("64") "ds_read_b32 v20, v2 offset:16" LGKM RAISE("68")),
+      WAVE0("s_sleep 1"), WAVE0(AWAIT("68")), WAVE0("ds_write_b32 v2, v0 offset:16" LGKM) },
+    { PALL, 2, 1, "lds-race", "writes LDS at offset 16, which wave 1 read",
+      LOWERED WAVE0("ds_write_b32 v2, v2 offset:16\n" RAISE("64")),
+      WAVE1(AWAIT("64") RAISE("68") "ds_read_b32 v20, v2 offset:16" LGKM),
+      WAVE1(AWAIT("64") "ds_read_b32 v20, v2 offset:16" LGKM RAISE("68")),
+      WAVE0(AWAIT("68") "ds_write_b32 v2, v0 offset:16" LGKM) },
     /* what nothing wrote, by bytes and words; a workgroup finds nothing of the one before it */
     { PALL, 1, 1, "uninitialised-lds", "v20 comes from LDS that nothing wrote, read by 'ds_", "", "",
       "ds_write_b32 v2, v2" LGKM, "ds_read_b32 v20, v2" LGKM "global_store_dword v1, v20, s[2:3]" },

@@ -124,6 +124,7 @@ START_TEST(same_as_host)
     rfg_tempdir_remove(&tmp);
     printf("%s: seeds %d to %d: %d kernels run, %d differ from the host, %d reported, %d not compiled\n", arch,
            first_seed, first_seed + n_seeds - 1, runs, wrong, reported, crashes);
+    fflush(stdout);
     ck_assert_int_eq(wrong + reported, 0);
     ck_assert_int_gt(runs, 0);
 }

@@ -59,11 +59,19 @@ typedef double f64;
 #define SBFE(v, o, n)         ((i32)__builtin_amdgcn_sbfe((int)(v), (u32)(o) % 32, n))
 #define ALIGNBYTE(a, b, n)    ((u32)__builtin_amdgcn_alignbyte(a, b, (u32)(n) % 4))
 #define SAD(a, b, c)          ((u32)__builtin_amdgcn_sad_u8(a, b, c))
+/* LLVM makes v_fma_mixlo of a product or an fma that becomes an f16, which loses -0, and rounds once: not of this. */
+#define APART(x)                                                                                                       \
+    ({                                                                                                                 \
+        __typeof__((x) + 0) apart_ = (x);                                                                              \
+        __asm__("" : "+v"(apart_));                                                                                    \
+        apart_;                                                                                                        \
+    })
 #else
 #include <stdbool.h>
 #define FUNCTION       static __attribute__((unused))
 #define TABLE          static const
 #define SHARED         static
+#define APART(x)       (x)
 #define TID            host_tid
 #define GROUP          host_group
 #define SPACE          0

@@ -413,3 +413,47 @@ TWIN(lds_stored_far, lds_out_of_bounds)
     BARRIER;
     out[ME] = s[TID];
 }
+
+/* Each wave waits for the next one's flag. Unoptimised loops load their addresses anew: no loop that only waits. */
+#ifdef __OPTIMIZE__
+#define FLAGS                                                                                                          \
+    __shared__ unsigned s[SIZE], flag[SIZE / WAVE];                                                                    \
+    int other = (TID + WAVE) % SIZE;                                                                                   \
+    if (TID < SIZE / WAVE)                                                                                             \
+        flag[TID] = 0;                                                                                                 \
+    BARRIER
+#define RAISE                                                                                                          \
+    if (TID % WAVE == 0)                                                                                               \
+    __hip_atomic_store(&flag[TID / WAVE], 1, __ATOMIC_RELEASE, NEAR)
+#define RAISED(wave) __hip_atomic_load(&flag[wave], __ATOMIC_ACQUIRE, NEAR)
+
+TWIN(flags_looked_at_once, lds_race)
+{
+    FLAGS;
+    s[TID] = in[ME];
+    RAISE;
+    EITHER(while, if)(!RAISED(other / WAVE)) SLEEP;
+    out[ME] = s[other];
+}
+
+TWIN(flags_too_early, lds_race)
+{
+    FLAGS;
+    BAD(RAISE;)
+    s[TID] = in[ME];
+    GOOD(RAISE;)
+    while (!RAISED(other / WAVE))
+        SLEEP;
+    out[ME] = s[other];
+}
+
+TWIN(flags_of_others, lds_race)
+{
+    FLAGS;
+    s[TID] = in[ME];
+    RAISE;
+    while (!RAISED(other / WAVE))
+        SLEEP;
+    out[ME] = s[EITHER(other, SIZE - 1 - TID)];
+}
+#endif
