@@ -13,6 +13,7 @@
 #include "rfg/mha.h"
 #include "rfg/norm.h"
 #include "rfg/quant.h"
+#include "rfg/quantize.h"
 #include "rfg/rope.h"
 #include "rfg/sample.h"
 

@@ -31,6 +31,7 @@ struct call {
     rfg_act_params act;
     rfg_mha_params mha;
     rfg_embedding_params embedding;
+    rfg_dequantize_params dequantize;
     rfg_rope_params rope;
     rfg_rope_append_params rope_append;
     int64_t sample_order;

@@ -18,6 +18,8 @@ static const char *const problems[] = {
     "gemm bf16,bf16->bf16 M=64 N=64 K=7168 packed=1 overlap=1",
     "gemm_prepack bf16->bf16 N=32 K=64",
     "embedding i64,bf16->f32 M=64 N=4096 V=128256 scaled=1",
+    "dequantize e4m3,f32->bf16 M=64 N=7168 group_rows=1 group_cols=128",
+    "dequantize i8,e8m0->f32 M=64 N=7168 group_rows=128 group_cols=128 scale_columns=1",
     "argmax f32->i64 M=32 V=128256",
     "sample bf16->i32 B=4 V=1000 temperature=1 top_k=1 top_p=1 min_p=1 joint=1",
     "sample f32->i64 B=4 V=1000 repetition=1 frequency=1 presence=1 bias=1 counts=1 prompt=1",

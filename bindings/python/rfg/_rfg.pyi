@@ -55,6 +55,7 @@ layernorm: Op
 add_rmsnorm: Op
 add_layernorm: Op
 embedding: Op
+dequantize: Op
 mha: Op
 mha_decode: Op
 rope: Op

@@ -167,6 +167,18 @@ def embedding(
     return out
 
 
+def dequantize(
+    q: Tensor, scale: Tensor, *, group_rows: int = 0, group_cols: int = 0, dtype: Any = "bf16", out: Optional[Tensor] = None,
+    stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_dequantize: Y[m,n] = Q[m,n] scale[m / group_rows, n / group_cols]. q [M,N] e4m3, e4m3fnuz, e5m2, i8; scale [R,C] f32 or
+    e8m0, row- or column-major; groups of 0: all rows, all columns. dtype: of a new out, bf16, f16 or f32."""
+    if out is None:
+        out = empty(q, tuple(q.shape), dtype)
+    _rfg.dequantize(out, q, scale, group_rows=group_rows, group_cols=group_cols, stream=stream, ctx=ctx)
+    return out
+
+
 def _window(window: Optional[Tuple[int, int]]) -> Tuple[bool, int, int]:
     return (False, 0, 0) if window is None else (True, window[0], window[1])
 

@@ -90,6 +90,10 @@ static const rfg_embedding_params embedding_init = RFG_EMBEDDING_PARAMS_INIT;
 PARAMS(embedding, MEMBER(rfg_embedding_params, scale, FLOAT), MEMBER(rfg_embedding_params, first, INT64));
 CALLER(rfg_op_embedding, rfg_embedding_params, t[0], t[1], t[2])
 
+static const rfg_dequantize_params dequantize_init = RFG_DEQUANTIZE_PARAMS_INIT;
+PARAMS(dequantize, MEMBER(rfg_dequantize_params, group_rows, INT64), MEMBER(rfg_dequantize_params, group_cols, INT64));
+CALLER(rfg_op_dequantize, rfg_dequantize_params, t[0], t[1], t[2])
+
 static const rfg_mha_params mha_init = RFG_MHA_PARAMS_INIT;
 PARAMS(mha, MEMBER(rfg_mha_params, scale, FLOAT), MEMBER(rfg_mha_params, soft_cap, FLOAT),
        MEMBER(rfg_mha_params, causal, INT32), MEMBER(rfg_mha_params, window, INT32),
@@ -162,6 +166,7 @@ static const struct op ops[] = {
     { "add_layernorm", "rfg_op_add_layernorm", "y residual_out - x residual weight", &norm_params,
       call_rfg_op_add_layernorm },
     { "embedding", "rfg_op_embedding", "y - ids table", &embedding_params, call_rfg_op_embedding },
+    { "dequantize", "rfg_op_dequantize", "y - q scale", &dequantize_params, call_rfg_op_dequantize },
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
     { "rope", "rfg_op_rope", "q_out k_out - q k cos_sin positions", &rope_params, call_rfg_op_rope },

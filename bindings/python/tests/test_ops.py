@@ -134,6 +134,15 @@ def test_quantised_with_a_given_scale(rng):
     assert (e4m3.q.array[:, :32] & 0x7F).max() == 0x7E  # 448, the largest
 
 
+def test_dequantize(rng):
+    q, scale = rng.integers(-128, 128, (5, 200)).astype(np.int8), normal(rng, 5, 2)
+    want = q * np.repeat(scale, 128, axis=1)[:, :200]
+    assert (rfg.dequantize(q, scale, group_rows=1, group_cols=128, dtype="f32") == want).all()
+    columns = np.asfortranarray(scale)
+    assert (rfg.dequantize(q, columns, group_rows=1, group_cols=128, dtype="f32") == want).all()
+    assert (rfg.dequantize(q, scale[:1, :1].copy(), out=np.empty((5, 200), np.float32)) == q * scale[0, 0]).all()
+
+
 def test_embedding(rng):
     table, ids = normal(rng, 10, 24), np.array([3, 9, 0, 10, -1], np.int64)
     want = np.where(((ids >= 0) & (ids < 10))[:, None], table[np.clip(ids, 0, 9)], 0)

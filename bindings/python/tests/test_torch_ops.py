@@ -60,6 +60,7 @@ CALLS = {
     "rmsnorm_quant": lambda: (randn(2, 3, 32), None, torch.float8_e4m3fn),
     "add_rmsnorm_quant": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32), torch.int8),
     "embedding": lambda: (torch.tensor([[1, 5], [9, 0]]), randn(10, 32), 2.0),
+    "dequantize": lambda: (torch.randint(-128, 128, (3, 200)).to(torch.int8), randn(3, 2), BF16, 1, 128),
     "mha": lambda: (randn(2, 4, 4, 64, dtype=BF16), randn(2, 6, 2, 64, dtype=BF16), randn(2, 6, 2, 64, dtype=BF16), 0.1, 0.0, True, [3, 0]),
     "mha_lse": lambda: tuple(randn(2, 4, 2, 64, dtype=BF16) for _ in range(3)),
     "mha_decode": lambda: (

@@ -29,6 +29,7 @@ layernorm = _torch.ops.rfg.layernorm
 add_rmsnorm = _torch.ops.rfg.add_rmsnorm
 add_rmsnorm_quant = _torch.ops.rfg.add_rmsnorm_quant
 add_layernorm = _torch.ops.rfg.add_layernorm
+dequantize = _torch.ops.rfg.dequantize
 embedding = _torch.ops.rfg.embedding
 mha = _torch.ops.rfg.mha
 mha_lse = _torch.ops.rfg.mha_lse

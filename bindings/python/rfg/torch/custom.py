@@ -165,6 +165,10 @@ def embedding(ids: Tensor, table: Tensor, scale: float = 0.0, first: int = 0, dt
     return y.view(*ids.shape, table.shape[1])
 
 
+def dequantize(q: Tensor, scale: Tensor, dtype: torch.dtype, group_rows: int = 0, group_cols: int = 0) -> Tensor:
+    return ops.dequantize(q, scale, group_rows=group_rows, group_cols=group_cols, dtype=dtype)
+
+
 _ATTENTION = ("scale", "soft_cap", "causal", "window", "sinks", "alibi", "k_scale", "v_scale")
 _OF_MHA = _ATTENTION + ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k", "block_table", "kv_lens")
 _OF_DECODE = ("block_table", "kv_lens") + _ATTENTION + ("max_seqlen_k", "mean_seqlen_k")
@@ -328,6 +332,11 @@ OPS: List[Op] = [
         embedding,
         "(Tensor ids, Tensor table, float scale=0.0, int first=0, ScalarType? dtype=None) -> Tensor",
         lambda ids, table, scale=0.0, first=0, dtype=None: table.new_empty((*ids.shape, table.shape[1]), dtype=dtype or table.dtype),
+    ),
+    (
+        dequantize,
+        "(Tensor q, Tensor scale, ScalarType dtype, SymInt group_rows=0, SymInt group_cols=0) -> Tensor",
+        lambda q, scale, dtype, *_, **__: q.new_empty(q.shape, dtype=dtype),
     ),
     (mha, _PREFILL + " -> Tensor", _attended),
     (mha_lse, _PREFILL + " -> (Tensor, Tensor)", lambda q, k, v, *_, **__: (_attended(q, k, v), _lse(q))),

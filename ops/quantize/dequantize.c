@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The operator dequantize: its public function, argument rules and tables. Variants are in gpu.c and cpu.c. */
+#include "dequantize.h"
+
+#include <inttypes.h>
+
+#include "ops/operand.h"
+#include "ops/params.h"
+
+#define FN         "rfg_op_dequantize"
+#define BAD(...)   rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
+#define MAX_CHUNKS (INT32_MAX - 4096) /* what a kernel counts in 32 bits, and more than a grid's last step */
+
+static const struct rfg_key dequantize_keys[DEQUANTIZE_NKEYS] = {
+    [DEQUANTIZE_M] = { "M", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows" },
+    [DEQUANTIZE_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "columns" },
+    [DEQUANTIZE_GROUP_ROWS] = { "group_rows", RFG_KEY_ATTR, 0, 0, 1 << 30, NULL, "rows that share a scale; 0: all" },
+    [DEQUANTIZE_GROUP_COLS] = { "group_cols", RFG_KEY_ATTR, 0, 0, 1 << 30, NULL, "columns that share a scale; 0: all" },
+    [DEQUANTIZE_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: scales are column-major" },
+    [DEQUANTIZE_LDQ] = { "ldq", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                         "elements from a row of q to the next; 0: they follow one another" },
+    [DEQUANTIZE_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
+                         "elements from a row of y to the next; 0: they follow one another" },
+    [DEQUANTIZE_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                           "bytes, up to 16, of which q's pointer and row stride are multiples" },
+    [DEQUANTIZE_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
+                             "bytes, up to 16, of which y's pointer and row stride are multiples" },
+    [DEQUANTIZE_OVERLAP] = RFG_KEY_OVERLAP,
+};
+
+static const struct rfg_op_operand dequantize_operands[] = {
+    { "q", false, RFG_FORMAT_LISTED, 0, 0 },
+    { "scale", false, RFG_FORMAT_LISTED, 1, 0 },
+    { "y", true, RFG_FORMAT_LISTED, 2, 0 },
+};
+
+/* What the public function refuses, too: it makes a problem of its arguments first. */
+static bool rules(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v, rows = v[DEQUANTIZE_GROUP_ROWS], cols = v[DEQUANTIZE_GROUP_COLS];
+    const uint8_t *d = prob->dtype;
+    if (d[0] < RFG_E4M3 || d[0] > RFG_I8)
+        return rfg_refuse(why, "q is %s: must be e4m3, e4m3fnuz, e5m2 or i8", rfg_dtype_name((rfg_dtype)d[0]));
+    if (d[1] != RFG_F32 && d[1] != RFG_E8M0)
+        return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)d[1]));
+    if (!rfg_dtype_is_float(d[2]))
+        return rfg_refuse(why, "y is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)d[2]));
+    if (rows < 0 || rows > 1 << 30 || (rows & (rows - 1)))
+        return rfg_refuse(why, "group_rows is %" PRId64 ": must be 0 or a power of two up to 2^30", rows);
+    if (cols < 0 || cols > 1 << 30 || (cols & (cols - 1)) || (cols && cols < DEQUANTIZE_CHUNK))
+        return rfg_refuse(why, "group_cols is %" PRId64 ": must be 0 or a power of two from %d to 2^30", cols,
+                          DEQUANTIZE_CHUNK);
+    if (v[DEQUANTIZE_M] * ceil_div(v[DEQUANTIZE_N], DEQUANTIZE_CHUNK) >= MAX_CHUNKS)
+        return rfg_refuse(why, "y is %" PRId64 " x %" PRId64 ": must be fewer than 2^31 - 4096 chunks of %d columns",
+                          v[DEQUANTIZE_M], v[DEQUANTIZE_N], DEQUANTIZE_CHUNK);
+    return true;
+}
+
+static bool dequantize_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    for (int i = DEQUANTIZE_LDQ; i <= DEQUANTIZE_LDY; i++)
+        if (v[i] && v[i] < v[DEQUANTIZE_N])
+            return rfg_refuse(why, "%s=%" PRId64 ": less than N=%" PRId64, dequantize_keys[i].name, v[i],
+                              v[DEQUANTIZE_N]);
+    for (int i = DEQUANTIZE_ALIGN; i <= DEQUANTIZE_ALIGN_Y; i++)
+        if (v[i] & (v[i] - 1))
+            return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", dequantize_keys[i].name, v[i]);
+    return rules(prob, why);
+}
+
+int64_t dequantize_scales(int64_t size, int64_t group)
+{
+    return group ? ceil_div(size, group) : 1;
+}
+
+static void dequantize_cost(const struct rfg_problem *prob, double *bytes, double *flops)
+{
+    const int64_t *v = prob->v;
+    double scales = (double)dequantize_scales(v[DEQUANTIZE_M], v[DEQUANTIZE_GROUP_ROWS]) *
+                    (double)dequantize_scales(v[DEQUANTIZE_N], v[DEQUANTIZE_GROUP_COLS]);
+    double row =
+        (double)(rfg_format_bytes(prob->dtype[0], v[DEQUANTIZE_N]) + rfg_format_bytes(prob->dtype[2], v[DEQUANTIZE_N]));
+    *bytes = (double)v[DEQUANTIZE_M] * row + scales * (double)rfg_format_bytes(prob->dtype[1], 1);
+    *flops = (double)v[DEQUANTIZE_M] * (double)v[DEQUANTIZE_N];
+}
+
+static unsigned shift_of(int64_t group)
+{
+    return group ? (unsigned)__builtin_ctzll((unsigned long long)group) : 31;
+}
+
+void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *prob)
+{
+    unsigned d = (unsigned)ceil_div(prob->v[DEQUANTIZE_N], DEQUANTIZE_CHUNK);
+    a->row_shift = shift_of(prob->v[DEQUANTIZE_GROUP_ROWS]);
+    a->col_shift = shift_of(prob->v[DEQUANTIZE_GROUP_COLS]);
+    a->row_chunks = d;
+    a->shift = d > 1 ? 32 - (unsigned)__builtin_clz(d - 1) : 0;
+    a->mul = (unsigned)((((uint64_t)1 << (31 + a->shift)) + d - 1) / d);
+}
+
+/* ---- the public function ---------------------------------------------------------------------------------------- */
+
+RFG_PARAMS_END(rfg_dequantize_params, group_cols);
+
+/* Column-major scales are turned round. Returns whether they are. */
+static bool turn(rfg_tensor *turned, const rfg_tensor *t)
+{
+    *turned = *t;
+    if (t->ndim != 2 || t->shape[0] < 2 || t->shape[1] < 2 || t->strides[0] != 1 || t->strides[1] == 1)
+        return false;
+    turned->shape[0] = t->shape[1];
+    turned->shape[1] = t->shape[0];
+    turned->strides[0] = t->strides[1];
+    turned->strides[1] = 1;
+    return true;
+}
+
+rfg_status rfg_op_dequantize(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *q, const rfg_tensor *scale,
+                             const rfg_dequantize_params *given, rfg_stream stream)
+{
+    rfg_dequantize_params p = RFG_DEQUANTIZE_PARAMS_INIT;
+    struct rfg_operand oy, oq, os;
+    struct rfg_reason why;
+    rfg_tensor turned;
+    rfg_status st;
+    if (!ctx)
+        return BAD("ctx is NULL: must be a context");
+    if (!scale)
+        return BAD("scale is NULL: must be a tensor");
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_dequantize_params, &p, given)))
+        return st;
+    bool columns = turn(&turned, scale);
+    if ((st = rfg_check_operand(&oq, FN, "q", q, 2, 2)) || (st = rfg_check_operand(&os, FN, "scale", &turned, 2, 2)) ||
+        (st = rfg_check_operand(&oy, FN, "y", y, 2, 2)))
+        return st;
+    struct rfg_problem prob = { .op = &rfg_op_dequantize_desc,
+                                .dtype = { (uint8_t)q->dtype, (uint8_t)scale->dtype, (uint8_t)y->dtype } };
+    prob.v[DEQUANTIZE_M] = oy.rows;
+    prob.v[DEQUANTIZE_N] = oy.cols;
+    prob.v[DEQUANTIZE_GROUP_ROWS] = p.group_rows;
+    prob.v[DEQUANTIZE_GROUP_COLS] = p.group_cols;
+    if (!rules(&prob, &why))
+        return BAD("%s", why.text);
+    if (oq.rows != oy.rows || oq.cols != oy.cols)
+        return BAD("q is %" PRId64 " x %" PRId64 ": must be y's, %" PRId64 " x %" PRId64, oq.rows, oq.cols, oy.rows,
+                   oy.cols);
+    int64_t rows = dequantize_scales(oy.rows, p.group_rows), cols = dequantize_scales(oy.cols, p.group_cols);
+    if (scale->shape[0] != rows || scale->shape[1] != cols)
+        return BAD("scale is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64 " (group_rows=%" PRId64
+                   ", group_cols=%" PRId64 ")",
+                   scale->shape[0], scale->shape[1], rows, cols, p.group_rows, p.group_cols);
+    if (oy.rows == 0 || oy.cols == 0)
+        return RFG_OK;
+    if ((st = rfg_check_overlap(FN, &oy, &oq, false)) || (st = rfg_check_overlap(FN, &oy, &os, false)))
+        return st;
+
+    prob.v[DEQUANTIZE_SCALE_COLUMNS] = columns;
+    prob.v[DEQUANTIZE_LDQ] = oq.ld == oq.cols ? 0 : oq.ld;
+    prob.v[DEQUANTIZE_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
+    prob.v[DEQUANTIZE_ALIGN] = rfg_alignment(oq.bits);
+    prob.v[DEQUANTIZE_ALIGN_Y] = rfg_alignment(oy.bits);
+    struct dequantize_args a = { .q = q->data,
+                                 .scale = scale->data,
+                                 .y = y->data,
+                                 .m = (int)oy.rows,
+                                 .n = (int)oy.cols,
+                                 .ldq = oq.ld,
+                                 .ldy = oy.ld,
+                                 .scale_row = columns ? 1 : os.ld,
+                                 .scale_col = columns ? os.ld : 1 };
+    dequantize_set_chunks(&a, &prob);
+    return rfg_dispatch(ctx, &prob, &a, stream);
+}
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+static const struct rfg_variant *const dequantize_variants[] = { &dequantize_rows, &dequantize_portable,
+                                                                 &dequantize_cpu };
+
+const struct rfg_op rfg_op_dequantize_desc = {
+    .name = "dequantize",
+    .id = 17,
+    .n_in = 2,
+    .n_out = 1,
+    .n_operands = sizeof(dequantize_operands) / sizeof(dequantize_operands[0]),
+    .operands = dequantize_operands,
+    .n_keys = DEQUANTIZE_NKEYS,
+    .keys = dequantize_keys,
+    .column_key = { "M", "N", NULL },
+    .n_variants = sizeof(dequantize_variants) / sizeof(dequantize_variants[0]),
+    .variants = dequantize_variants,
+    .kargs_size = sizeof(struct dequantize_args),
+    .head = offsetof(struct dequantize_args, workspace),
+    .valid = dequantize_valid,
+    .cost = dequantize_cost,
+};

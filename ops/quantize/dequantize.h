@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RFG_OPS_DEQUANTIZE_H
+#define RFG_OPS_DEQUANTIZE_H
+
+#include "dequantize_args.h"
+#include "ops/op.h"
+#include "rfg/quantize.h"
+
+/* Indices of the keys. */
+enum {
+    DEQUANTIZE_M,
+    DEQUANTIZE_N,
+    DEQUANTIZE_GROUP_ROWS,
+    DEQUANTIZE_GROUP_COLS,
+    DEQUANTIZE_SCALE_COLUMNS, /* 1: they are column-major */
+    DEQUANTIZE_LDQ,           /* row strides in elements; 0: packed */
+    DEQUANTIZE_LDY,
+    DEQUANTIZE_ALIGN,   /* as gemm's, of q */
+    DEQUANTIZE_ALIGN_Y, /* of y */
+    DEQUANTIZE_OVERLAP,
+    DEQUANTIZE_NKEYS
+};
+
+#define DEQUANTIZE_CHUNK 8 /* codes that a thread has at once, of one scale */
+
+/* dtype[0] = q, dtype[1] = scale, dtype[2] = y. */
+
+/* Fills in what follows from the problem. */
+void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *prob);
+/* Rows and columns of the scales. */
+int64_t dequantize_scales(int64_t size, int64_t group);
+
+extern const struct rfg_op rfg_op_dequantize_desc;
+
+/* gpu.c, cpu.c */
+extern const struct rfg_variant dequantize_rows, dequantize_portable, dequantize_cpu;
+
+#endif

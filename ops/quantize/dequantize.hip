@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dequantize, all chunks of 8 codes of all rows as one list: each thread takes UNROLL of them, THREADS apart, loads
+ * them and their scales, then stores. The grid may be smaller than the list: it is gone through in strides of the grid.
+ *
+ * Macros: Q_DTYPE, SCALE_DTYPE, OUT_DTYPE (y), WHOLE (rows are whole chunks, aligned to 8 bytes), WIDTH_Y (bytes of a
+ * store), THREADS, UNROLL. */
+#include "rfg_device.h"
+#include "quantize/dequantize_args.h"
+
+#if !RFG_IS_CODE(Q_DTYPE)
+#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2 or i8"
+#endif
+#if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
+#error "SCALE_DTYPE: must be f32 or e8m0"
+#endif
+
+#define CHUNK 8
+
+/* What a code stands for, exactly; the format's NaNs and infinities too. */
+RFG_DEVICE float value_of(rfg_u32 code)
+{
+    if (Q_DTYPE == RFG_I8)
+        return (float)((int)(code << 24) >> 24);
+    const int dtype = Q_DTYPE;
+    int mantissa = dtype == RFG_E5M2 ? 2 : 3, bias = dtype == RFG_E4M3 ? 7 : dtype == RFG_E5M2 ? 15 : 8;
+    rfg_u32 low = code & 0x7fu;
+    /* The format's denormals are a magic number's last bits: fp32's own may be flushed. */
+    rfg_u32 magic = (rfg_u32)(127 + 24 - bias - mantissa) << 23;
+    float small = rfg_as_float(magic + low) - rfg_as_float(magic);
+    rfg_u32 n = (low << (23 - mantissa)) + ((rfg_u32)(127 - bias) << 23);
+    if (dtype == RFG_E5M2 && low >= 0x7cu)
+        n = low == 0x7cu ? 0x7f800000u : 0x7fc00000u;
+    if (dtype == RFG_E4M3 && low == 0x7fu)
+        n = 0x7fc00000u;
+    n = low >> mantissa ? n : rfg_as_u32(small);
+    if (dtype == RFG_E4M3FNUZ && code == 0x80u)
+        n = 0x7fc00000u;
+    return rfg_as_float(n | (code & 0x80u) << 24);
+}
+
+/* 2^(b - 127); b = 0 is a denormal, 255 a NaN. */
+RFG_DEVICE float scale_at(const void *scale, long long at)
+{
+    if (SCALE_DTYPE == RFG_F32)
+        return rfg_load_float(scale, at, RFG_F32);
+    rfg_u32 b = rfg_load1((const char *)scale + at);
+    return rfg_as_float(b == 255u ? 0x7fc00000u : b ? b << 23 : 0x00400000u);
+}
+
+RFG_DEVICE rfg_u32x2 load_codes(const char *q, int left)
+{
+    if (WHOLE)
+        return rfg_load8(q);
+    rfg_u32x2 v;
+    v.x = v.y = 0;
+#pragma unroll
+    for (int i = 0; i < CHUNK / 2; i++) {
+        v.x |= i < left ? rfg_load1(q + i) << (8 * i) : 0u;
+        v.y |= i + 4 < left ? rfg_load1(q + i + 4) << (8 * i) : 0u;
+    }
+    return v;
+}
+
+RFG_KERNEL(THREADS) dequantize_rows(struct dequantize_args args)
+{
+    rfg_u32 total = (rfg_u32)args.m * args.row_chunks;
+    rfg_u32 step = (rfg_u32)rfg_groups_x(THREADS) * (THREADS * UNROLL);
+    rfg_start_next();
+    rfg_await_previous();
+    for (rfg_u32 base = (rfg_u32)rfg_group_x() * (THREADS * UNROLL); base < total; base += step) {
+        rfg_u32x2 codes[UNROLL];
+        float scale[UNROLL];
+        rfg_u32 row[UNROLL];
+        int first[UNROLL], left[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            rfg_u32 at = base + (rfg_u32)(u * THREADS + rfg_thread());
+            row[u] = (rfg_u32)((rfg_u64)(at * 2u) * args.mul >> 32) >> args.shift;
+            first[u] = (int)(at - row[u] * args.row_chunks) * CHUNK;
+            left[u] = at < total ? args.n - first[u] : 0;
+            if (left[u] > 0) {
+                codes[u] = load_codes((const char *)args.q + row[u] * args.ldq + first[u], left[u]);
+                scale[u] = scale_at(args.scale, (row[u] >> args.row_shift) * args.scale_row +
+                                                    (first[u] >> args.col_shift) * args.scale_col);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++) {
+            if (left[u] <= 0)
+                continue;
+            char *y = (char *)args.y + row[u] * args.ldy * RFG_DTYPE_BYTES(OUT_DTYPE);
+            float f[CHUNK];
+#pragma unroll
+            for (int i = 0; i < CHUNK; i++)
+                f[i] = value_of((i < 4 ? codes[u].x : codes[u].y) >> (i % 4 * 8) & 255u) * scale[u];
+#pragma unroll
+            for (int i = 0; i < CHUNK; i += RFG_DTYPE_VEC(OUT_DTYPE))
+                if (i < left[u])
+                    rfg_store_chunk(y, (rfg_u32)(first[u] + i) * RFG_DTYPE_BYTES(OUT_DTYPE), left[u] - i,
+                                    rfg_pack(f + i, OUT_DTYPE), OUT_DTYPE, WIDTH_Y, false);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The GPU variants of dequantize: dequantize_rows, and dequantize_portable, which is rows with the one set of
+ * parameters that any problem takes. */
+#include "dequantize.h"
+#include "ops/gpu_rows.h"
+
+enum { P_THREADS, P_UNROLL };
+
+static const struct rfg_param rows_params[] = {
+    [P_THREADS] = { "threads", 3, { 64, 128, 256 } },
+    [P_UNROLL] = { "unroll", 3, { 1, 2, 4 } },
+};
+
+static void portable_params_of(const struct rfg_problem *prob, int *p)
+{
+    (void)prob;
+    p[P_THREADS] = 256;
+    p[P_UNROLL] = 1;
+}
+
+static int64_t chunks_of(const struct rfg_problem *prob)
+{
+    return prob->v[DEQUANTIZE_M] * ceil_div(prob->v[DEQUANTIZE_N], DEQUANTIZE_CHUNK);
+}
+
+static int64_t rows_groups(const struct rfg_problem *prob, const int *p)
+{
+    return MIN(ceil_div(chunks_of(prob), (int64_t)p[P_THREADS] * p[P_UNROLL]), MAX_GROUPS);
+}
+
+static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    (void)prob;
+    return p[P_THREADS] <= dev->max_threads ||
+           rfg_refuse(why, "threads=%d: must be at most %d", p[P_THREADS], dev->max_threads);
+}
+
+static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_reason *why)
+{
+    int64_t groups = rows_groups(prob, p);
+    if ((p[P_UNROLL] > 1 && groups < dev->cu_count) || (p[P_THREADS] > 64 && groups * 2 < dev->cu_count))
+        return rfg_refuse(why, "threads=%d, unroll=%d: leaves CUs idle", p[P_THREADS], p[P_UNROLL]);
+    return true;
+}
+
+/* A scale and the codes are asked for together. */
+static double rows_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    double bytes, flops, groups = (double)rows_groups(prob, p);
+    prob->op->cost(prob, &bytes, &flops);
+    double at_once = MIN(groups, MIN(2048.0 / p[P_THREADS], 32) * dev->cu_count);
+    double in_flight = at_once * p[P_THREADS] * p[P_UNROLL] * DEQUANTIZE_CHUNK;
+    double rate = MIN(1e3 * dev->mem_gbps, 3 * in_flight / LOAD_US);
+    return dev->latency_us + dev->load_us + MAX(bytes / MAX(rate, 1), 0.15 * groups / dev->cu_count);
+}
+
+static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_launch *l)
+{
+    (void)dev;
+    *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob, p), 1, 1 }, { (uint32_t)p[P_THREADS], 1, 1 }, 0 };
+}
+
+/* Bytes of the widest access to elements of `size` bytes that the alignment and the row's length allow. */
+static int width_of(const struct rfg_problem *prob, int dtype, int64_t align, int widest)
+{
+    int size = (int)rfg_format_bytes(dtype, 1), width = widest;
+    while (width > size && (align < width || prob->v[DEQUANTIZE_N] * size % width))
+        width /= 2;
+    return width;
+}
+
+static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                        struct rfg_kernel *k)
+{
+    int width = width_of(prob, prob->dtype[0], prob->v[DEQUANTIZE_ALIGN], DEQUANTIZE_CHUNK);
+    (void)dev;
+    k->source = "quantize/dequantize.hip";
+    k->entry = "dequantize_rows";
+    rfg_kernel_macro(k, "Q_DTYPE", prob->dtype[0]);
+    rfg_kernel_macro(k, "SCALE_DTYPE", prob->dtype[1]);
+    rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+    rfg_kernel_macro(k, "WHOLE", width == DEQUANTIZE_CHUNK);
+    rfg_kernel_macro(k, "WIDTH_Y", width_of(prob, prob->dtype[2], prob->v[DEQUANTIZE_ALIGN_Y], 16));
+    rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
+    rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+}
+
+KERNEL_VARIANT(dequantize, rows);
+PORTABLE_VARIANT(dequantize);
