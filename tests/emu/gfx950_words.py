@@ -23,7 +23,7 @@ def texts():
     # What emu_isa_lanes.def and emu_isa_matrix.c say for gfx950, where gfx942 hasn't the mnemonic.
     for name in "emu_isa_lanes.def", "emu_isa_matrix.c", "emu_isa_memory.c":
         for line in open(os.path.join(HERE, name)):
-            if re.search(r"\bG950\b|\b5, |deep", line):
+            if re.search(r"\bG950\b|\b5, |deep|load_lds_dwordx|offen lds", line):
                 yield from (t for t in re.findall(r'"([vdgb][a-z]*_[^"]*)"', line) if known_new(t))
     # emu_isa_gfx950.c: D at v64, A at v0, B or random bits at v32, scale at v40.
     for t in "fp8", "bf8":
