@@ -20,6 +20,15 @@ static inline void xcd_macro(const struct rfg_device *dev, struct rfg_kernel *k)
         rfg_kernel_macro(k, "XCDS", dev->xcds);
 }
 
+/* Bytes of the widest access, up to `widest`, to rows of n elements of a format: rows are whole ones, and aligned. */
+static inline int access_width(int format, int64_t n, int64_t align, int widest)
+{
+    int size = (int)rfg_format_bytes(format, 1), width = widest;
+    while (width > size && (align < width || n * size % width))
+        width /= 2;
+    return width;
+}
+
 static inline bool is_gpu(const struct rfg_device *dev, struct rfg_reason *why)
 {
     return dev->platform != RFG_PLATFORM_CPU || rfg_refuse(why, "device is %s: must be a GPU", dev->name);

@@ -261,6 +261,13 @@ static inline int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+/* What kernels divide by d > 0 with: i / d is the upper half of 2 i * mul, shifted right, for i < 2^31. */
+static inline void rfg_divisor(unsigned d, unsigned *mul, unsigned *shift)
+{
+    *shift = d > 1 ? 32 - (unsigned)__builtin_clz(d - 1) : 0;
+    *mul = (unsigned)((((uint64_t)1 << (31 + *shift)) + d - 1) / d);
+}
+
 /* The registry (registry.def): NULL-terminated, and the only place that an operator is listed. */
 extern const struct rfg_op *const rfg_ops[];
 const struct rfg_op *rfg_op_find(const char *name, size_t len);

@@ -77,8 +77,7 @@ void act_set_chunks(struct act_args *a, const struct rfg_problem *prob)
     if (prob->v[ACT_SCALE] == RFG_SCALE_GROUP)
         d = (d + group - 1) / group * group;
     a->row_chunks = d;
-    a->shift = d > 1 ? 32 - (unsigned)__builtin_clz(d - 1) : 0;
-    a->mul = (unsigned)((((uint64_t)1 << (31 + a->shift)) + d - 1) / d);
+    rfg_divisor(d, &a->mul, &a->shift);
 }
 
 /* ---- the public functions --------------------------------------------------------------------------------------- */

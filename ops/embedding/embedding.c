@@ -73,8 +73,7 @@ void embedding_set_chunks(struct embedding_args *a, const struct rfg_problem *pr
 {
     unsigned d = (unsigned)ceil_div(prob->v[EMBEDDING_N], rfg_format_elements(prob->dtype[1], 16));
     a->row_chunks = d;
-    a->shift = d > 1 ? 32 - (unsigned)__builtin_clz(d - 1) : 0;
-    a->mul = (unsigned)((((uint64_t)1 << (31 + a->shift)) + d - 1) / d);
+    rfg_divisor(d, &a->mul, &a->shift);
 }
 
 /* ---- the public function ---------------------------------------------------------------------------------------- */

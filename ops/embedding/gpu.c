@@ -20,15 +20,6 @@ static int64_t row_chunks(const struct rfg_problem *prob)
     return ceil_div(prob->v[EMBEDDING_N], rfg_format_elements(prob->dtype[1], 16));
 }
 
-/* Bytes of the widest access that the alignment and the row's length allow to elements of `dtype`. */
-static int width_of(const struct rfg_problem *prob, int dtype, int64_t align)
-{
-    int size = (int)rfg_format_bytes(dtype, 1), width = 16;
-    while (width > size && (align < width || prob->v[EMBEDDING_N] * size % width))
-        width /= 2;
-    return width;
-}
-
 static bool rows_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (!is_gpu(dev, why))
@@ -69,18 +60,17 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
 static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_kernel *k)
 {
-    int width = width_of(prob, prob->dtype[1], prob->v[EMBEDDING_ALIGN]);
-    int width_y = width_of(prob, prob->dtype[2], prob->v[EMBEDDING_ALIGN_Y]);
+    const int64_t *v = prob->v;
     (void)dev;
     k->source = "embedding/rows.hip";
     k->entry = "embedding_rows";
     rfg_kernel_macro(k, "ID_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
-    rfg_kernel_macro(k, "SCALED", (int)prob->v[EMBEDDING_SCALED]);
-    rfg_kernel_macro(k, "PACKED", !prob->v[EMBEDDING_LDT] && !prob->v[EMBEDDING_LDY]);
-    rfg_kernel_macro(k, "WIDTH", width);
-    rfg_kernel_macro(k, "WIDTH_Y", width_y);
+    rfg_kernel_macro(k, "SCALED", (int)v[EMBEDDING_SCALED]);
+    rfg_kernel_macro(k, "PACKED", !v[EMBEDDING_LDT] && !v[EMBEDDING_LDY]);
+    rfg_kernel_macro(k, "WIDTH", access_width(prob->dtype[1], v[EMBEDDING_N], v[EMBEDDING_ALIGN], 16));
+    rfg_kernel_macro(k, "WIDTH_Y", access_width(prob->dtype[2], v[EMBEDDING_N], v[EMBEDDING_ALIGN_Y], 16));
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
 }

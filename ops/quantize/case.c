@@ -20,7 +20,15 @@ static int dequantize_tensors(const struct rfg_problem *prob, struct rfg_tensor_
     return 3;
 }
 
-/* Every code there is, NaNs among them; of scales e8m0 those that products with are fp32's, and rarely any. */
+/* A scale whose products are fp32's; of special data one in four is any, or the least, or NaN. */
+static uint8_t e8m0_of(uint64_t x, enum rfg_data data)
+{
+    if (data != RFG_DATA_SPECIAL || (x >> 40) % 4)
+        return (uint8_t)(112 + (x >> 24) % 32);
+    return x & 1 ? (uint8_t)(x >> 16) : x & 2 ? 255 : 0;
+}
+
+/* Of codes every one there is, NaNs among them. */
 static void dequantize_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                             uint64_t seed)
 {
@@ -30,10 +38,8 @@ static void dequantize_fill(const struct rfg_problem *prob, int tensor, const rf
     for (int64_t r = 0; r < t->shape[0]; r++)
         for (int64_t c = 0; c < t->shape[1]; c++) {
             uint64_t x = rfg_random(&seed);
-            uint8_t any = (uint8_t)(x >> 16), middle = (uint8_t)(112 + (x >> 24) % 32);
-            bool rare = data == RFG_DATA_SPECIAL && (x >> 40) % 4 == 0;
             ((uint8_t *)t->data)[r * t->strides[0] + c * t->strides[1]] =
-                t->dtype == RFG_E8M0 ? (rare ? ((x & 1) ? any : (uint8_t) - (x >> 1 & 1)) : middle) : any;
+                t->dtype == RFG_E8M0 ? e8m0_of(x, data) : (uint8_t)(x >> 16);
         }
 }
 

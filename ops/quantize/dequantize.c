@@ -97,8 +97,7 @@ void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *
     a->row_shift = shift_of(prob->v[DEQUANTIZE_GROUP_ROWS]);
     a->col_shift = shift_of(prob->v[DEQUANTIZE_GROUP_COLS]);
     a->row_chunks = d;
-    a->shift = d > 1 ? 32 - (unsigned)__builtin_clz(d - 1) : 0;
-    a->mul = (unsigned)((((uint64_t)1 << (31 + a->shift)) + d - 1) / d);
+    rfg_divisor(d, &a->mul, &a->shift);
 }
 
 /* ---- the public function ---------------------------------------------------------------------------------------- */

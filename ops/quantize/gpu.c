@@ -64,19 +64,11 @@ static void rows_launch(const struct rfg_device *dev, const struct rfg_problem *
     *l = (struct rfg_launch){ { (uint32_t)rows_groups(prob, p), 1, 1 }, { (uint32_t)p[P_THREADS], 1, 1 }, 0 };
 }
 
-/* Bytes of the widest access to elements of `size` bytes that the alignment and the row's length allow. */
-static int width_of(const struct rfg_problem *prob, int dtype, int64_t align, int widest)
-{
-    int size = (int)rfg_format_bytes(dtype, 1), width = widest;
-    while (width > size && (align < width || prob->v[DEQUANTIZE_N] * size % width))
-        width /= 2;
-    return width;
-}
-
 static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_kernel *k)
 {
-    int width = width_of(prob, prob->dtype[0], prob->v[DEQUANTIZE_ALIGN], DEQUANTIZE_CHUNK);
+    const int64_t *v = prob->v;
+    int width = access_width(prob->dtype[0], v[DEQUANTIZE_N], v[DEQUANTIZE_ALIGN], DEQUANTIZE_CHUNK);
     (void)dev;
     k->source = "quantize/dequantize.hip";
     k->entry = "dequantize_rows";
@@ -84,7 +76,7 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "SCALE_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "WHOLE", width == DEQUANTIZE_CHUNK);
-    rfg_kernel_macro(k, "WIDTH_Y", width_of(prob, prob->dtype[2], prob->v[DEQUANTIZE_ALIGN_Y], 16));
+    rfg_kernel_macro(k, "WIDTH_Y", access_width(prob->dtype[2], v[DEQUANTIZE_N], v[DEQUANTIZE_ALIGN_Y], 16));
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
 }
