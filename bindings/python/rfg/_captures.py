@@ -4,20 +4,16 @@
 import functools
 from typing import Any
 
-from . import _hooks, _rfg
+from ._hooks import context_name
 from .context import contexts
 
 
 def prepare(index: int, stream: int) -> None:
     """Gives a stream of the index-th GPU its workspace, in each context of that GPU."""
-    name = "%s:%d" % ({_hooks.AMD: "amd", _hooks.NVIDIA: "nvidia"}[_hooks.device("cuda:%d" % index)[0]], index)
+    name = context_name("cuda:%d" % index)
     for ctx in list(contexts):
-        try:
-            if ctx.device == name:
-                ctx.prepare_stream(stream)
-        except _rfg.Error:
-            if not repr(ctx).endswith("closed>"):
-                raise
+        if ctx.device == name:
+            ctx.prepare_stream(stream)
 
 
 def install(torch: Any) -> None:

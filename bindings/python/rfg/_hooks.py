@@ -71,6 +71,12 @@ def device(of: Any) -> Tuple[int, int]:
     return {"cpu": CPU, "amd": AMD, "nvidia": NVIDIA}.get(kind, OTHER), number
 
 
+def context_name(of: Any) -> str:
+    """The rfg device that a device's tensors are on; "cpu" for those that rfg hasn't."""
+    kind, index = device(of)
+    return ("cpu", "amd:%d" % index, "nvidia:%d" % index, "cpu")[kind]
+
+
 def current_stream(index: int) -> int:
     torch = sys.modules.get("torch")
     return torch.cuda.current_stream(index).cuda_stream if torch is not None else 0

@@ -28,6 +28,11 @@ class Context(_rfg.Context):
         super().__init__(device, **settings)
         contexts.add(self)
 
+    def close(self) -> None:
+        """rfg_context_destroy(), when the calls that are being made with it have ended. Operators refuse it from now on."""
+        contexts.discard(self)
+        super().close()
+
     def stats(self) -> Stats:
         """rfg_context_stats()."""
         return Stats(*super().stats())
@@ -45,7 +50,8 @@ class Context(_rfg.Context):
             return "<rfg.Context, closed>"
 
 
-contexts: "WeakSet[Context]" = WeakSet()  # those that there are
+contexts: "WeakSet[Context]" = WeakSet()  # those that aren't closed
+
 
 def context(device: Union[str, Context] = "cpu") -> Context:
     """The context that operators use for tensors on a device, if they aren't given one: "cpu", "nvidia:0", "amd:1"."""
@@ -74,10 +80,9 @@ def describe(function: Callable[..., Any], *args: Any, ctx: Union[str, Context, 
     if ctx is None:
         tensors = [a for a in args if hasattr(a, "shape")]
         device = getattr(tensors[0], "device", "cpu") if tensors else "cpu"
-        from ._hooks import device as kind_of
+        from ._hooks import context_name
 
-        kind, index = kind_of(device)
-        ctx = ["cpu", "amd:%d" % index, "nvidia:%d" % index, "cpu"][kind]
+        ctx = context_name(device)
     here = context(ctx)
     here.describe_begin()
     try:
