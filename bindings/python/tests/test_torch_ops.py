@@ -348,6 +348,7 @@ def test_gated_in_turn():
     gate, up = whole.unbind(1)
     assert custom.in_turn(gate, up) is not None and custom.in_turn(up, gate) is None
     assert custom.in_turn(gate, up.clone()) is None and custom.in_turn(gate.contiguous(), up.contiguous()) is None
+    assert custom.in_turn(whole, whole) is None  # no matrices
     for rows in (3, custom.EPILOGUE_ROWS, custom.EPILOGUE_ROWS + 1):
         x = randn(rows, 32)
         close(rt.gated_linear(x, gate, up, "gelu"), F.gelu(F.linear(x, gate)) * F.linear(x, up))

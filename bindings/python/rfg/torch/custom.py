@@ -61,6 +61,8 @@ def adjoining(parts: Sequence[Tensor]) -> Optional[Tensor]:
 
 def in_turn(gate: Tensor, up: Tensor) -> Optional[Tensor]:
     """Two weights [N,K] whose rows lie in turn in one storage (enable() has gate's and up's so) as one of [2N,K]; None: they don't."""
+    if gate.dim() != 2:
+        return None
     n, k = gate.shape
     strides, storage = (2 * k, 1), gate.untyped_storage().data_ptr()
     if up.shape != gate.shape or gate.stride() != strides or up.stride() != strides or up.dtype != gate.dtype:
