@@ -50,7 +50,8 @@ def places(batch: int, keys: int, queries: int, filled: Any, device: torch.devic
     at = torch.arange(queries, device=device) + filled
     slots = torch.where(at < keys, at + torch.arange(0, batch * keys, keys, device=device)[:, None], -1)
     lens = (at[-1:] + 1).to(torch.int32).expand(batch + batch % 2)
-    return torch.cat((lens, slots.view(-1).view(torch.int32))).view(1, 1, 1, -1)
+    halves = torch.stack((slots, slots >> 32), -1).to(torch.int32)  # inductor can't view() an expanded tensor as another dtype
+    return torch.cat((lens, halves.view(-1))).view(1, 1, 1, -1)
 
 
 def is_places(mask: Optional[Tensor]) -> bool:
