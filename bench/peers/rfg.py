@@ -67,6 +67,20 @@ class ActParams(Params):
     ]
 
 
+class GemmParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("bias", c.POINTER(Tensor)),
+        ("w_scale", c.POINTER(Tensor)),
+        ("residual", c.POINTER(Tensor)),
+        ("gated", c.c_int),
+        ("act", c.c_int),
+        ("x_scale", c.POINTER(Tensor)),
+        ("x_per", c.c_int),
+        ("w_per", c.c_int),
+    ]
+
+
 class MhaParams(Params):
     _fields_ = [
         ("size", c.c_size_t),
@@ -221,8 +235,10 @@ class Rfg:
         fn, ctx, stream, check = self.lib.rfg_op_act_and_mul, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
-    def gemm(self, y, x, w):
-        keep = [tensor(y), tensor(x), tensor(w), None]
+    def gemm(self, y, x, w, x_scale=None, w_scale=None, per=0):
+        """per: of rfg_gemm_scale, for both scales."""
+        params = GemmParams(x_scale=pointer(x_scale), w_scale=pointer(w_scale), x_per=per, w_per=per)
+        keep = [tensor(y), tensor(x), tensor(w), c.byref(params) if x_scale is not None else None]
         fn, ctx, stream, check = self.lib.rfg_op_gemm, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
@@ -276,6 +292,7 @@ def self_test():
         "rfg_norm_params": NormParams,
         "rfg_act_params": ActParams,
         "rfg_quant": Quant,
+        "rfg_gemm_params": GemmParams,
         "rfg_mha_params": MhaParams,
         "rfg_rope_append_params": RopeAppendParams,
         "rfg_sample_params": SampleParams,

@@ -8,33 +8,46 @@
 extern "C" {
 #endif
 
+/* What of 8-bit x and w shares a scale. */
+typedef enum rfg_gemm_scale {
+    RFG_GEMM_SCALE_TENSOR, /* all of it */
+    RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
+    RFG_GEMM_SCALE_BLOCK /* 1 x 128 of x, 128 x 128 of w (DeepSeek); the last block of a row or column may be shorter */
+} rfg_gemm_scale;
+
 typedef struct rfg_gemm_params {
     size_t size;                /* sizeof(rfg_gemm_params): see rfg/core.h */
     const rfg_tensor *bias;     /* or NULL: none */
-    const rfg_tensor *w_scale;  /* of formats of w that have scales; NULL with those of this version */
+    const rfg_tensor *w_scale;  /* of formats of w that have scales, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu or relu2 */
+    const rfg_tensor *x_scale;  /* of 8-bit x, or NULL: none */
+    rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
+    rfg_gemm_scale w_per;       /* and of 8-bit w one of w_scale */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU                                                     \
+        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, RFG_GEMM_SCALE_TENSOR, RFG_GEMM_SCALE_TENSOR \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
- * gemm_a16w16). The sum over k, the bias and the residual are accumulated in fp32 and rounded once, to nearest even, to
- * Y's dtype.
+ * gemm_a16w16, gemm_a8w8 and gemm_a8w8_blockscale; DeepGEMM's fp8_gemm_nt). The sum over k, the bias and the residual
+ * are accumulated in fp32 and rounded once, to nearest even, to Y's dtype.
  *
- *   x     [M,K]  bf16, fp16 or fp32; row stride >= K, unit column stride
+ *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack()
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
  *   params  or NULL: no bias, no residual, not gated
- *   bias  [N]    of params: x's dtype, or fp32, unit stride
- *   w_scale      of params: must be NULL: the dtypes that w has in this version have no scales
- *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
- *   gated        of params: w is what rfg_pack_gate_up() makes interleaved (row 2j gate's, row 2j+1 up's; a bias has
- *                the same order), y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns 2j and 2j+1 of the
- *                product with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual.
+ *   bias  [N]    of params: x's dtype (y's with codes), or fp32, unit stride
+ *   x_scale, w_scale  of params, with codes only: fp32 or e8m0, one dtype for both. A code stands for its value times
+ * its scale; without scales for its value. By x_per and w_per: tensor  [1] row     x_scale [M] or [M,1], w_scale [N] or
+ * [N,1], any stride block   both, and both are given: x_scale [M,ceil(K/128)], w_scale [ceil(N/128),ceil(K/128)], each
+ * row-major (strides >= columns, 1) or column-major (strides 1, >= rows) residual [M,N] of params: y's dtype; row
+ * stride >= N, unit column stride; may be y itself: Y += X W^T gated        of params: w is what rfg_pack_gate_up()
+ * makes interleaved (row 2j gate's, row 2j+1 up's; a bias has the same order), y is [M,N/2]: y[m][j] = act(g) * u,
+ * where g and u are columns 2j and 2j+1 of the product with its bias, not rounded in between (rfg_op_act_and_mul()
+ * reads rounded ones). No residual.
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
@@ -43,6 +56,9 @@ typedef struct rfg_gemm_params {
  * NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
  * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
  * reproducible for the same problem, variant and device.
+ * Scales multiply codes, or sums of codes that share them, in fp32: which, is the variant's choice; where a code times
+ * its scale, or a product of two scales, is below 2^-126 it may count as 0. A NaN among codes and scales gives a NaN,
+ * an infinite scale an infinity or a NaN. A w of codes is not prepacked.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
@@ -50,11 +66,13 @@ typedef struct rfg_gemm_params {
  * stream capture). On an error nothing was launched.
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
  * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2): gated.
- * bias=1: there is one; btype=f32: it is fp32, x is not; packed=1: w is prepacked. w_scale=, w_group=: of formats of
- * w with scales, of which there are none yet. Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr=
- * (residual): row strides in elements, where rows don't follow one another; inplace=1: y is the residual; align=,
- * align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16
- * bytes: of 8, 4, 2. All operators: overlap=1 in a context with launch_overlap. */
+ * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
+ * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 x_scale=f32 x_per=block w_scale=f32 w_per=block": tensor (not said), row,
+ * block. w_group=: of formats of w with scales of groups of columns, of which there are none yet. Of the layout, which
+ * tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows don't follow one
+ * another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual; align=, align_y=:
+ * where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8,
+ * 4, 2. All operators: overlap=1 in a context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 

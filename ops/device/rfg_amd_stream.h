@@ -42,9 +42,105 @@ RFG_DEVICE rfg_u32x4 rfg_buffer_load16_stream(rfg_buffer b, rfg_u32 at, int unif
     return rfg_llvm_buffer_load16(b, (int)at, uniform, RFG_BUFFER_STREAM);
 }
 
-/* rfg_frag_mma_wx() with gfx950's instruction, which takes a lane's whole piece at once. */
+/* Codes that matrix instructions of their own multiply; others go as fp16. */
+#if defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+#define RFG_MMA_FP8(dtype) ((dtype) == RFG_E4M3FNUZ)
+#elif defined(__gfx950__)
+#define RFG_MMA_FP8(dtype) ((dtype) == RFG_E4M3 || (dtype) == RFG_E5M2)
+#else
+#define RFG_MMA_FP8(dtype) 0
+#endif
+#define RFG_MMA_I8(dtype) ((RFG_MFMA || RFG_WMMA11) && (dtype) == RFG_I8)
+
+#if RFG_MMA_FP8(RFG_E4M3FNUZ) || RFG_MMA_FP8(RFG_E4M3)
+RFG_DEVICE void rfg_stream_mma_fp8(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, int dtype)
+{
+    rfg_f32x4 d = { c->v[0], c->v[1], c->v[2], c->v[3] };
+    rfg_u32x2 w0 = w->v[0].xy, w1 = w->v[0].zw, x0 = x->v[0].xy, x1 = x->v[0].zw;
+    long a0 = __builtin_bit_cast(long, w0), a1 = __builtin_bit_cast(long, w1);
+    long b0 = __builtin_bit_cast(long, x0), b1 = __builtin_bit_cast(long, x1);
+    if (dtype == RFG_E5M2) {
+        d = __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(a0, b0, d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(a1, b1, d, 0, 0, 0);
+    } else {
+        d = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a0, b0, d, 0, 0, 0);
+        d = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a1, b1, d, 0, 0, 0);
+    }
+    c->v[0] = d.x;
+    c->v[1] = d.y;
+    c->v[2] = d.z;
+    c->v[3] = d.w;
+}
+#endif
+
+#if RFG_MMA_I8(RFG_I8)
+/* The sum of 64 columns is exact, and added to c. */
+RFG_DEVICE void rfg_stream_mma_i8(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
+{
+    typedef int i32x4 __attribute__((ext_vector_type(4)));
+#if RFG_MFMA
+    i32x4 d = { 0, 0, 0, 0 };
+#if RFG_MMA_FP8(RFG_E4M3FNUZ) || RFG_MMA_FP8(RFG_E4M3)
+    rfg_u32x2 w0 = w->v[0].xy, w1 = w->v[0].zw, x0 = x->v[0].xy, x1 = x->v[0].zw;
+    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w0), __builtin_bit_cast(long, x0), d, 0, 0, 0);
+    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w1), __builtin_bit_cast(long, x1), d, 0, 0, 0);
+#else
+    rfg_u32 a[4] = { w->v[0].x, w->v[0].y, w->v[0].z, w->v[0].w },
+            b[4] = { x->v[0].x, x->v[0].y, x->v[0].z, x->v[0].w };
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        d = __builtin_amdgcn_mfma_i32_16x16x16i8((int)a[i], (int)b[i], d, 0, 0, 0);
+#endif
+#else
+    typedef int i32x8 __attribute__((ext_vector_type(8)));
+    i32x8 d = { 0, 0, 0, 0, 0, 0, 0, 0 };
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++)
+        d = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, __builtin_bit_cast(i32x4, w->v[i]), true,
+                                                       __builtin_bit_cast(i32x4, x->v[i]), d, false);
+#endif
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_WX; i++)
+        c->v[i] += (float)d[i];
+}
+#endif
+
+/* rfg_frag_mma_wx(), also of codes (64 columns), and with gfx950's instruction, which takes a lane's whole piece at
+ * once. */
 RFG_DEVICE void rfg_stream_mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, int dtype)
 {
+#if RFG_MMA_FP8(RFG_E4M3FNUZ) || RFG_MMA_FP8(RFG_E4M3)
+    if (RFG_MMA_FP8(dtype)) {
+        rfg_stream_mma_fp8(c, w, x, dtype);
+        return;
+    }
+#endif
+#if RFG_MMA_I8(RFG_I8)
+    if (RFG_MMA_I8(dtype)) {
+        rfg_stream_mma_i8(c, w, x);
+        return;
+    }
+#endif
+    if (RFG_IS_CODE(dtype)) {
+        rfg_u32x4 wp[RFG_FRAG_AB][2], xp[RFG_FRAG_X][2];
+        rfg_frag_ab a;
+        rfg_frag_x b;
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++) {
+            rfg_frag_parts(wp[i], w->v[i], dtype);
+            rfg_frag_parts(xp[i], x->v[i], dtype);
+        }
+#pragma unroll
+        for (int part = 0; part < 2; part++) {
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_AB; i++) {
+                a.v[i] = wp[i][part];
+                b.v[i] = xp[i][part];
+            }
+            rfg_frag_mma_wx(c, &a, &b, RFG_F16);
+        }
+        return;
+    }
 #if defined(__gfx950__)
     typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
     rfg_f32x4 d = { c->v[0], c->v[1], c->v[2], c->v[3] };

@@ -36,18 +36,6 @@ RFG_DEVICE float rfg_log2(float f)
 #endif
 }
 
-/* Four of the eight bytes of a (0 to 3) and b (4 to 7), by a hexadecimal digit each, the lowest first. */
-RFG_DEVICE rfg_u32 rfg_byte_perm(rfg_u32 a, rfg_u32 b, rfg_u32 which)
-{
-#if RFG_NVIDIA
-    return __byte_perm(a, b, which);
-#else
-    /* v_perm counts from its second operand. */
-    rfg_u32 s = (which & 0x7) | (which & 0x70) << 4 | (which & 0x700) << 8 | (which & 0x7000) << 12;
-    return __builtin_amdgcn_perm(b, a, s);
-#endif
-}
-
 /* Sets `copy` to the kernel's arguments, of which `args` points to the parameter. AMD's scalar registers do not hold
  * all of attention's arguments from the kernel's start to its end: there they are read from memory again. */
 #if RFG_AMD
@@ -163,42 +151,6 @@ RFG_DEVICE int rfg_load4_global(const int *p)
 
 /* ---- conversions ---------------------------------------------------------------------------------------------------
  */
-
-/* Two 8-bit codes, in the upper bytes of u's halves, as fp16. e5m2 is fp16 cut short. e4m3 has its exponent a bit lower
- * and another bias, which a multiplication settles, exactly, for subnormals too. */
-RFG_DEVICE rfg_u32 rfg_f8_to_f16x2(rfg_u32 u, int dtype)
-{
-    if (dtype == RFG_E5M2)
-        return u;
-    rfg_u32 h = (u & 0x80008000u) | (u >> 1 & 0x3f803f80u);
-#if RFG_NVIDIA
-    rfg_u32 scale = dtype == RFG_E4M3 ? 0x5c005c00u : 0x58005800u, r; /* 2^8, 2^7 */
-    asm("mul.f16x2 %0, %1, %2;" : "=r"(r) : "r"(h), "r"(scale));
-    return r;
-#else
-    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
-    _Float16 by = dtype == RFG_E4M3 ? (_Float16)256 : (_Float16)128;
-    f16x2 scale = { by, by };
-    return __builtin_bit_cast(rfg_u32, __builtin_bit_cast(f16x2, h) * scale);
-#endif
-}
-/* Four codes: RFG_E4M3, RFG_E4M3FNUZ or RFG_E5M2. */
-RFG_DEVICE rfg_u32x2 rfg_f8_to_f16x4(rfg_u32 u, int dtype)
-{
-    rfg_u32x2 r;
-#if RFG_NVIDIA && __CUDA_ARCH__ >= 890
-    if (dtype == RFG_E4M3) {
-        asm("{\n.reg .b16 lo, hi;\nmov.b32 {lo, hi}, %2;\n"
-            "cvt.rn.f16x2.e4m3x2 %0, lo;\ncvt.rn.f16x2.e4m3x2 %1, hi;\n}"
-            : "=r"(r.x), "=r"(r.y)
-            : "r"(u));
-        return r;
-    }
-#endif
-    r.x = rfg_f8_to_f16x2(rfg_byte_perm(u, 0, 0x1404), dtype);
-    r.y = rfg_f8_to_f16x2(rfg_byte_perm(u, 0, 0x3424), dtype);
-    return r;
-}
 
 /* Two floats as an operand of a matrix instruction that follows. On AMD not by rfg_pack_f16() or rfg_pack_bf16(), which
  * are assembly: the compiler would not see in it what the matrix instruction must wait for. */

@@ -49,6 +49,48 @@ RFG_DEVICE int rfg_swizzle(int row)
 #endif
 }
 
+/* Chunks of codes of 8 bits are pieces of fragments of 64 columns. They are multiplied as fp16, which has all their
+ * values: two fragments of 32, whose k A and B agree about. */
+#define RFG_FRAG_PARTS(dtype) (RFG_IS_CODE(dtype) ? 2 : 1)
+#define RFG_FRAG_AS(dtype)    (RFG_IS_CODE(dtype) ? RFG_F16 : (dtype))
+
+/* Four i8 as fp16: 1024 + 128 + i has them in its last bits. */
+RFG_DEVICE rfg_u32x2 rfg_i8_to_f16x4(rfg_u32 u)
+{
+    rfg_u32x2 r;
+    u ^= 0x80808080u;
+    rfg_u32 lo = rfg_byte_perm(u, 0x64646464u, 0x4140), hi = rfg_byte_perm(u, 0x64646464u, 0x4342);
+#if RFG_NVIDIA
+    asm("sub.f16x2 %0, %1, %2;" : "=r"(r.x) : "r"(lo), "r"(0x64806480u));
+    asm("sub.f16x2 %0, %1, %2;" : "=r"(r.y) : "r"(hi), "r"(0x64806480u));
+#else
+    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
+    f16x2 by = { (_Float16)1152, (_Float16)1152 };
+    r.x = __builtin_bit_cast(rfg_u32, __builtin_bit_cast(f16x2, lo) - by);
+    r.y = __builtin_bit_cast(rfg_u32, __builtin_bit_cast(f16x2, hi) - by);
+#endif
+    return r;
+}
+
+/* The parts of a chunk, in RFG_FRAG_AS(dtype). */
+RFG_DEVICE void rfg_frag_parts(rfg_u32x4 *part, rfg_u32x4 chunk, int dtype)
+{
+    if (!RFG_IS_CODE(dtype)) {
+        part[0] = chunk;
+        return;
+    }
+    rfg_u32 u[4] = { chunk.x, chunk.y, chunk.z, chunk.w };
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_PARTS(dtype); i++) {
+        rfg_u32x2 lo = dtype == RFG_I8 ? rfg_i8_to_f16x4(u[2 * i]) : rfg_f8_to_f16x4(u[2 * i], dtype, true);
+        rfg_u32x2 hi = dtype == RFG_I8 ? rfg_i8_to_f16x4(u[2 * i + 1]) : rfg_f8_to_f16x4(u[2 * i + 1], dtype, true);
+        part[i].x = lo.x;
+        part[i].y = lo.y;
+        part[i].z = hi.x;
+        part[i].w = hi.y;
+    }
+}
+
 RFG_DEVICE void rfg_frag_zero(rfg_frag_c *c)
 {
 #pragma unroll
@@ -127,6 +169,22 @@ RFG_DEVICE void rfg_mma_16x8(float *d, const rfg_u32x4 *a, rfg_u32x4 b, int dtyp
         RFG_MMA_SYNC("bf16", d, a[0].x, a[1].x, a[0].y, a[1].y, b.x, b.y);
         RFG_MMA_SYNC("bf16", d, a[0].z, a[1].z, a[0].w, a[1].w, b.z, b.w);
     }
+}
+
+/* The same of 64 columns of i8: the sum is exact, and added to d. */
+RFG_DEVICE void rfg_mma_16x8_i8(float *d, const rfg_u32x4 *a, rfg_u32x4 b)
+{
+    int t[4] = { 0, 0, 0, 0 };
+#define RFG_MMA_SYNC_I8(a0, a1, a2, a3, b0, b1)                                                                        \
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "               \
+        "{%0, %1, %2, %3};"                                                                                            \
+        : "+r"(t[0]), "+r"(t[1]), "+r"(t[2]), "+r"(t[3])                                                               \
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+    RFG_MMA_SYNC_I8(a[0].x, a[1].x, a[0].y, a[1].y, b.x, b.y);
+    RFG_MMA_SYNC_I8(a[0].z, a[1].z, a[0].w, a[1].w, b.z, b.w);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        d[i] += (float)t[i];
 }
 
 RFG_DEVICE void rfg_frag_mma(rfg_frag_c *c, const rfg_frag_ab *a, const rfg_frag_ab *b, int dtype)

@@ -154,6 +154,91 @@ RFG_DEVICE rfg_u32 rfg_fp8_code(float f, int dtype)
     return f == f ? code : dtype == RFG_E4M3FNUZ ? 0x80u : 0x7fu;
 }
 
+/* What a code stands for, exactly; the format's NaNs and infinities too. */
+RFG_DEVICE float rfg_code_value(rfg_u32 code, int dtype)
+{
+    if (dtype == RFG_I8)
+        return (float)((int)(code << 24) >> 24);
+    int mantissa = dtype == RFG_E5M2 ? 2 : 3, bias = dtype == RFG_E4M3 ? 7 : dtype == RFG_E5M2 ? 15 : 8;
+    rfg_u32 low = code & 0x7fu;
+    /* The format's denormals are a magic number's last bits: fp32's own may be flushed. */
+    rfg_u32 magic = (rfg_u32)(127 + 24 - bias - mantissa) << 23;
+    float small = rfg_as_float(magic + low) - rfg_as_float(magic);
+    rfg_u32 n = (low << (23 - mantissa)) + ((rfg_u32)(127 - bias) << 23);
+    if (dtype == RFG_E5M2 && low >= 0x7cu)
+        n = low == 0x7cu ? 0x7f800000u : 0x7fc00000u;
+    if (dtype == RFG_E4M3 && low == 0x7fu)
+        n = 0x7fc00000u;
+    n = low >> mantissa ? n : rfg_as_u32(small);
+    if (dtype == RFG_E4M3FNUZ && code == 0x80u)
+        n = 0x7fc00000u;
+    return rfg_as_float(n | (code & 0x80u) << 24);
+}
+
+/* An f32 or e8m0: 2^(b - 127); b = 0 is a denormal, 255 a NaN. */
+RFG_DEVICE float rfg_load_scale(const void *scale, long long at, int dtype)
+{
+    if (dtype == RFG_F32)
+        return rfg_load_float(scale, at, RFG_F32);
+    rfg_u32 b = rfg_load1((const char *)scale + at);
+    return rfg_as_float(b == 255u ? 0x7fc00000u : b ? b << 23 : 0x00400000u);
+}
+
+/* Four of the eight bytes of a (0 to 3) and b (4 to 7), by a hexadecimal digit each, the lowest first. */
+RFG_DEVICE rfg_u32 rfg_byte_perm(rfg_u32 a, rfg_u32 b, rfg_u32 which)
+{
+#if RFG_NVIDIA
+    return __byte_perm(a, b, which);
+#else
+    /* v_perm counts from its second operand. */
+    rfg_u32 s = (which & 0x7) | (which & 0x70) << 4 | (which & 0x700) << 8 | (which & 0x7000) << 12;
+    return __builtin_amdgcn_perm(b, a, s);
+#endif
+}
+
+/* Two 8-bit codes, in the upper bytes of u's halves, as fp16. e5m2 is fp16 cut short. e4m3 has its exponent a bit lower
+ * and another bias, which a multiplication settles, exactly, for subnormals too; its NaNs only if `nans`. */
+RFG_DEVICE rfg_u32 rfg_f8_to_f16x2(rfg_u32 u, int dtype, bool nans)
+{
+    if (dtype == RFG_E5M2)
+        return u;
+    rfg_u32 h = (u & 0x80008000u) | (u >> 1 & 0x3f803f80u), r, nan = 0;
+    if (nans && dtype == RFG_E4M3) { /* all ones carry into bit 14, which becomes 0x7e00 */
+        rfg_u32 m = ((h & 0x3f803f80u) + 0x00800080u) & 0x40004000u;
+        nan = (m << 1) - (m >> 5);
+    } else if (nans) { /* -0 */
+        rfg_u32 t = h ^ 0x80008000u, m = ~(((t & 0x7fff7fffu) + 0x7fff7fffu) | t) & 0x80008000u;
+        nan = m - (m >> 6);
+    }
+#if RFG_NVIDIA
+    rfg_u32 scale = dtype == RFG_E4M3 ? 0x5c005c00u : 0x58005800u; /* 2^8, 2^7 */
+    asm("mul.f16x2 %0, %1, %2;" : "=r"(r) : "r"(h), "r"(scale));
+#else
+    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
+    _Float16 by = dtype == RFG_E4M3 ? (_Float16)256 : (_Float16)128;
+    f16x2 scale = { by, by };
+    r = __builtin_bit_cast(rfg_u32, __builtin_bit_cast(f16x2, h) * scale);
+#endif
+    return r | nan;
+}
+/* Four codes: RFG_E4M3, RFG_E4M3FNUZ or RFG_E5M2. */
+RFG_DEVICE rfg_u32x2 rfg_f8_to_f16x4(rfg_u32 u, int dtype, bool nans)
+{
+    rfg_u32x2 r;
+#if RFG_NVIDIA && __CUDA_ARCH__ >= 890
+    if (dtype == RFG_E4M3) {
+        asm("{\n.reg .b16 lo, hi;\nmov.b32 {lo, hi}, %2;\n"
+            "cvt.rn.f16x2.e4m3x2 %0, lo;\ncvt.rn.f16x2.e4m3x2 %1, hi;\n}"
+            : "=r"(r.x), "=r"(r.y)
+            : "r"(u));
+        return r;
+    }
+#endif
+    r.x = rfg_f8_to_f16x2(rfg_byte_perm(u, 0, 0x1404), dtype, nans);
+    r.y = rfg_f8_to_f16x2(rfg_byte_perm(u, 0, 0x3424), dtype, nans);
+    return r;
+}
+
 RFG_DEVICE float rfg_clamp_keep_nan(float f, float max)
 {
     float c = rfg_min(rfg_max(f, -max), max);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * gemm and gemm_prepack as the harness has them. */
+#include <math.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "ops/oracle.h"
 #include "rfg/gemm.h"
 #include "gemm.h"
@@ -23,6 +25,18 @@ static struct rfg_tensor_spec spec_2d(const char *name, bool output, uint8_t dty
     return s;
 }
 
+static struct rfg_tensor_spec scale_spec(const char *name, int64_t dtype, struct gemm_scale_shape s, int64_t per,
+                                         bool columns)
+{
+    struct rfg_tensor_spec spec = rfg_rows_spec(name, (rfg_dtype)dtype, s.rows, s.cols, 1, 0, -1);
+    if (per == RFG_GEMM_SCALE_TENSOR && s.rows == 1 && s.cols == 1)
+        spec.ndim = 1;
+    spec.column_major = columns && s.rows > 1 && s.cols > 1;
+    spec.few_special = true;
+    spec.absent = !dtype;
+    return spec;
+}
+
 static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
@@ -39,13 +53,38 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
                                         .absent = !v[GEMM_BIAS],
                                         .align_key = GEMM_ALIGN_Y };
     int64_t groups = v[GEMM_W_GROUP] ? v[GEMM_K] / v[GEMM_W_GROUP] : 0;
-    spec[4] = rfg_rows_spec("w_scale", (rfg_dtype)v[GEMM_W_SCALE], v[GEMM_N], groups, 1, 0, -1);
-    spec[4].few_special = true;
-    spec[4].absent = !v[GEMM_W_SCALE];
+    struct gemm_scale_shape per_group = { v[GEMM_N], groups };
+    spec[4] = scale_spec("w_scale", v[GEMM_W_SCALE], gemm_is_codes(prob) ? gemm_w_scales(prob) : per_group,
+                         v[GEMM_W_PER], v[GEMM_W_COLUMNS]);
     spec[5] = spec_2d("residual", false, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDR]);
     spec[5].absent = !v[GEMM_RESIDUAL];
     spec[5].align_key = GEMM_ALIGN_Y;
-    return 6;
+    spec[6] = scale_spec("x_scale", v[GEMM_X_SCALE], gemm_x_scales(prob), v[GEMM_X_PER], v[GEMM_X_COLUMNS]);
+    return 7;
+}
+
+/* Every code there is, and scales as engines have them. Of special data NaNs and infinite codes, too, but few: each
+ * spoils a row or a column. (What an infinite scale makes of a sum that has zeroes in it is not said.) */
+static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
+                      uint64_t seed)
+{
+    bool scales = tensor == 4 || tensor == 6;
+    if (!gemm_is_codes(prob) || !(scales || tensor == 1 || tensor == 2))
+        return;
+    int64_t cols = t->ndim == 2 ? t->shape[1] : 1, elements = t->shape[0] * cols;
+    for (int64_t i = 0; i < elements; i++) {
+        int64_t at = i / cols * t->strides[0] + (t->ndim == 2 ? i % cols * t->strides[1] : 0);
+        uint64_t x = rfg_random(&seed);
+        bool special = data == RFG_DATA_SPECIAL && elements > 1 && x % 512 == 0;
+        if (t->dtype == RFG_F32)
+            ((float *)t->data)[at] = special ? NAN : ldexpf(1 + (float)(x >> 40) * 0x1p-24f, (int)(x >> 32) % 16 - 12);
+        else if (t->dtype == RFG_E8M0)
+            ((uint8_t *)t->data)[at] = special ? 255 : (uint8_t)(115 + (x >> 32) % 16);
+        else
+            do
+                ((uint8_t *)t->data)[at] = (uint8_t)((x = rfg_random(&seed)) >> 16);
+            while (!special && !isfinite(rfg_load(t->data, t->dtype, at)));
+    }
 }
 
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
@@ -58,8 +97,27 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .w_scale = prob->v[GEMM_W_SCALE] ? &t[4] : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &t[5] : NULL,
                           .gated = prob->v[GEMM_GATED] != 0,
-                          .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU };
+                          .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU,
+                          .x_scale = prob->v[GEMM_X_SCALE] ? &t[6] : NULL,
+                          .x_per = (rfg_gemm_scale)prob->v[GEMM_X_PER],
+                          .w_per = (rfg_gemm_scale)prob->v[GEMM_W_PER] };
     return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
+}
+
+/* One scale in a row or a column has no order. */
+static void gemm_as_called(struct rfg_problem *prob)
+{
+    struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
+    if (x.rows < 2 || x.cols < 2)
+        prob->v[GEMM_X_COLUMNS] = 0;
+    if (w.rows < 2 || w.cols < 2)
+        prob->v[GEMM_W_COLUMNS] = 0;
+}
+
+static void scale_strides(const rfg_tensor *t, int64_t per, int *row, int *col)
+{
+    *row = per == RFG_GEMM_SCALE_TENSOR ? 0 : (int)t->strides[0];
+    *col = per == RFG_GEMM_SCALE_BLOCK ? (int)t->strides[1] : 0;
 }
 
 static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)
@@ -72,6 +130,9 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
     a->w_scale = prob->v[GEMM_W_SCALE] ? t[4].data : NULL;
     a->residual = prob->v[GEMM_RESIDUAL] ? t[5].data : NULL;
+    a->x_scale = prob->v[GEMM_X_SCALE] ? t[6].data : NULL;
+    scale_strides(&t[6], prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_PER] : 0, &a->x_scale_row, &a->x_scale_col);
+    scale_strides(&t[4], gemm_is_codes(prob) ? prob->v[GEMM_W_PER] : 0, &a->w_scale_row, &a->w_scale_col);
     a->ldr = prob->v[GEMM_RESIDUAL] ? t[5].strides[0] : 0;
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
@@ -86,6 +147,8 @@ const struct rfg_op_case rfg_op_case_gemm = {
     .call = gemm_call,
     .pack = gemm_pack,
     .oracle = rfg_oracle_gemm,
+    .fill = gemm_fill,
+    .as_called = gemm_as_called,
 };
 
 /* ---- gemm_prepack ----------------------------------------------------------------------------------------------- */

@@ -12,7 +12,9 @@
 
 #define MAX_SIZE RFG_MAX_SIZE
 
-static const char *const btype_names[] = { "x" }, *const w_scale_names[] = { "none" };
+static const char *const btype_names[] = { "x" }, *const scale_names[] = { "none" };
+static const char *const per_names[] = { "tensor", "row", "block" }; /* enum rfg_gemm_scale */
+#define SCALE_DTYPES (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 | 1u << RFG_E8M0)
 static const char *const act_names[] = { "none", "silu", "gelu", "gelu_tanh", "relu", "relu2" }; /* as rfg_act + 1 */
 #define GATED_LAST (RFG_ACT_RELU2 + 1)
 
@@ -22,13 +24,20 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_K] = { "K", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "columns of x and w" },
     [GEMM_BIAS] = { "bias", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: there is a bias" },
     [GEMM_BTYPE] = { "btype", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, btype_names,
-                     "dtype of the bias: x's, or f32 with a 16-bit x", 1u << RFG_F32 },
+                     "dtype of the bias: x's, or f32 with a 16-bit x; with codes always said: f32 or y's",
+                     1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 },
     [GEMM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a residual, of y's dtype, is added" },
     [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, GATED_LAST, act_names,
                      "rows of w are gate's and up's in turn, y is act(gate) up" },
-    [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, w_scale_names,
-                       "dtype of w's scales, of a w that has any", 1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 },
+    [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, scale_names,
+                       "dtype of w's scales, of a w that has any", SCALE_DTYPES },
     [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL, "columns of w that share a scale" },
+    [GEMM_X_SCALE] = { "x_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, scale_names,
+                       "dtype of the scales of x, of codes", 1u << RFG_F32 | 1u << RFG_E8M0 },
+    [GEMM_X_PER] = { "x_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_BLOCK, per_names,
+                     "what of x, of codes, shares a scale; a block is 1 x 128" },
+    [GEMM_W_PER] = { "w_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_BLOCK, per_names,
+                     "what of w, of codes, shares a scale; a block is 128 x 128" },
     [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of x to the next; 0: they follow one another" },
@@ -38,6 +47,8 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                    "elements from a row of y to the next; 0: they follow one another" },
     [GEMM_LDR] = { "ldr", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of the residual to the next; 0: they follow one another" },
+    [GEMM_X_COLUMNS] = { "x_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: x's scales of blocks are column-major" },
+    [GEMM_W_COLUMNS] = { "w_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: w's scales of blocks are column-major" },
     [GEMM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: y is the residual" },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                      "bytes, up to 16, of which pointers and row strides of x and w are multiples" },
@@ -53,6 +64,7 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "bias", false, RFG_FORMAT_KEYED, GEMM_BTYPE, 1 },
     { "w_scale", false, RFG_FORMAT_KEYED, GEMM_W_SCALE, 0 },
     { "residual", false, RFG_FORMAT_AS, 2, 0 },
+    { "x_scale", false, RFG_FORMAT_KEYED, GEMM_X_SCALE, 0 },
 };
 
 /* Ends with one of no format. */
@@ -93,7 +105,52 @@ bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why)
 
 bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return gemm_w_format(prob) ? is_float(prob, 2, why) : gemm_is_plain(prob, why);
+    if (gemm_is_codes(prob) && prob->dtype[0] != prob->dtype[1])
+        return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    return gemm_is_codes(prob) || gemm_w_format(prob) ? is_float(prob, 2, why) : gemm_is_plain(prob, why);
+}
+
+struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob)
+{
+    const int64_t *v = prob->v;
+    struct gemm_scale_shape s = { v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : v[GEMM_M],
+                                  v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK ? ceil_div(v[GEMM_K], GEMM_SCALE_BLOCK) : 1 };
+    return v[GEMM_X_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
+}
+
+struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob)
+{
+    const int64_t *v = prob->v;
+    bool blocks = v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK;
+    struct gemm_scale_shape s = { v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1
+                                  : blocks                               ? ceil_div(v[GEMM_N], GEMM_SCALE_BLOCK)
+                                                                         : v[GEMM_N],
+                                  blocks ? ceil_div(v[GEMM_K], GEMM_SCALE_BLOCK) : 1 };
+    return v[GEMM_W_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
+}
+
+/* The scales that codes may have. */
+static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    int64_t x = v[GEMM_X_SCALE], w = v[GEMM_W_SCALE];
+    const char *x_name = rfg_dtype_name((rfg_dtype)x), *w_name = rfg_dtype_name((rfg_dtype)w);
+    if (w && w != RFG_F32 && w != RFG_E8M0)
+        return rfg_refuse(why, "w_scale=%s: must be f32 or e8m0, w is %s", w_name,
+                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    if (x && w && x != w)
+        return rfg_refuse(why, "x_scale=%s, w_scale=%s: must be of one dtype", x_name, w_name);
+    if ((!x && v[GEMM_X_PER]) || (!w && v[GEMM_W_PER]))
+        return rfg_refuse(why, "x_per=%s, w_per=%s: x_scale=%s, w_scale=%s: without scales must be tensor",
+                          per_names[v[GEMM_X_PER]], per_names[v[GEMM_W_PER]], x ? x_name : "none", w ? w_name : "none");
+    if ((v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK) != (v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK))
+        return rfg_refuse(why, "x_per=%s, w_per=%s: must both be block, or neither", per_names[v[GEMM_X_PER]],
+                          per_names[v[GEMM_W_PER]]);
+    if (v[GEMM_W_GROUP])
+        return rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w is %s", v[GEMM_W_GROUP],
+                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    return true;
 }
 
 bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -106,6 +163,12 @@ bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why)
 /* The scales and columns that W's format asks for. */
 static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (gemm_is_codes(prob))
+        return codes_valid(prob, why);
+    if (prob->v[GEMM_X_SCALE] || prob->v[GEMM_X_PER] || prob->v[GEMM_W_PER])
+        return rfg_refuse(why, "x_scale=%s, x_per=%s, w_per=%s: x is %s: has none",
+                          rfg_dtype_name((rfg_dtype)prob->v[GEMM_X_SCALE]), per_names[prob->v[GEMM_X_PER]],
+                          per_names[prob->v[GEMM_W_PER]], rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     const struct gemm_w_format *f = gemm_w_format(prob);
     rfg_dtype w = (rfg_dtype)prob->dtype[1], scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
     if (scale != (f ? f->w_scale : RFG_DTYPE_NONE))
@@ -129,6 +192,15 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     const int64_t *v = prob->v;
     if (!gemm_has_loader(prob, why) || !w_valid(prob, why))
         return false;
+    if (gemm_is_codes(prob) && v[GEMM_BIAS] && v[GEMM_BTYPE] != RFG_F32 && v[GEMM_BTYPE] != prob->dtype[2])
+        return rfg_refuse(why, "btype=%s: must be f32 or y's dtype, x is %s",
+                          v[GEMM_BTYPE] ? rfg_dtype_name((rfg_dtype)v[GEMM_BTYPE]) : "x",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (!gemm_is_codes(prob) && v[GEMM_BTYPE] && v[GEMM_BTYPE] != RFG_F32)
+        return rfg_refuse(why, "btype=%s: must be f32, or not said", rfg_dtype_name((rfg_dtype)v[GEMM_BTYPE]));
+    if ((v[GEMM_X_COLUMNS] || v[GEMM_W_COLUMNS]) && gemm_scales(prob) != GEMM_SCALES_BLOCKS)
+        return rfg_refuse(why, "x_columns=%" PRId64 ", w_columns=%" PRId64 ": x_per and w_per must be block",
+                          v[GEMM_X_COLUMNS], v[GEMM_W_COLUMNS]);
     if (v[GEMM_BTYPE] && (!v[GEMM_BIAS] || prob->dtype[0] == RFG_F32))
         return rfg_refuse(why,
                           v[GEMM_BIAS] ? "btype=f32: is what it is without, x is f32" : "btype=f32: there is no bias");
@@ -166,15 +238,87 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
     *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)gemm_w_row_bytes(prob) +
              m * (double)rfg_format_bytes(d[2], gemm_y_cols(prob)) * (v[GEMM_RESIDUAL] ? 2 : 1) +
              (v[GEMM_BIAS] ? (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0);
+    if (gemm_is_codes(prob)) {
+        struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
+        *bytes += (double)(x.rows * x.cols + w.rows * w.cols) *
+                  (double)rfg_format_bytes((int)(x.rows ? v[GEMM_X_SCALE] : v[GEMM_W_SCALE]), 1);
+    }
     *flops = 2 * m * n * k;
 }
 
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
-RFG_PARAMS_END(rfg_gemm_params, act);
+RFG_PARAMS_END(rfg_gemm_params, w_per);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
+
+/* Scales of codes of `name`, of which there are s: as a matrix in the order in which `turned` has them; *columns: that
+ * is by columns. */
+static rfg_status check_scales(struct rfg_operand *os, const char *name, const rfg_tensor *t, int64_t per,
+                               struct gemm_scale_shape s, rfg_tensor *turned, bool *columns)
+{
+    rfg_status st;
+    bool one = t->ndim == 1;
+    *turned = *t;
+    *columns = t->ndim == 2 && t->shape[0] > 1 && t->shape[1] > 1 && t->strides[0] == 1 && t->strides[1] != 1;
+    if (*columns) {
+        turned->shape[0] = t->shape[1];
+        turned->shape[1] = t->shape[0];
+        turned->strides[0] = t->strides[1];
+        turned->strides[1] = 1;
+    } else if (one && per == RFG_GEMM_SCALE_ROW) { /* as a column */
+        turned->ndim = 2;
+        turned->shape[1] = turned->strides[1] = 1;
+    }
+    if ((st = rfg_check_operand(os, FN, name, turned, 1, 2)))
+        return st;
+    int64_t rows = *columns ? os->cols : os->rows, cols = *columns ? os->rows : os->cols;
+    if (rows != s.rows || cols != s.cols || (one && per == RFG_GEMM_SCALE_BLOCK) ||
+        (!one && per == RFG_GEMM_SCALE_TENSOR))
+        return BAD("%s has %d dimensions, %" PRId64 " x %" PRId64 ": must be %s%" PRId64 " x %" PRId64 "%s (per %s)",
+                   name, t->ndim, rows, cols, per == RFG_GEMM_SCALE_TENSOR ? "[1], " : "", s.rows, s.cols,
+                   per == RFG_GEMM_SCALE_BLOCK ? ", of two dimensions" : "", per_names[per]);
+    return RFG_OK;
+}
+
+struct scales {
+    struct rfg_operand ox, ow;
+    rfg_tensor x, w;
+    bool x_columns, w_columns;
+};
+
+/* Codes and their scales. */
+static rfg_status check_codes(struct rfg_problem *prob, const rfg_gemm_params *p, struct scales *s)
+{
+    struct rfg_reason why;
+    rfg_status st;
+    if ((int)p->x_per < 0 || p->x_per > RFG_GEMM_SCALE_BLOCK || (int)p->w_per < 0 || p->w_per > RFG_GEMM_SCALE_BLOCK)
+        return BAD("x_per is %d, w_per %d: must be RFG_GEMM_SCALE_TENSOR, ROW or BLOCK", (int)p->x_per, (int)p->w_per);
+    prob->v[GEMM_X_SCALE] = p->x_scale ? p->x_scale->dtype : RFG_DTYPE_NONE;
+    prob->v[GEMM_X_PER] = p->x_per;
+    prob->v[GEMM_W_PER] = p->w_per;
+    if (p->x_scale && p->x_scale->dtype != RFG_F32 && p->x_scale->dtype != RFG_E8M0)
+        return BAD("x_scale is %s: must be f32 or e8m0", rfg_dtype_name(p->x_scale->dtype));
+    if (!gemm_has_loader(prob, &why) || !w_valid(prob, &why))
+        return BAD("%s", why.text);
+    if (p->x_scale &&
+        (st = check_scales(&s->ox, "x_scale", p->x_scale, p->x_per, gemm_x_scales(prob), &s->x, &s->x_columns)))
+        return st;
+    if (p->w_scale &&
+        (st = check_scales(&s->ow, "w_scale", p->w_scale, p->w_per, gemm_w_scales(prob), &s->w, &s->w_columns)))
+        return st;
+    prob->v[GEMM_X_COLUMNS] = s->x_columns;
+    prob->v[GEMM_W_COLUMNS] = s->w_columns;
+    return RFG_OK;
+}
+
+/* Elements from a scale to the next row's and the next column's. */
+static void scale_strides(const struct rfg_operand *o, bool columns, int64_t per, int *row, int *col)
+{
+    *row = per == RFG_GEMM_SCALE_TENSOR ? 0 : columns ? 1 : (int)o->ld;
+    *col = per == RFG_GEMM_SCALE_BLOCK ? columns ? (int)o->ld : 1 : 0;
+}
 
 /* W and its scales, if its format has any, go with each other and with x. Fills in how they are grouped. */
 static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w, const rfg_tensor *w_scale,
@@ -203,6 +347,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                        const rfg_gemm_params *params, rfg_stream stream)
 {
     struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, or = { 0 };
+    struct scales codes = { .ox = { .name = NULL } };
     rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
     rfg_status st;
     if (!ctx)
@@ -211,8 +356,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return st;
     const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *residual = p.residual;
     bool prepacked = w && w->ndim == 5;
-    if ((st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) ||
-        (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) ||
+    if ((st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) || (st = rfg_check_operand(&ox, FN, "x", x, 2, 2)) ||
         (st = prepacked ? prepack_operand(&ow, FN, "w", w) : rfg_check_operand(&ow, FN, "w", w, 2, 2)) ||
         (bias && (st = rfg_check_float_operand(&ob, FN, "bias", bias, 1, 1))) ||
         (residual && (st = rfg_check_float_operand(& or, FN, "residual", residual, 2, 2))))
@@ -230,26 +374,42 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return BAD("act is %d: must be silu, gelu, gelu_tanh, relu or relu2", (int)p.act);
     if (p.gated && residual)
         return BAD("gated, with a residual: must be one of them");
-    if (bias && bias->dtype != x->dtype && bias->dtype != RFG_F32)
-        return BAD("bias is %s: must be x's dtype, %s, or f32", rfg_dtype_name(bias->dtype), rfg_dtype_name(x->dtype));
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
     prob.v[GEMM_M] = oy.rows;
     prob.v[GEMM_N] = ow.rows;
     prob.v[GEMM_K] = ox.cols;
     prob.v[GEMM_W_SCALE] = w_scale ? w_scale->dtype : RFG_DTYPE_NONE;
-    if ((w->dtype != x->dtype || w_scale) && (st = check_w(&prob, &ow, w_scale, &os)))
+    bool is_codes = gemm_is_codes(&prob);
+    rfg_dtype like = is_codes ? y->dtype : x->dtype; /* a bias may be */
+    if (!is_codes && !rfg_dtype_is_float(x->dtype))
+        return BAD("x is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8", rfg_dtype_name(x->dtype));
+    if (bias && bias->dtype != like && bias->dtype != RFG_F32)
+        return BAD("bias is %s: must be %s dtype, %s, or f32", rfg_dtype_name(bias->dtype), is_codes ? "y's" : "x's",
+                   rfg_dtype_name(like));
+    if (!is_codes && (p.x_scale || p.x_per || p.w_per))
+        return BAD("x_scale is %s, x_per %d, w_per %d: must be NULL, 0 and 0, x is %s", p.x_scale ? "given" : "NULL",
+                   (int)p.x_per, (int)p.w_per, rfg_dtype_name(x->dtype));
+    if (is_codes) {
+        if (prepacked)
+            return BAD("w is prepacked: must be plain, x is %s", rfg_dtype_name(x->dtype));
+        if ((st = check_codes(&prob, &p, &codes)))
+            return st;
+        os = codes.ow;
+    } else if ((w->dtype != x->dtype || w_scale) && (st = check_w(&prob, &ow, w_scale, &os))) {
         return st;
+    }
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
         (bias && (st = rfg_check_overlap(FN, &oy, &ob, false))) ||
         (w_scale && (st = rfg_check_overlap(FN, &oy, &os, false))) ||
+        (p.x_scale && (st = rfg_check_overlap(FN, &oy, &codes.ox, false))) ||
         (residual && (st = rfg_check_overlap(FN, &oy, & or, true))))
         return st;
 
     prob.v[GEMM_BIAS] = bias != NULL;
-    prob.v[GEMM_BTYPE] = bias && bias->dtype != x->dtype ? bias->dtype : RFG_DTYPE_NONE;
+    prob.v[GEMM_BTYPE] = bias && (is_codes || bias->dtype != like) ? bias->dtype : RFG_DTYPE_NONE;
     prob.v[GEMM_RESIDUAL] = residual != NULL;
     prob.v[GEMM_GATED] = p.gated ? (int)p.act + 1 : 0;
     prob.v[GEMM_LDR] = or.ld == or.cols ? 0 : or.ld;
@@ -273,7 +433,10 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .k = (int32_t)ox.cols,
                            .w_scale = w_scale ? w_scale->data : NULL,
                            .residual = residual ? residual->data : NULL,
-                           .ldr = or.ld };
+                           .ldr = or.ld,
+                           .x_scale = p.x_scale ? p.x_scale->data : NULL };
+    scale_strides(&codes.ox, codes.x_columns, p.x_per, &a.x_scale_row, &a.x_scale_col);
+    scale_strides(&codes.ow, codes.w_columns, p.w_per, &a.w_scale_row, &a.w_scale_col);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 

@@ -6,6 +6,7 @@
 #include "ops/operand.h"
 #include "gemm_args.h"
 #include "prepack_layout.h"
+#include "rfg/gemm.h"
 
 /* Indices of the problem's keys, in the order of gemm_keys. */
 enum {
@@ -17,12 +18,17 @@ enum {
     GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
     GEMM_GATED,     /* "act": enum rfg_act + 1 of a gated activation; 0: none */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
-    GEMM_W_GROUP,   /* columns of w that share a scale */
+    GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()) */
+    GEMM_X_SCALE,   /* of codes: the rfg_dtype of x's scales; 0: it has none */
+    GEMM_X_PER,     /* enum rfg_gemm_scale: what of codes shares a scale, */
+    GEMM_W_PER,     /* of w */
     GEMM_PREPACKED, /* "packed": W is as rfg_gemm_prepack() leaves it */
     GEMM_LDX,       /* row strides in elements; 0: rows follow each other (K, K, N) */
     GEMM_LDW,
     GEMM_LDY,
-    GEMM_LDR,     /* of the residual */
+    GEMM_LDR,       /* of the residual */
+    GEMM_X_COLUMNS, /* 1: x's scales are column-major */
+    GEMM_W_COLUMNS,
     GEMM_INPLACE, /* y is the residual */
     GEMM_ALIGN,   /* 1, 2, 4, 8, 16: what x's and w's pointers and row strides, in bytes, are multiples of */
     GEMM_ALIGN_Y, /* the same for y and bias */
@@ -32,9 +38,36 @@ enum {
 
 /* dtype[0] = X, dtype[1] = W, dtype[2] = Y. */
 
+/* Are x and w codes of 8 bits? */
+static inline bool gemm_is_codes(const struct rfg_problem *prob)
+{
+    rfg_dtype x = (rfg_dtype)prob->dtype[0];
+    return x == RFG_E4M3 || x == RFG_E4M3FNUZ || x == RFG_E5M2 || x == RFG_I8;
+}
+
 static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
 {
-    return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : prob->dtype[0]);
+    return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : prob->dtype[gemm_is_codes(prob) ? 2 : 0]);
+}
+
+/* How the scales of codes go into the sum: enum gemm_scales of gemm_args.h. */
+static inline int gemm_scales(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK                               ? GEMM_SCALES_BLOCKS
+           : gemm_is_codes(prob) && (prob->v[GEMM_X_SCALE] || prob->v[GEMM_W_SCALE]) ? GEMM_SCALES_ROWS
+                                                                                     : GEMM_SCALES_NONE;
+}
+/* Rows and columns of the scales of x and of w; rows 0: there are none. */
+struct gemm_scale_shape {
+    int64_t rows, cols;
+};
+struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob);
+struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob);
+
+/* Elements of X and of W in a lane's 16 bytes times the four chunks of a step of matrix fragments: 32 of 16 bits. */
+static inline int gemm_step_k(const struct rfg_problem *prob)
+{
+    return gemm_is_codes(prob) ? 64 : 32;
 }
 
 /* Columns of Y. */
@@ -62,7 +95,7 @@ int64_t gemm_w_row_bytes(const struct rfg_problem *prob);
 
 /* What variants without a loader for more take: x, w and y of f32, f16 or bf16, x and w of one. Says why not. */
 bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why);
-/* What variants with the loaders of gpu/load.h take: that, and W of a format of the list. */
+/* What variants with the loaders of gpu/load.h take: that, codes, and W of a format of the list. */
 bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why);
 
 _Static_assert(offsetof(struct gemm_args, w_scale) == GEMM_ARGS_BYTES &&

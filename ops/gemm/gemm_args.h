@@ -15,14 +15,25 @@ struct gemm_args {
     void *workspace;         /* fp32 partials */
     unsigned int *counters;  /* one a tile */
 /* The rest is the host's, and kernels' that need it. */
-#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL
-    const void *w_scale; /* [n][k / group], packed */
+#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES
+    const void *w_scale; /* of formats with groups: [n][k / group], packed */
 #endif
-#if !defined(RFG_DEVICE) || RESIDUAL
+#if !defined(RFG_DEVICE) || RESIDUAL || SCALES
     const void *residual;
     long long ldr;
 #endif
+#if !defined(RFG_DEVICE) || SCALES
+    const void *x_scale; /* NULL, as w_scale: none */
+    /* Elements from the scale of a row (w of blocks: of 128 rows), or of 128 columns, to the next; 0: they share it. */
+    int x_scale_row, x_scale_col, w_scale_row, w_scale_col;
+#endif
 };
+
+/* SCALES: how scales of codes go into the sum. */
+#define GEMM_SCALES_NONE   0
+#define GEMM_SCALES_ROWS   1 /* they multiply it: of rows or of tensors */
+#define GEMM_SCALES_BLOCKS 2 /* they multiply its part of each GEMM_SCALE_BLOCK columns */
+#define GEMM_SCALE_BLOCK   128
 
 #define GEMM_ARGS_BYTES 88 /* without the rest; gemm.h and load.h assert it */
 

@@ -10,6 +10,7 @@
 #include "gemm.h"
 
 struct gemm_job {
+    const struct rfg_problem *prob;
     const rfg_tensor *x, *w, *bias, *w_scale, *residual;
     const int64_t *rows;     /* of X and of the residual */
     int gated;               /* enum rfg_act + 1 */
@@ -81,6 +82,18 @@ static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
         out[i] = values[((const uint16_t *)base)[i]];
 }
 
+/* Row `row` of codes times its scales, if there are any; block: rows that share those of blocks. */
+static void scale_codes(const rfg_tensor *scale, int per, int64_t row, int64_t block, int64_t k, double *values)
+{
+    if (!scale)
+        return;
+    int64_t r = per == RFG_GEMM_SCALE_TENSOR ? 0 : per == RFG_GEMM_SCALE_BLOCK ? row / block : row;
+    for (int64_t i = 0; i < k; i++) {
+        int64_t c = per == RFG_GEMM_SCALE_BLOCK ? i / GEMM_SCALE_BLOCK * scale->strides[1] : 0;
+        values[i] *= rfg_load(scale->data, scale->dtype, r * scale->strides[0] + c);
+    }
+}
+
 /* Row n of W, scaled. */
 static void w_row(const struct gemm_job *j, int64_t n, double *w)
 {
@@ -88,8 +101,11 @@ static void w_row(const struct gemm_job *j, int64_t n, double *w)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
-    for (int64_t i = 0; j->w_scale && i < j->k; i++)
-        w[i] *= rfg_load(j->w_scale->data, j->w_scale->dtype, n * (j->k / j->group) + i / j->group);
+    if (gemm_is_codes(j->prob))
+        scale_codes(j->w_scale, (int)j->prob->v[GEMM_W_PER], n, GEMM_SCALE_BLOCK, j->k, w);
+    else
+        for (int64_t i = 0; j->w_scale && i < j->k; i++)
+            w[i] *= rfg_load(j->w_scale->data, j->w_scale->dtype, n * (j->k / j->group) + i / j->group);
 }
 
 struct sum {
@@ -149,7 +165,8 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
 {
     int64_t k = prob->v[GEMM_K], n_rows = expected[0].n_rows;
     double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
-    struct gemm_job j = { .x = &host[1],
+    struct gemm_job j = { .prob = prob,
+                          .x = &host[1],
                           .w = &host[2],
                           .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &host[4] : NULL,
@@ -168,8 +185,12 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
     if (!xd)
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows of x", (long long)n_rows);
     pthread_once(&half_once, half_init);
-    for (int64_t r = 0; r < n_rows; r++)
+    for (int64_t r = 0; r < n_rows; r++) {
         to_doubles(j.x, expected[0].rows[r], k, xd + r * k);
+        if (gemm_is_codes(prob))
+            scale_codes(prob->v[GEMM_X_SCALE] ? &host[6] : NULL, (int)prob->v[GEMM_X_PER], expected[0].rows[r], 1, k,
+                        xd + r * k);
+    }
 
     bool large = (double)n_rows * (double)prob->v[GEMM_N] * (double)k >= 1e6;
     rfg_status st = rfg_share_out(j.cols, large, (size_t)k * 2 * sizeof(double), gemm_column, &j);

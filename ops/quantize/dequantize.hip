@@ -17,37 +17,6 @@
 
 #define CHUNK 8
 
-/* What a code stands for, exactly; the format's NaNs and infinities too. */
-RFG_DEVICE float value_of(rfg_u32 code)
-{
-    if (Q_DTYPE == RFG_I8)
-        return (float)((int)(code << 24) >> 24);
-    const int dtype = Q_DTYPE;
-    int mantissa = dtype == RFG_E5M2 ? 2 : 3, bias = dtype == RFG_E4M3 ? 7 : dtype == RFG_E5M2 ? 15 : 8;
-    rfg_u32 low = code & 0x7fu;
-    /* The format's denormals are a magic number's last bits: fp32's own may be flushed. */
-    rfg_u32 magic = (rfg_u32)(127 + 24 - bias - mantissa) << 23;
-    float small = rfg_as_float(magic + low) - rfg_as_float(magic);
-    rfg_u32 n = (low << (23 - mantissa)) + ((rfg_u32)(127 - bias) << 23);
-    if (dtype == RFG_E5M2 && low >= 0x7cu)
-        n = low == 0x7cu ? 0x7f800000u : 0x7fc00000u;
-    if (dtype == RFG_E4M3 && low == 0x7fu)
-        n = 0x7fc00000u;
-    n = low >> mantissa ? n : rfg_as_u32(small);
-    if (dtype == RFG_E4M3FNUZ && code == 0x80u)
-        n = 0x7fc00000u;
-    return rfg_as_float(n | (code & 0x80u) << 24);
-}
-
-/* 2^(b - 127); b = 0 is a denormal, 255 a NaN. */
-RFG_DEVICE float scale_at(const void *scale, long long at)
-{
-    if (SCALE_DTYPE == RFG_F32)
-        return rfg_load_float(scale, at, RFG_F32);
-    rfg_u32 b = rfg_load1((const char *)scale + at);
-    return rfg_as_float(b == 255u ? 0x7fc00000u : b ? b << 23 : 0x00400000u);
-}
-
 RFG_DEVICE rfg_u32x2 load_codes(const char *q, int left)
 {
     if (WHOLE)
@@ -81,8 +50,10 @@ RFG_KERNEL(THREADS) dequantize_rows(struct dequantize_args args)
             left[u] = at < total ? args.n - first[u] : 0;
             if (left[u] > 0) {
                 codes[u] = load_codes((const char *)args.q + row[u] * args.ldq + first[u], left[u]);
-                scale[u] = scale_at(args.scale, (row[u] >> args.row_shift) * args.scale_row +
-                                                    (first[u] >> args.col_shift) * args.scale_col);
+                scale[u] = rfg_load_scale(args.scale,
+                                          (row[u] >> args.row_shift) * args.scale_row +
+                                              (first[u] >> args.col_shift) * args.scale_col,
+                                          SCALE_DTYPE);
             }
         }
 #pragma unroll
@@ -93,7 +64,7 @@ RFG_KERNEL(THREADS) dequantize_rows(struct dequantize_args args)
             float f[CHUNK];
 #pragma unroll
             for (int i = 0; i < CHUNK; i++)
-                f[i] = value_of((i < 4 ? codes[u].x : codes[u].y) >> (i % 4 * 8) & 255u) * scale[u];
+                f[i] = rfg_code_value((i < 4 ? codes[u].x : codes[u].y) >> (i % 4 * 8) & 255u, Q_DTYPE) * scale[u];
 #pragma unroll
             for (int i = 0; i < CHUNK; i += RFG_DTYPE_VEC(OUT_DTYPE))
                 if (i < left[u])

@@ -13,7 +13,7 @@
  * threads, M, or the place in a tile. (But see dot_is_exact.)
  *
  * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. So
- * is a W of another format than X's, as fp32. */
+ * is a W of another format than X's, as fp32; of codes of 8 bits X is, too, a panel at a time, each with its scales. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,18 +67,21 @@ struct tiling {
     int64_t strip; /* rows of W */
     int64_t m_tile, m_tiles;
     int64_t n_chunk, n_chunks;
-    size_t tile_bytes, acc_bytes, strip_bytes; /* of one thread's workspace */
-    bool prepacked, decoded;                   /* W is; the strip's rows of it go to the workspace's end */
+    size_t tile_bytes, acc_bytes, strip_bytes, x_bytes; /* of one thread's workspace */
+    bool prepacked, decoded; /* W is; the strip's rows of it go to strip_bytes. x_bytes: a panel of X's, if it is */
 };
 
 static bool is_decoded(const struct rfg_problem *prob)
 {
-    return prob->dtype[1] != prob->dtype[0];
+    return prob->dtype[1] != prob->dtype[0] || gemm_is_codes(prob);
 }
 
 static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
 {
-    return prob->dtype[0] == RFG_F32 ? CPU_F32 : prob->dtype[0] == RFG_F16 ? CPU_F16 : dot ? CPU_BF16_DOT : CPU_BF16;
+    return prob->dtype[0] == RFG_F32 || gemm_is_codes(prob) ? CPU_F32
+           : prob->dtype[0] == RFG_F16                      ? CPU_F16
+           : dot                                            ? CPU_BF16_DOT
+                                                            : CPU_BF16;
 }
 
 static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
@@ -87,7 +90,7 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     struct tiling t = { .kind = kind_of(prob, dot), .prepacked = prob->v[GEMM_PREPACKED], .decoded = is_decoded(prob) };
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
     t.w_kind = t.decoded ? CPU_F32 : t.kind;
-    t.element = t.kind == CPU_F32 ? 4 : 2;
+    t.element = gemm_is_codes(prob) ? 1 : t.kind == CPU_F32 ? 4 : 2;
     t.w_element = t.w_kind == CPU_F32 ? 4 : 2;
     t.padded_k = ceil_div(k, isa->group) * isa->group;
     t.row_bytes = (size_t)t.padded_k * (t.kind == CPU_BF16_DOT ? 2 : 4);
@@ -104,6 +107,7 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     if (t.prepacked) /* the rows of its blocks */
         t.strip = PREPACK_ROWS;
     t.strip_bytes = t.prepacked || t.decoded ? round_256((size_t)(t.strip * k * t.w_element)) : 0;
+    t.x_bytes = gemm_is_codes(prob) ? round_256((size_t)(p[P_COLS] * k) * sizeof(float)) : 0;
     t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
     t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
 
@@ -135,17 +139,37 @@ struct job {
     enum cpu_prefetch prefetch;
     struct packed *packed; /* by worker, at the start of the workspace; then their tiles */
     char *tiles;
+    float values[256]; /* of X's and W's codes */
 };
 
 static size_t worker_bytes(const struct tiling *t)
 {
-    return t->tile_bytes + t->acc_bytes + t->strip_bytes;
+    return t->tile_bytes + t->acc_bytes + t->strip_bytes + t->x_bytes;
 }
 
 /* A tile's rows of X are packed in panels of at most `cols` rows, of nearly the same height. */
 static int panel_height(const struct job *j, int64_t m)
 {
     return (int)ceil_div(m, ceil_div(m, j->cols));
+}
+
+/* A row of codes of X or of W, times its scales. */
+static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
+{
+    const struct gemm_args *a = j->a;
+    bool blocks = gemm_scales(j->prob) == GEMM_SCALES_BLOCKS;
+    const uint8_t *codes = (const uint8_t *)(of_x ? a->x : a->w) + row * (of_x ? a->ldx : a->ldw);
+    const struct rfg_format *s = rfg_format((int)j->prob->v[of_x ? GEMM_X_SCALE : GEMM_W_SCALE]);
+    const char *scales = of_x ? a->x_scale : a->w_scale;
+    int64_t at = of_x ? row * a->x_scale_row : (blocks ? row / GEMM_SCALE_BLOCK : row) * a->w_scale_row;
+    int64_t step = of_x ? a->x_scale_col : a->w_scale_col, block = blocks ? GEMM_SCALE_BLOCK : a->k;
+    for (int64_t k = 0; k < a->k; k += block, at += step) {
+        double scale = 1;
+        if (s)
+            s->decode(s, scales + at * s->bytes, &scale);
+        for (int64_t end = min64(k + block, a->k), i = k; i < end; i++)
+            to[i] = j->values[codes[i]] * (float)scale;
+    }
 }
 
 static char *pack_tile(const struct job *j, int64_t tile, int worker)
@@ -161,9 +185,15 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
     for (int64_t at = 0; at < m; at += height) {
         int cols = (int)min64(height, m - at);
         size_t stride = (size_t)j->a->ldx * (size_t)j->t.element;
-        uint16_t smallest =
-            j->isa->pack[j->t.kind](to + (size_t)at * j->t.row_bytes,
-                                    (const char *)j->a->x + (size_t)(m0 + at) * stride, stride, cols, j->a->k);
+        const char *from = (const char *)j->a->x + (size_t)(m0 + at) * stride;
+        if (j->t.x_bytes) {
+            float *rows = (float *)(void *)(to + j->t.tile_bytes + j->t.acc_bytes + j->t.strip_bytes);
+            for (int i = 0; i < cols; i++)
+                decode_codes(j, true, m0 + at + i, rows + i * j->a->k);
+            from = (const char *)rows;
+            stride = (size_t)j->a->k * sizeof(float);
+        }
+        uint16_t smallest = j->isa->pack[j->t.kind](to + (size_t)at * j->t.row_bytes, from, stride, cols, j->a->k);
         if (smallest < packed->min_x)
             packed->min_x = smallest;
     }
@@ -183,6 +213,11 @@ static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to
 static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *to)
 {
     const struct gemm_args *a = j->a;
+    if (gemm_is_codes(j->prob)) {
+        for (int64_t i = 0; i < rows; i++)
+            decode_codes(j, false, n0 + i, to + i * a->k);
+        return;
+    }
     int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE];
     const struct rfg_format *w = rfg_format(dtype), *s = rfg_format(scale_dtype);
     int64_t group = j->prob->v[GEMM_W_GROUP], groups = s ? a->k / group : 0;
@@ -340,7 +375,14 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      p[P_COLS],
                      prob->v[GEMM_PREPACKED] || is_decoded(prob) ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,
-                     NULL };
+                     NULL,
+                     { 0 } };
+    for (int i = 0; i < 256 && gemm_is_codes(prob); i++) {
+        uint8_t code = (uint8_t)i;
+        double v;
+        rfg_format(prob->dtype[0])->decode(rfg_format(prob->dtype[0]), &code, &v);
+        j.values[i] = (float)v;
+    }
     j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;

@@ -4,8 +4,8 @@
  * of 1, 2 or 4 neighbouring columns of a row. reduce_partials() is the cross-workgroup reduction of split-K through
  * memory. Columns are those of the sums, rows of W; with a gated activation Y has half as many.
  *
- * Macros: BIAS_DTYPE, OUT_DTYPE (Y), PACKED, RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none). */
-#include "gemm/gemm_args.h"
+ * Macros: those of load.h, BIAS_DTYPE, OUT_DTYPE (Y), RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none). */
+#include "gemm/gpu/load.h"
 #if GATED
 #include "rfg_act.h"
 static_assert(GATED - 1 <= RFG_ACT_RELU2, "gemm has no such activation");
@@ -14,18 +14,21 @@ static_assert(GATED - 1 <= RFG_ACT_RELU2, "gemm has no such activation");
 #define GEMM_LDY(a) (PACKED ? (long long)((a)->n / (GATED ? 2 : 1)) : (a)->ldy)
 #define Y_BYTES     RFG_DTYPE_BYTES(OUT_DTYPE)
 
-/* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: the bias and the residual, and
- * once there are any, scales belong here. Called only if finishes(), which is the same for all sums. */
+/* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: scales of rows, the bias and the
+ * residual. Called only if finishes(), which is the same for all sums. */
 RFG_DEVICE bool finishes(const struct gemm_args *a)
 {
-    return RESIDUAL || a->bias != 0;
+    return RESIDUAL || SCALES == GEMM_SCALES_ROWS || a->bias != 0;
 }
 RFG_DEVICE float column_bias(const struct gemm_args *a, long long n)
 {
-    return RESIDUAL && a->bias == 0 ? 0.0f : rfg_load_float(a->bias, n, BIAS_DTYPE);
+    return (RESIDUAL || SCALES) && a->bias == 0 ? 0.0f : rfg_load_float(a->bias, n, BIAS_DTYPE);
 }
 RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n, float sum, float bias)
 {
+#if SCALES == GEMM_SCALES_ROWS
+    sum *= x_scale_of(a, m, 0) * w_scale_of(a, n, 0);
+#endif
 #if RESIDUAL
     return sum + bias + rfg_load_float(a->residual, m * a->ldr + n, OUT_DTYPE);
 #else

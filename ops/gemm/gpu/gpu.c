@@ -85,6 +85,8 @@ static const struct rfg_param skinny_params[] = {
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (gemm_is_codes(prob))
+        return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
         return false;
     if (prob->v[GEMM_M] > SKINNY_MAX_M)
@@ -343,7 +345,7 @@ static const struct rfg_param mma_params[] = {
 
 static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return takes_mma(dev, prob, why) && reads_rows(prob, why);
+    return takes_mma_16(dev, prob, why) && reads_rows(prob, why);
 }
 
 /* What splitk_mma.hip derives from its macros. */

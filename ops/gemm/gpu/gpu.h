@@ -68,6 +68,10 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "W_SCALE_DTYPE", (int)prob->v[GEMM_W_SCALE]);
     rfg_kernel_macro(k, "W_GROUP", (int)prob->v[GEMM_W_GROUP]);
+    rfg_kernel_macro(k, "SCALES", gemm_scales(prob));
+    if (gemm_scales(prob))
+        rfg_kernel_macro(k, "SCALE_DTYPE",
+                         (int)(prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_SCALE] : prob->v[GEMM_W_SCALE]));
     rfg_kernel_macro(k, "BIAS_DTYPE", gemm_bias_dtype(prob));
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "RESIDUAL", (int)prob->v[GEMM_RESIDUAL]);
@@ -90,9 +94,22 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
         return false;
     if (!(dev->features & RFG_FEATURE_MMA))
         return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
-    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
-        return rfg_refuse(why, "x is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return gemm_is_plain(prob, why) && reads_chunks(prob, why);
+    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16 && !gemm_is_codes(prob))
+        return rfg_refuse(why, "x is %s: must be bf16, f16 or codes of 8 bits",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    return (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_is_plain(prob, why)) && reads_chunks(prob, why);
+}
+
+/* The same for kernels that multiply 16-bit elements alone. */
+static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return takes_mma(dev, prob, why) && gemm_is_plain(prob, why);
+}
+
+/* Bytes of an element of X, and of W where it is of X's format. */
+static inline double x_bytes(const struct rfg_problem *prob)
+{
+    return rfg_format((int)prob->dtype[0])->bytes;
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include "stream_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
+#define STEP_BYTES  64 /* of a row */
 #define MAX_RING_32 112
 #define MAX_LOADS   63     /* that a wave counts (s_waitcnt vmcnt) */
 #define MAX_OWN     8      /* quads whose parts a wave adds: the compiler keeps a mask for each */
@@ -28,7 +29,8 @@ struct shape {
     int loads;     /* of a step */
     int sums;      /* registers */
     bool twice;    /* both halves of a wave load the same */
-    bool epilogue; /* a residual or an activation */
+    bool epilogue; /* a residual, an activation or scales */
+    int scales;    /* of blocks, that a lane has of a step */
     int lds;       /* bytes */
     int64_t tiles_m, tiles_n, steps;
     int64_t longest; /* steps of the wave that has most */
@@ -37,7 +39,7 @@ struct shape {
 /* An estimate; without sums. */
 static int registers_of(const struct shape *s, int unroll)
 {
-    return unroll * s->loads * 4 + s->loads + 24;
+    return unroll * (s->loads * 4 + s->scales) + s->loads + 24;
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -48,13 +50,14 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     bool rdna3 = !strncmp(dev->target, "gfx11", 5);
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
     s.twice = rdna3;
-    s.epilogue = !gemm_ends_plain(prob, NULL);
+    s.epilogue = !gemm_ends_plain(prob, NULL) || gemm_scales(prob);
+    s.scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? 1 + s.frags_m : 0;
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
+    s.steps = ceil_div(prob->v[GEMM_K], gemm_step_k(prob));
     s.longest = ceil_div(s.steps, p[P_SPLIT_K] * p[P_K_WAVES]);
     return s;
 }
@@ -103,7 +106,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (p[P_SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], k, s.steps,
-                          FRAG_K);
+                          gemm_step_k(prob));
     /* Offsets of a lane have 31 bits, and the first beyond them stands for what isn't there. */
     if (p[P_TILE_M] * ldx * 2 > INT32_MAX || s.tile_n * ldw * 2 > INT32_MAX)
         return rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx,
@@ -185,8 +188,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double tiles = (double)(s.tiles_m * s.tiles_n), groups = tiles * p[P_SPLIT_K], split = p[P_SPLIT_K];
     double rows_n = MIN(n, s.tile_n), rows_m = MIN(m, p[P_TILE_M]), at_once = (double)MIN(p[P_UNROLL], s.longest);
-    double twice = s.twice ? 2 : 1, step = p[P_K_WAVES] * (rows_n + rows_m) * FRAG_K * 2;
-    struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = (m + n) * k * 2 };
+    double twice = s.twice ? 2 : 1, step = p[P_K_WAVES] * (rows_n + rows_m) * STEP_BYTES;
+    struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = (m + n) * k * x_bytes(prob) };
     f.per_cu = MAX(floor(MIN(waves_a_cu(dev, &s, p[P_UNROLL]) / p[P_K_WAVES], (double)(dev->lds_bytes / s.lds))), 1);
     f.bytes = step * (double)s.longest * twice;
     f.in_flight = step * at_once * twice;
@@ -197,8 +200,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     /* Partials come after the flow. The last trip is part of sync_us; what it brings beyond 16 KiB is all under way at
      * once, at twice the usual rate. */
     double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps, reduce = 0;
-    double again =
-        amd_again_us(dev, m * (double)s.tiles_n * k * 2 * share * twice, (double)(s.tiles_m - 1) * n * k * 2);
+    double again = amd_again_us(dev, m * (double)s.tiles_n * k * x_bytes(prob) * share * twice,
+                                (double)(s.tiles_m - 1) * n * k * x_bytes(prob));
     if (split > 1)
         reduce = dev->sync_us + split * m * n * 4 / (3e3 * dev->mem_gbps) +
                  MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
@@ -220,7 +223,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
     rfg_kernel_macro(k, "ONCE", s.longest <= p[P_UNROLL]);
-    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % gemm_step_k(prob) != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 

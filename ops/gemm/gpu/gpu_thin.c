@@ -5,7 +5,8 @@
 #include "thin_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
-#define FRAG_N 8
+#define FRAG_N     8
+#define STEP_BYTES 64 /* of a row */
 
 static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 3, { 8, 16, 32 } },
@@ -33,10 +34,12 @@ static int most_registers(const struct rfg_device *dev, const struct rfg_problem
     return register_limit(dev, threads) - (gemm_ends_plain(prob, NULL) ? 0 : 8);
 }
 
-static int registers_of(const int *p, int unroll)
+static int registers_of(const struct rfg_problem *prob, const int *p, int unroll)
 {
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
-    return unroll * 4 * pieces + 4 * blocks + 3 * pieces + 34;
+    int scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? unroll * (1 + p[P_TILE_M] / 8) + 8 : 0;
+    int codes = gemm_is_codes(prob) ? 8 * pieces : 0; /* as fp16, and a step's sums */
+    return unroll * 4 * pieces + 4 * blocks + 3 * pieces + 34 + scales + codes;
 }
 
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
@@ -44,12 +47,12 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     struct shape s = { .threads = p[P_K_WAVES] * 32, .tile_n = p[P_FRAGS_N] * FRAG_N };
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), split = p[P_SPLIT_K];
     s.pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
-    s.registers = registers_of(p, p[P_UNROLL]);
+    s.registers = registers_of(prob, p, p[P_UNROLL]);
     s.sent = THIN_SENT(blocks, p[P_K_WAVES], split);
     s.lds = THIN_LDS_BYTES(blocks, THIN_FLOATS(p[P_TILE_M]), p[P_K_WAVES], split);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
+    s.steps = ceil_div(prob->v[GEMM_K], gemm_step_k(prob));
     s.longest = ceil_div(ceil_div(s.steps, split), p[P_K_WAVES]);
     return s;
 }
@@ -75,7 +78,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (p[P_SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], prob->v[GEMM_K],
-                          s.steps, FRAG_K);
+                          s.steps, gemm_step_k(prob));
     return grid_fits(s.tiles_m * s.tiles_n * p[P_SPLIT_K], 1, s.threads, why);
 }
 
@@ -84,7 +87,7 @@ static int best_unroll(const struct rfg_device *dev, const struct rfg_problem *p
                        const int *p)
 {
     int most = MOST_UNROLL;
-    while (most > 1 && registers_of(p, most) > most_registers(dev, prob, s->threads))
+    while (most > 1 && registers_of(prob, p, most) > most_registers(dev, prob, s->threads))
         most--;
     if (s->longest <= most)
         most = (int)s->longest;
@@ -152,8 +155,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     int split = p[P_SPLIT_K], blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
     f.per_cu = resident(dev, &s, p);
-    f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
-    f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
+    f.memory = (m + n) * k * x_bytes(prob) * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
+    f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * STEP_BYTES * waves * longest;
     f.in_flight = f.bytes;
     f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * c->thin_mma) + c->thin_wave);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
@@ -181,7 +184,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "X_FIRST", !rfg_problem_overlaps(prob));
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", exact(&s, p));
-    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % gemm_step_k(prob) != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 

@@ -42,7 +42,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
         return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-    return reads_rows(prob, why) && takes_mma(dev, prob, why);
+    return reads_rows(prob, why) && takes_mma_16(dev, prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

@@ -11,13 +11,17 @@
  *
  * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between.
  *
- * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP (columns of W that share a scale), PACKED (rows
- * of X, W and Y follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no
- * macro PREPACKED. */
+ * X and W may also be codes of 8 bits, with scales of rows, which the epilogue knows, or of blocks, by which kernels
+ * multiply the sum of each GEMM_SCALE_BLOCK columns (gemm_portable: each element).
+ *
+ * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP (columns of W that share a scale), SCALES (of
+ * codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y follow each other), PREPACKED (W is; see
+ * prepack_layout.h). Kernels that only read rows of W have no macro PREPACKED. */
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
 
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (RESIDUAL        ? 24
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (SCALES          ? 48
+                                                             : RESIDUAL      ? 24
                                                              : W_SCALE_DTYPE ? 8
                                                                              : 0),
               "arguments are not laid out as the host's");
@@ -31,9 +35,49 @@ static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (RESIDUAL        ? 2
 #define X_BYTES RFG_DTYPE_BYTES(IN_DTYPE)
 #define X_VEC   RFG_DTYPE_VEC(IN_DTYPE)
 
+#if SCALES
+/* Of row m and of the columns from block * GEMM_SCALE_BLOCK on. */
+RFG_DEVICE float x_scale_of(const struct gemm_args *a, long long m, int block)
+{
+    return a->x_scale ? rfg_load_scale(a->x_scale, m * a->x_scale_row + block * (long long)a->x_scale_col, SCALE_DTYPE)
+                      : 1.0f;
+}
+RFG_DEVICE float w_scale_of(const struct gemm_args *a, long long n, int block)
+{
+    long long row = SCALES == GEMM_SCALES_BLOCKS ? n / GEMM_SCALE_BLOCK : n;
+    return a->w_scale
+               ? rfg_load_scale(a->w_scale, row * a->w_scale_row + block * (long long)a->w_scale_col, SCALE_DTYPE)
+               : 1.0f;
+}
+#endif
+
+#if SCALES == GEMM_SCALES_ROWS && RFG_NVIDIA
+/* The scales of rows `m` of X and `n` of W are read at the end, which would wait for memory: they come to L1 now. */
+RFG_DEVICE void expect_x_scale(const struct gemm_args *a, long long m)
+{
+    if (a->x_scale && m < a->m)
+        asm volatile("prefetch.global.L1 [%0];" ::"l"((const char *)a->x_scale +
+                                                      m * a->x_scale_row * (SCALE_DTYPE == RFG_F32 ? 4 : 1)));
+}
+RFG_DEVICE void expect_w_scale(const struct gemm_args *a, long long n)
+{
+    if (a->w_scale && n < a->n)
+        asm volatile("prefetch.global.L1 [%0];" ::"l"((const char *)a->w_scale +
+                                                      n * a->w_scale_row * (SCALE_DTYPE == RFG_F32 ? 4 : 1)));
+}
+#endif
+
 RFG_DEVICE float x_element(const struct gemm_args *a, long long m, int k)
 {
+#if RFG_IS_CODE(IN_DTYPE)
+    float f = rfg_code_value(rfg_load1((const char *)a->x + m * a->ldx + k), IN_DTYPE);
+#if SCALES == GEMM_SCALES_BLOCKS
+    f *= x_scale_of(a, m, k / GEMM_SCALE_BLOCK);
+#endif
+    return f;
+#else
     return rfg_load_float(a->x, m * a->ldx + k, IN_DTYPE);
+#endif
 }
 
 RFG_DEVICE const char *x_row(const struct gemm_args *a, int m)
@@ -41,11 +85,13 @@ RFG_DEVICE const char *x_row(const struct gemm_args *a, int m)
     return (const char *)a->x + m * GEMM_LDX(a) * X_BYTES;
 }
 
+#if RFG_IS_FLOAT(IN_DTYPE)
 /* X_VEC elements of a row, from element chunk * X_VEC on. */
 RFG_DEVICE void x_vector(float *f, const char *row, int chunk)
 {
     rfg_unpack(f, rfg_load16(row + (long long)chunk * 16), IN_DTYPE);
 }
+#endif
 
 /* ---- W ---------------------------------------------------------------------------------------------------------- */
 
@@ -80,6 +126,29 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 {
     (void)part; /* there is one */
     rfg_unpack(f, chunk, W_DTYPE);
+}
+
+#elif RFG_IS_CODE(W_DTYPE) && W_DTYPE == IN_DTYPE && !W_GROUP
+
+#define W_BYTES        1
+#define W_VEC          16
+#define W_IS_FRAGMENTS 1
+
+RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
+{
+    (void)prepacked; /* never */
+    float f = rfg_code_value(rfg_load1((const char *)a->w + n * a->ldw + k), W_DTYPE);
+#if SCALES == GEMM_SCALES_BLOCKS
+    f *= w_scale_of(a, n, k / GEMM_SCALE_BLOCK);
+#endif
+    return f;
+}
+
+typedef const char *w_row;
+
+RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
+{
+    return (const char *)a->w + n * GEMM_LDW(a);
 }
 
 #else

@@ -13,11 +13,14 @@
  * through the workspace: each wave owns some quads, and of the workgroups' waves that own the same quads the last one
  * to arrive adds their partials in the order of the splits.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL, SPLIT,
- * EXACT (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL steps),
- * TAIL (K % 32 != 0), PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's follows it). Grid:
- * (tiles along m, SPLIT neighbours for each tile along n), in rfg_xcd_tile()'s order on several dies. Needs rows of X
- * and W aligned to 16 bytes, K % 8 = 0, and tiles of X and W that span less than 2 GiB. */
+ * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
+ *
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL,
+ * SPLIT, EXACT (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL
+ * steps), TAIL (K % 32 != 0; of codes % 64), PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's
+ * follows it). Grid: (tiles along m, SPLIT neighbours for each tile along n), in rfg_xcd_tile()'s order on several
+ * dies. Needs rows of X and W aligned to 16 bytes, K % 8 = 0 (of codes % 16), and tiles of X and W that span less than
+ * 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_xcd.h"
@@ -29,7 +32,8 @@
 #define TILE_N     (FRAGS_N * 16)
 #define FRAGS_M    (TILE_M / 16)
 #define STEP_BYTES (RFG_FRAG_K * 2) /* of X; of W: W_FRAG_STEP */
-#define REACH      4096             /* of an instruction's own offset: steps of W further on are by the scalar one */
+#define STEP_K     (STEP_BYTES / X_BYTES)
+#define REACH      4096 /* of an instruction's own offset: steps of W further on are by the scalar one */
 /* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
@@ -38,10 +42,16 @@
 #define PART_BYTES STREAM_PARTIAL_BYTES(TILE_M, TILE_N)
 static_assert(QUADS * RFG_WAVE * 16 == PART_BYTES, "a wave's quads are not the tile");
 
+#define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
+static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
+
 /* One step of a wave. */
 struct step {
     rfg_frag_ab w[FRAGS_N];
     rfg_frag_x x[FRAGS_M];
+#if SCALES == GEMM_SCALES_BLOCKS
+    float w_scale, x_scale[FRAGS_M];
+#endif
 };
 
 /* Where the wave's pieces are. */
@@ -49,6 +59,10 @@ struct place {
     rfg_buffer w, x;
     rfg_u32 w_at[FRAGS_N][RFG_FRAG_AB], x_at[FRAGS_M][RFG_FRAG_X]; /* of the lane, at k = 0 */
     int chunks;                                                    /* of 16 bytes in a row */
+#if SCALES == GEMM_SCALES_BLOCKS
+    const struct gemm_args *a;
+    int n, m[FRAGS_M]; /* rows of W and of X whose scales these are */
+#endif
 };
 
 /* The lane's offset, or one out of every buffer if its piece of the step lies beyond the row's end. */
@@ -73,6 +87,12 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
         for (int i = 0; i < RFG_FRAG_X; i++)
             s->x[j].v[i] =
                 rfg_buffer_load16(p->x, offset_of(p, p->x_at[j][i], step + u, i) + u * STEP_BYTES, step * STEP_BYTES);
+#if SCALES == GEMM_SCALES_BLOCKS
+    s->w_scale = w_scale_of(p->a, p->n, (step + u) / BLOCK_STEPS);
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+        s->x_scale[j] = x_scale_of(p->a, p->m[j], (step + u) / BLOCK_STEPS);
+#endif
 }
 
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
@@ -80,8 +100,20 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
-        for (int i = 0; i < FRAGS_M; i++)
+        for (int i = 0; i < FRAGS_M; i++) {
+#if SCALES == GEMM_SCALES_BLOCKS
+            rfg_frag_wx part;
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++)
+                part.v[e] = 0.0f;
+            rfg_stream_mma(&part, &s->w[j], &s->x[i], IN_DTYPE);
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++)
+                acc[j][i].v[e] = rfg_fma(part.v[e], s->w_scale * s->x_scale[i], acc[j][i].v[e]);
+#else
             rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[i], IN_DTYPE);
+#endif
+        }
 }
 
 /* Column of Y of element e of the lane's quad q. */
@@ -144,12 +176,12 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     if (XCDS > 1 && tiles_m > 1)
         t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * tiles_m, TILE_M, tiles_m, (a.n - 1) / TILE_N + 1, SPLIT);
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
-    int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / RFG_FRAG_K + 1;
+    int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / STEP_K + 1;
     int step = EXACT && ONCE ? part * UNROLL : rfg_share_begin(all, part, parts);
     int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts);
 
     struct place p;
-    p.chunks = a.k / 8;
+    p.chunks = a.k / X_VEC;
     int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)GEMM_LDW(&a) * W_BYTES;
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
     p.x = rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
@@ -165,6 +197,16 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_X; i++)
             p.x_at[j][i] = (rfg_u32)((j * RFG_FRAG_X_ROWS + rfg_frag_row(i)) * ldx + rfg_frag_chunk(i) * 16);
+
+#if SCALES == GEMM_SCALES_BLOCKS
+    p.a = &a;
+    p.n = n0;
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++) {
+        int m = m0 + j * 16 + rfg_frag_c_col(0);
+        p.m[j] = m < a.m ? m : a.m - 1;
+    }
+#endif
 
     struct step ring[UNROLL];
     rfg_frag_wx acc[FRAGS_N][FRAGS_M];

@@ -14,10 +14,12 @@
  *
  * X_FIRST: X is loaded before W. 0 where the launch overlaps the previous one, which writes X.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES,
+ * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
+ *
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES,
  * UNROLL, SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32
- * != 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows
- * of X and W aligned to 16 bytes and K % 8 = 0. */
+ * != 0; of codes % 64), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS:
+ * THIN_LDS_BYTES. Needs rows of X and W aligned to 16 bytes and K % 8 = 0 (of codes % 16). */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -40,14 +42,25 @@ static_assert(THIN_LANES_OF_WAVE == RFG_WAVE, "the layout's waves are not this m
 static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT * LANES * FLOATS * 4 == COMBINE_AT),
               "what is sent does not end where the waves' sums begin");
 
+#define STEP_K      (32 * 2 / X_BYTES)
+#define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
+static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
+
 struct step {
     rfg_u32x4 w[FRAGS_N], x[PIECES_X];
+#if SCALES == GEMM_SCALES_BLOCKS
+    float w_scale, x_scale[PIECES_X];
+#endif
 };
 
 /* The lane's pieces of the wave's next step. */
 struct place {
     const char *w[FRAGS_N], *x[PIECES_X];
     int left; /* chunks of 16 bytes from there to the end of the rows */
+#if SCALES == GEMM_SCALES_BLOCKS
+    const struct gemm_args *a;
+    int n, m[PIECES_X], first; /* rows of W and of X whose scales these are; the wave's first step */
+#endif
 };
 
 RFG_DEVICE rfg_u32x4 zero16(void)
@@ -62,6 +75,9 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
         s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
+#if SCALES == GEMM_SCALES_BLOCKS
+    s->w_scale = w_scale_of(p->a, p->n, (p->first + step) / BLOCK_STEPS);
+#endif
 }
 
 RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
@@ -69,18 +85,57 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
         s->x[i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + step * 64) : zero16();
+#if SCALES == GEMM_SCALES_BLOCKS
+#pragma unroll
+    for (int i = 0; i < PIECES_X; i++)
+        s->x_scale[i] = x_scale_of(p->a, p->m[i], (p->first + step) / BLOCK_STEPS);
+#endif
+}
+
+/* A block's sums of a step. */
+RFG_DEVICE void multiply_block(float *d, const rfg_u32x4 (*x)[RFG_FRAG_PARTS(IN_DTYPE)], const rfg_u32x4 *w)
+{
+#pragma unroll
+    for (int part = 0; part < RFG_FRAG_PARTS(IN_DTYPE); part++) {
+        rfg_u32x4 a[2];
+        a[0] = x[0][part];
+        a[1] = TILE_M == 8 ? zero16() : x[TILE_M == 8 ? 0 : 1][part];
+        rfg_mma_16x8(d, a, w[part], RFG_FRAG_AS(IN_DTYPE));
+    }
 }
 
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 {
+#if IN_DTYPE != RFG_I8
+    rfg_u32x4 w[FRAGS_N][RFG_FRAG_PARTS(IN_DTYPE)], x[PIECES_X][RFG_FRAG_PARTS(IN_DTYPE)];
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+        rfg_frag_parts(w[j], s->w[j], IN_DTYPE);
+#pragma unroll
+    for (int i = 0; i < PIECES_X; i++)
+        rfg_frag_parts(x[i], s->x[i], IN_DTYPE);
+#endif
 #pragma unroll
     for (int i = 0; i < FRAGS_M; i++) {
-        rfg_u32x4 x[2];
-        x[0] = s->x[2 * i];
-        x[1] = TILE_M == 8 ? zero16() : s->x[TILE_M == 8 ? 0 : 2 * i + 1];
 #pragma unroll
-        for (int j = 0; j < FRAGS_N; j++)
-            rfg_mma_16x8(d[j * FRAGS_M + i], x, s->w[j], IN_DTYPE);
+        for (int j = 0; j < FRAGS_N; j++) {
+            float *sums = d[j * FRAGS_M + i], part[4] = { 0, 0, 0, 0 };
+            float *to = SCALES == GEMM_SCALES_BLOCKS ? part : sums;
+#if IN_DTYPE == RFG_I8
+            rfg_u32x4 x[2];
+            x[0] = s->x[2 * i];
+            x[1] = TILE_M == 8 ? zero16() : s->x[TILE_M == 8 ? 0 : 2 * i + 1];
+            rfg_mma_16x8_i8(to, x, s->w[j]);
+#else
+            multiply_block(to, &x[2 * i], w[j]);
+#endif
+#if SCALES == GEMM_SCALES_BLOCKS
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (e / 2 < PIECES_X)
+                    sums[e] = rfg_fma(part[e], s->w_scale * s->x_scale[2 * i + e / 2 % PIECES_X], sums[e]);
+#endif
+        }
     }
 }
 
@@ -166,7 +221,7 @@ gemm_thin_mma(struct gemm_args a)
     int split = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
     int tiles_m = a.m <= TILE_M ? 1 : (a.m - 1) / TILE_M + 1;
     int m0 = tiles_m == 1 ? 0 : tile % tiles_m * TILE_M, n0 = (tiles_m == 1 ? tile : tile / tiles_m) * TILE_N;
-    int all = (a.k - 1) / 32 + 1, first, steps;
+    int all = (a.k - 1) / STEP_K + 1, first, steps;
     if (EXACT) {
         steps = all / (SPLIT * K_WAVES);
         first = (split * K_WAVES + wave) * steps;
@@ -178,7 +233,7 @@ gemm_thin_mma(struct gemm_args a)
 
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     struct place p;
-    p.left = a.k / 8 - first * 4 - lane % 4;
+    p.left = a.k / X_VEC - first * 4 - lane % 4;
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         int n = n0 + j * 8 + lane / 4;
@@ -187,8 +242,16 @@ gemm_thin_mma(struct gemm_args a)
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
         int m = m0 + i * 8 + lane / 4;
-        p.x[i] = (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * 32 + lane % 4 * 8) * 2;
+        p.x[i] = x_row(&a, m < a.m ? m : a.m - 1) + first * 64 + lane % 4 * 16;
+#if SCALES == GEMM_SCALES_BLOCKS
+        p.m[i] = m < a.m ? m : a.m - 1;
+#endif
     }
+#if SCALES == GEMM_SCALES_BLOCKS
+    p.a = &a;
+    p.n = n0;
+    p.first = first;
+#endif
 
     struct step ring[UNROLL];
     if (X_FIRST) {
@@ -218,6 +281,12 @@ gemm_thin_mma(struct gemm_args a)
             if (EXACT || u < steps)
                 load_x(&ring[u], &p, u);
     }
+#if SCALES == GEMM_SCALES_ROWS
+    if (rfg_thread() < TILE_N)
+        expect_w_scale(&a, n0 + (long long)rfg_thread());
+    if (rfg_thread() < TILE_M)
+        expect_x_scale(&a, m0 + (long long)rfg_thread());
+#endif
     float d[BLOCKS][4];
 #pragma unroll
     for (int i = 0; i < BLOCKS; i++)

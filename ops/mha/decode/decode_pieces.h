@@ -30,7 +30,7 @@ RFG_DEVICE int pv_element(int lane, int e)
 /* 8 elements of 8 bits as fp16. */
 RFG_DEVICE rfg_u32x4 widened(rfg_u32 first, rfg_u32 second)
 {
-    rfg_u32x2 lo = rfg_f8_to_f16x4(first, KV_DTYPE), hi = rfg_f8_to_f16x4(second, KV_DTYPE);
+    rfg_u32x2 lo = rfg_f8_to_f16x4(first, KV_DTYPE, false), hi = rfg_f8_to_f16x4(second, KV_DTYPE, false);
     rfg_u32x4 v;
     v.x = lo.x;
     v.y = lo.y;
@@ -106,8 +106,8 @@ RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
 #pragma unroll
         for (int w = 0; w < V_LOADED; w++) {
             rfg_u32 a = VALUE_WORD(in[2 * i], w), b = VALUE_WORD(in[2 * i + 1], w);
-            rfg_u32x2 lo = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x5140), KV_DTYPE),
-                      hi = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x7362), KV_DTYPE);
+            rfg_u32x2 lo = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x5140), KV_DTYPE, false),
+                      hi = rfg_f8_to_f16x4(rfg_byte_perm(a, b, 0x7362), KV_DTYPE, false);
             v->pair[i][4 * w] = lo.x;
             v->pair[i][4 * w + 1] = lo.y;
             v->pair[i][4 * w + 2] = hi.x;
@@ -130,7 +130,7 @@ RFG_DEVICE void values_of(struct values *v, value_piece (*in)[PIECES])
 #pragma unroll
         for (int w = 0; w < V_LOADED; w++) {
 #if KV_SMALL
-            rfg_u32x2 two = rfg_f8_to_f16x4(VALUE_WORD(in[i], w), KV_DTYPE);
+            rfg_u32x2 two = rfg_f8_to_f16x4(VALUE_WORD(in[i], w), KV_DTYPE, false);
             v->w[i][2 * w] = two.x;
             v->w[i][2 * w + 1] = two.y;
 #else

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_gemm of 8-bit X and W with their scales, on the cpu and on the devices of $RFG_TEST_DEVICES; and what it
+ * refuses. */
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "tests/op_cases.h"
+#include "rfg/rfg.h"
+
+#define R      RFG_DATA_RANDOM
+#define S      RFG_DATA_SPECIAL
+#define ROWS   " w_scale=f32 x_scale=f32 x_per=row w_per=row"
+#define BLOCKS " w_scale=f32 x_scale=f32 x_per=block w_per=block"
+
+static const struct op_case scales[] = {
+    { "gemm e4m3,e4m3->bf16 M=8 N=256 K=512", R, false },
+    { "gemm e4m3,e4m3->bf16 M=8 N=96 K=1024 w_scale=f32 x_scale=f32", R, false },
+    { "gemm e4m3,e4m3->f32 M=5 N=70 K=528" ROWS, R, false },
+    { "gemm e4m3,e4m3->f32 M=5 N=70 K=512 w_scale=f32 x_scale=f32 w_per=row bias=1 btype=f32", R, false },
+    { "gemm e4m3,e4m3->bf16 M=1 N=300 K=2048" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->f32 M=17 N=140 K=400" BLOCKS " x_columns=1", R, false },
+    { "gemm e4m3,e4m3->bf16 M=33 N=260 K=384" BLOCKS " w_columns=1 bias=1 btype=bf16", R, false },
+    { "gemm e4m3,e4m3->f32 M=6 N=64 K=512 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block", R, false },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=3 N=70 K=640" ROWS, R, false },
+    { "gemm e4m3fnuz,e4m3fnuz->bf16 M=40 N=130 K=256" BLOCKS, R, false },
+    { "gemm e5m2,e5m2->f16 M=4 N=48 K=320 x_scale=f32", R, false },
+    { "gemm e5m2,e5m2->f32 M=12 N=33 K=272" BLOCKS, R, false },
+    { "gemm i8,i8->f32 M=4 N=48 K=1024 w_scale=f32", R, false },
+    { "gemm i8,i8->bf16 M=21 N=64 K=336" ROWS " bias=1 btype=bf16", R, false },
+    { "gemm i8,i8->f32 M=2 N=300 K=528" BLOCKS, R, false },
+};
+
+static const struct op_case layouts[] = {
+    { "gemm e4m3,e4m3->f32 M=7 N=37 K=333" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->bf16 M=9 N=40 K=129 ldx=131 ldw=133 ldy=43" ROWS, R, true },
+    { "gemm i8,i8->bf16 M=3 N=17 K=50 ldx=51" ROWS, R, false },
+    { "gemm e5m2,e5m2->bf16 M=70 N=40 K=192 ldx=208 ldw=224 ldy=44" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->f32 M=70 N=10 K=0 w_scale=f32 x_scale=f32 bias=1 btype=f32", R, false },
+    { "gemm e4m3,e4m3->f32 M=2 N=10 K=0" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->bf16 M=0 N=10 K=16" ROWS, R, false },
+    { "gemm e4m3,e4m3->f32 M=6 N=48 K=256 act=silu" ROWS, R, false },
+    { "gemm e4m3,e4m3->f32 M=6 N=48 K=256 act=gelu bias=1 btype=f32" BLOCKS, R, false },
+    { "gemm i8,i8->bf16 M=20 N=70 K=256 residual=1 inplace=1" ROWS, R, false },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=19 N=41 K=160 residual=1" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->f32 M=12 N=48 K=256" ROWS, S, false },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=12 N=48 K=256" BLOCKS, S, false },
+    { "gemm e5m2,e5m2->f32 M=12 N=48 K=256" BLOCKS, S, false },
+    { "gemm i8,i8->f32 M=12 N=48 K=256" ROWS, S, false },
+};
+
+/* Kernels of matrix cores, with their splits of k, by name. */
+static const struct op_case kernels[] = {
+    { "gemm e4m3,e4m3->f32 M=20 N=72 K=1040" ROWS, R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm e4m3,e4m3->f32 M=20 N=70 K=1040" BLOCKS, R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=20 N=150 K=1056" BLOCKS, R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=2,split_k=1}" },
+    { "gemm e5m2,e5m2->f32 M=20 N=72 K=1024" ROWS " bias=1 btype=f32", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm i8,i8->f32 M=20 N=150 K=1024" BLOCKS, R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=2,split_k=1}" },
+    { "gemm i8,i8->f32 M=20 N=72 K=1040" ROWS " residual=1", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm e4m3,e4m3->f32 M=30 N=70 K=2064" ROWS, R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=1}" },
+    { "gemm e4m3,e4m3->f32 M=7 N=150 K=7168" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=7,unroll=2,split_k=8}" },
+    { "gemm e4m3,e4m3->f32 M=30 N=150 K=2064" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=4,unroll=2,split_k=4}" },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=9 N=72 K=2048" ROWS, R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=1,k_waves=4,unroll=2,split_k=8}" },
+    { "gemm e5m2,e5m2->f32 M=30 N=150 K=1040" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=1,k_waves=4,unroll=2,split_k=4}" },
+    { "gemm i8,i8->f32 M=30 N=150 K=1040" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=2,k_waves=4,unroll=2,split_k=4}" },
+    { "gemm i8,i8->f32 M=7 N=72 K=7168" ROWS " act=silu", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=7,unroll=4,split_k=4}" },
+};
+
+OP_CASES(right_scales, scales, "8-bit codes and their scales")
+OP_CASES(right_layouts, layouts, "8-bit codes: layouts, epilogues, NaN")
+OP_CASES(right_kernels, kernels, "8-bit codes: splits of k")
+
+#define N_RANDOM 40
+START_TEST(right_random)
+{
+    static char text[N_RANDOM][200];
+    static const char *const codes[] = { "e4m3", "e4m3fnuz", "e5m2", "i8" }, *const ys[] = { "bf16", "f16", "f32" };
+    static const char *const per[] = { "",
+                                       " w_scale=f32",
+                                       " x_scale=e8m0",
+                                       " w_scale=f32 x_scale=f32",
+                                       " w_scale=f32 x_scale=f32 x_per=row",
+                                       " w_scale=e8m0 w_per=row",
+                                       ROWS,
+                                       BLOCKS,
+                                       BLOCKS " x_columns=1 w_columns=1",
+                                       " w_scale=e8m0 x_scale=e8m0 x_per=block w_per=block" };
+    struct op_case cases[N_RANDOM];
+    uint64_t s = op_seed() ^ 0x8b17;
+    for (int i = 0; i < N_RANDOM; i++) {
+        const char *x = codes[rfg_random(&s) % 4], *y = ys[rfg_random(&s) % 3];
+        int m = 1 + (int)(rfg_random(&s) % 40), n = 1 + (int)(rfg_random(&s) % 300),
+            k = 1 + (int)(rfg_random(&s) % 900);
+        if (rfg_random(&s) % 4)
+            k = (k + 15) / 16 * 16;
+        int at = snprintf(text[i], sizeof(text[i]), "gemm %s,%s->%s M=%d N=%d K=%d%s", x, x, y, m, n, k,
+                          per[rfg_random(&s) % 10]);
+        if (rfg_random(&s) % 3 == 0)
+            at += snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " bias=1 btype=%s",
+                           rfg_random(&s) % 2 ? "f32" : y);
+        if (rfg_random(&s) % 3 == 0)
+            snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " ldx=%d ldw=%d ldy=%d",
+                     k + 16 * (int)(rfg_random(&s) % 3), k + (int)(rfg_random(&s) % 3), n + (int)(rfg_random(&s) % 5));
+        cases[i] =
+            (struct op_case){ text[i], m > 6 && n > 20 && rfg_random(&s) % 4 == 0 ? S : R, rfg_random(&s) % 4 == 0 };
+    }
+    op_cases_run(op_device(_i), "drawn from the seed", cases, N_RANDOM);
+}
+END_TEST
+
+/* ---- refusals -----------------------------------------------------------------------------------------------------
+ */
+
+START_TEST(bad_problems)
+{
+    static const char *const bad[][2] = {
+        { "e4m3,e5m2->bf16 M=1 N=8 K=8", "dtype of w is e5m2: must be x's, e4m3" },
+        { "e4m3,e4m3->e4m3 M=1 N=8 K=8", "dtype of y is e4m3: must be bf16, f16 or f32" },
+        { "e4m3,e4m3->bf16 M=1 N=8 K=8 w_scale=bf16", "w_scale=bf16: must be f32 or e8m0, w is e4m3" },
+        { "e4m3,e4m3->bf16 M=1 N=8 K=8 x_scale=bf16", "x_scale=bf16: must be one of none, f32, e8m0" },
+        { "e4m3,e4m3->bf16 M=1 N=8 K=8 x_scale=f32 w_scale=e8m0", "x_scale=f32, w_scale=e8m0: must be of one dtype" },
+        { "e4m3,e4m3->bf16 M=1 N=8 K=8 w_scale=f32 x_per=row",
+          "x_per=row, w_per=tensor: x_scale=none, w_scale=f32: without" },
+        { "i8,i8->bf16 M=1 N=8 K=8 w_scale=f32 x_scale=f32 x_per=row w_per=block",
+          "x_per=row, w_per=block: must both be" },
+        { "i8,i8->bf16 M=1 N=8 K=8 w_scale=f32 w_group=8", "w_group=8: must be 0, w is i8" },
+        { "i8,i8->bf16 M=1 N=8 K=8 bias=1", "btype=x: must be f32 or y's dtype, x is i8" },
+        { "i8,i8->bf16 M=1 N=8 K=8 bias=1 btype=f16", "btype=f16: must be f32 or y's dtype, x is i8" },
+        { "i8,i8->bf16 M=1 N=8 K=8 x_scale=f32 x_columns=1",
+          "x_columns=1, w_columns=0: x_per and w_per must be block" },
+        { "i8,i8->bf16 M=1 N=16 K=32 packed=1", "packed" },
+        { "bf16,bf16->bf16 M=1 N=8 K=8 x_scale=f32", "x_scale=f32, x_per=tensor, w_per=tensor: x is bf16: has none" },
+        { "bf16,bf16->bf16 M=1 N=8 K=8 w_per=row", "x is bf16: has none" },
+    };
+    struct rfg_problem p;
+    struct rfg_reason why;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), "gemm %s", bad[i][0]);
+        ck_assert_msg(!rfg_problem_parse(&p, text, &why), "%s is taken", text);
+        ck_assert_msg(strstr(why.text, bad[i][1]) != NULL, "%s: %s", text, why.text);
+    }
+}
+END_TEST
+
+static uint8_t x[4 * 256], w[130 * 256];
+static float x_scale[4 * 2], w_scale[130 * 2];
+static uint16_t y[4 * 130], y_before[4 * 130];
+
+/* The call must fail, say `word`, and write nothing. */
+static void refused(rfg_context *ctx, const rfg_gemm_params *p, rfg_dtype dtype, const char *word)
+{
+    rfg_tensor tx = rfg_tensor_2d(x, dtype, 4, 256, 256), tw = rfg_tensor_2d(w, dtype, 130, 256, 256);
+    rfg_tensor ty = rfg_tensor_2d(y, RFG_BF16, 4, 130, 130);
+    memcpy(y_before, y, sizeof(y));
+    ck_assert_int_eq(rfg_op_gemm(ctx, &ty, &tx, &tw, p, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(rfg_last_error(), word) != NULL, "no '%s' in: %s", word, rfg_last_error());
+    ck_assert(!memcmp(y, y_before, sizeof(y)));
+}
+
+START_TEST(refusals)
+{
+    rfg_context *ctx = op_context("cpu");
+    rfg_tensor xs = rfg_tensor_2d(x_scale, RFG_F32, 4, 2, 2), ws = rfg_tensor_2d(w_scale, RFG_F32, 2, 2, 2);
+    const rfg_gemm_params good = { .size = sizeof(good),
+                                   .x_scale = &xs,
+                                   .w_scale = &ws,
+                                   .x_per = RFG_GEMM_SCALE_BLOCK,
+                                   .w_per = RFG_GEMM_SCALE_BLOCK };
+    rfg_tensor tx = rfg_tensor_2d(x, RFG_E4M3, 4, 256, 256), tw = rfg_tensor_2d(w, RFG_E4M3, 130, 256, 256);
+    rfg_tensor ty = rfg_tensor_2d(y, RFG_BF16, 4, 130, 130), half = rfg_tensor_2d(y, RFG_BF16, 4, 130, 130);
+    ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &tw, &good, NULL) == RFG_OK, "%s", rfg_last_error());
+
+    rfg_gemm_params p = good;
+    rfg_tensor t = rfg_tensor_2d(x_scale, RFG_F32, 4, 1, 1);
+    p.x_scale = &t;
+    refused(ctx, &p, RFG_E4M3, "x_scale has 2 dimensions, 4 x 1: must be 4 x 2, of two dimensions (per block)");
+    t = rfg_tensor_2d(x_scale, RFG_BF16, 4, 2, 2);
+    refused(ctx, &p, RFG_E4M3, "x_scale is bf16: must be f32 or e8m0");
+    t = rfg_tensor_2d(x_scale, RFG_E8M0, 4, 2, 2);
+    refused(ctx, &p, RFG_E4M3, "x_scale=e8m0, w_scale=f32: must be of one dtype");
+    p = good;
+    t = rfg_tensor_2d(w_scale, RFG_F32, 130, 2, 2);
+    p.w_scale = &t;
+    refused(ctx, &p, RFG_E4M3, "w_scale has 2 dimensions, 130 x 2: must be 2 x 2, of two dimensions (per block)");
+    p = good;
+    p.w_per = RFG_GEMM_SCALE_ROW;
+    refused(ctx, &p, RFG_E4M3, "x_per=block, w_per=row: must both be block, or neither");
+    p.x_per = (rfg_gemm_scale)3;
+    refused(ctx, &p, RFG_E4M3, "x_per is 3, w_per 1: must be RFG_GEMM_SCALE_TENSOR, ROW or BLOCK");
+    p = (rfg_gemm_params){ .size = sizeof(p), .x_scale = &xs };
+    refused(ctx, &p, RFG_E4M3, "x_scale has 2 dimensions, 4 x 2: must be [1], 1 x 1 (per tensor)");
+    p = (rfg_gemm_params){ .size = sizeof(p), .x_scale = &xs };
+    refused(ctx, &p, RFG_I4, "x is i4: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8");
+    p = (rfg_gemm_params){ .size = sizeof(p), .bias = &half };
+    t = rfg_tensor_1d(w_scale, RFG_F16, 130);
+    p.bias = &t;
+    refused(ctx, &p, RFG_E4M3, "bias is f16: must be y's dtype, bf16, or f32");
+    p = good;
+    t = rfg_tensor_2d(y, RFG_F32, 4, 2, 2);
+    p.x_scale = &t;
+    refused(ctx, &p, RFG_E4M3, "overlaps x_scale");
+
+    rfg_tensor bx = rfg_tensor_2d(w, RFG_BF16, 4, 64, 64), bw = rfg_tensor_2d(w + 1024, RFG_BF16, 130, 64, 64);
+    ck_assert_int_eq(rfg_op_gemm(ctx, &ty, &bx, &bw, &good, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(rfg_last_error(), "x_scale is given, x_per 2, w_per 2: must be NULL, 0 and 0, x is bf16") !=
+                      NULL,
+                  "%s", rfg_last_error());
+
+    /* One scale a row, as vectors and as columns of a matrix with other things: the same bits. */
+    uint16_t want[4 * 130];
+    for (int i = 0; i < 8; i++)
+        x_scale[i] = i % 2 ? 77.0f : (float)(i + 1);
+    for (int i = 0; i < 260; i++)
+        w_scale[i] = i % 2 ? 99.0f : (float)(i % 7 + 1);
+    memset(x, 0x38, sizeof(x)); /* 1 */
+    memset(w, 0x38, sizeof(w));
+    xs = rfg_tensor_2d(x_scale, RFG_F32, 4, 1, 2);
+    ws = rfg_tensor_2d(w_scale, RFG_F32, 130, 1, 2);
+    p = (rfg_gemm_params){
+        .size = sizeof(p), .x_scale = &xs, .w_scale = &ws, .x_per = RFG_GEMM_SCALE_ROW, .w_per = RFG_GEMM_SCALE_ROW
+    };
+    ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    memcpy(want, y, sizeof(y));
+    ck_assert_int_eq(want[131], 0x4510); /* 256 * 3 * 3 */
+    xs.ndim = ws.ndim = 1;
+    ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &tw, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert(!memcmp(want, y, sizeof(y)));
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("gemm_codes", OP_TESTS(right_scales, right_layouts, right_kernels, right_random),
+                   OP_TESTS(refusals, bad_problems));
+}
