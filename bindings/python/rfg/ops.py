@@ -42,24 +42,27 @@ def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ..
 
 def gemm(
     x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
-    w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, stream: Any = None,
-    ctx: Ctx = None
+    w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, x_scale: Optional[Tensor] = None,
+    x_per: str = "tensor", w_per: str = "tensor", stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
 
     x [M,K] bf16, f16, f32; w [N,K], x's dtype, or of gemm_prepack(); bias [N], x's dtype or f32; dtype: of a new out.
     residual [M,N], out's dtype; may be out. act ("silu", "gelu", "gelu_tanh", "relu", "relu2"): w's rows are gate's and
-    up's in turn, and Y[M,N/2] = act(gate) * up."""
+    up's in turn, and Y[M,N/2] = act(gate) * up.
+
+    x and w of codes, e4m3, e4m3fnuz, e5m2 or i8 (then dtype or out says what Y is): x_scale, w_scale, f32 or e8m0, per "tensor" [1], "row"
+    [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32."""
     if out is None:
         shape = w.shape
         n = shape[0] if len(shape) != 5 else shape[0] * 16
         out = empty(x, (x.shape[0], n // 2 if act else n), dtype)
-    if bias is None and w_scale is None and residual is None and act is None:
+    if bias is None and w_scale is None and residual is None and act is None and x_scale is None:
         _rfg.gemm(out, x, w, stream=stream, ctx=ctx)
     else:
         _rfg.gemm(
-            out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", stream=stream,
-            ctx=ctx
+            out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", x_scale=x_scale,
+            x_per=x_per, w_per=w_per, stream=stream, ctx=ctx
         )
     return out
 

@@ -12,7 +12,7 @@
 /* ---- what an operator is ------------------------------------------------------------------------------------------
  */
 
-enum member_kind { FLOAT, DOUBLE, INT32, INT64, INT32_4, INPUT, OUTPUT, QUANT, ACT, SCALING, NESTED };
+enum member_kind { FLOAT, DOUBLE, INT32, INT64, INT32_4, INPUT, OUTPUT, QUANT, ACT, PER, SCALING, NESTED };
 
 struct member {
     const char *name;
@@ -67,7 +67,8 @@ struct op {
 static const rfg_gemm_params gemm_init = RFG_GEMM_PARAMS_INIT;
 PARAMS(gemm, MEMBER(rfg_gemm_params, bias, INPUT), MEMBER(rfg_gemm_params, w_scale, INPUT),
        MEMBER(rfg_gemm_params, residual, INPUT), MEMBER(rfg_gemm_params, gated, INT32),
-       MEMBER(rfg_gemm_params, act, ACT));
+       MEMBER(rfg_gemm_params, act, ACT), MEMBER(rfg_gemm_params, x_scale, INPUT), MEMBER(rfg_gemm_params, x_per, PER),
+       MEMBER(rfg_gemm_params, w_per, PER));
 CALLER(rfg_op_gemm, rfg_gemm_params, t[0], t[1], t[2])
 CALLER_WITHOUT_PARAMS(rfg_gemm_prepack, t[0], t[1])
 
@@ -255,6 +256,7 @@ static bool set_nested(struct scratch *s, const struct member *m, PyObject *valu
 
 static bool set_member(struct scratch *s, char *params, const struct member *m, PyObject *value)
 {
+static const char *const pers[] = { "tensor", "row", "block", NULL };
     static const char *const scalings[] = { "default", "linear", "llama3", "yarn", NULL };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };
     void *to = params + m->offset;
@@ -295,6 +297,8 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
         return set_quant(s, value, to);
     case ACT:
         return words(value, "act", acts, RFG_ACT_SILU, to);
+    case PER:
+        return words(value, m->name, pers, RFG_GEMM_SCALE_TENSOR, to);
     case SCALING:
         return words(value, "scaling", scalings, RFG_ROPE_DEFAULT, to);
     case NESTED:

@@ -45,6 +45,23 @@ def test_gemm_epilogues(rng):
     close(rfg.gemm(x, w, act="silu"), gate / (1 + np.exp(-gate)) * up)
 
 
+def test_gemm_codes(rng):
+    x, w = (rng.integers(-128, 128, (r, 300)).astype(np.int8) for r in (5, 130))
+    sx, sw = normal(rng, 5), normal(rng, 130)
+    want = x.astype(float) @ w.astype(float).T
+    close(rfg.gemm(x, w, dtype="f32"), want)
+    close(rfg.gemm(x, w, x_scale=sx, w_scale=sw[:1].copy(), x_per="row", dtype="f32"), want * sx[:, None] * sw[0])
+    close(rfg.gemm(x, w, sw, x_scale=sx, w_scale=sw, x_per="row", w_per="row", dtype="f32"), want * sx[:, None] * sw + sw)
+    bx, bw = normal(rng, 5, 3), normal(rng, 2, 3)
+    wide = bw.repeat(128, 0)[:130].repeat(128, 1)[:, :300]
+    blocks = dict(x_scale=bx, w_scale=bw, x_per="block", w_per="block", dtype="f32")
+    close(rfg.gemm(x, w, **blocks), (x * bx.repeat(128, 1)[:, :300].astype(float)) @ (w * wide.astype(float)).T)
+    with pytest.raises(rfg.Error, match="x_per: 'token': must be one of tensor, row, block"):
+        rfg.gemm(x, w, x_scale=sx, x_per="token", dtype="f32")
+    with pytest.raises(rfg.Error, match="y is i8|dtype of y is i8"):
+        rfg.gemm(x, w)
+
+
 def test_views_keep_their_strides(rng):
     """Nothing is copied: rows of a larger array are read, and written, where they lie."""
     big, w = normal(rng, 6, 100), normal(rng, 9, 40)

@@ -35,6 +35,8 @@ SIGNATURES = {
     "gelu_tanh_and_mul": "out, input",
     "gelu_fast": "out, input",
     "scaled_silu_and_mul": "out, input, scale",
+    "gemm_a8w8": "XQ, WQ, x_scale, w_scale, bias=None, dtype=torch.bfloat16, splitK=None",
+    "gemm_a8w8_blockscale": "XQ, WQ, x_scale, w_scale, dtype=torch.bfloat16, isBpreshuffled=False",
     "gemm_a16w16": "A, B, bias=None, otype=None, scale_a=None, scale_b=None, scale_c=None",
     "paged_attention_v1":
         "out, workspace_buffer, query, key_cache, value_cache, scale, block_tables, cu_query_lens, context_lens, max_context_len, "
@@ -154,6 +156,21 @@ def test_linear_layers():
     shuffled = w.view(3, 16, 2, 4, 8).permute(0, 2, 3, 1, 4).contiguous().view(48, 64)
     shuffled.is_shuffled = True
     near(aiter.gemm_a16w16(x, shuffled), F.linear(x.float(), w.float()))
+
+
+def test_linear_layers_of_codes():
+    x, w = randn(2, 3, 256).to(torch.float8_e4m3fn), randn(160, 256).to(torch.float8_e4m3fn)
+    xs, ws, bias = torch.rand(6, 1) + 0.5, torch.rand(1, 160) + 0.5, randn(160)
+    want = (x.float() * xs.view(2, 3, 1)) @ (w.float() * ws.t()).t()
+    near(aiter.gemm_a8w8(x, w, xs, ws), want)
+    near(aiter.gemm_a8w8(x, w, xs, ws[:, :1], bias.float(), torch.float32, 2), (x.float() * xs.view(2, 3, 1)) @ w.float().t() * ws[0, 0] + bias, 1e-4)
+    xb, wb = torch.rand(6, 2) + 0.5, torch.rand(2, 2) + 0.5
+    rows = x.float() * xb.repeat_interleave(128, 1).view(2, 3, 256)
+    blocks = w.float() * wb.repeat_interleave(128, 0)[:160].repeat_interleave(128, 1)
+    near(aiter.gemm_a8w8_blockscale(x, w, xb, wb, torch.float32), rows @ blocks.t(), 1e-4)
+    near(aiter.gemm_a8w8_blockscale(x, w, xb.t().contiguous().t(), wb), rows @ blocks.t())
+    with pytest.raises(rfg.Error, match="gemm_a8w8_blockscale: isBpreshuffled"):
+        aiter.gemm_a8w8_blockscale(x, w, xb, wb, isBpreshuffled=True)
 
 
 def cache(kind, dtype=BF16, blocks=7, page=16, heads=2, d=64):

@@ -20,6 +20,10 @@ def randn(*shape, dtype=torch.float32, grad=False):
     return torch.randn(*shape, dtype=dtype).requires_grad_(grad)
 
 
+def codes(*shape):
+    return torch.randint(-128, 128, shape, dtype=torch.int8)
+
+
 def close(a, b, rel=1e-5):
     assert a.shape == b.shape
     assert (a.double() - b.double()).abs().max() <= rel * max(1, b.abs().max())
@@ -46,6 +50,7 @@ def caches_of_heads():
 
 CALLS = {
     "gemm": lambda: (randn(2, 3, 32), randn(16, 32), randn(16)),
+    "gemm_scaled": lambda: (codes(2, 3, 300), codes(130, 300), torch.rand(6, 3), torch.rand(2, 3), "block", "block", BF16),
     "gemm_prepack": lambda: (randn(32, 64, dtype=BF16),),
     "linears": lambda: (randn(2, 3, 32), [randn(16, 32), randn(8, 32)], [randn(16), randn(8)]),
     "gated_linear": lambda: (randn(2, 3, 32), randn(16, 32), randn(16, 32), "gelu"),

@@ -188,6 +188,25 @@ def gemm_a16w16(
     return ops.gemm(_rows(A), w, bias, dtype=otype or A.dtype).view(*A.shape[:-1], B.shape[0])
 
 
+def gemm_a8w8(
+    XQ: Tensor, WQ: Tensor, x_scale: Tensor, w_scale: Tensor, bias: Optional[Tensor] = None, dtype: torch.dtype = torch.bfloat16,
+    splitK: Optional[int] = None
+) -> Tensor:
+    """fp8 or int8 by scales of tokens [M,1] or a tensor [1], and of channels [1,N] or a tensor. splitK: rfg's tuner knows."""
+    pers = ["tensor" if s.numel() == 1 else "row" for s in (x_scale, w_scale)]
+    scales: Any = dict(x_scale=x_scale.reshape(-1), w_scale=w_scale.reshape(-1), x_per=pers[0], w_per=pers[1])
+    return ops.gemm(_rows(XQ), WQ, bias, dtype=dtype, **scales).view(*XQ.shape[:-1], WQ.shape[0])
+
+
+def gemm_a8w8_blockscale(
+    XQ: Tensor, WQ: Tensor, x_scale: Tensor, w_scale: Tensor, dtype: torch.dtype = torch.bfloat16, isBpreshuffled: bool = False
+) -> Tensor:
+    """fp8 by scales of 1x128 [M,K/128] and 128x128 [N/128,K/128]."""
+    _only("gemm_a8w8_blockscale", isBpreshuffled=(isBpreshuffled, False))
+    scales: Any = dict(x_scale=x_scale, w_scale=w_scale, x_per="block", w_per="block")
+    return ops.gemm(_rows(XQ), WQ, dtype=dtype, **scales).view(*XQ.shape[:-1], WQ.shape[0])
+
+
 class TunedGemm:
     def mm(
         self, inp: Tensor, weights: Tensor, bias: Optional[Tensor] = None, otype: Optional[torch.dtype] = None,

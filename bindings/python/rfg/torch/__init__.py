@@ -16,6 +16,7 @@ from .comparing import Comparison, compare
 from .modules import Report, disable, enable
 
 gemm = _torch.ops.rfg.gemm
+gemm_scaled = _torch.ops.rfg.gemm_scaled
 gemm_prepack = _torch.ops.rfg.gemm_prepack
 linears = _torch.ops.rfg.linears
 gated_linear = _torch.ops.rfg.gated_linear

@@ -43,6 +43,14 @@ def gemm(x: Tensor, w: Tensor, bias: Optional[Tensor] = None, dtype: Optional[to
     return ops.gemm(_rows(x), w, bias, dtype=dtype).view(*x.shape[:-1], _width(w))
 
 
+def gemm_scaled(
+    x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor, x_per: str, w_per: str, dtype: torch.dtype, bias: Optional[Tensor] = None
+) -> Tensor:
+    """Of 8-bit x and w; per: "tensor", "row", "block"."""
+    scales: Any = dict(x_scale=x_scale, w_scale=w_scale, x_per=x_per, w_per=w_per)
+    return ops.gemm(_rows(x), w, bias, dtype=dtype, **scales).view(*x.shape[:-1], _width(w))
+
+
 def gemm_prepack(src: Tensor) -> Tensor:
     return ops.gemm_prepack(src)
 
@@ -262,6 +270,11 @@ OPS: List[Op] = [
         gemm,
         "(Tensor x, Tensor w, Tensor? bias=None, ScalarType? dtype=None) -> Tensor",
         lambda x, w, bias=None, dtype=None: x.new_empty((*x.shape[:-1], _width(w)), dtype=dtype or x.dtype),
+    ),
+    (
+        gemm_scaled,
+        "(Tensor x, Tensor w, Tensor x_scale, Tensor w_scale, str x_per, str w_per, ScalarType dtype, Tensor? bias=None) -> Tensor",
+        lambda x, w, x_scale, w_scale, x_per, w_per, dtype, bias=None: x.new_empty((*x.shape[:-1], _width(w)), dtype=dtype),
     ),
     (
         gemm_prepack,
