@@ -384,9 +384,6 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     rfg_dtype like = is_codes ? y->dtype : x->dtype; /* a bias may be */
     if (!is_codes && !rfg_dtype_is_float(x->dtype))
         return BAD("x is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8", rfg_dtype_name(x->dtype));
-    if (bias && bias->dtype != like && bias->dtype != RFG_F32)
-        return BAD("bias is %s: must be %s dtype, %s, or f32", rfg_dtype_name(bias->dtype), is_codes ? "y's" : "x's",
-                   rfg_dtype_name(like));
     if (!is_codes && (p.x_scale || p.x_per || p.w_per))
         return BAD("x_scale is %s, x_per %d, w_per %d: must be NULL, 0 and 0, x is %s", p.x_scale ? "given" : "NULL",
                    (int)p.x_per, (int)p.w_per, rfg_dtype_name(x->dtype));
@@ -399,6 +396,9 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     } else if ((w->dtype != x->dtype || w_scale) && (st = check_w(&prob, &ow, w_scale, &os))) {
         return st;
     }
+    if (bias && bias->dtype != like && bias->dtype != RFG_F32)
+        return BAD("bias is %s: must be %s dtype, %s, or f32", rfg_dtype_name(bias->dtype), is_codes ? "y's" : "x's",
+                   rfg_dtype_name(like));
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||

@@ -132,6 +132,15 @@ static const char *const prefill_problems[] = {
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+static const char *const codes_problems[] = {
+    "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block",
+    "gemm i8,i8->bf16 M=64 N=1024 K=7168 w_scale=f32 x_scale=f32 x_per=row w_per=row",
+    "gemm e5m2,e5m2->f32 M=16 N=384 K=1040 x_scale=e8m0 w_scale=e8m0 bias=1 btype=f32",
+    "gemm e4m3fnuz,e4m3fnuz->f16 M=32 N=4096 K=4096 w_scale=e8m0 x_scale=e8m0 x_per=block w_per=block",
+    "gemm e4m3,e4m3->bf16 M=128 N=1024 K=1024 w_scale=f32 w_per=row act=silu",
+    "gemm i8,i8->f32 M=3 N=100 K=333",
+};
+
 /* gemm's variants are a family each, of the problems that collect_all() makes; these are the others. A kernel variant
  * that is in none fails (each_variant_is_compiled). */
 static const struct family {
@@ -143,6 +152,7 @@ static const struct family {
 } families[] = {
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
     { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
+    { "gemm_codes", NULL, codes_problems, COUNT(codes_problems), NULL },
     { "act", NULL, act_problems, COUNT(act_problems), NULL },
     { "norm", NULL, norm_problems, COUNT(norm_problems), NULL },
     { "mha_portable", NULL, mha_problems, COUNT(mha_problems), "_portable" },

@@ -200,7 +200,7 @@ START_TEST(compiles)
 END_TEST
 
 /* A format that a kernel, or a function of the prelude, knows nothing of never becomes another one. */
-#define ENDS "RESIDUAL=0 GATED=0 "
+#define ENDS "RESIDUAL=0 GATED=0 SCALES=0 "
 #define GEMM ENDS "W_SCALE_DTYPE=0 BIAS_DTYPE=2 PACKED=0 "
 static const struct {
     const char *source, *entry, *macros; /* a kernel as it stands, or NULL and: */
@@ -223,8 +223,9 @@ static const struct {
       ENDS "BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_SCALE_DTYPE", 0,
       1 },
     { "gemm/gpu/portable.hip", "gemm_portable",
-      "RESIDUAL=0 W_SCALE_DTYPE=0 BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL,
-      "GATED", 1, 6 },
+      "RESIDUAL=0 SCALES=0 W_SCALE_DTYPE=0 BIAS_DTYPE=3 PACKED=0 IN_DTYPE=3 W_DTYPE=3 OUT_DTYPE=3 TILE_M=16 "
+      "PREPACKED=0",
+      NULL, "GATED", 1, 6 },
     { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "OUT_DTYPE=1 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,
       "IN_DTYPE", 2, 0 },
     { "gemm/gpu/skinny.hip", "gemm_skinny", GEMM "IN_DTYPE=2 W_DTYPE=2 M_TILE=1 ROWS=1 WAVES=1 UNROLL=1", NULL,

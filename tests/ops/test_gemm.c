@@ -435,7 +435,7 @@ START_TEST(refusals)
     g.tx.data = NULL;
     refused(bad, NULL, WORDS("x's data is NULL", "4 x 32"));
     g.tx.dtype = (rfg_dtype)77;
-    refused(bad, NULL, WORDS("x has dtype 77", "bf16, f16 or f32"));
+    refused(bad, NULL, WORDS("x has dtype 77", "must be one of f32, f16, bf16, e4m3"));
     g.tw.dtype = RFG_F16;
     refused(bad, NULL, WORDS("x is bf16, w f16: must be of one dtype"));
     g.tw.dtype = RFG_E2M1;
@@ -523,7 +523,7 @@ START_TEST(bad_problems)
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_group=8", "w_group=8: must be 0, w has no scales" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 btype=f32", "btype=f32: there is no bias" },
         { "gemm f32,f32->bf16 M=1 N=8 K=8 bias=1 btype=f32", "btype=f32: is what it is without, x is f32" },
-        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 bias=1 btype=f16", "btype=f16: must be one of x, f32" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 bias=1 btype=f16", "btype=f16: must be f32, or not said" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 act=swigluoai", "act=swigluoai" },
         { "gemm bf16,bf16->bf16 M=1 N=7 K=8 act=silu", "N=7: must be even with act=silu" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 act=silu residual=1", "act=silu: has no residual" },

@@ -29,8 +29,9 @@ struct shape {
     int loads;     /* of a step */
     int sums;      /* registers */
     bool twice;    /* both halves of a wave load the same */
-    bool epilogue; /* a residual, an activation or scales */
+    bool epilogue; /* a residual or an activation; of codes, sums are in VGPRs too */
     int scales;    /* of blocks, that a lane has of a step */
+    int decoded;   /* registers of codes as fp16, and of the sums of a step */
     int lds;       /* bytes */
     int64_t tiles_m, tiles_n, steps;
     int64_t longest; /* steps of the wave that has most */
@@ -39,7 +40,7 @@ struct shape {
 /* An estimate; without sums. */
 static int registers_of(const struct shape *s, int unroll)
 {
-    return unroll * (s->loads * 4 + s->scales) + s->loads + 24;
+    return unroll * (s->loads * 4 + s->scales) + s->loads + s->decoded + 24;
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -50,10 +51,12 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     bool rdna3 = !strncmp(dev->target, "gfx11", 5);
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
     s.twice = rdna3;
-    s.epilogue = !gemm_ends_plain(prob, NULL) || gemm_scales(prob);
-    s.scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? 1 + s.frags_m : 0;
+    bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
+    s.epilogue = !gemm_ends_plain(prob, NULL) || codes;
+    s.scales = blocks ? 1 + s.frags_m : 0;
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
+    s.decoded = codes ? (dev->wave_size == 64 ? 16 : 8) * s.loads + (blocks ? s.sums + 16 : 16) : 0;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
