@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: MIT
 """The GEMM of fp8 weights and activations beside its peers, on one NVIDIA GPU with PyTorch.
 
-    bench/gemm_codes_peers.py --lib build/librfg.so --db tuned.db [--m 1,8,16] [--per tensor,row,block] [--json FILE]
+    bench/gemm_codes_peers.py --lib build/librfg.so --db tuned.db [--m 1,8,16] [--per tensor,row,block] [--fast] [--json FILE]
 
 A problem is DeepSeek's [N,K] (or --nk 2112x7168,...), M rows of e4m3, fp32 scales of tensors, of rows (tokens and channels) or of
 blocks (1x128 by 128x128), bf16 out. All contestants run in this process on the same buffers, in graphs of dependent calls over so
 many sets of x, w and y that the weights exceed 4x the L2, replayed in turn; before each timed replay 4x the L2 is read. Figures are
 medians in microseconds. Each contestant's result is compared with PyTorch's in fp64 first; who is wrong or fails is named and left out.
 
-  rfg       rfg_op_gemm; rfg+ov: with launch_overlap; untuned: with no tuned database
+  rfg       rfg_op_gemm, --fast: with fast_accum; rfg+ov: with launch_overlap; untuned: with no tuned database
   torch     torch._scaled_mm (tensor, row), torch.nn.functional.scaled_mm (block), with and without fast accumulation: cuBLASLt, CUTLASS
   deepgemm  deep_gemm.fp8_gemm_nt, where a module deep_gemm can be imported (block)
   floor     max(bytes at the copy's speed, flops at 1979 TFLOPS) + 1.25 us
@@ -37,13 +37,14 @@ FP8_TFLOPS = 1979
 
 
 class Problem:
-    def __init__(self, per, m, n, k):
-        self.per, self.m, self.n, self.k = per, m, n, k
+    def __init__(self, per, m, n, k, fast):
+        self.per, self.m, self.n, self.k, self.fast = per, m, n, k, fast
         self.weight_bytes = n * k
         self.bytes = n * k + m * k + 2 * m * n
         if per == "block":
             self.bytes += 4 * (m * -(-k // BLOCK) + -(-n // BLOCK) * -(-k // BLOCK))
         said = " x_scale=f32 w_scale=f32" + ("" if per == "tensor" else " x_per=%s w_per=%s" % (per, per))
+        said += " fast=1" if fast else ""
         self.text = "gemm e4m3,e4m3->bf16 M=%d N=%d K=%d%s" % (m, n, k, said)
 
     def allocate(self, bench):
@@ -115,7 +116,7 @@ def measure(bench, p, contexts):
     p.allocate(bench)
     calls = {}
     for name, ctx in contexts.items():
-        made = [ctx.gemm(p.y[i], p.x[i], p.w[i], p.sx, p.sw, PER.index(p.per)) for i in range(p.n_sets)]
+        made = [ctx.gemm(p.y[i], p.x[i], p.w[i], p.sx, p.sw, PER.index(p.per), p.fast) for i in range(p.n_sets)]
         calls[name] = lambda i, made=made: made[i]()
     calls.update(torch_calls(p))
     calls.update(deepgemm_calls(p))
@@ -154,6 +155,7 @@ def main():
     p.add_argument("--m", default="1,8,16,64,128")
     p.add_argument("--nk", default=NK)
     p.add_argument("--per", default=",".join(PER))
+    p.add_argument("--fast", action="store_true", help="rfg's sums may have about 14 bits, as the peers' have")
     p.add_argument("--rounds", type=int, default=31)
     p.add_argument("--shapes", help="only writes the problems as a shapes file for rfg-tune")
     p.add_argument("--json")
@@ -161,7 +163,7 @@ def main():
     try:
         ms = [int(m) for m in args.m.split(",")]
         nks = [tuple(int(x) for x in nk.split("x")) for nk in args.nk.split(",")]
-        problems = [Problem(per, m, n, k) for per in args.per.split(",") for n, k in nks for m in ms]
+        problems = [Problem(per, m, n, k, args.fast) for per in args.per.split(",") for n, k in nks for m in ms]
     except ValueError as e:
         p.error("--m, --nk: %s" % e)
     if not set(args.per.split(",")) <= set(PER):

@@ -78,6 +78,8 @@ class GemmParams(Params):
         ("x_scale", c.POINTER(Tensor)),
         ("x_per", c.c_int),
         ("w_per", c.c_int),
+        ("fast_accum", c.c_int),
+        ("reserved", c.c_int),
     ]
 
 
@@ -235,9 +237,9 @@ class Rfg:
         fn, ctx, stream, check = self.lib.rfg_op_act_and_mul, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
-    def gemm(self, y, x, w, x_scale=None, w_scale=None, per=0):
+    def gemm(self, y, x, w, x_scale=None, w_scale=None, per=0, fast=False):
         """per: of rfg_gemm_scale, for both scales."""
-        params = GemmParams(x_scale=pointer(x_scale), w_scale=pointer(w_scale), x_per=per, w_per=per)
+        params = GemmParams(x_scale=pointer(x_scale), w_scale=pointer(w_scale), x_per=per, w_per=per, fast_accum=int(fast))
         keep = [tensor(y), tensor(x), tensor(w), c.byref(params) if x_scale is not None else None]
         fn, ctx, stream, check = self.lib.rfg_op_gemm, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))

@@ -25,10 +25,13 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *x_scale;  /* of 8-bit x, or NULL: none */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
     rfg_gemm_scale w_per;       /* and of 8-bit w one of w_scale */
+    int fast_accum;             /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
+    int reserved;               /* 0 */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, RFG_GEMM_SCALE_TENSOR, RFG_GEMM_SCALE_TENSOR \
+        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, RFG_GEMM_SCALE_TENSOR,                       \
+            RFG_GEMM_SCALE_TENSOR, 0, 0                                                                                \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
@@ -59,6 +62,10 @@ typedef struct rfg_gemm_params {
  * Scales multiply codes, or sums of codes that share them, in fp32: which, is the variant's choice; where a code times
  * its scale, or a product of two scales, is below 2^-126 it may count as 0. A NaN among codes and scales gives a NaN,
  * an infinite scale an infinity or a NaN. A w of codes is not prepacked.
+ * fast_accum (torch._scaled_mm's use_fast_accum) allows variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's
+ * fp8 matrix unit: of each 32 products and the sum before them it cuts off what is below 2^-13 of the largest
+ * (DeepSeek-V3's report, 3.5.2). Such sums are multiplied by their scales and added in fp32. On devices and for
+ * variants without this unit it changes nothing.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
@@ -68,11 +75,11 @@ typedef struct rfg_gemm_params {
  * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2): gated.
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
  * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 x_scale=f32 x_per=block w_scale=f32 w_per=block": tensor (not said), row,
- * block. w_group=: of formats of w with scales of groups of columns, of which there are none yet. Of the layout, which
- * tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows don't follow one
- * another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual; align=, align_y=:
- * where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16 bytes: of 8,
- * 4, 2. All operators: overlap=1 in a context with launch_overlap. */
+ * block. fast=1: fast_accum. w_group=: of formats of w with scales of groups of columns, of which there are none yet.
+ * Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows
+ * don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual;
+ * align=, align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer
+ * than 16 bytes: of 8, 4, 2. All operators: overlap=1 in a context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 

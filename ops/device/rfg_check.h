@@ -45,6 +45,7 @@
 #endif
 #if RFG_HAS_WGMMA
 #undef rfg_wg_mma
-#define rfg_wg_mma(width, d, rows_a, rows_b, dtype)                                                                    \
-    (RFG_ONLY(RFG_IS_HALF(dtype)), RFG_WG_NAME(width)(d, rows_a, rows_b, dtype))
+#define rfg_wg_mma(width, d, rows_a, rows_b, add, dtype)                                                               \
+    (RFG_ONLY(RFG_IS_HALF(dtype) || (dtype) == RFG_E4M3 || (dtype) == RFG_E5M2),                                       \
+     RFG_WG_NAME(width)(d, rows_a, rows_b, add, dtype))
 #endif

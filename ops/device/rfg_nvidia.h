@@ -440,6 +440,11 @@ RFG_DEVICE void rfg_async_copy16_at(rfg_u32 at, const void *p, bool valid, bool 
                      : "memory");
     }
 }
+/* 4 bytes, for what is read once more from near by. */
+RFG_DEVICE void rfg_async_copy4_at(rfg_u32 at, const void *p, bool valid)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(p), "r"(valid ? 4 : 0) : "memory");
+}
 RFG_DEVICE void rfg_async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Hopper's asynchronous matrix instructions: D[64, width] += A[64, 16] * B[width, 16]^T by a warpgroup (4 waves, the
- * first a multiple of 4), A and B of 16-bit elements read from LDS, D of floats in registers.
+ * Hopper's asynchronous matrix instructions: D[64, width] += A[64, K] * B[width, K]^T by a warpgroup (4 waves, the
+ * first a multiple of 4), A and B read from LDS, K their elements in 32 bytes: 16 of fp16 or bf16, 32 codes of 8 bits.
+ * D is in registers, floats; of i8 ints, exact. Of e4m3 and e5m2 sums are exact to 14 bits or so.
  *
- * In LDS a tile is blocks of 64 elements along k; a block is rows of 128 bytes, chunk c (16 bytes) of row r at
- * r * 128 + (c ^ r % 8) * 16, and begins at a multiple of 1024 bytes: the instruction's 128-byte swizzle, free of bank
- * conflicts. A's 64 rows and B's are 8-row groups 1024 bytes apart; a step of 16 elements along k is 32 bytes further.
+ * In LDS a tile is blocks of 128 bytes along k, chunk c (16 bytes) of row r at r * 128 + (c ^ r % 8) * 16, and begins
+ * at a multiple of 1024 bytes: the instruction's 128-byte swizzle, free of bank conflicts. A's 64 rows and B's are
+ * 8-row groups 1024 bytes apart; the next K elements are 32 bytes further.
  *
  * Lane l of wave w of the warpgroup holds of D, in d[4 j] to d[4 j + 3]: row 16 w + l / 4, columns 8 j + 2 (l % 4) and
  * one more; row 16 w + 8 + l / 4, the same columns. */
@@ -56,36 +57,47 @@ RFG_DEVICE rfg_u64 rfg_wg_rows(const void *p)
 #define RFG_WG_R64                                                                                                     \
     RFG_WG_R32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "     \
                "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define RFG_WG_D4(d)  "+f"((d)[0]), "+f"((d)[1]), "+f"((d)[2]), "+f"((d)[3])
-#define RFG_WG_D8(d)  RFG_WG_D4(d), RFG_WG_D4((d) + 4)
-#define RFG_WG_D16(d) RFG_WG_D8(d), RFG_WG_D8((d) + 8)
-#define RFG_WG_D32(d) RFG_WG_D16(d), RFG_WG_D16((d) + 16)
-#define RFG_WG_D64(d) RFG_WG_D32(d), RFG_WG_D32((d) + 32)
-/* a, b: the numbers of their operands, the two after D's. */
-#define RFG_WG_MMA(width, type, registers, a, b)                                                                       \
-    asm volatile("{\n.reg .pred add;\nsetp.eq.u32 add, 0, 0;\n"                                                        \
-                 "wgmma.mma_async.sync.aligned.m64n" width "k16.f32." type "." type " {" RFG_WG_R##registers           \
-                 "}, %" a ", %" b ", add, 1, 1, 0, 0;\n}"                                                              \
-                 : RFG_WG_D##registers(d)                                                                              \
-                 : "l"(rows_a), "l"(rows_b))
-#define RFG_WG_DEFINE(name, width, registers, a, b)                                                                    \
-    RFG_DEVICE void name(float *d, rfg_u64 rows_a, rfg_u64 rows_b, int dtype)                                          \
+#define RFG_WG_D4(c, d)  "+" c((d)[0]), "+" c((d)[1]), "+" c((d)[2]), "+" c((d)[3])
+#define RFG_WG_D8(c, d)  RFG_WG_D4(c, d), RFG_WG_D4(c, (d) + 4)
+#define RFG_WG_D16(c, d) RFG_WG_D8(c, d), RFG_WG_D8(c, (d) + 8)
+#define RFG_WG_D32(c, d) RFG_WG_D16(c, d), RFG_WG_D16(c, (d) + 16)
+#define RFG_WG_D64(c, d) RFG_WG_D32(c, d), RFG_WG_D32(c, (d) + 32)
+/* types: K, and what D, A and B are of; c: the constraint of D's; a, b, p: the numbers of operands, the three after
+ * D's; rest: immediate operands of the instruction. */
+#define RFG_WG_MMA(width, types, c, registers, a, b, p, rest)                                                          \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" p ", 0;\n"                                                   \
+                 "wgmma.mma_async.sync.aligned.m64n" width types " {" RFG_WG_R##registers "}, %" a ", %" b             \
+                                                                                          ", add" rest ";\n}"          \
+                 : RFG_WG_D##registers(c, d)                                                                           \
+                 : "l"(rows_a), "l"(rows_b), "r"(add))
+#define RFG_WG_DEFINE(width, registers, a, b, p)                                                                       \
+    RFG_DEVICE void rfg_wg_mma_##width(float *d, rfg_u64 rows_a, rfg_u64 rows_b, int add, int dtype)                   \
     {                                                                                                                  \
         if (dtype == RFG_F16)                                                                                          \
-            RFG_WG_MMA(width, "f16", registers, a, b);                                                                 \
+            RFG_WG_MMA(#width, "k16.f32.f16.f16", "f", registers, a, b, p, ", 1, 1, 0, 0");                            \
+        else if (dtype == RFG_BF16)                                                                                    \
+            RFG_WG_MMA(#width, "k16.f32.bf16.bf16", "f", registers, a, b, p, ", 1, 1, 0, 0");                          \
+        else if (dtype == RFG_E4M3)                                                                                    \
+            RFG_WG_MMA(#width, "k32.f32.e4m3.e4m3", "f", registers, a, b, p, ", 1, 1");                                \
         else                                                                                                           \
-            RFG_WG_MMA(width, "bf16", registers, a, b);                                                                \
+            RFG_WG_MMA(#width, "k32.f32.e5m2.e5m2", "f", registers, a, b, p, ", 1, 1");                                \
+    }                                                                                                                  \
+    RFG_DEVICE void rfg_wg_mma_i8_##width(int *d, rfg_u64 rows_a, rfg_u64 rows_b, int add)                             \
+    {                                                                                                                  \
+        RFG_WG_MMA(#width, "k32.s32.s8.s8", "r", registers, a, b, p, "");                                              \
     }
-RFG_WG_DEFINE(rfg_wg_mma_8, "8", 4, "4", "5")
-RFG_WG_DEFINE(rfg_wg_mma_16, "16", 8, "8", "9")
-RFG_WG_DEFINE(rfg_wg_mma_32, "32", 16, "16", "17")
-RFG_WG_DEFINE(rfg_wg_mma_64, "64", 32, "32", "33")
-RFG_WG_DEFINE(rfg_wg_mma_128, "128", 64, "64", "65")
+RFG_WG_DEFINE(8, 4, "4", "5", "6")
+RFG_WG_DEFINE(16, 8, "8", "9", "10")
+RFG_WG_DEFINE(32, 16, "16", "17", "18")
+RFG_WG_DEFINE(64, 32, "32", "33", "34")
+RFG_WG_DEFINE(128, 64, "64", "65", "66")
 
-/* Under way until rfg_wg_wait(): nobody touches the width / 2 elements of d until then. width: a literal 8, 16, 32, 64
- * or 128; dtype: a constant. */
-#define RFG_WG_NAME(width)                          rfg_wg_mma_##width
-#define rfg_wg_mma(width, d, rows_a, rows_b, dtype) RFG_WG_NAME(width)(d, rows_a, rows_b, dtype)
+/* D's old value counts only if add. Under way until rfg_wg_wait(): nobody touches the width / 2 elements of d until
+ * then. width: a literal 8, 16, 32, 64 or 128; dtype: a constant. The second is of i8. */
+#define RFG_WG_NAME(width)                               rfg_wg_mma_##width
+#define RFG_WG_NAME_I8(width)                            rfg_wg_mma_i8_##width
+#define rfg_wg_mma(width, d, rows_a, rows_b, add, dtype) RFG_WG_NAME(width)(d, rows_a, rows_b, add, dtype)
+#define rfg_wg_mma_i8(width, d, rows_a, rows_b, add)     RFG_WG_NAME_I8(width)(d, rows_a, rows_b, add)
 
 /* d is read after this, not before. */
 RFG_DEVICE void rfg_wg_settle(float *d, int n)
@@ -93,6 +105,19 @@ RFG_DEVICE void rfg_wg_settle(float *d, int n)
 #pragma unroll
     for (int i = 0; i < n; i++)
         asm volatile("" : "+f"(d[i])::"memory");
+}
+/* d of ints or floats as it is now, after what was waited for, where others are under way: d itself isn't touched. */
+RFG_DEVICE float rfg_wg_read(float d)
+{
+    float f;
+    asm volatile("mov.b32 %0, %1;" : "=f"(f) : "f"(d) : "memory");
+    return f;
+}
+RFG_DEVICE float rfg_wg_read_i8(int d)
+{
+    int i;
+    asm volatile("mov.b32 %0, %1;" : "=r"(i) : "r"(d) : "memory");
+    return (float)i;
 }
 
 /* A stage of a ring in LDS, one step after the other. */

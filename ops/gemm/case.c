@@ -100,7 +100,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU,
                           .x_scale = prob->v[GEMM_X_SCALE] ? &t[6] : NULL,
                           .x_per = (rfg_gemm_scale)prob->v[GEMM_X_PER],
-                          .w_per = (rfg_gemm_scale)prob->v[GEMM_W_PER] };
+                          .w_per = (rfg_gemm_scale)prob->v[GEMM_W_PER],
+                          .fast_accum = (int)prob->v[GEMM_FAST] };
     return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 

@@ -38,6 +38,7 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                      "what of x, of codes, shares a scale; a block is 1 x 128" },
     [GEMM_W_PER] = { "w_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_BLOCK, per_names,
                      "what of w, of codes, shares a scale; a block is 128 x 128" },
+    [GEMM_FAST] = { "fast", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sums of 128 columns of fp8 may have about 14 bits" },
     [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of x to the next; 0: they follow one another" },
@@ -163,6 +164,8 @@ bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why)
 /* The scales and columns that W's format asks for. */
 static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (prob->v[GEMM_FAST] && !gemm_is_fp8(prob))
+        return rfg_refuse(why, "fast=1: must be 0, x is %s, no fp8", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (gemm_is_codes(prob))
         return codes_valid(prob, why);
     if (prob->v[GEMM_X_SCALE] || prob->v[GEMM_X_PER] || prob->v[GEMM_W_PER])
@@ -249,7 +252,7 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
-RFG_PARAMS_END(rfg_gemm_params, w_per);
+RFG_PARAMS_END(rfg_gemm_params, reserved);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
@@ -387,6 +390,11 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     if (!is_codes && (p.x_scale || p.x_per || p.w_per))
         return BAD("x_scale is %s, x_per %d, w_per %d: must be NULL, 0 and 0, x is %s", p.x_scale ? "given" : "NULL",
                    (int)p.x_per, (int)p.w_per, rfg_dtype_name(x->dtype));
+    if (p.reserved)
+        return BAD("reserved is %d: must be 0", p.reserved);
+    if (p.fast_accum && !gemm_is_fp8(&prob))
+        return BAD("fast_accum is %d: must be 0, x is %s, no fp8", p.fast_accum, rfg_dtype_name(x->dtype));
+    prob.v[GEMM_FAST] = p.fast_accum != 0;
     if (is_codes) {
         if (prepacked)
             return BAD("w is prepacked: must be plain, x is %s", rfg_dtype_name(x->dtype));

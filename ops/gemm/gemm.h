@@ -22,6 +22,7 @@ enum {
     GEMM_X_SCALE,   /* of codes: the rfg_dtype of x's scales; 0: it has none */
     GEMM_X_PER,     /* enum rfg_gemm_scale: what of codes shares a scale, */
     GEMM_W_PER,     /* of w */
+    GEMM_FAST,      /* "fast": sums of fp8 may be as Hopper's matrix unit has them */
     GEMM_PREPACKED, /* "packed": W is as rfg_gemm_prepack() leaves it */
     GEMM_LDX,       /* row strides in elements; 0: rows follow each other (K, K, N) */
     GEMM_LDW,
@@ -43,6 +44,11 @@ static inline bool gemm_is_codes(const struct rfg_problem *prob)
 {
     rfg_dtype x = (rfg_dtype)prob->dtype[0];
     return x == RFG_E4M3 || x == RFG_E4M3FNUZ || x == RFG_E5M2 || x == RFG_I8;
+}
+
+static inline bool gemm_is_fp8(const struct rfg_problem *prob)
+{
+    return gemm_is_codes(prob) && prob->dtype[0] != RFG_I8;
 }
 
 static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)

@@ -19,6 +19,7 @@ struct gemm_job {
     int64_t n_rows, cols, k; /* cols: of Y */
     int64_t group;           /* columns of W that share a scale */
     double eps;              /* allowed error, of the sum of magnitudes */
+    bool fast;               /* fp8's sums may be the matrix unit's */
     double *expected, *allow;
 };
 
@@ -108,6 +109,31 @@ static void w_row(const struct gemm_job *j, int64_t n, double *w)
             w[i] *= rfg_load(j->w_scale->data, j->w_scale->dtype, n * (j->k / j->group) + i / j->group);
 }
 
+/* What Hopper's fp8 matrix unit may cut off a sum of x*w. It takes 32 columns at a time, aligns their products and the
+ * sum before them to the largest of these 33, and cuts off what is below 2^-13 of it (14 bits are kept: DeepSeek-V3's
+ * report, 3.5.2), so at most 33 times that; then what it has is put into as many bits, which costs at most 2^-13 of it.
+ * The sum before is off itself, by `error` at most. Sums begin anew at each GEMM_SCALE_BLOCK columns; they are added in
+ * fp32, which j->eps allows for. x and w are scaled: within a block all terms by the same. */
+static double cut_off(const double *x, const double *w, int64_t k)
+{
+    double all = 0, sum = 0, error = 0;
+    for (int64_t i = 0; i < k; i += 32) {
+        if (i % GEMM_SCALE_BLOCK == 0) {
+            all += error;
+            sum = error = 0;
+        }
+        double largest = fabs(sum) + error;
+        for (int64_t c = i; c < k && c < i + 32; c++) {
+            double t = x[c] * w[c];
+            largest = fmax(largest, fabs(t));
+            sum += t;
+        }
+        error += 33 * 0x1p-13 * largest;
+        error += 0x1p-13 * (fabs(sum) + error);
+    }
+    return all + error;
+}
+
 struct sum {
     double v, error;
 };
@@ -118,7 +144,8 @@ static void sums_of(const struct gemm_job *j, int64_t n, const double *w, int64_
     double sum[ROW_BLOCK], mag[ROW_BLOCK], bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
     dots(j->xd + row * j->k, w, rows, j->k, sum, mag);
     for (int i = 0; i < rows; i++)
-        s[i] = (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 };
+        s[i] = (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 +
+                                                (j->fast ? cut_off(j->xd + (row + i) * j->k, w, j->k) : 0) };
 }
 
 /* act(gate) * up. An activation's slope is at most 1.13, relu2's 2v. */
@@ -180,6 +207,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .cols = gemm_y_cols(prob),
                           .k = k,
                           .eps = (sqrt((double)k) + 4) * 0x1p-24,
+                          .fast = prob->v[GEMM_FAST],
                           .expected = expected[0].value,
                           .allow = expected[0].allow };
     if (!xd)

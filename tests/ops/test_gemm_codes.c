@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_gemm of 8-bit X and W with their scales, on the cpu and on the devices of $RFG_TEST_DEVICES; and what it
- * refuses. */
+ * rfg_op_gemm of 8-bit X and W with their scales, on the cpu and on the devices of $RFG_TEST_DEVICES; what fast=1
+ * changes; and what it refuses. */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gpu.h"
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
 
@@ -33,6 +35,10 @@ static const struct op_case scales[] = {
     { "gemm i8,i8->f32 M=4 N=48 K=1024 w_scale=f32", R, false },
     { "gemm i8,i8->bf16 M=21 N=64 K=336" ROWS " bias=1 btype=bf16", R, false },
     { "gemm i8,i8->f32 M=2 N=300 K=528" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->bf16 M=64 N=256 K=1024" BLOCKS " x_columns=1 fast=1", R, false },
+    { "gemm e4m3,e4m3->f32 M=100 N=90 K=656" BLOCKS " fast=1", R, false },
+    { "gemm e5m2,e5m2->bf16 M=16 N=130 K=1168" ROWS " fast=1", R, false },
+    { "gemm e4m3,e4m3->f32 M=33 N=70 K=528 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block fast=1", R, false },
 };
 
 static const struct op_case layouts[] = {
@@ -51,6 +57,10 @@ static const struct op_case layouts[] = {
     { "gemm e4m3fnuz,e4m3fnuz->f32 M=12 N=48 K=256" BLOCKS, S, false },
     { "gemm e5m2,e5m2->f32 M=12 N=48 K=256" BLOCKS, S, false },
     { "gemm i8,i8->f32 M=12 N=48 K=256" ROWS, S, false },
+    { "gemm e4m3,e4m3->f32 M=24 N=70 K=400" BLOCKS " fast=1", S, false },
+    { "gemm e5m2,e5m2->f32 M=24 N=70 K=400 fast=1", S, false },
+    { "gemm e4m3,e4m3->bf16 M=40 N=64 K=304 act=silu bias=1 btype=f32" BLOCKS " fast=1", R, false },
+    { "gemm e4m3,e4m3->f32 M=40 N=66 K=304 residual=1 ldx=320 ldw=336 ldy=68" ROWS " fast=1", R, false },
 };
 
 /* Kernels of matrix cores, with their splits of k, by name. */
@@ -85,6 +95,27 @@ static const struct op_case kernels[] = {
       "gemm_thin_mma{tile_m=32,frags_n=2,k_waves=4,unroll=2,split_k=4}" },
     { "gemm i8,i8->f32 M=7 N=72 K=7168" ROWS " act=silu", R, false,
       "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=7,unroll=4,split_k=4}" },
+    /* One set of sums and two; each operand as A; rows, columns and blocks that don't exist; k in shares. */
+    { "gemm e4m3,e4m3->f32 M=60 N=200 K=2064" BLOCKS " fast=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=128,stages=3,split=4}" },
+    { "gemm e4m3,e4m3->f32 M=60 N=200 K=2064" BLOCKS " x_columns=1 w_columns=1 fast=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=2,split=3}" },
+    { "gemm e4m3,e4m3->f32 M=13 N=200 K=1024" BLOCKS " fast=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=16,tile_n=128,tile_k=256,stages=2,split=1}" },
+    { "gemm e5m2,e5m2->f32 M=120 N=150 K=1168" BLOCKS " fast=1", R, false,
+      "gemm_wgmma{swap=0,tile_m=128,tile_n=32,tile_k=256,stages=2,split=2}" },
+    { "gemm e4m3,e4m3->f32 M=20 N=70 K=1168" BLOCKS " fast=1", R, false,
+      "gemm_wgmma{swap=0,tile_m=32,tile_n=64,tile_k=256,stages=2,split=2}" },
+    { "gemm e4m3,e4m3->f32 M=130 N=150 K=656" BLOCKS " fast=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=128,tile_n=64,tile_k=256,stages=2,split=1}" },
+    { "gemm e4m3,e4m3->bf16 M=33 N=200 K=2048" ROWS " bias=1 btype=f32 fast=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=4,split=4}" },
+    { "gemm e5m2,e5m2->f32 M=64 N=128 K=1024 act=silu fast=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=2,split=2}" },
+    { "gemm i8,i8->f32 M=60 N=200 K=2064" BLOCKS, R, false,
+      "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=2,split=3}" },
+    { "gemm i8,i8->f32 M=60 N=200 K=2064" ROWS " residual=1", R, false,
+      "gemm_wgmma{swap=0,tile_m=64,tile_n=128,tile_k=128,stages=3,split=2}" },
 };
 
 OP_CASES(right_scales, scales, "8-bit codes and their scales")
@@ -94,7 +125,7 @@ OP_CASES(right_kernels, kernels, "8-bit codes: splits of k")
 #define N_RANDOM 40
 START_TEST(right_random)
 {
-    static char text[N_RANDOM][200];
+    static char text[N_RANDOM][220];
     static const char *const codes[] = { "e4m3", "e4m3fnuz", "e5m2", "i8" }, *const ys[] = { "bf16", "f16", "f32" };
     static const char *const per[] = { "",
                                        " w_scale=f32",
@@ -120,12 +151,134 @@ START_TEST(right_random)
             at += snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " bias=1 btype=%s",
                            rfg_random(&s) % 2 ? "f32" : y);
         if (rfg_random(&s) % 3 == 0)
-            snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " ldx=%d ldw=%d ldy=%d",
-                     k + 16 * (int)(rfg_random(&s) % 3), k + (int)(rfg_random(&s) % 3), n + (int)(rfg_random(&s) % 5));
+            at += snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " ldx=%d ldw=%d ldy=%d",
+                           k + 16 * (int)(rfg_random(&s) % 3), k + (int)(rfg_random(&s) % 3),
+                           n + (int)(rfg_random(&s) % 5));
+        if (x[0] == 'e' && rfg_random(&s) % 2)
+            snprintf(text[i] + at, sizeof(text[i]) - (size_t)at, " fast=1");
         cases[i] =
             (struct op_case){ text[i], m > 6 && n > 20 && rfg_random(&s) % 4 == 0 ? S : R, rfg_random(&s) % 4 == 0 };
     }
     op_cases_run(op_device(_i), "drawn from the seed", cases, N_RANDOM);
+}
+END_TEST
+
+/* ---- fast=1 -------------------------------------------------------------------------------------------------------
+ */
+
+struct first_set {
+    int p[RFG_MAX_PARAMS];
+    int n, n_params;
+};
+static bool first_offered(void *ctx, const int *p)
+{
+    struct first_set *f = ctx;
+    if (f->n++ == 0)
+        memcpy(f->p, p, (size_t)f->n_params * sizeof(int));
+    return false;
+}
+
+/* What a variant gives of a problem, malloc'ed. */
+static void *outputs_of(rfg_context *ctx, const char *text, const struct rfg_variant *v, const int *p, size_t *size)
+{
+    struct rfg_problem prob = op_problem(text);
+    struct rfg_case_params params = { .seed = op_seed() };
+    struct rfg_case *c;
+    struct rfg_plan *plan;
+    void *bytes;
+    ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s: %s", text, rfg_last_error());
+    ck_assert_msg(rfg_plan_create(ctx, rfg_case_problem(c), v, p, &plan) == RFG_OK, "%s: %s: %s", text, v->name,
+                  rfg_last_error());
+    ck_assert_int_eq(rfg_case_poison(c, 0), RFG_OK);
+    ck_assert_msg(rfg_case_run_checked(c, 0, plan, NULL) == RFG_OK, "%s: %s", text, rfg_last_error());
+    ck_assert_int_eq(rfg_case_outputs(c, 0, &bytes, size), RFG_OK);
+    rfg_plan_destroy(ctx, &plan);
+    rfg_case_destroy(&c);
+    return bytes;
+}
+
+/* Variants that take fp8 without fast=1 give the same bits with it. */
+START_TEST(fast_changes_nothing)
+{
+    static const char *const exact[] = { "gemm e4m3,e4m3->f32 M=16 N=96 K=1024" BLOCKS,
+                                         "gemm e5m2,e5m2->f32 M=5 N=70 K=528" ROWS,
+                                         "gemm e4m3fnuz,e4m3fnuz->bf16 M=8 N=64 K=512" };
+    rfg_context *ctx = op_context(op_device(_i));
+    const struct rfg_device *dev = rfg_context_info(ctx);
+    int same = 0;
+    for (int i = 0; i < COUNT(exact); i++) {
+        struct rfg_problem prob = op_problem(exact[i]), fast;
+        char text[200];
+        snprintf(text, sizeof(text), "%s fast=1", exact[i]);
+        fast = op_problem(text);
+        for (int k = 0; k < prob.op->n_variants; k++) {
+            const struct rfg_variant *v = prob.op->variants[k];
+            struct first_set f = { .n_params = v->n_params };
+            if (!v->supports(dev, &prob, NULL))
+                continue;
+            ck_assert_msg(v->supports(dev, &fast, NULL), "%s refuses %s", v->name, text);
+            rfg_variant_each(v, dev, &prob, first_offered, &f);
+            if (!f.n)
+                continue;
+            size_t size, size_fast;
+            void *want = outputs_of(ctx, exact[i], v, f.p, &size), *got = outputs_of(ctx, text, v, f.p, &size_fast);
+            ck_assert_uint_eq(size, size_fast);
+            ck_assert_msg(!memcmp(want, got, size), "%s: %s: fast=1 gives other bits", exact[i], v->name);
+            free(want);
+            free(got);
+            same++;
+        }
+    }
+    ck_assert_int_ge(same, COUNT(exact));
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* What Hopper's kernel takes, and why not the rest. */
+START_TEST(wgmma_takes)
+{
+    static const char *const texts[][2] = {
+        { "gemm e4m3,e4m3->bf16 M=64 N=256 K=512" BLOCKS " fast=1", NULL },
+        { "gemm e5m2,e5m2->bf16 M=64 N=256 K=512 fast=1", NULL },
+        { "gemm i8,i8->bf16 M=64 N=256 K=512" ROWS, NULL },
+        { "gemm e4m3,e4m3->bf16 M=64 N=256 K=512" BLOCKS, "fast=0: must be 1, its sums of e4m3 have about 14 bits" },
+        { "gemm e4m3fnuz,e4m3fnuz->bf16 M=64 N=256 K=512 fast=1", "x is e4m3fnuz: must be bf16, f16, e4m3, e5m2 or" },
+        { "gemm e4m3,e4m3->bf16 M=64 N=256 K=512 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block fast=1",
+          "x_scale=e8m0: must be f32 with x_per=block" },
+        { "gemm e4m3,e4m3->bf16 M=64 N=256 K=520 fast=1", "K=520: must be a positive multiple of 16" },
+    };
+    static const struct {
+        const char *problem, *config, *why;
+    } sets[] = {
+        { "gemm e4m3,e4m3->bf16 M=64 N=256 K=512 fast=1",
+          "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=2,split=1}", NULL },
+        { "gemm e4m3,e4m3->bf16 M=64 N=256 K=512 fast=1",
+          "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=64,stages=2,split=1}",
+          "tile_k=64: must be 128 or 256 bytes, these are 64" },
+        { "gemm bf16,bf16->bf16 M=64 N=256 K=512", "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=2,split=1}",
+          "tile_k=256: must be 128 or 256 bytes, these are 512" },
+        { "gemm e4m3,e4m3->bf16 M=128 N=256 K=512 fast=1",
+          "gemm_wgmma{swap=1,tile_m=128,tile_n=128,tile_k=128,stages=2,split=1}",
+          "about 168 registers: must be at most" },
+    };
+    struct rfg_device dev;
+    struct rfg_reason why;
+    ck_assert(rfg_device_imagine(&dev, "sm_90"));
+    for (int i = 0; i < COUNT(texts); i++) {
+        struct rfg_problem prob = op_problem(texts[i][0]);
+        bool taken = gemm_wgmma.supports(&dev, &prob, &why);
+        ck_assert_msg(taken == !texts[i][1], "%s: %s", texts[i][0], taken ? "is taken" : why.text);
+        ck_assert_msg(taken || strstr(why.text, texts[i][1]), "%s: %s", texts[i][0], why.text);
+    }
+    for (int i = 0; i < COUNT(sets); i++) {
+        struct rfg_problem prob = op_problem(sets[i].problem);
+        const struct rfg_variant *v;
+        int p[RFG_MAX_PARAMS] = { 0 };
+        ck_assert_msg(rfg_config_parse(prob.op, sets[i].config, &v, p, &why), "%s", why.text);
+        bool taken = v->valid(&dev, &prob, p, &why);
+        ck_assert_msg(taken == !sets[i].why, "%s: %s", sets[i].config, taken ? "is taken" : why.text);
+        ck_assert_msg(taken || strstr(why.text, sets[i].why), "%s: %s", sets[i].config, why.text);
+    }
 }
 END_TEST
 
@@ -152,6 +305,9 @@ START_TEST(bad_problems)
         { "i8,i8->bf16 M=1 N=16 K=32 packed=1", "packed" },
         { "bf16,bf16->bf16 M=1 N=8 K=8 x_scale=f32", "x_scale=f32, x_per=tensor, w_per=tensor: x is bf16: has none" },
         { "bf16,bf16->bf16 M=1 N=8 K=8 w_per=row", "x is bf16: has none" },
+        { "bf16,bf16->bf16 M=1 N=8 K=8 fast=1", "fast=1: must be 0, x is bf16, no fp8" },
+        { "i8,i8->bf16 M=1 N=8 K=8 fast=1", "fast=1: must be 0, x is i8, no fp8" },
+        { "e4m3,e4m3->bf16 M=1 N=8 K=8 fast=2", "fast=2" },
     };
     struct rfg_problem p;
     struct rfg_reason why;
@@ -213,6 +369,10 @@ START_TEST(refusals)
     refused(ctx, &p, RFG_E4M3, "x_scale has 2 dimensions, 4 x 2: must be [1], 1 x 1 (per tensor)");
     p = (rfg_gemm_params){ .size = sizeof(p), .x_scale = &xs };
     refused(ctx, &p, RFG_I4, "x is i4: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8");
+    p = (rfg_gemm_params){ .size = sizeof(p), .fast_accum = 1 };
+    refused(ctx, &p, RFG_I8, "fast_accum is 1: must be 0, x is i8, no fp8");
+    p = (rfg_gemm_params){ .size = sizeof(p), .reserved = 3 };
+    refused(ctx, &p, RFG_E4M3, "reserved is 3: must be 0");
     p = (rfg_gemm_params){ .size = sizeof(p), .bias = &half };
     t = rfg_tensor_1d(w_scale, RFG_F16, 130);
     p.bias = &t;
@@ -253,6 +413,7 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm_codes", OP_TESTS(right_scales, right_layouts, right_kernels, right_random),
-                   OP_TESTS(refusals, bad_problems));
+    return op_main("gemm_codes",
+                   OP_TESTS(right_scales, right_layouts, right_kernels, right_random, fast_changes_nothing),
+                   OP_TESTS(refusals, bad_problems, wgmma_takes));
 }

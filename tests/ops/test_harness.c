@@ -326,6 +326,50 @@ START_TEST(finds_16_bit_accumulation)
 }
 END_TEST
 
+/* Puts in place of y what a matrix unit gives that keeps `bits` bits behind the largest of 32 products and the sum
+ * before, rounding down as a shift of two's complement does; its sums of 128 columns are added in fp64. */
+static int wrong_with_bits(const char *text, int bits)
+{
+    begin(text, RFG_DATA_RANDOM);
+    const struct rfg_problem *p = rfg_case_problem(c);
+    const rfg_tensor *t = rfg_case_tensors(c, 0);
+    int64_t rows = p->v[0], cols = p->v[1], k = p->v[2];
+    for (int64_t m = 0; m < rows; m++)
+        for (int64_t n = 0; n < cols; n++) {
+            double all = 0, sum = 0;
+            for (int64_t from = 0; from < k; from += 32) {
+                double term[33], largest = 0, quantum, next = 0;
+                if (from % 128 == 0) {
+                    all += sum;
+                    sum = 0;
+                }
+                for (int i = 0; i < 32; i++)
+                    term[i] = rfg_load(t[1].data, t[1].dtype, m * k + from + i) *
+                              rfg_load(t[2].data, t[2].dtype, n * k + from + i);
+                term[32] = sum;
+                for (int i = 0; i < 33; i++)
+                    largest = fmax(largest, fabs(term[i]));
+                quantum = ldexp(1, ilogb(largest) - bits);
+                for (int i = 0; i < 33; i++)
+                    next += floor(term[i] / quantum) * quantum;
+                sum = next;
+            }
+            ((float *)t[0].data)[m * cols + n] = (float)(all + sum);
+        }
+    struct rfg_check got = checked();
+    end();
+    return (int)got.wrong;
+}
+
+START_TEST(fast_accum_allows_14_bits)
+{
+    ck_assert_int_eq(wrong_with_bits("gemm e4m3,e4m3->f32 M=4 N=16 K=2048 fast=1", 13), 0);
+    ck_assert_int_eq(wrong_with_bits("gemm e5m2,e5m2->f32 M=4 N=16 K=1024 fast=1", 13), 0);
+    ck_assert_int_ge(wrong_with_bits("gemm e4m3,e4m3->f32 M=4 N=16 K=2048 fast=1", 9), 56);
+    ck_assert_int_ge(wrong_with_bits("gemm e4m3,e4m3->f32 M=4 N=16 K=2048", 13), 56);
+}
+END_TEST
+
 /* What proves nothing is said: no output differs from another. */
 /* With exact data a result that was rounded before the bias, too, is wrong wherever that shows. */
 START_TEST(finds_a_second_rounding)
@@ -652,6 +696,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, oracle_by_hand);
     tcase_add_test(tc, oracle_scales_weights);
+    tcase_add_test(tc, fast_accum_allows_14_bits);
     tcase_add_test(tc, finds_a_wrong_i4);
     tcase_add_test(tc, finds_wrong_values);
     tcase_add_test(tc, finds_writes_elsewhere);

@@ -13,7 +13,7 @@ static const struct rfg_param params[] = {
     [SWAP] = { "swap", 2, { 0, 1 } },
     [TILE_M] = { "tile_m", 5, { 8, 16, 32, 64, 128 } },
     [TILE_N] = { "tile_n", 5, { 8, 16, 32, 64, 128 } },
-    [TILE_K] = { "tile_k", 2, { 64, 128 } },
+    [TILE_K] = { "tile_k", 3, { 64, 128, 256 } }, /* 128 or 256 bytes */
     [STAGES] = { "stages", 11, { 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16 } },
     [SPLIT] = { "split", 12, { 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16 } },
 };
@@ -21,15 +21,21 @@ static const struct rfg_param params[] = {
 /* What wgmma.hip derives from its macros. */
 struct shape {
     int rows_a, rows_b;     /* of an instruction's operands */
-    int threads, step, lds; /* bytes */
+    int width;              /* bytes of a row of a step */
+    int threads, step, lds; /* bytes; step: with its scales */
+    int registers;          /* an estimate */
     int64_t tiles_m, tiles_n, groups, steps;
 };
 
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .rows_a = p[SWAP] ? p[TILE_N] : p[TILE_M], .rows_b = p[SWAP] ? p[TILE_M] : p[TILE_N] };
-    s.threads = WGMMA_THREADS(s.rows_a, p[TILE_M], p[TILE_N], p[TILE_K]);
-    s.step = WGMMA_STEP_BYTES(p[TILE_M], p[TILE_N], p[TILE_K]);
+    bool codes = gemm_is_codes(prob);
+    s.width = p[TILE_K] * (int)x_bytes(prob);
+    s.threads = WGMMA_THREADS(s.rows_a, p[TILE_M], p[TILE_N], s.width);
+    s.step = WGMMA_STEP_BYTES(p[TILE_M], p[TILE_N], s.width) +
+             (gemm_scales(prob) == GEMM_SCALES_BLOCKS ? WGMMA_SCALE_BYTES(p[TILE_M], s.width) : 0);
+    s.registers = (codes ? 40 : 32) + s.rows_b / 2 * (codes ? 1 + WGMMA_PARTS(s.rows_a, s.rows_b, s.width) : 1);
     s.lds = WGMMA_RING_AT(s.rows_a, s.rows_b, p[SPLIT]) + p[STAGES] * s.step + WGMMA_BEYOND(s.rows_a);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
@@ -42,12 +48,28 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
         return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-    return reads_rows(prob, why) && takes_mma_16(dev, prob, why);
+    if (!reads_rows(prob, why))
+        return false;
+    if (!gemm_is_codes(prob))
+        return takes_mma_16(dev, prob, why);
+    if (prob->dtype[0] == RFG_E4M3FNUZ)
+        return rfg_refuse(why, "x is e4m3fnuz: must be bf16, f16, e4m3, e5m2 or i8");
+    if (gemm_is_fp8(prob) && !prob->v[GEMM_FAST])
+        return rfg_refuse(why, "fast=0: must be 1, its sums of %s have about 14 bits",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS && prob->v[GEMM_X_SCALE] != RFG_F32)
+        return rfg_refuse(why, "x_scale=%s: must be f32 with x_per=block, it copies 4 bytes",
+                          rfg_dtype_name((rfg_dtype)prob->v[GEMM_X_SCALE]));
+    return takes_mma(dev, prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(prob, p);
+    if (s.width != 128 && s.width != 256)
+        return rfg_refuse(why, "tile_k=%d: must be 128 or 256 bytes, these are %d", p[TILE_K], s.width);
+    if (s.registers > register_limit(dev, s.threads))
+        return rfg_refuse(why, "about %d registers: must be at most %d", s.registers, register_limit(dev, s.threads));
     if (p[SWAP] && p[TILE_N] < 64)
         return rfg_refuse(why, "swap=1, tile_n=%d: must be at least 64", p[TILE_N]);
     if (!p[SWAP] && p[TILE_M] < 64 && p[TILE_M] < prob->v[GEMM_M])
@@ -72,7 +94,7 @@ static bool split_fits(const struct rfg_device *dev, const struct shape *s, int 
 
 static double resident(const struct rfg_device *dev, const struct shape *s)
 {
-    return gemm_resident(dev, s->threads, 32 + s->rows_b / 2, s->lds);
+    return gemm_resident(dev, s->threads, s->registers, s->lds);
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -94,7 +116,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tile_n=%d: more is better for N=%" PRId64, p[TILE_N], n);
     if (!p[SWAP] && p[TILE_M] == 8 && n >= 64)
         return rfg_refuse(why, "swap=0, tile_m=8: swap=1 is better for N=%" PRId64, n);
-    if (p[TILE_K] > 64 && p[TILE_K] >= 2 * prob->v[GEMM_K])
+    if (s.width > 128 && p[TILE_K] >= 2 * prob->v[GEMM_K])
         return rfg_refuse(why, "tile_k=%d: too far from K=%" PRId64, p[TILE_K], prob->v[GEMM_K]);
     /* Splits: as many workgroups as there are CUs, about. */
     if (!split_fits(dev, &s, p[SPLIT], tiles))
@@ -138,14 +160,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     int warpgroups = WGMMA_GROUPS(s.rows_a);
     struct gemm_flow f = { .groups = (double)s.groups, .cluster = p[SPLIT] };
     f.per_cu = resident(dev, &s);
-    f.memory = (m + n) * k * 2;
-    f.bytes = rows * p[TILE_K] * 2 * longest;
+    f.memory = (m + n) * k * x_bytes(prob);
+    f.bytes = rows * s.width * longest;
     /* A stage is only copied to again after the next one was begun with. */
     f.in_flight = f.bytes * (p[STAGES] >= longest ? 1 : (p[STAGES] - c->wgmma_held) / longest);
     /* LDS takes in the tiles; A is read in blocks of 64 rows, B by each warpgroup. */
-    double lds = (rows + warpgroups * (64 + s.rows_b)) * p[TILE_K] * 2 / 1024 * c->wgmma_lds;
-    f.issue = longest * lds;
-    f.chain = longest * c->wgmma_step;
+    double lds = (rows + warpgroups * (64 + s.rows_b)) * s.width / 1024 * c->wgmma_lds;
+    /* Of codes sums of 128 columns are added by all lanes; a guess: an instruction a column of B, one a clock. */
+    double part = gemm_is_codes(prob) ? s.width / 128 * s.rows_b * 0.0006 : 0;
+    f.issue = longest * (lds + warpgroups * part);
+    f.chain = longest * (c->wgmma_step + (WGMMA_PARTS(s.rows_a, s.rows_b, s.width) == 1 ? part : 0));
     f.overlaps = rfg_problem_overlaps(prob);
     f.early = c->wgmma_fill / 2;
     f.latency = c->wgmma_fill;

@@ -15,10 +15,14 @@
  * no global memory and no counters, and its result doesn't depend on the order of arrival. A block is what a wave holds
  * of eight columns of B: four registers of each lane, 512 contiguous bytes in LDS, so that there are no bank conflicts.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), SWAP, TILE_M, TILE_N (A's: 64 or 128, B's: 8 to 128;
- * A's TILE_M may be 8, 16, 32 if M isn't more), TILE_K (64, 128), SPLIT (1 to 16). Grid: tiles along m, fastest, times
- * tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES steps, BEYOND. Needs rows of X and W aligned to
- * 16 bytes, K % 8 = 0, and at least SPLIT steps, the last of which may be cut short. */
+ * The matrix unit's sums of fp8 have about 14 bits, so of codes it sums GEMM_SCALE_BLOCK columns, which are multiplied
+ * by their scales, if these are of blocks, and added in fp32. A step's scales are copied to LDS with it.
+ *
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8; scales of blocks fp32), SWAP, TILE_M,
+ * TILE_N (A's: 64 or 128, B's: 8 to 128; A's TILE_M may be 8, 16, 32 if M isn't more), TILE_K (128 or 256 bytes), SPLIT
+ * (1 to 16). Grid: tiles along m, fastest, times tiles along n, times SPLIT, neighbours. LDS: RING_AT, 2 to MAX_STAGES
+ * steps, BEYOND. Needs rows of X and W aligned to 16 bytes, whole chunks of them, and at least SPLIT steps, the last of
+ * which may be cut short. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -31,11 +35,13 @@
 #define ROWS_A TILE_M
 #define ROWS_B TILE_N
 #endif
-#define CHUNKS      (TILE_K / 8)
+#define WIDTH       (TILE_K * X_BYTES)
+#define CHUNKS      (WIDTH / 16)
+#define STEP_BLOCKS (WIDTH / 128) /* of the swizzle; of codes, of 128 columns */
 #define MMA_THREADS (128 * WGMMA_GROUPS(ROWS_A))
-#define W_THREADS   WGMMA_COPIERS(TILE_N, TILE_K)
-#define X_THREADS   WGMMA_COPIERS(TILE_M, TILE_K)
-#define THREADS     WGMMA_THREADS(ROWS_A, TILE_M, TILE_N, TILE_K)
+#define W_THREADS   WGMMA_COPIERS(TILE_N, WIDTH)
+#define X_THREADS   WGMMA_COPIERS(TILE_M, WIDTH)
+#define THREADS     WGMMA_THREADS(ROWS_A, TILE_M, TILE_N, WIDTH)
 #define WAVES       (THREADS / RFG_WAVE)
 
 #define MAX_STAGES   WGMMA_MAX_STAGES
@@ -44,10 +50,12 @@
 #define OWN          WGMMA_OWNED(ROWS_A, ROWS_B, SPLIT)
 #define BLOCK_BYTES  WGMMA_BLOCK_BYTES
 #define RING_AT      WGMMA_RING_AT(ROWS_A, ROWS_B, SPLIT)
-#define STEP_BYTES   WGMMA_STEP_BYTES(TILE_M, TILE_N, TILE_K)
-#define X_STEP_BYTES (TILE_M * TILE_K * 2)
+#define STEP_BYTES   WGMMA_STEP_BYTES(TILE_M, TILE_N, WIDTH)
+#define X_STEP_BYTES (TILE_M * WIDTH)
 #define BEYOND       WGMMA_BEYOND(ROWS_A)
+#define SCALE_BYTES  (SCALES == GEMM_SCALES_BLOCKS ? WGMMA_SCALE_BYTES(TILE_M, WIDTH) : 0)
 
+static_assert(WIDTH == 128 || WIDTH == 256, "a step is not one or two blocks of the swizzle");
 static_assert(THREADS == MMA_THREADS + W_THREADS + X_THREADS, "threads of the workgroup that have nothing to do");
 static_assert((1 + 2 * MAX_STAGES) * sizeof(rfg_u64) <= WGMMA_PARTIALS_AT, "arrivals reach into the partial sums");
 static_assert(BLOCK_BYTES == RFG_WAVE * sizeof(rfg_f32x4), "a block is not four floats of each lane");
@@ -71,11 +79,11 @@ RFG_DEVICE void copier_init(struct copier *c, int t, int threads, const void *ba
 {
     int row = t / CHUNKS, chunk = t % CHUNKS, at = first_step * CHUNKS + chunk;
     int exist = rows - row0 < tile_rows ? rows - row0 : tile_rows;
-    c->from = (const char *)base + ((row0 + row) * ld + at * 8ll) * 2;
-    c->pass = PASS_ROWS(threads) * ld * 2;
+    c->from = (const char *)base + (row0 + row) * ld * X_BYTES + at * 16ll;
+    c->pass = PASS_ROWS(threads) * ld * X_BYTES;
     c->to = tile + (rfg_u32)(chunk / 8 * (tile_rows * 128)) + rfg_wg_at(row, chunk % 8);
     c->rows = exist > row ? (exist - row - 1) / PASS_ROWS(threads) + 1 : 0;
-    c->left = k / 8 - at;
+    c->left = k / X_VEC - at;
 }
 
 /* Rows that don't exist are left as they are: they only reach rows or columns of Y that don't exist. Chunks beyond K
@@ -97,13 +105,52 @@ RFG_DEVICE void copy_step(struct copier *c, int stage, int tile_rows, int thread
             from += c->pass;
         }
     }
-    c->from += TILE_K * 2;
+    c->from += WIDTH;
     c->left -= CHUNKS;
 }
 
+/* What a thread copies of the scales of blocks: one of each block of a step, or none. */
+struct scale_copier {
+    const float *from; /* of the block that comes next */
+    int next;          /* to the one after it */
+    int left;          /* blocks left of the row; 0 or less: beyond K, or there is nothing to copy */
+    rfg_u32 to;        /* where it goes in stage 0 */
+};
+
+#if SCALES == GEMM_SCALES_BLOCKS
+/* row: of the scales; place: in those of a block. */
+RFG_DEVICE void scale_copier_init(struct scale_copier *c, bool mine, const void *base, long long row, int next, int k,
+                                  int first_step, rfg_u32 scales, int place)
+{
+    int block = first_step * STEP_BLOCKS;
+    c->from = (const float *)base + row + block * (long long)next;
+    c->next = next;
+    c->left = mine ? (k - 1) / GEMM_SCALE_BLOCK + 1 - block : 0;
+    c->to = scales + (rfg_u32)place * 4;
+}
+
+/* Of blocks beyond K they are zero, as the codes are. */
+RFG_DEVICE void copy_scales(struct scale_copier *c, int stage)
+{
+    if (c->left <= 0)
+        return;
+#pragma unroll
+    for (int b = 0; b < STEP_BLOCKS; b++)
+        rfg_async_copy4_at(c->to + (rfg_u32)(stage * SCALE_BYTES + b * (WGMMA_SCALES(TILE_M) * 4)),
+                           b < c->left ? c->from + b * (long long)c->next : c->from, b < c->left);
+    c->from += STEP_BLOCKS * (long long)c->next;
+    c->left -= STEP_BLOCKS;
+}
+#else
+RFG_DEVICE void copy_scales(struct scale_copier *c, int stage)
+{
+    (void)c, (void)stage;
+}
+#endif
+
 /* All steps of a tile, as far as there is room. */
-RFG_DEVICE void copy_all(struct copier *c, int steps, int stages, rfg_u64 *full, rfg_u64 *empty, int tile_rows,
-                         int threads, bool once)
+RFG_DEVICE void copy_all(struct copier *c, struct scale_copier *scale, int steps, int stages, rfg_u64 *full,
+                         rfg_u64 *empty, int tile_rows, int threads, bool once)
 {
     struct rfg_stage s = { 0, 0 };
 #pragma unroll 1
@@ -111,10 +158,133 @@ RFG_DEVICE void copy_all(struct copier *c, int steps, int stages, rfg_u64 *full,
         if (step >= stages)
             rfg_arrival_wait(empty + s.at, s.odd ^ 1);
         copy_step(c, s.at, tile_rows, threads, once);
+        copy_scales(scale, s.at);
         rfg_arrive_copies(full + s.at);
         rfg_next_stage(&s, stages);
     }
 }
+
+/* multiply(): the sums of `steps` steps that a thread has. rows_a, rows_b, scales: of the first stage. */
+#if RFG_IS_CODE(IN_DTYPE)
+#define PARTS WGMMA_PARTS(ROWS_A, ROWS_B, WIDTH)
+#if IN_DTYPE == RFG_I8
+typedef int part_sum;
+#define multiply_part(d, rows_a, rows_b, add) rfg_wg_mma_i8(ROWS_B, d, rows_a, rows_b, add)
+#define read_part(d)                          rfg_wg_read_i8(d)
+#else
+typedef float part_sum;
+#define multiply_part(d, rows_a, rows_b, add) rfg_wg_mma(ROWS_B, d, rows_a, rows_b, add, IN_DTYPE)
+#define read_part(d)                          rfg_wg_read(d)
+#endif
+
+/* Adds sums of 128 columns, multiplied by their scales. */
+RFG_DEVICE void add_part(float *d, part_sum *part, const float *scales)
+{
+#if SCALES == GEMM_SCALES_BLOCKS
+    float w = scales[TILE_M], s[4];
+#if !SWAP
+    int row = rfg_wave() * 16 + rfg_lane() / 4; /* rows beyond TILE_M are not stored */
+    s[0] = s[1] = w * scales[row % TILE_M];
+    s[2] = s[3] = w * scales[(row + 8) % TILE_M];
+#endif
+#pragma unroll
+    for (int j = 0; j < ROWS_B / 8; j++) {
+#if SWAP
+        rfg_f32x2 x = *(const rfg_f32x2 *)(scales + j * 8 + rfg_lane() % 4 * 2);
+        s[0] = s[2] = w * x.x;
+        s[1] = s[3] = w * x.y;
+#endif
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            d[4 * j + i] = rfg_fma(read_part(part[4 * j + i]), s[i], d[4 * j + i]);
+    }
+#else
+    (void)scales;
+#pragma unroll
+    for (int i = 0; i < ROWS_B / 2; i++)
+        d[i] += read_part(part[i]);
+#endif
+}
+
+/* Begins with block b of 128 columns of a stage. */
+RFG_DEVICE void begin_part(part_sum *part, rfg_u64 rows_a, rfg_u64 rows_b, int stage, int b)
+{
+    rfg_u32 offset = (rfg_u32)stage * (STEP_BYTES / 16);
+    rfg_wg_fence();
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        multiply_part(part, rows_a + offset + b * (ROWS_A * 8) + i * 2, rows_b + offset + b * (ROWS_B * 8) + i * 2,
+                      i > 0);
+    rfg_wg_commit();
+}
+
+/* All lanes of the wave have read a stage, its scales too. */
+RFG_DEVICE void leave_stage(rfg_u64 *empty, int stage)
+{
+    __syncwarp();
+    if (rfg_lane() == 0)
+        rfg_arrive(empty + stage);
+}
+
+RFG_DEVICE void multiply(float *d, rfg_u64 rows_a, rfg_u64 rows_b, const char *scales, int steps, int stages,
+                         rfg_u64 *full, rfg_u64 *empty)
+{
+#define SCALES_OF(stage, b) (const float *)(scales + (stage)*SCALE_BYTES + (b) * (WGMMA_SCALES(TILE_M) * 4))
+    struct rfg_stage s = { 0, 0 };
+    int step = 0;
+    /* Of two one is added while the other is multiplied. (None is under way from step to step: the compiler would then
+     * wait after each instruction.) */
+    part_sum part[PARTS][ROWS_B / 2];
+#pragma unroll
+    for (int i = 0; i < PARTS * ROWS_B / 2; i++)
+        part[i / (ROWS_B / 2)][i % (ROWS_B / 2)] = 0;
+    do {
+        rfg_arrival_wait(full + s.at, s.odd);
+        rfg_wg_see();
+#pragma unroll
+        for (int b = 0; b < STEP_BLOCKS; b += PARTS) {
+            begin_part(part[0], rows_a, rows_b, s.at, b);
+            if (PARTS > 1) {
+                begin_part(part[PARTS - 1], rows_a, rows_b, s.at, b + 1);
+                rfg_wg_wait(1);
+                add_part(d, part[0], SCALES_OF(s.at, b));
+            }
+            rfg_wg_wait(0);
+            add_part(d, part[PARTS - 1], SCALES_OF(s.at, b + PARTS - 1));
+        }
+        leave_stage(empty, s.at);
+        rfg_next_stage(&s, stages);
+    } while (++step < steps);
+#undef SCALES_OF
+}
+#else
+RFG_DEVICE void multiply(float *d, rfg_u64 rows_a, rfg_u64 rows_b, const char *scales, int steps, int stages,
+                         rfg_u64 *full, rfg_u64 *empty)
+{
+    struct rfg_stage s = { 0, 0 };
+    int before = 0, step = 0; /* before: the stage of the step before */
+    (void)scales;
+    do { /* there is one, always; if the compiler had to think of none, it would wait after each instruction */
+        rfg_arrival_wait(full + s.at, s.odd);
+        rfg_wg_see();
+        rfg_wg_fence();
+#pragma unroll
+        for (int i = 0; i < TILE_K / 16; i++) {
+            rfg_u32 offset = (rfg_u32)s.at * (STEP_BYTES / 16) + i % 4 * 2;
+            rfg_wg_mma(ROWS_B, d, rows_a + offset + i / 4 * (ROWS_A * 8), rows_b + offset + i / 4 * (ROWS_B * 8), 1,
+                       IN_DTYPE);
+        }
+        rfg_wg_commit();
+        rfg_wg_wait(1);
+        if (step > 0 && rfg_lane() == 0)
+            rfg_arrive(empty + before);
+        before = s.at;
+        rfg_next_stage(&s, stages);
+    } while (++step < steps);
+    rfg_wg_wait(0);
+    rfg_wg_settle(d, ROWS_B / 2);
+}
+#endif
 
 RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
 {
@@ -151,7 +321,8 @@ gemm_wgmma(struct gemm_args a)
 {
     char *lds = (char *)rfg_wg_lds, *ring = lds + RING_AT;
     rfg_u64 *arrival = (rfg_u64 *)lds, *full = arrival + 1, *empty = full + MAX_STAGES;
-    int stages = (int)((rfg_lds_bytes() - RING_AT - BEYOND) / STEP_BYTES);
+    int stages = (int)((rfg_lds_bytes() - RING_AT - BEYOND) / (STEP_BYTES + SCALE_BYTES));
+    char *scales = ring + stages * STEP_BYTES + BEYOND;
     int tid = rfg_thread(), rank = rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
     int tiles_m = (a.m - 1) / TILE_M + 1;
     int m0 = tile % tiles_m * TILE_M, n0 = tile / tiles_m * TILE_N;
@@ -160,6 +331,7 @@ gemm_wgmma(struct gemm_args a)
     int steps = rfg_share_begin(all_steps, rank + 1, SPLIT) - first;
     int owned = BLOCKS - rank * OWN < OWN ? BLOCKS - rank * OWN : OWN; /* blocks; 0 or less: none */
     struct copier c;
+    struct scale_copier scale = { 0 };
 
     rfg_start_next();
     if (tid == 0) { /* all by one thread: lanes with an arrival each would take turns, 50 clocks each */
@@ -180,17 +352,26 @@ gemm_wgmma(struct gemm_args a)
         rfg_await_previous();
         copier_init(&c, tid - (MMA_THREADS + W_THREADS), X_THREADS, a.x, a.m, GEMM_LDX(&a), a.k, m0, first,
                     rfg_lds_address(ring), TILE_M);
-        copy_all(&c, steps, stages, full, empty, TILE_M, X_THREADS, false);
+#if SCALES == GEMM_SCALES_BLOCKS
+        int row = tid - (MMA_THREADS + W_THREADS);
+        static_assert(X_THREADS >= TILE_M, "not all scales of X are copied");
+        scale_copier_init(&scale, row < TILE_M && m0 + row < a.m, a.x_scale, (m0 + row) * (long long)a.x_scale_row,
+                          a.x_scale_col, a.k, first, rfg_lds_address(scales), row);
+#endif
+        copy_all(&c, &scale, steps, stages, full, empty, TILE_M, X_THREADS, false);
         rfg_async_wait_all();
     } else if (tid >= MMA_THREADS) {
         copier_init(&c, tid - MMA_THREADS, W_THREADS, a.w, a.n, GEMM_LDW(&a), a.k, n0, first,
                     rfg_lds_address(ring) + X_STEP_BYTES, TILE_N);
-        copy_all(&c, steps, stages, full, empty, TILE_N, W_THREADS, true);
+#if SCALES == GEMM_SCALES_BLOCKS
+        static_assert(GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
+        scale_copier_init(&scale, tid == MMA_THREADS, a.w_scale, n0 / GEMM_SCALE_BLOCK * (long long)a.w_scale_row,
+                          a.w_scale_col, a.k, first, rfg_lds_address(scales), TILE_M);
+#endif
+        copy_all(&c, &scale, steps, stages, full, empty, TILE_N, W_THREADS, true);
         rfg_await_previous();
         rfg_async_wait_all();
     } else {
-        struct rfg_stage s = { 0, 0 };
-        int before = 0, step = 0; /* before: the stage of the step before */
         float d[ROWS_B / 2];
 #pragma unroll
         for (int i = 0; i < ROWS_B / 2; i++)
@@ -198,25 +379,13 @@ gemm_wgmma(struct gemm_args a)
         rfg_u64 rows_a = rfg_wg_rows(ring + (SWAP ? X_STEP_BYTES : 0) + tid / 128 * (64 * 128));
         rfg_u64 rows_b = rfg_wg_rows(ring + (SWAP ? 0 : X_STEP_BYTES));
         rfg_await_previous();
-        do { /* there is one, always; if the compiler had to think of none, it would wait after each instruction */
-            rfg_arrival_wait(full + s.at, s.odd);
-            rfg_wg_see();
-            rfg_wg_fence();
-#pragma unroll
-            for (int i = 0; i < TILE_K / 16; i++) {
-                rfg_u32 offset = (rfg_u32)s.at * (STEP_BYTES / 16) + i % 4 * 2;
-                rfg_wg_mma(ROWS_B, d, rows_a + offset + i / 4 * (ROWS_A * 8), rows_b + offset + i / 4 * (ROWS_B * 8),
-                           IN_DTYPE);
-            }
-            rfg_wg_commit();
-            rfg_wg_wait(1);
-            if (step > 0 && rfg_lane() == 0)
-                rfg_arrive(empty + before);
-            before = s.at;
-            rfg_next_stage(&s, stages);
-        } while (++step < steps);
-        rfg_wg_wait(0);
-        rfg_wg_settle(d, ROWS_B / 2);
+#if SCALES == GEMM_SCALES_ROWS
+        if (tid < TILE_N)
+            expect_w_scale(&a, n0 + (long long)tid);
+        if (tid < TILE_M)
+            expect_x_scale(&a, m0 + (long long)tid);
+#endif
+        multiply(d, rows_a, rows_b, scales, steps, stages, full, empty);
 
         if (SPLIT > 1)
             rfg_cluster_wait(); /* since the beginning: the others are there, and expect something */
