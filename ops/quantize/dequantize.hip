@@ -7,13 +7,7 @@
  * store), THREADS, UNROLL. */
 #include "rfg_device.h"
 #include "quantize/dequantize_args.h"
-
-#if !RFG_IS_CODE(Q_DTYPE)
-#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2 or i8"
-#endif
-#if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
-#error "SCALE_DTYPE: must be f32 or e8m0"
-#endif
+#include "quantize/scale_device.h"
 
 #define CHUNK 8
 
@@ -37,15 +31,6 @@ RFG_DEVICE float value_of(rfg_u32 code)
     if (dtype == RFG_E4M3FNUZ && code == 0x80u)
         n = 0x7fc00000u;
     return rfg_as_float(n | (code & 0x80u) << 24);
-}
-
-/* 2^(b - 127); b = 0 is a denormal, 255 a NaN. */
-RFG_DEVICE float scale_at(const void *scale, long long at)
-{
-    if (SCALE_DTYPE == RFG_F32)
-        return rfg_load_float(scale, at, RFG_F32);
-    rfg_u32 b = rfg_load1((const char *)scale + at);
-    return rfg_as_float(b == 255u ? 0x7fc00000u : b ? b << 23 : 0x00400000u);
 }
 
 RFG_DEVICE rfg_u32x2 load_codes(const char *q, int left)
