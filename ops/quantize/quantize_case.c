@@ -38,9 +38,9 @@ rfg_quantize_params quantize_case_params(const struct rfg_problem *prob)
  * reciprocal are not; some have a scale between e8m0's least and fp32's least normal number. */
 static void fill_x(const rfg_tensor *t, int codes, uint64_t seed)
 {
+    int e = 0, kind = 0;
     for (int64_t r = 0; r < t->shape[0]; r++)
         for (int64_t c = 0; c < t->shape[1]; c++) {
-            static int e, kind;
             if (c % 32 == 0) {
                 uint64_t bits = rfg_random(&seed);
                 kind = r % 7 == 3 ? 0 : (int)(bits >> 20) % 8;
