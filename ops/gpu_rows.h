@@ -2,7 +2,8 @@
  *
  * The GPU variants of row-wise operators: <op>_rows, and <op>_portable, which is rows with the one set of parameters
  * that any problem takes. For the one gpu.c of a folder, which defines what is declared here, rows_params, rows_valid()
- * and rows_worth(), and says KERNEL_VARIANT and PORTABLE_VARIANT for each of its operators. */
+ * and rows_worth(), and says KERNEL_VARIANT and PORTABLE_VARIANT (with what else the variants have: a workspace) for
+ * each of its operators. */
 #ifndef RFG_OPS_GPU_ROWS_H
 #define RFG_OPS_GPU_ROWS_H
 
@@ -49,27 +50,34 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
     rows_launch(dev, prob, p, l);
 }
 
-#define KERNEL_VARIANT(op, kind_)                                                                                      \
-    const struct rfg_variant op##_##kind_ = {                                                                          \
-        .name = #op "_" #kind_,                                                                                        \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .n_params = COUNT(kind_##_params),                                                                             \
-        .params = kind_##_params,                                                                                      \
-        .supports = kind_##_supports,                                                                                  \
-        .valid = kind_##_valid,                                                                                        \
-        .worth = kind_##_worth,                                                                                        \
-        .predict = kind_##_predict,                                                                                    \
-        .kernel = kind_##_kernel,                                                                                      \
-        .launch = kind_##_launch,                                                                                      \
+/* valid() of a variant that any device takes which can have so many threads. */
+#define VALID_IF_THREADS_FIT(kind_, threads)                                                                           \
+    static bool kind_##_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,              \
+                              struct rfg_reason *why)                                                                  \
+    {                                                                                                                  \
+        (void)prob;                                                                                                    \
+        return p[threads] <= dev->max_threads ||                                                                       \
+               rfg_refuse(why, "threads=%d: must be at most %d", p[threads], dev->max_threads);                        \
     }
-#define PORTABLE_VARIANT(op)                                                                                           \
-    const struct rfg_variant op##_portable = {                                                                         \
-        .name = #op "_portable",                                                                                       \
-        .kind = RFG_VARIANT_KERNEL,                                                                                    \
-        .supports = rows_supports,                                                                                     \
-        .predict = portable_predict,                                                                                   \
-        .kernel = portable_kernel,                                                                                     \
-        .launch = portable_launch,                                                                                     \
-    }
+#define KERNEL_VARIANT(op, kind_, ...)                                                                                 \
+    const struct rfg_variant op##_##kind_ = { .name = #op "_" #kind_,                                                  \
+                                              .kind = RFG_VARIANT_KERNEL,                                              \
+                                              .n_params = COUNT(kind_##_params),                                       \
+                                              .params = kind_##_params,                                                \
+                                              .supports = kind_##_supports,                                            \
+                                              .valid = kind_##_valid,                                                  \
+                                              .worth = kind_##_worth,                                                  \
+                                              .predict = kind_##_predict,                                              \
+                                              .kernel = kind_##_kernel,                                                \
+                                              .launch = kind_##_launch,                                                \
+                                              __VA_ARGS__ }
+#define PORTABLE_VARIANT(op, ...)                                                                                      \
+    const struct rfg_variant op##_portable = { .name = #op "_portable",                                                \
+                                               .kind = RFG_VARIANT_KERNEL,                                             \
+                                               .supports = rows_supports,                                              \
+                                               .predict = portable_predict,                                            \
+                                               .kernel = portable_kernel,                                              \
+                                               .launch = portable_launch,                                              \
+                                               __VA_ARGS__ }
 
 #endif

@@ -110,7 +110,7 @@ rfg_status rfg_check_outputs_apart(const struct rfg_outputs *o, const char *fn, 
     return RFG_OK;
 }
 
-static rfg_status distinct(const char *fn, const struct rfg_operand *a, const struct rfg_operand *b)
+rfg_status rfg_check_operands_distinct(const char *fn, const struct rfg_operand *a, const struct rfg_operand *b)
 {
     if (a->begin >= b->end || b->begin >= a->end)
         return RFG_OK;
@@ -123,9 +123,12 @@ rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *f
     rfg_status st;
     if (!o->quantised)
         return RFG_OK;
-    if ((st = distinct(fn, &o->q, &o->scale)))
+    if ((st = rfg_check_operands_distinct(fn, &o->q, &o->scale)))
         return st;
-    return o->plain && ((st = distinct(fn, &o->y, &o->q)) || (st = distinct(fn, &o->y, &o->scale))) ? st : RFG_OK;
+    if (o->plain && ((st = rfg_check_operands_distinct(fn, &o->y, &o->q)) ||
+                     (st = rfg_check_operands_distinct(fn, &o->y, &o->scale))))
+        return st;
+    return RFG_OK;
 }
 
 bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t plain, struct rfg_reason *why)

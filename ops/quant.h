@@ -30,6 +30,8 @@ rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_te
 rfg_status rfg_check_outputs_apart(const struct rfg_outputs *o, const char *fn, const struct rfg_operand *in,
                                    bool y_may_be);
 rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *fn);
+/* The same of any two outputs. */
+rfg_status rfg_check_operands_distinct(const char *fn, const struct rfg_operand *a, const struct rfg_operand *b);
 
 /* Is the combination of dtypes and the keys scale and plain one that there is? */
 bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t plain, struct rfg_reason *why);

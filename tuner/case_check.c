@@ -164,6 +164,11 @@ static double rounded(rfg_dtype dtype, double v)
     return rfg_load(bytes, dtype, 0);
 }
 
+static bool same_number(double a, double b)
+{
+    return isnan(a) ? isnan(b) : a == b && (a != 0 || !signbit(a) == !signbit(b));
+}
+
 struct tally {
     double first_value;
     int64_t values;
@@ -192,6 +197,8 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
             } else {
                 ratio = ratio_of(p->spec.dtype, got, e, allow, &bound);
             }
+            if (p->spec.exact)
+                ratio = same_number(got, rounded(p->spec.dtype, e)) ? 0 : INFINITY;
             if (c->params.data == RFG_DATA_EXACT)
                 ratio = got == rounded(p->spec.dtype, e) ? 0 : INFINITY;
             out->checked++;

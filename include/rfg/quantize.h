@@ -8,6 +8,104 @@
 extern "C" {
 #endif
 
+/* How a scale follows from the largest magnitude of what shares it. All but EXACT make powers of two, from 2^-127 to
+ * 2^127, for scales of e8m0 or of f32. e is the exponent of the dtype's largest value: 8 for e4m3, 7 for e4m3fnuz, 15
+ * for e5m2, 6 for i8; m its bits of mantissa: 3, 3, 2, 6. */
+typedef enum rfg_scale_rounding {
+    RFG_SCALE_EXACT = 0, /* largest / max; f32 only */
+    RFG_SCALE_UP,        /* the least power of two >= largest / max */
+    RFG_SCALE_DOWN,      /* the greatest power of two <= largest, by 2^e */
+    RFG_SCALE_EVEN, /* the same of largest + half a place of a value with m bits of mantissa: 2^(22-m) to its bits */
+    RFG_SCALE_CEIL  /* the least power of two >= largest, by 2^e */
+} rfg_scale_rounding;
+
+/* What is a product with a reciprocal and no quotient (flags). */
+typedef enum rfg_reciprocal {
+    RFG_RECIPROCAL_OF_MAX = 1,  /* largest * (1 / max) */
+    RFG_RECIPROCAL_OF_SCALE = 2 /* x * (1 / scale) */
+} rfg_reciprocal;
+
+typedef struct rfg_quantize_params {
+    size_t size; /* sizeof(rfg_quantize_params): see rfg/core.h. All other members may be zero */
+    /* What shares a scale, as in rfg_dequantize_params: (0, 0) the tensor, (1, 0) a row ("token"), (1, G) G columns of
+     * it, G 32, 64 or 128 (the last group may be shorter). */
+    int64_t group_rows, group_cols;
+    int32_t scale_given; /* 1, with (0, 0): the scale is read, not written ("static") */
+    int32_t rounding;    /* rfg_scale_rounding */
+    int32_t reciprocal;  /* rfg_reciprocal, or both of them */
+    int32_t codes;       /* rfg_op_quantize_scale(): the rfg_dtype that codes will have; 0 for rfg_op_quantize() */
+    float max;           /* from 1 to the dtype's largest value: see below; 0: that (i8: 127), and it doesn't clamp */
+    float floor_amax;    /* the largest magnitude counts as this at least; 0: none */
+    float floor_scale;   /* and amax / max as this; 0: none */
+    float zero_scale;    /* with RFG_SCALE_EXACT, what a scale of 0 becomes; 0: 0, of which codes are NaN. With this and
+                          * both floors 0: floor_scale is 1 / (512 max) */
+} rfg_quantize_params;
+#define RFG_QUANTIZE_PARAMS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(rfg_quantize_params), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                      \
+    }
+
+/* Q[m,n] = round(X[m,n] / scale[m / group_rows, n / group_cols]), and the scales, so that Q scale is about X.
+ *
+ *   q       [M,N]   e4m3, e4m3fnuz, e5m2 or i8; row stride >= N, unit column stride
+ *   scale   [R,C]   f32 or e8m0, R = ceil(M / group_rows), C = ceil(N / group_cols) (0: one): row-major (strides >= C,
+ *                   1) or column-major (strides 1, >= R); written, or with scale_given read
+ *   x       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride
+ *   params  or NULL: one scale for the tensor, by rfg/quant.h's rule
+ *
+ * The arithmetic is fp32's, each step to nearest even, denormals kept; the same bits on every device:
+ *   1. amax = max(largest |x|, floor_amax). NaNs don't count.
+ *   2. EXACT, UP: s = max(amax / max, floor_scale), with RFG_RECIPROCAL_OF_MAX max(amax * r, floor_scale), r = 1 / max.
+ *      EXACT: that is the scale, zero_scale where it is 0. UP: rounded up. DOWN, EVEN, CEIL: of amax; max and
+ *      floor_scale must be 0. Where amax is infinite so is a scale of f32; one of e8m0 is its NaN, 255.
+ *   3. v = x / scale, with RFG_RECIPROCAL_OF_SCALE x * r, r = 1 / scale (of powers of two the same). An infinite scale
+ *      makes a NaN of an infinity and 0 of the rest, one of NaN makes NaNs of all.
+ *   4. Where max is given, v is clamped to [-max, max].
+ *   5. The code is v rounded to nearest, ties to even. As in rfg/quant.h: what is beyond the dtype's range saturates, a
+ *      NaN becomes a NaN (which code is not said; i8: 0), -0 keeps its sign where the dtype has one.
+ * A scale that is given is taken as it is: 0, negative ones and NaN make of x what 3 to 5 say.
+ *
+ * Rules of other projects, in these parameters (S: f32 scales, E: e8m0):
+ *   S  rfg/quant.h, and vLLM's of a token of fp8   all 0; max = 224 for vLLM's e4m3fnuz
+ *   S  vLLM, fp8 with a static scale               scale_given, RFG_RECIPROCAL_OF_SCALE
+ *   S  vLLM and SGLang, a group                    floor_amax = 1e-10; ue8m0: UP
+ *   S  DeepGEMM                                    floor_amax = 1e-4; ue8m0: UP
+ *   S  AITER's kernels, a token or a group         floor_amax = 1e-10, both reciprocals (its 1 / scale is the
+ *                                                  hardware's, up to an ulp from this one)
+ *   S  AITER's reference in PyTorch                zero_scale = 1
+ *   E  torchao RCEIL, DeepSeek V4, FlashInfer: mx  UP (AITER's RoundUp)
+ *   E  OCP Microscaling Formats 1.0: mx            DOWN (AITER's RoundDown); AITER's Even, Ceil: EVEN, CEIL
+ * Sources: vLLM csrc/quantization; AITER csrc/kernels/quant_kernels.cu and aiter.utility.fp4_utils; DeepGEMM
+ * deep_gemm.utils.math. UP is exact, where those who take 2^ceil(log2 s) depend on their logarithm next to powers of
+ * two; an infinity, of which DeepGEMM makes 2^127, is infinite here.
+ *
+ * M = 0 or N = 0 does nothing, and writes no scale; data of an empty tensor may be NULL. Pointers must be aligned to
+ * their element's size; M and strides <= 2^31 - 1, N <= 2^30 - 1. Aliasing: no two tensors may overlap (refused).
+ * One scale for the tensor that isn't given is rfg_op_quantize_scale() and then this with it given: two launches.
+ * Asynchronous, errors, warm-up: as rfg_op_gemm().
+ * Problem string: "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128", with group_rows=0, which is the
+ * default, of a scale that is given; "rounding=up", "reciprocal=3" (the flags). Of the layout, which tuned rows don't
+ * go by: scale_columns=1: column-major scales; ldx=, ldq=: row strides of x and q in elements, where rows don't follow
+ * one another; align=, align_q=: where x's and q's pointers and row strides are multiples of fewer than 16 bytes; max=:
+ * params' max, rounded down; for tests floor_amax=, floor_scale=, zero_scale=: 10 to the minus that. overlap=1: as for
+ * rfg_op_gemm(). */
+RFG_API RFG_NODISCARD rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tensor *scale,
+                                                 const rfg_tensor *x, const rfg_quantize_params *params,
+                                                 rfg_stream stream);
+
+/* The one scale of a tensor of which codes of a dtype are to be made: 1 and 2 above.
+ *
+ *   scale   [1,1]   f32 or e8m0, written
+ *   x       [M,N]   as above; M * ceil(N * bytes / 16) < 2^31 - 4096
+ *   params  as above, but with codes: e4m3, e4m3fnuz, e5m2 or i8; group_rows, group_cols and scale_given 0
+ *
+ * M = 0 or N = 0 does nothing, and writes no scale. Aliasing: the scale may not overlap x (refused). Asynchronous,
+ * errors, warm-up: as rfg_op_gemm(). Parts' largest magnitudes are put together by whoever comes last: of largest ones
+ * the order doesn't matter, so the bits are always the same.
+ * Problem string: "quantize_scale bf16->f32 M=64 N=7168 codes=e4m3"; the other keys as above. */
+RFG_API RFG_NODISCARD rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, const rfg_tensor *x,
+                                                       const rfg_quantize_params *params, rfg_stream stream);
+
 typedef struct rfg_dequantize_params {
     size_t size; /* sizeof(rfg_dequantize_params): see rfg/core.h. All other members may be zero */
     /* Rows and columns that share a scale: 0 for all, or a power of two, of columns at least 8. (0, 0): one scale for

@@ -175,13 +175,19 @@ RFG_DEVICE float rfg_code_value(rfg_u32 code, int dtype)
     return rfg_as_float(n | (code & 0x80u) << 24);
 }
 
-/* An f32 or e8m0: 2^(b - 127); b = 0 is a denormal, 255 a NaN. */
+/* 2^(b - 127); b = 0 is a denormal. */
+RFG_DEVICE float rfg_power_of(rfg_u32 b)
+{
+    return rfg_as_float(b ? b << 23 : 0x00400000u);
+}
+
+/* An f32 or e8m0, whose 255 is a NaN. */
 RFG_DEVICE float rfg_load_scale(const void *scale, long long at, int dtype)
 {
     if (dtype == RFG_F32)
         return rfg_load_float(scale, at, RFG_F32);
     rfg_u32 b = rfg_load1((const char *)scale + at);
-    return rfg_as_float(b == 255u ? 0x7fc00000u : b ? b << 23 : 0x00400000u);
+    return b == 255u ? rfg_as_float(0x7fc00000u) : rfg_power_of(b);
 }
 
 /* Four of the eight bytes of a (0 to 3) and b (4 to 7), by a hexadecimal digit each, the lowest first. */

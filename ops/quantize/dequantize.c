@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 
-#include "ops/operand.h"
 #include "ops/params.h"
 
 #define FN         "rfg_op_dequantize"
@@ -104,35 +103,50 @@ void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *
 
 RFG_PARAMS_END(rfg_dequantize_params, group_cols);
 
-/* Column-major scales are turned round. Returns whether they are. */
-static bool turn(rfg_tensor *turned, const rfg_tensor *t)
+rfg_status dequantize_check_scale(struct dequantize_scale *s, const char *fn, const rfg_tensor *t)
 {
-    *turned = *t;
-    if (t->ndim != 2 || t->shape[0] < 2 || t->shape[1] < 2 || t->strides[0] != 1 || t->strides[1] == 1)
-        return false;
-    turned->shape[0] = t->shape[1];
-    turned->shape[1] = t->shape[0];
-    turned->strides[0] = t->strides[1];
-    turned->strides[1] = 1;
-    return true;
+    if (!t)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: scale is NULL: must be a tensor", fn);
+    s->turned = *t;
+    s->columns = t->ndim == 2 && t->shape[0] > 1 && t->shape[1] > 1 && t->strides[0] == 1 && t->strides[1] != 1;
+    if (s->columns) {
+        s->turned.shape[0] = t->shape[1];
+        s->turned.shape[1] = t->shape[0];
+        s->turned.strides[0] = t->strides[1];
+        s->turned.strides[1] = 1;
+    }
+    rfg_status st = rfg_check_operand(&s->o, fn, "scale", &s->turned, 2, 2);
+    s->row = s->columns ? 1 : s->o.ld;
+    s->col = s->columns ? s->o.ld : 1;
+    return st;
+}
+
+rfg_status dequantize_check_scales(const struct dequantize_scale *s, const char *fn, const struct rfg_operand *of,
+                                   int64_t group_rows, int64_t group_cols)
+{
+    int64_t rows = dequantize_scales(of->rows, group_rows), cols = dequantize_scales(of->cols, group_cols);
+    int64_t have_rows = s->turned.shape[s->columns], have_cols = s->turned.shape[!s->columns];
+    if (have_rows == rows && have_cols == cols)
+        return RFG_OK;
+    return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                    "%s: scale is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64 " (group_rows=%" PRId64
+                    ", group_cols=%" PRId64 ")",
+                    fn, have_rows, have_cols, rows, cols, group_rows, group_cols);
 }
 
 rfg_status rfg_op_dequantize(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *q, const rfg_tensor *scale,
                              const rfg_dequantize_params *given, rfg_stream stream)
 {
     rfg_dequantize_params p = RFG_DEQUANTIZE_PARAMS_INIT;
-    struct rfg_operand oy, oq, os;
+    struct rfg_operand oy, oq;
+    struct dequantize_scale s;
     struct rfg_reason why;
-    rfg_tensor turned;
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
-    if (!scale)
-        return BAD("scale is NULL: must be a tensor");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_dequantize_params, &p, given)))
         return st;
-    bool columns = turn(&turned, scale);
-    if ((st = rfg_check_operand(&oq, FN, "q", q, 2, 2)) || (st = rfg_check_operand(&os, FN, "scale", &turned, 2, 2)) ||
+    if ((st = rfg_check_operand(&oq, FN, "q", q, 2, 2)) || (st = dequantize_check_scale(&s, FN, scale)) ||
         (st = rfg_check_operand(&oy, FN, "y", y, 2, 2)))
         return st;
     struct rfg_problem prob = { .op = &rfg_op_dequantize_desc,
@@ -146,17 +160,14 @@ rfg_status rfg_op_dequantize(rfg_context *ctx, const rfg_tensor *y, const rfg_te
     if (oq.rows != oy.rows || oq.cols != oy.cols)
         return BAD("q is %" PRId64 " x %" PRId64 ": must be y's, %" PRId64 " x %" PRId64, oq.rows, oq.cols, oy.rows,
                    oy.cols);
-    int64_t rows = dequantize_scales(oy.rows, p.group_rows), cols = dequantize_scales(oy.cols, p.group_cols);
-    if (scale->shape[0] != rows || scale->shape[1] != cols)
-        return BAD("scale is %" PRId64 " x %" PRId64 ": must be %" PRId64 " x %" PRId64 " (group_rows=%" PRId64
-                   ", group_cols=%" PRId64 ")",
-                   scale->shape[0], scale->shape[1], rows, cols, p.group_rows, p.group_cols);
+    if ((st = dequantize_check_scales(&s, FN, &oy, p.group_rows, p.group_cols)))
+        return st;
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
-    if ((st = rfg_check_overlap(FN, &oy, &oq, false)) || (st = rfg_check_overlap(FN, &oy, &os, false)))
+    if ((st = rfg_check_overlap(FN, &oy, &oq, false)) || (st = rfg_check_overlap(FN, &oy, &s.o, false)))
         return st;
 
-    prob.v[DEQUANTIZE_SCALE_COLUMNS] = columns;
+    prob.v[DEQUANTIZE_SCALE_COLUMNS] = s.columns;
     prob.v[DEQUANTIZE_LDQ] = oq.ld == oq.cols ? 0 : oq.ld;
     prob.v[DEQUANTIZE_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
     prob.v[DEQUANTIZE_ALIGN] = rfg_alignment(oq.bits);
@@ -168,8 +179,8 @@ rfg_status rfg_op_dequantize(rfg_context *ctx, const rfg_tensor *y, const rfg_te
                                  .n = (int)oy.cols,
                                  .ldq = oq.ld,
                                  .ldy = oy.ld,
-                                 .scale_row = columns ? 1 : os.ld,
-                                 .scale_col = columns ? os.ld : 1 };
+                                 .scale_row = s.row,
+                                 .scale_col = s.col };
     dequantize_set_chunks(&a, &prob);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

@@ -3,7 +3,7 @@
 #define RFG_OPS_DEQUANTIZE_H
 
 #include "dequantize_args.h"
-#include "ops/op.h"
+#include "ops/operand.h"
 #include "rfg/quantize.h"
 
 /* Indices of the keys. */
@@ -29,6 +29,18 @@ enum {
 void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *prob);
 /* Rows and columns of the scales. */
 int64_t dequantize_scales(int64_t size, int64_t group);
+
+/* A call's scales, of this operator or of quantize. */
+struct dequantize_scale {
+    bool columns; /* column-major: what `o` is checked as is turned round */
+    rfg_tensor turned;
+    struct rfg_operand o;
+    int64_t row, col; /* strides in elements */
+};
+rfg_status dequantize_check_scale(struct dequantize_scale *s, const char *fn, const rfg_tensor *t);
+/* Are there as many as go with an operand? */
+rfg_status dequantize_check_scales(const struct dequantize_scale *s, const char *fn, const struct rfg_operand *of,
+                                   int64_t group_rows, int64_t group_cols);
 
 extern const struct rfg_op rfg_op_dequantize_desc;
 

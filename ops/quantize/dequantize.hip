@@ -7,13 +7,7 @@
  * store), THREADS, UNROLL. */
 #include "rfg_device.h"
 #include "quantize/dequantize_args.h"
-
-#if !RFG_IS_CODE(Q_DTYPE)
-#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2 or i8"
-#endif
-#if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
-#error "SCALE_DTYPE: must be f32 or e8m0"
-#endif
+#include "quantize/scale_device.h"
 
 #define CHUNK 8
 

@@ -29,13 +29,7 @@ static int64_t rows_groups(const struct rfg_problem *prob, const int *p)
     return MIN(ceil_div(chunks_of(prob), (int64_t)p[P_THREADS] * p[P_UNROLL]), MAX_GROUPS);
 }
 
-static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
-                       struct rfg_reason *why)
-{
-    (void)prob;
-    return p[P_THREADS] <= dev->max_threads ||
-           rfg_refuse(why, "threads=%d: must be at most %d", p[P_THREADS], dev->max_threads);
-}
+VALID_IF_THREADS_FIT(rows, P_THREADS)
 
 static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)

@@ -32,6 +32,7 @@ struct call {
     rfg_mha_params mha;
     rfg_embedding_params embedding;
     rfg_dequantize_params dequantize;
+    rfg_quantize_params quantize;
     rfg_rope_params rope;
     rfg_rope_append_params rope_append;
     int64_t sample_order;

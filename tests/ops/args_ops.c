@@ -343,34 +343,7 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { "scale", embedding_scale_inf },
                                                  { NULL, NULL } };
 
-/* ---- dequantize: y, q, scale ------------------------------------------------------------------------------------- */
-
-static rfg_status dequantize(const struct call *c)
-{
-    rfg_dequantize_params p = c->dequantize;
-    return rfg_op_dequantize(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
-}
-static void group_rows_odd(struct call *c)
-{
-    c->dequantize.group_rows = 3;
-}
-static void group_rows_negative(struct call *c)
-{
-    c->dequantize.group_rows = INT64_MIN;
-}
-static void group_cols_small(struct call *c)
-{
-    c->dequantize.group_cols = 4;
-}
-static void group_cols_large(struct call *c)
-{
-    c->dequantize.group_cols = (int64_t)1 << 31;
-}
-static const struct wrong dequantize_wrongs[] = { { "group_rows", group_rows_odd },
-                                                  { "group_rows", group_rows_negative },
-                                                  { "group_cols", group_cols_small },
-                                                  { "group_cols", group_cols_large },
-                                                  { NULL, NULL } };
+#include "args_quantize.h"
 
 /* ---- rope: q_out, q, k_out, k, cos_sin, positions ---------------------------------------------------------------- */
 
@@ -622,6 +595,29 @@ const struct form forms[] = {
       .args = { { "y", T2(RFG_F32, 3, 20), ARG_OUT, FLOATS },
                 { "q", T2(RFG_I8, 3, 20), 0, CODES },
                 { "scale", T2(RFG_F32, 3, 3), 0, 1u << RFG_E8M0 } } },
+    { "rfg_op_quantize", "quantize", "tokens", quantize, .call = { .quantize = { .group_rows = 1 } },
+      .wrongs = quantize_wrongs, .n = 3,
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES },
+                { "scale", T2(RFG_F32, 3, 1), ARG_OUT, 0 },
+                { "x", T2(B, 3, 40), 0, FLOATS } } },
+    { "rfg_op_quantize", "quantize", "groups", quantize,
+      .call = { .quantize = { .group_rows = 1, .group_cols = 32, .rounding = RFG_SCALE_UP } },
+      .wrongs = (const struct wrong[]){ { "group_cols", quantize_cols_odd }, { NULL, NULL } }, .n = 3,
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES },
+                { "scale", T2(RFG_E8M0, 3, 2), ARG_OUT, 1u << RFG_F32 },
+                { "x", T2(RFG_F32, 3, 40), 0, FLOATS } } },
+    { "rfg_op_quantize", "quantize", "a tensor's scale", quantize, .wrongs = no_wrongs, .n = 3,
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES },
+                { "scale", T2(RFG_F32, 1, 1), ARG_OUT, 0 },
+                { "x", T2(B, 3, 40), 0, FLOATS } } },
+    { "rfg_op_quantize", "quantize", "a given scale", quantize, .call = { .quantize = { .scale_given = 1 } },
+      .wrongs = quantize_given_wrongs, .n = 3,
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES },
+                { "scale", T2(RFG_F32, 1, 1), 0, 1u << RFG_E8M0 },
+                { "x", T2(B, 3, 40), 0, FLOATS } } },
+    { "rfg_op_quantize_scale", "quantize_scale", "plain", quantize_scale, .call = { .quantize = { .codes = RFG_E4M3 } },
+      .wrongs = quantize_scale_wrongs, .n = 2,
+      .args = { { "scale", T2(RFG_F32, 1, 1), ARG_OUT, 0 }, { "x", T2(B, 3, 40), 0, FLOATS, .sizes = 3 } } },
     { "rfg_op_rope", "rope", "plain", rope, .wrongs = no_wrongs, .n = 6,
       .args = { { "q_out", T3(B, 3, 4, 16), ARG_OUT | ARG_SAME_AS_NEXT },
                 { "q", { NULL, B, 3, { 3, 4, 16 }, { 64, 16, 1 } }, 0 },

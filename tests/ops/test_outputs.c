@@ -32,6 +32,7 @@ static int tensors(const struct rfg_problem *p, struct rfg_tensor_spec spec[RFG_
 {
     int64_t m = p->v[M], n = p->v[N], k = p->v[K];
     spec[VALUES] = rfg_rows_spec("values", RFG_F32, m, k, 1, k + 3, -1);
+    spec[VALUES].exact = true;
     spec[INDICES] = rfg_rows_spec("indices", RFG_I32, m, k, 1, 0, -1);
     spec[SUMS] = (struct rfg_tensor_spec){ .name = "sums", .dtype = RFG_BF16, .ndim = 1, .shape = { n } };
     spec[DRAWN] = (struct rfg_tensor_spec){ .name = "drawn", .dtype = RFG_I32, .ndim = 1, .shape = { m } };
@@ -224,6 +225,26 @@ START_TEST(finds_wrong_values_of_any_shape)
 }
 END_TEST
 
+/* Half a last place off, as the number below a power of two is, and the other zero. */
+START_TEST(finds_other_bits_of_exact_outputs)
+{
+    begin(4, 2, 5, (struct rfg_case_params){ .data = RFG_DATA_INTS });
+    finds(0, "");
+    float *value = (float *)t[VALUES].data;
+    ck_assert(value[0] == 99 && value[4] == 0 && !signbit(value[4]));
+    value[4] = -0.0f;
+    finds(1, "values[0,4]");
+    value[4] = 0;
+    float *two = value;
+    while (two < value + 3 * 8 && *two != 1 && *two != 2)
+        two++;
+    ck_assert(two < value + 3 * 8);
+    *two = nextafterf(*two, 0);
+    finds(1, "values[");
+    end();
+}
+END_TEST
+
 /* What the outputs hold before is no answer: -1 is one that indices may have. */
 START_TEST(finds_what_is_not_written)
 {
@@ -350,6 +371,7 @@ int main(void)
     suite_add_tcase(s, tc);
     tcase_add_test(tc, takes_what_is_right);
     tcase_add_test(tc, finds_wrong_values_of_any_shape);
+    tcase_add_test(tc, finds_other_bits_of_exact_outputs);
     tcase_add_test(tc, finds_what_is_not_written);
     tcase_add_test(tc, asks_each_output_for_its_rows);
     tcase_add_test(tc, asks_the_predicate);

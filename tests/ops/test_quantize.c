@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_op_dequantize on the cpu and on the devices of $RFG_TEST_DEVICES: formats, forms of scales, strides, alignment,
- * special values; each code by hand. (What it refuses: test_args.c.) */
+ * rfg_op_dequantize, rfg_op_quantize and rfg_op_quantize_scale on the cpu and on the devices of $RFG_TEST_DEVICES:
+ * formats, forms of scales, rules, strides, alignment, special values; codes and scales by hand. (What they refuse:
+ * test_args.c.) */
 #include <check.h>
 #include <math.h>
 
@@ -45,6 +46,91 @@ static const struct op_case values[] = {
     { "dequantize i8,e8m0->f16 M=40 N=256 group_rows=1 group_cols=32", S, false },
 };
 
+static const struct op_case quantised[] = {
+    { "quantize bf16->e4m3,f32 M=17 N=512 group_rows=1", R, false },
+    { "quantize f16->e4m3fnuz,f32 M=9 N=520 group_rows=1 max=224", R, false },
+    { "quantize f32->e5m2,f32 M=9 N=520 group_rows=1", R, false },
+    { "quantize bf16->i8,f32 M=33 N=264 group_rows=1 reciprocal=2", R, false },
+    { "quantize bf16->e4m3,f32 M=3 N=9000 group_rows=1 reciprocal=3 floor_amax=10", R, false },
+    { "quantize f32->e4m3,f32 M=130 N=136 group_rows=1 reciprocal=1 zero_scale=1", R, false },
+    { "quantize bf16->e4m3,f32 M=17 N=512 group_rows=1 group_cols=128", R, false },
+    { "quantize bf16->e4m3,f32 M=17 N=1280 group_rows=1 group_cols=128 scale_columns=1 floor_amax=10", R, false },
+    { "quantize f32->e4m3fnuz,f32 M=9 N=520 group_rows=1 group_cols=128 reciprocal=3", R, false },
+    { "quantize f16->e5m2,f32 M=9 N=544 group_rows=1 group_cols=64", R, false },
+    { "quantize f32->i8,f32 M=9 N=232 group_rows=1 group_cols=32 floor_scale=5 floor_amax=3", R, false },
+    { "quantize f16->i8,f32 M=40 N=72 group_rows=1 group_cols=32 max=127", R, false },
+    { "quantize bf16->e4m3,f32 M=1 N=20000 group_rows=1 group_cols=128", R, false },
+    { "quantize bf16->e4m3,f32 M=17 N=512", R, false },
+    { "quantize f16->e4m3fnuz,f32 M=9 N=520 max=200 reciprocal=2", R, false },
+    { "quantize f32->e5m2,f32 M=9 N=1032", R, false },
+    { "quantize bf16->i8,f32 M=9 N=520", R, false },
+    { "quantize bf16->i8,f32 M=9 N=520 max=127", R, false },
+    { "quantize f16->e4m3,e8m0 M=9 N=520", R, false },
+    { "quantize f32->e4m3,f32 M=0 N=8 group_rows=1", R, false },
+    { "quantize f32->e4m3,f32 M=4 N=0 group_rows=1 group_cols=128", R, false },
+    { "quantize f32->e4m3,f32 M=4 N=0", R, false },
+};
+
+static const struct op_case powers_of_two[] = {
+    { "quantize bf16->e4m3,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=up", R, false },
+    { "quantize bf16->e4m3,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=down", R, false },
+    { "quantize bf16->e4m3,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=even", R, false },
+    { "quantize bf16->e4m3,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=ceil", R, false },
+    { "quantize f32->e5m2,e8m0 M=19 N=516 group_rows=1 group_cols=32 rounding=even scale_columns=1", R, false },
+    { "quantize f32->e5m2,e8m0 M=19 N=516 group_rows=1 group_cols=32 rounding=up reciprocal=3", R, false },
+    { "quantize f16->e4m3fnuz,e8m0 M=9 N=264 group_rows=1 group_cols=64 rounding=down", R, false },
+    { "quantize f32->e4m3fnuz,f32 M=9 N=264 group_rows=1 group_cols=128 rounding=ceil", R, false },
+    { "quantize f32->i8,e8m0 M=9 N=264 group_rows=1 rounding=even", R, false },
+    { "quantize bf16->e4m3,f32 M=9 N=1032 group_rows=1 group_cols=128 rounding=up floor_amax=10", R, false },
+    { "quantize bf16->e4m3,f32 M=9 N=1032 group_rows=1 group_cols=128 rounding=up floor_amax=4 floor_scale=4", R,
+      false },
+};
+
+static const struct op_case quantised_layouts[] = {
+    { "quantize bf16->e4m3,f32 M=9 N=512 ldx=520 ldq=528 group_rows=1", R, false },
+    { "quantize f16->e5m2,f32 M=9 N=509 ldx=511 ldq=510 group_rows=1 group_cols=128", R, false },
+    { "quantize f32->i8,f32 M=9 N=7 ldx=9 group_rows=1", R, false },
+    { "quantize bf16->e4m3,f32 M=300 N=1 group_rows=1 group_cols=32", R, false },
+    { "quantize bf16->e4m3,f32 M=9 N=250 group_rows=1 group_cols=64", R, false },
+    { "quantize bf16->e4m3,f32 M=9 N=252 align=4 align_q=8 group_rows=1", R, false },
+    { "quantize f32->e4m3fnuz,e8m0 M=9 N=256 align=4 align_q=1 group_rows=1 group_cols=32 rounding=up", R, false },
+    { "quantize f16->e4m3,f32 M=9 N=300 group_rows=1", R, true },
+    { "quantize bf16->i8,f32 M=9 N=301 ldx=303 align=2", R, true },
+};
+
+static const struct op_case quantised_specials[] = {
+    { "quantize bf16->e4m3,f32 M=40 N=128 group_rows=1", S, false },
+    { "quantize f16->e5m2,f32 M=40 N=128 group_rows=1 group_cols=64", S, false },
+    { "quantize f32->e4m3fnuz,f32 M=40 N=128 group_rows=1 group_cols=32 reciprocal=3 floor_amax=10", S, false },
+    { "quantize bf16->e4m3,e8m0 M=40 N=128 group_rows=1 group_cols=32 rounding=up", S, false },
+    { "quantize f16->i8,e8m0 M=40 N=128 group_rows=1 group_cols=32 rounding=down", S, false },
+    { "quantize f32->e5m2,e8m0 M=40 N=128 group_rows=1 rounding=even", S, false },
+    { "quantize f32->e4m3,f32 M=40 N=128 group_rows=1 group_cols=32 rounding=ceil", S, false },
+    { "quantize bf16->i8,f32 M=40 N=128 max=127", S, false },
+    { "quantize f32->e5m2,f32 M=40 N=128", S, false },
+};
+
+static const struct op_case scales[] = {
+    { "quantize_scale bf16->f32 M=17 N=512 codes=e4m3", R, false },
+    { "quantize_scale bf16->f32 M=300 N=1000 codes=e4m3fnuz max=224 ldx=1008", R, false },
+    { "quantize_scale f16->f32 M=1 N=20001 codes=i8 reciprocal=1 align=2", R, false },
+    { "quantize_scale f32->f32 M=3000 N=3 codes=e5m2 floor_amax=4", R, false },
+    { "quantize_scale f32->f32 M=5 N=1001 codes=e4m3 zero_scale=1", R, true },
+    { "quantize_scale bf16->e8m0 M=17 N=512 codes=e4m3 rounding=up", R, false },
+    { "quantize_scale f32->e8m0 M=17 N=500 codes=e5m2 rounding=down", R, false },
+    { "quantize_scale f16->e8m0 M=17 N=500 codes=e4m3fnuz rounding=even", R, false },
+    { "quantize_scale f32->f32 M=17 N=500 codes=i8 rounding=ceil", R, false },
+    { "quantize_scale f32->f32 M=17 N=500 codes=e4m3", RFG_DATA_INTS, false },
+    { "quantize_scale bf16->e8m0 M=17 N=500 codes=e4m3 rounding=up", RFG_DATA_INTS, false },
+    { "quantize_scale f32->e8m0 M=40 N=100 codes=e4m3 rounding=up", S, false },
+    { "quantize_scale f32->f32 M=0 N=8 codes=e4m3", R, false },
+};
+
+OP_CASES(right_codes, quantised, "quantised")
+OP_CASES(right_powers_of_two, powers_of_two, "scales of powers of two")
+OP_CASES(right_layouts_of_codes, quantised_layouts, "strides and alignment, quantised")
+OP_CASES(right_special_codes, quantised_specials, "NaN, inf, denormals, quantised")
+OP_CASES(right_scales, scales, "a tensor's scale")
 OP_CASES(right_values_of_codes, dequantized, "dequantised")
 OP_CASES(right_layouts, layouts, "strides and alignment of codes")
 OP_CASES(right_specials, values, "scales of NaN, inf, denormals")
@@ -53,6 +139,10 @@ START_TEST(rows_by_turns)
 {
     op_few_groups(op_device(_i), "dequantize e4m3,f32->bf16 M=50 N=1000 group_rows=1 group_cols=128",
                   "dequantize_rows{threads=64,unroll=2}", 3);
+    op_few_groups(op_device(_i), "quantize bf16->e4m3,f32 M=50 N=1000 group_rows=1",
+                  "quantize_rows{threads=64,rows=2,chunks=2,keep=1,split=1}", 3);
+    op_few_groups(op_device(_i), "quantize bf16->e4m3,f32 M=50 N=2000 group_rows=1 group_cols=128",
+                  "quantize_rows{threads=64,rows=1,chunks=1,keep=0,split=2}", 6);
     op_few_groups(op_device(_i), "dequantize i8,f32->f32 M=50 N=1001", "dequantize_portable{}", 2);
 }
 END_TEST
@@ -87,8 +177,130 @@ START_TEST(by_hand)
 }
 END_TEST
 
+/* The scale of a row with one value, by another arithmetic than the oracle's: what each project's documents say, worked
+ * out by hand or in integers. */
+START_TEST(scales_by_hand)
+{
+    rfg_context *ctx = op_context("cpu");
+    static const float tiny = 0x1p-130f;
+    static const struct {
+        rfg_quantize_params p;
+        rfg_dtype q, scale;
+        float x, want; /* want 0: b */
+        int b;
+    } rules[] = {
+        /* rfg/quant.h */
+        { { .max = 0 }, RFG_E4M3, RFG_F32, 448, 1, 0 },
+        { { .max = 0 }, RFG_E4M3, RFG_F32, 0, 1.0f / (512 * 448), 0 },
+        { { .max = 224 }, RFG_E4M3FNUZ, RFG_F32, -448, 2, 0 },
+        { { .max = 224 }, RFG_E4M3FNUZ, RFG_F32, 0, 1.0f / (512 * 224), 0 },
+        { { .max = 0 }, RFG_I8, RFG_F32, -63.5f, 0.5f, 0 },
+        /* floors, and a scale of 0 */
+        { { .floor_amax = 1e-10f }, RFG_E4M3, RFG_F32, 0, 1e-10f / 448, 0 },
+        { { .floor_amax = 1e-4f }, RFG_E4M3, RFG_F32, 0, 1e-4f / 448, 0 },
+        { { .floor_scale = 0.25f }, RFG_E4M3, RFG_F32, 1, 0.25f, 0 },
+        { { .zero_scale = 1 }, RFG_E4M3, RFG_F32, 0, 1, 0 },
+        { { .zero_scale = 1 }, RFG_E4M3, RFG_F32, 0x1p-149f, 1, 0 }, /* the quotient is 0 */
+        { { .zero_scale = 1 }, RFG_E4M3, RFG_F32, 896, 2, 0 },
+        /* 3 (1 / 448) is a last place above 3 / 448 */
+        { { .max = 0 }, RFG_E4M3, RFG_F32, 3, 3.0f / 448, 0 },
+        { { .reciprocal = RFG_RECIPROCAL_OF_MAX }, RFG_E4M3, RFG_F32, 3, 3 * (1.0f / 448), 0 },
+        /* DeepGEMM: the exponent, and 1 if there is a bit of mantissa */
+        { { .rounding = RFG_SCALE_UP, .floor_amax = 1e-4f }, RFG_E4M3, RFG_F32, 448, 1, 0 },
+        { { .rounding = RFG_SCALE_UP, .floor_amax = 1e-4f }, RFG_E4M3, RFG_F32, 449, 2, 0 },
+        { { .rounding = RFG_SCALE_UP, .floor_amax = 1e-4f }, RFG_E4M3, RFG_F32, 0, 0x1p-22f, 0 },
+        /* mx: of 5 = 1.25 x 2^2, of 7.5 = 1.875 x 2^2, of 7.75 */
+        { { .rounding = RFG_SCALE_UP }, RFG_E4M3, RFG_E8M0, 5, 0, 127 - 6 },
+        { { .rounding = RFG_SCALE_DOWN }, RFG_E4M3, RFG_E8M0, 5, 0, 127 - 6 },
+        { { .rounding = RFG_SCALE_DOWN }, RFG_E4M3, RFG_E8M0, 7.999f, 0, 127 - 6 },
+        { { .rounding = RFG_SCALE_EVEN }, RFG_E4M3, RFG_E8M0, 7.5f, 0, 127 - 6 },
+        { { .rounding = RFG_SCALE_EVEN }, RFG_E4M3, RFG_E8M0, 7.75f, 0, 127 - 5 },
+        { { .rounding = RFG_SCALE_EVEN }, RFG_E5M2, RFG_E8M0, 7.5f, 0, 127 - 12 },
+        { { .rounding = RFG_SCALE_CEIL }, RFG_E4M3, RFG_E8M0, 5, 0, 127 - 5 },
+        { { .rounding = RFG_SCALE_CEIL }, RFG_E4M3FNUZ, RFG_E8M0, 4, 0, 127 - 5 },
+        { { .rounding = RFG_SCALE_DOWN }, RFG_E5M2, RFG_E8M0, 4, 0, 127 - 13 },
+        { { .rounding = RFG_SCALE_DOWN }, RFG_I8, RFG_E8M0, 127, 0, 127 },
+        { { .rounding = RFG_SCALE_UP }, RFG_E4M3, RFG_E8M0, 0, 0, 0 },
+        { { .rounding = RFG_SCALE_CEIL }, RFG_E4M3, RFG_E8M0, tiny, 0, 0 },
+        { { .rounding = RFG_SCALE_UP }, RFG_E4M3, RFG_E8M0, INFINITY, 0, 255 },
+        { { .rounding = RFG_SCALE_EVEN }, RFG_E4M3, RFG_E8M0, -INFINITY, 0, 255 },
+        { { .rounding = RFG_SCALE_EVEN }, RFG_E4M3, RFG_E8M0, 0x1.fffffep127f, 0, 255 - 8 },
+        { { .rounding = RFG_SCALE_UP }, RFG_E4M3, RFG_F32, INFINITY, INFINITY, 0 },
+    };
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        for (int kind = 0; kind < 3; kind++) {
+            rfg_quantize_params p = rules[i].p;
+            float x[34] = { NAN, rules[i].x, 0, -0.0f }, scale[2] = { -1, -1 };
+            uint8_t q[34];
+            rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 1, 34, 34), tq = rfg_tensor_2d(q, rules[i].q, 1, 34, 34),
+                       ts = rfg_tensor_2d(scale, rules[i].scale, 1, kind == 2 ? 2 : 1, kind == 2 ? 2 : 1);
+            p.size = sizeof(p);
+            p.group_rows = kind > 0;
+            p.group_cols = kind == 2 ? 32 : 0;
+            ck_assert_msg(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL) == RFG_OK, "%zu: %s", i, rfg_last_error());
+            if (rules[i].scale == RFG_E8M0)
+                ck_assert_msg(*(uint8_t *)scale == rules[i].b, "%zu: scale %d, should be %d", i, *(uint8_t *)scale,
+                              rules[i].b);
+            else
+                ck_assert_msg(scale[0] == rules[i].want, "%zu: scale %a, should be %a", i, (double)scale[0],
+                              (double)rules[i].want);
+        }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* What a given scale makes of ties, of what is beyond the range, and of values that a quotient and a product with the
+ * reciprocal tell apart. */
+START_TEST(codes_by_hand)
+{
+    rfg_context *ctx = op_context("cpu");
+    float x[] = { 17, 19, -17, 449, 460, -1e30f, 0x1p-10f, 0x1.8p-9f, -0.0f, NAN, INFINITY };
+    static const uint8_t e4m3[] = { 0x58, 0x5a, 0xd8, 0x7e, 0x7e, 0xfe, 0x00, 0x02, 0x80, 0x7f, 0x7e };
+    static const uint8_t clamped[] = { 0x58, 0x5a, 0xd8, 0x69, 0x69, 0xe9, 0x00, 0x02, 0x80, 0x7f, 0x69 };
+    static const int8_t i8[] = { 17, 19, -17, 127, 127, -128, 0, 0, 0, 0, 127 };
+    enum { N = sizeof(x) / sizeof(x[0]) };
+    uint8_t q[N];
+    float one = 1, seventh = 0x1.f00002p-1f;
+    rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 1, N, N), tq = rfg_tensor_2d(q, RFG_E4M3, 1, N, N),
+               ts = rfg_tensor_2d(&one, RFG_F32, 1, 1, 1);
+    rfg_quantize_params p = { .size = sizeof(p), .scale_given = 1 };
+    ck_assert_int_eq(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), RFG_OK);
+    ck_assert_mem_eq(q, e4m3, N);
+    p.max = 72;
+    ck_assert_int_eq(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), RFG_OK);
+    ck_assert_mem_eq(q, clamped, N);
+    p.max = 0;
+    tq.dtype = RFG_I8;
+    ck_assert_int_eq(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), RFG_OK);
+    ck_assert_mem_eq(q, i8, N);
+    p.max = 127;
+    ck_assert_int_eq(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), RFG_OK);
+    ck_assert_int_eq((int8_t)q[5], -127);
+
+    /* A quotient that is a tie, where the product is not: from a search. */
+    int found = 0;
+    p.max = 0;
+    ts.data = &seventh;
+    for (int i = 0; i < 127; i++) {
+        float v = (float)(i + 0.5) * seventh;
+        rfg_tensor tv = rfg_tensor_2d(&v, RFG_F32, 1, 1, 1), tc = rfg_tensor_2d(q, RFG_I8, 1, 1, 1);
+        for (int r = 0; r < 2; r++) {
+            p.reciprocal = r ? RFG_RECIPROCAL_OF_SCALE : 0;
+            ck_assert_int_eq(rfg_op_quantize(ctx, &tc, &ts, &tv, &p, NULL), RFG_OK);
+            volatile float inverse = 1 / seventh, product = v * inverse, quotient = v / seventh;
+            ck_assert_int_eq((int8_t)q[0], (int)rintf(r ? product : quotient));
+            found += r && rintf(product) != rintf(quotient);
+        }
+    }
+    ck_assert_int_gt(found, 0);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("quantize", OP_TESTS(right_values_of_codes, right_layouts, right_specials, rows_by_turns),
-                   OP_TESTS(by_hand));
+    return op_main("quantize",
+                   OP_TESTS(right_codes, right_powers_of_two, right_layouts_of_codes, right_special_codes, right_scales,
+                            right_values_of_codes, right_layouts, right_specials, rows_by_turns),
+                   OP_TESTS(by_hand, scales_by_hand, codes_by_hand));
 }

@@ -56,6 +56,8 @@ add_rmsnorm: Op
 add_layernorm: Op
 embedding: Op
 dequantize: Op
+quantize: Op
+quantize_scale: Op
 mha: Op
 mha_decode: Op
 rope: Op

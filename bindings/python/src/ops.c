@@ -12,7 +12,7 @@
 /* ---- what an operator is ------------------------------------------------------------------------------------------
  */
 
-enum member_kind { FLOAT, DOUBLE, INT32, INT64, INT32_4, INPUT, OUTPUT, QUANT, ACT, PER, SCALING, NESTED };
+enum member_kind { FLOAT, DOUBLE, INT32, INT64, INT32_4, INPUT, OUTPUT, QUANT, ACT, PER, SCALING, ROUNDING, NESTED };
 
 struct member {
     const char *name;
@@ -95,6 +95,15 @@ static const rfg_dequantize_params dequantize_init = RFG_DEQUANTIZE_PARAMS_INIT;
 PARAMS(dequantize, MEMBER(rfg_dequantize_params, group_rows, INT64), MEMBER(rfg_dequantize_params, group_cols, INT64));
 CALLER(rfg_op_dequantize, rfg_dequantize_params, t[0], t[1], t[2])
 
+static const rfg_quantize_params quantize_init = RFG_QUANTIZE_PARAMS_INIT;
+PARAMS(quantize, MEMBER(rfg_quantize_params, group_rows, INT64), MEMBER(rfg_quantize_params, group_cols, INT64),
+       MEMBER(rfg_quantize_params, scale_given, INT32), MEMBER(rfg_quantize_params, rounding, ROUNDING),
+       MEMBER(rfg_quantize_params, reciprocal, INT32), MEMBER(rfg_quantize_params, codes, INT32),
+       MEMBER(rfg_quantize_params, max, FLOAT), MEMBER(rfg_quantize_params, floor_amax, FLOAT),
+       MEMBER(rfg_quantize_params, floor_scale, FLOAT), MEMBER(rfg_quantize_params, zero_scale, FLOAT));
+CALLER(rfg_op_quantize, rfg_quantize_params, t[0], t[1], t[2])
+CALLER(rfg_op_quantize_scale, rfg_quantize_params, t[0], t[1])
+
 static const rfg_mha_params mha_init = RFG_MHA_PARAMS_INIT;
 PARAMS(mha, MEMBER(rfg_mha_params, scale, FLOAT), MEMBER(rfg_mha_params, soft_cap, FLOAT),
        MEMBER(rfg_mha_params, causal, INT32), MEMBER(rfg_mha_params, window, INT32),
@@ -168,6 +177,8 @@ static const struct op ops[] = {
       call_rfg_op_add_layernorm },
     { "embedding", "rfg_op_embedding", "y - ids table", &embedding_params, call_rfg_op_embedding },
     { "dequantize", "rfg_op_dequantize", "y - q scale", &dequantize_params, call_rfg_op_dequantize },
+    { "quantize", "rfg_op_quantize", "q scale - x", &quantize_params, call_rfg_op_quantize },
+    { "quantize_scale", "rfg_op_quantize_scale", "scale - x", &quantize_params, call_rfg_op_quantize_scale },
     { "mha", "rfg_op_mha", "out - q k v", &mha_params, call_rfg_op_mha },
     { "mha_decode", "rfg_op_mha_decode", "out - q k v", &mha_params, call_rfg_op_mha_decode },
     { "rope", "rfg_op_rope", "q_out k_out - q k cos_sin positions", &rope_params, call_rfg_op_rope },
@@ -258,6 +269,7 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
 {
     static const char *const pers[] = { "tensor", "row", "block", NULL };
     static const char *const scalings[] = { "default", "linear", "llama3", "yarn", NULL };
+    static const char *const roundings[] = { "exact", "up", "down", "even", "ceil", NULL };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };
     void *to = params + m->offset;
     if (value == Py_None)
@@ -301,6 +313,8 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
         return words(value, m->name, pers, RFG_GEMM_SCALE_TENSOR, to);
     case SCALING:
         return words(value, "scaling", scalings, RFG_ROPE_DEFAULT, to);
+    case ROUNDING:
+        return words(value, "rounding", roundings, RFG_SCALE_EXACT, to);
     case NESTED:
         return set_nested(s, m, value) && (*(const void **)to = s->nested, true);
     }

@@ -160,6 +160,25 @@ def test_dequantize(rng):
     assert (rfg.dequantize(q, scale[:1, :1].copy(), out=np.empty((5, 200), np.float32)) == q * scale[0, 0]).all()
 
 
+@pytest.mark.parametrize("groups", [(0, 0), (1, 0), (1, 128)])
+def test_quantize(rng, groups):
+    x = normal(rng, 5, 200) * np.exp2(rng.integers(-8, 8, (5, 1))).astype(np.float32)
+    parts = [x] if groups == (0, 0) else [x] if groups == (1, 0) else [x[:, :128], x[:, 128:]]
+    largest = np.stack([np.abs(p).max(axis=None if groups == (0, 0) else 1).reshape(-1) for p in parts], axis=1)
+    want = np.maximum(largest / np.float32(127), np.float32(1) / np.float32(512 * 127))
+    q, scale = rfg.quantize(x, "i8", group_rows=groups[0], group_cols=groups[1])
+    assert (scale == want).all() and scale.shape == want.shape
+    wide = np.repeat(want, 128, axis=1)[:, :200] if groups[1] else want
+    assert (q == np.rint(x / wide)).all()
+    assert np.abs(rfg.dequantize(q, scale, group_rows=groups[0], group_cols=groups[1], dtype="f32") - x).max() <= want.max() * 0.5001
+    if groups == (0, 0):
+        assert rfg.quantize_scale(x, "i8") == want
+        assert (rfg.quantize(x, "i8", scale, scale_given=True, max=100)[0] == np.rint(np.clip(x / want, -100, 100))).all()
+    else:
+        up = rfg.quantize(x, "e4m3", group_rows=1, group_cols=groups[1], scale_dtype="e8m0", rounding="up", floor_amax=1e-10)[1]
+        assert (up.array == np.ceil(np.log2(largest / np.float32(448))) + 127).all()
+
+
 def test_embedding(rng):
     table, ids = normal(rng, 10, 24), np.array([3, 9, 0, 10, -1], np.int64)
     want = np.where(((ids >= 0) & (ids < 10))[:, None], table[np.clip(ids, 0, 9)], 0)

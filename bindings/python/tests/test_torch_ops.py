@@ -66,6 +66,9 @@ CALLS = {
     "add_rmsnorm_quant": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32), torch.int8),
     "embedding": lambda: (torch.tensor([[1, 5], [9, 0]]), randn(10, 32), 2.0),
     "dequantize": lambda: (torch.randint(-128, 128, (3, 200)).to(torch.int8), randn(3, 2), BF16, 1, 128),
+    "quantize": lambda: (randn(2, 3, 200), torch.float8_e4m3fn, 1, 128),
+    "quantize_given": lambda: (randn(2, 3, 200), torch.tensor([0.01]), torch.int8, 2, 100.0),
+    "quantize_scale": lambda: (randn(2, 3, 200), torch.float8_e5m2),
     "mha": lambda: (randn(2, 4, 4, 64, dtype=BF16), randn(2, 6, 2, 64, dtype=BF16), randn(2, 6, 2, 64, dtype=BF16), 0.1, 0.0, True, [3, 0]),
     "mha_lse": lambda: tuple(randn(2, 4, 2, 64, dtype=BF16) for _ in range(3)),
     "mha_decode": lambda: (

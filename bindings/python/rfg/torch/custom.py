@@ -179,6 +179,44 @@ def dequantize(q: Tensor, scale: Tensor, dtype: torch.dtype, group_rows: int = 0
     return ops.dequantize(q, scale, group_rows=group_rows, group_cols=group_cols, dtype=dtype)
 
 
+_QUANTIZED = "str rounding=\"exact\", int reciprocal=0, float max=0.0, float floor_amax=0.0, float floor_scale=0.0, float zero_scale=0.0"
+_DTYPES = {"f32": torch.float32, "e8m0": getattr(torch, "float8_e8m0fnu", torch.uint8)}
+
+
+def quantize(
+    x: Tensor, dtype: torch.dtype, group_rows: int = 0, group_cols: int = 0, scale_dtype: str = "f32", rounding: str = "exact",
+    reciprocal: int = 0, max: float = 0.0, floor_amax: float = 0.0, floor_scale: float = 0.0, zero_scale: float = 0.0
+) -> Tuple[Tensor, Tensor]:
+    q, scale = ops.quantize(
+        _rows(x), dtype, group_rows=group_rows, group_cols=group_cols, scale_dtype=scale_dtype, rounding=rounding,
+        reciprocal=reciprocal, max=max, floor_amax=floor_amax, floor_scale=floor_scale, zero_scale=zero_scale
+    )
+    return q.view(x.shape), scale
+
+
+def _quantized(
+    x: Tensor, dtype: torch.dtype, group_rows: int = 0, group_cols: int = 0, scale_dtype: str = "f32", *_: Any, **__: Any
+) -> Tuple[Tensor, Tensor]:
+    rows = x.numel() // x.shape[-1] if group_rows else 1
+    cols = (x.shape[-1] + group_cols - 1) // group_cols if group_cols else 1
+    return x.new_empty(x.shape, dtype=dtype), x.new_empty((rows, cols), dtype=_DTYPES[scale_dtype])
+
+
+def quantize_given(x: Tensor, scale: Tensor, dtype: torch.dtype, reciprocal: int = 0, max: float = 0.0) -> Tensor:
+    given = scale.detach().reshape(1, 1)
+    return ops.quantize(_rows(x), dtype, given, scale_given=True, reciprocal=reciprocal, max=max)[0].view(x.shape)
+
+
+def quantize_scale(
+    x: Tensor, codes: torch.dtype, scale_dtype: str = "f32", rounding: str = "exact", reciprocal: int = 0, max: float = 0.0,
+    floor_amax: float = 0.0, floor_scale: float = 0.0, zero_scale: float = 0.0
+) -> Tensor:
+    return ops.quantize_scale(
+        _rows(x), codes, scale_dtype=scale_dtype, rounding=rounding, reciprocal=reciprocal, max=max, floor_amax=floor_amax,
+        floor_scale=floor_scale, zero_scale=zero_scale
+    )
+
+
 _ATTENTION = ("scale", "soft_cap", "causal", "window", "sinks", "alibi", "k_scale", "v_scale")
 _OF_MHA = _ATTENTION + ("cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k", "block_table", "kv_lens")
 _OF_DECODE = ("block_table", "kv_lens") + _ATTENTION + ("max_seqlen_k", "mean_seqlen_k")
@@ -352,6 +390,21 @@ OPS: List[Op] = [
         dequantize,
         "(Tensor q, Tensor scale, ScalarType dtype, SymInt group_rows=0, SymInt group_cols=0) -> Tensor",
         lambda q, scale, dtype, *_, **__: q.new_empty(q.shape, dtype=dtype),
+    ),
+    (
+        quantize,
+        '(Tensor x, ScalarType dtype, SymInt group_rows=0, SymInt group_cols=0, str scale_dtype="f32", ' + _QUANTIZED + ") -> (Tensor, Tensor)",
+        _quantized,
+    ),
+    (
+        quantize_given,
+        "(Tensor x, Tensor scale, ScalarType dtype, int reciprocal=0, float max=0.0) -> Tensor",
+        lambda x, scale, dtype, *_, **__: x.new_empty(x.shape, dtype=dtype),
+    ),
+    (
+        quantize_scale,
+        '(Tensor x, ScalarType codes, str scale_dtype="f32", ' + _QUANTIZED + ") -> Tensor",
+        lambda x, codes, scale_dtype="f32", *_, **__: x.new_empty((1, 1), dtype=_DTYPES[scale_dtype]),
     ),
     (mha, _PREFILL + " -> Tensor", _attended),
     (mha_lse, _PREFILL + " -> (Tensor, Tensor)", lambda q, k, v, *_, **__: (_attended(q, k, v), _lse(q))),

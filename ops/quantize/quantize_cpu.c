@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * quantize and quantize_scale on the cpu: rows shared out among threads. */
+#include <math.h>
+#include <string.h>
+
+#include "dequantize.h"
+#include "ops/cpu/pool.h"
+#include "ops/cpu/rows.h"
+#include "ops/gpu.h"
+#include "quantize.h"
+
+/* ---- scales ------------------------------------------------------------------------------------------------------ */
+
+/* How scales are made. */
+struct maker {
+    const struct quantize_rule *rule;
+    int codes, dtype; /* of the codes, of the scales */
+    int rounding, reciprocal;
+};
+
+/* Exponent and mantissa bits of the largest value. */
+static int exponent_of(const struct rfg_format *f)
+{
+    return ilogb(f->largest);
+}
+static int mantissa_of(const struct rfg_format *f)
+{
+    return f->kind == RFG_FORMAT_FLOAT ? f->fp.mantissa : exponent_of(f);
+}
+
+/* 2^k from 2^-127 to 2^127. */
+static float power(int k)
+{
+    return ldexpf(1, MIN(MAX(k, -127), 127));
+}
+
+/* k: 2^k is the least that is not below v > 0. */
+static int up(float v)
+{
+    int k;
+    return frexpf(v, &k) == 0.5f ? k - 1 : k;
+}
+
+static float scale_of(const struct maker *k, float amax)
+{
+    const struct quantize_rule *r = k->rule;
+    const struct rfg_format *f = rfg_format(k->codes);
+    amax = MAX(amax, r->floor_amax);
+    float s = k->reciprocal & RFG_RECIPROCAL_OF_MAX ? amax * r->inverse_max : amax / r->max;
+    s = MAX(s, r->floor_scale);
+    if (k->rounding == RFG_SCALE_EXACT)
+        return s != 0 ? s : r->zero_scale;
+    float v = k->rounding == RFG_SCALE_UP ? s : amax;
+    if (isinf(v))
+        return v;
+    if (v == 0)
+        return power(-127);
+    switch (k->rounding) {
+    case RFG_SCALE_UP:
+        return power(up(v));
+    case RFG_SCALE_DOWN:
+        return power(ilogbf(v) - exponent_of(f));
+    case RFG_SCALE_EVEN: { /* what is a half, or less, of a place below the next power of two goes up to it */
+        int e = ilogbf(v);
+        float places = ldexpf(v, mantissa_of(f) + 1 - e) + 1, next = ldexpf(2, mantissa_of(f) + 1);
+        return power((places >= next ? e + 1 : e) - exponent_of(f));
+    }
+    default:
+        return power(up(v) - exponent_of(f));
+    }
+}
+
+/* What codes are made with. */
+static float put_scale(const struct maker *k, void *scale, int64_t at, float s)
+{
+    if (k->dtype == RFG_F32) {
+        ((float *)scale)[at] = s;
+        return s;
+    }
+    double v = isinf(s) ? NAN : (double)s;
+    const struct rfg_format *f = rfg_format(RFG_E8M0);
+    f->encode(f, (uint8_t *)scale + at, &v);
+    return (float)v;
+}
+
+static float largest_of(const char *x, int dtype, int64_t from, int64_t to)
+{
+    float largest = 0;
+    for (int64_t i = from; i < to; i++) {
+        float v = fabsf(rfg_float_get(x, dtype, i));
+        largest = v > largest ? v : largest; /* not if it is a NaN */
+    }
+    return largest;
+}
+
+/* ---- quantize ---------------------------------------------------------------------------------------------------- */
+
+struct job {
+    const struct quantize_args *a;
+    const struct rfg_problem *prob;
+    const struct rfg_format *format;
+    struct maker maker;
+    int64_t span; /* columns that share a scale */
+    float given;
+};
+
+static void run_row(void *ctx, int64_t row, int place, void *scratch)
+{
+    const struct job *j = ctx;
+    const struct quantize_args *a = j->a;
+    int dtype = j->prob->dtype[0];
+    const char *x = (const char *)a->x + rfg_format_bytes(dtype, 1) * row * a->ldx;
+    uint8_t *q = (uint8_t *)a->q + row * a->ldq;
+    bool times = j->prob->v[QUANTIZE_RECIPROCAL] & RFG_RECIPROCAL_OF_SCALE, clamps = j->prob->v[QUANTIZE_MAX];
+    (void)place, (void)scratch;
+    for (int64_t from = 0, to; from < a->n; from = to) {
+        float scale = j->given;
+        to = MIN(from + j->span, a->n);
+        if (quantize_kind(j->prob) != RFG_SCALE_STATIC)
+            scale = put_scale(&j->maker, a->scale, row * a->scale_row + from / j->span * a->scale_col,
+                              scale_of(&j->maker, largest_of(x, dtype, from, to)));
+        float inverse = 1 / scale;
+        for (int64_t i = from; i < to; i++) {
+            float v = rfg_float_get(x, dtype, i);
+            v = times ? v * inverse : v / scale;
+            if (clamps)
+                v = v > a->rule.max ? a->rule.max : v < -a->rule.max ? -a->rule.max : v;
+            double code = (double)v;
+            j->format->encode(j->format, q + i, &code);
+        }
+    }
+}
+
+static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
+                    struct rfg_cpu_pool *pool)
+{
+    const struct quantize_args *a = kargs;
+    const int64_t *v = prob->v;
+    struct job j = { .a = a,
+                     .prob = prob,
+                     .format = rfg_format(prob->dtype[1]),
+                     .maker = { &a->rule, prob->dtype[1], prob->dtype[2], (int)v[QUANTIZE_ROUNDING],
+                                (int)v[QUANTIZE_RECIPROCAL] },
+                     .span = v[QUANTIZE_GROUP_COLS] ? v[QUANTIZE_GROUP_COLS] : a->n };
+    double bytes, flops, given;
+    (void)p;
+    if (!a->m || !a->n)
+        return;
+    if (quantize_kind(prob) == RFG_SCALE_STATIC) {
+        const struct rfg_format *f = rfg_format(prob->dtype[2]);
+        f->decode(f, a->scale, &given);
+        j.given = (float)given;
+    }
+    prob->op->cost(prob, &bytes, &flops);
+    rfg_cpu_rows_run(dev, pool, a->m, bytes / a->m, NULL, 0, run_row, &j);
+}
+
+const struct rfg_variant quantize_cpu = {
+    .name = "quantize_cpu",
+    .kind = RFG_VARIANT_HOST,
+    .supports = rfg_cpu_plain_supports,
+    .predict = rfg_cpu_plain_predict,
+    .run = cpu_run,
+};
+
+/* ---- quantize_scale ---------------------------------------------------------------------------------------------- */
+
+#define PARTS 256
+
+struct scale_job {
+    const struct quantize_scale_args *a;
+    int dtype, parts;
+    float largest[PARTS];
+};
+
+/* Rows, a part of them each; of one row, columns. */
+static void run_part(void *ctx, int part, int worker)
+{
+    struct scale_job *j = ctx;
+    const struct quantize_scale_args *a = j->a;
+    (void)worker;
+    bool rows = a->m >= j->parts;
+    int64_t n = rows ? a->m : a->n, from = n * part / j->parts, to = n * (part + 1) / j->parts;
+    float largest = 0;
+    for (int64_t r = rows ? from : 0; r < (rows ? to : a->m); r++) {
+        const char *x = (const char *)a->x + rfg_format_bytes(j->dtype, 1) * r * a->ldx;
+        float v = largest_of(x, j->dtype, rows ? 0 : from, rows ? a->n : to);
+        largest = MAX(largest, v);
+    }
+    j->largest[part] = largest;
+}
+
+static void scale_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
+                      struct rfg_cpu_pool *pool)
+{
+    const struct quantize_scale_args *a = kargs;
+    const int64_t *v = prob->v;
+    struct scale_job j = { .a = a, .dtype = prob->dtype[0], .parts = MIN(MAX(dev->cu_count, 1), PARTS) };
+    struct maker maker = { &a->rule, (int)v[QSCALE_CODES], prob->dtype[1], (int)v[QSCALE_ROUNDING],
+                           (int)v[QSCALE_RECIPROCAL] };
+    float largest = 0;
+    (void)p;
+    if (!a->m || !a->n)
+        return;
+    rfg_cpu_pool_run(pool, j.parts, run_part, &j);
+    for (int i = 0; i < j.parts; i++)
+        largest = MAX(largest, j.largest[i]);
+    (void)put_scale(&maker, a->scale, 0, scale_of(&maker, largest));
+}
+
+const struct rfg_variant quantize_scale_cpu = {
+    .name = "quantize_scale_cpu",
+    .kind = RFG_VARIANT_HOST,
+    .supports = rfg_cpu_plain_supports,
+    .predict = rfg_cpu_plain_predict,
+    .run = scale_run,
+};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The oracles of quantize and quantize_scale, by the formulas of rfg/quantize.h. Quotients and products of fp32 numbers
+ * are taken in double, of more than twice fp32's bits, so that rounding them once more changes nothing. */
+#include <math.h>
+
+#include "ops/oracle.h"
+#include "quantize_case.h"
+
+static double fp32(double v)
+{
+    return (double)(float)v;
+}
+
+/* The exponent of the least power of two that isn't below v, and of the greatest that isn't above. */
+static int least_above(double v)
+{
+    int k = -200;
+    while (exp2(k) < v)
+        k++;
+    return k;
+}
+static int greatest_below(double v)
+{
+    int k = least_above(v);
+    return exp2(k) > v ? k - 1 : k;
+}
+
+struct rule {
+    rfg_quantize_params p;
+    rfg_dtype codes, scale;
+};
+
+static double scale_of(const struct rule *r, double amax)
+{
+    const rfg_quantize_params *p = &r->p;
+    double max = p->max > 0 ? (double)p->max : rfg_largest(r->codes), floor_scale = (double)p->floor_scale;
+    /* Largest values: 1.75 x 2^8, 1.875 x 2^7, 1.75 x 2^15, 127. */
+    int e = r->codes == RFG_E4M3 ? 8 : r->codes == RFG_E4M3FNUZ ? 7 : r->codes == RFG_E5M2 ? 15 : 6;
+    int m = r->codes == RFG_E5M2 ? 2 : r->codes == RFG_I8 ? 6 : 3, k;
+    if (p->rounding == RFG_SCALE_EXACT && floor_scale == 0 && p->floor_amax == 0 && p->zero_scale == 0)
+        floor_scale = fp32(1 / (512 * max));
+    amax = fmax(amax, (double)p->floor_amax);
+    if (isinf(amax))
+        return r->scale == RFG_E8M0 ? NAN : INFINITY;
+    double s = p->reciprocal & RFG_RECIPROCAL_OF_MAX ? fp32(amax * fp32(1 / max)) : fp32(amax / max);
+    s = fmax(s, floor_scale);
+    switch (p->rounding) {
+    case RFG_SCALE_EXACT:
+        return s > 0 ? s : (double)p->zero_scale;
+    case RFG_SCALE_UP:
+        k = least_above(s);
+        break;
+    case RFG_SCALE_DOWN:
+        k = greatest_below(amax) - e;
+        break;
+    case RFG_SCALE_EVEN:
+        k = greatest_below(amax);
+        k = greatest_below(amax + exp2(k - m - 1)) - e;
+        break;
+    default:
+        k = least_above(amax) - e;
+        break;
+    }
+    return exp2(fmin(fmax(k, -127), 127));
+}
+
+rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
+{
+    struct rule r = { quantize_case_params(prob), (rfg_dtype)prob->dtype[1], (rfg_dtype)prob->dtype[2] };
+    int64_t n = prob->v[QUANTIZE_N], span = r.p.group_cols ? r.p.group_cols : n, groups = n ? (n + span - 1) / span : 0;
+    double max = (double)r.p.max;
+    for (int64_t i = 0; i < expected[0].n_rows; i++)
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t row = expected[0].rows[i], from = g * span, to = from + span < n ? from + span : n;
+            double scale, amax = 0;
+            for (int64_t c = from; c < to; c++)
+                amax = fmax(amax, fabs(rfg_element(&host[2], row, c)));
+            if (r.p.scale_given) {
+                scale = rfg_element(&host[1], 0, 0);
+            } else {
+                scale = scale_of(&r, amax);
+                expected[1].value[i * groups + g] = scale;
+                expected[1].allow[i * groups + g] = 0;
+            }
+            for (int64_t c = from; c < to; c++) {
+                double x = rfg_element(&host[2], row, c);
+                double v = r.p.reciprocal & RFG_RECIPROCAL_OF_SCALE ? fp32(x * fp32(1 / scale)) : fp32(x / scale);
+                if (max > 0 && fabs(v) > max)
+                    v = copysign(max, v);
+                expected[0].value[i * n + c] = v;
+                expected[0].allow[i * n + c] = 0;
+            }
+        }
+    return RFG_OK;
+}
+
+rfg_status rfg_oracle_quantize_scale(const struct rfg_problem *prob, const rfg_tensor *host,
+                                     struct rfg_expected *expected)
+{
+    struct rule r = { quantize_case_params(prob), (rfg_dtype)prob->v[QSCALE_CODES], (rfg_dtype)prob->dtype[1] };
+    double amax = 0;
+    if (!expected[0].value)
+        return RFG_OK;
+    for (int64_t i = 0; i < prob->v[QSCALE_M]; i++)
+        for (int64_t c = 0; c < prob->v[QSCALE_N]; c++)
+            amax = fmax(amax, fabs(rfg_element(&host[1], i, c)));
+    expected[0].value[0] = scale_of(&r, amax);
+    expected[0].allow[0] = 0;
+    return RFG_OK;
+}

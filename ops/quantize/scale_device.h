@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For kernels that include it after rfg_device.h: the scales of dequantize, quantize and quantize_scale.
+ *
+ * Macros: SCALE_DTYPE; of those that make scales also Q_DTYPE, ROUNDING (enum rfg_scale_rounding), RECIPROCAL (flags).
+ */
+#if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
+#error "SCALE_DTYPE: must be f32 or e8m0"
+#endif
+#if !RFG_IS_CODE(Q_DTYPE)
+#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2 or i8"
+#endif
+
+#ifdef ROUNDING
+#define EXACT 0
+#define UP    1
+#define DOWN  2
+#define EVEN  3
+#define CEIL  4
+
+#define OF_MAX   1
+#define OF_SCALE 2
+
+#define Q_MANTISSA (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E5M2 ? 2 : 3)
+#define Q_EXPONENT (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E5M2 ? 15 : Q_DTYPE == RFG_E4M3FNUZ ? 7 : 8)
+
+#define INFINITE 0x7f800000u
+
+/* The scale for values up to `amax`, as bits: a float's, or of powers of two the exponent's, with 255 for infinity. */
+RFG_DEVICE rfg_u32 scale_of(float amax, struct quantize_rule r)
+{
+    amax = rfg_max(amax, r.floor_amax);
+    if (ROUNDING == EXACT || ROUNDING == UP) {
+        float s = rfg_max(RECIPROCAL & OF_MAX ? amax * r.inverse_max : amax / r.max, r.floor_scale);
+        rfg_u32 u = rfg_as_u32(s);
+        if (ROUNDING == EXACT)
+            return u ? u : rfg_as_u32(r.zero_scale);
+        rfg_u32 b = u <= 0x00400000u ? 0u : (u + 0x7fffffu) >> 23;
+        return u < INFINITE && b > 254u ? 254u : b;
+    }
+    rfg_u32 u = rfg_as_u32(amax);
+    rfg_u32 b = (u + (ROUNDING == DOWN ? 0u : ROUNDING == EVEN ? 1u << (22 - Q_MANTISSA) : 0x7fffffu)) >> 23;
+    return u >= INFINITE ? 255u : b > Q_EXPONENT ? b - Q_EXPONENT : 0u;
+}
+
+RFG_DEVICE float scale_value(rfg_u32 s)
+{
+    if (SCALE_DTYPE == RFG_E8M0 && s == 255u)
+        return rfg_as_float(0x7fc00000u);
+    return ROUNDING == EXACT ? rfg_as_float(s) : rfg_power_of(s);
+}
+
+RFG_DEVICE void store_scale(void *scale, long long at, rfg_u32 s)
+{
+    if (SCALE_DTYPE == RFG_E8M0)
+        rfg_store1((char *)scale + at, s);
+    else
+        rfg_store_float(scale, at, scale_value(s), RFG_F32);
+}
+#endif
