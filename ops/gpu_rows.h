@@ -49,7 +49,8 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
     rows_launch(dev, prob, p, l);
 }
 
-#define KERNEL_VARIANT(op, kind_)                                                                                      \
+/* order_: how it sums (struct rfg_variant), NULL: it sums nothing. */
+#define KERNEL_VARIANT(op, kind_, order_)                                                                              \
     const struct rfg_variant op##_##kind_ = {                                                                          \
         .name = #op "_" #kind_,                                                                                        \
         .kind = RFG_VARIANT_KERNEL,                                                                                    \
@@ -59,15 +60,17 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
         .valid = kind_##_valid,                                                                                        \
         .worth = kind_##_worth,                                                                                        \
         .predict = kind_##_predict,                                                                                    \
+        .order = order_,                                                                                               \
         .kernel = kind_##_kernel,                                                                                      \
         .launch = kind_##_launch,                                                                                      \
     }
-#define PORTABLE_VARIANT(op)                                                                                           \
+#define PORTABLE_VARIANT(op, order_)                                                                                   \
     const struct rfg_variant op##_portable = {                                                                         \
         .name = #op "_portable",                                                                                       \
         .kind = RFG_VARIANT_KERNEL,                                                                                    \
         .supports = rows_supports,                                                                                     \
         .predict = portable_predict,                                                                                   \
+        .order = order_,                                                                                               \
         .kernel = portable_kernel,                                                                                     \
         .launch = portable_launch,                                                                                     \
     }

@@ -283,9 +283,9 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
 
 /* ---- the variants ----------------------------------------------------------------------------------------------- */
 
-KERNEL_VARIANT(act_and_mul, flat);
-KERNEL_VARIANT(act_and_mul, rows);
-PORTABLE_VARIANT(act_and_mul);
-KERNEL_VARIANT(act, flat);
-KERNEL_VARIANT(act, rows);
-PORTABLE_VARIANT(act);
+KERNEL_VARIANT(act_and_mul, flat, NULL);
+KERNEL_VARIANT(act_and_mul, rows, NULL);
+PORTABLE_VARIANT(act_and_mul, NULL);
+KERNEL_VARIANT(act, flat, NULL);
+KERNEL_VARIANT(act, rows, NULL);
+PORTABLE_VARIANT(act, NULL);

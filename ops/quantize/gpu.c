@@ -81,5 +81,5 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
 }
 
-KERNEL_VARIANT(dequantize, rows);
-PORTABLE_VARIANT(dequantize);
+KERNEL_VARIANT(dequantize, rows, NULL);
+PORTABLE_VARIANT(dequantize, NULL);
