@@ -3,6 +3,7 @@
  * mha_decode_stream_mma: what it can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/model/model.h"
@@ -227,6 +228,19 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
            (rounds - 1) * 2 * dev->load_us;
 }
 
+/* Waves take turns with a sequence's steps, and rows of a tile have their maximum raised together: of one sequence and
+ * one kv head all are there, always. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob;
+    snprintf(order->words, sizeof(order->words), "mha_decode_stream_mma tiles=%d waves=%d cluster=%d", p[P_TILES],
+             p[P_WAVES], p[P_CLUSTER]);
+    if (!p[P_CLUSTER])
+        return rfg_refuse(why, "cluster=0: the steps of all sequences are shared out");
+    return p[P_PARTS] == 1 || rfg_refuse(why, "parts=%d: has a workspace for few sequences only", p[P_PARTS]);
+}
+
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
@@ -275,6 +289,7 @@ const struct rfg_variant mha_decode_stream_mma = {
     .worth = worth,
     .predict = predict,
     .workspace = workspace,
+    .order = order_of,
     .kernel = kernel,
     .launch = launch,
 };
