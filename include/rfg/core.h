@@ -201,7 +201,8 @@ typedef struct rfg_context_params {
      * compiled is an error of the call, where another order would serve it without batch_invariant.
      *
      * It costs speed: no vendor's library, no split of k across workgroups (but for clusters, on sm_90), and of
-     * kernels for few rows only those that take many, too. rfg_explain() says what was decided. */
+     * kernels for few rows only those that take many, too: products with f32, or with w of another dtype, have the
+     * portable kernel on GPUs. rfg_explain() says what was decided. */
     int batch_invariant;
 } rfg_context_params;
 

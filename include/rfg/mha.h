@@ -116,8 +116,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16" one with a mean_seqlen_k of 3072 or more. form=vllm:
  * k and v in vLLM's older form.
  *
- * With batch_invariant: as rfg_op_mha(), of calls with the same Sq, and for a sequence's queries together. Sequences
- * are not divided among workgroups then, but for clusters, on sm_90: few long ones leave CUs idle. */
+ * With batch_invariant: as rfg_op_mha(), of calls with the same Sq, and for a sequence's queries together. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                                    const rfg_tensor *k, const rfg_tensor *v,
                                                    const rfg_mha_params *params, rfg_stream stream);

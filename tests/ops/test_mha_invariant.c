@@ -47,18 +47,20 @@ static void *room(rfg_context *ctx, size_t bytes)
     return p;
 }
 
-static void fill(rfg_context *ctx, uint16_t *to, int n, double by, uint64_t seed)
+/* Elements of tokens; grows: from one to the next, so that the largest scores do. */
+static void fill(rfg_context *ctx, uint16_t *to, int row, double by, bool grows, uint64_t seed)
 {
+    int n = SEQUENCES * MOST * row;
     uint16_t *host = malloc((size_t)n * 2);
     ck_assert_ptr_nonnull(host);
     for (int i = 0; i < n; i++)
-        rfg_store(host, RFG_BF16, i, (double)(int64_t)rfg_random(&seed) * 0x1p-63 * by);
+        rfg_store(host, RFG_BF16, i,
+                  (double)(int64_t)rfg_random(&seed) * 0x1p-63 * by * (grows ? 1 + i / row % MOST / 300.0 : 1));
     MUST(rfg_device_copy(ctx, to, host, (size_t)n * 2, RFG_HOST_TO_DEVICE, NULL));
     MUST(rfg_stream_sync(ctx, NULL));
     free(host);
 }
 
-/* Queries are large, so that the largest scores grow all the time. */
 static struct memory make(rfg_context *ctx, const rfg_mha_params *p)
 {
     int rows = SEQUENCES * MOST;
@@ -69,9 +71,9 @@ static struct memory make(rfg_context *ctx, const rfg_mha_params *p)
     m.v = room(ctx, (size_t)rows * KV_ROW * 2);
     m.lse = room(ctx, (size_t)rows * HQ * 4);
     m.lens = room(ctx, SEQUENCES * 4);
-    fill(ctx, m.q, rows * Q_ROW, 8, op_seed());
-    fill(ctx, m.k, rows * KV_ROW, 4, op_seed() + 1);
-    fill(ctx, m.v, rows * KV_ROW, 1, op_seed() + 2);
+    fill(ctx, m.q, Q_ROW, 4, false, op_seed());
+    fill(ctx, m.k, KV_ROW, 1, true, op_seed() + 1);
+    fill(ctx, m.v, KV_ROW, 1, false, op_seed() + 2);
     return m;
 }
 
