@@ -16,7 +16,7 @@ struct options {
     int rounds;
     double max_s, threshold;
     uint64_t seed;
-    bool json, check, all, dispatch, counters, copy, overlap;
+    bool json, check, all, dispatch, counters, copy, overlap, invariant;
     struct bench_memory *memory; /* cpu */
     struct rfg_shapes shapes;
     bool bad_lines;
@@ -32,6 +32,7 @@ static const char help[] =
     "  --shapes FILE        a CSV of problems, as for rfg-tune\n"
     "  --db FILE            the tuned database (default: the user's)\n"
     "  --overlap            all problems as overlap=1: in a context with launch_overlap\n"
+    "  --invariant          all problems as invariant=1: in a context with batch_invariant\n"
     "  --variant \"v{...}\"   time this variant instead of the dispatcher's choice\n"
     "  --all-variants       time every configuration that supports the problem, fastest first\n"
     "  --rounds N           samples (default 50); --max-seconds S bounds each problem (default 3)\n"
@@ -88,6 +89,7 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         SHAPES,
         DB,
         OVERLAP,
+        INVARIANT,
         VARIANT,
         ALL,
         ROUNDS,
@@ -103,27 +105,17 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
         JSON
     };
     static const struct option options[] = {
-        { "device", 1, NULL, DEVICE },
-        { "problem", 1, NULL, PROBLEM },
-        { "shapes", 1, NULL, SHAPES },
-        { "db", 1, NULL, DB },
-        { "variant", 1, NULL, VARIANT },
-        { "all-variants", 0, NULL, ALL },
-        { "rounds", 1, NULL, ROUNDS },
-        { "max-seconds", 1, NULL, MAX_SECONDS },
-        { "no-check", 0, NULL, NO_CHECK },
-        { "seed", 1, NULL, SEED },
-        { "copy", 0, NULL, COPY },
-        { "dispatch", 0, NULL, DISPATCH },
-        { "counters", 0, NULL, COUNTERS },
-        { "save-baseline", 1, NULL, SAVE },
-        { "baseline", 1, NULL, BASELINE },
-        { "threshold", 1, NULL, THRESHOLD },
-        { "json", 0, NULL, JSON },
-        { "help", 0, NULL, 'h' },
-        { "version", 0, NULL, 'V' },
-        { "overlap", 0, NULL, OVERLAP },
-        { NULL, 0, NULL, 0 },
+        { "device", 1, NULL, DEVICE },       { "problem", 1, NULL, PROBLEM },
+        { "shapes", 1, NULL, SHAPES },       { "db", 1, NULL, DB },
+        { "variant", 1, NULL, VARIANT },     { "all-variants", 0, NULL, ALL },
+        { "rounds", 1, NULL, ROUNDS },       { "max-seconds", 1, NULL, MAX_SECONDS },
+        { "no-check", 0, NULL, NO_CHECK },   { "seed", 1, NULL, SEED },
+        { "copy", 0, NULL, COPY },           { "dispatch", 0, NULL, DISPATCH },
+        { "counters", 0, NULL, COUNTERS },   { "save-baseline", 1, NULL, SAVE },
+        { "baseline", 1, NULL, BASELINE },   { "threshold", 1, NULL, THRESHOLD },
+        { "json", 0, NULL, JSON },           { "help", 0, NULL, 'h' },
+        { "version", 0, NULL, 'V' },         { "overlap", 0, NULL, OVERLAP },
+        { "invariant", 0, NULL, INVARIANT }, { NULL, 0, NULL, 0 },
     };
     double x = 0;
     bool ok = true;
@@ -158,6 +150,9 @@ static bool parse(int argc, char **argv, struct options *o, int *exit_code)
             break;
         case VARIANT:
             o->variant = optarg;
+            break;
+        case INVARIANT:
+            o->invariant = true;
             break;
         case ALL:
             o->all = true;
@@ -453,8 +448,15 @@ static rfg_status bench_one(const struct options *o, rfg_context *ctx, const str
     return st;
 }
 
-/* contexts: without launch_overlap, and with it, for overlap=1 problems. */
-static int run(struct options *o, rfg_context *const contexts[2], struct bench_baseline *old)
+/* The context that a problem needs: bit 0 is launch_overlap's, bit 1 batch_invariant's. */
+#define CONTEXTS 4
+static int context_of(const struct options *o, const struct rfg_problem *prob)
+{
+    return (o->overlap || rfg_problem_overlaps(prob)) + 2 * (o->invariant || rfg_problem_is_invariant(prob));
+}
+
+/* contexts: at least the first, and those that problems need. */
+static int run(struct options *o, rfg_context *const contexts[CONTEXTS], struct bench_baseline *old)
 {
     struct rfg_device dev = *rfg_context_info(contexts[0]);
     struct bench_baseline *medians = NULL;
@@ -469,7 +471,7 @@ static int run(struct options *o, rfg_context *const contexts[2], struct bench_b
         print_header(o, &dev);
     for (size_t i = 0; i < o->shapes.n; i++) {
         struct rfg_problem prob = o->shapes.v[i].problem;
-        rfg_context *ctx = contexts[o->overlap || rfg_problem_overlaps(&prob)];
+        rfg_context *ctx = contexts[context_of(o, &prob)];
         struct result r = { .rung = 0 };
         char text[RFG_PROBLEM_STRLEN];
         rfg_status st = rfg_context_problem(ctx, &prob, &prob);
@@ -509,8 +511,9 @@ static int bench(int argc, char **argv)
     struct options o = { .rounds = 50, .max_s = 3, .threshold = 10, .seed = 1, .check = true };
     struct bench_baseline *old = NULL;
     struct rfg_reason why;
-    rfg_context *ctx[2] = { NULL };
-    int code, contexts = 1;
+    rfg_context *ctx[CONTEXTS] = { NULL };
+    bool needed[CONTEXTS] = { true };
+    int code;
     if (!parse(argc, argv, &o, &code))
         goto out;
     if (!rfg_output_check("rfg-bench", "--save-baseline", o.save))
@@ -520,9 +523,13 @@ static int bench(int argc, char **argv)
         goto out;
     }
     for (size_t i = 0; i < o.shapes.n; i++)
-        contexts = o.overlap || rfg_problem_overlaps(&o.shapes.v[i].problem) ? 2 : contexts;
-    for (int i = 0; i < contexts; i++) {
-        rfg_context_params params = { .device = o.device, .user_db = o.db, .no_misses = 1, .launch_overlap = i };
+        needed[context_of(&o, &o.shapes.v[i].problem)] = true;
+    for (int i = 0; i < CONTEXTS; i++) {
+        rfg_context_params params = {
+            .device = o.device, .user_db = o.db, .no_misses = 1, .launch_overlap = i & 1, .batch_invariant = i & 2
+        };
+        if (!needed[i])
+            continue;
         if (rfg_context_create(&ctx[i], &params) != RFG_OK) {
             fprintf(stderr, "rfg-bench: %s\n", rfg_last_error());
             goto out;
@@ -538,8 +545,8 @@ static int bench(int argc, char **argv)
     }
     code = run(&o, ctx, old);
 out:
-    rfg_context_destroy(&ctx[1]);
-    rfg_context_destroy(&ctx[0]);
+    for (int i = 0; i < CONTEXTS; i++)
+        rfg_context_destroy(&ctx[i]);
     bench_baseline_free(&old);
     rfg_shapes_free(&o.shapes);
     return code;

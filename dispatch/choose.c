@@ -44,6 +44,7 @@ struct walk {
     void (*say)(void *arg, const char *line);
     void *arg;
     struct model_answer *model;
+    const struct rfg_order *order; /* of an invariant=1 problem, which takes no other; else NULL */
 };
 
 /* The model's pick, asked for once a walk, however many rows are compared with it. */
@@ -83,6 +84,32 @@ static bool first_warning(rfg_context *ctx, const void *subject)
     return first;
 }
 
+bool rfg_context_order(rfg_context *ctx, const struct rfg_problem *prob, struct rfg_order *order,
+                       struct rfg_reason *why)
+{
+    struct rfg_problem key = *prob;
+    prob->op->at_size(&key, false);
+    pthread_mutex_lock(&ctx->warn_lock);
+    const struct known_order *o = ctx->orders;
+    while (o && !rfg_problem_equal(&o->prob, &key))
+        o = o->next;
+    pthread_mutex_unlock(&ctx->warn_lock);
+    if (o) {
+        *order = o->order;
+        return true;
+    }
+    if (!rfg_order_find(&ctx->uncalibrated, &key, ctx->variants, order, why))
+        return false;
+    struct known_order *found = malloc(sizeof(*found)); /* without: it is found again */
+    if (found) {
+        pthread_mutex_lock(&ctx->warn_lock);
+        *found = (struct known_order){ ctx->orders, key, *order };
+        ctx->orders = found;
+        pthread_mutex_unlock(&ctx->warn_lock);
+    }
+    return true;
+}
+
 struct ranking {
     const struct walk *w;
     const struct rfg_variant *var;
@@ -111,7 +138,7 @@ static const struct rfg_choice *model_pick(const struct walk *w)
     for (int i = 0; !m->asked && i < op->n_variants; i++) {
         r.var = op->variants[i];
         if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var) && r.var->predict)
-            rfg_variant_each(r.var, &w->ctx->dev, w->prob, rank, &r);
+            rfg_variant_each_in(r.var, &w->ctx->dev, w->prob, w->order, rank, &r);
     }
     m->found = m->asked ? m->found : r.best < DBL_MAX;
     m->asked = true;
@@ -178,7 +205,8 @@ static bool take_row(const struct walk *w, const struct rfg_row *row, enum rfg_r
     else if (other_version(w, row, c.variant, &why))
         ;
     else if (rfg_row_params(row, c.variant, c.params, &why) &&
-             rfg_variant_check(c.variant, &w->ctx->dev, &row->problem, c.params, &why)) {
+             rfg_variant_check(c.variant, &w->ctx->dev, &row->problem, c.params, &why) &&
+             rfg_order_kept(c.variant, &w->ctx->dev, w->prob, c.params, w->order, &why)) {
         broken = false;
         if (rfg_variant_check(c.variant, &w->ctx->dev, w->prob, c.params, &why) &&
             (has_code(w->ctx, w->prob, c.variant, c.params) || rfg_refuse(&why, "its code is not in the pack")) &&
@@ -282,7 +310,7 @@ static bool by_portable(const struct walk *w)
         struct ranking r = { .w = w, .var = op->variants[i] };
         w->out->variant = NULL;
         if (!(w->skip >> i & 1) && allowed(w->ctx, op, r.var))
-            rfg_variant_each(r.var, &w->ctx->dev, w->prob, first, &r);
+            rfg_variant_each_in(r.var, &w->ctx->dev, w->prob, w->order, first, &r);
         if (w->out->variant) {
             char config[RFG_CONFIG_STRLEN];
             tell(w, "rung 5: portable variant %s", rfg_config_format(r.var, w->out->params, config, sizeof(config)));
@@ -305,7 +333,7 @@ static rfg_status nothing_serves(const struct walk *w)
             rfg_refuse(&why, "switched off by RFG_VARIANTS");
         else if (w->skip >> i & 1)
             rfg_refuse(&why, "could not be made ready");
-        else if (op->variants[i]->supports(&w->ctx->dev, w->prob, &why) && w->ctx->pack)
+        else if (rfg_variant_supports(op->variants[i], &w->ctx->dev, w->prob, &why) && w->ctx->pack)
             without_pack = !rfg_refuse(&why, "its code is not in the pack");
         size_t at = strlen(reasons);
         snprintf(reasons + at, sizeof(reasons) - at, "%s%s: %s", at ? "; " : "", op->variants[i]->name, why.text);
@@ -335,7 +363,16 @@ rfg_status rfg_choose(rfg_context *ctx, const struct rfg_problem *prob, enum rfg
                       .say = say,
                       .arg = arg,
                       .model = &model };
+    struct rfg_order order;
+    struct rfg_reason why;
     bool overlaps = rfg_problem_overlaps(prob);
+    if (rfg_problem_is_invariant(prob)) {
+        if (!rfg_context_order(ctx, prob, &order, &why))
+            return nothing_serves(&w);
+        w.order = &order;
+        tell(&w, "invariant=1: rows are summed as '%s', whatever their number; what sums otherwise is left out",
+             order.words);
+    }
     for (int r = from; r <= RFG_RUNG_PORTABLE; r++)
         /* Rows tuned for overlap, then the others, which tell more than the next rung. */
         for (int o = overlaps && r < RFG_RUNG_MODEL; o >= 0; o--) {
@@ -419,7 +456,7 @@ rfg_status rfg_explain(rfg_context *ctx, const char *problem, char *buf, size_t 
         why.text[0] = 0;
         if (!allowed(ctx, prob.op, var))
             rfg_refuse(&why, "switched off by RFG_VARIANTS");
-        else if (var->supports(&ctx->dev, &prob, &why))
+        else if (rfg_variant_supports(var, &ctx->dev, &prob, &why))
             rfg_refuse(&why, "could serve it, not chosen");
         snprintf(line, sizeof(line), "%s: %s", var->name, why.text);
         add_line(&t, line);

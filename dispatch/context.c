@@ -224,10 +224,11 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     pthread_mutex_init(&ctx->streams_lock, NULL);
 
     const char *variants = setting(p->variants, "RFG_VARIANTS");
-    bool overlap = p->launch_overlap != 0, vendor = true;
+    bool overlap = p->launch_overlap != 0, invariant = p->batch_invariant != 0, vendor = true;
     int tune_ms;
     rfg_status st;
     if ((st = check_variants(p, variants)) || (!overlap && (st = read_switch("RFG_LAUNCH_OVERLAP", &overlap))) ||
+        (!invariant && (st = read_switch("RFG_BATCH_INVARIANT", &invariant))) ||
         (st = read_switch("RFG_VENDOR", &vendor)) || (st = rfg_check_disabled()) ||
         (st = rfg_online_read(p->tune, &tune_ms)) ||
         (st = open(ctx, setting(p->device, "RFG_DEVICE"), threads_wanted(p))) || (st = check_sources(ctx))) {
@@ -241,6 +242,8 @@ static rfg_status create(rfg_context **out, const rfg_context_params *p, const c
     if (!*ctx->product)
         snprintf(ctx->product, sizeof(ctx->product), "%s", ctx->dev.arch);
     ctx->overlap = overlap && rfg_device_can_overlap(&ctx->dev, NULL);
+    ctx->invariant = invariant;
+    ctx->uncalibrated = ctx->dev;
     ctx->variants = variants ? strdup(variants) : NULL;
     ctx->save_misses = !p->no_misses && ctx->user_db && *ctx->user_db;
     if (!pack || !*pack) {
@@ -355,6 +358,10 @@ void rfg_context_destroy(rfg_context **pctx)
     rfg_snapshot_free(&ctx->snap);
     free(ctx->cpu_workspace);
     free(ctx->warned);
+    for (struct known_order *o = ctx->orders, *next; o; o = next) {
+        next = o->next;
+        free(o);
+    }
     free(ctx->user_db);
     free(ctx->variants);
     pthread_mutex_destroy(&ctx->lock);
@@ -517,13 +524,21 @@ static rfg_status first_call(rfg_context *ctx, const struct rfg_problem *prob, u
     return st;
 }
 
+static struct rfg_problem own_problem(const rfg_context *ctx, const struct rfg_problem *prob)
+{
+    struct rfg_problem own = rfg_problem_with_overlap(prob, ctx->overlap);
+    return rfg_problem_with_invariant(&own, ctx->invariant);
+}
+
 rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem *prob, struct rfg_problem *own)
 {
     struct rfg_reason why = { "overlap=1: launch_overlap of the context is off" };
+    if (rfg_problem_is_invariant(prob) && !ctx->invariant)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "invariant=1: batch_invariant of the context is off");
     if (rfg_problem_overlaps(prob) && !ctx->overlap)
         return rfg_fail(rfg_device_can_overlap(&ctx->dev, &why) ? RFG_ERROR_INVALID_ARGUMENT : RFG_ERROR_UNSUPPORTED,
                         "%s", why.text);
-    *own = rfg_problem_with_overlap(prob, ctx->overlap);
+    *own = own_problem(ctx, prob);
     return RFG_OK;
 }
 
@@ -563,8 +578,8 @@ void rfg_describe_end(rfg_context *ctx)
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream)
 {
     struct rfg_problem own;
-    if (ctx->overlap) {
-        own = rfg_problem_with_overlap(prob, true);
+    if (ctx->overlap || ctx->invariant) {
+        own = own_problem(ctx, prob);
         prob = &own;
     }
     struct rfg_graph *record = NULL;
@@ -624,8 +639,8 @@ rfg_status rfg_plan_prepare(rfg_context *ctx, const struct rfg_problem *prob)
 const struct rfg_plan *rfg_plan_find(rfg_context *ctx, const struct rfg_problem *prob)
 {
     struct rfg_problem own;
-    if (ctx->overlap) {
-        own = rfg_problem_with_overlap(prob, true);
+    if (ctx->overlap || ctx->invariant) {
+        own = own_problem(ctx, prob);
         prob = &own;
     }
     return probe(ctx, prob, rfg_problem_hash(prob));

@@ -58,6 +58,11 @@ struct rfg_choice {
     bool overlap;              /* the launch may begin before the one before it has ended */
 };
 
+/* The order in which all rows of an invariant=1 problem are summed, whatever their number: rfg_order_find() by the
+ * device's tables, which no database and no measurement changes, and with the context's variants. */
+bool rfg_context_order(rfg_context *ctx, const struct rfg_problem *prob, struct rfg_order *order,
+                       struct rfg_reason *why);
+
 /* The tuned row of this very problem, arch and CU count, whatever it says; NULL: there is none. */
 const struct rfg_row *rfg_context_row(const rfg_context *ctx, const struct rfg_problem *prob);
 
@@ -89,8 +94,8 @@ bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_lau
 /* The problem that it was made for. */
 const struct rfg_problem *rfg_plan_problem(const struct rfg_plan *plan);
 
-/* The problem of a call in this context: overlap=1 with launch_overlap. Refuses an overlap=1 problem without.
- */
+/* The problem of a call in this context: overlap=1 with launch_overlap, invariant=1 with batch_invariant. Refuses such
+ * problems without. */
 rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem *prob, struct rfg_problem *own);
 
 /* The plan that an op call of prob uses now, NULL if it wasn't called or prepared (the hot path's hash probe). */

@@ -43,6 +43,13 @@ struct learned_row {
     struct rfg_row row;
 };
 
+/* What rfg_order_find() said; none is ever taken out. */
+struct known_order {
+    struct known_order *next;
+    struct rfg_problem prob; /* at_size() few */
+    struct rfg_order order;
+};
+
 /* What a stream's launches share. An entry is free while its stream is RFG_NO_STREAM; whoever changes one makes it so
  * first. Readers take no lock: those of other streams pass it over, and its own stream has nobody that calls. */
 struct stream_space {
@@ -68,7 +75,9 @@ struct rfg_context {
     rfg_context *next; /* of fork.c's list */
     unsigned forks;    /* rfg_fork_count() when it was made */
     struct rfg_device dev;
+    struct rfg_device uncalibrated;          /* dev, as the tables have it */
     bool overlap;                            /* all problems are overlap=1 */
+    bool invariant;                          /* those that have the key are invariant=1 */
     _Atomic int describing;                  /* threads between rfg_describe_begin() and _end() */
     const struct rfg_hip_platform *platform; /* NULL on cpu, and so is the next */
     const struct rfg_hip *hip;
@@ -107,6 +116,7 @@ struct rfg_context {
     pthread_mutex_t warn_lock;
     const void **warned; /* rows that were skipped with a warning, variants whose library is missing */
     size_t n_warned;
+    struct known_order *orders; /* under warn_lock, too */
 
     pthread_mutex_t cpu_lock; /* held while a host variant runs: it has the workspace and the pool to itself */
     void *cpu_workspace;

@@ -122,6 +122,11 @@ struct rfg_vendor_env {
 };
 #define RFG_FIRST_RUN_BYTES ((size_t)1 << 20) /* the workspace in prepare of a variant with first_run */
 
+/* In which order sums are made: two variants that share a sequence of words share the bits, too. */
+struct rfg_order {
+    char words[80];
+};
+
 /* All functions but launch-time ones are pure. `p` holds the parameter values in the order of `params`. */
 struct rfg_variant {
     const char *name; /* stable id, "gemm_splitk_mma"; never reused or renamed */
@@ -142,6 +147,12 @@ struct rfg_variant {
     double (*predict)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p);
     /* Workspace bytes; NULL: 0. */
     size_t (*workspace)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p);
+    /* Of an invariant=1 problem: the order in which a row's elements are summed, as words: parameters with the same
+     * words give a row the same bits, however many rows there are and whatever is in the others. What it says must not
+     * depend on the sizes that rfg_op.at_size sets, and some parameters with these words must be valid for any of
+     * them. Of the others it says why not. NULL: none. */
+    bool (*order)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_order *order,
+                  struct rfg_reason *why);
 
     /* RFG_VARIANT_KERNEL */
     void (*kernel)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k);
@@ -178,12 +189,28 @@ struct rfg_variant {
 int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                      bool (*fn)(void *ctx, const int *p), void *ctx);
 
+/* The same of those that sum in this order (NULL: in any); if none of these is worth it, all that are valid. */
+int rfg_variant_each_in(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                        const struct rfg_order *order, bool (*fn)(void *ctx, const int *p), void *ctx);
+
 /* Is each value of p one that its parameter lists? */
 bool rfg_params_listed(const struct rfg_variant *var, const int *p, struct rfg_reason *why);
 
 /* Is p a listed, valid choice? (What a tuned row says is checked with this before it is believed.) */
 bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                        const int *p, struct rfg_reason *why);
+
+/* Can it serve the problem with some parameters: supports(), and an order() if the problem wants one? */
+bool rfg_variant_supports(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                          struct rfg_reason *why);
+
+/* The order in which rows of an invariant=1 problem are summed on a device, whatever at_size() sets: the one that the
+ * model expects to be fastest for few rows and for many alike. variants: the list that restricts them. */
+bool rfg_order_find(const struct rfg_device *dev, const struct rfg_problem *prob, const char *variants,
+                    struct rfg_order *order, struct rfg_reason *why);
+/* Does the variant sum in this order with these (valid) parameters? Says what it does. */
+bool rfg_order_kept(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                    const int *p, const struct rfg_order *order, struct rfg_reason *why);
 
 /* Does a comma-separated list of variants' names leave this one of op's? It restricts the operators of which it names
  * one; list NULL: none. */
@@ -229,6 +256,10 @@ struct rfg_op {
     size_t kargs_size;
     size_t head; /* where struct rfg_kargs_head is in it */
 
+    /* Operators whose results depend on an order of summation have the key RFG_KEY_INVARIANT, the last but one, and
+     * this: it sets the sizes that the order must not depend on, to few (large false) or many. NULL: no such key. */
+    void (*at_size)(struct rfg_problem *prob, bool large);
+
     /* Is this combination of dtypes and values one that the op's contract allows? */
     bool (*valid)(const struct rfg_problem *prob, struct rfg_reason *why);
     /* Bytes that must move (each tensor once) and floating-point operations. */
@@ -252,6 +283,26 @@ static inline struct rfg_problem rfg_problem_with_overlap(const struct rfg_probl
     copy.v[p->op->n_keys - 1] = overlap;
     return copy;
 }
+
+/* The last key but one of operators with at_size(): a row's bits do not depend on the rows beside it (struct
+ * rfg_context_params, batch_invariant). Fewer kernels will do then, so it has tuned rows of its own. Op functions leave
+ * it 0, too. */
+#define RFG_KEY_INVARIANT                                                                                              \
+    {                                                                                                                  \
+        "invariant", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: of a context with batch_invariant"                               \
+    }
+static inline bool rfg_problem_is_invariant(const struct rfg_problem *p)
+{
+    return p->op->at_size && p->v[p->op->n_keys - 2] != 0;
+}
+static inline struct rfg_problem rfg_problem_with_invariant(const struct rfg_problem *p, bool invariant)
+{
+    struct rfg_problem copy = *p;
+    if (p->op->at_size)
+        copy.v[p->op->n_keys - 2] = invariant;
+    return copy;
+}
+
 /* Can the device overlap launches (RFG_FEATURE_OVERLAP)? Says why not: "overlap=1: ...". */
 bool rfg_device_can_overlap(const struct rfg_device *dev, struct rfg_reason *why);
 

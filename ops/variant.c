@@ -61,17 +61,19 @@ static bool fits_launch(const struct rfg_variant *var, const struct rfg_device *
     return true;
 }
 
-int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
-                     bool (*fn)(void *ctx, const int *p), void *ctx)
+/* Those that valid() allows, and that are worth it if only those are asked for. */
+static int each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                const struct rfg_order *order, bool worth, bool (*fn)(void *ctx, const int *p), void *ctx)
 {
     int at[RFG_MAX_PARAMS] = { 0 }, p[RFG_MAX_PARAMS] = { 0 }, offered = 0;
-    if (!var->supports(dev, prob, NULL))
+    if (!rfg_variant_supports(var, dev, prob, NULL))
         return 0;
     for (;;) {
         for (int i = 0; i < var->n_params; i++)
             p[i] = var->params[i].values[at[i]];
-        if ((!var->valid || var->valid(dev, prob, p, NULL)) && (!var->worth || var->worth(dev, prob, p, NULL)) &&
-            fits_launch(var, dev, prob, p, NULL)) {
+        if ((!var->valid || var->valid(dev, prob, p, NULL)) &&
+            (!worth || !var->worth || var->worth(dev, prob, p, NULL)) && fits_launch(var, dev, prob, p, NULL) &&
+            rfg_order_kept(var, dev, prob, p, order, NULL)) {
             offered++;
             if (!fn(ctx, p))
                 return offered;
@@ -82,6 +84,27 @@ int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev
         if (i < 0)
             return offered;
     }
+}
+
+int rfg_variant_each_in(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                        const struct rfg_order *order, bool (*fn)(void *ctx, const int *p), void *ctx)
+{
+    int offered = each(var, dev, prob, order, true, fn, ctx);
+    return offered || !order ? offered : each(var, dev, prob, order, false, fn, ctx);
+}
+
+int rfg_variant_each(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                     bool (*fn)(void *ctx, const int *p), void *ctx)
+{
+    return rfg_variant_each_in(var, dev, prob, NULL, fn, ctx);
+}
+
+bool rfg_variant_supports(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
+                          struct rfg_reason *why)
+{
+    if (rfg_problem_is_invariant(prob) && !var->order)
+        return rfg_refuse(why, "invariant=1: its order of summation isn't known to be the same for all rows");
+    return var->supports(dev, prob, why);
 }
 
 /* The name at *s, which moves on to the next; false at the list's end. */
@@ -136,9 +159,10 @@ bool rfg_params_listed(const struct rfg_variant *var, const int *p, struct rfg_r
 bool rfg_variant_check(const struct rfg_variant *var, const struct rfg_device *dev, const struct rfg_problem *prob,
                        const int *p, struct rfg_reason *why)
 {
-    if (!var->supports(dev, prob, why) || !rfg_params_listed(var, p, why))
+    if (!rfg_variant_supports(var, dev, prob, why) || !rfg_params_listed(var, p, why))
         return false;
-    return (!var->valid || var->valid(dev, prob, p, why)) && fits_launch(var, dev, prob, p, why);
+    return (!var->valid || var->valid(dev, prob, p, why)) && fits_launch(var, dev, prob, p, why) &&
+           rfg_order_kept(var, dev, prob, p, NULL, why);
 }
 
 char *rfg_config_format(const struct rfg_variant *var, const int *p, char *buf, size_t size)

@@ -49,9 +49,9 @@ struct tune_options {
     int jobs;  /* compiler processes; 0: the online cores */
     int max_m; /* problems with more rows are left out; 0: none are */
     bool force, dry_run, predict, from_misses, keep_going, verbose, calibrate;
-    bool overlap;  /* every problem as overlap=1 */
-    int online_ms; /* of each minute that the device may be used for; 0: as much as there is */
-    long engine;   /* the process that started us, with whose end we end; 0: none */
+    bool overlap, invariant; /* every problem as overlap=1, as invariant=1 */
+    int online_ms;           /* of each minute that the device may be used for; 0: as much as there is */
+    long engine;             /* the process that started us, with whose end we end; 0: none */
     struct tune_shard shard;
 };
 
@@ -97,6 +97,7 @@ enum tune_shape_state {
 struct tune_shape {
     struct rfg_problem problem; /* the row's key */
     struct rfg_problem call;    /* with the alignment that packed tensors have: what variants are asked about */
+    struct rfg_order order;     /* in which all its rows must be summed, if it is invariant=1 */
     char text[RFG_PROBLEM_STRLEN];
     double weight; /* how often it is run, relative to the others */
     enum tune_shape_state state;

@@ -35,6 +35,8 @@ static const char help[] =
     "  --overlap            every problem as overlap=1: for contexts with launch_overlap, launched so that each "
     "kernel\n"
     "                       begins before the one before it has ended; winners that are faster without say so\n"
+    "  --invariant          every problem as invariant=1: for contexts with batch_invariant, which sum all rows in one "
+    "order\n"
     "  --per-shape S        seconds a shape is measured for (default: 1.5; cpu, emulated: 8)\n"
     "  --time-budget S      start no further shape after S seconds\n"
     "  --candidates N       try at most N candidates a shape besides the vendor's (default: 48)\n"
@@ -127,6 +129,7 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         JOBS,
         VARIANTS,
         OVERLAP,
+        INVARIANT,
         KEEP,
         CALIBRATE,
         PREDICT,
@@ -153,6 +156,7 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
         { "jobs", required_argument, NULL, JOBS },
         { "variants", required_argument, NULL, VARIANTS },
         { "overlap", no_argument, NULL, OVERLAP },
+        { "invariant", no_argument, NULL, INVARIANT },
         { "keep-going", no_argument, NULL, KEEP },
         { "calibrate", no_argument, NULL, CALIBRATE },
         { "predict", no_argument, NULL, PREDICT },
@@ -220,6 +224,9 @@ static int parse_options(struct tune_options *o, int argc, char **argv)
             break;
         case OVERLAP:
             o->overlap = true;
+            break;
+        case INVARIANT:
+            o->invariant = true;
             break;
         case KEEP:
             o->keep_going = true;
@@ -359,7 +366,8 @@ static bool grow_shapes(struct tune *t)
 /* Each problem once. False: no memory. */
 static bool add_shape(struct tune *t, const struct rfg_problem *asked, double weight)
 {
-    const struct rfg_problem prob = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
+    const struct rfg_problem over = t->opt.overlap ? rfg_problem_with_overlap(asked, true) : *asked;
+    const struct rfg_problem prob = t->opt.invariant ? rfg_problem_with_invariant(&over, true) : over;
     if (t->opt.max_m && rfg_problem_rows(&prob) > t->opt.max_m)
         return true;
     if (2 * t->n_shapes >= t->index_size && !grow_shapes(t))

@@ -173,6 +173,12 @@ static int by_need(const void *pa, const void *pb)
     return rank_a != rank_b ? rank_a - rank_b : by_prediction(pa, pb);
 }
 
+/* NULL: any order will do. */
+static const struct rfg_order *order_of(const struct tune_shape *s)
+{
+    return rfg_problem_is_invariant(&s->call) ? &s->order : NULL;
+}
+
 /* ---- up to date? ------------------------------------------------------------------------------------------------- */
 
 /* Is what it says of this library and this call? CHANGED: only compiling its kernel can tell. */
@@ -184,7 +190,8 @@ static enum rfg_stamp_state row_state(const struct tune *t, const struct tune_sh
     struct rfg_reason why;
     int p[RFG_MAX_PARAMS] = { 0 };
     if (!var || !rfg_variant_listed(t->opt.variants, s->problem.op, var) || !rfg_row_params(row, var, p, &why) ||
-        !rfg_variant_check(var, &t->dev, &s->call, p, &why))
+        !rfg_variant_check(var, &t->dev, &s->call, p, &why) ||
+        !rfg_order_kept(var, &t->dev, &s->call, p, order_of(s), &why))
         return RFG_STAMP_STALE;
     if (!t->ctx)
         return RFG_STAMP_CURRENT;
@@ -223,7 +230,13 @@ bool tune_done_elsewhere(struct tune *t, struct tune_shape *s)
 void tune_look_up_shape(struct tune *t, struct tune_shape *s)
 {
     double bytes, flops;
+    struct rfg_reason why;
     s->call = rfg_packed_call(&s->problem);
+    /* If there is none, none of its configurations sums so. */
+    if (rfg_problem_is_invariant(&s->call) &&
+        !(t->ctx ? rfg_context_order(t->ctx, &s->call, &s->order, &why)
+                 : rfg_order_find(&t->dev, &s->call, t->opt.variants, &s->order, &why)))
+        s->order.words[0] = 0;
     s->problem.op->cost(&s->problem, &bytes, &flops);
     s->floor_us = rfg_floor_us(&t->dev, &s->problem, &s->floor_of);
     if (flops <= 0) {
@@ -274,7 +287,7 @@ void tune_plan_shape(struct tune *t, struct tune_shape *s)
     for (int i = 0; i < s->problem.op->n_variants; i++) {
         l.var = s->problem.op->variants[i];
         if (rfg_variant_listed(t->opt.variants, s->problem.op, l.var))
-            rfg_variant_each(l.var, &t->dev, &s->call, add, &l);
+            rfg_variant_each_in(l.var, &t->dev, &s->call, order_of(s), add, &l);
     }
     s->c = l.c;
     s->n = s->valid = l.n;
@@ -341,12 +354,13 @@ static void explain_parameters(const struct tune *t, const struct tune_shape *s,
     struct reasons *r = calloc(1, sizeof(*r));
     if (!r)
         return;
-    for (int i = 0; i >= 0 && (var->valid || var->worth);) {
+    for (int i = 0; i >= 0 && (var->valid || var->worth || order_of(s));) {
         struct rfg_reason why = { "" };
         for (i = 0; i < var->n_params; i++)
             p[i] = var->params[i].values[at[i]];
         if ((var->valid && !var->valid(&t->dev, &s->call, p, &why)) ||
-            (var->worth && !var->worth(&t->dev, &s->call, p, &why))) {
+            (var->worth && !var->worth(&t->dev, &s->call, p, &why)) ||
+            !rfg_order_kept(var, &t->dev, &s->call, p, order_of(s), &why)) {
             refused++;
             count_reason(r, why.text);
         }
@@ -390,7 +404,7 @@ void tune_explain_shape(const struct tune *t, const struct tune_shape *s, FILE *
         struct rfg_reason why = { "" };
         if (!rfg_variant_listed(t->opt.variants, s->problem.op, var))
             fprintf(out, "  %s: not listed in --variants or $RFG_VARIANTS\n", var->name);
-        else if (!var->supports(&t->dev, &s->call, &why))
+        else if (!rfg_variant_supports(var, &t->dev, &s->call, &why))
             fprintf(out, "  %s: refused: %s\n", var->name, why.text);
         else
             explain_parameters(t, s, var, out);

@@ -187,15 +187,32 @@ typedef struct rfg_context_params {
      * line of the log, never an error of a call. Not with a pack, no_misses or without a user_db. The tuner ends with
      * the context or the process. docs/engine.md has more. */
     const char *tune;
+    /* Nonzero ($RFG_BATCH_INVARIANT, 0 or 1, if 0): the bits of a row do not depend on how many rows a call has, where
+     * among them the row is, or what the others hold. A row is one of x of rfg_op_gemm() and the norms, and a query
+     * of rfg_op_mha() and rfg_op_mha_decode() (rfg/mha.h says what else must be equal). Embeddings, activations,
+     * rotary embeddings, rfg_op_argmax() and rfg_op_sample() are so anyway.
+     *
+     * How a row is summed is then a function of the device (its architecture, its number of CUs, what rfg's tables
+     * expect of it; on "cpu" its instruction set), this version of rfg, `variants`, and of the call all but what may
+     * vary: M; of attention the sequences, their lengths, and what tensors have room for. Row strides and alignments
+     * count: x with rows that are not aligned to 16 bytes takes another kernel. Tuned rows, misses, calibrations, packs
+     * and threads do not change the bits; neither does what is tuned meanwhile. Only tuned rows of invariant=1 problems
+     * are looked for (rfg-tune --invariant), and those that sum otherwise are passed over. A kernel that can't be
+     * compiled is an error of the call, where another order would serve it without batch_invariant.
+     *
+     * It costs speed: no vendor's library, no split of k across workgroups (but for clusters, on sm_90), and of
+     * kernels for few rows only those that take many, too: products with f32, or with w of another dtype, have the
+     * portable kernel on GPUs. rfg_explain() says what was decided. */
+    int batch_invariant;
 } rfg_context_params;
 
 /* Opens a device: loads its platform, reads the databases into memory. Slow (milliseconds); once per process and
  * device. A missing or corrupt database is a warning (rfg_set_log_callback()), not an error.
- * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP or
- * $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't; $RFG_KERNEL_DIR without kernel
- * sources; tune, $RFG_TUNE or $RFG_TUNE_BUDGET_MS other than what they may be), DEVICE (no such device; the platform's
- * library is missing), DATABASE (a pack that is damaged, of another build of rfg, not ours or root's alone, or without
- * code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
+ * Errors: INVALID_ARGUMENT (unknown device name; threads; a variant that there isn't; $RFG_LAUNCH_OVERLAP,
+ * $RFG_BATCH_INVARIANT or $RFG_VENDOR other than 0 and 1; a platform in $RFG_HIP_DISABLE that there isn't;
+ * $RFG_KERNEL_DIR without kernel sources; tune, $RFG_TUNE or $RFG_TUNE_BUDGET_MS other than what they may be), DEVICE
+ * (no such device; the platform's library is missing), DATABASE (a pack that is damaged, of another build of rfg, not
+ * ours or root's alone, or without code for the device), OUT_OF_MEMORY. On error *ctx is NULL. params may be NULL. */
 RFG_API RFG_NODISCARD rfg_status rfg_context_create(rfg_context **ctx, const rfg_context_params *params);
 
 /* Waits for nothing: work that the caller queued must have finished. Writes the recorded misses, frees everything

@@ -79,7 +79,8 @@ typedef struct rfg_gemm_params {
  * Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows
  * don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual;
  * align=, align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer
- * than 16 bytes: of 8, 4, 2. All operators: overlap=1 in a context with launch_overlap. */
+ * than 16 bytes: of 8, 4, 2. In a context with batch_invariant: invariant=1. All operators: overlap=1 in a context with
+ * launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 

@@ -80,7 +80,12 @@ typedef struct rfg_mha_params {
  * window_right=: of a window; cap=: soft_cap, rounded up; sink=1; alibi=1; lse=1; varlen=1: cu_seqlens; page=: keys of
  * a block of the cache; kv=: e4m3, e4m3fnuz, e5m2; scales=: of 8-bit k and v, tensor or head. Of the layout, which
  * tuned rows don't go by: align=: where pointers or strides are multiples of fewer than 16 bytes; form=, lens=: how
- * tests lay k and v out, and draw lengths. overlap=1: as for rfg_op_gemm(). */
+ * tests lay k and v out, and draw lengths. invariant=1, overlap=1: as for rfg_op_gemm().
+ *
+ * With batch_invariant (rfg_context_params) the bits of a query's out and lse depend on its q, its place, the keys and
+ * values that it sees, the params and the layout alone: not on B, on other sequences, on which of its sequence's
+ * queries the call has, on max_seqlen_q, max_seqlen_k, or on what tensors have room for. (v must be finite where any
+ * query of the call's sequence sees it.) */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                             const rfg_tensor *k, const rfg_tensor *v, const rfg_mha_params *params,
                                             rfg_stream stream);
@@ -109,7 +114,9 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_mha(rfg_context *ctx, const rfg_tensor *
  * sequences may be of any lengths: that there are kv_lens and B > 1, and mean_seqlen_k is less than 3/4 of the most.
  * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 lens=log" is the problem of a call without params,
  * "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16" one with a mean_seqlen_k of 3072 or more. form=vllm:
- * k and v in vLLM's older form. */
+ * k and v in vLLM's older form.
+ *
+ * With batch_invariant: as rfg_op_mha(), of calls with the same Sq, and for a sequence's queries together. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_mha_decode(rfg_context *ctx, const rfg_tensor *out, const rfg_tensor *q,
                                                    const rfg_tensor *k, const rfg_tensor *v,
                                                    const rfg_mha_params *params, rfg_stream stream);

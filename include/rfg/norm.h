@@ -55,7 +55,7 @@ typedef struct rfg_norm_params {
  * (residuals), ldy= (y and q): row strides in elements (with heads=, those over T), where rows don't follow one
  * another; scale_columns=1: column-major scales; inplace=; align= (inputs), align_y= (outputs): where pointers and row
  * strides are multiples of fewer than 16 bytes.
- * overlap=1: as for rfg_op_gemm(). */
+ * invariant=1, overlap=1: as for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                 const rfg_tensor *weight, const rfg_norm_params *params,
                                                 rfg_stream stream);

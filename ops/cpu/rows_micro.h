@@ -268,7 +268,7 @@ INLINE void arrive(const struct rfg_cpu_norm *r, const struct rfg_cpu_input *in,
     put(in->row + col, h);
     fetch(in->x + col * size, size);
     for (int k = 0; k < VECTORS; k++)
-        sum->v[k] += r->layer ? h.v[k] : h.v[k] * h.v[k];
+        sum->v[k] = r->layer ? sum->v[k] + h.v[k] : multiply_add(h.v[k], h.v[k], sum->v[k]);
 }
 
 INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
@@ -290,7 +290,7 @@ INLINE struct stats statistics(const struct rfg_cpu_norm *r, const int dtype)
                 d.v[k] -= st.mean;
             d = keep(d, dtype, o->n - col < CHUNK ? (int)(o->n - col) : CHUNK);
             for (int k = 0; k < VECTORS; k++)
-                sum.v[k] += d.v[k] * d.v[k];
+                sum.v[k] = multiply_add(d.v[k], d.v[k], sum.v[k]);
         }
     }
     st.rstd = 1.0f / sqrtf(across(sum) * r->inverse_n + r->eps);
@@ -305,21 +305,26 @@ INLINE chunk of_weight(const struct rfg_cpu_norm *r, const char *p, int64_t col,
 
 INLINE chunk normalised(const struct rfg_cpu_norm *r, struct stats st, int64_t col, int n, const int dtype)
 {
-    chunk y = get(r->in.row + col);
-    for (int k = 0; k < VECTORS; k++)
-        y.v[k] = (y.v[k] - st.mean) * st.rstd;
+    chunk y = get(r->in.row + col), factor;
+    for (int k = 0; k < VECTORS; k++) {
+        y.v[k] -= st.mean;
+        factor.v[k] = SPLAT(st.rstd);
+    }
     if (r->weight) {
-        chunk w = of_weight(r, r->weight, col, n, dtype);
+        factor = of_weight(r, r->weight, col, n, dtype);
         if (r->one_plus)
             for (int k = 0; k < VECTORS; k++)
-                w.v[k] += 1.0f;
+                factor.v[k] += 1.0f;
         for (int k = 0; k < VECTORS; k++)
-            y.v[k] *= w.v[k];
+            y.v[k] *= st.rstd;
     }
     if (r->bias) {
         chunk b = of_weight(r, r->bias, col, n, dtype);
         for (int k = 0; k < VECTORS; k++)
-            y.v[k] += b.v[k];
+            y.v[k] = multiply_add(y.v[k], factor.v[k], b.v[k]);
+    } else {
+        for (int k = 0; k < VECTORS; k++)
+            y.v[k] *= factor.v[k];
     }
     if (dtype == RFG_BF16 && (r->residual_dtype == RFG_F32 || r->weight_dtype == RFG_F32))
         for (int k = 0; k < VECTORS; k++) /* a NaN of f32 may have any lower half: see to_bf16() */

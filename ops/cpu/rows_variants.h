@@ -5,6 +5,8 @@
 #ifndef RFG_OPS_CPU_ROWS_VARIANTS_H
 #define RFG_OPS_CPU_ROWS_VARIANTS_H
 
+#include <stdio.h>
+
 #include "pool.h"
 #include "rows.h"
 
@@ -29,6 +31,13 @@ static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, co
     {                                                                                                                  \
         return rfg_cpu_predict(dev, prob, &rfg_cpu_rows_##isa_name, p[P_STREAM]);                                      \
     }                                                                                                                  \
+    static bool isa_name##_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
+                                 struct rfg_order *order, struct rfg_reason *why)                                      \
+    {                                                                                                                  \
+        (void)dev, (void)prob, (void)p, (void)why;                                                                     \
+        snprintf(order->words, sizeof(order->words), "cpu_" #isa_name);                                                \
+        return true;                                                                                                   \
+    }                                                                                                                  \
     static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
                                const void *kargs, struct rfg_cpu_pool *pool)                                           \
     {                                                                                                                  \
@@ -44,6 +53,7 @@ static void run(const struct rfg_cpu_rows *isa, const struct rfg_device *dev, co
         .supports = isa_name##_supports,                                                                               \
         .predict = isa_name##_predict,                                                                                 \
         .workspace = workspace,                                                                                        \
+        .order = isa_name##_order,                                                                                     \
         .run = isa_name##_run,                                                                                         \
     }
 

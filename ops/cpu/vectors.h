@@ -38,6 +38,15 @@ typedef uint8_t vb2 __attribute__((vector_size(LANES * 2)));
 #define fewer(a, b)   chooseu((vi)((a) < (b)), a, b)
 #endif
 
+/* a * b + c, fused or not, but always the same: of an expression the compiler may fuse one copy and not another. */
+#if LANES == 16
+#define multiply_add(a, b, c) ((vf)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#elif LANES == 8
+#define multiply_add(a, b, c) ((vf)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#else
+#define multiply_add(a, b, c) ((a) * (b) + (c))
+#endif
+
 INLINE vf choose(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));

@@ -55,6 +55,7 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                      "bytes, up to 16, of which pointers and row strides of x and w are multiples" },
     [GEMM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                        "bytes, up to 16, of which pointers and row strides of y and bias are multiples" },
+    [GEMM_INVARIANT] = RFG_KEY_INVARIANT,
     [GEMM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
@@ -247,6 +248,12 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
                   (double)rfg_format_bytes((int)(x.rows ? v[GEMM_X_SCALE] : v[GEMM_W_SCALE]), 1);
     }
     *flops = 2 * m * n * k;
+}
+
+/* A batch of decode, and a chunk of prefill. */
+static void gemm_at_size(struct rfg_problem *prob, bool large)
+{
+    prob->v[GEMM_M] = large ? 4096 : 16;
 }
 
 /* ---- the public function ------------------------------------------------------------------------------------ */
@@ -469,6 +476,7 @@ const struct rfg_op rfg_op_gemm_desc = {
     .variants = gemm_variants,
     .kargs_size = sizeof(struct gemm_args),
     .head = offsetof(struct gemm_args, workspace),
+    .at_size = gemm_at_size,
     .valid = gemm_valid,
     .cost = gemm_cost,
 };

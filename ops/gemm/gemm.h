@@ -33,6 +33,7 @@ enum {
     GEMM_INPLACE, /* y is the residual */
     GEMM_ALIGN,   /* 1, 2, 4, 8, 16: what x's and w's pointers and row strides, in bytes, are multiples of */
     GEMM_ALIGN_Y, /* the same for y and bias */
+    GEMM_INVARIANT,
     GEMM_OVERLAP,
     GEMM_NKEYS
 };

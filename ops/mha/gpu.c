@@ -2,6 +2,7 @@
  *
  * mha_portable and mha_decode_portable, one kernel: how it is launched, and how long it should take. */
 #include <math.h>
+#include <stdio.h>
 
 #include "ops/gpu.h"
 #include "mha.h"
@@ -39,6 +40,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return dev->latency_us + 2 * dev->load_us + MAX(MAX(work, chain), bytes / (0.5e3 * dev->mem_gbps));
 }
 
+/* Waves take turns with chunks of keys, from the first that the work item's rows see on. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev;
+    snprintf(order->words, sizeof(order->words), "mha_portable");
+    return p[P_ROWS] == 1 || prob->v[MHA_LEFT] < 0 ||
+           rfg_refuse(why, "rows=%d: begin with the window of the first", p[P_ROWS]);
+}
+
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     (void)dev;
@@ -67,6 +78,7 @@ static void launch(const struct rfg_device *dev, const struct rfg_problem *prob,
         .params = params,                                                                                              \
         .supports = supports,                                                                                          \
         .predict = predict,                                                                                            \
+        .order = order_of,                                                                                             \
         .kernel = kernel,                                                                                              \
         .launch = launch,                                                                                              \
     }

@@ -40,6 +40,7 @@ static const char *const lens_names[] = { "all", "log", "any" };
         "how k and v lie: as their strides say, or in vLLM's older form (hnd, gaps: tests')" },                       \
     [MHA_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,                                                         \
         "bytes, up to 16, of which pointers and strides are multiples" },                                             \
+    [MHA_INVARIANT] = RFG_KEY_INVARIANT,                                                                              \
     [MHA_OVERLAP] = RFG_KEY_OVERLAP
 /* clang-format on */
 
@@ -91,6 +92,18 @@ static bool cache_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if (v[MHA_LENS] && !v[MHA_VARLEN] && !v[MHA_PAGE] && !mha_is_decode(prob))
         return rfg_refuse(why, "lens=%s: mha has lengths only with varlen=1 or a page", lens_names[v[MHA_LENS]]);
     return true;
+}
+
+/* Decode: a small batch, and a large one of long sequences. Prefill: a short prompt, and a chunk of a long one. */
+static void mha_at_size(struct rfg_problem *prob, bool large)
+{
+    int64_t *v = prob->v;
+    v[MHA_B] = mha_is_decode(prob) ? large ? 64 : 4 : 1;
+    v[MHA_S] = large ? 16384 : mha_is_decode(prob) ? 2048 : 256;
+    if (!mha_is_decode(prob))
+        v[MHA_SQ] = large ? 2048 : 256;
+    v[MHA_LENS] = MHA_LENS_ALL;
+    v[MHA_VARLEN] = 0;
 }
 
 int64_t mha_table_columns(const struct rfg_problem *prob)
@@ -329,7 +342,7 @@ static const struct rfg_op_operand mha_operands[] = {
         .n_operands = sizeof(mha_operands) / sizeof(mha_operands[0]), .operands = mha_operands,                        \
         .column_key = { "B", "S", "Hq" }, .n_variants = sizeof(op_variants) / sizeof(op_variants[0]),                  \
         .variants = op_variants, .kargs_size = sizeof(struct mha_args), .head = offsetof(struct mha_args, workspace),  \
-        .valid = mha_valid, .cost = mha_cost,                                                                          \
+        .at_size = mha_at_size, .valid = mha_valid, .cost = mha_cost,                                                  \
     }
 const struct rfg_op rfg_op_mha_desc = DESC(mha, 9, mha_keys, mha_variants);
 const struct rfg_op rfg_op_mha_decode_desc = DESC(mha_decode, 10, decode_keys, decode_variants);

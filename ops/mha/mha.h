@@ -30,6 +30,7 @@ enum {
     MHA_FORM,   /* enum mha_form: how k and v (and, NHD apart, q) lie; the public functions say nhd or vllm */
     MHA_LENS,   /* enum mha_lens. mha: a layout key, for tests */
     MHA_ALIGN,  /* of all pointers and strides */
+    MHA_INVARIANT,
     MHA_OVERLAP,
     MHA_NKEYS
 };

@@ -2,6 +2,7 @@
  *
  * The GPU variants of the norms: what each can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "ops/gpu_rows.h"
 #include "norm.h"
@@ -198,6 +199,21 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
            (p[P_STREAM] && bytes < (double)dev->cache_bytes ? 0.05 : 0);
 }
 
+/* A thread has chunks `threads` apart. Chunks that a row doesn't have add zeros; a step's sum is made before it is
+ * added to those of other steps, if there are some. The largest of a row that is kept comes with the sum, before the
+ * multiplication by 1 / rms: that is rounded otherwise. */
+static bool rows_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                       struct rfg_order *order, struct rfg_reason *why)
+{
+    bool kept = p[P_KEEP] == KEEP_REGISTERS;
+    bool fused = kept && prob->v[NORM_SCALE] == RFG_SCALE_TOKEN && !norm_is_layer(prob) && !prob->v[NORM_BIAS] &&
+                 (p[P_AHEAD] || prob->v[NORM_WEIGHT] == NORM_WEIGHT_NONE);
+    (void)dev;
+    snprintf(order->words, sizeof(order->words), "norm_rows threads=%d chunks=%d keep=%d fused=%d", p[P_THREADS],
+             p[P_CHUNKS], kept, fused);
+    return p[P_SPLIT] == 1 || rfg_refuse(why, "split=%d: takes M <= %d", p[P_SPLIT], MAX_GROUPS);
+}
+
 static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                         struct rfg_kernel *k)
 {
@@ -259,13 +275,22 @@ static void portable_params_of(const struct rfg_problem *prob, int *p)
     p[P_SPLIT] = 1;
 }
 
+static bool portable_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *none,
+                           struct rfg_order *order, struct rfg_reason *why)
+{
+    int p[RFG_MAX_PARAMS];
+    (void)none;
+    portable_params_of(prob, p);
+    return rows_order(dev, prob, p, order, why);
+}
+
 /* ---- the variants ----------------------------------------------------------------------------------------------- */
 
-KERNEL_VARIANT(rmsnorm, rows);
-PORTABLE_VARIANT(rmsnorm);
-KERNEL_VARIANT(add_rmsnorm, rows);
-PORTABLE_VARIANT(add_rmsnorm);
-KERNEL_VARIANT(layernorm, rows);
-PORTABLE_VARIANT(layernorm);
-KERNEL_VARIANT(add_layernorm, rows);
-PORTABLE_VARIANT(add_layernorm);
+KERNEL_VARIANT(rmsnorm, rows, .order = rows_order);
+PORTABLE_VARIANT(rmsnorm, .order = portable_order);
+KERNEL_VARIANT(add_rmsnorm, rows, .order = rows_order);
+PORTABLE_VARIANT(add_rmsnorm, .order = portable_order);
+KERNEL_VARIANT(layernorm, rows, .order = rows_order);
+PORTABLE_VARIANT(layernorm, .order = portable_order);
+KERNEL_VARIANT(add_layernorm, rows, .order = rows_order);
+PORTABLE_VARIANT(add_layernorm, .order = portable_order);

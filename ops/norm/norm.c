@@ -41,6 +41,7 @@ static const struct rfg_key norm_keys[NORM_NKEYS] = {
                      "bytes, up to 16, of which pointers and row strides of the inputs are multiples" },
     [NORM_ALIGN_Y] = { "align_y", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                        "bytes, up to 16, of which pointers and row strides of the outputs are multiples" },
+    [NORM_INVARIANT] = RFG_KEY_INVARIANT,
     [NORM_OVERLAP] = RFG_KEY_OVERLAP,
 };
 
@@ -89,6 +90,12 @@ static void norm_cost(const struct rfg_problem *prob, double *bytes, double *flo
              weight * ((v[NORM_WEIGHT] != NORM_WEIGHT_NONE) + (v[NORM_BIAS] != 0)) +
              rfg_outputs_bytes(prob, v[NORM_M], v[NORM_N], v[NORM_SCALE], v[NORM_PLAIN]);
     *flops = elements * (norm_is_layer(prob) ? 8 : 5);
+}
+
+/* A batch of decode, and a chunk of prefill. */
+static void norm_at_size(struct rfg_problem *prob, bool large)
+{
+    prob->v[NORM_M] = large ? 4096 : 16;
 }
 
 void norm_fill_packed(struct norm_args *a)
@@ -323,6 +330,7 @@ static const struct rfg_op_operand norm_operands[] = {
         .variants = op_name##_variants,                                                                                \
         .kargs_size = sizeof(struct norm_args),                                                                        \
         .head = offsetof(struct norm_args, workspace),                                                                 \
+        .at_size = norm_at_size,                                                                                       \
         .valid = norm_valid,                                                                                           \
         .cost = norm_cost,                                                                                             \
     }

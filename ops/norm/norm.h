@@ -24,6 +24,7 @@ enum {
     NORM_INPLACE,       /* 1: y is x, 2: residual_out is residual */
     NORM_ALIGN,         /* as gemm's, of x, residual, weight and bias */
     NORM_ALIGN_Y,       /* of y, q and residual_out */
+    NORM_INVARIANT,
     NORM_OVERLAP,
     NORM_NKEYS
 };

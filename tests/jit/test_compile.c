@@ -126,6 +126,9 @@ static const char *const decode_problems[] = {
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 lens=log",
     "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=192 Dv=128 S=4096 page=64",
     "mha_decode bf16->bf16 B=32 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=16",
+    "mha_decode bf16->bf16 B=4 Hq=32 Hkv=8 D=128 S=4096 page=16 invariant=1",
+    "mha_decode bf16->bf16 B=4 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=1 window=512 invariant=1",
+    "mha_decode f16->f16 B=4 Hq=32 Hkv=8 D=64 S=4096 Sq=4 causal=1 kv=e5m2 invariant=1",
 };
 /* For mha_prefill_mma and mha_prefill_wgmma: each head size, and each feature with the largest tiles. */
 static const char *const prefill_problems[] = {
@@ -139,6 +142,7 @@ static const char *const prefill_problems[] = {
     "mha bf16->bf16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 causal=1",
     "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 causal=1",
     "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 cap=50",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 page=16 invariant=1",
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

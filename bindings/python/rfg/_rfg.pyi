@@ -20,6 +20,7 @@ class Context:
         launch_overlap: bool = False,
         pack: Optional[str] = None,
         tune: Optional[str] = None,
+        batch_invariant: bool = False,
     ) -> None: ...
     @property
     def device(self) -> str: ...

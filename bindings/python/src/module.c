@@ -163,12 +163,12 @@ static struct device device_of(const char *name)
 static int context_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct context *c = (struct context *)self;
-    static char *names[] = { "device",   "user_db",        "system_db", "cache_dir", "threads", "no_misses",
-                             "variants", "launch_overlap", "pack",      "tune",      NULL };
+    static char *names[] = { "device",   "user_db",        "system_db", "cache_dir", "threads",         "no_misses",
+                             "variants", "launch_overlap", "pack",      "tune",      "batch_invariant", NULL };
     rfg_context_params p = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzzipzpzz:Context", names, &p.device, &p.user_db, &p.system_db,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z$zzzipzpzzp:Context", names, &p.device, &p.user_db, &p.system_db,
                                      &p.cache_dir, &p.threads, &p.no_misses, &p.variants, &p.launch_overlap, &p.pack,
-                                     &p.tune) ||
+                                     &p.tune, &p.batch_invariant) ||
         !rfgpy_need_library())
         return -1;
     if (c->ctx) {

@@ -14,6 +14,7 @@
  *
  * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. So
  * is a W of another format than X's, as fp32; of codes of 8 bits X is, too, a panel at a time, each with its scales. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -521,6 +522,14 @@ static bool is_cpu(const struct rfg_device *dev, struct rfg_reason *why)
     {                                                                                                                  \
         return workspace(&rfg_cpu_isa_##isa_name, dev, prob, p, has_dot && p[P_DOT]);                                  \
     }                                                                                                                  \
+    static bool isa_name##_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
+                                 struct rfg_order *order, struct rfg_reason *why)                                      \
+    {                                                                                                                  \
+        (void)dev, (void)prob;                                                                                         \
+        snprintf(order->words, sizeof(order->words), "gemm_cpu_" #isa_name);                                           \
+        return !has_dot || !p[P_DOT] ||                                                                                \
+               rfg_refuse(why, "dot=1: rows with tiny elements have all rows of their tile summed otherwise");         \
+    }                                                                                                                  \
     static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
                                const void *kargs, struct rfg_cpu_pool *pool)                                           \
     {                                                                                                                  \
@@ -536,6 +545,7 @@ static bool is_cpu(const struct rfg_device *dev, struct rfg_reason *why)
         .worth = isa_name##_worth,                                                                                     \
         .predict = isa_name##_predict,                                                                                 \
         .workspace = isa_name##_workspace,                                                                             \
+        .order = isa_name##_order,                                                                                     \
         .run = isa_name##_run,                                                                                         \
     }
 

@@ -61,6 +61,14 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
     *l = (struct rfg_launch){ { groups, 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
 }
 
+static bool portable_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                           struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob, (void)p, (void)why;
+    snprintf(order->words, sizeof(order->words), "gemm_portable");
+    return true;
+}
+
 const struct rfg_variant gemm_portable = {
     .name = "gemm_portable",
     .kind = RFG_VARIANT_KERNEL,
@@ -68,6 +76,7 @@ const struct rfg_variant gemm_portable = {
     .params = portable_params,
     .supports = portable_supports,
     .predict = portable_predict,
+    .order = portable_order,
     .kernel = portable_kernel,
     .launch = portable_launch,
 };
@@ -479,6 +488,17 @@ static double mma_predict(const struct rfg_device *dev, const struct rfg_problem
            amd_again_us(dev, m * (double)s.tiles_n * k * 2, (double)(s.tiles_m - 1) * n * k * 2);
 }
 
+/* Within a step, and from step to step, fragments of k follow one another. */
+static bool mma_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                      struct rfg_order *order, struct rfg_reason *why)
+{
+    int k_waves = p[MMA_K_WAVES];
+    (void)dev, (void)prob;
+    snprintf(order->words, sizeof(order->words), "gemm_splitk_mma k_waves=%d tile_k=%d", k_waves,
+             k_waves > 1 ? p[MMA_TILE_K] : 0);
+    return p[MMA_SPLIT_K] == 1 || rfg_refuse(why, "split_k=%d: has a workspace for few rows only", p[MMA_SPLIT_K]);
+}
+
 static void mma_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     k->source = "gemm/gpu/splitk_mma.hip";
@@ -510,6 +530,7 @@ const struct rfg_variant gemm_splitk_mma = {
     .worth = mma_worth,
     .predict = mma_predict,
     .workspace = mma_workspace,
+    .order = mma_order,
     .kernel = mma_kernel,
     .launch = mma_launch,
 };

@@ -5,6 +5,7 @@
 #define RFG_OPS_GEMM_GPU_H
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "ops/gpu.h"
 #include "ops/gemm/gemm.h"
@@ -50,6 +51,13 @@ static inline bool reads_chunks(const struct rfg_problem *prob, struct rfg_reaso
 static inline bool reads_rows(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     return !prob->v[GEMM_PREPACKED] || rfg_refuse(why, "packed=1: must be 0, it reads W by rows");
+}
+
+/* Does a kernel for few rows take this many? Of an invariant=1 problem any, if it does any: there is nothing better. */
+static inline bool few_rows(const struct rfg_problem *prob, int most, struct rfg_reason *why)
+{
+    return prob->v[GEMM_M] <= most || prob->v[GEMM_PREPACKED] || prob->v[GEMM_INVARIANT] ||
+           rfg_refuse(why, "M=%" PRId64 ": must be at most %d, or W is read too often", prob->v[GEMM_M], most);
 }
 
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */

@@ -69,9 +69,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform == RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
-    return takes_mma(dev, prob, why) &&
-           (prob->v[GEMM_M] <= 256 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
-            rfg_refuse(why, "M=%" PRId64 ": must be at most 256, or W is read too often", prob->v[GEMM_M]));
+    return takes_mma(dev, prob, why) && few_rows(prob, 256, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -211,6 +209,15 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return gemm_flow_us(dev, &f) + again + reduce;
 }
 
+/* A wave's steps follow one another. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob;
+    snprintf(order->words, sizeof(order->words), "gemm_stream_mma k_waves=%d", p[P_K_WAVES]);
+    return p[P_SPLIT_K] == 1 || rfg_refuse(why, "split_k=%d: has a workspace for few rows only", p[P_SPLIT_K]);
+}
+
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     struct shape s = shape_of(dev, prob, p);
@@ -248,6 +255,7 @@ const struct rfg_variant gemm_stream_mma = {
     .worth = worth,
     .predict = predict,
     .workspace = workspace,
+    .order = order_of,
     .kernel = kernel,
     .launch = launch,
 };

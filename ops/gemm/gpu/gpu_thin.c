@@ -61,9 +61,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
-    return takes_mma(dev, prob, why) &&
-           (prob->v[GEMM_M] <= 128 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
-            rfg_refuse(why, "M=%" PRId64 ": must be at most 128, or W is read too often", prob->v[GEMM_M]));
+    return takes_mma(dev, prob, why) && few_rows(prob, 128, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -169,6 +167,17 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return gemm_flow_us(dev, &f);
 }
 
+/* A wave's steps follow one another. Who adds the waves' sums depends on the blocks of a tile. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), split = p[P_SPLIT_K];
+    (void)dev, (void)prob, (void)why;
+    snprintf(order->words, sizeof(order->words), "gemm_thin_mma k_waves=%d split=%d combines=%d shares=%d",
+             p[P_K_WAVES], split, THIN_COMBINES(blocks, split), THIN_SHARES(blocks, split));
+    return true;
+}
+
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     struct shape s = shape_of(prob, p);
@@ -206,6 +215,7 @@ const struct rfg_variant gemm_thin_mma = {
     .valid = valid,
     .worth = worth,
     .predict = predict,
+    .order = order_of,
     .kernel = kernel,
     .launch = launch,
 };

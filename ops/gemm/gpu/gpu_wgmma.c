@@ -178,6 +178,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return gemm_flow_us(dev, &f);
 }
 
+/* Whether the instruction's order depends on its shape isn't written anywhere: what it is made for counts. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)why;
+    snprintf(order->words, sizeof(order->words), "gemm_wgmma swap=%d n=%d split=%d tile_k=%d", p[SWAP],
+             shape_of(prob, p).rows_b, p[SPLIT], p[SPLIT] > 1 ? p[TILE_K] : 0);
+    return true;
+}
+
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     (void)dev;
@@ -207,6 +217,7 @@ const struct rfg_variant gemm_wgmma = {
     .valid = valid,
     .worth = worth,
     .predict = predict,
+    .order = order_of,
     .kernel = kernel,
     .launch = launch,
 };

@@ -3,6 +3,7 @@
  * The portable cpu variants of attention. Plain C: a task is one query of one head, which goes through its keys in
  * blocks with an online softmax. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,12 +167,21 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return 1 + flops / ((dev->cu_count < 1 ? 1 : dev->cu_count) * 0.5e3);
 }
 
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob, (void)p, (void)why;
+    snprintf(order->words, sizeof(order->words), "mha_cpu_portable");
+    return true;
+}
+
 #define VARIANT(op)                                                                                                    \
     const struct rfg_variant op##_cpu_portable = {                                                                     \
         .name = #op "_cpu_portable",                                                                                   \
         .kind = RFG_VARIANT_HOST,                                                                                      \
         .supports = supports,                                                                                          \
         .predict = predict,                                                                                            \
+        .order = order_of,                                                                                             \
         .run = run,                                                                                                    \
     }
 VARIANT(mha);

@@ -128,8 +128,8 @@ INLINE void scores(const struct mha_cpu_block *b, const int rows, const int kv, 
                 vf q0 = get(b->q + r * b->d + d), q1 = get(b->q + r * b->d + d + LANES);
                 UNROLL
                 for (int j = 0; j < KEYS; j++) {
-                    acc[r][j] += lo[j] * q0;
-                    acc[r][j] += hi[j] * q1;
+                    acc[r][j] = multiply_add(lo[j], q0, acc[r][j]);
+                    acc[r][j] = multiply_add(hi[j], q1, acc[r][j]);
                 }
             }
         }
@@ -139,8 +139,9 @@ INLINE void scores(const struct mha_cpu_block *b, const int rows, const int kv, 
     }
 }
 
-/* A row's softmax step: scores to weights, 0 where masked. Where the maximum grows, O and the sum are scaled down. */
-INLINE void softmax_step(const struct mha_cpu_block *b, int r, float *s)
+/* A row's softmax step: scores to weights, 0 where masked. Where the maximum grows, O and the sum are scaled down. One
+ * copy for any number of rows: the compiler may fuse an expression in one and not in another. */
+static __attribute__((noinline)) void softmax_step(const struct mha_cpu_block *b, int r, float *s)
 {
     static const float count[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     vf lane = get(count), most = SPLAT(-INFINITY), total = SPLAT(0.0f);
@@ -193,7 +194,7 @@ INLINE void columns(const struct mha_cpu_block *b, const int rows, const int vec
         for (int r = 0; r < rows; r++) {
             UNROLL
             for (int i = 0; i < vectors; i++)
-                acc[r][i] += s[r][key] * x[i];
+                acc[r][i] = multiply_add(SPLAT(s[r][key]), x[i], acc[r][i]);
         }
     }
     UNROLL

@@ -2,8 +2,10 @@
  *
  * The vectorised cpu variants of attention. A task is a sequence, a kv head, up to TILE rows (queries of its q heads)
  * and a part of their keys; where there are few, the parts' results are combined by tasks of their own. How many parts
- * there are depends on the problem alone, so results do not depend on the number of threads. */
+ * there are depends on the problem alone, so results do not depend on the number of threads. With invariant=1 there is
+ * one, and blocks of keys begin where they do for any tile of rows. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/cpu/pool.h"
@@ -27,6 +29,7 @@ struct job {
     bool older_vllm;
     int heads, tiles, parts; /* kv heads of a work item; tiles of a head; parts of its keys */
     int64_t items, each;     /* of an unsplit task */
+    bool invariant;
 };
 
 /* How a problem is divided into items and their parts. */
@@ -35,12 +38,15 @@ static void divide(const struct rfg_problem *prob, struct job *j)
     const int64_t *v = prob->v;
     int64_t rows = v[MHA_SQ] * (v[MHA_HQ] / v[MHA_HKV]), heads = TILE / (rows < 1 ? 1 : rows);
     heads = heads < 1 ? 1 : heads < v[MHA_HKV] ? heads : v[MHA_HKV];
+    j->invariant = v[MHA_INVARIANT];
+    if (j->invariant && heads > v[MHA_B] * v[MHA_HKV] / TASKS) /* heads, in place of parts, keep threads busy */
+        heads = v[MHA_B] * v[MHA_HKV] / TASKS > 1 ? v[MHA_B] * v[MHA_HKV] / TASKS : 1;
     j->heads = (int)heads;
     j->tiles = (int)((rows + TILE - 1) / TILE);
     j->items = v[MHA_B] * ((v[MHA_HKV] + heads - 1) / heads) * j->tiles;
     int64_t parts = j->items < 1 ? 1 : TASKS / j->items, keys = v[MHA_S] / LEAST_KEYS;
     parts = parts < keys ? parts : keys;
-    j->parts = parts > 1 ? (int)parts : 1;
+    j->parts = parts > 1 && !j->invariant ? (int)parts : 1;
 }
 
 /* A part's results, in floats: largest scores, sums of weights, O. */
@@ -93,6 +99,8 @@ static bool open_item(const struct job *j, int64_t n, struct work_item *u)
         return false;
     u->first = place_of(u, 0) - a->window_left;
     u->first = u->first > 0 ? u->first : 0;
+    if (j->invariant)
+        u->first = u->first / BLOCK * BLOCK;
     u->end = place_of(u, u->rows - 1) + a->window_right + 1;
     u->end = u->end < u->skv ? u->end : u->skv;
     return true;
@@ -365,6 +373,13 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
         (void)p;                                                                                                       \
         return predict(dev, prob, lanes);                                                                              \
     }                                                                                                                  \
+    static bool isa_name##_order(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
+                                 struct rfg_order *order, struct rfg_reason *why)                                      \
+    {                                                                                                                  \
+        (void)dev, (void)prob, (void)p, (void)why;                                                                     \
+        snprintf(order->words, sizeof(order->words), "mha_cpu_" #isa_name);                                            \
+        return true;                                                                                                   \
+    }                                                                                                                  \
     static void isa_name##_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,             \
                                const void *kargs, struct rfg_cpu_pool *pool)                                           \
     {                                                                                                                  \
@@ -381,6 +396,7 @@ ISA(avx512, RFG_FEATURE_AVX512, "AVX-512 F, BW, VL and DQ", 16)
         .supports = isa_name##_supports,                                                                               \
         .predict = isa_name##_predict,                                                                                 \
         .workspace = workspace,                                                                                        \
+        .order = isa_name##_order,                                                                                     \
         .run = isa_name##_run,                                                                                         \
     }
 

@@ -190,6 +190,53 @@ RFG_DEVICE struct partial combine_partials(const float *first, const float *othe
     return p;
 }
 
+#ifdef SEGMENTED
+/* The next segment's partial: the same operations wherever it comes from. */
+RFG_DEVICE void add_segment(struct partial *p, float m, float l, rfg_f32x4 o)
+{
+    float top = rfg_max(p->m, m), down = rfg_exp2(p->m - top), up = rfg_exp2(m - top);
+    p->m = top;
+    p->l = rfg_fma(l, up, p->l * down);
+    p->o.x = rfg_fma(o.x, up, p->o.x * down);
+    p->o.y = rfg_fma(o.y, up, p->o.y * down);
+    p->o.z = rfg_fma(o.z, up, p->o.z * down);
+    p->o.w = rfg_fma(o.w, up, p->o.w * down);
+}
+/* A quad of all n segments, out of the workspace. */
+RFG_DEVICE struct partial combine_segments(const float *all, int n, int i, int row)
+{
+    struct partial p;
+    empty_partial(&p);
+#pragma unroll 1
+    for (int from = 0; from < n; from += AT_ONCE) {
+        struct partials in;
+        load_partials(&in, all, all + PARTIAL, PARTIAL, from, n, i, row);
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            if (from + k < n)
+                add_segment(&p, rfg_as_float(in.ml[k].x), rfg_as_float(in.ml[k].y), in.o[k]);
+    }
+    return p;
+}
+/* A quad of the segments so far, which its thread keeps in LDS. */
+RFG_DEVICE struct partial running(const float *lds, int i)
+{
+    struct partial p;
+    const float *ml = lds + RUNNING_AT + QUADS * 4 + i * 2;
+    p.m = ml[0];
+    p.l = ml[1];
+    p.o = *(const rfg_f32x4 *)(lds + RUNNING_AT + i * 4);
+    return p;
+}
+RFG_DEVICE void keep_running(float *lds, int i, const struct partial *p)
+{
+    float *ml = lds + RUNNING_AT + QUADS * 4 + i * 2;
+    ml[0] = p->m;
+    ml[1] = p->l;
+    *(rfg_f32x4 *)(lds + RUNNING_AT + i * 4) = p->o;
+}
+#endif
+
 #if CLUSTER > 1
 /* Sends this workgroup's partials to the workgroups that own them. */
 RFG_DEVICE void send_partials(float *lds, rfg_u64 *arrival, int rank)

@@ -28,12 +28,19 @@
 #define SENT_OUTPUTS (SENT_ML + SPLITS * OWNED_ROWS * 4)
 #define STEPS_AT     (SENT_AT + 4)
 #define PARTIAL      MHA_DECODE_PARTIAL_FLOATS(ROWS, REAL_ROWS, DV, CLUSTER)
-static_assert(LDS_BYTES == 4 * MHA_DECODE_LDS_FLOATS(SENT_AT, CLUSTER, REAL_ROWS, DV),
+#ifdef SEGMENTED
+#define RUNNING_AT     SENT_AT
+#define RUNNING_FLOATS MHA_DECODE_RUNNING_FLOATS(REAL_ROWS, DV)
+static_assert(RUNNING_AT % 4 == 0 && RUNNING_FLOATS == QUADS * 6, "quads' sums so far are aligned, and all there");
+#else
+#define RUNNING_FLOATS 0
+#endif
+static_assert(LDS_BYTES == 4 * (MHA_DECODE_LDS_FLOATS(SENT_AT, CLUSTER, REAL_ROWS, DV) + RUNNING_FLOATS),
               "LDS_BYTES must be what decode_layout.h says of this kernel's macros");
 static_assert(OUTPUTS_AT + LDS_WAVES * WAVE_OUTPUTS == QUERIES_AT, "queries follow the waves' outputs");
 static_assert(ROW_AT(ROWS - 1) + DV <= WAVE_OUTPUTS, "a wave's last row ends within its outputs");
 static_assert(4 * (CLUSTER > 1 ? SENT_OUTPUTS + QUADS * 4
-                   : CLUSTER   ? SENT_AT
+                   : CLUSTER   ? SENT_AT + RUNNING_FLOATS
                                : STEPS_AT + MHA_DECODE_MAX_BATCH / 16 * 17) ==
                   LDS_BYTES,
               "the last thing in LDS ends where LDS does");

@@ -15,6 +15,10 @@
  * combine their partials in the workspace. Which they are follows from the lengths alone, so results are bitwise
  * reproducible.
  *
+ * SEGMENTED (defined; CLUSTER 1): a sequence's steps are divided into segments by its length alone, and the segments'
+ * partials are added one after another: by the workgroup that goes through all of them, or if groups_y workgroups share
+ * them, out of the workspace by the last one to arrive. The bits are the same, whatever groups_y.
+ *
  * Macros: DTYPE (q, out: fp16 or bf16), KV_DTYPE, D, DV, SQ, GROUP (q heads of a kv head), TILES (of RFG_FRAG_X_ROWS
  * rows, of a work item), WAVES, UNROLL, CLUSTER, GROUPS (workgroups a CU), PAGED (0: no table, 1: pages of whole steps,
  * 2: shorter ones), MASK (causal with SQ > 1, or a window), CAP, ALIBI, LDS_BYTES. Needs 16-byte aligned rows. LDS and
@@ -115,7 +119,60 @@ RFG_DEVICE int length_of(const struct mha_args *a, int b) /* b is the same in al
     return a->kv_lens ? within((int)rfg_load4_uniform(a->kv_lens + b), 0, a->skv) : a->skv;
 }
 
-#if CLUSTER
+#ifdef SEGMENTED
+
+DECODE_KERNEL mha_decode(struct mha_args a)
+{
+    float *lds = (float *)rfg_lds;
+    int part = rfg_group_y(), parts = rfg_groups_y(), inner = a.hkv * ROW_TILES, b = rfg_group_x() / inner;
+    struct work_item it;
+    rfg_await_previous();
+    open_item(&a, &it, b, rfg_group_x() - b * inner);
+    it.len = length_of(&a, b);
+    int skip = first_step(&a, it.len), last = (it.len + MHA_DECODE_STEP - 1) / MHA_DECODE_STEP;
+    int steps = last - skip, each = MHA_DECODE_SEGMENT_STEPS(steps), segments = steps > 0 ? (steps - 1) / each + 1 : 0;
+    int end = rfg_share_begin(segments, part + 1, parts);
+    struct partial p;
+    if (parts == 1) {
+        empty_partial(&p);
+        for (int i = rfg_thread(); i < QUADS; i += THREADS)
+            keep_running(lds, i, &p);
+    }
+#pragma unroll 1
+    for (int s = rfg_share_begin(segments, part, parts); s < end; s++) {
+        struct mha_args now = reread_args(&a);
+        struct sums acc;
+        int first = skip + s * each, upto = first + each < last ? first + each : last;
+        attend(&now, &it, lds, &acc, first + rfg_wave(), WAVES, upto);
+        write_waves(lds, &acc);
+        now = reread_args(&a);
+        float *to = (float *)now.workspace + ((long long)rfg_group_x() * MHA_DECODE_SEGMENTS + s) * PARTIAL;
+#pragma unroll 1
+        for (int i = rfg_thread(); i < QUADS; i += THREADS) {
+            struct partial its = combine_waves(lds, i);
+            if (parts == 1) {
+                p = running(lds, i);
+                add_segment(&p, its.m, its.l, its.o);
+                keep_running(lds, i, &p);
+            } else if (is_output(&it, i)) {
+                write_quad(to, i, i / (DV / 4), i % (DV / 4) == 0, its);
+            }
+        }
+        rfg_barrier_lds();
+    }
+    rfg_start_next();
+    if (parts > 1 && !last_to_arrive(a.counters + rfg_group_x(), parts, (rfg_u32 *)lds))
+        return;
+    const float *all = (const float *)a.workspace + (long long)rfg_group_x() * (MHA_DECODE_SEGMENTS * PARTIAL);
+#pragma unroll 1
+    for (int i = rfg_thread(); i < QUADS; i += THREADS)
+        if (is_output(&it, i)) {
+            p = parts == 1 ? running(lds, i) : combine_segments(all, segments, i, i / (DV / 4));
+            store_quad(&a, &it, i, p);
+        }
+}
+
+#elif CLUSTER
 
 DECODE_KERNEL mha_decode(struct mha_args a)
 {

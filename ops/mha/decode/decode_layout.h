@@ -30,6 +30,14 @@
                   : (cluster)   ? 0                                                                                    \
                                 : 4 + MHA_DECODE_MAX_BATCH / 16 * 17))
 
+/* SEGMENTED: a sequence's steps make at most MHA_DECODE_SEGMENTS segments of equal length, by its own length alone. LDS
+ * has in place of a cluster's room that of a quad's sums so far; the workspace all segments' partials of an item. */
+#define MHA_DECODE_SEGMENTS 32
+#define MHA_DECODE_LEAST    32 /* steps of a segment */
+#define MHA_DECODE_SEGMENT_STEPS(steps)                                                                                \
+    ((steps) <= MHA_DECODE_LEAST * MHA_DECODE_SEGMENTS ? MHA_DECODE_LEAST : ((steps)-1) / MHA_DECODE_SEGMENTS + 1)
+#define MHA_DECODE_RUNNING_FLOATS(real_rows, dv) ((real_rows) * (dv) / 4 * 6)
+
 /* Workspace: the partials of a workgroup, of each item that it shares with others (cluster=0: it has two at most). */
 #define MHA_DECODE_PARTIAL_FLOATS(rows, real_rows, dv, cluster)                                                        \
     (2 * (rows) + (real_rows) * (dv) / ((cluster) > 1 ? (cluster) : 1))

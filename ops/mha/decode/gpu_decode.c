@@ -3,6 +3,7 @@
  * mha_decode_stream_mma: what it can do, how it is launched, and how long it should take. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/model/model.h"
@@ -30,6 +31,7 @@ struct shape {
     int registers;     /* of a lane: a guess */
     double step_bytes; /* of keys and values */
     int64_t items, steps, groups;
+    int64_t each, segments; /* steps of a segment; segments */
 };
 
 static int q_tile(const struct rfg_device *dev)
@@ -52,6 +54,12 @@ static int query_rows(const struct rfg_problem *prob)
     return (int)(prob->v[MHA_HQ] / prob->v[MHA_HKV] * prob->v[MHA_SQ]);
 }
 
+/* With invariant=1, unless a cluster shares an item. */
+static bool segmented(const struct rfg_problem *prob, const int *p)
+{
+    return prob->v[MHA_INVARIANT] && p[P_CLUSTER] == 1;
+}
+
 /* Nobody knows them before the kernel is compiled, and the tuner prunes by them so that
  * it need not compile what spills. A stage of keys and values, Q and O are counted (RDNA 3's lanes hold what is
  * multiplied twice); the rest is fitted to what hipRTC of ROCm 5.2, clang 19 and NVRTC 13 compile. */
@@ -67,6 +75,8 @@ int mha_decode_registers(const struct rfg_device *dev, const struct rfg_problem 
         n += dv / 4;
     if (dev->wave_size == 64 && p[P_UNROLL] > 1) /* addresses and blocks of the second step */
         n += 80;
+    if (segmented(prob, p) && dev->wave_size == 64) /* the loop around it all */
+        n += 24;
     if (nvidia)
         n += (size == 1 ? p[P_CLUSTER] ? -8 : -4 : 0) + (prob->v[MHA_CAP] || prob->v[MHA_ALIBI] ? 12 : 0) +
              (p[P_UNROLL] > 1 ? 6 : 0) + (d > 192 && !(dev->features & RFG_FEATURE_CLUSTER) ? 32 : 0);
@@ -83,10 +93,14 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int tail = MHA_DECODE_TAIL_AT(nvidia ? p[P_WAVES] : p[P_WAVES] / 2, s.rows, dv,
                                   nvidia ? 0 : MHA_DECODE_QUERY_ROW(d, dev->wave_size));
     s.lds = 4 * MHA_DECODE_LDS_FLOATS(tail, p[P_CLUSTER], s.real_rows, dv);
+    if (segmented(prob, p))
+        s.lds += 4 * MHA_DECODE_RUNNING_FLOATS(s.real_rows, dv);
     s.registers = mha_decode_registers(dev, prob, p);
     s.step_bytes = STEP * (double)(d + dv) * size;
     s.items = prob->v[MHA_B] * prob->v[MHA_HKV] * s.row_tiles;
     s.steps = (prob->v[MHA_S] + STEP - 1) / STEP;
+    s.each = MHA_DECODE_SEGMENT_STEPS(s.steps);
+    s.segments = ceil_div(s.steps, s.each);
     s.groups = p[P_CLUSTER] ? s.items * p[P_CLUSTER] * p[P_PARTS]
                             : MIN((int64_t)p[P_GROUPS] * dev->cu_count, s.items * MAX(s.steps, 1));
     return s;
@@ -168,7 +182,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "unroll=%d: one step a wave", p[P_UNROLL]);
     bool enough =
         s.items * s.steps >= 2 * (int64_t)dev->cu_count && prob->v[MHA_B] <= MHA_DECODE_MAX_BATCH; /* for cluster=0 */
-    if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough)
+    if (prob->v[MHA_LENS] && p[P_CLUSTER] && enough && !prob->v[MHA_INVARIANT])
         return rfg_refuse(why, "cluster=%d: the sequences differ", p[P_CLUSTER]);
     if (!p[P_CLUSTER]) {
         if (p[P_GROUPS] > resident(dev, &s, p))
@@ -179,8 +193,10 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     int split = p[P_CLUSTER] * p[P_PARTS];
     if (split > 1 && ((double)s.groups > at_once || (int64_t)(split - 1) * p[P_WAVES] >= s.steps))
         return rfg_refuse(why, "cluster=%d, parts=%d: %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
+    if (segmented(prob, p) && p[P_PARTS] > 1 && p[P_PARTS] > s.segments)
+        return rfg_refuse(why, "parts=%d: %" PRId64 " segments", p[P_PARTS], s.segments);
     /* Nearly as many as there is room for, or for which there are steps. */
-    return (double)s.groups * 2.5 >= at_once || (int64_t)split * p[P_WAVES] * 2 > s.steps ||
+    return segmented(prob, p) || (double)s.groups * 2.5 >= at_once || (int64_t)split * p[P_WAVES] * 2 > s.steps ||
            rfg_refuse(why, "cluster=%d, parts=%d: only %" PRId64 " workgroups", p[P_CLUSTER], p[P_PARTS], s.groups);
 }
 
@@ -205,6 +221,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     all *= MIN(1, bytes / MAX((double)(prob->v[MHA_B] * prob->v[MHA_HKV] * s.steps) * s.step_bytes, 1));
     int split = p[P_CLUSTER] * p[P_PARTS];
     double longest = split ? ceil((double)s.steps / (waves * split)) : ceil(all / groups / waves) + 0.5;
+    double own = (double)ceil_div(s.segments, p[P_PARTS]); /* segments of a workgroup */
+    if (segmented(prob, p))
+        longest = own * (double)ceil_div(MIN(s.each, s.steps), p[P_WAVES]);
     double tiles = p[P_TILES], crowd = active / cus * waves / 4;
     /* Where memory and the CUs come near to each other, they get in each other's way. */
     double cu_rate = cus * CU_GBPS * 1e3, mem_rate = 1e3 * dev->mem_gbps;
@@ -221,15 +240,35 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     if (p[P_PARTS] > 1)
         combine += p[P_PARTS] * 4.0 * s.real_rows * mha_dv(prob) / MAX(p[P_CLUSTER], 1) / 60e3;
     /* A workgroup with parts of several items starts anew with each; meanwhile a CU's other workgroups go on. */
+    if (segmented(prob, p))
+        combine += (own - 1) * (2 * dev->load_us + CHAIN_US + 0.5) / (active / cus);
     if (!split)
         combine += (double)s.items / groups * (2 * dev->load_us + CHAIN_US + 1) / (active / cus);
     return dev->latency_us + 2 * dev->load_us + MAX(data, chain) + CHAIN_US + rounds * combine +
            (rounds - 1) * 2 * dev->load_us;
 }
 
+/* Waves take turns with a sequence's (or a segment's) steps, and rows of a tile have their maximum raised together: of
+ * one sequence and one kv head all are there, always. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev;
+    snprintf(order->words, sizeof(order->words), "mha_decode_stream_mma tiles=%d waves=%d cluster=%d%s", p[P_TILES],
+             p[P_WAVES], p[P_CLUSTER], segmented(prob, p) ? ", segments" : "");
+    if (!p[P_CLUSTER])
+        return rfg_refuse(why, "cluster=0: the steps of all sequences are shared out");
+    return p[P_PARTS] == 1 || segmented(prob, p) ||
+           rfg_refuse(why, "parts=%d: has a workspace for few sequences only", p[P_PARTS]);
+}
+
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = shape_of(dev, prob, p);
+    if (segmented(prob, p))
+        return p[P_PARTS] > 1 ? (size_t)(s.items * MHA_DECODE_SEGMENTS) * sizeof(float) *
+                                    (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, mha_dv(prob), 1)
+                              : 0;
     size_t each = (size_t)MHA_DECODE_PARTIAL_FLOATS(s.rows, s.real_rows, mha_dv(prob), p[P_CLUSTER]);
     return p[P_PARTS] > 1 || !p[P_CLUSTER] ? (size_t)s.groups * (p[P_CLUSTER] ? 1 : 2) * each * sizeof(float) : 0;
 }
@@ -254,6 +293,8 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "MASK", (v[MHA_CAUSAL] && v[MHA_SQ] > 1) || v[MHA_LEFT] >= 0 || v[MHA_RIGHT] >= 0);
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", v[MHA_ALIBI] != 0);
+    if (segmented(prob, p))
+        rfg_kernel_macro(k, "SEGMENTED", 1);
     rfg_kernel_macro(k, "LDS_BYTES", shape_of(dev, prob, p).lds);
 }
 
@@ -275,6 +316,7 @@ const struct rfg_variant mha_decode_stream_mma = {
     .worth = worth,
     .predict = predict,
     .workspace = workspace,
+    .order = order_of,
     .kernel = kernel,
     .launch = launch,
 };

@@ -197,6 +197,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     return dev->latency_us + MAX(MAX(compute, bytes / (1e3 * dev->mem_gbps)), chain) + combine;
 }
 
+/* A row goes through tiles that begin at multiples of tile_kv. What keys are divided into depends on the other rows of
+ * its tile. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob;
+    snprintf(order->words, sizeof(order->words), "mha_prefill_mma tile_kv=%d", p[P_TILE_KV]);
+    return p[P_PARTS] == 1 || rfg_refuse(why, "parts=%d: are of a tile's keys, not of a row's", p[P_PARTS]);
+}
+
 static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
     k->source = dev->platform == RFG_PLATFORM_NVIDIA ? "mha/prefill/prefill_nvidia.hip" : "mha/prefill/prefill_amd.hip";

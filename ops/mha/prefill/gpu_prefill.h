@@ -5,6 +5,7 @@
 #define RFG_OPS_MHA_GPU_PREFILL_H
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "ops/gpu.h"
 #include "ops/mha/mha.h"
@@ -93,6 +94,8 @@ static inline void mask_macros(struct rfg_kernel *k, const struct rfg_problem *p
     rfg_kernel_macro(k, "CAP", v[MHA_CAP] != 0);
     rfg_kernel_macro(k, "ALIBI", (int)v[MHA_ALIBI]);
     rfg_kernel_macro(k, "PAGED", v[MHA_PAGE] != 0);
+    if (v[MHA_INVARIANT])
+        rfg_kernel_macro(k, "INVARIANT", 1);
 }
 
 /* A variant of what a file has under these names; bytes: its workspace, or NULL. */
@@ -106,6 +109,7 @@ static inline void mask_macros(struct rfg_kernel *k, const struct rfg_problem *p
         .valid = valid,                                                                                                \
         .worth = worth,                                                                                                \
         .predict = predict,                                                                                            \
+        .order = order_of,                                                                                             \
         .workspace = bytes,                                                                                            \
         .kernel = kernel,                                                                                              \
         .launch = launch,                                                                                              \

@@ -126,7 +126,8 @@ RFG_DEVICE bool find_top(const struct state *w, rfg_frag_c (*s)[BLOCKS], float (
     return rfg_any_lane(above);
 }
 
-/* Raises the maximum that is subtracted. scale: what the output is to be multiplied by. */
+/* Raises the maximum that is subtracted, of all of the wave's rows (INVARIANT, defined: of those alone that must).
+ * scale: what the output is to be multiplied by. */
 RFG_DEVICE void raise_top(struct state *w, const float (*top)[RFG_S_ROWS], float (*scale)[RFG_S_ROWS], float factor)
 {
 #pragma unroll
@@ -134,6 +135,9 @@ RFG_DEVICE void raise_top(struct state *w, const float (*top)[RFG_S_ROWS], float
 #pragma unroll
         for (int h = 0; h < RFG_S_ROWS; h++) {
             float old = w->top[f][h], now = rfg_max(old, rfg_s_reduce(top[f][h], true));
+#ifdef INVARIANT /* not because another row of the wave wants it */
+            now = now > old + rfg_min(SLACK * rfg_rcp(factor), 1e30f) ? now : old;
+#endif
             scale[f][h] = rfg_exp2((old - now) * factor);
             w->top[f][h] = now;
 #pragma unroll
