@@ -8,12 +8,13 @@
 #include "stream_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
-#define STEP_BYTES  64 /* of a row */
-#define MAX_RING_32 112
-#define MAX_LOADS   63     /* that a wave counts (s_waitcnt vmcnt) */
-#define MAX_OWN     8      /* quads whose parts a wave adds: the compiler keeps a mask for each */
-#define OUTSIDE     120    /* instructions of a wave beside its loads and matrix instructions */
-#define ISSUE_US    0.0025 /* one of them, on a SIMD that other waves use as well: a guess, 5 cycles at 2 GHz */
+#define STEP_BYTES   64 /* of a row */
+#define MAX_RING_32  112
+#define MAX_CODES_32 80     /* the same of codes, which are decoded beside them */
+#define MAX_LOADS    63     /* that a wave counts (s_waitcnt vmcnt) */
+#define MAX_OWN      8      /* quads whose parts a wave adds: the compiler keeps a mask for each */
+#define OUTSIDE      120    /* instructions of a wave beside its loads and matrix instructions */
+#define ISSUE_US     0.0025 /* one of them, on a SIMD that other waves use as well: a guess, 5 cycles at 2 GHz */
 
 static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 3, { 16, 32, 64 } },
@@ -69,6 +70,9 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform == RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+    if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
+        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
+                          dev->target);
     return takes_mma(dev, prob, why) && few_rows(prob, 256, why);
 }
 
@@ -88,9 +92,10 @@ static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int
     int registers = registers_of(s, unroll) + (dev->wave_size == 64 && !s->epilogue ? 0 : s->sums);
     if (s->epilogue) /* takes the sums to VGPRs, and needs some more of those */
         registers += 24;
-    if (dev->wave_size == 32 && ring > MAX_RING_32)
+    int most_32 = s->decoded ? MAX_CODES_32 : MAX_RING_32;
+    if (dev->wave_size == 32 && ring > most_32)
         return rfg_refuse(why, "unroll=%d: %d registers of loads under way: must be at most %d, or some spill", unroll,
-                          ring, MAX_RING_32);
+                          ring, most_32);
     if (registers > most)
         return rfg_refuse(why, "unroll=%d: about %d registers: must be at most %d", unroll, registers, most);
     return unroll * s->loads <= MAX_LOADS ||
