@@ -62,29 +62,33 @@ RFG_DEVICE rfg_u64 rfg_wg_rows(const void *p)
 #define RFG_WG_D16(c, d) RFG_WG_D8(c, d), RFG_WG_D8(c, (d) + 8)
 #define RFG_WG_D32(c, d) RFG_WG_D16(c, d), RFG_WG_D16(c, (d) + 16)
 #define RFG_WG_D64(c, d) RFG_WG_D32(c, d), RFG_WG_D32(c, (d) + 32)
-/* types: K, and what D, A and B are of; c: the constraint of D's; a, b, p: the numbers of operands, the three after
- * D's; rest: immediate operands of the instruction. */
-#define RFG_WG_MMA(width, types, c, registers, a, b, p, rest)                                                          \
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" p ", 0;\n"                                                   \
+/* set: of the predicate `add`; types: K, and what D, A and B are of; c: the constraint of D's; a, b: the numbers of
+ * operands, the two after D's; rest: immediate operands of the instruction; then asm's further operands. */
+#define RFG_WG_MMA(set, width, types, c, registers, a, b, rest, ...)                                                   \
+    asm volatile("{\n.reg .pred add;\n" set ";\n"                                                                      \
                  "wgmma.mma_async.sync.aligned.m64n" width types " {" RFG_WG_R##registers "}, %" a ", %" b             \
                                                                                           ", add" rest ";\n}"          \
                  : RFG_WG_D##registers(c, d)                                                                           \
-                 : "l"(rows_a), "l"(rows_b), "r"(add))
+                 : "l"(rows_a), "l"(rows_b)__VA_ARGS__)
+#define RFG_WG_COMMA ,
 #define RFG_WG_DEFINE(width, registers, a, b, p)                                                                       \
     RFG_DEVICE void rfg_wg_mma_##width(float *d, rfg_u64 rows_a, rfg_u64 rows_b, int add, int dtype)                   \
     {                                                                                                                  \
         if (dtype == RFG_F16)                                                                                          \
-            RFG_WG_MMA(#width, "k16.f32.f16.f16", "f", registers, a, b, p, ", 1, 1, 0, 0");                            \
+            RFG_WG_MMA("setp.eq.u32 add, 0, 0", #width, "k16.f32.f16.f16", "f", registers, a, b, ", 1, 1, 0, 0");      \
         else if (dtype == RFG_BF16)                                                                                    \
-            RFG_WG_MMA(#width, "k16.f32.bf16.bf16", "f", registers, a, b, p, ", 1, 1, 0, 0");                          \
+            RFG_WG_MMA("setp.eq.u32 add, 0, 0", #width, "k16.f32.bf16.bf16", "f", registers, a, b, ", 1, 1, 0, 0");    \
         else if (dtype == RFG_E4M3)                                                                                    \
-            RFG_WG_MMA(#width, "k32.f32.e4m3.e4m3", "f", registers, a, b, p, ", 1, 1");                                \
+            RFG_WG_MMA("setp.ne.b32 add, %" p ", 0", #width, "k32.f32.e4m3.e4m3", "f", registers, a, b, ", 1, 1",      \
+                       RFG_WG_COMMA "r"(add));                                                                         \
         else                                                                                                           \
-            RFG_WG_MMA(#width, "k32.f32.e5m2.e5m2", "f", registers, a, b, p, ", 1, 1");                                \
+            RFG_WG_MMA("setp.ne.b32 add, %" p ", 0", #width, "k32.f32.e5m2.e5m2", "f", registers, a, b, ", 1, 1",      \
+                       RFG_WG_COMMA "r"(add));                                                                         \
     }                                                                                                                  \
     RFG_DEVICE void rfg_wg_mma_i8_##width(int *d, rfg_u64 rows_a, rfg_u64 rows_b, int add)                             \
     {                                                                                                                  \
-        RFG_WG_MMA(#width, "k32.s32.s8.s8", "r", registers, a, b, p, "");                                              \
+        RFG_WG_MMA("setp.ne.b32 add, %" p ", 0", #width, "k32.s32.s8.s8", "r", registers, a, b, "",                    \
+                   RFG_WG_COMMA "r"(add));                                                                             \
     }
 RFG_WG_DEFINE(8, 4, "4", "5", "6")
 RFG_WG_DEFINE(16, 8, "8", "9", "10")
@@ -92,8 +96,8 @@ RFG_WG_DEFINE(32, 16, "16", "17", "18")
 RFG_WG_DEFINE(64, 32, "32", "33", "34")
 RFG_WG_DEFINE(128, 64, "64", "65", "66")
 
-/* D's old value counts only if add. Under way until rfg_wg_wait(): nobody touches the width / 2 elements of d until
- * then. width: a literal 8, 16, 32, 64 or 128; dtype: a constant. The second is of i8. */
+/* Of codes D's old value counts only if add; else always. Under way until rfg_wg_wait(): nobody touches the width / 2
+ * elements of d until then. width: a literal 8, 16, 32, 64 or 128; dtype: a constant. The second is of i8. */
 #define RFG_WG_NAME(width)                               rfg_wg_mma_##width
 #define RFG_WG_NAME_I8(width)                            rfg_wg_mma_i8_##width
 #define rfg_wg_mma(width, d, rows_a, rows_b, add, dtype) RFG_WG_NAME(width)(d, rows_a, rows_b, add, dtype)

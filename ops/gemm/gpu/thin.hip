@@ -92,6 +92,7 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 #endif
 }
 
+#if RFG_IS_CODE(IN_DTYPE)
 /* A block's sums of a step. */
 RFG_DEVICE void multiply_block(float *d, const rfg_u32x4 (*x)[RFG_FRAG_PARTS(IN_DTYPE)], const rfg_u32x4 *w)
 {
@@ -138,6 +139,20 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
         }
     }
 }
+#else
+RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
+{
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++) {
+        rfg_u32x4 x[2];
+        x[0] = s->x[2 * i];
+        x[1] = TILE_M == 8 ? zero16() : s->x[TILE_M == 8 ? 0 : 2 * i + 1];
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++)
+            rfg_mma_16x8(d[j * FRAGS_M + i], x, s->w[j], IN_DTYPE);
+    }
+}
+#endif
 
 /* Stores the sums of a block that lane `lane` holds, in the order of rfg_mma_16x8(). */
 RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int block, int lane, const float *v)
@@ -242,7 +257,8 @@ gemm_thin_mma(struct gemm_args a)
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
         int m = m0 + i * 8 + lane / 4;
-        p.x[i] = x_row(&a, m < a.m ? m : a.m - 1) + first * 64 + lane % 4 * 16;
+        p.x[i] =
+            (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
 #if SCALES == GEMM_SCALES_BLOCKS
         p.m[i] = m < a.m ? m : a.m - 1;
 #endif

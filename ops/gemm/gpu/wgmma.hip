@@ -79,7 +79,7 @@ RFG_DEVICE void copier_init(struct copier *c, int t, int threads, const void *ba
 {
     int row = t / CHUNKS, chunk = t % CHUNKS, at = first_step * CHUNKS + chunk;
     int exist = rows - row0 < tile_rows ? rows - row0 : tile_rows;
-    c->from = (const char *)base + (row0 + row) * ld * X_BYTES + at * 16ll;
+    c->from = (const char *)base + ((row0 + row) * ld + at * (long long)X_VEC) * X_BYTES;
     c->pass = PASS_ROWS(threads) * ld * X_BYTES;
     c->to = tile + (rfg_u32)(chunk / 8 * (tile_rows * 128)) + rfg_wg_at(row, chunk % 8);
     c->rows = exist > row ? (exist - row - 1) / PASS_ROWS(threads) + 1 : 0;
@@ -257,33 +257,6 @@ RFG_DEVICE void multiply(float *d, rfg_u64 rows_a, rfg_u64 rows_b, const char *s
     } while (++step < steps);
 #undef SCALES_OF
 }
-#else
-RFG_DEVICE void multiply(float *d, rfg_u64 rows_a, rfg_u64 rows_b, const char *scales, int steps, int stages,
-                         rfg_u64 *full, rfg_u64 *empty)
-{
-    struct rfg_stage s = { 0, 0 };
-    int before = 0, step = 0; /* before: the stage of the step before */
-    (void)scales;
-    do { /* there is one, always; if the compiler had to think of none, it would wait after each instruction */
-        rfg_arrival_wait(full + s.at, s.odd);
-        rfg_wg_see();
-        rfg_wg_fence();
-#pragma unroll
-        for (int i = 0; i < TILE_K / 16; i++) {
-            rfg_u32 offset = (rfg_u32)s.at * (STEP_BYTES / 16) + i % 4 * 2;
-            rfg_wg_mma(ROWS_B, d, rows_a + offset + i / 4 * (ROWS_A * 8), rows_b + offset + i / 4 * (ROWS_B * 8), 1,
-                       IN_DTYPE);
-        }
-        rfg_wg_commit();
-        rfg_wg_wait(1);
-        if (step > 0 && rfg_lane() == 0)
-            rfg_arrive(empty + before);
-        before = s.at;
-        rfg_next_stage(&s, stages);
-    } while (++step < steps);
-    rfg_wg_wait(0);
-    rfg_wg_settle(d, ROWS_B / 2);
-}
 #endif
 
 RFG_DEVICE void store_one(const struct gemm_args *a, int m, int n, float x)
@@ -372,6 +345,10 @@ gemm_wgmma(struct gemm_args a)
         rfg_await_previous();
         rfg_async_wait_all();
     } else {
+#if !RFG_IS_CODE(IN_DTYPE)
+        struct rfg_stage s = { 0, 0 };
+        int before = 0, step = 0; /* before: the stage of the step before */
+#endif
         float d[ROWS_B / 2];
 #pragma unroll
         for (int i = 0; i < ROWS_B / 2; i++)
@@ -385,7 +362,30 @@ gemm_wgmma(struct gemm_args a)
         if (tid < TILE_M)
             expect_x_scale(&a, m0 + (long long)tid);
 #endif
+#if RFG_IS_CODE(IN_DTYPE)
         multiply(d, rows_a, rows_b, scales, steps, stages, full, empty);
+#else
+        (void)scales;
+        do { /* there is one, always; if the compiler had to think of none, it would wait after each instruction */
+            rfg_arrival_wait(full + s.at, s.odd);
+            rfg_wg_see();
+            rfg_wg_fence();
+#pragma unroll
+            for (int i = 0; i < TILE_K / 16; i++) {
+                rfg_u32 offset = (rfg_u32)s.at * (STEP_BYTES / 16) + i % 4 * 2;
+                rfg_wg_mma(ROWS_B, d, rows_a + offset + i / 4 * (ROWS_A * 8), rows_b + offset + i / 4 * (ROWS_B * 8), 1,
+                           IN_DTYPE);
+            }
+            rfg_wg_commit();
+            rfg_wg_wait(1);
+            if (step > 0 && rfg_lane() == 0)
+                rfg_arrive(empty + before);
+            before = s.at;
+            rfg_next_stage(&s, stages);
+        } while (++step < steps);
+        rfg_wg_wait(0);
+        rfg_wg_settle(d, ROWS_B / 2);
+#endif
 
         if (SPLIT > 1)
             rfg_cluster_wait(); /* since the beginning: the others are there, and expect something */
