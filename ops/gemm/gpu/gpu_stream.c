@@ -58,6 +58,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
     s.decoded = codes ? (dev->wave_size == 64 ? 16 : 8) * s.loads + (blocks ? s.sums + 16 : 16) : 0;
+    if (codes && !strcmp(dev->target, "gfx908")) /* a few more, and of two waves a SIMD each has half of 256 */
+        s.decoded += s.threads > 256 ? 128 : 16;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);

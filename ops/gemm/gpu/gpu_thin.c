@@ -31,7 +31,8 @@ struct shape {
 /* A residual or an activation takes a few that the compiler has before the sums are ready. */
 static int most_registers(const struct rfg_device *dev, const struct rfg_problem *prob, int threads)
 {
-    return register_limit(dev, threads) - (gemm_ends_plain(prob, NULL) ? 0 : 8);
+    int decoding = gemm_is_codes(prob) && !(dev->features & RFG_FEATURE_CLUSTER) ? 48 : 0; /* without instructions */
+    return register_limit(dev, threads) - (gemm_ends_plain(prob, NULL) ? 0 : 8) - decoding;
 }
 
 static int registers_of(const struct rfg_problem *prob, const int *p, int unroll)
