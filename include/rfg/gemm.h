@@ -74,7 +74,7 @@ typedef struct rfg_gemm_params {
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
  * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2): gated.
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
- * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 x_scale=f32 x_per=block w_scale=f32 w_per=block": tensor (not said), row,
+ * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
  * block. fast=1: fast_accum. w_group=: of formats of w with scales of groups of columns, of which there are none yet.
  * Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows
  * don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual;
