@@ -56,6 +56,8 @@ def test_gemm_codes(rng):
     wide = bw.repeat(128, 0)[:130].repeat(128, 1)[:, :300]
     blocks = dict(x_scale=bx, w_scale=bw, x_per="block", w_per="block", dtype="f32")
     close(rfg.gemm(x, w, **blocks), (x * bx.repeat(128, 1)[:, :300].astype(float)) @ (w * wide.astype(float)).T)
+    with pytest.raises(rfg.Error, match="fast"):
+        rfg.gemm(x, w, fast_accum=True, dtype="f32")
     with pytest.raises(rfg.Error, match="x_per: 'token': must be one of tensor, row, block"):
         rfg.gemm(x, w, x_scale=sx, x_per="token", dtype="f32")
     with pytest.raises(rfg.Error, match="y is i8|dtype of y is i8"):
