@@ -75,7 +75,7 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
     for (int64_t i = 0; i < elements; i++) {
         int64_t at = i / cols * t->strides[0] + (t->ndim == 2 ? i % cols * t->strides[1] : 0);
         uint64_t x = rfg_random(&seed);
-        bool special = data == RFG_DATA_SPECIAL && elements > 1 && x % 512 == 0;
+        bool special = data == RFG_DATA_SPECIAL && elements > 1 && x % 2048 == 0;
         if (t->dtype == RFG_F32)
             ((float *)t->data)[at] = special ? NAN : ldexpf(1 + (float)(x >> 40) * 0x1p-24f, (int)(x >> 32) % 16 - 12);
         else if (t->dtype == RFG_E8M0)
@@ -83,7 +83,7 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         else
             do
                 ((uint8_t *)t->data)[at] = (uint8_t)((x = rfg_random(&seed)) >> 16);
-            while (!special && !isfinite(rfg_load(t->data, t->dtype, at)));
+            while (t->dtype != RFG_I8 && isfinite(rfg_load(t->data, t->dtype, at)) == special);
     }
 }
 
