@@ -10,7 +10,7 @@
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
 #define STEP_BYTES   64 /* of a row */
 #define MAX_RING_32  112
-#define MAX_CODES_32 80     /* the same of codes, which are decoded beside them */
+#define MAX_CODES_32 80     /* the same of codes on RDNA 4, which decodes them beside */
 #define MAX_LOADS    63     /* that a wave counts (s_waitcnt vmcnt) */
 #define MAX_OWN      8      /* quads whose parts a wave adds: the compiler keeps a mask for each */
 #define OUTSIDE      120    /* instructions of a wave beside its loads and matrix instructions */
@@ -94,7 +94,7 @@ static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int
     int registers = registers_of(s, unroll) + (dev->wave_size == 64 && !s->epilogue ? 0 : s->sums);
     if (s->epilogue) /* takes the sums to VGPRs, and needs some more of those */
         registers += 24;
-    int most_32 = s->decoded ? MAX_CODES_32 : MAX_RING_32;
+    int most_32 = s->decoded && !s->twice ? MAX_CODES_32 : MAX_RING_32;
     if (dev->wave_size == 32 && ring > most_32)
         return rfg_refuse(why, "unroll=%d: %d registers of loads under way: must be at most %d, or some spill", unroll,
                           ring, most_32);
