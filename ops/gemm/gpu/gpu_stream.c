@@ -57,7 +57,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.scales = blocks ? 1 + s.frags_m : 0;
     s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
-    s.decoded = codes ? (dev->wave_size == 64 ? 16 : 8) * s.loads + (blocks ? s.sums + 16 : 16) : 0;
+    int a_load = dev->wave_size == 64 ? 16 : rdna3 ? 4 : 8, more = rdna3 ? 0 : 16; /* as compiled without spills */
+    s.decoded = codes ? a_load * s.loads + (blocks ? s.sums + more : 8 + more / 2) : 0;
     if (codes && !strcmp(dev->target, "gfx908")) /* a few more, and of two waves a SIMD each has half of 256 */
         s.decoded += s.threads > 256 ? 128 : 16;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
