@@ -121,3 +121,15 @@ rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, cons
                (void *)out->begin, (void *)out->end, in->name, (void *)in->begin, (void *)in->end,
                same_is_fine ? " unless they are one: same address, shape, strides and dtype" : "");
 }
+
+bool rfg_turn_columns(rfg_tensor *turned, const rfg_tensor *t)
+{
+    *turned = *t;
+    if (t->ndim != 2 || t->shape[0] < 2 || t->shape[1] < 2 || t->strides[0] != 1 || t->strides[1] == 1)
+        return false;
+    turned->shape[0] = t->shape[1];
+    turned->shape[1] = t->shape[0];
+    turned->strides[0] = t->strides[1];
+    turned->strides[1] = 1;
+    return true;
+}

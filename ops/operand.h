@@ -36,6 +36,10 @@ rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, cons
                              bool same_is_fine);
 bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b);
 
+/* A matrix of more than one row and column that lies by columns (strides 1 and more): *turned is the same by rows, and
+ * true is returned. Of others it is a copy. */
+bool rfg_turn_columns(rfg_tensor *turned, const rfg_tensor *t);
+
 /* The alignment that all the ORed bits have: 1, 2, 4, 8 or 16. */
 static inline int64_t rfg_alignment(uintptr_t bits)
 {

@@ -46,6 +46,11 @@ static inline bool rfg_dtype_is_float(int dtype)
 {
     return dtype >= RFG_F32 && dtype <= RFG_BF16;
 }
+/* Of 8 bits: e4m3, e4m3fnuz, e5m2, i8. */
+static inline bool rfg_dtype_is_code(int dtype)
+{
+    return dtype >= RFG_E4M3 && dtype <= RFG_I8;
+}
 
 /* All keys at their defaults, sizes 0. */
 void rfg_problem_init(struct rfg_problem *p, const struct rfg_op *op);

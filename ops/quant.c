@@ -8,11 +8,6 @@
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
-static bool is_code(int dtype)
-{
-    return dtype >= RFG_E4M3 && dtype <= RFG_I8;
-}
-
 /* An output of the input's shape. */
 static rfg_status check_output(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
                                const struct rfg_operand *like, int64_t cols)
@@ -38,15 +33,8 @@ static rfg_status check_scale(struct rfg_outputs *o, const char *fn, const rfg_t
         return BAD("%s: scale is NULL: must be a tensor", fn);
     if (t->dtype != RFG_F32)
         return BAD("%s: scale is %s: must be f32", fn, rfg_dtype_name(t->dtype));
-    o->scale_columns =
-        kind == RFG_SCALE_GROUP && t->ndim == 2 && groups > 1 && rows > 1 && t->strides[0] == 1 && t->strides[1] != 1;
     rfg_tensor turned = *t;
-    if (o->scale_columns) {
-        turned.shape[0] = t->shape[1];
-        turned.shape[1] = t->shape[0];
-        turned.strides[0] = t->strides[1];
-        turned.strides[1] = 1;
-    }
+    o->scale_columns = kind == RFG_SCALE_GROUP && groups > 1 && rows > 1 && rfg_turn_columns(&turned, t);
     rfg_status st = rfg_check_operand(&o->scale, fn, "scale", &turned, 1, 2);
     o->scale.t = t;
     if (st != RFG_OK)
@@ -93,7 +81,7 @@ rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_te
         return BAD("%s: quant's kind is %d: must be RFG_SCALE_STATIC, _TOKEN or _GROUP", fn, (int)quant->kind);
     if ((st = check_output(&o->q, fn, "q", quant->q, like, cols)) != RFG_OK)
         return st;
-    if (!is_code(quant->q->dtype))
+    if (!rfg_dtype_is_code(quant->q->dtype))
         return BAD("%s: q is %s: must be e4m3, e4m3fnuz, e5m2 or i8", fn, rfg_dtype_name(quant->q->dtype));
     return check_scale(o, fn, quant->scale, quant->kind, like->rows, cols);
 }
@@ -139,7 +127,7 @@ bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t pl
     if (!scale && out != in)
         return rfg_refuse(why, "dtype of the output is %s: must be x's, %s, or with scale= an 8-bit one",
                           rfg_dtype_name((rfg_dtype)out), rfg_dtype_name((rfg_dtype)in));
-    if (scale && !is_code(out))
+    if (scale && !rfg_dtype_is_code(out))
         return rfg_refuse(why, "scale=%s to %s: the output's dtype must be e4m3, e4m3fnuz, e5m2 or i8",
                           RFG_SCALE_NAMES[scale], rfg_dtype_name((rfg_dtype)out));
     if (plain && !scale)

@@ -43,14 +43,17 @@ typedef struct rfg_gemm_params {
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype (y's with codes), or fp32, unit stride
- *   x_scale, w_scale  of params, with codes only: fp32 or e8m0, one dtype for both. A code stands for its value times
- * its scale; without scales for its value. By x_per and w_per: tensor  [1] row     x_scale [M] or [M,1], w_scale [N] or
- * [N,1], any stride block   both, and both are given: x_scale [M,ceil(K/128)], w_scale [ceil(N/128),ceil(K/128)], each
- * row-major (strides >= columns, 1) or column-major (strides 1, >= rows) residual [M,N] of params: y's dtype; row
- * stride >= N, unit column stride; may be y itself: Y += X W^T gated        of params: w is what rfg_pack_gate_up()
- * makes interleaved (row 2j gate's, row 2j+1 up's; a bias has the same order), y is [M,N/2]: y[m][j] = act(g) * u,
- * where g and u are columns 2j and 2j+1 of the product with its bias, not rounded in between (rfg_op_act_and_mul()
- * reads rounded ones). No residual.
+ *   x_scale  of params, with codes only, and
+ *   w_scale  fp32 or e8m0, both of one dtype. A code stands for its value times its scale, or without scales for its
+ *            value. By x_per and w_per:
+ *            tensor  [1]
+ *            row     x_scale [M] or [M,1], w_scale [N] or [N,1], of any stride
+ *            block   both, and both are given: x_scale [M,ceil(K/128)], w_scale [ceil(N/128),ceil(K/128)],
+ *                    each row-major (strides >= columns, 1) or column-major (strides 1, >= rows)
+ *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
+ *   gated        of params: w is what rfg_pack_gate_up() makes interleaved (row 2j gate's, row 2j+1 up's; a bias has
+ *                the same order), y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns 2j and 2j+1 of the
+ *                product with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual.
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.

@@ -51,8 +51,9 @@ RFG_DEVICE rfg_u32x4 rfg_buffer_load16_stream(rfg_buffer b, rfg_u32 at, int unif
 #define RFG_MMA_FP8(dtype) 0
 #endif
 #define RFG_MMA_I8(dtype) ((RFG_MFMA || RFG_WMMA11) && (dtype) == RFG_I8)
+#define RFG_HAS_MMA_FP8   (RFG_MMA_FP8(RFG_E4M3FNUZ) || RFG_MMA_FP8(RFG_E4M3)) /* and i8's with 8 bytes a lane */
 
-#if RFG_MMA_FP8(RFG_E4M3FNUZ) || RFG_MMA_FP8(RFG_E4M3)
+#if RFG_HAS_MMA_FP8
 RFG_DEVICE void rfg_stream_mma_fp8(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, int dtype)
 {
     rfg_f32x4 d = { c->v[0], c->v[1], c->v[2], c->v[3] };
@@ -80,7 +81,7 @@ RFG_DEVICE void rfg_stream_mma_i8(rfg_frag_wx *c, const rfg_frag_ab *w, const rf
     typedef int i32x4 __attribute__((ext_vector_type(4)));
 #if RFG_MFMA
     i32x4 d = { 0, 0, 0, 0 };
-#if RFG_MMA_FP8(RFG_E4M3FNUZ) || RFG_MMA_FP8(RFG_E4M3)
+#if RFG_HAS_MMA_FP8
     rfg_u32x2 w0 = w->v[0].xy, w1 = w->v[0].zw, x0 = x->v[0].xy, x1 = x->v[0].zw;
     d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w0), __builtin_bit_cast(long, x0), d, 0, 0, 0);
     d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w1), __builtin_bit_cast(long, x1), d, 0, 0, 0);
@@ -109,7 +110,7 @@ RFG_DEVICE void rfg_stream_mma_i8(rfg_frag_wx *c, const rfg_frag_ab *w, const rf
  * once. */
 RFG_DEVICE void rfg_stream_mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x, int dtype)
 {
-#if RFG_MMA_FP8(RFG_E4M3FNUZ) || RFG_MMA_FP8(RFG_E4M3)
+#if RFG_HAS_MMA_FP8
     if (RFG_MMA_FP8(dtype)) {
         rfg_stream_mma_fp8(c, w, x, dtype);
         return;

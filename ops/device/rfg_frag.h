@@ -49,41 +49,39 @@ RFG_DEVICE int rfg_swizzle(int row)
 #endif
 }
 
-/* Chunks of codes of 8 bits are pieces of fragments of 64 columns. They are multiplied as fp16, which has all their
- * values: two fragments of 32, whose k A and B agree about. */
-#define RFG_FRAG_PARTS(dtype) (RFG_IS_CODE(dtype) ? 2 : 1)
-#define RFG_FRAG_AS(dtype)    (RFG_IS_CODE(dtype) ? RFG_F16 : (dtype))
-
+#if RFG_AMD /* NVIDIA's have an instruction of their own */
 /* Four i8 as fp16: 1024 + 128 + i has them in its last bits. */
 RFG_DEVICE rfg_u32x2 rfg_i8_to_f16x4(rfg_u32 u)
 {
+    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
+    f16x2 by = { (_Float16)1152, (_Float16)1152 };
     rfg_u32x2 r;
     u ^= 0x80808080u;
     rfg_u32 lo = rfg_byte_perm(u, 0x64646464u, 0x4140), hi = rfg_byte_perm(u, 0x64646464u, 0x4342);
-#if RFG_NVIDIA
-    asm("sub.f16x2 %0, %1, %2;" : "=r"(r.x) : "r"(lo), "r"(0x64806480u));
-    asm("sub.f16x2 %0, %1, %2;" : "=r"(r.y) : "r"(hi), "r"(0x64806480u));
-#else
-    typedef _Float16 f16x2 __attribute__((ext_vector_type(2)));
-    f16x2 by = { (_Float16)1152, (_Float16)1152 };
     r.x = __builtin_bit_cast(rfg_u32, __builtin_bit_cast(f16x2, lo) - by);
     r.y = __builtin_bit_cast(rfg_u32, __builtin_bit_cast(f16x2, hi) - by);
-#endif
     return r;
 }
+#endif
 
-/* The parts of a chunk, in RFG_FRAG_AS(dtype). */
-RFG_DEVICE void rfg_frag_parts(rfg_u32x4 *part, rfg_u32x4 chunk, int dtype)
+/* Four codes as fp16, which has all their values. */
+RFG_DEVICE rfg_u32x2 rfg_codes_to_f16x4(rfg_u32 u, int dtype)
 {
-    if (!RFG_IS_CODE(dtype)) {
-        part[0] = chunk;
-        return;
-    }
+#if RFG_AMD
+    if (dtype == RFG_I8)
+        return rfg_i8_to_f16x4(u);
+#endif
+    return rfg_f8_to_f16x4(u, dtype, true);
+}
+
+/* A chunk of codes of 8 bits is a piece of a fragment of 64 columns. As fp16 it is pieces of two fragments of 32, whose
+ * k A and B agree about. */
+RFG_DEVICE void rfg_frag_parts(rfg_u32x4 part[2], rfg_u32x4 chunk, int dtype)
+{
     rfg_u32 u[4] = { chunk.x, chunk.y, chunk.z, chunk.w };
 #pragma unroll
-    for (int i = 0; i < RFG_FRAG_PARTS(dtype); i++) {
-        rfg_u32x2 lo = dtype == RFG_I8 ? rfg_i8_to_f16x4(u[2 * i]) : rfg_f8_to_f16x4(u[2 * i], dtype, true);
-        rfg_u32x2 hi = dtype == RFG_I8 ? rfg_i8_to_f16x4(u[2 * i + 1]) : rfg_f8_to_f16x4(u[2 * i + 1], dtype, true);
+    for (int i = 0; i < 2; i++) {
+        rfg_u32x2 lo = rfg_codes_to_f16x4(u[2 * i], dtype), hi = rfg_codes_to_f16x4(u[2 * i + 1], dtype);
         part[i].x = lo.x;
         part[i].y = lo.y;
         part[i].z = hi.x;

@@ -244,8 +244,7 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
              (v[GEMM_BIAS] ? (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0);
     if (gemm_is_codes(prob)) {
         struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
-        *bytes += (double)(x.rows * x.cols + w.rows * w.cols) *
-                  (double)rfg_format_bytes((int)(x.rows ? v[GEMM_X_SCALE] : v[GEMM_W_SCALE]), 1);
+        *bytes += (double)(x.rows * x.cols + w.rows * w.cols) * (double)rfg_format_bytes(gemm_scale_dtype(prob), 1);
     }
     *flops = 2 * m * n * k;
 }
@@ -270,14 +269,8 @@ static rfg_status check_scales(struct rfg_operand *os, const char *name, const r
 {
     rfg_status st;
     bool one = t->ndim == 1;
-    *turned = *t;
-    *columns = t->ndim == 2 && t->shape[0] > 1 && t->shape[1] > 1 && t->strides[0] == 1 && t->strides[1] != 1;
-    if (*columns) {
-        turned->shape[0] = t->shape[1];
-        turned->shape[1] = t->shape[0];
-        turned->strides[0] = t->strides[1];
-        turned->strides[1] = 1;
-    } else if (one && per == RFG_GEMM_SCALE_ROW) { /* as a column */
+    *columns = rfg_turn_columns(turned, t);
+    if (one && per == RFG_GEMM_SCALE_ROW) { /* as a column */
         turned->ndim = 2;
         turned->shape[1] = turned->strides[1] = 1;
     }

@@ -43,8 +43,7 @@ enum {
 /* Are x and w codes of 8 bits? */
 static inline bool gemm_is_codes(const struct rfg_problem *prob)
 {
-    rfg_dtype x = (rfg_dtype)prob->dtype[0];
-    return x == RFG_E4M3 || x == RFG_E4M3FNUZ || x == RFG_E5M2 || x == RFG_I8;
+    return rfg_dtype_is_code(prob->dtype[0]);
 }
 
 static inline bool gemm_is_fp8(const struct rfg_problem *prob)
@@ -57,12 +56,17 @@ static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
     return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : prob->dtype[gemm_is_codes(prob) ? 2 : 0]);
 }
 
-/* How the scales of codes go into the sum: enum gemm_scales of gemm_args.h. */
+/* How the scales of codes go into the sum: GEMM_SCALES_NONE, ... of gemm_args.h. */
 static inline int gemm_scales(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK                               ? GEMM_SCALES_BLOCKS
            : gemm_is_codes(prob) && (prob->v[GEMM_X_SCALE] || prob->v[GEMM_W_SCALE]) ? GEMM_SCALES_ROWS
                                                                                      : GEMM_SCALES_NONE;
+}
+/* Their dtype, which x's and w's share. */
+static inline int gemm_scale_dtype(const struct rfg_problem *prob)
+{
+    return (int)(prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_SCALE] : prob->v[GEMM_W_SCALE]);
 }
 /* Rows and columns of the scales of x and of w; rows 0: there are none. */
 struct gemm_scale_shape {

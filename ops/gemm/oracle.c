@@ -19,7 +19,6 @@ struct gemm_job {
     int64_t n_rows, cols, k; /* cols: of Y */
     int64_t group;           /* columns of W that share a scale */
     double eps;              /* allowed error, of the sum of magnitudes */
-    bool fast;               /* fp8's sums may be the matrix unit's */
     double *expected, *allow;
 };
 
@@ -144,8 +143,9 @@ static void sums_of(const struct gemm_job *j, int64_t n, const double *w, int64_
     double sum[ROW_BLOCK], mag[ROW_BLOCK], bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
     dots(j->xd + row * j->k, w, rows, j->k, sum, mag);
     for (int i = 0; i < rows; i++)
-        s[i] = (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 +
-                                                (j->fast ? cut_off(j->xd + (row + i) * j->k, w, j->k) : 0) };
+        s[i] =
+            (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 +
+                                             (j->prob->v[GEMM_FAST] ? cut_off(j->xd + (row + i) * j->k, w, j->k) : 0) };
 }
 
 /* act(gate) * up. An activation's slope is at most 1.13, relu2's 2v. */
@@ -207,7 +207,6 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .cols = gemm_y_cols(prob),
                           .k = k,
                           .eps = (sqrt((double)k) + 4) * 0x1p-24,
-                          .fast = prob->v[GEMM_FAST],
                           .expected = expected[0].value,
                           .allow = expected[0].allow };
     if (!xd)

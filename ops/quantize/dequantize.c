@@ -39,7 +39,7 @@ static bool rules(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v, rows = v[DEQUANTIZE_GROUP_ROWS], cols = v[DEQUANTIZE_GROUP_COLS];
     const uint8_t *d = prob->dtype;
-    if (d[0] < RFG_E4M3 || d[0] > RFG_I8)
+    if (!rfg_dtype_is_code(d[0]))
         return rfg_refuse(why, "q is %s: must be e4m3, e4m3fnuz, e5m2 or i8", rfg_dtype_name((rfg_dtype)d[0]));
     if (d[1] != RFG_F32 && d[1] != RFG_E8M0)
         return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)d[1]));
@@ -56,17 +56,23 @@ static bool rules(const struct rfg_problem *prob, struct rfg_reason *why)
     return true;
 }
 
+bool dequantize_layout_valid(const struct rfg_problem *prob, int first_ld, int first_align, struct rfg_reason *why)
+{
+    _Static_assert(DEQUANTIZE_N == 1, "N is not the second key");
+    const struct rfg_key *key = prob->op->keys;
+    const int64_t *v = prob->v;
+    for (int i = first_ld; i < first_align; i++)
+        if (v[i] && v[i] < v[DEQUANTIZE_N])
+            return rfg_refuse(why, "%s=%" PRId64 ": less than N=%" PRId64, key[i].name, v[i], v[DEQUANTIZE_N]);
+    for (int i = first_align; i < prob->op->n_keys - 1; i++)
+        if (v[i] & (v[i] - 1))
+            return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", key[i].name, v[i]);
+    return true;
+}
+
 static bool dequantize_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    const int64_t *v = prob->v;
-    for (int i = DEQUANTIZE_LDQ; i <= DEQUANTIZE_LDY; i++)
-        if (v[i] && v[i] < v[DEQUANTIZE_N])
-            return rfg_refuse(why, "%s=%" PRId64 ": less than N=%" PRId64, dequantize_keys[i].name, v[i],
-                              v[DEQUANTIZE_N]);
-    for (int i = DEQUANTIZE_ALIGN; i <= DEQUANTIZE_ALIGN_Y; i++)
-        if (v[i] & (v[i] - 1))
-            return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", dequantize_keys[i].name, v[i]);
-    return rules(prob, why);
+    return dequantize_layout_valid(prob, DEQUANTIZE_LDQ, DEQUANTIZE_ALIGN, why) && rules(prob, why);
 }
 
 int64_t dequantize_scales(int64_t size, int64_t group)
@@ -107,14 +113,7 @@ rfg_status dequantize_check_scale(struct dequantize_scale *s, const char *fn, co
 {
     if (!t)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: scale is NULL: must be a tensor", fn);
-    s->turned = *t;
-    s->columns = t->ndim == 2 && t->shape[0] > 1 && t->shape[1] > 1 && t->strides[0] == 1 && t->strides[1] != 1;
-    if (s->columns) {
-        s->turned.shape[0] = t->shape[1];
-        s->turned.shape[1] = t->shape[0];
-        s->turned.strides[0] = t->strides[1];
-        s->turned.strides[1] = 1;
-    }
+    s->columns = rfg_turn_columns(&s->turned, t);
     rfg_status st = rfg_check_operand(&s->o, fn, "scale", &s->turned, 2, 2);
     s->row = s->columns ? 1 : s->o.ld;
     s->col = s->columns ? s->o.ld : 1;

@@ -27,6 +27,8 @@ enum {
 
 /* Fills in what follows from the problem. */
 void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *prob);
+/* Strides, keys first_ld on, of at least N (the second key), and alignments, first_align on, that are powers of two. */
+bool dequantize_layout_valid(const struct rfg_problem *prob, int first_ld, int first_align, struct rfg_reason *why);
 /* Rows and columns of the scales. */
 int64_t dequantize_scales(int64_t size, int64_t group);
 

@@ -94,7 +94,7 @@ static bool dtypes_valid(int x, int q, int scale, struct rfg_reason *why)
 {
     if (!rfg_dtype_is_float(x))
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)x));
-    if (q < 0 || q >= RFG_DTYPE_COUNT || !(CODES >> q & 1))
+    if (!rfg_dtype_is_code(q))
         return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2 or i8",
                           rfg_dtype_name((rfg_dtype)q));
     if (scale != RFG_F32 && scale != RFG_E8M0)
@@ -124,19 +124,6 @@ static bool groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why)
     return !cols || rows || rfg_refuse(why, "group_cols is %" PRId64 ": must be 0 where group_rows is", cols);
 }
 
-static bool layout_valid(const struct rfg_problem *prob, int first_ld, int first_align, struct rfg_reason *why)
-{
-    const struct rfg_key *key = prob->op->keys;
-    for (int i = first_ld; i < first_align; i++)
-        if (prob->v[i] && prob->v[i] < prob->v[QUANTIZE_N])
-            return rfg_refuse(why, "%s=%" PRId64 ": less than N=%" PRId64, key[i].name, prob->v[i],
-                              prob->v[QUANTIZE_N]);
-    for (int i = first_align; i < prob->op->n_keys - 1; i++)
-        if (prob->v[i] & (prob->v[i] - 1))
-            return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", key[i].name, prob->v[i]);
-    return true;
-}
-
 /* Keys from the rounding on: max, and the floors behind it. */
 static bool numbers_valid(const struct rfg_problem *prob, int rounding, int codes, struct rfg_reason *why)
 {
@@ -164,7 +151,7 @@ static bool quantize_valid(const struct rfg_problem *prob, struct rfg_reason *wh
     if (given && (v[QUANTIZE_ROUNDING] || v[QUANTIZE_RECIPROCAL] & RFG_RECIPROCAL_OF_MAX || v[QUANTIZE_FLOOR_AMAX] ||
                   v[QUANTIZE_FLOOR_SCALE] || v[QUANTIZE_ZERO_SCALE]))
         return rfg_refuse(why, "group_rows=0: the scale is read, only reciprocal=2 and max go with it");
-    return layout_valid(prob, QUANTIZE_LDX, QUANTIZE_ALIGN, why);
+    return dequantize_layout_valid(prob, QUANTIZE_LDX, QUANTIZE_ALIGN, why);
 }
 
 static bool chunks_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -182,7 +169,7 @@ static bool scale_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     return dtypes_valid(prob->dtype[0], (int)v[QSCALE_CODES], prob->dtype[1], why) &&
            rule_valid(v[QSCALE_ROUNDING], v[QSCALE_RECIPROCAL], prob->dtype[1], why) &&
            numbers_valid(prob, QSCALE_ROUNDING, (int)v[QSCALE_CODES], why) && chunks_valid(prob, why) &&
-           layout_valid(prob, QSCALE_LDX, QSCALE_ALIGN, why);
+           dequantize_layout_valid(prob, QSCALE_LDX, QSCALE_ALIGN, why);
 }
 
 static void quantize_cost(const struct rfg_problem *prob, double *bytes, double *flops)

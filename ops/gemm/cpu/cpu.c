@@ -14,6 +14,7 @@
  *
  * A prepacked W is unpacked strip by strip into the thread's workspace, as rows: the same bits as from a plain one. So
  * is a W of another format than X's, as fp32; of codes of 8 bits X is, too, a panel at a time, each with its scales. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ struct job {
     enum cpu_prefetch prefetch;
     struct packed *packed; /* by worker, at the start of the workspace; then their tiles */
     char *tiles;
-    float values[256]; /* of X's and W's codes */
+    const float *values; /* of X's and W's codes, or NULL */
 };
 
 static size_t worker_bytes(const struct tiling *t)
@@ -152,6 +153,28 @@ static size_t worker_bytes(const struct tiling *t)
 static int panel_height(const struct job *j, int64_t m)
 {
     return (int)ceil_div(m, ceil_div(m, j->cols));
+}
+
+/* What the 256 codes of a format stand for. */
+static float code_values[RFG_I8 + 1][256];
+static pthread_once_t code_once = PTHREAD_ONCE_INIT;
+
+static void code_init(void)
+{
+    for (int dtype = RFG_E4M3; dtype <= RFG_I8; dtype++)
+        for (int i = 0; i < 256; i++) {
+            const struct rfg_format *f = rfg_format(dtype);
+            uint8_t code = (uint8_t)i;
+            double v;
+            f->decode(f, &code, &v);
+            code_values[dtype][i] = (float)v;
+        }
+}
+
+static const float *values_of(int dtype)
+{
+    pthread_once(&code_once, code_init);
+    return code_values[dtype];
 }
 
 /* A row of codes of X or of W, times its scales. */
@@ -377,13 +400,7 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      prob->v[GEMM_PREPACKED] || is_decoded(prob) ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,
                      NULL,
-                     { 0 } };
-    for (int i = 0; i < 256 && gemm_is_codes(prob); i++) {
-        uint8_t code = (uint8_t)i;
-        double v;
-        rfg_format(prob->dtype[0])->decode(rfg_format(prob->dtype[0]), &code, &v);
-        j.values[i] = (float)v;
-    }
+                     gemm_is_codes(prob) ? values_of(prob->dtype[0]) : NULL };
     j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;

@@ -78,8 +78,7 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "W_GROUP", (int)prob->v[GEMM_W_GROUP]);
     rfg_kernel_macro(k, "SCALES", gemm_scales(prob));
     if (gemm_scales(prob))
-        rfg_kernel_macro(k, "SCALE_DTYPE",
-                         (int)(prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_SCALE] : prob->v[GEMM_W_SCALE]));
+        rfg_kernel_macro(k, "SCALE_DTYPE", gemm_scale_dtype(prob));
     rfg_kernel_macro(k, "BIAS_DTYPE", gemm_bias_dtype(prob));
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "RESIDUAL", (int)prob->v[GEMM_RESIDUAL]);

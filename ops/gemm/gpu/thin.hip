@@ -94,21 +94,21 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 
 #if RFG_IS_CODE(IN_DTYPE)
 /* A block's sums of a step. */
-RFG_DEVICE void multiply_block(float *d, const rfg_u32x4 (*x)[RFG_FRAG_PARTS(IN_DTYPE)], const rfg_u32x4 *w)
+RFG_DEVICE void multiply_block(float *d, const rfg_u32x4 (*x)[2], const rfg_u32x4 *w)
 {
 #pragma unroll
-    for (int part = 0; part < RFG_FRAG_PARTS(IN_DTYPE); part++) {
+    for (int part = 0; part < 2; part++) {
         rfg_u32x4 a[2];
         a[0] = x[0][part];
         a[1] = TILE_M == 8 ? zero16() : x[TILE_M == 8 ? 0 : 1][part];
-        rfg_mma_16x8(d, a, w[part], RFG_FRAG_AS(IN_DTYPE));
+        rfg_mma_16x8(d, a, w[part], RFG_F16);
     }
 }
 
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 {
 #if IN_DTYPE != RFG_I8
-    rfg_u32x4 w[FRAGS_N][RFG_FRAG_PARTS(IN_DTYPE)], x[PIECES_X][RFG_FRAG_PARTS(IN_DTYPE)];
+    rfg_u32x4 w[FRAGS_N][2], x[PIECES_X][2];
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
         rfg_frag_parts(w[j], s->w[j], IN_DTYPE);

@@ -164,7 +164,6 @@ RFG_DEVICE void copy_all(struct copier *c, struct scale_copier *scale, int steps
     }
 }
 
-/* multiply(): the sums of `steps` steps that a thread has. rows_a, rows_b, scales: of the first stage. */
 #if RFG_IS_CODE(IN_DTYPE)
 #define PARTS WGMMA_PARTS(ROWS_A, ROWS_B, WIDTH)
 #if IN_DTYPE == RFG_I8
@@ -226,6 +225,7 @@ RFG_DEVICE void leave_stage(rfg_u64 *empty, int stage)
         rfg_arrive(empty + stage);
 }
 
+/* The sums of `steps` steps that a thread has. rows_a, rows_b, scales: of the first stage. */
 RFG_DEVICE void multiply(float *d, rfg_u64 rows_a, rfg_u64 rows_b, const char *scales, int steps, int stages,
                          rfg_u64 *full, rfg_u64 *empty)
 {
