@@ -11,26 +11,33 @@ extern "C" {
 typedef struct rfg_gemm_params {
     size_t size;                /* sizeof(rfg_gemm_params): see rfg/core.h */
     const rfg_tensor *bias;     /* or NULL: none */
-    const rfg_tensor *w_scale;  /* of formats of w that have scales; NULL with those of this version */
+    const rfg_tensor *w_scale;  /* of a w of 4 bits, else NULL */
+    const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu or relu2 */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU                                                     \
+        sizeof(rfg_gemm_params), NULL, NULL, NULL, NULL, 0, RFG_ACT_SILU                                               \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
  * gemm_a16w16). The sum over k, the bias and the residual are accumulated in fp32 and rounded once, to nearest even, to
- * Y's dtype.
+ * Y's dtype. With weights of 4 bits (W4A16: AWQ, GPTQ, compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k /
+ * group]) * scale[n][k / group], in fp32: nothing is rounded to 16 bits on the way.
  *
  *   x     [M,K]  bf16, fp16 or fp32; row stride >= K, unit column stride
- *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack()
+ *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().
+ *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4): two in a byte, the even column in the low
+ *                four bits, K and the row stride (in elements) even
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype, or fp32, unit stride
- *   w_scale      of params: must be NULL: the dtypes that w has in this version have no scales
+ *   w_scale [N,K/group] of params, packed: with w of i4 bf16, fp16 or fp32, with e2m1 e8m0; else NULL. It says what
+ *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ)
+ *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to
+ *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
  *   gated        of params: w is what rfg_pack_gate_up() makes interleaved (row 2j gate's, row 2j+1 up's; a bias has
  *                the same order), y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns 2j and 2j+1 of the
@@ -39,8 +46,8 @@ typedef struct rfg_gemm_params {
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
  * M, N, K and strides <= 2^31 - 1.
- * Aliasing: y may not overlap x, w or bias (refused), nor the residual but as a whole; the others may overlap.
- * NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
+ * Aliasing: y may not overlap x, w, w_scale, w_zero or bias (refused), nor the residual but as a whole; the others may
+ * overlap. NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
  * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
  * reproducible for the same problem, variant and device.
  *
@@ -50,11 +57,13 @@ typedef struct rfg_gemm_params {
  * stream capture). On an error nothing was launched.
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
  * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2): gated.
- * bias=1: there is one; btype=f32: it is fp32, x is not; packed=1: w is prepacked. w_scale=, w_group=: of formats of
- * w with scales, of which there are none yet. Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr=
- * (residual): row strides in elements, where rows don't follow one another; inplace=1: y is the residual; align=,
- * align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer than 16
- * bytes: of 8, 4, 2. All operators: overlap=1 in a context with launch_overlap. */
+ * bias=1: there is one; btype=f32: it is fp32, x is not; packed=1: w is prepacked. Of 4-bit weights w_scale=: its
+ * dtype, w_zero=i8: there are zero points, w_group=: columns that share them ("gemm bf16,i4->bf16 M=8 N=2112 K=7168
+ * w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32"). Of the layout, which tuned
+ * rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows don't follow one another;
+ * inplace=1: y is the residual; align=, align_y=: where pointers and row strides of x and w (align) or y and bias
+ * (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. All operators: overlap=1 in a context with
+ * launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 

@@ -3,6 +3,7 @@
  * gemm and gemm_prepack as the harness has them. */
 #include <string.h>
 
+#include "base/util.h"
 #include "ops/oracle.h"
 #include "rfg/gemm.h"
 #include "gemm.h"
@@ -45,7 +46,9 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[5] = spec_2d("residual", false, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDR]);
     spec[5].absent = !v[GEMM_RESIDUAL];
     spec[5].align_key = GEMM_ALIGN_Y;
-    return 6;
+    spec[6] = rfg_rows_spec("w_zero", (rfg_dtype)v[GEMM_W_ZERO], v[GEMM_N], groups, 1, 0, -1);
+    spec[6].absent = !v[GEMM_W_ZERO];
+    return 7;
 }
 
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
@@ -56,6 +59,7 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
     rfg_gemm_params p = { .size = sizeof(p),
                           .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &t[4] : NULL,
+                          .w_zero = prob->v[GEMM_W_ZERO] ? &t[6] : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &t[5] : NULL,
                           .gated = prob->v[GEMM_GATED] != 0,
                           .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU };
@@ -71,6 +75,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->w = t[2].data;
     a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
     a->w_scale = prob->v[GEMM_W_SCALE] ? t[4].data : NULL;
+    a->w_zero = prob->v[GEMM_W_ZERO] ? t[6].data : NULL;
     a->residual = prob->v[GEMM_RESIDUAL] ? t[5].data : NULL;
     a->ldr = prob->v[GEMM_RESIDUAL] ? t[5].strides[0] : 0;
     a->ldy = t[0].strides[0];
@@ -81,7 +86,18 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->k = (int32_t)prob->v[GEMM_K];
 }
 
+/* Scales of powers of two about 1: drawn as numbers, half of them would be the smallest there is. */
+static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
+                      uint64_t seed)
+{
+    int64_t n = tensor == 4 && prob->v[GEMM_W_SCALE] == RFG_E8M0 ? t->shape[0] * t->shape[1] : 0;
+    int64_t nan = data == RFG_DATA_SPECIAL && n ? (int64_t)(rfg_random(&seed) % (uint64_t)n) : -1;
+    for (int64_t i = 0; i < n; i++)
+        ((uint8_t *)t->data)[i] = i == nan ? 255 : (uint8_t)(124 + rfg_random(&seed) % 7);
+}
+
 const struct rfg_op_case rfg_op_case_gemm = {
+    .fill = gemm_fill,
     .tensors = gemm_tensors,
     .call = gemm_call,
     .pack = gemm_pack,

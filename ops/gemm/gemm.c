@@ -12,9 +12,11 @@
 
 #define MAX_SIZE RFG_MAX_SIZE
 
-static const char *const btype_names[] = { "x" }, *const w_scale_names[] = { "none" };
+static const char *const btype_names[] = { "x" }, *const none[] = { "none" };
 static const char *const act_names[] = { "none", "silu", "gelu", "gelu_tanh", "relu", "relu2" }; /* as rfg_act + 1 */
 #define GATED_LAST (RFG_ACT_RELU2 + 1)
+#define ANY_HALF   (1u << RFG_F16 | 1u << RFG_BF16)
+#define ANY_FLOAT  (1u << RFG_F32 | ANY_HALF)
 
 static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "rows of x and y" },
@@ -26,9 +28,12 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a residual, of y's dtype, is added" },
     [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, GATED_LAST, act_names,
                      "rows of w are gate's and up's in turn, y is act(gate) up" },
-    [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, w_scale_names,
-                       "dtype of w's scales, of a w that has any", 1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 },
-    [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL, "columns of w that share a scale" },
+    [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
+                       "dtype of w's scales, of a w that has any", ANY_FLOAT | 1u << RFG_E8M0 },
+    [GEMM_W_ZERO] = { "w_zero", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
+                      "dtype of w's zero points, of a w that may have any", 1u << RFG_I8 },
+    [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL,
+                       "columns of w that share a scale and a zero point" },
     [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of x to the next; 0: they follow one another" },
@@ -52,12 +57,15 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "y", true, RFG_FORMAT_LISTED, 2, 0 },
     { "bias", false, RFG_FORMAT_KEYED, GEMM_BTYPE, 1 },
     { "w_scale", false, RFG_FORMAT_KEYED, GEMM_W_SCALE, 0 },
+    { "w_zero", false, RFG_FORMAT_KEYED, GEMM_W_ZERO, 0 },
     { "residual", false, RFG_FORMAT_AS, 2, 0 },
 };
 
 /* Ends with one of no format. */
 static const struct gemm_w_format w_formats[] = {
-    { RFG_DTYPE_NONE, 0, 0, 0 },
+    { RFG_I4, ANY_HALF, ANY_FLOAT, true, 32 },
+    { RFG_E2M1, ANY_HALF, 1u << RFG_E8M0, false, 32 },
+    { RFG_DTYPE_NONE, 0, 0, false, 0 },
 };
 
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
@@ -71,7 +79,9 @@ const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
 int64_t gemm_w_row_bytes(const struct rfg_problem *prob)
 {
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP];
-    return rfg_format_bytes(prob->dtype[1], k) + (group ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], k / group) : 0);
+    return rfg_format_bytes(prob->dtype[1], k) + (group ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], k / group) +
+                                                              rfg_format_bytes((int)prob->v[GEMM_W_ZERO], k / group)
+                                                        : 0);
 }
 
 static bool is_float(const struct rfg_problem *prob, int i, struct rfg_reason *why)
@@ -108,9 +118,14 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const struct gemm_w_format *f = gemm_w_format(prob);
     rfg_dtype w = (rfg_dtype)prob->dtype[1], scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
-    if (scale != (f ? f->w_scale : RFG_DTYPE_NONE))
+    uint32_t scales = f && f->w_scale ? f->w_scale : 1u << RFG_DTYPE_NONE;
+    if (!(scales >> scale & 1))
         return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name(scale),
-                          rfg_dtype_name(f ? f->w_scale : RFG_DTYPE_NONE), rfg_dtype_name(w));
+                          scales == ANY_FLOAT ? "f32, f16 or bf16" : rfg_dtype_name((rfg_dtype)__builtin_ctz(scales)),
+                          rfg_dtype_name(w));
+    if (prob->v[GEMM_W_ZERO] && !(f && f->zeros))
+        return rfg_refuse(why, "w_zero=%s: must be none, w is %s", rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_ZERO]),
+                          rfg_dtype_name(w));
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP], ldw = prob->v[GEMM_LDW];
     int least = f ? f->group : 0, block = rfg_format((int)w)->elements;
     if (least ? group < least || group % least || k % group : group != 0)
@@ -176,9 +191,20 @@ RFG_PARAMS_END(rfg_gemm_params, act);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-/* W and its scales, if its format has any, go with each other and with x. Fills in how they are grouped. */
+/* Scales, or zero points, of W: one for each group. */
+static rfg_status check_groups(const struct rfg_operand *o, const struct rfg_operand *w, int64_t group)
+{
+    return o->rows == w->rows && o->cols * group == w->cols && o->ld == o->cols
+               ? RFG_OK
+               : BAD("%s is %" PRId64 " x %" PRId64 ", rows %" PRId64
+                     " apart: must be [N,K/group], packed, w is %" PRId64 " x %" PRId64,
+                     o->name, o->rows, o->cols, o->ld, w->rows, w->cols);
+}
+
+/* W, its scales and zero points, if its format has any, go with each other and with x. Fills in how they are grouped.
+ */
 static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w, const rfg_tensor *w_scale,
-                          struct rfg_operand *os)
+                          struct rfg_operand *os, const rfg_tensor *w_zero, struct rfg_operand *oz)
 {
     const struct gemm_w_format *f = gemm_w_format(prob);
     struct rfg_reason why;
@@ -186,30 +212,32 @@ static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w,
     if (prob->dtype[1] != prob->dtype[0] && !f)
         return BAD("x is %s, w %s: must be of one dtype", rfg_dtype_name((rfg_dtype)prob->dtype[0]),
                    rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    if (w_scale && (st = rfg_check_operand(os, FN, "w_scale", w_scale, 2, 2)))
+    if ((w_scale && (st = rfg_check_operand(os, FN, "w_scale", w_scale, 2, 2))) ||
+        (w_zero && (st = rfg_check_operand(oz, FN, "w_zero", w_zero, 2, 2))))
         return st;
     if (w_scale)
         prob->v[GEMM_W_GROUP] = os->cols ? w->cols / os->cols : f ? f->group : 0;
     if (!w_valid(prob, &why))
         return BAD("%s", why.text);
-    if (w_scale && (os->rows != w->rows || os->cols * prob->v[GEMM_W_GROUP] != w->cols || os->ld != os->cols))
-        return BAD("w_scale is %" PRId64 " x %" PRId64 ", rows %" PRId64
-                   " apart: must be [N,K/group], packed, w is %" PRId64 " x %" PRId64,
-                   os->rows, os->cols, os->ld, w->rows, w->cols);
+    if (w_zero && w_zero->dtype != RFG_I8)
+        return BAD("w_zero is %s: must be i8", rfg_dtype_name(w_zero->dtype));
+    if ((w_scale && (st = check_groups(os, w, prob->v[GEMM_W_GROUP]))) ||
+        (w_zero && (st = check_groups(oz, w, prob->v[GEMM_W_GROUP]))))
+        return st;
     return RFG_OK;
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_gemm_params *params, rfg_stream stream)
 {
-    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, or = { 0 };
+    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, oz = { 0 }, or = { 0 };
     rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
     rfg_status st;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, &p, params)))
         return st;
-    const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *residual = p.residual;
+    const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *w_zero = p.w_zero, *residual = p.residual;
     bool prepacked = w && w->ndim == 5;
     if ((st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) ||
         (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) ||
@@ -238,13 +266,15 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_N] = ow.rows;
     prob.v[GEMM_K] = ox.cols;
     prob.v[GEMM_W_SCALE] = w_scale ? w_scale->dtype : RFG_DTYPE_NONE;
-    if ((w->dtype != x->dtype || w_scale) && (st = check_w(&prob, &ow, w_scale, &os)))
+    prob.v[GEMM_W_ZERO] = w_zero ? w_zero->dtype : RFG_DTYPE_NONE;
+    if ((w->dtype != x->dtype || w_scale || w_zero) && (st = check_w(&prob, &ow, w_scale, &os, w_zero, &oz)))
         return st;
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
         (bias && (st = rfg_check_overlap(FN, &oy, &ob, false))) ||
         (w_scale && (st = rfg_check_overlap(FN, &oy, &os, false))) ||
+        (w_zero && (st = rfg_check_overlap(FN, &oy, &oz, false))) ||
         (residual && (st = rfg_check_overlap(FN, &oy, & or, true))))
         return st;
 
@@ -273,7 +303,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .k = (int32_t)ox.cols,
                            .w_scale = w_scale ? w_scale->data : NULL,
                            .residual = residual ? residual->data : NULL,
-                           .ldr = or.ld };
+                           .ldr = or.ld,
+                           .w_zero = w_zero ? w_zero->data : NULL };
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 

@@ -17,6 +17,7 @@ enum {
     GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
     GEMM_GATED,     /* "act": enum rfg_act + 1 of a gated activation; 0: none */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
+    GEMM_W_ZERO,    /* the rfg_dtype of w's zero points; 0: it has none */
     GEMM_W_GROUP,   /* columns of w that share a scale */
     GEMM_PREPACKED, /* "packed": W is as rfg_gemm_prepack() leaves it */
     GEMM_LDX,       /* row strides in elements; 0: rows follow each other (K, K, N) */
@@ -50,9 +51,10 @@ bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why);
  * gemm_cpu_portable decodes any of them by ops/format.c. */
 struct gemm_w_format {
     rfg_dtype w;
-    uint32_t x;        /* formats of X: bits 1 << rfg_dtype */
-    rfg_dtype w_scale; /* RFG_DTYPE_NONE: it has no scales */
-    int group;         /* columns that share a scale: a multiple of this, which is of w's blocks; 0: no scales */
+    uint32_t x;       /* formats of X: bits 1 << rfg_dtype */
+    uint32_t w_scale; /* the same of its scales; 0: it has none */
+    bool zeros;       /* it may have zero points, i8 */
+    int group;        /* columns that share a scale: a multiple of this, which is of w's blocks; 0: no scales */
 };
 
 /* Of W and X of the problem's formats; NULL: W is of X's, or there is none. */

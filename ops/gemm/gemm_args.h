@@ -16,11 +16,14 @@ struct gemm_args {
     unsigned int *counters;  /* one a tile */
 /* The rest is the host's, and kernels' that need it. */
 #if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL
-    const void *w_scale; /* [n][k / group], packed */
+    const void *w_scale; /* [n][k / group], packed; of a prepacked w see prepack_layout.h */
 #endif
-#if !defined(RFG_DEVICE) || RESIDUAL
+#if !defined(RFG_DEVICE) || W_ZERO || RESIDUAL
     const void *residual;
     long long ldr;
+#endif
+#if !defined(RFG_DEVICE) || W_ZERO
+    const void *w_zero; /* as w_scale */
 #endif
 };
 

@@ -10,7 +10,7 @@
 #include "gemm.h"
 
 struct gemm_job {
-    const rfg_tensor *x, *w, *bias, *w_scale, *residual;
+    const rfg_tensor *x, *w, *bias, *w_scale, *w_zero, *residual;
     const int64_t *rows;     /* of X and of the residual */
     int gated;               /* enum rfg_act + 1 */
     bool packed;             /* W is */
@@ -88,8 +88,11 @@ static void w_row(const struct gemm_job *j, int64_t n, double *w)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
-    for (int64_t i = 0; j->w_scale && i < j->k; i++)
-        w[i] *= rfg_load(j->w_scale->data, j->w_scale->dtype, n * (j->k / j->group) + i / j->group);
+    for (int64_t i = 0; j->w_scale && i < j->k; i++) {
+        int64_t group = n * (j->k / j->group) + i / j->group;
+        double zero = j->w_zero ? rfg_load(j->w_zero->data, j->w_zero->dtype, group) : 0;
+        w[i] = (w[i] - zero) * rfg_load(j->w_scale->data, j->w_scale->dtype, group);
+    }
 }
 
 struct sum {
@@ -153,6 +156,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .w = &host[2],
                           .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &host[4] : NULL,
+                          .w_zero = prob->v[GEMM_W_ZERO] ? &host[6] : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &host[5] : NULL,
                           .rows = expected[0].rows,
                           .gated = (int)prob->v[GEMM_GATED],

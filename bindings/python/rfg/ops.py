@@ -42,8 +42,8 @@ def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ..
 
 def gemm(
     x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
-    w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, stream: Any = None,
-    ctx: Ctx = None
+    w_scale: Optional[Tensor] = None, w_zero: Optional[Tensor] = None, residual: Optional[Tensor] = None,
+    act: Optional[str] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
 
@@ -54,12 +54,12 @@ def gemm(
         shape = w.shape
         n = shape[0] if len(shape) != 5 else shape[0] * 16
         out = empty(x, (x.shape[0], n // 2 if act else n), dtype)
-    if bias is None and w_scale is None and residual is None and act is None:
+    if bias is None and w_scale is None and w_zero is None and residual is None and act is None:
         _rfg.gemm(out, x, w, stream=stream, ctx=ctx)
     else:
         _rfg.gemm(
-            out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", stream=stream,
-            ctx=ctx
+            out, x, w, bias=bias, w_scale=w_scale, w_zero=w_zero, residual=residual, gated=act is not None, act=act or "silu",
+            stream=stream, ctx=ctx
         )
     return out
 

@@ -179,23 +179,47 @@ static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to
             memcpy(to + (size_t)(r * j->a->k + k) * 2, from + r * 2 * PREPACK_CHUNK, 2 * PREPACK_CHUNK);
 }
 
+/* What the 16 codes of a 4-bit format stand for. */
+static void code_values(const struct rfg_format *w, double values[16])
+{
+    for (int c = 0; c < 16; c++) {
+        double two[RFG_FORMAT_MAX_ELEMENTS];
+        w->decode(w, &(uint8_t){ (uint8_t)c }, two);
+        values[c] = two[0];
+    }
+}
+
 /* `rows` rows of W from n0 on, as fp32. */
 static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *to)
 {
     const struct gemm_args *a = j->a;
-    int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE];
+    int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE],
+        four = dtype == RFG_I4 || dtype == RFG_E2M1;
     const struct rfg_format *w = rfg_format(dtype), *s = rfg_format(scale_dtype);
-    int64_t group = j->prob->v[GEMM_W_GROUP], groups = s ? a->k / group : 0;
-    double values[RFG_FORMAT_MAX_ELEMENTS], scale = 1;
-    for (int64_t n = n0; n < n0 + rows; n++) {
+    int64_t group = s ? j->prob->v[GEMM_W_GROUP] : a->k, groups = s ? a->k / group : 1;
+    double values[RFG_FORMAT_MAX_ELEMENTS], scale = 1, zero = 0;
+    if (four)
+        code_values(w, values);
+    for (int64_t n = n0; n < n0 + rows && a->k; n++) {
         const char *codes = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
-        const char *scales = s ? (const char *)a->w_scale + rfg_format_bytes(scale_dtype, n * groups) : NULL;
-        for (int64_t k = 0; k < a->k; k++) {
-            if (k % w->elements == 0)
-                w->decode(w, codes + k / w->elements * w->bytes, values);
-            if (s && k % group == 0)
-                s->decode(s, scales + k / group * s->bytes, &scale);
-            *to++ = (float)(values[k % w->elements] * scale);
+        for (int64_t g = n * groups; g < (n + 1) * groups; g++) {
+            float of[16]; /* by code: the compiler has a load for each element */
+            if (s)
+                s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
+            if (a->w_zero)
+                zero = ((const int8_t *)a->w_zero)[g];
+            for (int c = 0; c < 16 && four; c++)
+                of[c] = (float)((values[c] - zero) * scale);
+            for (int64_t k = 0; k < group && four; k += 2, codes++) {
+                *to++ = of[*codes & 15];
+                *to++ = of[*codes >> 4 & 15];
+            }
+            for (int64_t k = 0; k < group && !four; k++) {
+                if (k % w->elements == 0)
+                    w->decode(w, codes + k / w->elements * w->bytes, values);
+                *to++ = (float)((values[k % w->elements] - zero) * scale);
+            }
+            codes += four ? 0 : group / w->elements * w->bytes;
         }
     }
 }
@@ -440,8 +464,8 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
     if (t.prepacked) /* unpacking, by each tile of X */
         compute += 2 * bytes * (double)t.m_tiles / (threads * 10e3);
-    if (t.decoded) /* a few nanoseconds an element */
-        compute += 5e-3 * n * k * (double)t.m_tiles / threads;
+    if (t.decoded) /* a nanosecond an element, or a few of a format that isn't of 4 bits */
+        compute += (rfg_format(prob->dtype[1])->elements == 2 ? 1e-3 : 5e-3) * n * k * (double)t.m_tiles / threads;
     if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
         memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
     return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);

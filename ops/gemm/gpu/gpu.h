@@ -68,6 +68,8 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "W_SCALE_DTYPE", (int)prob->v[GEMM_W_SCALE]);
     rfg_kernel_macro(k, "W_GROUP", (int)prob->v[GEMM_W_GROUP]);
+    if (prob->v[GEMM_W_ZERO]) /* others' kernels need not know that there is such a macro */
+        rfg_kernel_macro(k, "W_ZERO", (int)prob->v[GEMM_W_ZERO]);
     rfg_kernel_macro(k, "BIAS_DTYPE", gemm_bias_dtype(prob));
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "RESIDUAL", (int)prob->v[GEMM_RESIDUAL]);

@@ -11,13 +11,17 @@
  *
  * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between.
  *
- * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP (columns of W that share a scale), PACKED (rows
- * of X, W and Y follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no
- * macro PREPACKED. */
+ * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_ZERO (may be missing; not 0: zero points, i8), W_GROUP
+ * (columns of W that share them), PACKED (rows of X, W and Y follow each other), PREPACKED (W is; see
+ * prepack_layout.h). Kernels that only read rows of W have no macro PREPACKED. */
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
+#ifndef W_ZERO
+#define W_ZERO 0
+#endif
 
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (RESIDUAL        ? 24
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (W_ZERO          ? 32
+                                                             : RESIDUAL      ? 24
                                                              : W_SCALE_DTYPE ? 8
                                                                              : 0),
               "arguments are not laid out as the host's");
@@ -81,6 +85,11 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
     (void)part; /* there is one */
     rfg_unpack(f, chunk, W_DTYPE);
 }
+
+#elif (W_DTYPE == RFG_I4 && RFG_IS_FLOAT(W_SCALE_DTYPE)) ||                                                            \
+    (W_DTYPE == RFG_E2M1 && W_SCALE_DTYPE == RFG_E8M0 && !W_ZERO)
+
+#include "gemm/gpu/load4.h"
 
 #else
 #error "gemm has no loader for this format of W (with these of X and scales)"

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * load.h's branch of 4-bit W: i4 with floating-point scales and perhaps zero points, e2m1 with scales of e8m0. A group
+ * is a multiple of the 32 columns that 16 bytes of W hold. */
+#if !RFG_IS_HALF(IN_DTYPE)
+#error "gemm has 4-bit W with 16-bit X only"
+#endif
+static_assert(W_GROUP >= 32 && W_GROUP % 32 == 0, "a group of columns is not whole chunks of W");
+
+#define W_VEC          32
+#define W_IS_FRAGMENTS 0
+
+/* The value of a code, exactly; other bits of `code` than the lowest four don't matter. */
+RFG_DEVICE float w_value(rfg_u32 code)
+{
+#if W_DTYPE == RFG_I4
+    return (float)((int)(code << 28) >> 28);
+#else /* exponent and fraction in fp32's place, times 2^126: 0.5 is a denormal there */
+    return rfg_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
+#endif
+}
+
+/* The scale and the zero point of group `at`, counted over all rows. */
+RFG_DEVICE float w_scale_at(const void *scales, long long at)
+{
+#if W_SCALE_DTYPE == RFG_E8M0
+    rfg_u32 e = rfg_load1((const char *)scales + at);
+    return rfg_as_float(e == 0 ? 0x00400000u : e == 255 ? 0x7fc00000u : e << 23);
+#else
+    return rfg_load_float(scales, at, W_SCALE_DTYPE);
+#endif
+}
+RFG_DEVICE float w_zero_at(const void *zeros, long long at)
+{
+    return W_ZERO ? (float)(signed char)rfg_load1((const char *)zeros + at) : 0.0f;
+}
+#if W_ZERO
+#define W_ZEROS(a) ((a)->w_zero)
+#else
+#define W_ZEROS(a) ((const void *)0)
+#endif
+
+RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
+{
+    (void)prepacked;
+    long long at = n * a->ldw + k, group = n * (a->k / W_GROUP) + k / W_GROUP;
+    rfg_u32 codes = rfg_load1((const char *)a->w + at / 2);
+    return (w_value(codes >> at % 2 * 4) - w_zero_at(W_ZEROS(a), group)) * w_scale_at(a->w_scale, group);
+}
+
+typedef struct w_row {
+    const char *codes;
+    const void *scales, *zeros;
+    long long group; /* the row's first */
+} w_row;
+typedef struct w_chunk {
+    rfg_u32x4 codes;
+    float scale, zero;
+} w_chunk;
+
+RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
+{
+    w_row row = { (const char *)a->w + n * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), (long long)n * (a->k / W_GROUP) };
+    return row;
+}
+RFG_DEVICE w_chunk w_load(w_row row, int chunk)
+{
+    w_chunk c;
+    long long group = row.group + chunk / (W_GROUP / 32);
+    c.codes = rfg_load16_stream(row.codes + (long long)chunk * 16);
+    c.scale = w_scale_at(row.scales, group);
+    c.zero = w_zero_at(row.zeros, group);
+    return c;
+}
+/* The part-th X_VEC elements of a chunk: a word. */
+RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
+{
+    rfg_u32 codes = part == 0 ? chunk.codes.x : part == 1 ? chunk.codes.y : part == 2 ? chunk.codes.z : chunk.codes.w;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        f[i] = (w_value(codes >> 4 * i) - chunk.zero) * chunk.scale;
+}
