@@ -35,7 +35,9 @@ typedef struct rfg_gemm_params {
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype, or fp32, unit stride
  *   w_scale [N,K/group] of params, packed: with w of i4 bf16, fp16 or fp32, with e2m1 e8m0; else NULL. It says what
- *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ)
+ *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ).
+ *                Kernels of matrix cores multiply a group's sum by it: with an infinite one a sum may be infinite or
+ *                NaN where its terms' would be the other
  *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to
  *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
@@ -72,10 +74,28 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
 /* A prepacked W is W[N,K] stored as [N/16][K/32][4][16][8] (AITER's weight preshuffle (16,16)): of each 16 rows and 32
  * columns first the rows' first 8 elements (16 bytes), then their next 8, ... Such a block of 1024 bytes is what a wave
  * loads for one step on matrix cores. The view has these five dimensions, packed; that is how rfg_op_gemm() knows it.
- * In PyTorch: w.view(N // 16, 16, K // 32, 4, 8).permute(0, 2, 3, 1, 4).contiguous(). N % 16 = 0, K % 32 = 0. */
+ * In PyTorch: w.view(N // 16, 16, K // 32, 4, 8).permute(0, 2, 3, 1, 4).contiguous(). N % 16 = 0, K % 32 = 0.
+ *
+ * A W of 4 bits is stored as [N/16][K/128][4][16][32], 16 bytes in the last dimension: of each 16 rows and 128 columns,
+ * element (c, r, 8 i + p) is row r's column 32 i + 8 c + (2 p) % 8 + p / 4, for i and c below 4, p below 8. N % 16 = 0,
+ * K % 128 = 0. Its w_scale and w_zero are then [N/16, K/group, 16], packed (rfg_tensor_prepacked_groups()), at
+ * multiples of 16 bytes. This is what kernels of matrix cores read; they take groups of 32, 64, or a multiple of 128.
+ */
 static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
 {
-    rfg_tensor t = { data, dtype, 5, { n / 16, k / 32, 4, 16, 8 }, { (int64_t)((uint64_t)k * 16), 512, 128, 8, 1 } };
+    int64_t chunk = dtype == RFG_I4 || dtype == RFG_E2M1 ? 32 : 8;
+    rfg_tensor t = { data,
+                     dtype,
+                     5,
+                     { n / 16, k / (4 * chunk), 4, 16, chunk },
+                     { (int64_t)((uint64_t)k * 16), 64 * chunk, 16 * chunk, chunk, 1 } };
+    return t;
+}
+
+/* Of its scales or zero points, `groups` of them in a row of W. */
+static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype, int64_t n, int64_t groups)
+{
+    rfg_tensor t = { data, dtype, 3, { n / 16, groups, 16 }, { (int64_t)((uint64_t)groups * 16), 16, 1 } };
     return t;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * gemm and gemm_prepack as the harness has them. */
+#include <math.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -48,18 +49,27 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[5].align_key = GEMM_ALIGN_Y;
     spec[6] = rfg_rows_spec("w_zero", (rfg_dtype)v[GEMM_W_ZERO], v[GEMM_N], groups, 1, 0, -1);
     spec[6].absent = !v[GEMM_W_ZERO];
+    for (int i = 4; i <= 6 && v[GEMM_PREPACKED]; i += 2) { /* of 16 rows each */
+        spec[i].shape[0] /= PREPACK_ROWS;
+        spec[i].row_stride = spec[i].shape[1] *= PREPACK_ROWS;
+        spec[i].align_key = GEMM_ALIGN;
+    }
     return 7;
 }
 
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
-    rfg_tensor w = t[2];
-    if (prob->v[GEMM_PREPACKED])
-        w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
+    rfg_tensor w = t[2], w_scale = t[4], w_zero = t[6];
+    if (prob->v[GEMM_PREPACKED]) {
+        int64_t n = prob->v[GEMM_N], groups = prob->v[GEMM_W_GROUP] ? prob->v[GEMM_K] / prob->v[GEMM_W_GROUP] : 0;
+        w = rfg_tensor_prepacked(w.data, w.dtype, n, prob->v[GEMM_K]);
+        w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
+        w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
+    }
     rfg_gemm_params p = { .size = sizeof(p),
                           .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
-                          .w_scale = prob->v[GEMM_W_SCALE] ? &t[4] : NULL,
-                          .w_zero = prob->v[GEMM_W_ZERO] ? &t[6] : NULL,
+                          .w_scale = prob->v[GEMM_W_SCALE] ? &w_scale : NULL,
+                          .w_zero = prob->v[GEMM_W_ZERO] ? &w_zero : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &t[5] : NULL,
                           .gated = prob->v[GEMM_GATED] != 0,
                           .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU };
@@ -86,12 +96,16 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->k = (int32_t)prob->v[GEMM_K];
 }
 
-/* Scales of powers of two about 1: drawn as numbers, half of them would be the smallest there is. */
+/* Scales of powers of two about 1: drawn as numbers, half of them would be the smallest there is. No infinite ones. */
 static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                       uint64_t seed)
 {
     int64_t n = tensor == 4 && prob->v[GEMM_W_SCALE] == RFG_E8M0 ? t->shape[0] * t->shape[1] : 0;
     int64_t nan = data == RFG_DATA_SPECIAL && n ? (int64_t)(rfg_random(&seed) % (uint64_t)n) : -1;
+    int64_t scales = tensor == 4 && !n ? t->shape[0] * t->shape[1] : 0;
+    for (int64_t i = 0; i < scales; i++) /* see rfg/gemm.h of infinite ones */
+        if (isinf(rfg_load(t->data, t->dtype, i)))
+            rfg_store(t->data, t->dtype, i, NAN);
     for (int64_t i = 0; i < n; i++)
         ((uint8_t *)t->data)[i] = i == nan ? 255 : (uint8_t)(124 + rfg_random(&seed) % 7);
 }

@@ -191,9 +191,17 @@ RFG_PARAMS_END(rfg_gemm_params, act);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-/* Scales, or zero points, of W: one for each group. */
+/* Scales, or zero points, of W: one for each group. A prepacked W's have three dimensions. */
 static rfg_status check_groups(const struct rfg_operand *o, const struct rfg_operand *w, int64_t group)
 {
+    const int64_t *s = o->t->shape;
+    if (w->t->ndim == 5)
+        return s[0] == w->rows / PREPACK_ROWS && s[1] * group == w->cols && s[2] == PREPACK_ROWS &&
+                       (o->rows == 0 || (o->ld == o->cols && o->inner == 1))
+                   ? RFG_OK
+                   : BAD("%s is %" PRId64 " x %" PRId64 " x %" PRId64
+                         ": must be [N/16,K/group,16], packed, w is prepacked, %" PRId64 " x %" PRId64,
+                         o->name, s[0], s[1], s[2], w->rows, w->cols);
     return o->rows == w->rows && o->cols * group == w->cols && o->ld == o->cols
                ? RFG_OK
                : BAD("%s is %" PRId64 " x %" PRId64 ", rows %" PRId64
@@ -212,11 +220,12 @@ static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w,
     if (prob->dtype[1] != prob->dtype[0] && !f)
         return BAD("x is %s, w %s: must be of one dtype", rfg_dtype_name((rfg_dtype)prob->dtype[0]),
                    rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    if ((w_scale && (st = rfg_check_operand(os, FN, "w_scale", w_scale, 2, 2))) ||
-        (w_zero && (st = rfg_check_operand(oz, FN, "w_zero", w_zero, 2, 2))))
+    int dims = w->t->ndim == 5 ? 3 : 2;
+    if ((w_scale && (st = rfg_check_operand(os, FN, "w_scale", w_scale, dims, dims))) ||
+        (w_zero && (st = rfg_check_operand(oz, FN, "w_zero", w_zero, dims, dims))))
         return st;
     if (w_scale)
-        prob->v[GEMM_W_GROUP] = os->cols ? w->cols / os->cols : f ? f->group : 0;
+        prob->v[GEMM_W_GROUP] = w_scale->shape[1] ? w->cols / w_scale->shape[1] : f ? f->group : 0;
     if (!w_valid(prob, &why))
         return BAD("%s", why.text);
     if (w_zero && w_zero->dtype != RFG_I8)
@@ -288,7 +297,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
-    prob.v[GEMM_ALIGN] = rfg_alignment(ox.bits | ow.bits);
+    prob.v[GEMM_ALIGN] = rfg_alignment(ox.bits | ow.bits | (prepacked ? os.bits | oz.bits : 0));
     prob.v[GEMM_ALIGN_Y] = rfg_alignment(oy.bits | ob.bits);
 
     struct gemm_args a = { .y = y->data,

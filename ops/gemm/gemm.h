@@ -59,6 +59,11 @@ struct gemm_w_format {
 
 /* Of W and X of the problem's formats; NULL: W is of X's, or there is none. */
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob);
+static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
+{
+    return prob->dtype[1] == RFG_I4 || prob->dtype[1] == RFG_E2M1;
+}
+
 /* Bytes of a row of W, with its scales. */
 int64_t gemm_w_row_bytes(const struct rfg_problem *prob);
 
@@ -77,10 +82,22 @@ extern const struct rfg_op rfg_op_gemm_desc;
 /* The rearranging of W (prepack.c). dtype[0] = source, dtype[1] = destination: the same. */
 enum { PREPACK_N, PREPACK_K, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
 
-/* Where element k of row n is in a prepacked W of K columns. */
+/* Where element k of row n is in a prepacked W of 16 bits and K columns. */
 static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)
 {
     return PREPACKED_AT(n, k, cols);
+}
+
+/* Elements of 16 bytes, and columns of a block. 0: there is no such layout of this dtype. */
+static inline int prepack_chunk(int dtype)
+{
+    return dtype == RFG_BF16 || dtype == RFG_F16  ? PREPACK_CHUNK
+           : dtype == RFG_I4 || dtype == RFG_E2M1 ? PREPACK4_CHUNK
+                                                  : 0;
+}
+static inline int prepack_cols(int dtype)
+{
+    return 4 * prepack_chunk(dtype);
 }
 
 /* Can N x K elements of this dtype be prepacked? Says why not. */

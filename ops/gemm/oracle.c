@@ -59,6 +59,18 @@ static void half_init(void)
     }
 }
 
+/* The same of a prepacked W of 4 bits, [N/16][K/128][4][16][4][8], in which nibbles of a word are columns 0, 2, 4, 6,
+ * 1, 3, 5, 7. */
+static void unpack_codes(const rfg_tensor *w, int64_t row, int64_t k, double *out)
+{
+    for (int64_t i = 0; i < k / 8; i++) /* words */
+        for (int e = 0; e < 8; e++) {
+            int64_t block = row / 16 * (k / 128) + i / 16, chunk = i % 4, word = i % 16 / 4;
+            int64_t at = ((block * 4 + chunk) * 16 + row % 16) * 32 + word * 8;
+            out[i * 8 + e] = rfg_load(w->data, w->dtype, at + (e % 2 ? 4 + e / 2 : e / 2));
+        }
+}
+
 /* A row of a prepacked W, by the definition of its layout: [N/16][K/32][4][16][8]. */
 static void unpack_doubles(const rfg_tensor *w, int64_t row, int64_t k, double *out)
 {
@@ -84,12 +96,17 @@ static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
 /* Row n of W, scaled. */
 static void w_row(const struct gemm_job *j, int64_t n, double *w)
 {
-    if (j->packed)
+    bool codes = j->w->dtype == RFG_I4 || j->w->dtype == RFG_E2M1;
+    if (j->packed && codes)
+        unpack_codes(j->w, n, j->k, w);
+    else if (j->packed)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
     for (int64_t i = 0; j->w_scale && i < j->k; i++) {
-        int64_t group = n * (j->k / j->group) + i / j->group;
+        int64_t groups = j->k / j->group, group = n * groups + i / j->group;
+        if (j->packed) /* [N/16][groups][16] */
+            group = (n / 16 * groups + i / j->group) * 16 + n % 16;
         double zero = j->w_zero ? rfg_load(j->w_zero->data, j->w_zero->dtype, group) : 0;
         w[i] = (w[i] - zero) * rfg_load(j->w_scale->data, j->w_scale->dtype, group);
     }

@@ -95,6 +95,11 @@ static const char *const four_bit_problems[] = {
     "gemm f16,i4->f16 M=2 N=4096 K=4096 w_scale=f16 w_group=64 act=silu ldx=4104",
     "gemm bf16,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 w_group=32",
     "gemm f16,e2m1->f16 M=16 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu",
+    "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128 packed=1",
+    "gemm f16,i4->f16 M=16 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=32 bias=1 packed=1",
+    "gemm bf16,i4->f32 M=64 N=4096 K=4096 w_scale=f32 w_zero=i8 w_group=64 residual=1 packed=1",
+    "gemm bf16,e2m1->bf16 M=32 N=2112 K=7168 w_scale=e8m0 w_group=32 packed=1",
+    "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu packed=1",
 };
 static const char *const epilogue_problems[] = {
     "gemm bf16,bf16->bf16 M=1 N=28672 K=4096 act=silu",

@@ -225,7 +225,44 @@ static const struct op_case four_bits[] = {
       "gemm_skinny{m_tile=8,rows=4,waves=2,unroll=2,split_k=2}" },
 };
 
+/* The same prepacked, on matrix cores. */
+static const struct op_case four_bits_packed[] = {
+    { "gemm bf16,i4->bf16 M=8 N=48 K=1024 w_scale=f16 w_group=128 packed=1", R, false },
+    { "gemm f16,i4->f16 M=1 N=80 K=512 w_scale=f16 w_group=64 packed=1", R, false },
+    { "gemm bf16,i4->f32 M=3 N=32 K=384 w_scale=bf16 w_group=32 bias=1 packed=1", R, false },
+    { "gemm f16,i4->f32 M=33 N=16 K=256 w_scale=f32 w_group=32 ldx=264 ldy=21 packed=1", R, false },
+    { "gemm bf16,i4->f32 M=5 N=48 K=512 w_scale=f16 w_zero=i8 w_group=128 packed=1", R, false },
+    { "gemm f16,i4->f32 M=16 N=32 K=768 w_scale=f32 w_zero=i8 w_group=384 residual=1 packed=1", R, false },
+    { "gemm bf16,i4->f16 M=70 N=32 K=256 w_scale=bf16 w_zero=i8 w_group=64 bias=1 btype=f32 packed=1", R, false },
+    { "gemm f16,i4->f32 M=4 N=32 K=384 w_scale=f16 w_zero=i8 w_group=96 packed=1", R, false },
+    { "gemm bf16,e2m1->bf16 M=8 N=48 K=1024 w_scale=e8m0 w_group=32 packed=1", R, false },
+    { "gemm f16,e2m1->f32 M=2 N=64 K=256 w_scale=e8m0 w_group=32 bias=1 packed=1", R, false },
+    { "gemm bf16,e2m1->f32 M=40 N=16 K=128 w_scale=e8m0 w_group=64 residual=1 packed=1", R, false },
+    { "gemm f16,e2m1->f16 M=6 N=32 K=256 w_scale=e8m0 w_group=32 act=silu packed=1", R, false },
+    { "gemm f16,i4->f16 M=6 N=32 K=256 w_scale=f16 w_group=32 act=silu packed=1", R, true },
+    { "gemm bf16,i4->f32 M=3 N=16 K=0 w_scale=f16 w_group=32 bias=1 packed=1", R, false },
+    { "gemm bf16,i4->f32 M=8 N=64 K=512 w_scale=f16 w_zero=i8 w_group=128 packed=1", I, false },
+    { "gemm f16,e2m1->f32 M=9 N=32 K=256 w_scale=e8m0 w_group=32 packed=1", I, false },
+    { "gemm bf16,i4->f32 M=4 N=32 K=256 w_scale=bf16 w_zero=i8 w_group=32 packed=1", C, false },
+    { "gemm f16,i4->f32 M=8 N=208 K=256 w_scale=f16 w_group=64 packed=1", S, false },
+    { "gemm bf16,e2m1->f32 M=8 N=208 K=256 w_scale=e8m0 w_group=32 packed=1", S, false },
+    /* Partial sums of each kind: rings of one turn and of more, uneven parts, splits. */
+    { "gemm bf16,i4->f32 M=8 N=32 K=3584 w_scale=f16 w_group=128 packed=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=7}" },
+    { "gemm f16,e2m1->f32 M=20 N=80 K=1152 w_scale=e8m0 w_group=32 bias=1 packed=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=2}" },
+    { "gemm bf16,i4->f32 M=7 N=48 K=2048 w_scale=bf16 w_zero=i8 w_group=256 packed=1 act=silu", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=1}" },
+    { "gemm bf16,i4->f32 M=7 N=48 K=7168 w_scale=f16 w_group=128 bias=1 packed=1", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=4,unroll=2,split_k=8}" },
+    { "gemm f16,e2m1->f32 M=30 N=48 K=1152 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=1}" },
+    { "gemm bf16,i4->f32 M=20 N=48 K=2048 w_scale=f32 w_zero=i8 w_group=256 packed=1 act=silu", R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=1,split_k=2}" },
+};
+
 OP_CASES(right_shapes, shapes, "shapes")
+OP_CASES(right_4_bits_packed, four_bits_packed, "4-bit weights, prepacked")
 OP_CASES(right_4_bits, four_bits, "4-bit weights")
 OP_CASES(right_partials, partials, "partial sums, large K")
 OP_CASES(right_zero_sizes, zeroes, "zero sizes")
@@ -627,8 +664,9 @@ END_TEST
 int main(void)
 {
     return op_main("gemm",
-                   OP_TESTS(right_shapes, right_4_bits, right_partials, right_zero_sizes, right_layouts,
-                            right_fp32_bias, right_epilogues, right_values, tiles_by_turns, workspace_limit,
-                            right_random, one_rounding_where_there_were_two, one_rounding, many_threads_one_context),
+                   OP_TESTS(right_shapes, right_4_bits, right_4_bits_packed, right_partials, right_zero_sizes,
+                            right_layouts, right_fp32_bias, right_epilogues, right_values, tiles_by_turns,
+                            workspace_limit, right_random, one_rounding_where_there_were_two, one_rounding,
+                            many_threads_one_context),
                    OP_TESTS(refusals, refusals_4_bits, bad_problems));
 }

@@ -202,15 +202,20 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
         code_values(w, values);
     for (int64_t n = n0; n < n0 + rows && a->k; n++) {
         const char *codes = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
-        for (int64_t g = n * groups; g < (n + 1) * groups; g++) {
-            float of[16]; /* by code: the compiler has a load for each element */
+        for (int64_t i = 0; i < groups; i++) {
+            float of[16]; /* by code: what is left is a load for each element */
+            int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, i, groups) : n * groups + i;
             if (s)
                 s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
             if (a->w_zero)
                 zero = ((const int8_t *)a->w_zero)[g];
             for (int c = 0; c < 16 && four; c++)
                 of[c] = (float)((values[c] - zero) * scale);
-            for (int64_t k = 0; k < group && four; k += 2, codes++) {
+            for (int64_t k = i * group; k < (i + 1) * group && four && j->t.prepacked; k++) {
+                int64_t at = PREPACKED4_AT(n, k, (int64_t)a->k);
+                *to++ = of[((const char *)a->w)[at / 2] >> at % 2 * 4 & 15];
+            }
+            for (int64_t k = 0; k < group && four && !j->t.prepacked; k += 2, codes++) {
                 *to++ = of[*codes & 15];
                 *to++ = of[*codes >> 4 & 15];
             }
@@ -335,11 +340,11 @@ static void run_task(void *ctx, int task, int worker)
     for (; n < end; n += rows) {
         const char *w = (const char *)j->a->w;
         rows = min64(j->t.strip, end - n);
-        if (j->t.prepacked) {
-            unpack_strip(j, n, rows, strip);
-            w = strip;
-        } else if (j->t.decoded) {
+        if (j->t.decoded) {
             decode_strip(j, n, rows, (float *)(void *)strip);
+            w = strip;
+        } else if (j->t.prepacked) {
+            unpack_strip(j, n, rows, strip);
             w = strip;
         } else if (j->a->k) {
             w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.w_element;

@@ -85,8 +85,7 @@ static inline int register_limit(const struct rfg_device *dev, int threads)
     return dev->wave_size == 64 && threads > 512 ? 128 : 256;
 }
 
-/* What the prelude's matrix fragments take. */
-static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+static inline bool has_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (!is_gpu(dev, why))
         return false;
@@ -94,7 +93,40 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
         return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
     if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16)
         return rfg_refuse(why, "x is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return gemm_is_plain(prob, why) && reads_chunks(prob, why);
+    return true;
+}
+
+/* What the prelude's matrix fragments take. */
+static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return has_mma(dev, prob, why) && gemm_is_plain(prob, why) && reads_chunks(prob, why);
+}
+
+/* That, and a W of 4 bits, which kernels decode on their way. */
+static inline bool takes_mma_or_codes(const struct rfg_device *dev, const struct rfg_problem *prob,
+                                      struct rfg_reason *why)
+{
+    int64_t group = prob->v[GEMM_W_GROUP];
+    if (!gemm_w_is_4_bits(prob))
+        return takes_mma(dev, prob, why);
+    if (!has_mma(dev, prob, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why))
+        return false;
+    if (!prob->v[GEMM_PREPACKED])
+        return rfg_refuse(why, "packed=0: must be 1, w is %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    return PREPACK4_COLS % group == 0 || group % PREPACK4_COLS == 0 ||
+           rfg_refuse(why, "w_group=%" PRId64 ": must be 32, 64, or a multiple of %d", group, PREPACK4_COLS);
+}
+
+/* Columns of a step of their main loops. */
+static inline int step_cols(const struct rfg_problem *prob)
+{
+    return gemm_w_is_4_bits(prob) ? PREPACK4_COLS : FRAG_K;
+}
+
+/* Of a W of 4 bits: groups of a step. */
+static inline int step_groups(const struct rfg_problem *prob)
+{
+    return (int)MAX(PREPACK4_COLS / prob->v[GEMM_W_GROUP], 1);
 }
 
 #endif

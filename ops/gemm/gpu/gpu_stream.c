@@ -18,14 +18,17 @@ static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 3, { 16, 32, 64 } },
     [P_FRAGS_N] = { "frags_n", 3, { 1, 2, 4 } },
     [P_K_WAVES] = { "k_waves", 4, { 1, 2, 4, 8 } },
-    [P_UNROLL] = { "unroll", 6, { 2, 4, 7, 8, 14, 16 } },
+    [P_UNROLL] = { "unroll", 7, { 1, 2, 4, 7, 8, 14, 16 } }, /* 1: of steps of 4-bit W, which are four of others */
     [P_SPLIT_K] = { "split_k", 8, { 1, 2, 4, 7, 8, 14, 16, 28 } },
 };
 
 /* What stream.hip derives from its macros. */
 struct shape {
     int threads, tile_n, frags_m;
-    int loads;     /* of a step */
+    int loads; /* of a step */
+    int more;  /* registers of a step beside those of 16-byte loads: scales, zero points */
+    int scale_loads;
+    bool codes;    /* W is of 4 bits */
     int sums;      /* registers */
     bool twice;    /* both halves of a wave load the same */
     bool epilogue; /* a residual or an activation */
@@ -37,7 +40,7 @@ struct shape {
 /* An estimate; without sums. */
 static int registers_of(const struct shape *s, int unroll)
 {
-    return unroll * s->loads * 4 + s->loads + 24;
+    return unroll * (s->loads * 4 + s->more) + s->loads + (s->codes ? 48 : 24); /* decoded: a fragment and a sum */
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -49,12 +52,20 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     int pieces = dev->wave_size == 64 ? 1 : rdna3 ? 4 : 2; /* 16-byte loads of a fragment */
     s.twice = rdna3;
     s.epilogue = !gemm_ends_plain(prob, NULL);
-    s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
+    int frags = step_cols(prob) / FRAG_K; /* of X in a step, for one of W */
+    s.loads = pieces * (p[P_FRAGS_N] + frags * s.frags_m);
+    s.codes = frags > 1;
+    if (s.codes) {
+        int rows = rdna3 ? 16 : dev->wave_size == 64 ? 4 : 8; /* whose scales a lane loads */
+        int words = (int)ceil_div(rows * rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1), 4);
+        s.more = p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        s.scale_loads = p[P_FRAGS_N] * step_groups(prob) * ((int)ceil_div(words, 4) + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+    }
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
+    s.steps = ceil_div(prob->v[GEMM_K], step_cols(prob));
     s.longest = ceil_div(s.steps, p[P_SPLIT_K] * p[P_K_WAVES]);
     return s;
 }
@@ -63,7 +74,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform == RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
-    return takes_mma(dev, prob, why) &&
+    return takes_mma_or_codes(dev, prob, why) &&
            (prob->v[GEMM_M] <= 256 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
             rfg_refuse(why, "M=%" PRId64 ": must be at most 256, or W is read too often", prob->v[GEMM_M]));
 }
@@ -80,7 +91,7 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
 static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int unroll, struct rfg_reason *why)
 {
     /* CDNA's accumulators have registers of their own. */
-    int ring = unroll * s->loads * 4, most = register_limit(dev, s->threads);
+    int ring = unroll * (s->loads * 4 + s->more), most = register_limit(dev, s->threads);
     int registers = registers_of(s, unroll) + (dev->wave_size == 64 && !s->epilogue ? 0 : s->sums);
     if (s->epilogue) /* takes the sums to VGPRs, and needs some more of those */
         registers += 24;
@@ -89,8 +100,9 @@ static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int
                           ring, MAX_RING_32);
     if (registers > most)
         return rfg_refuse(why, "unroll=%d: about %d registers: must be at most %d", unroll, registers, most);
-    return unroll * s->loads <= MAX_LOADS ||
-           rfg_refuse(why, "unroll=%d: %d loads in flight: must be at most %d", unroll, unroll * s->loads, MAX_LOADS);
+    int loads = unroll * (s->loads + s->scale_loads);
+    return loads <= MAX_LOADS ||
+           rfg_refuse(why, "unroll=%d: %d loads in flight: must be at most %d", unroll, loads, MAX_LOADS);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -103,7 +115,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (p[P_SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], k, s.steps,
-                          FRAG_K);
+                          step_cols(prob));
     /* Offsets of a lane have 31 bits, and the first beyond them stands for what isn't there. */
     if (p[P_TILE_M] * ldx * 2 > INT32_MAX || s.tile_n * ldw * 2 > INT32_MAX)
         return rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx,
@@ -127,8 +139,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 static int even_unroll(const struct rfg_device *dev, const struct shape *s, int most)
 {
     const struct rfg_param *unroll = &params[P_UNROLL];
-    int best = unroll->values[0];
-    for (int i = 0; i < unroll->n && unroll->values[i] <= most; i++) {
+    int least = s->codes ? 0 : 1, best = unroll->values[least];
+    for (int i = least; i < unroll->n && unroll->values[i] <= most; i++) {
         int u = unroll->values[i];
         if (!unroll_fits(dev, s, u, NULL))
             break;
@@ -185,8 +197,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double tiles = (double)(s.tiles_m * s.tiles_n), groups = tiles * p[P_SPLIT_K], split = p[P_SPLIT_K];
     double rows_n = MIN(n, s.tile_n), rows_m = MIN(m, p[P_TILE_M]), at_once = (double)MIN(p[P_UNROLL], s.longest);
-    double twice = s.twice ? 2 : 1, step = p[P_K_WAVES] * (rows_n + rows_m) * FRAG_K * 2;
-    struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = (m + n) * k * 2 };
+    double twice = s.twice ? 2 : 1, w_row = (double)gemm_w_row_bytes(prob);
+    double step = p[P_K_WAVES] * (rows_n * w_row / k + rows_m * 2) * step_cols(prob);
+    struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = m * k * 2 + n * w_row };
     f.per_cu = MAX(floor(MIN(waves_a_cu(dev, &s, p[P_UNROLL]) / p[P_K_WAVES], (double)(dev->lds_bytes / s.lds))), 1);
     f.bytes = step * (double)s.longest * twice;
     f.in_flight = step * at_once * twice;
@@ -198,7 +211,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
      * once, at twice the usual rate. */
     double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps, reduce = 0;
     double again =
-        amd_again_us(dev, m * (double)s.tiles_n * k * 2 * share * twice, (double)(s.tiles_m - 1) * n * k * 2);
+        amd_again_us(dev, m * (double)s.tiles_n * k * 2 * share * twice, (double)(s.tiles_m - 1) * n * w_row);
     if (split > 1)
         reduce = dev->sync_us + split * m * n * 4 / (3e3 * dev->mem_gbps) +
                  MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);
@@ -220,7 +233,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
     rfg_kernel_macro(k, "ONCE", s.longest <= p[P_UNROLL]);
-    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % step_cols(prob) != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 

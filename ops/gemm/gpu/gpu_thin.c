@@ -20,6 +20,7 @@ static const struct rfg_param params[] = {
 struct shape {
     int threads, tile_n;
     int pieces;    /* loads of a step that a lane has under way, of 16 bytes */
+    int frags;     /* of X in a step, for one of W */
     int registers; /* an estimate */
     int lds;       /* bytes */
     int sent;      /* of a block of sums, to its owner */
@@ -33,23 +34,35 @@ static int most_registers(const struct rfg_device *dev, const struct rfg_problem
     return register_limit(dev, threads) - (gemm_ends_plain(prob, NULL) ? 0 : 8);
 }
 
-static int registers_of(const int *p, int unroll)
+static int pieces_of(const struct rfg_problem *prob, const int *p)
 {
-    int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
-    return unroll * 4 * pieces + 4 * blocks + 3 * pieces + 34;
+    return p[P_FRAGS_N] + p[P_TILE_M] / 8 * (step_cols(prob) / FRAG_K);
+}
+
+static int registers_of(const struct rfg_problem *prob, const int *p, int unroll)
+{
+    int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = pieces_of(prob, p);
+    int more = 0, own = 0; /* scales and zero points of a step; a decoded fragment, sums of a group */
+    if (gemm_w_is_4_bits(prob)) {
+        int words = prob->v[GEMM_W_SCALE] == RFG_F32 ? 2 : 1;
+        more = p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        own = 8 + 4 * THIN_FRAGS_M(p[P_TILE_M]) + 4 * p[P_FRAGS_N];
+    }
+    return unroll * (4 * pieces + more) + 4 * blocks + 3 * (p[P_FRAGS_N] + p[P_TILE_M] / 8) + own + 34;
 }
 
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .threads = p[P_K_WAVES] * 32, .tile_n = p[P_FRAGS_N] * FRAG_N };
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), split = p[P_SPLIT_K];
-    s.pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
-    s.registers = registers_of(p, p[P_UNROLL]);
+    s.pieces = pieces_of(prob, p);
+    s.frags = step_cols(prob) / FRAG_K;
+    s.registers = registers_of(prob, p, p[P_UNROLL]);
     s.sent = THIN_SENT(blocks, p[P_K_WAVES], split);
     s.lds = THIN_LDS_BYTES(blocks, THIN_FLOATS(p[P_TILE_M]), p[P_K_WAVES], split);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.steps = ceil_div(prob->v[GEMM_K], FRAG_K);
+    s.steps = ceil_div(prob->v[GEMM_K], step_cols(prob));
     s.longest = ceil_div(ceil_div(s.steps, split), p[P_K_WAVES]);
     return s;
 }
@@ -58,7 +71,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
-    return takes_mma(dev, prob, why) &&
+    return takes_mma_or_codes(dev, prob, why) &&
            (prob->v[GEMM_M] <= 128 || prob->v[GEMM_PREPACKED] || /* there is nothing better for more */
             rfg_refuse(why, "M=%" PRId64 ": must be at most 128, or W is read too often", prob->v[GEMM_M]));
 }
@@ -75,7 +88,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (p[P_SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], prob->v[GEMM_K],
-                          s.steps, FRAG_K);
+                          s.steps, step_cols(prob));
     return grid_fits(s.tiles_m * s.tiles_n * p[P_SPLIT_K], 1, s.threads, why);
 }
 
@@ -84,7 +97,7 @@ static int best_unroll(const struct rfg_device *dev, const struct rfg_problem *p
                        const int *p)
 {
     int most = MOST_UNROLL;
-    while (most > 1 && registers_of(p, most) > most_registers(dev, prob, s->threads))
+    while (most > 1 && registers_of(prob, p, most) > most_registers(dev, prob, s->threads))
         most--;
     if (s->longest <= most)
         most = (int)s->longest;
@@ -152,10 +165,11 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     int split = p[P_SPLIT_K], blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
     f.per_cu = resident(dev, &s, p);
-    f.memory = (m + n) * k * 2 * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
-    f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * FRAG_K * 2 * waves * longest;
+    double w_row = (double)gemm_w_row_bytes(prob);
+    f.memory = (m * k * 2 + n * w_row) * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
+    f.bytes = (MIN(n, s.tile_n) * w_row / k + MIN(m, p[P_TILE_M]) * 2) * step_cols(prob) * waves * longest;
     f.in_flight = f.bytes;
-    f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * c->thin_mma) + c->thin_wave);
+    f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * s.frags * c->thin_mma) + c->thin_wave);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
     f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +
@@ -181,7 +195,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "X_FIRST", !rfg_problem_overlaps(prob));
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", exact(&s, p));
-    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % FRAG_K != 0);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % step_cols(prob) != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 

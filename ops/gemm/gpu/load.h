@@ -8,8 +8,10 @@
  *   struct w_row, w_row_of(), w_chunk, w_load(), w_unpack()
  *                        a lane's vector: 16 bytes of a row, loaded first, dequantised to floats later (gemm_skinny)
  *   W_IS_FRAGMENTS       1: 16-byte chunks of W are those of matrix fragments, elements of X's format
+ *   W_IS_CODES           1: they become fragments by w_decode(); see load4.h
  *
- * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between.
+ * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between. Those
+ * for few rows, gemm_stream_mma and gemm_thin_mma, decode others.
  *
  * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_ZERO (may be missing; not 0: zero points, i8), W_GROUP
  * (columns of W that share them), PACKED (rows of X, W and Y follow each other), PREPACKED (W is; see
@@ -99,7 +101,10 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 
 #if W_IS_FRAGMENTS
 
-/* Chunk `chunk` of row n's first 32 columns of W, and bytes from there to the one 32 columns on. */
+#define W_STEPS        1 /* fragments in a step of the main loop */
+#define W_BYTES_OF(k)  ((k)*W_BYTES)
+#define W_ROW_AT(a, n) w_row_of(a, n)
+/* Chunk `chunk` of row n's first step of W, and bytes from there to the one a step on. */
 #if PREPACKED
 #define W_FRAG_AT(a, n, chunk)                                                                                         \
     ((const char *)(a)->w + (n) / PREPACK_ROWS * (long long)(a)->k * (PREPACK_ROWS * 2) +                              \

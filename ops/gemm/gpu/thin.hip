@@ -14,8 +14,12 @@
  *
  * X_FIRST: X is loaded before W. 0 where the launch overlaps the previous one, which writes X.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16 or bf16), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES,
- * UNROLL, SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32
+ * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns, and decoded and scaled as
+ * gemm_stream_mma does it: see there.
+ *
+ * Macros: those of load.h and epilogue.h (X fp16 or bf16, W the same or of 4 bits), TILE_M (8, 16, 32), FRAGS_N (1, 2,
+ * 4), K_WAVES, UNROLL, SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL),
+ * TAIL (K % 32
  * != 0), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows
  * of X and W aligned to 16 bytes and K % 8 = 0. */
 #include "rfg_device.h"
@@ -40,14 +44,32 @@ static_assert(THIN_LANES_OF_WAVE == RFG_WAVE, "the layout's waves are not this m
 static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT * LANES * FLOATS * 4 == COMBINE_AT),
               "what is sent does not end where the waves' sums begin");
 
+#if W_IS_CODES
+/* Of each group of a step: the scales of the lane's two columns of a block, as they lie in memory, and its row of W's
+ * zero point. */
+struct groups {
+    rfg_u32 scale[W_GROUPS][W_SCALE_BYTES == 4 ? 2 : 1];
+#if W_ZERO
+    rfg_u32 zero[W_GROUPS];
+#endif
+};
+#endif
+
 struct step {
-    rfg_u32x4 w[FRAGS_N], x[PIECES_X];
+    rfg_u32x4 w[FRAGS_N], x[W_STEPS][PIECES_X];
+#if W_IS_CODES
+    struct groups g[FRAGS_N];
+#endif
 };
 
 /* The lane's pieces of the wave's next step. */
 struct place {
     const char *w[FRAGS_N], *x[PIECES_X];
     int left; /* chunks of 16 bytes from there to the end of the rows */
+#if W_IS_CODES
+    const char *scale[FRAGS_N], *zero[FRAGS_N]; /* of the rows' first group */
+    int first;                                  /* the wave's first step */
+#endif
 };
 
 RFG_DEVICE rfg_u32x4 zero16(void)
@@ -57,8 +79,34 @@ RFG_DEVICE rfg_u32x4 zero16(void)
     return v;
 }
 
+#if W_IS_CODES
+RFG_DEVICE void load_groups(struct groups *g, const struct place *p, int step, int frag)
+{
+    int first = W_GROUP_OF(p->first + step);
+#pragma unroll
+    for (int i = 0; i < W_GROUPS; i++) {
+        const char *at = p->scale[frag] + (first + i) * (PREPACK_ROWS * W_SCALE_BYTES);
+        if (W_SCALE_BYTES == 4) {
+            rfg_u32x2 two = rfg_load8(at);
+            g->scale[i][0] = two.x;
+            g->scale[i][W_SCALE_BYTES == 4] = two.y;
+        } else {
+            g->scale[i][0] = W_SCALE_BYTES == 2 ? rfg_load4(at) : rfg_load2(at);
+        }
+#if W_ZERO
+        g->zero[i] = rfg_load1(p->zero[frag] + (first + i) * PREPACK_ROWS);
+#endif
+    }
+}
+#endif
+
 RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 {
+#if W_IS_CODES
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+        load_groups(&s->g[j], p, step, j);
+#endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
         s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
@@ -67,22 +115,63 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 {
 #pragma unroll
-    for (int i = 0; i < PIECES_X; i++)
-        s->x[i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + step * 64) : zero16();
+    for (int h = 0; h < W_STEPS; h++)
+#pragma unroll
+        for (int i = 0; i < PIECES_X; i++)
+            s->x[h][i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + (step * W_STEPS + h) * 64) : zero16();
 }
 
+/* d += the product of 16 rows of X, the i-th of a tile, and a fragment of W. */
+RFG_DEVICE void multiply_16x8(float *d, const rfg_u32x4 *pieces, int i, rfg_u32x4 w)
+{
+    rfg_u32x4 x[2];
+    x[0] = pieces[2 * i];
+    x[1] = TILE_M == 8 ? zero16() : pieces[TILE_M == 8 ? 0 : 2 * i + 1];
+    rfg_mma_16x8(d, x, w, IN_DTYPE);
+}
+
+#if W_IS_CODES
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 {
 #pragma unroll
-    for (int i = 0; i < FRAGS_M; i++) {
-        rfg_u32x4 x[2];
-        x[0] = s->x[2 * i];
-        x[1] = TILE_M == 8 ? zero16() : s->x[TILE_M == 8 ? 0 : 2 * i + 1];
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int g = 0; g < W_GROUPS; g++) {
+            float sum[FRAGS_M][4];
+#if W_ZERO
+            w_offset offset = w_offset_of((signed char)s->g[j].zero[g]);
+#else
+            w_offset offset = w_offset_of(0);
+#endif
+#pragma unroll
+            for (int h = 0; h < W_GROUP_STEPS; h++) {
+                int step = g * W_GROUP_STEPS + h;
+                rfg_u32x4 w = w_decode(w_word(s->w[j], step), offset);
+#pragma unroll
+                for (int i = 0; i < FRAGS_M; i++) {
+                    if (h == 0)
+                        sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
+                    multiply_16x8(sum[i], s->x[step], i, w);
+                }
+            }
+            float scale[2] = { w_scale_of(s->g[j].scale[g], 0), w_scale_of(s->g[j].scale[g], 1) };
+#pragma unroll
+            for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+                for (int e = 0; e < FLOATS; e++)
+                    d[j * FRAGS_M + i][e] = rfg_fma(sum[i][e], scale[e % 2], d[j * FRAGS_M + i][e]);
+        }
+}
+#else
+RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
+{
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++)
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++)
-            rfg_mma_16x8(d[j * FRAGS_M + i], x, s->w[j], IN_DTYPE);
-    }
+            multiply_16x8(d[j * FRAGS_M + i], s->x[0], i, s->w[j]);
 }
+#endif
 
 /* Stores the sums of a block that lane `lane` holds, in the order of rfg_mma_16x8(). */
 RFG_DEVICE void store_lane(const struct gemm_args *a, int m0, int n0, int block, int lane, const float *v)
@@ -166,7 +255,7 @@ gemm_thin_mma(struct gemm_args a)
     int split = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
     int tiles_m = a.m <= TILE_M ? 1 : (a.m - 1) / TILE_M + 1;
     int m0 = tiles_m == 1 ? 0 : tile % tiles_m * TILE_M, n0 = (tiles_m == 1 ? tile : tile / tiles_m) * TILE_N;
-    int all = (a.k - 1) / 32 + 1, first, steps;
+    int all = (a.k - 1) / (32 * W_STEPS) + 1, first, steps;
     if (EXACT) {
         steps = all / (SPLIT * K_WAVES);
         first = (split * K_WAVES + wave) * steps;
@@ -179,15 +268,25 @@ gemm_thin_mma(struct gemm_args a)
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     struct place p;
     p.left = a.k / 8 - first * 4 - lane % 4;
+#if W_IS_CODES
+    p.first = first;
+#endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         int n = n0 + j * 8 + lane / 4;
         p.w[j] = W_FRAG_AT(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * W_FRAG_STEP;
+#if W_IS_CODES
+        int groups = a.k / W_GROUP, column = n0 + j * 8 + lane % 4 * 2;
+        p.scale[j] = (const char *)a.w_scale +
+                     PREPACKED4_GROUP_AT(column < a.n ? column : a.n - 2, 0, (long long)groups) * W_SCALE_BYTES;
+        p.zero[j] = (const char *)W_ZEROS(&a) + PREPACKED4_GROUP_AT(n < a.n ? n : a.n - 1, 0, (long long)groups);
+#endif
     }
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
         int m = m0 + i * 8 + lane / 4;
-        p.x[i] = (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * 32 + lane % 4 * 8) * 2;
+        p.x[i] =
+            (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * (32 * W_STEPS) + lane % 4 * 8) * 2;
     }
 
     struct step ring[UNROLL];
