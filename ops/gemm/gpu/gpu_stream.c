@@ -28,6 +28,7 @@ struct shape {
     int loads; /* of a step */
     int more;  /* registers of a step beside those of 16-byte loads: scales, zero points */
     int scale_loads;
+    int groups;    /* of W's fragments in a step */
     bool codes;    /* W is of 4 bits */
     int sums;      /* registers */
     bool twice;    /* both halves of a wave load the same */
@@ -40,7 +41,8 @@ struct shape {
 /* An estimate; without sums. */
 static int registers_of(const struct shape *s, int unroll)
 {
-    return unroll * (s->loads * 4 + s->more) + s->loads + (s->codes ? 48 : 24); /* decoded: a fragment and a sum */
+    /* Of 4-bit W as clang has it: decoded fragments, sums of groups, and scales as floats. */
+    return unroll * (s->loads * 4 + s->more) + s->loads + (s->codes ? 48 + 10 * s->groups : 24);
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -58,8 +60,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (s.codes) {
         int rows = rdna3 ? 16 : dev->wave_size == 64 ? 4 : 8; /* whose scales a lane loads */
         int words = (int)ceil_div(rows * rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1), 4);
-        s.more = p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
-        s.scale_loads = p[P_FRAGS_N] * step_groups(prob) * ((int)ceil_div(words, 4) + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        s.groups = p[P_FRAGS_N] * step_groups(prob);
+        s.more = s.groups * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        s.scale_loads = s.groups * ((int)ceil_div(words, 4) + (prob->v[GEMM_W_ZERO] ? 1 : 0));
     }
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);

@@ -42,11 +42,11 @@ static int pieces_of(const struct rfg_problem *prob, const int *p)
 static int registers_of(const struct rfg_problem *prob, const int *p, int unroll)
 {
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = pieces_of(prob, p);
-    int more = 0, own = 0; /* scales and zero points of a step; a decoded fragment, sums of a group */
+    int more = 0, own = 0; /* scales and zero points of a step; sums of a group, and what nvcc decodes ahead */
     if (gemm_w_is_4_bits(prob)) {
         int words = prob->v[GEMM_W_SCALE] == RFG_F32 ? 2 : 1;
         more = p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
-        own = 8 + 4 * THIN_FRAGS_M(p[P_TILE_M]) + 4 * p[P_FRAGS_N];
+        own = 84 + 4 * THIN_FRAGS_M(p[P_TILE_M]) + 4 * p[P_FRAGS_N];
     }
     return unroll * (4 * pieces + more) + 4 * blocks + 3 * (p[P_FRAGS_N] + p[P_TILE_M] / 8) + own + 34;
 }

@@ -144,7 +144,8 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
 {
 #pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
+    for (int j = 0; j < FRAGS_N; j++) {
+        rfg_keep_order(); /* or all of W is decoded first, into registers that there aren't */
 #pragma unroll
         for (int g = 0; g < W_GROUPS; g++) {
             rfg_frag_wx sum[FRAGS_M];
@@ -175,6 +176,7 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
                     acc[j][i].v[e] = rfg_fma(sum[i].v[e], scale, acc[j][i].v[e]);
             }
         }
+    }
 }
 #else
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)

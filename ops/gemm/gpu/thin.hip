@@ -50,7 +50,7 @@ static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT *
 struct groups {
     rfg_u32 scale[W_GROUPS][W_SCALE_BYTES == 4 ? 2 : 1];
 #if W_ZERO
-    rfg_u32 zero[W_GROUPS];
+    int zero[W_GROUPS];
 #endif
 };
 #endif
@@ -80,21 +80,30 @@ RFG_DEVICE rfg_u32x4 zero16(void)
 }
 
 #if W_IS_CODES
+/* In the order written, as rfg_load16(): a load that the compiler puts off leaves it an address to keep. */
+RFG_DEVICE rfg_u32 load_few(const char *p, int bytes)
+{
+    rfg_u32 v;
+    if (bytes == 4)
+        asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    else if (bytes == 2)
+        asm volatile("{\n.reg .u16 h;\nld.global.nc.u16 h, [%1];\ncvt.u32.u16 %0, h;\n}" : "=r"(v) : "l"(p));
+    else
+        asm volatile("ld.global.nc.s8 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+
 RFG_DEVICE void load_groups(struct groups *g, const struct place *p, int step, int frag)
 {
-    int first = W_GROUP_OF(p->first + step);
+    int first = W_GROUP_OF(p->first + step) * PREPACK_ROWS;
+    const char *scale = p->scale[frag] + first * W_SCALE_BYTES;
 #pragma unroll
     for (int i = 0; i < W_GROUPS; i++) {
-        const char *at = p->scale[frag] + (first + i) * (PREPACK_ROWS * W_SCALE_BYTES);
-        if (W_SCALE_BYTES == 4) {
-            rfg_u32x2 two = rfg_load8(at);
-            g->scale[i][0] = two.x;
-            g->scale[i][W_SCALE_BYTES == 4] = two.y;
-        } else {
-            g->scale[i][0] = W_SCALE_BYTES == 2 ? rfg_load4(at) : rfg_load2(at);
-        }
+        g->scale[i][0] = load_few(scale + i * (PREPACK_ROWS * W_SCALE_BYTES), W_SCALE_BYTES == 1 ? 2 : 4);
+        if (W_SCALE_BYTES == 4)
+            g->scale[i][W_SCALE_BYTES == 4] = load_few(scale + i * (PREPACK_ROWS * W_SCALE_BYTES) + 4, 4);
 #if W_ZERO
-        g->zero[i] = rfg_load1(p->zero[frag] + (first + i) * PREPACK_ROWS);
+        g->zero[i] = (int)load_few(p->zero[frag] + first + i * PREPACK_ROWS, 1);
 #endif
     }
 }
@@ -139,7 +148,7 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
         for (int g = 0; g < W_GROUPS; g++) {
             float sum[FRAGS_M][4];
 #if W_ZERO
-            w_offset offset = w_offset_of((signed char)s->g[j].zero[g]);
+            w_offset offset = w_offset_of(s->g[j].zero[g]);
 #else
             w_offset offset = w_offset_of(0);
 #endif
