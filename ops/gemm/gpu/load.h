@@ -101,6 +101,7 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 
 #if W_IS_FRAGMENTS
 
+#define W_UNIT         1.0f
 #define W_STEPS        1 /* fragments in a step of the main loop */
 #define W_BYTES_OF(k)  ((k)*W_BYTES)
 #define W_ROW_AT(a, n) w_row_of(a, n)

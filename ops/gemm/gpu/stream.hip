@@ -149,11 +149,7 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
 #pragma unroll
         for (int g = 0; g < W_GROUPS; g++) {
             rfg_frag_wx sum[FRAGS_M];
-#if W_ZERO
-            w_offset offset = w_offset_of(s->g[j].zero[g]);
-#else
-            w_offset offset = w_offset_of(0);
-#endif
+            w_offset offset = W_OFFSET_OF(s->g[j].zero[g]);
 #pragma unroll
             for (int h = 0; h < W_GROUP_STEPS; h++) {
                 rfg_frag_ab w;
@@ -315,16 +311,6 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     }
 #endif
 
-#if W_IS_CODES
-#pragma unroll
-    for (int j = 0; j < FRAGS_N; j++)
-#pragma unroll
-        for (int i = 0; i < FRAGS_M; i++)
-#pragma unroll
-            for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[j][i].v[e] *= W_UNIT;
-#endif
-
     /* To LDS, and of all waves added up in their order. */
     rfg_f32x4 *sums = (rfg_f32x4 *)rfg_lds + rfg_lane(), own[OWN_QUADS];
 #pragma unroll
@@ -334,7 +320,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
             for (int h = 0; h < FRAG_QUADS; h++) {
                 const float *v = acc[j][i].v + 4 * h;
-                rfg_f32x4 quad = { v[0], v[1], v[2], v[3] };
+                rfg_f32x4 quad = { W_UNIT * v[0], W_UNIT * v[1], W_UNIT * v[2], W_UNIT * v[3] };
                 int q = (j * FRAGS_M + i) * FRAG_QUADS + h;
                 if (K_WAVES > 1) {
                     sums[(wave * QUADS + q) * RFG_WAVE] = quad;

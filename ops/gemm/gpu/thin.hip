@@ -147,11 +147,7 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 #pragma unroll
         for (int g = 0; g < W_GROUPS; g++) {
             float sum[FRAGS_M][4];
-#if W_ZERO
-            w_offset offset = w_offset_of(s->g[j].zero[g]);
-#else
-            w_offset offset = w_offset_of(0);
-#endif
+            w_offset offset = W_OFFSET_OF(s->g[j].zero[g]);
 #pragma unroll
             for (int h = 0; h < W_GROUP_STEPS; h++) {
                 int step = g * W_GROUP_STEPS + h;
