@@ -18,11 +18,12 @@ typedef enum rfg_gemm_scale {
 typedef struct rfg_gemm_params {
     size_t size;                /* sizeof(rfg_gemm_params): see rfg/core.h */
     const rfg_tensor *bias;     /* or NULL: none */
-    const rfg_tensor *w_scale;  /* of formats of w that have scales, or NULL: none */
+    const rfg_tensor *w_scale;  /* of a w of 8 or 4 bits, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu or relu2 */
     const rfg_tensor *x_scale;  /* of 8-bit x, or NULL: none */
+    const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
     rfg_gemm_scale w_per;       /* and of 8-bit w one of w_scale */
     int fast_accum;             /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
@@ -30,26 +31,34 @@ typedef struct rfg_gemm_params {
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, RFG_GEMM_SCALE_TENSOR,                       \
+        sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, NULL, RFG_GEMM_SCALE_TENSOR,                 \
             RFG_GEMM_SCALE_TENSOR, 0, 0                                                                                \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
  * gemm_a16w16, gemm_a8w8 and gemm_a8w8_blockscale; DeepGEMM's fp8_gemm_nt). The sum over k, the bias and the residual
- * are accumulated in fp32 and rounded once, to nearest even, to Y's dtype.
+ * are accumulated in fp32 and rounded once, to nearest even, to Y's dtype. With weights of 4 bits (W4A16: AWQ, GPTQ,
+ * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group], in fp32: nothing is
+ * rounded to 16 bits on the way.
  *
  *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= K, unit column stride
- *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack()
+ *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().
+ *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4): two in a byte, the even column in the low
+ *                four bits, K and the row stride (in elements) even
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype (y's with codes), or fp32, unit stride
  *   x_scale  of params, with codes only, and
- *   w_scale  fp32 or e8m0, both of one dtype. A code stands for its value times its scale, or without scales for its
- *            value. By x_per and w_per:
- *            tensor  [1]
- *            row     x_scale [M] or [M,1], w_scale [N] or [N,1], of any stride
+ *   w_scale  of codes: fp32 or e8m0, both of one dtype. A code stands for its value times its scale, or without scales
+ * for its value. By x_per and w_per: tensor  [1] row     x_scale [M] or [M,1], w_scale [N] or [N,1], of any stride
  *            block   both, and both are given: x_scale [M,ceil(K/128)], w_scale [ceil(N/128),ceil(K/128)],
  *                    each row-major (strides >= columns, 1) or column-major (strides 1, >= rows)
+ *   w_scale [N,K/group] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0. It says what
+ *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ).
+ *                Kernels of matrix cores multiply a group's sum by it: with an infinite one a sum may be infinite or
+ *                NaN where its terms' would be the other
+ *   w_zero [N,K/group] of params, packed i8, or NULL: all 0; only with w of i4. A checkpoint's unsigned q and z (0 to
+ *                15) are q - 8 and z - 8 here
  *   residual [M,N] of params: y's dtype; row stride >= N, unit column stride; may be y itself: Y += X W^T
  *   gated        of params: w is what rfg_pack_gate_up() makes interleaved (row 2j gate's, row 2j+1 up's; a bias has
  *                the same order), y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns 2j and 2j+1 of the
@@ -58,13 +67,14 @@ typedef struct rfg_gemm_params {
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
  * M, N, K and strides <= 2^31 - 1.
- * Aliasing: y may not overlap x, w or bias (refused), nor the residual but as a whole; the others may overlap.
- * NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
+ * Aliasing: y may not overlap x, w, w_scale, w_zero or bias (refused), nor the residual but as a whole; the others may
+ * overlap. NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
  * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
  * reproducible for the same problem, variant and device.
  * Scales multiply codes, or sums of codes that share them, in fp32: which, is the variant's choice; where a code times
  * its scale, or a product of two scales, is below 2^-126 it may count as 0. A NaN among codes and scales gives a NaN,
- * an infinite scale an infinity or a NaN. A w of codes is not prepacked.
+ * an infinite scale an infinity or a NaN. A w of codes is not
+ * prepacked.
  * fast_accum (torch._scaled_mm's use_fast_accum) allows variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's
  * fp8 matrix unit: of each 32 products and the sum before them it cuts off what is below 2^-13 of the largest
  * (DeepSeek-V3's report, 3.5.2). Such sums are multiplied by their scales and added in fp32. On devices and for
@@ -78,7 +88,9 @@ typedef struct rfg_gemm_params {
  * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2): gated.
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
  * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
- * block. fast=1: fast_accum. w_group=: of formats of w with scales of groups of columns, of which there are none yet.
+ * block. fast=1: fast_accum. Of 4-bit weights
+ * w_scale=: its dtype, w_zero=i8: there are zero points, w_group=: columns that share them ("gemm bf16,i4->bf16 M=8
+ * N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32").
  * Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows
  * don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual;
  * align=, align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer
@@ -92,10 +104,28 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
 /* A prepacked W is W[N,K] stored as [N/16][K/32][4][16][8] (AITER's weight preshuffle (16,16)): of each 16 rows and 32
  * columns first the rows' first 8 elements (16 bytes), then their next 8, ... Such a block of 1024 bytes is what a wave
  * loads for one step on matrix cores. The view has these five dimensions, packed; that is how rfg_op_gemm() knows it.
- * In PyTorch: w.view(N // 16, 16, K // 32, 4, 8).permute(0, 2, 3, 1, 4).contiguous(). N % 16 = 0, K % 32 = 0. */
+ * In PyTorch: w.view(N // 16, 16, K // 32, 4, 8).permute(0, 2, 3, 1, 4).contiguous(). N % 16 = 0, K % 32 = 0.
+ *
+ * A W of 4 bits is stored as [N/16][K/128][4][16][32], 16 bytes in the last dimension: of each 16 rows and 128 columns,
+ * element (c, r, 8 i + p) is row r's column 32 i + 8 c + (2 p) % 8 + p / 4, for i and c below 4, p below 8. N % 16 = 0,
+ * K % 128 = 0. Its w_scale and w_zero are then [N/16, K/group, 16], packed (rfg_tensor_prepacked_groups()), at
+ * multiples of 16 bytes. This is what kernels of matrix cores read; they take groups of 32, 64, or a multiple of 128.
+ */
 static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
 {
-    rfg_tensor t = { data, dtype, 5, { n / 16, k / 32, 4, 16, 8 }, { (int64_t)((uint64_t)k * 16), 512, 128, 8, 1 } };
+    int64_t chunk = dtype == RFG_I4 || dtype == RFG_E2M1 ? 32 : 8;
+    rfg_tensor t = { data,
+                     dtype,
+                     5,
+                     { n / 16, k / (4 * chunk), 4, 16, chunk },
+                     { (int64_t)((uint64_t)k * 16), 64 * chunk, 16 * chunk, chunk, 1 } };
+    return t;
+}
+
+/* Of its scales or zero points, `groups` of them in a row of W. */
+static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype, int64_t n, int64_t groups)
+{
+    rfg_tensor t = { data, dtype, 3, { n / 16, groups, 16 }, { (int64_t)((uint64_t)groups * 16), 16, 1 } };
     return t;
 }
 

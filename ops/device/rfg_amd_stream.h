@@ -22,6 +22,12 @@ typedef int rfg_buffer __attribute__((ext_vector_type(4)));
 /* By their names: older compilers have no builtins. */
 __attribute__((device)) rfg_u32x4 rfg_llvm_buffer_load16(rfg_buffer, int at, int uniform,
                                                          int how) __asm("llvm.amdgcn.raw.buffer.load.v4i32");
+__attribute__((device)) rfg_u32x2 rfg_llvm_buffer_load8(rfg_buffer, int at, int uniform,
+                                                        int how) __asm("llvm.amdgcn.raw.buffer.load.v2i32");
+__attribute__((device)) rfg_u32 rfg_llvm_buffer_load4(rfg_buffer, int at, int uniform,
+                                                      int how) __asm("llvm.amdgcn.raw.buffer.load.i32");
+__attribute__((device)) signed char rfg_llvm_buffer_load1(rfg_buffer, int at, int uniform,
+                                                          int how) __asm("llvm.amdgcn.raw.buffer.load.i8");
 __attribute__((device)) void rfg_llvm_buffer_store16(rfg_u32x4, rfg_buffer, int at, int uniform,
                                                      int how) __asm("llvm.amdgcn.raw.buffer.store.v4i32");
 
@@ -40,6 +46,26 @@ RFG_DEVICE rfg_u32x4 rfg_buffer_load16(rfg_buffer b, rfg_u32 at, int uniform)
 RFG_DEVICE rfg_u32x4 rfg_buffer_load16_stream(rfg_buffer b, rfg_u32 at, int uniform)
 {
     return rfg_llvm_buffer_load16(b, (int)at, uniform, RFG_BUFFER_STREAM);
+}
+
+/* `words` (1, 2, 4, 8, 16) of them to v. */
+RFG_DEVICE void rfg_buffer_load_words(rfg_u32 *v, rfg_buffer b, rfg_u32 at, int uniform, int words)
+{
+    if (words == 1)
+        v[0] = rfg_llvm_buffer_load4(b, (int)at, uniform, 0);
+    if (words == 2) {
+        rfg_u32x2 two = rfg_llvm_buffer_load8(b, (int)at, uniform, 0);
+        v[0] = two.x;
+        v[1] = two.y;
+    }
+#pragma unroll
+    for (int i = 0; i + 4 <= words; i += 4) {
+        rfg_u32x4 four = rfg_buffer_load16(b, at + 4 * i, uniform);
+        v[i] = four.x;
+        v[i + 1] = four.y;
+        v[i + 2] = four.z;
+        v[i + 3] = four.w;
+    }
 }
 
 /* Codes that matrix instructions of their own multiply; others go as fp16. */

@@ -60,17 +60,20 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[5].absent = !v[GEMM_RESIDUAL];
     spec[5].align_key = GEMM_ALIGN_Y;
     spec[6] = scale_spec("x_scale", v[GEMM_X_SCALE], gemm_x_scales(prob), v[GEMM_X_PER], v[GEMM_X_COLUMNS]);
-    return 7;
+    spec[7] = rfg_rows_spec("w_zero", (rfg_dtype)v[GEMM_W_ZERO], v[GEMM_N], groups, 1, 0, -1);
+    spec[7].absent = !v[GEMM_W_ZERO];
+    for (int i = 4; i <= 7 && v[GEMM_PREPACKED]; i += 3) { /* of 16 rows each */
+        spec[i].shape[0] /= PREPACK_ROWS;
+        spec[i].row_stride = spec[i].shape[1] *= PREPACK_ROWS;
+        spec[i].align_key = GEMM_ALIGN;
+    }
+    return 8;
 }
 
 /* Every code there is, and scales as engines have them. Of special data NaNs and infinite codes, too, but few: each
  * spoils a row or a column. (What an infinite scale makes of a sum that has zeroes in it is not said.) */
-static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
-                      uint64_t seed)
+static void fill_codes(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
 {
-    bool scales = tensor == 4 || tensor == 6;
-    if (!gemm_is_codes(prob) || !(scales || tensor == 1 || tensor == 2))
-        return;
     int64_t cols = t->ndim == 2 ? t->shape[1] : 1, elements = t->shape[0] * cols;
     for (int64_t i = 0; i < elements; i++) {
         int64_t at = i / cols * t->strides[0] + (t->ndim == 2 ? i % cols * t->strides[1] : 0);
@@ -87,14 +90,43 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
     }
 }
 
+/* Of groups of 4 bits, powers of two about 1: drawn as numbers, half of them would be the smallest there is. None is
+ * infinite: see rfg/gemm.h. */
+static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
+{
+    int64_t n = t->shape[0] * t->shape[1], nan = -1;
+    if (data == RFG_DATA_SPECIAL && n)
+        nan = (int64_t)(rfg_random(&seed) % (uint64_t)n);
+    for (int64_t i = 0; i < n; i++)
+        if (t->dtype == RFG_E8M0)
+            ((uint8_t *)t->data)[i] = i == nan ? 255 : (uint8_t)(124 + rfg_random(&seed) % 7);
+        else if (isinf(rfg_load(t->data, t->dtype, i)))
+            rfg_store(t->data, t->dtype, i, NAN);
+}
+
+static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
+                      uint64_t seed)
+{
+    bool scales = tensor == 4 || tensor == 6;
+    if (gemm_is_codes(prob) && (scales || tensor == 1 || tensor == 2))
+        fill_codes(t, data, seed);
+    else if (tensor == 4 && prob->v[GEMM_W_SCALE])
+        fill_group_scales(t, data, seed);
+}
+
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
-    rfg_tensor w = t[2];
-    if (prob->v[GEMM_PREPACKED])
-        w = rfg_tensor_prepacked(w.data, w.dtype, prob->v[GEMM_N], prob->v[GEMM_K]);
+    rfg_tensor w = t[2], w_scale = t[4], w_zero = t[7];
+    if (prob->v[GEMM_PREPACKED]) {
+        int64_t n = prob->v[GEMM_N], groups = prob->v[GEMM_W_GROUP] ? prob->v[GEMM_K] / prob->v[GEMM_W_GROUP] : 0;
+        w = rfg_tensor_prepacked(w.data, w.dtype, n, prob->v[GEMM_K]);
+        w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
+        w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
+    }
     rfg_gemm_params p = { .size = sizeof(p),
                           .bias = prob->v[GEMM_BIAS] ? &t[3] : NULL,
-                          .w_scale = prob->v[GEMM_W_SCALE] ? &t[4] : NULL,
+                          .w_scale = prob->v[GEMM_W_SCALE] ? &w_scale : NULL,
+                          .w_zero = prob->v[GEMM_W_ZERO] ? &w_zero : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &t[5] : NULL,
                           .gated = prob->v[GEMM_GATED] != 0,
                           .act = prob->v[GEMM_GATED] ? (rfg_act)(prob->v[GEMM_GATED] - 1) : RFG_ACT_SILU,
@@ -130,6 +162,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->w = t[2].data;
     a->bias = prob->v[GEMM_BIAS] ? t[3].data : NULL;
     a->w_scale = prob->v[GEMM_W_SCALE] ? t[4].data : NULL;
+    a->w_zero = prob->v[GEMM_W_ZERO] ? t[7].data : NULL;
     a->residual = prob->v[GEMM_RESIDUAL] ? t[5].data : NULL;
     a->x_scale = prob->v[GEMM_X_SCALE] ? t[6].data : NULL;
     scale_strides(&t[6], prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_PER] : 0, &a->x_scale_row, &a->x_scale_col);

@@ -12,11 +12,12 @@
 
 #define MAX_SIZE RFG_MAX_SIZE
 
-static const char *const btype_names[] = { "x" }, *const scale_names[] = { "none" };
+static const char *const btype_names[] = { "x" }, *const none[] = { "none" };
 static const char *const per_names[] = { "tensor", "row", "block" }; /* enum rfg_gemm_scale */
-#define SCALE_DTYPES (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16 | 1u << RFG_E8M0)
 static const char *const act_names[] = { "none", "silu", "gelu", "gelu_tanh", "relu", "relu2" }; /* as rfg_act + 1 */
 #define GATED_LAST (RFG_ACT_RELU2 + 1)
+#define ANY_HALF   (1u << RFG_F16 | 1u << RFG_BF16)
+#define ANY_FLOAT  (1u << RFG_F32 | ANY_HALF)
 
 static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_M] = { "M", RFG_KEY_SIZE, 0, 0, MAX_SIZE, NULL, "rows of x and y" },
@@ -29,11 +30,14 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a residual, of y's dtype, is added" },
     [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, GATED_LAST, act_names,
                      "rows of w are gate's and up's in turn, y is act(gate) up" },
-    [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, scale_names,
-                       "dtype of w's scales, of a w that has any", SCALE_DTYPES },
-    [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL, "columns of w that share a scale" },
-    [GEMM_X_SCALE] = { "x_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, scale_names,
-                       "dtype of the scales of x, of codes", 1u << RFG_F32 | 1u << RFG_E8M0 },
+    [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
+                       "dtype of w's scales, of a w that has any", ANY_FLOAT | 1u << RFG_E8M0 },
+    [GEMM_W_ZERO] = { "w_zero", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
+                      "dtype of w's zero points, of a w that may have any", 1u << RFG_I8 },
+    [GEMM_W_GROUP] = { "w_group", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL,
+                       "columns of w that share a scale and a zero point" },
+    [GEMM_X_SCALE] = { "x_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none, "dtype of the scales of x, of codes",
+                       1u << RFG_F32 | 1u << RFG_E8M0 },
     [GEMM_X_PER] = { "x_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_BLOCK, per_names,
                      "what of x, of codes, shares a scale; a block is 1 x 128" },
     [GEMM_W_PER] = { "w_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_BLOCK, per_names,
@@ -65,13 +69,16 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "y", true, RFG_FORMAT_LISTED, 2, 0 },
     { "bias", false, RFG_FORMAT_KEYED, GEMM_BTYPE, 1 },
     { "w_scale", false, RFG_FORMAT_KEYED, GEMM_W_SCALE, 0 },
+    { "w_zero", false, RFG_FORMAT_KEYED, GEMM_W_ZERO, 0 },
     { "residual", false, RFG_FORMAT_AS, 2, 0 },
     { "x_scale", false, RFG_FORMAT_KEYED, GEMM_X_SCALE, 0 },
 };
 
 /* Ends with one of no format. */
 static const struct gemm_w_format w_formats[] = {
-    { RFG_DTYPE_NONE, 0, 0, 0 },
+    { RFG_I4, ANY_HALF, ANY_FLOAT, true, 32 },
+    { RFG_E2M1, ANY_HALF, 1u << RFG_E8M0, false, 32 },
+    { RFG_DTYPE_NONE, 0, 0, false, 0 },
 };
 
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
@@ -85,7 +92,9 @@ const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
 int64_t gemm_w_row_bytes(const struct rfg_problem *prob)
 {
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP];
-    return rfg_format_bytes(prob->dtype[1], k) + (group ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], k / group) : 0);
+    return rfg_format_bytes(prob->dtype[1], k) + (group ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], k / group) +
+                                                              rfg_format_bytes((int)prob->v[GEMM_W_ZERO], k / group)
+                                                        : 0);
 }
 
 static bool is_float(const struct rfg_problem *prob, int i, struct rfg_reason *why)
@@ -149,6 +158,9 @@ static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if ((v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK) != (v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK))
         return rfg_refuse(why, "x_per=%s, w_per=%s: must both be block, or neither", per_names[v[GEMM_X_PER]],
                           per_names[v[GEMM_W_PER]]);
+    if (v[GEMM_W_ZERO])
+        return rfg_refuse(why, "w_zero=%s: must be none, w is %s", rfg_dtype_name((rfg_dtype)v[GEMM_W_ZERO]),
+                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     if (v[GEMM_W_GROUP])
         return rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w is %s", v[GEMM_W_GROUP],
                           rfg_dtype_name((rfg_dtype)prob->dtype[1]));
@@ -175,9 +187,14 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                           per_names[prob->v[GEMM_W_PER]], rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     const struct gemm_w_format *f = gemm_w_format(prob);
     rfg_dtype w = (rfg_dtype)prob->dtype[1], scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
-    if (scale != (f ? f->w_scale : RFG_DTYPE_NONE))
+    uint32_t scales = f && f->w_scale ? f->w_scale : 1u << RFG_DTYPE_NONE;
+    if (!(scales >> scale & 1))
         return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name(scale),
-                          rfg_dtype_name(f ? f->w_scale : RFG_DTYPE_NONE), rfg_dtype_name(w));
+                          scales == ANY_FLOAT ? "f32, f16 or bf16" : rfg_dtype_name((rfg_dtype)__builtin_ctz(scales)),
+                          rfg_dtype_name(w));
+    if (prob->v[GEMM_W_ZERO] && !(f && f->zeros))
+        return rfg_refuse(why, "w_zero=%s: must be none, w is %s", rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_ZERO]),
+                          rfg_dtype_name(w));
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP], ldw = prob->v[GEMM_LDW];
     int least = f ? f->group : 0, block = rfg_format((int)w)->elements;
     if (least ? group < least || group % least || k % group : group != 0)
@@ -323,9 +340,28 @@ static void scale_strides(const struct rfg_operand *o, bool columns, int64_t per
     *col = per == RFG_GEMM_SCALE_BLOCK ? columns ? (int)o->ld : 1 : 0;
 }
 
-/* W and its scales, if its format has any, go with each other and with x. Fills in how they are grouped. */
+/* Scales, or zero points, of W: one for each group. A prepacked W's have three dimensions. */
+static rfg_status check_groups(const struct rfg_operand *o, const struct rfg_operand *w, int64_t group)
+{
+    const int64_t *s = o->t->shape;
+    if (w->t->ndim == 5)
+        return s[0] == w->rows / PREPACK_ROWS && s[1] * group == w->cols && s[2] == PREPACK_ROWS &&
+                       (o->rows == 0 || (o->ld == o->cols && o->inner == 1))
+                   ? RFG_OK
+                   : BAD("%s is %" PRId64 " x %" PRId64 " x %" PRId64
+                         ": must be [N/16,K/group,16], packed, w is prepacked, %" PRId64 " x %" PRId64,
+                         o->name, s[0], s[1], s[2], w->rows, w->cols);
+    return o->rows == w->rows && o->cols * group == w->cols && o->ld == o->cols
+               ? RFG_OK
+               : BAD("%s is %" PRId64 " x %" PRId64 ", rows %" PRId64
+                     " apart: must be [N,K/group], packed, w is %" PRId64 " x %" PRId64,
+                     o->name, o->rows, o->cols, o->ld, w->rows, w->cols);
+}
+
+/* W, its scales and zero points, if its format has any, go with each other and with x. Fills in how they are grouped.
+ */
 static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w, const rfg_tensor *w_scale,
-                          struct rfg_operand *os)
+                          struct rfg_operand *os, const rfg_tensor *w_zero, struct rfg_operand *oz)
 {
     const struct gemm_w_format *f = gemm_w_format(prob);
     struct rfg_reason why;
@@ -333,23 +369,26 @@ static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w,
     if (prob->dtype[1] != prob->dtype[0] && !f)
         return BAD("x is %s, w %s: must be of one dtype", rfg_dtype_name((rfg_dtype)prob->dtype[0]),
                    rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    if (w_scale && (st = rfg_check_operand(os, FN, "w_scale", w_scale, 2, 2)))
+    int dims = w->t->ndim == 5 ? 3 : 2;
+    if ((w_scale && (st = rfg_check_operand(os, FN, "w_scale", w_scale, dims, dims))) ||
+        (w_zero && (st = rfg_check_operand(oz, FN, "w_zero", w_zero, dims, dims))))
         return st;
     if (w_scale)
-        prob->v[GEMM_W_GROUP] = os->cols ? w->cols / os->cols : f ? f->group : 0;
+        prob->v[GEMM_W_GROUP] = w_scale->shape[1] ? w->cols / w_scale->shape[1] : f ? f->group : 0;
     if (!w_valid(prob, &why))
         return BAD("%s", why.text);
-    if (w_scale && (os->rows != w->rows || os->cols * prob->v[GEMM_W_GROUP] != w->cols || os->ld != os->cols))
-        return BAD("w_scale is %" PRId64 " x %" PRId64 ", rows %" PRId64
-                   " apart: must be [N,K/group], packed, w is %" PRId64 " x %" PRId64,
-                   os->rows, os->cols, os->ld, w->rows, w->cols);
+    if (w_zero && w_zero->dtype != RFG_I8)
+        return BAD("w_zero is %s: must be i8", rfg_dtype_name(w_zero->dtype));
+    if ((w_scale && (st = check_groups(os, w, prob->v[GEMM_W_GROUP]))) ||
+        (w_zero && (st = check_groups(oz, w, prob->v[GEMM_W_GROUP]))))
+        return st;
     return RFG_OK;
 }
 
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_gemm_params *params, rfg_stream stream)
 {
-    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, or = { 0 };
+    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, oz = { 0 }, or = { 0 };
     struct scales codes = { .ox = { .name = NULL } };
     rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
     rfg_status st;
@@ -357,7 +396,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, &p, params)))
         return st;
-    const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *residual = p.residual;
+    const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *w_zero = p.w_zero, *residual = p.residual;
     bool prepacked = w && w->ndim == 5;
     if ((st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) || (st = rfg_check_operand(&ox, FN, "x", x, 2, 2)) ||
         (st = prepacked ? prepack_operand(&ow, FN, "w", w) : rfg_check_operand(&ow, FN, "w", w, 2, 2)) ||
@@ -383,6 +422,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_N] = ow.rows;
     prob.v[GEMM_K] = ox.cols;
     prob.v[GEMM_W_SCALE] = w_scale ? w_scale->dtype : RFG_DTYPE_NONE;
+    prob.v[GEMM_W_ZERO] = w_zero ? w_zero->dtype : RFG_DTYPE_NONE;
     bool is_codes = gemm_is_codes(&prob);
     rfg_dtype like = is_codes ? y->dtype : x->dtype; /* a bias may be */
     if (!is_codes && !rfg_dtype_is_float(x->dtype))
@@ -396,12 +436,14 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return BAD("fast_accum is %d: must be 0, x is %s, no fp8", p.fast_accum, rfg_dtype_name(x->dtype));
     prob.v[GEMM_FAST] = p.fast_accum != 0;
     if (is_codes) {
+        if (w_zero)
+            return BAD("w_zero is given: must be NULL, w is %s", rfg_dtype_name(w->dtype));
         if (prepacked)
             return BAD("w is prepacked: must be plain, x is %s", rfg_dtype_name(x->dtype));
         if ((st = check_codes(&prob, &p, &codes)))
             return st;
         os = codes.ow;
-    } else if ((w->dtype != x->dtype || w_scale) && (st = check_w(&prob, &ow, w_scale, &os))) {
+    } else if ((w->dtype != x->dtype || w_scale || w_zero) && (st = check_w(&prob, &ow, w_scale, &os, w_zero, &oz))) {
         return st;
     }
     if (bias && bias->dtype != like && bias->dtype != RFG_F32)
@@ -413,6 +455,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         (bias && (st = rfg_check_overlap(FN, &oy, &ob, false))) ||
         (w_scale && (st = rfg_check_overlap(FN, &oy, &os, false))) ||
         (p.x_scale && (st = rfg_check_overlap(FN, &oy, &codes.ox, false))) ||
+        (w_zero && (st = rfg_check_overlap(FN, &oy, &oz, false))) ||
         (residual && (st = rfg_check_overlap(FN, &oy, & or, true))))
         return st;
 
@@ -426,7 +469,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
-    prob.v[GEMM_ALIGN] = rfg_alignment(ox.bits | ow.bits);
+    prob.v[GEMM_ALIGN] = rfg_alignment(ox.bits | ow.bits | (prepacked ? os.bits | oz.bits : 0));
     prob.v[GEMM_ALIGN_Y] = rfg_alignment(oy.bits | ob.bits);
 
     struct gemm_args a = { .y = y->data,
@@ -442,7 +485,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .w_scale = w_scale ? w_scale->data : NULL,
                            .residual = residual ? residual->data : NULL,
                            .ldr = or.ld,
-                           .x_scale = p.x_scale ? p.x_scale->data : NULL };
+                           .x_scale = p.x_scale ? p.x_scale->data : NULL,
+                           .w_zero = w_zero ? w_zero->data : NULL };
     scale_strides(&codes.ox, codes.x_columns, p.x_per, &a.x_scale_row, &a.x_scale_col);
     scale_strides(&codes.ow, codes.w_columns, p.w_per, &a.w_scale_row, &a.w_scale_col);
     return rfg_dispatch(ctx, &prob, &a, stream);

@@ -18,6 +18,7 @@ enum {
     GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
     GEMM_GATED,     /* "act": enum rfg_act + 1 of a gated activation; 0: none */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
+    GEMM_W_ZERO,    /* the rfg_dtype of w's zero points; 0: it has none */
     GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()) */
     GEMM_X_SCALE,   /* of codes: the rfg_dtype of x's scales; 0: it has none */
     GEMM_X_PER,     /* enum rfg_gemm_scale: what of codes shares a scale, */
@@ -75,12 +76,6 @@ struct gemm_scale_shape {
 struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob);
 struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob);
 
-/* Elements of X and of W in a lane's 16 bytes times the four chunks of a step of matrix fragments: 32 of 16 bits. */
-static inline int gemm_step_k(const struct rfg_problem *prob)
-{
-    return gemm_is_codes(prob) ? 64 : 32;
-}
-
 /* Columns of Y. */
 static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
 {
@@ -94,13 +89,25 @@ bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why);
  * gemm_cpu_portable decodes any of them by ops/format.c. */
 struct gemm_w_format {
     rfg_dtype w;
-    uint32_t x;        /* formats of X: bits 1 << rfg_dtype */
-    rfg_dtype w_scale; /* RFG_DTYPE_NONE: it has no scales */
-    int group;         /* columns that share a scale: a multiple of this, which is of w's blocks; 0: no scales */
+    uint32_t x;       /* formats of X: bits 1 << rfg_dtype */
+    uint32_t w_scale; /* the same of its scales; 0: it has none */
+    bool zeros;       /* it may have zero points, i8 */
+    int group;        /* columns that share a scale: a multiple of this, which is of w's blocks; 0: no scales */
 };
 
 /* Of W and X of the problem's formats; NULL: W is of X's, or there is none. */
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob);
+static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
+{
+    return prob->dtype[1] == RFG_I4 || prob->dtype[1] == RFG_E2M1;
+}
+
+/* Elements of W in a lane's 16 bytes times the four chunks of a step of matrix fragments: 32 of 16 bits. */
+static inline int gemm_step_k(const struct rfg_problem *prob)
+{
+    return gemm_w_is_4_bits(prob) ? PREPACK4_COLS : gemm_is_codes(prob) ? 64 : 32;
+}
+
 /* Bytes of a row of W, with its scales. */
 int64_t gemm_w_row_bytes(const struct rfg_problem *prob);
 
@@ -119,10 +126,22 @@ extern const struct rfg_op rfg_op_gemm_desc;
 /* The rearranging of W (prepack.c). dtype[0] = source, dtype[1] = destination: the same. */
 enum { PREPACK_N, PREPACK_K, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
 
-/* Where element k of row n is in a prepacked W of K columns. */
+/* Where element k of row n is in a prepacked W of 16 bits and K columns. */
 static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)
 {
     return PREPACKED_AT(n, k, cols);
+}
+
+/* Elements of 16 bytes, and columns of a block. 0: there is no such layout of this dtype. */
+static inline int prepack_chunk(int dtype)
+{
+    return dtype == RFG_BF16 || dtype == RFG_F16  ? PREPACK_CHUNK
+           : dtype == RFG_I4 || dtype == RFG_E2M1 ? PREPACK4_CHUNK
+                                                  : 0;
+}
+static inline int prepack_cols(int dtype)
+{
+    return 4 * prepack_chunk(dtype);
 }
 
 /* Can N x K elements of this dtype be prepacked? Says why not. */

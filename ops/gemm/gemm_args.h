@@ -15,17 +15,20 @@ struct gemm_args {
     void *workspace;         /* fp32 partials */
     unsigned int *counters;  /* one a tile */
 /* The rest is the host's, and kernels' that need it. */
-#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES
-    const void *w_scale; /* of formats with groups: [n][k / group], packed */
+#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES || W_ZERO
+    const void *w_scale; /* of formats with groups: [n][k / group], packed; of a prepacked w see prepack_layout.h */
 #endif
-#if !defined(RFG_DEVICE) || RESIDUAL || SCALES
+#if !defined(RFG_DEVICE) || RESIDUAL || SCALES || W_ZERO
     const void *residual;
     long long ldr;
 #endif
-#if !defined(RFG_DEVICE) || SCALES
+#if !defined(RFG_DEVICE) || SCALES || W_ZERO
     const void *x_scale; /* NULL, as w_scale: none */
     /* Elements from the scale of a row (w of blocks: of 128 rows), or of 128 columns, to the next; 0: they share it. */
     int x_scale_row, x_scale_col, w_scale_row, w_scale_col;
+#endif
+#if !defined(RFG_DEVICE) || W_ZERO
+    const void *w_zero; /* as w_scale */
 #endif
 };
 

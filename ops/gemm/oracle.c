@@ -11,7 +11,7 @@
 
 struct gemm_job {
     const struct rfg_problem *prob;
-    const rfg_tensor *x, *w, *bias, *w_scale, *residual;
+    const rfg_tensor *x, *w, *bias, *w_scale, *w_zero, *residual;
     const int64_t *rows;     /* of X and of the residual */
     int gated;               /* enum rfg_act + 1 */
     bool packed;             /* W is */
@@ -60,6 +60,18 @@ static void half_init(void)
     }
 }
 
+/* The same of a prepacked W of 4 bits, [N/16][K/128][4][16][4][8], in which nibbles of a word are columns 0, 2, 4, 6,
+ * 1, 3, 5, 7. */
+static void unpack_codes(const rfg_tensor *w, int64_t row, int64_t k, double *out)
+{
+    for (int64_t i = 0; i < k / 8; i++) /* words */
+        for (int e = 0; e < 8; e++) {
+            int64_t block = row / 16 * (k / 128) + i / 16, chunk = i % 4, word = i % 16 / 4;
+            int64_t at = ((block * 4 + chunk) * 16 + row % 16) * 32 + word * 8;
+            out[i * 8 + e] = rfg_load(w->data, w->dtype, at + (e % 2 ? 4 + e / 2 : e / 2));
+        }
+}
+
 /* A row of a prepacked W, by the definition of its layout: [N/16][K/32][4][16][8]. */
 static void unpack_doubles(const rfg_tensor *w, int64_t row, int64_t k, double *out)
 {
@@ -97,15 +109,24 @@ static void scale_codes(const rfg_tensor *scale, int per, int64_t row, int64_t b
 /* Row n of W, scaled. */
 static void w_row(const struct gemm_job *j, int64_t n, double *w)
 {
-    if (j->packed)
+    bool codes = j->w->dtype == RFG_I4 || j->w->dtype == RFG_E2M1;
+    if (j->packed && codes)
+        unpack_codes(j->w, n, j->k, w);
+    else if (j->packed)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
-    if (gemm_is_codes(j->prob))
+    if (gemm_is_codes(j->prob)) {
         scale_codes(j->w_scale, (int)j->prob->v[GEMM_W_PER], n, GEMM_SCALE_BLOCK, j->k, w);
-    else
-        for (int64_t i = 0; j->w_scale && i < j->k; i++)
-            w[i] *= rfg_load(j->w_scale->data, j->w_scale->dtype, n * (j->k / j->group) + i / j->group);
+        return;
+    }
+    for (int64_t i = 0; j->w_scale && i < j->k; i++) {
+        int64_t groups = j->k / j->group, group = n * groups + i / j->group;
+        if (j->packed) /* [N/16][groups][16] */
+            group = (n / 16 * groups + i / j->group) * 16 + n % 16;
+        double zero = j->w_zero ? rfg_load(j->w_zero->data, j->w_zero->dtype, group) : 0;
+        w[i] = (w[i] - zero) * rfg_load(j->w_scale->data, j->w_scale->dtype, group);
+    }
 }
 
 /* What Hopper's fp8 matrix unit may cut off a sum of x*w. It takes 32 columns at a time, aligns their products and the
@@ -197,6 +218,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .w = &host[2],
                           .bias = prob->v[GEMM_BIAS] ? &host[3] : NULL,
                           .w_scale = prob->v[GEMM_W_SCALE] ? &host[4] : NULL,
+                          .w_zero = prob->v[GEMM_W_ZERO] ? &host[7] : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &host[5] : NULL,
                           .rows = expected[0].rows,
                           .gated = (int)prob->v[GEMM_GATED],

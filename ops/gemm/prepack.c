@@ -25,15 +25,17 @@ static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
 
 bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
 {
-    if (dtype != RFG_BF16 && dtype != RFG_F16)
-        return rfg_refuse(why, "w is %s: must be bf16 or f16 to be prepacked", rfg_dtype_name((rfg_dtype)dtype));
+    int cols = prepack_cols(dtype);
+    if (!cols)
+        return rfg_refuse(why, "w is %s: must be bf16, f16, i4 or e2m1 to be prepacked",
+                          rfg_dtype_name((rfg_dtype)dtype));
     if (n % PREPACK_ROWS)
         return rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d to be prepacked", n, PREPACK_ROWS);
-    if (k % PREPACK_COLS)
-        return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d to be prepacked", k, PREPACK_COLS);
-    if (n / PREPACK_ROWS * (k / PREPACK_COLS) > MAX_BLOCKS)
+    if (k % cols)
+        return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d to be prepacked", k, cols);
+    if (n / PREPACK_ROWS * (k / cols) > MAX_BLOCKS)
         return rfg_refuse(why, "N=%" PRId64 ", K=%" PRId64 ": more than %" PRIu32 " blocks of %d x %d", n, k,
-                          MAX_BLOCKS, PREPACK_ROWS, PREPACK_COLS);
+                          MAX_BLOCKS, PREPACK_ROWS, cols);
     return true;
 }
 
@@ -41,20 +43,21 @@ rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *na
 {
     if (!t)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is NULL: must be a tensor", fn, name);
-    if (t->dtype != RFG_BF16 && t->dtype != RFG_F16)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is prepacked %s: must be bf16 or f16", fn, name,
-                        rfg_dtype_name(t->dtype));
+    int chunk = prepack_chunk((int)t->dtype), cols = 4 * chunk;
+    if (!chunk)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "%s: %s is prepacked %s: must be bf16 or f16, or of 4 bits", fn,
+                        name, rfg_dtype_name(t->dtype));
     const int64_t *s = t->shape;
     if (t->ndim != 5)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "%s: %s has %d dimensions: must have 5, [N/16, K/32, 4, 16, 8] (rfg_tensor_prepacked())", fn,
-                        name, (int)t->ndim);
-    if (s[0] < 0 || s[0] > RFG_MAX_SIZE / PREPACK_ROWS || s[1] < 0 || s[1] > RFG_MAX_SIZE / PREPACK_COLS ||
-        s[2] != PREPACK_COLS / PREPACK_CHUNK || s[3] != PREPACK_ROWS || s[4] != PREPACK_CHUNK)
+                        "%s: %s has %d dimensions: must have 5, [N/16, K/%d, 4, 16, %d] (rfg_tensor_prepacked())", fn,
+                        name, (int)t->ndim, cols, chunk);
+    if (s[0] < 0 || s[0] > RFG_MAX_SIZE / PREPACK_ROWS || s[1] < 0 || s[1] > RFG_MAX_SIZE / cols || s[2] != 4 ||
+        s[3] != PREPACK_ROWS || s[4] != chunk)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
                         "%s: %s is %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
-                        ": with 5 dimensions it must be [N/16, K/32, 4, 16, 8], N and K at most %d",
-                        fn, name, s[0], s[1], s[2], s[3], s[4], RFG_MAX_SIZE);
+                        ": with 5 dimensions it must be [N/16, K/%d, 4, 16, %d], N and K at most %d",
+                        fn, name, s[0], s[1], s[2], s[3], s[4], cols, chunk, RFG_MAX_SIZE);
     int64_t packed = 1;
     for (int i = 4; i >= 0; packed *= s[i--])
         if (s[i] > 1 && s[0] && s[1] && t->strides[i] != packed)
@@ -62,7 +65,7 @@ rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *na
                             "%s: %s has stride %" PRId64 " in dimension %d: prepacked, it must be %" PRId64, fn, name,
                             t->strides[i], i, packed);
     /* The same bytes as a plain [N,K]: the common checks of pointer and extent. */
-    int64_t n = s[0] * PREPACK_ROWS, k = s[1] * PREPACK_COLS;
+    int64_t n = s[0] * PREPACK_ROWS, k = s[1] * cols;
     rfg_tensor plain = rfg_tensor_2d(t->data, t->dtype, n, k, k);
     struct rfg_reason why;
     if (!prepack_valid(n, k, (int)t->dtype, &why))
@@ -70,6 +73,12 @@ rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *na
     rfg_status st = rfg_check_operand(o, fn, name, &plain, 2, 2);
     o->t = t;
     return st;
+}
+
+static bool is_half(int dtype, struct rfg_reason *why)
+{
+    return dtype == RFG_BF16 || dtype == RFG_F16 ||
+           rfg_refuse(why, "w is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)dtype));
 }
 
 static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -81,7 +90,7 @@ static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why
     if (v[PREPACK_LD] && (v[PREPACK_LD] < v[PREPACK_K] || v[PREPACK_LD] % PREPACK_CHUNK))
         return rfg_refuse(why, "ld=%" PRId64 ": must be at least K=%" PRId64 " and a multiple of %d", v[PREPACK_LD],
                           v[PREPACK_K], PREPACK_CHUNK);
-    return prepack_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why);
+    return is_half(prob->dtype[0], why) && prepack_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why);
 }
 
 static void problem_cost(const struct rfg_problem *prob, double *bytes, double *flops)
@@ -99,7 +108,7 @@ rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_t
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": ctx is NULL: must be a context");
     if ((st = rfg_check_operand(&os, FN, "src", src, 2, 2)))
         return st;
-    if (!prepack_valid(os.rows, os.cols, (int)src->dtype, &why))
+    if (!is_half((int)src->dtype, &why) || !prepack_valid(os.rows, os.cols, (int)src->dtype, &why))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": src: %s", why.text);
     if ((st = prepack_operand(&od, FN, "dst", dst)))
         return st;

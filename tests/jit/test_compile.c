@@ -88,6 +88,19 @@ static const char *const prepack_problems[] = {
     "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 btype=f32 packed=1",
     "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
 };
+static const char *const four_bit_problems[] = {
+    "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128",
+    "gemm f16,i4->f16 M=16 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=32 bias=1",
+    "gemm bf16,i4->f32 M=1 N=4096 K=4096 w_scale=f32 w_zero=i8 w_group=64 residual=1",
+    "gemm f16,i4->f16 M=2 N=4096 K=4096 w_scale=f16 w_group=64 act=silu ldx=4104",
+    "gemm bf16,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 w_group=32",
+    "gemm f16,e2m1->f16 M=16 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu",
+    "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128 packed=1",
+    "gemm f16,i4->f16 M=16 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=32 bias=1 packed=1",
+    "gemm bf16,i4->f32 M=64 N=4096 K=4096 w_scale=f32 w_zero=i8 w_group=64 residual=1 packed=1",
+    "gemm bf16,e2m1->bf16 M=32 N=2112 K=7168 w_scale=e8m0 w_group=32 packed=1",
+    "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu packed=1",
+};
 static const char *const epilogue_problems[] = {
     "gemm bf16,bf16->bf16 M=1 N=28672 K=4096 act=silu",
     "gemm bf16,bf16->bf16 M=8 N=4096 K=14336 residual=1",
@@ -165,6 +178,7 @@ static const struct family {
     const char *only; /* or NULL: in the names of those of the problems' kernels that count */
 } families[] = {
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
+    { "gemm_4_bits", NULL, four_bit_problems, COUNT(four_bit_problems), NULL },
     { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
     { "gemm_codes", NULL, codes_problems, COUNT(codes_problems), NULL },
     { "gemm_wgmma_codes", NULL, code_problems, COUNT(code_problems), "gemm_wgmma" },

@@ -198,7 +198,72 @@ static const struct op_case epilogues[] = {
       "gemm_wgmma{swap=1,tile_m=8,tile_n=64,tile_k=128,stages=2,split=16}" },
 };
 
+/* Weights of 4 bits: each format, scale and group, with all that goes with others. */
+static const struct op_case four_bits[] = {
+    { "gemm bf16,i4->bf16 M=8 N=48 K=1024 w_scale=f16 w_group=128", R, false },
+    { "gemm f16,i4->f16 M=1 N=70 K=512 w_scale=f16 w_group=64", R, false },
+    { "gemm bf16,i4->f32 M=3 N=33 K=96 w_scale=bf16 w_group=32 bias=1", R, false },
+    { "gemm f16,i4->f32 M=33 N=20 K=192 w_scale=f32 w_group=96 ldx=200 ldw=256 ldy=21", R, false },
+    { "gemm bf16,i4->f32 M=5 N=40 K=512 w_scale=f16 w_zero=i8 w_group=128", R, false },
+    { "gemm f16,i4->f32 M=16 N=31 K=256 w_scale=f32 w_zero=i8 w_group=32 residual=1", R, false },
+    { "gemm bf16,i4->f16 M=70 N=24 K=128 w_scale=bf16 w_zero=i8 w_group=64 bias=1 btype=f32", R, false },
+    { "gemm bf16,e2m1->bf16 M=8 N=48 K=1024 w_scale=e8m0 w_group=32", R, false },
+    { "gemm f16,e2m1->f32 M=2 N=65 K=224 w_scale=e8m0 w_group=32 bias=1 ldw=288", R, false },
+    { "gemm bf16,e2m1->f32 M=40 N=17 K=64 w_scale=e8m0 w_group=64 residual=1", R, false },
+    { "gemm f16,e2m1->f16 M=6 N=32 K=160 w_scale=e8m0 w_group=32 act=silu", R, true },
+    { "gemm bf16,i4->bf16 M=4 N=32 K=320 w_scale=f16 w_zero=i8 w_group=64 act=gelu bias=1", R, true },
+    { "gemm bf16,i4->f32 M=4 N=16 K=64 w_scale=f16 w_group=32 ldw=66 align=2", R, false },
+    { "gemm bf16,i4->f32 M=3 N=8 K=0 w_scale=f16 w_group=32 bias=1", R, false },
+    { "gemm bf16,i4->f32 M=8 N=64 K=512 w_scale=f16 w_zero=i8 w_group=128", I, false },
+    { "gemm f16,e2m1->f32 M=9 N=32 K=256 w_scale=e8m0 w_group=32", I, false },
+    { "gemm bf16,i4->f32 M=4 N=32 K=256 w_scale=bf16 w_zero=i8 w_group=32", C, false },
+    { "gemm f16,i4->f32 M=8 N=200 K=256 w_scale=f16 w_group=64", S, false },
+    { "gemm bf16,e2m1->f32 M=8 N=200 K=256 w_scale=e8m0 w_group=32", S, false },
+    { "gemm bf16,i4->f32 M=3 N=10 K=4096 w_scale=f32 w_zero=i8 w_group=128", R, false,
+      "gemm_skinny{m_tile=4,rows=2,waves=1,unroll=4,split_k=8}" },
+    { "gemm f16,e2m1->f32 M=7 N=10 K=2048 w_scale=e8m0 w_group=32 act=silu", R, false,
+      "gemm_skinny{m_tile=8,rows=4,waves=2,unroll=2,split_k=2}" },
+};
+
+/* The same prepacked, on matrix cores. */
+static const struct op_case four_bits_packed[] = {
+    { "gemm bf16,i4->bf16 M=8 N=48 K=1024 w_scale=f16 w_group=128 packed=1", R, false },
+    { "gemm f16,i4->f16 M=1 N=80 K=512 w_scale=f16 w_group=64 packed=1", R, false },
+    { "gemm bf16,i4->f32 M=3 N=32 K=384 w_scale=bf16 w_group=32 bias=1 packed=1", R, false },
+    { "gemm f16,i4->f32 M=33 N=16 K=256 w_scale=f32 w_group=32 ldx=264 ldy=21 packed=1", R, false },
+    { "gemm bf16,i4->f32 M=5 N=48 K=512 w_scale=f16 w_zero=i8 w_group=128 packed=1", R, false },
+    { "gemm f16,i4->f32 M=16 N=32 K=768 w_scale=f32 w_zero=i8 w_group=384 residual=1 packed=1", R, false },
+    { "gemm bf16,i4->f16 M=70 N=32 K=256 w_scale=bf16 w_zero=i8 w_group=64 bias=1 btype=f32 packed=1", R, false },
+    { "gemm f16,i4->f32 M=4 N=32 K=384 w_scale=f16 w_zero=i8 w_group=96 packed=1", R, false },
+    { "gemm bf16,e2m1->bf16 M=8 N=48 K=1024 w_scale=e8m0 w_group=32 packed=1", R, false },
+    { "gemm f16,e2m1->f32 M=2 N=64 K=256 w_scale=e8m0 w_group=32 bias=1 packed=1", R, false },
+    { "gemm bf16,e2m1->f32 M=40 N=16 K=128 w_scale=e8m0 w_group=64 residual=1 packed=1", R, false },
+    { "gemm f16,e2m1->f16 M=6 N=32 K=256 w_scale=e8m0 w_group=32 act=silu packed=1", R, false },
+    { "gemm f16,i4->f16 M=6 N=32 K=256 w_scale=f16 w_group=32 act=silu packed=1", R, true },
+    { "gemm bf16,i4->f32 M=3 N=16 K=0 w_scale=f16 w_group=32 bias=1 packed=1", R, false },
+    { "gemm bf16,i4->f32 M=8 N=64 K=512 w_scale=f16 w_zero=i8 w_group=128 packed=1", I, false },
+    { "gemm f16,e2m1->f32 M=9 N=32 K=256 w_scale=e8m0 w_group=32 packed=1", I, false },
+    { "gemm bf16,i4->f32 M=4 N=32 K=256 w_scale=bf16 w_zero=i8 w_group=32 packed=1", C, false },
+    { "gemm f16,i4->f32 M=8 N=208 K=256 w_scale=f16 w_group=64 packed=1", S, false },
+    { "gemm bf16,e2m1->f32 M=8 N=208 K=256 w_scale=e8m0 w_group=32 packed=1", S, false },
+    /* Partial sums of each kind: rings of one turn and of more, uneven parts, splits. */
+    { "gemm bf16,i4->f32 M=8 N=32 K=3584 w_scale=f16 w_group=128 packed=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=7}" },
+    { "gemm f16,e2m1->f32 M=20 N=80 K=1152 w_scale=e8m0 w_group=32 bias=1 packed=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=2}" },
+    { "gemm bf16,i4->f32 M=7 N=48 K=2048 w_scale=bf16 w_zero=i8 w_group=256 packed=1 act=silu", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=1}" },
+    { "gemm bf16,i4->f32 M=7 N=48 K=7168 w_scale=f16 w_group=128 bias=1 packed=1", R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=4,unroll=2,split_k=8}" },
+    { "gemm f16,e2m1->f32 M=30 N=48 K=1152 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=1}" },
+    { "gemm bf16,i4->f32 M=20 N=48 K=2048 w_scale=f32 w_zero=i8 w_group=256 packed=1 act=silu", R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=1,split_k=2}" },
+};
+
 OP_CASES(right_shapes, shapes, "shapes")
+OP_CASES(right_4_bits_packed, four_bits_packed, "4-bit weights, prepacked")
+OP_CASES(right_4_bits, four_bits, "4-bit weights")
 OP_CASES(right_partials, partials, "partial sums, large K")
 OP_CASES(right_zero_sizes, zeroes, "zero sizes")
 OP_CASES(right_layouts, layouts, "strides and alignment")
@@ -438,8 +503,8 @@ START_TEST(refusals)
     refused(bad, NULL, WORDS("x has dtype 77", "must be one of f32, f16, bf16, e4m3"));
     g.tw.dtype = RFG_F16;
     refused(bad, NULL, WORDS("x is bf16, w f16: must be of one dtype"));
-    g.tw.dtype = RFG_E2M1;
-    refused(bad, NULL, WORDS("x is bf16, w e2m1: must be of one dtype"));
+    g.tw.dtype = RFG_E4M3;
+    refused(bad, NULL, WORDS("x is bf16, w e4m3: must be of one dtype"));
     g.tb.dtype = RFG_F16;
     refused(bad, &g.tb, WORDS("bias is f16", "must be x's dtype, bf16, or f32"));
     g.tb.dtype = RFG_I8;
@@ -511,16 +576,72 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Scales and zero points of a w of 4 bits. */
+START_TEST(refusals_4_bits)
+{
+    static const struct {
+        const char *what, *says;
+        rfg_dtype x, w, scale, zero; /* NONE: not given */
+        int scale_rows, scale_cols, zero_cols, ld;
+    } bad[] = {
+        { "no scales", "w_scale=none: must be f32, f16 or bf16, w is i4", RFG_BF16, RFG_I4, 0, 0, 0, 0, 0, 0 },
+        { "f32 with mxfp4", "w_scale=f32: must be e8m0, w is e2m1", RFG_F16, RFG_E2M1, RFG_F32, 0, 8, 2, 0, 2 },
+        { "e8m0 with i4", "w_scale=e8m0: must be f32, f16 or bf16", RFG_F16, RFG_I4, RFG_E8M0, 0, 8, 2, 0, 2 },
+        { "x of fp32", "x is f32, w i4: must be of one dtype", RFG_F32, RFG_I4, RFG_F16, 0, 8, 2, 0, 2 },
+        { "a small group", "w_group=16: must be a multiple of 32", RFG_BF16, RFG_I4, RFG_F16, 0, 8, 4, 0, 4 },
+        { "too few rows", "w_scale is 7 x 2, rows 2 apart: must be [N,K/group]", RFG_BF16, RFG_I4, RFG_F16, 0, 7, 2, 0,
+          2 },
+        { "rows apart", "w_scale is 8 x 2, rows 3 apart", RFG_BF16, RFG_I4, RFG_F16, 0, 8, 2, 0, 3 },
+        { "another group's zeros", "w_zero is 8 x 1", RFG_BF16, RFG_I4, RFG_F16, RFG_I8, 8, 2, 1, 2 },
+        { "zeros of i4", "w_zero is i4: must be i8", RFG_BF16, RFG_I4, RFG_F16, RFG_I4, 8, 2, 2, 2 },
+        { "zeros of mxfp4", "w_zero=i8: must be none, w is e2m1", RFG_BF16, RFG_E2M1, RFG_E8M0, RFG_I8, 8, 2, 2, 2 },
+        { "zeros of bf16", "w_zero=i8: must be none, w is bf16", RFG_BF16, RFG_BF16, 0, RFG_I8, 0, 0, 2, 0 },
+        { "zeros, no scales", "w_scale=none: must be", RFG_BF16, RFG_I4, 0, RFG_I8, 0, 0, 2, 0 },
+    };
+    g.ctx = op_context("cpu");
+    fresh();
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        rfg_tensor x = rfg_tensor_2d(g.x, bad[i].x, 4, 64, 64), w = rfg_tensor_2d(g.w, bad[i].w, 8, 64, 64);
+        rfg_tensor s = rfg_tensor_2d(g.bias, bad[i].scale, bad[i].scale_rows, bad[i].scale_cols, bad[i].ld);
+        rfg_tensor z = rfg_tensor_2d(g.bias, bad[i].zero, 8, bad[i].zero_cols, bad[i].zero_cols);
+        rfg_gemm_params p = { .size = sizeof(p),
+                              .w_scale = bad[i].scale ? &s : NULL,
+                              .w_zero = bad[i].zero ? &z : NULL };
+        ck_assert_msg(rfg_op_gemm(g.ctx, &g.ty, &x, &w, &p, NULL) == RFG_ERROR_INVALID_ARGUMENT, "%s", bad[i].what);
+        ck_assert_msg(strstr(rfg_last_error(), bad[i].says) != NULL, "%s: %s", bad[i].what, rfg_last_error());
+        ck_assert_int_eq(g.y[0], 0x7777);
+    }
+    rfg_tensor w = rfg_tensor_2d(g.w, RFG_I4, 8, 32, 32), s = rfg_tensor_2d(g.y, RFG_F16, 8, 1, 1);
+    rfg_gemm_params p = { .size = sizeof(p), .w_scale = &s };
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &w, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "overlaps w_scale"));
+    rfg_tensor s2 = rfg_tensor_2d(g.bias, RFG_F16, 8, 1, 1), z = rfg_tensor_2d(g.y, RFG_I8, 8, 1, 1);
+    p.w_scale = &s2;
+    p.w_zero = &z;
+    ck_assert_int_eq(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &w, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "overlaps w_zero"));
+    p.w_zero = NULL;
+    ck_assert_msg(rfg_op_gemm(g.ctx, &g.ty, &g.tx, &w, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_destroy(&g.ctx);
+}
+END_TEST
+
 START_TEST(bad_problems)
 {
     static const char *const bad[][2] = {
         { "gemm e2m1,e2m1->bf16 M=1 N=8 K=8", "dtype of x is e2m1: must be bf16, f16 or f32" },
         { "gemm bf16,bf16->i8 M=1 N=8 K=8", "dtype of y is i8" },
         { "gemm bf16,f16->bf16 M=1 N=8 K=8", "dtype of w is f16: must be x's, bf16" },
-        { "gemm bf16,e2m1->bf16 M=1 N=8 K=8", "dtype of w is e2m1" },
+        { "gemm bf16,e4m3->bf16 M=1 N=8 K=8", "dtype of w is e4m3" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=f32 w_group=8", "w_scale=f32: must be none, w is bf16" },
-        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=i8", "w_scale=i8: must be one of none, f32, f16, bf16" },
+        { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=i8", "w_scale=i8: must be one of none, f32, f16, bf16, e8m0" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_group=8", "w_group=8: must be 0, w has no scales" },
+        { "gemm bf16,i4->bf16 M=1 N=8 K=64 w_group=32", "w_scale=none: must be f32, f16 or bf16, w is i4" },
+        { "gemm bf16,i4->bf16 M=1 N=8 K=64 w_scale=f16 w_group=48",
+          "w_group=48: must be a multiple of 32 that divides" },
+        { "gemm bf16,i4->bf16 M=1 N=8 K=64 w_scale=f16 w_group=32 ldw=65", "whole blocks of i4, 2 elements" },
+        { "gemm bf16,i4->bf16 M=1 N=8 K=64 w_scale=f16 w_zero=f16 w_group=32", "w_zero=f16: must be one of none, i8" },
+        { "gemm f32,i4->f32 M=1 N=8 K=64 w_scale=f32 w_group=32", "dtype of w is i4" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 btype=f32", "btype=f32: there is no bias" },
         { "gemm f32,f32->bf16 M=1 N=8 K=8 bias=1 btype=f32", "btype=f32: is what it is without, x is f32" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 bias=1 btype=f16", "btype=f16: must be f32, or not said" },
@@ -543,8 +664,9 @@ END_TEST
 int main(void)
 {
     return op_main("gemm",
-                   OP_TESTS(right_shapes, right_partials, right_zero_sizes, right_layouts, right_fp32_bias,
-                            right_epilogues, right_values, tiles_by_turns, workspace_limit, right_random,
-                            one_rounding_where_there_were_two, one_rounding, many_threads_one_context),
-                   OP_TESTS(refusals, bad_problems));
+                   OP_TESTS(right_shapes, right_4_bits, right_4_bits_packed, right_partials, right_zero_sizes,
+                            right_layouts, right_fp32_bias, right_epilogues, right_values, tiles_by_turns,
+                            workspace_limit, right_random, one_rounding_where_there_were_two, one_rounding,
+                            many_threads_one_context),
+                   OP_TESTS(refusals, refusals_4_bits, bad_problems));
 }

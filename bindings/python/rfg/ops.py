@@ -44,7 +44,8 @@ def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ..
 def gemm(
     x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
     w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, x_scale: Optional[Tensor] = None,
-    x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, stream: Any = None, ctx: Ctx = None
+    x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, stream: Any = None,
+    ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
 
@@ -54,17 +55,20 @@ def gemm(
 
     x and w of codes, e4m3, e4m3fnuz, e5m2 or i8 (then dtype or out says what Y is): x_scale, w_scale, f32 or e8m0, per "tensor" [1], "row"
     [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32.
-    fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits."""
+    fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits.
+
+    w of i4 or e2m1 with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0), w_zero [N,K/group] i8 (i4 only)."""
     if out is None:
         shape = w.shape
         n = shape[0] if len(shape) != 5 else shape[0] * 16
         out = empty(x, (x.shape[0], n // 2 if act else n), dtype)
-    if bias is None and w_scale is None and residual is None and act is None and x_scale is None and not fast_accum:
+    plain = bias is None and w_scale is None and residual is None and act is None and x_scale is None and w_zero is None
+    if plain and not fast_accum:
         _rfg.gemm(out, x, w, stream=stream, ctx=ctx)
     else:
         _rfg.gemm(
             out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", x_scale=x_scale,
-            x_per=x_per, w_per=w_per, fast_accum=fast_accum, stream=stream, ctx=ctx
+            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, stream=stream, ctx=ctx
         )
     return out
 

@@ -242,19 +242,30 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
             decode_codes(j, false, n0 + i, to + i * a->k);
         return;
     }
-    int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE];
-    const struct rfg_format *w = rfg_format(dtype), *s = rfg_format(scale_dtype);
-    int64_t group = j->prob->v[GEMM_W_GROUP], groups = s ? a->k / group : 0;
-    double values[RFG_FORMAT_MAX_ELEMENTS], scale = 1;
+    /* Of 4 bits: what the 16 codes stand for is the same in a group, so that an element is a load. */
+    int dtype = j->prob->dtype[1];
+    const struct rfg_format *w = rfg_format(dtype), *s = rfg_format((int)j->prob->v[GEMM_W_SCALE]);
+    int64_t group = j->prob->v[GEMM_W_GROUP], groups = a->k / group;
+    double values[16][2], scale;
+    for (int c = 0; c < 16; c++)
+        w->decode(w, &(uint8_t){ (uint8_t)c }, values[c]);
     for (int64_t n = n0; n < n0 + rows; n++) {
         const char *codes = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
-        const char *scales = s ? (const char *)a->w_scale + rfg_format_bytes(scale_dtype, n * groups) : NULL;
-        for (int64_t k = 0; k < a->k; k++) {
-            if (k % w->elements == 0)
-                w->decode(w, codes + k / w->elements * w->bytes, values);
-            if (s && k % group == 0)
-                s->decode(s, scales + k / group * s->bytes, &scale);
-            *to++ = (float)(values[k % w->elements] * scale);
+        for (int64_t i = 0; i < groups; i++) {
+            float of[16];
+            int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, i, groups) : n * groups + i;
+            int zero = a->w_zero ? ((const int8_t *)a->w_zero)[g] : 0;
+            s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
+            for (int c = 0; c < 16; c++)
+                of[c] = (float)((values[c][0] - zero) * scale);
+            for (int64_t k = i * group; k < (i + 1) * group && j->t.prepacked; k++) {
+                int64_t at = PREPACKED4_AT(n, k, (int64_t)a->k);
+                *to++ = of[((const char *)a->w)[at / 2] >> at % 2 * 4 & 15];
+            }
+            for (int64_t k = 0; k < group && !j->t.prepacked; k += 2, codes++) {
+                *to++ = of[*codes & 15];
+                *to++ = of[*codes >> 4 & 15];
+            }
         }
     }
 }
@@ -370,11 +381,11 @@ static void run_task(void *ctx, int task, int worker)
     for (; n < end; n += rows) {
         const char *w = (const char *)j->a->w;
         rows = min64(j->t.strip, end - n);
-        if (j->t.prepacked) {
-            unpack_strip(j, n, rows, strip);
-            w = strip;
-        } else if (j->t.decoded) {
+        if (j->t.decoded) {
             decode_strip(j, n, rows, (float *)(void *)strip);
+            w = strip;
+        } else if (j->t.prepacked) {
+            unpack_strip(j, n, rows, strip);
             w = strip;
         } else if (j->a->k) {
             w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.w_element;
@@ -500,8 +511,8 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
     if (t.prepacked) /* unpacking, by each tile of X */
         compute += 2 * bytes * (double)t.m_tiles / (threads * 10e3);
-    if (t.decoded) /* a few nanoseconds an element */
-        compute += 5e-3 * n * k * (double)t.m_tiles / threads;
+    if (t.decoded) /* a nanosecond an element, or a few of codes of 8 bits */
+        compute += (gemm_w_is_4_bits(prob) ? 1e-3 : 5e-3) * n * k * (double)t.m_tiles / threads;
     if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
         memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
     return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);

@@ -149,6 +149,10 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
     int loads = MIN(MIN(8 / rows, 4), 32 / m_tile); /* 8 in flight, unless X then fills the registers */
     if (unroll != loads)
         return rfg_refuse(why, "unroll=%d: %d is better with m_tile=%d, rows=%d", unroll, loads, m_tile, rows);
+    /* As compiled; prepacked, such a W is for matrix cores. */
+    if (rfg_format(prob->dtype[1])->elements > 1 &&
+        (dev->platform == RFG_PLATFORM_NVIDIA ? m_tile == 16 : m_tile * rows == 32 && rows == 4))
+        return rfg_refuse(why, "m_tile=%d, rows=%d: decoding w takes registers that then spill", m_tile, rows);
     if (m_tile == 16 && rows == 1)
         return rfg_refuse(why, "m_tile=16, rows=1: reads 16 rows of X for one of W, and 16 addresses spill");
     if (rows > prob->v[GEMM_N] && rows > 2)

@@ -76,6 +76,8 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "W_SCALE_DTYPE", (int)prob->v[GEMM_W_SCALE]);
     rfg_kernel_macro(k, "W_GROUP", (int)prob->v[GEMM_W_GROUP]);
+    if (prob->v[GEMM_W_ZERO]) /* others' kernels need not know that there is such a macro */
+        rfg_kernel_macro(k, "W_ZERO", (int)prob->v[GEMM_W_ZERO]);
     rfg_kernel_macro(k, "SCALES", gemm_scales(prob));
     if (gemm_scales(prob))
         rfg_kernel_macro(k, "SCALE_DTYPE", gemm_scale_dtype(prob));
@@ -94,8 +96,7 @@ static inline int register_limit(const struct rfg_device *dev, int threads)
     return dev->wave_size == 64 && threads > 512 ? 128 : 256;
 }
 
-/* What the prelude's matrix fragments take. */
-static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+static inline bool has_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (!is_gpu(dev, why))
         return false;
@@ -104,13 +105,47 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
     if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16 && !gemm_is_codes(prob))
         return rfg_refuse(why, "x is %s: must be bf16, f16 or codes of 8 bits",
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_is_plain(prob, why)) && reads_chunks(prob, why);
+    return true;
+}
+
+/* What the prelude's matrix fragments take. */
+static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return has_mma(dev, prob, why) && (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_is_plain(prob, why)) &&
+           reads_chunks(prob, why);
 }
 
 /* The same for kernels that multiply 16-bit elements alone. */
 static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     return takes_mma(dev, prob, why) && gemm_is_plain(prob, why);
+}
+
+/* That of takes_mma(), and a W of 4 bits, which kernels decode on their way. */
+static inline bool takes_mma_or_4_bits(const struct rfg_device *dev, const struct rfg_problem *prob,
+                                       struct rfg_reason *why)
+{
+    int64_t group = prob->v[GEMM_W_GROUP];
+    if (!gemm_w_is_4_bits(prob))
+        return takes_mma(dev, prob, why);
+    if (!has_mma(dev, prob, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why))
+        return false;
+    if (!prob->v[GEMM_PREPACKED])
+        return rfg_refuse(why, "packed=0: must be 1, w is %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    return PREPACK4_COLS % group == 0 || group % PREPACK4_COLS == 0 ||
+           rfg_refuse(why, "w_group=%" PRId64 ": must be 32, 64, or a multiple of %d", group, PREPACK4_COLS);
+}
+
+/* Of a step of their main loops: fragments of X for one of W, */
+static inline int step_frags(const struct rfg_problem *prob)
+{
+    return gemm_w_is_4_bits(prob) ? PREPACK4_COLS / FRAG_K : 1;
+}
+
+/* and, of a W of 4 bits, groups. */
+static inline int step_groups(const struct rfg_problem *prob)
+{
+    return (int)MAX(PREPACK4_COLS / prob->v[GEMM_W_GROUP], 1);
 }
 
 /* Bytes of an element of X, and of W where it is of X's format. */

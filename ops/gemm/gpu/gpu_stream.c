@@ -8,7 +8,6 @@
 #include "stream_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
-#define STEP_BYTES   64 /* of a row */
 #define MAX_RING_32  112
 #define MAX_CODES_32 80     /* the same of codes on RDNA 4, which decodes them beside */
 #define MAX_LOADS    63     /* that a wave counts (s_waitcnt vmcnt) */
@@ -20,14 +19,17 @@ static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 3, { 16, 32, 64 } },
     [P_FRAGS_N] = { "frags_n", 3, { 1, 2, 4 } },
     [P_K_WAVES] = { "k_waves", 4, { 1, 2, 4, 8 } },
-    [P_UNROLL] = { "unroll", 6, { 2, 4, 7, 8, 14, 16 } },
+    [P_UNROLL] = { "unroll", 7, { 1, 2, 4, 7, 8, 14, 16 } }, /* 1: of steps of 4-bit W, which are four of others */
     [P_SPLIT_K] = { "split_k", 8, { 1, 2, 4, 7, 8, 14, 16, 28 } },
 };
 
 /* What stream.hip derives from its macros. */
 struct shape {
     int threads, tile_n, frags_m;
-    int loads;     /* of a step */
+    int loads; /* of a step */
+    int more;  /* registers of a step beside those of 16-byte loads: scales, zero points */
+    int scale_loads;
+    int groups;    /* of a W of 4 bits: of its fragments in a step */
     int sums;      /* registers */
     bool twice;    /* both halves of a wave load the same */
     bool epilogue; /* a residual or an activation; of codes, sums are in VGPRs too */
@@ -41,7 +43,9 @@ struct shape {
 /* An estimate; without sums. */
 static int registers_of(const struct shape *s, int unroll)
 {
-    return unroll * (s->loads * 4 + s->scales) + s->loads + s->decoded + 24;
+    /* Of 4-bit W as clang has it: decoded fragments, sums of groups, and scales as floats. */
+    return unroll * (s->loads * 4 + s->scales + s->more) + s->loads + s->decoded +
+           (s->groups ? 48 + 10 * s->groups : 24);
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -55,7 +59,14 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
     s.epilogue = !gemm_ends_plain(prob, NULL) || codes;
     s.scales = blocks ? 1 + s.frags_m : 0;
-    s.loads = pieces * (p[P_FRAGS_N] + s.frags_m);
+    s.loads = pieces * (p[P_FRAGS_N] + step_frags(prob) * s.frags_m);
+    if (gemm_w_is_4_bits(prob)) {
+        int rows = rdna3 ? 16 : dev->wave_size == 64 ? 4 : 8; /* whose scales a lane loads */
+        int words = (int)ceil_div(rows * rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1), 4);
+        s.groups = p[P_FRAGS_N] * step_groups(prob);
+        s.more = s.groups * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        s.scale_loads = s.groups * ((int)ceil_div(words, 4) + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+    }
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
     int a_load = dev->wave_size == 64 ? 16 : rdna3 ? 4 : 8, more = rdna3 ? 0 : 16; /* as compiled without spills */
     s.decoded = codes ? a_load * s.loads + (blocks ? s.sums + more : 8 + more / 2) : 0;
@@ -76,7 +87,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
         return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
                           dev->target);
-    return takes_mma(dev, prob, why) && few_rows(prob, 256, why);
+    return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 256, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -91,7 +102,7 @@ static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *
 static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int unroll, struct rfg_reason *why)
 {
     /* CDNA's accumulators have registers of their own. */
-    int ring = unroll * s->loads * 4, most = register_limit(dev, s->threads);
+    int ring = unroll * (s->loads * 4 + s->more), most = register_limit(dev, s->threads);
     int registers = registers_of(s, unroll) + (dev->wave_size == 64 && !s->epilogue ? 0 : s->sums);
     if (s->epilogue) /* takes the sums to VGPRs, and needs some more of those */
         registers += 24;
@@ -101,8 +112,9 @@ static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int
                           ring, most_32);
     if (registers > most)
         return rfg_refuse(why, "unroll=%d: about %d registers: must be at most %d", unroll, registers, most);
-    return unroll * s->loads <= MAX_LOADS ||
-           rfg_refuse(why, "unroll=%d: %d loads in flight: must be at most %d", unroll, unroll * s->loads, MAX_LOADS);
+    int loads = unroll * (s->loads + s->scale_loads);
+    return loads <= MAX_LOADS ||
+           rfg_refuse(why, "unroll=%d: %d loads in flight: must be at most %d", unroll, loads, MAX_LOADS);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -139,8 +151,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
 static int even_unroll(const struct rfg_device *dev, const struct shape *s, int most)
 {
     const struct rfg_param *unroll = &params[P_UNROLL];
-    int best = unroll->values[0];
-    for (int i = 0; i < unroll->n && unroll->values[i] <= most; i++) {
+    int least = s->groups ? 0 : 1, best = unroll->values[least];
+    for (int i = least; i < unroll->n && unroll->values[i] <= most; i++) {
         int u = unroll->values[i];
         if (!unroll_fits(dev, s, u, NULL))
             break;
@@ -197,8 +209,9 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double tiles = (double)(s.tiles_m * s.tiles_n), groups = tiles * p[P_SPLIT_K], split = p[P_SPLIT_K];
     double rows_n = MIN(n, s.tile_n), rows_m = MIN(m, p[P_TILE_M]), at_once = (double)MIN(p[P_UNROLL], s.longest);
-    double twice = s.twice ? 2 : 1, step = p[P_K_WAVES] * (rows_n + rows_m) * STEP_BYTES;
-    struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = (m + n) * k * x_bytes(prob) };
+    double twice = s.twice ? 2 : 1, w_row = (double)gemm_w_row_bytes(prob);
+    double step = p[P_K_WAVES] * (rows_n * w_row / k + rows_m * x_bytes(prob)) * gemm_step_k(prob);
+    struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = m * k * x_bytes(prob) + n * w_row };
     f.per_cu = MAX(floor(MIN(waves_a_cu(dev, &s, p[P_UNROLL]) / p[P_K_WAVES], (double)(dev->lds_bytes / s.lds))), 1);
     f.bytes = step * (double)s.longest * twice;
     f.in_flight = step * at_once * twice;
@@ -210,7 +223,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
      * once, at twice the usual rate. */
     double share = (double)(s.longest * p[P_K_WAVES] * p[P_SPLIT_K]) / (double)s.steps, reduce = 0;
     double again = amd_again_us(dev, m * (double)s.tiles_n * k * x_bytes(prob) * share * twice,
-                                (double)(s.tiles_m - 1) * n * k * x_bytes(prob));
+                                (double)(s.tiles_m - 1) * n * w_row);
     if (split > 1)
         reduce = dev->sync_us + split * m * n * 4 / (3e3 * dev->mem_gbps) +
                  MAX(0, split * rows_m * s.tile_n * 4 - 16384) / (6e3 * dev->mem_gbps / dev->cu_count);

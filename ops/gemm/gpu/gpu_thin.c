@@ -5,8 +5,7 @@
 #include "thin_layout.h"
 
 enum { P_TILE_M, P_FRAGS_N, P_K_WAVES, P_UNROLL, P_SPLIT_K };
-#define FRAG_N     8
-#define STEP_BYTES 64 /* of a row */
+#define FRAG_N 8
 
 static const struct rfg_param params[] = {
     [P_TILE_M] = { "tile_m", 3, { 8, 16, 32 } },
@@ -35,19 +34,30 @@ static int most_registers(const struct rfg_device *dev, const struct rfg_problem
     return register_limit(dev, threads) - (gemm_ends_plain(prob, NULL) ? 0 : 8) - decoding;
 }
 
+static int pieces_of(const struct rfg_problem *prob, const int *p)
+{
+    return p[P_FRAGS_N] + p[P_TILE_M] / 8 * step_frags(prob);
+}
+
 static int registers_of(const struct rfg_problem *prob, const int *p, int unroll)
 {
-    int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
+    int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = pieces_of(prob, p);
     int scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? unroll * (1 + p[P_TILE_M] / 8) + 8 : 0;
     int codes = gemm_is_codes(prob) ? 8 * pieces : 0; /* as fp16, and a step's sums */
-    return unroll * 4 * pieces + 4 * blocks + 3 * pieces + 34 + scales + codes;
+    if (gemm_w_is_4_bits(prob)) {
+        int words = prob->v[GEMM_W_SCALE] == RFG_F32 ? 2 : 1;
+        scales = unroll * p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        codes =
+            84 + 4 * THIN_FRAGS_M(p[P_TILE_M]) + 4 * p[P_FRAGS_N]; /* sums of a group, and what nvcc decodes ahead */
+    }
+    return unroll * 4 * pieces + 4 * blocks + 3 * (p[P_FRAGS_N] + p[P_TILE_M] / 8) + 34 + scales + codes;
 }
 
 static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .threads = p[P_K_WAVES] * 32, .tile_n = p[P_FRAGS_N] * FRAG_N };
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), split = p[P_SPLIT_K];
-    s.pieces = p[P_FRAGS_N] + p[P_TILE_M] / 8;
+    s.pieces = pieces_of(prob, p);
     s.registers = registers_of(prob, p, p[P_UNROLL]);
     s.sent = THIN_SENT(blocks, p[P_K_WAVES], split);
     s.lds = THIN_LDS_BYTES(blocks, THIN_FLOATS(p[P_TILE_M]), p[P_K_WAVES], split);
@@ -62,7 +72,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
-    return takes_mma(dev, prob, why) && few_rows(prob, 128, why);
+    return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 128, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -154,10 +164,12 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     int split = p[P_SPLIT_K], blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
     f.per_cu = resident(dev, &s, p);
-    f.memory = (m + n) * k * x_bytes(prob) * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
-    f.bytes = (MIN(n, s.tile_n) + MIN(m, p[P_TILE_M])) * STEP_BYTES * waves * longest;
+    double w_row = (double)gemm_w_row_bytes(prob);
+    f.memory = (m * k * x_bytes(prob) + n * w_row) * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
+    f.bytes =
+        (MIN(n, s.tile_n) * w_row / k + MIN(m, p[P_TILE_M]) * x_bytes(prob)) * gemm_step_k(prob) * waves * longest;
     f.in_flight = f.bytes;
-    f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * c->thin_mma) + c->thin_wave);
+    f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * step_frags(prob) * c->thin_mma) + c->thin_wave);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
     f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +

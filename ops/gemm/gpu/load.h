@@ -8,19 +8,26 @@
  *   struct w_row, w_row_of(), w_chunk, w_load(), w_unpack()
  *                        a lane's vector: 16 bytes of a row, loaded first, dequantised to floats later (gemm_skinny)
  *   W_IS_FRAGMENTS       1: 16-byte chunks of W are those of matrix fragments, elements of X's format
+ *   W_IS_4_BITS           1: they become fragments by w_decode(); see load4.h
  *
- * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between.
+ * Kernels of matrix cores take only formats with W_IS_FRAGMENTS: some copy W to LDS without registers in between. Those
+ * for few rows, gemm_stream_mma and gemm_thin_mma, decode others.
  *
  * X and W may also be codes of 8 bits, with scales of rows, which the epilogue knows, or of blocks, by which kernels
  * multiply the sum of each GEMM_SCALE_BLOCK columns (gemm_portable: each element).
  *
- * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP (columns of W that share a scale), SCALES (of
- * codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y follow each other), PREPACKED (W is; see
- * prepack_layout.h). Kernels that only read rows of W have no macro PREPACKED. */
+ * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_ZERO (may be missing; not 0: zero points, i8), W_GROUP
+ * (columns of W that share them), SCALES (of codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y
+ * follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no macro
+ * PREPACKED. */
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
+#ifndef W_ZERO
+#define W_ZERO 0
+#endif
 
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (SCALES          ? 48
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (W_ZERO          ? 56
+                                                             : SCALES        ? 48
                                                              : RESIDUAL      ? 24
                                                              : W_SCALE_DTYPE ? 8
                                                                              : 0),
@@ -151,6 +158,11 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
     return (const char *)a->w + n * GEMM_LDW(a);
 }
 
+#elif (W_DTYPE == RFG_I4 && RFG_IS_FLOAT(W_SCALE_DTYPE)) ||                                                            \
+    (W_DTYPE == RFG_E2M1 && W_SCALE_DTYPE == RFG_E8M0 && !W_ZERO)
+
+#include "gemm/gpu/load4.h"
+
 #else
 #error "gemm has no loader for this format of W (with these of X and scales)"
 #endif
@@ -159,7 +171,11 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 
 #if W_IS_FRAGMENTS
 
-/* Chunk `chunk` of row n's first 32 columns of W, and bytes from there to the one 32 columns on. */
+#define W_UNIT         1.0f
+#define W_STEPS        1 /* fragments in a step of the main loop */
+#define W_BYTES_OF(k)  ((k)*W_BYTES)
+#define W_ROW_AT(a, n) w_row_of(a, n)
+/* Chunk `chunk` of row n's first step of W, and bytes from there to the one a step on. */
 #if PREPACKED
 #define W_FRAG_AT(a, n, chunk)                                                                                         \
     ((const char *)(a)->w + (n) / PREPACK_ROWS * (long long)(a)->k * (PREPACK_ROWS * 2) +                              \

@@ -15,12 +15,17 @@
  *
  * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M (16, 32, 64), FRAGS_N, K_WAVES, UNROLL,
- * SPLIT, EXACT (all parts have the same number of steps, a multiple of UNROLL), ONCE (no part has more than UNROLL
- * steps), TAIL (K % 32 != 0; of codes % 64), PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's
- * follows it). Grid: (tiles along m, SPLIT neighbours for each tile along n), in rfg_xcd_tile()'s order on several
- * dies. Needs rows of X and W aligned to 16 bytes, K % 8 = 0 (of codes % 16), and tiles of X and W that span less than
- * 2 GiB. */
+ * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns; X comes in the pieces that it
+ * always has. It becomes fragments of X's format exactly, in registers; the sums of a group are multiplied by their
+ * rows' scales, in fp32, which takes an instruction for each sum, where scaling W would take one for each element and a
+ * rounding. What the lane needs of the scales, those of the rows of C that it has, is loaded with the step.
+ *
+ * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (16, 32,
+ * 64), FRAGS_N, K_WAVES, UNROLL (in steps), SPLIT, EXACT (all parts have the same number of steps, a multiple of
+ * UNROLL), ONCE (no part has more than UNROLL steps), TAIL (K % 32 != 0; of codes % 64), PREPACKED (W is: a fragment is
+ * 1024 contiguous bytes, and the next step's follows it). Grid: (tiles along m, SPLIT neighbours for each tile along
+ * n), in rfg_xcd_tile()'s order on several dies. Needs rows of X and W aligned to 16 bytes, K % 8 = 0 (of codes % 16),
+ * and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_xcd.h"
@@ -31,9 +36,10 @@
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 16)
 #define FRAGS_M    (TILE_M / 16)
-#define STEP_BYTES (RFG_FRAG_K * 2) /* of X; of W: W_FRAG_STEP */
+#define FRAG_BYTES (RFG_FRAG_K * 2)       /* of a row of X */
+#define STEP_BYTES (W_STEPS * FRAG_BYTES) /* of X; of W: W_FRAG_STEP */
 #define STEP_K     (STEP_BYTES / X_BYTES)
-#define REACH      4096 /* of an instruction's own offset: steps of W further on are by the scalar one */
+#define REACH      4096 /* of an instruction's own offset: steps further on are by the scalar one */
 /* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
@@ -45,12 +51,29 @@ static_assert(QUADS * RFG_WAVE * 16 == PART_BYTES, "a wave's quads are not the t
 #define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
 static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
 
+#if W_IS_4_BITS
+/* Of each group of a step: the scales of the lane's rows of C (on RDNA 3, where these are every other row, of all 16),
+ * as they lie in memory, and its row of W's zero point. */
+#define SCALE_ROWS  (RFG_FRAG_C_ACROSS ? 16 : RFG_FRAG_WX)
+#define SCALE_WORDS (SCALE_ROWS * W_SCALE_BYTES / 4)
+#define GROUP_BYTES (PREPACK_ROWS * W_SCALE_BYTES)
+struct groups {
+    rfg_u32 scale[W_GROUPS][SCALE_WORDS];
+#if W_ZERO
+    int zero[W_GROUPS];
+#endif
+};
+#endif
+
 /* One step of a wave. */
 struct step {
     rfg_frag_ab w[FRAGS_N];
-    rfg_frag_x x[FRAGS_M];
+    rfg_frag_x x[W_STEPS][FRAGS_M];
 #if SCALES == GEMM_SCALES_BLOCKS
     float w_scale, x_scale[FRAGS_M];
+#endif
+#if W_IS_4_BITS
+    struct groups g[FRAGS_N];
 #endif
 };
 
@@ -63,6 +86,11 @@ struct place {
     const struct gemm_args *a;
     int n, m[FRAGS_M]; /* rows of W and of X whose scales these are */
 #endif
+#if W_IS_4_BITS
+    rfg_buffer scale, zero;
+    rfg_u32 scale_at, zero_at; /* of the lane, in a group */
+    int groups;                /* of a row */
+#endif
 };
 
 /* The lane's offset, or one out of every buffer if its piece of the step lies beyond the row's end. */
@@ -70,6 +98,34 @@ RFG_DEVICE rfg_u32 offset_of(const struct place *p, rfg_u32 at, int step, int i)
 {
     return !TAIL || step * RFG_FRAG_CHUNKS + rfg_frag_chunk(i) < p->chunks ? at : 0x80000000u;
 }
+
+#if W_IS_4_BITS
+RFG_DEVICE void load_groups(struct groups *g, const struct place *p, int step, int u, int frag)
+{
+    int first = frag * p->groups + (W_GROUP > PREPACK4_COLS ? W_GROUP_OF(step + u) : W_GROUP_OF(step));
+#pragma unroll
+    for (int i = 0; i < W_GROUPS; i++) {
+        int more = W_GROUP > PREPACK4_COLS ? 0 : u * W_GROUPS + i;
+        rfg_buffer_load_words(g->scale[i], p->scale, p->scale_at + more * GROUP_BYTES, first * GROUP_BYTES,
+                              SCALE_WORDS);
+#if W_ZERO
+        g->zero[i] = rfg_llvm_buffer_load1(p->zero, (int)(p->zero_at + more * PREPACK_ROWS), first * PREPACK_ROWS, 0);
+#endif
+    }
+}
+
+/* The scale of the row of C's element i. */
+RFG_DEVICE float scale_of(const rfg_u32 *v, int i)
+{
+    if (!RFG_FRAG_C_ACROSS)
+        return w_group_scale(v, i);
+    int odd = rfg_lane() / 16;
+    rfg_u32 word = W_SCALE_BYTES == 4   ? odd ? v[2 * i + 1] : v[2 * i]
+                     : W_SCALE_BYTES == 2 ? v[i] >> 16 * odd
+                                        : v[i / 2] >> (i % 2 * 16 + 8 * odd);
+    return w_group_scale(&word, 0);
+}
+#endif
 
 /* Step `step + u`. */
 RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u)
@@ -81,12 +137,20 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
             s->w[j].v[i] =
                 rfg_buffer_load16_stream(p->w, offset_of(p, p->w_at[j][i], step + u, i) + u * W_FRAG_STEP % REACH,
                                          step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
+#if W_IS_4_BITS
 #pragma unroll
-    for (int j = 0; j < FRAGS_M; j++)
+    for (int j = 0; j < FRAGS_N; j++)
+        load_groups(&s->g[j], p, step, u, j);
+#endif
 #pragma unroll
-        for (int i = 0; i < RFG_FRAG_X; i++)
-            s->x[j].v[i] =
-                rfg_buffer_load16(p->x, offset_of(p, p->x_at[j][i], step + u, i) + u * STEP_BYTES, step * STEP_BYTES);
+    for (int h = 0; h < W_STEPS; h++)
+#pragma unroll
+        for (int j = 0; j < FRAGS_M; j++)
+#pragma unroll
+            for (int i = 0; i < RFG_FRAG_X; i++)
+                s->x[h][j].v[i] = rfg_buffer_load16(
+                    p->x, offset_of(p, p->x_at[j][i], step + u, i) + (u * STEP_BYTES + h * FRAG_BYTES) % REACH,
+                    step * STEP_BYTES + (u * STEP_BYTES + h * FRAG_BYTES) / REACH * REACH);
 #if SCALES == GEMM_SCALES_BLOCKS
     s->w_scale = w_scale_of(p->a, p->n, (step + u) / BLOCK_STEPS);
 #pragma unroll
@@ -95,6 +159,41 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #endif
 }
 
+#if W_IS_4_BITS
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
+{
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++) {
+        rfg_keep_order(); /* or all of W is decoded first, into registers that there aren't */
+#pragma unroll
+        for (int g = 0; g < W_GROUPS; g++) {
+            rfg_frag_wx sum[FRAGS_M];
+            w_offset offset = W_OFFSET_OF(s->g[j].zero[g]);
+#pragma unroll
+            for (int h = 0; h < W_GROUP_STEPS; h++) {
+                rfg_frag_ab w;
+#pragma unroll
+                for (int i = 0; i < RFG_FRAG_AB; i++)
+                    w.v[i] = w_decode(w_word(s->w[j].v[i], g * W_GROUP_STEPS + h), offset);
+#pragma unroll
+                for (int i = 0; i < FRAGS_M; i++) {
+#pragma unroll
+                    for (int e = 0; e < RFG_FRAG_WX && h == 0; e++)
+                        sum[i].v[e] = 0.0f;
+                    rfg_stream_mma(&sum[i], &w, &s->x[g * W_GROUP_STEPS + h][i], IN_DTYPE);
+                }
+            }
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++) {
+                float scale = scale_of(s->g[j].scale[g], e);
+#pragma unroll
+                for (int i = 0; i < FRAGS_M; i++)
+                    acc[j][i].v[e] = rfg_fma(sum[i].v[e], scale, acc[j][i].v[e]);
+            }
+        }
+    }
+}
+#else
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
 {
 #pragma unroll
@@ -106,15 +205,16 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
                 part.v[e] = 0.0f;
-            rfg_stream_mma(&part, &s->w[j], &s->x[i], IN_DTYPE);
+            rfg_stream_mma(&part, &s->w[j], &s->x[0][i], IN_DTYPE);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
                 acc[j][i].v[e] = rfg_fma(part.v[e], s->w_scale * s->x_scale[i], acc[j][i].v[e]);
 #else
-            rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[i], IN_DTYPE);
+            rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[0][i], IN_DTYPE);
 #endif
         }
 }
+#endif
 
 /* Column of Y of element e of the lane's quad q. */
 RFG_DEVICE int column_of(int n0, int q, int e)
@@ -182,10 +282,21 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 
     struct place p;
     p.chunks = a.k / X_VEC;
-    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)GEMM_LDW(&a) * W_BYTES;
+    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
     p.x = rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
-    p.w = rfg_buffer_of(w_row_of(&a, n0), (rows_n - 1) * ldw + a.k * W_BYTES);
+    p.w = rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(a.k));
+#if W_IS_4_BITS
+    p.groups = a.k / W_GROUP;
+    long long group0 = (long long)n0 / PREPACK_ROWS * p.groups;
+    int groups = rows_n / PREPACK_ROWS * p.groups;
+    p.scale = rfg_buffer_of((const char *)a.w_scale + group0 * GROUP_BYTES, groups * GROUP_BYTES);
+    p.scale_at = RFG_FRAG_C_ACROSS ? 0 : (rfg_u32)(rfg_frag_c_row(0) * W_SCALE_BYTES);
+#if W_ZERO
+    p.zero = rfg_buffer_of((const char *)a.w_zero + group0 * PREPACK_ROWS, groups * PREPACK_ROWS);
+    p.zero_at = (rfg_u32)rfg_frag_row(0);
+#endif
+#endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
@@ -250,7 +361,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
             for (int h = 0; h < FRAG_QUADS; h++) {
                 const float *v = acc[j][i].v + 4 * h;
-                rfg_f32x4 quad = { v[0], v[1], v[2], v[3] };
+                rfg_f32x4 quad = { W_UNIT * v[0], W_UNIT * v[1], W_UNIT * v[2], W_UNIT * v[3] };
                 int q = (j * FRAGS_M + i) * FRAG_QUADS + h;
                 if (K_WAVES > 1) {
                     sums[(wave * QUADS + q) * RFG_WAVE] = quad;

@@ -15,11 +15,14 @@
  * X_FIRST: X is loaded before W. 0 where the launch overlaps the previous one, which writes X.
  *
  * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
+ * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns, and decoded and scaled as
+ * gemm_stream_mma does it: see there.
  *
- * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M (8, 16, 32), FRAGS_N (1, 2, 4), K_WAVES,
- * UNROLL, SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number of steps, a multiple of UNROLL), TAIL (K % 32
- * != 0; of codes % 64), PREPACKED (W is). Grid: SPLIT neighbours for each tile, tiles along m first. LDS:
- * THIN_LDS_BYTES. Needs rows of X and W aligned to 16 bytes and K % 8 = 0 (of codes % 16). */
+ * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (8, 16,
+ * 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL (in steps), SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number
+ * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of codes % 64), PREPACKED (W is). Grid: SPLIT neighbours for each
+ * tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows of X and W aligned to 16 bytes and K % 8 = 0 (of codes
+ * % 16). */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -42,14 +45,28 @@ static_assert(THIN_LANES_OF_WAVE == RFG_WAVE, "the layout's waves are not this m
 static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT * LANES * FLOATS * 4 == COMBINE_AT),
               "what is sent does not end where the waves' sums begin");
 
-#define STEP_K      (32 * 2 / X_BYTES)
+#define STEP_K      (32 * W_STEPS * 2 / X_BYTES)
 #define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
 static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
 
+#if W_IS_4_BITS
+/* Of each group of a step: the scales of the lane's two columns of a block, as they lie in memory, and its row of W's
+ * zero point. */
+struct groups {
+    rfg_u32 scale[W_GROUPS][W_SCALE_BYTES == 4 ? 2 : 1];
+#if W_ZERO
+    int zero[W_GROUPS];
+#endif
+};
+#endif
+
 struct step {
-    rfg_u32x4 w[FRAGS_N], x[PIECES_X];
+    rfg_u32x4 w[FRAGS_N], x[W_STEPS][PIECES_X];
 #if SCALES == GEMM_SCALES_BLOCKS
     float w_scale, x_scale[PIECES_X];
+#endif
+#if W_IS_4_BITS
+    struct groups g[FRAGS_N];
 #endif
 };
 
@@ -59,7 +76,13 @@ struct place {
     int left; /* chunks of 16 bytes from there to the end of the rows */
 #if SCALES == GEMM_SCALES_BLOCKS
     const struct gemm_args *a;
-    int n, m[PIECES_X], first; /* rows of W and of X whose scales these are; the wave's first step */
+    int n, m[PIECES_X]; /* rows of W and of X whose scales these are */
+#endif
+#if W_IS_4_BITS
+    const char *scale[FRAGS_N], *zero[FRAGS_N]; /* of the rows' first group */
+#endif
+#if SCALES == GEMM_SCALES_BLOCKS || W_IS_4_BITS
+    int first; /* the wave's first step */
 #endif
 };
 
@@ -70,8 +93,43 @@ RFG_DEVICE rfg_u32x4 zero16(void)
     return v;
 }
 
+#if W_IS_4_BITS
+/* In the order written, as rfg_load16(): a load that the compiler puts off leaves it an address to keep. */
+RFG_DEVICE rfg_u32 load_few(const char *p, int bytes)
+{
+    rfg_u32 v;
+    if (bytes == 4)
+        asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(p));
+    else if (bytes == 2)
+        asm volatile("{\n.reg .u16 h;\nld.global.nc.u16 h, [%1];\ncvt.u32.u16 %0, h;\n}" : "=r"(v) : "l"(p));
+    else
+        asm volatile("ld.global.nc.s8 %0, [%1];" : "=r"(v) : "l"(p));
+    return v;
+}
+
+RFG_DEVICE void load_groups(struct groups *g, const struct place *p, int step, int frag)
+{
+    int first = W_GROUP_OF(p->first + step) * PREPACK_ROWS;
+    const char *scale = p->scale[frag] + first * W_SCALE_BYTES;
+#pragma unroll
+    for (int i = 0; i < W_GROUPS; i++) {
+        g->scale[i][0] = load_few(scale + i * (PREPACK_ROWS * W_SCALE_BYTES), W_SCALE_BYTES == 1 ? 2 : 4);
+        if (W_SCALE_BYTES == 4)
+            g->scale[i][W_SCALE_BYTES == 4] = load_few(scale + i * (PREPACK_ROWS * W_SCALE_BYTES) + 4, 4);
+#if W_ZERO
+        g->zero[i] = (int)load_few(p->zero[frag] + first + i * PREPACK_ROWS, 1);
+#endif
+    }
+}
+#endif
+
 RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 {
+#if W_IS_4_BITS
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+        load_groups(&s->g[j], p, step, j);
+#endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
         s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
@@ -83,8 +141,10 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 {
 #pragma unroll
-    for (int i = 0; i < PIECES_X; i++)
-        s->x[i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + step * 64) : zero16();
+    for (int h = 0; h < W_STEPS; h++)
+#pragma unroll
+        for (int i = 0; i < PIECES_X; i++)
+            s->x[h][i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + (step * W_STEPS + h) * 64) : zero16();
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
@@ -114,7 +174,7 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
         rfg_frag_parts(w[j], s->w[j], IN_DTYPE);
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
-        rfg_frag_parts(x[i], s->x[i], IN_DTYPE);
+        rfg_frag_parts(x[i], s->x[0][i], IN_DTYPE);
 #endif
 #pragma unroll
     for (int i = 0; i < FRAGS_M; i++) {
@@ -124,8 +184,8 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
             float *to = SCALES == GEMM_SCALES_BLOCKS ? part : sums;
 #if IN_DTYPE == RFG_I8
             rfg_u32x4 x[2];
-            x[0] = s->x[2 * i];
-            x[1] = TILE_M == 8 ? zero16() : s->x[TILE_M == 8 ? 0 : 2 * i + 1];
+            x[0] = s->x[0][2 * i];
+            x[1] = TILE_M == 8 ? zero16() : s->x[0][TILE_M == 8 ? 0 : 2 * i + 1];
             rfg_mma_16x8_i8(to, x, s->w[j]);
 #else
             multiply_block(to, &x[2 * i], w[j]);
@@ -140,18 +200,53 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
     }
 }
 #else
+/* d += the product of 16 rows of X, the i-th of a tile, and a fragment of W. */
+RFG_DEVICE void multiply_16x8(float *d, const rfg_u32x4 *pieces, int i, rfg_u32x4 w)
+{
+    rfg_u32x4 x[2];
+    x[0] = pieces[2 * i];
+    x[1] = TILE_M == 8 ? zero16() : pieces[TILE_M == 8 ? 0 : 2 * i + 1];
+    rfg_mma_16x8(d, x, w, IN_DTYPE);
+}
+
+#if W_IS_4_BITS
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 {
 #pragma unroll
-    for (int i = 0; i < FRAGS_M; i++) {
-        rfg_u32x4 x[2];
-        x[0] = s->x[2 * i];
-        x[1] = TILE_M == 8 ? zero16() : s->x[TILE_M == 8 ? 0 : 2 * i + 1];
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int g = 0; g < W_GROUPS; g++) {
+            float sum[FRAGS_M][4];
+            w_offset offset = W_OFFSET_OF(s->g[j].zero[g]);
+#pragma unroll
+            for (int h = 0; h < W_GROUP_STEPS; h++) {
+                int step = g * W_GROUP_STEPS + h;
+                rfg_u32x4 w = w_decode(w_word(s->w[j], step), offset);
+#pragma unroll
+                for (int i = 0; i < FRAGS_M; i++) {
+                    if (h == 0)
+                        sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
+                    multiply_16x8(sum[i], s->x[step], i, w);
+                }
+            }
+            float scale[2] = { w_group_scale(s->g[j].scale[g], 0), w_group_scale(s->g[j].scale[g], 1) };
+#pragma unroll
+            for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+                for (int e = 0; e < FLOATS; e++)
+                    d[j * FRAGS_M + i][e] = rfg_fma(sum[i][e], scale[e % 2], d[j * FRAGS_M + i][e]);
+        }
+}
+#else
+RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
+{
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++)
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++)
-            rfg_mma_16x8(d[j * FRAGS_M + i], x, s->w[j], IN_DTYPE);
-    }
+            multiply_16x8(d[j * FRAGS_M + i], s->x[0], i, s->w[j]);
 }
+#endif
 #endif
 
 /* Stores the sums of a block that lane `lane` holds, in the order of rfg_mma_16x8(). */
@@ -249,10 +344,19 @@ gemm_thin_mma(struct gemm_args a)
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     struct place p;
     p.left = a.k / X_VEC - first * 4 - lane % 4;
+#if W_IS_4_BITS
+    p.first = first;
+#endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++) {
         int n = n0 + j * 8 + lane / 4;
         p.w[j] = W_FRAG_AT(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * W_FRAG_STEP;
+#if W_IS_4_BITS
+        int groups = a.k / W_GROUP, column = n0 + j * 8 + lane % 4 * 2;
+        p.scale[j] = (const char *)a.w_scale +
+                     PREPACKED4_GROUP_AT(column < a.n ? column : a.n - 2, 0, (long long)groups) * W_SCALE_BYTES;
+        p.zero[j] = (const char *)W_ZEROS(&a) + PREPACKED4_GROUP_AT(n < a.n ? n : a.n - 1, 0, (long long)groups);
+#endif
     }
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {

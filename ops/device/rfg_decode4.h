@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Eight codes of 4 bits, a word of a prepacked W (gemm/prepack_layout.h), to as many elements of a 16-bit format,
+ * exactly. Not part of rfg_device.h, whose text all tuned rows' source hashes cover.
+ *
+ * w_decode() gives the code less its zero point, divided by W_UNIT.
+ *
+ * Macros: W_DTYPE (i4, e2m1), IN_DTYPE (f16, bf16), W_ZERO (not 0: there are zero points). */
+
+/* A row's zero points as the decoders below have them, made once for a group. Without any they are constants. */
+typedef struct w_offset {
+#if W_DTYPE == RFG_E2M1
+    char none;
+#elif IN_DTYPE == RFG_F16 || RFG_NVIDIA
+    rfg_u32 first, second; /* what is subtracted from both halves of a word */
+#else
+    float zero;
+#endif
+} w_offset;
+
+RFG_DEVICE rfg_u32 w_word(rfg_u32x4 v, int i)
+{
+    return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
+RFG_DEVICE rfg_u32 w_both(rfg_u16 half)
+{
+    return half * 0x10001u;
+}
+
+RFG_DEVICE rfg_u32 w_both_f16(float f)
+{
+#if RFG_AMD /* not by rfg_float_to_f16(), which is assembly: see w_floats4() */
+    return w_both(__builtin_bit_cast(rfg_u16, (_Float16)f));
+#else
+    return w_both(rfg_float_to_f16(f));
+#endif
+}
+
+#if RFG_NVIDIA
+/* Of pairs; one is rounded, but here all are exact. */
+RFG_DEVICE rfg_u32 w_add2(rfg_u32 a, rfg_u32 b)
+{
+    rfg_u32 d;
+#if IN_DTYPE == RFG_F16
+    asm("add.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+#else
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(0x3f803f80u), "r"(b));
+#endif
+    return d;
+}
+RFG_DEVICE rfg_u32 w_mul2(rfg_u32 a, rfg_u32 b)
+{
+    rfg_u32 d;
+#if IN_DTYPE == RFG_F16
+    asm("mul.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+#else
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(0x80008000u));
+#endif
+    return d;
+}
+#elif IN_DTYPE == RFG_F16
+RFG_DEVICE rfg_u32 w_add2(rfg_u32 a, rfg_u32 b)
+{
+    return rfg_add_f16x2(a, b);
+}
+#endif
+
+#if W_DTYPE == RFG_I4
+#if IN_DTYPE == RFG_F16
+/* A code with its top bit turned is 0 to 15, and in the fraction of 1024 (of 64, four bits higher) adds so much: what
+ * is subtracted is 1024 + 8 + zero, which fp16 has exactly, as it has 64 + 8 + zero. */
+#define W_UNIT 1.0f
+RFG_DEVICE w_offset w_offset_of(int zero)
+{
+    w_offset o;
+    o.first = w_both_f16(-(1032.0f + zero));
+    o.second = w_both_f16(-(72.0f + zero));
+    return o;
+}
+RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
+{
+    rfg_u32 u = codes ^ 0x88888888u;
+    rfg_u32x4 v;
+    v.x = w_add2((u & 0x000f000fu) | 0x64006400u, o.first);
+    v.y = w_add2((u & 0x00f000f0u) | 0x54005400u, o.second);
+    u >>= 8;
+    v.z = w_add2((u & 0x000f000fu) | 0x64006400u, o.first);
+    v.w = w_add2((u & 0x00f000f0u) | 0x54005400u, o.second);
+    return v;
+}
+#elif RFG_NVIDIA
+/* The same with bf16's 128; of its 8 bits there are too few to subtract a zero point in the same step. */
+#define W_UNIT 1.0f
+RFG_DEVICE w_offset w_offset_of(int zero)
+{
+    w_offset o;
+    o.first = 0xc308c308u; /* -136 */
+    o.second = w_both(rfg_float_to_bf16(-(float)zero));
+    return o;
+}
+RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, w_offset o)
+{
+    rfg_u32 v = w_add2((codes & 0x000f000fu) ^ 0x43084308u, o.first);
+    return W_ZERO ? w_add2(v, o.second) : v;
+}
+RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
+{
+    rfg_u32x4 v;
+    v.x = w_decode2(codes, o);
+    v.y = w_decode2(codes >> 4, o);
+    v.z = w_decode2(codes >> 8, o);
+    v.w = w_decode2(codes >> 12, o);
+    return v;
+}
+#else
+/* There is no arithmetic on pairs of bf16, but an instruction that makes an i4 a float, a 16th of it. Its upper half is
+ * all of it, less a zero point, too: 8 bits. */
+#define W_UNIT 16.0f
+RFG_DEVICE w_offset w_offset_of(int zero)
+{
+    w_offset o;
+    o.zero = zero * 0.0625f;
+    return o;
+}
+/* Nibbles 0, 2, 4 and 6 as floats. The compiler doesn't see that assembly writes registers that matrix instructions
+ * may still be writing, or reading: 11 wait states are the most that one of 16x16x16 makes (LLVM, AMDGPU's hazards). */
+RFG_DEVICE void w_floats4(float *a, float *b, float *c, float *d, rfg_u32 codes)
+{
+#if defined(__GFX9__)
+#define W_CVT(to, byte) "v_cvt_off_f32_i4_sdwa " to ", %4 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_" byte "\n"
+    asm("s_nop 10\n" W_CVT("%0", "0") W_CVT("%1", "1") W_CVT("%2", "2") W_CVT("%3", "3")
+        : "=&v"(*a), "=&v"(*b), "=&v"(*c), "=&v"(*d)
+        : "v"(codes));
+#undef W_CVT
+#else
+    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*a) : "v"(codes));
+    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*b) : "v"(codes >> 8));
+    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*c) : "v"(codes >> 16));
+    asm("v_cvt_off_f32_i4_e32 %0, %1" : "=v"(*d) : "v"(codes >> 24));
+#endif
+}
+RFG_DEVICE rfg_u32 w_upper2(float x, float y, w_offset o)
+{
+    rfg_f32x2 two = rfg_pair(x, y);
+    if (W_ZERO)
+        two = rfg_add2(two, rfg_pair(-o.zero, -o.zero));
+    return __builtin_amdgcn_perm(rfg_as_u32(two.y), rfg_as_u32(two.x), 0x07060302u);
+}
+RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
+{
+    float e[8];
+    w_floats4(&e[0], &e[4], &e[1], &e[5], codes);
+    w_floats4(&e[2], &e[6], &e[3], &e[7], codes >> 4);
+    rfg_u32x4 v;
+    v.x = w_upper2(e[0], e[1], o);
+    v.y = w_upper2(e[2], e[3], o);
+    v.z = w_upper2(e[4], e[5], o);
+    v.w = w_upper2(e[6], e[7], o);
+    return v;
+}
+#endif
+
+#else /* e2m1 */
+#define W_UNIT 1.0f
+RFG_DEVICE w_offset w_offset_of(int zero)
+{
+    w_offset o;
+    (void)zero;
+    o.none = 0;
+    return o;
+}
+#if RFG_NVIDIA
+/* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. */
+#define W_SHIFT  (IN_DTYPE == RFG_F16 ? 9 : 6)
+#define W_DIGITS (IN_DTYPE == RFG_F16 ? 0x0e000e00u : 0x01c001c0u)
+#define W_BIAS   (IN_DTYPE == RFG_F16 ? 0x74007400u : 0x7e807e80u)
+RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes)
+{
+    return w_mul2((codes << W_SHIFT & W_DIGITS) | (codes << 12 & 0x80008000u), W_BIAS);
+}
+RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
+{
+    (void)o;
+    rfg_u32x4 v;
+    v.x = w_decode2(codes);
+    v.y = w_decode2(codes >> 4);
+    v.z = w_decode2(codes >> 8);
+    v.w = w_decode2(codes >> 12);
+    return v;
+}
+#else
+/* v_perm_b32 looks up four magnitudes at once: the upper and the lower bytes of 0, 0.5, 1, 1.5, 2, 3, 4, 6. (fp16's
+ * lower bytes are 0: selector 12.) Byte b of `codes` has its code in the low bits. */
+RFG_DEVICE void w_decode4(rfg_u32 *xy, rfg_u32 *zw, rfg_u32 magnitude, rfg_u32 sign)
+{
+#if IN_DTYPE == RFG_F16
+    rfg_u32 high = __builtin_amdgcn_perm(0x46444240u, 0x3e3c3800u, magnitude) | sign;
+    *xy = __builtin_amdgcn_perm(high, high, 0x020c000cu);
+    *zw = __builtin_amdgcn_perm(high, high, 0x030c010cu);
+#else
+    rfg_u32 high = __builtin_amdgcn_perm(0x40404040u, 0x3f3f3f00u, magnitude) | sign;
+    rfg_u32 low = __builtin_amdgcn_perm(0xc0804000u, 0xc0800000u, magnitude);
+    *xy = __builtin_amdgcn_perm(high, low, 0x06020400u);
+    *zw = __builtin_amdgcn_perm(high, low, 0x07030501u);
+#endif
+}
+RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
+{
+    (void)o;
+    rfg_u32 x, y, z, w;
+    w_decode4(&x, &z, codes & 0x07070707u, codes << 4 & 0x80808080u);
+    w_decode4(&y, &w, codes >> 4 & 0x07070707u, codes & 0x80808080u);
+    rfg_u32x4 v;
+    v.x = x;
+    v.y = y;
+    v.z = z;
+    v.w = w;
+    return v;
+}
+#endif
+#endif

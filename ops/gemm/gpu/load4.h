@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * load.h's branch of 4-bit W: i4 with floating-point scales and perhaps zero points, e2m1 with scales of e8m0. A group
+ * is a multiple of the 32 columns that 16 bytes of W hold. */
+#if !RFG_IS_HALF(IN_DTYPE)
+#error "gemm has 4-bit W with 16-bit X only"
+#endif
+static_assert(W_GROUP >= 32 && W_GROUP % 32 == 0, "a group of columns is not whole chunks of W");
+
+#define W_VEC          32
+#define W_IS_FRAGMENTS 0
+#define W_IS_4_BITS    1
+
+/* The value of a code, exactly; other bits of `code` than the lowest four don't matter. */
+RFG_DEVICE float w_value(rfg_u32 code)
+{
+#if W_DTYPE == RFG_I4
+    return (float)((int)(code << 28) >> 28);
+#else /* exponent and fraction in fp32's place, times 2^126: 0.5 is a denormal there */
+    return rfg_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
+#endif
+}
+
+/* e8m0 */
+RFG_DEVICE float w_power_of_two(rfg_u32 e)
+{
+    return rfg_as_float(e == 0 ? 0x00400000u : e == 255 ? 0x7fc00000u : e << 23);
+}
+
+/* The scale and the zero point of group `at`, counted over all rows. */
+RFG_DEVICE float w_scale_at(const void *scales, long long at)
+{
+#if W_SCALE_DTYPE == RFG_E8M0
+    return w_power_of_two(rfg_load1((const char *)scales + at));
+#else
+    return rfg_load_float(scales, at, W_SCALE_DTYPE);
+#endif
+}
+RFG_DEVICE float w_zero_at(const void *zeros, long long at)
+{
+    return W_ZERO ? (float)(signed char)rfg_load1((const char *)zeros + at) : 0.0f;
+}
+#if W_ZERO
+#define W_ZEROS(a) ((a)->w_zero)
+#else
+#define W_ZEROS(a) ((const void *)0)
+#endif
+
+RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
+{
+    long long at = prepacked ? PREPACKED4_AT(n, k, (long long)a->k) : n * a->ldw + k;
+    int groups = a->k / W_GROUP, g = k / W_GROUP;
+    long long group = prepacked ? PREPACKED4_GROUP_AT(n, g, (long long)groups) : n * groups + g;
+    rfg_u32 codes = rfg_load1((const char *)a->w + at / 2);
+    return (w_value(codes >> at % 2 * 4) - w_zero_at(W_ZEROS(a), group)) * w_scale_at(a->w_scale, group);
+}
+
+typedef struct w_row {
+    const char *codes;
+    const void *scales, *zeros;
+    long long group; /* the row's first */
+} w_row;
+typedef struct w_chunk {
+    rfg_u32x4 codes;
+    float scale, zero;
+} w_chunk;
+
+RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
+{
+    w_row row = { (const char *)a->w + n * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), (long long)n * (a->k / W_GROUP) };
+    return row;
+}
+RFG_DEVICE w_chunk w_load(w_row row, int chunk)
+{
+    w_chunk c;
+    long long group = row.group + chunk / (W_GROUP / 32);
+    c.codes = rfg_load16_stream(row.codes + (long long)chunk * 16);
+    c.scale = w_scale_at(row.scales, group);
+    c.zero = w_zero_at(row.zeros, group);
+    return c;
+}
+/* The part-th X_VEC elements of a chunk: a word. */
+RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
+{
+    rfg_u32 codes = part == 0 ? chunk.codes.x : part == 1 ? chunk.codes.y : part == 2 ? chunk.codes.z : chunk.codes.w;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        f[i] = (w_value(codes >> 4 * i) - chunk.zero) * chunk.scale;
+}
+
+/* ---- as matrix fragments: prepacked only ------------------------------------------------------------------------ */
+
+/* Sums of a group are scaled as fp32: a group is whole steps, or a step whole groups. */
+#if PREPACKED && RFG_HAS_MMA && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
+
+#define W_STEPS        4 /* fragments of 32 columns in a step */
+#define W_BYTES_OF(k)  ((k) / 2)
+#define W_CODES_AT(a)  ((const char *)(a)->w)
+#define W_FRAG_STEP    (PREPACK_ROWS * PREPACK4_COLS / 2)
+#define W_ROW_AT(a, n) (W_CODES_AT(a) + (n) * (long long)(a)->k / 2)
+#define W_FRAG_AT(a, n, chunk)                                                                                         \
+    (W_CODES_AT(a) + (n) / PREPACK_ROWS * (long long)(a)->k * (PREPACK_ROWS / 2) + (chunk) * (PREPACK_ROWS * 16) +     \
+     (n) % PREPACK_ROWS * 16)
+
+#define W_GROUPS      (W_GROUP < PREPACK4_COLS ? PREPACK4_COLS / W_GROUP : 1) /* of a step */
+#define W_GROUP_STEPS (W_STEPS / W_GROUPS)                                    /* fragments of a step in a group */
+/* The first group of a step, of a row's. */
+#define W_GROUP_OF(step) (W_GROUP < PREPACK4_COLS ? (step)*W_GROUPS : (step) / (W_GROUP / PREPACK4_COLS))
+
+#define W_SCALE_BYTES (W_SCALE_DTYPE == RFG_E8M0 ? 1 : RFG_DTYPE_BYTES(W_SCALE_DTYPE))
+
+/* Scale i of those that follow one another in v, or of every other from the first or second one on. */
+RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
+{
+#if W_SCALE_DTYPE == RFG_F32
+    return rfg_as_float(v[i]);
+#elif W_SCALE_DTYPE == RFG_E8M0
+    return w_power_of_two(v[i / 4] >> i % 4 * 8 & 255u);
+#else
+    return i % 2 ? rfg_high(v[i / 2], W_SCALE_DTYPE) : rfg_low(v[i / 2], W_SCALE_DTYPE);
+#endif
+}
+
+#include "rfg_decode4.h"
+
+#if W_ZERO
+#define W_OFFSET_OF(zero) w_offset_of(zero)
+#else
+#define W_OFFSET_OF(zero) w_offset_of(0)
+#endif
+#endif
