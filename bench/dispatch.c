@@ -45,7 +45,8 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
     if (st == RFG_OK)
         st = rfg_case_run(c, 0, NULL, stream); /* makes the plan */
     const struct rfg_plan *plan = st == RFG_OK ? rfg_plan_find(ctx, rfg_case_as_called(c)) : NULL;
-    void *kargs = calloc(1, prob->op->kargs_size), *kparams[] = { kargs };
+    struct rfg_plan_params kparams;
+    void *kargs = calloc(1, prob->op->kargs_size);
     if (st == RFG_OK && (!plan || !kargs))
         st = rfg_fail(RFG_ERROR_INTERNAL, "no plan to measure");
     bool have_raw = false;
@@ -54,6 +55,7 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
         st = rfg_plan_launch(ctx, plan, kargs, stream); /* completes kargs */
         have_raw = hip && rfg_plan_raw(plan, &raw.fn, &raw.l);
         raw.overlap = rfg_plan_choice(plan)->overlap;
+        st = st == RFG_OK ? rfg_plan_params(ctx, plan, kargs, &kparams) : st;
     }
     uintptr_t sum = 0;
     for (int b = 0; st == RFG_OK && b < BATCHES; b++) {
@@ -68,7 +70,7 @@ rfg_status bench_dispatch(rfg_context *ctx, const struct rfg_problem *prob, bool
             (void)hip->hipStreamSynchronize(stream);
         double t3 = rfg_now();
         for (int i = 0; have_raw && st == RFG_OK && i < BATCH; i++)
-            if (raw_launch(&raw, kparams, stream) != hipSuccess)
+            if (raw_launch(&raw, kparams.list, stream) != hipSuccess)
                 st = rfg_fail(RFG_ERROR_DEVICE, "raw launch failed");
         double t4 = rfg_now();
         if (hip)

@@ -91,6 +91,12 @@ void rfg_plan_resources(rfg_context *ctx, const struct rfg_plan *plan, int *regi
 void rfg_plan_code_hash(const struct rfg_plan *plan, char hex[65]);
 /* For rfg-bench --dispatch: the raw function and launch of a kernel plan; false for other kinds. */
 bool rfg_plan_raw(const struct rfg_plan *plan, hipFunction_t *fn, struct rfg_launch *launch);
+/* And what such a launch is given, for these (complete) kargs: `list`, which points into the others. */
+struct rfg_plan_params {
+    void *list[1 + RFG_MAX_TILE_MAPS];
+    struct rfg_encoded_tile_map maps[RFG_MAX_TILE_MAPS];
+};
+rfg_status rfg_plan_params(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, struct rfg_plan_params *params);
 /* The problem that it was made for. */
 const struct rfg_problem *rfg_plan_problem(const struct rfg_plan *plan);
 

@@ -275,6 +275,21 @@ size_t rfg_plan_workspace(const struct rfg_plan *plan)
     return plan->workspace;
 }
 
+rfg_status rfg_plan_params(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, struct rfg_plan_params *params)
+{
+    const struct rfg_variant *var = plan->choice.variant;
+    struct rfg_tile_map maps[RFG_MAX_TILE_MAPS];
+    int n = var->tile_maps ? var->tile_maps(&plan->prob, plan->choice.params, kargs, maps) : 0;
+    params->list[0] = kargs;
+    for (int i = 0; i < n; i++) {
+        hipError_t e = ctx->hip->encode_tile_map(&maps[i], &params->maps[i]);
+        if (e != hipSuccess)
+            return rfg_hip_fail(ctx, "describing a matrix to TMA", e);
+        params->list[1 + i] = &params->maps[i];
+    }
+    return RFG_OK;
+}
+
 /* own: the workspace and counters to use; NULL: the stream's, or the cpu's. */
 static rfg_status launch(rfg_context *ctx, const struct rfg_plan *plan, void *kargs, const struct rfg_kargs_head *own,
                          rfg_stream stream)
@@ -307,11 +322,14 @@ static rfg_status launch(rfg_context *ctx, const struct rfg_plan *plan, void *ka
         return st == RFG_OK ? var->vendor_run(plan->vendor, kargs, &env) : st;
     }
     const struct rfg_launch *l = &plan->launch;
-    void *params[] = { kargs };
-    hipError_t e = plan->choice.overlap ? ctx->hip->launch_overlapped(plan->fn, l, (hipStream_t)stream, params)
+    struct rfg_plan_params params;
+    rfg_status st = rfg_plan_params(ctx, plan, kargs, &params);
+    if (st != RFG_OK)
+        return st;
+    hipError_t e = plan->choice.overlap ? ctx->hip->launch_overlapped(plan->fn, l, (hipStream_t)stream, params.list)
                                         : ctx->hip->hipModuleLaunchKernel(plan->fn, l->grid[0], l->grid[1], l->grid[2],
                                                                           l->block[0], l->block[1], l->block[2], l->lds,
-                                                                          (hipStream_t)stream, params, NULL);
+                                                                          (hipStream_t)stream, params.list, NULL);
     if (e == hipSuccess)
         return RFG_OK;
     char what[100];

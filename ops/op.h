@@ -34,6 +34,7 @@ enum rfg_feature {
     RFG_FEATURE_AVX512BF16 = 1 << 4,
     RFG_FEATURE_CLUSTER = 1 << 5, /* workgroups in clusters, which write each other's LDS (sm_90 on) */
     RFG_FEATURE_OVERLAP = 1 << 6, /* a launch may begin before the one before it ended (sm_90 on) */
+    RFG_FEATURE_TMA = 1 << 7,     /* copies of tiles, of matrices that parameters of a launch describe (sm_90 on) */
 };
 
 /* What variants need to know to judge and rank themselves; plain data, so that a device can be imagined
@@ -92,6 +93,15 @@ struct rfg_launch {
     uint32_t block[3]; /* in threads */
     uint32_t lds;      /* dynamic LDS bytes */
 };
+
+/* A matrix in device memory that a kernel copies tiles of with RFG_FEATURE_TMA (rfg_tma.h). data and stride: multiples
+ * of 16 bytes. */
+struct rfg_tile_map {
+    const void *data;
+    int64_t rows, row_bytes, stride; /* stride: bytes from a row to the next */
+    int tile_rows;                   /* at most 256, of 128 bytes each */
+};
+#define RFG_MAX_TILE_MAPS 2
 
 enum rfg_variant_kind {
     RFG_VARIANT_KERNEL, /* JIT-compiled for a GPU */
@@ -157,6 +167,9 @@ struct rfg_variant {
     /* RFG_VARIANT_KERNEL */
     void (*kernel)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k);
     void (*launch)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l);
+    /* Matrices that its kernel has further parameters for; returns how many, at most RFG_MAX_TILE_MAPS. kargs: the op's
+     * argument struct. NULL: none. */
+    int (*tile_maps)(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps);
 
     /* RFG_VARIANT_HOST. kargs: the op's argument struct. */
     void (*run)(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,

@@ -410,11 +410,13 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
     ck_assert_msg(rfg_plan_create(ctx, &prob, configs.list->var, configs.list->p, &plan) == RFG_OK, "%s",
                   rfg_last_error());
     ck_assert(rfg_plan_raw(plan, &fn, &l) && l.grid[0] > groups && l.grid[1] == 1 && !rfg_plan_workspace(plan));
-    void *kargs = calloc(1, prob.op->kargs_size), *args[] = { kargs };
+    struct rfg_plan_params args;
+    void *kargs = calloc(1, prob.op->kargs_size);
     ck_assert_ptr_nonnull(kargs);
     ck_assert_msg(rfg_case_pack(c, rfg_case_tensors(c, 0), plan, kargs) == RFG_OK, "%s: %s", problem, rfg_last_error());
+    ck_assert_msg(rfg_plan_params(ctx, plan, kargs, &args) == RFG_OK, "%s", rfg_last_error());
     hipError_t e =
-        hip->hipModuleLaunchKernel(fn, groups, 1, 1, l.block[0], l.block[1], l.block[2], l.lds, NULL, args, NULL);
+        hip->hipModuleLaunchKernel(fn, groups, 1, 1, l.block[0], l.block[1], l.block[2], l.lds, NULL, args.list, NULL);
     ck_assert_msg(e == hipSuccess, "%s: %s by %s in %u workgroups: error %d", device, problem, config, groups, (int)e);
     ck_assert_msg(rfg_case_check(c, 0, &check) == RFG_OK, "%s", rfg_last_error());
     ck_assert_msg(check.ok, "%s: by %s in %u workgroups: %s", device, config, groups, check.message);

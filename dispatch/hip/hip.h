@@ -60,6 +60,11 @@
        hipStream_t stream, void **params, void **extra),                                                               \
       (fn, gx, gy, gz, bx, by, bz, lds, stream, params, extra))
 
+/* As the GPU reads it: CUtensorMap. */
+struct rfg_encoded_tile_map {
+    _Alignas(64) uint64_t words[16];
+};
+
 struct rfg_hip {
 #define X(ret, name, params, args) ret(*name) params;
     RFG_HIP_ENTRIES(X)
@@ -72,6 +77,8 @@ struct rfg_hip {
     /* As hipModuleLaunchKernel, of kernels that begin with the prelude's rfg_start_next() and rfg_await_previous(): the
      * launch need not wait for the end of the one before it in the stream. NULL where there is no such thing. */
     hipError_t (*launch_overlapped)(hipFunction_t fn, const struct rfg_launch *l, hipStream_t stream, void **params);
+    /* A matrix as a kernel's parameter. NULL where no device has RFG_FEATURE_TMA. */
+    hipError_t (*encode_tile_map)(const struct rfg_tile_map *map, struct rfg_encoded_tile_map *out);
     enum rfg_platform platform;
     /* For who takes times: a replayed graph ends with work of the runtime's own, within events around it; and work of
      * so many milliseconds brings the clocks up. */

@@ -81,6 +81,10 @@ static struct {
 #define X(name, params) CUresult(*name) params;
     CUDA_ENTRIES(X)
 #undef X
+    /* Of CUDA 12; NULL: the driver is older. Matrix, type of elements, dimensions; data, sizes, strides in bytes of all
+     * but the first, sizes of a tile, steps in it; interleaving, swizzle, L2 promotion, what lies beyond. */
+    CUresult (*cuTensorMapEncodeTiled)(struct rfg_encoded_tile_map *, int, uint32_t, const void *, const uint64_t *,
+                                       const uint64_t *, const uint32_t *, const uint32_t *, int, int, int, int);
 } cu;
 
 #define MAX_DEVICES 64
@@ -451,7 +455,19 @@ static hipError_t nv_describe(int device, struct rfg_device *out)
     out->cache_bytes = v[4];
     out->mem_gbps = 2.0 * v[7] * v[8] / 8 * 1e-6;
     rfg_device_peaks(out, NULL);
+    if (!cu.cuTensorMapEncodeTiled)
+        out->features &= ~(unsigned)RFG_FEATURE_TMA;
     return hipSuccess;
+}
+
+/* In bytes: columns and rows. */
+static hipError_t nv_encode_tile_map(const struct rfg_tile_map *map, struct rfg_encoded_tile_map *out)
+{
+    enum { UINT8 = 0, NO_INTERLEAVE = 0, SWIZZLE_128 = 3, L2_256 = 3, ZEROES = 0 };
+    const uint64_t size[] = { (uint64_t)map->row_bytes, (uint64_t)map->rows }, stride[] = { (uint64_t)map->stride };
+    const uint32_t tile[] = { 128, (uint32_t)map->tile_rows }, step[] = { 1, 1 };
+    return check(cu.cuTensorMapEncodeTiled(out, UINT8, 2, map->data, size, stride, tile, step, NO_INTERLEAVE,
+                                           SWIZZLE_128, L2_256, ZEROES));
 }
 
 static const struct rfg_hip table = {
@@ -492,6 +508,7 @@ static const struct rfg_hip table = {
     .hipFuncGetAttribute = nv_FuncGetAttribute,
     .hipModuleLaunchKernel = nv_ModuleLaunchKernel,
     .launch_overlapped = nv_launch_overlapped,
+    .encode_tile_map = nv_encode_tile_map,
     .error_name = nv_error_name,
     .describe = nv_describe,
     .platform = RFG_PLATFORM_NVIDIA,
@@ -555,6 +572,8 @@ static void load(void)
         }
         memcpy((char *)&cu + entries[i].offset, &symbol, sizeof(symbol));
     }
+    void *encode = dlsym(lib, "cuTensorMapEncodeTiled");
+    memcpy(&cu.cuTensorMapEncodeTiled, &encode, sizeof(encode));
     CUresult e = cu.cuInit(0);
     if (cu.cuDriverGetVersion(&version) == 0)
         driver_name(version, r->version, sizeof(r->version));

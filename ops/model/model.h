@@ -35,6 +35,8 @@
     X(wgmma_lds, "wgmma: a KiB in or out of LDS")                                                                      \
     X(wgmma_step, "wgmma: a step: arrivals, fences")                                                                   \
     X(wgmma_sent, "wgmma: a KiB of sums on the way to their owners")                                                   \
+    X(tile_mma, "tile: what a step takes, over what the matrix cores' peak says")                                      \
+    X(tile_store, "tile: a column of a tile's sums, stored")                                                           \
     X(splitk_step, "splitk: a step: a wait, a barrier")                                                                \
     X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \

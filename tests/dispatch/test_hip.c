@@ -227,7 +227,7 @@ END_TEST
 
 /* ---- devices ------------------------------------------------------------------------------------------------- */
 
-#define HOPPER (RFG_FEATURE_MMA | RFG_FEATURE_ASYNC | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP)
+#define HOPPER (RFG_FEATURE_MMA | RFG_FEATURE_ASYNC | RFG_FEATURE_CLUSTER | RFG_FEATURE_OVERLAP | RFG_FEATURE_TMA)
 
 static const struct {
     const char *text, *arch, *target;

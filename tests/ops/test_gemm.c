@@ -256,7 +256,7 @@ static const struct op_case four_bits_packed[] = {
     { "gemm bf16,i4->f32 M=7 N=48 K=7168 w_scale=f16 w_group=128 bias=1 packed=1", R, false,
       "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=4,unroll=2,split_k=8}" },
     { "gemm f16,e2m1->f32 M=30 N=48 K=1152 w_scale=e8m0 w_group=32 packed=1", R, false,
-      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=1}" },
+      "gemm_thin_mma{tile_m=32,frags_n=2,k_waves=4,unroll=1,split_k=1}" },
     { "gemm bf16,i4->f32 M=20 N=48 K=2048 w_scale=f32 w_zero=i8 w_group=256 packed=1 act=silu", R, false,
       "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=1,split_k=2}" },
 };

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ops/gpu.h"
 #include "ops/gemm/gemm.h"
@@ -119,6 +120,23 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
 static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     return takes_mma(dev, prob, why) && gemm_is_plain(prob, why);
+}
+
+/* What Hopper's asynchronous matrix instructions take. */
+static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
+        return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
+    if (!reads_rows(prob, why))
+        return false;
+    if (!gemm_is_codes(prob))
+        return takes_mma_16(dev, prob, why);
+    if (prob->dtype[0] == RFG_E4M3FNUZ)
+        return rfg_refuse(why, "x is e4m3fnuz: must be bf16, f16, e4m3, e5m2 or i8");
+    if (gemm_is_fp8(prob) && !prob->v[GEMM_FAST])
+        return rfg_refuse(why, "fast=0: must be 1, its sums of %s have about 14 bits",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    return takes_mma(dev, prob, why);
 }
 
 /* That of takes_mma(), and a W of 4 bits, which kernels decode on their way. */

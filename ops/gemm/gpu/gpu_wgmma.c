@@ -46,21 +46,10 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
-        return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
-    if (!reads_rows(prob, why))
-        return false;
-    if (!gemm_is_codes(prob))
-        return takes_mma_16(dev, prob, why);
-    if (prob->dtype[0] == RFG_E4M3FNUZ)
-        return rfg_refuse(why, "x is e4m3fnuz: must be bf16, f16, e4m3, e5m2 or i8");
-    if (gemm_is_fp8(prob) && !prob->v[GEMM_FAST])
-        return rfg_refuse(why, "fast=0: must be 1, its sums of %s have about 14 bits",
-                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS && prob->v[GEMM_X_SCALE] != RFG_F32)
         return rfg_refuse(why, "x_scale=%s: must be f32 with x_per=block, it copies 4 bytes",
                           rfg_dtype_name((rfg_dtype)prob->v[GEMM_X_SCALE]));
-    return takes_mma(dev, prob, why);
+    return takes_wgmma(dev, prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

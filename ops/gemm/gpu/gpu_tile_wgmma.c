@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm_tile_wgmma: many rows of X on Hopper, tiles copied by TMA (tile_wgmma.hip). */
+#include "gpu.h"
+#include "tile_wgmma_layout.h"
+
+enum { TILE_N, CLUSTER };
+
+static const struct rfg_param params[] = {
+    [TILE_N] = { "tile_n", 12, { 64, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256 } },
+    [CLUSTER] = { "cluster", 2, { 1, 2 } },
+};
+
+/* What tile_wgmma.hip derives from its macros. */
+struct shape {
+    int stages, registers; /* registers: an estimate */
+    int64_t clusters;      /* tiles, CLUSTER of them one below the other */
+    int64_t steps;
+};
+
+/* Are sums of a step kept apart, and added in fp32? */
+static bool has_parts(const struct rfg_problem *prob)
+{
+    return gemm_is_fp8(prob) || gemm_scales(prob) == GEMM_SCALES_BLOCKS;
+}
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = { .registers = 48 + p[TILE_N] / 2 * (has_parts(prob) ? 2 : 1) };
+    s.stages = (dev->lds_bytes - TILE_LDS_BYTES(p[TILE_N], 0)) / TILE_STEP_BYTES(p[TILE_N]);
+    s.stages = MIN(s.stages, TILE_MAX_STAGES);
+    s.clusters = ceil_div(prob->v[GEMM_M], TILE_ROWS * p[CLUSTER]) * ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    s.steps = ceil_div(prob->v[GEMM_K], TILE_WIDTH / (int)x_bytes(prob));
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!takes_wgmma(dev, prob, why))
+        return false;
+    if (!(dev->features & RFG_FEATURE_TMA))
+        return rfg_refuse(why, "the driver is too old: must be of CUDA 12, which encodes matrices for TMA");
+    if (prob->dtype[0] == RFG_I8 && gemm_scales(prob) != GEMM_SCALES_BLOCKS && prob->v[GEMM_K] > INT32_MAX / 128 / 128)
+        return rfg_refuse(why, "K=%" PRId64 ": must be at most %d, or sums of i8 leave 32 bits", prob->v[GEMM_K],
+                          INT32_MAX / 128 / 128);
+    return true;
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    if (s.registers > TILE_REGISTERS)
+        return rfg_refuse(why, "tile_n=%d: about %d registers: must be at most %d", p[TILE_N], s.registers,
+                          TILE_REGISTERS);
+    if (s.stages < 2)
+        return rfg_refuse(why, "tile_n=%d: LDS has room for %d steps: must be at least 2", p[TILE_N], s.stages);
+    if (s.clusters > INT32_MAX / 2)
+        return rfg_refuse(why, "%" PRId64 " tiles: must be at most %d", s.clusters, INT32_MAX / 2);
+    return true;
+}
+
+/* Tiles that one CU works through, times their columns. */
+static double columns_of(const struct rfg_device *dev, const struct shape *s, const int *p)
+{
+    return (double)ceil_div(s->clusters * p[CLUSTER], dev->cu_count) * p[TILE_N];
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    int q[2] = { 0, p[CLUSTER] };
+    struct shape s = shape_of(dev, prob, p);
+    double least = INFINITY, own = columns_of(dev, &s, p);
+    if (prob->v[GEMM_M] <= TILE_ROWS / 2)
+        return rfg_refuse(why, "M=%" PRId64 ": fills less than half of a tile's rows, %d", prob->v[GEMM_M], TILE_ROWS);
+    if (p[CLUSTER] > 1 && prob->v[GEMM_M] <= TILE_ROWS)
+        return rfg_refuse(why, "cluster=%d: M=%" PRId64 " is one tile's", p[CLUSTER], prob->v[GEMM_M]);
+    for (int i = 0; i < params[TILE_N].n; i++) {
+        q[TILE_N] = params[TILE_N].values[i];
+        if (!valid(dev, prob, q, NULL))
+            continue;
+        struct shape other = shape_of(dev, prob, q);
+        least = fmin(least, columns_of(dev, &other, q));
+    }
+    if (own > 1.1 * least)
+        return rfg_refuse(why, "tile_n=%d: a CU's tiles have %.0f columns, with another tile_n %.0f", p[TILE_N], own,
+                          least);
+    return true;
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    const struct gemm_model *c = gemm_model(dev);
+    struct shape s = shape_of(dev, prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double per_cu = 1e-6 / dev->cu_count, rate = dev->mma_tflops * 1e12 * per_cu * (gemm_is_codes(prob) ? 2 : 1);
+    double step = 2.0 * TILE_ROWS * p[TILE_N] * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
+    double bytes = (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
+    double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
+    double store = p[TILE_N] * c->tile_store;
+    double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
+    double memory =
+        ((m + n) * k * x_bytes(prob) + m * n * rfg_format((int)prob->dtype[2])->bytes) / dev->mem_gbps * 1e-3;
+    return dev->latency_us + c->wgmma_fill + fmax(busy, memory);
+}
+
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev, (void)prob, (void)why;
+    snprintf(order->words, sizeof(order->words), "gemm_tile_wgmma n=%d", p[TILE_N]);
+    return true;
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    k->source = "gemm/gpu/tile_wgmma.hip";
+    k->entry = "gemm_tile_wgmma";
+    common_macros(prob, k);
+    rfg_kernel_macro(k, "TILE_N", p[TILE_N]);
+    rfg_kernel_macro(k, "CLUSTER", p[CLUSTER]);
+    rfg_kernel_macro(k, "STAGES", shape_of(dev, prob, p).stages);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int64_t groups = MIN(s.clusters, dev->cu_count / p[CLUSTER]) * p[CLUSTER];
+    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 },
+                              { TILE_THREADS, 1, 1 },
+                              (uint32_t)TILE_LDS_BYTES(p[TILE_N], s.stages) };
+}
+
+static int tile_maps(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps)
+{
+    const struct gemm_args *a = kargs;
+    int bytes = (int)x_bytes(prob);
+    maps[0] = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, TILE_ROWS };
+    maps[1] = (struct rfg_tile_map){ a->w, a->n, (int64_t)a->k * bytes, a->ldw * bytes, p[TILE_N] / p[CLUSTER] };
+    return 2;
+}
+
+const struct rfg_variant gemm_tile_wgmma = {
+    .name = "gemm_tile_wgmma",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .order = order_of,
+    .kernel = kernel,
+    .launch = launch,
+    .tile_maps = tile_maps,
+};

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm for many rows of X on Hopper: tiles of TILE_ROWS x TILE_N of Y, a workgroup on each CU going from one to the
+ * next. One thread asks for tiles of X and W (rfg_tma.h), into a ring of STAGES steps of 128 bytes of k in LDS; two
+ * warpgroups multiply 64 rows of X each. The ring goes on from a tile to the next, so that the next one's steps are
+ * copied while sums are stored.
+ *
+ * CLUSTER neighbours have tiles one below the other, and so the same of W: each asks for its share of it, for all of
+ * them. A stage is then free when the waves of all of them have used it.
+ *
+ * The matrix unit's sums of fp8 have about 14 bits, so each step's, 128 columns, are added in fp32; those of scales of
+ * blocks are multiplied by their scales then.
+ *
+ * Sums are stored by each wave for itself: 16 rows, 128 bytes of each, through LDS, in pieces of 16 bytes.
+ *
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8), TILE_N (a multiple of 16 up to 256),
+ * CLUSTER (1, 2), STAGES. Grid: whole clusters, any number. Needs rows of X and W aligned to 16 bytes. */
+#include "rfg_device.h"
+#include "rfg_tma.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/tile_wgmma_layout.h"
+#include "gemm/gpu/wgmma_wide.h"
+
+#define STEP_K       (TILE_WIDTH / X_BYTES)
+#define STEP_BYTES   TILE_STEP_BYTES(TILE_N)
+#define X_STEP_BYTES (TILE_ROWS * TILE_WIDTH)
+#define W_ROWS       (TILE_N / CLUSTER) /* that a workgroup asks for */
+#define SUMS         (TILE_N / 2) /* of a thread: rows l / 4 and l / 4 + 8, columns 8 j + 2 (l % 4) and one more */
+#define BLOCKS       (SCALES == GEMM_SCALES_BLOCKS)
+#define PARTS        (BLOCKS || (RFG_IS_CODE(IN_DTYPE) && IN_DTYPE != RFG_I8)) /* sums of steps are added in fp32 */
+
+static_assert(TILE_N % (8 * CLUSTER) == 0 && TILE_N % 16 == 0, "a share of W is not whole groups of 8 rows");
+static_assert(STAGES <= TILE_MAX_STAGES && 16 * TILE_MAX_STAGES <= TILE_RING_AT, "arrivals reach into the ring");
+static_assert(!BLOCKS || STEP_K == GEMM_SCALE_BLOCK, "a step is not a block of scales");
+
+#if IN_DTYPE == RFG_I8
+typedef int matrix_sum;
+#define multiply_16(d, rows_a, rows_b, add) rfg_wg_mma_i8(TILE_N, d, rows_a, rows_b, add)
+#define as_float(d)                         rfg_wg_read_i8(d)
+#else
+typedef float matrix_sum;
+#define multiply_16(d, rows_a, rows_b, add) rfg_wg_mma(TILE_N, d, rows_a, rows_b, add, IN_DTYPE)
+#define as_float(d)                         rfg_wg_read(d)
+#endif
+
+/* Where a workgroup is: the tile from row m0 and column n0 on. */
+struct place {
+    int m0, n0;
+};
+RFG_DEVICE struct place place_of(const struct gemm_args *a, int tile, int rank)
+{
+    int down = (a->m - 1) / (TILE_ROWS * CLUSTER) + 1, along = (a->n - 1) / TILE_N + 1;
+    int in_band = TILE_BAND / CLUSTER * along, band = tile / in_band, i = tile % in_band;
+    int first = band * (TILE_BAND / CLUSTER);
+    int rows = down - first < TILE_BAND / CLUSTER ? down - first : TILE_BAND / CLUSTER;
+    struct place p = { ((first + i % rows) * CLUSTER + rank) * TILE_ROWS, i / rows * TILE_N };
+    return p;
+}
+RFG_DEVICE int tiles_of(const struct gemm_args *a)
+{
+    return ((a->m - 1) / (TILE_ROWS * CLUSTER) + 1) * ((a->n - 1) / TILE_N + 1);
+}
+
+/* All steps of a tile. */
+RFG_DEVICE void copy_tile(struct place p, int rank, int steps, rfg_u32 ring, struct rfg_stage *s, int *round,
+                          rfg_u64 *full, rfg_u64 *empty, const rfg_tile_map *x, const rfg_tile_map *w)
+{
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        if (*round)
+            rfg_arrival_wait(empty + s->at, s->odd ^ 1);
+        rfg_u64 *arrival = full + s->at;
+        rfg_u32 to = ring + (rfg_u32)(s->at * STEP_BYTES);
+        rfg_arrive_expect(arrival, STEP_BYTES);
+        rfg_tile_load(to, x, step * TILE_WIDTH, p.m0, arrival);
+        if (CLUSTER == 1)
+            rfg_tile_load(to + X_STEP_BYTES, w, step * TILE_WIDTH, p.n0, arrival);
+        else
+            rfg_tile_load_to(to + X_STEP_BYTES + (rfg_u32)(rank * W_ROWS * TILE_WIDTH), w, step * TILE_WIDTH,
+                             p.n0 + rank * W_ROWS, arrival, (1u << CLUSTER) - 1u);
+        rfg_next_stage(s, STAGES);
+        *round |= s->at == 0;
+    }
+}
+
+/* This wave has used a stage. */
+RFG_DEVICE void leave_stage(rfg_u64 *empty, int stage)
+{
+    if (rfg_lane() < CLUSTER)
+        rfg_arrive_at(empty + stage, rfg_lane());
+}
+
+/* Begins with a step. */
+RFG_DEVICE void multiply_step(matrix_sum *d, rfg_u64 rows_a, rfg_u64 rows_b, int stage, int first)
+{
+    rfg_u32 offset = (rfg_u32)stage * (STEP_BYTES / 16);
+    rfg_wg_fence();
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        multiply_16(d, rows_a + offset + i * 2, rows_b + offset + i * 2, !first || i > 0);
+    rfg_wg_commit();
+}
+
+#if BLOCKS
+/* The scales of a step: of the lane's two rows of X, and of the blocks of W that the tile reaches into. */
+#define W_BLOCKS (GEMM_SCALE_BLOCK % TILE_N == 0 ? 1 : (TILE_N - 2) / GEMM_SCALE_BLOCK + 2)
+struct step_scales {
+    float x[2], w[W_BLOCKS];
+};
+RFG_DEVICE void load_scales(struct step_scales *s, const struct gemm_args *a, int m, int n0, int step)
+{
+    int last = (a->n - 1) / GEMM_SCALE_BLOCK * GEMM_SCALE_BLOCK;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        s->x[i] = m + i * 8 < a->m ? x_scale_of(a, m + i * 8, step) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < W_BLOCKS; i++) {
+        int n = n0 + i * GEMM_SCALE_BLOCK;
+        s->w[i] = w_scale_of(a, n < last ? n : last, step);
+    }
+}
+#endif
+
+#if PARTS
+/* Sums of all steps; m: the lane's first row. */
+RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0, rfg_u64 rows_a, rfg_u64 rows_b,
+                              int steps, struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
+{
+    matrix_sum part[SUMS];
+#if BLOCKS
+    struct step_scales now, next;
+    int whole = (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8; /* columns of the tile, in eights, of the first block */
+    load_scales(&next, a, m, n0, 0);
+#else
+    (void)a, (void)m, (void)n0;
+#endif
+#pragma unroll
+    for (int i = 0; i < SUMS; i++) {
+        d[i] = 0.0f;
+        part[i] = 0;
+    }
+    int step = 0;
+    do {
+#if BLOCKS
+        now = next;
+        if (step + 1 < steps)
+            load_scales(&next, a, m, n0, step + 1);
+#endif
+        rfg_arrival_wait(full + s->at, s->odd);
+        multiply_step(part, rows_a, rows_b, s->at, 1);
+        rfg_wg_wait(0);
+        leave_stage(empty, s->at);
+        rfg_next_stage(s, STAGES);
+#pragma unroll
+        for (int j = 0; j < TILE_N / 8; j++) {
+#if BLOCKS
+            float w = now.w[0];
+#pragma unroll
+            for (int b = 1; b < W_BLOCKS; b++)
+                w = j < whole + (b - 1) * (GEMM_SCALE_BLOCK / 8) ? w : now.w[b];
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                d[4 * j + i] = rfg_fma(as_float(part[4 * j + i]), now.x[i / 2] * w, d[4 * j + i]);
+#else
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                d[4 * j + i] += as_float(part[4 * j + i]);
+#endif
+        }
+    } while (++step < steps);
+}
+#else
+RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0, rfg_u64 rows_a, rfg_u64 rows_b,
+                              int steps, struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
+{
+    matrix_sum sums[SUMS];
+    int step = 0, before = 0;
+    (void)a, (void)m, (void)n0;
+#pragma unroll
+    for (int i = 0; i < SUMS; i++)
+        sums[i] = 0;
+    do {
+        rfg_arrival_wait(full + s->at, s->odd);
+        multiply_step(sums, rows_a, rows_b, s->at, 0);
+        rfg_wg_wait(1);
+        if (step > 0)
+            leave_stage(empty, before);
+        before = s->at;
+        rfg_next_stage(s, STAGES);
+    } while (++step < steps);
+    rfg_wg_wait(0);
+    leave_stage(empty, before);
+#pragma unroll
+    for (int i = 0; i < SUMS; i++)
+        d[i] = as_float(sums[i]);
+}
+#endif
+
+#define Y_COLS    (GATED ? 4 : 8)          /* of eight columns of sums */
+#define PASS_COLS (TILE_Y_WIDTH / Y_BYTES) /* of Y, that LDS takes at once */
+#define PASS      (PASS_COLS / Y_COLS)     /* eights of columns of sums */
+#define PIECE     (16 / Y_BYTES)           /* columns of Y in 16 bytes */
+
+/* Two neighbouring columns' sums of a row, which exist as far as `there`, as they are before they are rounded. */
+RFG_DEVICE rfg_f32x2 finish_2(const struct gemm_args *a, int m, int n, rfg_f32x2 sum, float x_scale, rfg_f32x2 w_scale,
+                              rfg_f32x2 bias)
+{
+#if SCALES == GEMM_SCALES_ROWS
+    sum = rfg_mul2(sum, rfg_pair(x_scale * w_scale.x, x_scale * w_scale.y));
+#endif
+    sum = rfg_add2(sum, bias);
+#if RESIDUAL
+    if (m < a->m && n < a->n)
+        sum.x += rfg_load_float(a->residual, m * a->ldr + n, OUT_DTYPE);
+    if (m < a->m && n + 1 < a->n)
+        sum.y += rfg_load_float(a->residual, m * a->ldr + n + 1, OUT_DTYPE);
+#endif
+    return sum;
+}
+
+/* To LDS, as Y has them. */
+RFG_DEVICE void put_2(char *at, rfg_f32x2 v)
+{
+#if GATED
+    float f = rfg_activate(rfg_both(v.x), GATED - 1).x * v.y;
+    if (OUT_DTYPE == RFG_F32)
+        *(float *)at = f;
+    else
+        *(rfg_u16 *)at = (rfg_u16)(OUT_DTYPE == RFG_F16 ? rfg_pack_f16(f, 0.0f) : rfg_pack_bf16(f, 0.0f));
+#else
+    if (OUT_DTYPE == RFG_F32)
+        *(rfg_f32x2 *)at = v;
+    else
+        *(rfg_u32 *)at = OUT_DTYPE == RFG_F16 ? rfg_pack_f16(v.x, v.y) : rfg_pack_bf16(v.x, v.y);
+#endif
+}
+
+/* The wave's 16 rows from row m0 on, columns from n0 on of the sums. */
+RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, int n0, char *lds)
+{
+    int lane = rfg_lane(), row = lane / 4, cols = GATED ? a->n / 2 : a->n, first = GATED ? n0 / 2 : n0;
+    bool whole = (((rfg_u64)a->y | (rfg_u64)GEMM_LDY(a) * Y_BYTES) & 15) == 0;
+    float x_scale[2] = { 1.0f, 1.0f };
+#if SCALES == GEMM_SCALES_ROWS
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        if (m0 + row + h * 8 < a->m)
+            x_scale[h] = x_scale_of(a, m0 + row + h * 8, 0);
+#endif
+#pragma unroll
+    for (int j0 = 0; j0 < TILE_N / 8; j0 += PASS) {
+        __syncwarp();
+#pragma unroll
+        for (int j = j0; j < j0 + PASS && j < TILE_N / 8; j++) {
+            int n = n0 + j * 8 + lane % 4 * 2;
+            rfg_f32x2 bias = rfg_pair(0.0f, 0.0f), w_scale = rfg_pair(1.0f, 1.0f);
+            if (a->bias) {
+                bias.x = n < a->n ? rfg_load_float(a->bias, n, BIAS_DTYPE) : 0.0f;
+                bias.y = n + 1 < a->n ? rfg_load_float(a->bias, n + 1, BIAS_DTYPE) : 0.0f;
+            }
+#if SCALES == GEMM_SCALES_ROWS
+            w_scale.x = n < a->n ? w_scale_of(a, n, 0) : 0.0f;
+            w_scale.y = n + 1 < a->n ? w_scale_of(a, n + 1, 0) : 0.0f;
+#endif
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                rfg_f32x2 v = finish_2(a, m0 + row + h * 8, n, rfg_pair(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]),
+                                       x_scale[h], w_scale, bias);
+                put_2(lds + (row + h * 8) * TILE_Y_ROW + ((j - j0) * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES, v);
+            }
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int r = i * 4 + lane / 8, in = lane % 8 * PIECE, col = first + j0 * Y_COLS + in;
+            int left = (TILE_N / 8 - j0) * Y_COLS - in < cols - col ? (TILE_N / 8 - j0) * Y_COLS - in : cols - col;
+            const char *from = lds + r * TILE_Y_ROW + lane % 8 * 16;
+            if (m0 + r >= a->m || left <= 0)
+                continue;
+            char *to = (char *)a->y + ((long long)(m0 + r) * GEMM_LDY(a) + col) * Y_BYTES;
+            if (whole && left >= PIECE) {
+                rfg_store16(to, *(const rfg_u32x4 *)from);
+            } else {
+#pragma unroll
+                for (int e = 0; e < PIECE; e++)
+                    if (e < left) {
+                        if (Y_BYTES == 4)
+                            rfg_store4(to + e * 4, *(const rfg_u32 *)(from + e * 4));
+                        else
+                            rfg_store2(to + e * 2, *(const rfg_u16 *)(from + e * 2));
+                    }
+            }
+        }
+    }
+}
+
+#if CLUSTER > 1
+RFG_KERNEL_CLUSTER(TILE_THREADS, CLUSTER)
+#else
+RFG_KERNEL(TILE_THREADS)
+#endif
+gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, const __grid_constant__ rfg_tile_map w)
+{
+    char *lds = (char *)rfg_wg_lds, *ring = lds + TILE_RING_AT;
+    rfg_u64 *full = (rfg_u64 *)lds, *empty = full + TILE_MAX_STAGES;
+    int rank = CLUSTER > 1 ? rfg_cluster_rank() : 0, tiles = tiles_of(&a), steps = (a.k - 1) / STEP_K + 1;
+    int stride = rfg_groups_x(TILE_THREADS) / CLUSTER;
+    struct rfg_stage s = { 0, 0 };
+
+    rfg_start_next();
+    if (rfg_thread() == 0) {
+        rfg_tile_expect(&x);
+        rfg_tile_expect(&w);
+        for (int i = 0; i < STAGES; i++) {
+            rfg_arrival_init(full + i, 1);
+            rfg_arrival_init(empty + i, CLUSTER * TILE_WAVES);
+        }
+    }
+    if (CLUSTER > 1) {
+        rfg_cluster_arrive_first();
+        rfg_cluster_wait();
+    } else {
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        rfg_barrier_lds();
+    }
+    rfg_await_previous();
+
+    if (rfg_wave() >= TILE_WAVES) {
+        rfg_fewer_registers(24);
+        if (rfg_thread() == TILE_WAVES * RFG_WAVE) {
+            int round = 0;
+#pragma unroll 1
+            for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride)
+                copy_tile(place_of(&a, tile, rank), rank, steps, rfg_lds_address(ring), &s, &round, full, empty, &x,
+                          &w);
+        }
+        __syncwarp();
+    } else {
+        rfg_more_registers(TILE_REGISTERS);
+        int wave = __shfl_sync(0xffffffffu, rfg_wave(), 0); /* the compiler then knows that lanes have the same */
+        int rows = wave * 16;                               /* of the wave, from the tile's first on */
+        rfg_u64 rows_a = rfg_wg_rows(ring + wave / 4 * (64 * TILE_WIDTH)), rows_b = rfg_wg_rows(ring + X_STEP_BYTES);
+        char *y = ring + STAGES * STEP_BYTES + wave * TILE_Y_BYTES;
+#pragma unroll 1
+        for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
+            struct place p = place_of(&a, tile, rank);
+            float d[SUMS];
+            multiply_tile(d, &a, p.m0 + rows + rfg_lane() / 4, p.n0, rows_a, rows_b, steps, &s, full, empty);
+            store_rows(&a, d, p.m0 + rows, p.n0, y);
+        }
+    }
+    if (CLUSTER > 1) { /* others' copies to this one's LDS, and arrivals, may be under way */
+        rfg_cluster_arrive();
+        rfg_cluster_wait();
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The workgroup and the LDS of gemm_tile_wgmma; the host and the kernel read this same text. */
+#ifndef RFG_TILE_WGMMA_LAYOUT_H
+#define RFG_TILE_WGMMA_LAYOUT_H
+
+#define TILE_ROWS    128 /* of X: 64 a warpgroup */
+#define TILE_WIDTH   128 /* bytes of a row of a step */
+#define TILE_WAVES   8   /* that multiply; the next one copies, three more leave it their registers */
+#define TILE_THREADS ((TILE_WAVES + 4) * 32)
+
+/* A lane's of those that multiply: 65536 are 2 x 240 + 24 for each of 128 threads, and some are left. */
+#define TILE_REGISTERS 240
+
+/* LDS in bytes: arrivals; steps, each TILE_ROWS rows of X, then tile_n rows of W; and for each wave 16 rows of Y, 128
+ * bytes of each, apart so that there are no bank conflicts. */
+#define TILE_MAX_STAGES                8
+#define TILE_RING_AT                   1024
+#define TILE_STEP_BYTES(tile_n)        ((TILE_ROWS + (tile_n)) * TILE_WIDTH)
+#define TILE_Y_WIDTH                   128
+#define TILE_Y_ROW                     (TILE_Y_WIDTH + 16)
+#define TILE_Y_BYTES                   (16 * TILE_Y_ROW)
+#define TILE_LDS_BYTES(tile_n, stages) (TILE_RING_AT + (stages)*TILE_STEP_BYTES(tile_n) + TILE_WAVES * TILE_Y_BYTES)
+/* Rows of tiles that are worked through together: X's and W's then come from L2 about as often. */
+#define TILE_BAND 16
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_gemm on its kernels for many rows of X, by their tiles, on the cpu and on the devices of $RFG_TEST_DEVICES (a
+ * device that lacks a kernel serves the problem with its others); and what they refuse. */
+#include <check.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gpu.h"
+#include "tests/op_cases.h"
+#include "rfg/rfg.h"
+
+#define R      RFG_DATA_RANDOM
+#define I      RFG_DATA_INTS
+#define S      RFG_DATA_SPECIAL
+#define ROWS   " w_scale=f32 x_scale=f32 x_per=row w_per=row"
+#define BLOCKS " w_scale=f32 x_scale=f32 x_per=block w_per=block"
+
+/* Tiles of each kind; rows, columns and k that no tile fills; rings that go round, and those that are not filled. */
+static const struct op_case tiles[] = {
+    { "gemm bf16,bf16->bf16 M=150 N=300 K=1096", R, false, "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm bf16,bf16->f32 M=300 N=270 K=520", R, false, "gemm_tile_wgmma{tile_n=256,cluster=2}" },
+    { "gemm f16,f16->f16 M=129 N=100 K=72", R, false, "gemm_tile_wgmma{tile_n=64,cluster=2}" },
+    { "gemm f16,f16->f32 M=20 N=90 K=1032", R, false, "gemm_tile_wgmma{tile_n=96,cluster=1}" },
+    { "gemm bf16,bf16->f32 M=257 N=160 K=704", I, false, "gemm_tile_wgmma{tile_n=144,cluster=2}" },
+    { "gemm bf16,bf16->bf16 M=140 N=230 K=264", S, false, "gemm_tile_wgmma{tile_n=208,cluster=1}" },
+    { "gemm e4m3,e4m3->bf16 M=140 N=300 K=1168 fast=1", R, false, "gemm_tile_wgmma{tile_n=128,cluster=2}" },
+    { "gemm e5m2,e5m2->f32 M=130 N=200 K=2064 fast=1" ROWS, R, false, "gemm_tile_wgmma{tile_n=192,cluster=1}" },
+    { "gemm e4m3,e4m3->f32 M=200 N=140 K=1040 fast=1" BLOCKS, R, false, "gemm_tile_wgmma{tile_n=112,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=129 N=390 K=656 fast=1" BLOCKS, R, false, "gemm_tile_wgmma{tile_n=176,cluster=1}" },
+    { "gemm i8,i8->f32 M=260 N=150 K=1040" ROWS, R, false, "gemm_tile_wgmma{tile_n=256,cluster=2}" },
+    { "gemm i8,i8->bf16 M=140 N=300 K=528" BLOCKS, R, false, "gemm_tile_wgmma{tile_n=160,cluster=1}" },
+    { "gemm e4m3,e4m3->f32 M=70 N=130 K=528 fast=1" BLOCKS, S, false, "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+};
+
+/* What becomes of sums, and how Y lies. */
+static const struct op_case ends[] = {
+    { "gemm bf16,bf16->bf16 M=140 N=150 K=264 bias=1", R, false, "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm bf16,bf16->bf16 M=140 N=301 K=264 bias=1 btype=f32", R, false, "gemm_tile_wgmma{tile_n=176,cluster=2}" },
+    { "gemm f16,f16->f32 M=150 N=270 K=264 residual=1 ldr=272", R, false, "gemm_tile_wgmma{tile_n=224,cluster=1}" },
+    { "gemm bf16,bf16->bf16 M=260 N=131 K=136 residual=1 bias=1 inplace=1", R, false,
+      "gemm_tile_wgmma{tile_n=112,cluster=2}" },
+    { "gemm bf16,bf16->bf16 M=140 N=300 K=264 act=silu", R, false, "gemm_tile_wgmma{tile_n=256,cluster=1}" },
+    { "gemm f16,f16->f32 M=140 N=298 K=264 act=gelu bias=1", R, false, "gemm_tile_wgmma{tile_n=160,cluster=2}" },
+    { "gemm bf16,bf16->f16 M=140 N=150 K=256 ldx=272 ldw=264 ldy=153", R, false,
+      "gemm_tile_wgmma{tile_n=128,cluster=2}" },
+    { "gemm bf16,bf16->bf16 M=140 N=152 K=256 align_y=2 ldy=154", R, false, "gemm_tile_wgmma{tile_n=192,cluster=1}" },
+    { "gemm e4m3,e4m3->bf16 M=140 N=150 K=272 fast=1 bias=1 btype=f32" ROWS, R, false,
+      "gemm_tile_wgmma{tile_n=144,cluster=1}" },
+    { "gemm e4m3,e4m3->f16 M=140 N=200 K=272 fast=1 act=silu x_columns=1 w_columns=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=192,cluster=2}" },
+    { "gemm i8,i8->f32 M=140 N=150 K=272 residual=1 w_scale=f32 w_per=row", R, false,
+      "gemm_tile_wgmma{tile_n=240,cluster=1}" },
+    { "gemm e4m3,e4m3->f32 M=140 N=300 K=528 fast=1 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block", R, false,
+      "gemm_tile_wgmma{tile_n=144,cluster=2}" },
+};
+
+OP_CASES(right_tiles, tiles, "tiles of many rows")
+OP_CASES(right_ends, ends, "tiles of many rows: epilogues, layouts")
+
+/* Workgroups that go from tile to tile, as many more than they are. */
+START_TEST(tiles_by_turns)
+{
+    static const char *const cases[][2] = {
+        { "gemm bf16,bf16->f32 M=700 N=300 K=328 bias=1", "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+        { "gemm bf16,bf16->bf16 M=900 N=300 K=72", "gemm_tile_wgmma{tile_n=96,cluster=2}" },
+        { "gemm e4m3,e4m3->bf16 M=700 N=300 K=656 fast=1" BLOCKS, "gemm_tile_wgmma{tile_n=112,cluster=2}" },
+        { "gemm bf16,bf16->bf16 M=4500 N=200 K=16", "gemm_tile_wgmma{tile_n=64,cluster=2}" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        op_few_groups(op_device(_i), cases[i][0], cases[i][1], 4);
+}
+END_TEST
+
+START_TEST(refusals)
+{
+    static const char *const cases[][3] = {
+        { "gemm bf16,bf16->bf16 M=300 N=256 K=512", "gemm_tile_wgmma{tile_n=256,cluster=2}", NULL },
+        { "gemm e4m3,e4m3->bf16 M=300 N=256 K=512 fast=1", "gemm_tile_wgmma{tile_n=256,cluster=2}",
+          "tile_n=256: about 304 registers: must be at most 240" },
+        { "gemm e4m3,e4m3->bf16 M=300 N=256 K=512", "gemm_tile_wgmma{tile_n=128,cluster=2}", "fast=0: must be 1" },
+        { "gemm i8,i8->bf16 M=300 N=256 K=131088", "gemm_tile_wgmma{tile_n=128,cluster=2}",
+          "K=131088: must be at most 131071, or sums of i8 leave 32 bits" },
+        { "gemm i8,i8->bf16 M=300 N=256 K=131088" BLOCKS, "gemm_tile_wgmma{tile_n=128,cluster=2}", NULL },
+        { "gemm bf16,bf16->bf16 M=300 N=256 K=500", "gemm_tile_wgmma{tile_n=128,cluster=2}", "K=500: must be" },
+        { "gemm bf16,bf16->bf16 M=300 N=256 K=512 packed=1", "gemm_tile_wgmma{tile_n=128,cluster=2}", "packed=1" },
+        { "gemm f32,f32->f32 M=300 N=256 K=512", "gemm_tile_wgmma{tile_n=128,cluster=2}", "x is f32" },
+    };
+    struct rfg_device dev;
+    ck_assert(rfg_device_imagine(&dev, "sm_90"));
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct rfg_problem prob = op_problem(cases[i][0]);
+        const struct rfg_variant *var;
+        int p[RFG_MAX_PARAMS];
+        struct rfg_reason why = { "" };
+        ck_assert(rfg_config_parse(prob.op, cases[i][1], &var, p, &why));
+        bool taken = rfg_variant_check(var, &dev, &prob, p, &why);
+        ck_assert_msg(taken == !cases[i][2], "%s: %s", cases[i][0], taken ? "is taken" : why.text);
+        ck_assert_msg(taken || strstr(why.text, cases[i][2]), "%s: %s", cases[i][0], why.text);
+    }
+    struct rfg_problem prob = op_problem("gemm bf16,bf16->bf16 M=300 N=256 K=512");
+    struct rfg_reason why;
+    dev.features &= ~(unsigned)RFG_FEATURE_TMA;
+    ck_assert(!gemm_tile_wgmma.supports(&dev, &prob, &why));
+    ck_assert_ptr_nonnull(strstr(why.text, "the driver is too old: must be of CUDA 12"));
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("gemm_tile", OP_TESTS(right_tiles, right_ends, tiles_by_turns), OP_TESTS(refusals));
+}
