@@ -101,7 +101,7 @@ struct rfg_tile_map {
     int64_t rows, row_bytes, stride; /* stride: bytes from a row to the next */
     int tile_rows;                   /* at most 256, of 128 bytes each */
 };
-#define RFG_MAX_TILE_MAPS 2
+#define RFG_MAX_TILE_MAPS 3
 
 enum rfg_variant_kind {
     RFG_VARIANT_KERNEL, /* JIT-compiled for a GPU */

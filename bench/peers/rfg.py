@@ -76,6 +76,7 @@ class GemmParams(Params):
         ("gated", c.c_int),
         ("act", c.c_int),
         ("x_scale", c.POINTER(Tensor)),
+        ("w_zero", c.POINTER(Tensor)),
         ("x_per", c.c_int),
         ("w_per", c.c_int),
         ("fast_accum", c.c_int),

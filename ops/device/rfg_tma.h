@@ -43,6 +43,23 @@ RFG_DEVICE void rfg_tile_load_to(rfg_u32 to, const rfg_tile_map *map, int col, i
                  : "memory");
 }
 
+/* The tile that was written to LDS, by any threads, to byte `col` of row `row` on, as far as the matrix goes. The
+ * writers call rfg_tile_written() and meet before; this thread may then wait, with the next, for all but its n newest
+ * (a constant) to be read from LDS, or be done. */
+RFG_DEVICE void rfg_tile_store(const rfg_tile_map *map, int col, int row, rfg_u32 from)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];\n"
+                 "cp.async.bulk.commit_group;" ::"l"(map),
+                 "r"(from), "r"(col), "r"(row)
+                 : "memory");
+}
+RFG_DEVICE void rfg_tile_written(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#define rfg_tile_stores_read(n) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(n) : "memory")
+#define rfg_tile_stores_done(n) asm volatile("cp.async.bulk.wait_group %0;" ::"n"(n) : "memory")
+
 /* Arrives at the rank-th workgroup's. (With .release.cluster said, all memory that this thread wrote is waited for.) */
 RFG_DEVICE void rfg_arrive_at(rfg_u64 *arrival, int rank)
 {

@@ -34,6 +34,13 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     return s;
 }
 
+/* Are rows of Y aligned to 16 bytes? */
+static bool y_tiles(const struct rfg_problem *prob)
+{
+    int64_t ldy = prob->v[GEMM_LDY] ? prob->v[GEMM_LDY] : gemm_y_cols(prob);
+    return prob->v[GEMM_ALIGN_Y] == 16 && rfg_format_bytes(prob->dtype[2], ldy) % 16 == 0;
+}
+
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (!takes_wgmma(dev, prob, why))
@@ -59,10 +66,10 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-/* Tiles that one CU works through, times their columns. */
+/* Tiles that one CU works through, times their columns and what X's rows take. */
 static double columns_of(const struct rfg_device *dev, const struct shape *s, const int *p)
 {
-    return (double)ceil_div(s->clusters * p[CLUSTER], dev->cu_count) * p[TILE_N];
+    return (double)ceil_div(s->clusters * p[CLUSTER], dev->cu_count) * (p[TILE_N] + 32);
 }
 
 static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -82,8 +89,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         least = fmin(least, columns_of(dev, &other, q));
     }
     if (own > 1.1 * least)
-        return rfg_refuse(why, "tile_n=%d: a CU's tiles have %.0f columns, with another tile_n %.0f", p[TILE_N], own,
-                          least);
+        return rfg_refuse(why, "tile_n=%d: a CU's tiles take as long as %.0f columns, with another tile_n %.0f",
+                          p[TILE_N], own, least);
     return true;
 }
 
@@ -119,6 +126,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     rfg_kernel_macro(k, "TILE_N", p[TILE_N]);
     rfg_kernel_macro(k, "CLUSTER", p[CLUSTER]);
     rfg_kernel_macro(k, "STAGES", shape_of(dev, prob, p).stages);
+    rfg_kernel_macro(k, "Y_TILES", y_tiles(prob));
 }
 
 static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
@@ -133,10 +141,11 @@ static void launch(const struct rfg_device *dev, const struct rfg_problem *prob,
 static int tile_maps(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps)
 {
     const struct gemm_args *a = kargs;
-    int bytes = (int)x_bytes(prob);
+    int bytes = (int)x_bytes(prob), y_bytes = (int)rfg_format((int)prob->dtype[2])->bytes;
     maps[0] = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, TILE_ROWS };
     maps[1] = (struct rfg_tile_map){ a->w, a->n, (int64_t)a->k * bytes, a->ldw * bytes, p[TILE_N] / p[CLUSTER] };
-    return 2;
+    maps[2] = (struct rfg_tile_map){ a->y, a->m, gemm_y_cols(prob) * y_bytes, a->ldy * y_bytes, TILE_Y_ROWS };
+    return y_tiles(prob) ? 3 : 2;
 }
 
 const struct rfg_variant gemm_tile_wgmma = {

@@ -11,10 +11,13 @@
  * The matrix unit's sums of fp8 have about 14 bits, so each step's, 128 columns, are added in fp32; those of scales of
  * blocks are multiplied by their scales then.
  *
- * Sums are stored by each wave for itself: 16 rows, 128 bytes of each, through LDS, in pieces of 16 bytes.
+ * Each wave stores its own 16 rows through LDS, 128 bytes of each at once: with Y_TILES by TMA, which the wave doesn't
+ * wait for; else, and what is left of TILE_N, in pieces of 16 bytes.
  *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8), TILE_N (a multiple of 16 up to 256),
- * CLUSTER (1, 2), STAGES. Grid: whole clusters, any number. Needs rows of X and W aligned to 16 bytes. */
+ * CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y
+ * are aligned to 16 bytes, and the kernel has a parameter for it). Grid: whole clusters, any number. Needs rows of X
+ * and W aligned to 16 bytes. */
 #include "rfg_device.h"
 #include "rfg_tma.h"
 #include "gemm/gpu/load.h"
@@ -102,15 +105,17 @@ RFG_DEVICE void multiply_step(matrix_sum *d, rfg_u64 rows_a, rfg_u64 rows_b, int
     rfg_wg_commit();
 }
 
-#if BLOCKS
 /* The scales of a step: of the lane's two rows of X, and of the blocks of W that the tile reaches into. */
 #define W_BLOCKS (GEMM_SCALE_BLOCK % TILE_N == 0 ? 1 : (TILE_N - 2) / GEMM_SCALE_BLOCK + 2)
 struct step_scales {
     float x[2], w[W_BLOCKS];
 };
-RFG_DEVICE void load_scales(struct step_scales *s, const struct gemm_args *a, int m, int n0, int step)
+RFG_DEVICE void load_scales(struct step_scales *s, const struct gemm_args *a, int m, int n0, int step, int steps)
 {
+#if BLOCKS
     int last = (a->n - 1) / GEMM_SCALE_BLOCK * GEMM_SCALE_BLOCK;
+    if (step >= steps)
+        return;
 #pragma unroll
     for (int i = 0; i < 2; i++)
         s->x[i] = m + i * 8 < a->m ? x_scale_of(a, m + i * 8, step) : 0.0f;
@@ -119,56 +124,83 @@ RFG_DEVICE void load_scales(struct step_scales *s, const struct gemm_args *a, in
         int n = n0 + i * GEMM_SCALE_BLOCK;
         s->w[i] = w_scale_of(a, n < last ? n : last, step);
     }
-}
+#else
+    (void)s, (void)a, (void)m, (void)n0, (void)step, (void)steps;
 #endif
+}
 
 #if PARTS
-/* Sums of all steps; m: the lane's first row. */
+#define SETS (TILE_N <= 128 ? 2 : 1) /* of a step's sums that registers have room for */
+
+/* Adds a step's sums. whole: columns of the tile, in eights, of the first block of W's scales. */
+RFG_DEVICE void add_part(float *d, const matrix_sum *part, const struct step_scales *s, int whole)
+{
+#pragma unroll
+    for (int j = 0; j < TILE_N / 8; j++) {
+#if BLOCKS
+        float w = s->w[0];
+#pragma unroll
+        for (int b = 1; b < W_BLOCKS; b++)
+            w = j < whole + (b - 1) * (GEMM_SCALE_BLOCK / 8) ? w : s->w[b];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            d[4 * j + i] = rfg_fma(as_float(part[4 * j + i]), s->x[i / 2] * w, d[4 * j + i]);
+#else
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            d[4 * j + i] += as_float(part[4 * j + i]);
+#endif
+    }
+    (void)s, (void)whole;
+}
+
+/* Sums of all steps; m: the lane's first row. A step is multiplied while the one before it is added: both begin and end
+ * in one turn of the loop, or the compiler would wait after each instruction. */
 RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0, rfg_u64 rows_a, rfg_u64 rows_b,
                               int steps, struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
 {
-    matrix_sum part[SUMS];
-#if BLOCKS
-    struct step_scales now, next;
-    int whole = (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8; /* columns of the tile, in eights, of the first block */
-    load_scales(&next, a, m, n0, 0);
-#else
-    (void)a, (void)m, (void)n0;
-#endif
+    matrix_sum part[SETS][SUMS];
+    struct step_scales scales[SETS];
+    int whole = (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8, step = 0;
 #pragma unroll
-    for (int i = 0; i < SUMS; i++) {
+    for (int i = 0; i < SUMS; i++)
         d[i] = 0.0f;
-        part[i] = 0;
+#pragma unroll
+    for (int i = 0; i < SETS * SUMS; i++)
+        part[i / SUMS][i % SUMS] = 0;
+#pragma unroll
+    for (int i = 0; i < SETS; i++)
+        load_scales(&scales[i], a, m, n0, i, steps);
+#pragma unroll 1
+    for (; step + SETS <= steps; step += SETS) {
+        struct step_scales now[SETS];
+        int stage[SETS];
+#pragma unroll
+        for (int i = 0; i < SETS; i++) {
+            now[i] = scales[i];
+            load_scales(&scales[i], a, m, n0, step + SETS + i, steps);
+            stage[i] = s->at;
+            rfg_arrival_wait(full + s->at, s->odd);
+            multiply_step(part[i], rows_a, rows_b, s->at, 1);
+            rfg_next_stage(s, STAGES);
+        }
+        if (SETS > 1) {
+            rfg_wg_wait(1);
+            leave_stage(empty, stage[0]);
+            add_part(d, part[0], &now[0], whole);
+        }
+        rfg_wg_wait(0);
+        leave_stage(empty, stage[SETS - 1]);
+        add_part(d, part[SETS - 1], &now[SETS - 1], whole);
     }
-    int step = 0;
-    do {
-#if BLOCKS
-        now = next;
-        if (step + 1 < steps)
-            load_scales(&next, a, m, n0, step + 1);
-#endif
+    if (SETS > 1 && step < steps) {
         rfg_arrival_wait(full + s->at, s->odd);
-        multiply_step(part, rows_a, rows_b, s->at, 1);
+        multiply_step(part[0], rows_a, rows_b, s->at, 1);
         rfg_wg_wait(0);
         leave_stage(empty, s->at);
         rfg_next_stage(s, STAGES);
-#pragma unroll
-        for (int j = 0; j < TILE_N / 8; j++) {
-#if BLOCKS
-            float w = now.w[0];
-#pragma unroll
-            for (int b = 1; b < W_BLOCKS; b++)
-                w = j < whole + (b - 1) * (GEMM_SCALE_BLOCK / 8) ? w : now.w[b];
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                d[4 * j + i] = rfg_fma(as_float(part[4 * j + i]), now.x[i / 2] * w, d[4 * j + i]);
-#else
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                d[4 * j + i] += as_float(part[4 * j + i]);
-#endif
-        }
-    } while (++step < steps);
+        add_part(d, part[0], &scales[0], whole);
+    }
 }
 #else
 RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0, rfg_u64 rows_a, rfg_u64 rows_b,
@@ -219,9 +251,10 @@ RFG_DEVICE rfg_f32x2 finish_2(const struct gemm_args *a, int m, int n, rfg_f32x2
     return sum;
 }
 
-/* To LDS, as Y has them. */
-RFG_DEVICE void put_2(char *at, rfg_f32x2 v)
+/* To LDS, as Y has them: from byte `byte` of row `row` on. */
+RFG_DEVICE void put_2(char *tile, int row, int byte, rfg_f32x2 v)
 {
+    char *at = tile + rfg_wg_at(row, byte / 16) + byte % 16;
 #if GATED
     float f = rfg_activate(rfg_both(v.x), GATED - 1).x * v.y;
     if (OUT_DTYPE == RFG_F32)
@@ -236,11 +269,40 @@ RFG_DEVICE void put_2(char *at, rfg_f32x2 v)
 #endif
 }
 
-/* The wave's 16 rows from row m0 on, columns from n0 on of the sums. */
-RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, int n0, char *lds)
+/* Stores a tile in LDS in pieces of 16 bytes, where they are aligned so: `cols` columns from column `col` of Y on, as
+ * far as there are any. */
+RFG_DEVICE void store_pieces(const struct gemm_args *a, const char *tile, int m0, int col, int cols)
 {
-    int lane = rfg_lane(), row = lane / 4, cols = GATED ? a->n / 2 : a->n, first = GATED ? n0 / 2 : n0;
-    bool whole = (((rfg_u64)a->y | (rfg_u64)GEMM_LDY(a) * Y_BYTES) & 15) == 0;
+    bool whole = Y_TILES || (((rfg_u64)a->y | (rfg_u64)GEMM_LDY(a) * Y_BYTES) & 15) == 0;
+    int n = GATED ? a->n / 2 : a->n, c = rfg_lane() % 8 * PIECE;
+    int left = (cols < n - col ? cols : n - col) - c;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int row = i * 4 + rfg_lane() / 8;
+        const char *from = tile + rfg_wg_at(row, rfg_lane() % 8);
+        char *to = (char *)a->y + ((m0 + row) * GEMM_LDY(a) + col + c) * Y_BYTES;
+        if (m0 + row >= a->m || left <= 0)
+            continue;
+        if (whole && left >= PIECE) {
+            rfg_store16(to, *(const rfg_u32x4 *)from);
+        } else {
+#pragma unroll
+            for (int e = 0; e < PIECE; e++)
+                if (e < left) {
+                    if (Y_BYTES == 4)
+                        rfg_store4(to + e * 4, *(const rfg_u32 *)(from + e * 4));
+                    else
+                        rfg_store2(to + e * 2, *(const rfg_u16 *)(from + e * 2));
+                }
+        }
+    }
+}
+
+/* The wave's rows from row m0 on, columns from n0 on of the sums; lds: the wave's buffers. */
+RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, int n0, char *lds,
+                           const rfg_tile_map *y_map)
+{
+    int lane = rfg_lane(), row = lane / 4, y0 = GATED ? n0 / 2 : n0;
     float x_scale[2] = { 1.0f, 1.0f };
 #if SCALES == GEMM_SCALES_ROWS
 #pragma unroll
@@ -250,9 +312,13 @@ RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, in
 #endif
 #pragma unroll
     for (int j0 = 0; j0 < TILE_N / 8; j0 += PASS) {
+        int eights = TILE_N / 8 - j0 < PASS ? TILE_N / 8 - j0 : PASS;
+        char *tile = lds + j0 / PASS % TILE_Y_BUFFERS * TILE_Y_BYTES;
+        if (lane == 0)
+            rfg_tile_stores_read(TILE_Y_BUFFERS - 1);
         __syncwarp();
 #pragma unroll
-        for (int j = j0; j < j0 + PASS && j < TILE_N / 8; j++) {
+        for (int j = j0; j < j0 + eights; j++) {
             int n = n0 + j * 8 + lane % 4 * 2;
             rfg_f32x2 bias = rfg_pair(0.0f, 0.0f), w_scale = rfg_pair(1.0f, 1.0f);
             if (a->bias) {
@@ -264,33 +330,19 @@ RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, in
             w_scale.y = n + 1 < a->n ? w_scale_of(a, n + 1, 0) : 0.0f;
 #endif
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                rfg_f32x2 v = finish_2(a, m0 + row + h * 8, n, rfg_pair(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]),
-                                       x_scale[h], w_scale, bias);
-                put_2(lds + (row + h * 8) * TILE_Y_ROW + ((j - j0) * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES, v);
-            }
+            for (int h = 0; h < 2; h++)
+                put_2(tile, row + h * 8, ((j - j0) * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES,
+                      finish_2(a, m0 + row + h * 8, n, rfg_pair(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]), x_scale[h],
+                               w_scale, bias));
         }
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            int r = i * 4 + lane / 8, in = lane % 8 * PIECE, col = first + j0 * Y_COLS + in;
-            int left = (TILE_N / 8 - j0) * Y_COLS - in < cols - col ? (TILE_N / 8 - j0) * Y_COLS - in : cols - col;
-            const char *from = lds + r * TILE_Y_ROW + lane % 8 * 16;
-            if (m0 + r >= a->m || left <= 0)
-                continue;
-            char *to = (char *)a->y + ((long long)(m0 + r) * GEMM_LDY(a) + col) * Y_BYTES;
-            if (whole && left >= PIECE) {
-                rfg_store16(to, *(const rfg_u32x4 *)from);
-            } else {
-#pragma unroll
-                for (int e = 0; e < PIECE; e++)
-                    if (e < left) {
-                        if (Y_BYTES == 4)
-                            rfg_store4(to + e * 4, *(const rfg_u32 *)(from + e * 4));
-                        else
-                            rfg_store2(to + e * 2, *(const rfg_u16 *)(from + e * 2));
-                    }
-            }
+        if (Y_TILES && eights == PASS) {
+            rfg_tile_written();
+            __syncwarp();
+            if (lane == 0)
+                rfg_tile_store(y_map, (y0 + j0 * Y_COLS) * Y_BYTES, m0, rfg_lds_address(tile));
+        } else {
+            __syncwarp();
+            store_pieces(a, tile, m0, y0 + j0 * Y_COLS, eights * Y_COLS);
         }
     }
 }
@@ -300,7 +352,12 @@ RFG_KERNEL_CLUSTER(TILE_THREADS, CLUSTER)
 #else
 RFG_KERNEL(TILE_THREADS)
 #endif
-gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, const __grid_constant__ rfg_tile_map w)
+gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, const __grid_constant__ rfg_tile_map w
+#if Y_TILES
+                ,
+                const __grid_constant__ rfg_tile_map y
+#endif
+)
 {
     char *lds = (char *)rfg_wg_lds, *ring = lds + TILE_RING_AT;
     rfg_u64 *full = (rfg_u64 *)lds, *empty = full + TILE_MAX_STAGES;
@@ -341,14 +398,21 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
         int wave = __shfl_sync(0xffffffffu, rfg_wave(), 0); /* the compiler then knows that lanes have the same */
         int rows = wave * 16;                               /* of the wave, from the tile's first on */
         rfg_u64 rows_a = rfg_wg_rows(ring + wave / 4 * (64 * TILE_WIDTH)), rows_b = rfg_wg_rows(ring + X_STEP_BYTES);
-        char *y = ring + STAGES * STEP_BYTES + wave * TILE_Y_BYTES;
+        char *buffers = ring + STAGES * STEP_BYTES + wave * (TILE_Y_BUFFERS * TILE_Y_BYTES);
+#if Y_TILES
+        const rfg_tile_map *y_map = &y;
+#else
+        const rfg_tile_map *y_map = 0;
+#endif
 #pragma unroll 1
         for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
             struct place p = place_of(&a, tile, rank);
             float d[SUMS];
             multiply_tile(d, &a, p.m0 + rows + rfg_lane() / 4, p.n0, rows_a, rows_b, steps, &s, full, empty);
-            store_rows(&a, d, p.m0 + rows, p.n0, y);
+            store_rows(&a, d, p.m0 + rows, p.n0, buffers, y_map);
         }
+        if (rfg_lane() == 0)
+            rfg_tile_stores_done(0);
     }
     if (CLUSTER > 1) { /* others' copies to this one's LDS, and arrivals, may be under way */
         rfg_cluster_arrive();

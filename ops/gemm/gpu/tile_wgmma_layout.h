@@ -12,15 +12,17 @@
 /* A lane's of those that multiply: 65536 are 2 x 240 + 24 for each of 128 threads, and some are left. */
 #define TILE_REGISTERS 240
 
-/* LDS in bytes: arrivals; steps, each TILE_ROWS rows of X, then tile_n rows of W; and for each wave 16 rows of Y, 128
- * bytes of each, apart so that there are no bank conflicts. */
-#define TILE_MAX_STAGES                8
-#define TILE_RING_AT                   1024
-#define TILE_STEP_BYTES(tile_n)        ((TILE_ROWS + (tile_n)) * TILE_WIDTH)
-#define TILE_Y_WIDTH                   128
-#define TILE_Y_ROW                     (TILE_Y_WIDTH + 16)
-#define TILE_Y_BYTES                   (16 * TILE_Y_ROW)
-#define TILE_LDS_BYTES(tile_n, stages) (TILE_RING_AT + (stages)*TILE_STEP_BYTES(tile_n) + TILE_WAVES * TILE_Y_BYTES)
+/* LDS in bytes: arrivals; steps, each TILE_ROWS rows of X, then tile_n rows of W; and for each wave TILE_Y_BUFFERS
+ * tiles of TILE_Y_ROWS rows of Y, 128 bytes of each, as rfg_tma.h has them. */
+#define TILE_MAX_STAGES         8
+#define TILE_RING_AT            1024
+#define TILE_STEP_BYTES(tile_n) ((TILE_ROWS + (tile_n)) * TILE_WIDTH)
+#define TILE_Y_WIDTH            128
+#define TILE_Y_ROWS             16
+#define TILE_Y_BYTES            (TILE_Y_ROWS * TILE_Y_WIDTH)
+#define TILE_Y_BUFFERS          2
+#define TILE_LDS_BYTES(tile_n, stages)                                                                                 \
+    (TILE_RING_AT + (stages)*TILE_STEP_BYTES(tile_n) + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES)
 /* Rows of tiles that are worked through together: X's and W's then come from L2 about as often. */
 #define TILE_BAND 16
 
