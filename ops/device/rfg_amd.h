@@ -307,7 +307,7 @@ RFG_DEVICE float rfg_rcp(float f)
 {
     return __builtin_amdgcn_rcpf(f);
 }
-/* 1 / f, rounded to nearest, of magnitudes from 2^-120 to 2^120. */
+/* 1 / f, rounded to nearest, of magnitudes from 2^-125 to 2^125. */
 RFG_DEVICE float rfg_reciprocal(float f)
 {
     return 1.0f / f;

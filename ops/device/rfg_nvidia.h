@@ -353,7 +353,7 @@ RFG_DEVICE float rfg_rcp(float f)
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
     return r;
 }
-/* 1 / f, rounded to nearest, of magnitudes from 2^-120 to 2^120: what rcp.rn.f32 does of these. */
+/* 1 / f, rounded to nearest, of magnitudes from 2^-125 to 2^125: what rcp.rn.f32 does of these. */
 RFG_DEVICE float rfg_reciprocal(float f)
 {
     float r = rfg_rcp(f);

@@ -10,7 +10,7 @@
 /* Between these nothing does, if q doesn't overflow. What is below 2^-19, so 0 as a code, may lose places, but neither
  * its sign nor that it is small. */
 #define QUOTIENT_LEAST 0x1p-80f
-#define QUOTIENT_MOST  0x1p120f
+#define QUOTIENT_MOST  0x1p125f
 
 struct quotient {
     float before; /* what x is multiplied with first: a power of two, with the sign of s */
