@@ -6,7 +6,7 @@ what a C compiler ($CC, else cc) makes of the headers."""
 import ctypes as c
 
 # int32 and int64, of tables, lengths and tokens, are read from the library if it has names for them.
-DTYPES = {"int32": 0, "int64": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4}
+DTYPES = {"int32": 0, "int64": 0, "float32": 1, "float16": 2, "bfloat16": 3, "float8_e4m3fn": 4, "float8_e8m0fnu": 11}
 ACTS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
 SCALE_TOKEN = 2
 
@@ -81,6 +81,22 @@ class GemmParams(Params):
         ("w_per", c.c_int),
         ("fast_accum", c.c_int),
         ("reserved", c.c_int),
+    ]
+
+
+class QuantizeParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("group_rows", c.c_int64),
+        ("group_cols", c.c_int64),
+        ("scale_given", c.c_int32),
+        ("rounding", c.c_int32),
+        ("reciprocal", c.c_int32),
+        ("codes", c.c_int32),
+        ("max", c.c_float),
+        ("floor_amax", c.c_float),
+        ("floor_scale", c.c_float),
+        ("zero_scale", c.c_float),
     ]
 
 
@@ -181,6 +197,8 @@ class Rfg:
         f.rfg_op_add_rmsnorm.argtypes = [p] + [c.c_void_p] * 7
         f.rfg_op_act_and_mul.argtypes = [p] + [c.c_void_p] * 4
         f.rfg_op_gemm.argtypes = [p] + [c.c_void_p] * 5
+        if hasattr(f, "rfg_op_quantize"):
+            f.rfg_op_quantize.argtypes = [p] + [c.c_void_p] * 5
         if hasattr(f, "rfg_op_mha"):
             f.rfg_op_mha.argtypes = [p] + [c.c_void_p] * 6
             f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 6
@@ -245,6 +263,12 @@ class Rfg:
         fn, ctx, stream, check = self.lib.rfg_op_gemm, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
+    def quantize(self, q, scale, x, **params):
+        """params: of rfg_quantize_params."""
+        keep = [tensor(q), tensor(scale), tensor(x), c.byref(QuantizeParams(**params))]
+        fn, ctx, stream, check = self.lib.rfg_op_quantize, self.ctx, self.stream, self.check
+        return lambda: check(fn(ctx, *keep, stream))
+
     def mha(self, out, q, k, v, causal):
         """Prefill."""
         keep = [tensor(out), tensor(q), tensor(k), tensor(v), c.byref(MhaParams(causal=int(causal)))]
@@ -296,12 +320,13 @@ def self_test():
         "rfg_act_params": ActParams,
         "rfg_quant": Quant,
         "rfg_gemm_params": GemmParams,
+        "rfg_quantize_params": QuantizeParams,
         "rfg_mha_params": MhaParams,
         "rfg_rope_append_params": RopeAppendParams,
         "rfg_sample_params": SampleParams,
     }
     of_c = {name: [f[0] for f in s._fields_ if f[0] != "reserved"] for name, s in structures.items()}
-    dtypes = {"float32": "RFG_F32", "float16": "RFG_F16", "bfloat16": "RFG_BF16", "float8_e4m3fn": "RFG_E4M3"}
+    dtypes = {"float32": "RFG_F32", "float16": "RFG_F16", "bfloat16": "RFG_BF16", "float8_e4m3fn": "RFG_E4M3", "float8_e8m0fnu": "RFG_E8M0"}
     code = "#include <stdio.h>\n" + "".join("#include <rfg/%s.h>\n" % h for h in ("rfg", "mha", "rope", "sample")) + "int main(void)\n{\n"
     expected = []
 

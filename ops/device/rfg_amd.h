@@ -296,10 +296,21 @@ RFG_DEVICE rfg_u32 rfg_pack_bf16(float lo, float hi)
 #endif
 }
 
+#define RFG_MAX_WORDS 0
+RFG_DEVICE rfg_u32 rfg_max_x2(rfg_u32 a, rfg_u32 b, int dtype)
+{
+    return 0;
+}
+
 /* Good to an ulp or two; denormal results may be 0. */
 RFG_DEVICE float rfg_rcp(float f)
 {
     return __builtin_amdgcn_rcpf(f);
+}
+/* 1 / f, rounded to nearest, of magnitudes from 2^-125 to 2^125. */
+RFG_DEVICE float rfg_reciprocal(float f)
+{
+    return 1.0f / f;
 }
 RFG_DEVICE float rfg_rsqrt(float f)
 {

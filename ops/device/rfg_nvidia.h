@@ -332,12 +332,32 @@ RFG_DEVICE rfg_u32 rfg_pack_bf16(float lo, float hi)
     return v;
 }
 
+/* The larger ones of two words' halves, fp16 or bf16; the other of a NaN. */
+#define RFG_MAX_WORDS (__CUDA_ARCH__ >= 800)
+RFG_DEVICE rfg_u32 rfg_max_x2(rfg_u32 a, rfg_u32 b, int dtype)
+{
+    rfg_u32 v = 0;
+#if RFG_MAX_WORDS
+    if (dtype == 2) /* RFG_F16 */
+        asm("max.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+    else
+        asm("max.bf16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+#endif
+    return v;
+}
+
 /* Good to an ulp or two; denormal results may be 0. */
 RFG_DEVICE float rfg_rcp(float f)
 {
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(f));
     return r;
+}
+/* 1 / f, rounded to nearest, of magnitudes from 2^-125 to 2^125: what rcp.rn.f32 does of these. */
+RFG_DEVICE float rfg_reciprocal(float f)
+{
+    float r = rfg_rcp(f);
+    return rfg_fma(r, rfg_fma(-r, f, 1.0f), r);
 }
 RFG_DEVICE float rfg_rsqrt(float f)
 {

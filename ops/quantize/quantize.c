@@ -198,6 +198,9 @@ struct quantize_rule quantize_rule_of(const rfg_quantize_params *p, int dtype)
     r.inverse_max = 1.0f / r.max;
     if (p->rounding == RFG_SCALE_EXACT && !(p->floor_amax > 0) && !(p->floor_scale > 0) && !(p->zero_scale > 0))
         r.floor_scale = 1.0f / (512.0f * r.max);
+    r.near = r.floor_scale <= 0x1p125f ? 0x1p125f : 0;
+    if (r.floor_scale >= 0x1p-59f && r.floor_amax < 0x1p-60f)
+        r.floor_amax = 0x1p-60f; /* what is less has the floor's scale, too, and is near it */
     return r;
 }
 

@@ -17,7 +17,7 @@
 #define BLOCK     (THREADS * ROWS)
 #define ROW_WAVES (THREADS > RFG_WAVE ? THREADS / RFG_WAVE : 1)
 #define STEP      (CHUNKS * THREADS)
-#define LANES     (GROUP / VEC) /* that share a group, with a chunk each */
+#define LANES     (GROUP ? GROUP / VEC : 1) /* that share a group, with a chunk each */
 /* A product is as exact as the quotient, or what is asked for. */
 #define MULTIPLY (SCALE_DTYPE == RFG_E8M0 || ROUNDING != EXACT || (RECIPROCAL & OF_SCALE) != 0)
 
@@ -31,16 +31,21 @@ RFG_DEVICE void load_step(rfg_u32x4 *raw, struct row r, int first)
 {
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        int chunk = first + c * THREADS, left = r.n - chunk * VEC;
+        int left = r.n - (first + c * THREADS) * VEC;
         raw[c].x = raw[c].y = raw[c].z = raw[c].w = 0u;
         if (left > 0)
-            raw[c] = rfg_load_chunk(r.x, (rfg_u32)chunk * 16u, left, IN_DTYPE, WIDTH, false);
+            raw[c] = rfg_load_chunk(r.x + c * THREADS * 16, (rfg_u32)first * 16u, left, IN_DTYPE, WIDTH, false);
     }
 }
 
 RFG_DEVICE float largest_of(rfg_u32x4 raw)
 {
     float f[VEC];
+    if (RFG_MAX_WORDS && RFG_IS_HALF(IN_DTYPE)) {
+        rfg_u32 size = 0x7fff7fffu, two = rfg_max_x2(rfg_max_x2(raw.x & size, raw.y & size, IN_DTYPE),
+                                                     rfg_max_x2(raw.z & size, raw.w & size, IN_DTYPE), IN_DTYPE);
+        return rfg_max(rfg_low(two, IN_DTYPE), rfg_high(two, IN_DTYPE));
+    }
     rfg_unpack(f, raw, IN_DTYPE);
     return rfg_chunk_max(f, IN_DTYPE);
 }
@@ -56,23 +61,51 @@ RFG_DEVICE float reduce_group(float v, int lanes)
     return v;
 }
 
-/* What values are multiplied with, or divided by. */
-RFG_DEVICE float factor_of(float scale)
+/* What values are divided by, or of a product (r alone) multiplied with. near: of scale_of(). */
+RFG_DEVICE struct quotient divisor_of(float scale, bool near)
 {
-    return MULTIPLY ? 1.0f / scale : scale;
+    if (!MULTIPLY)
+        return near ? quotient_near(scale) : quotient_by(scale);
+    struct quotient d = { 1.0f, near ? rfg_reciprocal(scale) : 1.0f / scale, 0.0f };
+    return d;
+}
+RFG_DEVICE struct quotient divisor_of_bits(rfg_u32 s, bool near)
+{
+    if (ROUNDING == EXACT)
+        return divisor_of(rfg_as_float(s), near);
+    struct quotient d = { 1.0f, s < 255u ? rfg_power_of(254u - s) : SCALE_DTYPE == RFG_E8M0 ? scale_value(s) : 0.0f,
+                          0.0f };
+    return d;
 }
 
-RFG_DEVICE void store_chunk_codes(struct row r, int chunk, rfg_u32x4 raw, float factor, float max)
+/* Chunks of a step, the first one `first`. largest: of each chunk's group; d: the divisor of all others. */
+RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct row r, int first, const rfg_u32x4 *raw,
+                           const float *largest, struct quotient d, bool near)
 {
-    float f[VEC];
-    rfg_unpack(f, raw, IN_DTYPE);
 #pragma unroll
-    for (int i = 0; i < VEC; i++) {
-        f[i] = MULTIPLY ? f[i] * factor : f[i] / factor;
-        if (CLAMP)
-            f[i] = rfg_clamp_keep_nan(f[i], max);
+    for (int c = 0; c < CHUNKS; c++) {
+        int left = r.n - (first + c * THREADS) * VEC;
+        float f[VEC];
+        if (KIND == RFG_SCALE_GROUP) {
+            rfg_u32 s = scale_of(largest[c], args->rule, near);
+            d = divisor_of_bits(s, near);
+            if (left > 0 && first % LANES == 0)
+                store_scale(args->scale,
+                            row * args->scale_row + (rfg_u32)first / LANES * args->scale_col +
+                                c * (THREADS / LANES) * args->scale_col,
+                            s);
+        }
+        rfg_unpack(f, raw[c], IN_DTYPE);
+#pragma unroll
+        for (int i = 0; i < VEC; i++) {
+            f[i] = MULTIPLY ? f[i] * d.r : near ? quotient_of_near(f[i], d) : quotient_of(f[i], d);
+            if (CLAMP)
+                f[i] = rfg_clamp_keep_nan(f[i], args->rule.max);
+        }
+        if (left > 0)
+            rfg_store_codes(r.q + c * THREADS * VEC, (rfg_u32)(first * VEC), left, f, 1.0f, Q_DTYPE, IN_DTYPE, WIDTH,
+                            false);
     }
-    rfg_store_codes(r.q, (rfg_u32)(chunk * VEC), r.n - chunk * VEC, f, 1.0f, Q_DTYPE, IN_DTYPE, WIDTH, false);
 }
 
 RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
@@ -81,54 +114,56 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
     int sub = ROWS == 1 ? 0 : THREADS >= RFG_WAVE ? rfg_wave() / ROW_WAVES : rfg_thread() / THREADS;
     int t = rfg_thread() - sub * THREADS, slot = 0;
     int chunks = (args.n + VEC - 1) / VEC, end = KEEP ? 1 : chunks; /* of steps' beginnings */
-    int first = rfg_group_x() % SPLIT * STEP;
-    float factor = 1.0f;
+    int begin = rfg_group_x() % SPLIT * STEP;
+    struct quotient d = { 1.0f, 1.0f, 1.0f };
+    bool near = KIND != RFG_SCALE_STATIC;
     rfg_start_next();
     rfg_await_previous();
     if (KIND == RFG_SCALE_STATIC)
-        factor = factor_of(rfg_load_scale(args.scale, 0, SCALE_DTYPE));
+        d = divisor_of(rfg_load_scale(args.scale, 0, SCALE_DTYPE), false);
     for (rfg_u32 base = (rfg_u32)(rfg_group_x() / SPLIT) * ROWS; base < (rfg_u32)args.m;
          base += (rfg_u32)(rfg_groups_x(BLOCK) / SPLIT) * ROWS) {
         rfg_u32 row = base + (rfg_u32)sub;
         struct row r;
         rfg_u32x4 raw[CHUNKS];
+        float largest[CHUNKS];
         r.x = (const char *)args.x + row * args.ldx * SIZE;
         r.q = (char *)args.q + row * args.ldq;
         r.n = row < (rfg_u32)args.m ? args.n : 0;
         if (KIND == RFG_SCALE_TOKEN) {
-            float largest = 0.0f;
+            float all = 0.0f;
             for (int step = 0; step < end; step += STEP) {
                 load_step(raw, r, step + t);
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++)
-                    largest = rfg_max(largest, largest_of(raw[c]));
+                    all = rfg_max(all, largest_of(raw[c]));
             }
             if (THREADS <= RFG_WAVE)
-                largest = rfg_reduce_lanes(largest, THREADS, true);
+                all = rfg_reduce_lanes(all, THREADS, true);
             else
-                largest = rfg_group_reduce(largest, part[slot] + sub * ROW_WAVES, ROW_WAVES,
-                                           rfg_wave() - sub * ROW_WAVES, true);
+                all = rfg_group_reduce(all, part[slot] + sub * ROW_WAVES, ROW_WAVES, rfg_wave() - sub * ROW_WAVES, true);
             slot ^= 1;
-            rfg_u32 s = scale_of(largest, args.rule);
-            factor = factor_of(scale_value(s));
+            near = is_near(all, args.rule);
+            rfg_u32 s = near ? scale_of(all, args.rule, true) : scale_of(all, args.rule, false);
+            d = near ? divisor_of_bits(s, true) : divisor_of_bits(s, false);
             if (r.n > 0 && t == 0)
                 store_scale(args.scale, row * args.scale_row, s);
         }
-        for (int step = first; step < end; step += SPLIT * STEP) {
+        for (int step = begin; step < end; step += SPLIT * STEP) {
             if (!KEEP || KIND != RFG_SCALE_TOKEN)
                 load_step(raw, r, step + t);
+            if (KIND == RFG_SCALE_GROUP) {
+                near = true;
 #pragma unroll
-            for (int c = 0; c < CHUNKS; c++) {
-                int chunk = step + t + c * THREADS;
-                if (KIND == RFG_SCALE_GROUP) {
-                    rfg_u32 s = scale_of(reduce_group(largest_of(raw[c]), LANES), args.rule);
-                    factor = factor_of(scale_value(s));
-                    if (r.n > chunk * VEC && chunk % LANES == 0)
-                        store_scale(args.scale, row * args.scale_row + chunk / LANES * args.scale_col, s);
+                for (int c = 0; c < CHUNKS; c++) {
+                    largest[c] = reduce_group(largest_of(raw[c]), LANES);
+                    near = near & is_near(largest[c], args.rule);
                 }
-                if (r.n > chunk * VEC)
-                    store_chunk_codes(r, chunk, raw[c], factor, args.rule.max);
             }
+            if (near) /* as nearly all are */
+                store_step(&args, row, r, step + t, raw, largest, d, true);
+            else
+                store_step(&args, row, r, step + t, raw, largest, d, false);
         }
     }
 }

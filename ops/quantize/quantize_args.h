@@ -9,7 +9,7 @@
 struct quantize_rule {
     float max, inverse_max;
     float floor_amax, floor_scale, zero_scale;
-    float pad;
+    float near; /* the largest magnitude of a group whose scale is surely near 1, as quotient.h has it */
 };
 
 struct quantize_args {

@@ -50,5 +50,5 @@ RFG_KERNEL(THREADS) quantize_scale_rows(struct quantize_scale_args args)
         largest = rfg_max(largest, rfg_load_float(all, i, RFG_F32));
     largest = rfg_group_reduce(largest, part[1], WAVES, rfg_wave(), true);
     if (rfg_thread() == 0)
-        store_scale(args.scale, 0, scale_of(largest, args.rule));
+        store_scale(args.scale, 0, scale_of(largest, args.rule, false));
 }

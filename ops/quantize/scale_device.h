@@ -12,6 +12,8 @@
 #endif
 
 #ifdef ROUNDING
+#include "quantize/quotient.h"
+
 #define EXACT 0
 #define UP    1
 #define DOWN  2
@@ -26,12 +28,22 @@
 
 #define INFINITE 0x7f800000u
 
-/* The scale for values up to `amax`, as bits: a float's, or of powers of two the exponent's, with 255 for infinity. */
-RFG_DEVICE rfg_u32 scale_of(float amax, struct quantize_rule r)
+/* Whether amax and its scale are near 1, as quotient.h has it. What is below the floor doesn't count. */
+RFG_DEVICE bool is_near(float amax, struct quantize_rule r)
+{
+    amax = rfg_max(amax, r.floor_amax);
+    return (ROUNDING != EXACT && ROUNDING != UP) || (amax >= 0x1p-60f && amax <= r.near);
+}
+
+/* The scale for values up to `amax`, as bits: a float's, or of powers of two the exponent's, with 255 for infinity.
+ * near: perhaps false though is_near(). */
+RFG_DEVICE rfg_u32 scale_of(float amax, struct quantize_rule r, bool near)
 {
     amax = rfg_max(amax, r.floor_amax);
     if (ROUNDING == EXACT || ROUNDING == UP) {
-        float s = rfg_max(RECIPROCAL & OF_MAX ? amax * r.inverse_max : amax / r.max, r.floor_scale);
+        struct quotient by_max = { 1.0f, r.inverse_max, r.max };
+        float s = RECIPROCAL & OF_MAX ? amax * r.inverse_max : near ? quotient_of_near(amax, by_max) : amax / r.max;
+        s = rfg_max(s, r.floor_scale);
         rfg_u32 u = rfg_as_u32(s);
         if (ROUNDING == EXACT)
             return u ? u : rfg_as_u32(r.zero_scale);
