@@ -50,7 +50,6 @@ from race import attempt, say  # noqa: E402
 
 GRID = [(m, n, 7168) for n in (64, 384, 512, 1024) for m in (1, 2, 4, 8, 16, 32, 64, 128)]
 DTYPES = {"bf16": "bfloat16", "f16": "float16"}
-MOST_M = 128
 WORKSPACE = 64 << 20  # cuBLASLt's
 PEERS = ("cublas", "cublaslt", "lt", "triton", "floor", "overlap", "untuned")
 
@@ -86,8 +85,8 @@ class Problem:
         bench.stream.synchronize()  # rfg+ov reads weights ahead of the work before it
 
 
-def read_shapes(paths):
-    """Problems of CSV files with a header op,dtype,M,N,K[,attrs]; and how many were of more than 128 rows."""
+def read_shapes(paths, most_m):
+    """Problems of CSV files with a header op,dtype,M,N,K[,attrs]; and how many were of more than `most_m` rows."""
     out, beyond = [], 0
     for path in paths:
         with open(path, newline="") as f:
@@ -108,7 +107,7 @@ def read_shapes(paths):
                     raise ValueError("%s%s" % (at, e)) from None
                 if min(m, n) < 1 or k < 8 or k % 8:
                     raise ValueError("%sM=%d N=%d K=%d: M, N >= 1, K a multiple of 8" % (at, m, n, k))
-                if m > MOST_M:
+                if m > most_m:
                     beyond += 1
                 else:
                     out.append(Problem(row["dtype"], m, n, k))
@@ -119,15 +118,15 @@ def problems(args):
     """Without repetitions."""
     beyond = [0, 0]
     if args.shapes:
-        first, beyond[0] = read_shapes(args.shapes)
+        first, beyond[0] = read_shapes(args.shapes, args.most_m)
     else:
         first = [Problem("bf16", *mnk) for mnk in GRID if not args.quick or mnk[0] in (1, 8, 64)]
-    then, beyond[1] = read_shapes(args.models)
+    then, beyond[1] = read_shapes(args.models, args.most_m)
     random.Random(0).shuffle(then)
     if args.quick:
         then = then[:8]
     if sum(beyond):
-        say("# %d problems of more than %d rows are not measured" % (sum(beyond), MOST_M))
+        say("# %d problems of more than %d rows are not measured" % (sum(beyond), args.most_m))
     return list({p.text: p for p in first + then}.values())
 
 
@@ -511,6 +510,7 @@ def parse(argv):
     p.add_argument("--floor-lib", metavar="FILE", help="of bench/peers/build.sh (default: built)")
     p.add_argument("--rounds", type=int, default=25, help="timed replays of each contestant (default %(default)s)")
     p.add_argument("--quick", action="store_true", help="fewer problems, fewer configurations of Triton's")
+    p.add_argument("--most-m", type=int, default=128, help="leave out problems of more rows (default %(default)s)")
     p.add_argument("--without", default="", help="to leave out: " + ",".join(PEERS))
     p.add_argument("--compile-seconds", type=float, default=70, help="for Triton's kernels (default %(default)s)")
     p.add_argument("--seconds", type=float, default=220, help="no problem is begun after so long (default %(default)s)")
@@ -540,7 +540,7 @@ def parse(argv):
     except (OSError, ValueError) as e:
         p.error(str(e))
     if not args.problems:
-        p.error("no problems of at most %d rows in %s" % (MOST_M, ", ".join(args.shapes + args.models)))
+        p.error("no problems of at most %d rows in %s" % (args.most_m, ", ".join(args.shapes + args.models)))
     return args
 
 

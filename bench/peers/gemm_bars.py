@@ -100,6 +100,7 @@ BARS = (
     ("all: untuned / tuned speed", every, untuned, "mean", True, 0.97, None),
     ("all, worst problem: untuned / tuned speed", every, untuned, "worst", True, 0.8, None),
     ("all, worst problem: untuned x vendor", every, untuned_over_vendor, "worst", True, 1 / 1.05, None),
+    ("more than 128 rows: x vendor", lambda r: r["m"] > 128, over(vendor), "mean", True, 0.95, 0.95),
     ("all: largest error / the vendor's", every, error_over(vendor), "worst", False, 1.0, 1.0),
     ("all: largest error / Triton's", every, error_over(triton_ran), "worst", False, 1.0, 1.0),
 )  # fmt: skip
@@ -193,6 +194,8 @@ def self_test():
     got = line(r, "all, weights")
     assert "0.850 MISSED" in got and "best 0.950" in got, got
     assert "2.000 MISSED" in line(r, "all: largest error / the") and "1.000 met" in line(r, "all: largest error / T")
+    r = [rec(1024, {"rfg": 9.0, "lt": 9.0}), rec(128, {"rfg": 9.0, "lt": 1.0})]
+    assert "1.000 met" in line(r, "more than 128 rows") and "1 problems" in line(r, "more than 128 rows")
     print("gemm_bars: fine")
 
 

@@ -73,7 +73,10 @@ RFG_DEVICE struct quotient divisor_of_bits(rfg_u32 s, bool near)
 {
     if (ROUNDING == EXACT)
         return divisor_of(rfg_as_float(s), near);
-    struct quotient d = { 1.0f, s < 255u ? rfg_power_of(254u - s) : SCALE_DTYPE == RFG_E8M0 ? scale_value(s) : 0.0f,
+    struct quotient d = { 1.0f,
+                          s < 255u                  ? rfg_power_of(254u - s)
+                          : SCALE_DTYPE == RFG_E8M0 ? scale_value(s)
+                                                    : 0.0f,
                           0.0f };
     return d;
 }
@@ -141,7 +144,8 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
             if (THREADS <= RFG_WAVE)
                 all = rfg_reduce_lanes(all, THREADS, true);
             else
-                all = rfg_group_reduce(all, part[slot] + sub * ROW_WAVES, ROW_WAVES, rfg_wave() - sub * ROW_WAVES, true);
+                all =
+                    rfg_group_reduce(all, part[slot] + sub * ROW_WAVES, ROW_WAVES, rfg_wave() - sub * ROW_WAVES, true);
             slot ^= 1;
             near = is_near(all, args.rule);
             rfg_u32 s = near ? scale_of(all, args.rule, true) : scale_of(all, args.rule, false);

@@ -48,8 +48,8 @@ static uint64_t inverse(uint64_t odd)
 
 /* x and s of 24 bits. x / s, times 2^p, is close to an odd m of 25 bits, so the quotient to what is halfway between two
  * numbers, where m s - 2^p x = k is small. What quotient.h is off by before it rounds is less than k = 4 stands for: r
- * by half a last place of at most 2^-24, q by 1.5 last places, the remainder perhaps by half of its last place. So these
- * are all pairs in doubt, up to powers of two: m is k times the inverse of s, modulo 2^p. */
+ * by half a last place of at most 2^-24, q by 1.5 last places, the remainder perhaps by half of its last place. So
+ * these are all pairs in doubt, up to powers of two: m is k times the inverse of s, modulo 2^p. */
 START_TEST(halfway)
 {
     int64_t pairs = 0;

@@ -13,8 +13,8 @@ static const struct rfg_param params[] = {
 
 /* What tile_wgmma.hip derives from its macros. */
 struct shape {
-    int stages, registers; /* registers: an estimate */
-    int64_t clusters;      /* tiles, CLUSTER of them one below the other */
+    int stages, lds, registers; /* lds: bytes; registers: an estimate */
+    int64_t clusters;           /* tiles, CLUSTER of them one below the other */
     int64_t steps;
 };
 
@@ -27,8 +27,10 @@ static bool has_parts(const struct rfg_problem *prob)
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .registers = 48 + p[TILE_N] / 2 * (has_parts(prob) ? 2 : 1) };
-    s.stages = (dev->lds_bytes - TILE_LDS_BYTES(p[TILE_N], 0)) / TILE_STEP_BYTES(p[TILE_N]);
-    s.stages = MIN(s.stages, TILE_MAX_STAGES);
+    bool blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
+    while (s.stages < TILE_MAX_STAGES && TILE_LDS_BYTES(p[TILE_N], s.stages + 1, blocks) <= dev->lds_bytes)
+        s.stages++;
+    s.lds = TILE_LDS_BYTES(p[TILE_N], s.stages, blocks);
     s.clusters = ceil_div(prob->v[GEMM_M], TILE_ROWS * p[CLUSTER]) * ceil_div(prob->v[GEMM_N], p[TILE_N]);
     s.steps = ceil_div(prob->v[GEMM_K], TILE_WIDTH / (int)x_bytes(prob));
     return s;
@@ -133,9 +135,7 @@ static void launch(const struct rfg_device *dev, const struct rfg_problem *prob,
 {
     struct shape s = shape_of(dev, prob, p);
     int64_t groups = MIN(s.clusters, dev->cu_count / p[CLUSTER]) * p[CLUSTER];
-    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 },
-                              { TILE_THREADS, 1, 1 },
-                              (uint32_t)TILE_LDS_BYTES(p[TILE_N], s.stages) };
+    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 }, { TILE_THREADS, 1, 1 }, (uint32_t)s.lds };
 }
 
 static int tile_maps(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps)

@@ -105,28 +105,95 @@ RFG_DEVICE void multiply_step(matrix_sum *d, rfg_u64 rows_a, rfg_u64 rows_b, int
     rfg_wg_commit();
 }
 
-/* The scales of a step: of the lane's two rows of X, and of the blocks of W that the tile reaches into. */
+/* Of scales of blocks: those of W that a tile reaches into. */
 #define W_BLOCKS (GEMM_SCALE_BLOCK % TILE_N == 0 ? 1 : (TILE_N - 2) / GEMM_SCALE_BLOCK + 2)
+static_assert(W_BLOCKS <= TILE_W_SCALES, "a step has room for fewer scales of W");
+
+#if BLOCKS
+#define SCALE_BYTES  (SCALE_DTYPE == RFG_F32 ? 4 : 1)
+#define SCALES_AHEAD 3 /* steps' scales that a thread has under way: memory answers later than a step is multiplied */
+
+/* Scales that lie `next` elements apart from step to step; NULL: they are of rows that don't exist. */
+struct scale_row {
+    const char *from;
+    int next;
+};
+RFG_DEVICE struct scale_row scale_row_of(const void *scale, long long at, int next, bool there)
+{
+    struct scale_row r = { there ? (const char *)scale + at * SCALE_BYTES : 0, next };
+    return r;
+}
+RFG_DEVICE float scale_at(struct scale_row r, int step)
+{
+    return r.from ? rfg_load_scale(r.from, step * (long long)r.next, SCALE_DTYPE) : 0.0f;
+}
+
+/* All steps of a tile, by the three waves beside the one that copies tiles: a thread of the first two has two rows of
+ * X, one of the third a block of W. */
+RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps, float *scales, struct rfg_stage *s,
+                            int *round, rfg_u64 *full, rfg_u64 *empty)
+{
+    int t = rfg_thread() - (TILE_WAVES + 1) * RFG_WAVE, block = t - TILE_ROWS / 2, m = p.m0 + t;
+    int n = p.n0 / GEMM_SCALE_BLOCK + block;
+    struct scale_row row[2];
+    float v[SCALES_AHEAD][2];
+    row[0] = block < 0 ? scale_row_of(a->x_scale, m * (long long)a->x_scale_row, a->x_scale_col, m < a->m)
+                       : scale_row_of(a->w_scale, n * (long long)a->w_scale_row, a->w_scale_col,
+                                      block < W_BLOCKS && n * GEMM_SCALE_BLOCK < a->n);
+    m += TILE_ROWS / 2;
+    row[1] = scale_row_of(a->x_scale, m * (long long)a->x_scale_row, a->x_scale_col, block < 0 && m < a->m);
+#pragma unroll
+    for (int u = 0; u < SCALES_AHEAD; u++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            v[u][i] = scale_at(row[i], u < steps ? u : 0);
+#pragma unroll 1
+    for (int first = 0; first < steps; first += SCALES_AHEAD) {
+#pragma unroll
+        for (int u = 0; u < SCALES_AHEAD; u++) {
+            int step = first + u, next = step + SCALES_AHEAD;
+            float now[2] = { v[u][0], v[u][1] };
+            if (step >= steps)
+                break;
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                v[u][i] = scale_at(row[i], next < steps ? next : 0);
+            if (*round)
+                rfg_arrival_wait(empty + s->at, s->odd ^ 1);
+            float *to = scales + s->at * TILE_SCALES;
+            if (block < W_BLOCKS)
+                to[block < 0 ? t : TILE_ROWS + block] = now[0];
+            if (block < 0)
+                to[t + TILE_ROWS / 2] = now[1];
+            __syncwarp();
+            if (rfg_lane() == 0)
+                rfg_arrive(full + s->at);
+            rfg_next_stage(s, STAGES);
+            *round |= s->at == 0;
+        }
+    }
+}
+#endif
+
+/* The scales of a step in LDS: of the lane's two rows of X, and of W. */
 struct step_scales {
     float x[2], w[W_BLOCKS];
 };
-RFG_DEVICE void load_scales(struct step_scales *s, const struct gemm_args *a, int m, int n0, int step, int steps)
+RFG_DEVICE struct step_scales scales_of(const float *scales, int stage)
 {
+    struct step_scales s;
 #if BLOCKS
-    int last = (a->n - 1) / GEMM_SCALE_BLOCK * GEMM_SCALE_BLOCK;
-    if (step >= steps)
-        return;
+    const float *of = scales + stage * TILE_SCALES;
+    int row = rfg_wave() * 16 + rfg_lane() / 4;
+    s.x[0] = of[row];
+    s.x[1] = of[row + 8];
 #pragma unroll
-    for (int i = 0; i < 2; i++)
-        s->x[i] = m + i * 8 < a->m ? x_scale_of(a, m + i * 8, step) : 0.0f;
-#pragma unroll
-    for (int i = 0; i < W_BLOCKS; i++) {
-        int n = n0 + i * GEMM_SCALE_BLOCK;
-        s->w[i] = w_scale_of(a, n < last ? n : last, step);
-    }
+    for (int i = 0; i < W_BLOCKS; i++)
+        s.w[i] = of[TILE_ROWS + i];
 #else
-    (void)s, (void)a, (void)m, (void)n0, (void)step, (void)steps;
+    (void)scales, (void)stage;
 #endif
+    return s;
 }
 
 #if PARTS
@@ -154,13 +221,12 @@ RFG_DEVICE void add_part(float *d, const matrix_sum *part, const struct step_sca
     (void)s, (void)whole;
 }
 
-/* Sums of all steps; m: the lane's first row. A step is multiplied while the one before it is added: both begin and end
- * in one turn of the loop, or the compiler would wait after each instruction. */
-RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0, rfg_u64 rows_a, rfg_u64 rows_b,
-                              int steps, struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
+/* Sums of all steps. A step is multiplied while the one before it is added: both begin and end in one turn of the loop,
+ * or the compiler would wait after each instruction. */
+RFG_DEVICE void multiply_tile(float *d, int n0, rfg_u64 rows_a, rfg_u64 rows_b, const float *scales, int steps,
+                              struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
 {
     matrix_sum part[SETS][SUMS];
-    struct step_scales scales[SETS];
     int whole = (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8, step = 0;
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
@@ -168,47 +234,44 @@ RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0
 #pragma unroll
     for (int i = 0; i < SETS * SUMS; i++)
         part[i / SUMS][i % SUMS] = 0;
-#pragma unroll
-    for (int i = 0; i < SETS; i++)
-        load_scales(&scales[i], a, m, n0, i, steps);
 #pragma unroll 1
     for (; step + SETS <= steps; step += SETS) {
-        struct step_scales now[SETS];
+        struct step_scales of[SETS];
         int stage[SETS];
 #pragma unroll
         for (int i = 0; i < SETS; i++) {
-            now[i] = scales[i];
-            load_scales(&scales[i], a, m, n0, step + SETS + i, steps);
             stage[i] = s->at;
             rfg_arrival_wait(full + s->at, s->odd);
             multiply_step(part[i], rows_a, rows_b, s->at, 1);
+            of[i] = scales_of(scales, s->at);
             rfg_next_stage(s, STAGES);
         }
         if (SETS > 1) {
             rfg_wg_wait(1);
             leave_stage(empty, stage[0]);
-            add_part(d, part[0], &now[0], whole);
+            add_part(d, part[0], &of[0], whole);
         }
         rfg_wg_wait(0);
         leave_stage(empty, stage[SETS - 1]);
-        add_part(d, part[SETS - 1], &now[SETS - 1], whole);
+        add_part(d, part[SETS - 1], &of[SETS - 1], whole);
     }
     if (SETS > 1 && step < steps) {
         rfg_arrival_wait(full + s->at, s->odd);
         multiply_step(part[0], rows_a, rows_b, s->at, 1);
+        struct step_scales of = scales_of(scales, s->at);
         rfg_wg_wait(0);
         leave_stage(empty, s->at);
         rfg_next_stage(s, STAGES);
-        add_part(d, part[0], &scales[0], whole);
+        add_part(d, part[0], &of, whole);
     }
 }
 #else
-RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0, rfg_u64 rows_a, rfg_u64 rows_b,
-                              int steps, struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
+RFG_DEVICE void multiply_tile(float *d, int n0, rfg_u64 rows_a, rfg_u64 rows_b, const float *scales, int steps,
+                              struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
 {
     matrix_sum sums[SUMS];
     int step = 0, before = 0;
-    (void)a, (void)m, (void)n0;
+    (void)n0, (void)scales;
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
         sums[i] = 0;
@@ -234,21 +297,38 @@ RFG_DEVICE void multiply_tile(float *d, const struct gemm_args *a, int m, int n0
 #define PASS      (PASS_COLS / Y_COLS)     /* eights of columns of sums */
 #define PIECE     (16 / Y_BYTES)           /* columns of Y in 16 bytes */
 
-/* Two neighbouring columns' sums of a row, which exist as far as `there`, as they are before they are rounded. */
-RFG_DEVICE rfg_f32x2 finish_2(const struct gemm_args *a, int m, int n, rfg_f32x2 sum, float x_scale, rfg_f32x2 w_scale,
-                              rfg_f32x2 bias)
+/* What two neighbouring columns' sums of a row and the one eight rows below it are multiplied with, and what is added.
+ */
+struct ending {
+    rfg_f32x2 w_scale, more[2];
+};
+RFG_DEVICE struct ending ending_of(const struct gemm_args *a, int m, int n)
 {
+    struct ending e;
+    rfg_f32x2 bias = rfg_pair(0.0f, 0.0f);
+    if (a->bias) {
+        bias.x = n < a->n ? rfg_load_float(a->bias, n, BIAS_DTYPE) : 0.0f;
+        bias.y = n + 1 < a->n ? rfg_load_float(a->bias, n + 1, BIAS_DTYPE) : 0.0f;
+    }
 #if SCALES == GEMM_SCALES_ROWS
-    sum = rfg_mul2(sum, rfg_pair(x_scale * w_scale.x, x_scale * w_scale.y));
+    e.w_scale.x = n < a->n ? w_scale_of(a, n, 0) : 0.0f;
+    e.w_scale.y = n + 1 < a->n ? w_scale_of(a, n + 1, 0) : 0.0f;
+#else
+    e.w_scale = rfg_pair(1.0f, 1.0f);
 #endif
-    sum = rfg_add2(sum, bias);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        e.more[h] = bias;
 #if RESIDUAL
-    if (m < a->m && n < a->n)
-        sum.x += rfg_load_float(a->residual, m * a->ldr + n, OUT_DTYPE);
-    if (m < a->m && n + 1 < a->n)
-        sum.y += rfg_load_float(a->residual, m * a->ldr + n + 1, OUT_DTYPE);
+        if (m + h * 8 < a->m && n < a->n)
+            e.more[h].x += rfg_load_float(a->residual, (m + h * 8) * a->ldr + n, OUT_DTYPE);
+        if (m + h * 8 < a->m && n + 1 < a->n)
+            e.more[h].y += rfg_load_float(a->residual, (m + h * 8) * a->ldr + n + 1, OUT_DTYPE);
+#else
+        (void)m;
 #endif
-    return sum;
+    }
+    return e;
 }
 
 /* To LDS, as Y has them: from byte `byte` of row `row` on. */
@@ -317,24 +397,20 @@ RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, in
         if (lane == 0)
             rfg_tile_stores_read(TILE_Y_BUFFERS - 1);
         __syncwarp();
+        struct ending end[PASS]; /* all are asked for before the first is used: what is put to LDS might be theirs */
 #pragma unroll
-        for (int j = j0; j < j0 + eights; j++) {
-            int n = n0 + j * 8 + lane % 4 * 2;
-            rfg_f32x2 bias = rfg_pair(0.0f, 0.0f), w_scale = rfg_pair(1.0f, 1.0f);
-            if (a->bias) {
-                bias.x = n < a->n ? rfg_load_float(a->bias, n, BIAS_DTYPE) : 0.0f;
-                bias.y = n + 1 < a->n ? rfg_load_float(a->bias, n + 1, BIAS_DTYPE) : 0.0f;
+        for (int j = 0; j < eights; j++)
+            end[j] = ending_of(a, m0 + row, n0 + (j0 + j) * 8 + lane % 4 * 2);
+#pragma unroll
+        for (int j = 0; j < eights; j++)
+#pragma unroll
+            for (int h = 0; h < 2; h++) {
+                const float *sum = d + 4 * (j0 + j) + 2 * h;
+                rfg_f32x2 v = rfg_pair(sum[0], sum[1]);
+                if (SCALES == GEMM_SCALES_ROWS)
+                    v = rfg_mul2(v, rfg_pair(x_scale[h] * end[j].w_scale.x, x_scale[h] * end[j].w_scale.y));
+                put_2(tile, row + h * 8, (j * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES, rfg_add2(v, end[j].more[h]));
             }
-#if SCALES == GEMM_SCALES_ROWS
-            w_scale.x = n < a->n ? w_scale_of(a, n, 0) : 0.0f;
-            w_scale.y = n + 1 < a->n ? w_scale_of(a, n + 1, 0) : 0.0f;
-#endif
-#pragma unroll
-            for (int h = 0; h < 2; h++)
-                put_2(tile, row + h * 8, ((j - j0) * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES,
-                      finish_2(a, m0 + row + h * 8, n, rfg_pair(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]), x_scale[h],
-                               w_scale, bias));
-        }
         if (Y_TILES && eights == PASS) {
             rfg_tile_written();
             __syncwarp();
@@ -363,6 +439,7 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
     rfg_u64 *full = (rfg_u64 *)lds, *empty = full + TILE_MAX_STAGES;
     int rank = CLUSTER > 1 ? rfg_cluster_rank() : 0, tiles = tiles_of(&a), steps = (a.k - 1) / STEP_K + 1;
     int stride = rfg_groups_x(TILE_THREADS) / CLUSTER;
+    float *scales = (float *)(ring + STAGES * STEP_BYTES + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES);
     struct rfg_stage s = { 0, 0 };
 
     rfg_start_next();
@@ -370,7 +447,7 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
         rfg_tile_expect(&x);
         rfg_tile_expect(&w);
         for (int i = 0; i < STAGES; i++) {
-            rfg_arrival_init(full + i, 1);
+            rfg_arrival_init(full + i, BLOCKS ? 4 : 1); /* tiles, and scales by three waves */
             rfg_arrival_init(empty + i, CLUSTER * TILE_WAVES);
         }
     }
@@ -384,14 +461,21 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
     rfg_await_previous();
 
     if (rfg_wave() >= TILE_WAVES) {
-        rfg_fewer_registers(24);
+        rfg_fewer_registers(48);
+        int round = 0;
         if (rfg_thread() == TILE_WAVES * RFG_WAVE) {
-            int round = 0;
 #pragma unroll 1
             for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride)
                 copy_tile(place_of(&a, tile, rank), rank, steps, rfg_lds_address(ring), &s, &round, full, empty, &x,
                           &w);
         }
+#if BLOCKS
+        if (rfg_wave() > TILE_WAVES) {
+#pragma unroll 1
+            for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride)
+                copy_scales(&a, place_of(&a, tile, rank), steps, scales, &s, &round, full, empty);
+        }
+#endif
         __syncwarp();
     } else {
         rfg_more_registers(TILE_REGISTERS);
@@ -408,7 +492,13 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
         for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
             struct place p = place_of(&a, tile, rank);
             float d[SUMS];
-            multiply_tile(d, &a, p.m0 + rows + rfg_lane() / 4, p.n0, rows_a, rows_b, steps, &s, full, empty);
+#if SCALES == GEMM_SCALES_ROWS
+            if (rfg_thread() < TILE_N)
+                expect_w_scale(&a, p.n0 + (long long)rfg_thread());
+            if (rfg_thread() < TILE_ROWS)
+                expect_x_scale(&a, p.m0 + (long long)rfg_thread());
+#endif
+            multiply_tile(d, p.n0, rows_a, rows_b, scales, steps, &s, full, empty);
             store_rows(&a, d, p.m0 + rows, p.n0, buffers, y_map);
         }
         if (rfg_lane() == 0)

@@ -6,14 +6,15 @@
 
 #define TILE_ROWS    128 /* of X: 64 a warpgroup */
 #define TILE_WIDTH   128 /* bytes of a row of a step */
-#define TILE_WAVES   8   /* that multiply; the next one copies, three more leave it their registers */
+#define TILE_WAVES   8   /* that multiply; the next one copies, three more copy scales */
 #define TILE_THREADS ((TILE_WAVES + 4) * 32)
 
-/* A lane's of those that multiply: 65536 are 2 x 240 + 24 for each of 128 threads, and some are left. */
-#define TILE_REGISTERS 240
+/* A lane's of those that multiply: 65536 are 2 x 232 + 48 for each of 128 threads. */
+#define TILE_REGISTERS 232
 
-/* LDS in bytes: arrivals; steps, each TILE_ROWS rows of X, then tile_n rows of W; and for each wave TILE_Y_BUFFERS
- * tiles of TILE_Y_ROWS rows of Y, 128 bytes of each, as rfg_tma.h has them. */
+/* LDS in bytes: arrivals; steps, each TILE_ROWS rows of X, then tile_n rows of W; for each wave TILE_Y_BUFFERS tiles of
+ * TILE_Y_ROWS rows of Y, 128 bytes of each, as rfg_tma.h has them; with scales of blocks those of steps, floats: of
+ * each row of X, then of W. */
 #define TILE_MAX_STAGES         8
 #define TILE_RING_AT            1024
 #define TILE_STEP_BYTES(tile_n) ((TILE_ROWS + (tile_n)) * TILE_WIDTH)
@@ -21,8 +22,11 @@
 #define TILE_Y_ROWS             16
 #define TILE_Y_BYTES            (TILE_Y_ROWS * TILE_Y_WIDTH)
 #define TILE_Y_BUFFERS          2
-#define TILE_LDS_BYTES(tile_n, stages)                                                                                 \
-    (TILE_RING_AT + (stages)*TILE_STEP_BYTES(tile_n) + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES)
+#define TILE_W_SCALES           4
+#define TILE_SCALES             (TILE_ROWS + TILE_W_SCALES)
+#define TILE_LDS_BYTES(tile_n, stages, blocks)                                                                         \
+    (TILE_RING_AT + (stages) * (TILE_STEP_BYTES(tile_n) + ((blocks) ? TILE_SCALES * 4 : 0)) +                          \
+     TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES)
 /* Rows of tiles that are worked through together: X's and W's then come from L2 about as often. */
 #define TILE_BAND 16
 
