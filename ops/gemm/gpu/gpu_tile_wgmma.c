@@ -103,6 +103,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double per_cu = 1e-6 / dev->cu_count, rate = dev->mma_tflops * 1e12 * per_cu * (gemm_is_codes(prob) ? 2 : 1);
     double step = 2.0 * TILE_ROWS * p[TILE_N] * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
+    if (has_parts(prob) && p[TILE_N] > 128) /* each is waited for: registers have room for one */
+        step *= 1.1;
     double bytes = (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
     double store = p[TILE_N] * c->tile_store;

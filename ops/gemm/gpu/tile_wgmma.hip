@@ -35,6 +35,7 @@
 
 static_assert(TILE_N % (8 * CLUSTER) == 0 && TILE_N % 16 == 0, "a share of W is not whole groups of 8 rows");
 static_assert(STAGES <= TILE_MAX_STAGES && 16 * TILE_MAX_STAGES <= TILE_RING_AT, "arrivals reach into the ring");
+static_assert(2 * TILE_REGISTERS + TILE_FEWER <= 3 * 168, "more registers than a launch has");
 static_assert(!BLOCKS || STEP_K == GEMM_SCALE_BLOCK, "a step is not a block of scales");
 
 #if IN_DTYPE == RFG_I8
@@ -111,7 +112,7 @@ static_assert(W_BLOCKS <= TILE_W_SCALES, "a step has room for fewer scales of W"
 
 #if BLOCKS
 #define SCALE_BYTES  (SCALE_DTYPE == RFG_F32 ? 4 : 1)
-#define SCALES_AHEAD 3 /* steps' scales that a thread has under way: memory answers later than a step is multiplied */
+#define SCALES_AHEAD 4 /* steps' scales that a thread has under way: memory answers later than a step is multiplied */
 
 /* Scales that lie `next` elements apart from step to step; NULL: they are of rows that don't exist. */
 struct scale_row {
@@ -461,7 +462,7 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
     rfg_await_previous();
 
     if (rfg_wave() >= TILE_WAVES) {
-        rfg_fewer_registers(48);
+        rfg_fewer_registers(TILE_FEWER);
         int round = 0;
         if (rfg_thread() == TILE_WAVES * RFG_WAVE) {
 #pragma unroll 1

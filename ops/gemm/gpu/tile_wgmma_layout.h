@@ -9,8 +9,10 @@
 #define TILE_WAVES   8   /* that multiply; the next one copies, three more copy scales */
 #define TILE_THREADS ((TILE_WAVES + 4) * 32)
 
-/* A lane's of those that multiply: 65536 are 2 x 232 + 48 for each of 128 threads. */
-#define TILE_REGISTERS 232
+/* Registers of a lane of those that multiply, and of those that copy. A launch has 168 for each of three warpgroups
+ * (65536 / 384, in eights): who asks for more than that is left waits for ever. */
+#define TILE_REGISTERS 224
+#define TILE_FEWER     56
 
 /* LDS in bytes: arrivals; steps, each TILE_ROWS rows of X, then tile_n rows of W; for each wave TILE_Y_BUFFERS tiles of
  * TILE_Y_ROWS rows of Y, 128 bytes of each, as rfg_tma.h has them; with scales of blocks those of steps, floats: of
