@@ -60,6 +60,7 @@ static const struct op_case quantised[] = {
     { "quantize f32->i8,f32 M=9 N=232 group_rows=1 group_cols=32 floor_scale=5 floor_amax=3", R, false },
     { "quantize f16->i8,f32 M=40 N=72 group_rows=1 group_cols=32 max=127", R, false },
     { "quantize bf16->e4m3,f32 M=1 N=20000 group_rows=1 group_cols=128", R, false },
+    { "quantize f32->e4m3,f32 M=40 N=256 group_rows=1 group_cols=32 zero_scale=1", R, false },
     { "quantize bf16->e4m3,f32 M=17 N=512", R, false },
     { "quantize f16->e4m3fnuz,f32 M=9 N=520 max=200 reciprocal=2", R, false },
     { "quantize f32->e5m2,f32 M=9 N=1032", R, false },
