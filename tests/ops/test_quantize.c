@@ -314,6 +314,14 @@ START_TEST(nibbles_by_hand)
     tx = rfg_tensor_2d(x, RFG_F32, 1, 31, 32);
     ck_assert_int_eq(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(rfg_last_error(), "31 columns of e2m1: must be whole blocks of 2"));
+    static const char *const odd[] = { "quantize bf16->e2m1,f32 M=2 N=7", "quantize bf16->e2m1,f32 M=2 N=6 ldq=9",
+                                       "dequantize e2m1,f32->f32 M=2 N=7", "dequantize e2m1,f32->f32 M=2 N=6 ldq=9" };
+    for (int i = 0; i < 4; i++) {
+        struct rfg_problem prob;
+        struct rfg_reason why;
+        ck_assert_msg(!rfg_problem_parse(&prob, odd[i], &why), "%s", odd[i]);
+        ck_assert_msg(strstr(why.text, "of e2m1: must be whole blocks of 2"), "%s: %s", odd[i], why.text);
+    }
     rfg_context_destroy(&ctx);
 }
 END_TEST
