@@ -16,7 +16,6 @@ medians in microseconds. Each contestant's result is compared with PyTorch's in 
 
 At the end geometric means over the best peer, and times over the floor. Exit: 0; 1 nothing measured; 2 bad usage."""
 
-import argparse
 import math
 import os
 import sys
@@ -149,16 +148,11 @@ def report(records, copy):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--lib", required=True)
-    p.add_argument("--db", default=None, help="tuned database of the user (default: the user's)")
+    p = race.arguments(__doc__)
     p.add_argument("--m", default="1,8,16,64,128")
     p.add_argument("--nk", default=NK)
     p.add_argument("--per", default=",".join(PER))
     p.add_argument("--fast", action="store_true", help="rfg's sums may have about 14 bits, as the peers' have")
-    p.add_argument("--rounds", type=int, default=31)
-    p.add_argument("--shapes", help="only writes the problems as a shapes file for rfg-tune")
-    p.add_argument("--json")
     args = p.parse_args()
     try:
         ms = [int(m) for m in args.m.split(",")]
@@ -175,12 +169,7 @@ def main():
                 f.write('gemm,"e4m3,e4m3->bf16",%d,%d,%d,%s\n' % (q.m, q.n, q.k, q.text.split("K=%d " % q.k)[1]))
         return 0
     bench = race.Bench(args.rounds)
-    stream = bench.stream.cuda_stream
-    contexts = {
-        "rfg": rfg.Rfg(args.lib, "nvidia:0", args.db, stream=stream),
-        "rfg+ov": rfg.Rfg(args.lib, "nvidia:0", args.db, overlap=True, stream=stream),
-        "untuned": rfg.Rfg(args.lib, "nvidia:0", "", stream=stream, system_db=""),
-    }
+    contexts = rfg.contexts(args.lib, args.db, bench.stream.cuda_stream)
 
     def run():
         head, records = race.measure_machine(bench), []
@@ -200,9 +189,7 @@ def main():
             race.save(args.json, head, records)
         return 0 if records else 1
 
-    got = bench.on_stream(run)
-    bench.say_seconds()
-    return 1 if got is None else got
+    return bench.finish(run)
 
 
 if __name__ == "__main__":

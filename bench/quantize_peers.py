@@ -17,7 +17,6 @@ same, a peer's may differ by one code in 1000; who is wrong or fails is named an
 
 At the end each kind's geometric means: over the best peer, and share of the copy. Exit: 0; 1 nothing measured; 2 bad usage."""
 
-import argparse
 import math
 import os
 import sys
@@ -140,15 +139,10 @@ def report(records):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--lib", required=True)
-    p.add_argument("--db", default=None, help="tuned database of the user (default: the user's)")
+    p = race.arguments(__doc__)
     p.add_argument("--m", default="1,16,64,512,4096,16384")
     p.add_argument("--n", default="7168")
     p.add_argument("--kinds", default="group,token,mx,static")
-    p.add_argument("--rounds", type=int, default=31)
-    p.add_argument("--shapes", help="only writes the problems as a shapes file for rfg-tune")
-    p.add_argument("--json")
     args = p.parse_args()
     kinds = args.kinds.split(",")
     if not set(kinds) <= set(KINDS):
@@ -167,12 +161,7 @@ def main():
                 f.write('quantize,"bf16->e4m3,%s",%d,%d,,%s\n' % (q.scale, q.m, q.n, q.attrs))
         return 0
     bench = race.Bench(args.rounds)
-    stream = bench.stream.cuda_stream
-    contexts = {
-        "rfg": rfg.Rfg(args.lib, "nvidia:0", args.db, stream=stream),
-        "rfg+ov": rfg.Rfg(args.lib, "nvidia:0", args.db, overlap=True, stream=stream),
-        "untuned": rfg.Rfg(args.lib, "nvidia:0", "", stream=stream, system_db=""),
-    }
+    contexts = rfg.contexts(args.lib, args.db, bench.stream.cuda_stream)
     torch._dynamo.config.cache_size_limit = 1000
     compiled = {kind: torch.compile(formula(kind), dynamic=False) for kind in kinds}
 
@@ -195,9 +184,7 @@ def main():
             race.save(args.json, head, records)
         return 0 if records else 1
 
-    got = bench.on_stream(run)
-    bench.say_seconds()
-    return 1 if got is None else got
+    return bench.finish(run)
 
 
 if __name__ == "__main__":

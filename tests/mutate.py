@@ -60,7 +60,8 @@ class Mutant:
 def only_kernels_include(header, seen=()):
     """Headers are known by their names: one that includes its namesake is not asked twice."""
     line = re.compile(r'^ *#include "(?:.*/)?%s"' % re.escape(os.path.basename(header)), re.M)
-    users = [os.path.relpath(f, ROOT) for f in glob.glob(ROOT + "/ops/**/*.[ch]*", recursive=True) if line.search(open(f).read())]
+    texts = [f for top in ("ops", "tests/ops") for f in glob.glob("%s/%s/**/*.[ch]*" % (ROOT, top), recursive=True)]
+    users = [os.path.relpath(f, ROOT) for f in texts if line.search(open(f).read())]
     seen = (*seen, os.path.basename(header))
     return users and all(f.endswith(".hip") or os.path.basename(f) in seen or f.endswith(".h") and only_kernels_include(f, seen)
                          for f in users)

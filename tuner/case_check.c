@@ -187,7 +187,7 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
             double e = want->value[i * p->cols + n], allow = want->allow[i * p->cols + n], bound = 0, ratio;
             size_t place = p->offset + rfg_case_place_of(p, r, n),
                    size = (size_t)rfg_format_bytes((int)p->spec.dtype, 1);
-            double got = rfg_load(bytes + place, p->spec.dtype, 0);
+            double got = rfg_load(bytes + place, p->spec.dtype, n % rfg_format((int)p->spec.dtype)->elements);
             if (allow < 0) {
                 ratio = memcmp(bytes + place, c->host + place, size) ? INFINITY : 0;
             } else if (sp) {

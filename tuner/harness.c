@@ -70,14 +70,14 @@ static void measure(struct place *p)
     p->extent = p->segs && p->seg ? (size_t)(p->segs - 1) * p->stride + p->seg : 0;
 }
 
-/* Bytes from a tensor's first element to the one in row r and column i. */
+/* Bytes from a tensor's first element to the one in row r and column i, or to its block. */
 size_t rfg_case_place_of(const struct place *p, int64_t r, int64_t i)
 {
-    size_t size = (size_t)rfg_format_bytes((int)p->spec.dtype, 1);
+    const struct rfg_format *f = rfg_format((int)p->spec.dtype);
     if (p->spec.column_major)
-        return (size_t)i * p->stride + (size_t)r * size;
+        return (size_t)i * p->stride + (size_t)(r / f->elements * f->bytes);
     int64_t inner = p->spec.ndim == 3 ? p->spec.shape[1] : p->spec.ndim == 1 ? p->rows : 1;
-    return (size_t)(r / inner) * p->stride + (size_t)(r % inner * p->cols + i) * size;
+    return (size_t)(r / inner) * p->stride + (size_t)((r % inner * p->cols + i) / f->elements * f->bytes);
 }
 
 rfg_tensor rfg_case_tensor_at(const struct place *p, char *data)

@@ -2,6 +2,7 @@
 """What norms_, gemm_, mha_ and decode_ops_peers.py share: contestants captured in graphs and replayed in turn on
 cold buffers."""
 
+import argparse
 import json
 import math
 import os
@@ -134,6 +135,12 @@ class Bench:
         spent = ", ".join("%s %.1f" % x for x in self.seconds.items())
         say("\nseconds: %s; in all %.1f" % (spent, time.monotonic() - T0))
 
+    def finish(self, run):
+        """run() as on_stream() has it, and where the time went: the exit code."""
+        got = self.on_stream(run)
+        self.say_seconds()
+        return 1 if got is None else got
+
     def fastest(self, what, candidates, sets, calls, rounds=5, finalists=0, most=64):
         """The call among candidates [(label, call)] that wins a short race: (label, call), or None. finalists: so many
         of the fastest race again, longer. most: calls in a graph."""
@@ -151,6 +158,17 @@ class Bench:
             times = self.race({i: graphs[i] for i in ranked[:finalists]}, some, 3 * rounds)
             ranked = sorted(times, key=lambda i: median(times[i]))
         return candidates[ranked[0]]
+
+
+def arguments(doc):
+    """A parser of what *_peers.py with a shapes file take."""
+    p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--lib", required=True)
+    p.add_argument("--db", default=None, help="tuned database of the user (default: the user's)")
+    p.add_argument("--rounds", type=int, default=31)
+    p.add_argument("--shapes", help="only writes the problems as a shapes file for rfg-tune")
+    p.add_argument("--json")
+    return p
 
 
 def median(sorted_times):

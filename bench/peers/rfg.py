@@ -306,6 +306,15 @@ class Rfg:
         return lambda: check(fn(ctx, *keep, stream))
 
 
+def contexts(library, db, stream):
+    """rfg, with launch_overlap, and with no tuned database, on the first GPU."""
+    return {
+        "rfg": Rfg(library, "nvidia:0", db, stream=stream),
+        "rfg+ov": Rfg(library, "nvidia:0", db, overlap=True, stream=stream),
+        "untuned": Rfg(library, "nvidia:0", "", stream=stream, system_db=""),
+    }
+
+
 def self_test():
     """Sizes and offsets of all that is declared above, as C has them."""
     import os

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dequantize on the cpu: rows shared out among threads, codes looked up in a table of the format's 256. */
+ * dequantize on the cpu: rows shared out among threads, codes looked up in a table of the format's. */
 #include "dequantize.h"
 #include "ops/cpu/pool.h"
 #include "ops/cpu/rows.h"
@@ -28,14 +28,15 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
 {
     const struct job *j = ctx;
     const struct dequantize_args *a = j->a;
-    const uint8_t *q = (const uint8_t *)a->q + row * a->ldq;
+    const uint8_t *q = (const uint8_t *)a->q + rfg_format_bytes(j->prob->dtype[0], row * a->ldq);
+    bool two = j->prob->dtype[0] == RFG_E2M1; /* in a byte */
     char *y = (char *)a->y + rfg_format_bytes(j->prob->dtype[2], 1) * row * a->ldy;
     (void)place, (void)scratch;
     for (int64_t first = 0, end; first < a->n; first = end) {
         float scale = scale_at(j, row, first);
         end = MIN(first + ((int64_t)1 << a->col_shift), a->n);
         for (int64_t i = first; i < end; i++)
-            rfg_float_put(y, j->prob->dtype[2], i, j->value[q[i]] * scale);
+            rfg_float_put(y, j->prob->dtype[2], i, j->value[two ? q[i / 2] >> (i % 2 * 4) & 15 : q[i]] * scale);
     }
 }
 
@@ -44,12 +45,12 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
 {
     struct job j = { .a = kargs, .prob = prob };
     const struct rfg_format *f = rfg_format(prob->dtype[0]);
-    double bytes, flops, v;
+    double bytes, flops, v[RFG_FORMAT_MAX_ELEMENTS];
     (void)p;
     for (int c = 0; c < 256; c++) {
         uint8_t code = (uint8_t)c;
-        f->decode(f, &code, &v);
-        j.value[c] = (float)v;
+        f->decode(f, &code, v);
+        j.value[c] = (float)v[0];
     }
     prob->op->cost(prob, &bytes, &flops);
     if (j.a->m && j.a->n)

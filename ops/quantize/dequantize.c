@@ -39,8 +39,8 @@ static bool rules(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v, rows = v[DEQUANTIZE_GROUP_ROWS], cols = v[DEQUANTIZE_GROUP_COLS];
     const uint8_t *d = prob->dtype;
-    if (!rfg_dtype_is_code(d[0]))
-        return rfg_refuse(why, "q is %s: must be e4m3, e4m3fnuz, e5m2 or i8", rfg_dtype_name((rfg_dtype)d[0]));
+    if (!dequantize_is_code(d[0]))
+        return rfg_refuse(why, "q is %s: must be e4m3, e4m3fnuz, e5m2, i8 or e2m1", rfg_dtype_name((rfg_dtype)d[0]));
     if (d[1] != RFG_F32 && d[1] != RFG_E8M0)
         return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)d[1]));
     if (!rfg_dtype_is_float(d[2]))
@@ -70,9 +70,18 @@ bool dequantize_layout_valid(const struct rfg_problem *prob, int first_ld, int f
     return true;
 }
 
+bool dequantize_blocks_valid(int dtype, int64_t n, int64_t ldq, struct rfg_reason *why)
+{
+    const struct rfg_format *f = rfg_format(dtype);
+    return (n | ldq) % f->elements == 0 ||
+           rfg_refuse(why, "N=%" PRId64 ", ldq=%" PRId64 " of %s: must be whole blocks of %d", n, ldq, f->name,
+                      f->elements);
+}
+
 static bool dequantize_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return dequantize_layout_valid(prob, DEQUANTIZE_LDQ, DEQUANTIZE_ALIGN, why) && rules(prob, why);
+    return dequantize_layout_valid(prob, DEQUANTIZE_LDQ, DEQUANTIZE_ALIGN, why) && rules(prob, why) &&
+           dequantize_blocks_valid(prob->dtype[0], prob->v[DEQUANTIZE_N], prob->v[DEQUANTIZE_LDQ], why);
 }
 
 int64_t dequantize_scales(int64_t size, int64_t group)

@@ -25,8 +25,16 @@ enum {
 
 /* dtype[0] = q, dtype[1] = scale, dtype[2] = y. */
 
+/* What dequantize takes and quantize makes. */
+static inline bool dequantize_is_code(int dtype)
+{
+    return rfg_dtype_is_code(dtype) || dtype == RFG_E2M1;
+}
+
 /* Fills in what follows from the problem. */
 void dequantize_set_chunks(struct dequantize_args *a, const struct rfg_problem *prob);
+/* Whole bytes in rows of codes, of which ldq is the stride or 0. */
+bool dequantize_blocks_valid(int dtype, int64_t n, int64_t ldq, struct rfg_reason *why);
 /* Strides, keys first_ld on, of at least N (the second key), and alignments, first_align on, that are powers of two. */
 bool dequantize_layout_valid(const struct rfg_problem *prob, int first_ld, int first_align, struct rfg_reason *why);
 /* Rows and columns of the scales. */

@@ -11,18 +11,32 @@
 
 #define CHUNK 8
 
+/* A word of 4 bytes, a code each; of e2m1 all eight are in v.x. */
 RFG_DEVICE rfg_u32x2 load_codes(const char *q, int left)
 {
+    if (WHOLE && Q_DTYPE == RFG_E2M1) {
+        rfg_u32x2 w = { rfg_load4(q), 0u };
+        return w;
+    }
     if (WHOLE)
         return rfg_load8(q);
     rfg_u32x2 v;
     v.x = v.y = 0;
 #pragma unroll
     for (int i = 0; i < CHUNK / 2; i++) {
-        v.x |= i < left ? rfg_load1(q + i) << (8 * i) : 0u;
-        v.y |= i + 4 < left ? rfg_load1(q + i + 4) << (8 * i) : 0u;
+        v.x |= i * PER_BYTE < left ? rfg_load1(q + i) << (8 * i) : 0u;
+        v.y |= (i + 4) * PER_BYTE < left ? rfg_load1(q + i + 4) << (8 * i) : 0u;
     }
     return v;
+}
+
+RFG_DEVICE float code_at(rfg_u32x2 codes, int i)
+{
+    if (Q_DTYPE != RFG_E2M1)
+        return rfg_code_value((i < 4 ? codes.x : codes.y) >> (i % 4 * 8) & 255u, Q_DTYPE);
+    rfg_u32 code = codes.x >> (4 * i), low = code & 7u;
+    rfg_u32 size = low > 1u ? (low + 252u) << 22 : low ? 0x3f000000u : 0u;
+    return rfg_as_float(size | (code & 8u) << 28);
 }
 
 RFG_KERNEL(THREADS) dequantize_rows(struct dequantize_args args)
@@ -43,7 +57,7 @@ RFG_KERNEL(THREADS) dequantize_rows(struct dequantize_args args)
             first[u] = (int)(at - row[u] * args.row_chunks) * CHUNK;
             left[u] = at < total ? args.n - first[u] : 0;
             if (left[u] > 0) {
-                codes[u] = load_codes((const char *)args.q + row[u] * args.ldq + first[u], left[u]);
+                codes[u] = load_codes((const char *)args.q + (row[u] * args.ldq + first[u]) / PER_BYTE, left[u]);
                 scale[u] = rfg_load_scale(args.scale,
                                           (row[u] >> args.row_shift) * args.scale_row +
                                               (first[u] >> args.col_shift) * args.scale_col,
@@ -58,7 +72,7 @@ RFG_KERNEL(THREADS) dequantize_rows(struct dequantize_args args)
             float f[CHUNK];
 #pragma unroll
             for (int i = 0; i < CHUNK; i++)
-                f[i] = rfg_code_value((i < 4 ? codes[u].x : codes[u].y) >> (i % 4 * 8) & 255u, Q_DTYPE) * scale[u];
+                f[i] = code_at(codes[u], i) * scale[u];
 #pragma unroll
             for (int i = 0; i < CHUNK; i += RFG_DTYPE_VEC(OUT_DTYPE))
                 if (i < left[u])

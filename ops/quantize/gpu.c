@@ -62,14 +62,15 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_kernel *k)
 {
     const int64_t *v = prob->v;
-    int width = access_width(prob->dtype[0], v[DEQUANTIZE_N], v[DEQUANTIZE_ALIGN], DEQUANTIZE_CHUNK);
+    int64_t chunk = rfg_format_bytes(prob->dtype[0], DEQUANTIZE_CHUNK);
+    bool whole = v[DEQUANTIZE_N] % DEQUANTIZE_CHUNK == 0 && v[DEQUANTIZE_ALIGN] >= chunk;
     (void)dev;
     k->source = "quantize/dequantize.hip";
     k->entry = "dequantize_rows";
     rfg_kernel_macro(k, "Q_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "SCALE_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
-    rfg_kernel_macro(k, "WHOLE", width == DEQUANTIZE_CHUNK);
+    rfg_kernel_macro(k, "WHOLE", whole);
     rfg_kernel_macro(k, "WIDTH_Y", access_width(prob->dtype[2], v[DEQUANTIZE_N], v[DEQUANTIZE_ALIGN_Y], 16));
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);

@@ -19,7 +19,7 @@
 static const char *const rounding_names[] = { "exact", "up", "down", "even", "ceil" };
 static const char *const none[] = { "none" };
 
-#define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8)
+#define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_E2M1)
 
 #define KEY_ROUNDING                                                                                                   \
     {                                                                                                                  \
@@ -94,8 +94,8 @@ static bool dtypes_valid(int x, int q, int scale, struct rfg_reason *why)
 {
     if (!rfg_dtype_is_float(x))
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)x));
-    if (!rfg_dtype_is_code(q))
-        return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2 or i8",
+    if (!dequantize_is_code(q))
+        return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2, i8 or e2m1",
                           rfg_dtype_name((rfg_dtype)q));
     if (scale != RFG_F32 && scale != RFG_E8M0)
         return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)scale));
@@ -146,7 +146,8 @@ static bool quantize_valid(const struct rfg_problem *prob, struct rfg_reason *wh
     if (!dtypes_valid(prob->dtype[0], prob->dtype[1], prob->dtype[2], why) ||
         !groups_valid(v[QUANTIZE_GROUP_ROWS], v[QUANTIZE_GROUP_COLS], why) ||
         !rule_valid(v[QUANTIZE_ROUNDING], v[QUANTIZE_RECIPROCAL], given ? RFG_F32 : prob->dtype[2], why) ||
-        !numbers_valid(prob, QUANTIZE_ROUNDING, prob->dtype[1], why))
+        !numbers_valid(prob, QUANTIZE_ROUNDING, prob->dtype[1], why) ||
+        !dequantize_blocks_valid(prob->dtype[1], v[QUANTIZE_N], v[QUANTIZE_LDQ], why))
         return false;
     if (given && (v[QUANTIZE_ROUNDING] || v[QUANTIZE_RECIPROCAL] & RFG_RECIPROCAL_OF_MAX || v[QUANTIZE_FLOOR_AMAX] ||
                   v[QUANTIZE_FLOOR_SCALE] || v[QUANTIZE_ZERO_SCALE]))

@@ -81,6 +81,36 @@ RFG_DEVICE struct quotient divisor_of_bits(rfg_u32 s, bool near)
     return d;
 }
 
+/* To nearest even, saturating; 6 for a NaN. */
+RFG_DEVICE rfg_u32 e2m1_code(float f)
+{
+    rfg_u32 sign = rfg_as_u32(f) & 0x80000000u;
+    float size = rfg_min(rfg_as_float(rfg_as_u32(f) ^ sign), 6.0f);
+    rfg_u32 e = rfg_as_u32(size) & 0x7f800000u;
+    e = e > 0x3f800000u ? e : 0x3f800000u;
+    rfg_u32 magic = e + (22u << 23); /* the sum's last place is the code's: 0.5, from 2 on 1, from 4 on 2 */
+    rfg_u32 code = rfg_as_u32(size + rfg_as_float(magic)) - magic + ((e - 0x3f800000u) >> 22);
+    return f == f ? code | sign >> 28 : code;
+}
+
+/* The codes of a chunk's floats, n of which are there, an even number. */
+RFG_DEVICE void store_nibbles(char *q, int n, const float *f)
+{
+    rfg_u32 codes = 0;
+#pragma unroll
+    for (int i = 0; i < VEC; i++)
+        codes |= e2m1_code(f[i]) << (4 * i);
+    if (WIDTH == 16 && VEC == 8)
+        rfg_store4(q, codes);
+    else if (WIDTH == 16)
+        rfg_store2(q, (rfg_u16)codes);
+    else
+#pragma unroll
+        for (int i = 0; i < VEC / 2; i++)
+            if (2 * i < n)
+                rfg_store1(q + i, codes >> (8 * i));
+}
+
 /* Chunks of a step, the first one `first`. largest: of each chunk's group; d: the divisor of all others. */
 RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct row r, int first, const rfg_u32x4 *raw,
                            const float *largest, struct quotient d, bool near)
@@ -105,9 +135,11 @@ RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct
             if (CLAMP)
                 f[i] = rfg_clamp_keep_nan(f[i], args->rule.max);
         }
-        if (left > 0)
-            rfg_store_codes(r.q + c * THREADS * VEC, (rfg_u32)(first * VEC), left, f, 1.0f, Q_DTYPE, IN_DTYPE, WIDTH,
-                            false);
+        char *q = r.q + c * THREADS * VEC / PER_BYTE;
+        if (left > 0 && Q_DTYPE == RFG_E2M1)
+            store_nibbles(q + (rfg_u32)(first * VEC / 2), left, f);
+        else if (left > 0)
+            rfg_store_codes(q, (rfg_u32)(first * VEC), left, f, 1.0f, Q_DTYPE, IN_DTYPE, WIDTH, false);
     }
 }
 
@@ -131,7 +163,7 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
         rfg_u32x4 raw[CHUNKS];
         float largest[CHUNKS];
         r.x = (const char *)args.x + row * args.ldx * SIZE;
-        r.q = (char *)args.q + row * args.ldq;
+        r.q = (char *)args.q + row * args.ldq / PER_BYTE;
         r.n = row < (rfg_u32)args.m ? args.n : 0;
         if (KIND == RFG_SCALE_TOKEN) {
             float all = 0.0f;

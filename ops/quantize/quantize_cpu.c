@@ -111,7 +111,9 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     const struct quantize_args *a = j->a;
     int dtype = j->prob->dtype[0];
     const char *x = (const char *)a->x + rfg_format_bytes(dtype, 1) * row * a->ldx;
-    uint8_t *q = (uint8_t *)a->q + row * a->ldq;
+    uint8_t *q = (uint8_t *)a->q + rfg_format_bytes(j->prob->dtype[1], row * a->ldq);
+    int elements = j->format->elements;
+    double block[RFG_FORMAT_MAX_ELEMENTS];
     bool times = j->prob->v[QUANTIZE_RECIPROCAL] & RFG_RECIPROCAL_OF_SCALE, clamps = j->prob->v[QUANTIZE_MAX];
     (void)place, (void)scratch;
     for (int64_t from = 0, to; from < a->n; from = to) {
@@ -126,8 +128,9 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
             v = times ? v * inverse : v / scale;
             if (clamps)
                 v = v > a->rule.max ? a->rule.max : v < -a->rule.max ? -a->rule.max : v;
-            double code = (double)v;
-            j->format->encode(j->format, q + i, &code);
+            block[i % elements] = (double)v;
+            if (i % elements == elements - 1)
+                j->format->encode(j->format, q + i / elements, block);
         }
     }
 }

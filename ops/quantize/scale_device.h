@@ -7,9 +7,10 @@
 #if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
 #error "SCALE_DTYPE: must be f32 or e8m0"
 #endif
-#if !RFG_IS_CODE(Q_DTYPE)
-#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2 or i8"
+#if !RFG_IS_CODE(Q_DTYPE) && Q_DTYPE != RFG_E2M1
+#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2, i8 or e2m1"
 #endif
+#define PER_BYTE (Q_DTYPE == RFG_E2M1 ? 2 : 1) /* codes, the first in the low bits */
 
 #ifdef ROUNDING
 #include "quantize/quotient.h"
@@ -23,8 +24,9 @@
 #define OF_MAX   1
 #define OF_SCALE 2
 
-#define Q_MANTISSA (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E5M2 ? 2 : 3)
-#define Q_EXPONENT (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E5M2 ? 15 : Q_DTYPE == RFG_E4M3FNUZ ? 7 : 8)
+#define Q_MANTISSA (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E2M1 ? 1 : Q_DTYPE == RFG_E5M2 ? 2 : 3)
+#define Q_EXPONENT                                                                                                     \
+    (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E2M1 ? 2 : Q_DTYPE == RFG_E5M2 ? 15 : Q_DTYPE == RFG_E4M3FNUZ ? 7 : 8)
 
 #define INFINITE 0x7f800000u
 

@@ -5,6 +5,7 @@
  * test_args.c.) */
 #include <check.h>
 #include <math.h>
+#include <string.h>
 
 #include "tests/op_cases.h"
 #include "tests/program.h"
@@ -24,6 +25,9 @@ static const struct op_case dequantized[] = {
     { "dequantize i8,f32->f16 M=40 N=24 group_cols=8", R, false },
     { "dequantize e4m3fnuz,e8m0->f32 M=37 N=8 group_rows=4", R, false },
     { "dequantize i8,f32->f32 M=300 N=1", R, false },
+    { "dequantize e2m1,e8m0->bf16 M=17 N=512 group_rows=1 group_cols=32", R, false },
+    { "dequantize e2m1,f32->f32 M=40 N=24 group_cols=8", R, false },
+    { "dequantize e2m1,f32->f16 M=9 N=256 group_rows=1", R, false },
     { "dequantize e4m3,f32->f32 M=0 N=8", R, false },
     { "dequantize e4m3,f32->f32 M=4 N=0 group_rows=1 group_cols=128", R, false },
 };
@@ -36,6 +40,9 @@ static const struct op_case layouts[] = {
     { "dequantize e4m3,f32->bf16 M=9 N=256 align=4 align_y=8", R, false },
     { "dequantize e4m3fnuz,e8m0->f32 M=9 N=256 align=1 align_y=4 group_rows=1 group_cols=32", R, false },
     { "dequantize e4m3,f32->f16 M=9 N=300", R, true },
+    { "dequantize e2m1,e8m0->bf16 M=9 N=510 ldq=516 ldy=511 group_rows=1 group_cols=32", R, false },
+    { "dequantize e2m1,e8m0->f32 M=9 N=256 align=2 group_rows=1 group_cols=32", R, false },
+    { "dequantize e2m1,f32->f16 M=9 N=300", R, true },
 };
 
 static const struct op_case values[] = {
@@ -44,6 +51,7 @@ static const struct op_case values[] = {
     { "dequantize e5m2,e8m0->f32 M=40 N=256 group_rows=1 group_cols=32", S, false },
     { "dequantize e4m3fnuz,e8m0->bf16 M=40 N=256 group_rows=1 group_cols=32", S, false },
     { "dequantize i8,e8m0->f16 M=40 N=256 group_rows=1 group_cols=32", S, false },
+    { "dequantize e2m1,e8m0->bf16 M=40 N=256 group_rows=1 group_cols=32", S, false },
 };
 
 static const struct op_case quantised[] = {
@@ -60,12 +68,16 @@ static const struct op_case quantised[] = {
     { "quantize f32->i8,f32 M=9 N=232 group_rows=1 group_cols=32 floor_scale=5 floor_amax=3", R, false },
     { "quantize f16->i8,f32 M=40 N=72 group_rows=1 group_cols=32 max=127", R, false },
     { "quantize bf16->e4m3,f32 M=1 N=20000 group_rows=1 group_cols=128", R, false },
+    { "quantize f32->e4m3,f32 M=40 N=256 group_rows=1 group_cols=32 zero_scale=1", R, false },
     { "quantize bf16->e4m3,f32 M=17 N=512", R, false },
     { "quantize f16->e4m3fnuz,f32 M=9 N=520 max=200 reciprocal=2", R, false },
     { "quantize f32->e5m2,f32 M=9 N=1032", R, false },
     { "quantize bf16->i8,f32 M=9 N=520", R, false },
     { "quantize bf16->i8,f32 M=9 N=520 max=127", R, false },
     { "quantize f16->e4m3,e8m0 M=9 N=520", R, false },
+    { "quantize bf16->e2m1,f32 M=17 N=512 group_rows=1", R, false },
+    { "quantize f32->e2m1,f32 M=9 N=520 group_rows=1 group_cols=32 max=4", R, false },
+    { "quantize f16->e2m1,f32 M=9 N=520", R, false },
     { "quantize f32->e4m3,f32 M=0 N=8 group_rows=1", R, false },
     { "quantize f32->e4m3,f32 M=4 N=0 group_rows=1 group_cols=128", R, false },
     { "quantize f32->e4m3,f32 M=4 N=0", R, false },
@@ -81,6 +93,10 @@ static const struct op_case powers_of_two[] = {
     { "quantize f16->e4m3fnuz,e8m0 M=9 N=264 group_rows=1 group_cols=64 rounding=down", R, false },
     { "quantize f32->e4m3fnuz,f32 M=9 N=264 group_rows=1 group_cols=128 rounding=ceil", R, false },
     { "quantize f32->i8,e8m0 M=9 N=264 group_rows=1 rounding=even", R, false },
+    { "quantize bf16->e2m1,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=up", R, false },
+    { "quantize bf16->e2m1,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=down", R, false },
+    { "quantize f16->e2m1,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=even", R, false },
+    { "quantize f32->e2m1,e8m0 M=19 N=516 group_rows=1 group_cols=32 rounding=ceil scale_columns=1", R, false },
     { "quantize bf16->e4m3,f32 M=9 N=1032 group_rows=1 group_cols=128 rounding=up floor_amax=10", R, false },
     { "quantize bf16->e4m3,f32 M=9 N=1032 group_rows=1 group_cols=128 rounding=up floor_amax=4 floor_scale=4", R,
       false },
@@ -96,6 +112,9 @@ static const struct op_case quantised_layouts[] = {
     { "quantize f32->e4m3fnuz,e8m0 M=9 N=256 align=4 align_q=1 group_rows=1 group_cols=32 rounding=up", R, false },
     { "quantize f16->e4m3,f32 M=9 N=300 group_rows=1", R, true },
     { "quantize bf16->i8,f32 M=9 N=301 ldx=303 align=2", R, true },
+    { "quantize bf16->e2m1,e8m0 M=9 N=510 ldx=511 ldq=512 group_rows=1 group_cols=32 rounding=up", R, false },
+    { "quantize f32->e2m1,e8m0 M=9 N=130 ldq=132 group_rows=1 group_cols=32 rounding=even", R, false },
+    { "quantize f16->e2m1,f32 M=9 N=250 align=4 align_q=1 group_rows=1", R, true },
 };
 
 static const struct op_case quantised_specials[] = {
@@ -106,6 +125,8 @@ static const struct op_case quantised_specials[] = {
     { "quantize f16->i8,e8m0 M=40 N=128 group_rows=1 group_cols=32 rounding=down", S, false },
     { "quantize f32->e5m2,e8m0 M=40 N=128 group_rows=1 rounding=even", S, false },
     { "quantize f32->e4m3,f32 M=40 N=128 group_rows=1 group_cols=32 rounding=ceil", S, false },
+    { "quantize bf16->e2m1,e8m0 M=40 N=128 group_rows=1 group_cols=32 rounding=up", S, false },
+    { "quantize f32->e2m1,f32 M=40 N=128 group_rows=1 group_cols=32", S, false },
     { "quantize bf16->i8,f32 M=40 N=128 max=127", S, false },
     { "quantize f32->e5m2,f32 M=40 N=128", S, false },
 };
@@ -123,6 +144,8 @@ static const struct op_case scales[] = {
     { "quantize_scale f32->f32 M=17 N=500 codes=e4m3", RFG_DATA_INTS, false },
     { "quantize_scale bf16->e8m0 M=17 N=500 codes=e4m3 rounding=up", RFG_DATA_INTS, false },
     { "quantize_scale f32->e8m0 M=40 N=100 codes=e4m3 rounding=up", S, false },
+    { "quantize_scale bf16->f32 M=17 N=512 codes=e2m1", R, false },
+    { "quantize_scale bf16->e8m0 M=17 N=512 codes=e2m1 rounding=even", R, false },
     { "quantize_scale f32->f32 M=0 N=8 codes=e4m3", R, false },
 };
 
@@ -220,6 +243,15 @@ START_TEST(scales_by_hand)
         { { .rounding = RFG_SCALE_CEIL }, RFG_E4M3FNUZ, RFG_E8M0, 4, 0, 127 - 5 },
         { { .rounding = RFG_SCALE_DOWN }, RFG_E5M2, RFG_E8M0, 4, 0, 127 - 13 },
         { { .rounding = RFG_SCALE_DOWN }, RFG_I8, RFG_E8M0, 127, 0, 127 },
+        /* of 6 = 1.5 x 2^2; 0x200000, half a place of e2m1's one bit, is 0.25 */
+        { { .rounding = RFG_SCALE_UP }, RFG_E2M1, RFG_E8M0, 6, 0, 127 },
+        { { .rounding = RFG_SCALE_UP }, RFG_E2M1, RFG_E8M0, 6.01f, 0, 128 },
+        { { .rounding = RFG_SCALE_DOWN }, RFG_E2M1, RFG_E8M0, 7.99f, 0, 127 },
+        { { .rounding = RFG_SCALE_EVEN }, RFG_E2M1, RFG_E8M0, 6.99f, 0, 127 },
+        { { .rounding = RFG_SCALE_EVEN }, RFG_E2M1, RFG_E8M0, 7, 0, 128 },
+        { { .rounding = RFG_SCALE_CEIL }, RFG_E2M1, RFG_E8M0, 4.01f, 0, 128 },
+        { { .max = 0 }, RFG_E2M1, RFG_F32, 3, 0.5f, 0 },
+        { { .max = 0 }, RFG_E2M1, RFG_F32, 0, 1.0f / (512 * 6), 0 },
         { { .rounding = RFG_SCALE_UP }, RFG_E4M3, RFG_E8M0, 0, 0, 0 },
         { { .rounding = RFG_SCALE_CEIL }, RFG_E4M3, RFG_E8M0, tiny, 0, 0 },
         { { .rounding = RFG_SCALE_UP }, RFG_E4M3, RFG_E8M0, INFINITY, 0, 255 },
@@ -251,6 +283,49 @@ END_TEST
 
 /* What a given scale makes of ties, of what is beyond the range, and of values that a quotient and a product with the
  * reciprocal tell apart. */
+/* Two codes in a byte, the first in the low bits: all that there are, what is halfway, what is beyond. */
+START_TEST(nibbles_by_hand)
+{
+    rfg_context *ctx = op_context("cpu");
+    float x[32] = { 0,     -0.0f, 0.5f,  -0.5f, 1,     1.5f,  2,    -3,    4,        6,        -6,
+                    0.25f, 0.26f, 0.75f, 1.25f, 1.75f, 2.5f,  3.5f, 5,     -5.01f,   0.7f,     0.8f,
+                    1.2f,  1e30f, -100,  -0.2f, 2.49f, 2.51f, 7,    -4.9f, INFINITY, -INFINITY };
+    static const uint8_t want[16] = { 0x80, 0x91, 0x32, 0xd4, 0x76, 0x0f, 0x21, 0x42,
+                                      0x64, 0xf6, 0x21, 0x72, 0x8f, 0x54, 0xe7, 0xf7 };
+    float one = 1, back[32];
+    uint8_t q[16];
+    rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
+    rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 1, 32, 32), tq = rfg_tensor_2d(q, RFG_E2M1, 1, 32, 32),
+               ts = rfg_tensor_2d(&one, RFG_F32, 1, 1, 1), tb = rfg_tensor_2d(back, RFG_F32, 1, 32, 32);
+    p.scale_given = 1;
+    ck_assert_msg(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < 16; i++)
+        ck_assert_msg(q[i] == want[i], "byte %d is %02x, should be %02x", i, q[i], want[i]);
+    static const float values[] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6 };
+    one = 3;
+    ck_assert_msg(rfg_op_dequantize(ctx, &tb, &tq, &ts, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < 32; i++) {
+        int code = want[i / 2] >> (i % 2 * 4) & 15;
+        float v = values[code & 7] * (code & 8 ? -3.0f : 3.0f);
+        ck_assert_msg(back[i] == v && !signbit(back[i]) == !signbit(v), "%d: %g, should be %g", i, (double)back[i],
+                      (double)v);
+    }
+    tq = rfg_tensor_2d(q, RFG_E2M1, 1, 31, 32);
+    tx = rfg_tensor_2d(x, RFG_F32, 1, 31, 32);
+    ck_assert_int_eq(rfg_op_quantize(ctx, &tq, &ts, &tx, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(rfg_last_error(), "31 columns of e2m1: must be whole blocks of 2"));
+    static const char *const odd[] = { "quantize bf16->e2m1,f32 M=2 N=7", "quantize bf16->e2m1,f32 M=2 N=6 ldq=9",
+                                       "dequantize e2m1,f32->f32 M=2 N=7", "dequantize e2m1,f32->f32 M=2 N=6 ldq=9" };
+    for (int i = 0; i < 4; i++) {
+        struct rfg_problem prob;
+        struct rfg_reason why;
+        ck_assert_msg(!rfg_problem_parse(&prob, odd[i], &why), "%s", odd[i]);
+        ck_assert_msg(strstr(why.text, "of e2m1: must be whole blocks of 2"), "%s: %s", odd[i], why.text);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 START_TEST(codes_by_hand)
 {
     rfg_context *ctx = op_context("cpu");
@@ -302,5 +377,5 @@ int main(void)
     return op_main("quantize",
                    OP_TESTS(right_codes, right_powers_of_two, right_layouts_of_codes, right_special_codes, right_scales,
                             right_values_of_codes, right_layouts, right_specials, rows_by_turns),
-                   OP_TESTS(by_hand, scales_by_hand, codes_by_hand));
+                   OP_TESTS(by_hand, scales_by_hand, codes_by_hand, nibbles_by_hand));
 }
