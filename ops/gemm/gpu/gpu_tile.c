@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm_tile: products of many rows on AMD's matrix cores (tile.hip). */
+#include <limits.h>
+#include <string.h>
+
+#include "gpu.h"
+#include "tile_layout.h"
+
+enum { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, BUFFERS, SPLIT_K };
+#define LEAST_M 16
+
+/* The grid carries split_k, so that it costs no compile. */
+static const struct rfg_param params[] = {
+    [TILE_M] = { "tile_m", 3, { 64, 128, 256 } },
+    [TILE_N] = { "tile_n", 3, { 64, 128, 256 } },
+    [TILE_K] = { "tile_k", 3, { 32, 64, 128 } }, /* 64 or 128 bytes */
+    [WAVES_M] = { "waves_m", 3, { 1, 2, 4 } },
+    [WAVES_N] = { "waves_n", 3, { 1, 2, 4 } },
+    [BUFFERS] = { "buffers", 2, { 1, 2 } },
+    [SPLIT_K] = { "split_k", 7, { 1, 2, 3, 4, 6, 8, 16 } },
+};
+
+/* What tile.hip derives from its macros. */
+struct shape {
+    int waves, threads;
+    int width;            /* bytes of a row of a step */
+    int frags_m, frags_n; /* of a wave */
+    int copies;           /* 16-byte chunks that a thread copies a step */
+    int lds;              /* bytes */
+    int sums, registers;  /* of a lane; estimates, registers without sums */
+    int64_t tiles_m, tiles_n, steps;
+};
+
+static bool is_cdna(const struct rfg_device *dev)
+{
+    return dev->wave_size == 64;
+}
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = { .waves = p[WAVES_M] * p[WAVES_N],
+                       .width = p[TILE_K] * (int)x_bytes(prob),
+                       .frags_m = p[TILE_M] / p[WAVES_M] / 16,
+                       .frags_n = p[TILE_N] / p[WAVES_N] / 16 };
+    s.threads = s.waves * dev->wave_size;
+    s.copies = (p[TILE_M] + p[TILE_N]) * s.width / 16 / s.threads;
+    s.lds = MAX(p[BUFFERS] * TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width),
+                TILE_SUM_BYTES(s.waves, p[TILE_N] / p[WAVES_N]));
+    s.sums = s.frags_m * s.frags_n * (is_cdna(dev) ? 4 : 8);
+    int frag = is_cdna(dev) ? 4 : !strncmp(dev->target, "gfx11", 5) ? 16 : 8;
+    s.registers = 5 * s.copies + (s.frags_m + s.frags_n) * frag + 40;
+    s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
+    s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    s.steps = ceil_div(prob->v[GEMM_K], p[TILE_K]);
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+    if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
+        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
+                          dev->target);
+    if (prob->v[GEMM_M] < LEAST_M && !prob->v[GEMM_INVARIANT])
+        return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions",
+                          prob->v[GEMM_M], LEAST_M);
+    return takes_mma(dev, prob, why);
+}
+
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    if (p[SPLIT_K] == 1)
+        return 0;
+    return (size_t)(s.tiles_m * s.tiles_n * p[SPLIT_K] * TILE_PARTIALS(p[TILE_M], p[TILE_N])) * sizeof(float);
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int64_t k = prob->v[GEMM_K], ldx = MAX(prob->v[GEMM_LDX], k), ldw = MAX(prob->v[GEMM_LDW], k);
+    if (s.width != 64 && s.width != 128)
+        return rfg_refuse(why, "tile_k=%d: must be 64 or 128 bytes, these are %d", p[TILE_K], s.width);
+    if (s.waves != 4 && s.waves != 8)
+        return rfg_refuse(why, "%d waves: must be 4 or 8", s.waves);
+    if (s.threads * 16 > MIN(p[TILE_M], p[TILE_N]) * s.width)
+        return rfg_refuse(why, "tile_m=%d, tile_n=%d: %d threads must copy each in whole passes", p[TILE_M], p[TILE_N],
+                          s.threads);
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS && s.frags_n * 16 > GEMM_SCALE_BLOCK)
+        return rfg_refuse(why, "tile_n=%d, waves_n=%d: a wave's columns must be at most %d, which share a scale",
+                          p[TILE_N], p[WAVES_N], GEMM_SCALE_BLOCK);
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (p[SPLIT_K] > s.steps)
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", p[SPLIT_K], k, s.steps,
+                          p[TILE_K]);
+    /* Offsets of a lane have 31 bits, and the first beyond them stands for what isn't there. */
+    if (p[TILE_M] * ldx * 2 > INT32_MAX || p[TILE_N] * ldw * 2 > INT32_MAX)
+        return rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx,
+                          ldw);
+    return grid_fits(s.tiles_m * s.tiles_n, p[SPLIT_K], s.threads, why);
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double steps = (double)ceil_div(s.steps, p[SPLIT_K]), split = p[SPLIT_K];
+    struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = 1 };
+    f.per_cu = gemm_resident(dev, s.threads, s.registers + s.sums, s.lds);
+    f.memory = (m + n) * k * x_bytes(prob) + m * n * 2;
+    f.bytes = (MIN(m, p[TILE_M]) + MIN(n, p[TILE_N])) * s.width * steps;
+    f.in_flight = f.bytes * MIN(2, steps) / steps;
+    f.issue = 2.0 * p[TILE_M] * p[TILE_N] * p[TILE_K] * steps / (0.7e6 * dev->mma_tflops / dev->cu_count);
+    f.latency = 2;
+    return gemm_flow_us(dev, &f);
+}
+
+/* As gemm_stream_mma's of one wave of k: tile.hip says why. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    (void)dev;
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
+    else
+        snprintf(order->words, sizeof(order->words), "gemm_stream_mma k_waves=1");
+    return p[SPLIT_K] == 1 || rfg_refuse(why, "split_k=%d: has a workspace for few rows only", p[SPLIT_K]);
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    struct shape s = shape_of(dev, prob, p);
+    k->source = "gemm/gpu/tile.hip";
+    k->entry = "gemm_tile";
+    common_macros(prob, k);
+    xcd_macro(dev, k);
+    rfg_kernel_macro(k, "TILE_M", p[TILE_M]);
+    rfg_kernel_macro(k, "TILE_N", p[TILE_N]);
+    rfg_kernel_macro(k, "WAVES_M", p[WAVES_M]);
+    rfg_kernel_macro(k, "WAVES_N", p[WAVES_N]);
+    rfg_kernel_macro(k, "WIDTH", s.width);
+    rfg_kernel_macro(k, "BUFFERS", p[BUFFERS]);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % p[TILE_K] != 0);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(dev, prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n), (uint32_t)p[SPLIT_K], 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
+}
+
+const struct rfg_variant gemm_tile = {
+    .name = "gemm_tile",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .predict = predict,
+    .workspace = workspace,
+    .order = order_of,
+    .kernel = kernel,
+    .launch = launch,
+};
