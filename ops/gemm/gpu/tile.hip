@@ -54,6 +54,8 @@ static_assert(SCALES != GEMM_SCALES_BLOCKS || (GEMM_SCALE_BLOCK % WAVE_N == 0 &&
 /* The epilogue's view of LDS. */
 #define SUM_STRIDE TILE_SUM_STRIDE(WAVE_N)
 #define QUADS_ROW  (WAVE_N / 4)
+#define LANE_ROWS  (RFG_WAVE / QUADS_ROW) /* rows that a wave stores at once */
+static_assert(RFG_WAVE % QUADS_ROW == 0 && LANE_ROWS <= 16, "a wave doesn't store whole rows");
 
 RFG_DEVICE int swizzle(int row)
 {
@@ -75,18 +77,18 @@ struct staged {
 
 #define W_STEP (PREPACKED ? CHUNKS * PREPACK_ROWS * 16 : WIDTH) /* bytes to the next step of a row of W */
 
-RFG_DEVICE void load_step(struct staged *s, const struct copier *c, int step)
+/* Steps come in their order: none follows an empty one. */
+RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
 {
     rfg_u32 beyond = !TAIL || step * CHUNKS + c->chunk < c->chunks ? 0 : 0x80000000u;
-    rfg_buffer x = c->x, w = c->w;
-    x.z = step < c->end ? x.z : 0;
-    w.z = step < c->end ? w.z : 0;
+    c->x.z = xcd_scalar(step < c->end ? c->x.z : 0);
+    c->w.z = xcd_scalar(step < c->end ? c->w.z : 0);
 #pragma unroll
     for (int i = 0; i < X_COPIES; i++)
-        s->x[i] = rfg_buffer_load16(x, c->x_at[i] | beyond, step * WIDTH);
+        s->x[i] = rfg_buffer_load16(c->x, c->x_at[i] | beyond, step * WIDTH);
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++)
-        s->w[i] = rfg_buffer_load16(w, c->w_at[i] | beyond, step * W_STEP);
+        s->w[i] = rfg_buffer_load16(c->w, c->w_at[i] | beyond, step * W_STEP);
 }
 
 RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32x4 *lds)
@@ -99,9 +101,11 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
         lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] = s->w[i];
 }
 
-/* Where the wave works: its first rows in the tile; and of scales of blocks. */
+/* Where the wave works: its first rows in the tile; where in LDS the lane's pieces of its first fragments are; and of
+ * scales of blocks. */
 struct place {
     int row_m, row_n;
+    rfg_u32 x_at[FRAGS_K][RFG_FRAG_AB], w_at[FRAGS_K][RFG_FRAG_AB];
 #if SCALES == GEMM_SCALES_BLOCKS
     const struct gemm_args *a;
     int n, m[FRAGS_M]; /* rows of W and of X whose scales these are */
@@ -109,14 +113,12 @@ struct place {
 #endif
 };
 
-/* `row`: that of the lane, the same modulo 16 for all fragments. */
-RFG_DEVICE void load_frag(rfg_frag_ab *f, const rfg_u32x4 *tile, int row0, int k)
+/* Fragment i, whose rows follow by sixteens. */
+RFG_DEVICE void load_frag(rfg_frag_ab *f, const rfg_u32x4 *lds, const rfg_u32 *at, int i)
 {
 #pragma unroll
-    for (int i = 0; i < RFG_FRAG_AB; i++) {
-        int row = rfg_frag_row(i), chunk = k * RFG_FRAG_CHUNKS + rfg_frag_chunk(i);
-        f->v[i] = tile[(row0 + row) * CHUNKS + (chunk ^ swizzle(row))];
-    }
+    for (int piece = 0; piece < RFG_FRAG_AB; piece++)
+        f->v[piece] = lds[at[piece] + i * (16 * CHUNKS)];
 }
 
 #if SCALES == GEMM_SCALES_BLOCKS
@@ -142,13 +144,13 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
         for (int k = 0; k < FRAGS_K; k++)
-            load_frag(&w[j][k], lds + X_CHUNKS, p->row_n + 16 * j, k);
+            load_frag(&w[j][k], lds, p->w_at[k], j);
 #pragma unroll
     for (int i = 0; i < FRAGS_M; i++) {
         rfg_frag_x x[FRAGS_K];
 #pragma unroll
         for (int k = 0; k < FRAGS_K; k++)
-            load_frag(&x[k], lds, p->row_m + 16 * i, k);
+            load_frag(&x[k], lds, p->x_at[k], i);
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++) {
             rfg_frag_wx part;
@@ -169,10 +171,10 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
         rfg_frag_x x[FRAGS_M];
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++)
-            load_frag(&w[j], lds + X_CHUNKS, p->row_n + 16 * j, k);
+            load_frag(&w[j], lds, p->w_at[k], j);
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++)
-            load_frag(&x[i], lds, p->row_m + 16 * i, k);
+            load_frag(&x[i], lds, p->x_at[k], i);
 #pragma unroll
         for (int i = 0; i < FRAGS_M; i++)
 #pragma unroll
@@ -199,6 +201,21 @@ RFG_DEVICE void put_sums(float *sums, const rfg_frag_wx *acc, int j)
 #endif
 }
 
+/* Can quads be stored whole? The same for all. */
+RFG_DEVICE bool whole_quads(const struct gemm_args *a)
+{
+    rfg_u64 bits = (rfg_u64)a->y | (rfg_u64)(GEMM_LDY(a) * Y_BYTES);
+    return a->n % 4 == 0 && bits % (4 * Y_BYTES) == 0;
+}
+
+#if RFG_MFMA && !defined(__gfx908__)
+/* Waves of a SIMD, and with them registers. Of two waves each has 256, in which the compiler leaves sums where matrix
+ * instructions take them; of 512 half are accumulators, and some compilers move sums to and fro. */
+#define WAVES_A_SIMD (WAVES > 4 || FRAGS_M * FRAGS_N <= 32 ? 2 : 1)
+extern "C" __attribute__((global)) __attribute__((amdgpu_waves_per_eu(WAVES_A_SIMD, WAVES_A_SIMD))) void
+gemm_tile(struct gemm_args a);
+#endif
+
 RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 {
     int tid = rfg_thread(), wave = rfg_wave(), splits = rfg_groups_y();
@@ -206,13 +223,13 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     struct rfg_tile t =
         rfg_xcd_tile(rfg_group_x() + rfg_group_y() * (tiles_m * tiles_n), TILE_M, tiles_m, tiles_n, splits);
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, steps = (a.k - 1) / COLUMNS + 1;
-    int step = rfg_share_begin(steps, t.split, splits);
+    int step = xcd_scalar(rfg_share_begin(steps, t.split, splits));
 
     struct copier c;
     int row = tid / CHUNKS;
     c.chunk = tid % CHUNKS;
     c.chunks = a.k / X_VEC;
-    c.end = rfg_share_begin(steps, t.split + 1, splits);
+    c.end = xcd_scalar(rfg_share_begin(steps, t.split + 1, splits));
     c.to = row * CHUNKS + (c.chunk ^ swizzle(row));
     int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)GEMM_LDW(&a) * W_BYTES;
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
@@ -233,6 +250,15 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     struct place p;
     p.row_m = wave % WAVES_M * WAVE_M;
     p.row_n = wave / WAVES_M * WAVE_N;
+#pragma unroll
+    for (int k = 0; k < FRAGS_K; k++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++) {
+            int r = rfg_frag_row(i), at = r * CHUNKS + ((k * RFG_FRAG_CHUNKS + rfg_frag_chunk(i)) ^ swizzle(r));
+            /* Not for the compiler to see how it is made: it would make each fragment's anew. */
+            p.x_at[k][i] = rfg_anew((rfg_u32)(p.row_m * CHUNKS + at));
+            p.w_at[k][i] = rfg_anew((rfg_u32)(X_CHUNKS + p.row_n * CHUNKS + at));
+        }
     float scale[FRAGS_M], next_scale[FRAGS_M];
 #if SCALES == GEMM_SCALES_BLOCKS
     p.a = &a;
@@ -271,6 +297,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
         if (BUFFERS == 2) { /* whoever reads it is done: the last barrier came after that */
             put_step(&s, &c, lds + next);
             load_step(&s, &c, step + 2);
+            rfg_keep_order(); /* else the loads come last, to save registers */
         }
         multiply_step(acc, &p, lds + buffer, scale);
         rfg_barrier_lds();
@@ -285,6 +312,9 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     /* Sums come by way of LDS, each wave's by itself, so that neighbouring lanes have neighbouring columns. */
     float *sums = (float *)rfg_lds + wave * (16 * SUM_STRIDE);
     float *parts = (float *)a.workspace + (long long)(t.n * tiles_m + t.m) * splits * TILE_PARTIALS(TILE_M, TILE_N);
+    float *part = parts + (long long)t.split * TILE_PARTIALS(TILE_M, TILE_N);
+    int lane_row = rfg_lane() / QUADS_ROW, col = rfg_lane() % QUADS_ROW * 4, n = p.row_n + col;
+    bool whole = splits == 1 && whole_quads(&a);
 #pragma unroll
     for (int i = 0; i < FRAGS_M; i++) {
         rfg_keep_order();
@@ -292,16 +322,24 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
         for (int j = 0; j < FRAGS_N; j++)
             put_sums(sums, &acc[i][j], j);
         rfg_keep_order();
+        if (n >= rows_n)
+            continue;
+        const float *from = sums + lane_row * SUM_STRIDE + col;
+        int m = p.row_m + 16 * i + lane_row;
+        if (whole) {
+#pragma unroll
+            for (int r = 0; r < 16; r += LANE_ROWS)
+                if (m + r < rows_m)
+                    store_4_whole(&a, (long long)m0 + m + r, n0 + n, *(const rfg_f32x4 *)(from + r * SUM_STRIDE));
+            continue;
+        }
 #pragma unroll 1
-        for (int q = rfg_lane(); q < 16 * QUADS_ROW; q += RFG_WAVE) {
-            int m = p.row_m + 16 * i + q / QUADS_ROW, n = p.row_n + q % QUADS_ROW * 4;
-            rfg_f32x4 sum = *(const rfg_f32x4 *)(sums + q / QUADS_ROW * SUM_STRIDE + q % QUADS_ROW * 4);
-            if (m >= rows_m || n >= rows_n)
-                continue;
+        for (int r = 0; r < 16 && m + r < rows_m; r += LANE_ROWS) {
+            rfg_f32x4 sum = *(const rfg_f32x4 *)(from + r * SUM_STRIDE);
             if (splits > 1)
-                rfg_store_f32x4(parts + (long long)t.split * TILE_PARTIALS(TILE_M, TILE_N) + m * TILE_N + n, sum);
+                rfg_store_f32x4(part + (m + r) * TILE_N + n, sum);
             else
-                store_4(&a, (long long)m0 + m, n0 + n, sum);
+                store_4(&a, (long long)m0 + m + r, n0 + n, sum);
         }
     }
     if (splits == 1)
