@@ -84,7 +84,7 @@ static const struct op_case kernels[] = {
     { "gemm e4m3,e4m3->f32 M=70 N=90 K=528" ROWS, R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
     { "gemm e4m3,e4m3->f32 M=70 N=132 K=272" BLOCKS, R, false,
-      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=2,split_k=2}" },
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
     { "gemm e4m3,e4m3->f32 M=70 N=132 K=272" BLOCKS, R, false,
       "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
     { "gemm e4m3fnuz,e4m3fnuz->f32 M=40 N=150 K=400" BLOCKS " x_columns=1 w_columns=1", R, false,

@@ -9,6 +9,7 @@
 
 enum { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, BUFFERS, SPLIT_K };
 #define LEAST_M    16
+#define MOST_K_I8  131071 /* products of 128 and 128 that 31 bits take */
 #define ISSUE_US   0.002 /* an instruction of a wave, on a SIMD; guesses, both: nothing was timed on a GPU */
 #define BARRIER_US 0.05
 
@@ -50,6 +51,12 @@ static bool decodes(const struct rfg_device *dev, const struct rfg_problem *prob
     return strcmp(dev->target, "gfx950") ? strncmp(dev->target, "gfx94", 5) || x != RFG_E4M3FNUZ : x == RFG_E4M3FNUZ;
 }
 
+/* Are sums of i8 whole numbers? */
+static bool sums_whole(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return prob->dtype[0] == RFG_I8 && !decodes(dev, prob) && gemm_scales(prob) != GEMM_SCALES_BLOCKS;
+}
+
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .waves = p[WAVES_M] * p[WAVES_N],
@@ -64,7 +71,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     /* As compiled: RDNA 3's fragments are loaded by halves, of others one step of fragments is loaded while another is
      * multiplied, if there is room. */
     int frag = is_cdna(dev) ? 4 : 8, frags = s.frags_m + s.frags_n;
-    s.registers = 5 * s.copies + frags * frag * (decodes(dev, prob) ? 3 : 1) + 24;
+    s.registers = 5 * s.copies + frags * frag * (decodes(dev, prob) ? 3 : 1) + (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
@@ -83,6 +90,9 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (prob->v[GEMM_M] < LEAST_M && !prob->v[GEMM_INVARIANT])
         return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions",
                           prob->v[GEMM_M], LEAST_M);
+    if (sums_whole(dev, prob) && prob->v[GEMM_K] > MOST_K_I8)
+        return rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
+                          MOST_K_I8);
     return takes_mma(dev, prob, why);
 }
 
@@ -99,7 +109,7 @@ static bool registers_fit(const struct rfg_device *dev, const struct rfg_problem
                           struct rfg_reason *why)
 {
     bool crowded = s->waves > 4, apart = is_cdna(dev) && !crowded; /* accumulators have 256 registers of their own */
-    int most = 248;
+    int most = crowded ? 240 : 248;
     if (!strcmp(dev->target, "gfx908")) { /* they always have some, as many as there are others */
         apart = s->sums <= 128;
         most = crowded ? 96 : 232;
@@ -173,7 +183,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "tile of %d x %d: M=%" PRId64 ", N=%" PRId64, p[TILE_M], p[TILE_N], m, n);
     if (p[TILE_M] * 2 < MIN(p[TILE_N], m) || p[TILE_N] * 2 < MIN(p[TILE_M], n))
         return rfg_refuse(why, "tile of %d x %d: far from square", p[TILE_M], p[TILE_N]);
-    if (tiles > 8 * cus && (p[TILE_M] < MIN(128, m) || p[TILE_N] < MIN(128, n)))
+    if (tiles > 4 * cus && (p[TILE_M] < MIN(128, m) || p[TILE_N] < MIN(128, n)))
         return rfg_refuse(why, "tile of %d x %d: %" PRId64 " of them read X and W too often", p[TILE_M], p[TILE_N],
                           tiles);
     if (tiles * 2 < cus && ((p[TILE_M] > 64 && m > 64) || (p[TILE_N] > 64 && n > 64)))
@@ -224,9 +234,10 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
 static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                      struct rfg_order *order, struct rfg_reason *why)
 {
-    (void)dev;
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
+    else if (sums_whole(dev, prob))
+        snprintf(order->words, sizeof(order->words), "gemm_tile");
     else
         snprintf(order->words, sizeof(order->words), "gemm_stream_mma k_waves=1");
     return p[SPLIT_K] == 1 || rfg_refuse(why, "split_k=%d: has a workspace for few rows only", p[SPLIT_K]);

@@ -13,8 +13,9 @@
  * Chunk c of row r lies in LDS where chunk c ^ swizzle(r) would: what a wave stores, and the fragments that it loads,
  * ask each bank once a cycle.
  *
- * Sums are made as gemm_stream_mma's of one wave of k: the same instructions, their steps in the order of k. Scales of
- * blocks multiply the sums of a step (its columns are in one block) before these are added.
+ * Sums are made as gemm_stream_mma's of one wave of k: the same instructions, their steps in the order of k. Of i8
+ * they stay whole numbers to the end. Scales of blocks multiply the sums of a step (its columns are in one block) before
+ * these are added.
  *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along
  * the tile's rows and columns, each of whose parts is a multiple of 16), WIDTH (64, 128), BUFFERS (1, 2), TAIL (rows
@@ -101,6 +102,53 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
         lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] = s->w[i];
 }
 
+#define SUMS_I8 RFG_MMA_I8(IN_DTYPE) /* a step's sums, or all, are whole numbers */
+#if SUMS_I8
+typedef int i32_sums __attribute__((ext_vector_type(RFG_FRAG_WX)));
+
+RFG_DEVICE void mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
+{
+    i32_sums d;
+#pragma unroll
+    for (int e = 0; e < RFG_FRAG_WX; e++)
+        d[e] = (int)rfg_as_u32(c->v[e]);
+#if defined(__gfx950__)
+    d = __builtin_amdgcn_mfma_i32_16x16x64_i8(__builtin_bit_cast(i32_sums, w->v[0]),
+                                              __builtin_bit_cast(i32_sums, x->v[0]), d, 0, 0, 0);
+#elif RFG_HAS_MMA_FP8
+    rfg_u32x2 w0 = w->v[0].xy, w1 = w->v[0].zw, x0 = x->v[0].xy, x1 = x->v[0].zw;
+    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w0), __builtin_bit_cast(long, x0), d, 0, 0, 0);
+    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w1), __builtin_bit_cast(long, x1), d, 0, 0, 0);
+#elif RFG_MFMA
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        d = __builtin_amdgcn_mfma_i32_16x16x16i8((int)w->v[0][i], (int)x->v[0][i], d, 0, 0, 0);
+#else
+    typedef int i32x4 __attribute__((ext_vector_type(4)));
+#pragma unroll
+    for (int i = 0; i < RFG_FRAG_AB; i++)
+        d = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, __builtin_bit_cast(i32x4, w->v[i]), true,
+                                                       __builtin_bit_cast(i32x4, x->v[i]), d, false);
+#endif
+#pragma unroll
+    for (int e = 0; e < RFG_FRAG_WX; e++)
+        c->v[e] = rfg_as_float((rfg_u32)d[e]);
+}
+RFG_DEVICE float sum_of(float sum)
+{
+    return (float)(int)rfg_as_u32(sum);
+}
+#else
+RFG_DEVICE void mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
+{
+    rfg_stream_mma(c, w, x, IN_DTYPE);
+}
+RFG_DEVICE float sum_of(float sum)
+{
+    return sum;
+}
+#endif
+
 /* Where the wave works: its first rows in the tile; where in LDS the lane's pieces of its first fragments are; and of
  * scales of blocks. */
 struct place {
@@ -157,10 +205,10 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
             rfg_frag_zero(&part);
 #pragma unroll
             for (int k = 0; k < FRAGS_K; k++)
-                rfg_stream_mma(&part, &w[j][k], &x[k], IN_DTYPE);
+                mma(&part, &w[j][k], &x[k]);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[i][j].v[e] = rfg_fma(part.v[e], scale[i], acc[i][j].v[e]);
+                acc[i][j].v[e] = rfg_fma(sum_of(part.v[e]), scale[i], acc[i][j].v[e]);
         }
     }
 #else
@@ -179,9 +227,14 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
         for (int i = 0; i < FRAGS_M; i++)
 #pragma unroll
             for (int j = 0; j < FRAGS_N; j++)
-                rfg_stream_mma(&acc[i][j], &w[j], &x[i], IN_DTYPE);
+                mma(&acc[i][j], &w[j], &x[i]);
     }
 #endif
+}
+
+RFG_DEVICE float final_of(float sum)
+{
+    return SCALES == GEMM_SCALES_BLOCKS ? sum : sum_of(sum);
 }
 
 /* A fragment's sums to the wave's 16 rows in LDS. */
@@ -191,11 +244,12 @@ RFG_DEVICE void put_sums(float *sums, const rfg_frag_wx *acc, int j)
 #if RFG_FRAG_C_ACROSS
 #pragma unroll
     for (int e = 0; e < RFG_FRAG_WX; e++)
-        row[rfg_frag_c_row(e)] = acc->v[e];
+        row[rfg_frag_c_row(e)] = final_of(acc->v[e]);
 #else
 #pragma unroll
     for (int e = 0; e < RFG_FRAG_WX; e += 4) {
-        rfg_f32x4 quad = { acc->v[e], acc->v[e + 1], acc->v[e + 2], acc->v[e + 3] };
+        rfg_f32x4 quad = { final_of(acc->v[e]), final_of(acc->v[e + 1]), final_of(acc->v[e + 2]),
+                           final_of(acc->v[e + 3]) };
         *(rfg_f32x4 *)(row + rfg_frag_c_row(e)) = quad;
     }
 #endif
@@ -309,18 +363,23 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
         buffer = next;
     }
 
-    /* Sums come by way of LDS, each wave's by itself, so that neighbouring lanes have neighbouring columns. */
+    /* Sums come by way of LDS, each wave's by itself, so that neighbouring lanes have neighbouring columns. Registers
+     * have no index; the rest of the loop's body is there once. */
     float *sums = (float *)rfg_lds + wave * (16 * SUM_STRIDE);
     float *parts = (float *)a.workspace + (long long)(t.n * tiles_m + t.m) * splits * TILE_PARTIALS(TILE_M, TILE_N);
     float *part = parts + (long long)t.split * TILE_PARTIALS(TILE_M, TILE_N);
     int lane_row = rfg_lane() / QUADS_ROW, col = rfg_lane() % QUADS_ROW * 4, n = p.row_n + col;
     bool whole = splits == 1 && whole_quads(&a);
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < FRAGS_M; i++) {
         rfg_keep_order();
 #pragma unroll
-        for (int j = 0; j < FRAGS_N; j++)
-            put_sums(sums, &acc[i][j], j);
+        for (int at = 0; at < FRAGS_M; at++)
+            if (i == at) {
+#pragma unroll
+                for (int j = 0; j < FRAGS_N; j++)
+                    put_sums(sums, &acc[at][j], j);
+            }
         rfg_keep_order();
         if (n >= rows_n)
             continue;
