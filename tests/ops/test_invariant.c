@@ -487,7 +487,8 @@ END_TEST
 int main(void)
 {
     return op_main("invariant",
-                   OP_TESTS(rows_are_the_same_in_any_batch, without_it_some_differ, same_words_same_bits, neighbours_do_not_matter),
+                   OP_TESTS(rows_are_the_same_in_any_batch, without_it_some_differ, same_words_same_bits,
+                            neighbours_do_not_matter),
                    OP_TESTS(keys_and_callbacks_go_together, one_order_serves_all_sizes, rows_keep_to_the_order,
                             asked_for_or_refused));
 }

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ops/gpu.h"
 #include "ops/gemm/gemm.h"
@@ -105,6 +106,17 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
         return rfg_refuse(why, "x is %s: must be bf16, f16 or codes of 8 bits",
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     return (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_is_plain(prob, why)) && reads_chunks(prob, why);
+}
+
+/* And what AMD's fragments take. */
+static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+    if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
+        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
+                          dev->target);
+    return takes_mma(dev, prob, why);
 }
 
 /* The same for kernels that multiply 16-bit elements alone. */

@@ -10,18 +10,15 @@
 enum { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, BUFFERS, SPLIT_K };
 #define LEAST_M    16
 #define MOST_K_I8  131071 /* products of 128 and 128 that 31 bits take */
-#define ISSUE_US   0.002 /* an instruction of a wave, on a SIMD; guesses, both: nothing was timed on a GPU */
+#define ISSUE_US   0.002  /* an instruction of a wave, on a SIMD; guesses, both: nothing was timed on a GPU */
 #define BARRIER_US 0.05
 
 /* The grid carries split_k, so that it costs no compile. */
 static const struct rfg_param params[] = {
-    [TILE_M] = { "tile_m", 3, { 64, 128, 256 } },
-    [TILE_N] = { "tile_n", 3, { 64, 128, 256 } },
+    [TILE_M] = { "tile_m", 3, { 64, 128, 256 } }, [TILE_N] = { "tile_n", 3, { 64, 128, 256 } },
     [TILE_K] = { "tile_k", 3, { 32, 64, 128 } }, /* 64 or 128 bytes */
-    [WAVES_M] = { "waves_m", 3, { 1, 2, 4 } },
-    [WAVES_N] = { "waves_n", 3, { 1, 2, 4 } },
-    [BUFFERS] = { "buffers", 2, { 1, 2 } },
-    [SPLIT_K] = { "split_k", 7, { 1, 2, 3, 4, 6, 8, 16 } },
+    [WAVES_M] = { "waves_m", 3, { 1, 2, 4 } },    [WAVES_N] = { "waves_n", 3, { 1, 2, 4 } },
+    [BUFFERS] = { "buffers", 2, { 1, 2 } },       [SPLIT_K] = { "split_k", 7, { 1, 2, 3, 4, 6, 8, 16 } },
 };
 
 /* What tile.hip derives from its macros. */
@@ -71,7 +68,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     /* As compiled: RDNA 3's fragments are loaded by halves, of others one step of fragments is loaded while another is
      * multiplied, if there is room. */
     int frag = is_cdna(dev) ? 4 : 8, frags = s.frags_m + s.frags_n;
-    s.registers = 5 * s.copies + frags * frag * (decodes(dev, prob) ? 3 : 1) + (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
+    s.registers = 5 * s.copies + frags * frag * (decodes(dev, prob) ? 3 : 1) +
+                  (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
@@ -82,18 +80,13 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (dev->platform == RFG_PLATFORM_NVIDIA)
-        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
-    if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
-        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
-                          dev->target);
     if (prob->v[GEMM_M] < LEAST_M && !prob->v[GEMM_INVARIANT])
         return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions",
                           prob->v[GEMM_M], LEAST_M);
     if (sums_whole(dev, prob) && prob->v[GEMM_K] > MOST_K_I8)
         return rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
                           MOST_K_I8);
-    return takes_mma(dev, prob, why);
+    return takes_mma_amd(dev, prob, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -117,7 +110,7 @@ static bool registers_fit(const struct rfg_device *dev, const struct rfg_problem
         apart = false;
     } else if (apart) {
         apart = gemm_scales(prob) != GEMM_SCALES_BLOCKS; /* which add in others */
-        most = 144;
+        most = strcmp(dev->target, "gfx90a") ? 144 : 96; /* LLVM 15 moves the sums there and back at each step */
     }
     int registers = s->registers + (apart ? 0 : s->sums);
     return registers <= most || rfg_refuse(why, "about %d registers: must be at most %d", registers, most);
@@ -161,10 +154,8 @@ static double resident(const struct rfg_device *dev, const struct shape *s, int 
 static bool waves_fit(const struct rfg_device *dev, const int *p)
 {
     bool large = p[TILE_M] * p[TILE_N] >= 256 * 256, two = p[WAVES_M] == 2 && p[WAVES_N] == 2;
-    if (is_cdna(dev)) /* LLVM 15, which compiles for these two, moves 256 sums to accumulators and back at each step */
-        return large && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908"))
-                   ? p[WAVES_M] == 2 && p[WAVES_N] == 4
-                   : two || (large && p[WAVES_M] == 2 && p[WAVES_N] == 4);
+    if (is_cdna(dev))
+        return two || (large && p[WAVES_M] == 2 && p[WAVES_N] == 4);
     if (p[TILE_M] * p[TILE_N] < 128 * 128)
         return two;
     return p[TILE_M] >= p[TILE_N] ? p[WAVES_M] == 4 && p[WAVES_N] == 2 : p[WAVES_M] == 2 && p[WAVES_N] == 4;
@@ -176,8 +167,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], tiles = s.tiles_m * s.tiles_n, cus = dev->cu_count;
     int step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width);
     if (!waves_fit(dev, p))
-        return rfg_refuse(why, "waves_m=%d, waves_n=%d: others are better for tiles of %d x %d", p[WAVES_M],
-                          p[WAVES_N], p[TILE_M], p[TILE_N]);
+        return rfg_refuse(why, "waves_m=%d, waves_n=%d: others are better for tiles of %d x %d", p[WAVES_M], p[WAVES_N],
+                          p[TILE_M], p[TILE_N]);
     /* Tiles that exist, are about square if there are rows for that, and neither leave CUs idle nor read too often. */
     if ((p[TILE_M] > 64 && p[TILE_M] >= 2 * m) || (p[TILE_N] > 64 && p[TILE_N] >= 2 * n))
         return rfg_refuse(why, "tile of %d x %d: M=%" PRId64 ", N=%" PRId64, p[TILE_M], p[TILE_N], m, n);

@@ -14,8 +14,8 @@
  * ask each bank once a cycle.
  *
  * Sums are made as gemm_stream_mma's of one wave of k: the same instructions, their steps in the order of k. Of i8
- * they stay whole numbers to the end. Scales of blocks multiply the sums of a step (its columns are in one block) before
- * these are added.
+ * they stay whole numbers to the end. Scales of blocks multiply the sums of a step (its columns are in one block)
+ * before these are added.
  *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along
  * the tile's rows and columns, each of whose parts is a multiple of 16), WIDTH (64, 128), BUFFERS (1, 2), TAIL (rows
@@ -24,6 +24,7 @@
  * and W aligned to 16 bytes, whole chunks of them, and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
+#include "rfg_amd_tile.h"
 #include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -102,53 +103,6 @@ RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32
         lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] = s->w[i];
 }
 
-#define SUMS_I8 RFG_MMA_I8(IN_DTYPE) /* a step's sums, or all, are whole numbers */
-#if SUMS_I8
-typedef int i32_sums __attribute__((ext_vector_type(RFG_FRAG_WX)));
-
-RFG_DEVICE void mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
-{
-    i32_sums d;
-#pragma unroll
-    for (int e = 0; e < RFG_FRAG_WX; e++)
-        d[e] = (int)rfg_as_u32(c->v[e]);
-#if defined(__gfx950__)
-    d = __builtin_amdgcn_mfma_i32_16x16x64_i8(__builtin_bit_cast(i32_sums, w->v[0]),
-                                              __builtin_bit_cast(i32_sums, x->v[0]), d, 0, 0, 0);
-#elif RFG_HAS_MMA_FP8
-    rfg_u32x2 w0 = w->v[0].xy, w1 = w->v[0].zw, x0 = x->v[0].xy, x1 = x->v[0].zw;
-    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w0), __builtin_bit_cast(long, x0), d, 0, 0, 0);
-    d = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, w1), __builtin_bit_cast(long, x1), d, 0, 0, 0);
-#elif RFG_MFMA
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        d = __builtin_amdgcn_mfma_i32_16x16x16i8((int)w->v[0][i], (int)x->v[0][i], d, 0, 0, 0);
-#else
-    typedef int i32x4 __attribute__((ext_vector_type(4)));
-#pragma unroll
-    for (int i = 0; i < RFG_FRAG_AB; i++)
-        d = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, __builtin_bit_cast(i32x4, w->v[i]), true,
-                                                       __builtin_bit_cast(i32x4, x->v[i]), d, false);
-#endif
-#pragma unroll
-    for (int e = 0; e < RFG_FRAG_WX; e++)
-        c->v[e] = rfg_as_float((rfg_u32)d[e]);
-}
-RFG_DEVICE float sum_of(float sum)
-{
-    return (float)(int)rfg_as_u32(sum);
-}
-#else
-RFG_DEVICE void mma(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
-{
-    rfg_stream_mma(c, w, x, IN_DTYPE);
-}
-RFG_DEVICE float sum_of(float sum)
-{
-    return sum;
-}
-#endif
-
 /* Where the wave works: its first rows in the tile; where in LDS the lane's pieces of its first fragments are; and of
  * scales of blocks. */
 struct place {
@@ -205,10 +159,10 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
             rfg_frag_zero(&part);
 #pragma unroll
             for (int k = 0; k < FRAGS_K; k++)
-                mma(&part, &w[j][k], &x[k]);
+                rfg_tile_mma(&part, &w[j][k], &x[k], IN_DTYPE);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[i][j].v[e] = rfg_fma(sum_of(part.v[e]), scale[i], acc[i][j].v[e]);
+                acc[i][j].v[e] = rfg_fma(rfg_tile_sum(part.v[e], IN_DTYPE), scale[i], acc[i][j].v[e]);
         }
     }
 #else
@@ -227,14 +181,14 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
         for (int i = 0; i < FRAGS_M; i++)
 #pragma unroll
             for (int j = 0; j < FRAGS_N; j++)
-                mma(&acc[i][j], &w[j], &x[i]);
+                rfg_tile_mma(&acc[i][j], &w[j], &x[i], IN_DTYPE);
     }
 #endif
 }
 
 RFG_DEVICE float final_of(float sum)
 {
-    return SCALES == GEMM_SCALES_BLOCKS ? sum : sum_of(sum);
+    return SCALES == GEMM_SCALES_BLOCKS ? sum : rfg_tile_sum(sum, IN_DTYPE);
 }
 
 /* A fragment's sums to the wave's 16 rows in LDS. */
@@ -262,13 +216,8 @@ RFG_DEVICE bool whole_quads(const struct gemm_args *a)
     return a->n % 4 == 0 && bits % (4 * Y_BYTES) == 0;
 }
 
-#if RFG_MFMA && !defined(__gfx908__)
-/* Waves of a SIMD, and with them registers. Of two waves each has 256, in which the compiler leaves sums where matrix
- * instructions take them; of 512 half are accumulators, and some compilers move sums to and fro. */
-#define WAVES_A_SIMD (WAVES > 4 || FRAGS_M * FRAGS_N <= 32 ? 2 : 1)
-extern "C" __attribute__((global)) __attribute__((amdgpu_waves_per_eu(WAVES_A_SIMD, WAVES_A_SIMD))) void
-gemm_tile(struct gemm_args a);
-#endif
+extern "C" __attribute__((global))
+RFG_WAVES_A_SIMD(WAVES > 4 || FRAGS_M * FRAGS_N <= 32 ? 2 : 1) void gemm_tile(struct gemm_args a);
 
 RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 {
