@@ -108,7 +108,7 @@ static const char *const epilogue_problems[] = {
     "gemm f16,f16->f16 M=128 N=4096 K=4096 residual=1 bias=1",
     "gemm bf16,bf16->bf16 M=4096 N=1024 K=1024 act=gelu_tanh packed=1",
 };
-/* For gemm_wgmma: each code, and each kind of scales with the largest tiles and with epilogues. */
+/* For gemm_wgmma and gemm_tile: each code, and each kind of scales with the largest tiles and with epilogues. */
 static const char *const code_problems[] = {
     "gemm e4m3,e4m3->bf16 M=16 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1",
     "gemm e4m3,e4m3->bf16 M=128 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1 residual=1",
@@ -117,6 +117,11 @@ static const char *const code_problems[] = {
     "gemm e5m2,e5m2->f16 M=128 N=1024 K=7168 fast=1",
     "gemm i8,i8->bf16 M=128 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row bias=1 btype=bf16",
     "gemm i8,i8->f32 M=64 N=384 K=1024 x_scale=f32 w_scale=f32 x_per=block w_per=block residual=1",
+    "gemm i8,i8->bf16 M=4096 N=4096 K=7184 x_scale=f32 w_scale=f32 x_per=row w_per=row act=silu",
+    "gemm e4m3fnuz,e4m3fnuz->bf16 M=4096 N=4096 K=7168 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block act=gelu",
+    "gemm e4m3fnuz,e4m3fnuz->f32 M=1024 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row residual=1",
+    "gemm f16,f16->f32 M=4096 N=4096 K=4104 act=gelu bias=1",
+    "gemm f16,f16->f32 M=4096 N=4096 K=4096 residual=1 packed=1",
 };
 /* For mha_portable: each head size, dtype, cache and way to read it. */
 static const char *const mha_problems[] = {
@@ -182,6 +187,7 @@ static const struct family {
     { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
     { "gemm_codes", NULL, codes_problems, COUNT(codes_problems), NULL },
     { "gemm_wgmma_codes", NULL, code_problems, COUNT(code_problems), "gemm_wgmma" },
+    { "gemm_tile_codes", NULL, code_problems, COUNT(code_problems), "gemm_tile" },
     { "act", NULL, act_problems, COUNT(act_problems), NULL },
     { "norm", NULL, norm_problems, COUNT(norm_problems), NULL },
     { "mha_portable", NULL, mha_problems, COUNT(mha_problems), "_portable" },

@@ -81,6 +81,26 @@ static const struct op_case kernels[] = {
       "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=1}" },
     { "gemm e4m3fnuz,e4m3fnuz->f32 M=20 N=72 K=256" ROWS, S, false,
       "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=1}" },
+    { "gemm e4m3,e4m3->f32 M=70 N=90 K=528" ROWS, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm e4m3,e4m3->f32 M=70 N=132 K=272" BLOCKS, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
+    { "gemm e4m3,e4m3->f32 M=70 N=132 K=272" BLOCKS, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=40 N=150 K=400" BLOCKS " x_columns=1 w_columns=1", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm e5m2,e5m2->f32 M=70 N=90 K=336" ROWS " bias=1 btype=f32", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm e4m3fnuz,e4m3fnuz->bf16 M=40 N=72 K=400" ROWS " act=silu", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm i8,i8->f32 M=40 N=150 K=400" BLOCKS, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm i8,i8->f32 M=70 N=72 K=528" ROWS " residual=1", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=3}" },
+    { "gemm e4m3,e4m3->f32 M=20 N=72 K=256" BLOCKS, S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=20 N=72 K=256" ROWS, S, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
     { "gemm e4m3,e4m3->f32 M=30 N=70 K=2064" ROWS, R, false,
       "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=1}" },
     { "gemm e4m3,e4m3->f32 M=7 N=150 K=7168" BLOCKS, R, false,
@@ -285,6 +305,37 @@ END_TEST
 /* ---- refusals -----------------------------------------------------------------------------------------------------
  */
 
+/* What gemm_tile refuses, and what it must not. */
+START_TEST(tile_takes)
+{
+    static const struct {
+        const char *arch, *problem, *words; /* NULL: it does */
+    } cases[] = {
+        { "gfx942", "gemm i8,i8->f32 M=64 N=64 K=131056", NULL },
+        { "gfx942", "gemm i8,i8->f32 M=64 N=64 K=131072", "K=131072: must be at most 131071 of i8" },
+        { "gfx942", "gemm i8,i8->f32 M=64 N=64 K=131072" BLOCKS, NULL },
+        { "gfx1201", "gemm i8,i8->f32 M=64 N=64 K=131072", NULL },
+        { "gfx942", "gemm e4m3,e4m3->f32 M=64 N=64 K=131072", NULL },
+        { "gfx90a", "gemm e5m2,e5m2->f32 M=64 N=64 K=128", "x is e5m2" },
+        { "gfx942", "gemm e5m2,e5m2->f32 M=64 N=64 K=128", NULL },
+        { "gfx942", "gemm bf16,bf16->bf16 M=16 N=64 K=128", NULL },
+        { "gfx942", "gemm bf16,bf16->bf16 M=15 N=64 K=128", "M=15: must be at least 16" },
+        { "gfx942", "gemm bf16,bf16->bf16 M=1 N=64 K=128 invariant=1", NULL },
+        { "gfx1030", "gemm bf16,bf16->bf16 M=64 N=64 K=128", "must have matrix instructions" },
+        { "sm_90", "gemm bf16,bf16->bf16 M=64 N=64 K=128", "must be an AMD GPU" },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct rfg_device dev;
+        struct rfg_problem prob = op_problem(cases[i].problem);
+        struct rfg_reason why = { 0 };
+        ck_assert(rfg_device_imagine(&dev, cases[i].arch));
+        bool taken = gemm_tile.supports(&dev, &prob, &why);
+        ck_assert_msg(taken == !cases[i].words && (taken || strstr(why.text, cases[i].words)), "%s on %s: %s",
+                      cases[i].problem, cases[i].arch, taken ? "taken" : why.text);
+    }
+}
+END_TEST
+
 START_TEST(bad_problems)
 {
     static const char *const bad[][2] = {
@@ -415,5 +466,5 @@ int main(void)
 {
     return op_main("gemm_codes",
                    OP_TESTS(right_scales, right_layouts, right_kernels, right_random, fast_changes_nothing),
-                   OP_TESTS(refusals, bad_problems, wgmma_takes));
+                   OP_TESTS(refusals, bad_problems, wgmma_takes, tile_takes));
 }

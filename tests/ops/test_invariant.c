@@ -207,6 +207,62 @@ START_TEST(without_it_some_differ)
 }
 END_TEST
 
+/* Two variants that say the same words: gemm_stream_mma, of one wave of k, and gemm_tile. */
+static void outputs_of(rfg_context *ctx, const struct rfg_problem *prob, const char *config, void **bytes, size_t *size)
+{
+    const struct rfg_variant *var;
+    int p[RFG_MAX_PARAMS];
+    struct rfg_reason why;
+    struct rfg_plan *plan;
+    struct rfg_case *c;
+    struct rfg_case_params params = { .seed = op_seed() };
+    ck_assert_msg(rfg_config_parse(prob->op, config, &var, p, &why), "%s", why.text);
+    struct rfg_order order;
+    ck_assert_msg(var->order(rfg_context_info(ctx), prob, p, &order, &why), "%s", why.text);
+    ck_assert_str_eq(order.words, "gemm_stream_mma k_waves=1");
+    MUST(rfg_case_create(ctx, prob, &params, &c));
+    MUST(rfg_plan_create(ctx, rfg_case_as_called(c), var, p, &plan));
+    MUST(rfg_case_run(c, 0, plan, NULL));
+    MUST(rfg_case_outputs(c, 0, bytes, size));
+    rfg_plan_destroy(ctx, &plan);
+    rfg_case_destroy(&c);
+}
+
+START_TEST(same_words_same_bits)
+{
+    static const char *const problems[] = {
+        "gemm bf16,bf16->f32 M=20 N=70 K=1000",
+        "gemm f16,f16->f32 M=70 N=40 K=264",
+        "gemm bf16,bf16->f32 M=33 N=48 K=544 packed=1",
+        "gemm e4m3fnuz,e4m3fnuz->f32 M=20 N=70 K=656 x_scale=f32 w_scale=f32 x_per=row w_per=row",
+        "gemm e4m3,e4m3->f32 M=20 N=70 K=656",
+    };
+    static const char *const tiles[] = {
+        "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}",
+        "gemm_tile{tile_m=64,tile_n=64,tile_k=%d,waves_m=2,waves_n=2,buffers=1,split_k=1}",
+    };
+    rfg_context *ctx = op_context(op_device(_i));
+    for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++) {
+        struct rfg_problem prob = op_problem(problems[i]);
+        const struct rfg_variant *tile = rfg_variant_find(prob.op, "gemm_tile");
+        void *stream_y, *y;
+        size_t size, bytes;
+        if (!tile->supports(rfg_context_info(ctx), &prob, NULL))
+            continue;
+        outputs_of(ctx, &prob, "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=2,split_k=1}", &stream_y, &bytes);
+        for (int t = 0; t < 2; t++) {
+            char config[RFG_CONFIG_STRLEN];
+            snprintf(config, sizeof(config), tiles[t], rfg_dtype_is_code(prob.dtype[0]) ? 128 : 32);
+            outputs_of(ctx, &prob, config, &y, &size);
+            ck_assert_msg(size == bytes && !memcmp(y, stream_y, size), "%s: %s", problems[i], config);
+            free(y);
+        }
+        free(stream_y);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* Row 5 of 40, all others of which are made NaN, infinite, huge or tiny. */
 static bool same_beside_specials(rfg_context *ctx, const struct call *c)
 {
@@ -431,7 +487,8 @@ END_TEST
 int main(void)
 {
     return op_main("invariant",
-                   OP_TESTS(rows_are_the_same_in_any_batch, without_it_some_differ, neighbours_do_not_matter),
+                   OP_TESTS(rows_are_the_same_in_any_batch, without_it_some_differ, same_words_same_bits,
+                            neighbours_do_not_matter),
                    OP_TESTS(keys_and_callbacks_go_together, one_order_serves_all_sizes, rows_keep_to_the_order,
                             asked_for_or_refused));
 }

@@ -104,6 +104,9 @@ static const struct saved {
        dies. */
     { "emu:gfx942:304", "gemm bf16,bf16->bf16 M=64 N=256 K=512",
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=4,split_k=4}", 2048 + 2 * 512 + 64 * 3 * 8 },
+    /* Each die has all four tiles of two columns: W once, its 4096 lines; X, 1024, on every die. */
+    { "emu:gfx942:304", "gemm bf16,bf16->bf16 M=256 N=1024 K=256",
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}", 4096 + 8 * 1024 },
     /* One L2 for all, in a partition of one die; and on a GPU that has no dies. */
     { "emu:gfx942:38", "gemm bf16,bf16->bf16 M=64 N=256 K=512",
       "gemm_splitk_mma{tile_m=16,tile_n=16,tile_k=128,k_waves=4,stages=4,split_k=1}", 2048 + 512 },

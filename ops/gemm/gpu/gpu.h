@@ -116,6 +116,17 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
            reads_chunks(prob, why);
 }
 
+/* And what AMD's fragments take. */
+static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (dev->platform == RFG_PLATFORM_NVIDIA)
+        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
+    if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
+        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
+                          dev->target);
+    return takes_mma(dev, prob, why);
+}
+
 /* The same for kernels that multiply 16-bit elements alone. */
 static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {

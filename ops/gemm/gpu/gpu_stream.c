@@ -82,12 +82,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (dev->platform == RFG_PLATFORM_NVIDIA)
-        return rfg_refuse(why, "device is %s: must be an AMD GPU", dev->name);
-    if (prob->dtype[0] == RFG_E5M2 && (!strcmp(dev->target, "gfx90a") || !strcmp(dev->target, "gfx908")))
-        return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
-                          dev->target);
-    return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 256, why);
+    if (gemm_w_is_4_bits(prob) && dev->platform != RFG_PLATFORM_NVIDIA)
+        return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 256, why);
+    return takes_mma_amd(dev, prob, why) && few_rows(prob, 256, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm_tile: products of many rows on AMD's matrix cores (tile.hip). */
+#include <limits.h>
+#include <string.h>
+
+#include "gpu.h"
+#include "tile_layout.h"
+
+enum { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, BUFFERS, SPLIT_K };
+#define LEAST_M    16
+#define MOST_K_I8  131071 /* products of 128 and 128 that 31 bits take */
+#define ISSUE_US   0.002  /* an instruction of a wave, on a SIMD; guesses, both: nothing was timed on a GPU */
+#define BARRIER_US 0.05
+
+/* The grid carries split_k, so that it costs no compile. */
+static const struct rfg_param params[] = {
+    [TILE_M] = { "tile_m", 3, { 64, 128, 256 } }, [TILE_N] = { "tile_n", 3, { 64, 128, 256 } },
+    [TILE_K] = { "tile_k", 3, { 32, 64, 128 } }, /* 64 or 128 bytes */
+    [WAVES_M] = { "waves_m", 3, { 1, 2, 4 } },    [WAVES_N] = { "waves_n", 3, { 1, 2, 4 } },
+    [BUFFERS] = { "buffers", 2, { 1, 2 } },       [SPLIT_K] = { "split_k", 7, { 1, 2, 3, 4, 6, 8, 16 } },
+};
+
+/* What tile.hip derives from its macros. */
+struct shape {
+    int waves, threads;
+    int width;            /* bytes of a row of a step */
+    int frags_m, frags_n; /* of a wave */
+    int copies;           /* 16-byte chunks that a thread copies a step */
+    int lds;              /* bytes */
+    int sums, registers;  /* of a lane; registers: an estimate, without sums */
+    int64_t tiles_m, tiles_n, steps;
+};
+
+static bool is_cdna(const struct rfg_device *dev)
+{
+    return dev->wave_size == 64;
+}
+
+/* Are codes multiplied as fp16? */
+static bool decodes(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    int x = (int)prob->dtype[0];
+    if (!gemm_is_codes(prob))
+        return false;
+    if (x == RFG_I8)
+        return !is_cdna(dev) && strncmp(dev->target, "gfx11", 5);
+    return strcmp(dev->target, "gfx950") ? strncmp(dev->target, "gfx94", 5) || x != RFG_E4M3FNUZ : x == RFG_E4M3FNUZ;
+}
+
+/* Are sums of i8 whole numbers? */
+static bool sums_whole(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return prob->dtype[0] == RFG_I8 && !decodes(dev, prob) && gemm_scales(prob) != GEMM_SCALES_BLOCKS;
+}
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = { .waves = p[WAVES_M] * p[WAVES_N],
+                       .width = p[TILE_K] * (int)x_bytes(prob),
+                       .frags_m = p[TILE_M] / p[WAVES_M] / 16,
+                       .frags_n = p[TILE_N] / p[WAVES_N] / 16 };
+    s.threads = s.waves * dev->wave_size;
+    s.copies = (p[TILE_M] + p[TILE_N]) * s.width / 16 / s.threads;
+    s.lds = MAX(p[BUFFERS] * TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width),
+                TILE_SUM_BYTES(s.waves, p[TILE_N] / p[WAVES_N]));
+    s.sums = s.frags_m * s.frags_n * (is_cdna(dev) ? 4 : 8);
+    /* As compiled: RDNA 3's fragments are loaded by halves, of others one step of fragments is loaded while another is
+     * multiplied, if there is room. */
+    int frag = is_cdna(dev) ? 4 : 8, frags = s.frags_m + s.frags_n;
+    s.registers = 5 * s.copies + frags * frag * (decodes(dev, prob) ? 3 : 1) +
+                  (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
+    s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
+    s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    s.steps = ceil_div(prob->v[GEMM_K], p[TILE_K]);
+    return s;
+}
+
+static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (prob->v[GEMM_M] < LEAST_M && !prob->v[GEMM_INVARIANT])
+        return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions",
+                          prob->v[GEMM_M], LEAST_M);
+    if (sums_whole(dev, prob) && prob->v[GEMM_K] > MOST_K_I8)
+        return rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
+                          MOST_K_I8);
+    return takes_mma_amd(dev, prob, why);
+}
+
+static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    if (p[SPLIT_K] == 1)
+        return 0;
+    return (size_t)(s.tiles_m * s.tiles_n * p[SPLIT_K] * TILE_PARTIALS(p[TILE_M], p[TILE_N])) * sizeof(float);
+}
+
+/* Do sums, and all else, have registers enough? By what compiles without spills. */
+static bool registers_fit(const struct rfg_device *dev, const struct rfg_problem *prob, const struct shape *s,
+                          struct rfg_reason *why)
+{
+    bool crowded = s->waves > 4, apart = is_cdna(dev) && !crowded; /* accumulators have 256 registers of their own */
+    int most = crowded ? 240 : 248;
+    if (!strcmp(dev->target, "gfx908")) { /* they always have some, as many as there are others */
+        apart = s->sums <= 128;
+        most = crowded ? 96 : 232;
+    } else if (apart && s->sums <= 128) { /* tile.hip: WAVES_A_SIMD */
+        apart = false;
+    } else if (apart) {
+        apart = gemm_scales(prob) != GEMM_SCALES_BLOCKS; /* which add in others */
+        most = strcmp(dev->target, "gfx90a") ? 144 : 96; /* LLVM 15 moves the sums there and back at each step */
+    }
+    int registers = s->registers + (apart ? 0 : s->sums);
+    return registers <= most || rfg_refuse(why, "about %d registers: must be at most %d", registers, most);
+}
+
+static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int64_t k = prob->v[GEMM_K], ldx = MAX(prob->v[GEMM_LDX], k), ldw = MAX(prob->v[GEMM_LDW], k);
+    if (s.width != 64 && s.width != 128)
+        return rfg_refuse(why, "tile_k=%d: must be 64 or 128 bytes, these are %d", p[TILE_K], s.width);
+    if (s.waves != 4 && s.waves != 8)
+        return rfg_refuse(why, "%d waves: must be 4 or 8", s.waves);
+    if (s.threads * 16 > MIN(p[TILE_M], p[TILE_N]) * s.width)
+        return rfg_refuse(why, "tile_m=%d, tile_n=%d: %d threads must copy each in whole passes", p[TILE_M], p[TILE_N],
+                          s.threads);
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS && s.frags_n * 16 > GEMM_SCALE_BLOCK)
+        return rfg_refuse(why, "tile_n=%d, waves_n=%d: a wave's columns must be at most %d, which share a scale",
+                          p[TILE_N], p[WAVES_N], GEMM_SCALE_BLOCK);
+    if (!registers_fit(dev, prob, &s, why))
+        return false;
+    if (s.lds > dev->lds_bytes)
+        return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
+    if (p[SPLIT_K] > s.steps)
+        return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", p[SPLIT_K], k, s.steps,
+                          p[TILE_K]);
+    /* Offsets of a lane have 31 bits, and the first beyond them stands for what isn't there. */
+    if (p[TILE_M] * ldx * 2 > INT32_MAX || p[TILE_N] * ldw * 2 > INT32_MAX)
+        return rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx,
+                          ldw);
+    return grid_fits(s.tiles_m * s.tiles_n, p[SPLIT_K], s.threads, why);
+}
+
+/* Workgroups on a CU. */
+static double resident(const struct rfg_device *dev, const struct shape *s, int lds)
+{
+    return gemm_resident(dev, s->threads, s->registers + s->sums, MAX(lds - 1024, 0));
+}
+
+/* One way to share each tile among waves, so that a wave's part is about square, and large. */
+static bool waves_fit(const struct rfg_device *dev, const int *p)
+{
+    bool large = p[TILE_M] * p[TILE_N] >= 256 * 256, two = p[WAVES_M] == 2 && p[WAVES_N] == 2;
+    if (is_cdna(dev))
+        return two || (large && p[WAVES_M] == 2 && p[WAVES_N] == 4);
+    if (p[TILE_M] * p[TILE_N] < 128 * 128)
+        return two;
+    return p[TILE_M] >= p[TILE_N] ? p[WAVES_M] == 4 && p[WAVES_N] == 2 : p[WAVES_M] == 2 && p[WAVES_N] == 4;
+}
+
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+{
+    struct shape s = shape_of(dev, prob, p);
+    int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], tiles = s.tiles_m * s.tiles_n, cus = dev->cu_count;
+    int step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width);
+    if (!waves_fit(dev, p))
+        return rfg_refuse(why, "waves_m=%d, waves_n=%d: others are better for tiles of %d x %d", p[WAVES_M], p[WAVES_N],
+                          p[TILE_M], p[TILE_N]);
+    /* Tiles that exist, are about square if there are rows for that, and neither leave CUs idle nor read too often. */
+    if ((p[TILE_M] > 64 && p[TILE_M] >= 2 * m) || (p[TILE_N] > 64 && p[TILE_N] >= 2 * n))
+        return rfg_refuse(why, "tile of %d x %d: M=%" PRId64 ", N=%" PRId64, p[TILE_M], p[TILE_N], m, n);
+    if (p[TILE_M] * 2 < MIN(p[TILE_N], m) || p[TILE_N] * 2 < MIN(p[TILE_M], n))
+        return rfg_refuse(why, "tile of %d x %d: far from square", p[TILE_M], p[TILE_N]);
+    if (tiles > 4 * cus && (p[TILE_M] < MIN(128, m) || p[TILE_N] < MIN(128, n)))
+        return rfg_refuse(why, "tile of %d x %d: %" PRId64 " of them read X and W too often", p[TILE_M], p[TILE_N],
+                          tiles);
+    if (tiles * 2 < cus && ((p[TILE_M] > 64 && m > 64) || (p[TILE_N] > 64 && n > 64)))
+        return rfg_refuse(why, "tile of %d x %d: %" PRId64 " of them leave %" PRId64 " CUs idle", p[TILE_M], p[TILE_N],
+                          tiles, cus);
+    /* The second buffer costs LDS: another workgroup hides as much. Narrow steps are for two buffers. */
+    bool more = p[BUFFERS] == 1 ? resident(dev, &s, s.lds) > resident(dev, &s, 2 * step) || 2 * step > dev->lds_bytes
+                                : resident(dev, &s, s.lds) < resident(dev, &s, step);
+    if (p[BUFFERS] == 1 ? !more || s.width == 64 : more && s.width == 128)
+        return rfg_refuse(why, "buffers=%d: %d is better with tile_k=%d", p[BUFFERS], 3 - p[BUFFERS], p[TILE_K]);
+    /* Parts of k: as many as the CUs take, each of enough steps to be worth its sums' way through memory. */
+    if (p[SPLIT_K] > 1 && (tiles * p[SPLIT_K] > 2 * cus || s.steps * s.width < p[SPLIT_K] * 1024))
+        return rfg_refuse(why, "split_k=%d: too many for %" PRId64 " tiles on %" PRId64 " CUs, or too short",
+                          p[SPLIT_K], tiles, cus);
+    if (p[SPLIT_K] > 1 && ceil_div(s.steps, p[SPLIT_K]) * p[SPLIT_K] * 85 > s.steps * 100)
+        return rfg_refuse(why, "split_k=%d: uneven for %" PRId64 " steps", p[SPLIT_K], s.steps);
+    return true;
+}
+
+static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    struct shape s = shape_of(dev, prob, p);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double steps = (double)ceil_div(s.steps, p[SPLIT_K]), split = p[SPLIT_K];
+    struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = 1 };
+    f.per_cu = resident(dev, &s, s.lds);
+    f.memory = (m + n) * k * x_bytes(prob) + m * n * 2;
+    f.bytes = (MIN(m, p[TILE_M]) + MIN(n, p[TILE_N])) * s.width * steps;
+    f.in_flight = f.bytes / steps;
+    /* Matrix instructions, and those beside them, of which the other half is issued meanwhile. */
+    double rate = (gemm_is_codes(prob) && !decodes(dev, prob) ? 2e6 : 1e6) * dev->mma_tflops / dev->cu_count;
+    double mma = 2.0 * p[TILE_M] * p[TILE_N] * p[TILE_K] / rate;
+    double beside = 2 * s.copies + (s.frags_m + s.frags_n) * s.width / 64 + 20 + 5 * p[BUFFERS];
+    if (decodes(dev, prob))
+        beside += (s.frags_m + s.frags_n) * s.width / 2;
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        beside += s.sums;
+    f.issue = steps * (mma + 0.5 * ISSUE_US * beside * s.waves / 4);
+    f.chain = steps * (mma + (p[BUFFERS] == 1 ? 2 : 1) * BARRIER_US);
+    f.latency = ISSUE_US * 12 * s.sums; /* sums to LDS and to Y */
+    double reduce = p[SPLIT_K] == 1 ? 0
+                                    : gemm_reduce_us(dev, p[SPLIT_K], MIN(m, p[TILE_M]) * p[TILE_N] * 4.0) +
+                                          split * m * n * 4 / (3e3 * dev->mem_gbps);
+    return gemm_flow_us(dev, &f) + reduce;
+}
+
+/* As gemm_stream_mma's of one wave of k: tile.hip says why. */
+static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                     struct rfg_order *order, struct rfg_reason *why)
+{
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
+    else if (sums_whole(dev, prob))
+        snprintf(order->words, sizeof(order->words), "gemm_tile");
+    else
+        snprintf(order->words, sizeof(order->words), "gemm_stream_mma k_waves=1");
+    return p[SPLIT_K] == 1 || rfg_refuse(why, "split_k=%d: has a workspace for few rows only", p[SPLIT_K]);
+}
+
+static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+{
+    struct shape s = shape_of(dev, prob, p);
+    k->source = "gemm/gpu/tile.hip";
+    k->entry = "gemm_tile";
+    common_macros(prob, k);
+    xcd_macro(dev, k);
+    rfg_kernel_macro(k, "TILE_M", p[TILE_M]);
+    rfg_kernel_macro(k, "TILE_N", p[TILE_N]);
+    rfg_kernel_macro(k, "WAVES_M", p[WAVES_M]);
+    rfg_kernel_macro(k, "WAVES_N", p[WAVES_N]);
+    rfg_kernel_macro(k, "WIDTH", s.width);
+    rfg_kernel_macro(k, "BUFFERS", p[BUFFERS]);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % p[TILE_K] != 0);
+    rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
+}
+
+static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+{
+    struct shape s = shape_of(dev, prob, p);
+    *l = (struct rfg_launch){ { (uint32_t)(s.tiles_m * s.tiles_n), (uint32_t)p[SPLIT_K], 1 },
+                              { (uint32_t)s.threads, 1, 1 },
+                              (uint32_t)s.lds };
+}
+
+const struct rfg_variant gemm_tile = {
+    .name = "gemm_tile",
+    .kind = RFG_VARIANT_KERNEL,
+    .n_params = COUNT(params),
+    .params = params,
+    .supports = supports,
+    .valid = valid,
+    .worth = worth,
+    .predict = predict,
+    .workspace = workspace,
+    .order = order_of,
+    .kernel = kernel,
+    .launch = launch,
+};

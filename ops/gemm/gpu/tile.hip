@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm for many rows of X on AMD's matrix cores: what bounds it is arithmetic, so each wave keeps as large a part of
+ * the tile of Y in registers as it has, and all else is done in as few instructions as it takes.
+ *
+ * A step is WIDTH bytes of each row of the tile. Three are under way: one is multiplied out of LDS, the next one goes
+ * from registers to LDS, one more comes from memory to registers. With BUFFERS 2 the next one has a place in LDS of its
+ * own, and a step has one barrier; with 1 it has to wait for the one that is multiplied, and the CU's other workgroups
+ * work meanwhile. Loads are buffer loads, as in stream.hip: the lane's offset never changes, the step is a scalar, and
+ * what lies outside of a buffer reads as 0 and is not fetched: rows that don't exist, and steps beyond the last one,
+ * whose buffer is empty.
+ *
+ * Chunk c of row r lies in LDS where chunk c ^ swizzle(r) would: what a wave stores, and the fragments that it loads,
+ * ask each bank once a cycle.
+ *
+ * Sums are made as gemm_stream_mma's of one wave of k: the same instructions, their steps in the order of k. Of i8
+ * they stay whole numbers to the end. Scales of blocks multiply the sums of a step (its columns are in one block)
+ * before these are added.
+ *
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along
+ * the tile's rows and columns, each of whose parts is a multiple of 16), WIDTH (64, 128), BUFFERS (1, 2), TAIL (rows
+ * aren't whole steps), PREPACKED. Grid: (tiles, parts of k), tiles in rfg_xcd_tile()'s order: of bands of X, so that
+ * what runs at a time is about square. Workgroups of a tile add their sums in the order of the parts. Needs rows of X
+ * and W aligned to 16 bytes, whole chunks of them, and tiles of X and W that span less than 2 GiB. */
+#include "rfg_device.h"
+#include "rfg_amd_stream.h"
+#include "rfg_amd_tile.h"
+#include "rfg_xcd.h"
+#include "gemm/gpu/load.h"
+#include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/tile_layout.h"
+
+#define WAVES   (WAVES_M * WAVES_N)
+#define THREADS (WAVES * RFG_WAVE)
+#define WAVE_M  (TILE_M / WAVES_M)
+#define WAVE_N  (TILE_N / WAVES_N)
+#define FRAGS_M (WAVE_M / 16)
+#define FRAGS_N (WAVE_N / 16)
+#define CHUNKS  (WIDTH / 16)
+#define COLUMNS (WIDTH / X_BYTES) /* of a step */
+#define FRAGS_K (CHUNKS / RFG_FRAG_CHUNKS)
+
+/* A thread copies chunk tid % CHUNKS of every ROWS_A_PASS-th row. */
+#define ROWS_A_PASS (THREADS / CHUNKS)
+#define X_COPIES    (TILE_M / ROWS_A_PASS)
+#define W_COPIES    (TILE_N / ROWS_A_PASS)
+#define X_CHUNKS    (TILE_M * CHUNKS)
+#define STEP_CHUNKS (TILE_STEP_BYTES(TILE_M, TILE_N, WIDTH) / 16)
+static_assert(WIDTH == 64 || WIDTH == 128, "the swizzle knows rows of 4 and of 8 chunks");
+static_assert(TILE_M % ROWS_A_PASS == 0 && TILE_N % ROWS_A_PASS == 0, "a pass is not of rows of the tile alone");
+static_assert(ROWS_A_PASS % 16 == 0, "a thread's rows differ in their swizzle");
+static_assert(FRAGS_M * WAVES_M * 16 == TILE_M && FRAGS_N * WAVES_N * 16 == TILE_N, "waves don't share the tile");
+static_assert(SCALES != GEMM_SCALES_BLOCKS || (GEMM_SCALE_BLOCK % WAVE_N == 0 && GEMM_SCALE_BLOCK % COLUMNS == 0),
+              "a wave's step has several scales of W");
+
+/* The epilogue's view of LDS. */
+#define SUM_STRIDE TILE_SUM_STRIDE(WAVE_N)
+#define QUADS_ROW  (WAVE_N / 4)
+#define LANE_ROWS  (RFG_WAVE / QUADS_ROW) /* rows that a wave stores at once */
+static_assert(RFG_WAVE % QUADS_ROW == 0 && LANE_ROWS <= 16, "a wave doesn't store whole rows");
+
+RFG_DEVICE int swizzle(int row)
+{
+    return CHUNKS == 8 ? row & 7 : row >> 1 & 3;
+}
+
+/* What a thread copies, and where it puts it. */
+struct copier {
+    rfg_buffer x, w;
+    rfg_u32 x_at[X_COPIES], w_at[W_COPIES]; /* bytes, at k = 0 */
+    int chunk, chunks;                      /* its chunk of a step; chunks of a row */
+    int end;                                /* the step after the last one */
+    int to;                                 /* chunk of LDS, of its first row of X */
+};
+/* A step on its way to LDS. */
+struct staged {
+    rfg_u32x4 x[X_COPIES], w[W_COPIES];
+};
+
+#define W_STEP (PREPACKED ? CHUNKS * PREPACK_ROWS * 16 : WIDTH) /* bytes to the next step of a row of W */
+
+/* Steps come in their order: none follows an empty one. */
+RFG_DEVICE void load_step(struct staged *s, struct copier *c, int step)
+{
+    rfg_u32 beyond = !TAIL || step * CHUNKS + c->chunk < c->chunks ? 0 : 0x80000000u;
+    c->x.z = xcd_scalar(step < c->end ? c->x.z : 0);
+    c->w.z = xcd_scalar(step < c->end ? c->w.z : 0);
+#pragma unroll
+    for (int i = 0; i < X_COPIES; i++)
+        s->x[i] = rfg_buffer_load16(c->x, c->x_at[i] | beyond, step * WIDTH);
+#pragma unroll
+    for (int i = 0; i < W_COPIES; i++)
+        s->w[i] = rfg_buffer_load16(c->w, c->w_at[i] | beyond, step * W_STEP);
+}
+
+RFG_DEVICE void put_step(const struct staged *s, const struct copier *c, rfg_u32x4 *lds)
+{
+#pragma unroll
+    for (int i = 0; i < X_COPIES; i++)
+        lds[c->to + i * (ROWS_A_PASS * CHUNKS)] = s->x[i];
+#pragma unroll
+    for (int i = 0; i < W_COPIES; i++)
+        lds[c->to + X_CHUNKS + i * (ROWS_A_PASS * CHUNKS)] = s->w[i];
+}
+
+/* Where the wave works: its first rows in the tile; where in LDS the lane's pieces of its first fragments are; and of
+ * scales of blocks. */
+struct place {
+    int row_m, row_n;
+    rfg_u32 x_at[FRAGS_K][RFG_FRAG_AB], w_at[FRAGS_K][RFG_FRAG_AB];
+#if SCALES == GEMM_SCALES_BLOCKS
+    const struct gemm_args *a;
+    int n, m[FRAGS_M]; /* rows of W and of X whose scales these are */
+    int blocks;
+#endif
+};
+
+/* Fragment i, whose rows follow by sixteens. */
+RFG_DEVICE void load_frag(rfg_frag_ab *f, const rfg_u32x4 *lds, const rfg_u32 *at, int i)
+{
+#pragma unroll
+    for (int piece = 0; piece < RFG_FRAG_AB; piece++)
+        f->v[piece] = lds[at[piece] + i * (16 * CHUNKS)];
+}
+
+#if SCALES == GEMM_SCALES_BLOCKS
+/* Of a step's sums. There is none beyond the last one. */
+RFG_DEVICE void load_scales(float *scale, const struct place *p, int step)
+{
+    int block = step * COLUMNS / GEMM_SCALE_BLOCK;
+    block = block < p->blocks ? block : p->blocks - 1;
+    float w = w_scale_of(p->a, p->n, block);
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++)
+        scale[i] = w * x_scale_of(p->a, p->m[i], block);
+}
+#endif
+
+/* scale: of the step's columns, with scales of blocks. */
+RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p, const rfg_u32x4 *lds,
+                              const float *scale)
+{
+#if SCALES == GEMM_SCALES_BLOCKS
+    rfg_frag_ab w[FRAGS_N][FRAGS_K];
+#pragma unroll
+    for (int j = 0; j < FRAGS_N; j++)
+#pragma unroll
+        for (int k = 0; k < FRAGS_K; k++)
+            load_frag(&w[j][k], lds, p->w_at[k], j);
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++) {
+        rfg_frag_x x[FRAGS_K];
+#pragma unroll
+        for (int k = 0; k < FRAGS_K; k++)
+            load_frag(&x[k], lds, p->x_at[k], i);
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++) {
+            rfg_frag_wx part;
+            rfg_frag_zero(&part);
+#pragma unroll
+            for (int k = 0; k < FRAGS_K; k++)
+                rfg_tile_mma(&part, &w[j][k], &x[k], IN_DTYPE);
+#pragma unroll
+            for (int e = 0; e < RFG_FRAG_WX; e++)
+                acc[i][j].v[e] = rfg_fma(rfg_tile_sum(part.v[e], IN_DTYPE), scale[i], acc[i][j].v[e]);
+        }
+    }
+#else
+    (void)scale;
+#pragma unroll
+    for (int k = 0; k < FRAGS_K; k++) {
+        rfg_frag_ab w[FRAGS_N];
+        rfg_frag_x x[FRAGS_M];
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++)
+            load_frag(&w[j], lds, p->w_at[k], j);
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+            load_frag(&x[i], lds, p->x_at[k], i);
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+            for (int j = 0; j < FRAGS_N; j++)
+                rfg_tile_mma(&acc[i][j], &w[j], &x[i], IN_DTYPE);
+    }
+#endif
+}
+
+RFG_DEVICE float final_of(float sum)
+{
+    return SCALES == GEMM_SCALES_BLOCKS ? sum : rfg_tile_sum(sum, IN_DTYPE);
+}
+
+/* A fragment's sums to the wave's 16 rows in LDS. */
+RFG_DEVICE void put_sums(float *sums, const rfg_frag_wx *acc, int j)
+{
+    float *row = sums + rfg_frag_c_col(0) * SUM_STRIDE + j * 16;
+#if RFG_FRAG_C_ACROSS
+#pragma unroll
+    for (int e = 0; e < RFG_FRAG_WX; e++)
+        row[rfg_frag_c_row(e)] = final_of(acc->v[e]);
+#else
+#pragma unroll
+    for (int e = 0; e < RFG_FRAG_WX; e += 4) {
+        rfg_f32x4 quad = { final_of(acc->v[e]), final_of(acc->v[e + 1]), final_of(acc->v[e + 2]),
+                           final_of(acc->v[e + 3]) };
+        *(rfg_f32x4 *)(row + rfg_frag_c_row(e)) = quad;
+    }
+#endif
+}
+
+/* Can quads be stored whole? The same for all. */
+RFG_DEVICE bool whole_quads(const struct gemm_args *a)
+{
+    rfg_u64 bits = (rfg_u64)a->y | (rfg_u64)(GEMM_LDY(a) * Y_BYTES);
+    return a->n % 4 == 0 && bits % (4 * Y_BYTES) == 0;
+}
+
+extern "C" __attribute__((global))
+RFG_WAVES_A_SIMD(WAVES > 4 || FRAGS_M * FRAGS_N <= 32 ? 2 : 1) void gemm_tile(struct gemm_args a);
+
+RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
+{
+    int tid = rfg_thread(), wave = rfg_wave(), splits = rfg_groups_y();
+    int tiles_m = (a.m - 1) / TILE_M + 1, tiles_n = (a.n - 1) / TILE_N + 1;
+    struct rfg_tile t =
+        rfg_xcd_tile(rfg_group_x() + rfg_group_y() * (tiles_m * tiles_n), TILE_M, tiles_m, tiles_n, splits);
+    int m0 = t.m * TILE_M, n0 = t.n * TILE_N, steps = (a.k - 1) / COLUMNS + 1;
+    int step = xcd_scalar(rfg_share_begin(steps, t.split, splits));
+
+    struct copier c;
+    int row = tid / CHUNKS;
+    c.chunk = tid % CHUNKS;
+    c.chunks = a.k / X_VEC;
+    c.end = xcd_scalar(rfg_share_begin(steps, t.split + 1, splits));
+    c.to = row * CHUNKS + (c.chunk ^ swizzle(row));
+    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)GEMM_LDW(&a) * W_BYTES;
+    int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
+    c.x = rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
+    c.w = rfg_buffer_of(w_row_of(&a, n0), (rows_n - 1) * ldw + a.k * W_BYTES);
+#pragma unroll
+    for (int i = 0; i < X_COPIES; i++)
+        c.x_at[i] = (rfg_u32)((row + i * ROWS_A_PASS) * ldx + c.chunk * 16);
+#pragma unroll
+    for (int i = 0; i < W_COPIES; i++) {
+        int r = row + i * ROWS_A_PASS;
+        c.w_at[i] =
+            PREPACKED
+                ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + (c.chunk * PREPACK_ROWS + r % PREPACK_ROWS) * 16)
+                : (rfg_u32)(r * ldw + c.chunk * 16);
+    }
+
+    struct place p;
+    p.row_m = wave % WAVES_M * WAVE_M;
+    p.row_n = wave / WAVES_M * WAVE_N;
+#pragma unroll
+    for (int k = 0; k < FRAGS_K; k++)
+#pragma unroll
+        for (int i = 0; i < RFG_FRAG_AB; i++) {
+            int r = rfg_frag_row(i), at = r * CHUNKS + ((k * RFG_FRAG_CHUNKS + rfg_frag_chunk(i)) ^ swizzle(r));
+            /* Not for the compiler to see how it is made: it would make each fragment's anew. */
+            p.x_at[k][i] = rfg_anew((rfg_u32)(p.row_m * CHUNKS + at));
+            p.w_at[k][i] = rfg_anew((rfg_u32)(X_CHUNKS + p.row_n * CHUNKS + at));
+        }
+    float scale[FRAGS_M], next_scale[FRAGS_M];
+#if SCALES == GEMM_SCALES_BLOCKS
+    p.a = &a;
+    p.n = n0 + p.row_n < a.n ? n0 + p.row_n : a.n - 1;
+    p.blocks = (a.k - 1) / GEMM_SCALE_BLOCK + 1;
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++) {
+        int m = m0 + p.row_m + i * 16 + rfg_frag_c_col(0);
+        p.m[i] = m < a.m ? m : a.m - 1;
+    }
+    load_scales(next_scale, &p, step);
+#endif
+
+    struct staged s;
+    rfg_u32x4 *lds = rfg_lds;
+    rfg_frag_wx acc[FRAGS_M][FRAGS_N];
+    load_step(&s, &c, step);
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++)
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++)
+            rfg_frag_zero(&acc[i][j]);
+    put_step(&s, &c, lds);
+    load_step(&s, &c, step + 1);
+    rfg_barrier_lds();
+    int buffer = 0;
+#pragma unroll 1
+    for (; step < c.end; step++) {
+#if SCALES == GEMM_SCALES_BLOCKS
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++)
+            scale[i] = next_scale[i];
+        load_scales(next_scale, &p, step + 1);
+#endif
+        int next = BUFFERS == 1 ? 0 : STEP_CHUNKS - buffer;
+        if (BUFFERS == 2) { /* whoever reads it is done: the last barrier came after that */
+            put_step(&s, &c, lds + next);
+            load_step(&s, &c, step + 2);
+            rfg_keep_order(); /* else the loads come last, to save registers */
+        }
+        multiply_step(acc, &p, lds + buffer, scale);
+        rfg_barrier_lds();
+        if (BUFFERS == 1) {
+            put_step(&s, &c, lds);
+            load_step(&s, &c, step + 2);
+            rfg_barrier_lds();
+        }
+        buffer = next;
+    }
+
+    /* Sums come by way of LDS, each wave's by itself, so that neighbouring lanes have neighbouring columns. Registers
+     * have no index; the rest of the loop's body is there once. */
+    float *sums = (float *)rfg_lds + wave * (16 * SUM_STRIDE);
+    float *parts = (float *)a.workspace + (long long)(t.n * tiles_m + t.m) * splits * TILE_PARTIALS(TILE_M, TILE_N);
+    float *part = parts + (long long)t.split * TILE_PARTIALS(TILE_M, TILE_N);
+    int lane_row = rfg_lane() / QUADS_ROW, col = rfg_lane() % QUADS_ROW * 4, n = p.row_n + col;
+    bool whole = splits == 1 && whole_quads(&a);
+#pragma unroll 1
+    for (int i = 0; i < FRAGS_M; i++) {
+        rfg_keep_order();
+#pragma unroll
+        for (int at = 0; at < FRAGS_M; at++)
+            if (i == at) {
+#pragma unroll
+                for (int j = 0; j < FRAGS_N; j++)
+                    put_sums(sums, &acc[at][j], j);
+            }
+        rfg_keep_order();
+        if (n >= rows_n)
+            continue;
+        const float *from = sums + lane_row * SUM_STRIDE + col;
+        int m = p.row_m + 16 * i + lane_row;
+        if (whole) {
+#pragma unroll
+            for (int r = 0; r < 16; r += LANE_ROWS)
+                if (m + r < rows_m)
+                    store_4_whole(&a, (long long)m0 + m + r, n0 + n, *(const rfg_f32x4 *)(from + r * SUM_STRIDE));
+            continue;
+        }
+#pragma unroll 1
+        for (int r = 0; r < 16 && m + r < rows_m; r += LANE_ROWS) {
+            rfg_f32x4 sum = *(const rfg_f32x4 *)(from + r * SUM_STRIDE);
+            if (splits > 1)
+                rfg_store_f32x4(part + (m + r) * TILE_N + n, sum);
+            else
+                store_4(&a, (long long)m0 + m + r, n0 + n, sum);
+        }
+    }
+    if (splits == 1)
+        return;
+
+    /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
+    if (rfg_last_to_arrive(a.counters + t.n * tiles_m + t.m, splits, (rfg_u32 *)rfg_lds))
+        reduce_partials(&a, parts, splits, TILE_PARTIALS(TILE_M, TILE_N), rows_m * (TILE_N / 4), THREADS, TILE_N, m0,
+                        n0);
+}
