@@ -22,7 +22,7 @@ static const struct op_case tiles[] = {
     { "gemm bf16,bf16->bf16 M=150 N=300 K=1096", R, false, "gemm_tile_wgmma{tile_n=128,cluster=1}" },
     { "gemm bf16,bf16->f32 M=300 N=270 K=520", R, false, "gemm_tile_wgmma{tile_n=256,cluster=2}" },
     { "gemm f16,f16->f16 M=129 N=100 K=72", R, false, "gemm_tile_wgmma{tile_n=64,cluster=2}" },
-    { "gemm f16,f16->f32 M=20 N=90 K=1032", R, false, "gemm_tile_wgmma{tile_n=96,cluster=1}" },
+    { "gemm f16,f16->f32 M=70 N=90 K=1032", R, false, "gemm_tile_wgmma{tile_n=96,cluster=1}" },
     { "gemm bf16,bf16->f32 M=257 N=160 K=704", I, false, "gemm_tile_wgmma{tile_n=144,cluster=2}" },
     { "gemm bf16,bf16->bf16 M=140 N=230 K=264", S, false, "gemm_tile_wgmma{tile_n=208,cluster=1}" },
     { "gemm e4m3,e4m3->bf16 M=140 N=300 K=1168 fast=1", R, false, "gemm_tile_wgmma{tile_n=128,cluster=2}" },
@@ -85,6 +85,8 @@ START_TEST(refusals)
         { "gemm i8,i8->bf16 M=300 N=256 K=131088" BLOCKS, "gemm_tile_wgmma{tile_n=128,cluster=2}", NULL },
         { "gemm bf16,bf16->bf16 M=300 N=256 K=500", "gemm_tile_wgmma{tile_n=128,cluster=2}", "K=500: must be" },
         { "gemm bf16,bf16->bf16 M=300 N=256 K=512 packed=1", "gemm_tile_wgmma{tile_n=128,cluster=2}", "packed=1" },
+        { "gemm bf16,bf16->bf16 M=64 N=256 K=512", "gemm_tile_wgmma{tile_n=128,cluster=1}",
+          "M=64: must be more than 64, half of a tile's rows" },
         { "gemm f32,f32->f32 M=300 N=256 K=512", "gemm_tile_wgmma{tile_n=128,cluster=2}", "x is f32" },
     };
     struct rfg_device dev;

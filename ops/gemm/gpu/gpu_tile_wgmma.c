@@ -47,6 +47,10 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (!takes_wgmma(dev, prob, why))
         return false;
+    if (prob->v[GEMM_M] <= TILE_ROWS / 2 &&
+        !prob->v[GEMM_INVARIANT]) /* nor then, but there its order must have any M */
+        return rfg_refuse(why, "M=%" PRId64 ": must be more than %d, half of a tile's rows", prob->v[GEMM_M],
+                          TILE_ROWS / 2);
     if (!(dev->features & RFG_FEATURE_TMA))
         return rfg_refuse(why, "the driver is too old: must be of CUDA 12, which encodes matrices for TMA");
     if (prob->dtype[0] == RFG_I8 && gemm_scales(prob) != GEMM_SCALES_BLOCKS && prob->v[GEMM_K] > INT32_MAX / 128 / 128)
@@ -79,8 +83,6 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     int q[2] = { 0, p[CLUSTER] };
     struct shape s = shape_of(dev, prob, p);
     double least = INFINITY, own = columns_of(dev, &s, p);
-    if (prob->v[GEMM_M] <= TILE_ROWS / 2)
-        return rfg_refuse(why, "M=%" PRId64 ": fills less than half of a tile's rows, %d", prob->v[GEMM_M], TILE_ROWS);
     if (p[CLUSTER] > 1 && prob->v[GEMM_M] <= TILE_ROWS)
         return rfg_refuse(why, "cluster=%d: M=%" PRId64 " is one tile's", p[CLUSTER], prob->v[GEMM_M]);
     for (int i = 0; i < params[TILE_N].n; i++) {
@@ -157,10 +159,10 @@ const struct rfg_variant gemm_tile_wgmma = {
     .params = params,
     .supports = supports,
     .valid = valid,
+    .tile_maps = tile_maps,
     .worth = worth,
     .predict = predict,
     .order = order_of,
     .kernel = kernel,
     .launch = launch,
-    .tile_maps = tile_maps,
 };

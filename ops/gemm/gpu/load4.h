@@ -91,7 +91,7 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 /* ---- as matrix fragments: prepacked only ------------------------------------------------------------------------ */
 
 /* Sums of a group are scaled as fp32: a group is whole steps, or a step whole groups. */
-#if PREPACKED && RFG_HAS_MMA && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
+#if PREPACKED && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
 
 #define W_STEPS        4 /* fragments of 32 columns in a step */
 #define W_BYTES_OF(k)  ((k) / 2)

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What test_compile.c compiles for: problems of one family of code objects each. */
+/* Problems of operators whose variants are one family of code objects: between them each value of each macro. */
+static const char *const act_problems[] = {
+    "act_and_mul bf16->bf16 M=4096 N=4096",
+    "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",
+    "act_and_mul f16->f16 M=64 N=14336 act=gelu",
+    "act_and_mul f32->f32 M=4096 N=1000 act=relu2",
+    "act_and_mul f16->f16 M=7 N=1001 act=relu",
+    "act_and_mul bf16->bf16 M=64 N=2880 act=swigluoai interleaved=1",
+    "act_and_mul f32->f32 M=3 N=333 act=gelu interleaved=1",
+    "act_and_mul bf16->e4m3 M=4096 N=14336 scale=token",
+    "act_and_mul bf16->e4m3fnuz M=16 N=4096 scale=token plain=1 act=gelu_tanh",
+    "act_and_mul f16->i8 M=16 N=28672 scale=token",
+    "act_and_mul f32->e5m2 M=5 N=2001 scale=token act=gelu",
+    "act_and_mul bf16->e4m3 M=64 N=2048 scale=group act=swigluoai interleaved=1 plain=1",
+    "act_and_mul f32->e4m3fnuz M=64 N=2048 scale=group act=gelu",
+    "act_and_mul f16->i8 M=4096 N=1001 scale=group act=gelu_tanh",
+    "act_and_mul bf16->e5m2 M=64 N=4096 scale=static act=relu",
+    "act_and_mul f32->e4m3 M=64 N=100 scale=static act=none",
+    "act bf16->bf16 M=64 N=4096 act=relu2",
+    "act f32->e4m3 M=64 N=4096 act=none scale=token",
+    "act f16->e4m3fnuz M=64 N=4097 act=gelu scale=group plain=1",
+};
+static const char *const norm_problems[] = {
+    "add_rmsnorm bf16->bf16 M=4096 N=8192",
+    "add_rmsnorm bf16->bf16 M=1 N=7168",
+    "add_rmsnorm f16->f16 M=64 N=4096 weight=1+w",
+    "add_rmsnorm f32->f32 M=64 N=16384 weight=none",
+    "add_rmsnorm bf16->bf16 M=64 N=4096 residual=f32 wtype=f32",
+    "add_layernorm f16->i8 M=4 N=4097 bias=1 scale=token residual=f32",
+    "add_rmsnorm bf16->bf16 M=4 N=65536",
+    "add_rmsnorm f16->f16 M=4 N=4097",
+    "rmsnorm bf16->bf16 M=4096 N=128 heads=32 ldx=6144",
+    "rmsnorm f32->f32 M=4096 N=64",
+    "rmsnorm f16->f16 M=64 N=2880",
+    "rmsnorm bf16->e4m3 M=4096 N=7168 scale=token",
+    "add_rmsnorm bf16->e4m3fnuz M=64 N=8192 scale=token plain=1",
+    "add_rmsnorm f16->i8 M=16 N=5120 scale=group",
+    "rmsnorm f32->e5m2 M=16 N=1001 scale=static weight=1+w",
+    "rmsnorm bf16->e4m3 M=512 N=128 heads=4 ldx=640 scale=group plain=1",
+    "layernorm bf16->bf16 M=64 N=4096 bias=1",
+    "layernorm f32->f32 M=64 N=16384 bias=1 weight=none",
+    "add_layernorm f16->f16 M=4096 N=1024 bias=1 weight=1+w",
+    "add_layernorm bf16->e4m3 M=64 N=6144 bias=1 scale=token",
+    "layernorm f32->i8 M=3 N=333 scale=group bias=1",
+    "add_layernorm f32->e4m3fnuz M=16 N=65536 scale=token plain=1",
+};
+static const char *const prepack_problems[] = {
+    "gemm_prepack bf16->bf16 N=8192 K=7168",
+    "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1",
+    "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 btype=f32 packed=1",
+    "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",
+};
+static const char *const four_bit_problems[] = {
+    "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128",
+    "gemm f16,i4->f16 M=16 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=32 bias=1",
+    "gemm bf16,i4->f32 M=1 N=4096 K=4096 w_scale=f32 w_zero=i8 w_group=64 residual=1",
+    "gemm f16,i4->f16 M=2 N=4096 K=4096 w_scale=f16 w_group=64 act=silu ldx=4104",
+    "gemm bf16,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 w_group=32",
+    "gemm f16,e2m1->f16 M=16 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu",
+    "gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128 packed=1",
+    "gemm f16,i4->f16 M=16 N=4096 K=4096 w_scale=bf16 w_zero=i8 w_group=32 bias=1 packed=1",
+    "gemm bf16,i4->f32 M=64 N=4096 K=4096 w_scale=f32 w_zero=i8 w_group=64 residual=1 packed=1",
+    "gemm bf16,e2m1->bf16 M=32 N=2112 K=7168 w_scale=e8m0 w_group=32 packed=1",
+    "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32 act=silu packed=1",
+};
+static const char *const epilogue_problems[] = {
+    "gemm bf16,bf16->bf16 M=1 N=28672 K=4096 act=silu",
+    "gemm bf16,bf16->bf16 M=8 N=4096 K=14336 residual=1",
+    "gemm f16,f16->f32 M=32 N=1024 K=7168 act=gelu bias=1",
+    "gemm f16,f16->f16 M=128 N=4096 K=4096 residual=1 bias=1",
+    "gemm bf16,bf16->bf16 M=4096 N=1024 K=1024 act=gelu_tanh packed=1",
+};
+/* For gemm_wgmma and gemm_tile: each code, and each kind of scales with the largest tiles and with epilogues. */
+static const char *const code_problems[] = {
+    "gemm e4m3,e4m3->bf16 M=16 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1",
+    "gemm e4m3,e4m3->bf16 M=128 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1 residual=1",
+    "gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row fast=1 act=silu",
+    "gemm e5m2,e5m2->f32 M=4096 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1 act=gelu",
+    "gemm e5m2,e5m2->f16 M=128 N=1024 K=7168 fast=1",
+    "gemm i8,i8->bf16 M=128 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row bias=1 btype=bf16",
+    "gemm i8,i8->f32 M=64 N=384 K=1024 x_scale=f32 w_scale=f32 x_per=block w_per=block residual=1",
+    "gemm i8,i8->bf16 M=4096 N=4096 K=7184 x_scale=f32 w_scale=f32 x_per=row w_per=row act=silu",
+    "gemm e4m3fnuz,e4m3fnuz->bf16 M=4096 N=4096 K=7168 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block act=gelu",
+    "gemm e4m3fnuz,e4m3fnuz->f32 M=1024 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row residual=1",
+    "gemm f16,f16->f32 M=4096 N=4096 K=4104 act=gelu bias=1",
+    "gemm f16,f16->f32 M=4096 N=4096 K=4096 residual=1 packed=1",
+};
+/* For mha_portable: each head size, dtype, cache and way to read it. */
+static const char *const mha_problems[] = {
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 kv=e5m2",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 align=2",
+    "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 align=4",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=192 S=4096 page=16 kv=e4m3",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 kv=e4m3fnuz",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=256 S=4096 page=16 form=vllm",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 form=vllm kv=e4m3 align=1",
+};
+/* For mha_decode_stream_mma, mha_decode_tile_mma and mha_decode_wgmma: each head size, cache, number of rows, and
+ * feature. */
+static const char *const decode_problems[] = {
+    "mha_decode bf16->bf16 B=32 Hq=128 Hkv=1 D=128 S=4096 page=16",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 Sq=4 causal=1 page=1 window=512",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=128 S=4096 page=16 kv=e4m3 scales=head",
+    "mha_decode f16->f16 B=32 Hq=32 Hkv=8 D=64 S=4096 cap=30 alibi=1 kv=e5m2",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=96 S=4096 page=16 lens=log",
+    "mha_decode bf16->bf16 B=32 Hq=32 Hkv=8 D=192 Dv=128 S=4096 page=64",
+    "mha_decode bf16->bf16 B=32 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=16",
+    "mha_decode bf16->bf16 B=4 Hq=32 Hkv=8 D=128 S=4096 page=16 invariant=1",
+    "mha_decode bf16->bf16 B=4 Hq=16 Hkv=8 D=256 S=4096 cap=50 page=1 window=512 invariant=1",
+    "mha_decode f16->f16 B=4 Hq=32 Hkv=8 D=64 S=4096 Sq=4 causal=1 kv=e5m2 invariant=1",
+};
+/* For mha_prefill_mma and mha_prefill_wgmma: each head size, and each feature with the largest tiles. */
+static const char *const prefill_problems[] = {
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 window=512 page=16",
+    "mha bf16->bf16 B=8 Hq=32 Hkv=8 D=128 S=2048 Sq=32 causal=1 page=64",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 cap=30",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1",
+    "mha f16->f16 B=1 Hq=32 Hkv=8 D=64 S=2048 Sq=2048 causal=1 window=512 alibi=1 cap=30 page=16",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=96 S=2048 Sq=2048 page=16",
+    "mha bf16->bf16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 Dv=128 causal=1",
+    "mha f16->f16 B=1 Hq=16 Hkv=16 D=192 S=2048 Sq=2048 causal=1",
+    "mha bf16->bf16 B=1 Hq=8 Hkv=4 D=256 S=2048 Sq=2048 causal=1 cap=50",
+    "mha bf16->bf16 B=1 Hq=32 Hkv=8 D=128 S=2048 Sq=2048 causal=1 page=16 invariant=1",
+};
+
+static const char *const codes_problems[] = {
+    "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block",
+    "gemm i8,i8->bf16 M=64 N=1024 K=7168 w_scale=f32 x_scale=f32 x_per=row w_per=row",
+    "gemm e5m2,e5m2->f32 M=16 N=384 K=1040 x_scale=e8m0 w_scale=e8m0 bias=1 btype=f32",
+    "gemm e4m3fnuz,e4m3fnuz->f16 M=32 N=4096 K=4096 w_scale=e8m0 x_scale=e8m0 x_per=block w_per=block",
+    "gemm e4m3,e4m3->bf16 M=128 N=1024 K=1024 w_scale=f32 w_per=row act=silu",
+    "gemm i8,i8->f32 M=3 N=100 K=333",
+};
