@@ -41,20 +41,22 @@ FLOOR = 1 / (512 * MAX)
 
 
 def formula(kind):
-    """x, given scale -> codes, scales: in eager PyTorch each step is fp32's, rounded to nearest."""
+    """x, given scale -> codes, scales: in eager PyTorch each step is fp32's, rounded to nearest. (By a number, which lies
+    on the host, a GPU divides by multiplying with its reciprocal; by a tensor it divides.)"""
     cols = KINDS[kind][0]
+    most = torch.tensor(MAX, device=race.DEV)
 
     def coded(v):
         return v.clamp(-MAX, MAX).to(torch.float8_e4m3fn)
 
     def grouped(x, given):
         v = x.float().view(x.shape[0], -1, cols or x.shape[1])
-        s = (v.abs().amax(2) / MAX).clamp_min(FLOOR)
+        s = (v.abs().amax(2) / most).clamp_min(FLOOR)
         return coded(v / s[:, :, None]).view(x.shape), s
 
     def mx(x, given):
         v = x.float().view(x.shape[0], -1, cols)
-        u = (v.abs().amax(2) / MAX).view(torch.int32)
+        u = (v.abs().amax(2) / most).view(torch.int32)
         b = ((u + 0x7FFFFF) >> 23).clamp(0, 254)  # the power of two that isn't below
         s = (b << 23).view(torch.float32).clamp_min(2.0**-127)
         return coded(v / s[:, :, None]).view(x.shape), b.to(torch.uint8)

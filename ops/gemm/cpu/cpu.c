@@ -242,29 +242,33 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
             decode_codes(j, false, n0 + i, to + i * a->k);
         return;
     }
-    /* Of 4 bits: what the 16 codes stand for is the same in a group, so that an element is a load. */
-    int dtype = j->prob->dtype[1];
-    const struct rfg_format *w = rfg_format(dtype), *s = rfg_format((int)j->prob->v[GEMM_W_SCALE]);
-    int64_t group = j->prob->v[GEMM_W_GROUP], groups = a->k / group;
-    double values[16][2], scale;
-    for (int c = 0; c < 16; c++)
-        w->decode(w, &(uint8_t){ (uint8_t)c }, values[c]);
+    int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE];
+    const struct rfg_format *w = rfg_format(dtype), *s = rfg_format(scale_dtype);
+    int64_t group = s ? j->prob->v[GEMM_W_GROUP] : a->k, groups = s ? a->k / group : a->k > 0;
+    bool four = gemm_w_is_4_bits(j->prob);
+    double codes[16][2], values[RFG_FORMAT_MAX_ELEMENTS], scale = 1, zero = 0;
+    for (int c = 0; c < 16 && four; c++)
+        w->decode(w, &(uint8_t){ (uint8_t)c }, codes[c]);
     for (int64_t n = n0; n < n0 + rows; n++) {
-        const char *codes = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
+        const char *from = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
         for (int64_t i = 0; i < groups; i++) {
-            float of[16];
             int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, i, groups) : n * groups + i;
-            int zero = a->w_zero ? ((const int8_t *)a->w_zero)[g] : 0;
-            s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
-            for (int c = 0; c < 16; c++)
-                of[c] = (float)((values[c][0] - zero) * scale);
-            for (int64_t k = i * group; k < (i + 1) * group && j->t.prepacked; k++) {
-                int64_t at = PREPACKED4_AT(n, k, (int64_t)a->k);
-                *to++ = of[((const char *)a->w)[at / 2] >> at % 2 * 4 & 15];
-            }
-            for (int64_t k = 0; k < group && !j->t.prepacked; k += 2, codes++) {
-                *to++ = of[*codes & 15];
-                *to++ = of[*codes >> 4 & 15];
+            if (s)
+                s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
+            if (a->w_zero)
+                zero = ((const int8_t *)a->w_zero)[g];
+            float of[16]; /* of 4 bits, what each code stands for in this group: an element is then a load */
+            for (int c = 0; c < 16 && four; c++)
+                of[c] = (float)((codes[c][0] - zero) * scale);
+            for (int64_t k = i * group; k < (i + 1) * group; k++) {
+                int64_t at = four && j->t.prepacked ? PREPACKED4_AT(n, k, (int64_t)a->k) : n * a->ldw + k;
+                if (four) {
+                    *to++ = of[((const char *)a->w)[at / 2] >> at % 2 * 4 & 15];
+                    continue;
+                }
+                if (k % w->elements == 0)
+                    w->decode(w, from + k / w->elements * w->bytes, values);
+                *to++ = (float)((values[k % w->elements] - zero) * scale);
             }
         }
     }
