@@ -13,7 +13,8 @@
 #include "ops/model/model.h"
 
 #define MAX_GRID_Y 65535
-#define FRAG_K     32 /* as in rfg_frag.h */
+#define MOST_K_I8  131071 /* products of 128 and 128 that 31 bits take */
+#define FRAG_K     32     /* as in rfg_frag.h */
 
 /* A guess, since no dot-product kernel has been timed on CDNA: the arithmetic that follows the last load, and reads of
  * X from the caches, take a microsecond. The model has neither. */

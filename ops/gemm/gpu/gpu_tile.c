@@ -9,8 +9,7 @@
 
 enum { TILE_M, TILE_N, TILE_K, WAVES_M, WAVES_N, BUFFERS, SPLIT_K };
 #define LEAST_M    16
-#define MOST_K_I8  131071 /* products of 128 and 128 that 31 bits take */
-#define ISSUE_US   0.002  /* an instruction of a wave, on a SIMD; guesses, both: nothing was timed on a GPU */
+#define ISSUE_US   0.002 /* an instruction of a wave, on a SIMD; guesses, both: nothing was timed on a GPU */
 #define BARRIER_US 0.05
 
 /* The grid carries split_k, so that it costs no compile. */

@@ -53,9 +53,9 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
                           TILE_ROWS / 2);
     if (!(dev->features & RFG_FEATURE_TMA))
         return rfg_refuse(why, "the driver is too old: must be of CUDA 12, which encodes matrices for TMA");
-    if (prob->dtype[0] == RFG_I8 && gemm_scales(prob) != GEMM_SCALES_BLOCKS && prob->v[GEMM_K] > INT32_MAX / 128 / 128)
+    if (prob->dtype[0] == RFG_I8 && gemm_scales(prob) != GEMM_SCALES_BLOCKS && prob->v[GEMM_K] > MOST_K_I8)
         return rfg_refuse(why, "K=%" PRId64 ": must be at most %d, or sums of i8 leave 32 bits", prob->v[GEMM_K],
-                          INT32_MAX / 128 / 128);
+                          MOST_K_I8);
     return true;
 }
 
