@@ -531,6 +531,8 @@ START_TEST(refusals)
     REFUSED_GROUPS("dst is 2 x 3 x 8", "[N/16, K/group, 16]", "rfg_tensor_prepacked_groups");
     g.td.strides[0] = 64;
     REFUSED_GROUPS("dst is 2 x 3 x 16", "packed");
+    g.td.strides[0] = 96, g.td.strides[1] = 32;
+    REFUSED_GROUPS("dst is 2 x 3 x 16", "packed");
     g.td.data = (char *)g.dst + 8;
     REFUSED_GROUPS("dst is at", "multiple of 16");
     g.td.data = g.src;
