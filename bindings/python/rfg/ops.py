@@ -57,7 +57,8 @@ def gemm(
     [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32.
     fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits.
 
-    w of i4 or e2m1 (a rfg.view(), or rfg.weights) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0), w_zero [N,K/group] i8 (i4 only)."""
+    w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0),
+    w_zero [N,K/group] i8 (i4 only)."""
     if out is None:
         shape = w.shape
         n = shape[0] if len(shape) != 5 else shape[0] * 16
