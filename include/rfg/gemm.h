@@ -129,7 +129,7 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
     return t;
 }
 
-/* Rearranges src, a W of rfg_op_gemm(), into dst, once and ahead of time:
+/* Rearranges src, a W of rfg_op_gemm() or a 4-bit W's scales or zero points, into dst, once and ahead of time:
  *
  *   void *packed;                                   // n * k * 2 bytes of device memory, from hipMalloc, say
  *   rfg_tensor w = rfg_tensor_2d(weights, RFG_BF16, n, k, k);
@@ -141,10 +141,14 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
  *   if (rfg_op_gemm(ctx, &y, &x, &p, NULL, stream) != RFG_OK)
  *       die(rfg_last_error());
  *
- *   dst  [N/16, K/32, 4, 16, 8]  bf16 or fp16, packed; see rfg_tensor_prepacked()
- *   src  [N,K]                   dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0
+ *   dst  [N/16, K/32, 4, 16, 8]     of bf16 or fp16, packed,
+ *        [N/16, K/128, 4, 16, 32]   of i4 or e2m1, packed: see rfg_tensor_prepacked()
+ *        [N/16, K/group, 16]        packed: see rfg_tensor_prepacked_groups(); then src is scales or zero points
+ *   src  [N,K]        dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0, of 4 bits K % 128 = 0
+ *        [N,K/group]  bf16, fp16, fp32, e8m0 or i8, dst's dtype; row stride >= K/group, unit column stride; N % 16 = 0
  *
- * Both pointers, and src's row stride in bytes, must be multiples of 16. N = 0 or K = 0 does nothing.
+ * dst's number of dimensions says which. Pointers, and the row stride of a src that is a W in bytes, must be multiples
+ * of 16; a src of scales or zero points has to be aligned to its elements only. N = 0 or no columns does nothing.
  * Aliasing: dst may not overlap src (refused). Elements are copied bit for bit.
  * A product of a prepacked W has the bits of the plain one's where the same variant with the same parameters serves
  * both. Variants that read rows refuse it; gemm_portable and the cpu's take every problem. Prepacking is a write of
@@ -153,8 +157,9 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a size
  * may compile (rfg_prepare() does that ahead); it is legal under stream capture after that. Errors: as for
  * rfg_op_gemm(). On an error nothing was written.
- * Problem string: "gemm_prepack bf16->bf16 N=1024 K=7168"; ld=: src's row stride, where it isn't K; and of the product
- * "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
+ * Problem string: "gemm_prepack bf16->bf16 N=1024 K=7168", "gemm_prepack i4->i4 N=1024 K=7168"; "gemm_prepack f16->f16
+ * N=1024 K=56 groups=1": scales or zero points, K their columns; ld=: src's row stride, where it isn't K; and of the
+ * product "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
 RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
                                                   rfg_stream stream);
 

@@ -197,6 +197,7 @@ static int prepack_tensors(const struct rfg_problem *prob, struct rfg_tensor_spe
                                         .ndim = 2,
                                         .shape = { v[PREPACK_N] / PREPACK_ROWS, v[PREPACK_K] * PREPACK_ROWS },
                                         .row_stride = v[PREPACK_K] * PREPACK_ROWS,
+                                        .exact = true,
                                         .align_key = -1 };
     spec[1] = (struct rfg_tensor_spec){ .name = "src",
                                         .dtype = (rfg_dtype)prob->dtype[0],
@@ -209,7 +210,9 @@ static int prepack_tensors(const struct rfg_problem *prob, struct rfg_tensor_spe
 
 static rfg_status prepack_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
-    rfg_tensor dst = rfg_tensor_prepacked(t[0].data, t[0].dtype, prob->v[PREPACK_N], prob->v[PREPACK_K]);
+    int64_t n = prob->v[PREPACK_N], k = prob->v[PREPACK_K];
+    rfg_tensor dst = prob->v[PREPACK_GROUPS] ? rfg_tensor_prepacked_groups(t[0].data, t[0].dtype, n, k)
+                                             : rfg_tensor_prepacked(t[0].data, t[0].dtype, n, k);
     return rfg_gemm_prepack(ctx, &dst, &t[1], stream);
 }
 

@@ -123,8 +123,9 @@ _Static_assert(offsetof(struct gemm_args, w_scale) == GEMM_ARGS_BYTES &&
 
 extern const struct rfg_op rfg_op_gemm_desc;
 
-/* The rearranging of W (prepack.c). dtype[0] = source, dtype[1] = destination: the same. */
-enum { PREPACK_N, PREPACK_K, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
+/* The rearranging of W, or, with PREPACK_GROUPS, of its scales or zero points (prepack.c). dtype[0] = source, dtype[1]
+ * = destination: the same. */
+enum { PREPACK_N, PREPACK_K, PREPACK_GROUPS, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
 
 /* Where element k of row n is in a prepacked W of 16 bits and K columns. */
 static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)

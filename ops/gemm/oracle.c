@@ -252,10 +252,16 @@ rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_ten
                                    struct rfg_expected *expected)
 {
     int64_t k = prob->v[PREPACK_K];
+    bool four_bits = prob->dtype[0] == RFG_I4 || prob->dtype[0] == RFG_E2M1;
     for (int64_t b = 0; b < expected[0].n_rows; b++) /* of 16 rows of W */
         for (int64_t r = 0; r < 16; r++)
             for (int64_t i = 0; i < k; i++) {
-                int64_t at = b * 16 * k + ((i / 32 * 4 + i % 32 / 8) * 16 + r) * 8 + i % 8;
+                int64_t at = ((i / 32 * 4 + i % 32 / 8) * 16 + r) * 8 + i % 8; /* [K/32][4][16][8] */
+                if (four_bits) /* [K/128][4][16][4][8], of columns 0, 2, 4, 6, 1, 3, 5, 7 */
+                    at = (((i / 128 * 4 + i % 32 / 8) * 16 + r) * 4 + i % 128 / 32) * 8 + i % 2 * 4 + i % 8 / 2;
+                if (prob->v[PREPACK_GROUPS]) /* [K][16] */
+                    at = i * 16 + r;
+                at += b * 16 * k;
                 expected[0].value[at] = rfg_element(&host[1], expected[0].rows[b] * 16 + r, i);
                 expected[0].allow[at] = 0;
             }

@@ -18,6 +18,8 @@
 static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
     [PREPACK_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of src" },
     [PREPACK_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "columns of src" },
+    [PREPACK_GROUPS] = { "groups", RFG_KEY_ATTR, 0, 0, 1, NULL,
+                         "1: src is scales or zero points of a W of 4 bits, one a group" },
     [PREPACK_LD] = { "ld", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                      "elements from a row of src to the next; 0: they follow one another" },
     [PREPACK_OVERLAP] = RFG_KEY_OVERLAP,
@@ -75,10 +77,35 @@ rfg_status prepack_operand(struct rfg_operand *o, const char *fn, const char *na
     return st;
 }
 
-static bool is_half(int dtype, struct rfg_reason *why)
+/* The same of scales and zero points. */
+static bool groups_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
 {
-    return dtype == RFG_BF16 || dtype == RFG_F16 ||
-           rfg_refuse(why, "w is %s: must be bf16 or f16", rfg_dtype_name((rfg_dtype)dtype));
+    if (!rfg_dtype_is_float(dtype) && dtype != RFG_E8M0 && dtype != RFG_I8)
+        return rfg_refuse(why, "scales or zero points of %s: must be bf16, f16, f32, e8m0 or i8",
+                          rfg_dtype_name((rfg_dtype)dtype));
+    if (n % PREPACK_ROWS)
+        return rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d to be prepacked", n, PREPACK_ROWS);
+    if (n / PREPACK_ROWS * k > MAX_BLOCKS)
+        return rfg_refuse(why, "N=%" PRId64 ", K=%" PRId64 ": more than %" PRIu32 " groups of %d rows", n, k,
+                          MAX_BLOCKS, PREPACK_ROWS);
+    return true;
+}
+
+/* A view as rfg_tensor_prepacked_groups() makes it, as rows and columns. */
+static rfg_status groups_operand(struct rfg_operand *o, const rfg_tensor *t)
+{
+    const int64_t *s = t->shape;
+    rfg_status st = rfg_check_operand(o, FN, "dst", t, 3, 3);
+    if (st)
+        return st;
+    if (s[0] > RFG_MAX_SIZE / PREPACK_ROWS || s[2] != PREPACK_ROWS || (o->rows && (o->ld != o->cols || o->inner != 1)))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        FN ": dst is %" PRId64 " x %" PRId64 " x %" PRId64
+                           ": with 3 dimensions it must be [N/16, K/group, 16], packed (rfg_tensor_prepacked_groups())",
+                        s[0], s[1], s[2]);
+    o->rows = s[0] * PREPACK_ROWS;
+    o->cols = s[1];
+    return RFG_OK;
 }
 
 static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why)
@@ -87,15 +114,19 @@ static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why
     if (prob->dtype[0] != prob->dtype[1])
         return rfg_refuse(why, "dtypes %s->%s: must be alike", rfg_dtype_name((rfg_dtype)prob->dtype[0]),
                           rfg_dtype_name((rfg_dtype)prob->dtype[1]));
-    if (v[PREPACK_LD] && (v[PREPACK_LD] < v[PREPACK_K] || v[PREPACK_LD] % PREPACK_CHUNK))
+    if (v[PREPACK_GROUPS] ? !groups_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why)
+                          : !prepack_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why))
+        return false;
+    int whole = v[PREPACK_GROUPS] ? 1 : prepack_chunk(prob->dtype[0]);
+    if (v[PREPACK_LD] && (v[PREPACK_LD] < v[PREPACK_K] || v[PREPACK_LD] % whole))
         return rfg_refuse(why, "ld=%" PRId64 ": must be at least K=%" PRId64 " and a multiple of %d", v[PREPACK_LD],
-                          v[PREPACK_K], PREPACK_CHUNK);
-    return is_half(prob->dtype[0], why) && prepack_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why);
+                          v[PREPACK_K], whole);
+    return true;
 }
 
 static void problem_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
-    *bytes = 4.0 * (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K];
+    *bytes = 2.0 * (double)prob->v[PREPACK_N] * (double)rfg_format_bytes(prob->dtype[0], prob->v[PREPACK_K]);
     *flops = (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K]; /* moves: 0 would mean nothing to do */
 }
 
@@ -108,10 +139,12 @@ rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_t
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": ctx is NULL: must be a context");
     if ((st = rfg_check_operand(&os, FN, "src", src, 2, 2)))
         return st;
-    if (!is_half((int)src->dtype, &why) || !prepack_valid(os.rows, os.cols, (int)src->dtype, &why))
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": src: %s", why.text);
-    if ((st = prepack_operand(&od, FN, "dst", dst)))
+    bool groups = dst && dst->ndim == 3;
+    if ((st = groups ? groups_operand(&od, dst) : prepack_operand(&od, FN, "dst", dst)))
         return st;
+    if (groups ? !groups_valid(os.rows, os.cols, (int)src->dtype, &why)
+               : !prepack_valid(os.rows, os.cols, (int)src->dtype, &why))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": src: %s", why.text);
     if (dst->dtype != src->dtype)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": dst is %s, src %s: must be of one dtype",
                         rfg_dtype_name(dst->dtype), rfg_dtype_name(src->dtype));
@@ -121,12 +154,12 @@ rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_t
                         od.rows, od.cols, os.rows, os.cols);
     if (os.rows == 0 || os.cols == 0)
         return RFG_OK;
-    if (od.begin % 16 || os.begin % 16)
+    if (od.begin % 16 || (os.begin % 16 && !groups))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": %s is at %p: must be a multiple of 16",
                         od.begin % 16 ? "dst" : "src", od.begin % 16 ? dst->data : src->data);
-    if (os.bits % 16)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        FN ": src's rows are %" PRId64 " bytes apart: must be a multiple of 16", os.ld * 2);
+    if (os.bits % 16 && !groups)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": src's rows are %zu bytes apart: must be a multiple of 16",
+                        rfg_dtype_bytes(src->dtype, os.ld));
     if ((st = rfg_check_overlap(FN, &od, &os, false)))
         return st;
 
@@ -134,6 +167,7 @@ rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_t
                                 .dtype = { (uint8_t)src->dtype, (uint8_t)dst->dtype } };
     prob.v[PREPACK_N] = os.rows;
     prob.v[PREPACK_K] = os.cols;
+    prob.v[PREPACK_GROUPS] = groups;
     prob.v[PREPACK_LD] = os.ld == os.cols ? 0 : os.ld;
     struct prepack_args a = { .dst = dst->data, .src = src->data, .n = (int)os.rows, .k = (int)os.cols, .ld = os.ld };
     return rfg_dispatch(ctx, &prob, &a, stream);
@@ -156,13 +190,15 @@ static bool gpu_supports(const struct rfg_device *dev, const struct rfg_problem 
 
 static int64_t gpu_groups(const struct rfg_problem *prob, const int *p)
 {
-    int64_t chunks = prob->v[PREPACK_N] * (prob->v[PREPACK_K] / PREPACK_CHUNK);
+    int in_chunk = prob->v[PREPACK_GROUPS] ? 1 : prepack_chunk(prob->dtype[0]);
+    int64_t chunks = prob->v[PREPACK_N] * (prob->v[PREPACK_K] / in_chunk);
     return MIN(ceil_div(chunks, (int64_t)p[P_THREADS] * p[P_UNROLL]), MAX_GROUPS);
 }
 
 static double gpu_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    double bytes, flops, in_flight = 16.0 * p[P_THREADS] * p[P_UNROLL];
+    double chunk = prob->v[PREPACK_GROUPS] ? (double)rfg_format_bytes(prob->dtype[0], 1) : 16;
+    double bytes, flops, in_flight = chunk * p[P_THREADS] * p[P_UNROLL];
     problem_cost(prob, &bytes, &flops);
     struct gemm_flow f = { .groups = (double)gpu_groups(prob, p),
                            .per_cu = gemm_resident(dev, p[P_THREADS], 40, 0),
@@ -175,11 +211,13 @@ static double gpu_predict(const struct rfg_device *dev, const struct rfg_problem
 
 static void gpu_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
 {
-    (void)dev, (void)prob;
+    (void)dev;
     k->source = "gemm/prepack.hip";
     k->entry = "gemm_prepack";
     rfg_kernel_macro(k, "THREADS", p[P_THREADS]);
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
+    rfg_kernel_macro(k, "BITS", 4 * (int)rfg_format_bytes(prob->dtype[0], 2));
+    rfg_kernel_macro(k, "GROUPS", (int)prob->v[PREPACK_GROUPS]);
 }
 
 static void gpu_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
@@ -215,24 +253,53 @@ static double cpu_predict(const struct rfg_device *dev, const struct rfg_problem
     return 1 + bytes / (1e3 * MAX(dev->mem_gbps, 1));
 }
 
+struct cpu_job {
+    const struct prepack_args *a;
+    size_t ld;     /* bytes from a row of src to the next */
+    size_t chunk;  /* bytes of src that stay together, */
+    size_t chunks; /* and how many a row has */
+};
+
 /* 16 rows. */
 static void cpu_task(void *ctx, int task, int worker)
 {
-    const struct prepack_args *a = ctx;
-    char *to = (char *)a->dst + (size_t)task * PREPACK_ROWS * (size_t)a->k * 2;
-    const char *from = (const char *)a->src + (size_t)task * PREPACK_ROWS * (size_t)a->ld * 2;
+    const struct cpu_job *j = ctx;
+    char *to = (char *)j->a->dst + (size_t)task * PREPACK_ROWS * j->chunks * j->chunk;
+    const char *from = (const char *)j->a->src + (size_t)task * PREPACK_ROWS * j->ld;
     (void)worker;
-    for (int k = 0; k < a->k; k += PREPACK_CHUNK)
-        for (int r = 0; r < PREPACK_ROWS; r++, to += 2 * PREPACK_CHUNK)
-            memcpy(to, from + ((size_t)r * (size_t)a->ld + (size_t)k) * 2, 2 * PREPACK_CHUNK);
+    for (size_t i = 0; i < j->chunks; i++)
+        for (int r = 0; r < PREPACK_ROWS; r++, to += j->chunk)
+            memcpy(to, from + (size_t)r * j->ld + i * j->chunk, j->chunk);
+}
+
+/* The same of 4 bits. */
+static void cpu_task4(void *ctx, int task, int worker)
+{
+    const struct cpu_job *j = ctx;
+    const char *from = (const char *)j->a->src + (size_t)task * PREPACK_ROWS * j->ld;
+    char *to = (char *)j->a->dst + (size_t)task * PREPACK_ROWS * j->chunks * j->chunk;
+    (void)worker;
+    for (size_t i = 0; i < j->chunks; i++) /* the i-th in a row of dst: its words are 16 bytes apart in src */
+        for (int r = 0; r < PREPACK_ROWS; r++)
+            for (int part = 0; part < 4; part++, to += 4) {
+                uint32_t w;
+                memcpy(&w, from + (size_t)r * j->ld + i / 4 * 64 + i % 4 * 4 + part * 16, 4);
+                w = PREPACK4_WORD(w);
+                memcpy(to, &w, 4);
+            }
 }
 
 static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, const void *kargs,
                     struct rfg_cpu_pool *pool)
 {
-    struct prepack_args a = *(const struct prepack_args *)kargs;
-    (void)dev, (void)prob, (void)p;
-    rfg_cpu_pool_run(pool, a.n / PREPACK_ROWS, cpu_task, &a);
+    const struct prepack_args *a = kargs;
+    int dtype = prob->dtype[0], in_chunk = prob->v[PREPACK_GROUPS] ? 1 : prepack_chunk(dtype);
+    struct cpu_job j = { .a = a,
+                         .ld = (size_t)rfg_format_bytes(dtype, a->ld),
+                         .chunk = (size_t)rfg_format_bytes(dtype, in_chunk),
+                         .chunks = (size_t)(a->k / in_chunk) };
+    (void)dev, (void)p;
+    rfg_cpu_pool_run(pool, a->n / PREPACK_ROWS, in_chunk == PREPACK4_CHUNK ? cpu_task4 : cpu_task, &j);
 }
 
 static const struct rfg_variant gemm_prepack_cpu = {

@@ -1,38 +1,78 @@
 /* SPDX-License-Identifier: MIT
  *
- * W[N,K], 16-bit elements, rearranged to [N/16][K/32][4][16][8]. Each thread moves UNROLL chunks of 16 bytes, THREADS
- * apart, in the order in which they are stored: writes are whole lines, reads are 64 bytes of each of 16 rows. The grid
- * may be smaller than that: it is gone through in strides of the grid.
+ * W[N,K], its scales or its zero points, rearranged as prepack_layout.h has them. Each thread moves UNROLL chunks,
+ * THREADS apart, in the order in which they are stored, so that writes are whole lines. The grid may be smaller than
+ * that: it is gone through in strides of the grid. A chunk of W is 16 bytes: of 16-bit elements they are together in
+ * src, too; of 4-bit ones they are four words, one of each 32 columns. Of scales and zero points it is one.
  *
  * It does not let the next launch begin early: what it writes are weights, which kernels may fetch before they wait.
  *
- * Macros: THREADS, UNROLL. */
+ * Macros: THREADS, UNROLL, BITS (of an element), GROUPS (0: W of 16 or 4 bits; 1: scales or zero points of 8, 16 or
+ * 32). */
 #include "rfg_device.h"
 #include "gemm/prepack_args.h"
+#include "gemm/prepack_layout.h"
 
+#if GROUPS
+#define COLS         1 /* of a block of 16 rows, */
+#define BLOCK_CHUNKS 16
+typedef rfg_u32 chunk;
+#else
+#define COLS         (BITS == 4 ? PREPACK4_COLS : PREPACK_COLS)
 #define BLOCK_CHUNKS 64 /* 16 rows x 4 */
+typedef rfg_u32x4 chunk;
+#endif
+
+/* The chunk that begins with this element of src. */
+RFG_DEVICE chunk load_chunk(const void *src, long long element)
+{
+#if GROUPS
+    const char *p = (const char *)src + element * (BITS / 8);
+    return BITS == 8 ? rfg_load1(p) : BITS == 16 ? rfg_load2(p) : rfg_load4(p);
+#elif BITS == 4
+    const char *p = (const char *)src + element / 2;
+    rfg_u32 a = rfg_load4(p), b = rfg_load4(p + 16), c = rfg_load4(p + 32), d = rfg_load4(p + 48);
+    rfg_u32x4 v = { PREPACK4_WORD(a), PREPACK4_WORD(b), PREPACK4_WORD(c), PREPACK4_WORD(d) };
+    return v;
+#else
+    return rfg_load16_stream((const char *)src + element * 2);
+#endif
+}
+
+RFG_DEVICE void store_chunk(void *dst, long long at, chunk v)
+{
+#if GROUPS && BITS == 8
+    rfg_store1((char *)dst + at, v);
+#elif GROUPS && BITS == 16
+    rfg_store2((char *)dst + at * 2, (rfg_u16)v);
+#elif GROUPS
+    rfg_store4((char *)dst + at * 4, v);
+#else
+    rfg_store16((char *)dst + at * 16, v);
+#endif
+}
 
 RFG_KERNEL(THREADS) gemm_prepack(struct prepack_args a)
 {
-    rfg_u32 across = (rfg_u32)a.k / 32;
+    rfg_u32 across = (rfg_u32)a.k / COLS;
     long long total = (long long)a.n / 16 * across * BLOCK_CHUNKS;
     long long step = (long long)rfg_groups_x(THREADS) * (THREADS * UNROLL);
     rfg_await_previous();
     for (long long base = (long long)rfg_group_x() * (THREADS * UNROLL); base < total; base += step) {
-        rfg_u32x4 v[UNROLL];
+        chunk v[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             long long at = base + u * THREADS + rfg_thread();
             rfg_u32 block = (rfg_u32)(at / BLOCK_CHUNKS), in = (rfg_u32)(at % BLOCK_CHUNKS);
-            rfg_u32 down = block / across, column = (block - down * across) * 32 + in / 16 * 8;
+            rfg_u32 down = block / across, column = (block - down * across) * COLS + in / 16 * 8;
             if (at < total)
-                v[u] = rfg_load16_stream((const char *)a.src + ((down * 16ll + in % 16) * a.ld + column) * 2);
+                v[u] = load_chunk(a.src, (down * 16ll + in % 16) * a.ld + column);
         }
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             long long at = base + u * THREADS + rfg_thread();
             if (at < total)
-                rfg_store16((char *)a.dst + at * 16, v[u]);
+                store_chunk(a.dst, at, v[u]);
         }
     }
 }

@@ -34,4 +34,9 @@
 #define PREPACKED4_GROUP_AT(n, g, groups)                                                                              \
     ((n) / PREPACK_ROWS * PREPACK_ROWS * (groups) + (g)*PREPACK_ROWS + (n) % PREPACK_ROWS)
 
+/* A word of eight codes, the first column's in the lowest nibble, as a prepacked W has it. */
+#define PREPACK4_WORD(w)                                                                                               \
+    (((w)&0xf000000fu) | ((w)&0x000000f0u) << 12 | ((w)&0x00000f00u) >> 4 | ((w)&0x0000f000u) << 8 |                   \
+     ((w)&0x000f0000u) >> 8 | ((w)&0x00f00000u) << 4 | ((w)&0x0f000000u) >> 12)
+
 #endif

@@ -49,6 +49,8 @@ static const char *const norm_problems[] = {
 };
 static const char *const prepack_problems[] = {
     "gemm_prepack bf16->bf16 N=8192 K=7168",
+    "gemm_prepack e2m1->e2m1 N=8192 K=7168",
+    "gemm_prepack i8->i8 N=8192 K=56 groups=1",
     "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1",
     "gemm f16,f16->f32 M=16 N=384 K=512 bias=1 btype=f32 packed=1",
     "gemm f16,f16->bf16 M=4096 N=1024 K=1024 ldx=1032 packed=1",

@@ -163,10 +163,12 @@ static void wrong_shapes(struct trial *r, rfg_context *ctx, int i)
     }
 }
 
+#define ELEMENT_BYTES(t) ((rfg_dtype_bytes((t)->dtype, 2) + 1) / 2) /* of 4 bits: those of two */
+
 static void wrong_data(struct trial *r, rfg_context *ctx, int i)
 {
     const struct arg *a = &r->f->args[i];
-    size_t size = rfg_dtype_bytes(a->t.dtype, 1);
+    size_t size = ELEMENT_BYTES(&a->t);
     r->t[i].data = NULL;
     expect_refusal(r, ctx, a->name, "without data");
     for (size_t k = 1; k < size; k++) {
@@ -180,7 +182,7 @@ static void wrong_data(struct trial *r, rfg_context *ctx, int i)
 /* An output at `at`, moved to where it is aligned. */
 static void *aligned(const rfg_tensor *t, const char *at)
 {
-    size_t size = rfg_dtype_bytes(t->dtype, 1);
+    size_t size = ELEMENT_BYTES(t);
     return (void *)((uintptr_t)at / size * size);
 }
 
@@ -188,7 +190,7 @@ static void *aligned(const rfg_tensor *t, const char *at)
 static void wrong_places(struct trial *r, rfg_context *ctx, int i)
 {
     const struct arg *a = &r->f->args[i];
-    size_t size = rfg_dtype_bytes(a->t.dtype, 1), mine = extent(&a->t);
+    size_t size = ELEMENT_BYTES(&a->t), mine = extent(&a->t);
     for (int k = 0; k < r->f->n; k++) {
         if (k == i)
             continue;
@@ -396,7 +398,8 @@ static void views(void)
     for (int i = 0; i < COUNT(n); i++) {
         rfg_tensor a = rfg_tensor_1d(NULL, (rfg_dtype)-1, n[i]), b = rfg_tensor_2d(NULL, RFG_F32, n[i], n[i], n[i]);
         rfg_tensor c = rfg_tensor_prepacked(NULL, RFG_BF16, n[i], n[i]);
-        ck_assert(a.shape[0] == n[i] && b.shape[1] == n[i] && c.shape[0] == n[i] / 16);
+        rfg_tensor d = rfg_tensor_prepacked_groups(NULL, RFG_I8, n[i], n[i]);
+        ck_assert(a.shape[0] == n[i] && b.shape[1] == n[i] && c.shape[0] == n[i] / 16 && d.shape[0] == n[i] / 16);
     }
 }
 
@@ -461,6 +464,7 @@ static const char *const bad_problems[] = {
     "gemm bf16,bf16->bf16 M=1 N=1 K=1 ldw=4294967296",
     "gemm bf16,bf16->bf16 M=1 N=1 K=1 ldy=-1",
     "gemm_prepack bf16->bf16 N=16 K=32 ld=9223372036854775792",
+    "gemm_prepack i4->i4 N=16 K=32",
     "act bf16->bf16 M=1 N=1 ldx=9223372036854775807",
     "rmsnorm bf16->bf16 M=4 N=1 heads=4 ldx=9223372036854775807",
     "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=65 Sq=1 S=1",
@@ -680,6 +684,7 @@ static const struct {
     { "rfg_tensor_1d", views },
     { "rfg_tensor_2d", views },
     { "rfg_tensor_prepacked", views },
+    { "rfg_tensor_prepacked_groups", views },
     { "rfg_context_create", context_create },
     { "rfg_context_destroy", context_destroy },
     { "rfg_context_device", context_device },

@@ -17,6 +17,7 @@ static const char *const problems[] = {
     "gemm f32,f32->bf16 M=0 N=0 K=0",
     "gemm bf16,bf16->bf16 M=64 N=64 K=7168 packed=1 overlap=1",
     "gemm_prepack bf16->bf16 N=32 K=64",
+    "gemm_prepack f16->f16 N=32 K=4 groups=1",
     "embedding i64,bf16->f32 M=64 N=4096 V=128256 scaled=1",
     "dequantize e4m3,f32->bf16 M=64 N=7168 group_rows=1 group_cols=128",
     "dequantize i8,e8m0->f32 M=64 N=7168 group_rows=128 group_cols=128 scale_columns=1",

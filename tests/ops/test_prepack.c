@@ -22,10 +22,26 @@
 #define S RFG_DATA_SPECIAL
 
 static const struct op_case moves[] = {
-    { "gemm_prepack bf16->bf16 N=16 K=32", R, false },       { "gemm_prepack f16->f16 N=16 K=1024", R, false },
-    { "gemm_prepack bf16->bf16 N=1024 K=32", R, false },     { "gemm_prepack bf16->bf16 N=240 K=416 ld=424", R, false },
-    { "gemm_prepack f16->f16 N=48 K=96 ld=1000", S, false }, { "gemm_prepack bf16->bf16 N=0 K=64", R, false },
-    { "gemm_prepack bf16->bf16 N=32 K=0", R, false },        { "gemm_prepack bf16->bf16 N=2112 K=1056", I, false },
+    { "gemm_prepack bf16->bf16 N=16 K=32", R, false },
+    { "gemm_prepack f16->f16 N=16 K=1024", R, false },
+    { "gemm_prepack bf16->bf16 N=1024 K=32", R, false },
+    { "gemm_prepack bf16->bf16 N=240 K=416 ld=424", R, false },
+    { "gemm_prepack f16->f16 N=48 K=96 ld=1000", S, false },
+    { "gemm_prepack bf16->bf16 N=0 K=64", R, false },
+    { "gemm_prepack bf16->bf16 N=32 K=0", R, false },
+    { "gemm_prepack bf16->bf16 N=2112 K=1056", I, false },
+    { "gemm_prepack i4->i4 N=16 K=128", R, false },
+    { "gemm_prepack e2m1->e2m1 N=2112 K=1152", R, false },
+    { "gemm_prepack i4->i4 N=48 K=384 ld=416", I, false },
+    { "gemm_prepack e2m1->e2m1 N=16 K=1024 ld=1056", S, false },
+    { "gemm_prepack i4->i4 N=0 K=128", R, false },
+    { "gemm_prepack i4->i4 N=16 K=0", R, false },
+    { "gemm_prepack f16->f16 N=16 K=1 groups=1", R, false },
+    { "gemm_prepack e8m0->e8m0 N=2112 K=37 groups=1", S, false },
+    { "gemm_prepack i8->i8 N=48 K=56 groups=1", R, false },
+    { "gemm_prepack bf16->bf16 N=96 K=7 ld=9 groups=1", R, false },
+    { "gemm_prepack f32->f32 N=32 K=60 groups=1", S, false },
+    { "gemm_prepack i8->i8 N=16 K=0 groups=1", R, false },
 };
 
 /* fp16 to fp32 with enough terms: MI200's matrix instructions take subnormals for 0, which a short sum would show. */
@@ -191,6 +207,120 @@ START_TEST(every_bit_in_its_place)
 }
 END_TEST
 
+/* ---- 4 bits ------------------------------------------------------------------------------------------------------ */
+
+/* What prepacking leaves, bit for bit, is what the layout's definition says; and between guards, nothing else. */
+static void moved(rfg_tensor to, const rfg_tensor *from, const uint8_t *want, size_t size)
+{
+    size_t all = size + 2 * GUARD;
+    uint8_t *got = malloc(all), *dst;
+    ck_assert_ptr_nonnull(got);
+    memset(got, 0xa5, all);
+    dst = device_copy(got, all);
+    to.data = dst + GUARD;
+    ck_assert_msg(rfg_gemm_prepack(ctx, &to, from, NULL) == RFG_OK, "%s", rfg_last_error());
+    to_host(got, dst, all);
+    for (size_t i = 0; i < all; i++) {
+        unsigned expected = i >= GUARD && i < size + GUARD ? want[i - GUARD] : 0xa5;
+        ck_assert_msg(got[i] == expected, "%s %d x %d: byte %zd is %02x, expected %02x", rfg_dtype_name(from->dtype),
+                      (int)from->shape[0], (int)from->shape[1], (ssize_t)i - GUARD, got[i], expected);
+    }
+    device_free(dst);
+    free(got);
+}
+
+/* As rfg/gemm.h has them: [N/16][K/128][4][16][32], and of groups [N/16][groups][16]. */
+START_TEST(codes_and_groups_in_their_places)
+{
+    static const int sizes[][3] = { { 16, 128, 128 }, { 48, 384, 416 }, { 32, 640, 640 } };
+    static const rfg_dtype scales[] = { RFG_BF16, RFG_F16, RFG_F32, RFG_E8M0, RFG_I8 };
+    open_device(op_device(_i));
+    for (int s = 0; s < COUNT(sizes); s++) {
+        int n = sizes[s][0], k = sizes[s][1], ld = sizes[s][2];
+        size_t size = (size_t)(n * k) / 2;
+        uint8_t *w = (uint8_t *)random_words((size_t)(n * ld) / 4, op_seed() + 3, false), *want = calloc(1, size);
+        ck_assert_ptr_nonnull(want);
+        for (int i = 0; i < (int)size * 2; i++) { /* element i of dst */
+            int p = i % 8, part = i % 32 / 8, r = i / 32 % 16, c = i / 512 % 4, b = i / 2048;
+            int row = b / (k / 128) * 16 + r;
+            int at = row * ld + b % (k / 128) * 128 + 32 * part + 8 * c + 2 * p % 8 + p / 4;
+            want[i / 2] = (uint8_t)(want[i / 2] | (w[at / 2] >> at % 2 * 4 & 15) << i % 2 * 4);
+        }
+        void *src = device_copy(w, (size_t)(n * ld) / 2);
+        rfg_dtype dtype = s % 2 ? RFG_E2M1 : RFG_I4;
+        rfg_tensor t = rfg_tensor_2d(src, dtype, n, k, ld);
+        moved(rfg_tensor_prepacked(NULL, dtype, n, k), &t, want, size);
+        for (int d = 0; d < COUNT(scales); d++) { /* the same bytes as scales */
+            int bytes = (int)rfg_dtype_bytes(scales[d], 1), groups = 13, apart = groups + s;
+            for (int i = 0; i < n * groups * bytes; i++) {
+                int e = i / bytes, row = e / 16 / groups * 16 + e % 16;
+                want[i] = w[(row * apart + e / 16 % groups) * bytes + i % bytes];
+            }
+            t = rfg_tensor_2d(src, scales[d], n, groups, apart);
+            moved(rfg_tensor_prepacked_groups(NULL, scales[d], n, groups), &t, want, (size_t)(n * groups * bytes));
+        }
+        device_free(src);
+        free(w);
+        free(want);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Small integers and scales that are powers of two: plain rows and prepacked ones have the same product, to the bit. */
+START_TEST(codes_have_the_plain_product)
+{
+    enum { M = 5, N = 48, K = 512, GROUP = 64, G = K / GROUP };
+    uint16_t x[M * K];
+    uint8_t scale[N * G], zero[N * G];
+    uint64_t seed = op_seed();
+    float y[2][M * N];
+    open_device(op_device(_i));
+    for (int i = 0; i < M * K; i++) /* bf16 of 1, 2, 4, 8, of both signs */
+        x[i] = (uint16_t)(0x3f80 + rfg_random(&seed) % 4 * 0x80 + (rfg_random(&seed) & 1) * 0x8000);
+    for (int i = 0; i < N * G; i++) {
+        scale[i] = (uint8_t)(124 + rfg_random(&seed) % 7);
+        zero[i] = (uint8_t)(rfg_random(&seed) % 16 - 8);
+    }
+    uint16_t *codes = random_words(N * K / 4, seed, false), scale16[N * G];
+    for (int i = 0; i < N * G; i++)
+        scale16[i] = (uint16_t)(scale[i] << 7); /* the same power, bf16 */
+    void *dx = device_copy(x, sizeof(x)), *dw = device_copy(codes, N * K / 2), *pw = device_copy(codes, N * K / 2);
+    void *dz = device_copy(zero, sizeof(zero)), *pz = device_copy(zero, sizeof(zero));
+    void *ds = device_copy(scale16, sizeof(scale16)), *ps = device_copy(scale16, sizeof(scale16));
+    void *dy = device_copy(y, sizeof(y[0]));
+    for (int fp = 0; fp < 2; fp++) {
+        rfg_dtype wt = fp ? RFG_E2M1 : RFG_I4, st = fp ? RFG_E8M0 : RFG_BF16;
+        if (fp) {
+            device_free(ds);
+            ds = device_copy(scale, sizeof(scale));
+        }
+        rfg_tensor tx = rfg_tensor_2d(dx, RFG_BF16, M, K, K), ty = rfg_tensor_2d(dy, RFG_F32, M, N, N);
+        rfg_tensor w[2] = { rfg_tensor_2d(dw, wt, N, K, K), rfg_tensor_prepacked(pw, wt, N, K) };
+        rfg_tensor s[2] = { rfg_tensor_2d(ds, st, N, G, G), rfg_tensor_prepacked_groups(ps, st, N, G) };
+        rfg_tensor z[2] = { rfg_tensor_2d(dz, RFG_I8, N, G, G), rfg_tensor_prepacked_groups(pz, RFG_I8, N, G) };
+        ck_assert_msg(rfg_gemm_prepack(ctx, &w[1], &w[0], NULL) == RFG_OK, "%s", rfg_last_error());
+        ck_assert_msg(rfg_gemm_prepack(ctx, &s[1], &s[0], NULL) == RFG_OK, "%s", rfg_last_error());
+        ck_assert_msg(rfg_gemm_prepack(ctx, &z[1], &z[0], NULL) == RFG_OK, "%s", rfg_last_error());
+        for (int i = 0; i < 2; i++) {
+            rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
+            p.w_scale = &s[i];
+            p.w_zero = fp ? NULL : &z[i];
+            ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &w[i], &p, NULL) == RFG_OK, "%s", rfg_last_error());
+            to_host(y[i], dy, sizeof(y[i]));
+        }
+        for (int i = 0; i < M * N; i++)
+            ck_assert_msg(y[0][i] == y[1][i], "%s: element %d is %g prepacked, %g plain", rfg_dtype_name(wt), i,
+                          (double)y[1][i], (double)y[0][i]);
+    }
+    void *const memory[] = { dx, dw, pw, dz, pz, ds, ps, dy };
+    for (int i = 0; i < COUNT(memory); i++)
+        device_free(memory[i]);
+    free(codes);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 /* ---- a product's bits -------------------------------------------------------------------------------------------- */
 
 struct pair {
@@ -325,6 +455,14 @@ static void says(rfg_status got, const char *const *words)
 #define REFUSED_GEMM(...)                                                                                              \
     says(rfg_op_gemm(ctx, &g.ty, &g.tx, &g.tp, NULL, NULL), (const char *const[]){ __VA_ARGS__, NULL })
 
+/* After it src and dst are zero points, not W. */
+#define REFUSED_GROUPS(...)                                                                                            \
+    do {                                                                                                               \
+        REFUSED(__VA_ARGS__);                                                                                          \
+        g.ts = rfg_tensor_2d(g.src, RFG_I8, 32, 3, 3);                                                                 \
+        g.td = rfg_tensor_prepacked_groups(g.dst, RFG_I8, 32, 3);                                                      \
+    } while (0)
+
 START_TEST(refusals)
 {
     open_device("cpu");
@@ -338,7 +476,7 @@ START_TEST(refusals)
     g.ts.shape[1] = 48;
     REFUSED("K=48", "multiple of 32");
     g.ts.dtype = RFG_F32;
-    REFUSED("src: w is f32", "bf16 or f16");
+    REFUSED("src: w is f32", "bf16, f16, i4 or e2m1");
     g.ts.dtype = RFG_F16;
     REFUSED("dst is bf16, src f16", "one dtype");
     g.td.dtype = RFG_F32;
@@ -370,6 +508,35 @@ START_TEST(refusals)
     REFUSED("src's data is NULL");
     g.td.data = NULL;
     REFUSED("dst's data is NULL");
+    g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 64, 64);
+    g.td = rfg_tensor_prepacked(g.dst, RFG_I4, 32, 128);
+    REFUSED("src: K=64", "multiple of 128");
+    g.ts = rfg_tensor_2d(g.src, RFG_E2M1, 32, 128, 144);
+    g.td = rfg_tensor_prepacked(g.dst, RFG_E2M1, 32, 128);
+    REFUSED("src's rows are 72 bytes apart", "multiple of 16");
+    g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 128, 128);
+    g.td = rfg_tensor_prepacked(g.dst, RFG_E2M1, 32, 128);
+    REFUSED("dst is e2m1, src i4", "one dtype");
+    g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 128, 128);
+    g.td = rfg_tensor_prepacked_groups(g.dst, RFG_I4, 32, 128);
+    REFUSED("src: scales or zero points of i4", "bf16, f16, f32, e8m0 or i8");
+    g.ts = rfg_tensor_2d(g.src, RFG_I8, 24, 3, 3);
+    g.td = rfg_tensor_prepacked_groups(g.dst, RFG_I8, 32, 3);
+    REFUSED_GROUPS("src: N=24", "multiple of 16");
+    g.ts.shape[0] = 48;
+    REFUSED_GROUPS("dst is of 32 x 3, src 48 x 3", "one size");
+    g.ts.shape[1] = 2;
+    REFUSED_GROUPS("dst is of 32 x 3, src 32 x 2", "one size");
+    g.td.shape[2] = 8;
+    REFUSED_GROUPS("dst is 2 x 3 x 8", "[N/16, K/group, 16]", "rfg_tensor_prepacked_groups");
+    g.td.strides[0] = 64;
+    REFUSED_GROUPS("dst is 2 x 3 x 16", "packed");
+    g.td.strides[0] = 96, g.td.strides[1] = 32;
+    REFUSED_GROUPS("dst is 2 x 3 x 16", "packed");
+    g.td.data = (char *)g.dst + 8;
+    REFUSED_GROUPS("dst is at", "multiple of 16");
+    g.td.data = g.src;
+    REFUSED("overlaps src", "may not alias");
     says(rfg_gemm_prepack(NULL, &g.td, &g.ts, NULL), (const char *const[]){ "ctx is NULL", NULL });
     says(rfg_gemm_prepack(ctx, NULL, &g.ts, NULL), (const char *const[]){ "dst is NULL", NULL });
     says(rfg_gemm_prepack(ctx, &g.td, NULL, NULL), (const char *const[]){ "src is NULL", NULL });
@@ -408,6 +575,13 @@ START_TEST(problem_strings)
         { "gemm_prepack bf16->f16 N=32 K=64", "must be alike" },
         { "gemm_prepack bf16->bf16 N=30 K=64", "N=30" },
         { "gemm_prepack bf16->bf16 N=32 K=64 ld=68", "ld=68" },
+        { "gemm_prepack i4->i4 N=32 K=64", "K=64: must be a multiple of 128" },
+        { "gemm_prepack e2m1->e2m1 N=32 K=128 ld=136", "ld=136: must be at least K=128 and a multiple of 32" },
+        { "gemm_prepack i8->i8 N=32 K=128", "w is i8" },
+        { "gemm_prepack i4->i4 N=32 K=128 groups=1", "scales or zero points of i4" },
+        { "gemm_prepack f16->f16 N=24 K=4 groups=1", "N=24" },
+        { "gemm_prepack f16->f16 N=32 K=4 groups=1 ld=3", "ld=3: must be at least K=4" },
+        { "gemm_prepack i8->i8 N=2147483632 K=2147483647 groups=1", "more than 4294967295 groups" },
     };
     struct rfg_problem prob;
     char text[RFG_PROBLEM_STRLEN];
@@ -427,6 +601,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("prepack", OP_TESTS(right_moves, right_products, every_bit_in_its_place, the_plain_products_bits),
+    return op_main("prepack",
+                   OP_TESTS(right_moves, right_products, every_bit_in_its_place, codes_and_groups_in_their_places,
+                            codes_have_the_plain_product, the_plain_products_bits),
                    OP_TESTS(refusals, problem_strings));
 }

@@ -33,6 +33,7 @@ from .ops import (
     rope_table,
     sample,
 )
+from . import weights
 from .tuning import tune
 from .view import View, bf16, empty, f32, view
 
@@ -75,4 +76,5 @@ __all__ = [
     "tune",
     "version",
     "view",
+    "weights",
 ]

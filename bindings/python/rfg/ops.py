@@ -57,7 +57,8 @@ def gemm(
     [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32.
     fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits.
 
-    w of i4 or e2m1 with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0), w_zero [N,K/group] i8 (i4 only)."""
+    w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0),
+    w_zero [N,K/group] i8 (i4 only)."""
     if out is None:
         shape = w.shape
         n = shape[0] if len(shape) != 5 else shape[0] * 16
@@ -73,11 +74,14 @@ def gemm(
     return out
 
 
-def gemm_prepack(src: Tensor, *, out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None) -> Tensor:
-    """rfg_gemm_prepack: a weight [N,K] laid out as matrix cores load it, [N/16, K/32, 4, 16, 8]; N % 16 = 0, K % 32 = 0."""
+def gemm_prepack(src: Tensor, *, groups: bool = False, out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None) -> Tensor:
+    """rfg_gemm_prepack: a weight [N,K] laid out as matrix cores load it, [N/16, K/32, 4, 16, 8]; N % 16 = 0, K % 32 = 0.
+
+    Of i4 or e2m1 [N/16, K/128, 4, 16, 32]; K % 128 = 0; and, with groups, its w_scale or w_zero [N,K/group] as [N/16, K/group, 16]."""
     if out is None:
         n, k = src.shape
-        out = empty(src, (n // 16, k // 32, 4, 16, 8))
+        chunk = 32 if src.dtype in ("i4", "e2m1") else 8
+        out = empty(src, (n // 16, k, 16) if groups else (n // 16, k // (4 * chunk), 4, 16, chunk))
     _rfg.gemm_prepack(out, src, stream=stream, ctx=ctx)
     return out
 

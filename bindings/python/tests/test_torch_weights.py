@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""rfg.weights on PyTorch's tensors: the very bytes that NumPy's arrays give, and a product with bf16."""
+
+import numpy as np
+import pytest
+import rfg
+import torch
+from checkpoints import FORMS, K
+
+
+def bytes_of(t):
+    if t is None:
+        return None
+    t = t.array if isinstance(t, rfg.View) else t
+    return (t if isinstance(t, np.ndarray) else t.numpy()).tobytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_as_numpy(form):
+    name, make, options = FORMS[form]
+    tensors, want = make(np.random.default_rng(5))
+    theirs = getattr(rfg.weights, name)(*(torch.from_numpy(t) for t in tensors), **options)
+    for ours, other in zip(getattr(rfg.weights, name)(*tensors, **options), theirs):
+        assert bytes_of(ours) == bytes_of(other)
+    x = torch.randn(4, K, dtype=torch.bfloat16, generator=torch.Generator().manual_seed(3))
+    rows = x if theirs.columns is None else x[:, theirs.columns]
+    scale = theirs.w_scale if form == "mxfp4" else theirs.w_scale.to(torch.bfloat16)
+    for q in (theirs, theirs._replace(w_scale=scale).prepack()):
+        y = rfg.gemm(rows, q.w, w_scale=q.w_scale, w_zero=q.w_zero, dtype="f32")
+        assert isinstance(y, torch.Tensor)
+        error = (y.double() - x.double() @ torch.from_numpy(want).T).abs()
+        assert (error <= 2**-8 * (x.double().abs() @ torch.from_numpy(want).abs().T)).all()  # bf16 scales
