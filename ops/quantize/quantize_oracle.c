@@ -69,6 +69,13 @@ static double scale_of(const struct rule *r, double amax)
     return exp2(fmin(fmax(k, -127), 127));
 }
 
+/* What is quantised: host[2], x, times its column's factor, if there are any. */
+static double value_of(const struct rfg_problem *prob, const rfg_tensor *host, int64_t row, int64_t c)
+{
+    double x = rfg_element(&host[2], row, c);
+    return prob->v[QUANTIZE_SMOOTH] ? fp32(x * rfg_element(&host[3], 0, c)) : x;
+}
+
 rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
     struct rule r = { quantize_case_params(prob), (rfg_dtype)prob->dtype[1], (rfg_dtype)prob->dtype[2] };
@@ -79,7 +86,7 @@ rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor 
             int64_t row = expected[0].rows[i], from = g * span, to = from + span < n ? from + span : n;
             double scale, amax = 0;
             for (int64_t c = from; c < to; c++)
-                amax = fmax(amax, fabs(rfg_element(&host[2], row, c)));
+                amax = fmax(amax, fabs(value_of(prob, host, row, c)));
             if (r.p.scale_given) {
                 scale = rfg_element(&host[1], 0, 0);
             } else {
@@ -88,7 +95,7 @@ rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor 
                 expected[1].allow[i * groups + g] = 0;
             }
             for (int64_t c = from; c < to; c++) {
-                double x = rfg_element(&host[2], row, c);
+                double x = value_of(prob, host, row, c);
                 double v = r.p.reciprocal & RFG_RECIPROCAL_OF_SCALE ? fp32(x * fp32(1 / scale)) : fp32(x / scale);
                 if (max > 0 && fabs(v) > max)
                     v = copysign(max, v);
