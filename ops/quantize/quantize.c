@@ -19,7 +19,7 @@
 static const char *const rounding_names[] = { "exact", "up", "down", "even", "ceil" };
 static const char *const none[] = { "none" };
 
-#define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_E2M1)
+#define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_E2M1 | 1u << RFG_I4)
 
 #define FLOATS (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16)
 
@@ -100,7 +100,7 @@ static bool dtypes_valid(int x, int q, int scale, struct rfg_reason *why)
     if (!rfg_dtype_is_float(x))
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)x));
     if (!dequantize_is_code(q))
-        return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2, i8 or e2m1",
+        return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4",
                           rfg_dtype_name((rfg_dtype)q));
     if (scale != RFG_F32 && scale != RFG_E8M0)
         return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)scale));

@@ -151,13 +151,21 @@ RFG_DEVICE rfg_u32 e2m1_code(float f)
     return f == f ? code | sign >> 28 : code;
 }
 
+/* The same; 0 for a NaN. */
+RFG_DEVICE rfg_u32 i4_code(float f)
+{
+    int code = rfg_float_to_i8(f);
+    code = code > 7 ? 7 : code < -8 ? -8 : code;
+    return (rfg_u32)code & 15u;
+}
+
 /* The codes of a chunk's floats, n of which are there, an even number. */
 RFG_DEVICE void store_nibbles(char *q, int n, const float *f)
 {
     rfg_u32 codes = 0;
 #pragma unroll
     for (int i = 0; i < VEC; i++)
-        codes |= e2m1_code(f[i]) << (4 * i);
+        codes |= (Q_DTYPE == RFG_I4 ? i4_code(f[i]) : e2m1_code(f[i])) << (4 * i);
     if (WIDTH == 16 && VEC == 8)
         rfg_store4(q, codes);
     else if (WIDTH == 16)
@@ -194,7 +202,7 @@ RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct
                 f[i] = rfg_clamp_keep_nan(f[i], args->rule.max);
         }
         char *q = r.q + c * THREADS * VEC / PER_BYTE;
-        if (left > 0 && Q_DTYPE == RFG_E2M1)
+        if (left > 0 && NIBBLES)
             store_nibbles(q + (rfg_u32)(first * VEC / 2), left, f);
         else if (left > 0)
             rfg_store_codes(q, (rfg_u32)(first * VEC), left, f, 1.0f, Q_DTYPE, IN_DTYPE, WIDTH, false);

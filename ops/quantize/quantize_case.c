@@ -58,9 +58,10 @@ static void fill_x(const rfg_tensor *t, int codes, uint64_t seed)
             else if (kind <= 2 && c % 32 == 0)
                 v = (codes == RFG_E5M2 ? 7 * 64 : rfg_largest((rfg_dtype)codes)) * (kind == 1 ? 1 : 3);
             else if (kind == 1)
-                v *= codes == RFG_E2M1 ? 8 : 64;
+                v *= rfg_format(codes)->elements == 2 ? 8 : 64;
             else if (kind == 2)
                 v = 3 * (codes == RFG_I8     ? trunc(v * 60) + 0.5
+                         : codes == RFG_I4   ? trunc(v * 6) + 0.5
                          : codes == RFG_E2M1 ? (2 * trunc(v * 6) + 1) * (1 << c % 3) / 4
                          : codes == RFG_E5M2 ? 2 * trunc(v * 4) + 9
                                              : 2 * trunc(v * 8) + 17);
@@ -118,9 +119,9 @@ static void quantize_fill(const struct rfg_problem *prob, int tensor, const rfg_
         fill_x(t, prob->dtype[1], seed);
     else if (tensor == 1) /* a given one, of which some of x's values saturate */
         rfg_store(t->data, t->dtype, 0,
-                  prob->dtype[1] == RFG_E5M2   ? 0x1.23p-15
-                  : prob->dtype[1] == RFG_E2M1 ? 0x1.23p-2
-                                               : 0x1.23p-7);
+                  prob->dtype[1] == RFG_E5M2                  ? 0x1.23p-15
+                  : rfg_format(prob->dtype[1])->elements == 2 ? 0x1.23p-2
+                                                              : 0x1.23p-7);
 }
 
 static rfg_status quantize_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t,
@@ -174,6 +175,8 @@ static const char *const quantize_compiled[] = {
     "quantize f32->e5m2,f32 M=2 N=7168 reciprocal=2",
     "quantize bf16->e2m1,e8m0 M=64 N=7168 group_rows=1 group_cols=32 rounding=up",
     "quantize f32->e2m1,f32 M=64 N=7170 group_rows=1",
+    "quantize bf16->i4,f32 M=64 N=7168 group_rows=1 group_cols=128",
+    "quantize f16->i4,f32 M=64 N=7170 group_rows=1 group_cols=32",
     "quantize bf16->i8,f32 M=64 N=7168 group_rows=1 smooth=f32 reciprocal=3",
     "quantize f16->e2m1,e8m0 M=64 N=7170 group_rows=1 group_cols=32 smooth=f16 rounding=even",
     NULL,

@@ -35,13 +35,18 @@ static double scale_of(const struct rule *r, double amax)
 {
     const rfg_quantize_params *p = &r->p;
     double max = p->max > 0 ? (double)p->max : rfg_largest(r->codes), floor_scale = (double)p->floor_scale;
-    /* Largest values: 1.75 x 2^8, 1.875 x 2^7, 1.75 x 2^15, 127, 1.5 x 2^2. */
+    /* Largest values: 1.75 x 2^8, 1.875 x 2^7, 1.75 x 2^15, 127, 1.5 x 2^2, 7. */
     int e = r->codes == RFG_E4M3       ? 8
             : r->codes == RFG_E4M3FNUZ ? 7
             : r->codes == RFG_E5M2     ? 15
             : r->codes == RFG_I8       ? 6
                                        : 2;
-    int m = r->codes == RFG_E5M2 ? 2 : r->codes == RFG_I8 ? 6 : r->codes == RFG_E2M1 ? 1 : 3, k;
+    int m = r->codes == RFG_E5M2   ? 2
+            : r->codes == RFG_I8   ? 6
+            : r->codes == RFG_E2M1 ? 1
+            : r->codes == RFG_I4   ? 2
+                                   : 3,
+        k;
     if (p->rounding == RFG_SCALE_EXACT && floor_scale == 0 && p->floor_amax == 0 && p->zero_scale == 0)
         floor_scale = fp32(1 / (512 * max));
     amax = fmax(amax, (double)p->floor_amax);
