@@ -10,7 +10,7 @@ extern "C" {
 
 /* How a scale follows from the largest magnitude of what shares it. All but EXACT make powers of two, from 2^-127 to
  * 2^127, for scales of e8m0 or of f32. e is the exponent of the dtype's largest value: 8 for e4m3, 7 for e4m3fnuz, 15
- * for e5m2, 6 for i8, 2 for e2m1; m its bits of mantissa: 3, 3, 2, 6, 1. */
+ * for e5m2, 6 for i8, 2 for e2m1 and i4; m its bits of mantissa: 3, 3, 2, 6, 1, 2. */
 typedef enum rfg_scale_rounding {
     RFG_SCALE_EXACT = 0, /* largest / max; f32 only */
     RFG_SCALE_UP,        /* the least power of two >= largest / max */
@@ -34,27 +34,31 @@ typedef struct rfg_quantize_params {
     int32_t rounding;    /* rfg_scale_rounding */
     int32_t reciprocal;  /* rfg_reciprocal, or both of them */
     int32_t codes;       /* rfg_op_quantize_scale(): the rfg_dtype that codes will have; 0 for rfg_op_quantize() */
-    float max;           /* from 1 to the dtype's largest value: see below; 0: that (i8: 127), and it doesn't clamp */
-    float floor_amax;    /* the largest magnitude counts as this at least; 0: none */
-    float floor_scale;   /* and amax / max as this; 0: none */
-    float zero_scale;    /* with RFG_SCALE_EXACT, what a scale of 0 becomes; 0: 0, of which codes are NaN. With this and
-                          * both floors 0: floor_scale is 1 / (512 max) */
+    float max; /* from 1 to the dtype's largest value: see below; 0: that (i8: 127, i4: 7), and it doesn't clamp */
+    float floor_amax;  /* the largest magnitude counts as this at least; 0: none */
+    float floor_scale; /* and amax / max as this; 0: none */
+    float zero_scale;  /* with RFG_SCALE_EXACT, what a scale of 0 becomes; 0: 0, of which codes are NaN. With this and
+                        * both floors 0: floor_scale is 1 / (512 max) */
+    const rfg_tensor *smooth; /* [N], f32 or x's dtype: x's columns are multiplied with it first (SmoothQuant); of
+                               * tokens' and groups' scales, or NULL: rfg_op_quantize_scale() and one scale for the
+                               * tensor take none */
 } rfg_quantize_params;
 #define RFG_QUANTIZE_PARAMS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(rfg_quantize_params), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                      \
+        sizeof(rfg_quantize_params), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL                                                \
     }
 
 /* Q[m,n] = round(X[m,n] / scale[m / group_rows, n / group_cols]), and the scales, so that Q scale is about X.
  *
- *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8, or e2m1: two in a byte, the even column in the low four bits, N and the
- *                   row stride even; row stride >= N, unit column stride
+ *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8, or e2m1 or i4 (-8 to 7): two in a byte, the even column in the low four
+ *                   bits, N and the row stride even; row stride >= N, unit column stride
  *   scale   [R,C]   f32 or e8m0, R = ceil(M / group_rows), C = ceil(N / group_cols) (0: one): row-major (strides >= C,
  *                   1) or column-major (strides 1, >= R); written, or with scale_given read
  *   x       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride
  *   params  or NULL: one scale for the tensor, by rfg/quant.h's rule
  *
- * The arithmetic is fp32's, each step to nearest even, denormals kept; the same bits on every device:
+ * The arithmetic is fp32's, each step to nearest even, denormals kept; the same bits on every device. With smooth, x
+ * stands for the product X[m,n] smooth[n] below, which is rounded first:
  *   1. amax = max(largest |x|, floor_amax). NaNs don't count.
  *   2. EXACT, UP: s = max(amax / max, floor_scale), with RFG_RECIPROCAL_OF_MAX max(amax * r, floor_scale), r = 1 / max.
  *      EXACT: that is the scale, zero_scale where it is 0. UP: rounded up. DOWN, EVEN, CEIL: of amax; max and
@@ -63,7 +67,7 @@ typedef struct rfg_quantize_params {
  *      makes a NaN of an infinity and 0 of the rest, one of NaN makes NaNs of all.
  *   4. Where max is given, v is clamped to [-max, max].
  *   5. The code is v rounded to nearest, ties to even. As in rfg/quant.h: what is beyond the dtype's range saturates, a
- *      NaN becomes a NaN (which code is not said; i8: 0; e2m1: 6), -0 keeps its sign where the dtype has one.
+ *      NaN becomes a NaN (which code is not said; i8, i4: 0; e2m1: 6), -0 keeps its sign where the dtype has one.
  * A scale that is given is taken as it is: 0, negative ones and NaN make of x what 3 to 5 say.
  *
  * Rules of other projects, in these parameters (S: f32 scales, E: e8m0):
@@ -73,23 +77,26 @@ typedef struct rfg_quantize_params {
  *   S  DeepGEMM                                    floor_amax = 1e-4; ue8m0: UP
  *   S  AITER's kernels, a token or a group         floor_amax = 1e-10, both reciprocals (its 1 / scale is the
  *                                                  hardware's, up to an ulp from this one)
+ *   S  AITER's smooth_per_token_scaled_quant       the same of tokens, with smooth (smoothquant_fwd: its x_scale)
  *   S  AITER's reference in PyTorch                zero_scale = 1
  *   E  torchao RCEIL, DeepSeek V4, FlashInfer: mx  UP (AITER's RoundUp); mxfp8 with e4m3, mxfp4 with e2m1, groups of 32
  *   E  OCP Microscaling Formats 1.0: mx            DOWN (AITER's RoundDown); AITER's Even, Ceil: EVEN, CEIL
+ * i4 with f32 scales of (1, G) is what rfg_op_gemm() takes as w and w_scale, symmetric: no zero points.
  * Sources: vLLM csrc/quantization; AITER csrc/kernels/quant_kernels.cu and aiter.utility.fp4_utils; DeepGEMM
  * deep_gemm.utils.math. UP is exact, where those who take 2^ceil(log2 s) depend on their logarithm next to powers of
- * two; an infinity, of which DeepGEMM makes 2^127, is infinite here.
+ * two; an infinity, of which DeepGEMM makes 2^127, is infinite here. SmoothQuant (Xiao et al., 2022) divides x by s:
+ * smooth is 1 / s, as AITER has it.
  *
  * M = 0 or N = 0 does nothing, and writes no scale; data of an empty tensor may be NULL. Pointers must be aligned to
  * their element's size; M and strides <= 2^31 - 1, N <= 2^30 - 1. Aliasing: no two tensors may overlap (refused).
  * One scale for the tensor that isn't given is rfg_op_quantize_scale() and then this with it given: two launches.
  * Asynchronous, errors, warm-up: as rfg_op_gemm().
  * Problem string: "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128", with group_rows=0, which is the
- * default, of a scale that is given; "rounding=up", "reciprocal=3" (the flags). Of the layout, which tuned rows don't
- * go by: scale_columns=1: column-major scales; ldx=, ldq=: row strides of x and q in elements, where rows don't follow
- * one another; align=, align_q=: where x's and q's pointers and row strides are multiples of fewer than 16 bytes; max=:
- * params' max, rounded down; for tests floor_amax=, floor_scale=, zero_scale=: 10 to the minus that. overlap=1: as for
- * rfg_op_gemm(). */
+ * default, of a scale that is given; "smooth=f32" (its dtype), "rounding=up", "reciprocal=3" (the flags). Of the
+ * layout, which tuned rows don't go by: scale_columns=1: column-major scales; ldx=, ldq=: row strides of x and q in
+ * elements, where rows don't follow one another; align=, align_q=: where x's (and smooth's) and q's pointers and row
+ * strides are multiples of fewer than 16 bytes; max=: params' max, rounded down; for tests floor_amax=, floor_scale=,
+ * zero_scale=: 10 to the minus that. overlap=1: as for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tensor *scale,
                                                  const rfg_tensor *x, const rfg_quantize_params *params,
                                                  rfg_stream stream);
@@ -98,7 +105,8 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_ten
  *
  *   scale   [1,1]   f32 or e8m0, written
  *   x       [M,N]   as above; M * ceil(N * bytes / 16) < 2^31 - 4096
- *   params  as above, but with codes: e4m3, e4m3fnuz, e5m2, i8 or e2m1; group_rows, group_cols and scale_given 0
+ *   params  as above, but with codes: e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4; group_rows, group_cols and scale_given 0,
+ *           smooth NULL
  *
  * M = 0 or N = 0 does nothing, and writes no scale. Aliasing: the scale may not overlap x (refused). Asynchronous,
  * errors, warm-up: as rfg_op_gemm(). Parts' largest magnitudes are put together by whoever comes last: of largest ones
@@ -122,7 +130,7 @@ typedef struct rfg_dequantize_params {
  * scales, and the OCP Microscaling Formats 1.0 with e8m0).
  *
  *   y       [M,N]   bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
- *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8 or e2m1, as of rfg_op_quantize(); row stride >= N, unit column stride
+ *   q       [M,N]   e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4, as of rfg_op_quantize(); row stride >= N, unit column stride
  *   scale   [R,C]   f32 or e8m0, R = ceil(M / group_rows), C = ceil(N / group_cols): row-major (strides >= C, 1) or
  *                   column-major (strides 1, >= R)
  *   params  or NULL: one scale for the tensor

@@ -39,7 +39,7 @@ static void dequantize_fill(const struct rfg_problem *prob, int tensor, const rf
         for (int64_t c = 0; c < t->shape[1]; c++) {
             uint64_t x = rfg_random(&seed);
             int64_t at = r * t->strides[0] + c * t->strides[1];
-            ((uint8_t *)t->data)[t->dtype == RFG_E2M1 ? at / 2 : at] =
+            ((uint8_t *)t->data)[rfg_format(t->dtype)->elements == 2 ? at / 2 : at] =
                 t->dtype == RFG_E8M0 ? e8m0_of(x, data) : (uint8_t)(x >> 16);
         }
 }
@@ -86,6 +86,8 @@ static const char *const compiled[] = {
     "dequantize i8,f32->f32 M=64 N=7171 ldy=7175",
     "dequantize e2m1,e8m0->bf16 M=64 N=7168 group_rows=1 group_cols=32",
     "dequantize e2m1,f32->f32 M=64 N=7170",
+    "dequantize i4,f32->bf16 M=64 N=7168 group_rows=1 group_cols=128",
+    "dequantize i4,f32->f16 M=64 N=7170 group_rows=1 group_cols=32",
     "dequantize e4m3,f32->f32 M=3 N=1024", /* so few that rows takes smaller workgroups than portable */
     NULL,
 };

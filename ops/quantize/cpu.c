@@ -29,7 +29,7 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     const struct job *j = ctx;
     const struct dequantize_args *a = j->a;
     const uint8_t *q = (const uint8_t *)a->q + rfg_format_bytes(j->prob->dtype[0], row * a->ldq);
-    bool two = j->prob->dtype[0] == RFG_E2M1; /* in a byte */
+    bool two = rfg_format(j->prob->dtype[0])->elements == 2; /* in a byte */
     char *y = (char *)a->y + rfg_format_bytes(j->prob->dtype[2], 1) * row * a->ldy;
     (void)place, (void)scratch;
     for (int64_t first = 0, end; first < a->n; first = end) {

@@ -11,10 +11,10 @@
 
 #define CHUNK 8
 
-/* A word of 4 bytes, a code each; of e2m1 all eight are in v.x. */
+/* A word of 4 bytes, a code each; of nibbles all eight are in v.x. */
 RFG_DEVICE rfg_u32x2 load_codes(const char *q, int left)
 {
-    if (WHOLE && Q_DTYPE == RFG_E2M1) {
+    if (WHOLE && NIBBLES) {
         rfg_u32x2 w = { rfg_load4(q), 0u };
         return w;
     }
@@ -32,6 +32,8 @@ RFG_DEVICE rfg_u32x2 load_codes(const char *q, int left)
 
 RFG_DEVICE float code_at(rfg_u32x2 codes, int i)
 {
+    if (Q_DTYPE == RFG_I4)
+        return (float)((int)(codes.x << (28 - 4 * i)) >> 28);
     if (Q_DTYPE != RFG_E2M1)
         return rfg_code_value((i < 4 ? codes.x : codes.y) >> (i % 4 * 8) & 255u, Q_DTYPE);
     rfg_u32 code = codes.x >> (4 * i), low = code & 7u;

@@ -19,7 +19,9 @@
 static const char *const rounding_names[] = { "exact", "up", "down", "even", "ceil" };
 static const char *const none[] = { "none" };
 
-#define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_E2M1)
+#define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_E2M1 | 1u << RFG_I4)
+
+#define FLOATS (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16)
 
 #define KEY_ROUNDING                                                                                                   \
     {                                                                                                                  \
@@ -43,6 +45,8 @@ static const struct rfg_key quantize_keys[QUANTIZE_NKEYS] = {
     [QUANTIZE_N] = { "N", RFG_KEY_SIZE, 0, 0, MAX_N, NULL, "columns" },
     [QUANTIZE_GROUP_ROWS] = { "group_rows", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a row's scales; 0: one, which is read" },
     [QUANTIZE_GROUP_COLS] = { "group_cols", RFG_KEY_ATTR, 0, 0, 128, NULL, "columns that share a scale; 0: all" },
+    [QUANTIZE_SMOOTH] = { "smooth", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
+                          "dtype of columns' factors, x's or f32, of an x that is multiplied with them", FLOATS },
     [QUANTIZE_ROUNDING] = KEY_ROUNDING,
     [QUANTIZE_RECIPROCAL] = KEY_RECIPROCAL,
     [QUANTIZE_MAX] = KEY_MAX,
@@ -55,7 +59,7 @@ static const struct rfg_key quantize_keys[QUANTIZE_NKEYS] = {
     [QUANTIZE_LDQ] = { "ldq", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                        "elements from a row of q to the next; 0: they follow one another" },
     [QUANTIZE_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
-                         "bytes, up to 16, of which x's pointer and row stride are multiples" },
+                         "bytes, up to 16, of which x's pointer and row stride, and smooth's pointer, are multiples" },
     [QUANTIZE_ALIGN_Q] = { "align_q", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                            "bytes, up to 16, of which q's pointer and row stride are multiples" },
     [QUANTIZE_OVERLAP] = RFG_KEY_OVERLAP,
@@ -82,6 +86,7 @@ static const struct rfg_op_operand quantize_operands[] = {
     { "x", false, RFG_FORMAT_LISTED, 0, 0 },
     { "q", true, RFG_FORMAT_LISTED, 1, 0 },
     { "scale", true, RFG_FORMAT_LISTED, 2, 0 }, /* read if it is the tensor's */
+    { "smooth", false, RFG_FORMAT_KEYED, QUANTIZE_SMOOTH, 0 },
 };
 static const struct rfg_op_operand scale_operands[] = {
     { "x", false, RFG_FORMAT_LISTED, 0, 0 },
@@ -95,7 +100,7 @@ static bool dtypes_valid(int x, int q, int scale, struct rfg_reason *why)
     if (!rfg_dtype_is_float(x))
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)x));
     if (!dequantize_is_code(q))
-        return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2, i8 or e2m1",
+        return rfg_refuse(why, "codes are %s, q's dtype: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4",
                           rfg_dtype_name((rfg_dtype)q));
     if (scale != RFG_F32 && scale != RFG_E8M0)
         return rfg_refuse(why, "scale is %s: must be f32 or e8m0", rfg_dtype_name((rfg_dtype)scale));
@@ -124,6 +129,14 @@ static bool groups_valid(int64_t rows, int64_t cols, struct rfg_reason *why)
     return !cols || rows || rfg_refuse(why, "group_cols is %" PRId64 ": must be 0 where group_rows is", cols);
 }
 
+static bool smooth_valid(int smooth, int x, int64_t group_rows, struct rfg_reason *why)
+{
+    if (smooth != x && smooth != RFG_F32)
+        return rfg_refuse(why, "smooth is %s: must be x's dtype, %s, or f32", rfg_dtype_name((rfg_dtype)smooth),
+                          rfg_dtype_name((rfg_dtype)x));
+    return group_rows || rfg_refuse(why, "smooth: must be absent where group_rows is 0, one scale for the tensor");
+}
+
 /* Keys from the rounding on: max, and the floors behind it. */
 static bool numbers_valid(const struct rfg_problem *prob, int rounding, int codes, struct rfg_reason *why)
 {
@@ -145,6 +158,7 @@ static bool quantize_valid(const struct rfg_problem *prob, struct rfg_reason *wh
     bool given = quantize_kind(prob) == RFG_SCALE_STATIC;
     if (!dtypes_valid(prob->dtype[0], prob->dtype[1], prob->dtype[2], why) ||
         !groups_valid(v[QUANTIZE_GROUP_ROWS], v[QUANTIZE_GROUP_COLS], why) ||
+        (v[QUANTIZE_SMOOTH] && !smooth_valid((int)v[QUANTIZE_SMOOTH], prob->dtype[0], v[QUANTIZE_GROUP_ROWS], why)) ||
         !rule_valid(v[QUANTIZE_ROUNDING], v[QUANTIZE_RECIPROCAL], given ? RFG_F32 : prob->dtype[2], why) ||
         !numbers_valid(prob, QUANTIZE_ROUNDING, prob->dtype[1], why) ||
         !dequantize_blocks_valid(prob->dtype[1], v[QUANTIZE_N], v[QUANTIZE_LDQ], why))
@@ -181,7 +195,9 @@ static void quantize_cost(const struct rfg_problem *prob, double *bytes, double 
     double row =
         (double)(rfg_format_bytes(prob->dtype[0], v[QUANTIZE_N]) + rfg_format_bytes(prob->dtype[1], v[QUANTIZE_N]));
     *bytes = (double)v[QUANTIZE_M] * row + scales * (double)rfg_format_bytes(prob->dtype[2], 1);
-    *flops = 2 * (double)v[QUANTIZE_M] * (double)v[QUANTIZE_N];
+    if (v[QUANTIZE_SMOOTH])
+        *bytes += (double)rfg_format_bytes((int)v[QUANTIZE_SMOOTH], v[QUANTIZE_N]);
+    *flops = (v[QUANTIZE_SMOOTH] ? 3 : 2) * (double)v[QUANTIZE_M] * (double)v[QUANTIZE_N];
 }
 
 static void scale_cost(const struct rfg_problem *prob, double *bytes, double *flops)
@@ -213,7 +229,7 @@ void quantize_scale_set_chunks(struct quantize_scale_args *a, const struct rfg_p
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-RFG_PARAMS_END(rfg_quantize_params, zero_scale);
+RFG_PARAMS_END(rfg_quantize_params, smooth);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, __VA_ARGS__)
 
@@ -295,6 +311,8 @@ rfg_status rfg_op_quantize_scale(rfg_context *ctx, const rfg_tensor *scale, cons
     if (p.group_rows || p.group_cols || p.scale_given)
         return BAD(FN_SCALE ": group_rows, group_cols, scale_given are %" PRId64 ", %" PRId64 ", %d: must be 0",
                    p.group_rows, p.group_cols, (int)p.scale_given);
+    if (p.smooth)
+        return BAD(FN_SCALE ": smooth is given: must be NULL, the scale of a tensor takes none");
     if (!dtypes_valid(x->dtype, p.codes, scale->dtype, &why) ||
         !rule_valid(p.rounding, p.reciprocal, scale->dtype, &why))
         return BAD(FN_SCALE ": %s", why.text);
@@ -314,7 +332,7 @@ rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tens
                            const rfg_quantize_params *given, rfg_stream stream)
 {
     rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
-    struct rfg_operand ox, oq;
+    struct rfg_operand ox, oq, os = { 0 };
     struct dequantize_scale s;
     struct rfg_reason why;
     struct rfg_problem prob;
@@ -322,12 +340,16 @@ rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tens
     if (!ctx)
         return BAD(FN ": ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_quantize_params, &p, given)) || (st = rfg_check_operand(&oq, FN, "q", q, 2, 2)) ||
-        (st = dequantize_check_scale(&s, FN, scale)) || (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)))
+        (st = dequantize_check_scale(&s, FN, scale)) || (st = rfg_check_float_operand(&ox, FN, "x", x, 2, 2)) ||
+        (p.smooth && (st = rfg_check_float_operand(&os, FN, "smooth", p.smooth, 1, 1))))
         return st;
     if (ox.cols > MAX_N)
         return BAD(FN ": x has %" PRId64 " columns: must be at most %d", ox.cols, MAX_N);
-    if (!dtypes_valid(x->dtype, q->dtype, scale->dtype, &why) || !groups_valid(p.group_rows, p.group_cols, &why))
+    if (!dtypes_valid(x->dtype, q->dtype, scale->dtype, &why) || !groups_valid(p.group_rows, p.group_cols, &why) ||
+        (p.smooth && !smooth_valid(p.smooth->dtype, x->dtype, p.group_rows, &why)))
         return BAD(FN ": %s", why.text);
+    if (p.smooth && os.cols != ox.cols)
+        return BAD(FN ": smooth has %" PRId64 " elements: must have x's columns, %" PRId64, os.cols, ox.cols);
     if (p.scale_given != 0 && (p.scale_given != 1 || p.group_rows))
         return BAD(FN ": scale_given is %d: must be 0, or 1 where group_rows is 0", (int)p.scale_given);
     if (p.codes)
@@ -344,7 +366,8 @@ rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tens
     if (ox.rows == 0 || ox.cols == 0)
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oq, &ox, false)) || (st = rfg_check_operands_distinct(FN, &oq, &s.o)) ||
-        (!p.scale_given && (st = rfg_check_overlap(FN, &s.o, &ox, false))))
+        (!p.scale_given && (st = rfg_check_overlap(FN, &s.o, &ox, false))) ||
+        (p.smooth && ((st = rfg_check_overlap(FN, &oq, &os, false)) || (st = rfg_check_overlap(FN, &s.o, &os, false)))))
         return st;
 
     bool tensor = !p.group_rows;
@@ -361,17 +384,19 @@ rfg_status rfg_op_quantize(rfg_context *ctx, const rfg_tensor *q, const rfg_tens
                                         [QUANTIZE_N] = ox.cols,
                                         [QUANTIZE_GROUP_ROWS] = p.group_rows,
                                         [QUANTIZE_GROUP_COLS] = p.group_cols,
+                                        [QUANTIZE_SMOOTH] = p.smooth ? p.smooth->dtype : RFG_DTYPE_NONE,
                                         [QUANTIZE_ROUNDING] = tensor ? 0 : p.rounding,
                                         [QUANTIZE_RECIPROCAL] = p.reciprocal & (tensor ? RFG_RECIPROCAL_OF_SCALE : 3),
                                         [QUANTIZE_MAX] = (int64_t)p.max,
                                         [QUANTIZE_SCALE_COLUMNS] = s.columns,
                                         [QUANTIZE_LDX] = ox.ld == ox.cols ? 0 : ox.ld,
                                         [QUANTIZE_LDQ] = oq.ld == oq.cols ? 0 : oq.ld,
-                                        [QUANTIZE_ALIGN] = rfg_alignment(ox.bits),
+                                        [QUANTIZE_ALIGN] = rfg_alignment(ox.bits | os.bits),
                                         [QUANTIZE_ALIGN_Q] = rfg_alignment(oq.bits) } };
     struct quantize_args a = { .x = x->data,
                                .q = q->data,
                                .scale = scale->data,
+                               .smooth = p.smooth ? p.smooth->data : NULL,
                                .m = (int)ox.rows,
                                .n = (int)ox.cols,
                                .rule = quantize_rule_of(&p, q->dtype),

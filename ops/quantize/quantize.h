@@ -13,6 +13,7 @@ enum {
     QUANTIZE_N,
     QUANTIZE_GROUP_ROWS, /* 0: the tensor's scale, which is read */
     QUANTIZE_GROUP_COLS,
+    QUANTIZE_SMOOTH, /* the factors' dtype; 0: there are none */
     QUANTIZE_ROUNDING,
     QUANTIZE_RECIPROCAL,
     QUANTIZE_MAX, /* 0: the dtype's largest, without clamping */

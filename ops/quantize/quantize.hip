@@ -5,9 +5,9 @@
  * is used. Where a row shares a scale it is kept in registers until that is known (KEEP = 1: it has one step), or read
  * again from the caches. Rows of other scales may be shared by SPLIT workgroups, which take steps by turns.
  *
- * Macros: those of scale_device.h, IN_DTYPE, KIND (RFG_SCALE_STATIC: the tensor's scale, which is read; _TOKEN,
- * _GROUP), GROUP (columns that share a scale), CLAMP (to the rule's max), WIDTH (bytes of a load), THREADS (16, 32 or
- * whole waves), ROWS, CHUNKS, KEEP, SPLIT. */
+ * Macros: those of scale_device.h, IN_DTYPE, SMOOTH (dtype of the columns' factors; 0: none), KIND (RFG_SCALE_STATIC:
+ * the tensor's scale, which is read; _TOKEN, _GROUP), GROUP (columns that share a scale), CLAMP (to the rule's max),
+ * WIDTH (bytes of a load), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT. */
 #include "rfg_device.h"
 #include "quantize/quantize_args.h"
 #include "quantize/scale_device.h"
@@ -27,7 +27,8 @@ struct row {
     int n; /* elements; 0: there is no such row */
 };
 
-RFG_DEVICE void load_step(rfg_u32x4 *raw, struct row r, int first)
+/* A step's chunks of x, */
+RFG_DEVICE void load_x(rfg_u32x4 *raw, struct row r, int first)
 {
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
@@ -37,6 +38,62 @@ RFG_DEVICE void load_step(rfg_u32x4 *raw, struct row r, int first)
             raw[c] = rfg_load_chunk(r.x + c * THREADS * 16, (rfg_u32)first * 16u, left, IN_DTYPE, WIDTH, false);
     }
 }
+
+/* and what is kept of one: x, or its products with the columns' factors. */
+#if SMOOTH
+#define PARTS        (VEC / RFG_DTYPE_VEC(SMOOTH)) /* chunks of factors: 2 if these are f32 and x isn't */
+#define PIECE        (WIDTH < RFG_DTYPE_BYTES(SMOOTH) ? RFG_DTYPE_BYTES(SMOOTH) : WIDTH)
+#define CHUNK        struct products
+#define unpack(f, v) copy_products(f, v)
+
+struct products {
+    float f[VEC];
+};
+
+RFG_DEVICE void copy_products(float *f, struct products v)
+{
+#pragma unroll
+    for (int i = 0; i < VEC; i++)
+        f[i] = v.f[i];
+}
+
+RFG_DEVICE void load_step(struct products *v, const struct quantize_args *args, struct row r, int first)
+{
+    rfg_u32x4 raw[CHUNKS], smooth[CHUNKS][PARTS];
+    load_x(raw, r, first);
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        int left = r.n - (first + c * THREADS) * VEC;
+#pragma unroll
+        for (int k = 0; k < PARTS; k++) {
+            smooth[c][k].x = smooth[c][k].y = smooth[c][k].z = smooth[c][k].w = 0u;
+            if (left > 0)
+                smooth[c][k] = rfg_load_chunk((const char *)args->smooth + c * THREADS * PARTS * 16,
+                                              (rfg_u32)(first * PARTS + k) * 16u, left - k * RFG_DTYPE_VEC(SMOOTH),
+                                              SMOOTH, PIECE, false);
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        float f[VEC];
+        rfg_unpack(v[c].f, raw[c], IN_DTYPE);
+#pragma unroll
+        for (int k = 0; k < PARTS; k++)
+            rfg_unpack(f + k * RFG_DTYPE_VEC(SMOOTH), smooth[c][k], SMOOTH);
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+            v[c].f[i] *= f[i];
+    }
+}
+
+RFG_DEVICE float largest_of(struct products v)
+{
+    return rfg_chunk_max(v.f, IN_DTYPE);
+}
+#else
+#define CHUNK                          rfg_u32x4
+#define unpack(f, v)                   rfg_unpack(f, v, IN_DTYPE)
+#define load_step(raw, args, r, first) load_x(raw, r, first)
 
 RFG_DEVICE float largest_of(rfg_u32x4 raw)
 {
@@ -49,6 +106,7 @@ RFG_DEVICE float largest_of(rfg_u32x4 raw)
     rfg_unpack(f, raw, IN_DTYPE);
     return rfg_chunk_max(f, IN_DTYPE);
 }
+#endif
 
 /* The largest of `lanes` neighbours (a constant: a power of two up to the wave), in all of them. */
 RFG_DEVICE float reduce_group(float v, int lanes)
@@ -93,13 +151,21 @@ RFG_DEVICE rfg_u32 e2m1_code(float f)
     return f == f ? code | sign >> 28 : code;
 }
 
+/* The same; 0 for a NaN. */
+RFG_DEVICE rfg_u32 i4_code(float f)
+{
+    int code = rfg_float_to_i8(f);
+    code = code > 7 ? 7 : code < -8 ? -8 : code;
+    return (rfg_u32)code & 15u;
+}
+
 /* The codes of a chunk's floats, n of which are there, an even number. */
 RFG_DEVICE void store_nibbles(char *q, int n, const float *f)
 {
     rfg_u32 codes = 0;
 #pragma unroll
     for (int i = 0; i < VEC; i++)
-        codes |= e2m1_code(f[i]) << (4 * i);
+        codes |= (Q_DTYPE == RFG_I4 ? i4_code(f[i]) : e2m1_code(f[i])) << (4 * i);
     if (WIDTH == 16 && VEC == 8)
         rfg_store4(q, codes);
     else if (WIDTH == 16)
@@ -112,7 +178,7 @@ RFG_DEVICE void store_nibbles(char *q, int n, const float *f)
 }
 
 /* Chunks of a step, the first one `first`. largest: of each chunk's group; d: the divisor of all others. */
-RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct row r, int first, const rfg_u32x4 *raw,
+RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct row r, int first, const CHUNK *chunk,
                            const float *largest, struct quotient d, bool near)
 {
 #pragma unroll
@@ -128,7 +194,7 @@ RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct
                                 c * (THREADS / LANES) * args->scale_col,
                             s);
         }
-        rfg_unpack(f, raw[c], IN_DTYPE);
+        unpack(f, chunk[c]);
 #pragma unroll
         for (int i = 0; i < VEC; i++) {
             f[i] = MULTIPLY ? f[i] * d.r : near ? quotient_of_near(f[i], d) : quotient_of(f[i], d);
@@ -136,7 +202,7 @@ RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct
                 f[i] = rfg_clamp_keep_nan(f[i], args->rule.max);
         }
         char *q = r.q + c * THREADS * VEC / PER_BYTE;
-        if (left > 0 && Q_DTYPE == RFG_E2M1)
+        if (left > 0 && NIBBLES)
             store_nibbles(q + (rfg_u32)(first * VEC / 2), left, f);
         else if (left > 0)
             rfg_store_codes(q, (rfg_u32)(first * VEC), left, f, 1.0f, Q_DTYPE, IN_DTYPE, WIDTH, false);
@@ -160,7 +226,7 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
          base += (rfg_u32)(rfg_groups_x(BLOCK) / SPLIT) * ROWS) {
         rfg_u32 row = base + (rfg_u32)sub;
         struct row r;
-        rfg_u32x4 raw[CHUNKS];
+        CHUNK chunk[CHUNKS];
         float largest[CHUNKS];
         r.x = (const char *)args.x + row * args.ldx * SIZE;
         r.q = (char *)args.q + row * args.ldq / PER_BYTE;
@@ -168,10 +234,10 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
         if (KIND == RFG_SCALE_TOKEN) {
             float all = 0.0f;
             for (int step = 0; step < end; step += STEP) {
-                load_step(raw, r, step + t);
+                load_step(chunk, &args, r, step + t);
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++)
-                    all = rfg_max(all, largest_of(raw[c]));
+                    all = rfg_max(all, largest_of(chunk[c]));
             }
             if (THREADS <= RFG_WAVE)
                 all = rfg_reduce_lanes(all, THREADS, true);
@@ -187,19 +253,19 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
         }
         for (int step = begin; step < end; step += SPLIT * STEP) {
             if (!KEEP || KIND != RFG_SCALE_TOKEN)
-                load_step(raw, r, step + t);
+                load_step(chunk, &args, r, step + t);
             if (KIND == RFG_SCALE_GROUP) {
                 near = true;
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++) {
-                    largest[c] = reduce_group(largest_of(raw[c]), LANES);
+                    largest[c] = reduce_group(largest_of(chunk[c]), LANES);
                     near = near & is_near(largest[c], args.rule);
                 }
             }
             if (near) /* as nearly all are */
-                store_step(&args, row, r, step + t, raw, largest, d, true);
+                store_step(&args, row, r, step + t, chunk, largest, d, true);
             else
-                store_step(&args, row, r, step + t, raw, largest, d, false);
+                store_step(&args, row, r, step + t, chunk, largest, d, false);
         }
     }
 }

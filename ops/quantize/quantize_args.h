@@ -14,7 +14,8 @@ struct quantize_rule {
 
 struct quantize_args {
     const void *x;
-    void *q, *scale; /* the scale is read if it is the tensor's */
+    void *q, *scale;    /* the scale is read if it is the tensor's */
+    const void *smooth; /* factors of the columns */
     int m, n;
     struct quantize_rule rule;
     long long ldx, ldq, scale_row, scale_col; /* strides in elements */

@@ -58,9 +58,10 @@ static void fill_x(const rfg_tensor *t, int codes, uint64_t seed)
             else if (kind <= 2 && c % 32 == 0)
                 v = (codes == RFG_E5M2 ? 7 * 64 : rfg_largest((rfg_dtype)codes)) * (kind == 1 ? 1 : 3);
             else if (kind == 1)
-                v *= codes == RFG_E2M1 ? 8 : 64;
+                v *= rfg_format(codes)->elements == 2 ? 8 : 64;
             else if (kind == 2)
                 v = 3 * (codes == RFG_I8     ? trunc(v * 60) + 0.5
+                         : codes == RFG_I4   ? trunc(v * 6) + 0.5
                          : codes == RFG_E2M1 ? (2 * trunc(v * 6) + 1) * (1 << c % 3) / 4
                          : codes == RFG_E5M2 ? 2 * trunc(v * 4) + 9
                                              : 2 * trunc(v * 8) + 17);
@@ -74,7 +75,18 @@ static void put_row_spec(struct rfg_tensor_spec *s, bool output, bool exact)
     s->exact = output && exact;
 }
 
-/* ---- quantize: q, scale, x --------------------------------------------------------------------------------------- */
+/* Some columns' factors are powers of two, which leave ties what they are, and one in a while 0. */
+static void fill_smooth(const rfg_tensor *t)
+{
+    for (int64_t c = 0; c < t->shape[0]; c++)
+        if (c / 32 % 2 == 0)
+            rfg_store(t->data, t->dtype, c, ldexp(c / 32 % 4 ? -1 : 1, (int)(c / 32 % 9) - 4));
+        else if (c % 32 == 17)
+            rfg_store(t->data, t->dtype, c, 0);
+}
+
+/* ---- quantize: q, scale, x, smooth
+ * ------------------------------------------------------------------------------------ */
 
 static int quantize_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
@@ -87,28 +99,36 @@ static int quantize_tensors(const struct rfg_problem *prob, struct rfg_tensor_sp
     spec[1].column_major = v[QUANTIZE_SCALE_COLUMNS] && spec[1].shape[0] > 1 && spec[1].shape[1] > 1;
     put_row_spec(&spec[1], quantize_kind(prob) != RFG_SCALE_STATIC, true);
     spec[2] = rfg_rows_spec("x", (rfg_dtype)prob->dtype[0], m, n, 1, v[QUANTIZE_LDX], QUANTIZE_ALIGN);
-    return 3;
+    spec[3] = (struct rfg_tensor_spec){ .name = "smooth",
+                                        .dtype = (rfg_dtype)v[QUANTIZE_SMOOTH],
+                                        .ndim = 1,
+                                        .shape = { n },
+                                        .absent = !v[QUANTIZE_SMOOTH],
+                                        .align_key = QUANTIZE_ALIGN };
+    return 4;
 }
 
 static void quantize_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                           uint64_t seed)
 {
-    (void)data;
-    if (!t->shape[0] || !t->shape[1])
+    if (tensor == 3 && data == RFG_DATA_RANDOM)
+        fill_smooth(t);
+    if (tensor == 3 || !t->shape[0] || !t->shape[1])
         return;
     if (tensor == 2)
         fill_x(t, prob->dtype[1], seed);
     else if (tensor == 1) /* a given one, of which some of x's values saturate */
         rfg_store(t->data, t->dtype, 0,
-                  prob->dtype[1] == RFG_E5M2   ? 0x1.23p-15
-                  : prob->dtype[1] == RFG_E2M1 ? 0x1.23p-2
-                                               : 0x1.23p-7);
+                  prob->dtype[1] == RFG_E5M2                  ? 0x1.23p-15
+                  : rfg_format(prob->dtype[1])->elements == 2 ? 0x1.23p-2
+                                                              : 0x1.23p-7);
 }
 
 static rfg_status quantize_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t,
                                 rfg_stream stream)
 {
     rfg_quantize_params p = quantize_case_params(prob);
+    p.smooth = prob->v[QUANTIZE_SMOOTH] ? &t[3] : NULL;
     return rfg_op_quantize(ctx, &t[0], &t[1], &t[2], &p, stream);
 }
 
@@ -118,6 +138,7 @@ static void quantize_pack(const struct rfg_problem *prob, const rfg_tensor *t, v
     *(struct quantize_args *)kargs = (struct quantize_args){ .x = t[2].data,
                                                              .q = t[0].data,
                                                              .scale = t[1].data,
+                                                             .smooth = prob->v[QUANTIZE_SMOOTH] ? t[3].data : NULL,
                                                              .m = (int)prob->v[QUANTIZE_M],
                                                              .n = (int)prob->v[QUANTIZE_N],
                                                              .rule = quantize_rule_of(&p, prob->dtype[1]),
@@ -154,6 +175,10 @@ static const char *const quantize_compiled[] = {
     "quantize f32->e5m2,f32 M=2 N=7168 reciprocal=2",
     "quantize bf16->e2m1,e8m0 M=64 N=7168 group_rows=1 group_cols=32 rounding=up",
     "quantize f32->e2m1,f32 M=64 N=7170 group_rows=1",
+    "quantize bf16->i4,f32 M=64 N=7168 group_rows=1 group_cols=128",
+    "quantize f16->i4,f32 M=64 N=7170 group_rows=1 group_cols=32",
+    "quantize bf16->i8,f32 M=64 N=7168 group_rows=1 smooth=f32 reciprocal=3",
+    "quantize f16->e2m1,e8m0 M=64 N=7170 group_rows=1 group_cols=32 smooth=f16 rounding=even",
     NULL,
 };
 

@@ -84,11 +84,23 @@ static float put_scale(const struct maker *k, void *scale, int64_t at, float s)
     return (float)v;
 }
 
-static float largest_of(const char *x, int dtype, int64_t from, int64_t to)
+/* What of a row is quantised: x, or its products with the columns' factors. */
+struct values {
+    const void *x, *smooth; /* smooth may be NULL */
+    int dtype, smooth_dtype;
+};
+
+static float value_at(const struct values *v, int64_t i)
+{
+    float x = rfg_float_get(v->x, v->dtype, i);
+    return v->smooth ? x * rfg_float_get(v->smooth, v->smooth_dtype, i) : x;
+}
+
+static float largest_of(const struct values *values, int64_t from, int64_t to)
 {
     float largest = 0;
     for (int64_t i = from; i < to; i++) {
-        float v = fabsf(rfg_float_get(x, dtype, i));
+        float v = fabsf(value_at(values, i));
         largest = v > largest ? v : largest; /* not if it is a NaN */
     }
     return largest;
@@ -110,7 +122,8 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
     const struct job *j = ctx;
     const struct quantize_args *a = j->a;
     int dtype = j->prob->dtype[0];
-    const char *x = (const char *)a->x + rfg_format_bytes(dtype, 1) * row * a->ldx;
+    struct values x = { (const char *)a->x + rfg_format_bytes(dtype, 1) * row * a->ldx, a->smooth, dtype,
+                        (int)j->prob->v[QUANTIZE_SMOOTH] };
     uint8_t *q = (uint8_t *)a->q + rfg_format_bytes(j->prob->dtype[1], row * a->ldq);
     int elements = j->format->elements;
     double block[RFG_FORMAT_MAX_ELEMENTS];
@@ -121,10 +134,10 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
         to = MIN(from + j->span, a->n);
         if (quantize_kind(j->prob) != RFG_SCALE_STATIC)
             scale = put_scale(&j->maker, a->scale, row * a->scale_row + from / j->span * a->scale_col,
-                              scale_of(&j->maker, largest_of(x, dtype, from, to)));
+                              scale_of(&j->maker, largest_of(&x, from, to)));
         float inverse = 1 / scale;
         for (int64_t i = from; i < to; i++) {
-            float v = rfg_float_get(x, dtype, i);
+            float v = value_at(&x, i);
             v = times ? v * inverse : v / scale;
             if (clamps)
                 v = v > a->rule.max ? a->rule.max : v < -a->rule.max ? -a->rule.max : v;
@@ -187,8 +200,8 @@ static void run_part(void *ctx, int part, int worker)
     int64_t n = rows ? a->m : a->n, from = n * part / j->parts, to = n * (part + 1) / j->parts;
     float largest = 0;
     for (int64_t r = rows ? from : 0; r < (rows ? to : a->m); r++) {
-        const char *x = (const char *)a->x + rfg_format_bytes(j->dtype, 1) * r * a->ldx;
-        float v = largest_of(x, j->dtype, rows ? 0 : from, rows ? a->n : to);
+        struct values x = { (const char *)a->x + rfg_format_bytes(j->dtype, 1) * r * a->ldx, NULL, j->dtype, 0 };
+        float v = largest_of(&x, rows ? 0 : from, rows ? a->n : to);
         largest = MAX(largest, v);
     }
     j->largest[part] = largest;

@@ -71,7 +71,8 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
 {
     int64_t chunks = row_chunks(prob), groups = row_groups(prob, p);
     int threads = p[P_THREADS], block = threads * p[P_ROWS];
-    if (quantize_kind(prob) == RFG_SCALE_TOKEN && p[P_KEEP] == KEEP_NOTHING && chunks <= 4 * 1024)
+    int held = prob->v[QUANTIZE_SMOOTH] ? 2 : 4; /* chunks a thread, of 1024: products take twice their registers */
+    if (quantize_kind(prob) == RFG_SCALE_TOKEN && p[P_KEEP] == KEEP_NOTHING && chunks <= held * 1024)
         return rfg_refuse(why, "keep=%d: registers hold %" PRId64 " chunks", p[P_KEEP], chunks);
     if (p[P_CHUNKS] > 1 && (int64_t)threads * (p[P_CHUNKS] / 2) * p[P_SPLIT] >= chunks)
         return rfg_refuse(why, "chunks=%d: half as many hold a row", p[P_CHUNKS]);
@@ -92,7 +93,7 @@ static double rows_predict(const struct rfg_device *dev, const struct rfg_proble
     int block = p[P_THREADS] * p[P_ROWS];
     bool token = quantize_kind(prob) == RFG_SCALE_TOKEN;
     prob->op->cost(prob, &bytes, &flops);
-    double registers = 32 + 8 * p[P_CHUNKS];
+    double registers = 32 + (prob->v[QUANTIZE_SMOOTH] ? 16 : 8) * p[P_CHUNKS];
     double at_once = MIN(groups, MAX(MIN(MIN(2048.0, 65536 / registers) / block, 32), 1) * dev->cu_count);
     double turns = MAX(groups / at_once, 1) * (double)row_groups(prob, p) * p[P_SPLIT] / groups;
     double in_flight = MIN((double)block * p[P_CHUNKS], chunks * p[P_ROWS] / p[P_SPLIT]) * 16;
@@ -118,6 +119,7 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     rfg_kernel_macro(k, "SCALE_DTYPE", prob->dtype[2]);
     rfg_kernel_macro(k, "KIND", (int)quantize_kind(prob));
     rfg_kernel_macro(k, "GROUP", (int)v[QUANTIZE_GROUP_COLS]);
+    rfg_kernel_macro(k, "SMOOTH", (int)v[QUANTIZE_SMOOTH]);
     rfg_kernel_macro(k, "ROUNDING", (int)v[QUANTIZE_ROUNDING]);
     rfg_kernel_macro(k, "RECIPROCAL", (int)v[QUANTIZE_RECIPROCAL]);
     rfg_kernel_macro(k, "CLAMP", v[QUANTIZE_MAX] != 0);

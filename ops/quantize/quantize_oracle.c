@@ -35,13 +35,18 @@ static double scale_of(const struct rule *r, double amax)
 {
     const rfg_quantize_params *p = &r->p;
     double max = p->max > 0 ? (double)p->max : rfg_largest(r->codes), floor_scale = (double)p->floor_scale;
-    /* Largest values: 1.75 x 2^8, 1.875 x 2^7, 1.75 x 2^15, 127, 1.5 x 2^2. */
+    /* Largest values: 1.75 x 2^8, 1.875 x 2^7, 1.75 x 2^15, 127, 1.5 x 2^2, 7. */
     int e = r->codes == RFG_E4M3       ? 8
             : r->codes == RFG_E4M3FNUZ ? 7
             : r->codes == RFG_E5M2     ? 15
             : r->codes == RFG_I8       ? 6
                                        : 2;
-    int m = r->codes == RFG_E5M2 ? 2 : r->codes == RFG_I8 ? 6 : r->codes == RFG_E2M1 ? 1 : 3, k;
+    int m = r->codes == RFG_E5M2   ? 2
+            : r->codes == RFG_I8   ? 6
+            : r->codes == RFG_E2M1 ? 1
+            : r->codes == RFG_I4   ? 2
+                                   : 3,
+        k;
     if (p->rounding == RFG_SCALE_EXACT && floor_scale == 0 && p->floor_amax == 0 && p->zero_scale == 0)
         floor_scale = fp32(1 / (512 * max));
     amax = fmax(amax, (double)p->floor_amax);
@@ -69,6 +74,13 @@ static double scale_of(const struct rule *r, double amax)
     return exp2(fmin(fmax(k, -127), 127));
 }
 
+/* What is quantised: host[2], x, times its column's factor, if there are any. */
+static double value_of(const struct rfg_problem *prob, const rfg_tensor *host, int64_t row, int64_t c)
+{
+    double x = rfg_element(&host[2], row, c);
+    return prob->v[QUANTIZE_SMOOTH] ? fp32(x * rfg_element(&host[3], 0, c)) : x;
+}
+
 rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor *host, struct rfg_expected *expected)
 {
     struct rule r = { quantize_case_params(prob), (rfg_dtype)prob->dtype[1], (rfg_dtype)prob->dtype[2] };
@@ -79,7 +91,7 @@ rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor 
             int64_t row = expected[0].rows[i], from = g * span, to = from + span < n ? from + span : n;
             double scale, amax = 0;
             for (int64_t c = from; c < to; c++)
-                amax = fmax(amax, fabs(rfg_element(&host[2], row, c)));
+                amax = fmax(amax, fabs(value_of(prob, host, row, c)));
             if (r.p.scale_given) {
                 scale = rfg_element(&host[1], 0, 0);
             } else {
@@ -88,7 +100,7 @@ rfg_status rfg_oracle_quantize(const struct rfg_problem *prob, const rfg_tensor 
                 expected[1].allow[i * groups + g] = 0;
             }
             for (int64_t c = from; c < to; c++) {
-                double x = rfg_element(&host[2], row, c);
+                double x = value_of(prob, host, row, c);
                 double v = r.p.reciprocal & RFG_RECIPROCAL_OF_SCALE ? fp32(x * fp32(1 / scale)) : fp32(x / scale);
                 if (max > 0 && fabs(v) > max)
                     v = copysign(max, v);

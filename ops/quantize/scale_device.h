@@ -7,10 +7,11 @@
 #if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
 #error "SCALE_DTYPE: must be f32 or e8m0"
 #endif
-#if !RFG_IS_CODE(Q_DTYPE) && Q_DTYPE != RFG_E2M1
-#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2, i8 or e2m1"
+#define NIBBLES (Q_DTYPE == RFG_E2M1 || Q_DTYPE == RFG_I4)
+#if !RFG_IS_CODE(Q_DTYPE) && !NIBBLES
+#error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4"
 #endif
-#define PER_BYTE (Q_DTYPE == RFG_E2M1 ? 2 : 1) /* codes, the first in the low bits */
+#define PER_BYTE (NIBBLES ? 2 : 1) /* codes, the first in the low bits */
 
 #ifdef ROUNDING
 #include "quantize/quotient.h"
@@ -24,9 +25,8 @@
 #define OF_MAX   1
 #define OF_SCALE 2
 
-#define Q_MANTISSA (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E2M1 ? 1 : Q_DTYPE == RFG_E5M2 ? 2 : 3)
-#define Q_EXPONENT                                                                                                     \
-    (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E2M1 ? 2 : Q_DTYPE == RFG_E5M2 ? 15 : Q_DTYPE == RFG_E4M3FNUZ ? 7 : 8)
+#define Q_MANTISSA (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E2M1 ? 1 : Q_DTYPE == RFG_E5M2 || Q_DTYPE == RFG_I4 ? 2 : 3)
+#define Q_EXPONENT (Q_DTYPE == RFG_I8 ? 6 : NIBBLES ? 2 : Q_DTYPE == RFG_E5M2 ? 15 : Q_DTYPE == RFG_E4M3FNUZ ? 7 : 8)
 
 #define INFINITE 0x7f800000u
 

@@ -7,9 +7,10 @@
 
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
-#define FLOATS (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16)
-#define CODES  (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8)
-#define B      RFG_BF16
+#define FLOATS  (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16)
+#define CODES   (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8)
+#define NIBBLES (1u << RFG_E2M1 | 1u << RFG_I4)
+#define B       RFG_BF16
 
 #define T1(dtype, n)                                                                                                   \
     {                                                                                                                  \
@@ -592,31 +593,37 @@ const struct form forms[] = {
                 { "table", T2(B, 5, 20), 0, .sizes = 1 } } },
     { "rfg_op_dequantize", "dequantize", "one scale", dequantize, .wrongs = dequantize_wrongs, .n = 3,
       .args = { { "y", T2(B, 3, 20), ARG_OUT, FLOATS },
-                { "q", T2(RFG_E4M3, 3, 20), 0, CODES | 1u << RFG_E2M1 },
+                { "q", T2(RFG_E4M3, 3, 20), 0, CODES | NIBBLES },
                 { "scale", T2(RFG_F32, 1, 1), 0, 1u << RFG_E8M0 } } },
     { "rfg_op_dequantize", "dequantize", "groups", dequantize, .call = { .dequantize = { 0, 1, 8 } },
       .wrongs = dequantize_wrongs, .n = 3,
       .args = { { "y", T2(RFG_F32, 3, 20), ARG_OUT, FLOATS },
-                { "q", T2(RFG_I8, 3, 20), 0, CODES | 1u << RFG_E2M1 },
+                { "q", T2(RFG_I8, 3, 20), 0, CODES | NIBBLES },
                 { "scale", T2(RFG_F32, 3, 3), 0, 1u << RFG_E8M0 } } },
     { "rfg_op_quantize", "quantize", "tokens", quantize, .call = { .quantize = { .group_rows = 1 } },
       .wrongs = quantize_wrongs, .n = 3,
-      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | 1u << RFG_E2M1 },
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | NIBBLES },
                 { "scale", T2(RFG_F32, 3, 1), ARG_OUT, 0 },
                 { "x", T2(B, 3, 40), 0, FLOATS } } },
     { "rfg_op_quantize", "quantize", "groups", quantize,
       .call = { .quantize = { .group_rows = 1, .group_cols = 32, .rounding = RFG_SCALE_UP } },
       .wrongs = (const struct wrong[]){ { "group_cols", quantize_cols_odd }, { NULL, NULL } }, .n = 3,
-      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | 1u << RFG_E2M1 },
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | NIBBLES },
                 { "scale", T2(RFG_E8M0, 3, 2), ARG_OUT, 1u << RFG_F32 },
                 { "x", T2(RFG_F32, 3, 40), 0, FLOATS } } },
-    { "rfg_op_quantize", "quantize", "a tensor's scale", quantize, .wrongs = no_wrongs, .n = 3,
-      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | 1u << RFG_E2M1 },
+    { "rfg_op_quantize", "quantize", "smooth tokens", quantize, .call = { .quantize = { .group_rows = 1 } },
+      .wrongs = no_wrongs, .n = 4,
+      .args = { { "q", T2(RFG_I8, 3, 40), ARG_OUT, CODES | NIBBLES },
+                { "scale", T2(RFG_F32, 3, 1), ARG_OUT, 0 },
+                { "x", T2(B, 3, 40), 0, 0 },
+                { "smooth", T1(B, 40), ARG_OPTIONAL, 1u << RFG_F32 } } },
+    { "rfg_op_quantize", "quantize", "a tensor's scale", quantize, .wrongs = quantize_tensor_wrongs, .n = 3,
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | NIBBLES },
                 { "scale", T2(RFG_F32, 1, 1), ARG_OUT, 0 },
                 { "x", T2(B, 3, 40), 0, FLOATS } } },
     { "rfg_op_quantize", "quantize", "a given scale", quantize, .call = { .quantize = { .scale_given = 1 } },
       .wrongs = quantize_given_wrongs, .n = 3,
-      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | 1u << RFG_E2M1 },
+      .args = { { "q", T2(RFG_E4M3, 3, 40), ARG_OUT, CODES | NIBBLES },
                 { "scale", T2(RFG_F32, 1, 1), 0, 1u << RFG_E8M0 },
                 { "x", T2(B, 3, 40), 0, FLOATS } } },
     { "rfg_op_quantize_scale", "quantize_scale", "plain", quantize_scale, .call = { .quantize = { .codes = RFG_E4M3 } },

@@ -35,6 +35,8 @@ static const struct wrong dequantize_wrongs[] = { { "group_rows", group_rows_odd
 static rfg_status quantize(const struct call *c)
 {
     rfg_quantize_params p = c->quantize;
+    if (c->t[3])
+        p.smooth = c->t[3];
     return rfg_op_quantize(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 static rfg_status quantize_scale(const struct call *c)
@@ -69,6 +71,8 @@ SPOIL(floor_amax_negative, floor_amax, -1)
 SPOIL(floor_amax_inf, floor_amax, INFINITY)
 SPOIL(floor_scale_nan, floor_scale, NAN)
 SPOIL(zero_scale_negative, zero_scale, -1e-9f)
+static rfg_tensor some_factors = { &some_factors, RFG_F32, 1, { 40 }, { 1 } };
+SPOIL(smooth_given, smooth, &some_factors)
 static void max_of_down(struct call *c)
 {
     c->quantize.rounding = RFG_SCALE_DOWN;
@@ -94,12 +98,16 @@ static const struct wrong quantize_wrongs[] = { { "group_rows", quantize_rows_tw
                                                 { "scale_given", scale_given_one },
                                                 { "codes", codes_given },
                                                 RULE_WRONGS };
-static const struct wrong quantize_given_wrongs[] = {
-    { "rounding", rounding_unknown }, { "max", max_large }, { "scale_given", floor_amax_small }, { NULL, NULL }
-};
+static const struct wrong quantize_given_wrongs[] = { { "rounding", rounding_unknown },
+                                                      { "max", max_large },
+                                                      { "scale_given", floor_amax_small },
+                                                      { "smooth", smooth_given },
+                                                      { NULL, NULL } };
+static const struct wrong quantize_tensor_wrongs[] = { { "smooth", smooth_given }, { NULL, NULL } };
 static const struct wrong quantize_scale_wrongs[] = { { "group_rows", quantize_rows_one },
                                                       { "group_cols", quantize_cols_fine },
                                                       { "scale_given", scale_given_one },
+                                                      { "smooth", smooth_given },
                                                       { "codes", codes_wide },
                                                       { "codes", codes_none },
                                                       { "codes", codes_beyond },

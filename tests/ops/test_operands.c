@@ -23,6 +23,8 @@ static const char *const problems[] = {
     "dequantize i8,e8m0->f32 M=64 N=7168 group_rows=128 group_cols=128 scale_columns=1",
     "quantize bf16->e4m3,f32 M=64 N=7168 group_rows=1 group_cols=128 reciprocal=3 floor_amax=10 scale_columns=1",
     "quantize f32->i8,e8m0 M=64 N=7168",
+    "quantize bf16->i8,f32 M=64 N=7168 group_rows=1 smooth=f32 reciprocal=3",
+    "quantize f16->e4m3,f32 M=64 N=7168 group_rows=1 smooth=f16",
     "quantize f16->e5m2,e8m0 M=64 N=7168 group_rows=1 rounding=up max=1000",
     "quantize_scale bf16->f32 M=64 N=7168 codes=e4m3fnuz max=224",
     "argmax f32->i64 M=32 V=128256",

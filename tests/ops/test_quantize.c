@@ -28,6 +28,9 @@ static const struct op_case dequantized[] = {
     { "dequantize e2m1,e8m0->bf16 M=17 N=512 group_rows=1 group_cols=32", R, false },
     { "dequantize e2m1,f32->f32 M=40 N=24 group_cols=8", R, false },
     { "dequantize e2m1,f32->f16 M=9 N=256 group_rows=1", R, false },
+    { "dequantize i4,f32->bf16 M=17 N=512 group_rows=1 group_cols=32", R, false },
+    { "dequantize i4,f32->f32 M=40 N=24 group_cols=8", R, false },
+    { "dequantize i4,e8m0->f16 M=9 N=256 group_rows=1", R, false },
     { "dequantize e4m3,f32->f32 M=0 N=8", R, false },
     { "dequantize e4m3,f32->f32 M=4 N=0 group_rows=1 group_cols=128", R, false },
 };
@@ -43,6 +46,7 @@ static const struct op_case layouts[] = {
     { "dequantize e2m1,e8m0->bf16 M=9 N=510 ldq=516 ldy=511 group_rows=1 group_cols=32", R, false },
     { "dequantize e2m1,e8m0->f32 M=9 N=256 align=2 group_rows=1 group_cols=32", R, false },
     { "dequantize e2m1,f32->f16 M=9 N=300", R, true },
+    { "dequantize i4,f32->bf16 M=9 N=510 ldq=516 ldy=511 group_rows=1 group_cols=32", R, true },
 };
 
 static const struct op_case values[] = {
@@ -78,6 +82,20 @@ static const struct op_case quantised[] = {
     { "quantize bf16->e2m1,f32 M=17 N=512 group_rows=1", R, false },
     { "quantize f32->e2m1,f32 M=9 N=520 group_rows=1 group_cols=32 max=4", R, false },
     { "quantize f16->e2m1,f32 M=9 N=520", R, false },
+    { "quantize bf16->i4,f32 M=17 N=512 group_rows=1 group_cols=32", R, false },
+    { "quantize f16->i4,f32 M=9 N=544 group_rows=1 group_cols=64", R, false },
+    { "quantize f32->i4,f32 M=9 N=1280 group_rows=1 group_cols=128 reciprocal=3 scale_columns=1", R, false },
+    { "quantize bf16->i4,f32 M=9 N=520 group_rows=1", R, false },
+    { "quantize f16->i4,f32 M=9 N=520 group_rows=1 group_cols=128 smooth=f32", R, false },
+    { "quantize bf16->i4,f32 M=9 N=520", R, false },
+    { "quantize bf16->i8,f32 M=17 N=520 group_rows=1 smooth=f32 reciprocal=3 floor_amax=10", R, false },
+    { "quantize f16->e4m3,f32 M=9 N=520 group_rows=1 smooth=f16", R, false },
+    { "quantize f32->e5m2,f32 M=9 N=520 group_rows=1 smooth=f32", R, false },
+    { "quantize bf16->e4m3,f32 M=3 N=9000 group_rows=1 smooth=f32", R, false },
+    { "quantize bf16->e4m3fnuz,f32 M=17 N=1280 group_rows=1 group_cols=128 smooth=bf16 max=224", R, false },
+    { "quantize f32->i8,f32 M=9 N=232 group_rows=1 group_cols=32 smooth=f32", R, false },
+    { "quantize f16->e2m1,f32 M=9 N=544 group_rows=1 group_cols=64 smooth=f32", R, false },
+    { "quantize f32->e4m3,f32 M=0 N=8 group_rows=1 smooth=f32", R, false },
     { "quantize f32->e4m3,f32 M=0 N=8 group_rows=1", R, false },
     { "quantize f32->e4m3,f32 M=4 N=0 group_rows=1 group_cols=128", R, false },
     { "quantize f32->e4m3,f32 M=4 N=0", R, false },
@@ -97,6 +115,10 @@ static const struct op_case powers_of_two[] = {
     { "quantize bf16->e2m1,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=down", R, false },
     { "quantize f16->e2m1,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=even", R, false },
     { "quantize f32->e2m1,e8m0 M=19 N=516 group_rows=1 group_cols=32 rounding=ceil scale_columns=1", R, false },
+    { "quantize bf16->e2m1,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=even smooth=f32", R, false },
+    { "quantize bf16->i4,e8m0 M=19 N=512 group_rows=1 group_cols=32 rounding=even", R, false },
+    { "quantize f32->i4,e8m0 M=19 N=516 group_rows=1 group_cols=32 rounding=down", R, false },
+    { "quantize f32->e4m3,e8m0 M=19 N=516 group_rows=1 group_cols=32 rounding=up smooth=f32", R, false },
     { "quantize bf16->e4m3,f32 M=9 N=1032 group_rows=1 group_cols=128 rounding=up floor_amax=10", R, false },
     { "quantize bf16->e4m3,f32 M=9 N=1032 group_rows=1 group_cols=128 rounding=up floor_amax=4 floor_scale=4", R,
       false },
@@ -115,6 +137,12 @@ static const struct op_case quantised_layouts[] = {
     { "quantize bf16->e2m1,e8m0 M=9 N=510 ldx=511 ldq=512 group_rows=1 group_cols=32 rounding=up", R, false },
     { "quantize f32->e2m1,e8m0 M=9 N=130 ldq=132 group_rows=1 group_cols=32 rounding=even", R, false },
     { "quantize f16->e2m1,f32 M=9 N=250 align=4 align_q=1 group_rows=1", R, true },
+    { "quantize f32->i4,f32 M=9 N=130 ldq=132 group_rows=1 group_cols=32", R, false },
+    { "quantize f16->i4,f32 M=9 N=250 align=4 align_q=1 group_rows=1 group_cols=32", R, true },
+    { "quantize bf16->e4m3,f32 M=9 N=509 ldx=511 ldq=510 align=2 group_rows=1 smooth=f32", R, false },
+    { "quantize f16->i8,f32 M=9 N=252 align=8 group_rows=1 group_cols=128 smooth=f32", R, true },
+    { "quantize bf16->i8,f32 M=9 N=301 align=2 group_rows=1 smooth=bf16", R, true },
+    { "quantize f32->e4m3,f32 M=9 N=254 align=4 group_rows=1 group_cols=32 smooth=f32", R, false },
 };
 
 static const struct op_case quantised_specials[] = {
@@ -127,6 +155,9 @@ static const struct op_case quantised_specials[] = {
     { "quantize f32->e4m3,f32 M=40 N=128 group_rows=1 group_cols=32 rounding=ceil", S, false },
     { "quantize bf16->e2m1,e8m0 M=40 N=128 group_rows=1 group_cols=32 rounding=up", S, false },
     { "quantize f32->e2m1,f32 M=40 N=128 group_rows=1 group_cols=32", S, false },
+    { "quantize f16->e4m3,f32 M=40 N=128 group_rows=1 group_cols=32 smooth=f32", S, false },
+    { "quantize bf16->i4,f32 M=40 N=128 group_rows=1 group_cols=32", S, false },
+    { "quantize f32->i8,e8m0 M=40 N=128 group_rows=1 group_cols=32 rounding=up smooth=f32", S, false },
     { "quantize bf16->i8,f32 M=40 N=128 max=127", S, false },
     { "quantize f32->e5m2,f32 M=40 N=128", S, false },
 };
@@ -146,6 +177,7 @@ static const struct op_case scales[] = {
     { "quantize_scale f32->e8m0 M=40 N=100 codes=e4m3 rounding=up", S, false },
     { "quantize_scale bf16->f32 M=17 N=512 codes=e2m1", R, false },
     { "quantize_scale bf16->e8m0 M=17 N=512 codes=e2m1 rounding=even", R, false },
+    { "quantize_scale bf16->f32 M=17 N=512 codes=i4", R, false },
     { "quantize_scale f32->f32 M=0 N=8 codes=e4m3", R, false },
 };
 
@@ -166,6 +198,8 @@ START_TEST(rows_by_turns)
                   "quantize_rows{threads=64,rows=2,chunks=2,keep=1,split=1}", 3);
     op_few_groups(op_device(_i), "quantize bf16->e4m3,f32 M=50 N=2000 group_rows=1 group_cols=128",
                   "quantize_rows{threads=64,rows=1,chunks=1,keep=0,split=2}", 6);
+    op_few_groups(op_device(_i), "quantize f16->e4m3,f32 M=50 N=2000 group_rows=1 group_cols=128 smooth=f32",
+                  "quantize_rows{threads=64,rows=1,chunks=2,keep=0,split=2}", 6);
     op_few_groups(op_device(_i), "dequantize i8,f32->f32 M=50 N=1001", "dequantize_portable{}", 2);
 }
 END_TEST
@@ -326,6 +360,73 @@ START_TEST(nibbles_by_hand)
 }
 END_TEST
 
+/* i4: two in a byte, -8 where a given scale makes more of x, 0 of a NaN; then groups of 32, which rfg_op_gemm() takes
+ * as they are: its product with each row of the identity is what rfg_op_dequantize() says. */
+START_TEST(i4_by_hand)
+{
+    enum { N = 5, K = 64 };
+    rfg_context *ctx = op_context("cpu");
+    float v[8] = { 0.5f, 1.5f, -2.5f, 7.4f, 7.6f, -8.4f, -9, NAN }, one = 1;
+    static const uint8_t want[4] = { 0x20, 0x7e, 0x87, 0x08 };
+    uint8_t q[N * K / 2];
+    rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
+    rfg_tensor tv = rfg_tensor_2d(v, RFG_F32, 1, 8, 8), tq = rfg_tensor_2d(q, RFG_I4, 1, 8, 8),
+               ts = rfg_tensor_2d(&one, RFG_F32, 1, 1, 1);
+    p.scale_given = 1;
+    ck_assert_msg(rfg_op_quantize(ctx, &tq, &ts, &tv, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_mem_eq(q, want, 4);
+
+    float w[N * K], scale[N * K / 32], back[N * K], y[K * N];
+    uint16_t x[K * K] = { 0 };
+    for (int i = 0; i < N * K; i++)
+        w[i] = (float)(i * 37 % 101 - 50) * ldexpf(1, i / 32 % 5);
+    for (int i = 0; i < K; i++)
+        x[i * K + i] = 0x3f80; /* 1 */
+    rfg_quantize_params groups = RFG_QUANTIZE_PARAMS_INIT;
+    rfg_dequantize_params d = RFG_DEQUANTIZE_PARAMS_INIT;
+    rfg_gemm_params g = RFG_GEMM_PARAMS_INIT;
+    rfg_tensor tw = rfg_tensor_2d(w, RFG_F32, N, K, K), tx = rfg_tensor_2d(x, RFG_BF16, K, K, K),
+               ty = rfg_tensor_2d(y, RFG_F32, K, N, N), tb = rfg_tensor_2d(back, RFG_F32, N, K, K);
+    tq = rfg_tensor_2d(q, RFG_I4, N, K, K);
+    ts = rfg_tensor_2d(scale, RFG_F32, N, K / 32, K / 32);
+    groups.group_rows = d.group_rows = 1;
+    groups.group_cols = d.group_cols = 32;
+    g.w_scale = &ts;
+    ck_assert_msg(rfg_op_quantize(ctx, &tq, &ts, &tw, &groups, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_op_dequantize(ctx, &tb, &tq, &ts, &d, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &tq, &g, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < N * K; i++) {
+        float s = scale[i / 32];
+        ck_assert_msg(fabsf(back[i] - w[i]) <= 0.501f * s, "%d: %g of %g, scale %g", i, (double)back[i], (double)w[i],
+                      (double)s);
+        ck_assert_msg(y[i % K * N + i / K] == back[i], "%d: %g, is %g dequantised", i, (double)y[i % K * N + i / K],
+                      (double)back[i]);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* Columns' factors, which a row's scale is found with: the largest of x are not those of the products. */
+START_TEST(smooth_by_hand)
+{
+    rfg_context *ctx = op_context("cpu");
+    float x[2][4] = { { 254, 1, -5, 0 }, { 0, 3, 100, -63.5f } }, s[4] = { 0.5f, 2.5f, 0.5f, -2 }, scale[2];
+    static const int8_t want[2][4] = { { 127, 2, -2, 0 }, { 0, 8, 50, 127 } };
+    int8_t q[2][4];
+    rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
+    rfg_tensor tx = rfg_tensor_2d(x, RFG_F32, 2, 4, 4), tq = rfg_tensor_2d(q, RFG_I8, 2, 4, 4),
+               tc = rfg_tensor_2d(scale, RFG_F32, 2, 1, 1), ts = rfg_tensor_1d(s, RFG_F32, 4);
+    p.group_rows = 1;
+    p.smooth = &ts;
+    ck_assert_msg(rfg_op_quantize(ctx, &tq, &tc, &tx, &p, NULL) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < 8; i++)
+        ck_assert_msg(q[i / 4][i % 4] == want[i / 4][i % 4], "%d: %d, should be %d", i, q[i / 4][i % 4],
+                      want[i / 4][i % 4]);
+    ck_assert(scale[0] == 1 && scale[1] == 1);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 START_TEST(codes_by_hand)
 {
     rfg_context *ctx = op_context("cpu");
@@ -377,5 +478,5 @@ int main(void)
     return op_main("quantize",
                    OP_TESTS(right_codes, right_powers_of_two, right_layouts_of_codes, right_special_codes, right_scales,
                             right_values_of_codes, right_layouts, right_specials, rows_by_turns),
-                   OP_TESTS(by_hand, scales_by_hand, codes_by_hand, nibbles_by_hand));
+                   OP_TESTS(by_hand, scales_by_hand, codes_by_hand, smooth_by_hand, nibbles_by_hand, i4_by_hand));
 }

@@ -195,13 +195,15 @@ def dequantize(
 def quantize(
     x: Tensor, dtype: Any = None, scale: Optional[Tensor] = None, *, group_rows: int = 0, group_cols: int = 0, scale_given: bool = False,
     scale_dtype: Any = "f32", rounding: str = "exact", reciprocal: int = 0, max: float = 0.0, floor_amax: float = 0.0,
-    floor_scale: float = 0.0, zero_scale: float = 0.0, out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    floor_scale: float = 0.0, zero_scale: float = 0.0, smooth: Optional[Tensor] = None, out: Optional[Tensor] = None, stream: Any = None,
+    ctx: Ctx = None
 ) -> Tuple[Tensor, Tensor]:
     """rfg_op_quantize: Q[m,n] = round(X[m,n] / scale[m / group_rows, n / group_cols]). Returns (q, scale).
 
     x [M,N] bf16, f16, f32; dtype, of a new q: e4m3, e4m3fnuz, e5m2, i8. Scales: (group_rows, group_cols) = (0, 0) one, (1, 0) one a
     row, (1, 32 | 64 | 128) groups; of scale_dtype f32 or e8m0; scale: a tensor for them, row- or column-major, or with scale_given
-    the one to take. rounding: exact, up, down, even, ceil; reciprocal: flags, 1: of max, 2: of the scale; the rest as in C, 0: none."""
+    the one to take. rounding: exact, up, down, even, ceil; reciprocal: flags, 1: of max, 2: of the scale; smooth [N], f32 or x's dtype: factors of
+    x's columns (SmoothQuant); the rest as in C, 0: none."""
     if out is None:
         out = empty(x, tuple(x.shape), dtype)
     if scale is None:
@@ -209,7 +211,7 @@ def quantize(
         scale = empty(x, (rows, -(-x.shape[1] // group_cols) if group_cols else 1), scale_dtype)
     _rfg.quantize(
         out, scale, x, group_rows=group_rows, group_cols=group_cols, scale_given=scale_given, rounding=rounding, reciprocal=reciprocal,
-        max=max, floor_amax=floor_amax, floor_scale=floor_scale, zero_scale=zero_scale, stream=stream, ctx=ctx
+        max=max, floor_amax=floor_amax, floor_scale=floor_scale, zero_scale=zero_scale, smooth=smooth, stream=stream, ctx=ctx
     )
     return out, scale
 

@@ -101,7 +101,8 @@ PARAMS(quantize, MEMBER(rfg_quantize_params, group_rows, INT64), MEMBER(rfg_quan
        MEMBER(rfg_quantize_params, scale_given, INT32), MEMBER(rfg_quantize_params, rounding, ROUNDING),
        MEMBER(rfg_quantize_params, reciprocal, INT32), MEMBER(rfg_quantize_params, codes, INT32),
        MEMBER(rfg_quantize_params, max, FLOAT), MEMBER(rfg_quantize_params, floor_amax, FLOAT),
-       MEMBER(rfg_quantize_params, floor_scale, FLOAT), MEMBER(rfg_quantize_params, zero_scale, FLOAT));
+       MEMBER(rfg_quantize_params, floor_scale, FLOAT), MEMBER(rfg_quantize_params, zero_scale, FLOAT),
+       MEMBER(rfg_quantize_params, smooth, INPUT));
 CALLER(rfg_op_quantize, rfg_quantize_params, t[0], t[1], t[2])
 CALLER(rfg_op_quantize_scale, rfg_quantize_params, t[0], t[1])
 

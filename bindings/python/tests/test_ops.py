@@ -181,6 +181,14 @@ def test_quantize(rng, groups):
         assert (up.array == np.ceil(np.log2(largest / np.float32(448))) + 127).all()
 
 
+def test_quantize_smooth(rng):
+    x, smooth = normal(rng, 5, 200), np.exp(normal(rng, 200))
+    q, scale = rfg.quantize(x, "i8", group_rows=1, smooth=smooth)
+    want, want_scale = rfg.quantize(x * smooth, "i8", group_rows=1)
+    assert (q == want).all() and (scale == want_scale).all()
+    assert (q != rfg.quantize(x, "i8", group_rows=1)[0]).any()
+
+
 def test_embedding(rng):
     table, ids = normal(rng, 10, 24), np.array([3, 9, 0, 10, -1], np.int64)
     want = np.where(((ids >= 0) & (ids < 10))[:, None], table[np.clip(ids, 0, 9)], 0)
