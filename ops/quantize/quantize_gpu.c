@@ -76,6 +76,8 @@ static bool rows_worth(const struct rfg_device *dev, const struct rfg_problem *p
         return rfg_refuse(why, "keep=%d: registers hold %" PRId64 " chunks", p[P_KEEP], chunks);
     if (p[P_CHUNKS] > 1 && (int64_t)threads * (p[P_CHUNKS] / 2) * p[P_SPLIT] >= chunks)
         return rfg_refuse(why, "chunks=%d: half as many hold a row", p[P_CHUNKS]);
+    if (dev->wave_size == 64 && p[P_CHUNKS] == 8) /* as LLVM 15 compiles it */
+        return rfg_refuse(why, "chunks=8: masks of what exists spill on waves of 64");
     if (p[P_SPLIT] > 1 && (steps_of(prob, p) < p[P_SPLIT] || groups * p[P_SPLIT] / 2 > 8 * (int64_t)dev->cu_count))
         return rfg_refuse(why, "split=%d: half as many keep all CUs busy, or go through the row", p[P_SPLIT]);
     if (threads > 16 && threads / 2 * p[P_CHUNKS] >= chunks && block > dev->wave_size)
