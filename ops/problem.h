@@ -51,6 +51,11 @@ static inline bool rfg_dtype_is_code(int dtype)
 {
     return dtype >= RFG_E4M3 && dtype <= RFG_I8;
 }
+/* Two of them in a byte. */
+static inline bool rfg_dtype_is_4_bits(int dtype)
+{
+    return dtype == RFG_I4 || dtype == RFG_E2M1;
+}
 
 /* All keys at their defaults, sizes 0. */
 void rfg_problem_init(struct rfg_problem *p, const struct rfg_op *op);

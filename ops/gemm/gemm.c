@@ -158,9 +158,6 @@ static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if ((v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK) != (v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK))
         return rfg_refuse(why, "x_per=%s, w_per=%s: must both be block, or neither", per_names[v[GEMM_X_PER]],
                           per_names[v[GEMM_W_PER]]);
-    if (v[GEMM_W_ZERO])
-        return rfg_refuse(why, "w_zero=%s: must be none, w is %s", rfg_dtype_name((rfg_dtype)v[GEMM_W_ZERO]),
-                          rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     if (v[GEMM_W_GROUP])
         return rfg_refuse(why, "w_group=%" PRId64 ": must be 0, w is %s", v[GEMM_W_GROUP],
                           rfg_dtype_name((rfg_dtype)prob->dtype[1]));
@@ -179,21 +176,22 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     if (prob->v[GEMM_FAST] && !gemm_is_fp8(prob))
         return rfg_refuse(why, "fast=1: must be 0, x is %s, no fp8", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    const struct gemm_w_format *f = gemm_w_format(prob);
+    rfg_dtype w = (rfg_dtype)prob->dtype[1];
+    if (prob->v[GEMM_W_ZERO] && !(f && f->zeros))
+        return rfg_refuse(why, "w_zero=%s: must be none, w is %s", rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_ZERO]),
+                          rfg_dtype_name(w));
     if (gemm_is_codes(prob))
         return codes_valid(prob, why);
     if (prob->v[GEMM_X_SCALE] || prob->v[GEMM_X_PER] || prob->v[GEMM_W_PER])
         return rfg_refuse(why, "x_scale=%s, x_per=%s, w_per=%s: x is %s: has none",
                           rfg_dtype_name((rfg_dtype)prob->v[GEMM_X_SCALE]), per_names[prob->v[GEMM_X_PER]],
                           per_names[prob->v[GEMM_W_PER]], rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    const struct gemm_w_format *f = gemm_w_format(prob);
-    rfg_dtype w = (rfg_dtype)prob->dtype[1], scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
+    rfg_dtype scale = (rfg_dtype)prob->v[GEMM_W_SCALE];
     uint32_t scales = f && f->w_scale ? f->w_scale : 1u << RFG_DTYPE_NONE;
     if (!(scales >> scale & 1))
         return rfg_refuse(why, "w_scale=%s: must be %s, w is %s", rfg_dtype_name(scale),
                           scales == ANY_FLOAT ? "f32, f16 or bf16" : rfg_dtype_name((rfg_dtype)__builtin_ctz(scales)),
-                          rfg_dtype_name(w));
-    if (prob->v[GEMM_W_ZERO] && !(f && f->zeros))
-        return rfg_refuse(why, "w_zero=%s: must be none, w is %s", rfg_dtype_name((rfg_dtype)prob->v[GEMM_W_ZERO]),
                           rfg_dtype_name(w));
     int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP], ldw = prob->v[GEMM_LDW];
     int least = f ? f->group : 0, block = rfg_format((int)w)->elements;
@@ -436,8 +434,6 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return BAD("fast_accum is %d: must be 0, x is %s, no fp8", p.fast_accum, rfg_dtype_name(x->dtype));
     prob.v[GEMM_FAST] = p.fast_accum != 0;
     if (is_codes) {
-        if (w_zero)
-            return BAD("w_zero is given: must be NULL, w is %s", rfg_dtype_name(w->dtype));
         if (prepacked)
             return BAD("w is prepacked: must be plain, x is %s", rfg_dtype_name(x->dtype));
         if ((st = check_codes(&prob, &p, &codes)))

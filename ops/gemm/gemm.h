@@ -99,7 +99,7 @@ struct gemm_w_format {
 const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob);
 static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
 {
-    return prob->dtype[1] == RFG_I4 || prob->dtype[1] == RFG_E2M1;
+    return rfg_dtype_is_4_bits(prob->dtype[1]);
 }
 
 /* Elements of W in a lane's 16 bytes times the four chunks of a step of matrix fragments: 32 of 16 bits. */
@@ -136,9 +136,7 @@ static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)
 /* Elements of 16 bytes, and columns of a block. 0: there is no such layout of this dtype. */
 static inline int prepack_chunk(int dtype)
 {
-    return dtype == RFG_BF16 || dtype == RFG_F16  ? PREPACK_CHUNK
-           : dtype == RFG_I4 || dtype == RFG_E2M1 ? PREPACK4_CHUNK
-                                                  : 0;
+    return dtype == RFG_BF16 || dtype == RFG_F16 ? PREPACK_CHUNK : rfg_dtype_is_4_bits(dtype) ? PREPACK4_CHUNK : 0;
 }
 static inline int prepack_cols(int dtype)
 {

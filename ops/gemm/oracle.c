@@ -109,8 +109,7 @@ static void scale_codes(const rfg_tensor *scale, int per, int64_t row, int64_t b
 /* Row n of W, scaled. */
 static void w_row(const struct gemm_job *j, int64_t n, double *w)
 {
-    bool codes = j->w->dtype == RFG_I4 || j->w->dtype == RFG_E2M1;
-    if (j->packed && codes)
+    if (j->packed && gemm_w_is_4_bits(j->prob))
         unpack_codes(j->w, n, j->k, w);
     else if (j->packed)
         unpack_doubles(j->w, n, j->k, w);
@@ -252,7 +251,7 @@ rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_ten
                                    struct rfg_expected *expected)
 {
     int64_t k = prob->v[PREPACK_K];
-    bool four_bits = prob->dtype[0] == RFG_I4 || prob->dtype[0] == RFG_E2M1;
+    bool four_bits = rfg_dtype_is_4_bits(prob->dtype[0]);
     for (int64_t b = 0; b < expected[0].n_rows; b++) /* of 16 rows of W */
         for (int64_t r = 0; r < 16; r++)
             for (int64_t i = 0; i < k; i++) {

@@ -28,7 +28,7 @@ enum {
 /* What dequantize takes and quantize makes. */
 static inline bool dequantize_is_code(int dtype)
 {
-    return rfg_dtype_is_code(dtype) || dtype == RFG_E2M1 || dtype == RFG_I4;
+    return rfg_dtype_is_code(dtype) || rfg_dtype_is_4_bits(dtype);
 }
 
 /* Fills in what follows from the problem. */

@@ -62,6 +62,15 @@ static inline bool few_rows(const struct rfg_problem *prob, int most, struct rfg
            rfg_refuse(why, "M=%" PRId64 ": must be at most %d, or W is read too often", prob->v[GEMM_M], most);
 }
 
+/* Do tiles of X and W suit buffer loads? A lane's offsets have 31 bits, and the first beyond them stands for what isn't
+ * there. */
+static inline bool tiles_span(const struct rfg_problem *prob, int64_t tile_m, int64_t tile_n, struct rfg_reason *why)
+{
+    int64_t ldx = MAX(prob->v[GEMM_LDX], prob->v[GEMM_K]), ldw = MAX(prob->v[GEMM_LDW], prob->v[GEMM_K]);
+    return (tile_m * ldx * 2 <= INT32_MAX && tile_n * ldw * 2 <= INT32_MAX) ||
+           rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx, ldw);
+}
+
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
 static inline bool grid_fits(int64_t x, int y, int threads, struct rfg_reason *why)
 {

@@ -117,7 +117,7 @@ static bool unroll_fits(const struct rfg_device *dev, const struct shape *s, int
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(dev, prob, p);
-    int64_t k = prob->v[GEMM_K], ldx = MAX(prob->v[GEMM_LDX], k), ldw = MAX(prob->v[GEMM_LDW], k);
+    int64_t k = prob->v[GEMM_K];
     if (!unroll_fits(dev, &s, p[P_UNROLL], why))
         return false;
     if (s.lds > dev->lds_bytes)
@@ -125,10 +125,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[P_SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], k, s.steps,
                           gemm_step_k(prob));
-    /* Offsets of a lane have 31 bits, and the first beyond them stands for what isn't there. */
-    if (p[P_TILE_M] * ldx * 2 > INT32_MAX || s.tile_n * ldw * 2 > INT32_MAX)
-        return rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx,
-                          ldw);
+    if (!tiles_span(prob, p[P_TILE_M], s.tile_n, why))
+        return false;
     if (s.tiles_n * p[P_SPLIT_K] > MAX_GRID_Y)
         return rfg_refuse(why, "%" PRId64 " workgroups along y: must be at most %d", s.tiles_n * p[P_SPLIT_K],
                           MAX_GRID_Y);

@@ -118,7 +118,7 @@ static bool registers_fit(const struct rfg_device *dev, const struct rfg_problem
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
 {
     struct shape s = shape_of(dev, prob, p);
-    int64_t k = prob->v[GEMM_K], ldx = MAX(prob->v[GEMM_LDX], k), ldw = MAX(prob->v[GEMM_LDW], k);
+    int64_t k = prob->v[GEMM_K];
     if (s.width != 64 && s.width != 128)
         return rfg_refuse(why, "tile_k=%d: must be 64 or 128 bytes, these are %d", p[TILE_K], s.width);
     if (s.waves != 4 && s.waves != 8)
@@ -136,10 +136,8 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
     if (p[SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of tile_k=%d", p[SPLIT_K], k, s.steps,
                           p[TILE_K]);
-    /* Offsets of a lane have 31 bits, and the first beyond them stands for what isn't there. */
-    if (p[TILE_M] * ldx * 2 > INT32_MAX || p[TILE_N] * ldw * 2 > INT32_MAX)
-        return rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx,
-                          ldw);
+    if (!tiles_span(prob, p[TILE_M], p[TILE_N], why))
+        return false;
     return grid_fits(s.tiles_m * s.tiles_n, p[SPLIT_K], s.threads, why);
 }
 
