@@ -3,6 +3,7 @@
  * The log: topics, the callback that takes its lines, threads and forks beside it. */
 #include <check.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +146,52 @@ START_TEST(log_threads)
 }
 END_TEST
 
+static sem_t say, said;
+static atomic_int logged = -1;
+
+static void *says_once(void *arg)
+{
+    (void)arg;
+    sem_wait(&say);
+    rfg_warn("while another thread forks");
+    sem_post(&said);
+    return NULL;
+}
+
+/* fork() calls first what was registered last: this after the contexts', before the log's. */
+static void before_fork(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 5;
+    sem_post(&say);
+    logged = !sem_timedwait(&said, &until);
+}
+
+/* Threads log under the contexts' locks, so a fork that waits for those must not hold the log's yet. */
+START_TEST(log_lock_is_the_last_of_a_fork)
+{
+    static struct said s;
+    pthread_t thread;
+    sem_init(&say, 0, 0);
+    sem_init(&said, 0, 0);
+    open_device("cpu");
+    ck_assert_int_eq(pthread_atfork(before_fork, NULL, NULL), 0);
+    rfg_set_log_callback(listen, &s, 0);
+    pthread_create(&thread, NULL, says_once, NULL);
+    pid_t pid = fork();
+    if (!pid)
+        _exit(0);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(logged, 1);
+    pthread_join(thread, NULL);
+    rfg_set_log_callback(NULL, NULL, 0);
+    ck_assert_int_eq(s.n[RFG_LOG_WARNING], 1);
+    close_device();
+}
+END_TEST
+
 int main(void)
 {
     Suite *su = suite_create("log");
@@ -154,6 +201,11 @@ int main(void)
     tcase_add_test(tc, log_callback);
     tcase_add_test(tc, log_topics_of_both);
     tcase_add_test(tc, log_threads);
+    suite_add_tcase(su, tc);
+    tc = tcase_create("fork");
+    tcase_add_unchecked_fixture(tc, program_setup, program_teardown);
+    tcase_add_test(tc, log_lock_is_the_last_of_a_fork);
+    tcase_set_timeout(tc, 30);
     suite_add_tcase(su, tc);
     return run_suite(su);
 }
