@@ -67,7 +67,7 @@ struct rfg_device {
 
 #define RFG_MAX_PARAMS 12
 #define RFG_MAX_VALUES 16
-#define RFG_MAX_MACROS 24
+#define RFG_MAX_MACROS 32
 
 struct rfg_param {
     const char *name; /* as in the tuned row's JSON; never renamed */

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-#define RFG_MAX_KEYS       32
+#define RFG_MAX_KEYS       40
 #define RFG_MAX_DTYPES     8
 #define RFG_DTYPES_STRLEN  96 /* of them as text */
 #define RFG_PROBLEM_STRLEN RFG_PROBLEM_MAX

@@ -21,18 +21,24 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *w_scale;  /* of a w of 8 or 4 bits, or NULL: none */
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
-    rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu or relu2 */
+    rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
     const rfg_tensor *x_scale;  /* of 8-bit x, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
     rfg_gemm_scale w_per;       /* and of 8-bit w one of w_scale */
     int fast_accum;             /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
-    int reserved;               /* 0 */
+    int gate_halves;            /* if gated, not 0: w's first half are gate's rows, the second half up's */
+    const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
+    const rfg_tensor *rows;     /* of it, or NULL */
+    const rfg_tensor *weights;  /* of it, or NULL */
+    float limit; /* if gated: gate counts as this at most, up as that at most and its negative at least; 0: none, of
+                  * swigluoai 7; at most 10000 */
+    float alpha; /* of swigluoai; 0: 1.702 */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, NULL, RFG_GEMM_SCALE_TENSOR,                 \
-            RFG_GEMM_SCALE_TENSOR, 0, 0                                                                                \
+            RFG_GEMM_SCALE_TENSOR, 0, 0, NULL, NULL, NULL, 0, 0                                                        \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
@@ -63,6 +69,8 @@ typedef struct rfg_gemm_params {
  *   gated        of params: w is what rfg_pack_gate_up() makes interleaved (row 2j gate's, row 2j+1 up's; a bias has
  *                the same order), y is [M,N/2]: y[m][j] = act(g) * u, where g and u are columns 2j and 2j+1 of the
  *                product with its bias, not rounded in between (rfg_op_act_and_mul() reads rounded ones). No residual.
+ *                With gate_halves w (and bias, and scales) has gate's rows first, then up's, as most checkpoints have
+ *                them; not prepacked. swigluoai is gpt-oss': g sigmoid(alpha g) (u + 1), both with their limit
  *
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
@@ -75,17 +83,29 @@ typedef struct rfg_gemm_params {
  * its scale, or a product of two scales, is below 2^-126 it may count as 0. A NaN among codes and scales gives a NaN,
  * an infinite scale an infinity or a NaN. A w of codes is not
  * prepacked.
- * fast_accum (torch._scaled_mm's use_fast_accum) allows variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's
- * fp8 matrix unit: of each 32 products and the sum before them it cuts off what is below 2^-13 of the largest
- * (DeepSeek-V3's report, 3.5.2). Such sums are multiplied by their scales and added in fp32. On devices and for
- * variants without this unit it changes nothing.
+ * Grouped products (torch.nn.functional.grouped_mm, DeepGEMM's m_grouped; the two of a mixture of experts): E experts
+ * have N rows of w each, one after the other, and rows of y, sorted by expert, are products with those of theirs.
+ *   offsets [E+1] of params, i32: rows offsets[e] to offsets[e+1] - 1 of y are expert e's. Ascending, from 0 to M. What
+ *                lies in front of the first and behind the last is not written. They are read when the kernel runs, so
+ * a captured graph serves any load up to M w     [E N,K] or [E,N,K], packed (or prepacked, of E N rows); so have bias,
+ * w_scale, w_zero: N (and blocks of 128 of them, the last of an expert maybe shorter) an expert; w_scale of tensors is
+ * [E], packed rows  [M]    of params, i32, or NULL: row i of y is a product of row rows[i] of x (and of x_scale), which
+ * has any number of rows. NULL: of row i weights [M]  of params, f32, or NULL: with its bias row i is multiplied by
+ * weights[i], before an act No residual, scales of blocks of w by rows. Offsets beyond M and rows beyond x's count as
+ * the last ones: nothing is read or written out of bounds. fast_accum (torch._scaled_mm's use_fast_accum) allows
+ * variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's fp8 matrix unit: of each 32 products and the sum
+ * before them it cuts off what is below 2^-13 of the largest (DeepSeek-V3's report, 3.5.2). Such sums are multiplied by
+ * their scales and added in fp32. On devices and for variants without this unit it changes nothing.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "gemm bf16,bf16->bf16 M=8 N=2112 K=7168", "gemm f16,f16->f32 M=33 N=1024 K=128 bias=1 ldw=136".
- * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2): gated.
+ * N is of rows of w. residual=1: there is one; act=silu (gelu, gelu_tanh, relu, relu2, swigluoai): gated.
+ * halves=1: gate_halves; limit=: rounded up. experts=, top=, weights=1: a grouped product of so many experts, M / top
+ * rows of x (0: no rows are given), with weights; routing=zipf, one: for timing, experts are not as likely as one
+ * another ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"; N is an expert's).
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
  * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
  * block. fast=1: fast_accum. Of 4-bit weights

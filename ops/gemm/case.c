@@ -2,6 +2,7 @@
  *
  * gemm and gemm_prepack as the harness has them. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -37,37 +38,102 @@ static struct rfg_tensor_spec scale_spec(const char *name, int64_t dtype, struct
     return spec;
 }
 
+static struct rfg_tensor_spec list_spec(const char *name, rfg_dtype dtype, int64_t elements, bool there)
+{
+    return (struct rfg_tensor_spec){ .name = name,
+                                     .dtype = dtype,
+                                     .ndim = 1,
+                                     .shape = { elements },
+                                     .few_special = true,
+                                     .absent = !there,
+                                     .align_key = -1 };
+}
+
 static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
     spec[0] = spec_2d("y", true, prob->dtype[2], v[GEMM_M], gemm_y_cols(prob), v[GEMM_LDY]);
     spec[0].same_as = v[GEMM_INPLACE] ? 1 + 5 : 0;
-    spec[1] = spec_2d("x", false, prob->dtype[0], v[GEMM_M], v[GEMM_K], v[GEMM_LDX]);
-    spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N], v[GEMM_K], v[GEMM_LDW]);
+    int64_t w_rows = gemm_w_rows(prob), experts = v[GEMM_EXPERTS];
+    spec[1] = spec_2d("x", false, prob->dtype[0], gemm_x_rows(prob), v[GEMM_K], v[GEMM_LDX]);
+    spec[2] = spec_2d("w", false, prob->dtype[1], w_rows, v[GEMM_K], v[GEMM_LDW]);
     if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
-        spec[2] = spec_2d("w", false, prob->dtype[1], v[GEMM_N] / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
+        spec[2] = spec_2d("w", false, prob->dtype[1], w_rows / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
     spec[3] = (struct rfg_tensor_spec){ .name = "bias",
                                         .dtype = gemm_bias_dtype(prob),
                                         .ndim = 1,
-                                        .shape = { v[GEMM_N] },
+                                        .shape = { w_rows },
                                         .absent = !v[GEMM_BIAS],
                                         .align_key = GEMM_ALIGN_Y };
     int64_t groups = v[GEMM_W_GROUP] ? v[GEMM_K] / v[GEMM_W_GROUP] : 0;
-    struct gemm_scale_shape per_group = { v[GEMM_N], groups };
-    spec[4] = scale_spec("w_scale", v[GEMM_W_SCALE], gemm_is_codes(prob) ? gemm_w_scales(prob) : per_group,
-                         v[GEMM_W_PER], v[GEMM_W_COLUMNS]);
+    struct gemm_scale_shape of_w = { w_rows, groups };
+    if (gemm_is_codes(prob)) {
+        of_w = gemm_w_scales(prob);
+        of_w.rows *= experts ? experts : 1;
+    }
+    spec[4] = scale_spec("w_scale", v[GEMM_W_SCALE], of_w, v[GEMM_W_PER], v[GEMM_W_COLUMNS]);
+    spec[4].ndim = experts && gemm_is_codes(prob) && v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : spec[4].ndim;
     spec[5] = spec_2d("residual", false, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDR]);
     spec[5].absent = !v[GEMM_RESIDUAL];
     spec[5].align_key = GEMM_ALIGN_Y;
     spec[6] = scale_spec("x_scale", v[GEMM_X_SCALE], gemm_x_scales(prob), v[GEMM_X_PER], v[GEMM_X_COLUMNS]);
-    spec[7] = rfg_rows_spec("w_zero", (rfg_dtype)v[GEMM_W_ZERO], v[GEMM_N], groups, 1, 0, -1);
+    spec[7] = rfg_rows_spec("w_zero", (rfg_dtype)v[GEMM_W_ZERO], w_rows, groups, 1, 0, -1);
     spec[7].absent = !v[GEMM_W_ZERO];
     for (int i = 4; i <= 7 && v[GEMM_PREPACKED]; i += 3) { /* of 16 rows each */
         spec[i].shape[0] /= PREPACK_ROWS;
         spec[i].row_stride = spec[i].shape[1] *= PREPACK_ROWS;
         spec[i].align_key = GEMM_ALIGN;
     }
-    return 8;
+    spec[8] = list_spec("offsets", RFG_I32, experts + 1, experts != 0);
+    spec[9] = list_spec("rows", RFG_I32, v[GEMM_M], v[GEMM_TOP] != 0);
+    spec[10] = list_spec("weights", RFG_F32, v[GEMM_M], v[GEMM_WEIGHTS] != 0);
+    return 11;
+}
+
+/* The expert of slot `slot` of a row of x that has others at chosen[0] to chosen[slot - 1]. */
+static int64_t draw_expert(const struct rfg_problem *prob, const int64_t *chosen, int64_t slot, uint64_t *seed)
+{
+    int64_t experts = prob->v[GEMM_EXPERTS], e = 0;
+    for (int tries = 0; tries < 64;
+         tries++) { /* a row's are different ones, as routers choose them, if there are any */
+        double u = (double)(rfg_random(seed) >> 11) * 0x1p-53;
+        e = (int64_t)(u * (double)experts);
+        if (prob->v[GEMM_ROUTING] == GEMM_ZIPF) /* about 1, 1/2, 1/3, ...: uniform in log e */
+            e = (int64_t)pow((double)experts + 1, u) - 1;
+        if (prob->v[GEMM_ROUTING] == GEMM_ONE)
+            return experts / 2;
+        bool again = false;
+        for (int64_t i = 0; i < slot; i++)
+            again |= chosen[i] == e;
+        if (!again)
+            break;
+    }
+    return e < experts ? e : experts - 1;
+}
+
+/* Rows of y by expert, those of x that they are made of in x's order; the same for each tensor. Of some data the first
+ * and the last row are nobody's. */
+static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *offsets, int32_t *rows)
+{
+    int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS], top = prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1;
+    int64_t *of = malloc((size_t)(m + experts + 2) * sizeof(*of)), *next = of + m;
+    uint64_t seed = (uint64_t)(m * 1000003 + experts * 1009 + top);
+    if (!of)
+        abort(); /* a test's */
+    memset(next, 0, (size_t)(experts + 2) * sizeof(*next));
+    for (int64_t i = 0; i < m; i++) {
+        of[i] = draw_expert(prob, of + i / top * top, top <= experts ? i % top : 0, &seed);
+        next[of[i] + 1]++;
+    }
+    for (int64_t e = 0; e < experts; e++)
+        next[e + 1] += next[e];
+    for (int64_t e = 0; e <= experts && offsets; e++) {
+        int64_t at = next[e], nobodys = data == RFG_DATA_INTS && m > 2;
+        offsets[e] = (int32_t)(at < nobodys ? nobodys : at > m - nobodys ? m - nobodys : at);
+    }
+    for (int64_t i = 0; i < m && rows; i++)
+        rows[next[of[i]]++] = (int32_t)(i / top);
+    free(of);
 }
 
 /* Every code there is, and scales as engines have them. Of special data NaNs and infinite codes, too, but few: each
@@ -112,13 +178,18 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         fill_codes(t, data, seed);
     else if (tensor == 4 && prob->v[GEMM_W_SCALE])
         fill_group_scales(t, data, seed);
+    else if (tensor == 8 || tensor == 9)
+        route(prob, data, tensor == 8 ? t->data : NULL, tensor == 9 ? t->data : NULL);
+    for (int64_t i = 0; tensor == 10 && i < t->shape[0]; i++) /* infinite ones, of sums that may be 0: not said */
+        if (isinf(rfg_load(t->data, t->dtype, i)))
+            rfg_store(t->data, t->dtype, i, NAN);
 }
 
 static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
     rfg_tensor w = t[2], w_scale = t[4], w_zero = t[7];
     if (prob->v[GEMM_PREPACKED]) {
-        int64_t n = prob->v[GEMM_N], groups = prob->v[GEMM_W_GROUP] ? prob->v[GEMM_K] / prob->v[GEMM_W_GROUP] : 0;
+        int64_t n = gemm_w_rows(prob), groups = prob->v[GEMM_W_GROUP] ? prob->v[GEMM_K] / prob->v[GEMM_W_GROUP] : 0;
         w = rfg_tensor_prepacked(w.data, w.dtype, n, prob->v[GEMM_K]);
         w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
         w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
@@ -133,7 +204,12 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .x_scale = prob->v[GEMM_X_SCALE] ? &t[6] : NULL,
                           .x_per = (rfg_gemm_scale)prob->v[GEMM_X_PER],
                           .w_per = (rfg_gemm_scale)prob->v[GEMM_W_PER],
-                          .fast_accum = (int)prob->v[GEMM_FAST] };
+                          .fast_accum = (int)prob->v[GEMM_FAST],
+                          .gate_halves = (int)prob->v[GEMM_HALVES],
+                          .offsets = prob->v[GEMM_EXPERTS] ? &t[8] : NULL,
+                          .rows = prob->v[GEMM_TOP] ? &t[9] : NULL,
+                          .weights = prob->v[GEMM_WEIGHTS] ? &t[10] : NULL,
+                          .limit = (float)prob->v[GEMM_LIMIT] };
     return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 
@@ -141,6 +217,11 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
 static void gemm_as_called(struct rfg_problem *prob)
 {
     struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
+    if (prob->v[GEMM_GATED] == RFG_ACT_SWIGLUOAI + 1 && (float)prob->v[GEMM_LIMIT] == GEMM_DEFAULT_LIMIT)
+        prob->v[GEMM_LIMIT] = 0;
+    prob->v[GEMM_ROUTING] = GEMM_UNIFORM;
+    if (prob->v[GEMM_TOP]) /* as many as it takes */
+        prob->v[GEMM_TOP] = ceil_div(prob->v[GEMM_M], gemm_x_rows(prob));
     if (x.rows < 2 || x.cols < 2)
         prob->v[GEMM_X_COLUMNS] = 0;
     if (w.rows < 2 || w.cols < 2)
@@ -171,6 +252,14 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
     a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];
+    a->alpha = GEMM_DEFAULT_ALPHA;
+    a->limit = prob->v[GEMM_LIMIT] ? (float)prob->v[GEMM_LIMIT] : GEMM_DEFAULT_LIMIT;
+    a->offsets = prob->v[GEMM_EXPERTS] ? t[8].data : NULL;
+    a->rows = prob->v[GEMM_TOP] ? t[9].data : NULL;
+    a->weights = prob->v[GEMM_WEIGHTS] ? t[10].data : NULL;
+    a->experts = (int32_t)prob->v[GEMM_EXPERTS];
+    a->x_rows = (int32_t)gemm_x_rows(prob);
+    a->w_expert_scales = gemm_expert_scales(prob, a->w_scale_row);
     a->m = (int32_t)prob->v[GEMM_M];
     a->n = (int32_t)prob->v[GEMM_N];
     a->k = (int32_t)prob->v[GEMM_K];

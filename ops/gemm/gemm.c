@@ -4,18 +4,24 @@
 #include "gemm.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "ops/operand.h"
 #include "ops/params.h"
 #include "rfg/gemm.h"
 
-#define MAX_SIZE RFG_MAX_SIZE
+#define MAX_SIZE    RFG_MAX_SIZE
+#define MAX_EXPERTS 65536
 
 static const char *const btype_names[] = { "x" }, *const none[] = { "none" };
 static const char *const per_names[] = { "tensor", "row", "block" }; /* enum rfg_gemm_scale */
-static const char *const act_names[] = { "none", "silu", "gelu", "gelu_tanh", "relu", "relu2" }; /* as rfg_act + 1 */
-#define GATED_LAST (RFG_ACT_RELU2 + 1)
+static const char *const act_names[] = {
+    "none", "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"
+};                                                                       /* as rfg_act + 1 */
+static const char *const routing_names[] = { "uniform", "zipf", "one" }; /* enum gemm_routing */
+#define GATED_LAST (RFG_ACT_SWIGLUOAI + 1)
+#define MAX_LIMIT  10000
 #define ANY_HALF   (1u << RFG_F16 | 1u << RFG_BF16)
 #define ANY_FLOAT  (1u << RFG_F32 | ANY_HALF)
 
@@ -30,6 +36,15 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
     [GEMM_RESIDUAL] = { "residual", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a residual, of y's dtype, is added" },
     [GEMM_GATED] = { "act", RFG_KEY_ATTR, 0, 0, GATED_LAST, act_names,
                      "rows of w are gate's and up's in turn, y is act(gate) up" },
+    [GEMM_LIMIT] = { "limit", RFG_KEY_ATTR, 0, 0, MAX_LIMIT, NULL, "the act's limit of gate and up; 0: swigluoai 7" },
+    [GEMM_HALVES] = { "halves", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: rows of w are all gates, then all ups" },
+    [GEMM_EXPERTS] = { "experts", RFG_KEY_ATTR, 0, 0, MAX_EXPERTS, NULL,
+                       "of a grouped product: experts, each with N rows of w" },
+    [GEMM_TOP] = { "top", RFG_KEY_ATTR, 0, 0, MAX_SIZE, NULL,
+                   "of it: x has M / top rows, each read that often; 0: M, in y's order" },
+    [GEMM_WEIGHTS] = { "weights", RFG_KEY_ATTR, 0, 0, 1, NULL, "of it, 1: rows of y have weights" },
+    [GEMM_ROUTING] = { "routing", RFG_KEY_ATTR, 0, 0, GEMM_ONE, routing_names,
+                       "of it, of which experts rows are (for timing)" },
     [GEMM_W_SCALE] = { "w_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
                        "dtype of w's scales, of a w that has any", ANY_FLOAT | 1u << RFG_E8M0 },
     [GEMM_W_ZERO] = { "w_zero", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none,
@@ -72,6 +87,9 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "w_zero", false, RFG_FORMAT_KEYED, GEMM_W_ZERO, 0 },
     { "residual", false, RFG_FORMAT_AS, 2, 0 },
     { "x_scale", false, RFG_FORMAT_KEYED, GEMM_X_SCALE, 0 },
+    { "offsets", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "rows", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
+    { "weights", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
 };
 
 /* Ends with one of no format. */
@@ -125,7 +143,7 @@ bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
 struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob)
 {
     const int64_t *v = prob->v;
-    struct gemm_scale_shape s = { v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : v[GEMM_M],
+    struct gemm_scale_shape s = { v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : gemm_x_rows(prob),
                                   v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK ? ceil_div(v[GEMM_K], GEMM_SCALE_BLOCK) : 1 };
     return v[GEMM_X_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
 }
@@ -139,6 +157,11 @@ struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob)
                                                                          : v[GEMM_N],
                                   blocks ? ceil_div(v[GEMM_K], GEMM_SCALE_BLOCK) : 1 };
     return v[GEMM_W_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
+}
+
+int gemm_expert_scales(const struct rfg_problem *prob, int row)
+{
+    return prob->v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : (int)gemm_w_scales(prob).rows * row;
 }
 
 /* The scales that codes may have. */
@@ -166,6 +189,8 @@ static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 
 bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (!gemm_has_one_w(prob, why))
+        return false;
     if (prob->v[GEMM_RESIDUAL])
         return rfg_refuse(why, "residual=1: it adds none");
     return !prob->v[GEMM_GATED] || rfg_refuse(why, "act=%s: it has none", act_names[prob->v[GEMM_GATED]]);
@@ -206,10 +231,62 @@ static bool w_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     return true;
 }
 
+struct rfg_problem gemm_as_plain(const struct rfg_problem *prob)
+{
+    struct rfg_problem plain = *prob;
+    int64_t experts = prob->v[GEMM_EXPERTS], rows = prob->v[GEMM_M];
+    if (!experts || !rows)
+        return plain;
+    /* Experts that rows meet, each of a token's another. By Zipf's law a few have most rows, whose tiles are full. */
+    double missed = 1 - (double)(prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1) / (double)experts;
+    double met = (double)experts * (1 - pow(missed > 0 ? missed : 0, (double)gemm_x_rows(prob)));
+    int64_t touched = prob->v[GEMM_ROUTING] == GEMM_ONE ? 1 : (int64_t)(met + 0.5);
+    touched = touched < 1 ? 1 : touched < rows ? touched : rows;
+    plain.v[GEMM_EXPERTS] = 1;
+    plain.v[GEMM_M] = ceil_div(rows, touched);
+    plain.v[GEMM_N] = prob->v[GEMM_N] * touched < MAX_SIZE ? prob->v[GEMM_N] * touched : MAX_SIZE;
+    return plain;
+}
+
+int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m)
+{
+    int64_t rows = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
+    /* Of each expert that has rows one tile may not be full. */
+    int64_t more = (experts < rows ? experts : rows) * (tile_m - 1);
+    return experts ? (rows + more) / tile_m : ceil_div(rows, tile_m);
+}
+
+/* Grouped products, and activations. */
+static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    int64_t experts = v[GEMM_EXPERTS];
+    if (!v[GEMM_GATED] && (v[GEMM_LIMIT] || v[GEMM_HALVES]))
+        return rfg_refuse(why, "limit=%" PRId64 ", halves=%" PRId64 ": must be 0 without an act", v[GEMM_LIMIT],
+                          v[GEMM_HALVES]);
+    if (v[GEMM_HALVES] && v[GEMM_PREPACKED])
+        return rfg_refuse(why, "halves=1: must be 0, w is prepacked");
+    if (!experts && (v[GEMM_TOP] || v[GEMM_WEIGHTS] || v[GEMM_ROUTING]))
+        return rfg_refuse(why, "top=%" PRId64 ", weights=%" PRId64 ", routing=%s: experts is 0", v[GEMM_TOP],
+                          v[GEMM_WEIGHTS], routing_names[v[GEMM_ROUTING]]);
+    if (!experts)
+        return true;
+    if (v[GEMM_RESIDUAL])
+        return rfg_refuse(why, "residual=1: must be 0 with experts=%" PRId64, experts);
+    if (v[GEMM_LDW] || v[GEMM_W_COLUMNS])
+        return rfg_refuse(why, "ldw=%" PRId64 ", w_columns=%" PRId64 ": must be 0 with experts=%" PRId64, v[GEMM_LDW],
+                          v[GEMM_W_COLUMNS], experts);
+    if (v[GEMM_PREPACKED] && v[GEMM_N] % PREPACK_ROWS)
+        return rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d, w is prepacked", v[GEMM_N], PREPACK_ROWS);
+    return v[GEMM_N] * experts <= MAX_SIZE ||
+           rfg_refuse(why, "experts=%" PRId64 ", N=%" PRId64 ": must be at most %d rows of w", experts, v[GEMM_N],
+                      MAX_SIZE);
+}
+
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    if (!gemm_has_loader(prob, why) || !w_valid(prob, why))
+    if (!gemm_has_loader(prob, why) || !w_valid(prob, why) || !experts_valid(prob, why))
         return false;
     if (gemm_is_codes(prob) && v[GEMM_BIAS] && v[GEMM_BTYPE] != RFG_F32 && v[GEMM_BTYPE] != prob->dtype[2])
         return rfg_refuse(why, "btype=%s: must be f32 or y's dtype, x is %s",
@@ -253,13 +330,19 @@ static void gemm_cost(const struct rfg_problem *prob, double *bytes, double *flo
 {
     const uint8_t *d = prob->dtype;
     const int64_t *v = prob->v;
+    struct rfg_problem plain = gemm_as_plain(prob);
+    double experts = v[GEMM_N] ? (double)plain.v[GEMM_N] / (double)v[GEMM_N] : 1; /* whose w is read */
     double m = (double)v[GEMM_M], n = (double)v[GEMM_N], k = (double)v[GEMM_K];
-    *bytes = m * (double)rfg_format_bytes(d[0], v[GEMM_K]) + n * (double)gemm_w_row_bytes(prob) +
+    *bytes = (double)gemm_x_rows(prob) * (double)rfg_format_bytes(d[0], v[GEMM_K]) +
+             experts * n * (double)gemm_w_row_bytes(prob) +
              m * (double)rfg_format_bytes(d[2], gemm_y_cols(prob)) * (v[GEMM_RESIDUAL] ? 2 : 1) +
-             (v[GEMM_BIAS] ? (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0);
+             (v[GEMM_BIAS] ? experts * (double)rfg_format_bytes(gemm_bias_dtype(prob), v[GEMM_N]) : 0) +
+             (v[GEMM_EXPERTS] ? 4 * (double)v[GEMM_EXPERTS] : 0) + (v[GEMM_TOP] ? 4 * m : 0) +
+             (v[GEMM_WEIGHTS] ? 4 * m : 0);
     if (gemm_is_codes(prob)) {
         struct gemm_scale_shape x = gemm_x_scales(prob), w = gemm_w_scales(prob);
-        *bytes += (double)(x.rows * x.cols + w.rows * w.cols) * (double)rfg_format_bytes(gemm_scale_dtype(prob), 1);
+        *bytes += ((double)(x.rows * x.cols) + experts * (double)(w.rows * w.cols)) *
+                  (double)rfg_format_bytes(gemm_scale_dtype(prob), 1);
     }
     *flops = 2 * m * n * k;
 }
@@ -273,7 +356,7 @@ static void gemm_at_size(struct rfg_problem *prob, bool large)
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
-RFG_PARAMS_END(rfg_gemm_params, reserved);
+RFG_PARAMS_END(rfg_gemm_params, alpha);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
@@ -307,7 +390,7 @@ struct scales {
 };
 
 /* Codes and their scales. */
-static rfg_status check_codes(struct rfg_problem *prob, const rfg_gemm_params *p, struct scales *s)
+static rfg_status check_codes(struct rfg_problem *prob, const rfg_gemm_params *p, int64_t x_rows, struct scales *s)
 {
     struct rfg_reason why;
     rfg_status st;
@@ -320,12 +403,17 @@ static rfg_status check_codes(struct rfg_problem *prob, const rfg_gemm_params *p
         return BAD("x_scale is %s: must be f32 or e8m0", rfg_dtype_name(p->x_scale->dtype));
     if (!gemm_has_loader(prob, &why) || !w_valid(prob, &why))
         return BAD("%s", why.text);
-    if (p->x_scale &&
-        (st = check_scales(&s->ox, "x_scale", p->x_scale, p->x_per, gemm_x_scales(prob), &s->x, &s->x_columns)))
+    struct gemm_scale_shape of_x = gemm_x_scales(prob), of_w = gemm_w_scales(prob);
+    if (p->x_per != RFG_GEMM_SCALE_TENSOR)
+        of_x.rows = x_rows;
+    int64_t experts = prob->v[GEMM_EXPERTS] ? prob->v[GEMM_EXPERTS] : 1;
+    *(p->w_per == RFG_GEMM_SCALE_TENSOR ? &of_w.cols : &of_w.rows) *= experts;
+    if (p->x_scale && (st = check_scales(&s->ox, "x_scale", p->x_scale, p->x_per, of_x, &s->x, &s->x_columns)))
         return st;
-    if (p->w_scale &&
-        (st = check_scales(&s->ow, "w_scale", p->w_scale, p->w_per, gemm_w_scales(prob), &s->w, &s->w_columns)))
+    if (p->w_scale && (st = check_scales(&s->ow, "w_scale", p->w_scale, p->w_per, of_w, &s->w, &s->w_columns)))
         return st;
+    if (s->w_columns && p->offsets)
+        return BAD("w_scale is column-major: must be row-major with offsets");
     prob->v[GEMM_X_COLUMNS] = s->x_columns;
     prob->v[GEMM_W_COLUMNS] = s->w_columns;
     return RFG_OK;
@@ -383,16 +471,74 @@ static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w,
     return RFG_OK;
 }
 
+/* [E,N,K] as [E N,K], [E,N] as [E N], where they follow one another. */
+static const rfg_tensor *stacked(rfg_tensor *flat, const rfg_tensor *t, int dims)
+{
+    if (!t || t->ndim != dims + 1 || t->shape[0] < 1 || t->shape[1] < 1 || t->shape[0] > MAX_SIZE / t->shape[1] ||
+        (t->shape[0] > 1 && t->strides[0] != t->shape[1] * t->strides[1]))
+        return t;
+    *flat = *t;
+    flat->ndim = dims;
+    flat->shape[0] = t->shape[0] * t->shape[1];
+    flat->strides[0] = t->strides[1];
+    flat->shape[1] = t->shape[2];
+    flat->strides[1] = t->strides[2];
+    return flat;
+}
+
+/* What a grouped product has beside others. */
+struct groups {
+    rfg_tensor w, w_scale, w_zero, bias;
+    struct rfg_operand offsets, rows, weights;
+};
+
+/* One of m numbers, each of `dtype`. */
+static rfg_status check_list(struct rfg_operand *o, const char *name, const rfg_tensor *t, rfg_dtype dtype)
+{
+    rfg_status st = rfg_check_operand(o, FN, name, t, 1, 1);
+    return st                  ? st
+           : t->dtype != dtype ? BAD("%s is %s: must be %s", name, rfg_dtype_name(t->dtype), rfg_dtype_name(dtype))
+                               : RFG_OK;
+}
+
+/* Makes *p those of a product with one w, of all experts' rows. */
+static rfg_status check_experts(rfg_gemm_params *p, const rfg_tensor **w, struct groups *g)
+{
+    rfg_status st;
+    if (!p->offsets)
+        return p->rows || p->weights ? BAD("%s is given: must be NULL, offsets is NULL", p->rows ? "rows" : "weights")
+                                     : RFG_OK;
+    if ((st = check_list(&g->offsets, "offsets", p->offsets, RFG_I32)) ||
+        (p->rows && (st = check_list(&g->rows, "rows", p->rows, RFG_I32))) ||
+        (p->weights && (st = check_list(&g->weights, "weights", p->weights, RFG_F32))))
+        return st;
+    if (g->offsets.cols < 2 || g->offsets.cols > MAX_EXPERTS + 1)
+        return BAD("offsets has %" PRId64 " elements: must have one more than there are experts, 1 to %d",
+                   g->offsets.cols, MAX_EXPERTS);
+    if (p->residual)
+        return BAD("residual is given: must be NULL with offsets");
+    *w = stacked(&g->w, *w, 2);
+    p->bias = stacked(&g->bias, p->bias, 1);
+    if (*w && (*w)->ndim != 5)
+        p->w_zero = stacked(&g->w_zero, p->w_zero, 2);
+    if (p->w_scale && (*w)->ndim != 5)
+        p->w_scale = stacked(&g->w_scale, p->w_scale, p->w_per == RFG_GEMM_SCALE_ROW && p->w_scale->ndim == 2 ? 1 : 2);
+    return RFG_OK;
+}
+
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_gemm_params *params, rfg_stream stream)
 {
     struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, oz = { 0 }, or = { 0 };
     struct scales codes = { .ox = { .name = NULL } };
+    struct groups g = { .w = { .data = NULL } };
     rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
     rfg_status st;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_op_gemm: ctx is NULL: must be a context");
     if ((st = RFG_TAKE_PARAMS(FN, rfg_gemm_params, &p, params)))
+        return st;
+    if ((st = check_experts(&p, &w, &g)))
         return st;
     const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *w_zero = p.w_zero, *residual = p.residual;
     bool prepacked = w && w->ndim == 5;
@@ -402,7 +548,17 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         (residual && (st = rfg_check_float_operand(& or, FN, "residual", residual, 2, 2))))
         return st;
     int halves = p.gated ? 2 : 1; /* W's rows a column of Y */
-    if (ox.rows != oy.rows || ow.rows != oy.cols * halves || ow.cols != ox.cols || (bias && ob.cols != ow.rows))
+    int64_t experts = p.offsets ? g.offsets.cols - 1 : 0;
+    if (experts && (ow.rows != oy.cols * halves * experts || ow.cols != ox.cols || (bias && ob.cols != ow.rows) ||
+                    (p.rows ? g.rows.cols : ox.rows) != oy.rows || (p.weights && g.weights.cols != oy.rows)))
+        return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
+                   ", bias %" PRId64 ", rows %" PRId64 ", weights %" PRId64 ", of %" PRId64
+                   " experts (offsets): must be %s, [M,K] (with rows any), [E N,K], [E N], [M], [M]",
+                   oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,
+                   p.rows ? g.rows.cols : oy.rows, p.weights ? g.weights.cols : oy.rows, experts,
+                   p.gated ? "[M,N/2] (gated)" : "[M,N]");
+    if (!experts &&
+        (ox.rows != oy.rows || ow.rows != oy.cols * halves || ow.cols != ox.cols || (bias && ob.cols != ow.rows)))
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
                    ", bias %" PRId64 ": must be %s, [M,K], [N,K], [N]",
                    oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,
@@ -411,14 +567,28 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return BAD("residual is %s, %" PRId64 " x %" PRId64 ": must be as y, %s, %" PRId64 " x %" PRId64,
                    rfg_dtype_name(residual->dtype), or.rows, or.cols, rfg_dtype_name(y->dtype), oy.rows, oy.cols);
     if (p.gated && ((int)p.act < 0 || (int)p.act >= GATED_LAST))
-        return BAD("act is %d: must be silu, gelu, gelu_tanh, relu or relu2", (int)p.act);
+        return BAD("act is %d: must be silu, gelu, gelu_tanh, relu, relu2 or swigluoai", (int)p.act);
+    if (!p.gated && (p.gate_halves || p.limit != 0 || p.alpha != 0))
+        return BAD("gate_halves is %d, limit %g, alpha %g: must be 0, it is not gated", p.gate_halves, (double)p.limit,
+                   (double)p.alpha);
+    if (!(p.limit >= 0 && p.limit <= MAX_LIMIT))
+        return BAD("limit is %g: must be from 0 to %d", (double)p.limit, MAX_LIMIT);
+    if (p.alpha != 0 && p.act != RFG_ACT_SWIGLUOAI)
+        return BAD("alpha is %g: must be 0, act is not swigluoai", (double)p.alpha);
+    if (p.gate_halves && prepacked)
+        return BAD("gate_halves is %d: must be 0, w is prepacked", p.gate_halves);
+    if (p.rows && ox.rows == 0 && oy.rows)
+        return BAD("x has no rows: must have those that rows says, %" PRId64, oy.rows);
     if (p.gated && residual)
         return BAD("gated, with a residual: must be one of them");
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
     prob.v[GEMM_M] = oy.rows;
-    prob.v[GEMM_N] = ow.rows;
+    prob.v[GEMM_N] = oy.cols * halves;
     prob.v[GEMM_K] = ox.cols;
+    prob.v[GEMM_EXPERTS] = experts;
+    prob.v[GEMM_TOP] = p.rows && oy.rows ? ceil_div(oy.rows, ox.rows) : 0;
+    prob.v[GEMM_WEIGHTS] = p.weights != NULL;
     prob.v[GEMM_W_SCALE] = w_scale ? w_scale->dtype : RFG_DTYPE_NONE;
     prob.v[GEMM_W_ZERO] = w_zero ? w_zero->dtype : RFG_DTYPE_NONE;
     bool is_codes = gemm_is_codes(&prob);
@@ -428,15 +598,13 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     if (!is_codes && (p.x_scale || p.x_per || p.w_per))
         return BAD("x_scale is %s, x_per %d, w_per %d: must be NULL, 0 and 0, x is %s", p.x_scale ? "given" : "NULL",
                    (int)p.x_per, (int)p.w_per, rfg_dtype_name(x->dtype));
-    if (p.reserved)
-        return BAD("reserved is %d: must be 0", p.reserved);
     if (p.fast_accum && !gemm_is_fp8(&prob))
         return BAD("fast_accum is %d: must be 0, x is %s, no fp8", p.fast_accum, rfg_dtype_name(x->dtype));
     prob.v[GEMM_FAST] = p.fast_accum != 0;
     if (is_codes) {
         if (prepacked)
             return BAD("w is prepacked: must be plain, x is %s", rfg_dtype_name(x->dtype));
-        if ((st = check_codes(&prob, &p, &codes)))
+        if ((st = check_codes(&prob, &p, ox.rows, &codes)))
             return st;
         os = codes.ow;
     } else if ((w->dtype != x->dtype || w_scale || w_zero) && (st = check_w(&prob, &ow, w_scale, &os, w_zero, &oz))) {
@@ -452,13 +620,21 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         (w_scale && (st = rfg_check_overlap(FN, &oy, &os, false))) ||
         (p.x_scale && (st = rfg_check_overlap(FN, &oy, &codes.ox, false))) ||
         (w_zero && (st = rfg_check_overlap(FN, &oy, &oz, false))) ||
-        (residual && (st = rfg_check_overlap(FN, &oy, & or, true))))
+        (residual && (st = rfg_check_overlap(FN, &oy, & or, true))) ||
+        (experts && (st = rfg_check_overlap(FN, &oy, &g.offsets, false))) ||
+        (p.rows && (st = rfg_check_overlap(FN, &oy, &g.rows, false))) ||
+        (p.weights && (st = rfg_check_overlap(FN, &oy, &g.weights, false))))
         return st;
+    if (experts && ow.ld != ow.cols)
+        return BAD("w has row stride %" PRId64 ": must be packed with offsets, %" PRId64, ow.ld, ow.cols);
 
     prob.v[GEMM_BIAS] = bias != NULL;
     prob.v[GEMM_BTYPE] = bias && (is_codes || bias->dtype != like) ? bias->dtype : RFG_DTYPE_NONE;
     prob.v[GEMM_RESIDUAL] = residual != NULL;
     prob.v[GEMM_GATED] = p.gated ? (int)p.act + 1 : 0;
+    bool limited = p.limit != 0 && !(p.act == RFG_ACT_SWIGLUOAI && p.limit == GEMM_DEFAULT_LIMIT);
+    prob.v[GEMM_LIMIT] = limited ? (int64_t)ceilf(p.limit) : 0;
+    prob.v[GEMM_HALVES] = p.gate_halves != 0;
     prob.v[GEMM_LDR] = or.ld == or.cols ? 0 : or.ld;
     prob.v[GEMM_INPLACE] = residual && or.begin == oy.begin;
     prob.v[GEMM_PREPACKED] = prepacked;
@@ -476,15 +652,23 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .ldw = ow.ld,
                            .ldy = oy.ld,
                            .m = (int32_t)oy.rows,
-                           .n = (int32_t)ow.rows,
+                           .n = (int32_t)prob.v[GEMM_N],
                            .k = (int32_t)ox.cols,
                            .w_scale = w_scale ? w_scale->data : NULL,
                            .residual = residual ? residual->data : NULL,
                            .ldr = or.ld,
                            .x_scale = p.x_scale ? p.x_scale->data : NULL,
-                           .w_zero = w_zero ? w_zero->data : NULL };
+                           .w_zero = w_zero ? w_zero->data : NULL,
+                           .alpha = p.alpha != 0 ? p.alpha : GEMM_DEFAULT_ALPHA,
+                           .limit = p.limit != 0 ? p.limit : GEMM_DEFAULT_LIMIT,
+                           .offsets = experts ? p.offsets->data : NULL,
+                           .rows = p.rows ? p.rows->data : NULL,
+                           .weights = p.weights ? p.weights->data : NULL,
+                           .experts = (int32_t)experts,
+                           .x_rows = (int32_t)ox.rows };
     scale_strides(&codes.ox, codes.x_columns, p.x_per, &a.x_scale_row, &a.x_scale_col);
     scale_strides(&codes.ow, codes.w_columns, p.w_per, &a.w_scale_row, &a.w_scale_col);
+    a.w_expert_scales = gemm_expert_scales(&prob, a.w_scale_row);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }
 

@@ -17,6 +17,12 @@ enum {
     GEMM_BTYPE,     /* the bias' rfg_dtype; 0: x's */
     GEMM_RESIDUAL,  /* 1: there is one, of y's dtype */
     GEMM_GATED,     /* "act": enum rfg_act + 1 of a gated activation; 0: none */
+    GEMM_LIMIT,     /* of the activation, rounded up; 0: swigluoai's is GEMM_DEFAULT_LIMIT, others have none */
+    GEMM_HALVES,    /* 1: rows of w are all gates, then all ups */
+    GEMM_EXPERTS,   /* experts of a grouped product, each with N rows of w; 0: it is a plain one */
+    GEMM_TOP,       /* of it: rows of y for each of x, which params' rows say; 0: x has its own row for each */
+    GEMM_WEIGHTS,   /* of it, 1: rows of y have weights */
+    GEMM_ROUTING,   /* enum gemm_routing: how its rows are shared out among experts */
     GEMM_W_SCALE,   /* the rfg_dtype of w's scales; 0: it has none */
     GEMM_W_ZERO,    /* the rfg_dtype of w's zero points; 0: it has none */
     GEMM_W_GROUP,   /* columns of w that share a scale, in formats of the list (gemm_w_format()) */
@@ -40,6 +46,45 @@ enum {
 };
 
 /* dtype[0] = X, dtype[1] = W, dtype[2] = Y. */
+
+#define GEMM_DEFAULT_LIMIT 7.0f
+#define GEMM_DEFAULT_ALPHA 1.702f
+
+/* What is timed: experts that are as likely as one another; by Zipf's law; one that has all rows. */
+enum gemm_routing { GEMM_UNIFORM, GEMM_ZIPF, GEMM_ONE };
+
+/* Does the activation have a limit? */
+static inline bool gemm_is_limited(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_LIMIT] || prob->v[GEMM_GATED] == RFG_ACT_SWIGLUOAI + 1;
+}
+
+/* Is it a product with one w? Says why not. */
+static inline bool gemm_has_one_w(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return !prob->v[GEMM_EXPERTS] ||
+           rfg_refuse(why, "experts=%lld: must be 0, it multiplies by one w", (long long)prob->v[GEMM_EXPERTS]);
+}
+/* And are its rows those that kernels number so? */
+static inline bool gemm_has_plain_rows(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return gemm_has_one_w(prob, why) &&
+           (!prob->v[GEMM_HALVES] || rfg_refuse(why, "halves=1: must be 0, rows of gate and up take turns"));
+}
+/* Rows of all experts' w. */
+static inline int64_t gemm_w_rows(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_N] * (prob->v[GEMM_EXPERTS] ? prob->v[GEMM_EXPERTS] : 1);
+}
+static inline int64_t gemm_x_rows(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_TOP] ? ceil_div(prob->v[GEMM_M], prob->v[GEMM_TOP]) : prob->v[GEMM_M];
+}
+/* Of a grouped product, the plain one that costs about as much: of the rows that an expert has, with all w that are
+ * read. Of a plain one, itself. */
+struct rfg_problem gemm_as_plain(const struct rfg_problem *prob);
+/* Tiles of tile_m rows that a grouped product has at most. */
+int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m);
 
 /* Are x and w codes of 8 bits? */
 static inline bool gemm_is_codes(const struct rfg_problem *prob)
@@ -69,12 +114,14 @@ static inline int gemm_scale_dtype(const struct rfg_problem *prob)
 {
     return (int)(prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_SCALE] : prob->v[GEMM_W_SCALE]);
 }
-/* Rows and columns of the scales of x and of w; rows 0: there are none. */
+/* Rows and columns of the scales of x and of w, an expert's; rows 0: there are none. */
 struct gemm_scale_shape {
     int64_t rows, cols;
 };
 struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob);
 struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob);
+/* Of codes, scales from an expert's to the next one's; row: w_scale_row. */
+int gemm_expert_scales(const struct rfg_problem *prob, int row);
 
 /* Columns of Y. */
 static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
@@ -82,7 +129,7 @@ static inline int64_t gemm_y_cols(const struct rfg_problem *prob)
     return prob->v[GEMM_N] / (prob->v[GEMM_GATED] ? 2 : 1);
 }
 
-/* Has it no residual and no activation, which epilogues of ours alone know? Says why not. */
+/* Is it one w's product with no residual and no activation, which kernels of ours alone know? Says why not. */
 bool gemm_ends_plain(const struct rfg_problem *prob, struct rfg_reason *why);
 
 /* A format of W, other than X's, that gpu/load.h has a loader for, which gemm_portable and gemm_skinny then take.

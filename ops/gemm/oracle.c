@@ -11,8 +11,9 @@
 
 struct gemm_job {
     const struct rfg_problem *prob;
-    const rfg_tensor *x, *w, *bias, *w_scale, *w_zero, *residual;
-    const int64_t *rows;     /* of X and of the residual */
+    const rfg_tensor *x, *w, *bias, *w_scale, *w_zero, *residual, *offsets, *weights;
+    const int64_t *rows;     /* of Y and of the residual */
+    int64_t *experts;        /* whose they are: 0 of a plain product, -1: nobody's */
     int gated;               /* enum rfg_act + 1 */
     bool packed;             /* W is */
     const double *xd;        /* the rows of X wanted, as doubles, k-major rows */
@@ -94,21 +95,26 @@ static void to_doubles(const rfg_tensor *t, int64_t row, int64_t k, double *out)
         out[i] = values[((const uint16_t *)base)[i]];
 }
 
-/* Row `row` of codes times its scales, if there are any; block: rows that share those of blocks. */
-static void scale_codes(const rfg_tensor *scale, int per, int64_t row, int64_t block, int64_t k, double *values)
+/* A row of codes times row r of scales, if there are any. */
+static void scale_codes(const rfg_tensor *scale, int per, int64_t r, int64_t k, double *values)
 {
     if (!scale)
         return;
-    int64_t r = per == RFG_GEMM_SCALE_TENSOR ? 0 : per == RFG_GEMM_SCALE_BLOCK ? row / block : row;
     for (int64_t i = 0; i < k; i++) {
         int64_t c = per == RFG_GEMM_SCALE_BLOCK ? i / GEMM_SCALE_BLOCK * scale->strides[1] : 0;
         values[i] *= rfg_load(scale->data, scale->dtype, r * scale->strides[0] + c);
     }
 }
 
-/* Row n of W, scaled. */
-static void w_row(const struct gemm_job *j, int64_t n, double *w)
+/* Row n, as it lies in memory, of expert e's W, scaled. */
+static void w_row(const struct gemm_job *j, int64_t e, int64_t n, double *w)
 {
+    int per = (int)j->prob->v[GEMM_W_PER];
+    int64_t of = per == RFG_GEMM_SCALE_TENSOR ? e
+                 : per == RFG_GEMM_SCALE_BLOCK
+                     ? e * ceil_div(j->prob->v[GEMM_N], GEMM_SCALE_BLOCK) + n / GEMM_SCALE_BLOCK
+                     : e * j->prob->v[GEMM_N] + n;
+    n += e * j->prob->v[GEMM_N];
     if (j->packed && gemm_w_is_4_bits(j->prob))
         unpack_codes(j->w, n, j->k, w);
     else if (j->packed)
@@ -116,7 +122,7 @@ static void w_row(const struct gemm_job *j, int64_t n, double *w)
     else
         to_doubles(j->w, n, j->k, w);
     if (gemm_is_codes(j->prob)) {
-        scale_codes(j->w_scale, (int)j->prob->v[GEMM_W_PER], n, GEMM_SCALE_BLOCK, j->k, w);
+        scale_codes(j->w_scale, per, of, j->k, w);
         return;
     }
     for (int64_t i = 0; j->w_scale && i < j->k; i++) {
@@ -157,7 +163,7 @@ struct sum {
     double v, error;
 };
 
-/* Column n of the product, with its bias, of `rows` rows from `row` on; w: row n of W. */
+/* A column of the product, with its bias and weights, of `rows` rows from `row` on; w: its row of W, row n of all. */
 static void sums_of(const struct gemm_job *j, int64_t n, const double *w, int64_t row, int rows, struct sum *s)
 {
     double sum[ROW_BLOCK], mag[ROW_BLOCK], bias = j->bias ? rfg_load(j->bias->data, j->bias->dtype, n) : 0;
@@ -166,12 +172,36 @@ static void sums_of(const struct gemm_job *j, int64_t n, const double *w, int64_
         s[i] =
             (struct sum){ sum[i] + bias, j->eps * (mag[i] + fabs(bias)) + 0x1p-126 +
                                              (j->prob->v[GEMM_FAST] ? cut_off(j->xd + (row + i) * j->k, w, j->k) : 0) };
+    for (int i = 0; i < rows && j->weights; i++) {
+        double weight = rfg_load(j->weights->data, j->weights->dtype, j->rows[row + i]);
+        s[i] = (struct sum){ s[i].v * weight, (s[i].error + fabs(s[i].v) * 0x1p-23) * fabs(weight) + 0x1p-126 };
+    }
+}
+
+/* A sum that counts as what is nearest between least and most. */
+static struct sum clamped(struct sum s, double least, double most)
+{
+    if (s.v > most || s.v < least)
+        return (struct sum){ s.v > most ? most : least, isfinite(s.v) ? s.error : 0 };
+    return s;
 }
 
 /* act(gate) * up. An activation's slope is at most 1.13, relu2's 2v. */
-static struct sum gate_up(rfg_act act, struct sum gate, struct sum up)
+static struct sum gate_up(const struct rfg_problem *prob, struct sum gate, struct sum up)
 {
-    double steep, a = rfg_oracle_activate(act, gate.v, &steep), y = a * up.v;
+    rfg_act act = (rfg_act)(prob->v[GEMM_GATED] - 1);
+    double limit = prob->v[GEMM_LIMIT] ? (double)prob->v[GEMM_LIMIT] : (double)GEMM_DEFAULT_LIMIT;
+    if (gemm_is_limited(prob)) {
+        gate = clamped(gate, -INFINITY, limit);
+        up = clamped(up, -limit, limit);
+    }
+    double steep, a = rfg_oracle_activate(act, gate.v, &steep);
+    if (act == RFG_ACT_SWIGLUOAI) {
+        steep = (double)GEMM_DEFAULT_ALPHA * fabs(gate.v);
+        a = gate.v / (1 + exp(-(double)GEMM_DEFAULT_ALPHA * gate.v));
+        up = (struct sum){ up.v + 1, up.error + (fabs(up.v) + 1) * 0x1p-24 };
+    }
+    double y = a * up.v;
     double slope = act == RFG_ACT_RELU2 ? 2 * (fabs(gate.v) + gate.error) : 1.2;
     double error = slope * gate.error * (fabs(up.v) + up.error) + fabs(a) * up.error +
                    fabs(y) * 0x1p-24 * (16 + 4 * fmin(steep, 1e4)) + 0x1p-116 * fmax(1, fabs(up.v));
@@ -183,17 +213,24 @@ static struct sum gate_up(rfg_act act, struct sum gate, struct sum up)
 static void gemm_column(void *job, int64_t n, void *scratch)
 {
     const struct gemm_job *j = job;
-    int halves = j->gated ? 2 : 1;
+    int halves = j->gated ? 2 : 1, rows;
+    int64_t half = j->prob->v[GEMM_HALVES] ? j->prob->v[GEMM_N] / 2 : 1, first = half > 1 ? n : n * halves, loaded = -1;
     double *w = scratch;
-    for (int i = 0; i < halves; i++)
-        w_row(j, n * halves + i, w + i * j->k);
-    for (int64_t r = 0; r < j->n_rows; r += ROW_BLOCK) {
+    for (int64_t r = 0; r < j->n_rows; r += rows) {
         struct sum s[2][ROW_BLOCK];
-        int rows = (int)(j->n_rows - r < ROW_BLOCK ? j->n_rows - r : ROW_BLOCK);
-        for (int i = 0; i < halves; i++)
-            sums_of(j, n * halves + i, w + i * j->k, r, rows, s[i]);
+        int64_t e = j->experts[r];
+        for (rows = 1; rows < ROW_BLOCK && r + rows < j->n_rows && j->experts[r + rows] == e;)
+            rows++;
+        for (int i = 0; i < halves && e >= 0; i++) {
+            if (e != loaded)
+                w_row(j, e, first + i * half, w + i * j->k);
+            sums_of(j, e * j->prob->v[GEMM_N] + first + i * half, w + i * j->k, r, rows, s[i]);
+        }
+        loaded = e >= 0 ? e : loaded;
         for (int i = 0; i < rows; i++) {
-            struct sum y = j->gated ? gate_up((rfg_act)(j->gated - 1), s[0][i], s[1][i]) : s[0][i];
+            struct sum y = { 0, -1 };
+            if (e >= 0)
+                y = j->gated ? gate_up(j->prob, s[0][i], s[1][i]) : s[0][i];
             if (j->residual) {
                 double d = rfg_element(j->residual, j->rows[r + i], n);
                 y = (struct sum){ y.v + d, y.error + fabs(d) * 0x1p-23 };
@@ -204,6 +241,15 @@ static void gemm_column(void *job, int64_t n, void *scratch)
     }
 }
 
+static int64_t expert_of(const struct gemm_job *j, int64_t row)
+{
+    const int32_t *offsets = j->offsets ? j->offsets->data : NULL;
+    int64_t e = 0, experts = j->prob->v[GEMM_EXPERTS];
+    while (offsets && e < experts && !(row >= offsets[e] && row < offsets[e + 1]))
+        e++;
+    return offsets && e == experts ? -1 : e;
+}
+
 /* The kernel sums fp32 products in some order: the error of a sum of K terms is at most (K-1) eps sum|terms|; with
  * rounding errors of random sign it grows like sqrt(K), and sqrt(K) + 4 (the bias, scaled weights, the split-K
  * partials, a few ulps of bad luck) is what is allowed: a 16-bit accumulator is far outside it. fp32 denormals may be
@@ -212,6 +258,7 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
 {
     int64_t k = prob->v[GEMM_K], n_rows = expected[0].n_rows;
     double *xd = malloc((size_t)(n_rows * k + 1) * sizeof(double));
+    int64_t *experts = malloc((size_t)(n_rows + 1) * sizeof(*experts));
     struct gemm_job j = { .prob = prob,
                           .x = &host[1],
                           .w = &host[2],
@@ -219,7 +266,10 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .w_scale = prob->v[GEMM_W_SCALE] ? &host[4] : NULL,
                           .w_zero = prob->v[GEMM_W_ZERO] ? &host[7] : NULL,
                           .residual = prob->v[GEMM_RESIDUAL] ? &host[5] : NULL,
+                          .offsets = prob->v[GEMM_EXPERTS] ? &host[8] : NULL,
+                          .weights = prob->v[GEMM_WEIGHTS] ? &host[10] : NULL,
                           .rows = expected[0].rows,
+                          .experts = experts,
                           .gated = (int)prob->v[GEMM_GATED],
                           .group = prob->v[GEMM_W_GROUP],
                           .packed = prob->v[GEMM_PREPACKED],
@@ -230,19 +280,29 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
                           .eps = (sqrt((double)k) + 4) * 0x1p-24,
                           .expected = expected[0].value,
                           .allow = expected[0].allow };
-    if (!xd)
+    if (!xd || !experts) {
+        free(xd);
+        free(experts);
         return rfg_fail(RFG_ERROR_OUT_OF_MEMORY, "oracle: no memory for %lld rows of x", (long long)n_rows);
+    }
     pthread_once(&half_once, half_init);
     for (int64_t r = 0; r < n_rows; r++) {
-        to_doubles(j.x, expected[0].rows[r], k, xd + r * k);
+        int64_t row = expected[0].rows[r];
+        j.experts[r] = expert_of(&j, row);
+        if (j.experts[r] < 0)
+            continue;
+        if (prob->v[GEMM_TOP])
+            row = ((const int32_t *)host[9].data)[row];
+        to_doubles(j.x, row, k, xd + r * k);
         if (gemm_is_codes(prob))
-            scale_codes(prob->v[GEMM_X_SCALE] ? &host[6] : NULL, (int)prob->v[GEMM_X_PER], expected[0].rows[r], 1, k,
-                        xd + r * k);
+            scale_codes(prob->v[GEMM_X_SCALE] ? &host[6] : NULL, (int)prob->v[GEMM_X_PER],
+                        prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 0 : row, k, xd + r * k);
     }
 
     bool large = (double)n_rows * (double)prob->v[GEMM_N] * (double)k >= 1e6;
     rfg_status st = rfg_share_out(j.cols, large, (size_t)k * 2 * sizeof(double), gemm_column, &j);
     free(xd);
+    free(experts);
     return st;
 }
 

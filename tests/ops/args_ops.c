@@ -93,6 +93,12 @@ static rfg_status gemm_gated(const struct call *c)
     return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
 }
 
+static rfg_status gemm_grouped(const struct call *c)
+{
+    rfg_gemm_params p = { .bias = c->t[3], .offsets = c->t[4], .rows = c->t[5], .weights = c->t[6] };
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+
 static rfg_status prepack(const struct call *c)
 {
     params_size = 0;
@@ -516,6 +522,14 @@ const struct form forms[] = {
                 { "x", T2(B, 4, 8), 0 },
                 { "w", T2(B, 6, 8), 0 },
                 { "bias", T1(B, 6), ARG_OPTIONAL, 1u << RFG_F32 } } },
+    { "rfg_op_gemm", "gemm", "grouped", gemm_grouped, .wrongs = no_wrongs, .n = 7,
+      .args = { { "y", T2(B, 5, 6), ARG_OUT, FLOATS },
+                { "x", T2(B, 4, 8), 0, 0, 1 },
+                { "w", T2(B, 12, 8), 0 },
+                { "bias", T1(B, 12), ARG_OPTIONAL, 1u << RFG_F32 },
+                { "offsets", T1(RFG_I32, 3), 0, .values = { 0, 2, 5 } },
+                { "rows", T1(RFG_I32, 5), 0, .values = { 3, 0, 1, 2, 3 } },
+                { "weights", T1(RFG_F32, 5), ARG_OPTIONAL } } },
     { "rfg_gemm_prepack", "gemm_prepack", "plain", prepack, .wrongs = no_wrongs, .n = 2,
       .args = { { "dst", T5(B, 2, 2, 4, 16, 8), ARG_OUT }, { "src", T2(B, 32, 64), 0 } } },
     { "rfg_gemm_prepack", "gemm_prepack", "4 bits", prepack, .wrongs = no_wrongs, .n = 2,

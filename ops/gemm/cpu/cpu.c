@@ -71,6 +71,7 @@ struct tiling {
     int64_t n_chunk, n_chunks;
     size_t tile_bytes, acc_bytes, strip_bytes, x_bytes; /* of one thread's workspace */
     bool prepacked, decoded; /* W is; the strip's rows of it go to strip_bytes. x_bytes: a panel of X's, if it is */
+    bool gathered, halves;   /* rows of X, and of W, are copied there, too: they don't follow one another */
 };
 
 static bool is_decoded(const struct rfg_problem *prob)
@@ -89,7 +90,11 @@ static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
 static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
                                  bool dot)
 {
-    struct tiling t = { .kind = kind_of(prob, dot), .prepacked = prob->v[GEMM_PREPACKED], .decoded = is_decoded(prob) };
+    struct tiling t = { .kind = kind_of(prob, dot),
+                        .prepacked = prob->v[GEMM_PREPACKED],
+                        .decoded = is_decoded(prob),
+                        .gathered = prob->v[GEMM_TOP] != 0,
+                        .halves = prob->v[GEMM_HALVES] != 0 };
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
     t.w_kind = t.decoded ? CPU_F32 : t.kind;
     t.element = gemm_is_codes(prob) ? 1 : t.kind == CPU_F32 ? 4 : 2;
@@ -108,10 +113,12 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
         t.strip = 2;
     if (t.prepacked) /* the rows of its blocks */
         t.strip = PREPACK_ROWS;
-    t.strip_bytes = t.prepacked || t.decoded ? round_256((size_t)(t.strip * k * t.w_element)) : 0;
-    t.x_bytes = gemm_is_codes(prob) ? round_256((size_t)(p[P_COLS] * k) * sizeof(float)) : 0;
-    t.tile_bytes = round_256((size_t)t.m_tile * t.row_bytes);
-    t.acc_bytes = round_256((size_t)(t.strip * t.m_tile * (isa->group / 2)) * sizeof(float));
+    t.strip_bytes = t.prepacked || t.decoded || t.halves ? round_256((size_t)(t.strip * k * t.w_element)) : 0;
+    t.x_bytes = gemm_is_codes(prob) || t.gathered ? round_256((size_t)(p[P_COLS] * k) * sizeof(float)) : 0;
+    /* Of a grouped product the tiles of any expert fit. */
+    int64_t tallest = prob->v[GEMM_EXPERTS] ? min64(prob->v[GEMM_M], fit > p[P_COLS] ? fit : p[P_COLS]) : t.m_tile;
+    t.tile_bytes = round_256((size_t)tallest * t.row_bytes);
+    t.acc_bytes = round_256((size_t)(t.strip * tallest * (isa->group / 2)) * sizeof(float));
 
     int64_t tasks = ceil_div((int64_t)threads * TASKS, t.m_tiles);
     t.n_chunk = ceil_div(n, tasks);
@@ -177,10 +184,24 @@ static const float *values_of(int dtype)
     return code_values[dtype];
 }
 
+/* Where row m of X and row n of W are. */
+static int64_t x_place(const struct job *j, int64_t m)
+{
+    if (!j->t.gathered)
+        return m;
+    int64_t row = (uint32_t)j->a->rows[m];
+    return min64(row, j->a->x_rows - 1); /* whatever is there */
+}
+static int64_t w_place(const struct job *j, int64_t n)
+{
+    return j->t.halves ? n % 2 * (j->a->n / 2) + n / 2 : n;
+}
+
 /* A row of codes of X or of W, times its scales. */
 static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
 {
     const struct gemm_args *a = j->a;
+    row = of_x ? x_place(j, row) : w_place(j, row);
     bool blocks = gemm_scales(j->prob) == GEMM_SCALES_BLOCKS;
     const uint8_t *codes = (const uint8_t *)(of_x ? a->x : a->w) + row * (of_x ? a->ldx : a->ldw);
     const struct rfg_format *s = rfg_format((int)j->prob->v[of_x ? GEMM_X_SCALE : GEMM_W_SCALE]);
@@ -211,11 +232,17 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
         size_t stride = (size_t)j->a->ldx * (size_t)j->t.element;
         const char *from = (const char *)j->a->x + (size_t)(m0 + at) * stride;
         if (j->t.x_bytes) {
-            float *rows = (float *)(void *)(to + j->t.tile_bytes + j->t.acc_bytes + j->t.strip_bytes);
-            for (int i = 0; i < cols; i++)
-                decode_codes(j, true, m0 + at + i, rows + i * j->a->k);
-            from = (const char *)rows;
-            stride = (size_t)j->a->k * sizeof(float);
+            char *rows = to + j->t.tile_bytes + j->t.acc_bytes + j->t.strip_bytes;
+            bool codes = gemm_is_codes(j->prob);
+            size_t bytes = (size_t)j->a->k * (codes ? sizeof(float) : (size_t)j->t.element);
+            for (int64_t i = 0; i < cols; i++)
+                if (codes)
+                    decode_codes(j, true, m0 + at + i, (float *)(void *)(rows + (size_t)i * bytes));
+                else
+                    memcpy(rows + (size_t)i * bytes, (const char *)j->a->x + (size_t)x_place(j, m0 + at + i) * stride,
+                           bytes);
+            from = rows;
+            stride = bytes;
         }
         uint16_t smallest = j->isa->pack[j->t.kind](to + (size_t)at * j->t.row_bytes, from, stride, cols, j->a->k);
         if (smallest < packed->min_x)
@@ -249,10 +276,11 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
     double codes[16][2], values[RFG_FORMAT_MAX_ELEMENTS], scale = 1, zero = 0;
     for (int c = 0; c < 16 && four; c++)
         w->decode(w, &(uint8_t){ (uint8_t)c }, codes[c]);
-    for (int64_t n = n0; n < n0 + rows; n++) {
+    for (int64_t i = n0; i < n0 + rows; i++) {
+        int64_t n = w_place(j, i);
         const char *from = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
-        for (int64_t i = 0; i < groups; i++) {
-            int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, i, groups) : n * groups + i;
+        for (int64_t group_at = 0; group_at < groups; group_at++) {
+            int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, group_at, groups) : n * groups + group_at;
             if (s)
                 s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
             if (a->w_zero)
@@ -260,7 +288,7 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
             float of[16]; /* of 4 bits, what each code stands for in this group: an element is then a load */
             for (int c = 0; c < 16 && four; c++)
                 of[c] = (float)((codes[c][0] - zero) * scale);
-            for (int64_t k = i * group; k < (i + 1) * group; k++) {
+            for (int64_t k = group_at * group; k < (group_at + 1) * group; k++) {
                 int64_t at = four && j->t.prepacked ? PREPACKED4_AT(n, k, (int64_t)a->k) : n * a->ldw + k;
                 if (four) {
                     *to++ = of[((const char *)a->w)[at / 2] >> at % 2 * 4 & 15];
@@ -338,15 +366,22 @@ static bool dot_is_exact(uint16_t min_x, uint16_t min_w)
     return x > 0 && w > 0 && x - 127 + w - 127 >= -100;
 }
 
-/* Row n of the product and its bias; acc: the accumulators of the strip, whose first row is n0. */
-static void sum_row(const struct job *j, int64_t m, int64_t n0, int64_t n, const float *acc, float *sums)
+/* Row n of the product, its bias and weights; acc: the accumulators of the strip, whose first row is n0. */
+static void sum_row(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t n, const float *acc, float *sums)
 {
     j->isa->sum(sums, acc + (n - n0) * m * (j->isa->group / 2), m);
-    if (!j->a->bias)
-        return;
-    float bias = rfg_float_get(j->a->bias, gemm_bias_dtype(j->prob), n);
-    for (int64_t i = 0; i < m; i++)
+    float bias = j->a->bias ? rfg_float_get(j->a->bias, gemm_bias_dtype(j->prob), w_place(j, n)) : 0;
+    for (int64_t i = 0; i < m && j->a->bias; i++)
         sums[i] += bias;
+    for (int64_t i = 0; i < m && j->a->weights; i++)
+        sums[i] *= j->a->weights[m0 + i];
+}
+
+/* What is above the limit counts as that; of ups, too, what is below its negative. */
+static void clamp(float *sums, int64_t m, float limit, bool both)
+{
+    for (int64_t i = 0; i < m; i++)
+        sums[i] = sums[i] > limit ? limit : both && sums[i] < -limit ? -limit : sums[i];
 }
 
 static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
@@ -355,13 +390,19 @@ static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_
     int dtype_y = j->prob->dtype[2], gated = (int)j->prob->v[GEMM_GATED], step = gated ? 2 : 1;
     for (int64_t n = n0; n < n0 + rows; n += step) {
         float sums[MAX_TILE], ups[MAX_TILE];
-        sum_row(j, m, n0, n, acc, sums);
+        sum_row(j, m0, m, n0, n, acc, sums);
         if (gated) {
-            sum_row(j, m, n0, n + 1, acc, ups);
+            sum_row(j, m0, m, n0, n + 1, acc, ups);
+            if (gemm_is_limited(j->prob)) {
+                clamp(sums, m, a->limit, false);
+                clamp(ups, m, a->limit, true);
+            }
             struct rfg_cpu_act r = { .out = { .n = m, .dtype = RFG_F32, .y = (char *)sums },
                                      .a = (const char *)sums,
                                      .b = (const char *)ups,
-                                     .act = gated - 1 };
+                                     .act = gated - 1,
+                                     .alpha = a->alpha,
+                                     .limit = a->limit };
             j->isa->rows->act(&r);
         }
         for (int64_t i = 0; i < m; i++) {
@@ -391,6 +432,11 @@ static void run_task(void *ctx, int task, int worker)
         } else if (j->t.prepacked) {
             unpack_strip(j, n, rows, strip);
             w = strip;
+        } else if (j->t.halves) {
+            size_t bytes = (size_t)j->a->k * (size_t)j->t.w_element, ld = (size_t)j->a->ldw * (size_t)j->t.w_element;
+            for (int64_t i = 0; i < rows; i++)
+                memcpy(strip + (size_t)i * bytes, w + (size_t)w_place(j, n + i) * ld, bytes);
+            w = strip;
         } else if (j->a->k) {
             w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.w_element;
         }
@@ -401,8 +447,8 @@ static void run_task(void *ctx, int task, int worker)
     }
 }
 
-static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
-                bool dot, const struct gemm_args *a, struct rfg_cpu_pool *pool)
+static void run_one(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+                    const int *p, bool dot, const struct gemm_args *a, struct rfg_cpu_pool *pool)
 {
     if (a->m == 0 || a->n == 0)
         return;
@@ -412,7 +458,9 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
                      make_tiling(isa, dev->cu_count, prob, p, dot),
                      p[P_ROWS],
                      p[P_COLS],
-                     prob->v[GEMM_PREPACKED] || is_decoded(prob) ? CPU_PREFETCH_NONE : (enum cpu_prefetch)p[P_PREFETCH],
+                     prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob)
+                         ? CPU_PREFETCH_NONE
+                         : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,
                      NULL,
                      gemm_is_codes(prob) ? values_of(prob->dtype[0]) : NULL };
@@ -425,6 +473,49 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
     else /* more workers than the workspace was made for */
         for (int i = 0; i < tasks; i++)
             run_task(&j, i, 0);
+}
+
+/* Where expert e's rows begin: see experts.h. */
+static int64_t offset_of(const struct gemm_args *a, int64_t e)
+{
+    return a->offsets[e] < 0 ? 0 : min64(a->offsets[e], a->m);
+}
+
+/* A grouped product is its experts', one after the other. */
+static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                bool dot, const struct gemm_args *all, struct rfg_cpu_pool *pool)
+{
+    if (!prob->v[GEMM_EXPERTS]) {
+        run_one(isa, dev, prob, p, dot, all, pool);
+        return;
+    }
+    int scale_dtype = (int)prob->v[GEMM_W_SCALE], x_dtype = prob->dtype[0];
+    int64_t groups = prob->v[GEMM_W_GROUP] ? all->k / prob->v[GEMM_W_GROUP] : 0;
+    for (int64_t e = 0; e < all->experts; e++) {
+        struct rfg_problem one = *prob;
+        struct gemm_args a = *all;
+        int64_t begin = offset_of(all, e), n = e * all->n;
+        one.v[GEMM_M] = a.m = (int)(offset_of(all, e + 1) - begin);
+        if (a.m <= 0)
+            continue;
+        a.y = (char *)all->y + rfg_format_bytes(prob->dtype[2], begin * all->ldy);
+        a.w = (const char *)all->w + rfg_format_bytes(prob->dtype[1], n * all->ldw);
+        a.bias = all->bias ? (const char *)all->bias + rfg_format_bytes(gemm_bias_dtype(prob), n) : NULL;
+        a.weights = all->weights ? all->weights + begin : NULL;
+        if (all->rows) {
+            a.rows += begin;
+        } else {
+            a.x = (const char *)all->x + rfg_format_bytes(x_dtype, begin * all->ldx);
+            if (all->x_scale)
+                a.x_scale =
+                    (const char *)all->x_scale + rfg_format_bytes((int)prob->v[GEMM_X_SCALE], begin * all->x_scale_row);
+        }
+        if (all->w_scale)
+            a.w_scale = (const char *)all->w_scale +
+                        rfg_format_bytes(scale_dtype, gemm_is_codes(prob) ? e * all->w_expert_scales : n * groups);
+        a.w_zero = all->w_zero ? (const char *)all->w_zero + n * groups : NULL;
+        run_one(isa, dev, &one, p, dot, &a, pool);
+    }
 }
 
 static size_t workspace(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
@@ -465,10 +556,12 @@ static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *param
         return rfg_refuse(why, "k_block=%d: for M > 16 needs prefetch=1", p[P_KBLOCK]);
     if (!p[P_KBLOCK] && p[P_PREFETCH] == CPU_PREFETCH_ROWS && m > 16)
         return rfg_refuse(why, "prefetch=1: for M > 16 needs a k_block");
-    if (prob->v[GEMM_PREPACKED] || is_decoded(prob))
+    if (prob->v[GEMM_PREPACKED] || prob->v[GEMM_HALVES] || is_decoded(prob))
         return p[P_PREFETCH] == CPU_PREFETCH_NONE ||
                rfg_refuse(why, "prefetch=%d: does nothing with %s", p[P_PREFETCH],
-                          prob->v[GEMM_PREPACKED] ? "packed=1" : "a w that is not of x's dtype");
+                          prob->v[GEMM_PREPACKED] ? "packed=1"
+                          : prob->v[GEMM_HALVES]  ? "halves=1"
+                                                  : "a w that is not of x's dtype");
     if (p[P_PREFETCH] == CPU_PREFETCH_NONE && m >= 4)
         return rfg_refuse(why, "prefetch=0: only for M < 4");
     return true;
@@ -476,9 +569,10 @@ static bool shape_worth(const struct cpu_isa *isa, const struct rfg_param *param
 
 /* Microseconds. What one step of the inner kernel costs a core, in cycles, against what it takes to bring W to it. The
  * constants are fitted to measurements on Zen 5 and only have to rank. */
-static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *prob,
+static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, const struct rfg_problem *grouped,
                       const int *p, bool dot)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     if (m == 0 || n == 0)
         return 0;

@@ -4,32 +4,39 @@
  * of 1, 2 or 4 neighbouring columns of a row. reduce_partials() is the cross-workgroup reduction of split-K through
  * memory. Columns are those of the sums, rows of W; with a gated activation Y has half as many.
  *
- * Macros: those of load.h, BIAS_DTYPE, OUT_DTYPE (Y), RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none). */
+ * Macros: those of load.h, BIAS_DTYPE, OUT_DTYPE (Y), RESIDUAL (1: there is one), GATED (enum rfg_act + 1, 0: none), of
+ * which swigluoai, and others that have a limit, need LIMITED; WEIGHTED (may be missing: 0; rows have weights). */
 #include "gemm/gpu/load.h"
 #if GATED
 #include "rfg_act.h"
-static_assert(GATED - 1 <= RFG_ACT_RELU2, "gemm has no such activation");
+static_assert(GATED - 1 <= (LIMITED ? RFG_ACT_SWIGLUOAI : RFG_ACT_RELU2), "gemm has no such activation");
+#endif
+#ifndef WEIGHTED
+#define WEIGHTED 0
 #endif
 
 #define GEMM_LDY(a) (PACKED ? (long long)((a)->n / (GATED ? 2 : 1)) : (a)->ldy)
 #define Y_BYTES     RFG_DTYPE_BYTES(OUT_DTYPE)
 
-/* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: scales of rows, the bias and the
- * residual. Called only if finishes(), which is the same for all sums. */
+/* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: scales of rows, the bias, and the
+ * row's weight or the residual. Called only if finishes(), which is the same for all sums. */
 RFG_DEVICE bool finishes(const struct gemm_args *a)
 {
-    return RESIDUAL || SCALES == GEMM_SCALES_ROWS || a->bias != 0;
+    return RESIDUAL || WEIGHTED || SCALES == GEMM_SCALES_ROWS || a->bias != 0;
 }
 RFG_DEVICE float column_bias(const struct gemm_args *a, long long n)
 {
-    return (RESIDUAL || SCALES) && a->bias == 0 ? 0.0f : rfg_load_float(a->bias, n, BIAS_DTYPE);
+    return (RESIDUAL || WEIGHTED || SCALES) && a->bias == 0 ? 0.0f
+                                                            : rfg_load_float(a->bias, w_row_at(a, n), BIAS_DTYPE);
 }
 RFG_DEVICE float finish_with(const struct gemm_args *a, long long m, long long n, float sum, float bias)
 {
 #if SCALES == GEMM_SCALES_ROWS
     sum *= x_scale_of(a, m, 0) * w_scale_of(a, n, 0);
 #endif
-#if RESIDUAL
+#if WEIGHTED
+    return (sum + bias) * rfg_load_float(a->weights, m, RFG_F32);
+#elif RESIDUAL
     return sum + bias + rfg_load_float(a->residual, m * a->ldr + n, OUT_DTYPE);
 #else
     (void)a, (void)m, (void)n;
@@ -57,7 +64,16 @@ RFG_DEVICE void store_gated(const struct gemm_args *a, long long m, int n, float
         gate = finish(a, m, n, gate);
         up = finish(a, m, n + 1, up);
     }
+#if LIMITED
+    gate = gate > a->limit ? a->limit : gate;
+    up = up > a->limit ? a->limit : up < -a->limit ? -a->limit : up;
+#endif
+#if GATED - 1 == RFG_ACT_SWIGLUOAI
+    gate *= rfg_sigmoid_exp2(rfg_both(-1.4426950408889634f * a->alpha * gate)).x;
+    rfg_store_float(a->y, m * GEMM_LDY(a) + n / 2, gate * (up + 1.0f), OUT_DTYPE);
+#else
     rfg_store_float(a->y, m * GEMM_LDY(a) + n / 2, rfg_activate(rfg_both(gate), GATED - 1).x * up, OUT_DTYPE);
+#endif
 #endif
 }
 

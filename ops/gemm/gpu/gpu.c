@@ -23,11 +23,19 @@ static bool portable_supports(const struct rfg_device *dev, const struct rfg_pro
 
 static int64_t portable_tiles(const struct rfg_problem *prob, const int *p)
 {
-    return ceil_div(prob->v[GEMM_M], p[PORTABLE_TILE_M]) * ceil_div(prob->v[GEMM_N], PORTABLE_TILE_N);
+    return gemm_most_tiles(prob, p[PORTABLE_TILE_M]) * ceil_div(prob->v[GEMM_N], PORTABLE_TILE_N);
 }
 
-static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static bool portable_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+                           struct rfg_reason *why)
 {
+    (void)dev;
+    return !prob->v[GEMM_EXPERTS] || grid_fits(portable_tiles(prob, p), 1, PORTABLE_THREADS, why);
+}
+
+static double portable_predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
+{
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], tile_m = p[PORTABLE_TILE_M];
     double x_row = (double)rfg_format_bytes(prob->dtype[0], prob->v[GEMM_K]), w_row = (double)gemm_w_row_bytes(prob);
     double steps = (double)ceil_div(prob->v[GEMM_K], PORTABLE_TILE_K),
@@ -57,7 +65,7 @@ static void portable_launch(const struct rfg_device *dev, const struct rfg_probl
                             struct rfg_launch *l)
 {
     (void)dev;
-    uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), MAX_GROUPS);
+    uint32_t groups = (uint32_t)MIN(portable_tiles(prob, p), prob->v[GEMM_EXPERTS] ? INT64_MAX : MAX_GROUPS);
     *l = (struct rfg_launch){ { groups, 1, 1 }, { PORTABLE_THREADS, 1, 1 }, 0 };
 }
 
@@ -75,6 +83,7 @@ const struct rfg_variant gemm_portable = {
     .n_params = COUNT(portable_params),
     .params = portable_params,
     .supports = portable_supports,
+    .valid = portable_valid,
     .predict = portable_predict,
     .order = portable_order,
     .kernel = portable_kernel,
@@ -98,8 +107,9 @@ static bool skinny_supports(const struct rfg_device *dev, const struct rfg_probl
         return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
         return false;
-    if (prob->v[GEMM_M] > SKINNY_MAX_M)
-        return rfg_refuse(why, "M=%" PRId64 ": must be at most %d", prob->v[GEMM_M], SKINNY_MAX_M);
+    int64_t rows = gemm_as_plain(prob).v[GEMM_M];
+    if (rows > SKINNY_MAX_M)
+        return rfg_refuse(why, "M=%" PRId64 ": must be at most %d", rows, SKINNY_MAX_M);
     return true;
 }
 
@@ -111,7 +121,7 @@ static int64_t skinny_chunks(const struct rfg_problem *prob)
 
 static int64_t skinny_groups(const struct rfg_problem *prob, const int *p)
 {
-    return ceil_div(prob->v[GEMM_N], p[SKINNY_ROWS]);
+    return ceil_div(prob->v[GEMM_N], p[SKINNY_ROWS]) * gemm_most_tiles(prob, p[SKINNY_M_TILE]);
 }
 
 static size_t skinny_workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -127,7 +137,7 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
 {
     int m_tile = p[SKINNY_M_TILE], rows = p[SKINNY_ROWS], waves = p[SKINNY_WAVES], split = p[SKINNY_SPLIT_K];
     int threads = waves * dev->wave_size;
-    if (m_tile < prob->v[GEMM_M])
+    if (m_tile < prob->v[GEMM_M] && !prob->v[GEMM_EXPERTS])
         return rfg_refuse(why, "m_tile=%d: must be at least M=%" PRId64, m_tile, prob->v[GEMM_M]);
     if (prob->v[GEMM_GATED] && rows % 2)
         return rfg_refuse(why, "rows=%d: must be even, gate's and up's rows are neighbours", rows);
@@ -138,9 +148,10 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
     return grid_fits(skinny_groups(prob, p), split, threads, why);
 }
 
-static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
+static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p,
                          struct rfg_reason *why)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     int m_tile = p[SKINNY_M_TILE], rows = p[SKINNY_ROWS], waves = p[SKINNY_WAVES], unroll = p[SKINNY_UNROLL];
     int split = p[SKINNY_SPLIT_K], threads = waves * dev->wave_size;
     int64_t groups = skinny_groups(prob, p), chunks = skinny_chunks(prob);
@@ -167,8 +178,9 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
     return true;
 }
 
-static double skinny_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static double skinny_predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     const struct gemm_model *c = gemm_model(dev);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N];
     double x_row = (double)rfg_format_bytes(prob->dtype[0], prob->v[GEMM_K]), w_row = (double)gemm_w_row_bytes(prob);
@@ -244,7 +256,7 @@ static const struct rfg_param skinny_asm_params[] = {
 
 static bool skinny_asm_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return rfg_asm_supports(&gemm_skinny_mma_asm, dev, prob, why);
+    return gemm_has_one_w(prob, why) && rfg_asm_supports(&gemm_skinny_mma_asm, dev, prob, why);
 }
 
 /* Matrix instructions take four rows of W and four of X. */
@@ -358,7 +370,7 @@ static const struct rfg_param mma_params[] = {
 
 static bool mma_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return takes_mma_16(dev, prob, why) && reads_rows(prob, why);
+    return takes_mma_16(dev, prob, why) && reads_rows(prob, why) && gemm_has_plain_rows(prob, why);
 }
 
 /* What splitk_mma.hip derives from its macros. */

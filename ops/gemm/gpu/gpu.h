@@ -67,8 +67,23 @@ static inline bool few_rows(const struct rfg_problem *prob, int most, struct rfg
 static inline bool tiles_span(const struct rfg_problem *prob, int64_t tile_m, int64_t tile_n, struct rfg_reason *why)
 {
     int64_t ldx = MAX(prob->v[GEMM_LDX], prob->v[GEMM_K]), ldw = MAX(prob->v[GEMM_LDW], prob->v[GEMM_K]);
+    if (prob->v[GEMM_TOP]) /* all of X, or of an expert's W */
+        tile_m = gemm_x_rows(prob);
+    if (prob->v[GEMM_HALVES])
+        tile_n = prob->v[GEMM_N];
     return (tile_m * ldx * 2 <= INT32_MAX && tile_n * ldw * 2 <= INT32_MAX) ||
            rfg_refuse(why, "rows of %" PRId64 " and %" PRId64 " elements: tiles must span less than 2 GiB", ldx, ldw);
+}
+
+/* Of tiles of scales of blocks whose rows are gates and ups by turns, from two halves of W: is each half's in one
+ * block?
+ */
+static inline bool halves_in_blocks(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    return !prob->v[GEMM_HALVES] || gemm_scales(prob) != GEMM_SCALES_BLOCKS ||
+           prob->v[GEMM_N] % (2 * GEMM_SCALE_BLOCK) == 0 ||
+           rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d with halves=1, w_per=block", prob->v[GEMM_N],
+                      2 * GEMM_SCALE_BLOCK);
 }
 
 /* Launch limits of a grid (x, y) of workgroups that share fp32 partials if y > 1. */
@@ -94,6 +109,15 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
         rfg_kernel_macro(k, "SCALE_DTYPE", gemm_scale_dtype(prob));
     rfg_kernel_macro(k, "BIAS_DTYPE", gemm_bias_dtype(prob));
     rfg_kernel_macro(k, "OUT_DTYPE", prob->dtype[2]);
+    if (gemm_is_limited(prob)) /* nor of these */
+        rfg_kernel_macro(k, "LIMITED", 1);
+    if (prob->v[GEMM_HALVES])
+        rfg_kernel_macro(k, "HALVES", 1);
+    if (prob->v[GEMM_EXPERTS]) {
+        rfg_kernel_macro(k, "EXPERTS", 1);
+        rfg_kernel_macro(k, "GATHER", prob->v[GEMM_TOP] != 0);
+        rfg_kernel_macro(k, "WEIGHTED", (int)prob->v[GEMM_WEIGHTS]);
+    }
     rfg_kernel_macro(k, "RESIDUAL", (int)prob->v[GEMM_RESIDUAL]);
     rfg_kernel_macro(k, "GATED", (int)prob->v[GEMM_GATED]);
     rfg_kernel_macro(k, "PACKED", !prob->v[GEMM_LDX] && !prob->v[GEMM_LDW] && !prob->v[GEMM_LDY]);

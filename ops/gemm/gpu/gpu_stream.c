@@ -58,7 +58,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.twice = rdna3;
     bool codes = gemm_is_codes(prob), blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
     s.epilogue = !gemm_ends_plain(prob, NULL) || codes;
-    s.scales = blocks ? 1 + s.frags_m : 0;
+    s.scales = blocks ? (prob->v[GEMM_HALVES] && !rdna3 ? 2 : 1) + s.frags_m : 0;
     s.loads = pieces * (p[P_FRAGS_N] + step_frags(prob) * s.frags_m);
     if (gemm_w_is_4_bits(prob)) {
         int rows = rdna3 ? 16 : dev->wave_size == 64 ? 4 : 8; /* whose scales a lane loads */
@@ -73,7 +73,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (codes && !strcmp(dev->target, "gfx908")) /* a few more, and of two waves a SIMD each has half of 256 */
         s.decoded += s.threads > 256 ? 128 : 16;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
-    s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
+    s.tiles_m = gemm_most_tiles(prob, p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
     s.steps = ceil_div(prob->v[GEMM_K], gemm_step_k(prob));
     s.longest = ceil_div(s.steps, p[P_SPLIT_K] * p[P_K_WAVES]);
@@ -82,9 +82,11 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (gemm_w_is_4_bits(prob) && dev->platform != RFG_PLATFORM_NVIDIA)
-        return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 256, why);
-    return takes_mma_amd(dev, prob, why) && few_rows(prob, 256, why);
+    struct rfg_problem plain = gemm_as_plain(prob);
+    if (!few_rows(&plain, 256, why) || !halves_in_blocks(prob, why))
+        return false;
+    return gemm_w_is_4_bits(prob) && dev->platform != RFG_PLATFORM_NVIDIA ? takes_mma_or_4_bits(dev, prob, why)
+                                                                          : takes_mma_amd(dev, prob, why);
 }
 
 static size_t workspace(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
@@ -165,8 +167,9 @@ static double waves_a_cu(const struct rfg_device *dev, const struct shape *s, in
     return 4 * MIN(8, (dev->wave_size == 64 ? 512 : 1536) / (registers_of(s, unroll) + s->sums));
 }
 
-static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p, struct rfg_reason *why)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     struct shape s = shape_of(dev, prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], groups = s.tiles_m * s.tiles_n * p[P_SPLIT_K];
     int64_t waves = groups * p[P_K_WAVES];
@@ -198,8 +201,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static double predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     struct shape s = shape_of(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double tiles = (double)(s.tiles_m * s.tiles_n), groups = tiles * p[P_SPLIT_K], split = p[P_SPLIT_K];

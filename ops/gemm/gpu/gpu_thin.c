@@ -72,7 +72,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
-    return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 128, why);
+    return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 128, why) && gemm_has_plain_rows(prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

@@ -71,7 +71,7 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                   (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
-    s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
+    s.tiles_m = gemm_most_tiles(prob, p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
     s.steps = ceil_div(prob->v[GEMM_K], p[TILE_K]);
     return s;
@@ -79,9 +79,12 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (prob->v[GEMM_M] < LEAST_M && !prob->v[GEMM_INVARIANT])
-        return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions",
-                          prob->v[GEMM_M], LEAST_M);
+    int64_t rows = gemm_as_plain(prob).v[GEMM_M];
+    if (rows < LEAST_M && !prob->v[GEMM_INVARIANT])
+        return rfg_refuse(why, "M=%" PRId64 ": must be at least %d, others read W in fewer instructions", rows,
+                          LEAST_M);
+    if (!halves_in_blocks(prob, why))
+        return false;
     if (sums_whole(dev, prob) && prob->v[GEMM_K] > MOST_K_I8)
         return rfg_refuse(why, "K=%" PRId64 ": must be at most %d of i8, whose sums have 32 bits", prob->v[GEMM_K],
                           MOST_K_I8);
@@ -158,8 +161,9 @@ static bool waves_fit(const struct rfg_device *dev, const int *p)
     return p[TILE_M] >= p[TILE_N] ? p[WAVES_M] == 4 && p[WAVES_N] == 2 : p[WAVES_M] == 2 && p[WAVES_N] == 4;
 }
 
-static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p, struct rfg_reason *why)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     struct shape s = shape_of(dev, prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], tiles = s.tiles_m * s.tiles_n, cus = dev->cu_count;
     int step = TILE_STEP_BYTES(p[TILE_M], p[TILE_N], s.width);
@@ -191,8 +195,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static double predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     struct shape s = shape_of(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double steps = (double)ceil_div(s.steps, p[SPLIT_K]), split = p[SPLIT_K];

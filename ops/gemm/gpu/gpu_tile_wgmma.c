@@ -45,7 +45,7 @@ static bool y_tiles(const struct rfg_problem *prob)
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!takes_wgmma(dev, prob, why))
+    if (!takes_wgmma(dev, prob, why) || !gemm_has_plain_rows(prob, why))
         return false;
     if (prob->v[GEMM_M] <= TILE_ROWS / 2 &&
         !prob->v[GEMM_INVARIANT]) /* nor then, but there its order must have any M */

@@ -16,17 +16,33 @@
  * X and W may also be codes of 8 bits, with scales of rows, which the epilogue knows, or of blocks, by which kernels
  * multiply the sum of each GEMM_SCALE_BLOCK columns (gemm_portable: each element).
  *
- * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_ZERO (may be missing; not 0: zero points, i8), W_GROUP
+ * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP
  * (columns of W that share them), SCALES (of codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y
  * follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no macro
- * PREPACKED. */
-#include "gemm/gemm_args.h"
-#include "gemm/prepack_layout.h"
+ * PREPACKED.
+ * Macros that may be missing, which is 0: W_ZERO (not 0: zero points, i8), HALVES (rows of W are all gates, then all
+ * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
+ * and with it GATHER (rows of X are said by a->rows) and WEIGHTED. */
 #ifndef W_ZERO
 #define W_ZERO 0
 #endif
-
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (W_ZERO          ? 56
+#ifndef EXPERTS
+#define EXPERTS 0
+#endif
+#ifndef GATHER
+#define GATHER 0
+#endif
+#ifndef LIMITED
+#define LIMITED 0
+#endif
+#ifndef HALVES
+#define HALVES 0
+#endif
+#include "gemm/gemm_args.h"
+#include "gemm/prepack_layout.h"
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (EXPERTS         ? 104
+                                                             : LIMITED       ? 64
+                                                             : W_ZERO        ? 56
                                                              : SCALES        ? 48
                                                              : RESIDUAL      ? 24
                                                              : W_SCALE_DTYPE ? 8
@@ -37,59 +53,101 @@ static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (W_ZERO          ? 5
 #define GEMM_LDX(a) (PACKED ? (long long)(a)->k : (a)->ldx)
 #define GEMM_LDW(a) (PACKED ? (long long)(a)->k : (a)->ldw)
 
+/* Where row n of W, as kernels number them, is, and row m of X. */
+RFG_DEVICE long long w_row_at(const struct gemm_args *a, long long n)
+{
+    return HALVES ? n % 2 * (a->n / 2) + n / 2 : n;
+}
+RFG_DEVICE long long x_row_at(const struct gemm_args *a, long long m)
+{
+#if GATHER
+    rfg_u32 row = rfg_load4((const char *)a->rows + m * 4), last = (rfg_u32)a->x_rows - 1;
+    return row < last ? row : last; /* whatever is there */
+#else
+    (void)a;
+    return m;
+#endif
+}
+
 /* ---- X: as it lies in memory ------------------------------------------------------------------------------------ */
 
 #define X_BYTES RFG_DTYPE_BYTES(IN_DTYPE)
-#define X_VEC   RFG_DTYPE_VEC(IN_DTYPE)
+#if EXPERTS
+#define X_ROWS(a) (a)->x_rows
+#else
+#define X_ROWS(a) (a)->m
+#endif
+#define X_VEC RFG_DTYPE_VEC(IN_DTYPE)
 
 #if SCALES
-/* Of row m and of the columns from block * GEMM_SCALE_BLOCK on. */
+#define SCALE_BYTES (SCALE_DTYPE == RFG_F32 ? 4 : 1)
+/* Of a row of X in memory, or of row m, and of the columns from block * GEMM_SCALE_BLOCK on. */
+RFG_DEVICE float x_scale_at(const struct gemm_args *a, long long row, int block)
+{
+    return a->x_scale
+               ? rfg_load_scale(a->x_scale, row * a->x_scale_row + block * (long long)a->x_scale_col, SCALE_DTYPE)
+               : 1.0f;
+}
 RFG_DEVICE float x_scale_of(const struct gemm_args *a, long long m, int block)
 {
-    return a->x_scale ? rfg_load_scale(a->x_scale, m * a->x_scale_row + block * (long long)a->x_scale_col, SCALE_DTYPE)
-                      : 1.0f;
+    return x_scale_at(a, x_row_at(a, m), block);
 }
 RFG_DEVICE float w_scale_of(const struct gemm_args *a, long long n, int block)
 {
-    long long row = SCALES == GEMM_SCALES_BLOCKS ? n / GEMM_SCALE_BLOCK : n;
+    long long row = SCALES == GEMM_SCALES_BLOCKS ? w_row_at(a, n) / GEMM_SCALE_BLOCK : w_row_at(a, n);
     return a->w_scale
                ? rfg_load_scale(a->w_scale, row * a->w_scale_row + block * (long long)a->w_scale_col, SCALE_DTYPE)
                : 1.0f;
 }
 #endif
 
+/* Scales of a block of W that a lane of AMD's fragments needs: one, or gate's and up's, whose rows take turns; the row
+ * of the block that has number i; and which one is that of the fragment's element e. */
+#define W_SCALES       (HALVES && !RFG_FRAG_C_ACROSS ? 2 : 1)
+#define W_SCALE_ROW(i) (HALVES && RFG_FRAG_C_ACROSS ? rfg_lane() / 16 : (i))
+#define W_SCALE_OF(e)  (W_SCALES == 2 ? (e) % 2 : 0)
+
 #if SCALES == GEMM_SCALES_ROWS && RFG_NVIDIA
 /* The scales of rows `m` of X and `n` of W are read at the end, which would wait for memory: they come to L1 now. */
 RFG_DEVICE void expect_x_scale(const struct gemm_args *a, long long m)
 {
     if (a->x_scale && m < a->m)
-        asm volatile("prefetch.global.L1 [%0];" ::"l"((const char *)a->x_scale +
-                                                      m * a->x_scale_row * (SCALE_DTYPE == RFG_F32 ? 4 : 1)));
+        asm volatile(
+            "prefetch.global.L1 [%0];" ::"l"((const char *)a->x_scale + x_row_at(a, m) * a->x_scale_row * SCALE_BYTES));
 }
 RFG_DEVICE void expect_w_scale(const struct gemm_args *a, long long n)
 {
     if (a->w_scale && n < a->n)
-        asm volatile("prefetch.global.L1 [%0];" ::"l"((const char *)a->w_scale +
-                                                      n * a->w_scale_row * (SCALE_DTYPE == RFG_F32 ? 4 : 1)));
+        asm volatile(
+            "prefetch.global.L1 [%0];" ::"l"((const char *)a->w_scale + w_row_at(a, n) * a->w_scale_row * SCALE_BYTES));
 }
 #endif
 
 RFG_DEVICE float x_element(const struct gemm_args *a, long long m, int k)
 {
 #if RFG_IS_CODE(IN_DTYPE)
-    float f = rfg_code_value(rfg_load1((const char *)a->x + m * a->ldx + k), IN_DTYPE);
+    float f = rfg_code_value(rfg_load1((const char *)a->x + x_row_at(a, m) * a->ldx + k), IN_DTYPE);
 #if SCALES == GEMM_SCALES_BLOCKS
     f *= x_scale_of(a, m, k / GEMM_SCALE_BLOCK);
 #endif
     return f;
 #else
-    return rfg_load_float(a->x, m * a->ldx + k, IN_DTYPE);
+    return rfg_load_float(a->x, x_row_at(a, m) * a->ldx + k, IN_DTYPE);
 #endif
+}
+
+/* With buffer loads: where a chunk of a tile's row r, of `rows`, is in a buffer that begins with the tile's first row;
+ * if they don't follow one another, in one that begins with row 0, in which it is row `row`. */
+RFG_DEVICE rfg_u32 row_offset(bool apart, long long row, int r, int rows, int ld, int chunk)
+{
+    if (!apart)
+        return (rfg_u32)(r * ld + chunk * 16);
+    return r < rows ? (rfg_u32)row * (rfg_u32)ld + (rfg_u32)chunk * 16 : 0x80000000u;
 }
 
 RFG_DEVICE const char *x_row(const struct gemm_args *a, int m)
 {
-    return (const char *)a->x + m * GEMM_LDX(a) * X_BYTES;
+    return (const char *)a->x + x_row_at(a, m) * GEMM_LDX(a) * X_BYTES;
 }
 
 #if RFG_IS_FLOAT(IN_DTYPE)
@@ -105,6 +163,7 @@ RFG_DEVICE void x_vector(float *f, const char *row, int chunk)
 #if (W_DTYPE == RFG_F32 || W_DTYPE == RFG_F16 || W_DTYPE == RFG_BF16) && W_DTYPE == IN_DTYPE && !W_SCALE_DTYPE
 
 #define W_BYTES        RFG_DTYPE_BYTES(W_DTYPE)
+#define W_BITS         (8 * W_BYTES)
 #define W_VEC          RFG_DTYPE_VEC(W_DTYPE)
 #define W_IS_FRAGMENTS (W_DTYPE != RFG_F32)
 
@@ -114,7 +173,7 @@ RFG_DEVICE long long w_place(long long n, int k, long long ld, bool prepacked)
 }
 RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
 {
-    return rfg_load_float(a->w, w_place(n, k, a->ldw, prepacked), W_DTYPE);
+    return rfg_load_float(a->w, w_place(w_row_at(a, n), k, a->ldw, prepacked), W_DTYPE);
 }
 
 typedef const char *w_row;
@@ -122,7 +181,7 @@ typedef rfg_u32x4 w_chunk;
 
 RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 {
-    return (const char *)a->w + n * GEMM_LDW(a) * W_BYTES;
+    return (const char *)a->w + w_row_at(a, n) * GEMM_LDW(a) * W_BYTES;
 }
 RFG_DEVICE w_chunk w_load(w_row row, int chunk)
 {
@@ -138,13 +197,14 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 #elif RFG_IS_CODE(W_DTYPE) && W_DTYPE == IN_DTYPE && !W_GROUP
 
 #define W_BYTES        1
+#define W_BITS         8
 #define W_VEC          16
 #define W_IS_FRAGMENTS 1
 
 RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
 {
     (void)prepacked; /* never */
-    float f = rfg_code_value(rfg_load1((const char *)a->w + n * a->ldw + k), W_DTYPE);
+    float f = rfg_code_value(rfg_load1((const char *)a->w + w_row_at(a, n) * a->ldw + k), W_DTYPE);
 #if SCALES == GEMM_SCALES_BLOCKS
     f *= w_scale_of(a, n, k / GEMM_SCALE_BLOCK);
 #endif
@@ -155,7 +215,7 @@ typedef const char *w_row;
 
 RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 {
-    return (const char *)a->w + n * GEMM_LDW(a);
+    return (const char *)a->w + w_row_at(a, n) * GEMM_LDW(a);
 }
 
 #elif (W_DTYPE == RFG_I4 && RFG_IS_FLOAT(W_SCALE_DTYPE)) ||                                                            \

@@ -8,6 +8,8 @@
 static_assert(W_GROUP >= 32 && W_GROUP % 32 == 0, "a group of columns is not whole chunks of W");
 
 #define W_VEC          32
+#define W_BITS         4
+#define W_SCALE_BYTES  (W_SCALE_DTYPE == RFG_E8M0 ? 1 : RFG_DTYPE_BYTES(W_SCALE_DTYPE))
 #define W_IS_FRAGMENTS 0
 #define W_IS_4_BITS    1
 
@@ -48,6 +50,7 @@ RFG_DEVICE float w_zero_at(const void *zeros, long long at)
 
 RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
 {
+    n = w_row_at(a, n);
     long long at = prepacked ? PREPACKED4_AT(n, k, (long long)a->k) : n * a->ldw + k;
     int groups = a->k / W_GROUP, g = k / W_GROUP;
     long long group = prepacked ? PREPACKED4_GROUP_AT(n, g, (long long)groups) : n * groups + g;
@@ -67,7 +70,8 @@ typedef struct w_chunk {
 
 RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 {
-    w_row row = { (const char *)a->w + n * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), (long long)n * (a->k / W_GROUP) };
+    long long at = w_row_at(a, n);
+    w_row row = { (const char *)a->w + at * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), at * (a->k / W_GROUP) };
     return row;
 }
 RFG_DEVICE w_chunk w_load(w_row row, int chunk)
@@ -106,8 +110,6 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 #define W_GROUP_STEPS (W_STEPS / W_GROUPS)                                    /* fragments of a step in a group */
 /* The first group of a step, of a row's. */
 #define W_GROUP_OF(step) (W_GROUP < PREPACK4_COLS ? (step)*W_GROUPS : (step) / (W_GROUP / PREPACK4_COLS))
-
-#define W_SCALE_BYTES (W_SCALE_DTYPE == RFG_E8M0 ? 1 : RFG_DTYPE_BYTES(W_SCALE_DTYPE))
 
 /* Scale i of those that follow one another in v, or of every other from the first or second one on. */
 RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)

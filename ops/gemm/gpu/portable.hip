@@ -5,10 +5,11 @@
  *
  * Macros: those of load.h and epilogue.h, TILE_M (16 or 64), PREPACKED (W is). A workgroup of 256 threads computes
  * tiles of TILE_M x 64, each thread TILE_M / 16 rows by 4 columns; tiles beyond the grid are taken in strides of the
- * grid. */
+ * grid; not of grouped products, whose grid has all. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/experts.h"
 
 #define THREADS 256
 #define TILE_N  64
@@ -37,11 +38,24 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
     RFG_SHARED float ws[TILE_K * (TILE_N + 1)];
     int tx = rfg_thread() % 16, ty = rfg_thread() / 16;
     int tiles_m = (a.m - 1) / TILE_M + 1, tiles_n = (a.n - 1) / TILE_N + 1;
-    long long tiles = (long long)tiles_m * tiles_n;
+    long long first = rfg_group_x(), tiles, step;
 
     rfg_start_next();
     rfg_await_previous();
-    for (long long tile = rfg_group_x(); tile < tiles; tile += rfg_groups_x(THREADS)) {
+#if EXPERTS /* one tile of its expert's */
+    struct expert x;
+    int number = (int)(first / tiles_n);
+    if (!find_expert(&x, &a, TILE_M, number))
+        return;
+    a = args_of(&a, &x, (number - x.first) * TILE_M, TILE_M);
+    first %= tiles_n;
+    tiles_m = 1;
+    tiles = step = tiles_n;
+#else
+    tiles = (long long)tiles_m * tiles_n;
+    step = rfg_groups_x(THREADS);
+#endif
+    for (long long tile = first; tile < tiles; tile += step) {
         int m0 = (int)(tile % tiles_m) * TILE_M, n0 = (int)(tile / tiles_m) * TILE_N;
         float acc[MY_M][MY_N];
 #pragma unroll

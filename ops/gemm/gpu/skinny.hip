@@ -5,11 +5,14 @@
  * on its share of k; the grid is (N / ROWS, split), and if split > 1 the last workgroup of a group of rows to arrive
  * adds the others' sums, in order.
  *
+ * A grouped product's tiles of M_TILE rows are each such a product; the grid has those along n of one after the other.
+ *
  * Macros: those of load.h and epilogue.h, M_TILE (1, 2, 4, 8, 16), ROWS (1, 2, 4), WAVES, UNROLL. ROWS * M_TILE <= 32.
  * Needs rows of X and W aligned to 16 bytes and K a multiple of W_VEC. */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/experts.h"
 
 #define THREADS (WAVES * RFG_WAVE)
 #define PARTS   (W_VEC / X_VEC) /* 16-byte chunks of X that a chunk of W is multiplied with */
@@ -68,6 +71,14 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
 
     rfg_start_next();
     rfg_await_previous();
+#if EXPERTS
+    struct expert x;
+    int groups_n = (a.n - 1) / ROWS + 1, number = rfg_group_x() / groups_n;
+    if (!find_expert(&x, &a, M_TILE, number))
+        return;
+    a = args_of(&a, &x, (number - x.first) * M_TILE, M_TILE);
+    n0 = rfg_group_x() % groups_n * ROWS;
+#endif
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     const char *xp[M_TILE];
     w_row wp[ROWS];

@@ -32,6 +32,7 @@
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/stream_layout.h"
+#include "gemm/gpu/experts.h"
 
 #define THREADS    (K_WAVES * RFG_WAVE)
 #define TILE_N     (FRAGS_N * 16)
@@ -70,7 +71,7 @@ struct step {
     rfg_frag_ab w[FRAGS_N];
     rfg_frag_x x[W_STEPS][FRAGS_M];
 #if SCALES == GEMM_SCALES_BLOCKS
-    float w_scale, x_scale[FRAGS_M];
+    float w_scale[W_SCALES], x_scale[FRAGS_M];
 #endif
 #if W_IS_4_BITS
     struct groups g[FRAGS_N];
@@ -152,10 +153,12 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
                     p->x, offset_of(p, p->x_at[j][i], step + u, i) + (u * STEP_BYTES + h * FRAG_BYTES) % REACH,
                     step * STEP_BYTES + (u * STEP_BYTES + h * FRAG_BYTES) / REACH * REACH);
 #if SCALES == GEMM_SCALES_BLOCKS
-    s->w_scale = w_scale_of(p->a, p->n, (step + u) / BLOCK_STEPS);
+#pragma unroll
+    for (int h = 0; h < W_SCALES; h++)
+        s->w_scale[h] = w_scale_of(p->a, p->n + W_SCALE_ROW(h), (step + u) / BLOCK_STEPS);
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
-        s->x_scale[j] = x_scale_of(p->a, p->m[j], (step + u) / BLOCK_STEPS);
+        s->x_scale[j] = x_scale_at(p->a, p->m[j], (step + u) / BLOCK_STEPS);
 #endif
 }
 
@@ -208,7 +211,7 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
             rfg_stream_mma(&part, &s->w[j], &s->x[0][i], IN_DTYPE);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[j][i].v[e] = rfg_fma(part.v[e], s->w_scale * s->x_scale[i], acc[j][i].v[e]);
+                acc[j][i].v[e] = rfg_fma(part.v[e], s->w_scale[W_SCALE_OF(e)] * s->x_scale[i], acc[j][i].v[e]);
 #else
             rfg_stream_mma(&acc[j][i], &s->w[j], &s->x[0][i], IN_DTYPE);
 #endif
@@ -273,9 +276,17 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 {
     int wave = rfg_wave(), tiles_m = (a.m - 1) / TILE_M + 1;
     struct rfg_tile t = { rfg_group_x(), rfg_group_y() / SPLIT, SPLIT == 1 ? 0 : rfg_group_y() % SPLIT };
-    if (XCDS > 1 && tiles_m > 1)
+    if (XCDS > 1 && tiles_m > 1 && !EXPERTS)
         t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * tiles_m, TILE_M, tiles_m, (a.n - 1) / TILE_N + 1, SPLIT);
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
+#if EXPERTS
+    struct expert expert;
+    int number = rfg_group_x(), tiles_n = (a.n - 1) / TILE_N + 1;
+    if (!find_expert(&expert, &a, TILE_M, number))
+        return;
+    a = args_of(&a, &expert, (number - expert.first) * TILE_M, TILE_M);
+    m0 = 0;
+#endif
     int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / STEP_K + 1;
     int step = EXACT && ONCE ? part * UNROLL : rfg_share_begin(all, part, parts);
     int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts);
@@ -284,8 +295,10 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     p.chunks = a.k / X_VEC;
     int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    p.x = rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
-    p.w = rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(a.k));
+    p.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + a.k * X_BYTES)
+                 : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
+    p.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(a.k))
+                 : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(a.k));
 #if W_IS_4_BITS
     p.groups = a.k / W_GROUP;
     long long group0 = (long long)n0 / PREPACK_ROWS * p.groups;
@@ -302,12 +315,16 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
             p.w_at[j][i] = PREPACKED ? (rfg_u32)(j * 16 * ldw + rfg_frag_chunk(i) * 256 + rfg_frag_row(i) * 16)
-                                     : (rfg_u32)((j * 16 + rfg_frag_row(i)) * ldw + rfg_frag_chunk(i) * 16);
+                                     : row_offset(HALVES, w_row_at(&a, n0 + j * 16 + rfg_frag_row(i)),
+                                                  j * 16 + rfg_frag_row(i), rows_n, ldw, rfg_frag_chunk(i));
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
-        for (int i = 0; i < RFG_FRAG_X; i++)
-            p.x_at[j][i] = (rfg_u32)((j * RFG_FRAG_X_ROWS + rfg_frag_row(i)) * ldx + rfg_frag_chunk(i) * 16);
+        for (int i = 0; i < RFG_FRAG_X; i++) {
+            int row = j * RFG_FRAG_X_ROWS + rfg_frag_row(i);
+            p.x_at[j][i] =
+                row_offset(GATHER, GATHER && row < rows_m ? x_row_at(&a, row) : 0, row, rows_m, ldx, rfg_frag_chunk(i));
+        }
 
 #if SCALES == GEMM_SCALES_BLOCKS
     p.a = &a;
@@ -315,7 +332,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++) {
         int m = m0 + j * 16 + rfg_frag_c_col(0);
-        p.m[j] = m < a.m ? m : a.m - 1;
+        p.m[j] = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
     }
 #endif
 
@@ -384,7 +401,11 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
         }
     }
 #if SPLIT > 1
+#if EXPERTS
+    int tile = number * tiles_n + t.n;
+#else
     int tile = t.n * tiles_m + t.m;
+#endif
     char *partials = (char *)a.workspace + (long long)tile * (SPLIT * PART_BYTES);
 #pragma unroll
     for (int i = 0; i < OWN_QUADS; i++) {

@@ -29,6 +29,7 @@
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/tile_layout.h"
+#include "gemm/gpu/experts.h"
 
 #define WAVES   (WAVES_M * WAVES_N)
 #define THREADS (WAVES * RFG_WAVE)
@@ -129,10 +130,15 @@ RFG_DEVICE void load_scales(float *scale, const struct place *p, int step)
 {
     int block = step * COLUMNS / GEMM_SCALE_BLOCK;
     block = block < p->blocks ? block : p->blocks - 1;
-    float w = w_scale_of(p->a, p->n, block);
+    float w[W_SCALES];
+#pragma unroll
+    for (int h = 0; h < W_SCALES; h++)
+        w[h] = w_scale_of(p->a, p->n + W_SCALE_ROW(h), block);
 #pragma unroll
     for (int i = 0; i < FRAGS_M; i++)
-        scale[i] = w * x_scale_of(p->a, p->m[i], block);
+#pragma unroll
+        for (int h = 0; h < W_SCALES; h++)
+            scale[i * W_SCALES + h] = w[h] * x_scale_at(p->a, p->m[i], block);
 }
 #endif
 
@@ -162,7 +168,8 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
                 rfg_tile_mma(&part, &w[j][k], &x[k], IN_DTYPE);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
-                acc[i][j].v[e] = rfg_fma(rfg_tile_sum(part.v[e], IN_DTYPE), scale[i], acc[i][j].v[e]);
+                acc[i][j].v[e] =
+                    rfg_fma(rfg_tile_sum(part.v[e], IN_DTYPE), scale[i * W_SCALES + W_SCALE_OF(e)], acc[i][j].v[e]);
         }
     }
 #else
@@ -223,8 +230,20 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 {
     int tid = rfg_thread(), wave = rfg_wave(), splits = rfg_groups_y();
     int tiles_m = (a.m - 1) / TILE_M + 1, tiles_n = (a.n - 1) / TILE_N + 1;
+#if EXPERTS
+    struct expert expert;
+    if (!find_expert(&expert, &a, TILE_M, rfg_group_x() / tiles_n))
+        return;
+    struct rfg_tile t = rfg_xcd_tile(rfg_group_x() - expert.first * tiles_n, TILE_M, expert.tiles, tiles_n, 1);
+    int number = expert.first * tiles_n + t.n * expert.tiles + t.m;
+    a = args_of(&a, &expert, t.m * TILE_M, TILE_M);
+    t.m = 0;
+    t.split = rfg_group_y();
+#else
     struct rfg_tile t =
         rfg_xcd_tile(rfg_group_x() + rfg_group_y() * (tiles_m * tiles_n), TILE_M, tiles_m, tiles_n, splits);
+    int number = t.n * tiles_m + t.m;
+#endif
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, steps = (a.k - 1) / COLUMNS + 1;
     int step = xcd_scalar(rfg_share_begin(steps, t.split, splits));
 
@@ -236,18 +255,22 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     c.to = row * CHUNKS + (c.chunk ^ swizzle(row));
     int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)GEMM_LDW(&a) * W_BYTES;
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    c.x = rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
-    c.w = rfg_buffer_of(w_row_of(&a, n0), (rows_n - 1) * ldw + a.k * W_BYTES);
+    c.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + a.k * X_BYTES)
+                 : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
+    c.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + a.k * W_BYTES)
+                 : rfg_buffer_of(w_row_of(&a, n0), (rows_n - 1) * ldw + a.k * W_BYTES);
 #pragma unroll
-    for (int i = 0; i < X_COPIES; i++)
-        c.x_at[i] = (rfg_u32)((row + i * ROWS_A_PASS) * ldx + c.chunk * 16);
+    for (int i = 0; i < X_COPIES; i++) {
+        int r = row + i * ROWS_A_PASS;
+        c.x_at[i] = row_offset(GATHER, GATHER && r < rows_m ? x_row_at(&a, r) : 0, r, rows_m, ldx, c.chunk);
+    }
 #pragma unroll
     for (int i = 0; i < W_COPIES; i++) {
         int r = row + i * ROWS_A_PASS;
         c.w_at[i] =
             PREPACKED
                 ? (rfg_u32)(r / PREPACK_ROWS * PREPACK_ROWS * ldw + (c.chunk * PREPACK_ROWS + r % PREPACK_ROWS) * 16)
-                : (rfg_u32)(r * ldw + c.chunk * 16);
+                : row_offset(HALVES, w_row_at(&a, n0 + r), r, rows_n, ldw, c.chunk);
     }
 
     struct place p;
@@ -262,7 +285,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
             p.x_at[k][i] = rfg_anew((rfg_u32)(p.row_m * CHUNKS + at));
             p.w_at[k][i] = rfg_anew((rfg_u32)(X_CHUNKS + p.row_n * CHUNKS + at));
         }
-    float scale[FRAGS_M], next_scale[FRAGS_M];
+    float scale[FRAGS_M * W_SCALES], next_scale[FRAGS_M * W_SCALES];
 #if SCALES == GEMM_SCALES_BLOCKS
     p.a = &a;
     p.n = n0 + p.row_n < a.n ? n0 + p.row_n : a.n - 1;
@@ -270,7 +293,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
 #pragma unroll
     for (int i = 0; i < FRAGS_M; i++) {
         int m = m0 + p.row_m + i * 16 + rfg_frag_c_col(0);
-        p.m[i] = m < a.m ? m : a.m - 1;
+        p.m[i] = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
     }
     load_scales(next_scale, &p, step);
 #endif
@@ -292,7 +315,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     for (; step < c.end; step++) {
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
-        for (int i = 0; i < FRAGS_M; i++)
+        for (int i = 0; i < FRAGS_M * W_SCALES; i++)
             scale[i] = next_scale[i];
         load_scales(next_scale, &p, step + 1);
 #endif
@@ -315,7 +338,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
     /* Sums come by way of LDS, each wave's by itself, so that neighbouring lanes have neighbouring columns. Registers
      * have no index; the rest of the loop's body is there once. */
     float *sums = (float *)rfg_lds + wave * (16 * SUM_STRIDE);
-    float *parts = (float *)a.workspace + (long long)(t.n * tiles_m + t.m) * splits * TILE_PARTIALS(TILE_M, TILE_N);
+    float *parts = (float *)a.workspace + (long long)number * splits * TILE_PARTIALS(TILE_M, TILE_N);
     float *part = parts + (long long)t.split * TILE_PARTIALS(TILE_M, TILE_N);
     int lane_row = rfg_lane() / QUADS_ROW, col = rfg_lane() % QUADS_ROW * 4, n = p.row_n + col;
     bool whole = splits == 1 && whole_quads(&a);
@@ -354,7 +377,7 @@ RFG_KERNEL(THREADS) gemm_tile(struct gemm_args a)
         return;
 
     /* The flag takes the place of sums[0]: everybody has passed the barrier inside before it is written. */
-    if (rfg_last_to_arrive(a.counters + t.n * tiles_m + t.m, splits, (rfg_u32 *)rfg_lds))
+    if (rfg_last_to_arrive(a.counters + number, splits, (rfg_u32 *)rfg_lds))
         reduce_partials(&a, parts, splits, TILE_PARTIALS(TILE_M, TILE_N), rows_m * (TILE_N / 4), THREADS, TILE_N, m0,
                         n0);
 }

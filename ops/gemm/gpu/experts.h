@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For kernels of grouped products, included after epilogue.h: rows of Y are sorted by expert, each of which has N rows
+ * of W (and their scales, zero points and biases) of its own. A tile of rows is of one expert; which one follows from
+ * offsets in device memory, so that a launch, or a captured graph, serves any load. */
+#include "rfg_select.h"
+#include "rfg_xcd.h"
+
+#if EXPERTS
+/* One expert: its rows of Y are those from `begin` on; its tiles, of all, those from `first` on. */
+struct expert {
+    int e, begin, rows, first, tiles;
+};
+
+/* Where expert e's rows begin. What is not between 0 and M, which it must be, counts as the nearest. */
+RFG_DEVICE int expert_begin(const struct gemm_args *a, int e)
+{
+    int offset = (int)rfg_load4((const char *)a->offsets + (long long)e * 4);
+    return offset < 0 ? 0 : offset < a->m ? offset : a->m;
+}
+
+/* The sum of v in this lane and those below it. */
+RFG_DEVICE int sum_upto(int v)
+{
+#pragma unroll
+    for (int by = 1; by < RFG_WAVE; by *= 2) {
+        int other = (int)(rfg_u32)rfg_shuffle_up_u64((rfg_u64)v, by);
+        v += rfg_lane() >= by ? other : 0;
+    }
+    return v;
+}
+
+/* Whose tile `tile` is, of all experts' tiles of tile_m rows, one after the other. False: there are fewer. The same in
+ * all lanes, which must be on. */
+RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
+{
+    int before = 0;
+    for (int e0 = 0; e0 < a->experts; e0 += RFG_WAVE) {
+        int e = e0 + rfg_lane(), rows = 0;
+        if (e < a->experts)
+            rows = expert_begin(a, e + 1) - expert_begin(a, e);
+        int tiles = rows > 0 ? (rows + tile_m - 1) / tile_m : 0;
+        int upto = sum_upto(tiles), first = before + upto - tiles;
+        before += (int)rfg_wave_max_u32((rfg_u32)upto);
+        if (tile >= before)
+            continue;
+        /* The last one that has tiles and whose first one is not behind it. */
+        bool is_it = tiles > 0 && first <= tile;
+        x->e = xcd_scalar((int)rfg_wave_max_u32(is_it ? (rfg_u32)e : 0u));
+        x->first = xcd_scalar((int)rfg_wave_max_u32(is_it ? (rfg_u32)first : 0u));
+        x->begin = xcd_scalar(expert_begin(a, x->e));
+        x->rows = xcd_scalar(expert_begin(a, x->e + 1)) - x->begin;
+        x->tiles = (x->rows + tile_m - 1) / tile_m;
+        return true;
+    }
+    return false;
+}
+
+/* The arguments of a product of at most tile_m of the expert's rows, from its row m0 on. */
+RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct expert *x, int m0, int tile_m)
+{
+    struct gemm_args a = *all;
+    long long n = (long long)x->e * a.n, begin = (long long)x->begin + m0;
+    a.m = x->rows - m0 < tile_m ? x->rows - m0 : tile_m;
+    a.y = (char *)a.y + begin * GEMM_LDY(all) * Y_BYTES;
+    a.w = (const char *)a.w + n * GEMM_LDW(all) * W_BITS / 8;
+    if (a.bias)
+        a.bias = (const char *)a.bias + n * RFG_DTYPE_BYTES(BIAS_DTYPE);
+#if GATHER
+    a.rows += begin;
+#else
+    a.x = (const char *)a.x + begin * GEMM_LDX(all) * X_BYTES;
+#if SCALES
+    if (a.x_scale)
+        a.x_scale = (const char *)a.x_scale + begin * a.x_scale_row * SCALE_BYTES;
+#endif
+#endif
+#if SCALES
+    if (a.w_scale)
+        a.w_scale = (const char *)a.w_scale + (long long)x->e * a.w_expert_scales * SCALE_BYTES;
+#elif W_SCALE_DTYPE
+    a.w_scale = (const char *)a.w_scale + n * (a.k / W_GROUP) * W_SCALE_BYTES;
+#if W_ZERO
+    a.w_zero = (const char *)a.w_zero + n * (a.k / W_GROUP);
+#endif
+#endif
+#if WEIGHTED
+    a.weights += begin;
+#endif
+    return a;
+}
+#endif

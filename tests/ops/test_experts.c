@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Grouped products of rfg_op_gemm, those of a mixture of experts, and what only activations of experts have (limits,
+ * halves), on the cpu and on the devices of $RFG_TEST_DEVICES; offsets and rows that are wrong; and what it refuses. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "ops/gemm/gemm.h"
+#include "ops/gpu.h"
+#include "tests/op_cases.h"
+#include "rfg/rfg.h"
+
+#define R      RFG_DATA_RANDOM
+#define I      RFG_DATA_INTS /* of which the first and the last row are nobody's */
+#define S      RFG_DATA_SPECIAL
+#define ROWS   " w_scale=f32 x_scale=f32 x_per=row w_per=row"
+#define BLOCKS " w_scale=f32 x_scale=f32 x_per=block w_per=block"
+
+static const struct op_case activations[] = {
+    { "gemm bf16,bf16->bf16 M=5 N=64 K=256 act=swigluoai", R, false },
+    { "gemm f16,f16->f32 M=20 N=70 K=256 act=swigluoai limit=2 bias=1", R, false },
+    { "gemm f32,f32->f32 M=3 N=20 K=40 act=silu limit=1", R, false },
+    { "gemm bf16,bf16->f32 M=70 N=132 K=128 act=silu limit=3 halves=1", R, false },
+    { "gemm bf16,bf16->bf16 M=4 N=96 K=264 act=swigluoai halves=1 bias=1 btype=f32", R, false },
+    { "gemm bf16,bf16->f32 M=9 N=2 K=64 act=gelu halves=1", R, false },
+    { "gemm e4m3,e4m3->f32 M=20 N=512 K=400 act=silu halves=1" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->f32 M=20 N=300 K=400 act=silu halves=1" BLOCKS, R, false },
+    { "gemm i8,i8->f32 M=70 N=132 K=256 act=silu halves=1 bias=1 btype=f32" ROWS, R, false },
+    { "gemm bf16,e2m1->bf16 M=4 N=64 K=256 act=swigluoai halves=1 bias=1 w_scale=e8m0 w_group=32", R, false },
+    { "gemm bf16,bf16->f32 M=5 N=64 K=256 act=swigluoai", S, false },
+    { "gemm bf16,bf16->f32 M=5 N=64 K=256 act=silu limit=10 ldy=40 ldx=272 ldw=280", R, true },
+};
+
+static const struct op_case groups[] = {
+    { "gemm bf16,bf16->bf16 M=40 N=64 K=256 experts=5", R, false },
+    { "gemm bf16,bf16->bf16 M=40 N=64 K=256 experts=5", I, false },
+    { "gemm bf16,bf16->f32 M=24 N=96 K=128 experts=8 top=4 act=silu halves=1", R, false },
+    { "gemm bf16,bf16->f32 M=24 N=40 K=264 experts=70 top=3 weights=1 bias=1", R, false },
+    { "gemm f16,f16->f32 M=60 N=72 K=192 experts=3 top=2 act=swigluoai bias=1 btype=f32 routing=zipf", R, false },
+    { "gemm bf16,bf16->bf16 M=90 N=48 K=256 experts=4 top=2 weights=1 routing=one", R, false },
+    { "gemm f32,f32->f32 M=7 N=20 K=36 experts=3 top=1 weights=1 bias=1", R, false },
+    { "gemm bf16,bf16->f32 M=1 N=64 K=256 experts=1", R, false },
+    { "gemm bf16,bf16->f32 M=8 N=32 K=0 experts=4 bias=1 weights=1", R, false },
+    { "gemm bf16,bf16->f32 M=0 N=32 K=64 experts=4", R, false },
+    { "gemm bf16,bf16->f32 M=16 N=48 K=256 experts=6 top=2 weights=1", S, false },
+    { "gemm bf16,bf16->f32 M=30 N=96 K=192 experts=5 top=2 ldx=200 ldy=104", R, false },
+    { "gemm bf16,bf16->f32 M=9 N=33 K=37 experts=5 top=3 ldx=41 bias=1", R, true },
+    { "gemm bf16,bf16->f32 M=40 N=64 K=256 experts=5 top=2 packed=1 act=silu", R, false },
+};
+
+static const struct op_case formats[] = {
+    { "gemm e4m3,e4m3->bf16 M=24 N=96 K=384 experts=7 top=4 act=silu" ROWS, R, false },
+    { "gemm e4m3,e4m3->f32 M=40 N=70 K=256 experts=3 x_scale=f32 w_scale=f32 weights=1", R, false },
+    { "gemm e4m3,e4m3->f32 M=40 N=256 K=272 experts=4 top=2 act=silu halves=1" BLOCKS, R, false },
+    { "gemm e4m3,e4m3->f32 M=40 N=200 K=400 experts=4 weights=1 x_columns=1" BLOCKS, R, false },
+    { "gemm e4m3fnuz,e4m3fnuz->f32 M=12 N=140 K=256 experts=5 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block", R,
+      false },
+    { "gemm i8,i8->f32 M=24 N=64 K=256 experts=6 top=3 bias=1 btype=f32" ROWS, R, false },
+    { "gemm e5m2,e5m2->f32 M=10 N=48 K=128 experts=3" BLOCKS, R, false },
+    { "gemm bf16,e2m1->bf16 M=12 N=64 K=256 experts=6 top=4 act=swigluoai bias=1 w_scale=e8m0 w_group=32", R, false },
+    { "gemm bf16,e2m1->bf16 M=40 N=96 K=256 experts=6 top=2 weights=1 w_scale=e8m0 w_group=32 packed=1", R, false },
+    { "gemm bf16,i4->bf16 M=20 N=64 K=256 experts=5 top=2 w_scale=f16 w_zero=i8 w_group=128", R, false },
+    { "gemm f16,i4->f32 M=20 N=64 K=512 experts=5 top=2 w_scale=f16 w_zero=i8 w_group=64 packed=1 act=silu", R, false },
+    { "gemm f16,i4->f32 M=6 N=32 K=128 experts=4 weights=1 w_scale=f32 w_group=32", I, false },
+};
+
+/* Kernels of matrix cores and their splits of k, by name. */
+static const struct op_case kernels[] = {
+    { "gemm bf16,bf16->f32 M=30 N=40 K=1032 experts=3 top=2 bias=1 weights=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,bf16->f32 M=60 N=40 K=520 experts=3 act=silu halves=1", I, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=1,unroll=2,split_k=2}" },
+    { "gemm e4m3,e4m3->f32 M=20 N=256 K=528 experts=2 top=2 act=silu halves=1" BLOCKS, R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,e2m1->f32 M=30 N=48 K=512 experts=6 top=2 weights=1 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=2}" },
+    { "gemm bf16,bf16->f32 M=150 N=70 K=136 experts=3 top=3 bias=1 weights=1", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
+    { "gemm bf16,bf16->f32 M=100 N=68 K=72 experts=2 act=silu halves=1", I, false,
+      "gemm_tile{tile_m=64,tile_n=128,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm e4m3,e4m3->f32 M=70 N=256 K=144 experts=2 top=2 act=silu halves=1" BLOCKS, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm i8,i8->f32 M=90 N=70 K=144 experts=2 top=2 weights=1" ROWS, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=2,split_k=1}" },
+    { "gemm bf16,bf16->f32 M=20 N=30 K=1032 experts=9 top=3 bias=1 weights=1", R, false,
+      "gemm_skinny{m_tile=4,rows=2,waves=2,unroll=4,split_k=4}" },
+    { "gemm bf16,bf16->f32 M=70 N=80 K=30 experts=4 top=2 weights=1", R, false, "gemm_portable{tile_m=64}" },
+};
+
+OP_CASES(right_activations, activations, "gemm with limits and halves")
+OP_CASES(right_groups, groups, "grouped gemm")
+OP_CASES(right_formats, formats, "grouped gemm of codes")
+OP_CASES(right_kernels, kernels, "grouped gemm by kernels")
+
+/* Problems that a string may not say. */
+START_TEST(bad_problems)
+{
+    static const char *const bad[][2] = {
+        { "M=4 N=8 K=8 limit=2", "limit=2, halves=0: must be 0 without an act" },
+        { "M=4 N=8 K=8 halves=1", "limit=0, halves=1: must be 0 without an act" },
+        { "M=4 N=8 K=8 act=silu limit=10001", "limit=10001" },
+        { "M=4 N=32 K=64 act=silu halves=1 packed=1", "halves=1: must be 0, w is prepacked" },
+        { "M=4 N=8 K=8 top=2", "top=2, weights=0, routing=uniform: experts is 0" },
+        { "M=4 N=8 K=8 routing=zipf", "routing=zipf: experts is 0" },
+        { "M=4 N=8 K=8 experts=2 residual=1", "residual=1: must be 0 with experts=2" },
+        { "M=4 N=8 K=8 experts=2 ldw=9", "ldw=9, w_columns=0: must be 0 with experts=2" },
+        { "M=4 N=24 K=64 experts=2 packed=1", "N=24: must be a multiple of 16" },
+        { "M=4 N=1048576 K=8 experts=4096", "experts=4096, N=1048576: must be at most" },
+        { "M=4 N=8 K=8 experts=65537", "experts=65537" },
+    };
+    for (int i = 0; i < COUNT(bad); i++) {
+        char text[200];
+        struct rfg_problem p;
+        struct rfg_reason why;
+        snprintf(text, sizeof(text), "gemm bf16,bf16->bf16 %s", bad[i][0]);
+        ck_assert_msg(!rfg_problem_parse(&p, text, &why), "%s is taken", text);
+        ck_assert_msg(strstr(why.text, bad[i][1]) != NULL, "%s: %s", text, why.text);
+    }
+}
+END_TEST
+
+#define E 3
+#define M 5
+#define N 4
+#define K 8
+static float x[M * K], w[E * N * K], bias[E * N], y[(M + 2) * N];
+static int32_t offsets[E + 1] = { 0, 2, 2, M }, rows[M] = { 4, 0, 1, 2, 3 };
+static float weights[M] = { 1, 2, 3, 4, 5 };
+
+/* Sets x[m][k] = m + 1, w of expert e = e + 1, and everything in and around y to -1. */
+static void set_values(void)
+{
+    for (int i = 0; i < M * K; i++)
+        x[i] = (float)(i / K + 1);
+    for (int i = 0; i < E * N * K; i++)
+        w[i] = (float)(i / (N * K) + 1);
+    for (int i = 0; i < E * N; i++)
+        bias[i] = (float)(100 * (i / N));
+    for (int i = 0; i < COUNT(y); i++)
+        y[i] = -1;
+}
+
+static rfg_status multiply(rfg_context *ctx, rfg_gemm_params *p)
+{
+    rfg_tensor ty = rfg_tensor_2d(y + N, RFG_F32, M, N, N), tx = rfg_tensor_2d(x, RFG_F32, M, K, K);
+    rfg_tensor tw = { w, RFG_F32, 3, { E, N, K }, { N * K, K, 1 } };
+    return rfg_op_gemm(ctx, &ty, &tx, &tw, p, NULL);
+}
+
+/* Three dimensions, two of bias; values by hand; offsets and rows that are wrong reach nothing that isn't there. */
+START_TEST(by_hand)
+{
+    rfg_context *ctx = op_context("cpu");
+    rfg_tensor to = rfg_tensor_1d(offsets, RFG_I32, E + 1), tr = rfg_tensor_1d(rows, RFG_I32, M);
+    rfg_tensor tw = rfg_tensor_1d(weights, RFG_F32, M), tb = rfg_tensor_2d(bias, RFG_F32, E, N, N);
+    rfg_gemm_params p = { .size = sizeof(p), .bias = &tb, .offsets = &to, .rows = &tr, .weights = &tw };
+    static const float want[M] = { 5 * K, 2 * 1 * K, 3 * (6 * K + 200), 4 * (9 * K + 200), 5 * (12 * K + 200) };
+    set_values();
+    ck_assert_msg(multiply(ctx, &p) == RFG_OK, "%s", rfg_last_error());
+    for (int i = 0; i < M * N; i++)
+        ck_assert_float_eq(y[N + i], want[i / N]);
+    ck_assert(y[0] == -1 && y[N + M * N] == -1);
+
+    static const int32_t wrong[][E + 1] = {
+        { -7, 2, 2, M },
+        { 0, 2, 2, 1000 },
+        { 4, 2, 1, 3 },
+        { INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN },
+    };
+    for (int i = 0; i < COUNT(wrong); i++) {
+        memcpy(offsets, wrong[i], sizeof(offsets));
+        ck_assert_msg(multiply(ctx, &p) == RFG_OK, "%s", rfg_last_error());
+        ck_assert(y[0] == -1 && y[N + M * N] == -1);
+    }
+    rows[0] = -1;
+    rows[1] = INT32_MAX;
+    ck_assert_msg(multiply(ctx, &p) == RFG_OK, "%s", rfg_last_error());
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+START_TEST(refusals)
+{
+    rfg_context *ctx = op_context("cpu");
+    rfg_tensor to = rfg_tensor_1d(offsets, RFG_I32, E + 1), tr = rfg_tensor_1d(rows, RFG_I32, M);
+    rfg_tensor tw = rfg_tensor_1d(weights, RFG_F32, M), short_list = rfg_tensor_1d(offsets, RFG_I32, 1);
+    rfg_tensor more = rfg_tensor_1d(offsets, RFG_I32, E), residual = rfg_tensor_2d(w, RFG_F32, M, N, N);
+    const struct {
+        rfg_gemm_params p;
+        const char *words;
+    } cases[] = {
+        { { .rows = &tr }, "rows is given: must be NULL, offsets is NULL" },
+        { { .weights = &tw }, "weights is given: must be NULL, offsets is NULL" },
+        { { .offsets = &tw }, "offsets is f32: must be i32" },
+        { { .offsets = &to, .weights = &tr }, "weights is i32: must be f32" },
+        { { .offsets = &short_list }, "offsets has 1 elements: must have one more than there are experts" },
+        { { .offsets = &more }, "of 2 experts (offsets): must be [M,N], [M,K] (with rows any), [E N,K], [E N], [M], [M]" },
+        { { .offsets = &to, .rows = &to }, "rows 4, weights 5, of 3 experts" },
+        { { .offsets = &to, .residual = &residual }, "residual is given: must be NULL with offsets" },
+        { { .offsets = &to, .gate_halves = 1 }, "gate_halves is 1, limit 0, alpha 0: must be 0, it is not gated" },
+        { { .limit = 2 }, "limit 2, alpha 0: must be 0, it is not gated" },
+        { { .gated = 1, .limit = -1 }, "limit is -1: must be from 0 to 10000" },
+        { { .gated = 1, .limit = NAN }, "limit is nan: must be" },
+        { { .gated = 1, .alpha = 1 }, "alpha is 1: must be 0, act is not swigluoai" },
+        { { .gated = 1, .act = (rfg_act)7 }, "act is 7: must be silu" },
+    };
+    set_values();
+    for (int i = 0; i < COUNT(cases); i++) {
+        rfg_gemm_params p = cases[i].p;
+        p.size = sizeof(p);
+        rfg_tensor ty = rfg_tensor_2d(y, RFG_F32, M, p.gated ? N / 2 : N, N), tx = rfg_tensor_2d(x, RFG_F32, M, K, K);
+        rfg_tensor all = rfg_tensor_2d(w, RFG_F32, p.offsets ? E * N : N, K, K);
+        ck_assert_msg(rfg_op_gemm(ctx, &ty, &tx, &all, &p, NULL) == RFG_ERROR_INVALID_ARGUMENT, "%s: taken",
+                      cases[i].words);
+        ck_assert_msg(strstr(rfg_last_error(), cases[i].words) != NULL, "no '%s' in: %s", cases[i].words,
+                      rfg_last_error());
+        ck_assert(y[0] == -1);
+    }
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("experts", OP_TESTS(right_activations, right_groups, right_formats, right_kernels),
+                   OP_TESTS(bad_problems, by_hand, refusals));
+}
