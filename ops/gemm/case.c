@@ -112,7 +112,7 @@ static int64_t draw_expert(const struct rfg_problem *prob, const int64_t *chosen
 }
 
 /* Rows of y by expert, those of x that they are made of in x's order; the same for each tensor. Of some data the first
- * and the last row are nobody's. */
+ * and the last row are nobody's; special are rows of x and offsets that don't exist. */
 static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *offsets, int32_t *rows)
 {
     int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS], top = prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1;
@@ -133,6 +133,14 @@ static void route(const struct rfg_problem *prob, enum rfg_data data, int32_t *o
     }
     for (int64_t i = 0; i < m && rows; i++)
         rows[next[of[i]]++] = (int32_t)(i / top);
+    if (data == RFG_DATA_SPECIAL && rows && m > 1) {
+        rows[0] = -1;
+        rows[m - 1] = INT32_MAX;
+    }
+    if (data == RFG_DATA_SPECIAL && offsets) {
+        offsets[0] = INT32_MIN;
+        offsets[experts] = INT32_MAX;
+    }
     free(of);
 }
 

@@ -291,8 +291,10 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
         j.experts[r] = expert_of(&j, row);
         if (j.experts[r] < 0)
             continue;
-        if (prob->v[GEMM_TOP])
+        if (prob->v[GEMM_TOP]) {
             row = ((const int32_t *)host[9].data)[row];
+            row = row < 0 || row >= host[1].shape[0] ? host[1].shape[0] - 1 : row;
+        }
         to_doubles(j.x, row, k, xd + r * k);
         if (gemm_is_codes(prob))
             scale_codes(prob->v[GEMM_X_SCALE] ? &host[6] : NULL, (int)prob->v[GEMM_X_PER],

@@ -46,6 +46,7 @@ static const struct op_case groups[] = {
     { "gemm bf16,bf16->f32 M=8 N=32 K=0 experts=4 bias=1 weights=1", R, false },
     { "gemm bf16,bf16->f32 M=0 N=32 K=64 experts=4", R, false },
     { "gemm bf16,bf16->f32 M=16 N=48 K=256 experts=6 top=2 weights=1", S, false },
+    { "gemm bf16,bf16->f32 M=70 N=48 K=256 experts=3 top=2", S, false },
     { "gemm bf16,bf16->f32 M=30 N=96 K=192 experts=5 top=2 ldx=200 ldy=104", R, false },
     { "gemm bf16,bf16->f32 M=9 N=33 K=37 experts=5 top=3 ldx=41 bias=1", R, true },
     { "gemm bf16,bf16->f32 M=40 N=64 K=256 experts=5 top=2 packed=1 act=silu", R, false },
