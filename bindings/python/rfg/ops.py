@@ -44,14 +44,14 @@ def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ..
 def gemm(
     x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
     w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, x_scale: Optional[Tensor] = None,
-    x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, stream: Any = None,
-    ctx: Ctx = None
+    x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, gate_halves: bool = False,
+    limit: float = 0.0, alpha: float = 0.0, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
 
     x [M,K] bf16, f16, f32; w [N,K], x's dtype, or of gemm_prepack(); bias [N], x's dtype or f32; dtype: of a new out.
-    residual [M,N], out's dtype; may be out. act ("silu", "gelu", "gelu_tanh", "relu", "relu2"): w's rows are gate's and
-    up's in turn, and Y[M,N/2] = act(gate) * up.
+    residual [M,N], out's dtype; may be out. act ("silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"): w's rows are gate's and
+    up's in turn (gate_halves: all of gate's first), and Y[M,N/2] = act(gate) * up, both within limit; alpha: swigluoai's.
 
     x and w of codes, e4m3, e4m3fnuz, e5m2 or i8 (then dtype or out says what Y is): x_scale, w_scale, f32 or e8m0, per "tensor" [1], "row"
     [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32.
@@ -69,8 +69,32 @@ def gemm(
     else:
         _rfg.gemm(
             out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", x_scale=x_scale,
-            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, stream=stream, ctx=ctx
+            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, limit=limit, alpha=alpha,
+            stream=stream, ctx=ctx
         )
+    return out
+
+
+def grouped_gemm(
+    x: Tensor, w: Tensor, offsets: Tensor, rows: Optional[Tensor] = None, weights: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None, w_scale: Optional[Tensor] = None,
+    act: Optional[str] = None, x_scale: Optional[Tensor] = None, x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False,
+    w_zero: Optional[Tensor] = None, gate_halves: bool = False, limit: float = 0.0, alpha: float = 0.0, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_gemm of experts: rows offsets[e] to offsets[e+1] - 1 of Y are products with expert e's w (torch's grouped_mm).
+
+    w [E,N,K] (or of gemm_prepack() of [E N,K]); offsets [E+1] i32, read when the kernel runs: rows of out that are no expert's aren't
+    written. rows [M] i32: row i of Y is made of row rows[i] of x; None: of row i. weights [M] f32: rows are multiplied by them, before an
+    act. bias [E,N], w_scale and w_zero are the experts' one after the other. The rest: as for gemm()."""
+    if out is None:
+        experts = offsets.shape[0] - 1
+        n = w.shape[1] if len(w.shape) == 3 else w.shape[0] * (16 if len(w.shape) == 5 else 1) // max(experts, 1)
+        out = empty(x, ((x if rows is None else rows).shape[0], n // 2 if act else n), dtype)
+    _rfg.gemm(
+        out, x, w, bias=bias, w_scale=w_scale, gated=act is not None, act=act or "silu", x_scale=x_scale, x_per=x_per, w_per=w_per,
+        fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, offsets=offsets, rows=rows, weights=weights, limit=limit,
+        alpha=alpha, stream=stream, ctx=ctx
+    )
     return out
 
 

@@ -69,7 +69,10 @@ PARAMS(gemm, MEMBER(rfg_gemm_params, bias, INPUT), MEMBER(rfg_gemm_params, w_sca
        MEMBER(rfg_gemm_params, residual, INPUT), MEMBER(rfg_gemm_params, gated, INT32),
        MEMBER(rfg_gemm_params, act, ACT), MEMBER(rfg_gemm_params, x_scale, INPUT),
        MEMBER(rfg_gemm_params, w_zero, INPUT), MEMBER(rfg_gemm_params, x_per, PER), MEMBER(rfg_gemm_params, w_per, PER),
-       MEMBER(rfg_gemm_params, fast_accum, INT32));
+       MEMBER(rfg_gemm_params, fast_accum, INT32), MEMBER(rfg_gemm_params, gate_halves, INT32),
+       MEMBER(rfg_gemm_params, offsets, INPUT), MEMBER(rfg_gemm_params, rows, INPUT),
+       MEMBER(rfg_gemm_params, weights, INPUT), MEMBER(rfg_gemm_params, limit, FLOAT),
+       MEMBER(rfg_gemm_params, alpha, FLOAT));
 CALLER(rfg_op_gemm, rfg_gemm_params, t[0], t[1], t[2])
 CALLER_WITHOUT_PARAMS(rfg_gemm_prepack, t[0], t[1])
 

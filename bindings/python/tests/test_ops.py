@@ -45,6 +45,21 @@ def test_gemm_epilogues(rng):
     close(rfg.gemm(x, w, act="silu"), gate / (1 + np.exp(-gate)) * up)
 
 
+def test_grouped_gemm(rng):
+    x, w, bias = normal(rng, 5, 64), normal(rng, 3, 12, 64), normal(rng, 3, 12)
+    offsets, rows = np.array([0, 2, 2, 7], np.int32), np.array([4, 0, 1, 1, 2, 3, 4], np.int32)
+    weights, expert = normal(rng, 7), np.array([0, 0, 2, 2, 2, 2, 2])
+    want = np.einsum("mk,mnk->mn", x[rows], w[expert])
+    close(rfg.grouped_gemm(x, w, offsets, rows), want)
+    close(rfg.grouped_gemm(x, w.reshape(36, 64), offsets, rows, weights, bias), (want + bias[expert]) * weights[:, None])
+    close(rfg.grouped_gemm(x[rows], w, offsets), want)
+    gate, up = np.minimum(want[:, :6], 2), np.clip(want[:, 6:], -2, 2)
+    got = rfg.grouped_gemm(x, w, offsets, rows, act="swigluoai", gate_halves=True, limit=2, alpha=1.5)
+    close(got, gate / (1 + np.exp(-1.5 * gate)) * (up + 1))
+    with pytest.raises(rfg.Error, match="offsets is f32: must be i32"):
+        rfg.grouped_gemm(x, w, offsets.astype(np.float32), rows)
+
+
 def test_gemm_codes(rng):
     x, w = (rng.integers(-128, 128, (r, 300)).astype(np.int8) for r in (5, 130))
     sx, sw = normal(rng, 5), normal(rng, 130)
