@@ -190,7 +190,7 @@ static rfg_status check_of_format(struct rfg_view *view, const char *name, const
     if (!t == has)
         return BAD("%s is %s: must be %s with format %s", name, t ? "given" : "NULL", has ? "a tensor" : "NULL",
                    format_names[prob->v[ALIGN_FORMAT]]);
-    return rfg_check_vector(view, FN, name, t, RFG_I32, size, "what rfg/moe.h says");
+    return rfg_check_vector(view, FN, name, t, RFG_I32, size, "what rows, experts and format make it");
 }
 
 static rfg_status check_scalars(const rfg_moe_align_params *p, struct rfg_problem *prob)
@@ -226,7 +226,7 @@ static rfg_status check_tensors(const rfg_moe_align_params *p, const rfg_tensor 
     bool masked = v[ALIGN_FORMAT] == ALIGN_MASKED;
     int64_t n = rows->shape[masked], least = align_least_rows(prob);
     if (!masked && n < least)
-        return BAD("rows has %" PRId64 " elements: must have at least %" PRId64 ", the rows that there may be", n,
+        return BAD("rows has %" PRId64 " elements: must have at least %" PRId64 ", the rows that ids may have", n,
                    least);
     if (masked && n == 0 && v[ALIGN_T] > 0)
         return BAD("rows is %" PRId64 " x 0: must have a column", rows->shape[0]);
