@@ -10,6 +10,7 @@ docs/python.md of rfg's sources says more."""
 from ._rfg import Error
 from .context import Context, Stats, context, describe, explain, prepare, prepare_from_csv, stats, version
 from .ops import (
+    MoeRows,
     Quant,
     act,
     act_and_mul,
@@ -25,6 +26,8 @@ from .ops import (
     layernorm,
     mha,
     mha_decode,
+    moe_align,
+    moe_sum,
     new_quant,
     quantize,
     quantize_scale,
@@ -41,6 +44,7 @@ from .view import View, bf16, empty, f32, view
 __all__ = [
     "Context",
     "Error",
+    "MoeRows",
     "Quant",
     "Stats",
     "View",
@@ -64,6 +68,8 @@ __all__ = [
     "layernorm",
     "mha",
     "mha_decode",
+    "moe_align",
+    "moe_sum",
     "new_quant",
     "prepare",
     "prepare_from_csv",

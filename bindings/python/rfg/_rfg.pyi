@@ -61,6 +61,8 @@ quantize: Op
 quantize_scale: Op
 mha: Op
 mha_decode: Op
+moe_align: Op
+moe_sum: Op
 rope: Op
 kv_append: Op
 rope_append: Op

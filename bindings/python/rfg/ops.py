@@ -358,6 +358,68 @@ def rope_table(table: Tensor, scaling: str = "default", theta: float = 10000.0, 
     return table
 
 
+MOE_FORMATS = ("plain", "vllm", "aiter", "contiguous", "masked")  #: rfg_moe_format's
+
+
+class MoeRows(NamedTuple):
+    """What moe_align() made; None: the format has none, or nobody asked."""
+
+    rows: Tensor
+    offsets: Optional[Tensor]
+    block_experts: Optional[Tensor]
+    count: Optional[Tensor]
+    weights_out: Optional[Tensor]
+    places: Optional[Tensor]
+
+
+def moe_align(
+    ids: Tensor, experts: int, *, format: str = "plain", block: int = 1, weights: Optional[Tensor] = None,
+    expert_map: Optional[Tensor] = None, tokens: Optional[Tensor] = None, places: Any = True, rows: Optional[Tensor] = None,
+    offsets: Optional[Tensor] = None, block_experts: Optional[Tensor] = None, count: Optional[Tensor] = None,
+    weights_out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> MoeRows:
+    """rfg_op_moe_align: pairs of tokens and slots of ids [T,k] i32 sorted by expert, stably.
+
+    format: "plain" (rows: tokens, offsets [experts+1]), "vllm", "aiter", "contiguous", "masked" (DeepGEMM's), with segments of whole
+    blocks where the format pads. weights [T,k] f32 are sorted along; expert_map [G] i32: ids are indices to it; tokens [1] i32: how many
+    tokens count. places: True for a new tensor, or False; rows, offsets, block_experts, count, weights_out: tensors in place of new ones."""
+    if format not in MOE_FORMATS:
+        raise _rfg.Error("moe_align: format: '%s': must be one of %s" % (format, ", ".join(MOE_FORMATS)))
+    pairs, pads = ids.shape[0] * ids.shape[1], format in ("vllm", "aiter", "contiguous")
+    most = pairs + min(experts, pairs) * (block - 1)
+    if rows is None:
+        rows = empty(ids, (experts, ids.shape[0]) if format == "masked" else (most // block * block if block > 0 else pairs,), "i32")
+    if offsets is None and format == "plain":
+        offsets = empty(ids, (experts + 1,), "i32")
+    if block_experts is None and pads:
+        block_experts = empty(ids, (rows.shape[0] if format == "contiguous" else -(-rows.shape[0] // max(block, 1)),), "i32")
+    if count is None and format in ("vllm", "aiter", "masked"):
+        count = empty(ids, ({"vllm": 1, "aiter": 2}.get(format, experts),), "i32")
+    if weights_out is None and weights is not None:
+        weights_out = empty(ids, tuple(rows.shape), "f32")
+    if places is True or places is False:
+        places = empty(ids, tuple(ids.shape), "i32") if places else None
+    _rfg.moe_align(
+        rows, ids, format=MOE_FORMATS.index(format), block=block, experts=experts, offsets=offsets, block_experts=block_experts, count=count,
+        weights_out=weights_out, places=places, weights=weights, expert_map=expert_map, tokens=tokens, stream=stream, ctx=ctx
+    )
+    return MoeRows(rows, offsets, block_experts, count, weights_out, places)
+
+
+def moe_sum(
+    x: Tensor, places: Tensor, *, weights: Optional[Tensor] = None, residual: Optional[Tensor] = None, tokens: Optional[Tensor] = None,
+    out: Optional[Tensor] = None, dtype: Any = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_moe_sum: Y[t] = sum over slots j of weights[t,j] X[places[t,j]] (+ residual[t]), in the order of the slots.
+
+    x [R,N] bf16, f16, f32; places [T,k] i32, of moe_align(): one that is no row of x counts as not there; weights [T,k] f32; residual
+    [T,N], out's dtype, may be out; tokens [1] i32: rows of out from there on are not written. dtype: of a new out, x's if None."""
+    if out is None:
+        out = empty(x, (places.shape[0], x.shape[1]), dtype)
+    _rfg.moe_sum(out, x, places, weights=weights, residual=residual, tokens=tokens, stream=stream, ctx=ctx)
+    return out
+
+
 def argmax(x: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", stream: Any = None, ctx: Ctx = None) -> Tensor:
     """rfg_op_argmax: Y[m] = the column of the largest element of row m of X [M,V]; of equal ones the first. dtype: i32 or i64."""
     if out is None:

@@ -158,6 +158,20 @@ static rfg_status call_rfg_rope_table(function fn, rfg_context *ctx, const rfg_t
     return ((__typeof__(&rfg_rope_table))fn)(t[0], p);
 }
 
+static const rfg_moe_align_params moe_align_init = RFG_MOE_ALIGN_PARAMS_INIT;
+PARAMS(moe_align, MEMBER(rfg_moe_align_params, format, INT32), MEMBER(rfg_moe_align_params, block, INT32),
+       MEMBER(rfg_moe_align_params, experts, INT64), MEMBER(rfg_moe_align_params, offsets, OUTPUT),
+       MEMBER(rfg_moe_align_params, block_experts, OUTPUT), MEMBER(rfg_moe_align_params, count, OUTPUT),
+       MEMBER(rfg_moe_align_params, weights_out, OUTPUT), MEMBER(rfg_moe_align_params, places, OUTPUT),
+       MEMBER(rfg_moe_align_params, weights, INPUT), MEMBER(rfg_moe_align_params, expert_map, INPUT),
+       MEMBER(rfg_moe_align_params, tokens, INPUT));
+CALLER(rfg_op_moe_align, rfg_moe_align_params, t[0], t[1])
+
+static const rfg_moe_sum_params moe_sum_init = RFG_MOE_SUM_PARAMS_INIT;
+PARAMS(moe_sum, MEMBER(rfg_moe_sum_params, weights, INPUT), MEMBER(rfg_moe_sum_params, residual, INPUT),
+       MEMBER(rfg_moe_sum_params, tokens, INPUT));
+CALLER(rfg_op_moe_sum, rfg_moe_sum_params, t[0], t[1], t[2])
+
 CALLER_WITHOUT_PARAMS(rfg_op_argmax, t[0], t[1])
 
 static const rfg_sample_params sample_init = RFG_SAMPLE_PARAMS_INIT;
@@ -191,6 +205,8 @@ static const struct op ops[] = {
     { "rope_append", "rfg_op_rope_append", "q_out k_cache v_cache - q k v cos_sin positions slots", &rope_append_params,
       call_rfg_op_rope_append },
     { "rope_table", "rfg_rope_table", "table -", &rope_table_params, call_rfg_rope_table },
+    { "moe_align", "rfg_op_moe_align", "rows - ids", &moe_align_params, call_rfg_op_moe_align },
+    { "moe_sum", "rfg_op_moe_sum", "y - x places", &moe_sum_params, call_rfg_op_moe_sum },
     { "argmax", "rfg_op_argmax", "y - x", NULL, call_rfg_op_argmax },
     { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
 };

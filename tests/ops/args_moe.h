@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For args_ops.c: calls of moe_align and moe_sum, and what may be wrong with their params. */
+/* ---- moe_align: rows, ids, then those of its format -------------------------------------------------------------- */
+
+static rfg_status moe_align_of(const struct call *c, rfg_moe_align_params p)
+{
+    return rfg_op_moe_align(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
+}
+static rfg_status moe_align(const struct call *c)
+{
+    rfg_moe_align_params p = c->moe_align;
+    p.offsets = c->t[2];
+    p.weights_out = c->t[3];
+    p.weights = c->t[4];
+    p.places = c->t[5];
+    p.expert_map = c->t[6];
+    p.tokens = c->t[7];
+    return moe_align_of(c, p);
+}
+static rfg_status moe_align_blocks(const struct call *c)
+{
+    rfg_moe_align_params p = c->moe_align;
+    p.block_experts = c->t[2];
+    p.count = c->t[3];
+    return moe_align_of(c, p);
+}
+static rfg_status moe_align_masked(const struct call *c)
+{
+    rfg_moe_align_params p = c->moe_align;
+    p.count = c->t[2];
+    p.weights_out = c->t[3];
+    p.weights = c->t[4];
+    return moe_align_of(c, p);
+}
+static rfg_tensor some_ints = { &some_ints, RFG_I32, 1, { 5 }, { 1 } };
+#define SPOIL_ALIGN(name, member, value)                                                                               \
+    static void name(struct call *c)                                                                                   \
+    {                                                                                                                  \
+        c->moe_align.member = value;                                                                                   \
+    }
+SPOIL_ALIGN(align_format_negative, format, -1)
+SPOIL_ALIGN(align_format_unknown, format, 5)
+SPOIL_ALIGN(align_block_negative, block, -1)
+SPOIL_ALIGN(align_block_large, block, 65537)
+SPOIL_ALIGN(align_block_two, block, 2)
+SPOIL_ALIGN(align_experts_negative, experts, -1)
+SPOIL_ALIGN(align_experts_many, experts, 1025)
+SPOIL_ALIGN(align_offsets_given, offsets, &some_ints)
+SPOIL_ALIGN(align_count_given, count, &some_ints)
+SPOIL_ALIGN(align_blocks_given, block_experts, &some_ints)
+SPOIL_ALIGN(align_weights_alone, weights, &some_ints)
+#define ALIGN_WRONGS                                                                                                   \
+    { "format", align_format_negative }, { "format", align_format_unknown }, { "block", align_block_negative },        \
+        { "block", align_block_large }, { "experts", align_experts_negative },                                         \
+    {                                                                                                                  \
+        "experts", align_experts_many                                                                                  \
+    }
+static const struct wrong align_wrongs[] = { ALIGN_WRONGS,
+                                             { "block", align_block_two },
+                                             { "count", align_count_given },
+                                             { "block_experts", align_blocks_given },
+                                             { NULL, NULL } };
+static const struct wrong align_blocks_wrongs[] = {
+    ALIGN_WRONGS, { "offsets", align_offsets_given }, { "weights_out", align_weights_alone }, { NULL, NULL }
+};
+static const struct wrong align_masked_wrongs[] = { ALIGN_WRONGS,
+                                                    { "block", align_block_two },
+                                                    { "offsets", align_offsets_given },
+                                                    { "block_experts", align_blocks_given },
+                                                    { NULL, NULL } };
+
+/* ---- moe_sum: y, residual, x, places, weights, tokens ------------------------------------------------------------ */
+
+static rfg_status moe_sum(const struct call *c)
+{
+    rfg_moe_sum_params p = { .residual = c->t[1], .weights = c->t[4], .tokens = c->t[5] };
+    return rfg_op_moe_sum(c->ctx, c->t[0], c->t[2], c->t[3], PARAMS(p), c->stream);
+}
