@@ -2,7 +2,8 @@
 #ifndef RFG_MOE_H
 #define RFG_MOE_H
 
-#include "rfg/core.h"
+#include "rfg/act.h"
+#include "rfg/gemm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -114,6 +115,67 @@ typedef struct rfg_moe_sum_params {
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe_sum(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                 const rfg_tensor *places, const rfg_moe_sum_params *params,
                                                 rfg_stream stream);
+
+/* ---- a mixture of experts ---------------------------------------------------------------------------------------- */
+
+typedef struct rfg_moe_params {
+    size_t size; /* sizeof(rfg_moe_params): see rfg/core.h. All members but the workspace may be zero */
+    /* E; 0: w1 has three dimensions. From 1 to 1024; with an expert_map those of this rank. */
+    int64_t experts;
+    rfg_act act;       /* silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
+    int gate_halves;   /* not 0: of an expert's w1 the first I rows are gate's, the others up's, as in most checkpoints;
+                        * 0: they take turns (gpt-oss) */
+    float limit;       /* of act, as of rfg_gemm_params */
+    float alpha;       /* the same */
+    int weights_first; /* not 0: weights multiply before the activation (Llama 4; AITER's doweight_stage1) */
+    int fast_accum;    /* as of rfg_gemm_params */
+    rfg_gemm_scale x_per, w_per; /* of w1 and w2 of 8 bits: what shares a scale, of x (and of what is between) and of w */
+    /* As bias, w_scale and w_zero of a grouped product, or NULL. */
+    const rfg_tensor *w1_bias, *w2_bias, *w1_scale, *w2_scale, *w1_zero, *w2_zero;
+    const rfg_tensor *x_scale;    /* of codes: below; or NULL */
+    const rfg_tensor *h_scale;    /* the same */
+    const rfg_tensor *expert_map; /* as of rfg_op_moe_align(), or NULL */
+    const rfg_tensor *tokens;     /* the same */
+    const rfg_tensor *residual;   /* [T,H], y's dtype, added (that of a shared expert); may be y itself; or NULL */
+    void *workspace;              /* device memory, aligned to 256 bytes; contents undefined, before and after */
+    size_t workspace_bytes;       /* at least what rfg_moe_workspace_bytes() says */
+} rfg_moe_params;
+#define RFG_MOE_PARAMS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(rfg_moe_params), 0, RFG_ACT_SILU, 0, 0, 0, 0, 0, RFG_GEMM_SCALE_TENSOR, RFG_GEMM_SCALE_TENSOR, NULL,    \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                                        \
+    }
+
+/* Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j], plus residual[t]: the
+ * experts of a token, of which G and U are gate's and up's rows of W1 (vLLM's fused_experts, AITER's fused_moe).
+ *
+ *   y        [T,H]   bf16, fp16 or fp32; row stride >= H, unit column stride
+ *   x        [T,H]   as x of rfg_op_gemm(); may be y
+ *   w1       [E,2I,H], and
+ *   w2       [E,H,I] as w of a grouped product of rfg_op_gemm(), or as [E 2I,H], [E H,I], or prepacked; of one dtype
+ *   ids      [T,k]   i32, of rfg_op_moe_route(); an id out of range is of no expert here, nor one of another rank
+ *   weights  [T,k]   f32
+ *
+ * It is rfg_op_moe_align(), a grouped and gated rfg_op_gemm(), another one and rfg_op_moe_sum(), each by its own tuned
+ * rows: see them for arithmetic and limits. Between the products are rows of x's dtype, of y's if x is of codes; their
+ * results are of y's dtype before they are summed, in the order of the slots. The same bits every time.
+ * With w1 and w2 of 8 bits an x of floats and what is between the products are quantised, by rfg_op_quantize(): with
+ * x_per row or block for each row, or 1 x 128, with scales of w1_scale's dtype, exact ones of f32, of e8m0 rounded up;
+ * with x_per tensor by x_scale and h_scale [1], which must be given. An x of codes has its x_scale, as rfg_op_gemm()
+ * has it.
+ *
+ * T = 0 or H = 0 does nothing. E, k, I and H as rfg_op_moe_align() and rfg_op_gemm() have them. Rows of y from tokens
+ * on are not written. Aliasing: y may be x or residual, and may not overlap anything else; the workspace may overlap
+ * nothing. Asynchronous, errors, warm-up: as rfg_op_gemm(). On an error y is not written; the workspace may be. */
+RFG_API RFG_NODISCARD rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
+                                            const rfg_tensor *w1, const rfg_tensor *w2, const rfg_tensor *ids,
+                                            const rfg_tensor *weights, const rfg_moe_params *params, rfg_stream stream);
+
+/* Bytes of workspace that this call takes. Of the tensors only dtypes and shapes matter; their data may be NULL. */
+RFG_API RFG_NODISCARD rfg_status rfg_moe_workspace_bytes(const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1,
+                                                         const rfg_tensor *w2, const rfg_tensor *ids,
+                                                         const rfg_tensor *weights, const rfg_moe_params *params,
+                                                         size_t *bytes);
 
 #ifdef __cplusplus
 }
