@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A mixture of experts, of the operators that it is made of: pairs sorted by expert, two grouped products, their sum
+ * over slots; of codes, x and what is between the products are quantised on the way. */
+#include "rfg/moe.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "ops/operand.h"
+#include "ops/params.h"
+#include "rfg/quantize.h"
+
+#define FN       "rfg_op_moe"
+#define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
+
+RFG_PARAMS_END(rfg_moe_params, workspace_bytes);
+
+/* A call, and where in the workspace its pieces are. */
+struct moe {
+    rfg_moe_params p;
+    const rfg_tensor *y, *x, *w1, *w2, *ids, *weights;
+    int64_t tokens, top, pairs, experts, hidden, inner; /* T, k, T k, E, H, I */
+    bool quantise_x, quantise_h;
+    size_t bytes;
+    rfg_tensor offsets, rows, sorted, places; /* see rfg_op_moe_align() */
+    rfg_tensor xq, xs, h, hq, hs, out;
+};
+
+/* Rows and columns of a matrix of weights, that of all experts. */
+static int64_t rows_of(const rfg_tensor *w)
+{
+    return w->ndim == 5 ? w->shape[0] * 16 : w->ndim == 3 ? w->shape[0] * w->shape[1] : w->shape[0];
+}
+static int64_t cols_of(const rfg_tensor *w)
+{
+    return w->ndim == 5 ? w->shape[1] * 4 * w->shape[4] : w->shape[w->ndim - 1];
+}
+
+static rfg_status check_weights(const char *name, const rfg_tensor *w)
+{
+    if (!w)
+        return BAD("%s is NULL: must be a tensor", name);
+    if (w->ndim != 2 && w->ndim != 3 && w->ndim != 5)
+        return BAD("%s has %d dimensions: must have 2, 3 or, prepacked, 5", name, w->ndim);
+    for (int i = 0; i < w->ndim; i++)
+        if (w->shape[i] < 0 || w->shape[i] > RFG_MAX_SIZE)
+            return BAD("%s has size %" PRId64 " in dimension %d: must be from 0 to %d", name, w->shape[i], i,
+                       RFG_MAX_SIZE);
+    return RFG_OK;
+}
+
+/* The next piece of the workspace. */
+static rfg_tensor piece(struct moe *m, rfg_dtype dtype, int64_t rows, int64_t cols)
+{
+    char *base = m->p.workspace;
+    rfg_tensor t = rfg_tensor_2d(base ? base + m->bytes : NULL, dtype, rows, cols, cols);
+    m->bytes += (rfg_dtype_bytes(dtype, rows * cols) + 255) / 256 * 256;
+    return t;
+}
+static rfg_tensor list(struct moe *m, rfg_dtype dtype, int64_t n)
+{
+    rfg_tensor t = piece(m, dtype, 1, n);
+    return rfg_tensor_1d(t.data, dtype, n);
+}
+
+/* Codes of `rows` rows, and their scales. */
+static void quantised(struct moe *m, rfg_tensor *q, rfg_tensor *s, int64_t rows, int64_t cols)
+{
+    *q = piece(m, m->w1->dtype, rows, cols);
+    if (m->p.x_per != RFG_GEMM_SCALE_TENSOR) /* or it is the caller's */
+        *s = piece(m, m->p.w1_scale->dtype, rows, m->p.x_per == RFG_GEMM_SCALE_BLOCK ? (cols + 127) / 128 : 1);
+}
+
+static void lay_out(struct moe *m)
+{
+    rfg_dtype between = rfg_dtype_is_float(m->x->dtype) ? m->x->dtype : m->y->dtype;
+    m->offsets = list(m, RFG_I32, m->experts + 1);
+    m->rows = list(m, RFG_I32, m->pairs);
+    m->sorted = list(m, RFG_F32, m->pairs);
+    m->places = piece(m, RFG_I32, m->tokens, m->top);
+    if (m->quantise_x)
+        quantised(m, &m->xq, &m->xs, m->tokens, m->hidden);
+    m->h = piece(m, between, m->pairs, m->inner);
+    if (m->quantise_h)
+        quantised(m, &m->hq, &m->hs, m->pairs, m->inner);
+    m->out = piece(m, m->y->dtype, m->pairs, m->hidden);
+}
+
+/* What of codes must be said, or not. */
+static rfg_status check_codes(struct moe *m)
+{
+    const rfg_moe_params *p = &m->p;
+    bool codes = rfg_dtype_is_code(m->w1->dtype);
+    if (m->w1->dtype != m->w2->dtype)
+        return BAD("w1 is %s, w2 %s: must be of one dtype", rfg_dtype_name(m->w1->dtype),
+                   rfg_dtype_name(m->w2->dtype));
+    m->quantise_x = codes && rfg_dtype_is_float(m->x->dtype);
+    m->quantise_h = codes;
+    if (!codes)
+        return p->h_scale || p->x_scale ? BAD("%s is given: must be NULL, w1 is %s", p->h_scale ? "h_scale" : "x_scale",
+                                              rfg_dtype_name(m->w1->dtype))
+                                        : RFG_OK;
+    if (p->x_per == RFG_GEMM_SCALE_TENSOR) /* quantised with scales that are given */
+        return p->x_scale && p->h_scale ? RFG_OK
+                                        : BAD("%s is NULL: must be given with x_per tensor, w1 is %s",
+                                              p->x_scale ? "h_scale" : "x_scale", rfg_dtype_name(m->w1->dtype));
+    if (p->h_scale)
+        return BAD("h_scale is given: must be NULL, x_per is not tensor");
+    if (!p->w1_scale)
+        return BAD("w1_scale is NULL: must be given, w1 is %s", rfg_dtype_name(m->w1->dtype));
+    if (m->quantise_x == (p->x_scale != NULL))
+        return BAD("x_scale is %s: must be %s, x is %s", p->x_scale ? "given" : "NULL", p->x_scale ? "NULL" : "given",
+                   rfg_dtype_name(m->x->dtype));
+    return RFG_OK;
+}
+
+/* Fills *m. Everything but what the operators will say of the weights, scales and biases. */
+static rfg_status check(struct moe *m, const rfg_moe_params *params)
+{
+    struct rfg_operand oy, ox, oi, ow;
+    rfg_status st;
+    if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_params, &m->p, params)) ||
+        (st = rfg_check_float_operand(&oy, FN, "y", m->y, 2, 2)) ||
+        (st = rfg_check_operand(&ox, FN, "x", m->x, 2, 2)) || (st = check_weights("w1", m->w1)) ||
+        (st = check_weights("w2", m->w2)) || (st = rfg_check_operand(&oi, FN, "ids", m->ids, 2, 2)) ||
+        (st = rfg_check_operand(&ow, FN, "weights", m->weights, 2, 2)))
+        return st;
+    m->experts = m->p.experts ? m->p.experts : m->w1->ndim == 3 ? m->w1->shape[0] : 0;
+    if (m->experts < 1 || m->experts > 1024)
+        return BAD("experts is %" PRId64 ", w1 has %d dimensions: must be from 1 to 1024, or 0 of three dimensions",
+                   m->p.experts, m->w1->ndim);
+    m->tokens = ox.rows;
+    m->hidden = ox.cols;
+    m->top = oi.cols;
+    m->pairs = m->tokens * m->top;
+    m->inner = rows_of(m->w1) / m->experts / 2;
+    if (oy.rows != m->tokens || oy.cols != m->hidden || oi.rows != m->tokens || ow.rows != m->tokens ||
+        ow.cols != m->top || rows_of(m->w1) != m->experts * 2 * m->inner || cols_of(m->w1) != m->hidden ||
+        rows_of(m->w2) != m->experts * m->hidden || cols_of(m->w2) != m->inner)
+        return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", ids %" PRId64 " x %" PRId64
+                   ", weights %" PRId64 " x %" PRId64 ", w1 %" PRId64 " x %" PRId64 ", w2 %" PRId64 " x %" PRId64
+                   ", of %" PRId64 " experts: must be [T,H], [T,H], [T,k], [T,k], [E 2I,H], [E H,I]",
+                   oy.rows, oy.cols, ox.rows, ox.cols, oi.rows, oi.cols, ow.rows, ow.cols, rows_of(m->w1),
+                   cols_of(m->w1), rows_of(m->w2), cols_of(m->w2), m->experts);
+    if (m->ids->dtype != RFG_I32 || m->weights->dtype != RFG_F32)
+        return BAD("ids are %s, weights %s: must be i32, f32", rfg_dtype_name(m->ids->dtype),
+                   rfg_dtype_name(m->weights->dtype));
+    if (m->top < 1 || m->top > 32 || m->pairs > RFG_MAX_SIZE)
+        return BAD("ids is %" PRId64 " x %" PRId64 ": must be [T,k], k from 1 to 32, T k at most %d", oi.rows, oi.cols,
+                   RFG_MAX_SIZE);
+    if ((int)m->p.x_per < 0 || m->p.x_per > RFG_GEMM_SCALE_BLOCK)
+        return BAD("x_per is %d: must be RFG_GEMM_SCALE_TENSOR, ROW or BLOCK", (int)m->p.x_per);
+    if ((st = check_codes(m)))
+        return st;
+    if ((uintptr_t)m->p.workspace % 256)
+        return BAD("workspace is at %p: must be aligned to 256 bytes", m->p.workspace);
+    lay_out(m);
+    return RFG_OK;
+}
+
+rfg_status rfg_moe_workspace_bytes(const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1, const rfg_tensor *w2,
+                                   const rfg_tensor *ids, const rfg_tensor *weights, const rfg_moe_params *params,
+                                   size_t *bytes)
+{
+    const rfg_tensor *given[] = { y, x, w1, w2, ids, weights };
+    rfg_tensor t[6] = { 0 };
+    struct moe m = { RFG_MOE_PARAMS_INIT };
+    const rfg_tensor **tensors[] = { &m.y, &m.x, &m.w1, &m.w2, &m.ids, &m.weights };
+    rfg_status st;
+    if (!bytes)
+        return BAD("bytes is NULL: must be a place for a number");
+    for (int i = 0; i < 6; i++)
+        if (given[i]) {
+            t[i] = *given[i];
+            t[i].data = (void *)256; /* not looked at, but there */
+            *tensors[i] = &t[i];
+        }
+    if ((st = check(&m, params)))
+        return st;
+    *bytes = m.bytes;
+    return RFG_OK;
+}
+
+static rfg_status quantise(rfg_context *ctx, const struct moe *m, const rfg_tensor *q, const rfg_tensor *s,
+                           const rfg_tensor *given, const rfg_tensor *x, rfg_stream stream)
+{
+    rfg_quantize_params p = RFG_QUANTIZE_PARAMS_INIT;
+    rfg_tensor one;
+    if (m->p.x_per == RFG_GEMM_SCALE_TENSOR) {
+        one = rfg_tensor_2d(given->data, given->dtype, 1, 1, 1);
+        p.scale_given = 1;
+        return rfg_op_quantize(ctx, q, &one, x, &p, stream);
+    }
+    p.group_rows = 1;
+    p.group_cols = m->p.x_per == RFG_GEMM_SCALE_BLOCK ? 128 : 0;
+    p.rounding = s->dtype == RFG_E8M0 ? RFG_SCALE_UP : RFG_SCALE_EXACT;
+    return rfg_op_quantize(ctx, q, s, x, &p, stream);
+}
+
+/* The scales of q as products want them. */
+static const rfg_tensor *scales_of(const struct moe *m, rfg_tensor *column, const rfg_tensor *s,
+                                   const rfg_tensor *given)
+{
+    if (m->p.x_per == RFG_GEMM_SCALE_TENSOR)
+        return given;
+    *column = *s;
+    if (m->p.x_per == RFG_GEMM_SCALE_ROW)
+        *column = rfg_tensor_1d(s->data, s->dtype, s->shape[0]);
+    return column;
+}
+
+rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1,
+                      const rfg_tensor *w2, const rfg_tensor *ids, const rfg_tensor *weights,
+                      const rfg_moe_params *params, rfg_stream stream)
+{
+    struct moe m = { RFG_MOE_PARAMS_INIT, .y = y, .x = x, .w1 = w1, .w2 = w2, .ids = ids, .weights = weights };
+    rfg_tensor column;
+    rfg_status st;
+    if (!ctx)
+        return BAD("ctx is NULL: must be a context");
+    if ((st = check(&m, params)))
+        return st;
+    if (m.pairs == 0 || m.hidden == 0)
+        return RFG_OK;
+    const rfg_moe_params *p = &m.p;
+    if (!p->workspace || p->workspace_bytes < m.bytes)
+        return BAD("workspace is %p, workspace_bytes %zu: must be at least %zu", p->workspace, p->workspace_bytes,
+                   m.bytes);
+
+    rfg_moe_align_params align = RFG_MOE_ALIGN_PARAMS_INIT;
+    align.experts = m.experts;
+    align.offsets = &m.offsets;
+    align.weights = weights;
+    align.weights_out = &m.sorted;
+    align.places = &m.places;
+    align.expert_map = p->expert_map;
+    align.tokens = p->tokens;
+    if ((st = rfg_op_moe_align(ctx, &m.rows, ids, &align, stream)))
+        return st;
+
+    if (m.quantise_x && (st = quantise(ctx, &m, &m.xq, &m.xs, p->x_scale, x, stream)))
+        return st;
+    rfg_gemm_params first = RFG_GEMM_PARAMS_INIT;
+    first.bias = p->w1_bias;
+    first.w_scale = p->w1_scale;
+    first.w_zero = p->w1_zero;
+    first.gated = 1;
+    first.act = p->act;
+    first.gate_halves = p->gate_halves;
+    first.limit = p->limit;
+    first.alpha = p->alpha;
+    first.x_scale = m.quantise_x ? scales_of(&m, &column, &m.xs, p->x_scale) : p->x_scale;
+    first.x_per = p->x_per;
+    first.w_per = p->w_per;
+    first.fast_accum = p->fast_accum;
+    first.offsets = &m.offsets;
+    first.rows = &m.rows;
+    first.weights = p->weights_first ? &m.sorted : NULL;
+    if ((st = rfg_op_gemm(ctx, &m.h, m.quantise_x ? &m.xq : x, w1, &first, stream)))
+        return st;
+
+    if (m.quantise_h && (st = quantise(ctx, &m, &m.hq, &m.hs, p->h_scale, &m.h, stream)))
+        return st;
+    rfg_gemm_params second = RFG_GEMM_PARAMS_INIT;
+    second.bias = p->w2_bias;
+    second.w_scale = p->w2_scale;
+    second.w_zero = p->w2_zero;
+    second.x_scale = m.quantise_h ? scales_of(&m, &column, &m.hs, p->h_scale) : NULL;
+    second.x_per = p->x_per;
+    second.w_per = p->w_per;
+    second.fast_accum = p->fast_accum;
+    second.offsets = &m.offsets;
+    second.weights = p->weights_first ? NULL : &m.sorted;
+    if ((st = rfg_op_gemm(ctx, &m.out, m.quantise_h ? &m.hq : &m.h, w2, &second, stream)))
+        return st;
+
+    rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
+    sum.residual = p->residual;
+    sum.tokens = p->tokens;
+    return rfg_op_moe_sum(ctx, y, &m.out, &m.places, &sum, stream);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * rfg_op_moe, on the cpu and on the devices of $RFG_TEST_DEVICES: whole mixtures of experts against sums in double
+ * precision; one captured graph with several loads; the same bits every time; and what it refuses. What its operators
+ * make of special values, strides and sizes their own tests say. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "ops/gpu.h"
+#include "ops/oracle.h"
+#include "tests/op_cases.h"
+#include "rfg/rfg.h"
+
+#define T 6
+#define TOP 3
+
+struct form {
+    const char *what;
+    rfg_dtype x, w, scale; /* scale: of w, 0: none */
+    rfg_gemm_scale per;
+    int64_t group; /* of a w of 4 bits */
+    rfg_act act;
+    bool halves, weights_first, bias, mapped, residual, bounded;
+    float limit;
+    int64_t experts, hidden, inner;
+    double eps; /* of an element of x and of what is between, beside the dtypes' */
+};
+
+static const struct form forms[] = {
+    { "f32", RFG_F32, RFG_F32, 0, 0, 0, RFG_ACT_SILU, .experts = 5, .hidden = 40, .inner = 24 },
+    { "bf16", RFG_BF16, RFG_BF16, 0, 0, 0, RFG_ACT_SILU, .halves = true, .experts = 8, .hidden = 64, .inner = 48 },
+    { "a shared expert, a map, a bound", RFG_BF16, RFG_BF16, 0, 0, 0, RFG_ACT_GELU, .halves = true, .mapped = true,
+      .residual = true, .bounded = true, .experts = 4, .hidden = 64, .inner = 32 },
+    { "weights first, one expert", RFG_F16, RFG_F16, 0, 0, 0, RFG_ACT_SILU, .halves = true, .weights_first = true,
+      .experts = 1, .hidden = 64, .inner = 32 },
+    { "gpt-oss", RFG_BF16, RFG_E2M1, RFG_E8M0, 0, 32, RFG_ACT_SWIGLUOAI, .bias = true, .experts = 6, .hidden = 64,
+      .inner = 64 },
+    { "int4", RFG_F16, RFG_I4, RFG_F16, 0, 32, RFG_ACT_SILU, .limit = 2, .experts = 6, .hidden = 64, .inner = 32 },
+    { "fp8 blocks", RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_BLOCK, 0, RFG_ACT_SILU, .halves = true, .experts = 4,
+      .hidden = 256, .inner = 128, .eps = 0x1p-4 },
+    { "fp8 rows", RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_ROW, 0, RFG_ACT_SILU, .bias = true, .experts = 4,
+      .hidden = 128, .inner = 64, .eps = 0x1p-4 },
+    { "fp8 tensors, scales given", RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_TENSOR, 0, RFG_ACT_SILU, .experts = 4,
+      .hidden = 64, .inner = 32, .eps = 0x1p-4 },
+    { "int8 rows", RFG_F16, RFG_I8, RFG_F32, RFG_GEMM_SCALE_ROW, 0, RFG_ACT_SILU, .halves = true, .experts = 4,
+      .hidden = 64, .inner = 32, .eps = 0x1p-6 },
+};
+
+/* A tensor in host memory and on the device, with its values. */
+struct matrix {
+    rfg_tensor t;
+    void *host;
+    double *value; /* scaled, if there are scales */
+    size_t bytes;
+    int64_t rows, cols;
+};
+
+static void *zeroed(size_t bytes)
+{
+    void *p = calloc(1, bytes + 64);
+    ck_assert_ptr_nonnull(p);
+    return p;
+}
+
+static void upload(rfg_context *ctx, const struct matrix *m)
+{
+    ck_assert_msg(rfg_device_copy(ctx, m->t.data, m->host, m->bytes, RFG_HOST_TO_DEVICE, NULL) == RFG_OK, "%s",
+                  rfg_last_error());
+    ck_assert_msg(rfg_stream_sync(ctx, NULL) == RFG_OK, "%s", rfg_last_error());
+}
+
+static void download(rfg_context *ctx, struct matrix *m)
+{
+    ck_assert_msg(rfg_device_copy(ctx, m->host, m->t.data, m->bytes, RFG_DEVICE_TO_HOST, NULL) == RFG_OK &&
+                      rfg_stream_sync(ctx, NULL) == RFG_OK,
+                  "%s", rfg_last_error());
+}
+
+static struct matrix new_matrix(rfg_context *ctx, rfg_dtype dtype, int64_t rows, int64_t cols)
+{
+    struct matrix m = { .rows = rows, .cols = cols, .bytes = rfg_dtype_bytes(dtype, rows * cols) };
+    void *data;
+    m.host = zeroed(m.bytes);
+    m.value = zeroed((size_t)(rows * cols) * sizeof(double));
+    ck_assert_msg(rfg_device_alloc(ctx, &data, m.bytes) == RFG_OK, "%s", rfg_last_error());
+    m.t = rfg_tensor_2d(data, dtype, rows, cols, cols);
+    return m;
+}
+
+static double uniform(uint64_t *seed)
+{
+    return (double)(rfg_random(seed) >> 11) * 0x1p-52 - 1; /* from -1 to 1 */
+}
+
+/* Elements about `most` at most, as the dtype has them. */
+static void fill(rfg_context *ctx, struct matrix *m, double most, uint64_t *seed)
+{
+    for (int64_t i = 0; i < m->rows * m->cols; i++) {
+        rfg_store(m->host, m->t.dtype, i, uniform(seed) * most);
+        m->value[i] = rfg_load(m->host, m->t.dtype, i);
+    }
+    upload(ctx, m);
+}
+
+/* Scales of w, rows of an expert of which there are `rows`, and w's values with them. */
+static struct matrix scaled(rfg_context *ctx, const struct form *f, struct matrix *w, int64_t rows, uint64_t *seed)
+{
+    int64_t block_rows = f->group ? 1 : f->per == RFG_GEMM_SCALE_BLOCK ? 128 : f->per == RFG_GEMM_SCALE_ROW ? 1 : rows;
+    int64_t block_cols = f->group ? f->group : f->per == RFG_GEMM_SCALE_BLOCK ? 128 : w->cols;
+    int64_t a_expert = (rows + block_rows - 1) / block_rows, cols = (w->cols + block_cols - 1) / block_cols;
+    struct matrix s = new_matrix(ctx, f->scale, f->experts * a_expert, cols);
+    for (int64_t i = 0; i < s.rows * s.cols; i++) {
+        rfg_store(s.host, f->scale, i, ldexp(1, (int)(rfg_random(seed) % 3) - 5));
+        s.value[i] = rfg_load(s.host, f->scale, i);
+    }
+    upload(ctx, &s);
+    for (int64_t r = 0; r < w->rows; r++)
+        for (int64_t c = 0; c < w->cols; c++)
+            w->value[r * w->cols + c] *= s.value[(r / rows * a_expert + r % rows / block_rows) * cols + c / block_cols];
+    if (!f->group && f->per != RFG_GEMM_SCALE_BLOCK)
+        s.t = rfg_tensor_1d(s.t.data, f->scale, s.rows);
+    return s;
+}
+
+struct call {
+    const struct form *f;
+    struct matrix x, w1, w2, s1, s2, b1, b2, sx, sh, ids, weights, map, tokens, residual, y;
+    rfg_moe_params p;
+};
+
+static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uint64_t seed)
+{
+    int64_t e = f->experts, h = f->hidden, n = f->inner;
+    bool codes = rfg_dtype_is_code(f->w);
+    double most = f->group ? 6 : codes ? 8 : 1 / sqrt((double)h / 8);
+    *c = (struct call){ .f = f, .p = RFG_MOE_PARAMS_INIT };
+    c->x = new_matrix(ctx, f->x, T, h);
+    fill(ctx, &c->x, 1, &seed);
+    c->w1 = new_matrix(ctx, f->w, e * 2 * n, h);
+    c->w2 = new_matrix(ctx, f->w, e * h, n);
+    fill(ctx, &c->w1, most, &seed);
+    fill(ctx, &c->w2, most, &seed);
+    if (f->scale) {
+        c->s1 = scaled(ctx, f, &c->w1, 2 * n, &seed);
+        c->s2 = scaled(ctx, f, &c->w2, h, &seed);
+        c->p.w1_scale = &c->s1.t;
+        c->p.w2_scale = &c->s2.t;
+        c->p.x_per = c->p.w_per = f->per;
+    }
+    if (f->bias) {
+        c->b1 = new_matrix(ctx, RFG_F32, e, 2 * n);
+        c->b2 = new_matrix(ctx, RFG_F32, e, h);
+        fill(ctx, &c->b1, 1, &seed);
+        fill(ctx, &c->b2, 1, &seed);
+        c->p.w1_bias = &c->b1.t;
+        c->p.w2_bias = &c->b2.t;
+    }
+    if (codes && f->per == RFG_GEMM_SCALE_TENSOR) {
+        struct matrix *s[] = { &c->sx, &c->sh };
+        for (int i = 0; i < 2; i++) {
+            *s[i] = new_matrix(ctx, RFG_F32, 1, 1);
+            *(float *)s[i]->host = i ? 1.0f : 0x1p-8f;
+            upload(ctx, s[i]);
+            s[i]->t = rfg_tensor_1d(s[i]->t.data, RFG_F32, 1);
+        }
+        c->p.x_scale = &c->sx.t;
+        c->p.h_scale = &c->sh.t;
+    }
+    /* Of a map every other expert is another rank's. Some ids are no expert's. */
+    int64_t global = f->mapped ? 2 * e : e;
+    c->ids = new_matrix(ctx, RFG_I32, T, TOP);
+    c->weights = new_matrix(ctx, RFG_F32, T, TOP);
+    fill(ctx, &c->weights, 1, &seed);
+    for (int i = 0; i < T * TOP; i++)
+        ((int32_t *)c->ids.host)[i] = (int32_t)(i == 4 ? -1 : i == 5 ? global : (int64_t)(rfg_random(&seed) % (uint64_t)global));
+    upload(ctx, &c->ids);
+    if (f->mapped) {
+        c->map = new_matrix(ctx, RFG_I32, 1, global);
+        for (int i = 0; i < global; i++)
+            ((int32_t *)c->map.host)[i] = i % 2 ? i / 2 : -1;
+        upload(ctx, &c->map);
+        c->map.t = rfg_tensor_1d(c->map.t.data, RFG_I32, global);
+        c->p.expert_map = &c->map.t;
+    }
+    if (f->bounded) {
+        c->tokens = new_matrix(ctx, RFG_I32, 1, 1);
+        *(int32_t *)c->tokens.host = T - 2;
+        upload(ctx, &c->tokens);
+        c->tokens.t = rfg_tensor_1d(c->tokens.t.data, RFG_I32, 1);
+        c->p.tokens = &c->tokens.t;
+    }
+    c->y = new_matrix(ctx, RFG_F32, T, h);
+    if (f->residual) {
+        c->residual = new_matrix(ctx, RFG_F32, T, h);
+        fill(ctx, &c->residual, 1, &seed);
+        c->p.residual = &c->residual.t;
+    }
+    c->w1.t = (rfg_tensor){ c->w1.t.data, f->w, 3, { e, 2 * n, h }, { 2 * n * h, h, 1 } };
+    c->w2.t = (rfg_tensor){ c->w2.t.data, f->w, 3, { e, h, n }, { h * n, n, 1 } };
+    c->p.act = f->act;
+    c->p.gate_halves = f->halves;
+    c->p.limit = f->limit;
+    c->p.weights_first = f->weights_first;
+    ck_assert_msg(rfg_moe_workspace_bytes(&c->y.t, &c->x.t, &c->w1.t, &c->w2.t, &c->ids.t, &c->weights.t, &c->p,
+                                          &c->p.workspace_bytes) == RFG_OK,
+                  "%s: %s", f->what, rfg_last_error());
+    ck_assert_msg(rfg_device_alloc(ctx, &c->p.workspace, c->p.workspace_bytes) == RFG_OK, "%s", rfg_last_error());
+}
+
+static void end_call(struct call *c, rfg_context *ctx)
+{
+    struct matrix *all[] = { &c->x,   &c->w1,      &c->w2,  &c->s1,     &c->s2,       &c->b1, &c->b2, &c->sx, &c->sh,
+                             &c->ids, &c->weights, &c->map, &c->tokens, &c->residual, &c->y };
+    for (int i = 0; i < COUNT(all); i++) {
+        free(all[i]->host);
+        free(all[i]->value);
+        ck_assert(rfg_device_free(ctx, all[i]->t.data) == RFG_OK);
+    }
+    ck_assert(rfg_device_free(ctx, c->p.workspace) == RFG_OK);
+}
+
+static void run(struct call *c, rfg_context *ctx, rfg_stream stream)
+{
+    ck_assert_msg(rfg_op_moe(ctx, &c->y.t, &c->x.t, &c->w1.t, &c->w2.t, &c->ids.t, &c->weights.t, &c->p, stream) ==
+                      RFG_OK,
+                  "%s: %s", c->f->what, rfg_last_error());
+}
+
+/* A value, and by how much it may be off: squares of errors of random sign. */
+struct value {
+    double v, square;
+};
+
+/* Row r of w times v. Each element of v is off by eps of itself besides. */
+static struct value dot(const struct matrix *w, int64_t r, const struct value *v, double eps)
+{
+    struct value sum = { 0, 0 };
+    for (int64_t i = 0; i < w->cols; i++) {
+        double a = w->value[r * w->cols + i], e = v[i].v * eps;
+        sum.v += a * v[i].v;
+        sum.square += a * a * (v[i].square + e * e);
+    }
+    return sum;
+}
+
+/* What expert e makes of `in`, added to row `out` with weight. */
+static void add_expert(const struct call *c, int64_t e, const struct value *in, double weight, struct value *out)
+{
+    const struct form *f = c->f;
+    int64_t n = f->inner, h = f->hidden;
+    double half = f->x == RFG_BF16 ? 0x1p-8 : f->x == RFG_F16 ? 0x1p-11 : 0x1p-22, steep;
+    double eps = half + f->eps, limit = f->limit > 0 ? (double)f->limit : f->act == RFG_ACT_SWIGLUOAI ? 7 : INFINITY;
+    struct value *between = zeroed((size_t)n * sizeof(*between));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t g = f->halves ? i : 2 * i, u = f->halves ? n + i : 2 * i + 1;
+        struct value gate = dot(&c->w1, e * 2 * n + g, in, f->eps), up = dot(&c->w1, e * 2 * n + u, in, f->eps);
+        gate.v += f->bias ? c->b1.value[e * 2 * n + g] : 0;
+        up.v += f->bias ? c->b1.value[e * 2 * n + u] : 0;
+        if (f->weights_first) {
+            gate = (struct value){ gate.v * weight, gate.square * weight * weight };
+            up = (struct value){ up.v * weight, up.square * weight * weight };
+        }
+        gate.v = fmin(gate.v, limit);
+        up.v = fmax(fmin(up.v, limit), -limit);
+        double a = f->act == RFG_ACT_SWIGLUOAI ? gate.v / (1 + exp(-1.702 * gate.v))
+                                               : rfg_oracle_activate(f->act, gate.v, &steep);
+        up.v += f->act == RFG_ACT_SWIGLUOAI ? 1 : 0;
+        between[i] = (struct value){ a * up.v, 1.3 * up.v * up.v * gate.square + a * a * up.square };
+    }
+    for (int64_t i = 0; i < h; i++) {
+        struct value s = dot(&c->w2, e * h + i, between, eps);
+        double w = f->weights_first ? 1 : weight;
+        s.v += f->bias ? c->b2.value[e * h + i] : 0;
+        out[i].v += w * s.v;
+        out[i].square += w * w * (s.square + s.v * s.v * 0x1p-40);
+    }
+    free(between);
+}
+
+/* y is right, by what host memory has: rows that count, and the others as they were. */
+static void expect(struct call *c, const float *before)
+{
+    const struct form *f = c->f;
+    int64_t h = f->hidden, tokens = f->bounded ? *(int32_t *)c->tokens.host : T;
+    struct value in[256], *out = zeroed((size_t)h * sizeof(*out));
+    double worst = 0;
+    for (int64_t t = 0; t < T; t++) {
+        for (int64_t i = 0; i < h; i++) {
+            in[i] = (struct value){ c->x.value[t * h + i], 0 };
+            out[i] = (struct value){ f->residual ? c->residual.value[t * h + i] : 0, 0 };
+        }
+        for (int j = 0; j < TOP; j++) {
+            int32_t id = ((int32_t *)c->ids.host)[t * TOP + j];
+            int64_t e = id < 0 || id >= (f->mapped ? c->map.cols : f->experts) ? -1
+                        : f->mapped                                            ? ((int32_t *)c->map.host)[id]
+                                                                               : id;
+            if (e >= 0)
+                add_expert(c, e, in, c->weights.value[t * TOP + j], out);
+        }
+        for (int64_t i = 0; i < h; i++) {
+            double got = (double)((float *)c->y.host)[t * h + i], off = fabs(got - out[i].v);
+            if (t >= tokens) {
+                ck_assert_msg(!memcmp((float *)c->y.host + t * h + i, before + t * h + i, 4), "%s: row %d is written",
+                              f->what, (int)t);
+                continue;
+            }
+            double allow = 3 * sqrt(out[i].square) + 1e-6;
+            worst = fmax(worst, off / allow);
+            ck_assert_msg(off <= allow, "%s: y[%d,%d] is %g, expected %g, allowed +-%g", f->what, (int)t, (int)i, got,
+                          out[i].v, allow);
+        }
+    }
+    free(out);
+    if (getenv("RFG_TEST_WORST"))
+        printf("%s: %.3f of what is allowed\n", f->what, worst);
+}
+
+START_TEST(right_mixtures)
+{
+    const char *device = op_device(_i);
+    rfg_context *ctx = op_context(device);
+    for (int i = 0; i < COUNT(forms); i++) {
+        struct call c;
+        new_call(&c, &forms[i], ctx, op_seed() + (uint64_t)i);
+        float *before = zeroed(c.y.bytes), *first = zeroed(c.y.bytes);
+        for (int again = 0; again < 2; again++) {
+            memset(c.y.host, 0x5a, c.y.bytes);
+            memcpy(before, c.y.host, c.y.bytes);
+            upload(ctx, &c.y);
+            ck_assert(rfg_device_memset(ctx, c.p.workspace, again ? 0xff : 0x7f, c.p.workspace_bytes, NULL) == RFG_OK);
+            run(&c, ctx, NULL);
+            download(ctx, &c.y);
+            expect(&c, before);
+            if (again)
+                ck_assert_msg(!memcmp(first, c.y.host, c.y.bytes), "%s: other bits", forms[i].what);
+            memcpy(first, c.y.host, c.y.bytes);
+        }
+        free(before);
+        free(first);
+        end_call(&c, ctx);
+    }
+    printf("mixtures of experts on %s: %d forms right\n", device, COUNT(forms));
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+/* One graph serves any number of tokens, and any experts. */
+START_TEST(graph_of_any_load)
+{
+    static const struct form form = { "graph", RFG_BF16, RFG_BF16, 0, 0, 0, RFG_ACT_SILU, .bounded = true,
+                                      .experts = 4, .hidden = 64, .inner = 32 };
+    rfg_context *ctx = op_context(op_device(_i));
+    struct call c;
+    rfg_stream stream;
+    rfg_graph *graph;
+    uint64_t seed = op_seed();
+    new_call(&c, &form, ctx, seed);
+    ck_assert_msg(rfg_stream_create(ctx, &stream) == RFG_OK, "%s", rfg_last_error());
+    run(&c, ctx, stream); /* what is compiled at the first call can't be in a capture */
+    ck_assert_msg(rfg_stream_begin_capture(ctx, stream) == RFG_OK, "%s", rfg_last_error());
+    run(&c, ctx, stream);
+    ck_assert_msg(rfg_stream_end_capture(ctx, stream, &graph) == RFG_OK, "%s", rfg_last_error());
+    static const int loads[] = { 0, 1, T, 3, -5, 1000 };
+    for (int i = 0; i < COUNT(loads); i++) {
+        float before[T * 64];
+        *(int32_t *)c.tokens.host = loads[i];
+        for (int k = 0; k < T * TOP; k++)
+            ((int32_t *)c.ids.host)[k] = i == 2 ? 3 : (int32_t)(rfg_random(&seed) % 4);
+        memset(c.y.host, 0x5a, c.y.bytes);
+        memcpy(before, c.y.host, c.y.bytes);
+        upload(ctx, &c.y);
+        upload(ctx, &c.ids);
+        upload(ctx, &c.tokens);
+        ck_assert_msg(rfg_graph_replay(ctx, graph, stream) == RFG_OK && rfg_stream_sync(ctx, stream) == RFG_OK, "%s",
+                      rfg_last_error());
+        download(ctx, &c.y);
+        expect(&c, before);
+    }
+    rfg_graph_destroy(ctx, &graph);
+    ck_assert(rfg_stream_destroy(ctx, &stream) == RFG_OK);
+    end_call(&c, ctx);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+int main(void)
+{
+    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load), OP_TESTS(NULL));
+}
