@@ -56,11 +56,11 @@ static const struct op_case layouts[] = {
 /* More pairs than a workgroup sees at once: lanes' second round, several chunks. */
 static const struct op_case many[] = {
     { "moe_align i32->i32 T=700 top=8 E=7 weights=1 places=1", R, false, "moe_align_chunks{threads=256,chunk=1024}" },
-    { "moe_align i32->i32 T=700 top=8 E=7 weights=1 places=1", R, false, "moe_align_experts{threads=128}" },
+    { "moe_align i32->i32 T=700 top=8 E=7 weights=1 places=1", R, false, "moe_align_experts{threads=128,keep=4}" },
     { "moe_align i32->i32 T=2500 top=2 E=40 map=100 tokens=1 format=vllm block=64 places=1", R, false,
       "moe_align_chunks{threads=512,chunk=1024}" },
     { "moe_align i32->i32 T=2500 top=2 E=10 map=30 tokens=1 format=aiter block=64 weights=1", R, false,
-      "moe_align_experts{threads=256}" },
+      "moe_align_experts{threads=256,keep=1}" },
     { "moe_align i32->i32 T=1100 top=4 E=300 format=masked places=1 weights=1", R, false,
       "moe_align_chunks{threads=256,chunk=2048}" },
     { "moe_align i32->i32 T=600 top=8 E=20 format=contiguous block=128 places=1", R, false,
