@@ -206,6 +206,7 @@ START_TEST(refusals)
         { "moe_align i32->i32 T=67000000 top=32 E=1024 format=vllm block=65536", "must be at most" },
         { "moe_align i32->i32 T=4000000 top=2 E=1024 format=masked", "rows of all experts" },
         { "moe_align i32->i32 T=4 top=2 E=8 rows=7", "rows=7: must be at least 8" },
+        { "moe_align i32->i32 T=1 top=2 E=8 format=vllm block=4 rows=7", "rows=7: must be at least 8" },
         { "moe_align i32->i32 T=4 top=2 E=8 ldi=1", "ldi=1: must be at least top=2" },
         { "moe_align i64->i32 T=4 top=2 E=8", "dtype of ids is i64" },
     };
@@ -215,6 +216,9 @@ START_TEST(refusals)
         ck_assert_msg(!rfg_problem_parse(&p, wrong[i].problem, &why), "%s", wrong[i].problem);
         ck_assert_msg(strstr(why.text, wrong[i].why), "%s: '%s'", wrong[i].problem, why.text);
     }
+    /* The least rows that are enough: of few pairs, and of those that end in a part of a block (vLLM's own sizes). */
+    (void)op_problem("moe_align i32->i32 T=1 top=2 E=8 format=vllm block=4 rows=8");
+    (void)op_problem("moe_align i32->i32 T=5 top=2 E=3 format=aiter block=8 rows=24");
 }
 END_TEST
 
