@@ -72,7 +72,7 @@ typedef struct rfg_moe_align_params {
  * T = 0 writes what no rows give. AITER: T < 2^24. T k, R and E C <= 2^31 - 1; pointers must be aligned to their
  * element's size. Aliasing: no output may overlap any other tensor (refused). Asynchronous, errors, warm-up: as
  * rfg_op_gemm().
- * Sources of the layouts: vLLM csrc/moe/moe_align_sum_kernels.cu; AITER op_tests/test_moe_sorting.py; DeepGEMM README.
+ * Sources of the layouts: vLLM's moe_align_block_size, AITER's moe_sorting and its tests, DeepGEMM's README.
  * Problem string: "moe_align i32->i32 T=64 top=8 E=256", and map=G: there is an expert_map of G; tokens=1, weights=1,
  * places=1: there are these; format=vllm (aiter, contiguous, masked) with block=64. Of the layout, which tuned rows
  * don't go by: rows=: R (MASKED: C) where it is not L (MASKED: T); ldi=, ldw=, ldp=: row strides of ids, weights and

@@ -100,7 +100,7 @@ static void align_fill(const struct rfg_problem *prob, int tensor, const rfg_ten
         fill_map(prob, t, seed);
     if (tensor == CASE_TOKENS) {
         int64_t n = prob->v[ALIGN_T], some = n ? (int64_t)(rfg_random(&seed) % (uint64_t)n) : 0;
-        const int64_t most[] = { some, some, n, n + 5, 0, INT32_MIN, INT32_MAX, some };
+        const int64_t most[] = { some, some, n, n + 5, 0, -3, INT32_MAX, some };
         *(int32_t *)t->data = (int32_t)most[rfg_random(&seed) % 8];
     }
 }

@@ -31,12 +31,18 @@ RFG_DEVICE int tokens_of(const struct moe_align_args *a)
 /* The experts of pairs i, i + step, ..., n (a constant) of them: of those from `pairs` on, none. */
 RFG_DEVICE void load_experts(const struct moe_align_args *a, rfg_u32 *e, int n, rfg_u32 i, rfg_u32 step, rfg_u32 pairs)
 {
+    if (a->ldi == a->top) {
 #pragma unroll
-    for (int u = 0; u < n; u++) {
-        rfg_u32 at = i + (rfg_u32)u * step, t = quotient(at, a->top_mul, a->top_shift);
-        e[u] = ~0u;
-        if (at < pairs)
-            e[u] = rfg_load4(a->ids + (long long)t * a->ldi + (at - t * (rfg_u32)a->top));
+        for (int u = 0; u < n; u++) {
+            rfg_u32 at = i + (rfg_u32)u * step;
+            e[u] = at < pairs ? rfg_load4(a->ids + at) : ~0u;
+        }
+    } else {
+#pragma unroll
+        for (int u = 0; u < n; u++) {
+            rfg_u32 at = i + (rfg_u32)u * step, t = quotient(at, a->top_mul, a->top_shift);
+            e[u] = at < pairs ? rfg_load4(a->ids + (long long)t * a->ldi + (at - t * (rfg_u32)a->top)) : ~0u;
+        }
     }
 #pragma unroll
     for (int u = 0; u < n; u++) {

@@ -5,7 +5,7 @@
  * at what few pairs leave in registers, ranks them by ballots. Where the segment begins is how many pairs have a
  * smaller expert, or, if segments are padded, follows from a histogram of all (additions, whose order doesn't matter).
  *
- * Macros: FORMAT (ALIGN_PLAIN, ...), THREADS. */
+ * Macros: FORMAT (ALIGN_PLAIN, ...), THREADS, KEEP (pairs that a lane looks at at a time). */
 #include "rfg_device.h"
 #include "rfg_ballot.h"
 #include "rfg_select.h"
@@ -13,7 +13,6 @@
 #include "moe/align_device.h"
 
 #define WAVES (THREADS / RFG_WAVE)
-#define KEEP  4 /* pairs that a lane looks at at a time */
 #define STEP  (KEEP * RFG_WAVE)
 
 RFG_KERNEL(THREADS) moe_align_experts(struct moe_align_args args)

@@ -3,14 +3,16 @@
  * The GPU variants of moe_align: moe_align_experts, a workgroup an expert, and moe_align_chunks, a workgroup a chunk of
  * pairs. Both take any problem. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "align.h"
 #include "ops/gpu.h"
 
-enum { P_THREADS, P_CHUNK };
+enum { P_THREADS, P_CHUNK, P_KEEP = P_CHUNK };
 
 static const struct rfg_param experts_params[] = {
-    [P_THREADS] = { "threads", 4, { 128, 256, 512, 1024 } },
+    [P_THREADS] = { "threads", 4, { 64, 128, 256, 512 } },
+    [P_KEEP] = { "keep", 4, { 1, 2, 4, 8 } }, /* pairs that a lane looks at at a time */
 };
 static const struct rfg_param chunks_params[] = {
     [P_THREADS] = { "threads", 3, { 256, 512, 1024 } },
@@ -64,20 +66,25 @@ static bool experts_worth(const struct rfg_device *dev, const struct rfg_problem
                           struct rfg_reason *why)
 {
     (void)dev;
-    if (pairs_of(prob) > 16384)
+    if (pairs_of(prob) > 8192)
         return rfg_refuse(why, "%" PRId64 " ids: too many for each workgroup to read", pairs_of(prob));
-    return p[P_THREADS] == 128 || p[P_THREADS] < 2 * pairs_of(prob) ||
-           rfg_refuse(why, "threads=%d: half as many take all ids", p[P_THREADS]);
+    /* What one look takes is read once. */
+    int64_t at_once = (int64_t)p[P_THREADS] * p[P_KEEP];
+    if (at_once / 2 >= MAX(pairs_of(prob), 64))
+        return rfg_refuse(why, "threads=%d, keep=%d: half of either takes all ids", p[P_THREADS], p[P_KEEP]);
+    return at_once >= MIN(pairs_of(prob), 512) ||
+           rfg_refuse(why, "threads=%d, keep=%d: ids are read twice", p[P_THREADS], p[P_KEEP]);
 }
 
-/* Each workgroup goes through the pairs twice, some 20 instructions for a wave of them each time; a CU issues one
- * wave's in four clocks, of 2 GHz, on each of four parts. */
+/* A wave has some 150 instructions to begin with and to end, and 45 for each pair of a lane; it issues one in five
+ * clocks, and a CU four in one, at 1.7 GHz. */
 static double experts_predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
-    double pairs = (double)pairs_of(prob), groups = (double)prob->v[ALIGN_E] + 1, threads = p[P_THREADS];
-    double rounds = MAX(pairs / threads, 1), on_a_cu = MAX(groups / dev->cu_count, 1);
-    double waves = MAX(pairs / dev->wave_size, 1) * on_a_cu;
-    return common_us(dev, prob) + 0.3 + 0.005 * threads / dev->wave_size + 0.1 * rounds + 0.02 * waves;
+    double pairs = (double)pairs_of(prob), groups = (double)prob->v[ALIGN_E] + 1, at_once = p[P_THREADS] * p[P_KEEP];
+    double looks = ceil(MAX(pairs, 1) / at_once), again = looks > 1 ? 2 : 1;
+    double on_a_cu = MAX(groups / dev->cu_count, 1) * p[P_THREADS] / dev->wave_size;
+    double instructions = 150 + (ALIGN_PADS(prob->v[ALIGN_FORMAT]) ? 150 : 0) + 45 * again * looks * p[P_KEEP];
+    return common_us(dev, prob) + instructions * (0.003 + 0.00015 * on_a_cu) + (again * looks - 1) * LOAD_US;
 }
 
 static void experts_kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -85,6 +92,7 @@ static void experts_kernel(const struct rfg_device *dev, const struct rfg_proble
 {
     (void)dev;
     kernel_of(prob, p, "moe/align_experts.hip", "moe_align_experts", k);
+    rfg_kernel_macro(k, "KEEP", p[P_KEEP]);
 }
 
 static void experts_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

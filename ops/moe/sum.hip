@@ -57,6 +57,11 @@ RFG_DEVICE void store(const struct moe_sum_args *a, float *sum, rfg_u32 t, rfg_u
 #pragma unroll
         for (int k = 0; k < OUT_VEC; k++)
             out[k] = RESIDUAL ? sum[i + k] + out[k] : sum[i + k];
+            /* See rfg_pack_bf16(): of fp32 inputs a NaN may be any. */
+#pragma unroll
+        for (int k = 0; k < OUT_VEC; k++)
+            if (OUT_DTYPE == RFG_BF16 && (IN_DTYPE == RFG_F32 || WEIGHTS))
+                out[k] = out[k] == out[k] ? out[k] : rfg_as_float(0x7fc00000u);
         rfg_store_chunk(y, at, here, rfg_pack(out, OUT_DTYPE), OUT_DTYPE, WIDTH_Y, false);
     }
 }

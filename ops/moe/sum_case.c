@@ -30,7 +30,9 @@ static void sum_fill(const struct rfg_problem *prob, int tensor, const rfg_tenso
 {
     int64_t rows = sum_x_rows(prob), top = prob->v[SUM_TOP];
     const int64_t beside[] = { -1, rows, INT32_MIN, INT32_MAX };
-    (void)data;
+    /* A NaN whose lower half isn't 0, in what doesn't have y's dtype. */
+    if (data == RFG_DATA_SPECIAL && rows && t->dtype == RFG_F32 && (tensor == CASE_WEIGHTS || tensor == CASE_X))
+        *(uint32_t *)t->data = 0x7fffffff;
     if (tensor == CASE_TOKENS) {
         const int64_t most[] = { prob->v[SUM_T] / 2, prob->v[SUM_T] - 1, prob->v[SUM_T] + 3, INT32_MAX };
         *(int32_t *)t->data = (int32_t)most[rfg_random(&seed) % 4];

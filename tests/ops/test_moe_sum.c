@@ -49,6 +49,7 @@ static const struct op_case values[] = {
     { "moe_sum bf16->bf16 T=20 N=128 top=8 weights=1", S, false },
     { "moe_sum f16->f16 T=20 N=72 top=3 residual=1", S, false },
     { "moe_sum f32->f32 T=20 N=64 top=4 weights=1 residual=1", S, false },
+    { "moe_sum f32->bf16 T=20 N=64 top=8 R=3", S, false },
     { "moe_sum bf16->f32 T=20 N=64 top=9", I, false },
     { "moe_sum f32->bf16 T=20 N=200 top=8", RFG_DATA_CANCEL, false },
 };
