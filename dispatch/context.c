@@ -567,6 +567,16 @@ rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size)
     return RFG_OK;
 }
 
+bool rfg_checks_begin(rfg_context *ctx)
+{
+    if (description.ctx)
+        return false;
+    description.ctx = ctx;
+    description.buf = NULL;
+    atomic_fetch_add(&ctx->describing, 1);
+    return true;
+}
+
 void rfg_describe_end(rfg_context *ctx)
 {
     if (!ctx || description.ctx != ctx)
@@ -590,7 +600,8 @@ rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *
     if (!ctx->hip && stream && (st = rfg_stream_record(ctx, prob->op->name, stream, &record)) != RFG_OK)
         return st;
     if (atomic_load_explicit(&ctx->describing, memory_order_relaxed) && description.ctx == ctx) {
-        rfg_problem_format(prob, description.buf, RFG_PROBLEM_MAX);
+        if (description.buf)
+            rfg_problem_format(prob, description.buf, RFG_PROBLEM_MAX);
         return RFG_OK;
     }
     if (ctx->hip && (st = rfg_device_enter(ctx, &previous)) != RFG_OK)

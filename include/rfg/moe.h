@@ -129,7 +129,8 @@ typedef struct rfg_moe_params {
     float alpha;       /* the same */
     int weights_first; /* not 0: weights multiply before the activation (Llama 4; AITER's doweight_stage1) */
     int fast_accum;    /* as of rfg_gemm_params */
-    rfg_gemm_scale x_per, w_per; /* of w1 and w2 of 8 bits: what shares a scale, of x (and of what is between) and of w */
+    rfg_gemm_scale x_per,
+        w_per; /* of w1 and w2 of 8 bits: what shares a scale, of x (and of what is between) and of w */
     /* As bias, w_scale and w_zero of a grouped product, or NULL. */
     const rfg_tensor *w1_bias, *w2_bias, *w1_scale, *w2_scale, *w1_zero, *w2_zero;
     const rfg_tensor *x_scale;    /* of codes: below; or NULL */
@@ -150,7 +151,7 @@ typedef struct rfg_moe_params {
  * experts of a token, of which G and U are gate's and up's rows of W1 (vLLM's fused_experts, AITER's fused_moe).
  *
  *   y        [T,H]   bf16, fp16 or fp32; row stride >= H, unit column stride
- *   x        [T,H]   as x of rfg_op_gemm(); may be y
+ *   x        [T,H]   as x of rfg_op_gemm()
  *   w1       [E,2I,H], and
  *   w2       [E,H,I] as w of a grouped product of rfg_op_gemm(), or as [E 2I,H], [E H,I], or prepacked; of one dtype
  *   ids      [T,k]   i32, of rfg_op_moe_route(); an id out of range is of no expert here, nor one of another rank
@@ -165,7 +166,7 @@ typedef struct rfg_moe_params {
  * has it.
  *
  * T = 0 or H = 0 does nothing. E, k, I and H as rfg_op_moe_align() and rfg_op_gemm() have them. Rows of y from tokens
- * on are not written. Aliasing: y may be x or residual, and may not overlap anything else; the workspace may overlap
+ * on are not written. Aliasing: y may be residual, and may not overlap anything else; the workspace may overlap
  * nothing. Asynchronous, errors, warm-up: as rfg_op_gemm(). On an error y is not written; the workspace may be. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                             const rfg_tensor *w1, const rfg_tensor *w2, const rfg_tensor *ids,

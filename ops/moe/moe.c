@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/util.h"
@@ -22,6 +23,7 @@ RFG_PARAMS_END(rfg_moe_params, workspace_bytes);
 struct moe {
     rfg_moe_params p;
     const rfg_tensor *y, *x, *w1, *w2, *ids, *weights;
+    struct rfg_operand oy, ox;
     int64_t tokens, top, pairs, experts, hidden, inner; /* T, k, T k, E, H, I */
     bool quantise_x, quantise_h;
     size_t bytes;
@@ -95,8 +97,7 @@ static rfg_status check_codes(struct moe *m)
     const rfg_moe_params *p = &m->p;
     bool codes = rfg_dtype_is_code(m->w1->dtype);
     if (m->w1->dtype != m->w2->dtype)
-        return BAD("w1 is %s, w2 %s: must be of one dtype", rfg_dtype_name(m->w1->dtype),
-                   rfg_dtype_name(m->w2->dtype));
+        return BAD("w1 is %s, w2 %s: must be of one dtype", rfg_dtype_name(m->w1->dtype), rfg_dtype_name(m->w2->dtype));
     m->quantise_x = codes && rfg_dtype_is_float(m->x->dtype);
     m->quantise_h = codes;
     if (!codes)
@@ -120,11 +121,11 @@ static rfg_status check_codes(struct moe *m)
 /* Fills *m. Everything but what the operators will say of the weights, scales and biases. */
 static rfg_status check(struct moe *m, const rfg_moe_params *params)
 {
-    struct rfg_operand oy, ox, oi, ow;
+    struct rfg_operand oi, ow;
     rfg_status st;
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_params, &m->p, params)) ||
-        (st = rfg_check_float_operand(&oy, FN, "y", m->y, 2, 2)) ||
-        (st = rfg_check_operand(&ox, FN, "x", m->x, 2, 2)) || (st = check_weights("w1", m->w1)) ||
+        (st = rfg_check_float_operand(&m->oy, FN, "y", m->y, 2, 2)) ||
+        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) || (st = check_weights("w1", m->w1)) ||
         (st = check_weights("w2", m->w2)) || (st = rfg_check_operand(&oi, FN, "ids", m->ids, 2, 2)) ||
         (st = rfg_check_operand(&ow, FN, "weights", m->weights, 2, 2)))
         return st;
@@ -132,18 +133,18 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     if (m->experts < 1 || m->experts > 1024)
         return BAD("experts is %" PRId64 ", w1 has %d dimensions: must be from 1 to 1024, or 0 of three dimensions",
                    m->p.experts, m->w1->ndim);
-    m->tokens = ox.rows;
-    m->hidden = ox.cols;
+    m->tokens = m->ox.rows;
+    m->hidden = m->ox.cols;
     m->top = oi.cols;
     m->pairs = m->tokens * m->top;
     m->inner = rows_of(m->w1) / m->experts / 2;
-    if (oy.rows != m->tokens || oy.cols != m->hidden || oi.rows != m->tokens || ow.rows != m->tokens ||
+    if (m->oy.rows != m->tokens || m->oy.cols != m->hidden || oi.rows != m->tokens || ow.rows != m->tokens ||
         ow.cols != m->top || rows_of(m->w1) != m->experts * 2 * m->inner || cols_of(m->w1) != m->hidden ||
         rows_of(m->w2) != m->experts * m->hidden || cols_of(m->w2) != m->inner)
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", ids %" PRId64 " x %" PRId64
                    ", weights %" PRId64 " x %" PRId64 ", w1 %" PRId64 " x %" PRId64 ", w2 %" PRId64 " x %" PRId64
                    ", of %" PRId64 " experts: must be [T,H], [T,H], [T,k], [T,k], [E 2I,H], [E H,I]",
-                   oy.rows, oy.cols, ox.rows, ox.cols, oi.rows, oi.cols, ow.rows, ow.cols, rows_of(m->w1),
+                   m->oy.rows, m->oy.cols, m->ox.rows, m->ox.cols, oi.rows, oi.cols, ow.rows, ow.cols, rows_of(m->w1),
                    cols_of(m->w1), rows_of(m->w2), cols_of(m->w2), m->experts);
     if (m->ids->dtype != RFG_I32 || m->weights->dtype != RFG_F32)
         return BAD("ids are %s, weights %s: must be i32, f32", rfg_dtype_name(m->ids->dtype),
@@ -212,12 +213,116 @@ static const rfg_tensor *scales_of(const struct moe *m, rfg_tensor *column, cons
     return column;
 }
 
+/* An error of one of the operators, with the arguments of ours that it may be about. */
+static rfg_status about(const char *arguments, rfg_status st)
+{
+    char text[512];
+    if (st == RFG_OK)
+        return st;
+    snprintf(text, sizeof(text), "%s", rfg_last_error());
+    return rfg_fail(st, FN ": of %s: %s", arguments, text);
+}
+
+static rfg_status multiply(rfg_context *ctx, const struct moe *m, const rfg_tensor *y, const rfg_tensor *x,
+                           const rfg_tensor *x_scale, bool first, rfg_stream stream)
+{
+    const rfg_moe_params *p = &m->p;
+    rfg_gemm_params g = RFG_GEMM_PARAMS_INIT;
+    g.bias = first ? p->w1_bias : p->w2_bias;
+    g.w_scale = first ? p->w1_scale : p->w2_scale;
+    g.w_zero = first ? p->w1_zero : p->w2_zero;
+    g.x_scale = x_scale;
+    g.x_per = p->x_per;
+    g.w_per = p->w_per;
+    g.fast_accum = p->fast_accum;
+    g.offsets = &m->offsets;
+    g.weights = first == (p->weights_first != 0) ? &m->sorted : NULL;
+    if (first) {
+        g.gated = 1;
+        g.act = p->act;
+        g.gate_halves = p->gate_halves;
+        g.limit = p->limit;
+        g.alpha = p->alpha;
+        g.rows = &m->rows;
+    }
+    return about(first ? "x, w1, w1_scale, w1_zero, w1_bias, x_scale, act" : "w2, w2_scale, w2_zero, w2_bias",
+                 rfg_op_gemm(ctx, y, x, first ? m->w1 : m->w2, &g, stream));
+}
+
+/* The operators, one after the other. */
+static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stream)
+{
+    const rfg_moe_params *p = &m->p;
+    const rfg_tensor *x = m->quantise_x ? &m->xq : m->x, *h = m->quantise_h ? &m->hq : &m->h;
+    rfg_tensor column;
+    rfg_status st;
+    rfg_moe_align_params align = RFG_MOE_ALIGN_PARAMS_INIT;
+    align.experts = m->experts;
+    align.offsets = &m->offsets;
+    align.weights = m->weights;
+    align.weights_out = &m->sorted;
+    align.places = &m->places;
+    align.expert_map = p->expert_map;
+    align.tokens = p->tokens;
+    rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
+    sum.residual = p->residual;
+    sum.tokens = p->tokens;
+    if ((st = about("ids, weights, expert_map, tokens", rfg_op_moe_align(ctx, &m->rows, m->ids, &align, stream))))
+        return st;
+    if (m->quantise_x &&
+        (st = about("x, x_scale, w1_scale", quantise(ctx, m, &m->xq, &m->xs, p->x_scale, m->x, stream))))
+        return st;
+    const rfg_tensor *xs = m->quantise_x ? scales_of(m, &column, &m->xs, p->x_scale) : p->x_scale;
+    if ((st = multiply(ctx, m, &m->h, x, xs, true, stream)))
+        return st;
+    if (m->quantise_h && (st = about("h_scale, w1_scale", quantise(ctx, m, &m->hq, &m->hs, p->h_scale, &m->h, stream))))
+        return st;
+    const rfg_tensor *hs = m->quantise_h ? scales_of(m, &column, &m->hs, p->h_scale) : NULL;
+    if ((st = multiply(ctx, m, &m->out, h, hs, false, stream)))
+        return st;
+    return about("y, residual, tokens", rfg_op_moe_sum(ctx, m->y, &m->out, &m->places, &sum, stream));
+}
+
+/* y overlaps nothing but the residual, which rfg_op_moe_sum() looks after. */
+static rfg_status check_overlaps(const struct moe *m)
+{
+    const rfg_moe_params *p = &m->p;
+    const struct {
+        const char *name;
+        const rfg_tensor *t;
+    } in[] = { { "w1", m->w1 },
+               { "w2", m->w2 },
+               { "ids", m->ids },
+               { "weights", m->weights },
+               { "w1_bias", p->w1_bias },
+               { "w2_bias", p->w2_bias },
+               { "w1_scale", p->w1_scale },
+               { "w2_scale", p->w2_scale },
+               { "w1_zero", p->w1_zero },
+               { "w2_zero", p->w2_zero },
+               { "x_scale", p->x_scale },
+               { "h_scale", p->h_scale },
+               { "expert_map", p->expert_map } };
+    rfg_status st = rfg_check_overlap(FN, &m->oy, &m->ox, false);
+    for (int i = 0; st == RFG_OK && i < (int)(sizeof(in) / sizeof(in[0])); i++) {
+        struct rfg_operand o = { .name = in[i].name, .t = in[i].t };
+        int64_t last = 0;
+        if (!o.t)
+            continue;
+        for (int d = 0; d < o.t->ndim; d++)
+            last = last < 0 || o.t->shape[d] == 0 ? -1 : last + (o.t->shape[d] - 1) * o.t->strides[d];
+        o.begin = (uintptr_t)o.t->data;
+        o.end = o.begin + rfg_dtype_bytes(o.t->dtype, last + 1);
+        st = rfg_check_overlap(FN, &m->oy, &o, false);
+    }
+    return st;
+}
+
 rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1,
                       const rfg_tensor *w2, const rfg_tensor *ids, const rfg_tensor *weights,
                       const rfg_moe_params *params, rfg_stream stream)
 {
     struct moe m = { RFG_MOE_PARAMS_INIT, .y = y, .x = x, .w1 = w1, .w2 = w2, .ids = ids, .weights = weights };
-    rfg_tensor column;
     rfg_status st;
     if (!ctx)
         return BAD("ctx is NULL: must be a context");
@@ -225,60 +330,17 @@ rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x
         return st;
     if (m.pairs == 0 || m.hidden == 0)
         return RFG_OK;
-    const rfg_moe_params *p = &m.p;
-    if (!p->workspace || p->workspace_bytes < m.bytes)
-        return BAD("workspace is %p, workspace_bytes %zu: must be at least %zu", p->workspace, p->workspace_bytes,
+    if (!m.p.workspace || m.p.workspace_bytes < m.bytes)
+        return BAD("workspace is %p, workspace_bytes %zu: must be at least %zu", m.p.workspace, m.p.workspace_bytes,
                    m.bytes);
-
-    rfg_moe_align_params align = RFG_MOE_ALIGN_PARAMS_INIT;
-    align.experts = m.experts;
-    align.offsets = &m.offsets;
-    align.weights = weights;
-    align.weights_out = &m.sorted;
-    align.places = &m.places;
-    align.expert_map = p->expert_map;
-    align.tokens = p->tokens;
-    if ((st = rfg_op_moe_align(ctx, &m.rows, ids, &align, stream)))
+    /* What any of them refuses is refused before one of them runs. */
+    if (rfg_checks_begin(ctx)) {
+        st = compose(ctx, &m, stream);
+        rfg_describe_end(ctx);
+        if (st)
+            return st;
+    }
+    if ((st = check_overlaps(&m)))
         return st;
-
-    if (m.quantise_x && (st = quantise(ctx, &m, &m.xq, &m.xs, p->x_scale, x, stream)))
-        return st;
-    rfg_gemm_params first = RFG_GEMM_PARAMS_INIT;
-    first.bias = p->w1_bias;
-    first.w_scale = p->w1_scale;
-    first.w_zero = p->w1_zero;
-    first.gated = 1;
-    first.act = p->act;
-    first.gate_halves = p->gate_halves;
-    first.limit = p->limit;
-    first.alpha = p->alpha;
-    first.x_scale = m.quantise_x ? scales_of(&m, &column, &m.xs, p->x_scale) : p->x_scale;
-    first.x_per = p->x_per;
-    first.w_per = p->w_per;
-    first.fast_accum = p->fast_accum;
-    first.offsets = &m.offsets;
-    first.rows = &m.rows;
-    first.weights = p->weights_first ? &m.sorted : NULL;
-    if ((st = rfg_op_gemm(ctx, &m.h, m.quantise_x ? &m.xq : x, w1, &first, stream)))
-        return st;
-
-    if (m.quantise_h && (st = quantise(ctx, &m, &m.hq, &m.hs, p->h_scale, &m.h, stream)))
-        return st;
-    rfg_gemm_params second = RFG_GEMM_PARAMS_INIT;
-    second.bias = p->w2_bias;
-    second.w_scale = p->w2_scale;
-    second.w_zero = p->w2_zero;
-    second.x_scale = m.quantise_h ? scales_of(&m, &column, &m.hs, p->h_scale) : NULL;
-    second.x_per = p->x_per;
-    second.w_per = p->w_per;
-    second.fast_accum = p->fast_accum;
-    second.offsets = &m.offsets;
-    second.weights = p->weights_first ? NULL : &m.sorted;
-    if ((st = rfg_op_gemm(ctx, &m.out, m.quantise_h ? &m.hq : &m.h, w2, &second, stream)))
-        return st;
-
-    rfg_moe_sum_params sum = RFG_MOE_SUM_PARAMS_INIT;
-    sum.residual = p->residual;
-    sum.tokens = p->tokens;
-    return rfg_op_moe_sum(ctx, y, &m.out, &m.places, &sum, stream);
+    return compose(ctx, &m, stream);
 }

@@ -36,6 +36,7 @@ struct call {
     rfg_rope_params rope;
     rfg_rope_append_params rope_append;
     rfg_moe_align_params moe_align;
+    rfg_moe_params moe;
     int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;
@@ -76,7 +77,13 @@ struct form {
 extern const struct form forms[];
 extern const int n_forms;
 
-/* Of a function that is no operator's but has a params struct of one. */
+/* Of functions that are no operators but take params structs like them. */
 void rope_table(void);
+void moe_workspace(void);
+#define LIKE_OPERATORS                                                                                                 \
+    { "rfg_rope_table", rope_table },                                                                                  \
+    {                                                                                                                  \
+        "rfg_moe_workspace_bytes", moe_workspace                                                                       \
+    }
 
 #endif

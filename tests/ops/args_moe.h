@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * For args_ops.c: calls of moe_align and moe_sum, and what may be wrong with their params. */
+ * For args_ops.c: calls of moe_align, moe_sum and rfg_op_moe(), and what may be wrong with their params. */
 /* ---- moe_align: rows, ids, then those of its format -------------------------------------------------------------- */
 
 static rfg_status moe_align_of(const struct call *c, rfg_moe_align_params p)
@@ -77,3 +77,53 @@ static rfg_status moe_sum(const struct call *c)
     rfg_moe_sum_params p = { .residual = c->t[1], .weights = c->t[4], .tokens = c->t[5] };
     return rfg_op_moe_sum(c->ctx, c->t[0], c->t[2], c->t[3], PARAMS(p), c->stream);
 }
+
+/* ---- rfg_op_moe(): y, residual, x, w1, w2, ids, weights, w1_bias, w2_bias, expert_map, tokens -------------------- */
+
+static rfg_status moe(const struct call *c)
+{
+    static _Alignas(256) char workspace[8192];
+    rfg_moe_params p = c->moe;
+    p.residual = c->t[1];
+    p.w1_bias = c->t[7];
+    p.w2_bias = c->t[8];
+    p.expert_map = c->t[9];
+    p.tokens = c->t[10];
+    p.workspace = workspace + p.workspace_bytes % 256; /* as a test may want it */
+    p.workspace_bytes = sizeof(workspace) - p.workspace_bytes;
+    return rfg_op_moe(c->ctx, c->t[0], c->t[2], c->t[3], c->t[4], c->t[5], c->t[6], PARAMS(p), c->stream);
+}
+#define SPOIL_MOE(name, member, value)                                                                                 \
+    static void name(struct call *c)                                                                                   \
+    {                                                                                                                  \
+        c->moe.member = value;                                                                                         \
+    }
+SPOIL_MOE(moe_experts, experts, 3)
+SPOIL_MOE(moe_experts_many, experts, 1025)
+SPOIL_MOE(moe_act, act, (rfg_act)7)
+SPOIL_MOE(moe_limit, limit, -1)
+SPOIL_MOE(moe_alpha, alpha, 1)
+SPOIL_MOE(moe_fast, fast_accum, 1)
+SPOIL_MOE(moe_per, x_per, (rfg_gemm_scale)3)
+SPOIL_MOE(moe_w_per, w_per, (rfg_gemm_scale)1)
+SPOIL_MOE(moe_w1_scale, w1_scale, &some_ints)
+SPOIL_MOE(moe_w2_zero, w2_zero, &some_ints)
+SPOIL_MOE(moe_h_scale, h_scale, &some_ints)
+SPOIL_MOE(moe_x_scale, x_scale, &some_ints)
+SPOIL_MOE(moe_unaligned, workspace_bytes, 8)
+SPOIL_MOE(moe_workspace_bytes, workspace_bytes, 8192 - 256)
+static const struct wrong moe_wrongs[] = { { "experts", moe_experts },
+                                           { "experts", moe_experts_many },
+                                           { "act", moe_act },
+                                           { "limit", moe_limit },
+                                           { "alpha", moe_alpha },
+                                           { "fast_accum", moe_fast },
+                                           { "x_per", moe_per },
+                                           { "w_per", moe_w_per },
+                                           { "w1_scale", moe_w1_scale },
+                                           { "w2_zero", moe_w2_zero },
+                                           { "h_scale", moe_h_scale },
+                                           { "x_scale", moe_x_scale },
+                                           { "workspace", moe_unaligned },
+                                           { "workspace_bytes", moe_workspace_bytes },
+                                           { NULL, NULL } };

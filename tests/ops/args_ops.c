@@ -405,56 +405,6 @@ static const struct wrong append_wrongs[] = {
     { "eps", append_eps_nan }, { "eps", append_eps_negative }, { "rope", rope_without_size }, { NULL, NULL }
 };
 
-/* Wrong params and tables; nothing is written. */
-void rope_table(void)
-{
-    static const rfg_rope_table_params wrong[] = {
-        { .scaling = (rfg_rope_scaling)-1 },
-        { .scaling = (rfg_rope_scaling)4 },
-        { .theta = 1 },
-        { .theta = NAN },
-        { .factor = 0.5 },
-        { .factor = INFINITY },
-        { .scaling = RFG_ROPE_LLAMA3 },
-        { .scaling = RFG_ROPE_YARN, .original = -1 },
-        { .scaling = RFG_ROPE_LLAMA3, .original = 8192, .low_freq_factor = 4 },
-        { .scaling = RFG_ROPE_YARN, .original = 8192, .beta_slow = 33 },
-        { .low_freq_factor = -1 },
-        { .attention_factor = -1 },
-        { .mscale = NAN },
-        { .mscale_all_dim = -1 },
-        { .first = -1 },
-        { .reserved = 1 },
-    };
-    static const char *const named[] = { "scaling",          "scaling",        "theta",           "theta",
-                                         "factor",           "factor",         "original",        "original",
-                                         "high_freq_factor", "beta_fast",      "low_freq_factor", "attention_factor",
-                                         "mscale",           "mscale_all_dim", "first",           "reserved" };
-    float data[8] = { 7 };
-    const rfg_tensor right = rfg_tensor_2d(data, RFG_F32, 2, 4, 4);
-    for (int i = 0; i < COUNT(wrong); i++) {
-        rfg_rope_table_params p = wrong[i];
-        p.size = sizeof(p);
-        ck_assert_msg(rfg_rope_table(&right, &p) == RFG_ERROR_INVALID_ARGUMENT, "%s: taken", named[i]);
-        ck_assert_msg(strstr(rfg_last_error(), named[i]), "'%s' lacks '%s'", rfg_last_error(), named[i]);
-    }
-    rfg_rope_table_params sizeless = { .size = 0 };
-    rfg_tensor t[] = { right, right, right, right, right };
-    t[0].dtype = RFG_I32;
-    t[1].shape[1] = 3;
-    t[2].shape[1] = 0;
-    t[3].strides[0] = 3;
-    t[4].data = NULL;
-    for (int i = 0; i < COUNT(t); i++) {
-        ck_assert_msg(rfg_rope_table(&t[i], NULL) == RFG_ERROR_INVALID_ARGUMENT, "table %d: taken", i);
-        ck_assert_msg(strstr(rfg_last_error(), "table"), "'%s'", rfg_last_error());
-    }
-    ck_assert_int_eq(rfg_rope_table(NULL, NULL), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert_int_eq(rfg_rope_table(&right, &sizeless), RFG_ERROR_INVALID_ARGUMENT);
-    ck_assert(data[0] == 7 && data[7] == 0);
-    ck_assert_int_eq(rfg_rope_table(&right, NULL), RFG_OK);
-    ck_assert(data[0] == 1 && data[2] == 0);
-}
 /* ---- argmax: y, x ------------------------------------------------------------------------------------------------ */
 
 static rfg_status argmax(const struct call *c)
@@ -712,6 +662,18 @@ const struct form forms[] = {
                 { "count", T1(RFG_I32, 2), ARG_OUT },
                 { "weights_out", T2(RFG_F32, 2, 3), ARG_OUT },
                 { "weights", T2(RFG_F32, 3, 2), 0 } } },
+    { "rfg_op_moe", "moe", "floats", moe, .wrongs = moe_wrongs, .n = 11,
+      .args = { { "y", T2(B, 3, 8), ARG_OUT | ARG_SAME_AS_NEXT },
+                { "residual", T2(B, 3, 8), ARG_OPTIONAL },
+                { "x", T2(B, 3, 8), 0 },
+                { "w1", T3(B, 2, 12, 8), 0 },
+                { "w2", T3(B, 2, 8, 6), 0 },
+                { "ids", T2(RFG_I32, 3, 2), 0, .values = { 0, 1, 1, 0, 2, 1 } },
+                { "weights", T2(RFG_F32, 3, 2), 0 },
+                { "w1_bias", T2(B, 2, 12), ARG_OPTIONAL, 1u << RFG_F32 },
+                { "w2_bias", T2(B, 2, 8), ARG_OPTIONAL, 1u << RFG_F32 },
+                { "expert_map", T1(RFG_I32, 3), ARG_OPTIONAL, 0, 1, .values = { 1, -1, 0 } },
+                { "tokens", T1(RFG_I32, 1), ARG_OPTIONAL, .values = { 2 } } } },
     { "rfg_op_moe_sum", "moe_sum", "all", moe_sum, .wrongs = no_wrongs, .n = 6,
       .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
                 { "residual", T2(B, 3, 20), ARG_OPTIONAL },

@@ -709,7 +709,7 @@ static const struct {
     { "rfg_workspace_size", device },
     { "rfg_graph_destroy", device },
     { "rfg_graph_replay", device },
-    { "rfg_rope_table", rope_table },
+    LIKE_OPERATORS,
     { "rfg_pack_qkv", packs },
     { "rfg_pack_gate_up", packs },
     { "rfg_dtype_from_dlpack", dlpack },

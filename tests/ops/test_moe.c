@@ -15,7 +15,7 @@
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
 
-#define T 6
+#define T   6
 #define TOP 3
 
 struct form {
@@ -176,7 +176,9 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
     c->weights = new_matrix(ctx, RFG_F32, T, TOP);
     fill(ctx, &c->weights, 1, &seed);
     for (int i = 0; i < T * TOP; i++)
-        ((int32_t *)c->ids.host)[i] = (int32_t)(i == 4 ? -1 : i == 5 ? global : (int64_t)(rfg_random(&seed) % (uint64_t)global));
+        ((int32_t *)c->ids.host)[i] = (int32_t)(i == 4   ? -1
+                                                : i == 5 ? global
+                                                         : (int64_t)(rfg_random(&seed) % (uint64_t)global));
     upload(ctx, &c->ids);
     if (f->mapped) {
         c->map = new_matrix(ctx, RFG_I32, 1, global);
@@ -213,8 +215,8 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
 
 static void end_call(struct call *c, rfg_context *ctx)
 {
-    struct matrix *all[] = { &c->x,   &c->w1,      &c->w2,  &c->s1,     &c->s2,       &c->b1, &c->b2, &c->sx, &c->sh,
-                             &c->ids, &c->weights, &c->map, &c->tokens, &c->residual, &c->y };
+    struct matrix *all[] = { &c->x,  &c->w1,  &c->w2,      &c->s1,  &c->s2,     &c->b1,       &c->b2, &c->sx,
+                             &c->sh, &c->ids, &c->weights, &c->map, &c->tokens, &c->residual, &c->y };
     for (int i = 0; i < COUNT(all); i++) {
         free(all[i]->host);
         free(all[i]->value);
@@ -351,8 +353,8 @@ END_TEST
 /* One graph serves any number of tokens, and any experts. */
 START_TEST(graph_of_any_load)
 {
-    static const struct form form = { "graph", RFG_BF16, RFG_BF16, 0, 0, 0, RFG_ACT_SILU, .bounded = true,
-                                      .experts = 4, .hidden = 64, .inner = 32 };
+    static const struct form form = { "graph",         RFG_BF16,     RFG_BF16,     0,          0, 0, RFG_ACT_SILU,
+                                      .bounded = true, .experts = 4, .hidden = 64, .inner = 32 };
     rfg_context *ctx = op_context(op_device(_i));
     struct call c;
     rfg_stream stream;
