@@ -15,7 +15,7 @@ static const struct rfg_param experts_params[] = {
     [P_KEEP] = { "keep", 4, { 1, 2, 4, 8 } }, /* pairs that a lane looks at at a time */
 };
 static const struct rfg_param chunks_params[] = {
-    [P_THREADS] = { "threads", 3, { 256, 512, 1024 } },
+    [P_THREADS] = { "threads", 2, { 256, 512 } },
     [P_CHUNK] = { "chunk", 4, { 1024, 2048, 4096, 8192 } }, /* pairs of a workgroup */
 };
 

@@ -64,7 +64,7 @@ static const struct op_case many[] = {
     { "moe_align i32->i32 T=1100 top=4 E=300 format=masked places=1 weights=1", R, false,
       "moe_align_chunks{threads=256,chunk=2048}" },
     { "moe_align i32->i32 T=600 top=8 E=20 format=contiguous block=128 places=1", R, false,
-      "moe_align_chunks{threads=1024,chunk=4096}" },
+      "moe_align_chunks{threads=512,chunk=4096}" },
     { "moe_align i32->i32 T=9000 top=8 E=64", R, false },
 };
 
