@@ -61,8 +61,10 @@ quantize: Op
 quantize_scale: Op
 mha: Op
 mha_decode: Op
+moe: Op
 moe_align: Op
 moe_sum: Op
+moe_workspace_bytes: Op
 rope: Op
 kv_append: Op
 rope_append: Op

@@ -406,6 +406,41 @@ def moe_align(
     return MoeRows(rows, offsets, block_experts, count, weights_out, places)
 
 
+def moe_workspace_bytes(y: Tensor, x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, **params: Any) -> int:
+    """rfg_moe_workspace_bytes: bytes of workspace that moe() takes for these tensors and members of rfg_moe_params."""
+    return _rfg.moe_workspace_bytes(y, x, w1, w2, ids, weights, **params)
+
+
+def moe(
+    x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor, *, act: str = "silu", gate_halves: bool = False, limit: float = 0.0,
+    alpha: float = 0.0, weights_first: bool = False, fast_accum: bool = False, x_per: str = "tensor", w_per: str = "tensor",
+    w1_bias: Optional[Tensor] = None, w2_bias: Optional[Tensor] = None, w1_scale: Optional[Tensor] = None,
+    w2_scale: Optional[Tensor] = None, w1_zero: Optional[Tensor] = None, w2_zero: Optional[Tensor] = None,
+    x_scale: Optional[Tensor] = None, h_scale: Optional[Tensor] = None, expert_map: Optional[Tensor] = None,
+    tokens: Optional[Tensor] = None, residual: Optional[Tensor] = None, experts: int = 0, out: Optional[Tensor] = None, dtype: Any = None,
+    workspace: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
+    """rfg_op_moe: a mixture of experts, Y[t] = sum over slots j of weights[t,j] W2[e] (act(gate) * up), e = ids[t,j] (+ residual[t]).
+
+    x [T,H]; w1 [E,2I,H], gate's and up's rows in turn (gate_halves: all of gate's first, as most checkpoints have them); w2 [E,H,I]; ids
+    [T,k] i32; weights [T,k] f32. Formats, scales, zero points, biases, act, limit: as of grouped_gemm(). With w1 and w2 of 8 bits x and what
+    is between are quantised by row or by block, or by x_scale and h_scale [1]. weights_first: they multiply before the activation.
+    expert_map, tokens: as of moe_align(). residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
+    workspace: an i8 tensor of moe_workspace_bytes() + 255; None: a new one."""
+    if out is None:
+        out = empty(x, tuple(x.shape), dtype)
+    members = dict(
+        act=act, gate_halves=gate_halves, limit=limit, alpha=alpha, weights_first=weights_first, fast_accum=fast_accum, x_per=x_per,
+        w_per=w_per, w1_bias=w1_bias, w2_bias=w2_bias, w1_scale=w1_scale, w2_scale=w2_scale, w1_zero=w1_zero, w2_zero=w2_zero,
+        x_scale=x_scale, h_scale=h_scale, expert_map=expert_map, tokens=tokens, residual=residual, experts=experts
+    )
+    size = _rfg.moe_workspace_bytes(out, x, w1, w2, ids, weights, **members, ctx=ctx) if workspace is None else workspace.shape[0] - 255
+    if workspace is None:
+        workspace = empty(x, (size + 255,), "i8")
+    _rfg.moe(out, x, w1, w2, ids, weights, **members, workspace=workspace, workspace_bytes=size, stream=stream, ctx=ctx)
+    return out
+
+
 def moe_sum(
     x: Tensor, places: Tensor, *, weights: Optional[Tensor] = None, residual: Optional[Tensor] = None, tokens: Optional[Tensor] = None,
     out: Optional[Tensor] = None, dtype: Any = None, stream: Any = None, ctx: Ctx = None

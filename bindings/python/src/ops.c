@@ -12,7 +12,22 @@
 /* ---- what an operator is ------------------------------------------------------------------------------------------
  */
 
-enum member_kind { FLOAT, DOUBLE, INT32, INT64, INT32_4, INPUT, OUTPUT, QUANT, ACT, PER, SCALING, ROUNDING, NESTED };
+enum member_kind {
+    FLOAT,
+    DOUBLE,
+    INT32,
+    INT64,
+    INT32_4,
+    INPUT,
+    OUTPUT,
+    QUANT,
+    ACT,
+    PER,
+    SCALING,
+    ROUNDING,
+    NESTED,
+    MEMORY
+};
 
 struct member {
     const char *name;
@@ -172,6 +187,30 @@ PARAMS(moe_sum, MEMBER(rfg_moe_sum_params, weights, INPUT), MEMBER(rfg_moe_sum_p
        MEMBER(rfg_moe_sum_params, tokens, INPUT));
 CALLER(rfg_op_moe_sum, rfg_moe_sum_params, t[0], t[1], t[2])
 
+static const rfg_moe_params moe_init = RFG_MOE_PARAMS_INIT;
+PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, ACT),
+       MEMBER(rfg_moe_params, gate_halves, INT32), MEMBER(rfg_moe_params, limit, FLOAT),
+       MEMBER(rfg_moe_params, alpha, FLOAT), MEMBER(rfg_moe_params, weights_first, INT32),
+       MEMBER(rfg_moe_params, fast_accum, INT32), MEMBER(rfg_moe_params, x_per, PER),
+       MEMBER(rfg_moe_params, w_per, PER), MEMBER(rfg_moe_params, w1_bias, INPUT),
+       MEMBER(rfg_moe_params, w2_bias, INPUT), MEMBER(rfg_moe_params, w1_scale, INPUT),
+       MEMBER(rfg_moe_params, w2_scale, INPUT), MEMBER(rfg_moe_params, w1_zero, INPUT),
+       MEMBER(rfg_moe_params, w2_zero, INPUT), MEMBER(rfg_moe_params, x_scale, INPUT),
+       MEMBER(rfg_moe_params, h_scale, INPUT), MEMBER(rfg_moe_params, expert_map, INPUT),
+       MEMBER(rfg_moe_params, tokens, INPUT), MEMBER(rfg_moe_params, residual, INPUT),
+       MEMBER(rfg_moe_params, workspace, MEMORY), MEMBER(rfg_moe_params, workspace_bytes, INT64));
+CALLER(rfg_op_moe, rfg_moe_params, t[0], t[1], t[2], t[3], t[4], t[5])
+
+static _Thread_local size_t bytes_said; /* by the thread's last call of rfg_moe_workspace_bytes() */
+static rfg_status call_rfg_moe_workspace_bytes(function fn, rfg_context *ctx, const rfg_tensor *const *t,
+                                               const void *params, rfg_stream stream)
+{
+    (void)ctx;
+    (void)stream;
+    const rfg_moe_params *p = params;
+    return ((__typeof__(&rfg_moe_workspace_bytes))fn)(t[0], t[1], t[2], t[3], t[4], t[5], p, &bytes_said);
+}
+
 CALLER_WITHOUT_PARAMS(rfg_op_argmax, t[0], t[1])
 
 static const rfg_sample_params sample_init = RFG_SAMPLE_PARAMS_INIT;
@@ -206,6 +245,9 @@ static const struct op ops[] = {
       call_rfg_op_rope_append },
     { "rope_table", "rfg_rope_table", "table -", &rope_table_params, call_rfg_rope_table },
     { "moe_align", "rfg_op_moe_align", "rows - ids", &moe_align_params, call_rfg_op_moe_align },
+    { "moe", "rfg_op_moe", "y - x w1 w2 ids weights", &moe_params, call_rfg_op_moe },
+    { "moe_workspace_bytes", "rfg_moe_workspace_bytes", "y x w1 w2 ids weights -", &moe_params,
+      call_rfg_moe_workspace_bytes },
     { "moe_sum", "rfg_op_moe_sum", "y - x places", &moe_sum_params, call_rfg_op_moe_sum },
     { "argmax", "rfg_op_argmax", "y - x", NULL, call_rfg_op_argmax },
     { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
@@ -338,6 +380,12 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
         return words(value, "rounding", roundings, RFG_SCALE_EXACT, to);
     case NESTED:
         return set_nested(s, m, value) && (*(const void **)to = s->nested, true);
+    case MEMORY: { /* of a tensor's, from where it is aligned to 256 bytes */
+        const rfg_tensor *t = rfgpy_view(&s->views, value, m->name, true);
+        if (t)
+            *(void **)to = (void *)(((uintptr_t)t->data + 255) / 256 * 256);
+        return t != NULL;
+    }
     }
     return false;
 }
@@ -445,7 +493,10 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t nargsf, PyOb
     PyThreadState *gil = PyEval_SaveThread();
     rfg_status st = op->call(o->fn, ctx->ctx, t, s.params, stream);
     PyEval_RestoreThread(gil);
-    result = st == RFG_OK ? Py_NewRef(Py_None) : rfgpy_raise_status(st);
+    if (st != RFG_OK)
+        result = rfgpy_raise_status(st);
+    else
+        result = op->call == call_rfg_moe_workspace_bytes ? PyLong_FromSize_t(bytes_said) : Py_NewRef(Py_None);
     rfgpy_context_leave(ctx);
 end:
     Py_XDECREF(ctx);

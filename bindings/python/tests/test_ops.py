@@ -60,6 +60,24 @@ def test_grouped_gemm(rng):
         rfg.grouped_gemm(x, w, offsets.astype(np.float32), rows)
 
 
+def test_moe(rng):
+    x, w1, w2 = normal(rng, 5, 32), normal(rng, 4, 48, 32), normal(rng, 4, 32, 24)
+    ids, weights, residual = rng.integers(0, 4, (5, 3)).astype(np.int32), normal(rng, 5, 3), normal(rng, 5, 32)
+    want = residual.astype(float)
+    for t, j in np.ndindex(5, 3):
+        gate, up = np.split(w1[ids[t, j]] @ x[t], 2)
+        want[t] += weights[t, j] * (w2[ids[t, j]] @ (gate / (1 + np.exp(-gate)) * up))
+    args = (x, w1, w2, ids, weights)
+    close(rfg.moe(*args, gate_halves=True, residual=residual), want)
+    out = residual.copy()
+    size = rfg.moe_workspace_bytes(out, *args, gate_halves=True)
+    close(rfg.moe(*args, gate_halves=True, residual=out, out=out, workspace=np.empty(size + 255, np.int8)), want)
+    with pytest.raises(rfg.Error, match="workspace_bytes %d: must be at least %d" % (size - 1, size)):
+        rfg.moe(*args, gate_halves=True, workspace=np.empty(size + 254, np.int8))
+    with pytest.raises(rfg.Error, match="rfg_op_moe: y is 5 x 32, x 5 x 32, ids 5 x 3"):
+        rfg.moe(x, w1, w2[:, :, :23].copy(), ids, weights)
+
+
 def test_gemm_codes(rng):
     x, w = (rng.integers(-128, 128, (r, 300)).astype(np.int8) for r in (5, 130))
     sx, sw = normal(rng, 5), normal(rng, 130)
