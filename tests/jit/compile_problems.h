@@ -84,6 +84,8 @@ static const char *const expert_problems[] = {
     "act=silu halves=1",
     "gemm e4m3,e4m3->bf16 M=4096 N=4096 K=7168 experts=8 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
     "act=silu halves=1",
+    "gemm e4m3,e4m3->bf16 M=64 N=4096 K=7168 experts=256 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
+    "act=silu",
     "gemm i8,i8->bf16 M=4096 N=1024 K=2048 experts=8 weights=1 x_scale=f32 w_scale=f32 x_per=row w_per=row",
     "gemm bf16,e2m1->bf16 M=32 N=5760 K=2880 experts=32 top=4 act=swigluoai bias=1 w_scale=e8m0 w_group=32",
     "gemm bf16,e2m1->bf16 M=128 N=5760 K=2816 experts=32 top=4 act=swigluoai bias=1 w_scale=e8m0 w_group=32 packed=1",

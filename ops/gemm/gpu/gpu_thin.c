@@ -43,6 +43,8 @@ static int registers_of(const struct rfg_problem *prob, const int *p, int unroll
 {
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = pieces_of(prob, p);
     int scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? unroll * (1 + p[P_TILE_M] / 8) + 8 : 0;
+    if (scales && prob->v[GEMM_EXPERTS]) /* whose addresses nvcc then makes ahead, for each step */
+        scales += 10 * unroll;
     int codes = gemm_is_codes(prob) ? 8 * pieces : 0; /* as fp16, and a step's sums */
     if (gemm_w_is_4_bits(prob)) {
         int words = prob->v[GEMM_W_SCALE] == RFG_F32 ? 2 : 1;
@@ -61,7 +63,7 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     s.registers = registers_of(prob, p, p[P_UNROLL]);
     s.sent = THIN_SENT(blocks, p[P_K_WAVES], split);
     s.lds = THIN_LDS_BYTES(blocks, THIN_FLOATS(p[P_TILE_M]), p[P_K_WAVES], split);
-    s.tiles_m = ceil_div(prob->v[GEMM_M], p[P_TILE_M]);
+    s.tiles_m = gemm_most_tiles(prob, p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
     s.steps = ceil_div(prob->v[GEMM_K], gemm_step_k(prob));
     s.longest = ceil_div(ceil_div(s.steps, split), p[P_K_WAVES]);
@@ -72,7 +74,10 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
-    return takes_mma_or_4_bits(dev, prob, why) && few_rows(prob, 128, why) && gemm_has_plain_rows(prob, why);
+    struct rfg_problem plain = gemm_as_plain(prob);
+    if (prob->v[GEMM_HALVES] && gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        return rfg_refuse(why, "halves=1, w_per=block: a tile must have one scale of W a step");
+    return takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
@@ -124,8 +129,9 @@ static double resident(const struct rfg_device *dev, const struct shape *s, cons
     return gemm_resident(dev, s->threads, MIN(registers, register_limit(dev, s->threads)), s->lds);
 }
 
-static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p, struct rfg_reason *why)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     struct shape s = shape_of(prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], groups = s.tiles_m * s.tiles_n * p[P_SPLIT_K];
     if (p[P_TILE_M] > 8 && p[P_TILE_M] / 2 >= m)
@@ -155,8 +161,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static double predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     const struct gemm_model *c = gemm_model(dev);
     struct shape s = shape_of(prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];

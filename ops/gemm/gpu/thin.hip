@@ -21,11 +21,12 @@
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (8, 16,
  * 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL (in steps), SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number
  * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of codes % 64), PREPACKED (W is). Grid: SPLIT neighbours for each
- * tile, tiles along m first. LDS: THIN_LDS_BYTES. Needs rows of X and W aligned to 16 bytes and K % 8 = 0 (of codes
- * % 16). */
+ * tile, tiles along m first; of grouped products, along n first. LDS: THIN_LDS_BYTES. Needs rows of X and W aligned to
+ * 16 bytes and K % 8 = 0 (of codes % 16). */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/experts.h"
 #include "gemm/gpu/thin_layout.h"
 
 #define THREADS    (K_WAVES * RFG_WAVE)
@@ -47,7 +48,8 @@ static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT *
 
 #define STEP_K      (32 * W_STEPS * 2 / X_BYTES)
 #define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
-static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
+static_assert(SCALES != GEMM_SCALES_BLOCKS || (GEMM_SCALE_BLOCK % TILE_N == 0 && !HALVES),
+              "a tile has several scales of W");
 
 #if W_IS_4_BITS
 /* Of each group of a step: the scales of the lane's two columns of a block, as they lie in memory, and its row of W's
@@ -148,7 +150,7 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
-        s->x_scale[i] = x_scale_of(p->a, p->m[i], (p->first + step) / BLOCK_STEPS);
+        s->x_scale[i] = x_scale_at(p->a, p->m[i], (p->first + step) / BLOCK_STEPS);
 #endif
 }
 
@@ -329,8 +331,17 @@ gemm_thin_mma(struct gemm_args a)
     char *lds = (char *)rfg_lds;
     int lane = rfg_lane(), wave = rfg_wave();
     int split = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
+#if EXPERTS
+    struct expert expert;
+    int tiles_n = (a.n - 1) / TILE_N + 1, number = tile / tiles_n, m0 = 0, n0 = tile % tiles_n * TILE_N;
+    rfg_await_previous(); /* which may have sorted the rows */
+    if (!find_expert(&expert, &a, TILE_M, number))
+        return;
+    a = args_of(&a, &expert, (number - expert.first) * TILE_M, TILE_M);
+#else
     int tiles_m = a.m <= TILE_M ? 1 : (a.m - 1) / TILE_M + 1;
     int m0 = tiles_m == 1 ? 0 : tile % tiles_m * TILE_M, n0 = (tiles_m == 1 ? tile : tile / tiles_m) * TILE_N;
+#endif
     int all = (a.k - 1) / STEP_K + 1, first, steps;
     if (EXACT) {
         steps = all / (SPLIT * K_WAVES);
@@ -360,11 +371,10 @@ gemm_thin_mma(struct gemm_args a)
     }
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
-        int m = m0 + i * 8 + lane / 4;
-        p.x[i] =
-            (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
+        int m = m0 + i * 8 + lane / 4, row = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
+        p.x[i] = (const char *)a.x + (row * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
 #if SCALES == GEMM_SCALES_BLOCKS
-        p.m[i] = m < a.m ? m : a.m - 1;
+        p.m[i] = row;
 #endif
     }
 #if SCALES == GEMM_SCALES_BLOCKS
