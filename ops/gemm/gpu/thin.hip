@@ -371,10 +371,16 @@ gemm_thin_mma(struct gemm_args a)
     }
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++) {
-        int m = m0 + i * 8 + lane / 4, row = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
-        p.x[i] = (const char *)a.x + (row * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
+        int m = m0 + i * 8 + lane / 4;
+#if GATHER
+        m = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
+        p.x[i] = (const char *)a.x + (m * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
+#else
+        p.x[i] =
+            (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
+#endif
 #if SCALES == GEMM_SCALES_BLOCKS
-        p.m[i] = row;
+        p.m[i] = GATHER || m < a.m ? m : a.m - 1;
 #endif
     }
 #if SCALES == GEMM_SCALES_BLOCKS
