@@ -93,8 +93,8 @@ static const struct op_case kernels[] = {
 
 OP_CASES(right_activations, activations, "gemm with limits and halves")
 OP_CASES(right_groups, groups, "grouped gemm")
-OP_CASES(right_formats, formats, "grouped gemm of codes")
-OP_CASES(right_kernels, kernels, "grouped gemm by kernels")
+OP_CASES(right_formats, formats, "grouped gemm")
+OP_CASES(right_kernels, kernels, "grouped gemm")
 
 /* Problems that a string may not say. */
 START_TEST(bad_problems)
