@@ -11,6 +11,7 @@
 #include "rfg/embedding.h"
 #include "rfg/gemm.h"
 #include "rfg/mha.h"
+#include "rfg/moe.h"
 #include "rfg/norm.h"
 #include "rfg/quant.h"
 #include "rfg/quantize.h"
