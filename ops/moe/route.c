@@ -56,6 +56,8 @@ static bool groups_valid(const int64_t *v, bool call, struct rfg_reason *why)
 {
     int64_t groups = v[ROUTE_GROUPS], kept = v[ROUTE_TOP_GROUPS];
     const char *is = call ? " is " : "=", *topk = call ? "topk_groups" : "top_groups";
+    if (groups & (groups - 1))
+        return rfg_refuse(why, "groups%s%" PRId64 ": must be a power of two", is, groups);
     if (v[ROUTE_E] % groups)
         return rfg_refuse(why, "groups%s%" PRId64 ": must divide E=%" PRId64, is, groups, v[ROUTE_E]);
     if (kept > groups)

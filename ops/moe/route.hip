@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * A wave a token, whose experts are in its lanes' registers, in order: each group has the same number of neighbouring
- * lanes, a power of two, and each lane neighbouring experts of it. So of equal ones the lowest lane's come first, and
+ * lanes, and each lane neighbouring experts of it. So of equal ones the lowest lane's come first, and
  * what groups have is found by lanes side by side. A lane that has nothing to offer has keys of 0, which no float has
  * (rfg_order_of()). A pick costs one search through the wave, and through the registers of the lane it was found in.
  *
@@ -37,14 +37,15 @@ RFG_DEVICE struct share share_of(const struct route_args *a)
     int before = (rfg_lane() & (lanes - 1)) * each, left = a->size - before;
     s.group = rfg_lane() >> s.bits;
     s.n = left < each ? left : each;
-    s.n = s.n < 0 || s.group >= a->groups ? 0 : s.n;
+    s.n = s.n < 0 ? 0 : s.n;
     s.first = (rfg_u32)(s.group * a->size + before);
     return s;
 }
 
+/* f, but of a NaN -infinity. */
 RFG_DEVICE float number(float f)
 {
-    return f == f ? f : LOW;
+    return rfg_max(f, LOW);
 }
 
 /* exp(l - largest) where the largest may be infinite: what is as large is 1. */
@@ -83,37 +84,54 @@ RFG_DEVICE float score_of(float l, float largest, float inverse)
     return flushed(score);
 }
 
+/* How many experts a lane has, at the beginning of each loop over them: else tests of all of them would be kept, in
+ * more masks than there are scalar registers. */
+RFG_DEVICE int count_of(const struct share *s)
+{
+    return (int)rfg_anew((rfg_u32)s->n);
+}
+
+/* A lane's i-th expert; behind the last one expert 0, so that loads need no masks. */
+RFG_DEVICE rfg_u32 expert_of(const struct share *s, int i, int n)
+{
+    return i < n ? s->first + i : 0u;
+}
+
 /* The keys of a lane's experts, and what a softmax over the row needs. */
 RFG_DEVICE void read_row(const struct route_args *a, const struct share *s, int row, rfg_u32 *key, float *largest,
                          float *inverse)
 {
     const char *x = (const char *)a->x + row * a->ldx * RFG_DTYPE_BYTES(IN_DTYPE);
     float l[CHUNKS], b[CHUNKS];
+    int n = count_of(s);
 #pragma unroll
-    for (int i = 0; i < CHUNKS; i++) { /* behind the last expert, the first one: a test of each would cost masks */
-        rfg_u32 at = i < s->n ? s->first + i : 0u;
-        l[i] = rfg_load_float(x, at, IN_DTYPE);
-        b[i] = BIAS ? rfg_load_float(a->bias, at, BIAS_DTYPE) : 0.0f;
+    for (int i = 0; i < CHUNKS; i++) {
+        l[i] = rfg_load_float(x, expert_of(s, i, n), IN_DTYPE);
+        b[i] = BIAS ? rfg_load_float(a->bias, expert_of(s, i, n), BIAS_DTYPE) : 0.0f;
     }
     if (SCORE == ROUTE_SOFTMAX && (BIAS || !a->renormalise)) {
         float most = LOW, sum = 0.0f;
+        n = count_of(s);
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++)
-            most = i < s->n ? rfg_max(most, number(l[i])) : most;
+            most = i < n ? rfg_max(most, number(l[i])) : most;
         most = rfg_reduce_lanes(most, RFG_WAVE, true);
+        n = count_of(s);
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++)
-            sum += i < s->n ? power(number(l[i]), most) : 0.0f;
+            sum += i < n ? power(number(l[i]), most) : 0.0f;
         *largest = most;
         *inverse = rfg_rcp(rfg_reduce_lanes(sum, RFG_WAVE, false));
     }
+    n = count_of(s);
 #pragma unroll
     for (int i = 0; i < CHUNKS; i++) {
         float c = number(l[i]);
-        if (BIAS)
+        if (BIAS) {
             c = (APART ? score_of(c, *largest, *inverse) : c) + b[i];
-        c = l[i] == l[i] ? number(c) : LOW;
-        key[i] = i < s->n ? rfg_order_of(c) : 0u;
+            c = l[i] == l[i] ? number(c) : LOW;
+        }
+        key[i] = i < n ? rfg_order_of(c) : 0u;
     }
 }
 

@@ -22,7 +22,7 @@ struct route_args {
     int *ids;
     float *weights;
     int t, e, top, shared;
-    int groups, group_bits; /* groups <= 1 << group_bits */
+    int groups, group_bits; /* groups = 1 << group_bits */
     int size, top_groups;   /* experts of a group; groups that are kept */
     int renormalise;
     float scale, shared_weight;

@@ -7,11 +7,11 @@
 enum { P_CHUNKS, P_WAVES };
 
 static const struct rfg_param wave_params[] = {
-    [P_CHUNKS] = { "chunks", 7, { 1, 2, 4, 8, 16, 32, 64 } }, /* experts of a lane, at most */
-    [P_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },               /* of a workgroup, each with a token of its own */
+    [P_CHUNKS] = { "chunks", 6, { 1, 2, 4, 8, 16, 32 } }, /* experts of a lane, at most */
+    [P_WAVES] = { "waves", 4, { 1, 2, 4, 8 } },           /* of a workgroup, each with a token of its own */
 };
 
-/* Experts of a lane: a group has as many lanes as a power of two of them leaves it. */
+/* Experts of a lane: groups share the lanes out. */
 static int experts_a_lane(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
     struct route_args a = route_args_of(prob);
@@ -27,7 +27,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 static bool wave_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
                        struct rfg_reason *why)
 {
-    int needed = experts_a_lane(dev, prob), most = 2 * ROUTE_MAX_E / dev->wave_size;
+    int needed = experts_a_lane(dev, prob), most = ROUTE_MAX_E / dev->wave_size;
     if (p[P_CHUNKS] < needed)
         return rfg_refuse(why, "chunks=%d: a lane has %d experts", p[P_CHUNKS], needed);
     return p[P_CHUNKS] <= most || rfg_refuse(why, "chunks=%d: must be at most %d, what a lane of %d ever has",

@@ -37,13 +37,13 @@ static const struct op_case groups[] = {
     { "moe_route f16->f32 T=9 E=160 top=6 groups=8 top_groups=3 renorm=1", I, false },
     { "moe_route f32->f32 T=9 E=64 top=8 groups=16 top_groups=2 bias=1", R, false },
     { "moe_route f32->f32 T=9 E=64 top=8 score=topk_softmax groups=16 top_groups=7 bias=1", I, false },
-    { "moe_route bf16->f32 T=9 E=45 top=9 score=sqrt_softplus groups=5 top_groups=1", R, false },
+    { "moe_route bf16->f32 T=9 E=44 top=9 score=sqrt_softplus groups=4 top_groups=1", R, false },
     { "moe_route f32->f32 T=9 E=32 top=5 score=topk_softmax groups=32 top_groups=9 bias=1", I, false },
     { "moe_route f32->f32 T=9 E=32 top=5 score=sigmoid groups=32 top_groups=9 bias=1", R, false },
-    { "moe_route f32->f32 T=9 E=17 top=5 groups=17 top_groups=5", I, false },
-    { "moe_route bf16->f32 T=9 E=1020 top=32 score=sigmoid bias=1 groups=17 top_groups=5", R, false },
+    { "moe_route f32->f32 T=9 E=16 top=5 groups=16 top_groups=5", I, false },
+    { "moe_route bf16->f32 T=9 E=992 top=32 score=sigmoid bias=1 groups=16 top_groups=5", R, false },
     { "moe_route f32->f32 T=9 E=24 top=3 score=sigmoid groups=4 top_groups=4", I, false },
-    { "moe_route f32->f32 T=9 E=18 top=3 score=topk_softmax groups=9 top_groups=2 bias=1", I, false },
+    { "moe_route f32->f32 T=9 E=24 top=3 score=topk_softmax groups=8 top_groups=2 bias=1", I, false },
 };
 
 static const struct op_case sizes[] = {
@@ -60,7 +60,7 @@ static const struct op_case sizes[] = {
     { "moe_route bf16->f32 T=1 E=256 top=8 renorm=1", R, false },
     { "moe_route bf16->f32 T=33 E=8 top=2 renorm=1", R, false, "moe_route_wave{chunks=1,waves=8}" },
     { "moe_route bf16->f32 T=5 E=40 top=2 renorm=1", R, false, "moe_route_wave{chunks=8,waves=2}" },
-    { "moe_route f32->f32 T=9 E=100 top=4", I, false, "moe_route_wave{chunks=32,waves=4}" },
+    { "moe_route f32->f32 T=9 E=100 top=4", I, false, "moe_route_wave{chunks=16,waves=4}" },
 };
 
 static const struct op_case layouts[] = {
@@ -110,7 +110,7 @@ START_TEST(random_problems)
         char text[RFG_PROBLEM_STRLEN];
         int e = ONE_OF(experts), groups = BELOW(2) ? 1 : 1 << BELOW(6), dtype = BELOW(3), bias = BELOW(2);
         while (e % groups)
-            groups--;
+            groups /= 2;
         int kept = 1 + BELOW(groups), most = e / groups * kept, top = 1 + BELOW(most < 32 ? most : 32);
         snprintf(text, sizeof(text),
                  "moe_route %s->f32 T=%d E=%d top=%d score=%s bias=%d%s groups=%d top_groups=%d renorm=%d shared=%d "
@@ -319,7 +319,7 @@ static void run_rows(rfg_context *ctx, float (*x)[COLUMNS], int64_t first, int64
     } of[] = { { ids + first, sizeof(*ids), rfg_tensor_2d(NULL, RFG_I32, n, TOP, TOP) },
                { weights + first, sizeof(*weights), rfg_tensor_2d(NULL, RFG_F32, n, TOP, TOP) },
                { x + first, sizeof(*x), rfg_tensor_2d(NULL, RFG_F32, n, COLUMNS, COLUMNS) } };
-    rfg_moe_route_params p = { .size = sizeof(p), .groups = 5, .topk_groups = 2 };
+    rfg_moe_route_params p = { .size = sizeof(p), .groups = 4, .topk_groups = 2 };
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(rfg_device_alloc(ctx, &of[i].t.data, of[i].size * (size_t)n), RFG_OK);
         ck_assert_int_eq(
@@ -367,7 +367,8 @@ START_TEST(refusals)
         { "moe_route bf16->f32 T=4 E=64 top=33", "top=33: must be from 1 to 32" },
         { "moe_route bf16->f32 T=4 E=8 top=9", "top=9: must be at most 8" },
         { "moe_route bf16->f32 T=4 E=8 top=5 groups=4 top_groups=2", "top=5: must be at most 4" },
-        { "moe_route bf16->f32 T=4 E=8 top=1 groups=3", "groups=3: must divide E=8" },
+        { "moe_route bf16->f32 T=4 E=8 top=1 groups=3", "groups=3: must be a power of two" },
+        { "moe_route bf16->f32 T=4 E=12 top=1 groups=8", "groups=8: must divide E=12" },
         { "moe_route bf16->f32 T=4 E=64 top=1 groups=64", "groups=64: must be from 1 to 32" },
         { "moe_route bf16->f32 T=4 E=8 top=1 groups=2 top_groups=3", "top_groups=3: must be at most groups=2" },
         { "moe_route bf16->f32 T=4 E=8 top=1 top_groups=2", "top_groups=2: must be at most groups=1" },
