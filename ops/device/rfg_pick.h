@@ -15,7 +15,6 @@ RFG_DEVICE rfg_u32 rfg_of_any_lane(rfg_u32 v, int lane)
 
 struct rfg_pick {
     rfg_u32 key, id; /* in all lanes */
-    int lane;        /* whose it is */
 };
 
 /* The largest key, and its lane's id; of equal ones the lowest lane's. */
@@ -23,8 +22,7 @@ RFG_DEVICE struct rfg_pick rfg_pick(rfg_u32 key, rfg_u32 id)
 {
     struct rfg_pick p;
     p.key = rfg_wave_max_u32(key);
-    p.lane = rfg_first_lane(rfg_ballot(key == p.key));
-    p.id = rfg_of_any_lane(id, p.lane);
+    p.id = rfg_of_any_lane(id, rfg_first_lane(rfg_ballot(key == p.key)));
     return p;
 }
 

@@ -227,7 +227,7 @@ RFG_DEVICE void route(const struct route_args *a, const struct share *s, int row
         own_id = rfg_lane() == slot ? p.id : own_id;
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++)
-            key[i] = s->first + i == p.id && rfg_lane() == p.lane ? 0u : key[i];
+            key[i] = s->first + i == p.id ? 0u : key[i];
         best = best_of(s, key, &id);
     }
     bool has = rfg_lane() < a->top;

@@ -35,6 +35,7 @@ struct call {
     rfg_quantize_params quantize;
     rfg_rope_params rope;
     rfg_rope_append_params rope_append;
+    rfg_moe_route_params moe_route;
     int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;

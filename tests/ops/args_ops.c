@@ -345,6 +345,7 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
                                                  { NULL, NULL } };
 
 #include "args_quantize.h"
+#include "args_route.h"
 
 /* ---- rope: q_out, q, k_out, k, cos_sin, positions ---------------------------------------------------------------- */
 
@@ -673,6 +674,13 @@ const struct form forms[] = {
                 { "k_norm", T1(B, 16), 0 },
                 { "k_scale", T1(RFG_F32, 1), ARG_OPTIONAL, .sizes = 1 },
                 { "v_scale", T1(RFG_F32, 2), ARG_OPTIONAL } } },
+    { "rfg_op_moe_route", "moe_route", "groups, a shared expert", moe_route,
+      .call = { .moe_route = { .groups = 4, .topk_groups = 2, .shared = 1 } }, .wrongs = route_wrongs, .n = 5,
+      .args = { { "ids", T2(RFG_I32, 3, 7), ARG_OUT },
+                { "weights", T2(RFG_F32, 3, 7), ARG_OUT },
+                { "x", T2(B, 3, 20), 0, FLOATS },
+                { "bias", T1(RFG_F32, 20), ARG_OPTIONAL, 1u << B },
+                { "tokens", T1(RFG_I32, 1), ARG_OPTIONAL, .values = { 2 } } } },
     { "rfg_op_argmax", "argmax", "plain", argmax, .wrongs = no_wrongs, .n = 2,
       .args = { { "y", T1(RFG_I64, 3), ARG_OUT, 1u << RFG_I32 }, { "x", T2(B, 3, 20), 0, FLOATS, .sizes = 2 } } },
     { "rfg_op_sample", "sample", "all", draw, .wrongs = sample_wrongs, .n = 14,

@@ -155,6 +155,14 @@ static rfg_status call_rfg_rope_table(function fn, rfg_context *ctx, const rfg_t
     return ((__typeof__(&rfg_rope_table))fn)(t[0], p);
 }
 
+static const rfg_moe_route_params moe_route_init = RFG_MOE_ROUTE_PARAMS_INIT;
+PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT64), MEMBER(rfg_moe_route_params, bias, INPUT),
+       MEMBER(rfg_moe_route_params, groups, INT64), MEMBER(rfg_moe_route_params, topk_groups, INT64),
+       MEMBER(rfg_moe_route_params, renormalise, INT64), MEMBER(rfg_moe_route_params, shared, INT64),
+       MEMBER(rfg_moe_route_params, tokens, INPUT), MEMBER(rfg_moe_route_params, scale, FLOAT),
+       MEMBER(rfg_moe_route_params, shared_weight, FLOAT));
+CALLER(rfg_op_moe_route, rfg_moe_route_params, t[0], t[1], t[2])
+
 CALLER_WITHOUT_PARAMS(rfg_op_argmax, t[0], t[1])
 
 static const rfg_sample_params sample_init = RFG_SAMPLE_PARAMS_INIT;
@@ -188,6 +196,7 @@ static const struct op ops[] = {
     { "rope_append", "rfg_op_rope_append", "q_out k_cache v_cache - q k v cos_sin positions slots", &rope_append_params,
       call_rfg_op_rope_append },
     { "rope_table", "rfg_rope_table", "table -", &rope_table_params, call_rfg_rope_table },
+    { "moe_route", "rfg_op_moe_route", "ids weights - x", &moe_route_params, call_rfg_op_moe_route },
     { "argmax", "rfg_op_argmax", "y - x", NULL, call_rfg_op_argmax },
     { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
 };
