@@ -14,6 +14,7 @@
 #include "rfg_pick.h"
 #include "moe/route_args.h"
 
+#define THREADS   (WAVES * RFG_WAVE)
 #define LOG2E     1.44269504f
 #define TINY      0x1p-126f /* the smallest score above 0 */
 #define LOW       rfg_as_float(0xff800000u)
@@ -98,7 +99,7 @@ RFG_DEVICE rfg_u32 expert_of(const struct share *s, int i, int n)
 }
 
 /* The keys of a lane's experts, and what a softmax over the row needs. */
-RFG_DEVICE void read_row(const struct route_args *a, const struct share *s, int row, rfg_u32 *key, float *largest,
+RFG_DEVICE void read_row(const struct route_args *a, const struct share *s, rfg_u32 row, rfg_u32 *key, float *largest,
                          float *inverse)
 {
     const char *x = (const char *)a->x + row * a->ldx * RFG_DTYPE_BYTES(IN_DTYPE);
@@ -198,7 +199,7 @@ RFG_DEVICE float normalised(float weight, bool has)
 }
 
 /* What a lane of those below `top` has found, and, in others, of the shared experts. */
-RFG_DEVICE void store(const struct route_args *a, int row, bool counts, rfg_u32 id, float weight)
+RFG_DEVICE void store(const struct route_args *a, rfg_u32 row, bool counts, rfg_u32 id, float weight)
 {
     int *ids = a->ids + row * a->ldi;
     float *weights = a->weights + row * a->ldw;
@@ -212,7 +213,7 @@ RFG_DEVICE void store(const struct route_args *a, int row, bool counts, rfg_u32 
     }
 }
 
-RFG_DEVICE void route(const struct route_args *a, const struct share *s, int row)
+RFG_DEVICE void route(const struct route_args *a, const struct share *s, rfg_u32 row)
 {
     rfg_u32 key[CHUNKS], id, own_key = 0u, own_id = 0u;
     float largest = 0.0f, inverse = 1.0f;
@@ -243,13 +244,15 @@ RFG_DEVICE void route(const struct route_args *a, const struct share *s, int row
     store(a, row, true, own_id, flushed(weight) * a->scale);
 }
 
-RFG_KERNEL(WAVES *RFG_WAVE) moe_route_wave(struct route_args a)
+RFG_KERNEL(THREADS) moe_route_wave(struct route_args a)
 {
     struct share s = share_of(&a);
     rfg_start_next();
     rfg_await_previous();
-    int limit = a.tokens ? (int)rfg_load4(a.tokens) : a.t;
-    for (int row = rfg_group_x() * WAVES + rfg_wave(); row < a.t; row += rfg_groups_x(WAVES * RFG_WAVE) * WAVES)
+    int tokens = a.tokens ? (int)rfg_load4(a.tokens) : a.t;
+    rfg_u32 limit = tokens > 0 ? (rfg_u32)tokens : 0u;
+    for (rfg_u32 row = (rfg_u32)(rfg_group_x() * WAVES + rfg_wave()); row < (rfg_u32)a.t;
+         row += (rfg_u32)(rfg_groups_x(THREADS) * WAVES))
         if (row < limit)
             route(&a, &s, row);
         else
