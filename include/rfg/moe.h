@@ -68,8 +68,8 @@ typedef struct rfg_moe_route_params {
  *
  * T = 0 does nothing. Pointers must be aligned to their element's size; T and strides <= 2^31 - 1. Aliasing: neither
  * output may overlap any other tensor (refused). Asynchronous, errors, warm-up: as rfg_op_gemm().
- * Sources: DeepSeek-AI, DeepSeek-V3 Technical Report (2024), section 2.1.2, and their inference/model.py (Gate);
- * OpenAI, gpt-oss model.py (MLPBlock); vLLM's grouped_topk().
+ * Sources: DeepSeek-AI, DeepSeek-V3 Technical Report (2024), section 2.1.2, and its inference code's Gate; OpenAI's
+ * gpt-oss reference code (MLPBlock); vLLM's grouped_topk().
  *
  * Problem string: "moe_route bf16->f32 T=8 E=256 top=8 score=sigmoid bias=1 groups=8 top_groups=4 renorm=1 shared=1".
  * score: softmax, topk_softmax, sigmoid or sqrt_softplus; btype=f32: the bias' dtype, where x's is another; tokens=1:

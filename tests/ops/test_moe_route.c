@@ -213,8 +213,7 @@ START_TEST(examples)
           2,
           { 3, 2 },
           { 2, 1 } },
-        /* Groups of two: with a bias by the sum of both, without by the larger one. All scores are positive: an expert
-         * of a group that is not kept, were it 0, would go before those whose bias is below. */
+        /* groups of two: with a bias by the sum of both, without by the larger one */
         { { .scoring = RFG_MOE_SIGMOID, .groups = 4, .topk_groups = 1 },
           { 0, 0, 1.0986123f, -1.0986123f, 0, 0, 0, 0 },
           { -1, -1, -2, -2, -1, -1, -1, -1.5f },
@@ -229,6 +228,7 @@ START_TEST(examples)
           2,
           { 2, 3 },
           { 0.75f, 0.25f } },
+        /* all are negative: experts of groups that are not kept would go first if they were 0 */
         { { .scoring = RFG_MOE_TOPK_SOFTMAX, .groups = 4, .topk_groups = 2 },
           { -4, -4, -2, -2, -3, -3, -2, -3 },
           { 0 },
@@ -259,11 +259,11 @@ START_TEST(examples)
           { 1, 4, 3 },
           { 0.5f, 0.5f, 0 } },
         { { .scoring = RFG_MOE_SQRT_SOFTPLUS, .renormalise = 1 },
-          { 1, INFINITY, NAN, 3, INFINITY, 0, -INFINITY, 0 },
+          { INFINITY, 1, NAN, -INFINITY, 0, INFINITY, 2, 0 },
           { 0 },
           false,
           3,
-          { 1, 4, 3 },
+          { 0, 5, 6 },
           { 0.5f, 0.5f, 0 } },
     };
     rfg_context *ctx = op_context("cpu");
