@@ -37,6 +37,7 @@ struct call {
     rfg_rope_append_params rope_append;
     rfg_moe_align_params moe_align;
     rfg_moe_params moe;
+    rfg_moe_route_params moe_route;
     int64_t sample_order;
     struct foreign foreign;
     rfg_stream stream;

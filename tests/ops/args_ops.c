@@ -352,6 +352,7 @@ static const struct wrong embedding_wrongs[] = { { "scale", embedding_scale_nan 
 
 #include "args_moe.h"
 #include "args_quantize.h"
+#include "args_route.h"
 
 /* ---- rope: q_out, q, k_out, k, cos_sin, positions ---------------------------------------------------------------- */
 
@@ -638,6 +639,13 @@ const struct form forms[] = {
                 { "k_norm", T1(B, 16), 0 },
                 { "k_scale", T1(RFG_F32, 1), ARG_OPTIONAL, .sizes = 1 },
                 { "v_scale", T1(RFG_F32, 2), ARG_OPTIONAL } } },
+    { "rfg_op_moe_route", "moe_route", "groups, a shared expert", moe_route,
+      .call = { .moe_route = { .groups = 4, .topk_groups = 2, .shared = 1 } }, .wrongs = route_wrongs, .n = 5,
+      .args = { { "ids", T2(RFG_I32, 3, 7), ARG_OUT },
+                { "weights", T2(RFG_F32, 3, 7), ARG_OUT },
+                { "x", T2(B, 3, 20), 0, FLOATS },
+                { "bias", T1(RFG_F32, 20), ARG_OPTIONAL, 1u << B },
+                { "tokens", T1(RFG_I32, 1), ARG_OPTIONAL, .values = { 2 } } } },
     { "rfg_op_moe_align", "moe_align", "plain", moe_align, .call = { .moe_align = { .experts = 4 } },
       .wrongs = align_wrongs, .n = 8,
       .args = { { "rows", T1(RFG_I32, 6), ARG_OUT },

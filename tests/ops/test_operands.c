@@ -35,6 +35,8 @@ static const char *const problems[] = {
     "moe_align i32->i32 T=64 top=8 E=256 format=masked",
     "moe_sum bf16->bf16 T=8 N=7168 top=8 weights=1 tokens=1",
     "moe_sum f16->f32 T=8 N=7168 top=8 residual=1 inplace=1 R=-1 align=2",
+    "moe_route bf16->f32 T=8 E=256 top=8 score=sigmoid bias=1 groups=8 top_groups=4 renorm=1 shared=1",
+    "moe_route f16->f32 T=64 E=128 top=4 score=topk_softmax bias=1 btype=f32 tokens=1 ldx=130 ldi=8 ldw=6",
     "sample bf16->i32 B=4 V=1000 temperature=1 top_k=1 top_p=1 min_p=1 joint=1",
     "sample f32->i64 B=4 V=1000 repetition=1 frequency=1 presence=1 bias=1 counts=1 prompt=1",
     "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh",

@@ -69,5 +69,6 @@ rope: Op
 kv_append: Op
 rope_append: Op
 rope_table: Op
+moe_route: Op
 argmax: Op
 sample: Op

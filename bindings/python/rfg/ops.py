@@ -455,6 +455,31 @@ def moe_sum(
     return out
 
 
+MOE_SCORINGS = ("softmax", "topk_softmax", "sigmoid", "sqrt_softplus")  #: rfg_moe_scoring's
+
+
+def moe_route(
+    x: Tensor, top: int, *, scoring: str = "softmax", bias: Optional[Tensor] = None, groups: int = 1, topk_groups: int = 0,
+    renormalise: bool = False, scale: float = 1.0, shared: int = 0, shared_weight: float = 1.0, tokens: Optional[Tensor] = None,
+    ids: Optional[Tensor] = None, weights: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> Tuple[Tensor, Tensor]:
+    """rfg_op_moe_route: the `top` experts of each token, from the router's logits x [T,E]. Returns (ids i32, weights f32), [T,top+shared].
+
+    scoring: softmax, topk_softmax (gpt-oss), sigmoid (DeepSeek V3, Llama 4), sqrt_softplus; bias [E], f32 or x's dtype, chooses (and with
+    topk_softmax weighs). Of `groups` groups only the topk_groups best (0: all) have experts to choose. renormalise: weights over their sum;
+    scale: times this. shared: so many experts E, E+1, ... with shared_weight, in each row's last slots. tokens [1] i32: how many rows count."""
+    if scoring not in MOE_SCORINGS:
+        raise _rfg.Error("moe_route: scoring: '%s': must be one of %s" % (scoring, ", ".join(MOE_SCORINGS)))
+    shape = (x.shape[0], top + shared)
+    ids = empty(x, shape, "i32") if ids is None else ids
+    weights = empty(x, shape, "f32") if weights is None else weights
+    _rfg.moe_route(
+        ids, weights, x, scoring=MOE_SCORINGS.index(scoring), bias=bias, groups=groups, topk_groups=topk_groups,
+        renormalise=int(renormalise), shared=shared, tokens=tokens, scale=scale, shared_weight=shared_weight, stream=stream, ctx=ctx
+    )
+    return ids, weights
+
+
 def argmax(x: Tensor, *, out: Optional[Tensor] = None, dtype: Any = "i64", stream: Any = None, ctx: Ctx = None) -> Tensor:
     """rfg_op_argmax: Y[m] = the column of the largest element of row m of X [M,V]; of equal ones the first. dtype: i32 or i64."""
     if out is None:

@@ -211,6 +211,14 @@ static rfg_status call_rfg_moe_workspace_bytes(function fn, rfg_context *ctx, co
     return ((__typeof__(&rfg_moe_workspace_bytes))fn)(t[0], t[1], t[2], t[3], t[4], t[5], p, &bytes_said);
 }
 
+static const rfg_moe_route_params moe_route_init = RFG_MOE_ROUTE_PARAMS_INIT;
+PARAMS(moe_route, MEMBER(rfg_moe_route_params, scoring, INT64), MEMBER(rfg_moe_route_params, bias, INPUT),
+       MEMBER(rfg_moe_route_params, groups, INT64), MEMBER(rfg_moe_route_params, topk_groups, INT64),
+       MEMBER(rfg_moe_route_params, renormalise, INT64), MEMBER(rfg_moe_route_params, shared, INT64),
+       MEMBER(rfg_moe_route_params, tokens, INPUT), MEMBER(rfg_moe_route_params, scale, FLOAT),
+       MEMBER(rfg_moe_route_params, shared_weight, FLOAT));
+CALLER(rfg_op_moe_route, rfg_moe_route_params, t[0], t[1], t[2])
+
 CALLER_WITHOUT_PARAMS(rfg_op_argmax, t[0], t[1])
 
 static const rfg_sample_params sample_init = RFG_SAMPLE_PARAMS_INIT;
@@ -249,6 +257,7 @@ static const struct op ops[] = {
     { "moe_workspace_bytes", "rfg_moe_workspace_bytes", "y x w1 w2 ids weights -", &moe_params,
       call_rfg_moe_workspace_bytes },
     { "moe_sum", "rfg_op_moe_sum", "y - x places", &moe_sum_params, call_rfg_op_moe_sum },
+    { "moe_route", "rfg_op_moe_route", "ids weights - x", &moe_route_params, call_rfg_op_moe_route },
     { "argmax", "rfg_op_argmax", "y - x", NULL, call_rfg_op_argmax },
     { "sample", "rfg_op_sample", "y - logits seed offset", &sample_params, call_rfg_op_sample },
 };

@@ -394,6 +394,35 @@ def test_moe_sum(rng):
     assert (out[3:] == residual[3:]).all()
 
 
+def test_moe_route(rng):
+    x, bias = normal(rng, 9, 32), normal(rng, 32)
+    p = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    ids, weights = rfg.moe_route(x, 4)
+    want = np.argsort(-x, 1)[:, :4]
+    assert (ids == want).all() and ids.dtype == np.int32
+    close(weights, np.take_along_axis(p, want, 1))
+    # DeepSeek V3: groups by the sum of their two best, and a shared expert.
+    s = 1 / (1 + np.exp(-x))
+    c = s + bias
+    best = np.sort(c.reshape(9, 8, 4), 2)[:, :, 2:].sum(2)
+    kept = best >= np.sort(best, 1)[:, 4:5]
+    want = np.argsort(-np.where(np.repeat(kept, 4, 1), c, -np.inf), 1)[:, :6]
+    ids, weights = rfg.moe_route(
+        x, 6, scoring="sigmoid", bias=bias, groups=8, topk_groups=4, renormalise=True, scale=2.5, shared=1, shared_weight=0.5,
+        tokens=np.array([7], np.int32)
+    )
+    assert (ids[:7, :6] == want[:7]).all() and (ids[:7, 6] == 32).all() and (ids[7:] == -1).all() and (weights[7:] == 0).all()
+    chosen = np.take_along_axis(s, want, 1)
+    close(weights[:7, :6], (2.5 * chosen / chosen.sum(1, keepdims=True))[:7])
+    assert (weights[:7, 6] == 0.5).all()
+    assert rfg.moe_route(x, 2, scoring="topk_softmax", bias=bias, ids=ids[:, :2], weights=weights[:, :2])[0].base is not None
+    close(weights[:, :2].sum(1), np.ones(9))
+    with pytest.raises(rfg.Error, match="scoring: 'relu': must be one of softmax, topk_softmax"):
+        rfg.moe_route(x, 2, scoring="relu")
+    with pytest.raises(rfg.Error, match="ids is 9 x 33: must have from 1 to 32 columns"):
+        rfg.moe_route(x, 33)
+
+
 def test_nothing_to_do():
     empty = np.zeros((0, 8), np.float32)
     assert rfg.gemm(empty, np.zeros((4, 8), np.float32)).shape == (0, 4)
