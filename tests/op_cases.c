@@ -17,6 +17,27 @@ static const char *const data_names[] = { "random", "ints", "cancel", "special",
 /* ---- what the environment says ------------------------------------------------------------------------------------
  */
 
+int op_random_problems(void)
+{
+    const char *wanted = getenv("RFG_TEST_RANDOM");
+    return wanted ? atoi(wanted) : 300;
+}
+
+void op_case_right(rfg_context *ctx, const char *problem, enum rfg_data data, uint64_t seed)
+{
+    struct rfg_problem prob = op_problem(problem);
+    struct rfg_case_params params = { .seed = seed, .data = data, .fenced = true };
+    struct rfg_check check;
+    struct rfg_case *c;
+    ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s: %s", problem, rfg_last_error());
+    ck_assert(rfg_case_poison(c, 0) == RFG_OK);
+    ck_assert_msg(rfg_case_run(c, 0, NULL, NULL) == RFG_OK, "%s: %s", problem, rfg_last_error());
+    ck_assert(rfg_case_check(c, 0, &check) == RFG_OK);
+    ck_assert_msg(!check.wrong && !check.guard_broken, "%s, data %d, seed %llu: %s", problem, (int)data,
+                  (unsigned long long)seed, check.message);
+    rfg_case_destroy(&c);
+}
+
 struct rfg_problem op_problem(const char *text)
 {
     struct rfg_problem prob;

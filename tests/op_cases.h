@@ -47,6 +47,15 @@ void op_few_groups(const char *device, const char *problem, const char *config, 
 /* A context without databases, with a code cache that the process shares; fails the test on an error. */
 rfg_context *op_context(const char *device);
 
+/* Of tests of random problems: how many ($RFG_TEST_RANDOM; 300 if nobody says); a number below n, and one of a list, of
+ * the test's `seed`. */
+int op_random_problems(void);
+#define BELOW(n)  (int)(rfg_random(&seed) % (uint64_t)(n))
+#define ONE_OF(a) a[BELOW(sizeof(a) / sizeof((a)[0]))]
+
+/* One problem by the public function, with fences: fails the test if it is wrong. */
+void op_case_right(rfg_context *ctx, const char *problem, enum rfg_data data, uint64_t seed);
+
 /* The problem that a string says; fails the test if it says none. */
 struct rfg_problem op_problem(const char *text);
 

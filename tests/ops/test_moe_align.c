@@ -79,12 +79,9 @@ START_TEST(random_problems)
     static const int tops[] = { 1, 2, 3, 8, 32 }, experts[] = { 1, 2, 8, 33, 256, 384, 1024 },
                      blocks[] = { 1, 2, 16, 64, 128, 100 };
     static const char *const names[] = { "plain", "vllm", "aiter", "contiguous", "masked" };
-    const char *wanted = getenv("RFG_TEST_RANDOM");
     rfg_context *ctx = op_context("cpu");
     uint64_t seed = op_seed();
-    for (int i = 0, n = wanted ? atoi(wanted) : 300; i < n; i++) {
-#define BELOW(n)  (int)(rfg_random(&seed) % (uint64_t)(n))
-#define ONE_OF(a) a[BELOW(sizeof(a) / sizeof((a)[0]))]
+    for (int i = 0, n = op_random_problems(); i < n; i++) {
         char text[RFG_PROBLEM_STRLEN];
         int format = BELOW(5), e = ONE_OF(experts), block = format % 4 ? ONE_OF(blocks) : 1,
             map = BELOW(2) * (e + BELOW(2 * e));
@@ -92,16 +89,7 @@ START_TEST(random_problems)
                  "moe_align i32->i32 T=%d top=%d E=%d map=%d tokens=%d weights=%d places=%d format=%s block=%d",
                  1 + BELOW(BELOW(2) ? 10 : 300), ONE_OF(tops), e, map, BELOW(2), BELOW(2), BELOW(2), names[format],
                  block);
-        struct rfg_problem prob = op_problem(text);
-        struct rfg_case_params params = { .seed = rfg_random(&seed), .fenced = true };
-        struct rfg_check check;
-        struct rfg_case *c;
-        ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s: %s", text, rfg_last_error());
-        ck_assert(rfg_case_poison(c, 0) == RFG_OK);
-        ck_assert_msg(rfg_case_run(c, 0, NULL, NULL) == RFG_OK, "%s: %s", text, rfg_last_error());
-        ck_assert(rfg_case_check(c, 0, &check) == RFG_OK);
-        ck_assert_msg(!check.wrong && !check.guard_broken, "%s: %s", text, check.message);
-        rfg_case_destroy(&c);
+        op_case_right(ctx, text, RFG_DATA_RANDOM, rfg_random(&seed));
     }
     rfg_context_destroy(&ctx);
 }

@@ -101,12 +101,9 @@ START_TEST(random_problems)
     static const int experts[] = { 1, 7, 8, 64, 128, 160, 256, 384, 512, 1000, 1024 };
     static const char *const names[] = { "softmax", "topk_softmax", "sigmoid", "sqrt_softplus" };
     static const char *const dtypes[] = { "f32", "f16", "bf16" };
-    const char *wanted = getenv("RFG_TEST_RANDOM");
     rfg_context *ctx = op_context("cpu");
     uint64_t seed = op_seed();
-    for (int i = 0, n = wanted ? atoi(wanted) : 300; i < n; i++) {
-#define BELOW(n)  (int)(rfg_random(&seed) % (uint64_t)(n))
-#define ONE_OF(a) a[BELOW(sizeof(a) / sizeof((a)[0]))]
+    for (int i = 0, n = op_random_problems(); i < n; i++) {
         char text[RFG_PROBLEM_STRLEN];
         int e = ONE_OF(experts), groups = BELOW(2) ? 1 : 1 << BELOW(6), dtype = BELOW(3), bias = BELOW(2);
         while (e % groups)
@@ -117,17 +114,7 @@ START_TEST(random_problems)
                  "tokens=%d",
                  dtypes[dtype], 1 + BELOW(12), e, top, ONE_OF(names), bias,
                  bias && dtype && BELOW(2) ? " btype=f32" : "", groups, kept, BELOW(2), BELOW(3), BELOW(2));
-        struct rfg_problem prob = op_problem(text);
-        enum rfg_data data = BELOW(3) ? BELOW(2) ? R : I : S;
-        struct rfg_case_params params = { .seed = rfg_random(&seed), .data = data, .fenced = true };
-        struct rfg_check check;
-        struct rfg_case *c;
-        ck_assert_msg(rfg_case_create(ctx, &prob, &params, &c) == RFG_OK, "%s: %s", text, rfg_last_error());
-        ck_assert(rfg_case_poison(c, 0) == RFG_OK);
-        ck_assert_msg(rfg_case_run(c, 0, NULL, NULL) == RFG_OK, "%s: %s", text, rfg_last_error());
-        ck_assert(rfg_case_check(c, 0, &check) == RFG_OK);
-        ck_assert_msg(!check.wrong && !check.guard_broken, "%s, data %d: %s", text, (int)data, check.message);
-        rfg_case_destroy(&c);
+        op_case_right(ctx, text, BELOW(3) ? BELOW(2) ? R : I : S, rfg_random(&seed));
     }
     rfg_context_destroy(&ctx);
 }
@@ -356,11 +343,11 @@ START_TEST(any_batch)
 }
 END_TEST
 
-/* What a table of wrong tensors doesn't reach. */
+/* Problems, and params that forms of args_ops.c don't have. */
 START_TEST(refusals)
 {
     static const struct {
-        const char *problem, *why;
+        const char *text, *why;
     } wrong[] = {
         { "moe_route bf16->f32 T=4 E=1025 top=2", "E=1025: must be from 1 to 1024" },
         { "moe_route bf16->f32 T=4 E=0 top=1", "E=0: must be from 1 to 1024" },
@@ -385,8 +372,8 @@ START_TEST(refusals)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct rfg_problem p;
         struct rfg_reason why = { "" };
-        ck_assert_msg(!rfg_problem_parse(&p, wrong[i].problem, &why), "%s", wrong[i].problem);
-        ck_assert_msg(strstr(why.text, wrong[i].why), "%s: '%s'", wrong[i].problem, why.text);
+        ck_assert_msg(!rfg_problem_parse(&p, wrong[i].text, &why), "%s", wrong[i].text);
+        ck_assert_msg(strstr(why.text, wrong[i].why), "%s: '%s'", wrong[i].text, why.text);
     }
 }
 END_TEST
