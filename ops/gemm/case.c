@@ -228,7 +228,7 @@ static void gemm_as_called(struct rfg_problem *prob)
     if (prob->v[GEMM_GATED] == RFG_ACT_SWIGLUOAI + 1 && (float)prob->v[GEMM_LIMIT] == GEMM_DEFAULT_LIMIT)
         prob->v[GEMM_LIMIT] = 0;
     prob->v[GEMM_ROUTING] = GEMM_UNIFORM;
-    if (prob->v[GEMM_TOP]) /* as many as it takes */
+    if (prob->v[GEMM_TOP] && prob->v[GEMM_M]) /* as many as it takes */
         prob->v[GEMM_TOP] = ceil_div(prob->v[GEMM_M], gemm_x_rows(prob));
     if (x.rows < 2 || x.cols < 2)
         prob->v[GEMM_X_COLUMNS] = 0;

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Random problems of rfg_op_gemm on the cpu, plain and grouped: of each format of X and W a tenth of $RFG_TEST_RANDOM.
+ * Layouts, epilogues, scales and experts in combinations that no table has. */
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "ops/gpu.h"
+#include "tests/op_cases.h"
+#include "tests/suite.h"
+#include "rfg/rfg.h"
+
+static const struct format {
+    const char *x, *w, *w_scale; /* w_scale: of a w of groups */
+} formats[] = {
+    { "f32", "f32", NULL },           { "f16", "f16", NULL },   { "bf16", "bf16", NULL },   { "e4m3", "e4m3", NULL },
+    { "e4m3fnuz", "e4m3fnuz", NULL }, { "e5m2", "e5m2", NULL }, { "i8", "i8", NULL },       { "bf16", "i4", "f16" },
+    { "f16", "i4", "f32" },           { "bf16", "i4", "bf16" }, { "bf16", "e2m1", "e8m0" }, { "f16", "e2m1", "e8m0" },
+};
+
+/* Adds to a problem string. */
+static void say(char *text, const char *format, ...)
+{
+    size_t at = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + at, RFG_PROBLEM_STRLEN - at, format, args);
+    va_end(args);
+}
+
+/* A problem that may be none: what contradicts itself is drawn again. */
+static void draw(char *text, const struct format *f, uint64_t *state)
+{
+    static const char *const ys[] = { "f32", "f16", "bf16" }, *const pers[] = { "tensor", "row", "block" };
+    static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai" };
+    static const char *const routings[] = { "uniform", "zipf", "one" };
+    static const int groups[] = { 32, 64, 96, 128 };
+    uint64_t seed = *state;
+    bool codes = !f->w_scale && (*f->x == 'e' || *f->x == 'i'), packed = BELOW(3) == 0, gated = BELOW(3) == 0;
+    int group = ONE_OF(groups), m = BELOW(5) ? BELOW(24) : BELOW(150), n = 1 + BELOW(90), k = 1 + BELOW(300);
+    if (f->w_scale)
+        k = group * (1 + BELOW(6));
+    if (packed) {
+        n = 16 * (1 + BELOW(5));
+        k = f->w_scale ? 128 * (1 + BELOW(4)) : 32 * (1 + BELOW(8));
+    }
+    n += gated && n % 2;
+    *text = 0;
+    say(text, "gemm %s,%s->%s M=%d N=%d K=%d", f->x, f->w, ONE_OF(ys), m, n, k);
+    if (f->w_scale)
+        say(text, " w_scale=%s w_group=%d%s", f->w_scale, group, *f->w == 'i' && BELOW(2) ? " w_zero=i8" : "");
+    if (codes) {
+        const char *scale = BELOW(4) ? "f32" : "e8m0", *x_per = ONE_OF(pers), *w_per = ONE_OF(pers);
+        if (BELOW(5))
+            say(text, " x_scale=%s x_per=%s", scale, x_per);
+        if (BELOW(5))
+            say(text, " w_scale=%s w_per=%s", scale, strcmp(x_per, "block") ? w_per : x_per);
+        if (!strcmp(x_per, "block") && BELOW(2))
+            say(text, " x_columns=%d", BELOW(2));
+        if (*f->x == 'e' && BELOW(4) == 0)
+            say(text, " fast=1");
+    }
+    if (packed && !codes)
+        say(text, " packed=1");
+    if (gated)
+        say(text, " act=%s halves=%d limit=%d", ONE_OF(acts), BELOW(2), BELOW(2) * BELOW(9));
+    if (BELOW(3) == 0)
+        say(text, " bias=1%s", codes || BELOW(3) == 0 ? " btype=f32" : "");
+    if (BELOW(2)) {
+        say(text, " experts=%d top=%d weights=%d routing=%s", 1 + BELOW(BELOW(4) ? 9 : 200), BELOW(5), BELOW(2),
+            ONE_OF(routings));
+    } else {
+        say(text, "%s", !gated && BELOW(4) == 0 ? " residual=1" : "");
+        if (BELOW(4) == 0 && !packed)
+            say(text, " ldw=%d", k + (f->w_scale ? 32 : 1) * BELOW(9));
+    }
+    if (BELOW(4) == 0)
+        say(text, " ldx=%d ldy=%d", k + BELOW(9), n + BELOW(9));
+    *state = seed;
+}
+
+START_TEST(random_problems)
+{
+    const struct format *f = &formats[_i];
+    rfg_context *ctx = op_context("cpu");
+    uint64_t seed = op_seed() + (uint64_t)_i;
+    int wanted = op_random_problems() / 10, tries = 0;
+    for (int i = 0; i < wanted; tries++) {
+        char text[RFG_PROBLEM_STRLEN];
+        struct rfg_problem prob;
+        struct rfg_reason why;
+        draw(text, f, &seed);
+        if (!rfg_problem_parse(&prob, text, &why))
+            continue;
+        i++;
+        op_case_right(ctx, text, BELOW(4) ? RFG_DATA_RANDOM : RFG_DATA_SPECIAL, rfg_random(&seed));
+    }
+    ck_assert_msg(tries < 6 * wanted, "%s,%s: of %d strings %d were problems", f->x, f->w, tries, wanted);
+    printf("random products of %s by %s on cpu: %d right\n", f->x, f->w, wanted);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("gemm_random");
+    TCase *tc = tcase_create("random");
+    tcase_set_timeout(tc, 1200);
+    tcase_add_loop_test(tc, random_problems, 0, COUNT(formats));
+    suite_add_tcase(s, tc);
+    return run_suite(s);
+}
