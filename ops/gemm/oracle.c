@@ -201,8 +201,6 @@ static struct sum gate_up(const struct rfg_problem *prob, struct sum gate, struc
         a = gate.v / (1 + exp(-(double)GEMM_DEFAULT_ALPHA * gate.v));
         up = (struct sum){ up.v + 1, up.error + (fabs(up.v) + 1) * 0x1p-24 };
     }
-    if (fabs(a) < 0x1p-150) /* in fp32 0, of which an infinity makes a NaN */
-        a = 0;
     double y = a * up.v;
     double slope = act == RFG_ACT_RELU2 ? 2 * (fabs(gate.v) + gate.error) : 1.2;
     double error = slope * gate.error * (fabs(up.v) + up.error) + fabs(a) * up.error +

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "ops/gemm/gemm.h"
 #include "ops/gpu.h"
 #include "tests/op_cases.h"
 #include "tests/suite.h"
@@ -96,7 +97,9 @@ START_TEST(random_problems)
         if (!rfg_problem_parse(&prob, text, &why))
             continue;
         i++;
-        op_case_right(ctx, text, BELOW(4) ? RFG_DATA_RANDOM : RFG_DATA_SPECIAL, rfg_random(&seed));
+        /* Whether an activation of fp32 is 0 or just above decides what an infinity makes of it. */
+        bool special = BELOW(4) == 0 && !prob.v[GEMM_GATED];
+        op_case_right(ctx, text, special ? RFG_DATA_SPECIAL : RFG_DATA_RANDOM, rfg_random(&seed));
     }
     ck_assert_msg(tries < 6 * wanted, "%s,%s: of %d strings %d were problems", f->x, f->w, tries, wanted);
     printf("random products of %s by %s on cpu: %d right\n", f->x, f->w, wanted);
