@@ -475,6 +475,7 @@ static rfg_status check_w(struct rfg_problem *prob, const struct rfg_operand *w,
 static const rfg_tensor *stacked(rfg_tensor *flat, const rfg_tensor *t, int dims)
 {
     if (!t || t->ndim != dims + 1 || t->shape[0] < 1 || t->shape[1] < 1 || t->shape[0] > MAX_SIZE / t->shape[1] ||
+        t->strides[1] < 0 || t->strides[1] > RFG_MAX_STRIDE ||
         (t->shape[0] > 1 && t->strides[0] != t->shape[1] * t->strides[1]))
         return t;
     *flat = *t;
