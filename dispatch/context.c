@@ -547,25 +547,8 @@ rfg_status rfg_context_problem(const rfg_context *ctx, const struct rfg_problem 
 /* This thread's, between rfg_describe_begin() and rfg_describe_end(). */
 static _Thread_local struct {
     const rfg_context *ctx; /* NULL: it describes none */
-    char *buf;
+    char *buf;              /* NULL: nobody asked for the problem */
 } description;
-
-rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size)
-{
-    if (!ctx || !buf)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_describe_begin: %s is NULL", !ctx ? "ctx" : "buf");
-    if (size < RFG_PROBLEM_MAX)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_describe_begin: size is %zu: must be at least %d", size,
-                        RFG_PROBLEM_MAX);
-    if (description.ctx)
-        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        "rfg_describe_begin: this thread describes already: rfg_describe_end() must come first");
-    *buf = 0;
-    description.ctx = ctx;
-    description.buf = buf;
-    atomic_fetch_add(&ctx->describing, 1);
-    return RFG_OK;
-}
 
 bool rfg_checks_begin(rfg_context *ctx)
 {
@@ -575,6 +558,21 @@ bool rfg_checks_begin(rfg_context *ctx)
     description.buf = NULL;
     atomic_fetch_add(&ctx->describing, 1);
     return true;
+}
+
+rfg_status rfg_describe_begin(rfg_context *ctx, char *buf, size_t size)
+{
+    if (!ctx || !buf)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_describe_begin: %s is NULL", !ctx ? "ctx" : "buf");
+    if (size < RFG_PROBLEM_MAX)
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, "rfg_describe_begin: size is %zu: must be at least %d", size,
+                        RFG_PROBLEM_MAX);
+    if (!rfg_checks_begin(ctx))
+        return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
+                        "rfg_describe_begin: this thread describes already: rfg_describe_end() must come first");
+    *buf = 0;
+    description.buf = buf;
+    return RFG_OK;
 }
 
 void rfg_describe_end(rfg_context *ctx)

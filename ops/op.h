@@ -342,8 +342,8 @@ const struct rfg_variant *rfg_variant_find(const struct rfg_op *op, const char *
 /* Runs a validated problem: finds or makes its plan, completes the head of kargs and launches. */
 rfg_status rfg_dispatch(rfg_context *ctx, const struct rfg_problem *prob, void *kargs, rfg_stream stream);
 
-/* For an operator that is made of others: until rfg_describe_end() the thread's calls only check their arguments.
- * False: the caller describes them, and they do no more anyway; there is nothing to end. */
+/* For an operator that is made of others: until rfg_describe_end() the thread's calls with ctx only check their
+ * arguments. False: the thread describes calls already, and there is nothing to end. */
 bool rfg_checks_begin(rfg_context *ctx);
 
 #endif

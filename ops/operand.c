@@ -112,6 +112,13 @@ bool rfg_operand_same(const struct rfg_operand *a, const struct rfg_operand *b)
            a->inner == b->inner && a->ld == b->ld && a->ld_inner == b->ld_inner;
 }
 
+rfg_status rfg_check_operand_dtype(const struct rfg_operand *o, const char *fn, rfg_dtype dtype, const char *rule)
+{
+    return o->t->dtype == dtype ? RFG_OK
+                                : BAD("%s: %s is %s: must be %s%s", fn, o->name, rfg_dtype_name(o->t->dtype), rule,
+                                      rfg_dtype_name(dtype));
+}
+
 rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, const struct rfg_operand *in,
                              bool same_is_fine)
 {

@@ -30,6 +30,9 @@ rfg_status rfg_check_operand(struct rfg_operand *o, const char *fn, const char *
 rfg_status rfg_check_float_operand(struct rfg_operand *o, const char *fn, const char *name, const rfg_tensor *t,
                                    int min_dims, int max_dims);
 
+/* Of a checked operand; rule: what stands before the dtype. */
+rfg_status rfg_check_operand_dtype(const struct rfg_operand *o, const char *fn, rfg_dtype dtype, const char *rule);
+
 /* RFG_OK, or a refusal because output `out` overlaps `in`. If same_is_fine, they may be one: the same elements at the
  * same places. */
 rfg_status rfg_check_overlap(const char *fn, const struct rfg_operand *out, const struct rfg_operand *in,

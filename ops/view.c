@@ -86,9 +86,7 @@ rfg_status rfg_check_distinct(const struct rfg_view *v, const char *fn)
 
 rfg_status rfg_check_dtype(const struct rfg_view *v, const char *fn, rfg_dtype dtype, const char *rule)
 {
-    return v->t->dtype == dtype ? RFG_OK
-                                : BAD("%s: %s is %s: must be %s%s", fn, v->name, rfg_dtype_name(v->t->dtype), rule,
-                                      rfg_dtype_name(dtype));
+    return rfg_check_operand_dtype(&(struct rfg_operand){ .name = v->name, .t = v->t }, fn, dtype, rule);
 }
 
 rfg_status rfg_check_size(const struct rfg_view *v, const char *fn, int dim, int64_t size, const char *what)

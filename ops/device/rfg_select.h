@@ -56,16 +56,22 @@ RFG_DEVICE rfg_u64 rfg_shuffle_up_u64(rfg_u64 v, int by)
 #endif
 }
 
+/* The sum of v in this lane and those below it. */
+RFG_DEVICE rfg_u64 rfg_wave_sum_upto(rfg_u64 v)
+{
+#pragma unroll
+    for (int by = 1; by < RFG_WAVE; by *= 2) {
+        rfg_u64 other = rfg_shuffle_up_u64(v, by);
+        v += rfg_lane() >= by ? other : 0;
+    }
+    return v;
+}
+
 /* The sum of v over the threads before this one, of a workgroup of `waves` waves (a constant); *all: over all. totals:
  * a word of LDS for each wave. All threads come here. */
 RFG_DEVICE rfg_u64 rfg_group_sum_before(rfg_u64 v, rfg_u64 *totals, int waves, rfg_u64 *all)
 {
-    rfg_u64 sum = v, before = 0, every = 0;
-#pragma unroll
-    for (int by = 1; by < RFG_WAVE; by *= 2) {
-        rfg_u64 other = rfg_shuffle_up_u64(sum, by);
-        sum += rfg_lane() >= by ? other : 0;
-    }
+    rfg_u64 sum = rfg_wave_sum_upto(v), before = 0, every = 0;
     rfg_barrier_lds(); /* the last call's totals are read */
     if (rfg_lane() == RFG_WAVE - 1)
         totals[rfg_wave()] = sum;

@@ -493,13 +493,10 @@ struct groups {
     struct rfg_operand offsets, rows, weights;
 };
 
-/* One of m numbers, each of `dtype`. */
 static rfg_status check_list(struct rfg_operand *o, const char *name, const rfg_tensor *t, rfg_dtype dtype)
 {
     rfg_status st = rfg_check_operand(o, FN, name, t, 1, 1);
-    return st                  ? st
-           : t->dtype != dtype ? BAD("%s is %s: must be %s", name, rfg_dtype_name(t->dtype), rfg_dtype_name(dtype))
-                               : RFG_OK;
+    return st ? st : rfg_check_operand_dtype(o, FN, dtype, "");
 }
 
 /* Makes *p those of a product with one w, of all experts' rows. */
@@ -550,16 +547,16 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return st;
     int halves = p.gated ? 2 : 1; /* W's rows a column of Y */
     int64_t experts = p.offsets ? g.offsets.cols - 1 : 0;
-    if (experts && (ow.rows != oy.cols * halves * experts || ow.cols != ox.cols || (bias && ob.cols != ow.rows) ||
-                    (p.rows ? g.rows.cols : ox.rows) != oy.rows || (p.weights && g.weights.cols != oy.rows)))
+    int64_t y_rows = p.rows ? g.rows.cols : ox.rows, w_rows = oy.cols * halves * (experts ? experts : 1);
+    bool fit = y_rows == oy.rows && ow.rows == w_rows && ow.cols == ox.cols && (!bias || ob.cols == ow.rows);
+    if (experts && (!fit || (p.weights && g.weights.cols != oy.rows)))
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
                    ", bias %" PRId64 ", rows %" PRId64 ", weights %" PRId64 ", of %" PRId64
                    " experts (offsets): must be %s, [M,K] (with rows any), [E N,K], [E N], [M], [M]",
                    oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,
                    p.rows ? g.rows.cols : oy.rows, p.weights ? g.weights.cols : oy.rows, experts,
                    p.gated ? "[M,N/2] (gated)" : "[M,N]");
-    if (!experts &&
-        (ox.rows != oy.rows || ow.rows != oy.cols * halves || ow.cols != ox.cols || (bias && ob.cols != ow.rows)))
+    if (!fit)
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
                    ", bias %" PRId64 ": must be %s, [M,K], [N,K], [N]",
                    oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,

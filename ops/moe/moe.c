@@ -10,8 +10,9 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "ops/operand.h"
+#include "ops/gemm/gemm.h"
 #include "ops/params.h"
+#include "ops/view.h"
 #include "rfg/quantize.h"
 
 #define FN       "rfg_op_moe"
@@ -23,7 +24,7 @@ RFG_PARAMS_END(rfg_moe_params, workspace_bytes);
 struct moe {
     rfg_moe_params p;
     const rfg_tensor *y, *x, *w1, *w2, *ids, *weights;
-    struct rfg_operand oy, ox;
+    struct rfg_operand oy, ox, ow1, ow2;
     int64_t tokens, top, pairs, experts, hidden, inner; /* T, k, T k, E, H, I */
     bool quantise_x, quantise_h;
     size_t bytes;
@@ -31,27 +32,10 @@ struct moe {
     rfg_tensor xq, xs, h, hq, hs, out;
 };
 
-/* Rows and columns of a matrix of weights, that of all experts. */
-static int64_t rows_of(const rfg_tensor *w)
+/* Weights, those of all experts, as rows. */
+static rfg_status check_weights(struct rfg_operand *o, const char *name, const rfg_tensor *w)
 {
-    return w->ndim == 5 ? w->shape[0] * 16 : w->ndim == 3 ? w->shape[0] * w->shape[1] : w->shape[0];
-}
-static int64_t cols_of(const rfg_tensor *w)
-{
-    return w->ndim == 5 ? w->shape[1] * 4 * w->shape[4] : w->shape[w->ndim - 1];
-}
-
-static rfg_status check_weights(const char *name, const rfg_tensor *w)
-{
-    if (!w)
-        return BAD("%s is NULL: must be a tensor", name);
-    if (w->ndim != 2 && w->ndim != 3 && w->ndim != 5)
-        return BAD("%s has %d dimensions: must have 2, 3 or, prepacked, 5", name, w->ndim);
-    for (int i = 0; i < w->ndim; i++)
-        if (w->shape[i] < 0 || w->shape[i] > RFG_MAX_SIZE)
-            return BAD("%s has size %" PRId64 " in dimension %d: must be from 0 to %d", name, w->shape[i], i,
-                       RFG_MAX_SIZE);
-    return RFG_OK;
+    return w && w->ndim == 5 ? prepack_operand(o, FN, name, w) : rfg_check_operand(o, FN, name, w, 2, 3);
 }
 
 /* The next piece of the workspace. */
@@ -73,7 +57,8 @@ static void quantised(struct moe *m, rfg_tensor *q, rfg_tensor *s, int64_t rows,
 {
     *q = piece(m, m->w1->dtype, rows, cols);
     if (m->p.x_per != RFG_GEMM_SCALE_TENSOR) /* or it is the caller's */
-        *s = piece(m, m->p.w1_scale->dtype, rows, m->p.x_per == RFG_GEMM_SCALE_BLOCK ? (cols + 127) / 128 : 1);
+        *s = piece(m, m->p.w1_scale->dtype, rows,
+                   m->p.x_per == RFG_GEMM_SCALE_BLOCK ? ceil_div(cols, GEMM_SCALE_BLOCK) : 1);
 }
 
 static void lay_out(struct moe *m)
@@ -125,8 +110,8 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     rfg_status st;
     if ((st = RFG_TAKE_PARAMS(FN, rfg_moe_params, &m->p, params)) ||
         (st = rfg_check_float_operand(&m->oy, FN, "y", m->y, 2, 2)) ||
-        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) || (st = check_weights("w1", m->w1)) ||
-        (st = check_weights("w2", m->w2)) || (st = rfg_check_operand(&oi, FN, "ids", m->ids, 2, 2)) ||
+        (st = rfg_check_operand(&m->ox, FN, "x", m->x, 2, 2)) || (st = check_weights(&m->ow1, "w1", m->w1)) ||
+        (st = check_weights(&m->ow2, "w2", m->w2)) || (st = rfg_check_operand(&oi, FN, "ids", m->ids, 2, 2)) ||
         (st = rfg_check_operand(&ow, FN, "weights", m->weights, 2, 2)))
         return st;
     m->experts = m->p.experts ? m->p.experts : m->w1->ndim == 3 ? m->w1->shape[0] : 0;
@@ -137,15 +122,15 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     m->hidden = m->ox.cols;
     m->top = oi.cols;
     m->pairs = m->tokens * m->top;
-    m->inner = rows_of(m->w1) / m->experts / 2;
+    m->inner = m->ow1.rows / m->experts / 2;
     if (m->oy.rows != m->tokens || m->oy.cols != m->hidden || oi.rows != m->tokens || ow.rows != m->tokens ||
-        ow.cols != m->top || rows_of(m->w1) != m->experts * 2 * m->inner || cols_of(m->w1) != m->hidden ||
-        rows_of(m->w2) != m->experts * m->hidden || cols_of(m->w2) != m->inner)
+        ow.cols != m->top || m->ow1.rows != m->experts * 2 * m->inner || m->ow1.cols != m->hidden ||
+        m->ow2.rows != m->experts * m->hidden || m->ow2.cols != m->inner)
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", ids %" PRId64 " x %" PRId64
                    ", weights %" PRId64 " x %" PRId64 ", w1 %" PRId64 " x %" PRId64 ", w2 %" PRId64 " x %" PRId64
                    ", of %" PRId64 " experts: must be [T,H], [T,H], [T,k], [T,k], [E 2I,H], [E H,I]",
-                   m->oy.rows, m->oy.cols, m->ox.rows, m->ox.cols, oi.rows, oi.cols, ow.rows, ow.cols, rows_of(m->w1),
-                   cols_of(m->w1), rows_of(m->w2), cols_of(m->w2), m->experts);
+                   m->oy.rows, m->oy.cols, m->ox.rows, m->ox.cols, oi.rows, oi.cols, ow.rows, ow.cols, m->ow1.rows,
+                   m->ow1.cols, m->ow2.rows, m->ow2.cols, m->experts);
     if (m->ids->dtype != RFG_I32 || m->weights->dtype != RFG_F32)
         return BAD("ids are %s, weights %s: must be i32, f32", rfg_dtype_name(m->ids->dtype),
                    rfg_dtype_name(m->weights->dtype));
@@ -166,19 +151,18 @@ rfg_status rfg_moe_workspace_bytes(const rfg_tensor *y, const rfg_tensor *x, con
                                    const rfg_tensor *ids, const rfg_tensor *weights, const rfg_moe_params *params,
                                    size_t *bytes)
 {
-    const rfg_tensor *given[] = { y, x, w1, w2, ids, weights };
-    rfg_tensor t[6] = { 0 };
-    struct moe m = { RFG_MOE_PARAMS_INIT };
-    const rfg_tensor **tensors[] = { &m.y, &m.x, &m.w1, &m.w2, &m.ids, &m.weights };
+    const rfg_tensor *t[] = { y, x, w1, w2, ids, weights };
+    rfg_tensor there[6];
     rfg_status st;
     if (!bytes)
         return BAD("bytes is NULL: must be a place for a number");
     for (int i = 0; i < 6; i++)
-        if (given[i]) {
-            t[i] = *given[i];
-            t[i].data = (void *)256; /* not looked at, but there */
-            *tensors[i] = &t[i];
+        if (t[i]) {
+            there[i] = *t[i];
+            there[i].data = (void *)256; /* not looked at, but there */
+            t[i] = &there[i];
         }
+    struct moe m = { RFG_MOE_PARAMS_INIT, .y = t[0], .x = t[1], .w1 = t[2], .w2 = t[3], .ids = t[4], .weights = t[5] };
     if ((st = check(&m, params)))
         return st;
     *bytes = m.bytes;
@@ -196,7 +180,7 @@ static rfg_status quantise(rfg_context *ctx, const struct moe *m, const rfg_tens
         return rfg_op_quantize(ctx, q, &one, x, &p, stream);
     }
     p.group_rows = 1;
-    p.group_cols = m->p.x_per == RFG_GEMM_SCALE_BLOCK ? 128 : 0;
+    p.group_cols = m->p.x_per == RFG_GEMM_SCALE_BLOCK ? GEMM_SCALE_BLOCK : 0;
     p.rounding = s->dtype == RFG_E8M0 ? RFG_SCALE_UP : RFG_SCALE_EXACT;
     return rfg_op_quantize(ctx, q, s, x, &p, stream);
 }
@@ -290,32 +274,25 @@ static rfg_status check_overlaps(const struct moe *m)
     const struct {
         const char *name;
         const rfg_tensor *t;
-    } in[] = { { "w1", m->w1 },
-               { "w2", m->w2 },
-               { "ids", m->ids },
-               { "weights", m->weights },
-               { "w1_bias", p->w1_bias },
-               { "w2_bias", p->w2_bias },
-               { "w1_scale", p->w1_scale },
-               { "w2_scale", p->w2_scale },
-               { "w1_zero", p->w1_zero },
-               { "w2_zero", p->w2_zero },
-               { "x_scale", p->x_scale },
-               { "h_scale", p->h_scale },
-               { "expert_map", p->expert_map } };
-    rfg_status st = rfg_check_overlap(FN, &m->oy, &m->ox, false);
-    for (int i = 0; st == RFG_OK && i < (int)(sizeof(in) / sizeof(in[0])); i++) {
-        struct rfg_operand o = { .name = in[i].name, .t = in[i].t };
-        int64_t last = 0;
-        if (!o.t)
+    } in[] = { { "ids", m->ids },         { "weights", m->weights },      { "w1_bias", p->w1_bias },
+               { "w2_bias", p->w2_bias }, { "w1_scale", p->w1_scale },    { "w2_scale", p->w2_scale },
+               { "w1_zero", p->w1_zero }, { "w2_zero", p->w2_zero },      { "x_scale", p->x_scale },
+               { "h_scale", p->h_scale }, { "expert_map", p->expert_map } };
+    rfg_status st;
+    if ((st = rfg_check_overlap(FN, &m->oy, &m->ox, false)) || (st = rfg_check_overlap(FN, &m->oy, &m->ow1, false)) ||
+        (st = rfg_check_overlap(FN, &m->oy, &m->ow2, false)))
+        return st;
+    for (int i = 0; i < (int)(sizeof(in) / sizeof(in[0])); i++) {
+        struct rfg_view v;
+        if (!in[i].t)
             continue;
-        for (int d = 0; d < o.t->ndim; d++)
-            last = last < 0 || o.t->shape[d] == 0 ? -1 : last + (o.t->shape[d] - 1) * o.t->strides[d];
-        o.begin = (uintptr_t)o.t->data;
-        o.end = o.begin + rfg_dtype_bytes(o.t->dtype, last + 1);
-        st = rfg_check_overlap(FN, &m->oy, &o, false);
+        if ((st = rfg_check_view(&v, FN, in[i].name, in[i].t, in[i].t->ndim, false)))
+            return st;
+        struct rfg_operand o = { .name = v.name, .t = v.t, .begin = v.begin, .end = v.end };
+        if ((st = rfg_check_overlap(FN, &m->oy, &o, false)))
+            return st;
     }
-    return st;
+    return RFG_OK;
 }
 
 rfg_status rfg_op_moe(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w1,

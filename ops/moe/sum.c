@@ -111,14 +111,6 @@ void sum_set_sizes(struct moe_sum_args *a, const struct rfg_problem *prob)
 
 RFG_PARAMS_END(rfg_moe_sum_params, tokens);
 
-/* rule: what stands before the dtype. */
-static rfg_status check_dtype(const struct rfg_operand *o, rfg_dtype dtype, const char *rule)
-{
-    return o->t->dtype == dtype
-               ? RFG_OK
-               : BAD("%s is %s: must be %s%s", o->name, rfg_dtype_name(o->t->dtype), rule, rfg_dtype_name(dtype));
-}
-
 static rfg_status check_shape(const struct rfg_operand *o, int64_t rows, int64_t cols)
 {
     return o->rows == rows && o->cols == cols
@@ -141,20 +133,23 @@ static rfg_status check_inputs(const rfg_moe_sum_params *p, const rfg_tensor *x,
     rfg_status st;
     if ((st = rfg_check_float_operand(&in[X], FN, "x", x, 2, 2)) || (st = check_shape(&in[X], in[X].rows, y->cols)) ||
         (st = rfg_check_operand(&in[PLACES], FN, "places", places, 2, 2)) ||
-        (st = check_dtype(&in[PLACES], RFG_I32, "")) || (st = check_shape(&in[PLACES], y->rows, in[PLACES].cols)))
+        (st = rfg_check_operand_dtype(&in[PLACES], FN, RFG_I32, "")) ||
+        (st = check_shape(&in[PLACES], y->rows, in[PLACES].cols)))
         return st;
     int64_t top = in[PLACES].cols;
     if (top < 1 || top > SUM_MAX_TOP)
         return BAD("places has %" PRId64 " columns: must be from 1 to %d", top, SUM_MAX_TOP);
     if (p->weights && ((st = rfg_check_operand(&in[WEIGHTS], FN, "weights", p->weights, 2, 2)) ||
-                       (st = check_dtype(&in[WEIGHTS], RFG_F32, "")) || (st = check_shape(&in[WEIGHTS], y->rows, top))))
+                       (st = rfg_check_operand_dtype(&in[WEIGHTS], FN, RFG_F32, "")) ||
+                       (st = check_shape(&in[WEIGHTS], y->rows, top))))
         return st;
     if (p->residual && ((st = rfg_check_operand(&in[RESIDUAL], FN, "residual", p->residual, 2, 2)) ||
-                        (st = check_dtype(&in[RESIDUAL], y->t->dtype, "y's dtype, ")) ||
+                        (st = rfg_check_operand_dtype(&in[RESIDUAL], FN, y->t->dtype, "y's dtype, ")) ||
                         (st = check_shape(&in[RESIDUAL], y->rows, y->cols))))
         return st;
-    if (p->tokens && ((st = rfg_check_operand(&in[TOKENS], FN, "tokens", p->tokens, 1, 1)) ||
-                      (st = check_dtype(&in[TOKENS], RFG_I32, "")) || (st = check_shape(&in[TOKENS], 1, 1))))
+    if (p->tokens &&
+        ((st = rfg_check_operand(&in[TOKENS], FN, "tokens", p->tokens, 1, 1)) ||
+         (st = rfg_check_operand_dtype(&in[TOKENS], FN, RFG_I32, "")) || (st = check_shape(&in[TOKENS], 1, 1))))
         return st;
     return RFG_OK;
 }

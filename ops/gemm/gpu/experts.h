@@ -19,17 +19,6 @@ RFG_DEVICE int expert_begin(const struct gemm_args *a, int e)
     return offset < 0 ? 0 : offset < a->m ? offset : a->m;
 }
 
-/* The sum of v in this lane and those below it. */
-RFG_DEVICE int sum_upto(int v)
-{
-#pragma unroll
-    for (int by = 1; by < RFG_WAVE; by *= 2) {
-        int other = (int)(rfg_u32)rfg_shuffle_up_u64((rfg_u64)v, by);
-        v += rfg_lane() >= by ? other : 0;
-    }
-    return v;
-}
-
 /* Whose tile `tile` is, of all experts' tiles of tile_m rows, one after the other. False: there are fewer. The same in
  * all lanes, which must be on. */
 RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int tile_m, int tile)
@@ -40,7 +29,7 @@ RFG_DEVICE bool find_expert(struct expert *x, const struct gemm_args *a, int til
         if (e < a->experts)
             rows = expert_begin(a, e + 1) - expert_begin(a, e);
         int tiles = rows > 0 ? (rows + tile_m - 1) / tile_m : 0;
-        int upto = sum_upto(tiles), first = before + upto - tiles;
+        int upto = (int)rfg_wave_sum_upto((rfg_u64)tiles), first = before + upto - tiles;
         before += (int)rfg_wave_max_u32((rfg_u32)upto);
         if (tile >= before)
             continue;
@@ -88,5 +77,15 @@ RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct ex
     a.weights += begin;
 #endif
     return a;
+}
+
+/* The same of tile number `number` of all experts'. False: there are fewer. */
+RFG_DEVICE bool take_tile(struct gemm_args *a, int tile_m, int number)
+{
+    struct expert x;
+    if (!find_expert(&x, a, tile_m, number))
+        return false;
+    *a = args_of(a, &x, (number - x.first) * tile_m, tile_m);
+    return true;
 }
 #endif

@@ -43,11 +43,8 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
     rfg_start_next();
     rfg_await_previous();
 #if EXPERTS /* one tile of its expert's */
-    struct expert x;
-    int number = (int)(first / tiles_n);
-    if (!find_expert(&x, &a, TILE_M, number))
+    if (!take_tile(&a, TILE_M, (int)(first / tiles_n)))
         return;
-    a = args_of(&a, &x, (number - x.first) * TILE_M, TILE_M);
     first %= tiles_n;
     tiles_m = 1;
     tiles = step = tiles_n;

@@ -72,11 +72,9 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     rfg_start_next();
     rfg_await_previous();
 #if EXPERTS
-    struct expert x;
-    int groups_n = (a.n - 1) / ROWS + 1, number = rfg_group_x() / groups_n;
-    if (!find_expert(&x, &a, M_TILE, number))
+    int groups_n = (a.n - 1) / ROWS + 1;
+    if (!take_tile(&a, M_TILE, rfg_group_x() / groups_n))
         return;
-    a = args_of(&a, &x, (number - x.first) * M_TILE, M_TILE);
     n0 = rfg_group_x() % groups_n * ROWS;
 #endif
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */

@@ -280,11 +280,8 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
         t = rfg_xcd_tile(rfg_group_x() + rfg_group_y() * tiles_m, TILE_M, tiles_m, (a.n - 1) / TILE_N + 1, SPLIT);
     int m0 = t.m * TILE_M, n0 = t.n * TILE_N, split = t.split;
 #if EXPERTS
-    struct expert expert;
-    int number = rfg_group_x(), tiles_n = (a.n - 1) / TILE_N + 1;
-    if (!find_expert(&expert, &a, TILE_M, number))
+    if (!take_tile(&a, TILE_M, rfg_group_x()))
         return;
-    a = args_of(&a, &expert, (number - expert.first) * TILE_M, TILE_M);
     m0 = 0;
 #endif
     int part = split * K_WAVES + wave, parts = SPLIT * K_WAVES, all = (a.k - 1) / STEP_K + 1;
@@ -402,7 +399,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     }
 #if SPLIT > 1
 #if EXPERTS
-    int tile = number * tiles_n + t.n;
+    int tile = rfg_group_x() * ((a.n - 1) / TILE_N + 1) + t.n;
 #else
     int tile = t.n * tiles_m + t.m;
 #endif

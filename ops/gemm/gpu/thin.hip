@@ -332,12 +332,10 @@ gemm_thin_mma(struct gemm_args a)
     int lane = rfg_lane(), wave = rfg_wave();
     int split = SPLIT == 1 ? 0 : rfg_group_x() % SPLIT, tile = rfg_group_x() / SPLIT;
 #if EXPERTS
-    struct expert expert;
-    int tiles_n = (a.n - 1) / TILE_N + 1, number = tile / tiles_n, m0 = 0, n0 = tile % tiles_n * TILE_N;
+    int tiles_n = (a.n - 1) / TILE_N + 1, m0 = 0, n0 = tile % tiles_n * TILE_N;
     rfg_await_previous(); /* which may have sorted the rows */
-    if (!find_expert(&expert, &a, TILE_M, number))
+    if (!take_tile(&a, TILE_M, tile / tiles_n))
         return;
-    a = args_of(&a, &expert, (number - expert.first) * TILE_M, TILE_M);
 #else
     int tiles_m = a.m <= TILE_M ? 1 : (a.m - 1) / TILE_M + 1;
     int m0 = tiles_m == 1 ? 0 : tile % tiles_m * TILE_M, n0 = (tiles_m == 1 ? tile : tile / tiles_m) * TILE_N;
