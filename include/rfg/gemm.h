@@ -55,8 +55,10 @@ typedef struct rfg_gemm_params {
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype (y's with codes), or fp32, unit stride
  *   x_scale  of params, with codes only, and
- *   w_scale  of codes: fp32 or e8m0, both of one dtype. A code stands for its value times its scale, or without scales
- * for its value. By x_per and w_per: tensor  [1] row     x_scale [M] or [M,1], w_scale [N] or [N,1], of any stride
+ *   w_scale  of codes: fp32 or e8m0, both of one dtype. A code stands for its value times its scale, or without
+ *            scales for its value. By x_per and w_per:
+ *            tensor  [1]
+ *            row     x_scale [M] or [M,1], w_scale [N] or [N,1], of any stride
  *            block   both, and both are given: x_scale [M,ceil(K/128)], w_scale [ceil(N/128),ceil(K/128)],
  *                    each row-major (strides >= columns, 1) or column-major (strides 1, >= rows)
  *   w_scale [N,K/group] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0. It says what
@@ -81,21 +83,25 @@ typedef struct rfg_gemm_params {
  * reproducible for the same problem, variant and device.
  * Scales multiply codes, or sums of codes that share them, in fp32: which, is the variant's choice; where a code times
  * its scale, or a product of two scales, is below 2^-126 it may count as 0. A NaN among codes and scales gives a NaN,
- * an infinite scale an infinity or a NaN. A w of codes is not
- * prepacked.
+ * an infinite scale an infinity or a NaN. A w of codes is not prepacked.
+ *
  * Grouped products (torch.nn.functional.grouped_mm, DeepGEMM's m_grouped; the two of a mixture of experts): E experts
  * have N rows of w each, one after the other, and rows of y, sorted by expert, are products with those of theirs.
- *   offsets [E+1] of params, i32: rows offsets[e] to offsets[e+1] - 1 of y are expert e's. Ascending, from 0 to M. What
- *                lies in front of the first and behind the last is not written. They are read when the kernel runs, so
- * a captured graph serves any load up to M w     [E N,K] or [E,N,K], packed (or prepacked, of E N rows); so have bias,
- * w_scale, w_zero: N (and blocks of 128 of them, the last of an expert maybe shorter) an expert; w_scale of tensors is
- * [E], packed rows  [M]    of params, i32, or NULL: row i of y is a product of row rows[i] of x (and of x_scale), which
- * has any number of rows. NULL: of row i weights [M]  of params, f32, or NULL: with its bias row i is multiplied by
- * weights[i], before an act No residual, scales of blocks of w by rows. Offsets beyond M and rows beyond x's count as
- * the last ones: nothing is read or written out of bounds. fast_accum (torch._scaled_mm's use_fast_accum) allows
- * variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's fp8 matrix unit: of each 32 products and the sum
- * before them it cuts off what is below 2^-13 of the largest (DeepSeek-V3's report, 3.5.2). Such sums are multiplied by
- * their scales and added in fp32. On devices and for variants without this unit it changes nothing.
+ *   offsets  [E+1] of params, i32: rows offsets[e] to offsets[e+1] - 1 of y are expert e's. Ascending, from 0 to M.
+ *            What lies in front of the first and behind the last is not written. They are read when the kernel runs,
+ *            so a captured graph serves any load up to M
+ *   w        [E N,K] or [E,N,K], packed (or prepacked, of E N rows); so have bias, w_scale, w_zero: N (and blocks of
+ *            128 of them, the last of an expert maybe shorter) an expert; w_scale of tensors is [E], packed
+ *   rows     [M] of params, i32, or NULL: row i of y is a product of row rows[i] of x (and of x_scale), which has any
+ *            number of rows. NULL: of row i
+ *   weights  [M] of params, f32, or NULL: with its bias row i is multiplied by weights[i], before an act
+ * No residual; scales of blocks of w are row-major. Offsets beyond M and rows beyond x's count as the last ones:
+ * nothing is read or written out of bounds.
+ *
+ * fast_accum (torch._scaled_mm's use_fast_accum) allows variants that sum up to 128 columns of e4m3 or e5m2 on Hopper's
+ * fp8 matrix unit: of each 32 products and the sum before them it cuts off what is below 2^-13 of the largest
+ * (DeepSeek-V3's report, 3.5.2). Such sums are multiplied by their scales and added in fp32. On devices and for
+ * variants without this unit it changes nothing.
  *
  * Asynchronous on `stream`; on "cpu" the result is there on return. The first call of a
  * problem may compile (rfg_prepare() does that ahead); later ones allocate nothing and never synchronise.
