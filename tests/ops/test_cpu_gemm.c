@@ -464,17 +464,23 @@ START_TEST(decoded_w)
         d.a.w = codes;
         d.a.w_scale = fs ? scales : NULL;
         char *want = malloc(g.y_size);
-        int p[RFG_MAX_PARAMS] = { 0 }, tried = 0;
-        for (p[0] = 1; p[0] <= 4; p[0] *= 2)
-            for (p[1] = 1; p[0] * p[1] <= 8; p[1] *= 2)
-                for (p[2] = 0; p[2] <= 1024; p[2] += 1024, tried++) {
-                    run_with(&g, &gemm_cpu_portable, 2, p);
-                    memcpy(want, g.block[0], g.y_size);
-                    run_with(&d, &gemm_cpu_portable, 2, p);
-                    ck_assert_msg(!memcmp(want, d.block[0], g.y_size), "%s M=%d rows=%d cols=%d k_block=%d: other bits",
-                                  f->name, s.m, p[0], p[1], p[2]);
-                }
-        ck_assert_int_eq(tried, 18);
+        for (int v = 0; v < N_VARIANTS; v++) {
+            int p[RFG_MAX_PARAMS] = { 0 }, tried = 0;
+            struct rfg_device dev = host(2);
+            if (!variants[v]->supports(&dev, &g.prob, NULL)) /* this cpu doesn't have it */
+                continue;
+            for (p[0] = 1; p[0] <= 4; p[0] *= 2)
+                for (p[1] = 1; p[0] * p[1] <= 8; p[1] *= 2)
+                    for (p[2] = 0; p[2] <= 1024; p[2] += 1024, tried++) {
+                        run_with(&g, variants[v], 2, p);
+                        memcpy(want, g.block[0], g.y_size);
+                        run_with(&d, variants[v], 2, p);
+                        ck_assert_msg(!memcmp(want, d.block[0], g.y_size),
+                                      "%s %s M=%d rows=%d cols=%d k_block=%d: other bits", variants[v]->name, f->name,
+                                      s.m, p[0], p[1], p[2]);
+                    }
+            ck_assert_int_eq(tried, 18);
+        }
         free(want);
         free(codes);
         free(scales);

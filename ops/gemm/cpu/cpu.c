@@ -61,10 +61,10 @@ static double max_d(double a, double b)
 /* ---- the way a problem is cut ----------------------------------------------------------------------------------- */
 
 struct tiling {
-    enum cpu_kind kind, w_kind; /* of X, and of W as it is multiplied */
-    int element, w_element;     /* bytes of one */
-    int64_t padded_k;           /* k rounded up to whole groups */
-    size_t row_bytes;           /* of one row of packed X */
+    enum cpu_kind kind;
+    int element, w_element; /* bytes of one of X, and of W as it is multiplied */
+    int64_t padded_k;       /* k rounded up to whole groups */
+    size_t row_bytes;       /* of one row of packed X */
     int64_t k_block;
     int64_t strip; /* rows of W */
     int64_t m_tile, m_tiles;
@@ -81,10 +81,10 @@ static bool is_decoded(const struct rfg_problem *prob)
 
 static enum cpu_kind kind_of(const struct rfg_problem *prob, bool dot)
 {
-    return prob->dtype[0] == RFG_F32 || gemm_is_codes(prob) ? CPU_F32
-           : prob->dtype[0] == RFG_F16                      ? CPU_F16
-           : dot                                            ? CPU_BF16_DOT
-                                                            : CPU_BF16;
+    return prob->dtype[0] == RFG_F32 || is_decoded(prob) ? CPU_F32
+           : prob->dtype[0] == RFG_F16                   ? CPU_F16
+           : dot                                         ? CPU_BF16_DOT
+                                                         : CPU_BF16;
 }
 
 static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const struct rfg_problem *prob, const int *p,
@@ -96,9 +96,8 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
                         .gathered = prob->v[GEMM_TOP] != 0,
                         .halves = prob->v[GEMM_HALVES] != 0 };
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], k = prob->v[GEMM_K];
-    t.w_kind = t.decoded ? CPU_F32 : t.kind;
-    t.element = gemm_is_codes(prob) ? 1 : t.kind == CPU_F32 ? 4 : 2;
-    t.w_element = t.w_kind == CPU_F32 ? 4 : 2;
+    t.element = gemm_is_codes(prob) ? 1 : prob->dtype[0] == RFG_F32 ? 4 : 2;
+    t.w_element = t.kind == CPU_F32 ? 4 : 2;
     t.padded_k = ceil_div(k, isa->group) * isa->group;
     t.row_bytes = (size_t)t.padded_k * (t.kind == CPU_BF16_DOT ? 2 : 4);
     t.k_block = p[P_KBLOCK] ? p[P_KBLOCK] : t.padded_k;
@@ -114,7 +113,7 @@ static struct tiling make_tiling(const struct cpu_isa *isa, int threads, const s
     if (t.prepacked) /* the rows of its blocks */
         t.strip = PREPACK_ROWS;
     t.strip_bytes = t.prepacked || t.decoded || t.halves ? round_256((size_t)(t.strip * k * t.w_element)) : 0;
-    t.x_bytes = gemm_is_codes(prob) || t.gathered ? round_256((size_t)(p[P_COLS] * k) * sizeof(float)) : 0;
+    t.x_bytes = t.decoded || t.gathered ? round_256((size_t)(p[P_COLS] * k) * sizeof(float)) : 0;
     /* Of a grouped product the tiles of any expert fit. */
     int64_t tallest = prob->v[GEMM_EXPERTS] ? min64(prob->v[GEMM_M], fit > p[P_COLS] ? fit : p[P_COLS]) : t.m_tile;
     t.tile_bytes = round_256((size_t)tallest * t.row_bytes);
@@ -148,7 +147,7 @@ struct job {
     enum cpu_prefetch prefetch;
     struct packed *packed; /* by worker, at the start of the workspace; then their tiles */
     char *tiles;
-    const float *values; /* of X's and W's codes, or NULL */
+    const float *values; /* of W's codes, and of X's, if it has any; or NULL */
 };
 
 static size_t worker_bytes(const struct tiling *t)
@@ -162,19 +161,19 @@ static int panel_height(const struct job *j, int64_t m)
     return (int)ceil_div(m, ceil_div(m, j->cols));
 }
 
-/* What the 256 codes of a format stand for. */
-static float code_values[RFG_I8 + 1][256];
+/* What the 256 codes of a format stand for; of 4 bits, the 16. */
+static float code_values[RFG_E2M1 + 1][256];
 static pthread_once_t code_once = PTHREAD_ONCE_INIT;
 
 static void code_init(void)
 {
-    for (int dtype = RFG_E4M3; dtype <= RFG_I8; dtype++)
-        for (int i = 0; i < 256; i++) {
+    for (int dtype = RFG_E4M3; dtype <= RFG_E2M1; dtype++)
+        for (int i = 0; i < 256 && (rfg_dtype_is_code(dtype) || dtype == RFG_I4 || dtype == RFG_E2M1); i++) {
             const struct rfg_format *f = rfg_format(dtype);
             uint8_t code = (uint8_t)i;
-            double v;
-            f->decode(f, &code, &v);
-            code_values[dtype][i] = (float)v;
+            double v[2]; /* of a byte of 4 bits there are two */
+            f->decode(f, &code, v);
+            code_values[dtype][i] = (float)v[0];
         }
 }
 
@@ -212,8 +211,7 @@ static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
         double scale = 1;
         if (s)
             s->decode(s, scales + at * s->bytes, &scale);
-        for (int64_t end = min64(k + block, a->k), i = k; i < end; i++)
-            to[i] = j->values[codes[i]] * (float)scale;
+        j->isa->decode_8(to + k, codes + k, min64(block, a->k - k), (float)scale, j->values, j->prob->dtype[0]);
     }
 }
 
@@ -233,14 +231,17 @@ static char *pack_tile(const struct job *j, int64_t tile, int worker)
         const char *from = (const char *)j->a->x + (size_t)(m0 + at) * stride;
         if (j->t.x_bytes) {
             char *rows = to + j->t.tile_bytes + j->t.acc_bytes + j->t.strip_bytes;
-            bool codes = gemm_is_codes(j->prob);
-            size_t bytes = (size_t)j->a->k * (codes ? sizeof(float) : (size_t)j->t.element);
-            for (int64_t i = 0; i < cols; i++)
-                if (codes)
-                    decode_codes(j, true, m0 + at + i, (float *)(void *)(rows + (size_t)i * bytes));
+            size_t bytes = (size_t)j->a->k * (j->t.decoded ? sizeof(float) : (size_t)j->t.element);
+            for (int64_t i = 0; i < cols; i++) {
+                char *row = rows + (size_t)i * bytes;
+                const char *x = (const char *)j->a->x + (size_t)x_place(j, m0 + at + i) * stride;
+                if (gemm_is_codes(j->prob))
+                    decode_codes(j, true, m0 + at + i, (float *)(void *)row);
+                else if (j->t.decoded && j->t.element == 2)
+                    j->isa->widen((float *)(void *)row, x, j->a->k, j->prob->dtype[0]);
                 else
-                    memcpy(rows + (size_t)i * bytes, (const char *)j->a->x + (size_t)x_place(j, m0 + at + i) * stride,
-                           bytes);
+                    memcpy(row, x, bytes);
+            }
             from = rows;
             stride = bytes;
         }
@@ -260,6 +261,32 @@ static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to
             memcpy(to + (size_t)(r * j->a->k + k) * 2, from + r * 2 * PREPACK_CHUNK, 2 * PREPACK_CHUNK);
 }
 
+/* Row n of W, of 4 bits. */
+static void decode_4(const struct job *j, float *to, int64_t n, struct cpu_codes_4 *c)
+{
+    const struct gemm_args *a = j->a;
+    const struct rfg_format *s = rfg_format((int)j->prob->v[GEMM_W_SCALE]);
+    int64_t group = j->prob->v[GEMM_W_GROUP], groups = a->k / group;
+    int64_t cols = j->t.prepacked ? PREPACK4_COLS : group, step = j->t.prepacked ? 32 : group;
+    float scales[PREPACK4_COLS / 32], zeros[PREPACK4_COLS / 32]; /* of each `step` columns */
+    c->scale = scales;
+    c->zero = zeros;
+    for (int64_t k = 0; k < a->k; k += cols, to += cols) {
+        for (int64_t i = 0; i * step < cols; i++) {
+            int64_t g = (k + i * step) / group,
+                    at = j->t.prepacked ? PREPACKED4_GROUP_AT(n, g, groups) : n * groups + g;
+            double scale;
+            s->decode(s, (const char *)a->w_scale + at * s->bytes, &scale);
+            scales[i] = (float)scale;
+            zeros[i] = a->w_zero ? ((const int8_t *)a->w_zero)[at] : 0;
+        }
+        if (!j->t.prepacked)
+            j->isa->decode_4(to, (const char *)a->w + (n * a->ldw + k) / 2, cols / 8, 8, c);
+        for (int e = 0; e < 32 && j->t.prepacked; e += 8) /* a chunk has eight columns of every 32: prepack_layout.h */
+            j->isa->decode_4(to + e, (const char *)a->w + PREPACKED4_AT(n, k + e, (int64_t)a->k) / 2, cols / 32, 32, c);
+    }
+}
+
 /* `rows` rows of W from n0 on, as fp32. */
 static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *to)
 {
@@ -269,35 +296,29 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
             decode_codes(j, false, n0 + i, to + i * a->k);
         return;
     }
-    int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE];
-    const struct rfg_format *w = rfg_format(dtype), *s = rfg_format(scale_dtype);
-    int64_t group = s ? j->prob->v[GEMM_W_GROUP] : a->k, groups = s ? a->k / group : a->k > 0;
-    bool four = gemm_w_is_4_bits(j->prob);
-    double codes[16][2], values[RFG_FORMAT_MAX_ELEMENTS], scale = 1, zero = 0;
-    for (int c = 0; c < 16 && four; c++)
-        w->decode(w, &(uint8_t){ (uint8_t)c }, codes[c]);
+    if (gemm_w_is_4_bits(j->prob)) {
+        struct cpu_codes_4 c;
+        memcpy(c.values, j->values, sizeof(c.values));
+        for (int e = 0; e < 8; e++)
+            c.shift[e] = j->t.prepacked ? 4 * (e / 2 + 4 * (e % 2)) : 4 * e;
+        c.words = j->t.prepacked ? 1 : j->prob->v[GEMM_W_GROUP] / 8;
+        for (int64_t i = 0; i < rows; i++)
+            decode_4(j, to + i * a->k, w_place(j, n0 + i), &c);
+        return;
+    }
+    int dtype = j->prob->dtype[1];
+    const struct rfg_format *w = rfg_format(dtype), *s = rfg_format((int)j->prob->v[GEMM_W_SCALE]);
+    int64_t group = s ? j->prob->v[GEMM_W_GROUP] : a->k, groups = s ? a->k / group : 0;
+    double values[RFG_FORMAT_MAX_ELEMENTS], scale = 1;
     for (int64_t i = n0; i < n0 + rows; i++) {
         int64_t n = w_place(j, i);
         const char *from = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
-        for (int64_t group_at = 0; group_at < groups; group_at++) {
-            int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, group_at, groups) : n * groups + group_at;
-            if (s)
-                s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
-            if (a->w_zero)
-                zero = ((const int8_t *)a->w_zero)[g];
-            float of[16]; /* of 4 bits, what each code stands for in this group: an element is then a load */
-            for (int c = 0; c < 16 && four; c++)
-                of[c] = (float)((codes[c][0] - zero) * scale);
-            for (int64_t k = group_at * group; k < (group_at + 1) * group; k++) {
-                int64_t at = four && j->t.prepacked ? PREPACKED4_AT(n, k, (int64_t)a->k) : n * a->ldw + k;
-                if (four) {
-                    *to++ = of[((const char *)a->w)[at / 2] >> at % 2 * 4 & 15];
-                    continue;
-                }
-                if (k % w->elements == 0)
-                    w->decode(w, from + k / w->elements * w->bytes, values);
-                *to++ = (float)((values[k % w->elements] - zero) * scale);
-            }
+        for (int64_t k = 0; k < a->k; k++) {
+            if (s && k % group == 0)
+                s->decode(s, (const char *)a->w_scale + (n * groups + k / group) * s->bytes, &scale);
+            if (k % w->elements == 0)
+                w->decode(w, from + k / w->elements * w->bytes, values);
+            *to++ = (float)(values[k % w->elements] * scale);
         }
     }
 }
@@ -440,7 +461,7 @@ static void run_task(void *ctx, int task, int worker)
         } else if (j->a->k) {
             w += (size_t)n * (size_t)j->a->ldw * (size_t)j->t.w_element;
         }
-        uint16_t min_w = multiply(j, j->t.w_kind, j->rows, tile, m, w, n, rows, end, acc);
+        uint16_t min_w = multiply(j, j->t.kind, j->rows, tile, m, w, n, rows, end, acc);
         if (j->t.kind == CPU_BF16_DOT && !dot_is_exact(j->packed[worker].min_x, min_w))
             multiply(j, CPU_BF16_EXACT, 1, tile, m, w, n, rows, end, acc);
         store(j, m0, m, n, rows, acc);
@@ -463,7 +484,7 @@ static void run_one(const struct cpu_isa *isa, const struct rfg_device *dev, con
                          : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,
                      NULL,
-                     gemm_is_codes(prob) ? values_of(prob->dtype[0]) : NULL };
+                     gemm_is_codes(prob) || gemm_w_is_4_bits(prob) ? values_of(prob->dtype[1]) : NULL };
     j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;
@@ -609,8 +630,8 @@ static double predict(const struct cpu_isa *isa, const struct rfg_device *dev, c
     double memory = bytes * stream / rate + m * (k + n) * t.element / rate;
     if (t.prepacked) /* unpacking, by each tile of X */
         compute += 2 * bytes * (double)t.m_tiles / (threads * 10e3);
-    if (t.decoded) /* a nanosecond an element, or a few of codes of 8 bits */
-        compute += (gemm_w_is_4_bits(prob) ? 1e-3 : 5e-3) * n * k * (double)t.m_tiles / threads;
+    if (t.decoded) /* by each tile of X; plain C takes a nanosecond an element, vectors a tenth */
+        compute += (lanes == 4 ? 1e-3 : 1e-4) * n * k * (double)t.m_tiles / threads;
     if (t.m_tiles > 1) /* again from the last-level cache for each further tile */
         memory += bytes * (double)(t.m_tiles - 1) / (threads * 25e3);
     return max_d(compute, memory) + 0.2 * (compute < memory ? compute : memory) + (threads > 1 ? 4 : 1);
@@ -628,7 +649,7 @@ static bool is_cpu(const struct rfg_device *dev, struct rfg_reason *why)
     static bool isa_name##_valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,           \
                                  struct rfg_reason *why)                                                               \
     {                                                                                                                  \
-        if (has_dot && p[P_DOT] && prob->dtype[0] != RFG_BF16)                                                         \
+        if (has_dot && p[P_DOT] && (prob->dtype[0] != RFG_BF16 || is_decoded(prob)))                                   \
             return rfg_refuse(why, "dot=1: needs bf16");                                                               \
         if (has_dot && p[P_DOT] && !(dev->features & RFG_FEATURE_AVX512BF16))                                          \
             return rfg_refuse(why, "dot=1: needs AVX512_BF16, which this cpu does not have");                          \
@@ -700,7 +721,7 @@ static const struct rfg_param avx2_params[] = {
 
 static bool avx2_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_cpu(dev, why) || !gemm_is_plain(prob, why)) /* their halves of a group are not W's order */
+    if (!is_cpu(dev, why) || !gemm_has_loader(prob, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX2) ||
            rfg_refuse(why, "needs AVX2, FMA and F16C, which this cpu does not have");
@@ -718,7 +739,7 @@ static const struct rfg_param avx512_params[] = {
 
 static bool avx512_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!is_cpu(dev, why) || !gemm_is_plain(prob, why)) /* their halves of a group are not W's order */
+    if (!is_cpu(dev, why) || !gemm_has_loader(prob, why))
         return false;
     return (dev->features & RFG_FEATURE_AVX512) ||
            rfg_refuse(why, "needs AVX-512 F, BW, VL and DQ, this cpu has %s",

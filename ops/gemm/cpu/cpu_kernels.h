@@ -47,6 +47,15 @@ struct cpu_block {
     uint16_t min_w;    /* CPU_BF16_DOT: lowered to (magnitude of the smallest nonzero bf16 of W, shifted left) - 1 */
 };
 
+/* Codes of 4 bits: they stand for (values[code] - zero) * scale. Eight are in a word, shifted by shift[]; `words` of
+ * them share a scale and a zero point. */
+struct cpu_codes_4 {
+    float values[16];
+    int32_t shift[8];
+    int64_t words;
+    const float *scale, *zero;
+};
+
 struct cpu_isa {
     int group;    /* elements of k that one step takes: two vectors */
     int max_regs; /* rows * cols of a register block is at most this */
@@ -57,6 +66,11 @@ struct cpu_isa {
     uint16_t (*pack[CPU_KINDS])(char *to, const char *x, size_t x_stride, int cols, int64_t k);
     /* The sum of the lanes of each of n accumulators. */
     void (*sum)(float *sums, const float *acc, int64_t n);
+    /* To fp32: n numbers of bf16 or fp16; n codes of 8 bits, whose values are given, times a scale; n words of eight
+     * codes of 4 bits, the results of each `step` floats further. */
+    void (*widen)(float *to, const char *from, int64_t n, int dtype);
+    void (*decode_8)(float *to, const uint8_t *codes, int64_t n, float scale, const float *values, int dtype);
+    void (*decode_4)(float *to, const char *words, int64_t n, int64_t step, const struct cpu_codes_4 *codes);
     const struct rfg_cpu_rows *rows; /* its activations */
 };
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "cpu_kernels.h"
+#include "cpu_decode.h"
 #include "ops/cpu/rows.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -253,6 +253,9 @@ DEFINE_ROWS(CPU_BF16_EXACT, 1)
 const struct cpu_isa ISA_TABLE = {
     .group = GROUP,
     .sum = sum_lanes,
+    .widen = widen,
+    .decode_8 = decode_8,
+    .decode_4 = decode_4,
     .rows = &ROWS_TABLE,
     .max_regs = MAX_REGS,
     .kernel = {
