@@ -4,6 +4,7 @@
 
     bench/moe_peers.py --lib build/librfg.so [--db tuned.db] [--models dsv3,gptoss,qwen3] [--forms bf16,fp8,mxfp4]
                        [--t 1,8,64] [--routing uniform,zipf] [--without vllm,...] [--json FILE]
+    bench/moe_peers.py --lib build/librfg.so --small ...      # instead: routing and alignment alone
     bench/moe_peers.py --lib build/librfg.so --parts ...      # instead: rfg's operators, one by one
     bench/moe_peers.py --lib build/librfg.so --once ...       # instead: each of them once, for ncu
 
@@ -24,7 +25,9 @@ contestant's result is compared with fp64 first (|got - exact| / |exact|: 0.01, 
   humming   humming-kernels (mxfp4), where it can be imported
   copy      bytes of the experts that are touched at the speed of a copy
 
-At the end the bars: share of copy speed of `whole`, rfg over the best peer, both of experts alone. Exit: 0; 1 nothing measured; 2 bad
+--small: 8 of 256 experts in groups, beside vLLM's kernels (built from --vllm, or --vllm-lib of bench/peers/build.sh) and torch.compile.
+
+At the end the bars: share of copy speed of `whole`; rfg over the best peer, both of experts alone. Exit: 0; 1 nothing measured; 2 bad
 usage."""
 
 import gc
@@ -42,6 +45,7 @@ import torch  # noqa: E402
 
 import moe_bars  # noqa: E402
 import moe_problem as mp  # noqa: E402
+import moe_small  # noqa: E402
 import race  # noqa: E402
 from race import attempt, say  # noqa: E402
 
@@ -272,6 +276,14 @@ def run(bench, args, contexts, peers):
     return 0 if records or args.once else 1
 
 
+def run_small(bench, args, contexts):
+    head = race.measure_machine(bench)
+    records = moe_small.measure(bench, contexts, args)
+    say("\n".join(moe_bars.small_lines(records)))
+    race.save(args.json, head, records)
+    return 0 if records else 1
+
+
 def parse(argv):
     p = race.arguments(__doc__)
     p.add_argument("--models", default=",".join(mp.MODELS))
@@ -283,6 +295,8 @@ def parse(argv):
     p.add_argument("--vllm-configs", type=int, default=4, help="configurations to try where it has no table (default %(default)s)")
     p.add_argument("--seconds", type=float, default=500, help="no problem is begun after so long (default %(default)s)")
     p.add_argument("--fast", action="store_true", help="fp8: sums may have about 14 bits, as the peers' have")
+    p.add_argument("--vllm-lib", metavar="FILE", help="of bench/peers/build.sh vllm_moe (default: built)")
+    p.add_argument("--small", action="store_true", help="time routing and alignment alone instead")
     p.add_argument("--parts", action="store_true", help="time rfg's operators one by one instead")
     p.add_argument("--once", action="store_true", help="run them once instead, for a profiler")
     p.add_argument("-v", "--verbose", action="store_true", help="say what the dispatcher chose")
@@ -312,6 +326,8 @@ def main(argv=None):
     gc.disable()  # not in the middle of a capture, but after each problem
     bench = race.Bench(args.rounds)
     contexts = rfg.contexts(args.lib, args.db, bench.stream.cuda_stream)
+    if args.small:
+        return bench.finish(lambda: run_small(bench, args, contexts))
     if args.parts:
         contexts.pop("untuned")
     if args.once:

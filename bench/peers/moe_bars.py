@@ -62,6 +62,18 @@ BARS = [
 ]  # fmt: skip
 
 
+def microseconds(r, ours, gbps):
+    return r["us"].get(ours, math.nan), None
+
+
+# of records {"what", "t", "pairs", "us"} of moe_small.py
+SMALL = [
+    ("route, T <= 64: x best peer", lambda r: r["what"] == "route" and few(r), over_peer, "mean", True, 1.3, 1.3),
+    ("route, T <= 64: us", lambda r: r["what"] == "route" and few(r), microseconds, "worst", False, 4.0, 4.0),
+    ("align, T k <= 512: us", lambda r: r["what"] == "align" and r["pairs"] <= 512, microseconds, "worst", False, 3.0, 3.0),
+]  # fmt: skip
+
+
 def where(r):
     return "%s %s %s T=%d" % (r["model"], r["form"], r["routing"], r["t"])
 
@@ -74,7 +86,7 @@ def pairs(records):
 
 def table(records):
     """Geometric means over the models, a form and T a line."""
-    out = ["%-7s %6s | %9s %9s | %9s %9s | %s" % ("form", "T", "of copy", "with ov", "x peer", "with ov", "fastest peers")]
+    out = ["%-7s %6s | %9s %9s | %9s %9s | %9s %s" % ("form", "T", "of copy", "with ov", "x peer", "with ov", "peers'", "fastest peers")]
     for key in dict.fromkeys((r["form"], r["t"]) for r in records if r["routing"] == "uniform"):
         some = [r for r in records if (r["form"], r["t"]) == key and r["routing"] == "uniform"]
 
@@ -83,8 +95,17 @@ def table(records):
             return geomean(values) if values else math.nan
 
         cells = [mean(f, o) for f in (share, over_peer) for o in ("rfg", "rfg+ov")]
+        cells.append(mean(lambda r, ours, gbps: (r["copy"] / peer(r["us"])[1], None), "rfg"))
         who = ", ".join("%s %s" % (r["model"], peer(r["us"])[0]) for r in some)
-        out.append("%-7s %6d | %9.3f %9.3f | %9.3f %9.3f | %s" % (*key, *cells, who))
+        out.append("%-7s %6d | %9.3f %9.3f | %9.3f %9.3f | %9.3f %s" % (*key, *cells, who))
+    return out
+
+
+def small_lines(records):
+    out = []
+    for ours in ("rfg", "rfg+ov"):
+        said = gemm_bars.lines(records, ours, math.nan, SMALL, lambda r: "%s T=%d" % (r["what"], r["t"]))
+        out += ["", ours + ":"] + ["  " + x for x in said]
     return out
 
 
@@ -120,7 +141,11 @@ def self_test():
     assert "0.500 MISSED" in line("untuned")
     assert not [x for x in gemm_bars.lines(pairs(r), "rfg+ov", math.nan, BARS, where) if "untuned" in x]
     text = "\n".join(lines(r))
-    assert "bf16         1 |     0.800     1.000 |     1.500     1.833 | m vllm" in text, text
+    assert "bf16         1 |     0.800     1.000 |     1.500     1.833 |     0.606 m vllm" in text, text
+    r = [dict(what="route", t=8, pairs=64, us={"rfg": 2.0, "vllm": 3.0, "compile": 9.0}), dict(what="align", t=64, pairs=512, us={"rfg": 3.5})]
+    text = "\n".join(small_lines(r))
+    assert "x best peer                >= 1.30  1.500 met" in text and "<= 4.00  2.000 met" in text, text
+    assert "<= 3.00  3.500 MISSED" in text and "align T=64" in text, text
     print("moe_bars: fine")
 
 
