@@ -8,7 +8,7 @@ bf16 to e4m3. A kind is what shares a scale, and its rule: group (128 columns, f
 rounded up), static (the tensor's f32 scale, read). All contestants run in this process on the same buffers, in graphs of dependent
 calls over so many sets of x, q and scales that x exceeds 4x the L2, replayed in turn; before each timed replay 4x the L2 is read.
 Figures are medians in microseconds. Each contestant's codes and scales are compared with eager PyTorch's first: rfg's must be the
-same, a peer's may differ by one code in 1000; who is wrong or fails is named and left out.
+same, of a peer's one code in 500 may differ, and scales by 2^-22; who is wrong or fails is named and left out.
 
   rfg         rfg_op_quantize; rfg+ov: with launch_overlap; untuned: with no tuned database
   torch       torch.compile of the same formula
@@ -115,13 +115,16 @@ def measure(bench, p, contexts, compiled):
         ours = got is None
         q, s = (p.q[0], p.s[0]) if ours else got
         bench.stream.synchronize()
-        allowed = 0 if ours else p.m * p.n // 1000
+        allowed = 0 if ours else p.m * p.n // 500
 
         def bits(t):
             return t.reshape(-1).view(torch.int32 if t.dtype == torch.float32 else torch.uint8)
 
         for what, a, b in (("codes", q, p.want[0]), ("scales", s, p.want[1])):
-            wrong = (bits(a) != bits(b)).sum().item()
+            off = bits(a) != bits(b)
+            if not ours and b.dtype == torch.float32:  # what torch.compile divides by a constant may be off in the last bits
+                off = (a.reshape(-1) - b.reshape(-1)).abs() > b.reshape(-1).abs() * 2**-22
+            wrong = off.sum().item()
             if wrong > (allowed if what == "codes" else 0 if ours else b.numel() // 100):
                 raise ValueError("wrong: %d of %d %s differ" % (wrong, b.numel(), what))
 
