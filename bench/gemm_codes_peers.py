@@ -14,7 +14,7 @@ medians in microseconds. Each contestant's result is compared with PyTorch's in 
   deepgemm  deep_gemm.fp8_gemm_nt, where a module deep_gemm can be imported (block)
   floor     max(bytes at the copy's speed, flops at 1979 TFLOPS) + 1.25 us
 
-At the end geometric means over the best peer, and times over the floor. Exit: 0; 1 nothing measured; 2 bad usage."""
+At the end geometric means over the best peer, times over the floor, and the bars. Exit: 0; 1 nothing measured; 2 bad usage."""
 
 import math
 import os
@@ -22,6 +22,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "peers"))
+import gemm_bars  # noqa: E402
 import rfg  # noqa: E402
 
 import torch  # noqa: E402
@@ -147,13 +148,38 @@ def report(records, copy):
         say("%-7s %6d %8.2fx %9.2f %9.2f %d" % (*key, mean(gains), mean(floors), mean(untuned), len(some)))
 
 
-def main():
+def of(per, least, most):
+    return lambda r: r["per"] in per and least <= r["m"] <= most
+
+
+def over_floor(r, ours, gbps):
+    return r["us"].get(ours, math.nan) / r["floor"], None
+
+
+def over_peer(r, ours, gbps):
+    return (r["peer"] or math.nan) / r["us"].get(ours, math.nan), None
+
+
+def bars():
+    """As gemm_bars.BARS."""
+    out = []
+    for per, peer, many in (("tensor", 1.5, 0.95), ("row", 2.0, 0.95), ("block", 1.5, 1.0)):
+        out += [
+            ("%s, M <= 16: time / floor" % per, of([per], 1, 16), over_floor, "mean", False, 1.2, 1.2),
+            ("%s, M <= 16: x best peer" % per, of([per], 1, 16), over_peer, "mean", True, peer, peer),
+            ("%s, M 32..128: time / floor" % per, of([per], 32, 128), over_floor, "mean", False, 1.35, 1.35),
+            ("%s, 1024, 4096 rows: x best peer" % per, of([per], 1024, 4096), over_peer, "mean", True, many, many),
+        ]
+    return out + [("M 32..128, worst problem: x best peer", of(PER, 32, 128), over_peer, "worst", True, 1.0, 1.0)]
+
+
+def main(argv=None):
     p = race.arguments(__doc__)
     p.add_argument("--m", default="1,8,16,64,128")
     p.add_argument("--nk", default=NK)
     p.add_argument("--per", default=",".join(PER))
     p.add_argument("--fast", action="store_true", help="rfg's sums may have about 14 bits, as the peers' have")
-    args = p.parse_args()
+    args = p.parse_args(argv)
     try:
         ms = [int(m) for m in args.m.split(",")]
         nks = [tuple(int(x) for x in nk.split("x")) for nk in args.nk.split(",")]
@@ -186,6 +212,10 @@ def main():
             say("%-6s M=%-4d %5dx%-5d floor %.2f  %s" % (q.per, q.m, q.n, q.k, records[-1]["floor"], line))
         if records:
             report(records, head["copy_gbps"])
+            for ours in ("rfg", "rfg+ov"):
+                where = "%s M=%d N=%d K=%d"
+                said = gemm_bars.lines(records, ours, math.nan, bars(), lambda r: where % (r["per"], r["m"], r["n"], r["k"]))
+                say("\n%s:\n  %s" % (ours, "\n  ".join(said)))
             race.save(args.json, head, records)
         return 0 if records else 1
 

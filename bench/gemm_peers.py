@@ -4,6 +4,11 @@
 
     bench/gemm_peers.py --lib build/librfg.so --db tuned.db [--models shapes/*.csv] [--json FILE]
     bench/gemm_peers.py --lib build/librfg.so --db tuned.db --repeat 10000
+    bench/gemm_peers.py --lib build/librfg.so --db tuned.db --format fp8|i4|mxfp4 [that program's options]
+    bench/gemm_peers.py --lib build/librfg.so --db tuned.db --format all [--json FILE]
+
+Of bf16 (and fp16), unless --format names another: fp8 is bench/gemm_codes_peers.py, i4 and mxfp4 are bench/gemm_w4_peers.py, whose --help say
+what they take; all runs one after the other, with options that all of them have, and writes FILE.bf16, FILE.fp8 and so on.
 
 All contestants of a problem run in this process, in one stream, on the same buffers: each is captured in a graph of
 the same number of dependent calls that goes through the same sets of x, w and y (so many that the weights exceed 4x the
@@ -32,6 +37,7 @@ import gc
 import math
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -544,7 +550,34 @@ def parse(argv):
     return args
 
 
+FORMATS = {"bf16": [], "fp8": ["gemm_codes_peers.py"]}
+FORMATS.update({f: ["gemm_w4_peers.py", "--format", f] for f in ("i4", "mxfp4")})
+
+
+def run_format(name, argv):
+    """The program for a format, in a process of its own: its exit code."""
+    program = FORMATS[name] or [os.path.basename(__file__)]
+    path = os.path.join(HERE, program[0])
+    if not os.path.exists(path):
+        say("# left out: %s: no %s" % (name, path))
+        return 1
+    return subprocess.run([sys.executable, path, *program[1:], *argv]).returncode
+
+
 def main(argv=None):
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--format", choices=[*FORMATS, "all"], default="bf16")
+    known, argv = first.parse_known_args(argv)
+    if known.format == "all":
+        first.add_argument("--json")
+        known, argv = first.parse_known_args(["--format", "all", *argv])
+        codes = []
+        for name in FORMATS:
+            say("\n==== %s" % name)
+            codes.append(run_format(name, argv + (["--json", "%s.%s" % (known.json, name)] if known.json else [])))
+        return max(codes)
+    if FORMATS[known.format]:
+        return run_format(known.format, argv)
     args = parse(argv)
     todo = args.problems
     capability = triton_gemm.capability()

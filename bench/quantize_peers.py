@@ -8,14 +8,14 @@ bf16 to e4m3. A kind is what shares a scale, and its rule: group (128 columns, f
 rounded up), static (the tensor's f32 scale, read). All contestants run in this process on the same buffers, in graphs of dependent
 calls over so many sets of x, q and scales that x exceeds 4x the L2, replayed in turn; before each timed replay 4x the L2 is read.
 Figures are medians in microseconds. Each contestant's codes and scales are compared with eager PyTorch's first: rfg's must be the
-same, a peer's may differ by one code in 1000; who is wrong or fails is named and left out.
+same, of a peer's one code in 500 may differ, and scales by 2^-22; who is wrong or fails is named and left out.
 
   rfg         rfg_op_quantize; rfg+ov: with launch_overlap; untuned: with no tuned database
   torch       torch.compile of the same formula
   flashinfer  flashinfer.mxfp8_quantize, scales not swizzled, where it can be imported (mx)
   copy        bytes at the speed of a copy of 1 GB, which is what 0.95 is wanted of; floor: with 1.25 us more
 
-At the end each kind's geometric means: over the best peer, and share of the copy. Exit: 0; 1 nothing measured; 2 bad usage."""
+At the end each kind's geometric mean over the best peer, and the bars. Exit: 0; 1 nothing measured; 2 bad usage."""
 
 import math
 import os
@@ -23,6 +23,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "peers"))
+import gemm_bars  # noqa: E402
 import rfg  # noqa: E402
 
 import torch  # noqa: E402
@@ -114,13 +115,16 @@ def measure(bench, p, contexts, compiled):
         ours = got is None
         q, s = (p.q[0], p.s[0]) if ours else got
         bench.stream.synchronize()
-        allowed = 0 if ours else p.m * p.n // 1000
+        allowed = 0 if ours else p.m * p.n // 500
 
         def bits(t):
             return t.reshape(-1).view(torch.int32 if t.dtype == torch.float32 else torch.uint8)
 
         for what, a, b in (("codes", q, p.want[0]), ("scales", s, p.want[1])):
-            wrong = (bits(a) != bits(b)).sum().item()
+            off = bits(a) != bits(b)
+            if not ours and b.dtype == torch.float32:  # what torch.compile divides by a constant may be off in the last bits
+                off = (a.reshape(-1) - b.reshape(-1)).abs() > b.reshape(-1).abs() * 2**-22
+            wrong = off.sum().item()
             if wrong > (allowed if what == "codes" else 0 if ours else b.numel() // 100):
                 raise ValueError("wrong: %d of %d %s differ" % (wrong, b.numel(), what))
 
@@ -140,12 +144,26 @@ def report(records):
             say("%s: %.2fx of the best peer" % (kind, math.exp(sum(map(math.log, gains)) / len(gains))))
 
 
-def main():
+def of_copy(r, ours, gbps):
+    return r["copy"] / r["us"].get(ours, math.nan), None
+
+
+def over_peer(r, ours, gbps):
+    return (r["peer"] or math.nan) / r["us"].get(ours, math.nan), None
+
+
+BARS = (
+    ("4096 x 7168: share of the copy", lambda r: (r["m"], r["n"]) == (4096, 7168), of_copy, "worst", True, 0.95, 0.95),
+    ("1 to 64 rows: x best peer", lambda r: r["m"] <= 64, over_peer, "mean", True, 1.3, 1.3),
+)
+
+
+def main(argv=None):
     p = race.arguments(__doc__)
     p.add_argument("--m", default="1,16,64,512,4096,16384")
     p.add_argument("--n", default="7168")
     p.add_argument("--kinds", default="group,token,mx,static")
-    args = p.parse_args()
+    args = p.parse_args(argv)
     kinds = args.kinds.split(",")
     if not set(kinds) <= set(KINDS):
         p.error("--kinds %s: must be of %s" % (args.kinds, ", ".join(KINDS)))
@@ -183,6 +201,9 @@ def main():
             say("#   %s" % race.chosen(contexts["rfg"], q.text))
         if records:
             report(records)
+            for ours in ("rfg", "rfg+ov"):
+                lines = gemm_bars.lines(records, ours, math.nan, BARS, lambda r: "%s M=%d N=%d" % (r["kind"], r["m"], r["n"]))
+                say("\n%s:\n  %s" % (ours, "\n  ".join(lines)))
             race.save(args.json, head, records)
         return 0 if records else 1
 

@@ -42,7 +42,31 @@ static struct format format_of(rfg_dtype dtype)
  * and of microscaling formats; the fnuz ones: Noune et al., "8-bit numerical formats for deep neural networks", 2022,
  * as gfx942 has it). */
 static double bytes[RFG_DTYPE_COUNT][256];
+static uint8_t ascending[RFG_DTYPE_COUNT][256]; /* the n_finite codes of finite values, by value */
+static int n_finite[RFG_DTYPE_COUNT];
 static pthread_once_t bytes_once = PTHREAD_ONCE_INIT;
+
+/* Of formats of 8 and 4 bits; 0 for others. */
+static int codes_of(rfg_dtype dtype)
+{
+    return dtype == RFG_I4 || dtype == RFG_E2M1                          ? 16
+           : (dtype >= RFG_E4M3 && dtype <= RFG_I8) || dtype == RFG_E8M0 ? 256
+                                                                         : 0;
+}
+
+static void sort_codes(rfg_dtype dtype)
+{
+    uint8_t *sorted = ascending[dtype];
+    for (int code = 0; code < codes_of(dtype); code++) {
+        int at = n_finite[dtype];
+        if (!isfinite(bytes[dtype][code]))
+            continue;
+        for (; at > 0 && bytes[dtype][sorted[at - 1]] > bytes[dtype][code]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = (uint8_t)code;
+        n_finite[dtype]++;
+    }
+}
 
 static void bytes_init(void)
 {
@@ -63,14 +87,8 @@ static void bytes_init(void)
         bytes[RFG_E2M1][code] = code < 8 ? e2m1[code] : -e2m1[code - 8];
         bytes[RFG_I4][code] = code < 8 ? code : code - 16;
     }
-}
-
-/* Of formats of 8 and 4 bits; 0 for others. */
-static int codes_of(rfg_dtype dtype)
-{
-    return dtype == RFG_I4 || dtype == RFG_E2M1                          ? 16
-           : (dtype >= RFG_E4M3 && dtype <= RFG_I8) || dtype == RFG_E8M0 ? 256
-                                                                         : 0;
+    for (int dtype = 0; dtype < RFG_DTYPE_COUNT; dtype++)
+        sort_codes((rfg_dtype)dtype);
 }
 
 static const double *byte_table(rfg_dtype dtype)
@@ -83,17 +101,25 @@ static const double *byte_table(rfg_dtype dtype)
 static int nearest_code(rfg_dtype dtype, double v)
 {
     const double *table = byte_table(dtype);
-    int codes = codes_of(dtype);
+    const uint8_t *sorted = ascending[dtype];
+    int codes = codes_of(dtype), n = n_finite[dtype], best = -1, low = 0, high = n;
     double beyond = 2 * rfg_largest(dtype) + 2; /* further away differences would round to one another */
-    int best = -1;
-    if (isnan(v) && dtype == RFG_E2M1) /* it has no NaN */
+    if (isnan(v) && dtype == RFG_E2M1)          /* it has no NaN */
         v = rfg_largest(dtype);
-    v = isnan(v) ? v : fmin(fmax(v, dtype == RFG_E8M0 ? table[0] : -beyond), beyond);
-    for (int code = 0; code < codes; code++) {
-        if (isnan(v) && (isnan(table[code]) || dtype == RFG_I8 || dtype == RFG_I4))
+    for (int code = 0; isnan(v); code++)
+        if (isnan(table[code]) || dtype == RFG_I8 || dtype == RFG_I4)
             return code;
-        if (!isfinite(table[code]) || isnan(v))
-            continue;
+    v = fmin(fmax(v, dtype == RFG_E8M0 ? table[0] : -beyond), beyond);
+    while (low < high) { /* those before low are less than v, those from high on aren't */
+        int middle = (low + high) / 2;
+        if (table[sorted[middle]] < v)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* The nearest is beside it; of zeros there may be two. */
+    for (int i = low > 2 ? low - 2 : 0; i < low + 2 && i < n; i++) {
+        int code = sorted[i];
         double d = fabs(table[code] - v), least = best < 0 ? INFINITY : fabs(table[best] - v);
         bool zero = table[code] == 0 && best >= 0 && table[best] == 0;
         if (zero ? !!signbit(v) == code / (codes / 2) : d < least || (d == least && !(code & 1)))

@@ -6,6 +6,7 @@
 #   bench/peers/build.sh flashinfer_xqa FLASHINFER_INCLUDE PAGE GROUP bf16|e4m3 OUT.so
 #       FLASHINFER_INCLUDE: flashinfer/data/include of an unpacked flashinfer-python wheel
 #   bench/peers/build.sh vllm VLLM_CSRC TORCH_INCLUDE OUT.so
+#   bench/peers/build.sh vllm_moe VLLM_CSRC TORCH_INCLUDE OUT.so
 #       VLLM_CSRC: csrc of vllm's source distribution; TORCH_INCLUDE: torch/include of an unpacked torch wheel
 #   bench/peers/build.sh cublaslt OUT.so      # linked to libcublasLt, as the toolkit has it
 #   bench/peers/build.sh floor OUT.so
@@ -43,8 +44,9 @@ case "${1:-} $#" in
         -DHEAD_ELEMS=128 -DINPUT_FP16=0 -DDTYPE=__nv_bfloat16 -DHEAD_GRP_SIZE="$group" -DSLIDING_WINDOW=0 \
         -DLOW_PREC_OUTPUT=0 -DSPEC_DEC=0 -DMLA_WRAPPER=0 -DUSE_SM90_MHA=1 -I"$xqa" "$here/flashinfer_xqa.cu" \
         "$xqa/mha.cu" "$@" ;;
-"vllm 4") build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" "$here/vllm.cu" ;;
+"vllm 4" | "vllm_moe 4")
+    build "$4" -std=c++20 -DUSE_CUDA -I"$2" -I"$3" -I"$3/torch/csrc/api/include" "$here/$1.cu" ;;
 "cublaslt 2") build "$2" -std=c++17 "$here/cublaslt.cu" -lcublasLt ;;
 "floor 2") build "$2" -std=c++17 "$here/floor.cu" ;;
-*) sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

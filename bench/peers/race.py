@@ -163,7 +163,7 @@ class Bench:
 def arguments(doc):
     """A parser of what *_peers.py with a shapes file take."""
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--lib", required=True)
+    p.add_argument("--lib", default="build/librfg.so", help="the shared library (default %(default)s)")
     p.add_argument("--db", default=None, help="tuned database of the user (default: the user's)")
     p.add_argument("--rounds", type=int, default=31)
     p.add_argument("--shapes", help="only writes the problems as a shapes file for rfg-tune")

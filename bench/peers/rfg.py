@@ -80,7 +80,12 @@ class GemmParams(Params):
         ("x_per", c.c_int),
         ("w_per", c.c_int),
         ("fast_accum", c.c_int),
-        ("reserved", c.c_int),
+        ("gate_halves", c.c_int),
+        ("offsets", c.POINTER(Tensor)),
+        ("rows", c.POINTER(Tensor)),
+        ("weights", c.POINTER(Tensor)),
+        ("limit", c.c_float),
+        ("alpha", c.c_float),
     ]
 
 
@@ -97,6 +102,7 @@ class QuantizeParams(Params):
         ("floor_amax", c.c_float),
         ("floor_scale", c.c_float),
         ("zero_scale", c.c_float),
+        ("smooth", c.POINTER(Tensor)),
     ]
 
 
@@ -154,8 +160,101 @@ class SampleParams(Params):
     ]
 
 
+class MoeRouteParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("scoring", c.c_int64),
+        ("bias", c.POINTER(Tensor)),
+        ("groups", c.c_int64),
+        ("topk_groups", c.c_int64),
+        ("renormalise", c.c_int64),
+        ("shared", c.c_int64),
+        ("tokens", c.POINTER(Tensor)),
+        ("scale", c.c_float),
+        ("shared_weight", c.c_float),
+    ]
+
+
+class MoeAlignParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("format", c.c_int32),
+        ("block", c.c_int32),
+        ("experts", c.c_int64),
+        ("offsets", c.POINTER(Tensor)),
+        ("block_experts", c.POINTER(Tensor)),
+        ("count", c.POINTER(Tensor)),
+        ("weights_out", c.POINTER(Tensor)),
+        ("places", c.POINTER(Tensor)),
+        ("weights", c.POINTER(Tensor)),
+        ("expert_map", c.POINTER(Tensor)),
+        ("tokens", c.POINTER(Tensor)),
+    ]
+
+
+class MoeSumParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("weights", c.POINTER(Tensor)),
+        ("residual", c.POINTER(Tensor)),
+        ("tokens", c.POINTER(Tensor)),
+    ]
+
+
+class MoeParams(Params):
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("experts", c.c_int64),
+        ("act", c.c_int),
+        ("gate_halves", c.c_int),
+        ("limit", c.c_float),
+        ("alpha", c.c_float),
+        ("weights_first", c.c_int),
+        ("fast_accum", c.c_int),
+        ("x_per", c.c_int),
+        ("w_per", c.c_int),
+        ("w1_bias", c.POINTER(Tensor)),
+        ("w2_bias", c.POINTER(Tensor)),
+        ("w1_scale", c.POINTER(Tensor)),
+        ("w2_scale", c.POINTER(Tensor)),
+        ("w1_zero", c.POINTER(Tensor)),
+        ("w2_zero", c.POINTER(Tensor)),
+        ("x_scale", c.POINTER(Tensor)),
+        ("h_scale", c.POINTER(Tensor)),
+        ("expert_map", c.POINTER(Tensor)),
+        ("tokens", c.POINTER(Tensor)),
+        ("residual", c.POINTER(Tensor)),
+        ("workspace", c.c_void_p),
+        ("workspace_bytes", c.c_size_t),
+    ]
+
+
 class RfgError(Exception):
     pass
+
+
+class Fp4:
+    """Of bytes [..., K/2] with two values each: the tensor [..., K] of e2m1 that rfg is told of; prepacked: its w is
+    rfg_tensor_prepacked()'s."""
+
+    dtype = "e2m1"
+
+    def __init__(self, codes, prepacked=False):
+        self.codes, shape = codes, tuple(codes.shape)
+        if prepacked:
+            rows = codes.numel() // shape[-1]
+            self.shape = (rows // 16, shape[-1] * 2 // 128, 4, 16, 32)
+        else:
+            self.shape = shape[:-1] + (2 * shape[-1],)
+
+    def data_ptr(self):
+        return self.codes.data_ptr()
+
+    def stride(self):
+        out = [1]
+        for n in self.shape[:0:-1]:
+            out.insert(0, out[0] * n)
+        return out
 
 
 def tensor(t):
@@ -171,6 +270,11 @@ def tensor(t):
 def pointer(t):
     """A rfg_tensor of t as a structure's member; None stays NULL."""
     return c.pointer(tensor(t)._obj) if t is not None else None
+
+
+def members(**given):
+    """Of a params structure: tensors as pointers to views."""
+    return {k: pointer(v) if hasattr(v, "data_ptr") else v for k, v in given.items() if v is not None}
 
 
 def by_token(q, scale):
@@ -199,6 +303,13 @@ class Rfg:
         f.rfg_op_gemm.argtypes = [p] + [c.c_void_p] * 5
         if hasattr(f, "rfg_op_quantize"):
             f.rfg_op_quantize.argtypes = [p] + [c.c_void_p] * 5
+        if hasattr(f, "rfg_op_moe"):
+            f.rfg_op_moe_route.argtypes = [p] + [c.c_void_p] * 5
+            f.rfg_op_moe_align.argtypes = [p] + [c.c_void_p] * 4
+            f.rfg_op_moe_sum.argtypes = [p] + [c.c_void_p] * 5
+            f.rfg_op_moe.argtypes = [p] + [c.c_void_p] * 8
+            f.rfg_moe_workspace_bytes.argtypes = [c.c_void_p] * 7 + [c.POINTER(c.c_size_t)]
+            f.rfg_gemm_prepack.argtypes = [p] + [c.c_void_p] * 3
         if hasattr(f, "rfg_op_mha"):
             f.rfg_op_mha.argtypes = [p] + [c.c_void_p] * 6
             f.rfg_op_mha_decode.argtypes = [p] + [c.c_void_p] * 6
@@ -207,7 +318,7 @@ class Rfg:
             f.rfg_op_argmax.argtypes = [p] + [c.c_void_p] * 3
             f.rfg_op_sample.argtypes = [p] + [c.c_void_p] * 6
         f.rfg_dtype_name.restype, f.rfg_dtype_name.argtypes = c.c_char_p, [c.c_int]
-        for name, short in (("int32", b"i32"), ("int64", b"i64")):
+        for name, short in (("int32", b"i32"), ("int64", b"i64"), ("e2m1", b"e2m1")):
             DTYPES[name] = ([i for i in range(32) if f.rfg_dtype_name(i) in (short, name.encode())] or [0])[0]
         self.stream = stream
         self.ctx = c.c_void_p()
@@ -256,12 +367,43 @@ class Rfg:
         fn, ctx, stream, check = self.lib.rfg_op_act_and_mul, self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
 
-    def gemm(self, y, x, w, x_scale=None, w_scale=None, per=0, fast=False):
-        """per: of rfg_gemm_scale, for both scales."""
-        params = GemmParams(x_scale=pointer(x_scale), w_scale=pointer(w_scale), x_per=per, w_per=per, fast_accum=int(fast))
-        keep = [tensor(y), tensor(x), tensor(w), c.byref(params) if x_scale is not None else None]
-        fn, ctx, stream, check = self.lib.rfg_op_gemm, self.ctx, self.stream, self.check
+    def gemm(self, y, x, w, x_scale=None, w_scale=None, per=0, fast=False, **more):
+        """per: of rfg_gemm_scale, for both scales; more: of rfg_gemm_params."""
+        plain = x_scale is None and w_scale is None and not more
+        params = GemmParams(x_per=per, w_per=per, fast_accum=int(fast), **members(x_scale=x_scale, w_scale=w_scale, **more))
+        keep = [tensor(y), tensor(x), tensor(w), None if plain else c.byref(params)]
+        return self.call(self.lib.rfg_op_gemm, keep)
+
+    def call(self, fn, keep):
+        ctx, stream, check = self.ctx, self.stream, self.check
         return lambda: check(fn(ctx, *keep, stream))
+
+    def prepack(self, dst, src):
+        """Now."""
+        self.check(self.lib.rfg_gemm_prepack(self.ctx, tensor(dst), tensor(src), self.stream))
+
+    def moe_route(self, ids, weights, x, **params):
+        return self.call(
+            self.lib.rfg_op_moe_route,
+            [tensor(ids), tensor(weights), tensor(x), c.byref(MoeRouteParams(**members(**params)))],
+        )
+
+    def moe_align(self, rows, ids, **params):
+        return self.call(
+            self.lib.rfg_op_moe_align, [tensor(rows), tensor(ids), c.byref(MoeAlignParams(**members(**params)))]
+        )
+
+    def moe_sum(self, y, x, places, **params):
+        keep = [tensor(y), tensor(x), tensor(places), c.byref(MoeSumParams(**members(**params)))]
+        return self.call(self.lib.rfg_op_moe_sum, keep)
+
+    def moe(self, workspace, y, x, w1, w2, ids, weights, **params):
+        """workspace: a function that gives a tensor of so many bytes at least."""
+        p, size = MoeParams(**members(**params)), c.c_size_t()
+        keep = [tensor(t) for t in (y, x, w1, w2, ids, weights)] + [c.byref(p)]
+        self.check(self.lib.rfg_moe_workspace_bytes(*keep, c.byref(size)))
+        p.workspace, p.workspace_bytes = workspace(size.value).data_ptr(), size.value
+        return self.call(self.lib.rfg_op_moe, keep)
 
     def quantize(self, q, scale, x, **params):
         """params: of rfg_quantize_params."""
@@ -333,10 +475,14 @@ def self_test():
         "rfg_mha_params": MhaParams,
         "rfg_rope_append_params": RopeAppendParams,
         "rfg_sample_params": SampleParams,
+        "rfg_moe_route_params": MoeRouteParams,
+        "rfg_moe_align_params": MoeAlignParams,
+        "rfg_moe_sum_params": MoeSumParams,
+        "rfg_moe_params": MoeParams,
     }
     of_c = {name: [f[0] for f in s._fields_ if f[0] != "reserved"] for name, s in structures.items()}
     dtypes = {"float32": "RFG_F32", "float16": "RFG_F16", "bfloat16": "RFG_BF16", "float8_e4m3fn": "RFG_E4M3", "float8_e8m0fnu": "RFG_E8M0"}
-    code = "#include <stdio.h>\n" + "".join("#include <rfg/%s.h>\n" % h for h in ("rfg", "mha", "rope", "sample")) + "int main(void)\n{\n"
+    code = "#include <stdio.h>\n" + "".join("#include <rfg/%s.h>\n" % h for h in ("rfg", "mha", "moe", "rope", "sample")) + "int main(void)\n{\n"
     expected = []
 
     def say(expression, value):

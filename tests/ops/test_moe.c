@@ -4,6 +4,7 @@
  * precision; one captured graph with several loads; the same bits every time; and what it refuses. What its operators
  * make of special values, strides and sizes their own tests say. */
 #include <check.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +16,11 @@
 #include "tests/op_cases.h"
 #include "rfg/rfg.h"
 
-#define T   6
-#define TOP 3
+static int n_tokens = 6, n_slots = 3;
+
+/* How far off sums may be, in what their errors' squares add up to. Each error is taken for the largest that it may be,
+ * so 3 is what one of ten million sums would exceed; of random problems there are more sums than that. */
+static double most_off = 3;
 
 struct form {
     const char *what;
@@ -138,7 +142,7 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
     bool codes = rfg_dtype_is_code(f->w);
     double most = f->group ? 6 : codes ? 8 : 1 / sqrt((double)h / 8);
     *c = (struct call){ .f = f, .p = RFG_MOE_PARAMS_INIT };
-    c->x = new_matrix(ctx, f->x, T, h);
+    c->x = new_matrix(ctx, f->x, n_tokens, h);
     fill(ctx, &c->x, 1, &seed);
     c->w1 = new_matrix(ctx, f->w, e * 2 * n, h);
     c->w2 = new_matrix(ctx, f->w, e * h, n);
@@ -172,10 +176,10 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
     }
     /* Of a map every other expert is another rank's. Some ids are no expert's. */
     int64_t global = f->mapped ? 2 * e : e;
-    c->ids = new_matrix(ctx, RFG_I32, T, TOP);
-    c->weights = new_matrix(ctx, RFG_F32, T, TOP);
+    c->ids = new_matrix(ctx, RFG_I32, n_tokens, n_slots);
+    c->weights = new_matrix(ctx, RFG_F32, n_tokens, n_slots);
     fill(ctx, &c->weights, 1, &seed);
-    for (int i = 0; i < T * TOP; i++)
+    for (int i = 0; i < n_tokens * n_slots; i++)
         ((int32_t *)c->ids.host)[i] = (int32_t)(i == 4   ? -1
                                                 : i == 5 ? global
                                                          : (int64_t)(rfg_random(&seed) % (uint64_t)global));
@@ -190,14 +194,14 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
     }
     if (f->bounded) {
         c->tokens = new_matrix(ctx, RFG_I32, 1, 1);
-        *(int32_t *)c->tokens.host = T - 2;
+        *(int32_t *)c->tokens.host = n_tokens - 2;
         upload(ctx, &c->tokens);
         c->tokens.t = rfg_tensor_1d(c->tokens.t.data, RFG_I32, 1);
         c->p.tokens = &c->tokens.t;
     }
-    c->y = new_matrix(ctx, RFG_F32, T, h);
+    c->y = new_matrix(ctx, RFG_F32, n_tokens, h);
     if (f->residual) {
-        c->residual = new_matrix(ctx, RFG_F32, T, h);
+        c->residual = new_matrix(ctx, RFG_F32, n_tokens, h);
         fill(ctx, &c->residual, 1, &seed);
         c->p.residual = &c->residual.t;
     }
@@ -237,12 +241,26 @@ struct value {
     double v, square;
 };
 
-/* Row r of w times v. Each element of v is off by eps of itself besides. */
-static struct value dot(const struct matrix *w, int64_t r, const struct value *v, double eps)
+/* How far off an element of v is whatever its size, as it is multiplied: half of the least step of its code, whose
+ * scale is 1 / (512 max) at least (rfg/quantize.h), of h in f16 of that, too. */
+static double least_step(const struct form *f, const struct value *v, int64_t n, bool h)
+{
+    double most = 1.0 / 512, half = h && f->x == RFG_F16 ? 0x1p-25 : 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmax(most, fabs(v[i].v));
+    if (f->w == RFG_I8)
+        return half + most / 254;
+    if (f->w == RFG_E4M3)
+        return half + (f->per != RFG_GEMM_SCALE_TENSOR ? most / 448 : h ? 1 : 0x1p-8) * 0x1p-10;
+    return half;
+}
+
+/* Row r of w times v. Each element of v is off by eps of itself, and by step, besides. */
+static struct value dot(const struct matrix *w, int64_t r, const struct value *v, double eps, double step)
 {
     struct value sum = { 0, 0 };
     for (int64_t i = 0; i < w->cols; i++) {
-        double a = w->value[r * w->cols + i], e = v[i].v * eps;
+        double a = w->value[r * w->cols + i], e = fabs(v[i].v) * eps + step;
         sum.v += a * v[i].v;
         sum.square += a * a * (v[i].square + e * e);
     }
@@ -256,10 +274,12 @@ static void add_expert(const struct call *c, int64_t e, const struct value *in, 
     int64_t n = f->inner, h = f->hidden;
     double half = f->x == RFG_BF16 ? 0x1p-8 : f->x == RFG_F16 ? 0x1p-11 : 0x1p-22, steep;
     double eps = half + f->eps, limit = f->limit > 0 ? (double)f->limit : f->act == RFG_ACT_SWIGLUOAI ? 7 : INFINITY;
+    double step = least_step(f, in, h, false);
     struct value *between = zeroed((size_t)n * sizeof(*between));
     for (int64_t i = 0; i < n; i++) {
         int64_t g = f->halves ? i : 2 * i, u = f->halves ? n + i : 2 * i + 1;
-        struct value gate = dot(&c->w1, e * 2 * n + g, in, f->eps), up = dot(&c->w1, e * 2 * n + u, in, f->eps);
+        struct value gate = dot(&c->w1, e * 2 * n + g, in, f->eps, step);
+        struct value up = dot(&c->w1, e * 2 * n + u, in, f->eps, step);
         gate.v += f->bias ? c->b1.value[e * 2 * n + g] : 0;
         up.v += f->bias ? c->b1.value[e * 2 * n + u] : 0;
         if (f->weights_first) {
@@ -273,8 +293,9 @@ static void add_expert(const struct call *c, int64_t e, const struct value *in, 
         up.v += f->act == RFG_ACT_SWIGLUOAI ? 1 : 0;
         between[i] = (struct value){ a * up.v, 1.3 * up.v * up.v * gate.square + a * a * up.square };
     }
+    step = least_step(f, between, n, true);
     for (int64_t i = 0; i < h; i++) {
-        struct value s = dot(&c->w2, e * h + i, between, eps);
+        struct value s = dot(&c->w2, e * h + i, between, eps, step);
         double w = f->weights_first ? 1 : weight;
         s.v += f->bias ? c->b2.value[e * h + i] : 0;
         out[i].v += w * s.v;
@@ -287,21 +308,21 @@ static void add_expert(const struct call *c, int64_t e, const struct value *in, 
 static void expect(struct call *c, const float *before)
 {
     const struct form *f = c->f;
-    int64_t h = f->hidden, tokens = f->bounded ? *(int32_t *)c->tokens.host : T;
+    int64_t h = f->hidden, tokens = f->bounded ? *(int32_t *)c->tokens.host : n_tokens;
     struct value in[256], *out = zeroed((size_t)h * sizeof(*out));
     double worst = 0;
-    for (int64_t t = 0; t < T; t++) {
+    for (int64_t t = 0; t < n_tokens; t++) {
         for (int64_t i = 0; i < h; i++) {
             in[i] = (struct value){ c->x.value[t * h + i], 0 };
             out[i] = (struct value){ f->residual ? c->residual.value[t * h + i] : 0, 0 };
         }
-        for (int j = 0; j < TOP; j++) {
-            int32_t id = ((int32_t *)c->ids.host)[t * TOP + j];
+        for (int j = 0; j < n_slots; j++) {
+            int32_t id = ((int32_t *)c->ids.host)[t * n_slots + j];
             int64_t e = id < 0 || id >= (f->mapped ? c->map.cols : f->experts) ? -1
                         : f->mapped                                            ? ((int32_t *)c->map.host)[id]
                                                                                : id;
             if (e >= 0)
-                add_expert(c, e, in, c->weights.value[t * TOP + j], out);
+                add_expert(c, e, in, c->weights.value[t * n_slots + j], out);
         }
         for (int64_t i = 0; i < h; i++) {
             double got = (double)((float *)c->y.host)[t * h + i], off = fabs(got - out[i].v);
@@ -310,7 +331,7 @@ static void expect(struct call *c, const float *before)
                               f->what, (int)t);
                 continue;
             }
-            double allow = 3 * sqrt(out[i].square) + 1e-6;
+            double allow = most_off * sqrt(out[i].square) + 1e-6;
             worst = fmax(worst, off / allow);
             ck_assert_msg(off <= allow, "%s: y[%d,%d] is %g, expected %g, allowed +-%g", f->what, (int)t, (int)i, got,
                           out[i].v, allow);
@@ -366,11 +387,11 @@ START_TEST(graph_of_any_load)
     ck_assert_msg(rfg_stream_begin_capture(ctx, stream) == RFG_OK, "%s", rfg_last_error());
     run(&c, ctx, stream);
     ck_assert_msg(rfg_stream_end_capture(ctx, stream, &graph) == RFG_OK, "%s", rfg_last_error());
-    static const int loads[] = { 0, 1, T, 3, -5, 1000 };
+    static const int loads[] = { 0, 1, 6, 3, -5, 1000 };
     for (int i = 0; i < COUNT(loads); i++) {
-        float before[T * 64];
+        float before[6 * 64];
         *(int32_t *)c.tokens.host = loads[i];
-        for (int k = 0; k < T * TOP; k++)
+        for (int k = 0; k < n_tokens * n_slots; k++)
             ((int32_t *)c.ids.host)[k] = i == 2 ? 3 : (int32_t)(rfg_random(&seed) % 4);
         memset(c.y.host, 0x5a, c.y.bytes);
         memcpy(before, c.y.host, c.y.bytes);
@@ -389,7 +410,97 @@ START_TEST(graph_of_any_load)
 }
 END_TEST
 
+/* A form that rfg_op_moe() takes. Rows of h fit expect()'s array. */
+static struct form draw(uint64_t *state)
+{
+    static const struct {
+        rfg_dtype x, w, scale;
+        rfg_gemm_scale per;
+        double eps;
+    } kinds[] = {
+        { RFG_F32, RFG_F32, 0, 0, 0 },
+        { RFG_BF16, RFG_BF16, 0, 0, 0 },
+        { RFG_F16, RFG_F16, 0, 0, 0 },
+        { RFG_BF16, RFG_E2M1, RFG_E8M0, 0, 0 },
+        { RFG_F16, RFG_I4, RFG_F16, 0, 0 },
+        { RFG_BF16, RFG_I4, RFG_BF16, 0, 0 },
+        { RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_BLOCK, 0x1p-4 },
+        { RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_ROW, 0x1p-4 },
+        { RFG_F16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_TENSOR, 0x1p-4 },
+        { RFG_F16, RFG_I8, RFG_F32, RFG_GEMM_SCALE_ROW, 0x1p-6 },
+    };
+    static const rfg_act acts[] = { RFG_ACT_SILU, RFG_ACT_GELU, RFG_ACT_SWIGLUOAI };
+    static const int groups[] = { 32, 64 };
+    uint64_t seed = *state;
+    int kind = BELOW(COUNT(kinds)), step = 1;
+    struct form f = { .what = "random", .x = kinds[kind].x, .w = kinds[kind].w, .scale = kinds[kind].scale };
+    f.per = kinds[kind].per;
+    f.eps = kinds[kind].eps;
+    if (f.w == RFG_E2M1 || f.w == RFG_I4)
+        step = (int)(f.group = f.w == RFG_E2M1 ? 32 : ONE_OF(groups));
+    f.act = ONE_OF(acts);
+    f.halves = BELOW(2);
+    f.weights_first = BELOW(4) == 0;
+    f.bias = BELOW(3) == 0;
+    f.mapped = BELOW(3) == 0;
+    f.residual = BELOW(3) == 0;
+    f.bounded = BELOW(3) == 0;
+    f.limit = (float)(BELOW(2) * BELOW(9));
+    f.experts = BELOW(5) ? 1 + BELOW(9) : 1 + BELOW(70);
+    f.hidden = step * (1 + BELOW(BELOW(2) ? 160 / step : 40 / step + 1));
+    f.inner = step * (1 + BELOW(BELOW(2) ? 150 / step : 40 / step + 1));
+    n_tokens = 1 + BELOW(BELOW(3) ? 8 : 40);
+    n_slots = 1 + BELOW(BELOW(4) ? 4 : 9);
+    *state = seed;
+    return f;
+}
+
+/* Experts as they were drawn, all tokens to one, few of them, or none that is here. */
+static void reroute(struct call *c, rfg_context *ctx, int kind, uint64_t seed)
+{
+    int32_t global = (int32_t)(c->f->mapped ? c->map.cols : c->f->experts), one = BELOW(global);
+    for (int i = 0; kind < 3 && i < n_tokens * n_slots; i++)
+        ((int32_t *)c->ids.host)[i] = kind == 0 ? one : kind == 1 ? (one + i % 2) % global : i % 3 - 1 ? -1 : global;
+    upload(ctx, &c->ids);
+}
+
+/* A third of $RFG_TEST_RANDOM. */
+START_TEST(random_problems)
+{
+    rfg_context *ctx = op_context("cpu");
+    uint64_t seed = op_seed();
+    int wanted = op_random_problems() / 3;
+    most_off = 5;
+    for (int i = 0; i < wanted; i++) {
+        char what[200];
+        struct call c;
+        uint64_t at = seed;
+        struct form f = draw(&seed);
+        snprintf(what, sizeof(what),
+                 "problem %d of seed %" PRIu64 ": T=%d top=%d E=%d H=%d I=%d %s by %s per=%d group=%d act=%d halves=%d "
+                 "first=%d bias=%d map=%d residual=%d bounded=%d limit=%g",
+                 i, at, n_tokens, n_slots, (int)f.experts, (int)f.hidden, (int)f.inner, rfg_dtype_name(f.x),
+                 rfg_dtype_name(f.w), f.per, (int)f.group, f.act, f.halves, f.weights_first, f.bias, f.mapped,
+                 f.residual, f.bounded, (double)f.limit);
+        f.what = what;
+        new_call(&c, &f, ctx, rfg_random(&seed));
+        reroute(&c, ctx, BELOW(12), rfg_random(&seed));
+        float *before = zeroed(c.y.bytes);
+        memset(c.y.host, 0x5a, c.y.bytes);
+        memcpy(before, c.y.host, c.y.bytes);
+        upload(ctx, &c.y);
+        run(&c, ctx, NULL);
+        download(ctx, &c.y);
+        expect(&c, before);
+        free(before);
+        end_call(&c, ctx);
+    }
+    printf("random mixtures of experts on cpu: %d right\n", wanted);
+    rfg_context_destroy(&ctx);
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load), OP_TESTS(NULL));
+    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load), OP_TESTS(random_problems));
 }
