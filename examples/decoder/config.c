@@ -224,14 +224,14 @@ static void read_mixture(struct config *c, const struct source *s)
     m->intermediate = integer(s, c->gpt_oss ? "intermediate_size" : "moe_intermediate_size", 8, 1 << 20);
     m->renormalise = is_true(s, "norm_topk_prob");
     m->format = read_format(s, c->gpt_oss);
+    if (c->deepseek)
+        read_deepseek(c, s);
     refuse_dense_layers(s);
     if (c->gpt_oss) {
         m->scoring = RFG_MOE_TOPK_SOFTMAX;
         m->limit = (float)number_or(s, "swiglu_limit", 7);
         c->act = RFG_ACT_SWIGLUOAI;
     }
-    if (c->deepseek)
-        read_deepseek(c, s);
 }
 
 static void check_mixture(const struct mixture *m, int64_t hidden, const char *where)
