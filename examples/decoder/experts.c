@@ -8,11 +8,14 @@
 #include <math.h>
 #include <stdio.h>
 
+enum { PREPACK_COLS = 128 }; /* rfg_gemm_prepack() takes weights of 4 bits in multiples of this */
+
 /* What lies where of a layer's experts. */
 struct sizes {
     int64_t experts, inner, hidden;
     int64_t w1_rows, w2_rows, w1_groups, w2_groups; /* of scales: of all experts, and columns */
     rfg_dtype dtype, scale;                         /* scale: RFG_DTYPE_NONE where there is none */
+    bool prepacked;
 };
 
 static struct sizes sizes_of(const struct model *m)
@@ -34,6 +37,7 @@ static struct sizes sizes_of(const struct model *m)
         s.w2_rows = s.experts * s.hidden;
         s.w1_groups = s.hidden / 32;
         s.w2_groups = s.inner / 32;
+        s.prepacked = s.hidden % PREPACK_COLS == 0 && s.inner % PREPACK_COLS == 0;
     }
     return s;
 }
@@ -100,17 +104,42 @@ static int scale_of_random(int64_t cols)
     return 127 - (int)lrint(log2(2.9 * sqrt((double)cols)));
 }
 
+/* Rows of all experts, in blocks of 32 columns, and their scales; prepacked if that is wanted. */
+static void load_blocks(struct loader *l, const struct sizes *s, int64_t layer, const char *which, char *to,
+                        char *scales, int64_t rows, int64_t groups)
+{
+    const int64_t shape[] = { s->experts, rows, groups, 16 };
+    int64_t n = s->experts * rows, k = groups * 32;
+    char part[64], *at = to, *scales_at = scales;
+    void *raw = NULL;
+    if (s->prepacked) {
+        size_t bytes = rfg_dtype_bytes(RFG_E2M1, n * k);
+        CHECK(rfg_device_alloc(l->ctx, &raw, bytes + (size_t)(n * groups)));
+        at = raw;
+        scales_at = at + bytes;
+    }
+    snprintf(part, sizeof(part), "mlp.experts.%s_blocks", which);
+    bytes_at(l, at, load_name(l, layer, part), "U8", 4, shape, -1);
+    snprintf(part, sizeof(part), "mlp.experts.%s_scales", which);
+    bytes_at(l, scales_at, load_name(l, layer, part), "U8", 3, shape, scale_of_random(k));
+    if (s->prepacked) {
+        rfg_tensor w = rfg_tensor_2d(at, RFG_E2M1, n, k, k), packed = rfg_tensor_prepacked(to, RFG_E2M1, n, k);
+        rfg_tensor ws = rfg_tensor_2d(scales_at, RFG_E8M0, n, groups, groups);
+        rfg_tensor scales_packed = rfg_tensor_prepacked_groups(scales, RFG_E8M0, n, groups);
+        CHECK(rfg_gemm_prepack(l->ctx, &packed, &w, NULL));
+        CHECK(rfg_gemm_prepack(l->ctx, &scales_packed, &ws, NULL));
+        CHECK(rfg_stream_sync(l->ctx, NULL));
+    }
+    CHECK(rfg_device_free(l->ctx, raw));
+}
+
 static void load_stacked(struct loader *l, const struct sizes *s, int64_t layer)
 {
     const struct layer *to = &l->m->layer[layer];
     int64_t e = s->experts;
 #define NAMED(part) load_name(l, layer, "mlp.experts." part)
-    bytes_at(l, to->w1, NAMED("gate_up_proj_blocks"), "U8", 4, (int64_t[]){ e, 2 * s->inner, s->w1_groups, 16 }, -1);
-    bytes_at(l, to->w2, NAMED("down_proj_blocks"), "U8", 4, (int64_t[]){ e, s->hidden, s->w2_groups, 16 }, -1);
-    bytes_at(l, to->w1_scale, NAMED("gate_up_proj_scales"), "U8", 3, (int64_t[]){ e, 2 * s->inner, s->w1_groups },
-             scale_of_random(s->hidden));
-    bytes_at(l, to->w2_scale, NAMED("down_proj_scales"), "U8", 3, (int64_t[]){ e, s->hidden, s->w2_groups },
-             scale_of_random(s->inner));
+    load_blocks(l, s, layer, "gate_up_proj", to->w1, to->w1_scale, 2 * s->inner, s->w1_groups);
+    load_blocks(l, s, layer, "down_proj", to->w2, to->w2_scale, s->hidden, s->w2_groups);
     load_at(l, to->w1_bias, NAMED("gate_up_proj_bias"), e, 2 * s->inner, 0, 0.1);
     load_at(l, to->w2_bias, NAMED("down_proj_bias"), e, s->hidden, 0, 0.1);
 #undef NAMED
@@ -168,10 +197,17 @@ void expert_tensors(struct expert_tensors *t, const struct model *m, int64_t lay
     t->w2 = (rfg_tensor){ l->w2, s.dtype, 3, { e, h, n }, { h * n, n, 1 } };
     t->w1_scale = rfg_tensor_2d(l->w1_scale, s.scale, s.w1_rows, s.w1_groups, s.w1_groups);
     t->w2_scale = rfg_tensor_2d(l->w2_scale, s.scale, s.w2_rows, s.w2_groups, s.w2_groups);
+    if (s.prepacked) {
+        t->w1 = rfg_tensor_prepacked(l->w1, s.dtype, e * 2 * n, h);
+        t->w2 = rfg_tensor_prepacked(l->w2, s.dtype, e * h, n);
+        t->w1_scale = rfg_tensor_prepacked_groups(l->w1_scale, s.scale, e * 2 * n, s.w1_groups);
+        t->w2_scale = rfg_tensor_prepacked_groups(l->w2_scale, s.scale, e * h, s.w2_groups);
+    }
     t->w1_bias = rfg_tensor_1d(l->w1_bias, m->dtype, e * 2 * n);
     t->w2_bias = rfg_tensor_1d(l->w2_bias, m->dtype, e * h);
     bool scaled = s.scale != RFG_DTYPE_NONE, blocks = m->c.moe.format == EXPERTS_FP8_BLOCKS;
     t->p = (rfg_moe_params){ .size = sizeof(t->p),
+                             .experts = e,
                              .act = m->c.act,
                              .gate_halves = !m->c.gpt_oss,
                              .limit = m->c.moe.limit,

@@ -15,6 +15,7 @@ enum {
     TINY_GEMMA3,
     TINY_QWEN3_MOE,
     TINY_GPT_OSS,
+    TINY_PREPACKED,
     TINY_DEEPSEEK,
     TINY_FP8,
     TINY_MODELS
@@ -46,7 +47,7 @@ void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *
 
 /* ---- decoder_experts.c ------------------------------------------------------------------------------------------ */
 
-enum { TINY_HIDDEN = 64 };
+enum { TINY_HIDDEN = 128 };
 
 /* What kind of numbers a tensor has. */
 enum tiny_kind {

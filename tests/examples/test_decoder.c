@@ -470,7 +470,7 @@ START_TEST(bad_files)
 
     t.hidden_of_norm = 80;
     tiny_write(&t, "model");
-    refused("'model.norm.weight' has shape [80]: config.json asks for [64]", run);
+    refused("'model.norm.weight' has shape [80]: config.json asks for [128]", run);
     t = tiny_models[0];
     t.without = "model.layers.1.mlp.up_proj.weight";
     tiny_write(&t, "model");
@@ -502,8 +502,8 @@ START_TEST(bad_files)
     edit("model/model.safetensors", "\"U8\"", "\"I8\"");
     refused("gate_up_proj_blocks' must be U8", run);
     tiny_write(&tiny_models[TINY_GPT_OSS], "model");
-    edit("model/model.safetensors", "\\[5, 192, 2, 16\\]", "[5, 192, 4, 8 ]");
-    refused("gate_up_proj_blocks' has shape [5, 192, 4, 8]: config.json asks for [5, 192, 2, 16]", run);
+    edit("model/model.safetensors", "\\[5, 192, 4, 16\\]", "[5, 192, 8, 8 ]");
+    refused("gate_up_proj_blocks' has shape [5, 192, 8, 8]: config.json asks for [5, 192, 4, 16]", run);
     tiny_write(&tiny_models[TINY_FP8], "model");
     edit("model/model.safetensors", "F8_E4M3", "F8_E5M2");
     refused("proj.weight' must be F8_E4M3", run);
@@ -535,7 +535,7 @@ START_TEST(bad_config)
         { "\"sliding_attention\"", "\"local\"", "must say sliding_attention or full_attention" },
         { "\"linear\"", "\"dynamic\"", "type is 'dynamic'" },
         { "}$", "", "config.json:" },
-        { "\"intermediate_size\": 96", "\"intermediate_size\": 104", "config.json asks for [104, 64]" },
+        { "\"intermediate_size\": 96", "\"intermediate_size\": 104", "config.json asks for [104, 128]" },
         { "Qwen3Moe", "Qwen2Moe", "'architectures' is 'Qwen2MoeForCausalLM': must be LlamaForCausalLM",
           TINY_QWEN3_MOE },
         { "_per_tok\": 2", "_per_tok\": 7", "'num_experts_per_tok' is 7: must be at most 6", TINY_QWEN3_MOE },
@@ -543,7 +543,7 @@ START_TEST(bad_config)
         { "num_experts\"", "experts\"", "the key 'num_experts' is missing", TINY_QWEN3_MOE },
         { "sparse_step\": 1", "sparse_step\": 2", "'decoder_sparse_step' must be 1", TINY_QWEN3_MOE },
         { "only_layers\": \\[", "only_layers\": [1", "'mlp_only_layers' must be empty", TINY_QWEN3_MOE },
-        { "\"moe_intermediate_size\": 32", "\"moe_intermediate_size\": 40", "config.json asks for [40, 64]",
+        { "\"moe_intermediate_size\": 32", "\"moe_intermediate_size\": 40", "config.json asks for [40, 128]",
           TINY_QWEN3_MOE },
         { "mxfp4", "awq", "'quant_method' is 'awq': must be mxfp4", TINY_GPT_OSS },
         { "quantization_config", "quantisation", "'quantization_config' is missing", TINY_GPT_OSS },
