@@ -19,6 +19,10 @@
     ROPE(.scaling = RFG_ROPE_YARN, .theta = 150000, .factor = 32, .original = 4096, .beta_fast = 32, .beta_slow = 1,   \
          .untruncated = 1)
 
+#define SMALL                                                                                                          \
+    .hidden = 256, .heads = 4, .kv_heads = 2, .head_dim = 64, .vocab = 256, .positions = 4096, .eps = 1e-5f,           \
+    .rope = ROPE(.theta = 10000), .tied = true, .bytes = true
+
 const char config_builtins[] = "llama3-8b, qwen3-8b, gemma3-4b, llama3-70b-tp8, qwen3-30b-a3b, gpt-oss-20b, "
                                "deepseek-v3-layer, small or small-moe";
 
@@ -136,31 +140,10 @@ void config_builtin(struct config *c, const char *name, int64_t layers)
                    .renormalise = true,
                    .scale = 2.5f,
                    .format = EXPERTS_FP8_BLOCKS } },
-        { .name = "small",
-          .hidden = 256,
-          .intermediate = 576,
-          .layers = 6,
-          .heads = 4,
-          .kv_heads = 2,
-          .head_dim = 64,
-          .vocab = 256,
-          .positions = 4096,
-          .eps = 1e-5f,
-          .rope = ROPE(.theta = 10000),
-          .tied = true,
-          .bytes = true },
+        { .name = "small", .intermediate = 576, .layers = 6, SMALL },
         { .name = "small-moe",
-          .hidden = 256,
           .layers = 4,
-          .heads = 4,
-          .kv_heads = 2,
-          .head_dim = 64,
-          .vocab = 256,
-          .positions = 4096,
-          .eps = 1e-5f,
-          .rope = ROPE(.theta = 10000),
-          .tied = true,
-          .bytes = true,
+          SMALL,
           .moe = { .experts = 16, .top = 4, .intermediate = 128, .renormalise = true } },
     };
     size_t i = 0;
