@@ -208,7 +208,6 @@ size_t experts_workspace(const struct engine *e, int64_t rows)
     struct expert_call c;
     size_t bytes;
     expert_call(&c, e, 0, &(struct rows){ .count = rows });
-    c.t.p.tokens = NULL; /* there is none yet */
     CHECK(rfg_moe_workspace_bytes(&c.y, &c.x, &c.t.w1, &c.t.w2, &c.ids, &c.shares, &c.t.p, &bytes));
     return bytes;
 }
