@@ -9,7 +9,7 @@ import os
 import torch
 import torch.nn.functional as F
 
-# What `rfg-decoder --random NAME` is made of (examples/decoder/config.c).
+# What `rfg-decoder --random NAME` is made of (examples/decoder/shapes.c).
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 8192}
 BUILT_IN = {

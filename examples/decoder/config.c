@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a model is: config.json of a Hugging Face folder, or one of the built-in shapes. */
+ * What a model is: config.json of a Hugging Face folder. */
 #include "decoder.h"
 
 #include <math.h>
@@ -58,6 +58,11 @@ static double number_or(const struct source *s, const char *key, double otherwis
     return has(s, key) ? number(s, key) : otherwise;
 }
 
+static int64_t integer_or(const struct source *s, const char *key, int64_t least, int64_t most, int64_t otherwise)
+{
+    return has(s, key) ? integer(s, key, least, most) : otherwise;
+}
+
 static bool is_true(const struct source *s, const char *key)
 {
     return json_is_true(json_object_get(s->object, key));
@@ -92,21 +97,24 @@ static void read_scaling(rfg_rope_table_params *r, const struct source *config, 
         r->beta_fast = number_or(&s, "beta_fast", 32);
         r->beta_slow = number_or(&s, "beta_slow", 1);
         r->attention_factor = number_or(&s, "attention_factor", 0);
-        if (has(&s, "original_max_position_embeddings"))
-            r->original = (int32_t)integer(&s, "original_max_position_embeddings", 1, INT32_MAX);
+        r->original = (int32_t)integer_or(&s, "original_max_position_embeddings", 1, INT32_MAX, positions);
+        r->untruncated = has(&s, "truncate") && !is_true(&s, "truncate");
     } else {
         die("%s: rope_scaling's type is '%s': must be default, linear, llama3 or yarn", s.path, type);
     }
 }
 
-/* Gemma3: which layers slide: "layer_types", or each but every sliding_window_pattern-th (6). */
+/* Which layers slide: "layer_types", or each but every sliding_window_pattern-th (Gemma3: 6, gpt-oss: 2). */
 static void read_sliding(struct config *c, const struct source *s)
 {
+    c->slides = true;
     c->window = integer(s, "sliding_window", 1, INT32_MAX);
-    c->sliding_rope =
-        (rfg_rope_table_params){ .size = sizeof(c->rope), .theta = number_or(s, "rope_local_base_freq", 10000) };
+    c->sliding_rope = c->rope;
+    if (c->gemma)
+        c->sliding_rope =
+            (rfg_rope_table_params){ .size = sizeof(c->rope), .theta = number_or(s, "rope_local_base_freq", 10000) };
     if (!has(s, "layer_types")) {
-        int64_t pattern = has(s, "sliding_window_pattern") ? integer(s, "sliding_window_pattern", 1, MOST_LAYERS) : 6;
+        int64_t pattern = integer_or(s, "sliding_window_pattern", 1, MOST_LAYERS, c->gemma ? 6 : 2);
         for (int64_t i = 0; i < c->layers; i++)
             c->sliding[i] = (i + 1) % pattern != 0;
         return;
@@ -150,16 +158,148 @@ static void read_act(struct config *c, const struct source *s, const char *key)
         die("%s: '%s' is '%s': must be silu, gelu or gelu_pytorch_tanh", s->path, key, act);
 }
 
-/* What holds for built-in shapes too: what the attention operators take. */
-static void check_shape(const struct config *c, const char *path)
+/* ---- mixtures --------------------------------------------------------------------------------------------------- */
+
+/* What the files' weights of experts are, "quantization_config". */
+static enum expert_format read_format(const struct source *config, bool gpt_oss)
+{
+    struct source s = { config->path, json_object_get(config->object, "quantization_config") };
+    if (!json_is_object(s.object)) {
+        if (gpt_oss)
+            die("%s: 'quantization_config' is missing: gpt-oss' experts must be mxfp4", s.path);
+        return EXPERTS_PLAIN;
+    }
+    const char *method = string(&s, "quant_method");
+    if (strcmp(method, gpt_oss ? "mxfp4" : "fp8"))
+        die("%s: 'quant_method' is '%s': must be %s", s.path, method, gpt_oss ? "mxfp4" : "fp8");
+    if (gpt_oss)
+        return EXPERTS_MXFP4;
+    const json_t *block = need(&s, "weight_block_size");
+    if (json_array_size(block) != 2 || json_integer_value(json_array_get(block, 0)) != 128 ||
+        json_integer_value(json_array_get(block, 1)) != 128)
+        die("%s: 'weight_block_size' must be [128, 128]", s.path);
+    return EXPERTS_FP8_BLOCKS;
+}
+
+/* Layers without experts among those that have them. */
+static void refuse_dense_layers(const struct source *s)
+{
+    static const struct {
+        const char *key;
+        int64_t must;
+    } keys[] = { { "decoder_sparse_step", 1 }, { "moe_layer_freq", 1 }, { "first_k_dense_replace", 0 } };
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (integer_or(s, keys[i].key, 0, INT32_MAX, keys[i].must) != keys[i].must)
+            die("%s: '%s' must be %lld: each layer has experts here", s->path, keys[i].key, (long long)keys[i].must);
+    if (json_array_size(json_object_get(s->object, "mlp_only_layers")))
+        die("%s: 'mlp_only_layers' must be empty: each layer has experts here", s->path);
+}
+
+static void read_deepseek(struct config *c, const struct source *s)
+{
+    struct mixture *m = &c->moe;
+    const char *scoring = string(s, "scoring_func");
+    if (strcmp(scoring, "sigmoid"))
+        die("%s: 'scoring_func' is '%s': must be sigmoid", s->path, scoring);
+    m->scoring = RFG_MOE_SIGMOID;
+    m->shared = integer_or(s, "n_shared_experts", 0, 1, 0);
+    m->groups = integer_or(s, "n_group", 1, 32, 1);
+    m->topk_groups = integer_or(s, "topk_group", 1, 32, m->groups);
+    m->scale = (float)number_or(s, "routed_scaling_factor", 1);
+    c->no_attention = has(s, "attention") && !strcmp(string(s, "attention"), "none");
+    if (!c->no_attention)
+        die("%s: DeepseekV3ForCausalLM's attention, MLA, isn't known here: \"attention\": \"none\" leaves it out",
+            s->path);
+}
+
+static void read_mixture(struct config *c, const struct source *s)
+{
+    struct mixture *m = &c->moe;
+    m->experts = integer(s,
+                         c->gpt_oss    ? "num_local_experts"
+                         : c->deepseek ? "n_routed_experts"
+                                       : "num_experts",
+                         1, MOST_EXPERTS - 1);
+    m->top = integer(s, "num_experts_per_tok", 1, MOST_SLOTS - 1);
+    m->intermediate = integer(s, c->gpt_oss ? "intermediate_size" : "moe_intermediate_size", 8, 1 << 20);
+    m->renormalise = is_true(s, "norm_topk_prob");
+    m->format = read_format(s, c->gpt_oss);
+    if (c->deepseek)
+        read_deepseek(c, s);
+    refuse_dense_layers(s);
+    if (c->gpt_oss) {
+        m->scoring = RFG_MOE_TOPK_SOFTMAX;
+        m->limit = (float)number_or(s, "swiglu_limit", 7);
+        c->act = RFG_ACT_SWIGLUOAI;
+    }
+}
+
+static void check_mixture(const struct mixture *m, int64_t hidden, const char *where)
+{
+    int64_t groups = m->groups ? m->groups : 1, taken = m->groups ? m->topk_groups : 1;
+    if (m->experts % groups || taken > groups)
+        die("%s: %lld groups of experts of which %lld are taken: must divide %lld experts, and be as many at least",
+            where, (long long)groups, (long long)taken, (long long)m->experts);
+    if (m->top > m->experts / groups * taken)
+        die("%s: 'num_experts_per_tok' is %lld: must be at most %lld, the experts that a token may have", where,
+            (long long)m->top, (long long)(m->experts / groups * taken));
+    int64_t multiple = m->format == EXPERTS_FP8_BLOCKS ? 128 : m->format == EXPERTS_MXFP4 ? 32 : 1;
+    if (m->intermediate % multiple)
+        die("%s: experts' intermediate size is %lld: must be a multiple of %lld, what shares a scale", where,
+            (long long)m->intermediate, (long long)multiple);
+    if (m->format == EXPERTS_MXFP4 && hidden % multiple)
+        die("%s: 'hidden_size' is %lld: must be a multiple of %lld, what shares a scale", where, (long long)hidden,
+            (long long)multiple);
+}
+
+/* What holds for built-in shapes too: what the operators take. */
+void config_check(const struct config *c, const char *where)
 {
     if (c->heads % c->kv_heads)
-        die("%s: 'num_attention_heads' is %lld: must be a multiple of 'num_key_value_heads', %lld", path,
+        die("%s: 'num_attention_heads' is %lld: must be a multiple of 'num_key_value_heads', %lld", where,
             (long long)c->heads, (long long)c->kv_heads);
     if (c->head_dim != 64 && c->head_dim != 96 && c->head_dim != 128 && c->head_dim != 256)
-        die("%s: 'head_dim' is %lld: must be 64, 96, 128 or 256", path, (long long)c->head_dim);
+        die("%s: 'head_dim' is %lld: must be 64, 96, 128 or 256", where, (long long)c->head_dim);
     if (c->bytes && c->vocab < 256)
-        die("%s: 'vocab_size' is %lld: must be 256 at least with \"tokenizer\": \"bytes\"", path, (long long)c->vocab);
+        die("%s: 'vocab_size' is %lld: must be 256 at least with \"tokenizer\": \"bytes\"", where, (long long)c->vocab);
+    if (c->moe.experts)
+        check_mixture(&c->moe, c->hidden, where);
+}
+
+/* ---- a file ----------------------------------------------------------------------------------------------------- */
+
+/* What "architectures" says; dies of what isn't known. */
+static void read_architecture(struct config *c, const struct source *s)
+{
+    static const char *const known[] = { "LlamaForCausalLM",    "Qwen3ForCausalLM",  "Gemma3ForCausalLM",
+                                         "Qwen3MoeForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM" };
+    enum { LLAMA, QWEN3, GEMMA3, QWEN3_MOE, GPT_OSS, DEEPSEEK_V3, KNOWN };
+    const char *arch = json_string_value(json_array_get(need(s, "architectures"), 0));
+    int i = 0;
+    while (i < KNOWN && (!arch || strcmp(arch, known[i])))
+        i++;
+    if (i == KNOWN)
+        die("%s: 'architectures' is '%s': must be %s, %s, %s, %s, %s or %s", s->path,
+            arch ? arch : "no list of a string", known[0], known[1], known[2], known[3], known[4], known[5]);
+    snprintf(c->name, sizeof(c->name), "%s", arch);
+    c->qk_norm = i == QWEN3 || i == GEMMA3 || i == QWEN3_MOE;
+    c->gemma = i == GEMMA3;
+    c->gpt_oss = i == GPT_OSS;
+    c->deepseek = i == DEEPSEEK_V3;
+    c->moe.experts = i >= QWEN3_MOE; /* how many, is read later */
+}
+
+/* Heads that a model without attention has none of: of a size that tables may have. */
+static void read_heads(struct config *c, const struct source *s)
+{
+    if (c->no_attention) {
+        c->heads = c->kv_heads = 1;
+        c->head_dim = 64;
+        return;
+    }
+    c->heads = integer(s, "num_attention_heads", 1, 1 << 16);
+    c->kv_heads = integer_or(s, "num_key_value_heads", 1, 1 << 16, c->heads);
+    c->head_dim = integer_or(s, "head_dim", 1, 1 << 16, c->hidden / c->heads);
 }
 
 void config_read(struct config *c, const char *folder)
@@ -173,20 +313,10 @@ void config_read(struct config *c, const char *folder)
     if (!s.object)
         die("%s", e.text);
     *c = (struct config){ 0 };
-    const char *arch = json_string_value(json_array_get(need(&s, "architectures"), 0));
-    bool qwen = arch && !strcmp(arch, "Qwen3ForCausalLM");
-    c->gemma = arch && !strcmp(arch, "Gemma3ForCausalLM");
-    if (!qwen && !c->gemma && (!arch || strcmp(arch, "LlamaForCausalLM")))
-        die("%s: 'architectures' is '%s': must be LlamaForCausalLM, Qwen3ForCausalLM or Gemma3ForCausalLM", path,
-            arch ? arch : "no list of a string");
-    snprintf(c->name, sizeof(c->name), "%s", arch);
-    c->qk_norm = qwen || c->gemma;
+    read_architecture(c, &s);
     c->hidden = integer(&s, "hidden_size", 8, 1 << 20);
     c->intermediate = integer(&s, "intermediate_size", 8, 1 << 20);
     c->layers = integer(&s, "num_hidden_layers", 1, MOST_LAYERS);
-    c->heads = integer(&s, "num_attention_heads", 1, 1 << 16);
-    c->kv_heads = has(&s, "num_key_value_heads") ? integer(&s, "num_key_value_heads", 1, 1 << 16) : c->heads;
-    c->head_dim = has(&s, "head_dim") ? integer(&s, "head_dim", 1, 1 << 16) : c->hidden / c->heads;
     c->vocab = integer(&s, "vocab_size", 2, 1 << 24);
     c->positions = integer(&s, "max_position_embeddings", 1, INT32_MAX);
     c->eps = (float)number(&s, "rms_norm_eps");
@@ -197,107 +327,19 @@ void config_read(struct config *c, const char *folder)
     read_scaling(&c->rope, &s, c->positions);
     read_act(c, &s, c->gemma && has(&s, "hidden_activation") ? "hidden_activation" : "hidden_act");
     read_eos(c, &s);
-    if (c->gemma) {
+    if (c->moe.experts)
+        read_mixture(c, &s);
+    read_heads(c, &s);
+    if (c->gemma || c->gpt_oss)
         read_sliding(c, &s);
+    else if (is_true(&s, "use_sliding_window"))
+        die("%s: 'use_sliding_window' is true: only Gemma3's and gpt-oss' windows are known", path);
+    if (c->gemma)
         c->attention_scale = (float)(1 / sqrt(number(&s, "query_pre_attn_scalar")));
-    } else if (is_true(&s, "use_sliding_window")) {
-        die("%s: 'use_sliding_window' is true: only Gemma3's windows are known", path);
-    }
-    if (is_true(&s, "attention_bias") || is_true(&s, "mlp_bias"))
-        die("%s: 'attention_bias' or 'mlp_bias' is true: projections have no bias here", path);
+    if ((is_true(&s, "attention_bias") && !c->gpt_oss) || is_true(&s, "mlp_bias"))
+        die("%s: 'attention_bias' or 'mlp_bias' is true: projections have no bias here but gpt-oss'", path);
     if (has(&s, "attn_logit_softcapping") || has(&s, "final_logit_softcapping"))
         die("%s: logits are capped ('attn_logit_softcapping', 'final_logit_softcapping'): that isn't known here", path);
-    check_shape(c, path);
+    config_check(c, path);
     json_decref(s.object);
-}
-
-/* ---- built-in shapes ----------------------------------------------------------------------------------------------
- */
-
-#define ROPE(...)                                                                                                      \
-    {                                                                                                                  \
-        .size = sizeof(rfg_rope_table_params), __VA_ARGS__                                                             \
-    }
-#define LLAMA3_ROPE                                                                                                    \
-    ROPE(.scaling = RFG_ROPE_LLAMA3, .theta = 500000, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4,        \
-         .original = 8192)
-
-void config_builtin(struct config *c, const char *name)
-{
-    /* The files of meta-llama/Llama-3.1-8B and 70B, Qwen/Qwen3-8B, google/gemma-3-4b-it. */
-    const struct config shapes[] = {
-        { .name = "llama3-8b",
-          .hidden = 4096,
-          .intermediate = 14336,
-          .layers = 32,
-          .heads = 32,
-          .kv_heads = 8,
-          .head_dim = 128,
-          .vocab = 128256,
-          .positions = 131072,
-          .eps = 1e-5f,
-          .rope = LLAMA3_ROPE },
-        { .name = "llama3-70b-tp8",
-          .hidden = 8192,
-          .intermediate = 28672 / 8,
-          .layers = 80,
-          .heads = 64 / 8,
-          .kv_heads = 8 / 8,
-          .head_dim = 128,
-          .vocab = 128256 / 8,
-          .positions = 131072,
-          .eps = 1e-5f,
-          .rope = LLAMA3_ROPE },
-        { .name = "qwen3-8b",
-          .hidden = 4096,
-          .intermediate = 12288,
-          .layers = 36,
-          .heads = 32,
-          .kv_heads = 8,
-          .head_dim = 128,
-          .vocab = 151936,
-          .positions = 40960,
-          .eps = 1e-6f,
-          .rope = ROPE(.theta = 1e6),
-          .qk_norm = true },
-        { .name = "gemma3-4b",
-          .hidden = 2560,
-          .intermediate = 10240,
-          .layers = 34,
-          .heads = 8,
-          .kv_heads = 4,
-          .head_dim = 256,
-          .vocab = 262208,
-          .positions = 131072,
-          .eps = 1e-6f,
-          .rope = ROPE(.scaling = RFG_ROPE_LINEAR, .theta = 1e6, .factor = 8),
-          .sliding_rope = ROPE(.theta = 10000),
-          .window = 1024,
-          .qk_norm = true,
-          .gemma = true,
-          .tied = true,
-          .act = RFG_ACT_GELU_TANH,
-          .attention_scale = 1 / 16.f },
-        { .name = "small",
-          .hidden = 256,
-          .intermediate = 576,
-          .layers = 6,
-          .heads = 4,
-          .kv_heads = 2,
-          .head_dim = 64,
-          .vocab = 256,
-          .positions = 4096,
-          .eps = 1e-5f,
-          .rope = ROPE(.theta = 10000),
-          .tied = true,
-          .bytes = true },
-    };
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        if (!strcmp(shapes[i].name, name)) {
-            *c = shapes[i];
-            for (int64_t n = 0; c->gemma && n < c->layers; n++)
-                c->sliding[n] = (n + 1) % 6 != 0;
-            return;
-        }
-    die("--random '%s': must be llama3-8b, qwen3-8b, gemma3-4b, llama3-70b-tp8 or small", name);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A decoder for Llama-, Qwen3- and Gemma3-like dense models on rfg's operators alone: docs/decoder.md.
+ * A decoder for Llama-, Qwen3- and Gemma3-like dense models, and for mixtures of experts (Qwen3-MoE, gpt-oss, the
+ * experts of DeepSeek V3), on rfg's operators alone: docs/decoder.md.
  *
- *   config.c    what a model is: config.json of a Hugging Face folder, or one of the built-in shapes
+ *   config.c    what a model is: config.json of a Hugging Face folder
+ *   shapes.c    the built-in shapes
  *   weights.c   tensors by name: safetensors files, or random numbers
  *   model.c     the weights in device memory, projections joined, tables of rotary angles
+ *   experts.c   those of a layer's experts, one after the other
  *   cache.c     one paged cache for all sequences: which blocks are whose
  *   ops.c       rfg_op_* as the layers call them
  *   step.c      the layers: prefill of a chunk, decode of one token a sequence, and its graph
@@ -32,12 +35,35 @@ double seconds(void);                      /* of a clock that only goes forward 
 /* The value below which a share of n values lies: 0.5 is the median. */
 double percentile(const double *values, size_t n, double share);
 
-/* ---- config.c --------------------------------------------------------------------------------------------------- */
+/* ---- config.c, shapes.c ----------------------------------------------------------------------------------------- */
 
-enum { MOST_LAYERS = 256 };
+enum { MOST_LAYERS = 256, MOST_EXPERTS = 1024, MOST_SLOTS = 32 /* experts of a token */ };
+
+enum expert_format {
+    EXPERTS_PLAIN,      /* as the model's other weights */
+    EXPERTS_FP8_BLOCKS, /* e4m3, an fp32 scale for each 128 x 128 (DeepSeek) */
+    EXPERTS_MXFP4       /* e2m1, an e8m0 scale for each 32 columns (gpt-oss) */
+};
+
+/* A mixture of experts in each layer, in place of the MLP. */
+struct mixture {
+    int64_t experts, top, intermediate; /* experts 0: layers have an MLP */
+    int64_t shared;                     /* experts that every token has besides: 0 or 1 */
+    int64_t groups, topk_groups;        /* 0: experts are of no groups */
+    rfg_moe_scoring scoring;
+    bool renormalise;
+    float scale; /* of the weights; 0: 1 */
+    enum expert_format format;
+    float limit; /* of swigluoai */
+};
 
 struct config {
     char name[64];
+    struct mixture moe;
+    bool
+        gpt_oss; /* projections, router and experts have biases, heads have sinks; an expert's gate and up take turns */
+    bool deepseek;     /* a bias chooses experts, beside their scores */
+    bool no_attention; /* layers are a norm and experts */
     int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, positions;
     float eps;
     rfg_act act;
@@ -47,7 +73,7 @@ struct config {
     bool bytes;            /* "tokenizer": "bytes": token ids are bytes */
     float attention_scale; /* 0: 1 / sqrt(head_dim) */
     int64_t window;        /* keys that a sliding layer sees, the token's own included */
-    bool sliding[MOST_LAYERS];
+    bool slides, sliding[MOST_LAYERS];        /* any of them */
     rfg_rope_table_params rope, sliding_rope; /* of full and of sliding layers */
     int64_t eos[4];
     int eos_count;
@@ -55,8 +81,11 @@ struct config {
 
 /* folder/config.json */
 void config_read(struct config *c, const char *folder);
-/* "llama3-8b", "qwen3-8b", "gemma3-4b", "llama3-70b-tp8" (the share of one of eight ranks) or "small". */
-void config_builtin(struct config *c, const char *name);
+extern const char config_builtins[]; /* their names */
+/* One of them, of so many layers; 0: all. */
+void config_builtin(struct config *c, const char *name, int64_t layers);
+/* What the operators can't take ends the program. where: the file, or the option. */
+void config_check(const struct config *c, const char *where);
 
 /* ---- weights.c -------------------------------------------------------------------------------------------------- */
 
@@ -69,21 +98,35 @@ struct weights *weights_random(uint64_t seed);
 void weights_close(struct weights *w);
 /* Whether the files hold it (random weights: yes). */
 bool weights_has(const struct weights *w, const char *name);
+bool weights_are_random(const struct weights *w);
 /* What model memory holds: bf16, or fp16 if the files do. */
 rfg_dtype weights_dtype(const struct weights *w);
 /* A tensor that nobody got: what the model would compute without it is something else. Files may hold rotary
- * frequencies and a second copy of a tied lm_head all the same. NULL: none. */
-const char *weights_unused(const struct weights *w);
+ * frequencies and a second copy of a tied lm_head all the same, and attention's tensors if that is left out. NULL:
+ * none.
+ */
+const char *weights_unused(const struct weights *w, bool no_attention);
 /* Elements first .. first + count - 1 of a [rows, cols] tensor (cols 0: [rows]) as 16-bit numbers; fp32 is rounded to
  * bf16. mean, spread: of random weights, uniform in mean +- spread; their first is a multiple of 4. */
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
                  int64_t first, int64_t count, uint16_t *to);
+/* All of it as fp32. */
+void weights_floats(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
+                    float *to);
+/* Bytes first .. first + count - 1 of a tensor of bytes, as they are. dtype: "U8" or "F8_E4M3". Random ones are any
+ * numbers: e4m3's two NaN count as the numbers before them. first is a multiple of 8. */
+void weights_bytes(struct weights *w, const char *name, const char *dtype, int ndim, const int64_t *shape,
+                   int64_t first, int64_t count, uint8_t *to);
 
 /* ---- model.c ---------------------------------------------------------------------------------------------------- */
 
 struct layer {
     void *attention_norm, *qkv, *q_norm, *k_norm, *o, *mlp_norm, *gate_up, *down;
     void *after_attention_norm, *after_mlp_norm; /* Gemma */
+    void *qkv_bias, *o_bias, *sinks;             /* gpt-oss */
+    /* Of a mixture. The experts' are [E, 2 intermediate, hidden] and [E, hidden, intermediate], shared ones last. */
+    void *router, *router_bias, *choice_bias; /* the latter chooses only (DeepSeek) */
+    void *w1, *w2, *w1_scale, *w2_scale, *w1_bias, *w2_bias;
 };
 
 struct model {
@@ -95,10 +138,21 @@ struct model {
     void *embedding, *norm, *head;
     void *angles[2]; /* [context, head_dim] fp32: cosines, then sines; of full and of sliding layers */
     struct layer layer[MOST_LAYERS];
-    size_t bytes;      /* of memory */
-    size_t step_bytes; /* of weights that a decode step reads */
+    size_t bytes;        /* of memory */
+    size_t step_bytes;   /* of weights that a decode step reads, of experts none */
+    size_t expert_bytes; /* of one expert, with its scales and biases */
     float embedding_scale;
 };
+
+/* What the model's weights are for; experts are counted with the shared ones. */
+static inline int64_t model_experts(const struct model *m)
+{
+    return m->c.moe.experts + m->c.moe.shared;
+}
+static inline int64_t model_slots(const struct model *m)
+{
+    return m->c.moe.top + m->c.moe.shared;
+}
 
 struct model *model_create(rfg_context *ctx, const struct config *c, struct weights *w, int64_t context);
 void model_destroy(rfg_context *ctx, struct model **m);
@@ -109,6 +163,18 @@ struct arena {
     size_t used;
 };
 void *arena_take(struct arena *a, size_t bytes);
+
+/* ---- experts.c -------------------------------------------------------------------------------------------------- */
+
+struct loader;
+/* Router and experts of a layer. */
+void load_mixture(struct loader *l, int64_t layer);
+/* How rfg_op_moe() takes a layer's experts. The tensors are what the params point to. */
+struct expert_tensors {
+    rfg_tensor w1, w2, w1_scale, w2_scale, w1_bias, w2_bias;
+    rfg_moe_params p;
+};
+void expert_tensors(struct expert_tensors *t, const struct model *m, int64_t layer);
 
 /* ---- cache.c ---------------------------------------------------------------------------------------------------- */
 
@@ -134,7 +200,19 @@ int64_t cache_slot(const int32_t *table, int64_t at);
 /* ---- step.c, ops.c ---------------------------------------------------------------------------------------------- */
 
 /* What kernels are for; a step can be asked for some of them alone, to time them. */
-enum op_kind { OP_EMBEDDING, OP_NORM, OP_GEMM, OP_ROPE, OP_APPEND, OP_ATTENTION, OP_ACT, OP_SAMPLE, OP_KINDS };
+enum op_kind {
+    OP_EMBEDDING,
+    OP_NORM,
+    OP_GEMM,
+    OP_ROPE,
+    OP_APPEND,
+    OP_ATTENTION,
+    OP_ACT,
+    OP_ROUTE,
+    OP_EXPERTS,
+    OP_SAMPLE,
+    OP_KINDS
+};
 extern const char *const op_names[OP_KINDS];
 
 struct sampling {
@@ -162,6 +240,7 @@ struct rows {
     int64_t *draws;           /* [count]: the number of the draw of the token after this one; the engine sets it */
     int32_t *positions;       /* [count] */
     int32_t *lens;            /* [sequences], the rows' own keys included */
+    int32_t *live;            /* [1]: rows from here on are nobody's, and have no experts; the engine sets it */
     int32_t *table;           /* [sequences, cache.per_sequence] */
     int32_t *tokens;          /* [count]; of a decode step they are outside of the image: the device has them already */
     size_t bytes, head_bytes; /* of the image; of all before the table */
@@ -185,7 +264,13 @@ struct engine {
     int32_t *next_host;
     char *x, *residual, *normed, *qkv, *attention, *gate_up, *act; /* of max(batch, chunk) rows */
     float *logits;                                                 /* [batch, vocab] */
-    float *temperature, *top_p;                                    /* [batch], of draws, and the next two */
+    float *router;                                                 /* [max(batch, chunk), experts]: a layer's logits */
+    int32_t *ids, *given_ids;          /* [layers][max(batch, chunk), slots]: the newest step's rows' experts */
+    float *shares, *given_shares;      /* the same: their weights */
+    bool given;                        /* rows take given_ids and given_shares; the others are made all the same */
+    void *experts;                     /* rfg_op_moe()'s workspace, for as many rows */
+    size_t experts_bytes, layer_slots; /* of it; max(batch, chunk) slots */
+    float *temperature, *top_p;        /* [batch], of draws, and the next two */
     int32_t *top_k;
     int64_t *seed;
     unsigned only;    /* bits of op_kind; 0: all */
@@ -210,6 +295,13 @@ void engine_decode(struct engine *e);
 void engine_capture(struct engine *e);
 /* Waits; next_host[] are then the newest tokens. */
 const int32_t *engine_tokens(struct engine *e);
+/* Waits; experts and their weights, [layers, batch, slots], that the router chose in the newest decode step; shares may
+ * be NULL. */
+void engine_experts(struct engine *e, int32_t *ids, float *shares);
+/* Those that rows take from the next step on if e->given. */
+void engine_give_experts(struct engine *e, const int32_t *ids, const float *shares);
+/* Waits; how many experts' weights the newest decode step read, of all layers together. */
+int64_t engine_touched(struct engine *e);
 /* Waits, and copies logits of a row. */
 void engine_logits(struct engine *e, int64_t row, float *to);
 

@@ -14,7 +14,9 @@ static const char portable[] =
     "embedding_portable,embedding_cpu,rmsnorm_portable,rmsnorm_cpu_portable,"
     "add_rmsnorm_portable,add_rmsnorm_cpu_portable,gemm_portable,gemm_cpu_portable,"
     "mha_decode_portable,mha_decode_cpu_portable,act_and_mul_portable,rope_portable,rope_cpu,"
-    "act_and_mul_cpu_portable,kv_append_portable,kv_append_cpu,argmax_portable,argmax_cpu";
+    "act_and_mul_cpu_portable,kv_append_portable,kv_append_cpu,argmax_portable,argmax_cpu,"
+    "moe_route_wave,moe_route_cpu,moe_align_chunks,moe_align_cpu,moe_sum_portable,moe_sum_cpu,quantize_portable,"
+    "quantize_cpu";
 
 static const struct rung {
     const char *name, *variants;
@@ -45,8 +47,11 @@ struct state {
     int32_t *tables;       /* [batch, columns] */
     int32_t *tokens;       /* [CHECKED + 1][batch]: what rungs are fed with while they are checked */
     float *logits, *newer; /* [CHECKED][batch, vocab], of the rung before; one step's of this one */
+    int32_t *ids;          /* [CHECKED][layers, batch, slots]: experts of the first rung, and their weights, by which */
+    float *shares;         /* all are checked: two that are as good but for rounding change places, and results */
     struct result result[LADDER_RUNGS];
     double share_ms[OP_KINDS];
+    double touched;   /* experts whose weights a step reads, of all layers, on average */
     double copy_rate; /* bytes a second, read and written */
     json_t *prefill;
 };
@@ -147,20 +152,46 @@ static double difference(const float *a, const float *b, int64_t n)
     return share < 1000 ? share : 1000;
 }
 
-/* About eight roundings a layer to 16 bits, each off by up to half an ulp (2^-9 in bf16), that add up at random,
- * times 4. What is wrong differs by 1 and more. */
+/* About eight roundings a layer to 16 bits, each off by up to half an ulp (2^-9 in bf16), that add up at random, times
+ * 4. With experts in e4m3 there are three to e4m3, off by 2.5 % (rms): a number that was moved a little may become its
+ * neighbour. What is wrong differs by 1 and more. */
 static double allowed(const struct model *m)
 {
-    return 4 * 0x1p-9 * sqrt(8 * (double)m->c.layers);
+    double all = 8 * 0x1p-18, e4m3 = 3 * 0.025 * 0.025;
+    return 4 * sqrt((all + (m->c.moe.format == EXPERTS_FP8_BLOCKS ? e4m3 : 0)) * (double)m->c.layers);
 }
 
-/* Steps that are fed with the first rung's tokens, so that rungs are at the same place however they choose. */
+static int64_t slots_of_step(const struct state *s)
+{
+    return s->m->c.layers * s->p->batch * model_slots(s->m);
+}
+
+/* The first rung's experts of step i are kept; how many of this rung's are the same. */
+static int64_t same_experts(struct state *s, struct engine *e, int rung, int64_t i)
+{
+    int64_t n = slots_of_step(s), slots = model_slots(s->m), same = 0;
+    int32_t *was = s->ids + i * n, *now = allocate((size_t)n, sizeof(*now));
+    if (rung == s->p->from - 1)
+        engine_experts(e, was, s->shares + i * n);
+    engine_experts(e, now, NULL);
+    for (int64_t k = 0; k < n; k++) /* in whatever order */
+        for (int64_t at = k / slots * slots, j = 0; j < slots; j++)
+            same += now[k] == was[at + j];
+    free(now);
+    return same;
+}
+
+/* Steps that are fed with the first rung's tokens, and its experts, so that rungs are at the same place however they
+ * choose. */
 static bool check_rung(struct state *s, struct engine *e, int rung)
 {
-    int64_t vocab = s->m->c.vocab, batch = e->p.batch, same = 0;
+    int64_t vocab = s->m->c.vocab, batch = e->p.batch, same = 0, experts = 0;
     struct result *to = &s->result[rung];
+    bool mixture = s->m->c.moe.experts > 0;
     for (int64_t i = 0; i < CHECKED; i++) {
         give_tokens(e, s->tokens + i * batch);
+        if (e->given)
+            engine_give_experts(e, s->ids + i * slots_of_step(s), s->shares + i * slots_of_step(s));
         step(e, s, s->p->prompt + i);
         const int32_t *chosen = engine_tokens(e);
         for (int64_t b = 0; b < batch; b++) {
@@ -173,9 +204,15 @@ static bool check_rung(struct state *s, struct engine *e, int rung)
             same += chosen[b] == s->tokens[(i + 1) * batch + b];
             memcpy(before, s->newer, (size_t)vocab * sizeof(float));
         }
+        experts += mixture ? same_experts(s, e, rung, i) : 0;
     }
     /* Two tokens that are as likely but for rounding may change places; most don't. */
     bool right = to->worst <= allowed(s->m) && same * 4 >= CHECKED * batch * 3;
+    if (experts * 4 < CHECKED * slots_of_step(s) * 3 && mixture) {
+        fprintf(stderr, "decoder: %s: WRONG: %lld of %lld experts are the same\n", rungs[rung].name, (long long)experts,
+                (long long)(CHECKED * slots_of_step(s)));
+        return false;
+    }
     if (!right)
         fprintf(stderr,
                 "decoder: %s: WRONG: logits differ by %.3g of their size (%.3g is allowed), %lld of %lld tokens "
@@ -187,6 +224,7 @@ static bool check_rung(struct state *s, struct engine *e, int rung)
 static void time_rung(struct state *s, struct engine *e, struct result *to)
 {
     int64_t keys = s->p->prompt + CHECKED, n = s->p->steps;
+    double touched = 0;
     double *times = allocate((size_t)n, sizeof(*times)), *queued = allocate((size_t)n, sizeof(*queued));
     for (int64_t i = 0; i < WARM; i++)
         step(e, s, keys++);
@@ -202,7 +240,10 @@ static void time_rung(struct state *s, struct engine *e, struct result *to)
         queued[i] = 1e6 * (seconds() - t);
         engine_tokens(e);
         times[i] = 1e3 * (seconds() - t);
+        if (s->m->c.moe.experts)
+            touched += (double)engine_touched(e) / (double)n;
     }
+    s->touched = touched;
     to->host_us = percentile(queued, (size_t)n, 0.5) / (double)to->launches;
     to->p50 = percentile(times, (size_t)n, 0.5);
     to->p95 = percentile(times, (size_t)n, 0.95);
@@ -251,9 +292,15 @@ static bool run_rung(struct state *s, int rung)
     memcpy(engine_next_rows(e)->table, s->tables, (size_t)(p.batch * e->cache.per_sequence) * sizeof(*s->tables));
     step(e, s, s->p->prompt);
     s->result[rung].launches = e->launches;
+    e->given = s->m->c.moe.experts && rung != s->p->from - 1;
     if (r->graph)
         engine_capture(e);
     bool right = check_rung(s, e, rung);
+    if (e->given && r->graph) {
+        e->given = false;
+        engine_capture(e);
+    }
+    e->given = false;
     if (right)
         time_rung(s, e, &s->result[rung]);
     if (right && rung == LADDER_RUNGS - 1)
@@ -284,13 +331,14 @@ static void measure_copy(struct state *s)
 
 /* ---- what is said ----------------------------------------------------------------------------------------------- */
 
-/* Bytes that a step can't do without: the weights, and the keys and values. (A sliding layer reads its window.) */
+/* Bytes that a step can't do without: the weights, of experts those that rows have, and the keys and values. (A sliding
+ * layer reads its window.) */
 static void step_bytes(const struct state *s, double *weights, double *keys)
 {
     const struct config *c = &s->m->c;
-    *weights = (double)s->m->step_bytes;
+    *weights = (double)s->m->step_bytes + s->touched * (double)s->m->expert_bytes;
     *keys = 0;
-    for (int64_t l = 0; l < c->layers; l++) {
+    for (int64_t l = 0; l < c->layers && !c->no_attention; l++) {
         int64_t length = s->p->prompt + CHECKED + WARM + s->p->steps / 2;
         if (c->sliding[l] && length > c->window)
             length = c->window;
@@ -324,6 +372,9 @@ static json_t *report(const struct state *s)
             printf(" %s %.1f %%", op_names[i], 100 * s->share_ms[i] / all);
             json_object_set_new(shares, op_names[i], json_real(s->share_ms[i]));
         }
+    if (s->m->c.moe.experts)
+        printf("\nexperts: a step reads %.1f of %lld a layer, %.1f MB", s->touched / (double)s->m->c.layers,
+               (long long)model_experts(s->m), s->touched * (double)s->m->expert_bytes / 1e6);
     double bytes_ms = 1e3 * (weights + keys) / s->copy_rate;
     printf(
         "\nweights %.1f MB and keys %.1f MB a step at copy speed (%.0f GB/s): %.3f ms, %.2f of the last rung's time\n",
@@ -331,12 +382,12 @@ static json_t *report(const struct state *s)
     printf("weights %.1f MB, cache %.1f MB, activations %.1f MB, workspace of a stream %.1f MB\n",
            (double)s->m->bytes / 1e6, (double)s->base->cache.bytes / 1e6, (double)s->base->bytes / 1e6,
            (double)rfg_workspace_size(s->ctx) / 1e6);
-    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:I, s:I}", "model", s->m->c.name,
+    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:f, s:I, s:I}", "model", s->m->c.name,
                      "device", rfg_context_device(s->ctx), "batch", (json_int_t)s->p->batch, "prompt",
                      (json_int_t)s->p->prompt, "rungs", list, "operator_ms", shares, "ttft", s->prefill,
-                     "copy_bytes_per_second", s->copy_rate, "weight_bytes", weights, "key_bytes", keys,
-                     "share_of_copy_speed", bytes_ms / last, "activation_bytes", (json_int_t)s->base->bytes,
-                     "workspace_bytes", (json_int_t)rfg_workspace_size(s->ctx));
+                     "copy_bytes_per_second", s->copy_rate, "weight_bytes", weights, "experts_read", s->touched,
+                     "key_bytes", keys, "share_of_copy_speed", bytes_ms / last, "activation_bytes",
+                     (json_int_t)s->base->bytes, "workspace_bytes", (json_int_t)rfg_workspace_size(s->ctx));
 }
 
 static void save(const char *option, const char *path, const json_t *root)
@@ -401,6 +452,8 @@ int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *
     s.tokens = allocate((CHECKED + 1) * batch, sizeof(*s.tokens));
     s.logits = allocate(CHECKED * batch * row, sizeof(*s.logits));
     s.newer = allocate(row, sizeof(*s.newer));
+    s.ids = allocate((size_t)(CHECKED * slots_of_step(&s)), sizeof(*s.ids));
+    s.shares = allocate((size_t)(CHECKED * slots_of_step(&s)), sizeof(*s.shares));
     prepare(&s);
     measure_copy(&s);
     bool right = true;
@@ -421,5 +474,7 @@ int ladder(rfg_context *ctx, const struct model *m, const struct ladder_params *
     free(s.tokens);
     free(s.logits);
     free(s.newer);
+    free(s.ids);
+    free(s.shares);
     return code;
 }

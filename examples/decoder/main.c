@@ -9,8 +9,12 @@
 
 static const char usage[] =
     "usage: rfg-decoder --model DIR | --random NAME [OPTIONS]\n"
-    "  --model DIR         config.json and safetensors files of a Llama-, Qwen3- or Gemma3-like model\n"
-    "  --random NAME       random weights: llama3-8b, qwen3-8b, gemma3-4b, llama3-70b-tp8 or small\n"
+    "  --model DIR         config.json and safetensors files of a Llama-, Qwen3-, Qwen3-MoE-, Gemma3- or gpt-oss-like "
+    "model\n"
+    "  --random NAME       random weights: llama3-8b, qwen3-8b, gemma3-4b, llama3-70b-tp8, small; of experts: "
+    "small-moe,\n"
+    "                      qwen3-30b-a3b, gpt-oss-20b, deepseek-v3-layer (without attention)\n"
+    "  --layers N          of --random: so many layers (as many as the model has)\n"
     "  --device D          cpu, amd:0, nvidia:0, emu:gfx942:304 (default: $RFG_DEVICE, else the first GPU, else cpu)\n"
     "  --prompt TEXT       what to go on from, for models of bytes; more than one: as many sequences\n"
     "  --ids N,N,...       the same as token ids, for any model; the answer is token ids\n"
@@ -37,7 +41,7 @@ struct options {
     struct request requests[MOST_PROMPTS];
     const char *texts[MOST_PROMPTS], *ids[MOST_PROMPTS]; /* of a request one is set */
     size_t count;
-    int64_t tokens, batch, context, chunk, prompt_tokens, steps, from;
+    int64_t tokens, batch, context, chunk, prompt_tokens, steps, from, layers;
     struct sampling sampling;
     bool no_graph, ladder;
 };
@@ -71,16 +75,31 @@ static void add_prompt(struct options *o, const char *text, const char *ids)
 
 static void read_options(struct options *o, int argc, char **argv)
 {
-    static const struct option names[] = {
-        { "model", 1, 0, 'm' },       { "random", 1, 0, 'r' },   { "device", 1, 0, 'd' },
-        { "prompt", 1, 0, 'p' },      { "ids", 1, 0, 'i' },      { "tokens", 1, 0, 'n' },
-        { "batch", 1, 0, 'b' },       { "context", 1, 0, 'c' },  { "chunk", 1, 0, 'C' },
-        { "temperature", 1, 0, 't' }, { "top-k", 1, 0, 'k' },    { "top-p", 1, 0, 'P' },
-        { "seed", 1, 0, 's' },        { "no-graph", 0, 0, 'g' }, { "json", 1, 0, 'j' },
-        { "ladder", 0, 0, 'l' },      { "logits", 1, 0, 'o' },   { "prompt-tokens", 1, 0, 'q' },
-        { "steps", 1, 0, 'S' },       { "from", 1, 0, 'f' },     { "save-baseline", 1, 0, 'B' },
-        { "baseline", 1, 0, 'L' },    { "help", 0, 0, 'h' },     { 0 }
-    };
+    static const struct option names[] = { { "model", 1, 0, 'm' },
+                                           { "random", 1, 0, 'r' },
+                                           { "device", 1, 0, 'd' },
+                                           { "prompt", 1, 0, 'p' },
+                                           { "ids", 1, 0, 'i' },
+                                           { "tokens", 1, 0, 'n' },
+                                           { "batch", 1, 0, 'b' },
+                                           { "context", 1, 0, 'c' },
+                                           { "chunk", 1, 0, 'C' },
+                                           { "temperature", 1, 0, 't' },
+                                           { "top-k", 1, 0, 'k' },
+                                           { "top-p", 1, 0, 'P' },
+                                           { "seed", 1, 0, 's' },
+                                           { "no-graph", 0, 0, 'g' },
+                                           { "json", 1, 0, 'j' },
+                                           { "ladder", 0, 0, 'l' },
+                                           { "logits", 1, 0, 'o' },
+                                           { "prompt-tokens", 1, 0, 'q' },
+                                           { "steps", 1, 0, 'S' },
+                                           { "from", 1, 0, 'f' },
+                                           { "save-baseline", 1, 0, 'B' },
+                                           { "baseline", 1, 0, 'L' },
+                                           { "layers", 1, 0, 'N' },
+                                           { "help", 0, 0, 'h' },
+                                           { 0 } };
     *o = (struct options){ .tokens = 128,
                            .chunk = 2048,
                            .prompt_tokens = 1024,
@@ -151,6 +170,9 @@ static void read_options(struct options *o, int argc, char **argv)
         case 'f':
             o->from = integer(name, optarg, 1, LADDER_RUNGS);
             break;
+        case 'N':
+            o->layers = integer(name, optarg, 1, MOST_LAYERS);
+            break;
         case 'B':
             o->save_baseline = optarg;
             break;
@@ -168,6 +190,8 @@ static void read_options(struct options *o, int argc, char **argv)
         die("'%s': no such argument (--help)", argv[optind]);
     if (!o->model == !o->random)
         die("one of --model DIR and --random NAME must be given (--help)");
+    if (o->layers && !o->random)
+        die("--layers is --random's");
     if ((o->baseline || o->save_baseline) && !o->ladder)
         die("--baseline and --save-baseline are --ladder's");
     if (o->logits && (o->ladder || o->count != 1))
@@ -306,7 +330,7 @@ int main(int argc, char **argv)
     static struct config c;
     read_options(&o, argc, argv);
     if (o.random)
-        config_builtin(&c, o.random);
+        config_builtin(&c, o.random, o.layers);
     else
         config_read(&c, o.model);
     int64_t context = o.context ? o.context : 2048 < c.positions ? 2048 : c.positions;
@@ -326,6 +350,10 @@ int main(int argc, char **argv)
     CHECK(rfg_context_create(&ctx, &(rfg_context_params){ .device = o.device }));
     struct model *m = model_create(ctx, &c, w, context);
     weights_close(w);
+    if (c.no_attention)
+        fprintf(stderr,
+                "%s: without attention: layers are a norm, a router and experts; tokens don't see one another\n",
+                c.name);
     int code = 0;
     if (o.ladder)
         code = ladder(ctx, m,

@@ -3,7 +3,7 @@
  * The weights in device memory, under the names that Hugging Face's files have. What is multiplied with the same
  * activations lies together, whether it is used as one matrix or not: rows of q, of k and of v; rows of gate and of up
  * in turn, which is how a product's epilogue finds both. */
-#include "decoder.h"
+#include "load.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,29 +21,46 @@ void *arena_take(struct arena *a, size_t bytes)
 /* ---- loading --------------------------------------------------------------------------------------------------------
  */
 
-enum { PIECE = 16 << 20 }; /* elements that go through host memory at a time */
+void load_copy(struct loader *l, void *to, const void *from, size_t bytes, rfg_copy_kind kind)
+{
+    CHECK(rfg_device_copy(l->ctx, to, from, bytes, kind, NULL));
+    CHECK(rfg_stream_sync(l->ctx, NULL));
+}
 
-struct loader {
-    rfg_context *ctx;
-    struct model *m;
-    struct weights *w;
-    struct arena arena;
-    uint16_t *piece;
-};
-
-/* rows x cols more elements, or a vector (cols 0), into the arena; the first pass only counts. */
-static void load(struct loader *l, const char *name, int64_t rows, int64_t cols, double mean, double spread)
+void load_at(struct loader *l, char *to, const char *name, int64_t rows, int64_t cols, double mean, double spread)
 {
     int64_t n = rows * (cols ? cols : 1);
-    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
-    l->arena.used += (size_t)n * sizeof(*l->piece);
     for (int64_t at = 0, count; to && at < n; at += count) {
         count = n - at < PIECE ? n - at : PIECE;
         weights_get(l->w, name, rows, cols, mean, spread, at, count, l->piece);
-        CHECK(rfg_device_copy(l->ctx, to + (size_t)at * sizeof(*l->piece), l->piece, (size_t)count * sizeof(*l->piece),
-                              RFG_HOST_TO_DEVICE, NULL));
-        CHECK(rfg_stream_sync(l->ctx, NULL));
+        load_copy(l, to + (size_t)at * sizeof(*l->piece), l->piece, (size_t)count * sizeof(*l->piece),
+                  RFG_HOST_TO_DEVICE);
     }
+}
+
+/* rows x cols more elements, or a vector (cols 0), into the arena. */
+static void load(struct loader *l, const char *name, int64_t rows, int64_t cols, double mean, double spread)
+{
+    char *to = l->arena.base ? l->arena.base + l->arena.used : NULL;
+    l->arena.used += (size_t)(rows * (cols ? cols : 1)) * sizeof(*l->piece);
+    load_at(l, to, name, rows, cols, mean, spread);
+}
+
+void *load_vector(struct loader *l, const char *name, int64_t n, double mean, double spread)
+{
+    void *at = arena_take(&l->arena, 0);
+    load(l, name, n, 0, mean, spread);
+    return at;
+}
+
+void *load_floats(struct loader *l, const char *name, int64_t n, double mean, double spread)
+{
+    float *to = arena_take(&l->arena, (size_t)n * sizeof(*to));
+    if (to) {
+        weights_floats(l->w, name, n, 0, mean, spread, (float *)l->piece);
+        load_copy(l, to, l->piece, (size_t)n * sizeof(*to), RFG_HOST_TO_DEVICE);
+    }
+    return to;
 }
 
 /* Rows of two matrices in turn. */
@@ -60,15 +77,13 @@ static void *interleaved(struct loader *l, const char *first, const char *second
             for (int64_t r = 0; r < count; r++)
                 memcpy(l->piece + (2 * r + i) * cols, read + r * cols, (size_t)cols * sizeof(*read));
         }
-        CHECK(rfg_device_copy(l->ctx, to + (size_t)(2 * at * cols) * sizeof(*read), l->piece,
-                              (size_t)(2 * count * cols) * sizeof(*read), RFG_HOST_TO_DEVICE, NULL));
-        CHECK(rfg_stream_sync(l->ctx, NULL));
+        load_copy(l, to + (size_t)(2 * at * cols) * sizeof(*read), l->piece, (size_t)(2 * count * cols) * sizeof(*read),
+                  RFG_HOST_TO_DEVICE);
     }
     return to;
 }
 
-/* A matrix whose products with activations of size 1 have size 1, if it is random. */
-static void *matrix(struct loader *l, const char *name, int64_t rows, int64_t cols)
+void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols)
 {
     void *at = arena_take(&l->arena, 0);
     load(l, name, rows, cols, 0, sqrt(3.0 / (double)cols));
@@ -77,38 +92,62 @@ static void *matrix(struct loader *l, const char *name, int64_t rows, int64_t co
 
 static void *norm(struct loader *l, const char *name, int64_t n)
 {
-    void *at = arena_take(&l->arena, 0);
-    load(l, name, n, 0, l->m->c.gemma ? 0 : 1, 0.1);
-    return at;
+    return load_vector(l, name, n, l->m->c.gemma ? 0 : 1, 0.1);
+}
+
+/* The name of a part of a layer. */
+const char *load_name(struct loader *l, int64_t layer, const char *part)
+{
+    snprintf(l->name, sizeof(l->name), "model.layers.%lld.%s", (long long)layer, part);
+    return l->name;
+}
+
+static void load_attention(struct loader *l, int64_t i)
+{
+    const struct config *c = &l->m->c;
+    struct layer *to = &l->m->layer[i];
+    int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    double spread = sqrt(3.0 / (double)c->hidden);
+#define NAMED(part) load_name(l, i, part)
+    to->attention_norm = norm(l, NAMED("input_layernorm.weight"), c->hidden);
+    to->qkv = load_matrix(l, NAMED("self_attn.q_proj.weight"), q, c->hidden);
+    load(l, NAMED("self_attn.k_proj.weight"), kv, c->hidden, 0, spread);
+    load(l, NAMED("self_attn.v_proj.weight"), kv, c->hidden, 0, spread);
+    if (c->qk_norm) {
+        to->q_norm = norm(l, NAMED("self_attn.q_norm.weight"), c->head_dim);
+        to->k_norm = norm(l, NAMED("self_attn.k_norm.weight"), c->head_dim);
+    }
+    to->o = load_matrix(l, NAMED("self_attn.o_proj.weight"), c->hidden, q);
+    if (c->gpt_oss) {
+        to->qkv_bias = load_vector(l, NAMED("self_attn.q_proj.bias"), q, 0, 0.1);
+        load(l, NAMED("self_attn.k_proj.bias"), kv, 0, 0, 0.1);
+        load(l, NAMED("self_attn.v_proj.bias"), kv, 0, 0, 0.1);
+        to->o_bias = load_vector(l, NAMED("self_attn.o_proj.bias"), c->hidden, 0, 0.1);
+        to->sinks = load_floats(l, NAMED("self_attn.sinks"), c->heads, 0, 1);
+    }
 }
 
 static void load_layer(struct loader *l, int64_t i)
 {
     const struct config *c = &l->m->c;
     struct layer *to = &l->m->layer[i];
-    char name[128];
-    int prefix = snprintf(name, sizeof(name), "model.layers.%lld.", (long long)i);
-#define NAMED(suffix) (snprintf(name + prefix, sizeof(name) - (size_t)prefix, "%s.weight", suffix), name)
-    to->attention_norm = norm(l, NAMED("input_layernorm"), c->hidden);
-    to->qkv = matrix(l, NAMED("self_attn.q_proj"), c->heads * c->head_dim, c->hidden);
-    load(l, NAMED("self_attn.k_proj"), c->kv_heads * c->head_dim, c->hidden, 0, sqrt(3.0 / (double)c->hidden));
-    load(l, NAMED("self_attn.v_proj"), c->kv_heads * c->head_dim, c->hidden, 0, sqrt(3.0 / (double)c->hidden));
-    if (c->qk_norm) {
-        to->q_norm = norm(l, NAMED("self_attn.q_norm"), c->head_dim);
-        to->k_norm = norm(l, NAMED("self_attn.k_norm"), c->head_dim);
-    }
-    to->o = matrix(l, NAMED("self_attn.o_proj"), c->hidden, c->heads * c->head_dim);
+    if (!c->no_attention)
+        load_attention(l, i);
     if (c->gemma) {
-        to->after_attention_norm = norm(l, NAMED("post_attention_layernorm"), c->hidden);
-        to->mlp_norm = norm(l, NAMED("pre_feedforward_layernorm"), c->hidden);
-        to->after_mlp_norm = norm(l, NAMED("post_feedforward_layernorm"), c->hidden);
+        to->after_attention_norm = norm(l, NAMED("post_attention_layernorm.weight"), c->hidden);
+        to->mlp_norm = norm(l, NAMED("pre_feedforward_layernorm.weight"), c->hidden);
+        to->after_mlp_norm = norm(l, NAMED("post_feedforward_layernorm.weight"), c->hidden);
     } else {
-        to->mlp_norm = norm(l, NAMED("post_attention_layernorm"), c->hidden);
+        to->mlp_norm = norm(l, NAMED("post_attention_layernorm.weight"), c->hidden);
     }
-    char gate[sizeof(name)];
-    snprintf(gate, sizeof(gate), "%s", NAMED("mlp.gate_proj"));
-    to->gate_up = interleaved(l, gate, NAMED("mlp.up_proj"), c->intermediate, c->hidden);
-    to->down = matrix(l, NAMED("mlp.down_proj"), c->hidden, c->intermediate);
+    if (c->moe.experts) {
+        load_mixture(l, i);
+        return;
+    }
+    char gate[sizeof(l->name)];
+    snprintf(gate, sizeof(gate), "%s", NAMED("mlp.gate_proj.weight"));
+    to->gate_up = interleaved(l, gate, NAMED("mlp.up_proj.weight"), c->intermediate, c->hidden);
+    to->down = load_matrix(l, NAMED("mlp.down_proj.weight"), c->hidden, c->intermediate);
 #undef NAMED
 }
 
@@ -120,12 +159,12 @@ static void load_all(struct loader *l)
         load_layer(l, i);
     m->norm = norm(l, "model.norm.weight", m->c.hidden);
     if (!m->c.tied)
-        m->head = matrix(l, "lm_head.weight", m->c.vocab, m->c.hidden);
-    m->step_bytes = l->arena.used;
-    m->embedding = matrix(l, "model.embed_tokens.weight", m->c.vocab, m->c.hidden);
+        m->head = load_matrix(l, "lm_head.weight", m->c.vocab, m->c.hidden);
+    m->step_bytes = l->arena.used - l->experts;
+    m->embedding = load_matrix(l, "model.embed_tokens.weight", m->c.vocab, m->c.hidden);
     if (m->c.tied) {
         m->head = m->embedding;
-        m->step_bytes = l->arena.used;
+        m->step_bytes = l->arena.used - l->experts;
     }
     for (int i = 0; i < 2; i++)
         m->angles[i] = arena_take(&l->arena, (size_t)(m->context * m->c.head_dim) * sizeof(float));
@@ -170,12 +209,14 @@ struct model *model_create(rfg_context *ctx, const struct config *c, struct weig
     CHECK(rfg_device_alloc(ctx, &m->memory, m->bytes));
     l.piece = allocate(PIECE, sizeof(*l.piece));
     l.arena = (struct arena){ m->memory, 0 };
+    l.experts = 0;
     load_all(&l);
     free(l.piece);
-    if (weights_unused(w))
-        die("tensor '%s': the model has no such part here", weights_unused(w));
+    const char *unused = weights_unused(w, c->no_attention);
+    if (unused)
+        die("tensor '%s': the model has no such part here", unused);
     fill_angles(ctx, m, 0, &c->rope);
-    if (c->gemma)
+    if (c->slides)
         fill_angles(ctx, m, 1, &c->sliding_rope);
     return m;
 }

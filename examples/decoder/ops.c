@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "ops.h"
 
-const char *const op_names[OP_KINDS] = { "embedding", "norm", "gemm", "rope", "append", "attention", "act", "sample" };
+const char *const op_names[OP_KINDS] = { "embedding", "norm", "gemm",  "rope",    "append",
+                                         "attention", "act",  "route", "experts", "sample" };
 
 /* Whether a step is to launch a kernel of this kind. */
 static bool wanted(struct engine *e, enum op_kind kind)
@@ -60,22 +61,26 @@ void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const
 }
 
 void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
-             int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params)
+             const void *bias, int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params)
 {
     if (!wanted(e, OP_GEMM))
         return;
-    int64_t columns = params && params->gated ? n / 2 : n;
+    rfg_gemm_params p = params ? *params : (rfg_gemm_params){ .size = sizeof(p) };
+    rfg_tensor tb = rfg_tensor_1d((void *)bias, e->m->dtype, n);
+    p.bias = bias ? &tb : NULL;
+    int64_t columns = p.gated ? n / 2 : n;
     rfg_tensor ty = rfg_tensor_2d(y, dtype, rows, columns, ldy), tx = matrix(e, x, rows, k);
     rfg_tensor tw = rfg_tensor_2d((void *)w, e->m->dtype, n, k, ldw);
-    CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, params, e->stream));
+    CHECK(rfg_op_gemm(e->ctx, &ty, &tx, &tw, &p, e->stream));
 }
 
-void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, int64_t rows, int64_t k)
+void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *bias, int64_t rows,
+                 int64_t k)
 {
     int64_t n = e->m->c.hidden;
     rfg_tensor r = matrix(e, residual, rows, n);
     rfg_gemm_params p = { .size = sizeof(p), .residual = &r };
-    op_gemm(e, residual, e->m->dtype, n, x, w, k, rows, n, k, &p);
+    op_gemm(e, residual, e->m->dtype, n, x, w, k, bias, rows, n, k, &p);
 }
 
 void op_act(struct engine *e, int64_t rows, bool interleaved)
@@ -147,7 +152,7 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
         return;
     const struct config *c = &e->m->c;
     rfg_tensor q = heads(e, r->count, 0, c->heads), out = q, k = pages(e, layer, 0), v = pages(e, layer, 1);
-    rfg_tensor lens = ints(r->lens, r->sequences);
+    rfg_tensor lens = ints(r->lens, r->sequences), sinks = rfg_tensor_1d(e->m->layer[layer].sinks, RFG_F32, c->heads);
     rfg_tensor table = rfg_tensor_2d(r->table, RFG_I32, r->sequences, e->cache.per_sequence, e->cache.per_sequence);
     out.data = e->attention;
     out.strides[0] = c->heads * c->head_dim;
@@ -156,6 +161,7 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
                          .causal = 1,
                          .window = c->sliding[layer],
                          .window_left = (int32_t)c->window - 1, /* a window counts the query's own key */
+                         .sinks = sinks.data ? &sinks : NULL,
                          .max_seqlen_k = (int32_t)longest,
                          .mean_seqlen_k = prefill ? 0 : (int32_t)e->p.mean,
                          .block_table = &table,
@@ -172,6 +178,71 @@ void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool pr
                            { 1, t->shape[0], t->shape[1], t->shape[2] },
                            { t->shape[0] * t->strides[0], t->strides[0], t->strides[1], 1 } };
     CHECK(rfg_op_mha(e->ctx, &out, &q, &k, &v, &p, e->stream));
+}
+
+/* ---- experts ---------------------------------------------------------------------------------------------------- */
+
+/* What rfg_op_moe() gets; y's data is the caller's to set. */
+struct expert_call {
+    struct expert_tensors t;
+    rfg_tensor y, x, ids, shares, live;
+};
+
+static void expert_call(struct expert_call *call, const struct engine *e, int64_t layer, const struct rows *r)
+{
+    int64_t slots = model_slots(e->m);
+    size_t at = (size_t)layer * e->layer_slots;
+    expert_tensors(&call->t, e->m, layer);
+    call->y = matrix(e, NULL, r->count, e->m->c.hidden);
+    call->x = matrix(e, e->normed, r->count, e->m->c.hidden);
+    call->ids = rfg_tensor_2d(e->ids + at, RFG_I32, r->count, slots, slots);
+    call->shares = rfg_tensor_2d(e->shares + at, RFG_F32, r->count, slots, slots);
+    call->live = ints(r->live, 1);
+    call->t.p.tokens = &call->live;
+    call->t.p.workspace = e->experts;
+    call->t.p.workspace_bytes = e->experts_bytes;
+}
+
+size_t experts_workspace(const struct engine *e, int64_t rows)
+{
+    struct expert_call c;
+    size_t bytes;
+    expert_call(&c, e, 0, &(struct rows){ .count = rows });
+    CHECK(rfg_moe_workspace_bytes(&c.y, &c.x, &c.t.w1, &c.t.w2, &c.ids, &c.shares, &c.t.p, &bytes));
+    return bytes;
+}
+
+void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add)
+{
+    const struct mixture *m = &e->m->c.moe;
+    const struct layer *l = &e->m->layer[layer];
+    struct expert_call c;
+    expert_call(&c, e, layer, r);
+    op_gemm(e, e->router, RFG_F32, m->experts, e->normed, l->router, e->m->c.hidden, l->router_bias, r->count,
+            m->experts, e->m->c.hidden, NULL);
+    rfg_tensor logits = rfg_tensor_2d(e->router, RFG_F32, r->count, m->experts, m->experts);
+    rfg_tensor bias = rfg_tensor_1d(l->choice_bias, RFG_F32, m->experts);
+    rfg_moe_route_params route = { .size = sizeof(route),
+                                   .scoring = m->scoring,
+                                   .bias = bias.data ? &bias : NULL,
+                                   .groups = m->groups,
+                                   .topk_groups = m->topk_groups,
+                                   .renormalise = m->renormalise,
+                                   .shared = m->shared,
+                                   .tokens = &c.live,
+                                   .scale = m->scale };
+    if (wanted(e, OP_ROUTE))
+        CHECK(rfg_op_moe_route(e->ctx, &c.ids, &c.shares, &logits, &route, e->stream));
+    if (!wanted(e, OP_EXPERTS))
+        return;
+    e->launches += m->format == EXPERTS_FP8_BLOCKS ? 5 : 3; /* of rfg_op_moe()'s four or six operators */
+    if (e->given) {
+        c.ids.data = e->given_ids + (size_t)layer * e->layer_slots;
+        c.shares.data = e->given_shares + (size_t)layer * e->layer_slots;
+    }
+    c.y.data = add ? e->residual : e->x;
+    c.t.p.residual = add ? &c.y : NULL;
+    CHECK(rfg_op_moe(e->ctx, &c.y, &c.x, &c.t.w1, &c.t.w2, &c.ids, &c.shares, &c.t.p, e->stream));
 }
 
 /* ---- the next token --------------------------------------------------------------------------------------------- */

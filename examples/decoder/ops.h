@@ -13,17 +13,24 @@ void op_embedding(struct engine *e, void *to, const struct rows *r);
 void op_norm(struct engine *e, void *y, const void *x, const void *weight, int64_t rows);
 /* y = norm(residual += x) */
 void op_add_norm(struct engine *e, void *y, void *residual, const void *x, const void *weight, int64_t rows);
-/* y [rows, n] = x [rows, k] w^T; rows of y are ldy elements apart, those of w ldw. params: an epilogue, or NULL. */
+/* y [rows, n] = x [rows, k] w^T; rows of y are ldy elements apart, those of w ldw. bias: [n], or NULL. params:
+ * an epilogue, or NULL. */
 void op_gemm(struct engine *e, void *y, rfg_dtype dtype, int64_t ldy, const void *x, const void *w, int64_t ldw,
-             int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params);
-/* residual [rows, hidden] += x [rows, k] w^T */
-void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, int64_t rows, int64_t k);
+             const void *bias, int64_t rows, int64_t n, int64_t k, const rfg_gemm_params *params);
+/* residual [rows, hidden] += x [rows, k] w^T + bias, or NULL */
+void op_gemm_add(struct engine *e, void *residual, const void *x, const void *w, const void *bias, int64_t rows,
+                 int64_t k);
 /* In e->qkv: norms of the heads of q and k if the model has them, rotation; k and v into the cache. */
 void op_rope_append(struct engine *e, int64_t layer, const struct rows *r);
 /* e->attention = attention of the queries in e->qkv over the cache. */
 void op_attention(struct engine *e, int64_t layer, const struct rows *r, bool prefill, int64_t longest);
 /* e->act = act(gate) up of e->gate_up, where they are columns in turn or, if not interleaved, one behind the other */
 void op_act(struct engine *e, int64_t rows, bool interleaved);
+/* e->x [rows, hidden], or added to the residual, = what the experts of each row of e->normed make of it. Rows from
+ * r->live on have none: theirs are left as they are. */
+void op_experts(struct engine *e, int64_t layer, const struct rows *r, bool add);
+/* rfg_op_moe()'s workspace for so many rows. */
+size_t experts_workspace(const struct engine *e, int64_t rows);
 /* next[row..] = tokens chosen by logits[row..]; draws: the number of each one's draw in its sequence. */
 void op_sample(struct engine *e, int64_t row, int64_t rows, const int64_t *draws);
 

@@ -29,49 +29,55 @@ static void attention_block(struct engine *e, int64_t l, const struct rows *r, b
 {
     const struct model *m = e->m;
     const struct config *c = &m->c;
-    const char *w = m->layer[l].qkv;
+    const char *w = m->layer[l].qkv, *bias = m->layer[l].qkv_bias, *o_bias = m->layer[l].o_bias;
     int64_t part[] = { c->heads * c->head_dim, c->kv_heads * c->head_dim, c->kv_heads * c->head_dim };
     if (e->p.separate) {
         size_t at = 0; /* columns of qkv, rows of w */
         for (int i = 0; i < 3; at += (size_t)part[i++])
             op_gemm(e, e->qkv + at * sizeof(uint16_t), m->dtype, m->qkv, e->normed,
-                    w + at * (size_t)c->hidden * sizeof(uint16_t), c->hidden, r->count, part[i], c->hidden, NULL);
+                    w + at * (size_t)c->hidden * sizeof(uint16_t), c->hidden,
+                    bias ? bias + at * sizeof(uint16_t) : NULL, r->count, part[i], c->hidden, NULL);
     } else {
-        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, c->hidden, r->count, m->qkv, c->hidden, NULL);
+        op_gemm(e, e->qkv, m->dtype, m->qkv, e->normed, w, c->hidden, bias, r->count, m->qkv, c->hidden, NULL);
     }
     op_rope_append(e, l, r);
     op_attention(e, l, r, prefill, longest);
     if (adds_in_gemm(e, r))
-        op_gemm_add(e, e->residual, e->attention, m->layer[l].o, r->count, part[0]);
+        op_gemm_add(e, e->residual, e->attention, m->layer[l].o, o_bias, r->count, part[0]);
     else
-        op_gemm(e, e->x, m->dtype, c->hidden, e->attention, m->layer[l].o, part[0], r->count, c->hidden, part[0], NULL);
+        op_gemm(e, e->x, m->dtype, c->hidden, e->attention, m->layer[l].o, part[0], o_bias, r->count, c->hidden,
+                part[0], NULL);
     if (c->gemma)
         op_norm(e, e->x, e->x, m->layer[l].after_attention_norm, r->count);
 }
 
-/* The same of the mlp. */
+/* The same of the mlp, or of the experts, who add in any number of rows. */
 static void mlp_block(struct engine *e, int64_t l, const struct rows *r)
 {
     const struct model *m = e->m;
     const struct config *c = &m->c;
+    if (c->moe.experts) {
+        op_experts(e, l, r, adds_in_gemm(e, r));
+        return;
+    }
     const char *w = m->layer[l].gate_up;
     int64_t n = c->intermediate;
     if (e->p.separate) {
         for (int i = 0; i < 2; i++) /* every other row of w */
             op_gemm(e, e->gate_up + (size_t)(i * n) * sizeof(uint16_t), m->dtype, 2 * n, e->normed,
-                    w + (size_t)(i * c->hidden) * sizeof(uint16_t), 2 * c->hidden, r->count, n, c->hidden, NULL);
+                    w + (size_t)(i * c->hidden) * sizeof(uint16_t), 2 * c->hidden, NULL, r->count, n, c->hidden, NULL);
         op_act(e, r->count, false);
     } else if (epilogues(e, r)) {
         rfg_gemm_params p = { .size = sizeof(p), .gated = 1, .act = c->act };
-        op_gemm(e, e->act, m->dtype, n, e->normed, w, c->hidden, r->count, 2 * n, c->hidden, &p);
+        op_gemm(e, e->act, m->dtype, n, e->normed, w, c->hidden, NULL, r->count, 2 * n, c->hidden, &p);
     } else {
-        op_gemm(e, e->gate_up, m->dtype, 2 * n, e->normed, w, c->hidden, r->count, 2 * n, c->hidden, NULL);
+        op_gemm(e, e->gate_up, m->dtype, 2 * n, e->normed, w, c->hidden, NULL, r->count, 2 * n, c->hidden, NULL);
         op_act(e, r->count, true);
     }
     if (adds_in_gemm(e, r))
-        op_gemm_add(e, e->residual, e->act, m->layer[l].down, r->count, n);
+        op_gemm_add(e, e->residual, e->act, m->layer[l].down, NULL, r->count, n);
     else
-        op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, n, r->count, c->hidden, n, NULL);
+        op_gemm(e, e->x, m->dtype, c->hidden, e->act, m->layer[l].down, n, NULL, r->count, c->hidden, n, NULL);
     if (c->gemma)
         op_norm(e, e->x, e->x, m->layer[l].after_mlp_norm, r->count);
 }
@@ -93,9 +99,11 @@ static void all_layers(struct engine *e, const struct rows *r, bool prefill, int
     bool added = adds_in_gemm(e, r);
     op_embedding(e, e->residual, r);
     for (int64_t l = 0; l < m->c.layers; l++) {
-        next_norm(e, r, added || l == 0, m->layer[l].attention_norm);
-        attention_block(e, l, r, prefill, longest);
-        next_norm(e, r, added, m->layer[l].mlp_norm);
+        if (!m->c.no_attention) {
+            next_norm(e, r, added || l == 0, m->layer[l].attention_norm);
+            attention_block(e, l, r, prefill, longest);
+        }
+        next_norm(e, r, added || (m->c.no_attention && l == 0), m->layer[l].mlp_norm);
         mlp_block(e, l, r);
     }
     next_norm(e, r, added, m->norm);
@@ -106,7 +114,7 @@ static void head(struct engine *e, int64_t from, int64_t row, int64_t rows, cons
 {
     const struct config *c = &e->m->c;
     op_gemm(e, e->logits + row * c->vocab, RFG_F32, c->vocab, e->normed + (size_t)(from * c->hidden) * sizeof(uint16_t),
-            e->m->head, c->hidden, rows, c->vocab, c->hidden, NULL);
+            e->m->head, c->hidden, NULL, rows, c->vocab, c->hidden, NULL);
     op_sample(e, row, rows, draws);
 }
 
@@ -121,7 +129,8 @@ static size_t place_rows(struct rows *r, char *image, int64_t count, int64_t seq
     r->draws = r->slots + count;
     r->positions = (int32_t *)(image + at);
     r->lens = (int32_t *)(image + (at += n));
-    at += (size_t)sequences * sizeof(int32_t);
+    r->live = (int32_t *)(image + (at += (size_t)sequences * sizeof(int32_t)));
+    at += sizeof(int32_t);
     if (tokens) {
         r->tokens = (int32_t *)(image + at);
         at += n;
@@ -152,8 +161,19 @@ static void lay_out(struct engine *e, struct arena *a)
     e->normed = arena_take(a, hidden);
     e->qkv = arena_take(a, rows * (size_t)e->m->qkv);
     e->attention = arena_take(a, rows * (size_t)(c->heads * c->head_dim));
-    e->gate_up = arena_take(a, rows * (size_t)(2 * c->intermediate));
-    e->act = arena_take(a, rows * (size_t)c->intermediate);
+    int64_t inner = c->moe.experts ? 0 : c->intermediate;
+    e->gate_up = arena_take(a, rows * (size_t)(2 * inner));
+    e->act = arena_take(a, rows * (size_t)inner);
+    if (c->moe.experts) {
+        e->layer_slots = rows / sizeof(uint16_t) * (size_t)model_slots(e->m);
+        size_t slots = e->layer_slots * (size_t)c->layers * sizeof(int32_t);
+        e->router = arena_take(a, rows / sizeof(uint16_t) * (size_t)c->moe.experts * sizeof(float));
+        e->ids = arena_take(a, slots);
+        e->shares = arena_take(a, slots);
+        e->given_ids = arena_take(a, slots);
+        e->given_shares = arena_take(a, slots);
+        e->experts = arena_take(a, e->experts_bytes);
+    }
     e->logits = arena_take(a, (size_t)(batch * c->vocab) * sizeof(float));
     e->temperature = arena_take(a, ints);
     e->top_p = arena_take(a, ints);
@@ -191,6 +211,8 @@ struct engine *engine_create(rfg_context *ctx, const struct model *m, const stru
     CHECK(rfg_prepare_stream(ctx, e->stream));
     cache_create(&e->cache, ctx, m, p->batch, p->context);
     struct arena a = { 0 };
+    if (m->c.moe.experts)
+        e->experts_bytes = experts_workspace(e, p->batch > p->chunk ? p->batch : p->chunk);
     lay_out(e, &a);
     e->bytes = a.used;
     CHECK(rfg_device_alloc(ctx, &e->memory, e->bytes));
@@ -243,6 +265,7 @@ void engine_prefill(struct engine *e, int64_t row, const int32_t *tokens, int64_
         host->slots[i] = cache_slot(table, first + i);
     }
     host->lens[0] = (int32_t)(first + count);
+    host->live[0] = (int32_t)count;
     CHECK(rfg_device_copy(e->ctx, device->slots, host->slots, host->bytes, RFG_HOST_TO_DEVICE, e->stream));
     device->count = count;
     all_layers(e, device, true, first + count);
@@ -270,8 +293,12 @@ static void decode_kernels(struct engine *e)
 void engine_decode(struct engine *e)
 {
     const struct rows *r = &e->decode_host[e->image];
-    for (int64_t i = 0; i < r->count; i++)
+    r->live[0] = 0;
+    for (int64_t i = 0; i < r->count; i++) {
         r->draws[i] = r->positions[i] + 1;
+        if (r->lens[i] > 0)
+            r->live[0] = (int32_t)i + 1;
+    }
     CHECK(rfg_device_copy(e->ctx, e->decode.slots, r->slots, e->table_changed ? r->bytes : r->head_bytes,
                           RFG_HOST_TO_DEVICE, e->stream));
     e->table_changed = false;
@@ -295,6 +322,46 @@ const int32_t *engine_tokens(struct engine *e)
     CHECK(rfg_device_copy(e->ctx, e->next_host, e->next, bytes, RFG_DEVICE_TO_HOST, e->stream));
     CHECK(rfg_stream_sync(e->ctx, e->stream));
     return e->next_host;
+}
+
+void engine_experts(struct engine *e, int32_t *ids, float *shares)
+{
+    size_t n = (size_t)(e->p.batch * model_slots(e->m)), bytes = n * sizeof(*ids);
+    for (size_t l = 0; l < (size_t)e->m->c.layers; l++) {
+        CHECK(rfg_device_copy(e->ctx, ids + l * n, e->ids + l * e->layer_slots, bytes, RFG_DEVICE_TO_HOST, e->stream));
+        if (shares)
+            CHECK(rfg_device_copy(e->ctx, shares + l * n, e->shares + l * e->layer_slots, bytes, RFG_DEVICE_TO_HOST,
+                                  e->stream));
+    }
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+}
+
+void engine_give_experts(struct engine *e, const int32_t *ids, const float *shares)
+{
+    size_t n = (size_t)(e->p.batch * model_slots(e->m)), bytes = n * sizeof(*ids);
+    for (size_t l = 0; l < (size_t)e->m->c.layers; l++) {
+        size_t at = l * e->layer_slots;
+        CHECK(rfg_device_copy(e->ctx, e->given_ids + at, ids + l * n, bytes, RFG_HOST_TO_DEVICE, e->stream));
+        CHECK(rfg_device_copy(e->ctx, e->given_shares + at, shares + l * n, bytes, RFG_HOST_TO_DEVICE, e->stream));
+    }
+    CHECK(rfg_stream_sync(e->ctx, e->stream));
+}
+
+int64_t engine_touched(struct engine *e)
+{
+    int64_t n = e->p.batch * model_slots(e->m), touched = 0;
+    int32_t *ids = allocate((size_t)(n * e->m->c.layers), sizeof(*ids));
+    engine_experts(e, ids, NULL);
+    for (int64_t l = 0; l < e->m->c.layers; l++) {
+        bool is[MOST_EXPERTS] = { false };
+        for (int64_t i = l * n; i < (l + 1) * n; i++)
+            if (ids[i] >= 0 && !is[ids[i]]) {
+                is[ids[i]] = true;
+                touched++;
+            }
+    }
+    free(ids);
+    return touched;
 }
 
 void engine_logits(struct engine *e, int64_t row, float *to)

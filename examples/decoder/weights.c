@@ -14,11 +14,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 512, MOST_DIMS = 2, MOST_HEADER = 100000000 };
+enum { MOST_FILES = 512, MOST_DIMS = 4, MOST_HEADER = 100000000 };
+
+enum dtype { BF16, F16, F32, U8, F8_E4M3, DTYPES };
+static const struct {
+    const char *name;
+    int bytes;
+} dtypes[DTYPES] = { { "BF16", 2 }, { "F16", 2 }, { "F32", 4 }, { "U8", 1 }, { "F8_E4M3", 1 } };
 
 struct tensor {
     char *name;
-    enum { BF16, F16, F32 } dtype;
+    enum dtype dtype;
     int file, ndim;
     int64_t shape[MOST_DIMS];
     const char *data;
@@ -52,6 +58,14 @@ static struct tensor *find(const struct weights *w, const char *name)
     return bsearch(&key, w->tensor, w->count, sizeof(key), by_name);
 }
 
+static enum dtype dtype_of(const char *name)
+{
+    int i = 0;
+    while (i < DTYPES && strcmp(dtypes[i].name, name))
+        i++;
+    return (enum dtype)i;
+}
+
 /* Fills t from a header's entry; the rule that the entry breaks, or NULL. Tensors that a decoder can't use (integers,
  * more dimensions) have ndim -1. */
 static const char *read_entry(struct tensor *t, const json_t *entry, const char *data, uint64_t size)
@@ -66,14 +80,14 @@ static const char *read_entry(struct tensor *t, const json_t *entry, const char 
         return "data_offsets must be integers, 0 or more, in order";
     if ((uint64_t)json_integer_value(end) > size)
         return "its data ends behind the file's end: the file is truncated, or its header damaged";
-    uint64_t bytes = !strcmp(dtype, "F32") ? 4 : 2;
-    t->dtype = !strcmp(dtype, "F32") ? F32 : !strcmp(dtype, "F16") ? F16 : BF16;
+    t->dtype = dtype_of(dtype);
     t->data = data + json_integer_value(begin);
     t->ndim = (int)json_array_size(shape);
-    if ((t->dtype == BF16 && strcmp(dtype, "BF16")) || t->ndim < 1 || t->ndim > MOST_DIMS) {
+    if (t->dtype == DTYPES || t->ndim < 1 || t->ndim > MOST_DIMS) {
         t->ndim = -1;
         return NULL;
     }
+    uint64_t bytes = (uint64_t)dtypes[t->dtype].bytes;
     for (int i = 0; i < t->ndim; i++) {
         const json_t *n = json_array_get(shape, (size_t)i);
         if (!json_is_integer(n) || json_integer_value(n) < 0)
@@ -84,7 +98,7 @@ static const char *read_entry(struct tensor *t, const json_t *entry, const char 
     }
     if (bytes != (uint64_t)(json_integer_value(end) - json_integer_value(begin)))
         return "data_offsets don't fit dtype and shape";
-    if (json_integer_value(begin) % (t->dtype == F32 ? 4 : 2))
+    if (json_integer_value(begin) % dtypes[t->dtype].bytes)
         return "its data isn't aligned to its elements";
     return NULL;
 }
@@ -247,30 +261,38 @@ bool weights_has(const struct weights *w, const char *name)
     return w->random || find(w, name);
 }
 
-const char *weights_unused(const struct weights *w)
+bool weights_are_random(const struct weights *w)
+{
+    return w->random;
+}
+
+const char *weights_unused(const struct weights *w, bool no_attention)
 {
     for (size_t i = 0; i < w->count; i++) {
         const char *name = w->tensor[i].name;
-        if (!w->tensor[i].used && !strstr(name, "rotary_emb.inv_freq") && strcmp(name, "lm_head.weight"))
+        bool attention = strstr(name, ".self_attn.") || strstr(name, ".input_layernorm.");
+        if (!w->tensor[i].used && !strstr(name, "rotary_emb.inv_freq") && strcmp(name, "lm_head.weight") &&
+            !(no_attention && attention))
             return name;
     }
     return NULL;
 }
 
-/* Tensors of other kinds may be in a file, but not where the model needs one. */
-static struct tensor *need(const struct weights *w, const char *name)
+/* Tensors of other kinds may be in a file, but not where the model needs one: must_be, DTYPES: of floats. */
+static struct tensor *need(const struct weights *w, const char *name, enum dtype must_be)
 {
     struct tensor *t = find(w, name);
     if (!t)
         die("tensor '%s' is in none of the files", name);
-    if (t->ndim < 0)
-        die("%s: tensor '%s' must be BF16, F16 or F32, of one or two dimensions", w->file[t->file].name, name);
+    if (t->ndim < 0 || (must_be == DTYPES ? t->dtype > F32 : t->dtype != must_be))
+        die("%s: tensor '%s' must be %s, of one to %d dimensions", w->file[t->file].name, name,
+            must_be == DTYPES ? "BF16, F16 or F32" : dtypes[must_be].name, MOST_DIMS);
     return t;
 }
 
 rfg_dtype weights_dtype(const struct weights *w)
 {
-    return !w->random && need(w, "model.embed_tokens.weight")->dtype == F16 ? RFG_F16 : RFG_BF16;
+    return !w->random && need(w, "model.embed_tokens.weight", DTYPES)->dtype == F16 ? RFG_F16 : RFG_BF16;
 }
 
 /* Part of a tensor; first is a multiple of 4. */
@@ -317,14 +339,34 @@ static void get_random(const struct weights *w, const char *name, double mean, d
         pthread_join(threads[i], NULL);
 }
 
-/* cols 0: one dimension. */
-static const char *shape_text(char *to, size_t size, int64_t rows, int64_t cols)
+static const char *shape_text(char *to, size_t size, int ndim, const int64_t *shape)
 {
-    if (cols)
-        snprintf(to, size, "[%lld, %lld]", (long long)rows, (long long)cols);
-    else
-        snprintf(to, size, "[%lld]", (long long)rows);
+    size_t at = 0;
+    for (int i = 0; i < ndim && at < size; i++)
+        at += (size_t)snprintf(to + at, size - at, i ? ", %lld" : "[%lld", (long long)shape[i]);
+    if (at + 1 < size)
+        snprintf(to + at, size - at, "]");
     return to;
+}
+
+/* A tensor of this shape, which is now used. */
+static struct tensor *use(struct weights *w, const char *name, enum dtype must_be, int ndim, const int64_t *shape)
+{
+    struct tensor *t = need(w, name, must_be);
+    t->used = true;
+    if (t->ndim != ndim || memcmp(t->shape, shape, (size_t)ndim * sizeof(*shape))) {
+        char has[128], wants[128];
+        die("%s: tensor '%s' has shape %s: config.json asks for %s", w->file[t->file].name, name,
+            shape_text(has, sizeof(has), t->ndim, t->shape), shape_text(wants, sizeof(wants), ndim, shape));
+    }
+    return t;
+}
+
+static float float_at(const struct tensor *t, int64_t i)
+{
+    float f;
+    memcpy(&f, t->data + i * 4, sizeof(f));
+    return f;
 }
 
 void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
@@ -334,24 +376,63 @@ void weights_get(struct weights *w, const char *name, int64_t rows, int64_t cols
         get_random(w, name, mean, spread, first, count, to);
         return;
     }
-    struct tensor *t = need(w, name);
-    const char *file = w->file[t->file].name;
-    t->used = true;
-    if (t->ndim != (cols ? 2 : 1) || t->shape[0] != rows || t->shape[1] != cols) {
-        char has[64], wants[64];
-        die("%s: tensor '%s' has shape %s: config.json asks for %s", file, name,
-            shape_text(has, sizeof(has), t->shape[0], t->shape[1]), shape_text(wants, sizeof(wants), rows, cols));
-    }
+    const struct tensor *t = use(w, name, DTYPES, cols ? 2 : 1, (int64_t[]){ rows, cols });
     if ((t->dtype == F16) != (weights_dtype(w) == RFG_F16))
-        die("%s: tensor '%s' must be %s, as the embedding is", file, name,
+        die("%s: tensor '%s' must be %s, as the embedding is", w->file[t->file].name, name,
             weights_dtype(w) == RFG_F16 ? "F16" : "BF16 or F32");
     if (t->dtype != F32) {
         memcpy(to, t->data + first * 2, (size_t)count * 2);
         return;
     }
-    for (int64_t i = 0; i < count; i++) {
-        float f;
-        memcpy(&f, t->data + (first + i) * 4, sizeof(f));
-        to[i] = to_bf16(f);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = to_bf16(float_at(t, first + i));
+}
+
+void weights_floats(struct weights *w, const char *name, int64_t rows, int64_t cols, double mean, double spread,
+                    float *to)
+{
+    int64_t n = rows * (cols ? cols : 1);
+    const struct tensor *t = w->random ? NULL : use(w, name, DTYPES, cols ? 2 : 1, (int64_t[]){ rows, cols });
+    for (int64_t i = 0; t && t->dtype == F32 && i < n; i++)
+        to[i] = float_at(t, i);
+    if (t && t->dtype == F32)
+        return;
+    uint16_t *half = allocate((size_t)n, sizeof(*half));
+    if (w->random)
+        get_random(w, name, mean, spread, 0, n, half);
+    else
+        memcpy(half, t->data, (size_t)n * sizeof(*half));
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)half[i] << 16;
+        if (t && t->dtype == F16) {
+            _Float16 f;
+            memcpy(&f, &half[i], sizeof(f));
+            to[i] = (float)f;
+        } else {
+            memcpy(&to[i], &bits, sizeof(bits));
+        }
     }
+    free(half);
+}
+
+static void random_bytes(const struct weights *w, const char *name, bool e4m3, int64_t first, int64_t count,
+                         uint8_t *to)
+{
+    uint64_t seed = w->seed ^ hash_name(name);
+    for (int64_t i = 0; i < count; i += 8) {
+        uint64_t bits = draw(seed, (uint64_t)(first + i) / 8), magnitudes = bits & 0x7f7f7f7f7f7f7f7f;
+        if (e4m3) /* one less, where all bits of a magnitude are set */
+            bits -= (magnitudes + 0x0101010101010101) >> 7 & 0x0101010101010101;
+        memcpy(to + i, &bits, (size_t)(count - i < 8 ? count - i : 8));
+    }
+}
+
+void weights_bytes(struct weights *w, const char *name, const char *dtype, int ndim, const int64_t *shape,
+                   int64_t first, int64_t count, uint8_t *to)
+{
+    enum dtype is = dtype_of(dtype);
+    if (w->random)
+        random_bytes(w, name, is == F8_E4M3, first, count, to);
+    else
+        memcpy(to, use(w, name, is, ndim, shape)->data + first, (size_t)count);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HIDDEN = 64, INTER = 96, D = 64, MOST_TENSORS = 64, MOST_TOKENS = 64 };
+enum { HIDDEN = TINY_HIDDEN, INTER = 96, D = 64, MOST_TENSORS = 160, MOST_TOKENS = 64 };
 
 const struct tiny tiny_models[TINY_MODELS] = {
     { .name = "llama",
@@ -38,39 +38,111 @@ const struct tiny tiny_models[TINY_MODELS] = {
       .local_theta = 50,
       .linear = 4,
       .window = 5 },
+    { .name = "qwen3-moe",
+      .arch = "Qwen3MoeForCausalLM",
+      .qk_norm = true,
+      .layers = 2,
+      .heads = 4,
+      .kv_heads = 2,
+      .theta = 1000,
+      .experts = 6,
+      .top = 2,
+      .inter = 32,
+      .seed = 10 },
+    { .name = "gpt-oss",
+      .arch = "GptOssForCausalLM",
+      .gpt_oss = true,
+      .layers = 3,
+      .heads = 2,
+      .kv_heads = 1,
+      .theta = 1000,
+      .window = 5,
+      .seed = 79,
+      .experts = 5,
+      .top = 2,
+      .inter = 96 },
+    { .name = "gpt-oss, prepacked",
+      .arch = "GptOssForCausalLM",
+      .gpt_oss = true,
+      .layers = 1,
+      .heads = 2,
+      .kv_heads = 1,
+      .theta = 1000,
+      .window = 5,
+      .experts = 6,
+      .top = 3,
+      .inter = 128 },
+    { .name = "deepseek",
+      .arch = "DeepseekV3ForCausalLM",
+      .deepseek = true,
+      .layers = 2,
+      .heads = 1,
+      .kv_heads = 1,
+      .theta = 1000,
+      .experts = 8,
+      .top = 3,
+      .inter = 40,
+      .groups = 4,
+      .topk_groups = 2,
+      .seed = 4 },
+    { .name = "deepseek-fp8",
+      .arch = "DeepseekV3ForCausalLM",
+      .deepseek = true,
+      .fp8 = true,
+      .layers = 1,
+      .heads = 1,
+      .kv_heads = 1,
+      .theta = 1000,
+      .experts = 6,
+      .top = 2,
+      .inter = 256,
+      .groups = 2,
+      .topk_groups = 1,
+      .seed = 2 },
 };
 
 /* ---- weights ---------------------------------------------------------------------------------------------------- */
 
-/* Element i of a tensor: an integer of at most 7 bits by a power of two. cols 0: a norm's, near 1 (Gemma: near 0). */
-static double weight(const struct tiny *t, const char *name, int64_t cols, int64_t i)
+uint64_t tiny_hash(const struct tiny *t, const char *name, int64_t i)
 {
-    uint64_t h = 1469598103934665603u + (uint64_t)i * 0x9e3779b97f4a7c15;
+    uint64_t h = 1469598103934665603u + (uint64_t)(i + 1000003 * t->seed) * 0x9e3779b97f4a7c15;
     for (; *name; name++)
         h = (h ^ (unsigned char)*name) * 1099511628211u;
     h ^= h >> 29;
     h *= 0xbf58476d1ce4e5b9;
-    int k = (int)(h >> 40) % 127 - 63;
+    return h >> 40;
+}
+
+double tiny_weight(const struct tiny *t, const char *name, int64_t cols, int64_t i)
+{
+    int k = (int)tiny_hash(t, name, i) % 127 - 63;
+    if (strstr(name, "bias"))
+        return k * 0x1p-8;
+    if (strstr(name, "sinks"))
+        return k * 0x1p-5;
     if (cols)
         return k * 0x1p-8; /* about 1 / sqrt(cols) */
     return t->gemma ? k * 0x1p-7 : 1 + k * 0x1p-8 - (k & 1) * 0x1p-8;
 }
 
-struct item {
-    char name[80];
-    int64_t rows, cols;
-};
-
-static int add(struct item *list, int n, int64_t rows, int64_t cols, const char *format, int layer)
+/* cols 0: a vector. */
+static int add(struct tiny_item *list, int n, int64_t rows, int64_t cols, const char *format, int layer)
 {
     ck_assert_int_lt(n, MOST_TENSORS);
+    list[n] = (struct tiny_item){ .ndim = cols ? 2 : 1, .shape = { rows, cols } };
     snprintf(list[n].name, sizeof(list[n].name), format, layer);
-    list[n].rows = rows;
-    list[n].cols = cols;
     return n + 1;
 }
 
-static int all_items(const struct tiny *t, struct item *list)
+static int64_t elements(const struct tiny_item *x)
+{
+    int64_t n = 1;
+    for (int i = 0; i < x->ndim; i++)
+        n *= x->shape[i];
+    return n;
+}
+
+static int all_items(const struct tiny *t, struct tiny_item *list)
 {
     int n = add(list, 0, TINY_VOCAB, HIDDEN, "model.embed_tokens.weight", 0);
     for (int l = 0; l < t->layers; l++) {
@@ -87,6 +159,18 @@ static int all_items(const struct tiny *t, struct item *list)
         if (t->gemma) {
             n = add(list, n, HIDDEN, 0, "model.layers.%d.pre_feedforward_layernorm.weight", l);
             n = add(list, n, HIDDEN, 0, "model.layers.%d.post_feedforward_layernorm.weight", l);
+        }
+        if (t->gpt_oss) {
+            n = add(list, n, t->heads * D, 0, "model.layers.%d.self_attn.q_proj.bias", l);
+            n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.k_proj.bias", l);
+            n = add(list, n, t->kv_heads * D, 0, "model.layers.%d.self_attn.v_proj.bias", l);
+            n = add(list, n, HIDDEN, 0, "model.layers.%d.self_attn.o_proj.bias", l);
+            n = add(list, n, t->heads, 0, "model.layers.%d.self_attn.sinks", l);
+        }
+        if (t->experts) {
+            n = tiny_expert_items(t, l, list, n);
+            ck_assert_int_lt(n, MOST_TENSORS);
+            continue;
         }
         n = add(list, n, INTER, HIDDEN, "model.layers.%d.mlp.gate_proj.weight", l);
         n = add(list, n, INTER, HIDDEN, "model.layers.%d.mlp.up_proj.weight", l);
@@ -118,26 +202,36 @@ static void write_number(const struct tiny *t, FILE *f, double v)
         fwrite(&upper, sizeof(upper), 1, f);
 }
 
+static void write_element(const struct tiny *t, FILE *f, const struct tiny_item *x, int64_t i)
+{
+    if (x->kind == TINY_FLOATS) {
+        write_number(t, f, tiny_weight(t, x->name, x->ndim > 1 ? x->shape[x->ndim - 1] : 0, i));
+    } else if (x->kind == TINY_F32) {
+        float v = (float)tiny_f32(t, x->name, i);
+        fwrite(&v, sizeof(v), 1, f);
+    } else {
+        fputc(tiny_byte(t, x->name, x->kind, i), f);
+    }
+}
+
 /* Those of the tensors whose number is `part` modulo `parts`. */
-static int64_t write_weights(const struct tiny *t, const char *path, const struct item *list, int n, int part,
+static int64_t write_weights(const struct tiny *t, const char *path, const struct tiny_item *list, int n, int part,
                              int parts)
 {
+    const char *const dtypes[] = { t->f32 ? "F32" : t->f16 ? "F16" : "BF16", "F32", "F8_E4M3", "U8" };
+    const int64_t sizes[] = { t->f32 ? 4 : 2, 4, 1, 1 };
     static char header[MOST_TENSORS * 200];
     int at = snprintf(header, sizeof(header), "{\"__metadata__\": {\"format\": \"pt\"}");
-    int64_t offset = 0, size = t->f32 ? 4 : 2;
+    int64_t offset = 0;
     for (int i = part; i < n; i += parts) {
-        const struct item *x = &list[i];
-        int64_t bytes = x->rows * (x->cols ? x->cols : 1) * size;
+        const struct tiny_item *x = &list[i];
+        int64_t bytes = elements(x) * sizes[x->kind];
         if (t->without && !strcmp(t->without, x->name))
             continue;
         at += snprintf(header + at, sizeof(header) - (size_t)at, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [%" PRId64,
-                       x->name,
-                       t->f32   ? "F32"
-                       : t->f16 ? "F16"
-                                : "BF16",
-                       x->rows);
-        if (x->cols)
-            at += snprintf(header + at, sizeof(header) - (size_t)at, ", %" PRId64, x->cols);
+                       x->name, dtypes[x->kind], x->shape[0]);
+        for (int d = 1; d < x->ndim; d++)
+            at += snprintf(header + at, sizeof(header) - (size_t)at, ", %" PRId64, x->shape[d]);
         at += snprintf(header + at, sizeof(header) - (size_t)at, "], \"data_offsets\": [%" PRId64 ", %" PRId64 "]}",
                        offset, offset + bytes);
         offset += bytes;
@@ -151,11 +245,37 @@ static int64_t write_weights(const struct tiny *t, const char *path, const struc
     fwrite(&length, sizeof(length), 1, f);
     fwrite(header, 1, length, f);
     for (int i = part; i < n; i += parts)
-        for (int64_t k = 0; k < list[i].rows * (list[i].cols ? list[i].cols : 1); k++)
+        for (int64_t k = 0; k < elements(&list[i]); k++)
             if (!t->without || strcmp(t->without, list[i].name))
-                write_number(t, f, weight(t, list[i].name, list[i].cols, k));
+                write_element(t, f, &list[i], k);
     ck_assert_int_eq(fclose(f), 0);
     return 8 + at + offset;
+}
+
+/* As the files of Qwen/Qwen3-30B-A3B, openai/gpt-oss-20b and deepseek-ai/DeepSeek-V3 say it. */
+static void write_mixture(const struct tiny *t, FILE *f)
+{
+    fprintf(f, "  \"num_experts_per_tok\": %d,\n", t->top);
+    if (t->gpt_oss)
+        fprintf(f,
+                "  \"num_local_experts\": %d,\n  \"attention_bias\": true,\n  \"sliding_window\": %d,\n"
+                "  \"layer_types\": [\"sliding_attention\"%s],\n"
+                "  \"swiglu_limit\": 1.0,\n  \"quantization_config\": {\"quant_method\": \"mxfp4\"},\n"
+                "  \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, \"beta_fast\": 32.0, \"beta_slow\": "
+                "1.0, \"original_max_position_embeddings\": 16, \"truncate\": false},\n",
+                t->experts, t->window, t->layers > 1 ? ", \"full_attention\", \"sliding_attention\"" : "");
+    else
+        fprintf(f, "  \"moe_intermediate_size\": %d,\n  \"norm_topk_prob\": true,\n", t->inter);
+    if (t->deepseek)
+        fprintf(f,
+                "  \"n_routed_experts\": %d,\n  \"n_shared_experts\": 1,\n  \"n_group\": %d,\n  \"topk_group\": %d,\n"
+                "  \"routed_scaling_factor\": 2.5,\n  \"scoring_func\": \"sigmoid\",\n  \"attention\": \"none\",\n"
+                "%s",
+                t->experts, t->groups, t->topk_groups,
+                t->fp8 ? "  \"quantization_config\": {\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]},\n"
+                       : "");
+    else if (!t->gpt_oss)
+        fprintf(f, "  \"num_experts\": %d,\n  \"decoder_sparse_step\": 1,\n  \"mlp_only_layers\": [],\n", t->experts);
 }
 
 static void write_config(const struct tiny *t, const char *path)
@@ -166,12 +286,14 @@ static void write_config(const struct tiny *t, const char *path)
             "{\n  \"architectures\": [\"%s\"],\n  \"hidden_size\": %d,\n  \"intermediate_size\": %d,\n"
             "  \"num_hidden_layers\": %d,\n  \"num_attention_heads\": %d,\n  \"num_key_value_heads\": %d,\n"
             "  \"head_dim\": %d,\n  \"rms_norm_eps\": 1e-5,\n  \"rope_theta\": %g,\n  \"vocab_size\": %d,\n",
-            t->arch, HIDDEN, INTER, t->layers, t->heads, t->kv_heads, D, t->theta, TINY_VOCAB);
+            t->arch, HIDDEN, t->gpt_oss ? t->inter : INTER, t->layers, t->heads, t->kv_heads, D, t->theta, TINY_VOCAB);
     if (t->llama3_original)
         fprintf(f,
                 "  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, "
                 "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": %g},\n",
                 t->llama3_original);
+    if (t->experts)
+        write_mixture(t, f);
     if (t->linear)
         fprintf(f, "  \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": %g},\n", t->linear);
     if (t->gemma)
@@ -189,7 +311,7 @@ static void write_config(const struct tiny *t, const char *path)
 
 int64_t tiny_write(const struct tiny *t, const char *folder)
 {
-    struct item list[MOST_TENSORS];
+    static struct tiny_item list[MOST_TENSORS];
     char path[256];
     int n = all_items(t, list);
     int64_t bytes = 0;
@@ -215,19 +337,22 @@ int64_t tiny_write(const struct tiny *t, const char *folder)
 
 /* ---- in double -------------------------------------------------------------------------------------------------- */
 
-/* y [n, rows] = x [n, cols] w^T */
+/* y [n, rows] = x [n, cols] w^T, of gpt-oss' attention with a bias */
 static void linear(const struct tiny *t, double *y, const double *x, int n, const char *name, int rows, int cols)
 {
+    char bias[80];
+    bool biased = t->gpt_oss && strstr(name, "self_attn");
+    snprintf(bias, sizeof(bias), "%.*sbias", (int)(strlen(name) - strlen("weight")), name);
     double *w = malloc((size_t)(rows * cols) * sizeof(*w));
     ck_assert_ptr_nonnull(w);
     for (int i = 0; i < rows * cols; i++)
-        w[i] = weight(t, name, cols, i);
+        w[i] = tiny_weight(t, name, cols, i);
     for (int m = 0; m < n; m++)
         for (int r = 0; r < rows; r++) {
             double sum = 0;
             for (int c = 0; c < cols; c++)
                 sum += x[m * cols + c] * w[r * cols + c];
-            y[m * rows + r] = sum;
+            y[m * rows + r] = sum + (biased ? tiny_weight(t, bias, 0, r) : 0);
         }
     free(w);
 }
@@ -240,18 +365,22 @@ static void norm(const struct tiny *t, double *y, const double *x, int n, int si
         for (int i = 0; i < size; i++)
             squares += x[m * size + i] * x[m * size + i];
         for (int i = 0; i < size; i++)
-            y[m * size + i] = x[m * size + i] / sqrt(squares / size + 1e-5) * (t->gemma + weight(t, name, 0, i));
+            y[m * size + i] = x[m * size + i] / sqrt(squares / size + 1e-5) * (t->gemma + tiny_weight(t, name, 0, i));
     }
 }
 
 static double frequency(const struct tiny *t, int pair, bool sliding)
 {
     const double pi = 3.14159265358979323846;
-    double f = pow(sliding ? t->local_theta : t->theta, -2.0 * pair / D), wavelength = 2 * pi / f;
-    if (sliding)
+    double f = pow(sliding && t->gemma ? t->local_theta : t->theta, -2.0 * pair / D), wavelength = 2 * pi / f;
+    if (sliding && t->gemma)
         return f;
     if (t->linear)
         return f / t->linear;
+    if (t->gpt_oss) { /* YaRN, its ramp not rounded: from pair 0 (for beta_fast it would be below) to `high` */
+        double high = D * log(16 / (2 * pi)) / (2 * log(t->theta)), ramp = pair < high ? pair / high : 1;
+        return f * (1 - ramp) + f / 4 * ramp;
+    }
     double low = t->llama3_original / 1, high = t->llama3_original / 4; /* wavelengths; the factor is 8 */
     if (!t->llama3_original || wavelength < high)
         return f;
@@ -264,23 +393,25 @@ static double frequency(const struct tiny *t, int pair, bool sliding)
 /* [n, heads, D], each token at its position. */
 static void rotate(const struct tiny *t, double *x, int n, int heads, bool sliding)
 {
+    double size = t->gpt_oss ? 0.1 * log(4) + 1 : 1;
     for (int m = 0; m < n; m++)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < D / 2; i++) {
                 double *a = &x[(m * heads + h) * D + i], *b = a + D / 2, angle = m * frequency(t, i, sliding), was = *a;
-                *a = was * cos(angle) - *b * sin(angle);
-                *b = *b * cos(angle) + was * sin(angle);
+                *a = size * (was * cos(angle) - *b * sin(angle));
+                *b = size * (*b * cos(angle) + was * sin(angle));
             }
 }
 
+/* sinks: their name, or NULL */
 static void attention(const struct tiny *t, double *out, const double *q, const double *k, const double *v, int n,
-                      bool sliding)
+                      bool sliding, const char *sinks)
 {
     double scale = 1 / sqrt(t->gemma ? 32 : D);
     for (int m = 0; m < n; m++)
         for (int h = 0; h < t->heads; h++) {
             int of = h / (t->heads / t->kv_heads);
-            double sum = 0, acc[D] = { 0 };
+            double sum = sinks ? exp(tiny_weight(t, sinks, 0, h)) : 0, acc[D] = { 0 };
             for (int j = sliding && m >= t->window ? m - t->window + 1 : 0; j <= m; j++) {
                 double score = 0;
                 for (int i = 0; i < D; i++)
@@ -302,48 +433,68 @@ static double activation(const struct tiny *t, double v)
     return v / (1 + exp(-v));
 }
 
+/* x += attention of x's norm */
+static void add_attention(const struct tiny *t, int l, double *x, int n)
+{
+    static double h[MOST_TOKENS * HIDDEN], q[MOST_TOKENS * 4 * D], k[MOST_TOKENS * 4 * D], v[MOST_TOKENS * 4 * D],
+        a[MOST_TOKENS * 4 * D];
+    char name[80];
+    bool sliding = t->window && l != 1;
+    int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
+#define OF(suffix) (strcpy(name + prefix, suffix), name)
+    norm(t, h, x, n, HIDDEN, OF("input_layernorm.weight"));
+    linear(t, q, h, n, OF("self_attn.q_proj.weight"), t->heads * D, HIDDEN);
+    linear(t, k, h, n, OF("self_attn.k_proj.weight"), t->kv_heads * D, HIDDEN);
+    linear(t, v, h, n, OF("self_attn.v_proj.weight"), t->kv_heads * D, HIDDEN);
+    if (t->qk_norm) {
+        norm(t, q, q, n * t->heads, D, OF("self_attn.q_norm.weight"));
+        norm(t, k, k, n * t->kv_heads, D, OF("self_attn.k_norm.weight"));
+    }
+    rotate(t, q, n, t->heads, sliding);
+    rotate(t, k, n, t->kv_heads, sliding);
+    attention(t, a, q, k, v, n, sliding, t->gpt_oss ? OF("self_attn.sinks") : NULL);
+    linear(t, h, a, n, OF("self_attn.o_proj.weight"), HIDDEN, t->heads * D);
+    if (t->gemma)
+        norm(t, h, h, n, HIDDEN, OF("post_attention_layernorm.weight"));
+    for (int i = 0; i < n * HIDDEN; i++)
+        x[i] += h[i];
+}
+
+/* x += the mlp of x's norm, or the experts */
+static void add_mlp(const struct tiny *t, int l, double *x, int n)
+{
+    static double h[MOST_TOKENS * HIDDEN], gate[MOST_TOKENS * INTER], up[MOST_TOKENS * INTER];
+    char name[80];
+    int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
+    norm(t, h, x, n, HIDDEN, t->gemma ? OF("pre_feedforward_layernorm.weight") : OF("post_attention_layernorm.weight"));
+    if (t->experts) {
+        tiny_experts(t, l, x, h, n);
+        return;
+    }
+    linear(t, gate, h, n, OF("mlp.gate_proj.weight"), INTER, HIDDEN);
+    linear(t, up, h, n, OF("mlp.up_proj.weight"), INTER, HIDDEN);
+    for (int i = 0; i < n * INTER; i++)
+        up[i] *= activation(t, gate[i]);
+    linear(t, h, up, n, OF("mlp.down_proj.weight"), HIDDEN, INTER);
+    if (t->gemma)
+        norm(t, h, h, n, HIDDEN, OF("post_feedforward_layernorm.weight"));
+    for (int i = 0; i < n * HIDDEN; i++)
+        x[i] += h[i];
+#undef OF
+}
+
 void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *logits)
 {
-    static double x[MOST_TOKENS * HIDDEN], h[MOST_TOKENS * HIDDEN], y[MOST_TOKENS * HIDDEN], q[MOST_TOKENS * 4 * D],
-        k[MOST_TOKENS * 4 * D], v[MOST_TOKENS * 4 * D], a[MOST_TOKENS * 4 * D], gate[MOST_TOKENS * INTER],
-        up[MOST_TOKENS * INTER];
-    char name[80];
+    static double x[MOST_TOKENS * HIDDEN];
     ck_assert(n <= MOST_TOKENS && t->heads <= 4);
     for (int i = 0; i < n * HIDDEN; i++)
-        x[i] = weight(t, "model.embed_tokens.weight", HIDDEN, tokens[i / HIDDEN] * HIDDEN + i % HIDDEN) *
+        x[i] = tiny_weight(t, "model.embed_tokens.weight", HIDDEN, tokens[i / HIDDEN] * HIDDEN + i % HIDDEN) *
                (t->gemma ? sqrt(HIDDEN) : 1);
     for (int l = 0; l < t->layers; l++) {
-        bool sliding = t->gemma && l != 1;
-        int prefix = snprintf(name, sizeof(name), "model.layers.%d.", l);
-#define OF(suffix) (strcpy(name + prefix, suffix ".weight"), name)
-        norm(t, h, x, n, HIDDEN, OF("input_layernorm"));
-        linear(t, q, h, n, OF("self_attn.q_proj"), t->heads * D, HIDDEN);
-        linear(t, k, h, n, OF("self_attn.k_proj"), t->kv_heads * D, HIDDEN);
-        linear(t, v, h, n, OF("self_attn.v_proj"), t->kv_heads * D, HIDDEN);
-        if (t->qk_norm) {
-            norm(t, q, q, n * t->heads, D, OF("self_attn.q_norm"));
-            norm(t, k, k, n * t->kv_heads, D, OF("self_attn.k_norm"));
-        }
-        rotate(t, q, n, t->heads, sliding);
-        rotate(t, k, n, t->kv_heads, sliding);
-        attention(t, a, q, k, v, n, sliding);
-        linear(t, y, a, n, OF("self_attn.o_proj"), HIDDEN, t->heads * D);
-        if (t->gemma)
-            norm(t, y, y, n, HIDDEN, OF("post_attention_layernorm"));
-        for (int i = 0; i < n * HIDDEN; i++)
-            x[i] += y[i];
-        norm(t, h, x, n, HIDDEN, t->gemma ? OF("pre_feedforward_layernorm") : OF("post_attention_layernorm"));
-        linear(t, gate, h, n, OF("mlp.gate_proj"), INTER, HIDDEN);
-        linear(t, up, h, n, OF("mlp.up_proj"), INTER, HIDDEN);
-        for (int i = 0; i < n * INTER; i++)
-            up[i] *= activation(t, gate[i]);
-        linear(t, y, up, n, OF("mlp.down_proj"), HIDDEN, INTER);
-        if (t->gemma)
-            norm(t, y, y, n, HIDDEN, OF("post_feedforward_layernorm"));
-        for (int i = 0; i < n * HIDDEN; i++)
-            x[i] += y[i];
-#undef OF
+        if (!t->deepseek)
+            add_attention(t, l, x, n);
+        add_mlp(t, l, x, n);
     }
-    norm(t, h, x, n, HIDDEN, "model.norm.weight");
-    linear(t, logits, h, n, t->gemma ? "model.embed_tokens.weight" : "lm_head.weight", TINY_VOCAB, HIDDEN);
+    norm(t, x, x, n, HIDDEN, "model.norm.weight");
+    linear(t, logits, x, n, t->gemma ? "model.embed_tokens.weight" : "lm_head.weight", TINY_VOCAB, HIDDEN);
 }

@@ -8,15 +8,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TINY_VOCAB = 256, TINY_MODELS = 3 };
+enum {
+    TINY_VOCAB = 256,
+    TINY_LLAMA = 0,
+    TINY_QWEN3,
+    TINY_GEMMA3,
+    TINY_QWEN3_MOE,
+    TINY_GPT_OSS,
+    TINY_PREPACKED,
+    TINY_DEEPSEEK,
+    TINY_FP8,
+    TINY_MODELS
+};
 
 struct tiny {
     const char *name, *arch;
-    bool qk_norm, gemma;
+    bool qk_norm, gemma, gpt_oss, deepseek; /* gpt-oss: experts in mxfp4; DeepSeek: there is no attention */
+    bool fp8;                               /* of DeepSeek's experts */
     int layers, heads, kv_heads;
     bool f16;
     double theta, local_theta, linear, llama3_original; /* of rotations; linear, llama3_original: scaling, if not 0 */
-    int window;                                         /* of Gemma's first and third layer */
+    int window;                                         /* of Gemma's and gpt-oss' first and third layer */
+    int experts, top, inter, groups, topk_groups;       /* of a mixture */
+    int seed;                                           /* of weights, such that no choice of experts is a near one */
     /* what a test changes: */
     int shards; /* files, if not 0 */
     bool f32;
@@ -30,5 +44,36 @@ int64_t tiny_write(const struct tiny *t, const char *folder);
 
 /* logits [n, TINY_VOCAB] of each of n tokens, given those before it. */
 void tiny_reference(const struct tiny *t, const int32_t *tokens, int n, double *logits);
+
+/* ---- decoder_experts.c ------------------------------------------------------------------------------------------ */
+
+enum { TINY_HIDDEN = 128 };
+
+/* What kind of numbers a tensor has. */
+enum tiny_kind {
+    TINY_FLOATS, /* of the model's dtype */
+    TINY_F32,
+    TINY_E4M3,
+    TINY_U8
+};
+struct tiny_item {
+    char name[128];
+    int ndim;
+    int64_t shape[4];
+    enum tiny_kind kind;
+};
+/* Appends a layer's router and experts to a list of n; how many there are then. */
+int tiny_expert_items(const struct tiny *t, int layer, struct tiny_item *list, int n);
+/* Element i of a tensor that isn't of TINY_FLOATS: the byte, or the number. */
+uint8_t tiny_byte(const struct tiny *t, const char *name, enum tiny_kind kind, int64_t i);
+double tiny_f32(const struct tiny *t, const char *name, int64_t i);
+/* Element i of one of TINY_FLOATS: an integer of at most 7 bits by a power of two. cols 0: a norm's, near 1 (Gemma:
+ * near 0). */
+double tiny_weight(const struct tiny *t, const char *name, int64_t cols, int64_t i);
+uint64_t tiny_hash(const struct tiny *t, const char *name, int64_t i);
+/* x [n, TINY_HIDDEN] += what the experts make of h. The least distance between experts that were chosen and that
+ * weren't, of all so far, is tiny_margin, in logits. */
+void tiny_experts(const struct tiny *t, int layer, double *x, const double *h, int n);
+extern double tiny_margin;
 
 #endif

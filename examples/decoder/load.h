@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Weights on their way to device memory. All of it is done twice: without memory, to know how much, and with it. */
+#ifndef DECODER_LOAD_H
+#define DECODER_LOAD_H
+
+#include "decoder.h"
+
+enum { PIECE = 16 << 20 }; /* elements that go through host memory at a time */
+
+struct loader {
+    rfg_context *ctx;
+    struct model *m;
+    struct weights *w;
+    struct arena arena;
+    uint16_t *piece;
+    size_t experts; /* bytes of experts so far */
+    char name[128];
+};
+
+/* The name of a part of a layer; good until the next one. */
+const char *load_name(struct loader *l, int64_t layer, const char *part);
+/* A copy, and it is there. */
+void load_copy(struct loader *l, void *to, const void *from, size_t bytes, rfg_copy_kind kind);
+/* A tensor of 16-bit numbers, cols 0: of one dimension, where `to` is; NULL: nowhere yet. mean, spread: if random. */
+void load_at(struct loader *l, char *to, const char *name, int64_t rows, int64_t cols, double mean, double spread);
+/* The same into the arena. A matrix is such that its products with activations of size 1 have size 1, if random. */
+void *load_vector(struct loader *l, const char *name, int64_t n, double mean, double spread);
+void *load_matrix(struct loader *l, const char *name, int64_t rows, int64_t cols);
+/* n numbers as fp32, at most PIECE / 2. */
+void *load_floats(struct loader *l, const char *name, int64_t n, double mean, double spread);
+
+#endif
