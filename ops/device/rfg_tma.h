@@ -43,7 +43,8 @@ RFG_DEVICE void rfg_tile_load_to(rfg_u32 to, const rfg_tile_map *map, int col, i
                  : "memory");
 }
 
-/* The same two of a map of rows that take turns: tile_rows rows, row `row` and the one that takes turns with it first. */
+/* The same two of a map of rows that take turns: tile_rows rows, row `row` and the one that takes turns with it first.
+ */
 RFG_DEVICE void rfg_tile_load_turns(rfg_u32 to, const rfg_tile_map *map, int col, int row, rfg_u64 *arrival)
 {
     asm volatile(

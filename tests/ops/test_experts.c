@@ -89,6 +89,12 @@ static const struct op_case kernels[] = {
     { "gemm bf16,bf16->f32 M=20 N=30 K=1032 experts=9 top=3 bias=1 weights=1", R, false,
       "gemm_skinny{m_tile=4,rows=2,waves=2,unroll=4,split_k=4}" },
     { "gemm bf16,bf16->f32 M=70 N=80 K=30 experts=4 top=2 weights=1", R, false, "gemm_portable{tile_m=64}" },
+    { "gemm e4m3,e4m3->f32 M=20 N=512 K=656 experts=3 top=2 act=silu halves=1" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=4,unroll=2,split_k=1}" },
+    { "gemm i8,i8->bf16 M=50 N=768 K=1024 experts=2 top=2 act=silu halves=1 x_columns=1" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=1,k_waves=4,unroll=4,split_k=2}" },
+    { "gemm e4m3,e4m3->bf16 M=20 N=256 K=1040 act=silu halves=1" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=1}" },
 };
 
 /* gemm_tile_wgmma: tiles of several rows of tiles of an expert, of a few rows, of none; clusters of which one workgroup
@@ -119,8 +125,8 @@ static const struct op_case hopper[] = {
       false, "gemm_tile_wgmma{tile_n=96,cluster=2}" },
     { "gemm e4m3,e4m3->bf16 M=500 N=200 K=400 experts=4 weights=1 fast=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=176,cluster=1}" },
-    { "gemm e5m2,e5m2->f32 M=90 N=300 K=528 experts=7 top=3 fast=1 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block", R,
-      false, "gemm_tile_wgmma{tile_n=144,cluster=1}" },
+    { "gemm e5m2,e5m2->f32 M=90 N=300 K=528 experts=7 top=3 fast=1 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block",
+      R, false, "gemm_tile_wgmma{tile_n=144,cluster=1}" },
     { "gemm i8,i8->f32 M=300 N=256 K=272 experts=3 top=2 act=silu halves=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=160,cluster=2}" },
     { "gemm e4m3,e4m3->bf16 M=400 N=150 K=272 experts=4 top=2 act=silu halves=1 bias=1 btype=f32 fast=1" ROWS, R, false,
@@ -290,6 +296,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("experts", OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_hopper, tiles_by_turns),
-                   OP_TESTS(bad_problems, by_hand, refusals));
+    return op_main(
+        "experts",
+        OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_hopper, tiles_by_turns),
+        OP_TESTS(bad_problems, by_hand, refusals));
 }

@@ -159,8 +159,8 @@ static int tile_maps(const struct rfg_problem *prob, const int *p, const void *k
     struct rfg_tile_map *map = maps;
     if (!prob->v[GEMM_EXPERTS]) /* whose X is copied otherwise */
         *map++ = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, TILE_ROWS, 0 };
-    *map++ = (struct rfg_tile_map){ a->w,           gemm_w_rows(prob) - half,  (int64_t)a->k * bytes,
-                                    a->ldw * bytes, p[TILE_N] / p[CLUSTER], half * a->ldw * bytes };
+    *map++ = (struct rfg_tile_map){ a->w,           gemm_w_rows(prob) - half, (int64_t)a->k * bytes,
+                                    a->ldw * bytes, p[TILE_N] / p[CLUSTER],   half * a->ldw * bytes };
     if (y_tiles(prob))
         *map++ = (struct rfg_tile_map){ a->y, a->m, gemm_y_cols(prob) * y_bytes, a->ldy * y_bytes, TILE_Y_ROWS, 0 };
     return (int)(map - maps);

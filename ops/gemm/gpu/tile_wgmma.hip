@@ -51,8 +51,8 @@ typedef float matrix_sum;
 #define as_float(d)                         rfg_wg_read(d)
 #endif
 
-/* Asks for a workgroup's share of a step of W, from row n on of those that kernels number, of an expert whose rows begin
- * with row w0 of the map. */
+/* Asks for a workgroup's share of a step of W, from row n on of those that kernels number, of an expert whose rows
+ * begin with row w0 of the map. */
 RFG_DEVICE void copy_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n, int rank, rfg_u64 *arrival)
 {
     int row = w0 + (HALVES ? n / 2 + rank * (W_ROWS / 2) : n + rank * W_ROWS);
@@ -276,8 +276,8 @@ RFG_DEVICE void multiply_tile(float *d, int n0, rfg_u64 rows_a, rfg_u64 rows_b, 
                               struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
 {
     matrix_sum part[SETS][SUMS];
-    int whole = HALVES ? (GEMM_SCALE_BLOCK - n0 / 2 % GEMM_SCALE_BLOCK) / 4
-                       : (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8;
+    int whole =
+        HALVES ? (GEMM_SCALE_BLOCK - n0 / 2 % GEMM_SCALE_BLOCK) / 4 : (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8;
     int step = 0;
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
@@ -430,8 +430,8 @@ RFG_DEVICE void store_pieces(const struct gemm_args *a, const char *tile, int m0
     }
 }
 
-/* The wave's rows from row m0 on, columns from n0 on of the sums; lds: the wave's buffers; begin: rows of the map before
- * those of a. */
+/* The wave's rows from row m0 on, columns from n0 on of the sums; lds: the wave's buffers; begin: rows of the map
+ * before those of a. */
 RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, int n0, char *lds,
                            const rfg_tile_map *y_map, int begin)
 {
