@@ -294,10 +294,30 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Bytes that must be read: of 128 experts, of which each of 16 rows of x asks for 8, so many as are met. */
+START_TEST(experts_met)
+{
+    static const struct {
+        const char *routing;
+        int from, to; /* experts */
+    } cases[] = { { "uniform", 82, 83 }, { "zipf", 52, 64 }, { "one", 1, 1 } };
+    for (int i = 0; i < COUNT(cases); i++) {
+        char text[200];
+        double bytes, flops;
+        snprintf(text, sizeof(text), "gemm bf16,bf16->bf16 M=128 N=1024 K=512 experts=128 top=8 routing=%s",
+                 cases[i].routing);
+        struct rfg_problem p = op_problem(text);
+        p.op->cost(&p, &bytes, &flops);
+        double met = (bytes - 16 * 512 * 2 - 128 * 1024 * 2) / (1024 * 512 * 2);
+        ck_assert_msg(met > cases[i].from - 0.1 && met < cases[i].to + 0.1, "%s: %g experts", text, met);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return op_main(
         "experts",
         OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_hopper, tiles_by_turns),
-        OP_TESTS(bad_problems, by_hand, refusals));
+        OP_TESTS(bad_problems, by_hand, refusals, experts_met));
 }
