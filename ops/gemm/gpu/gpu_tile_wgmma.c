@@ -5,7 +5,8 @@
 #include "tile_wgmma_layout.h"
 
 enum { TILE_N, CLUSTER };
-#define LIST_US 1.5 /* a guess: experts' tiles, before the first copy */
+#define LIST_US        1.5  /* a guess: experts' tiles, before the first copy */
+#define EXPERTS_MEMORY 1.04 /* with few rows an expert gemm_thin_mma and gemm_skinny read W a little faster */
 
 static const struct rfg_param params[] = {
     [TILE_N] = { "tile_n", 12, { 64, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256 } },
@@ -15,7 +16,7 @@ static const struct rfg_param params[] = {
 /* What tile_wgmma.hip derives from its macros. */
 struct shape {
     int stages, lds, registers; /* lds: bytes; registers: an estimate */
-    int64_t clusters;           /* tiles, CLUSTER of them one below the other */
+    int64_t clusters;           /* of tiles, CLUSTER of them one below the other */
     int64_t steps;
 };
 
@@ -33,7 +34,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     while (s.stages < TILE_MAX_STAGES && TILE_LDS_BYTES(p[TILE_N], s.stages + 1, blocks, experts) <= dev->lds_bytes)
         s.stages++;
     s.lds = TILE_LDS_BYTES(p[TILE_N], s.stages, blocks, experts);
-    s.clusters = gemm_most_tiles(prob, TILE_ROWS * p[CLUSTER]) * ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    s.clusters = ceil_div(prob->v[GEMM_M], TILE_ROWS * p[CLUSTER]) * ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    if (experts) /* and where an odd one is left, side by side */
+        s.clusters = gemm_most_tiles(prob, TILE_ROWS) * ceil_div(prob->v[GEMM_N], p[TILE_N] * p[CLUSTER]);
     s.steps = ceil_div(prob->v[GEMM_K], TILE_WIDTH / (int)x_bytes(prob));
     return s;
 }
@@ -113,16 +116,29 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     double step = 2.0 * TILE_ROWS * p[TILE_N] * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
     if (has_parts(prob) && p[TILE_N] > 128) /* each is waited for: registers have room for one */
         step *= 1.1;
-    double rows = grouped->v[GEMM_EXPERTS] ? fmin(m, TILE_ROWS) : TILE_ROWS;
-    if (rows <= TILE_ROWS / 2) /* one warpgroup's */
-        step /= 2;
-    double bytes = (rows + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
+    double bytes = (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
     double store = p[TILE_N] * c->tile_store;
+    double of_y = m * n * rfg_format((int)prob->dtype[2])->bytes;
+    if (!grouped->v[GEMM_EXPERTS]) {
+        double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
+        double memory = ((m + n) * k * x_bytes(prob) + of_y) / dev->mem_gbps * 1e-3;
+        return dev->latency_us + c->wgmma_fill + fmax(busy, memory);
+    }
+    /* Tiles end with their expert: of rows half a tile is left, on average, and of columns what TILE_N doesn't divide,
+     * for which the next expert's rows are read. A tile of few rows is one warpgroup's. */
+    double experts = n / (double)grouped->v[GEMM_N], along = (double)ceil_div(grouped->v[GEMM_N], p[TILE_N]);
+    double down = fmax(1, m / TILE_ROWS + 0.5), rows = fmin(m, TILE_ROWS);
+    if (rows <= TILE_ROWS / 2)
+        step /= 2;
+    rounds = ceil(experts * down * along / dev->cu_count);
+    bytes = (rows + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
-    double memory =
-        ((m + n) * k * x_bytes(prob) + m * n * rfg_format((int)prob->dtype[2])->bytes) / dev->mem_gbps * 1e-3;
-    return dev->latency_us + c->wgmma_fill + (grouped->v[GEMM_EXPERTS] ? LIST_US : 0) + fmax(busy, memory);
+    /* Neighbours read a tile of W twice unless they share it: they don't keep step for as long as caches keep it. */
+    double again = 1 + 0.5 * (fmax(1, down / p[CLUSTER]) - 1);
+    double memory = ((m + experts * along * p[TILE_N] * again) * k * x_bytes(prob) + of_y) / dev->mem_gbps * 1e-3;
+    memory *= EXPERTS_MEMORY;
+    return dev->latency_us + c->wgmma_fill + LIST_US + fmax(busy, memory) + 0.05 * fmin(busy, memory);
 }
 
 static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

@@ -51,15 +51,16 @@ typedef float matrix_sum;
 #define as_float(d)                         rfg_wg_read(d)
 #endif
 
-/* Asks for a workgroup's share of a step of W, from row n on of those that kernels number, of an expert whose rows
- * begin with row w0 of the map. */
-RFG_DEVICE void copy_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n, int rank, rfg_u64 *arrival)
+/* Asks for the rank-th workgroup's share of a step of W, from row n on of those that kernels number, of an expert whose
+ * rows begin with row w0 of the map: for all of the cluster, or for this one alone. */
+RFG_DEVICE void copy_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n, int rank, rfg_u64 *arrival,
+                       bool alone)
 {
     int row = w0 + (HALVES ? n / 2 + rank * (W_ROWS / 2) : n + rank * W_ROWS);
     to += (rfg_u32)(rank * W_ROWS * TILE_WIDTH);
-    if (CLUSTER == 1 && HALVES)
+    if ((CLUSTER == 1 || alone) && HALVES)
         rfg_tile_load_turns(to, w, step * TILE_WIDTH, row, arrival);
-    else if (CLUSTER == 1)
+    else if (CLUSTER == 1 || alone)
         rfg_tile_load(to, w, step * TILE_WIDTH, row, arrival);
     else if (HALVES)
         rfg_tile_load_turns_to(to, w, step * TILE_WIDTH, row, arrival, (1u << CLUSTER) - 1u);
@@ -100,7 +101,7 @@ RFG_DEVICE void copy_tile(struct place p, int rank, int steps, rfg_u32 ring, str
         rfg_u32 to = ring + (rfg_u32)(s->at * STEP_BYTES);
         rfg_arrive_expect(arrival, STEP_BYTES);
         rfg_tile_load(to, x, step * TILE_WIDTH, p.m0, arrival);
-        copy_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival);
+        copy_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
         rfg_next_stage(s, STAGES);
         *round |= s->at == 0;
     }

@@ -13,6 +13,7 @@
 #define X_COPIES      (TILE_ROWS / X_PASS)
 #define FULL_ARRIVALS (1 + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
 static_assert(X_PASS % 8 == 0, "a thread's rows differ in their swizzle");
+static_assert(CLUSTER <= 2, "there are clusters of one or of two");
 static_assert(COPIERS == TILE_ROWS, "not all scales of X are copied");
 
 /* Of each expert, and behind the last one, what its first tile's number is, of rows of tiles, and its first row. */
@@ -23,7 +24,12 @@ static_assert(sizeof(struct tile_list) == TILE_LIST_BYTES, "the list is not laid
 
 RFG_DEVICE int tiles_down(int rows)
 {
-    return rows > 0 ? (rows - 1) / (TILE_ROWS * CLUSTER) + 1 : 0;
+    return rows > 0 ? (rows - 1) / TILE_ROWS + 1 : 0;
+}
+/* Columns of tiles, in groups of CLUSTER. */
+RFG_DEVICE int groups_along(const struct gemm_args *a)
+{
+    return (a->n - 1) / (TILE_N * CLUSTER) + 1;
 }
 
 /* By one wave: each lane has as many experts, neighbours. */
@@ -49,31 +55,43 @@ RFG_DEVICE void list_tiles(struct tile_list *list, const struct gemm_args *a)
 
 RFG_DEVICE int tiles_of(const struct gemm_args *a, const struct tile_list *list)
 {
-    return list[a->experts].first * ((a->n - 1) / TILE_N + 1);
+    return list[a->experts].first * groups_along(a);
 }
 
-/* Where a workgroup is: the tile from row m0 of the expert, which may be beyond its last, and column n0 on. */
+/* Where a workgroup is: the tile from row m0 of the expert and column n0 on; alone: it shares no W with its neighbour.
+ */
 struct place {
     struct expert x;
     int m0, n0;
+    bool alone;
 };
-/* The last expert whose first tile is not behind this one: those without rows begin where the next one does. All lanes
- * of a wave call it. */
+/* A cluster of two has two tiles one below the other, or, if an odd one is left, two side by side: each group of two
+ * columns of tiles has as many such pairs as a column has tiles.
+ * The expert is the last one whose first tile is not behind this one: those without rows begin where the next one does.
+ * All lanes of a wave call it. */
 RFG_DEVICE struct place place_of(const struct gemm_args *a, const struct tile_list *list, int tile, int rank)
 {
-    int along = (a->n - 1) / TILE_N + 1, down = tile / along, each = (a->experts - 1) / RFG_WAVE + 1;
+    int along = groups_along(a), down = tile / along, each = (a->experts - 1) / RFG_WAVE + 1;
     int e = rfg_lane() * each;
     int from = (__popc(__ballot_sync(0xffffffffu, e < a->experts && list[e].first <= down)) - 1) * each;
     e = from + rfg_lane();
-    e = from - 1 + __popc(__ballot_sync(0xffffffffu, rfg_lane() < each && e < a->experts && list[e].first <= down));
-    struct place p = { { e, list[e].begin, list[e + 1].begin - list[e].begin, list[e].first, 0 }, 0, 0 };
+    bool before = rfg_lane() < each && e < a->experts && list[e].first <= down;
+    e = from - 1 + __popc(__ballot_sync(0xffffffffu, before));
+    struct place p = { { e, list[e].begin, list[e + 1].begin - list[e].begin, list[e].first, 0 }, 0, 0, true };
     p.x.tiles = tiles_down(p.x.rows);
-    int in_band = TILE_BAND / CLUSTER * along, i = tile - p.x.first * along, band = i / in_band;
-    int above = band * (TILE_BAND / CLUSTER);
-    int rows = p.x.tiles - above < TILE_BAND / CLUSTER ? p.x.tiles - above : TILE_BAND / CLUSTER;
-    i -= band * in_band;
-    p.m0 = ((above + i % rows) * CLUSTER + rank) * TILE_ROWS;
-    p.n0 = i / rows * TILE_N;
+    int i = tile - p.x.first * along, band = i / (TILE_BAND * along), above = band * TILE_BAND;
+    int rows = p.x.tiles - above < TILE_BAND ? p.x.tiles - above : TILE_BAND;
+    i -= above * along;
+    int m = i % rows, n = i / rows * CLUSTER;
+    if (CLUSTER == 1 || m == rows / 2 * 2) {
+        n += rank;
+    } else {
+        n += m % 2;
+        m = m / 2 * 2 + rank;
+        p.alone = false;
+    }
+    p.m0 = (above + m) * TILE_ROWS;
+    p.n0 = n * TILE_N;
     return p;
 }
 
@@ -149,7 +167,11 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
             rfg_arrival_wait(empty + s->at, s->odd ^ 1);
         if (t == 0) {
             rfg_arrive_expect(arrival, STEP_BYTES - X_STEP_BYTES);
-            copy_w(to + X_STEP_BYTES, w, step, w0, p->n0, rank, arrival);
+            if (CLUSTER == 1 || !p->alone)
+                copy_w(to + X_STEP_BYTES, w, step, w0, p->n0, rank, arrival, false);
+            else
+                for (int share = 0; share < CLUSTER; share++)
+                    copy_w(to + X_STEP_BYTES, w, step, w0, p->n0, share, arrival, true);
         }
 #pragma unroll
         for (int i = 0; i < X_COPIES; i++)
