@@ -100,6 +100,9 @@ struct rfg_tile_map {
     const void *data;
     int64_t rows, row_bytes, stride; /* stride: bytes from a row to the next */
     int tile_rows;                   /* at most 256, of 128 bytes each */
+    /* Not 0: row r and what lies so many bytes behind it take turns in a tile, whose rows are half of the one and half
+     * of the other. A multiple of 16; `rows` are those of the first. */
+    int64_t turns;
 };
 #define RFG_MAX_TILE_MAPS 3
 

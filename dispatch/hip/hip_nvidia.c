@@ -464,10 +464,13 @@ static hipError_t nv_describe(int device, struct rfg_device *out)
 static hipError_t nv_encode_tile_map(const struct rfg_tile_map *map, struct rfg_encoded_tile_map *out)
 {
     enum { UINT8 = 0, NO_INTERLEAVE = 0, SWIZZLE_128 = 3, L2_256 = 3, ZEROES = 0 };
-    const uint64_t size[] = { (uint64_t)map->row_bytes, (uint64_t)map->rows }, stride[] = { (uint64_t)map->stride };
-    const uint32_t tile[] = { 128, (uint32_t)map->tile_rows }, step[] = { 1, 1 };
-    return check(cu.cuTensorMapEncodeTiled(out, UINT8, 2, map->data, size, stride, tile, step, NO_INTERLEAVE,
-                                           SWIZZLE_128, L2_256, ZEROES));
+    const uint64_t rows = (uint64_t)map->rows, apart = (uint64_t)map->stride, turns = (uint64_t)map->turns;
+    const uint64_t size[] = { (uint64_t)map->row_bytes, turns ? 2 : rows, rows };
+    const uint64_t stride[] = { turns ? turns : apart, apart };
+    const uint32_t tile[] = { 128, turns ? 2 : (uint32_t)map->tile_rows, (uint32_t)map->tile_rows / 2 };
+    const uint32_t step[] = { 1, 1, 1 };
+    return check(cu.cuTensorMapEncodeTiled(out, UINT8, turns ? 3 : 2, map->data, size, stride, tile, step,
+                                           NO_INTERLEAVE, SWIZZLE_128, L2_256, ZEROES));
 }
 
 static const struct rfg_hip table = {

@@ -43,6 +43,25 @@ RFG_DEVICE void rfg_tile_load_to(rfg_u32 to, const rfg_tile_map *map, int col, i
                  : "memory");
 }
 
+/* The same two of a map of rows that take turns: tile_rows rows, row `row` and the one that takes turns with it first.
+ */
+RFG_DEVICE void rfg_tile_load_turns(rfg_u32 to, const rfg_tile_map *map, int col, int row, rfg_u64 *arrival)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+        "[%2];" ::"r"(to),
+        "l"(map), "r"(rfg_lds_address(arrival)), "r"(col), "r"(0), "r"(row)
+        : "memory");
+}
+RFG_DEVICE void rfg_tile_load_turns_to(rfg_u32 to, const rfg_tile_map *map, int col, int row, rfg_u64 *arrival,
+                                       rfg_u32 ranks)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+                 "l"(map), "r"(rfg_lds_address(arrival)), "r"(col), "r"(0), "r"(row), "h"((rfg_u16)ranks)
+                 : "memory");
+}
+
 /* The tile that was written to LDS, by any threads, to byte `col` of row `row` on, as far as the matrix goes. The
  * writers call rfg_tile_written() and meet before; this thread may then wait, with the next, for all but its n newest
  * (a constant) to be read from LDS, or be done. */

@@ -237,9 +237,16 @@ struct rfg_problem gemm_as_plain(const struct rfg_problem *prob)
     int64_t experts = prob->v[GEMM_EXPERTS], rows = prob->v[GEMM_M];
     if (!experts || !rows)
         return plain;
-    /* Experts that rows meet, each of a token's another. By Zipf's law a few have most rows, whose tiles are full. */
-    double missed = 1 - (double)(prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1) / (double)experts;
-    double met = (double)experts * (1 - pow(missed > 0 ? missed : 0, (double)gemm_x_rows(prob)));
+    /* Experts that rows meet, each of a token's another: the e-th by Zipf's law with a chance of log((e + 2) / (e + 1))
+     * to log(experts + 1) a slot. */
+    double slots = (double)(prob->v[GEMM_TOP] ? prob->v[GEMM_TOP] : 1), met = 0;
+    bool zipf = prob->v[GEMM_ROUTING] == GEMM_ZIPF;
+    for (int64_t e = 0; e < (zipf ? experts : 1); e++) {
+        double chance = zipf ? log1p(1.0 / (double)(e + 1)) / log((double)experts + 1) : 1 / (double)experts;
+        double missed = 1 - slots * chance;
+        met += 1 - pow(missed > 0 ? missed : 0, (double)gemm_x_rows(prob));
+    }
+    met *= zipf ? 1 : (double)experts;
     int64_t touched = prob->v[GEMM_ROUTING] == GEMM_ONE ? 1 : (int64_t)(met + 0.5);
     touched = touched < 1 ? 1 : touched < rows ? touched : rows;
     plain.v[GEMM_EXPERTS] = 1;

@@ -91,6 +91,17 @@ static const char *const expert_problems[] = {
     "gemm bf16,e2m1->bf16 M=128 N=5760 K=2816 experts=32 top=4 act=swigluoai bias=1 w_scale=e8m0 w_group=32 packed=1",
     "gemm bf16,i4->bf16 M=32 N=4096 K=7168 experts=64 weights=1 w_scale=f16 w_zero=i8 w_group=128 packed=1",
     "gemm f32,f32->f32 M=7 N=100 K=33 experts=3 top=2 weights=1",
+    "gemm bf16,bf16->bf16 M=4096 N=3072 K=4096 experts=128 top=8 act=silu",
+    "gemm e4m3,e4m3->bf16 M=8192 N=4096 K=7168 experts=32 top=8 x_scale=f32 w_scale=f32 x_per=block w_per=block "
+    "act=silu halves=1 fast=1",
+    "gemm e4m3,e4m3->bf16 M=512 N=7168 K=2048 experts=256 x_scale=f32 w_scale=f32 x_per=block w_per=block weights=1 "
+    "fast=1",
+    "gemm e5m2,e5m2->f32 M=4096 N=4096 K=2048 experts=8 top=2 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block "
+    "act=swigluoai bias=1 btype=f32 fast=1",
+    "gemm e4m3,e4m3->f16 M=4096 N=1024 K=2048 experts=8 weights=1 x_scale=f32 w_scale=f32 x_per=row w_per=row fast=1 "
+    "align_y=2",
+    "gemm bf16,bf16->bf16 M=512 N=4096 K=2048 act=swigluoai limit=7 bias=1",
+    "gemm e4m3,e4m3->bf16 M=512 N=4096 K=2048 act=silu halves=1 x_scale=f32 w_scale=f32 x_per=block w_per=block fast=1",
 };
 /* For gemm_wgmma and gemm_tile: each code, and each kind of scales with the largest tiles and with epilogues. */
 static const char *const code_problems[] = {

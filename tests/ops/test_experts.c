@@ -89,12 +89,81 @@ static const struct op_case kernels[] = {
     { "gemm bf16,bf16->f32 M=20 N=30 K=1032 experts=9 top=3 bias=1 weights=1", R, false,
       "gemm_skinny{m_tile=4,rows=2,waves=2,unroll=4,split_k=4}" },
     { "gemm bf16,bf16->f32 M=70 N=80 K=30 experts=4 top=2 weights=1", R, false, "gemm_portable{tile_m=64}" },
+    { "gemm e4m3,e4m3->f32 M=20 N=512 K=656 experts=3 top=2 act=silu halves=1" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=8,frags_n=2,k_waves=4,unroll=2,split_k=1}" },
+    { "gemm i8,i8->bf16 M=50 N=768 K=1024 experts=2 top=2 act=silu halves=1 x_columns=1" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=16,frags_n=1,k_waves=4,unroll=4,split_k=2}" },
+    { "gemm e4m3,e4m3->bf16 M=20 N=256 K=1040 act=silu halves=1" BLOCKS, R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=1,split_k=1}" },
+};
+
+/* gemm_tile_wgmma: tiles of several rows of tiles of an expert, of a few rows, of none; clusters of which one workgroup
+ * has no rows; halves, each with its own scales of blocks; rows and offsets of nobody. */
+static const struct op_case hopper[] = {
+    { "gemm bf16,bf16->bf16 M=300 N=200 K=1032 experts=5 top=2 act=silu halves=1", R, false,
+      "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm bf16,bf16->bf16 M=700 N=296 K=520 experts=3 weights=1 bias=1 routing=zipf", R, false,
+      "gemm_tile_wgmma{tile_n=256,cluster=2}" },
+    { "gemm f16,f16->f32 M=600 N=301 K=136 experts=2 top=2 bias=1 btype=f32", R, false,
+      "gemm_tile_wgmma{tile_n=96,cluster=2}" },
+    { "gemm bf16,bf16->bf16 M=40 N=130 K=264 experts=70 top=4 act=swigluoai bias=1 halves=1", R, false,
+      "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    { "gemm bf16,bf16->f32 M=2300 N=72 K=72 experts=1000 top=3 weights=1", R, false,
+      "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    { "gemm bf16,bf16->bf16 M=2200 N=140 K=72 experts=4 weights=1 routing=one", R, false,
+      "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    { "gemm f16,f16->f16 M=400 N=96 K=256 experts=33 top=2 act=gelu ldx=272 ldy=50", R, false,
+      "gemm_tile_wgmma{tile_n=176,cluster=2}" },
+    { "gemm bf16,bf16->f32 M=300 N=96 K=328 experts=6 top=2 weights=1", I, false,
+      "gemm_tile_wgmma{tile_n=112,cluster=1}" },
+    { "gemm bf16,bf16->f32 M=300 N=96 K=256 experts=3 top=2 weights=1", S, false,
+      "gemm_tile_wgmma{tile_n=96,cluster=2}" },
+    { "gemm bf16,bf16->bf16 M=1 N=64 K=256 experts=1", R, false, "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    { "gemm e4m3,e4m3->f32 M=300 N=512 K=656 experts=3 top=2 act=silu halves=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm e4m3,e4m3->bf16 M=500 N=768 K=528 experts=4 top=2 act=silu limit=3 halves=1 fast=1 x_columns=1" BLOCKS, R,
+      false, "gemm_tile_wgmma{tile_n=96,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=500 N=200 K=400 experts=4 weights=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=176,cluster=1}" },
+    { "gemm e5m2,e5m2->f32 M=90 N=300 K=528 experts=7 top=3 fast=1 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block",
+      R, false, "gemm_tile_wgmma{tile_n=144,cluster=1}" },
+    { "gemm i8,i8->f32 M=300 N=256 K=272 experts=3 top=2 act=silu halves=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=160,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=400 N=150 K=272 experts=4 top=2 act=silu halves=1 bias=1 btype=f32 fast=1" ROWS, R, false,
+      "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm e4m3,e4m3->f32 M=400 N=150 K=272 experts=4 weights=1 fast=1 x_scale=f32 w_scale=f32", R, false,
+      "gemm_tile_wgmma{tile_n=160,cluster=2}" },
+    { "gemm i8,i8->f32 M=390 N=170 K=1040 experts=5 top=2 weights=1" ROWS, R, false,
+      "gemm_tile_wgmma{tile_n=256,cluster=1}" },
+    /* Plain products with limits and halves. */
+    { "gemm bf16,bf16->f32 M=140 N=300 K=264 act=silu limit=1 bias=1", R, false,
+      "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm bf16,bf16->bf16 M=300 N=150 K=264 act=swigluoai halves=1 bias=1", R, false,
+      "gemm_tile_wgmma{tile_n=144,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=140 N=768 K=528 act=silu halves=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=112,cluster=2}" },
 };
 
 OP_CASES(right_activations, activations, "gemm with limits and halves")
 OP_CASES(right_groups, groups, "grouped gemm")
 OP_CASES(right_formats, formats, "grouped gemm")
 OP_CASES(right_kernels, kernels, "grouped gemm")
+OP_CASES(right_hopper, hopper, "grouped gemm")
+
+/* Workgroups that go from tile to tile of several experts. */
+START_TEST(tiles_by_turns)
+{
+    static const char *const cases[][2] = {
+        { "gemm bf16,bf16->f32 M=700 N=300 K=328 experts=9 top=2 bias=1", "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+        { "gemm bf16,bf16->bf16 M=900 N=304 K=72 experts=3 weights=1 routing=zipf",
+          "gemm_tile_wgmma{tile_n=96,cluster=2}" },
+        { "gemm e4m3,e4m3->bf16 M=700 N=512 K=656 experts=40 top=4 fast=1 act=silu halves=1" BLOCKS,
+          "gemm_tile_wgmma{tile_n=112,cluster=2}" },
+    };
+    for (int i = 0; i < COUNT(cases); i++)
+        op_few_groups(op_device(_i), cases[i][0], cases[i][1], 4);
+}
+END_TEST
 
 /* Problems that a string may not say. */
 START_TEST(bad_problems)
@@ -225,8 +294,30 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Bytes that must be read: of 128 experts, of which each of 16 rows of x asks for 8, so many as are met. */
+START_TEST(experts_met)
+{
+    static const struct {
+        const char *routing;
+        int from, to; /* experts */
+    } cases[] = { { "uniform", 82, 83 }, { "zipf", 52, 64 }, { "one", 1, 1 } };
+    for (int i = 0; i < COUNT(cases); i++) {
+        char text[200];
+        double bytes, flops;
+        snprintf(text, sizeof(text), "gemm bf16,bf16->bf16 M=128 N=1024 K=512 experts=128 top=8 routing=%s",
+                 cases[i].routing);
+        struct rfg_problem p = op_problem(text);
+        p.op->cost(&p, &bytes, &flops);
+        double met = (bytes - 16 * 512 * 2 - 128 * 1024 * 2) / (1024 * 512 * 2);
+        ck_assert_msg(met > cases[i].from - 0.1 && met < cases[i].to + 0.1, "%s: %g experts", text, met);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("experts", OP_TESTS(right_activations, right_groups, right_formats, right_kernels),
-                   OP_TESTS(bad_problems, by_hand, refusals));
+    return op_main(
+        "experts",
+        OP_TESTS(right_activations, right_groups, right_formats, right_kernels, right_hopper, tiles_by_turns),
+        OP_TESTS(bad_problems, by_hand, refusals, experts_met));
 }

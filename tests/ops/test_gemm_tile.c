@@ -88,6 +88,16 @@ START_TEST(refusals)
         { "gemm bf16,bf16->bf16 M=64 N=256 K=512", "gemm_tile_wgmma{tile_n=128,cluster=1}",
           "M=64: must be more than 64, half of a tile's rows" },
         { "gemm f32,f32->f32 M=300 N=256 K=512", "gemm_tile_wgmma{tile_n=128,cluster=2}", "x is f32" },
+        { "gemm bf16,bf16->bf16 M=3 N=256 K=512 experts=1024", "gemm_tile_wgmma{tile_n=128,cluster=1}", NULL },
+        { "gemm bf16,bf16->bf16 M=3 N=256 K=512 experts=1025", "gemm_tile_wgmma{tile_n=128,cluster=1}",
+          "experts=1025: must be at most 1024" },
+        { "gemm e4m3,e4m3->bf16 M=300 N=256 K=512 fast=1 act=silu halves=1" BLOCKS,
+          "gemm_tile_wgmma{tile_n=128,cluster=1}", NULL },
+        { "gemm e4m3,e4m3->bf16 M=300 N=384 K=512 fast=1 act=silu halves=1" BLOCKS,
+          "gemm_tile_wgmma{tile_n=128,cluster=1}", "N=384: must be a multiple of 256 with halves=1, w_per=block" },
+        { "gemm e4m3,e4m3->bf16 M=16 N=384 K=512 act=silu halves=1" BLOCKS,
+          "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=4,unroll=2,split_k=1}",
+          "N=384: must be a multiple of 256 with halves=1, w_per=block" },
     };
     struct rfg_device dev;
     ck_assert(rfg_device_imagine(&dev, "sm_90"));
@@ -109,7 +119,37 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* What TMA is told of W: of all experts' rows; with halves, that each of up's is so far behind one of gate's. */
+START_TEST(maps_of_experts)
+{
+    static const struct {
+        const char *problem;
+        int n, w;
+        struct rfg_tile_map want;
+    } cases[] = {
+        { "gemm bf16,bf16->bf16 M=300 N=200 K=72 act=silu", 2, 1, { NULL, 200, 144, 144, 64, 0 } },
+        { "gemm bf16,bf16->bf16 M=300 N=200 K=72 act=silu halves=1", 2, 1, { NULL, 100, 144, 144, 64, 100 * 144 } },
+        { "gemm bf16,bf16->bf16 M=300 N=200 K=72 experts=7", 2, 0, { NULL, 1400, 144, 144, 64, 0 } },
+        { "gemm bf16,bf16->bf16 M=300 N=202 K=72 experts=7 top=2 act=silu halves=1",
+          1,
+          0,
+          { NULL, 1313, 144, 144, 64, 101 * 144 } },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct rfg_problem prob = op_problem(cases[i].problem);
+        const struct rfg_tile_map *want = &cases[i].want;
+        struct gemm_args a = { .m = 300, .n = (int)prob.v[GEMM_N], .k = 72, .ldx = 72, .ldw = 72, .ldy = 200 };
+        struct rfg_tile_map maps[RFG_MAX_TILE_MAPS], *w = &maps[cases[i].w];
+        int p[] = { 128, 2 }, n = gemm_tile_wgmma.tile_maps(&prob, p, &a, maps);
+        ck_assert_msg(n == cases[i].n && w->rows == want->rows && w->row_bytes == want->row_bytes &&
+                          w->stride == want->stride && w->tile_rows == want->tile_rows && w->turns == want->turns,
+                      "%s: %d maps, W's of %lld rows %lld bytes apart, %d in a tile, turns with %lld", cases[i].problem,
+                      n, (long long)w->rows, (long long)w->stride, w->tile_rows, (long long)w->turns);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("gemm_tile", OP_TESTS(right_tiles, right_ends, tiles_by_turns), OP_TESTS(refusals));
+    return op_main("gemm_tile", OP_TESTS(right_tiles, right_ends, tiles_by_turns), OP_TESTS(refusals, maps_of_experts));
 }

@@ -56,6 +56,25 @@ RFG_DEVICE void store_1(const struct gemm_args *a, long long m, int n0, int dn, 
     rfg_store_float(a->y, m * GEMM_LDY(a) + n0 + dn, sum, OUT_DTYPE);
 }
 
+#if GATED
+/* What the activation makes of both. */
+RFG_DEVICE float gated_of(const struct gemm_args *a, float gate, float up)
+{
+#if LIMITED
+    gate = gate > a->limit ? a->limit : gate;
+    up = up > a->limit ? a->limit : up < -a->limit ? -a->limit : up;
+#else
+    (void)a;
+#endif
+#if GATED - 1 == RFG_ACT_SWIGLUOAI
+    gate *= rfg_sigmoid_exp2(rfg_both(-1.4426950408889634f * a->alpha * gate)).x;
+    return gate * (up + 1.0f);
+#else
+    return rfg_activate(rfg_both(gate), GATED - 1).x * up;
+#endif
+}
+#endif
+
 /* Of row m, which exists: column n / 2 of Y, from columns n, even, and n + 1 of the sums. */
 RFG_DEVICE void store_gated(const struct gemm_args *a, long long m, int n, float gate, float up)
 {
@@ -64,16 +83,7 @@ RFG_DEVICE void store_gated(const struct gemm_args *a, long long m, int n, float
         gate = finish(a, m, n, gate);
         up = finish(a, m, n + 1, up);
     }
-#if LIMITED
-    gate = gate > a->limit ? a->limit : gate;
-    up = up > a->limit ? a->limit : up < -a->limit ? -a->limit : up;
-#endif
-#if GATED - 1 == RFG_ACT_SWIGLUOAI
-    gate *= rfg_sigmoid_exp2(rfg_both(-1.4426950408889634f * a->alpha * gate)).x;
-    rfg_store_float(a->y, m * GEMM_LDY(a) + n / 2, gate * (up + 1.0f), OUT_DTYPE);
-#else
-    rfg_store_float(a->y, m * GEMM_LDY(a) + n / 2, rfg_activate(rfg_both(gate), GATED - 1).x * up, OUT_DTYPE);
-#endif
+    rfg_store_float(a->y, m * GEMM_LDY(a) + n / 2, gated_of(a, gate, up), OUT_DTYPE);
 #endif
 }
 

@@ -42,9 +42,10 @@ static int pieces_of(const struct rfg_problem *prob, const int *p)
 static int registers_of(const struct rfg_problem *prob, const int *p, int unroll)
 {
     int blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]), pieces = pieces_of(prob, p);
-    int scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? unroll * (1 + p[P_TILE_M] / 8) + 8 : 0;
-    if (scales && prob->v[GEMM_EXPERTS]) /* whose addresses nvcc then makes ahead, for each step */
-        scales += 10 * unroll;
+    int of_w = prob->v[GEMM_HALVES] ? 2 : 1;
+    int scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS ? unroll * (of_w + p[P_TILE_M] / 8) + 8 : 0;
+    if (scales && (prob->v[GEMM_EXPERTS] || prob->v[GEMM_HALVES])) /* addresses that nvcc makes ahead */
+        scales += (prob->v[GEMM_EXPERTS] ? 4 : 2) * unroll;
     int codes = gemm_is_codes(prob) ? 8 * pieces : 0; /* as fp16, and a step's sums */
     if (gemm_w_is_4_bits(prob)) {
         int words = prob->v[GEMM_W_SCALE] == RFG_F32 ? 2 : 1;
@@ -75,9 +76,7 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
     struct rfg_problem plain = gemm_as_plain(prob);
-    if (prob->v[GEMM_HALVES] && gemm_scales(prob) == GEMM_SCALES_BLOCKS)
-        return rfg_refuse(why, "halves=1, w_per=block: a tile must have one scale of W a step");
-    return takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why);
+    return takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why) && halves_in_blocks(prob, why);
 }
 
 static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)

@@ -5,6 +5,8 @@
 #include "tile_wgmma_layout.h"
 
 enum { TILE_N, CLUSTER };
+#define LIST_US        1.5  /* a guess: experts' tiles, before the first copy */
+#define EXPERTS_MEMORY 1.04 /* with few rows an expert gemm_thin_mma and gemm_skinny read W a little faster */
 
 static const struct rfg_param params[] = {
     [TILE_N] = { "tile_n", 12, { 64, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256 } },
@@ -14,7 +16,7 @@ static const struct rfg_param params[] = {
 /* What tile_wgmma.hip derives from its macros. */
 struct shape {
     int stages, lds, registers; /* lds: bytes; registers: an estimate */
-    int64_t clusters;           /* tiles, CLUSTER of them one below the other */
+    int64_t clusters;           /* of tiles, CLUSTER of them one below the other */
     int64_t steps;
 };
 
@@ -28,10 +30,13 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 {
     struct shape s = { .registers = 48 + p[TILE_N] / 2 * (has_parts(prob) ? 2 : 1) };
     bool blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
-    while (s.stages < TILE_MAX_STAGES && TILE_LDS_BYTES(p[TILE_N], s.stages + 1, blocks) <= dev->lds_bytes)
+    int experts = (int)prob->v[GEMM_EXPERTS];
+    while (s.stages < TILE_MAX_STAGES && TILE_LDS_BYTES(p[TILE_N], s.stages + 1, blocks, experts) <= dev->lds_bytes)
         s.stages++;
-    s.lds = TILE_LDS_BYTES(p[TILE_N], s.stages, blocks);
+    s.lds = TILE_LDS_BYTES(p[TILE_N], s.stages, blocks, experts);
     s.clusters = ceil_div(prob->v[GEMM_M], TILE_ROWS * p[CLUSTER]) * ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    if (experts) /* and where an odd one is left, side by side */
+        s.clusters = gemm_most_tiles(prob, TILE_ROWS) * ceil_div(prob->v[GEMM_N], p[TILE_N] * p[CLUSTER]);
     s.steps = ceil_div(prob->v[GEMM_K], TILE_WIDTH / (int)x_bytes(prob));
     return s;
 }
@@ -45,9 +50,11 @@ static bool y_tiles(const struct rfg_problem *prob)
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!takes_wgmma(dev, prob, why) || !gemm_has_plain_rows(prob, why))
+    if (!takes_wgmma(dev, prob, why) || !halves_in_blocks(prob, why))
         return false;
-    if (prob->v[GEMM_M] <= TILE_ROWS / 2 &&
+    if (prob->v[GEMM_EXPERTS] > TILE_MOST_EXPERTS)
+        return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", prob->v[GEMM_EXPERTS], TILE_MOST_EXPERTS);
+    if (prob->v[GEMM_M] <= TILE_ROWS / 2 && !prob->v[GEMM_EXPERTS] &&
         !prob->v[GEMM_INVARIANT]) /* nor then, but there its order must have any M */
         return rfg_refuse(why, "M=%" PRId64 ": must be more than %d, half of a tile's rows", prob->v[GEMM_M],
                           TILE_ROWS / 2);
@@ -78,8 +85,9 @@ static double columns_of(const struct rfg_device *dev, const struct shape *s, co
     return (double)ceil_div(s->clusters * p[CLUSTER], dev->cu_count) * (p[TILE_N] + 32);
 }
 
-static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p, struct rfg_reason *why)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     int q[2] = { 0, p[CLUSTER] };
     struct shape s = shape_of(dev, prob, p);
     double least = INFINITY, own = columns_of(dev, &s, p);
@@ -98,8 +106,9 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *prob, 
     return true;
 }
 
-static double predict(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+static double predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
 {
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     const struct gemm_model *c = gemm_model(dev);
     struct shape s = shape_of(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
@@ -110,10 +119,26 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double bytes = (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
     double store = p[TILE_N] * c->tile_store;
+    double of_y = m * n * rfg_format((int)prob->dtype[2])->bytes;
+    if (!grouped->v[GEMM_EXPERTS]) {
+        double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
+        double memory = ((m + n) * k * x_bytes(prob) + of_y) / dev->mem_gbps * 1e-3;
+        return dev->latency_us + c->wgmma_fill + fmax(busy, memory);
+    }
+    /* Tiles end with their expert: of rows half a tile is left, on average, and of columns what TILE_N doesn't divide,
+     * for which the next expert's rows are read. A tile of few rows is one warpgroup's. */
+    double experts = n / (double)grouped->v[GEMM_N], along = (double)ceil_div(grouped->v[GEMM_N], p[TILE_N]);
+    double down = fmax(1, m / TILE_ROWS + 0.5), rows = fmin(m, TILE_ROWS);
+    if (rows <= TILE_ROWS / 2)
+        step /= 2;
+    rounds = ceil(experts * down * along / dev->cu_count);
+    bytes = (rows + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
-    double memory =
-        ((m + n) * k * x_bytes(prob) + m * n * rfg_format((int)prob->dtype[2])->bytes) / dev->mem_gbps * 1e-3;
-    return dev->latency_us + c->wgmma_fill + fmax(busy, memory);
+    /* Neighbours read a tile of W twice unless they share it: they don't keep step for as long as caches keep it. */
+    double again = 1 + 0.5 * (fmax(1, down / p[CLUSTER]) - 1);
+    double memory = ((m + experts * along * p[TILE_N] * again) * k * x_bytes(prob) + of_y) / dev->mem_gbps * 1e-3;
+    memory *= EXPERTS_MEMORY;
+    return dev->latency_us + c->wgmma_fill + LIST_US + fmax(busy, memory) + 0.05 * fmin(busy, memory);
 }
 
 static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
@@ -146,10 +171,15 @@ static int tile_maps(const struct rfg_problem *prob, const int *p, const void *k
 {
     const struct gemm_args *a = kargs;
     int bytes = (int)x_bytes(prob), y_bytes = (int)rfg_format((int)prob->dtype[2])->bytes;
-    maps[0] = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, TILE_ROWS };
-    maps[1] = (struct rfg_tile_map){ a->w, a->n, (int64_t)a->k * bytes, a->ldw * bytes, p[TILE_N] / p[CLUSTER] };
-    maps[2] = (struct rfg_tile_map){ a->y, a->m, gemm_y_cols(prob) * y_bytes, a->ldy * y_bytes, TILE_Y_ROWS };
-    return y_tiles(prob) ? 3 : 2;
+    int64_t half = prob->v[GEMM_HALVES] ? a->n / 2 : 0;
+    struct rfg_tile_map *map = maps;
+    if (!prob->v[GEMM_EXPERTS]) /* whose X is copied otherwise */
+        *map++ = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, TILE_ROWS, 0 };
+    *map++ = (struct rfg_tile_map){ a->w,           gemm_w_rows(prob) - half, (int64_t)a->k * bytes,
+                                    a->ldw * bytes, p[TILE_N] / p[CLUSTER],   half * a->ldw * bytes };
+    if (y_tiles(prob))
+        *map++ = (struct rfg_tile_map){ a->y, a->m, gemm_y_cols(prob) * y_bytes, a->ldy * y_bytes, TILE_Y_ROWS, 0 };
+    return (int)(map - maps);
 }
 
 const struct rfg_variant gemm_tile_wgmma = {

@@ -73,9 +73,11 @@ RFG_DEVICE long long x_row_at(const struct gemm_args *a, long long m)
 
 #define X_BYTES RFG_DTYPE_BYTES(IN_DTYPE)
 #if EXPERTS
-#define X_ROWS(a) (a)->x_rows
+#define X_ROWS(a)    (a)->x_rows
+#define N_EXPERTS(a) (a)->experts
 #else
-#define X_ROWS(a) (a)->m
+#define X_ROWS(a)    (a)->m
+#define N_EXPERTS(a) 0
 #endif
 #define X_VEC RFG_DTYPE_VEC(IN_DTYPE)
 

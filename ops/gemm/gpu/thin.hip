@@ -48,8 +48,7 @@ static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT *
 
 #define STEP_K      (32 * W_STEPS * 2 / X_BYTES)
 #define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
-static_assert(SCALES != GEMM_SCALES_BLOCKS || (GEMM_SCALE_BLOCK % TILE_N == 0 && !HALVES),
-              "a tile has several scales of W");
+static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
 
 #if W_IS_4_BITS
 /* Of each group of a step: the scales of the lane's two columns of a block, as they lie in memory, and its row of W's
@@ -65,7 +64,7 @@ struct groups {
 struct step {
     rfg_u32x4 w[FRAGS_N], x[W_STEPS][PIECES_X];
 #if SCALES == GEMM_SCALES_BLOCKS
-    float w_scale, x_scale[PIECES_X];
+    float w_scale[1 + HALVES], x_scale[PIECES_X]; /* of W gate's and up's, which are the lane's columns of a block */
 #endif
 #if W_IS_4_BITS
     struct groups g[FRAGS_N];
@@ -125,6 +124,17 @@ RFG_DEVICE void load_groups(struct groups *g, const struct place *p, int step, i
 }
 #endif
 
+#if SCALES == GEMM_SCALES_BLOCKS
+RFG_DEVICE int scale_block(const struct place *p, int step)
+{
+    int block = (p->first + step) / BLOCK_STEPS;
+#if EXPERTS /* pointers aren't the launch's own, and nvcc would make the addresses of all steps' scales ahead */
+    asm volatile("" : "+r"(block));
+#endif
+    return block;
+}
+#endif
+
 RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 {
 #if W_IS_4_BITS
@@ -136,7 +146,9 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
     for (int j = 0; j < FRAGS_N; j++)
         s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
 #if SCALES == GEMM_SCALES_BLOCKS
-    s->w_scale = w_scale_of(p->a, p->n, (p->first + step) / BLOCK_STEPS);
+#pragma unroll
+    for (int h = 0; h < 1 + HALVES; h++)
+        s->w_scale[h] = w_scale_of(p->a, p->n + h, scale_block(p, step));
 #endif
 }
 
@@ -150,7 +162,7 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
-        s->x_scale[i] = x_scale_at(p->a, p->m[i], (p->first + step) / BLOCK_STEPS);
+        s->x_scale[i] = x_scale_at(p->a, p->m[i], scale_block(p, step));
 #endif
 }
 
@@ -196,7 +208,8 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (e / 2 < PIECES_X)
-                    sums[e] = rfg_fma(part[e], s->w_scale * s->x_scale[2 * i + e / 2 % PIECES_X], sums[e]);
+                    sums[e] = rfg_fma(part[e], s->w_scale[HALVES ? e % 2 : 0] * s->x_scale[2 * i + e / 2 % PIECES_X],
+                                      sums[e]);
 #endif
         }
     }

@@ -14,6 +14,8 @@
  * Each wave stores its own 16 rows through LDS, 128 bytes of each at once: with Y_TILES by TMA, which the wave doesn't
  * wait for; else, and what is left of TILE_N, in pieces of 16 bytes.
  *
+ * With EXPERTS a tile's rows are one expert's, and X's are copied by all waves that copy (tile_wgmma_experts.h).
+ *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8), TILE_N (a multiple of 16 up to 256),
  * CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y
  * are aligned to 16 bytes, and the kernel has a parameter for it). Grid: whole clusters, any number. Needs rows of X
@@ -22,6 +24,7 @@
 #include "rfg_tma.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
+#include "gemm/gpu/experts.h"
 #include "gemm/gpu/tile_wgmma_layout.h"
 #include "gemm/gpu/wgmma_wide.h"
 
@@ -34,7 +37,7 @@
 #define PARTS        (BLOCKS || (RFG_IS_CODE(IN_DTYPE) && IN_DTYPE != RFG_I8)) /* sums of steps are added in fp32 */
 
 static_assert(TILE_N % (8 * CLUSTER) == 0 && TILE_N % 16 == 0, "a share of W is not whole groups of 8 rows");
-static_assert(STAGES <= TILE_MAX_STAGES && 16 * TILE_MAX_STAGES <= TILE_RING_AT, "arrivals reach into the ring");
+static_assert(STAGES <= TILE_MAX_STAGES && TILE_LIST_AT <= TILE_RING_AT(0), "arrivals reach into the ring");
 static_assert(2 * TILE_REGISTERS + TILE_FEWER <= 3 * 168, "more registers than a launch has");
 static_assert(!BLOCKS || STEP_K == GEMM_SCALE_BLOCK, "a step is not a block of scales");
 
@@ -47,6 +50,26 @@ typedef float matrix_sum;
 #define multiply_16(d, rows_a, rows_b, add) rfg_wg_mma(TILE_N, d, rows_a, rows_b, add, IN_DTYPE)
 #define as_float(d)                         rfg_wg_read(d)
 #endif
+
+/* Asks for the rank-th workgroup's share of a step of W, from row n on of those that kernels number, of an expert whose
+ * rows begin with row w0 of the map: for all of the cluster, or for this one alone. */
+RFG_DEVICE void copy_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n, int rank, rfg_u64 *arrival,
+                       bool alone)
+{
+    int row = w0 + (HALVES ? n / 2 + rank * (W_ROWS / 2) : n + rank * W_ROWS);
+    to += (rfg_u32)(rank * W_ROWS * TILE_WIDTH);
+    if ((CLUSTER == 1 || alone) && HALVES)
+        rfg_tile_load_turns(to, w, step * TILE_WIDTH, row, arrival);
+    else if (CLUSTER == 1 || alone)
+        rfg_tile_load(to, w, step * TILE_WIDTH, row, arrival);
+    else if (HALVES)
+        rfg_tile_load_turns_to(to, w, step * TILE_WIDTH, row, arrival, (1u << CLUSTER) - 1u);
+    else
+        rfg_tile_load_to(to, w, step * TILE_WIDTH, row, arrival, (1u << CLUSTER) - 1u);
+}
+
+#if !EXPERTS
+#define FULL_ARRIVALS (BLOCKS ? 4 : 1) /* of a stage: tiles, and scales by three waves */
 
 /* Where a workgroup is: the tile from row m0 and column n0 on. */
 struct place {
@@ -78,15 +101,12 @@ RFG_DEVICE void copy_tile(struct place p, int rank, int steps, rfg_u32 ring, str
         rfg_u32 to = ring + (rfg_u32)(s->at * STEP_BYTES);
         rfg_arrive_expect(arrival, STEP_BYTES);
         rfg_tile_load(to, x, step * TILE_WIDTH, p.m0, arrival);
-        if (CLUSTER == 1)
-            rfg_tile_load(to + X_STEP_BYTES, w, step * TILE_WIDTH, p.n0, arrival);
-        else
-            rfg_tile_load_to(to + X_STEP_BYTES + (rfg_u32)(rank * W_ROWS * TILE_WIDTH), w, step * TILE_WIDTH,
-                             p.n0 + rank * W_ROWS, arrival, (1u << CLUSTER) - 1u);
+        copy_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
         rfg_next_stage(s, STAGES);
         *round |= s->at == 0;
     }
 }
+#endif
 
 /* This wave has used a stage. */
 RFG_DEVICE void leave_stage(rfg_u64 *empty, int stage)
@@ -99,6 +119,8 @@ RFG_DEVICE void leave_stage(rfg_u64 *empty, int stage)
 RFG_DEVICE void multiply_step(matrix_sum *d, rfg_u64 rows_a, rfg_u64 rows_b, int stage, int first)
 {
     rfg_u32 offset = (rfg_u32)stage * (STEP_BYTES / 16);
+    if (EXPERTS) /* X's copies are no TMA's */
+        rfg_wg_see();
     rfg_wg_fence();
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -106,9 +128,11 @@ RFG_DEVICE void multiply_step(matrix_sum *d, rfg_u64 rows_a, rfg_u64 rows_b, int
     rfg_wg_commit();
 }
 
-/* Of scales of blocks: those of W that a tile reaches into. */
-#define W_BLOCKS (GEMM_SCALE_BLOCK % TILE_N == 0 ? 1 : (TILE_N - 2) / GEMM_SCALE_BLOCK + 2)
-static_assert(W_BLOCKS <= TILE_W_SCALES, "a step has room for fewer scales of W");
+/* Of scales of blocks: those of W that a tile reaches into; with halves it does into gate's, and as many of up's. */
+#define W_SPAN   (TILE_N / (HALVES ? 2 : 1))
+#define W_BLOCKS (GEMM_SCALE_BLOCK % W_SPAN == 0 ? 1 : (W_SPAN - 2) / GEMM_SCALE_BLOCK + 2)
+#define W_SCALED (W_BLOCKS * (HALVES ? 2 : 1))
+static_assert(W_SCALED <= TILE_W_SCALES, "a step has room for fewer scales of W");
 
 #if BLOCKS
 #define SCALE_BYTES  (SCALE_DTYPE == RFG_F32 ? 4 : 1)
@@ -129,18 +153,26 @@ RFG_DEVICE float scale_at(struct scale_row r, int step)
     return r.from ? rfg_load_scale(r.from, step * (long long)r.next, SCALE_DTYPE) : 0.0f;
 }
 
+/* Which block of W's rows a tile's i-th scale of W is of. */
+RFG_DEVICE int w_block_of(const struct gemm_args *a, int n0, int i)
+{
+    return HALVES ? n0 / 2 / GEMM_SCALE_BLOCK + i % W_BLOCKS + i / W_BLOCKS * (a->n / 2 / GEMM_SCALE_BLOCK)
+                  : n0 / GEMM_SCALE_BLOCK + i;
+}
+
+#if !EXPERTS
 /* All steps of a tile, by the three waves beside the one that copies tiles: a thread of the first two has two rows of
  * X, one of the third a block of W. */
 RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps, float *scales, struct rfg_stage *s,
                             int *round, rfg_u64 *full, rfg_u64 *empty)
 {
     int t = rfg_thread() - (TILE_WAVES + 1) * RFG_WAVE, block = t - TILE_ROWS / 2, m = p.m0 + t;
-    int n = p.n0 / GEMM_SCALE_BLOCK + block;
+    int n = w_block_of(a, p.n0, block);
     struct scale_row row[2];
     float v[SCALES_AHEAD][2];
     row[0] = block < 0 ? scale_row_of(a->x_scale, m * (long long)a->x_scale_row, a->x_scale_col, m < a->m)
                        : scale_row_of(a->w_scale, n * (long long)a->w_scale_row, a->w_scale_col,
-                                      block < W_BLOCKS && n * GEMM_SCALE_BLOCK < a->n);
+                                      block < W_SCALED && n * GEMM_SCALE_BLOCK < a->n);
     m += TILE_ROWS / 2;
     row[1] = scale_row_of(a->x_scale, m * (long long)a->x_scale_row, a->x_scale_col, block < 0 && m < a->m);
 #pragma unroll
@@ -162,7 +194,7 @@ RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps
             if (*round)
                 rfg_arrival_wait(empty + s->at, s->odd ^ 1);
             float *to = scales + s->at * TILE_SCALES;
-            if (block < W_BLOCKS)
+            if (block < W_SCALED)
                 to[block < 0 ? t : TILE_ROWS + block] = now[0];
             if (block < 0)
                 to[t + TILE_ROWS / 2] = now[1];
@@ -175,10 +207,15 @@ RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps
     }
 }
 #endif
+#endif
+
+#if EXPERTS
+#include "gemm/gpu/tile_wgmma_experts.h"
+#endif
 
 /* The scales of a step in LDS: of the lane's two rows of X, and of W. */
 struct step_scales {
-    float x[2], w[W_BLOCKS];
+    float x[2], w[W_SCALED];
 };
 RFG_DEVICE struct step_scales scales_of(const float *scales, int stage)
 {
@@ -189,7 +226,7 @@ RFG_DEVICE struct step_scales scales_of(const float *scales, int stage)
     s.x[0] = of[row];
     s.x[1] = of[row + 8];
 #pragma unroll
-    for (int i = 0; i < W_BLOCKS; i++)
+    for (int i = 0; i < W_SCALED; i++)
         s.w[i] = of[TILE_ROWS + i];
 #else
     (void)scales, (void)stage;
@@ -200,6 +237,8 @@ RFG_DEVICE struct step_scales scales_of(const float *scales, int stage)
 #if PARTS
 #define SETS (TILE_N <= 128 ? 2 : 1) /* of a step's sums that registers have room for */
 
+#define BLOCK_EIGHTS (GEMM_SCALE_BLOCK / (HALVES ? 4 : 8)) /* eights of columns of sums of a block of W's scales */
+
 /* Adds a step's sums. whole: columns of the tile, in eights, of the first block of W's scales. */
 RFG_DEVICE void add_part(float *d, const matrix_sum *part, const struct step_scales *s, int whole)
 {
@@ -209,10 +248,20 @@ RFG_DEVICE void add_part(float *d, const matrix_sum *part, const struct step_sca
         float w = s->w[0];
 #pragma unroll
         for (int b = 1; b < W_BLOCKS; b++)
-            w = j < whole + (b - 1) * (GEMM_SCALE_BLOCK / 8) ? w : s->w[b];
+            w = j < whole + (b - 1) * BLOCK_EIGHTS ? w : s->w[b];
+#if HALVES
+        float up = s->w[W_BLOCKS];
+#pragma unroll
+        for (int b = 1; b < W_BLOCKS; b++)
+            up = j < whole + (b - 1) * BLOCK_EIGHTS ? up : s->w[W_BLOCKS + b];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            d[4 * j + i] = rfg_fma(as_float(part[4 * j + i]), s->x[i / 2] * (i % 2 ? up : w), d[4 * j + i]);
+#else
 #pragma unroll
         for (int i = 0; i < 4; i++)
             d[4 * j + i] = rfg_fma(as_float(part[4 * j + i]), s->x[i / 2] * w, d[4 * j + i]);
+#endif
 #else
 #pragma unroll
         for (int i = 0; i < 4; i++)
@@ -228,7 +277,9 @@ RFG_DEVICE void multiply_tile(float *d, int n0, rfg_u64 rows_a, rfg_u64 rows_b, 
                               struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
 {
     matrix_sum part[SETS][SUMS];
-    int whole = (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8, step = 0;
+    int whole =
+        HALVES ? (GEMM_SCALE_BLOCK - n0 / 2 % GEMM_SCALE_BLOCK) / 4 : (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8;
+    int step = 0;
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
         d[i] = 0.0f;
@@ -308,8 +359,8 @@ RFG_DEVICE struct ending ending_of(const struct gemm_args *a, int m, int n)
     struct ending e;
     rfg_f32x2 bias = rfg_pair(0.0f, 0.0f);
     if (a->bias) {
-        bias.x = n < a->n ? rfg_load_float(a->bias, n, BIAS_DTYPE) : 0.0f;
-        bias.y = n + 1 < a->n ? rfg_load_float(a->bias, n + 1, BIAS_DTYPE) : 0.0f;
+        bias.x = n < a->n ? rfg_load_float(a->bias, w_row_at(a, n), BIAS_DTYPE) : 0.0f;
+        bias.y = n + 1 < a->n ? rfg_load_float(a->bias, w_row_at(a, n + 1), BIAS_DTYPE) : 0.0f;
     }
 #if SCALES == GEMM_SCALES_ROWS
     e.w_scale.x = n < a->n ? w_scale_of(a, n, 0) : 0.0f;
@@ -333,16 +384,17 @@ RFG_DEVICE struct ending ending_of(const struct gemm_args *a, int m, int n)
 }
 
 /* To LDS, as Y has them: from byte `byte` of row `row` on. */
-RFG_DEVICE void put_2(char *tile, int row, int byte, rfg_f32x2 v)
+RFG_DEVICE void put_2(const struct gemm_args *a, char *tile, int row, int byte, rfg_f32x2 v)
 {
     char *at = tile + rfg_wg_at(row, byte / 16) + byte % 16;
 #if GATED
-    float f = rfg_activate(rfg_both(v.x), GATED - 1).x * v.y;
+    float f = gated_of(a, v.x, v.y);
     if (OUT_DTYPE == RFG_F32)
         *(float *)at = f;
     else
         *(rfg_u16 *)at = (rfg_u16)(OUT_DTYPE == RFG_F16 ? rfg_pack_f16(f, 0.0f) : rfg_pack_bf16(f, 0.0f));
 #else
+    (void)a;
     if (OUT_DTYPE == RFG_F32)
         *(rfg_f32x2 *)at = v;
     else
@@ -379,9 +431,10 @@ RFG_DEVICE void store_pieces(const struct gemm_args *a, const char *tile, int m0
     }
 }
 
-/* The wave's rows from row m0 on, columns from n0 on of the sums; lds: the wave's buffers. */
+/* The wave's rows from row m0 on, columns from n0 on of the sums; lds: the wave's buffers; begin: rows of the map
+ * before those of a. */
 RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, int n0, char *lds,
-                           const rfg_tile_map *y_map)
+                           const rfg_tile_map *y_map, int begin)
 {
     int lane = rfg_lane(), row = lane / 4, y0 = GATED ? n0 / 2 : n0;
     float x_scale[2] = { 1.0f, 1.0f };
@@ -390,6 +443,13 @@ RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, in
     for (int h = 0; h < 2; h++)
         if (m0 + row + h * 8 < a->m)
             x_scale[h] = x_scale_of(a, m0 + row + h * 8, 0);
+#endif
+#if WEIGHTED
+    float weight[2] = { 0.0f, 0.0f };
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+        if (m0 + row + h * 8 < a->m)
+            weight[h] = rfg_load_float(a->weights, m0 + row + h * 8, RFG_F32);
 #endif
 #pragma unroll
     for (int j0 = 0; j0 < TILE_N / 8; j0 += PASS) {
@@ -410,13 +470,17 @@ RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, in
                 rfg_f32x2 v = rfg_pair(sum[0], sum[1]);
                 if (SCALES == GEMM_SCALES_ROWS)
                     v = rfg_mul2(v, rfg_pair(x_scale[h] * end[j].w_scale.x, x_scale[h] * end[j].w_scale.y));
-                put_2(tile, row + h * 8, (j * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES, rfg_add2(v, end[j].more[h]));
+                v = rfg_add2(v, end[j].more[h]);
+#if WEIGHTED
+                v = rfg_mul2(v, rfg_pair(weight[h], weight[h]));
+#endif
+                put_2(a, tile, row + h * 8, (j * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES, v);
             }
-        if (Y_TILES && eights == PASS) {
+        if (Y_TILES && eights == PASS && (!EXPERTS || m0 + TILE_Y_ROWS <= a->m)) {
             rfg_tile_written();
             __syncwarp();
             if (lane == 0)
-                rfg_tile_store(y_map, (y0 + j0 * Y_COLS) * Y_BYTES, m0, rfg_lds_address(tile));
+                rfg_tile_store(y_map, (y0 + j0 * Y_COLS) * Y_BYTES, begin + m0, rfg_lds_address(tile));
         } else {
             __syncwarp();
             store_pieces(a, tile, m0, y0 + j0 * Y_COLS, eights * Y_COLS);
@@ -429,26 +493,35 @@ RFG_KERNEL_CLUSTER(TILE_THREADS, CLUSTER)
 #else
 RFG_KERNEL(TILE_THREADS)
 #endif
-gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, const __grid_constant__ rfg_tile_map w
+gemm_tile_wgmma(struct gemm_args a,
+#if !EXPERTS
+                const __grid_constant__ rfg_tile_map x,
+#endif
+                const __grid_constant__ rfg_tile_map w
 #if Y_TILES
                 ,
                 const __grid_constant__ rfg_tile_map y
 #endif
 )
 {
-    char *lds = (char *)rfg_wg_lds, *ring = lds + TILE_RING_AT;
+    char *lds = (char *)rfg_wg_lds, *ring = lds + TILE_RING_AT(N_EXPERTS(&a));
     rfg_u64 *full = (rfg_u64 *)lds, *empty = full + TILE_MAX_STAGES;
-    int rank = CLUSTER > 1 ? rfg_cluster_rank() : 0, tiles = tiles_of(&a), steps = (a.k - 1) / STEP_K + 1;
+    int rank = CLUSTER > 1 ? rfg_cluster_rank() : 0, steps = (a.k - 1) / STEP_K + 1;
     int stride = rfg_groups_x(TILE_THREADS) / CLUSTER;
     float *scales = (float *)(ring + STAGES * STEP_BYTES + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES);
     struct rfg_stage s = { 0, 0 };
+#if !EXPERTS
+    int tiles = tiles_of(&a);
+#endif
 
     rfg_start_next();
     if (rfg_thread() == 0) {
+#if !EXPERTS
         rfg_tile_expect(&x);
+#endif
         rfg_tile_expect(&w);
         for (int i = 0; i < STAGES; i++) {
-            rfg_arrival_init(full + i, BLOCKS ? 4 : 1); /* tiles, and scales by three waves */
+            rfg_arrival_init(full + i, FULL_ARRIVALS);
             rfg_arrival_init(empty + i, CLUSTER * TILE_WAVES);
         }
     }
@@ -460,9 +533,26 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
         rfg_barrier_lds();
     }
     rfg_await_previous();
+#if EXPERTS
+    struct tile_list *list = (struct tile_list *)(lds + TILE_LIST_AT);
+    if (rfg_wave() == 0)
+        list_tiles(list, &a);
+    rfg_barrier_lds();
+    int tiles = tiles_of(&a, list);
+#endif
 
     if (rfg_wave() >= TILE_WAVES) {
         rfg_fewer_registers(TILE_FEWER);
+#if EXPERTS
+        int round = 0;
+#pragma unroll 1
+        for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
+            struct place p = place_of(&a, list, tile, rank);
+            copy_tile(&a, &p, rfg_thread() - TILE_WAVES * RFG_WAVE, rank, steps, rfg_lds_address(ring), scales, &s,
+                      &round, full, empty, &w);
+        }
+        rfg_async_wait_all();
+#else
         int round = 0;
         if (rfg_thread() == TILE_WAVES * RFG_WAVE) {
 #pragma unroll 1
@@ -476,6 +566,7 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
             for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride)
                 copy_scales(&a, place_of(&a, tile, rank), steps, scales, &s, &round, full, empty);
         }
+#endif
 #endif
         __syncwarp();
     } else {
@@ -491,8 +582,21 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
 #endif
 #pragma unroll 1
         for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
-            struct place p = place_of(&a, tile, rank);
             float d[SUMS];
+#if EXPERTS
+            struct place p = place_of(&a, list, tile, rank);
+            if (p.m0 + rows / 64 * 64 >= p.x.rows) {
+                pass_tile(steps, &s, full, empty);
+                continue;
+            }
+            multiply_tile(d, p.n0, rows_a, rows_b, scales, steps, &s, full, empty);
+            asm volatile("" : "+r"(tile)); /* to find it again takes no registers meanwhile */
+            p = place_of(&a, list, tile, rank);
+            struct gemm_args of = args_of(&a, &p.x, 0, p.x.rows);
+            if (p.m0 + rows < p.x.rows)
+                store_rows(&of, d, p.m0 + rows, p.n0, buffers, y_map, p.x.begin);
+#else
+            struct place p = place_of(&a, tile, rank);
 #if SCALES == GEMM_SCALES_ROWS
             if (rfg_thread() < TILE_N)
                 expect_w_scale(&a, p.n0 + (long long)rfg_thread());
@@ -500,7 +604,8 @@ gemm_tile_wgmma(struct gemm_args a, const __grid_constant__ rfg_tile_map x, cons
                 expect_x_scale(&a, p.m0 + (long long)rfg_thread());
 #endif
             multiply_tile(d, p.n0, rows_a, rows_b, scales, steps, &s, full, empty);
-            store_rows(&a, d, p.m0 + rows, p.n0, buffers, y_map);
+            store_rows(&a, d, p.m0 + rows, p.n0, buffers, y_map, 0);
+#endif
         }
         if (rfg_lane() == 0)
             rfg_tile_stores_done(0);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gemm_tile_wgmma's grouped products: whose tile a workgroup has, and how it is copied.
+ *
+ * Tiles are numbered expert by expert; a list in LDS says where each expert's begin, so that a wave finds its tile
+ * without asking memory. W comes by TMA from a matrix of all experts' rows: of a tile that reaches beyond an expert's N
+ * the next one's rows are multiplied, too, and not stored. X's rows, which may be anywhere, are copied in chunks of 16
+ * bytes by all four waves that copy, as many as there are: the others are left as they were, for they only reach rows
+ * of sums that nobody stores. A tile of at most 64 rows is multiplied by one warpgroup alone. */
+
+#define COPIERS       (TILE_THREADS - TILE_WAVES * RFG_WAVE)
+#define X_PASS        (COPIERS / (TILE_WIDTH / 16)) /* rows that they copy at once */
+#define X_COPIES      (TILE_ROWS / X_PASS)
+#define FULL_ARRIVALS (1 + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
+static_assert(X_PASS % 8 == 0, "a thread's rows differ in their swizzle");
+static_assert(CLUSTER <= 2, "there are clusters of one or of two");
+static_assert(COPIERS == TILE_ROWS, "not all scales of X are copied");
+
+/* Of each expert, and behind the last one, what its first tile's number is, of rows of tiles, and its first row. */
+struct tile_list {
+    int first, begin;
+};
+static_assert(sizeof(struct tile_list) == TILE_LIST_BYTES, "the list is not laid out as the host's");
+
+RFG_DEVICE int tiles_down(int rows)
+{
+    return rows > 0 ? (rows - 1) / TILE_ROWS + 1 : 0;
+}
+/* Columns of tiles, in groups of CLUSTER. */
+RFG_DEVICE int groups_along(const struct gemm_args *a)
+{
+    return (a->n - 1) / (TILE_N * CLUSTER) + 1;
+}
+
+/* By one wave: each lane has as many experts, neighbours. */
+RFG_DEVICE void list_tiles(struct tile_list *list, const struct gemm_args *a)
+{
+    int each = (a->experts - 1) / RFG_WAVE + 1, from = rfg_lane() * each, tiles = 0;
+    int to = from + each < a->experts ? from + each : a->experts;
+#pragma unroll 4
+    for (int e = from; e < to; e++)
+        tiles += tiles_down(expert_begin(a, e + 1) - expert_begin(a, e));
+    int first = (int)rfg_wave_sum_upto((rfg_u64)tiles) - tiles;
+#pragma unroll 4
+    for (int e = from; e < to; e++) {
+        list[e].begin = expert_begin(a, e);
+        list[e].first = first;
+        first += tiles_down(expert_begin(a, e + 1) - expert_begin(a, e));
+    }
+    if (rfg_lane() == RFG_WAVE - 1) { /* nobody comes after it */
+        list[a->experts].begin = expert_begin(a, a->experts);
+        list[a->experts].first = first;
+    }
+}
+
+RFG_DEVICE int tiles_of(const struct gemm_args *a, const struct tile_list *list)
+{
+    return list[a->experts].first * groups_along(a);
+}
+
+/* Where a workgroup is: the tile from row m0 of the expert and column n0 on; alone: it shares no W with its neighbour.
+ */
+struct place {
+    struct expert x;
+    int m0, n0;
+    bool alone;
+};
+/* A cluster of two has two tiles one below the other, or, if an odd one is left, two side by side: each group of two
+ * columns of tiles has as many such pairs as a column has tiles.
+ * The expert is the last one whose first tile is not behind this one: those without rows begin where the next one does.
+ * All lanes of a wave call it. */
+RFG_DEVICE struct place place_of(const struct gemm_args *a, const struct tile_list *list, int tile, int rank)
+{
+    int along = groups_along(a), down = tile / along, each = (a->experts - 1) / RFG_WAVE + 1;
+    int e = rfg_lane() * each;
+    int from = (__popc(__ballot_sync(0xffffffffu, e < a->experts && list[e].first <= down)) - 1) * each;
+    e = from + rfg_lane();
+    bool before = rfg_lane() < each && e < a->experts && list[e].first <= down;
+    e = from - 1 + __popc(__ballot_sync(0xffffffffu, before));
+    struct place p = { { e, list[e].begin, list[e + 1].begin - list[e].begin, list[e].first, 0 }, 0, 0, true };
+    p.x.tiles = tiles_down(p.x.rows);
+    int i = tile - p.x.first * along, band = i / (TILE_BAND * along), above = band * TILE_BAND;
+    int rows = p.x.tiles - above < TILE_BAND ? p.x.tiles - above : TILE_BAND;
+    i -= above * along;
+    int m = i % rows, n = i / rows * CLUSTER;
+    if (CLUSTER == 1 || m == rows / 2 * 2) {
+        n += rank;
+    } else {
+        n += m % 2;
+        m = m / 2 * 2 + rank;
+        p.alone = false;
+    }
+    p.m0 = (above + m) * TILE_ROWS;
+    p.n0 = n * TILE_N;
+    return p;
+}
+
+/* Rows of X that the tile has. */
+RFG_DEVICE int rows_of(const struct place *p)
+{
+    int rows = p->x.rows - p->m0;
+    return rows < 0 ? 0 : rows < TILE_ROWS ? rows : TILE_ROWS;
+}
+
+#if BLOCKS
+/* A scale of each step, of which two are under way: memory answers later than a step is multiplied. */
+struct step_scale {
+    const char *from; /* of the one after those */
+    int left;         /* from there on */
+    long long next;   /* bytes */
+    float v[2];
+};
+RFG_DEVICE void ask_scale(struct step_scale *s, int i)
+{
+    if (s->left-- > 0)
+        s->v[i] = rfg_load_scale(s->from, 0, SCALE_DTYPE);
+    s->from += s->next;
+}
+RFG_DEVICE struct step_scale step_scale_of(const void *scale, long long at, int next, int steps)
+{
+    struct step_scale s = { (const char *)scale + at * SCALE_BYTES, steps, next * (long long)SCALE_BYTES, { 0, 0 } };
+    ask_scale(&s, 0);
+    ask_scale(&s, 1);
+    return s;
+}
+RFG_DEVICE float next_scale(struct step_scale *s)
+{
+    float v = s->v[0];
+    s->v[0] = s->v[1];
+    ask_scale(s, 1);
+    return v;
+}
+#endif
+
+/* All steps of a tile, by thread t of the copiers: of X chunk t % 8 of every X_PASS-th row; with scales of blocks row
+ * t's, and one of W if there are so many; the first thread asks for W. */
+RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int t, int rank, int steps, rfg_u32 ring,
+                          float *scales, struct rfg_stage *s, int *round, rfg_u64 *full, rfg_u64 *empty,
+                          const rfg_tile_map *w)
+{
+    int chunk = t % 8, left = a->k / X_VEC - chunk, rows = rows_of(p), row[X_COPIES];
+    int begin = p->x.begin + p->m0, w0 = p->x.e * a->n;
+    rfg_u32 chunks = (rfg_u32)(GEMM_LDX(a) / X_VEC), at = rfg_wg_at(t / 8, chunk); /* chunks: from a row to the next */
+    const char *from = (const char *)a->x + chunk * 16;
+#pragma unroll
+    for (int i = 0; i < X_COPIES; i++) {
+        int r = t / 8 + i * X_PASS;
+        row[i] = r < rows ? (int)x_row_at(a, (long long)begin + r) : -1;
+    }
+#if BLOCKS
+    struct step_scale of_x = { 0 }, of_w = { 0 };
+    if (t < rows)
+        of_x = step_scale_of(a->x_scale, x_row_at(a, (long long)begin + t) * a->x_scale_row, a->x_scale_col, steps);
+    int block = w_block_of(a, p->n0, t);
+    if (t < W_SCALED && block * GEMM_SCALE_BLOCK < a->n)
+        of_w = step_scale_of(a->w_scale, p->x.e * (long long)a->w_expert_scales + block * (long long)a->w_scale_row,
+                             a->w_scale_col, steps);
+#else
+    (void)scales;
+#endif
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        rfg_u64 *arrival = full + s->at;
+        rfg_u32 to = ring + (rfg_u32)(s->at * STEP_BYTES);
+        asm volatile("" : "+r"(chunks)); /* or addresses of all rows would be kept, two registers each */
+        if (*round)
+            rfg_arrival_wait(empty + s->at, s->odd ^ 1);
+        if (t == 0) {
+            rfg_arrive_expect(arrival, STEP_BYTES - X_STEP_BYTES);
+            if (CLUSTER == 1 || !p->alone)
+                copy_w(to + X_STEP_BYTES, w, step, w0, p->n0, rank, arrival, false);
+            else
+                for (int share = 0; share < CLUSTER; share++)
+                    copy_w(to + X_STEP_BYTES, w, step, w0, p->n0, share, arrival, true);
+        }
+#pragma unroll
+        for (int i = 0; i < X_COPIES; i++)
+            if (row[i] >= 0)
+                rfg_async_copy16_at(to + at + (rfg_u32)(i * (X_PASS * TILE_WIDTH)),
+                                    from + (rfg_u64)(rfg_u32)row[i] * chunks * 16, left > 0, false);
+        rfg_arrive_copies(arrival);
+#if BLOCKS
+        scales[s->at * TILE_SCALES + t] = next_scale(&of_x);
+        if (t < W_SCALED)
+            scales[s->at * TILE_SCALES + TILE_ROWS + t] = next_scale(&of_w);
+        __syncwarp();
+        if (rfg_lane() == 0)
+            rfg_arrive(arrival);
+#endif
+        from += TILE_WIDTH;
+        left -= TILE_WIDTH / 16;
+        rfg_next_stage(s, STAGES);
+        *round |= s->at == 0;
+    }
+}
+
+/* By a warpgroup that has no rows of the tile. */
+RFG_DEVICE void pass_tile(int steps, struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
+{
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        rfg_arrival_wait(full + s->at, s->odd);
+        leave_stage(empty, s->at);
+        rfg_next_stage(s, STAGES);
+    }
+}
