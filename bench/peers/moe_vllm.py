@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """vLLM's Triton kernel of a mixture of experts (fused_moe.py of its source distribution, Apache-2.0, not part of this
-tree) for moe_peers.py: its kernel, its launch and its tables of configurations; sorting, quantisation, activation and
-sum between its two launches are rfg's operators."""
+tree) for moe_peers.py: its kernel, its launch and its tables of configurations; sorting is its, too, where --vllm-lib is
+given, else rfg's, as are quantisation, activation and sum."""
 
 import glob
 import importlib.util
@@ -15,11 +15,12 @@ import torch
 import triton
 import triton.language as tl
 
+import moe_small
 import race
 
 FOLDER = os.path.join("vllm", "model_executor", "layers", "fused_moe")
 DTYPES = {"bf16": None, "fp8": "fp8_w8a8"}
-module = None
+module = library = None
 
 
 class Anything(type):
@@ -61,6 +62,8 @@ def load(folder):
     spec = importlib.util.spec_from_file_location("vllm_fused_moe", path)
     out = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(out)
+    for name in names:  # others ask whether there is a vLLM
+        sys.modules.pop(name)
     return out
 
 
@@ -68,10 +71,11 @@ open_ = open
 
 
 def open(args):
-    global module
+    global module, library
     if not args.vllm:
         raise ValueError("--vllm isn't given")
     module = load(args.vllm)
+    library = moe_small.vllm_library(args) if args.vllm_lib else None
 
 
 def configurations(w, tokens, most):
@@ -98,7 +102,7 @@ def configurations(w, tokens, most):
     return [("its default", default)] + [("another's", dict(key)) for key in ranked]
 
 
-def contestant(p, ctx, config):
+def contestant(bench, p, ctx, config):
     """The call of a set."""
     w, t, k, n = p.w, p.tokens, p.w.top, p.tokens * p.w.top
     e, block = w.experts, config["BLOCK_SIZE_M"]
@@ -108,6 +112,7 @@ def contestant(p, ctx, config):
 
     rows = (n + min(e, n) * (block - 1)) // block * block
     sorted_ids, blocks, count = new(torch.int32, rows), new(torch.int32, -(-rows // block)), new(torch.int32, 1)
+    sums = new(torch.int32, e + 1)
     up, h, out = new(torch.bfloat16, t, k, 2 * w.inner), new(torch.bfloat16, n, w.inner), new(torch.bfloat16, t, k, w.hidden)
     places = torch.arange(n, device=race.DEV, dtype=torch.int32).view(t, k)
     few = n * 4 <= e  # one block a pair, without sorting
@@ -119,9 +124,16 @@ def contestant(p, ctx, config):
         xq, hq = new(torch.float8_e4m3fn, t, w.hidden), new(torch.float8_e4m3fn, n, w.inner)
         xs, hs = new(torch.float32, t, w.s1.shape[2]), new(torch.float32, n, w.s2.shape[2])
 
+    def align(i):
+        if library:
+            to = [t.data_ptr() for t in (sorted_ids, blocks, count, sums, p.ids[i])]
+            moe_small.checked(library.peer_align(*to, n, k, e, block, rows, bench.stream.cuda_stream))
+        else:
+            ctx.moe_align(sorted_ids, p.ids[i], format=1, block=block, experts=e, block_experts=blocks, count=count)()
+
     def call(i):
         if not few:
-            ctx.moe_align(sorted_ids, p.ids[i], format=1, block=block, experts=e, block_experts=blocks, count=count)()
+            align(i)
         to = (None, p.ids[i].view(-1), count) if few else (sorted_ids, blocks, count)
         x, x_scale, hx, h_scale = p.x[i], None, h, None
         if w.form == "fp8":
@@ -140,7 +152,7 @@ def contestant(p, ctx, config):
 def calls(bench, p, ctx, args):
     if p.w.form not in DTYPES:
         return {}
-    made = [("%s %s" % x, contestant(p, ctx, x[1])) for x in configurations(p.w, p.tokens, args.vllm_configs)]
+    made = [("%s %s" % x, contestant(bench, p, ctx, x[1])) for x in configurations(p.w, p.tokens, args.vllm_configs)]
     won = made[0] if len(made) == 1 else bench.fastest("%s, vllm" % p.text, made, p.n_sets, p.n_calls, rounds=3)
     if not won:
         return {}

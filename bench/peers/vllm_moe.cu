@@ -26,9 +26,9 @@ PEER peer_align(void *rows, void *blocks, void *count, void *sums, void *ids, in
     auto s = (cudaStream_t)stream;
     if (n < 1024 && experts <= 64) {
         const int threads = std::max((int)experts, 32), shared = (int)((threads + 1) * experts + experts + 1) * 4;
-        vllm::moe::moe_align_block_size_small_batch_expert_kernel<int32_t, 256><<<1, 256 + threads, shared, s>>>(
-            (int32_t *)ids, (int32_t *)rows, (int32_t *)blocks, (int32_t *)count, NULL, (int)experts, (int)block, n,
-            (int)most, (int)top, false);
+        vllm::moe::moe_align_block_size_small_batch_expert_kernel<int32_t, 256>
+            <<<1, 256 + threads, shared, s>>>((int32_t *)ids, (int32_t *)rows, (int32_t *)blocks, (int32_t *)count,
+                                              NULL, (int)experts, (int)block, n, (int)most, (int)top, false);
         return (int)cudaGetLastError();
     }
     const int padded = (int)(experts + 31) / 32 * 32;
