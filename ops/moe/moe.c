@@ -38,6 +38,13 @@ static rfg_status check_weights(struct rfg_operand *o, const char *name, const r
     return w && w->ndim == 5 ? prepack_operand(o, FN, name, w) : rfg_check_operand(o, FN, name, w, 2, 3);
 }
 
+/* Columns that weights of `cols` have as they are stored: prepacked ones of 4 bits are whole blocks, if rfg_op_gemm()
+ * takes padded ones. */
+static int64_t stored_cols(const rfg_tensor *w, int64_t cols)
+{
+    return w->ndim == 5 && rfg_dtype_is_4_bits(w->dtype) ? ceil_div(cols, PREPACK4_COLS) * PREPACK4_COLS : cols;
+}
+
 /* The next piece of the workspace. */
 static rfg_tensor piece(struct moe *m, rfg_dtype dtype, int64_t rows, int64_t cols)
 {
@@ -124,8 +131,8 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     m->pairs = m->tokens * m->top;
     m->inner = m->ow1.rows / m->experts / 2;
     if (m->oy.rows != m->tokens || m->oy.cols != m->hidden || oi.rows != m->tokens || ow.rows != m->tokens ||
-        ow.cols != m->top || m->ow1.rows != m->experts * 2 * m->inner || m->ow1.cols != m->hidden ||
-        m->ow2.rows != m->experts * m->hidden || m->ow2.cols != m->inner)
+        ow.cols != m->top || m->ow1.rows != m->experts * 2 * m->inner || m->ow1.cols != stored_cols(m->w1, m->hidden) ||
+        m->ow2.rows != m->experts * m->hidden || m->ow2.cols != stored_cols(m->w2, m->inner))
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", ids %" PRId64 " x %" PRId64
                    ", weights %" PRId64 " x %" PRId64 ", w1 %" PRId64 " x %" PRId64 ", w2 %" PRId64 " x %" PRId64
                    ", of %" PRId64 " experts: must be [T,H], [T,H], [T,k], [T,k], [E 2I,H], [E H,I]",
