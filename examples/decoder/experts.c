@@ -16,6 +16,7 @@ struct sizes {
     int64_t w1_rows, w2_rows, w1_groups, w2_groups; /* of scales: of all experts, and columns */
     rfg_dtype dtype, scale;                         /* scale: RFG_DTYPE_NONE where there is none */
     bool prepacked;
+    int64_t w1_cols, w2_cols; /* as they are stored: prepacked ones are whole blocks of 128 */
 };
 
 static struct sizes sizes_of(const struct model *m)
@@ -23,6 +24,8 @@ static struct sizes sizes_of(const struct model *m)
     struct sizes s = { .experts = model_experts(m), .inner = m->c.moe.intermediate, .hidden = m->c.hidden };
     s.dtype = m->dtype;
     s.scale = RFG_DTYPE_NONE;
+    s.w1_cols = s.hidden;
+    s.w2_cols = s.inner;
     if (m->c.moe.format == EXPERTS_FP8_BLOCKS) {
         s.dtype = RFG_E4M3;
         s.scale = RFG_F32;
@@ -35,9 +38,13 @@ static struct sizes sizes_of(const struct model *m)
         s.scale = RFG_E8M0;
         s.w1_rows = s.experts * 2 * s.inner;
         s.w2_rows = s.experts * s.hidden;
-        s.w1_groups = s.hidden / 32;
-        s.w2_groups = s.inner / 32;
         s.prepacked = s.hidden % PREPACK_COLS == 0 && s.inner % PREPACK_COLS == 0;
+        if (s.prepacked) {
+            s.w1_cols = (s.hidden + 127) / 128 * 128;
+            s.w2_cols = (s.inner + 127) / 128 * 128;
+        }
+        s.w1_groups = s.w1_cols / 32;
+        s.w2_groups = s.w2_cols / 32;
     }
     return s;
 }
@@ -106,10 +113,10 @@ static int scale_of_random(int64_t cols)
 
 /* Rows of all experts, in blocks of 32 columns, and their scales; prepacked if that is wanted. */
 static void load_blocks(struct loader *l, const struct sizes *s, int64_t layer, const char *which, char *to,
-                        char *scales, int64_t rows, int64_t groups)
+                        char *scales, int64_t rows, int64_t k, int64_t stored_groups)
 {
+    int64_t n = s->experts * rows, groups = k / 32;
     const int64_t shape[] = { s->experts, rows, groups, 16 };
-    int64_t n = s->experts * rows, k = groups * 32;
     char part[64], *at = to, *scales_at = scales;
     void *raw = NULL;
     if (s->prepacked) {
@@ -125,7 +132,7 @@ static void load_blocks(struct loader *l, const struct sizes *s, int64_t layer, 
     if (s->prepacked) {
         rfg_tensor w = rfg_tensor_2d(at, RFG_E2M1, n, k, k), packed = rfg_tensor_prepacked(to, RFG_E2M1, n, k);
         rfg_tensor ws = rfg_tensor_2d(scales_at, RFG_E8M0, n, groups, groups);
-        rfg_tensor scales_packed = rfg_tensor_prepacked_groups(scales, RFG_E8M0, n, groups);
+        rfg_tensor scales_packed = rfg_tensor_prepacked_groups(scales, RFG_E8M0, n, stored_groups);
         CHECK(rfg_gemm_prepack(l->ctx, &packed, &w, NULL));
         CHECK(rfg_gemm_prepack(l->ctx, &scales_packed, &ws, NULL));
         CHECK(rfg_stream_sync(l->ctx, NULL));
@@ -138,8 +145,8 @@ static void load_stacked(struct loader *l, const struct sizes *s, int64_t layer)
     const struct layer *to = &l->m->layer[layer];
     int64_t e = s->experts;
 #define NAMED(part) load_name(l, layer, "mlp.experts." part)
-    load_blocks(l, s, layer, "gate_up_proj", to->w1, to->w1_scale, 2 * s->inner, s->w1_groups);
-    load_blocks(l, s, layer, "down_proj", to->w2, to->w2_scale, s->hidden, s->w2_groups);
+    load_blocks(l, s, layer, "gate_up_proj", to->w1, to->w1_scale, 2 * s->inner, s->hidden, s->w1_groups);
+    load_blocks(l, s, layer, "down_proj", to->w2, to->w2_scale, s->hidden, s->inner, s->w2_groups);
     load_at(l, to->w1_bias, NAMED("gate_up_proj_bias"), e, 2 * s->inner, 0, 0.1);
     load_at(l, to->w2_bias, NAMED("down_proj_bias"), e, s->hidden, 0, 0.1);
 #undef NAMED
@@ -165,8 +172,8 @@ void load_mixture(struct loader *l, int64_t layer)
     load_router(l, layer);
     char *begin = arena_take(&l->arena, 0);
     size_t from = l->arena.used;
-    to->w1 = arena_take(&l->arena, rfg_dtype_bytes(s.dtype, s.experts * 2 * s.inner * s.hidden));
-    to->w2 = arena_take(&l->arena, rfg_dtype_bytes(s.dtype, s.experts * s.inner * s.hidden));
+    to->w1 = arena_take(&l->arena, rfg_dtype_bytes(s.dtype, s.experts * 2 * s.inner * s.w1_cols));
+    to->w2 = arena_take(&l->arena, rfg_dtype_bytes(s.dtype, s.experts * s.hidden * s.w2_cols));
     to->w1_scale = arena_take(&l->arena, rfg_dtype_bytes(s.scale, s.w1_rows * s.w1_groups));
     to->w2_scale = arena_take(&l->arena, rfg_dtype_bytes(s.scale, s.w2_rows * s.w2_groups));
     if (l->m->c.gpt_oss) {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "ops/gemm/gemm.h"
+#include "ops/op.h"
 #include "ops/params.h"
 #include "ops/view.h"
 #include "rfg/quantize.h"
@@ -19,6 +19,8 @@
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
 RFG_PARAMS_END(rfg_moe_params, workspace_bytes);
+
+enum { BLOCK = 128 }; /* columns of RFG_GEMM_SCALE_BLOCK */
 
 /* A call, and where in the workspace its pieces are. */
 struct moe {
@@ -32,10 +34,33 @@ struct moe {
     rfg_tensor xq, xs, h, hq, hs, out;
 };
 
-/* Weights, those of all experts, as rows. */
+/* Weights, those of all experts, as rows. What else prepacked ones must be is rfg_op_gemm()'s to say. */
 static rfg_status check_weights(struct rfg_operand *o, const char *name, const rfg_tensor *w)
 {
-    return w && w->ndim == 5 ? prepack_operand(o, FN, name, w) : rfg_check_operand(o, FN, name, w, 2, 3);
+    if (!w || w->ndim != 5)
+        return rfg_check_operand(o, FN, name, w, 2, 3);
+    struct rfg_view v;
+    rfg_status st = rfg_check_view(&v, FN, name, w, 5, false);
+    if (st)
+        return st;
+    if (w->shape[2] != 4 || w->shape[3] != 16 || w->shape[4] > 32)
+        return BAD("%s has 5 dimensions, the last three %" PRId64 " x %" PRId64 " x %" PRId64
+                   ": must be prepacked, 4 x 16 x 8 or 4 x 16 x 32",
+                   name, w->shape[2], w->shape[3], w->shape[4]);
+    *o = (struct rfg_operand){ .name = name,
+                               .t = w,
+                               .rows = w->shape[0] * 16,
+                               .cols = w->shape[1] * 4 * w->shape[4],
+                               .begin = v.begin,
+                               .end = v.end };
+    return RFG_OK;
+}
+
+/* Columns that weights of `cols` have as they are stored: prepacked ones are whole blocks. */
+static int64_t stored_cols(const rfg_tensor *w, int64_t cols)
+{
+    int64_t block = w->ndim == 5 ? 4 * w->shape[4] : 1;
+    return block ? ceil_div(cols, block) * block : cols;
 }
 
 /* The next piece of the workspace. */
@@ -57,8 +82,7 @@ static void quantised(struct moe *m, rfg_tensor *q, rfg_tensor *s, int64_t rows,
 {
     *q = piece(m, m->w1->dtype, rows, cols);
     if (m->p.x_per != RFG_GEMM_SCALE_TENSOR) /* or it is the caller's */
-        *s = piece(m, m->p.w1_scale->dtype, rows,
-                   m->p.x_per == RFG_GEMM_SCALE_BLOCK ? ceil_div(cols, GEMM_SCALE_BLOCK) : 1);
+        *s = piece(m, m->p.w1_scale->dtype, rows, m->p.x_per == RFG_GEMM_SCALE_BLOCK ? ceil_div(cols, BLOCK) : 1);
 }
 
 static void lay_out(struct moe *m)
@@ -124,8 +148,8 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     m->pairs = m->tokens * m->top;
     m->inner = m->ow1.rows / m->experts / 2;
     if (m->oy.rows != m->tokens || m->oy.cols != m->hidden || oi.rows != m->tokens || ow.rows != m->tokens ||
-        ow.cols != m->top || m->ow1.rows != m->experts * 2 * m->inner || m->ow1.cols != m->hidden ||
-        m->ow2.rows != m->experts * m->hidden || m->ow2.cols != m->inner)
+        ow.cols != m->top || m->ow1.rows != m->experts * 2 * m->inner || m->ow1.cols != stored_cols(m->w1, m->hidden) ||
+        m->ow2.rows != m->experts * m->hidden || m->ow2.cols != stored_cols(m->w2, m->inner))
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", ids %" PRId64 " x %" PRId64
                    ", weights %" PRId64 " x %" PRId64 ", w1 %" PRId64 " x %" PRId64 ", w2 %" PRId64 " x %" PRId64
                    ", of %" PRId64 " experts: must be [T,H], [T,H], [T,k], [T,k], [E 2I,H], [E H,I]",
@@ -180,7 +204,7 @@ static rfg_status quantise(rfg_context *ctx, const struct moe *m, const rfg_tens
         return rfg_op_quantize(ctx, q, &one, x, &p, stream);
     }
     p.group_rows = 1;
-    p.group_cols = m->p.x_per == RFG_GEMM_SCALE_BLOCK ? GEMM_SCALE_BLOCK : 0;
+    p.group_cols = m->p.x_per == RFG_GEMM_SCALE_BLOCK ? BLOCK : 0;
     p.rounding = s->dtype == RFG_E8M0 ? RFG_SCALE_UP : RFG_SCALE_EXACT;
     return rfg_op_quantize(ctx, q, s, x, &p, stream);
 }

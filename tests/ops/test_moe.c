@@ -500,7 +500,30 @@ START_TEST(random_problems)
 }
 END_TEST
 
+/* Prepacked weights of 4 bits are whole blocks of 128 columns, whatever hidden and intermediate size are. */
+START_TEST(workspace_of_padded)
+{
+    enum { T = 4, TOP = 2, E = 4, H = 96, I = 160 };
+    static const struct {
+        int64_t w1_cols, w2_cols;
+        bool fits;
+    } sizes[] = { { 128, 256, true }, { 256, 256, false }, { 128, 128, false } };
+    rfg_tensor x = rfg_tensor_2d(NULL, RFG_BF16, T, H, H), ids = rfg_tensor_2d(NULL, RFG_I32, T, TOP, TOP);
+    rfg_tensor weights = rfg_tensor_2d(NULL, RFG_F32, T, TOP, TOP);
+    rfg_moe_params p = RFG_MOE_PARAMS_INIT;
+    p.experts = E;
+    for (int i = 0; i < COUNT(sizes); i++) {
+        rfg_tensor w1 = rfg_tensor_prepacked(NULL, RFG_E2M1, E * 2 * I, sizes[i].w1_cols);
+        rfg_tensor w2 = rfg_tensor_prepacked(NULL, RFG_E2M1, E * H, sizes[i].w2_cols);
+        size_t bytes = 0;
+        rfg_status st = rfg_moe_workspace_bytes(&x, &x, &w1, &w2, &ids, &weights, &p, &bytes);
+        ck_assert_msg(st == (sizes[i].fits ? RFG_OK : RFG_ERROR_INVALID_ARGUMENT), "%d: %s", i, rfg_last_error());
+        ck_assert_int_eq(bytes > 0, sizes[i].fits);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load), OP_TESTS(random_problems));
+    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load), OP_TESTS(workspace_of_padded, random_problems));
 }
