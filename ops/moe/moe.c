@@ -39,28 +39,24 @@ static rfg_status check_weights(struct rfg_operand *o, const char *name, const r
 {
     if (!w || w->ndim != 5)
         return rfg_check_operand(o, FN, name, w, 2, 3);
-    struct rfg_view v;
-    rfg_status st = rfg_check_view(&v, FN, name, w, 5, false);
-    if (st)
-        return st;
-    if (w->shape[2] != 4 || w->shape[3] != 16 || w->shape[4] > 32)
-        return BAD("%s has 5 dimensions, the last three %" PRId64 " x %" PRId64 " x %" PRId64
-                   ": must be prepacked, 4 x 16 x 8 or 4 x 16 x 32",
-                   name, w->shape[2], w->shape[3], w->shape[4]);
-    *o = (struct rfg_operand){ .name = name,
-                               .t = w,
-                               .rows = w->shape[0] * 16,
-                               .cols = w->shape[1] * 4 * w->shape[4],
-                               .begin = v.begin,
-                               .end = v.end };
-    return RFG_OK;
+    const int64_t *shape = w->shape;
+    if (shape[0] < 0 || shape[0] > RFG_MAX_SIZE || shape[1] < 0 || shape[1] > RFG_MAX_SIZE || shape[2] != 4 ||
+        shape[3] != 16 || (shape[4] != 8 && shape[4] != 32))
+        return BAD("%s is %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+                   ": with 5 dimensions it must be prepacked, [E N/16, K/32, 4, 16, 8] or [E N/16, K/128, 4, 16, 32]",
+                   name, shape[0], shape[1], shape[2], shape[3], shape[4]);
+    int64_t cols = shape[1] * 4 * shape[4];
+    rfg_tensor plain = rfg_tensor_2d(w->data, w->dtype, shape[0] * 16, cols, cols);
+    rfg_status st = rfg_check_operand(o, FN, name, &plain, 2, 2);
+    o->t = w;
+    return st;
 }
 
 /* Columns that weights of `cols` have as they are stored: prepacked ones are whole blocks. */
 static int64_t stored_cols(const rfg_tensor *w, int64_t cols)
 {
     int64_t block = w->ndim == 5 ? 4 * w->shape[4] : 1;
-    return block ? ceil_div(cols, block) * block : cols;
+    return ceil_div(cols, block) * block;
 }
 
 /* The next piece of the workspace. */
