@@ -8,11 +8,12 @@
 extern "C" {
 #endif
 
-/* What of 8-bit x and w shares a scale. */
+/* What of x and w, of codes, shares a scale. */
 typedef enum rfg_gemm_scale {
     RFG_GEMM_SCALE_TENSOR, /* all of it */
     RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
-    RFG_GEMM_SCALE_BLOCK /* 1 x 128 of x, 128 x 128 of w (DeepSeek); the last block of a row or column may be shorter */
+    RFG_GEMM_SCALE_BLOCK, /* 1 x 128 of x, 128 x 128 of w (DeepSeek); the last block of a row or column may be shorter */
+    RFG_GEMM_SCALE_GROUP  /* 1 x 32 of both (OCP's MX formats) */
 } rfg_gemm_scale;
 
 typedef struct rfg_gemm_params {
@@ -22,10 +23,10 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
-    const rfg_tensor *x_scale;  /* of 8-bit x, or NULL: none */
+    const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
-    rfg_gemm_scale w_per;       /* and of 8-bit w one of w_scale */
+    rfg_gemm_scale w_per;       /* and of w, with an x of codes, one of w_scale */
     int fast_accum;             /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
     int gate_halves;            /* if gated, not 0: w's first half are gate's rows, the second half up's */
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */

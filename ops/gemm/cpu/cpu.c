@@ -148,7 +148,7 @@ struct job {
     enum cpu_prefetch prefetch;
     struct packed *packed; /* by worker, at the start of the workspace; then their tiles */
     char *tiles;
-    const float *values; /* of X's and W's codes, or NULL */
+    const float *values[2]; /* of X's and of W's codes, or NULL */
 };
 
 static size_t worker_bytes(const struct tiling *t)
@@ -162,19 +162,19 @@ static int panel_height(const struct job *j, int64_t m)
     return (int)ceil_div(m, ceil_div(m, j->cols));
 }
 
-/* What the 256 codes of a format stand for. */
-static float code_values[RFG_I8 + 1][256];
+/* What the 256 codes of a format stand for; of e2m1, the lowest four bits of them. */
+static float code_values[RFG_E2M1 + 1][256];
 static pthread_once_t code_once = PTHREAD_ONCE_INIT;
 
 static void code_init(void)
 {
-    for (int dtype = RFG_E4M3; dtype <= RFG_I8; dtype++)
-        for (int i = 0; i < 256; i++) {
+    for (int dtype = RFG_E4M3; dtype <= RFG_E2M1; dtype++)
+        for (int i = 0; i < 256 && (rfg_dtype_is_code(dtype) || dtype == RFG_E2M1); i++) {
             const struct rfg_format *f = rfg_format(dtype);
             uint8_t code = (uint8_t)i;
-            double v;
-            f->decode(f, &code, &v);
-            code_values[dtype][i] = (float)v;
+            double v[2]; /* of e2m1 the first one counts */
+            f->decode(f, &code, v);
+            code_values[dtype][i] = (float)v[0];
         }
 }
 
@@ -202,18 +202,30 @@ static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
 {
     const struct gemm_args *a = j->a;
     row = of_x ? x_place(j, row) : w_place(j, row);
-    bool blocks = gemm_scales(j->prob) == GEMM_SCALES_BLOCKS;
-    const uint8_t *codes = (const uint8_t *)(of_x ? a->x : a->w) + row * (of_x ? a->ldx : a->ldw);
+    int scales_of = gemm_scales(j->prob), dtype = j->prob->dtype[!of_x];
+    bool blocks = scales_of == GEMM_SCALES_BLOCKS, packed = !of_x && j->t.prepacked;
+    const float *values = j->values[!of_x];
+    const uint8_t *codes = (const uint8_t *)(of_x ? a->x : a->w) +
+                           (packed ? 0 : rfg_format_bytes(dtype, row * (of_x ? a->ldx : a->ldw)));
     const struct rfg_format *s = rfg_format((int)j->prob->v[of_x ? GEMM_X_SCALE : GEMM_W_SCALE]);
     const char *scales = of_x ? a->x_scale : a->w_scale;
     int64_t at = of_x ? row * a->x_scale_row : (blocks ? row / GEMM_SCALE_BLOCK : row) * a->w_scale_row;
-    int64_t step = of_x ? a->x_scale_col : a->w_scale_col, block = blocks ? GEMM_SCALE_BLOCK : a->k;
+    int64_t step = of_x ? a->x_scale_col : a->w_scale_col, block = blocks                             ? GEMM_SCALE_BLOCK
+                                                                           : scales_of == GEMM_SCALES_GROUPS ? GEMM_SCALE_GROUP
+                                                                                                             : a->k;
+    if (packed) {
+        at = PREPACKED4_GROUP_AT(row, 0, (int64_t)a->k / GEMM_SCALE_GROUP);
+        step = PREPACK_ROWS;
+    }
     for (int64_t k = 0; k < a->k; k += block, at += step) {
         double scale = 1;
         if (s)
             s->decode(s, scales + at * s->bytes, &scale);
-        for (int64_t end = min64(k + block, a->k), i = k; i < end; i++)
-            to[i] = j->values[codes[i]] * (float)scale;
+        for (int64_t end = min64(k + block, a->k), i = k; i < end; i++) {
+            int64_t of = packed ? PREPACKED4_AT(row, i, (int64_t)a->k) : i;
+            int code = dtype == RFG_E2M1 ? codes[of / 2] >> of % 2 * 4 & 15 : codes[of];
+            to[i] = values[code] * (float)scale;
+        }
     }
 }
 
@@ -463,7 +475,8 @@ static void run_one(const struct cpu_isa *isa, const struct rfg_device *dev, con
                          : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,
                      NULL,
-                     gemm_is_codes(prob) ? values_of(prob->dtype[0]) : NULL };
+                     { gemm_is_codes(prob) ? values_of(prob->dtype[0]) : NULL,
+                       gemm_is_codes(prob) ? values_of(prob->dtype[1]) : NULL } };
     j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;

@@ -49,6 +49,8 @@ static int registers_of(const struct rfg_problem *prob, const int *p, int unroll
     if (gemm_w_is_4_bits(prob)) {
         int words = prob->v[GEMM_W_SCALE] == RFG_F32 ? 2 : 1;
         scales = unroll * p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        if (gemm_is_mx(prob)) /* whose codes are shorter, and have scales */
+            scales -= unroll * p[P_TILE_M] / 8 * (4 * (4 - x_words(prob)) - 1);
         codes =
             84 + 4 * THIN_FRAGS_M(p[P_TILE_M]) + 4 * p[P_FRAGS_N]; /* sums of a group, and what nvcc decodes ahead */
     }
