@@ -221,7 +221,7 @@ START_TEST(refusals)
     p.w_per = RFG_GEMM_SCALE_BLOCK;
     refused(ctx, &p, &tx, &tw, "x_per=group, w_per=block: must both be group");
     p.w_per = (rfg_gemm_scale)4;
-    refused(ctx, &p, &tx, &tw, "x_per is 2, w_per 4: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP");
+    refused(ctx, &p, &tx, &tw, "x_per is 3, w_per 4: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP");
     p = good;
     p.fast_accum = 1;
     refused(ctx, &p, &tx, &tw, "fast=1: must be 0 with x_per=group");

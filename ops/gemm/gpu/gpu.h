@@ -163,6 +163,25 @@ static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_
     return takes_mma(dev, prob, why);
 }
 
+/* Are there instructions of 128 columns for codes of this format? */
+static inline bool has_wide_mma(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    int x = prob->dtype[0];
+    return !strcmp(dev->target, "gfx950") && !prob->v[GEMM_PREPACKED] && (x == RFG_E4M3 || x == RFG_E5M2 || x == RFG_E2M1);
+}
+
+/* Mx formats by rows, which these instructions take. */
+static inline bool takes_mx_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!has_mma(dev, prob, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why))
+        return false;
+    if (!has_wide_mma(dev, prob))
+        return rfg_refuse(why, "x_per=group: target is %s: must be gfx950, or packed=1 with w of e2m1", dev->target);
+    return (!prob->v[GEMM_X_COLUMNS] && !prob->v[GEMM_W_COLUMNS]) ||
+           rfg_refuse(why, "x_columns=%" PRId64 ", w_columns=%" PRId64 ": must be 0, it reads scales by rows",
+                      prob->v[GEMM_X_COLUMNS], prob->v[GEMM_W_COLUMNS]);
+}
+
 /* The same for kernels that multiply 16-bit elements alone. */
 static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {

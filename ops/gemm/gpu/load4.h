@@ -111,7 +111,13 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
         f[i] = (w_value(codes >> 4 * i) - chunk.zero) * chunk.scale;
 }
 
-/* ---- as matrix fragments: prepacked only ------------------------------------------------------------------------ */
+/* ---- as matrix fragments: prepacked, or as they lie in rows ------------------------------------------------------ */
+
+#if !PREPACKED
+#define W_UNIT         1.0f
+#define W_BYTES_OF(k)  ((k) / 2)
+#define W_ROW_AT(a, n) ((const char *)(a)->w + w_row_at(a, n) * GEMM_LDW(a) / 2)
+#endif
 
 /* Sums of a group are scaled as fp32: a group is whole steps, or a step whole groups. */
 #if PREPACKED && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
