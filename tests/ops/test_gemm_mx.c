@@ -16,7 +16,6 @@
 
 #define R  RFG_DATA_RANDOM
 #define S  RFG_DATA_SPECIAL
-#define I  RFG_DATA_INTS
 #define MX " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group"
 
 static const struct op_case shapes[] = {
@@ -42,7 +41,7 @@ static const struct op_case layouts[] = {
     { "gemm e2m1,e2m1->f32 M=12 N=48 K=256 packed=1" MX, S, false },
     { "gemm e4m3,e4m3->f32 M=12 N=48 K=256" MX, S, false },
     { "gemm e4m3,e2m1->f32 M=24 N=48 K=128 experts=3 top=2 weights=1 packed=1" MX, R, false },
-    { "gemm e4m3,e2m1->f32 M=24 N=48 K=128 experts=3 act=silu halves=1 bias=1 btype=f32" MX, I, false },
+    { "gemm e4m3,e2m1->f32 M=24 N=48 K=128 experts=3 act=silu halves=1 bias=1 btype=f32" MX, R, false },
     { "gemm e2m1,e2m1->f32 M=24 N=32 K=128 experts=5 top=2 packed=1 bias=1 btype=f32" MX, R, false },
     { "gemm e4m3,e4m3->f32 M=24 N=40 K=96 experts=3 top=3" MX, R, false },
 };
@@ -50,11 +49,11 @@ static const struct op_case layouts[] = {
 /* Kernels of matrix cores, with their splits of k, by name: of a prepacked w, and by rows. */
 static const struct op_case kernels[] = {
     { "gemm e4m3,e2m1->f32 M=20 N=80 K=1152 packed=1" MX, R, false,
-      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=1,split_k=4}" },
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=4}" },
     { "gemm e4m3,e2m1->f32 M=7 N=48 K=512 packed=1" MX, R, false,
-      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=1,unroll=1,split_k=2}" },
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=2}" },
     { "gemm e2m1,e2m1->f32 M=20 N=80 K=1152 packed=1" MX, R, false,
-      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=1,split_k=1}" },
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=1}" },
     { "gemm e4m3,e2m1->f32 M=20 N=48 K=256 packed=1" MX, S, false,
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=1}" },
     { "gemm e4m3,e2m1->f32 M=40 N=48 K=256 packed=1 experts=3 top=2" MX, R, false,
