@@ -47,12 +47,6 @@ static bool decodes(const struct rfg_device *dev, const struct rfg_problem *prob
     return strcmp(dev->target, "gfx950") ? strncmp(dev->target, "gfx94", 5) || x != RFG_E4M3FNUZ : x == RFG_E4M3FNUZ;
 }
 
-/* Does a step take gfx950's instructions of 128 columns? */
-static bool is_wide(const struct rfg_device *dev, const struct rfg_problem *prob, int width)
-{
-    return has_wide_mma(dev, prob) && width == 128;
-}
-
 /* Are sums of i8 whole numbers? */
 static bool sums_whole(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
@@ -77,8 +71,6 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
                   (is_cdna(dev) && strcmp(dev->target, "gfx950") ? 32 : 24);
     if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
         s.registers += 3 * s.frags_m + s.frags_n * frag + 4 * frag;
-    else if (is_wide(dev, prob, s.width))
-        s.registers += s.frags_n * frag;
     s.tiles_m = gemm_most_tiles(prob, p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);
     s.steps = ceil_div(prob->v[GEMM_K], p[TILE_K]);
