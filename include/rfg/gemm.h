@@ -12,8 +12,8 @@ extern "C" {
 typedef enum rfg_gemm_scale {
     RFG_GEMM_SCALE_TENSOR, /* all of it */
     RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
-    RFG_GEMM_SCALE_BLOCK, /* 1 x 128 of x, 128 x 128 of w (DeepSeek); the last block of a row or column may be shorter */
-    RFG_GEMM_SCALE_GROUP  /* 1 x 32 of both (OCP's MX formats) */
+    RFG_GEMM_SCALE_BLOCK,  /* 1 x 128 of x, 128 x 128 of w (DeepSeek); a row's or column's last may be shorter */
+    RFG_GEMM_SCALE_GROUP   /* 1 x 32 of both (OCP's MX formats) */
 } rfg_gemm_scale;
 
 typedef struct rfg_gemm_params {
@@ -113,14 +113,14 @@ typedef struct rfg_gemm_params {
  * another ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"; N is an expert's).
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
  * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
- * block, group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1: fast_accum. Of 4-bit weights
- * w_scale=: its dtype, w_zero=i8: there are zero points, w_group=: columns that share them ("gemm bf16,i4->bf16 M=8
- * N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32").
- * Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows
- * don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual;
- * align=, align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer
- * than 16 bytes: of 8, 4, 2. In a context with batch_invariant: invariant=1. All operators: overlap=1 in a context with
- * launch_overlap. */
+ * block, group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1:
+ * fast_accum. Of 4-bit weights w_scale=: its dtype, w_zero=i8: there are zero points, w_group=: columns that share them
+ * ("gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0
+ * w_group=32"). Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in
+ * elements, where rows don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major;
+ * inplace=1: y is the residual; align=, align_y=: where pointers and row strides of x and w (align) or y and bias
+ * (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. In a context with batch_invariant: invariant=1. All
+ * operators: overlap=1 in a context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 
@@ -212,7 +212,7 @@ RFG_API RFG_NODISCARD rfg_status rfg_pack_qkv(rfg_context *ctx, const rfg_tensor
 RFG_API RFG_NODISCARD rfg_status rfg_pack_gate_up(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *gate,
                                                   const rfg_tensor *up, int interleaved, rfg_stream stream);
 
-/* ---- e4m3 weights on e4m3fnuz hardware ---------------------------------------------------------------------------- */
+/* ---- e4m3 weights on e4m3fnuz hardware ----------------------------------------------------------------------- */
 
 /* Makes e4m3fnuz of e4m3 (e4m3fn) weights, once and ahead of time, for hardware whose fp8 matrix instructions take only
  * that: MI300 (gfx942). The same bits are half the value there, so scales are doubled and nothing is rounded; -0 (0x80,
@@ -225,9 +225,9 @@ RFG_API RFG_NODISCARD rfg_status rfg_pack_gate_up(rfg_context *ctx, const rfg_te
  *              becomes its NaN; without scales the caller doubles what it multiplies by
  *   src_scale  dst_scale's dtype and size; may be the same memory
  *
- * Aliasing: but for that no two tensors may overlap (refused). The host does it, a megabyte at a time, and waits for the
- * stream: it is for loading, not for serving, can't be captured, and on return it is done. Errors: INVALID_ARGUMENT,
- * OUT_OF_MEMORY, DEVICE. If arguments are wrong nothing was written. */
+ * Aliasing: but for that no two tensors may overlap (refused). The host does it, a megabyte at a time, and waits for
+ * the stream: it is for loading, not for serving, can't be captured, and on return it is done. Errors:
+ * INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE. If arguments are wrong nothing was written. */
 RFG_API RFG_NODISCARD rfg_status rfg_pack_fnuz(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
                                                const rfg_tensor *dst_scale, const rfg_tensor *src_scale,
                                                rfg_stream stream);

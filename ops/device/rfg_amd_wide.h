@@ -10,7 +10,7 @@
 #endif
 
 /* What they take; a row's 128 columns are this many pieces of 64 bytes. */
-#define RFG_MMA_WIDE(dtype)   (RFG_HAS_MMA_WIDE && ((dtype) == RFG_E4M3 || (dtype) == RFG_E5M2 || (dtype) == RFG_E2M1))
+#define RFG_MMA_WIDE(dtype)    (RFG_HAS_MMA_WIDE && ((dtype) == RFG_E4M3 || (dtype) == RFG_E5M2 || (dtype) == RFG_E2M1))
 #define RFG_WIDE_PIECES(dtype) ((dtype) == RFG_E2M1 ? 1 : 2)
 
 #if RFG_HAS_MMA_WIDE
@@ -31,9 +31,9 @@ RFG_DEVICE rfg_wide_ab rfg_wide_of(const rfg_u32x4 *piece, int dtype)
 #define RFG_WIDE_MMA(to, of_w, w_dtype, of_x, x_dtype, w_scale, x_scale)                                               \
     do {                                                                                                               \
         rfg_f32x4 d_ = { (to)->v[0], (to)->v[1], (to)->v[2], (to)->v[3] };                                             \
-        d_ = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(                                                         \
-            rfg_wide_of(of_w, w_dtype), rfg_wide_of(of_x, x_dtype), d_, RFG_WIDE_FORMAT(w_dtype),                      \
-            RFG_WIDE_FORMAT(x_dtype), 0, w_scale, 0, x_scale);                                                         \
+        d_ = __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(rfg_wide_of(of_w, w_dtype), rfg_wide_of(of_x, x_dtype),  \
+                                                              d_, RFG_WIDE_FORMAT(w_dtype), RFG_WIDE_FORMAT(x_dtype),  \
+                                                              0, w_scale, 0, x_scale);                                 \
         (to)->v[0] = d_[0];                                                                                            \
         (to)->v[1] = d_[1];                                                                                            \
         (to)->v[2] = d_[2];                                                                                            \

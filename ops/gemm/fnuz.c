@@ -88,8 +88,7 @@ rfg_status rfg_pack_fnuz(rfg_context *ctx, const rfg_tensor *dst, const rfg_tens
     rfg_status st;
     if (!ctx)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": ctx is NULL: must be a context");
-    if ((st = check(&od, &os, "dst", "src", dst, src)) ||
-        (st = rfg_check_operand_dtype(&od, FN, RFG_E4M3FNUZ, "")) ||
+    if ((st = check(&od, &os, "dst", "src", dst, src)) || (st = rfg_check_operand_dtype(&od, FN, RFG_E4M3FNUZ, "")) ||
         (st = rfg_check_operand_dtype(&os, FN, RFG_E4M3, "")))
         return st;
     if (!dst_scale != !src_scale)

@@ -67,8 +67,10 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                    "elements from a row of y to the next; 0: they follow one another" },
     [GEMM_LDR] = { "ldr", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of the residual to the next; 0: they follow one another" },
-    [GEMM_X_COLUMNS] = { "x_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: x's scales of blocks or groups are column-major" },
-    [GEMM_W_COLUMNS] = { "w_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: w's scales of blocks or groups are column-major" },
+    [GEMM_X_COLUMNS] = { "x_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL,
+                         "1: x's scales of blocks or groups are column-major" },
+    [GEMM_W_COLUMNS] = { "w_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL,
+                         "1: w's scales of blocks or groups are column-major" },
     [GEMM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: y is the residual" },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                      "bytes, up to 16, of which pointers and row strides of x and w are multiples" },
@@ -466,7 +468,8 @@ static rfg_status check_codes(struct rfg_problem *prob, const rfg_gemm_params *p
     struct rfg_reason why;
     rfg_status st;
     if ((int)p->x_per < 0 || p->x_per > RFG_GEMM_SCALE_GROUP || (int)p->w_per < 0 || p->w_per > RFG_GEMM_SCALE_GROUP)
-        return BAD("x_per is %d, w_per %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)p->x_per, (int)p->w_per);
+        return BAD("x_per is %d, w_per %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)p->x_per,
+                   (int)p->w_per);
     prob->v[GEMM_X_SCALE] = p->x_scale ? p->x_scale->dtype : RFG_DTYPE_NONE;
     prob->v[GEMM_X_PER] = p->x_per;
     prob->v[GEMM_W_PER] = p->w_per;

@@ -112,7 +112,7 @@ static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
 static inline int gemm_scales(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK                               ? GEMM_SCALES_BLOCKS
-           : gemm_is_mx(prob)                                                       ? GEMM_SCALES_GROUPS
+           : gemm_is_mx(prob)                                                        ? GEMM_SCALES_GROUPS
            : gemm_is_codes(prob) && (prob->v[GEMM_X_SCALE] || prob->v[GEMM_W_SCALE]) ? GEMM_SCALES_ROWS
                                                                                      : GEMM_SCALES_NONE;
 }

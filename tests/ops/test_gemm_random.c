@@ -18,10 +18,11 @@ static const struct format {
     const char *x, *w, *w_scale; /* w_scale: of a w of groups */
     bool mx;                     /* groups of 32 on both sides */
 } formats[] = {
-    { "f32", "f32", NULL },           { "f16", "f16", NULL },   { "bf16", "bf16", NULL },   { "e4m3", "e4m3", NULL },
-    { "e4m3fnuz", "e4m3fnuz", NULL }, { "e5m2", "e5m2", NULL }, { "i8", "i8", NULL },       { "bf16", "i4", "f16" },
-    { "f16", "i4", "f32" },           { "bf16", "i4", "bf16" }, { "bf16", "e2m1", "e8m0" }, { "f16", "e2m1", "e8m0" },
-    { "e4m3", "e2m1", NULL, true },  { "e2m1", "e2m1", NULL, true }, { "e4m3", "e4m3", NULL, true },
+    { "f32", "f32", NULL },         { "f16", "f16", NULL },           { "bf16", "bf16", NULL },
+    { "e4m3", "e4m3", NULL },       { "e4m3fnuz", "e4m3fnuz", NULL }, { "e5m2", "e5m2", NULL },
+    { "i8", "i8", NULL },           { "bf16", "i4", "f16" },          { "f16", "i4", "f32" },
+    { "bf16", "i4", "bf16" },       { "bf16", "e2m1", "e8m0" },       { "f16", "e2m1", "e8m0" },
+    { "e4m3", "e2m1", NULL, true }, { "e2m1", "e2m1", NULL, true },   { "e4m3", "e4m3", NULL, true },
 };
 
 /* Adds to a problem string. */

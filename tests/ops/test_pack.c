@@ -184,7 +184,8 @@ START_TEST(to_fnuz)
             ck_assert_msg(rfg_pack_fnuz(ctx, &dst, &src, &d, &s, NULL) == RFG_OK, "%s", rfg_last_error());
             fetch();
             for (int i = 0; i < 256; i++) {
-                uint8_t code = (uint8_t)i, was = got[i / 64 * ld + i % 64], now = got[to + (size_t)(i / 64 * ld + i % 64)];
+                uint8_t code = (uint8_t)i, was = got[i / 64 * ld + i % 64],
+                        now = got[to + (size_t)(i / 64 * ld + i % 64)];
                 double from = rfg_load(&code, RFG_E4M3, 0), is = rfg_load(&now, RFG_E4M3FNUZ, 0);
                 ck_assert_msg(isnan(from) ? isnan(is) && now == 0x80 : 2 * is == from, "%02x: %02x", i, now);
                 ck_assert(in_place || was == i);
@@ -225,6 +226,36 @@ START_TEST(to_fnuz_large)
 }
 END_TEST
 
+/* What rfg_pack_fnuz() refuses, with nothing written. */
+START_TEST(fnuz_refused)
+{
+    open_device("cpu");
+    uint16_t to[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, from[8] = { 0 };
+    /* 8 codes and 2 scales; of the same memory, shifted: overlaps */
+    rfg_tensor fnuz = rfg_tensor_1d(to, RFG_E4M3FNUZ, 8), fn = rfg_tensor_1d(from, RFG_E4M3, 8);
+    rfg_tensor beside = rfg_tensor_1d((char *)to + 1, RFG_E4M3, 8), short_one = rfg_tensor_1d(from, RFG_E4M3, 7);
+    rfg_tensor to_scale = rfg_tensor_1d(to + 4, RFG_F32, 2), from_scale = rfg_tensor_1d(from + 4, RFG_F32, 2);
+    rfg_tensor e8m0 = rfg_tensor_1d(from + 4, RFG_E8M0, 2), half = rfg_tensor_1d(from + 4, RFG_F16, 2);
+    REFUSED(rfg_pack_fnuz(NULL, &fnuz, &fn, NULL, NULL, NULL), "ctx");
+    REFUSED(rfg_pack_fnuz(ctx, NULL, &fn, NULL, NULL, NULL), "dst");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, NULL, NULL, NULL, NULL), "src");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fnuz, NULL, NULL, NULL), "src is e4m3fnuz");
+    REFUSED(rfg_pack_fnuz(ctx, &fn, &fn, NULL, NULL, NULL), "dst is e4m3: must be e4m3fnuz");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &short_one, NULL, NULL, NULL), "of one size");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &beside, NULL, NULL, NULL), "overlaps src");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &to_scale, NULL, NULL), "src_scale is NULL");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, NULL, &from_scale, NULL), "dst_scale is NULL");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &to_scale, &e8m0, NULL), "src_scale is e8m0");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &half, &half, NULL), "src_scale is f16");
+    rfg_tensor wide = rfg_tensor_1d(to, RFG_F32, 2);
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &wide, &from_scale, NULL), "overlaps dst_scale");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, NULL, NULL, ctx), "stream");
+    for (int i = 0; i < 8; i++)
+        ck_assert_uint_eq(to[i], i + 1);
+    close_device();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("pack");
@@ -234,6 +265,7 @@ int main(void)
     tcase_add_loop_test(c, to_fnuz, 0, 2);
     tcase_add_loop_test(c, to_fnuz_large, 0, 2);
     tcase_add_test(c, refused);
+    tcase_add_test(c, fnuz_refused);
     tcase_set_timeout(c, 60);
     suite_add_tcase(s, c);
     return run_suite(s);

@@ -205,14 +205,14 @@ static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
     int scales_of = gemm_scales(j->prob), dtype = j->prob->dtype[!of_x];
     bool blocks = scales_of == GEMM_SCALES_BLOCKS, packed = !of_x && j->t.prepacked;
     const float *values = j->values[!of_x];
-    const uint8_t *codes = (const uint8_t *)(of_x ? a->x : a->w) +
-                           (packed ? 0 : rfg_format_bytes(dtype, row * (of_x ? a->ldx : a->ldw)));
+    const uint8_t *codes =
+        (const uint8_t *)(of_x ? a->x : a->w) + (packed ? 0 : rfg_format_bytes(dtype, row * (of_x ? a->ldx : a->ldw)));
     const struct rfg_format *s = rfg_format((int)j->prob->v[of_x ? GEMM_X_SCALE : GEMM_W_SCALE]);
     const char *scales = of_x ? a->x_scale : a->w_scale;
     int64_t at = of_x ? row * a->x_scale_row : (blocks ? row / GEMM_SCALE_BLOCK : row) * a->w_scale_row;
-    int64_t step = of_x ? a->x_scale_col : a->w_scale_col, block = blocks                             ? GEMM_SCALE_BLOCK
-                                                                           : scales_of == GEMM_SCALES_GROUPS ? GEMM_SCALE_GROUP
-                                                                                                             : a->k;
+    int64_t step = of_x ? a->x_scale_col : a->w_scale_col, block = blocks                            ? GEMM_SCALE_BLOCK
+                                                                   : scales_of == GEMM_SCALES_GROUPS ? GEMM_SCALE_GROUP
+                                                                                                     : a->k;
     if (packed) {
         at = PREPACKED4_GROUP_AT(row, 0, (int64_t)a->k / GEMM_SCALE_GROUP);
         step = PREPACK_ROWS;

@@ -167,7 +167,8 @@ static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_
 static inline bool has_wide_mma(const struct rfg_device *dev, const struct rfg_problem *prob)
 {
     int x = prob->dtype[0];
-    return !strcmp(dev->target, "gfx950") && !prob->v[GEMM_PREPACKED] && (x == RFG_E4M3 || x == RFG_E5M2 || x == RFG_E2M1);
+    return !strcmp(dev->target, "gfx950") && !prob->v[GEMM_PREPACKED] &&
+           (x == RFG_E4M3 || x == RFG_E5M2 || x == RFG_E2M1);
 }
 
 /* Mx formats by rows, which these instructions take. */

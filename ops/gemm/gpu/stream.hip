@@ -37,12 +37,12 @@
 #include "gemm/gpu/stream_layout.h"
 #include "gemm/gpu/experts.h"
 
-#define THREADS    (K_WAVES * RFG_WAVE)
-#define TILE_N     (FRAGS_N * 16)
-#define FRAGS_M    (TILE_M / 16)
-#define MX         (SCALES == GEMM_SCALES_GROUPS)
-#define WIDE       (!PREPACKED && RFG_MMA_WIDE(IN_DTYPE))
-#define REACH      4096 /* of an instruction's own offset: steps further on are by the scalar one */
+#define THREADS (K_WAVES * RFG_WAVE)
+#define TILE_N  (FRAGS_N * 16)
+#define FRAGS_M (TILE_M / 16)
+#define MX      (SCALES == GEMM_SCALES_GROUPS)
+#define WIDE    (!PREPACKED && RFG_MMA_WIDE(IN_DTYPE))
+#define REACH   4096 /* of an instruction's own offset: steps further on are by the scalar one */
 /* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
@@ -108,8 +108,8 @@ struct place {
 #endif
 #if W_IS_4_BITS
     rfg_buffer scale, zero;
-    rfg_u32 scale_at, zero_at; /* of the lane, in a group */
-    int groups;                /* of a row */
+    rfg_u32 scale_at, zero_at;    /* of the lane, in a group */
+    int groups;                   /* of a row */
 #endif
 #if MX
     const char *x_scale[FRAGS_M]; /* of the rows of X that the lane's columns of C are of */

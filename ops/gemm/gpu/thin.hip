@@ -46,11 +46,11 @@ static_assert(THIN_LANES_OF_WAVE == RFG_WAVE, "the layout's waves are not this m
 static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT * LANES * FLOATS * 4 == COMBINE_AT),
               "what is sent does not end where the waves' sums begin");
 
-#define MX          (SCALES == GEMM_SCALES_GROUPS)
+#define MX (SCALES == GEMM_SCALES_GROUPS)
 #if MX
 #define STEP_K PREPACK4_COLS
 #else
-#define STEP_K      (32 * W_STEPS * 2 / X_BYTES)
+#define STEP_K (32 * W_STEPS * 2 / X_BYTES)
 #endif
 #define CHUNK_K     (MX ? 8 : X_VEC) /* columns of a lane's piece of X */
 #define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
@@ -263,8 +263,8 @@ RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
                 multiply_16x8(sum, x, i, w);
 #pragma unroll
                 for (int e = 0; e < FLOATS; e++)
-                    d[j * FRAGS_M + i][e] = rfg_fma(sum[e], scale[e % 2] * x_scale[2 * i + e / 2 % PIECES_X],
-                                                    d[j * FRAGS_M + i][e]);
+                    d[j * FRAGS_M + i][e] =
+                        rfg_fma(sum[e], scale[e % 2] * x_scale[2 * i + e / 2 % PIECES_X], d[j * FRAGS_M + i][e]);
             }
         }
     }
@@ -436,8 +436,8 @@ gemm_thin_mma(struct gemm_args a)
                  X_BYTES_OF((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * STEP_K + lane % 4 * CHUNK_K);
 #endif
 #if MX
-        p.x_scale[i] = (const char *)a.x_scale + (GATHER || m < a.m ? m : a.m - 1) * (long long)a.x_scale_row +
-                       first * W_STEPS;
+        p.x_scale[i] =
+            (const char *)a.x_scale + (GATHER || m < a.m ? m : a.m - 1) * (long long)a.x_scale_row + first * W_STEPS;
 #endif
 #if SCALES == GEMM_SCALES_BLOCKS
         p.m[i] = GATHER || m < a.m ? m : a.m - 1;
