@@ -8,11 +8,12 @@
 extern "C" {
 #endif
 
-/* What of 8-bit x and w shares a scale. */
+/* What of x and w, of codes, shares a scale. */
 typedef enum rfg_gemm_scale {
     RFG_GEMM_SCALE_TENSOR, /* all of it */
     RFG_GEMM_SCALE_ROW,    /* a row: a token of x, an output channel of w */
-    RFG_GEMM_SCALE_BLOCK /* 1 x 128 of x, 128 x 128 of w (DeepSeek); the last block of a row or column may be shorter */
+    RFG_GEMM_SCALE_BLOCK,  /* 1 x 128 of x, 128 x 128 of w (DeepSeek); a row's or column's last may be shorter */
+    RFG_GEMM_SCALE_GROUP   /* 1 x 32 of both (OCP's MX formats) */
 } rfg_gemm_scale;
 
 typedef struct rfg_gemm_params {
@@ -22,10 +23,10 @@ typedef struct rfg_gemm_params {
     const rfg_tensor *residual; /* added to the product, or NULL: none */
     int gated;                  /* not 0: rows of w are gate's and up's in turn, and y is act(gate) * up */
     rfg_act act;                /* if gated: silu, gelu, gelu_tanh, relu, relu2 or swigluoai */
-    const rfg_tensor *x_scale;  /* of 8-bit x, or NULL: none */
+    const rfg_tensor *x_scale;  /* of an x of codes, or NULL: none */
     const rfg_tensor *w_zero;   /* of a w of i4: its zero points, or NULL: they are 0 */
     rfg_gemm_scale x_per;       /* what of x shares one of x_scale, */
-    rfg_gemm_scale w_per;       /* and of 8-bit w one of w_scale */
+    rfg_gemm_scale w_per;       /* and of w, with an x of codes, one of w_scale */
     int fast_accum;             /* not 0, with fp8 x and w only: sums may be less exact, see rfg_op_gemm() */
     int gate_halves;            /* if gated, not 0: w's first half are gate's rows, the second half up's */
     const rfg_tensor *offsets;  /* of a grouped product: see below; or NULL */
@@ -47,10 +48,11 @@ typedef struct rfg_gemm_params {
  * compressed-tensors, mxfp4) W[n][k] = (w[n][k] - zero[n][k / group]) * scale[n][k / group], in fp32: nothing is
  * rounded to 16 bits on the way.
  *
- *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= K, unit column stride
+ *   x     [M,K]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2, i8 or e2m1; row stride >= K, unit column stride
  *   w     [N,K]  the same dtype as x; row stride >= K, unit column stride; or prepacked: see rfg_gemm_prepack().
  *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4): two in a byte, the even column in the low
- *                four bits, K and the row stride (in elements) even
+ *                four bits, K and the row stride (in elements) even. Mx formats (OCP Microscaling Formats 1.0):
+ *                e4m3 (mxfp8) or e2m1 (mxfp4) with x of e4m3, e2m1 with x of e2m1, by x_per and w_per of groups
  *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
  *   params  or NULL: no bias, no residual, not gated
  *   bias  [N]    of params: x's dtype (y's with codes), or fp32, unit stride
@@ -61,6 +63,9 @@ typedef struct rfg_gemm_params {
  *            row     x_scale [M] or [M,1], w_scale [N] or [N,1], of any stride
  *            block   both, and both are given: x_scale [M,ceil(K/128)], w_scale [ceil(N/128),ceil(K/128)],
  *                    each row-major (strides >= columns, 1) or column-major (strides 1, >= rows)
+ *            group   both, of mx formats, e8m0: x_scale [M,K/32], w_scale [N,K/32], as those of blocks; K % 32 = 0.
+ *                    rfg_op_quantize() makes such an x and x_scale. With a prepacked w of e2m1 w_scale is prepacked,
+ *                    too, and x_scale row-major, its pointer and row stride multiples of 4
  *   w_scale [N,K/group] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0. It says what
  *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ).
  *                Kernels of matrix cores multiply a group's sum by it: with an infinite one a sum may be infinite or
@@ -83,7 +88,8 @@ typedef struct rfg_gemm_params {
  * reproducible for the same problem, variant and device.
  * Scales multiply codes, or sums of codes that share them, in fp32: which, is the variant's choice; where a code times
  * its scale, or a product of two scales, is below 2^-126 it may count as 0. A NaN among codes and scales gives a NaN,
- * an infinite scale an infinity or a NaN. A w of codes is not prepacked.
+ * an infinite scale an infinity or a NaN. A w of codes of 8 bits is not prepacked. Which layout of an e2m1 w is fast
+ * beside an x of codes: by rows on gfx950, prepacked on all others.
  *
  * Grouped products (torch.nn.functional.grouped_mm, DeepGEMM's m_grouped; the two of a mixture of experts): E experts
  * have N rows of w each, one after the other, and rows of y, sorted by expert, are products with those of theirs.
@@ -114,14 +120,14 @@ typedef struct rfg_gemm_params {
  * another ("gemm bf16,bf16->bf16 M=512 N=4096 K=7168 act=silu experts=256 top=8"; N is an expert's).
  * bias=1: there is one; btype=f32: it is fp32, x is not (with codes btype= is always said); packed=1: w is prepacked.
  * "gemm e4m3,e4m3->bf16 M=8 N=2112 K=7168 w_scale=f32 x_scale=f32 x_per=block w_per=block": tensor (not said), row,
- * block. fast=1: fast_accum. Of 4-bit weights
- * w_scale=: its dtype, w_zero=i8: there are zero points, w_group=: columns that share them ("gemm bf16,i4->bf16 M=8
- * N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0 w_group=32").
- * Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in elements, where rows
- * don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major; inplace=1: y is the residual;
- * align=, align_y=: where pointers and row strides of x and w (align) or y and bias (align_y) are multiples of fewer
- * than 16 bytes: of 8, 4, 2. In a context with batch_invariant: invariant=1. All operators: overlap=1 in a context with
- * launch_overlap. */
+ * block, group ("gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 w_scale=e8m0 x_scale=e8m0 x_per=group w_per=group"). fast=1:
+ * fast_accum. Of 4-bit weights w_scale=: its dtype, w_zero=i8: there are zero points, w_group=: columns that share them
+ * ("gemm bf16,i4->bf16 M=8 N=2112 K=7168 w_scale=f16 w_group=128", "gemm f16,e2m1->f16 M=1 N=4096 K=4096 w_scale=e8m0
+ * w_group=32"). Of the layout, which tuned rows don't go by: ldx=, ldw=, ldy=, ldr= (residual): row strides in
+ * elements, where rows don't follow one another; x_columns=1, w_columns=1: scales of blocks are column-major;
+ * inplace=1: y is the residual; align=, align_y=: where pointers and row strides of x and w (align) or y and bias
+ * (align_y) are multiples of fewer than 16 bytes: of 8, 4, 2. In a context with batch_invariant: invariant=1. All
+ * operators: overlap=1 in a context with launch_overlap. */
 RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                              const rfg_tensor *w, const rfg_gemm_params *params, rfg_stream stream);
 
@@ -212,6 +218,26 @@ RFG_API RFG_NODISCARD rfg_status rfg_pack_qkv(rfg_context *ctx, const rfg_tensor
  * rows. Interleaved weights can't be prepacked in the same call. */
 RFG_API RFG_NODISCARD rfg_status rfg_pack_gate_up(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *gate,
                                                   const rfg_tensor *up, int interleaved, rfg_stream stream);
+
+/* ---- e4m3 weights on e4m3fnuz hardware ----------------------------------------------------------------------- */
+
+/* Makes e4m3fnuz of e4m3 (e4m3fn) weights, once and ahead of time, for hardware whose fp8 matrix instructions take only
+ * that: MI300 (gfx942). The same bits are half the value there, so scales are doubled and nothing is rounded; -0 (0x80,
+ * which is e4m3fnuz's NaN) becomes 0, a NaN (0x7f, 0xff) becomes NaN (vLLM's normalize_e4m3fn_to_e4m3fnuz, which makes
+ * 240 and -240 of NaNs). Activations, made by rfg_op_quantize() in e4m3fnuz, have scales of their own.
+ *
+ *   dst        e4m3fnuz, of one to three dimensions; unit column stride
+ *   src        e4m3, of dst's size; may be the same memory as dst, rows at the same distance: in place
+ *   dst_scale  f32 or e8m0, or NULL with src_scale; unit column stride. Written: 2 src_scale. e8m0's 254 (2^127)
+ *              becomes its NaN; without scales the caller doubles what it multiplies by
+ *   src_scale  dst_scale's dtype and size; may be the same memory
+ *
+ * Aliasing: but for that no two tensors may overlap (refused). The host does it, a megabyte at a time, and waits for
+ * the stream: it is for loading, not for serving, can't be captured, and on return it is done. Errors:
+ * INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE. If arguments are wrong nothing was written. */
+RFG_API RFG_NODISCARD rfg_status rfg_pack_fnuz(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
+                                               const rfg_tensor *dst_scale, const rfg_tensor *src_scale,
+                                               rfg_stream stream);
 
 #ifdef __cplusplus
 }

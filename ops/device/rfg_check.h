@@ -5,8 +5,8 @@
  * which look at the constant first. */
 
 /* What the macros of kernels may say, whatever is done with them. (A misspelt name is 0 here.) */
-#if defined(IN_DTYPE) && !RFG_IS_FLOAT(IN_DTYPE) && !RFG_IS_CODE(IN_DTYPE)
-#error "IN_DTYPE: must be f32, f16, bf16, e4m3, e4m3fnuz, e5m2 or i8"
+#if defined(IN_DTYPE) && !RFG_IS_FLOAT(IN_DTYPE) && !RFG_IS_CODE(IN_DTYPE) && IN_DTYPE != RFG_E2M1
+#error "IN_DTYPE: must be f32, f16, bf16, e4m3, e4m3fnuz, e5m2, i8 or e2m1"
 #endif
 #if defined(BIAS_DTYPE) && !RFG_IS_FLOAT(BIAS_DTYPE)
 #error "BIAS_DTYPE: must be f32, f16 or bf16"

@@ -5,13 +5,13 @@
  *
  * w_decode() gives the code less its zero point, divided by W_UNIT.
  *
- * Macros: W_DTYPE (i4, e2m1), IN_DTYPE (f16, bf16), W_ZERO (not 0: there are zero points). */
+ * Macros: W_DTYPE (i4, e2m1), X_AS (f16, bf16), W_ZERO (not 0: there are zero points). */
 
 /* A row's zero points as the decoders below have them, made once for a group. Without any they are constants. */
 typedef struct w_offset {
 #if W_DTYPE == RFG_E2M1
     char none;
-#elif IN_DTYPE == RFG_F16 || RFG_NVIDIA
+#elif X_AS == RFG_F16 || RFG_NVIDIA
     rfg_u32 first, second; /* what is subtracted from both halves of a word */
 #else
     float zero;
@@ -42,7 +42,7 @@ RFG_DEVICE rfg_u32 w_both_f16(float f)
 RFG_DEVICE rfg_u32 w_add2(rfg_u32 a, rfg_u32 b)
 {
     rfg_u32 d;
-#if IN_DTYPE == RFG_F16
+#if X_AS == RFG_F16
     asm("add.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
 #else
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(0x3f803f80u), "r"(b));
@@ -52,14 +52,14 @@ RFG_DEVICE rfg_u32 w_add2(rfg_u32 a, rfg_u32 b)
 RFG_DEVICE rfg_u32 w_mul2(rfg_u32 a, rfg_u32 b)
 {
     rfg_u32 d;
-#if IN_DTYPE == RFG_F16
+#if X_AS == RFG_F16
     asm("mul.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
 #else
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(0x80008000u));
 #endif
     return d;
 }
-#elif IN_DTYPE == RFG_F16
+#elif X_AS == RFG_F16
 RFG_DEVICE rfg_u32 w_add2(rfg_u32 a, rfg_u32 b)
 {
     return rfg_add_f16x2(a, b);
@@ -67,7 +67,7 @@ RFG_DEVICE rfg_u32 w_add2(rfg_u32 a, rfg_u32 b)
 #endif
 
 #if W_DTYPE == RFG_I4
-#if IN_DTYPE == RFG_F16
+#if X_AS == RFG_F16
 /* A code with its top bit turned is 0 to 15, and in the fraction of 1024 (of 64, four bits higher) adds so much: what
  * is subtracted is 1024 + 8 + zero, which fp16 has exactly, as it has 64 + 8 + zero. */
 #define W_UNIT 1.0f
@@ -172,9 +172,9 @@ RFG_DEVICE w_offset w_offset_of(int zero)
 }
 #if RFG_NVIDIA
 /* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. */
-#define W_SHIFT  (IN_DTYPE == RFG_F16 ? 9 : 6)
-#define W_DIGITS (IN_DTYPE == RFG_F16 ? 0x0e000e00u : 0x01c001c0u)
-#define W_BIAS   (IN_DTYPE == RFG_F16 ? 0x74007400u : 0x7e807e80u)
+#define W_SHIFT  (X_AS == RFG_F16 ? 9 : 6)
+#define W_DIGITS (X_AS == RFG_F16 ? 0x0e000e00u : 0x01c001c0u)
+#define W_BIAS   (X_AS == RFG_F16 ? 0x74007400u : 0x7e807e80u)
 RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes)
 {
     return w_mul2((codes << W_SHIFT & W_DIGITS) | (codes << 12 & 0x80008000u), W_BIAS);
@@ -194,7 +194,7 @@ RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
  * lower bytes are 0: selector 12.) Byte b of `codes` has its code in the low bits. */
 RFG_DEVICE void w_decode4(rfg_u32 *xy, rfg_u32 *zw, rfg_u32 magnitude, rfg_u32 sign)
 {
-#if IN_DTYPE == RFG_F16
+#if X_AS == RFG_F16
     rfg_u32 high = __builtin_amdgcn_perm(0x46444240u, 0x3e3c3800u, magnitude) | sign;
     *xy = __builtin_amdgcn_perm(high, high, 0x020c000cu);
     *zw = __builtin_amdgcn_perm(high, high, 0x030c010cu);

@@ -157,6 +157,8 @@ static void fill_codes(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
             ((float *)t->data)[at] = special ? NAN : ldexpf(1 + (float)(x >> 40) * 0x1p-24f, (int)(x >> 32) % 16 - 12);
         else if (t->dtype == RFG_E8M0)
             ((uint8_t *)t->data)[at] = special ? 255 : (uint8_t)(115 + (x >> 32) % 16);
+        else if (t->dtype == RFG_E2M1) /* it is as it was drawn, of sixteen codes */
+            return;
         else
             do
                 ((uint8_t *)t->data)[at] = (uint8_t)((x = rfg_random(&seed)) >> 16);
@@ -197,7 +199,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
 {
     rfg_tensor w = t[2], w_scale = t[4], w_zero = t[7];
     if (prob->v[GEMM_PREPACKED]) {
-        int64_t n = gemm_w_rows(prob), groups = prob->v[GEMM_W_GROUP] ? prob->v[GEMM_K] / prob->v[GEMM_W_GROUP] : 0;
+        int64_t n = gemm_w_rows(prob), group = gemm_is_mx(prob) ? GEMM_SCALE_GROUP : prob->v[GEMM_W_GROUP],
+                groups = group ? prob->v[GEMM_K] / group : 0;
         w = rfg_tensor_prepacked(w.data, w.dtype, n, prob->v[GEMM_K]);
         w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
         w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
@@ -239,7 +242,7 @@ static void gemm_as_called(struct rfg_problem *prob)
 static void scale_strides(const rfg_tensor *t, int64_t per, int *row, int *col)
 {
     *row = per == RFG_GEMM_SCALE_TENSOR ? 0 : (int)t->strides[0];
-    *col = per == RFG_GEMM_SCALE_BLOCK ? (int)t->strides[1] : 0;
+    *col = per >= RFG_GEMM_SCALE_BLOCK ? (int)t->strides[1] : 0;
 }
 
 static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void *kargs)
@@ -256,6 +259,8 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->x_scale = prob->v[GEMM_X_SCALE] ? t[6].data : NULL;
     scale_strides(&t[6], prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_PER] : 0, &a->x_scale_row, &a->x_scale_col);
     scale_strides(&t[4], gemm_is_codes(prob) ? prob->v[GEMM_W_PER] : 0, &a->w_scale_row, &a->w_scale_col);
+    if (gemm_is_mx(prob) && prob->v[GEMM_PREPACKED])
+        a->w_scale_row = (int)(prob->v[GEMM_K] / GEMM_SCALE_GROUP);
     a->ldr = prob->v[GEMM_RESIDUAL] ? t[5].strides[0] : 0;
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];

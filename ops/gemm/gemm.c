@@ -15,7 +15,7 @@
 #define MAX_EXPERTS 65536
 
 static const char *const btype_names[] = { "x" }, *const none[] = { "none" };
-static const char *const per_names[] = { "tensor", "row", "block" }; /* enum rfg_gemm_scale */
+static const char *const per_names[] = { "tensor", "row", "block", "group" }; /* enum rfg_gemm_scale */
 static const char *const act_names[] = {
     "none", "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai"
 };                                                                       /* as rfg_act + 1 */
@@ -53,10 +53,10 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                        "columns of w that share a scale and a zero point" },
     [GEMM_X_SCALE] = { "x_scale", RFG_KEY_ATTR, 0, 0, RFG_DTYPE_COUNT - 1, none, "dtype of the scales of x, of codes",
                        1u << RFG_F32 | 1u << RFG_E8M0 },
-    [GEMM_X_PER] = { "x_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_BLOCK, per_names,
-                     "what of x, of codes, shares a scale; a block is 1 x 128" },
-    [GEMM_W_PER] = { "w_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_BLOCK, per_names,
-                     "what of w, of codes, shares a scale; a block is 128 x 128" },
+    [GEMM_X_PER] = { "x_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_GROUP, per_names,
+                     "what of x, of codes, shares a scale; a block is 1 x 128, a group 1 x 32" },
+    [GEMM_W_PER] = { "w_per", RFG_KEY_ATTR, 0, 0, RFG_GEMM_SCALE_GROUP, per_names,
+                     "what of w, of codes, shares a scale; a block is 128 x 128, a group 1 x 32" },
     [GEMM_FAST] = { "fast", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: sums of 128 columns of fp8 may have about 14 bits" },
     [GEMM_PREPACKED] = { "packed", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: w is prepacked" },
     [GEMM_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
@@ -67,8 +67,10 @@ static const struct rfg_key gemm_keys[GEMM_NKEYS] = {
                    "elements from a row of y to the next; 0: they follow one another" },
     [GEMM_LDR] = { "ldr", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of the residual to the next; 0: they follow one another" },
-    [GEMM_X_COLUMNS] = { "x_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: x's scales of blocks are column-major" },
-    [GEMM_W_COLUMNS] = { "w_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: w's scales of blocks are column-major" },
+    [GEMM_X_COLUMNS] = { "x_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL,
+                         "1: x's scales of blocks or groups are column-major" },
+    [GEMM_W_COLUMNS] = { "w_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL,
+                         "1: w's scales of blocks or groups are column-major" },
     [GEMM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: y is the residual" },
     [GEMM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                      "bytes, up to 16, of which pointers and row strides of x and w are multiples" },
@@ -134,17 +136,26 @@ bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why)
 
 bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (gemm_is_codes(prob) && prob->dtype[0] != prob->dtype[1])
+    bool a8w4 = prob->dtype[0] == RFG_E4M3 && prob->dtype[1] == RFG_E2M1; /* codes_valid() has its rules */
+    if (gemm_is_codes(prob) && prob->dtype[0] != prob->dtype[1] && !a8w4)
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     return gemm_is_codes(prob) || gemm_w_format(prob) ? is_float(prob, 2, why) : gemm_is_plain(prob, why);
+}
+
+/* Scales of a row. */
+static int64_t scale_cols(const struct rfg_problem *prob, int64_t per)
+{
+    return per == RFG_GEMM_SCALE_BLOCK   ? ceil_div(prob->v[GEMM_K], GEMM_SCALE_BLOCK)
+           : per == RFG_GEMM_SCALE_GROUP ? ceil_div(prob->v[GEMM_K], GEMM_SCALE_GROUP)
+                                         : 1;
 }
 
 struct gemm_scale_shape gemm_x_scales(const struct rfg_problem *prob)
 {
     const int64_t *v = prob->v;
     struct gemm_scale_shape s = { v[GEMM_X_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : gemm_x_rows(prob),
-                                  v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK ? ceil_div(v[GEMM_K], GEMM_SCALE_BLOCK) : 1 };
+                                  scale_cols(prob, v[GEMM_X_PER]) };
     return v[GEMM_X_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
 }
 
@@ -155,13 +166,40 @@ struct gemm_scale_shape gemm_w_scales(const struct rfg_problem *prob)
     struct gemm_scale_shape s = { v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1
                                   : blocks                               ? ceil_div(v[GEMM_N], GEMM_SCALE_BLOCK)
                                                                          : v[GEMM_N],
-                                  blocks ? ceil_div(v[GEMM_K], GEMM_SCALE_BLOCK) : 1 };
+                                  scale_cols(prob, v[GEMM_W_PER]) };
     return v[GEMM_W_SCALE] ? s : (struct gemm_scale_shape){ 0, 0 };
 }
 
 int gemm_expert_scales(const struct rfg_problem *prob, int row)
 {
     return prob->v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : (int)gemm_w_scales(prob).rows * row;
+}
+
+/* What is said of mx formats: codes with scales of groups on both sides. */
+static bool mx_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const int64_t *v = prob->v;
+    const char *x_per = per_names[v[GEMM_X_PER]], *w_per = per_names[v[GEMM_W_PER]];
+    rfg_dtype x = (rfg_dtype)prob->dtype[0], w = (rfg_dtype)prob->dtype[1];
+    if (v[GEMM_X_PER] != RFG_GEMM_SCALE_GROUP || v[GEMM_W_PER] != RFG_GEMM_SCALE_GROUP)
+        return rfg_refuse(why, "x_per=%s, w_per=%s: must both be group%s, x is %s, w %s", x_per, w_per,
+                          w == RFG_E2M1 ? "" : ", or neither", rfg_dtype_name(x), rfg_dtype_name(w));
+    if (x != RFG_E4M3 && x != RFG_E2M1)
+        return rfg_refuse(why, "x_per=group: x is %s: must be e4m3 or e2m1", rfg_dtype_name(x));
+    if (v[GEMM_X_SCALE] != RFG_E8M0 || v[GEMM_W_SCALE] != RFG_E8M0)
+        return rfg_refuse(why, "x_scale=%s, w_scale=%s: must be e8m0 with x_per=group",
+                          v[GEMM_X_SCALE] ? rfg_dtype_name((rfg_dtype)v[GEMM_X_SCALE]) : "none",
+                          v[GEMM_W_SCALE] ? rfg_dtype_name((rfg_dtype)v[GEMM_W_SCALE]) : "none");
+    if (v[GEMM_K] % GEMM_SCALE_GROUP)
+        return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d with x_per=group", v[GEMM_K], GEMM_SCALE_GROUP);
+    if (v[GEMM_FAST])
+        return rfg_refuse(why, "fast=1: must be 0 with x_per=group");
+    if ((x == RFG_E2M1 && v[GEMM_LDX] % 2) || (w == RFG_E2M1 && v[GEMM_LDW] % 2))
+        return rfg_refuse(why, "ldx=%" PRId64 ", ldw=%" PRId64 ": must be even, of e2m1", v[GEMM_LDX], v[GEMM_LDW]);
+    if (v[GEMM_PREPACKED] && (v[GEMM_X_COLUMNS] || v[GEMM_W_COLUMNS]))
+        return rfg_refuse(why, "x_columns=%" PRId64 ", w_columns=%" PRId64 ": must be 0, w is prepacked",
+                          v[GEMM_X_COLUMNS], v[GEMM_W_COLUMNS]);
+    return true;
 }
 
 /* The scales that codes may have. */
@@ -178,7 +216,10 @@ static bool codes_valid(const struct rfg_problem *prob, struct rfg_reason *why)
     if ((!x && v[GEMM_X_PER]) || (!w && v[GEMM_W_PER]))
         return rfg_refuse(why, "x_per=%s, w_per=%s: x_scale=%s, w_scale=%s: without scales must be tensor",
                           per_names[v[GEMM_X_PER]], per_names[v[GEMM_W_PER]], x ? x_name : "none", w ? w_name : "none");
-    if ((v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK) != (v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK))
+    if (v[GEMM_X_PER] == RFG_GEMM_SCALE_GROUP || v[GEMM_W_PER] == RFG_GEMM_SCALE_GROUP || prob->dtype[1] == RFG_E2M1) {
+        if (!mx_valid(prob, why))
+            return false;
+    } else if ((v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK) != (v[GEMM_W_PER] == RFG_GEMM_SCALE_BLOCK))
         return rfg_refuse(why, "x_per=%s, w_per=%s: must both be block, or neither", per_names[v[GEMM_X_PER]],
                           per_names[v[GEMM_W_PER]]);
     if (v[GEMM_W_GROUP])
@@ -301,8 +342,8 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (!gemm_is_codes(prob) && v[GEMM_BTYPE] && v[GEMM_BTYPE] != RFG_F32)
         return rfg_refuse(why, "btype=%s: must be f32, or not said", rfg_dtype_name((rfg_dtype)v[GEMM_BTYPE]));
-    if ((v[GEMM_X_COLUMNS] || v[GEMM_W_COLUMNS]) && gemm_scales(prob) != GEMM_SCALES_BLOCKS)
-        return rfg_refuse(why, "x_columns=%" PRId64 ", w_columns=%" PRId64 ": x_per and w_per must be block",
+    if ((v[GEMM_X_COLUMNS] || v[GEMM_W_COLUMNS]) && gemm_scales(prob) < GEMM_SCALES_BLOCKS)
+        return rfg_refuse(why, "x_columns=%" PRId64 ", w_columns=%" PRId64 ": x_per and w_per must be block or group",
                           v[GEMM_X_COLUMNS], v[GEMM_W_COLUMNS]);
     if (v[GEMM_BTYPE] && (!v[GEMM_BIAS] || prob->dtype[0] == RFG_F32))
         return rfg_refuse(why,
@@ -382,55 +423,12 @@ static rfg_status check_scales(struct rfg_operand *os, const char *name, const r
     if ((st = rfg_check_operand(os, FN, name, turned, 1, 2)))
         return st;
     int64_t rows = *columns ? os->cols : os->rows, cols = *columns ? os->rows : os->cols;
-    if (rows != s.rows || cols != s.cols || (one && per == RFG_GEMM_SCALE_BLOCK) ||
+    if (rows != s.rows || cols != s.cols || (one && per >= RFG_GEMM_SCALE_BLOCK) ||
         (!one && per == RFG_GEMM_SCALE_TENSOR))
         return BAD("%s has %d dimensions, %" PRId64 " x %" PRId64 ": must be %s%" PRId64 " x %" PRId64 "%s (per %s)",
                    name, t->ndim, rows, cols, per == RFG_GEMM_SCALE_TENSOR ? "[1], " : "", s.rows, s.cols,
-                   per == RFG_GEMM_SCALE_BLOCK ? ", of two dimensions" : "", per_names[per]);
+                   per >= RFG_GEMM_SCALE_BLOCK ? ", of two dimensions" : "", per_names[per]);
     return RFG_OK;
-}
-
-struct scales {
-    struct rfg_operand ox, ow;
-    rfg_tensor x, w;
-    bool x_columns, w_columns;
-};
-
-/* Codes and their scales. */
-static rfg_status check_codes(struct rfg_problem *prob, const rfg_gemm_params *p, int64_t x_rows, struct scales *s)
-{
-    struct rfg_reason why;
-    rfg_status st;
-    if ((int)p->x_per < 0 || p->x_per > RFG_GEMM_SCALE_BLOCK || (int)p->w_per < 0 || p->w_per > RFG_GEMM_SCALE_BLOCK)
-        return BAD("x_per is %d, w_per %d: must be RFG_GEMM_SCALE_TENSOR, ROW or BLOCK", (int)p->x_per, (int)p->w_per);
-    prob->v[GEMM_X_SCALE] = p->x_scale ? p->x_scale->dtype : RFG_DTYPE_NONE;
-    prob->v[GEMM_X_PER] = p->x_per;
-    prob->v[GEMM_W_PER] = p->w_per;
-    if (p->x_scale && p->x_scale->dtype != RFG_F32 && p->x_scale->dtype != RFG_E8M0)
-        return BAD("x_scale is %s: must be f32 or e8m0", rfg_dtype_name(p->x_scale->dtype));
-    if (!gemm_has_loader(prob, &why) || !w_valid(prob, &why))
-        return BAD("%s", why.text);
-    struct gemm_scale_shape of_x = gemm_x_scales(prob), of_w = gemm_w_scales(prob);
-    if (p->x_per != RFG_GEMM_SCALE_TENSOR)
-        of_x.rows = x_rows;
-    int64_t experts = prob->v[GEMM_EXPERTS] ? prob->v[GEMM_EXPERTS] : 1;
-    *(p->w_per == RFG_GEMM_SCALE_TENSOR ? &of_w.cols : &of_w.rows) *= experts;
-    if (p->x_scale && (st = check_scales(&s->ox, "x_scale", p->x_scale, p->x_per, of_x, &s->x, &s->x_columns)))
-        return st;
-    if (p->w_scale && (st = check_scales(&s->ow, "w_scale", p->w_scale, p->w_per, of_w, &s->w, &s->w_columns)))
-        return st;
-    if (s->w_columns && p->offsets)
-        return BAD("w_scale is column-major: must be row-major with offsets");
-    prob->v[GEMM_X_COLUMNS] = s->x_columns;
-    prob->v[GEMM_W_COLUMNS] = s->w_columns;
-    return RFG_OK;
-}
-
-/* Elements from a scale to the next row's and the next column's. */
-static void scale_strides(const struct rfg_operand *o, bool columns, int64_t per, int *row, int *col)
-{
-    *row = per == RFG_GEMM_SCALE_TENSOR ? 0 : columns ? 1 : (int)o->ld;
-    *col = per == RFG_GEMM_SCALE_BLOCK ? columns ? (int)o->ld : 1 : 0;
 }
 
 /* Scales, or zero points, of W: one for each group. A prepacked W's have three dimensions. */
@@ -449,6 +447,66 @@ static rfg_status check_groups(const struct rfg_operand *o, const struct rfg_ope
                : BAD("%s is %" PRId64 " x %" PRId64 ", rows %" PRId64
                      " apart: must be [N,K/group], packed, w is %" PRId64 " x %" PRId64,
                      o->name, o->rows, o->cols, o->ld, w->rows, w->cols);
+}
+
+struct scales {
+    struct rfg_operand ox, ow;
+    rfg_tensor x, w;
+    bool x_columns, w_columns;
+};
+
+/* With a prepacked w: its scales are, too, and kernels read four of x's at once. */
+static rfg_status check_packed_mx(const rfg_gemm_params *p, const struct rfg_operand *w, struct scales *s)
+{
+    rfg_status st;
+    if (s->x_columns || s->ox.bits % 4)
+        return BAD("x_scale is at %p, rows of %" PRId64
+                   " elements%s: both must be multiples of 4, row-major, w is prepacked",
+                   p->x_scale->data, s->ox.ld, s->x_columns ? ", column-major" : "");
+    if ((st = rfg_check_operand(&s->ow, FN, "w_scale", p->w_scale, 3, 3)))
+        return st;
+    return check_groups(&s->ow, w, GEMM_SCALE_GROUP);
+}
+
+/* Codes and their scales. */
+static rfg_status check_codes(struct rfg_problem *prob, const rfg_gemm_params *p, int64_t x_rows,
+                              const struct rfg_operand *w, struct scales *s)
+{
+    struct rfg_reason why;
+    rfg_status st;
+    if ((int)p->x_per < 0 || p->x_per > RFG_GEMM_SCALE_GROUP || (int)p->w_per < 0 || p->w_per > RFG_GEMM_SCALE_GROUP)
+        return BAD("x_per is %d, w_per %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)p->x_per,
+                   (int)p->w_per);
+    prob->v[GEMM_X_SCALE] = p->x_scale ? p->x_scale->dtype : RFG_DTYPE_NONE;
+    prob->v[GEMM_X_PER] = p->x_per;
+    prob->v[GEMM_W_PER] = p->w_per;
+    if (p->x_scale && p->x_scale->dtype != RFG_F32 && p->x_scale->dtype != RFG_E8M0)
+        return BAD("x_scale is %s: must be f32 or e8m0", rfg_dtype_name(p->x_scale->dtype));
+    if (!gemm_has_loader(prob, &why) || !w_valid(prob, &why))
+        return BAD("%s", why.text);
+    struct gemm_scale_shape of_x = gemm_x_scales(prob), of_w = gemm_w_scales(prob);
+    if (p->x_per != RFG_GEMM_SCALE_TENSOR)
+        of_x.rows = x_rows;
+    int64_t experts = prob->v[GEMM_EXPERTS] ? prob->v[GEMM_EXPERTS] : 1;
+    *(p->w_per == RFG_GEMM_SCALE_TENSOR ? &of_w.cols : &of_w.rows) *= experts;
+    if (p->x_scale && (st = check_scales(&s->ox, "x_scale", p->x_scale, p->x_per, of_x, &s->x, &s->x_columns)))
+        return st;
+    if (w->t->ndim == 5)
+        return check_packed_mx(p, w, s);
+    if (p->w_scale && (st = check_scales(&s->ow, "w_scale", p->w_scale, p->w_per, of_w, &s->w, &s->w_columns)))
+        return st;
+    if (s->w_columns && p->offsets)
+        return BAD("w_scale is column-major: must be row-major with offsets");
+    prob->v[GEMM_X_COLUMNS] = s->x_columns;
+    prob->v[GEMM_W_COLUMNS] = s->w_columns;
+    return RFG_OK;
+}
+
+/* Elements from a scale to the next row's and the next column's. */
+static void scale_strides(const struct rfg_operand *o, bool columns, int64_t per, int *row, int *col)
+{
+    *row = per == RFG_GEMM_SCALE_TENSOR ? 0 : columns ? 1 : (int)o->ld;
+    *col = per >= RFG_GEMM_SCALE_BLOCK ? columns ? (int)o->ld : 1 : 0;
 }
 
 /* W, its scales and zero points, if its format has any, go with each other and with x. Fills in how they are grouped.
@@ -599,7 +657,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     bool is_codes = gemm_is_codes(&prob);
     rfg_dtype like = is_codes ? y->dtype : x->dtype; /* a bias may be */
     if (!is_codes && !rfg_dtype_is_float(x->dtype))
-        return BAD("x is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8", rfg_dtype_name(x->dtype));
+        return BAD("x is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2, i8 or e2m1", rfg_dtype_name(x->dtype));
     if (!is_codes && (p.x_scale || p.x_per || p.w_per))
         return BAD("x_scale is %s, x_per %d, w_per %d: must be NULL, 0 and 0, x is %s", p.x_scale ? "given" : "NULL",
                    (int)p.x_per, (int)p.w_per, rfg_dtype_name(x->dtype));
@@ -607,9 +665,9 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return BAD("fast_accum is %d: must be 0, x is %s, no fp8", p.fast_accum, rfg_dtype_name(x->dtype));
     prob.v[GEMM_FAST] = p.fast_accum != 0;
     if (is_codes) {
-        if (prepacked)
+        if (prepacked && w->dtype != RFG_E2M1)
             return BAD("w is prepacked: must be plain, x is %s", rfg_dtype_name(x->dtype));
-        if ((st = check_codes(&prob, &p, ox.rows, &codes)))
+        if ((st = check_codes(&prob, &p, ox.rows, &ow, &codes)))
             return st;
         os = codes.ow;
     } else if ((w->dtype != x->dtype || w_scale || w_zero) && (st = check_w(&prob, &ow, w_scale, &os, w_zero, &oz))) {
@@ -673,6 +731,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .x_rows = (int32_t)ox.rows };
     scale_strides(&codes.ox, codes.x_columns, p.x_per, &a.x_scale_row, &a.x_scale_col);
     scale_strides(&codes.ow, codes.w_columns, p.w_per, &a.w_scale_row, &a.w_scale_col);
+    if (is_codes && prepacked) /* as it was before */
+        a.w_scale_row = a.k / GEMM_SCALE_GROUP;
     a.w_expert_scales = gemm_expert_scales(&prob, a.w_scale_row);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

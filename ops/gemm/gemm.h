@@ -86,15 +86,21 @@ struct rfg_problem gemm_as_plain(const struct rfg_problem *prob);
 /* Tiles of tile_m rows that a grouped product has at most. */
 int64_t gemm_most_tiles(const struct rfg_problem *prob, int tile_m);
 
-/* Are x and w codes of 8 bits? */
+/* Are x and w codes, of 8 bits or (mx formats alone) e2m1? */
 static inline bool gemm_is_codes(const struct rfg_problem *prob)
 {
-    return rfg_dtype_is_code(prob->dtype[0]);
+    return rfg_dtype_is_code(prob->dtype[0]) || prob->dtype[0] == RFG_E2M1;
 }
 
 static inline bool gemm_is_fp8(const struct rfg_problem *prob)
 {
-    return gemm_is_codes(prob) && prob->dtype[0] != RFG_I8;
+    return rfg_dtype_is_code(prob->dtype[0]) && prob->dtype[0] != RFG_I8;
+}
+
+/* Codes of which each GEMM_SCALE_GROUP columns of a row share a scale, on both sides? */
+static inline bool gemm_is_mx(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_GROUP;
 }
 
 static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
@@ -106,6 +112,7 @@ static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
 static inline int gemm_scales(const struct rfg_problem *prob)
 {
     return prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_BLOCK                               ? GEMM_SCALES_BLOCKS
+           : gemm_is_mx(prob)                                                        ? GEMM_SCALES_GROUPS
            : gemm_is_codes(prob) && (prob->v[GEMM_X_SCALE] || prob->v[GEMM_W_SCALE]) ? GEMM_SCALES_ROWS
                                                                                      : GEMM_SCALES_NONE;
 }
@@ -153,6 +160,12 @@ static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
 static inline int gemm_step_k(const struct rfg_problem *prob)
 {
     return gemm_w_is_4_bits(prob) ? PREPACK4_COLS : gemm_is_codes(prob) ? 64 : 32;
+}
+
+/* Columns of a W of 4 bits that share a scale. */
+static inline int64_t gemm_w_group(const struct rfg_problem *prob)
+{
+    return gemm_is_mx(prob) ? GEMM_SCALE_GROUP : prob->v[GEMM_W_GROUP];
 }
 
 /* Bytes of a row of W, with its scales. */

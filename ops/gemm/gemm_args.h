@@ -24,7 +24,8 @@ struct gemm_args {
 #endif
 #if !defined(RFG_DEVICE) || SCALES || W_ZERO || LIMITED || EXPERTS
     const void *x_scale; /* NULL, as w_scale: none */
-    /* Elements from the scale of a row (w of blocks: of 128 rows), or of 128 columns, to the next; 0: they share it. */
+    /* Elements from the scale of a row (w of blocks: of 128 rows), or of 128 columns (of groups: 32), to the next; 0:
+     * they share it. */
     int x_scale_row, x_scale_col, w_scale_row, w_scale_col;
 #endif
 #if !defined(RFG_DEVICE) || W_ZERO || LIMITED || EXPERTS
@@ -47,7 +48,9 @@ struct gemm_args {
 #define GEMM_SCALES_NONE   0
 #define GEMM_SCALES_ROWS   1 /* they multiply it: of rows or of tensors */
 #define GEMM_SCALES_BLOCKS 2 /* they multiply its part of each GEMM_SCALE_BLOCK columns */
+#define GEMM_SCALES_GROUPS 3 /* they multiply its part of each GEMM_SCALE_GROUP columns */
 #define GEMM_SCALE_BLOCK   128
+#define GEMM_SCALE_GROUP   32
 
 #define GEMM_ARGS_BYTES 88 /* without the rest; gemm.h and load.h assert it */
 

@@ -101,7 +101,9 @@ static void scale_codes(const rfg_tensor *scale, int per, int64_t r, int64_t k, 
     if (!scale)
         return;
     for (int64_t i = 0; i < k; i++) {
-        int64_t c = per == RFG_GEMM_SCALE_BLOCK ? i / GEMM_SCALE_BLOCK * scale->strides[1] : 0;
+        int64_t c = per == RFG_GEMM_SCALE_BLOCK   ? i / GEMM_SCALE_BLOCK * scale->strides[1]
+                    : per == RFG_GEMM_SCALE_GROUP ? i / 32 * scale->strides[1]
+                                                  : 0;
         values[i] *= rfg_load(scale->data, scale->dtype, r * scale->strides[0] + c);
     }
 }
@@ -121,6 +123,11 @@ static void w_row(const struct gemm_job *j, int64_t e, int64_t n, double *w)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
+    if (gemm_is_codes(j->prob) && j->packed) { /* [N/16][K/32][16] */
+        for (int64_t i = 0; i < j->k; i++)
+            w[i] *= rfg_load(j->w_scale->data, RFG_E8M0, (n / 16 * (j->k / 32) + i / 32) * 16 + n % 16);
+        return;
+    }
     if (gemm_is_codes(j->prob)) {
         scale_codes(j->w_scale, per, of, j->k, w);
         return;

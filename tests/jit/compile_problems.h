@@ -166,3 +166,14 @@ static const char *const codes_problems[] = {
     "gemm e4m3,e4m3->bf16 M=128 N=1024 K=1024 w_scale=f32 w_per=row act=silu",
     "gemm i8,i8->f32 M=3 N=100 K=333",
 };
+
+#define MX_SCALES " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group"
+static const char *const mx_problems[] = {
+    "gemm e4m3,e2m1->bf16 M=8 N=2112 K=7168 packed=1" MX_SCALES,
+    "gemm e4m3,e2m1->bf16 M=64 N=4096 K=7168 packed=1" MX_SCALES,
+    "gemm e2m1,e2m1->f16 M=16 N=1024 K=2048 packed=1 bias=1 btype=f32" MX_SCALES,
+    "gemm e4m3,e2m1->bf16 M=256 N=4096 K=2048 act=swigluoai experts=32 top=4 packed=1" MX_SCALES,
+    "gemm e4m3,e2m1->bf16 M=32 N=2112 K=7168" MX_SCALES,
+    "gemm e2m1,e2m1->bf16 M=64 N=2880 K=2880 act=silu halves=1" MX_SCALES,
+    "gemm e4m3,e4m3->f32 M=3 N=100 K=352" MX_SCALES,
+};

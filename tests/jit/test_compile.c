@@ -52,6 +52,7 @@ static const struct family {
     { "gemm_4_bits", NULL, four_bit_problems, COUNT(four_bit_problems), NULL },
     { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
     { "gemm_codes", NULL, codes_problems, COUNT(codes_problems), NULL },
+    { "gemm_mx", NULL, mx_problems, COUNT(mx_problems), NULL },
     { "gemm_experts", NULL, expert_problems, COUNT(expert_problems), NULL },
     { "gemm_wgmma_codes", NULL, code_problems, COUNT(code_problems), "gemm_wgmma" },
     { "gemm_tile_codes", NULL, code_problems, COUNT(code_problems), "gemm_tile" },

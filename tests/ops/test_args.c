@@ -549,6 +549,7 @@ static void packs(void)
     refused(rfg_pack_gate_up(NULL, &dst, &one, &one, 0, NULL), INVALID, "rfg_pack_gate_up", "ctx");
     refused(rfg_pack_gate_up(ctx, &dst, &all, &one, 0, NULL), INVALID, "rfg_pack_gate_up", "dst");
     refused(rfg_pack_gate_up(ctx, &dst, &all, &none, 1, NULL), INVALID, "rfg_pack_gate_up", "gate");
+    refused(rfg_pack_fnuz(NULL, &dst, &all, NULL, NULL, NULL), INVALID, "rfg_pack_fnuz", "ctx");
     for (int i = 0; i < 8; i++)
         ck_assert_uint_eq(to[i], i + 1);
     rfg_context_destroy(&ctx);
@@ -712,6 +713,7 @@ static const struct {
     LIKE_OPERATORS,
     { "rfg_pack_qkv", packs },
     { "rfg_pack_gate_up", packs },
+    { "rfg_pack_fnuz", packs },
     { "rfg_dtype_from_dlpack", dlpack },
     { "rfg_tensor_from_dlpack", dlpack },
     { "rfg_tensor_from_dlpack_for", dlpack },

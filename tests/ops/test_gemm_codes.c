@@ -414,12 +414,12 @@ START_TEST(refusals)
     p = good;
     p.w_per = RFG_GEMM_SCALE_ROW;
     refused(ctx, &p, RFG_E4M3, "x_per=block, w_per=row: must both be block, or neither");
-    p.x_per = (rfg_gemm_scale)3;
-    refused(ctx, &p, RFG_E4M3, "x_per is 3, w_per 1: must be RFG_GEMM_SCALE_TENSOR, ROW or BLOCK");
+    p.x_per = (rfg_gemm_scale)4;
+    refused(ctx, &p, RFG_E4M3, "x_per is 4, w_per 1: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP");
     p = (rfg_gemm_params){ .size = sizeof(p), .x_scale = &xs };
     refused(ctx, &p, RFG_E4M3, "x_scale has 2 dimensions, 4 x 2: must be [1], 1 x 1 (per tensor)");
     p = (rfg_gemm_params){ .size = sizeof(p), .x_scale = &xs };
-    refused(ctx, &p, RFG_I4, "x is i4: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8");
+    refused(ctx, &p, RFG_I4, "x is i4: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2, i8 or e2m1");
     p = (rfg_gemm_params){ .size = sizeof(p), .fast_accum = 1 };
     refused(ctx, &p, RFG_I8, "fast_accum is 1: must be 0, x is i8, no fp8");
     p = (rfg_gemm_params){ .size = sizeof(p), .gate_halves = 3 };

@@ -16,10 +16,13 @@
 
 static const struct format {
     const char *x, *w, *w_scale; /* w_scale: of a w of groups */
+    bool mx;                     /* groups of 32 on both sides */
 } formats[] = {
-    { "f32", "f32", NULL },           { "f16", "f16", NULL },   { "bf16", "bf16", NULL },   { "e4m3", "e4m3", NULL },
-    { "e4m3fnuz", "e4m3fnuz", NULL }, { "e5m2", "e5m2", NULL }, { "i8", "i8", NULL },       { "bf16", "i4", "f16" },
-    { "f16", "i4", "f32" },           { "bf16", "i4", "bf16" }, { "bf16", "e2m1", "e8m0" }, { "f16", "e2m1", "e8m0" },
+    { "f32", "f32", NULL },         { "f16", "f16", NULL },           { "bf16", "bf16", NULL },
+    { "e4m3", "e4m3", NULL },       { "e4m3fnuz", "e4m3fnuz", NULL }, { "e5m2", "e5m2", NULL },
+    { "i8", "i8", NULL },           { "bf16", "i4", "f16" },          { "f16", "i4", "f32" },
+    { "bf16", "i4", "bf16" },       { "bf16", "e2m1", "e8m0" },       { "f16", "e2m1", "e8m0" },
+    { "e4m3", "e2m1", NULL, true }, { "e2m1", "e2m1", NULL, true },   { "e4m3", "e4m3", NULL, true },
 };
 
 /* Adds to a problem string. */
@@ -42,18 +45,21 @@ static void draw(char *text, const struct format *f, uint64_t *state)
     uint64_t seed = *state;
     bool codes = !f->w_scale && (*f->x == 'e' || *f->x == 'i'), packed = BELOW(3) == 0, gated = BELOW(3) == 0;
     int group = ONE_OF(groups), m = BELOW(5) ? BELOW(24) : BELOW(150), n = 1 + BELOW(90), k = 1 + BELOW(300);
-    if (f->w_scale)
-        k = group * (1 + BELOW(6));
+    if (f->w_scale || f->mx)
+        k = (f->mx ? 32 : group) * (1 + BELOW(6));
+    packed = packed && !(f->mx && f->w[1] == '4');
     if (packed) {
         n = 16 * (1 + BELOW(5));
-        k = f->w_scale ? 128 * (1 + BELOW(4)) : 32 * (1 + BELOW(8));
+        k = f->w_scale || f->mx ? 128 * (1 + BELOW(4)) : 32 * (1 + BELOW(8));
     }
     n += gated && n % 2;
     *text = 0;
     say(text, "gemm %s,%s->%s M=%d N=%d K=%d", f->x, f->w, ONE_OF(ys), m, n, k);
     if (f->w_scale)
         say(text, " w_scale=%s w_group=%d%s", f->w_scale, group, *f->w == 'i' && BELOW(2) ? " w_zero=i8" : "");
-    if (codes) {
+    if (f->mx)
+        say(text, " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group x_columns=%d", packed ? 0 : BELOW(2));
+    if (codes && !f->mx) {
         const char *scale = BELOW(4) ? "f32" : "e8m0", *x_per = ONE_OF(pers), *w_per = ONE_OF(pers);
         if (BELOW(5))
             say(text, " x_scale=%s x_per=%s", scale, x_per);
@@ -64,7 +70,7 @@ static void draw(char *text, const struct format *f, uint64_t *state)
         if (*f->x == 'e' && BELOW(4) == 0)
             say(text, " fast=1");
     }
-    if (packed && !codes)
+    if (packed && (!codes || f->mx))
         say(text, " packed=1");
     if (gated)
         say(text, " act=%s halves=%d limit=%d", ONE_OF(acts), BELOW(2), BELOW(2) * BELOW(9));
@@ -76,10 +82,10 @@ static void draw(char *text, const struct format *f, uint64_t *state)
     } else {
         say(text, "%s", !gated && BELOW(4) == 0 ? " residual=1" : "");
         if (BELOW(4) == 0 && !packed)
-            say(text, " ldw=%d", k + (f->w_scale ? 32 : 1) * BELOW(9));
+            say(text, " ldw=%d", k + (f->w_scale || f->mx ? 32 : 1) * BELOW(9));
     }
     if (BELOW(4) == 0)
-        say(text, " ldx=%d ldy=%d", k + BELOW(9), n + BELOW(9));
+        say(text, " ldx=%d ldy=%d", k + BELOW(5) * (f->mx ? 2 : 1), n + BELOW(9));
     *state = seed;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * rfg_pack_qkv(), rfg_pack_gate_up(): where each row goes, on the cpu, an emulated GPU and $RFG_TEST_DEVICES; what is
- * refused, with nothing written. */
+ * rfg_pack_qkv(), rfg_pack_gate_up(): where each row goes, on the cpu, an emulated GPU and $RFG_TEST_DEVICES;
+ * rfg_pack_fnuz(): what each code and scale becomes; what is refused, with nothing written. */
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/oracle.h"
 #include "rfg/rfg.h"
 #include "tests/program.h"
 #include "tests/suite.h"
@@ -158,13 +160,112 @@ START_TEST(refused)
 }
 END_TEST
 
+/* Every code, by the values that the two formats give it; scales; in place, and rows apart. */
+START_TEST(to_fnuz)
+{
+    open_device(devices[_i]);
+    uint8_t *codes = (uint8_t *)device, *got = (uint8_t *)host;
+    for (int in_place = 0; in_place < 2; in_place++)
+        for (int apart = 0; apart < 2; apart++) {
+            int64_t ld = apart ? 80 : 64;
+            float scales[4] = { 1, 0.375f, 0x1p-149f, 3e38f };
+            uint8_t exponents[4] = { 0, 127, 254, 255 };
+            memset(got, 0x55, 4096);
+            for (int i = 0; i < 256; i++)
+                got[i / 64 * ld + i % 64] = (uint8_t)i;
+            memcpy(got + 1024, scales, sizeof(scales));
+            memcpy(got + 1040, exponents, sizeof(exponents));
+            ck_assert_int_eq(rfg_device_copy(ctx, codes, got, 4096, RFG_HOST_TO_DEVICE, NULL), RFG_OK);
+            size_t to = in_place ? 0 : 2048;
+            rfg_tensor src = rfg_tensor_2d(codes, RFG_E4M3, 4, 64, ld);
+            rfg_tensor dst = rfg_tensor_2d(codes + to, RFG_E4M3FNUZ, 4, 64, ld);
+            rfg_tensor s = rfg_tensor_1d(codes + 1024, RFG_F32, 4), d = rfg_tensor_1d(codes + 1024 + to, RFG_F32, 4);
+            rfg_tensor e = rfg_tensor_1d(codes + 1040, RFG_E8M0, 4), f = rfg_tensor_1d(codes + 1040 + to, RFG_E8M0, 4);
+            ck_assert_msg(rfg_pack_fnuz(ctx, &dst, &src, &d, &s, NULL) == RFG_OK, "%s", rfg_last_error());
+            fetch();
+            for (int i = 0; i < 256; i++) {
+                uint8_t code = (uint8_t)i, was = got[i / 64 * ld + i % 64],
+                        now = got[to + (size_t)(i / 64 * ld + i % 64)];
+                double from = rfg_load(&code, RFG_E4M3, 0), is = rfg_load(&now, RFG_E4M3FNUZ, 0);
+                ck_assert_msg(isnan(from) ? isnan(is) && now == 0x80 : 2 * is == from, "%02x: %02x", i, now);
+                ck_assert(in_place || was == i);
+            }
+            ck_assert_int_eq(got[to + 255 / 64 * (size_t)ld + 64], 0x55); /* behind the last row */
+            for (int i = 0; i < 4; i++)
+                ck_assert(((float *)(got + to + 1024))[i] == scales[i] * 2);
+            ck_assert_msg(rfg_pack_fnuz(ctx, &dst, &src, &f, &e, NULL) == RFG_OK, "%s", rfg_last_error());
+            fetch();
+            ck_assert(!memcmp(got + to + 1040, ((uint8_t[]){ 1, 128, 255, 255 }), 4));
+        }
+    close_device();
+}
+END_TEST
+
+/* More than one piece on its way. */
+START_TEST(to_fnuz_large)
+{
+    enum { BYTES = (5 << 19) + 3 };
+    uint8_t *codes = malloc(BYTES), *memory;
+    rfg_context_params p = { .device = devices[_i], .user_db = "", .system_db = "", .cache_dir = "" };
+    ck_assert_int_eq(rfg_context_create(&ctx, &p), RFG_OK);
+    ck_assert_int_eq(rfg_device_alloc(ctx, (void **)&memory, BYTES), RFG_OK);
+    for (int i = 0; i < BYTES; i++)
+        codes[i] = (uint8_t)(i * 31 >> 3);
+    ck_assert_int_eq(rfg_device_copy(ctx, memory, codes, BYTES, RFG_HOST_TO_DEVICE, NULL), RFG_OK);
+    rfg_tensor src = rfg_tensor_1d(memory, RFG_E4M3, BYTES), dst = rfg_tensor_1d(memory, RFG_E4M3FNUZ, BYTES);
+    ck_assert_msg(rfg_pack_fnuz(ctx, &dst, &src, NULL, NULL, NULL) == RFG_OK, "%s", rfg_last_error());
+    ck_assert_int_eq(rfg_device_copy(ctx, codes, memory, BYTES, RFG_DEVICE_TO_HOST, NULL), RFG_OK);
+    ck_assert_int_eq(rfg_stream_sync(ctx, NULL), RFG_OK);
+    for (int i = 0; i < BYTES; i++) {
+        uint8_t was = (uint8_t)(i * 31 >> 3), want = was == 0x80 ? 0 : (was & 0x7f) == 0x7f ? 0x80 : was;
+        ck_assert_msg(codes[i] == want, "%d: %02x is %02x", i, was, codes[i]);
+    }
+    ck_assert_int_eq(rfg_device_free(ctx, memory), RFG_OK);
+    rfg_context_destroy(&ctx);
+    free(codes);
+}
+END_TEST
+
+/* What rfg_pack_fnuz() refuses, with nothing written. */
+START_TEST(fnuz_refused)
+{
+    open_device("cpu");
+    uint16_t to[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, from[8] = { 0 };
+    /* 8 codes and 2 scales; of the same memory, shifted: overlaps */
+    rfg_tensor fnuz = rfg_tensor_1d(to, RFG_E4M3FNUZ, 8), fn = rfg_tensor_1d(from, RFG_E4M3, 8);
+    rfg_tensor beside = rfg_tensor_1d((char *)to + 1, RFG_E4M3, 8), short_one = rfg_tensor_1d(from, RFG_E4M3, 7);
+    rfg_tensor to_scale = rfg_tensor_1d(to + 4, RFG_F32, 2), from_scale = rfg_tensor_1d(from + 4, RFG_F32, 2);
+    rfg_tensor e8m0 = rfg_tensor_1d(from + 4, RFG_E8M0, 2), half = rfg_tensor_1d(from + 4, RFG_F16, 2);
+    REFUSED(rfg_pack_fnuz(NULL, &fnuz, &fn, NULL, NULL, NULL), "ctx");
+    REFUSED(rfg_pack_fnuz(ctx, NULL, &fn, NULL, NULL, NULL), "dst");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, NULL, NULL, NULL, NULL), "src");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fnuz, NULL, NULL, NULL), "src is e4m3fnuz");
+    REFUSED(rfg_pack_fnuz(ctx, &fn, &fn, NULL, NULL, NULL), "dst is e4m3: must be e4m3fnuz");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &short_one, NULL, NULL, NULL), "of one size");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &beside, NULL, NULL, NULL), "overlaps src");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &to_scale, NULL, NULL), "src_scale is NULL");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, NULL, &from_scale, NULL), "dst_scale is NULL");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &to_scale, &e8m0, NULL), "src_scale is e8m0");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &half, &half, NULL), "src_scale is f16");
+    rfg_tensor wide = rfg_tensor_1d(to, RFG_F32, 2);
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, &wide, &from_scale, NULL), "overlaps dst_scale");
+    REFUSED(rfg_pack_fnuz(ctx, &fnuz, &fn, NULL, NULL, ctx), "stream");
+    for (int i = 0; i < 8; i++)
+        ck_assert_uint_eq(to[i], i + 1);
+    close_device();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("pack");
     TCase *c = tcase_create("pack");
     tcase_add_loop_test(c, joins_rows, 0, 2);
     tcase_add_loop_test(c, joins_prepacked, 0, 2);
+    tcase_add_loop_test(c, to_fnuz, 0, 2);
+    tcase_add_loop_test(c, to_fnuz_large, 0, 2);
     tcase_add_test(c, refused);
+    tcase_add_test(c, fnuz_refused);
     tcase_set_timeout(c, 60);
     suite_add_tcase(s, c);
     return run_suite(s);

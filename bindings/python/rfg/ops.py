@@ -54,7 +54,8 @@ def gemm(
     up's in turn (gate_halves: all of gate's first), and Y[M,N/2] = act(gate) * up, both within limit; alpha: swigluoai's.
 
     x and w of codes, e4m3, e4m3fnuz, e5m2 or i8 (then dtype or out says what Y is): x_scale, w_scale, f32 or e8m0, per "tensor" [1], "row"
-    [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32.
+    [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32. x and w of mx formats, e4m3 or e2m1 by e2m1,
+    e4m3 by e4m3: both per "group", e8m0 [M,K/32], [N,K/32]; of a w of gemm_prepack() w_scale is of it, too.
     fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits.
 
     w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0),

@@ -339,7 +339,7 @@ static bool set_nested(struct scratch *s, const struct member *m, PyObject *valu
 
 static bool set_member(struct scratch *s, char *params, const struct member *m, PyObject *value)
 {
-    static const char *const pers[] = { "tensor", "row", "block", NULL };
+    static const char *const pers[] = { "tensor", "row", "block", "group", NULL };
     static const char *const scalings[] = { "default", "linear", "llama3", "yarn", NULL };
     static const char *const roundings[] = { "exact", "up", "down", "even", "ceil", NULL };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };

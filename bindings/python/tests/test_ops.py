@@ -91,10 +91,23 @@ def test_gemm_codes(rng):
     close(rfg.gemm(x, w, **blocks), (x * bx.repeat(128, 1)[:, :300].astype(float)) @ (w * wide.astype(float)).T)
     with pytest.raises(rfg.Error, match="fast"):
         rfg.gemm(x, w, fast_accum=True, dtype="f32")
-    with pytest.raises(rfg.Error, match="x_per: 'token': must be one of tensor, row, block"):
+    with pytest.raises(rfg.Error, match="x_per: 'token': must be one of tensor, row, block, group"):
         rfg.gemm(x, w, x_scale=sx, x_per="token", dtype="f32")
     with pytest.raises(rfg.Error, match="y is i8|dtype of y is i8"):
         rfg.gemm(x, w)
+
+
+def test_gemm_mx(rng):
+    x, w = (rng.integers(0, 256, (r, 64)).astype(np.uint8) for r in (5, 32))
+    sx, sw = (rng.integers(120, 134, (r, 4)).astype(np.uint8) for r in (5, 32))
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    of = lambda q, s: np.stack([values[q & 15], values[q >> 4]], -1).reshape(len(q), 128) * 2.0 ** (s.repeat(32, 1).astype(float) - 127)
+    e2m1, e8m0 = (lambda a: rfg.view(a, "e2m1")), (lambda a: rfg.view(a, "e8m0"))
+    scales = dict(x_scale=e8m0(sx), w_scale=e8m0(sw), x_per="group", w_per="group", dtype="f32")
+    want = of(x, sx) @ of(w, sw).T
+    close(rfg.gemm(e2m1(x), e2m1(w), **scales), want)
+    scales["w_scale"] = rfg.gemm_prepack(e8m0(sw), groups=True)
+    close(rfg.gemm(e2m1(x), rfg.gemm_prepack(e2m1(w)), **scales), want)
 
 
 def test_views_keep_their_strides(rng):

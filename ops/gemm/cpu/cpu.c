@@ -147,7 +147,7 @@ struct job {
     enum cpu_prefetch prefetch;
     struct packed *packed; /* by worker, at the start of the workspace; then their tiles */
     char *tiles;
-    const float *values; /* of W's codes, and of X's, if it has any; or NULL */
+    const float *values[2]; /* of X's and of W's codes, or NULL */
 };
 
 static size_t worker_bytes(const struct tiling *t)
@@ -168,7 +168,7 @@ static pthread_once_t code_once = PTHREAD_ONCE_INIT;
 static void code_init(void)
 {
     for (int dtype = RFG_E4M3; dtype <= RFG_E2M1; dtype++)
-        for (int i = 0; i < 256 && (rfg_dtype_is_code(dtype) || dtype == RFG_I4 || dtype == RFG_E2M1); i++) {
+        for (int i = 0; i < 256 && (rfg_dtype_is_code(dtype) || rfg_dtype_is_4_bits(dtype)); i++) {
             const struct rfg_format *f = rfg_format(dtype);
             uint8_t code = (uint8_t)i;
             double v[2]; /* of a byte of 4 bits there are two */
@@ -196,22 +196,76 @@ static int64_t w_place(const struct job *j, int64_t n)
     return j->t.halves ? n % 2 * (j->a->n / 2) + n / 2 : n;
 }
 
+/* A row of numbers of 4 bits. Its g-th group has scale, and zero point, number first + g step. */
+struct row_4 {
+    const char *codes; /* the row's, or, prepacked, all rows' */
+    int64_t row, cols; /* prepacked: which one it is, and columns of all; else cols is 0 */
+    int64_t group, first, step;
+    const struct rfg_format *scale;
+    const char *scales;
+    const int8_t *zeros; /* or NULL */
+};
+
+/* Makes r that of a prepacked W. */
+static void prepacked_row(const struct job *j, struct row_4 *r, int64_t row)
+{
+    int64_t cols = j->a->k;
+    r->codes = j->a->w;
+    r->row = row;
+    r->cols = cols;
+    r->first = PREPACKED4_GROUP_AT(row, 0, cols / r->group);
+    r->step = PREPACK_ROWS;
+}
+
+static void decode_4(const struct job *j, float *to, const struct row_4 *r, const float *values)
+{
+    int64_t cols = r->cols ? PREPACK4_COLS : r->group, each = r->cols ? 32 : r->group; /* a scale is taken for each */
+    float scales[PREPACK4_COLS / 32], zeros[PREPACK4_COLS / 32];
+    struct cpu_codes_4 c = { .words = r->cols ? 1 : each / 8, .scale = scales, .zero = zeros };
+    memcpy(c.values, values, sizeof(c.values));
+    for (int e = 0; e < 8; e++)
+        c.shift[e] = r->cols ? 4 * (e / 2 + 4 * (e % 2)) : 4 * e;
+    for (int64_t k = 0; k < j->a->k; k += cols, to += cols) {
+        int64_t here = min64(cols, j->a->k - k);
+        for (int64_t i = 0; i * each < here; i++) {
+            int64_t at = r->first + (k + i * each) / r->group * r->step;
+            double scale;
+            r->scale->decode(r->scale, r->scales + at * r->scale->bytes, &scale);
+            scales[i] = (float)scale;
+            zeros[i] = r->zeros ? r->zeros[at] : 0;
+        }
+        if (!r->cols)
+            j->isa->decode_4(to, r->codes + k / 2, here / 8, 8, &c);
+        for (int e = 0; e < 32 && r->cols; e += 8) /* a chunk has eight columns of every 32: prepack_layout.h */
+            j->isa->decode_4(to + e, r->codes + PREPACKED4_AT(r->row, k + e, r->cols) / 2, here / 32, 32, &c);
+    }
+}
+
 /* A row of codes of X or of W, times its scales. */
 static void decode_codes(const struct job *j, bool of_x, int64_t row, float *to)
 {
     const struct gemm_args *a = j->a;
     row = of_x ? x_place(j, row) : w_place(j, row);
-    bool blocks = gemm_scales(j->prob) == GEMM_SCALES_BLOCKS;
-    const uint8_t *codes = (const uint8_t *)(of_x ? a->x : a->w) + row * (of_x ? a->ldx : a->ldw);
+    int dtype = j->prob->dtype[!of_x];
+    bool blocks = gemm_scales(j->prob) == GEMM_SCALES_BLOCKS, groups = gemm_scales(j->prob) == GEMM_SCALES_GROUPS;
+    const char *codes = of_x ? a->x : a->w, *scales = of_x ? a->x_scale : a->w_scale;
     const struct rfg_format *s = rfg_format((int)j->prob->v[of_x ? GEMM_X_SCALE : GEMM_W_SCALE]);
-    const char *scales = of_x ? a->x_scale : a->w_scale;
     int64_t at = of_x ? row * a->x_scale_row : (blocks ? row / GEMM_SCALE_BLOCK : row) * a->w_scale_row;
-    int64_t step = of_x ? a->x_scale_col : a->w_scale_col, block = blocks ? GEMM_SCALE_BLOCK : a->k;
+    int64_t step = of_x ? a->x_scale_col : a->w_scale_col, start = row * (of_x ? a->ldx : a->ldw);
+    if (rfg_dtype_is_4_bits(dtype)) {
+        struct row_4 r = { codes + start / 2, row, 0, GEMM_SCALE_GROUP, at, step, s, scales, NULL };
+        if (!of_x && j->t.prepacked)
+            prepacked_row(j, &r, row);
+        decode_4(j, to, &r, j->values[!of_x]);
+        return;
+    }
+    int64_t block = blocks ? GEMM_SCALE_BLOCK : groups ? GEMM_SCALE_GROUP : a->k;
     for (int64_t k = 0; k < a->k; k += block, at += step) {
         double scale = 1;
         if (s)
             s->decode(s, scales + at * s->bytes, &scale);
-        j->isa->decode_8(to + k, codes + k, min64(block, a->k - k), (float)scale, j->values, j->prob->dtype[0]);
+        j->isa->decode_8(to + k, (const uint8_t *)codes + start + k, min64(block, a->k - k), (float)scale,
+                         j->values[!of_x], dtype);
     }
 }
 
@@ -261,32 +315,6 @@ static void unpack_strip(const struct job *j, int64_t n0, int64_t rows, char *to
             memcpy(to + (size_t)(r * j->a->k + k) * 2, from + r * 2 * PREPACK_CHUNK, 2 * PREPACK_CHUNK);
 }
 
-/* Row n of W, of 4 bits. */
-static void decode_4(const struct job *j, float *to, int64_t n, struct cpu_codes_4 *c)
-{
-    const struct gemm_args *a = j->a;
-    const struct rfg_format *s = rfg_format((int)j->prob->v[GEMM_W_SCALE]);
-    int64_t group = j->prob->v[GEMM_W_GROUP], groups = a->k / group;
-    int64_t cols = j->t.prepacked ? PREPACK4_COLS : group, step = j->t.prepacked ? 32 : group;
-    float scales[PREPACK4_COLS / 32], zeros[PREPACK4_COLS / 32]; /* of each `step` columns */
-    c->scale = scales;
-    c->zero = zeros;
-    for (int64_t k = 0; k < a->k; k += cols, to += cols) {
-        for (int64_t i = 0; i * step < cols; i++) {
-            int64_t g = (k + i * step) / group,
-                    at = j->t.prepacked ? PREPACKED4_GROUP_AT(n, g, groups) : n * groups + g;
-            double scale;
-            s->decode(s, (const char *)a->w_scale + at * s->bytes, &scale);
-            scales[i] = (float)scale;
-            zeros[i] = a->w_zero ? ((const int8_t *)a->w_zero)[at] : 0;
-        }
-        if (!j->t.prepacked)
-            j->isa->decode_4(to, (const char *)a->w + (n * a->ldw + k) / 2, cols / 8, 8, c);
-        for (int e = 0; e < 32 && j->t.prepacked; e += 8) /* a chunk has eight columns of every 32: prepack_layout.h */
-            j->isa->decode_4(to + e, (const char *)a->w + PREPACKED4_AT(n, k + e, (int64_t)a->k) / 2, cols / 32, 32, c);
-    }
-}
-
 /* `rows` rows of W from n0 on, as fp32. */
 static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *to)
 {
@@ -297,13 +325,17 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
         return;
     }
     if (gemm_w_is_4_bits(j->prob)) {
-        struct cpu_codes_4 c;
-        memcpy(c.values, j->values, sizeof(c.values));
-        for (int e = 0; e < 8; e++)
-            c.shift[e] = j->t.prepacked ? 4 * (e / 2 + 4 * (e % 2)) : 4 * e;
-        c.words = j->t.prepacked ? 1 : j->prob->v[GEMM_W_GROUP] / 8;
-        for (int64_t i = 0; i < rows; i++)
-            decode_4(j, to + i * a->k, w_place(j, n0 + i), &c);
+        int64_t group = j->prob->v[GEMM_W_GROUP];
+        for (int64_t i = 0; i < rows; i++) {
+            int64_t n = w_place(j, n0 + i);
+            struct row_4 r = {
+                (const char *)a->w + n * a->ldw / 2,       n,          0,        group, n * (a->k / group), 1,
+                rfg_format((int)j->prob->v[GEMM_W_SCALE]), a->w_scale, a->w_zero
+            };
+            if (j->t.prepacked)
+                prepacked_row(j, &r, n);
+            decode_4(j, to + i * a->k, &r, j->values[1]);
+        }
         return;
     }
     int dtype = j->prob->dtype[1];
@@ -484,7 +516,8 @@ static void run_one(const struct cpu_isa *isa, const struct rfg_device *dev, con
                          : (enum cpu_prefetch)p[P_PREFETCH],
                      a->workspace,
                      NULL,
-                     gemm_is_codes(prob) || gemm_w_is_4_bits(prob) ? values_of(prob->dtype[1]) : NULL };
+                     { gemm_is_codes(prob) ? values_of(prob->dtype[0]) : NULL,
+                       gemm_is_codes(prob) || gemm_w_is_4_bits(prob) ? values_of(prob->dtype[1]) : NULL } };
     j.tiles = (char *)a->workspace + round_256((size_t)dev->cu_count * sizeof(struct packed));
     for (int i = 0; i < dev->cu_count; i++)
         j.packed[i].tile = -1;

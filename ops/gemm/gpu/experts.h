@@ -58,7 +58,7 @@ RFG_DEVICE struct gemm_args args_of(const struct gemm_args *all, const struct ex
 #if GATHER
     a.rows += begin;
 #else
-    a.x = (const char *)a.x + begin * GEMM_LDX(all) * X_BYTES;
+    a.x = (const char *)a.x + X_BYTES_OF(begin * GEMM_LDX(all));
 #if SCALES
     if (a.x_scale)
         a.x_scale = (const char *)a.x_scale + begin * a.x_scale_row * SCALE_BYTES;

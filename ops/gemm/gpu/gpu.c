@@ -103,8 +103,9 @@ static const struct rfg_param skinny_params[] = {
 
 static bool skinny_supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (gemm_is_codes(prob))
-        return rfg_refuse(why, "x is %s: must be bf16, f16 or f32", rfg_dtype_name((rfg_dtype)prob->dtype[0]));
+    if (gemm_is_codes(prob) && !gemm_w_is_4_bits(prob))
+        return rfg_refuse(why, "x is %s: must be bf16, f16 or f32, or w e2m1",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     if (!is_gpu(dev, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why) || !reads_rows(prob, why))
         return false;
     int64_t rows = gemm_as_plain(prob).v[GEMM_M];

@@ -101,7 +101,7 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "IN_DTYPE", prob->dtype[0]);
     rfg_kernel_macro(k, "W_DTYPE", prob->dtype[1]);
     rfg_kernel_macro(k, "W_SCALE_DTYPE", (int)prob->v[GEMM_W_SCALE]);
-    rfg_kernel_macro(k, "W_GROUP", (int)prob->v[GEMM_W_GROUP]);
+    rfg_kernel_macro(k, "W_GROUP", gemm_w_is_4_bits(prob) ? (int)gemm_w_group(prob) : 0);
     if (prob->v[GEMM_W_ZERO]) /* others' kernels need not know that there is such a macro */
         rfg_kernel_macro(k, "W_ZERO", (int)prob->v[GEMM_W_ZERO]);
     rfg_kernel_macro(k, "SCALES", gemm_scales(prob));
@@ -137,7 +137,7 @@ static inline bool has_mma(const struct rfg_device *dev, const struct rfg_proble
         return false;
     if (!(dev->features & RFG_FEATURE_MMA))
         return rfg_refuse(why, "arch is %s: must have matrix instructions", dev->arch);
-    if (prob->dtype[0] != RFG_BF16 && prob->dtype[0] != RFG_F16 && !gemm_is_codes(prob))
+    if (prob->dtype[0] == RFG_F32)
         return rfg_refuse(why, "x is %s: must be bf16, f16 or codes of 8 bits",
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
     return true;
@@ -146,6 +146,8 @@ static inline bool has_mma(const struct rfg_device *dev, const struct rfg_proble
 /* What the prelude's matrix fragments take. */
 static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
+    if (gemm_is_mx(prob))
+        return rfg_refuse(why, "x_per=group: must be tensor, row or block");
     return has_mma(dev, prob, why) && (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_is_plain(prob, why)) &&
            reads_chunks(prob, why);
 }
@@ -159,6 +161,26 @@ static inline bool takes_mma_amd(const struct rfg_device *dev, const struct rfg_
         return rfg_refuse(why, "x is e5m2: %s's matrix instructions take its least numbers, as fp16, for 0",
                           dev->target);
     return takes_mma(dev, prob, why);
+}
+
+/* Are there instructions of 128 columns for codes of this format? */
+static inline bool has_wide_mma(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    int x = prob->dtype[0];
+    return !strcmp(dev->target, "gfx950") && !prob->v[GEMM_PREPACKED] &&
+           (x == RFG_E4M3 || x == RFG_E5M2 || x == RFG_E2M1);
+}
+
+/* Mx formats by rows, which these instructions take. */
+static inline bool takes_mx_amd(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!has_mma(dev, prob, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why))
+        return false;
+    if (!has_wide_mma(dev, prob))
+        return rfg_refuse(why, "x_per=group: target is %s: must be gfx950, or packed=1 with w of e2m1", dev->target);
+    return (!prob->v[GEMM_X_COLUMNS] && !prob->v[GEMM_W_COLUMNS]) ||
+           rfg_refuse(why, "x_columns=%" PRId64 ", w_columns=%" PRId64 ": must be 0, it reads scales by rows",
+                      prob->v[GEMM_X_COLUMNS], prob->v[GEMM_W_COLUMNS]);
 }
 
 /* The same for kernels that multiply 16-bit elements alone. */
@@ -188,7 +210,7 @@ static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_pr
 static inline bool takes_mma_or_4_bits(const struct rfg_device *dev, const struct rfg_problem *prob,
                                        struct rfg_reason *why)
 {
-    int64_t group = prob->v[GEMM_W_GROUP];
+    int64_t group = gemm_w_group(prob);
     if (!gemm_w_is_4_bits(prob))
         return takes_mma(dev, prob, why);
     if (!has_mma(dev, prob, why) || !gemm_has_loader(prob, why) || !reads_chunks(prob, why))
@@ -208,13 +230,20 @@ static inline int step_frags(const struct rfg_problem *prob)
 /* and, of a W of 4 bits, groups. */
 static inline int step_groups(const struct rfg_problem *prob)
 {
-    return (int)MAX(PREPACK4_COLS / prob->v[GEMM_W_GROUP], 1);
+    return (int)MAX(PREPACK4_COLS / gemm_w_group(prob), 1);
+}
+
+/* Registers of eight elements of X, whose products with a W of 4 bits are a fragment's. */
+static inline int x_words(const struct rfg_problem *prob)
+{
+    return prob->dtype[0] == RFG_E2M1 ? 1 : gemm_is_codes(prob) ? 2 : 4;
 }
 
 /* Bytes of an element of X, and of W where it is of X's format. */
 static inline double x_bytes(const struct rfg_problem *prob)
 {
-    return rfg_format((int)prob->dtype[0])->bytes;
+    const struct rfg_format *x = rfg_format((int)prob->dtype[0]);
+    return (double)x->bytes / x->elements;
 }
 
 #endif

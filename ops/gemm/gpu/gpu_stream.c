@@ -48,6 +48,12 @@ static int registers_of(const struct shape *s, int unroll)
            (s->groups ? 48 + 10 * s->groups : 24);
 }
 
+/* Columns of a step. */
+static int step_k(const struct rfg_device *dev, const struct rfg_problem *prob)
+{
+    return has_wide_mma(dev, prob) ? 128 : gemm_step_k(prob);
+}
+
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
 {
     struct shape s = { .threads = p[P_K_WAVES] * dev->wave_size,
@@ -60,22 +66,34 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     s.epilogue = !gemm_ends_plain(prob, NULL) || codes;
     s.scales = blocks ? (prob->v[GEMM_HALVES] && !rdna3 ? 2 : 1) + s.frags_m : 0;
     s.loads = pieces * (p[P_FRAGS_N] + step_frags(prob) * s.frags_m);
-    if (gemm_w_is_4_bits(prob)) {
+    if (has_wide_mma(dev, prob)) {
+        s.loads = p[P_FRAGS_N] * (gemm_w_is_4_bits(prob) ? 1 : 2) + s.frags_m * (x_words(prob) == 1 ? 1 : 2);
+        s.scale_loads = s.more = gemm_is_mx(prob) ? p[P_FRAGS_N] + s.frags_m : 0;
+    } else if (gemm_w_is_4_bits(prob)) {
         int rows = rdna3 ? 16 : dev->wave_size == 64 ? 4 : 8; /* whose scales a lane loads */
         int words = (int)ceil_div(rows * rfg_format_bytes((int)prob->v[GEMM_W_SCALE], 1), 4);
         s.groups = p[P_FRAGS_N] * step_groups(prob);
         s.more = s.groups * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
         s.scale_loads = s.groups * ((int)ceil_div(words, 4) + (prob->v[GEMM_W_ZERO] ? 1 : 0));
+        if (gemm_is_mx(prob)) { /* pieces of X are smaller, and have scales */
+            s.more += s.frags_m * (1 - pieces * step_frags(prob) * (4 - x_words(prob)));
+            s.scale_loads += s.frags_m;
+        }
     }
     s.sums = (dev->wave_size == 64 ? 4 : 8) * p[P_FRAGS_N] * s.frags_m;
     int a_load = dev->wave_size == 64 ? 16 : rdna3 ? 4 : 8, more = rdna3 ? 0 : 16; /* as compiled without spills */
-    s.decoded = codes ? a_load * s.loads + (blocks ? s.sums + more : 8 + more / 2) : 0;
+    if (has_wide_mma(dev, prob))
+        s.decoded = blocks ? s.sums + more : 8 + more / 2;
+    else if (gemm_w_is_4_bits(prob))
+        s.decoded = codes ? 5 * pieces * s.frags_m : 0;
+    else
+        s.decoded = codes ? a_load * s.loads + (blocks ? s.sums + more : 8 + more / 2) : 0;
     if (codes && !strcmp(dev->target, "gfx908")) /* a few more, and of two waves a SIMD each has half of 256 */
         s.decoded += s.threads > 256 ? 128 : 16;
     s.lds = STREAM_LDS_BYTES(p[P_TILE_M], s.tile_n, p[P_K_WAVES]);
     s.tiles_m = gemm_most_tiles(prob, p[P_TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], s.tile_n);
-    s.steps = ceil_div(prob->v[GEMM_K], gemm_step_k(prob));
+    s.steps = ceil_div(prob->v[GEMM_K], step_k(dev, prob));
     s.longest = ceil_div(s.steps, p[P_SPLIT_K] * p[P_K_WAVES]);
     return s;
 }
@@ -85,6 +103,8 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     struct rfg_problem plain = gemm_as_plain(prob);
     if (!few_rows(&plain, 256, why) || !halves_in_blocks(prob, why))
         return false;
+    if (gemm_is_mx(prob) && !prob->v[GEMM_PREPACKED] && dev->platform != RFG_PLATFORM_NVIDIA)
+        return takes_mx_amd(dev, prob, why);
     return gemm_w_is_4_bits(prob) && dev->platform != RFG_PLATFORM_NVIDIA ? takes_mma_or_4_bits(dev, prob, why)
                                                                           : takes_mma_amd(dev, prob, why);
 }
@@ -126,7 +146,7 @@ static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, 
         return rfg_refuse(why, "%d bytes of LDS: must be at most %d", s.lds, dev->lds_bytes);
     if (p[P_SPLIT_K] > s.steps)
         return rfg_refuse(why, "split_k=%d: K=%" PRId64 " has %" PRId64 " steps of %d", p[P_SPLIT_K], k, s.steps,
-                          gemm_step_k(prob));
+                          step_k(dev, prob));
     if (!tiles_span(prob, p[P_TILE_M], s.tile_n, why))
         return false;
     if (s.tiles_n * p[P_SPLIT_K] > MAX_GRID_Y)
@@ -209,7 +229,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     double tiles = (double)(s.tiles_m * s.tiles_n), groups = tiles * p[P_SPLIT_K], split = p[P_SPLIT_K];
     double rows_n = MIN(n, s.tile_n), rows_m = MIN(m, p[P_TILE_M]), at_once = (double)MIN(p[P_UNROLL], s.longest);
     double twice = s.twice ? 2 : 1, w_row = (double)gemm_w_row_bytes(prob);
-    double step = p[P_K_WAVES] * (rows_n * w_row / k + rows_m * x_bytes(prob)) * gemm_step_k(prob);
+    double step = p[P_K_WAVES] * (rows_n * w_row / k + rows_m * x_bytes(prob)) * step_k(dev, prob);
     struct gemm_flow f = { .groups = groups, .cluster = 1, .memory = m * k * x_bytes(prob) + n * w_row };
     f.per_cu = MAX(floor(MIN(waves_a_cu(dev, &s, p[P_UNROLL]) / p[P_K_WAVES], (double)(dev->lds_bytes / s.lds))), 1);
     f.bytes = step * (double)s.longest * twice;
@@ -253,7 +273,7 @@ static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob,
     /* Not of K but of how the waves divide it: fewer tests. */
     rfg_kernel_macro(k, "EXACT", s.steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0);
     rfg_kernel_macro(k, "ONCE", s.longest <= p[P_UNROLL]);
-    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % gemm_step_k(prob) != 0);
+    rfg_kernel_macro(k, "TAIL", prob->v[GEMM_K] % step_k(dev, prob) != 0);
     rfg_kernel_macro(k, "PREPACKED", (int)prob->v[GEMM_PREPACKED]);
 }
 

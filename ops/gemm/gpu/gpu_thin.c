@@ -52,6 +52,10 @@ static int registers_of(const struct rfg_problem *prob, const int *p, int unroll
         scales = unroll * p[P_FRAGS_N] * step_groups(prob) * (words + (prob->v[GEMM_W_ZERO] ? 1 : 0));
         codes =
             84 + 4 * THIN_FRAGS_M(p[P_TILE_M]) + 4 * p[P_FRAGS_N]; /* sums of a group, and what nvcc decodes ahead */
+        if (gemm_is_mx(prob)) { /* whose codes are shorter, have scales, and are decoded, too */
+            scales -= unroll * p[P_TILE_M] / 8 * (4 * (4 - x_words(prob)) - 1);
+            codes += 3 * (unroll - 1);
+        }
     }
     return unroll * 4 * pieces + 4 * blocks + 3 * (p[P_FRAGS_N] + p[P_TILE_M] / 8) + 34 + scales + codes;
 }

@@ -181,6 +181,8 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     if (tiles * 2 < cus && ((p[TILE_M] > 64 && m > 64) || (p[TILE_N] > 64 && n > 64)))
         return rfg_refuse(why, "tile of %d x %d: %" PRId64 " of them leave %" PRId64 " CUs idle", p[TILE_M], p[TILE_N],
                           tiles, cus);
+    if (has_wide_mma(dev, prob) && s.width == 64)
+        return rfg_refuse(why, "tile_k=%d: steps of 128 have instructions of twice the rate", p[TILE_K]);
     /* The second buffer costs LDS: another workgroup hides as much. Narrow steps are for two buffers. */
     bool more = p[BUFFERS] == 1 ? resident(dev, &s, s.lds) > resident(dev, &s, 2 * step) || 2 * step > dev->lds_bytes
                                 : resident(dev, &s, s.lds) < resident(dev, &s, step);
@@ -207,7 +209,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     f.bytes = (MIN(m, p[TILE_M]) + MIN(n, p[TILE_N])) * s.width * steps;
     f.in_flight = f.bytes / steps;
     /* Matrix instructions, and those beside them, of which the other half is issued meanwhile. */
-    double rate = (gemm_is_codes(prob) && !decodes(dev, prob) ? 2e6 : 1e6) * dev->mma_tflops / dev->cu_count;
+    bool narrow = has_wide_mma(dev, prob) && s.width == 64;
+    double rate = (gemm_is_codes(prob) && !decodes(dev, prob) && !narrow ? 2e6 : 1e6) * dev->mma_tflops / dev->cu_count;
     double mma = 2.0 * p[TILE_M] * p[TILE_N] * p[TILE_K] / rate;
     double beside = 2 * s.copies + (s.frags_m + s.frags_n) * s.width / 64 + 20 + 5 * p[BUFFERS];
     if (decodes(dev, prob))
@@ -231,6 +234,8 @@ static bool order_of(const struct rfg_device *dev, const struct rfg_problem *pro
         snprintf(order->words, sizeof(order->words), "gemm_tile tile_k=%d", p[TILE_K]);
     else if (sums_whole(dev, prob))
         snprintf(order->words, sizeof(order->words), "gemm_tile");
+    else if (has_wide_mma(dev, prob) && p[TILE_K] == 64) /* gemm_stream_mma's have 128 columns */
+        snprintf(order->words, sizeof(order->words), "gemm_tile narrow");
     else
         snprintf(order->words, sizeof(order->words), "gemm_stream_mma k_waves=1");
     return p[SPLIT_K] == 1 || rfg_refuse(why, "split_k=%d: has a workspace for few rows only", p[SPLIT_K]);

@@ -14,7 +14,8 @@
  * for few rows, gemm_stream_mma and gemm_thin_mma, decode others.
  *
  * X and W may also be codes of 8 bits, with scales of rows, which the epilogue knows, or of blocks, by which kernels
- * multiply the sum of each GEMM_SCALE_BLOCK columns (gemm_portable: each element).
+ * multiply the sum of each GEMM_SCALE_BLOCK columns (gemm_portable: each element). Of mx formats (e4m3 or e2m1 by e2m1,
+ * e4m3 by e4m3) each GEMM_SCALE_GROUP columns of a row have a scale, on both sides.
  *
  * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP
  * (columns of W that share them), SCALES (of codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y
@@ -71,7 +72,17 @@ RFG_DEVICE long long x_row_at(const struct gemm_args *a, long long m)
 
 /* ---- X: as it lies in memory ------------------------------------------------------------------------------------ */
 
-#define X_BYTES RFG_DTYPE_BYTES(IN_DTYPE)
+/* What 16-bit X, and W of 4 bits beside it, is multiplied as; of mx formats both. */
+#define X_AS (SCALES == GEMM_SCALES_GROUPS ? RFG_F16 : IN_DTYPE)
+
+#if IN_DTYPE == RFG_E2M1
+#define X_BYTES_OF(k) ((k) / 2)
+#define X_VEC         32
+#else
+#define X_BYTES       RFG_DTYPE_BYTES(IN_DTYPE)
+#define X_BYTES_OF(k) ((k)*X_BYTES)
+#define X_VEC         RFG_DTYPE_VEC(IN_DTYPE)
+#endif
 #if EXPERTS
 #define X_ROWS(a)    (a)->x_rows
 #define N_EXPERTS(a) (a)->experts
@@ -79,11 +90,11 @@ RFG_DEVICE long long x_row_at(const struct gemm_args *a, long long m)
 #define X_ROWS(a)    (a)->m
 #define N_EXPERTS(a) 0
 #endif
-#define X_VEC RFG_DTYPE_VEC(IN_DTYPE)
 
 #if SCALES
-#define SCALE_BYTES (SCALE_DTYPE == RFG_F32 ? 4 : 1)
-/* Of a row of X in memory, or of row m, and of the columns from block * GEMM_SCALE_BLOCK on. */
+#define SCALE_BYTES   (SCALE_DTYPE == RFG_F32 ? 4 : 1)
+#define SCALE_COLUMNS (SCALES == GEMM_SCALES_GROUPS ? GEMM_SCALE_GROUP : GEMM_SCALE_BLOCK)
+/* Of a row of X in memory, or of row m, and of the columns from block * SCALE_COLUMNS on. */
 RFG_DEVICE float x_scale_at(const struct gemm_args *a, long long row, int block)
 {
     return a->x_scale
@@ -125,12 +136,23 @@ RFG_DEVICE void expect_w_scale(const struct gemm_args *a, long long n)
 }
 #endif
 
+/* e2m1: other bits of `code` than the lowest four don't matter. */
+RFG_DEVICE float e2m1_value(rfg_u32 code)
+{
+    /* exponent and fraction in fp32's place, times 2^126: 0.5 is a denormal there */
+    return rfg_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
+}
+
 RFG_DEVICE float x_element(const struct gemm_args *a, long long m, int k)
 {
-#if RFG_IS_CODE(IN_DTYPE)
+#if RFG_IS_CODE(IN_DTYPE) || IN_DTYPE == RFG_E2M1
+#if IN_DTYPE == RFG_E2M1
+    float f = e2m1_value(rfg_load1((const char *)a->x + (x_row_at(a, m) * a->ldx + k) / 2) >> k % 2 * 4);
+#else
     float f = rfg_code_value(rfg_load1((const char *)a->x + x_row_at(a, m) * a->ldx + k), IN_DTYPE);
-#if SCALES == GEMM_SCALES_BLOCKS
-    f *= x_scale_of(a, m, k / GEMM_SCALE_BLOCK);
+#endif
+#if SCALES >= GEMM_SCALES_BLOCKS
+    f *= x_scale_of(a, m, k / SCALE_COLUMNS);
 #endif
     return f;
 #else
@@ -149,7 +171,7 @@ RFG_DEVICE rfg_u32 row_offset(bool apart, long long row, int r, int rows, int ld
 
 RFG_DEVICE const char *x_row(const struct gemm_args *a, int m)
 {
-    return (const char *)a->x + x_row_at(a, m) * GEMM_LDX(a) * X_BYTES;
+    return (const char *)a->x + X_BYTES_OF(x_row_at(a, m) * GEMM_LDX(a));
 }
 
 #if RFG_IS_FLOAT(IN_DTYPE)
@@ -157,6 +179,24 @@ RFG_DEVICE const char *x_row(const struct gemm_args *a, int m)
 RFG_DEVICE void x_vector(float *f, const char *row, int chunk)
 {
     rfg_unpack(f, rfg_load16(row + (long long)chunk * 16), IN_DTYPE);
+}
+#elif SCALES == GEMM_SCALES_GROUPS
+/* Elements 8 chunk to 8 chunk + 7 of a row of codes, not scaled. */
+RFG_DEVICE void x_vector(float *f, const char *row, int chunk)
+{
+    rfg_u32x2 v;
+#if IN_DTYPE == RFG_E2M1
+    v.x = v.y = rfg_load4(row + (long long)chunk * 4);
+#else
+    v = rfg_load8(row + (long long)chunk * 8);
+#endif
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+#if IN_DTYPE == RFG_E2M1
+        f[i] = e2m1_value(v.x >> 4 * i);
+#else
+        f[i] = rfg_code_value((i < 4 ? v.x : v.y) >> i % 4 * 8 & 255u, IN_DTYPE);
+#endif
 }
 #endif
 
@@ -207,8 +247,8 @@ RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool p
 {
     (void)prepacked; /* never */
     float f = rfg_code_value(rfg_load1((const char *)a->w + w_row_at(a, n) * a->ldw + k), W_DTYPE);
-#if SCALES == GEMM_SCALES_BLOCKS
-    f *= w_scale_of(a, n, k / GEMM_SCALE_BLOCK);
+#if SCALES >= GEMM_SCALES_BLOCKS
+    f *= w_scale_of(a, n, k / SCALE_COLUMNS);
 #endif
     return f;
 }

@@ -2,8 +2,8 @@
  *
  * load.h's branch of 4-bit W: i4 with floating-point scales and perhaps zero points, e2m1 with scales of e8m0. A group
  * is a multiple of the 32 columns that 16 bytes of W hold. */
-#if !RFG_IS_HALF(IN_DTYPE)
-#error "gemm has 4-bit W with 16-bit X only"
+#if !RFG_IS_HALF(IN_DTYPE) && SCALES != GEMM_SCALES_GROUPS
+#error "gemm has 4-bit W with 16-bit X, and by mx formats, only"
 #endif
 static_assert(W_GROUP >= 32 && W_GROUP % 32 == 0, "a group of columns is not whole chunks of W");
 
@@ -18,8 +18,8 @@ RFG_DEVICE float w_value(rfg_u32 code)
 {
 #if W_DTYPE == RFG_I4
     return (float)((int)(code << 28) >> 28);
-#else /* exponent and fraction in fp32's place, times 2^126: 0.5 is a denormal there */
-    return rfg_as_float((code & 8u) << 28 | (code & 7u) << 22) * 0x1p126f;
+#else
+    return e2m1_value(code);
 #endif
 }
 
@@ -48,12 +48,19 @@ RFG_DEVICE float w_zero_at(const void *zeros, long long at)
 #define W_ZEROS(a) ((const void *)0)
 #endif
 
+/* Group g of row n, of W by rows. */
+#if SCALES
+#define W_GROUP_AT(a, n, groups, g) ((n) * (a)->w_scale_row + (long long)(g) * (a)->w_scale_col)
+#else
+#define W_GROUP_AT(a, n, groups, g) ((n) * (groups) + (g))
+#endif
+
 RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
 {
     n = w_row_at(a, n);
     long long at = prepacked ? PREPACKED4_AT(n, k, (long long)a->k) : n * a->ldw + k;
     int groups = a->k / W_GROUP, g = k / W_GROUP;
-    long long group = prepacked ? PREPACKED4_GROUP_AT(n, g, (long long)groups) : n * groups + g;
+    long long group = prepacked ? PREPACKED4_GROUP_AT(n, g, (long long)groups) : W_GROUP_AT(a, n, groups, g);
     rfg_u32 codes = rfg_load1((const char *)a->w + at / 2);
     return (w_value(codes >> at % 2 * 4) - w_zero_at(W_ZEROS(a), group)) * w_scale_at(a->w_scale, group);
 }
@@ -62,6 +69,9 @@ typedef struct w_row {
     const char *codes;
     const void *scales, *zeros;
     long long group; /* the row's first */
+#if SCALES
+    int step; /* from there to the next */
+#endif
 } w_row;
 typedef struct w_chunk {
     rfg_u32x4 codes;
@@ -71,19 +81,28 @@ typedef struct w_chunk {
 RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 {
     long long at = w_row_at(a, n);
+#if SCALES
+    w_row row = { (const char *)a->w + at * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), at * a->w_scale_row,
+                  a->w_scale_col };
+#else
     w_row row = { (const char *)a->w + at * GEMM_LDW(a) / 2, a->w_scale, W_ZEROS(a), at * (a->k / W_GROUP) };
+#endif
     return row;
 }
 RFG_DEVICE w_chunk w_load(w_row row, int chunk)
 {
     w_chunk c;
+#if SCALES
+    long long group = row.group + (long long)chunk * row.step;
+#else
     long long group = row.group + chunk / (W_GROUP / 32);
+#endif
     c.codes = rfg_load16_stream(row.codes + (long long)chunk * 16);
     c.scale = w_scale_at(row.scales, group);
     c.zero = w_zero_at(row.zeros, group);
     return c;
 }
-/* The part-th X_VEC elements of a chunk: a word. */
+/* The part-th eight elements of a chunk: a word. */
 RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 {
     rfg_u32 codes = part == 0 ? chunk.codes.x : part == 1 ? chunk.codes.y : part == 2 ? chunk.codes.z : chunk.codes.w;
@@ -92,7 +111,13 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
         f[i] = (w_value(codes >> 4 * i) - chunk.zero) * chunk.scale;
 }
 
-/* ---- as matrix fragments: prepacked only ------------------------------------------------------------------------ */
+/* ---- as matrix fragments: prepacked, or as they lie in rows ------------------------------------------------------ */
+
+#if !PREPACKED
+#define W_UNIT         1.0f
+#define W_BYTES_OF(k)  ((k) / 2)
+#define W_ROW_AT(a, n) ((const char *)(a)->w + w_row_at(a, n) * GEMM_LDW(a) / 2)
+#endif
 
 /* Sums of a group are scaled as fp32: a group is whole steps, or a step whole groups. */
 #if PREPACKED && (PREPACK4_COLS % W_GROUP == 0 || W_GROUP % PREPACK4_COLS == 0)
@@ -129,5 +154,33 @@ RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
 #define W_OFFSET_OF(zero) w_offset_of(zero)
 #else
 #define W_OFFSET_OF(zero) w_offset_of(0)
+#endif
+
+#if SCALES == GEMM_SCALES_GROUPS
+/* Eight neighbouring codes of X, as fp16 in the order of w_decode()'s. */
+#if IN_DTYPE == RFG_E2M1
+typedef rfg_u32 x_codes;
+RFG_DEVICE rfg_u32x4 x_decode(x_codes codes)
+{
+    rfg_u32x4 v = w_decode(codes, w_offset_of(0)), r; /* of columns 0 and 4, 1 and 5, ... */
+    r.x = rfg_byte_perm(v.x, v.y, 0x5410);
+    r.y = rfg_byte_perm(v.z, v.w, 0x5410);
+    r.z = rfg_byte_perm(v.x, v.y, 0x7632);
+    r.w = rfg_byte_perm(v.z, v.w, 0x7632);
+    return r;
+}
+#else
+typedef rfg_u32x2 x_codes;
+RFG_DEVICE rfg_u32x4 x_decode(x_codes codes)
+{
+    rfg_u32x2 lo = rfg_codes_to_f16x4(codes.x, IN_DTYPE), hi = rfg_codes_to_f16x4(codes.y, IN_DTYPE);
+    rfg_u32x4 v;
+    v.x = lo.x;
+    v.y = lo.y;
+    v.z = hi.x;
+    v.w = hi.y;
+    return v;
+}
+#endif
 #endif
 #endif

@@ -15,13 +15,16 @@
 #include "gemm/gpu/experts.h"
 
 #define THREADS (WAVES * RFG_WAVE)
-#define PARTS   (W_VEC / X_VEC) /* 16-byte chunks of X that a chunk of W is multiplied with */
+#define X_PART  (SCALES == GEMM_SCALES_GROUPS ? 8 : X_VEC)
+#define PARTS   (W_VEC / X_PART) /* chunks of X, of 16 bytes or 8 codes, that a chunk of W is multiplied with */
 #define SUMS    (ROWS * M_TILE)
-static_assert(PARTS * X_VEC == W_VEC, "a chunk of W must be whole chunks of X");
+static_assert(PARTS * X_PART == W_VEC, "a chunk of W must be whole chunks of X");
 
 /* Chunk c of the rows: loads first, then arithmetic. UNROLL chunks THREADS apart, those from `end` on count as zero. */
-RFG_DEVICE void dot(float *acc, const char *const *xp, const w_row *wp, int c, int end, bool guarded)
+RFG_DEVICE void dot(const struct gemm_args *a, float *acc, const char *const *xp, const w_row *wp, int c, int end,
+                    bool guarded)
 {
+    (void)a;
     w_chunk w[UNROLL][ROWS];
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) {
@@ -37,9 +40,15 @@ RFG_DEVICE void dot(float *acc, const char *const *xp, const w_row *wp, int c, i
         int at = c + u * THREADS;
         if (guarded && at >= end)
             continue;
+#if SCALES == GEMM_SCALES_GROUPS
+        float x_scale[M_TILE];
+#pragma unroll
+        for (int m = 0; m < M_TILE; m++)
+            x_scale[m] = x_scale_of(a, m < a->m ? m : a->m - 1, at);
+#endif
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
-            float wf[ROWS][X_VEC];
+            float wf[ROWS][X_PART];
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
                 w_unpack(wf[r], w[u][r], part);
@@ -47,12 +56,17 @@ RFG_DEVICE void dot(float *acc, const char *const *xp, const w_row *wp, int c, i
             for (int m = 0; m < M_TILE; m++) {
                 if (m && m % 4 == 0)
                     rfg_keep_order(); /* or all of X would be loaded first, into registers that there aren't */
-                float xf[X_VEC];
+                float xf[X_PART];
                 x_vector(xf, xp[m], at * PARTS + part);
+#if SCALES == GEMM_SCALES_GROUPS
+#pragma unroll
+                for (int i = 0; i < X_PART; i++)
+                    xf[i] *= x_scale[m];
+#endif
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
 #pragma unroll
-                    for (int i = 0; i < X_VEC; i++)
+                    for (int i = 0; i < X_PART; i++)
                         acc[r * M_TILE + m] = rfg_fma(wf[r][i], xf[i], acc[r * M_TILE + m]);
             }
         }
@@ -94,9 +108,9 @@ RFG_KERNEL(THREADS) gemm_skinny(struct gemm_args a)
     /* c counts this thread's first chunk; whole steps of the workgroup need no test. */
     int base = begin;
     for (; end - base >= UNROLL * THREADS; base += UNROLL * THREADS)
-        dot(acc, xp, wp, base + rfg_thread(), end, false);
+        dot(&a, acc, xp, wp, base + rfg_thread(), end, false);
     if (base < end)
-        dot(acc, xp, wp, base + rfg_thread(), end, true);
+        dot(&a, acc, xp, wp, base + rfg_thread(), end, true);
 
     float sum = rfg_wave_sum_scatter(acc, SUMS);
     if (rfg_lane() % (RFG_WAVE / SUMS) == 0)

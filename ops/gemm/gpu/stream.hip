@@ -18,7 +18,9 @@
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns; X comes in the pieces that it
  * always has. It becomes fragments of X's format exactly, in registers; the sums of a group are multiplied by their
  * rows' scales, in fp32, which takes an instruction for each sum, where scaling W would take one for each element and a
- * rounding. What the lane needs of the scales, those of the rows of C that it has, is loaded with the step.
+ * rounding. What the lane needs of the scales, those of the rows of C that it has, is loaded with the step. Beside it X
+ * may be of mx formats: its codes become fp16, too, and the sums of a group are multiplied by both scales. By rows mx
+ * formats, and fp8, are multiplied by gfx950's instructions as they are: stream_wide.h.
  *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (16, 32,
  * 64), FRAGS_N, K_WAVES, UNROLL (in steps), SPLIT, EXACT (all parts have the same number of steps, a multiple of
@@ -28,19 +30,19 @@
  * and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
+#include "rfg_amd_wide.h"
 #include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
 #include "gemm/gpu/stream_layout.h"
 #include "gemm/gpu/experts.h"
 
-#define THREADS    (K_WAVES * RFG_WAVE)
-#define TILE_N     (FRAGS_N * 16)
-#define FRAGS_M    (TILE_M / 16)
-#define FRAG_BYTES (RFG_FRAG_K * 2)       /* of a row of X */
-#define STEP_BYTES (W_STEPS * FRAG_BYTES) /* of X; of W: W_FRAG_STEP */
-#define STEP_K     (STEP_BYTES / X_BYTES)
-#define REACH      4096 /* of an instruction's own offset: steps further on are by the scalar one */
+#define THREADS (K_WAVES * RFG_WAVE)
+#define TILE_N  (FRAGS_N * 16)
+#define FRAGS_M (TILE_M / 16)
+#define MX      (SCALES == GEMM_SCALES_GROUPS)
+#define WIDE    (!PREPACKED && RFG_MMA_WIDE(IN_DTYPE))
+#define REACH   4096 /* of an instruction's own offset: steps further on are by the scalar one */
 /* Accumulators go through LDS and the workspace four at a time as they lie in the wave: [quad][lane]. */
 #define FRAG_QUADS (RFG_FRAG_WX / 4)
 #define QUADS      (FRAGS_N * FRAGS_M * FRAG_QUADS)
@@ -49,8 +51,20 @@
 #define PART_BYTES STREAM_PARTIAL_BYTES(TILE_M, TILE_N)
 static_assert(QUADS * RFG_WAVE * 16 == PART_BYTES, "a wave's quads are not the tile");
 
-#define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
 static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
+
+#if WIDE
+#include "gemm/gpu/stream_wide.h"
+#else
+
+#define FRAG_BYTES (MX ? X_BYTES_OF(RFG_FRAG_K) : RFG_FRAG_K * 2) /* of a row of X */
+#define STEP_BYTES (W_STEPS * FRAG_BYTES)                         /* of X; of W: W_FRAG_STEP */
+#if MX
+#define STEP_K PREPACK4_COLS
+#else
+#define STEP_K (STEP_BYTES / X_BYTES)
+#endif
+#define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
 
 #if W_IS_4_BITS
 /* Of each group of a step: the scales of the lane's rows of C (on RDNA 3, where these are every other row, of all 16),
@@ -69,7 +83,12 @@ struct groups {
 /* One step of a wave. */
 struct step {
     rfg_frag_ab w[FRAGS_N];
+#if MX
+    x_codes x[W_STEPS][FRAGS_M][RFG_FRAG_X];
+    rfg_u32 x_scale[FRAGS_M]; /* of the step's four groups */
+#else
     rfg_frag_x x[W_STEPS][FRAGS_M];
+#endif
 #if SCALES == GEMM_SCALES_BLOCKS
     float w_scale[W_SCALES], x_scale[FRAGS_M];
 #endif
@@ -89,10 +108,25 @@ struct place {
 #endif
 #if W_IS_4_BITS
     rfg_buffer scale, zero;
-    rfg_u32 scale_at, zero_at; /* of the lane, in a group */
-    int groups;                /* of a row */
+    rfg_u32 scale_at, zero_at;    /* of the lane, in a group */
+    int groups;                   /* of a row */
+#endif
+#if MX
+    const char *x_scale[FRAGS_M]; /* of the rows of X that the lane's columns of C are of */
 #endif
 };
+
+#if MX
+RFG_DEVICE void place_scales(struct place *p, const struct gemm_args *a, int m0, int n0)
+{
+    (void)n0;
+#pragma unroll
+    for (int i = 0; i < FRAGS_M; i++) {
+        int m = m0 + i * 16 + rfg_frag_c_col(0);
+        p->x_scale[i] = (const char *)a->x_scale + x_row_at(a, m < a->m ? m : a->m - 1) * (long long)a->x_scale_row;
+    }
+}
+#endif
 
 /* The lane's offset, or one out of every buffer if its piece of the step lies beyond the row's end. */
 RFG_DEVICE rfg_u32 offset_of(const struct place *p, rfg_u32 at, int step, int i)
@@ -128,6 +162,14 @@ RFG_DEVICE float scale_of(const rfg_u32 *v, int i)
 }
 #endif
 
+#if !MX
+#define LOAD_X s->x[h][j].v[i] = rfg_buffer_load16
+#elif IN_DTYPE == RFG_E2M1
+#define LOAD_X(b, at, uniform) s->x[h][j][i] = rfg_llvm_buffer_load4(b, (int)(at), uniform, 0)
+#else
+#define LOAD_X(b, at, uniform) s->x[h][j][i] = rfg_llvm_buffer_load8(b, (int)(at), uniform, 0)
+#endif
+
 /* Step `step + u`. */
 RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u)
 {
@@ -149,9 +191,13 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
         for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
             for (int i = 0; i < RFG_FRAG_X; i++)
-                s->x[h][j].v[i] = rfg_buffer_load16(
-                    p->x, offset_of(p, p->x_at[j][i], step + u, i) + (u * STEP_BYTES + h * FRAG_BYTES) % REACH,
-                    step * STEP_BYTES + (u * STEP_BYTES + h * FRAG_BYTES) / REACH * REACH);
+                LOAD_X(p->x, offset_of(p, p->x_at[j][i], step + u, i) + (u * STEP_BYTES + h * FRAG_BYTES) % REACH,
+                       step * STEP_BYTES + (u * STEP_BYTES + h * FRAG_BYTES) / REACH * REACH);
+#if MX
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+        s->x_scale[j] = rfg_load4(p->x_scale[j] + (step + u) * W_STEPS);
+#endif
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
     for (int h = 0; h < W_SCALES; h++)
@@ -162,7 +208,40 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #endif
 }
 
-#if W_IS_4_BITS
+#if MX
+RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
+{
+#pragma unroll
+    for (int g = 0; g < W_GROUPS; g++) {
+        rfg_frag_x x[FRAGS_M];
+        float x_scale[FRAGS_M];
+        rfg_keep_order(); /* or all is decoded first, into registers that there aren't */
+#pragma unroll
+        for (int i = 0; i < FRAGS_M; i++) {
+            x_scale[i] = w_power_of_two(s->x_scale[i] >> 8 * g & 255u);
+#pragma unroll
+            for (int piece = 0; piece < RFG_FRAG_X; piece++)
+                x[i].v[piece] = x_decode(s->x[g][i][piece]);
+        }
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++) {
+            rfg_frag_ab w;
+#pragma unroll
+            for (int piece = 0; piece < RFG_FRAG_AB; piece++)
+                w.v[piece] = w_decode(w_word(s->w[j].v[piece], g), W_OFFSET_OF(0));
+#pragma unroll
+            for (int i = 0; i < FRAGS_M; i++) {
+                rfg_frag_wx sum;
+                rfg_frag_zero(&sum);
+                rfg_stream_mma(&sum, &w, &x[i], X_AS);
+#pragma unroll
+                for (int e = 0; e < RFG_FRAG_WX; e++)
+                    acc[j][i].v[e] = rfg_fma(sum.v[e], scale_of(s->g[j].scale[g], e) * x_scale[i], acc[j][i].v[e]);
+            }
+        }
+    }
+}
+#elif W_IS_4_BITS
 RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
 {
 #pragma unroll
@@ -218,6 +297,8 @@ RFG_DEVICE void multiply(rfg_frag_wx (*acc)[FRAGS_M], const struct step *s)
         }
 }
 #endif
+
+#endif /* !WIDE */
 
 /* Column of Y of element e of the lane's quad q. */
 RFG_DEVICE int column_of(int n0, int q, int e)
@@ -290,13 +371,13 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
 
     struct place p;
     p.chunks = a.k / X_VEC;
-    int ldx = (int)GEMM_LDX(&a) * X_BYTES, ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
+    int ldx = (int)X_BYTES_OF(GEMM_LDX(&a)), ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
-    p.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + a.k * X_BYTES)
-                 : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + a.k * X_BYTES);
+    p.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + X_BYTES_OF(a.k))
+                 : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + X_BYTES_OF(a.k));
     p.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(a.k))
                  : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(a.k));
-#if W_IS_4_BITS
+#if W_IS_4_BITS && !WIDE
     p.groups = a.k / W_GROUP;
     long long group0 = (long long)n0 / PREPACK_ROWS * p.groups;
     int groups = rows_n / PREPACK_ROWS * p.groups;
@@ -321,7 +402,13 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
             int row = j * RFG_FRAG_X_ROWS + rfg_frag_row(i);
             p.x_at[j][i] =
                 row_offset(GATHER, GATHER && row < rows_m ? x_row_at(&a, row) : 0, row, rows_m, ldx, rfg_frag_chunk(i));
+#if MX && !WIDE /* a chunk has eight codes */
+            p.x_at[j][i] -= (rfg_u32)(rfg_frag_chunk(i) * (16 - X_BYTES_OF(8)));
+#endif
         }
+#if MX
+    place_scales(&p, &a, m0, n0);
+#endif
 
 #if SCALES == GEMM_SCALES_BLOCKS
     p.a = &a;

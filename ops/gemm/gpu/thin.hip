@@ -16,7 +16,7 @@
  *
  * Codes of 8 bits have steps of 64. With scales of blocks a step's sums are multiplied by theirs before they are added.
  * W of 4 bits, prepacked, is loaded in the same pieces, each of four steps of 32 columns, and decoded and scaled as
- * gemm_stream_mma does it: see there.
+ * gemm_stream_mma does it, with X of mx formats, too: see there.
  *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (8, 16,
  * 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL (in steps), SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number
@@ -46,7 +46,13 @@ static_assert(THIN_LANES_OF_WAVE == RFG_WAVE, "the layout's waves are not this m
 static_assert(COMBINE_AT % 16 == 0 && (SPLIT == 1 || THIN_SENT_AT + OWN * SENT * LANES * FLOATS * 4 == COMBINE_AT),
               "what is sent does not end where the waves' sums begin");
 
-#define STEP_K      (32 * W_STEPS * 2 / X_BYTES)
+#define MX (SCALES == GEMM_SCALES_GROUPS)
+#if MX
+#define STEP_K PREPACK4_COLS
+#else
+#define STEP_K (32 * W_STEPS * 2 / X_BYTES)
+#endif
+#define CHUNK_K     (MX ? 8 : X_VEC) /* columns of a lane's piece of X */
 #define BLOCK_STEPS (GEMM_SCALE_BLOCK / STEP_K)
 static_assert(SCALES != GEMM_SCALES_BLOCKS || GEMM_SCALE_BLOCK % TILE_N == 0, "a tile has several scales of W");
 
@@ -62,7 +68,13 @@ struct groups {
 #endif
 
 struct step {
-    rfg_u32x4 w[FRAGS_N], x[W_STEPS][PIECES_X];
+    rfg_u32x4 w[FRAGS_N];
+#if MX
+    x_codes x[W_STEPS][PIECES_X];
+    rfg_u32 x_scale[PIECES_X]; /* of the step's four groups */
+#else
+    rfg_u32x4 x[W_STEPS][PIECES_X];
+#endif
 #if SCALES == GEMM_SCALES_BLOCKS
     float w_scale[1 + HALVES], x_scale[PIECES_X]; /* of W gate's and up's, which are the lane's columns of a block */
 #endif
@@ -74,6 +86,9 @@ struct step {
 /* The lane's pieces of the wave's next step. */
 struct place {
     const char *w[FRAGS_N], *x[PIECES_X];
+#if MX
+    const char *x_scale[PIECES_X];
+#endif
     int left; /* chunks of 16 bytes from there to the end of the rows */
 #if SCALES == GEMM_SCALES_BLOCKS
     const struct gemm_args *a;
@@ -154,11 +169,26 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 
 RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 {
+#if MX
+#pragma unroll
+    for (int i = 0; i < PIECES_X; i++)
+        s->x_scale[i] = rfg_load4(p->x_scale[i] + step * W_STEPS);
+#pragma unroll
+    for (int h = 0; h < W_STEPS; h++)
+#pragma unroll
+        for (int i = 0; i < PIECES_X; i++)
+#if IN_DTYPE == RFG_E2M1
+            s->x[h][i] = rfg_load4(p->x[i] + (step * W_STEPS + h) * 16);
+#else
+            s->x[h][i] = rfg_load8(p->x[i] + (step * W_STEPS + h) * 32);
+#endif
+#else
 #pragma unroll
     for (int h = 0; h < W_STEPS; h++)
 #pragma unroll
         for (int i = 0; i < PIECES_X; i++)
             s->x[h][i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + (step * W_STEPS + h) * 64) : zero16();
+#endif
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
     for (int i = 0; i < PIECES_X; i++)
@@ -166,7 +196,7 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
 #endif
 }
 
-#if RFG_IS_CODE(IN_DTYPE)
+#if RFG_IS_CODE(IN_DTYPE) && !MX
 /* A block's sums of a step. */
 RFG_DEVICE void multiply_block(float *d, const rfg_u32x4 (*x)[2], const rfg_u32x4 *w)
 {
@@ -221,10 +251,38 @@ RFG_DEVICE void multiply_16x8(float *d, const rfg_u32x4 *pieces, int i, rfg_u32x
     rfg_u32x4 x[2];
     x[0] = pieces[2 * i];
     x[1] = TILE_M == 8 ? zero16() : pieces[TILE_M == 8 ? 0 : 2 * i + 1];
-    rfg_mma_16x8(d, x, w, IN_DTYPE);
+    rfg_mma_16x8(d, x, w, X_AS);
 }
 
-#if W_IS_4_BITS
+#if MX
+RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
+{
+#pragma unroll
+    for (int g = 0; g < W_GROUPS; g++) {
+        rfg_u32x4 x[PIECES_X];
+        float x_scale[PIECES_X];
+#pragma unroll
+        for (int i = 0; i < PIECES_X; i++) {
+            x[i] = x_decode(s->x[g][i]);
+            x_scale[i] = w_power_of_two(s->x_scale[i] >> 8 * g & 255u);
+        }
+#pragma unroll
+        for (int j = 0; j < FRAGS_N; j++) {
+            rfg_u32x4 w = w_decode(w_word(s->w[j], g), W_OFFSET_OF(0));
+            float scale[2] = { w_group_scale(s->g[j].scale[g], 0), w_group_scale(s->g[j].scale[g], 1) };
+#pragma unroll
+            for (int i = 0; i < FRAGS_M; i++) {
+                float sum[4] = { 0, 0, 0, 0 };
+                multiply_16x8(sum, x, i, w);
+#pragma unroll
+                for (int e = 0; e < FLOATS; e++)
+                    d[j * FRAGS_M + i][e] =
+                        rfg_fma(sum[e], scale[e % 2] * x_scale[2 * i + e / 2 % PIECES_X], d[j * FRAGS_M + i][e]);
+            }
+        }
+    }
+}
+#elif W_IS_4_BITS
 RFG_DEVICE void multiply(float (*d)[4], const struct step *s)
 {
 #pragma unroll
@@ -385,10 +443,14 @@ gemm_thin_mma(struct gemm_args a)
         int m = m0 + i * 8 + lane / 4;
 #if GATHER
         m = (int)x_row_at(&a, m < a.m ? m : a.m - 1);
-        p.x[i] = (const char *)a.x + (m * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
+        p.x[i] = (const char *)a.x + X_BYTES_OF(m * GEMM_LDX(&a) + first * STEP_K + lane % 4 * CHUNK_K);
 #else
-        p.x[i] =
-            (const char *)a.x + ((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * STEP_K + lane % 4 * X_VEC) * X_BYTES;
+        p.x[i] = (const char *)a.x +
+                 X_BYTES_OF((m < a.m ? m : a.m - 1) * GEMM_LDX(&a) + first * STEP_K + lane % 4 * CHUNK_K);
+#endif
+#if MX
+        p.x_scale[i] =
+            (const char *)a.x_scale + (GATHER || m < a.m ? m : a.m - 1) * (long long)a.x_scale_row + first * W_STEPS;
 #endif
 #if SCALES == GEMM_SCALES_BLOCKS
         p.m[i] = GATHER || m < a.m ? m : a.m - 1;

@@ -14,8 +14,8 @@
  * ask each bank once a cycle.
  *
  * Sums are made as gemm_stream_mma's of one wave of k: the same instructions, their steps in the order of k. Of i8
- * they stay whole numbers to the end. Scales of blocks multiply the sums of a step (its columns are in one block)
- * before these are added.
+ * they stay whole numbers to the end. On gfx950 steps of 128 bytes of fp8 take its instructions of 128 columns. Scales
+ * of blocks multiply the sums of a step (its columns are in one block) before these are added.
  *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16 or codes), TILE_M, TILE_N, WAVES_M, WAVES_N (waves along
  * the tile's rows and columns, each of whose parts is a multiple of 16), WIDTH (64, 128), BUFFERS (1, 2), TAIL (rows
@@ -25,6 +25,7 @@
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_amd_tile.h"
+#include "rfg_amd_wide.h"
 #include "rfg_xcd.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -40,6 +41,7 @@
 #define CHUNKS  (WIDTH / 16)
 #define COLUMNS (WIDTH / X_BYTES) /* of a step */
 #define FRAGS_K (CHUNKS / RFG_FRAG_CHUNKS)
+#define WIDE    (RFG_MMA_WIDE(IN_DTYPE) && WIDTH == 128)
 
 /* A thread copies chunk tid % CHUNKS of every ROWS_A_PASS-th row. */
 #define ROWS_A_PASS (THREADS / CHUNKS)
@@ -142,11 +144,24 @@ RFG_DEVICE void load_scales(float *scale, const struct place *p, int step)
 }
 #endif
 
+/* c += the product of a step's pieces of two fragments. */
+RFG_DEVICE void multiply_frags(rfg_frag_wx *c, const rfg_frag_ab *w, const rfg_frag_x *x)
+{
+#if WIDE
+    rfg_u32x4 a[2] = { w[0].v[0], w[1].v[0] }, b[2] = { x[0].v[0], x[1].v[0] };
+    rfg_wide_mma(c, a, IN_DTYPE, b, IN_DTYPE);
+#else
+#pragma unroll
+    for (int k = 0; k < FRAGS_K; k++)
+        rfg_tile_mma(c, &w[k], &x[k], IN_DTYPE);
+#endif
+}
+
 /* scale: of the step's columns, with scales of blocks. */
 RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p, const rfg_u32x4 *lds,
                               const float *scale)
 {
-#if SCALES == GEMM_SCALES_BLOCKS
+#if SCALES == GEMM_SCALES_BLOCKS || WIDE
     rfg_frag_ab w[FRAGS_N][FRAGS_K];
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
@@ -161,15 +176,18 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
             load_frag(&x[k], lds, p->x_at[k], i);
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++) {
+#if SCALES != GEMM_SCALES_BLOCKS
+            (void)scale;
+            multiply_frags(&acc[i][j], w[j], x);
+#else
             rfg_frag_wx part;
             rfg_frag_zero(&part);
-#pragma unroll
-            for (int k = 0; k < FRAGS_K; k++)
-                rfg_tile_mma(&part, &w[j][k], &x[k], IN_DTYPE);
+            multiply_frags(&part, w[j], x);
 #pragma unroll
             for (int e = 0; e < RFG_FRAG_WX; e++)
                 acc[i][j].v[e] =
                     rfg_fma(rfg_tile_sum(part.v[e], IN_DTYPE), scale[i * W_SCALES + W_SCALE_OF(e)], acc[i][j].v[e]);
+#endif
         }
     }
 #else
