@@ -589,13 +589,6 @@ gemm_tile_wgmma(struct gemm_args a,
                 pass_tile(steps, &s, full, empty);
                 continue;
             }
-#if SCALES == GEMM_SCALES_ROWS
-            struct gemm_args soon = args_of(&a, &p.x, 0, p.x.rows);
-            if (rfg_thread() < TILE_N)
-                expect_w_scale(&soon, p.n0 + (long long)rfg_thread());
-            if (rfg_thread() < TILE_ROWS)
-                expect_x_scale(&soon, p.m0 + (long long)rfg_thread());
-#endif
             multiply_tile(d, p.n0, rows_a, rows_b, scales, steps, &s, full, empty);
             asm volatile("" : "+r"(tile)); /* to find it again takes no registers meanwhile */
             p = place_of(&a, list, tile, rank);

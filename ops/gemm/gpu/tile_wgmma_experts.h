@@ -8,16 +8,10 @@
  * bytes by all four waves that copy, as many as there are: the others are left as they were, for they only reach rows
  * of sums that nobody stores. A tile of at most 64 rows is multiplied by one warpgroup alone. */
 
-#define COPIERS  (TILE_THREADS - TILE_WAVES * RFG_WAVE)
-#define X_PASS   (COPIERS / (TILE_WIDTH / 16)) /* rows that they copy at once */
-#define X_COPIES (TILE_ROWS / X_PASS)
-#if BLOCKS
-#define SCALES_ASYNC (SCALE_DTYPE == RFG_F32)
-#else
-#define SCALES_ASYNC 0
-#endif
-/* Of a stage: W; X, and scales with it; others by waves. */
-#define FULL_ARRIVALS (1 + COPIERS + (BLOCKS && !SCALES_ASYNC ? COPIERS / RFG_WAVE : 0))
+#define COPIERS       (TILE_THREADS - TILE_WAVES * RFG_WAVE)
+#define X_PASS        (COPIERS / (TILE_WIDTH / 16)) /* rows that they copy at once */
+#define X_COPIES      (TILE_ROWS / X_PASS)
+#define FULL_ARRIVALS (1 + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
 static_assert(X_PASS % 8 == 0, "a thread's rows differ in their swizzle");
 static_assert(CLUSTER <= 2, "there are clusters of one or of two");
 static_assert(COPIERS == TILE_ROWS, "not all scales of X are copied");
@@ -109,40 +103,32 @@ RFG_DEVICE int rows_of(const struct place *p)
 }
 
 #if BLOCKS
-/* One scale of each step, of none 0. Floats are copied to LDS as X is; of others, whose bytes have to be decoded, two
- * are under way. */
+/* A scale of each step, of which two are under way: memory answers later than a step is multiplied. */
 struct step_scale {
-    const char *from; /* of the next step, or of the one after those under way */
+    const char *from; /* of the one after those */
     int left;         /* from there on */
     long long next;   /* bytes */
-    float v[SCALES_ASYNC ? 1 : 2];
+    float v[2];
 };
-RFG_DEVICE void ask_scale(struct step_scale *s, float *v)
+RFG_DEVICE void ask_scale(struct step_scale *s, int i)
 {
     if (s->left-- > 0)
-        *v = rfg_load_scale(s->from, 0, SCALE_DTYPE);
+        s->v[i] = rfg_load_scale(s->from, 0, SCALE_DTYPE);
     s->from += s->next;
 }
 RFG_DEVICE struct step_scale step_scale_of(const void *scale, long long at, int next, int steps)
 {
-    struct step_scale s = { (const char *)scale + at * SCALE_BYTES, steps, next * (long long)SCALE_BYTES, { 0 } };
-#if !SCALES_ASYNC
-    s.v[1] = 0.0f;
-    ask_scale(&s, &s.v[0]);
-    ask_scale(&s, &s.v[1]);
-#endif
+    struct step_scale s = { (const char *)scale + at * SCALE_BYTES, steps, next * (long long)SCALE_BYTES, { 0, 0 } };
+    ask_scale(&s, 0);
+    ask_scale(&s, 1);
     return s;
 }
-RFG_DEVICE void copy_scale(float *to, struct step_scale *s)
+RFG_DEVICE float next_scale(struct step_scale *s)
 {
-#if SCALES_ASYNC
-    rfg_async_copy4_at(rfg_lds_address(to), s->from, s->left > 0);
-    s->from += s->next;
-#else
-    *to = s->v[0];
+    float v = s->v[0];
     s->v[0] = s->v[1];
-    ask_scale(s, &s->v[1]);
-#endif
+    ask_scale(s, 1);
+    return v;
 }
 #endif
 
@@ -162,14 +148,13 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
         row[i] = r < rows ? (int)x_row_at(a, (long long)begin + r) : -1;
     }
 #if BLOCKS
+    struct step_scale of_x = { 0 }, of_w = { 0 };
+    if (t < rows)
+        of_x = step_scale_of(a->x_scale, x_row_at(a, (long long)begin + t) * a->x_scale_row, a->x_scale_col, steps);
     int block = w_block_of(a, p->n0, t);
-    bool there = t < W_SCALED && block * GEMM_SCALE_BLOCK < a->n;
-    struct step_scale of_x =
-        step_scale_of(a->x_scale, t < rows ? x_row_at(a, (long long)begin + t) * a->x_scale_row : 0, a->x_scale_col,
-                      t < rows ? steps : 0);
-    struct step_scale of_w = step_scale_of(
-        a->w_scale, there ? p->x.e * (long long)a->w_expert_scales + block * (long long)a->w_scale_row : 0,
-        a->w_scale_col, there ? steps : 0);
+    if (t < W_SCALED && block * GEMM_SCALE_BLOCK < a->n)
+        of_w = step_scale_of(a->w_scale, p->x.e * (long long)a->w_expert_scales + block * (long long)a->w_scale_row,
+                             a->w_scale_col, steps);
 #else
     (void)scales;
 #endif
@@ -193,13 +178,11 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
             if (row[i] >= 0)
                 rfg_async_copy16_at(to + at + (rfg_u32)(i * (X_PASS * TILE_WIDTH)),
                                     from + (rfg_u64)(rfg_u32)row[i] * chunks * 16, left > 0, false);
-#if BLOCKS
-        copy_scale(scales + s->at * TILE_SCALES + t, &of_x);
-        if (t < W_SCALED)
-            copy_scale(scales + s->at * TILE_SCALES + TILE_ROWS + t, &of_w);
-#endif
         rfg_arrive_copies(arrival);
-#if BLOCKS && !SCALES_ASYNC
+#if BLOCKS
+        scales[s->at * TILE_SCALES + t] = next_scale(&of_x);
+        if (t < W_SCALED)
+            scales[s->at * TILE_SCALES + TILE_ROWS + t] = next_scale(&of_w);
         __syncwarp();
         if (rfg_lane() == 0)
             rfg_arrive(arrival);
