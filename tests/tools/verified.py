@@ -19,7 +19,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BEGIN, END = "<!-- %s:begin -->\n", "<!-- %s:end -->\n"
-PRODUCTS = {"cpu": "CPU, x86-64", "sm_90": "H200 `sm_90`", "sm_80": "A100 `sm_80`", "gfx942": "MI300X, MI300A `gfx942`",
+PRODUCTS = {"cpu": "CPU, x86-64", "sm_90": "H200, H100 `sm_90`", "sm_80": "A100 `sm_80`", "gfx942": "MI300X, MI300A `gfx942`",
             "gfx950": "MI350X, MI355X `gfx950`", "gfx90a": "MI210, MI250 `gfx90a`", "gfx908": "MI100 `gfx908`",
             "gfx1100": "RX 7900 XT, XTX `gfx1100`", "gfx1201": "RX 9070 `gfx1201`", "gfx1030": "RX 6800, 6900 `gfx1030`"}
 LEVELS = ["no", "untested", "compiled", "emulated", "hardware"]

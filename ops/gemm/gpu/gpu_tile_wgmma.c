@@ -129,13 +129,17 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
      * for which the next expert's rows are read. A tile of few rows is one warpgroup's. */
     double experts = n / (double)grouped->v[GEMM_N], along = (double)ceil_div(grouped->v[GEMM_N], p[TILE_N]);
     double down = fmax(1, m / TILE_ROWS + 0.5), rows = fmin(m, TILE_ROWS);
+    step *= 0.87 * (1 + 38.0 / p[TILE_N]); /* of a step, beside its columns */
     if (rows <= TILE_ROWS / 2)
         step /= 2;
     rounds = ceil(experts * down * along / dev->cu_count);
     bytes = (rows + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
-    /* Neighbours read a tile of W twice unless they share it: they don't keep step for as long as caches keep it. */
-    double again = 1 + 0.5 * (fmax(1, down / p[CLUSTER]) - 1);
+    /* Tiles of the same columns that don't share W read it again if that takes longer than caches keep it. (As counted:
+     * 2.1 times with tiles of 2 MB, 1.3 with 0.8.) */
+    double reads = p[CLUSTER] == 1 || down == 1 ? down : down / 2 + 0.25;
+    double kept = p[TILE_N] * k * x_bytes(prob) * dev->cu_count / (double)dev->cache_bytes;
+    double again = 1 + (reads - 1) * fmin(fmax(0.14 * (kept - 0.5), 0), 1);
     double memory = ((m + experts * along * p[TILE_N] * again) * k * x_bytes(prob) + of_y) / dev->mem_gbps * 1e-3;
     memory *= EXPERTS_MEMORY;
     return dev->latency_us + c->wgmma_fill + LIST_US + fmax(busy, memory) + 0.05 * fmin(busy, memory);
