@@ -35,10 +35,10 @@ static const struct gemm_model h200 = { .burst = 2.02,
                                         .splitk_step = 0.0942,
                                         .splitk_mma = 0.0231,
                                         .splitk_tail = 1.65,
-                                        .vendor_tail = 4.73,
-                                        .vendor_hide = 15.5,
-                                        .vendor_k = 4.43e+03,
-                                        .vendor_rate = 0.942 };
+                                        .vendor_tail = 2.11,
+                                        .vendor_split = 2.41,
+                                        .vendor_burst = 2.83,
+                                        .vendor_mma = 0.943 };
 
 /* AMD's, all guesses: nothing of ours was timed there. A CU takes half of its 64 bytes a cycle; what overlaps is hidden
  * altogether, as a larger exponent has it; the rest is as on the H200 at one time. */
@@ -55,9 +55,9 @@ static const struct gemm_model amd = { .burst = 2,
                                        .splitk_mma = 0.0299,
                                        .splitk_tail = 0.84,
                                        .vendor_tail = 4.8,
-                                       .vendor_hide = 12.6,
-                                       .vendor_k = 1,
-                                       .vendor_rate = 0.988 };
+                                       .vendor_split = 0,
+                                       .vendor_burst = 2,
+                                       .vendor_mma = 0.8 };
 
 static const struct {
     const char *target; /* begins with this */

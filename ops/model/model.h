@@ -41,9 +41,9 @@
     X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
-    X(vendor_hide, "a vendor's library: work that hides half of it")                                                   \
-    X(vendor_k, "a vendor's library: K from which on it splits it")                                                    \
-    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")
+    X(vendor_split, "a vendor's library: to add up sums of a K that was split")                                        \
+    X(vendor_burst, "a vendor's library: what one CU takes from the caches, as burst")                                 \
+    X(vendor_mma, "a vendor's library: share of the matrix cores' peak")
 
 struct gemm_model {
 #define FIELD(name, what) double name;

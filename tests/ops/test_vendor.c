@@ -497,6 +497,28 @@ START_TEST(versions_and_estimates)
 }
 END_TEST
 
+/* What cuBLASLt took on an H200, whose times decide where our kernels are picked: with a short K as well, of few tiles
+ * with K split, of many rows by the matrix cores. */
+START_TEST(estimates_of_an_h200)
+{
+    static const struct {
+        const char *problem;
+        double us;
+    } measured[] = { { "gemm bf16,bf16->bf16 M=1 N=5120 K=640", 4.93 },
+                     { "gemm bf16,bf16->bf16 M=16 N=200 K=5120", 6.89 },
+                     { "gemm bf16,bf16->bf16 M=64 N=5120 K=5120", 16.19 },
+                     { "gemm bf16,bf16->bf16 M=128 N=12800 K=5120", 36.95 } };
+    int params[RFG_MAX_PARAMS] = { 0 };
+    ck_assert(rfg_device_imagine(&dev, "sm_90"));
+    for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
+        struct rfg_problem p = op_problem(measured[i].problem);
+        double us = gemm_cublaslt.predict(&dev, &p, params);
+        ck_assert_msg(us > 0.87 * measured[i].us && us < 1.15 * measured[i].us, "%s: %.2f us, measured %.2f",
+                      measured[i].problem, us, measured[i].us);
+    }
+}
+END_TEST
+
 static bool no_child(const rfg_context *ctx, const struct rfg_variant *var, struct rfg_reason *why)
 {
     (void)ctx;
@@ -573,6 +595,7 @@ int main(void)
     tcase_add_loop_test(tc, missing_last_symbol, 0, N_LIBRARIES);
     tcase_add_test(tc, names_tried);
     tcase_add_loop_test(tc, versions_and_estimates, 0, N_LIBRARIES);
+    tcase_add_test(tc, estimates_of_an_h200);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -107,7 +107,10 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double step = 2.0 * TILE_ROWS * p[TILE_N] * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
     if (has_parts(prob) && p[TILE_N] > 128) /* each is waited for: registers have room for one */
         step *= 1.1;
-    double bytes = (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
+    /* The caches send all CUs less than what one can take. */
+    double cus = (double)MIN(s.clusters * p[CLUSTER], dev->cu_count), share = MIN(c->burst, dev->cu_count / cus);
+    double bytes =
+        (MIN(m, TILE_ROWS) + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (share * dev->cache_gbps * 1e9 * per_cu);
     double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
     double store = p[TILE_N] * c->tile_store;
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
