@@ -44,6 +44,8 @@ struct shape {
     int worth, valid;    /* parameter sets of kernels */
 };
 
+#define FASTER 12 /* how much more the fast candidates weigh in a fit: to the power */
+
 static struct rfg_device dev;
 static struct shape *shapes;
 static int n_shapes;
@@ -304,7 +306,7 @@ static double loss_of(struct shape *s)
             least = fmin(least, s->v[i].predicted);
     for (int i = 0; i < s->n; i++) {
         const struct try *t = &s->v[i];
-        double ratio = s->best / t->us, w = ratio * ratio * ratio * ratio, e = log(t->predicted / t->us);
+        double ratio = s->best / t->us, w = pow(ratio, FASTER), e = log(t->predicted / t->us);
         if (t->var->kind == RFG_VARIANT_VENDOR) /* one against all kernels: must be right however slow it is */
             vendor = e * e;
         wrong += w * e * e;
@@ -316,7 +318,7 @@ static double loss_of(struct shape *s)
         mass += m;
     }
     regret /= mass;
-    return 2 * wrong / weight + vendor + regret + 4 * regret * regret;
+    return wrong / weight + 2.0 * vendor + 2 * regret + 8 * regret * regret;
 }
 
 static double loss(void)

@@ -107,16 +107,16 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     double step = 2.0 * TILE_ROWS * p[TILE_N] * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
     if (has_parts(prob) && p[TILE_N] > 128) /* each is waited for: registers have room for one */
         step *= 1.1;
-    /* The caches send all CUs less than what one can take. */
-    double cus = (double)MIN(s.clusters * p[CLUSTER], dev->cu_count), share = MIN(c->burst, dev->cu_count / cus);
-    double bytes =
-        (MIN(m, TILE_ROWS) + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (share * dev->cache_gbps * 1e9 * per_cu);
+    if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+        step *= 1.25; /* which its sums are multiplied by */
+    /* The caches send all CUs less than what one can take; rows that X doesn't have take as long. */
+    double cus = (double)MIN(s.clusters * p[CLUSTER], dev->cu_count), share = MIN(2, dev->cu_count / cus);
+    double bytes = (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (share * dev->cache_gbps * 1e9 * per_cu);
     double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
     double store = p[TILE_N] * c->tile_store;
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
-    double memory =
-        ((m + n) * k * x_bytes(prob) + m * n * rfg_format((int)prob->dtype[2])->bytes) / dev->mem_gbps * 1e-3;
-    return dev->latency_us + c->wgmma_fill + fmax(busy, memory);
+    double memory = ((m + n) * k * x_bytes(prob) + m * n * rfg_format((int)prob->dtype[2])->bytes) / gemm_memory(dev);
+    return dev->latency_us + c->wgmma_fill + pow(pow(busy, c->blend) + pow(memory, c->blend), 1 / c->blend);
 }
 
 static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,

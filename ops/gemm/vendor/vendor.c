@@ -114,20 +114,21 @@ double gemm_vendor_predict(const struct rfg_device *dev, const struct rfg_proble
     double bytes, flops, least = HUGE_VAL, cus = dev->cu_count;
     prob->op->cost(prob, &bytes, &flops);
     double rate = prob->dtype[0] == RFG_F32 || dev->mma_tflops <= 0 ? dev->fma_tflops : dev->mma_tflops;
-    double memory = bytes / (dev->mem_gbps * 1e3), m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N];
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N];
+    double memory = bytes / (c->vendor_rate * gemm_memory(dev));
     for (int i = 0; i < COUNT(sides); i++)
         for (int j = 0; j < COUNT(sides); j++) {
             double tile_m = sides[i], tile_n = sides[j], tiles = ceil(m / tile_m) * ceil(n / tile_n);
-            if (i > 0 && tile_m >= 2 * m)
+            if ((i > 0 && tile_m >= 2 * m) || (tile_m < m && tile_m < 128))
                 continue;
-            double in = (MIN(m, tile_m) + MIN(n, tile_n)) * (double)rfg_format_bytes(prob->dtype[0], prob->v[GEMM_K]);
+            double in = (tile_m + tile_n) * (double)rfg_format_bytes(prob->dtype[0], prob->v[GEMM_K]);
             double work = MAX(in / (c->vendor_burst * 1e3 * dev->cache_gbps / cus),
                               tile_m * tile_n * (flops / (m * n)) / (c->vendor_mma * 1e6 * rate / cus));
             double split = MIN(MAX(floor(cus / tiles), 1), MOST_SPLIT);
             double whole = pow(ceil(tiles / cus) * work, c->blend), part = pow(work / split, c->blend);
             double all = pow(memory, c->blend);
             least = fmin(least, pow(all + whole, 1 / c->blend));
-            least = fmin(least, pow(all + part, 1 / c->blend) + (split > 1 ? c->vendor_split : HUGE_VAL));
+            least = fmin(least, pow(all + part, 1 / c->blend) + (split > 2 ? c->vendor_split : HUGE_VAL));
         }
     return dev->latency_us + least + c->vendor_tail + 0.02 * rank;
 }
