@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "dispatch/context.h"
+#include "dispatch/hip/hip.h"
 #include "ops/gemm/gemm.h"
 #include "ops/model/model.h"
 
@@ -37,10 +38,13 @@ struct shape {
     char text[RFG_PROBLEM_STRLEN];
     struct try *v;
     int n;
+    double mem_gbps;     /* of the card that it was measured on */
     double best, vendor; /* of all; of a vendor's library */
     bool held;           /* not for the fit */
     int worth, valid;    /* parameter sets of kernels */
 };
+
+#define FASTER 12 /* how much more the fast candidates weigh in a fit: to the power */
 
 static struct rfg_device dev;
 static struct shape *shapes;
@@ -61,11 +65,11 @@ static void *must(void *p)
 static struct shape *shape_for(const struct rfg_problem *prob)
 {
     for (int i = 0; i < n_shapes; i++)
-        if (rfg_problem_equal(&shapes[i].prob, prob))
+        if (rfg_problem_equal(&shapes[i].prob, prob) && shapes[i].mem_gbps == dev.mem_gbps)
             return &shapes[i];
     shapes = must(realloc(shapes, (size_t)(n_shapes + 1) * sizeof(*shapes)));
     struct shape *s = &shapes[n_shapes++];
-    *s = (struct shape){ .prob = *prob, .best = HUGE_VAL, .vendor = HUGE_VAL };
+    *s = (struct shape){ .prob = *prob, .mem_gbps = dev.mem_gbps, .best = HUGE_VAL, .vendor = HUGE_VAL };
     rfg_problem_format(prob, s->text, sizeof(s->text));
     return s;
 }
@@ -111,6 +115,10 @@ static bool read_file(const char *path)
         fprintf(stderr, "gemm-model: %s: device '%s' is not known\n", path, name);
         return false;
     }
+    const char *product = json_string_value(json_object_get(root, "product"));
+    struct rfg_memory memory = { .product = "" };
+    snprintf(memory.product, sizeof(memory.product), "%s", product ? product : "");
+    rfg_device_peaks(&dev, &memory);
     json_array_foreach(json_object_get(root, "shapes"), i, shape)
     {
         struct rfg_problem prob;
@@ -131,6 +139,7 @@ static bool read_file(const char *path)
 
 static void predict(struct shape *s)
 {
+    dev.mem_gbps = s->mem_gbps;
     for (int i = 0; i < s->n; i++)
         s->v[i].predicted = s->v[i].var->predict ? s->v[i].var->predict(&dev, &s->prob, s->v[i].p) : HUGE_VAL;
 }
@@ -284,7 +293,6 @@ static const struct constant constants[] = {
     { "sync_us", "", &dev.sync_us, true },
     { "load_us", "", &dev.load_us, true },
     { "cache_gbps", "", &dev.cache_gbps, true },
-    { "mem_gbps", "", &dev.mem_gbps, true },
 };
 #define N_CONSTANTS (sizeof(constants) / sizeof(constants[0]))
 
@@ -298,7 +306,7 @@ static double loss_of(struct shape *s)
             least = fmin(least, s->v[i].predicted);
     for (int i = 0; i < s->n; i++) {
         const struct try *t = &s->v[i];
-        double ratio = s->best / t->us, w = ratio * ratio * ratio * ratio, e = log(t->predicted / t->us);
+        double ratio = s->best / t->us, w = pow(ratio, FASTER), e = log(t->predicted / t->us);
         if (t->var->kind == RFG_VARIANT_VENDOR) /* one against all kernels: must be right however slow it is */
             vendor = e * e;
         wrong += w * e * e;
@@ -310,7 +318,7 @@ static double loss_of(struct shape *s)
         mass += m;
     }
     regret /= mass;
-    return 2 * wrong / weight + vendor + regret + 4 * regret * regret;
+    return wrong / weight + 2.0 * vendor + 2 * regret + 8 * regret * regret;
 }
 
 static double loss(void)

@@ -86,7 +86,8 @@ static const struct product {
     { "gfx1153", "840M", 4, 1, 120, 2 * MIB },          { "gfx1200", "RX 9060 XT", 32, 1, 320, 32 * MIB },
     { "gfx1201", "RX 9070 XT", 64, 1, 640, 64 * MIB },  { "gfx1201", "RX 9070", 56, 1, 640, 64 * MIB },
     { "gfx1201", "RX 9070 GRE", 48, 1, 432, 48 * MIB }, { "sm_80", "A100", 108, 1, 2039, 40 * MIB },
-    { "sm_90", "H200", 132, 1, 4300, 60 * MIB },        { "sm_100", "B200", 148, 1, 8000, 126 * MIB },
+    { "sm_90", "H200", 132, 1, 4300, 60 * MIB },        { "sm_90", "H100", 132, 1, 2950, 50 * MIB },
+    { "sm_100", "B200", 148, 1, 8000, 126 * MIB },
 };
 
 static const struct family *family_of(const char *arch)

@@ -454,7 +454,10 @@ static hipError_t nv_describe(int device, struct rfg_device *out)
     out->lds_bytes = v[3];
     out->cache_bytes = v[4];
     out->mem_gbps = 2.0 * v[7] * v[8] / 8 * 1e-6;
-    rfg_device_peaks(out, NULL);
+    struct rfg_memory memory = { .product = "" };
+    if (cu.cuDeviceGetName(memory.product, sizeof(memory.product), device))
+        memory.product[0] = 0;
+    rfg_device_peaks(out, &memory);
     if (!cu.cuTensorMapEncodeTiled)
         out->features &= ~(unsigned)RFG_FEATURE_TMA;
     return hipSuccess;

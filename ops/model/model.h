@@ -17,33 +17,39 @@
     X(twice, "share of latency_us, the load and the store in it, that is counted again for a kernel's own")            \
     X(queue, "a load's latency while all CUs load, over what it is alone")                                             \
     X(blend, "exponent that adds up limits which overlap: 1 the sum, infinity the largest")                            \
-    X(hidden, "share of a further round's latencies that its CU's other workgroups hide")                              \
+    X(narrow, "what memory takes longer if 128 bytes of a row are asked for at once, not 256")                         \
+    X(hidden, "exponent of a CU's workgroups: they hide so much of each other's waits in further rounds")              \
     X(waves_full, "waves on a CU that keep its units as busy as they get")                                             \
     X(last_kb, "through memory: each KiB that the last to arrive reads and adds")                                      \
     X(skinny_x, "skinny: lane operations' worth of a 16-byte load of X, its unpacking included")                       \
     X(skinny_batch, "skinny: the wait for four rows of X")                                                             \
+    X(skinny_wave, "skinny: a wave's start, addresses and sums, on a CU")                                              \
     X(skinny_tail, "skinny: addresses, the waves' sums, stores")                                                       \
     X(thin_load, "thin: a load instruction of 512 bytes in 64-byte pieces, on a CU")                                   \
     X(thin_mma, "thin: matrix instructions of a wave and step for 16 x 8 of sums, on a CU")                            \
+    X(thin_decode, "thin: a piece of fp8 made fp16, and multiplied, by a wave")                                        \
     X(thin_step, "thin: a step of a wave, each load of it")                                                            \
-    X(thin_turn, "thin: a turn of a wave's ring beyond the first")                                                     \
     X(thin_uneven, "thin: a step that not all waves have, tested for")                                                 \
-    X(thin_wave, "thin: each wave of a workgroup: its start, its part of the sums")                                    \
     X(thin_sum, "thin: a KiB of partial sums, once in LDS and out again")                                              \
     X(wgmma_fill, "wgmma: arrivals set up, the first stage, sums stored")                                              \
     X(wgmma_held, "wgmma: stages of the ring that wait for the matrix cores, not for bytes")                           \
     X(wgmma_lds, "wgmma: a KiB in or out of LDS")                                                                      \
     X(wgmma_step, "wgmma: a step: arrivals, fences")                                                                   \
+    X(wgmma_add, "wgmma: of codes, a column of B's such sums, added")                                                  \
+    X(wgmma_again, "wgmma: what W costs that another row of tiles reads again, over reading it from memory")           \
     X(wgmma_sent, "wgmma: a KiB of sums on the way to their owners")                                                   \
+    X(wgmma_store, "wgmma: a store of each lane of a wave")                                                            \
+    X(wgmma_scale, "wgmma: what a store takes longer with scales of rows")                                             \
     X(tile_mma, "tile: what a step takes, over what the matrix cores' peak says")                                      \
     X(tile_store, "tile: a column of a tile's sums, stored")                                                           \
     X(splitk_step, "splitk: a step: a wait, a barrier")                                                                \
     X(splitk_mma, "splitk: a fragment's loads from LDS and its matrix instructions, of a wave")                        \
     X(splitk_tail, "splitk: addresses, the waves' sums in LDS, stores")                                                \
     X(vendor_tail, "a vendor's library: what it takes more than reading and writing")                                  \
-    X(vendor_hide, "a vendor's library: work that hides half of it")                                                   \
-    X(vendor_k, "a vendor's library: K from which on it splits it")                                                    \
-    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")
+    X(vendor_split, "a vendor's library: to add up sums of a K that was split")                                        \
+    X(vendor_rate, "a vendor's library: share of the memory's bandwidth that it reaches")                              \
+    X(vendor_burst, "a vendor's library: what one CU takes from the caches, as burst")                                 \
+    X(vendor_mma, "a vendor's library: share of the matrix cores' peak")
 
 struct gemm_model {
 #define FIELD(name, what) double name;
@@ -72,6 +78,9 @@ struct gemm_flow {
 };
 
 double gemm_flow_us(const struct rfg_device *dev, const struct gemm_flow *f);
+
+/* Bytes that who only reads gets from the memory in a microsecond. */
+double gemm_memory(const struct rfg_device *dev);
 
 /* Workgroups of `threads` threads that a CU holds at once; at least 1. */
 double gemm_resident(const struct rfg_device *dev, int threads, int registers, int lds);

@@ -332,6 +332,24 @@ START_TEST(unknown_arch_peaks)
 }
 END_TEST
 
+/* An H100 is an H200 with 69% of its memory's bandwidth; what has no name is taken for an H200. */
+START_TEST(peaks_of_siblings)
+{
+    static const struct {
+        const char *product;
+        double gbps;
+    } cases[] = { { "NVIDIA H200", 4300 }, { "NVIDIA H100 80GB HBM3", 2950 }, { "", 4300 }, { "NVIDIA X", 4300 } };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rfg_device d = { .arch = "sm_90", .cu_count = 132, .platform = RFG_PLATFORM_NVIDIA };
+        struct rfg_memory memory = { .product = "" };
+        snprintf(memory.product, sizeof(memory.product), "%s", cases[i].product);
+        rfg_device_peaks(&d, &memory);
+        ck_assert_double_eq(d.mem_gbps, cases[i].gbps);
+        ck_assert_double_eq(d.latency_us, 1.25);
+    }
+}
+END_TEST
+
 #define ALL (RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 | RFG_FEATURE_AVX512BF16)
 static const struct {
     const char *isa;
@@ -391,6 +409,7 @@ int main(void)
     tcase_add_test(tc, xcds);
     tcase_add_test(tc, fewer_units_compute_less);
     tcase_add_test(tc, unknown_arch_peaks);
+    tcase_add_test(tc, peaks_of_siblings);
     tcase_add_loop_test(tc, cpu, 0, sizeof(isas) / sizeof(isas[0]));
     return run_suite(s);
 }

@@ -497,6 +497,47 @@ START_TEST(versions_and_estimates)
 }
 END_TEST
 
+struct fastest {
+    const struct rfg_variant *var;
+    const struct rfg_problem *prob;
+    double us;
+};
+
+static bool consider(void *arg, const int *p)
+{
+    struct fastest *f = arg;
+    double us = f->var->predict(&dev, f->prob, p);
+    f->us = us < f->us ? us : f->us;
+    return true;
+}
+
+/* What cuBLASLt took on an H200, within a sixth: with a short K as well, of few tiles with K split, of many rows by the
+ * matrix cores. For M=2 N=2880 K=512 the library was picked, a third slower than gemm_thin_mma. */
+START_TEST(estimates_of_an_h200)
+{
+    static const struct {
+        const char *problem;
+        double us;
+    } measured[] = { { "gemm bf16,bf16->bf16 M=1 N=5120 K=640", 4.93 },
+                     { "gemm bf16,bf16->bf16 M=16 N=800 K=5120", 7.54 },
+                     { "gemm bf16,bf16->bf16 M=64 N=5120 K=5120", 16.19 },
+                     { "gemm bf16,bf16->bf16 M=128 N=12800 K=5120", 36.95 } };
+    int params[RFG_MAX_PARAMS] = { 0 };
+    ck_assert(rfg_device_imagine(&dev, "sm_90"));
+    for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
+        struct rfg_problem p = op_problem(measured[i].problem);
+        double us = gemm_cublaslt.predict(&dev, &p, params);
+        ck_assert_msg(us > measured[i].us * 5 / 6 && us < measured[i].us * 7 / 6, "%s: %.2f us, measured %.2f",
+                      measured[i].problem, us, measured[i].us);
+    }
+    struct rfg_problem short_k = op_problem("gemm bf16,bf16->bf16 M=2 N=2880 K=512");
+    struct fastest thin = { &gemm_thin_mma, &short_k, 1e9 };
+    rfg_variant_each(thin.var, &dev, &short_k, consider, &thin);
+    double us = gemm_cublaslt.predict(&dev, &short_k, params);
+    ck_assert_msg(thin.us * 1.2 < us, "thin %.2f us, the library %.2f", thin.us, us);
+}
+END_TEST
+
 static bool no_child(const rfg_context *ctx, const struct rfg_variant *var, struct rfg_reason *why)
 {
     (void)ctx;
@@ -573,6 +614,7 @@ int main(void)
     tcase_add_loop_test(tc, missing_last_symbol, 0, N_LIBRARIES);
     tcase_add_test(tc, names_tried);
     tcase_add_loop_test(tc, versions_and_estimates, 0, N_LIBRARIES);
+    tcase_add_test(tc, estimates_of_an_h200);
     suite_add_tcase(s, tc);
     return run_suite(s);
 }

@@ -179,6 +179,19 @@ static bool skinny_worth(const struct rfg_device *dev, const struct rfg_problem 
     return true;
 }
 
+static int skinny_registers(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+{
+    /* As nvcc 13 has it, of a W of 16 bits, by m_tile and rows. */
+    static const int compiled[][3] = {
+        { 54, 72, 74 }, { 72, 103, 93 }, { 115, 138, 141 }, { 164, 183, 189 }, { 184, 201, 255 }
+    };
+    int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE];
+    if (dev->platform == RFG_PLATFORM_NVIDIA && rfg_format_elements(prob->dtype[1], 16) == 8)
+        return compiled[__builtin_ctz((unsigned)m_tile)][__builtin_ctz((unsigned)rows)];
+    /* W's chunks, sums, and the rows of X that the compiler loads ahead: within a few. */
+    return 26 + 4 * p[SKINNY_UNROLL] * rows + rows * m_tile + MIN(16 * m_tile, 64) + MIN(MAX(m_tile - 4, 0) * 11, 60);
+}
+
 static double skinny_predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
 {
     struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
@@ -187,8 +200,7 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double x_row = (double)rfg_format_bytes(prob->dtype[0], prob->v[GEMM_K]), w_row = (double)gemm_w_row_bytes(prob);
     int rows = p[SKINNY_ROWS], m_tile = p[SKINNY_M_TILE], unroll = p[SKINNY_UNROLL], split = p[SKINNY_SPLIT_K];
     int threads = p[SKINNY_WAVES] * dev->wave_size;
-    /* W's chunks, sums, and the rows of X that the compiler loads ahead: as nvcc has it, within a few. */
-    int registers = 26 + 4 * unroll * rows + rows * m_tile + MIN(16 * m_tile, 64) + MIN(MAX(m_tile - 4, 0) * 11, 60);
+    int registers = skinny_registers(dev, prob, p);
     int64_t chunks = ceil_div(skinny_chunks(prob), split), steps = ceil_div(chunks, (int64_t)threads * unroll);
     struct gemm_flow f = { .groups = (double)skinny_groups(prob, p) * split, .cluster = 1 };
     f.per_cu = gemm_resident(dev, threads, MIN(registers, register_limit(dev, threads)), 0);
@@ -199,7 +211,8 @@ static double skinny_predict(const struct rfg_device *dev, const struct rfg_prob
     double elements = (double)MAX(rfg_format_elements(prob->dtype[1], 16), 8);
     double ops = elements * (rows * (m_tile + 1) + m_tile * c->skinny_x / 8);
     double waves = p[SKINNY_WAVES] * MIN(f.per_cu, ceil(f.groups / dev->cu_count));
-    f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves);
+    f.issue = (double)chunks * ops / (0.5e6 * dev->fma_tflops / dev->cu_count) * MAX(1, c->waves_full / waves) +
+              p[SKINNY_WAVES] * c->skinny_wave;
     /* Up to four rows of X are asked for with all chunks of a step at once, more four by four (rfg_keep_order()). */
     double batches = m_tile > 4 ? (double)ceil_div(chunks, threads) * m_tile / 4 : (double)steps;
     f.chain = (double)(steps - 1) * dev->load_us + batches * c->skinny_batch;
@@ -492,7 +505,7 @@ static double mma_predict(const struct rfg_device *dev, const struct rfg_problem
     double rows_m = MIN(m, tile_m), rows = rows_m + MIN(n, tile_n), longest = (double)ceil_div(s.steps, split);
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = 1 };
     f.per_cu = gemm_resident(dev, s.threads, s.registers, s.lds);
-    f.memory = (m + n) * k * 2;
+    f.memory = (m + n) * k * 2 * (1 + (tile_k == 64 ? c->narrow : 0));
     f.bytes = rows * tile_k * 2 * longest;
     f.in_flight = f.bytes * MIN(p[MMA_STAGES] - 1, longest) / longest;
     /* Of a wave and step: fragments out of LDS, matrix instructions. */

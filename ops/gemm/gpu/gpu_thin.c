@@ -126,9 +126,25 @@ static bool exact(const struct shape *s, const int *p)
     return s->steps % ((int64_t)p[P_SPLIT_K] * p[P_K_WAVES] * p[P_UNROLL]) == 0;
 }
 
-static double resident(const struct rfg_device *dev, const struct shape *s, const int *p)
+/* As nvcc has it, or a few more or less. Codes that have no scales of blocks it decodes as early as it can, if all
+ * waves have as many steps: all of them at once. */
+static int compiled_registers(const struct rfg_problem *prob, const struct shape *s, const int *p)
 {
-    int registers = s->registers + s->pieces - (exact(s, p) ? 18 : 0); /* as nvcc has it, or a few more: */
+    int ring = p[P_UNROLL] * s->pieces * 4, blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
+    bool scales = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
+    if (!gemm_is_fp8(prob))
+        return s->registers + s->pieces - (exact(s, p) ? 18 : 0);
+    if (exact(s, p) && !scales)
+        return MAX(3 * ring + 24, 104);
+    if (scales)
+        return ring + 4 * blocks + 8 * p[P_FRAGS_N] + 28 + p[P_UNROLL] * (1 + p[P_TILE_M] / 8);
+    return ring + 4 * blocks + 2 * s->pieces + 28;
+}
+
+static double resident(const struct rfg_device *dev, const struct rfg_problem *prob, const struct shape *s,
+                       const int *p)
+{
+    int registers = compiled_registers(prob, s, p);
     return gemm_resident(dev, s->threads, MIN(registers, register_limit(dev, s->threads)), s->lds);
 }
 
@@ -155,7 +171,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     /* A cluster of 10 and more needs a GPC to itself, of which there are 7. */
     if (p[P_SPLIT_K] > 1 && groups > (p[P_SPLIT_K] >= 10 ? 7 * p[P_SPLIT_K] : 2 * (int64_t)dev->cu_count + 8))
         return rfg_refuse(why, "split_k=%d: %" PRId64 " workgroups on %d CUs", p[P_SPLIT_K], groups, dev->cu_count);
-    if (p[P_SPLIT_K] > 1 && (double)groups > gemm_at_once(dev, p[P_SPLIT_K], resident(dev, &s, p)))
+    if (p[P_SPLIT_K] > 1 && (double)groups > gemm_at_once(dev, p[P_SPLIT_K], resident(dev, prob, &s, p)))
         return rfg_refuse(why, "split_k=%d: %" PRId64 " clusters don't run at once on %d CUs", p[P_SPLIT_K],
                           groups / p[P_SPLIT_K], dev->cu_count);
     if (idle && p[P_SPLIT_K] < 8 && s.steps >= 16 * p[P_SPLIT_K] && dev->features & RFG_FEATURE_CLUSTER)
@@ -173,17 +189,19 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     double waves = p[P_K_WAVES], longest = (double)s.longest;
     int split = p[P_SPLIT_K], blocks = THIN_BLOCKS(p[P_TILE_M], p[P_FRAGS_N]);
     struct gemm_flow f = { .groups = (double)(s.tiles_m * s.tiles_n) * split, .cluster = split };
-    f.per_cu = resident(dev, &s, p);
+    f.per_cu = resident(dev, prob, &s, p);
     double w_row = (double)gemm_w_row_bytes(prob);
-    f.memory = (m * k * x_bytes(prob) + n * w_row) * (prob->v[GEMM_PREPACKED] ? 1 : 1.05); /* in pieces of 64 bytes */
+    f.memory = m * k * x_bytes(prob) + n * w_row;
     f.bytes =
         (MIN(n, s.tile_n) * w_row / k + MIN(m, p[P_TILE_M]) * x_bytes(prob)) * gemm_step_k(prob) * waves * longest;
-    f.in_flight = f.bytes;
-    f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * step_frags(prob) * c->thin_mma) + c->thin_wave);
-    /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
+    /* A step is asked for again as soon as it is used. */
+    f.in_flight = f.bytes * MIN((double)p[P_UNROLL] / longest, 1);
+    double loads = s.pieces + (gemm_scales(prob) == GEMM_SCALES_BLOCKS ? 1 + p[P_TILE_M] / 8 : 0);
+    f.issue = waves * longest * (loads * c->thin_load + blocks * step_frags(prob) * c->thin_mma);
+    f.chain = gemm_is_fp8(prob) ? longest * s.pieces * c->thin_decode : 0;
+    /* Loads are issued one after the other. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
-    f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +
-                s.lds / 1024.0 * c->thin_sum;
+    f.latency = first * loads * c->thin_step + s.lds / 1024.0 * c->thin_sum;
     f.overlaps = rfg_problem_overlaps(prob);
     if (!exact(&s, p))
         f.latency += longest * c->thin_uneven;

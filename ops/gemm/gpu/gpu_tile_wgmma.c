@@ -116,14 +116,18 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     double step = 2.0 * TILE_ROWS * p[TILE_N] * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
     if (has_parts(prob) && p[TILE_N] > 128) /* each is waited for: registers have room for one */
         step *= 1.1;
-    double bytes = (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
-    double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
-    double store = p[TILE_N] * c->tile_store;
-    double of_y = m * n * rfg_format((int)prob->dtype[2])->bytes;
+    double store = p[TILE_N] * c->tile_store, of_y = m * n * rfg_format((int)prob->dtype[2])->bytes;
     if (!grouped->v[GEMM_EXPERTS]) {
+        if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
+            step *= 1.25; /* which its sums are multiplied by */
+        /* The caches send all CUs less than what one can take; rows that X doesn't have take as long. */
+        double cus = (double)MIN(s.clusters * p[CLUSTER], dev->cu_count), share = MIN(2, dev->cu_count / cus);
+        double bytes =
+            (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (share * dev->cache_gbps * 1e9 * per_cu);
+        double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
         double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
-        double memory = ((m + n) * k * x_bytes(prob) + of_y) / dev->mem_gbps * 1e-3;
-        return dev->latency_us + c->wgmma_fill + fmax(busy, memory);
+        double memory = ((m + n) * k * x_bytes(prob) + of_y) / gemm_memory(dev);
+        return dev->latency_us + c->wgmma_fill + pow(pow(busy, c->blend) + pow(memory, c->blend), 1 / c->blend);
     }
     /* Tiles end with their expert: of rows half a tile is left, on average, and of columns what TILE_N doesn't divide,
      * for which the next expert's rows are read. A tile of few rows is one warpgroup's. */
@@ -132,8 +136,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     step *= 0.87 * (1 + 38.0 / p[TILE_N]); /* of a step, beside its columns */
     if (rows <= TILE_ROWS / 2)
         step /= 2;
-    rounds = ceil(experts * down * along / dev->cu_count);
-    bytes = (rows + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
+    double rounds = ceil(experts * down * along / dev->cu_count);
+    double bytes = (rows + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
     /* Tiles of the same columns that don't share W read it again if that takes longer than caches keep it. (As counted:
      * 2.1 times with tiles of 2 MB, 1.3 with 0.8.) */

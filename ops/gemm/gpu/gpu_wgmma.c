@@ -149,19 +149,27 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *pr
     int warpgroups = WGMMA_GROUPS(s.rows_a);
     struct gemm_flow f = { .groups = (double)s.groups, .cluster = p[SPLIT] };
     f.per_cu = resident(dev, &s);
-    f.memory = (m + n) * k * x_bytes(prob);
+    f.memory = (m + n * (1 + (double)(s.tiles_m - 1) * c->wgmma_again)) * k * x_bytes(prob);
+    if (s.width == 128)
+        f.memory *= 1 + c->narrow;
     f.bytes = rows * s.width * longest;
     /* A stage is only copied to again after the next one was begun with. */
     f.in_flight = f.bytes * (p[STAGES] >= longest ? 1 : (p[STAGES] - c->wgmma_held) / longest);
     /* LDS takes in the tiles; A is read in blocks of 64 rows, B by each warpgroup. */
     double lds = (rows + warpgroups * (64 + s.rows_b)) * s.width / 1024 * c->wgmma_lds;
-    /* Of codes sums of 128 columns are added by all lanes; a guess: an instruction a column of B, one a clock. */
-    double part = gemm_is_codes(prob) ? s.width / 128 * s.rows_b * 0.0006 : 0;
+    /* Of codes sums of 128 columns are added by all lanes (a guess: an instruction a column of B, one a clock), which
+     * wait for them. */
+    double parts = gemm_is_codes(prob) ? s.width / 128 : 0, part = parts * s.rows_b * 0.0006;
     f.issue = longest * (lds + warpgroups * part);
-    f.chain = longest * (c->wgmma_step + (WGMMA_PARTS(s.rows_a, s.rows_b, s.width) == 1 ? part : 0));
+    f.chain = longest * (c->wgmma_step + parts * s.rows_b * c->wgmma_add);
     f.overlaps = rfg_problem_overlaps(prob);
     f.early = c->wgmma_fill / 2;
     f.latency = c->wgmma_fill;
+    /* A wave stores its values one after the other: of W's rows in A, Y's columns lie in different lanes. */
+    int own = (int)ceil_div(WGMMA_OWNED(s.rows_a, s.rows_b, p[SPLIT]),
+                            p[SPLIT] > 1 ? s.threads / 32 : WGMMA_A_WAVES(s.rows_a));
+    f.latency +=
+        own * (p[SWAP] ? 4 : 2) * (c->wgmma_store + (prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_ROW ? c->wgmma_scale : 0));
     if (p[SPLIT] > 1)
         f.latency += s.rows_a * s.rows_b * 4 / 1024.0 * c->wgmma_sent;
     return gemm_flow_us(dev, &f);
