@@ -5,7 +5,7 @@
 #include "tile_wgmma_layout.h"
 
 enum { TILE_N, CLUSTER };
-#define LIST_US        1.5  /* a guess: experts' tiles, before the first copy */
+#define LIST_US        2.0  /* a guess: experts' tiles, before the first copy */
 #define EXPERTS_MEMORY 1.04 /* with few rows an expert gemm_thin_mma and gemm_skinny read W a little faster */
 
 static const struct rfg_param params[] = {
@@ -133,7 +133,7 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
      * for which the next expert's rows are read. A tile of few rows is one warpgroup's. */
     double experts = n / (double)grouped->v[GEMM_N], along = (double)ceil_div(grouped->v[GEMM_N], p[TILE_N]);
     double down = fmax(1, m / TILE_ROWS + 0.5), rows = fmin(m, TILE_ROWS);
-    step *= 0.87 * (1 + 38.0 / p[TILE_N]); /* of a step, beside its columns */
+    step *= 0.78 * (1 + 38.0 / p[TILE_N]); /* of a step, beside its columns */
     if (rows <= TILE_ROWS / 2)
         step /= 2;
     double rounds = ceil(experts * down * along / dev->cu_count);
