@@ -286,6 +286,16 @@ static const struct op_case four_bits_packed[] = {
       "gemm_thin_mma{tile_m=32,frags_n=2,k_waves=4,unroll=1,split_k=1}" },
     { "gemm bf16,i4->f32 M=20 N=48 K=2048 w_scale=f32 w_zero=i8 w_group=256 packed=1 act=silu", R, false,
       "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=1,split_k=2}" },
+    { "gemm bf16,i4->f32 M=7 N=336 K=7168 w_scale=bf16 w_group=128 bias=1 packed=1", R, false,
+      "gemm_w4_mma{tile_m=8,tile_n=96,frags_n=2,k_waves=2,split=5,per_cu=1}" },
+    { "gemm bf16,e2m1->bf16 M=30 N=272 K=7168 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_w4_mma{tile_m=16,tile_n=256,frags_n=2,k_waves=1,split=1,per_cu=2}" },
+    { "gemm f16,i4->f32 M=70 N=80 K=2048 w_scale=f32 w_zero=i8 w_group=32 packed=1 act=silu", R, false,
+      "gemm_w4_mma{tile_m=32,tile_n=64,frags_n=2,k_waves=4,split=1,per_cu=2}" },
+    { "gemm f16,e2m1->f32 M=65 N=64 K=1152 w_scale=e8m0 w_group=64 residual=1 packed=1", R, false,
+      "gemm_w4_mma{tile_m=64,tile_n=64,frags_n=1,k_waves=1,split=4,per_cu=1}" },
+    { "gemm bf16,i4->bf16 M=3 N=48 K=3072 w_scale=f16 w_zero=i8 w_group=256 packed=1", R, false,
+      "gemm_w4_mma{tile_m=8,tile_n=32,frags_n=1,k_waves=2,split=16,per_cu=1}" },
 };
 
 OP_CASES(right_shapes, shapes, "shapes")
