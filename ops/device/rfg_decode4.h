@@ -178,8 +178,8 @@ RFG_DEVICE w_offset w_offset_of(int zero)
     return o;
 }
 #if RFG_NVIDIA
-/* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. A multiplication puts a
- * code, of which there is nothing beside it, there twice: once for its sign. */
+/* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. A multiplication puts
+ * a code, of which there is nothing beside it, there twice: once for its sign. */
 #define W_TWICE  (IN_DTYPE == RFG_F16 ? 1u << 12 | 1u << 9 : 1u << 12 | 1u << 6)
 #define W_DIGITS (IN_DTYPE == RFG_F16 ? 0x8e008e00u : 0x81c081c0u)
 #define W_BIAS   (IN_DTYPE == RFG_F16 ? 0x74007400u : 0x7e807e80u)

@@ -272,6 +272,7 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
     int dtype = j->prob->dtype[1], scale_dtype = (int)j->prob->v[GEMM_W_SCALE];
     const struct rfg_format *w = rfg_format(dtype), *s = rfg_format(scale_dtype);
     int64_t group = s ? j->prob->v[GEMM_W_GROUP] : a->k, groups = s ? a->k / group : a->k > 0;
+    int64_t columns = gemm_w_cols(j->prob);
     bool four = gemm_w_is_4_bits(j->prob);
     double codes[16][2], values[RFG_FORMAT_MAX_ELEMENTS], scale = 1, zero = 0;
     for (int c = 0; c < 16 && four; c++)
@@ -280,7 +281,7 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
         int64_t n = w_place(j, i);
         const char *from = (const char *)a->w + rfg_format_bytes(dtype, n * a->ldw);
         for (int64_t group_at = 0; group_at < groups; group_at++) {
-            int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, group_at, groups) : n * groups + group_at;
+            int64_t g = j->t.prepacked ? PREPACKED4_GROUP_AT(n, group_at, columns / group) : n * groups + group_at;
             if (s)
                 s->decode(s, (const char *)a->w_scale + g * s->bytes, &scale);
             if (a->w_zero)
@@ -289,7 +290,7 @@ static void decode_strip(const struct job *j, int64_t n0, int64_t rows, float *t
             for (int c = 0; c < 16 && four; c++)
                 of[c] = (float)((codes[c][0] - zero) * scale);
             for (int64_t k = group_at * group; k < (group_at + 1) * group; k++) {
-                int64_t at = four && j->t.prepacked ? PREPACKED4_AT(n, k, (int64_t)a->k) : n * a->ldw + k;
+                int64_t at = four && j->t.prepacked ? PREPACKED4_AT(n, k, columns) : n * a->ldw + k;
                 if (four) {
                     *to++ = of[((const char *)a->w)[at / 2] >> at % 2 * 4 & 15];
                     continue;
@@ -490,7 +491,7 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
         return;
     }
     int scale_dtype = (int)prob->v[GEMM_W_SCALE], x_dtype = prob->dtype[0];
-    int64_t groups = prob->v[GEMM_W_GROUP] ? all->k / prob->v[GEMM_W_GROUP] : 0;
+    int64_t groups = gemm_w_groups(prob);
     for (int64_t e = 0; e < all->experts; e++) {
         struct rfg_problem one = *prob;
         struct gemm_args a = *all;

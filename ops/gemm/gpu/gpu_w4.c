@@ -98,8 +98,7 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     /* Steps shared out evenly, and about as many workgroups as CUs. */
     if (p[SPLIT] > 1 && s.longest * p[SPLIT] * 85 > s.steps * 100)
         return rfg_refuse(why, "split=%d: uneven for %" PRId64 " steps", p[SPLIT], s.steps);
-    if (p[SPLIT] > 1 && s.groups > cus + cus / 8 &&
-        (double)s.groups > gemm_at_once(dev, p[SPLIT], resident(dev, &s)))
+    if (p[SPLIT] > 1 && s.groups > cus + cus / 8 && (double)s.groups > gemm_at_once(dev, p[SPLIT], resident(dev, &s)))
         return rfg_refuse(why, "split=%d: %" PRId64 " workgroups on %d CUs", p[SPLIT], s.groups, dev->cu_count);
     if (s.groups * 4 < cus * 3 && p[SPLIT] < 16 && s.steps >= 4 * p[SPLIT])
         return rfg_refuse(why, "split=%d: only %" PRId64 " workgroups on %d CUs", p[SPLIT], s.groups, dev->cu_count);

@@ -73,9 +73,10 @@ RFG_DEVICE void copy_groups(rfg_u32 to, const char *from, long long row, int byt
 RFG_DEVICE void copy_w(const struct gemm_args *a, rfg_u32 ring, rfg_u64 *full, rfg_u64 *empty, int stages, int n0,
                        int first, int steps, int t)
 {
-    int blocks = (a->n - n0) / PREPACK_ROWS < BLOCKS_N ? (a->n - n0) / PREPACK_ROWS : BLOCKS_N, groups = a->k / W_GROUP;
+    int blocks = (a->n - n0) / PREPACK_ROWS < BLOCKS_N ? (a->n - n0) / PREPACK_ROWS : BLOCKS_N,
+        groups = W_COLS(a) / W_GROUP;
     int chunk = t % 64;
-    long long row = (long long)a->k * (PREPACK_ROWS / 2), block0 = n0 / PREPACK_ROWS;
+    long long row = (long long)W_COLS(a) * (PREPACK_ROWS / 2), block0 = n0 / PREPACK_ROWS;
     const char *from = W_CODES_AT(a) + (block0 + t / 64) * row + (long long)first * W_FRAG_STEP + chunk * 16;
     const char *scales = (const char *)a->w_scale + block0 * groups * (PREPACK_ROWS * W_SCALE_BYTES);
     const char *zeros = (const char *)W_ZEROS(a) + block0 * groups * PREPACK_ROWS;

@@ -15,10 +15,10 @@
  * sums of the blocks that this workgroup owns, [block][part][lane]; steps of 128 columns, each tile_n rows of W, tile_m
  * of X, then the scales and the zero points of W's groups. A block of sums is 16 rows of W by 8 of X: four registers of
  * each lane of a wave. scales, zeros: bytes of 16 rows' in a step. */
-#define W4_MAX_STAGES             24
-#define W4_BLOCK_BYTES            512
-#define W4_PARTIALS_AT            512
-#define W4_BLOCKS(tile_m, tile_n) ((tile_m) / 8 * ((tile_n) / 16))
+#define W4_MAX_STAGES                   24
+#define W4_BLOCK_BYTES                  512
+#define W4_PARTIALS_AT                  512
+#define W4_BLOCKS(tile_m, tile_n)       ((tile_m) / 8 * ((tile_n) / 16))
 #define W4_OWNED(tile_m, tile_n, split) ((W4_BLOCKS(tile_m, tile_n) + (split)-1) / (split))
 #define W4_RING_AT(tile_m, tile_n, k_waves, split)                                                                     \
     (W4_PARTIALS_AT +                                                                                                  \
