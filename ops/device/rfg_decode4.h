@@ -178,24 +178,30 @@ RFG_DEVICE w_offset w_offset_of(int zero)
     return o;
 }
 #if RFG_NVIDIA
-/* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. A multiplication puts
- * a code, of which there is nothing beside it, there twice: once for its sign. */
-#define W_TWICE  (IN_DTYPE == RFG_F16 ? 1u << 12 | 1u << 9 : 1u << 12 | 1u << 6)
-#define W_DIGITS (IN_DTYPE == RFG_F16 ? 0x8e008e00u : 0x81c081c0u)
-#define W_BIAS   (IN_DTYPE == RFG_F16 ? 0x74007400u : 0x7e807e80u)
-RFG_DEVICE rfg_u32 w_decode2(rfg_u32 code, rfg_u32 twice)
+/* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. For bf16 a
+ * multiplication puts a code, of which there is nothing beside it, there twice, once for its sign; of fp16 the two
+ * would meet. */
+#if IN_DTYPE == RFG_F16
+RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, int nibble)
 {
-    return w_mul2(code * twice & W_DIGITS, W_BIAS);
+    codes = nibble ? codes >> 4 : codes;
+    return w_mul2((codes << 9 & 0x0e000e00u) | (codes << 12 & 0x80008000u), 0x74007400u);
 }
+#else
+RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, int nibble)
+{
+    rfg_u32 twice = nibble ? (codes & 0x00f000f0u) * 260u : (codes & 0x000f000fu) * 4160u;
+    return w_mul2(twice & 0x81c081c0u, 0x7e807e80u);
+}
+#endif
 RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
 {
     (void)o;
     rfg_u32x4 v;
-    v.x = w_decode2(codes & 0x000f000fu, W_TWICE);
-    v.y = w_decode2(codes & 0x00f000f0u, W_TWICE / 16);
-    codes >>= 8;
-    v.z = w_decode2(codes & 0x000f000fu, W_TWICE);
-    v.w = w_decode2(codes & 0x00f000f0u, W_TWICE / 16);
+    v.x = w_decode2(codes, 0);
+    v.y = w_decode2(codes, 1);
+    v.z = w_decode2(codes >> 8, 0);
+    v.w = w_decode2(codes >> 8, 1);
     return v;
 }
 #else

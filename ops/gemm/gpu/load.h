@@ -233,6 +233,10 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 #error "gemm has no loader for this format of W (with these of X and scales)"
 #endif
 
+#ifndef W_IS_4_BITS
+#define W_IS_4_BITS 0
+#endif
+
 /* ---- W as matrix fragments -------------------------------------------------------------------------------------- */
 
 #if W_IS_FRAGMENTS
