@@ -177,6 +177,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
         (MIN(n, s.tile_n) * w_row / k + MIN(m, p[P_TILE_M]) * x_bytes(prob)) * gemm_step_k(prob) * waves * longest;
     f.in_flight = f.bytes;
     f.issue = waves * (longest * (s.pieces * c->thin_load + blocks * step_frags(prob) * c->thin_mma) + c->thin_wave);
+    if (gemm_w_is_4_bits(prob)) /* 60 and 100 instructions for 8 rows and a step, half as fast as a CU can */
+        f.issue += waves * longest * p[P_FRAGS_N] * (prob->dtype[1] == RFG_I4 ? 0.018 : 0.03);
     /* Loads are issued one after the other; those of a further turn of the ring when the first come back. */
     double first = (double)MIN(p[P_UNROLL], s.longest);
     f.latency = first * s.pieces * c->thin_step + ((double)ceil_div(s.longest, p[P_UNROLL]) - 1) * c->thin_turn +
