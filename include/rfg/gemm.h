@@ -142,10 +142,15 @@ RFG_API RFG_NODISCARD rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor 
  * element (c, r, 8 i + p) is row r's column 32 i + 8 c + (2 p) % 8 + p / 4, for i and c below 4, p below 8. N % 16 = 0,
  * K % 128 = 0. Its w_scale and w_zero are then [N/16, K/group, 16], packed (rfg_tensor_prepacked_groups()), at
  * multiples of 16 bytes. This is what kernels of matrix cores read; they take groups of 32, 64, or a multiple of 128.
+ * With groups of 32 K may be any multiple of 32 (2880 of gpt-oss): W is then stored, and its view says so, as with the
+ * next multiple of 128, PK, and w_scale and w_zero as with PK/32 groups. Codes beyond K are 0 and scales there finite,
+ * as rfg_gemm_prepack() makes them. x has K columns; nothing beyond is read.
  */
 static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64_t n, int64_t k)
 {
     int64_t chunk = dtype == RFG_I4 || dtype == RFG_E2M1 ? 32 : 8;
+    if (chunk == 32 && k >= 0)
+        k = (int64_t)(((uint64_t)k + 127) / 128 * 128);
     rfg_tensor t = { data,
                      dtype,
                      5,
@@ -154,7 +159,7 @@ static inline rfg_tensor rfg_tensor_prepacked(void *data, rfg_dtype dtype, int64
     return t;
 }
 
-/* Of its scales or zero points, `groups` of them in a row of W. */
+/* Of its scales or zero points, `groups` of them in a row of W (of a padded one PK/32). */
 static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype, int64_t n, int64_t groups)
 {
     rfg_tensor t = { data, dtype, 3, { n / 16, groups, 16 }, { (int64_t)((uint64_t)groups * 16), 16, 1 } };
@@ -176,8 +181,11 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
  *   dst  [N/16, K/32, 4, 16, 8]     of bf16 or fp16, packed,
  *        [N/16, K/128, 4, 16, 32]   of i4 or e2m1, packed: see rfg_tensor_prepacked()
  *        [N/16, K/group, 16]        packed: see rfg_tensor_prepacked_groups(); then src is scales or zero points
- *   src  [N,K]        dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0, of 4 bits K % 128 = 0
+ *   src  [N,K]        dst's dtype; row stride >= K, unit column stride; N % 16 = 0, K % 32 = 0
  *        [N,K/group]  bf16, fp16, fp32, e8m0 or i8, dst's dtype; row stride >= K/group, unit column stride; N % 16 = 0
+ *
+ * Of 4 bits dst is padded to K % 128 = 0, and a dst of scales or zero points may be to the next multiple of 4 groups;
+ * zeros are written there.
  *
  * dst's number of dimensions says which. Pointers, and the row stride of a src that is a W in bytes, must be multiples
  * of 16; a src of scales or zero points has to be aligned to its elements only. N = 0 or no columns does nothing.
@@ -190,8 +198,8 @@ static inline rfg_tensor rfg_tensor_prepacked_groups(void *data, rfg_dtype dtype
  * may compile (rfg_prepare() does that ahead); it is legal under stream capture after that. Errors: as for
  * rfg_op_gemm(). On an error nothing was written.
  * Problem string: "gemm_prepack bf16->bf16 N=1024 K=7168", "gemm_prepack i4->i4 N=1024 K=7168"; "gemm_prepack f16->f16
- * N=1024 K=56 groups=1": scales or zero points, K their columns; ld=: src's row stride, where it isn't K; and of the
- * product "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
+ * N=1024 K=56 groups=1": scales or zero points, K their columns; pad=: so many groups of zeros behind them; ld=: src's
+ * row stride, where it isn't K; and of the product "gemm bf16,bf16->bf16 M=8 N=1024 K=7168 packed=1". */
 RFG_API RFG_NODISCARD rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_tensor *src,
                                                   rfg_stream stream);
 

@@ -38,6 +38,13 @@ RFG_DEVICE rfg_u32 w_both_f16(float f)
 }
 
 #if RFG_NVIDIA
+/* v & mask ^ flip, in one instruction, which the compiler makes two of when both are constants. */
+RFG_DEVICE rfg_u32 w_pick(rfg_u32 v, rfg_u32 mask, rfg_u32 flip)
+{
+    rfg_u32 d;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(d) : "r"(v), "r"(mask), "r"(flip));
+    return d;
+}
 /* Of pairs; one is rounded, but here all are exact. */
 RFG_DEVICE rfg_u32 w_add2(rfg_u32 a, rfg_u32 b)
 {
@@ -101,7 +108,7 @@ RFG_DEVICE w_offset w_offset_of(int zero)
 }
 RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, w_offset o)
 {
-    rfg_u32 v = w_add2((codes & 0x000f000fu) ^ 0x43084308u, o.first);
+    rfg_u32 v = w_add2(w_pick(codes, 0x000f000fu, 0x43084308u), o.first);
     return W_ZERO ? w_add2(v, o.second) : v;
 }
 RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
@@ -171,22 +178,30 @@ RFG_DEVICE w_offset w_offset_of(int zero)
     return o;
 }
 #if RFG_NVIDIA
-/* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. */
-#define W_SHIFT  (X_AS == RFG_F16 ? 9 : 6)
-#define W_DIGITS (X_AS == RFG_F16 ? 0x0e000e00u : 0x01c001c0u)
-#define W_BIAS   (X_AS == RFG_F16 ? 0x74007400u : 0x7e807e80u)
-RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes)
+/* Sign, exponent and fraction where the 16-bit format has them, times what the biases differ by. For bf16 a
+ * multiplication puts a code, of which there is nothing beside it, there twice, once for its sign; of fp16 the two
+ * would meet. */
+#if X_AS == RFG_F16
+RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, int nibble)
 {
-    return w_mul2((codes << W_SHIFT & W_DIGITS) | (codes << 12 & 0x80008000u), W_BIAS);
+    codes = nibble ? codes >> 4 : codes;
+    return w_mul2((codes << 9 & 0x0e000e00u) | (codes << 12 & 0x80008000u), 0x74007400u);
 }
+#else
+RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, int nibble)
+{
+    rfg_u32 twice = nibble ? (codes & 0x00f000f0u) * 260u : (codes & 0x000f000fu) * 4160u;
+    return w_mul2(twice & 0x81c081c0u, 0x7e807e80u);
+}
+#endif
 RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)
 {
     (void)o;
     rfg_u32x4 v;
-    v.x = w_decode2(codes);
-    v.y = w_decode2(codes >> 4);
-    v.z = w_decode2(codes >> 8);
-    v.w = w_decode2(codes >> 12);
+    v.x = w_decode2(codes, 0);
+    v.y = w_decode2(codes, 1);
+    v.z = w_decode2(codes >> 8, 0);
+    v.w = w_decode2(codes >> 8, 1);
     return v;
 }
 #else

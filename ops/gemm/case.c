@@ -58,14 +58,14 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[1] = spec_2d("x", false, prob->dtype[0], gemm_x_rows(prob), v[GEMM_K], v[GEMM_LDX]);
     spec[2] = spec_2d("w", false, prob->dtype[1], w_rows, v[GEMM_K], v[GEMM_LDW]);
     if (v[GEMM_PREPACKED]) /* as 16 rows of W each */
-        spec[2] = spec_2d("w", false, prob->dtype[1], w_rows / PREPACK_ROWS, v[GEMM_K] * PREPACK_ROWS, 0);
+        spec[2] = spec_2d("w", false, prob->dtype[1], w_rows / PREPACK_ROWS, gemm_w_cols(prob) * PREPACK_ROWS, 0);
     spec[3] = (struct rfg_tensor_spec){ .name = "bias",
                                         .dtype = gemm_bias_dtype(prob),
                                         .ndim = 1,
                                         .shape = { w_rows },
                                         .absent = !v[GEMM_BIAS],
                                         .align_key = GEMM_ALIGN_Y };
-    int64_t groups = v[GEMM_W_GROUP] ? v[GEMM_K] / v[GEMM_W_GROUP] : 0;
+    int64_t groups = gemm_w_groups(prob);
     struct gemm_scale_shape of_w = { w_rows, groups };
     if (gemm_is_codes(prob)) {
         of_w = gemm_w_scales(prob);
@@ -180,6 +180,18 @@ static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t 
             rfg_store(t->data, t->dtype, i, NAN);
 }
 
+/* A prepacked W's columns beyond K have codes of 0; their scales and zero points are any finite ones. */
+static void fill_pad(const struct rfg_problem *prob, int tensor, const rfg_tensor *t)
+{
+    int64_t k = prob->v[GEMM_K], cols = gemm_w_cols(prob), group = prob->v[GEMM_W_GROUP], groups = gemm_w_groups(prob);
+    for (int64_t n = 0; n < t->shape[0] * PREPACK_ROWS && tensor == 2; n++)
+        for (int64_t i = k; i < cols; i++)
+            rfg_store(t->data, t->dtype, PREPACKED4_AT(n, i, cols), 0);
+    for (int64_t n = 0; n < t->shape[0] * PREPACK_ROWS && tensor == 4; n++)
+        for (int64_t g = k / group; g < groups; g++)
+            rfg_store(t->data, t->dtype, PREPACKED4_GROUP_AT(n, g, groups), 2);
+}
+
 static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
                       uint64_t seed)
 {
@@ -190,6 +202,8 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         fill_group_scales(t, data, seed);
     else if (tensor == 8 || tensor == 9)
         route(prob, data, tensor == 8 ? t->data : NULL, tensor == 9 ? t->data : NULL);
+    if (gemm_w_is_padded(prob) && (tensor == 2 || tensor == 4))
+        fill_pad(prob, tensor, t);
     for (int64_t i = 0; tensor == 10 && i < t->shape[0]; i++) /* infinite ones, of sums that may be 0: not said */
         if (isinf(rfg_load(t->data, t->dtype, i)))
             rfg_store(t->data, t->dtype, i, NAN);
@@ -199,9 +213,9 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
 {
     rfg_tensor w = t[2], w_scale = t[4], w_zero = t[7];
     if (prob->v[GEMM_PREPACKED]) {
-        int64_t n = gemm_w_rows(prob), group = gemm_is_mx(prob) ? GEMM_SCALE_GROUP : prob->v[GEMM_W_GROUP],
-                groups = group ? prob->v[GEMM_K] / group : 0;
-        w = rfg_tensor_prepacked(w.data, w.dtype, n, prob->v[GEMM_K]);
+        int64_t n = gemm_w_rows(prob), k = gemm_w_cols(prob);
+        int64_t groups = gemm_is_mx(prob) ? k / GEMM_SCALE_GROUP : gemm_w_groups(prob);
+        w = rfg_tensor_prepacked(w.data, w.dtype, n, k);
         w_scale = rfg_tensor_prepacked_groups(w_scale.data, w_scale.dtype, n, groups);
         w_zero = rfg_tensor_prepacked_groups(w_zero.data, w_zero.dtype, n, groups);
     }
@@ -264,7 +278,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->ldr = prob->v[GEMM_RESIDUAL] ? t[5].strides[0] : 0;
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
-    a->ldw = prob->v[GEMM_PREPACKED] ? prob->v[GEMM_K] : t[2].strides[0];
+    a->ldw = prob->v[GEMM_PREPACKED] ? gemm_w_cols(prob) : t[2].strides[0];
     a->alpha = GEMM_DEFAULT_ALPHA;
     a->limit = prob->v[GEMM_LIMIT] ? (float)prob->v[GEMM_LIMIT] : GEMM_DEFAULT_LIMIT;
     a->offsets = prob->v[GEMM_EXPERTS] ? t[8].data : NULL;
@@ -297,8 +311,8 @@ static int prepack_tensors(const struct rfg_problem *prob, struct rfg_tensor_spe
                                         .output = true,
                                         .dtype = (rfg_dtype)prob->dtype[1],
                                         .ndim = 2,
-                                        .shape = { v[PREPACK_N] / PREPACK_ROWS, v[PREPACK_K] * PREPACK_ROWS },
-                                        .row_stride = v[PREPACK_K] * PREPACK_ROWS,
+                                        .shape = { v[PREPACK_N] / PREPACK_ROWS, prepack_dst_cols(prob) * PREPACK_ROWS },
+                                        .row_stride = prepack_dst_cols(prob) * PREPACK_ROWS,
                                         .exact = true,
                                         .align_key = -1 };
     spec[1] = (struct rfg_tensor_spec){ .name = "src",
@@ -312,7 +326,7 @@ static int prepack_tensors(const struct rfg_problem *prob, struct rfg_tensor_spe
 
 static rfg_status prepack_call(rfg_context *ctx, const struct rfg_problem *prob, const rfg_tensor *t, rfg_stream stream)
 {
-    int64_t n = prob->v[PREPACK_N], k = prob->v[PREPACK_K];
+    int64_t n = prob->v[PREPACK_N], k = prepack_dst_cols(prob);
     rfg_tensor dst = prob->v[PREPACK_GROUPS] ? rfg_tensor_prepacked_groups(t[0].data, t[0].dtype, n, k)
                                              : rfg_tensor_prepacked(t[0].data, t[0].dtype, n, k);
     return rfg_gemm_prepack(ctx, &dst, &t[1], stream);

@@ -111,10 +111,11 @@ const struct gemm_w_format *gemm_w_format(const struct rfg_problem *prob)
 
 int64_t gemm_w_row_bytes(const struct rfg_problem *prob)
 {
-    int64_t k = prob->v[GEMM_K], group = prob->v[GEMM_W_GROUP];
-    return rfg_format_bytes(prob->dtype[1], k) + (group ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], k / group) +
-                                                              rfg_format_bytes((int)prob->v[GEMM_W_ZERO], k / group)
-                                                        : 0);
+    int64_t groups = gemm_w_groups(prob);
+    return rfg_format_bytes(prob->dtype[1], gemm_w_cols(prob)) +
+           (groups ? rfg_format_bytes((int)prob->v[GEMM_W_SCALE], groups) +
+                         rfg_format_bytes((int)prob->v[GEMM_W_ZERO], groups)
+                   : 0);
 }
 
 static bool is_float(const struct rfg_problem *prob, int i, struct rfg_reason *why)
@@ -355,6 +356,10 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "ldw=%" PRId64 ": must be 0 with packed=1", v[GEMM_LDW]);
     if (v[GEMM_PREPACKED] && !prepack_valid(v[GEMM_N], v[GEMM_K], prob->dtype[1], why))
         return false;
+    if (gemm_w_is_padded(prob) && v[GEMM_W_GROUP] != PREPACK4_CHUNK)
+        return rfg_refuse(why,
+                          "K=%" PRId64 ", w_group=%" PRId64 ": K must be a multiple of %d, or the group %d, packed",
+                          v[GEMM_K], v[GEMM_W_GROUP], PREPACK4_COLS, PREPACK4_CHUNK);
     if (v[GEMM_GATED] && v[GEMM_N] % 2)
         return rfg_refuse(why, "N=%" PRId64 ": must be even with act=%s", v[GEMM_N], act_names[v[GEMM_GATED]]);
     if (v[GEMM_GATED] && v[GEMM_RESIDUAL])
@@ -613,7 +618,8 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     int halves = p.gated ? 2 : 1; /* W's rows a column of Y */
     int64_t experts = p.offsets ? g.offsets.cols - 1 : 0;
     int64_t y_rows = p.rows ? g.rows.cols : ox.rows, w_rows = oy.cols * halves * (experts ? experts : 1);
-    bool fit = y_rows == oy.rows && ow.rows == w_rows && ow.cols == ox.cols && (!bias || ob.cols == ow.rows);
+    int64_t w_cols = prepacked && rfg_dtype_is_4_bits(w->dtype) ? PREPACKED4_COLS(ox.cols) : ox.cols;
+    bool fit = y_rows == oy.rows && ow.rows == w_rows && ow.cols == w_cols && (!bias || ob.cols == ow.rows);
     if (experts && (!fit || (p.weights && g.weights.cols != oy.rows)))
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
                    ", bias %" PRId64 ", rows %" PRId64 ", weights %" PRId64 ", of %" PRId64
@@ -623,9 +629,9 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                    p.gated ? "[M,N/2] (gated)" : "[M,N]");
     if (!fit)
         return BAD("y is %" PRId64 " x %" PRId64 ", x %" PRId64 " x %" PRId64 ", w %" PRId64 " x %" PRId64
-                   ", bias %" PRId64 ": must be %s, [M,K], [N,K], [N]",
+                   ", bias %" PRId64 ": must be %s, [M,K], [N,K]%s, [N]",
                    oy.rows, oy.cols, ox.rows, ox.cols, ow.rows, ow.cols, bias ? ob.cols : ow.rows,
-                   p.gated ? "[M,N/2] (gated)" : "[M,N]");
+                   p.gated ? "[M,N/2] (gated)" : "[M,N]", w_cols > ox.cols ? " (K padded to a multiple of 128)" : "");
     if (residual && (or.rows != oy.rows || or.cols != oy.cols || residual->dtype != y->dtype))
         return BAD("residual is %s, %" PRId64 " x %" PRId64 ": must be as y, %s, %" PRId64 " x %" PRId64,
                    rfg_dtype_name(residual->dtype), or.rows, or.cols, rfg_dtype_name(y->dtype), oy.rows, oy.cols);
@@ -739,9 +745,9 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
 
 /* Ties in the model go to the earlier one; the portable ones come last. */
 static const struct rfg_variant *const gemm_variants[] = {
-    &gemm_stream_mma, &gemm_thin_mma, &gemm_wgmma,      &gemm_tile_wgmma, &gemm_skinny_mma_asm,
-    &gemm_skinny,     &gemm_tile,     &gemm_splitk_mma, &gemm_cublaslt,   &gemm_hipblaslt,
-    &gemm_rocblas,    &gemm_portable, &gemm_cpu_avx512, &gemm_cpu_avx2,   &gemm_cpu_portable,
+    &gemm_stream_mma, &gemm_thin_mma,   &gemm_w4_mma,     &gemm_wgmma,        &gemm_tile_wgmma, &gemm_skinny_mma_asm,
+    &gemm_skinny,     &gemm_tile,       &gemm_splitk_mma, &gemm_cublaslt,     &gemm_hipblaslt,  &gemm_rocblas,
+    &gemm_portable,   &gemm_cpu_avx512, &gemm_cpu_avx2,   &gemm_cpu_portable,
 };
 
 const struct rfg_op rfg_op_gemm_desc = {

@@ -156,6 +156,21 @@ static inline bool gemm_w_is_4_bits(const struct rfg_problem *prob)
     return rfg_dtype_is_4_bits(prob->dtype[1]);
 }
 
+/* Is W prepacked with columns beyond K, up to whole blocks? */
+static inline bool gemm_w_is_padded(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_PREPACKED] && gemm_w_is_4_bits(prob) && prob->v[GEMM_K] % PREPACK4_COLS;
+}
+/* Columns that W has, and groups of them. */
+static inline int64_t gemm_w_cols(const struct rfg_problem *prob)
+{
+    return gemm_w_is_padded(prob) ? PREPACKED4_COLS(prob->v[GEMM_K]) : prob->v[GEMM_K];
+}
+static inline int64_t gemm_w_groups(const struct rfg_problem *prob)
+{
+    return prob->v[GEMM_W_GROUP] ? gemm_w_cols(prob) / prob->v[GEMM_W_GROUP] : 0;
+}
+
 /* Elements of W in a lane's 16 bytes times the four chunks of a step of matrix fragments: 32 of 16 bits. */
 static inline int gemm_step_k(const struct rfg_problem *prob)
 {
@@ -185,7 +200,15 @@ extern const struct rfg_op rfg_op_gemm_desc;
 
 /* The rearranging of W, or, with PREPACK_GROUPS, of its scales or zero points (prepack.c). dtype[0] = source, dtype[1]
  * = destination: the same. */
-enum { PREPACK_N, PREPACK_K, PREPACK_GROUPS, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
+enum { PREPACK_N, PREPACK_K, PREPACK_GROUPS, PREPACK_PAD, PREPACK_LD, PREPACK_OVERLAP, PREPACK_NKEYS };
+/* Columns of the destination: of W of 4 bits whole blocks, with groups PREPACK_PAD more than the source has. */
+static inline int64_t prepack_dst_cols(const struct rfg_problem *prob)
+{
+    int64_t k = prob->v[PREPACK_K];
+    return prob->v[PREPACK_GROUPS]               ? k + prob->v[PREPACK_PAD]
+           : rfg_dtype_is_4_bits(prob->dtype[0]) ? PREPACKED4_COLS(k)
+                                                 : k;
+}
 
 /* Where element k of row n is in a prepacked W of 16 bits and K columns. */
 static inline int64_t prepacked_at(int64_t n, int64_t k, int64_t cols)
@@ -217,6 +240,7 @@ extern const struct rfg_variant gemm_stream_mma;           /* ops/gemm/gpu/gpu_s
 extern const struct rfg_variant gemm_tile;                 /* ops/gemm/gpu/gpu_tile.c */
 extern const struct rfg_variant gemm_thin_mma, gemm_wgmma; /* ops/gemm/gpu/gpu_thin.c, gpu_wgmma.c */
 extern const struct rfg_variant gemm_tile_wgmma;           /* ops/gemm/gpu/gpu_tile_wgmma.c */
+extern const struct rfg_variant gemm_w4_mma;               /* ops/gemm/gpu/gpu_w4.c */
 extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
 
 #endif

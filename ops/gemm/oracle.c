@@ -67,7 +67,7 @@ static void unpack_codes(const rfg_tensor *w, int64_t row, int64_t k, double *ou
 {
     for (int64_t i = 0; i < k / 8; i++) /* words */
         for (int e = 0; e < 8; e++) {
-            int64_t block = row / 16 * (k / 128) + i / 16, chunk = i % 4, word = i % 16 / 4;
+            int64_t block = row / 16 * ((k + 127) / 128) + i / 16, chunk = i % 4, word = i % 16 / 4;
             int64_t at = ((block * 4 + chunk) * 16 + row % 16) * 32 + word * 8;
             out[i * 8 + e] = rfg_load(w->data, w->dtype, at + (e % 2 ? 4 + e / 2 : e / 2));
         }
@@ -133,7 +133,7 @@ static void w_row(const struct gemm_job *j, int64_t e, int64_t n, double *w)
         return;
     }
     for (int64_t i = 0; j->w_scale && i < j->k; i++) {
-        int64_t groups = j->k / j->group, group = n * groups + i / j->group;
+        int64_t groups = (j->packed ? (j->k + 127) / 128 * 128 : j->k) / j->group, group = n * groups + i / j->group;
         if (j->packed) /* [N/16][groups][16] */
             group = (n / 16 * groups + i / j->group) * 16 + n % 16;
         double zero = j->w_zero ? rfg_load(j->w_zero->data, j->w_zero->dtype, group) : 0;
@@ -319,18 +319,19 @@ rfg_status rfg_oracle_gemm(const struct rfg_problem *prob, const rfg_tensor *hos
 rfg_status rfg_oracle_gemm_prepack(const struct rfg_problem *prob, const rfg_tensor *host,
                                    struct rfg_expected *expected)
 {
-    int64_t k = prob->v[PREPACK_K];
     bool four_bits = rfg_dtype_is_4_bits(prob->dtype[0]);
+    int64_t k = prob->v[PREPACK_K], pad = four_bits ? (128 - k % 128) % 128 : 0;
+    int64_t padded = k + (prob->v[PREPACK_GROUPS] ? prob->v[PREPACK_PAD] : pad);
     for (int64_t b = 0; b < expected[0].n_rows; b++) /* of 16 rows of W */
         for (int64_t r = 0; r < 16; r++)
-            for (int64_t i = 0; i < k; i++) {
+            for (int64_t i = 0; i < padded; i++) {                             /* zeros from k on */
                 int64_t at = ((i / 32 * 4 + i % 32 / 8) * 16 + r) * 8 + i % 8; /* [K/32][4][16][8] */
                 if (four_bits) /* [K/128][4][16][4][8], of columns 0, 2, 4, 6, 1, 3, 5, 7 */
                     at = (((i / 128 * 4 + i % 32 / 8) * 16 + r) * 4 + i % 128 / 32) * 8 + i % 2 * 4 + i % 8 / 2;
                 if (prob->v[PREPACK_GROUPS]) /* [K][16] */
                     at = i * 16 + r;
-                at += b * 16 * k;
-                expected[0].value[at] = rfg_element(&host[1], expected[0].rows[b] * 16 + r, i);
+                at += b * 16 * padded;
+                expected[0].value[at] = i < k ? rfg_element(&host[1], expected[0].rows[b] * 16 + r, i) : 0;
                 expected[0].allow[at] = 0;
             }
     return RFG_OK;

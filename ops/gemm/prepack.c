@@ -11,15 +11,18 @@
 #include "prepack_args.h"
 #include "rfg/gemm.h"
 
-#define FN         "rfg_gemm_prepack"
-#define MAX_BLOCKS UINT32_MAX /* of 16 x 32: what the kernel counts with */
-#define MAX_GROUPS (1 << 20)
+#define FN             "rfg_gemm_prepack"
+#define MAX_BLOCKS     UINT32_MAX /* of 16 x 32: what the kernel counts with */
+#define MAX_GROUPS     (1 << 20)
+#define PREPACK_PAD_TO (PREPACK4_COLS / PREPACK4_CHUNK) /* groups of 32, whose K is padded, in a block */
 
 static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
     [PREPACK_N] = { "N", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "rows of src" },
     [PREPACK_K] = { "K", RFG_KEY_SIZE, 0, 0, RFG_MAX_SIZE, NULL, "columns of src" },
     [PREPACK_GROUPS] = { "groups", RFG_KEY_ATTR, 0, 0, 1, NULL,
                          "1: src is scales or zero points of a W of 4 bits, one a group" },
+    [PREPACK_PAD] = { "pad", RFG_KEY_ATTR, 0, 0, 3, NULL,
+                      "of scales or zero points, groups of zeros behind each row's" },
     [PREPACK_LD] = { "ld", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                      "elements from a row of src to the next; 0: they follow one another" },
     [PREPACK_OVERLAP] = RFG_KEY_OVERLAP,
@@ -27,7 +30,8 @@ static const struct rfg_key prepack_keys[PREPACK_NKEYS] = {
 
 bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
 {
-    int cols = prepack_cols(dtype);
+    /* Of 4 bits blocks are filled up, chunk by chunk. */
+    int cols = rfg_dtype_is_4_bits(dtype) ? PREPACK4_CHUNK : prepack_cols(dtype);
     if (!cols)
         return rfg_refuse(why, "w is %s: must be bf16, f16, i4 or e2m1 to be prepacked",
                           rfg_dtype_name((rfg_dtype)dtype));
@@ -35,9 +39,9 @@ bool prepack_valid(int64_t n, int64_t k, int dtype, struct rfg_reason *why)
         return rfg_refuse(why, "N=%" PRId64 ": must be a multiple of %d to be prepacked", n, PREPACK_ROWS);
     if (k % cols)
         return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d to be prepacked", k, cols);
-    if (n / PREPACK_ROWS * (k / cols) > MAX_BLOCKS)
+    if (n / PREPACK_ROWS * ceil_div(k, prepack_cols(dtype)) > MAX_BLOCKS)
         return rfg_refuse(why, "N=%" PRId64 ", K=%" PRId64 ": more than %" PRIu32 " blocks of %d x %d", n, k,
-                          MAX_BLOCKS, PREPACK_ROWS, cols);
+                          MAX_BLOCKS, PREPACK_ROWS, prepack_cols(dtype));
     return true;
 }
 
@@ -117,6 +121,9 @@ static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why
     if (v[PREPACK_GROUPS] ? !groups_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why)
                           : !prepack_valid(v[PREPACK_N], v[PREPACK_K], prob->dtype[0], why))
         return false;
+    if (v[PREPACK_PAD] && (!v[PREPACK_GROUPS] || (v[PREPACK_K] + v[PREPACK_PAD]) % PREPACK_PAD_TO))
+        return rfg_refuse(why, "pad=%" PRId64 ": must be 0, or of scales or zero points up to a multiple of %d groups",
+                          v[PREPACK_PAD], PREPACK_PAD_TO);
     int whole = v[PREPACK_GROUPS] ? 1 : prepack_chunk(prob->dtype[0]);
     if (v[PREPACK_LD] && (v[PREPACK_LD] < v[PREPACK_K] || v[PREPACK_LD] % whole))
         return rfg_refuse(why, "ld=%" PRId64 ": must be at least K=%" PRId64 " and a multiple of %d", v[PREPACK_LD],
@@ -126,7 +133,8 @@ static bool problem_valid(const struct rfg_problem *prob, struct rfg_reason *why
 
 static void problem_cost(const struct rfg_problem *prob, double *bytes, double *flops)
 {
-    *bytes = 2.0 * (double)prob->v[PREPACK_N] * (double)rfg_format_bytes(prob->dtype[0], prob->v[PREPACK_K]);
+    *bytes = (double)prob->v[PREPACK_N] * (double)(rfg_format_bytes(prob->dtype[0], prob->v[PREPACK_K]) +
+                                                   rfg_format_bytes(prob->dtype[0], prepack_dst_cols(prob)));
     *flops = (double)prob->v[PREPACK_N] * (double)prob->v[PREPACK_K]; /* moves: 0 would mean nothing to do */
 }
 
@@ -148,10 +156,19 @@ rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_t
     if (dst->dtype != src->dtype)
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": dst is %s, src %s: must be of one dtype",
                         rfg_dtype_name(dst->dtype), rfg_dtype_name(src->dtype));
-    if (od.rows != os.rows || od.cols != os.cols)
+    struct rfg_problem prob = { .op = &rfg_op_gemm_prepack_desc,
+                                .dtype = { (uint8_t)src->dtype, (uint8_t)dst->dtype } };
+    prob.v[PREPACK_N] = os.rows;
+    prob.v[PREPACK_K] = os.cols;
+    prob.v[PREPACK_GROUPS] = groups;
+    int64_t pad = ceil_div(os.cols, PREPACK_PAD_TO) * PREPACK_PAD_TO - os.cols;
+    prob.v[PREPACK_PAD] = groups && od.cols == os.cols + pad ? pad : 0;
+    if (od.rows != os.rows || od.cols != prepack_dst_cols(&prob))
         return rfg_fail(RFG_ERROR_INVALID_ARGUMENT,
-                        FN ": dst is of %" PRId64 " x %" PRId64 ", src %" PRId64 " x %" PRId64 ": must be of one size",
-                        od.rows, od.cols, os.rows, os.cols);
+                        FN ": dst is of %" PRId64 " x %" PRId64 ", src %" PRId64 " x %" PRId64
+                           ": must be of one size, %s",
+                        od.rows, od.cols, os.rows, os.cols,
+                        groups ? "or dst padded to a multiple of 4 groups" : "K of 4 bits padded to a multiple of 128");
     if (os.rows == 0 || os.cols == 0)
         return RFG_OK;
     if (od.begin % 16 || (os.begin % 16 && !groups))
@@ -163,11 +180,6 @@ rfg_status rfg_gemm_prepack(rfg_context *ctx, const rfg_tensor *dst, const rfg_t
     if ((st = rfg_check_overlap(FN, &od, &os, false)))
         return st;
 
-    struct rfg_problem prob = { .op = &rfg_op_gemm_prepack_desc,
-                                .dtype = { (uint8_t)src->dtype, (uint8_t)dst->dtype } };
-    prob.v[PREPACK_N] = os.rows;
-    prob.v[PREPACK_K] = os.cols;
-    prob.v[PREPACK_GROUPS] = groups;
     prob.v[PREPACK_LD] = os.ld == os.cols ? 0 : os.ld;
     struct prepack_args a = { .dst = dst->data, .src = src->data, .n = (int)os.rows, .k = (int)os.cols, .ld = os.ld };
     return rfg_dispatch(ctx, &prob, &a, stream);
@@ -191,7 +203,7 @@ static bool gpu_supports(const struct rfg_device *dev, const struct rfg_problem 
 static int64_t gpu_groups(const struct rfg_problem *prob, const int *p)
 {
     int in_chunk = prob->v[PREPACK_GROUPS] ? 1 : prepack_chunk(prob->dtype[0]);
-    int64_t chunks = prob->v[PREPACK_N] * (prob->v[PREPACK_K] / in_chunk);
+    int64_t chunks = prob->v[PREPACK_N] * (prepack_dst_cols(prob) / in_chunk);
     return MIN(ceil_div(chunks, (int64_t)p[P_THREADS] * p[P_UNROLL]), MAX_GROUPS);
 }
 
@@ -218,6 +230,8 @@ static void gpu_kernel(const struct rfg_device *dev, const struct rfg_problem *p
     rfg_kernel_macro(k, "UNROLL", p[P_UNROLL]);
     rfg_kernel_macro(k, "BITS", 4 * (int)rfg_format_bytes(prob->dtype[0], 2));
     rfg_kernel_macro(k, "GROUPS", (int)prob->v[PREPACK_GROUPS]);
+    if (prepack_dst_cols(prob) > prob->v[PREPACK_K]) /* others' kernels need not know that there is such a macro */
+        rfg_kernel_macro(k, "PAD", prob->v[PREPACK_GROUPS] ? (int)prob->v[PREPACK_PAD] : 1);
 }
 
 static void gpu_launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
@@ -257,19 +271,21 @@ struct cpu_job {
     const struct prepack_args *a;
     size_t ld;     /* bytes from a row of src to the next */
     size_t chunk;  /* bytes of src that stay together, */
-    size_t chunks; /* and how many a row has */
+    size_t chunks; /* and how many a row of src and */
+    size_t padded; /* of dst has */
 };
 
 /* 16 rows. */
 static void cpu_task(void *ctx, int task, int worker)
 {
     const struct cpu_job *j = ctx;
-    char *to = (char *)j->a->dst + (size_t)task * PREPACK_ROWS * j->chunks * j->chunk;
+    char *to = (char *)j->a->dst + (size_t)task * PREPACK_ROWS * j->padded * j->chunk;
     const char *from = (const char *)j->a->src + (size_t)task * PREPACK_ROWS * j->ld;
     (void)worker;
     for (size_t i = 0; i < j->chunks; i++)
         for (int r = 0; r < PREPACK_ROWS; r++, to += j->chunk)
             memcpy(to, from + (size_t)r * j->ld + i * j->chunk, j->chunk);
+    memset(to, 0, (j->padded - j->chunks) * PREPACK_ROWS * j->chunk);
 }
 
 /* The same of 4 bits. */
@@ -277,13 +293,14 @@ static void cpu_task4(void *ctx, int task, int worker)
 {
     const struct cpu_job *j = ctx;
     const char *from = (const char *)j->a->src + (size_t)task * PREPACK_ROWS * j->ld;
-    char *to = (char *)j->a->dst + (size_t)task * PREPACK_ROWS * j->chunks * j->chunk;
+    char *to = (char *)j->a->dst + (size_t)task * PREPACK_ROWS * j->padded * j->chunk;
     (void)worker;
-    for (size_t i = 0; i < j->chunks; i++) /* the i-th in a row of dst: its words are 16 bytes apart in src */
+    for (size_t i = 0; i < j->padded; i++) /* the i-th in a row of dst: its words are 16 bytes apart in src */
         for (int r = 0; r < PREPACK_ROWS; r++)
             for (int part = 0; part < 4; part++, to += 4) {
-                uint32_t w;
-                memcpy(&w, from + (size_t)r * j->ld + i / 4 * 64 + i % 4 * 4 + part * 16, 4);
+                uint32_t w = 0;
+                if (i / 4 * 4 + (size_t)part < j->chunks)
+                    memcpy(&w, from + (size_t)r * j->ld + i / 4 * 64 + i % 4 * 4 + part * 16, 4);
                 w = PREPACK4_WORD(w);
                 memcpy(to, &w, 4);
             }
@@ -297,7 +314,8 @@ static void cpu_run(const struct rfg_device *dev, const struct rfg_problem *prob
     struct cpu_job j = { .a = a,
                          .ld = (size_t)rfg_format_bytes(dtype, a->ld),
                          .chunk = (size_t)rfg_format_bytes(dtype, in_chunk),
-                         .chunks = (size_t)(a->k / in_chunk) };
+                         .chunks = (size_t)(a->k / in_chunk),
+                         .padded = (size_t)(prepack_dst_cols(prob) / in_chunk) };
     (void)dev, (void)p;
     rfg_cpu_pool_run(pool, a->n / PREPACK_ROWS, in_chunk == PREPACK4_CHUNK ? cpu_task4 : cpu_task, &j);
 }

@@ -9,7 +9,7 @@
  * chunk are what four blocks of 16 bits would have in the place of that chunk: word i of chunk c has columns 32 i + 8 c
  * to 32 i + 8 c + 7, so that X's chunks are the same for both. In a word column e is in nibble e / 2 + 4 (e % 2):
  * columns 2 j and 2 j + 1 are 16 bits apart, and a shift and a mask bring both to where a word of 16-bit elements has
- * them. Its scales and zero points are [N/16][K/group][16]. */
+ * them. Its scales and zero points are [N/16][K/group][16]. A K that is no multiple of 128 is padded up to the next. */
 #ifndef RFG_PREPACK_LAYOUT_H
 #define RFG_PREPACK_LAYOUT_H
 
@@ -26,6 +26,8 @@
 
 #define PREPACK4_COLS  128
 #define PREPACK4_CHUNK 32
+/* Columns of a prepacked W that has k. k has 64 bits, or less than 2^31 - 128. */
+#define PREPACKED4_COLS(k) (((k) + PREPACK4_COLS - 1) / PREPACK4_COLS * PREPACK4_COLS)
 #define PREPACKED4_AT(n, k, cols)                                                                                      \
     ((n) / PREPACK_ROWS * PREPACK_ROWS * (cols) + (k) / PREPACK4_COLS * (PREPACK_ROWS * PREPACK4_COLS) +               \
      (k) % 32 / 8 * (PREPACK_ROWS * PREPACK4_CHUNK) + (n) % PREPACK_ROWS * PREPACK4_CHUNK +                            \

@@ -487,7 +487,7 @@ const struct form forms[] = {
     { "rfg_gemm_prepack", "gemm_prepack", "4 bits", prepack, .wrongs = no_wrongs, .n = 2,
       .args = { { "dst", T5(RFG_I4, 2, 2, 4, 16, 32), ARG_OUT }, { "src", T2(RFG_I4, 32, 256), 0 } } },
     { "rfg_gemm_prepack", "gemm_prepack", "groups", prepack, .wrongs = no_wrongs, .n = 2,
-      .args = { { "dst", T3(RFG_F16, 2, 3, 16), ARG_OUT }, { "src", T2(RFG_F16, 32, 3), 0 } } },
+      .args = { { "dst", T3(RFG_F16, 2, 6, 16), ARG_OUT }, { "src", T2(RFG_F16, 32, 6), 0 } } },
     { "rfg_op_rmsnorm", "rmsnorm", "plain", rmsnorm, .wrongs = rmsnorm_wrongs, .n = 3,
       .args = { { "y", T2(B, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
                 { "x", T2(B, 3, 20), 0 },

@@ -464,7 +464,7 @@ static const char *const bad_problems[] = {
     "gemm bf16,bf16->bf16 M=1 N=1 K=1 ldw=4294967296",
     "gemm bf16,bf16->bf16 M=1 N=1 K=1 ldy=-1",
     "gemm_prepack bf16->bf16 N=16 K=32 ld=9223372036854775792",
-    "gemm_prepack i4->i4 N=16 K=32",
+    "gemm_prepack i4->i4 N=16 K=16",
     "act bf16->bf16 M=1 N=1 ldx=9223372036854775807",
     "rmsnorm bf16->bf16 M=4 N=1 heads=4 ldx=9223372036854775807",
     "mha bf16->bf16 B=1 Hq=1 Hkv=1 D=65 Sq=1 S=1",

@@ -36,6 +36,11 @@ static const struct op_case moves[] = {
     { "gemm_prepack e2m1->e2m1 N=16 K=1024 ld=1056", S, false },
     { "gemm_prepack i4->i4 N=0 K=128", R, false },
     { "gemm_prepack i4->i4 N=16 K=0", R, false },
+    { "gemm_prepack e2m1->e2m1 N=48 K=2880", R, false },
+    { "gemm_prepack i4->i4 N=16 K=32", R, false },
+    { "gemm_prepack i4->i4 N=32 K=224 ld=256", R, false },
+    { "gemm_prepack e8m0->e8m0 N=48 K=90 pad=2 groups=1", R, false },
+    { "gemm_prepack f32->f32 N=16 K=5 ld=8 pad=3 groups=1", R, false },
     { "gemm_prepack f16->f16 N=16 K=1 groups=1", R, false },
     { "gemm_prepack e8m0->e8m0 N=2112 K=37 groups=1", S, false },
     { "gemm_prepack i8->i8 N=48 K=56 groups=1", R, false },
@@ -268,24 +273,25 @@ START_TEST(codes_and_groups_in_their_places)
 END_TEST
 
 /* Small integers and scales that are powers of two: plain rows and prepacked ones have the same product, to the bit. */
-START_TEST(codes_have_the_plain_product)
+static void plain_product(int K, int G)
 {
-    enum { M = 5, N = 48, K = 512, GROUP = 64, G = K / GROUP };
-    uint16_t x[M * K];
-    uint8_t scale[N * G], zero[N * G];
+    enum { M = 5, N = 48, MOST_K = 512, MOST_G = 16 };
+    int padded = (K + 127) / 128 * 128, groups = padded == K ? G : padded / (K / G);
+    uint16_t x[M * MOST_K];
+    uint8_t scale[N * MOST_G], zero[N * MOST_G];
     uint64_t seed = op_seed();
     float y[2][M * N];
-    open_device(op_device(_i));
     for (int i = 0; i < M * K; i++) /* bf16 of 1, 2, 4, 8, of both signs */
         x[i] = (uint16_t)(0x3f80 + rfg_random(&seed) % 4 * 0x80 + (rfg_random(&seed) & 1) * 0x8000);
-    for (int i = 0; i < N * G; i++) {
+    for (int i = 0; i < N * MOST_G; i++) {
         scale[i] = (uint8_t)(124 + rfg_random(&seed) % 7);
         zero[i] = (uint8_t)(rfg_random(&seed) % 16 - 8);
     }
-    uint16_t *codes = random_words(N * K / 4, seed, false), scale16[N * G];
-    for (int i = 0; i < N * G; i++)
+    uint16_t *codes = random_words(N * MOST_K / 4, seed, false), scale16[N * MOST_G];
+    for (int i = 0; i < N * MOST_G; i++)
         scale16[i] = (uint16_t)(scale[i] << 7); /* the same power, bf16 */
-    void *dx = device_copy(x, sizeof(x)), *dw = device_copy(codes, N * K / 2), *pw = device_copy(codes, N * K / 2);
+    void *dx = device_copy(x, sizeof(x)), *dw = device_copy(codes, N * MOST_K / 2),
+         *pw = device_copy(codes, N * MOST_K / 2);
     void *dz = device_copy(zero, sizeof(zero)), *pz = device_copy(zero, sizeof(zero));
     void *ds = device_copy(scale16, sizeof(scale16)), *ps = device_copy(scale16, sizeof(scale16));
     void *dy = device_copy(y, sizeof(y[0]));
@@ -296,9 +302,9 @@ START_TEST(codes_have_the_plain_product)
             ds = device_copy(scale, sizeof(scale));
         }
         rfg_tensor tx = rfg_tensor_2d(dx, RFG_BF16, M, K, K), ty = rfg_tensor_2d(dy, RFG_F32, M, N, N);
-        rfg_tensor w[2] = { rfg_tensor_2d(dw, wt, N, K, K), rfg_tensor_prepacked(pw, wt, N, K) };
-        rfg_tensor s[2] = { rfg_tensor_2d(ds, st, N, G, G), rfg_tensor_prepacked_groups(ps, st, N, G) };
-        rfg_tensor z[2] = { rfg_tensor_2d(dz, RFG_I8, N, G, G), rfg_tensor_prepacked_groups(pz, RFG_I8, N, G) };
+        rfg_tensor w[2] = { rfg_tensor_2d(dw, wt, N, K, K), rfg_tensor_prepacked(pw, wt, N, padded) };
+        rfg_tensor s[2] = { rfg_tensor_2d(ds, st, N, G, G), rfg_tensor_prepacked_groups(ps, st, N, groups) };
+        rfg_tensor z[2] = { rfg_tensor_2d(dz, RFG_I8, N, G, G), rfg_tensor_prepacked_groups(pz, RFG_I8, N, groups) };
         ck_assert_msg(rfg_gemm_prepack(ctx, &w[1], &w[0], NULL) == RFG_OK, "%s", rfg_last_error());
         ck_assert_msg(rfg_gemm_prepack(ctx, &s[1], &s[0], NULL) == RFG_OK, "%s", rfg_last_error());
         ck_assert_msg(rfg_gemm_prepack(ctx, &z[1], &z[0], NULL) == RFG_OK, "%s", rfg_last_error());
@@ -310,13 +316,21 @@ START_TEST(codes_have_the_plain_product)
             to_host(y[i], dy, sizeof(y[i]));
         }
         for (int i = 0; i < M * N; i++)
-            ck_assert_msg(y[0][i] == y[1][i], "%s: element %d is %g prepacked, %g plain", rfg_dtype_name(wt), i,
-                          (double)y[1][i], (double)y[0][i]);
+            ck_assert_msg(y[0][i] == y[1][i], "K=%d, %s: element %d is %g prepacked, %g plain", K, rfg_dtype_name(wt),
+                          i, (double)y[1][i], (double)y[0][i]);
     }
     void *const memory[] = { dx, dw, pw, dz, pz, ds, ps, dy };
     for (int i = 0; i < COUNT(memory); i++)
         device_free(memory[i]);
     free(codes);
+}
+
+START_TEST(codes_have_the_plain_product)
+{
+    open_device(op_device(_i));
+    plain_product(512, 8);
+    plain_product(416, 13); /* padded to 512 and 16 */
+    plain_product(32, 1);
     rfg_context_destroy(&ctx);
 }
 END_TEST
@@ -508,9 +522,15 @@ START_TEST(refusals)
     REFUSED("src's data is NULL");
     g.td.data = NULL;
     REFUSED("dst's data is NULL");
-    g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 64, 64);
+    g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 48, 64);
     g.td = rfg_tensor_prepacked(g.dst, RFG_I4, 32, 128);
-    REFUSED("src: K=64", "multiple of 128");
+    REFUSED("src: K=48", "multiple of 32");
+    g.ts = rfg_tensor_2d(g.src, RFG_I4, 32, 96, 96);
+    g.td = rfg_tensor_prepacked(g.dst, RFG_I4, 32, 256);
+    REFUSED("dst is of 32 x 256, src 32 x 96", "K of 4 bits padded to a multiple of 128");
+    g.ts = rfg_tensor_2d(g.src, RFG_F16, 32, 5, 5);
+    g.td = rfg_tensor_prepacked_groups(g.dst, RFG_F16, 32, 7);
+    REFUSED("dst is of 32 x 7, src 32 x 5", "padded to a multiple of 4 groups");
     g.ts = rfg_tensor_2d(g.src, RFG_E2M1, 32, 128, 144);
     g.td = rfg_tensor_prepacked(g.dst, RFG_E2M1, 32, 128);
     REFUSED("src's rows are 72 bytes apart", "multiple of 16");
@@ -575,7 +595,11 @@ START_TEST(problem_strings)
         { "gemm_prepack bf16->f16 N=32 K=64", "must be alike" },
         { "gemm_prepack bf16->bf16 N=30 K=64", "N=30" },
         { "gemm_prepack bf16->bf16 N=32 K=64 ld=68", "ld=68" },
-        { "gemm_prepack i4->i4 N=32 K=64", "K=64: must be a multiple of 128" },
+        { "gemm_prepack i4->i4 N=32 K=48", "K=48: must be a multiple of 32" },
+        { "gemm_prepack i4->i4 N=32 K=96 pad=1", "pad=1: must be 0, or of scales" },
+        { "gemm_prepack f16->f16 N=32 K=5 pad=2 groups=1", "pad=2: must be 0, or of scales or zero points up to" },
+        { "gemm bf16,i4->bf16 M=8 N=32 K=192 w_scale=f16 w_group=64 packed=1",
+          "K=192, w_group=64: K must be a multiple" },
         { "gemm_prepack e2m1->e2m1 N=32 K=128 ld=136", "ld=136: must be at least K=128 and a multiple of 32" },
         { "gemm_prepack i8->i8 N=32 K=128", "w is i8" },
         { "gemm_prepack i4->i4 N=32 K=128 groups=1", "scales or zero points of i4" },

@@ -99,14 +99,17 @@ def grouped_gemm(
     return out
 
 
-def gemm_prepack(src: Tensor, *, groups: bool = False, out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None) -> Tensor:
+def gemm_prepack(
+    src: Tensor, *, groups: bool = False, pad: int = 0, out: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+) -> Tensor:
     """rfg_gemm_prepack: a weight [N,K] laid out as matrix cores load it, [N/16, K/32, 4, 16, 8]; N % 16 = 0, K % 32 = 0.
 
-    Of i4 or e2m1 [N/16, K/128, 4, 16, 32]; K % 128 = 0; and, with groups, its w_scale or w_zero [N,K/group] as [N/16, K/group, 16]."""
+    Of i4 or e2m1 [N/16, ceil(K/128), 4, 16, 32]; and, with groups, its w_scale or w_zero [N,K/group] as [N/16, K/group + pad, 16]:
+    where K isn't a multiple of 128 groups are padded to those of the next one."""
     if out is None:
         n, k = src.shape
         chunk = 32 if src.dtype in ("i4", "e2m1") else 8
-        out = empty(src, (n // 16, k, 16) if groups else (n // 16, k // (4 * chunk), 4, 16, chunk))
+        out = empty(src, (n // 16, k + pad, 16) if groups else (n // 16, -(-k // (4 * chunk)), 4, 16, chunk))
     _rfg.gemm_prepack(out, src, stream=stream, ctx=ctx)
     return out
 

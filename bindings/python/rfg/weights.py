@@ -28,9 +28,10 @@ class Weights(NamedTuple):
     columns: Any = None
 
     def prepack(self) -> "Weights":
-        """The same laid out for matrix cores (rfg.gemm_prepack()); N % 16 = 0, K % 128 = 0."""
-        zero = None if self.w_zero is None else ops.gemm_prepack(self.w_zero, groups=True)
-        return Weights(ops.gemm_prepack(self.w), ops.gemm_prepack(self.w_scale, groups=True), zero, self.columns)
+        """The same laid out for matrix cores (rfg.gemm_prepack()); N % 16 = 0, K % 128 = 0, with groups of 32 K % 32 = 0."""
+        pad = -self.w_scale.shape[1] % 4 if self.w.shape[1] % 128 else 0
+        zero = None if self.w_zero is None else ops.gemm_prepack(self.w_zero, groups=True, pad=pad)
+        return Weights(ops.gemm_prepack(self.w), ops.gemm_prepack(self.w_scale, groups=True, pad=pad), zero, self.columns)
 
 
 def _xp(t: Tensor) -> Any:

@@ -35,6 +35,17 @@ def test_products(rng, form):
     close(x, packed, want)
 
 
+def test_prepack_pads(rng):
+    """K that is no multiple of 128."""
+    blocks, scales = rng.integers(0, 256, (N, 3, 16), dtype=np.uint8), rng.integers(124, 130, (N, 3), dtype=np.uint8)
+    x = rng.integers(-4, 5, (5, 96)).astype(np.float16)
+    q = rfg.weights.mxfp4(blocks, scales)
+    packed = q.prepack()
+    assert packed.w.shape == (N // 16, 1, 4, 16, 32) and packed.w_scale.shape == (N // 16, 4, 16)
+    y = [rfg.gemm(x, w.w, w_scale=w.w_scale, dtype="f32") for w in (q, packed)]
+    assert (y[0] == y[1]).all() and (y[0] != 0).any()
+
+
 def test_slices(rng):
     """Of tensors that aren't contiguous, a part."""
     (qweight, qzeros, scales), want = checkpoints.awq(rng)

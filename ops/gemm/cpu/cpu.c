@@ -209,7 +209,7 @@ struct row_4 {
 /* Makes r that of a prepacked W. */
 static void prepacked_row(const struct job *j, struct row_4 *r, int64_t row)
 {
-    int64_t cols = j->a->k;
+    int64_t cols = gemm_w_cols(j->prob);
     r->codes = j->a->w;
     r->row = row;
     r->cols = cols;
@@ -544,7 +544,7 @@ static void run(const struct cpu_isa *isa, const struct rfg_device *dev, const s
         return;
     }
     int scale_dtype = (int)prob->v[GEMM_W_SCALE], x_dtype = prob->dtype[0];
-    int64_t groups = prob->v[GEMM_W_GROUP] ? all->k / prob->v[GEMM_W_GROUP] : 0;
+    int64_t groups = gemm_w_groups(prob);
     for (int64_t e = 0; e < all->experts; e++) {
         struct rfg_problem one = *prob;
         struct gemm_args a = *all;

@@ -104,6 +104,8 @@ static inline void common_macros(const struct rfg_problem *prob, struct rfg_kern
     rfg_kernel_macro(k, "W_GROUP", gemm_w_is_4_bits(prob) ? (int)gemm_w_group(prob) : 0);
     if (prob->v[GEMM_W_ZERO]) /* others' kernels need not know that there is such a macro */
         rfg_kernel_macro(k, "W_ZERO", (int)prob->v[GEMM_W_ZERO]);
+    if (gemm_w_is_padded(prob)) /* nor of this */
+        rfg_kernel_macro(k, "W_PADDED", 1);
     rfg_kernel_macro(k, "SCALES", gemm_scales(prob));
     if (gemm_scales(prob))
         rfg_kernel_macro(k, "SCALE_DTYPE", gemm_scale_dtype(prob));

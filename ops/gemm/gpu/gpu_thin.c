@@ -198,6 +198,8 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     f.in_flight = f.bytes * MIN((double)p[P_UNROLL] / longest, 1);
     double loads = s.pieces + (gemm_scales(prob) == GEMM_SCALES_BLOCKS ? 1 + p[P_TILE_M] / 8 : 0);
     f.issue = waves * longest * (loads * c->thin_load + blocks * step_frags(prob) * c->thin_mma);
+    if (gemm_w_is_4_bits(prob)) /* 60 and 100 instructions for 8 rows and a step, half as fast as a CU can */
+        f.issue += waves * longest * p[P_FRAGS_N] * (prob->dtype[1] == RFG_I4 ? 0.018 : 0.03);
     f.chain = gemm_is_fp8(prob) ? longest * s.pieces * c->thin_decode : 0;
     /* Loads are issued one after the other. */
     double first = (double)MIN(p[P_UNROLL], s.longest);

@@ -21,11 +21,15 @@
  * (columns of W that share them), SCALES (of codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y
  * follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no macro
  * PREPACKED.
- * Macros that may be missing, which is 0: W_ZERO (not 0: zero points, i8), HALVES (rows of W are all gates, then all
+ * Macros that may be missing, which is 0: W_PADDED (1: a prepacked W's K is padded to whole blocks),
+ * W_ZERO (not 0: zero points, i8), HALVES (rows of W are all gates, then all
  * ups, and kernels number them as if they took turns), LIMITED (epilogue.h), EXPERTS (a grouped product: experts.h),
  * and with it GATHER (rows of X are said by a->rows) and WEIGHTED. */
 #ifndef W_ZERO
 #define W_ZERO 0
+#endif
+#ifndef W_PADDED
+#define W_PADDED 0
 #endif
 #ifndef EXPERTS
 #define EXPERTS 0
@@ -52,7 +56,9 @@ static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (EXPERTS         ? 1
 
 /* Row strides in elements. */
 #define GEMM_LDX(a) (PACKED ? (long long)(a)->k : (a)->ldx)
-#define GEMM_LDW(a) (PACKED ? (long long)(a)->k : (a)->ldw)
+#define GEMM_LDW(a) (PACKED ? (long long)W_COLS(a) : (a)->ldw)
+/* Columns of W. */
+#define W_COLS(a) (W_PADDED ? PREPACKED4_COLS((a)->k) : (a)->k)
 
 /* Where row n of W, as kernels number them, is, and row m of X. */
 RFG_DEVICE long long w_row_at(const struct gemm_args *a, long long n)
@@ -267,6 +273,10 @@ RFG_DEVICE w_row w_row_of(const struct gemm_args *a, int n)
 
 #else
 #error "gemm has no loader for this format of W (with these of X and scales)"
+#endif
+
+#ifndef W_IS_4_BITS
+#define W_IS_4_BITS 0
 #endif
 
 /* ---- W as matrix fragments -------------------------------------------------------------------------------------- */

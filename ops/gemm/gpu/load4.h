@@ -58,8 +58,8 @@ RFG_DEVICE float w_zero_at(const void *zeros, long long at)
 RFG_DEVICE float w_element(const struct gemm_args *a, long long n, int k, bool prepacked)
 {
     n = w_row_at(a, n);
-    long long at = prepacked ? PREPACKED4_AT(n, k, (long long)a->k) : n * a->ldw + k;
-    int groups = a->k / W_GROUP, g = k / W_GROUP;
+    long long at = prepacked ? PREPACKED4_AT(n, k, (long long)W_COLS(a)) : n * a->ldw + k;
+    int groups = W_COLS(a) / W_GROUP, g = k / W_GROUP;
     long long group = prepacked ? PREPACKED4_GROUP_AT(n, g, (long long)groups) : W_GROUP_AT(a, n, groups, g);
     rfg_u32 codes = rfg_load1((const char *)a->w + at / 2);
     return (w_value(codes >> at % 2 * 4) - w_zero_at(W_ZEROS(a), group)) * w_scale_at(a->w_scale, group);
@@ -126,9 +126,9 @@ RFG_DEVICE void w_unpack(float *f, w_chunk chunk, int part)
 #define W_BYTES_OF(k)  ((k) / 2)
 #define W_CODES_AT(a)  ((const char *)(a)->w)
 #define W_FRAG_STEP    (PREPACK_ROWS * PREPACK4_COLS / 2)
-#define W_ROW_AT(a, n) (W_CODES_AT(a) + (n) * (long long)(a)->k / 2)
+#define W_ROW_AT(a, n) (W_CODES_AT(a) + (n) * (long long)W_COLS(a) / 2)
 #define W_FRAG_AT(a, n, chunk)                                                                                         \
-    (W_CODES_AT(a) + (n) / PREPACK_ROWS * (long long)(a)->k * (PREPACK_ROWS / 2) + (chunk) * (PREPACK_ROWS * 16) +     \
+    (W_CODES_AT(a) + (n) / PREPACK_ROWS * (long long)W_COLS(a) * (PREPACK_ROWS / 2) + (chunk) * (PREPACK_ROWS * 16) +  \
      (n) % PREPACK_ROWS * 16)
 
 #define W_GROUPS      (W_GROUP < PREPACK4_COLS ? PREPACK4_COLS / W_GROUP : 1) /* of a step */

@@ -24,10 +24,10 @@
  *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (16, 32,
  * 64), FRAGS_N, K_WAVES, UNROLL (in steps), SPLIT, EXACT (all parts have the same number of steps, a multiple of
- * UNROLL), ONCE (no part has more than UNROLL steps), TAIL (K % 32 != 0; of codes % 64), PREPACKED (W is: a fragment is
- * 1024 contiguous bytes, and the next step's follows it). Grid: (tiles along m, SPLIT neighbours for each tile along
- * n), in rfg_xcd_tile()'s order on several dies. Needs rows of X and W aligned to 16 bytes, K % 8 = 0 (of codes % 16),
- * and tiles of X and W that span less than 2 GiB. */
+ * UNROLL), ONCE (no part has more than UNROLL steps), TAIL (K % 32 != 0; of codes % 64, of W of 4 bits % 128),
+ * PREPACKED (W is: a fragment is 1024 contiguous bytes, and the next step's follows it). Grid: (tiles along m, SPLIT
+ * neighbours for each tile along n), in rfg_xcd_tile()'s order on several dies. Needs rows of X and W aligned to 16
+ * bytes, K % 8 = 0 (of codes % 16), and tiles of X and W that span less than 2 GiB. */
 #include "rfg_device.h"
 #include "rfg_amd_stream.h"
 #include "rfg_amd_wide.h"
@@ -177,9 +177,10 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
     for (int j = 0; j < FRAGS_N; j++)
 #pragma unroll
         for (int i = 0; i < RFG_FRAG_AB; i++)
-            s->w[j].v[i] =
-                rfg_buffer_load16_stream(p->w, offset_of(p, p->w_at[j][i], step + u, i) + u * W_FRAG_STEP % REACH,
-                                         step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
+            s->w[j].v[i] = rfg_buffer_load16_stream(
+                p->w,
+                (W_IS_4_BITS ? p->w_at[j][i] : offset_of(p, p->w_at[j][i], step + u, i)) + u * W_FRAG_STEP % REACH,
+                step * W_FRAG_STEP + u * W_FRAG_STEP / REACH * REACH);
 #if W_IS_4_BITS
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
@@ -191,7 +192,9 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
         for (int j = 0; j < FRAGS_M; j++)
 #pragma unroll
             for (int i = 0; i < RFG_FRAG_X; i++)
-                LOAD_X(p->x, offset_of(p, p->x_at[j][i], step + u, i) + (u * STEP_BYTES + h * FRAG_BYTES) % REACH,
+                LOAD_X(p->x,
+                       offset_of(p, p->x_at[j][i], (step + u) * W_STEPS + h, i) +
+                           (u * STEP_BYTES + h * FRAG_BYTES) % REACH,
                        step * STEP_BYTES + (u * STEP_BYTES + h * FRAG_BYTES) / REACH * REACH);
 #if MX
 #pragma unroll
@@ -376,9 +379,9 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     p.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + X_BYTES_OF(a.k))
                  : rfg_buffer_of(x_row(&a, m0), (rows_m - 1) * ldx + X_BYTES_OF(a.k));
     p.w = HALVES ? rfg_buffer_of(a.w, (a.n - 1) * ldw + W_BYTES_OF(a.k))
-                 : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(a.k));
+                 : rfg_buffer_of(W_ROW_AT(&a, n0), (rows_n - 1) * ldw + W_BYTES_OF(W_COLS(&a)));
 #if W_IS_4_BITS && !WIDE
-    p.groups = a.k / W_GROUP;
+    p.groups = W_COLS(&a) / W_GROUP;
     long long group0 = (long long)n0 / PREPACK_ROWS * p.groups;
     int groups = rows_n / PREPACK_ROWS * p.groups;
     p.scale = rfg_buffer_of((const char *)a.w_scale + group0 * GROUP_BYTES, groups * GROUP_BYTES);

@@ -20,9 +20,9 @@
  *
  * Macros: those of load.h and epilogue.h (X fp16 or bf16 and W the same or of 4 bits; or both codes), TILE_M (8, 16,
  * 32), FRAGS_N (1, 2, 4), K_WAVES, UNROLL (in steps), SPLIT (1 to 16), X_FIRST, EXACT (all waves have the same number
- * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of codes % 64), PREPACKED (W is). Grid: SPLIT neighbours for each
- * tile, tiles along m first; of grouped products, along n first. LDS: THIN_LDS_BYTES. Needs rows of X and W aligned to
- * 16 bytes and K % 8 = 0 (of codes % 16). */
+ * of steps, a multiple of UNROLL), TAIL (K % 32 != 0; of codes % 64, of W of 4 bits % 128), PREPACKED (W is). Grid:
+ * SPLIT neighbours for each tile, tiles along m first; of grouped products, along n first. LDS: THIN_LDS_BYTES. Needs
+ * rows of X and W aligned to 16 bytes and K % 8 = 0 (of codes % 16). */
 #include "rfg_device.h"
 #include "gemm/gpu/load.h"
 #include "gemm/gpu/epilogue.h"
@@ -159,7 +159,8 @@ RFG_DEVICE void load_w(struct step *s, const struct place *p, int step)
 #endif
 #pragma unroll
     for (int j = 0; j < FRAGS_N; j++)
-        s->w[j] = !TAIL || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
+        s->w[j] =
+            !TAIL || W_IS_4_BITS || step * 4 < p->left ? rfg_load16_stream(p->w[j] + step * W_FRAG_STEP) : zero16();
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
     for (int h = 0; h < 1 + HALVES; h++)
@@ -187,7 +188,8 @@ RFG_DEVICE void load_x(struct step *s, const struct place *p, int step)
     for (int h = 0; h < W_STEPS; h++)
 #pragma unroll
         for (int i = 0; i < PIECES_X; i++)
-            s->x[h][i] = !TAIL || step * 4 < p->left ? rfg_load16(p->x[i] + (step * W_STEPS + h) * 64) : zero16();
+            s->x[h][i] = !TAIL || (step * W_STEPS + h) * 4 < p->left ? rfg_load16(p->x[i] + (step * W_STEPS + h) * 64)
+                                                                     : zero16();
 #endif
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
@@ -423,7 +425,7 @@ gemm_thin_mma(struct gemm_args a)
 
     /* Rows beyond the matrices repeat the last one: harmless, and their sums are not stored. */
     struct place p;
-    p.left = a.k / X_VEC - first * 4 - lane % 4;
+    p.left = a.k / X_VEC - first * (4 * W_STEPS) - lane % 4;
 #if W_IS_4_BITS
     p.first = first;
 #endif
@@ -432,7 +434,7 @@ gemm_thin_mma(struct gemm_args a)
         int n = n0 + j * 8 + lane / 4;
         p.w[j] = W_FRAG_AT(&a, n < a.n ? n : a.n - 1, lane % 4) + (long long)first * W_FRAG_STEP;
 #if W_IS_4_BITS
-        int groups = a.k / W_GROUP, column = n0 + j * 8 + lane % 4 * 2;
+        int groups = W_COLS(&a) / W_GROUP, column = n0 + j * 8 + lane % 4 * 2;
         p.scale[j] = (const char *)a.w_scale +
                      PREPACKED4_GROUP_AT(column < a.n ? column : a.n - 2, 0, (long long)groups) * W_SCALE_BYTES;
         p.zero[j] = (const char *)W_ZEROS(&a) + PREPACKED4_GROUP_AT(n < a.n ? n : a.n - 1, 0, (long long)groups);
