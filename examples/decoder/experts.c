@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { PREPACK_COLS = 128 }; /* rfg_gemm_prepack() takes weights of 4 bits in multiples of this */
+enum { PREPACK_COLS = 32 }; /* rfg_gemm_prepack() takes weights of 4 bits in multiples of this, and pads them to 128 */
 
 /* What lies where of a layer's experts. */
 struct sizes {
