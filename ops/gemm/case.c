@@ -71,7 +71,8 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
         of_w = gemm_w_scales(prob);
         of_w.rows *= experts ? experts : 1;
     }
-    spec[4] = scale_spec("w_scale", v[GEMM_W_SCALE], of_w, v[GEMM_W_PER], v[GEMM_W_COLUMNS]);
+    int64_t per = gemm_is_codes(prob) ? v[GEMM_W_PER] : RFG_GEMM_SCALE_ROW; /* one group is a matrix, too */
+    spec[4] = scale_spec("w_scale", v[GEMM_W_SCALE], of_w, per, v[GEMM_W_COLUMNS]);
     spec[4].ndim = experts && gemm_is_codes(prob) && v[GEMM_W_PER] == RFG_GEMM_SCALE_TENSOR ? 1 : spec[4].ndim;
     spec[5] = spec_2d("residual", false, prob->dtype[2], v[GEMM_M], v[GEMM_N], v[GEMM_LDR]);
     spec[5].absent = !v[GEMM_RESIDUAL];

@@ -234,6 +234,7 @@ static const struct op_case four_bits[] = {
     { "gemm bf16,i4->f32 M=5 N=40 K=512 w_scale=f16 w_zero=i8 w_group=128", R, false },
     { "gemm f16,i4->f32 M=16 N=31 K=256 w_scale=f32 w_zero=i8 w_group=32 residual=1", R, false },
     { "gemm bf16,i4->f16 M=70 N=24 K=128 w_scale=bf16 w_zero=i8 w_group=64 bias=1 btype=f32", R, false },
+    { "gemm bf16,i4->bf16 M=3 N=1 K=64 w_scale=f16 w_group=64", R, false },
     { "gemm bf16,e2m1->bf16 M=8 N=48 K=1024 w_scale=e8m0 w_group=32", R, false },
     { "gemm f16,e2m1->f32 M=2 N=65 K=224 w_scale=e8m0 w_group=32 bias=1 ldw=288", R, false },
     { "gemm bf16,e2m1->f32 M=40 N=17 K=64 w_scale=e8m0 w_group=64 residual=1", R, false },
