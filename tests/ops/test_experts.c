@@ -126,7 +126,7 @@ static const struct op_case hopper[] = {
     { "gemm e4m3,e4m3->bf16 M=500 N=768 K=112 experts=4 top=2 act=silu halves=1 fast=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=128,cluster=2}" },
     { "gemm e4m3,e4m3->bf16 M=500 N=768 K=656 experts=4 top=2 act=silu halves=1 fast=1" BLOCKS, R, false,
-      "gemm_tile_wgmma{tile_n=208,cluster=2}" },
+      "gemm_tile_wgmma{tile_n=224,cluster=2}" },
     { "gemm e4m3,e4m3->bf16 M=500 N=600 K=656 experts=4 weights=1 fast=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=256,cluster=1}" },
     { "gemm e4m3,e4m3->bf16 M=500 N=200 K=400 experts=4 weights=1 fast=1" BLOCKS, R, false,

@@ -57,6 +57,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (has_parts(prob))
         parts_of(&s);
     s.registers = (experts ? 32 : 40) + s.group_n / 2 + (has_parts(prob) ? s.sets * s.piece_n / 2 : 0);
+    if (experts && blocks && prob->v[GEMM_HALVES] && s.sets == 1 && t.n % 32) /* two scales of each for 16 columns */
+        s.registers += 40;
     while (s.stages < TILE_MAX_STAGES &&
            TILE_LDS_BYTES(t.m, t.n, s.stages + 1, blocks, rows, experts) <= dev->lds_bytes)
         s.stages++;

@@ -419,6 +419,11 @@ gemm_tile_wgmma(struct gemm_args a,
     rfg_u64 *ending_full = empty + TILE_MAX_STAGES, *ending_empty = ending_full + 1;
     float *few = (float *)(lds + TILE_FEW_AT); /* with scales of rows X's; of blocks steps' of W */
     int rank = CLUSTER > 1 ? rfg_cluster_rank() : 0, steps = (a.k - 1) / STEP_K + 1;
+#if EXPERTS
+    int tiles;
+#else
+    int tiles = tiles_of(&a);
+#endif
     int stride = rfg_groups_x(TILE_THREADS) / CLUSTER;
     steps = steps > TURN_STEPS ? steps : TURN_STEPS; /* beyond K is zero */
     float *behind = (float *)(ring + STAGES * STEP_BYTES + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES);
@@ -450,9 +455,7 @@ gemm_tile_wgmma(struct gemm_args a,
     if (rfg_wave() == 0)
         list_tiles(list, &a);
     rfg_barrier_lds();
-    int tiles = tiles_of(&a, list);
-#else
-    int tiles = tiles_of(&a);
+    tiles = tiles_of(&a, list);
 #endif
 
     if (rfg_wave() >= TILE_WAVES) {
