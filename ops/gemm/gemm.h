@@ -236,11 +236,11 @@ extern const struct rfg_op rfg_op_gemm_prepack_desc;
 /* ops/gemm/cpu/cpu.c, ops/gemm/gpu/gpu.c, ops/gemm/vendor/vendor.c */
 extern const struct rfg_variant gemm_cpu_avx512, gemm_cpu_avx2, gemm_cpu_portable;
 extern const struct rfg_variant gemm_skinny, gemm_skinny_mma_asm, gemm_splitk_mma, gemm_portable;
-extern const struct rfg_variant gemm_stream_mma;           /* ops/gemm/gpu/gpu_stream.c */
-extern const struct rfg_variant gemm_tile;                 /* ops/gemm/gpu/gpu_tile.c */
-extern const struct rfg_variant gemm_thin_mma, gemm_wgmma; /* ops/gemm/gpu/gpu_thin.c, gpu_wgmma.c */
-extern const struct rfg_variant gemm_tile_wgmma;           /* ops/gemm/gpu/gpu_tile_wgmma.c */
-extern const struct rfg_variant gemm_w4_mma;               /* ops/gemm/gpu/gpu_w4.c */
+extern const struct rfg_variant gemm_stream_mma;                    /* ops/gemm/gpu/gpu_stream.c */
+extern const struct rfg_variant gemm_tile;                          /* ops/gemm/gpu/gpu_tile.c */
+extern const struct rfg_variant gemm_thin_mma, gemm_wgmma;          /* ops/gemm/gpu/gpu_thin.c, gpu_wgmma.c */
+extern const struct rfg_variant gemm_tile_wgmma, gemm_tile64_wgmma; /* ops/gemm/gpu/gpu_tile_wgmma.c */
+extern const struct rfg_variant gemm_w4_mma;                        /* ops/gemm/gpu/gpu_w4.c */
 extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
 
 #endif

@@ -123,6 +123,12 @@ static const struct op_case hopper[] = {
       "gemm_tile_wgmma{tile_n=128,cluster=1}" },
     { "gemm e4m3,e4m3->bf16 M=500 N=768 K=528 experts=4 top=2 act=silu limit=3 halves=1 fast=1 x_columns=1" BLOCKS, R,
       false, "gemm_tile_wgmma{tile_n=96,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=500 N=768 K=112 experts=4 top=2 act=silu halves=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=128,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=500 N=768 K=656 experts=4 top=2 act=silu halves=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=224,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=500 N=600 K=656 experts=4 weights=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=256,cluster=1}" },
     { "gemm e4m3,e4m3->bf16 M=500 N=200 K=400 experts=4 weights=1 fast=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=176,cluster=1}" },
     { "gemm e5m2,e5m2->f32 M=90 N=300 K=528 experts=7 top=3 fast=1 x_scale=e8m0 w_scale=e8m0 x_per=block w_per=block",
@@ -142,6 +148,10 @@ static const struct op_case hopper[] = {
       "gemm_tile_wgmma{tile_n=144,cluster=2}" },
     { "gemm e4m3,e4m3->bf16 M=140 N=768 K=528 act=silu halves=1 fast=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=112,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=300 N=768 K=528 act=silu halves=1 fast=1" BLOCKS, R, false,
+      "gemm_tile_wgmma{tile_n=208,cluster=2}" },
+    { "gemm e4m3,e4m3->bf16 M=64 N=768 K=528 act=silu halves=1 fast=1" BLOCKS, R, false,
+      "gemm_tile64_wgmma{tile_n=192}" },
 };
 
 OP_CASES(right_activations, activations, "gemm with limits and halves")

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm_tile_wgmma: many rows of X on Hopper, tiles copied by TMA (tile_wgmma.hip). */
+ * gemm_tile_wgmma and gemm_tile64_wgmma: many rows of X on Hopper, and some, tiles copied by TMA (tile_wgmma.hip). */
+#include <limits.h>
+
 #include "gpu.h"
 #include "tile_wgmma_layout.h"
 
@@ -12,11 +14,22 @@ static const struct rfg_param params[] = {
     [TILE_N] = { "tile_n", 12, { 64, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256 } },
     [CLUSTER] = { "cluster", 2, { 1, 2 } },
 };
+static const struct rfg_param params_64[] = {
+    [TILE_N] = { "tile_n", 8, { 64, 96, 112, 128, 160, 192, 224, 256 } },
+};
+
+/* Of m rows: 128, or 64. */
+struct tile {
+    int m, n, cluster;
+};
 
 /* What tile_wgmma.hip derives from its macros. */
 struct shape {
+    int group_n;                /* columns of a warpgroup, */
+    int piece_n;                /* and of them those of an instruction, */
+    int sets;                   /* whose sums are kept so many times */
     int stages, lds, registers; /* lds: bytes; registers: an estimate */
-    int64_t clusters;           /* of tiles, CLUSTER of them one below the other */
+    int64_t clusters;           /* tiles, so many neighbours one */
     int64_t steps;
 };
 
@@ -26,17 +39,33 @@ static bool has_parts(const struct rfg_problem *prob)
     return gemm_is_fp8(prob) || gemm_scales(prob) == GEMM_SCALES_BLOCKS;
 }
 
-static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)
+/* How a step's sums are kept beside the tile's: in two sets, so that one is added while the other is multiplied, of two
+ * steps or of halves of one; or if there is no room for that, one half after the other. */
+static void parts_of(struct shape *s)
 {
-    struct shape s = { .registers = 48 + p[TILE_N] / 2 * (has_parts(prob) ? 2 : 1) };
-    bool blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS;
+    s->piece_n = s->group_n > 128 ? s->group_n / 2 : s->group_n;
+    s->sets = s->group_n > TILE_MOST_SUMS ? 1 : 2;
+}
+
+static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, struct tile t)
+{
+    struct shape s = { .group_n = t.n * t.m / 128 };
+    bool blocks = gemm_scales(prob) == GEMM_SCALES_BLOCKS, rows = gemm_scales(prob) == GEMM_SCALES_ROWS;
     int experts = (int)prob->v[GEMM_EXPERTS];
-    while (s.stages < TILE_MAX_STAGES && TILE_LDS_BYTES(p[TILE_N], s.stages + 1, blocks, experts) <= dev->lds_bytes)
+    s.piece_n = s.group_n;
+    s.sets = 1;
+    if (has_parts(prob))
+        parts_of(&s);
+    s.registers = (experts ? 32 : 40) + s.group_n / 2 + (has_parts(prob) ? s.sets * s.piece_n / 2 : 0);
+    if (experts && blocks && prob->v[GEMM_HALVES] && s.sets == 1 && t.n % 32) /* two scales of each for 16 columns */
+        s.registers += 40;
+    while (s.stages < TILE_MAX_STAGES &&
+           TILE_LDS_BYTES(t.m, t.n, s.stages + 1, blocks, rows, experts) <= dev->lds_bytes)
         s.stages++;
-    s.lds = TILE_LDS_BYTES(p[TILE_N], s.stages, blocks, experts);
-    s.clusters = ceil_div(prob->v[GEMM_M], TILE_ROWS * p[CLUSTER]) * ceil_div(prob->v[GEMM_N], p[TILE_N]);
+    s.lds = TILE_LDS_BYTES(t.m, t.n, s.stages, blocks, rows, experts);
+    s.clusters = ceil_div(prob->v[GEMM_M], t.m * t.cluster) * ceil_div(prob->v[GEMM_N], t.n);
     if (experts) /* and where an odd one is left, side by side */
-        s.clusters = gemm_most_tiles(prob, TILE_ROWS) * ceil_div(prob->v[GEMM_N], p[TILE_N] * p[CLUSTER]);
+        s.clusters = gemm_most_tiles(prob, t.m) * ceil_div(prob->v[GEMM_N], t.n * t.cluster);
     s.steps = ceil_div(prob->v[GEMM_K], TILE_WIDTH / (int)x_bytes(prob));
     return s;
 }
@@ -48,16 +77,19 @@ static bool y_tiles(const struct rfg_problem *prob)
     return prob->v[GEMM_ALIGN_Y] == 16 && rfg_format_bytes(prob->dtype[2], ldy) % 16 == 0;
 }
 
-static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+/* least, most: rows; beyond them it has to do with invariant=1 all the same, there its order must have any M, and so
+ * have experts. */
+static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *prob, int tile_m, int least, int most,
+                        struct rfg_reason *why)
 {
-    if (!takes_wgmma(dev, prob, why) || !halves_in_blocks(prob, why))
+    int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
+    if (!takes_wgmma(dev, prob, why) || !halves_in_blocks(prob, why) || (tile_m < 128 && !gemm_has_one_w(prob, why)))
         return false;
-    if (prob->v[GEMM_EXPERTS] > TILE_MOST_EXPERTS)
-        return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", prob->v[GEMM_EXPERTS], TILE_MOST_EXPERTS);
-    if (prob->v[GEMM_M] <= TILE_ROWS / 2 && !prob->v[GEMM_EXPERTS] &&
-        !prob->v[GEMM_INVARIANT]) /* nor then, but there its order must have any M */
-        return rfg_refuse(why, "M=%" PRId64 ": must be more than %d, half of a tile's rows", prob->v[GEMM_M],
-                          TILE_ROWS / 2);
+    if (experts > TILE_MOST_EXPERTS)
+        return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", experts, TILE_MOST_EXPERTS);
+    if ((m < least || m > most) && !prob->v[GEMM_INVARIANT] && !experts)
+        return rfg_refuse(why, "M=%" PRId64 ": must be %s %d", m, m < least ? "at least" : "at most",
+                          m < least ? least : most);
     if (!(dev->features & RFG_FEATURE_TMA))
         return rfg_refuse(why, "the driver is too old: must be of CUDA 12, which encodes matrices for TMA");
     if (prob->dtype[0] == RFG_I8 && gemm_scales(prob) != GEMM_SCALES_BLOCKS && prob->v[GEMM_K] > MOST_K_I8)
@@ -66,141 +98,197 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
     return true;
 }
 
-static bool valid(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_reason *why)
+static bool valid_of(const struct rfg_device *dev, const struct rfg_problem *prob, struct tile t,
+                     struct rfg_reason *why)
 {
-    struct shape s = shape_of(dev, prob, p);
-    if (s.registers > TILE_REGISTERS)
-        return rfg_refuse(why, "tile_n=%d: about %d registers: must be at most %d", p[TILE_N], s.registers,
-                          TILE_REGISTERS);
+    struct shape s = shape_of(dev, prob, t);
+    int most = TILE_REGISTERS(prob->v[GEMM_EXPERTS]);
+    if (s.registers > most)
+        return rfg_refuse(why, "tile_n=%d: about %d registers: must be at most %d", t.n, s.registers, most);
     if (s.stages < 2)
-        return rfg_refuse(why, "tile_n=%d: LDS has room for %d steps: must be at least 2", p[TILE_N], s.stages);
-    if (s.clusters > INT32_MAX / 2)
-        return rfg_refuse(why, "%" PRId64 " tiles: must be at most %d", s.clusters, INT32_MAX / 2);
+        return rfg_refuse(why, "tile_n=%d: LDS has room for %d steps: must be at least 2", t.n, s.stages);
+    if (s.clusters > INT32_MAX / 4)
+        return rfg_refuse(why, "%" PRId64 " tiles: must be at most %d", s.clusters, INT32_MAX / 4);
     return true;
+}
+
+/* Tiles that one CU works through. */
+static double rounds_of(const struct rfg_device *dev, const struct shape *s, struct tile t)
+{
+    return (double)ceil_div(s->clusters * t.cluster, dev->cu_count);
 }
 
 /* Tiles that one CU works through, times their columns and what X's rows take. */
-static double columns_of(const struct rfg_device *dev, const struct shape *s, const int *p)
+static double columns_of(const struct rfg_device *dev, const struct shape *s, struct tile t)
 {
-    return (double)ceil_div(s->clusters * p[CLUSTER], dev->cu_count) * (p[TILE_N] + 32);
+    return rounds_of(dev, s, t) * (t.n + 32);
 }
 
-static bool worth(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p, struct rfg_reason *why)
+static bool worth_of(const struct rfg_device *dev, const struct rfg_problem *grouped, struct tile t,
+                     const struct rfg_param *widths, struct rfg_reason *why)
 {
     struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
-    int q[2] = { 0, p[CLUSTER] };
-    struct shape s = shape_of(dev, prob, p);
-    double least = INFINITY, own = columns_of(dev, &s, p);
-    if (p[CLUSTER] > 1 && prob->v[GEMM_M] <= TILE_ROWS)
-        return rfg_refuse(why, "cluster=%d: M=%" PRId64 " is one tile's", p[CLUSTER], prob->v[GEMM_M]);
-    for (int i = 0; i < params[TILE_N].n; i++) {
-        q[TILE_N] = params[TILE_N].values[i];
-        if (!valid(dev, prob, q, NULL))
+    struct shape s = shape_of(dev, prob, t);
+    double least = INFINITY, own = columns_of(dev, &s, t);
+    if (t.cluster > 1 && prob->v[GEMM_M] <= t.m)
+        return rfg_refuse(why, "cluster=%d: M=%" PRId64 " is one tile's", t.cluster, prob->v[GEMM_M]);
+    for (int i = 0; i < widths->n; i++) {
+        struct tile other = { t.m, widths->values[i], t.cluster };
+        if (!valid_of(dev, prob, other, NULL))
             continue;
-        struct shape other = shape_of(dev, prob, q);
-        least = fmin(least, columns_of(dev, &other, q));
+        struct shape o = shape_of(dev, prob, other);
+        least = fmin(least, columns_of(dev, &o, other));
     }
     if (own > 1.1 * least)
-        return rfg_refuse(why, "tile_n=%d: a CU's tiles take as long as %.0f columns, with another tile_n %.0f",
-                          p[TILE_N], own, least);
+        return rfg_refuse(why, "tile_n=%d: a CU's tiles take as long as %.0f columns, with another tile_n %.0f", t.n,
+                          own, least);
     return true;
 }
 
-static double predict(const struct rfg_device *dev, const struct rfg_problem *grouped, const int *p)
+/* Of a grouped product; plain: gemm_as_plain()'s. */
+static double predict_experts(const struct rfg_device *dev, const struct rfg_problem *grouped,
+                              const struct rfg_problem *plain, struct tile t)
 {
-    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     const struct gemm_model *c = gemm_model(dev);
-    struct shape s = shape_of(dev, prob, p);
-    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
-    double per_cu = 1e-6 / dev->cu_count, rate = dev->mma_tflops * 1e12 * per_cu * (gemm_is_codes(prob) ? 2 : 1);
-    double step = 2.0 * TILE_ROWS * p[TILE_N] * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
-    if (has_parts(prob) && p[TILE_N] > 128) /* each is waited for: registers have room for one */
+    struct shape s = shape_of(dev, plain, t);
+    double m = (double)plain->v[GEMM_M], n = (double)plain->v[GEMM_N], k = (double)plain->v[GEMM_K];
+    double per_cu = 1e-6 / dev->cu_count, rate = dev->mma_tflops * 1e12 * per_cu * (gemm_is_codes(plain) ? 2 : 1);
+    double step = 2.0 * t.m * t.n * (TILE_WIDTH / x_bytes(plain)) / rate * c->tile_mma;
+    if (has_parts(plain) && t.n > 128) /* as it was measured: each was waited for */
         step *= 1.1;
-    double store = p[TILE_N] * c->tile_store, of_y = m * n * rfg_format((int)prob->dtype[2])->bytes;
-    if (!grouped->v[GEMM_EXPERTS]) {
-        if (gemm_scales(prob) == GEMM_SCALES_BLOCKS)
-            step *= 1.25; /* which its sums are multiplied by */
-        /* The caches send all CUs less than what one can take; rows that X doesn't have take as long. */
-        double cus = (double)MIN(s.clusters * p[CLUSTER], dev->cu_count), share = MIN(2, dev->cu_count / cus);
-        double bytes =
-            (TILE_ROWS + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (share * dev->cache_gbps * 1e9 * per_cu);
-        double rounds = (double)ceil_div(s.clusters * p[CLUSTER], dev->cu_count);
-        double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
-        double memory = ((m + n) * k * x_bytes(prob) + of_y) / gemm_memory(dev);
-        return dev->latency_us + c->wgmma_fill + pow(pow(busy, c->blend) + pow(memory, c->blend), 1 / c->blend);
-    }
+    step *= 0.87 * (1 + 38.0 / t.n); /* of a step, beside its columns */
     /* Tiles end with their expert: of rows half a tile is left, on average, and of columns what TILE_N doesn't divide,
      * for which the next expert's rows are read. A tile of few rows is one warpgroup's. */
-    double experts = n / (double)grouped->v[GEMM_N], along = (double)ceil_div(grouped->v[GEMM_N], p[TILE_N]);
-    double down = fmax(1, m / TILE_ROWS + 0.5), rows = fmin(m, TILE_ROWS);
-    step *= 0.78 * (1 + 38.0 / p[TILE_N]); /* of a step, beside its columns */
-    if (rows <= TILE_ROWS / 2)
+    double experts = n / (double)grouped->v[GEMM_N], along = (double)ceil_div(grouped->v[GEMM_N], t.n);
+    double down = fmax(1, m / t.m + 0.5), rows = fmin(m, t.m);
+    if (rows <= t.m / 2)
         step /= 2;
     double rounds = ceil(experts * down * along / dev->cu_count);
-    double bytes = (rows + (double)p[TILE_N] / p[CLUSTER]) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
-    double busy = rounds * ((double)s.steps * fmax(step, bytes) + store);
+    double bytes = (rows + (double)t.n / t.cluster) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
+    double busy = rounds * ((double)s.steps * fmax(step, bytes) + t.n * c->tile_store);
     /* Tiles of the same columns that don't share W read it again if that takes longer than caches keep it. (As counted:
      * 2.1 times with tiles of 2 MB, 1.3 with 0.8.) */
-    double reads = p[CLUSTER] == 1 || down == 1 ? down : down / 2 + 0.25;
-    double kept = p[TILE_N] * k * x_bytes(prob) * dev->cu_count / (double)dev->cache_bytes;
+    double reads = t.cluster == 1 || down == 1 ? down : down / 2 + 0.25;
+    double kept = t.n * k * x_bytes(plain) * dev->cu_count / (double)dev->cache_bytes;
     double again = 1 + (reads - 1) * fmin(fmax(0.14 * (kept - 0.5), 0), 1);
-    double memory = ((m + experts * along * p[TILE_N] * again) * k * x_bytes(prob) + of_y) / dev->mem_gbps * 1e-3;
+    double of_y = m * n * rfg_format((int)plain->dtype[2])->bytes;
+    double memory = ((m + experts * along * t.n * again) * k * x_bytes(plain) + of_y) / dev->mem_gbps * 1e-3;
     memory *= EXPERTS_MEMORY;
     return dev->latency_us + c->wgmma_fill + LIST_US + fmax(busy, memory) + 0.05 * fmin(busy, memory);
 }
 
-static bool order_of(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,
-                     struct rfg_order *order, struct rfg_reason *why)
+static double predict_of(const struct rfg_device *dev, const struct rfg_problem *grouped, struct tile t)
 {
-    (void)dev, (void)prob, (void)why;
-    snprintf(order->words, sizeof(order->words), "gemm_tile_wgmma n=%d", p[TILE_N]);
-    return true;
+    struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
+    if (grouped->v[GEMM_EXPERTS])
+        return predict_experts(dev, grouped, prob, t);
+    const struct gemm_model *c = gemm_model(dev);
+    struct shape s = shape_of(dev, prob, t);
+    double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
+    double per_cu = 1e-6 / dev->cu_count, rate = dev->mma_tflops * 1e12 * per_cu * (gemm_is_codes(prob) ? 2 : 1);
+    double step = 2.0 * t.m * t.n * (TILE_WIDTH / x_bytes(prob)) / rate * c->tile_mma;
+    if (!has_parts(prob)) /* tile_mma is of fp8, whose steps are added */
+        step *= 0.85;
+    /* By TMA L2 gives a fifth more than by loads. */
+    double bytes = (t.m + (double)t.n / t.cluster) * TILE_WIDTH / (1.2 * dev->cache_gbps * 1e9 * per_cu);
+    double store = t.n * t.m / 128.0 * c->tile_store;
+    double busy = rounds_of(dev, &s, t) * ((double)s.steps * fmax(step, bytes) + store);
+    double memory = ((m + n) * k * x_bytes(prob) + m * n * rfg_format((int)prob->dtype[2])->bytes) / gemm_memory(dev);
+    double meet = t.cluster > 1 ? 1.2 : 0; /* a cluster's workgroups, twice */
+    return dev->latency_us + c->wgmma_fill + 1.5 + meet + fmax(busy, memory / 0.85);
 }
 
-static void kernel(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_kernel *k)
+static void kernel_of(const struct rfg_device *dev, const struct rfg_problem *prob, struct tile t, struct rfg_kernel *k)
 {
+    struct shape s = shape_of(dev, prob, t);
     k->source = "gemm/gpu/tile_wgmma.hip";
     k->entry = "gemm_tile_wgmma";
     common_macros(prob, k);
-    rfg_kernel_macro(k, "TILE_N", p[TILE_N]);
-    rfg_kernel_macro(k, "CLUSTER", p[CLUSTER]);
-    rfg_kernel_macro(k, "STAGES", shape_of(dev, prob, p).stages);
+    rfg_kernel_macro(k, "TILE_M", t.m);
+    rfg_kernel_macro(k, "TILE_N", t.n);
+    rfg_kernel_macro(k, "PIECE_N", s.piece_n);
+    rfg_kernel_macro(k, "SETS", s.sets);
+    rfg_kernel_macro(k, "CLUSTER", t.cluster);
+    rfg_kernel_macro(k, "STAGES", s.stages);
     rfg_kernel_macro(k, "Y_TILES", y_tiles(prob));
 }
 
-static void launch(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p, struct rfg_launch *l)
+static void launch_of(const struct rfg_device *dev, const struct rfg_problem *prob, struct tile t, struct rfg_launch *l)
 {
-    struct shape s = shape_of(dev, prob, p);
-    int64_t groups = MIN(s.clusters, dev->cu_count / p[CLUSTER]) * p[CLUSTER];
+    struct shape s = shape_of(dev, prob, t);
+    int64_t groups = MIN(s.clusters, dev->cu_count / t.cluster) * t.cluster;
     *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 }, { TILE_THREADS, 1, 1 }, (uint32_t)s.lds };
 }
 
-static int tile_maps(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps)
+static int maps_of(const struct rfg_problem *prob, struct tile t, const void *kargs, struct rfg_tile_map *maps)
 {
     const struct gemm_args *a = kargs;
     int bytes = (int)x_bytes(prob), y_bytes = (int)rfg_format((int)prob->dtype[2])->bytes;
     int64_t half = prob->v[GEMM_HALVES] ? a->n / 2 : 0;
     struct rfg_tile_map *map = maps;
     if (!prob->v[GEMM_EXPERTS]) /* whose X is copied otherwise */
-        *map++ = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, TILE_ROWS, 0 };
+        *map++ = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, t.m, 0 };
     *map++ = (struct rfg_tile_map){ a->w,           gemm_w_rows(prob) - half, (int64_t)a->k * bytes,
-                                    a->ldw * bytes, p[TILE_N] / p[CLUSTER],   half * a->ldw * bytes };
+                                    a->ldw * bytes, t.n / t.cluster,          half * a->ldw * bytes };
     if (y_tiles(prob))
         *map++ = (struct rfg_tile_map){ a->y, a->m, gemm_y_cols(prob) * y_bytes, a->ldy * y_bytes, TILE_Y_ROWS, 0 };
     return (int)(map - maps);
 }
 
-const struct rfg_variant gemm_tile_wgmma = {
-    .name = "gemm_tile_wgmma",
-    .kind = RFG_VARIANT_KERNEL,
-    .n_params = COUNT(params),
-    .params = params,
-    .supports = supports,
-    .valid = valid,
-    .tile_maps = tile_maps,
-    .worth = worth,
-    .predict = predict,
-    .order = order_of,
-    .kernel = kernel,
-    .launch = launch,
-};
+/* A variant's functions, which know their tiles' rows, and the variant. */
+#define TILE(rows) ((struct tile){ rows, p[TILE_N], (rows) == 128 ? p[CLUSTER] : 1 })
+#define VARIANT(variant, rows, least, most, list)                                                                      \
+    static bool supports_##rows(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)  \
+    {                                                                                                                  \
+        return supports_of(dev, prob, rows, least, most, why);                                                         \
+    }                                                                                                                  \
+    static bool valid_##rows(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,               \
+                             struct rfg_reason *why)                                                                   \
+    {                                                                                                                  \
+        return valid_of(dev, prob, TILE(rows), why);                                                                   \
+    }                                                                                                                  \
+    static bool worth_##rows(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,               \
+                             struct rfg_reason *why)                                                                   \
+    {                                                                                                                  \
+        return worth_of(dev, prob, TILE(rows), &(list)[TILE_N], why);                                                  \
+    }                                                                                                                  \
+    static double predict_##rows(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p)           \
+    {                                                                                                                  \
+        return predict_of(dev, prob, TILE(rows));                                                                      \
+    }                                                                                                                  \
+    static bool order_##rows(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,               \
+                             struct rfg_order *order, struct rfg_reason *why)                                          \
+    {                                                                                                                  \
+        (void)dev, (void)prob, (void)why;                                                                              \
+        snprintf(order->words, sizeof(order->words), #variant " n=%d", p[TILE_N]);                                     \
+        return true;                                                                                                   \
+    }                                                                                                                  \
+    static void kernel_##rows(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,              \
+                              struct rfg_kernel *k)                                                                    \
+    {                                                                                                                  \
+        kernel_of(dev, prob, TILE(rows), k);                                                                           \
+    }                                                                                                                  \
+    static void launch_##rows(const struct rfg_device *dev, const struct rfg_problem *prob, const int *p,              \
+                              struct rfg_launch *l)                                                                    \
+    {                                                                                                                  \
+        launch_of(dev, prob, TILE(rows), l);                                                                           \
+    }                                                                                                                  \
+    static int maps_##rows(const struct rfg_problem *prob, const int *p, const void *kargs, struct rfg_tile_map *maps) \
+    {                                                                                                                  \
+        return maps_of(prob, TILE(rows), kargs, maps);                                                                 \
+    }                                                                                                                  \
+    const struct rfg_variant variant = { .name = #variant,                                                             \
+                                         .kind = RFG_VARIANT_KERNEL,                                                   \
+                                         .n_params = COUNT(list),                                                      \
+                                         .params = list,                                                               \
+                                         .supports = supports_##rows,                                                  \
+                                         .valid = valid_##rows,                                                        \
+                                         .tile_maps = maps_##rows,                                                     \
+                                         .worth = worth_##rows,                                                        \
+                                         .predict = predict_##rows,                                                    \
+                                         .order = order_##rows,                                                        \
+                                         .kernel = kernel_##rows,                                                      \
+                                         .launch = launch_##rows }
+
+VARIANT(gemm_tile_wgmma, 128, 65, INT_MAX, params);
+VARIANT(gemm_tile64_wgmma, 64, 17, 128, params_64);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * gemm for many rows of X on Hopper: tiles of TILE_ROWS x TILE_N of Y, a workgroup on each CU going from one to the
- * next. One thread asks for tiles of X and W (rfg_tma.h), into a ring of STAGES steps of 128 bytes of k in LDS; two
- * warpgroups multiply 64 rows of X each. The ring goes on from a tile to the next, so that the next one's steps are
- * copied while sums are stored.
+ * gemm for many rows of X on Hopper: tiles of TILE_M x TILE_N of Y, a workgroup on each CU going from one to the next.
+ * One thread asks for tiles of X and W (rfg_tma.h), into a ring of STAGES steps of 128 bytes of k in LDS; two
+ * warpgroups multiply 64 rows of X each, or, with TILE_M 64, half of the columns. The ring goes on from a tile to the
+ * next, whose first steps are multiplied while sums are stored.
  *
  * CLUSTER neighbours have tiles one below the other, and so the same of W: each asks for its share of it, for all of
  * them. A stage is then free when the waves of all of them have used it.
@@ -16,10 +16,10 @@
  *
  * With EXPERTS a tile's rows are one expert's, and X's are copied by all waves that copy (tile_wgmma_experts.h).
  *
- * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8), TILE_N (a multiple of 16 up to 256),
- * CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y
- * are aligned to 16 bytes, and the kernel has a parameter for it). Grid: whole clusters, any number. Needs rows of X
- * and W aligned to 16 bytes. */
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8), TILE_M (64, 128), TILE_N (a multiple
+ * of 16 up to 256), PIECE_N (columns of an instruction: a warpgroup's, or with PARTS a share of them), SETS (1, with
+ * PARTS also 2), CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y are aligned to 16 bytes, and the kernel has a parameter
+ * for it). Grid: whole clusters, any number. Needs rows of X and W aligned to 16 bytes. */
 #include "rfg_device.h"
 #include "rfg_tma.h"
 #include "gemm/gpu/load.h"
@@ -28,33 +28,53 @@
 #include "gemm/gpu/tile_wgmma_layout.h"
 #include "gemm/gpu/wgmma_wide.h"
 
-#define STEP_K       (TILE_WIDTH / X_BYTES)
-#define STEP_BYTES   TILE_STEP_BYTES(TILE_N)
-#define X_STEP_BYTES (TILE_ROWS * TILE_WIDTH)
-#define W_ROWS       (TILE_N / CLUSTER) /* that a workgroup asks for */
-#define SUMS         (TILE_N / 2) /* of a thread: rows l / 4 and l / 4 + 8, columns 8 j + 2 (l % 4) and one more */
-#define BLOCKS       (SCALES == GEMM_SCALES_BLOCKS)
-#define PARTS        (BLOCKS || (RFG_IS_CODE(IN_DTYPE) && IN_DTYPE != RFG_I8)) /* sums of steps are added in fp32 */
+#define STEP_K        (TILE_WIDTH / X_BYTES)
+#define STEP_BYTES    TILE_STEP_BYTES(TILE_M, TILE_N)
+#define X_STEP_BYTES  (TILE_M * TILE_WIDTH)
+#define W_ROWS        (TILE_N / CLUSTER)      /* that a workgroup asks for */
+#define GROUP_N       (TILE_N * TILE_M / 128) /* columns of a warpgroup */
+#define SUMS          (GROUP_N / 2) /* of a thread: rows l / 4 and l / 4 + 8, columns 8 j + 2 (l % 4) and one more */
+#define BLOCKS        (SCALES == GEMM_SCALES_BLOCKS)
+#define SCALE_THREADS (3 * RFG_WAVE)
+#define PARTS         (BLOCKS || (RFG_IS_CODE(IN_DTYPE) && IN_DTYPE != RFG_I8)) /* sums of steps are added in fp32 */
 
-static_assert(TILE_N % (8 * CLUSTER) == 0 && TILE_N % 16 == 0, "a share of W is not whole groups of 8 rows");
-static_assert(STAGES <= TILE_MAX_STAGES && TILE_LIST_AT <= TILE_RING_AT(0), "arrivals reach into the ring");
-static_assert(2 * TILE_REGISTERS + TILE_FEWER <= 3 * 168, "more registers than a launch has");
+static_assert(W_ROWS % 8 == 0 && TILE_N % 16 == 0, "a share of W is not whole groups of 8 rows");
+static_assert(STAGES <= TILE_MAX_STAGES && 16 * (TILE_MAX_STAGES + 1) <= TILE_FEW_AT, "arrivals reach into scales");
+static_assert(2 * TILE_REGISTERS(EXPERTS) + TILE_FEWER(EXPERTS) <= 3 * 168, "more registers than a launch has");
+static_assert(!EXPERTS || TILE_M == 128, "tiles of experts have 128 rows");
 static_assert(!BLOCKS || STEP_K == GEMM_SCALE_BLOCK, "a step is not a block of scales");
+
+/* Of PARTS a step's columns are multiplied in PIECES, as registers have no room for all sums twice, and those of a turn
+ * of the loop, one step or two, in SETS of registers by turns. Else a step is a turn. LATER: a tile's sums are stored
+ * while the next is multiplied, unless they are an expert's, whose place and arguments need registers. */
+#define PIECES     (GROUP_N / PIECE_N)
+#define PIECE_SUMS (PIECE_N / 2)
+#define TURN       (SETS > PIECES ? SETS : PIECES) /* pieces */
+#define TURN_STEPS (TURN / PIECES)
+#define LATER      (!EXPERTS && SUMS + SETS * PIECE_SUMS <= TILE_MOST_SUMS)
+/* HELD: until then as Y has them, which takes half of the registers. */
+#define HELD (!EXPERTS && !LATER && Y_BYTES == 2 && !GATED)
+static_assert(PIECES * PIECE_N == GROUP_N && GROUP_N % 8 == 0 && (PARTS || PIECES == 1),
+              "pieces are no step, or sums of more than one");
 
 #if IN_DTYPE == RFG_I8
 typedef int matrix_sum;
-#define multiply_16(d, rows_a, rows_b, add) rfg_wg_mma_i8(TILE_N, d, rows_a, rows_b, add)
+#define multiply_16(d, rows_a, rows_b, add) rfg_wg_mma_i8(PIECE_N, d, rows_a, rows_b, add)
 #define as_float(d)                         rfg_wg_read_i8(d)
 #else
 typedef float matrix_sum;
-#define multiply_16(d, rows_a, rows_b, add) rfg_wg_mma(TILE_N, d, rows_a, rows_b, add, IN_DTYPE)
+#define multiply_16(d, rows_a, rows_b, add) rfg_wg_mma(PIECE_N, d, rows_a, rows_b, add, IN_DTYPE)
 #define as_float(d)                         rfg_wg_read(d)
 #endif
 
+/* Of the tile, where this wave's sums begin. */
+#define WAVE_M (TILE_M == 128 ? rfg_wave() * 16 : rfg_wave() % 4 * 16)
+#define WAVE_N (TILE_M == 128 ? 0 : rfg_wave() / 4 * GROUP_N)
+
 /* Asks for the rank-th workgroup's share of a step of W, from row n on of those that kernels number, of an expert whose
  * rows begin with row w0 of the map: for all of the cluster, or for this one alone. */
-RFG_DEVICE void copy_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n, int rank, rfg_u64 *arrival,
-                       bool alone)
+RFG_DEVICE void ask_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n, int rank, rfg_u64 *arrival,
+                      bool alone)
 {
     int row = w0 + (HALVES ? n / 2 + rank * (W_ROWS / 2) : n + rank * W_ROWS);
     to += (rfg_u32)(rank * W_ROWS * TILE_WIDTH);
@@ -69,43 +89,54 @@ RFG_DEVICE void copy_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int 
 }
 
 #if !EXPERTS
-#define FULL_ARRIVALS (BLOCKS ? 4 : 1) /* of a stage: tiles, and scales by three waves */
+#define FULL_ARRIVALS (1 + (BLOCKS ? SCALE_THREADS : 0)) /* of a stage: tiles, and scales */
 
 /* Where a workgroup is: the tile from row m0 and column n0 on. */
+#define BAND (TILE_BAND_ROWS / (TILE_M * CLUSTER))
 struct place {
     int m0, n0;
 };
 RFG_DEVICE struct place place_of(const struct gemm_args *a, int tile, int rank)
 {
-    int down = (a->m - 1) / (TILE_ROWS * CLUSTER) + 1, along = (a->n - 1) / TILE_N + 1;
-    int in_band = TILE_BAND / CLUSTER * along, band = tile / in_band, i = tile % in_band;
-    int first = band * (TILE_BAND / CLUSTER);
-    int rows = down - first < TILE_BAND / CLUSTER ? down - first : TILE_BAND / CLUSTER;
-    struct place p = { ((first + i % rows) * CLUSTER + rank) * TILE_ROWS, i / rows * TILE_N };
+    int down = (a->m - 1) / (TILE_M * CLUSTER) + 1, along = (a->n - 1) / TILE_N + 1;
+    int in_band = BAND * along, band = tile / in_band, i = tile % in_band;
+    int first = band * BAND;
+    int rows = down - first < BAND ? down - first : BAND;
+    struct place p = { ((first + i % rows) * CLUSTER + rank) * TILE_M, i / rows * TILE_N };
     return p;
 }
 RFG_DEVICE int tiles_of(const struct gemm_args *a)
 {
-    return ((a->m - 1) / (TILE_ROWS * CLUSTER) + 1) * ((a->n - 1) / TILE_N + 1);
+    return ((a->m - 1) / (TILE_M * CLUSTER) + 1) * ((a->n - 1) / TILE_N + 1);
 }
 
-/* All steps of a tile. */
-RFG_DEVICE void copy_tile(struct place p, int rank, int steps, rfg_u32 ring, struct rfg_stage *s, int *round,
+/* Of a step's tile X, or the share of W that this workgroup asks for, and all bytes that it will have. */
+RFG_DEVICE void copy_x(struct place p, int step, rfg_u32 to, const rfg_tile_map *x, rfg_u64 *arrival)
+{
+    rfg_tile_load(to, x, step * TILE_WIDTH, p.m0, arrival);
+}
+RFG_DEVICE void copy_w(struct place p, int rank, int step, rfg_u32 to, const rfg_tile_map *w, rfg_u64 *arrival)
+{
+    rfg_arrive_expect(arrival, STEP_BYTES);
+    ask_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
+}
+
+/* Steps of a tile from step `step` on. */
+RFG_DEVICE void copy_tile(struct place p, int rank, int step, int steps, rfg_u32 ring, struct rfg_stage *s, int *round,
                           rfg_u64 *full, rfg_u64 *empty, const rfg_tile_map *x, const rfg_tile_map *w)
 {
 #pragma unroll 1
-    for (int step = 0; step < steps; step++) {
+    for (; step < steps; step++) {
         if (*round)
             rfg_arrival_wait(empty + s->at, s->odd ^ 1);
-        rfg_u64 *arrival = full + s->at;
         rfg_u32 to = ring + (rfg_u32)(s->at * STEP_BYTES);
-        rfg_arrive_expect(arrival, STEP_BYTES);
-        rfg_tile_load(to, x, step * TILE_WIDTH, p.m0, arrival);
-        copy_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
+        copy_w(p, rank, step, to, w, full + s->at);
+        copy_x(p, step, to, x, full + s->at);
         rfg_next_stage(s, STAGES);
         *round |= s->at == 0;
     }
 }
+
 #endif
 
 /* This wave has used a stage. */
@@ -115,44 +146,29 @@ RFG_DEVICE void leave_stage(rfg_u64 *empty, int stage)
         rfg_arrive_at(empty + stage, rfg_lane());
 }
 
-/* Begins with a step. */
-RFG_DEVICE void multiply_step(matrix_sum *d, rfg_u64 rows_a, rfg_u64 rows_b, int stage, int first)
+/* Begins with a piece of a step. */
+RFG_DEVICE void multiply_piece(matrix_sum *d, rfg_u64 rows_a, rfg_u64 rows_b, int stage, int piece)
 {
     rfg_u32 offset = (rfg_u32)stage * (STEP_BYTES / 16);
-    if (EXPERTS) /* X's copies are no TMA's */
-        rfg_wg_see();
+    rows_b += (rfg_u32)(piece * (PIECE_N * TILE_WIDTH / 16));
     rfg_wg_fence();
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        multiply_16(d, rows_a + offset + i * 2, rows_b + offset + i * 2, !first || i > 0);
+        multiply_16(d, rows_a + offset + i * 2, rows_b + offset + i * 2, !PARTS || i > 0);
     rfg_wg_commit();
 }
 
 /* Of scales of blocks: those of W that a tile reaches into; with halves it does into gate's, and as many of up's. */
-#define W_SPAN   (TILE_N / (HALVES ? 2 : 1))
-#define W_BLOCKS (GEMM_SCALE_BLOCK % W_SPAN == 0 ? 1 : (W_SPAN - 2) / GEMM_SCALE_BLOCK + 2)
-#define W_SCALED (W_BLOCKS * (HALVES ? 2 : 1))
+#define W_HALVES     (HALVES ? 2 : 1)
+#define W_SPAN       (TILE_N / W_HALVES)
+#define N_STEP       (W_SPAN % GEMM_SCALE_BLOCK == 0 ? GEMM_SCALE_BLOCK : W_SPAN & -W_SPAN) /* of first rows */
+#define W_BLOCKS     ((GEMM_SCALE_BLOCK - N_STEP + W_SPAN - 1) / GEMM_SCALE_BLOCK + 1)
+#define W_SCALED     (W_BLOCKS * W_HALVES)
+#define BLOCK_EIGHTS (GEMM_SCALE_BLOCK * W_HALVES / 8)           /* eights of columns of sums of a block */
+#define ALIKE        (TILE_M == 128 ? N_STEP * W_HALVES / 8 : 1) /* those of a warpgroup whose scale is the same */
 static_assert(W_SCALED <= TILE_W_SCALES, "a step has room for fewer scales of W");
 
 #if BLOCKS
-#define SCALE_BYTES  (SCALE_DTYPE == RFG_F32 ? 4 : 1)
-#define SCALES_AHEAD 4 /* steps' scales that a thread has under way: memory answers later than a step is multiplied */
-
-/* Scales that lie `next` elements apart from step to step; NULL: they are of rows that don't exist. */
-struct scale_row {
-    const char *from;
-    int next;
-};
-RFG_DEVICE struct scale_row scale_row_of(const void *scale, long long at, int next, bool there)
-{
-    struct scale_row r = { there ? (const char *)scale + at * SCALE_BYTES : 0, next };
-    return r;
-}
-RFG_DEVICE float scale_at(struct scale_row r, int step)
-{
-    return r.from ? rfg_load_scale(r.from, step * (long long)r.next, SCALE_DTYPE) : 0.0f;
-}
-
 /* Which block of W's rows a tile's i-th scale of W is of. */
 RFG_DEVICE int w_block_of(const struct gemm_args *a, int n0, int i)
 {
@@ -161,49 +177,62 @@ RFG_DEVICE int w_block_of(const struct gemm_args *a, int n0, int i)
 }
 
 #if !EXPERTS
-/* All steps of a tile, by the three waves beside the one that copies tiles: a thread of the first two has two rows of
- * X, one of the third a block of W. */
-RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps, float *scales, struct rfg_stage *s,
-                            int *round, rfg_u64 *full, rfg_u64 *empty)
+/* Scales of a row of X, or of a block of W, from step to step; NULL: there is no such row. */
+struct scale_row {
+    const char *from;
+    int next; /* bytes */
+    float *to;
+};
+RFG_DEVICE struct scale_row scale_row_of(const void *scale, long long at, int next, float *to, bool there)
 {
-    int t = rfg_thread() - (TILE_WAVES + 1) * RFG_WAVE, block = t - TILE_ROWS / 2, m = p.m0 + t;
-    int n = w_block_of(a, p.n0, block);
-    struct scale_row row[2];
-    float v[SCALES_AHEAD][2];
-    row[0] = block < 0 ? scale_row_of(a->x_scale, m * (long long)a->x_scale_row, a->x_scale_col, m < a->m)
-                       : scale_row_of(a->w_scale, n * (long long)a->w_scale_row, a->w_scale_col,
-                                      block < W_SCALED && n * GEMM_SCALE_BLOCK < a->n);
-    m += TILE_ROWS / 2;
-    row[1] = scale_row_of(a->x_scale, m * (long long)a->x_scale_row, a->x_scale_col, block < 0 && m < a->m);
-#pragma unroll
-    for (int u = 0; u < SCALES_AHEAD; u++)
+    struct scale_row r = { there ? (const char *)scale + at * SCALE_BYTES : 0, next * SCALE_BYTES, to };
+    return r;
+}
+
+/* All steps of a tile, by the SCALE_THREADS of the three waves beside the one that copies tiles: of the first two
+ * waves, or with TILE_M 64 of the first, a thread has two rows of X, of the next some have a block of W. */
+RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps, float *x_scales, float *w_scales,
+                            struct rfg_stage *s, int *round, rfg_u64 *full, rfg_u64 *empty)
+{
+    int t = rfg_thread() - (TILE_WAVES + 1) * RFG_WAVE, block = t - TILE_M / 2, blocks = (a->k - 1) / STEP_K + 1;
+    bool is_x = block < 0;
+    int row = is_x ? p.m0 + t : w_block_of(a, p.n0, block), lower = row + TILE_M / 2;
+    int each = is_x ? TILE_M : TILE_W_SCALES; /* of a stage */
+    struct scale_row of[2];
+    of[0] = is_x ? scale_row_of(a->x_scale, row * (long long)a->x_scale_row, a->x_scale_col, x_scales + t, row < a->m)
+                 : scale_row_of(a->w_scale, row * (long long)a->w_scale_row, a->w_scale_col, w_scales + block,
+                                row * GEMM_SCALE_BLOCK < a->n);
+    of[1] = scale_row_of(a->x_scale, lower * (long long)a->x_scale_row, a->x_scale_col, x_scales + t + TILE_M / 2,
+                         lower < a->m);
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        bool there = step < blocks;
+#if SCALE_DTYPE == RFG_F32
+        if (*round)
+            rfg_arrival_wait(empty + s->at, s->odd ^ 1);
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            v[u][i] = scale_at(row[i], u < steps ? u : 0);
-#pragma unroll 1
-    for (int first = 0; first < steps; first += SCALES_AHEAD) {
+            if (is_x || (i == 0 && block < W_SCALED))
+                rfg_async_copy4_at(rfg_lds_address(of[i].to + s->at * each), of[i].from + step * (long long)of[i].next,
+                                   there && of[i].from);
+        rfg_arrive_copies(full + s->at);
+#else
+        float v[2]; /* asked for before there is room for them */
 #pragma unroll
-        for (int u = 0; u < SCALES_AHEAD; u++) {
-            int step = first + u, next = step + SCALES_AHEAD;
-            float now[2] = { v[u][0], v[u][1] };
-            if (step >= steps)
-                break;
+        for (int i = 0; i < 2; i++)
+            v[i] = there && of[i].from && (is_x || (i == 0 && block < W_SCALED))
+                       ? rfg_load_scale(of[i].from, step * (long long)of[i].next, SCALE_DTYPE)
+                       : 0.0f;
+        if (*round)
+            rfg_arrival_wait(empty + s->at, s->odd ^ 1);
 #pragma unroll
-            for (int i = 0; i < 2; i++)
-                v[u][i] = scale_at(row[i], next < steps ? next : 0);
-            if (*round)
-                rfg_arrival_wait(empty + s->at, s->odd ^ 1);
-            float *to = scales + s->at * TILE_SCALES;
-            if (block < W_SCALED)
-                to[block < 0 ? t : TILE_ROWS + block] = now[0];
-            if (block < 0)
-                to[t + TILE_ROWS / 2] = now[1];
-            __syncwarp();
-            if (rfg_lane() == 0)
-                rfg_arrive(full + s->at);
-            rfg_next_stage(s, STAGES);
-            *round |= s->at == 0;
-        }
+        for (int i = 0; i < 2; i++)
+            if (is_x || (i == 0 && block < W_SCALED))
+                of[i].to[s->at * each] = v[i];
+        rfg_arrive(full + s->at);
+#endif
+        rfg_next_stage(s, STAGES);
+        *round |= s->at == 0;
     }
 }
 #endif
@@ -213,280 +242,161 @@ RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps
 #include "gemm/gpu/tile_wgmma_experts.h"
 #endif
 
-/* The scales of a step in LDS: of the lane's two rows of X, and of W. */
+/* The scales of a step in LDS: of the lane's two rows of X, times W's. */
 struct step_scales {
-    float x[2], w[W_SCALED];
+    float of[W_SCALED][2];
 };
-RFG_DEVICE struct step_scales scales_of(const float *scales, int stage)
+RFG_DEVICE struct step_scales scales_of(const float *x_scales, const float *w_scales, int stage)
 {
     struct step_scales s;
 #if BLOCKS
-    const float *of = scales + stage * TILE_SCALES;
-    int row = rfg_wave() * 16 + rfg_lane() / 4;
-    s.x[0] = of[row];
-    s.x[1] = of[row + 8];
+    const float *x = x_scales + stage * TILE_M + WAVE_M + rfg_lane() / 4;
+    const float *w = w_scales + stage * TILE_W_SCALES;
 #pragma unroll
-    for (int i = 0; i < W_SCALED; i++)
-        s.w[i] = of[TILE_ROWS + i];
+    for (int b = 0; b < W_SCALED; b++) {
+        s.of[b][0] = x[0] * w[b];
+        s.of[b][1] = x[8] * w[b];
+    }
 #else
-    (void)scales, (void)stage;
+    (void)x_scales, (void)w_scales, (void)stage;
 #endif
     return s;
 }
 
 #if PARTS
-#define SETS (TILE_N <= 128 ? 2 : 1) /* of a step's sums that registers have room for */
-
-#define BLOCK_EIGHTS (GEMM_SCALE_BLOCK / (HALVES ? 4 : 8)) /* eights of columns of sums of a block of W's scales */
-
-/* Adds a step's sums. whole: columns of the tile, in eights, of the first block of W's scales. */
-RFG_DEVICE void add_part(float *d, const matrix_sum *part, const struct step_scales *s, int whole)
+/* Adds a piece's sums. whole: columns of the warpgroup, in eights, of the first block of W's scales, which may end in
+ * front of them. */
+RFG_DEVICE void add_piece(float *d, const matrix_sum *part, int piece, const struct step_scales *s, int whole)
 {
 #pragma unroll
-    for (int j = 0; j < TILE_N / 8; j++) {
+    for (int j = 0; j < PIECE_N / 8; j++) {
+        float *to = d + piece * PIECE_SUMS + 4 * j;
 #if BLOCKS
-        float w = s->w[0];
+        float of[W_HALVES][2]; /* gate's columns, or all; up's */
 #pragma unroll
-        for (int b = 1; b < W_BLOCKS; b++)
-            w = j < whole + (b - 1) * BLOCK_EIGHTS ? w : s->w[b];
-#if HALVES
-        float up = s->w[W_BLOCKS];
+        for (int h = 0; h < W_HALVES; h++) {
+            of[h][0] = s->of[h * W_BLOCKS][0];
+            of[h][1] = s->of[h * W_BLOCKS][1];
 #pragma unroll
-        for (int b = 1; b < W_BLOCKS; b++)
-            up = j < whole + (b - 1) * BLOCK_EIGHTS ? up : s->w[W_BLOCKS + b];
+            for (int b = 1; b < W_BLOCKS; b++)
+                if ((piece * (PIECE_N / 8) + j) / ALIKE * ALIKE >= whole + (b - 1) * BLOCK_EIGHTS) {
+                    of[h][0] = s->of[h * W_BLOCKS + b][0];
+                    of[h][1] = s->of[h * W_BLOCKS + b][1];
+                }
+        }
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            d[4 * j + i] = rfg_fma(as_float(part[4 * j + i]), s->x[i / 2] * (i % 2 ? up : w), d[4 * j + i]);
+            to[i] = rfg_fma(as_float(part[4 * j + i]), of[i % W_HALVES][i / 2], to[i]);
 #else
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            d[4 * j + i] = rfg_fma(as_float(part[4 * j + i]), s->x[i / 2] * w, d[4 * j + i]);
-#endif
-#else
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            d[4 * j + i] += as_float(part[4 * j + i]);
+            to[i] += as_float(part[4 * j + i]);
 #endif
     }
     (void)s, (void)whole;
 }
+#endif
 
-/* Sums of all steps. A step is multiplied while the one before it is added: both begin and end in one turn of the loop,
- * or the compiler would wait after each instruction. */
-RFG_DEVICE void multiply_tile(float *d, int n0, rfg_u64 rows_a, rfg_u64 rows_b, const float *scales, int steps,
-                              struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
+/* Steps of a turn of the loop. */
+struct turn {
+    int stage[TURN_STEPS];
+    struct step_scales of[TURN_STEPS];
+};
+
+/* What a wave that multiplies goes by. */
+struct multiplier {
+    rfg_u64 rows_a, rows_b;           /* of its first step */
+    const float *x_scales, *w_scales; /* of steps, in LDS */
+    struct rfg_stage s;               /* which comes next */
+    rfg_u64 *full, *empty;
+};
+
+/* Begins with piece i of a turn. */
+RFG_DEVICE void begin_piece(struct multiplier *w, struct turn *t, int i, matrix_sum *part)
 {
-    matrix_sum part[SETS][SUMS];
-    int whole =
-        HALVES ? (GEMM_SCALE_BLOCK - n0 / 2 % GEMM_SCALE_BLOCK) / 4 : (GEMM_SCALE_BLOCK - n0 % GEMM_SCALE_BLOCK) / 8;
-    int step = 0;
+    int step = i / PIECES;
+    if (i % PIECES == 0) {
+        t->stage[step] = w->s.at;
+        rfg_arrival_wait(w->full + w->s.at, w->s.odd);
+        if (EXPERTS) /* X's copies are no TMA's */
+            rfg_wg_see();
+        rfg_next_stage(&w->s, STAGES);
+    }
+    multiply_piece(part, w->rows_a, w->rows_b, t->stage[step], i % PIECES);
+    if (i % PIECES == 0)
+        t->of[step] = scales_of(w->x_scales, w->w_scales, t->stage[step]);
+}
+RFG_DEVICE void begin_turn(struct multiplier *w, struct turn *t, matrix_sum (*part)[PIECE_SUMS])
+{
+#pragma unroll
+    for (int i = 0; i < SETS; i++)
+        begin_piece(w, t, i, part[i]);
+}
+
+#if PARTS
+/* The rest of it. A piece is multiplied while the one before it is added. */
+RFG_DEVICE void end_turn(struct multiplier *w, struct turn *t, float *d, matrix_sum (*part)[PIECE_SUMS], int whole)
+{
+#pragma unroll
+    for (int i = 0; i < TURN; i++) {
+        if (i + 1 < TURN && SETS > 1)
+            rfg_wg_wait(1);
+        else
+            rfg_wg_wait(0);
+        if (i % PIECES == PIECES - 1)
+            leave_stage(w->empty, t->stage[i / PIECES]);
+        add_piece(d, part[i % SETS], i % PIECES, &t->of[i / PIECES], whole);
+        if (i + SETS < TURN)
+            begin_piece(w, t, i + SETS, part[i % SETS]);
+    }
+}
+#endif
+
+/* Sums of a tile, whose first turn has begun. What begins in a turn ends in it, or the compiler would wait after each
+ * instruction. */
+RFG_DEVICE void multiply_tile(float *d, matrix_sum (*part)[PIECE_SUMS], struct turn *t, int n0, int steps,
+                              struct multiplier *w)
+{
+#if PARTS
+    int in_block = W_SPAN % GEMM_SCALE_BLOCK == 0 ? 0 : n0 / W_HALVES % GEMM_SCALE_BLOCK;
+    int whole = ((GEMM_SCALE_BLOCK - in_block) * W_HALVES - WAVE_N) / 8;
+    int step;
 #pragma unroll
     for (int i = 0; i < SUMS; i++)
         d[i] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < SETS * SUMS; i++)
-        part[i / SUMS][i % SUMS] = 0;
+    end_turn(w, t, d, part, whole);
 #pragma unroll 1
-    for (; step + SETS <= steps; step += SETS) {
-        struct step_scales of[SETS];
-        int stage[SETS];
-#pragma unroll
-        for (int i = 0; i < SETS; i++) {
-            stage[i] = s->at;
-            rfg_arrival_wait(full + s->at, s->odd);
-            multiply_step(part[i], rows_a, rows_b, s->at, 1);
-            of[i] = scales_of(scales, s->at);
-            rfg_next_stage(s, STAGES);
-        }
-        if (SETS > 1) {
-            rfg_wg_wait(1);
-            leave_stage(empty, stage[0]);
-            add_part(d, part[0], &of[0], whole);
-        }
-        rfg_wg_wait(0);
-        leave_stage(empty, stage[SETS - 1]);
-        add_part(d, part[SETS - 1], &of[SETS - 1], whole);
+    for (step = TURN_STEPS; step + TURN_STEPS <= steps; step += TURN_STEPS) {
+        begin_turn(w, t, part);
+        end_turn(w, t, d, part, whole);
     }
-    if (SETS > 1 && step < steps) {
-        rfg_arrival_wait(full + s->at, s->odd);
-        multiply_step(part[0], rows_a, rows_b, s->at, 1);
-        struct step_scales of = scales_of(scales, s->at);
+    if (TURN_STEPS > 1 && step < steps) {
+        begin_piece(w, t, 0, part[0]);
         rfg_wg_wait(0);
-        leave_stage(empty, s->at);
-        rfg_next_stage(s, STAGES);
-        add_part(d, part[0], &of, whole);
+        leave_stage(w->empty, t->stage[0]);
+        add_piece(d, part[0], 0, &t->of[0], whole);
     }
-}
 #else
-RFG_DEVICE void multiply_tile(float *d, int n0, rfg_u64 rows_a, rfg_u64 rows_b, const float *scales, int steps,
-                              struct rfg_stage *s, rfg_u64 *full, rfg_u64 *empty)
-{
-    matrix_sum sums[SUMS];
-    int step = 0, before = 0;
-    (void)n0, (void)scales;
-#pragma unroll
-    for (int i = 0; i < SUMS; i++)
-        sums[i] = 0;
-    do {
-        rfg_arrival_wait(full + s->at, s->odd);
-        multiply_step(sums, rows_a, rows_b, s->at, 0);
+    int before = t->stage[0];
+#pragma unroll 1
+    for (int step = 1; step < steps; step++) {
+        begin_turn(w, t, part);
         rfg_wg_wait(1);
-        if (step > 0)
-            leave_stage(empty, before);
-        before = s->at;
-        rfg_next_stage(s, STAGES);
-    } while (++step < steps);
+        leave_stage(w->empty, before);
+        before = t->stage[0];
+    }
     rfg_wg_wait(0);
-    leave_stage(empty, before);
+    leave_stage(w->empty, before);
 #pragma unroll
-    for (int i = 0; i < SUMS; i++)
-        d[i] = as_float(sums[i]);
-}
-#endif
-
-#define Y_COLS    (GATED ? 4 : 8)          /* of eight columns of sums */
-#define PASS_COLS (TILE_Y_WIDTH / Y_BYTES) /* of Y, that LDS takes at once */
-#define PASS      (PASS_COLS / Y_COLS)     /* eights of columns of sums */
-#define PIECE     (16 / Y_BYTES)           /* columns of Y in 16 bytes */
-
-/* What two neighbouring columns' sums of a row and the one eight rows below it are multiplied with, and what is added.
- */
-struct ending {
-    rfg_f32x2 w_scale, more[2];
-};
-RFG_DEVICE struct ending ending_of(const struct gemm_args *a, int m, int n)
-{
-    struct ending e;
-    rfg_f32x2 bias = rfg_pair(0.0f, 0.0f);
-    if (a->bias) {
-        bias.x = n < a->n ? rfg_load_float(a->bias, w_row_at(a, n), BIAS_DTYPE) : 0.0f;
-        bias.y = n + 1 < a->n ? rfg_load_float(a->bias, w_row_at(a, n + 1), BIAS_DTYPE) : 0.0f;
+    for (int i = 0; i < SUMS; i++) {
+        d[i] = as_float(part[0][i]);
+        part[0][i] = 0;
     }
-#if SCALES == GEMM_SCALES_ROWS
-    e.w_scale.x = n < a->n ? w_scale_of(a, n, 0) : 0.0f;
-    e.w_scale.y = n + 1 < a->n ? w_scale_of(a, n + 1, 0) : 0.0f;
-#else
-    e.w_scale = rfg_pair(1.0f, 1.0f);
-#endif
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        e.more[h] = bias;
-#if RESIDUAL
-        if (m + h * 8 < a->m && n < a->n)
-            e.more[h].x += rfg_load_float(a->residual, (m + h * 8) * a->ldr + n, OUT_DTYPE);
-        if (m + h * 8 < a->m && n + 1 < a->n)
-            e.more[h].y += rfg_load_float(a->residual, (m + h * 8) * a->ldr + n + 1, OUT_DTYPE);
-#else
-        (void)m;
-#endif
-    }
-    return e;
-}
-
-/* To LDS, as Y has them: from byte `byte` of row `row` on. */
-RFG_DEVICE void put_2(const struct gemm_args *a, char *tile, int row, int byte, rfg_f32x2 v)
-{
-    char *at = tile + rfg_wg_at(row, byte / 16) + byte % 16;
-#if GATED
-    float f = gated_of(a, v.x, v.y);
-    if (OUT_DTYPE == RFG_F32)
-        *(float *)at = f;
-    else
-        *(rfg_u16 *)at = (rfg_u16)(OUT_DTYPE == RFG_F16 ? rfg_pack_f16(f, 0.0f) : rfg_pack_bf16(f, 0.0f));
-#else
-    (void)a;
-    if (OUT_DTYPE == RFG_F32)
-        *(rfg_f32x2 *)at = v;
-    else
-        *(rfg_u32 *)at = OUT_DTYPE == RFG_F16 ? rfg_pack_f16(v.x, v.y) : rfg_pack_bf16(v.x, v.y);
+    (void)n0;
 #endif
 }
 
-/* Stores a tile in LDS in pieces of 16 bytes, where they are aligned so: `cols` columns from column `col` of Y on, as
- * far as there are any. */
-RFG_DEVICE void store_pieces(const struct gemm_args *a, const char *tile, int m0, int col, int cols)
-{
-    bool whole = Y_TILES || (((rfg_u64)a->y | (rfg_u64)GEMM_LDY(a) * Y_BYTES) & 15) == 0;
-    int n = GATED ? a->n / 2 : a->n, c = rfg_lane() % 8 * PIECE;
-    int left = (cols < n - col ? cols : n - col) - c;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        int row = i * 4 + rfg_lane() / 8;
-        const char *from = tile + rfg_wg_at(row, rfg_lane() % 8);
-        char *to = (char *)a->y + ((m0 + row) * GEMM_LDY(a) + col + c) * Y_BYTES;
-        if (m0 + row >= a->m || left <= 0)
-            continue;
-        if (whole && left >= PIECE) {
-            rfg_store16(to, *(const rfg_u32x4 *)from);
-        } else {
-#pragma unroll
-            for (int e = 0; e < PIECE; e++)
-                if (e < left) {
-                    if (Y_BYTES == 4)
-                        rfg_store4(to + e * 4, *(const rfg_u32 *)(from + e * 4));
-                    else
-                        rfg_store2(to + e * 2, *(const rfg_u16 *)(from + e * 2));
-                }
-        }
-    }
-}
-
-/* The wave's rows from row m0 on, columns from n0 on of the sums; lds: the wave's buffers; begin: rows of the map
- * before those of a. */
-RFG_DEVICE void store_rows(const struct gemm_args *a, const float *d, int m0, int n0, char *lds,
-                           const rfg_tile_map *y_map, int begin)
-{
-    int lane = rfg_lane(), row = lane / 4, y0 = GATED ? n0 / 2 : n0;
-    float x_scale[2] = { 1.0f, 1.0f };
-#if SCALES == GEMM_SCALES_ROWS
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-        if (m0 + row + h * 8 < a->m)
-            x_scale[h] = x_scale_of(a, m0 + row + h * 8, 0);
-#endif
-#if WEIGHTED
-    float weight[2] = { 0.0f, 0.0f };
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-        if (m0 + row + h * 8 < a->m)
-            weight[h] = rfg_load_float(a->weights, m0 + row + h * 8, RFG_F32);
-#endif
-#pragma unroll
-    for (int j0 = 0; j0 < TILE_N / 8; j0 += PASS) {
-        int eights = TILE_N / 8 - j0 < PASS ? TILE_N / 8 - j0 : PASS;
-        char *tile = lds + j0 / PASS % TILE_Y_BUFFERS * TILE_Y_BYTES;
-        if (lane == 0)
-            rfg_tile_stores_read(TILE_Y_BUFFERS - 1);
-        __syncwarp();
-        struct ending end[PASS]; /* all are asked for before the first is used: what is put to LDS might be theirs */
-#pragma unroll
-        for (int j = 0; j < eights; j++)
-            end[j] = ending_of(a, m0 + row, n0 + (j0 + j) * 8 + lane % 4 * 2);
-#pragma unroll
-        for (int j = 0; j < eights; j++)
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const float *sum = d + 4 * (j0 + j) + 2 * h;
-                rfg_f32x2 v = rfg_pair(sum[0], sum[1]);
-                if (SCALES == GEMM_SCALES_ROWS)
-                    v = rfg_mul2(v, rfg_pair(x_scale[h] * end[j].w_scale.x, x_scale[h] * end[j].w_scale.y));
-                v = rfg_add2(v, end[j].more[h]);
-#if WEIGHTED
-                v = rfg_mul2(v, rfg_pair(weight[h], weight[h]));
-#endif
-                put_2(a, tile, row + h * 8, (j * Y_COLS + lane % 4 * (Y_COLS / 4)) * Y_BYTES, v);
-            }
-        if (Y_TILES && eights == PASS && (!EXPERTS || m0 + TILE_Y_ROWS <= a->m)) {
-            rfg_tile_written();
-            __syncwarp();
-            if (lane == 0)
-                rfg_tile_store(y_map, (y0 + j0 * Y_COLS) * Y_BYTES, begin + m0, rfg_lds_address(tile));
-        } else {
-            __syncwarp();
-            store_pieces(a, tile, m0, y0 + j0 * Y_COLS, eights * Y_COLS);
-        }
-    }
-}
+#include "gemm/gpu/tile_wgmma_store.h"
 
 #if CLUSTER > 1
 RFG_KERNEL_CLUSTER(TILE_THREADS, CLUSTER)
@@ -506,13 +416,18 @@ gemm_tile_wgmma(struct gemm_args a,
 {
     char *lds = (char *)rfg_wg_lds, *ring = lds + TILE_RING_AT(N_EXPERTS(&a));
     rfg_u64 *full = (rfg_u64 *)lds, *empty = full + TILE_MAX_STAGES;
+    rfg_u64 *ending_full = empty + TILE_MAX_STAGES, *ending_empty = ending_full + 1;
+    float *few = (float *)(lds + TILE_FEW_AT); /* with scales of rows X's; of blocks steps' of W */
     int rank = CLUSTER > 1 ? rfg_cluster_rank() : 0, steps = (a.k - 1) / STEP_K + 1;
-    int stride = rfg_groups_x(TILE_THREADS) / CLUSTER;
-    float *scales = (float *)(ring + STAGES * STEP_BYTES + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES);
-    struct rfg_stage s = { 0, 0 };
-#if !EXPERTS
+#if EXPERTS
+    int tiles;
+#else
     int tiles = tiles_of(&a);
 #endif
+    int stride = rfg_groups_x(TILE_THREADS) / CLUSTER;
+    steps = steps > TURN_STEPS ? steps : TURN_STEPS; /* beyond K is zero */
+    float *behind = (float *)(ring + STAGES * STEP_BYTES + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES);
+    struct rfg_stage s = { 0, 0 };
 
     rfg_start_next();
     if (rfg_thread() == 0) {
@@ -524,6 +439,8 @@ gemm_tile_wgmma(struct gemm_args a,
             rfg_arrival_init(full + i, FULL_ARRIVALS);
             rfg_arrival_init(empty + i, CLUSTER * TILE_WAVES);
         }
+        rfg_arrival_init(ending_full, 3);
+        rfg_arrival_init(ending_empty, TILE_WAVES);
     }
     if (CLUSTER > 1) {
         rfg_cluster_arrive_first();
@@ -532,81 +449,118 @@ gemm_tile_wgmma(struct gemm_args a,
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         rfg_barrier_lds();
     }
-    rfg_await_previous();
 #if EXPERTS
     struct tile_list *list = (struct tile_list *)(lds + TILE_LIST_AT);
+    rfg_await_previous();
     if (rfg_wave() == 0)
         list_tiles(list, &a);
     rfg_barrier_lds();
-    int tiles = tiles_of(&a, list);
+    tiles = tiles_of(&a, list);
 #endif
 
     if (rfg_wave() >= TILE_WAVES) {
-        rfg_fewer_registers(TILE_FEWER);
-#if EXPERTS
+        rfg_fewer_registers(TILE_FEWER(EXPERTS));
         int round = 0;
+#if EXPERTS
 #pragma unroll 1
         for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
             struct place p = place_of(&a, list, tile, rank);
-            copy_tile(&a, &p, rfg_thread() - TILE_WAVES * RFG_WAVE, rank, steps, rfg_lds_address(ring), scales, &s,
+            copy_tile(&a, &p, rfg_thread() - TILE_WAVES * RFG_WAVE, rank, steps, rfg_lds_address(ring), behind, few, &s,
                       &round, full, empty, &w);
         }
         rfg_async_wait_all();
 #else
-        int round = 0;
         if (rfg_thread() == TILE_WAVES * RFG_WAVE) {
+            /* W isn't what the previous launch writes: of the first steps it is asked for ahead. */
+            int tile = rfg_group_x() / CLUSTER, ahead = tile >= tiles ? 0 : steps < STAGES ? steps : STAGES;
+            struct place p = place_of(&a, tile, rank);
+            rfg_u32 to = rfg_lds_address(ring);
+            for (int i = 0; i < ahead; i++)
+                copy_w(p, rank, i, to + (rfg_u32)(i * STEP_BYTES), &w, full + i);
+            rfg_await_previous();
+            for (int i = 0; i < ahead; i++)
+                copy_x(p, i, to + (rfg_u32)(i * STEP_BYTES), &x, full + i);
+            s.at = ahead % STAGES;
+            s.odd = round = ahead == STAGES;
 #pragma unroll 1
-            for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride)
-                copy_tile(place_of(&a, tile, rank), rank, steps, rfg_lds_address(ring), &s, &round, full, empty, &x,
-                          &w);
+            for (; tile < tiles; tile += stride, ahead = 0)
+                copy_tile(place_of(&a, tile, rank), rank, ahead, steps, to, &s, &round, full, empty, &x, &w);
         }
-#if BLOCKS
+        rfg_await_previous();
         if (rfg_wave() > TILE_WAVES) {
+            int turn = 0;
 #pragma unroll 1
-            for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride)
-                copy_scales(&a, place_of(&a, tile, rank), steps, scales, &s, &round, full, empty);
-        }
+            for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride, turn++) {
+#if BLOCKS
+                copy_scales(&a, place_of(&a, tile, rank), steps, behind, few, &s, &round, full, empty);
+#else
+                if (has_ending(&a))
+                    copy_ending(&a, place_of(&a, tile, rank), behind, few, turn, ending_full, ending_empty);
 #endif
+            }
+        }
 #endif
         __syncwarp();
     } else {
-        rfg_more_registers(TILE_REGISTERS);
+        rfg_more_registers(TILE_REGISTERS(EXPERTS));
+        rfg_await_previous();
         int wave = __shfl_sync(0xffffffffu, rfg_wave(), 0); /* the compiler then knows that lanes have the same */
-        int rows = wave * 16;                               /* of the wave, from the tile's first on */
-        rfg_u64 rows_a = rfg_wg_rows(ring + wave / 4 * (64 * TILE_WIDTH)), rows_b = rfg_wg_rows(ring + X_STEP_BYTES);
-        char *buffers = ring + STAGES * STEP_BYTES + wave * (TILE_Y_BUFFERS * TILE_Y_BYTES);
+        struct multiplier w = { rfg_wg_rows(ring + wave / 4 * 64 % TILE_M * TILE_WIDTH),
+                                rfg_wg_rows(ring + X_STEP_BYTES + wave / 4 * 64 / TILE_M * GROUP_N * TILE_WIDTH),
+                                behind,
+                                few,
+                                { 0, 0 },
+                                full,
+                                empty };
+        struct storer to = {
+            behind, few, ending_full, ending_empty, ring + STAGES * STEP_BYTES + wave * (TILE_Y_BUFFERS * TILE_Y_BYTES),
+            0
+        };
 #if Y_TILES
-        const rfg_tile_map *y_map = &y;
-#else
-        const rfg_tile_map *y_map = 0;
+        to.y_map = &y;
 #endif
+        matrix_sum part[SETS][PIECE_SUMS];
+        float d[SUMS];
+        rfg_u32 held[HELD ? SUMS / 2 : 1];
+        struct place before; /* of the sums in d, or held */
+        int turn = 0;
+#pragma unroll
+        for (int i = 0; i < SETS * PIECE_SUMS; i++)
+            part[i / PIECE_SUMS][i % PIECE_SUMS] = 0;
+#pragma unroll
+        for (int i = 0; i < SUMS; i++)
+            d[i] = 0.0f;
+#pragma unroll
+        for (int i = 0; i < (HELD ? SUMS / 2 : 1); i++)
+            held[i] = 0;
 #pragma unroll 1
-        for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
-            float d[SUMS];
+        for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride, turn++) {
 #if EXPERTS
             struct place p = place_of(&a, list, tile, rank);
-            if (p.m0 + rows / 64 * 64 >= p.x.rows) {
-                pass_tile(steps, &s, full, empty);
+            if (p.m0 + wave / 4 * 64 >= p.x.rows) {
+                pass_tile(steps, &w.s, full, empty);
                 continue;
             }
-            multiply_tile(d, p.n0, rows_a, rows_b, scales, steps, &s, full, empty);
-            asm volatile("" : "+r"(tile)); /* to find it again takes no registers meanwhile */
-            p = place_of(&a, list, tile, rank);
-            struct gemm_args of = args_of(&a, &p.x, 0, p.x.rows);
-            if (p.m0 + rows < p.x.rows)
-                store_rows(&of, d, p.m0 + rows, p.n0, buffers, y_map, p.x.begin);
 #else
             struct place p = place_of(&a, tile, rank);
-#if SCALES == GEMM_SCALES_ROWS
-            if (rfg_thread() < TILE_N)
-                expect_w_scale(&a, p.n0 + (long long)rfg_thread());
-            if (rfg_thread() < TILE_ROWS)
-                expect_x_scale(&a, p.m0 + (long long)rfg_thread());
 #endif
-            multiply_tile(d, p.n0, rows_a, rows_b, scales, steps, &s, full, empty);
-            store_rows(&a, d, p.m0 + rows, p.n0, buffers, y_map, 0);
+            struct turn first;
+            begin_turn(&w, &first, part);
+            if ((LATER || HELD) && turn > 0)
+                store_tile(&a, d, held, before, turn - 1, &to);
+            multiply_tile(d, part, &first, p.n0, steps, &w);
+#if EXPERTS
+            asm volatile("" : "+r"(tile)); /* to find it again takes no registers meanwhile */
+            p = place_of(&a, list, tile, rank);
 #endif
+            if (HELD)
+                hold_tile(&a, held, d, p, turn, &to);
+            else if (!LATER)
+                store_tile(&a, d, held, p, turn, &to);
+            before = p;
         }
+        if ((LATER || HELD) && turn > 0)
+            store_tile(&a, d, held, before, turn - 1, &to);
         if (rfg_lane() == 0)
             rfg_tile_stores_done(0);
     }

@@ -10,11 +10,12 @@
 
 #define COPIERS       (TILE_THREADS - TILE_WAVES * RFG_WAVE)
 #define X_PASS        (COPIERS / (TILE_WIDTH / 16)) /* rows that they copy at once */
-#define X_COPIES      (TILE_ROWS / X_PASS)
+#define X_COPIES      (TILE_M / X_PASS)
 #define FULL_ARRIVALS (1 + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
+#define BAND          (TILE_BAND_ROWS / TILE_M)
 static_assert(X_PASS % 8 == 0, "a thread's rows differ in their swizzle");
 static_assert(CLUSTER <= 2, "there are clusters of one or of two");
-static_assert(COPIERS == TILE_ROWS, "not all scales of X are copied");
+static_assert(COPIERS == TILE_M, "not all scales of X are copied");
 
 /* Of each expert, and behind the last one, what its first tile's number is, of rows of tiles, and its first row. */
 struct tile_list {
@@ -24,7 +25,7 @@ static_assert(sizeof(struct tile_list) == TILE_LIST_BYTES, "the list is not laid
 
 RFG_DEVICE int tiles_down(int rows)
 {
-    return rows > 0 ? (rows - 1) / TILE_ROWS + 1 : 0;
+    return rows > 0 ? (rows - 1) / TILE_M + 1 : 0;
 }
 /* Columns of tiles, in groups of CLUSTER. */
 RFG_DEVICE int groups_along(const struct gemm_args *a)
@@ -79,8 +80,8 @@ RFG_DEVICE struct place place_of(const struct gemm_args *a, const struct tile_li
     e = from - 1 + __popc(__ballot_sync(0xffffffffu, before));
     struct place p = { { e, list[e].begin, list[e + 1].begin - list[e].begin, list[e].first, 0 }, 0, 0, true };
     p.x.tiles = tiles_down(p.x.rows);
-    int i = tile - p.x.first * along, band = i / (TILE_BAND * along), above = band * TILE_BAND;
-    int rows = p.x.tiles - above < TILE_BAND ? p.x.tiles - above : TILE_BAND;
+    int i = tile - p.x.first * along, band = i / (BAND * along), above = band * BAND;
+    int rows = p.x.tiles - above < BAND ? p.x.tiles - above : BAND;
     i -= above * along;
     int m = i % rows, n = i / rows * CLUSTER;
     if (CLUSTER == 1 || m == rows / 2 * 2) {
@@ -90,7 +91,7 @@ RFG_DEVICE struct place place_of(const struct gemm_args *a, const struct tile_li
         m = m / 2 * 2 + rank;
         p.alone = false;
     }
-    p.m0 = (above + m) * TILE_ROWS;
+    p.m0 = (above + m) * TILE_M;
     p.n0 = n * TILE_N;
     return p;
 }
@@ -99,7 +100,7 @@ RFG_DEVICE struct place place_of(const struct gemm_args *a, const struct tile_li
 RFG_DEVICE int rows_of(const struct place *p)
 {
     int rows = p->x.rows - p->m0;
-    return rows < 0 ? 0 : rows < TILE_ROWS ? rows : TILE_ROWS;
+    return rows < 0 ? 0 : rows < TILE_M ? rows : TILE_M;
 }
 
 #if BLOCKS
@@ -112,8 +113,7 @@ struct step_scale {
 };
 RFG_DEVICE void ask_scale(struct step_scale *s, int i)
 {
-    if (s->left-- > 0)
-        s->v[i] = rfg_load_scale(s->from, 0, SCALE_DTYPE);
+    s->v[i] = s->left-- > 0 ? rfg_load_scale(s->from, 0, SCALE_DTYPE) : 0.0f;
     s->from += s->next;
 }
 RFG_DEVICE struct step_scale step_scale_of(const void *scale, long long at, int next, int steps)
@@ -135,8 +135,8 @@ RFG_DEVICE float next_scale(struct step_scale *s)
 /* All steps of a tile, by thread t of the copiers: of X chunk t % 8 of every X_PASS-th row; with scales of blocks row
  * t's, and one of W if there are so many; the first thread asks for W. */
 RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int t, int rank, int steps, rfg_u32 ring,
-                          float *scales, struct rfg_stage *s, int *round, rfg_u64 *full, rfg_u64 *empty,
-                          const rfg_tile_map *w)
+                          float *x_scales, float *w_scales, struct rfg_stage *s, int *round, rfg_u64 *full,
+                          rfg_u64 *empty, const rfg_tile_map *w)
 {
     int chunk = t % 8, left = a->k / X_VEC - chunk, rows = rows_of(p), row[X_COPIES];
     int begin = p->x.begin + p->m0, w0 = p->x.e * a->n;
@@ -149,14 +149,15 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
     }
 #if BLOCKS
     struct step_scale of_x = { 0 }, of_w = { 0 };
+    int blocks = (a->k - 1) / STEP_K + 1;
     if (t < rows)
-        of_x = step_scale_of(a->x_scale, x_row_at(a, (long long)begin + t) * a->x_scale_row, a->x_scale_col, steps);
+        of_x = step_scale_of(a->x_scale, x_row_at(a, (long long)begin + t) * a->x_scale_row, a->x_scale_col, blocks);
     int block = w_block_of(a, p->n0, t);
     if (t < W_SCALED && block * GEMM_SCALE_BLOCK < a->n)
         of_w = step_scale_of(a->w_scale, p->x.e * (long long)a->w_expert_scales + block * (long long)a->w_scale_row,
-                             a->w_scale_col, steps);
+                             a->w_scale_col, blocks);
 #else
-    (void)scales;
+    (void)x_scales, (void)w_scales;
 #endif
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
@@ -168,10 +169,10 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
         if (t == 0) {
             rfg_arrive_expect(arrival, STEP_BYTES - X_STEP_BYTES);
             if (CLUSTER == 1 || !p->alone)
-                copy_w(to + X_STEP_BYTES, w, step, w0, p->n0, rank, arrival, false);
+                ask_w(to + X_STEP_BYTES, w, step, w0, p->n0, rank, arrival, false);
             else
                 for (int share = 0; share < CLUSTER; share++)
-                    copy_w(to + X_STEP_BYTES, w, step, w0, p->n0, share, arrival, true);
+                    ask_w(to + X_STEP_BYTES, w, step, w0, p->n0, share, arrival, true);
         }
 #pragma unroll
         for (int i = 0; i < X_COPIES; i++)
@@ -180,9 +181,9 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
                                     from + (rfg_u64)(rfg_u32)row[i] * chunks * 16, left > 0, false);
         rfg_arrive_copies(arrival);
 #if BLOCKS
-        scales[s->at * TILE_SCALES + t] = next_scale(&of_x);
+        x_scales[s->at * TILE_M + t] = next_scale(&of_x);
         if (t < W_SCALED)
-            scales[s->at * TILE_SCALES + TILE_ROWS + t] = next_scale(&of_w);
+            w_scales[s->at * TILE_W_SCALES + t] = next_scale(&of_w);
         __syncwarp();
         if (rfg_lane() == 0)
             rfg_arrive(arrival);
