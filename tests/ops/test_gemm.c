@@ -285,8 +285,6 @@ static const struct op_case four_bits_packed[] = {
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=2}" },
     { "gemm bf16,e2m1->bf16 M=20 N=80 K=2880 w_scale=e8m0 w_group=32 packed=1", R, false,
       "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=4,unroll=1,split_k=4}" },
-    { "gemm bf16,e2m1->bf16 M=20 N=80 K=2880 w_scale=e8m0 w_group=32 packed=1", R, false,
-      "gemm_w4_mma{wgmma=0,tile_m=32,tile_n=64,frags_n=2,k_waves=2,split=4,per_cu=1}" },
     /* Partial sums of each kind: rings of one turn and of more, uneven parts, splits. */
     { "gemm bf16,i4->f32 M=8 N=32 K=3584 w_scale=f16 w_group=128 packed=1", R, false,
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=7}" },
@@ -300,24 +298,6 @@ static const struct op_case four_bits_packed[] = {
       "gemm_thin_mma{tile_m=32,frags_n=2,k_waves=4,unroll=1,split_k=1}" },
     { "gemm bf16,i4->f32 M=20 N=48 K=2048 w_scale=f32 w_zero=i8 w_group=256 packed=1 act=silu", R, false,
       "gemm_thin_mma{tile_m=16,frags_n=2,k_waves=5,unroll=1,split_k=2}" },
-    { "gemm bf16,i4->f32 M=7 N=208 K=3584 w_scale=bf16 w_group=128 bias=1 packed=1", R, false,
-      "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=96,frags_n=2,k_waves=2,split=5,per_cu=1}" },
-    { "gemm bf16,e2m1->bf16 M=30 N=272 K=1024 w_scale=e8m0 w_group=32 packed=1", R, false,
-      "gemm_w4_mma{wgmma=0,tile_m=16,tile_n=256,frags_n=2,k_waves=1,split=1,per_cu=2}" },
-    { "gemm f16,i4->f32 M=70 N=80 K=768 w_scale=f32 w_zero=i8 w_group=32 packed=1 act=silu", R, false,
-      "gemm_w4_mma{wgmma=0,tile_m=32,tile_n=64,frags_n=2,k_waves=2,split=1,per_cu=2}" },
-    { "gemm f16,e2m1->f32 M=65 N=64 K=1152 w_scale=e8m0 w_group=64 residual=1 packed=1", R, false,
-      "gemm_w4_mma{wgmma=0,tile_m=64,tile_n=64,frags_n=1,k_waves=1,split=4,per_cu=1}" },
-    { "gemm bf16,i4->bf16 M=3 N=48 K=3072 w_scale=f16 w_zero=i8 w_group=256 packed=1", R, false,
-      "gemm_w4_mma{wgmma=0,tile_m=8,tile_n=32,frags_n=1,k_waves=2,split=16,per_cu=1}" },
-    { "gemm bf16,i4->f32 M=60 N=208 K=3584 w_scale=bf16 w_group=128 bias=1 packed=1", R, false,
-      "gemm_w4_mma{wgmma=1,tile_m=64,tile_n=128,frags_n=1,k_waves=1,split=4,per_cu=1}" },
-    { "gemm bf16,e2m1->bf16 M=130 N=144 K=2880 w_scale=e8m0 w_group=32 packed=1", R, false,
-      "gemm_w4_mma{wgmma=1,tile_m=128,tile_n=128,frags_n=1,k_waves=1,split=2,per_cu=1}" },
-    { "gemm f16,i4->f32 M=20 N=64 K=768 w_scale=f32 w_zero=i8 w_group=64 packed=1 act=silu", R, false,
-      "gemm_w4_mma{wgmma=1,tile_m=32,tile_n=128,frags_n=2,k_waves=2,split=1,per_cu=1}" },
-    { "gemm f16,e2m1->f32 M=33 N=48 K=512 w_scale=e8m0 w_group=128 residual=1 packed=1", R, false,
-      "gemm_w4_mma{wgmma=1,tile_m=16,tile_n=64,frags_n=1,k_waves=1,split=1,per_cu=1}" },
 };
 
 OP_CASES(right_shapes, shapes, "shapes")
