@@ -156,7 +156,7 @@ RFG_DEVICE float w_group_scale(const rfg_u32 *v, int i)
 #define W_OFFSET_OF(zero) w_offset_of(0)
 #endif
 
-#if SCALES == GEMM_SCALES_GROUPS && RFG_HAS_MMA
+#if SCALES == GEMM_SCALES_GROUPS && defined(RFG_FRAG_K) /* there are fragments */
 /* Eight neighbouring codes of X, as fp16 in the order of w_decode()'s. */
 #if IN_DTYPE == RFG_E2M1
 typedef rfg_u32 x_codes;
