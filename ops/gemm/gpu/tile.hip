@@ -196,6 +196,8 @@ RFG_DEVICE void multiply_step(rfg_frag_wx (*acc)[FRAGS_N], const struct place *p
     for (int k = 0; k < FRAGS_K; k++) {
         rfg_frag_ab w[FRAGS_N];
         rfg_frag_x x[FRAGS_M];
+        if (RFG_FRAG_AB == 4 && k) /* fragments of 16 registers: those of two k at once leave too few for the rest */
+            rfg_keep_order();
 #pragma unroll
         for (int j = 0; j < FRAGS_N; j++)
             load_frag(&w[j], lds, p->w_at[k], j);
