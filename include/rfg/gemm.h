@@ -35,11 +35,12 @@ typedef struct rfg_gemm_params {
     float limit; /* if gated: gate counts as this at most, up as that at most and its negative at least; 0: none, of
                   * swigluoai 7; at most 10000 */
     float alpha; /* of swigluoai; 0: 1.702 */
+    const rfg_tensor *y_scale; /* of a y of codes; NULL with others */
 } rfg_gemm_params;
 #define RFG_GEMM_PARAMS_INIT                                                                                           \
     {                                                                                                                  \
         sizeof(rfg_gemm_params), NULL, NULL, NULL, 0, RFG_ACT_SILU, NULL, NULL, RFG_GEMM_SCALE_TENSOR,                 \
-            RFG_GEMM_SCALE_TENSOR, 0, 0, NULL, NULL, NULL, 0, 0                                                        \
+            RFG_GEMM_SCALE_TENSOR, 0, 0, NULL, NULL, NULL, 0, 0, NULL                                                  \
     }
 
 /* Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N]), the linear layer of every LLM (torch.nn.functional.linear; AITER's
@@ -53,9 +54,13 @@ typedef struct rfg_gemm_params {
  *                With x of bf16 or fp16 also i4 (-8 to 7) or e2m1 (mxfp4): two in a byte, the even column in the low
  *                four bits, K and the row stride (in elements) even. Mx formats (OCP Microscaling Formats 1.0):
  *                e4m3 (mxfp8) or e2m1 (mxfp4) with x of e4m3, e2m1 with x of e2m1, by x_per and w_per of groups
- *   y     [M,N]  bf16, fp16 or fp32; row stride >= N, unit column stride; what lies between the rows is not touched
+ *   y     [M,N]  bf16, fp16 or fp32, or codes: e4m3, e4m3fnuz, e5m2 or i8; row stride >= N, unit column stride; what
+ *                lies between the rows is not touched
  *   params  or NULL: no bias, no residual, not gated
- *   bias  [N]    of params: x's dtype (y's with codes), or fp32, unit stride
+ *   bias  [N]    of params: x's dtype (with x of codes y's, if that is no code), or fp32, unit stride
+ *   y_scale [1]  of params, fp32, with a y of codes alone, which must have one: the next product's x_scale. y is
+ *                round(v / y_scale), v what would be rounded to another dtype: see rfg/quant.h (torch._scaled_mm's
+ *                scale_result). No residual
  *   x_scale  of params, with codes only, and
  *   w_scale  of codes: fp32 or e8m0, both of one dtype. A code stands for its value times its scale, or without
  *            scales for its value. By x_per and w_per:
@@ -65,7 +70,8 @@ typedef struct rfg_gemm_params {
  *                    each row-major (strides >= columns, 1) or column-major (strides 1, >= rows)
  *            group   both, of mx formats, e8m0: x_scale [M,K/32], w_scale [N,K/32], as those of blocks; K % 32 = 0.
  *                    rfg_op_quantize() makes such an x and x_scale. With a prepacked w of e2m1 w_scale is prepacked,
- *                    too, and x_scale row-major, its pointer and row stride multiples of 4
+ *                    too, and x_scale row-major, its pointer and row stride multiples of 4, and as wide as w: columns
+ *                    that stand for those from K on may hold anything
  *   w_scale [N,K/group] of w of 4 bits, packed: with i4 bf16, fp16 or fp32, with e2m1 e8m0. It says what
  *                the group is: a multiple of 32 that divides K (32 of mxfp4 and Kimi K2, 128 of most AWQ and GPTQ).
  *                Kernels of matrix cores multiply a group's sum by it: with an infinite one a sum may be infinite or
@@ -82,7 +88,7 @@ typedef struct rfg_gemm_params {
  * Zero sizes as in BLAS: M = 0 or N = 0 does nothing, K = 0 gives Y = bias (0 without one); data of an empty tensor
  * may be NULL. The stride of a dimension of size 1 is ignored. Pointers must be aligned to their element's size.
  * M, N, K and strides <= 2^31 - 1.
- * Aliasing: y may not overlap x, w, w_scale, w_zero or bias (refused), nor the residual but as a whole; the others may
+ * Aliasing: y may not overlap x, w, scales, w_zero or bias (refused), nor the residual but as a whole; the others may
  * overlap. NaN and infinity propagate as IEEE arithmetic in fp32 does. (The matrix instructions of MI100 and MI200 take
  * subnormal fp16 and bf16 inputs for 0, so there an infinity times one of them is NaN.) Results are bitwise
  * reproducible for the same problem, variant and device.

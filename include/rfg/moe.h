@@ -201,7 +201,8 @@ typedef struct rfg_moe_params {
     float alpha;       /* the same */
     int weights_first; /* not 0: weights multiply before the activation (Llama 4; AITER's doweight_stage1) */
     int fast_accum;    /* as of rfg_gemm_params */
-    rfg_gemm_scale x_per; /* with w1 and w2 of 8 bits: what shares a scale, of x and of what is between, */
+    rfg_gemm_scale x_per; /* with w1 and w2 of 8 bits, or of mx formats: what shares a scale, of x and of what is
+                           * between, */
     rfg_gemm_scale w_per; /* and of w1 and w2 */
     /* As bias, w_scale and w_zero of a grouped product, or NULL. */
     const rfg_tensor *w1_bias, *w2_bias, *w1_scale, *w2_scale, *w1_zero, *w2_zero;
@@ -212,11 +213,14 @@ typedef struct rfg_moe_params {
     const rfg_tensor *residual;   /* [T,H], y's dtype, added (that of a shared expert); may be y itself; or NULL */
     void *workspace;              /* device memory, aligned to 256 bytes; contents undefined, before and after */
     size_t workspace_bytes;       /* at least what rfg_moe_workspace_bytes() says */
+    int32_t x_codes;  /* with x_per group: the rfg_dtype that an x of floats, and what is between the products, become:
+                       * e4m3, or e2m1 with w1 of e2m1; 0: of an x of codes x's, otherwise w1's */
+    int32_t rounding; /* rfg_scale_rounding of their e8m0 scales; 0: RFG_SCALE_UP */
 } rfg_moe_params;
 #define RFG_MOE_PARAMS_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(rfg_moe_params), 0, RFG_ACT_SILU, 0, 0, 0, 0, 0, RFG_GEMM_SCALE_TENSOR, RFG_GEMM_SCALE_TENSOR, NULL,    \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                                        \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0                                  \
     }
 
 /* Y[t] = the sum over slots j of weights[t,j] W2[e] (act(G[e] x[t]) * U[e] x[t]), e = ids[t,j], plus residual[t]: the
@@ -233,9 +237,10 @@ typedef struct rfg_moe_params {
  * rows: see them for arithmetic and limits. Between the products are rows of x's dtype, of y's if x is of codes; their
  * results are of y's dtype before they are summed, in the order of the slots. The same bits every time.
  * With w1 and w2 of 8 bits an x of floats and what is between the products are quantised, by rfg_op_quantize(): with
- * x_per row or block for each row, or 1 x 128, with scales of w1_scale's dtype, exact ones of f32, of e8m0 rounded up;
- * with x_per tensor by x_scale and h_scale [1], which must be given. An x of codes has its x_scale, as rfg_op_gemm()
- * has it.
+ * x_per row or block for each row, or 1 x 128, with scales of w1_scale's dtype, exact ones of f32, of e8m0 by
+ * `rounding`; with x_per tensor by x_scale and h_scale [1], which must be given. With x_per and w_per group (mx
+ * formats, w1 and w2 of e2m1 or e4m3) for each 1 x 32, to x_codes. An x of codes has its x_scale, as rfg_op_gemm() has
+ * it.
  *
  * T = 0 or H = 0 does nothing. E, k, I and H as rfg_op_moe_align() and rfg_op_gemm() have them. Rows of y from tokens
  * on are not written. Aliasing: y may be residual, and may not overlap anything else; the workspace may overlap

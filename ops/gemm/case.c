@@ -49,6 +49,16 @@ static struct rfg_tensor_spec list_spec(const char *name, rfg_dtype dtype, int64
                                      .align_key = -1 };
 }
 
+/* Of a y of codes: some values saturate, most don't. Sums are of K products; codes and their scales are as large as
+ * fill_codes() has them. */
+static double y_scale(const struct rfg_problem *prob)
+{
+    double product = 1;
+    for (int i = 0; i < 2; i++)
+        product *= rfg_dtype_is_code(prob->dtype[i]) ? rfg_largest((rfg_dtype)prob->dtype[i]) / 8 : 1;
+    return 0x1.23p0 * product * sqrt((double)prob->v[GEMM_K] + 1) / rfg_largest((rfg_dtype)prob->dtype[2]);
+}
+
 static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
     const int64_t *v = prob->v;
@@ -88,7 +98,13 @@ static int gemm_tensors(const struct rfg_problem *prob, struct rfg_tensor_spec s
     spec[8] = list_spec("offsets", RFG_I32, experts + 1, experts != 0);
     spec[9] = list_spec("rows", RFG_I32, v[GEMM_M], v[GEMM_TOP] != 0);
     spec[10] = list_spec("weights", RFG_F32, v[GEMM_M], v[GEMM_WEIGHTS] != 0);
-    return 11;
+    spec[11] = list_spec("y_scale", RFG_F32, 1, gemm_y_is_codes(prob));
+    if (gemm_y_is_codes(prob)) {
+        spec[0].scaled_by = 1 + 11;
+        spec[0].scale_group = INT64_MAX;
+        spec[11].constant = y_scale(prob);
+    }
+    return 12;
 }
 
 /* The expert of slot `slot` of a row of x that has others at chosen[0] to chosen[slot - 1]. */
@@ -181,16 +197,19 @@ static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t 
             rfg_store(t->data, t->dtype, i, NAN);
 }
 
-/* A prepacked W's columns beyond K have codes of 0; their scales and zero points are any finite ones. */
+/* A prepacked W's columns beyond K have codes of 0; their scales and zero points are any finite ones. X's scales there
+ * are NaN. */
 static void fill_pad(const struct rfg_problem *prob, int tensor, const rfg_tensor *t)
 {
-    int64_t k = prob->v[GEMM_K], cols = gemm_w_cols(prob), group = prob->v[GEMM_W_GROUP], groups = gemm_w_groups(prob);
+    int64_t k = prob->v[GEMM_K], cols = gemm_w_cols(prob), group = gemm_w_group(prob), groups = cols / group;
     for (int64_t n = 0; n < t->shape[0] * PREPACK_ROWS && tensor == 2; n++)
         for (int64_t i = k; i < cols; i++)
             rfg_store(t->data, t->dtype, PREPACKED4_AT(n, i, cols), 0);
     for (int64_t n = 0; n < t->shape[0] * PREPACK_ROWS && tensor == 4; n++)
         for (int64_t g = k / group; g < groups; g++)
             rfg_store(t->data, t->dtype, PREPACKED4_GROUP_AT(n, g, groups), 2);
+    for (int64_t m = 0; m < t->shape[0] && tensor == 6; m++)
+        memset((uint8_t *)t->data + m * t->strides[0] + k / group, 255, (size_t)(groups - k / group));
 }
 
 static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tensor *t, enum rfg_data data,
@@ -203,7 +222,7 @@ static void gemm_fill(const struct rfg_problem *prob, int tensor, const rfg_tens
         fill_group_scales(t, data, seed);
     else if (tensor == 8 || tensor == 9)
         route(prob, data, tensor == 8 ? t->data : NULL, tensor == 9 ? t->data : NULL);
-    if (gemm_w_is_padded(prob) && (tensor == 2 || tensor == 4))
+    if (gemm_w_is_padded(prob) && (tensor == 2 || scales))
         fill_pad(prob, tensor, t);
     for (int64_t i = 0; tensor == 10 && i < t->shape[0]; i++) /* infinite ones, of sums that may be 0: not said */
         if (isinf(rfg_load(t->data, t->dtype, i)))
@@ -235,7 +254,8 @@ static rfg_status gemm_call(rfg_context *ctx, const struct rfg_problem *prob, co
                           .offsets = prob->v[GEMM_EXPERTS] ? &t[8] : NULL,
                           .rows = prob->v[GEMM_TOP] ? &t[9] : NULL,
                           .weights = prob->v[GEMM_WEIGHTS] ? &t[10] : NULL,
-                          .limit = (float)prob->v[GEMM_LIMIT] };
+                          .limit = (float)prob->v[GEMM_LIMIT],
+                          .y_scale = gemm_y_is_codes(prob) ? &t[11] : NULL };
     return rfg_op_gemm(ctx, &t[0], &t[1], &w, &p, stream);
 }
 
@@ -275,7 +295,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     scale_strides(&t[6], prob->v[GEMM_X_SCALE] ? prob->v[GEMM_X_PER] : 0, &a->x_scale_row, &a->x_scale_col);
     scale_strides(&t[4], gemm_is_codes(prob) ? prob->v[GEMM_W_PER] : 0, &a->w_scale_row, &a->w_scale_col);
     if (gemm_is_mx(prob) && prob->v[GEMM_PREPACKED])
-        a->w_scale_row = (int)(prob->v[GEMM_K] / GEMM_SCALE_GROUP);
+        a->w_scale_row = (int)(gemm_w_cols(prob) / GEMM_SCALE_GROUP);
     a->ldr = prob->v[GEMM_RESIDUAL] ? t[5].strides[0] : 0;
     a->ldy = t[0].strides[0];
     a->ldx = t[1].strides[0];
@@ -285,6 +305,7 @@ static void gemm_pack(const struct rfg_problem *prob, const rfg_tensor *t, void 
     a->offsets = prob->v[GEMM_EXPERTS] ? t[8].data : NULL;
     a->rows = prob->v[GEMM_TOP] ? t[9].data : NULL;
     a->weights = prob->v[GEMM_WEIGHTS] ? t[10].data : NULL;
+    a->y_scale = gemm_y_is_codes(prob) ? t[11].data : NULL;
     a->experts = (int32_t)prob->v[GEMM_EXPERTS];
     a->x_rows = (int32_t)gemm_x_rows(prob);
     a->w_expert_scales = gemm_expert_scales(prob, a->w_scale_row);

@@ -92,6 +92,7 @@ static const struct rfg_op_operand gemm_operands[] = {
     { "offsets", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
     { "rows", false, RFG_FORMAT_ALWAYS, RFG_I32, 0 },
     { "weights", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "y_scale", false, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
 };
 
 /* Ends with one of no format. */
@@ -125,11 +126,15 @@ static bool is_float(const struct rfg_problem *prob, int i, struct rfg_reason *w
                       rfg_dtype_name((rfg_dtype)prob->dtype[i]));
 }
 
-bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why)
+bool gemm_y_is_float(const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    for (int i = 0; i < 3; i++)
-        if (!is_float(prob, i, why))
-            return false;
+    return is_float(prob, 2, why);
+}
+
+bool gemm_reads_plain(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_float(prob, 0, why) || !is_float(prob, 1, why))
+        return false;
     return prob->dtype[0] == prob->dtype[1] ||
            rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                       rfg_dtype_name((rfg_dtype)prob->dtype[0]));
@@ -141,14 +146,14 @@ bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why)
     if (gemm_is_codes(prob) && prob->dtype[0] != prob->dtype[1] && !a8w4)
         return rfg_refuse(why, "dtype of w is %s: must be x's, %s", rfg_dtype_name((rfg_dtype)prob->dtype[1]),
                           rfg_dtype_name((rfg_dtype)prob->dtype[0]));
-    return gemm_is_codes(prob) || gemm_w_format(prob) ? is_float(prob, 2, why) : gemm_is_plain(prob, why);
+    return gemm_is_codes(prob) || gemm_w_format(prob) || gemm_reads_plain(prob, why);
 }
 
-/* Scales of a row. */
+/* Scales of a row. Of mx formats as many as a w has that is padded. */
 static int64_t scale_cols(const struct rfg_problem *prob, int64_t per)
 {
     return per == RFG_GEMM_SCALE_BLOCK   ? ceil_div(prob->v[GEMM_K], GEMM_SCALE_BLOCK)
-           : per == RFG_GEMM_SCALE_GROUP ? ceil_div(prob->v[GEMM_K], GEMM_SCALE_GROUP)
+           : per == RFG_GEMM_SCALE_GROUP ? ceil_div(gemm_w_cols(prob), GEMM_SCALE_GROUP)
                                          : 1;
 }
 
@@ -332,10 +337,18 @@ static bool experts_valid(const struct rfg_problem *prob, struct rfg_reason *why
                       MAX_SIZE);
 }
 
+static bool y_valid(const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    const char *y = rfg_dtype_name((rfg_dtype)prob->dtype[2]);
+    if (!gemm_y_is_codes(prob) && !rfg_dtype_is_float(prob->dtype[2]))
+        return rfg_refuse(why, "dtype of y is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8", y);
+    return !gemm_y_is_codes(prob) || !prob->v[GEMM_RESIDUAL] || rfg_refuse(why, "residual=1: must be 0, y is %s", y);
+}
+
 static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    if (!gemm_has_loader(prob, why) || !w_valid(prob, why) || !experts_valid(prob, why))
+    if (!gemm_has_loader(prob, why) || !w_valid(prob, why) || !experts_valid(prob, why) || !y_valid(prob, why))
         return false;
     if (gemm_is_codes(prob) && v[GEMM_BIAS] && v[GEMM_BTYPE] != RFG_F32 && v[GEMM_BTYPE] != prob->dtype[2])
         return rfg_refuse(why, "btype=%s: must be f32 or y's dtype, x is %s",
@@ -356,7 +369,7 @@ static bool gemm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "ldw=%" PRId64 ": must be 0 with packed=1", v[GEMM_LDW]);
     if (v[GEMM_PREPACKED] && !prepack_valid(v[GEMM_N], v[GEMM_K], prob->dtype[1], why))
         return false;
-    if (gemm_w_is_padded(prob) && v[GEMM_W_GROUP] != PREPACK4_CHUNK)
+    if (gemm_w_is_padded(prob) && gemm_w_group(prob) != PREPACK4_CHUNK)
         return rfg_refuse(why,
                           "K=%" PRId64 ", w_group=%" PRId64 ": K must be a multiple of %d, or the group %d, packed",
                           v[GEMM_K], v[GEMM_W_GROUP], PREPACK4_COLS, PREPACK4_CHUNK);
@@ -409,7 +422,7 @@ static void gemm_at_size(struct rfg_problem *prob, bool large)
 /* ---- the public function ------------------------------------------------------------------------------------ */
 
 #define FN "rfg_op_gemm"
-RFG_PARAMS_END(rfg_gemm_params, alpha);
+RFG_PARAMS_END(rfg_gemm_params, y_scale);
 
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
@@ -597,7 +610,7 @@ static rfg_status check_experts(rfg_gemm_params *p, const rfg_tensor **w, struct
 rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x, const rfg_tensor *w,
                        const rfg_gemm_params *params, rfg_stream stream)
 {
-    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, oz = { 0 }, or = { 0 };
+    struct rfg_operand oy, ox, ow, ob = { 0 }, os = { 0 }, oz = { 0 }, or = { 0 }, oq = { 0 };
     struct scales codes = { .ox = { .name = NULL } };
     struct groups g = { .w = { .data = NULL } };
     rfg_gemm_params p = RFG_GEMM_PARAMS_INIT;
@@ -610,10 +623,11 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return st;
     const rfg_tensor *bias = p.bias, *w_scale = p.w_scale, *w_zero = p.w_zero, *residual = p.residual;
     bool prepacked = w && w->ndim == 5;
-    if ((st = rfg_check_float_operand(&oy, FN, "y", y, 2, 2)) || (st = rfg_check_operand(&ox, FN, "x", x, 2, 2)) ||
+    if ((st = rfg_check_operand(&oy, FN, "y", y, 2, 2)) || (st = rfg_check_operand(&ox, FN, "x", x, 2, 2)) ||
         (st = prepacked ? prepack_operand(&ow, FN, "w", w) : rfg_check_operand(&ow, FN, "w", w, 2, 2)) ||
         (bias && (st = rfg_check_float_operand(&ob, FN, "bias", bias, 1, 1))) ||
-        (residual && (st = rfg_check_float_operand(& or, FN, "residual", residual, 2, 2))))
+        (residual && (st = rfg_check_float_operand(& or, FN, "residual", residual, 2, 2))) ||
+        (p.y_scale && (st = check_list(&oq, "y_scale", p.y_scale, RFG_F32))))
         return st;
     int halves = p.gated ? 2 : 1; /* W's rows a column of Y */
     int64_t experts = p.offsets ? g.offsets.cols - 1 : 0;
@@ -652,6 +666,17 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return BAD("gated, with a residual: must be one of them");
     struct rfg_problem prob = { .op = &rfg_op_gemm_desc,
                                 .dtype = { (uint8_t)x->dtype, (uint8_t)w->dtype, (uint8_t)y->dtype } };
+    prob.v[GEMM_PREPACKED] = prepacked;
+    struct rfg_reason why;
+    prob.v[GEMM_RESIDUAL] = residual != NULL;
+    if (!y_valid(&prob, &why))
+        return BAD("%s", why.text);
+    if (gemm_y_is_codes(&prob) ? !p.y_scale || oq.cols != 1 : p.y_scale != NULL)
+        return BAD("y is %s, y_scale %s: must be %s", rfg_dtype_name(y->dtype),
+                   !p.y_scale     ? "NULL"
+                   : oq.cols == 1 ? "[1]"
+                                  : "longer than [1]",
+                   gemm_y_is_codes(&prob) ? "[1]" : "NULL");
     prob.v[GEMM_M] = oy.rows;
     prob.v[GEMM_N] = oy.cols * halves;
     prob.v[GEMM_K] = ox.cols;
@@ -661,7 +686,7 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
     prob.v[GEMM_W_SCALE] = w_scale ? w_scale->dtype : RFG_DTYPE_NONE;
     prob.v[GEMM_W_ZERO] = w_zero ? w_zero->dtype : RFG_DTYPE_NONE;
     bool is_codes = gemm_is_codes(&prob);
-    rfg_dtype like = is_codes ? y->dtype : x->dtype; /* a bias may be */
+    rfg_dtype like = gemm_bias_like(&prob);
     if (!is_codes && !rfg_dtype_is_float(x->dtype))
         return BAD("x is %s: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2, i8 or e2m1", rfg_dtype_name(x->dtype));
     if (!is_codes && (p.x_scale || p.x_per || p.w_per))
@@ -680,8 +705,11 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return st;
     }
     if (bias && bias->dtype != like && bias->dtype != RFG_F32)
-        return BAD("bias is %s: must be %s dtype, %s, or f32", rfg_dtype_name(bias->dtype), is_codes ? "y's" : "x's",
-                   rfg_dtype_name(like));
+        return BAD("bias is %s: must be %s%s%sf32", rfg_dtype_name(bias->dtype),
+                   like == RFG_F32 ? ""
+                   : is_codes      ? "y's dtype, "
+                                   : "x's dtype, ",
+                   like == RFG_F32 ? "" : rfg_dtype_name(like), like == RFG_F32 ? "" : ", or ");
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
@@ -692,21 +720,20 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         (residual && (st = rfg_check_overlap(FN, &oy, & or, true))) ||
         (experts && (st = rfg_check_overlap(FN, &oy, &g.offsets, false))) ||
         (p.rows && (st = rfg_check_overlap(FN, &oy, &g.rows, false))) ||
-        (p.weights && (st = rfg_check_overlap(FN, &oy, &g.weights, false))))
+        (p.weights && (st = rfg_check_overlap(FN, &oy, &g.weights, false))) ||
+        (p.y_scale && (st = rfg_check_overlap(FN, &oy, &oq, false))))
         return st;
     if (experts && ow.ld != ow.cols)
         return BAD("w has row stride %" PRId64 ": must be packed with offsets, %" PRId64, ow.ld, ow.cols);
 
     prob.v[GEMM_BIAS] = bias != NULL;
     prob.v[GEMM_BTYPE] = bias && (is_codes || bias->dtype != like) ? bias->dtype : RFG_DTYPE_NONE;
-    prob.v[GEMM_RESIDUAL] = residual != NULL;
     prob.v[GEMM_GATED] = p.gated ? (int)p.act + 1 : 0;
     bool limited = p.limit != 0 && !(p.act == RFG_ACT_SWIGLUOAI && p.limit == GEMM_DEFAULT_LIMIT);
     prob.v[GEMM_LIMIT] = limited ? (int64_t)ceilf(p.limit) : 0;
     prob.v[GEMM_HALVES] = p.gate_halves != 0;
     prob.v[GEMM_LDR] = or.ld == or.cols ? 0 : or.ld;
     prob.v[GEMM_INPLACE] = residual && or.begin == oy.begin;
-    prob.v[GEMM_PREPACKED] = prepacked;
     prob.v[GEMM_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[GEMM_LDW] = ow.ld == ow.cols ? 0 : ow.ld;
     prob.v[GEMM_LDY] = oy.ld == oy.cols ? 0 : oy.ld;
@@ -734,11 +761,12 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
                            .rows = p.rows ? p.rows->data : NULL,
                            .weights = p.weights ? p.weights->data : NULL,
                            .experts = (int32_t)experts,
-                           .x_rows = (int32_t)ox.rows };
+                           .x_rows = (int32_t)ox.rows,
+                           .y_scale = p.y_scale ? p.y_scale->data : NULL };
     scale_strides(&codes.ox, codes.x_columns, p.x_per, &a.x_scale_row, &a.x_scale_col);
     scale_strides(&codes.ow, codes.w_columns, p.w_per, &a.w_scale_row, &a.w_scale_col);
     if (is_codes && prepacked) /* as it was before */
-        a.w_scale_row = a.k / GEMM_SCALE_GROUP;
+        a.w_scale_row = (int)gemm_w_cols(&prob) / GEMM_SCALE_GROUP;
     a.w_expert_scales = gemm_expert_scales(&prob, a.w_scale_row);
     return rfg_dispatch(ctx, &prob, &a, stream);
 }

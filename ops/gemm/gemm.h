@@ -103,9 +103,20 @@ static inline bool gemm_is_mx(const struct rfg_problem *prob)
     return prob->v[GEMM_X_PER] == RFG_GEMM_SCALE_GROUP;
 }
 
+/* Is y of codes, with a scale? */
+static inline bool gemm_y_is_codes(const struct rfg_problem *prob)
+{
+    return rfg_dtype_is_code(prob->dtype[2]);
+}
+
+/* What a bias may be beside f32. */
+static inline rfg_dtype gemm_bias_like(const struct rfg_problem *prob)
+{
+    return !gemm_is_codes(prob) ? prob->dtype[0] : gemm_y_is_codes(prob) ? RFG_F32 : prob->dtype[2];
+}
 static inline rfg_dtype gemm_bias_dtype(const struct rfg_problem *prob)
 {
-    return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : prob->dtype[gemm_is_codes(prob) ? 2 : 0]);
+    return (rfg_dtype)(prob->v[GEMM_BTYPE] ? prob->v[GEMM_BTYPE] : gemm_bias_like(prob));
 }
 
 /* How the scales of codes go into the sum: GEMM_SCALES_NONE, ... of gemm_args.h. */
@@ -186,8 +197,10 @@ static inline int64_t gemm_w_group(const struct rfg_problem *prob)
 /* Bytes of a row of W, with its scales. */
 int64_t gemm_w_row_bytes(const struct rfg_problem *prob);
 
-/* What variants without a loader for more take: x, w and y of f32, f16 or bf16, x and w of one. Says why not. */
-bool gemm_is_plain(const struct rfg_problem *prob, struct rfg_reason *why);
+/* Is y of f32, f16 or bf16? These say why not. */
+bool gemm_y_is_float(const struct rfg_problem *prob, struct rfg_reason *why);
+/* Are x and w, both of one? */
+bool gemm_reads_plain(const struct rfg_problem *prob, struct rfg_reason *why);
 /* What variants with the loaders of gpu/load.h take: that, codes, and W of a format of the list. */
 bool gemm_has_loader(const struct rfg_problem *prob, struct rfg_reason *why);
 

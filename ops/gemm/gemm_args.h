@@ -15,32 +15,35 @@ struct gemm_args {
     void *workspace;         /* fp32 partials */
     unsigned int *counters;  /* one a tile */
 /* The rest is the host's, and kernels' that need it. */
-#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS
+#if !defined(RFG_DEVICE) || W_SCALE_DTYPE || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES
     const void *w_scale; /* of formats with groups: [n][k / group], packed; of a prepacked w see prepack_layout.h */
 #endif
-#if !defined(RFG_DEVICE) || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS
+#if !defined(RFG_DEVICE) || RESIDUAL || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES
     const void *residual;
     long long ldr;
 #endif
-#if !defined(RFG_DEVICE) || SCALES || W_ZERO || LIMITED || EXPERTS
+#if !defined(RFG_DEVICE) || SCALES || W_ZERO || LIMITED || EXPERTS || Y_CODES
     const void *x_scale; /* NULL, as w_scale: none */
     /* Elements from the scale of a row (w of blocks: of 128 rows), or of 128 columns (of groups: 32), to the next; 0:
      * they share it. */
     int x_scale_row, x_scale_col, w_scale_row, w_scale_col;
 #endif
-#if !defined(RFG_DEVICE) || W_ZERO || LIMITED || EXPERTS
+#if !defined(RFG_DEVICE) || W_ZERO || LIMITED || EXPERTS || Y_CODES
     const void *w_zero; /* as w_scale */
 #endif
-#if !defined(RFG_DEVICE) || LIMITED || EXPERTS
+#if !defined(RFG_DEVICE) || LIMITED || EXPERTS || Y_CODES
     float alpha, limit; /* of the activation */
 #endif
-#if !defined(RFG_DEVICE) || EXPERTS
+#if !defined(RFG_DEVICE) || EXPERTS || Y_CODES
     const int *offsets;   /* [experts + 1]: rows of y from offsets[e] on are products with expert e's rows of w */
     const int *rows;      /* with GATHER: the rows of x that y's are products of */
     const float *weights; /* with WEIGHTED: what rows of y are multiplied by */
     int experts, x_rows;  /* x_rows: rows of x */
     int w_expert_scales;  /* scales of codes from an expert's to the next one's */
     int reserved;
+#endif
+#if !defined(RFG_DEVICE) || Y_CODES
+    const float *y_scale; /* of codes: what they are multiplied by */
 #endif
 };
 

@@ -123,9 +123,9 @@ static void w_row(const struct gemm_job *j, int64_t e, int64_t n, double *w)
         unpack_doubles(j->w, n, j->k, w);
     else
         to_doubles(j->w, n, j->k, w);
-    if (gemm_is_codes(j->prob) && j->packed) { /* [N/16][K/32][16] */
+    if (gemm_is_codes(j->prob) && j->packed) { /* [N/16][K/32][16], K padded */
         for (int64_t i = 0; i < j->k; i++)
-            w[i] *= rfg_load(j->w_scale->data, RFG_E8M0, (n / 16 * (j->k / 32) + i / 32) * 16 + n % 16);
+            w[i] *= rfg_load(j->w_scale->data, RFG_E8M0, (n / 16 * ((j->k + 127) / 128 * 4) + i / 32) * 16 + n % 16);
         return;
     }
     if (gemm_is_codes(j->prob)) {

@@ -18,9 +18,9 @@
 #define FN       "rfg_op_moe"
 #define BAD(...) rfg_fail(RFG_ERROR_INVALID_ARGUMENT, FN ": " __VA_ARGS__)
 
-RFG_PARAMS_END(rfg_moe_params, workspace_bytes);
+RFG_PARAMS_END(rfg_moe_params, rounding);
 
-enum { BLOCK = 128 }; /* columns of RFG_GEMM_SCALE_BLOCK */
+enum { BLOCK = 128, GROUP = 32 }; /* columns of RFG_GEMM_SCALE_BLOCK and _GROUP */
 
 /* A call, and where in the workspace its pieces are. */
 struct moe {
@@ -29,6 +29,7 @@ struct moe {
     struct rfg_operand oy, ox, ow1, ow2;
     int64_t tokens, top, pairs, experts, hidden, inner; /* T, k, T k, E, H, I */
     bool quantise_x, quantise_h;
+    rfg_dtype codes; /* to which */
     size_t bytes;
     rfg_tensor offsets, rows, sorted, places; /* see rfg_op_moe_align() */
     rfg_tensor xq, xs, h, hq, hs, out;
@@ -73,12 +74,23 @@ static rfg_tensor list(struct moe *m, rfg_dtype dtype, int64_t n)
     return rfg_tensor_1d(t.data, dtype, n);
 }
 
+/* Columns that share a scale; 0: all. */
+static int64_t columns_per(const struct moe *m)
+{
+    return m->p.x_per == RFG_GEMM_SCALE_BLOCK ? BLOCK : m->p.x_per == RFG_GEMM_SCALE_GROUP ? GROUP : 0;
+}
+
 /* Codes of `rows` rows, and their scales. */
 static void quantised(struct moe *m, rfg_tensor *q, rfg_tensor *s, int64_t rows, int64_t cols)
 {
-    *q = piece(m, m->w1->dtype, rows, cols);
-    if (m->p.x_per != RFG_GEMM_SCALE_TENSOR) /* or it is the caller's */
-        *s = piece(m, m->p.w1_scale->dtype, rows, m->p.x_per == RFG_GEMM_SCALE_BLOCK ? ceil_div(cols, BLOCK) : 1);
+    int64_t per = columns_per(m);
+    *q = piece(m, m->codes, rows, cols);
+    if (m->p.x_per == RFG_GEMM_SCALE_TENSOR) /* it is the caller's */
+        return;
+    int64_t groups = per ? ceil_div(cols, per) : 1;
+    /* Beside a prepacked w of mx formats kernels read four at once. */
+    *s = piece(m, m->p.w1_scale->dtype, rows, per == GROUP ? ceil_div(groups, 4) * 4 : groups);
+    s->shape[1] = groups;
 }
 
 static void lay_out(struct moe *m)
@@ -100,23 +112,36 @@ static void lay_out(struct moe *m)
 static rfg_status check_codes(struct moe *m)
 {
     const rfg_moe_params *p = &m->p;
-    bool codes = rfg_dtype_is_code(m->w1->dtype);
-    if (m->w1->dtype != m->w2->dtype)
-        return BAD("w1 is %s, w2 %s: must be of one dtype", rfg_dtype_name(m->w1->dtype), rfg_dtype_name(m->w2->dtype));
+    rfg_dtype w = m->w1->dtype;
+    bool mx = p->x_per == RFG_GEMM_SCALE_GROUP, codes = rfg_dtype_is_code(w) || mx;
+    if (w != m->w2->dtype)
+        return BAD("w1 is %s, w2 %s: must be of one dtype", rfg_dtype_name(w), rfg_dtype_name(m->w2->dtype));
     m->quantise_x = codes && rfg_dtype_is_float(m->x->dtype);
+    m->codes = p->x_codes ? (rfg_dtype)p->x_codes : m->quantise_x ? w : m->x->dtype;
+    if (mx && ((w != RFG_E2M1 && w != RFG_E4M3) || (m->codes != w && m->codes != RFG_E4M3)))
+        return BAD("w1 is %s, x %s, x_codes %s: must be of e2m1 or e4m3, codes of w1's or e4m3, with x_per group",
+                   rfg_dtype_name(w), rfg_dtype_name(m->x->dtype), rfg_dtype_name((rfg_dtype)p->x_codes));
+    if (!mx && p->x_codes)
+        return BAD("x_codes is %s: must be 0, x_per is not group", rfg_dtype_name((rfg_dtype)p->x_codes));
+    if (p->rounding < 0 || p->rounding > RFG_SCALE_CEIL)
+        return BAD("rounding is %d: must be RFG_SCALE_UP, DOWN, EVEN or CEIL, or 0", (int)p->rounding);
+    if (p->rounding && (!p->w1_scale || p->w1_scale->dtype != RFG_E8M0 || !codes))
+        return BAD("rounding is %d: must be 0, nothing is quantised to scales of e8m0", (int)p->rounding);
     m->quantise_h = codes;
     if (!codes)
-        return p->h_scale || p->x_scale ? BAD("%s is given: must be NULL, w1 is %s", p->h_scale ? "h_scale" : "x_scale",
-                                              rfg_dtype_name(m->w1->dtype))
-                                        : RFG_OK;
+        return p->h_scale || p->x_scale
+                   ? BAD("%s is given: must be NULL, w1 is %s", p->h_scale ? "h_scale" : "x_scale", rfg_dtype_name(w))
+                   : RFG_OK;
     if (p->x_per == RFG_GEMM_SCALE_TENSOR) /* quantised with scales that are given */
         return p->x_scale && p->h_scale ? RFG_OK
                                         : BAD("%s is NULL: must be given with x_per tensor, w1 is %s",
-                                              p->x_scale ? "h_scale" : "x_scale", rfg_dtype_name(m->w1->dtype));
+                                              p->x_scale ? "h_scale" : "x_scale", rfg_dtype_name(w));
     if (p->h_scale)
         return BAD("h_scale is given: must be NULL, x_per is not tensor");
     if (!p->w1_scale)
-        return BAD("w1_scale is NULL: must be given, w1 is %s", rfg_dtype_name(m->w1->dtype));
+        return BAD("w1_scale is NULL: must be given, w1 is %s", rfg_dtype_name(w));
+    if (mx && p->w1_scale->dtype != RFG_E8M0)
+        return BAD("w1_scale is %s: must be e8m0 with x_per group", rfg_dtype_name(p->w1_scale->dtype));
     if (m->quantise_x == (p->x_scale != NULL))
         return BAD("x_scale is %s: must be %s, x is %s", p->x_scale ? "given" : "NULL", p->x_scale ? "NULL" : "given",
                    rfg_dtype_name(m->x->dtype));
@@ -157,8 +182,11 @@ static rfg_status check(struct moe *m, const rfg_moe_params *params)
     if (m->top < 1 || m->top > 32 || m->pairs > RFG_MAX_SIZE)
         return BAD("ids is %" PRId64 " x %" PRId64 ": must be [T,k], k from 1 to 32, T k at most %d", oi.rows, oi.cols,
                    RFG_MAX_SIZE);
-    if ((int)m->p.x_per < 0 || m->p.x_per > RFG_GEMM_SCALE_BLOCK)
-        return BAD("x_per is %d: must be RFG_GEMM_SCALE_TENSOR, ROW or BLOCK", (int)m->p.x_per);
+    if ((int)m->p.x_per < 0 || m->p.x_per > RFG_GEMM_SCALE_GROUP)
+        return BAD("x_per is %d: must be RFG_GEMM_SCALE_TENSOR, ROW, BLOCK or GROUP", (int)m->p.x_per);
+    if (m->p.x_per == RFG_GEMM_SCALE_GROUP && (m->hidden % GROUP || m->inner % GROUP))
+        return BAD("H is %" PRId64 ", I %" PRId64 ": must be multiples of %d with x_per group", m->hidden, m->inner,
+                   GROUP);
     if ((st = check_codes(m)))
         return st;
     if ((uintptr_t)m->p.workspace % 256)
@@ -200,20 +228,22 @@ static rfg_status quantise(rfg_context *ctx, const struct moe *m, const rfg_tens
         return rfg_op_quantize(ctx, q, &one, x, &p, stream);
     }
     p.group_rows = 1;
-    p.group_cols = m->p.x_per == RFG_GEMM_SCALE_BLOCK ? BLOCK : 0;
-    p.rounding = s->dtype == RFG_E8M0 ? RFG_SCALE_UP : RFG_SCALE_EXACT;
+    p.group_cols = columns_per(m);
+    p.rounding = s->dtype != RFG_E8M0 ? RFG_SCALE_EXACT : m->p.rounding ? m->p.rounding : RFG_SCALE_UP;
     return rfg_op_quantize(ctx, q, s, x, &p, stream);
 }
 
-/* The scales of q as products want them. */
+/* The scales of q as the product with w wants them. */
 static const rfg_tensor *scales_of(const struct moe *m, rfg_tensor *column, const rfg_tensor *s,
-                                   const rfg_tensor *given)
+                                   const rfg_tensor *given, const rfg_tensor *w)
 {
     if (m->p.x_per == RFG_GEMM_SCALE_TENSOR)
         return given;
     *column = *s;
     if (m->p.x_per == RFG_GEMM_SCALE_ROW)
         *column = rfg_tensor_1d(s->data, s->dtype, s->shape[0]);
+    else if (w->ndim == 5)
+        column->shape[1] = s->strides[0];
     return column;
 }
 
@@ -276,12 +306,12 @@ static rfg_status compose(rfg_context *ctx, const struct moe *m, rfg_stream stre
     if (m->quantise_x &&
         (st = about("x, x_scale, w1_scale", quantise(ctx, m, &m->xq, &m->xs, p->x_scale, m->x, stream))))
         return st;
-    const rfg_tensor *xs = m->quantise_x ? scales_of(m, &column, &m->xs, p->x_scale) : p->x_scale;
+    const rfg_tensor *xs = m->quantise_x ? scales_of(m, &column, &m->xs, p->x_scale, m->w1) : p->x_scale;
     if ((st = multiply(ctx, m, &m->h, x, xs, true, stream)))
         return st;
     if (m->quantise_h && (st = about("h_scale, w1_scale", quantise(ctx, m, &m->hq, &m->hs, p->h_scale, &m->h, stream))))
         return st;
-    const rfg_tensor *hs = m->quantise_h ? scales_of(m, &column, &m->hs, p->h_scale) : NULL;
+    const rfg_tensor *hs = m->quantise_h ? scales_of(m, &column, &m->hs, p->h_scale, m->w2) : NULL;
     if ((st = multiply(ctx, m, &m->out, h, hs, false, stream)))
         return st;
     return about("y, residual, tokens", rfg_op_moe_sum(ctx, m->y, &m->out, &m->places, &sum, stream));

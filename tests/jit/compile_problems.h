@@ -75,6 +75,18 @@ static const char *const epilogue_problems[] = {
     "gemm f16,f16->f16 M=128 N=4096 K=4096 residual=1 bias=1",
     "gemm bf16,bf16->bf16 M=4096 N=1024 K=1024 act=gelu_tanh packed=1",
 };
+/* Y of codes. */
+static const char *const output_problems[] = {
+    "gemm bf16,bf16->e4m3 M=8 N=4096 K=4096",
+    "gemm bf16,bf16->e4m3 M=32 N=28672 K=4096 act=silu",
+    "gemm f16,f16->i8 M=128 N=1024 K=7168 bias=1",
+    "gemm e4m3,e4m3->e4m3 M=64 N=4096 K=7168 x_scale=f32 w_scale=f32 fast=1",
+    "gemm e4m3fnuz,e4m3fnuz->e4m3fnuz M=4096 N=4096 K=7168 x_scale=f32 w_scale=f32 x_per=row w_per=row act=silu",
+    "gemm i8,i8->i8 M=4096 N=1024 K=2048 x_scale=f32 w_scale=f32",
+    "gemm f32,f32->e5m2 M=8 N=256 K=256",
+    "gemm bf16,i4->e4m3 M=8 N=4096 K=4096 w_scale=f16 w_group=128 packed=1",
+    "gemm bf16,bf16->e4m3 M=64 N=4096 K=2048 experts=128 top=8 act=silu halves=1",
+};
 /* Grouped products, and what only their activations have. */
 static const char *const expert_problems[] = {
     "gemm bf16,bf16->bf16 M=64 N=4096 K=2048 experts=128 top=8 act=silu halves=1",
@@ -176,4 +188,6 @@ static const char *const mx_problems[] = {
     "gemm e4m3,e2m1->bf16 M=32 N=2112 K=7168" MX_SCALES,
     "gemm e2m1,e2m1->bf16 M=64 N=2880 K=2880 act=silu halves=1" MX_SCALES,
     "gemm e4m3,e4m3->f32 M=3 N=100 K=352" MX_SCALES,
+    "gemm e2m1,e2m1->bf16 M=12 N=162 K=2880" MX_SCALES,
+    "gemm e4m3,e2m1->bf16 M=7 N=162 K=2880 experts=4 top=2" MX_SCALES,
 };

@@ -51,6 +51,7 @@ static const struct family {
     { "gemm_prepacked", NULL, prepack_problems, COUNT(prepack_problems), NULL },
     { "gemm_4_bits", NULL, four_bit_problems, COUNT(four_bit_problems), NULL },
     { "gemm_epilogues", NULL, epilogue_problems, COUNT(epilogue_problems), NULL },
+    { "gemm_outputs", NULL, output_problems, COUNT(output_problems), NULL },
     { "gemm_codes", NULL, codes_problems, COUNT(codes_problems), NULL },
     { "gemm_mx", NULL, mx_problems, COUNT(mx_problems), NULL },
     { "gemm_experts", NULL, expert_problems, COUNT(expert_problems), NULL },

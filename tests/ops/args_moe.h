@@ -105,6 +105,10 @@ SPOIL_MOE(moe_limit, limit, -1)
 SPOIL_MOE(moe_alpha, alpha, 1)
 SPOIL_MOE(moe_fast, fast_accum, 1)
 SPOIL_MOE(moe_per, x_per, (rfg_gemm_scale)3)
+SPOIL_MOE(moe_per_none, x_per, (rfg_gemm_scale)4)
+SPOIL_MOE(moe_x_codes, x_codes, RFG_E4M3)
+SPOIL_MOE(moe_rounding, rounding, RFG_SCALE_UP)
+SPOIL_MOE(moe_rounding_none, rounding, 5)
 SPOIL_MOE(moe_w_per, w_per, (rfg_gemm_scale)1)
 SPOIL_MOE(moe_w1_scale, w1_scale, &some_ints)
 SPOIL_MOE(moe_w2_zero, w2_zero, &some_ints)
@@ -119,6 +123,10 @@ static const struct wrong moe_wrongs[] = { { "experts", moe_experts },
                                            { "alpha", moe_alpha },
                                            { "fast_accum", moe_fast },
                                            { "x_per", moe_per },
+                                           { "x_per", moe_per_none },
+                                           { "x_codes", moe_x_codes },
+                                           { "rounding", moe_rounding },
+                                           { "rounding", moe_rounding_none },
                                            { "w_per", moe_w_per },
                                            { "w1_scale", moe_w1_scale },
                                            { "w2_zero", moe_w2_zero },

@@ -87,6 +87,12 @@ static rfg_status gemm_residual(const struct call *c)
     return rfg_op_gemm(c->ctx, c->t[0], c->t[2], c->t[3], PARAMS(p), c->stream);
 }
 
+static rfg_status gemm_codes_out(const struct call *c)
+{
+    rfg_gemm_params p = { .y_scale = c->t[3] };
+    return rfg_op_gemm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
+}
+
 static rfg_status gemm_gated(const struct call *c)
 {
     rfg_gemm_params p = { .bias = c->t[3], .gated = 1, .act = RFG_ACT_GELU };
@@ -469,6 +475,11 @@ const struct form forms[] = {
                 { "residual", T2(B, 4, 6), ARG_OPTIONAL },
                 { "x", T2(B, 4, 8), 0 },
                 { "w", T2(B, 6, 8), 0 } } },
+    { "rfg_op_gemm", "gemm", "y of codes", gemm_codes_out, .wrongs = no_wrongs, .n = 4,
+      .args = { { "y", T2(RFG_E4M3, 4, 6), ARG_OUT, CODES },
+                { "x", T2(B, 4, 8), 0 },
+                { "w", T2(B, 6, 8), 0 },
+                { "y_scale", T1(RFG_F32, 1), 0 } } },
     { "rfg_op_gemm", "gemm", "gated", gemm_gated, .wrongs = no_wrongs, .n = 4,
       .args = { { "y", T2(B, 4, 3), ARG_OUT, FLOATS },
                 { "x", T2(B, 4, 8), 0 },

@@ -138,9 +138,46 @@ static const struct op_case kernels[] = {
       "gemm_wgmma{swap=0,tile_m=64,tile_n=128,tile_k=128,stages=3,split=2}" },
 };
 
+/* Y of codes, from every epilogue: by variants' names where only some devices have them. */
+static const struct op_case outputs[] = {
+    { "gemm bf16,bf16->e4m3 M=8 N=256 K=512", R, false },
+    { "gemm bf16,bf16->e4m3fnuz M=33 N=70 K=136 bias=1", R, false },
+    { "gemm f16,f16->i8 M=5 N=37 K=70 bias=1 btype=f32 ldy=41", R, false },
+    { "gemm f32,f32->e5m2 M=9 N=40 K=129", R, true },
+    { "gemm e4m3,e4m3->e4m3 M=17 N=96 K=1024 w_scale=f32 x_scale=f32 bias=1 btype=f32", R, false },
+    { "gemm e4m3fnuz,e4m3fnuz->e4m3fnuz M=40 N=130 K=256" BLOCKS, R, false },
+    { "gemm i8,i8->i8 M=70 N=66 K=336" ROWS, R, false },
+    { "gemm bf16,bf16->e4m3 M=12 N=96 K=256 act=silu", R, false },
+    { "gemm bf16,bf16->i8 M=6 N=48 K=128 act=gelu halves=1 ldy=31", R, false },
+    { "gemm bf16,i4->e4m3 M=8 N=64 K=256 w_scale=f16 w_group=128 packed=1", R, false },
+    { "gemm bf16,bf16->e4m3 M=20 N=64 K=128 experts=4 top=2 weights=1", R, false },
+    { "gemm bf16,bf16->e5m2 M=24 N=72 K=256", S, false },
+    { "gemm f16,f16->e4m3 M=24 N=72 K=256", S, false },
+    { "gemm bf16,bf16->e4m3fnuz M=24 N=72 K=256", S, false },
+    { "gemm bf16,bf16->i8 M=24 N=72 K=256", S, false },
+    { "gemm e4m3,e4m3->e4m3 M=2 N=12 K=0 w_scale=f32 x_scale=f32 bias=1 btype=f32", R, false },
+    { "gemm bf16,bf16->e4m3 M=20 N=72 K=1024", R, false,
+      "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
+    { "gemm bf16,bf16->i8 M=20 N=70 K=1024 ldy=71", R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=2,k_waves=2,unroll=2,split_k=1}" },
+    { "gemm bf16,bf16->e4m3fnuz M=70 N=132 K=272", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=2}" },
+    { "gemm e4m3,e4m3->e4m3 M=70 N=90 K=528" ROWS, R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=128,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm bf16,bf16->e4m3 M=70 N=132 K=272 act=silu", R, false,
+      "gemm_tile{tile_m=64,tile_n=64,tile_k=64,waves_m=2,waves_n=2,buffers=1,split_k=1}" },
+    { "gemm bf16,bf16->e4m3 M=30 N=70 K=2048", R, false,
+      "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=1}" },
+    { "gemm e5m2,e5m2->e5m2 M=33 N=73 K=2048" ROWS " fast=1", R, false,
+      "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=4,split=4}" },
+    { "gemm bf16,bf16->e4m3 M=60 N=72 K=1024", R, false,
+      "gemm_wgmma{swap=0,tile_m=64,tile_n=128,tile_k=64,stages=3,split=2}" },
+};
+
 OP_CASES(right_scales, scales, "8-bit codes and their scales")
 OP_CASES(right_layouts, layouts, "8-bit codes: layouts, epilogues, NaN")
 OP_CASES(right_kernels, kernels, "8-bit codes: splits of k")
+OP_CASES(right_outputs, outputs, "8-bit outputs")
 
 #define N_RANDOM 40
 START_TEST(right_random)
@@ -340,7 +377,10 @@ START_TEST(bad_problems)
 {
     static const char *const bad[][2] = {
         { "e4m3,e5m2->bf16 M=1 N=8 K=8", "dtype of w is e5m2: must be x's, e4m3" },
-        { "e4m3,e4m3->e4m3 M=1 N=8 K=8", "dtype of y is e4m3: must be bf16, f16 or f32" },
+        { "e4m3,e4m3->i32 M=1 N=8 K=8", "dtype of y is i32: must be bf16, f16 or f32, or e4m3, e4m3fnuz, e5m2 or i8" },
+        { "bf16,bf16->e2m1 M=1 N=8 K=8", "dtype of y is e2m1: must be bf16" },
+        { "bf16,bf16->e4m3 M=1 N=8 K=8 residual=1", "residual=1: must be 0, y is e4m3" },
+        { "i8,i8->i8 M=1 N=8 K=8 bias=1 btype=bf16", "btype=bf16: must be f32 or y's dtype, x is i8" },
         { "e4m3,e4m3->bf16 M=1 N=8 K=8 w_scale=bf16", "w_scale=bf16: must be f32 or e8m0, w is e4m3" },
         { "e4m3,e4m3->bf16 M=1 N=8 K=8 x_scale=bf16", "x_scale=bf16: must be one of none, f32, e8m0" },
         { "e4m3,e4m3->bf16 M=1 N=8 K=8 x_scale=f32 w_scale=e8m0", "x_scale=f32, w_scale=e8m0: must be of one dtype" },
@@ -433,6 +473,24 @@ START_TEST(refusals)
     p.x_scale = &t;
     refused(ctx, &p, RFG_E4M3, "overlaps x_scale");
 
+    p = good;
+    t = rfg_tensor_1d(w_scale, RFG_F32, 1);
+    p.y_scale = &t;
+    refused(ctx, &p, RFG_E4M3, "y is bf16, y_scale [1]: must be NULL");
+    rfg_tensor q = rfg_tensor_2d(y, RFG_E4M3, 4, 130, 130);
+    ck_assert_int_eq(rfg_op_gemm(ctx, &q, &tx, &tw, &good, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(rfg_last_error(), "y is e4m3, y_scale NULL: must be [1]") != NULL, "%s", rfg_last_error());
+    t.shape[0] = 2;
+    ck_assert_int_eq(rfg_op_gemm(ctx, &q, &tx, &tw, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(rfg_last_error(), "y_scale longer than [1]: must be [1]") != NULL, "%s", rfg_last_error());
+    t = rfg_tensor_1d(x_scale, RFG_BF16, 130);
+    p = good;
+    p.bias = &t;
+    rfg_tensor one = rfg_tensor_1d(w_scale, RFG_F32, 1);
+    p.y_scale = &one;
+    ck_assert_int_eq(rfg_op_gemm(ctx, &q, &tx, &tw, &p, NULL), RFG_ERROR_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(rfg_last_error(), "bias is bf16: must be f32") != NULL, "%s", rfg_last_error());
+
     rfg_tensor bx = rfg_tensor_2d(w, RFG_BF16, 4, 64, 64), bw = rfg_tensor_2d(w + 1024, RFG_BF16, 130, 64, 64);
     ck_assert_int_eq(rfg_op_gemm(ctx, &ty, &bx, &bw, &good, NULL), RFG_ERROR_INVALID_ARGUMENT);
     ck_assert_msg(strstr(rfg_last_error(), "x_scale is given, x_per 2, w_per 2: must be NULL, 0 and 0, x is bf16") !=
@@ -464,7 +522,8 @@ END_TEST
 
 int main(void)
 {
-    return op_main("gemm_codes",
-                   OP_TESTS(right_scales, right_layouts, right_kernels, right_random, fast_changes_nothing),
-                   OP_TESTS(refusals, bad_problems, wgmma_takes, tile_takes));
+    return op_main(
+        "gemm_codes",
+        OP_TESTS(right_scales, right_layouts, right_kernels, right_outputs, right_random, fast_changes_nothing),
+        OP_TESTS(refusals, bad_problems, wgmma_takes, tile_takes));
 }

@@ -44,6 +44,9 @@ static const struct op_case layouts[] = {
     { "gemm e4m3,e2m1->f32 M=24 N=48 K=128 experts=3 act=silu halves=1 bias=1 btype=f32" MX, R, false },
     { "gemm e2m1,e2m1->f32 M=24 N=32 K=128 experts=5 top=2 packed=1 bias=1 btype=f32" MX, R, false },
     { "gemm e4m3,e4m3->f32 M=24 N=40 K=96 experts=3 top=3" MX, R, false },
+    { "gemm e4m3,e2m1->f32 M=5 N=32 K=96 packed=1" MX, R, false },
+    { "gemm e2m1,e2m1->f32 M=9 N=48 K=224 packed=1" MX, S, false },
+    { "gemm e2m1,e2m1->f32 M=24 N=32 K=160 experts=5 top=2 packed=1" MX, R, false },
 };
 
 /* Kernels of matrix cores, with their splits of k, by name: of a prepacked w, and by rows. */
@@ -57,6 +60,10 @@ static const struct op_case kernels[] = {
     { "gemm e4m3,e2m1->f32 M=20 N=48 K=256 packed=1" MX, S, false,
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=1,unroll=1,split_k=1}" },
     { "gemm e4m3,e2m1->f32 M=40 N=48 K=256 packed=1 experts=3 top=2" MX, R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=1}" },
+    { "gemm e4m3,e2m1->f32 M=20 N=80 K=1184 packed=1" MX, R, false,
+      "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=4}" },
+    { "gemm e2m1,e2m1->f32 M=40 N=48 K=352 packed=1 experts=3 top=2" MX, R, false,
       "gemm_stream_mma{tile_m=16,frags_n=1,k_waves=2,unroll=1,split_k=1}" },
     { "gemm e4m3,e2m1->f32 M=20 N=70 K=1184" MX, R, false,
       "gemm_stream_mma{tile_m=32,frags_n=1,k_waves=2,unroll=2,split_k=4}" },
@@ -140,7 +147,7 @@ START_TEST(bad_problems)
         { "e4m3,e2m1->bf16 M=1 N=8 K=32 fast=1" MX, "fast=1: must be 0 with x_per=group" },
         { "e4m3,e2m1->bf16 M=1 N=8 K=32 ldw=33" MX, "ldx=0, ldw=33: must be even, of e2m1" },
         { "e4m3,e2m1->bf16 M=1 N=16 K=128 packed=1 x_columns=1" MX, "x_columns=1, w_columns=0: must be 0, w is pre" },
-        { "e4m3,e2m1->bf16 M=1 N=16 K=64 packed=1" MX, "128" },
+        { "e4m3,e2m1->bf16 M=1 N=24 K=64 packed=1" MX, "16" },
         { "e4m3,e4m3->bf16 M=1 N=16 K=128 packed=1" MX, "packed" },
         { "e4m3,e2m1->bf16 M=1 N=8 K=32 w_group=32" MX, "w_group=32: must be 0, w is e2m1" },
         { "bf16,e2m1->bf16 M=1 N=8 K=32 w_scale=e8m0 w_group=32 w_per=group", "x is bf16: has none" },
@@ -277,8 +284,42 @@ START_TEST(quantised_activations)
 }
 END_TEST
 
+/* What kernels don't take. */
+START_TEST(kernels_refuse)
+{
+    static const struct {
+        const char *arch, *problem, *config, *words; /* words NULL: it is taken */
+    } cases[] = {
+        { "gfx942", "gemm e2m1,e2m1->bf16 M=7 N=162 K=352" MX,
+          "gemm_skinny{m_tile=8,rows=2,waves=2,unroll=2,split_k=1}", NULL },
+        { "gfx942", "gemm e2m1,e2m1->bf16 M=7 N=162 K=352" MX,
+          "gemm_skinny{m_tile=16,rows=2,waves=2,unroll=2,split_k=1}", "m_tile=16: must be at most 8" },
+        { "sm_90", "gemm e4m3,e2m1->bf16 M=7 N=160 K=256 packed=1" MX,
+          "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=1,unroll=1,split_k=1}", NULL },
+        { "sm_90", "gemm e4m3,e2m1->bf16 M=7 N=160 K=2880 packed=1" MX,
+          "gemm_thin_mma{tile_m=8,frags_n=1,k_waves=1,unroll=1,split_k=1}", "K=2880: must be a multiple of 128" },
+        { "sm_90", "gemm i8,i8->i8 M=128 N=1024 K=2048",
+          "gemm_wgmma{swap=1,tile_m=128,tile_n=64,tile_k=256,stages=2,split=1}", "about 176 registers" },
+        { "sm_90", "gemm i8,i8->bf16 M=128 N=1024 K=2048",
+          "gemm_wgmma{swap=1,tile_m=128,tile_n=64,tile_k=256,stages=2,split=1}", NULL },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        struct rfg_problem prob = op_problem(cases[i].problem);
+        const struct rfg_variant *v;
+        struct rfg_device dev;
+        struct rfg_reason why = { 0 };
+        int p[RFG_MAX_PARAMS] = { 0 };
+        ck_assert(rfg_device_imagine(&dev, cases[i].arch));
+        ck_assert_msg(rfg_config_parse(prob.op, cases[i].config, &v, p, &why), "%s", why.text);
+        bool taken = v->supports(&dev, &prob, &why) && v->valid(&dev, &prob, p, &why);
+        ck_assert_msg(taken == !cases[i].words && (taken || strstr(why.text, cases[i].words)), "%s: %s: %s",
+                      cases[i].problem, cases[i].config, taken ? "taken" : why.text);
+    }
+}
+END_TEST
+
 int main(void)
 {
     return op_main("gemm_mx", OP_TESTS(right_shapes, right_layouts, right_kernels, right_random),
-                   OP_TESTS(refusals, bad_problems, quantised_activations));
+                   OP_TESTS(kernels_refuse, refusals, bad_problems, quantised_activations));
 }

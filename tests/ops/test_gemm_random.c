@@ -38,7 +38,9 @@ static void say(char *text, const char *format, ...)
 /* A problem that may be none: what contradicts itself is drawn again. */
 static void draw(char *text, const struct format *f, uint64_t *state)
 {
-    static const char *const ys[] = { "f32", "f16", "bf16" }, *const pers[] = { "tensor", "row", "block" };
+    static const char *const floats[] = { "f32", "f16", "bf16" }, *const y_codes[] = { "e4m3", "e4m3fnuz", "e5m2",
+                                                                                       "i8" };
+    static const char *const pers[] = { "tensor", "row", "block" };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai" };
     static const char *const routings[] = { "uniform", "zipf", "one" };
     static const int groups[] = { 32, 64, 96, 128 };
@@ -50,11 +52,11 @@ static void draw(char *text, const struct format *f, uint64_t *state)
     packed = packed && !(f->mx && f->w[1] == '4');
     if (packed) {
         n = 16 * (1 + BELOW(5));
-        k = f->w_scale || f->mx ? 128 * (1 + BELOW(4)) : 32 * (1 + BELOW(8));
+        k = f->w_scale ? 128 * (1 + BELOW(4)) : 32 * (1 + BELOW(8));
     }
     n += gated && n % 2;
     *text = 0;
-    say(text, "gemm %s,%s->%s M=%d N=%d K=%d", f->x, f->w, ONE_OF(ys), m, n, k);
+    say(text, "gemm %s,%s->%s M=%d N=%d K=%d", f->x, f->w, BELOW(4) ? ONE_OF(floats) : ONE_OF(y_codes), m, n, k);
     if (f->w_scale)
         say(text, " w_scale=%s w_group=%d%s", f->w_scale, group, *f->w == 'i' && BELOW(2) ? " w_zero=i8" : "");
     if (f->mx)

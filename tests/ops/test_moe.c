@@ -31,7 +31,10 @@ struct form {
     bool halves, weights_first, bias, mapped, residual, bounded;
     float limit;
     int64_t experts, hidden, inner;
-    double eps; /* of an element of x and of what is between, beside the dtypes' */
+    double eps;      /* of an element of x and of what is between, beside the dtypes' */
+    rfg_dtype codes; /* mx formats: those of x, if it is of floats, and of what is between */
+    int32_t rounding;
+    bool packed;
 };
 
 static const struct form forms[] = {
@@ -52,7 +55,26 @@ static const struct form forms[] = {
       .hidden = 64, .inner = 32, .eps = 0x1p-4 },
     { "int8 rows", RFG_F16, RFG_I8, RFG_F32, RFG_GEMM_SCALE_ROW, 0, RFG_ACT_SILU, .halves = true, .experts = 4,
       .hidden = 64, .inner = 32, .eps = 0x1p-6 },
+    { "mxfp4 by mxfp8", RFG_BF16, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SWIGLUOAI, .bias = true,
+      .experts = 6, .hidden = 96, .inner = 64, .eps = 0x1p-4, .codes = RFG_E4M3 },
+    { "the same, prepacked", RFG_BF16, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SWIGLUOAI, .experts = 4,
+      .hidden = 96, .inner = 160, .eps = 0x1p-4, .codes = RFG_E4M3, .packed = true },
+    { "mxfp4 by mxfp4", RFG_F16, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SILU, .experts = 4, .hidden = 64,
+      .inner = 96, .eps = 0x1p-2, .rounding = RFG_SCALE_EVEN },
+    { "mxfp4 by mxfp4, prepacked", RFG_E2M1, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SILU, .experts = 4,
+      .hidden = 224, .inner = 128, .eps = 0x1p-2, .packed = true },
+    { "mxfp8 by mxfp8, x of codes", RFG_E4M3, RFG_E4M3, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 32, RFG_ACT_SILU,
+      .halves = true, .experts = 4, .hidden = 64, .inner = 32, .eps = 0x1p-4 },
 };
+
+/* Codes of x, and of what is between the products; RFG_DTYPE_NONE: they are none. */
+static rfg_dtype codes_of(const struct form *f)
+{
+    return f->codes                                                      ? f->codes
+           : f->per == RFG_GEMM_SCALE_GROUP && !rfg_dtype_is_float(f->x) ? f->x
+           : f->per == RFG_GEMM_SCALE_GROUP || rfg_dtype_is_code(f->w)   ? f->w
+                                                                         : RFG_DTYPE_NONE;
+}
 
 /* A tensor in host memory and on the device, with its values. */
 struct matrix {
@@ -130,9 +152,37 @@ static struct matrix scaled(rfg_context *ctx, const struct form *f, struct matri
     return s;
 }
 
+/* Of an x of codes, and its values with them. */
+static struct matrix x_scales(rfg_context *ctx, struct matrix *x, bool packed, uint64_t *seed)
+{
+    int64_t groups = x->cols / 32;
+    struct matrix s = new_matrix(ctx, RFG_E8M0, x->rows, (groups + 3) / 4 * 4);
+    for (int64_t i = 0; i < s.rows * s.cols; i++)
+        rfg_store(s.host, RFG_E8M0, i, i % s.cols < groups ? ldexp(1, (int)(rfg_random(seed) % 3) - 1) : NAN);
+    for (int64_t i = 0; i < x->rows * x->cols; i++)
+        x->value[i] *= rfg_load(s.host, RFG_E8M0, i / x->cols * s.cols + i % x->cols / 32);
+    upload(ctx, &s);
+    s.t.shape[1] = packed ? s.cols : groups;
+    return s;
+}
+
+/* Lays w, or its scales, out anew. */
+static void prepack(rfg_context *ctx, rfg_tensor *t, bool scales)
+{
+    void *data;
+    int64_t rows = t->shape[0], cols = t->shape[1], groups = (cols + 3) / 4 * 4;
+    rfg_tensor dst = scales ? rfg_tensor_prepacked_groups(NULL, t->dtype, rows, groups)
+                            : rfg_tensor_prepacked(NULL, t->dtype, rows, (cols + 127) / 128 * 128);
+    ck_assert(rfg_device_alloc(ctx, &data, rfg_dtype_bytes(t->dtype, rows * (cols + 127))) == RFG_OK);
+    dst.data = data;
+    ck_assert_msg(rfg_gemm_prepack(ctx, &dst, t, NULL) == RFG_OK, "%s", rfg_last_error());
+    *t = dst;
+}
+
 struct call {
     const struct form *f;
     struct matrix x, w1, w2, s1, s2, b1, b2, sx, sh, ids, weights, map, tokens, residual, y;
+    void *plain[4]; /* memory of weights that were prepacked */
     rfg_moe_params p;
 };
 
@@ -154,6 +204,10 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
         c->p.w1_scale = &c->s1.t;
         c->p.w2_scale = &c->s2.t;
         c->p.x_per = c->p.w_per = f->per;
+    }
+    if (f->per == RFG_GEMM_SCALE_GROUP && !rfg_dtype_is_float(f->x)) {
+        c->sx = x_scales(ctx, &c->x, f->packed, &seed);
+        c->p.x_scale = &c->sx.t;
     }
     if (f->bias) {
         c->b1 = new_matrix(ctx, RFG_F32, e, 2 * n);
@@ -207,6 +261,17 @@ static void new_call(struct call *c, const struct form *f, rfg_context *ctx, uin
     }
     c->w1.t = (rfg_tensor){ c->w1.t.data, f->w, 3, { e, 2 * n, h }, { 2 * n * h, h, 1 } };
     c->w2.t = (rfg_tensor){ c->w2.t.data, f->w, 3, { e, h, n }, { h * n, n, 1 } };
+    if (f->packed) {
+        struct matrix *m[] = { &c->w1, &c->w2, &c->s1, &c->s2 };
+        for (int i = 0; i < 4; i++) {
+            m[i]->t = rfg_tensor_2d(m[i]->t.data, m[i]->t.dtype, m[i]->rows, m[i]->cols, m[i]->cols);
+            c->plain[i] = m[i]->t.data;
+            prepack(ctx, &m[i]->t, i > 1);
+        }
+        c->p.experts = e;
+    }
+    c->p.x_codes = f->codes;
+    c->p.rounding = f->rounding;
     c->p.act = f->act;
     c->p.gate_halves = f->halves;
     c->p.limit = f->limit;
@@ -226,6 +291,8 @@ static void end_call(struct call *c, rfg_context *ctx)
         free(all[i]->value);
         ck_assert(rfg_device_free(ctx, all[i]->t.data) == RFG_OK);
     }
+    for (int i = 0; i < 4; i++)
+        ck_assert(rfg_device_free(ctx, c->plain[i]) == RFG_OK);
     ck_assert(rfg_device_free(ctx, c->p.workspace) == RFG_OK);
 }
 
@@ -248,6 +315,8 @@ static double least_step(const struct form *f, const struct value *v, int64_t n,
     double most = 1.0 / 512, half = h && f->x == RFG_F16 ? 0x1p-25 : 0;
     for (int64_t i = 0; i < n; i++)
         most = fmax(most, fabs(v[i].v));
+    if (f->per == RFG_GEMM_SCALE_GROUP) /* a power of two, up to twice the least that would do */
+        return half + (codes_of(f) == RFG_E2M1 ? most / 6 * 2 * 0.25 : most / 448 * 2 * 0x1p-10);
     if (f->w == RFG_I8)
         return half + most / 254;
     if (f->w == RFG_E4M3)
@@ -274,12 +343,13 @@ static void add_expert(const struct call *c, int64_t e, const struct value *in, 
     int64_t n = f->inner, h = f->hidden;
     double half = f->x == RFG_BF16 ? 0x1p-8 : f->x == RFG_F16 ? 0x1p-11 : 0x1p-22, steep;
     double eps = half + f->eps, limit = f->limit > 0 ? (double)f->limit : f->act == RFG_ACT_SWIGLUOAI ? 7 : INFINITY;
-    double step = least_step(f, in, h, false);
+    bool exact = f->per == RFG_GEMM_SCALE_GROUP && !rfg_dtype_is_float(f->x);
+    double step = exact ? 0 : least_step(f, in, h, false), x_eps = exact ? 0 : f->eps;
     struct value *between = zeroed((size_t)n * sizeof(*between));
     for (int64_t i = 0; i < n; i++) {
         int64_t g = f->halves ? i : 2 * i, u = f->halves ? n + i : 2 * i + 1;
-        struct value gate = dot(&c->w1, e * 2 * n + g, in, f->eps, step);
-        struct value up = dot(&c->w1, e * 2 * n + u, in, f->eps, step);
+        struct value gate = dot(&c->w1, e * 2 * n + g, in, x_eps, step);
+        struct value up = dot(&c->w1, e * 2 * n + u, in, x_eps, step);
         gate.v += f->bias ? c->b1.value[e * 2 * n + g] : 0;
         up.v += f->bias ? c->b1.value[e * 2 * n + u] : 0;
         if (f->weights_first) {
@@ -417,6 +487,7 @@ static struct form draw(uint64_t *state)
         rfg_dtype x, w, scale;
         rfg_gemm_scale per;
         double eps;
+        rfg_dtype codes;
     } kinds[] = {
         { RFG_F32, RFG_F32, 0, 0, 0 },
         { RFG_BF16, RFG_BF16, 0, 0, 0 },
@@ -428,6 +499,11 @@ static struct form draw(uint64_t *state)
         { RFG_BF16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_ROW, 0x1p-4 },
         { RFG_F16, RFG_E4M3, RFG_F32, RFG_GEMM_SCALE_TENSOR, 0x1p-4 },
         { RFG_F16, RFG_I8, RFG_F32, RFG_GEMM_SCALE_ROW, 0x1p-6 },
+        { RFG_BF16, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 0x1p-4, RFG_E4M3 },
+        { RFG_F16, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 0x1p-2, 0 },
+        { RFG_E2M1, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 0x1p-2, 0 },
+        { RFG_E4M3, RFG_E2M1, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 0x1p-4, 0 },
+        { RFG_BF16, RFG_E4M3, RFG_E8M0, RFG_GEMM_SCALE_GROUP, 0x1p-4, 0 },
     };
     static const rfg_act acts[] = { RFG_ACT_SILU, RFG_ACT_GELU, RFG_ACT_SWIGLUOAI };
     static const int groups[] = { 32, 64 };
@@ -436,8 +512,9 @@ static struct form draw(uint64_t *state)
     struct form f = { .what = "random", .x = kinds[kind].x, .w = kinds[kind].w, .scale = kinds[kind].scale };
     f.per = kinds[kind].per;
     f.eps = kinds[kind].eps;
-    if (f.w == RFG_E2M1 || f.w == RFG_I4)
-        step = (int)(f.group = f.w == RFG_E2M1 ? 32 : ONE_OF(groups));
+    f.codes = kinds[kind].codes;
+    if (f.w == RFG_E2M1 || f.w == RFG_I4 || f.per == RFG_GEMM_SCALE_GROUP)
+        step = (int)(f.group = f.w != RFG_I4 ? 32 : ONE_OF(groups));
     f.act = ONE_OF(acts);
     f.halves = BELOW(2);
     f.weights_first = BELOW(4) == 0;
@@ -500,6 +577,50 @@ START_TEST(random_problems)
 }
 END_TEST
 
+/* What mx formats have to be. */
+START_TEST(wrong_mx)
+{
+    enum { T = 4, TOP = 2, E = 4 };
+    static const struct {
+        int64_t hidden, inner;
+        rfg_dtype x, w, scale;
+        int32_t codes, rounding;
+        const char *words; /* NULL: it is right */
+    } cases[] = {
+        { 64, 96, RFG_BF16, RFG_E2M1, RFG_E8M0, 0, 0, NULL },
+        { 64, 96, RFG_BF16, RFG_E2M1, RFG_E8M0, RFG_E4M3, RFG_SCALE_CEIL, NULL },
+        { 48, 96, RFG_BF16, RFG_E2M1, RFG_E8M0, 0, 0, "H is 48, I 96: must be multiples of 32 with x_per group" },
+        { 64, 80, RFG_BF16, RFG_E2M1, RFG_E8M0, 0, 0, "H is 64, I 80: must be multiples of 32 with x_per group" },
+        { 64, 96, RFG_BF16, RFG_E2M1, RFG_E8M0, RFG_I8, 0, "x_codes i8: must be of e2m1 or e4m3" },
+        { 64, 96, RFG_BF16, RFG_E4M3, RFG_E8M0, RFG_E2M1, 0, "x_codes e2m1: must be of e2m1 or e4m3" },
+        { 64, 96, RFG_E2M1, RFG_E4M3, RFG_E8M0, 0, 0, "w1 is e4m3, x e2m1, x_codes none: must be" },
+        { 64, 96, RFG_BF16, RFG_I4, RFG_E8M0, 0, 0, "w1 is i4, x bf16, x_codes none: must be of e2m1 or e4m3" },
+        { 64, 96, RFG_BF16, RFG_E2M1, RFG_F32, 0, 0, "w1_scale is f32: must be e8m0 with x_per group" },
+        { 64, 96, RFG_BF16, RFG_E2M1, RFG_F32, 0, RFG_SCALE_UP, "rounding is 1: must be 0" },
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        int64_t h = cases[i].hidden, n = cases[i].inner;
+        rfg_tensor x = rfg_tensor_2d(NULL, cases[i].x, T, h, h), y = rfg_tensor_2d(NULL, RFG_BF16, T, h, h);
+        rfg_tensor ids = rfg_tensor_2d(NULL, RFG_I32, T, TOP, TOP);
+        rfg_tensor weights = rfg_tensor_2d(NULL, RFG_F32, T, TOP, TOP);
+        rfg_tensor w1 = rfg_tensor_2d(NULL, cases[i].w, E * 2 * n, h, h),
+                   w2 = rfg_tensor_2d(NULL, cases[i].w, E * h, n, n);
+        rfg_tensor s1 = rfg_tensor_2d(NULL, cases[i].scale, E * 2 * n, h / 32, h / 32), xs = s1;
+        rfg_moe_params p = RFG_MOE_PARAMS_INIT;
+        size_t bytes = 0;
+        p.experts = E;
+        p.x_per = p.w_per = RFG_GEMM_SCALE_GROUP;
+        p.w1_scale = p.w2_scale = &s1;
+        p.x_scale = rfg_dtype_is_float(cases[i].x) ? NULL : &xs;
+        p.x_codes = cases[i].codes;
+        p.rounding = cases[i].rounding;
+        rfg_status st = rfg_moe_workspace_bytes(&y, &x, &w1, &w2, &ids, &weights, &p, &bytes);
+        ck_assert_msg(st == (cases[i].words ? RFG_ERROR_INVALID_ARGUMENT : RFG_OK), "%d: %s", i, rfg_last_error());
+        ck_assert_msg(!cases[i].words || strstr(rfg_last_error(), cases[i].words), "%d: %s", i, rfg_last_error());
+    }
+}
+END_TEST
+
 /* Prepacked weights of 4 bits are whole blocks of 128 columns, whatever hidden and intermediate size are. */
 START_TEST(workspace_of_padded)
 {
@@ -525,5 +646,6 @@ END_TEST
 
 int main(void)
 {
-    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load), OP_TESTS(workspace_of_padded, random_problems));
+    return op_main("moe", OP_TESTS(right_mixtures, graph_of_any_load),
+                   OP_TESTS(wrong_mx, workspace_of_padded, random_problems));
 }

@@ -45,7 +45,7 @@ def gemm(
     x: Tensor, w: Tensor, bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None,
     w_scale: Optional[Tensor] = None, residual: Optional[Tensor] = None, act: Optional[str] = None, x_scale: Optional[Tensor] = None,
     x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False, w_zero: Optional[Tensor] = None, gate_halves: bool = False,
-    limit: float = 0.0, alpha: float = 0.0, stream: Any = None, ctx: Ctx = None
+    limit: float = 0.0, alpha: float = 0.0, y_scale: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm: Y[M,N] = X[M,K] W[N,K]^T (+ bias[N]) (+ residual), a linear layer (torch.nn.functional.linear).
 
@@ -56,7 +56,7 @@ def gemm(
     x and w of codes, e4m3, e4m3fnuz, e5m2 or i8 (then dtype or out says what Y is): x_scale, w_scale, f32 or e8m0, per "tensor" [1], "row"
     [M], [N], or "block" [M,ceil(K/128)], [ceil(N/128),ceil(K/128)]; bias [N], Y's dtype or f32. x and w of mx formats, e4m3 or e2m1 by e2m1,
     e4m3 by e4m3: both per "group", e8m0 [M,K/32], [N,K/32]; of a w of gemm_prepack() w_scale is of it, too.
-    fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits.
+    fast_accum, of fp8: sums may be the matrix unit's own, of 14 bits. y_scale [1] f32: of an out of codes, which is round(Y / y_scale).
 
     w of i4 or e2m1 (a rfg.view(); rfg.weights makes it) with x of bf16 or f16: w_scale [N,K/group] (i4: bf16, f16, f32; e2m1: e8m0),
     w_zero [N,K/group] i8 (i4 only)."""
@@ -64,13 +64,13 @@ def gemm(
         shape = w.shape
         n = shape[0] if len(shape) != 5 else shape[0] * 16
         out = empty(x, (x.shape[0], n // 2 if act else n), dtype)
-    plain = bias is None and w_scale is None and residual is None and act is None and x_scale is None and w_zero is None
+    plain = bias is None and w_scale is None and residual is None and act is None and x_scale is None and w_zero is None and y_scale is None
     if plain and not fast_accum:
         _rfg.gemm(out, x, w, stream=stream, ctx=ctx)
     else:
         _rfg.gemm(
             out, x, w, bias=bias, w_scale=w_scale, residual=residual, gated=act is not None, act=act or "silu", x_scale=x_scale,
-            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, limit=limit, alpha=alpha,
+            x_per=x_per, w_per=w_per, fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, limit=limit, alpha=alpha, y_scale=y_scale,
             stream=stream, ctx=ctx
         )
     return out
@@ -80,7 +80,8 @@ def grouped_gemm(
     x: Tensor, w: Tensor, offsets: Tensor, rows: Optional[Tensor] = None, weights: Optional[Tensor] = None,
     bias: Optional[Tensor] = None, *, out: Optional[Tensor] = None, dtype: Any = None, w_scale: Optional[Tensor] = None,
     act: Optional[str] = None, x_scale: Optional[Tensor] = None, x_per: str = "tensor", w_per: str = "tensor", fast_accum: bool = False,
-    w_zero: Optional[Tensor] = None, gate_halves: bool = False, limit: float = 0.0, alpha: float = 0.0, stream: Any = None, ctx: Ctx = None
+    w_zero: Optional[Tensor] = None, gate_halves: bool = False, limit: float = 0.0, alpha: float = 0.0, y_scale: Optional[Tensor] = None,
+    stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_gemm of experts: rows offsets[e] to offsets[e+1] - 1 of Y are products with expert e's w (torch's grouped_mm).
 
@@ -94,7 +95,7 @@ def grouped_gemm(
     _rfg.gemm(
         out, x, w, bias=bias, w_scale=w_scale, gated=act is not None, act=act or "silu", x_scale=x_scale, x_per=x_per, w_per=w_per,
         fast_accum=fast_accum, w_zero=w_zero, gate_halves=gate_halves, offsets=offsets, rows=rows, weights=weights, limit=limit,
-        alpha=alpha, stream=stream, ctx=ctx
+        alpha=alpha, y_scale=y_scale, stream=stream, ctx=ctx
     )
     return out
 
@@ -422,13 +423,14 @@ def moe(
     w2_scale: Optional[Tensor] = None, w1_zero: Optional[Tensor] = None, w2_zero: Optional[Tensor] = None,
     x_scale: Optional[Tensor] = None, h_scale: Optional[Tensor] = None, expert_map: Optional[Tensor] = None,
     tokens: Optional[Tensor] = None, residual: Optional[Tensor] = None, experts: int = 0, out: Optional[Tensor] = None, dtype: Any = None,
-    workspace: Optional[Tensor] = None, stream: Any = None, ctx: Ctx = None
+    workspace: Optional[Tensor] = None, x_codes: Any = None, rounding: str = "exact", stream: Any = None, ctx: Ctx = None
 ) -> Tensor:
     """rfg_op_moe: a mixture of experts, Y[t] = sum over slots j of weights[t,j] W2[e] (act(gate) * up), e = ids[t,j] (+ residual[t]).
 
     x [T,H]; w1 [E,2I,H], gate's and up's rows in turn (gate_halves: all of gate's first, as most checkpoints have them); w2 [E,H,I]; ids
     [T,k] i32; weights [T,k] f32. Formats, scales, zero points, biases, act, limit: as of grouped_gemm(). With w1 and w2 of 8 bits x and what
-    is between are quantised by row or by block, or by x_scale and h_scale [1]. weights_first: they multiply before the activation.
+    is between are quantised by row or by block, or by x_scale and h_scale [1]. Of mx formats (x_per and w_per "group") to x_codes, by default
+    w1's; rounding: of their e8m0 scales ("exact", which they can't be: "up"). weights_first: they multiply before the activation.
     expert_map, tokens: as of moe_align(). residual [T,H], out's dtype; may be out. experts: E where w1 hasn't three dimensions.
     workspace: an i8 tensor of moe_workspace_bytes() + 255; None: a new one."""
     if out is None:
@@ -436,7 +438,8 @@ def moe(
     members = dict(
         act=act, gate_halves=gate_halves, limit=limit, alpha=alpha, weights_first=weights_first, fast_accum=fast_accum, x_per=x_per,
         w_per=w_per, w1_bias=w1_bias, w2_bias=w2_bias, w1_scale=w1_scale, w2_scale=w2_scale, w1_zero=w1_zero, w2_zero=w2_zero,
-        x_scale=x_scale, h_scale=h_scale, expert_map=expert_map, tokens=tokens, residual=residual, experts=experts
+        x_scale=x_scale, h_scale=h_scale, expert_map=expert_map, tokens=tokens, residual=residual, experts=experts,
+        x_codes=0 if x_codes is None else dtype_number(x_codes), rounding=rounding
     )
     size = _rfg.moe_workspace_bytes(out, x, w1, w2, ids, weights, **members, ctx=ctx) if workspace is None else workspace.shape[0] - 255
     if workspace is None:

@@ -87,7 +87,7 @@ PARAMS(gemm, MEMBER(rfg_gemm_params, bias, INPUT), MEMBER(rfg_gemm_params, w_sca
        MEMBER(rfg_gemm_params, fast_accum, INT32), MEMBER(rfg_gemm_params, gate_halves, INT32),
        MEMBER(rfg_gemm_params, offsets, INPUT), MEMBER(rfg_gemm_params, rows, INPUT),
        MEMBER(rfg_gemm_params, weights, INPUT), MEMBER(rfg_gemm_params, limit, FLOAT),
-       MEMBER(rfg_gemm_params, alpha, FLOAT));
+       MEMBER(rfg_gemm_params, alpha, FLOAT), MEMBER(rfg_gemm_params, y_scale, INPUT));
 CALLER(rfg_op_gemm, rfg_gemm_params, t[0], t[1], t[2])
 CALLER_WITHOUT_PARAMS(rfg_gemm_prepack, t[0], t[1])
 
@@ -198,7 +198,8 @@ PARAMS(moe, MEMBER(rfg_moe_params, experts, INT64), MEMBER(rfg_moe_params, act, 
        MEMBER(rfg_moe_params, w2_zero, INPUT), MEMBER(rfg_moe_params, x_scale, INPUT),
        MEMBER(rfg_moe_params, h_scale, INPUT), MEMBER(rfg_moe_params, expert_map, INPUT),
        MEMBER(rfg_moe_params, tokens, INPUT), MEMBER(rfg_moe_params, residual, INPUT),
-       MEMBER(rfg_moe_params, workspace, MEMORY), MEMBER(rfg_moe_params, workspace_bytes, INT64));
+       MEMBER(rfg_moe_params, workspace, MEMORY), MEMBER(rfg_moe_params, workspace_bytes, INT64),
+       MEMBER(rfg_moe_params, x_codes, INT32), MEMBER(rfg_moe_params, rounding, ROUNDING));
 CALLER(rfg_op_moe, rfg_moe_params, t[0], t[1], t[2], t[3], t[4], t[5])
 
 static _Thread_local size_t bytes_said; /* by the thread's last call of rfg_moe_workspace_bytes() */

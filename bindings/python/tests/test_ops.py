@@ -45,6 +45,15 @@ def test_gemm_epilogues(rng):
     close(rfg.gemm(x, w, act="silu"), gate / (1 + np.exp(-gate)) * up)
 
 
+def test_gemm_of_codes(rng):
+    x, w, scale = normal(rng, 5, 64), normal(rng, 12, 64), np.array([0.25], np.float32)
+    q = rfg.gemm(x, w, dtype=np.int8, y_scale=scale)
+    assert q.dtype == np.int8
+    assert np.abs(np.clip(x @ w.T / 0.25, -128, 127) - q).max() < 0.501
+    with pytest.raises(rfg.Error, match="y is i8, y_scale NULL: must be"):
+        rfg.gemm(x, w, dtype=np.int8)
+
+
 def test_grouped_gemm(rng):
     x, w, bias = normal(rng, 5, 64), normal(rng, 3, 12, 64), normal(rng, 3, 12)
     offsets, rows = np.array([0, 2, 2, 7], np.int32), np.array([4, 0, 1, 1, 2, 3, 4], np.int32)
@@ -76,6 +85,22 @@ def test_moe(rng):
         rfg.moe(*args, gate_halves=True, workspace=np.empty(size + 254, np.int8))
     with pytest.raises(rfg.Error, match="rfg_op_moe: y is 5 x 32, x 5 x 32, ids 5 x 3"):
         rfg.moe(x, w1, w2[:, :, :23].copy(), ids, weights)
+
+
+def test_moe_of_mx_formats(rng):
+    x, w1, w2 = normal(rng, 5, 32), normal(rng, 4 * 64, 32), normal(rng, 4 * 32, 32)
+    ids, weights = rng.integers(0, 4, (5, 3)).astype(np.int32), normal(rng, 5, 3)
+    mx = dict(group_rows=1, group_cols=32, scale_dtype="e8m0", rounding="up")
+    (q1, s1), (q2, s2) = rfg.quantize(w1, "e2m1", **mx), rfg.quantize(w2, "e2m1", **mx)
+    v1, v2 = (rfg.dequantize(q, s, group_rows=1, group_cols=32, dtype="f32").reshape(4, -1, 32) for q, s in ((q1, s1), (q2, s2)))
+    args = (ids, weights)
+    want = rfg.moe(x, v1, v2, *args)
+    scales = dict(w1_scale=s1, w2_scale=s2, x_per="group", w_per="group", experts=4)
+    off = [np.abs(rfg.moe(x, q1, q2, *args, **scales, x_codes=c, rounding=r) - want).max() / np.abs(want).max()
+           for c, r in (("e4m3", "exact"), ("e2m1", "exact"), ("e2m1", "even"))]
+    assert 0 < off[0] < 0.05 < off[1] < 0.5 and 0.05 < off[2] < 0.5 and off[1] != off[2], off
+    with pytest.raises(rfg.Error, match="x_codes e5m2: must be of e2m1 or e4m3"):
+        rfg.moe(x, q1, q2, *args, **scales, x_codes="e5m2")
 
 
 def test_gemm_codes(rng):

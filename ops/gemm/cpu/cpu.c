@@ -437,6 +437,25 @@ static void clamp(float *sums, int64_t m, float limit, bool both)
         sums[i] = sums[i] > limit ? limit : both && sums[i] < -limit ? -limit : sums[i];
 }
 
+/* Column n of Y, of codes. */
+static void store_codes(const struct job *j, int64_t m0, int64_t m, int64_t n, const float *sums)
+{
+    float row[MAX_TILE], scale = *j->a->y_scale;
+    uint8_t codes[MAX_TILE];
+    struct rfg_cpu_act r = { .out = { .n = m,
+                                      .dtype = RFG_F32,
+                                      .q = codes,
+                                      .q_dtype = j->prob->dtype[2],
+                                      .scale_kind = RFG_SCALE_STATIC,
+                                      .scale = &scale,
+                                      .row = row },
+                             .a = (const char *)sums,
+                             .act = RFG_ACT_NONE };
+    j->isa->rows->act(&r);
+    for (int64_t i = 0; i < m; i++)
+        ((uint8_t *)j->a->y)[(m0 + i) * j->a->ldy + n] = codes[i];
+}
+
 static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_t rows, const float *acc)
 {
     const struct gemm_args *a = j->a;
@@ -457,6 +476,10 @@ static void store(const struct job *j, int64_t m0, int64_t m, int64_t n0, int64_
                                      .alpha = a->alpha,
                                      .limit = a->limit };
             j->isa->rows->act(&r);
+        }
+        if (gemm_y_is_codes(j->prob)) {
+            store_codes(j, m0, m, n / step, sums);
+            continue;
         }
         for (int64_t i = 0; i < m; i++) {
             if (a->residual)

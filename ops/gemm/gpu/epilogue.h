@@ -18,6 +18,49 @@ static_assert(GATED - 1 <= (LIMITED ? RFG_ACT_SWIGLUOAI : RFG_ACT_RELU2), "gemm 
 #define GEMM_LDY(a) (PACKED ? (long long)((a)->n / (GATED ? 2 : 1)) : (a)->ldy)
 #define Y_BYTES     RFG_DTYPE_BYTES(OUT_DTYPE)
 
+/* Y's elements from place `at` on, rounded to its format; of codes, what these stand for over y_scale. */
+#if Y_CODES
+RFG_DEVICE rfg_u32 y_codes(const struct gemm_args *a, float f0, float f1, float f2, float f3)
+{
+    float inverse = 1.0f / rfg_load_float(a->y_scale, 0, RFG_F32);
+    return rfg_quantise4(f0 * inverse, f1 * inverse, f2 * inverse, f3 * inverse, OUT_DTYPE);
+}
+RFG_DEVICE void store_y(const struct gemm_args *a, long long at, float f)
+{
+    rfg_store1((char *)a->y + at, y_codes(a, f, 0.0f, 0.0f, 0.0f));
+}
+RFG_DEVICE void store_y2(const struct gemm_args *a, long long at, float f0, float f1)
+{
+    rfg_store2((char *)a->y + at, (rfg_u16)y_codes(a, f0, f1, 0.0f, 0.0f));
+}
+RFG_DEVICE void store_y4(const struct gemm_args *a, long long at, rfg_f32x4 f)
+{
+    rfg_store4((char *)a->y + at, y_codes(a, f.x, f.y, f.z, f.w));
+}
+#else
+RFG_DEVICE void store_y(const struct gemm_args *a, long long at, float f)
+{
+    rfg_store_float(a->y, at, f, OUT_DTYPE);
+}
+/* Two, and four, aligned so. */
+RFG_DEVICE void store_y2(const struct gemm_args *a, long long at, float f0, float f1)
+{
+    char *to = (char *)a->y + at * Y_BYTES;
+    if (OUT_DTYPE == RFG_F32) {
+        rfg_u32x2 v;
+        v.x = rfg_as_u32(f0);
+        v.y = rfg_as_u32(f1);
+        rfg_store8(to, v);
+    } else {
+        rfg_store4(to, OUT_DTYPE == RFG_F16 ? rfg_pack_f16(f0, f1) : rfg_pack_bf16(f0, f1));
+    }
+}
+RFG_DEVICE void store_y4(const struct gemm_args *a, long long at, rfg_f32x4 f)
+{
+    rfg_store_float4(a->y, at, f, OUT_DTYPE);
+}
+#endif
+
 /* What becomes of the fp32 sum of row m, column n before it is rounded to Y's format: scales of rows, the bias, and the
  * row's weight or the residual. Called only if finishes(), which is the same for all sums. */
 RFG_DEVICE bool finishes(const struct gemm_args *a)
@@ -53,7 +96,7 @@ RFG_DEVICE void store_1(const struct gemm_args *a, long long m, int n0, int dn, 
 {
     if (finishes(a))
         sum = finish(a, m, n0 + dn, sum);
-    rfg_store_float(a->y, m * GEMM_LDY(a) + n0 + dn, sum, OUT_DTYPE);
+    store_y(a, m * GEMM_LDY(a) + n0 + dn, sum);
 }
 
 #if GATED
@@ -83,7 +126,7 @@ RFG_DEVICE void store_gated(const struct gemm_args *a, long long m, int n, float
         gate = finish(a, m, n, gate);
         up = finish(a, m, n + 1, up);
     }
-    rfg_store_float(a->y, m * GEMM_LDY(a) + n / 2, gated_of(a, gate, up), OUT_DTYPE);
+    store_y(a, m * GEMM_LDY(a) + n / 2, gated_of(a, gate, up));
 #endif
 }
 
@@ -117,18 +160,11 @@ RFG_DEVICE void store_2(const struct gemm_args *a, int m, int n, float x, float 
             y = finish(a, m, n + 1, y);
     }
     if (n + 1 < a->n && address % (2 * Y_BYTES) == 0) {
-        if (OUT_DTYPE == RFG_F32) {
-            rfg_u32x2 v;
-            v.x = rfg_as_u32(x);
-            v.y = rfg_as_u32(y);
-            rfg_store8((void *)address, v);
-        } else {
-            rfg_store4((void *)address, OUT_DTYPE == RFG_F16 ? rfg_pack_f16(x, y) : rfg_pack_bf16(x, y));
-        }
+        store_y2(a, at, x, y);
     } else {
-        rfg_store_float(a->y, at, x, OUT_DTYPE);
+        store_y(a, at, x);
         if (n + 1 < a->n)
-            rfg_store_float(a->y, at + 1, y, OUT_DTYPE);
+            store_y(a, at + 1, y);
     }
 }
 
@@ -153,7 +189,7 @@ RFG_DEVICE void store_4_whole(const struct gemm_args *a, long long m, int n, rfg
         f.z = finish(a, m, n + 2, f.z);
         f.w = finish(a, m, n + 3, f.w);
     }
-    rfg_store_float4(a->y, m * GEMM_LDY(a) + n, f, OUT_DTYPE);
+    store_y4(a, m * GEMM_LDY(a) + n, f);
 }
 
 /* Columns n to n + 3 of row m, as far as they exist (n does). Rows of Y need not be aligned: only X and W are read in
@@ -177,12 +213,12 @@ RFG_DEVICE void store_4(const struct gemm_args *a, long long m, int n, rfg_f32x4
         f.y = v[1];
         f.z = v[2];
         f.w = v[3];
-        rfg_store_float4(a->y, m * GEMM_LDY(a) + n, f, OUT_DTYPE);
+        store_y4(a, m * GEMM_LDY(a) + n, f);
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             if (i < a->n - n)
-                rfg_store_float(a->y, m * GEMM_LDY(a) + n + i, v[i], OUT_DTYPE);
+                store_y(a, m * GEMM_LDY(a) + n + i, v[i]);
     }
 }
 

@@ -142,6 +142,9 @@ static bool skinny_valid(const struct rfg_device *dev, const struct rfg_problem 
         return rfg_refuse(why, "m_tile=%d: must be at least M=%" PRId64, m_tile, prob->v[GEMM_M]);
     if (prob->v[GEMM_GATED] && rows % 2)
         return rfg_refuse(why, "rows=%d: must be even, gate's and up's rows are neighbours", rows);
+    /* These spill, and LLVM 19 then spills wrongly: what holds scalar registers is loaded over a live register. */
+    if (m_tile == 16 && gemm_is_mx(prob))
+        return rfg_refuse(why, "m_tile=16: must be at most 8 with x_per=group, addresses of 16 rows and scales spill");
     if (m_tile * rows > 32)
         return rfg_refuse(why, "m_tile=%d, rows=%d: must make at most 32 sums a lane", m_tile, rows);
     if (threads > dev->max_threads)

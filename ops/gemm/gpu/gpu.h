@@ -150,8 +150,8 @@ static inline bool takes_mma(const struct rfg_device *dev, const struct rfg_prob
 {
     if (gemm_is_mx(prob))
         return rfg_refuse(why, "x_per=group: must be tensor, row or block");
-    return has_mma(dev, prob, why) && (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_is_plain(prob, why)) &&
-           reads_chunks(prob, why);
+    return has_mma(dev, prob, why) &&
+           (gemm_is_codes(prob) ? gemm_has_loader(prob, why) : gemm_reads_plain(prob, why)) && reads_chunks(prob, why);
 }
 
 /* And what AMD's fragments take. */
@@ -188,7 +188,7 @@ static inline bool takes_mx_amd(const struct rfg_device *dev, const struct rfg_p
 /* The same for kernels that multiply 16-bit elements alone. */
 static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    return takes_mma(dev, prob, why) && gemm_is_plain(prob, why);
+    return takes_mma(dev, prob, why) && gemm_reads_plain(prob, why);
 }
 
 /* What Hopper's asynchronous matrix instructions take. */

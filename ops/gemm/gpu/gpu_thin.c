@@ -27,11 +27,12 @@ struct shape {
     int64_t longest; /* steps of the wave that has most */
 };
 
-/* A residual or an activation takes a few that the compiler has before the sums are ready. */
+/* A residual, an activation or a y of codes takes a few that the compiler has before the sums are ready. */
 static int most_registers(const struct rfg_device *dev, const struct rfg_problem *prob, int threads)
 {
     int decoding = gemm_is_codes(prob) && !(dev->features & RFG_FEATURE_CLUSTER) ? 48 : 0; /* without instructions */
-    return register_limit(dev, threads) - (gemm_ends_plain(prob, NULL) ? 0 : 8) - decoding;
+    bool plain = gemm_ends_plain(prob, NULL) && !gemm_y_is_codes(prob);
+    return register_limit(dev, threads) - (plain ? 0 : 8) - decoding;
 }
 
 static int pieces_of(const struct rfg_problem *prob, const int *p)
@@ -79,6 +80,9 @@ static bool supports(const struct rfg_device *dev, const struct rfg_problem *pro
 {
     if (dev->platform != RFG_PLATFORM_NVIDIA)
         return rfg_refuse(why, "arch is %s: must be NVIDIA's, its tiles are mma.sync's", dev->arch);
+    if (gemm_is_mx(prob) && gemm_w_is_padded(prob))
+        return rfg_refuse(why, "K=%" PRId64 ": must be a multiple of %d with x_per=group", prob->v[GEMM_K],
+                          PREPACK4_COLS);
     struct rfg_problem plain = gemm_as_plain(prob);
     return takes_mma_or_4_bits(dev, prob, why) && few_rows(&plain, 128, why) && halves_in_blocks(prob, why);
 }

@@ -35,7 +35,8 @@ static struct shape shape_of(const struct rfg_problem *prob, const int *p)
     s.threads = WGMMA_THREADS(s.rows_a, p[TILE_M], p[TILE_N], s.width);
     s.step = WGMMA_STEP_BYTES(p[TILE_M], p[TILE_N], s.width) +
              (gemm_scales(prob) == GEMM_SCALES_BLOCKS ? WGMMA_SCALE_BYTES(p[TILE_M], s.width) : 0);
-    s.registers = (codes ? 40 : 32) + s.rows_b / 2 * (codes ? 1 + WGMMA_PARTS(s.rows_a, s.rows_b, s.width) : 1);
+    s.registers = (codes ? 40 : 32) + s.rows_b / 2 * (codes ? 1 + WGMMA_PARTS(s.rows_a, s.rows_b, s.width) : 1) +
+                  (gemm_y_is_codes(prob) ? 8 : 0);
     s.lds = WGMMA_RING_AT(s.rows_a, s.rows_b, p[SPLIT]) + p[STAGES] * s.step + WGMMA_BEYOND(s.rows_a);
     s.tiles_m = ceil_div(prob->v[GEMM_M], p[TILE_M]);
     s.tiles_n = ceil_div(prob->v[GEMM_N], p[TILE_N]);

@@ -17,7 +17,7 @@
  * multiply the sum of each GEMM_SCALE_BLOCK columns (gemm_portable: each element). Of mx formats (e4m3 or e2m1 by e2m1,
  * e4m3 by e4m3) each GEMM_SCALE_GROUP columns of a row have a scale, on both sides.
  *
- * Macros: IN_DTYPE (X), W_DTYPE, W_SCALE_DTYPE (0: no scales), W_GROUP
+ * Macros: IN_DTYPE (X), W_DTYPE, OUT_DTYPE (Y), W_SCALE_DTYPE (0: no scales), W_GROUP
  * (columns of W that share them), SCALES (of codes: gemm_args.h), SCALE_DTYPE (of these), PACKED (rows of X, W and Y
  * follow each other), PREPACKED (W is; see prepack_layout.h). Kernels that only read rows of W have no macro
  * PREPACKED.
@@ -43,9 +43,11 @@
 #ifndef HALVES
 #define HALVES 0
 #endif
+#define Y_CODES RFG_IS_CODE(OUT_DTYPE)
 #include "gemm/gemm_args.h"
 #include "gemm/prepack_layout.h"
-static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (EXPERTS         ? 104
+static_assert(sizeof(struct gemm_args) == GEMM_ARGS_BYTES + (Y_CODES         ? 112
+                                                             : EXPERTS       ? 104
                                                              : LIMITED       ? 64
                                                              : W_ZERO        ? 56
                                                              : SCALES        ? 48

@@ -95,9 +95,8 @@ RFG_KERNEL(THREADS) gemm_portable(struct gemm_args a)
             for (int i = 0; i < MY_M; i++) {
                 int dm = ty + 16 * i;
                 if (dm < a.m - m0)
-                    rfg_store_float(a.y, (m0 + (long long)dm) * a.ldy + n0 + dn,
-                                    finish_with(&a, m0 + (long long)dm, n0 + (long long)dn, acc[i][j], bias),
-                                    OUT_DTYPE);
+                    store_y(&a, (m0 + (long long)dm) * a.ldy + n0 + dn,
+                            finish_with(&a, m0 + (long long)dm, n0 + (long long)dn, acc[i][j], bias));
             }
         }
     }

@@ -200,6 +200,12 @@ RFG_DEVICE void load_step(struct step *s, const struct place *p, int step, int u
 #pragma unroll
     for (int j = 0; j < FRAGS_M; j++)
         s->x_scale[j] = rfg_load4(p->x_scale[j] + (step + u) * W_STEPS);
+#if W_PADDED /* behind K is anything, a NaN perhaps */
+    int there = p->chunks / RFG_FRAG_CHUNKS - (step + u) * W_STEPS;
+#pragma unroll
+    for (int j = 0; j < FRAGS_M; j++)
+        s->x_scale[j] &= there >= 4 ? 0xffffffffu : (1u << 8 * there) - 1u;
+#endif
 #endif
 #if SCALES == GEMM_SCALES_BLOCKS
 #pragma unroll
@@ -373,7 +379,7 @@ RFG_KERNEL(THREADS) gemm_stream_mma(struct gemm_args a)
     int end = EXACT && ONCE ? step + UNROLL : rfg_share_begin(all, part + 1, parts);
 
     struct place p;
-    p.chunks = a.k / X_VEC;
+    p.chunks = a.k / (MX && !WIDE ? 8 : X_VEC);
     int ldx = (int)X_BYTES_OF(GEMM_LDX(&a)), ldw = (int)W_BYTES_OF(GEMM_LDW(&a));
     int rows_m = a.m - m0 < TILE_M ? a.m - m0 : TILE_M, rows_n = a.n - n0 < TILE_N ? a.n - n0 : TILE_N;
     p.x = GATHER ? rfg_buffer_of(a.x, (X_ROWS(&a) - 1) * ldx + X_BYTES_OF(a.k))
