@@ -373,7 +373,7 @@ START_TEST(all_dtypes)
             struct shape s = shapes[_i];
             s.dtype = dtypes[in];
             s.dtype_y = dtypes[out];
-            ck_assert_int_gt(sweep(s, 1, false), 10);
+            ck_assert_int_ge(sweep(s, 1, false), 9); /* without AVX-512 */
         }
 }
 END_TEST

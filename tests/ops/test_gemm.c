@@ -669,7 +669,7 @@ START_TEST(bad_problems)
 {
     static const char *const bad[][2] = {
         { "gemm e2m1,e2m1->bf16 M=1 N=8 K=8", "must both be group, x is e2m1" },
-        { "gemm bf16,bf16->i32 M=1 N=8 K=8", "dtype of y is i8" },
+        { "gemm bf16,bf16->i32 M=1 N=8 K=8", "dtype of y is i32" },
         { "gemm bf16,f16->bf16 M=1 N=8 K=8", "dtype of w is f16: must be x's, bf16" },
         { "gemm bf16,e4m3->bf16 M=1 N=8 K=8", "dtype of w is e4m3" },
         { "gemm bf16,bf16->bf16 M=1 N=8 K=8 w_scale=f32 w_group=8", "w_scale=f32: must be none, w is bf16" },

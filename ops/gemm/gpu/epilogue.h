@@ -29,9 +29,9 @@ RFG_DEVICE void store_y(const struct gemm_args *a, long long at, float f)
 {
     rfg_store1((char *)a->y + at, y_codes(a, f, 0.0f, 0.0f, 0.0f));
 }
-RFG_DEVICE void store_y2(const struct gemm_args *a, long long at, float f0, float f1)
+RFG_DEVICE void store_y2(const struct gemm_args *a, void *to, float f0, float f1)
 {
-    rfg_store2((char *)a->y + at, (rfg_u16)y_codes(a, f0, f1, 0.0f, 0.0f));
+    rfg_store2(to, (rfg_u16)y_codes(a, f0, f1, 0.0f, 0.0f));
 }
 RFG_DEVICE void store_y4(const struct gemm_args *a, long long at, rfg_f32x4 f)
 {
@@ -42,10 +42,10 @@ RFG_DEVICE void store_y(const struct gemm_args *a, long long at, float f)
 {
     rfg_store_float(a->y, at, f, OUT_DTYPE);
 }
-/* Two, and four, aligned so. */
-RFG_DEVICE void store_y2(const struct gemm_args *a, long long at, float f0, float f1)
+/* Two, to an address, and four, aligned so. */
+RFG_DEVICE void store_y2(const struct gemm_args *a, void *to, float f0, float f1)
 {
-    char *to = (char *)a->y + at * Y_BYTES;
+    (void)a;
     if (OUT_DTYPE == RFG_F32) {
         rfg_u32x2 v;
         v.x = rfg_as_u32(f0);
@@ -160,7 +160,7 @@ RFG_DEVICE void store_2(const struct gemm_args *a, int m, int n, float x, float 
             y = finish(a, m, n + 1, y);
     }
     if (n + 1 < a->n && address % (2 * Y_BYTES) == 0) {
-        store_y2(a, at, x, y);
+        store_y2(a, (void *)address, x, y);
     } else {
         store_y(a, at, x);
         if (n + 1 < a->n)
