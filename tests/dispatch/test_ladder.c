@@ -165,20 +165,20 @@ END_TEST
 
 START_TEST(rung_2_nearest_m)
 {
-    put_row(user_db, "gemm f32,f32->f32 M=4 N=32 K=64", 0, 4);
-    put_row(user_db, "gemm f32,f32->f32 M=16 N=32 K=64", 0, 16);
-    put_row(user_db, "gemm f32,f32->f32 M=9 N=31 K=64", 0, 31); /* another N */
-    put_row(user_db, "gemm f32,f32->f32 M=9 N=32 K=64", 1, 99); /* another CU count */
+    put_row(user_db, "gemm f32,f32->f32 M=4 N=512 K=1024", 0, 4);
+    put_row(user_db, "gemm f32,f32->f32 M=16 N=512 K=1024", 0, 16);
+    put_row(user_db, "gemm f32,f32->f32 M=9 N=511 K=1024", 0, 31); /* another N */
+    put_row(user_db, "gemm f32,f32->f32 M=9 N=512 K=1024", 1, 99); /* another CU count */
     rfg_context *ctx = open_ctx(NULL);
-    struct rfg_choice c = choose(ctx, "gemm f32,f32->f32 M=9 N=32 K=64");
+    struct rfg_choice c = choose(ctx, "gemm f32,f32->f32 M=9 N=512 K=1024");
     ck_assert_int_eq(c.rung, RFG_RUNG_NEAREST);
     ck_assert_double_eq(c.row->median_us, 16);
-    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=8 N=32 K=64").row->median_us, 4); /* a tie: the smaller */
-    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=2 N=32 K=64").row->median_us, 4);
-    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=32 N=32 K=64").row->median_us, 16);
+    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=8 N=512 K=1024").row->median_us, 4); /* a tie: the smaller */
+    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=2 N=512 K=1024").row->median_us, 4);
+    ck_assert_double_eq(choose(ctx, "gemm f32,f32->f32 M=32 N=512 K=1024").row->median_us, 16);
     /* Far away, the model's word counts: it expects more of its own pick than of the portable variant. */
-    ck_assert_int_eq(choose(ctx, "gemm f32,f32->f32 M=1000 N=32 K=64").rung, RFG_RUNG_MODEL);
-    ck_assert_int_eq(choose(ctx, "gemm f32,f32->f32 M=33 N=32 K=64").rung, RFG_RUNG_MODEL);
+    ck_assert_int_eq(choose(ctx, "gemm f32,f32->f32 M=1000 N=512 K=1024").rung, RFG_RUNG_MODEL);
+    ck_assert_int_eq(choose(ctx, "gemm f32,f32->f32 M=33 N=512 K=1024").rung, RFG_RUNG_MODEL);
     put_row(user_db, "gemm f32,f32->f32 M=512 N=48 K=64", 0, 512);
     rfg_context *far = open_ctx(NULL);
     ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=256 N=48 K=64").rung, RFG_RUNG_NEAREST);
@@ -193,7 +193,7 @@ START_TEST(rung_2_nearest_m)
     ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=8 N=40 K=64").rung, RFG_RUNG_NEAREST);
     ck_assert_int_eq(choose(far, "gemm f32,f32->f32 M=7 N=40 K=64").rung, RFG_RUNG_MODEL);
     rfg_context_destroy(&far);
-    ck_assert_int_eq(run(ctx, 9, 32, 64), RFG_RUNG_NEAREST);
+    ck_assert_int_eq(run(ctx, 9, 512, 1024), RFG_RUNG_NEAREST);
     rfg_context_destroy(&ctx);
 }
 END_TEST

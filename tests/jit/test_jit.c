@@ -211,7 +211,7 @@ static const struct {
     { "gemm/gpu/portable.hip", "gemm_portable", GEMM "OUT_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "IN_DTYPE", 3,
       9 },
     { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 W_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "OUT_DTYPE", 3,
-      4 },
+      8 },
     { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
       9 },
     { "gemm/gpu/portable.hip", "gemm_portable", GEMM "IN_DTYPE=3 OUT_DTYPE=3 TILE_M=16 PREPACKED=0", NULL, "W_DTYPE", 3,
