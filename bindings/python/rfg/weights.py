@@ -74,8 +74,8 @@ def _group(fn: str, k: int, groups: int) -> int:
 
 
 def _bytes(words: Tensor) -> Tensor:
-    """int32 as uint8, four times the columns."""
-    return _packed(words).view(_xp(words).uint8)
+    """int32 as uint8, four times the columns. Flat in between: of one column any stride counts as packed, and PyTorch views only 1."""
+    return _packed(words).reshape(-1).view(_xp(words).uint8).reshape(words.shape[0], words.shape[1] * 4)
 
 
 def _nibbles(octets: Tensor) -> Tensor:
@@ -113,8 +113,9 @@ def awq(qweight: Tensor, qzeros: Tensor, scales: Tensor) -> Weights:
 def gptq(qweight: Tensor, qzeros: Tensor, scales: Tensor, g_idx: Optional[Tensor] = None, *, v1: bool = True) -> Weights:
     """GPTQ: qweight int32 [K/8,N], qzeros int32 [K/group,N/8], scales [K/group,N], g_idx [K]: each column's group, or None.
 
-    v1: zero points are stored less 1 (checkpoint_format "gptq", the usual one), not as they are ("gptq_v2"). Where g_idx is not in
-    ascending order (act-order, desc_act) columns are sorted by it, and Weights.columns says how."""
+    v1: zero points are stored less 1 (checkpoint_format "gptq", the usual one), not as they are ("gptq_v2"); GPTQModel takes 1 from all
+    eight of a word at once, so that a 0 borrows from the one above it. Where g_idx is not in ascending order (act-order, desc_act)
+    columns are sorted by it, and Weights.columns says how."""
     fn = "weights.gptq"
     _is(fn, "qweight", qweight, "int32", None, None)
     k, n = qweight.shape[0] * 8, qweight.shape[1]
@@ -134,9 +135,7 @@ def gptq(qweight: Tensor, qzeros: Tensor, scales: Tensor, g_idx: Optional[Tensor
             raise _rfg.Error("%s: g_idx: each of the %d groups must have %d columns" % (fn, groups, group))
         if not bool((g_idx[1:] >= g_idx[:-1]).all()):
             columns, codes = order, codes[:, order]
-    zeros = _nibbles(_bytes(qzeros))
-    if v1:
-        zeros = (zeros + 1) & 15
+    zeros = _nibbles(_bytes(qzeros + 0x11111111 if v1 else qzeros))
     return Weights(_codes(codes), _packed(scales.swapaxes(0, 1)), _zeros(zeros.swapaxes(0, 1)), columns)
 
 

@@ -39,8 +39,9 @@ def gptq(rng, v1=True, act_order=False):
     q, z, s = drawn(rng)
     group_of = rng.permutation(K) // GROUP if act_order else np.arange(K) // GROUP
     qweight = np.array([[word(q[n, 8 * r : 8 * r + 8]) for n in range(N)] for r in range(K // 8)])
-    stored = (z - 1) % 16 if v1 else z
-    qzeros = np.array([[word(stored[8 * j : 8 * j + 8, g]) for j in range(N // 8)] for g in range(K // GROUP)])
+    qzeros = np.array([[word(z[8 * j : 8 * j + 8, g]) for j in range(N // 8)] for g in range(K // GROUP)])
+    if v1:
+        qzeros -= 0x11111111  # of words: a 0 borrows from the zero point above it, as GPTQModel's do
     return (qweight, qzeros, np.ascontiguousarray(s.T), group_of.astype(np.int32)), value(q, z, s, group_of)
 
 

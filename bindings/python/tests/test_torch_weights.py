@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import rfg
 import torch
-from checkpoints import FORMS, K
+from checkpoints import FORMS, K, pack_quantized
 
 
 def bytes_of(t):
@@ -30,3 +30,12 @@ def test_as_numpy(form):
         assert isinstance(y, torch.Tensor)
         error = (y.double() - x.double() @ torch.from_numpy(want).T).abs()
         assert (error <= 2**-8 * (x.double().abs() @ torch.from_numpy(want).abs().T)).all()  # bf16 scales
+
+
+def test_one_column_of_zero_points():
+    """compressed-tensors packs them transposed: of one column the stride isn't 1."""
+    packed, scales, zeros = (torch.from_numpy(t) for t in pack_quantized(np.random.default_rng(5), False)[0])
+    scales, zeros = scales[:, :1].contiguous(), zeros[:, :1].contiguous()
+    strided = zeros.as_strided(zeros.shape, (1, zeros.shape[0]))
+    want, got = (rfg.weights.pack_quantized(packed, scales, z).w_zero for z in (zeros, strided))
+    assert strided.is_contiguous() and (got == want).all()
