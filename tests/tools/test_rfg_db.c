@@ -593,7 +593,7 @@ int main(void)
     Suite *s = suite_create("rfg-db");
     TCase *tc = tcase_create("rfg-db");
     tcase_add_checked_fixture(tc, program_setup, program_teardown);
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 150);
     tcase_add_test(tc, list_and_show);
     tcase_add_test(tc, export_and_import);
     tcase_add_test(tc, shapes_go_round);
