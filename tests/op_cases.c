@@ -46,6 +46,20 @@ struct rfg_problem op_problem(const char *text)
     return prob;
 }
 
+void op_config_taken(const char *arch, const char *problem, const char *config, const char *words)
+{
+    struct rfg_problem prob = op_problem(problem);
+    const struct rfg_variant *v;
+    struct rfg_device dev;
+    struct rfg_reason why = { 0 };
+    int p[RFG_MAX_PARAMS] = { 0 };
+    ck_assert(rfg_device_imagine(&dev, arch));
+    ck_assert_msg(rfg_config_parse(prob.op, config, &v, p, &why), "%s", why.text);
+    bool taken = rfg_variant_check(v, &dev, &prob, p, &why);
+    ck_assert_msg(taken == !words && (taken || strstr(why.text, words)), "%s: %s: %s", problem, config,
+                  taken ? "taken" : why.text);
+}
+
 uint64_t op_seed(void)
 {
     const char *s = getenv("RFG_TEST_SEED");

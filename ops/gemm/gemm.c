@@ -705,11 +705,9 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
         return st;
     }
     if (bias && bias->dtype != like && bias->dtype != RFG_F32)
-        return BAD("bias is %s: must be %s%s%sf32", rfg_dtype_name(bias->dtype),
-                   like == RFG_F32 ? ""
-                   : is_codes      ? "y's dtype, "
-                                   : "x's dtype, ",
-                   like == RFG_F32 ? "" : rfg_dtype_name(like), like == RFG_F32 ? "" : ", or ");
+        return like == RFG_F32 ? BAD("bias is %s: must be f32", rfg_dtype_name(bias->dtype))
+                               : BAD("bias is %s: must be %s dtype, %s, or f32", rfg_dtype_name(bias->dtype),
+                                     is_codes ? "y's" : "x's", rfg_dtype_name(like));
     if (oy.rows == 0 || oy.cols == 0)
         return RFG_OK;
     if ((st = rfg_check_overlap(FN, &oy, &ox, false)) || (st = rfg_check_overlap(FN, &oy, &ow, false)) ||
