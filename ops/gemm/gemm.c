@@ -771,9 +771,9 @@ rfg_status rfg_op_gemm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *
 
 /* Ties in the model go to the earlier one; the portable ones come last. */
 static const struct rfg_variant *const gemm_variants[] = {
-    &gemm_stream_mma, &gemm_thin_mma,   &gemm_wgmma,      &gemm_tile_wgmma,   &gemm_tile64_wgmma, &gemm_skinny_mma_asm,
-    &gemm_skinny,     &gemm_tile,       &gemm_splitk_mma, &gemm_cublaslt,     &gemm_hipblaslt,    &gemm_rocblas,
-    &gemm_portable,   &gemm_cpu_avx512, &gemm_cpu_avx2,   &gemm_cpu_portable,
+    &gemm_stream_mma,     &gemm_thin_mma, &gemm_w4_mma,     &gemm_wgmma,      &gemm_tile_wgmma,   &gemm_tile64_wgmma,
+    &gemm_skinny_mma_asm, &gemm_skinny,   &gemm_tile,       &gemm_splitk_mma, &gemm_cublaslt,     &gemm_hipblaslt,
+    &gemm_rocblas,        &gemm_portable, &gemm_cpu_avx512, &gemm_cpu_avx2,   &gemm_cpu_portable,
 };
 
 const struct rfg_op rfg_op_gemm_desc = {

@@ -253,6 +253,7 @@ extern const struct rfg_variant gemm_stream_mma;                    /* ops/gemm/
 extern const struct rfg_variant gemm_tile;                          /* ops/gemm/gpu/gpu_tile.c */
 extern const struct rfg_variant gemm_thin_mma, gemm_wgmma;          /* ops/gemm/gpu/gpu_thin.c, gpu_wgmma.c */
 extern const struct rfg_variant gemm_tile_wgmma, gemm_tile64_wgmma; /* ops/gemm/gpu/gpu_tile_wgmma.c */
+extern const struct rfg_variant gemm_w4_mma;                        /* ops/gemm/gpu/gpu_w4.c */
 extern const struct rfg_variant gemm_cublaslt, gemm_hipblaslt, gemm_rocblas;
 
 #endif
