@@ -188,10 +188,35 @@ RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, int nibble)
     return w_mul2((codes << 9 & 0x0e000e00u) | (codes << 12 & 0x80008000u), 0x74007400u);
 }
 #else
-RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, int nibble)
+RFG_DEVICE rfg_u32 w_digits2(rfg_u32 codes, int nibble)
 {
     rfg_u32 twice = nibble ? (codes & 0x00f000f0u) * 260u : (codes & 0x000f000fu) * 4160u;
-    return w_mul2(twice & 0x81c081c0u, 0x7e807e80u);
+    return twice & 0x81c081c0u;
+}
+RFG_DEVICE rfg_u32 w_decode2(rfg_u32 codes, int nibble)
+{
+    return w_mul2(w_digits2(codes, nibble), 0x7e807e80u);
+}
+/* w_decode() times a scale of e8m0, exactly. Digits are a 2^126th of the values: to multiply by a scale above 2 takes
+ * two factors, which `large` says. */
+#define W_MOST_FACTOR 128u
+RFG_DEVICE rfg_u32x4 w_decode_scaled(rfg_u32 codes, rfg_u32 e8m0, bool large)
+{
+    rfg_u32 more = large && e8m0 > W_MOST_FACTOR ? e8m0 - W_MOST_FACTOR : 0;
+    rfg_u32 first = (e8m0 - more + 126u) * 0x00800080u;
+    rfg_u32x4 v;
+    v.x = w_mul2(w_digits2(codes, 0), first);
+    v.y = w_mul2(w_digits2(codes, 1), first);
+    v.z = w_mul2(w_digits2(codes >> 8, 0), first);
+    v.w = w_mul2(w_digits2(codes >> 8, 1), first);
+    if (large) {
+        rfg_u32 second = e8m0 == 255u ? 0x7fc07fc0u : (more + 127u) * 0x00800080u;
+        v.x = w_mul2(v.x, second);
+        v.y = w_mul2(v.y, second);
+        v.z = w_mul2(v.z, second);
+        v.w = w_mul2(v.w, second);
+    }
+    return v;
 }
 #endif
 RFG_DEVICE rfg_u32x4 w_decode(rfg_u32 codes, w_offset o)

@@ -183,8 +183,8 @@ static void fill_codes(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
     }
 }
 
-/* Of groups of 4 bits, powers of two about 1: drawn as numbers, half of them would be the smallest there is. None is
- * infinite: see rfg/gemm.h. */
+/* Of groups of 4 bits, powers of two up to 2, as weights have them; of special data some are greater. Drawn as numbers,
+ * half of them would be the smallest there is. None is infinite: see rfg/gemm.h. */
 static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t seed)
 {
     int64_t n = t->shape[0] * t->shape[1], nan = -1;
@@ -192,7 +192,7 @@ static void fill_group_scales(const rfg_tensor *t, enum rfg_data data, uint64_t 
         nan = (int64_t)(rfg_random(&seed) % (uint64_t)n);
     for (int64_t i = 0; i < n; i++)
         if (t->dtype == RFG_E8M0)
-            ((uint8_t *)t->data)[i] = i == nan ? 255 : (uint8_t)(124 + rfg_random(&seed) % 7);
+            ((uint8_t *)t->data)[i] = i == nan ? 255 : (uint8_t)(122 + rfg_random(&seed) % (nan < 0 ? 7 : 14));
         else if (isinf(rfg_load(t->data, t->dtype, i)))
             rfg_store(t->data, t->dtype, i, NAN);
 }

@@ -118,6 +118,13 @@ static const struct op_case hopper[] = {
       "gemm_tile_wgmma{tile_n=112,cluster=1}" },
     { "gemm bf16,bf16->f32 M=300 N=96 K=256 experts=3 top=2 weights=1", S, false,
       "gemm_tile_wgmma{tile_n=96,cluster=2}" },
+    { "gemm bf16,e2m1->bf16 M=700 N=208 K=1056 experts=6 top=2 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_tile_wgmma{tile_n=176,cluster=1}" },
+    { "gemm bf16,e2m1->f32 M=300 N=160 K=2880 experts=5 top=4 act=swigluoai bias=1 w_scale=e8m0 w_group=32 "
+      "packed=1",
+      R, false, "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    { "gemm bf16,e2m1->bf16 M=90 N=96 K=512 experts=40 weights=1 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_tile_wgmma{tile_n=96,cluster=1}" },
     { "gemm bf16,bf16->bf16 M=1 N=64 K=256 experts=1", R, false, "gemm_tile_wgmma{tile_n=64,cluster=1}" },
     { "gemm e4m3,e4m3->f32 M=300 N=512 K=656 experts=3 top=2 act=silu halves=1 fast=1" BLOCKS, R, false,
       "gemm_tile_wgmma{tile_n=128,cluster=1}" },

@@ -191,11 +191,18 @@ static inline bool takes_mma_16(const struct rfg_device *dev, const struct rfg_p
     return takes_mma(dev, prob, why) && gemm_reads_plain(prob, why);
 }
 
-/* What Hopper's asynchronous matrix instructions take. */
+/* Has it Hopper's asynchronous matrix instructions? */
+static inline bool is_sm_90a(const struct rfg_device *dev, struct rfg_reason *why)
+{
+    return (dev->features & RFG_FEATURE_CLUSTER && !strcmp(dev->target, "sm_90a")) ||
+           rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
+}
+
+/* What they take. */
 static inline bool takes_wgmma(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
-        return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
+    if (!is_sm_90a(dev, why))
+        return false;
     if (!reads_rows(prob, why))
         return false;
     if (!gemm_is_codes(prob))

@@ -39,12 +39,18 @@ static bool has_parts(const struct rfg_problem *prob)
     return gemm_is_fp8(prob) || gemm_scales(prob) == GEMM_SCALES_BLOCKS;
 }
 
+/* Is W mxfp4, which four more waves decode? */
+static bool is_w4(const struct rfg_problem *prob)
+{
+    return gemm_w_is_4_bits(prob);
+}
+
 /* How a step's sums are kept beside the tile's: in two sets, so that one is added while the other is multiplied, of two
  * steps or of halves of one; or if there is no room for that, one half after the other. */
 static void parts_of(struct shape *s)
 {
     s->piece_n = s->group_n > 128 ? s->group_n / 2 : s->group_n;
-    s->sets = s->group_n > TILE_MOST_SUMS ? 1 : 2;
+    s->sets = s->group_n > TILE_MOST_SUMS(0) ? 1 : 2;
 }
 
 static struct shape shape_of(const struct rfg_device *dev, const struct rfg_problem *prob, struct tile t)
@@ -77,14 +83,25 @@ static bool y_tiles(const struct rfg_problem *prob)
     return prob->v[GEMM_ALIGN_Y] == 16 && rfg_format_bytes(prob->dtype[2], ldy) % 16 == 0;
 }
 
+/* Of W of 4 bits: those whose scaled values bf16 has. */
+static bool takes_w4(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
+{
+    if (!is_sm_90a(dev, why))
+        return false;
+    if (prob->dtype[0] != RFG_BF16 || prob->dtype[1] != RFG_E2M1)
+        return rfg_refuse(why, "x is %s, w %s: w of 4 bits must be e2m1, and x bf16, which has its scaled values",
+                          rfg_dtype_name((rfg_dtype)prob->dtype[0]), rfg_dtype_name((rfg_dtype)prob->dtype[1]));
+    return takes_mma_or_4_bits(dev, prob, why);
+}
+
 /* least, most: rows; beyond them it has to do with invariant=1 all the same, there its order must have any M, and so
  * have experts. */
 static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *prob, int tile_m, int least, int most,
                         struct rfg_reason *why)
 {
     int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
-    if (!takes_wgmma(dev, prob, why) || !gemm_y_is_float(prob, why) || !halves_in_blocks(prob, why) ||
-        (tile_m < 128 && !gemm_has_one_w(prob, why)))
+    if (!(is_w4(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) || !gemm_y_is_float(prob, why) ||
+        !halves_in_blocks(prob, why) || (tile_m < 128 && !gemm_has_one_w(prob, why)))
         return false;
     if (experts > TILE_MOST_EXPERTS)
         return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", experts, TILE_MOST_EXPERTS);
@@ -103,7 +120,12 @@ static bool valid_of(const struct rfg_device *dev, const struct rfg_problem *pro
                      struct rfg_reason *why)
 {
     struct shape s = shape_of(dev, prob, t);
-    int most = TILE_REGISTERS(prob->v[GEMM_EXPERTS]);
+    int most = TILE_REGISTERS(prob->v[GEMM_EXPERTS], is_w4(prob));
+    if (is_w4(prob) && s.group_n > TILE_MOST_COLUMNS_W4)
+        return rfg_refuse(why, "tile_n=%d: a warpgroup has %d columns: must be at most %d beside waves that decode",
+                          t.n, s.group_n, TILE_MOST_COLUMNS_W4);
+    if (is_w4(prob) && t.cluster > 1)
+        return rfg_refuse(why, "cluster=%d: must be 1, each workgroup decodes W for itself", t.cluster);
     if (s.registers > most)
         return rfg_refuse(why, "tile_n=%d: about %d registers: must be at most %d", t.n, s.registers, most);
     if (s.stages < 2)
@@ -111,6 +133,20 @@ static bool valid_of(const struct rfg_device *dev, const struct rfg_problem *pro
     if (s.clusters > INT32_MAX / 4)
         return rfg_refuse(why, "%" PRId64 " tiles: must be at most %d", s.clusters, INT32_MAX / 4);
     return true;
+}
+
+/* Bytes of a row of W. */
+static double w_row_bytes(const struct rfg_problem *prob)
+{
+    return is_w4(prob) ? (double)gemm_w_row_bytes(prob) : (double)prob->v[GEMM_K] * x_bytes(prob);
+}
+
+/* A step of a tile: of matrix cores, or of waves that decode it, each on a SIMD: 24 instructions for 8 columns, of
+ * which one is issued in two clocks. */
+static double step_us(const struct rfg_problem *prob, struct tile t, double mma)
+{
+    double columns = TILE_WIDTH / x_bytes(prob), words = t.n * columns / 8;
+    return is_w4(prob) ? fmax(mma, words / TILE_DECODERS(1) * 24 * 2 / 1700) : mma;
 }
 
 /* Tiles that one CU works through. */
@@ -165,15 +201,18 @@ static double predict_experts(const struct rfg_device *dev, const struct rfg_pro
     if (rows <= t.m / 2)
         step /= 2;
     double rounds = ceil(experts * down * along / dev->cu_count);
-    double bytes = (rows + (double)t.n / t.cluster) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
+    double of_w = t.n * w_row_bytes(plain) / (k * x_bytes(plain)); /* as rows of X */
+    double bytes = (rows + of_w / t.cluster) * TILE_WIDTH / (dev->cache_gbps * 1e9 * per_cu);
+    step = step_us(plain, t, step);
     double busy = rounds * ((double)s.steps * fmax(step, bytes) + t.n * c->tile_store);
     /* Tiles of the same columns that don't share W read it again if that takes longer than caches keep it. (As counted:
      * 2.1 times with tiles of 2 MB, 1.3 with 0.8.) */
     double reads = t.cluster == 1 || down == 1 ? down : down / 2 + 0.25;
-    double kept = t.n * k * x_bytes(plain) * dev->cu_count / (double)dev->cache_bytes;
+    double kept = t.n * w_row_bytes(plain) * dev->cu_count / (double)dev->cache_bytes;
     double again = 1 + (reads - 1) * fmin(fmax(0.14 * (kept - 0.5), 0), 1);
     double of_y = m * n * rfg_format((int)plain->dtype[2])->bytes;
-    double memory = ((m + experts * along * t.n * again) * k * x_bytes(plain) + of_y) / dev->mem_gbps * 1e-3;
+    double memory = m * k * x_bytes(plain) + experts * along * t.n * again * w_row_bytes(plain) + of_y;
+    memory /= dev->mem_gbps * 1e3;
     memory *= EXPERTS_MEMORY;
     return dev->latency_us + c->wgmma_fill + LIST_US + fmax(busy, memory) + 0.05 * fmin(busy, memory);
 }
@@ -191,10 +230,13 @@ static double predict_of(const struct rfg_device *dev, const struct rfg_problem 
     if (!has_parts(prob)) /* tile_mma is of fp8, whose steps are added */
         step *= 0.85;
     /* By TMA L2 gives a fifth more than by loads. */
-    double bytes = (t.m + (double)t.n / t.cluster) * TILE_WIDTH / (1.2 * dev->cache_gbps * 1e9 * per_cu);
+    double of_w = t.n * w_row_bytes(prob) / (k * x_bytes(prob));
+    double bytes = (t.m + of_w / t.cluster) * TILE_WIDTH / (1.2 * dev->cache_gbps * 1e9 * per_cu);
+    step = step_us(prob, t, step);
     double store = t.n * t.m / 128.0 * c->tile_store;
     double busy = rounds_of(dev, &s, t) * ((double)s.steps * fmax(step, bytes) + store);
-    double memory = ((m + n) * k * x_bytes(prob) + m * n * rfg_format((int)prob->dtype[2])->bytes) / gemm_memory(dev);
+    double of_y = m * n * rfg_format((int)prob->dtype[2])->bytes;
+    double memory = (m * k * x_bytes(prob) + n * w_row_bytes(prob) + of_y) / gemm_memory(dev);
     double meet = t.cluster > 1 ? 1.2 : 0; /* a cluster's workgroups, twice */
     return dev->latency_us + c->wgmma_fill + 1.5 + meet + fmax(busy, memory / 0.85);
 }
@@ -212,13 +254,15 @@ static void kernel_of(const struct rfg_device *dev, const struct rfg_problem *pr
     rfg_kernel_macro(k, "CLUSTER", t.cluster);
     rfg_kernel_macro(k, "STAGES", s.stages);
     rfg_kernel_macro(k, "Y_TILES", y_tiles(prob));
+    if (is_w4(prob))
+        rfg_kernel_macro(k, "PREPACKED", 1);
 }
 
 static void launch_of(const struct rfg_device *dev, const struct rfg_problem *prob, struct tile t, struct rfg_launch *l)
 {
     struct shape s = shape_of(dev, prob, t);
     int64_t groups = MIN(s.clusters, dev->cu_count / t.cluster) * t.cluster;
-    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 }, { TILE_THREADS, 1, 1 }, (uint32_t)s.lds };
+    *l = (struct rfg_launch){ { (uint32_t)groups, 1, 1 }, { TILE_THREADS(is_w4(prob)), 1, 1 }, (uint32_t)s.lds };
 }
 
 static int maps_of(const struct rfg_problem *prob, struct tile t, const void *kargs, struct rfg_tile_map *maps)
@@ -229,8 +273,9 @@ static int maps_of(const struct rfg_problem *prob, struct tile t, const void *ka
     struct rfg_tile_map *map = maps;
     if (!prob->v[GEMM_EXPERTS]) /* whose X is copied otherwise */
         *map++ = (struct rfg_tile_map){ a->x, a->m, (int64_t)a->k * bytes, a->ldx * bytes, t.m, 0 };
-    *map++ = (struct rfg_tile_map){ a->w,           gemm_w_rows(prob) - half, (int64_t)a->k * bytes,
-                                    a->ldw * bytes, t.n / t.cluster,          half * a->ldw * bytes };
+    if (!is_w4(prob))
+        *map++ = (struct rfg_tile_map){ a->w,           gemm_w_rows(prob) - half, (int64_t)a->k * bytes,
+                                        a->ldw * bytes, t.n / t.cluster,          half * a->ldw * bytes };
     if (y_tiles(prob))
         *map++ = (struct rfg_tile_map){ a->y, a->m, gemm_y_cols(prob) * y_bytes, a->ldy * y_bytes, TILE_Y_ROWS, 0 };
     return (int)(map - maps);

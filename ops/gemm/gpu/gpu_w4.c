@@ -65,8 +65,8 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
 
 static bool supports(const struct rfg_device *dev, const struct rfg_problem *prob, struct rfg_reason *why)
 {
-    if (!(dev->features & RFG_FEATURE_CLUSTER) || strcmp(dev->target, "sm_90a"))
-        return rfg_refuse(why, "target is %s: must be sm_90a", *dev->target ? dev->target : dev->arch);
+    if (!is_sm_90a(dev, why))
+        return false;
     if (!gemm_w_is_4_bits(prob))
         return rfg_refuse(why, "w is %s: must be i4 or e2m1", rfg_dtype_name((rfg_dtype)prob->dtype[1]));
     if (gemm_is_mx(prob))

@@ -14,12 +14,14 @@
  * Each wave stores its own 16 rows through LDS, 128 bytes of each at once: with Y_TILES by TMA, which the wave doesn't
  * wait for; else, and what is left of TILE_N, in pieces of 16 bytes.
  *
- * With EXPERTS a tile's rows are one expert's, and X's are copied by all waves that copy (tile_wgmma_experts.h).
+ * With EXPERTS a tile's rows are one expert's, and X's are copied by all waves that copy (tile_wgmma_experts.h). A
+ * prepacked W of mxfp4 is decoded on its way to LDS, by four more waves (tile_wgmma_w4.h).
  *
- * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8), TILE_M (64, 128), TILE_N (a multiple
- * of 16 up to 256), PIECE_N (columns of an instruction: a warpgroup's, or with PARTS a share of them), SETS (1, with
- * PARTS also 2), CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y are aligned to 16 bytes, and the kernel has a parameter
- * for it). Grid: whole clusters, any number. Needs rows of X and W aligned to 16 bytes. */
+ * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8; or bf16 and e2m1, PREPACKED), TILE_M
+ * (64, 128), TILE_N (a multiple of 16 up to 256), PIECE_N (columns of an instruction: a warpgroup's, or with PARTS a
+ * share of them), SETS (1, with PARTS also 2), CLUSTER (1, 2), STAGES, Y_TILES (1: rows of Y are aligned to 16 bytes,
+ * and the kernel has a parameter for it). Grid: whole clusters, any number. Needs rows of X and W aligned to 16 bytes.
+ */
 #include "rfg_device.h"
 #include "rfg_tma.h"
 #include "gemm/gpu/load.h"
@@ -28,6 +30,8 @@
 #include "gemm/gpu/tile_wgmma_layout.h"
 #include "gemm/gpu/wgmma_wide.h"
 
+#define W4            W_IS_4_BITS
+#define DECODE_WAVES  (TILE_DECODERS(1) / RFG_WAVE)
 #define STEP_K        (TILE_WIDTH / X_BYTES)
 #define STEP_BYTES    TILE_STEP_BYTES(TILE_M, TILE_N)
 #define X_STEP_BYTES  (TILE_M * TILE_WIDTH)
@@ -40,7 +44,9 @@
 
 static_assert(W_ROWS % 8 == 0 && TILE_N % 16 == 0, "a share of W is not whole groups of 8 rows");
 static_assert(STAGES <= TILE_MAX_STAGES && 16 * (TILE_MAX_STAGES + 1) <= TILE_FEW_AT, "arrivals reach into scales");
-static_assert(2 * TILE_REGISTERS(EXPERTS) + TILE_FEWER(EXPERTS) <= 3 * 168, "more registers than a launch has");
+static_assert(2 * TILE_REGISTERS(EXPERTS, W4) + TILE_FEWER(EXPERTS) + (W4 ? TILE_DECODING : 0) <= TILE_LAUNCHED(W4),
+              "more registers than a launch has");
+static_assert(!W4 || CLUSTER == 1, "a cluster would share what each of its workgroups decodes");
 static_assert(!EXPERTS || TILE_M == 128, "tiles of experts have 128 rows");
 static_assert(!BLOCKS || STEP_K == GEMM_SCALE_BLOCK, "a step is not a block of scales");
 
@@ -51,9 +57,9 @@ static_assert(!BLOCKS || STEP_K == GEMM_SCALE_BLOCK, "a step is not a block of s
 #define PIECE_SUMS (PIECE_N / 2)
 #define TURN       (SETS > PIECES ? SETS : PIECES) /* pieces */
 #define TURN_STEPS (TURN / PIECES)
-#define LATER      (!EXPERTS && SUMS + SETS * PIECE_SUMS <= TILE_MOST_SUMS)
+#define LATER      (!EXPERTS && SUMS + SETS * PIECE_SUMS <= TILE_MOST_SUMS(W4))
 /* HELD: until then as Y has them, which takes half of the registers. */
-#define HELD (!EXPERTS && !LATER && Y_BYTES == 2 && !GATED)
+#define HELD (!EXPERTS && !W4 && !LATER && Y_BYTES == 2 && !GATED)
 static_assert(PIECES * PIECE_N == GROUP_N && GROUP_N % 8 == 0 && (PARTS || PIECES == 1),
               "pieces are no step, or sums of more than one");
 
@@ -89,7 +95,7 @@ RFG_DEVICE void ask_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n
 }
 
 #if !EXPERTS
-#define FULL_ARRIVALS (1 + (BLOCKS ? SCALE_THREADS : 0)) /* of a stage: tiles, and scales */
+#define FULL_ARRIVALS (1 + (BLOCKS ? SCALE_THREADS : 0) + (W4 ? DECODE_WAVES : 0)) /* of a stage: tiles, scales, W */
 
 /* Where a workgroup is: the tile from row m0 and column n0 on. */
 #define BAND (TILE_BAND_ROWS / (TILE_M * CLUSTER))
@@ -117,8 +123,9 @@ RFG_DEVICE void copy_x(struct place p, int step, rfg_u32 to, const rfg_tile_map 
 }
 RFG_DEVICE void copy_w(struct place p, int rank, int step, rfg_u32 to, const rfg_tile_map *w, rfg_u64 *arrival)
 {
-    rfg_arrive_expect(arrival, STEP_BYTES);
-    ask_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
+    rfg_arrive_expect(arrival, W4 ? X_STEP_BYTES : STEP_BYTES);
+    if (!W4)
+        ask_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
 }
 
 /* Steps of a tile from step `step` on. */
@@ -241,6 +248,9 @@ RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps
 #if EXPERTS
 #include "gemm/gpu/tile_wgmma_experts.h"
 #endif
+#if W4
+#include "gemm/gpu/tile_wgmma_w4.h"
+#endif
 
 /* The scales of a step in LDS: of the lane's two rows of X, times W's. */
 struct step_scales {
@@ -318,7 +328,7 @@ RFG_DEVICE void begin_piece(struct multiplier *w, struct turn *t, int i, matrix_
     if (i % PIECES == 0) {
         t->stage[step] = w->s.at;
         rfg_arrival_wait(w->full + w->s.at, w->s.odd);
-        if (EXPERTS) /* X's copies are no TMA's */
+        if (EXPERTS || W4) /* X's copies, or W's, are no TMA's */
             rfg_wg_see();
         rfg_next_stage(&w->s, STAGES);
     }
@@ -399,21 +409,30 @@ RFG_DEVICE void multiply_tile(float *d, matrix_sum (*part)[PIECE_SUMS], struct t
 #include "gemm/gpu/tile_wgmma_store.h"
 
 #if CLUSTER > 1
-RFG_KERNEL_CLUSTER(TILE_THREADS, CLUSTER)
+RFG_KERNEL_CLUSTER(TILE_THREADS(W4), CLUSTER)
 #else
-RFG_KERNEL(TILE_THREADS)
+RFG_KERNEL(TILE_THREADS(W4))
 #endif
-gemm_tile_wgmma(struct gemm_args a,
+gemm_tile_wgmma(struct gemm_args a
 #if !EXPERTS
-                const __grid_constant__ rfg_tile_map x,
+                ,
+                const __grid_constant__ rfg_tile_map x
 #endif
+#if !W4
+                ,
                 const __grid_constant__ rfg_tile_map w
+#endif
 #if Y_TILES
                 ,
                 const __grid_constant__ rfg_tile_map y
 #endif
 )
 {
+#if W4
+    const rfg_tile_map *w_map = 0;
+#else
+    const rfg_tile_map *w_map = &w;
+#endif
     char *lds = (char *)rfg_wg_lds, *ring = lds + TILE_RING_AT(N_EXPERTS(&a));
     rfg_u64 *full = (rfg_u64 *)lds, *empty = full + TILE_MAX_STAGES;
     rfg_u64 *ending_full = empty + TILE_MAX_STAGES, *ending_empty = ending_full + 1;
@@ -424,7 +443,7 @@ gemm_tile_wgmma(struct gemm_args a,
 #else
     int tiles = tiles_of(&a);
 #endif
-    int stride = rfg_groups_x(TILE_THREADS) / CLUSTER;
+    int stride = rfg_groups_x(TILE_THREADS(W4)) / CLUSTER;
     steps = steps > TURN_STEPS ? steps : TURN_STEPS; /* beyond K is zero */
     float *behind = (float *)(ring + STAGES * STEP_BYTES + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES);
     struct rfg_stage s = { 0, 0 };
@@ -434,7 +453,8 @@ gemm_tile_wgmma(struct gemm_args a,
 #if !EXPERTS
         rfg_tile_expect(&x);
 #endif
-        rfg_tile_expect(&w);
+        if (!W4)
+            rfg_tile_expect(w_map);
         for (int i = 0; i < STAGES; i++) {
             rfg_arrival_init(full + i, FULL_ARRIVALS);
             rfg_arrival_init(empty + i, CLUSTER * TILE_WAVES);
@@ -458,6 +478,22 @@ gemm_tile_wgmma(struct gemm_args a,
     tiles = tiles_of(&a, list);
 #endif
 
+#if W4
+    if (rfg_wave() >= TILE_WAVES + TILE_COPIERS / RFG_WAVE) {
+        rfg_fewer_registers(TILE_DECODING);
+        int round = 0;
+#pragma unroll 1
+        for (int tile = rfg_group_x(); tile < tiles; tile += stride) {
+#if EXPERTS
+            struct place p = place_of(&a, list, tile, rank);
+            decode_tile(&a, p.x.e * a.n, p.n0, steps, ring, &s, &round, full, empty);
+#else
+            decode_tile(&a, 0, place_of(&a, tile, rank).n0, steps, ring, &s, &round, full, empty);
+#endif
+        }
+        return;
+    }
+#endif
     if (rfg_wave() >= TILE_WAVES) {
         rfg_fewer_registers(TILE_FEWER(EXPERTS));
         int round = 0;
@@ -466,7 +502,7 @@ gemm_tile_wgmma(struct gemm_args a,
         for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
             struct place p = place_of(&a, list, tile, rank);
             copy_tile(&a, &p, rfg_thread() - TILE_WAVES * RFG_WAVE, rank, steps, rfg_lds_address(ring), behind, few, &s,
-                      &round, full, empty, &w);
+                      &round, full, empty, w_map);
         }
         rfg_async_wait_all();
 #else
@@ -476,7 +512,7 @@ gemm_tile_wgmma(struct gemm_args a,
             struct place p = place_of(&a, tile, rank);
             rfg_u32 to = rfg_lds_address(ring);
             for (int i = 0; i < ahead; i++)
-                copy_w(p, rank, i, to + (rfg_u32)(i * STEP_BYTES), &w, full + i);
+                copy_w(p, rank, i, to + (rfg_u32)(i * STEP_BYTES), w_map, full + i);
             rfg_await_previous();
             for (int i = 0; i < ahead; i++)
                 copy_x(p, i, to + (rfg_u32)(i * STEP_BYTES), &x, full + i);
@@ -484,7 +520,7 @@ gemm_tile_wgmma(struct gemm_args a,
             s.odd = round = ahead == STAGES;
 #pragma unroll 1
             for (; tile < tiles; tile += stride, ahead = 0)
-                copy_tile(place_of(&a, tile, rank), rank, ahead, steps, to, &s, &round, full, empty, &x, &w);
+                copy_tile(place_of(&a, tile, rank), rank, ahead, steps, to, &s, &round, full, empty, &x, w_map);
         }
         rfg_await_previous();
         if (rfg_wave() > TILE_WAVES) {
@@ -502,7 +538,7 @@ gemm_tile_wgmma(struct gemm_args a,
 #endif
         __syncwarp();
     } else {
-        rfg_more_registers(TILE_REGISTERS(EXPERTS));
+        rfg_more_registers(TILE_REGISTERS(EXPERTS, W4));
         rfg_await_previous();
         int wave = __shfl_sync(0xffffffffu, rfg_wave(), 0); /* the compiler then knows that lanes have the same */
         struct multiplier w = { rfg_wg_rows(ring + wave / 4 * 64 % TILE_M * TILE_WIDTH),

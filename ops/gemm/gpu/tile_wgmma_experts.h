@@ -8,11 +8,12 @@
  * bytes by all four waves that copy, as many as there are: the others are left as they were, for they only reach rows
  * of sums that nobody stores. A tile of at most 64 rows is multiplied by one warpgroup alone. */
 
-#define COPIERS       (TILE_THREADS - TILE_WAVES * RFG_WAVE)
-#define X_PASS        (COPIERS / (TILE_WIDTH / 16)) /* rows that they copy at once */
-#define X_COPIES      (TILE_M / X_PASS)
-#define FULL_ARRIVALS (1 + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
-#define BAND          (TILE_BAND_ROWS / TILE_M)
+#define COPIERS  TILE_COPIERS
+#define X_PASS   (COPIERS / (TILE_WIDTH / 16)) /* rows that they copy at once */
+#define X_COPIES (TILE_M / X_PASS)
+#define FULL_ARRIVALS                                                                                                  \
+    ((W4 ? DECODE_WAVES : 1) + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
+#define BAND (TILE_BAND_ROWS / TILE_M)
 static_assert(X_PASS % 8 == 0, "a thread's rows differ in their swizzle");
 static_assert(CLUSTER <= 2, "there are clusters of one or of two");
 static_assert(COPIERS == TILE_M, "not all scales of X are copied");
@@ -166,7 +167,7 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
         asm volatile("" : "+r"(chunks)); /* or addresses of all rows would be kept, two registers each */
         if (*round)
             rfg_arrival_wait(empty + s->at, s->odd ^ 1);
-        if (t == 0) {
+        if (!W4 && t == 0) {
             rfg_arrive_expect(arrival, STEP_BYTES - X_STEP_BYTES);
             if (CLUSTER == 1 || !p->alone)
                 ask_w(to + X_STEP_BYTES, w, step, w0, p->n0, rank, arrival, false);

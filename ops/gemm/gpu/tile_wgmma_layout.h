@@ -4,15 +4,21 @@
 #ifndef RFG_TILE_WGMMA_LAYOUT_H
 #define RFG_TILE_WGMMA_LAYOUT_H
 
-#define TILE_WIDTH   128 /* bytes of a row of a step */
-#define TILE_WAVES   8   /* that multiply; the next one copies, three more copy scales */
-#define TILE_THREADS ((TILE_WAVES + 4) * 32)
+#define TILE_WIDTH        128 /* bytes of a row of a step */
+#define TILE_WAVES        8   /* that multiply; the next one copies, three more copy scales; */
+#define TILE_COPIERS      (4 * 32)
+#define TILE_DECODERS(w4) ((w4) ? 4 * 32 : 0) /* of a W of 4 bits: w4 not 0 */
+#define TILE_THREADS(w4)  (TILE_WAVES * 32 + TILE_COPIERS + TILE_DECODERS(w4))
 
-/* Registers of a lane of those that multiply, and of those that copy. A launch has 168 for each of three warpgroups
- * (65536 / 384, in eights): who asks for more than that is left waits for ever. */
-#define TILE_REGISTERS(experts) ((experts) ? 224 : 232)
-#define TILE_FEWER(experts)     ((experts) ? 56 : 40) /* where those of rows of X that may be anywhere are kept */
-#define TILE_MOST_SUMS          192
+/* Registers of a lane of those that multiply, that copy, and that decode. A launch has 168 for each of three
+ * warpgroups, or 128 for each of four (65536 / threads, in eights): who asks for more than that is left waits for ever.
+ */
+#define TILE_LAUNCHED(w4)           ((w4) ? 4 * 128 : 3 * 168)
+#define TILE_REGISTERS(experts, w4) ((w4) ? 168 : (experts) ? 224 : 232)
+#define TILE_FEWER(experts)         ((experts) ? 56 : 40) /* where those of rows of X that may be anywhere are kept */
+#define TILE_DECODING               120
+#define TILE_MOST_COLUMNS_W4        192 /* of an instruction: 96 sums of the 128 registers that nvcc has for it */
+#define TILE_MOST_SUMS(w4)          ((w4) ? 128 : 192)
 
 /* LDS in bytes: arrivals; some scales; of a grouped product the list of experts' tiles; steps, each tile_m rows of X,
  * then tile_n rows of W; for each wave TILE_Y_BUFFERS tiles of TILE_Y_ROWS rows of Y, 128 bytes of each, as rfg_tma.h

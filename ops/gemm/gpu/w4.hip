@@ -60,10 +60,10 @@ static_assert(W4_BLOCK_BYTES == RFG_WAVE * sizeof(rfg_f32x4), "a block is not fo
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
-/* A wave copies every W4_W_WAVES-th step of W: a step takes it longer than the others do to use it. A wait tells a round
- * from the next one, not from the one after that. So a ring that is used more than once has W4_LEAST_STAGES or more
- * stages, or a wave could come round to a stage that others have still to fill for the round before; and a multiple of
- * K_WAVES, so that a stage is always the same set's. */
+/* A wave copies every W4_W_WAVES-th step of W: a step takes it longer than the others do to use it. A wait tells a
+ * round from the next one, not from the one after that. So a ring that is used more than once has W4_LEAST_STAGES or
+ * more stages, or a wave could come round to a stage that others have still to fill for the round before; and a
+ * multiple of K_WAVES, so that a stage is always the same set's. */
 struct w_copier {
     const char *from, *scales,
         *zeros;                /* the tile's first 16 rows, in the workgroup's first step; scales, zeros: of all */
