@@ -39,7 +39,7 @@ static bool has_parts(const struct rfg_problem *prob)
     return gemm_is_fp8(prob) || gemm_scales(prob) == GEMM_SCALES_BLOCKS;
 }
 
-/* Is W mxfp4, which four more waves decode? */
+/* Is W mxfp4, which the waves that copy decode? */
 static bool is_w4(const struct rfg_problem *prob)
 {
     return gemm_w_is_4_bits(prob);
@@ -66,9 +66,9 @@ static struct shape shape_of(const struct rfg_device *dev, const struct rfg_prob
     if (experts && blocks && prob->v[GEMM_HALVES] && s.sets == 1 && t.n % 32) /* two scales of each for 16 columns */
         s.registers += 40;
     while (s.stages < TILE_MAX_STAGES &&
-           TILE_LDS_BYTES(t.m, t.n, s.stages + 1, blocks, rows, experts) <= dev->lds_bytes)
+           TILE_LDS_BYTES(t.m, t.n, s.stages + 1, blocks, rows, experts, is_w4(prob)) <= dev->lds_bytes)
         s.stages++;
-    s.lds = TILE_LDS_BYTES(t.m, t.n, s.stages, blocks, rows, experts);
+    s.lds = TILE_LDS_BYTES(t.m, t.n, s.stages, blocks, rows, experts, is_w4(prob));
     s.clusters = ceil_div(prob->v[GEMM_M], t.m * t.cluster) * ceil_div(prob->v[GEMM_N], t.n);
     if (experts) /* and where an odd one is left, side by side */
         s.clusters = gemm_most_tiles(prob, t.m) * ceil_div(prob->v[GEMM_N], t.n * t.cluster);
@@ -141,12 +141,11 @@ static double w_row_bytes(const struct rfg_problem *prob)
     return is_w4(prob) ? (double)gemm_w_row_bytes(prob) : (double)prob->v[GEMM_K] * x_bytes(prob);
 }
 
-/* A step of a tile: of matrix cores, or of waves that decode it, each on a SIMD: 24 instructions for 8 columns, of
- * which one is issued in two clocks. */
+/* A step of a tile: of matrix cores, or of waves that decode it: 24 instructions for 8 columns, one in three clocks. */
 static double step_us(const struct rfg_problem *prob, struct tile t, double mma)
 {
     double columns = TILE_WIDTH / x_bytes(prob), words = t.n * columns / 8;
-    return is_w4(prob) ? fmax(mma, words / TILE_DECODERS(1) * 24 * 2 / 1700) : mma;
+    return is_w4(prob) ? fmax(mma, words / TILE_COPIERS(1) * 24 * 3 / 1700) : mma;
 }
 
 /* Tiles that one CU works through. */

@@ -15,7 +15,7 @@
  * wait for; else, and what is left of TILE_N, in pieces of 16 bytes.
  *
  * With EXPERTS a tile's rows are one expert's, and X's are copied by all waves that copy (tile_wgmma_experts.h). A
- * prepacked W of mxfp4 is decoded on its way to LDS, by four more waves (tile_wgmma_w4.h).
+ * prepacked W of mxfp4 is decoded on its way to LDS, by twice as many (tile_wgmma_w4.h).
  *
  * Macros: those of load.h and epilogue.h (X and W fp16, bf16, e4m3, e5m2 or i8; or bf16 and e2m1, PREPACKED), TILE_M
  * (64, 128), TILE_N (a multiple of 16 up to 256), PIECE_N (columns of an instruction: a warpgroup's, or with PARTS a
@@ -31,7 +31,6 @@
 #include "gemm/gpu/wgmma_wide.h"
 
 #define W4            W_IS_4_BITS
-#define DECODE_WAVES  (TILE_DECODERS(1) / RFG_WAVE)
 #define STEP_K        (TILE_WIDTH / X_BYTES)
 #define STEP_BYTES    TILE_STEP_BYTES(TILE_M, TILE_N)
 #define X_STEP_BYTES  (TILE_M * TILE_WIDTH)
@@ -44,7 +43,7 @@
 
 static_assert(W_ROWS % 8 == 0 && TILE_N % 16 == 0, "a share of W is not whole groups of 8 rows");
 static_assert(STAGES <= TILE_MAX_STAGES && 16 * (TILE_MAX_STAGES + 1) <= TILE_FEW_AT, "arrivals reach into scales");
-static_assert(2 * TILE_REGISTERS(EXPERTS, W4) + TILE_FEWER(EXPERTS) + (W4 ? TILE_DECODING : 0) <= TILE_LAUNCHED(W4),
+static_assert(2 * TILE_REGISTERS(EXPERTS, W4) + (1 + W4) * TILE_FEWER(EXPERTS, W4) <= TILE_LAUNCHED(W4),
               "more registers than a launch has");
 static_assert(!W4 || CLUSTER == 1, "a cluster would share what each of its workgroups decodes");
 static_assert(!EXPERTS || TILE_M == 128, "tiles of experts have 128 rows");
@@ -95,7 +94,8 @@ RFG_DEVICE void ask_w(rfg_u32 to, const rfg_tile_map *w, int step, int w0, int n
 }
 
 #if !EXPERTS
-#define FULL_ARRIVALS (1 + (BLOCKS ? SCALE_THREADS : 0) + (W4 ? DECODE_WAVES : 0)) /* of a stage: tiles, scales, W */
+#define FULL_ARRIVALS                                                                                                  \
+    (1 + (BLOCKS ? SCALE_THREADS : 0) + (W4 ? TILE_COPIERS(1) / RFG_WAVE : 0)) /* of a stage: tiles, scales, W */
 
 /* Where a workgroup is: the tile from row m0 and column n0 on. */
 #define BAND (TILE_BAND_ROWS / (TILE_M * CLUSTER))
@@ -123,9 +123,8 @@ RFG_DEVICE void copy_x(struct place p, int step, rfg_u32 to, const rfg_tile_map 
 }
 RFG_DEVICE void copy_w(struct place p, int rank, int step, rfg_u32 to, const rfg_tile_map *w, rfg_u64 *arrival)
 {
-    rfg_arrive_expect(arrival, W4 ? X_STEP_BYTES : STEP_BYTES);
-    if (!W4)
-        ask_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
+    rfg_arrive_expect(arrival, STEP_BYTES);
+    ask_w(to + X_STEP_BYTES, w, step, 0, p.n0, rank, arrival, false);
 }
 
 /* Steps of a tile from step `step` on. */
@@ -245,11 +244,11 @@ RFG_DEVICE void copy_scales(const struct gemm_args *a, struct place p, int steps
 #endif
 #endif
 
-#if EXPERTS
-#include "gemm/gpu/tile_wgmma_experts.h"
-#endif
 #if W4
 #include "gemm/gpu/tile_wgmma_w4.h"
+#endif
+#if EXPERTS
+#include "gemm/gpu/tile_wgmma_experts.h"
 #endif
 
 /* The scales of a step in LDS: of the lane's two rows of X, times W's. */
@@ -478,33 +477,21 @@ gemm_tile_wgmma(struct gemm_args a
     tiles = tiles_of(&a, list);
 #endif
 
-#if W4
-    if (rfg_wave() >= TILE_WAVES + TILE_COPIERS / RFG_WAVE) {
-        rfg_fewer_registers(TILE_DECODING);
-        int round = 0;
-#pragma unroll 1
-        for (int tile = rfg_group_x(); tile < tiles; tile += stride) {
-#if EXPERTS
-            struct place p = place_of(&a, list, tile, rank);
-            decode_tile(&a, p.x.e * a.n, p.n0, steps, ring, &s, &round, full, empty);
-#else
-            decode_tile(&a, 0, place_of(&a, tile, rank).n0, steps, ring, &s, &round, full, empty);
-#endif
-        }
-        return;
-    }
-#endif
     if (rfg_wave() >= TILE_WAVES) {
-        rfg_fewer_registers(TILE_FEWER(EXPERTS));
+        rfg_fewer_registers(TILE_FEWER(EXPERTS, W4));
         int round = 0;
 #if EXPERTS
 #pragma unroll 1
         for (int tile = rfg_group_x() / CLUSTER; tile < tiles; tile += stride) {
             struct place p = place_of(&a, list, tile, rank);
-            copy_tile(&a, &p, rfg_thread() - TILE_WAVES * RFG_WAVE, rank, steps, rfg_lds_address(ring), behind, few, &s,
-                      &round, full, empty, w_map);
+            copy_tile(&a, &p, rfg_thread() - TILE_WAVES * RFG_WAVE, rank, steps, ring, behind, few, &s, &round, full,
+                      empty, w_map);
         }
         rfg_async_wait_all();
+#elif W4
+#pragma unroll 1
+        for (int tile = rfg_group_x(); tile < tiles; tile += stride)
+            w4_copy_tile(&a, place_of(&a, tile, rank), steps, ring, (char *)behind, &s, &round, full, empty, &x);
 #else
         if (rfg_thread() == TILE_WAVES * RFG_WAVE) {
             /* W isn't what the previous launch writes: of the first steps it is asked for ahead. */

@@ -5,18 +5,18 @@
  * Tiles are numbered expert by expert; a list in LDS says where each expert's begin, so that a wave finds its tile
  * without asking memory. W comes by TMA from a matrix of all experts' rows: of a tile that reaches beyond an expert's N
  * the next one's rows are multiplied, too, and not stored. X's rows, which may be anywhere, are copied in chunks of 16
- * bytes by all four waves that copy, as many as there are: the others are left as they were, for they only reach rows
+ * bytes by all waves that copy, as many as there are: the others are left as they were, for they only reach rows
  * of sums that nobody stores. A tile of at most 64 rows is multiplied by one warpgroup alone. */
 
-#define COPIERS  TILE_COPIERS
+#define COPIERS  TILE_COPIERS(W4)
 #define X_PASS   (COPIERS / (TILE_WIDTH / 16)) /* rows that they copy at once */
 #define X_COPIES (TILE_M / X_PASS)
 #define FULL_ARRIVALS                                                                                                  \
-    ((W4 ? DECODE_WAVES : 1) + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
+    ((W4 ? COPIERS / RFG_WAVE : 1) + COPIERS + (BLOCKS ? COPIERS / RFG_WAVE : 0)) /* of a stage: W, X, scales */
 #define BAND (TILE_BAND_ROWS / TILE_M)
 static_assert(X_PASS % 8 == 0, "a thread's rows differ in their swizzle");
 static_assert(CLUSTER <= 2, "there are clusters of one or of two");
-static_assert(COPIERS == TILE_M, "not all scales of X are copied");
+static_assert(!BLOCKS || COPIERS == TILE_M, "not all scales of X are copied");
 
 /* Of each expert, and behind the last one, what its first tile's number is, of rows of tiles, and its first row. */
 struct tile_list {
@@ -135,10 +135,14 @@ RFG_DEVICE float next_scale(struct step_scale *s)
 
 /* All steps of a tile, by thread t of the copiers: of X chunk t % 8 of every X_PASS-th row; with scales of blocks row
  * t's, and one of W if there are so many; the first thread asks for W. */
-RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int t, int rank, int steps, rfg_u32 ring,
+RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int t, int rank, int steps, char *ring,
                           float *x_scales, float *w_scales, struct rfg_stage *s, int *round, rfg_u64 *full,
                           rfg_u64 *empty, const rfg_tile_map *w)
 {
+#if W4
+    struct w4_copier w4;
+    w4_begin(&w4, a, p->x.e * a->n, p->n0, t / RFG_WAVE, (char *)x_scales);
+#endif
     int chunk = t % 8, left = a->k / X_VEC - chunk, rows = rows_of(p), row[X_COPIES];
     int begin = p->x.begin + p->m0, w0 = p->x.e * a->n;
     rfg_u32 chunks = (rfg_u32)(GEMM_LDX(a) / X_VEC), at = rfg_wg_at(t / 8, chunk); /* chunks: from a row to the next */
@@ -163,7 +167,7 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         rfg_u64 *arrival = full + s->at;
-        rfg_u32 to = ring + (rfg_u32)(s->at * STEP_BYTES);
+        rfg_u32 to = rfg_lds_address(ring) + (rfg_u32)(s->at * STEP_BYTES);
         asm volatile("" : "+r"(chunks)); /* or addresses of all rows would be kept, two registers each */
         if (*round)
             rfg_arrival_wait(empty + s->at, s->odd ^ 1);
@@ -181,6 +185,9 @@ RFG_DEVICE void copy_tile(const struct gemm_args *a, const struct place *p, int 
                 rfg_async_copy16_at(to + at + (rfg_u32)(i * (X_PASS * TILE_WIDTH)),
                                     from + (rfg_u64)(rfg_u32)row[i] * chunks * 16, left > 0, false);
         rfg_arrive_copies(arrival);
+#if W4
+        w4_step(&w4, ring + s->at * STEP_BYTES + X_STEP_BYTES, t / RFG_WAVE, step, arrival);
+#endif
 #if BLOCKS
         x_scales[s->at * TILE_M + t] = next_scale(&of_x);
         if (t < W_SCALED)

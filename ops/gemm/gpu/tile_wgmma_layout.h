@@ -4,19 +4,16 @@
 #ifndef RFG_TILE_WGMMA_LAYOUT_H
 #define RFG_TILE_WGMMA_LAYOUT_H
 
-#define TILE_WIDTH        128 /* bytes of a row of a step */
-#define TILE_WAVES        8   /* that multiply; the next one copies, three more copy scales; */
-#define TILE_COPIERS      (4 * 32)
-#define TILE_DECODERS(w4) ((w4) ? 4 * 32 : 0) /* of a W of 4 bits: w4 not 0 */
-#define TILE_THREADS(w4)  (TILE_WAVES * 32 + TILE_COPIERS + TILE_DECODERS(w4))
+#define TILE_WIDTH       128                   /* bytes of a row of a step */
+#define TILE_WAVES       8                     /* that multiply; the next one copies, three more copy scales; */
+#define TILE_COPIERS(w4) (((w4) ? 8 : 4) * 32) /* w4: not 0 of a W of 4 bits, which all of these decode */
+#define TILE_THREADS(w4) (TILE_WAVES * 32 + TILE_COPIERS(w4))
 
-/* Registers of a lane of those that multiply, that copy, and that decode. A launch has 168 for each of three
- * warpgroups, or 128 for each of four (65536 / threads, in eights): who asks for more than that is left waits for ever.
- */
+/* Registers of a lane of those that multiply, and of those that copy. A launch has 168 for each of three warpgroups, or
+ * 128 for each of four (65536 / threads, in eights): who asks for more than that is left waits for ever. */
 #define TILE_LAUNCHED(w4)           ((w4) ? 4 * 128 : 3 * 168)
 #define TILE_REGISTERS(experts, w4) ((w4) ? 168 : (experts) ? 224 : 232)
-#define TILE_FEWER(experts)         ((experts) ? 56 : 40) /* where those of rows of X that may be anywhere are kept */
-#define TILE_DECODING               120
+#define TILE_FEWER(experts, w4)     ((w4) ? 88 : (experts) ? 56 : 40) /* with experts where rows of X are */
 #define TILE_MOST_COLUMNS_W4        192 /* of an instruction: 96 sums of the 128 registers that nvcc has for it */
 #define TILE_MOST_SUMS(w4)          ((w4) ? 128 : 192)
 
@@ -36,9 +33,13 @@
 #define TILE_Y_BYTES                    (TILE_Y_ROWS * TILE_Y_WIDTH)
 #define TILE_Y_BUFFERS                  2
 #define TILE_W_SCALES                   4
-#define TILE_LDS_BYTES(tile_m, tile_n, stages, blocks, rows, experts)                                                  \
+/* Of a W of 4 bits in place of scales: its codes and scales as they are, of TILE_RAW times 128 columns, one of which is
+ * decoded. Waves have eights of rows by turns. */
+#define TILE_RAW                   4
+#define TILE_RAW_BYTES(tile_n, w4) ((w4) ? TILE_RAW * (((tile_n) + 63) / 64 * 64) * (64 + 4) : 0)
+#define TILE_LDS_BYTES(tile_m, tile_n, stages, blocks, rows, experts, w4)                                              \
     (TILE_RING_AT(experts) + (stages)*TILE_STEP_BYTES(tile_m, tile_n) + TILE_WAVES * TILE_Y_BUFFERS * TILE_Y_BYTES +   \
-     4 * ((blocks) ? (stages) * (tile_m) : ((rows) ? 2 : 1) * (tile_n)))
+     ((w4) ? TILE_RAW_BYTES(tile_n, w4) : 4 * ((blocks) ? (stages) * (tile_m) : ((rows) ? 2 : 1) * (tile_n))))
 #define TILE_MOST_EXPERTS 1024 /* each lane of a wave lists 32 */
 /* Rows of Y whose tiles are worked through together: X's and W's then come from L2 about as often. */
 #define TILE_BAND_ROWS 2048
