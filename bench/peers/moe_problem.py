@@ -82,7 +82,7 @@ class Weights(Described):
         return values[both] * torch.exp2(s[e].double() - 127).repeat_interleave(GROUP, 1)
 
     def ours(self, ctx, fast=False):
-        """(w1, w2, params of rfg_op_moe): rows of gate and up in turn, prepacked where that is for these formats; fp8's
+        """(w1, w2, params of rfg_op_moe): rows of gate and up in turn, of mxfp4 prepacked; fp8's
         blocks can't be mixed."""
         e = self.experts
         if self.form == "fp8":
@@ -96,16 +96,13 @@ class Weights(Described):
             n, k = w.shape[1], 2 * w.shape[2]
             s = s.reshape(e * n, k // GROUP).view(torch.float8_e8m0fnu)
             w = w.reshape(e * n, k // 2)
-            if k % 128 == 0:
-                packed = rfg.Fp4(torch.empty_like(w), True)
-                scales = torch.empty(e * n // 16, k // GROUP, 16, device=race.DEV, dtype=torch.uint8).view(torch.float8_e8m0fnu)
-                ctx.prepack(packed, rfg.Fp4(w))
-                ctx.prepack(scales, s)
-                w, s = packed, scales
-            else:
-                w, s = rfg.Fp4(w.view(e, n, k // 2)), s.view(e, n, k // GROUP)
-            made[name] = s
-            out.append(w)
+            cols = -(-k // 128) * 128
+            packed = rfg.Fp4(torch.empty(e * n, cols // 2, device=race.DEV, dtype=torch.uint8), True)
+            scales = torch.empty(e * n // 16, cols // GROUP, 16, device=race.DEV, dtype=torch.uint8).view(torch.float8_e8m0fnu)
+            ctx.prepack(packed, rfg.Fp4(w))
+            ctx.prepack(scales, s)
+            made[name] = scales
+            out.append(packed)
         torch.cuda.synchronize() if race.DEV == "cuda" else None
         return out[0], out[1], made
 
@@ -193,9 +190,7 @@ def parts_of(w, t, routing="uniform", fast=False):
     dtypes, one, two = {
         "bf16": ("bf16,bf16->bf16", "", ""),
         "fp8": ("e4m3,e4m3->bf16", blocks_ + " halves=1", blocks_),
-        "mxfp4": ("bf16,e2m1->bf16",) + tuple(
-            " w_scale=e8m0 w_group=32" + (" packed=1" if n % 128 == 0 else "") for n in (w.hidden, w.inner)
-        ),
+        "mxfp4": ("bf16,e2m1->bf16", " w_scale=e8m0 w_group=32 packed=1", " w_scale=e8m0 w_group=32 packed=1"),
     }[w.form]  # fmt: skip
     out = {
         "route": "moe_route f32->f32 " + words,

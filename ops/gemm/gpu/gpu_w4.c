@@ -112,12 +112,17 @@ static bool worth(const struct rfg_device *dev, const struct rfg_problem *groupe
     struct rfg_problem plain = gemm_as_plain(grouped), *prob = &plain;
     struct shape s = shape_of(dev, prob, p);
     int64_t m = prob->v[GEMM_M], n = prob->v[GEMM_N], cus = dev->cu_count;
-    if (p[TILE_M] > 8 && p[TILE_M] / 2 >= m)
+    bool experts = grouped->v[GEMM_EXPERTS]; /* of which some have more rows than others */
+    if (p[TILE_M] > 8 && p[TILE_M] / 2 >= (experts ? 2 * m : m))
         return rfg_refuse(why, "tile_m=%d: less is enough for M=%" PRId64, p[TILE_M], m);
     if (p[TILE_M] < m && p[TILE_M] < (p[WGMMA] ? 128 : 64))
         return rfg_refuse(why, "tile_m=%d: reads W %" PRId64 " times", p[TILE_M], s.tiles_m);
-    if (p[WGMMA] ? m <= 16 : m > 128)
+    if (p[WGMMA] ? m <= (experts ? 8 : 16) : m > 128)
         return rfg_refuse(why, "wgmma=%d: M=%" PRId64, p[WGMMA], m);
+    int64_t n_each = grouped->v[GEMM_N];
+    if (experts && n_each % 32 == 0 && (n_each % p[TILE_N] || (n_each % 128 == 0 && (p[TILE_N] & (p[TILE_N] - 1)))))
+        return rfg_refuse(why, "tile_n=%d: of experts with N=%" PRId64 " a power of two, or what divides it, is faster",
+                          p[TILE_N], n_each);
     if (p[TILE_N] > 32 && p[TILE_N] / 2 >= n)
         return rfg_refuse(why, "tile_n=%d: less is enough for N=%" PRId64, p[TILE_N], n);
     if (!p[WGMMA] && p[TILE_M] == 32 && p[FRAGS_N] == 1)
@@ -150,9 +155,14 @@ static double predict(const struct rfg_device *dev, const struct rfg_problem *gr
     struct shape s = shape_of(dev, prob, p);
     double m = (double)prob->v[GEMM_M], n = (double)prob->v[GEMM_N], k = (double)prob->v[GEMM_K];
     double w_row = (double)gemm_w_row_bytes(prob), longest = (double)s.longest;
-    struct gemm_flow f = { .groups = (double)s.groups, .cluster = p[SPLIT] };
+    double down = (double)s.tiles_m, again = 1;
+    if (grouped->v[GEMM_EXPERTS]) { /* experts' rows differ: of each half a tile is left, and W is read once more */
+        down = fmax(1, m / p[TILE_M] + 0.5);
+        again = 1 + 0.7 * (down - 1);
+    }
+    struct gemm_flow f = { .groups = down * (double)s.tiles_n * p[SPLIT], .cluster = p[SPLIT] };
     f.per_cu = resident(dev, &s);
-    f.memory = m * k * x_bytes(prob) + n * w_row;
+    f.memory = m * k * x_bytes(prob) + n * w_row * again;
     f.bytes = (MIN(n, p[TILE_N]) * w_row / k + MIN(m, p[TILE_M]) * x_bytes(prob)) * PREPACK4_COLS * longest;
     f.in_flight = f.bytes * MIN(s.stages / longest, 1);
     /* Instructions of a block of 16 rows and a step: a quarter of the waves' at a time, 1.7 GHz. Of those that wait for
