@@ -170,6 +170,17 @@ static const struct op_case outputs[] = {
       "gemm_thin_mma{tile_m=32,frags_n=4,k_waves=4,unroll=2,split_k=1}" },
     { "gemm e5m2,e5m2->e5m2 M=33 N=73 K=2048" ROWS " fast=1", R, false,
       "gemm_wgmma{swap=1,tile_m=64,tile_n=64,tile_k=256,stages=4,split=4}" },
+    /* gemm_tile_wgmma: rows aligned and not, pieces that begin within 16 bytes, clusters, experts. */
+    { "gemm bf16,bf16->e4m3 M=300 N=208 K=264 bias=1", R, false, "gemm_tile_wgmma{tile_n=112,cluster=1}" },
+    { "gemm bf16,bf16->i8 M=130 N=272 K=136 act=silu ldy=139", R, false, "gemm_tile_wgmma{tile_n=128,cluster=1}" },
+    { "gemm bf16,bf16->e4m3 M=300 N=224 K=256 act=silu", R, false, "gemm_tile_wgmma{tile_n=112,cluster=2}" },
+    { "gemm e4m3,e4m3->e4m3 M=300 N=300 K=528" ROWS " fast=1", R, false, "gemm_tile_wgmma{tile_n=176,cluster=2}" },
+    { "gemm e5m2,e5m2->e5m2 M=140 N=256 K=528" BLOCKS " fast=1", R, false, "gemm_tile_wgmma{tile_n=96,cluster=1}" },
+    { "gemm f16,f16->e4m3 M=40 N=256 K=512", S, false, "gemm_tile64_wgmma{tile_n=96}" },
+    { "gemm bf16,bf16->e4m3 M=300 N=96 K=256 experts=3 top=2 weights=1", R, false,
+      "gemm_tile_wgmma{tile_n=64,cluster=1}" },
+    { "gemm bf16,e2m1->i8 M=100 N=208 K=512 w_scale=e8m0 w_group=32 packed=1", R, false,
+      "gemm_tile_wgmma{tile_n=96,cluster=1}" },
     { "gemm bf16,bf16->e4m3 M=60 N=72 K=1024", R, false,
       "gemm_wgmma{swap=0,tile_m=64,tile_n=128,tile_k=64,stages=3,split=2}" },
 };

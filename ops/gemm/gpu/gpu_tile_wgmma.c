@@ -100,8 +100,8 @@ static bool supports_of(const struct rfg_device *dev, const struct rfg_problem *
                         struct rfg_reason *why)
 {
     int64_t m = prob->v[GEMM_M], experts = prob->v[GEMM_EXPERTS];
-    if (!(is_w4(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) || !gemm_y_is_float(prob, why) ||
-        !halves_in_blocks(prob, why) || (tile_m < 128 && !gemm_has_one_w(prob, why)))
+    if (!(is_w4(prob) ? takes_w4(dev, prob, why) : takes_wgmma(dev, prob, why)) || !halves_in_blocks(prob, why) ||
+        (tile_m < 128 && !gemm_has_one_w(prob, why)))
         return false;
     if (experts > TILE_MOST_EXPERTS)
         return rfg_refuse(why, "experts=%" PRId64 ": must be at most %d", experts, TILE_MOST_EXPERTS);

@@ -144,10 +144,16 @@ RFG_DEVICE void put_2(const struct gemm_args *a, char *to, rfg_f32x2 v)
 {
 #if GATED
     float f = gated_of(a, v.x, v.y);
+#if Y_CODES
+    *(unsigned char *)to = (unsigned char)y_codes(a, f, 0.0f, 0.0f, 0.0f);
+#else
     if (OUT_DTYPE == RFG_F32)
         *(float *)to = f;
     else
         *(rfg_u16 *)to = (rfg_u16)packed(rfg_pair(f, 0.0f));
+#endif
+#elif Y_CODES
+    *(rfg_u16 *)to = (rfg_u16)y_codes(a, v.x, v.y, 0.0f, 0.0f);
 #else
     (void)a;
     if (OUT_DTYPE == RFG_F32)
@@ -168,6 +174,8 @@ RFG_DEVICE char *at_of(char *tile, int row, int byte)
 RFG_DEVICE void store_pieces(const struct gemm_args *a, const char *tile, int m0, int col, int cols)
 {
     bool whole = Y_TILES || (((rfg_u64)a->y | (rfg_u64)GEMM_LDY(a) * Y_BYTES) & 15) == 0;
+    if (GATED && Y_BYTES == 1) /* a tile may begin with half a piece */
+        whole = whole && col % PIECE == 0;
     int n = GATED ? a->n / 2 : a->n, c = rfg_lane() % 8 * PIECE;
     int left = (cols < n - col ? cols : n - col) - c;
 #pragma unroll
@@ -185,6 +193,8 @@ RFG_DEVICE void store_pieces(const struct gemm_args *a, const char *tile, int m0
                 if (e < left) {
                     if (Y_BYTES == 4)
                         rfg_store4(to + e * 4, *(const rfg_u32 *)(from + e * 4));
+                    else if (Y_BYTES == 1)
+                        rfg_store1(to + e, *(const unsigned char *)(from + e));
                     else
                         rfg_store2(to + e * 2, *(const rfg_u16 *)(from + e * 2));
                 }
