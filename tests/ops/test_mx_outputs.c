@@ -25,6 +25,7 @@ static const struct op_case norms[] = {
     { "rmsnorm bf16->e2m1 M=12 N=128 heads=4 ldx=640 scale=mx rounding=up plain=1", R, false },
     { "rmsnorm bf16->e2m1 M=12 N=64 heads=4 ldx=640 ldy=260 scale=mx rounding=even", R, false },
     { "add_rmsnorm bf16->e2m1 M=4 N=7168 scale=mx rounding=up", R, false },
+    { "add_rmsnorm bf16->e2m1 M=1 N=7168 scale=mx rounding=even", R, false },
     { "add_rmsnorm bf16->e4m3 M=5 N=1568 scale=mx rounding=even scale_columns=1 inplace=2", R, false },
     { "add_rmsnorm bf16->e2m1 M=3 N=3584 scale=mx rounding=down residual=f32 wtype=f32", R, false },
     { "add_rmsnorm f32->e4m3 M=4 N=512 scale=mx rounding=ceil plain=1", R, true },
