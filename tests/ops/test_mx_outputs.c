@@ -4,7 +4,6 @@
  * for bit what rfg_op_quantize() makes of the plain output; and what is refused. */
 #include <check.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,15 +64,6 @@ OP_CASES(right_activations, activations, "activations, mx outputs")
 /* ---- random problems ----------------------------------------------------------------------------------------------
  */
 
-static void say(char *text, const char *format, ...)
-{
-    size_t at = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + at, RFG_PROBLEM_STRLEN - at, format, args);
-    va_end(args);
-}
-
 static void draw(char *text, uint64_t *state)
 {
     static const char *const floats[] = { "f32", "f16", "bf16" }, *const codes[] = { "e4m3", "e2m1" };
@@ -87,23 +77,23 @@ static void draw(char *text, uint64_t *state)
     int m = 1 + BELOW(30), n = 32 * (1 + BELOW(BELOW(4) ? 12 : 80));
     bool norm = *op != 'a' || op[1] == 'd', adds = op[1] == 'd', wide = *x != 'f' || x[1] != '3';
     *text = 0;
-    say(text, "%s %s->%s M=%d N=%d scale=mx rounding=%s plain=%d scale_columns=%d", op, x, ONE_OF(codes), m, n,
-        ONE_OF(roundings), BELOW(2), BELOW(2));
+    op_say(text, "%s %s->%s M=%d N=%d scale=mx rounding=%s plain=%d scale_columns=%d", op, x, ONE_OF(codes), m, n,
+           ONE_OF(roundings), BELOW(2), BELOW(2));
     if (norm) {
         const char *weight = ONE_OF(weights);
         bool bias = strstr(op, "layer") && BELOW(2);
-        say(text, " weight=%s bias=%d", weight, bias);
+        op_say(text, " weight=%s bias=%d", weight, bias);
         if (wide && adds && BELOW(3) == 0)
-            say(text, " residual=f32");
+            op_say(text, " residual=f32");
         if (wide && (bias || *weight != 'n') && BELOW(3) == 0)
-            say(text, " wtype=f32");
+            op_say(text, " wtype=f32");
     } else {
-        say(text, " act=%s", ONE_OF(acts));
+        op_say(text, " act=%s", ONE_OF(acts));
         if (op[3] && BELOW(4) == 0)
-            say(text, " interleaved=1");
+            op_say(text, " interleaved=1");
     }
     if (BELOW(3) == 0)
-        say(text, " ldx=%d ldy=%d", 2 * n + BELOW(9), n + 2 * BELOW(9));
+        op_say(text, " ldx=%d ldy=%d", 2 * n + BELOW(9), n + 2 * BELOW(9));
     *state = seed;
 }
 
