@@ -249,6 +249,7 @@ enum rfg_format_at {
                         */
     RFG_FORMAT_AS,     /* as operand `of`'s */
     RFG_FORMAT_ALWAYS, /* `of` is the rfg_dtype */
+    RFG_FORMAT_OF_SCALE, /* of scales whose rfg_scale_kind is in key `of`: e8m0 of mx, else f32 */
 };
 
 struct rfg_op_operand {

@@ -43,7 +43,7 @@ struct rfg_tensor_spec rfg_rows_spec(const char *name, rfg_dtype dtype, int64_t 
 void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_shape *s,
                        struct rfg_tensor_spec spec[RFG_MAX_TENSORS])
 {
-    int64_t groups = (s->cols + RFG_SCALE_COLUMNS - 1) / RFG_SCALE_COLUMNS;
+    int64_t group = rfg_scale_columns(s->scale), groups = group ? (s->cols + group - 1) / group : 1;
     rfg_dtype in = (rfg_dtype)prob->dtype[0], out = (rfg_dtype)prob->dtype[1];
     spec[0] = rfg_rows_spec("y", in, s->rows, s->cols, s->heads, s->ld, s->align_key);
     spec[0].output = true;
@@ -52,12 +52,12 @@ void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_
     spec[1].output = true;
     spec[1].absent = !s->scale;
     spec[1].scaled_by = 3;
-    spec[1].scale_group = s->scale == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : INT64_MAX;
-    spec[2] = rfg_rows_spec("scale", RFG_F32, s->scale == RFG_SCALE_STATIC ? 1 : s->rows,
-                            s->scale == RFG_SCALE_GROUP ? groups : 1, 1, 0, -1);
+    spec[1].scale_group = group ? group : INT64_MAX;
+    spec[2] =
+        rfg_rows_spec("scale", rfg_scale_dtype(s->scale), s->scale == RFG_SCALE_STATIC ? 1 : s->rows, groups, 1, 0, -1);
     spec[2].output = s->scale != RFG_SCALE_STATIC;
     spec[2].absent = !s->scale;
-    spec[2].column_major = s->scale == RFG_SCALE_GROUP && s->scale_columns;
+    spec[2].column_major = group && s->scale_columns;
     if (s->scale == RFG_SCALE_STATIC) { /* some values saturate, most don't */
         spec[2].ndim = 1;
         spec[2].shape[0] = 1;

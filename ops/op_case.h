@@ -117,8 +117,8 @@ struct rfg_tensor_spec rfg_rows_spec(const char *name, rfg_dtype dtype, int64_t 
 /* Of y, q and scale (ops/quant.h) at spec[0..2], for rows x cols (in `heads` rows of rows if > 1). */
 struct rfg_outputs_shape {
     int64_t rows, cols, heads;
-    int64_t ld; /* of y and q; 0: packed */
-    int64_t scale, plain, scale_columns;
+    int64_t ld;                          /* of y and q; 0: packed */
+    int64_t scale, plain, scale_columns; /* their keys */
     int align_key;
 };
 void rfg_outputs_specs(const struct rfg_problem *prob, const struct rfg_outputs_shape *s,

@@ -18,10 +18,13 @@ double rfg_ulp(rfg_dtype dtype, double x);
 /* The largest finite value. */
 double rfg_largest(rfg_dtype dtype);
 
-/* The scales that follow from the values of the codes, which are of dtype and of `cols` columns, one for each `group`
- * of them: rfg/quant.h's formula. The same rows are asked of both. */
-void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struct rfg_expected *codes,
+/* The scales that follow from the values of the codes, which are of dtype and of `cols` columns: rfg/quant.h's formulas
+ * for a kind and rounding. The same rows are asked of both. */
+void rfg_expect_scales(rfg_dtype dtype, int64_t kind, int64_t rounding, int64_t cols, const struct rfg_expected *codes,
                        struct rfg_expected *scales);
+/* rfg/quantize.h's scale of a power of two, for codes of dtype; v: the largest magnitude, of RFG_SCALE_UP by the
+ * dtype's largest. */
+double rfg_oracle_power(rfg_dtype dtype, int64_t rounding, double v);
 
 /* Calls run(job, i, scratch) for each i below n, on all cores (16 at most) if `shared`, in any order; each thread has
  * `scratch` bytes of its own. RFG_ERROR_OUT_OF_MEMORY if no thread could get them. */

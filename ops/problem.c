@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "op.h"
+#include "quant.h"
 
 void rfg_problem_init(struct rfg_problem *p, const struct rfg_op *op)
 {
@@ -46,6 +47,8 @@ rfg_dtype rfg_problem_format_of(const struct rfg_problem *p, int operand)
         return p->v[o->of] ? (rfg_dtype)p->v[o->of] : o->same ? rfg_problem_format_of(p, o->same - 1) : RFG_DTYPE_NONE;
     case RFG_FORMAT_AS:
         return rfg_problem_format_of(p, o->of);
+    case RFG_FORMAT_OF_SCALE:
+        return rfg_scale_dtype(p->v[o->of]);
     default:
         return (rfg_dtype)o->of;
     }

@@ -9,9 +9,25 @@
 #include "rfg/quant.h"
 
 #define RFG_SCALE_COLUMNS 128 /* of a group */
+#define RFG_MX_COLUMNS    32
 
 /* The problem's key "scale": 0 is none, the others are enum rfg_scale_kind. */
-#define RFG_SCALE_NAMES ((const char *const[]){ "none", "static", "token", "group" })
+#define RFG_SCALE_NAMES    ((const char *const[]){ "none", "static", "token", "group", "mx" })
+#define RFG_ROUNDING_NAMES ((const char *const[]){ "exact", "up", "down", "even", "ceil" })
+#define RFG_KEY_ROUNDING(help)                                                                                         \
+    {                                                                                                                  \
+        "rounding", RFG_KEY_ATTR, 0, 0, RFG_SCALE_CEIL, RFG_ROUNDING_NAMES, help                                       \
+    }
+
+/* Columns that share a scale; 0: all of a row. */
+static inline int64_t rfg_scale_columns(int64_t kind)
+{
+    return kind == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : kind == RFG_SCALE_MX ? RFG_MX_COLUMNS : 0;
+}
+static inline rfg_dtype rfg_scale_dtype(int64_t kind)
+{
+    return kind == RFG_SCALE_MX ? RFG_E8M0 : RFG_F32;
+}
 
 /* The outputs of a call: plain, quantised, or both. */
 struct rfg_outputs {
@@ -26,6 +42,12 @@ struct rfg_outputs {
  * tensor with the shape that outputs must have, but for its last dimension. */
 rfg_status rfg_check_outputs(struct rfg_outputs *o, const char *fn, const rfg_tensor *y, const rfg_quant *quant,
                              const struct rfg_operand *like, int64_t cols);
+/* The first scale of a row; NULL if there are none. */
+static inline void *rfg_row_scale(void *scale, int64_t kind, int64_t row, int64_t scale_row)
+{
+    return scale ? (char *)scale + rfg_format_bytes(rfg_scale_dtype(kind), 1) * row * scale_row : NULL;
+}
+
 /* Refuses outputs that overlap `in` (y may be `in` itself if y_may_be) or each other. */
 rfg_status rfg_check_outputs_apart(const struct rfg_outputs *o, const char *fn, const struct rfg_operand *in,
                                    bool y_may_be);
@@ -33,8 +55,13 @@ rfg_status rfg_check_outputs_distinct(const struct rfg_outputs *o, const char *f
 /* The same of any two outputs. */
 rfg_status rfg_check_operands_distinct(const char *fn, const struct rfg_operand *a, const struct rfg_operand *b);
 
-/* Is the combination of dtypes and the keys scale and plain one that there is? */
-bool rfg_outputs_valid(const struct rfg_problem *prob, int64_t scale, int64_t plain, struct rfg_reason *why);
+/* What the keys of a problem say of its outputs. */
+struct rfg_outputs_keys {
+    int64_t cols, ld; /* ld: of y and q; 0: packed */
+    int64_t scale, rounding, plain, scale_columns;
+};
+/* Is the combination of dtypes and these one that there is? */
+bool rfg_outputs_valid(const struct rfg_problem *prob, const struct rfg_outputs_keys *k, struct rfg_reason *why);
 
 /* Bytes of the outputs, scales included. */
 double rfg_outputs_bytes(const struct rfg_problem *prob, int64_t rows, int64_t cols, int64_t scale, int64_t plain);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,15 @@ static const char *const data_names[] = { "random", "ints", "cancel", "special",
 
 /* ---- what the environment says ------------------------------------------------------------------------------------
  */
+
+void op_say(char *text, const char *format, ...)
+{
+    size_t at = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + at, RFG_PROBLEM_STRLEN - at, format, args);
+    va_end(args);
+}
 
 int op_random_problems(void)
 {

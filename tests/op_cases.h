@@ -53,6 +53,9 @@ int op_random_problems(void);
 #define BELOW(n)  (int)(rfg_random(&seed) % (uint64_t)(n))
 #define ONE_OF(a) a[BELOW(sizeof(a) / sizeof((a)[0]))]
 
+/* Adds to a problem string, of RFG_PROBLEM_STRLEN bytes. */
+void op_say(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* One problem by the public function, with fences: fails the test if it is wrong. */
 void op_case_right(rfg_context *ctx, const char *problem, enum rfg_data data, uint64_t seed);
 

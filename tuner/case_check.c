@@ -133,6 +133,8 @@ static double ratio_of(rfg_dtype dtype, double got, double expected, double allo
         return signbit(got) == signbit(expected) && fabs(expected) + *bound > max ? 0 : INFINITY;
     if (isnan(got))
         return INFINITY;
+    if (dtype == RFG_E8M0) /* half a place would take the next power of two for right */
+        return fabs(got - expected) <= allow ? 0 : INFINITY;
     if (fabs(expected) > max) /* should have overflowed, unless it is close */
         return fabs(got - copysign(max, expected)) <= *bound && fabs(expected) - *bound <= max ? 0 : INFINITY;
     return fabs(got - expected) / *bound;
@@ -143,8 +145,9 @@ static double ratio_of(rfg_dtype dtype, double got, double expected, double allo
 static double quantised_ratio(rfg_dtype dtype, double got, double scale, double expected, double allow, double *bound,
                               double *real)
 {
-    bool is_nan = isnan(got) || (dtype == RFG_I8 && got == 0); /* as much of a NaN as the dtype can say */
     double most = rfg_largest(dtype), least = dtype == RFG_I8 ? -128 : -most;
+    /* As much of a NaN as the dtype can say. */
+    bool is_nan = isnan(got) || (dtype == RFG_I8 && got == 0) || (dtype == RFG_E2M1 && got == most);
     *real = got * scale;
     if (isnan(expected) || isnan(allow) || isnan(scale))
         return is_nan ? 0 : INFINITY;
@@ -191,7 +194,7 @@ static void check_tensor(const struct rfg_case *c, int index, const char *bytes,
             if (allow < 0) {
                 ratio = memcmp(bytes + place, c->host + place, size) ? INFINITY : 0;
             } else if (sp) {
-                size_t at = rfg_case_place_of(sp, sp->rows == 1 ? 0 : r, sp->rows == 1 ? 0 : n / p->spec.scale_group);
+                size_t at = rfg_case_place_of(sp, sp->rows == 1 ? 0 : r, n / p->spec.scale_group);
                 double scale = rfg_load(bytes + sp->offset + at, sp->spec.dtype, 0);
                 ratio = quantised_ratio(p->spec.dtype, got, scale, e, allow, &bound, &got);
             } else {

@@ -366,6 +366,8 @@ static void print_operand(const struct rfg_op *op, const struct rfg_op_operand *
         printf("%s's dtype\n", op->operands[o->of].name);
     else if (o->at == RFG_FORMAT_ALWAYS)
         printf("%s\n", rfg_dtype_name((rfg_dtype)o->of));
+    else if (o->at == RFG_FORMAT_OF_SCALE)
+        printf("f32, with %s=mx e8m0\n", op->keys[o->of].name);
     else
         printf("what %s= says, else %s%s\n", op->keys[o->of].name, o->same ? op->operands[o->same - 1].name : "absent",
                o->same ? "'s dtype" : "");

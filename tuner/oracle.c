@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ops/oracle.h"
+#include "ops/quant.h"
 
 /* ---- number formats ------------------------------------------------------------------------------------------ */
 
@@ -257,10 +258,57 @@ double rfg_element(const rfg_tensor *t, int64_t row, int64_t i)
     return rfg_load(t->data, t->dtype, at + i * (t->ndim == 2 ? t->strides[1] : 1));
 }
 
-void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struct rfg_expected *codes,
+/* The exponent of the least power of two that isn't below v, and of the greatest that isn't above. */
+static int least_above(double v)
+{
+    int k = -200;
+    while (exp2(k) < v)
+        k++;
+    return k;
+}
+static int greatest_below(double v)
+{
+    int k = least_above(v);
+    return exp2(k) > v ? k - 1 : k;
+}
+
+double rfg_oracle_power(rfg_dtype dtype, int64_t rounding, double v)
+{
+    /* Largest values: 1.75 x 2^8, 1.875 x 2^7, 1.75 x 2^15, 127, 1.5 x 2^2, 7. */
+    int e = dtype == RFG_E4M3 ? 8 : dtype == RFG_E4M3FNUZ ? 7 : dtype == RFG_E5M2 ? 15 : dtype == RFG_I8 ? 6 : 2;
+    int m = dtype == RFG_E5M2 ? 2 : dtype == RFG_I8 ? 6 : dtype == RFG_E2M1 ? 1 : dtype == RFG_I4 ? 2 : 3, k;
+    switch (rounding) {
+    case RFG_SCALE_UP:
+        k = least_above(v);
+        break;
+    case RFG_SCALE_DOWN:
+        k = greatest_below(v) - e;
+        break;
+    case RFG_SCALE_EVEN:
+        k = greatest_below(v);
+        k = greatest_below(v + exp2(k - m - 1)) - e;
+        break;
+    default:
+        k = least_above(v) - e;
+        break;
+    }
+    return exp2(fmin(fmax(k, -127), 127));
+}
+
+/* Of a group whose largest magnitude is within `allow` of `largest`: the powers of two that are right, as a range. */
+static void expect_power(rfg_dtype dtype, int64_t rounding, double largest, double allow, double *value, double *range)
+{
+    double by = rounding == RFG_SCALE_UP ? rfg_largest(dtype) : 1, most = fmin(largest + allow, 0x1.fffffep127);
+    double low = rfg_oracle_power(dtype, rounding, (double)(float)(fmax(largest - allow, 0) / by));
+    double high = rfg_oracle_power(dtype, rounding, (double)(float)(most / by));
+    *value = isinf(largest) ? NAN : (low + high) / 2;
+    *range = isinf(largest) ? 0 : (high - low) / 2;
+}
+
+void rfg_expect_scales(rfg_dtype dtype, int64_t kind, int64_t rounding, int64_t cols, const struct rfg_expected *codes,
                        struct rfg_expected *scales)
 {
-    int64_t groups = (cols + group - 1) / group;
+    int64_t group = rfg_scale_columns(kind) ? rfg_scale_columns(kind) : cols, groups = (cols + group - 1) / group;
     double max = rfg_largest(dtype);
     for (int64_t r = 0; r < scales->n_rows; r++)
         for (int64_t g = 0; g < groups; g++) {
@@ -268,6 +316,11 @@ void rfg_expect_scales(rfg_dtype dtype, int64_t group, int64_t cols, const struc
             for (int64_t i = g * group; i < cols && i < (g + 1) * group; i++) {
                 largest = fmax(largest, fabs(codes->value[r * cols + i]));
                 allow = fmax(allow, codes->allow[r * cols + i]);
+            }
+            if (kind == RFG_SCALE_MX) {
+                expect_power(dtype, rounding, largest, allow, &scales->value[r * groups + g],
+                             &scales->allow[r * groups + g]);
+                continue;
             }
             double scale = fmax(largest / max, 1 / (512 * max));
             scales->value[r * groups + g] = scale;

@@ -36,7 +36,13 @@ class ContextParams(c.Structure):
 
 
 class Quant(c.Structure):
-    _fields_ = [("size", c.c_size_t), ("kind", c.c_int), ("q", c.POINTER(Tensor)), ("scale", c.POINTER(Tensor))]
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("kind", c.c_int),
+        ("q", c.POINTER(Tensor)),
+        ("scale", c.POINTER(Tensor)),
+        ("rounding", c.c_int64),
+    ]
 
 
 class Params(c.Structure):

@@ -61,10 +61,11 @@ typedef struct rfg_act_params {
  * Problem string: "act_and_mul bf16->bf16 M=64 N=14336 act=gelu_tanh" and
  * "act_and_mul bf16->e4m3 M=8 N=2880 act=swigluoai interleaved=1 scale=group plain=1".
  * act=: silu (which is left out), gelu, gelu_tanh, relu, relu2, swigluoai, none; interleaved=1; scale=: static, token,
- * group: a quantised output, whose dtype stands behind the arrow; plain=1: the plain output too. Of the layout, which
- * tuned rows don't go by: ldx=, ldy= (y and q): row strides in elements, where rows don't follow one another;
- * scale_columns=1: column-major scales; inplace=1: y is x (rfg_op_act()); align= (x), align_y= (outputs): where
- * pointers and row strides are multiples of fewer than 16 bytes. overlap=1: as for rfg_op_gemm(). */
+ * group, mx (with rounding=: up, down, even, ceil): a quantised output, whose dtype stands behind the arrow; plain=1:
+ * the plain output too. Of the layout, which tuned rows don't go by: ldx=, ldy= (y and q): row strides in elements,
+ * where rows don't follow one another; scale_columns=1: column-major scales; inplace=1: y is x (rfg_op_act()); align=
+ * (x), align_y= (outputs): where pointers and row strides are multiples of fewer than 16 bytes. overlap=1: as for
+ * rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_act_and_mul(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                     const rfg_act_params *params, rfg_stream stream);
 

@@ -48,14 +48,14 @@ typedef struct rfg_norm_params {
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, COMPILE, IO, DEVICE, OUT_OF_MEMORY, NOT_READY (first call of a problem under
  * stream capture). On an error nothing was launched.
  * Problem string: "rmsnorm bf16->bf16 M=16 N=4096", "rmsnorm bf16->e4m3 M=8 N=7168 weight=1+w scale=group plain=1",
- * "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm).
+ * "rmsnorm bf16->e2m1 M=8 N=7168 scale=mx rounding=even", "rmsnorm bf16->bf16 M=256 N=128 heads=32 ldx=6144" (QK-norm).
  * weight=: w (which is left out), 1+w, none; bias=1 (layernorms); wtype=f32, residual=f32: where x is 16-bit; scale=:
- * static, token, group: a quantised output, whose dtype stands behind the arrow; plain=1: the plain output too. Of the
- * layout, which tuned rows don't go by: heads=: H of tensors [T,H,N] that don't fold into two dimensions; ldx=, ldr=
- * (residuals), ldy= (y and q): row strides in elements (with heads=, those over T), where rows don't follow one
- * another; scale_columns=1: column-major scales; inplace=; align= (inputs), align_y= (outputs): where pointers and row
- * strides are multiples of fewer than 16 bytes.
- * invariant=1, overlap=1: as for rfg_op_gemm(). */
+ * static, token, group, mx (with rounding=: up, down, even, ceil): a quantised output, whose dtype stands behind the
+ * arrow; plain=1: the plain output too. Of the layout, which tuned rows don't go by: heads=: H of tensors [T,H,N] that
+ * don't fold into two dimensions; ldx=, ldr= (residuals), ldy= (y and q): row strides in elements (with heads=, those
+ * over T), where rows don't follow one another; scale_columns=1: column-major scales; inplace=; align= (inputs),
+ * align_y= (outputs): where pointers and row strides are multiples of fewer than 16 bytes. invariant=1, overlap=1: as
+ * for rfg_op_gemm(). */
 RFG_API RFG_NODISCARD rfg_status rfg_op_rmsnorm(rfg_context *ctx, const rfg_tensor *y, const rfg_tensor *x,
                                                 const rfg_tensor *weight, const rfg_norm_params *params,
                                                 rfg_stream stream);

@@ -17,26 +17,45 @@ extern "C" {
  *
  * Where the scale is dynamic it is max(largest |y| / largest of the dtype, 1 / (512 * largest of the dtype)), as
  * vLLM's dynamic quantisation has it (so that it is never 0; for i8 the largest is 127); NaNs don't count. An infinity
- * makes the scale infinite, its own code NaN and the others 0. */
+ * makes the scale infinite, its own code NaN and the others 0.
+ *
+ * The mx formats' scales are powers of two by `rounding`: q and scale have the bits that rfg_op_quantize() makes of y
+ * in f32 with group_cols 32, that rounding and nothing else. An infinity makes the scale e8m0's NaN, 255, and NaNs of
+ * all that share it (e2m1, which has none: 6, as of any NaN). */
 typedef enum rfg_scale_kind {
     RFG_SCALE_STATIC = 1, /* scale: one number, read */
     RFG_SCALE_TOKEN,      /* scale: one a row, written */
-    RFG_SCALE_GROUP       /* scale: one for each 128 columns of a row (the last group may be shorter), written */
+    RFG_SCALE_GROUP,      /* scale: one for each 128 columns of a row (the last group may be shorter), written */
+    RFG_SCALE_MX          /* scale: one of e8m0 for each 32 columns of a row, written; N is a multiple of 32 */
 } rfg_scale_kind;
+
+/* How a scale follows from the largest magnitude of what shares it. All but EXACT make powers of two, from 2^-127 to
+ * 2^127, for scales of e8m0 or of f32. e is the exponent of the dtype's largest value: 8 for e4m3, 7 for e4m3fnuz, 15
+ * for e5m2, 6 for i8, 2 for e2m1 and i4; m its bits of mantissa: 3, 3, 2, 6, 1, 2. */
+typedef enum rfg_scale_rounding {
+    RFG_SCALE_EXACT = 0, /* largest / max; f32 only */
+    RFG_SCALE_UP,        /* the least power of two >= largest / max */
+    RFG_SCALE_DOWN,      /* the greatest power of two <= largest, by 2^e */
+    RFG_SCALE_EVEN, /* the same of largest + half a place of a value with m bits of mantissa: 2^(22-m) to its bits */
+    RFG_SCALE_CEIL  /* the least power of two >= largest, by 2^e */
+} rfg_scale_rounding;
 
 /* What is written besides, or in place of, the plain output.
  *
- *   q      the plain output's shape, e4m3, e4m3fnuz, e5m2 or i8; unit stride in its last dimension
- *   scale  f32, in the same memory as the tensors (device memory on GPUs).
+ *   q      the plain output's shape, e4m3, e4m3fnuz, e5m2 or i8; of mx e4m3 or e2m1, which is two in a byte, the even
+ *          column in the low four bits, with even row strides; unit stride in its last dimension
+ *   scale  f32, of mx e8m0, in the same memory as the tensors (device memory on GPUs).
  *          static: [1]
  *          token:  [M] or [M,1], packed (M: rows of the output, all its dimensions but the last)
  *          group:  [M,G], G = ceil(N / 128): row-major (strides >= G, 1) or column-major (strides 1, >= M)
+ *          mx:     [M,G], G = N / 32, the same
  *
  * Neither may overlap any other tensor of the call. */
 typedef struct rfg_quant {
     size_t size; /* sizeof(rfg_quant): it grows as the params structs do, see rfg/core.h */
     rfg_scale_kind kind;
     const rfg_tensor *q, *scale;
+    int64_t rounding; /* rfg_scale_rounding: of mx UP, DOWN, EVEN or CEIL; else 0 */
 } rfg_quant;
 
 #ifdef __cplusplus

@@ -8,17 +8,6 @@
 extern "C" {
 #endif
 
-/* How a scale follows from the largest magnitude of what shares it. All but EXACT make powers of two, from 2^-127 to
- * 2^127, for scales of e8m0 or of f32. e is the exponent of the dtype's largest value: 8 for e4m3, 7 for e4m3fnuz, 15
- * for e5m2, 6 for i8, 2 for e2m1 and i4; m its bits of mantissa: 3, 3, 2, 6, 1, 2. */
-typedef enum rfg_scale_rounding {
-    RFG_SCALE_EXACT = 0, /* largest / max; f32 only */
-    RFG_SCALE_UP,        /* the least power of two >= largest / max */
-    RFG_SCALE_DOWN,      /* the greatest power of two <= largest, by 2^e */
-    RFG_SCALE_EVEN, /* the same of largest + half a place of a value with m bits of mantissa: 2^(22-m) to its bits */
-    RFG_SCALE_CEIL  /* the least power of two >= largest, by 2^e */
-} rfg_scale_rounding;
-
 /* What is a product with a reciprocal and no quotient (flags). */
 typedef enum rfg_reciprocal {
     RFG_RECIPROCAL_OF_MAX = 1,  /* largest * (1 / max) */

@@ -18,13 +18,14 @@ static const struct rfg_key act_keys[ACT_NKEYS] = {
                 "columns of y" }, /* x may have twice as many columns */
     [ACT_ACT] = { "act", RFG_KEY_ATTR, RFG_ACT_SILU, RFG_ACT_SILU, RFG_ACT_NONE, act_names, "the activation" },
     [ACT_INTERLEAVED] = { "interleaved", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: a and b take turns in a row of x" },
-    [ACT_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES, "the quantised output's scales" },
+    [ACT_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_MX, RFG_SCALE_NAMES, "the quantised output's scales" },
+    [ACT_ROUNDING] = RFG_KEY_ROUNDING("with scale=mx, how a scale follows from the largest"),
     [ACT_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: with a scale, the plain output too" },
     [ACT_LDX] = { "ldx", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                   "elements from a row of x to the next; 0: they follow one another" },
     [ACT_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                   "elements from a row of y and q to the next; 0: they follow one another" },
-    [ACT_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: scales by group are column-major" },
+    [ACT_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: scales of groups are column-major" },
     [ACT_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: y is x" },
     [ACT_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                     "bytes, up to 16, of which pointers and row strides of x are multiples" },
@@ -38,13 +39,15 @@ static const struct rfg_op_operand act_operands[] = {
     { "x", false, RFG_FORMAT_LISTED, 0, 0 },
     { "q", true, RFG_FORMAT_LISTED, 1, 0 },
     { "y", true, RFG_FORMAT_AS, 0, 0 },
-    { "scale", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "scale", true, RFG_FORMAT_OF_SCALE, ACT_SCALE, 0 },
 };
 
 static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
-    if (!rfg_outputs_valid(prob, v[ACT_SCALE], v[ACT_PLAIN], why))
+    struct rfg_outputs_keys outputs = { v[ACT_N],        v[ACT_LDY],   v[ACT_SCALE],
+                                        v[ACT_ROUNDING], v[ACT_PLAIN], v[ACT_SCALE_COLUMNS] };
+    if (!rfg_outputs_valid(prob, &outputs, why))
         return false;
     if (!act_multiplies(prob) && (v[ACT_INTERLEAVED] || v[ACT_ACT] == RFG_ACT_SWIGLUOAI))
         return rfg_refuse(why, "%s: only of act_and_mul", v[ACT_INTERLEAVED] ? "interleaved=1" : "act=swigluoai");
@@ -54,8 +57,6 @@ static bool act_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "ldx=%" PRId64 ": must be at least %" PRId64, v[ACT_LDX], act_x_cols(prob));
     if (v[ACT_LDY] && v[ACT_LDY] < v[ACT_N])
         return rfg_refuse(why, "ldy=%" PRId64 ": must be at least N=%" PRId64, v[ACT_LDY], v[ACT_N]);
-    if (v[ACT_SCALE_COLUMNS] && v[ACT_SCALE] != RFG_SCALE_GROUP)
-        return rfg_refuse(why, "scale_columns=1: only with scale=group");
     for (int i = ACT_ALIGN; i <= ACT_ALIGN_Y; i++)
         if (v[i] & (v[i] - 1))
             return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", act_keys[i].name, v[i]);
@@ -138,6 +139,7 @@ static rfg_status run(const char *fn, const struct rfg_op *op, rfg_context *ctx,
     prob.v[ACT_ACT] = params.act;
     prob.v[ACT_INTERLEAVED] = params.interleaved != 0;
     prob.v[ACT_SCALE] = o.quantised ? o.quant.kind : 0;
+    prob.v[ACT_ROUNDING] = o.quant.rounding;
     prob.v[ACT_PLAIN] = o.quantised && y;
     prob.v[ACT_LDX] = ox.ld == ox.cols ? 0 : ox.ld;
     prob.v[ACT_LDY] = ldy == n ? 0 : ldy;

@@ -13,8 +13,9 @@ enum {
     ACT_ACT,
     ACT_INTERLEAVED,
     ACT_SCALE,
-    ACT_PLAIN, /* the plain output beside the quantised one */
-    ACT_LDX,   /* row strides in elements; 0: packed */
+    ACT_ROUNDING, /* of mx scales */
+    ACT_PLAIN,    /* the plain output beside the quantised one */
+    ACT_LDX,      /* row strides in elements; 0: packed */
     ACT_LDY,
     ACT_SCALE_COLUMNS, /* group scales are column-major */
     ACT_INPLACE,       /* act only: y is x */

@@ -16,8 +16,8 @@ struct act_args {
     unsigned int row_chunks, mul, shift;
     float alpha, limit;
     unsigned int pad;
-    void *q;      /* codes, NULL: none */
-    float *scale; /* read if static */
+    void *q;     /* codes, NULL: none */
+    void *scale; /* read if static */
     long long ldx, ldy, ldq, scale_row, scale_col;
     void *workspace;
     unsigned int *counters;

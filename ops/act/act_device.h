@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the kernels of act_and_mul and act share. Macros: IN_DTYPE (x, y), OUT_DTYPE (codes), ACT (enum rfg_act), MUL,
- * INTERLEAVED, PACKED (rows follow each other), SCALE (RFG_SCALE_*), PLAIN (0: codes only), WIDTH (bytes of a load),
- * STREAM (1: results are not worth caching; 2: nor is x). And of each kernel, UNIFORM: a wave's lanes work on one row.
+ * INTERLEAVED, PACKED (rows follow each other), SCALE (RFG_SCALE_*), ROUNDING (of mx: enum rfg_scale_rounding), PLAIN
+ * (0: codes only), WIDTH (bytes of a load), STREAM (1: results are not worth caching; 2: nor is x). And of each kernel,
+ * UNIFORM: a wave's lanes work on one row.
  */
 #include "rfg_device.h"
 #include "rfg_act.h"
 #include "act/act_args.h"
+
+#ifndef ROUNDING
+#define ROUNDING RFG_SCALE_EXACT
+#endif
 
 #define VEC  RFG_DTYPE_VEC(IN_DTYPE)
 #define SIZE RFG_DTYPE_BYTES(IN_DTYPE)
@@ -114,18 +119,12 @@ RFG_DEVICE void store(struct act_args args, rfg_u32 row, int chunk, int n, const
     if (PLAIN)
         store_plain(args, row, chunk, n, rfg_pack(f, IN_DTYPE));
     if (SCALE != RFG_SCALE_NONE)
-        rfg_store_codes(row_of(args.q, row, args.ldq, 1), rfg_anew((rfg_u32)(chunk * VEC)), n, f, inverse, OUT_DTYPE,
-                        IN_DTYPE, WIDTH, STREAM != 0);
+        rfg_store_codes(row_of(args.q, row, RFG_IS_4_BITS(OUT_DTYPE) ? args.ldq / 2 : args.ldq, 1),
+                        rfg_anew((rfg_u32)(chunk * VEC)), n, f, inverse, OUT_DTYPE, IN_DTYPE, WIDTH, STREAM != 0);
 }
 
-/* The reciprocal of the scale of a group's chunks, which neighbouring lanes have; the first of them stores it. All
- * lanes are on; those that hold no chunk hold zeroes. */
 RFG_DEVICE float group_inverse(struct act_args args, rfg_u32 row, int chunk, const float *f, bool there)
 {
-    float largest = rfg_reduce_lanes(rfg_chunk_max(f, IN_DTYPE), RFG_GROUP_LANES(IN_DTYPE), true);
-    float scale = rfg_scale_of(largest, OUT_DTYPE);
-    if (there && chunk % RFG_GROUP_LANES(IN_DTYPE) == 0)
-        rfg_store_float(args.scale, row * args.scale_row + chunk / RFG_GROUP_LANES(IN_DTYPE) * args.scale_col, scale,
-                        RFG_F32);
-    return rfg_rcp(scale);
+    return rfg_group_inverse(args.scale, row * args.scale_row, args.scale_col, chunk, there, f, SCALE, ROUNDING,
+                             OUT_DTYPE, IN_DTYPE);
 }

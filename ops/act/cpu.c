@@ -15,17 +15,18 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
 {
     const struct job *j = ctx;
     const struct act_args *a = j->a;
-    int dtype = j->prob->dtype[0];
+    int dtype = j->prob->dtype[0], q_dtype = j->prob->dtype[1];
     int64_t size = rfg_format_bytes(dtype, 1);
     const char *x = (const char *)a->x + row * a->ldx * size;
     bool turns = j->prob->v[ACT_INTERLEAVED];
     struct rfg_cpu_act r = { .out = { .n = a->n,
                                       .dtype = dtype,
                                       .y = a->y ? (char *)a->y + row * a->ldy * size : NULL,
-                                      .q = a->q ? (uint8_t *)a->q + row * a->ldq : NULL,
-                                      .q_dtype = j->prob->dtype[1],
+                                      .q = a->q ? (uint8_t *)a->q + rfg_format_bytes(q_dtype, row * a->ldq) : NULL,
+                                      .q_dtype = q_dtype,
                                       .scale_kind = (int)j->prob->v[ACT_SCALE],
-                                      .scale = a->scale ? a->scale + row * a->scale_row : NULL,
+                                      .rounding = (int)j->prob->v[ACT_ROUNDING],
+                                      .scale = rfg_row_scale(a->scale, j->prob->v[ACT_SCALE], row, a->scale_row),
                                       .scale_col = a->scale_col,
                                       .row = scratch,
                                       .stream = j->stream },

@@ -40,7 +40,7 @@ RFG_KERNEL(THREADS) act_flat(struct act_args args)
                 continue;
             }
             compute(f, raw[u], args);
-            if (SCALE == RFG_SCALE_GROUP) {
+            if (RFG_IS_GROUPED(SCALE)) {
 #pragma unroll
                 for (int i = 0; i < VEC; i++)
                     f[i] = THERE(i, left[u]) ? f[i] : 0.0f;

@@ -47,6 +47,8 @@ static void common_macros(const struct rfg_problem *prob, struct rfg_kernel *k)
     rfg_kernel_macro(k, "INTERLEAVED", (int)prob->v[ACT_INTERLEAVED]);
     rfg_kernel_macro(k, "PACKED", !prob->v[ACT_LDX] && !prob->v[ACT_LDY]);
     rfg_kernel_macro(k, "SCALE", (int)prob->v[ACT_SCALE]);
+    if (prob->v[ACT_SCALE] == RFG_SCALE_MX)
+        rfg_kernel_macro(k, "ROUNDING", (int)prob->v[ACT_ROUNDING]);
     rfg_kernel_macro(k, "PLAIN", act_is_plain(prob));
 }
 

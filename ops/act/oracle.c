@@ -64,7 +64,7 @@ rfg_status rfg_oracle_act(const struct rfg_problem *prob, const rfg_tensor *host
                 expected[t].value[r * n + i] =
                     value(prob, &host[3], expected[t].rows[r], i, &expected[t].allow[r * n + i]);
     if (expected[2].value)
-        rfg_expect_scales((rfg_dtype)prob->dtype[1], prob->v[ACT_SCALE] == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : n, n,
-                          &expected[1], &expected[2]);
+        rfg_expect_scales((rfg_dtype)prob->dtype[1], prob->v[ACT_SCALE], prob->v[ACT_ROUNDING], n, &expected[1],
+                          &expected[2]);
     return RFG_OK;
 }

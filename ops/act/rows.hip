@@ -37,7 +37,7 @@ RFG_DEVICE void store_chunks(float (*f)[VEC], struct act_args args, rfg_u32 row,
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         int chunk = first + c * THREADS, left = args.n - chunk * VEC;
-        if (SCALE == RFG_SCALE_GROUP)
+        if (RFG_IS_GROUPED(SCALE))
             inverse = group_inverse(args, row, chunk, f[c], left > 0);
         if (left > 0)
             store(args, row, chunk, left, f[c], inverse);

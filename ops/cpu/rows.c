@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "rows.h"
 
+#include <math.h>
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -13,6 +15,50 @@ float rfg_cpu_scale(float largest, int dtype)
     float max = dtype == RFG_E4M3 ? 448.0f : dtype == RFG_E4M3FNUZ ? 240.0f : dtype == RFG_E5M2 ? 57344.0f : 127.0f;
     float scale = largest / max, least = 1.0f / (512.0f * max);
     return scale > least ? scale : least;
+}
+
+/* 2^k from 2^-127 to 2^127. */
+static float power(int k)
+{
+    return ldexpf(1, k < -127 ? -127 : k > 127 ? 127 : k);
+}
+
+/* k: 2^k is the least that is not below v > 0. */
+static int up(float v)
+{
+    int k;
+    return frexpf(v, &k) == 0.5f ? k - 1 : k;
+}
+
+float rfg_cpu_power_scale(float v, int rounding, int dtype)
+{
+    const struct rfg_format *f = rfg_format(dtype);
+    int exponent = ilogb(f->largest), mantissa = f->kind == RFG_FORMAT_FLOAT ? f->fp.mantissa : exponent;
+    if (isinf(v))
+        return v;
+    if (v == 0)
+        return power(-127);
+    switch (rounding) {
+    case RFG_SCALE_UP:
+        return power(up(v));
+    case RFG_SCALE_DOWN:
+        return power(ilogbf(v) - exponent);
+    case RFG_SCALE_EVEN: { /* what is a half, or less, of a place below the next power of two goes up to it */
+        int e = ilogbf(v);
+        float places = ldexpf(v, mantissa + 1 - e) + 1, next = ldexpf(2, mantissa + 1);
+        return power((places >= next ? e + 1 : e) - exponent);
+    }
+    default:
+        return power(up(v) - exponent);
+    }
+}
+
+float rfg_cpu_store_e8m0(uint8_t *to, float scale)
+{
+    const struct rfg_format *f = rfg_format(RFG_E8M0);
+    double v = isinf(scale) ? NAN : (double)scale;
+    f->encode(f, to, &v);
+    return (float)v;
 }
 
 size_t rfg_cpu_row_bytes(int64_t n)

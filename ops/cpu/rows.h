@@ -20,7 +20,8 @@ struct rfg_cpu_out {
     uint8_t *q;     /* codes, or NULL */
     int q_dtype;    /* theirs */
     int scale_kind; /* enum rfg_scale_kind, with codes */
-    float *scale;   /* the row's first; read if static, else written */
+    int rounding;   /* of mx scales: enum rfg_scale_rounding */
+    void *scale;    /* the row's first; read if static, else written */
     int64_t scale_col;
     float *row;  /* scratch of rfg_cpu_row_bytes(): what a later pass reads, as fp32 */
     bool stream; /* past the caches, where the instruction set and the alignment allow it */
@@ -73,6 +74,11 @@ void rfg_cpu_rows_run(const struct rfg_device *dev, struct rfg_cpu_pool *pool, i
                       void *ctx);
 /* rfg/quant.h's formula. */
 float rfg_cpu_scale(float largest, int dtype);
+/* rfg/quantize.h's: the power of two that v, the largest magnitude, is rounded to as a scale for codes of a dtype; of
+ * RFG_SCALE_UP v is that by the dtype's largest. An infinity stays one. */
+float rfg_cpu_power_scale(float v, int rounding, int dtype);
+/* Stores a scale as e8m0 and returns what it is then: of an infinity NaN. */
+float rfg_cpu_store_e8m0(uint8_t *to, float scale);
 
 /* Does the cpu have what the table is compiled for? */
 bool rfg_cpu_supports(const struct rfg_device *dev, const struct rfg_cpu_rows *isa, struct rfg_reason *why);

@@ -17,6 +17,7 @@
 #define VECTORS (LANES == 16 ? 4 : 2) /* as many as the registers hold */
 #define CHUNK   (VECTORS * LANES)
 _Static_assert(RFG_SCALE_COLUMNS % CHUNK == 0 && CHUNK <= RFG_CPU_CHUNK, "groups and rows are whole chunks");
+_Static_assert(RFG_MX_COLUMNS % (2 * LANES) == 0, "groups are whole pairs of vectors");
 
 typedef struct {
     vf v[VECTORS];
@@ -66,6 +67,10 @@ INLINE vu code_of(vf v, int dtype)
         return fp8_code(v, 3, 8, 240.0f, 0x80, false);
     if (dtype == RFG_E5M2)
         return fp8_code(v, 2, 15, 57344.0f, 0x7f, true);
+    if (dtype == RFG_E2M1) { /* to the low four bits; of a NaN the largest */
+        vu code = fp8_code(v, 1, 1, 6.0f, 7, true);
+        return chooseu(v == v, (code & 7) | (code >> 4 & 8), SPLATU(7));
+    }
     vf c = larger(smaller(v, SPLAT(127.0f)), SPLAT(-128.0f));
     vu whole = (vu)(c + 0x1.8p23f) - 0x4b400000; /* the addition rounds to a whole number, to nearest even */
     return chooseu(v == v, whole & 0xff, SPLATU(0));
@@ -186,7 +191,7 @@ INLINE void put(float *row, chunk c)
         memcpy(row + k * LANES, &c.v[k], sizeof(vf));
 }
 
-/* Codes, in the order of memory. */
+/* Codes, a byte each, in the order of memory. */
 INLINE void store_codes(uint8_t *to, chunk c, float inverse, const int dtype, const int q_dtype)
 {
     vu code[VECTORS];
@@ -212,13 +217,19 @@ INLINE void codes_as(uint8_t *q, const float *row, int64_t n, float inverse, boo
         int len = n - from < STAGED ? (int)(n - from) : STAGED, at = 0;
         for (; at < len; at += CHUNK)
             store_codes(staged + at, get(row + from + at), inverse, dtype, q_dtype);
+        if (q_dtype == RFG_E2M1) { /* whole groups: pairs */
+            len /= 2;
+            for (int i = 0; i < len; i++)
+                staged[i] = (uint8_t)(staged[2 * i] | staged[2 * i + 1] << 4);
+        }
+        uint8_t *to = q + (q_dtype == RFG_E2M1 ? from / 2 : from);
         at = 0;
         for (; stream && at + LANES * 4 <= len; at += LANES * 4) {
             vu v;
             memcpy(&v, staged + at, sizeof(v));
-            STREAM(q + from + at, v);
+            STREAM(to + at, v);
         }
-        memcpy(q + from + at, staged + at, (size_t)(len - at));
+        memcpy(to + at, staged + at, (size_t)(len - at));
     }
 }
 /* Of n elements of scratch. */
@@ -230,6 +241,8 @@ INLINE void codes(uint8_t *q, const float *row, int64_t n, float inverse, bool s
         codes_as(q, row, n, inverse, stream, dtype, RFG_E4M3FNUZ);
     else if (q_dtype == RFG_E5M2)
         codes_as(q, row, n, inverse, stream, dtype, RFG_E5M2);
+    else if (q_dtype == RFG_E2M1)
+        codes_as(q, row, n, inverse, stream, dtype, RFG_E2M1);
     else
         codes_as(q, row, n, inverse, stream, dtype, RFG_I8);
 }
@@ -415,6 +428,23 @@ INLINE chunk activated(const struct rfg_cpu_act *r, int64_t col, int n, const in
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
+/* Scales of mx for n columns of scratch, from column `from` of the row on: each group is divided by its own. A group is
+ * whole vectors, in whatever order they have its columns. */
+INLINE void divide_groups(const struct rfg_cpu_out *o, int64_t from, int64_t n)
+{
+    for (int64_t col = from; col < from + n; col += RFG_MX_COLUMNS) {
+        float *group = o->row + col, largest = 0;
+        for (int i = 0; i < RFG_MX_COLUMNS; i++)
+            largest = fabsf(group[i]) > largest ? fabsf(group[i]) : largest; /* NaNs don't count */
+        if (o->rounding == RFG_SCALE_UP)
+            largest /= o->q_dtype == RFG_E2M1 ? 6.0f : 448.0f;
+        float scale = rfg_cpu_power_scale(largest, o->rounding, o->q_dtype);
+        float inverse = 1 / rfg_cpu_store_e8m0((uint8_t *)o->scale + col / RFG_MX_COLUMNS * o->scale_col, scale);
+        for (int i = 0; i < RFG_MX_COLUMNS; i++)
+            group[i] *= inverse;
+    }
+}
+
 /* Results of a norm or of an activation, one of which is NULL, and their codes: a group or a row at a time, since
  * that is what a scale must have seen. */
 INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm, struct stats st,
@@ -423,7 +453,8 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
     const int size = dtype == RFG_F32 ? 4 : 2;
     const bool stream_y = o->stream && (uintptr_t)o->y % 64 == 0, stream_q = o->stream && (uintptr_t)o->q % 64 == 0;
     chunk next = { 0 };
-    int64_t span = o->q && o->scale_kind == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : o->n;
+    const bool mx = o->q && o->scale_kind == RFG_SCALE_MX;
+    int64_t span = mx || (o->q && o->scale_kind == RFG_SCALE_GROUP) ? RFG_SCALE_COLUMNS : o->n;
     for (int64_t from = 0; from < o->n; from += span) {
         int64_t end = o->n - from < span ? o->n : from + span;
         chunk most = { 0 };
@@ -443,15 +474,20 @@ INLINE void results(const struct rfg_cpu_out *o, const struct rfg_cpu_norm *norm
         }
         if (!o->q)
             continue;
+        if (mx) {
+            divide_groups(o, from, end - from);
+            codes(o->q + rfg_format_bytes(o->q_dtype, from), o->row + from, end - from, 1, stream_q, dtype, o->q_dtype);
+            continue;
+        }
+        float *scale = (float *)o->scale + from / span * o->scale_col;
         if (o->scale_kind != RFG_SCALE_STATIC) {
             float largest = 0;
             for (int k = 0; k < VECTORS; k++)
                 for (int i = 0; i < LANES; i++)
                     largest = most.v[k][i] > largest ? most.v[k][i] : largest;
-            o->scale[from / span * o->scale_col] = rfg_cpu_scale(largest, o->q_dtype);
+            *scale = rfg_cpu_scale(largest, o->q_dtype);
         }
-        codes(o->q + from, o->row + from, end - from, 1.0f / o->scale[from / span * o->scale_col], stream_q, dtype,
-              o->q_dtype);
+        codes(o->q + from, o->row + from, end - from, 1.0f / *scale, stream_q, dtype, o->q_dtype);
     }
     if (norm)
         put(norm->sums, next);

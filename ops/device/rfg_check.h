@@ -11,8 +11,9 @@
 #if defined(BIAS_DTYPE) && !RFG_IS_FLOAT(BIAS_DTYPE)
 #error "BIAS_DTYPE: must be f32, f16 or bf16"
 #endif
-#if defined(OUT_DTYPE) && !RFG_IS_FLOAT(OUT_DTYPE) && !RFG_IS_CODE(OUT_DTYPE)
-#error "OUT_DTYPE: must be f32, f16, bf16, e4m3, e4m3fnuz, e5m2 or i8"
+#if defined(OUT_DTYPE) && !RFG_IS_FLOAT(OUT_DTYPE) && !RFG_IS_CODE(OUT_DTYPE) &&                                       \
+    !(OUT_DTYPE == RFG_E2M1 && SCALE == RFG_SCALE_MX)
+#error "OUT_DTYPE: must be f32, f16, bf16, e4m3, e4m3fnuz, e5m2 or i8, with scales of mx also e2m1"
 #endif
 #if defined(DTYPE) && !RFG_IS_FLOAT(DTYPE)
 #error "DTYPE: must be f32, f16 or bf16"

@@ -19,6 +19,8 @@
 #define RFG_IS_HALF(d)  ((d) == RFG_F16 || (d) == RFG_BF16)
 #define RFG_IS_CODE(d)  ((d) == RFG_E4M3 || (d) == RFG_E4M3FNUZ || (d) == RFG_E5M2 || (d) == RFG_I8)
 
+#define RFG_IS_4_BITS(d) ((d) == RFG_I4 || (d) == RFG_E2M1)
+
 /* 0 for others. */
 #define RFG_DTYPE_BYTES(dtype) ((dtype) == RFG_F32 ? 4 : RFG_IS_HALF(dtype) ? 2 : RFG_IS_CODE(dtype) ? 1 : 0)
 /* Elements in 16 bytes; at most. */

@@ -135,7 +135,11 @@ RFG_DEVICE rfg_f32x2 rfg_chunk_sum(rfg_u32x4 v, rfg_f32x2 sum, bool squares, int
 /* ---- codes ------------------------------------------------------------------------------------------------------ */
 
 #define RFG_CODE_MAX(dtype)                                                                                            \
-    ((dtype) == RFG_E4M3 ? 448.0f : (dtype) == RFG_E4M3FNUZ ? 240.0f : (dtype) == RFG_E5M2 ? 57344.0f : 127.0f)
+    ((dtype) == RFG_E4M3       ? 448.0f                                                                                \
+     : (dtype) == RFG_E4M3FNUZ ? 240.0f                                                                                \
+     : (dtype) == RFG_E5M2     ? 57344.0f                                                                              \
+     : (dtype) == RFG_E2M1     ? 6.0f                                                                                  \
+                               : 127.0f)
 
 /* To nearest even, saturating; a NaN becomes a NaN. */
 RFG_DEVICE rfg_u32 rfg_fp8_code(float f, int dtype)
@@ -179,6 +183,11 @@ RFG_DEVICE float rfg_code_value(rfg_u32 code, int dtype)
 RFG_DEVICE float rfg_power_of(rfg_u32 b)
 {
     return rfg_as_float(b ? b << 23 : 0x00400000u);
+}
+/* 1 by that; b = 255 is a NaN, as in e8m0. */
+RFG_DEVICE float rfg_inverse_power_of(rfg_u32 b)
+{
+    return b < 255u ? rfg_power_of(254u - b) : rfg_as_float(0x7fc00000u);
 }
 
 /* An f32 or e8m0, whose 255 is a NaN. */
@@ -268,12 +277,55 @@ RFG_DEVICE rfg_u32 rfg_quantise4(float a, float b, float c, float d, int dtype)
            rfg_fp8_code(d, dtype) << 24;
 }
 
-/* The codes of a chunk's floats times `inverse`; `width` is that of rfg_load_chunk() for dtype `from`. */
+/* To nearest even, saturating; 6 for a NaN. */
+RFG_DEVICE rfg_u32 rfg_e2m1_code(float f)
+{
+    rfg_u32 sign = rfg_as_u32(f) & 0x80000000u;
+    float size = rfg_min(rfg_as_float(rfg_as_u32(f) ^ sign), 6.0f);
+    rfg_u32 e = rfg_as_u32(size) & 0x7f800000u;
+    e = e > 0x3f800000u ? e : 0x3f800000u;
+    rfg_u32 magic = e + (22u << 23); /* the sum's last place is the code's: 0.5, from 2 on 1, from 4 on 2 */
+    rfg_u32 code = rfg_as_u32(size + rfg_as_float(magic)) - magic + ((e - 0x3f800000u) >> 22);
+    return f == f ? code | sign >> 28 : code;
+}
+
+/* The same; 0 for a NaN. */
+RFG_DEVICE rfg_u32 rfg_i4_code(float f)
+{
+    int code = rfg_float_to_i8(f);
+    code = code > 7 ? 7 : code < -8 ? -8 : code;
+    return (rfg_u32)code & 15u;
+}
+
+/* rfg_store_codes() of 4-bit ones, two in a byte, the first in the low bits; n is even. */
+RFG_DEVICE void rfg_store_nibbles(char *p, int n, const float *f, float inverse, int dtype, int from, int width)
+{
+    rfg_u32 codes = 0;
+#pragma unroll
+    for (int i = 0; i < RFG_DTYPE_VEC(from); i++)
+        codes |= (dtype == RFG_I4 ? rfg_i4_code(f[i] * inverse) : rfg_e2m1_code(f[i] * inverse)) << (4 * i);
+    if (width == 16 && from != RFG_F32)
+        rfg_store4(p, codes);
+    else if (width == 16)
+        rfg_store2(p, (rfg_u16)codes);
+    else
+#pragma unroll
+        for (int i = 0; i < RFG_DTYPE_VEC(from) / 2; i++)
+            if (2 * i < n)
+                rfg_store1(p + i, codes >> (8 * i));
+}
+
+/* The codes of a chunk's floats times `inverse`, from element `at` of a row on; `width` is that of rfg_load_chunk() for
+ * dtype `from`. */
 RFG_DEVICE void rfg_store_codes(void *row, rfg_u32 at, int n, const float *f, float inverse, int dtype, int from,
                                 int width, bool once)
 {
-    char *p = (char *)row + at;
+    char *p = (char *)row + (RFG_IS_4_BITS(dtype) ? at / 2u : at);
     rfg_u32x2 v;
+    if (RFG_IS_4_BITS(dtype)) {
+        rfg_store_nibbles(p, n, f, inverse, dtype, from, width);
+        return;
+    }
     v.x = rfg_quantise4(f[0] * inverse, f[1] * inverse, f[2] * inverse, f[3] * inverse, dtype);
     v.y = from == RFG_F32 ? 0u : rfg_quantise4(f[4] * inverse, f[5] * inverse, f[6] * inverse, f[7] * inverse, dtype);
     int piece = width / RFG_DTYPE_BYTES(from); /* bytes, and elements */
@@ -304,8 +356,18 @@ RFG_DEVICE void rfg_store_codes(void *row, rfg_u32 at, int n, const float *f, fl
 #define RFG_SCALE_STATIC 1
 #define RFG_SCALE_TOKEN  2
 #define RFG_SCALE_GROUP  3
+#define RFG_SCALE_MX     4
 
-#define RFG_SCALE_COLUMNS 128 /* of a group */
+/* Kinds of scales that groups of neighbouring columns share, and the lanes of one: neighbours with a chunk each. */
+#define RFG_IS_GROUPED(kind)         ((kind) == RFG_SCALE_GROUP || (kind) == RFG_SCALE_MX)
+#define RFG_GROUP_LANES(kind, dtype) (((kind) == RFG_SCALE_MX ? 32 : 128) / RFG_DTYPE_VEC(dtype))
+
+/* enum rfg_scale_rounding */
+#define RFG_SCALE_EXACT 0
+#define RFG_SCALE_UP    1
+#define RFG_SCALE_DOWN  2
+#define RFG_SCALE_EVEN  3
+#define RFG_SCALE_CEIL  4
 
 /* The scale of values up to `largest`. Never 0, as vLLM's: all codes are then 0. */
 RFG_DEVICE float rfg_scale_of(float largest, int dtype)
@@ -324,5 +386,56 @@ RFG_DEVICE float rfg_chunk_max(const float *f, int dtype)
     return m;
 }
 
-/* The lanes that share a group: neighbours with a chunk each. */
-#define RFG_GROUP_LANES(dtype) (RFG_SCALE_COLUMNS / RFG_DTYPE_VEC(dtype))
+#define RFG_CODE_MANTISSA(dtype)                                                                                       \
+    ((dtype) == RFG_I8 ? 6 : (dtype) == RFG_E2M1 ? 1 : (dtype) == RFG_E5M2 || (dtype) == RFG_I4 ? 2 : 3)
+#define RFG_CODE_EXPONENT(dtype)                                                                                       \
+    ((dtype) == RFG_I8 ? 6 : RFG_IS_4_BITS(dtype) ? 2 : (dtype) == RFG_E5M2 ? 15 : (dtype) == RFG_E4M3FNUZ ? 7 : 8)
+
+/* The power of two that v, the largest magnitude, is rounded to as a scale for codes of dtype, by its exponent: 2^(b -
+ * 127), 255 of an infinity. Of RFG_SCALE_UP v is that by the dtype's largest. */
+RFG_DEVICE rfg_u32 rfg_power_scale(float v, int rounding, int dtype)
+{
+    rfg_u32 u = rfg_as_u32(v);
+    if (rounding == RFG_SCALE_UP) {
+        rfg_u32 b = u <= 0x00400000u ? 0u : (u + 0x7fffffu) >> 23;
+        return u < 0x7f800000u && b > 254u ? 254u : b;
+    }
+    rfg_u32 place = rounding == RFG_SCALE_DOWN   ? 0u
+                    : rounding == RFG_SCALE_EVEN ? 1u << (22 - RFG_CODE_MANTISSA(dtype))
+                                                 : 0x7fffffu;
+    rfg_u32 b = (u + place) >> 23;
+    return u >= 0x7f800000u ? 255u : b > RFG_CODE_EXPONENT(dtype) ? b - RFG_CODE_EXPONENT(dtype) : 0u;
+}
+
+/* The largest of `lanes` neighbours (a constant: a power of two up to the wave), in all of them. */
+RFG_DEVICE float rfg_reduce_group(float v, int lanes)
+{
+    if (lanes >= 16)
+        return rfg_reduce_lanes(v, lanes, true);
+#pragma unroll
+    for (int mask = 1; mask < lanes; mask *= 2)
+        v = rfg_max(v, rfg_shuffle_xor(v, mask));
+    return v;
+}
+
+/* Of a group whose lanes have a chunk f each, of dtype `from`, of which this lane's is the row's `chunk`th: the
+ * reciprocal of its scale for codes of `dtype`. The group's first lane stores the scale: row: element of the row's
+ * first one, col: their distance. All lanes are on; those whose chunk isn't there hold zeroes. */
+RFG_DEVICE float rfg_group_inverse(void *scale, long long row, long long col, int chunk, bool there, const float *f,
+                                   int kind, int rounding, int dtype, int from)
+{
+    float largest = rfg_reduce_group(rfg_chunk_max(f, from), RFG_GROUP_LANES(kind, from));
+    bool first = there && chunk % RFG_GROUP_LANES(kind, from) == 0;
+    long long at = row + chunk / RFG_GROUP_LANES(kind, from) * col;
+    if (kind == RFG_SCALE_MX) {
+        float v = rounding == RFG_SCALE_UP ? largest / RFG_CODE_MAX(dtype) : largest;
+        rfg_u32 b = rfg_power_scale(v, rounding, dtype);
+        if (first)
+            rfg_store1((char *)scale + at, b);
+        return rfg_inverse_power_of(b);
+    }
+    float s = rfg_scale_of(largest, dtype);
+    if (first)
+        rfg_store_float(scale, at, s, RFG_F32);
+    return rfg_rcp(s);
+}

@@ -11,16 +11,17 @@ struct job {
     bool stream;
 };
 
-static char *row_of(const struct norm_rows *r, const struct norm_args *a, int64_t row, int64_t size)
+static char *row_of(const struct norm_rows *r, const struct norm_args *a, int64_t row, int dtype)
 {
-    return r->data ? (char *)r->data + (row / a->heads * r->ld + row % a->heads * r->ld_inner) * size : NULL;
+    int64_t at = row / a->heads * r->ld + row % a->heads * r->ld_inner;
+    return r->data ? (char *)r->data + rfg_format_bytes(dtype, at) : NULL;
 }
 
 static struct rfg_cpu_input input(const struct job *j, int64_t row, char *scratch)
 {
     const struct norm_args *a = j->a;
-    int64_t size = rfg_format_bytes(j->prob->dtype[0], 1), residual = rfg_format_bytes(norm_residual_dtype(j->prob), 1);
-    return (struct rfg_cpu_input){ row_of(&a->x, a, row, size), row_of(&a->residual, a, row, residual),
+    int residual = (int)norm_residual_dtype(j->prob);
+    return (struct rfg_cpu_input){ row_of(&a->x, a, row, j->prob->dtype[0]), row_of(&a->residual, a, row, residual),
                                    row_of(&a->residual_out, a, row, residual),
                                    (float *)(void *)(scratch + (size_t)(row % 2) * rfg_cpu_row_bytes(a->n)) };
 }
@@ -45,11 +46,12 @@ static void run_row(void *ctx, int64_t row, int place, void *scratch)
         r.next = input(j, row + 1, scratch);
     r.out = (struct rfg_cpu_out){ .n = a->n,
                                   .dtype = dtype,
-                                  .y = row_of(&a->y, a, row, rfg_format_bytes(dtype, 1)),
-                                  .q = (uint8_t *)row_of(&a->q, a, row, 1),
+                                  .y = row_of(&a->y, a, row, dtype),
+                                  .q = (uint8_t *)row_of(&a->q, a, row, j->prob->dtype[1]),
                                   .q_dtype = j->prob->dtype[1],
                                   .scale_kind = (int)j->prob->v[NORM_SCALE],
-                                  .scale = a->scale ? a->scale + row * a->scale_row : NULL,
+                                  .rounding = (int)j->prob->v[NORM_ROUNDING],
+                                  .scale = rfg_row_scale(a->scale, j->prob->v[NORM_SCALE], row, a->scale_row),
                                   .scale_col = a->scale_col,
                                   .row = r.in.row,
                                   .stream = j->stream };

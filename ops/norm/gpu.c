@@ -95,9 +95,9 @@ static bool rows_valid(const struct rfg_device *dev, const struct rfg_problem *p
     if (lds_of(prob, p) > dev->lds_bytes - 2048)
         return rfg_refuse(why, "keep=2: %" PRId64 " bytes of LDS: must be at most %d", lds_of(prob, p),
                           dev->lds_bytes - 2048);
-    if (prob->v[NORM_SCALE] == RFG_SCALE_GROUP && threads * 16 / size_of(prob) < RFG_SCALE_COLUMNS)
+    if (threads * 16 / size_of(prob) < rfg_scale_columns(prob->v[NORM_SCALE]))
         return rfg_refuse(why, "threads=%d: a group of scales takes %d", threads,
-                          RFG_SCALE_COLUMNS * size_of(prob) / 16);
+                          (int)rfg_scale_columns(prob->v[NORM_SCALE]) * size_of(prob) / 16);
     if (p[P_WIDTH] < size_of(prob) || p[P_WIDTH] > width_of(prob))
         return rfg_refuse(why, "width=%d: must be from %d, an element, to %d, what N and the alignment allow",
                           p[P_WIDTH], size_of(prob), width_of(prob));
@@ -232,6 +232,8 @@ static void rows_kernel(const struct rfg_device *dev, const struct rfg_problem *
     if (prob->v[NORM_WTYPE])
         rfg_kernel_macro(k, "WEIGHT_F32", 1);
     rfg_kernel_macro(k, "SCALE", (int)prob->v[NORM_SCALE]);
+    if (prob->v[NORM_SCALE] == RFG_SCALE_MX)
+        rfg_kernel_macro(k, "ROUNDING", (int)prob->v[NORM_ROUNDING]);
     rfg_kernel_macro(k, "PLAIN", norm_is_plain(prob));
     rfg_kernel_macro(k, "HEADS", prob->v[NORM_HEADS] > 1);
     rfg_kernel_macro(k, "PACKED",

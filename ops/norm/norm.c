@@ -25,7 +25,8 @@ static const struct rfg_key norm_keys[NORM_NKEYS] = {
                         "dtype of the residuals: x's, or f32 with a 16-bit x" },
     [NORM_WTYPE] = { "wtype", RFG_KEY_ATTR, 0, 0, 1, type_names,
                      "dtype of weight and bias: x's, or f32 with a 16-bit x" },
-    [NORM_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_GROUP, RFG_SCALE_NAMES, "the quantised output's scales" },
+    [NORM_SCALE] = { "scale", RFG_KEY_ATTR, 0, 0, RFG_SCALE_MX, RFG_SCALE_NAMES, "the quantised output's scales" },
+    [NORM_ROUNDING] = RFG_KEY_ROUNDING("with scale=mx, how a scale follows from the largest"),
     [NORM_PLAIN] = { "plain", RFG_KEY_ATTR, 0, 0, 1, NULL, "1: with a scale, the plain output too" },
     [NORM_HEADS] = { "heads", RFG_KEY_LAYOUT, 1, 1, RFG_MAX_SIZE, NULL,
                      "H of tensors [T,H,N] that don't fold into two dimensions" },
@@ -35,7 +36,7 @@ static const struct rfg_key norm_keys[NORM_NKEYS] = {
                    "elements from a row of the residuals to the next; 0: they follow one another" },
     [NORM_LDY] = { "ldy", RFG_KEY_LAYOUT, 0, 0, RFG_MAX_STRIDE, NULL,
                    "elements from a row of y and q to the next; 0: they follow one another" },
-    [NORM_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: scales by group are column-major" },
+    [NORM_SCALE_COLUMNS] = { "scale_columns", RFG_KEY_LAYOUT, 0, 0, 1, NULL, "1: scales of groups are column-major" },
     [NORM_INPLACE] = { "inplace", RFG_KEY_LAYOUT, 0, 0, 3, NULL, "1: y is x; 2: residual_out is residual; 3: both" },
     [NORM_ALIGN] = { "align", RFG_KEY_LAYOUT, 16, 1, 16, NULL,
                      "bytes, up to 16, of which pointers and row strides of the inputs are multiples" },
@@ -49,7 +50,9 @@ static bool norm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
 {
     const int64_t *v = prob->v;
     int64_t heads = v[NORM_HEADS] < 1 ? 1 : v[NORM_HEADS];
-    if (!rfg_outputs_valid(prob, v[NORM_SCALE], v[NORM_PLAIN], why))
+    struct rfg_outputs_keys outputs = { v[NORM_N],        v[NORM_LDY],   v[NORM_SCALE],
+                                        v[NORM_ROUNDING], v[NORM_PLAIN], v[NORM_SCALE_COLUMNS] };
+    if (!rfg_outputs_valid(prob, &outputs, why))
         return false;
     if (v[NORM_BIAS] && !norm_is_layer(prob))
         return rfg_refuse(why, "bias=1: %s has none", prob->op->name);
@@ -71,8 +74,6 @@ static bool norm_valid(const struct rfg_problem *prob, struct rfg_reason *why)
         return rfg_refuse(why, "inplace=%" PRId64 ": needs a plain output and ldy=ldx", v[NORM_INPLACE]);
     if (v[NORM_INPLACE] & 2 && !norm_adds(prob))
         return rfg_refuse(why, "inplace=%" PRId64 ": %s has no residual", v[NORM_INPLACE], prob->op->name);
-    if (v[NORM_SCALE_COLUMNS] && v[NORM_SCALE] != RFG_SCALE_GROUP)
-        return rfg_refuse(why, "scale_columns=1: only with scale=group");
     for (int i = NORM_ALIGN; i <= NORM_ALIGN_Y; i++)
         if (v[i] & (v[i] - 1))
             return rfg_refuse(why, "%s=%" PRId64 ": must be a power of two", norm_keys[i].name, v[i]);
@@ -238,6 +239,7 @@ static rfg_status run(rfg_context *ctx, struct call *c, const rfg_norm_params *p
     prob.v[NORM_WTYPE] =
         (c->weight && c->weight->dtype != c->x->dtype) || (c->p.bias && c->p.bias->dtype != c->x->dtype);
     prob.v[NORM_SCALE] = o.quantised ? o.quant.kind : 0;
+    prob.v[NORM_ROUNDING] = o.quant.rounding;
     prob.v[NORM_PLAIN] = o.quantised && c->y;
     prob.v[NORM_HEADS] = heads;
     prob.v[NORM_LDX] = stride_key(&ox, heads);
@@ -306,7 +308,7 @@ rfg_status rfg_op_add_layernorm(rfg_context *ctx, const rfg_tensor *y, const rfg
 /* The list's output is q's; without q it says y's, which is x's. */
 static const struct rfg_op_operand norm_operands[] = {
     { "x", false, RFG_FORMAT_LISTED, 0, 0 },    { "q", true, RFG_FORMAT_LISTED, 1, 0 },
-    { "y", true, RFG_FORMAT_AS, 0, 0 },         { "scale", true, RFG_FORMAT_ALWAYS, RFG_F32, 0 },
+    { "y", true, RFG_FORMAT_AS, 0, 0 },         { "scale", true, RFG_FORMAT_OF_SCALE, NORM_SCALE, 0 },
     { "residual", false, RFG_FORMAT_AS, 0, 0 }, { "residual_out", true, RFG_FORMAT_AS, 0, 0 },
     { "weight", false, RFG_FORMAT_AS, 0, 0 },   { "bias", false, RFG_FORMAT_AS, 0, 0 },
 };

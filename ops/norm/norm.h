@@ -15,6 +15,7 @@ enum {
     NORM_RESIDUAL, /* 1: the residuals are f32 and x isn't */
     NORM_WTYPE,    /* 1: so are weight and bias */
     NORM_SCALE,
+    NORM_ROUNDING,      /* of mx scales */
     NORM_PLAIN,         /* the plain output beside the quantised one */
     NORM_HEADS,         /* H of [T,H,N]; 1: two dimensions */
     NORM_LDX,           /* strides of rows (heads > 1: over T) in elements; 0: packed */

@@ -21,7 +21,7 @@ struct norm_args {
     } packed;
     struct norm_rows x, residual, residual_out, y, q; /* data NULL: not there */
     const void *weight, *bias;
-    float *scale; /* read if static */
+    void *scale; /* read if static */
     long long scale_row, scale_col;
     int m, n, heads;
     float eps, inverse_n;

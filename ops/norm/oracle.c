@@ -83,7 +83,7 @@ rfg_status rfg_oracle_rmsnorm(const struct rfg_problem *prob, const rfg_tensor *
     }
     free(h);
     if (expected[SCALE].value)
-        rfg_expect_scales((rfg_dtype)prob->dtype[1], prob->v[NORM_SCALE] == RFG_SCALE_GROUP ? RFG_SCALE_COLUMNS : n, n,
-                          &expected[Q], &expected[SCALE]);
+        rfg_expect_scales((rfg_dtype)prob->dtype[1], prob->v[NORM_SCALE], prob->v[NORM_ROUNDING], n, &expected[Q],
+                          &expected[SCALE]);
     return RFG_OK;
 }

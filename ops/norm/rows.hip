@@ -10,13 +10,17 @@
  *
  * Macros: IN_DTYPE, OUT_DTYPE (codes), ADD (a residual), LAYER (subtract the mean), WEIGHT (0: w, 1: 1 + w, 2: none),
  * BIAS, RESIDUAL_F32, WEIGHT_F32 (defined: the residuals, or weight and bias, are f32 and x isn't), SCALE
- * (RFG_SCALE_*), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows follow each other), ONCE (each row has its
- * workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results are not worth caching; 2: nor are x and the
- * residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights are loaded before the first row and kept;
- * KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT (a row is shared by that many workgroups,
- * a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
+ * (RFG_SCALE_*), ROUNDING (of mx: enum rfg_scale_rounding), PLAIN (0: codes only), HEADS (rows of rows), PACKED (rows
+ * follow each other), ONCE (each row has its workgroup: ROWS = 1), WIDTH (bytes of a load), STREAM (1: results are not
+ * worth caching; 2: nor are x and the residual), EXACT (a row is just CHUNKS * THREADS chunks), AHEAD (weights are
+ * loaded before the first row and kept; KEEP = 1 only), THREADS (16, 32 or whole waves), ROWS, CHUNKS, KEEP, SPLIT (a
+ * row is shared by that many workgroups, a cluster; KEEP = 1 and ROWS = 1 only, and one row a cluster). */
 #include "rfg_device.h"
 #include "norm/norm_args.h"
+
+#ifndef ROUNDING
+#define ROUNDING RFG_SCALE_EXACT
+#endif
 
 #define VEC       RFG_DTYPE_VEC(IN_DTYPE)
 #define SIZE      RFG_DTYPE_BYTES(IN_DTYPE)
@@ -339,22 +343,16 @@ RFG_DEVICE void store(const struct state *s, int c, int step, rfg_u32x4 plain, f
                       float inverse)
 {
     int chunk = step + s->t + c * THREADS, left = left_of(s, chunk);
-    if (SCALE == RFG_SCALE_GROUP) {
-        float largest = rfg_reduce_lanes(rfg_chunk_max(y, IN_DTYPE), RFG_GROUP_LANES(IN_DTYPE), true);
-        float scale = rfg_scale_of(largest, OUT_DTYPE);
-        inverse = rfg_rcp(scale);
-        if (left > 0 && chunk % RFG_GROUP_LANES(IN_DTYPE) == 0)
-            rfg_store_float(s->args.scale,
-                            s->row * s->args.scale_row + chunk / RFG_GROUP_LANES(IN_DTYPE) * s->args.scale_col, scale,
-                            RFG_F32);
-    }
+    if (RFG_IS_GROUPED(SCALE))
+        inverse = rfg_group_inverse(s->args.scale, s->row * s->args.scale_row, s->args.scale_col, chunk, left > 0, y,
+                                    SCALE, ROUNDING, OUT_DTYPE, IN_DTYPE);
     if (left <= 0)
         return;
     if (PLAIN)
         rfg_store_chunk(yp + step * 16ll, s->at[c], left, plain, IN_DTYPE, WIDTH, STREAM != 0);
     if (SCALE != RFG_SCALE_NONE)
-        rfg_store_codes(qp + (long long)step * VEC, s->at[c] / SIZE, left, y, inverse, OUT_DTYPE, IN_DTYPE, WIDTH,
-                        STREAM != 0);
+        rfg_store_codes(qp + (long long)step * VEC / (RFG_IS_4_BITS(OUT_DTYPE) ? 2 : 1), s->at[c] / SIZE, left, y,
+                        inverse, OUT_DTYPE, IN_DTYPE, WIDTH, STREAM != 0);
 }
 
 #if SPLIT > 1
@@ -395,6 +393,11 @@ norm_rows(struct norm_args args)
     for (int c = 0; c < CHUNKS; c++)
         s.at[c] = (rfg_u32)(s.t + c * THREADS) * 16u;
 
+    struct norm_rows q = args.q; /* strides in bytes */
+    if (RFG_IS_4_BITS(OUT_DTYPE)) {
+        q.ld /= 2;
+        q.ld_inner /= 2;
+    }
     H kept[CHUNKS];
     W weights[CHUNKS];
     float inverse = 1.0f;
@@ -463,7 +466,7 @@ norm_rows(struct norm_args args)
                 rfg_store_float(args.scale, s.row * args.scale_row, scale, RFG_F32);
             inverse = 1.0f / scale;
         }
-        char *yp = PLAIN ? row_of(&s, s.args.y, SIZE) : 0, *qp = SCALE != RFG_SCALE_NONE ? row_of(&s, args.q, 1) : 0;
+        char *yp = PLAIN ? row_of(&s, s.args.y, SIZE) : 0, *qp = SCALE != RFG_SCALE_NONE ? row_of(&s, q, 1) : 0;
         for (int step = 0; step < end; step += STEP) {
             renew(&s);
 #pragma unroll

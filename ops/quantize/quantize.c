@@ -16,17 +16,13 @@
 #define MAX_N      (RFG_MAX_SIZE / 2) /* of which 32 bits count the bytes */
 #define MAX_FLOOR  30                 /* powers of ten that fp32 has */
 
-static const char *const rounding_names[] = { "exact", "up", "down", "even", "ceil" };
 static const char *const none[] = { "none" };
 
 #define CODES (1u << RFG_E4M3 | 1u << RFG_E4M3FNUZ | 1u << RFG_E5M2 | 1u << RFG_I8 | 1u << RFG_E2M1 | 1u << RFG_I4)
 
 #define FLOATS (1u << RFG_F32 | 1u << RFG_F16 | 1u << RFG_BF16)
 
-#define KEY_ROUNDING                                                                                                   \
-    {                                                                                                                  \
-        "rounding", RFG_KEY_ATTR, 0, 0, RFG_SCALE_CEIL, rounding_names, "how a scale follows from the largest"         \
-    }
+#define KEY_ROUNDING RFG_KEY_ROUNDING("how a scale follows from the largest")
 #define KEY_RECIPROCAL                                                                                                 \
     {                                                                                                                  \
         "reciprocal", RFG_KEY_ATTR, 0, 0, 3, NULL, "products in place of quotients: 1: by max, 2: by scale, 3: both"   \
@@ -146,7 +142,7 @@ static bool numbers_valid(const struct rfg_problem *prob, int rounding, int code
     if ((double)v[MAX] > f->largest)
         return rfg_refuse(why, "max=%" PRId64 ": must be at most %s's largest, %g", v[MAX], f->name, f->largest);
     if (v[ROUNDING] > RFG_SCALE_UP && (v[MAX] || v[FLOOR_SCALE]))
-        return rfg_refuse(why, "rounding=%s: takes neither max nor floor_scale", rounding_names[v[ROUNDING]]);
+        return rfg_refuse(why, "rounding=%s: takes neither max nor floor_scale", RFG_ROUNDING_NAMES[v[ROUNDING]]);
     if (v[ROUNDING] != RFG_SCALE_EXACT && v[ZERO_SCALE])
         return rfg_refuse(why, "zero_scale=%" PRId64 ": must be of rounding=exact", v[ZERO_SCALE]);
     return true;
@@ -256,10 +252,10 @@ static rfg_status check_numbers(const char *fn, const rfg_quantize_params *p, in
         return RFG_OK;
     }
     if (p->rounding > RFG_SCALE_UP && (p->max > 0 || p->floor_scale > 0))
-        return BAD("%s: rounding is %s: max and floor_scale must be 0", fn, rounding_names[p->rounding]);
+        return BAD("%s: rounding is %s: max and floor_scale must be 0", fn, RFG_ROUNDING_NAMES[p->rounding]);
     if (p->rounding != RFG_SCALE_EXACT && p->zero_scale > 0)
         return BAD("%s: zero_scale is %g: must be 0 where rounding is %s", fn, (double)p->zero_scale,
-                   rounding_names[p->rounding]);
+                   RFG_ROUNDING_NAMES[p->rounding]);
     return RFG_OK;
 }
 

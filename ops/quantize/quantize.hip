@@ -108,17 +108,6 @@ RFG_DEVICE float largest_of(rfg_u32x4 raw)
 }
 #endif
 
-/* The largest of `lanes` neighbours (a constant: a power of two up to the wave), in all of them. */
-RFG_DEVICE float reduce_group(float v, int lanes)
-{
-    if (lanes >= 16)
-        return rfg_reduce_lanes(v, lanes, true);
-#pragma unroll
-    for (int mask = 1; mask < lanes; mask *= 2)
-        v = rfg_max(v, rfg_shuffle_xor(v, mask));
-    return v;
-}
-
 /* What values are divided by, or of a product (r alone) multiplied with. near: of scale_of(). */
 RFG_DEVICE struct quotient divisor_of(float scale, bool near)
 {
@@ -131,50 +120,8 @@ RFG_DEVICE struct quotient divisor_of_bits(rfg_u32 s, bool near)
 {
     if (ROUNDING == EXACT)
         return divisor_of(rfg_as_float(s), near);
-    struct quotient d = { 1.0f,
-                          s < 255u                  ? rfg_power_of(254u - s)
-                          : SCALE_DTYPE == RFG_E8M0 ? scale_value(s)
-                                                    : 0.0f,
-                          0.0f };
+    struct quotient d = { 1.0f, SCALE_DTYPE == RFG_E8M0 || s < 255u ? rfg_inverse_power_of(s) : 0.0f, 0.0f };
     return d;
-}
-
-/* To nearest even, saturating; 6 for a NaN. */
-RFG_DEVICE rfg_u32 e2m1_code(float f)
-{
-    rfg_u32 sign = rfg_as_u32(f) & 0x80000000u;
-    float size = rfg_min(rfg_as_float(rfg_as_u32(f) ^ sign), 6.0f);
-    rfg_u32 e = rfg_as_u32(size) & 0x7f800000u;
-    e = e > 0x3f800000u ? e : 0x3f800000u;
-    rfg_u32 magic = e + (22u << 23); /* the sum's last place is the code's: 0.5, from 2 on 1, from 4 on 2 */
-    rfg_u32 code = rfg_as_u32(size + rfg_as_float(magic)) - magic + ((e - 0x3f800000u) >> 22);
-    return f == f ? code | sign >> 28 : code;
-}
-
-/* The same; 0 for a NaN. */
-RFG_DEVICE rfg_u32 i4_code(float f)
-{
-    int code = rfg_float_to_i8(f);
-    code = code > 7 ? 7 : code < -8 ? -8 : code;
-    return (rfg_u32)code & 15u;
-}
-
-/* The codes of a chunk's floats, n of which are there, an even number. */
-RFG_DEVICE void store_nibbles(char *q, int n, const float *f)
-{
-    rfg_u32 codes = 0;
-#pragma unroll
-    for (int i = 0; i < VEC; i++)
-        codes |= (Q_DTYPE == RFG_I4 ? i4_code(f[i]) : e2m1_code(f[i])) << (4 * i);
-    if (WIDTH == 16 && VEC == 8)
-        rfg_store4(q, codes);
-    else if (WIDTH == 16)
-        rfg_store2(q, (rfg_u16)codes);
-    else
-#pragma unroll
-        for (int i = 0; i < VEC / 2; i++)
-            if (2 * i < n)
-                rfg_store1(q + i, codes >> (8 * i));
 }
 
 /* Chunks of a step, the first one `first`. largest: of each chunk's group; d: the divisor of all others. */
@@ -202,9 +149,7 @@ RFG_DEVICE void store_step(const struct quantize_args *args, rfg_u32 row, struct
                 f[i] = rfg_clamp_keep_nan(f[i], args->rule.max);
         }
         char *q = r.q + c * THREADS * VEC / PER_BYTE;
-        if (left > 0 && NIBBLES)
-            store_nibbles(q + (rfg_u32)(first * VEC / 2), left, f);
-        else if (left > 0)
+        if (left > 0)
             rfg_store_codes(q, (rfg_u32)(first * VEC), left, f, 1.0f, Q_DTYPE, IN_DTYPE, WIDTH, false);
     }
 }
@@ -258,7 +203,7 @@ RFG_KERNEL(BLOCK) quantize_rows(struct quantize_args args)
                 near = true;
 #pragma unroll
                 for (int c = 0; c < CHUNKS; c++) {
-                    largest[c] = reduce_group(largest_of(chunk[c]), LANES);
+                    largest[c] = rfg_reduce_group(largest_of(chunk[c]), LANES);
                     near = near & is_near(largest[c], args.rule);
                 }
             }

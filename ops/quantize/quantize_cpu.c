@@ -19,56 +19,15 @@ struct maker {
     int rounding, reciprocal;
 };
 
-/* Exponent and mantissa bits of the largest value. */
-static int exponent_of(const struct rfg_format *f)
-{
-    return ilogb(f->largest);
-}
-static int mantissa_of(const struct rfg_format *f)
-{
-    return f->kind == RFG_FORMAT_FLOAT ? f->fp.mantissa : exponent_of(f);
-}
-
-/* 2^k from 2^-127 to 2^127. */
-static float power(int k)
-{
-    return ldexpf(1, MIN(MAX(k, -127), 127));
-}
-
-/* k: 2^k is the least that is not below v > 0. */
-static int up(float v)
-{
-    int k;
-    return frexpf(v, &k) == 0.5f ? k - 1 : k;
-}
-
 static float scale_of(const struct maker *k, float amax)
 {
     const struct quantize_rule *r = k->rule;
-    const struct rfg_format *f = rfg_format(k->codes);
     amax = MAX(amax, r->floor_amax);
     float s = k->reciprocal & RFG_RECIPROCAL_OF_MAX ? amax * r->inverse_max : amax / r->max;
     s = MAX(s, r->floor_scale);
     if (k->rounding == RFG_SCALE_EXACT)
         return s != 0 ? s : r->zero_scale;
-    float v = k->rounding == RFG_SCALE_UP ? s : amax;
-    if (isinf(v))
-        return v;
-    if (v == 0)
-        return power(-127);
-    switch (k->rounding) {
-    case RFG_SCALE_UP:
-        return power(up(v));
-    case RFG_SCALE_DOWN:
-        return power(ilogbf(v) - exponent_of(f));
-    case RFG_SCALE_EVEN: { /* what is a half, or less, of a place below the next power of two goes up to it */
-        int e = ilogbf(v);
-        float places = ldexpf(v, mantissa_of(f) + 1 - e) + 1, next = ldexpf(2, mantissa_of(f) + 1);
-        return power((places >= next ? e + 1 : e) - exponent_of(f));
-    }
-    default:
-        return power(up(v) - exponent_of(f));
-    }
+    return rfg_cpu_power_scale(k->rounding == RFG_SCALE_UP ? s : amax, k->rounding, k->codes);
 }
 
 /* What codes are made with. */
@@ -78,10 +37,7 @@ static float put_scale(const struct maker *k, void *scale, int64_t at, float s)
         ((float *)scale)[at] = s;
         return s;
     }
-    double v = isinf(s) ? NAN : (double)s;
-    const struct rfg_format *f = rfg_format(RFG_E8M0);
-    f->encode(f, (uint8_t *)scale + at, &v);
-    return (float)v;
+    return rfg_cpu_store_e8m0((uint8_t *)scale + at, s);
 }
 
 /* What of a row is quantised: x, or its products with the columns' factors. */

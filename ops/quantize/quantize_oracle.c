@@ -12,20 +12,6 @@ static double fp32(double v)
     return (double)(float)v;
 }
 
-/* The exponent of the least power of two that isn't below v, and of the greatest that isn't above. */
-static int least_above(double v)
-{
-    int k = -200;
-    while (exp2(k) < v)
-        k++;
-    return k;
-}
-static int greatest_below(double v)
-{
-    int k = least_above(v);
-    return exp2(k) > v ? k - 1 : k;
-}
-
 struct rule {
     rfg_quantize_params p;
     rfg_dtype codes, scale;
@@ -35,18 +21,6 @@ static double scale_of(const struct rule *r, double amax)
 {
     const rfg_quantize_params *p = &r->p;
     double max = p->max > 0 ? (double)p->max : rfg_largest(r->codes), floor_scale = (double)p->floor_scale;
-    /* Largest values: 1.75 x 2^8, 1.875 x 2^7, 1.75 x 2^15, 127, 1.5 x 2^2, 7. */
-    int e = r->codes == RFG_E4M3       ? 8
-            : r->codes == RFG_E4M3FNUZ ? 7
-            : r->codes == RFG_E5M2     ? 15
-            : r->codes == RFG_I8       ? 6
-                                       : 2;
-    int m = r->codes == RFG_E5M2   ? 2
-            : r->codes == RFG_I8   ? 6
-            : r->codes == RFG_E2M1 ? 1
-            : r->codes == RFG_I4   ? 2
-                                   : 3,
-        k;
     if (p->rounding == RFG_SCALE_EXACT && floor_scale == 0 && p->floor_amax == 0 && p->zero_scale == 0)
         floor_scale = fp32(1 / (512 * max));
     amax = fmax(amax, (double)p->floor_amax);
@@ -54,24 +28,9 @@ static double scale_of(const struct rule *r, double amax)
         return r->scale == RFG_E8M0 ? NAN : INFINITY;
     double s = p->reciprocal & RFG_RECIPROCAL_OF_MAX ? fp32(amax * fp32(1 / max)) : fp32(amax / max);
     s = fmax(s, floor_scale);
-    switch (p->rounding) {
-    case RFG_SCALE_EXACT:
+    if (p->rounding == RFG_SCALE_EXACT)
         return s > 0 ? s : (double)p->zero_scale;
-    case RFG_SCALE_UP:
-        k = least_above(s);
-        break;
-    case RFG_SCALE_DOWN:
-        k = greatest_below(amax) - e;
-        break;
-    case RFG_SCALE_EVEN:
-        k = greatest_below(amax);
-        k = greatest_below(amax + exp2(k - m - 1)) - e;
-        break;
-    default:
-        k = least_above(amax) - e;
-        break;
-    }
-    return exp2(fmin(fmax(k, -127), 127));
+    return rfg_oracle_power(r->codes, p->rounding, p->rounding == RFG_SCALE_UP ? s : amax);
 }
 
 /* What is quantised: host[2], x, times its column's factor, if there are any. */

@@ -7,28 +7,19 @@
 #if SCALE_DTYPE != RFG_F32 && SCALE_DTYPE != RFG_E8M0
 #error "SCALE_DTYPE: must be f32 or e8m0"
 #endif
-#define NIBBLES (Q_DTYPE == RFG_E2M1 || Q_DTYPE == RFG_I4)
-#if !RFG_IS_CODE(Q_DTYPE) && !NIBBLES
+#if !RFG_IS_CODE(Q_DTYPE) && !RFG_IS_4_BITS(Q_DTYPE)
 #error "Q_DTYPE: must be e4m3, e4m3fnuz, e5m2, i8, e2m1 or i4"
 #endif
-#define PER_BYTE (NIBBLES ? 2 : 1) /* codes, the first in the low bits */
+#define PER_BYTE (RFG_IS_4_BITS(Q_DTYPE) ? 2 : 1) /* codes, the first in the low bits */
 
 #ifdef ROUNDING
 #include "quantize/quotient.h"
 
-#define EXACT 0
-#define UP    1
-#define DOWN  2
-#define EVEN  3
-#define CEIL  4
+#define EXACT RFG_SCALE_EXACT
+#define UP    RFG_SCALE_UP
 
 #define OF_MAX   1
 #define OF_SCALE 2
-
-#define Q_MANTISSA (Q_DTYPE == RFG_I8 ? 6 : Q_DTYPE == RFG_E2M1 ? 1 : Q_DTYPE == RFG_E5M2 || Q_DTYPE == RFG_I4 ? 2 : 3)
-#define Q_EXPONENT (Q_DTYPE == RFG_I8 ? 6 : NIBBLES ? 2 : Q_DTYPE == RFG_E5M2 ? 15 : Q_DTYPE == RFG_E4M3FNUZ ? 7 : 8)
-
-#define INFINITE 0x7f800000u
 
 /* Whether amax and its scale are near 1, as quotient.h has it. What is below the floor doesn't count. */
 RFG_DEVICE bool is_near(float amax, struct quantize_rule r)
@@ -46,15 +37,11 @@ RFG_DEVICE rfg_u32 scale_of(float amax, struct quantize_rule r, bool near)
         struct quotient by_max = { 1.0f, r.inverse_max, r.max };
         float s = RECIPROCAL & OF_MAX ? amax * r.inverse_max : near ? quotient_of_near(amax, by_max) : amax / r.max;
         s = rfg_max(s, r.floor_scale);
-        rfg_u32 u = rfg_as_u32(s);
         if (ROUNDING == EXACT)
-            return u ? u : rfg_as_u32(r.zero_scale);
-        rfg_u32 b = u <= 0x00400000u ? 0u : (u + 0x7fffffu) >> 23;
-        return u < INFINITE && b > 254u ? 254u : b;
+            return rfg_as_u32(s) ? rfg_as_u32(s) : rfg_as_u32(r.zero_scale);
+        return rfg_power_scale(s, UP, Q_DTYPE);
     }
-    rfg_u32 u = rfg_as_u32(amax);
-    rfg_u32 b = (u + (ROUNDING == DOWN ? 0u : ROUNDING == EVEN ? 1u << (22 - Q_MANTISSA) : 0x7fffffu)) >> 23;
-    return u >= INFINITE ? 255u : b > Q_EXPONENT ? b - Q_EXPONENT : 0u;
+    return rfg_power_scale(amax, ROUNDING, Q_DTYPE);
 }
 
 RFG_DEVICE float scale_value(rfg_u32 s)

@@ -22,6 +22,10 @@ static const char *const act_problems[] = {
     "act bf16->bf16 M=64 N=4096 act=relu2",
     "act f32->e4m3 M=64 N=4096 act=none scale=token",
     "act f16->e4m3fnuz M=64 N=4097 act=gelu scale=group plain=1",
+    "act_and_mul bf16->e4m3 M=64 N=14336 scale=mx rounding=up",
+    "act_and_mul f32->e2m1 M=64 N=2048 act=gelu scale=mx rounding=even plain=1",
+    "act_and_mul bf16->e2m1 M=64 N=2880 act=swigluoai interleaved=1 scale=mx rounding=down",
+    "act f16->e4m3 M=4096 N=4096 act=gelu_tanh scale=mx rounding=ceil",
 };
 static const char *const norm_problems[] = {
     "add_rmsnorm bf16->bf16 M=4096 N=8192",
@@ -46,6 +50,10 @@ static const char *const norm_problems[] = {
     "add_layernorm bf16->e4m3 M=64 N=6144 bias=1 scale=token",
     "layernorm f32->i8 M=3 N=333 scale=group bias=1",
     "add_layernorm f32->e4m3fnuz M=16 N=65536 scale=token plain=1",
+    "add_rmsnorm bf16->e2m1 M=64 N=7168 scale=mx rounding=up plain=1",
+    "rmsnorm f32->e4m3 M=16 N=2048 scale=mx rounding=down weight=1+w",
+    "rmsnorm f16->e4m3 M=512 N=128 heads=4 ldx=640 scale=mx rounding=ceil",
+    "add_layernorm bf16->e2m1 M=64 N=4096 bias=1 scale=mx rounding=even residual=f32 wtype=f32",
 };
 static const char *const prepack_problems[] = {
     "gemm_prepack bf16->bf16 N=8192 K=7168",

@@ -111,148 +111,7 @@ static rfg_status prepack(const struct call *c)
     return rfg_gemm_prepack(c->ctx, c->t[0], c->t[1], c->stream);
 }
 
-/* ---- norms: y, q, scale, residual_out, x, residual, weight, bias; those an operator lacks are left out ---------- */
-
-static rfg_status rmsnorm(const struct call *c)
-{
-    rfg_norm_params p = c->norm;
-    return rfg_op_rmsnorm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
-}
-
-static rfg_status rmsnorm_quant(const struct call *c)
-{
-    rfg_quant q = { 0, c->kind, c->t[2], c->t[3] };
-    rfg_norm_params p = c->norm;
-    p.quant = QUANT(q);
-    return rfg_op_rmsnorm(c->ctx, c->t[0], c->t[1], c->t[4], PARAMS(p), c->stream);
-}
-
-static rfg_status layernorm(const struct call *c)
-{
-    rfg_norm_params p = c->norm;
-    p.bias = c->t[3];
-    return rfg_op_layernorm(c->ctx, c->t[0], c->t[1], c->t[2], PARAMS(p), c->stream);
-}
-
-static rfg_status add_rmsnorm(const struct call *c)
-{
-    rfg_quant q = { 0, c->kind, c->t[4], c->t[5] };
-    rfg_norm_params p = c->norm;
-    p.quant = QUANT(q);
-    return rfg_op_add_rmsnorm(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[6], PARAMS(p), c->stream);
-}
-
-static rfg_status add_layernorm(const struct call *c)
-{
-    rfg_norm_params p = c->norm;
-    p.bias = c->t[5];
-    return rfg_op_add_layernorm(c->ctx, c->t[0], c->t[2], c->t[1], c->t[3], c->t[4], PARAMS(p), c->stream);
-}
-
-static void eps_nan(struct call *c)
-{
-    c->norm.eps = NAN;
-}
-static void eps_inf(struct call *c)
-{
-    c->norm.eps = INFINITY;
-}
-static void eps_negative(struct call *c)
-{
-    c->norm.eps = -1e-30f;
-}
-static rfg_tensor some_bias = { &some_bias, RFG_BF16, 1, { 20 }, { 1 } };
-static void rms_bias(struct call *c)
-{
-    c->norm.bias = &some_bias;
-}
-static void kind_0(struct call *c)
-{
-    c->kind = (rfg_scale_kind)0;
-}
-static void kind_4(struct call *c)
-{
-    c->kind = (rfg_scale_kind)4;
-}
-static void kind_negative(struct call *c)
-{
-    c->kind = (rfg_scale_kind)-1;
-}
-
-static const struct wrong norm_wrongs[] = {
-    { "eps", eps_nan }, { "eps", eps_inf }, { "eps", eps_negative }, { NULL, NULL }
-};
-static const struct wrong rmsnorm_wrongs[] = {
-    { "eps", eps_nan }, { "eps", eps_inf }, { "eps", eps_negative }, { "bias", rms_bias }, { NULL, NULL }
-};
-static const struct wrong norm_quant_wrongs[] = {
-    { "eps", eps_nan },  { "bias", rms_bias },       { "quant", kind_0 },
-    { "quant", kind_4 }, { "quant", kind_negative }, { NULL, NULL },
-};
-
-/* ---- activations ------------------------------------------------------------------------------------------------ */
-
-static rfg_status act(const struct call *c)
-{
-    rfg_act_params p = c->act;
-    return rfg_op_act(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
-}
-
-static rfg_status act_quant(const struct call *c)
-{
-    rfg_quant q = { 0, c->kind, c->t[2], c->t[3] };
-    rfg_act_params p = c->act;
-    p.quant = QUANT(q);
-    return rfg_op_act(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
-}
-
-static rfg_status act_and_mul(const struct call *c)
-{
-    rfg_quant q = { 0, c->kind, c->t[2], c->t[3] };
-    rfg_act_params p = c->act;
-    p.quant = QUANT(q);
-    return rfg_op_act_and_mul(c->ctx, c->t[0], c->t[1], PARAMS(p), c->stream);
-}
-
-static void act_negative(struct call *c)
-{
-    c->act.act = (rfg_act)-1;
-}
-static void act_7(struct call *c)
-{
-    c->act.act = (rfg_act)7;
-}
-static void act_swiglu(struct call *c)
-{
-    c->act.act = RFG_ACT_SWIGLUOAI;
-}
-static void act_interleaved(struct call *c)
-{
-    c->act.interleaved = 1;
-}
-static void alpha_nan(struct call *c)
-{
-    c->act.alpha = NAN;
-}
-static void limit_inf(struct call *c)
-{
-    c->act.limit = INFINITY;
-}
-static void limit_negative(struct call *c)
-{
-    c->act.limit = -1;
-}
-
-static const struct wrong mul_wrongs[] = {
-    { "act", act_negative },     { "act", act_7 },    { "alpha", alpha_nan },     { "limit", limit_inf },
-    { "limit", limit_negative }, { "quant", kind_0 }, { "quant", kind_negative }, { NULL, NULL },
-};
-static const struct wrong act_wrongs[] = {
-    { "act", act_negative }, { "act", act_7 },
-    { "act", act_swiglu },   { "interleaved", act_interleaved },
-    { "alpha", alpha_nan },  { "limit", limit_negative },
-    { NULL, NULL },
-};
+#include "args_norm.h"
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
@@ -453,6 +312,7 @@ static const struct wrong sample_wrongs[] = { { "order", order_unknown }, { "ord
 #define STATIC .call = { .kind = RFG_SCALE_STATIC }
 #define TOKEN  .call = { .kind = RFG_SCALE_TOKEN }
 #define GROUP  .call = { .kind = RFG_SCALE_GROUP }
+#define MX     .call = { .kind = RFG_SCALE_MX, .rounding = RFG_SCALE_EVEN }
 
 const struct form forms[] = {
     { "rfg_op_gemm", "gemm", "plain", gemm, .wrongs = no_wrongs, .n = 4,
@@ -519,6 +379,12 @@ const struct form forms[] = {
                 { "q", T2(RFG_I8, 3, 260), ARG_OUT, CODES },
                 { "scale", { NULL, RFG_F32, 2, { 3, 3 }, { 1, 4 } }, ARG_OUT | ARG_ANY_STRIDE }, /* columns */
                 { "weight", T1(B, 260), ARG_OPTIONAL, 1u << RFG_F32 } } },
+    { "rfg_op_rmsnorm", "rmsnorm", "scale=mx", rmsnorm_quant, MX, .wrongs = norm_quant_wrongs, .n = 5,
+      .args = { { "y", T2(B, 3, 96), ARG_OUT | ARG_OPTIONAL | ARG_SAME_AS_NEXT },
+                { "x", T2(B, 3, 96), 0 },
+                { "q", T2(RFG_E2M1, 3, 96), ARG_OUT, 1u << RFG_E4M3 },
+                { "scale", { NULL, RFG_E8M0, 2, { 3, 3 }, { 1, 4 } }, ARG_OUT | ARG_ANY_STRIDE }, /* columns */
+                { "weight", T1(B, 96), ARG_OPTIONAL, 1u << RFG_F32 } } },
     { "rfg_op_layernorm", "layernorm", "plain", layernorm, .wrongs = norm_wrongs, .n = 4,
       .args = { { "y", T2(RFG_F32, 3, 20), ARG_OUT | ARG_SAME_AS_NEXT },
                 { "x", T2(RFG_F32, 3, 20), 0 },
@@ -564,6 +430,11 @@ const struct form forms[] = {
                 { "x", T2(RFG_F16, 3, 260), 0 },
                 { "q", T2(RFG_E4M3, 3, 130), ARG_OUT, CODES },
                 { "scale", T2(RFG_F32, 3, 2), ARG_OUT } } },
+    { "rfg_op_act_and_mul", "act_and_mul", "scale=mx", act_and_mul, MX, .wrongs = mul_wrongs, .n = 4,
+      .args = { { "y", T2(RFG_F16, 3, 64), ARG_OUT | ARG_OPTIONAL },
+                { "x", T2(RFG_F16, 3, 128), 0 },
+                { "q", T2(RFG_E4M3, 3, 64), ARG_OUT, 1u << RFG_E2M1 },
+                { "scale", T2(RFG_E8M0, 3, 2), ARG_OUT } } },
     { "rfg_op_embedding", "embedding", "plain", embedding, .wrongs = embedding_wrongs, .n = 3,
       .args = { { "y", T2(B, 3, 20), ARG_OUT, 1u << RFG_F32 },
                 { "ids", T1(RFG_I32, 3), 0, 1u << RFG_I64, .values = { 1, 0, 4 } },

@@ -3,7 +3,6 @@
  * Random problems of rfg_op_gemm on the cpu, plain and grouped: of each format of X and W a tenth of $RFG_TEST_RANDOM.
  * Layouts, epilogues, scales and experts in combinations that no table has. */
 #include <check.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,16 +23,6 @@ static const struct format {
     { "bf16", "i4", "bf16" },       { "bf16", "e2m1", "e8m0" },       { "f16", "e2m1", "e8m0" },
     { "e4m3", "e2m1", NULL, true }, { "e2m1", "e2m1", NULL, true },   { "e4m3", "e4m3", NULL, true },
 };
-
-/* Adds to a problem string. */
-static void say(char *text, const char *format, ...)
-{
-    size_t at = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + at, RFG_PROBLEM_STRLEN - at, format, args);
-    va_end(args);
-}
 
 /* A problem that may be none: what contradicts itself is drawn again. */
 static void draw(char *text, const struct format *f, uint64_t *state)
@@ -56,38 +45,38 @@ static void draw(char *text, const struct format *f, uint64_t *state)
     }
     n += gated && n % 2;
     *text = 0;
-    say(text, "gemm %s,%s->%s M=%d N=%d K=%d", f->x, f->w, BELOW(4) ? ONE_OF(floats) : ONE_OF(y_codes), m, n, k);
+    op_say(text, "gemm %s,%s->%s M=%d N=%d K=%d", f->x, f->w, BELOW(4) ? ONE_OF(floats) : ONE_OF(y_codes), m, n, k);
     if (f->w_scale)
-        say(text, " w_scale=%s w_group=%d%s", f->w_scale, group, *f->w == 'i' && BELOW(2) ? " w_zero=i8" : "");
+        op_say(text, " w_scale=%s w_group=%d%s", f->w_scale, group, *f->w == 'i' && BELOW(2) ? " w_zero=i8" : "");
     if (f->mx)
-        say(text, " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group x_columns=%d", packed ? 0 : BELOW(2));
+        op_say(text, " x_scale=e8m0 w_scale=e8m0 x_per=group w_per=group x_columns=%d", packed ? 0 : BELOW(2));
     if (codes && !f->mx) {
         const char *scale = BELOW(4) ? "f32" : "e8m0", *x_per = ONE_OF(pers), *w_per = ONE_OF(pers);
         if (BELOW(5))
-            say(text, " x_scale=%s x_per=%s", scale, x_per);
+            op_say(text, " x_scale=%s x_per=%s", scale, x_per);
         if (BELOW(5))
-            say(text, " w_scale=%s w_per=%s", scale, strcmp(x_per, "block") ? w_per : x_per);
+            op_say(text, " w_scale=%s w_per=%s", scale, strcmp(x_per, "block") ? w_per : x_per);
         if (!strcmp(x_per, "block") && BELOW(2))
-            say(text, " x_columns=%d", BELOW(2));
+            op_say(text, " x_columns=%d", BELOW(2));
         if (*f->x == 'e' && BELOW(4) == 0)
-            say(text, " fast=1");
+            op_say(text, " fast=1");
     }
     if (packed && (!codes || f->mx))
-        say(text, " packed=1");
+        op_say(text, " packed=1");
     if (gated)
-        say(text, " act=%s halves=%d limit=%d", ONE_OF(acts), BELOW(2), BELOW(2) * BELOW(9));
+        op_say(text, " act=%s halves=%d limit=%d", ONE_OF(acts), BELOW(2), BELOW(2) * BELOW(9));
     if (BELOW(3) == 0)
-        say(text, " bias=1%s", codes || BELOW(3) == 0 ? " btype=f32" : "");
+        op_say(text, " bias=1%s", codes || BELOW(3) == 0 ? " btype=f32" : "");
     if (BELOW(2)) {
-        say(text, " experts=%d top=%d weights=%d routing=%s", 1 + BELOW(BELOW(4) ? 9 : 200), BELOW(5), BELOW(2),
-            ONE_OF(routings));
+        op_say(text, " experts=%d top=%d weights=%d routing=%s", 1 + BELOW(BELOW(4) ? 9 : 200), BELOW(5), BELOW(2),
+               ONE_OF(routings));
     } else {
-        say(text, "%s", !gated && BELOW(4) == 0 ? " residual=1" : "");
+        op_say(text, "%s", !gated && BELOW(4) == 0 ? " residual=1" : "");
         if (BELOW(4) == 0 && !packed)
-            say(text, " ldw=%d", k + (f->w_scale || f->mx ? 32 : 1) * BELOW(9));
+            op_say(text, " ldw=%d", k + (f->w_scale || f->mx ? 32 : 1) * BELOW(9));
     }
     if (BELOW(4) == 0)
-        say(text, " ldx=%d ldy=%d", k + BELOW(5) * (f->mx ? 2 : 1), n + BELOW(9));
+        op_say(text, " ldx=%d ldy=%d", k + BELOW(5) * (f->mx ? 2 : 1), n + BELOW(9));
     *state = seed;
 }
 

@@ -131,7 +131,7 @@ static char *run(const struct memory *m, int64_t first, int64_t n)
         rfg_gemm_params p = { .size = sizeof(p), .gated = c->kind == GATED };
         MUST(rfg_op_gemm(m->ctx, &y, &x, &w, &p, NULL));
     } else {
-        rfg_quant q = { sizeof(q), c->kind == GROUP ? RFG_SCALE_GROUP : RFG_SCALE_TOKEN, &y, &scale };
+        rfg_quant q = { sizeof(q), c->kind == GROUP ? RFG_SCALE_GROUP : RFG_SCALE_TOKEN, &y, &scale, 0 };
         rfg_norm_params p = RFG_NORM_PARAMS_INIT;
         p.quant = scales ? &q : NULL;
         w = rfg_tensor_1d(m->w, c->x, c->k);

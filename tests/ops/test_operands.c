@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/op_case.h"
+#include "ops/quant.h"
 #include "tests/suite.h"
 
 /* Written as they are read. Of each operator, each key that names a value, each list of formats that there is. */
@@ -43,8 +44,10 @@ static const char *const problems[] = {
     "act_and_mul f16->i8 M=16 N=28672 scale=token",
     "act_and_mul bf16->e4m3fnuz M=16 N=4096 scale=token plain=1",
     "act f32->e5m2 M=5 N=2001 act=relu2 scale=static",
+    "act bf16->e4m3 M=5 N=2048 act=none scale=mx rounding=ceil",
     "rmsnorm bf16->bf16 M=16 N=4096 weight=1+w",
     "add_rmsnorm f16->e4m3 M=16 N=4096 weight=none scale=group plain=1",
+    "rmsnorm bf16->e2m1 M=16 N=4096 scale=mx rounding=even plain=1 scale_columns=1",
     "layernorm f32->f32 M=16 N=4096 bias=1",
     "add_layernorm f32->f32 M=1 N=1 inplace=3",
     "mha bf16->bf16 B=2 Hq=2 Hkv=1 D=128 S=140 Sq=9 causal=1 sink=1 page=128 kv=e4m3 scales=tensor",
@@ -106,6 +109,10 @@ START_TEST(tables)
                 break;
             case RFG_FORMAT_AS:
                 ck_assert_msg(o->of < listed, "%s: %s", op->name, o->name);
+                break;
+            case RFG_FORMAT_OF_SCALE:
+                ck_assert_msg(op->keys[o->of].max == RFG_SCALE_MX && op->keys[o->of].names, "%s: %s", op->name,
+                              o->name);
                 break;
             default:
                 ck_assert_msg(rfg_format(o->of) != NULL, "%s: %s", op->name, o->name);

@@ -20,25 +20,28 @@ Ctx = Optional[_rfg.Context]
 class Quant(NamedTuple):
     """rfg_quant: a quantised output.
 
-    kind   "static" (scale [1] is read), "token" (one a row), "group" (one for each 128 columns of a row)
-    q      the output's shape, e4m3, e4m3fnuz, e5m2 or i8
-    scale  f32: static [1], token [M], group [M, ceil(N / 128)]"""
+    kind      "static" (scale [1] is read), "token" (one a row), "group" (one for each 128 columns of a row), "mx" (one for each 32)
+    q         the output's shape, e4m3, e4m3fnuz, e5m2 or i8; of mx e4m3 or e2m1
+    scale     f32: static [1], token [M], group [M, ceil(N / 128)]; mx: e8m0 [M, N / 32]
+    rounding  of mx scales: up, down, even, ceil"""
 
     kind: str
     q: Tensor
     scale: Tensor
+    rounding: str = "exact"
 
 
-def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ...]] = None) -> Quant:
-    """A Quant of new tensors for an output of like's shape (or of another), kind "token" or "group"."""
+def new_quant(like: Tensor, kind: str, dtype: Any, shape: Optional[Tuple[int, ...]] = None, rounding: Optional[str] = None) -> Quant:
+    """A Quant of new tensors for an output of like's shape (or of another), kind "token", "group" or "mx" (rounding: "up" if None)."""
     shape = tuple(like.shape if shape is None else shape)
     rows = 1
     for n in shape[:-1]:
         rows *= n
-    if kind not in ("token", "group"):
-        raise _rfg.Error("new_quant: kind: '%s': must be token or group (static has a scale of the caller's)" % kind)
-    scales = (rows,) if kind == "token" else (rows, -(-shape[-1] // 128))
-    return Quant(kind, empty(like, shape, dtype), empty(like, scales, "f32"))
+    if kind not in ("token", "group", "mx"):
+        raise _rfg.Error("new_quant: kind: '%s': must be token, group or mx (static has a scale of the caller's)" % kind)
+    mx = kind == "mx"
+    scales = (rows,) if kind == "token" else (rows, -(-shape[-1] // (32 if mx else 128)))
+    return Quant(kind, empty(like, shape, dtype), empty(like, scales, "e8m0" if mx else "f32"), rounding or ("up" if mx else "exact"))
 
 
 def gemm(

@@ -301,18 +301,22 @@ static bool words(PyObject *value, const char *what, const char *const *names, i
     return rfgpy_raise("%s: '%s': must be one of %s", what, text ? text : Py_TYPE(value)->tp_name, all);
 }
 
+static const char *const roundings[] = { "exact", "up", "down", "even", "ceil", NULL };
+
 static bool set_quant(struct scratch *s, PyObject *value, const rfg_quant **to)
 {
-    static const char *const kinds[] = { "static", "token", "group", NULL };
+    static const char *const kinds[] = { "static", "token", "group", "mx", NULL };
     PyObject *kind, *q, *scale;
-    int number;
-    if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 3)
-        return rfgpy_raise("%s: quant: is a %s: must be a rfg.Quant (kind, q, scale)", s->views.op,
+    int number, rounding = RFG_SCALE_EXACT;
+    Py_ssize_t size = PyTuple_Check(value) ? PyTuple_GET_SIZE(value) : 0;
+    if (size != 3 && size != 4)
+        return rfgpy_raise("%s: quant: is a %s: must be a rfg.Quant (kind, q, scale[, rounding])", s->views.op,
                            Py_TYPE(value)->tp_name);
     kind = PyTuple_GET_ITEM(value, 0), q = PyTuple_GET_ITEM(value, 1), scale = PyTuple_GET_ITEM(value, 2);
-    if (!words(kind, "quant.kind", kinds, RFG_SCALE_STATIC, &number))
+    if (!words(kind, "quant.kind", kinds, RFG_SCALE_STATIC, &number) ||
+        (size == 4 && !words(PyTuple_GET_ITEM(value, 3), "quant.rounding", roundings, RFG_SCALE_EXACT, &rounding)))
         return false;
-    s->quant = (rfg_quant){ .size = sizeof(s->quant), .kind = (rfg_scale_kind)number };
+    s->quant = (rfg_quant){ .size = sizeof(s->quant), .kind = (rfg_scale_kind)number, .rounding = rounding };
     if (!(s->quant.q = rfgpy_view(&s->views, q, "quant.q", true)) ||
         !(s->quant.scale = rfgpy_view(&s->views, scale, "quant.scale", number != RFG_SCALE_STATIC)))
         return false;
@@ -342,7 +346,6 @@ static bool set_member(struct scratch *s, char *params, const struct member *m, 
 {
     static const char *const pers[] = { "tensor", "row", "block", "group", NULL };
     static const char *const scalings[] = { "default", "linear", "llama3", "yarn", NULL };
-    static const char *const roundings[] = { "exact", "up", "down", "even", "ceil", NULL };
     static const char *const acts[] = { "silu", "gelu", "gelu_tanh", "relu", "relu2", "swigluoai", "none", NULL };
     void *to = params + m->offset;
     if (value == Py_None)

@@ -213,6 +213,21 @@ def test_quantised(rng, kind):
     close(out, y)
 
 
+@pytest.mark.parametrize("dtype", ["e4m3", "e2m1"])
+def test_quantised_to_mx_formats(rng, dtype):
+    x = normal(rng, 4, 192)
+    for rounding in ("up", "down", "even", "ceil"):
+        quant, y = rfg.new_quant(x, "mx", dtype, rounding=rounding), np.empty_like(x)
+        rfg.rmsnorm(x, out=y, quant=quant)
+        q, scale = rfg.quantize(y, dtype, group_rows=1, group_cols=32, scale_dtype="e8m0", rounding=rounding)
+        assert (quant.q.array == q.array).all() and (quant.scale.array == scale.array).all()
+    assert rfg.new_quant(x, "mx", dtype).rounding == "up"
+    with pytest.raises(rfg.Error, match="quant.rounding: 'nearest': must be one of exact, up, down, even, ceil"):
+        rfg.act(x, "none", quant=quant._replace(rounding="nearest"))
+    with pytest.raises(rfg.Error, match="rounding is 0: must be RFG_SCALE_UP, DOWN, EVEN or CEIL"):
+        rfg.act(x, "none", quant=rfg.Quant("mx", quant.q, quant.scale))
+
+
 def test_quantised_with_a_given_scale(rng):
     x = normal(rng, 4, 64)
     q, scale = np.zeros((4, 64), np.int8), np.array([0.05], np.float32)

@@ -62,7 +62,7 @@ CALLS = {
     "add_layernorm": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32), randn(32)),
     "act_quant": lambda: (randn(2, 3, 200), torch.int8, "relu", "group"),
     "act_and_mul_quant": lambda: (randn(2, 3, 64), torch.float8_e4m3fn),
-    "rmsnorm_quant": lambda: (randn(2, 3, 32), None, torch.float8_e4m3fn),
+    "rmsnorm_quant": lambda: (randn(2, 3, 64), None, torch.float8_e4m3fn, 1e-6, False, "mx", "even"),
     "add_rmsnorm_quant": lambda: (randn(2, 3, 32), randn(2, 3, 32), randn(32), torch.int8),
     "embedding": lambda: (torch.tensor([[1, 5], [9, 0]]), randn(10, 32), 2.0),
     "dequantize": lambda: (torch.randint(-128, 128, (3, 200)).to(torch.int8), randn(3, 2), BF16, 1, 128),

@@ -33,6 +33,8 @@ def _width(w: Tensor) -> Any:
 
 def _scales(x: Tensor, columns: Any, kind: str) -> Tensor:
     rows = x.numel() // x.shape[-1]
+    if kind == "mx":
+        return x.new_empty((rows, columns // 32), dtype=_DTYPES["e8m0"])
     return x.new_empty((rows,) if kind == "token" else (rows, (columns + 127) // 128), dtype=torch.float32)
 
 
@@ -140,32 +142,37 @@ def add_layernorm(
     return y.view(x.shape), out.view(x.shape)
 
 
-def act_quant(x: Tensor, dtype: torch.dtype, act: str = "none", kind: str = "token") -> Tuple[Tensor, Tensor]:
-    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape))
+def act_quant(
+    x: Tensor, dtype: torch.dtype, act: str = "none", kind: str = "token", rounding: Optional[str] = None
+) -> Tuple[Tensor, Tensor]:
+    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape), rounding)
     ops.act(_rows(x), act, quant=quant)
     return quant.q.view(x.shape), quant.scale
 
 
-def act_and_mul_quant(x: Tensor, dtype: torch.dtype, act: str = "silu", kind: str = "token") -> Tuple[Tensor, Tensor]:
+def act_and_mul_quant(
+    x: Tensor, dtype: torch.dtype, act: str = "silu", kind: str = "token", rounding: Optional[str] = None
+) -> Tuple[Tensor, Tensor]:
     rows, n = _rows(x), x.shape[-1] // 2
-    quant = ops.new_quant(x, kind, dtype, (rows.shape[0], n))
+    quant = ops.new_quant(x, kind, dtype, (rows.shape[0], n), rounding)
     ops.act_and_mul(rows, act, quant=quant)
     return quant.q.view(*x.shape[:-1], n), quant.scale
 
 
 def rmsnorm_quant(
-    x: Tensor, weight: Optional[Tensor], dtype: torch.dtype, eps: float = 1e-6, one_plus_weight: bool = False, kind: str = "token"
+    x: Tensor, weight: Optional[Tensor], dtype: torch.dtype, eps: float = 1e-6, one_plus_weight: bool = False, kind: str = "token",
+    rounding: Optional[str] = None
 ) -> Tuple[Tensor, Tensor]:
-    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape))
+    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape), rounding)
     ops.rmsnorm(_rows(x), weight, eps, one_plus_weight=one_plus_weight, quant=quant)
     return quant.q.view(x.shape), quant.scale
 
 
 def add_rmsnorm_quant(
     x: Tensor, residual: Tensor, weight: Optional[Tensor], dtype: torch.dtype, eps: float = 1e-6, one_plus_weight: bool = False,
-    kind: str = "token"
+    kind: str = "token", rounding: Optional[str] = None
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape))
+    quant = ops.new_quant(x, kind, dtype, tuple(_rows(x).shape), rounding)
     _, out = ops.add_rmsnorm(_rows(x), _rows(residual), weight, eps, one_plus_weight=one_plus_weight, quant=quant)
     return quant.q.view(x.shape), quant.scale, out.view(x.shape)
 
@@ -353,29 +360,29 @@ OPS: List[Op] = [
     ),
     (
         act_quant,
-        '(Tensor x, ScalarType dtype, str act="none", str kind="token") -> (Tensor, Tensor)',
-        lambda x, dtype, act="none", kind="token": (x.new_empty(x.shape, dtype=dtype), _scales(x, x.shape[-1], kind)),
+        '(Tensor x, ScalarType dtype, str act="none", str kind="token", str? rounding=None) -> (Tensor, Tensor)',
+        lambda x, dtype, act="none", kind="token", rounding=None: (x.new_empty(x.shape, dtype=dtype), _scales(x, x.shape[-1], kind)),
     ),
     (
         act_and_mul_quant,
-        '(Tensor x, ScalarType dtype, str act="silu", str kind="token") -> (Tensor, Tensor)',
-        lambda x, dtype, act="silu", kind="token": (
+        '(Tensor x, ScalarType dtype, str act="silu", str kind="token", str? rounding=None) -> (Tensor, Tensor)',
+        lambda x, dtype, act="silu", kind="token", rounding=None: (
             x.new_empty((*x.shape[:-1], x.shape[-1] // 2), dtype=dtype),
             _scales(x, x.shape[-1] // 2, kind),
         ),
     ),
     (
         rmsnorm_quant,
-        "(Tensor x, Tensor? weight, ScalarType dtype, " + _NORM + ', str kind="token") -> (Tensor, Tensor)',
-        lambda x, weight, dtype, eps=0.0, one_plus_weight=False, kind="token": (
+        "(Tensor x, Tensor? weight, ScalarType dtype, " + _NORM + ', str kind="token", str? rounding=None) -> (Tensor, Tensor)',
+        lambda x, weight, dtype, eps=0.0, one_plus_weight=False, kind="token", rounding=None: (
             x.new_empty(x.shape, dtype=dtype),
             _scales(x, x.shape[-1], kind),
         ),
     ),
     (
         add_rmsnorm_quant,
-        "(Tensor x, Tensor residual, Tensor? weight, ScalarType dtype, " + _NORM + ', str kind="token") -> (Tensor, Tensor, Tensor)',
-        lambda x, residual, weight, dtype, eps=0.0, one_plus_weight=False, kind="token": (
+        "(Tensor x, Tensor residual, Tensor? weight, ScalarType dtype, " + _NORM + ', str kind="token", str? rounding=None) -> (Tensor, Tensor, Tensor)',
+        lambda x, residual, weight, dtype, eps=0.0, one_plus_weight=False, kind="token", rounding=None: (
             x.new_empty(x.shape, dtype=dtype),
             _scales(x, x.shape[-1], kind),
             residual.new_empty(x.shape),
