@@ -32,9 +32,10 @@ enum rfg_feature {
     RFG_FEATURE_AVX2 = 1 << 2,   /* cpu: AVX2 + FMA + F16C */
     RFG_FEATURE_AVX512 = 1 << 3, /* cpu: AVX-512 F, BW, VL, DQ */
     RFG_FEATURE_AVX512BF16 = 1 << 4,
-    RFG_FEATURE_CLUSTER = 1 << 5, /* workgroups in clusters, which write each other's LDS (sm_90 on) */
-    RFG_FEATURE_OVERLAP = 1 << 6, /* a launch may begin before the one before it ended (sm_90 on) */
-    RFG_FEATURE_TMA = 1 << 7,     /* copies of tiles, of matrices that parameters of a launch describe (sm_90 on) */
+    RFG_FEATURE_CLUSTER = 1 << 5,    /* workgroups in clusters, which write each other's LDS (sm_90 on) */
+    RFG_FEATURE_OVERLAP = 1 << 6,    /* a launch may begin before the one before it ended (sm_90 on) */
+    RFG_FEATURE_TMA = 1 << 7,        /* copies of tiles, of matrices that parameters of a launch describe (sm_90 on) */
+    RFG_FEATURE_AVX512VNNI = 1 << 8, /* cpu: sums of int8 by int8 */
 };
 
 /* What variants need to know to judge and rank themselves; plain data, so that a device can be imagined
