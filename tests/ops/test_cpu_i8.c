@@ -265,6 +265,39 @@ START_TEST(refusals)
 }
 END_TEST
 
+struct best {
+    const struct rfg_device *dev;
+    const struct rfg_problem *prob;
+    double us[2]; /* by dot */
+};
+
+static bool predicted(void *arg, const int *p)
+{
+    struct best *b = arg;
+    double us = gemm_cpu_avx512.predict(b->dev, b->prob, p);
+    b->us[p[P_DOT]] = us < b->us[p[P_DOT]] ? us : b->us[p[P_DOT]];
+    return true;
+}
+
+/* Where both can be, the model takes integers: W isn't decoded for each tile of X. */
+START_TEST(model_takes_it)
+{
+    static const int ms[] = { 1, 4, 33, 512 };
+    for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++) {
+        char text[200];
+        struct rfg_device dev;
+        snprintf(text, sizeof(text), "gemm i8,i8->bf16 M=%d N=4096 K=4096" ROWS, ms[i]);
+        struct rfg_problem prob = op_problem(text);
+        struct best best = { &dev, &prob, { 1e9, 1e9 } };
+        rfg_device_cpu(&dev, 16);
+        dev.features = RFG_FEATURE_AVX2 | RFG_FEATURE_AVX512 | RFG_FEATURE_AVX512VNNI;
+        rfg_variant_each(&gemm_cpu_avx512, &dev, &prob, predicted, &best);
+        ck_assert_msg(best.us[1] < best.us[0] && best.us[0] < 1e9, "%s: %g us with dot=1, %g without", text, best.us[1],
+                      best.us[0]);
+    }
+}
+END_TEST
+
 /* The instruction itself: its kernels, and products by the variant. */
 START_TEST(by_vpdpbusd)
 {
@@ -285,7 +318,7 @@ int main(void)
 {
     return op_main("cpu_i8", OP_TESTS(NULL),
 #if defined(__x86_64__)
-                   OP_TESTS(kernels, largest_sums, products, refusals, by_vpdpbusd)
+                   OP_TESTS(kernels, largest_sums, products, refusals, model_takes_it, by_vpdpbusd)
 #else
                    OP_TESTS(kernels, largest_sums, products)
 #endif
